@@ -344,8 +344,8 @@ impl Seen {
             | Op::Signal { .. }
             | Op::AwaitFlag { .. }
             | Op::SyncCluster
-            | Op::Follows { .. }
-            | Op::Holds { .. } => return,
+            | Op::Flow { .. }
+            | Op::Contents { .. } => return,
         };
         self.has(what);
     }
@@ -354,7 +354,7 @@ impl Seen {
         self.has(match test {
             Test::Less(..) => "condition: less",
             Test::Equal(..) => "condition: equal",
-            Test::Holds(_) => "condition: scalar",
+            Test::IsTrue(_) => "condition: scalar",
             Test::Not(_) => "condition: not",
             Test::Both(_) => "condition: and",
             Test::Either(_) => "condition: or",

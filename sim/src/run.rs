@@ -124,7 +124,7 @@ pub fn run_program(program: &Kernel, args: &[Arg], options: &Options) -> Result<
         variants: vec![Variant { label: None, source: String::new(), program: program.clone() }],
         requires: Vec::new(),
         packs: Vec::new(),
-        hollow: Vec::new(),
+        empty_loops: Vec::new(),
         report: Default::default(),
     };
     run(&kernel, args, options)

@@ -39,7 +39,7 @@ pub fn kernel(elem: Elem) -> Kernel {
     let location = |space| Mem { space, index: at, peer: None };
     let element = |reg| Frag { reg, at: zero, len: 1 };
     let mut ops =
-        vec![Op::Load { to: element(x), from: location(from), guard: None, fill: 0.0.into(), stays: None }];
+        vec![Op::Load { to: element(x), from: location(from), guard: None, fill: 0.0.into(), volatile_at: None }];
     for target in targets(elem) {
         let to = hand.tensor_of(&format!("to_{target}"), target, true, vec![n], one.clone());
         let reg = hand.reg("value", target, 1);
@@ -84,7 +84,7 @@ pub fn by_row(row: &'static Atom) -> Kernel {
     let sides: Vec<_> = sides.collect();
     let [(given, source), (made, target)] = <[_; 2]>::try_from(sides).expect("two sides");
     let ops = [
-        Op::Load { to: given, from: source, guard: None, fill: 0.0.into(), stays: None },
+        Op::Load { to: given, from: source, guard: None, fill: 0.0.into(), volatile_at: None },
         Op::Atom { row, args: vec![AtomArg::Frag(made), AtomArg::Frag(given)], guard: None },
         Op::Store { to: target, from: made, guard: None },
     ];

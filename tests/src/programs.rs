@@ -8,7 +8,7 @@ use tilewright_codegen::fragment::Arrangement;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::Unroll;
 use tilewright_codegen::tile::{Expr, How, Op, Order, Program, Ring};
-use tilewright_codegen::view::{At, Deal, View};
+use tilewright_codegen::view::{At, Partition, View};
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value, layout};
 
 fn sizes(names: [&str; 2]) -> Tuple {
@@ -126,9 +126,9 @@ pub fn mma_sync() -> Result<Program> {
 
     // 128 threads, each with eight elements of a row: 16 bytes.
     let threads = layout!((32, 4) : (4, 1));
-    let deal = Deal { values: vec![1, 8], ..Deal::default() };
+    let partition = Partition { values: vec![1, 8], ..Partition::default() };
     let part = |b: &mut Builder, view: &View, name: &str| -> Result<View> {
-        Ok(b.parallelize_over(view, &threads, 0, &deal)?.with_name(name))
+        Ok(b.parallelize_over(view, &threads, 0, &partition)?.with_name(name))
     };
     let (ta_ga, ta_sa) = (part(&mut b, &ga, "ta_ga")?, part(&mut b, &sa, "ta_sa")?);
     let (tb_gb, tb_sb) = (part(&mut b, &gb, "tb_gb")?, part(&mut b, &sb, "tb_sb")?);

@@ -348,7 +348,7 @@ fn fragments(
         let (from, to) = (hand.sum(&[(thread, values as i64)], at), hand.int(at));
         let (fragment, memory) = (Frag { reg, at: to, len: step }, Mem { space, index: from, peer: None });
         let load =
-            Op::Load { to: fragment, from: memory.clone(), guard: None, fill: 0.0.into(), stays: None };
+            Op::Load { to: fragment, from: memory.clone(), guard: None, fill: 0.0.into(), volatile_at: None };
         before.push(Stmt { site: 0, op: load });
         if operand.writes {
             after.push(Stmt { site: 0, op: Op::Store { to: memory, from: fragment, guard: None } });
@@ -386,7 +386,7 @@ fn image(
     for iteration in 0..matrix.bytes as u32 / (128 * UNIT) {
         let data = at(hand, iteration);
         let data = |space| Mem { space, index: data, peer: None };
-        let load = Op::Load { to: unit, from: data(from), guard: None, fill: 0.0.into(), stays: None };
+        let load = Op::Load { to: unit, from: data(from), guard: None, fill: 0.0.into(), volatile_at: None };
         before.push(Stmt { site: 0, op: load });
         before.push(Stmt { site: 0, op: Op::Store { to: data(to), from: unit, guard: None } });
     }

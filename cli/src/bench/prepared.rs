@@ -54,7 +54,7 @@ impl<'k> Loaded<'k> {
         let packs = kernel.packs.iter().map(|pack| Loaded::new(&pack.kernel)).collect();
         Loaded {
             kernel,
-            functions: vec![None; kernel.variants.len() + kernel.hollow.len()],
+            functions: vec![None; kernel.variants.len() + kernel.empty_loops.len()],
             packs,
             workspace: None,
         }

@@ -7,7 +7,7 @@ use crate::source::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
 use crate::tile::view::View;
 use crate::tile::whole::is_combined;
-use crate::tile::{Ahead, Expr, Op, Place, Raster, Read, Require, Space, Stmt, Var};
+use crate::tile::{Ahead, Expr, Op, StageOrder, Raster, Read, Require, Space, Stmt, Var};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
 use crate::values::limits;
@@ -15,7 +15,7 @@ use crate::values::limits;
 /// The last stage of a loop: more only take registers.
 const MOST_STAGE: u32 = 7;
 /// The last position in a step.
-const MOST_PLACE: u32 = 63;
+const MOST_ORDER: u32 = 63;
 
 impl Builder {
     /// A loop over `0..to`: an integer, a size, or any number that is known where the loop begins. The body
@@ -169,8 +169,8 @@ impl Builder {
     /// assert!(tilewright_codegen::generate(b.finish()).kernel.unwrap().source().contains("t_1"));
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
-    pub fn stage(&mut self, place: impl Into<Place>) -> Result<()> {
-        let place = place.into();
+    pub fn stage(&mut self, order: impl Into<StageOrder>) -> Result<()> {
+        let order = order.into();
         let depth = self.open.len();
         let Some((_, now)) = self.loops.last_mut().filter(|(of, _)| *of == depth) else {
             let problem =
@@ -179,18 +179,18 @@ impl Builder {
                 problem.help("write stage(1) in the body of a `for`, outside of the conditions in it")
             );
         };
-        if place.stage > MOST_STAGE || place.place > MOST_PLACE {
+        if order.stage > MOST_STAGE || order.order > MOST_ORDER {
             let problem = Problem::new(format!(
-                "a loop has the stages 0 to {MOST_STAGE} and the places 0 to {MOST_PLACE}, and this is stage {}, place {}",
-                place.stage, place.place
+                "a loop has the stages 0 to {MOST_STAGE} and the places 0 to {MOST_ORDER}, and this is stage {}, place {}",
+                order.stage, order.order
             ));
             return Err(problem.help("write stage(1)"));
         }
-        if now.replace(place).is_none() {
+        if now.replace(order).is_none() {
             // Statements before the first `stage` belong to stage 0.
             for (at, stmt) in self.open.last_mut().into_iter().flatten().enumerate() {
                 stmt.id = (self.statements + 1 + at as u64) as Id;
-                self.program.places.insert(stmt.id, Place::default());
+                self.program.places.insert(stmt.id, StageOrder::default());
             }
             self.statements += self.open.last().map_or(0, Vec::len) as u64;
         }
@@ -347,8 +347,8 @@ impl Builder {
     pub(crate) fn solved(&mut self) -> Vec<(Symbol, Affine)> {
         let mut all: Vec<(Symbol, Affine)> = Vec::new();
         let known = self.program.symbols();
-        for place in 0..self.program.requires.len() {
-            let require = &self.program.requires[place];
+        for order in 0..self.program.requires.len() {
+            let require = &self.program.requires[order];
             let (Some(extent), Test::Equal(_, of)) = (require.of, &require.test) else { continue };
             let &[(Coord::Size { of: unknown, over: 1 }, 1)] = &of.terms[..] else { continue };
             if known.contains(&unknown) {
@@ -359,7 +359,7 @@ impl Builder {
             let Some(solved) = size.plus(&least.into(), -1) else { continue };
             let text = format!("{} >= {least}", require.text);
             let own = Require { test: Test::less(size, least).negated(), text, of: None };
-            self.program.requires[place] = own;
+            self.program.requires[order] = own;
             let unknown_size = Coord::Size { of: unknown, over: 1 };
             for require in &mut self.program.requires {
                 require.test.each_mut(&mut |at| *at = at.with(&unknown_size, &solved).unwrap_or(at.clone()));

@@ -45,25 +45,25 @@ impl Builder {
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn scatter(&mut self, from: &View, at: &[View], to: &View, update: Option<Update>) -> Result<()> {
-        self.scatter_beyond(from, at, to, update, false)
+        self.scatter_claimed(from, at, to, update, false)
     }
 
-    /// [`scatter`](Builder::scatter). With `beyond`, the author claims that elements computed from out-of-bounds elements have
+    /// [`scatter`](Builder::scatter). With `claimed`, the author claims that elements computed from out-of-bounds elements have
     /// coordinates out of bounds.
-    pub(crate) fn scatter_beyond(
+    pub(crate) fn scatter_claimed(
         &mut self,
         from: &View,
         at: &[View],
         to: &View,
         update: Option<Update>,
-        beyond: bool,
+        claimed: bool,
     ) -> Result<()> {
         self.writable(to, 1)?;
         let (to, at) = self.places(to, at, from)?;
         if let Some(update) = &update {
             self.can_update(&to, update)?;
         }
-        self.push(Op::Scatter { from: from.clone(), at, to, update, beyond });
+        self.push(Op::Scatter { from: from.clone(), at, to, update, claimed });
         Ok(())
     }
 
@@ -74,9 +74,9 @@ impl Builder {
         if !update.with.changes(elem) {
             let all = Change::ALL.iter().filter(|row| row.1.changes(elem)).map(|row| row.0);
             let all = all.collect::<Vec<_>>().join(", ");
-            let said =
+            let message =
                 format!("elements of `{}` are {elem}, and hardware has no atomic {name} of them", to.name);
-            return Err(Problem::new(said)
+            return Err(Problem::new(message)
                 .help(match all.is_empty() {
                     true => "update elements of f32 or i32".to_owned(),
                     false => format!("of {elem} it has {all}"),
@@ -96,17 +96,17 @@ impl Builder {
         if let Some(expected) = &update.expected
             && (self.elem(expected) != elem || !matches!(self.space(expected), Space::Registers { .. }))
         {
-            let said = format!("`{}` is expected, and is no tile of {elem} in registers", expected.name);
-            return Err(Problem::new(said).help(format!("`{}` has elements of {elem}: convert it", to.name)));
+            let message = format!("`{}` is expected, and is no tile of {elem} in registers", expected.name);
+            return Err(Problem::new(message).help(format!("`{}` has elements of {elem}: convert it", to.name)));
         }
         if let Some(old) = &update.old {
             let registers = matches!(self.space(old), Space::Registers { .. });
             let kept =
                 !matches!(update.with, Change::Min | Change::Max) && !matches!(elem, Elem::F16 | Elem::Bf16);
             if !registers || self.elem(old) != elem || !kept && elem.is_float() {
-                let said =
+                let message =
                     format!("the elements before an atomic {name} of {elem} cannot go to `{}`", old.name);
-                return Err(Problem::new(said).help(
+                return Err(Problem::new(message).help(
                     "they go to registers of the same type: of i32 and u32 always, of f32 and f64 where they are added or exchanged",
                 ));
             }

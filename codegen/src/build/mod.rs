@@ -92,7 +92,7 @@ use crate::source::ast::Span;
 use crate::source::problem::Result;
 use crate::thread::Id;
 use crate::tile::fills;
-use crate::tile::{Op, Place, Program, Stmt};
+use crate::tile::{Op, StageOrder, Program, Stmt};
 use crate::values::affine::{Affine, Coord};
 pub use group::Role;
 pub(crate) use tensors::alignment;
@@ -124,7 +124,7 @@ pub struct Builder {
     /// Statements so far.
     statements: u64,
     /// For each open body of a loop its depth, and the position of the next statements in its schedule, if it has one.
-    loops: Vec<(usize, Option<Place>)>,
+    loops: Vec<(usize, Option<StageOrder>)>,
 }
 
 impl Builder {
@@ -224,11 +224,11 @@ impl Builder {
     fn push(&mut self, op: Op) {
         self.statements += 1;
         let mut stmt = Stmt { id: 0, span: self.span, by: self.by, op };
-        if let Some((depth, Some(place))) = self.loops.last()
+        if let Some((depth, Some(order))) = self.loops.last()
             && *depth == self.open.len()
         {
             stmt.id = self.statements as Id;
-            self.program.places.insert(stmt.id, *place);
+            self.program.places.insert(stmt.id, *order);
         }
         if let Some(block) = self.open.last_mut() {
             block.push(stmt);

@@ -7,7 +7,7 @@ use crate::source::problem::{Cause, Problem, Result, count};
 use crate::thread::Id;
 use crate::tile::Space;
 use crate::tile::verify;
-use crate::tile::view::{At, Deal, View};
+use crate::tile::view::{At, Partition, View};
 use crate::values::affine::{Affine, Coord};
 use crate::values::target::BLOCK_THREADS;
 
@@ -196,7 +196,7 @@ impl Builder {
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn parallelize(&mut self, view: &View, threads: &Layout) -> Result<View> {
-        self.parallelize_over(view, threads, 0, &Deal::default())
+        self.parallelize_over(view, threads, 0, &Partition::default())
     }
 
     /// Partitions a view over the threads of a group, with a projection.
@@ -209,11 +209,11 @@ impl Builder {
     /// # let a = b.tensor("a", Elem::F32, (m, n), None, false)?;
     /// let tile = b.tile(&a, (128, 8), &[At::Index(0.into()), At::Index(0.into())])?;
     /// // four consecutive rows, for vector copies of 16 bytes
-    /// let wide = Deal { values: vec![4, 1], ..Deal::default() };
+    /// let wide = Deal { values: vec![4, 1], ..Partition::default() };
     /// let part = b.parallelize_over(&tile, &layout!((32, 8)), 0, &wide)?;
     /// assert_eq!(part.shape().to_string(), "((4,1),1)");
     /// // rows only: threads along the second mode of (16, 16) have the same part
-    /// let rows = Deal { keep: Some(vec![true, false]), ..Deal::default() };
+    /// let rows = Deal { keep: Some(vec![true, false]), ..Partition::default() };
     /// let part = b.parallelize_over(&tile, &layout!((16, 16)), 0, &rows)?;
     /// assert_eq!(part.shape().to_string(), "(8,8)");
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
@@ -223,20 +223,20 @@ impl Builder {
         view: &View,
         threads: &Layout,
         group: Id,
-        deal: &Deal,
+        partition: &Partition,
     ) -> Result<View> {
         let size = threads.size()?;
         self.occupy(group, size, view).map_err(|problem| problem.arg(1))?;
-        let reach = deal.swizzle.bits() + deal.swizzle.base() + deal.swizzle.shift().unsigned_abs();
-        if !deal.swizzle.is_identity() && (reach > 10 || size % (1 << reach) != 0) {
+        let reach = partition.swizzle.bits() + partition.swizzle.base() + partition.swizzle.shift().unsigned_abs();
+        if !partition.swizzle.is_identity() && (reach > 10 || size % (1 << reach) != 0) {
             let message = format!(
                 "{} permutes {} threads, which do not divide {size}",
-                deal.swizzle,
+                partition.swizzle,
                 1 << reach.min(62)
             );
             return Err(Problem::new(message).help("use a swizzle of fewer bits").arg(1));
         }
-        view.parallelize(threads, &Coord::thread(group, deal.swizzle).into(), deal)
+        view.parallelize(threads, &Coord::thread(group, partition.swizzle).into(), partition)
     }
 
     /// All partitions of a group must have the same number of threads.
@@ -376,20 +376,20 @@ impl Builder {
     /// ```
     pub fn of_peer(&mut self, view: &View, rank: &Affine) -> Result<View> {
         if !matches!(self.space(view), Space::Shared { .. }) {
-            let said = format!(
+            let reported = format!(
                 "`{}` is not in shared memory, and blocks of a cluster reach nothing else",
                 view.name
             );
-            return Err(Problem::new(said).help("put it in shared memory").arg(0));
+            return Err(Problem::new(reported).help("put it in shared memory").arg(0));
         }
         let (range, blocks) = (self.program.range(rank), self.program.cluster.iter().product::<u32>());
         if range.lo < 0 || range.hi >= i128::from(blocks) {
             let outside = if range.lo < 0 { range.lo } else { range.hi };
-            let said = format!(
+            let reported = format!(
                 "a cluster of {blocks} blocks has no block of rank {outside}, which this view of `{}` names",
                 view.name
             );
-            return Err(Problem::new(said).help(format!("take the rank modulo {blocks}")).arg(1));
+            return Err(Problem::new(reported).help(format!("take the rank modulo {blocks}")).arg(1));
         }
         Ok(View { peer: Some(rank.clone()), ..view.clone() })
     }

@@ -31,7 +31,7 @@ impl Builder {
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn reduce(&mut self, from: &View, to: &View, with: Bin, across: Across) -> Result<()> {
-        self.reduce_beyond(from, to, with, across, None)
+        self.reduce_claimed(from, to, with, across, None)
     }
 
     /// A reduction whose author says that out-of-bounds elements are the identity of the operation. All
@@ -43,29 +43,29 @@ impl Builder {
     /// let (own, total) = (b.registers("own", Elem::F32, (4i64,))?, b.registers("total", Elem::F32, (1i64,))?);
     /// b.fill(&own, Expr::lit(2.0))?;
     /// b.fill(&total, Expr::lit(0.0))?;
-    /// b.reduce_beyond(&own, &total, Bin::Add, Across::Thread, Some(0.into()))?;
-    /// assert!(b.reduce_beyond(&own, &total, Bin::Add, Across::Thread, Some(1.into())).is_err());
+    /// b.reduce_claimed(&own, &total, Bin::Add, Across::Thread, Some(0.into()))?;
+    /// assert!(b.reduce_claimed(&own, &total, Bin::Add, Across::Thread, Some(1.into())).is_err());
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
-    pub fn reduce_beyond(
+    pub fn reduce_claimed(
         &mut self,
         from: &View,
         to: &View,
         with: Bin,
         across: Across,
-        beyond: Option<Number>,
+        claimed: Option<Number>,
     ) -> Result<()> {
-        let nothing = with.identity(self.elem(to)).unwrap_or(Number::Int(0));
-        if let Some(beyond) = beyond.filter(|beyond| !beyond.is(nothing)) {
-            return Err(would_count(beyond, nothing, self.elem(to)));
+        let identity = with.identity(self.elem(to)).unwrap_or(Number::Int(0));
+        if let Some(claimed) = claimed.filter(|claimed| !claimed.is(identity)) {
+            return Err(would_count(claimed, identity, self.elem(to)));
         }
         self.reducible(from, to)?;
-        self.push(Op::Reduce { from: from.clone(), to: to.clone(), with, across, beyond });
+        self.push(Op::Reduce { from: from.clone(), to: to.clone(), with, across, claimed });
         Ok(())
     }
 
     /// Reduces tuples of elements by an associative and commutative function. `with` has one expression for
-    /// each entry. Its first inputs are the accumulated tuple, and the others the next tuple. `nothing` is the
+    /// each entry. Its first inputs are the accumulated tuple, and the others the next tuple. `identity` is the
     /// identity.
     ///
     /// ```
@@ -89,10 +89,10 @@ impl Builder {
         from: &[View],
         to: &[View],
         with: Vec<Expr>,
-        nothing: Vec<Number>,
+        identity: Vec<Number>,
         across: Across,
     ) -> Result<()> {
-        self.fold_beyond((from, to), with, nothing, across, None)
+        self.fold_claimed((from, to), with, identity, across, None)
     }
 
     /// The same, where out-of-bounds elements have these values: the identity.
@@ -103,16 +103,16 @@ impl Builder {
     /// # let (x, sum) = (b.registers("x", Elem::F32, (4i64,))?, b.registers("sum", Elem::F32, (1i64,))?);
     /// # let add = Expr::Bin(Bin::Add, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
     /// # b.fill(&sum, Expr::lit(0.0))?;
-    /// b.fold_beyond((&[x], &[sum]), vec![add], vec![0.into()], Across::Thread, Some(&[0.into()]))?;
+    /// b.fold_claimed((&[x], &[sum]), vec![add], vec![0.into()], Across::Thread, Some(&[0.into()]))?;
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
-    pub fn fold_beyond(
+    pub fn fold_claimed(
         &mut self,
         (from, to): (&[View], &[View]),
         with: Vec<Expr>,
-        nothing: Vec<Number>,
+        identity: Vec<Number>,
         across: Across,
-        beyond: Option<&[Number]>,
+        claimed: Option<&[Number]>,
     ) -> Result<()> {
         let count = from.len();
         if to.len() != count {
@@ -125,14 +125,14 @@ impl Builder {
             self.reducible(&from[n], &to[n])?;
             crate::tile::pair::align(&to[n], &to[0])?;
         }
-        self.combinable(from, &elems, &with, &nothing)?;
-        for ((value, nothing), &elem) in beyond.unwrap_or_default().iter().zip(&nothing).zip(&elems) {
-            if !value.is(*nothing) {
-                return Err(would_count(*value, *nothing, elem));
+        self.combinable(from, &elems, &with, &identity)?;
+        for ((value, identity), &elem) in claimed.unwrap_or_default().iter().zip(&identity).zip(&elems) {
+            if !value.is(*identity) {
+                return Err(would_count(*value, *identity, elem));
             }
         }
-        let (from, to, beyond) = (from.to_vec(), to.to_vec(), beyond.is_some());
-        self.push(Op::Fold { from, to, with, nothing, across, beyond });
+        let (from, to, claimed) = (from.to_vec(), to.to_vec(), claimed.is_some());
+        self.push(Op::Fold { from, to, with, identity, across, claimed });
         Ok(())
     }
 
@@ -142,10 +142,10 @@ impl Builder {
         from: &[View],
         elems: &[Elem],
         with: &[Expr],
-        nothing: &[Number],
+        identity: &[Number],
     ) -> Result<()> {
         let count = from.len();
-        if count == 0 || [elems.len(), with.len(), nothing.len()] != [count; 3] {
+        if count == 0 || [elems.len(), with.len(), identity.len()] != [count; 3] {
             return Err(Problem::new(
                 "a reduction of tuples needs as many results, functions and identities as tensors",
             ));
@@ -162,7 +162,7 @@ impl Builder {
                 ))
                 .help("convert the elements first, with `map`"));
             }
-            nothing[n].check(elems[n])?;
+            identity[n].check(elems[n])?;
             let types = Types { ins: &both, scalars: &self.program.scalars };
             types.typed(&with[n], elems[n]).map_err(|problem| Problem { arg: None, ..problem })?;
         }
@@ -195,10 +195,10 @@ impl Builder {
 }
 
 /// The error of out-of-bounds elements that are not the identity.
-pub(crate) fn would_count(beyond: Number, nothing: Number, elem: Elem) -> Problem {
-    let identity = nothing.written_as(elem);
+pub(crate) fn would_count(fill: Number, identity: Number, elem: Elem) -> Problem {
+    let identity = identity.written_as(elem);
     Problem::new(format!(
-        "out-of-bounds elements are {beyond}, which would count: {identity} changes nothing here"
+        "out-of-bounds elements are {fill}, which would count: {identity} changes nothing here"
     ))
     .help(format!(
         "set them before, such as `map(x, |x, at| select(at.0 < N, x, {identity}))`, and say so: beyond = {identity}"

@@ -33,7 +33,7 @@ impl Builder {
             return Err(Problem::new("a scan of tuples needs as many results and carries as tensors"));
         }
         let elems: Vec<Elem> = to.iter().map(|view| self.elem(view)).collect();
-        self.combinable(from, &elems, &how.with, &how.nothing)?;
+        self.combinable(from, &elems, &how.with, &how.identity)?;
         let rank = from[0].rank();
         for mode in how.modes() {
             let along = |level: &Level| match level {

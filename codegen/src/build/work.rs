@@ -141,8 +141,8 @@ impl Builder {
         let update = update.into();
         crate::tile::pair::align(from, to)?;
         if matches!(self.space(to), Space::Registers { .. }) {
-            let said = format!("`{}` is in registers, which no other thread changes", to.name);
-            return Err(Problem::new(said).help("write a map instead").arg(1));
+            let message = format!("`{}` is in registers, which no other thread changes", to.name);
+            return Err(Problem::new(message).help("write a map instead").arg(1));
         }
         for view in update.tiles() {
             crate::tile::pair::align(view, to)?;

@@ -41,7 +41,7 @@ fn access(elem: Elem, len: u32) -> Option<Access> {
 
 impl Printer<'_> {
     /// The pointer and the index: `a[i]`, or `*(float4*)&a[i]`.
-    fn place(&mut self, mem: &Mem, access: &Access, len: u32, reads: bool) -> String {
+    fn location(&mut self, mem: &Mem, access: &Access, len: u32, reads: bool) -> String {
         let element = self.cell(mem);
         match &mem.peer {
             Some(peer) => {
@@ -99,7 +99,7 @@ impl Printer<'_> {
         let Some(access) = access(elem, to.len) else {
             return self.impossible(&format!("a load of {} elements of {elem}", to.len));
         };
-        let source = self.place(from, &access, to.len, true);
+        let source = self.location(from, &access, to.len, true);
         let target = self.declaration_or(stmt, to.reg, |printer| printer.registers(to, &access));
         let source = self.or_fill(source, guard, || filled(fill, elem, &access, to.len));
         self.set(None, &target, &source);
@@ -119,8 +119,8 @@ impl Printer<'_> {
         };
         let mut terms = Vec::new();
         self.kernel.exprs.terms(from.index, &mut terms);
-        let Some(place) = terms.iter().position(|&term| term == base) else { return false };
-        terms.remove(place);
+        let Some(location) = terms.iter().position(|&term| term == base) else { return false };
+        terms.remove(location);
         let terms: Vec<String> = terms.iter().map(|&term| self.int_piece(term).at(Level::Sum)).collect();
         let rest = if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") };
         let source = self.address(&Mem { index: base, ..from.clone() });
@@ -134,7 +134,7 @@ impl Printer<'_> {
         let Some(access) = access(elem, from.len) else {
             return self.impossible(&format!("a store of {} elements of {elem}", from.len));
         };
-        let target = self.place(to, &access, from.len, false);
+        let target = self.location(to, &access, from.len, false);
         let source = self.registers(from, &access);
         self.set(guard, &target, &[source]);
     }
@@ -150,13 +150,13 @@ impl Printer<'_> {
         let elem = self.elem_of(to.space);
         let source = match value {
             Op::Load { from, guard, fill, .. } => {
-                let source = self.place(from, &access, stored.len, true);
+                let source = self.location(from, &access, stored.len, true);
                 self.or_fill(source, *guard, || filled(*fill, elem, &access, stored.len))
             }
             Op::Assign { value, .. } => vec![self.value(value)],
             _ => return false,
         };
-        let target = self.place(to, &access, stored.len, false);
+        let target = self.location(to, &access, stored.len, false);
         self.set(*guard, &target, &source);
         true
     }
@@ -166,7 +166,7 @@ impl Printer<'_> {
         let Op::Store { to, from: stored, .. } = &body.get(at + 1)?.op else { return None };
         let elem = self.elem_of(to.space);
         let fits = match &body[at].op {
-            Op::Load { to: loaded, from, stays: None, .. } => {
+            Op::Load { to: loaded, from, volatile_at: None, .. } => {
                 loaded == stored && elem == self.elem_of(from.space)
             }
             Op::Assign { reg, .. } => {

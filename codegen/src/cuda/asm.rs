@@ -144,8 +144,8 @@ fn slots(row: &Atom, operand: &Operand, by_number: bool) -> Slots {
     match operand.kind {
         OperandKind::Frag { words } => {
             let exprs = (0..registers(operand, words)).map(|at| format!("{name}[{at}]")).collect();
-            let in_place = matches!(row.effect, Effect::Mma { .. });
-            let output = operand.writes.then_some(if in_place { "+" } else { "=" });
+            let accumulates = matches!(row.effect, Effect::Mma { .. });
+            let output = operand.writes.then_some(if accumulates { "+" } else { "=" });
             Slots { name, constraint: register(operand.elem, words).1, exprs, output }
         }
         OperandKind::SharedAddress if by_number => input("r", vec![name.to_string()]),

@@ -75,8 +75,8 @@ impl Printer<'_> {
         };
         for array in arrays {
             let Array { elem, name, offset, .. } = array;
-            let place = if *offset == 0 { ARENA.to_string() } else { format!("({ARENA} + {offset})") };
-            text += &format!("    {elem}* const {name} = ({elem}*){place};{}\n", array.remark());
+            let index = if *offset == 0 { ARENA.to_string() } else { format!("({ARENA} + {offset})") };
+            text += &format!("    {elem}* const {name} = ({elem}*){index};{}\n", array.remark());
         }
         text
     }

@@ -100,14 +100,14 @@ impl fmt::Display for Report {
         write!(f, "shared memory  {} bytes", self.shared_bytes)?;
         let parts: Vec<String> = self.shared.iter().map(|(name, bytes)| format!("{name} {bytes}")).collect();
         writeln!(f, "{}{}", if parts.is_empty() { "" } else { ": " }, parts.join(", "))?;
-        for (place, one) in self.alternatives.iter().enumerate() {
-            writeln!(f, "{:<15}{one}", if place == 0 { "alternatives" } else { "" })?;
+        for (index, one) in self.alternatives.iter().enumerate() {
+            writeln!(f, "{:<15}{one}", if index == 0 { "alternatives" } else { "" })?;
         }
-        for (place, (one, why)) in self.left_out.iter().enumerate() {
+        for (index, (one, why)) in self.left_out.iter().enumerate() {
             writeln!(
                 f,
                 "{:<15}{one}: {}",
-                if place == 0 { "left out" } else { "" },
+                if index == 0 { "left out" } else { "" },
                 why.lines().next().unwrap_or_default()
             )?;
         }
@@ -118,8 +118,8 @@ impl fmt::Display for Report {
             writeln!(f, "intensity      {intensity:.1} operations per byte of global memory")?;
         }
         for (label, lines) in [("needs", &self.needs), ("undecided", &self.undecided)] {
-            for (place, line) in lines.iter().enumerate() {
-                writeln!(f, "{:<15}{line}", if place == 0 { label } else { "" })?;
+            for (index, line) in lines.iter().enumerate() {
+                writeln!(f, "{:<15}{line}", if index == 0 { label } else { "" })?;
             }
         }
         if !self.packs.is_empty() {

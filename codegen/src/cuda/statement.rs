@@ -94,7 +94,7 @@ impl Printer<'_> {
                 let target = self.declaration_or(stmt, *reg, |printer| printer.element(*reg, *at));
                 self.set(None, &target, &[value]);
             }
-            Op::Load { to, from, guard: None, stays: Some(base), .. } if self.load_here(*to, from, *base) => {
+            Op::Load { to, from, guard: None, volatile_at: Some(base), .. } if self.load_here(*to, from, *base) => {
             }
             Op::Load { to, from, guard, fill, .. } => self.load(stmt, *to, from, *guard, *fill),
             Op::Store { to, from, guard } => self.store(to, *from, *guard),
@@ -136,7 +136,7 @@ impl Printer<'_> {
                 }
             }
             Op::Leave { of, cond } => {
-                let always = self.kernel.exprs.constant(*cond).is_some_and(|holds| holds != 0);
+                let always = self.kernel.exprs.constant(*cond).is_some_and(|condition| condition != 0);
                 let cond = self.int(*cond);
                 let label = match self.loops.last() {
                     Some((innermost, _)) if innermost == of => None,

@@ -172,13 +172,13 @@ impl Printer<'_> {
             Val::Bits(to, x) => {
                 let from = self.typed(x);
                 // A tf32 is stored as a `float`.
-                let [held, wanted] =
+                let [source, wanted] =
                     [from.elem, *to].map(|elem| if elem == Elem::Tf32 { Elem::F32 } else { elem });
-                let row = BITS.iter().find(|row| (row.0, row.1) == (held, wanted));
+                let row = BITS.iter().find(|row| (row.0, row.1) == (source, wanted));
                 let piece = match row {
                     Some((.., function)) => call(function, &[&from.piece]),
-                    None if held == wanted => from.piece,
-                    None if held == Elem::F64 => cast(*to, &call("__double_as_longlong", &[&from.piece])),
+                    None if source == wanted => from.piece,
+                    None if source == Elem::F64 => cast(*to, &call("__double_as_longlong", &[&from.piece])),
                     None if wanted == Elem::F64 => {
                         call("__longlong_as_double", &[&cast(Elem::I64, &from.piece)])
                     }

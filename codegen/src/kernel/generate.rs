@@ -20,7 +20,7 @@ use crate::source::diagnostic::Diagnostic;
 use crate::source::stack::with_room;
 use crate::thread::{Fact, Kernel, Param as ThreadParam};
 use crate::tile::alternative::{Alternative, Policy};
-use crate::tile::hollow;
+use crate::tile::empty_loops;
 use crate::tile::verify::{bounded, limits};
 use crate::tile::{Arg, Program, Require, Space};
 use crate::values::target::{TARGETS, Target};
@@ -95,7 +95,7 @@ impl Definition {
                 matmul::programs(args).map(|programs| (programs.wide, programs.diagnostics))
             }
         })?;
-        let wrong = diagnostics.iter().any(|said| said.level == Level::Deny);
+        let wrong = diagnostics.iter().any(|diagnostic| diagnostic.level == Level::Deny);
         if wrong {
             return Err(diagnostics);
         }
@@ -108,7 +108,7 @@ impl Definition {
             }
             Ok(resolved)
         };
-        resolved.and_then(of_arch).map_err(|said| vec![said])
+        resolved.and_then(of_arch).map_err(|reported| vec![reported])
     }
 }
 
@@ -130,7 +130,7 @@ fn function(kernel: &ast::Kernel, settings: &Settings, purpose: Purpose) -> Outc
         let mut others = Vec::new();
         let mut unfit = left_out.clone();
         for (label, (program, diagnostics, _)) in labels.iter().zip(&evaluated).skip(at + 1) {
-            match diagnostics.iter().find(|said| said.level == Level::Deny) {
+            match diagnostics.iter().find(|diagnostic| diagnostic.level == Level::Deny) {
                 Some(why) => unfit.push((label.clone(), why.message.clone())),
                 None => others.push((label, program)),
             }
@@ -155,7 +155,7 @@ fn function(kernel: &ast::Kernel, settings: &Settings, purpose: Purpose) -> Outc
             kernel.report.left_out = unfit;
             return outcome;
         }
-        let why = outcome.diagnostics.iter().find(|said| said.level == Level::Deny);
+        let why = outcome.diagnostics.iter().find(|diagnostic| diagnostic.level == Level::Deny);
         left_out.extend(why.map(|why| (label.clone(), why.message.clone())));
         failed.get_or_insert(outcome);
     }
@@ -216,7 +216,7 @@ fn finished(
         diagnostics.push(why);
         Outcome { kernel: None, diagnostics }
     };
-    if diagnostics.iter().any(|said| said.level == Level::Deny) {
+    if diagnostics.iter().any(|diagnostic| diagnostic.level == Level::Deny) {
         return Outcome { kernel: None, diagnostics };
     }
     if let Err(why) = limits::program(&program) {
@@ -231,8 +231,8 @@ fn finished(
     let work = || checked(label, program, others, left_out, diagnostics, levels, purpose);
     let mut outcome = if deep { with_room(work) } else { work() };
     // If there is an error, unread or left out tiles may be its consequence.
-    if outcome.diagnostics.iter().any(|said| said.level == Level::Deny && said.lint.is_none()) {
-        outcome.diagnostics.retain(|said| !said.lint.is_some_and(is_of_meaning));
+    if outcome.diagnostics.iter().any(|diagnostic| diagnostic.level == Level::Deny && reported.lint.is_none()) {
+        outcome.diagnostics.retain(|reported| !reported.lint.is_some_and(is_of_meaning));
     }
     outcome
 }
@@ -289,7 +289,7 @@ fn checked(
     let errors = |all: &[Diagnostic]| all.iter().any(|d| d.level == Level::Deny);
     diagnostics.extend(check::meant(&program, levels));
     let is_open = !program.open.is_empty();
-    let hollow = EmptyLoops::all(others.last().map_or(&program, |other| &other.program), general);
+    let empty_loops = EmptyLoops::all(others.last().map_or(&program, |other| &other.program), general);
     let made = projected(program).and_then(|program| resolved(program, others, &mut left_out));
     let (program, others) = match made {
         Ok(all) => all,
@@ -306,7 +306,7 @@ fn checked(
     let refuse = |mut diagnostics: Vec<Diagnostic>, mut checked: Checked, why: Diagnostic| {
         diagnostics.append(&mut checked.diagnostics);
         diagnostics.push(why);
-        diagnostics.sort_by_key(|said| said.span);
+        diagnostics.sort_by_key(|diagnostic| diagnostic.span);
         Outcome { kernel: None, diagnostics }
     };
     let mut first = match Expanded::new(program) {
@@ -422,13 +422,13 @@ fn checked(
         variants.truncate(1);
     }
     diagnostics.append(&mut checked.diagnostics);
-    diagnostics.sort_by_key(|said| said.span);
+    diagnostics.sort_by_key(|diagnostic| diagnostic.span);
     if errors(&diagnostics) {
         return Outcome { kernel: None, diagnostics };
     }
     let name = program.name.clone();
     Outcome {
-        kernel: Some(Generated { name, params, variants, requires, packs, hollow, report }),
+        kernel: Some(Generated { name, params, variants, requires, packs, empty_loops, report }),
         diagnostics,
     }
 }
@@ -464,7 +464,7 @@ struct Expanded {
 impl Expanded {
     fn new(mut written: Program) -> std::result::Result<Expanded, Diagnostic> {
         written.number();
-        let reduced = hollow::reduced(&written);
+        let reduced = empty_loops::reduced(&written);
         let expanded = match (crate::passes::pipeline::expand(&reduced)?, &reduced) {
             (Cow::Borrowed(_), Cow::Borrowed(_)) => None,
             (expanded, _) => Some(expanded.into_owned()),
@@ -494,9 +494,9 @@ pub(crate) fn oldest(program: &Program) -> std::result::Result<u32, Diagnostic> 
 /// The oldest architecture, from a program's own on, where a block has room for its shared tiles; its own where none has.
 fn raised(program: &Program) -> u32 {
     let needed = allocate(program).bytes;
-    let holds = |arch: &u32| Target::of(*arch).block_shared >= needed;
+    let condition = |arch: &u32| Target::of(*arch).block_shared >= needed;
     let newer = TARGETS.iter().map(|row| row.arch).filter(|arch| *arch > program.arch);
-    std::iter::once(program.arch).chain(newer).find(holds).unwrap_or(program.arch)
+    std::iter::once(program.arch).chain(newer).find(condition).unwrap_or(program.arch)
 }
 
 /// The program as roles, if it has a producer.

@@ -201,8 +201,8 @@ impl KernelDef {
 
     /// The error for a definition that another version encoded.
     pub(super) fn foreign() -> Diagnostic {
-        let said = "this kernel was compiled by another version of tilewright";
-        Diagnostic::error(Definition::NOWHERE, said).help("build the program again")
+        let reported = "this kernel was compiled by another version of tilewright";
+        Diagnostic::error(Definition::NOWHERE, reported).help("build the program again")
     }
 
     /// Its source location.
@@ -308,11 +308,11 @@ pub struct KernelErrors {
 
 impl KernelErrors {
     pub(super) fn new(kernel: &str, diagnostics: Vec<Diagnostic>, places: &Places) -> KernelErrors {
-        let errors = diagnostics.iter().filter(|said| said.level == ast::Level::Deny);
+        let errors = diagnostics.iter().filter(|diagnostic| diagnostic.level == ast::Level::Deny);
         let text = errors
-            .map(|said| match places.of(said.span).filter(|_| said.span != Definition::NOWHERE) {
-                Some(place) => format!("{}\n  at {place}", said.text()),
-                None => said.text(),
+            .map(|reported| match places.of(reported.span).filter(|_| reported.span != Definition::NOWHERE) {
+                Some(location) => format!("{}\n  at {location}", reported.text()),
+                None => reported.text(),
             })
             .collect::<Vec<_>>()
             .join("\n");
@@ -358,8 +358,8 @@ mod tests {
     fn definitions_of_other_versions_are_refused() {
         static DEF: KernelDef = KernelDef::new("nt", "", "", &[], b"\xff", b"");
         assert_eq!(DEF.definition(), None);
-        let said = DEF.specialize(&[], &[]).unwrap_err().to_string();
-        assert!(said.contains("another version of tilewright"), "{said}");
+        let reported = DEF.specialize(&[], &[]).unwrap_err().to_string();
+        assert!(reported.contains("another version of tilewright"), "{reported}");
     }
 
     #[test]

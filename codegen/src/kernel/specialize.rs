@@ -140,8 +140,8 @@ mod tests {
         let name = |text: &str| Name { text: text.into(), span: Definition::NOWHERE };
         let consts = settings.iter().map(|(text, value)| (name(text), *value)).collect();
         let settings = Settings { consts, ..Settings::default() };
-        let said: Vec<_> = settings.repeated().iter().map(Diagnostic::text).collect();
-        assert_eq!(said, expected);
+        let message: Vec<_> = settings.repeated().iter().map(Diagnostic::text).collect();
+        assert_eq!(message, expected);
     }
 
     #[test]

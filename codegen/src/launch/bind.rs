@@ -78,9 +78,9 @@ pub(super) fn arguments(
     }
     let sizes = sizes(rules, kernel, rules.classes[rules.variants[0].class].form, tensors)?;
     required(rules, kernel, &sizes)?;
-    let hollow = written_extents(rules, kernel, given, &sizes)?;
+    let empty_loops = written_extents(rules, kernel, given, &sizes)?;
     overlaps(kernel, given)?;
-    Ok((sizes, hollow))
+    Ok((sizes, empty_loops))
 }
 
 /// The values of the sizes for checked arguments. Some are replaced by copies, as a variant of this form reads them. All
@@ -175,10 +175,10 @@ fn count(kernel: &Generated, given: usize) -> Refusal {
     let names: Vec<&str> = kernel.params.iter().map(|param| &*param.name).collect();
     let list = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     let s = if names.len() == 1 { "" } else { "s" };
-    let said = format!("the kernel takes {} argument{s}, {list}, and {given} were given", names.len());
+    let reported = format!("the kernel takes {} argument{s}, {list}, and {given} were given", names.len());
     match names.get(given) {
-        Some(missing) => Refusal::of(missing, format!("it is missing: {said}")),
-        None => Refusal::new(said),
+        Some(missing) => Refusal::of(missing, format!("it is missing: {reported}")),
+        None => Refusal::new(reported),
     }
 }
 
@@ -431,23 +431,23 @@ fn written_extents(
     given: &[Given],
     sizes: &Sizes,
 ) -> Result<Option<usize>, Refusal> {
-    let written = |place: usize| matches!(kernel.params[place].tensor, Some((true, _)));
+    let written = |index: usize| matches!(kernel.params[index].tensor, Some((true, _)));
     let no_blocks =
         |first: &Alternative| first.grid.iter().flatten().any(|count| count.evaluate(sizes) == Some(0));
     if rules.variants.first().is_some_and(no_blocks) {
         return Ok(None);
     }
-    let work = given.iter().enumerate().any(|(place, given)| written(place) && !given.is_empty());
-    let empty: Vec<usize> = (0..given.len()).filter(|place| given[*place].is_empty()).collect();
+    let work = given.iter().enumerate().any(|(index, given)| written(index) && !given.is_empty());
+    let empty: Vec<usize> = (0..given.len()).filter(|index| given[*index].is_empty()).collect();
     let lookup = |symbol: Symbol| rules.value(sizes, symbol);
-    let hollow = |work| {
+    let empty_loops = |work| {
         let serves = |of: &EmptyLoops| of.serves(&lookup, &empty) && of.variant().is_some();
-        if work { kernel.hollow.iter().position(serves) } else { None }
+        if work { kernel.empty_loops.iter().position(serves) } else { None }
     };
     match empty.first() {
-        Some(_) if hollow(work).is_some() => Ok(hollow(work)),
-        Some(&place) if work => {
-            let name = &kernel.params[place].name;
+        Some(_) if empty_loops(work).is_some() => Ok(empty_loops(work)),
+        Some(&index) if work => {
+            let name = &kernel.params[index].name;
             let message = "it has no elements, and a tensor that the kernel writes has some";
             Err(Refusal::of(name, message)
                 .help("only loops that have no iteration then may read it, such as `for k in 0..x.size(2)`; otherwise fill the result yourself"))
@@ -464,15 +464,15 @@ fn overlaps(kernel: &Generated, given: &[Given]) -> Result<(), Refusal> {
         (start, start + reach * i128::from(tensor.elem.bytes()))
     };
     for (at, one) in given.iter().enumerate() {
-        for (place, other) in given.iter().enumerate().skip(at + 1) {
+        for (index, other) in given.iter().enumerate().skip(at + 1) {
             let (Given::Tensor(one), Given::Tensor(other)) = (one, other) else { continue };
             if !(one.mutable || other.mutable) || one.extents.contains(&0) || other.extents.contains(&0) {
                 continue;
             }
             let (a, b) = (range(one), range(other));
             if a.0 < b.1 && b.0 < a.1 {
-                let (written, read) = if one.mutable { (at, place) } else { (place, at) };
-                let name = |place: usize| &kernel.params[place].name;
+                let (written, read) = if one.mutable { (at, index) } else { (index, at) };
+                let name = |index: usize| &kernel.params[index].name;
                 let message = format!("it is written, and it shares memory with `{}`", name(read));
                 return Err(Refusal::of(name(written), message).help("give it memory of its own"));
             }

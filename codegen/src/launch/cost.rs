@@ -289,7 +289,7 @@ impl Rule {
     ) -> Option<Estimate> {
         let count = |size: Size| Some(size.evaluate(sizes)?.max(0) as u128);
         let (cost, cluster) = (self.cost, self.cluster);
-        let (mut tiles, mut beyond) = (1u128, 0u128);
+        let (mut tiles, mut distance) = (1u128, 0u128);
         for (factor, extent) in &self.grid {
             let along = count(*factor)?;
             tiles = tiles.saturating_mul(along);
@@ -298,7 +298,7 @@ impl Rule {
                 // Each block of a persistent kernel's cluster copies a part.
                 let blocks = if self.persistent { cluster } else { 1 };
                 let of_block = u128::from(over / blocks);
-                beyond += along.saturating_mul(over.into()).saturating_sub(extent).min(of_block);
+                distance += along.saturating_mul(over.into()).saturating_sub(extent).min(of_block);
             }
         }
         if !self.persistent {
@@ -321,7 +321,7 @@ impl Rule {
         let of_tile = steps.saturating_mul(step).saturating_add(cost.tile.into());
         let of_tiles = rounds.saturating_mul(of_tile);
         let memory = if cost.rows > 0 { bulk.bytes? / MEMORY } else { 0 };
-        let edges = steps.saturating_mul(beyond).saturating_mul(cost.beyond.into()) / 10;
+        let edges = steps.saturating_mul(distance).saturating_mul(cost.distance.into()) / 10;
         let of_work = together(of_tiles, memory, WAITING);
         Some(Estimate {
             clocks: of_work.saturating_add(edges).saturating_add(cost.launch.into()),
@@ -380,7 +380,7 @@ pub(super) fn cuts_sectors(tensor: &Tensor) -> bool {
 /// Variants that do not fit have no clocks.
 pub(super) fn quickest(first: usize, clocks: &[Option<u128>]) -> usize {
     let Some(least) = clocks[first] else { return first };
-    let others = (first + 1..clocks.len()).filter_map(|place| Some((clocks[place]?, place)));
+    let others = (first + 1..clocks.len()).filter_map(|other| Some((clocks[other]?, other)));
     others.fold((least, first), |best, other| if other.0 < best.0 { other } else { best }).1
 }
 
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_without_tiles_skip_nothing() {
+    fn blocks_without_tiles_cost_the_same() {
         assert_eq!([mean(&[]), mean(&[0.5]), mean(&[0.5, 1.0])], [1.0, 0.5, 0.75]);
     }
 

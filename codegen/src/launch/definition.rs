@@ -121,7 +121,7 @@ pub struct Generated {
     /// Kernels that pack arguments, for variants that allow it ([`thread::Launch::packs`]).
     pub packs: Vec<Pack>,
     /// Kernels for launches where a size is 0 that only loops run over.
-    pub hollow: Vec<EmptyLoops>,
+    pub empty_loops: Vec<EmptyLoops>,
     /// The static report of the first variant.
     pub report: Report,
 }
@@ -184,7 +184,7 @@ impl EmptyLoops {
 
     /// Does it serve a launch with these sizes, and these arguments without elements?
     pub(crate) fn serves(&self, size: &dyn Fn(Symbol) -> Option<i64>, empty: &[usize]) -> bool {
-        size(self.size) == Some(0) && empty.iter().all(|place| self.idle.contains(place))
+        size(self.size) == Some(0) && empty.iter().all(|index| self.idle.contains(index))
     }
 
     /// The program and its CUDA C; `None` if the rest of the kernel cannot be lowered without the loops.
@@ -192,7 +192,7 @@ impl EmptyLoops {
     /// ```
     /// use tilewright_codegen::Definition;
     /// let kernel = Definition::Matmul(vec![]).generate().kernel.unwrap();
-    /// let without = kernel.hollow[0].variant().unwrap();
+    /// let without = kernel.empty_loops[0].variant().unwrap();
     /// assert!(kernel.source().contains("fmaf") && !without.source.contains("fmaf"));
     /// ```
     pub fn variant(&self) -> Option<&Variant> {
@@ -229,9 +229,9 @@ impl Pack {
 
 impl Generated {
     /// The variant of a launch plan: one of [`Generated::variants`], or after them one of a launch without loops.
-    pub fn variant(&self, place: usize) -> &Variant {
-        let hollow = place.checked_sub(self.variants.len()).and_then(|at| self.hollow.get(at)?.variant());
-        hollow.unwrap_or_else(|| &self.variants[place])
+    pub fn variant(&self, index: usize) -> &Variant {
+        let empty_loops = index.checked_sub(self.variants.len()).and_then(|at| self.empty_loops.get(at)?.variant());
+        empty_loops.unwrap_or_else(|| &self.variants[index])
     }
 
     /// The source of the fastest variant.

@@ -20,7 +20,7 @@ mod device {
     /// Instructions of warps that are issued in a clock.
     pub(crate) const ISSUE: f64 = 4.0;
     /// Clocks between two instructions of a warp.
-    pub(crate) const TURN: f64 = 2.0;
+    pub(crate) const INTERVAL: f64 = 2.0;
     /// Issue slots of a thread's access to global memory, with its address; further slots for a 64-bit address, for a
     /// coordinate that wraps at an edge, and for a guard.
     pub(crate) const ACCESS: f64 = 21.6;
@@ -81,14 +81,14 @@ fn main_loop(kernel: &Kernel, edges: Edges) -> Option<(Load, Trips, Load)> {
 pub(crate) fn limit(kernel: &Kernel) -> Option<&'static str> {
     let (once, _, step) = main_loop(kernel, Edges::Inside)?;
     let load = if step.size() > 0.0 { step } else { once };
-    if step.latency > load.clocks() && in_turn(kernel, &step) {
+    if step.latency > load.clocks() && is_serial(kernel, &step) {
         return Some("latency");
     }
     load.parts().into_iter().max_by(|x, y| x.1.total_cmp(&y.1)).map(|(name, _)| name)
 }
 
 /// Does a block have a multiprocessor for itself, one tile after the other?
-fn in_turn(kernel: &Kernel, step: &Load) -> bool {
+fn is_serial(kernel: &Kernel, step: &Load) -> bool {
     kernel.launch.persistent || step.rows > 0.0
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn cost(kernel: &Kernel) -> Option<Cost> {
     };
     let tile = (fixed + once.clocks_with_stores()) as u32;
     let clocks = |x: f64| x.ceil().min(f64::from(u32::MAX)) as u32;
-    let cost = if in_turn(kernel, &step) {
+    let cost = if is_serial(kernel, &step) {
         let peers = if step.received > 0.0 { device::PEERS } else { 0.0 };
         let alone = step.clocks().max(step.latency) + peers;
         let (rows, received) = (clocks(step.rows), clocks(step.received));
@@ -117,14 +117,14 @@ pub(crate) fn cost(kernel: &Kernel) -> Option<Cost> {
             cut: clocks(step.cut()),
             rows,
             received,
-            beyond: 3 * u32::from(rows > 0),
+            distance: 3 * u32::from(rows > 0),
             tile,
             launch,
             ..Cost::default()
         }
     } else {
         let warps = f64::from(kernel.launch.threads.div_ceil(WARP));
-        let issued = step.issued / warps * device::TURN;
+        let issued = step.issued / warps * device::INTERVAL;
         let (cut, alone) = (clocks(step.cut()), clocks(step.latency.max(issued)));
         let (outside, _, step_outside) = main_loop(kernel, Edges::Outside)?;
         let guarded_tile = once.clocks_with_stores() - outside.executed().clocks_with_stores();

@@ -35,7 +35,7 @@ macro_rules! value_variants {
             Unroll { "no" No, "by" By(times), "full" Full }
             Arith { "mul" Mul, "div" Div, "rem" Rem, "min" Min, "max" Max }
             Test {
-                "less" Less(a, b), "equal" Equal(a, b), "holds" Holds(condition), "not" Not(test), "both" Both(tests),
+                "less" Less(a, b), "equal" Equal(a, b), "is_true" IsTrue(condition), "not" Not(test), "both" Both(tests),
                 "either" Either(tests),
             }
             Coord {
@@ -61,7 +61,7 @@ macro_rules! thread_records {
                 grid, persistent = false, cluster = [1; 3], threads, shared_bytes = 0, blocks_per_sm = 0, overlaps = false,
                 cost = None, packs = Vec::new()
             }
-            Cost { steps, times = [None; 2], over = 0, step, guarded_step = 0, resident = 0, alone = 0, cut = 0, beyond, rows, received = 0, tile, guarded_tile = 0, launch }
+            Cost { steps, times = [None; 2], over = 0, step, guarded_step = 0, resident = 0, alone = 0, cut = 0, distance, rows, received = 0, tile, guarded_tile = 0, launch }
             Shared { name, elem, len, offset, align, note }
             Reg { name, elem, len, words = false }
             Var { name, mutable = false, wide = false }
@@ -85,7 +85,7 @@ macro_rules! thread_variants {
                 "compare_exchange" CompareExchange, "await" Await,
             }
             MemoryOrder { "relaxed" Relaxed, "acquire" Acquire, "release" Release, "both" Both }
-            Fact { "divides" Divides(what), "at_most" AtMost { of, limit }, "at_least" AtLeast { of, limit }, "aligned" Aligned { param, bytes }, "small" Small { param, beyond } }
+            Fact { "divides" Divides(what), "at_most" AtMost { of, limit }, "at_least" AtLeast { of, limit }, "aligned" Aligned { param, bytes }, "small" Small { param, distance } }
             Param {
                 "pointer" Pointer { name, elem, write, shape, stride },
                 "int" Int { name, symbol, wide = false },
@@ -123,7 +123,7 @@ macro_rules! thread_variants {
                 "set" Set(var, value),
                 "take" Take(var, value),
                 "assign" Assign { reg, at, value },
-                "load" Load { to, from, guard = None, fill = Number::Float(0.0), stays = None },
+                "load" Load { to, from, guard = None, fill = Number::Float(0.0), volatile_at = None },
                 "store" Store { to, from, guard = None },
                 "atomic" Atomic { to, op, value, guard = None, order = MemoryOrder::Relaxed, scope = crate::thread::Scope::Grid, old = None, expected = None },
                 "atom" Atom { row, args, guard = None },

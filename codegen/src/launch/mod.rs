@@ -307,11 +307,11 @@ impl Rules {
         limits: &Limits,
     ) -> Result<(Plan, Option<cost::Estimate>), Refusal> {
         let tensors = tensors(given);
-        let (sizes, hollow) = bind::arguments(self, kernel, given, &tensors)?;
+        let (sizes, empty_loops) = bind::arguments(self, kernel, given, &tensors)?;
         let launch = Launch { rules: self, kernel, given, tensors: &tensors, limits };
-        match hollow {
+        match empty_loops {
             None => launch.among(0..kernel.variants.len(), sizes),
-            Some(hollow) => Ok((launch.without_loops(hollow, &sizes)?, None)),
+            Some(empty_loops) => Ok((launch.without_loops(empty_loops, &sizes)?, None)),
         }
     }
 
@@ -343,9 +343,9 @@ struct Launch<'l> {
 
 impl Launch<'_> {
     /// The kernel without loops that has this index.
-    fn without_loops(&self, hollow: usize, sizes: &Sizes) -> Result<Plan, Refusal> {
+    fn without_loops(&self, empty_loops: usize, sizes: &Sizes) -> Result<Plan, Refusal> {
         let Launch { kernel, tensors, limits, .. } = *self;
-        let number = kernel.variants.len() + hollow;
+        let number = kernel.variants.len() + empty_loops;
         let variant = kernel.variant(number);
         let rules = Rules::new(std::slice::from_ref(variant), &[], &|_| None);
         let value = |symbol: &Symbol| {
@@ -374,11 +374,11 @@ impl Launch<'_> {
         let Launch { rules, kernel, tensors, limits, .. } = *self;
         let before = variants.start;
         let mut packing = Packing::new(rules, kernel, tensors, limits, sizes);
-        let (place, mut tried) = self.weighed(variants, &mut packing, false)?;
-        let variant = before + place;
-        let chosen = tried[place].as_ref().ok();
+        let (index, mut tried) = self.weighed(variants, &mut packing, false)?;
+        let variant = before + index;
+        let chosen = tried[index].as_ref().ok();
         let (copies, estimate) = chosen.map_or((false, None), |choice| (choice.copies, choice.estimate));
-        tried.truncate(place);
+        tried.truncate(index);
         let passed_over = tried.into_iter().map(|one| one.err().unwrap_or(Why::Slower)).collect();
         let (packed, sizes) = packing.packed(rules.variants[variant].class, copies);
         let program = &kernel.variants[variant].program;
@@ -444,8 +444,8 @@ impl Launch<'_> {
             let why: Vec<String> = why.map(|(why, variant)| why.text(kernel, variant)).collect();
             return Err(Refusal::none_fits(&why));
         };
-        let compared = |(place, one): (usize, &Result<Choice, Why>)| {
-            one.as_ref().ok().filter(|_| rules.variants[before + place].competes)?.clocks()
+        let compared = |(index, one): (usize, &Result<Choice, Why>)| {
+            one.as_ref().ok().filter(|_| rules.variants[before + index].competes)?.clocks()
         };
         let clocks: Vec<_> = tried.iter().enumerate().map(compared).collect();
         Ok((cost::quickest(first, &clocks), tried))
@@ -502,9 +502,9 @@ impl Launch<'_> {
     fn passed(&self, program: &Kernel, sizes: &Sizes) -> Vec<Passed> {
         let lookup = |symbol: Symbol| self.rules.value(sizes, symbol);
         let value = |value: Value| value.evaluate(&lookup).unwrap_or_default();
-        let one = |(place, param): (usize, &Param)| match param {
-            Param::Pointer { .. } => Passed::Tensor(place),
-            Param::Scalar { .. } => Passed::Scalar(place),
+        let one = |(index, param): (usize, &Param)| match param {
+            Param::Pointer { .. } => Passed::Tensor(index),
+            Param::Scalar { .. } => Passed::Scalar(index),
             Param::Int { symbol, wide, .. } => {
                 Passed::Int { value: lookup(*symbol).unwrap_or_default(), wide: *wide }
             }

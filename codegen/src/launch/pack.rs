@@ -105,10 +105,10 @@ fn padded(copy: &Tensor, modes: &[usize]) -> Tensor {
 fn copy_of(tensor: &Tensor, modes: &[usize]) -> Option<Tensor> {
     let mut strides = vec![1; modes.len()];
     let mut len = 1i64;
-    for (place, &mode) in modes.iter().enumerate() {
+    for (index, &mode) in modes.iter().enumerate() {
         let extent = tensor.extents[mode];
         strides[mode] = len;
-        let extent = if place == 0 { row_of(extent, Pack::row_multiple(tensor.elem))? } else { extent };
+        let extent = if index == 0 { row_of(extent, Pack::row_multiple(tensor.elem))? } else { extent };
         len = len.checked_mul(extent)?;
     }
     let bytes = u64::try_from(len).ok()?.checked_mul(u64::from(tensor.elem.bytes()))?;
@@ -200,7 +200,7 @@ impl<'p> Packing<'p> {
     fn unmet(&self, class: usize, operands: usize) -> Option<Why> {
         let broken = &self.operands[operands].broken;
         let mut needs = self.rules.classes[class].needs.iter().enumerate();
-        needs.find_map(|(place, fact)| Some(Why::Fact(place, broken[*fact]?)))
+        needs.find_map(|(index, fact)| Some(Why::Fact(index, broken[*fact]?)))
     }
 
     /// The number of facts of a class that are false.
@@ -217,7 +217,7 @@ impl<'p> Packing<'p> {
                 && self.rules.classes.iter().all(|class| class.needs.contains(&fact))
         };
         let mut limits = needs.iter().enumerate().filter(|(_, fact)| limits(**fact));
-        limits.find_map(|(place, fact)| Some(Why::Fact(place, self.operands[0].broken[*fact]?)))
+        limits.find_map(|(index, fact)| Some(Why::Fact(index, self.operands[0].broken[*fact]?)))
     }
 
     /// A variant on the arguments themselves, or on the copies of [`Packing::copies`].
@@ -283,7 +283,7 @@ impl<'p> Packing<'p> {
             let mended =
                 |(_, fact): &(usize, &usize)| before[**fact].is_some() && before[**fact] != after[**fact];
             let cause = rules.classes[class].needs.iter().enumerate().find(mended);
-            why.extend(cause.and_then(|(place, fact)| Some(Why::Fact(place, before[*fact]?))));
+            why.extend(cause.and_then(|(index, fact)| Some(Why::Fact(index, before[*fact]?))));
             operands = other;
         }
         (operands > 0 && self.unmet(class, operands).is_none()).then_some(Copies { operands, why })

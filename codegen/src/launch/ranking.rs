@@ -53,9 +53,9 @@ pub struct Ranked {
 pub fn ranking(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<Ranking, Refusal> {
     let rules = Rules::with(kernel, &|program| program.launch.cost.or_else(|| estimate::cost(program)));
     let tensors = tensors(given);
-    let (sizes, hollow) = bind::arguments(&rules, kernel, given, &tensors)?;
-    if let Some(hollow) = hollow {
-        let variant = kernel.variants.len() + hollow;
+    let (sizes, empty_loops) = bind::arguments(&rules, kernel, given, &tensors)?;
+    if let Some(empty_loops) = empty_loops {
+        let variant = kernel.variants.len() + empty_loops;
         let one = Ranked { variant, estimate: None, competes: false, limit: None, packed: Vec::new() };
         return Ok(Ranking { serves: vec![one], refused: Vec::new() });
     }

@@ -71,7 +71,7 @@ pub(super) enum Check {
     AtMost { of: Size, limit: i64 },
     AtLeast { of: Size, limit: i64 },
     Aligned { arg: usize, bytes: u32 },
-    Small { arg: usize, beyond: Vec<u32>, strides: Vec<Size> },
+    Small { arg: usize, distance: Vec<u32>, strides: Vec<Size> },
 }
 
 /// A false fact: the number that it is about, if that is known.
@@ -80,8 +80,8 @@ pub(super) struct Broken(pub(super) Option<i64>);
 
 impl Check {
     pub(super) fn broken(&self, tensors: &[Option<&Tensor>], sizes: &[Option<Bound>]) -> Option<Broken> {
-        let size = |of: &Size, holds: &dyn Fn(i64) -> bool| match of.evaluate(sizes) {
-            Some(value) if holds(value) => None,
+        let size = |of: &Size, condition: &dyn Fn(i64) -> bool| match of.evaluate(sizes) {
+            Some(value) if condition(value) => None,
             value => Some(Broken(value)),
         };
         match self {
@@ -92,9 +92,9 @@ impl Check {
                 let over = tensors[*arg]?.address % u64::from(*bytes);
                 (over != 0).then_some(Broken(Some(over as i64)))
             }
-            Check::Small { arg, beyond, strides } => {
+            Check::Small { arg, distance, strides } => {
                 let tensor = tensors[*arg]?;
-                let extents = tensor.extents.iter().zip(beyond).map(|(n, &more)| n + i64::from(more));
+                let extents = tensor.extents.iter().zip(distance).map(|(n, &more)| n + i64::from(more));
                 // For a mode with one element, the kernel may compute with the stride of another tensor.
                 let own = strides.iter().zip(&tensor.strides);
                 let strides = own.map(|(stride, given)| stride.evaluate(sizes).unwrap_or(*given));
@@ -220,7 +220,7 @@ impl Rules {
     }
 
     /// Plans depend on the remainders of addresses by this number. If tensors do not overlap, they do not depend on
-    /// addresses otherwise. The exception is launches without loops ([`Generated::hollow`]).
+    /// addresses otherwise. The exception is launches without loops ([`Generated::empty_loops`]).
     pub fn alignment(&self) -> u64 {
         self.alignment
     }
@@ -273,12 +273,12 @@ impl Rules {
                 // Parameters begin with the arguments, in their order.
                 Check::Aligned { arg: *param as usize, bytes: *bytes }
             }
-            Fact::Small { param, beyond } => {
+            Fact::Small { param, distance } => {
                 let strides = match program.params.get(*param as usize) {
                     Some(Param::Pointer { stride, .. }) => self.sizes(stride),
                     _ => unreachable!("the fact is about a tensor"),
                 };
-                Check::Small { arg: *param as usize, beyond: beyond.clone(), strides }
+                Check::Small { arg: *param as usize, distance: distance.clone(), strides }
             }
         };
         index(&mut self.facts, check)

@@ -30,12 +30,12 @@ fn right() -> [Tensor; 3] {
 }
 
 #[track_caller]
-fn check(change: impl Fn(&mut [Tensor; 3]), argument: Option<&str>, said: &str) {
+fn check(change: impl Fn(&mut [Tensor; 3]), argument: Option<&str>, message: &str) {
     let mut tensors = right();
     change(&mut tensors);
     let given = tensors.map(Given::Tensor);
     let refusal = plan(&sgemm(), &given, &Limits::HOPPER).expect_err("a refusal");
-    assert_eq!(refusal.to_string(), said);
+    assert_eq!(refusal.to_string(), message);
     assert_eq!(refusal.argument(), argument);
 }
 
@@ -100,7 +100,7 @@ fn tensors_without_elements_have_any_strides() {
 }
 
 #[test]
-fn zero_extents_do_nothing_where_nothing_is_written() {
+fn zero_extents_need_no_launch_where_no_element_is_written() {
     let [mut a, b, mut c] = right();
     (a.extents[0], c.extents[0]) = (0, 0);
     let plan = plan(&sgemm(), &[a, b, c].map(Given::Tensor), &Limits::HOPPER).expect("a plan");
@@ -108,7 +108,7 @@ fn zero_extents_do_nothing_where_nothing_is_written() {
 }
 
 #[test]
-fn sums_of_nothing_have_a_kernel_without_loops() {
+fn empty_sums_have_a_kernel_without_loops() {
     let [mut a, mut b, c] = right();
     (a.extents[1], b.extents[1]) = (0, 0);
     let kernel = sgemm();
@@ -207,13 +207,13 @@ fn buffers_are_long_enough_and_disjoint() {
 #[test]
 fn arguments_are_counted() {
     let [a, b, _] = right().map(Given::Tensor);
-    let said = plan(&sgemm(), &[a.clone(), b.clone()], &Limits::HOPPER).unwrap_err();
+    let message = plan(&sgemm(), &[a.clone(), b.clone()], &Limits::HOPPER).unwrap_err();
     assert_eq!(
-        said.to_string(),
+        message.to_string(),
         "argument `c`: it is missing: the kernel takes 3 arguments, `a`, `b`, `c`, and 2 were given"
     );
-    let said = plan(&sgemm(), &[a, b, Given::Scalar(Elem::F32)], &Limits::HOPPER).unwrap_err();
-    assert_eq!(said.to_string(), "argument `c`: it is a tensor, and a number of type f32 was given");
+    let message = plan(&sgemm(), &[a, b, Given::Scalar(Elem::F32)], &Limits::HOPPER).unwrap_err();
+    assert_eq!(message.to_string(), "argument `c`: it is a tensor, and a number of type f32 was given");
 }
 
 /// An H100 has one part of its chip with fewer multiprocessors than others, where large clusters leave some idle:
@@ -229,18 +229,18 @@ fn large_clusters_do_not_fill_a_device() {
 fn devices_have_limits() {
     let given = right().map(Given::Tensor);
     let small = Limits { shared_bytes: 1000, ..Limits::HOPPER };
-    let said = plan(&sgemm(), &given, &small).unwrap_err().to_string();
-    assert!(said.contains("bytes of shared memory, and the device gives it 1000 at most"), "{said}");
+    let message = plan(&sgemm(), &given, &small).unwrap_err().to_string();
+    assert!(message.contains("bytes of shared memory, and the device gives it 1000 at most"), "{message}");
     let flat = Limits { grid: [1, 1, 1], ..Limits::HOPPER };
-    let said = plan(&sgemm(), &given, &flat).unwrap_err().to_string();
+    let message = plan(&sgemm(), &given, &flat).unwrap_err().to_string();
     assert_eq!(
-        said,
+        message,
         "the grid would have 2 blocks along x, and 1 is the most\n\
          help: use larger tiles, or launch over parts of the tensors"
     );
     let narrow = Limits { threads: 128, ..Limits::HOPPER };
-    let said = plan(&sgemm(), &given, &narrow).unwrap_err().to_string();
-    assert!(said.contains("a block has 256 threads, and 128 is the device's most"), "{said}");
+    let message = plan(&sgemm(), &given, &narrow).unwrap_err().to_string();
+    assert!(message.contains("a block has 256 threads, and 128 is the device's most"), "{message}");
 }
 
 /// Kernels whose variants compete, kernels that run the first variant that can, and launches without loops.
@@ -252,11 +252,11 @@ fn a_ranking_begins_with_the_variant_of_the_plan() {
         for [m, n, k] in [[16, 4096, 4096], [1000, 1000, 1001], [300, 8, 77], [128, 128, 8], [64, 64, 0]] {
             let tensors = [[m, k], [n, k], [m, n]].into_iter().zip(&kernel.params).enumerate();
             let given: Vec<Given> = tensors
-                .map(|(place, (extents, param))| {
-                    let by_rows = rows && place < 2;
+                .map(|(index, (extents, param))| {
+                    let by_rows = rows && index < 2;
                     let strides = if by_rows { [extents[1].max(1), 1] } else { [1, extents[0]] };
-                    let address = (place as u64 + 1) << 40;
-                    Given::Tensor(tensor(param.elem, &extents, &strides, address, place == 2))
+                    let address = (index as u64 + 1) << 40;
+                    Given::Tensor(tensor(param.elem, &extents, &strides, address, index == 2))
                 })
                 .collect();
             let (plan, ranking) = (

@@ -45,7 +45,7 @@ impl Why {
             Why::Threads(most) => {
                 format!("a block has {} threads, and {most} is the device's most", launch.threads)
             }
-            Why::Fact(place, broken) => unmet(program, &program.needs[place], broken),
+            Why::Fact(index, broken) => unmet(program, &program.needs[index], broken),
             Why::Rows(pack) => {
                 let pack = &kernel.packs[pack];
                 let (name, [to, from]) = (&kernel.params[pack.arg].name, [pack.modes[0], pack.modes[1]]);

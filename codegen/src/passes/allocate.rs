@@ -95,12 +95,12 @@ mod tests {
         let mut b = Builder::new("places");
         let mut all: Vec<View> = Vec::new();
         for (bytes, dead) in tiles {
-            let dead: Vec<&View> = dead.iter().map(|&place| &all[place]).collect();
+            let dead: Vec<&View> = dead.iter().map(|&index| &all[index]).collect();
             let layout = Layout::new(*bytes, 1).unwrap();
             all.push(b.shared_after("tile", Elem::U8, layout, &dead).unwrap());
         }
-        let found = allocate(&b.finish());
-        assert_eq!(found.tiles.into_values().collect::<Vec<_>>(), expected);
+        let result = allocate(&b.finish());
+        assert_eq!(result.tiles.into_values().collect::<Vec<_>>(), expected);
     }
 
     #[test]
@@ -115,8 +115,8 @@ mod tests {
 
     #[test]
     fn barriers_come_last() {
-        let mut found = Allocation { bytes: 101, ..Allocation::default() };
-        assert_eq!(found.append(3 * MBARRIER, MBARRIER), 104);
-        assert_eq!((found.append(40, ALIGN), found.bytes), (128, 168));
+        let mut result = Allocation { bytes: 101, ..Allocation::default() };
+        assert_eq!(result.append(3 * MBARRIER, MBARRIER), 104);
+        assert_eq!((result.append(40, ALIGN), result.bytes), (128, 168));
     }
 }

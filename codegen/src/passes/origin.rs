@@ -6,7 +6,7 @@
 //! because an empty reduction leaves its target unchanged. Where edges are unknown, the value of
 //! out-of-bounds elements may still be known.
 
-mod beyond;
+mod out_of_bounds;
 mod coordinates;
 mod masks;
 mod written;
@@ -21,20 +21,20 @@ use crate::source::problem::Problem;
 use crate::thread::{Bin, Fact, Id};
 use crate::tile::alternative::Policy;
 use crate::tile::bounds::Assumed;
-use crate::tile::hollow;
+use crate::tile::empty_loops;
 use crate::tile::view::View;
 use crate::tile::visit::of_order;
 use crate::tile::{Across, Expr, How, Multiply, Op, Past, Program, Space, Stmt};
 use crate::values::affine::Coord;
 use crate::values::lanes::Lanes;
 use crate::values::number::Number;
-pub(crate) use beyond::{Along, Coordinates, Edge};
-use beyond::{Beyond, State, forget, join};
+pub(crate) use out_of_bounds::{Along, Coordinates, Edge};
+use out_of_bounds::{OutOfBounds, State, forget, join};
 use masks::no_coordinate;
 
 /// The results of the pass.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct Analysis {
     /// For each reduction the edges that mask its elements.
     pub(crate) masks: HashMap<Id, Vec<Edge>>,
     /// The coordinates of the elements of functions that read them.
@@ -44,7 +44,7 @@ pub(crate) struct Found {
     pub(crate) claims: HashMap<Id, Vec<Vec<Along>>>,
 }
 
-impl Found {
+impl Analysis {
     /// Forgets all other statements than these.
     fn keep(&mut self, body: &[Stmt]) {
         let mut kept = BTreeSet::new();
@@ -63,7 +63,7 @@ impl Found {
 
 /// Finds the masks of all reductions of a program, and the coordinates that functions read, and the facts that a variant
 /// needs for that.
-pub(crate) fn find(program: &Program, policy: Policy) -> std::result::Result<(Found, Vec<Fact>), Diagnostic> {
+pub(crate) fn find(program: &Program, policy: Policy) -> std::result::Result<(Analysis, Vec<Fact>), Diagnostic> {
     let mut origins = Origins {
         program,
         assumed: Assumed::new(program, policy),
@@ -101,18 +101,18 @@ pub(crate) fn find(program: &Program, policy: Policy) -> std::result::Result<(Fo
     }
     let Origins { masks, coordinates, claims, assumed, .. } = origins;
     let mut refused: Vec<(Id, Diagnostic)> = Vec::new();
-    let mut found =
-        Found { masks: sorted(masks, &mut refused), coordinates: sorted(coordinates, &mut refused), claims };
+    let mut analysis =
+        Analysis { masks: sorted(masks, &mut refused), coordinates: sorted(coordinates, &mut refused), claims };
     if let Some(size) = program.zero {
-        found.keep(&hollow::reduced(program).body);
-        if found.mentions(size) {
+        analysis.keep(&empty_loops::reduced(program).body);
+        if analysis.mentions(size) {
             let why = Problem::new("elements are in bounds or not by a size that is 0");
             return Err(why.at(Span::default()));
         }
     }
     match refused.into_iter().min_by_key(|(id, _)| *id) {
         Some((_, why)) => Err(why),
-        None => Ok((found, assumed.needs)),
+        None => Ok((analysis, assumed.needs)),
     }
 }
 
@@ -146,7 +146,7 @@ struct Origins<'p> {
     loops: Vec<Id>,
     /// States at early exits of loops.
     left: Vec<(Id, State)>,
-    /// Accumulators of products of whole tiles, whose coordinates the tiles state; see [`Op::Follows`].
+    /// Accumulators of products of whole tiles, whose coordinates the tiles state; see [`Op::Flow`].
     followed: BTreeSet<Id>,
     /// Tensors whose edges are known after a loop if it has an iteration, and it may have none.
     idle: BTreeSet<Id>,
@@ -182,20 +182,20 @@ impl Origins<'_> {
     fn pass(&mut self, stmt: &Stmt, state: &mut State) {
         match &stmt.op {
             Op::Copy { from, to, how: How::Atom(_), .. } => {
-                let beyond = self.known(from, state);
-                let beyond = if beyond.is_nothing() { beyond } else { Beyond::UNKNOWN };
-                self.update(to, beyond, state);
+                let known = self.known(from, state);
+                let known = if known.is_none() { known } else { OutOfBounds::UNKNOWN };
+                self.update(to, known, state);
             }
             Op::Copy { from, to, fill, .. } => {
                 self.follow_idle(std::slice::from_ref(from), to, state);
                 self.copied(stmt.by, (from, to), *fill, (state, self.loops.len()))
             }
             Op::Fill { to, value } => {
-                let holds = if let Expr::Lit(x) = value { x.exact() } else { None };
+                let contents = if let Expr::Lit(x) = value { x.exact() } else { None };
                 self.written(
                     stmt.by,
                     to,
-                    Beyond { holds, age: self.loops.len(), filled: true, ..Beyond::NOTHING },
+                    OutOfBounds { contents, age: self.loops.len(), filled: true, ..OutOfBounds::NONE },
                     state,
                 );
             }
@@ -229,28 +229,28 @@ impl Origins<'_> {
                 let known = self.mapped(&ins, to, &all, state);
                 self.written(stmt.by, to, known, state);
             }
-            Op::Scatter { from, at, to, beyond, .. } => {
+            Op::Scatter { from, at, to, claimed, .. } => {
                 let all: Vec<View> = [from].into_iter().chain(at.iter().map(|(_, at)| at)).cloned().collect();
-                let mask = if *beyond { Ok(Vec::new()) } else { self.mask_of_scatter(&all, to, state) };
-                if *beyond {
+                let mask = if *claimed { Ok(Vec::new()) } else { self.mask_of_scatter(&all, to, state) };
+                if *claimed {
                     self.claim(stmt, &all[1..], (&|_| true, &[]), state);
                 }
                 self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
                 // Elements that are out of bounds are not stored.
-                self.update(to, Beyond { edges: Some(Vec::new()), ..Beyond::UNKNOWN }, state);
+                self.update(to, OutOfBounds { edges: Some(Vec::new()), ..OutOfBounds::UNKNOWN }, state);
             }
-            Op::Follows { a, b, acc } => {
+            Op::Flow { a, b, acc } => {
                 self.followed.insert(acc.tensor);
                 self.multiplied((a, b, acc), false, state);
             }
-            Op::Holds { from, to } => {
+            Op::Contents { from, to } => {
                 let edges = self.edges(from, to, state);
                 let edges = edges.and_then(|all| all.into_iter().map(|edge| edge.stored(to)).collect());
                 let at = self.at(from, to, state).map(|at| self.stored(at, to));
                 let age = self.loops.len();
                 state.insert(
                     to.tensor,
-                    Beyond { edges, holds: Some(0.0), begun: None, at, age, filled: false },
+                    OutOfBounds { edges, contents: Some(0.0), begun: None, at, age, filled: false },
                 );
             }
             Op::Gemm { acc, how: Multiply::Atom(_), .. } if self.followed.contains(&acc.tensor) => {}
@@ -258,19 +258,19 @@ impl Origins<'_> {
                 self.check_product(stmt, state);
                 self.multiplied((a, b, acc), matches!(how, Multiply::Atom(_)), state)
             }
-            Op::Fold { from, to, across, nothing, beyond, .. } => {
-                let mask = match *beyond {
-                    true => self.claimed(stmt, (from, nothing), (&differ(from, to), &[*across]), state),
-                    false => self.mask_of_fold(from, nothing, state),
+            Op::Fold { from, to, across, identity, claimed, .. } => {
+                let mask = match *claimed {
+                    true => self.claimed(stmt, (from, identity), (&differ(from, to), &[*across]), state),
+                    false => self.mask_of_fold(from, identity, state),
                 };
                 self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
                 for (from, to) in from.iter().zip(to) {
                     self.reduced(from, to, None, &[*across], state);
                 }
             }
-            Op::Reduce { from, to, with, across, beyond: said } => {
+            Op::Reduce { from, to, with, across, claimed: value } => {
                 let same = with.identity(self.program.tensor(to.tensor).elem).map(Number::to_f64);
-                let mask = match said {
+                let mask = match value {
                     Some(claim) => {
                         let (from, to) = (std::slice::from_ref(from), std::slice::from_ref(to));
                         self.claimed(stmt, (from, &[*claim]), (&differ(from, to), &[*across]), state)
@@ -284,9 +284,9 @@ impl Origins<'_> {
             Op::Lanes { ins, to, how, lanes, unmasked } => {
                 let known = match how {
                     // An element of another thread.
-                    Lanes::Shuffle(_) if !self.known(&ins[0], state).is_nothing() => Beyond::UNKNOWN,
+                    Lanes::Shuffle(_) if !self.known(&ins[0], state).is_none() => OutOfBounds::UNKNOWN,
                     Lanes::Shuffle(_) | Lanes::Ballot | Lanes::Match => {
-                        Beyond { at: Some(Vec::new()), ..Beyond::NOTHING }
+                        OutOfBounds { at: Some(Vec::new()), ..OutOfBounds::NONE }
                     }
                 };
                 if stmt.needs_coordinates() {
@@ -329,10 +329,10 @@ impl Origins<'_> {
     fn repeated(&mut self, var: Id, body: &[Stmt], state: &mut State) {
         let before = state.clone();
         self.iterate(&[var], body, state);
-        if self.program.zero.is_some_and(|size| hollow::is_empty(self.program, var, size)) {
+        if self.program.zero.is_some_and(|size| empty_loops::is_empty(self.program, var, size)) {
             // Coordinates and edges come from the program's text, values from launches.
             let both = join(&before, state);
-            state.iter_mut().for_each(|(id, of)| of.holds = both.get(id).and_then(|both| both.holds));
+            state.iter_mut().for_each(|(id, of)| of.contents = both.get(id).and_then(|both| both.contents));
         } else if !self.program.runs(var) {
             let both = join(&before, state);
             let edges = |of: &State, id: &Id| of.get(id).is_some_and(|of| of.edges.is_some());

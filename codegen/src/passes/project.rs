@@ -472,7 +472,7 @@ impl Project<'_> {
             if let Op::Copy { from, to, .. } = &fill.op {
                 let (from, mut to) = (from.clone(), to.clone());
                 self.at_slot(&mut to);
-                held.push(Stmt { id: 0, span: fill.span, by: self.consumers, op: Op::Holds { from, to } });
+                held.push(Stmt { id: 0, span: fill.span, by: self.consumers, op: Op::Contents { from, to } });
             }
             let copied = self.bulk(fill.op, &mut bytes).map_err(|problem| problem.at(fill.span))?;
             copies.push(Stmt { id: 0, span: fill.span, by, op: copied });

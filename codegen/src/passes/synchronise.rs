@@ -42,8 +42,8 @@ fn without_rings(mut program: Program) -> Program {
         return program;
     }
     let body = std::mem::take(&mut program.body);
-    let mut place = Place { asynchronous: asynchronous(&program, &body), program: &program };
-    let body = forward(&mut place, &program, body, State::default());
+    let mut synchroniser = Synchroniser { asynchronous: asynchronous(&program, &body), program: &program };
+    let body = forward(&mut synchroniser, &program, body, State::default());
     program.rings.retain(|ring| !ring.is_of_one_group());
     program.body = body;
     program
@@ -51,7 +51,7 @@ fn without_rings(mut program: Program) -> Program {
 
 /// The rings whose fills may be asynchronous copies.
 fn asynchronous(program: &Program, body: &[Stmt]) -> BTreeSet<Id> {
-    let (mut filled, mut found) = (BTreeSet::new(), BTreeSet::new());
+    let (mut filled, mut result) = (BTreeSet::new(), BTreeSet::new());
     let buffers = |ring: Id| &program.rings[ring as usize].buffers;
     for stmt in body {
         stmt.each(&mut |stmt| match &stmt.op {
@@ -62,12 +62,12 @@ fn asynchronous(program: &Program, body: &[Stmt]) -> BTreeSet<Id> {
                 filled.remove(ring);
             }
             Op::Copy { to, how: How::Derive | How::Async, .. } => {
-                found.extend(filled.iter().copied().filter(|ring| buffers(*ring).contains(&to.tensor)));
+                result.extend(filled.iter().copied().filter(|ring| buffers(*ring).contains(&to.tensor)));
             }
             _ => {}
         });
     }
-    found
+    result
 }
 
 /// Tensors in shared memory that threads of a group may be using.
@@ -168,13 +168,13 @@ fn of_ring(stmt: &Stmt) -> Option<Id> {
     }
 }
 
-struct Place<'p> {
+struct Synchroniser<'p> {
     program: &'p Program,
     /// Rings that have commit groups.
     asynchronous: BTreeSet<Id>,
 }
 
-impl Forward<Program> for Place<'_> {
+impl Forward<Program> for Synchroniser<'_> {
     type State = State;
 
     fn join(mut one: State, other: &State) -> State {
@@ -200,7 +200,7 @@ impl Forward<Program> for Place<'_> {
     }
 }
 
-impl Place<'_> {
+impl Synchroniser<'_> {
     fn ring(&self, stmt: &Stmt) -> Option<(Id, &Ring)> {
         let id = of_ring(stmt)?;
         let ring = &self.program.rings[id as usize];
@@ -240,16 +240,16 @@ impl Place<'_> {
         let ends = state.rings.entry(id).or_insert(Ends::new(ring.slots));
         let barrier = ends.pass(&stmt.op, ring.slots);
         let in_flight = ends.full;
-        let mut place = |op| placed.push(Stmt { op, ..stmt.clone() });
+        let mut emit = |op| placed.push(Stmt { op, ..stmt.clone() });
         match stmt.op {
             _ if !self.asynchronous.contains(&id) => {}
-            Op::Await { .. } => place(Op::WaitCopies { pending: in_flight }),
+            Op::Await { .. } => emit(Op::WaitCopies { pending: in_flight }),
             // A wait for all copies commits them.
-            Op::Publish { .. } if ring.slots > 1 => place(Op::CommitCopies),
+            Op::Publish { .. } if ring.slots > 1 => emit(Op::CommitCopies),
             _ => {}
         }
         if barrier != Barrier::None {
-            place(Op::Sync);
+            emit(Op::Sync);
             state.meet(stmt.by);
         }
         if barrier == Barrier::None || !matches!(stmt.op, Op::Release { .. }) {

@@ -60,7 +60,7 @@ impl Problem {
     }
 
     /// An error that has been reported already.
-    pub(crate) fn said() -> Problem {
+    pub(crate) fn reported() -> Problem {
         Problem::new("")
     }
 

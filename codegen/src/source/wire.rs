@@ -34,11 +34,11 @@ impl<'b> Bytes<'b> {
 
     /// Takes this variant, if it is next.
     pub(crate) fn skip(&mut self, variant: u8) -> bool {
-        let found = self.left.first() == Some(&variant);
-        if found {
+        let result = self.left.first() == Some(&variant);
+        if result {
             self.left = &self.left[1..];
         }
-        found
+        result
     }
 
     pub(crate) fn variant(&mut self) -> Option<u8> {

@@ -18,12 +18,12 @@ pub struct Ix(u32);
 
 impl Ix {
     /// The expression at an index.
-    pub(crate) fn at(place: u32) -> Ix {
-        Ix(place)
+    pub(crate) fn at(number: u32) -> Ix {
+        Ix(number)
     }
 
     /// Its index in the arena.
-    pub(crate) fn place(self) -> u32 {
+    pub(crate) fn number(self) -> u32 {
         self.0
     }
 }

@@ -55,7 +55,7 @@ pub struct Cost {
     /// Further clocks of an iteration where rows of an argument begin in the middle of a sector of 32 bytes.
     pub cut: u32,
     /// Further tenths of a clock of an iteration for each row and column of an edge tile that is out of bounds.
-    pub beyond: u32,
+    pub distance: u32,
     /// Rows of 128 bytes that a block copies in bulk in an iteration, which may take longer than its products, most of all
     /// if they begin in the middle of a line of the L2 cache. 0 if `step` has the copies.
     pub rows: u32,
@@ -130,6 +130,6 @@ pub enum Fact {
         /// The parameter.
         param: Id,
         /// The distance past its extent up to which each mode is accessed.
-        beyond: Vec<u32>,
+        distance: Vec<u32>,
     },
 }

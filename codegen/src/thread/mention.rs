@@ -14,9 +14,9 @@ impl Kernel {
             let updated =
                 Use::Memory { space: Space::Global(param), access: Access::Update, asynchronous: false };
             body.iter().any(|stmt| {
-                let mut found = false;
-                stmt.op.each_use(&mut |used| found |= used == updated);
-                found || stmt.op.blocks().into_iter().any(|body| any(body, param))
+                let mut result = false;
+                stmt.op.each_use(&mut |used| result |= used == updated);
+                result || stmt.op.blocks().into_iter().any(|body| any(body, param))
             })
         }
         any(&self.body, param)
@@ -73,27 +73,27 @@ pub(crate) fn widest(body: &[Stmt]) -> BTreeMap<Id, u32> {
 
 /// Does the statement, or one inside it, use the array?
 pub(crate) fn mentions(stmt: &Stmt, id: Id) -> bool {
-    let mut found = false;
-    stmt.op.each_use(&mut |used| found |= array(used).is_some_and(|(known, _)| known == id));
-    found || stmt.op.blocks().into_iter().flatten().any(|stmt| mentions(stmt, id))
+    let mut result = false;
+    stmt.op.each_use(&mut |used| result |= array(used).is_some_and(|(known, _)| known == id));
+    result || stmt.op.blocks().into_iter().flatten().any(|stmt| mentions(stmt, id))
 }
 
 /// Does a statement itself read the array?
 pub(crate) fn reads(stmt: &Stmt, id: Id) -> bool {
-    let mut found = false;
+    let mut result = false;
     stmt.op.each_use(&mut |used| {
-        found |= array(used).is_some_and(|(known, access)| known == id && access != Access::Write);
+        result |= array(used).is_some_and(|(known, access)| known == id && access != Access::Write);
     });
-    found
+    result
 }
 
 /// The arrays that asynchronous matrix products write, in the order of their first use.
 pub(crate) fn in_flight(body: &[Stmt]) -> Vec<Id> {
-    let mut found = Vec::new();
+    let mut result = Vec::new();
     for stmt in body {
         let mut add = |id: Id| {
-            if !found.contains(&id) {
-                found.push(id);
+            if !result.contains(&id) {
+                result.push(id);
             }
         };
         if let Op::Atom { row, args, .. } = &stmt.op
@@ -109,5 +109,5 @@ pub(crate) fn in_flight(body: &[Stmt]) -> Vec<Id> {
         }
         stmt.op.blocks().into_iter().flat_map(in_flight).for_each(add);
     }
-    found
+    result
 }

@@ -46,7 +46,7 @@ pub enum Op {
         fill: Number,
         /// A volatile load, which the compiler cannot reorder with others of its kind or sink. The value is
         /// the loop-invariant term of its index while loops are unrolled.
-        stays: Option<Ix>,
+        volatile_at: Option<Ix>,
     },
     /// A vector store of `from.len` elements; none if the guard fails.
     Store {

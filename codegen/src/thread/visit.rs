@@ -41,7 +41,7 @@ pub(crate) enum Use {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Order {
     /// No effect on the order: it computes, accesses memory, or contains other statements.
-    Nothing,
+    None,
     /// Issues an instruction, which may complete later: [`Atom::done`].
     Issue(&'static Atom),
     /// Commits a group of instructions.
@@ -154,7 +154,7 @@ impl Op {
             | Op::If { .. }
             | Op::When { .. }
             | Op::Elect(..)
-            | Op::Roles(_) => Order::Nothing,
+            | Op::Roles(_) => Order::None,
         }
     }
 
@@ -170,10 +170,10 @@ impl Op {
                 f(Use::Integer(*at));
                 value.each_use(f);
             }
-            Op::Load { to, from, guard, stays, .. } => {
+            Op::Load { to, from, guard, volatile_at, .. } => {
                 fragment(to, Access::Write, f);
                 memory(from, Access::Read, false, f);
-                integers(guard.iter().chain(stays), f);
+                integers(guard.iter().chain(volatile_at), f);
             }
             Op::Store { to, from, guard } => {
                 fragment(from, Access::Read, f);
@@ -222,9 +222,9 @@ impl Atom {
     /// Its use of these operands.
     fn each_use(&self, args: &[AtomArg], f: &mut dyn FnMut(Use)) {
         // A matrix product adds to the registers that it writes.
-        let in_place = matches!(self.effect, Effect::Mma { .. });
+        let accumulates = matches!(self.effect, Effect::Mma { .. });
         for (operand, arg) in self.operands.iter().zip(args) {
-            let access = match (operand.writes, in_place) {
+            let access = match (operand.writes, accumulates) {
                 (false, _) => Access::Read,
                 (true, false) => Access::Write,
                 (true, true) => Access::Update,

@@ -33,7 +33,7 @@ impl<'a> Assumed<'a> {
     pub(crate) fn new(program: &'a Program, policy: Policy) -> Assumed<'a> {
         let small = program.args.iter().enumerate().filter_map(|(param, arg)| match arg {
             Arg::Tensor(id) if policy != Policy::General => {
-                Some(Fact::Small { param: param as Id, beyond: vec![0; program.tensor(*id).rank()] })
+                Some(Fact::Small { param: param as Id, distance: vec![0; program.tensor(*id).rank()] })
             }
             Arg::Tensor(_) | Arg::Scalar(_) => None,
         });
@@ -207,11 +207,11 @@ impl Bounds<'_> {
         if !global || self.policy == Policy::General {
             return None;
         }
-        (0..view.base.len()).map(|mode| self.beyond(view, mode, ahead)).collect()
+        (0..view.base.len()).map(|mode| self.distance(view, mode, ahead)).collect()
     }
 
     /// The same along one mode. `None` if that is farther than [`FARTHEST`].
-    fn beyond(&self, view: &View, mode: usize, ahead: bool) -> Option<u32> {
+    fn distance(&self, view: &View, mode: usize, ahead: bool) -> Option<u32> {
         let extent = self.program.tensor(view.tensor).plain().leaves().nth(mode)?.0;
         let base = as_tiles(&view.base[mode]);
         let mut terms: Vec<(Range, Option<Value>, i64)> = Vec::new();
@@ -241,8 +241,8 @@ impl Bounds<'_> {
             let loops = base.terms.iter().filter(|(coord, _)| matches!(coord, Coord::Var(_)));
             past = past.saturating_add(loops.map(|(_, by)| i128::from(*by.max(&0))).sum());
         }
-        let beyond = past.max(-all.lo);
-        u32::try_from(beyond).ok().filter(|&beyond| beyond <= FARTHEST)
+        let distance = past.max(-all.lo);
+        u32::try_from(distance).ok().filter(|&distance| distance <= FARTHEST)
     }
 
     /// The leaf along which these sides can be vectorized, and the vector width. Registers allow any leaf.
@@ -308,13 +308,13 @@ impl Bounds<'_> {
         let steps = |leaves: &[Leaf], mode: usize| -> Vec<i64> {
             leaves.iter().map(|leaf| if leaf.mode == mode { leaf.step } else { 0 }).collect()
         };
-        let beyond = |view: &View, leaves: &[Leaf], mode: usize| {
+        let distance = |view: &View, leaves: &[Leaf], mode: usize| {
             let (origin, extent) = self.limited(view, mode)?;
             Some((view.base[mode].plus(&origin, -1), steps(leaves, mode), extent))
         };
-        let skipped: Vec<_> = (0..pair.to.base.len()).filter_map(|mode| beyond(&pair.to, to, mode)).collect();
+        let skipped: Vec<_> = (0..pair.to.base.len()).filter_map(|mode| distance(&pair.to, to, mode)).collect();
         let mut filled = |mode: usize| {
-            let limit = beyond(&pair.from, from, mode);
+            let limit = distance(&pair.from, from, mode);
             self.outside(&pair.from, mode, needs) || limit.is_some_and(|limit| !skipped.contains(&limit))
         };
         fill.is_zero() || !(0..pair.from.base.len()).any(&mut filled)
@@ -410,10 +410,10 @@ impl Bounds<'_> {
             return false;
         }
         // Other steps keep the alignment.
-        let kept = |(place, leaf): (usize, &Leaf)| {
+        let kept = |(index, leaf): (usize, &Leaf)| {
             let stride = strides[leaf.mode].int();
             let multiple = stride.is_some_and(|stride| (leaf.step % width) * (stride % width) % width == 0);
-            place == which || leaf.extent == 1 || leaf.step == 0 || multiple
+            index == which || leaf.extent == 1 || leaf.step == 0 || multiple
         };
         let as_it_is = |mode: usize| {
             view.limits[mode].is_none() && !view.nearest.contains(&mode) && !view.clamped.contains(&mode)
@@ -438,8 +438,8 @@ impl Bounds<'_> {
     }
 
     fn aligned(&self, tensor: Id, bytes: u32, needs: &mut Vec<Fact>) -> bool {
-        let place = self.program.args.iter().position(|arg| *arg == Arg::Tensor(tensor));
-        let param = place.map_or(Id::MAX, |place| place as Id);
+        let index = self.program.args.iter().position(|arg| *arg == Arg::Tensor(tensor));
+        let param = index.map_or(Id::MAX, |index| index as Id);
         let known =
             |fact: &Fact| matches!(fact, Fact::Aligned { param: p, bytes: b } if *p == param && *b >= bytes);
         if self.needs.iter().chain(&*needs).any(known) {

@@ -25,17 +25,17 @@ pub enum Past {
 /// When a statement of a loop runs (modulo scheduling). In step `t` of the scheduled loop, statements of stage `s` run for
 /// iteration `t - s`; places order the statements of a step, then stages, then the text.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub struct Place {
+pub struct StageOrder {
     /// Its stage: how many steps later than stage 0 it runs.
     pub stage: u32,
     /// Its position in a step.
-    pub place: u32,
+    pub order: u32,
 }
 
-impl From<u32> for Place {
+impl From<u32> for StageOrder {
     /// A stage, whose position is its number: in a step, statements of later iterations come first.
-    fn from(stage: u32) -> Place {
-        Place { stage, place: stage }
+    fn from(stage: u32) -> StageOrder {
+        StageOrder { stage, order: stage }
     }
 }
 

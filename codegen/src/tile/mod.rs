@@ -6,7 +6,7 @@ pub(crate) mod bounds;
 pub(crate) mod boxes;
 mod control;
 pub(crate) mod fills;
-pub(crate) mod hollow;
+pub(crate) mod empty_loops;
 mod how;
 pub(crate) mod matrix;
 pub(crate) mod pair;
@@ -33,7 +33,7 @@ pub use crate::values::condition::Require;
 use crate::values::elem::Elem;
 pub use crate::values::expr::{Expr, Scalar};
 use crate::values::id::Id;
-pub use how::{Ahead, How, Multiply, Order, Past, Place, Update};
+pub use how::{Ahead, How, Multiply, Order, Past, StageOrder, Update};
 pub use stmt::{Op, Stmt};
 
 /// A kernel before lowering.
@@ -96,7 +96,7 @@ pub struct Program {
     pub body: Vec<Stmt>,
     /// The schedule of loops, beside their statements: the stages and places of the statements in their bodies, by
     /// statement. See [`crate::passes::pipeline`].
-    pub places: BTreeMap<Id, Place>,
+    pub places: BTreeMap<Id, StageOrder>,
     /// For calls of the user's text, the spans of their arguments.
     pub arguments: BTreeMap<Span, Vec<Span>>,
     /// Register tensors that are whole tiles, distributed over the threads of a group; see
@@ -278,8 +278,8 @@ impl Program {
         let places = std::mem::take(&mut self.places);
         for stmt in &mut self.body {
             stmt.each_mut(&mut |stmt| {
-                if let Some(place) = places.get(&stmt.id) {
-                    self.places.insert(next, *place);
+                if let Some(index) = places.get(&stmt.id) {
+                    self.places.insert(next, *index);
                 }
                 stmt.id = next;
                 next += 1;

@@ -6,7 +6,7 @@ mod numbers;
 use tilewright_layout::{Symbol, Value};
 
 use crate::thread::index::{gcd, lcm};
-use crate::tile::hollow;
+use crate::tile::empty_loops;
 use crate::tile::{Program, Require};
 use crate::values::affine::{Affine, Arith, Coord};
 use crate::values::condition::Test;
@@ -121,7 +121,7 @@ impl Program {
 
     /// Does a loop run at least once for all sizes?
     pub(crate) fn runs(&self, var: Id) -> bool {
-        if self.zero.is_some_and(|size| hollow::is_empty(self, var, size)) {
+        if self.zero.is_some_and(|size| empty_loops::is_empty(self, var, size)) {
             return false;
         }
         let var = &self.vars[var as usize];
@@ -214,9 +214,9 @@ impl Program {
         let extent =
             |of: Symbol| (times == 1 && over == 1).then(|| computed(of).plus(&shorter.into(), -1))?;
         let apart = [apart, extent(of)];
-        let said = Test::Less(size(of), size(than)).negated();
+        let message = Test::Less(size(of), size(than)).negated();
         apart.into_iter().flatten().any(|apart| self.range(&apart).lo >= 0)
-            || alike && self.requires.iter().any(|require| require.test == said)
+            || alike && self.requires.iter().any(|require| require.test == message)
     }
 
     /// A size as the author wrote it: an extent that is computed by how it is computed.
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_overflows() {
+    fn ranges_do_not_overflow() {
         let far = Affine::from(Coord::Block(0)).times(i64::MAX).unwrap();
         let range = program().range(&far);
         assert!(!range.is_narrow() && !range.is_wide());

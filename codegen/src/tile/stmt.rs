@@ -96,7 +96,7 @@ pub enum Op {
         across: Across,
         /// The claimed value of out-of-bounds elements of the user's tensor; without a claim they are
         /// masked.
-        beyond: Option<Number>,
+        claimed: Option<Number>,
     },
     /// Reduces tuples of elements along the modes that targets lack (extent 1 there), by an associative and
     /// commutative function.
@@ -108,12 +108,12 @@ pub enum Op {
         /// The function, one for each entry. Its first inputs are the accumulated tuple, then the next tuple.
         with: Vec<Expr>,
         /// The identity.
-        nothing: Vec<Number>,
+        identity: Vec<Number>,
         /// The threads that it spans, besides each thread's own elements.
         across: Across,
         /// Are out-of-bounds elements of the user's tensor claimed to be the identity? Otherwise they are
         /// masked.
-        beyond: bool,
+        claimed: bool,
     },
     /// Combines each element, or tuple, with all elements before it.
     Scan {
@@ -171,7 +171,7 @@ pub enum Op {
         /// How, unless it is stored.
         update: Option<Update>,
         /// Are all elements of the user's tensors in bounds, or have coordinates out of bounds, as the author says?
-        beyond: bool,
+        claimed: bool,
     },
     /// Releases a flag: all that the group did before is visible to groups of other blocks that wait for it.
     /// The flag is one `i32` in global memory, which is raised by `add`.
@@ -225,7 +225,7 @@ pub enum Op {
     /// An annotation without code: `acc` accumulates products of `a` and `b`, whole tiles that instructions
     /// multiply. Coordinates and edges of elements are propagated through it as through a product by
     /// multiply-adds.
-    Follows {
+    Flow {
         /// Rows of the sums, and K.
         a: View,
         /// Columns of the sums, and K.
@@ -235,7 +235,7 @@ pub enum Op {
     },
     /// An annotation without code: until the ring advances, `to`, a slot of it, contains the elements that another
     /// group has copied from `from`, and zeros for out-of-bounds elements.
-    Holds {
+    Contents {
         /// The elements.
         from: View,
         /// The slot.

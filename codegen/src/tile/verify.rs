@@ -49,7 +49,7 @@ fn arrays(program: &Program) -> std::result::Result<(), Diagnostic> {
             Space::Shared { .. } => "shared memory",
             Space::Registers { .. } => "registers",
         };
-        let problem = |said: String| Problem::new(said).help("use a smaller tile").at(tensor.span);
+        let problem = |reported: String| Problem::new(reported).help("use a smaller tile").at(tensor.span);
         let len = match tensor.layout.cosize() {
             Ok(len) => i128::from(len),
             Err(error) => return Err(problem(format!("the size of `{}`: {error}", tensor.name))),
@@ -66,11 +66,11 @@ fn arrays(program: &Program) -> std::result::Result<(), Diagnostic> {
             shared += bytes;
         }
         if shared > MOST_BYTES {
-            let said = format!(
+            let reported = format!(
                 "with `{}`, {bytes} bytes, the arrays in shared memory take {shared} bytes, more than 32-bit offsets reach",
                 tensor.name
             );
-            return Err(problem(said));
+            return Err(problem(reported));
         }
     }
     Ok(())
@@ -92,12 +92,12 @@ fn statements(
             .into_iter()
             .find_map(|view| Some((view, view.clamped.iter().chain(&view.nearest).next()?)))
         {
-            let said = format!(
+            let reported = format!(
                 "`{}` is written here, and out-of-bounds coordinates along mode {mode} are clamped: its last elements would be written several times",
                 view.name
             );
             let help = "clamp only views that are read; writes skip what lies outside by themselves";
-            return Err(Problem::new(said).help(help).at(stmt.span));
+            return Err(Problem::new(reported).help(help).at(stmt.span));
         }
         for at in bounded::of_statement(stmt) {
             bounded::check(program, at).map_err(|problem| problem.at(stmt.span))?;
@@ -404,8 +404,8 @@ mod tests {
             layout: layout.into(),
             span: Default::default(),
         });
-        let said = program(&large, Policy::Best).expect_err("accepted").message;
-        assert_eq!(said, expected);
+        let reported = program(&large, Policy::Best).expect_err("accepted").message;
+        assert_eq!(reported, expected);
     }
 
     #[test]
@@ -430,10 +430,10 @@ mod tests {
         let far = far.plus(&Coord::Thread(0).into(), 1).unwrap();
         let far = View { base: vec![far], ..b.parallelize(&tiles, &layout!(64)).unwrap() };
         b.fill(&far, Expr::lit(0.0)).unwrap();
-        let said = program(&b.finish(), Policy::Best).unwrap_err().message;
+        let reported = program(&b.finish(), Policy::Best).unwrap_err().message;
         assert!(
-            said.starts_with("the coordinate of `x` along mode 0 of its tensor can be as far off as 0 or"),
-            "{said}"
+            reported.starts_with("the coordinate of `x` along mode 0 of its tensor can be as far off as 0 or"),
+            "{reported}"
         );
     }
 
@@ -444,9 +444,9 @@ mod tests {
         let tiles = b.tile(&x, (1i64 << 31,), &[At::Index(Coord::Block(0).into())]).unwrap();
         let mine = b.parallelize(&tiles, &layout!(64)).unwrap();
         b.fill(&mine, Expr::lit(0.0)).unwrap();
-        let said = program(&b.finish(), Policy::Best).unwrap_err().message;
+        let reported = program(&b.finish(), Policy::Best).unwrap_err().message;
         assert_eq!(
-            said,
+            reported,
             "one thread has 33554432 elements of `x`, (33554432), to go through here, and 65536 are the most"
         );
     }

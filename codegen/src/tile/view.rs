@@ -11,7 +11,7 @@ use tilewright_layout::{Layout, Path, Tiler, Tuple, Value};
 use crate::source::problem::{Problem, Result, count};
 use crate::values::affine::{Affine, Coord};
 use crate::values::id::Id;
-pub use partition::Deal;
+pub use partition::Partition;
 use partition::passes;
 pub(crate) use partition::{Stepped, limit_origin, position, ragged_twice};
 
@@ -207,8 +207,8 @@ pub(crate) fn slice_mode(
         At::Index(index) => {
             let leaves: Vec<(Value, Value)> = mode.leaves().collect();
             let mut over = 1;
-            for (place, (extent, stride)) in leaves.iter().enumerate() {
-                let last = place + 1 == leaves.len();
+            for (leaf, (extent, stride)) in leaves.iter().enumerate() {
+                let last = leaf + 1 == leaves.len();
                 let submode = match (extent, last) {
                     (_, true) => index.submode(over, None),
                     (Value::Int(n), false) => {

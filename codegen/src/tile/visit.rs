@@ -25,8 +25,8 @@ macro_rules! of_elements {
             | Op::Scatter { .. }
             | Op::Signal { .. }
             | Op::AwaitFlag { .. }
-            | Op::Follows { .. }
-            | Op::Holds { .. }
+            | Op::Flow { .. }
+            | Op::Contents { .. }
     };
 }
 pub(crate) use of_elements;
@@ -141,8 +141,8 @@ impl Stmt {
             Op::Fold { from, to, .. } => from.iter().chain(to).collect(),
             Op::Scan { from, carry, .. } => from.iter().chain(carry).collect(),
             Op::Fill { .. }
-            | Op::Follows { .. }
-            | Op::Holds { .. }
+            | Op::Flow { .. }
+            | Op::Contents { .. }
             | Op::Signal { .. }
             | of_order!()
             | of_control!() => Vec::new(),
@@ -165,8 +165,8 @@ impl Stmt {
             Op::Fold { to, .. } => to.iter().collect(),
             Op::Scan { to, carry, .. } => to.iter().chain(carry).collect(),
             Op::Take { .. }
-            | Op::Follows { .. }
-            | Op::Holds { .. }
+            | Op::Flow { .. }
+            | Op::Contents { .. }
             | Op::AwaitFlag { .. }
             | of_order!()
             | of_control!() => Vec::new(),
@@ -185,8 +185,8 @@ impl Stmt {
             Op::Lanes { how, .. } => how.function().map(Expr::integers).unwrap_or_default(),
             Op::Copy { .. }
             | Op::Take { .. }
-            | Op::Follows { .. }
-            | Op::Holds { .. }
+            | Op::Flow { .. }
+            | Op::Contents { .. }
             | Op::Gemm { .. }
             | Op::Atomic { .. }
             | Op::Gather { .. }
@@ -220,8 +220,8 @@ impl Stmt {
             }
             Op::Copy { .. }
             | Op::Take { .. }
-            | Op::Follows { .. }
-            | Op::Holds { .. }
+            | Op::Flow { .. }
+            | Op::Contents { .. }
             | Op::Gemm { .. }
             | Op::Atomic { .. }
             | Op::Gather { .. }
@@ -255,7 +255,7 @@ impl Stmt {
     /// All views that it names, mutably.
     pub fn views_mut(&mut self) -> Vec<&mut View> {
         match &mut self.op {
-            Op::Copy { from, to, .. } | Op::Holds { from, to } | Op::Reduce { from, to, .. } => {
+            Op::Copy { from, to, .. } | Op::Contents { from, to } | Op::Reduce { from, to, .. } => {
                 vec![from, to]
             }
             Op::Atomic { from, to, update } => [from, to].into_iter().chain(update.tiles_mut()).collect(),
@@ -272,7 +272,7 @@ impl Stmt {
             Op::Fill { to, .. } => vec![to],
             Op::Take { from, .. } => vec![from],
             Op::Map { ins, to, .. } | Op::Lanes { ins, to, .. } => ins.iter_mut().chain([to]).collect(),
-            Op::Gemm { a, b, acc, .. } | Op::Follows { a, b, acc } => vec![a, b, acc],
+            Op::Gemm { a, b, acc, .. } | Op::Flow { a, b, acc } => vec![a, b, acc],
             of_order!() | of_control!() => Vec::new(),
         }
     }

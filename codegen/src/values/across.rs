@@ -39,12 +39,12 @@ impl Submodes {
     pub fn new(submodes: &[(i64, i64)]) -> Option<Submodes> {
         let (mut all, mut below) = ([(1, 1); Submodes::MOST], 1);
         let submodes: Vec<_> = submodes.iter().filter(|(extent, _)| *extent != 1).collect();
-        for (place, &&(extent, step)) in submodes.iter().enumerate() {
+        for (index, &&(extent, step)) in submodes.iter().enumerate() {
             if extent < 1 || step % below != 0 {
                 return None;
             }
             below = step * extent;
-            *all.get_mut(place)? = (u32::try_from(extent).ok()?, u32::try_from(step).ok()?);
+            *all.get_mut(index)? = (u32::try_from(extent).ok()?, u32::try_from(step).ok()?);
         }
         Some(Submodes { count: submodes.len() as u8, all })
     }
@@ -69,7 +69,7 @@ impl Across {
     }
 
     /// The threads that it spans, in words after a reduction's; empty for one thread.
-    pub(crate) fn said(self) -> String {
+    pub(crate) fn described(self) -> String {
         let threads = match self {
             Across::Thread => 1,
             Across::Warp(lanes) => lanes,

@@ -242,36 +242,36 @@ impl Affine {
 
     /// Its integers: constants, factors and divisors, including integers inside of other parts.
     pub(crate) fn constants(&self) -> Vec<i64> {
-        let mut found = Vec::new();
+        let mut result = Vec::new();
         let mut left = vec![self];
         while let Some(affine) = left.pop() {
-            found.push(affine.constant);
+            result.push(affine.constant);
             for (coord, factor) in &affine.terms {
-                found.push(*factor);
+                result.push(*factor);
                 match coord {
-                    Coord::Submode { over, extent, .. } => found.extend([*over, extent.unwrap_or(1)]),
-                    Coord::Begin { tile, .. } => found.push(*tile),
+                    Coord::Submode { over, extent, .. } => result.extend([*over, extent.unwrap_or(1)]),
+                    Coord::Begin { tile, .. } => result.push(*tile),
                     _ => {}
                 }
                 left.extend(coord.inside());
             }
         }
-        found
+        result
     }
 
     /// The sizes in it, including sizes inside of other parts.
     pub fn symbols(&self) -> Vec<Symbol> {
-        let mut found = Vec::new();
+        let mut result = Vec::new();
         let mut left = vec![self];
         while let Some(affine) = left.pop() {
             for (coord, _) in &affine.terms {
                 if let Coord::Size { of, .. } | Coord::Begin { of, .. } = coord {
-                    found.push(*of);
+                    result.push(*of);
                 }
                 left.extend(coord.inside());
             }
         }
-        found
+        result
     }
 
     /// The same with an expression substituted for a coordinate; `None` if it overflows 64 bits.

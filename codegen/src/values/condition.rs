@@ -20,7 +20,7 @@ pub enum Test {
     /// Both are the same number.
     Equal(Affine, Affine),
     /// A condition on scalar arguments.
-    Holds(Expr),
+    IsTrue(Expr),
     /// The test is false.
     Not(Box<Test>),
     /// Both are true.
@@ -92,7 +92,7 @@ impl Test {
         match self {
             Test::Not(inner) => std::slice::from_ref(inner),
             Test::Both(both) | Test::Either(both) => &both[..],
-            Test::Less(..) | Test::Equal(..) | Test::Holds(_) => &[],
+            Test::Less(..) | Test::Equal(..) | Test::IsTrue(_) => &[],
         }
     }
 
@@ -112,7 +112,7 @@ impl Test {
                 f(a);
                 f(b);
             }
-            Test::Holds(expr) => expr.each_integer_mut(f),
+            Test::IsTrue(expr) => expr.each_integer_mut(f),
             Test::Not(inner) => inner.each_mut(f),
             Test::Both(both) | Test::Either(both) => both.iter_mut().for_each(|test| test.each_mut(f)),
         }
@@ -120,7 +120,7 @@ impl Test {
 
     /// The scalar conditions in it.
     pub fn scalars(&self) -> Vec<&Expr> {
-        let own = if let Test::Holds(expr) = self { Some(expr) } else { None };
+        let own = if let Test::IsTrue(expr) = self { Some(expr) } else { None };
         own.into_iter().chain(self.inside().iter().flat_map(Test::scalars)).collect()
     }
 
@@ -140,7 +140,7 @@ impl Test {
         Ok(match self {
             Test::Less(a, b) => a.exact(lookup)? < b.exact(lookup)?,
             Test::Equal(a, b) => a.exact(lookup)? == b.exact(lookup)?,
-            Test::Holds(_) => false,
+            Test::IsTrue(_) => false,
             Test::Not(inner) => !inner.exact(lookup)?,
             Test::Both(both) => both[0].exact(lookup)? && both[1].exact(lookup)?,
             Test::Either(both) => both[0].exact(lookup)? || both[1].exact(lookup)?,
@@ -148,14 +148,14 @@ impl Test {
     }
 
     /// Is it true for these coordinates and scalar arguments?
-    pub fn eval(&self, lookup: &dyn Fn(&Coord) -> i64, holds: &dyn Fn(&Expr) -> bool) -> bool {
+    pub fn eval(&self, lookup: &dyn Fn(&Coord) -> i64, condition: &dyn Fn(&Expr) -> bool) -> bool {
         match self {
             Test::Less(a, b) => a.eval(lookup) < b.eval(lookup),
             Test::Equal(a, b) => a.eval(lookup) == b.eval(lookup),
-            Test::Holds(expr) => holds(expr),
-            Test::Not(inner) => !inner.eval(lookup, holds),
-            Test::Both(both) => both.iter().all(|test| test.eval(lookup, holds)),
-            Test::Either(both) => both.iter().any(|test| test.eval(lookup, holds)),
+            Test::IsTrue(expr) => condition(expr),
+            Test::Not(inner) => !inner.eval(lookup, condition),
+            Test::Both(both) => both.iter().all(|test| test.eval(lookup, condition)),
+            Test::Either(both) => both.iter().any(|test| test.eval(lookup, condition)),
         }
     }
 }

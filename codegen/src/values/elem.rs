@@ -199,8 +199,8 @@ mod tests {
 
     #[test]
     fn rows_are_in_enum_order() {
-        for (place, row) in TABLE.iter().enumerate() {
-            assert_eq!(row.elem as usize, place);
+        for (index, row) in TABLE.iter().enumerate() {
+            assert_eq!(row.elem as usize, index);
         }
     }
 }

@@ -160,16 +160,16 @@ impl Expr {
     /// assert_eq!(of.integers(), [&block]);
     /// ```
     pub fn integers(&self) -> Vec<&Affine> {
-        let mut found = Vec::new();
+        let mut result = Vec::new();
         // Without recursion: it may nest deeper than any stack allows.
         let mut left = vec![self];
         while let Some(expr) = left.pop() {
             if let Expr::Index(at) = expr {
-                found.push(&**at);
+                result.push(&**at);
             }
             left.extend(expr.parts());
         }
-        found
+        result
     }
 
     /// The same, mutably.

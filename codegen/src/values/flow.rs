@@ -67,7 +67,7 @@ pub(crate) fn forward<P: Structured, F: Forward<P>>(
     mut body: Vec<P::Stmt>,
     entry: F::State,
 ) -> Vec<P::Stmt> {
-    Walk { analysis, program, leaving: Vec::new() }.block(&mut body, entry, true);
+    Walk { analysis, program, exits: Vec::new() }.block(&mut body, entry, true);
     body
 }
 
@@ -78,14 +78,14 @@ pub(crate) fn end<P: Structured, F: Forward<P>>(
     body: &[P::Stmt],
     entry: F::State,
 ) -> F::State {
-    Walk { analysis, program, leaving: Vec::new() }.block(&mut body.to_vec(), entry, false)
+    Walk { analysis, program, exits: Vec::new() }.block(&mut body.to_vec(), entry, false)
 }
 
 struct Walk<'f, P: Structured, F: Forward<P>> {
     analysis: &'f mut F,
     program: &'f P,
     /// Loops around the statement, with the state at their early exits, if they have any.
-    leaving: Vec<(Id, Option<F::State>)>,
+    exits: Vec<(Id, Option<F::State>)>,
 }
 
 impl<P: Structured, F: Forward<P>> Walk<'_, P, F> {
@@ -116,7 +116,7 @@ impl<P: Structured, F: Forward<P>> Walk<'_, P, F> {
                 blocks.next().map_or(state.clone(), |body| self.repeated((var, runs), body, state, write))
             }
             Control::Leave(of) => {
-                if let Some((_, left)) = self.leaving.iter_mut().rev().find(|(var, _)| *var == of) {
+                if let Some((_, left)) = self.exits.iter_mut().rev().find(|(var, _)| *var == of) {
                     let known = left.take();
                     *left = Some(known.map_or_else(|| state.clone(), |known| F::join(known, &state)));
                 }
@@ -143,15 +143,15 @@ impl<P: Structured, F: Forward<P>> Walk<'_, P, F> {
         write: bool,
     ) -> F::State {
         loop {
-            self.leaving.push((var, None));
+            self.exits.push((var, None));
             let end = self.block(body, entry.clone(), false);
-            let left = self.leaving.pop().and_then(|(_, left)| left);
+            let left = self.exits.pop().and_then(|(_, left)| left);
             let again = F::join(entry.clone(), &end);
             if again == entry {
                 if write {
-                    self.leaving.push((var, None));
+                    self.exits.push((var, None));
                     self.block(body, entry, true);
-                    self.leaving.pop();
+                    self.exits.pop();
                 }
                 let end = if runs { end } else { again };
                 return left.iter().fold(end, F::join);

@@ -279,7 +279,7 @@ mod tests {
     use Elem::{Bf16, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
 
     #[track_caller]
-    fn holds(number: impl Into<Number>, elem: Elem, value: f64) {
+    fn check_value(number: impl Into<Number>, elem: Elem, value: f64) {
         let number = number.into();
         assert_eq!(number.check(elem), Ok(()), "{number} in {elem}");
         assert_eq!(number.value(elem).to_bits(), value.to_bits(), "{number} in {elem}");
@@ -287,42 +287,42 @@ mod tests {
 
     #[track_caller]
     fn refuses(number: impl Into<Number>, elem: Elem, message: &str) {
-        let said = number.into().check(elem).unwrap_err().message;
-        assert_eq!(said, message);
+        let reported = number.into().check(elem).unwrap_err().message;
+        assert_eq!(reported, message);
     }
 
     #[test]
     fn types_hold_what_they_can() {
-        holds(i64::from(i32::MIN), I32, f64::from(i32::MIN));
-        holds(4_294_967_295i64, U32, 4_294_967_295.0);
-        holds(-128, I8, -128.0);
-        holds(255.0, U8, 255.0);
-        holds(-32768, I16, -32768.0);
-        holds(65535, U16, 65535.0);
-        holds(i64::MIN, I64, -(2f64.powi(63)));
-        holds(u64::MAX, U64, 2f64.powi(64));
-        holds(1, Elem::Bool, 1.0);
-        holds(-0.0, I32, 0.0);
-        holds(-0.0, F32, -0.0);
-        holds(16_777_217, F32, 16_777_216.0);
-        holds(2049, F16, 2048.0);
-        holds(65_519, F16, 65_504.0);
-        holds(257, Bf16, 256.0);
-        holds(2049, Elem::Tf32, 2050.0);
-        holds(2048.9, Elem::Tf32, 2048.0);
-        holds(17, Elem::E4m3, 16.0);
-        holds(f64::INFINITY, Elem::E5m2, 57344.0);
-        holds(f64::INFINITY, F16, f64::INFINITY);
-        holds((1i64 << 53) + 1, F64, 9_007_199_254_740_992.0);
+        check_value(i64::from(i32::MIN), I32, f64::from(i32::MIN));
+        check_value(4_294_967_295i64, U32, 4_294_967_295.0);
+        check_value(-128, I8, -128.0);
+        check_value(255.0, U8, 255.0);
+        check_value(-32768, I16, -32768.0);
+        check_value(65535, U16, 65535.0);
+        check_value(i64::MIN, I64, -(2f64.powi(63)));
+        check_value(u64::MAX, U64, 2f64.powi(64));
+        check_value(1, Elem::Bool, 1.0);
+        check_value(-0.0, I32, 0.0);
+        check_value(-0.0, F32, -0.0);
+        check_value(16_777_217, F32, 16_777_216.0);
+        check_value(2049, F16, 2048.0);
+        check_value(65_519, F16, 65_504.0);
+        check_value(257, Bf16, 256.0);
+        check_value(2049, Elem::Tf32, 2050.0);
+        check_value(2048.9, Elem::Tf32, 2048.0);
+        check_value(17, Elem::E4m3, 16.0);
+        check_value(f64::INFINITY, Elem::E5m2, 57344.0);
+        check_value(f64::INFINITY, F16, f64::INFINITY);
+        check_value((1i64 << 53) + 1, F64, 9_007_199_254_740_992.0);
     }
 
     #[test]
     fn integers_round_once() {
         // Each is just above a tie, to which a double would round it.
-        holds((1i64 << 60) + (1 << 36) + 1, F32, ((1i64 << 60) + (1 << 37)) as f64);
-        holds((1i64 << 60) + (1 << 52) + 1, Bf16, ((1i64 << 60) + (1 << 53)) as f64);
-        holds((1i64 << 60) + (1 << 52), Bf16, (1i64 << 60) as f64);
-        holds(-(1i64 << 60) - (1 << 52) - 1, Bf16, -((1i64 << 60) + (1 << 53)) as f64);
+        check_value((1i64 << 60) + (1 << 36) + 1, F32, ((1i64 << 60) + (1 << 37)) as f64);
+        check_value((1i64 << 60) + (1 << 52) + 1, Bf16, ((1i64 << 60) + (1 << 53)) as f64);
+        check_value((1i64 << 60) + (1 << 52), Bf16, (1i64 << 60) as f64);
+        check_value(-(1i64 << 60) - (1 << 52) - 1, Bf16, -((1i64 << 60) + (1 << 53)) as f64);
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub struct Scan {
     /// all earlier tuples, then the next tuple.
     pub with: Vec<Expr>,
     /// Its identity.
-    pub nothing: Vec<Number>,
+    pub identity: Vec<Number>,
     /// The order of elements: levels from the fastest to the slowest.
     pub levels: Vec<Level>,
     /// Each result leaves out its own element.

@@ -51,15 +51,15 @@ impl Semiring {
 
     /// A value for each operand whose product changes no sum: the same for both if there is one.
     pub fn fills(self, elem: Elem) -> Option<[f64; 2]> {
-        let nothing = self.add.identity(elem)?.to_f64();
-        let all = [[nothing, nothing], [nothing, self.mul.identity(elem)?.to_f64()]];
-        all.into_iter().find(|[x, y]| self.is_nothing(*x, *y, elem))
+        let identity = self.add.identity(elem)?.to_f64();
+        let all = [[identity, identity], [identity, self.mul.identity(elem)?.to_f64()]];
+        all.into_iter().find(|[x, y]| self.is_neutral(*x, *y, elem))
     }
 
     /// Does the product of two values change no sum?
-    pub fn is_nothing(self, x: f64, y: f64, elem: Elem) -> bool {
+    pub fn is_neutral(self, x: f64, y: f64, elem: Elem) -> bool {
         if !elem.is_float() {
-            return self.is_nothing_of_integers(x, y, elem);
+            return self.is_neutral_of_integers(x, y, elem);
         }
         let product = match self.mul {
             Bin::Add => x + y,
@@ -72,7 +72,7 @@ impl Semiring {
     }
 
     /// The same of integers: a product that does not fit differs from every identity.
-    fn is_nothing_of_integers(self, x: f64, y: f64, elem: Elem) -> bool {
+    fn is_neutral_of_integers(self, x: f64, y: f64, elem: Elem) -> bool {
         let (least, most) = number::range(elem);
         // The nearest double to the greatest number of 64 bits is one more.
         let [x, y] = [x, y].map(|x| (x as i128).clamp(least, most));
@@ -102,7 +102,7 @@ mod tests {
                 let with = Semiring { add, mul };
                 if with.check(elem).is_ok() {
                     let [x, y] = with.fills(elem).unwrap_or_else(|| panic!("{with:?} of {elem}"));
-                    assert!(with.is_nothing(x, y, elem), "{with:?} of {elem}: {x}, {y}");
+                    assert!(with.is_neutral(x, y, elem), "{with:?} of {elem}: {x}, {y}");
                 }
             }
         }

@@ -229,14 +229,14 @@ pub fn agree<const N: usize>(sign: &str, mut operands: [Scalar; N]) -> Result<([
             _ => String::new(),
         }));
     }
-    for (place, operand) in operands.iter_mut().enumerate().filter(|(_, operand)| operand.ty.is_none()) {
+    for (index, operand) in operands.iter_mut().enumerate().filter(|(_, operand)| operand.ty.is_none()) {
         let Type::Elem(elem) = ty else {
             return Err(Problem::new(format!(
                 "`{sign}` needs operands of one type, and these are a condition and a number"
             ))
             .help("compare the number with another"));
         };
-        let settled = settle(operand.expr.clone(), elem).map_err(|problem| problem.arg(place))?;
+        let settled = settle(operand.expr.clone(), elem).map_err(|problem| problem.arg(index))?;
         *operand = Scalar::of(settled, elem);
     }
     Ok((operands, Some(ty)))

@@ -5,7 +5,7 @@ use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::{Id, Unroll};
 use tilewright_codegen::tile::{Expr, How, Program, Raster, Ring};
-use tilewright_codegen::view::{At, Deal, View};
+use tilewright_codegen::view::{At, Partition, View};
 use tilewright_codegen::{Elem, generate};
 use tilewright_layout::{Value, layout};
 
@@ -30,13 +30,13 @@ fn order(groups: &[(&str, (u32, u32))]) -> String {
 
 #[test]
 fn orders_that_omit_warps() {
-    let said = [
+    let message = [
         order(&[("left", (0, 4))]),
         order(&[("left", (0, 4)), ("right", (4, 6))]),
         order(&[("right", (4, 8)), ("left", (0, 4))]),
         order(&[("left", (0, 2)), ("right", (2, 4))]),
     ];
-    insta::assert_snapshot!("orders", said.join("\n\n"));
+    insta::assert_snapshot!("orders", message.join("\n\n"));
 }
 
 /// The diagnostics of two roles that ask for these registers, of 256 and 128 threads.
@@ -45,7 +45,7 @@ fn of_registers(left: Option<u32>, right: Option<u32>) -> Option<String> {
     let y = b.tensor("y", Elem::F32, (Value::symbol("N"),), None, true).unwrap();
     let (left, right) = (b.group("left", (0, 8), left), b.group("right", (8, 12), right));
     let y = b.tile(&y, (256,), &[At::Index(tilewright_codegen::affine::Coord::Block(0).into())]).unwrap();
-    let mine = b.parallelize_over(&y, &layout!(256), left, &Deal::default()).unwrap();
+    let mine = b.parallelize_over(&y, &layout!(256), left, &Partition::default()).unwrap();
     let body = |b: &mut Builder| b.fill(&mine, Expr::lit(0.0));
     b.roles(vec![(left, Box::new(body)), (right, Box::new(|_: &mut Builder| Ok(())))]).unwrap();
     let outcome = generate(b.finish());
@@ -67,7 +67,7 @@ fn roles_share_the_registers_that_the_block_begins_with() {
         of_registers(Some(176), None),
         of_registers(None, Some(176)),
     ];
-    insta::assert_snapshot!("registers", refused.map(|said| said.expect("a refusal")).join("\n\n"));
+    insta::assert_snapshot!("registers", refused.map(|diagnostic| diagnostic.expect("a refusal")).join("\n\n"));
 }
 
 #[test]
@@ -92,13 +92,13 @@ fn copied(but: Option<u32>, meet: bool) -> String {
     let (x, y) = (x.unwrap(), y.unwrap());
     let s = b.shared("s", Elem::F32, layout!((128, 2))).unwrap();
     let threads = layout!(32 : 1);
-    let deal = Deal { values: vec![4], ..Deal::default() };
-    let mut part = |view: &View| b.parallelize_over(view, &threads, 0, &deal).unwrap();
+    let partition = Partition { values: vec![4], ..Partition::default() };
+    let mut part = |view: &View| b.parallelize_over(view, &threads, 0, &partition).unwrap();
     let (x, y) = (x.tile(&128.into(), &[At::All]).unwrap(), y.tile(&128.into(), &[At::All]).unwrap());
     let (from, to, out) = (part(&x), part(&s), part(&y));
     // Elements of other threads.
     let others = b.parallelize(&s, &threads).unwrap();
-    let at = |view: &View, place: i64| view.slice(&[At::All, At::Index(place.into())]).unwrap();
+    let at = |view: &View, index: i64| view.slice(&[At::All, At::Index(index.into())]).unwrap();
     let token = b.token();
     for slot in 0..2 {
         b.copy_how(&at(&from, slot), &at(&to, slot), How::Derive, Some(token)).unwrap();
@@ -112,15 +112,15 @@ fn copied(but: Option<u32>, meet: bool) -> String {
     let r = b.registers("r", Elem::F32, (4i64,)).unwrap();
     b.copy(&at(&others, 0), &r).unwrap();
     b.copy(&r, &at(&out, 0)).unwrap();
-    generate(b.finish()).diagnostics.iter().map(|said| said.text()).collect::<Vec<_>>().join("\n")
+    generate(b.finish()).diagnostics.iter().map(|diagnostic| diagnostic.text()).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
 fn copies_under_a_token_are_waited_for() {
     assert_eq!(copied(Some(1), true), "");
     assert_eq!(copied(Some(0), true), "");
-    let said = [copied(None, true), copied(Some(2), true), copied(Some(1), false)];
-    insta::assert_snapshot!("tokens", said.join("\n\n"));
+    let message = [copied(None, true), copied(Some(2), true), copied(Some(1), false)];
+    insta::assert_snapshot!("tokens", message.join("\n\n"));
 }
 
 #[test]
@@ -185,6 +185,6 @@ fn ring(to_family: bool, in_tiles: bool, condition: bool) -> String {
 
 #[test]
 fn slots_without_a_uniform_count() {
-    let said = [ring(true, false, false), ring(false, true, false), ring(true, true, true)];
-    insta::assert_snapshot!("slots", said.join("\n\n"));
+    let message = [ring(true, false, false), ring(false, true, false), ring(true, true, true)];
+    insta::assert_snapshot!("slots", message.join("\n\n"));
 }

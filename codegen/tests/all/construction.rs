@@ -304,9 +304,9 @@ fn fill_a_clamped_tile() -> Result<Program> {
 #[test]
 fn clamped_views_are_only_read() {
     let outcome = generate(fill_a_clamped_tile().unwrap());
-    let said: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
+    let message: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
     assert_eq!(
-        (outcome.kernel.is_none(), &*said.join("\n")),
+        (outcome.kernel.is_none(), &*message.join("\n")),
         (
             true,
             "`x` is written here, and out-of-bounds coordinates along mode 0 are clamped: its last elements would be written several times\nhelp: clamp only views that are read; writes skip what lies outside by themselves"

@@ -7,7 +7,7 @@ use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::{Bin, Cmp};
 use tilewright_codegen::tile::{Expr, Program};
-use tilewright_codegen::view::{At, Deal, View};
+use tilewright_codegen::view::{At, Partition, View};
 use tilewright_codegen::{Elem, generate};
 use tilewright_layout::{Layout, Tuple, Value, layout};
 
@@ -44,8 +44,8 @@ fn sum(case: &Case) -> Result<Program> {
     for (name, (&elem, &rows)) in ["x", "y", "z"].into_iter().zip(case.elems.iter().zip(&case.rows)) {
         let whole = matrix(&mut b, name, elem, rows, name == "z")?;
         let tile = b.tile(&whole, (32, 16), &[block(0), block(1)])?;
-        let deal = Deal { values: case.values.clone(), ..Deal::default() };
-        parts.push(b.parallelize_over(&tile, &case.threads, 0, &deal)?);
+        let partition = Partition { values: case.values.clone(), ..Partition::default() };
+        parts.push(b.parallelize_over(&tile, &case.threads, 0, &partition)?);
     }
     let z = parts.remove(2);
     let own = |x: Expr| x.cast(case.elems[2]);
@@ -70,12 +70,12 @@ fn check(case: &Case, width: &str) {
         }
         let args = args.array("x", x.clone()).array("y", y.clone()).array("z", vec![f64::NAN; size]);
         let z = result(sum(case).unwrap(), &args, "z");
-        let place =
+        let index =
             |which: usize, i: i64, j: i64| (if case.rows[which] { i * n + j } else { i + j * m }) as usize;
         for i in 0..m {
             for j in 0..n {
-                let wanted = rounded(x[place(0, i, j)] + y[place(1, i, j)] + i as f64, case.elems[2]);
-                let got = z[place(2, i, j)];
+                let wanted = rounded(x[index(0, i, j)] + y[index(1, i, j)] + i as f64, case.elems[2]);
+                let got = z[index(2, i, j)];
                 // Narrow types are also rounded in between.
                 assert!(
                     (got - wanted).abs() <= 0.02 * (1.0 + wanted.abs()),
@@ -125,13 +125,13 @@ fn broadcast_along_a_mode() {
         let z = matrix(&mut b, "z", Elem::F32, false, true).unwrap();
         let bias = b.tensor("bias", Elem::F32, (1i64, Value::symbol("N")), None, false).unwrap();
         let threads = layout!((8, 16));
-        let deal = Deal { values: vec![4, 1], ..Deal::default() };
+        let partition = Partition { values: vec![4, 1], ..Partition::default() };
         let x = b.tile(&x, (32, 16), &[block(0), block(1)]).unwrap();
         let z = b.tile(&z, (32, 16), &[block(0), block(1)]).unwrap();
         let bias = b.tile(&bias, (1, 16), &[At::Index(0.into()), block(1)]).unwrap();
         let (x, z) = (
-            b.parallelize_over(&x, &threads, 0, &deal).unwrap(),
-            b.parallelize_over(&z, &threads, 0, &deal).unwrap(),
+            b.parallelize_over(&x, &threads, 0, &partition).unwrap(),
+            b.parallelize_over(&z, &threads, 0, &partition).unwrap(),
         );
         // Threads of a column of the tile share its bias.
         let column = Coord::Thread(0);
@@ -207,15 +207,15 @@ fn copies_between_all_orders() {
                     let mut b = Builder::new("turned");
                     let x = matrix(&mut b, "x", Elem::F32, from_rows, false).unwrap();
                     let z = matrix(&mut b, "z", elem, to_rows, true).unwrap();
-                    let deal = Deal { values, ..Deal::default() };
+                    let partition = Partition { values, ..Partition::default() };
                     let part = |b: &mut Builder, view: &View| {
                         let tile = b.tile(view, (32, 16), &[block(0), block(1)]).unwrap();
-                        b.parallelize_over(&tile, &threads, 0, &deal).unwrap()
+                        b.parallelize_over(&tile, &threads, 0, &partition).unwrap()
                     };
                     let (x, z) = (part(&mut b, &x), part(&mut b, &z));
                     if let Some(shared) = &through {
                         let s = b.shared("s", Elem::F32, shared.clone()).unwrap();
-                        let s = b.parallelize_over(&s, &threads, 0, &deal).unwrap();
+                        let s = b.parallelize_over(&s, &threads, 0, &partition).unwrap();
                         b.copy(&x, &s).unwrap();
                         b.wait_copies(0);
                         b.sync();
@@ -233,11 +233,11 @@ fn copies_between_all_orders() {
                             .size("ldz", if to_rows { n } else { m })
                             .array("x", x.clone())
                             .array("z", vec![f64::NAN; x.len()]);
-                        let place =
+                        let index =
                             |rows: bool, i: i64, j: i64| (if rows { i * n + j } else { i + j * m }) as usize;
                         let mut wanted = vec![0.0; x.len()];
                         for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
-                            wanted[place(to_rows, i, j)] = rounded(x[place(from_rows, i, j)], elem);
+                            wanted[index(to_rows, i, j)] = rounded(x[index(from_rows, i, j)], elem);
                         }
                         assert_close(&result(program.clone(), &args, "z"), &wanted, 1e-6);
                     }

@@ -10,7 +10,7 @@ use tilewright_codegen::thread::Scope;
 
 /// Values of the leaves at one point.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Point {
     thread: i64,
     block: i64,
     var: i64,
@@ -88,8 +88,8 @@ fn tree() -> impl Strategy<Value = Tree> {
     })
 }
 
-fn place() -> impl Strategy<Value = Place> {
-    (0..THREADS, 0..BLOCKS, VAR.0..=VAR.1, 1i64..500).prop_map(|(thread, block, var, n)| Place {
+fn point() -> impl Strategy<Value = Point> {
+    (0..THREADS, 0..BLOCKS, VAR.0..=VAR.1, 1i64..500).prop_map(|(thread, block, var, n)| Point {
         thread,
         block,
         var,
@@ -98,7 +98,7 @@ fn place() -> impl Strategy<Value = Place> {
 }
 
 /// The value of a tree, rounding down; `None` past 2^62, where generated code guarantees no value.
-fn naive(tree: &Tree, at: Place) -> Option<i64> {
+fn naive(tree: &Tree, at: Point) -> Option<i64> {
     let both = |pair: &[Tree; 2]| Some((naive(&pair[0], at)?, naive(&pair[1], at)?));
     let value = match tree {
         Tree::Thread => at.thread,
@@ -129,7 +129,7 @@ fn naive(tree: &Tree, at: Place) -> Option<i64> {
 }
 
 /// A truth value, as a condition.
-fn truth(e: &mut Exprs, tree: &Tree, places: &[Place]) -> Option<Ix> {
+fn truth(e: &mut Exprs, tree: &Tree, places: &[Point]) -> Option<Ix> {
     let zero = e.int(0);
     let of = make(e, tree, places)?;
     let none = e.eq(of, zero);
@@ -137,7 +137,7 @@ fn truth(e: &mut Exprs, tree: &Tree, places: &[Place]) -> Option<Ix> {
 }
 
 /// The same through the arena.
-fn make(e: &mut Exprs, tree: &Tree, places: &[Place]) -> Option<Ix> {
+fn make(e: &mut Exprs, tree: &Tree, places: &[Point]) -> Option<Ix> {
     let pair =
         |e: &mut Exprs, pair: &[Tree; 2]| Some((make(e, &pair[0], places)?, make(e, &pair[1], places)?));
     Some(match tree {
@@ -225,7 +225,7 @@ fn gcd(a: i64, b: i64) -> i64 {
 }
 
 /// The value of an expression as CUDA C computes it.
-fn compiled(e: &Exprs, of: Ix, at: Place) -> i64 {
+fn compiled(e: &Exprs, of: Ix, at: Point) -> i64 {
     match &e.get(of).int {
         Int::Var(_) => at.var,
         Int::Param(_) => at.param,
@@ -248,7 +248,7 @@ fn coordinates_wrap() {
             let [stop, last] = [end, end - vector].map(|n| e.int(n));
             let wrapped = e.wrap(at, stop, last);
             for thread in 0..THREADS {
-                let of = Place { thread, block: 0, var: 0, param: STEP };
+                let of = Point { thread, block: 0, var: 0, param: STEP };
                 let (at, inside) = (compiled(&e, at, of), compiled(&e, wrapped, of));
                 assert!(inside == at || at >= end, "{at} of {end} became {inside}");
                 assert!(
@@ -296,7 +296,7 @@ fn conditions_are_required_once() {
 }
 
 /// The claims of every expression in the arena are true.
-fn claims_hold(e: &Exprs, root: Ix, places: &[Place]) -> Result<(), TestCaseError> {
+fn claims_hold(e: &Exprs, root: Ix, places: &[Point]) -> Result<(), TestCaseError> {
     let mut open = vec![root];
     while let Some(of) = open.pop() {
         let known = e.get(of);
@@ -318,7 +318,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2048))]
 
     #[test]
-    fn values_are_kept_and_claims_are_true(tree in tree(), places in prop::collection::vec(place(), 24)) {
+    fn values_are_kept_and_claims_are_true(tree in tree(), places in prop::collection::vec(point(), 24)) {
         let values: Option<Vec<i64>> = places.iter().map(|&p| naive(&tree, p)).collect();
         let Some(values) = values else { return Ok(()) };
         let mut e = Exprs::default();
@@ -331,9 +331,9 @@ proptest! {
 
     /// An expression that is uniform in a group has one value for the whole group.
     #[test]
-    fn uniform_expressions_are_uniform(tree in tree(), at in place(), threads in prop::collection::vec(0..THREADS, 8), block in 0..BLOCKS) {
-        let mut places: Vec<Place> = threads.iter().map(|&thread| Place { thread, ..at }).collect();
-        places.push(Place { block, ..at });
+    fn uniform_expressions_are_uniform(tree in tree(), at in point(), threads in prop::collection::vec(0..THREADS, 8), block in 0..BLOCKS) {
+        let mut places: Vec<Point> = threads.iter().map(|&thread| Point { thread, ..at }).collect();
+        places.push(Point { block, ..at });
         if places.iter().any(|&p| naive(&tree, p).is_none()) {
             return Ok(());
         }
@@ -345,7 +345,7 @@ proptest! {
             prop_assert!(places[..threads.len()].iter().all(|&p| compiled(&e, root, p) == value));
         }
         if same_for >= Scope::Grid {
-            prop_assert_eq!(compiled(&e, root, Place { thread: places[0].thread, block, ..at }), value);
+            prop_assert_eq!(compiled(&e, root, Point { thread: places[0].thread, block, ..at }), value);
         }
     }
 }

@@ -26,14 +26,14 @@ fn refused(make: impl FnOnce(&mut Builder) -> Result<()>) -> String {
     let mut b = Builder::new("k");
     match make(&mut b) {
         Err(problem) => problem.message,
-        Ok(()) => said(b),
+        Ok(()) => messages(b),
     }
 }
 
-fn said(b: Builder) -> String {
+fn messages(b: Builder) -> String {
     let outcome = generate(b.finish());
     assert!(outcome.kernel.is_none(), "it is accepted");
-    outcome.diagnostics.iter().map(|said| said.message.as_str()).collect::<Vec<_>>().join("\n")
+    outcome.diagnostics.iter().map(|diagnostic| diagnostic.message.as_str()).collect::<Vec<_>>().join("\n")
 }
 
 /// A tensor of N elements, 128 for each block, one for each thread.
@@ -45,11 +45,11 @@ fn vector(b: &mut Builder, name: &str, size: &str) -> Result<tilewright_codegen:
 
 #[test]
 fn names_of_the_builder_are_identifiers() {
-    let expect = |what: &str, said: String| {
+    let expect = |what: &str, messages: String| {
         let expected = format!("{EVIL:?} cannot be the name of {what}, which stands in generated CUDA C");
-        assert_eq!(said, expected);
+        assert_eq!(messages, expected);
     };
-    expect("a kernel", said(Builder::new(EVIL)));
+    expect("a kernel", messages(Builder::new(EVIL)));
     expect("a tensor", refused(|b| vector(b, EVIL, "N").map(drop)));
     expect("a size", refused(|b| vector(b, "x", EVIL).map(drop)));
     expect("a tensor", refused(|b| b.shared(EVIL, Elem::F32, layout!(128)).map(drop)));
@@ -153,9 +153,9 @@ fn programs_by_hand_have_sizes() {
         layout: Layout::compact((1i64 << 40, 1i64 << 22)).unwrap().into(),
         span: Span(0),
     });
-    let said = generate(program).diagnostics.remove(0).message;
+    let messages = generate(program).diagnostics.remove(0).message;
     assert_eq!(
-        said,
+        messages,
         "`s` takes 4611686018427387904 * 8 = 36893488147419103232 bytes, and a block has at most 232448 bytes of shared memory"
     );
 }
@@ -222,8 +222,8 @@ fn made(bytes: Vec<u8>) -> std::result::Result<usize, String> {
 fn long_chains_need_little_stack() {
     on_a_small_stack(|| {
         assert!(made(wire::encode(&product(sum(limits::LONGEST_CHAIN)))).is_ok());
-        let said = product(sum(limits::LONGEST_CHAIN + 1)).generate().diagnostics.remove(0).message;
-        assert_eq!(said, "this chain has 501 operators, and 500 is the limit");
+        let messages = product(sum(limits::LONGEST_CHAIN + 1)).generate().diagnostics.remove(0).message;
+        assert_eq!(messages, "this chain has 501 operators, and 500 is the limit");
         assert!(made(wire::encode(&product(sum(2_000)))).is_err());
     });
 }
@@ -256,10 +256,10 @@ fn deep_nesting_is_refused_on_a_small_stack() {
     let far_too_deep = wire::encode(&product(nested(1_000)));
     on_a_small_stack(move || {
         assert!(made(wire::encode(&product(nested(limits::DEEPEST - 3)))).is_ok());
-        let said = product(nested(limits::DEEPEST + 1)).generate().diagnostics.remove(0).message;
-        assert_eq!(said, "this is nested more than 64 levels deep");
-        let said = made(far_too_deep).unwrap_err();
-        assert!(said.contains("another version"), "{said}");
+        let messages = product(nested(limits::DEEPEST + 1)).generate().diagnostics.remove(0).message;
+        assert_eq!(messages, "this is nested more than 64 levels deep");
+        let messages = made(far_too_deep).unwrap_err();
+        assert!(messages.contains("another version"), "{messages}");
     });
 }
 
@@ -307,8 +307,8 @@ fn deep_blocks_need_little_stack() {
     };
     on_a_small_stack(move || {
         assert_eq!(made(wire::encode(&block(limits::DEEPEST_BLOCKS - 1))).err(), None);
-        let said = made(wire::encode(&block(limits::DEEPEST_BLOCKS))).unwrap_err();
-        assert!(said.contains("blocks nest more than 32 levels deep"), "{said}");
+        let messages = made(wire::encode(&block(limits::DEEPEST_BLOCKS))).unwrap_err();
+        assert!(messages.contains("blocks nest more than 32 levels deep"), "{messages}");
     });
 }
 
@@ -318,8 +318,8 @@ fn keys_have_long_chains() {
         let keys = |terms: usize| format!("epilogue=|x| {}", vec!["x"; terms].join("+"));
         let kernel = Words::read(&keys(500)).unwrap().matmul().unwrap();
         assert!(kernel.source().matches(" + ").count() >= 499);
-        let said = Words::read(&keys(2_000)).unwrap_err().to_string();
-        assert!(said.starts_with("this chain has more than 500 operators\n"), "{said}");
+        let messages = Words::read(&keys(2_000)).unwrap_err().to_string();
+        assert!(messages.starts_with("this chain has more than 500 operators\n"), "{messages}");
         let def = KernelDef::of(&kernel, &Definition::Matmul(vec![]), &Default::default());
         let number = format!("bm={}", vec!["1"; 64].join("+"));
         assert!(Words::specialize(&def, &number).is_ok());
@@ -341,9 +341,9 @@ fn functions_of_the_builder_are_measured() {
     };
     on_a_small_stack(move || {
         assert!(make(function(limits::LONGEST_CHAIN)).unwrap().kernel.is_some());
-        let said = make(function(1_000)).unwrap_err().message;
+        let messages = make(function(1_000)).unwrap_err().message;
         assert_eq!(
-            said,
+            messages,
             "this takes more than 2000 operations, or more than 500 one inside the other: names stand for their expressions"
         );
     });
@@ -357,9 +357,9 @@ fn too_many_statements_are_refused() {
         (0..count).for_each(|_| b.fill(&x, Expr::lit(0.0)).unwrap());
         generate(b.finish())
     };
-    let said = copies(limits::MOST_STATEMENTS + 1).diagnostics.remove(0);
+    let messages = copies(limits::MOST_STATEMENTS + 1).diagnostics.remove(0);
     assert_eq!(
-        said.text(),
+        messages.text(),
         "this is statement 2001 of the kernel, as loops are written out, and together they cost more than 2000 plain copies\nhelp: use a loop that the kernel runs, `for i in 0..n` without `unroll`"
     );
     assert!(copies(200).kernel.is_some());

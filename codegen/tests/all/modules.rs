@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A layer, and a module of it; none for items of the layer's `mod.rs`.
-type Place = (String, Option<String>);
+type Module = (String, Option<String>);
 
 /// Paths that a source names behind `crate::`, apart from its comments and unit tests: `layer::module`, as far as it goes.
 fn named(source: &str) -> Vec<Vec<String>> {
@@ -68,24 +68,24 @@ fn stem(of: &Path) -> String {
 }
 
 /// Each module of the crate, with the others that it names.
-fn graph() -> BTreeMap<Place, BTreeSet<Place>> {
+fn graph() -> BTreeMap<Module, BTreeSet<Module>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
     sources(&root, &mut files);
     let parts = |file: &PathBuf| -> Vec<String> {
         file.strip_prefix(&root).unwrap().iter().map(|part| stem(Path::new(part))).collect()
     };
-    let place =
+    let module =
         |parts: &[String]| (parts[0].clone(), parts.get(1).filter(|module| *module != "mod").cloned());
-    let known: BTreeSet<Place> =
-        files.iter().map(&parts).filter(|of| of.len() > 1).map(|of| place(&of)).collect();
-    let mut graph = BTreeMap::<Place, BTreeSet<Place>>::new();
+    let known: BTreeSet<Module> =
+        files.iter().map(&parts).filter(|of| of.len() > 1).map(|of| module(&of)).collect();
+    let mut graph = BTreeMap::<Module, BTreeSet<Module>>::new();
     for file in files.iter().filter(|file| file.extension().is_some_and(|ending| ending == "rs")) {
         let parts = parts(file);
         if parts.len() < 2 || parts.last().is_some_and(|last| last == "tests") {
             continue;
         }
-        let own = place(&parts);
+        let own = module(&parts);
         for path in named(&fs::read_to_string(file).unwrap()) {
             let of = (path[0].clone(), path.get(1).cloned());
             let of = if known.contains(&of) { of } else { (path[0].clone(), None) };
@@ -131,7 +131,7 @@ fn modules_of_a_layer_have_no_circles() {
     let mut graph = graph();
     // Modules whose dependencies are all removed are removed, until none is left.
     while !graph.is_empty() {
-        let left: BTreeSet<Place> = graph.keys().cloned().collect();
+        let left: BTreeSet<Module> = graph.keys().cloned().collect();
         graph.retain(|_, named| named.iter().any(|of| left.contains(of)));
         assert!(graph.len() < left.len(), "a circle of modules is among these: {graph:#?}");
     }

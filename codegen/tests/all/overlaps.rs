@@ -82,6 +82,6 @@ fn built() {
 
 #[test]
 fn mistakes() {
-    let said = Words::read("overlaps=1").unwrap().matmul().unwrap_err().to_string();
-    assert!(said.contains("`overlaps` is true or false") && said.contains("write overlaps = true"), "{said}");
+    let message = Words::read("overlaps=1").unwrap().matmul().unwrap_err().to_string();
+    assert!(message.contains("`overlaps` is true or false") && message.contains("write overlaps = true"), "{message}");
 }

@@ -12,13 +12,13 @@ const LINE: &str = "\n----\n";
 /// The output of a pass, by its name.
 fn passed(pass: &str, input: &str) -> Result<String, String> {
     let tile = || input.parse::<Program>().map_err(|wrong| wrong.to_string());
-    let said = |said: tilewright_codegen::diagnostic::Diagnostic| said.text();
-    let lowered = |policy| Ok(lower(&tile()?, policy).map_err(said)?.to_string());
+    let message = |message: tilewright_codegen::diagnostic::Diagnostic| message.text();
+    let lowered = |policy| Ok(lower(&tile()?, policy).map_err(message)?.to_string());
     match pass {
-        "resolve" => Ok(resolve::resolve(&tile()?).map_err(said)?.to_string()),
-        "schedule" => Ok(pipeline::scheduled(&tile()?).map_err(said)?.to_string()),
-        "synchronise" => Ok(synchronise::synchronised(tile()?).map_err(said)?.to_string()),
-        "expand" => Ok(pipeline::expand(&tile()?).map_err(said)?.to_string()),
+        "resolve" => Ok(resolve::resolve(&tile()?).map_err(message)?.to_string()),
+        "schedule" => Ok(pipeline::scheduled(&tile()?).map_err(message)?.to_string()),
+        "synchronise" => Ok(synchronise::synchronised(tile()?).map_err(message)?.to_string()),
+        "expand" => Ok(pipeline::expand(&tile()?).map_err(message)?.to_string()),
         "lower best" => lowered(Policy::Best),
         "lower general" => lowered(Policy::General),
         "print" => Ok(cuda::print(&input.parse::<thread::Kernel>().map_err(|wrong| wrong.to_string())?)),

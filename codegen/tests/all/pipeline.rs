@@ -5,7 +5,7 @@ use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::tile::{Ahead, Expr, How, Op, Order, Program};
-use tilewright_codegen::view::{At, Deal, View};
+use tilewright_codegen::view::{At, Partition, View};
 use tilewright_codegen::{Elem, generate};
 use tilewright_layout::{Layout, Tuple, Value, layout};
 
@@ -51,15 +51,15 @@ fn parts(b: &mut Builder, shared: Elem, values: i64) -> Result<Parts> {
         _ => layout!((8, 4)),
     };
     let threads = if values == 4 { layout!((4, 4)) } else { layout!((8, 4)) };
-    let deal = Deal { values: vec![values, 1], ..Deal::default() };
-    let keep = |keep: [bool; 2]| Deal { keep: Some(keep.to_vec()), ..Deal::default() };
+    let partition = Partition { values: vec![values, 1], ..Partition::default() };
+    let keep = |keep: [bool; 2]| Partition { keep: Some(keep.to_vec()), ..Partition::default() };
     let out = b.parallelize(&gc, &threads)?.with_name("out");
     let acc = b.registers_like("acc", &out, 0.0)?;
     Ok(Parts {
-        ga: b.parallelize_over(&ga, &copies, 0, &deal)?.with_name("ga"),
-        sa: b.parallelize_over(&sa, &copies, 0, &deal)?,
-        gb: b.parallelize_over(&gb, &copies, 0, &deal)?.with_name("gb"),
-        sb: b.parallelize_over(&sb, &copies, 0, &deal)?,
+        ga: b.parallelize_over(&ga, &copies, 0, &partition)?.with_name("ga"),
+        sa: b.parallelize_over(&sa, &copies, 0, &partition)?,
+        gb: b.parallelize_over(&gb, &copies, 0, &partition)?.with_name("gb"),
+        sb: b.parallelize_over(&sb, &copies, 0, &partition)?,
         left: b.parallelize_over(&sa, &threads, 0, &keep([true, false]))?,
         right: b.parallelize_over(&sb, &threads, 0, &keep([false, true]))?,
         out,
@@ -172,7 +172,7 @@ fn parts_of_tiles_are_in_place() {
             let threads = layout!((16, 2));
             let shared = ["half_a", "half_b"]
                 .map(|name| b.shared(name, Elem::F32, Layout::padded((BM, 2), 1).unwrap()).unwrap());
-            let keep = |keep: [bool; 2]| Deal { keep: Some(keep.to_vec()), ..Deal::default() };
+            let keep = |keep: [bool; 2]| Partition { keep: Some(keep.to_vec()), ..Partition::default() };
             let left = b.parallelize_over(&shared[0], &layout!((8, 4)), 0, &keep([true, false])).unwrap();
             let right = b.parallelize_over(&shared[1], &layout!((8, 4)), 0, &keep([false, true])).unwrap();
             let ahead = Ahead { fragments: 2, ..2.into() };
@@ -190,8 +190,8 @@ fn parts_of_tiles_are_in_place() {
             let (m, n) = (17, 19);
             let mut args = args(m, n, k);
             let c = result(b.finish(), &args, "c");
-            for (place, x) in args.arrays.get_mut("a").unwrap().iter_mut().enumerate() {
-                let column = place as i64 / m;
+            for (index, x) in args.arrays.get_mut("a").unwrap().iter_mut().enumerate() {
+                let column = index as i64 / m;
                 *x *= f64::from(u8::from(column % BK / 2 == first));
             }
             assert_close(&c, &expected(&args, m, n, k), 1e-6);
@@ -257,7 +257,7 @@ fn copies_in_loops_and_conditions() {
 /// The body of a loop, or the statements after it.
 type Body = fn(&mut Builder, &Parts, &Affine) -> Result<()>;
 
-fn nothing(_: &mut Builder, _: &Parts, _: &Affine) -> Result<()> {
+fn no_statements(_: &mut Builder, _: &Parts, _: &Affine) -> Result<()> {
     Ok(())
 }
 
@@ -350,7 +350,7 @@ const WRONG: [([u32; 2], Body, &str); 15] = [
     ),
     (
         [3, 1],
-        nothing,
+        no_statements,
         "this pipelined loop copies nothing from global to shared memory\n\
          help: write a plain loop, or copy its tiles in its body",
     ),
@@ -417,14 +417,14 @@ const WRONG: [([u32; 2], Body, &str); 15] = [
 
 #[test]
 fn refusals() {
-    for ([stages, fragments], body, said) in WRONG {
-        check(Ahead { fragments, ..stages.into() }, Elem::F32, body, nothing, said);
+    for ([stages, fragments], body, message) in WRONG {
+        check(Ahead { fragments, ..stages.into() }, Elem::F32, body, no_statements, message);
     }
     check(
         3.into(),
         Elem::F16,
         fetch,
-        nothing,
+        no_statements,
         "`a` holds f32 and `sa` holds f16: a copy in flight cannot convert\n\
          help: make `sa` of f32, and convert where it is read",
     );
@@ -439,21 +439,21 @@ fn refusals() {
 
 /// A loop over K with this body, and these statements after it, is refused.
 #[track_caller]
-fn check(ahead: Ahead, elem: Elem, body: Body, after: Body, said: &str) {
+fn check(ahead: Ahead, elem: Elem, body: Body, after: Body, message: &str) {
     let mut b = Builder::new("wrong");
     let p = parts(&mut b, elem, 4).unwrap();
     b.pipelined("k", p.steps, ahead, |b, k| body(b, &p, &k)).unwrap();
     after(&mut b, &p, &0.into()).unwrap();
-    refused(b.finish(), said);
+    refused(b.finish(), message);
 }
 
 /// The program is refused with these diagnostics.
 #[track_caller]
-fn refused(program: Program, said: &str) {
+fn refused(program: Program, message: &str) {
     let outcome = generate(program);
     let text: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
     assert!(outcome.kernel.is_none());
-    assert_eq!(text.join("\n"), said);
+    assert_eq!(text.join("\n"), message);
 }
 
 /// Copies of two bytes cannot be asynchronous.

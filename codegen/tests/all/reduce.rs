@@ -6,7 +6,7 @@ use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::{Bin, Un, Unroll};
 use tilewright_codegen::tile::{Across, Expr, Program, Submodes};
-use tilewright_codegen::view::{At, Deal, View};
+use tilewright_codegen::view::{At, Partition, View};
 use tilewright_codegen::{Elem, generate};
 use tilewright_layout::{Layout, Tuple, Value};
 
@@ -154,8 +154,8 @@ fn lanes_of_a_warp_combine_in_groups() {
     }
     for (threads, lanes) in [(48, 32), (6, 4), (64, 3), (64, 64)] {
         let program = totals(Elem::F32, threads, 1, Bin::Add, Across::Warp(lanes)).unwrap();
-        let said: String = generate(program).diagnostics.iter().map(|d| d.text()).collect();
-        assert!(said.contains("lanes cannot combine their elements"), "{threads} {lanes}: {said}");
+        let message: String = generate(program).diagnostics.iter().map(|d| d.text()).collect();
+        assert!(message.contains("lanes cannot combine their elements"), "{threads} {lanes}: {message}");
     }
 }
 
@@ -169,9 +169,9 @@ fn softmax(threads: i64, each: i64) -> Result<Program> {
     let at = [At::Index(0.into()), block(0)];
     let (x, y) = (b.tile(&x, tile, &at)?, b.tile(&y, tile, &at)?);
     let threads = Layout::compact((threads, 1i64))?;
-    let deal = Deal { values: vec![4, 1], ..Deal::default() };
-    let x = b.parallelize_over(&x, &threads, 0, &deal)?.with_name("x_part");
-    let y = b.parallelize_over(&y, &threads, 0, &deal)?.with_name("y_part");
+    let partition = Partition { values: vec![4, 1], ..Partition::default() };
+    let x = b.parallelize_over(&x, &threads, 0, &partition)?.with_name("x_part");
+    let y = b.parallelize_over(&y, &threads, 0, &partition)?.with_name("y_part");
     let own = load(&mut b, "own", &x)?;
     let most = all(&mut b, "most", &own, Bin::Max, Across::Block)?;
     // exp(x - m): out-of-bounds zeros of the load become nonzero and must be excluded from the sum.

@@ -7,7 +7,7 @@ use tilewright_codegen::tile::Program;
 
 /// The message for a loop over `k` with this body, or the program that it becomes. Tensors: 0 `x` and 1 `y` in global memory, 2
 /// `s` in shared memory, 3 `t`, 4 `u` and 5 `sums` in registers.
-fn said(head: &str, body: &str) -> String {
+fn messages(head: &str, body: &str) -> String {
     let text = format!(
         r#"tile_program {{
     name "stages" arch 80 grid [1, 1, 1] cluster [1, 1, 1] launch per_tile blocks_per_sm 0 overlaps false at_most []
@@ -32,7 +32,7 @@ fn said(head: &str, body: &str) -> String {
     let program: Program = text.parse().unwrap_or_else(|wrong| panic!("{wrong}\n{text}"));
     match pipeline::scheduled(&program) {
         Ok(program) => program.to_string(),
-        Err(said) => said.text(),
+        Err(messages) => messages.text(),
     }
 }
 
@@ -50,7 +50,7 @@ fn add(one: &str, other: &str, to: &str) -> String {
 
 #[track_caller]
 fn check(head: &str, body: &[&str], expected: &str) {
-    assert_eq!(said(head, &body.join("\n")), expected);
+    assert_eq!(messages(head, &body.join("\n")), expected);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn slots_cover_the_steps_of_an_iteration() {
         "statements of stage 1 use the slots that `s` has in this loop, so each is in use for 2 steps, and with 2 slots none is free for the next copy\nhelp: write stages = 3",
     );
     assert!(
-        said("pipelined var 0 ahead stages 3", &body.join("\n")).contains("release ring 0 phase -1 + var(2)")
+        messages("pipelined var 0 ahead stages 3", &body.join("\n")).contains("release ring 0 phase -1 + var(2)")
     );
     check(
         "pipelined var 0 ahead stages 3 fragments 2",
@@ -118,25 +118,25 @@ fn groups_of_copies_are_counted_in_the_order_of_the_text() {
 
 /// One stage for all statements, in the order of the text, is no schedule.
 #[test]
-fn a_single_stage_changes_nothing() {
-    let text = said(FOR, &format!("stage 2 copy from {X} to {T} stage 2 {}", add(T, SUMS, SUMS)));
+fn a_single_stage_changes_no_statement() {
+    let text = messages(FOR, &format!("stage 2 copy from {X} to {T} stage 2 {}", add(T, SUMS, SUMS)));
     assert!(text.contains("for var 0") && !text.contains("step var"), "{text}");
 }
 
 #[test]
 fn stages_are_written_in_loops() {
     let mut b = Builder::new("stages");
-    let said = |outcome: Result<(), tilewright_codegen::problem::Problem>| {
+    let messages = |outcome: Result<(), tilewright_codegen::problem::Problem>| {
         let problem = outcome.unwrap_err();
         format!("{}\nhelp: {}", problem.message, problem.help.unwrap_or_default())
     };
     let outside = "a stage is one of a loop's statements, and this is not the body of a loop\nhelp: write stage(1) in the body of a `for`, outside of the conditions in it";
-    assert_eq!(said(b.stage(1)), outside);
+    assert_eq!(messages(b.stage(1)), outside);
     b.repeat("k", 4, Unroll::No, |b, k| {
         let inside = b.condition(&k, 2i64.into(), |b| b.stage(1));
-        assert_eq!(said(inside), outside);
+        assert_eq!(messages(inside), outside);
         assert_eq!(
-            said(b.stage(8)),
+            messages(b.stage(8)),
             "a loop has the stages 0 to 7 and the places 0 to 63, and this is stage 8, place 8\nhelp: write stage(1)"
         );
         b.stage(7).unwrap();

@@ -69,8 +69,8 @@ fn computed(x: Plain, elem: Elem) -> Plain {
     }
 }
 
-fn truth(holds: bool) -> Plain {
-    Plain::Int(holds.into())
+fn truth(flag: bool) -> Plain {
+    Plain::Int(flag.into())
 }
 
 fn apply(f: Bin, x: Plain, y: Plain, elem: Elem) -> Plain {
@@ -316,13 +316,13 @@ impl Draw<'_> {
 }
 
 /// An element of an input: some are extremes of their type.
-fn element(elem: Elem, place: usize, seed: u64) -> Plain {
-    let mut bits = (seed ^ place as u64).wrapping_add(1 << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+fn element(elem: Elem, index: usize, seed: u64) -> Plain {
+    let mut bits = (seed ^ index as u64).wrapping_add(1 << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits ^= bits >> 29;
     bits = bits.wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ (elem as u64) << 7;
     bits ^= bits >> 32;
     let ends = [0i128, 1, -1, i32::MIN.into(), i32::MAX.into(), u32::MAX.into(), 127, -128];
-    match (elem.is_float(), place % 4) {
+    match (elem.is_float(), index % 4) {
         (false, 0) => represented(Plain::Int(ends[(bits % 8) as usize]), elem),
         (false, _) => represented(Plain::Int(i128::from(bits)), elem),
         (true, 0) => {
@@ -404,10 +404,10 @@ fn check(bytes: &[u8], seed: u64) {
     let elem = draw.pick(&TYPES);
     let case = draw.number(elem, 5);
     let ins: Vec<Vec<Plain>> =
-        TYPES.iter().map(|elem| (0..COUNT).map(|place| element(*elem, place, seed)).collect()).collect();
+        TYPES.iter().map(|elem| (0..COUNT).map(|index| element(*elem, index, seed)).collect()).collect();
     let got = simulated(&case, elem, &ins);
-    for (place, got) in got.iter().enumerate() {
-        let given: Vec<Plain> = ins.iter().map(|of| of[place]).collect();
+    for (index, got) in got.iter().enumerate() {
+        let given: Vec<Plain> = ins.iter().map(|of| of[index]).collect();
         let wanted = (case.value.0)(&given);
         let same = match (got, &wanted) {
             (Plain::Int(x), Plain::Int(y)) => x == y,
@@ -416,7 +416,7 @@ fn check(bytes: &[u8], seed: u64) {
         };
         assert!(
             same,
-            "{elem}, element {place}: {got:?}, and {wanted:?} is right, of {given:?}\n{:?}",
+            "{elem}, element {index}: {got:?}, and {wanted:?} is right, of {given:?}\n{:?}",
             case.expr
         );
     }

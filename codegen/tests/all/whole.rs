@@ -46,12 +46,12 @@ impl Matrix {
         Matrix { data, ld, rows }
     }
 
-    fn place(&self, i: usize, j: usize) -> usize {
+    fn offset(&self, i: usize, j: usize) -> usize {
         if self.rows { i * self.ld + j } else { i + j * self.ld }
     }
 
     fn at(&self, i: usize, j: usize) -> f64 {
-        self.data[self.place(i, j)]
+        self.data[self.offset(i, j)]
     }
 }
 
@@ -81,7 +81,7 @@ fn check(
     let got = result(program, args, "y");
     for i in 0..m {
         for j in 0..n {
-            let (got, wanted) = (got[out.place(i, j)], wanted(i, j));
+            let (got, wanted) = (got[out.offset(i, j)], wanted(i, j));
             assert!(
                 (got - wanted).abs() <= 1e-4 * wanted.abs().max(1.0),
                 "{what}: ({i}, {j}) is {got}, not {wanted}"
@@ -204,8 +204,8 @@ fn reduced(rows: bool, tile: [i64; 2], threads: i64, with: Bin, modes: [bool; 2]
     b.copy(&gx, &t)?;
     let kept = [if modes[0] { 1 } else { tile[0] }, if modes[1] { 1 } else { tile[1] }];
     let all = b.distributed("all", Elem::F32, &kept)?;
-    let nothing = if with == Bin::Add { 0.0 } else { f64::NEG_INFINITY };
-    b.fill(&all, Expr::lit(nothing))?;
+    let identity = if with == Bin::Add { 0.0 } else { f64::NEG_INFINITY };
+    b.fill(&all, Expr::lit(identity))?;
     b.reduce(&t, &all, with, Across::Thread)?;
     b.map(&[t, all], &gy, bin(Bin::Sub, Expr::In(1), Expr::In(0)))?;
     Ok(b.finish())

@@ -8,7 +8,7 @@ use tilewright_codegen::fragment::Arrangement;
 use tilewright_codegen::problem::{Problem, Result};
 use tilewright_codegen::thread::{Bin, Unroll};
 use tilewright_codegen::tile::{Across, Expr, How, Op, Order, Program, Ring};
-use tilewright_codegen::view::{At, Deal, View};
+use tilewright_codegen::view::{At, Partition, View};
 use tilewright_codegen::{Elem, thread::Id};
 use tilewright_layout::{Composed, Layout, Swizzle, Value};
 
@@ -64,9 +64,9 @@ pub(super) fn roles(random: &mut Random) -> Result<Program> {
         b.slice(view, &[At::All, At::All, At::Index(index.clone())])
     };
     let fill = |b: &mut Builder| -> Result<()> {
-        let deal = Deal { values: values.clone(), ..Deal::default() };
-        let source = b.parallelize_over(&tiles, &of_from, from, &deal)?;
-        let target = b.parallelize_over(&tile, &of_from, from, &deal)?;
+        let partition = Partition { values: values.clone(), ..Partition::default() };
+        let source = b.parallelize_over(&tiles, &of_from, from, &partition)?;
+        let target = b.parallelize_over(&tile, &of_from, from, &partition)?;
         b.repeat("k", steps, Unroll::No, |b, phase| -> Result<()> {
             b.statement(Op::Acquire { ring, phase: phase.clone() });
             let slot = phase.submode(1, Some(slots));
@@ -86,8 +86,8 @@ pub(super) fn roles(random: &mut Random) -> Result<Program> {
         })
     };
     let read = |b: &mut Builder| -> Result<()> {
-        let own = b.parallelize_over(&tile, &of_to, to, &Deal::default())?;
-        let out = b.parallelize_over(&out, &columns, to, &Deal::default())?;
+        let own = b.parallelize_over(&tile, &of_to, to, &Partition::default())?;
+        let out = b.parallelize_over(&out, &columns, to, &Partition::default())?;
         let each = tall / (i64::from(readers) * 32);
         let sum = b.registers("sum", elem, (each, 1i64))?;
         b.fill(&sum, Expr::lit(0))?;
@@ -152,7 +152,7 @@ pub(super) fn matrices(random: &mut Random) -> Result<Program> {
     let lanes = 32 * warps[0] * warps[1];
     let across = random.pick(&[2i64, 4]);
     let threads = Layout::new((lanes / across, across), (across, 1i64))?;
-    let ragged = Deal { ragged: true, ..Deal::default() };
+    let ragged = Partition { ragged: true, ..Partition::default() };
     let (of_a, to_a) =
         (b.parallelize_over(&ga, &threads, 0, &ragged)?, b.parallelize_over(&sa, &threads, 0, &ragged)?);
     let (of_b, to_b) =

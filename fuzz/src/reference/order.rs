@@ -198,7 +198,7 @@ impl<'l> Cluster<'l> {
         Ok(match test {
             Test::Less(a, b) => number(a)? < number(b)?,
             Test::Equal(a, b) => number(a)? == number(b)?,
-            Test::Holds(expr) => self.truth(expr, at)?,
+            Test::IsTrue(expr) => self.truth(expr, at)?,
             Test::Not(inner) => !self.test(inner, at)?,
             Test::Both(both) => self.test(&both[0], at)? && self.test(&both[1], at)?,
             Test::Either(both) => self.test(&both[0], at)? || self.test(&both[1], at)?,

@@ -54,7 +54,7 @@ impl Cluster<'_> {
                 groups.entry((first, rest)).or_default().insert(number, (slot, at, cells));
             }
         }
-        let identity = how.nothing.iter().zip(&elems).map(|(n, elem)| Num::literal(*n, *elem));
+        let identity = how.identity.iter().zip(&elems).map(|(n, elem)| Num::literal(*n, *elem));
         let identity: Vec<Num> = identity.collect();
         let mut writes = Writes::new();
         for group in groups.into_values() {

@@ -36,15 +36,15 @@ impl Cluster<'_> {
                 return Err(Undefined("a reduction over a cluster".into()));
             }
             Op::Reduce { from, to, with, across, .. } => self.reduce(step, from, to, *with, *across)?,
-            Op::Fold { from, to, with, nothing, across, .. } => {
-                self.fold(step, (from, to), with, nothing, *across)?
+            Op::Fold { from, to, with, identity, across, .. } => {
+                self.fold(step, (from, to), with, identity, *across)?
             }
             Op::Scan { from, to, carry, how } if carry.is_empty() => self.scan(step, (from, to), how)?,
             // Copies in flight are complete, and the threads of the group have arrived.
             Op::WaitCopies { .. } | Op::CommitCopies | Op::Wait { .. } | Op::Sync => Writes::new(),
             Op::Acquire { .. } | Op::Publish { .. } | Op::Await { .. } | Op::Release { .. } => Writes::new(),
             // They say where elements come from.
-            Op::Advance { .. } | Op::Follows { .. } | Op::Holds { .. } => Writes::new(),
+            Op::Advance { .. } | Op::Flow { .. } | Op::Contents { .. } => Writes::new(),
             other => return Err(Undefined(format!("no reference for {other:?}"))),
         };
         for (rank, tensor, at, cell) in writes {
@@ -299,7 +299,7 @@ impl Cluster<'_> {
         step: &Step<'_>,
         (from, to): (&[View], &[View]),
         with: &[Expr],
-        nothing: &[Number],
+        identity: &[Number],
         across: Across,
     ) -> Result<Writes> {
         let elems: Vec<Elem> = to.iter().map(|view| self.elem(view)).collect();
@@ -316,7 +316,7 @@ impl Cluster<'_> {
                 .collect()
         };
         let identity: Vec<Num> =
-            nothing.iter().zip(&elems).map(|(n, elem)| Num::literal(*n, *elem)).collect();
+            identity.iter().zip(&elems).map(|(n, elem)| Num::literal(*n, *elem)).collect();
         // For each thread and each element of the target the tuples in bounds.
         let mut all: Vec<Vec<Vec<Vec<Num>>>> = Vec::new();
         for &thread in &threads {

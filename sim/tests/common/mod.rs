@@ -46,7 +46,7 @@ pub fn mem(space: Space, index: Ix) -> Mem {
 
 /// A load with default operands.
 pub fn load_op(to: Frag, from: Mem, guard: Option<Ix>, fill: f64) -> Op {
-    Op::Load { to, from, guard, fill: fill.into(), stays: None }
+    Op::Load { to, from, guard, fill: fill.into(), volatile_at: None }
 }
 
 impl Build {

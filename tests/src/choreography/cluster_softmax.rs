@@ -7,7 +7,7 @@ use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::{Bin, Un, Unroll};
 use tilewright_codegen::tile::{Across, Expr, Program, Raster};
-use tilewright_codegen::view::{At, Deal, View};
+use tilewright_codegen::view::{At, Partition, View};
 use tilewright_layout::{Value, layout};
 
 use super::{Choreography, last, matrix, sum, tiles_of, times};
@@ -40,7 +40,7 @@ fn program() -> Result<Program> {
     let x = matrix(&mut b, "x", Elem::F32, ["M", "N"], false)?;
     let y = matrix(&mut b, "y", Elem::F32, ["M", "N"], true)?;
     let threads = layout!((1, 128));
-    let four = Deal { values: vec![1, 4], ..Deal::default() };
+    let four = Partition { values: vec![1, 4], ..Partition::default() };
     let rank = Affine::from(Coord::ClusterRank);
     let steps = tiles_of(Value::symbol("N"), CLUSTER * PART);
     // One copy of the value per thread: each thread writes its own element, and reads it from the other

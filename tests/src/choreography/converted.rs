@@ -7,7 +7,7 @@ use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::{Bin, Unroll};
 use tilewright_codegen::tile::{Expr, Order, Program, Ring};
-use tilewright_codegen::view::{At, Deal, View};
+use tilewright_codegen::view::{At, Partition, View};
 use tilewright_layout::{Layout, Value, layout};
 
 use super::{Choreography, last, matrix, tiles_of};
@@ -101,8 +101,8 @@ fn program() -> Result<Program> {
             consumers,
             Box::new(|b: &mut Builder| {
                 let sums = layout!((8, 8));
-                let keep = |rows: bool| Deal { keep: Some(vec![rows, !rows]), ..Deal::default() };
-                let out = b.parallelize_over(&out, &sums, consumers, &Deal::default())?;
+                let keep = |rows: bool| Partition { keep: Some(vec![rows, !rows]), ..Partition::default() };
+                let out = b.parallelize_over(&out, &sums, consumers, &Partition::default())?;
                 let acc = b.registers_like("acc", &out, 0.0)?;
                 b.repeat("k", steps, Unroll::No, |b, _| -> Result<()> {
                     b.await_slot(ring);
@@ -129,7 +129,7 @@ fn program() -> Result<Program> {
                     &scales,
                     &layout!((32, 2)),
                     producer,
-                    &Deal { keep: Some(vec![true, false]), ..Deal::default() },
+                    &Partition { keep: Some(vec![true, false]), ..Partition::default() },
                 )?;
                 let factor = b.registers("factor", Elem::F32, (1i64,))?;
                 b.copy(&scales, &factor)?;
@@ -140,20 +140,20 @@ fn program() -> Result<Program> {
                     let (from, to) = (last(b, &rows, &step)?, last(b, &sx, &slot)?);
                     let to = b.regroup(&to, (TILE, 2 * BYTES))?;
                     let mut part =
-                        |view: &View| b.parallelize_over(view, &threads, producer, &Deal::default());
+                        |view: &View| b.parallelize_over(view, &threads, producer, &Partition::default());
                     let (from, to) = (part(&from)?, part(&to)?);
                     let own = b.registers("own", Elem::F32, from.shape())?;
                     b.copy(&from, &own)?;
                     b.copy(&own, &to)?;
                     let from = last(b, &weights, &step)?;
-                    let from = b.parallelize_over(&from, &threads, producer, &Deal::default())?;
+                    let from = b.parallelize_over(&from, &threads, producer, &Partition::default())?;
                     let packed = b.registers("packed", Elem::I8, from.shape())?;
                     b.copy(&from, &packed)?;
                     for (odd, weight) in [low(), high()].into_iter().enumerate() {
                         let index =
                             [At::All, At::Index(Affine::from(odd as i64)), At::All, At::Index(slot.clone())];
                         let to = b.slice(&sw, &index)?;
-                        let to = b.parallelize_over(&to, &threads, producer, &Deal::default())?;
+                        let to = b.parallelize_over(&to, &threads, producer, &Partition::default())?;
                         let scaled =
                             Expr::Bin(Bin::Mul, Box::new(weight.cast(Elem::F32)), Box::new(Expr::In(1)));
                         b.map(&[packed.clone(), factor.clone()], &to, scaled)?;

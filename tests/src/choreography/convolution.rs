@@ -7,7 +7,7 @@ use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::Unroll;
 use tilewright_codegen::tile::{Order, Program};
-use tilewright_codegen::view::{At, Deal, View};
+use tilewright_codegen::view::{At, Partition, View};
 use tilewright_layout::{Tuple, Value, layout};
 
 use super::{Choreography, last, sum, tiles_of};
@@ -84,7 +84,7 @@ fn program() -> Result<Program> {
     let (sx, sf) =
         (b.shared("sx", Elem::F32, layout!((32, 8)))?, b.shared("sf", Elem::F32, layout!((32, 8)))?);
     let (copies, sums) = (layout!((32, 2)), layout!((8, 8)));
-    let keep = |rows: bool| Deal { keep: Some(vec![rows, !rows]), ..Deal::default() };
+    let keep = |rows: bool| Partition { keep: Some(vec![rows, !rows]), ..Partition::default() };
     let (to_x, to_f) = (b.parallelize(&sx, &copies)?, b.parallelize(&sf, &copies)?);
     let (own_x, own_f) =
         (b.parallelize_over(&sx, &sums, 0, &keep(true))?, b.parallelize_over(&sf, &sums, 0, &keep(false))?);

@@ -8,7 +8,7 @@ use tilewright_codegen::condition::Test;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::{Bin, Unroll};
 use tilewright_codegen::tile::{Across, Expr, Program, Raster};
-use tilewright_codegen::view::{At, Deal, View};
+use tilewright_codegen::view::{At, Partition, View};
 use tilewright_layout::{Layout, Value};
 
 use super::{Choreography, last, matrix, sum, tiles_of, times};
@@ -45,7 +45,7 @@ fn program<const THREADS: i64>() -> Result<Program> {
     let x = matrix(&mut b, "x", Elem::F32, ["M", "N"], false)?;
     let y = matrix(&mut b, "y", Elem::F32, ["M", "N"], true)?;
     let (threads, part) = (Layout::compact((1, THREADS))?, 4 * THREADS);
-    let four = Deal { values: vec![1, 4], ..Deal::default() };
+    let four = Partition { values: vec![1, 4], ..Partition::default() };
     let rank = Affine::from(Coord::ClusterRank);
     let steps = tiles_of(Value::symbol("N"), CLUSTER * part);
     b.tiles(&[("row", Value::symbol("M"))], Raster::Plain, |b, at| -> Result<()> {

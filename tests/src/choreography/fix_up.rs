@@ -7,7 +7,7 @@ use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::{Bin, Unroll};
 use tilewright_codegen::tile::{Expr, Order, Program, Raster};
-use tilewright_codegen::view::{At, Deal, View};
+use tilewright_codegen::view::{At, Partition, View};
 use tilewright_layout::{Tuple, Value, layout};
 
 use super::{Choreography, last, matrix, sum, tiles_of, times};
@@ -59,7 +59,7 @@ fn program() -> Result<Program> {
         b.shared("sb", Elem::F32, layout!((32, 8) : (1, 33)))?,
     );
     let (copies, sums) = (layout!((8, 8)), layout!((8, 8)));
-    let keep = |rows: bool| Deal { keep: Some(vec![rows, !rows]), ..Deal::default() };
+    let keep = |rows: bool| Partition { keep: Some(vec![rows, !rows]), ..Partition::default() };
     let (to_a, to_b) = (b.parallelize(&sa, &copies)?, b.parallelize(&sb, &copies)?);
     let (own_a, own_b) =
         (b.parallelize_over(&sa, &sums, 0, &keep(true))?, b.parallelize_over(&sb, &sums, 0, &keep(false))?);

@@ -6,7 +6,7 @@ use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::Unroll;
 use tilewright_codegen::tile::{How, Program};
-use tilewright_codegen::view::{At, Deal, View};
+use tilewright_codegen::view::{At, Partition, View};
 use tilewright_layout::{Composed, Swizzle, Value, layout};
 
 use super::{Choreography, last, matrix, sum, tiles_of};
@@ -49,7 +49,7 @@ fn program() -> Result<Program> {
     let rows = b.tile(&x, (TILE, TILE), &[block(), At::All])?;
     let columns = b.tile(&y, (TILE, TILE), &[At::All, block()])?;
     let threads = layout!((32, 8) : (8, 1));
-    let four = Deal { values: vec![1, 4], ..Deal::default() };
+    let four = Partition { values: vec![1, 4], ..Partition::default() };
     let (from, to) =
         (b.parallelize_over(&rows, &threads, 0, &four)?, b.parallelize_over(&s, &threads, 0, &four)?);
     let transposed = b.permute(&s, &[1, 0, 2])?;

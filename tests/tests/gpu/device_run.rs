@@ -73,7 +73,7 @@ pub(crate) unsafe fn alone(program: Kernel, source: String) -> Built {
         requires: Vec::new(),
         variants: vec![Variant { label: None, source, program }],
         packs: Vec::new(),
-        hollow: Vec::new(),
+        empty_loops: Vec::new(),
         report: Default::default(),
     };
     // SAFETY: by the caller's contract.

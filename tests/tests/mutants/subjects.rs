@@ -11,7 +11,7 @@ use tilewright_codegen::thread::{
     Stmt, Unroll, Var,
 };
 use tilewright_codegen::tile::Program;
-use tilewright_codegen::view::{At, Deal, View};
+use tilewright_codegen::view::{At, Partition, View};
 use tilewright_codegen::{Elem, Outcome};
 use tilewright_layout::{Symbol, Tuple, Value, layout};
 use tilewright_sim::{Arg, Error, Fault, Options, run_program};
@@ -175,8 +175,8 @@ fn transposed_by_roles() -> Result<Program> {
             let (none, half) = (At::Index(Affine::from(0)), At::Index(Affine::from(half)));
             let from = b.tile(&from, (16, 16), &[half.clone(), none.clone()])?;
             let to = b.tile(&to, (16, 16), &[none, half])?;
-            let deal = Deal::default();
-            let part = |b: &mut Builder, view: &View| b.parallelize_over(view, &threads, group, &deal);
+            let partition = Partition::default();
+            let part = |b: &mut Builder, view: &View| b.parallelize_over(view, &threads, group, &partition);
             let (source, target) = (part(b, &from)?, part(b, &shared)?);
             b.copy(&source, &target)?;
             b.commit_copies();
@@ -228,7 +228,7 @@ fn bulk_stores() -> Kernel {
         s(0, Op::WaitQueue { queue: Queue::BulkRead, pending: 0 }),
     ];
     let body = vec![
-        s(1, Op::Load { to: whole, from: at(x, source), guard: None, fill: 0.0.into(), stays: None }),
+        s(1, Op::Load { to: whole, from: at(x, source), guard: None, fill: 0.0.into(), volatile_at: None }),
         s(2, Op::Store { to: at(tile, thread), from: whole, guard: None }),
         s(0, Op::Fence(Fence::ProxyAsync)),
         s(0, Op::Sync(0)),

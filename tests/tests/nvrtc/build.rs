@@ -48,7 +48,7 @@ pub(crate) fn assign(reg: Id, at: Ix, value: Val) -> Stmt {
 }
 
 pub(crate) fn load(to: Frag, space: Space, index: Ix, guard: Option<Ix>) -> Stmt {
-    s(Op::Load { to, from: Mem { space, index, peer: None }, guard, fill: 0.0.into(), stays: None })
+    s(Op::Load { to, from: Mem { space, index, peer: None }, guard, fill: 0.0.into(), volatile_at: None })
 }
 
 pub(crate) fn store(space: Space, index: Ix, from: Frag, guard: Option<Ix>) -> Stmt {

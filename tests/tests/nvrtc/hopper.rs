@@ -237,7 +237,7 @@ pub(crate) fn cluster() -> Kernel {
     body.extend([load(frag, from, thread, None), store(own, thread, frag, None), s(Op::Sync(all))]);
     let peer = Mem { space: own, index: thread, peer: Some(other) };
     let far = b.sum(&[(rank, 128), (thread, 1)], 0);
-    body.push(s(Op::Load { to: single, from: peer, guard: None, fill: 0.0.into(), stays: None }));
+    body.push(s(Op::Load { to: single, from: peer, guard: None, fill: 0.0.into(), volatile_at: None }));
     body.push(assign(y, zero, un(Un::Neg, Val::Reg(y, zero))));
     body.push(store(to, far, single, None));
     for peer in [zero, swap] {

@@ -36,7 +36,7 @@ fn start(name: &str, whole: bool) -> Start {
     let tiles = |name| Value::symbol(name).ceil_div(128).into_iter().collect();
     b.k.launch.grid = [tiles("M"), tiles("N"), vec![]];
     // Offsets that fit 32 bits are a precondition, assumed below.
-    b.k.needs.extend((0..3).map(|param| Fact::Small { param, beyond: vec![128, 128] }));
+    b.k.needs.extend((0..3).map(|param| Fact::Small { param, distance: vec![128, 128] }));
     if whole {
         let divides = [("M", 128), ("N", 128), ("K", 8)]
             .map(|(name, divisor)| Fact::Divides(Obligation { divisor, of: Value::symbol(name) }));

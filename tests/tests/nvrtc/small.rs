@@ -25,7 +25,7 @@ pub(crate) fn copy(elem: Elem) -> Kernel {
         from: Mem { space: from, index: at, peer: None },
         guard: Some(guard),
         fill: 77.0.into(),
-        stays: None,
+        volatile_at: None,
     };
     // The elements are modified, so that the registers are used.
     let change = b.repeat("i", i64::from(len), |_, i| {
@@ -143,7 +143,7 @@ pub(crate) fn softmax() -> Kernel {
         let index = b.sum(&[(start, 1), (i, 32)], 0);
         let to = Frag { reg: v, at: i, len: 1 };
         let from = Mem { space: from, index, peer: None };
-        vec![s(Op::Load { to, from, guard: Some(guard), fill: f64::NEG_INFINITY.into(), stays: None })]
+        vec![s(Op::Load { to, from, guard: Some(guard), fill: f64::NEG_INFINITY.into(), volatile_at: None })]
     }));
     let zero = b.int(0);
     let mut totals = Vec::new();

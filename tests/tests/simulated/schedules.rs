@@ -3,7 +3,7 @@
 //! places of statements) and run in the simulator, which chooses at random when warps run and when copies land.
 
 use tilewright::kernels;
-use tilewright_codegen::tile::{How, Multiply, Op, Order, Place, Program, Space, Stmt};
+use tilewright_codegen::tile::{How, Multiply, Op, Order, StageOrder, Program, Space, Stmt};
 use tilewright_codegen::words::Words;
 use tilewright_codegen::{Definition, Generated, generate};
 use tilewright_fuzz::random::Random;
@@ -142,8 +142,8 @@ fn restage(program: &mut Program, random: &mut Random) {
         let (mut stage, mut drawn) = (0, Vec::new());
         for stmt in body {
             stage += u32::from(stage < 2 && random.below(body.len()) < 2);
-            let place = [stage, 8 - stage.min(8), random.below(4) as u32][kind];
-            drawn.push((stmt.id, Place { stage, place }));
+            let order = [stage, 8 - stage.min(8), random.below(4) as u32][kind];
+            drawn.push((stmt.id, StageOrder { stage, order }));
         }
         // Barriers and waits for copies stay with the next statement, waits for products with the previous one.
         for (at, stmt) in body.iter().enumerate().rev() {

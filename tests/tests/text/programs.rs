@@ -58,12 +58,12 @@ fn kernels_are_read_back_from_bytes() {
         assert_eq!((&again.name, &again.params), (&kernel.name, &kernel.params), "{name}");
         assert_eq!((&again.requires, &again.report), (&kernel.requires, &kernel.report), "{name}");
         assert_eq!(
-            (again.packs.len(), again.hollow.len()),
-            (kernel.packs.len(), kernel.hollow.len()),
+            (again.packs.len(), again.empty_loops.len()),
+            (kernel.packs.len(), kernel.empty_loops.len()),
             "{name}"
         );
         let pairs = kernel.variants.iter().map(Some).zip(again.variants.iter().map(Some));
-        let empty = kernel.hollow.iter().zip(&again.hollow);
+        let empty = kernel.empty_loops.iter().zip(&again.empty_loops);
         let empty = empty.map(|(kernel, again)| (kernel.variant(), again.variant()));
         for (variant, again) in pairs.chain(empty) {
             let parts = |variant: Option<&Variant>| {

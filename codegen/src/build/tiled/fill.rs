@@ -5,7 +5,7 @@ use tilewright_layout::Layout;
 use crate::build::Builder;
 use crate::source::problem::{Problem, Result};
 use crate::tile::How;
-use crate::tile::view::{Deal, View};
+use crate::tile::view::{Partition, View};
 use crate::values::id::Id;
 
 /// How the copy of a tile of two modes is partitioned over the threads of a group.
@@ -14,7 +14,7 @@ pub struct Fill {
     /// From the coordinates of a vector in the tile to the thread.
     pub threads: Layout,
     /// The vector width, and how the tile is partitioned.
-    pub deal: Deal,
+    pub partition: Partition,
     /// The thread group.
     pub of: Id,
     /// The mechanism.
@@ -56,19 +56,19 @@ impl Fill {
             _ => (Layout::new((slow, fast), (fast, 1i64))?, vec![1, vector]),
         };
         // An argument that repeats a row is read beside a result, whose part is limited.
-        let deal = Deal { values, ragged, surplus: true, ..Deal::default() };
-        Ok(Fill { threads, deal, of: 0, how: How::Derive })
+        let partition = Partition { values, ragged, surplus: true, ..Partition::default() };
+        Ok(Fill { threads, partition, of: 0, how: How::Derive })
     }
 
     /// The thread-value layout of one iteration of the copy, over a tile of `rows` rows.
     pub(super) fn tv(&self, rows: i64) -> Result<Layout> {
-        let [values, other] = self.deal.values[..] else { return Err(Problem::new("a tile has two modes")) };
+        let [values, other] = self.partition.values[..] else { return Err(Problem::new("a tile has two modes")) };
         let size = |mode: usize| self.threads.mode(mode).and_then(|mode| mode.size());
-        let place = Layout::new((values, size(0)?, other, size(1)?), (1i64, values, rows, rows * other))?;
+        let order = Layout::new((values, size(0)?, other, size(1)?), (1i64, values, rows, rows * other))?;
         let threads = self.threads.right_inverse()?;
         // From a thread's index to its coordinates, mode by mode; then to the first element of its vector.
-        let first = Layout::from_modes([place.mode(1)?, place.mode(3)?])?.composition(threads)?;
-        let values = Layout::from_modes([place.mode(0)?, place.mode(2)?])?;
+        let first = Layout::from_modes([order.mode(1)?, order.mode(3)?])?.composition(threads)?;
+        let values = Layout::from_modes([order.mode(0)?, order.mode(2)?])?;
         Ok(Layout::from_modes([first, values])?)
     }
 }
@@ -89,7 +89,7 @@ impl Builder {
     pub fn fill_tile(&mut self, fill: &Fill, from: &View, to: &View) -> Result<()> {
         let part = |b: &mut Builder, view: &View| -> Result<View> {
             let name = format!("t_{}", view.name);
-            Ok(b.parallelize_over(view, &fill.threads, fill.of, &fill.deal)?.with_name(&name))
+            Ok(b.parallelize_over(view, &fill.threads, fill.of, &fill.partition)?.with_name(&name))
         };
         let (from, to) = (part(self, from)?, part(self, to)?);
         self.copy_how(&from, &to, fill.how, None)

@@ -247,9 +247,9 @@ impl Builder {
                 return Ok(rows.with_name(&format!("{}_rows", view.name)));
             }
         }
-        let said =
+        let message =
             format!("`{mover}` does not load operand `{operand}` of `{}` from `{}`", mma.row.name, view.name);
-        Err(Problem::new(said).help(match self.routed(mma, operand, view, count)?.0 {
+        Err(Problem::new(message).help(match self.routed(mma, operand, view, count)?.0 {
             Route::Matrices { mover, .. } => format!("take {}", mover.name),
             other => format!("copy it {other}"),
         }))
@@ -370,8 +370,8 @@ impl Builder {
         };
         let plain = tensor.plain();
         for (at, of) in plain.modes().enumerate() {
-            for (place, (extent, stride)) in of.leaves().enumerate() {
-                let first = at == mode && place == 0;
+            for (leaf, (extent, stride)) in of.leaves().enumerate() {
+                let first = at == mode && leaf == 0;
                 let (n, step) = (extent.factor(), stride.factor());
                 if n == 1 {
                     continue;

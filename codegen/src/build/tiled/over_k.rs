@@ -95,8 +95,8 @@ impl Builder {
         let (parts, at_once) = (mma.parts_of_k()?, to.at_once);
         let warp = Affine::from(Coord::Thread(mma.of)).submode(i64::from(WARP), None);
         let part = position(&mma.groups.mode(2)?, &warp)?;
-        let (of_round, place) = (part.submode(at_once, None), part.submode(1, Some(at_once)));
-        let own = self.part_of_k(&to.parts, if at_once == parts { part } else { place })?;
+        let (of_round, order) = (part.submode(at_once, None), part.submode(1, Some(at_once)));
+        let own = self.part_of_k(&to.parts, if at_once == parts { part } else { order })?;
         let own = self.partition_accumulators(mma, &own)?.with_name("own");
         let mut sums = None;
         for round in 0..parts / at_once {
@@ -138,7 +138,7 @@ impl Builder {
 
     /// The part of a thread of a tile of (M, N), in the order of [`Builder::gathered`].
     pub fn gathered_part(&mut self, to: &Gathered, view: &View) -> Result<View> {
-        let part = self.parallelize_over(view, &to.fill.threads, to.fill.of, &to.fill.deal)?;
+        let part = self.parallelize_over(view, &to.fill.threads, to.fill.of, &to.fill.partition)?;
         Ok(part.with_name(&format!("t_{}", view.name)))
     }
 

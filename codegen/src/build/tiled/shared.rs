@@ -48,7 +48,7 @@ impl SharedUses {
     /// Adds a copy of the whole tile.
     fn copied(self, fill: &Fill, transfer: Transfer) -> Result<SharedUses> {
         let tv = fill.tv(self.tile[0])?;
-        let vector = fill.deal.values[self.contiguous];
+        let vector = fill.partition.values[self.contiguous];
         // A partial iteration is left out.
         match inside(&tv, self.tile) {
             true => self.used(&tv, vector, transfer),

@@ -193,7 +193,7 @@ pub(super) struct Promoting {
 
 /// One index of a mode, which remains with extent 1.
 fn part(b: &mut Builder, view: &View, mode: usize, at: &Affine) -> Result<View> {
-    let which = |place| if place == mode { At::Index(at.clone()) } else { At::All };
+    let which = |order| if order == mode { At::Index(at.clone()) } else { At::All };
     let part = b.slice(view, &(0..view.rank()).map(which).collect::<Vec<_>>())?;
     let mut modes: Vec<Layout> = part.layout.modes().collect();
     modes.insert(mode, Layout::new(1i64, 0i64)?);

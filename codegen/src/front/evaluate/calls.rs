@@ -140,7 +140,7 @@ impl Evaluator {
         let [name] = &args.types[..] else {
             return Err(Problem::new(format!("`{}` needs an element type", args.name)).help(args.usage()));
         };
-        self.elem(name).ok_or_else(Problem::said)
+        self.elem(name).ok_or_else(Problem::reported)
     }
 
     pub(super) fn method(&mut self, receiver: &Expr, method: &Name, args: &[Arg], span: Span) -> Value {

@@ -7,7 +7,7 @@ use super::{Evaluator, integer};
 use crate::build::Builder;
 use crate::source::problem::Problem;
 use crate::thread::{Change, MemoryOrder};
-use crate::tile::Place;
+use crate::tile::StageOrder;
 use crate::values::elem::Elem;
 use crate::values::limits;
 
@@ -88,9 +88,9 @@ impl Evaluator {
     /// `stage(1, place = 0)`
     pub(super) fn stage_call(&mut self, args: &Args) -> Result<Value, Problem> {
         let stage = u32::try_from(args.integer(0)?).map_err(|_| args.needs(0, "the number of a stage"))?;
-        let mut at = Place::from(stage);
+        let mut at = StageOrder::from(stage);
         for (name, value, _) in &args.named {
-            at.place = match value {
+            at.order = match value {
                 Value::Int(n) if u32::try_from(*n).is_ok() => *n as u32,
                 other => {
                     let problem = format!(

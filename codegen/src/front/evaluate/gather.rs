@@ -75,7 +75,7 @@ impl Evaluator {
         let (mut coordinates, mut places) = (Vec::new(), Vec::new());
         for item in items {
             let item = match self.coordinates(item, span) {
-                Value::Poison => return Err(Problem::said()),
+                Value::Poison => return Err(Problem::reported()),
                 item => item,
             };
             match (item.at(), item) {
@@ -155,7 +155,7 @@ impl Evaluator {
             .transpose()?;
         let old = update.as_ref().and_then(|update| update.old.clone());
         self.builder
-            .scatter_beyond(&from, &numbers, &to, update, beyond)
+            .scatter_claimed(&from, &numbers, &to, update, beyond)
             .map_err(|problem| problem.arg(1))?;
         Ok(old.map_or(Value::Unit, Value::View))
     }

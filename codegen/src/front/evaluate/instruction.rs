@@ -68,7 +68,7 @@ impl Evaluator {
 
     /// `copy(rows, retile(fragment, rows), how = "ldmatrix_x4")`
     pub(super) fn copy_by(&mut self, row: &'static Atom, from: &View, to: &View) -> Result<(), Problem> {
-        let Some((operand, loads)) = matrices(row) else { return Err(Problem::said()) };
+        let Some((operand, loads)) = matrices(row) else { return Err(Problem::reported()) };
         let (fragment, of_fragment, rows, of_rows) = if loads { (to, 1, from, 0) } else { (from, 0, to, 1) };
         self.in_registers(row, fragment).map_err(|problem| problem.arg(of_fragment))?;
         if !matches!(self.builder.space(rows), Space::Shared { .. }) {

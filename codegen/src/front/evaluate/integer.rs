@@ -87,7 +87,7 @@ pub(super) fn test(value: &Value) -> Option<Test> {
     match value {
         Value::Test(test) => Some(test.clone()),
         Value::Number(Scalar { expr, ty: Some(Type::Condition) }) if !reads_elements(expr) => {
-            Some(Test::Holds(expr.clone()))
+            Some(Test::IsTrue(expr.clone()))
         }
         _ => None,
     }
@@ -103,7 +103,7 @@ pub(super) fn text(test: &Test, program: &tile::Program) -> String {
     match test {
         Test::Less(a, b) => format!("{} < {}", one(a), one(b)),
         Test::Equal(a, b) => format!("{} == {}", one(a), one(b)),
-        Test::Holds(_) => "a condition on arguments".into(),
+        Test::IsTrue(_) => "a condition on arguments".into(),
         Test::Not(inner) => match &**inner {
             Test::Less(a, b) => format!("{} >= {}", one(a), one(b)),
             Test::Equal(a, b) => format!("{} != {}", one(a), one(b)),
@@ -131,7 +131,7 @@ pub(super) fn as_number(test: &Test) -> Scalar {
         match test {
             Test::Less(a, b) => compare(Cmp::Lt, a, b),
             Test::Equal(a, b) => compare(Cmp::Eq, a, b),
-            Test::Holds(expr) => expr.clone(),
+            Test::IsTrue(expr) => expr.clone(),
             Test::Not(inner) => Expr::Un(Un::Not, Box::new(expr(inner))),
             Test::Both(both) => two(Bin::And, both),
             Test::Either(both) => two(Bin::Or, both),

@@ -38,7 +38,7 @@ impl Evaluator {
     fn integer_key(&mut self, value: &Expr, key: &str) -> Result<i64, Problem> {
         match self.expr(value) {
             Value::Int(n) => Ok(n),
-            Value::Poison => Err(Problem::said()),
+            Value::Poison => Err(Problem::reported()),
             other => {
                 let usage = KEYS.iter().find(|(known, _)| *known == key).map_or("", |(_, usage)| usage);
                 let problem = Problem::new(format!("`{key}` is an integer, and this is {}", other.kind()));

@@ -83,7 +83,7 @@ pub(crate) fn program(
     for (name, _) in &levels {
         run.diagnostics.extend(Lint::unknown(name));
     }
-    if !run.diagnostics.iter().any(|said| said.level == Level::Deny) {
+    if !run.diagnostics.iter().any(|diagnostic| diagnostic.level == Level::Deny) {
         run.diagnostics.extend(run.uses.unused(&levels));
         for (name, said) in run.lints {
             let level = Lint::named(name).map_or(Level::Allow, |lint| level(lint, &levels));
@@ -92,7 +92,7 @@ pub(crate) fn program(
         }
     }
     let program = run.builder.finish();
-    if !run.diagnostics.iter().any(|said| said.level == Level::Deny) {
+    if !run.diagnostics.iter().any(|diagnostic| diagnostic.level == Level::Deny) {
         let changed = program.body.iter().try_for_each(|stmt| collective::combined(&program, stmt));
         run.diagnostics.extend(changed.err());
     }
@@ -182,7 +182,7 @@ impl Evaluator {
     }
 
     fn complain(&mut self, span: Span, problem: Problem) -> Value {
-        if problem != Problem::said() && self.diagnostics.len() <= limits::MOST_ERRORS {
+        if problem != Problem::reported() && self.diagnostics.len() <= limits::MOST_ERRORS {
             let problem = match self.diagnostics.len() == limits::MOST_ERRORS {
                 true => limits::too_many_errors(),
                 false => problem,

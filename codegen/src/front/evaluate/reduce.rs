@@ -47,7 +47,7 @@ pub(super) struct Combiner {
     pub(super) from: Vec<View>,
     pub(super) elems: Vec<Elem>,
     /// The identity.
-    pub(super) nothing: Vec<Number>,
+    pub(super) identity: Vec<Number>,
     /// The function of each entry.
     pub(super) with: Vec<tile::Expr>,
     /// Was a tuple given?
@@ -145,7 +145,7 @@ impl Evaluator {
             false => self.builder.registers(name, elem, Tuple::flat(&extents))?,
         };
         self.builder.fill(&to, tile::Expr::lit(with.identity(elem).unwrap_or(Number::Int(0))))?;
-        match self.builder.reduce_beyond(from, &to, with, across, beyond) {
+        match self.builder.reduce_claimed(from, &to, with, across, beyond) {
             Err(problem) if beyond.is_some() && problem.arg.is_none() => {
                 Ok(self.complain(claimed_at(args), problem))
             }
@@ -178,7 +178,7 @@ impl Evaluator {
 
     /// `reduce((x, y), (0.0, 0), |(a, b), (c, d)| …)`: an associative and commutative function.
     fn fold_call(&mut self, args: &Args, naming: &[String], across: Across) -> Result<Value, Problem> {
-        let Some(Combiner { mut from, elems, nothing, with, is_tuple }) = self.combiner(args)? else {
+        let Some(Combiner { mut from, elems, identity, with, is_tuple }) = self.combiner(args)? else {
             return Ok(Value::Poison);
         };
         let whole = from.iter().all(|view| self.is_whole(view));
@@ -197,11 +197,11 @@ impl Evaluator {
                     self.builder.registers(name, *elem, Tuple::flat(&extents))?.with_name(name)
                 }
             };
-            self.builder.fill(&made, tile::Expr::Lit(nothing[n])).map_err(|problem| problem.arg(1))?;
+            self.builder.fill(&made, tile::Expr::Lit(identity[n])).map_err(|problem| problem.arg(1))?;
             to.push(made);
         }
         let Some(beyond) = self.beyond(args, from.len()) else { return Ok(Value::Poison) };
-        match self.builder.fold_beyond((&from, &to), with, nothing, across, beyond.as_deref()) {
+        match self.builder.fold_claimed((&from, &to), with, identity, across, beyond.as_deref()) {
             Err(problem) if beyond.is_some() && problem.arg.is_none() => {
                 return Ok(self.complain(claimed_at(args), problem));
             }
@@ -219,13 +219,13 @@ impl Evaluator {
             Problem::new(format!("`{}` takes a tile, what changes nothing, and a closure of two", args.name))
                 .help(args.usage())
         };
-        let [(given, _), (nothing, _), (Value::Closure(closure), _)] = &args.values[..] else {
+        let [(given, _), (identity, _), (Value::Closure(closure), _)] = &args.values[..] else {
             return Err(usage());
         };
         let from = views(given).filter(|from| !from.is_empty()).ok_or_else(|| usage().arg(0))?;
-        let nothing = numbers(nothing).ok_or_else(|| usage().arg(1))?;
-        if nothing.len() != from.len() {
-            let (has, given) = (count(nothing.len(), "number"), count(from.len(), "tensor"));
+        let identity = numbers(identity).ok_or_else(|| usage().arg(1))?;
+        if identity.len() != from.len() {
+            let (has, given) = (count(identity.len(), "number"), count(from.len(), "tensor"));
             return Err(Problem::new(format!("what changes nothing has {has}, and {given} are combined"))
                 .help("write one number for each tensor: reduce((x, y), (0.0, 0.0), |(a, b), (c, d)| …)")
                 .arg(1));
@@ -235,7 +235,7 @@ impl Evaluator {
         let Some(with) = self.functions(closure, &elems, is_tuple)? else {
             return Ok(None);
         };
-        Ok(Some(Combiner { from, elems, nothing, with, is_tuple }))
+        Ok(Some(Combiner { from, elems, identity, with, is_tuple }))
     }
 
     /// The functions of a closure of two tuples, or of two numbers: one for each entry. `None` if an

@@ -16,7 +16,7 @@ impl Evaluator {
     /// `scan(x, 0.0, |a, b| a + b, mode = 1)`, and over threads.
     pub(super) fn scan_call(&mut self, args: &Args) -> Result<Value, Problem> {
         let naming = &args.naming[..];
-        let Some(Combiner { from, elems, nothing, with, is_tuple }) = self.combiner(args)? else {
+        let Some(Combiner { from, elems, identity, with, is_tuple }) = self.combiner(args)? else {
             return Ok(Value::Poison);
         };
         let extents = from[0].extents().ok_or_else(|| advice::whole(&from[0], &args.name).arg(0))?;
@@ -98,13 +98,13 @@ impl Evaluator {
             });
         }
         let Some(given) = self.beyond(args, from.len()) else { return Ok(Value::Poison) };
-        for ((given, identity), elem) in given.iter().flatten().zip(&nothing).zip(&elems) {
+        for ((given, identity), elem) in given.iter().flatten().zip(&identity).zip(&elems) {
             if !given.is(*identity) {
                 let at = named(args, "beyond").map_or(args.call, |(_, span)| span);
                 return Ok(self.complain(at, would_count(*given, *identity, *elem)));
             }
         }
-        let how = Scan { with, nothing, levels, exclusive, unmasked: given.is_some() };
+        let how = Scan { with, identity, levels, exclusive, unmasked: given.is_some() };
         match self.builder.scan(&ins, &to, &carry, how) {
             Err(problem) if problem.arg.is_none() => {
                 let at = named(args, "carry").map_or(args.call, |(_, span)| span);

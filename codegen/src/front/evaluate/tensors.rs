@@ -5,7 +5,7 @@ use super::value::Value;
 use super::{Evaluator, advice, integer};
 use crate::source::problem::Problem;
 use crate::tile;
-use crate::tile::view::Deal;
+use crate::tile::view::Partition;
 use crate::values::affine::Coord;
 use crate::values::elem::Elem;
 use crate::values::typing::Scalar;
@@ -57,11 +57,11 @@ impl Evaluator {
             }
             Some(_) => return Err(args.needs(3, "a projection, such as (1, _),")),
         };
-        let mut deal = Deal { keep, ..Deal::default() };
+        let mut partition = Partition { keep, ..Partition::default() };
         for (name, value, _) in &args.named {
             match (name.text.as_str(), value, value.tuple().and_then(|t| t.ints())) {
-                ("ragged", Value::Bool(ragged), _) => deal.ragged = *ragged,
-                ("values", _, Some(values)) if values.iter().all(|n| *n > 0) => deal.values = values,
+                ("ragged", Value::Bool(ragged), _) => partition.ragged = *ragged,
+                ("values", _, Some(values)) if values.iter().all(|n| *n > 0) => partition.values = values,
                 (name, other, _) => {
                     let what = if name == "ragged" { "true or false" } else { "positive integers" };
                     return Err(Problem::new(format!("`{name}` is {what}, and this is {}", other.kind()))
@@ -69,7 +69,7 @@ impl Evaluator {
                 }
             }
         }
-        Ok(Value::View(self.builder.parallelize_over(&tensor, &threads, 0, &deal)?))
+        Ok(Value::View(self.builder.parallelize_over(&tensor, &threads, 0, &partition)?))
     }
 
     /// `shared::<f32>(layout!((BM, BK) : (1, BM + 1)))`

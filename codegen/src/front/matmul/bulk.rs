@@ -34,12 +34,12 @@ pub(super) fn last(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
 
 /// The copy of boxes of an operand into shared memory, of several blocks of a cluster on request.
 pub(super) fn bulk_load(c: &Config, multicast: bool) -> Result<How> {
-    atoms::bulk_load(rank(c), multicast).map(How::Atom).ok_or_else(Problem::said)
+    atoms::bulk_load(rank(c), multicast).map(How::Atom).ok_or_else(Problem::reported)
 }
 
 /// The copy of boxes from shared memory to C.
 pub(super) fn bulk_store(c: &Config) -> Result<How> {
-    atoms::bulk_store(rank(c)).map(How::Atom).ok_or_else(Problem::said)
+    atoms::bulk_store(rank(c)).map(How::Atom).ok_or_else(Problem::reported)
 }
 
 /// Modes of the tensors.

@@ -34,7 +34,7 @@ pub(super) fn program(page: &Kernel, c: &Config, sizes: &Sizes) -> Result<Progra
     let consts = CONSTANTS.iter().map(|name| named(name)).zip(constants(c, sizes));
     let (mut program, wrong, _) =
         evaluate::program(page, &Settings { consts: consts.collect(), ..Settings::default() });
-    if let Some(wrong) = wrong.into_iter().find(|said| said.level == Level::Deny) {
+    if let Some(wrong) = wrong.into_iter().find(|diagnostic| diagnostic.level == Level::Deny) {
         return Err(Problem::new(wrong.message));
     }
     program.competes = true;

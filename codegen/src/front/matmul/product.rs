@@ -12,7 +12,7 @@ use crate::passes::pipeline::with_slots;
 use crate::source::problem::{Problem, Result};
 use crate::thread::{Bin, Cmp, Un};
 use crate::tile;
-use crate::tile::view::{At, Deal, View};
+use crate::tile::view::{At, Partition, View};
 use crate::values::affine::{Affine, Coord};
 use crate::values::elem::Elem;
 use crate::values::target::Target;
@@ -64,26 +64,26 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     let sa = b.shared("sa", c.dtype, c.sa.clone()).map_err(blame("sa"))?;
     let sb = b.shared("sb", c.dtype, c.sb.clone()).map_err(blame("sb"))?;
 
-    let wide = |rows: bool, vec: i64| Deal {
+    let wide = |rows: bool, vec: i64| Partition {
         values: if rows { vec![1, vec] } else { vec![vec, 1] },
-        ..Deal::default()
+        ..Partition::default()
     };
     let groups = c.tc.modes().nth(2).map_or(Ok(1), |mode| mode.size()).unwrap_or(1);
     // The modes of the thread layout that partition rows, columns and K.
-    let deal = |keep: [bool; 3], values: [usize; 2]| Deal {
+    let partition = |keep: [bool; 3], values: [usize; 2]| Partition {
         keep: Some(keep[..c.tc.rank()].to_vec()),
         values: values.iter().map(|&which| c.values.get(which).copied().unwrap_or(1)).collect(),
         swizzle: c.swizzle,
-        ..Deal::default()
+        ..Partition::default()
     };
-    let part = |b: &mut Builder, view: &View, threads: &Layout, deal: &Deal, name: &str, key, sizes| {
+    let part = |b: &mut Builder, view: &View, threads: &Layout, partition: &Partition, name: &str, key, sizes| {
         let blamed = |problem| (problem, Blame { key, sizes });
-        b.parallelize_over(view, threads, 0, deal).map(|view| view.with_name(name)).map_err(blamed)
+        b.parallelize_over(view, threads, 0, partition).map(|view| view.with_name(name)).map_err(blamed)
     };
     // Out-of-bounds rows only affect accumulators that are not stored. They are clamped if copies are
     // interleaved with multiply-adds, because predicates would be slower there.
     let (ga, gb) = if c.ahead.fragments > 1 { (ga.clamped(0), gb.clamped(0)) } else { (ga, gb) };
-    let sums = deal([true, true, false], [0, 1]);
+    let sums = partition([true, true, false], [0, 1]);
     let tc_gc = part(b, &gc, &c.tc, &sums, "tc_gc", "tc", ["bm", "bn"])?;
     let of_sums = extras.parts(|view| b.parallelize_over(view, &c.tc, 0, &sums)).map_err(blame("tc"))?;
     for (layout, rows, vec, key) in [(&c.sa, c.a_rows, c.vec[0], "sa"), (&c.sb, c.b_rows, c.vec[1], "sb")] {
@@ -95,8 +95,8 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     let ta_sa = part(b, &sa, &c.ta, &wide(c.a_rows, c.vec[0]), "ta_sa", "ta", ["bm", "bk"])?;
     let tb_gb = part(b, &gb, &c.tb, &wide(c.b_rows, c.vec[1]), "tb_gb", "tb", ["bn", "bk"])?;
     let tb_sb = part(b, &sb, &c.tb, &wide(c.b_rows, c.vec[1]), "tb_sb", "tb", ["bn", "bk"])?;
-    let tc_sa = part(b, &sa, &c.tc, &deal([true, false, true], [0, 2]), "tc_sa", "tc", ["bm", "bk"])?;
-    let tc_sb = part(b, &sb, &c.tc, &deal([false, true, true], [1, 2]), "tc_sb", "tc", ["bn", "bk"])?;
+    let tc_sa = part(b, &sa, &c.tc, &partition([true, false, true], [0, 2]), "tc_sa", "tc", ["bm", "bk"])?;
+    let tc_sb = part(b, &sb, &c.tc, &partition([false, true, true], [1, 2]), "tc_sb", "tc", ["bn", "bk"])?;
 
     if let Some((key, problem)) = c.exceeds(groups) {
         return Err(blame(key)(problem));
@@ -250,7 +250,7 @@ impl Config {
     }
 
     /// How all threads share a tile of accumulators: along its contiguous mode.
-    fn all_threads(&self) -> Result<(Layout, Deal)> {
+    fn all_threads(&self) -> Result<(Layout, Partition)> {
         let (threads, wide) = (self.tc.size()?, self.wide());
         let run = if self.c_rows { self.bn } else { self.bm };
         let fits = run % wide == 0 && (self.bm * self.bn) % (threads * wide) == 0;
@@ -261,7 +261,7 @@ impl Config {
             true => (Layout::new((threads / fast, fast), (fast, 1i64))?, vec![1, vec]),
             false => (Layout::compact((fast, threads / fast))?, vec![vec, 1]),
         };
-        Ok((layout, Deal { values, ..Deal::default() }))
+        Ok((layout, Partition { values, ..Partition::default() }))
     }
 
     /// The same for a part of the tile: the widest vectors that give each thread an equal number.
@@ -271,7 +271,7 @@ impl Config {
         let fits = |width: &&i64| tile[contiguous] % **width == 0 && **width <= self.wide();
         let fills = widths.iter().filter(fits).map(|width| Fill::of(tile, contiguous, threads, *width));
         let mut fills = fills.collect::<Result<Vec<_>>>()?;
-        let even = fills.iter().position(|fill| !fill.deal.ragged).unwrap_or(fills.len() - 1);
+        let even = fills.iter().position(|fill| !fill.partition.ragged).unwrap_or(fills.len() - 1);
         Ok(fills.swap_remove(even))
     }
 
@@ -292,25 +292,25 @@ fn gather(
     groups: i64,
 ) -> Result<(View, View, Extras)> {
     let parts = b.shared("parts", c.acc, c.parts(groups)?)?;
-    let deal = Deal { values: c.values.clone(), swizzle: c.swizzle, ..Deal::default() };
-    let mine = b.parallelize_over(&parts, &c.tc, 0, &deal)?.with_name("tc_parts");
+    let partition = Partition { values: c.values.clone(), swizzle: c.swizzle, ..Partition::default() };
+    let mine = b.parallelize_over(&parts, &c.tc, 0, &partition)?.with_name("tc_parts");
     let mine = b.slice(&mine, &[At::All, At::All, At::Index(0.into())])?;
     b.copy(acc, &mine)?;
     if c.split_k > 1 {
         return gather_over_cluster(b, c, &parts, (gc, extras), groups);
     }
     b.sync();
-    let (layout, deal) = c.all_threads()?;
+    let (layout, partition) = c.all_threads()?;
     let (sums, _) = added(b, c, &parts, groups)?;
-    let out = b.parallelize_over(gc, &layout, 0, &deal)?.with_name("to_gc");
-    let extras = extras.parts(|view| b.parallelize_over(view, &layout, 0, &deal))?;
+    let out = b.parallelize_over(gc, &layout, 0, &partition)?.with_name("to_gc");
+    let extras = extras.parts(|view| b.parallelize_over(view, &layout, 0, &partition))?;
     Ok((sums, out, extras))
 }
 
 /// The sums of all groups of threads, partitioned over all threads, and the shared memory of the first group's sums.
 fn added(b: &mut Builder, c: &Config, parts: &View, groups: i64) -> Result<(View, View)> {
-    let (layout, deal) = c.all_threads()?;
-    let all = b.parallelize_over(parts, &layout, 0, &deal)?.with_name("to_parts");
+    let (layout, partition) = c.all_threads()?;
+    let all = b.parallelize_over(parts, &layout, 0, &partition)?.with_name("to_parts");
     let part = |b: &mut Builder, group: i64| b.slice(&all, &[At::All, At::All, At::Index(group.into())]);
     let first = part(b, 0)?;
     let sums = b.registers("sums", c.acc, first.shape())?;
@@ -347,7 +347,7 @@ fn gather_over_cluster(
     let fill = c.over_threads(tile)?;
     let of_rank = |b: &mut Builder, view: &View| -> Result<View> {
         let mine = b.tile(view, (tile[0], tile[1]), &place)?;
-        b.parallelize_over(&mine, &fill.threads, 0, &fill.deal)
+        b.parallelize_over(&mine, &fill.threads, 0, &fill.partition)
     };
     let total = total(b, &parts, (c.split_k, c.acc), of_rank)?;
     let out = of_rank(b, gc)?.with_name("to_gc");

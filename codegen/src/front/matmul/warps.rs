@@ -24,7 +24,7 @@ impl Reader<'_> {
         if !matches!(expr.kind, ExprKind::Tuple(_)) {
             return Ok(Some(Warps::Count(self.positive("warps", 4))));
         }
-        let layout = self.keys.layout(&expr).ok_or_else(Problem::said)?;
+        let layout = self.keys.layout(&expr).ok_or_else(Problem::reported)?;
         let groups = layout.as_layout().cloned().ok_or_else(|| Problem::new("warps have no swizzle"))?;
         let over_k = if groups.rank() == 3 { groups.mode(2)?.size()? } else { 1 };
         let own = match (c.a_left, groups.rank()) {

@@ -90,9 +90,9 @@ impl Words {
         let places = def.places();
         let words = Words::read_after(text, places.lines.len().max(1) as u32)?;
         let Some(definition) = def.definition() else {
-            let said =
+            let reported =
                 "this kernel was compiled by another version of tilewright\nhelp: build the program again";
-            return Err(Mistakes(said.to_owned()));
+            return Err(Mistakes(reported.to_owned()));
         };
         let definition = match definition {
             Definition::Matmul(mut args) => {
@@ -166,23 +166,23 @@ impl Words {
     }
 
     /// The diagnostics, each with its line and caret marks.
-    fn mistakes(&self, said: &[Diagnostic], elsewhere: &Places) -> Mistakes {
-        let errors = said.iter().filter(|one| one.level == Level::Deny);
+    fn mistakes(&self, reported: &[Diagnostic], elsewhere: &Places) -> Mistakes {
+        let errors = reported.iter().filter(|one| one.level == Level::Deny);
         let shown: Vec<String> = errors.map(|one| self.mistake(one, elsewhere)).collect();
         Mistakes(shown.join("\n"))
     }
 
-    fn mistake(&self, said: &Diagnostic, elsewhere: &Places) -> String {
-        let mut text = said.message.clone();
-        let place = said.span.0.checked_sub(self.base).and_then(|at| self.places.get(at as usize));
-        if let Some(place) = place {
-            text += &format!("\n{}", marked(&self.text, place));
-        } else if said.span != Definition::NOWHERE
-            && let Some(line) = elsewhere.of(said.span)
+    fn mistake(&self, reported: &Diagnostic, elsewhere: &Places) -> String {
+        let mut text = reported.message.clone();
+        let range = reported.span.0.checked_sub(self.base).and_then(|at| self.places.get(at as usize));
+        if let Some(range) = range {
+            text += &format!("\n{}", marked(&self.text, range));
+        } else if reported.span != Definition::NOWHERE
+            && let Some(line) = elsewhere.of(reported.span)
         {
             text += &format!("\n  at {line}");
         }
-        if let Some(help) = &said.help {
+        if let Some(help) = &reported.help {
             text += &format!("\nhelp: {help}");
         }
         text
@@ -205,12 +205,12 @@ impl std::fmt::Debug for Mistakes {
 impl std::error::Error for Mistakes {}
 
 /// The line, with carets under a part of it. Long lines are truncated on both sides.
-fn marked(text: &str, place: &Range<usize>) -> String {
+fn marked(text: &str, range: &Range<usize>) -> String {
     const BEFORE: usize = 60;
     const LONGEST: usize = 100;
     let flat = |c: char| if c.is_control() { ' ' } else { c };
     let count = |range: &str| range.chars().count();
-    let (before, inside) = (count(&text[..place.start]), count(&text[place.clone()]));
+    let (before, inside) = (count(&text[..range.start]), count(&text[range.clone()]));
     let skipped = if before > BEFORE + 10 { before - BEFORE } else { 0 };
     let mut line: String = text.chars().skip(skipped).take(LONGEST).map(flat).collect();
     if count(text) > skipped + LONGEST {

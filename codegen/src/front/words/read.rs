@@ -59,11 +59,11 @@ impl<'t> Reader<'t> {
     }
 
     fn take(&mut self, sign: &str) -> bool {
-        let found = self.rest().starts_with(sign);
-        if found {
+        let matched = self.rest().starts_with(sign);
+        if matched {
             self.at += sign.len();
         }
-        found
+        matched
     }
 
     /// An operator that is no part of a longer one.
@@ -76,11 +76,11 @@ impl<'t> Reader<'t> {
     /// A word, if it comes next.
     fn take_word(&mut self, word: &str) -> bool {
         let start = self.at;
-        let found = self.word().is_some_and(|(next, _)| next == word);
-        if !found {
+        let matched = self.word().is_some_and(|(next, _)| next == word);
+        if !matched {
             self.at = start;
         }
-        found
+        matched
     }
 
     /// A letter or `_`, then letters, digits and `_`.
@@ -89,20 +89,20 @@ impl<'t> Reader<'t> {
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
         let starts = rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
         (starts && &rest[..end] != "_").then(|| {
-            let place = self.at..self.at + end;
+            let range = self.at..self.at + end;
             self.at += end;
-            (&rest[..end], place)
+            (&rest[..end], range)
         })
     }
 
-    fn span(&mut self, place: Range<usize>) -> Span {
-        self.places.push(place);
+    fn span(&mut self, range: Range<usize>) -> Span {
+        self.places.push(range);
         Span(self.base + self.places.len() as u32 - 1)
     }
 
     fn made(&mut self, from: usize, kind: ExprKind) -> Expr {
-        let place = from..self.text[..self.at].trim_end().len().max(from);
-        Expr { span: self.span(place), kind }
+        let range = from..self.text[..self.at].trim_end().len().max(from);
+        Expr { span: self.span(range), kind }
     }
 
     /// A parse error: something else is expected here.
@@ -125,18 +125,18 @@ impl<'t> Reader<'t> {
     }
 
     fn pair(&mut self) -> Result<Arg> {
-        let Some((name, place)) = self.word() else {
+        let Some((name, range)) = self.word() else {
             return self.wrong("a key", "write `key=value`, such as `bm=128`");
         };
         if self.rest().starts_with("==") || !self.take("=") {
-            let said = Diagnostic::error(Span::default(), format!("`{name}` has no value"));
-            return Err((place, said.help(format!("write `{name}=…`"))));
+            let reported = Diagnostic::error(Span::default(), format!("`{name}` has no value"));
+            return Err((range, reported.help(format!("write `{name}=…`"))));
         }
         if self.rest().is_empty() {
-            let said = Diagnostic::error(Span::default(), format!("`{name}` has no value"));
-            return Err((place, said.help(format!("write `{name}=…`"))));
+            let reported = Diagnostic::error(Span::default(), format!("`{name}` has no value"));
+            return Err((range, reported.help(format!("write `{name}=…`"))));
         }
-        let name = Name { text: name.to_owned(), span: self.span(place) };
+        let name = Name { text: name.to_owned(), span: self.span(range) };
         let value = if self.begins_keys() { self.keys(&name)? } else { self.value()? };
         Ok(Arg { name: Some(name), value })
     }
@@ -200,10 +200,10 @@ impl<'t> Reader<'t> {
     fn closure(&mut self, from: usize) -> Result<Expr> {
         let mut params = Vec::new();
         while !self.take("|") {
-            let Some((name, place)) = self.word() else {
+            let Some((name, range)) = self.word() else {
                 return self.wrong("the name of an argument, or `|`,", "write `|x| max(x, 0.0)`");
             };
-            params.push(Pattern::Name(Name { text: name.to_owned(), span: self.span(place) }));
+            params.push(Pattern::Name(Name { text: name.to_owned(), span: self.span(range) }));
             self.take(",");
         }
         let body = Box::new(self.value()?);
@@ -242,10 +242,10 @@ impl<'t> Reader<'t> {
             made = self.made(from, ExprKind::Unary(sign, Box::new(made)));
         }
         while self.take_word("as") {
-            let Some((elem, place)) = self.word() else {
+            let Some((elem, range)) = self.word() else {
                 return self.wrong("a type", "write `x as f32`");
             };
-            let elem = Name { text: elem.to_owned(), span: self.span(place) };
+            let elem = Name { text: elem.to_owned(), span: self.span(range) };
             made = self.made(from, ExprKind::Cast(Box::new(made), elem));
         }
         Ok(made)
@@ -277,10 +277,10 @@ impl<'t> Reader<'t> {
         }
         let mut lets = Vec::new();
         while self.take_word("let") {
-            let Some((name, place)) = self.word() else {
+            let Some((name, range)) = self.word() else {
                 return self.wrong("a name", "write `let y = x * x;`");
             };
-            let name = Pattern::Name(Name { text: name.to_owned(), span: self.span(place) });
+            let name = Pattern::Name(Name { text: name.to_owned(), span: self.span(range) });
             if !self.take("=") {
                 return self.wrong("`=`", "write `let y = x * x;`");
             }
@@ -317,7 +317,7 @@ impl<'t> Reader<'t> {
             self.at += end + 2;
             return Ok(self.made(from, ExprKind::Str(text[..end].to_owned())));
         }
-        let Some((name, place)) = self.word() else {
+        let Some((name, range)) = self.word() else {
             return self
                 .wrong("a value", "write a number, a word, a layout `(8,8):(8,1)` or a closure `|x| …`");
         };
@@ -346,7 +346,7 @@ impl<'t> Reader<'t> {
             return Ok(self.made(from, ExprKind::Path(path)));
         }
         if self.take("(") {
-            let function = Name { text: name.to_owned(), span: self.span(place) };
+            let function = Name { text: name.to_owned(), span: self.span(range) };
             let args = self.list()?.0.into_iter().map(|value| Arg { name: None, value }).collect();
             return Ok(self.made(from, ExprKind::Call { function, types: Vec::new(), args }));
         }

@@ -104,20 +104,20 @@ fn functions() {
         "`}` is missing at the end\n  epilogue=|x| { let y = x; y\n                             ^\nhelp: close the block",
     );
     let nested = format!("epilogue=|x| {}x{}", "{ ".repeat(100_000), " }".repeat(100_000));
-    let said = Words::read(&nested).unwrap_err().to_string();
-    assert!(said.starts_with("at most 64 levels of parentheses"), "{said}");
+    let message = Words::read(&nested).unwrap_err().to_string();
+    assert!(message.starts_with("at most 64 levels of parentheses"), "{message}");
     let chained = format!("epilogue=|x| {}x", "if x > 0.0 { x } else ".repeat(100_000));
-    let said = Words::read(&chained).unwrap_err().to_string();
-    assert!(said.starts_with("at most 64 levels of parentheses"), "{said}");
+    let message = Words::read(&chained).unwrap_err().to_string();
+    assert!(message.starts_with("at most 64 levels of parentheses"), "{message}");
 }
 
 #[track_caller]
 fn refused(text: &str, expected: &str) {
-    let said = match Words::read(text) {
-        Err(said) => said,
+    let message = match Words::read(text) {
+        Err(message) => message,
         Ok(words) => words.matmul().unwrap_err(),
     };
-    assert_eq!(said.to_string(), expected);
+    assert_eq!(message.to_string(), expected);
 }
 
 #[test]
@@ -149,8 +149,8 @@ fn parse_errors() {
         "a number of at most 63 bits is expected here\n  bm=99999999999999999999\n     ^^^^^^^^^^^^^^^^^^^^\nhelp: write a smaller one",
     );
     let deep = format!("bm={}", "(".repeat(100_000));
-    let said = Words::read(&deep).unwrap_err().to_string();
-    assert!(said.starts_with("at most 64 levels of parentheses"), "{said}");
+    let message = Words::read(&deep).unwrap_err().to_string();
+    assert!(message.starts_with("at most 64 levels of parentheses"), "{message}");
 }
 
 #[test]
@@ -172,16 +172,16 @@ fn constants_of_a_kernel() {
     assert!(again.report().contains("32 divides M"), "{}", again.report());
     let tuned = again.specialize(&[("vec", 4), ("vec", 2), ("bk", 16)], &[("dtype", Elem::F32)]).unwrap();
     assert!(tuned.source().contains("cp_async_8"), "{}", tuned.source());
-    let said = Words::specialize(&def, "bn=7").unwrap_err().to_string();
-    assert!(said.contains("  bn=7\n     ^\n"), "{said}");
+    let message = Words::specialize(&def, "bn=7").unwrap_err().to_string();
+    assert!(message.contains("  bn=7\n     ^\n"), "{message}");
 }
 
 #[test]
 fn long_lines_are_cut_around_the_mistake() {
     let text = format!("{}oops=1", "bm=64 ".repeat(100));
-    let said = Words::read(&text).unwrap().matmul().unwrap_err().to_string();
-    let at = said.find("there is no key").unwrap();
-    let lines: Vec<&str> = said[at..].lines().collect();
+    let message = Words::read(&text).unwrap().matmul().unwrap_err().to_string();
+    let at = message.find("there is no key").unwrap();
+    let lines: Vec<&str> = message[at..].lines().collect();
     let caret = lines[2].chars().position(|c| c == '^').unwrap();
     let under: String = lines[1].chars().skip(caret).take(4).collect();
     assert_eq!(under, "oops");

@@ -23,7 +23,7 @@ mod tile;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::tile::Place;
+use crate::tile::StageOrder;
 use crate::values::id::Id;
 
 /// A parse error.
@@ -36,13 +36,13 @@ pub struct Wrong {
     /// The expected token.
     pub expected: String,
     /// The token in the text.
-    pub found: String,
+    pub actual: String,
 }
 
 impl fmt::Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Wrong { line, column, expected, found } = self;
-        write!(f, "line {line}, column {column}: {expected} is expected, and here is {found}")
+        let Wrong { line, column, expected, actual } = self;
+        write!(f, "line {line}, column {column}: {expected} is expected, and here is {actual}")
     }
 }
 
@@ -68,7 +68,7 @@ struct Writer {
     text: String,
     indent: usize,
     /// The schedule of a tile program's loops.
-    places: BTreeMap<Id, Place>,
+    places: BTreeMap<Id, StageOrder>,
 }
 
 impl Writer {
@@ -98,7 +98,7 @@ struct Reader<'t> {
     text: &'t str,
     at: usize,
     /// The schedule of a tile program's loops. Its statements are numbered in the order of the text.
-    places: BTreeMap<Id, Place>,
+    places: BTreeMap<Id, StageOrder>,
 }
 
 impl<'t> Reader<'t> {
@@ -124,18 +124,18 @@ impl<'t> Reader<'t> {
         let before = &self.text[..self.at];
         let line = before.matches('\n').count() + 1;
         let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
-        let found = match rest.split_whitespace().next() {
+        let actual = match rest.split_whitespace().next() {
             None => "the end".to_owned(),
             Some(word) => format!("`{}`", word.chars().take(24).collect::<String>()),
         };
-        Wrong { line, column, expected: expected.into(), found }
+        Wrong { line, column, expected: expected.into(), actual }
     }
 
     /// Takes these characters if they are next.
     fn takes(&mut self, wanted: &str) -> bool {
-        let found = self.rest().starts_with(wanted);
-        self.at += if found { wanted.len() } else { 0 };
-        found
+        let actual = self.rest().starts_with(wanted);
+        self.at += if actual { wanted.len() } else { 0 };
+        actual
     }
 
     fn needs(&mut self, wanted: &str) -> Result<()> {
@@ -157,9 +157,9 @@ impl<'t> Reader<'t> {
 
     /// Takes a word if it is next.
     fn takes_word(&mut self, wanted: &str) -> bool {
-        let found = self.peek() == wanted;
-        self.at += if found { wanted.len() } else { 0 };
-        found
+        let actual = self.peek() == wanted;
+        self.at += if actual { wanted.len() } else { 0 };
+        actual
     }
 
     fn end(&mut self) -> Result<()> {

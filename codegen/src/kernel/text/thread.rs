@@ -76,7 +76,7 @@ impl Text for Stmt {
 
 impl Text for Ix {
     fn write(&self, to: &mut Writer) {
-        to.raw(&format!("#{}", self.place()));
+        to.raw(&format!("#{}", self.number()));
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Ix> {
@@ -104,7 +104,7 @@ impl Text for Exprs {
         let mut all = Vec::new();
         while !from.takes("}") {
             let at = Ix::read(from)?;
-            if at.place() as usize != all.len() {
+            if at.number() as usize != all.len() {
                 return Err(from.wrong(format!("expression #{} before this", all.len())));
             }
             let expr = Expr::read(from)?;

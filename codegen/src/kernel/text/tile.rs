@@ -10,7 +10,7 @@ use crate::build::tiled::TiledMma;
 use crate::thread::{MemoryOrder, Scope};
 use crate::tile::view::View;
 use crate::tile::{
-    Across, Ahead, Arg, Form, Group, How, LaunchRule, Multiply, Op, Order, Past, Place, Program, Raster,
+    Across, Ahead, Arg, Form, Group, How, LaunchRule, Multiply, Op, Order, Past, StageOrder, Program, Raster,
     Read, Ring, Scalar, Space, Stmt, Submodes, Tensor, Update, Var,
 };
 use crate::values::affine::Affine;
@@ -99,7 +99,7 @@ records! {
     Read { name, elem, per_thread = false }
     Update { with, order = MemoryOrder::Relaxed, scope = Scope::Grid, old = None, expected = None }
     Ahead { stages, fragments = 1, exits = true, producer = false, split = 1, sums_are_added = false }
-    Scan { with, nothing, levels, exclusive = false, unmasked = false }
+    Scan { with, identity, levels, exclusive = false, unmasked = false }
     Semiring { add, mul }
     Submode { extent, mode, step }
     TiledMma { row, groups, of, - pairs }
@@ -123,16 +123,16 @@ variants! {
         "take" Take { number, from },
         "set" Fill { to, value },
         "map" Map { ins, to, value },
-        "follows" Follows { a, b, acc },
-        "holds" Holds { from, to },
+        "flow" Flow { a, b, acc },
+        "contents" Contents { from, to },
         "gemm" Gemm { a, b, acc, how = Multiply::SUMS, order = Order::Plain, token = None, from_zero = false },
-        "reduce" Reduce { from, to, with, across, beyond = None },
-        "fold" Fold { from, to, with, nothing, across, beyond = false },
+        "reduce" Reduce { from, to, with, across, claimed = None },
+        "fold" Fold { from, to, with, identity, across, claimed = false },
         "scan" Scan { from, to, carry = Vec::new(), how },
         "lanes" Lanes { ins, to, how, lanes = 32, unmasked = false },
         "atomic" Atomic { from, to, update },
         "gather" Gather { from, at, to },
-        "scatter" Scatter { from, at, to, update = None, beyond = false },
+        "scatter" Scatter { from, at, to, update = None, claimed = false },
         "signal" Signal { flag, add },
         "await_flag" AwaitFlag { flag, least },
         "sync_cluster" SyncCluster,
@@ -191,10 +191,10 @@ impl Text for Stmt {
         if self.by != 0 {
             to.raw(&format!("@{} ", self.by));
         }
-        if let Some(Place { stage, place }) = to.places.get(&self.id).copied() {
+        if let Some(StageOrder { stage, order }) = to.places.get(&self.id).copied() {
             to.raw(&format!("stage {stage} "));
-            if place != stage {
-                to.raw(&format!("place {place} "));
+            if order != stage {
+                to.raw(&format!("place {order} "));
             }
         }
         self.op.write(to);
@@ -204,9 +204,9 @@ impl Text for Stmt {
         let by = if from.takes("@") { Text::read(from)? } else { 0 };
         let mut id = 0;
         if let Some(stage) = read_field!(from, "stage", None) {
-            let place = read_field!(from, "place", stage);
+            let order = read_field!(from, "place", stage);
             id = from.places.len() as u32 + 1;
-            from.places.insert(id, Place { stage, place });
+            from.places.insert(id, StageOrder { stage, order });
         }
         Ok(Stmt { id, span: Default::default(), by, op: Op::read(from)? })
     }

@@ -462,13 +462,13 @@ static int tw_overlaps(const tw_launch *launch) {
     return 0;
 }
 
-/* Checks all arguments. `*hollow` is the kernel without loops that serves the launch where no other does, or -1. */
-static int tw_check(const tw_launch *launch, tw_bound *sizes, int *hollow) {
+/* Checks all arguments. `*empty_loops` is the kernel without loops that serves the launch where no other does, or -1. */
+static int tw_check(const tw_launch *launch, tw_bound *sizes, int *empty_loops) {
     const tw_kernel *kernel = launch->kernel;
     const tw_variant *first = &kernel->variant[0];
     uint64_t empty = 0;
     int at, axis, place, status, work = 0, blocks = 1, first_empty = -1;
-    *hollow = -1;
+    *empty_loops = -1;
     for (at = 0; at < kernel->params; ++at) {
         if (!kernel->param[at].tensor) continue;
         status = tw_itself(&kernel->param[at], launch->tensors[at], launch->error);
@@ -492,11 +492,11 @@ static int tw_check(const tw_launch *launch, tw_bound *sizes, int *hollow) {
         }
     }
     if (blocks && first_empty >= 0 && work) {
-        for (at = 0; at < kernel->hollows && *hollow < 0; ++at) {
-            const tw_hollow *of = &kernel->hollow[at];
-            if (of->size >= 0 && sizes[of->size].known && sizes[of->size].value == 0 && !(empty & ~of->idle)) *hollow = at;
+        for (at = 0; at < kernel->empty_loops_count && *empty_loops < 0; ++at) {
+            const tw_empty_loops *of = &kernel->empty_loops[at];
+            if (of->size >= 0 && sizes[of->size].known && sizes[of->size].value == 0 && !(empty & ~of->idle)) *empty_loops = at;
         }
-        if (*hollow < 0)
+        if (*empty_loops < 0)
             return TW_REFUSE(launch->error,
                              "argument `%s`: it has no elements, and a tensor that the kernel writes has some\nhelp: only loops "
                              "that have no iteration then may read it, such as `for k in 0..x.size(2)`; otherwise fill the "

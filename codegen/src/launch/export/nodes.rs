@@ -28,7 +28,7 @@ impl Nodes {
                 let of = [self.integer(rules, a), self.integer(rules, b)];
                 self.plain(if matches!(test, Test::Less(..)) { "LESS" } else { "EQUAL" }, of)
             }
-            Test::Holds(_) => self.plain("FALSE", [0, 0]),
+            Test::IsTrue(_) => self.plain("FALSE", [0, 0]),
             Test::Not(inner) => {
                 let inner = self.test(rules, inner);
                 self.plain("NOT", [inner, 0])

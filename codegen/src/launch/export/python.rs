@@ -30,7 +30,7 @@ pub fn python(kernel: &Generated) -> String {
     let (mut parameters, mut fields, mut signature, mut names) =
         (String::new(), String::new(), Vec::new(), Vec::new());
     let mut written = String::new();
-    for (place, Param { name, elem, tensor }) in kernel.params.iter().enumerate() {
+    for (index, Param { name, elem, tensor }) in kernel.params.iter().enumerate() {
         names.push(name.as_str());
         let code = *elem as u32;
         let Some((writes, _)) = tensor else {
@@ -44,7 +44,7 @@ pub fn python(kernel: &Generated) -> String {
             signature.push(format!("{name}: {number}"));
             continue;
         };
-        let extents = match &kernel.variants[0].program.params[place] {
+        let extents = match &kernel.variants[0].program.params[index] {
             thread::Param::Pointer { shape, .. } => shape.iter().map(extent).collect::<Vec<_>>().concat(),
             _ => String::new(),
         };

@@ -31,8 +31,8 @@ fn number(elem: Elem) -> &'static str {
 /// ```
 pub fn rust(kernel: &Generated) -> String {
     let (mut fields, mut passed, mut converted) = (String::new(), String::new(), String::new());
-    for (place, Param { name, elem, tensor }) in kernel.params.iter().enumerate() {
-        let what = described(kernel, place);
+    for (index, Param { name, elem, tensor }) in kernel.params.iter().enumerate() {
+        let what = described(kernel, index);
         let _ = match tensor {
             Some((_, rank)) => {
                 let _ = writeln!(passed, "        {name}: CTensor,");

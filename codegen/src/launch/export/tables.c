@@ -243,7 +243,7 @@ typedef struct {
     uint64_t idle;
     const struct tw_kernel *kernel;
     const int *sizes;
-} tw_hollow;
+} tw_empty_loops;
 
 typedef struct {
     const char *name;
@@ -274,8 +274,8 @@ typedef struct tw_kernel {
     int requires_;
     const tw_require *require;
     const tw_node *node;
-    int hollows;
-    const tw_hollow *hollow;
+    int empty_loops_count;
+    const tw_empty_loops *empty_loops;
     uint64_t alignment;
 } tw_kernel;
 

@@ -122,22 +122,22 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         for pack in &kernel.packs {
             packs.push(self.pack(pack)?);
         }
-        let mut hollows = Vec::new();
-        for hollow in &kernel.hollow {
-            let Some(variant) = hollow.variant() else { continue };
+        let mut all_empty_loops = Vec::new();
+        for empty_loops in &kernel.empty_loops {
+            let Some(variant) = empty_loops.variant() else { continue };
             let own = Rules::new(std::slice::from_ref(variant), &[], &|_| None);
             let name = self.table(kernel, std::slice::from_ref(variant), &own, &[], &[])?;
             let sizes: Vec<i64> = own
                 .symbols
                 .iter()
-                .map(|symbol| number(&rules, *symbol).map_or(-1, |place| place as i64))
+                .map(|symbol| number(&rules, *symbol).map_or(-1, |index| index as i64))
                 .collect();
             let sizes = self.numbers("int", &sizes);
-            let size = number(&rules, hollow.size()).map_or(-1, |place| place as i64);
-            let idle: u64 = hollow.idle().iter().map(|place| 1 << place).sum();
-            hollows.push(format!("{{{size}, UINT64_C({idle}), &{name}, {sizes}}}"));
+            let size = number(&rules, empty_loops.size()).map_or(-1, |index| index as i64);
+            let idle: u64 = empty_loops.idle().iter().map(|index| 1 << index).sum();
+            all_empty_loops.push(format!("{{{size}, UINT64_C({idle}), &{name}, {sizes}}}"));
         }
-        self.table(kernel, &kernel.variants, &rules, &packs, &hollows)
+        self.table(kernel, &kernel.variants, &rules, &packs, &all_empty_loops)
     }
 
     fn pack(&mut self, pack: &Pack) -> Result<String, E> {
@@ -154,7 +154,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         variants: &[Variant],
         rules: &Rules,
         packs: &[String],
-        hollows: &[String],
+        all_empty_loops: &[String],
     ) -> Result<String, E> {
         let operands = 1 + rules.classes.iter().map(|class| 1 + class.packs.len()).sum::<usize>();
         let counts = [
@@ -183,8 +183,8 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
             ));
         }
         let mut rows = Vec::new();
-        for (place, variant) in variants.iter().enumerate() {
-            rows.push(self.variant(rules, place, variant)?);
+        for (index, variant) in variants.iter().enumerate() {
+            rows.push(self.variant(rules, index, variant)?);
         }
         let (mut nodes, mut requires) = (Nodes::default(), Vec::new());
         for require in &kernel.requires {
@@ -202,7 +202,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
             (requires.len(), self.array("tw_require", &requires)),
         ];
         let nodes = self.array("tw_node", &nodes.rows);
-        let hollow = (hollows.len(), self.array("tw_hollow", hollows));
+        let empty_loops = (all_empty_loops.len(), self.array("tw_empty_loops", all_empty_loops));
         let listed = |(count, name): &(usize, String)| format!("{count}, {name}");
         let tables: Vec<String> = tables.iter().map(listed).collect();
         let name = format!("tw_kernel_{}", self.arrays);
@@ -212,7 +212,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
             "static const tw_kernel {name} = {{{}, {}, {nodes}, {}, UINT64_C({})}};\n",
             literal(&kernel.name),
             tables.join(", "),
-            listed(&hollow),
+            listed(&empty_loops),
             rules.alignment()
         );
         Ok(name)
@@ -234,9 +234,9 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
     /// Facts, each with the name that messages use for its subject: the name in the first variant that needs it.
     fn facts(&mut self, variants: &[Variant], rules: &Rules) -> Vec<String> {
         let mut all = Vec::new();
-        for (place, check) in rules.facts.iter().enumerate() {
+        for (index, check) in rules.facts.iter().enumerate() {
             let named = variants.iter().zip(&rules.variants).find_map(|(variant, alternative)| {
-                let at = rules.classes[alternative.class].needs.iter().position(|need| *need == place)?;
+                let at = rules.classes[alternative.class].needs.iter().position(|need| *need == index)?;
                 Some(name(&variant.program, &variant.program.needs[at]))
             });
             let named = literal(&named.unwrap_or_default());
@@ -253,9 +253,9 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
                 Check::Aligned { arg, bytes } => {
                     format!("{{TW_ALIGNED, {named}, {}, {bytes}, {arg}, 0, 0}}", size(Size::Unknown))
                 }
-                Check::Small { arg, beyond, strides } => {
-                    let (beyond, strides) = (self.numbers("uint32_t", beyond), self.sizes(strides));
-                    format!("{{TW_SMALL, {named}, {}, 0, {arg}, {beyond}, {strides}}}", size(Size::Unknown))
+                Check::Small { arg, distance, strides } => {
+                    let (distance, strides) = (self.numbers("uint32_t", distance), self.sizes(strides));
+                    format!("{{TW_SMALL, {named}, {}, 0, {arg}, {distance}, {strides}}}", size(Size::Unknown))
                 }
             });
         }
@@ -272,8 +272,8 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         format!("{{{}, {}}}", rows.len(), self.array("tw_read", &rows))
     }
 
-    fn variant(&mut self, rules: &Rules, place: usize, variant: &Variant) -> Result<String, E> {
-        let (program, alternative) = (&variant.program, &rules.variants[place]);
+    fn variant(&mut self, rules: &Rules, index: usize, variant: &Variant) -> Result<String, E> {
+        let (program, alternative) = (&variant.program, &rules.variants[index]);
         let launch = &program.launch;
         let cost = alternative.cost.as_ref().map(|cost| self.cost(cost));
         let cost = cost.map_or("0".into(), |row| format!("&{}[0]", self.array("tw_cost", &[row])));
@@ -333,7 +333,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
             of.resident,
             of.alone,
             of.cut,
-            of.beyond,
+            of.distance,
             of.rows,
             of.received,
             of.tile,
@@ -356,10 +356,10 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
 
     fn parameters(&mut self, rules: &Rules, program: &Kernel) -> Vec<String> {
         let mut all = Vec::new();
-        for (place, param) in program.params.iter().enumerate() {
+        for (index, param) in program.params.iter().enumerate() {
             all.push(match param {
-                Param::Pointer { .. } => format!("{{TW_TENSOR, {place}, {}, 0}}", size(Size::Unknown)),
-                Param::Scalar { .. } => format!("{{TW_SCALAR, {place}, {}, 0}}", size(Size::Unknown)),
+                Param::Pointer { .. } => format!("{{TW_TENSOR, {index}, {}, 0}}", size(Size::Unknown)),
+                Param::Scalar { .. } => format!("{{TW_SCALAR, {index}, {}, 0}}", size(Size::Unknown)),
                 Param::Int { symbol, .. } => {
                     let value =
                         known(rules, tilewright_layout::Value::Sym { times: 1, of: *symbol, over: 1 });
@@ -398,7 +398,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
 
     fn require(&mut self, rules: &Rules, nodes: &mut Nodes, require: &Require) -> String {
         let test = nodes.test(rules, &require.test);
-        let of = require.of.and_then(|of| number(rules, of)).map_or(-1, |place| place as i64);
+        let of = require.of.and_then(|of| number(rules, of)).map_or(-1, |index| index as i64);
         let computed = match (&require.test, require.of) {
             (Test::Equal(_, value), Some(_)) => nodes.integer(rules, value) as i64,
             _ => -1,
@@ -415,10 +415,10 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
             // The required value of a size, from the other side.
             for (own, other) in [(a, b), (b, a)] {
                 if let Some(tilewright_layout::Value::Sym { times: 1, of, over: 1 }) = own.size()
-                    && let Some(place) = number(rules, of)
+                    && let Some(index) = number(rules, of)
                 {
                     let node = nodes.integer(rules, other);
-                    equals.push(format!("{{{place}, {node}}}"));
+                    equals.push(format!("{{{index}, {node}}}"));
                 }
             }
         }

@@ -6,18 +6,18 @@ use crate::launch::definition::{Generated, Param};
 use crate::thread;
 
 /// `f32 (M, K) with strides (1, lda), read`
-pub(super) fn described(kernel: &Generated, place: usize) -> String {
+pub(super) fn described(kernel: &Generated, index: usize) -> String {
     let list = |values: &[tilewright_layout::Value]| {
         values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     };
-    match (&kernel.variants[0].program.params[place], kernel.params[place].tensor) {
+    match (&kernel.variants[0].program.params[index], kernel.params[index].tensor) {
         (thread::Param::Pointer { elem, shape, stride, .. }, Some((written, _))) => format!(
             "{elem} ({}) with strides ({}), {}",
             list(shape),
             list(stride),
             if written { "written" } else { "read" }
         ),
-        _ => format!("a number of type {}", kernel.params[place].elem),
+        _ => format!("a number of type {}", kernel.params[index].elem),
     }
 }
 
@@ -29,9 +29,9 @@ pub(super) fn header(kernel: &Generated, functions: usize) -> String {
         .params
         .iter()
         .enumerate()
-        .map(|(place, Param { name, elem, tensor })| {
+        .map(|(index, Param { name, elem, tensor })| {
             let ty = if tensor.is_some() { "tilewright_tensor" } else { elem.c() };
-            format!("    {ty} {name}; /* {} */\n", described(kernel, place))
+            format!("    {ty} {name}; /* {} */\n", described(kernel, index))
         })
         .collect();
     let types = include_str!("types.h");
@@ -98,15 +98,15 @@ extern const size_t {name}_sizes[2];
 pub(super) fn entries(kernel: &Generated, root: &str) -> String {
     let name = &kernel.name;
     let (mut tensors, mut numbers) = (String::new(), String::new());
-    for (place, param) in kernel.params.iter().enumerate() {
+    for (index, param) in kernel.params.iter().enumerate() {
         match param.tensor {
             Some(_) => {
-                let _ = writeln!(tensors, "    tensors[{place}] = &arguments->{};", param.name);
+                let _ = writeln!(tensors, "    tensors[{index}] = &arguments->{};", param.name);
             }
             None => {
                 let _ = writeln!(
                     numbers,
-                    "    memcpy(&numbers[{place}], &arguments->{}, sizeof arguments->{});",
+                    "    memcpy(&numbers[{index}], &arguments->{}, sizeof arguments->{});",
                     param.name, param.name
                 );
             }
@@ -175,8 +175,8 @@ mod tests {
         let begin = header.find("typedef enum").expect("the enumeration");
         let mut at = begin;
         for elem in Elem::all() {
-            let place = header[at..].find(&constant(elem)).expect("each type, in order");
-            at += place;
+            let index = header[at..].find(&constant(elem)).expect("each type, in order");
+            at += index;
         }
     }
 }

@@ -52,10 +52,10 @@ struct Loop {
 
 /// All accesses with their costs.
 pub(super) fn measure(kernel: &Kernel, budget: &mut Budget) -> Vec<Site> {
-    let mut found = Sites { kernel, all: Vec::new(), loops: Vec::new(), conditions: Vec::new() };
-    found.of(&kernel.body, (0, kernel.launch.threads.div_ceil(32)), u32::MAX);
+    let mut sites = Sites { kernel, all: Vec::new(), loops: Vec::new(), conditions: Vec::new() };
+    sites.of(&kernel.body, (0, kernel.launch.threads.div_ceil(32)), u32::MAX);
     let mut warp = Warp::new(kernel);
-    let mut all = found.all;
+    let mut all = sites.all;
     for site in &mut all {
         site.measure(kernel, &mut warp, budget);
     }
@@ -119,8 +119,8 @@ impl Sites<'_> {
                 self.loops.pop();
             }
             Op::If { cond, then, other } => {
-                for (holds, body) in [(true, then), (false, other)] {
-                    self.conditions.push((*cond, holds));
+                for (condition, body) in [(true, then), (false, other)] {
+                    self.conditions.push((*cond, condition));
                     self.of(body, warps, lanes);
                     self.conditions.pop();
                 }
@@ -261,11 +261,11 @@ impl Site {
         }
         let threads = i64::from(kernel.launch.threads) - warp.first;
         let mut active = self.lanes & (((1u64 << threads.clamp(0, 32)) - 1) as u32);
-        for (cond, holds) in &self.conditions {
+        for (cond, condition) in &self.conditions {
             let values = warp.at(*cond);
             let mut lane = 0;
             while lane < LANES {
-                if (values[lane] != 0) != *holds {
+                if (values[lane] != 0) != *condition {
                     active &= !(1 << lane);
                 }
                 lane += 1;

@@ -15,27 +15,27 @@ type Tuple = Vec<f64>;
 /// One finding for each statement.
 pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
     const LINT: &str = "order_matters";
-    let mut found = Vec::new();
+    let mut diagnostics = Vec::new();
     if super::level(LINT, levels) == Level::Allow {
-        return found;
+        return diagnostics;
     }
     program.body.iter().for_each(|stmt| {
         stmt.each(&mut |stmt| {
             if let Some((message, help)) = judged(program, stmt) {
-                found.extend(super::lint(stmt.span, LINT, levels, message).map(|said| said.help(help)));
+                diagnostics.extend(super::lint(stmt.span, LINT, levels, message).map(|diagnostic| diagnostic.help(help)));
             }
         });
     });
     // One span in an unrolled loop or a closure makes several statements.
-    found.dedup_by(|one, other| one.span == other.span);
-    found
+    diagnostics.dedup_by(|one, other| one.span == other.span);
+    diagnostics
 }
 
 /// Why the order in which a statement combines elements matters, with the remedy.
 fn judged(program: &Program, stmt: &Stmt) -> Option<(String, String)> {
-    let (from, with, nothing, commutes) = match &stmt.op {
-        Op::Fold { from, with, nothing, .. } => (from, with, nothing, true),
-        Op::Scan { from, how, .. } => (from, &how.with, &how.nothing, false),
+    let (from, with, identity, commutes) = match &stmt.op {
+        Op::Fold { from, with, identity, .. } => (from, with, identity, true),
+        Op::Scan { from, how, .. } => (from, &how.with, &how.identity, false),
         _ => return None,
     };
     let elems: Vec<Elem> = from.iter().map(|view| program.tensor(view.tensor).elem).collect();
@@ -64,7 +64,7 @@ fn judged(program: &Program, stmt: &Stmt) -> Option<(String, String)> {
             "write `scan`, which keeps the order; its last element combines all".into(),
         ));
     }
-    let [none, x, made] = closure.changed(nothing)?;
+    let [none, x, made] = closure.changed(identity)?;
     Some((
         format!("{none} is no identity of this closure, which makes {made} of it and {x}"),
         "write the number that changes nothing: 0.0 for sums, 1.0 for products, f32::NEG_INFINITY for maxima; a start value is combined with the result"
@@ -118,8 +118,8 @@ impl Closure<'_> {
     }
 
     /// The identity, and a tuple that it changes; and the result.
-    fn changed(&self, nothing: &[Number]) -> Option<[String; 3]> {
-        let none: Tuple = nothing.iter().zip(self.elems).map(|(number, elem)| number.value(*elem)).collect();
+    fn changed(&self, identity: &[Number]) -> Option<[String; 3]> {
+        let none: Tuple = identity.iter().zip(self.elems).map(|(number, elem)| number.value(*elem)).collect();
         self.elements(distinct(self.elems.len())).iter().find_map(|x| {
             let sides = [self.of(&none, x), self.of(x, &none)];
             let made = sides.into_iter().flatten().find(|made| differ(made, x))?;

@@ -9,7 +9,7 @@
 mod elements;
 mod function;
 mod origin;
-mod place;
+mod coordinate_map;
 mod product;
 mod store;
 mod words;
@@ -29,7 +29,7 @@ use crate::values::affine::Affine;
 use elements::{Elements, Mask, extents, parts};
 use function::{Function, Start};
 use origin::{Axis, Coordinates, Origin, Through, combined};
-use place::{Access, Place};
+use coordinate_map::{Access, CoordinateMap};
 use product::Side;
 
 /// The most walks of a loop's body until a fixed point.
@@ -41,7 +41,7 @@ enum Content {
     /// In registers: for each thread and value.
     Registers(Origin<Function>),
     /// In shared memory: for each element.
-    Shared(Origin<Place>),
+    Shared(Origin<CoordinateMap>),
 }
 
 type State = HashMap<Id, Content>;
@@ -49,11 +49,11 @@ type State = HashMap<Id, Content>;
 /// Walks a program, as its author wrote it.
 pub(super) fn find(program: &Program, levels: &[(Name, Level)], budget: &mut Budget) -> Vec<Diagnostic> {
     let threads = program.threads().max(1);
-    let (said, found, followed) = (Vec::new(), Vec::new(), HashSet::new());
+    let (reported, findings, followed) = (Vec::new(), Vec::new(), HashSet::new());
     let left = Vec::new();
-    let mut walk = Walk { program, levels, threads, budget, said, found, followed, left };
+    let mut walk = Walk { program, levels, threads, budget, reported, findings, followed, left };
     walk.statements(&program.body, &mut State::new());
-    walk.found
+    walk.findings
 }
 
 struct Walk<'p, 'b> {
@@ -62,9 +62,9 @@ struct Walk<'p, 'b> {
     threads: u32,
     budget: &'b mut Budget,
     /// Statements that have been reported.
-    said: Vec<*const Stmt>,
-    found: Vec<Diagnostic>,
-    /// Accumulators of products of whole tiles, whose coordinates the tiles state; see [`Op::Follows`].
+    reported: Vec<*const Stmt>,
+    findings: Vec<Diagnostic>,
+    /// Accumulators of products of whole tiles, whose coordinates the tiles state; see [`Op::Flow`].
     followed: HashSet<Id>,
     /// States at early exits of loops.
     left: Vec<(Id, State)>,
@@ -116,14 +116,14 @@ impl<'p> Walk<'p, '_> {
             Op::Gemm { acc, how: Multiply::Atom(_), .. } if self.followed.contains(&acc.tensor) => {}
             Op::Gemm { acc, how: Multiply::Atom(_), .. } => self.write(stmt, acc, Origin::Unknown, state),
             // One thread's fragments do not show which coordinates of the sums are combined.
-            Op::Follows { a, acc, .. }
+            Op::Flow { a, acc, .. }
                 if matches!(self.program.tensor(a.tensor).space, Space::Registers { .. }) =>
             {
                 self.followed.insert(acc.tensor);
                 self.write(stmt, acc, Origin::Unknown, state);
             }
-            Op::Gemm { a, b, acc, .. } | Op::Follows { a, b, acc } => {
-                if matches!(stmt.op, Op::Follows { .. }) {
+            Op::Gemm { a, b, acc, .. } | Op::Flow { a, b, acc } => {
+                if matches!(stmt.op, Op::Flow { .. }) {
                     self.followed.insert(acc.tensor);
                 }
                 let sums = self.product(stmt, [a, b, acc], state);
@@ -180,7 +180,7 @@ impl<'p> Walk<'p, '_> {
             Op::Roles(_) | Op::Ordered { .. } => {
                 stmt.bodies().into_iter().for_each(|body| self.forget(body, state))
             }
-            Op::Take { .. } | Op::Holds { .. } | Op::Signal { .. } | Op::AwaitFlag { .. } => {}
+            Op::Take { .. } | Op::Contents { .. } | Op::Signal { .. } | Op::AwaitFlag { .. } => {}
             Op::Leave { of, .. } => self.left.push((*of, state.clone())),
             of_order!() => {}
         }
@@ -254,7 +254,7 @@ impl<'p> Walk<'p, '_> {
                 Origin::Known(coordinates) => {
                     match Access::new(view, tensor, &elements, self.threads, self.budget) {
                         Some(access) => {
-                            Origin::Known(coordinates.each(|place| access.read(place, self.budget)))
+                            Origin::Known(coordinates.each(|map| access.read(map, self.budget)))
                         }
                         None => Origin::Unknown,
                     }
@@ -311,8 +311,8 @@ impl<'p> Walk<'p, '_> {
         to: &View,
         elements: &Elements,
         what: &Origin<Function>,
-        before: Origin<Place>,
-    ) -> Origin<Place> {
+        before: Origin<CoordinateMap>,
+    ) -> Origin<CoordinateMap> {
         let tensor = self.program.tensor(to.tensor);
         let Some(access) = Access::new(to, tensor, elements, self.threads, self.budget) else {
             return Origin::Unknown;
@@ -344,10 +344,10 @@ impl<'p> Walk<'p, '_> {
         }
         match product::contracted(&a, &b, self.threads, self.budget) {
             Ok(summed) => {
-                if summed.is_empty() && !self.said.contains(&(stmt as *const Stmt)) {
-                    self.said.push(stmt);
+                if summed.is_empty() && !self.reported.contains(&(stmt as *const Stmt)) {
+                    self.reported.push(stmt);
                     let apart = product::apart(self.program, &a, &b);
-                    self.found.extend(
+                    self.findings.extend(
                         apart.and_then(|apart| words::two_sizes(self.program, self.levels, stmt, apart)),
                     );
                 }
@@ -358,9 +358,9 @@ impl<'p> Walk<'p, '_> {
                 }
             }
             Err(mismatch) => {
-                if !self.said.contains(&(stmt as *const Stmt)) {
-                    self.said.push(stmt);
-                    self.found.push(words::product(self.program, stmt, &a, &b, &mismatch));
+                if !self.reported.contains(&(stmt as *const Stmt)) {
+                    self.reported.push(stmt);
+                    self.findings.push(words::product(self.program, stmt, &a, &b, &mismatch));
                 }
                 Origin::Unknown
             }
@@ -414,7 +414,7 @@ impl<'p> Walk<'p, '_> {
         elements: &Elements,
         coordinates: &Coordinates<Function>,
     ) {
-        if self.said.contains(&(stmt as *const Stmt)) {
+        if self.reported.contains(&(stmt as *const Stmt)) {
             return;
         }
         let tensor = self.program.tensor(to.tensor);
@@ -435,8 +435,8 @@ impl<'p> Walk<'p, '_> {
             words::store(self.program, stmt, (to, elements, &target), coordinates, &lost, &mut |x, y| {
                 x.starts_like(y, self.threads, self.budget)
             });
-        self.said.push(stmt);
-        self.found.push(finding);
+        self.reported.push(stmt);
+        self.findings.push(finding);
     }
 }
 
@@ -444,7 +444,7 @@ impl<'p> Walk<'p, '_> {
 fn registers(view: &View, tensor: &crate::tile::Tensor, elements: &Elements) -> Option<Vec<Option<usize>>> {
     let extents = extents(tensor)?;
     let base: Vec<i64> = view.base.iter().map(Affine::constant).collect::<Option<_>>()?;
-    let place = |element: usize| -> Option<usize> {
+    let position = |element: usize| -> Option<usize> {
         let (mut index, mut step) = (0, 1);
         for (mode, extent) in extents.iter().enumerate() {
             let at = base[mode] + elements.along[mode][element];
@@ -456,7 +456,7 @@ fn registers(view: &View, tensor: &crate::tile::Tensor, elements: &Elements) -> 
         }
         usize::try_from(index).ok()
     };
-    (0..elements.len()).map(|element| Some(Some(place(element)?))).collect()
+    (0..elements.len()).map(|element| Some(Some(position(element)?))).collect()
 }
 
 /// Registers after a write. A partial write is merged with the earlier contents where both have the same form.
@@ -472,9 +472,9 @@ fn in_registers(
     };
     let size = usize::try_from(extents.iter().product::<i64>()).unwrap_or(0);
     let mut inverse = vec![None; size];
-    for (element, place) in which.iter().enumerate() {
-        if let Some(place) = place {
-            inverse[*place] = Some(element);
+    for (element, position) in which.iter().enumerate() {
+        if let Some(position) = position {
+            inverse[*position] = Some(element);
         }
     }
     let whole = inverse.iter().all(Option::is_some);

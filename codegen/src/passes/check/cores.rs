@@ -8,7 +8,7 @@ use crate::values::semiring::Semiring;
 
 /// One finding for each such product.
 pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
-    let mut found = Vec::new();
+    let mut diagnostics = Vec::new();
     for stmt in &program.body {
         stmt.each(&mut |stmt| {
             let Op::Gemm { a, b, acc, how: Multiply::Scalar(Semiring::SUMS), .. } = &stmt.op else { return };
@@ -28,8 +28,8 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
                 "tensor cores accumulate in fragments of their own: let mut {} = tiled_mma::<{of_a}, f32>(warps = 4).accumulators(({m}, {n}), 0.0)",
                 acc.name
             );
-            found.extend(super::lint(stmt.span, "cuda_cores", levels, message).map(|said| said.help(help)));
+            diagnostics.extend(super::lint(stmt.span, "cuda_cores", levels, message).map(|diagnostic| diagnostic.help(help)));
         });
     }
-    found
+    diagnostics
 }

@@ -43,7 +43,7 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
             all.extend(stmt.reads().into_iter().chain(stmt.writes()).map(|view| (stmt.span, view)));
         });
     }
-    let (mut found, mut known) = (Vec::new(), Vec::new());
+    let (mut diagnostics, mut known) = (Vec::new(), Vec::new());
     for arg in &program.args {
         let Arg::Tensor(id) = arg else { continue };
         let tensor = program.tensor(*id);
@@ -68,14 +68,14 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
             // Tensors that share the size are left out alike.
             if !known.contains(&(of, access.reach)) {
                 known.push((of, access.reach));
-                found.extend(said(program, &access, (mode, of), &loops, levels));
+                diagnostics.extend(finding(program, &access, (mode, of), &loops, levels));
             }
         }
     }
-    found
+    diagnostics
 }
 
-fn said(
+fn finding(
     program: &Program,
     access: &Access<'_>,
     (mode, of): (usize, Symbol),
@@ -136,7 +136,7 @@ fn said(
         ),
     };
     let at = var.and_then(|var| loops.iter().find(|(of, _)| *of == var)).map_or(access.span, |(_, at)| *at);
-    super::lint(at, lint, levels, message).map(|said| said.help(help))
+    super::lint(at, lint, levels, message).map(|diagnostic| diagnostic.help(help))
 }
 
 /// How far a view goes along a mode of its tensor, whose extent is a size.

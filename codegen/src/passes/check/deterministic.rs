@@ -8,7 +8,7 @@ use crate::tile::{Op, Program};
 
 /// One finding for each such statement.
 pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
-    let mut found = Vec::new();
+    let mut diagnostics = Vec::new();
     for stmt in &program.body {
         stmt.each(&mut |stmt| {
             let (Op::Atomic { to, update, .. } | Op::Scatter { to, update: Some(update), .. }) = &stmt.op
@@ -24,8 +24,8 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
                 to.name
             );
             let help = "give each element to one block, which adds what others left in a tensor of its own; or add integers";
-            found.extend(super::lint(stmt.span, "deterministic", levels, message).map(|said| said.help(help)));
+            diagnostics.extend(super::lint(stmt.span, "deterministic", levels, message).map(|diagnostic| diagnostic.help(help)));
         });
     }
-    found
+    diagnostics
 }

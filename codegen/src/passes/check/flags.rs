@@ -24,7 +24,7 @@ pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
     let later = |at: &Affine| {
         at.any(&|coord| matches!(coord, Coord::Loaded { number, .. } if tickets.contains(number)))
     };
-    let mut found = Vec::new();
+    let mut diagnostics = Vec::new();
     for stmt in &program.body {
         stmt.each(&mut |stmt| {
             let flag = match &stmt.op {
@@ -36,10 +36,10 @@ pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
                 return;
             }
             let message = format!("`{}` may be raised by a block that has not begun: blocks begin in any order, as there is room for them", flag.name);
-            found.push(Diagnostic::error(stmt.span, message).help(
+            diagnostics.push(Diagnostic::error(stmt.span, message).help(
                 "number blocks in the order in which they begin, let t = copy(1, ticket[(0)], how = \"atomic_add\"), take t[(0)] in place of block.x, and wait for a smaller one, flags[(t[(0)] - 1)]; or make all blocks resident by persistent()",
             ));
         });
     }
-    found
+    diagnostics
 }

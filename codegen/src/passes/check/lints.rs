@@ -23,9 +23,9 @@ pub(super) fn bank_conflicts(
     budget: &mut Budget,
 ) -> Vec<Diagnostic> {
     const LINT: &str = "bank_conflicts";
-    let mut found = Vec::new();
+    let mut diagnostics = Vec::new();
     if super::level(LINT, levels) == Level::Allow {
-        return found;
+        return diagnostics;
     }
     let mut remedies: Vec<(u32, String)> = Vec::new();
     for site in worst(sites, |site| site.banks.map_or(0, |banks| banks.excess())) {
@@ -40,9 +40,9 @@ pub(super) fn bank_conflicts(
                 help
             }
         };
-        found.extend(super::lint(site.span, LINT, levels, message).map(|said| said.help(help)));
+        diagnostics.extend(super::lint(site.span, LINT, levels, message).map(|diagnostic| diagnostic.help(help)));
     }
-    found
+    diagnostics
 }
 
 /// Uncoalesced accesses, which use less than half of the bytes they transfer.
@@ -54,9 +54,9 @@ pub(super) fn uncoalesced(
     budget: &mut Budget,
 ) -> Vec<Diagnostic> {
     const LINT: &str = "uncoalesced";
-    let mut found = Vec::new();
+    let mut diagnostics = Vec::new();
     if super::level(LINT, levels) == Level::Allow {
-        return found;
+        return diagnostics;
     }
     let waste = |site: &Site| {
         let wasteful = site.sectors.filter(|s| s.efficiency() < LEAST_EFFICIENCY && !s.is_coalesced());
@@ -69,9 +69,9 @@ pub(super) fn uncoalesced(
             true => better_tile(kernel, site),
             false => better_threads(kernel, site, budget),
         };
-        found.extend(super::lint(site.span, LINT, levels, message).map(|said| said.help(help)));
+        diagnostics.extend(super::lint(site.span, LINT, levels, message).map(|diagnostic| diagnostic.help(help)));
     }
-    found
+    diagnostics
 }
 
 impl Site {
@@ -114,31 +114,31 @@ fn remedy(
     };
     let Some(tensor) = shared_tensor(program, array) else { return otherwise.into() };
     let Some(tile) = tile_of(&tensor.layout, kernel, sites, array, budget) else { return otherwise.into() };
-    let found = tile.synthesize();
+    let synthesis = tile.synthesize();
     let written = |layout: &Layout| layout.to_string().replace(':', " : ").replace(',', ", ");
     let compact = tensor.layout.size().ok() == tensor.layout.cosize().ok();
-    let padded = (found.padding.excess == Some(0) && found.padding.by != 0).then(|| {
-        let by = match found.padding.by {
+    let padded = (synthesis.padding.excess == Some(0) && synthesis.padding.by != 0).then(|| {
+        let by = match synthesis.padding.by {
             fewer if fewer < 0 => format!("{} less", -fewer),
             by if compact => by.to_string(),
             by => format!("{by} more"),
         };
-        format!("pad by {by}: layout!({})", written(&found.padding.layout))
+        format!("pad by {by}: layout!({})", written(&synthesis.padding.layout))
     });
-    let swizzle = found.swizzle.layout.swizzle();
-    let swizzled = (found.swizzle.excess == Some(0) && !swizzle.is_identity()).then(|| {
+    let swizzle = synthesis.swizzle.layout.swizzle();
+    let swizzled = (synthesis.swizzle.excess == Some(0) && !swizzle.is_identity()).then(|| {
         let (bits, base, shift) = (swizzle.bits(), swizzle.base(), swizzle.shift());
-        format!("swizzled({bits}, {base}, {shift}, layout!({}))", written(found.swizzle.layout.layout()))
+        format!("swizzled({bits}, {base}, {shift}, layout!({}))", written(synthesis.swizzle.layout.layout()))
     });
     match (padded, swizzled) {
-        (Some(padded), Some(_)) if found.padding.extra <= found.swizzle.extra => padded,
-        (Some(padded), Some(swizzled)) if found.swizzle.extra <= 0 => {
+        (Some(padded), Some(_)) if synthesis.padding.extra <= synthesis.swizzle.extra => padded,
+        (Some(padded), Some(swizzled)) if synthesis.swizzle.extra <= 0 => {
             format!("{padded}, or without more memory {swizzled}")
         }
         (Some(padded), Some(swizzled)) => format!("{padded}, or with less memory {swizzled}"),
         (Some(padded), None) => padded,
         (None, Some(swizzled)) => format!("lay `{}` out as {swizzled}", tensor.name),
-        (None, None) if found.paddings_tried + found.swizzles_tried == 0 => otherwise.into(),
+        (None, None) if synthesis.paddings_tried + synthesis.swizzles_tried == 0 => otherwise.into(),
         (None, None) if derived && tensor.plain().rank() != 2 => format!(
             "the layouts of tiles of two modes are derived, and `{}` has {}: give it one, as in shared::<f32>(layout!((32, 2, 16) : (36, 1, 2)))",
             tensor.name,
@@ -150,7 +150,7 @@ fn remedy(
         ),
         (None, None) => format!(
             "none of the {} paddings and {} swizzles tried avoids it; change the thread layout of `{}`",
-            found.paddings_tried, found.swizzles_tried, tensor.name
+            synthesis.paddings_tried, synthesis.swizzles_tried, tensor.name
         ),
     }
 }
@@ -169,29 +169,29 @@ fn tile_of(
         return None;
     }
     let mut places = vec![-1i64; cosize as usize];
-    for (place, at) in layout.offsets().ok()?.enumerate() {
-        *places.get_mut(at as usize)? = place as i64;
+    for (element, at) in layout.offsets().ok()?.enumerate() {
+        *places.get_mut(at as usize)? = element as i64;
     }
     let mut tile = SharedTile::new(layout.layout(), bytes).ok()?;
     for site in sites.iter().filter(|site| site.mem.space == Space::Shared(array)) {
         let (addresses, active) = site.first;
-        let place =
-            |address: i64| places.get((address / bytes) as usize).copied().filter(|&place| place >= 0);
+        let element =
+            |address: i64| places.get((address / bytes) as usize).copied().filter(|&element| element >= 0);
         let lanes = active.trailing_ones();
         if lanes == 0 || active != u32::MAX >> (32 - lanes) || !lanes.is_power_of_two() {
             continue;
         }
-        let first = place(addresses[0])?;
+        let first = element(addresses[0])?;
         let vector = site.bytes / bytes;
-        let along = if vector > 1 { place(addresses[0] + bytes)? - first } else { 0 };
+        let along = if vector > 1 { element(addresses[0] + bytes)? - first } else { 0 };
         // Linear in the bits of the lane index, or there is no layout.
         let mut steps = Vec::new();
         for bit in 0..lanes.trailing_zeros() {
-            steps.push(place(addresses[1 << bit])? - first);
+            steps.push(element(addresses[1 << bit])? - first);
         }
         for (lane, &address) in addresses.iter().enumerate().take(lanes as usize) {
             let sum: i64 = steps.iter().enumerate().map(|(bit, step)| (lane as i64 >> bit & 1) * step).sum();
-            if place(address)? != first + sum {
+            if element(address)? != first + sum {
                 return None;
             }
         }

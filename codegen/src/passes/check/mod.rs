@@ -99,11 +99,11 @@ pub(crate) fn threads(program: &Program) -> Vec<Diagnostic> {
 /// The checks of a program of whole tiles: legal code that is probably not meant. A program of the builder has no text to
 /// point at.
 pub(crate) fn meant(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
-    let mut found = coverage::find(program, levels);
-    found.append(&mut cores::find(program, levels));
-    found.append(&mut flags::find(program));
-    found.retain(|said| said.span != Span::default());
-    found
+    let mut findings = coverage::find(program, levels);
+    findings.append(&mut cores::find(program, levels));
+    findings.append(&mut flags::find(program));
+    findings.retain(|diagnostic| diagnostic.span != Span::default());
+    findings
 }
 
 /// The check of a program as its author wrote it: coordinates that do not match.
@@ -120,17 +120,17 @@ pub(crate) fn written(program: &Program, levels: &[(Name, Level)]) -> Checked {
 /// The checks of a program before it is lowered: races. Findings are appended.
 pub(crate) fn program(program: &Program, levels: &[(Name, Level)], before: &mut Checked) {
     let mut budget = Budget::of(MOST_EVALUATIONS - FOR_ACCESSES - before.spent);
-    let found = races::find(program, &mut budget);
+    let findings = races::find(program, &mut budget);
     before.spent = MOST_EVALUATIONS - FOR_ACCESSES - budget.left;
     // If there is an error, an unread tensor may be its consequence.
-    let idle = if found.errors.is_empty() { unread::find(program, levels) } else { Vec::new() };
-    before.diagnostics.extend(found.errors);
+    let idle = if findings.errors.is_empty() { unread::find(program, levels) } else { Vec::new() };
+    before.diagnostics.extend(findings.errors);
     before.diagnostics.extend(blocks::find(program));
     before.diagnostics.extend(unwritten::find(program, levels));
     before.diagnostics.extend(idle);
     before.diagnostics.extend(deterministic::find(program, levels));
     before.diagnostics.extend(combination::find(program, levels));
-    for (span, text) in found.undecided {
+    for (span, text) in findings.undecided {
         before.diagnostics.extend(lint(span, "possible_race", levels, text.clone()));
         before.undecided.push(text);
     }

@@ -10,7 +10,7 @@ use crate::kernel::generate::finish;
 use crate::source::ast::{Level, Name, Span};
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::Unroll;
-use crate::tile::view::{At, Deal, View};
+use crate::tile::view::{At, Partition, View};
 use crate::tile::{Expr, Op, Order, Program, Stmt};
 use crate::values::affine::{Affine, Coord};
 
@@ -44,8 +44,8 @@ fn matmul(stages: i64, pad: i64, tc: Layout) -> Program {
     let gc = b.tile(&c, (m, n), &[block(0), block(1)]).unwrap();
     let ta = layout!((32, 2));
     let part = |b: &mut Builder, view: &View, threads: &Layout, keep: Option<[bool; 2]>, name: &str| {
-        let deal = Deal { keep: keep.map(Vec::from), ..Deal::default() };
-        b.parallelize_over(view, threads, 0, &deal).unwrap().with_name(name)
+        let partition = Partition { keep: keep.map(Vec::from), ..Partition::default() };
+        b.parallelize_over(view, threads, 0, &partition).unwrap().with_name(name)
     };
     let (ta_ga, ta_sa) = (part(&mut b, &ga, &ta, None, "ta_ga"), part(&mut b, &sa, &ta, None, "ta_sa"));
     let (tb_gb, tb_sb) = (part(&mut b, &gb, &ta, None, "tb_gb"), part(&mut b, &sb, &ta, None, "tb_sb"));
@@ -55,8 +55,8 @@ fn matmul(stages: i64, pad: i64, tc: Layout) -> Program {
     let acc = b.registers_like("acc", &tc_gc, 0.0).unwrap();
 
     let fetch = |b: &mut Builder, span: u32, step: &Affine, slot: &Affine| {
-        for (place, (from, to)) in [(&ta_ga, &ta_sa), (&tb_gb, &tb_sb)].into_iter().enumerate() {
-            b.at(Span(span + place as u32));
+        for (index, (from, to)) in [(&ta_ga, &ta_sa), (&tb_gb, &tb_sb)].into_iter().enumerate() {
+            b.at(Span(span + index as u32));
             let (from, to) = (column(b, from, step), column(b, to, slot));
             b.copy(&from, &to).unwrap();
         }
@@ -92,15 +92,15 @@ fn matmul(stages: i64, pad: i64, tc: Layout) -> Program {
 }
 
 fn main_loop(program: &mut Program) -> &mut Vec<Stmt> {
-    let found = program.body.iter_mut().find_map(|stmt| match &mut stmt.op {
+    let findings = program.body.iter_mut().find_map(|stmt| match &mut stmt.op {
         Op::For { body, .. } => Some(body),
         _ => None,
     });
-    found.unwrap()
+    findings.unwrap()
 }
 
 /// Diagnostics, one after another: their span and their text.
-fn said(diagnostics: &[Diagnostic]) -> String {
+fn messages(diagnostics: &[Diagnostic]) -> String {
     let line = |d: &Diagnostic| format!("{}: {}", d.span.0, d.text());
     diagnostics.iter().map(line).collect::<Vec<_>>().join("\n")
 }
@@ -108,7 +108,7 @@ fn said(diagnostics: &[Diagnostic]) -> String {
 #[track_caller]
 fn check(what: &str, program: Program, expected: &str) {
     let outcome = finish(program, Vec::new(), Vec::new(), &[]);
-    assert_eq!(said(&outcome.diagnostics), expected, "{what}");
+    assert_eq!(messages(&outcome.diagnostics), expected, "{what}");
     assert_eq!(outcome.kernel.is_some(), expected.is_empty(), "{what}");
     if let Some(kernel) = outcome.kernel {
         assert_eq!(kernel.report.undecided, [""; 0], "{what}");
@@ -165,17 +165,17 @@ fn every_statement_of_the_tutorial_is_needed() {
             "0: `{name}` is written, and no statement reads it\nhelp: copy it to where it is needed, or leave it out"
         )
     };
-    assert_eq!(said(&outcome.diagnostics), format!("{}\n{}", idle("sa"), idle("sb")));
+    assert_eq!(messages(&outcome.diagnostics), format!("{}\n{}", idle("sa"), idle("sb")));
 }
 
 #[test]
 fn the_wait_comes_before_the_barrier() {
     let mut program = matmul(1, 1, layout!((8, 8)));
     main_loop(&mut program).swap(2, 3);
-    let found = finish(program, Vec::new(), Vec::new(), &[]).diagnostics;
-    assert_eq!(found.len(), 1);
+    let findings = finish(program, Vec::new(), Vec::new(), &[]).diagnostics;
+    assert_eq!(findings.len(), 1);
     assert!(
-        found[0]
+        findings[0]
             .message
             .starts_with("race: this reads `sa` and `sb` while other threads may still write them")
     );
@@ -185,26 +185,26 @@ fn the_wait_comes_before_the_barrier() {
 fn every_statement_of_a_pipeline_is_needed() {
     for stages in [2, 3, 4] {
         check(&format!("{stages} stages"), matmul(stages, 4, layout!((8, 8))), "");
-        for place in [0, 1] {
+        for index in [0, 1] {
             let mut program = matmul(stages, 4, layout!((8, 8)));
-            main_loop(&mut program).remove(place);
-            let found = finish(program, Vec::new(), Vec::new(), &[]).diagnostics;
+            main_loop(&mut program).remove(index);
+            let findings = finish(program, Vec::new(), Vec::new(), &[]).diagnostics;
             let expected = [
                 "6: the copies into `sa` and `sb` are still in flight here",
                 "6: race: this reads `sa` and `sb` while",
             ];
-            assert!(said(&found).contains(expected[place]), "{stages}, {place}: {}", said(&found));
+            assert!(messages(&findings).contains(expected[index]), "{stages}, {index}: {}", messages(&findings));
             // One mistake, and at most one consequence in the next iteration.
-            assert!(found.len() <= 2, "{stages}, {place}: {}", said(&found));
+            assert!(findings.len() <= 2, "{stages}, {index}: {}", messages(&findings));
         }
         // A wait that leaves one group too many in flight.
         let mut program = matmul(stages, 4, layout!((8, 8)));
         main_loop(&mut program)[0].op = Op::WaitCopies { pending: stages as u32 - 1 };
-        let found = finish(program, Vec::new(), Vec::new(), &[]).diagnostics;
+        let findings = finish(program, Vec::new(), Vec::new(), &[]).diagnostics;
         assert!(
-            said(&found).starts_with("6: the copies into `sa` and `sb` are still in flight"),
+            messages(&findings).starts_with("6: the copies into `sa` and `sb` are still in flight"),
             "{}",
-            said(&found)
+            messages(&findings)
         );
         // Copying one slot too far overwrites the current one.
         let mut program = matmul(stages, 4, layout!((8, 8)));
@@ -252,14 +252,14 @@ fn accesses_between_barriers() {
         "",
     );
     let outcome = finish(transpose(tile(), |_, _, _| {}), Vec::new(), Vec::new(), &[]);
-    insta::assert_snapshot!("no_barrier", said(&outcome.diagnostics));
-    let in_place = transpose(tile(), |b, ts, tr| {
+    insta::assert_snapshot!("no_barrier", messages(&outcome.diagnostics));
+    let transposed = transpose(tile(), |b, ts, tr| {
         b.sync();
         let transposed = tr.rearranged(Layout::from_modes(tr.layout.modes().rev()).unwrap());
         b.at(Span(3)).copy(ts, &transposed).unwrap();
         b.sync();
     });
-    insta::assert_snapshot!("in_place", said(&finish(in_place, Vec::new(), Vec::new(), &[]).diagnostics));
+    insta::assert_snapshot!("in_place", messages(&finish(transposed, Vec::new(), Vec::new(), &[]).diagnostics));
 }
 
 /// Threads of a ragged partition stay within its tile: 64 of them over each half of 80 elements.
@@ -267,7 +267,7 @@ fn accesses_between_barriers() {
 fn ragged_partitions_end_where_their_tiles_do() {
     let halves = |written: [i64; 2]| {
         let mut b = Builder::new("halves");
-        let ragged = Deal { ragged: true, ..Deal::default() };
+        let ragged = Partition { ragged: true, ..Partition::default() };
         let x = b.tensor("x", Elem::F32, Tuple::from(80i64), None, false).unwrap();
         let s = b.at(Span(7)).shared("s", Elem::F32, layout!(80)).unwrap();
         for (span, at) in (1..).zip(written) {
@@ -292,9 +292,9 @@ fn ragged_partitions_end_where_their_tiles_do() {
     let Some(Op::Copy { to, .. }) = second.map(|stmt| &mut stmt.op) else { panic!("a copy") };
     to.base[0].constant -= 1;
     to.limits[0].as_mut().expect("a limit").0.constant -= 1;
-    let found = finish(program, Vec::new(), Vec::new(), &[]).diagnostics;
+    let findings = finish(program, Vec::new(), Vec::new(), &[]).diagnostics;
     let race = "2: race: this writes `s` while other threads may still write it in the copy of `one` to `s`: `s[39]` is written by thread 39 and written by thread 0\nhelp: write sync_threads() between them";
-    assert_eq!(said(&found), race);
+    assert_eq!(messages(&findings), race);
 }
 
 #[test]
@@ -312,11 +312,11 @@ fn conditions_on_arguments() {
         )
         .unwrap();
     });
-    let found = finish(one_arm, Vec::new(), Vec::new(), &[]).diagnostics;
+    let findings = finish(one_arm, Vec::new(), Vec::new(), &[]).diagnostics;
     assert!(
-        said(&found).starts_with("5: race: this reads `s` while other threads may still write it"),
+        messages(&findings).starts_with("5: race: this reads `s` while other threads may still write it"),
         "{}",
-        said(&found)
+        messages(&findings)
     );
     let both = transpose(layout!((32, 32) : (1, 33)), |b, _, _| {
         b.when(
@@ -342,7 +342,7 @@ fn conditions_on_arguments() {
         b.sync();
     });
     let outcome = finish(twice, Vec::new(), Vec::new(), &[]);
-    assert_eq!(said(&outcome.diagnostics), "");
+    assert_eq!(messages(&outcome.diagnostics), "");
     assert_eq!(
         outcome.kernel.unwrap().report.undecided,
         ["`s`: whether a barrier lies between accesses depends on a condition"]
@@ -365,7 +365,7 @@ fn bank_conflicts() {
         } else {
             ""
         };
-        assert_eq!(said(&outcome.diagnostics), text, "{what}");
+        assert_eq!(messages(&outcome.diagnostics), text, "{what}");
         assert!(
             outcome.diagnostics.iter().all(|d| d.level == Level::Warn && d.lint == Some("bank_conflicts"))
         );
@@ -378,7 +378,7 @@ fn bank_conflicts() {
 fn remedies_of_bank_conflicts() {
     let check = |tile: Layout, help: &str| {
         let outcome = finish(transpose(tile, |b, _, _| b.sync()), Vec::new(), Vec::new(), &[]);
-        let text = said(&outcome.diagnostics);
+        let text = messages(&outcome.diagnostics);
         assert_eq!(text.split_once("help: ").map(|(_, help)| help), Some(help), "{text}");
     };
     // The padding that the tile has causes the conflict.
@@ -424,17 +424,17 @@ fn uncoalesced() {
         finish(b.finish(), Vec::new(), Vec::new(), &[])
     };
     for (threads, rows) in [(layout!((16, 16)), false), (layout!((16, 16) : (16, 1)), true)] {
-        assert_eq!(said(&outcome(threads, rows).diagnostics), "");
+        assert_eq!(messages(&outcome(threads, rows).diagnostics), "");
     }
     let rows = outcome(layout!((16, 16)), true);
     assert!(rows.diagnostics.iter().all(|d| d.level == Level::Warn && d.lint == Some("uncoalesced")));
-    insta::assert_snapshot!("uncoalesced_rows", said(&rows.diagnostics));
+    insta::assert_snapshot!("uncoalesced_rows", messages(&rows.diagnostics));
     let columns = outcome(layout!((16, 16) : (16, 1)), false);
-    insta::assert_snapshot!("uncoalesced_columns", said(&columns.diagnostics));
+    insta::assert_snapshot!("uncoalesced_columns", messages(&columns.diagnostics));
     let few = outcome(layout!((2, 64) : (64, 1)), false);
-    insta::assert_snapshot!("uncoalesced_few", said(&few.diagnostics));
+    insta::assert_snapshot!("uncoalesced_few", messages(&few.diagnostics));
     let narrow = outcome(layout!((2, 64)), false);
-    insta::assert_snapshot!("uncoalesced_narrow", said(&narrow.diagnostics));
+    insta::assert_snapshot!("uncoalesced_narrow", messages(&narrow.diagnostics));
 }
 
 #[test]
@@ -451,7 +451,7 @@ fn shared_memory_is_limited() {
         assert_eq!(outcome.kernel.is_some(), fits, "{arch} {kib}");
         if (arch, kib) == (80, 164) {
             assert_eq!(
-                said(&outcome.diagnostics),
+                messages(&outcome.diagnostics),
                 "2: a block needs 167936 bytes of shared memory, and sm_80 has 166912: first 1024 + second 166912\n\
                  help: use smaller tiles, fewer stages, or a narrower element type"
             );

@@ -9,7 +9,7 @@ use crate::values::affine::Coord;
 
 /// All findings.
 pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
-    let mut found = Vec::new();
+    let mut diagnostics = Vec::new();
     if program.threads() == 0 {
         const WRITE: &str = "copy(2.0 * tile(x, 256, block.x), tile(y, 256, block.x))";
         let mut first = None;
@@ -19,7 +19,7 @@ pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
                 first = first.or(by_thread.then_some(stmt.span));
             });
         });
-        found.push(match (first, &program.body[..]) {
+        diagnostics.push(match (first, &program.body[..]) {
             (_, []) => Diagnostic::error(Span::default(), "this kernel does nothing")
                 .help(format!("write a result to a tensor: {WRITE}")),
             (Some(span), _) => Diagnostic::error(span, "it is not known how many threads this kernel has: it uses `thread.x`, and no thread layout")
@@ -30,22 +30,22 @@ pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
             )
             .help("partition what it works on, such as `parallelize(t, layout!((32, 8)), thread.x)`"),
         });
-        return found;
+        return diagnostics;
     }
     let mut uncounted: Vec<u8> = (0..3).filter(|axis| program.grid[usize::from(*axis)].is_none()).collect();
     for stmt in &program.body {
         stmt.each(&mut |stmt| {
-            found.extend(written_whole(program, stmt.by, &stmt.op).map(|problem| problem.at(stmt.span)));
+            diagnostics.extend(written_whole(program, stmt.by, &stmt.op).map(|problem| problem.at(stmt.span)));
             uncounted.retain(|axis| {
                 let uses = stmt.mentions(program, &|at| at.any(&|coord| *coord == Coord::Block(*axis)));
                 if uses {
-                    found.push(uncounted_blocks(*axis, stmt.span));
+                    diagnostics.push(uncounted_blocks(*axis, stmt.span));
                 }
                 !uses
             });
         });
     }
-    found
+    diagnostics
 }
 
 fn uncounted_blocks(axis: u8, span: Span) -> Diagnostic {

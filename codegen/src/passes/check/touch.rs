@@ -30,7 +30,7 @@ pub(super) struct Map {
 
 /// A map and its offset: the part from loop variables is the same for all threads.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct Footprint {
     map: Rc<Map>,
     shift: i64,
     /// The first thread: the map's threads count from it.
@@ -102,7 +102,7 @@ impl<'p, 'b> Maps<'p, 'b> {
     }
 
     /// The elements of a view in this environment, by the threads that access them; or why they are not known.
-    pub(super) fn place(&mut self, view: &View, env: &Env, actors: &Actors) -> Result<Place, &'static str> {
+    pub(super) fn footprint(&mut self, view: &View, env: &Env, actors: &Actors) -> Result<Footprint, &'static str> {
         let tensor = self.program.tensor(view.tensor);
         // Elements of global memory that a kernel writes never overlap: a launch checks their strides.
         let global = matches!(tensor.space, Space::Global { .. });
@@ -189,7 +189,7 @@ impl<'p, 'b> Maps<'p, 'b> {
                 return Err(OUTSIDE);
             }
         }
-        Ok(Place { map, shift, thread: first, grains })
+        Ok(Footprint { map, shift, thread: first, grains })
     }
 
     /// The map of a view; threads count from `first`.
@@ -233,8 +233,8 @@ impl<'p, 'b> Maps<'p, 'b> {
                     room.push(end - at);
                 }
             }
-            let place = *known.entry((start, room.clone())).or_insert(starts.len());
-            match starts.get_mut(place) {
+            let class = *known.entry((start, room.clone())).or_insert(starts.len());
+            match starts.get_mut(class) {
                 Some((.., who)) => *who = both(*who, alone(thread)),
                 None => starts.push((start, room, alone(thread))),
             }
@@ -470,11 +470,11 @@ fn both(x: u32, y: u32) -> u32 {
 /// A thread that accesses an element, and another one.
 type Threads = [Option<u32>; 2];
 
-impl Place {
+impl Footprint {
     /// An element of both, with threads of either side.
     fn common(
-        x: &Place,
-        y: &Place,
+        x: &Footprint,
+        y: &Footprint,
         maps: &mut Maps<'_, '_>,
         test: &dyn Fn(Threads, Threads) -> Option<(u32, u32)>,
     ) -> Option<Clash> {
@@ -509,18 +509,18 @@ impl Place {
     }
 
     /// An element that both access.
-    pub(super) fn meet(x: &Place, y: &Place, maps: &mut Maps<'_, '_>) -> Option<Clash> {
-        Place::common(x, y, maps, &|a, b| a[0].zip(b[0]))
+    pub(super) fn meet(x: &Footprint, y: &Footprint, maps: &mut Maps<'_, '_>) -> Option<Clash> {
+        Footprint::common(x, y, maps, &|a, b| a[0].zip(b[0]))
     }
 
     /// An element that two unordered threads access, the first one earlier.
     pub(super) fn clash(
-        x: &Place,
-        y: &Place,
+        x: &Footprint,
+        y: &Footprint,
         maps: &mut Maps<'_, '_>,
         unordered: &dyn Fn(u32, u32) -> bool,
     ) -> Option<Clash> {
-        Place::common(x, y, maps, &|[a, c], [b, d]| {
+        Footprint::common(x, y, maps, &|[a, c], [b, d]| {
             let pairs = [(a, b), (a, d), (c, b), (c, d)];
             pairs.into_iter().filter_map(|(x, y)| x.zip(y)).find(|&(x, y)| unordered(x, y))
         })

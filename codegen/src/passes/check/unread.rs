@@ -26,17 +26,17 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
     if by_hand {
         return Vec::new();
     }
-    let mut found = Vec::new();
+    let mut diagnostics = Vec::new();
     for (id, tensor) in program.tensors.iter().enumerate() {
         let (id, name) = (id as Id, &tensor.name);
         if name.starts_with('_') {
             continue;
         }
         // One span in an unrolled loop or a closure makes several tiles of one name, and one use is enough.
-        let one_place = |other: &Id| {
+        let same_span = |other: &Id| {
             program.tensors.get(*other as usize).is_some_and(|of| of.span == tensor.span && of.name == *name)
         };
-        if read.contains(&id) || tensor.span != Span::default() && read.iter().any(one_place) {
+        if read.contains(&id) || tensor.span != Span::default() && read.iter().any(same_span) {
             continue;
         }
         let (message, help) = match tensor.space {
@@ -52,7 +52,7 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
                 "copy it to where it is needed, or leave it out",
             ),
         };
-        found.extend(super::lint(tensor.span, "unread", levels, message).map(|said| said.help(help)));
+        diagnostics.extend(super::lint(tensor.span, "unread", levels, message).map(|diagnostic| diagnostic.help(help)));
     }
-    found
+    diagnostics
 }

@@ -11,7 +11,7 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
     let mut written: Vec<Id> = Vec::new();
     let mut note = |stmt: &Stmt| written.extend(stmt.writes().into_iter().map(|view| view.tensor));
     program.body.iter().for_each(|stmt| stmt.each(&mut |stmt| note(stmt)));
-    let mut found = Vec::new();
+    let mut diagnostics = Vec::new();
     for arg in &program.args {
         let Arg::Tensor(id) = arg else { continue };
         let tensor = program.tensor(*id);
@@ -21,7 +21,7 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
         let name = &tensor.name;
         let message = format!("`{name}` is `&mut`, and no statement writes it");
         let help = format!("write it, as in copy(result, {name}), or declare `{name}: &Tensor<…>`");
-        found.extend(super::lint(tensor.span, "unwritten", levels, message).map(|said| said.help(help)));
+        diagnostics.extend(super::lint(tensor.span, "unwritten", levels, message).map(|diagnostic| diagnostic.help(help)));
     }
     let mut read: Vec<(Id, Span)> = Vec::new();
     let mut note = |stmt: &Stmt| {
@@ -32,10 +32,10 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
         let first = read.iter().find(|(of, _)| *of as usize == id && !written.contains(of));
         if let (Some((_, span)), Space::Registers { .. }) = (first, tensor.space) {
             let (message, help) = words(&tensor.name);
-            found.push(Diagnostic::error(*span, message).help(help));
+            diagnostics.push(Diagnostic::error(*span, message).help(help));
         }
     }
-    found
+    diagnostics
 }
 
 /// A read of an unwritten tile: the message, and the remedy.

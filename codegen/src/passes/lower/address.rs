@@ -59,7 +59,7 @@ impl Lower<'_> {
     }
 
     /// The address of an element.
-    pub(super) fn place(&mut self, view: &View, leaves: &[Leaf], at: &[Ix]) -> Mem {
+    pub(super) fn address(&mut self, view: &View, leaves: &[Leaf], at: &[Ix]) -> Mem {
         let tensor = self.program.tensor(view.tensor);
         let id = self.places[view.tensor as usize];
         let space = match tensor.space {
@@ -209,12 +209,12 @@ impl Lower<'_> {
     /// An offset with some of its bits XORed. Terms that are multiples above those bits are added after the
     /// XOR: constants become immediate offsets of the instruction, and nearby accesses share the XOR.
     fn flipped(&mut self, offset: Ix, flip: Ix, swizzle: Swizzle) -> Ix {
-        let beyond = 1 << (swizzle.base() + swizzle.bits() + (-swizzle.shift()).max(0).unsigned_abs());
+        let swizzled = 1 << (swizzle.base() + swizzle.bits() + (-swizzle.shift()).max(0).unsigned_abs());
         let mut terms = Vec::new();
         self.kernel.exprs.terms(offset, &mut terms);
         let (mut near, mut far) = (self.int(0), self.int(0));
         for term in terms {
-            let part = if self.kernel.exprs.get(term).multiple % beyond == 0 { &mut far } else { &mut near };
+            let part = if self.kernel.exprs.get(term).multiple % swizzled == 0 { &mut far } else { &mut near };
             *part = self.kernel.exprs.add(*part, term);
         }
         if self.kernel.exprs.get(near).lo < 0 {

@@ -46,7 +46,7 @@ impl Lower<'_> {
             let least = Number::Int(number::range(target.elem).0);
             self.loops(&walked, Unroll::Full, &mut |lower, at| {
                 let guard = lower.guard(&pair.to, &to_leaves, at);
-                let to = lower.place(&pair.to, &to_leaves, at);
+                let to = lower.address(&pair.to, &to_leaves, at);
                 let at = lower.register_index(view, leaves, at);
                 let old = Some(Frag { reg: lower.places[view.tensor as usize], at, len: 1 });
                 let (value, order, scope) = (Val::Lit(least, target.elem), update.order, update.scope);
@@ -57,13 +57,13 @@ impl Lower<'_> {
         }
         self.loops(&walked, Unroll::Full, &mut |lower, at| {
             let mut guard = lower.guard(&pair.to, &to_leaves, at);
-            let place = lower.place(&pair.to, &to_leaves, at);
+            let target = lower.address(&pair.to, &to_leaves, at);
             let index = match in_registers {
                 true => lower.register_index(&pair.from, &from_leaves, at),
                 false => {
                     let zero = lower.int(0);
                     let inside = lower.guard(&pair.from, &from_leaves, at);
-                    let from = lower.place(&pair.from, &from_leaves, at);
+                    let from = lower.address(&pair.from, &from_leaves, at);
                     let to = Frag { reg, at: zero, len: 1 };
                     // The others are loaded as 0, which changes minima, maxima and replaced elements, but no sum.
                     if !matches!(update.with, Change::Add | Change::Sub | Change::Or | Change::Xor) {
@@ -72,7 +72,7 @@ impl Lower<'_> {
                             (one, other) => one.or(other),
                         };
                     }
-                    lower.emit(Op::Load { to, from, guard: inside, fill: 0.0.into(), stays: None });
+                    lower.emit(Op::Load { to, from, guard: inside, fill: 0.0.into(), volatile_at: None });
                     zero
                 }
             };
@@ -91,7 +91,7 @@ impl Lower<'_> {
                 let seen = Val::Reg(old.reg, old.at);
                 Val::Cmp(Cmp::Lt, Box::new(seen), Box::new(value.clone()))
             });
-            let op = Op::Atomic { to: place, op: update.with, value, guard, order, scope, old, expected };
+            let op = Op::Atomic { to: target, op: update.with, value, guard, order, scope, old, expected };
             let site = lower.scope.site;
             lower.emit(match missing {
                 Some(cond) => Op::When { cond, then: vec![Stmt { site, op }], other: Vec::new() },
@@ -142,7 +142,7 @@ impl Lower<'_> {
         let all = leaves(flag);
         let first = vec![self.int(0); all.len()];
         let guard = self.guard(flag, &all, &first);
-        Ok((self.place(flag, &all, &first), guard))
+        Ok((self.address(flag, &all, &first), guard))
     }
 
     /// A barrier of all threads of the cluster.

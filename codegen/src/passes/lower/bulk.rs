@@ -69,13 +69,13 @@ impl Lower<'_> {
             begin[leaf] = self.exprs().mul(number, size);
         }
         let coordinates = self.coordinates(global, outer, &begin);
-        let place = AtomArg::At(self.start_of(shared, inner, &begin));
+        let location = AtomArg::At(self.start_of(shared, inner, &begin));
         let coordinates = boxes.order.iter().map(|&mode| self.in_32_bits(coordinates[mode])).collect();
         let map = AtomArg::Map { param, at: coordinates };
         let Some((bar, slot)) = arrival else {
-            return Op::Atom { row, args: vec![map, place], guard: None };
+            return Op::Atom { row, args: vec![map, location], guard: None };
         };
-        let mut args = vec![place, map, AtomArg::Barrier { bar, slot }];
+        let mut args = vec![location, map, AtomArg::Barrier { bar, slot }];
         if row.operand('k').is_some() {
             let everybody = (1i64 << self.program.cluster.iter().product::<u32>()) - 1;
             args.push(AtomArg::Int(self.int(everybody)));

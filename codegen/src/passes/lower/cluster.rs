@@ -49,7 +49,7 @@ enum Count {
 
 /// An exchange: its slot and the phase of the mbarrier.
 #[derive(Clone, Copy)]
-struct Turn {
+struct ExchangeSlot {
     bar: Id,
     slot: Ix,
     phase: Ix,
@@ -102,12 +102,12 @@ impl Lower<'_> {
         if !met {
             self.meet(self.scope.by);
         }
-        let turn = self.next_exchange()?;
+        let exchange = self.next_exchange()?;
         let (buffers, begin) = match self.scope.loops {
             0 => (1, self.int(0)),
             _ => {
                 let size = self.int(blocks * len);
-                (SLOTS, self.exprs().mul(turn.slot, size))
+                (SLOTS, self.exprs().mul(exchange.slot, size))
             }
         };
         let array = |part: &Part| {
@@ -119,14 +119,14 @@ impl Lower<'_> {
         let kept = Kept { arrays, begin, count: blocks, run: rank, in_words: true };
         let each: u32 = all.parts.iter().map(|part| words_of(part).bytes).sum();
         let bytes = Some((blocks * len) as u32 * each);
-        let Turn { bar, slot, phase } = turn;
+        let ExchangeSlot { bar, slot, phase } = exchange;
         self.elect(vec![Op::Arrive { bar, slot, peer: None, bytes }]);
         let (thread, most) = (self.coord(&Coord::Thread(self.scope.by)), self.int(blocks));
         let (sent, ()) = self.nested(|lower| {
             lower.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
                 for (part, &array) in all.parts.iter().zip(&kept.arrays) {
-                    let to = lower.place_of_run(&kept, array, at[0], rank);
-                    lower.send((part, at[0]), to, turn, thread)?;
+                    let to = lower.address_of_run(&kept, array, at[0], rank);
+                    lower.send((part, at[0]), to, exchange, thread)?;
                 }
                 Ok(())
             })
@@ -140,7 +140,7 @@ impl Lower<'_> {
     }
 
     /// Sends a result to an address in the shared memory of the block of a rank.
-    fn send(&mut self, (part, at): (&Part, Ix), to: Mem, turn: Turn, rank: Ix) -> Result<()> {
+    fn send(&mut self, (part, at): (&Part, Ix), to: Mem, exchange: ExchangeSlot, rank: Ix) -> Result<()> {
         let row = atoms::st_async(part.elem).ok_or_else(|| Problem::internal("there is no st.async"))?;
         self.arch_of(row);
         let len = words_of(part).len;
@@ -148,21 +148,21 @@ impl Lower<'_> {
             1 => Frag { reg: part.reg, at, len },
             _ => {
                 let reg = self.register(format!("{}_sent", part.name), part.elem, len, true);
-                for place in 0..len {
-                    let (to, value) = (self.int(place.into()), crate::thread::Val::Reg(part.reg, at));
+                for position in 0..len {
+                    let (to, value) = (self.int(position.into()), crate::thread::Val::Reg(part.reg, at));
                     self.emit(Op::Assign { reg, at: to, value });
                 }
                 Frag { reg, at: self.int(0), len }
             }
         };
-        let bar = AtomArg::Barrier { bar: turn.bar, slot: turn.slot };
+        let bar = AtomArg::Barrier { bar: exchange.bar, slot: exchange.slot };
         let args = vec![AtomArg::At(to), AtomArg::Frag(from), bar, AtomArg::Int(rank)];
         self.emit(Op::Atom { row, args, guard: None });
         Ok(())
     }
 
     /// The slot and phase of the next exchange.
-    fn next_exchange(&mut self) -> Result<Turn> {
+    fn next_exchange(&mut self) -> Result<ExchangeSlot> {
         let Some(Exchanges { bar, count }) = self.exchanges else {
             return Err(Problem::internal("an exchange between blocks without mbarriers"));
         };
@@ -172,13 +172,13 @@ impl Lower<'_> {
         };
         let (slot, phase) = (self.exprs().rem(count, SLOTS), self.exprs().div(count, SLOTS));
         if self.exprs().constant(slot).is_some() {
-            return Ok(Turn { bar, slot, phase });
+            return Ok(ExchangeSlot { bar, slot, phase });
         }
         // The count changes before the slot is read.
         let id = self.var("exchange_slot", false);
         self.emit(Op::Let(id, slot));
         let slot = self.exprs().leaf(Int::Var(id), 0, SLOTS - 1, 1, Scope::Warp);
-        Ok(Turn { bar, slot, phase })
+        Ok(ExchangeSlot { bar, slot, phase })
     }
 
     fn count_exchange(&mut self) {

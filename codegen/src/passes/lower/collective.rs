@@ -47,12 +47,12 @@ impl Lower<'_> {
                 } else {
                     (from, &from_leaves, from_values)
                 };
-                let mut place = vec![lower.int(0); skip];
-                place.extend(at);
+                let mut position = vec![lower.int(0); skip];
+                position.extend(at);
                 args.push(match operand.kind {
-                    OperandKind::Frag { .. } => AtomArg::Frag(lower.frag(view, all, skip, &place)),
+                    OperandKind::Frag { .. } => AtomArg::Frag(lower.frag(view, all, skip, &position)),
                     OperandKind::SharedAddress | OperandKind::GlobalAddress => {
-                        AtomArg::At(lower.place(view, all, &place))
+                        AtomArg::At(lower.address(view, all, &position))
                     }
                     // The verifier refuses other operands.
                     OperandKind::Descriptor

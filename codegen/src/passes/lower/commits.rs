@@ -8,7 +8,7 @@ use crate::thread::{Kernel, Op, Queue, Stmt};
 use crate::values::flow::{CopyGroups, Edit, Forward, forward};
 
 /// Inserts commits before the waits that count them.
-pub(super) fn place(kernel: &mut Kernel) {
+pub(super) fn insert(kernel: &mut Kernel) {
     let body = std::mem::take(&mut kernel.body);
     kernel.body = forward(&mut Commits, kernel, body, CopyGroups::ENTRY);
 }
@@ -61,7 +61,7 @@ pub(super) fn groups(op: &Op, of: Queue) -> Option<Copies> {
         Order::Issue(row) => (row.done == Done::Queue(of)).then_some(Copies::Issue),
         Order::Commit(queue) => (queue == of).then_some(Copies::Commit),
         Order::Wait(queue, _) => (queue == of).then_some(Copies::Wait),
-        Order::Nothing | Order::Fence(_) | Order::Barrier | Order::Arrive | Order::Await => None,
+        Order::None | Order::Fence(_) | Order::Barrier | Order::Arrive | Order::Await => None,
     }
 }
 
@@ -69,7 +69,7 @@ pub(super) fn groups(op: &Op, of: Queue) -> Option<Copies> {
 mod tests {
     use super::*;
     use crate::passes::lower::{Lower, Policy};
-    use crate::passes::origin::Found;
+    use crate::passes::origin::Analysis;
     use crate::thread::Unroll;
     use crate::thread::atoms;
     use crate::thread::index::Ix;
@@ -103,9 +103,9 @@ mod tests {
     #[track_caller]
     fn check(before: Vec<Op>, after: Vec<Op>) {
         let mut kernel =
-            Lower::new(Assumed::new(&Program::new("k"), Policy::General), Found::default()).kernel;
+            Lower::new(Assumed::new(&Program::new("k"), Policy::General), Analysis::default()).kernel;
         kernel.body = block(before);
-        place(&mut kernel);
+        insert(&mut kernel);
         assert_eq!(kernel.body, block(after));
     }
 

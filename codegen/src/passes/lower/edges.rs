@@ -93,13 +93,13 @@ impl Lower<'_> {
     /// Can offsets of a view be assumed to fit 32 bits? A launch fact covers addresses near the tensor.
     /// Addresses that may be farther away are computed in 64 bits.
     pub(super) fn is_small(&mut self, view: &View) -> bool {
-        let Some(beyond) = self.bounds().small(view, self.scope.ahead) else { return false };
-        let place = self.places[view.tensor as usize];
+        let Some(distance) = self.bounds().small(view, self.scope.ahead) else { return false };
+        let position = self.places[view.tensor as usize];
         for fact in &mut self.assumed.needs {
-            if let Fact::Small { param, beyond: known } = fact
-                && *param == place
+            if let Fact::Small { param, distance: known } = fact
+                && *param == position
             {
-                known.iter_mut().zip(&beyond).for_each(|(known, &now)| *known = now.max(*known));
+                known.iter_mut().zip(&distance).for_each(|(known, &now)| *known = now.max(*known));
             }
         }
         true

@@ -85,10 +85,10 @@ impl Lower<'_> {
             .collect();
         let (which, widths) = self.widths(&sides, &read);
         let wide = widths.iter().copied().max().unwrap_or(1);
-        for (place, (side, width)) in sides.iter_mut().zip(widths).enumerate() {
+        for (index, (side, width)) in sides.iter_mut().zip(widths).enumerate() {
             let tensor = self.program.tensor(side.view.tensor);
             // Inputs that only provide coordinates are not read.
-            let mentioned = read.get(place).copied().unwrap_or(true);
+            let mentioned = read.get(index).copied().unwrap_or(true);
             if mentioned && !matches!(tensor.space, Space::Registers { .. }) {
                 let name = format!("{}_value", side.view.name);
                 side.memory = Some((self.register(name, tensor.elem, wide as u32, false), width));
@@ -202,12 +202,12 @@ impl Lower<'_> {
             let widths: Vec<i64> = sides
                 .iter()
                 .enumerate()
-                .map(|(place, side)| {
+                .map(|(index, side)| {
                     let tensor = self.program.tensor(side.view.tensor);
                     let leaf = side.leaves[which];
                     match tensor.space {
                         // No assumptions on inputs that are not read.
-                        _ if read.get(place) == Some(&false) => 1,
+                        _ if read.get(index) == Some(&false) => 1,
                         Space::Registers { .. } => 1,
                         Space::Global { .. } | Space::Shared { .. } if leaf.step != 1 || leaf.extent == 1 => {
                             1
@@ -247,10 +247,10 @@ impl Lower<'_> {
             }
             self.access((&side.view, &side.leaves), &at, (which, width), |lower, piece| {
                 let frag = Frag { reg, at: lower.exprs().add(n, piece.first), len: piece.len as u32 };
-                let (place, guard) = (lower.place(&side.view, &side.leaves, piece.at), piece.guard);
+                let (address, guard) = (lower.address(&side.view, &side.leaves, piece.at), piece.guard);
                 match reads {
-                    true => Op::Load { to: frag, from: place, guard, fill: 0.0.into(), stays: None },
-                    false => Op::Store { to: place, from: frag, guard },
+                    true => Op::Load { to: frag, from: address, guard, fill: 0.0.into(), volatile_at: None },
+                    false => Op::Store { to: address, from: frag, guard },
                 }
             })?;
         }
@@ -268,9 +268,9 @@ impl Lower<'_> {
             Expr::Lit(_) => return Err(Problem::internal("a literal without a type")),
             Expr::Scalar(id) => {
                 let scalar = &self.program.scalars[*id as usize];
-                let place =
+                let index =
                     self.program.args.iter().position(|a| *a == crate::tile::Arg::Scalar(*id)).unwrap_or(0);
-                (Val::Param(place as u32), Type::Elem(scalar.elem))
+                (Val::Param(index as u32), Type::Elem(scalar.elem))
             }
             Expr::Size(size) => (Val::Int(self.value(*size), Elem::I32), Type::Elem(Elem::I32)),
             Expr::Coord(n, mode) => {
@@ -295,9 +295,9 @@ impl Lower<'_> {
                 (Val::Fma(Box::new([*x, *y, *z])), ty)
             }
             Expr::Cmp(f, x, y) => {
-                if let Some(holds) = self.wide_comparison(*f, x, y) {
-                    let [holds, none] = [Val::Int(holds, Elem::I32), Val::lit(0, Elem::I32)];
-                    return Ok((Val::Cmp(Cmp::Ne, Box::new(holds), Box::new(none)), Type::Condition));
+                if let Some(truth) = self.wide_comparison(*f, x, y) {
+                    let [truth, none] = [Val::Int(truth, Elem::I32), Val::lit(0, Elem::I32)];
+                    return Ok((Val::Cmp(Cmp::Ne, Box::new(truth), Box::new(none)), Type::Condition));
                 }
                 let mut inner = |e: &Expr| self.function(e, values, here).map(|(value, _)| Box::new(value));
                 let (mut x, y) = (inner(x)?, inner(y)?);
@@ -400,7 +400,7 @@ impl Lower<'_> {
     }
 
     /// A condition on scalar arguments as 1 or 0.
-    pub(super) fn holds_or_not(&mut self, of: &Expr) -> Result<Val> {
+    pub(super) fn condition_or_not(&mut self, of: &Expr) -> Result<Val> {
         let types = Types { ins: &[], scalars: &self.program.scalars };
         let (value, ty) =
             self.function(&types.condition(of)?, &[], &Here { ins: &[], at: &[], to: None, stands: &[] })?;

@@ -10,7 +10,7 @@ use crate::thread::{Fence, Id, Kernel, Op, Scope, Space, Stmt, Unroll};
 use crate::values::flow::{Edit, Forward, end, forward};
 
 /// Inserts fences.
-pub(super) fn place(kernel: &mut Kernel) {
+pub(super) fn insert(kernel: &mut Kernel) {
     let mut both = Vec::new();
     asynchronous(&kernel.body, &mut both);
     if both.is_empty() {
@@ -82,7 +82,7 @@ fn publishes(op: &Op) -> bool {
     let own = match op.order() {
         Order::Barrier | Order::Arrive | Order::Fence(Fence::Threads(Scope::Warp)) => true,
         Order::Issue(row) => row.async_proxy,
-        Order::Nothing | Order::Commit(_) | Order::Wait(..) | Order::Fence(_) | Order::Await => false,
+        Order::None | Order::Commit(_) | Order::Wait(..) | Order::Fence(_) | Order::Await => false,
     };
     // One elected thread acts for the others.
     let elects = matches!(op, Op::Elect(..));
@@ -93,7 +93,7 @@ fn publishes(op: &Op) -> bool {
 mod tests {
     use super::*;
     use crate::passes::lower::{Lower, Policy};
-    use crate::passes::origin::Found;
+    use crate::passes::origin::Analysis;
     use crate::thread::atoms;
     use crate::thread::index::Ix;
     use crate::thread::{AtomArg, Frag, Mem};
@@ -129,9 +129,9 @@ mod tests {
     #[track_caller]
     fn check(before: Vec<Op>, after: Vec<Op>) {
         let mut kernel =
-            Lower::new(Assumed::new(&Program::new("k"), Policy::General), Found::default()).kernel;
+            Lower::new(Assumed::new(&Program::new("k"), Policy::General), Analysis::default()).kernel;
         kernel.body = block(before);
-        place(&mut kernel);
+        insert(&mut kernel);
         assert_eq!(kernel.body, block(after));
     }
 

@@ -18,12 +18,12 @@ const NAMES: [&str; 8] = ["i", "j", "l", "m", "n", "o", "p", "q"];
 impl Lower<'_> {
     /// Loads each element of `to` from its coordinates.
     pub(super) fn gather(&mut self, from: &View, at: &[(u32, View)], to: &View) -> Result<()> {
-        self.comment(format!("{} <- {}, each from its own place, {}", to.name, from.name, to.shape()));
+        self.comment(format!("{} <- {}, each from its own address, {}", to.name, from.name, to.shape()));
         let reg = self.places[to.tensor as usize];
-        self.each_place((from, at), to, &[], &mut |lower, own, place, guard| {
+        self.each_address((from, at), to, &[], &mut |lower, own, address, guard| {
             let index = lower.register_index(own.0, own.1, own.2);
             let to = Frag { reg, at: index, len: 1 };
-            lower.emit(Op::Load { to, from: place, guard, fill: 0.0.into(), stays: None });
+            lower.emit(Op::Load { to, from: address, guard, fill: 0.0.into(), volatile_at: None });
         })
     }
 
@@ -38,9 +38,9 @@ impl Lower<'_> {
     ) -> Result<()> {
         let verb = update.and_then(|update| Change::ALL.iter().find(|row| row.1 == update.with));
         let how = verb.map_or(String::new(), |row| format!("{} of ", row.0));
-        self.comment(format!("{} <- {how}{}, each to its own place, {}", to.name, from.name, from.shape()));
+        self.comment(format!("{} <- {how}{}, each to its own address, {}", to.name, from.name, from.shape()));
         let reg = self.places[from.tensor as usize];
-        self.each_place((to, at), from, bounds.claims, &mut |lower, own, place, guard| {
+        self.each_address((to, at), from, bounds.claims, &mut |lower, own, address, guard| {
             let coordinates = lower.coordinates(own.0, own.1, own.2);
             let guard = match (lower.inside(bounds.masks, &coordinates), guard) {
                 (Some(inside), Some(guard)) => Some(lower.exprs().all(inside, guard)),
@@ -48,7 +48,7 @@ impl Lower<'_> {
             };
             let index = lower.register_index(own.0, own.1, own.2);
             let op = match update {
-                None => Op::Store { to: place, from: Frag { reg, at: index, len: 1 }, guard },
+                None => Op::Store { to: address, from: Frag { reg, at: index, len: 1 }, guard },
                 Some(update) => {
                     let mut beside = |view: &View| {
                         let at = lower.register_index(view, &leaves(view), own.2);
@@ -58,7 +58,7 @@ impl Lower<'_> {
                     let expected = update.expected.as_ref().map(beside).map(|(reg, at)| Val::Reg(reg, at));
                     let (op, order, scope) = (update.with, update.order, update.scope);
                     Op::Atomic {
-                        to: place,
+                        to: address,
                         op,
                         value: Val::Reg(reg, index),
                         guard,
@@ -75,7 +75,7 @@ impl Lower<'_> {
 
     /// For each element of `own`, in registers: its address in memory, and the guard of that address's bounds.
     #[allow(clippy::type_complexity)]
-    fn each_place(
+    fn each_address(
         &mut self,
         (memory, at): (&View, &[(u32, View)]),
         own: &View,
@@ -91,8 +91,8 @@ impl Lower<'_> {
         self.loops(&extents, Unroll::Full, &mut |lower, index| {
             for ((number, _), view) in at.iter().zip(&numbers) {
                 let tensor = lower.program.tensor(view.tensor);
-                let place = lower.register_index(view, &leaves(view), index);
-                let value = Val::Reg(lower.places[view.tensor as usize], place);
+                let at_register = lower.register_index(view, &leaves(view), index);
+                let value = Val::Reg(lower.places[view.tensor as usize], at_register);
                 // Of several indices, one that is out of bounds suffices.
                 if let [edges] = claims {
                     lower.claim(&value, edges, (view, index), Number::Int(-1));
@@ -104,8 +104,8 @@ impl Lower<'_> {
             }
             let first = vec![lower.int(0); memory_leaves.len()];
             let guard = lower.guard(memory, &memory_leaves, &first);
-            let place = lower.place(memory, &memory_leaves, &first);
-            each(lower, (&own, &own_leaves, index), place, guard);
+            let address = lower.address(memory, &memory_leaves, &first);
+            each(lower, (&own, &own_leaves, index), address, guard);
             Ok(())
         })
     }

@@ -36,7 +36,7 @@ impl Lower<'_> {
 
     /// The coordinates of elements, for the claims of a statement's author.
     pub(super) fn claims_of(&self, stmt: Id) -> Vec<Vec<Along>> {
-        self.found.claims.get(&stmt).cloned().unwrap_or_default()
+        self.analysis.claims.get(&stmt).cloned().unwrap_or_default()
     }
 
     /// States that a value is a number where the element of the view is out of bounds by a coordinate along which elements are

@@ -35,7 +35,7 @@ mod words;
 use tilewright_layout::{Symbol, Value};
 
 use crate::passes::allocate::{ALIGN, Allocation, allocate};
-use crate::passes::origin::{self, Found};
+use crate::passes::origin::{self, Analysis};
 use crate::source::ast::Span;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
@@ -60,7 +60,7 @@ pub(crate) fn verified(
     written: &Program,
     program: &Program,
     policy: Policy,
-) -> std::result::Result<(Found, Vec<Fact>), Diagnostic> {
+) -> std::result::Result<(Analysis, Vec<Fact>), Diagnostic> {
     crate::tile::verify::program(program, policy)?;
     origin::find(written, policy)
 }
@@ -72,8 +72,8 @@ pub(crate) fn lower_expanded(
     program: &Program,
     policy: Policy,
 ) -> std::result::Result<Kernel, Diagnostic> {
-    let (found, needs) = verified(written, program, policy)?;
-    let mut lower = Lower::new(Assumed { program, policy, needs }, found);
+    let (analysis, needs) = verified(written, program, policy)?;
+    let mut lower = Lower::new(Assumed { program, policy, needs }, analysis);
     lower.start_rings();
     lower.start_places(&program.body);
     lower.statements(&program.body)?;
@@ -111,7 +111,7 @@ struct Lower<'p> {
     /// Integer arguments that have been named, and their names.
     scalars: Vec<(Id, Ix)>,
     /// Masks of reductions, and the coordinates that functions read.
-    found: Found,
+    analysis: Analysis,
     /// For each ring its `full` mbarriers; `empty` follow.
     rings: Vec<Id>,
     /// For each ordered section its mbarriers.
@@ -123,7 +123,7 @@ struct Lower<'p> {
 }
 
 impl<'p> Lower<'p> {
-    fn new(assumed: Assumed<'p>, found: Found) -> Lower<'p> {
+    fn new(assumed: Assumed<'p>, analysis: Analysis) -> Lower<'p> {
         let program = assumed.program;
         let kernel = Kernel {
             name: program.name.clone(),
@@ -169,7 +169,7 @@ impl<'p> Lower<'p> {
             },
             unknown: None,
             scalars: Vec::new(),
-            found,
+            analysis,
             rings: Vec::new(),
             orders: Vec::new(),
             exchanges: None,
@@ -253,11 +253,11 @@ impl<'p> Lower<'p> {
         self.kernel.body = body;
         self.kernel.needs = self.assumed.needs;
         self.kernel.launch.shared_bytes = self.allocation.bytes;
-        commits::place(&mut self.kernel);
+        commits::insert(&mut self.kernel);
         tokens::relax(&mut self.kernel, &self.marks);
-        fences::place(&mut self.kernel);
-        pins::place(&mut self.kernel);
-        previous::place(&mut self.kernel);
+        fences::insert(&mut self.kernel);
+        pins::insert(&mut self.kernel);
+        previous::insert(&mut self.kernel);
         if self.program.groups.iter().any(|group| group.registers.is_some()) {
             // Roles reallocate registers by setmaxnreg, which needs a launch bound and is specific to an architecture.
             self.kernel.arch_specific = true;
@@ -402,10 +402,10 @@ impl<'p> Lower<'p> {
                 // Elements keep their edges and coordinates longer than a variable its value.
                 read.unwrap_or_else(|| {
                     let name = &self.program.reads[*number as usize].name;
-                    let said = format!(
+                    let message = format!(
                         "where this tile lies was read from `{name}`, in an iteration or a block that has ended"
                     );
-                    self.unknown(Problem::new(said).help("reduce it, and ask for coordinates, where it is copied; or set out-of-bounds elements there, and say what they are: sum(x, beyond = 0.0)"))
+                    self.unknown(Problem::new(message).help("reduce it, and ask for coordinates, where it is copied; or set out-of-bounds elements there, and say what they are: sum(x, beyond = 0.0)"))
                 })
             }
             Coord::Two(with, of) => {

@@ -26,15 +26,15 @@ impl Lower<'_> {
 
     /// Declares the mbarriers of all ordered sections.
     pub(super) fn declare_orders(&mut self) {
-        let mut found: Vec<Option<Section>> = vec![None; self.program.orders as usize];
+        let mut matched: Vec<Option<Section>> = vec![None; self.program.orders as usize];
         for stmt in &self.program.body {
             stmt.each(&mut |stmt| {
                 if let tile::Op::Ordered { order, groups, .. } = &stmt.op {
-                    found[*order as usize].get_or_insert(self.section(stmt.by, groups));
+                    matched[*order as usize].get_or_insert(self.section(stmt.by, groups));
                 }
             });
         }
-        for (number, section) in found.into_iter().enumerate() {
+        for (number, section) in matched.into_iter().enumerate() {
             self.orders.push(self.kernel.bars.len() as Id);
             let Section { parts: slots, warps: count, .. } =
                 section.unwrap_or(Section { by: 0, parts: 1, warps: 1 });
@@ -46,9 +46,9 @@ impl Lower<'_> {
 
     /// Declares the phase counters of the ordered sections in these statements, except inside roles.
     pub(super) fn start_orders(&mut self, body: &[Stmt]) {
-        let mut found = Vec::new();
-        body.iter().for_each(|stmt| ordered(stmt, self.program.orders, &mut found));
-        for (order, by, groups) in found {
+        let mut matched = Vec::new();
+        body.iter().for_each(|stmt| ordered(stmt, self.program.orders, &mut matched));
+        for (order, by, groups) in matched {
             let section = self.section(by, &groups);
             let name = format!("order{}_phase", if order == 0 { String::new() } else { format!("_{order}") });
             let id = self.var(&name, false);

@@ -4,7 +4,7 @@
 use crate::thread::mention::in_flight;
 use crate::thread::{Fence, Id, Kernel, Op, Queue, Stmt};
 
-pub(super) fn place(kernel: &mut Kernel) {
+pub(super) fn insert(kernel: &mut Kernel) {
     let regs = in_flight(&kernel.body);
     if !regs.is_empty() {
         pinned(&mut kernel.body, &regs);

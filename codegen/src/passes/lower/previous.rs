@@ -4,7 +4,7 @@ use crate::thread::{Kernel, Op, Stmt};
 
 /// Inserts the wait before every access to memory that other threads see, so that threads of all roles wait. Names of integers
 /// and the initialisation of mbarriers come before it. Compilers move no read before it, as pointers are not `__restrict__`.
-pub(super) fn place(kernel: &mut Kernel) {
+pub(super) fn insert(kernel: &mut Kernel) {
     if !kernel.launch.overlaps {
         return;
     }

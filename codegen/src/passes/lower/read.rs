@@ -28,10 +28,10 @@ impl Lower<'_> {
             Space::Global { .. } | Space::Shared { .. } => {
                 let reg = self.register(format!("{}_element", read.name), tensor.elem, 1, false);
                 let guard = self.guard(from, &leaves, &first);
-                let place = self.place(from, &leaves, &first);
+                let address = self.address(from, &leaves, &first);
                 let at = self.int(0);
                 let to = Frag { reg, at, len: 1 };
-                self.emit(Op::Load { to, from: place, guard, fill: 0.0.into(), stays: None });
+                self.emit(Op::Load { to, from: address, guard, fill: 0.0.into(), volatile_at: None });
                 (Val::Reg(reg, at), guard)
             }
         };
@@ -57,9 +57,9 @@ impl Lower<'_> {
         if let Some((_, at)) = self.scalars.iter().find(|(known, _)| *known == id) {
             return *at;
         }
-        let place = self.program.args.iter().position(|arg| *arg == Arg::Scalar(id)).unwrap_or(0);
+        let index = self.program.args.iter().position(|arg| *arg == Arg::Scalar(id)).unwrap_or(0);
         let name = format!("{}_number", scalar.name);
-        let (taken, at) = self.taken(&name, Val::Param(place as Id), scalar.elem, thread::Scope::Grid);
+        let (taken, at) = self.taken(&name, Val::Param(index as Id), scalar.elem, thread::Scope::Grid);
         self.preamble.push(Stmt { site: self.scope.site, op: taken });
         if let Int::Var(var) = self.kernel.exprs.get(at).int {
             self.named.push((at, var));

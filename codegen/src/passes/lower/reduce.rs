@@ -400,7 +400,7 @@ impl Lower<'_> {
             all.parts.iter().map(|part| self.register("partial".into(), part.elem, 1, false)).collect();
         self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
             for (part, &array) in all.parts.iter().zip(&kept.arrays) {
-                let from = lower.place_of_run(kept, array, at[0], home);
+                let from = lower.address_of_run(kept, array, at[0], home);
                 lower.emit(load(Frag { reg: part.reg, at: at[0], len: 1 }, from));
             }
             Ok(())
@@ -414,7 +414,7 @@ impl Lower<'_> {
         let (body, ()) = self.nested(|lower| {
             lower.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
                 for (&partial, &array) in partials.iter().zip(&kept.arrays) {
-                    let from = lower.place_of_run(kept, array, at[0], other);
+                    let from = lower.address_of_run(kept, array, at[0], other);
                     lower.emit(load(Frag { reg: partial, at: zero, len: 1 }, from));
                 }
                 lower.add(all, at[0], partials.iter().map(|&partial| Val::Reg(partial, zero)).collect())
@@ -443,7 +443,7 @@ impl Lower<'_> {
         let run = self.exprs().add(home, lane);
         self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
             for (part, &array) in all.parts.iter().zip(&kept.arrays) {
-                let from = lower.place_of_run(kept, array, at[0], run);
+                let from = lower.address_of_run(kept, array, at[0], run);
                 lower.emit(load(Frag { reg: part.reg, at: at[0], len: 1 }, from));
             }
             Ok(())
@@ -496,7 +496,7 @@ impl Lower<'_> {
         let (store, ()) = self.nested(|lower| {
             lower.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
                 for (part, &array) in all.parts.iter().zip(&kept.arrays) {
-                    let to = lower.place_of_run(&kept, array, at[0], run);
+                    let to = lower.address_of_run(&kept, array, at[0], run);
                     let from = Frag { reg: part.reg, at: at[0], len: 1 };
                     lower.emit(Op::Store { to, from, guard: None });
                 }
@@ -535,7 +535,7 @@ impl Lower<'_> {
     }
 
     /// The address of one of a run's elements.
-    pub(super) fn place_of_run(&mut self, kept: &Kept, array: u32, at: Ix, run: Ix) -> Mem {
+    pub(super) fn address_of_run(&mut self, kept: &Kept, array: u32, at: Ix, run: Ix) -> Mem {
         let by = self.int(kept.count);
         let row = self.exprs().mul(at, by);
         let index = self.exprs().add(run, row);
@@ -570,5 +570,5 @@ impl Lower<'_> {
 }
 
 pub(super) fn load(to: Frag, from: Mem) -> Op {
-    Op::Load { to, from, guard: None, fill: 0.0.into(), stays: None }
+    Op::Load { to, from, guard: None, fill: 0.0.into(), volatile_at: None }
 }

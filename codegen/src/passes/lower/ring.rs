@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::Lower;
-use super::scope::Place;
+use super::scope::RingPosition;
 use super::tokens::Mark;
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::atom::Done;
@@ -93,10 +93,10 @@ impl Lower<'_> {
             let tile::Ring { name, slots, .. } = &self.program.rings[ring as usize];
             let (name, last) = (name.clone(), i64::from(*slots) - 1);
             let slot = if last > 0 { self.counter(&format!("{name}_slot"), last) } else { self.int(0) };
-            let round = self.counter(&format!("{name}_round"), MOST_PHASES / (last + 1));
+            let wraps = self.counter(&format!("{name}_round"), MOST_PHASES / (last + 1));
             let places = &mut self.scope.places;
             places.resize(places.len().max(ring as usize + 1), None);
-            places[ring as usize] = Some(Place { slot, round });
+            places[ring as usize] = Some(RingPosition { slot, wraps });
         }
         self.start_orders(body);
     }
@@ -117,11 +117,11 @@ impl Lower<'_> {
     /// The group's phase of a ring: how many slots it has advanced.
     pub(super) fn phase(&mut self, ring: Id) -> Ix {
         // If it is never advanced, the first slot is the only one.
-        let Some(Place { slot, round }) = self.scope.places.get(ring as usize).copied().flatten() else {
+        let Some(RingPosition { slot, wraps }) = self.scope.places.get(ring as usize).copied().flatten() else {
             return self.int(0);
         };
         let slots = self.int(self.slots(ring));
-        let before = self.exprs().mul(round, slots);
+        let before = self.exprs().mul(wraps, slots);
         self.exprs().add(before, slot)
     }
 
@@ -132,12 +132,12 @@ impl Lower<'_> {
 
     /// Advances a ring by a number of slots.
     pub(super) fn skip(&mut self, ring: Id, by: Ix) {
-        let Some(place) = self.scope.places.get(ring as usize).copied().flatten() else { return };
+        let Some(position) = self.scope.places.get(ring as usize).copied().flatten() else { return };
         let (phase, slots) = (self.phase(ring), self.slots(ring));
         let next = self.exprs().add(phase, by);
-        let (slot, round) = (self.exprs().rem(next, slots), self.exprs().div(next, slots));
+        let (slot, wraps) = (self.exprs().rem(next, slots), self.exprs().div(next, slots));
         // The round is computed from the old slot, so it is set first.
-        for (of, next) in [(place.round, round), (place.slot, slot)] {
+        for (of, next) in [(position.wraps, wraps), (position.slot, slot)] {
             if let Int::Var(id) = self.kernel.exprs.get(of).int
                 && next != of
             {
@@ -209,11 +209,11 @@ impl Lower<'_> {
     }
 
     pub(super) fn acquire(&mut self, ring: Id, phase: &Affine) {
-        let (slot, round) = self.slot(ring, phase);
+        let (slot, wraps) = self.slot(ring, phase);
         let bar = self.rings[ring as usize] + 1;
         // In the first pass over the ring every slot is free: it waits for the phase before the first, which is complete.
         let before = self.int(-1);
-        let phase = self.exprs().add(round, before);
+        let phase = self.exprs().add(wraps, before);
         let Ring { name, to, .. } = &self.program.rings[ring as usize];
         let readers = &self.program.groups[*to as usize].name;
         self.comment(format!(
@@ -233,9 +233,9 @@ impl Lower<'_> {
     }
 
     pub(super) fn wait_full(&mut self, ring: Id, phase: &Affine) {
-        let (slot, round) = self.slot(ring, phase);
+        let (slot, wraps) = self.slot(ring, phase);
         self.comment(format!("until the slot of {} is full", self.program.rings[ring as usize].name));
-        self.emit(Op::Await { bar: self.rings[ring as usize], slot, phase: round });
+        self.emit(Op::Await { bar: self.rings[ring as usize], slot, phase: wraps });
     }
 
     /// Every consumer warp arrives at the slot's `empty` mbarrier, in all blocks whose copies fill the slot.

@@ -48,7 +48,7 @@ impl Lower<'_> {
         let types = Types { ins: &elems, scalars: &program.scalars };
         let typed = how.with.iter().zip(&elems).map(|(value, elem)| types.typed(value, *elem));
         let typed: Vec<Expr> = typed.collect::<Result<_>>()?;
-        let parts = to.iter().zip(&how.nothing).map(|(view, &neutral)| Part {
+        let parts = to.iter().zip(&how.identity).map(|(view, &neutral)| Part {
             reg: self.places[view.tensor as usize],
             elem: tensor(view).elem,
             neutral,
@@ -59,14 +59,14 @@ impl Lower<'_> {
         let order = Order::new(&from[0], &how.modes());
         let (count, together) = (order.count(), order.rest());
         let values = self.room(&all, "scanned", count);
-        self.each_of(&order, &mut |lower, at, place| {
+        self.each_of(&order, &mut |lower, at, position| {
             let mut elements = Vec::new();
             for view in from {
                 let index = lower.register_index(view, &leaves(view), at);
                 elements.push(Val::Reg(lower.places[view.tensor as usize], index));
             }
             lower.leave_out(&all, bounds, (from, at), &mut elements);
-            lower.set(&values, place, elements);
+            lower.set(&values, position, elements);
             Ok(())
         })?;
         let state = match carry {
@@ -77,8 +77,8 @@ impl Lower<'_> {
             self.carried(&order, (&from[0], carry), state, false)?;
         }
         let done = self.prefixes(&values, &levels, state.as_ref(), !how.exclusive)?;
-        self.each_of(&order, &mut |lower, at, place| {
-            let elements = lower.tuple_or_identity(&all, done.as_deref(), place);
+        self.each_of(&order, &mut |lower, at, position| {
+            let elements = lower.tuple_or_identity(&all, done.as_deref(), position);
             for (view, value) in to.iter().zip(elements) {
                 let kept = lower.target_at(&from[0], view, at)?;
                 let at = lower.register_index(view, &leaves(view), &kept);
@@ -116,13 +116,13 @@ impl Lower<'_> {
         let extents: Vec<(String, i64)> =
             extents.map(|(i, leaf)| (names[i % 8].to_owned(), leaf.0)).collect();
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
-            let mut place = lower.int(0);
+            let mut position = lower.int(0);
             for (&index, &(_, step)) in at.iter().zip(&order.leaves) {
                 let by = lower.int(step);
                 let term = lower.exprs().mul(index, by);
-                place = lower.exprs().add(place, term);
+                position = lower.exprs().add(position, term);
             }
-            body(lower, at, place)
+            body(lower, at, position)
         })
     }
 
@@ -134,13 +134,13 @@ impl Lower<'_> {
         state: &Combined<'_>,
         stores: bool,
     ) -> Result<()> {
-        self.each_of(&order.only_rest(), &mut |lower, at, place| {
+        self.each_of(&order.only_rest(), &mut |lower, at, position| {
             for (view, part) in carry.iter().zip(&state.parts) {
                 let kept = lower.target_at(from, view, at)?;
                 let index = lower.register_index(view, &leaves(view), &kept);
                 let (reg, own) = (lower.places[view.tensor as usize], part.reg);
                 let (to, from) =
-                    if stores { ((reg, index), (own, place)) } else { ((own, place), (reg, index)) };
+                    if stores { ((reg, index), (own, position)) } else { ((own, position), (reg, index)) };
                 lower.emit(Op::Assign { reg: to.0, at: to.1, value: Val::Reg(from.0, from.1) });
             }
             Ok(())
@@ -339,11 +339,11 @@ impl Lower<'_> {
         let zero = self.int(0);
         self.over(len, &mut |lower, at| {
             for (part, &array) in values.parts.iter().zip(&kept.arrays) {
-                let from = lower.place_of_run(kept, array, at, home);
+                let from = lower.address_of_run(kept, array, at, home);
                 lower.emit(load(Frag { reg: part.reg, at, len: 1 }, from));
             }
-            let nothing = lower.tuple_or_identity(values, None, at);
-            lower.set(&preceding, at, nothing);
+            let identity = lower.tuple_or_identity(values, None, at);
+            lower.set(&preceding, at, identity);
             Ok(())
         })?;
         let var = self.var("w", false);
@@ -357,7 +357,7 @@ impl Lower<'_> {
                 let kept_so_far = kept_so_far.map(pick).collect();
                 lower.set(&preceding, at, kept_so_far);
                 for (part, &array) in next.parts.iter().zip(&kept.arrays) {
-                    let from = lower.place_of_run(kept, array, at, other);
+                    let from = lower.address_of_run(kept, array, at, other);
                     lower.emit(load(Frag { reg: part.reg, at: zero, len: 1 }, from));
                 }
                 let total = lower.joined(values, &lower.tuple(values, at), &lower.tuple(&next, zero))?;

@@ -56,8 +56,8 @@ impl Lower<'_> {
         let rounds = self.exprs().quotient(left, apart);
         let rounds = self.name(rounds, "rounds");
         let last = self.kernel.exprs.get(rounds).hi.max(1) - 1;
-        let round = self.var("round", last > i64::from(i32::MAX));
-        let at = self.exprs().leaf(Int::Var(round), 0, last, 1, Scope::Cluster);
+        let wave = self.var("round", last > i64::from(i32::MAX));
+        let at = self.exprs().leaf(Int::Var(wave), 0, last, 1, Scope::Cluster);
         let (mut body, ()) = self.nested(|lower| {
             let far = lower.exprs().mul(at, apart);
             let tile = lower.exprs().add(first, far);
@@ -65,11 +65,11 @@ impl Lower<'_> {
             lower.exprs().assume(tile, 0, hi);
             let tile = lower.name_here(tile, "tile");
             let places = lower.places_of(tile, &counts, raster, Lower::name_here);
-            for ((&var, place), extent) in vars.iter().zip(places).zip(&extents) {
-                lower.exprs().assume(place, 0, most(*extent).max(1) - 1);
+            for ((&var, position), extent) in vars.iter().zip(places).zip(&extents) {
+                lower.exprs().assume(position, 0, most(*extent).max(1) - 1);
                 let name = lower.program.vars[var as usize].name.clone();
-                let place = lower.name_here(place, &name);
-                lower.bind(var, place);
+                let position = lower.name_here(position, &name);
+                lower.bind(var, position);
             }
             lower.scope.loops += 1;
             lower.statements(body)?;
@@ -79,7 +79,7 @@ impl Lower<'_> {
         // A role that only passes tiles on does not need to know which they are.
         drop_unread(&self.kernel.exprs, &mut body);
         let zero = self.int(0);
-        self.emit(Op::For { var: round, from: zero, to: rounds, step: 1, unroll: Unroll::No, body });
+        self.emit(Op::For { var: wave, from: zero, to: rounds, step: 1, unroll: Unroll::No, body });
         Ok(())
     }
 
@@ -134,11 +134,11 @@ impl Lower<'_> {
                 self.places_of(tile, &counts, raster, Lower::name)
             }
         };
-        for ((&var, place), extent) in vars.iter().zip(places).zip(extents) {
-            self.exprs().assume(place, 0, most(*extent).max(1) - 1);
+        for ((&var, position), extent) in vars.iter().zip(places).zip(extents) {
+            self.exprs().assume(position, 0, most(*extent).max(1) - 1);
             let name = self.program.vars[var as usize].name.clone();
-            let place = self.name(place, &name);
-            self.bind(var, place);
+            let position = self.name(position, &name);
+            self.bind(var, position);
             self.scope.fixed.push(var);
         }
         self.statements(body)

@@ -31,7 +31,7 @@ pub(super) struct Scope {
     /// Loops around the current statement.
     pub(super) loops: u32,
     /// For each ring the group's position in it, once it is declared.
-    pub(super) places: Vec<Option<Place>>,
+    pub(super) places: Vec<Option<RingPosition>>,
     /// For each ordered section the group's phase counter, once it is declared.
     pub(super) orders: Vec<Option<Ix>>,
     /// Do all blocks of the cluster run and have mbarriers, because a barrier has been passed?
@@ -45,11 +45,11 @@ pub(super) struct Scope {
 /// A group's position in a ring: the phase, how many slots the group has advanced, as two variables. A division by
 /// the number of slots would delay each access to a slot.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct RingPosition {
     /// The slot.
     pub(super) slot: Ix,
     /// How often the group has passed all slots.
-    pub(super) round: Ix,
+    pub(super) wraps: Ix,
 }
 
 impl Lower<'_> {
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::build::Builder;
     use crate::passes::lower::Policy;
-    use crate::passes::origin::{self, Found};
+    use crate::passes::origin::{self, Analysis};
     use crate::source::problem::Problem;
     use crate::thread::{Bin, Op};
     use crate::tile::bounds::Assumed;
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn names_end_with_their_block() {
         let program = Program::new("k");
-        let mut lower = Lower::new(Assumed::new(&program, Policy::General), Found::default());
+        let mut lower = Lower::new(Assumed::new(&program, Policy::General), Analysis::default());
         let (block, two) = (lower.coord(&Coord::Block(0)), lower.int(2));
         let twice = lower.exprs().mul(block, two);
         let name = |lower: &mut Lower<'_>| Ok::<_, Problem>(lower.name_here(twice, "twice"));
@@ -121,8 +121,8 @@ mod tests {
         b.reduce(&part, &sum, Bin::Add, Across::Warp(32)).unwrap();
         let mut program = b.finish();
         program.number();
-        let (found, needs) = origin::find(&program, Policy::General).unwrap();
-        let mut lower = Lower::new(Assumed { program: &program, policy: Policy::General, needs }, found);
+        let (analysis, needs) = origin::find(&program, Policy::General).unwrap();
+        let mut lower = Lower::new(Assumed { program: &program, policy: Policy::General, needs }, analysis);
         let mut masked = || {
             let (block, ()) = lower.nested(|lower| lower.statements(&program.body)).unwrap();
             format!("{block:?}").matches("Guarded").count()

@@ -26,8 +26,8 @@ impl Lower<'_> {
         self.scope.by = stmt.by;
         self.at_site("", stmt.span);
         let problem = |p: crate::source::problem::Problem| p.at(stmt.span);
-        if let Some(said) = said(&stmt.op) {
-            self.comment(said);
+        if let Some(described) = described(&stmt.op) {
+            self.comment(described);
         }
         match &stmt.op {
             tile::Op::Copy { from, to, how: How::Atom(row), token, .. } => {
@@ -43,10 +43,10 @@ impl Lower<'_> {
             tile::Op::Take { number, from } => self.take(*number, from).map_err(problem)?,
             tile::Op::Fill { to, value } => self.map(&[], to, value).map_err(problem)?,
             tile::Op::Map { ins, to, value } => {
-                let at = self.found.coordinates.get(&stmt.id).cloned().unwrap_or_default();
+                let at = self.analysis.coordinates.get(&stmt.id).cloned().unwrap_or_default();
                 self.map_at(ins, to, value, &at).map_err(problem)?
             }
-            tile::Op::Follows { .. } | tile::Op::Holds { .. } => {}
+            tile::Op::Flow { .. } | tile::Op::Contents { .. } => {}
             tile::Op::Gemm { a, b, acc, how, order, token, from_zero } => {
                 self.gemm(*how, [a, b, acc], *order, (*token, *from_zero)).map_err(problem)?;
             }
@@ -54,7 +54,7 @@ impl Lower<'_> {
             tile::Op::Atomic { from, to, update } => self.atomic(from, to, update).map_err(problem)?,
             tile::Op::Gather { from, at, to } => self.gather(from, at, to).map_err(problem)?,
             tile::Op::Scatter { from, at, to, update, .. } => {
-                let (edges, claims) = (self.found.masks[&stmt.id].clone(), self.claims_of(stmt.id));
+                let (edges, claims) = (self.analysis.masks[&stmt.id].clone(), self.claims_of(stmt.id));
                 self.scatter(from, at, to, update.as_ref(), Bounds { masks: &edges, claims: &claims })
                     .map_err(problem)?
             }
@@ -81,23 +81,23 @@ impl Lower<'_> {
                 self.emit(Op::Roles(all));
             }
             tile::Op::Reduce { from, to, with, across, .. } => {
-                let (edges, claims) = (self.found.masks[&stmt.id].clone(), self.claims_of(stmt.id));
+                let (edges, claims) = (self.analysis.masks[&stmt.id].clone(), self.claims_of(stmt.id));
                 self.reduce(from, to, *with, *across, Bounds { masks: &edges, claims: &claims })
                     .map_err(problem)?
             }
-            tile::Op::Fold { from, to, with, nothing, across, .. } => {
-                let (edges, claims) = (self.found.masks[&stmt.id].clone(), self.claims_of(stmt.id));
-                self.fold((from, to), with, nothing, *across, Bounds { masks: &edges, claims: &claims })
+            tile::Op::Fold { from, to, with, identity, across, .. } => {
+                let (edges, claims) = (self.analysis.masks[&stmt.id].clone(), self.claims_of(stmt.id));
+                self.fold((from, to), with, identity, *across, Bounds { masks: &edges, claims: &claims })
                     .map_err(problem)?
             }
             tile::Op::Scan { from, to, carry, how } => {
-                let (edges, claims) = (self.found.masks[&stmt.id].clone(), self.claims_of(stmt.id));
+                let (edges, claims) = (self.analysis.masks[&stmt.id].clone(), self.claims_of(stmt.id));
                 self.scan((from, to, carry), how, Bounds { masks: &edges, claims: &claims })
                     .map_err(problem)?
             }
             tile::Op::Lanes { ins, to, how, lanes, .. } => {
                 let (edges, claims) =
-                    (self.found.masks.get(&stmt.id).cloned().unwrap_or_default(), self.claims_of(stmt.id));
+                    (self.analysis.masks.get(&stmt.id).cloned().unwrap_or_default(), self.claims_of(stmt.id));
                 self.across_group((ins, to), how, *lanes, Bounds { masks: &edges, claims: &claims })
                     .map_err(problem)?
             }
@@ -161,8 +161,8 @@ impl Lower<'_> {
                 let (a, b) = (self.affine(a), self.affine(b));
                 self.exprs().eq(a, b)
             }
-            Test::Holds(expr) => {
-                let value = self.holds_or_not(expr)?;
+            Test::IsTrue(expr) => {
+                let value = self.condition_or_not(expr)?;
                 let var = self.var("holds", false);
                 self.emit(Op::Take(var, value));
                 self.exprs().leaf(Int::Var(var), 0, 1, 1, Scope::Grid)
@@ -267,7 +267,7 @@ impl Lower<'_> {
         let (own, mut others) =
             (Affine { constant: left.constant, terms: own }, Affine { constant: 0, terms: others });
         let begins = |(coord, by): &(Coord, i64)| matches!((coord, by), (Coord::Begin { .. }, 1));
-        let begin = others.terms.iter().position(begins).map(|place| others.terms.remove(place).0);
+        let begin = others.terms.iter().position(begins).map(|index| others.terms.remove(index).0);
         let (own, others, right) = (self.affine(&own), self.affine(&others), self.value(right));
         let mut rest = self.exprs().sub(right, others);
         if let Some(Coord::Begin { iteration, of, tile }) = begin {
@@ -357,7 +357,7 @@ impl Lower<'_> {
 }
 
 /// The function of several elements that a statement computes, for a comment.
-fn said(op: &tile::Op) -> Option<String> {
+fn described(op: &tile::Op) -> Option<String> {
     let names = |views: &[View]| {
         let mut names: Vec<&str> = Vec::new();
         for view in views {
@@ -381,11 +381,11 @@ fn said(op: &tile::Op) -> Option<String> {
                 Bin::Max => "maximum",
                 _ => "reduction",
             };
-            Some(format!("{} <- {what} of {}, {}{}", to.name, from.name, from.shape(), across.said()))
+            Some(format!("{} <- {what} of {}, {}{}", to.name, from.name, from.shape(), across.described()))
         }
         tile::Op::Fold { from, to, across, .. } => {
             let (to, shape) = (names(to), from[0].shape());
-            Some(format!("{to} <- reduction of {}, {shape}{}", names(from), across.said()))
+            Some(format!("{to} <- reduction of {}, {shape}{}", names(from), across.described()))
         }
         tile::Op::Scan { from, to, .. } => {
             Some(format!("{} <- scan of {}, {}", names(to), names(from), from[0].shape()))

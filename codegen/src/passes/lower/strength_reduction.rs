@@ -34,7 +34,7 @@ impl Lower<'_> {
         for stmt in body {
             if let Op::If { cond, then, other } = &mut stmt.op
                 && other.is_empty()
-                && self.stays_false(&looped, *cond)
+                && self.remains_false(&looped, *cond)
             {
                 self.reduce_names(&mut looped, then, &mut before);
             }
@@ -75,7 +75,7 @@ impl Lower<'_> {
     }
 
     /// Does a condition that is false stay false in all later iterations?
-    fn stays_false(&mut self, looped: &Loop, cond: Ix) -> bool {
+    fn remains_false(&mut self, looped: &Loop, cond: Ix) -> bool {
         let Int::Lt(left, right) = self.kernel.exprs.get(cond).int else { return false };
         match (self.induction(looped, left), self.induction(looped, right)) {
             (Some(left), Some(right)) => {

@@ -157,7 +157,7 @@ impl Forward<Kernel> for Relaxed<'_> {
 mod tests {
     use super::*;
     use crate::passes::lower::Policy;
-    use crate::passes::origin::Found;
+    use crate::passes::origin::Analysis;
     use crate::thread::Unroll;
     use crate::thread::atoms;
     use crate::thread::index::Ix;
@@ -204,7 +204,7 @@ mod tests {
     #[track_caller]
     fn check(body: Vec<Vec<Stmt>>, expected: &[u32]) {
         let mut kernel =
-            Lower::new(Assumed::new(&Program::new("k"), Policy::General), Found::default()).kernel;
+            Lower::new(Assumed::new(&Program::new("k"), Policy::General), Analysis::default()).kernel;
         kernel.body = body.concat();
         let marks = (0..4).flat_map(|token| {
             [
@@ -214,9 +214,9 @@ mod tests {
             ]
         });
         relax(&mut kernel, &marks.collect());
-        let mut found = Vec::new();
-        pending(&kernel.body, &mut found);
-        assert_eq!(found, expected);
+        let mut result = Vec::new();
+        pending(&kernel.body, &mut result);
+        assert_eq!(result, expected);
     }
 
     #[test]

@@ -142,8 +142,8 @@ impl Lower<'_> {
             let to_reg = Frag { reg, at: lower.staged(&from_part, first, &own)?, len: load_width as u32 };
             let elements = whole(lower, &from_part, &own);
             let guard = lower.guard(&pair.from, from, &elements);
-            let place = lower.place(&pair.from, from, &elements);
-            lower.emit(Op::Load { to: to_reg, from: place, guard, fill, stays: None });
+            let address = lower.address(&pair.from, from, &elements);
+            lower.emit(Op::Load { to: to_reg, from: address, guard, fill, volatile_at: None });
             Ok(())
         })?;
         let mut converted = reg;
@@ -162,8 +162,8 @@ impl Lower<'_> {
                 Frag { reg: converted, at: lower.staged(&to_part, first, &own)?, len: store_width as u32 };
             let elements = whole(lower, &to_part, &own);
             let guard = lower.guard(&pair.to, to, &elements);
-            let place = lower.place(&pair.to, to, &elements);
-            lower.emit(Op::Store { to: place, from: from_reg, guard });
+            let address = lower.address(&pair.to, to, &elements);
+            lower.emit(Op::Store { to: address, from: from_reg, guard });
             Ok(())
         })
     }
@@ -183,10 +183,10 @@ impl Lower<'_> {
         self.loops(&self.extents(from, which, width), Unroll::Full, &mut |lower, at| {
             let elements = lower.elements(at, which, width);
             let guard = lower.guard(&pair.from, from, &elements);
-            let source = lower.place_now(&pair.from, from, &elements);
+            let source = lower.address_now(&pair.from, from, &elements);
             // Out of the target's own bounds no element may be written, not even zeros.
             let inside = lower.guard(&pair.to, to, &elements);
-            let target = lower.place(&pair.to, to, &elements);
+            let target = lower.address(&pair.to, to, &elements);
             let mut args = vec![AtomArg::At(target), AtomArg::At(source)];
             let row = match guard {
                 None => plain,
@@ -233,15 +233,15 @@ impl Lower<'_> {
                 None => (reg, lower.register_index(&pair.to, to, &elements)),
             };
             lower.access((&pair.from, from), &elements, (which, width), |lower, piece| {
-                let mut place = lower.place_now(&pair.from, from, piece.at);
-                let stays = (few.is_none() && how == How::Here).then(|| {
-                    let (base, rest) = lower.parts_of(place.index, &pair.from);
-                    place.index = lower.exprs().add(base, rest);
+                let mut address = lower.address_now(&pair.from, from, piece.at);
+                let volatile_at = (few.is_none() && how == How::Here).then(|| {
+                    let (base, rest) = lower.parts_of(address.index, &pair.from);
+                    address.index = lower.exprs().add(base, rest);
                     base
                 });
                 let at = lower.exprs().add(begin, piece.first);
                 let to = Frag { reg: into, at, len: piece.len as u32 };
-                Op::Load { to, from: place, guard: piece.guard, fill, stays }
+                Op::Load { to, from: address, guard: piece.guard, fill, volatile_at }
             })?;
             let Some(few) = few else { return Ok(()) };
             for n in 0..width {
@@ -259,8 +259,8 @@ impl Lower<'_> {
     /// Names the parts that are invariant in unrolled loops, before the loops.
     fn name_parts(&mut self, view: &View, leaves: &[Leaf]) {
         let first = vec![self.int(0); leaves.len()];
-        let place = self.place(view, leaves, &first);
-        self.parts_of(place.index, view);
+        let address = self.address(view, leaves, &first);
+        self.parts_of(address.index, view);
     }
 
     /// Is the view a prefetched tile, whose offsets change with each iteration?
@@ -276,15 +276,15 @@ impl Lower<'_> {
     }
 
     /// The address of an element, relative to the start of its tile where that has a name.
-    fn place_now(&mut self, view: &View, leaves: &[Leaf], at: &[Ix]) -> Mem {
-        let mut place = self.place(view, leaves, at);
+    fn address_now(&mut self, view: &View, leaves: &[Leaf], at: &[Ix]) -> Mem {
+        let mut address = self.address(view, leaves, at);
         if self.is_prefetch(view) {
-            let (base, rest) = self.parts_of(place.index, view);
-            place.index = self.exprs().add(base, rest);
+            let (base, rest) = self.parts_of(address.index, view);
+            address.index = self.exprs().add(base, rest);
             self.small(rest);
-            self.small(place.index);
+            self.small(address.index);
         }
-        place
+        address
     }
 
     /// Splits an index into a part that is invariant in unrolled loops, which is named, and the rest.
@@ -356,7 +356,7 @@ impl Lower<'_> {
             lower.access((&pair.to, to), &elements, (which, width), |lower, piece| {
                 let at = lower.exprs().add(begin, piece.first);
                 let from = Frag { reg: out_of, at, len: piece.len as u32 };
-                Op::Store { to: lower.place(&pair.to, to, piece.at), from, guard: piece.guard }
+                Op::Store { to: lower.address(&pair.to, to, piece.at), from, guard: piece.guard }
             })
         })
     }
@@ -374,8 +374,8 @@ impl Lower<'_> {
             let reg = self.register(name, source.elem, count as u32, false);
             self.loops(&extents, Unroll::Full, &mut |lower, at| {
                 let source_at = lower.register_index(&pair.from, from, at);
-                let place = lower.flat(&extents_of(from), at)?;
-                lower.emit(Op::Assign { reg, at: place, value: Val::Reg(from_reg, source_at) });
+                let index = lower.flat(&extents_of(from), at)?;
+                lower.emit(Op::Assign { reg, at: index, value: Val::Reg(from_reg, source_at) });
                 Ok(())
             })?;
             from_reg = reg;

@@ -17,12 +17,12 @@ pub(super) fn drop_unread(exprs: &Exprs, list: &mut Vec<Stmt>) {
 
 /// Does a statement, or one inside it, read a variable?
 fn reads(exprs: &Exprs, stmt: &Stmt, var: Id) -> bool {
-    let mut found = false;
+    let mut result = false;
     stmt.op.each_use(&mut |used| match used {
-        Use::Integer(at) | Use::Operand(at) => found |= depends(exprs, at, var),
+        Use::Integer(at) | Use::Operand(at) => result |= depends(exprs, at, var),
         Use::Registers(..) | Use::Memory { .. } => {}
     });
-    found || stmt.op.blocks().into_iter().flatten().any(|stmt| reads(exprs, stmt, var))
+    result || stmt.op.blocks().into_iter().flatten().any(|stmt| reads(exprs, stmt, var))
 }
 
 fn depends(exprs: &Exprs, at: Ix, var: Id) -> bool {

@@ -114,10 +114,10 @@ impl Lower<'_> {
     /// The end of runs of `count` elements, contiguous and aligned in all arrays: the leaf, and the number of its elements
     /// in one run.
     fn run(&mut self, sides: &[Side], count: i64) -> Option<(usize, i64)> {
-        let (mut before, mut found) = (1, None);
+        let (mut before, mut result) = (1, None);
         for (at, leaf) in sides[0].1.iter().enumerate() {
             let part = count / before;
-            if found.is_some() {
+            if result.is_some() {
                 // Further leaves move by whole runs.
                 let moves = |lower: &mut Self| {
                     lower.apart(sides, at).is_some_and(|by| by.iter().all(|by| by % count == 0))
@@ -131,7 +131,7 @@ impl Lower<'_> {
                 return None;
             }
             if leaf.extent % part == 0 {
-                found = Some((at, part));
+                result = Some((at, part));
             } else if part % leaf.extent == 0 {
                 before *= leaf.extent;
             } else {
@@ -143,7 +143,7 @@ impl Lower<'_> {
             let at = lower.register_index(view, leaves, &zeros);
             lower.exprs().get(at).multiple % count == 0
         };
-        found.filter(|_| sides.iter().all(|side| start(self, side)))
+        result.filter(|_| sides.iter().all(|side| start(self, side)))
     }
 
     /// How far apart elements are along a leaf in each array, if that is known.

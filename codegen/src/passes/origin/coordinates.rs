@@ -3,7 +3,7 @@
 use tilewright_layout::Value;
 
 use super::Origins;
-use super::beyond::{Beyond, Coordinates, Edge, State, along, taken_over, union};
+use super::out_of_bounds::{OutOfBounds, Coordinates, Edge, State, along, taken_over, union};
 use crate::thread::{Bin, Un};
 use crate::tile::pair::align;
 use crate::tile::view::View;
@@ -14,24 +14,24 @@ use crate::values::typing::Types;
 
 impl Origins<'_> {
     /// The analysis of the result of an elementwise function.
-    pub(super) fn mapped(&mut self, ins: &[View], to: &View, value: &Expr, state: &State) -> Beyond {
-        let mut known: Vec<Beyond> = Vec::new();
+    pub(super) fn mapped(&mut self, ins: &[View], to: &View, value: &Expr, state: &State) -> OutOfBounds {
+        let mut known: Vec<OutOfBounds> = Vec::new();
         for view in ins {
             // Coordinates within the tile are not read.
             if self.program.is_coordinates(view.tensor) {
-                known.push(Beyond { age: self.loops.len(), ..Beyond::NOTHING });
+                known.push(OutOfBounds { age: self.loops.len(), ..OutOfBounds::NONE });
                 continue;
             }
             let global = matches!(self.program.tensor(view.tensor).space, Space::Global { .. });
             let of = match global {
-                true => Beyond { holds: Some(0.0), age: self.loops.len(), ..Beyond::NOTHING },
+                true => OutOfBounds { contents: Some(0.0), age: self.loops.len(), ..OutOfBounds::NONE },
                 false => {
-                    let of = state.get(&view.tensor).cloned().unwrap_or(Beyond::NOTHING);
-                    Beyond { holds: self.read_as(view, &of, 0.0), ..of }
+                    let of = state.get(&view.tensor).cloned().unwrap_or(OutOfBounds::NONE);
+                    OutOfBounds { contents: self.read_as(view, &of, 0.0), ..of }
                 }
             };
             let at = if view.is_one_element() { None } else { self.at(view, to, state) };
-            known.push(Beyond { edges: self.edges(view, to, state), at, ..of });
+            known.push(OutOfBounds { edges: self.edges(view, to, state), at, ..of });
         }
         let age = known.iter().map(|of| of.age).min().unwrap_or(self.loops.len());
         let at = first_known(&known, to);
@@ -44,8 +44,8 @@ impl Origins<'_> {
             |edge: &Edge| edge.base.per_thread() || (0..edge.modes.len()).any(|mode| edge.runs_along(mode));
         let edges = all.filter(|all| begun_is_covered(&known, all)).map(|all| {
             let has = |n: u8, edge: &Edge| all.get(usize::from(n)).is_some_and(|edges| edges.contains(edge));
-            let stays = |edge: &Edge| {
-                let number = |n: u8| known[usize::from(n)].holds.filter(|_| has(n, edge));
+            let remains = |edge: &Edge| {
+                let number = |n: u8| known[usize::from(n)].contents.filter(|_| has(n, edge));
                 let Some(same) = neutral(value, &number).filter(|n| !has(*n, edge)) else { return true };
                 // Neutral out-of-bounds elements leave an accumulator unchanged, so it gets no edge from them. An
                 // accumulator that has only been filled takes the edge if it is the same in every iteration. Another
@@ -55,9 +55,9 @@ impl Origins<'_> {
                 let later = |coord: &Coord| matches!(coord, Coord::Var(var) if self.loops.iter().skip(sum.age).any(|of| of == var));
                 (!accumulates(same) && differs(edge)) || sum.filled && !edge.moves(&later)
             };
-            union(all.clone()).into_iter().filter(stays).collect()
+            union(all.clone()).into_iter().filter(remains).collect()
         });
-        Beyond { edges, holds: None, begun: None, at, age, filled: false }
+        OutOfBounds { edges, contents: None, begun: None, at, age, filled: false }
     }
 
     /// The value of a function where all its inputs are out of bounds, and accumulators of functions without one.
@@ -72,7 +72,7 @@ impl Origins<'_> {
                 Space::Global { .. } => Some(0.0).filter(|_| view.nearest.is_empty()),
                 _ => {
                     let known = state.get(&view.tensor);
-                    self.values.get(&view.tensor).copied().or(known.and_then(Beyond::value))
+                    self.values.get(&view.tensor).copied().or(known.and_then(OutOfBounds::value))
                 }
             };
             value.filter(|_| outside)
@@ -87,7 +87,7 @@ impl Origins<'_> {
         // The operand that is added to an accumulator, if its out-of-bounds elements have an unknown value.
         let is_function = |view: &View| {
             let known = state.get(&view.tensor);
-            let outside = |of: &Beyond| of.edges.as_ref().is_some_and(|edges| !edges.is_empty());
+            let outside = |of: &OutOfBounds| of.edges.as_ref().is_some_and(|edges| !edges.is_empty());
             view.tensor != to.tensor && known.is_some_and(|of| of.value().is_none() && outside(of))
         };
         if ins.iter().any(|view| view.tensor == to.tensor) && ins.iter().any(is_function) {
@@ -99,7 +99,7 @@ impl Origins<'_> {
     /// columns the edges of rows of `b`. Out-of-bounds elements along K have been filled, and count with
     /// that value.
     pub(super) fn multiplied(&mut self, (a, b, acc): (&View, &View, &View), opaque: bool, state: &mut State) {
-        let before = state.get(&acc.tensor).cloned().unwrap_or(Beyond::NOTHING);
+        let before = state.get(&acc.tensor).cloned().unwrap_or(OutOfBounds::NONE);
         let sides = [(a, 0), (b, 1)].map(|(view, onto)| {
             let edges = self.edges(view, view, state)?;
             let moved =
@@ -107,15 +107,15 @@ impl Origins<'_> {
             moved.collect::<Option<Vec<_>>>()
         });
         let [Some(rows), Some(columns)] = sides else {
-            state.insert(acc.tensor, Beyond::UNKNOWN);
+            state.insert(acc.tensor, OutOfBounds::UNKNOWN);
             return;
         };
         let all = union(vec![rows, columns]);
         if opaque {
             let clean =
-                all.is_empty() && self.known(a, state).is_nothing() && self.known(b, state).is_nothing();
+                all.is_empty() && self.known(a, state).is_none() && self.known(b, state).is_none();
             if !clean {
-                state.insert(acc.tensor, Beyond::UNKNOWN);
+                state.insert(acc.tensor, OutOfBounds::UNKNOWN);
             }
             return;
         }
@@ -128,8 +128,8 @@ impl Origins<'_> {
         let covered = before.begun.is_none()
             || before.edges.as_ref().is_some_and(|edges| edges.iter().all(|edge| all.contains(edge)));
         let edges = before.edges.filter(|_| covered).map(|edges| union(vec![edges, all.clone()]));
-        let holds = before.holds.filter(|_| all.is_empty());
-        state.insert(acc.tensor, Beyond { edges, holds, begun: None, at, age: before.age, filled: false });
+        let contents = before.contents.filter(|_| all.is_empty());
+        state.insert(acc.tensor, OutOfBounds { edges, contents, begun: None, at, age: before.age, filled: false });
     }
 
     /// The coordinates of a view's elements, along each mode of the target.
@@ -147,7 +147,7 @@ impl Origins<'_> {
             return Some((0..view.rank()).map(one).collect());
         }
         let known = match state.get(&view.tensor) {
-            Some(beyond) => beyond.at.clone()?,
+            Some(known_of_tensor) => known_of_tensor.at.clone()?,
             None => return None,
         };
         let one = |mode: usize| {
@@ -166,8 +166,8 @@ impl Origins<'_> {
         let mut all = vec![None; rank];
         for (mode, at) in at.into_iter().enumerate().take(to.rank()) {
             let at = at.and_then(|at| at.stored(to));
-            for place in shown(to, mode).into_iter().filter(|place| *place < rank) {
-                all[place] = at.clone();
+            for index in shown(to, mode).into_iter().filter(|index| *index < rank) {
+                all[index] = at.clone();
             }
         }
         all
@@ -210,12 +210,12 @@ impl Edge {
             let still = submodes.iter().all(|(extent, step)| *extent == 1 || *step == 0);
             let places = shown(to, mode);
             match places[..] {
-                [place] => modes[place] = submodes.clone(),
+                [index] => modes[index] = submodes.clone(),
                 _ if submodes.len() == places.len() => {
                     places
                         .into_iter()
                         .zip(submodes)
-                        .for_each(|(place, submode)| modes[place] = vec![*submode]);
+                        .for_each(|(index, submode)| modes[index] = vec![*submode]);
                 }
                 _ if still => {}
                 _ => return None,
@@ -233,17 +233,17 @@ impl Edge {
             let chosen: Vec<usize> = (0..sizes.len()).filter(|mode| subset >> mode & 1 == 1).collect();
             let base =
                 chosen.iter().try_fold(self.base.clone(), |base, &mode| base.plus(&view.base[mode], -1))?;
-            let step = |place: usize, submode: usize| -> i64 {
+            let step = |index: usize, submode: usize| -> i64 {
                 chosen
                     .iter()
-                    .filter_map(|&mode| submodes[mode].get(place)?.get(submode))
+                    .filter_map(|&mode| submodes[mode].get(index)?.get(submode))
                     .map(|submode| submode.1)
                     .sum()
             };
-            let alike = self.modes.iter().enumerate().all(|(place, own)| {
+            let alike = self.modes.iter().enumerate().all(|(index, own)| {
                 own.iter()
                     .enumerate()
-                    .all(|(submode, (extent, own))| *extent == 1 || *own == step(place, submode))
+                    .all(|(submode, (extent, own))| *extent == 1 || *own == step(index, submode))
             });
             let modes = (0..sizes.len()).map(|mode| match chosen.contains(&mode) {
                 true => vec![(sizes[mode], 1)],
@@ -301,7 +301,7 @@ pub(super) fn shown(view: &View, mode: usize) -> Vec<usize> {
 }
 
 /// For each mode the first input's coordinate that is known: an input that is repeated along a mode has none there.
-fn first_known(known: &[Beyond], to: &View) -> Option<Coordinates> {
+fn first_known(known: &[OutOfBounds], to: &View) -> Option<Coordinates> {
     if known.iter().all(|of| of.at.is_none()) {
         return None;
     }
@@ -310,7 +310,7 @@ fn first_known(known: &[Beyond], to: &View) -> Option<Coordinates> {
 }
 
 /// Where inputs may still be as they were filled: do other inputs have all of their edges?
-fn begun_is_covered(known: &[Beyond], edges: &[Vec<Edge>]) -> bool {
+fn begun_is_covered(known: &[OutOfBounds], edges: &[Vec<Edge>]) -> bool {
     let sure: Vec<&Edge> =
         known.iter().zip(edges).filter(|(of, _)| of.begun.is_none()).flat_map(|(_, edges)| edges).collect();
     known

@@ -1,7 +1,7 @@
 //! Masks: the edges that reductions, scans and scatters leave out. Products must not combine elements past the end of K.
 
 use super::Origins;
-use super::beyond::{Along, Beyond, Edge, State, along, apart, taken_over, union};
+use super::out_of_bounds::{Along, OutOfBounds, Edge, State, along, apart, taken_over, union};
 use super::coordinates::shown;
 use crate::source::problem::{Problem, Result};
 use crate::thread::atom::Atom;
@@ -19,7 +19,7 @@ impl Origins<'_> {
         let (with, elem) = (how.semiring(), self.program.tensor(acc.tensor).elem);
         let other = [a, b].iter().any(|view| self.operands.contains(&view.tensor));
         if (with != Semiring::SUMS || other) && how.row(elem).is_ok_and(Atom::is_scalar) {
-            let kept = self.changes_nothing([a, b], with, elem, state);
+            let kept = self.is_neutral_product([a, b], with, elem, state);
             self.masks.insert(stmt.id, kept.map(|()| Vec::new()).map_err(|why| why.at(stmt.span)));
         }
     }
@@ -28,13 +28,13 @@ impl Origins<'_> {
     pub(super) fn mask_of_fold(
         &mut self,
         from: &[View],
-        nothing: &[Number],
+        identity: &[Number],
         state: &State,
     ) -> Result<Vec<Edge>> {
         let edges = self.all_edges(from, state);
         let edges =
-            edges.ok_or_else(|| self.unknown(from, ("reduce", &self.identity(from, nothing)), state))?;
-        one_place(&from[0].name, edges)
+            edges.ok_or_else(|| self.unknown(from, ("reduce", &self.identity(from, identity)), state))?;
+        agreeing_edges(&from[0].name, edges)
     }
 
     /// The edges of a ballot or match.
@@ -43,7 +43,7 @@ impl Origins<'_> {
         let edges = self.all_edges(all, state);
         let value = if *how == Lanes::Ballot { "false" } else { "0" };
         let edges = edges.ok_or_else(|| self.unknown(all, (how.name(), value), state))?;
-        one_place(&from.name, edges)
+        agreeing_edges(&from.name, edges)
     }
 
     /// The edges of a scatter's elements: of the values and of their coordinates.
@@ -67,24 +67,24 @@ impl Origins<'_> {
     }
 
     /// The edges whose out-of-bounds elements a scan replaces by the identity.
-    pub(super) fn left_out(&self, from: &[View], nothing: &[Number], state: &State) -> Result<Vec<Edge>> {
-        let of = |view: &View| state.get(&view.tensor).cloned().unwrap_or(Beyond::NOTHING);
+    pub(super) fn left_out(&self, from: &[View], identity: &[Number], state: &State) -> Result<Vec<Edge>> {
+        let of = |view: &View| state.get(&view.tensor).cloned().unwrap_or(OutOfBounds::NONE);
         // A tuple leaves the result unchanged if all of its entries do: where one tensor ends, another may continue.
-        let mut entries = from.iter().zip(nothing);
-        let inside = from.iter().all(|view| of(view).is_nothing());
-        if inside || entries.all(|(view, nothing)| of(view).holds == Some(nothing.to_f64())) {
+        let mut entries = from.iter().zip(identity);
+        let inside = from.iter().all(|view| of(view).is_none());
+        if inside || entries.all(|(view, identity)| of(view).contents == Some(identity.to_f64())) {
             return Ok(Vec::new());
         }
         let all: Option<Vec<Vec<Edge>>> =
             from.iter().map(|view| of(view).edges.filter(|_| of(view).begun.is_none())).collect();
         let edges = all
             .map(union)
-            .ok_or_else(|| self.unknown(from, ("scan", &self.identity(from, nothing)), state))?;
-        one_place(&from[0].name, edges)
+            .ok_or_else(|| self.unknown(from, ("scan", &self.identity(from, identity)), state))?;
+        agreeing_edges(&from[0].name, edges)
     }
 
     /// Refuses a product whose result depends on elements past the end of K.
-    pub(super) fn changes_nothing(
+    pub(super) fn is_neutral_product(
         &mut self,
         operands: [&View; 2],
         with: Semiring,
@@ -92,21 +92,21 @@ impl Origins<'_> {
         state: &State,
     ) -> Result<()> {
         let fills = with.fills(elem).unwrap_or_default();
-        let (mut ends, mut holds) = (false, [None; 2]);
-        for ((view, fill), holds) in operands.into_iter().zip(fills).zip(&mut holds) {
+        let (mut ends, mut contents) = (false, [None; 2]);
+        for ((view, fill), contents) in operands.into_iter().zip(fills).zip(&mut contents) {
             let edges = self.edges(view, view, state);
             ends |= edges.is_none_or(|edges| edges.iter().any(|edge| edge.runs_along(1)));
-            *holds = match self.program.tensor(view.tensor).space {
+            *contents = match self.program.tensor(view.tensor).space {
                 Space::Global { .. } => Some(Number::from(fill).value(self.program.tensor(view.tensor).elem)),
                 Space::Shared { .. } | Space::Registers { .. } => {
-                    state.get(&view.tensor).and_then(|known| known.holds)
+                    state.get(&view.tensor).and_then(|known| known.contents)
                 }
             };
         }
         let names = operands.map(|view| &view.name);
-        match holds {
+        match contents {
             _ if !ends => Ok(()),
-            [Some(x), Some(y)] if with.is_nothing(x, y, elem) => Ok(()),
+            [Some(x), Some(y)] if with.is_neutral(x, y, elem) => Ok(()),
             [Some(x), Some(y)] => Err(Problem::new(format!(
                 "beyond K `{}` holds {} and `{}` {}, which changes the result: {} and {} would not",
                 names[0],
@@ -151,12 +151,12 @@ impl Origins<'_> {
         same: Option<f64>,
         state: &State,
     ) -> Result<Vec<Edge>> {
-        let outside = state.get(&from.tensor).cloned().unwrap_or(Beyond::NOTHING);
+        let outside = state.get(&from.tensor).cloned().unwrap_or(OutOfBounds::NONE);
         let begun = outside.begun.is_none() || outside.begun == same;
         match outside.edges {
             Some(edges) if edges.is_empty() => Ok(edges),
-            _ if outside.holds.is_some() && outside.holds == same => Ok(Vec::new()),
-            Some(edges) if begun => one_place(&from.name, edges),
+            _ if outside.contents.is_some() && outside.contents == same => Ok(Vec::new()),
+            Some(edges) if begun => agreeing_edges(&from.name, edges),
             _ => {
                 let elem = self.program.tensor(from.tensor).elem;
                 let identity = Number::from(same.unwrap_or(0.0));
@@ -224,7 +224,7 @@ impl Origins<'_> {
         self.claim(stmt, from, combined, state);
         for (view, claim) in from.iter().zip(values) {
             let elem = self.program.tensor(view.tensor).elem;
-            let edges = |of: &Beyond| of.edges.as_ref().is_some_and(|edges| !edges.is_empty());
+            let edges = |of: &OutOfBounds| of.edges.as_ref().is_some_and(|edges| !edges.is_empty());
             let Some(known) = state.get(&view.tensor).filter(|of| edges(of) && of.begun.is_none()) else {
                 continue;
             };
@@ -289,7 +289,7 @@ impl Origins<'_> {
 
 /// Edges of one coordinate, unless elements are computed from several coordinates along it: at the edge, one may be in
 /// bounds and another out of bounds.
-fn one_place(name: &str, edges: Vec<Edge>) -> Result<Vec<Edge>> {
+fn agreeing_edges(name: &str, edges: Vec<Edge>) -> Result<Vec<Edge>> {
     if !are_apart(&edges) {
         return Ok(edges);
     }

@@ -3,7 +3,7 @@
 use tilewright_layout::{Layout, Tuple, Value};
 
 use super::Origins;
-use super::beyond::{Beyond, Edge, State, along, apart, taken_over, union};
+use super::out_of_bounds::{OutOfBounds, Edge, State, along, apart, taken_over, union};
 use super::coordinates::shown;
 use crate::thread::Id;
 use crate::tile::pair::align;
@@ -23,12 +23,12 @@ impl Origins<'_> {
         (state, age): (&mut State, usize),
     ) {
         let (source, target) = (self.program.tensor(from.tensor), self.program.tensor(to.tensor));
-        let known = state.get(&from.tensor).cloned().unwrap_or(Beyond::NOTHING);
-        let (holds, begun) = match source.space {
+        let known = state.get(&from.tensor).cloned().unwrap_or(OutOfBounds::NONE);
+        let (contents, begun) = match source.space {
             Space::Global { .. } => (fill.exact(), None),
             Space::Shared { .. } | Space::Registers { .. } => {
-                let holds = fill.exact().and_then(|fill| self.read_as(from, &known, fill));
-                (holds, known.begun)
+                let contents = fill.exact().and_then(|fill| self.read_as(from, &known, fill));
+                (contents, known.begun)
             }
         };
         // Between floating-point types conversions are taken to keep the value; others keep 0 only.
@@ -36,8 +36,8 @@ impl Origins<'_> {
         let kept = |number: Option<f64>| number.filter(|x| same || *x == 0.0);
         let edges = self.edges(from, to, state).filter(|_| begun.is_none() || kept(begun).is_some());
         let at = self.at(from, to, state);
-        let beyond = Beyond { edges, holds: kept(holds), begun: kept(begun), at, age, filled: known.filled };
-        self.written(by, to, beyond, state);
+        let known_part = OutOfBounds { edges, contents: kept(contents), begun: kept(begun), at, age, filled: known.filled };
+        self.written(by, to, known_part, state);
     }
 
     pub(super) fn scanned(
@@ -50,11 +50,11 @@ impl Origins<'_> {
         let mask = match how.unmasked {
             true => self.claimed(
                 stmt,
-                (from, &how.nothing),
+                (from, &how.identity),
                 (&|mode| how.modes().contains(&mode), &how.across()),
                 state,
             ),
-            false => self.left_out(from, &how.nothing, state),
+            false => self.left_out(from, &how.identity, state),
         };
         self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
         for (from, carry) in from.iter().zip(carry) {
@@ -64,7 +64,7 @@ impl Origins<'_> {
             let edges = self.edges(from, to, state);
             let at = self.at(from, to, state);
             let (age, begun) = (self.loops.len(), state.get(&from.tensor).and_then(|of| of.begun));
-            self.update(to, Beyond { edges, holds: None, begun, at, age, filled: false }, state);
+            self.update(to, OutOfBounds { edges, contents: None, begun, at, age, filled: false }, state);
         }
     }
 
@@ -77,9 +77,9 @@ impl Origins<'_> {
         across: &[Across],
         state: &mut State,
     ) {
-        let before = state.get(&to.tensor).cloned().unwrap_or(Beyond::NOTHING);
-        let source = state.get(&from.tensor).cloned().unwrap_or(Beyond::NOTHING);
-        let holds = before.holds.filter(|x| Some(*x) == same);
+        let before = state.get(&to.tensor).cloned().unwrap_or(OutOfBounds::NONE);
+        let source = state.get(&from.tensor).cloned().unwrap_or(OutOfBounds::NONE);
+        let contents = before.contents.filter(|x| Some(*x) == same);
         let combined: Vec<bool> = match (from.extents(), to.extents()) {
             (Some(from), Some(to)) => from.iter().zip(&to).map(|(from, to)| from != to).collect(),
             _ => vec![true; from.rank()],
@@ -101,12 +101,12 @@ impl Origins<'_> {
         let differs = |edge: &Edge| across.iter().any(|across| apart(&edge.base, *across));
         let kept = source.edges.and_then(|edges| {
             let edges: Vec<Edge> = edges.into_iter().map(view).collect::<Option<_>>()?;
-            let stays = |edge: &Edge| !along_combined(edge) && !differs(edge);
-            edges.into_iter().filter(stays).map(left).collect::<Option<Vec<_>>>()
+            let remains = |edge: &Edge| !along_combined(edge) && !differs(edge);
+            edges.into_iter().filter(remains).map(left).collect::<Option<Vec<_>>>()
         });
-        let same_place = self.whole(to) && self.whole(from);
+        let same_tensor = self.whole(to) && self.whole(from);
         let edges = match (before.edges, kept) {
-            (Some(before), Some(kept)) if kept.is_empty() || same_place => Some(union([before, kept].into())),
+            (Some(before), Some(kept)) if kept.is_empty() || same_tensor => Some(union([before, kept].into())),
             _ => None,
         };
         // Results have no coordinate along combined modes, nor along the other parts of a mode that is combined in part.
@@ -116,63 +116,63 @@ impl Origins<'_> {
         let at = Some(self.stored(kept.collect(), to));
         // Where only the fill is combined, no result is out of bounds.
         let begun = source.begun.filter(|_| edges.as_ref().is_some_and(|edges| !edges.is_empty()));
-        state.insert(to.tensor, Beyond { edges, holds, begun, at, age: before.age, filled: false });
+        state.insert(to.tensor, OutOfBounds { edges, contents, begun, at, age: before.age, filled: false });
     }
 
     /// The analysis of a view's elements.
-    pub(super) fn known(&mut self, view: &View, state: &State) -> Beyond {
+    pub(super) fn known(&mut self, view: &View, state: &State) -> OutOfBounds {
         match self.program.tensor(view.tensor).space {
             Space::Global { .. } => match (0..view.base.len()).any(|mode| self.guarded(view, mode)) {
-                true => Beyond::UNKNOWN,
-                false => Beyond::NOTHING,
+                true => OutOfBounds::UNKNOWN,
+                false => OutOfBounds::NONE,
             },
             Space::Shared { .. } | Space::Registers { .. } => {
-                state.get(&view.tensor).cloned().unwrap_or(Beyond::NOTHING)
+                state.get(&view.tensor).cloned().unwrap_or(OutOfBounds::NONE)
             }
         }
     }
 
     /// Updates the state of a view that threads write, each its part.
-    pub(super) fn written(&mut self, by: Id, to: &View, part: Beyond, state: &mut State) {
-        let Some((beyond, all)) = self.in_shared(by, &part, to) else {
+    pub(super) fn written(&mut self, by: Id, to: &View, part: OutOfBounds, state: &mut State) {
+        let Some((known_part, all)) = self.in_shared(by, &part, to) else {
             return self.update(to, part, state);
         };
         let known = state.get(&to.tensor).filter(|_| !all);
-        let beyond = known.map_or_else(|| beyond.clone(), |known| known.join(&beyond));
-        state.insert(to.tensor, beyond);
+        let known_part = known.map_or_else(|| known_part.clone(), |known| known.join(&known_part));
+        state.insert(to.tensor, known_part);
     }
 
     /// Updates a tensor's state: a partial write is joined with the earlier state.
-    pub(super) fn update(&mut self, to: &View, beyond: Beyond, state: &mut State) {
+    pub(super) fn update(&mut self, to: &View, known_part: OutOfBounds, state: &mut State) {
         let tensor = self.program.tensor(to.tensor);
-        let beyond = match (tensor.space, self.whole(to)) {
+        let known_part = match (tensor.space, self.whole(to)) {
             (Space::Global { .. }, _) => return,
             (Space::Registers { .. }, true) => {
                 let stored = |edges: Vec<Edge>| edges.into_iter().map(|edge| edge.stored(to)).collect();
-                let edges = beyond.edges.and_then(stored);
-                let at = beyond.at.map(|at| self.stored(at, to));
-                Beyond { edges, at, ..beyond }
+                let edges = known_part.edges.and_then(stored);
+                let at = known_part.at.map(|at| self.stored(at, to));
+                OutOfBounds { edges, at, ..known_part }
             }
             (Space::Shared { .. }, _) | (Space::Registers { .. }, false) => {
                 // Elements that are not written keep their state; edges are known for whole fragments only. What threads
                 // have outside of the tile is not stored.
                 let limits = self.limits_of(to);
                 let stored = |edge: &Edge| !limits.iter().any(|limit| limit.is_same(edge));
-                let edges = beyond.edges.map(|edges| edges.into_iter().filter(stored).collect::<Vec<_>>());
+                let edges = known_part.edges.map(|edges| edges.into_iter().filter(stored).collect::<Vec<_>>());
                 let edges = edges.filter(Vec::is_empty);
-                let part = Beyond { edges, at: Some(Vec::new()), ..beyond };
+                let part = OutOfBounds { edges, at: Some(Vec::new()), ..known_part };
                 state.get(&to.tensor).map_or(part.clone(), |known| known.join(&part))
             }
         };
-        state.insert(to.tensor, beyond);
+        state.insert(to.tensor, known_part);
     }
 
     /// The value of a view's out-of-bounds elements, if threads outside of its tile's limits read this fill.
-    pub(super) fn read_as(&mut self, view: &View, known: &Beyond, fill: f64) -> Option<f64> {
+    pub(super) fn read_as(&mut self, view: &View, known: &OutOfBounds, fill: f64) -> Option<f64> {
         match self.limits_of(view).is_empty() {
-            true => known.holds,
-            false if known.is_nothing() => Some(fill),
-            false => known.holds.filter(|holds| *holds == fill),
+            true => known.contents,
+            false if known.is_none() => Some(fill),
+            false => known.contents.filter(|contents| *contents == fill),
         }
     }
 
@@ -229,7 +229,7 @@ impl Origins<'_> {
         let tensor = self.program.tensor(view.tensor);
         let along = |mode: usize| along(&view, mode);
         if !matches!(tensor.space, Space::Global { .. }) {
-            let known = state.get(&view.tensor).cloned().unwrap_or(Beyond::NOTHING).edges?;
+            let known = state.get(&view.tensor).cloned().unwrap_or(OutOfBounds::NONE).edges?;
             let taken = known.into_iter().map(|edge| taken_over(edge, &view, &along));
             let taken: Vec<Edge> = taken.collect::<Option<_>>()?;
             return Some(union(vec![taken, self.limits_of(&view)]));
@@ -251,7 +251,7 @@ impl Origins<'_> {
 
     /// The analysis of the elements of a shared tensor that all threads together write, in terms of the whole tensor, and
     /// whether these are all of its elements. It is derived from one thread's part, where elements keep their coordinates.
-    pub(super) fn in_shared(&mut self, by: Id, part: &Beyond, to: &View) -> Option<(Beyond, bool)> {
+    pub(super) fn in_shared(&mut self, by: Id, part: &OutOfBounds, to: &View) -> Option<(OutOfBounds, bool)> {
         // Threads' elements outside of the tile are not stored.
         let limits = self.limits_of(to);
         let tensor = self.program.tensor(to.tensor);
@@ -284,11 +284,11 @@ impl Origins<'_> {
                 let at = at.as_ref().and_then(of);
                 shown(to, mode)
                     .into_iter()
-                    .for_each(|place| all[place] = at.clone().map(|at| at.along_mode(place, sizes[place])));
+                    .for_each(|index| all[index] = at.clone().map(|at| at.along_mode(index, sizes[index])));
             }
             all
         });
-        Some((Beyond { edges, at, ..part.clone() }, whole))
+        Some((OutOfBounds { edges, at, ..part.clone() }, whole))
     }
 }
 
@@ -332,14 +332,14 @@ fn covers(to: &View, threads: i64, sizes: &[i64]) -> bool {
         let ends: Vec<i64> = (0..sizes.len()).map(|mode| sizes[mode].min(limit(mode))).collect();
         for value in 0..count as usize {
             let mut at = values.iter().zip(&base).map(|(values, base)| base + values[value]);
-            let mut place = 0;
+            let mut index = 0;
             let inside = ends.iter().zip(&steps).all(|(end, step)| {
                 let at = at.next().unwrap_or(-1);
-                place += at * step;
+                index += at * step;
                 (0..*end).contains(&at)
             });
             if inside {
-                written[place as usize] = true;
+                written[index as usize] = true;
             }
         }
     }

@@ -275,7 +275,7 @@ impl Own<'_> {
                 under(conjuncts(test.clone().negated()), other, f);
             }
             Op::When { cond, then, other } => {
-                let test = Test::Holds(cond.clone());
+                let test = Test::IsTrue(cond.clone());
                 under(vec![test.clone()], then, f);
                 under(vec![test.negated()], other, f);
             }

@@ -109,7 +109,7 @@ pub fn scheduled(program: &Program) -> std::result::Result<Cow<'_, Program>, Dia
 
 /// Statements that make code. Coordinates are followed before loops are lowered.
 fn without_annotations(mut body: Vec<Stmt>) -> Vec<Stmt> {
-    body.retain(|stmt| !matches!(stmt.op, Op::Follows { .. } | Op::Holds { .. }));
+    body.retain(|stmt| !matches!(stmt.op, Op::Flow { .. } | Op::Contents { .. }));
     for stmt in &mut body {
         for inner in stmt.bodies_mut() {
             *inner = without_annotations(std::mem::take(inner));

@@ -27,7 +27,7 @@ use super::schedule::{Own, Schedule};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result, count};
 use crate::thread::{Id, Unroll};
-use crate::tile::{Op, Past, Place, Program, Space, Stmt, Var};
+use crate::tile::{Op, Past, StageOrder, Program, Space, Stmt, Var};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
 
@@ -123,8 +123,8 @@ pub(super) fn private(program: &Program) -> BTreeMap<Id, BTreeSet<Id>> {
 
 impl Schedule {
     /// The statements of a body with their positions, each expanded. A statement without a position runs with the next one.
-    fn placed(&mut self, body: Vec<Stmt>) -> std::result::Result<Vec<(Place, Stmt)>, Diagnostic> {
-        let known: Vec<Option<Place>> =
+    fn placed(&mut self, body: Vec<Stmt>) -> std::result::Result<Vec<(StageOrder, Stmt)>, Diagnostic> {
+        let known: Vec<Option<StageOrder>> =
             body.iter().map(|stmt| self.program.places.get(&stmt.id).copied()).collect();
         let least = known.iter().flatten().map(|place| place.stage).min().unwrap_or(0);
         let mut all = Vec::new();
@@ -204,7 +204,7 @@ impl Staged {
     fn new(
         schedule: &mut Schedule,
         (var, unroll, like): (Id, Unroll, Stmt),
-        placed: Vec<(Place, Stmt)>,
+        placed: Vec<(StageOrder, Stmt)>,
         slots: &[Id],
     ) -> std::result::Result<Staged, Diagnostic> {
         let (rings, placed) = rings::apart(&schedule.program, placed);

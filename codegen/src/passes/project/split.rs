@@ -69,7 +69,7 @@ fn divided(program: &mut Program, place: usize) -> std::result::Result<(), Diagn
     }
     program.cluster[AXIS] = blocks as u32;
     let sums = summed(program, shared)?;
-    let (_, before) = body.split_last().ok_or_else(|| Problem::said().at(span))?;
+    let (_, before) = body.split_last().ok_or_else(|| Problem::reported().at(span))?;
     begin_at_zero(before, &sums)?;
     let Some(shared) = body.last_mut() else { return Ok(()) };
     part_of_steps(program, shared, blocks).map_err(|problem| problem.at(span))?;
@@ -163,7 +163,7 @@ fn begin_at_zero(before: &[Stmt], sums: &[View]) -> std::result::Result<(), Diag
 
 /// A loop over this block's part of the iterations; the last block may have fewer.
 fn part_of_steps(program: &mut Program, stmt: &mut Stmt, blocks: i64) -> Result<()> {
-    let Op::Pipelined { var, ahead, body } = &mut stmt.op else { return Err(Problem::said()) };
+    let Op::Pipelined { var, ahead, body } = &mut stmt.op else { return Err(Problem::reported()) };
     ahead.split = 1;
     ahead.sums_are_added = true;
     let to = &mut program.vars[*var as usize].to;
@@ -205,8 +205,8 @@ fn exchanged(
 ) -> Result<()> {
     let mut stored = Vec::new();
     for acc in sums {
-        let extents = acc.extents().ok_or_else(Problem::said)?;
-        let &[height, width] = &extents[..] else { return Err(Problem::said()) };
+        let extents = acc.extents().ok_or_else(Problem::reported)?;
+        let &[height, width] = &extents[..] else { return Err(Problem::reported()) };
         if height % rows.blocks != 0 {
             return Err(Problem::new(format!(
                 "each of {} blocks adds as many rows of `{}`, and it has {height}",
@@ -228,7 +228,7 @@ fn exchanged(
     }
     b.sync_cluster();
     for (acc, place) in sums.iter().zip(stored) {
-        let extents = acc.extents().ok_or_else(Problem::said)?;
+        let extents = acc.extents().ok_or_else(Problem::reported)?;
         let parts = (0..rows.blocks).map(|next| {
             // This block's own are first: they do not pass between multiprocessors.
             let of = match next {
@@ -287,7 +287,7 @@ struct Rows {
 impl Rows {
     /// This block's rows of a tile in memory.
     fn of(&self, view: &View) -> Result<View> {
-        let extents = view.extents().ok_or_else(Problem::said)?;
+        let extents = view.extents().ok_or_else(Problem::reported)?;
         let mut tile = extents.clone();
         tile[0] /= self.blocks;
         let mut at = vec![At::Index(0.into()); tile.len()];

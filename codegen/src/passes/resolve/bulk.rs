@@ -139,20 +139,20 @@ impl Resolve {
                 continue;
             }
             let first = part_of(&own, parts, &0.into())?;
-            let place = self.program.tensors.len();
+            let index = self.program.tensors.len();
             let whole = match &shared {
                 Some(of) => of.buffers.clone(),
                 None => {
                     let align = alignment(&all, tensor.elem).max(BOX_ALIGN);
                     let name = format!("{}_staged", to.name);
                     let id = self.tensor(&name, tensor.elem, Space::Shared { align }, Layout::compact(1)?);
-                    self.program.tensors[place].layout = all.clone();
+                    self.program.tensors[index].layout = all.clone();
                     View::whole(id, &name, &all.shape())?
                 }
             };
             let buffer = slot(&whole, &0.into())?;
             if store.is_some_and(|store| Boxes::of(&self.program, store, &buffer, &first).is_err()) {
-                self.program.tensors.truncate(place);
+                self.program.tensors.truncate(index);
                 continue;
             }
             let matrices = match bytes {
@@ -177,8 +177,8 @@ impl Resolve {
                 self.staging.push(Staging { by, parts, buffers: whole.clone(), token });
             }
             if computed.is_some() {
-                let place = self.body.iter().rposition(|stmt| stmt.op != Op::Sync);
-                place.map(|place| self.body.remove(place));
+                let index = self.body.iter().rposition(|stmt| stmt.op != Op::Sync);
+                index.map(|index| self.body.remove(index));
                 // The barriers around it are one.
                 self.body
                     .dedup_by(|next, last| next.op == Op::Sync && last.op == Op::Sync && next.by == last.by);
@@ -233,9 +233,9 @@ impl Resolve {
             Space::Global { mutable: true } => view.tensor == target,
             Space::Shared { .. } => false,
         };
-        let stays = self.body.last().is_some_and(|stmt| stmt.op != Op::Sync) || ins.iter().all(is_own);
+        let remains = self.body.last().is_some_and(|stmt| stmt.op != Op::Sync) || ins.iter().all(is_own);
         let whole = to.tensor == from.tensor && !value.any(&|part| matches!(part, Expr::At(_)));
-        (whole && stays).then(|| (ins.clone(), value.clone()))
+        (whole && remains).then(|| (ins.clone(), value.clone()))
     }
 
     /// Where a thread needs few elements of an argument, they are loaded before the wait for the last products: unless other
@@ -263,7 +263,7 @@ impl Resolve {
             made.push(view.clone());
             if few && reads {
                 self.built(stmt, |b| {
-                    *made.last_mut().ok_or_else(Problem::said)? = b.load_part(view)?;
+                    *made.last_mut().ok_or_else(Problem::reported)? = b.load_part(view)?;
                     Ok(())
                 })?;
             }
@@ -299,7 +299,7 @@ impl Resolve {
             let member = b.member(*by);
             // Alternating groups have a tile each.
             let to = if members.1 > 1 { part_at(to, *members, &member)? } else { to.clone() };
-            let first = member.times(*count).ok_or_else(Problem::said)?;
+            let first = member.times(*count).ok_or_else(Problem::reported)?;
             if let (Leave::Bulk(_, token), true, 1..) = (leave, looped || *is_shared, all % count) {
                 // The last part before is in the first buffer.
                 b.wait(*token);
@@ -315,7 +315,7 @@ impl Resolve {
                         Err(_) => make(&ins, to),
                     }
                 };
-                let buffer = first.plus(&at.submode(1, Some(*count)), 1).ok_or_else(Problem::said)?;
+                let buffer = first.plus(&at.submode(1, Some(*count)), 1).ok_or_else(Problem::reported)?;
                 let buffer = slot(buffers, &buffer)?;
                 let freed = match leave {
                     _ if !looped && !is_shared && all == 1 => Vec::new(),
@@ -420,18 +420,18 @@ fn rows_of_matrices(own: &Distribution, fast: usize) -> Option<Distribution> {
 
 /// A thread's elements by matrices: the elements that an instruction takes, then the others.
 fn in_matrices(whole: &View, own: &Distribution, fragment: Id) -> Result<View> {
-    let along = |place: usize, extent: i64, times: i64| -> Result<Layout> {
-        let path = Path::new(&[place]).ok_or_else(Problem::said)?;
+    let along = |index: usize, extent: i64, times: i64| -> Result<Layout> {
+        let path = Path::new(&[index]).ok_or_else(Problem::reported)?;
         Ok(Layout::new(extent, Value::Basis { times, path })?)
     };
-    let [_, _, third, rest @ ..] = own.value_submodes() else { return Err(Problem::said()) };
+    let [_, _, third, rest @ ..] = own.value_submodes() else { return Err(Problem::reported()) };
     let at_once = Layout::from_modes([along(0, 2, 1)?, along(1, 2, 1)?, along(2, 2, 1)?])?;
     let mut modes = vec![at_once];
     if third.extent > 2 {
         modes.push(along(2, third.extent / 2, 2)?);
     }
-    for (place, submode) in rest.iter().enumerate() {
-        modes.push(along(place + 3, submode.extent, 1)?);
+    for (index, submode) in rest.iter().enumerate() {
+        modes.push(along(index + 3, submode.extent, 1)?);
     }
     let part = part::of_tile(whole, own, own, fragment)?;
     Ok(part.rearranged(Layout::from_modes(modes)?))
@@ -445,7 +445,7 @@ fn by_submodes(part: &View, d: &Distribution) -> Result<View> {
     }
     let modes = d.value_submodes().iter().map(|&Submode { mode, extent, .. }| {
         let leaf = along[mode].next().filter(|(own, _)| *own == Value::Int(extent));
-        let (extent, stride) = leaf.ok_or_else(Problem::said)?;
+        let (extent, stride) = leaf.ok_or_else(Problem::reported)?;
         Ok(Layout::new(extent, stride)?)
     });
     Ok(part.rearranged(Layout::from_modes(modes.collect::<Result<Vec<_>>>()?)?))

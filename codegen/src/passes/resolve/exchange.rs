@@ -132,7 +132,7 @@ impl Resolve {
             made = Some(builder.shared_after(name, elem, layout, &over.iter().collect::<Vec<_>>())?);
             Ok(())
         })?;
-        let made = made.ok_or_else(Problem::said)?;
+        let made = made.ok_or_else(Problem::reported)?;
         self.uses.last.insert(made.tensor, (stmt.id, true));
         Ok(made)
     }

@@ -68,8 +68,8 @@ pub(super) fn choose(
         while changed {
             changed = false;
             for stmt in &stmts {
-                let follows = choice.follow(stmt);
-                changed |= follows.map_err(|problem| super::blamed(program, stmt, problem))?;
+                let outcome = choice.follow(stmt);
+                changed |= outcome.map_err(|problem| super::blamed(program, stmt, problem))?;
             }
         }
         // The largest first: smaller statements mostly follow from it.
@@ -290,9 +290,9 @@ fn spread_but(
     memory.retain(|view| !program.is_coordinates(view.tensor));
     memory.sort_by_key(|view| !matches!(space(view), Space::Global { .. }));
     let open = |view: &View| program.open.contains(&view.tensor);
-    let found =
+    let matched =
         memory.iter().filter(|view| !open(view)).find_map(|view| Some((contiguous(program, view)?, view)));
-    let (fast, vector) = match found {
+    let (fast, vector) = match matched {
         Some((mode, view)) if is_clamped(view, mode) => (mode, 1),
         Some((mode, view)) => (mode, WIDEST / bytes(program, view)),
         None => {

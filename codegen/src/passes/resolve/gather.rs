@@ -21,12 +21,12 @@ impl Resolve {
                 let to = self.side(stmt, to, &d, true)?;
                 self.push(stmt, Op::Gather { from: from.clone(), at, to });
             }
-            Op::Scatter { from, at, to, update, beyond } => {
+            Op::Scatter { from, at, to, update, claimed } => {
                 let d = self.elements(stmt, &places(at), from)?;
                 let (mut at, from) = (self.places(stmt, at, &d)?, self.side(stmt, from, &d, false)?);
-                self.skip_beyond_tile(stmt, &mut at, &d)?;
+                self.skip_outside_tile(stmt, &mut at, &d)?;
                 let own = update.as_ref().map(|update| self.update(stmt, update, &d)).transpose()?;
-                let op = Op::Scatter { from, at, to: to.clone(), update: own, beyond: *beyond };
+                let op = Op::Scatter { from, at, to: to.clone(), update: own, claimed: *claimed };
                 let op = match first(&d, stmt.by) {
                     Some(test) => {
                         let then = vec![Stmt { id: 0, span: stmt.span, by: stmt.by, op }];
@@ -43,9 +43,9 @@ impl Resolve {
     }
 
     /// Where threads do not divide the tile, their elements outside of it are not stored.
-    fn skip_beyond_tile(&mut self, stmt: &Stmt, at: &mut [(Id, View)], d: &Distribution) -> Result<()> {
-        if let Some((_, place)) = at.first_mut() {
-            *place = self.in_tile(stmt, place.clone(), d, (-1).into())?;
+    fn skip_outside_tile(&mut self, stmt: &Stmt, at: &mut [(Id, View)], d: &Distribution) -> Result<()> {
+        if let Some((_, index)) = at.first_mut() {
+            *index = self.in_tile(stmt, index.clone(), d, (-1).into())?;
         }
         Ok(())
     }
@@ -58,11 +58,11 @@ impl Resolve {
         d: &Distribution,
         otherwise: Number,
     ) -> Result<View> {
-        let beyond: Vec<u8> = (0..d.tile().len())
+        let outside: Vec<u8> = (0..d.tile().len())
             .filter(|mode| d.reach(*mode) > d.tile()[*mode])
             .map(|mode| mode as u8)
             .collect();
-        if beyond.is_empty() {
+        if outside.is_empty() {
             return Ok(part);
         }
         let tensor = self.program.tensor(part.tensor);
@@ -71,7 +71,7 @@ impl Resolve {
         let to = View { tensor: own, name, ..part.clone() };
         let coordinates = self.program.coordinates_of(d.tile())?;
         let coordinates = part::of_memory(&coordinates, d, stmt.by, false)?;
-        let value = beyond.into_iter().fold(Expr::In(0), |element, mode| {
+        let value = outside.into_iter().fold(Expr::In(0), |element, mode| {
             let end = Expr::lit(d.tile()[usize::from(mode)]);
             let inside = Expr::Cmp(Cmp::Lt, Box::new(Expr::Coord(1, mode)), Box::new(end));
             Expr::Pick(Box::new([inside, element, Expr::Lit(otherwise)]))

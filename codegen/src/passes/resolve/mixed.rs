@@ -8,19 +8,19 @@ use crate::tile::whole::{Kind, is_cooperative, kind, views};
 
 /// Rejects statements that mix whole tiles and parts of threads.
 pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
-    let mut found = None;
+    let mut matched = None;
     super::each(&program.body, &mut |stmt| {
-        if found.is_some() || !is_cooperative(program, stmt.by, &stmt.op) {
+        if matched.is_some() || !is_cooperative(program, stmt.by, &stmt.op) {
             return;
         }
         let views = views(&stmt.op);
         let part = views.iter().find(|view| kind(program, view) == Kind::Part);
         let tile = views.iter().find(|view| kind(program, view) == Kind::Tile);
         if let (Some(part), Some(tile)) = (part, tile) {
-            found = Some(apart(tile, part).at(stmt.span));
+            matched = Some(apart(tile, part).at(stmt.span));
         }
     });
-    found.map_or(Ok(()), Err)
+    matched.map_or(Ok(()), Err)
 }
 
 /// A whole tile beside the part of one thread.

@@ -43,11 +43,11 @@ pub(super) fn of_memory(view: &View, d: &Distribution, by: Id, stores: bool) -> 
             ))
             .help("use a tile whose extents the threads divide"));
         };
-        let place = usize::from(path.steps()[0]);
-        if part.limits[place].is_some() || limits.iter().any(|(_, other, _)| *other == place) {
+        let index = usize::from(path.steps()[0]);
+        if part.limits[index].is_some() || limits.iter().any(|(_, other, _)| *other == index) {
             return Err(ragged_twice(&view.name));
         }
-        limits.push((mode, place, extent.checked_mul(times).ok_or_else(far)?));
+        limits.push((mode, index, extent.checked_mul(times).ok_or_else(far)?));
     }
     let mut stepped: Vec<Stepped> = Vec::new();
     let mut over = 1;
@@ -61,9 +61,9 @@ pub(super) fn of_memory(view: &View, d: &Distribution, by: Id, stores: bool) -> 
             stepped.push((submode.mode, modes[submode.mode].clone(), steps));
         }
     }
-    for (mode, place, reach) in limits {
+    for (mode, index, reach) in limits {
         let others: Vec<Stepped> = stepped.iter().filter(|(other, ..)| *other != mode).cloned().collect();
-        part.limits[place] = Some((limit_origin(&view.base[place], place, reach, &others)?, reach));
+        part.limits[index] = Some((limit_origin(&view.base[index], index, reach, &others)?, reach));
     }
     let mut steps: Vec<(usize, Affine)> = stepped.into_iter().flat_map(|(.., steps)| steps).collect();
     let mut replicated = if stores { d.replicated() } else { Vec::new() };
@@ -75,16 +75,16 @@ pub(super) fn of_memory(view: &View, d: &Distribution, by: Id, stores: bool) -> 
         over *= submode.extent;
     }
     if !replicated.is_empty() {
-        let (place, reach) = view.span();
-        let reach = part.limits[place].get_or_insert((view.base[place].clone(), reach)).1;
+        let (index, reach) = view.span();
+        let reach = part.limits[index].get_or_insert((view.base[index].clone(), reach)).1;
         for (extent, stride) in replicated {
             // All but the first thread are moved out of bounds.
             let at = thread.submode(stride, Some(extent));
-            steps.push((place, at.times(reach).ok_or_else(far)?));
+            steps.push((index, at.times(reach).ok_or_else(far)?));
         }
     }
-    for (place, step) in steps {
-        part.base[place] = part.base[place].plus(&step, 1).ok_or_else(far)?;
+    for (index, step) in steps {
+        part.base[index] = part.base[index].plus(&step, 1).ok_or_else(far)?;
     }
     let own = |submode: &Submode| -> Result<Layout> {
         if submode.step == 0 || spread[submode.mode] {
@@ -131,11 +131,11 @@ pub(super) fn joined(modes: Vec<Layout>) -> Result<Layout> {
 
 /// A layout of all of a thread's fragment of a tile, digit by digit of its values.
 pub(super) fn submodes(d: &Distribution) -> Result<Vec<Layout>> {
-    let path = |place: usize| Path::new(&[place]).ok_or_else(far);
+    let path = |index: usize| Path::new(&[index]).ok_or_else(far);
     d.value_submodes()
         .iter()
         .enumerate()
-        .map(|(place, submode)| along(submode.extent, 1, path(place)?))
+        .map(|(index, submode)| along(submode.extent, 1, path(index)?))
         .collect()
 }
 
@@ -286,7 +286,7 @@ pub(super) fn of_tile(view: &View, own: &Distribution, d: &Distribution, fragmen
     })?;
     let modes = layout.modes().zip(&shown.modes).map(|(mode, shown)| match shown {
         Some(shown) => match single(own, *shown) {
-            Some(place) => along(1, 1, Path::new(&[place]).ok_or_else(far)?),
+            Some(index) => along(1, 1, Path::new(&[index]).ok_or_else(far)?),
             None => Ok(mode),
         },
         None => Ok(mode),
@@ -342,9 +342,9 @@ pub(super) fn arranged(own: &Distribution, to: &Distribution) -> Result<Option<V
                 && rest == 0
                 && step * submode.extent <= from.extent
         };
-        let Some(place) = own.value_submodes().iter().position(within) else { return Ok(None) };
-        let step = submode.step / own.value_submodes()[place].step;
-        all.push(along(submode.extent, step, Path::new(&[place]).ok_or_else(far)?)?);
+        let Some(index) = own.value_submodes().iter().position(within) else { return Ok(None) };
+        let step = submode.step / own.value_submodes()[index].step;
+        all.push(along(submode.extent, step, Path::new(&[index]).ok_or_else(far)?)?);
     }
     Ok(Some(all))
 }

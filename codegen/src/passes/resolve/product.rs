@@ -105,15 +105,15 @@ impl Resolve {
         };
         let member = if count > 1 { Coord::Member(family as u32).into() } else { Affine::from(0) };
         let by_registers = mma.of_registers();
-        let found = self.operands(stmt, views, sums, (mma, by_registers.as_ref()))?;
-        let (row, a) = match by_registers.filter(|_| found.in_registers) {
-            Some(mma) => (mma.row, found.left),
-            None => (mma.row, mma.part_of(&found.left, 'a', &member)?),
+        let matched = self.operands(stmt, views, sums, (mma, by_registers.as_ref()))?;
+        let (row, a) = match by_registers.filter(|_| matched.in_registers) {
+            Some(mma) => (mma.row, matched.left),
+            None => (mma.row, mma.part_of(&matched.left, 'a', &member)?),
         };
         let op = Op::Gemm {
             a,
-            b: mma.part_of(&found.right, 'b', &member)?,
-            acc: found.acc,
+            b: mma.part_of(&matched.right, 'b', &member)?,
+            acc: matched.acc,
             how: Multiply::Atom(row),
             order: Order::Plain,
             token: *token,
@@ -134,13 +134,13 @@ impl Resolve {
         (mma, from_registers): (&TiledMma, Option<&TiledMma>),
     ) -> Result<Operands> {
         let k = extents(a)?[1];
-        let found = match from_registers {
+        let matched = match from_registers {
             Some(mma) => self.in_registers(stmt, a, mma)?,
             None => None,
         };
-        let in_registers = found.is_some();
-        let (left, of_left) = match found {
-            Some(found) => found,
+        let in_registers = matched.is_some();
+        let (left, of_left) = match matched {
+            Some(matched) => matched,
             None => {
                 let left = self.in_shared(stmt, a, mma, 'a').map_err(|problem| problem.arg(0))?;
                 let of_left = self.side(stmt, &left, &operand(sums, 0, k), false)?;
@@ -150,7 +150,7 @@ impl Resolve {
         let right = self.in_shared(stmt, b, mma, 'b').map_err(|problem| problem.arg(1))?;
         let of_right = self.side(stmt, &right, &operand(sums, 1, k), false)?;
         let whole = part::of_tile(acc, sums, sums, acc.tensor)?;
-        self.push(stmt, Op::Follows { a: of_left, b: of_right, acc: whole.clone() });
+        self.push(stmt, Op::Flow { a: of_left, b: of_right, acc: whole.clone() });
         let [m, n, _] = mma.shape();
         let acc = whole.rearranged(fragments(part::submodes(sums)?, sums, (mma, 'd'), [m, n])?);
         Ok(Operands { left, in_registers, right, acc })

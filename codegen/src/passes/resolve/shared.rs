@@ -34,7 +34,7 @@ pub(super) fn choose(
             }
         });
         let span = program.tensor(id).span;
-        if let Some(layout) = found(program, id, &stmts, forms, width).map_err(|problem| problem.at(span))? {
+        if let Some(layout) = layout_for(program, id, &stmts, forms, width).map_err(|problem| problem.at(span))? {
             let tensor = &mut program.tensors[id as usize];
             tensor.space = Space::Shared { align: alignment(&layout, tensor.elem) };
             tensor.layout = layout;
@@ -43,7 +43,7 @@ pub(super) fn choose(
     Ok(())
 }
 
-fn found(
+fn layout_for(
     program: &Program,
     id: Id,
     stmts: &[&Stmt],
@@ -147,8 +147,8 @@ fn accesses(
         (Some(all), _) => all,
         (None, _) => spread(program, &views, i64::from(program.groups[stmt.by as usize].threads), width)?,
     };
-    let mut found = Vec::new();
-    for (place, view) in views.iter().enumerate().filter(|(_, view)| view.tensor == id) {
+    let mut layout_for = Vec::new();
+    for (index, view) in views.iter().enumerate().filter(|(_, view)| view.tensor == id) {
         // A slice is accessed like the whole tile, but for its offset.
         let (Ok(modes), Ok(own)) = (shown(view), extents(view)) else { continue };
         let tile: Vec<i64> =
@@ -156,10 +156,10 @@ fn accesses(
         let whole =
             modes.iter().zip(&own).all(|(mode, extent)| mode.is_none_or(|mode| tile[mode] == *extent));
         if whole {
-            found.push((super::part::wanted(view, &tile, &all)?, place + 1 == views.len()));
+            layout_for.push((super::part::wanted(view, &tile, &all)?, index + 1 == views.len()));
         }
     }
-    Ok(found)
+    Ok(layout_for)
 }
 
 /// The vector width of a thread's access along a mode.

@@ -135,9 +135,9 @@ impl Resolve {
             }
             Op::Gather { .. } | Op::Scatter { .. } => self.indexed(stmt)?,
             Op::Scan { from, to, carry, how } => self.scan(stmt, (from, to, carry), how)?,
-            Op::Reduce { from, to, with, beyond, .. } => self.reduce(stmt, from, to, (*with, *beyond))?,
-            Op::Fold { from, to, with, nothing, beyond, .. } => {
-                self.fold(stmt, (from, to), (with, *beyond), nothing)?
+            Op::Reduce { from, to, with, claimed, .. } => self.reduce(stmt, from, to, (*with, *claimed))?,
+            Op::Fold { from, to, with, identity, claimed, .. } => {
+                self.fold(stmt, (from, to), (with, *claimed), identity)?
             }
             Op::Gemm { a, b, acc, how, order, .. } => {
                 self.product(stmt, [a, b, acc], how.semiring(), *order)?
@@ -256,22 +256,22 @@ impl Resolve {
         stmt: &Stmt,
         from: &View,
         to: &View,
-        (with, beyond): (Bin, Option<Number>),
+        (with, claimed): (Bin, Option<Number>),
     ) -> Result<()> {
         let elem = self.program.tensor(to.tensor).elem;
-        let nothing = with.identity(elem).ok_or_else(|| {
+        let identity = with.identity(elem).ok_or_else(|| {
             Problem::new(format!("elements cannot be combined by {with:?}: the order would matter"))
         })?;
         let combined = self.combined(from, to)?;
         let across = combined.across;
         let out = self.side(stmt, to, &combined.rest, true)?;
-        let is_fresh = self.are_filled(std::slice::from_ref(&out), &[nothing], &combined);
+        let is_fresh = self.are_filled(std::slice::from_ref(&out), &[identity], &combined);
         let own = match is_fresh {
             true => out.clone(),
-            false => self.accumulator(stmt, to, nothing, &combined)?,
+            false => self.accumulator(stmt, to, identity, &combined)?,
         };
-        let source = self.combinable(stmt, from, &combined.all, (nothing, beyond.is_some()))?;
-        self.push(stmt, Op::Reduce { from: source, to: own.clone(), with, across, beyond });
+        let source = self.combinable(stmt, from, &combined.all, (identity, claimed.is_some()))?;
+        self.push(stmt, Op::Reduce { from: source, to: own.clone(), with, across, claimed });
         if is_fresh {
             return Ok(());
         }
@@ -285,24 +285,24 @@ impl Resolve {
         &mut self,
         stmt: &Stmt,
         (from, to): (&[View], &[View]),
-        (with, beyond): (&[Expr], bool),
-        nothing: &[Number],
+        (with, claimed): (&[Expr], bool),
+        identity: &[Number],
     ) -> Result<()> {
         let combined = self.combined(&from[0], &to[0])?;
         let (mut own, mut sources, mut out) = (Vec::new(), Vec::new(), Vec::new());
         for to in to {
             out.push(self.side(stmt, to, &combined.rest, true)?);
         }
-        let is_fresh = self.are_filled(&out, nothing, &combined);
-        for ((from, to), &nothing) in from.iter().zip(to).zip(nothing) {
+        let is_fresh = self.are_filled(&out, identity, &combined);
+        for ((from, to), &identity) in from.iter().zip(to).zip(identity) {
             if !is_fresh {
-                own.push(self.accumulator(stmt, to, nothing, &combined)?);
+                own.push(self.accumulator(stmt, to, identity, &combined)?);
             }
-            sources.push(self.combinable(stmt, from, &combined.all, (nothing, beyond))?);
+            sources.push(self.combinable(stmt, from, &combined.all, (identity, claimed))?);
         }
         let fold = |from, to, across| {
-            let (with, nothing) = (with.to_vec(), nothing.to_vec());
-            Op::Fold { from, to, with, nothing, across, beyond }
+            let (with, identity) = (with.to_vec(), identity.to_vec());
+            Op::Fold { from, to, with, identity, across, claimed }
         };
         if is_fresh {
             self.push(stmt, fold(sources, out, combined.across));
@@ -321,10 +321,10 @@ impl Resolve {
         stmt: &Stmt,
         from: &View,
         d: &Distribution,
-        (nothing, said): (Number, bool),
+        (identity, claimed): (Number, bool),
     ) -> Result<View> {
         let part = self.side(stmt, from, d, false)?;
-        let ends = !said
+        let ends = !claimed
             && self.bounded.modes(stmt, from.tensor).is_some_and(|ends| {
                 let overshoots = |mode: usize| d.reach(mode) > d.tile()[mode];
                 // A view in another shape has other modes than the tile.
@@ -332,7 +332,7 @@ impl Resolve {
                 ends.iter().all(|ends| *ends)
                     || same && (0..ends.len()).all(|mode| ends[mode] || !overshoots(mode))
             });
-        if ends { Ok(part) } else { self.in_tile(stmt, part, d, nothing) }
+        if ends { Ok(part) } else { self.in_tile(stmt, part, d, identity) }
     }
 
     /// The operands of a reduction.
@@ -357,26 +357,26 @@ impl Resolve {
     }
 
     /// Are these a thread's parts of a reduction's results, which the last statements have filled with the identity?
-    fn are_filled(&self, out: &[View], nothing: &[Number], combined: &Combined) -> bool {
+    fn are_filled(&self, out: &[View], identity: &[Number], combined: &Combined) -> bool {
         let own = Tuple::flat(&combined.own);
         let Ok(layout) = Layout::compact(own.clone()) else { return false };
         let Some(first) = self.body.len().checked_sub(out.len()) else { return false };
-        self.body[first..].iter().zip(out.iter().zip(nothing)).all(|(stmt, (out, nothing))| {
+        self.body[first..].iter().zip(out.iter().zip(identity)).all(|(stmt, (out, identity))| {
             let is_own =
                 out.shape() == own && self.program.tensor(out.tensor).layout == layout.clone().into();
             is_own
-                && matches!(&stmt.op, Op::Fill { to, value: Expr::Lit(value) } if to == out && value == nothing)
+                && matches!(&stmt.op, Op::Fill { to, value: Expr::Lit(value) } if to == out && value == identity)
         })
     }
 
     /// Registers for a thread's part of a reduction's result, filled with the identity.
-    fn accumulator(&mut self, stmt: &Stmt, to: &View, nothing: Number, combined: &Combined) -> Result<View> {
+    fn accumulator(&mut self, stmt: &Stmt, to: &View, identity: Number, combined: &Combined) -> Result<View> {
         let Tensor { name, elem, .. } = self.program.tensor(to.tensor);
         let (name, elem, shape) = (format!("{name}_own"), *elem, Tuple::flat(&combined.own));
         let space = Space::Registers { words: false };
         let own = self.tensor(&name, elem, space, Layout::compact(shape.clone())?);
         let own = View::whole(own, &name, &shape)?;
-        self.push(stmt, Op::Fill { to: own.clone(), value: Expr::Lit(nothing) });
+        self.push(stmt, Op::Fill { to: own.clone(), value: Expr::Lit(identity) });
         Ok(own)
     }
 

@@ -39,8 +39,8 @@ const TRANSPOSED: [&str; 3] =
 
 /// The row that loads `matrices` matrices, all transposed or none.
 pub(super) fn ldmatrix(matrices: i64, transposed: bool) -> Option<&'static Atom> {
-    let place = [1, 2, 4].iter().position(|known| *known == matrices)?;
-    let fragments = if transposed { TRANSPOSED[place] } else { PLAIN[place] };
+    let index = [1, 2, 4].iter().position(|known| *known == matrices)?;
+    let fragments = if transposed { TRANSPOSED[index] } else { PLAIN[index] };
     let from_memory = |row: &Atom| row.operand('a').is_some_and(|a| a.kind == OperandKind::SharedAddress);
     ROWS.iter().find(|row| from_memory(row) && row.operand('d').is_some_and(|d| d.tv == fragments))
 }

@@ -249,11 +249,11 @@ mod tests {
     fn counters_wrap_around() {
         let mut e = Exprs::default();
         let slot = e.leaf(Int::Var(0), 0, 12, 1, Scope::Warp);
-        let round = e.leaf(Int::Var(1), 0, 1 << 20, 1, Scope::Warp);
+        let phase_number = e.leaf(Int::Var(1), 0, 1 << 20, 1, Scope::Warp);
         let slots = e.int(13);
-        let passed = e.mul(round, slots);
+        let passed = e.mul(phase_number, slots);
         let phase = e.add(passed, slot);
-        assert_eq!((e.rem(phase, 13), e.div(phase, 13)), (slot, round));
+        assert_eq!((e.rem(phase, 13), e.div(phase, 13)), (slot, phase_number));
         for by in -13..=13 {
             let more = e.int(by);
             let at = e.add(phase, more);

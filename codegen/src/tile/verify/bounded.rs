@@ -18,16 +18,16 @@ pub(super) fn of_statement(stmt: &Stmt) -> Vec<&Affine> {
         Op::If { test, .. } => test.scalars(),
         _ => Vec::new(),
     };
-    let mut found = Vec::new();
+    let mut result = Vec::new();
     while let Some(value) = left.pop() {
         match value {
             Expr::Cast(_, inner) if matches!(**inner, Expr::Index(_)) => {}
             Expr::Cmp(_, x, y) if Expr::compared(x, y).is_some() => {}
-            Expr::Index(at) => found.push(&**at),
+            Expr::Index(at) => result.push(&**at),
             other => left.extend(other.parts()),
         }
     }
-    found
+    result
 }
 
 /// Refuses an integer that is too wide at any size.

@@ -54,8 +54,8 @@ fn together(program: &Program, body: &[Stmt], apart: Option<Apart>) -> Result<()
                     ("loop", "the loop around it may have another number of iterations in each thread")
                 }
                 Apart::Blocks => {
-                    let said = "needs all blocks of the cluster at once, and what is around it may differ from block to block";
-                    return Err(Problem::new(format!("{what} {said}"))
+                    let message = "needs all blocks of the cluster at once, and what is around it may differ from block to block";
+                    return Err(Problem::new(format!("{what} {message}"))
                         .help("write it outside of the `if` or loop, or let sizes and loop variables decide")
                         .at(stmt.span));
                 }
@@ -130,8 +130,8 @@ fn collective(program: &Program, stmt: &Stmt) -> Option<&'static str> {
         | Op::Atomic { .. }
         | Op::Gather { .. }
         | Op::Scatter { .. }
-        | Op::Follows { .. }
-        | Op::Holds { .. }
+        | Op::Flow { .. }
+        | Op::Contents { .. }
         | Op::WaitCopies { .. }
         | Op::CommitCopies
         | Op::For { .. }
@@ -173,8 +173,8 @@ mod tests {
         .unwrap();
         let why = "needs all threads at once, and the condition around it may differ from thread to thread";
         let help = "write it outside of the `if`, or let `block.x`, sizes and loop variables decide";
-        let said = check(&b.finish()).unwrap_err().text();
-        assert_eq!(said, format!("{expected} {why}\nhelp: {help}"));
+        let message = check(&b.finish()).unwrap_err().text();
+        assert_eq!(message, format!("{expected} {why}\nhelp: {help}"));
     }
 
     #[test]

@@ -13,24 +13,24 @@ pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
         if let Some((first, end)) = group.warps
             && (group.members == 0 || (end - first) % group.members != 0)
         {
-            let said = format!(
+            let message = format!(
                 "`{}` has {} warps, which are no {} groups of equally many",
                 group.name,
                 end - first,
                 group.members
             );
             let help = "give each member of a family the same number of warps";
-            return Err(Problem::new(said).help(help).at(Default::default()));
+            return Err(Problem::new(message).help(help).at(Default::default()));
         }
     }
     persistent(program)?;
     let entry = registers_at_entry(program.threads(), program.blocks_per_sm).next_multiple_of(8);
-    let mut held = vec![entry; program.threads().div_ceil(WARP) as usize];
+    let mut granted = vec![entry; program.threads().div_ceil(WARP) as usize];
     for stmt in &program.body {
         let mut fits = Ok(());
         stmt.each(&mut |stmt| {
             if let (Op::Roles(roles), Ok(())) = (&stmt.op, &fits) {
-                fits = registers(program, roles, (entry, &mut held)).map_err(|problem| problem.at(stmt.span));
+                fits = registers(program, roles, (entry, &mut granted)).map_err(|problem| problem.at(stmt.span));
             }
         });
         fits?;
@@ -40,17 +40,17 @@ pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
 
 /// Roles take registers (setmaxnreg) of the block's pool: the registers that its threads have when it starts. A role that
 /// requests more than the others leave would wait forever. Each warp keeps its registers from earlier roles.
-fn registers(program: &Program, roles: &[(Id, Vec<Stmt>)], (entry, held): (u32, &mut [u32])) -> Result<()> {
+fn registers(program: &Program, roles: &[(Id, Vec<Stmt>)], (entry, granted): (u32, &mut [u32])) -> Result<()> {
     let threads = program.threads();
     let mut asking = Vec::new();
     for (id, _) in roles {
         let group = &program.groups[*id as usize];
         let Some(each) = group.registers else { continue };
         let (first, end) = group.warps.unwrap_or((0, threads / WARP));
-        held.iter_mut().take(end as usize).skip(first as usize).for_each(|of| *of = each);
+        granted.iter_mut().take(end as usize).skip(first as usize).for_each(|of| *of = each);
         asking.push(format!("`{}` asks for {each} in {} threads", group.name, (end - first) * WARP));
     }
-    let (all, pool) = (held.iter().sum::<u32>() * WARP, threads * entry);
+    let (all, pool) = (granted.iter().sum::<u32>() * WARP, threads * entry);
     if asking.is_empty() || all <= pool {
         return Ok(());
     }
@@ -76,13 +76,13 @@ fn persistent(program: &Program) -> std::result::Result<(), Diagnostic> {
     }
     match (program.launch, tiles.and(inside)) {
         (LaunchRule::Persistent, _) if tiles.is_none() => {
-            let said = "a persistent kernel without a loop over its tiles: each block would run once";
+            let message = "a persistent kernel without a loop over its tiles: each block would run once";
             let help = "go through the tiles in a loop over tiles, or launch a block for each";
-            Err(Problem::new(said).help(help).at(Default::default()))
+            Err(Problem::new(message).help(help).at(Default::default()))
         }
         (LaunchRule::PerTile, Some(span)) => {
-            let said = "tiles inside another statement of a kernel that is not persistent: each of its blocks has one tile";
-            Err(Problem::new(said)
+            let message = "tiles inside another statement of a kernel that is not persistent: each of its blocks has one tile";
+            Err(Problem::new(message)
                 .help("make the kernel persistent, or let the tile be all that it does")
                 .at(span))
         }
@@ -225,12 +225,12 @@ fn order(program: &Program, by: Id, groups: &[Id], around: Around) -> Result<()>
         .help("name two groups or more, or a family"));
     }
     if let Some(family) = around.apart {
-        let said = format!(
+        let message = format!(
             "the members of `{}` do not all come to this order: it stands under a condition that differs between them",
             named(family).name
         );
         return Err(
-            Problem::new(said).help("let every member come to the order, with an empty body if need be")
+            Problem::new(message).help("let every member come to the order, with an empty body if need be")
         );
     }
     let all = by.warps.unwrap_or((0, program.threads().div_ceil(32)));

@@ -26,8 +26,8 @@ pub(crate) fn program(program: &Program) -> std::result::Result<(), Diagnostic> 
     for scalar in &program.scalars {
         name("an argument", &scalar.name).map_err(nowhere)?;
     }
-    for (place, var) in program.vars.iter().enumerate() {
-        iterations(place, var).map_err(nowhere)?;
+    for (index, var) in program.vars.iter().enumerate() {
+        iterations(index, var).map_err(nowhere)?;
     }
     for read in &program.reads {
         name("a number that is read", &read.name).map_err(nowhere)?;
@@ -114,12 +114,12 @@ pub(crate) fn sizes(program: &Program) -> std::result::Result<(), Diagnostic> {
     Ok(())
 }
 
-fn iterations(place: usize, var: &Var) -> Result<()> {
+fn iterations(index: usize, var: &Var) -> Result<()> {
     name("a loop's variable", &var.name)?;
     for end in [&var.from, &var.to] {
         coordinate(end)?;
         // Range analysis goes from variable to variable.
-        if end.any(&|coord| matches!(coord, Coord::Var(of) if *of as usize >= place)) {
+        if end.any(&|coord| matches!(coord, Coord::Var(of) if *of as usize >= index)) {
             let problem =
                 format!("the loop over `{}` ends or begins at a variable that comes later", var.name);
             return Err(Problem::new(problem).help("use variables of loops around it"));

@@ -17,10 +17,10 @@ pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
             let late = used.iter().find(|id| done.contains(id)).filter(|_| taken.contains(over));
             if let Some(&late) = late {
                 let name = |id: Id| &program.tensor(id).name;
-                let said =
+                let message =
                     format!("`{}` is used here, and `{}` reuses its shared memory", name(late), name(*over));
                 let help = "use it before, or give the other tensor memory of its own";
-                refused.get_or_insert(Problem::new(said).help(help).at(stmt.span));
+                refused.get_or_insert(Problem::new(message).help(help).at(stmt.span));
             }
         }
     };
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn a_tensor_is_dead_after_its_overlay() {
-        let said = |again: bool| {
+        let message = |again: bool| {
             let mut b = Builder::new("places");
             let first = b.shared("first", Elem::F32, layout!(64 : 1)).unwrap();
             let mine = b.parallelize(&first, &layout!(64 : 1)).unwrap();
@@ -48,11 +48,11 @@ mod tests {
             if again {
                 b.fill(&mine, Expr::lit(0.0)).unwrap();
             }
-            super::check(&b.finish()).err().map(|said| said.text())
+            super::check(&b.finish()).err().map(|diagnostic| diagnostic.text())
         };
-        assert_eq!(said(false), None);
+        assert_eq!(message(false), None);
         assert_eq!(
-            said(true).as_deref(),
+            message(true).as_deref(),
             Some(
                 "`first` is used here, and `second` reuses its shared memory\nhelp: use it before, or give the other tensor memory of its own"
             )

@@ -22,8 +22,8 @@ pub(super) fn check(program: &Program, stmt: &Stmt) -> Result<()> {
         Op::Reduce { from, to, with, across, .. } => {
             in_registers(program, [from, to].into_iter(), "a reduction")?;
             if with.identity(program.tensor(to.tensor).elem).is_none() {
-                let said = format!("elements cannot be combined by {with:?}: the order would matter");
-                return Err(Problem::new(said));
+                let reported = format!("elements cannot be combined by {with:?}: the order would matter");
+                return Err(Problem::new(reported));
             }
             groups(*across, threads)
         }
@@ -218,7 +218,7 @@ mod tests {
 
     fn sum(b: &mut Builder, with: Bin, across: Across) -> Result<Op> {
         let (from, to) = (registers(b, "x", (4, 2))?, registers(b, "y", (4, 1))?);
-        Ok(Op::Reduce { from, to, with, across, beyond: None })
+        Ok(Op::Reduce { from, to, with, across, claimed: None })
     }
 
     #[test]
@@ -248,7 +248,7 @@ mod tests {
             |b| {
                 let from = b.shared("s", Elem::F32, layout!((4, 2)))?;
                 let to = registers(b, "y", (4, 1))?;
-                Ok(Op::Reduce { from, to, with: Bin::Add, across: Across::Thread, beyond: None })
+                Ok(Op::Reduce { from, to, with: Bin::Add, across: Across::Thread, claimed: None })
             },
             "a reduction needs both sides in registers",
         );

@@ -97,13 +97,13 @@ impl View {
             .arg(1));
         }
         let mut view = self.clone();
-        for (place, (mode, by)) in self.layout.modes().zip(by).enumerate() {
+        for (index, (mode, by)) in self.layout.modes().zip(by).enumerate() {
             if by.constant() == Some(0) {
                 continue;
             }
             let [(_, Value::Basis { times, path })] = mode.leaves().collect::<Vec<_>>()[..] else {
                 return Err(Problem::new(format!(
-                    "mode {place} of `{}` has the shape {}, and its elements are not equally far apart",
+                    "mode {index} of `{}` has the shape {}, and its elements are not equally far apart",
                     self.name,
                     mode.shape()
                 ))
@@ -124,15 +124,15 @@ impl View {
     pub fn with_halo(&self, halo: &[(i64, i64)]) -> Result<View> {
         let mut view = self.clone();
         let mut modes: Vec<Layout> = self.layout.modes().collect();
-        for (place, &(before, after)) in halo.iter().enumerate() {
+        for (index, &(before, after)) in halo.iter().enumerate() {
             if (before, after) == (0, 0) {
                 continue;
             }
             let leaves: Vec<(Value, Value)> =
-                modes.get(place).map_or(Vec::new(), |mode| mode.leaves().collect());
+                modes.get(index).map_or(Vec::new(), |mode| mode.leaves().collect());
             let [(Value::Int(extent), Value::Basis { times, path })] = leaves[..] else {
                 return Err(Problem::new(format!(
-                    "mode {place} of `{}`, {}, cannot have a halo",
+                    "mode {index} of `{}`, {}, cannot have a halo",
                     self.name,
                     self.shape()
                 ))
@@ -143,7 +143,7 @@ impl View {
                 return Err(Problem::new(format!("a halo of {before} and {after} elements"))
                     .help("write small numbers that are not negative, such as halo = (1, 1)"));
             };
-            modes[place] = Layout::new(wide, Value::Basis { times, path })?;
+            modes[index] = Layout::new(wide, Value::Basis { times, path })?;
             let along = usize::from(path.steps()[0]);
             view.base[along] = view.base[along]
                 .plus(&before.into(), -times)

@@ -9,7 +9,7 @@ use crate::values::limits;
 
 /// How a view is partitioned over threads.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Deal {
+pub struct Partition {
     /// The projection: which modes of the thread layout take part, assigned to the modes of the view in
     /// order; all without a projection.
     pub keep: Option<Vec<bool>>,
@@ -27,8 +27,8 @@ pub struct Deal {
 impl View {
     /// Partitions over threads: mode by mode, a thread takes every `extent`-th element.
     ///
-    /// See [`Deal`] for options.
-    pub fn parallelize(&self, threads: &Layout, thread: &Affine, deal: &Deal) -> Result<View> {
+    /// See [`Partition`] for options.
+    pub fn parallelize(&self, threads: &Layout, thread: &Affine, partition: &Partition) -> Result<View> {
         let size = threads.size()?;
         let numbering = threads.right_inverse()?;
         if numbering.size()? != size {
@@ -39,7 +39,7 @@ impl View {
             .arg(1));
         }
         let modes: Vec<Layout> = threads.modes().collect();
-        if let Some(keep) = &deal.keep
+        if let Some(keep) = &partition.keep
             && keep.len() != modes.len()
         {
             return Err(Problem::new(format!(
@@ -50,7 +50,7 @@ impl View {
             .help("write one entry for each mode of the thread layout: `_` for modes whose threads have the same part")
             .arg(3));
         }
-        let kept = |mode: usize| deal.keep.as_ref().is_none_or(|keep| keep[mode]);
+        let kept = |mode: usize| partition.keep.as_ref().is_none_or(|keep| keep[mode]);
         let projected: Vec<&Layout> =
             modes.iter().enumerate().filter(|(i, _)| kept(*i)).map(|(_, mode)| mode).collect();
         if projected.len() > self.rank() {
@@ -76,7 +76,7 @@ impl View {
                 continue;
             };
             let count = share.size()?;
-            let values = deal.values.get(index).copied().unwrap_or(1).max(1);
+            let values = partition.values.get(index).copied().unwrap_or(1).max(1);
             let Some(whole) = count.checked_mul(values) else {
                 let problem =
                     format!("{count} threads with {values} elements each are more than any tensor has");
@@ -86,7 +86,7 @@ impl View {
             };
             if let Ok(extent) = mode.size()
                 && extent % whole != 0
-                && !deal.ragged
+                && !partition.ragged
             {
                 let near = (extent % values == 0).then(|| nearest_divisors(extent / values, count));
                 let instead = match &near {
@@ -104,12 +104,12 @@ impl View {
                 .because(Cause::Indivisible { threads: count, each: values, mode: index, near })
                 .arg(1));
             }
-            if let (Ok(extent), true) = (mode.size(), deal.ragged)
+            if let (Ok(extent), true) = (mode.size(), partition.ragged)
                 && extent % whole != 0
             {
                 match mode.leaves().collect::<Vec<_>>()[..] {
                     [(_, Value::Int(0))] if extent <= count && values == 1 => spare.push((index, extent)),
-                    [(_, Value::Int(0))] if deal.surplus => {}
+                    [(_, Value::Int(0))] if partition.surplus => {}
                     [(_, Value::Int(0))] => {
                         return Err(Problem::new(format!(
                             "elements of `{}` are broadcast along mode {index}, whose extent {extent} the threads do not divide",
@@ -139,15 +139,15 @@ impl View {
                     }
                 }
             }
-            let place = position(share, thread)?;
+            let of_thread = position(share, thread)?;
             idle.extend(
-                spare.iter().filter(|(of, _)| *of == index).map(|(_, extent)| place.submode(*extent, None)),
+                spare.iter().filter(|(of, _)| *of == index).map(|(_, extent)| of_thread.submode(*extent, None)),
             );
             let divided = mode.logical_divide(Tiler::from(values))?;
             let (own, groups) = (divided.mode(0)?, divided.mode(1)?);
             let divided = groups.logical_divide(Tiler::from(count))?;
             let (tile, rest) = (divided.mode(0)?, divided.mode(1)?);
-            slice_mode(&tile, &At::Index(place), &mut Vec::new(), &mut steps)?;
+            slice_mode(&tile, &At::Index(of_thread), &mut Vec::new(), &mut steps)?;
             rests.push(if values > 1 { Layout::from_modes([own, rest])? } else { rest });
             stepped.push((index, mode, steps[first..].to_vec()));
         }
@@ -161,8 +161,8 @@ impl View {
             let far = || Problem::new("a coordinate passes 63 bits");
             let (along, reach) = self.span();
             let reach = view.limits[along].get_or_insert((self.base[along].clone(), reach)).1;
-            for place in idle {
-                view.base[along] = view.base[along].plus(&place, reach).ok_or_else(far)?;
+            for offset in idle {
+                view.base[along] = view.base[along].plus(&offset, reach).ok_or_else(far)?;
             }
         }
         Ok(view)
@@ -201,9 +201,9 @@ impl View {
                 ))
                 .help(format!("use {} groups along it", nearest_divisors(extent, count))));
             }
-            let place = position(share, group)?;
+            let of_group = position(share, group)?;
             let divided = mode.logical_divide(Tiler::from(count))?;
-            slice_mode(&divided.mode(0)?, &At::Index(place), &mut Vec::new(), &mut steps)?;
+            slice_mode(&divided.mode(0)?, &At::Index(of_group), &mut Vec::new(), &mut steps)?;
             kept.push(divided.mode(1)?);
         }
         self.moved(Layout::from_modes(kept)?, &steps)
@@ -222,19 +222,19 @@ impl View {
         });
         let steps: Vec<(usize, Option<i64>)> = steps.collect();
         let known =
-            |place: &usize| steps.iter().filter(|(of, _)| of == place).all(|(_, step)| step.is_some());
-        let along = steps.iter().map(|(place, _)| *place).find(known);
-        let place = along.or(steps.first().map(|(place, _)| *place)).unwrap_or(0);
+            |along_mode: &usize| steps.iter().filter(|(of, _)| of == along_mode).all(|(_, step)| step.is_some());
+        let along = steps.iter().map(|(along_mode, _)| *along_mode).find(known);
+        let along_mode = along.or(steps.first().map(|(along_mode, _)| *along_mode)).unwrap_or(0);
         // An extent that is known at launch is bounded there.
         const MOST: i64 = i32::MAX as i64;
-        let own = steps.iter().filter(|(of, _)| *of == place);
-        (place, own.fold(1, |reach, (_, step)| reach.saturating_add(step.unwrap_or(MOST).max(0))))
+        let own = steps.iter().filter(|(of, _)| *of == along_mode);
+        (along_mode, own.fold(1, |reach, (_, step)| reach.saturating_add(step.unwrap_or(MOST).max(0))))
     }
 }
 
 /// The index of a thread along one mode of its layout, colexicographic over its leaves.
 pub(crate) fn position(mode: &Layout, thread: &Affine) -> Result<Affine> {
-    let mut place = Affine::default();
+    let mut index = Affine::default();
     let mut step = 1;
     for (extent, stride) in mode.leaves() {
         let (Value::Int(extent), Value::Int(stride)) = (extent, stride) else {
@@ -242,12 +242,12 @@ pub(crate) fn position(mode: &Layout, thread: &Affine) -> Result<Affine> {
         };
         if extent > 1 {
             let submode = thread.submode(stride, Some(extent));
-            place =
-                place.plus(&submode, step).ok_or_else(|| Problem::new("a thread's place passes 63 bits"))?;
+            index =
+                index.plus(&submode, step).ok_or_else(|| Problem::new("a thread's place passes 63 bits"))?;
         }
         step = extent.checked_mul(step).ok_or_else(|| Problem::new("a thread's place passes 63 bits"))?;
     }
-    Ok(place)
+    Ok(index)
 }
 
 /// Does a mode of a view step from tile to tile of this extent along a mode of its tensor, or not along it?
@@ -266,7 +266,7 @@ pub(crate) type Stepped = (usize, Layout, Vec<(usize, Affine)>);
 pub(crate) fn limit_origin(base: &Affine, along: usize, extent: i64, others: &[Stepped]) -> Result<Affine> {
     let pieces =
         others.iter().filter(|(_, mode, _)| passes(mode, along, extent)).flat_map(|(.., steps)| steps);
-    pieces.filter(|(place, _)| *place == along).try_fold(base.clone(), |origin, (_, step)| {
+    pieces.filter(|(mode, _)| *mode == along).try_fold(base.clone(), |origin, (_, step)| {
         origin.plus(step, 1).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))
     })
 }

@@ -216,10 +216,10 @@ mod tests {
         let mut b = Builder::new("example");
         let row = b.tensor("row", Elem::F32, (4i64,), None, false).and_then(|row| row.along(1)).unwrap();
         assert_eq!(row.shape().to_string(), "(1,4)");
-        let said = row.along(2).unwrap_err();
-        assert_eq!(said.message, "`along` takes a vector, and `row` has 2 modes: (1,4)");
+        let reported = row.along(2).unwrap_err();
+        assert_eq!(reported.message, "`along` takes a vector, and `row` has 2 modes: (1,4)");
         assert_eq!(
-            said.help.unwrap_or_default(),
+            reported.help.unwrap_or_default(),
             "leave it out: modes of extent 1 are as wide as those of other tiles; one mode more has regroup(row, (1,4,1))"
         );
     }

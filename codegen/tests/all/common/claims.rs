@@ -53,12 +53,12 @@ impl Thread<'_> {
             }
             Op::Load { to: frag, from: mem, guard, .. } | Op::Store { to: mem, from: frag, guard } => {
                 self.int(frag.at);
-                if self.holds(*guard) {
+                if self.guard_is_true(*guard) {
                     self.int(mem.index);
                 }
             }
             Op::Atom { args, guard, .. } => {
-                if self.holds(*guard) {
+                if self.guard_is_true(*guard) {
                     args.iter().for_each(|arg| match arg {
                         AtomArg::At(mem) => drop(self.int(mem.index)),
                         AtomArg::Int(at) => drop(self.int(*at)),
@@ -97,7 +97,7 @@ impl Thread<'_> {
         ControlFlow::Continue(())
     }
 
-    fn holds(&self, guard: Option<Ix>) -> bool {
+    fn guard_is_true(&self, guard: Option<Ix>) -> bool {
         guard.is_none_or(|guard| self.int(guard) != 0)
     }
 

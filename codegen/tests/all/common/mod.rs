@@ -82,8 +82,8 @@ impl Args {
 #[track_caller]
 pub fn run(program: Program, args: &Args) -> Vec<HashMap<String, Vec<f64>>> {
     let outcome = generate(program);
-    let said: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
-    let kernel = outcome.kernel.unwrap_or_else(|| panic!("{}", said.join("\n")));
+    let message: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
+    let kernel = outcome.kernel.unwrap_or_else(|| panic!("{}", message.join("\n")));
     let given: Vec<Arg> = kernel.variants[0].program.params.iter().filter_map(|p| args.arg(p)).collect();
     let options = Options { schedules: 2, ..Options::default() };
     let outcomes = run_every(&kernel, &given, &options).unwrap_or_else(|error| panic!("{error}"));
@@ -141,8 +141,8 @@ pub fn result(program: Program, args: &Args, array: &str) -> Vec<f64> {
     let mut all = run(program, args);
     let first = all.remove(0).remove(array).expect("the array");
     for other in all {
-        for (place, (x, y)) in first.iter().zip(&other[array]).enumerate() {
-            assert!(close(*x, *y, 1e-6), "variants differ at {place}: {x} and {y}");
+        for (index, (x, y)) in first.iter().zip(&other[array]).enumerate() {
+            assert!(close(*x, *y, 1e-6), "variants differ at {index}: {x} and {y}");
         }
     }
     first
@@ -155,8 +155,8 @@ pub fn close(x: f64, y: f64, within: f64) -> bool {
 #[track_caller]
 pub fn assert_close(got: &[f64], wanted: &[f64], within: f64) {
     assert_eq!(got.len(), wanted.len());
-    for (place, (x, y)) in got.iter().zip(wanted).enumerate() {
-        assert!(close(*x, *y, within), "element {place} is {x}, and {y} is right");
+    for (index, (x, y)) in got.iter().zip(wanted).enumerate() {
+        assert!(close(*x, *y, within), "element {index} is {x}, and {y} is right");
     }
 }
 

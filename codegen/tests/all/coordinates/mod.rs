@@ -12,13 +12,13 @@ use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::{Bin, Unroll};
 use tilewright_codegen::tile::{Across, Expr, Order, Program};
-use tilewright_codegen::view::{At, Deal, View};
+use tilewright_codegen::view::{At, Partition, View};
 use tilewright_codegen::words::Words;
 use tilewright_codegen::{Definition, Elem, generate};
 use tilewright_layout::{Layout, Swizzle, Value, layout};
 
 /// The diagnostics of a program: spans and texts.
-fn said(program: Result<Program>) -> String {
+fn messages_of(program: Result<Program>) -> String {
     let program = program.unwrap_or_else(|problem| panic!("{}", problem.message));
     let outcome = generate(program);
     let line = |d: &tilewright_codegen::diagnostic::Diagnostic| format!("{}: {}", d.span.0, d.text());
@@ -28,16 +28,16 @@ fn said(program: Result<Program>) -> String {
 
 #[track_caller]
 fn passes(what: &str, program: Result<Program>) {
-    assert_eq!(said(program), "", "{what}");
+    assert_eq!(messages_of(program), "", "{what}");
 }
 
 /// Checks that each is refused; the diagnostics of all of them.
 #[track_caller]
 fn refused<const N: usize>(cases: [(&str, Result<Program>); N]) -> String {
     let messages = cases.map(|(what, program)| {
-        let said = said(program);
-        assert_ne!(said, "", "{what}");
-        format!("{what}\n{said}\n")
+        let messages_of = messages_of(program);
+        assert_ne!(messages_of, "", "{what}");
+        format!("{what}\n{messages_of}\n")
     });
     messages.join("\n")
 }
@@ -178,15 +178,15 @@ fn k_partitioned_in_two_ways() {
         let c = b.tensor("c", Elem::F32, pair(m, n), None, true)?;
         let tc = layout!((8, 8, 2));
         let block = |axis| At::Index(Coord::Block(axis).into());
-        let deal =
-            |keep: [bool; 3], values: Vec<i64>| Deal { keep: Some(keep.to_vec()), values, ..Deal::default() };
+        let partition =
+            |keep: [bool; 3], values: Vec<i64>| Partition { keep: Some(keep.to_vec()), values, ..Partition::default() };
         let ga = b.tile(&a, (8, 8), &[block(0), At::Index(0.into())])?;
         let gb = b.tile(&bt, (8, 8), &[block(1), At::Index(0.into())])?;
         let ga =
-            b.parallelize_over(&ga, &tc, 0, &deal([true, false, true], vec![1, values]))?.with_name("left");
-        let gb = b.parallelize_over(&gb, &tc, 0, &deal([false, true, true], vec![]))?.with_name("right");
+            b.parallelize_over(&ga, &tc, 0, &partition([true, false, true], vec![1, values]))?.with_name("left");
+        let gb = b.parallelize_over(&gb, &tc, 0, &partition([false, true, true], vec![]))?.with_name("right");
         let gc = b.tile(&c, (8, 8), &[block(0), block(1)])?;
-        let gc = b.parallelize_over(&gc, &tc, 0, &deal([true, true, false], vec![]))?;
+        let gc = b.parallelize_over(&gc, &tc, 0, &partition([true, true, false], vec![]))?;
         let acc = b.registers_like("acc", &gc, 0.0)?;
         b.at(Span(5)).gemm(&ga, &gb, &acc, Order::Plain)?;
         Ok(b.finish())
@@ -254,7 +254,7 @@ fn added(threads: Layout, keep: Option<[bool; 2]>, extents: [&str; 2]) -> Result
     let c = b.tensor("c", Elem::F32, pair(m, n), None, true)?;
     let block = |axis| At::Index(Coord::Block(axis).into());
     let tc = layout!((16, 16));
-    let keeping = |keep: [bool; 2]| Deal { keep: Some(keep.to_vec()), ..Deal::default() };
+    let keeping = |keep: [bool; 2]| Partition { keep: Some(keep.to_vec()), ..Partition::default() };
     let whole = |b: &mut Builder, view: &View, axis: u8| {
         b.tile(view, layout_tiler(16), &[block(axis), At::Index(0.into())])
     };
@@ -269,8 +269,8 @@ fn added(threads: Layout, keep: Option<[bool; 2]>, extents: [&str; 2]) -> Result
         None => b.tile(&d, (16, 16), &[block(0), block(1)])?,
         Some(_) => b.tile(&d, (16, 1), &[block(1), At::Index(0.into())])?,
     };
-    let deal = Deal { keep: keep.map(Vec::from), ..Deal::default() };
-    let gd = b.parallelize_over(&gd, &threads, 0, &deal)?.with_name("td");
+    let partition = Partition { keep: keep.map(Vec::from), ..Partition::default() };
+    let gd = b.parallelize_over(&gd, &threads, 0, &partition)?.with_name("td");
     b.at(Span(7)).map(&[acc.clone(), gd], &acc, add(Expr::In(0), Expr::In(1)))?;
     b.at(Span(9)).copy(&acc, &gc)?;
     Ok(b.finish())
@@ -303,7 +303,7 @@ fn reductions_pass() {
         let tile = b.tile(&x, (8, 128), &[At::Index(Coord::Block(0).into()), At::All])?;
         let from = b.parallelize(&tile, &threads)?;
         let out = b.tile(&y, (8, 1), &[At::Index(Coord::Block(0).into()), At::Index(0.into())])?;
-        let out = b.parallelize_over(&out, &threads, 0, &Deal { ragged: true, ..Deal::default() })?;
+        let out = b.parallelize_over(&out, &threads, 0, &Partition { ragged: true, ..Partition::default() })?;
         let total = b.registers("total", Elem::F32, (1i64, 1i64))?;
         b.fill(&total, Expr::Lit(0.0.into()))?;
         b.repeat("k", n.ceil_div(128).unwrap(), Unroll::No, |b, k| -> Result<()> {

@@ -7,7 +7,7 @@ use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::Unroll;
 use tilewright_codegen::tile::{Order, Program};
-use tilewright_codegen::view::{At, Deal, View};
+use tilewright_codegen::view::{At, Partition, View};
 use tilewright_layout::{Layout, Swizzle, Tuple, Value};
 
 /// How one view is partitioned.
@@ -88,13 +88,13 @@ impl Product {
         let gc = b.tile(&c, (bm, bn), &[block(0), block(1)])?.with_name("gc");
         let gc = if self.store_transposed { b.permute(&gc, &[1, 0])? } else { gc };
         let part = |b: &mut Builder, view: &View, part: &Part, name: &str| -> Result<View> {
-            let deal = Deal {
+            let partition = Partition {
                 keep: part.keep.clone(),
                 values: part.values.clone(),
                 swizzle: part.swizzle,
-                ..Deal::default()
+                ..Partition::default()
             };
-            Ok(b.parallelize_over(view, &part.threads, 0, &deal)?.with_name(name))
+            Ok(b.parallelize_over(view, &part.threads, 0, &partition)?.with_name(name))
         };
         let mut fills = Vec::new();
         for (which, names) in [["ta_ga", "ta_sa"], ["tb_gb", "tb_sb"]].into_iter().enumerate() {

@@ -9,7 +9,7 @@ use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::{Bin, Unroll};
 use tilewright_codegen::tile::{Ahead, Expr, Program};
-use tilewright_codegen::view::{At, Deal, View};
+use tilewright_codegen::view::{At, Partition, View};
 use tilewright_codegen::{Elem, generate};
 use tilewright_layout::{Layout, Tuple, Value, layout};
 
@@ -65,7 +65,7 @@ fn program(names: &[&str; 8]) -> Program {
         let scale = b.scalar(scalar, Elem::F32);
         let (x, y) = (b.tile(&x, (512,), std::slice::from_ref(&block))?, b.tile(&y, (512,), &[block])?);
         let s = b.shared(shared, Elem::F32, layout!(512))?;
-        let wide = Deal { values: vec![4], ..Deal::default() };
+        let wide = Partition { values: vec![4], ..Partition::default() };
         let threads = layout!(128);
         let (px, py) =
             (b.parallelize_over(&x, &threads, 0, &wide)?, b.parallelize_over(&y, &threads, 0, &wide)?);
@@ -106,14 +106,14 @@ fn tokens(source: &str) -> Vec<String> {
 /// Where the bracket at a position is closed.
 fn closing(tokens: &[String], at: usize) -> Option<usize> {
     let mut depth = 0;
-    for (place, token) in tokens.iter().enumerate().skip(at) {
+    for (index, token) in tokens.iter().enumerate().skip(at) {
         match token.as_str() {
             "(" | "{" => depth += 1,
             ")" | "}" => depth -= 1,
             _ => {}
         }
         if depth == 0 {
-            return Some(place);
+            return Some(index);
         }
     }
     None
@@ -333,7 +333,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn allowed_names_change_nothing_else(names in names()) {
+    fn allowed_names_change_names_alone(names in names()) {
         check(&names);
     }
 

@@ -100,8 +100,8 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         TRANSFER,
         "a write from registers has no guard",
-        "Op::Store { to: lower.place(&pair.to, to, piece.at), from, guard: piece.guard }",
-        "Op::Store { to: lower.place(&pair.to, to, piece.at), from, guard: None }",
+        "Op::Store { to: lower.address(&pair.to, to, piece.at), from, guard: piece.guard }",
+        "Op::Store { to: lower.address(&pair.to, to, piece.at), from, guard: None }",
     ),
     fault(
         TRANSFER,
@@ -137,8 +137,8 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         ELEMENTWISE,
         "a function's read has no guard",
-        "(lower.place(&side.view, &side.leaves, piece.at), piece.guard)",
-        "(lower.place(&side.view, &side.leaves, piece.at), None)",
+        "(lower.address(&side.view, &side.leaves, piece.at), piece.guard)",
+        "(lower.address(&side.view, &side.leaves, piece.at), None)",
     ),
     fault(
         ELEMENTWISE,
@@ -179,8 +179,8 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         COORDINATES,
         "a function's result has no bounds check",
-        "union(all.clone()).into_iter().filter(stays).collect()",
-        "union(all.clone()).into_iter().filter(stays).take(0).collect()",
+        "union(all.clone()).into_iter().filter(remains).collect()",
+        "union(all.clone()).into_iter().filter(remains).take(0).collect()",
     ),
     fault(
         WRITTEN,
@@ -254,15 +254,15 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         PARTITION,
         "partitions begin one element too far",
-        "let place = position(share, thread)?;",
-        "let place = position(share, thread)?.plus(&1.into(), 1).unwrap_or_default();",
+        "let of_thread = position(share, thread)?;",
+        "let of_thread = position(share, thread)?.plus(&1.into(), 1).unwrap_or_default();",
     ),
     fault(VIEW, "a nested mode has a wrong divisor", "n.checked_mul(over)", "n.checked_add(over)"),
     fault(
         PARTITION,
         "a projection is inverted",
-        "deal.keep.as_ref().is_none_or(|keep| keep[mode])",
-        "deal.keep.as_ref().is_none_or(|keep| !keep[mode])",
+        "partition.keep.as_ref().is_none_or(|keep| keep[mode])",
+        "partition.keep.as_ref().is_none_or(|keep| !keep[mode])",
     ),
     fault(
         PARTITION,

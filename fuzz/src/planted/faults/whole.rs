@@ -50,7 +50,7 @@ pub(super) const FAULTS: &[Fault] = &[
         self.iterate(&[var], body, state);
         if self",
         "let before = state.clone();
-        if self.program.zero.is_some_and(|size| hollow::is_empty(self.program, var, size)) {
+        if self.program.zero.is_some_and(|size| empty_loops::is_empty(self.program, var, size)) {
             return;
         }
         self.iterate(&[var], body, state);

@@ -57,7 +57,7 @@ fn rows_at_once(bn: i64, bk: i64) -> Result<(i64, Fill)> {
         let even = |rows: &i64| rows * bk % (THREADS * wide) == 0 && bn % rows == 0;
         let Some(rows) = (1..=bn / ROWS).map(|count| count * ROWS).find(even) else { continue };
         let fill = Fill::of([rows, bk], 1, THREADS, wide)?;
-        if !fill.deal.ragged {
+        if !fill.partition.ragged {
             return Ok((rows, fill));
         }
     }
@@ -79,7 +79,7 @@ impl Part<'_> {
             b.repeat("part", Size::Int(bn / rows), Unroll::Full, |b, at| -> Result<()> {
                 let mut part = |view: &View, name: &str| -> Result<View> {
                     let rows = b.tile(view, (rows, bk), &[At::Index(at.clone()), At::Index(0.into())])?;
-                    Ok(b.parallelize_over(&rows, &fill.threads, fill.of, &fill.deal)?.with_name(name))
+                    Ok(b.parallelize_over(&rows, &fill.threads, fill.of, &fill.partition)?.with_name(name))
                 };
                 let (tile, low) = (part(&tile, "tile")?, part(&low, "lower")?);
                 let x = b.registers("x", Elem::F32, tile.shape())?;

@@ -120,8 +120,8 @@ impl Part<'_> {
         let fills = [4, 2, 1]
             .map(|vector| Fill::of([rows, columns], usize::from(!along_rows(self.c)), threads, vector));
         let mut fills = fills.into_iter().collect::<Result<Vec<_>>>()?;
-        let even = fills.iter().position(|fill| !fill.deal.ragged).unwrap_or(2);
+        let even = fills.iter().position(|fill| !fill.partition.ragged).unwrap_or(2);
         let fill = fills.swap_remove(even);
-        b.parallelize_over(&mine, &fill.threads, of, &fill.deal)
+        b.parallelize_over(&mine, &fill.threads, of, &fill.partition)
     }
 }

@@ -27,10 +27,10 @@ impl Elements {
         for mode in view.layout.modes() {
             let leaves: Vec<(Value, Value)> = mode.leaves().collect();
             let mut count = 1;
-            for (place, (extent, stride)) in leaves.iter().enumerate() {
+            for (index, (extent, stride)) in leaves.iter().enumerate() {
                 let extent = match extent {
                     Value::Int(n) => *n,
-                    _ if place + 1 == leaves.len() => OF_A_SYMBOL,
+                    _ if index + 1 == leaves.len() => OF_A_SYMBOL,
                     _ => return None,
                 };
                 let (moved, step) = match stride {

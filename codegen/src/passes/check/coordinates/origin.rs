@@ -151,14 +151,14 @@ fn united(
                     _ => false,
                 }
         };
-        match (0..known).find(|&place| agrees(&all.axes[place])) {
-            Some(place) => met[place] = true,
+        match (0..known).find(|&index| agrees(&all.axes[index])) {
+            Some(index) => met[index] = true,
             None => alone.push(axis),
         }
     }
     for axis in alone {
-        match (0..known).find(|&place| !met[place] && all.axes[place].of == axis.of) {
-            Some(place) => all.axes[place].at = None,
+        match (0..known).find(|&index| !met[index] && all.axes[index].of == axis.of) {
+            Some(index) => all.axes[index].at = None,
             None => all.axes.push(axis),
         }
     }

@@ -177,8 +177,8 @@ pub(super) fn sums(a: &Side<'_>, b: &Side<'_>, summed: &[(usize, usize)]) -> Coo
     let (rows, columns) = (a.rows(), b.rows());
     let mut axes = Vec::new();
     for (side, second) in [(a, false), (b, true)] {
-        let place = |sum: usize| Some(if second { sum / rows } else { sum % rows });
-        let which: Vec<Option<usize>> = (0..rows * columns).map(place).collect();
+        let index = |sum: usize| Some(if second { sum / rows } else { sum % rows });
+        let which: Vec<Option<usize>> = (0..rows * columns).map(index).collect();
         for (at, axis) in side.coordinates.axes.iter().enumerate() {
             let gone = summed.iter().any(|(x, y)| at == if second { *y } else { *x });
             if gone || side.runs(axis) {

@@ -14,7 +14,7 @@ use crate::tile::view::View;
 use crate::tile::{Op, Program, Stmt};
 
 /// The span of an argument of the call that made a statement.
-fn place(program: &Program, stmt: &Stmt, arg: usize) -> Span {
+fn span_of(program: &Program, stmt: &Stmt, arg: usize) -> Span {
     program.arguments.get(&stmt.span).and_then(|all| all.get(arg)).copied().unwrap_or(stmt.span)
 }
 
@@ -81,7 +81,7 @@ pub(super) fn product(
             (0, format!("{a}, and {b}: operands are (rows, k) and (columns, k)"))
         }
     };
-    Diagnostic::error(place(program, stmt, arg), message).help(help)
+    Diagnostic::error(span_of(program, stmt, arg), message).help(help)
 }
 
 /// A product that sums over two sizes.
@@ -102,8 +102,8 @@ pub(super) fn two_sizes(
         "give both extents one name, or say that they are equal: assert({} == {})",
         x.extent, y.extent
     );
-    let said = super::super::lint(place(program, stmt, 1), "contracted", levels, message)?;
-    Some(said.help(help))
+    let reported = super::super::lint(span_of(program, stmt, 1), "contracted", levels, message)?;
+    Some(reported.help(help))
 }
 
 /// The stored expression, in the user's terms.
@@ -143,7 +143,7 @@ pub(super) fn store(
         along(axis.extent),
     );
     let help = remedy(program, to, target, coordinates, lost, starts_like);
-    Diagnostic::error(place(program, stmt, 0), message).help(help)
+    Diagnostic::error(span_of(program, stmt, 0), message).help(help)
 }
 
 /// The likely cause: an operand with the projection that belongs to the other.

@@ -218,10 +218,10 @@ impl<'p> Walk<'p, '_> {
     /// Reports a statement once.
     fn say(&mut self, stmt: &'p Stmt, fault: Fault, text: impl FnOnce(&Self) -> (String, String)) {
         let key = (std::ptr::from_ref(stmt), fault);
-        if !self.said.contains(&key) {
-            self.said.push(key);
+        if !self.reported.contains(&key) {
+            self.reported.push(key);
             let (message, help) = text(self);
-            self.found.errors.push(Diagnostic::error(stmt.span, message).help(help));
+            self.findings.errors.push(Diagnostic::error(stmt.span, message).help(help));
         }
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::trace::{self, Env};
-use crate::passes::check::touch::{Actors, Place};
+use crate::passes::check::touch::{Actors, Footprint};
 use crate::thread::atom::{Atom, Done};
 use crate::thread::{Id, Queue, Scope};
 use crate::tile::view::View;
@@ -19,7 +19,7 @@ pub(super) struct Event<'p> {
     pub(super) time: u32,
     pub(super) stmt: &'p Stmt,
     pub(super) tensor: Id,
-    pub(super) place: Place,
+    pub(super) footprint: Footprint,
     pub(super) writes: bool,
     /// Does it change elements atomically? Atomic updates may come in any order.
     pub(super) atomic: bool,

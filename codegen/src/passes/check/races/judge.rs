@@ -2,7 +2,7 @@
 
 use super::event::{Completes, Event, Flights, Slot, Under};
 use super::walk::{Running, Walk};
-use crate::passes::check::touch::{Clash, Place};
+use crate::passes::check::touch::{Clash, Footprint};
 use crate::thread::Id;
 use crate::tile::{Space, Stmt};
 
@@ -38,7 +38,7 @@ impl<'p> Walk<'p, '_> {
                     let same = by == thread && past.fills.is_none();
                     !same && !self.state.knows(thread, past, by)
                 };
-                if let Some(clash) = Place::clash(&past.place, &now.place, &mut self.maps, &unordered) {
+                if let Some(clash) = Footprint::clash(&past.footprint, &now.footprint, &mut self.maps, &unordered) {
                     races.push(Race { past: past.clone(), now, clash });
                     break;
                 }
@@ -48,7 +48,7 @@ impl<'p> Walk<'p, '_> {
         if !first.past.under.meets(first.now.under) {
             let name = &self.program.tensor(first.past.tensor).name;
             let text = format!("`{name}`: whether a barrier lies between accesses depends on a condition");
-            self.found.undecided(stmt.span, text);
+            self.findings.undecided(stmt.span, text);
         } else {
             let tensors: Vec<Id> = races.iter().map(|race| race.now.tensor).collect();
             self.unordered(first, &tensors);
@@ -65,7 +65,7 @@ impl<'p> Walk<'p, '_> {
         for flight in flying {
             for (event, _) in events.iter().filter(|(event, _)| event.writes || flight.writes) {
                 let meets = match event.tensor == flight.tensor {
-                    true => Place::meet(&flight.place, &event.place, &mut self.maps).is_some(),
+                    true => Footprint::meet(&flight.footprint, &event.footprint, &mut self.maps).is_some(),
                     false => self.overlays(event.tensor, flight.tensor),
                 };
                 if meets {
@@ -78,7 +78,7 @@ impl<'p> Walk<'p, '_> {
             let name = &self.program.tensor(flight.tensor).name;
             let what = if flight.writes { "its copy" } else { "what reads it" };
             let text = format!("`{name}`: whether {what} is still in flight depends on a condition");
-            self.found.undecided(stmt.span, text);
+            self.findings.undecided(stmt.span, text);
         } else {
             self.in_flight(stmt, &caught);
         }
@@ -102,7 +102,7 @@ impl<'p> Walk<'p, '_> {
     fn clashes_within(&mut self, stmt: &'p Stmt, events: &[(Event<'p>, Completes)]) -> bool {
         for (write, _) in events.iter().filter(|(event, _)| event.writes && !self.is_guarded(event)) {
             let global = matches!(self.program.tensor(write.tensor).space, Space::Global { .. });
-            if let Some(clash) = write.place.twice().filter(|_| global) {
+            if let Some(clash) = write.footprint.twice().filter(|_| global) {
                 self.written_twice(stmt, write.tensor, clash);
                 return true;
             }
@@ -113,7 +113,7 @@ impl<'p> Walk<'p, '_> {
                     continue;
                 }
                 let other = |x: u32, y: u32| x != y;
-                if let Some(clash) = Place::clash(&read.place, &write.place, &mut self.maps, &other) {
+                if let Some(clash) = Footprint::clash(&read.footprint, &write.footprint, &mut self.maps, &other) {
                     self.within(stmt, read.tensor, clash);
                     return true;
                 }
@@ -127,8 +127,8 @@ impl<'p> Walk<'p, '_> {
         let reads = |event: &&Event<'p>| {
             !event.writes && event.slot.is_some_and(|Slot { ring, at, .. }| (ring, at) == slot)
         };
-        let found = self.state.of(group.first()).all().find(reads).cloned();
-        if let Some(event) = found {
+        let findings = self.state.of(group.first()).all().find(reads).cloned();
+        if let Some(event) = findings {
             for which in [Flights::Products, Flights::Stores] {
                 let all = self.state.of(group.first()).queue(which).len();
                 self.state.land(group.first(), which, all);

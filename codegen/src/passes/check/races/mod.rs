@@ -34,12 +34,12 @@ use walk::Walk;
 
 /// Findings.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct Findings {
     pub(super) errors: Vec<Diagnostic>,
     pub(super) undecided: Vec<(Span, String)>,
 }
 
-impl Found {
+impl Findings {
     fn undecided(&mut self, span: Span, text: String) {
         if !self.undecided.iter().any(|(_, known)| *known == text) {
             self.undecided.push((span, text));
@@ -48,16 +48,16 @@ impl Found {
 }
 
 /// Walks a program.
-pub(super) fn find(program: &Program, budget: &mut Budget) -> Found {
+pub(super) fn find(program: &Program, budget: &mut Budget) -> Findings {
     let global = global::followed(program);
     let shared = program.tensors.iter().any(|tensor| matches!(tensor.space, Space::Shared { .. }));
     if !shared && !global.contains(&true) {
-        return Found::default();
+        return Findings::default();
     }
     let mut unroll = Unroll::new(program);
     let block = unroll.block();
     let mut walk = Walk::new(program, global, budget);
     walk.run(vec![block]);
-    unroll.undecided.into_iter().for_each(|(span, text)| walk.found.undecided(span, text));
-    walk.found
+    unroll.undecided.into_iter().for_each(|(span, text)| walk.findings.undecided(span, text));
+    walk.findings
 }

@@ -16,17 +16,17 @@ use crate::values::affine::Coord;
 use crate::values::condition::Test;
 
 /// Diagnostics, each its span and its text, or undecided questions.
-fn said(program: Program) -> String {
+fn messages(program: Program) -> String {
     let outcome = finish(program, Vec::new(), Vec::new(), &[]);
     let mut all: Vec<String> =
-        outcome.diagnostics.iter().map(|said| format!("{}: {}", said.span.0, said.text())).collect();
+        outcome.diagnostics.iter().map(|messages| format!("{}: {}", messages.span.0, messages.text())).collect();
     all.extend(outcome.kernel.into_iter().flat_map(|kernel| kernel.report.undecided));
     all.join("\n")
 }
 
 #[track_caller]
 fn check(what: &str, program: Program, expected: &str) {
-    assert_eq!(said(program), expected, "{what}");
+    assert_eq!(messages(program), expected, "{what}");
 }
 
 /// Removes statements by their spans.
@@ -372,7 +372,7 @@ fn named_barriers_order_their_groups() {
 }
 
 /// Members of a family write a tile (1) and read it transposed (3), with a barrier of each (2): one by one, or at once.
-fn in_turn(ordered: bool) -> Program {
+fn ordered_section(ordered: bool) -> Program {
     let mut b = Builder::new("in_turn");
     let y = b.tensor("y", Elem::F32, (8i64, 8i64, 2i64), None, true).unwrap();
     let s =
@@ -400,15 +400,15 @@ fn in_turn(ordered: bool) -> Program {
 
 #[test]
 fn ordered_sections_order_their_members() {
-    check("in turn", in_turn(true), "");
+    check("in turn", ordered_section(true), "");
     check(
         "without the members' own barriers",
-        without(in_turn(true), &[2]),
+        without(ordered_section(true), &[2]),
         "3: race: this reads `s` while other threads may still write it in the fill of `s`: `s[1, 0]` is written by thread 1 and read by thread 8\nhelp: write sync_threads() between them",
     );
     check(
         "all at once",
-        in_turn(false),
+        ordered_section(false),
         "1: race: this writes `s` while another member of `family` may still write it in the fill of `s`: `s[0, 0]` is written by thread 0 and written by thread 64\nhelp: let both groups meet in between, or hand the tile on by a ring",
     );
 }

@@ -44,7 +44,7 @@ impl Env {
 
     /// The member of a family that all these warps belong to.
     pub(in crate::passes::check) fn member(&self, program: &Program, family: Id) -> Option<u32> {
-        members(program, family).position(|all| holds(&all, &self.warps)).map(|at| at as u32)
+        members(program, family).position(|all| is_true(&all, &self.warps)).map(|at| at as u32)
     }
 }
 
@@ -60,11 +60,11 @@ pub(super) fn members(program: &Program, group: Id) -> impl Iterator<Item = Rang
 pub(in crate::passes::check) fn first_of_member(program: &Program, actors: &Actors) -> u32 {
     let threads = |all: &Range<u32>| all.start * 32..all.end * 32;
     let mut all = members(program, actors.by).map(|member| threads(&member));
-    all.find(|member| holds(member, &actors.threads)).map_or(0, |member| member.start)
+    all.find(|member| is_true(member, &actors.threads)).map_or(0, |member| member.start)
 }
 
 /// Does one range contain another?
-pub(super) fn holds(all: &Range<u32>, part: &Range<u32>) -> bool {
+pub(super) fn is_true(all: &Range<u32>, part: &Range<u32>) -> bool {
     all.start <= part.start && part.end <= all.end
 }
 
@@ -162,8 +162,8 @@ impl<'p> Unroll<'p> {
             | Op::Fill { .. }
             | Op::Map { .. }
             | Op::Gemm { .. }
-            | Op::Follows { .. }
-            | Op::Holds { .. }
+            | Op::Flow { .. }
+            | Op::Contents { .. }
             | Op::Atomic { .. }
             | Op::Gather { .. }
             | Op::Scatter { .. }
@@ -206,8 +206,8 @@ impl<'p> Unroll<'p> {
                 }
             }
             Op::If { test, then, other } => {
-                if let Some(holds) = self.holds(test) {
-                    return self.statements(if holds { then } else { other });
+                if let Some(is_true) = self.is_true(test) {
+                    return self.statements(if is_true { then } else { other });
                 }
                 if test.per_thread() {
                     let why =
@@ -265,14 +265,14 @@ impl<'p> Unroll<'p> {
     }
 
     /// Is a condition true here?
-    fn holds(&self, test: &Test) -> Option<bool> {
+    fn is_true(&self, test: &Test) -> Option<bool> {
         Some(match test {
             Test::Less(a, b) => self.number(a)? < self.end(a, b)?,
             Test::Equal(a, b) => self.number(a)? == self.number(b)?,
-            Test::Holds(_) => return None,
-            Test::Not(inner) => !self.holds(inner)?,
-            Test::Both(both) => self.holds(&both[0])? && self.holds(&both[1])?,
-            Test::Either(both) => self.holds(&both[0])? || self.holds(&both[1])?,
+            Test::IsTrue(_) => return None,
+            Test::Not(inner) => !self.is_true(inner)?,
+            Test::Both(both) => self.is_true(&both[0])? && self.is_true(&both[1])?,
+            Test::Either(both) => self.is_true(&both[0])? || self.is_true(&both[1])?,
         })
     }
 
@@ -404,7 +404,7 @@ impl<'p> Unroll<'p> {
     /// Groups enter a section round-robin.
     fn ordered(&mut self, stmt: &'p Stmt, order: Id, groups: &[Id], body: &'p [Stmt]) {
         let parts: Vec<Range<u32>> = groups.iter().flat_map(|group| members(self.program, *group)).collect();
-        let part = parts.iter().position(|part| holds(part, &self.env.warps));
+        let part = parts.iter().position(|part| is_true(part, &self.env.warps));
         let (Some(part), false) = (part, self.in_arm) else {
             return self.leave(std::slice::from_ref(stmt), "groups take turns at it");
         };

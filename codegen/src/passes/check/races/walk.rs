@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::Found;
+use super::Findings;
 use super::blame::Fault;
 use super::event::{self, Completes, Event, Flights, Hold, Slot, Under, bits, commits, touches};
 use super::order::{Clock, Flight, State};
@@ -25,8 +25,8 @@ pub(super) struct Walk<'p, 'b> {
     /// Tensors that some statement writes.
     pub(super) written: Vec<bool>,
     /// Statements that have been reported.
-    pub(super) said: Vec<(*const Stmt, Fault)>,
-    pub(super) found: Found,
+    pub(super) reported: Vec<(*const Stmt, Fault)>,
+    pub(super) findings: Findings,
     under: Under,
     /// Full slots, by ring and phase: the clock of the warps that filled them.
     full: HashMap<(Id, i64), Clock>,
@@ -75,7 +75,7 @@ pub(super) struct Running<'p> {
     at: usize,
     warps: u32,
     /// Slots of rings that it has waited for, by ring and slot.
-    holds: HashMap<(Id, i64), Hold>,
+    slots_now: HashMap<(Id, i64), Hold>,
     /// Barriers at which it has arrived: when it can continue.
     arrived: Vec<((Id, usize), u32)>,
 }
@@ -83,7 +83,7 @@ pub(super) struct Running<'p> {
 impl<'p> Running<'p> {
     fn new(role: Role<'p>) -> Running<'p> {
         let warps = bits(&role.warps);
-        Running { role, at: 0, warps, holds: HashMap::new(), arrived: Vec::new() }
+        Running { role, at: 0, warps, slots_now: HashMap::new(), arrived: Vec::new() }
     }
 
     pub(super) fn first(&self) -> u32 {
@@ -110,8 +110,8 @@ impl<'p, 'b> Walk<'p, 'b> {
             given_up: vec![false; program.tensors.len()],
             global,
             written,
-            said: Vec::new(),
-            found: Found::default(),
+            reported: Vec::new(),
+            findings: Findings::default(),
             under: Under::Always,
             full: HashMap::new(),
             passed: HashSet::new(),
@@ -265,7 +265,7 @@ impl<'p, 'b> Walk<'p, 'b> {
                     self.state.learn(warps, &clock);
                 }
                 self.waits((End::Free, *ring, phase), stmt, warps);
-                group.holds.insert((*ring, phase.rem_euclid(slots)), Hold::Now);
+                group.slots_now.insert((*ring, phase.rem_euclid(slots)), Hold::Now);
             }
             Op::Publish { ring, phase, bytes } => {
                 let phase = env.value(self.program, phase);
@@ -278,7 +278,7 @@ impl<'p, 'b> Walk<'p, 'b> {
                 let known = self.full.entry((*ring, phase)).or_insert_with(|| news.clone());
                 known.iter_mut().zip(&news).for_each(|(known, news)| *known = (*known).max(*news));
                 if bytes.is_none() {
-                    group.holds.insert((*ring, phase.rem_euclid(self.slots(*ring))), Hold::NoLonger);
+                    group.slots_now.insert((*ring, phase.rem_euclid(self.slots(*ring))), Hold::NoLonger);
                 }
             }
             Op::Await { ring, phase } => {
@@ -292,7 +292,7 @@ impl<'p, 'b> Walk<'p, 'b> {
                 self.waits((End::Full, *ring, phase), stmt, warps);
                 self.state.learn(warps, &clock);
                 self.state.learn_full(warps, *ring, phase);
-                group.holds.insert((*ring, phase.rem_euclid(self.slots(*ring))), Hold::Now);
+                group.slots_now.insert((*ring, phase.rem_euclid(self.slots(*ring))), Hold::Now);
             }
             Op::Release { ring, phase } => {
                 let phase = env.value(self.program, phase);
@@ -303,13 +303,13 @@ impl<'p, 'b> Walk<'p, 'b> {
                 let (by, known) = self.free.entry((*ring, phase)).or_insert_with(|| (0, vec![0; news.len()]));
                 *by |= warps;
                 known.iter_mut().zip(&news).for_each(|(known, news)| *known = (*known).max(*news));
-                group.holds.insert((*ring, slot), Hold::NoLonger);
+                group.slots_now.insert((*ring, slot), Hold::NoLonger);
             }
             Op::Advance { ring } => {
                 let phase = env.phases[*ring as usize];
                 if self.program.rings[*ring as usize].from == group.role.group {
                     self.passed.insert((*ring, phase));
-                    group.holds.remove(&(*ring, phase.rem_euclid(self.slots(*ring))));
+                    group.slots_now.remove(&(*ring, phase.rem_euclid(self.slots(*ring))));
                 }
             }
             _ => self.access(stmt, env, group),
@@ -403,7 +403,7 @@ impl<'p, 'b> Walk<'p, 'b> {
         let of = self.program.tensor(tensor);
         let known = std::mem::replace(&mut self.given_up[tensor as usize], true);
         if matches!(of.space, Space::Shared { .. }) && !known {
-            self.found.undecided(span, format!("`{}`: {why}; its order is left to the simulator", of.name));
+            self.findings.undecided(span, format!("`{}`: {why}; its order is left to the simulator", of.name));
         }
     }
 
@@ -418,11 +418,11 @@ impl<'p, 'b> Walk<'p, 'b> {
             if self.given_up[tensor as usize] {
                 continue;
             }
-            match self.maps.place(view, env, &actors) {
-                Ok(place) => {
+            match self.maps.footprint(view, env, &actors) {
+                Ok(footprint) => {
                     let number = self.state.next();
                     let slot = event::slot(self.program, view, env).map(|(ring, at)| {
-                        let hold = group.holds.get(&(ring, at)).copied().unwrap_or(Hold::NotYet);
+                        let hold = group.slots_now.get(&(ring, at)).copied().unwrap_or(Hold::NotYet);
                         Slot { ring, at, hold }
                     });
                     let fills = slot.filter(|_| touch.completes == Completes::WithSlot).map(|slot| {
@@ -434,7 +434,7 @@ impl<'p, 'b> Walk<'p, 'b> {
                         time: number,
                         stmt,
                         tensor,
-                        place,
+                        footprint,
                         writes: touch.writes,
                         atomic: touch.atomic,
                         under: self.under,

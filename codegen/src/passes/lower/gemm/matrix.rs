@@ -60,14 +60,14 @@ impl Lower<'_> {
                 args.push(match operand.kind {
                     OperandKind::Frag { .. } => {
                         let values = view.layout.mode(0)?.leaves().len();
-                        let mut place = vec![lower.int(0); values];
-                        place.extend([first, second]);
-                        AtomArg::Frag(lower.frag(view, all, values, &place))
+                        let mut position = vec![lower.int(0); values];
+                        position.extend([first, second]);
+                        AtomArg::Frag(lower.frag(view, all, values, &position))
                     }
                     OperandKind::Descriptor => {
                         let (size, k) = (lower.int(i64::from(size)), lower.int(i64::from(k)));
-                        let place = [lower.exprs().mul(first, size), lower.exprs().mul(second, k)];
-                        lower.descriptor(row, view, all, &place)?
+                        let position = [lower.exprs().mul(first, size), lower.exprs().mul(second, k)];
+                        lower.descriptor(row, view, all, &position)?
                     }
                     // Is the product added to the accumulator? The first k-step may replace it.
                     OperandKind::Int if from_zero => AtomArg::Int(at[2]),

@@ -141,8 +141,8 @@ impl Lower<'_> {
             };
             let element = lower.operand_at(operand, &rows, k);
             let guard = lower.guard(operand.view, &operand.leaves, &element);
-            let from = lower.place(operand.view, &operand.leaves, &element);
-            lower.emit(Op::Load { to, from, guard, fill, stays: None });
+            let from = lower.address(operand.view, &operand.leaves, &element);
+            lower.emit(Op::Load { to, from, guard, fill, volatile_at: None });
             Ok(())
         })
     }
@@ -178,20 +178,20 @@ impl Lower<'_> {
             // Serpentine order: every other line runs backwards, so that an operand's register is reused
             // where lines meet.
             if matches!(order, Order::Serpentine | Order::RowSerpentine) {
-                let place = lower.flat(&extents_of(fast_leaves), &fast)?;
+                let position = lower.flat(&extents_of(fast_leaves), &fast)?;
                 let line = lower.flat(&extents_of(slow_leaves), slow)?;
                 let odd = lower.exprs().rem(line, 2);
                 let last = lower.int(inner - 1);
-                let back = lower.exprs().sub(last, place);
-                let serpentine = lower.exprs().select(odd, back, place);
+                let back = lower.exprs().sub(last, position);
+                let serpentine = lower.exprs().select(odd, back, position);
                 let known = lower.kernel.exprs.get(serpentine).clone();
                 // Named, because it is used three times.
                 let id = lower.var(if by_rows { "column" } else { "row" }, false);
                 lower.emit(Op::Let(id, serpentine));
                 lower.scope.unrolled.push(id);
-                let place =
+                let position =
                     lower.exprs().leaf(Int::Var(id), known.lo, known.hi, known.multiple, known.same_for);
-                fast = lower.submodes(values(fast_leaves), place);
+                fast = lower.submodes(values(fast_leaves), position);
             }
             let (rows, columns) = if by_rows { (slow, &fast[..]) } else { (&fast[..], slow) };
             // The accumulator's modes may be nested differently from the operands': convert through linear

@@ -8,7 +8,7 @@ use crate::passes::pipeline::reads;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::Problem;
 use crate::thread::Id;
-use crate::tile::{Op, Place, Program, Space, Stmt};
+use crate::tile::{Op, StageOrder, Program, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
 
 /// A resource that statements share.
@@ -86,7 +86,7 @@ pub(super) fn accesses(program: &Program, stmt: &Stmt) -> BTreeSet<(Thing, bool)
 
 /// A statement of the loop as it is written.
 pub(super) struct Line {
-    pub(super) place: Place,
+    pub(super) place: StageOrder,
     pub(super) stmt: Stmt,
     /// Its position in a step.
     pub(super) at: usize,
@@ -148,11 +148,11 @@ impl Text {
     pub(super) fn new(
         program: &Program,
         var: Id,
-        placed: Vec<(Place, Stmt)>,
+        placed: Vec<(StageOrder, Stmt)>,
         slots: Vec<Id>,
     ) -> Result<Text, Diagnostic> {
         let mut order: Vec<usize> = (0..placed.len()).collect();
-        order.sort_by_key(|&line| (placed[line].0.place, placed[line].0.stage, line));
+        order.sort_by_key(|&line| (placed[line].0.order, placed[line].0.stage, line));
         let mut at = vec![0; placed.len()];
         order.iter().enumerate().for_each(|(place, &line)| at[line] = place);
         let mut lines = Vec::new();
@@ -240,7 +240,7 @@ impl Text {
         let problem = Problem::new(format!(
             "{other} would run before {one}, which comes before it in an iteration and uses {name} as well"
         ));
-        let Place { stage, place } = earlier.place;
+        let StageOrder { stage, order: place } = earlier.place;
         let help = match later.place.stage < stage {
             true => format!("write it behind `stage({stage})`"),
             false => format!("give it a place of {place} or more"),

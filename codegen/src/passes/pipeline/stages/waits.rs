@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::dependences::{Thing, accesses};
 use super::{Item, Kind};
 use crate::thread::Id;
-use crate::tile::{Op, Place, Program, Stmt};
+use crate::tile::{Op, StageOrder, Program, Stmt};
 
 /// Removes waits that follow their product at once: the tokens of these products, and the other statements.
-pub(super) fn apart(placed: Vec<(Place, Stmt)>) -> (BTreeSet<Id>, Vec<(Place, Stmt)>) {
+pub(super) fn apart(placed: Vec<(StageOrder, Stmt)>) -> (BTreeSet<Id>, Vec<(StageOrder, Stmt)>) {
     // Tokens, with how many statements of the body name each, and how many may be moved.
     let mut named: BTreeMap<Id, usize> = BTreeMap::new();
     for (_, stmt) in &placed {
@@ -20,7 +20,7 @@ pub(super) fn apart(placed: Vec<(Place, Stmt)>) -> (BTreeSet<Id>, Vec<(Place, St
             _ => {}
         });
     }
-    let at_once = |pair: &[(Place, Stmt)]| match (&pair[0].1.op, &pair[1].1.op) {
+    let at_once = |pair: &[(StageOrder, Stmt)]| match (&pair[0].1.op, &pair[1].1.op) {
         (Op::Gemm { token: Some(of), .. }, Op::Wait { token, but: 0 }) => {
             (of == token && named.get(token) == Some(&2)).then_some(*token)
         }

@@ -35,8 +35,8 @@ impl EmptyLoops {
         if named || used.iter().any(|id| sizes(program, *id).contains(&size)) {
             return None;
         }
-        let idle = |(place, arg): (usize, &Arg)| match arg {
-            Arg::Tensor(id) => (!used.contains(id)).then_some(place),
+        let idle = |(index, arg): (usize, &Arg)| match arg {
+            Arg::Tensor(id) => (!used.contains(id)).then_some(index),
             Arg::Scalar(_) => None,
         };
         let idle = program.args.iter().enumerate().filter_map(idle).collect();
@@ -85,32 +85,32 @@ fn sizes(program: &Program, id: Id) -> Vec<Symbol> {
 /// The statements without the loops that have no iteration if this size is 0, and without conditions on whether they have an
 /// iteration; `None` if there is no such loop.
 fn without_loops(program: &Program, body: &[Stmt], size: Symbol) -> Option<Vec<Stmt>> {
-    let mut found = false;
+    let mut result = false;
     let mut kept = Vec::new();
     for stmt in body {
         if let Op::For { var, .. } | Op::Pipelined { var, .. } = &stmt.op
             && is_empty(program, *var, size)
         {
-            found = true;
+            result = true;
             continue;
         }
         if let Op::If { test, other, .. } = &stmt.op
             && never(program, test, size)
         {
-            found = true;
+            result = true;
             kept.extend(without_loops(program, other, size).unwrap_or_else(|| other.clone()));
             continue;
         }
         let mut stmt = stmt.clone();
         for inner in stmt.bodies_mut() {
             if let Some(rest) = without_loops(program, inner, size) {
-                found = true;
+                result = true;
                 *inner = rest;
             }
         }
         kept.push(stmt);
     }
-    found.then_some(kept)
+    result.then_some(kept)
 }
 
 /// Has a loop no iteration where this size is 0?
@@ -132,12 +132,12 @@ fn never_less(program: &Program, numbers: [&Affine; 2], size: Symbol) -> bool {
 
 /// A number where this size is 0.
 fn at_zero(number: &Affine, size: Symbol) -> Option<Affine> {
-    let found = RefCell::new(Vec::new());
+    let result = RefCell::new(Vec::new());
     number.any(&|coord| {
         if matches!(coord, Coord::Size { of, .. } if *of == size) {
-            found.borrow_mut().push(coord.clone());
+            result.borrow_mut().push(coord.clone());
         }
         false
     });
-    found.into_inner().iter().try_fold(number.clone(), |number, coord| number.with(coord, &0.into()))
+    result.into_inner().iter().try_fold(number.clone(), |number, coord| number.with(coord, &0.into()))
 }

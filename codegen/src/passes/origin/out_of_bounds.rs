@@ -45,11 +45,11 @@ pub(crate) type Coordinates = Vec<Option<Edge>>;
 
 /// The analysis of a tensor.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Beyond {
+pub(super) struct OutOfBounds {
     /// Its edges: empty if no element is out of bounds, `None` if unknown.
     pub(super) edges: Option<Vec<Edge>>,
     /// The value of every out-of-bounds element, or of all elements right after a fill.
-    pub(super) holds: Option<f64>,
+    pub(super) contents: Option<f64>,
     /// The value of a fill before the loop, if the tensor may still be as that left it, with no element out
     /// of bounds.
     pub(super) begun: Option<f64>,
@@ -61,38 +61,38 @@ pub(super) struct Beyond {
     pub(super) filled: bool,
 }
 
-impl Beyond {
-    pub(super) const NOTHING: Beyond =
-        Beyond { edges: Some(Vec::new()), holds: None, begun: None, at: None, age: 0, filled: false };
-    pub(super) const UNKNOWN: Beyond =
-        Beyond { edges: None, holds: None, begun: None, at: Some(Vec::new()), age: 0, filled: false };
+impl OutOfBounds {
+    pub(super) const NONE: OutOfBounds =
+        OutOfBounds { edges: Some(Vec::new()), contents: None, begun: None, at: None, age: 0, filled: false };
+    pub(super) const UNKNOWN: OutOfBounds =
+        OutOfBounds { edges: None, contents: None, begun: None, at: Some(Vec::new()), age: 0, filled: false };
 
-    pub(super) fn is_nothing(&self) -> bool {
+    pub(super) fn is_none(&self) -> bool {
         self.edges.as_ref().is_some_and(Vec::is_empty)
     }
 
     /// The value of its out-of-bounds elements, if a fill before a loop has left none.
     pub(super) fn value(&self) -> Option<f64> {
-        self.holds.filter(|_| self.begun.is_none())
+        self.contents.filter(|_| self.begun.is_none())
     }
 
     /// Is it as a fill with a known value leaves it: no element is out of bounds?
     fn is_fill(&self) -> bool {
-        self.is_nothing() && self.holds.is_some()
+        self.is_none() && self.contents.is_some()
     }
 
     /// The join of two control-flow paths: the facts of both.
-    pub(super) fn join(&self, other: &Beyond) -> Beyond {
-        let holds = match (self.holds, other.holds) {
+    pub(super) fn join(&self, other: &OutOfBounds) -> OutOfBounds {
+        let contents = match (self.contents, other.contents) {
             (x, y) if x == y => x,
-            (x, None) if other.is_nothing() => x,
-            (None, y) if self.is_nothing() => y,
+            (x, None) if other.is_none() => x,
+            (None, y) if self.is_none() => y,
             _ => None,
         };
         let (edges, begun) = match (&self.edges, &other.edges) {
             (x, y) if x == y => (x.clone(), agreed(self.begun, other.begun)),
-            (Some(_), edges) if self.is_fill() => (edges.clone(), agreed(self.holds, other.begun)),
-            (edges, Some(_)) if other.is_fill() => (edges.clone(), agreed(self.begun, other.holds)),
+            (Some(_), edges) if self.is_fill() => (edges.clone(), agreed(self.contents, other.begun)),
+            (edges, Some(_)) if other.is_fill() => (edges.clone(), agreed(self.begun, other.contents)),
             _ => (None, Some(None)),
         };
         let at = match (&self.at, &other.at) {
@@ -104,7 +104,7 @@ impl Beyond {
         };
         let edges = edges.filter(|_| begun.is_some());
         let (age, filled) = (self.age.min(other.age), self.filled && other.filled);
-        Beyond { edges, holds, begun: begun.flatten(), at, age, filled }
+        OutOfBounds { edges, contents, begun: begun.flatten(), at, age, filled }
     }
 }
 
@@ -117,12 +117,12 @@ fn agreed(x: Option<f64>, y: Option<f64>) -> Option<Option<f64>> {
 }
 
 /// The analysis of each tensor that may have been written.
-pub(super) type State = HashMap<Id, Beyond>;
+pub(super) type State = HashMap<Id, OutOfBounds>;
 
 pub(super) fn join(left: &State, right: &State) -> State {
     let mut both = left.clone();
-    for (id, beyond) in right {
-        let joined = both.get(id).map_or_else(|| beyond.clone(), |known| known.join(beyond));
+    for (id, outside) in right {
+        let joined = both.get(id).map_or_else(|| outside.clone(), |known| known.join(outside));
         both.insert(*id, joined);
     }
     both
@@ -131,12 +131,12 @@ pub(super) fn join(left: &State, right: &State) -> State {
 /// Forgets edges that depend on a loop's variable, which differ after the loop and in its next iteration, or on an
 /// integer that is read again.
 pub(super) fn forget(state: &mut State, changes: &dyn Fn(&Coord) -> bool) {
-    for beyond in state.values_mut() {
+    for outside in state.values_mut() {
         let moves = |edge: &Edge| edge.base.any(changes);
-        if beyond.edges.as_ref().is_some_and(|edges| edges.iter().any(moves)) {
-            beyond.edges = None;
+        if outside.edges.as_ref().is_some_and(|edges| edges.iter().any(moves)) {
+            outside.edges = None;
         }
-        for at in beyond.at.iter_mut().flatten() {
+        for at in outside.at.iter_mut().flatten() {
             *at = at.take().filter(|at| !moves(at));
         }
     }
@@ -233,12 +233,12 @@ pub(super) fn taken_over(
                 let extent: i64 = submodes.iter().map(|submode| submode.0).product();
                 let mut shown =
                     along(mode).into_iter().enumerate().filter(|(_, part)| part.iter().any(|d| d.1 != 0));
-                let (place, part) = shown.next()?;
-                let taken = modes[place].iter().any(|submode| submode.1 != 0);
+                let (index, part) = shown.next()?;
+                let taken = modes[index].iter().any(|submode| submode.1 != 0);
                 if shown.next().is_some() || taken || view.base[mode] != Affine::default() {
                     return None;
                 }
-                modes[place] = match part[..] == [(extent, 1)] {
+                modes[index] = match part[..] == [(extent, 1)] {
                     true => submodes.clone(),
                     false => part
                         .iter()

@@ -13,7 +13,7 @@ use crate::values::affine::{Affine, Coord};
 
 /// From an element of a shared tensor to a coordinate, up to a constant.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Place {
+pub(super) enum CoordinateMap {
     /// The stride of the coordinate along each mode; `None` along a mode in which no copy varies, such as the
     /// slot.
     Steps(Vec<Option<i64>>),
@@ -67,9 +67,9 @@ impl<'v> Access<'v> {
     }
 
     /// A read: the coordinate as a function of thread and value.
-    pub(super) fn read(&self, place: &Place, budget: &mut Budget) -> Option<Function> {
-        match place {
-            Place::Steps(steps) => {
+    pub(super) fn read(&self, position: &CoordinateMap, budget: &mut Budget) -> Option<Function> {
+        match position {
+            CoordinateMap::Steps(steps) => {
                 let (mut start, mut values) = (Affine::default(), vec![0i64; self.elements.len()]);
                 for (mode, step) in steps.iter().enumerate() {
                     let Some(step) = step else {
@@ -85,7 +85,7 @@ impl<'v> Access<'v> {
                 }
                 Some(Function::new(start, &values))
             }
-            Place::Listed(table) => {
+            CoordinateMap::Listed(table) => {
                 let (class, starts) = self.starts(&table.still, budget)?;
                 let mut rows = Vec::new();
                 for start in starts {
@@ -104,8 +104,8 @@ impl<'v> Access<'v> {
     }
 
     /// The inverse of a write: the coordinate of each element.
-    pub(super) fn written(&self, what: &Function, budget: &mut Budget) -> Option<Place> {
-        self.steps(what).map(Place::Steps).or_else(|| self.table(what, budget))
+    pub(super) fn written(&self, what: &Function, budget: &mut Budget) -> Option<CoordinateMap> {
+        self.steps(what).map(CoordinateMap::Steps).or_else(|| self.table(what, budget))
     }
 
     /// Strides along the modes, if each digit of the thread and each value varies along a single mode.
@@ -154,7 +154,7 @@ impl<'v> Access<'v> {
         moves.iter().all(explained).then_some(steps)
     }
 
-    fn table(&self, what: &Function, budget: &mut Budget) -> Option<Place> {
+    fn table(&self, what: &Function, budget: &mut Budget) -> Option<CoordinateMap> {
         let still: Vec<bool> = (0..self.thread.len()).map(|mode| !self.moves(mode)).collect();
         let extents: Vec<i64> =
             self.extents.iter().zip(&still).map(|(n, still)| if *still { 1 } else { *n }).collect();
@@ -171,15 +171,15 @@ impl<'v> Access<'v> {
                     continue;
                 }
                 let Some(coordinate) = lists.at(thread, element) else { continue };
-                let place = self.index(&starts[class[thread as usize]], element, &still)?;
-                match at.get_mut(place)? {
+                let position = self.index(&starts[class[thread as usize]], element, &still)?;
+                match at.get_mut(position)? {
                     // Two coordinates collide in one element.
                     Some(known) if *known != coordinate => return None,
                     known => *known = Some(coordinate),
                 }
             }
         }
-        Some(Place::Listed(Rc::new(Table { extents, still, at })))
+        Some(CoordinateMap::Listed(Rc::new(Table { extents, still, at })))
     }
 
     /// The distinct starts of threads, and the index of each thread's. Only along modes that count.
@@ -200,11 +200,11 @@ impl<'v> Access<'v> {
         let (mut class, mut starts, mut known) = (Vec::new(), Vec::new(), HashMap::new());
         for thread in 0..self.threads as usize {
             let start: Vec<i64> = along.iter().map(|along| along[thread]).collect();
-            let place = *known.entry(start.clone()).or_insert(starts.len());
-            if place == starts.len() {
+            let position = *known.entry(start.clone()).or_insert(starts.len());
+            if position == starts.len() {
                 starts.push(start);
             }
-            class.push(place);
+            class.push(position);
         }
         Some((class, starts))
     }
