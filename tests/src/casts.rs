@@ -38,8 +38,13 @@ pub fn kernel(elem: Elem) -> Kernel {
     let x = hand.reg("x", elem, 1);
     let location = |space| Mem { space, index: at, peer: None };
     let element = |reg| Frag { reg, at: zero, len: 1 };
-    let mut ops =
-        vec![Op::Load { to: element(x), from: location(from), guard: None, fill: 0.0.into(), volatile_at: None }];
+    let mut ops = vec![Op::Load {
+        to: element(x),
+        from: location(from),
+        guard: None,
+        fill: 0.0.into(),
+        volatile_at: None,
+    }];
     for target in targets(elem) {
         let to = hand.tensor_of(&format!("to_{target}"), target, true, vec![n], one.clone());
         let reg = hand.reg("value", target, 1);

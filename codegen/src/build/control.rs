@@ -7,7 +7,7 @@ use crate::source::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
 use crate::tile::view::View;
 use crate::tile::whole::is_combined;
-use crate::tile::{Ahead, Expr, Op, StageOrder, Raster, Read, Require, Space, Stmt, Var};
+use crate::tile::{Ahead, Expr, Op, Raster, Read, Require, Space, StageOrder, Stmt, Var};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
 use crate::values::limits;
@@ -22,7 +22,7 @@ impl Builder {
     /// receives the variable.
     ///
     /// ```
-    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Partition, View}};
     /// # use tilewright_layout::{Layout, Value, layout};
     /// # let mut b = Builder::new("example");
     /// # let n = Value::symbol("N");
@@ -112,13 +112,13 @@ impl Builder {
     /// [`crate::passes::pipeline`].
     ///
     /// ```
-    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::{At, Deal}};
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::{At, Partition}};
     /// # use tilewright_layout::{Value, layout};
     /// # let mut b = Builder::new("example");
     /// # let n = Value::symbol("N");
     /// # let (x, y) = (b.tensor("x", Elem::F32, (n,), None, false)?, b.tensor("y", Elem::F32, (n,), None, true)?);
     /// let threads = layout!(128 : 1);
-    /// let wide = Deal { values: vec![4], ..Deal::default() };
+    /// let wide = Partition { values: vec![4], ..Partition::default() };
     /// let (x, y) = (b.tile(&x, (512,), &[At::All])?, b.tile(&y, (512,), &[At::All])?);
     /// let s = b.shared("s", Elem::F32, layout!(512 : 1))?;
     /// let from = b.parallelize_over(&x, &threads, 0, &wide)?;
@@ -200,7 +200,7 @@ impl Builder {
     /// Statements for where a condition on scalar arguments is true, and for where it is false.
     ///
     /// ```
-    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Partition, View}};
     /// # use tilewright_layout::{Layout, Value, layout};
     /// # let mut b = Builder::new("example");
     /// # let n = Value::symbol("N");

@@ -97,7 +97,9 @@ impl Builder {
             && (self.elem(expected) != elem || !matches!(self.space(expected), Space::Registers { .. }))
         {
             let message = format!("`{}` is expected, and is no tile of {elem} in registers", expected.name);
-            return Err(Problem::new(message).help(format!("`{}` has elements of {elem}: convert it", to.name)));
+            return Err(
+                Problem::new(message).help(format!("`{}` has elements of {elem}: convert it", to.name))
+            );
         }
         if let Some(old) = &update.old {
             let registers = matches!(self.space(old), Space::Registers { .. });

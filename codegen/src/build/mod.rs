@@ -8,7 +8,7 @@
 //! use tilewright_codegen::build::Builder;
 //! use tilewright_codegen::tile::Order;
 //! use tilewright_codegen::thread::Unroll;
-//! use tilewright_codegen::view::{At, Deal, View};
+//! use tilewright_codegen::view::{At, Partition, View};
 //! use tilewright_codegen::{Elem, generate};
 //! use tilewright_layout::{Value, layout};
 //!
@@ -36,7 +36,7 @@
 //!
 //! // The same threads as 16 by 16 for the arithmetic: rows of A by the first mode, rows of B by the second.
 //! let tc = layout!((16, 16));
-//! let keep = |keep: [bool; 2]| Deal { keep: Some(keep.to_vec()), ..Deal::default() };
+//! let keep = |keep: [bool; 2]| Partition { keep: Some(keep.to_vec()), ..Partition::default() };
 //! let tc_sa = b.parallelize_over(&sa, &tc, 0, &keep([true, false]))?; // (8, 8)
 //! let tc_sb = b.parallelize_over(&sb, &tc, 0, &keep([false, true]))?; // (8, 8)
 //! let tc_gc = b.parallelize(&gc, &tc)?; // (8, 8)
@@ -92,7 +92,7 @@ use crate::source::ast::Span;
 use crate::source::problem::Result;
 use crate::thread::Id;
 use crate::tile::fills;
-use crate::tile::{Op, StageOrder, Program, Stmt};
+use crate::tile::{Op, Program, StageOrder, Stmt};
 use crate::values::affine::{Affine, Coord};
 pub use group::Role;
 pub(crate) use tensors::alignment;

@@ -16,7 +16,7 @@ impl Builder {
     /// extent.
     ///
     /// ```
-    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::{At, Deal, View}};
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::{At, Partition, View}};
     /// # use tilewright_layout::{Layout, Value, layout};
     /// # let mut b = Builder::new("example");
     /// # let (m, n) = (Value::symbol("M"), Value::symbol("N"));
@@ -67,7 +67,7 @@ impl Builder {
     /// A slice of a view; see [`View::slice`].
     ///
     /// ```
-    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::{At, Deal, View}};
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::{At, Partition, View}};
     /// # use tilewright_layout::{Layout, Value, layout};
     /// # let mut b = Builder::new("example");
     /// # let (m, n) = (Value::symbol("M"), Value::symbol("N"));
@@ -184,7 +184,7 @@ impl Builder {
     /// Partitions a view over threads: the part of each thread; see [`View::parallelize`].
     ///
     /// ```
-    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::{At, Deal, View}};
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::{At, Partition, View}};
     /// # use tilewright_layout::{Layout, Value, layout};
     /// # let mut b = Builder::new("example");
     /// # let (m, n) = (Value::symbol("M"), Value::symbol("N"));
@@ -202,18 +202,18 @@ impl Builder {
     /// Partitions a view over the threads of a group, with a projection.
     ///
     /// ```
-    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::{At, Deal, View}};
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::{At, Partition, View}};
     /// # use tilewright_layout::{Layout, Value, layout};
     /// # let mut b = Builder::new("example");
     /// # let (m, n) = (Value::symbol("M"), Value::symbol("N"));
     /// # let a = b.tensor("a", Elem::F32, (m, n), None, false)?;
     /// let tile = b.tile(&a, (128, 8), &[At::Index(0.into()), At::Index(0.into())])?;
     /// // four consecutive rows, for vector copies of 16 bytes
-    /// let wide = Deal { values: vec![4, 1], ..Partition::default() };
+    /// let wide = Partition { values: vec![4, 1], ..Partition::default() };
     /// let part = b.parallelize_over(&tile, &layout!((32, 8)), 0, &wide)?;
     /// assert_eq!(part.shape().to_string(), "((4,1),1)");
     /// // rows only: threads along the second mode of (16, 16) have the same part
-    /// let rows = Deal { keep: Some(vec![true, false]), ..Partition::default() };
+    /// let rows = Partition { keep: Some(vec![true, false]), ..Partition::default() };
     /// let part = b.parallelize_over(&tile, &layout!((16, 16)), 0, &rows)?;
     /// assert_eq!(part.shape().to_string(), "(8,8)");
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
@@ -227,7 +227,8 @@ impl Builder {
     ) -> Result<View> {
         let size = threads.size()?;
         self.occupy(group, size, view).map_err(|problem| problem.arg(1))?;
-        let reach = partition.swizzle.bits() + partition.swizzle.base() + partition.swizzle.shift().unsigned_abs();
+        let reach =
+            partition.swizzle.bits() + partition.swizzle.base() + partition.swizzle.shift().unsigned_abs();
         if !partition.swizzle.is_identity() && (reach > 10 || size % (1 << reach) != 0) {
             let message = format!(
                 "{} permutes {} threads, which do not divide {size}",

@@ -15,12 +15,12 @@ impl Builder {
     /// `acc(m, n) += a(m, k) · b(n, k)`.
     ///
     /// ```
-    /// # use tilewright_codegen::{Elem, build::Builder, tile::Order, view::Deal};
+    /// # use tilewright_codegen::{Elem, build::Builder, tile::Order, view::Partition};
     /// # use tilewright_layout::layout;
     /// # let mut b = Builder::new("example");
     /// let (sa, sb) = (b.shared("sa", Elem::F32, layout!((64, 8)))?, b.shared("sb", Elem::F32, layout!((32, 8)))?);
     /// let threads = layout!((16, 8));
-    /// let keep = |keep: [bool; 2]| Deal { keep: Some(keep.to_vec()), ..Deal::default() };
+    /// let keep = |keep: [bool; 2]| Partition { keep: Some(keep.to_vec()), ..Partition::default() };
     /// let rows = b.parallelize_over(&sa, &threads, 0, &keep([true, false]))?; // (4, 8)
     /// let columns = b.parallelize_over(&sb, &threads, 0, &keep([false, true]))?; // (4, 8)
     /// let acc = b.registers("acc", Elem::F32, (4i64, 4i64))?;

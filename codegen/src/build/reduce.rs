@@ -13,7 +13,7 @@ impl Builder {
     /// Reduces the elements of `from` into `to`, which has extent 1 in the reduced modes.
     ///
     /// ```
-    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Partition, View}};
     /// # use tilewright_layout::{Layout, Value, layout};
     /// # let mut b = Builder::new("example");
     /// # let n = Value::symbol("N");

@@ -18,7 +18,7 @@ impl Builder {
     /// Copies elements between views of the same shape.
     ///
     /// ```
-    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Partition, View}};
     /// # use tilewright_layout::{Layout, Value, layout};
     /// # let mut b = Builder::new("example");
     /// # let n = Value::symbol("N");
@@ -37,7 +37,7 @@ impl Builder {
     /// A copy by a chosen mechanism, optionally asynchronous.
     ///
     /// ```
-    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Partition, View}};
     /// # use tilewright_layout::{Layout, Value, layout};
     /// # let mut b = Builder::new("example");
     /// # let n = Value::symbol("N");
@@ -58,7 +58,7 @@ impl Builder {
     /// A copy that fills elements whose source is out of bounds with a given number, instead of 0.
     ///
     /// ```
-    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Partition, View}};
     /// # use tilewright_layout::{Layout, Value, layout};
     /// # let mut b = Builder::new("example");
     /// # let n = Value::symbol("N");
@@ -80,7 +80,7 @@ impl Builder {
     /// A copy that is in flight until its token has been waited for.
     ///
     /// ```
-    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Partition, View}};
     /// # use tilewright_layout::{Layout, Value, layout};
     /// # let mut b = Builder::new("example");
     /// # let n = Value::symbol("N");
@@ -119,7 +119,7 @@ impl Builder {
     /// Updates each element of `to` by the element of `from`, atomically. Out-of-bounds elements are skipped.
     ///
     /// ```
-    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Change, MemoryOrder}, view::{At, Deal, View}};
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Change, MemoryOrder}, view::{At, Partition, View}};
     /// # use tilewright_layout::{Layout, Value, layout};
     /// # let mut b = Builder::new("example");
     /// # let n = Value::symbol("N");
@@ -228,7 +228,7 @@ impl Builder {
     /// Sets every element to one value.
     ///
     /// ```
-    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Partition, View}};
     /// # use tilewright_layout::{Layout, Value, layout};
     /// # let mut b = Builder::new("example");
     /// # let n = Value::symbol("N");
@@ -252,7 +252,7 @@ impl Builder {
     /// of extent 1 along a mode is broadcast along it.
     ///
     /// ```
-    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Partition, View}};
     /// # use tilewright_layout::{Layout, Value, layout};
     /// # let mut b = Builder::new("example");
     /// # let n = Value::symbol("N");

@@ -94,8 +94,8 @@ impl Printer<'_> {
                 let target = self.declaration_or(stmt, *reg, |printer| printer.element(*reg, *at));
                 self.set(None, &target, &[value]);
             }
-            Op::Load { to, from, guard: None, volatile_at: Some(base), .. } if self.load_here(*to, from, *base) => {
-            }
+            Op::Load { to, from, guard: None, volatile_at: Some(base), .. }
+                if self.load_here(*to, from, *base) => {}
             Op::Load { to, from, guard, fill, .. } => self.load(stmt, *to, from, *guard, *fill),
             Op::Store { to, from, guard } => self.store(to, *from, *guard),
             Op::Atomic { .. } => self.atomic(stmt),

@@ -21,7 +21,7 @@ use crate::source::stack::with_room;
 use crate::thread::{Fact, Kernel, Param as ThreadParam};
 use crate::tile::alternative::{Alternative, Policy};
 use crate::tile::empty_loops;
-use crate::tile::verify::{bounded, limits};
+use crate::tile::verify::{integer_bounds, limits};
 use crate::tile::{Arg, Program, Require, Space};
 use crate::values::target::{TARGETS, Target};
 
@@ -231,8 +231,12 @@ fn finished(
     let work = || checked(label, program, others, left_out, diagnostics, levels, purpose);
     let mut outcome = if deep { with_room(work) } else { work() };
     // If there is an error, unread or left out tiles may be its consequence.
-    if outcome.diagnostics.iter().any(|diagnostic| diagnostic.level == Level::Deny && reported.lint.is_none()) {
-        outcome.diagnostics.retain(|reported| !reported.lint.is_some_and(is_of_meaning));
+    if outcome
+        .diagnostics
+        .iter()
+        .any(|diagnostic| diagnostic.level == Level::Deny && diagnostic.lint.is_none())
+    {
+        outcome.diagnostics.retain(|diagnostic| !diagnostic.lint.is_some_and(is_of_meaning));
     }
     outcome
 }
@@ -346,7 +350,7 @@ fn checked(
         others.clone().filter(|(.., label)| label.is_some()).map(|(_, program, _)| program.program());
     let mut requires = common(first.program(), alternatives);
     let programs = std::iter::once(&first).chain(others.clone().map(|(_, program, _)| program));
-    for require in programs.flat_map(|program| bounded::at_launch(&program.written)) {
+    for require in programs.flat_map(|program| integer_bounds::at_launch(&program.written)) {
         if !requires.contains(&require) {
             requires.push(require);
         }

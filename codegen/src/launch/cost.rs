@@ -2,7 +2,7 @@
 
 use tilewright_layout::Value;
 
-use super::bind::Bound;
+use super::binding::Bound;
 use super::rules::{Rules, Size, index};
 use super::{Limits, Tensor};
 use crate::thread::{Cost, Kernel, Param};

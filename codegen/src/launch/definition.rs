@@ -230,7 +230,8 @@ impl Pack {
 impl Generated {
     /// The variant of a launch plan: one of [`Generated::variants`], or after them one of a launch without loops.
     pub fn variant(&self, index: usize) -> &Variant {
-        let empty_loops = index.checked_sub(self.variants.len()).and_then(|at| self.empty_loops.get(at)?.variant());
+        let empty_loops =
+            index.checked_sub(self.variants.len()).and_then(|at| self.empty_loops.get(at)?.variant());
         empty_loops.unwrap_or_else(|| &self.variants[index])
     }
 

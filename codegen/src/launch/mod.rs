@@ -1,7 +1,7 @@
 //! Launch checks and parameters: the one interpreter of a kernel's launch plan, for the simulator and for
 //! devices. It knows extents, strides, lengths and addresses, and touches no memory.
 
-mod bind;
+mod binding;
 mod cost;
 pub mod definition;
 pub(crate) mod estimate;
@@ -284,7 +284,7 @@ pub fn plan_of(
         return Err(Refusal::new(format!("there is no variant {}: the kernel has {count}", variant + 1)));
     }
     let (rules, tensors) = (Rules::of(kernel), tensors(given));
-    match bind::arguments(&rules, kernel, given, &tensors)? {
+    match binding::arguments(&rules, kernel, given, &tensors)? {
         (sizes, None) => {
             let launch = Launch { rules: &rules, kernel, given, tensors: &tensors, limits };
             launch.among(variant..variant + 1, sizes).map(|(plan, _)| plan)
@@ -307,7 +307,7 @@ impl Rules {
         limits: &Limits,
     ) -> Result<(Plan, Option<cost::Estimate>), Refusal> {
         let tensors = tensors(given);
-        let (sizes, empty_loops) = bind::arguments(self, kernel, given, &tensors)?;
+        let (sizes, empty_loops) = binding::arguments(self, kernel, given, &tensors)?;
         let launch = Launch { rules: self, kernel, given, tensors: &tensors, limits };
         match empty_loops {
             None => launch.among(0..kernel.variants.len(), sizes),

@@ -4,7 +4,7 @@
 use super::cost::{Estimate, Traffic};
 use super::rules::{Broken, Check, Rules, Sizes};
 use super::why::Why;
-use super::{Given, Limits, Plan, Tensor, bind, cost};
+use super::{Given, Limits, Plan, Tensor, binding, cost};
 use crate::launch::definition::{Generated, Pack};
 
 /// Copies begin at multiples of this number of bytes of the workspace, as allocations do.
@@ -323,7 +323,7 @@ impl<'p> Packing<'p> {
             let (packed, _) = self.copies[which].as_ref()?.as_ref()?;
             tensors[packed.arg] = Some(&packed.copy);
         }
-        let sizes = bind::sizes(self.rules, self.kernel, form, &tensors).ok()?;
+        let sizes = binding::sizes(self.rules, self.kernel, form, &tensors).ok()?;
         let operands = Operands::new(self.rules, form, packs.to_vec(), &tensors, sizes);
         self.operands.push(operands);
         Some(self.operands.len() - 1)

@@ -3,7 +3,7 @@
 use super::cost::{Estimate, Limit};
 use super::pack::Packing;
 use super::rules::Rules;
-use super::{Given, Launch, Limits, Refusal, bind, tensors};
+use super::{Given, Launch, Limits, Refusal, binding, tensors};
 use crate::launch::definition::Generated;
 use crate::launch::estimate;
 
@@ -53,7 +53,7 @@ pub struct Ranked {
 pub fn ranking(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<Ranking, Refusal> {
     let rules = Rules::with(kernel, &|program| program.launch.cost.or_else(|| estimate::cost(program)));
     let tensors = tensors(given);
-    let (sizes, empty_loops) = bind::arguments(&rules, kernel, given, &tensors)?;
+    let (sizes, empty_loops) = binding::arguments(&rules, kernel, given, &tensors)?;
     if let Some(empty_loops) = empty_loops {
         let variant = kernel.variants.len() + empty_loops;
         let one = Ranked { variant, estimate: None, competes: false, limit: None, packed: Vec::new() };

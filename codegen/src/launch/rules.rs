@@ -3,7 +3,7 @@
 
 use tilewright_layout::{Symbol, Value};
 
-use super::bind::Bound;
+use super::binding::Bound;
 use super::{Tensor, common_multiple, cost, last_offset};
 use crate::launch::definition::{Generated, Pack, Variant};
 use crate::thread::{Cost, Fact, Kernel, Param};

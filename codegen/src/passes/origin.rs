@@ -6,10 +6,10 @@
 //! because an empty reduction leaves its target unchanged. Where edges are unknown, the value of
 //! out-of-bounds elements may still be known.
 
-mod out_of_bounds;
-mod coordinates;
 mod masks;
-mod written;
+mod out_of_bounds;
+mod propagation;
+mod writes;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -28,9 +28,9 @@ use crate::tile::{Across, Expr, How, Multiply, Op, Past, Program, Space, Stmt};
 use crate::values::affine::Coord;
 use crate::values::lanes::Lanes;
 use crate::values::number::Number;
+use masks::no_coordinate;
 pub(crate) use out_of_bounds::{Along, Coordinates, Edge};
 use out_of_bounds::{OutOfBounds, State, forget, join};
-use masks::no_coordinate;
 
 /// The results of the pass.
 #[derive(Default)]
@@ -63,7 +63,10 @@ impl Analysis {
 
 /// Finds the masks of all reductions of a program, and the coordinates that functions read, and the facts that a variant
 /// needs for that.
-pub(crate) fn find(program: &Program, policy: Policy) -> std::result::Result<(Analysis, Vec<Fact>), Diagnostic> {
+pub(crate) fn find(
+    program: &Program,
+    policy: Policy,
+) -> std::result::Result<(Analysis, Vec<Fact>), Diagnostic> {
     let mut origins = Origins {
         program,
         assumed: Assumed::new(program, policy),
@@ -101,8 +104,11 @@ pub(crate) fn find(program: &Program, policy: Policy) -> std::result::Result<(An
     }
     let Origins { masks, coordinates, claims, assumed, .. } = origins;
     let mut refused: Vec<(Id, Diagnostic)> = Vec::new();
-    let mut analysis =
-        Analysis { masks: sorted(masks, &mut refused), coordinates: sorted(coordinates, &mut refused), claims };
+    let mut analysis = Analysis {
+        masks: sorted(masks, &mut refused),
+        coordinates: sorted(coordinates, &mut refused),
+        claims,
+    };
     if let Some(size) = program.zero {
         analysis.keep(&empty_loops::reduced(program).body);
         if analysis.mentions(size) {

@@ -312,7 +312,8 @@ impl Bounds<'_> {
             let (origin, extent) = self.limited(view, mode)?;
             Some((view.base[mode].plus(&origin, -1), steps(leaves, mode), extent))
         };
-        let skipped: Vec<_> = (0..pair.to.base.len()).filter_map(|mode| distance(&pair.to, to, mode)).collect();
+        let skipped: Vec<_> =
+            (0..pair.to.base.len()).filter_map(|mode| distance(&pair.to, to, mode)).collect();
         let mut filled = |mode: usize| {
             let limit = distance(&pair.from, from, mode);
             self.outside(&pair.from, mode, needs) || limit.is_some_and(|limit| !skipped.contains(&limit))

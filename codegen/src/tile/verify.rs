@@ -3,9 +3,9 @@
 //! Front ends refuse most of this with a better span; lowering relies on it.
 
 mod accesses;
-pub(crate) mod bounded;
 pub(crate) mod collective;
 mod groups;
+pub(crate) mod integer_bounds;
 pub(crate) mod limits;
 mod overlays;
 mod whole;
@@ -99,8 +99,8 @@ fn statements(
             let help = "clamp only views that are read; writes skip what lies outside by themselves";
             return Err(Problem::new(reported).help(help).at(stmt.span));
         }
-        for at in bounded::of_statement(stmt) {
-            bounded::check(program, at).map_err(|problem| problem.at(stmt.span))?;
+        for at in integer_bounds::of_statement(stmt) {
+            integer_bounds::check(program, at).map_err(|problem| problem.at(stmt.span))?;
         }
         for at in stmt.integers() {
             integer(program, at).map_err(|problem| problem.at(stmt.span))?;
@@ -131,7 +131,7 @@ fn integer(program: &Program, at: &Affine) -> Result<()> {
             "this number can be as far off as {} or {}, which 64 bits do not hold",
             range.lo, range.hi
         ))
-        .help(bounded::bounding(at)));
+        .help(integer_bounds::bounding(at)));
     }
     known_sizes(program, at)?;
     quotients(program, at)
@@ -432,7 +432,8 @@ mod tests {
         b.fill(&far, Expr::lit(0.0)).unwrap();
         let reported = program(&b.finish(), Policy::Best).unwrap_err().message;
         assert!(
-            reported.starts_with("the coordinate of `x` along mode 0 of its tensor can be as far off as 0 or"),
+            reported
+                .starts_with("the coordinate of `x` along mode 0 of its tensor can be as far off as 0 or"),
             "{reported}"
         );
     }

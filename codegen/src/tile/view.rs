@@ -1,7 +1,7 @@
 //! Views: tiles, partitions and slices of tensors. A view maps its own coordinates to coordinates of the
 //! underlying tensor, never straight to offsets, so that bounds remain known.
 
-mod bounds;
+mod halo;
 pub(crate) mod leaf;
 mod partition;
 mod shape;

@@ -67,7 +67,10 @@ fn roles_share_the_registers_that_the_block_begins_with() {
         of_registers(Some(176), None),
         of_registers(None, Some(176)),
     ];
-    insta::assert_snapshot!("registers", refused.map(|diagnostic| diagnostic.expect("a refusal")).join("\n\n"));
+    insta::assert_snapshot!(
+        "registers",
+        refused.map(|diagnostic| diagnostic.expect("a refusal")).join("\n\n")
+    );
 }
 
 #[test]

@@ -83,5 +83,8 @@ fn built() {
 #[test]
 fn mistakes() {
     let message = Words::read("overlaps=1").unwrap().matmul().unwrap_err().to_string();
-    assert!(message.contains("`overlaps` is true or false") && message.contains("write overlaps = true"), "{message}");
+    assert!(
+        message.contains("`overlaps` is true or false") && message.contains("write overlaps = true"),
+        "{message}"
+    );
 }

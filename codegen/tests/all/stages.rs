@@ -94,7 +94,8 @@ fn slots_cover_the_steps_of_an_iteration() {
         "statements of stage 1 use the slots that `s` has in this loop, so each is in use for 2 steps, and with 2 slots none is free for the next copy\nhelp: write stages = 3",
     );
     assert!(
-        messages("pipelined var 0 ahead stages 3", &body.join("\n")).contains("release ring 0 phase -1 + var(2)")
+        messages("pipelined var 0 ahead stages 3", &body.join("\n"))
+            .contains("release ring 0 phase -1 + var(2)")
     );
     check(
         "pipelined var 0 ahead stages 3 fragments 2",

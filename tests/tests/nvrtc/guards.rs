@@ -315,8 +315,13 @@ fn elements_are_read_again_behind_a_barrier() {
     let zero = hand.int(0);
     let location = |space, index| Mem { space, index, peer: None };
     let all = |reg| Frag { reg, at: zero, len: 1 };
-    let load =
-        |reg| Op::Load { to: all(reg), from: location(x, own), guard: None, fill: 0.0.into(), volatile_at: None };
+    let load = |reg| Op::Load {
+        to: all(reg),
+        from: location(x, own),
+        guard: None,
+        fill: 0.0.into(),
+        volatile_at: None,
+    };
     let sum = Val::Bin(Bin::Add, Box::new(Val::Reg(first, zero)), Box::new(Val::Reg(second, zero)));
     let ops = vec![
         load(first),

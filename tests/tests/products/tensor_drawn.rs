@@ -25,7 +25,9 @@ const EXTREMES: [[usize; 3]; 4] = [[1, 18, 1], [21, 1, 40], [2, 17, 0], [1, 2, 3
 fn kernel(of: &Configuration) -> Result<Result<Generated, String>, String> {
     let about = |why: String| format!("{}\n{why}", of.text());
     match catch_unwind(|| of.kernel()) {
-        Ok(Ok(kernel)) if kernel.empty_loops.iter().all(|empty_loops| empty_loops.variant().is_some()) => Ok(Ok(kernel)),
+        Ok(Ok(kernel)) if kernel.empty_loops.iter().all(|empty_loops| empty_loops.variant().is_some()) => {
+            Ok(Ok(kernel))
+        }
         Ok(Ok(_)) => Err(about("there is no kernel for a size of 0".into())),
         Ok(Err(why)) if Configuration::names_a_limit(&why) => Ok(Err(about(why))),
         Ok(Err(why)) => Err(about(why)),

@@ -3,7 +3,7 @@
 //! places of statements) and run in the simulator, which chooses at random when warps run and when copies land.
 
 use tilewright::kernels;
-use tilewright_codegen::tile::{How, Multiply, Op, Order, StageOrder, Program, Space, Stmt};
+use tilewright_codegen::tile::{How, Multiply, Op, Order, Program, Space, StageOrder, Stmt};
 use tilewright_codegen::words::Words;
 use tilewright_codegen::{Definition, Generated, generate};
 use tilewright_fuzz::random::Random;

@@ -62,7 +62,9 @@ impl Fill {
 
     /// The thread-value layout of one iteration of the copy, over a tile of `rows` rows.
     pub(super) fn tv(&self, rows: i64) -> Result<Layout> {
-        let [values, other] = self.partition.values[..] else { return Err(Problem::new("a tile has two modes")) };
+        let [values, other] = self.partition.values[..] else {
+            return Err(Problem::new("a tile has two modes"));
+        };
         let size = |mode: usize| self.threads.mode(mode).and_then(|mode| mode.size());
         let order = Layout::new((values, size(0)?, other, size(1)?), (1i64, values, rows, rows * other))?;
         let threads = self.threads.right_inverse()?;

@@ -311,7 +311,7 @@ impl Evaluator {
             None => ("there is no loop around this", "let the statements end, or put the rest under an `if`"),
         };
         // An unrolled loop meets it in each iteration.
-        if !self.diagnostics.iter().any(|diagnostic| diagnostic.span == span && said.message == what) {
+        if !self.diagnostics.iter().any(|diagnostic| diagnostic.span == span && diagnostic.message == what) {
             self.complain(span, Problem::new(what).help(help));
         }
     }

@@ -76,10 +76,11 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
         swizzle: c.swizzle,
         ..Partition::default()
     };
-    let part = |b: &mut Builder, view: &View, threads: &Layout, partition: &Partition, name: &str, key, sizes| {
-        let blamed = |problem| (problem, Blame { key, sizes });
-        b.parallelize_over(view, threads, 0, partition).map(|view| view.with_name(name)).map_err(blamed)
-    };
+    let part =
+        |b: &mut Builder, view: &View, threads: &Layout, partition: &Partition, name: &str, key, sizes| {
+            let blamed = |problem| (problem, Blame { key, sizes });
+            b.parallelize_over(view, threads, 0, partition).map(|view| view.with_name(name)).map_err(blamed)
+        };
     // Out-of-bounds rows only affect accumulators that are not stored. They are clamped if copies are
     // interleaved with multiply-adds, because predicates would be slower there.
     let (ga, gb) = if c.ahead.fragments > 1 { (ga.clamped(0), gb.clamped(0)) } else { (ga, gb) };

@@ -183,7 +183,8 @@ mod tests {
         let of = [(Elem::I8, 3), (Elem::Bf16, 2), (Elem::Tf32, 3)];
         for (elem, rank, transposes) in of.into_iter().flat_map(|(e, r)| [(e, r, false), (e, r, true)]) {
             let outcome = crate::kernel::generate::generate(program(elem, rank, transposes, true).unwrap());
-            let message: Vec<String> = outcome.diagnostics.iter().map(|diagnostic| diagnostic.text()).collect();
+            let message: Vec<String> =
+                outcome.diagnostics.iter().map(|diagnostic| diagnostic.text()).collect();
             let kernel = outcome.kernel.unwrap_or_else(|| panic!("{}", message.join("\n")));
             let aligned = &kernel.variants[1].source;
             assert!(aligned.contains("4*)&to["), "{aligned}");

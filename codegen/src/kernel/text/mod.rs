@@ -16,7 +16,7 @@
 //! usual value are left out. `copy from … to …` is a record after the name of a statement, `submode(…, 4, _)` a variant with
 //! parts, `_` is `None`, `[a, b]` a list, and `{ … }` a list of one record on each line.
 
-mod leaf;
+mod terminals;
 mod thread;
 mod tile;
 
@@ -244,8 +244,8 @@ macro_rules! variants {
                 match self {
                     $($ty::$variant $(($($part),+))? $({ $($item),+ })? $({ $($field),+ })? => {
                         to.raw($word);
-                        $($crate::text::leaf::call(to, &[$(&|to| $crate::text::Text::write($part, to)),+]);)?
-                        $($crate::text::leaf::call(to, &[$(&|to| $crate::text::Text::write($item, to)),+]);)?
+                        $($crate::text::terminals::call(to, &[$(&|to| $crate::text::Text::write($part, to)),+]);)?
+                        $($crate::text::terminals::call(to, &[$(&|to| $crate::text::Text::write($item, to)),+]);)?
                         $($(write_field!(to, stringify!($field), $field $(, $usual)?);)+)?
                     })+
                 }
@@ -258,12 +258,12 @@ macro_rules! variants {
                         from.word();
                         $(
                             let mut first = true;
-                            $(let $part = $crate::text::leaf::part(from, &mut first)?;)+
+                            $(let $part = $crate::text::terminals::part(from, &mut first)?;)+
                             from.needs(")")?;
                         )?
                         $(
                             let mut first = true;
-                            $(let $item = $crate::text::leaf::part(from, &mut first)?;)+
+                            $(let $item = $crate::text::terminals::part(from, &mut first)?;)+
                             from.needs(")")?;
                         )?
                         $($(let $field = read_field!(from, stringify!($field) $(, $usual)?);)+)?

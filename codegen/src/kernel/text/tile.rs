@@ -10,8 +10,8 @@ use crate::build::tiled::TiledMma;
 use crate::thread::{MemoryOrder, Scope};
 use crate::tile::view::View;
 use crate::tile::{
-    Across, Ahead, Arg, Form, Group, How, LaunchRule, Multiply, Op, Order, Past, StageOrder, Program, Raster,
-    Read, Ring, Scalar, Space, Stmt, Submodes, Tensor, Update, Var,
+    Across, Ahead, Arg, Form, Group, How, LaunchRule, Multiply, Op, Order, Past, Program, Raster, Read, Ring,
+    Scalar, Space, StageOrder, Stmt, Submodes, Tensor, Update, Var,
 };
 use crate::values::affine::Affine;
 use crate::values::lanes::Lanes;

@@ -22,7 +22,9 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
     program.body.iter().for_each(|stmt| {
         stmt.each(&mut |stmt| {
             if let Some((message, help)) = judged(program, stmt) {
-                diagnostics.extend(super::lint(stmt.span, LINT, levels, message).map(|diagnostic| diagnostic.help(help)));
+                diagnostics.extend(
+                    super::lint(stmt.span, LINT, levels, message).map(|diagnostic| diagnostic.help(help)),
+                );
             }
         });
     });

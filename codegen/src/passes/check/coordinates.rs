@@ -6,13 +6,13 @@
 //! that the analysis does not support (instructions of the table, roles, offsets that depend on a loop in
 //! another way) are not checked.
 
-mod elements;
-mod function;
-mod origin;
+mod coordinate_function;
 mod coordinate_map;
+mod diagnostics;
+mod origin;
 mod product;
 mod store;
-mod words;
+mod view_elements;
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,11 +26,11 @@ use crate::tile::view::View;
 use crate::tile::visit::of_order;
 use crate::tile::{Across, How, Multiply, Op, Past, Program, Space, Stmt};
 use crate::values::affine::Affine;
-use elements::{Elements, Mask, extents, parts};
-use function::{Function, Start};
-use origin::{Axis, Coordinates, Origin, Through, combined};
+use coordinate_function::{Function, Start};
 use coordinate_map::{Access, CoordinateMap};
+use origin::{Axis, Coordinates, Origin, Through, combined};
 use product::Side;
+use view_elements::{Elements, Mask, extents, parts};
 
 /// The most walks of a loop's body until a fixed point.
 const MOST_WALKS: usize = 6;
@@ -253,9 +253,7 @@ impl<'p> Walk<'p, '_> {
                 Origin::Unknown => Origin::Unknown,
                 Origin::Known(coordinates) => {
                     match Access::new(view, tensor, &elements, self.threads, self.budget) {
-                        Some(access) => {
-                            Origin::Known(coordinates.each(|map| access.read(map, self.budget)))
-                        }
+                        Some(access) => Origin::Known(coordinates.each(|map| access.read(map, self.budget))),
                         None => Origin::Unknown,
                     }
                 }
@@ -347,9 +345,10 @@ impl<'p> Walk<'p, '_> {
                 if summed.is_empty() && !self.reported.contains(&(stmt as *const Stmt)) {
                     self.reported.push(stmt);
                     let apart = product::apart(self.program, &a, &b);
-                    self.findings.extend(
-                        apart.and_then(|apart| words::two_sizes(self.program, self.levels, stmt, apart)),
-                    );
+                    self.findings
+                        .extend(apart.and_then(|apart| {
+                            diagnostics::two_sizes(self.program, self.levels, stmt, apart)
+                        }));
                 }
                 let counts = vec![a.elements.counts[0], b.elements.counts[0]];
                 match self.counts(acc) == Some(counts) {
@@ -360,7 +359,7 @@ impl<'p> Walk<'p, '_> {
             Err(mismatch) => {
                 if !self.reported.contains(&(stmt as *const Stmt)) {
                     self.reported.push(stmt);
-                    self.findings.push(words::product(self.program, stmt, &a, &b, &mismatch));
+                    self.findings.push(diagnostics::product(self.program, stmt, &a, &b, &mismatch));
                 }
                 Origin::Unknown
             }
@@ -431,10 +430,14 @@ impl<'p> Walk<'p, '_> {
         let Some(lost) = store::misplaced(coordinates, &target, &mask, self.threads, self.budget) else {
             return;
         };
-        let finding =
-            words::store(self.program, stmt, (to, elements, &target), coordinates, &lost, &mut |x, y| {
-                x.starts_like(y, self.threads, self.budget)
-            });
+        let finding = diagnostics::store(
+            self.program,
+            stmt,
+            (to, elements, &target),
+            coordinates,
+            &lost,
+            &mut |x, y| x.starts_like(y, self.threads, self.budget),
+        );
         self.reported.push(stmt);
         self.findings.push(finding);
     }

@@ -40,7 +40,8 @@ pub(super) fn bank_conflicts(
                 help
             }
         };
-        diagnostics.extend(super::lint(site.span, LINT, levels, message).map(|diagnostic| diagnostic.help(help)));
+        diagnostics
+            .extend(super::lint(site.span, LINT, levels, message).map(|diagnostic| diagnostic.help(help)));
     }
     diagnostics
 }
@@ -69,7 +70,8 @@ pub(super) fn uncoalesced(
             true => better_tile(kernel, site),
             false => better_threads(kernel, site, budget),
         };
-        diagnostics.extend(super::lint(site.span, LINT, levels, message).map(|diagnostic| diagnostic.help(help)));
+        diagnostics
+            .extend(super::lint(site.span, LINT, levels, message).map(|diagnostic| diagnostic.help(help)));
     }
     diagnostics
 }

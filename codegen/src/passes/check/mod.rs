@@ -14,9 +14,9 @@ mod coverage;
 mod deterministic;
 mod flags;
 mod intensity;
-pub(crate) mod limits;
 mod lints;
 mod races;
+pub(crate) mod shared_limits;
 #[cfg(test)]
 mod tests;
 pub(crate) mod threads;
@@ -145,7 +145,7 @@ pub(crate) fn kernel(
 ) -> Report {
     let mut budget = Budget::of(MOST_EVALUATIONS - before.spent);
     let sites = accesses::measure(kernel, &mut budget);
-    before.diagnostics.extend(limits::shared_memory(program, kernel));
+    before.diagnostics.extend(shared_limits::shared_memory(program, kernel));
     before.diagnostics.extend(lints::bank_conflicts(program, kernel, &sites, levels, &mut budget));
     before.diagnostics.extend(lints::uncoalesced(program, kernel, &sites, levels, &mut budget));
     before.spent = MOST_EVALUATIONS - budget.left;
@@ -196,7 +196,7 @@ fn reported(kernel: &Kernel, sites: &[Site], mut undecided: Vec<String>) -> Repo
         instruction: None,
         threads: kernel.launch.threads,
         shared_bytes: kernel.launch.shared_bytes,
-        shared: in_memory.zip(limits::parts(kernel)).map(|(name, (_, bytes))| (name, bytes)).collect(),
+        shared: in_memory.zip(shared_limits::parts(kernel)).map(|(name, (_, bytes))| (name, bytes)).collect(),
         accesses: lines,
         intensity: intensity::main_loop(kernel),
         needs: crate::cuda::needs(kernel),

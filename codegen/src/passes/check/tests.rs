@@ -193,7 +193,11 @@ fn every_statement_of_a_pipeline_is_needed() {
                 "6: the copies into `sa` and `sb` are still in flight here",
                 "6: race: this reads `sa` and `sb` while",
             ];
-            assert!(messages(&findings).contains(expected[index]), "{stages}, {index}: {}", messages(&findings));
+            assert!(
+                messages(&findings).contains(expected[index]),
+                "{stages}, {index}: {}",
+                messages(&findings)
+            );
             // One mistake, and at most one consequence in the next iteration.
             assert!(findings.len() <= 2, "{stages}, {index}: {}", messages(&findings));
         }
@@ -259,7 +263,10 @@ fn accesses_between_barriers() {
         b.at(Span(3)).copy(ts, &transposed).unwrap();
         b.sync();
     });
-    insta::assert_snapshot!("in_place", messages(&finish(transposed, Vec::new(), Vec::new(), &[]).diagnostics));
+    insta::assert_snapshot!(
+        "in_place",
+        messages(&finish(transposed, Vec::new(), Vec::new(), &[]).diagnostics)
+    );
 }
 
 /// Threads of a ragged partition stay within its tile: 64 of them over each half of 80 elements.

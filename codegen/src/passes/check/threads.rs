@@ -35,7 +35,8 @@ pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
     let mut uncounted: Vec<u8> = (0..3).filter(|axis| program.grid[usize::from(*axis)].is_none()).collect();
     for stmt in &program.body {
         stmt.each(&mut |stmt| {
-            diagnostics.extend(written_whole(program, stmt.by, &stmt.op).map(|problem| problem.at(stmt.span)));
+            diagnostics
+                .extend(written_whole(program, stmt.by, &stmt.op).map(|problem| problem.at(stmt.span)));
             uncounted.retain(|axis| {
                 let uses = stmt.mentions(program, &|at| at.any(&|coord| *coord == Coord::Block(*axis)));
                 if uses {

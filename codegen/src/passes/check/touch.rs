@@ -102,7 +102,12 @@ impl<'p, 'b> Maps<'p, 'b> {
     }
 
     /// The elements of a view in this environment, by the threads that access them; or why they are not known.
-    pub(super) fn footprint(&mut self, view: &View, env: &Env, actors: &Actors) -> Result<Footprint, &'static str> {
+    pub(super) fn footprint(
+        &mut self,
+        view: &View,
+        env: &Env,
+        actors: &Actors,
+    ) -> Result<Footprint, &'static str> {
         let tensor = self.program.tensor(view.tensor);
         // Elements of global memory that a kernel writes never overlap: a launch checks their strides.
         let global = matches!(tensor.space, Space::Global { .. });

@@ -52,7 +52,9 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
                 "copy it to where it is needed, or leave it out",
             ),
         };
-        diagnostics.extend(super::lint(tensor.span, "unread", levels, message).map(|diagnostic| diagnostic.help(help)));
+        diagnostics.extend(
+            super::lint(tensor.span, "unread", levels, message).map(|diagnostic| diagnostic.help(help)),
+        );
     }
     diagnostics
 }

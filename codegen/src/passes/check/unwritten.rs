@@ -21,7 +21,9 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
         let name = &tensor.name;
         let message = format!("`{name}` is `&mut`, and no statement writes it");
         let help = format!("write it, as in copy(result, {name}), or declare `{name}: &Tensor<…>`");
-        diagnostics.extend(super::lint(tensor.span, "unwritten", levels, message).map(|diagnostic| diagnostic.help(help)));
+        diagnostics.extend(
+            super::lint(tensor.span, "unwritten", levels, message).map(|diagnostic| diagnostic.help(help)),
+        );
     }
     let mut read: Vec<(Id, Span)> = Vec::new();
     let mut note = |stmt: &Stmt| {

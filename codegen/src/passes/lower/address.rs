@@ -214,7 +214,8 @@ impl Lower<'_> {
         self.kernel.exprs.terms(offset, &mut terms);
         let (mut near, mut far) = (self.int(0), self.int(0));
         for term in terms {
-            let part = if self.kernel.exprs.get(term).multiple % swizzled == 0 { &mut far } else { &mut near };
+            let part =
+                if self.kernel.exprs.get(term).multiple % swizzled == 0 { &mut far } else { &mut near };
             *part = self.kernel.exprs.add(*part, term);
         }
         if self.kernel.exprs.get(near).lo < 0 {

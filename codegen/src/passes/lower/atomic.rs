@@ -57,7 +57,7 @@ impl Lower<'_> {
         }
         self.loops(&walked, Unroll::Full, &mut |lower, at| {
             let mut guard = lower.guard(&pair.to, &to_leaves, at);
-            let target = lower.address(&pair.to, &to_leaves, at);
+            let address = lower.address(&pair.to, &to_leaves, at);
             let index = match in_registers {
                 true => lower.register_index(&pair.from, &from_leaves, at),
                 false => {
@@ -91,7 +91,7 @@ impl Lower<'_> {
                 let seen = Val::Reg(old.reg, old.at);
                 Val::Cmp(Cmp::Lt, Box::new(seen), Box::new(value.clone()))
             });
-            let op = Op::Atomic { to: target, op: update.with, value, guard, order, scope, old, expected };
+            let op = Op::Atomic { to: address, op: update.with, value, guard, order, scope, old, expected };
             let site = lower.scope.site;
             lower.emit(match missing {
                 Some(cond) => Op::When { cond, then: vec![Stmt { site, op }], other: Vec::new() },

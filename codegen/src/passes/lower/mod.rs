@@ -5,32 +5,32 @@ mod address;
 mod atomic;
 mod bulk;
 mod cluster;
-mod collective;
 mod commits;
+mod dead_variables;
 mod edges;
 mod elementwise;
+mod environment;
 mod family;
 mod fences;
 mod gather;
 mod gemm;
+mod instruction_copies;
+mod integers;
 mod lanes;
 mod masks;
 mod numbering;
-mod order;
+mod ordered_sections;
+mod packed;
 mod pins;
 mod previous;
-mod read;
 mod reduce;
 mod ring;
 mod scan;
-mod schedule;
-mod scope;
 mod statement;
 mod strength_reduction;
+mod tile_scheduler;
 mod tokens;
 mod transfer;
-mod uses;
-mod words;
 
 use tilewright_layout::{Symbol, Value};
 
@@ -46,7 +46,7 @@ use crate::tile::bounds::Assumed;
 use crate::tile::range::MOST_EXTENT;
 use crate::tile::{self, Arg, Program, Space};
 use crate::values::affine::{Affine, Arith, Coord};
-use scope::Scope;
+use environment::Scope;
 
 /// Lowers a program under a policy.
 pub fn lower(program: &Program, policy: Policy) -> std::result::Result<Kernel, Diagnostic> {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::Lower;
-use super::scope::RingPosition;
+use super::environment::RingPosition;
 use super::tokens::Mark;
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::atom::Done;
@@ -117,7 +117,8 @@ impl Lower<'_> {
     /// The group's phase of a ring: how many slots it has advanced.
     pub(super) fn phase(&mut self, ring: Id) -> Ix {
         // If it is never advanced, the first slot is the only one.
-        let Some(RingPosition { slot, wraps }) = self.scope.places.get(ring as usize).copied().flatten() else {
+        let Some(RingPosition { slot, wraps }) = self.scope.places.get(ring as usize).copied().flatten()
+        else {
             return self.int(0);
         };
         let slots = self.int(self.slots(ring));

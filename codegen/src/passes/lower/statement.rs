@@ -3,8 +3,8 @@
 use tilewright_layout::Value;
 
 use super::Lower;
+use super::dead_variables::drop_unread;
 use super::masks::Bounds;
-use super::uses::drop_unread;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::Result;
 use crate::thread::index::{Int, Ix};

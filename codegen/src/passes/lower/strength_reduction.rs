@@ -3,7 +3,7 @@
 //! and incremented at the end of each iteration.
 
 use super::Lower;
-use super::uses::drop_unread;
+use super::dead_variables::drop_unread;
 use crate::thread::index::{Int, Ix};
 use crate::thread::{Id, Op, Stmt};
 

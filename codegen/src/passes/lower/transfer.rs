@@ -395,7 +395,7 @@ impl Lower<'_> {
     pub(super) fn converted(&self, value: Val, from: Elem, to: Elem) -> Val {
         match from {
             from if from == to => value,
-            Elem::Bool => Val::Cast(to, Box::new(super::read::truth(value))),
+            Elem::Bool => Val::Cast(to, Box::new(super::integers::truth(value))),
             _ => Val::Cast(to, Box::new(value)),
         }
     }

@@ -1,8 +1,8 @@
 //! Masks: the edges that reductions, scans and scatters leave out. Products must not combine elements past the end of K.
 
 use super::Origins;
-use super::out_of_bounds::{Along, OutOfBounds, Edge, State, along, apart, taken_over, union};
-use super::coordinates::shown;
+use super::out_of_bounds::{Along, Edge, OutOfBounds, State, along, apart, taken_over, union};
+use super::propagation::shown;
 use crate::source::problem::{Problem, Result};
 use crate::thread::atom::Atom;
 use crate::tile::view::View;

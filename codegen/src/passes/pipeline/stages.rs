@@ -27,7 +27,7 @@ use super::schedule::{Own, Schedule};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result, count};
 use crate::thread::{Id, Unroll};
-use crate::tile::{Op, Past, StageOrder, Program, Space, Stmt, Var};
+use crate::tile::{Op, Past, Program, Space, StageOrder, Stmt, Var};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
 

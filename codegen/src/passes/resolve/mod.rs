@@ -35,7 +35,6 @@
 //! ```
 
 mod barriers;
-mod bounded;
 mod bulk;
 mod epilogue;
 mod exchange;
@@ -48,6 +47,7 @@ mod product;
 mod scan;
 mod shared;
 mod statement;
+mod tile_ends;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ pub(crate) use crate::tile::alternative::Width;
 use crate::tile::verify::collective;
 use crate::tile::whole::is_cooperative;
 use crate::tile::{Op, Program, Stmt};
-use bounded::Bounded;
+use tile_ends::Bounded;
 
 pub(crate) use exchange::crowded;
 pub(crate) use forms::contiguous;

@@ -34,7 +34,9 @@ pub(super) fn choose(
             }
         });
         let span = program.tensor(id).span;
-        if let Some(layout) = layout_for(program, id, &stmts, forms, width).map_err(|problem| problem.at(span))? {
+        if let Some(layout) =
+            layout_for(program, id, &stmts, forms, width).map_err(|problem| problem.at(span))?
+        {
             let tensor = &mut program.tensors[id as usize];
             tensor.space = Space::Shared { align: alignment(&layout, tensor.elem) };
             tensor.layout = layout;

@@ -9,7 +9,7 @@
 mod bulk;
 mod cache;
 mod convert;
-mod matrix;
+mod ldmatrix;
 mod mma;
 mod packed;
 mod product;
@@ -44,7 +44,7 @@ static ALL: LazyLock<Vec<&'static Atom>> = LazyLock::new(|| {
     let made: &'static [Atom] = Vec::leak(
         small::rows().chain(bulk::rows()).chain(remote::rows()).chain(registers).chain(products).collect(),
     );
-    matrix::ROWS.iter().chain(made).collect()
+    ldmatrix::ROWS.iter().chain(made).collect()
 });
 
 static BY_NAME: LazyLock<HashMap<&str, &Atom>> = LazyLock::new(|| all().map(|row| (row.name, row)).collect());
@@ -156,7 +156,7 @@ pub fn wgmma(elem: Elem, columns: i64, a_in_registers: bool) -> Option<&'static 
 /// assert_eq!(atoms::ldmatrix(3, false), None);
 /// ```
 pub fn ldmatrix(matrices: i64, transposed: bool) -> Option<&'static Atom> {
-    matrix::ldmatrix(matrices, transposed)
+    ldmatrix::ldmatrix(matrices, transposed)
 }
 
 /// The row that converts numbers of four bits, two in a byte, to a type.

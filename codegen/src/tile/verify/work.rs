@@ -3,7 +3,7 @@
 use crate::source::problem::{Problem, Result};
 use crate::thread::atom::{Atom, Effect, Operand, OperandKind};
 use crate::tile::boxes::Boxes;
-use crate::tile::matrix::Matrix;
+use crate::tile::matrix_descriptor::Matrix;
 use crate::tile::view::View;
 use crate::tile::{Across, Expr, How, Op, Program, Space, Stmt};
 use crate::values::lanes;

@@ -141,7 +141,10 @@ impl View {
             }
             let of_thread = position(share, thread)?;
             idle.extend(
-                spare.iter().filter(|(of, _)| *of == index).map(|(_, extent)| of_thread.submode(*extent, None)),
+                spare
+                    .iter()
+                    .filter(|(of, _)| *of == index)
+                    .map(|(_, extent)| of_thread.submode(*extent, None)),
             );
             let divided = mode.logical_divide(Tiler::from(values))?;
             let (own, groups) = (divided.mode(0)?, divided.mode(1)?);
@@ -221,8 +224,9 @@ impl View {
             _ => None,
         });
         let steps: Vec<(usize, Option<i64>)> = steps.collect();
-        let known =
-            |along_mode: &usize| steps.iter().filter(|(of, _)| of == along_mode).all(|(_, step)| step.is_some());
+        let known = |along_mode: &usize| {
+            steps.iter().filter(|(of, _)| of == along_mode).all(|(_, step)| step.is_some())
+        };
         let along = steps.iter().map(|(along_mode, _)| *along_mode).find(known);
         let along_mode = along.or(steps.first().map(|(along_mode, _)| *along_mode)).unwrap_or(0);
         // An extent that is known at launch is bounded there.

@@ -178,12 +178,16 @@ fn k_partitioned_in_two_ways() {
         let c = b.tensor("c", Elem::F32, pair(m, n), None, true)?;
         let tc = layout!((8, 8, 2));
         let block = |axis| At::Index(Coord::Block(axis).into());
-        let partition =
-            |keep: [bool; 3], values: Vec<i64>| Partition { keep: Some(keep.to_vec()), values, ..Partition::default() };
+        let partition = |keep: [bool; 3], values: Vec<i64>| Partition {
+            keep: Some(keep.to_vec()),
+            values,
+            ..Partition::default()
+        };
         let ga = b.tile(&a, (8, 8), &[block(0), At::Index(0.into())])?;
         let gb = b.tile(&bt, (8, 8), &[block(1), At::Index(0.into())])?;
-        let ga =
-            b.parallelize_over(&ga, &tc, 0, &partition([true, false, true], vec![1, values]))?.with_name("left");
+        let ga = b
+            .parallelize_over(&ga, &tc, 0, &partition([true, false, true], vec![1, values]))?
+            .with_name("left");
         let gb = b.parallelize_over(&gb, &tc, 0, &partition([false, true, true], vec![]))?.with_name("right");
         let gc = b.tile(&c, (8, 8), &[block(0), block(1)])?;
         let gc = b.parallelize_over(&gc, &tc, 0, &partition([true, true, false], vec![]))?;
@@ -303,7 +307,8 @@ fn reductions_pass() {
         let tile = b.tile(&x, (8, 128), &[At::Index(Coord::Block(0).into()), At::All])?;
         let from = b.parallelize(&tile, &threads)?;
         let out = b.tile(&y, (8, 1), &[At::Index(Coord::Block(0).into()), At::Index(0.into())])?;
-        let out = b.parallelize_over(&out, &threads, 0, &Partition { ragged: true, ..Partition::default() })?;
+        let out =
+            b.parallelize_over(&out, &threads, 0, &Partition { ragged: true, ..Partition::default() })?;
         let total = b.registers("total", Elem::F32, (1i64, 1i64))?;
         b.fill(&total, Expr::Lit(0.0.into()))?;
         b.repeat("k", n.ceil_div(128).unwrap(), Unroll::No, |b, k| -> Result<()> {

@@ -4,19 +4,19 @@ use super::{Fault, fault};
 
 const ADDRESS: &str = "codegen/src/passes/lower/address.rs";
 const BOUNDS: &str = "codegen/src/tile/bounds.rs";
-const COORDINATES: &str = "codegen/src/passes/origin/coordinates.rs";
+const COORDINATES: &str = "codegen/src/passes/origin/propagation.rs";
 const EDGES: &str = "codegen/src/passes/lower/edges.rs";
 const ELEMENTWISE: &str = "codegen/src/passes/lower/elementwise.rs";
 const FAMILY: &str = "codegen/src/passes/lower/family.rs";
 const GEMM: &str = "codegen/src/passes/lower/gemm/scalar.rs";
-const READ: &str = "codegen/src/passes/lower/read.rs";
+const READ: &str = "codegen/src/passes/lower/integers.rs";
 const REDUCE: &str = "codegen/src/passes/lower/reduce.rs";
-const SCHEDULE: &str = "codegen/src/passes/lower/schedule.rs";
+const SCHEDULE: &str = "codegen/src/passes/lower/tile_scheduler.rs";
 const STATEMENT: &str = "codegen/src/passes/lower/statement.rs";
 const TRANSFER: &str = "codegen/src/passes/lower/transfer.rs";
 const PARTITION: &str = "codegen/src/tile/view/partition.rs";
 const VIEW: &str = "codegen/src/tile/view.rs";
-const WRITTEN: &str = "codegen/src/passes/origin/written.rs";
+const WRITTEN: &str = "codegen/src/passes/origin/writes.rs";
 
 pub(super) const FAULTS: &[Fault] = &[
     fault(

@@ -15,10 +15,10 @@ const LOOPS: &str = "codegen/src/front/evaluate/loops.rs";
 const EXCHANGE: &str = "codegen/src/passes/resolve/exchange.rs";
 const OVERLAP: &str = "codegen/src/passes/resolve/overlap.rs";
 const PROJECT: &str = "codegen/src/passes/project.rs";
-const COORDINATES: &str = "codegen/src/passes/origin/coordinates.rs";
+const COORDINATES: &str = "codegen/src/passes/origin/propagation.rs";
 const RING: &str = "codegen/src/passes/lower/ring.rs";
 const ORIGIN: &str = "codegen/src/passes/origin.rs";
-const WRITTEN: &str = "codegen/src/passes/origin/written.rs";
+const WRITTEN: &str = "codegen/src/passes/origin/writes.rs";
 const LOWERED_MASKS: &str = "codegen/src/passes/lower/masks.rs";
 const STRENGTH: &str = "codegen/src/passes/lower/strength_reduction.rs";
 

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::super::Budget;
-use super::elements::{Elements, Mask, extents, for_each_thread, parts};
-use super::function::{Function, Start};
+use super::coordinate_function::{Function, Start};
+use super::view_elements::{Elements, Mask, extents, for_each_thread, parts};
 use crate::tile::Tensor;
 use crate::tile::view::View;
 use crate::values::affine::{Affine, Coord};

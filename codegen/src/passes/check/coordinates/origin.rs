@@ -6,8 +6,8 @@ use std::rc::Rc;
 use tilewright_layout::Value;
 
 use super::super::Budget;
-use super::elements::Mask;
-use super::function::{Function, Verdict};
+use super::coordinate_function::{Function, Verdict};
+use super::view_elements::Mask;
 use crate::thread::Id;
 use crate::tile::view::View;
 

@@ -3,9 +3,9 @@
 use tilewright_layout::Value;
 
 use super::super::Budget;
-use super::elements::{Elements, Mask};
-use super::function::{Function, Verdict, Witness};
+use super::coordinate_function::{Function, Verdict, Witness};
 use super::origin::{Axis, Coordinates, Through};
+use super::view_elements::{Elements, Mask};
 use crate::tile::Program;
 use crate::tile::view::View;
 

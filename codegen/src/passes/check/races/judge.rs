@@ -38,7 +38,9 @@ impl<'p> Walk<'p, '_> {
                     let same = by == thread && past.fills.is_none();
                     !same && !self.state.knows(thread, past, by)
                 };
-                if let Some(clash) = Footprint::clash(&past.footprint, &now.footprint, &mut self.maps, &unordered) {
+                if let Some(clash) =
+                    Footprint::clash(&past.footprint, &now.footprint, &mut self.maps, &unordered)
+                {
                     races.push(Race { past: past.clone(), now, clash });
                     break;
                 }
@@ -113,7 +115,9 @@ impl<'p> Walk<'p, '_> {
                     continue;
                 }
                 let other = |x: u32, y: u32| x != y;
-                if let Some(clash) = Footprint::clash(&read.footprint, &write.footprint, &mut self.maps, &other) {
+                if let Some(clash) =
+                    Footprint::clash(&read.footprint, &write.footprint, &mut self.maps, &other)
+                {
                     self.within(stmt, read.tensor, clash);
                     return true;
                 }

@@ -16,8 +16,8 @@
 mod blame;
 mod event;
 mod global;
+mod happens_before;
 mod judge;
-mod order;
 #[cfg(test)]
 mod tests;
 mod trace;

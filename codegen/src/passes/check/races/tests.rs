@@ -18,8 +18,11 @@ use crate::values::condition::Test;
 /// Diagnostics, each its span and its text, or undecided questions.
 fn messages(program: Program) -> String {
     let outcome = finish(program, Vec::new(), Vec::new(), &[]);
-    let mut all: Vec<String> =
-        outcome.diagnostics.iter().map(|messages| format!("{}: {}", messages.span.0, messages.text())).collect();
+    let mut all: Vec<String> = outcome
+        .diagnostics
+        .iter()
+        .map(|messages| format!("{}: {}", messages.span.0, messages.text()))
+        .collect();
     all.extend(outcome.kernel.into_iter().flat_map(|kernel| kernel.report.undecided));
     all.join("\n")
 }

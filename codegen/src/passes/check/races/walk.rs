@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::Findings;
 use super::blame::Fault;
 use super::event::{self, Completes, Event, Flights, Hold, Slot, Under, bits, commits, touches};
-use super::order::{Clock, Flight, State};
+use super::happens_before::{Clock, Flight, State};
 use super::trace::{Env, Role, Step};
 use crate::passes::check::Budget;
 use crate::passes::check::touch::Maps;
@@ -403,7 +403,8 @@ impl<'p, 'b> Walk<'p, 'b> {
         let of = self.program.tensor(tensor);
         let known = std::mem::replace(&mut self.given_up[tensor as usize], true);
         if matches!(of.space, Space::Shared { .. }) && !known {
-            self.findings.undecided(span, format!("`{}`: {why}; its order is left to the simulator", of.name));
+            self.findings
+                .undecided(span, format!("`{}`: {why}; its order is left to the simulator", of.name));
         }
     }
 

@@ -5,7 +5,7 @@ use crate::source::problem::{Problem, Result};
 use crate::thread::atom::{Atom, Effect, OperandKind};
 use crate::thread::index::Ix;
 use crate::thread::{AtomArg, Fence, Op, Queue, Scope, Unroll};
-use crate::tile::matrix::Matrix;
+use crate::tile::matrix_descriptor::Matrix;
 use crate::tile::view::View;
 use crate::tile::view::leaf::{Leaf, leaves};
 use crate::values::id::Id;

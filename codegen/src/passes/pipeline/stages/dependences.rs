@@ -8,7 +8,7 @@ use crate::passes::pipeline::reads;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::Problem;
 use crate::thread::Id;
-use crate::tile::{Op, StageOrder, Program, Space, Stmt};
+use crate::tile::{Op, Program, Space, StageOrder, Stmt};
 use crate::values::affine::{Affine, Coord};
 
 /// A resource that statements share.

@@ -5,7 +5,7 @@ use super::{Item, Staged, Step, uses, waits};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result, count};
 use crate::thread::Id;
-use crate::tile::{Op, StageOrder, Program, Stmt};
+use crate::tile::{Op, Program, StageOrder, Stmt};
 use crate::values::affine::{Affine, Coord};
 
 /// The statements of a ring in a loop's body: each iteration takes one slot.
@@ -24,7 +24,10 @@ pub(super) struct Counted {
 }
 
 /// The rings that each iteration takes one slot of, and the other statements.
-pub(super) fn apart(program: &Program, placed: Vec<(StageOrder, Stmt)>) -> (Vec<Taken>, Vec<(StageOrder, Stmt)>) {
+pub(super) fn apart(
+    program: &Program,
+    placed: Vec<(StageOrder, Stmt)>,
+) -> (Vec<Taken>, Vec<(StageOrder, Stmt)>) {
     let mut taken = Vec::new();
     for ring in 0..program.rings.len() as Id {
         let here = Affine::from(Coord::Phase(ring));

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::dependences::{Thing, accesses};
 use super::{Item, Kind};
 use crate::thread::Id;
-use crate::tile::{Op, StageOrder, Program, Stmt};
+use crate::tile::{Op, Program, StageOrder, Stmt};
 
 /// Removes waits that follow their product at once: the tokens of these products, and the other statements.
 pub(super) fn apart(placed: Vec<(StageOrder, Stmt)>) -> (BTreeSet<Id>, Vec<(StageOrder, Stmt)>) {

@@ -3,8 +3,8 @@
 use tilewright_layout::{Layout, Tuple, Value};
 
 use super::Origins;
-use super::out_of_bounds::{OutOfBounds, Edge, State, along, apart, taken_over, union};
-use super::coordinates::shown;
+use super::out_of_bounds::{Edge, OutOfBounds, State, along, apart, taken_over, union};
+use super::propagation::shown;
 use crate::thread::Id;
 use crate::tile::pair::align;
 use crate::tile::view::View;
@@ -36,7 +36,14 @@ impl Origins<'_> {
         let kept = |number: Option<f64>| number.filter(|x| same || *x == 0.0);
         let edges = self.edges(from, to, state).filter(|_| begun.is_none() || kept(begun).is_some());
         let at = self.at(from, to, state);
-        let known_part = OutOfBounds { edges, contents: kept(contents), begun: kept(begun), at, age, filled: known.filled };
+        let known_part = OutOfBounds {
+            edges,
+            contents: kept(contents),
+            begun: kept(begun),
+            at,
+            age,
+            filled: known.filled,
+        };
         self.written(by, to, known_part, state);
     }
 
@@ -106,7 +113,9 @@ impl Origins<'_> {
         });
         let same_tensor = self.whole(to) && self.whole(from);
         let edges = match (before.edges, kept) {
-            (Some(before), Some(kept)) if kept.is_empty() || same_tensor => Some(union([before, kept].into())),
+            (Some(before), Some(kept)) if kept.is_empty() || same_tensor => {
+                Some(union([before, kept].into()))
+            }
             _ => None,
         };
         // Results have no coordinate along combined modes, nor along the other parts of a mode that is combined in part.
@@ -158,7 +167,8 @@ impl Origins<'_> {
                 // have outside of the tile is not stored.
                 let limits = self.limits_of(to);
                 let stored = |edge: &Edge| !limits.iter().any(|limit| limit.is_same(edge));
-                let edges = known_part.edges.map(|edges| edges.into_iter().filter(stored).collect::<Vec<_>>());
+                let edges =
+                    known_part.edges.map(|edges| edges.into_iter().filter(stored).collect::<Vec<_>>());
                 let edges = edges.filter(Vec::is_empty);
                 let part = OutOfBounds { edges, at: Some(Vec::new()), ..known_part };
                 state.get(&to.tensor).map_or(part.clone(), |known| known.join(&part))

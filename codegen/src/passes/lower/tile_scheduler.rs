@@ -4,7 +4,7 @@
 use tilewright_layout::Value;
 
 use super::Lower;
-use super::uses::drop_unread;
+use super::dead_variables::drop_unread;
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::index::{Int, Ix};
 use crate::thread::{Id, Op, Scope, Unroll};

@@ -3,7 +3,7 @@
 use tilewright_layout::Value;
 
 use super::Origins;
-use super::out_of_bounds::{OutOfBounds, Coordinates, Edge, State, along, taken_over, union};
+use super::out_of_bounds::{Coordinates, Edge, OutOfBounds, State, along, taken_over, union};
 use crate::thread::{Bin, Un};
 use crate::tile::pair::align;
 use crate::tile::view::View;
@@ -112,8 +112,7 @@ impl Origins<'_> {
         };
         let all = union(vec![rows, columns]);
         if opaque {
-            let clean =
-                all.is_empty() && self.known(a, state).is_none() && self.known(b, state).is_none();
+            let clean = all.is_empty() && self.known(a, state).is_none() && self.known(b, state).is_none();
             if !clean {
                 state.insert(acc.tensor, OutOfBounds::UNKNOWN);
             }
@@ -129,7 +128,10 @@ impl Origins<'_> {
             || before.edges.as_ref().is_some_and(|edges| edges.iter().all(|edge| all.contains(edge)));
         let edges = before.edges.filter(|_| covered).map(|edges| union(vec![edges, all.clone()]));
         let contents = before.contents.filter(|_| all.is_empty());
-        state.insert(acc.tensor, OutOfBounds { edges, contents, begun: None, at, age: before.age, filled: false });
+        state.insert(
+            acc.tensor,
+            OutOfBounds { edges, contents, begun: None, at, age: before.age, filled: false },
+        );
     }
 
     /// The coordinates of a view's elements, along each mode of the target.

@@ -5,7 +5,7 @@
 use std::rc::Rc;
 
 use super::super::Budget;
-use super::elements::{Mask, for_each_thread};
+use super::view_elements::{Mask, for_each_thread};
 use crate::tile::Across;
 use crate::values::affine::Affine;
 

@@ -2,11 +2,11 @@
 
 use tilewright_layout::Value;
 
-use super::elements::Elements;
-use super::function::Function;
+use super::coordinate_function::Function;
 use super::origin::{Axis, Coordinates, Through};
 use super::product::{Mismatch, Side};
 use super::store::Misplaced;
+use super::view_elements::Elements;
 use crate::source::ast::{Level, Name, Span};
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::Id;
