@@ -13,7 +13,7 @@ pub(crate) trait Timer {
     /// on.
     fn time(&mut self, contender: usize, set: usize, launches: usize) -> Result<f64, Self::Error>;
 
-    /// Called after each round, outside of the timed part.
+    /// Called after each repetition, outside of the timed part.
     fn repetition_ends(&mut self) {}
 }
 
@@ -44,7 +44,7 @@ impl Effort {
         Effort { warm_up: 2, sample: 3e-4, lead: 0, most_launches: 16, total: 0.2, rounds: (5, 11) };
 }
 
-/// Seconds for one launch, one number for each round.
+/// Seconds for one launch, one number for each repetition.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Samples {
     seconds: Vec<f64>,
@@ -79,7 +79,7 @@ impl Samples {
     }
 
     /// The speed relative to another contender: the median of the rounds' ratios, since both run under the
-    /// same clocks within a round, and its spread.
+    /// same clocks within a repetition, and its spread.
     pub(crate) fn speed_against(&self, other: &Samples) -> (f64, f64) {
         let ratios: Vec<f64> =
             other.seconds.iter().zip(&self.seconds).map(|(other, own)| other / own).collect();

@@ -54,7 +54,7 @@ pub struct Tensor {
 pub struct Case {
     /// How they were chosen.
     pub fit: Fit,
-    /// The values of symbols, in the order in which they were found.
+    /// The values of symbols, in the order of their first use.
     pub symbols: Vec<(Symbol, i64)>,
     /// The tensors, in the order of arguments.
     pub tensors: Vec<Tensor>,

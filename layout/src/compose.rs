@@ -382,7 +382,7 @@ impl Composer<'_> {
             .filter(|_| self.parts.len() > 1 || self.parts.iter().any(|p| p.extent > 1))
     }
 
-    /// The smallest coordinate, one digit for each part, whose remainders reach the bend: greedy from the
+    /// The smallest coordinate, one coordinate for each part, whose remainders reach the bend: greedy from the
     /// top, because lower digits can then be as large as needed.
     fn first_carry(&self, bend: &Bend) -> Vec<i64> {
         let mut missing = i128::from(bend.every);

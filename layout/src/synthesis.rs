@@ -20,9 +20,9 @@ use crate::value::Value;
 /// let tile = SharedTile::new(&layout!((32, 32)), 4)?
 ///     .access(&layout!((32, 32) : (1, 32)), 1, Transfer::Store)?
 ///     .access(&layout!((32, 32) : (32, 1)), 1, Transfer::Load)?;
-/// let found = tile.synthesize();
-/// assert_eq!(found.padding.layout.to_string(), "(32,32):(1,33)");
-/// assert_eq!(found.swizzle.layout.to_string(), "Sw<5,0,5> o 0 o (32,32):(1,32)");
+/// let result = tile.synthesize();
+/// assert_eq!(result.padding.layout.to_string(), "(32,32):(1,33)");
+/// assert_eq!(result.swizzle.layout.to_string(), "Sw<5,0,5> o 0 o (32,32):(1,32)");
 /// # Ok::<(), tilewright_layout::LayoutError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -281,8 +281,8 @@ impl Synthesis {
     /// use tilewright_layout::{SharedTile, Transfer, layout};
     /// // 16-byte rows for ldmatrix, from a tile of 64 halves a row
     /// let tile = SharedTile::new(&layout!((64, 64)), 2)?.access(&layout!((32, 8) : (64, 1)), 8, Transfer::Matrix)?;
-    /// let found = tile.synthesize();
-    /// assert_eq!(found.conflict_free().unwrap().to_string(), "Sw<3,3,3> o 0 o (64,64):(1,64)");
+    /// let result = tile.synthesize();
+    /// assert_eq!(result.conflict_free().unwrap().to_string(), "Sw<3,3,3> o 0 o (64,64):(1,64)");
     /// # Ok::<(), tilewright_layout::LayoutError>(())
     /// ```
     pub fn conflict_free(&self) -> Option<Composed> {

@@ -65,7 +65,7 @@ fn every_condition() {
     insta::assert_snapshot!(all);
 }
 
-/// The first argument of every error is a tuple within the right operand, and nothing before it is wrong: see
+/// The first argument of every error is a tuple within the right operand, and every part before it is right: see
 /// `composition` in `laws.rs`. Here: the reported nearest operand works, and no nearer operand
 /// does.
 fn failing() -> impl Strategy<Value = (Layout, Layout)> {

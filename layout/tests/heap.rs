@@ -12,7 +12,7 @@ thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: hands everything to the system's allocator; the counter has no destructor and allocates nothing.
+// SAFETY: hands everything to the system's allocator; the counter has no destructor and does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, memory: Memory) -> *mut u8 {
         COUNT.set(COUNT.get() + 1);

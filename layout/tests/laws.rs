@@ -273,7 +273,7 @@ proptest! {
         sorted.sort_unstable_by_key(|l| l.1);
         if sorted.windows(2).all(|w| w[0].0 * w[0].1 <= w[1].1) {
             prop_assert_eq!(period, sorted.last().map_or(1, |l| l.0 * l.1));
-            // each gap of a chain holds as many copies of the part below as fit
+            // each gap of a chain has the copies of the part below that fit
             let mut below = 1;
             let mut expected = 1;
             for (n, d) in sorted {
@@ -282,7 +282,7 @@ proptest! {
             }
             prop_assert_eq!(gaps, expected);
         }
-        // where nothing is padded, everything is covered
+        // without padding, everything is covered
         let mut chain: Vec<(i64, i64)> = own.into_iter().chain(places).filter(|l| l.0 > 1).collect();
         chain.sort_unstable_by_key(|l| l.1);
         let mut next = 1;

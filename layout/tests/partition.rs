@@ -159,7 +159,7 @@ proptest! {
         let groups: Vec<Vec<i64>> = shape.iter().map(|n| (1..=*n).filter(|g| n % g == 0).collect()).collect();
         let places = all_coordinates(&shape);
         let offset = |at: &[i64]| -> i64 { at.iter().zip(&stride).map(|(x, d)| x * d).sum() };
-        // a group begins at a multiple of the width and stays inside it
+        // a group begins at a multiple of the width and ends inside it
         let whole = |groups: &[i64]| places.iter().all(|at| {
             let begin: Vec<i64> = at.iter().zip(groups).map(|(x, g)| x / g * g).collect();
             offset(&begin) % n == 0 && (0..n).contains(&(offset(at) - offset(&begin)))
@@ -456,7 +456,7 @@ proptest! {
             b: "((4,8),2):((16,1),8)".parse().unwrap(),
             c: "((4,8),(2,2)):((32,1),(16,8))".parse().unwrap(),
         };
-        // m16n8k8: a thread holds A at columns of 4 lanes; only the bijection matters here
+        // m16n8k8: a thread has A at columns of 4 lanes; only the bijection matters here
         let atom = MmaAtom { a: "((4,8),(2,2)):((32,1),(8,16))".parse().unwrap(), ..atom };
         let groups = Layout::ordered((m, n, k), Tuple::flat(&order)).unwrap();
         let mma = TiledMma::new(atom.clone(), groups.clone()).unwrap();

@@ -124,7 +124,7 @@ fn count(tokens: &TokenStream) -> usize {
     tokens.clone().into_iter().map(|token| 1 + inner(token)).sum()
 }
 
-/// Mutates the token that `left` counts down to; returns whether it was found.
+/// Mutates the token that `left` counts down to; returns whether there is one.
 fn change(tokens: TokenStream, left: &mut usize, kind: u8, with: usize) -> (TokenStream, bool) {
     let mut all: Vec<TokenTree> = tokens.into_iter().collect();
     for at in 0..all.len() {

@@ -122,7 +122,7 @@ pub(crate) fn settings(tokens: TokenStream, kernel: &ast::Kernel, text: &mut Tex
                 ExprKind::Name(elem) if Elem::named(elem).is_some() => {
                     settings.types.extend(Elem::named(elem).map(|elem| (name, elem)));
                 }
-                ExprKind::Hole => {} // said already
+                ExprKind::Hole => {} // reported already
                 _ => {
                     let range = text.tokens_of(arg.value.span);
                     let instead = format!("the element types are {}", Elem::names());
@@ -142,7 +142,7 @@ pub(crate) fn settings(tokens: TokenStream, kernel: &ast::Kernel, text: &mut Tex
 fn unreadable(at: &ast::Expr, name: &Name, text: &mut Text) {
     let range = text.tokens_of(at.span);
     let (what, instead) = match &at.kind {
-        ExprKind::Hole => return, // said already
+        ExprKind::Hole => return, // reported already
         ExprKind::Name(path) | ExprKind::Path(path) => (
             format!("a macro sees the name `{path}`, not its value"),
             format!("write the number, or set it at run time: `.specialize(&[(\"{}\", {path})])`", name.text),

@@ -14,7 +14,7 @@ pub enum Absence {
         /// Libraries that were tried, and why each failed.
         tried: Vec<(String, String)>,
     },
-    /// The library found is the toolkit's stub for linking.
+    /// The loaded library is the toolkit's stub for linking.
     Stub,
     /// The driver is too old.
     OldDriver {

@@ -17,7 +17,7 @@ pub enum Error {
     Absent(Absence),
     /// The kernel could not be made from its definition.
     Kernel(KernelErrors),
-    /// The request is invalid; nothing ran.
+    /// The request is invalid; no kernel ran.
     Refused(Refusal),
     /// The kernel could not be compiled.
     Compile(nvrtc::Error),

@@ -84,7 +84,7 @@ pub(crate) fn made(def: &KernelDef) -> Result<Arc<Made>, Error> {
     let generated = def.generate()?;
     let is_unsafe = def.definition().as_ref().is_some_and(is_unsafe);
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
-    // Another thread may have been faster; loaded functions are found by the number of the stored kernel.
+    // Another thread may have been faster; loaded functions are looked up by the number of the stored kernel.
     if let Some(made) = find(&known) {
         return Ok(made);
     }
@@ -222,7 +222,7 @@ pub(crate) fn loaded(device: &Device, made: &Made, variant: usize) -> Result<Arc
     device.modules().loaded.get((made.number, variant), || load(device, made, variant).map(Arc::new))
 }
 
-/// NVRTC, once it is found.
+/// NVRTC, once it is loaded.
 fn compiler() -> Result<&'static Nvrtc, nvrtc::Error> {
     static LOADED: OnceLock<Nvrtc> = OnceLock::new();
     match LOADED.get() {

@@ -134,7 +134,7 @@ impl Stream {
     /// A graph keeps addresses, not tensors. For as long as it may run,
     /// - every tensor that `work` launches on keeps its address: it is neither dropped nor moved into another
     ///   buffer;
-    /// - nothing else uses these tensors at the same time;
+    /// - no one else uses these tensors at the same time;
     /// - `work` makes and drops no tensors, and no other thread uses this stream while it runs.
     pub unsafe fn capture(&self, work: impl FnOnce() -> Result<(), Error>) -> Result<Graph, Error> {
         const DOING: &str = "capturing a graph";

@@ -2,7 +2,7 @@
 //! asynchronous copies, boxes of tensor maps, matrix products. There is no code for a single instruction.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::atom::{Atom, Done, Effect, OperandKind};
+use tilewright_codegen::atom::{Atom, Done, Effect, OperandKind, OperandName};
 use tilewright_codegen::narrow::Int4;
 use tilewright_codegen::thread::{Bin, Queue, Scope, Space};
 use tilewright_layout::Transfer;
@@ -386,15 +386,15 @@ impl Cluster<'_> {
 
     /// st.async by the active lanes.
     fn begin_sends(&mut self, w: &mut Warp, atom: &AtomCode, lanes: u32) -> Result<()> {
-        let named = |name: char| {
+        let named = |name: OperandName| {
             atom.row.operands.iter().position(|operand| operand.name == name).map(|at| atom.args[at].clone())
         };
         let (Some(Operand::At(location)), Some(Operand::Barrier { bar, slot }), Some(Operand::Int(rank))) =
-            (named('d'), named('b'), named('r'))
+            (named(OperandName::D), named(OperandName::B), named(OperandName::Rank))
         else {
             return self.malformed(w, format!("`{}` needs memory, an mbarrier and a rank", atom.row.name));
         };
-        let Some(source) = atom.row.operands.iter().position(|operand| operand.name == 'a') else {
+        let Some(source) = atom.row.operands.iter().position(|operand| operand.name == OperandName::A) else {
             return self.malformed(w, format!("`{}` needs a value", atom.row.name));
         };
         let values = self.ctx.tables[atom.row.name][source].values;
@@ -455,7 +455,7 @@ impl Cluster<'_> {
         let at = |kind: OperandKind| row.operands.iter().position(|operand| operand.kind == kind);
         let map =
             row.operands.iter().position(|operand| matches!(operand.kind, OperandKind::TensorMap { .. }));
-        let named = |name: char| row.operands.iter().position(|operand| operand.name == name);
+        let named = |name: OperandName| row.operands.iter().position(|operand| operand.name == name);
         let int = |w: &Warp, at: usize| match atom.args[at] {
             Operand::Int(src) => w.scalar(src),
             _ => 0,
@@ -473,7 +473,7 @@ impl Cluster<'_> {
             }
             (None, Some(plain)) => {
                 let Operand::At(location) = atom.args[plain] else { return Ok(()) };
-                let bytes = named('n').map_or(0, |at| int(w, at));
+                let bytes = named(OperandName::Bytes).map_or(0, |at| int(w, at));
                 (self.pieces_in_a_row(w, shared, location, lane, bytes)?, location.access)
             }
             _ => return self.malformed(w, format!("`{}` needs global memory", row.name)),
@@ -501,7 +501,7 @@ impl Cluster<'_> {
             Some(barrier) => {
                 let Operand::Barrier { bar, slot } = atom.args[barrier] else { return Ok(()) };
                 let rank = w.block % ctx.cluster() as usize;
-                let mask = named('k').map_or(1 << rank, |at| int(w, at));
+                let mask = named(OperandName::Mask).map_or(1 << rank, |at| int(w, at));
                 let slot = self.slot(w, bar, slot)?;
                 let mut targets = Vec::new();
                 for rank in (0..64).filter(|rank| mask >> rank & 1 == 1) {

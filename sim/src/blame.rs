@@ -290,7 +290,7 @@ impl Cluster<'_> {
         numbers.flat_map(|(first, _)| first..first + LANES as u32).collect()
     }
 
-    /// A deadlock: all warps wait, and nothing is in flight.
+    /// A deadlock: all warps wait, and no operation is in flight.
     pub(crate) fn deadlock(&self) -> Box<Fault> {
         let mut parties: Vec<Party> = Vec::new();
         let mut ended = Vec::new();

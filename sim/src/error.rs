@@ -10,7 +10,7 @@ use crate::fault::Fault;
 /// Why a run has no outcome.
 #[derive(Clone)]
 pub enum Error {
-    /// The arguments do not match the kernel; nothing ran.
+    /// The arguments do not match the kernel, which did not run.
     Refused(Refusal),
     /// The kernel could not be generated.
     Kernel(KernelErrors),

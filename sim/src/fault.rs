@@ -23,7 +23,7 @@ pub enum FaultKind {
     MissingFence,
     /// Threads that must arrive together do not.
     Divergence,
-    /// All warps wait, and nothing is in flight.
+    /// All warps wait, and no operation is in flight.
     Deadlock,
     /// An mbarrier is misused: arrivals, bytes or phases do not match.
     Mbarrier,

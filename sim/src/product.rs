@@ -7,7 +7,7 @@
 //! and are exact. Double precision rounds once for each term, as the hardware does.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::atom::Effect;
+use tilewright_codegen::atom::{Effect, OperandName};
 use tilewright_codegen::thread::Space;
 
 use crate::agent::Product;
@@ -210,7 +210,7 @@ fn scatter(from: &Dense, w: &mut Warp, fragment: Fragment, tile: &Tile, first: u
 }
 
 /// The position of an operand by its name.
-fn operand(atom: &AtomCode, name: char) -> Option<usize> {
+fn operand(atom: &AtomCode, name: OperandName) -> Option<usize> {
     atom.row.operands.iter().position(|operand| operand.name == name)
 }
 
@@ -220,7 +220,7 @@ impl Cluster<'_> {
         let ctx = self.ctx;
         let tiles = &ctx.tables[atom.row.name];
         let mut result = Vec::new();
-        for name in ['a', 'b', 'd'] {
+        for name in [OperandName::A, OperandName::B, OperandName::D] {
             let Some(at) = operand(atom, name) else {
                 return self.malformed(w, format!("`{}` has no operand {name}", atom.row.name));
             };
@@ -253,7 +253,7 @@ impl Cluster<'_> {
         let mut operands = Vec::new();
         let mut locks = Vec::new();
         let number = w.products + 1;
-        let scale = match operand(atom, 's').map(|at| &atom.args[at]) {
+        let scale = match operand(atom, OperandName::Accumulate).map(|at| &atom.args[at]) {
             Some(Operand::Int(src)) => w.scalar(*src) != 0,
             _ => true,
         };
@@ -409,13 +409,13 @@ impl Cluster<'_> {
             }
         }
         let mut ints = flags.into_iter();
-        let mut flag = |name: char| if operand(atom, name).is_some() { ints.next() } else { None };
+        let mut flag = |name: OperandName| if operand(atom, name).is_some() { ints.next() } else { None };
         // In the order of the operands: s, t, u.
         let (scale, a_turned, b_turned) =
-            (flag('s').unwrap_or(true), flag('t').unwrap_or(false), flag('u').unwrap_or(false));
+            (flag(OperandName::Accumulate).unwrap_or(true), flag(OperandName::TransposeA).unwrap_or(false), flag(OperandName::TransposeB).unwrap_or(false));
         let mut starts = starts.into_iter();
         let mut result = Vec::new();
-        for (name, extent, turned) in [('a', m, a_turned), ('b', n, b_turned)] {
+        for (name, extent, turned) in [(OperandName::A, m, a_turned), (OperandName::B, n, b_turned)] {
             let at = operand(atom, name).unwrap_or_default();
             let elem = atom.row.operands[at].elem;
             let mut dense = Dense::zero(extent * k, elem);
@@ -453,7 +453,7 @@ impl Cluster<'_> {
             }
             result.push(dense);
         }
-        let at = operand(atom, 'd').unwrap_or_default();
+        let at = operand(atom, OperandName::D).unwrap_or_default();
         let Operand::Frag { slot, elem, .. } = atom.args[at] else { return Ok(()) };
         let fragment = Fragment { slot, elem, of: atom.row.operands[at].elem };
         let mut d = Dense::zero(m * n, fragment.of);
@@ -464,7 +464,7 @@ impl Cluster<'_> {
                 }
             }
         }
-        let operand = atom.row.operand('a').map_or(fragment.of, |a| a.elem);
+        let operand = atom.row.operand(OperandName::A).map_or(fragment.of, |a| a.elem);
         multiply(&mut d, &result[0], &result[1], shape, Rounding::of(operand, fragment.of));
         for part in 0..GROUP {
             if let Some(w) = &mut self.warps[first + part] {

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use tilewright_codegen::Elem::{self, *};
-use tilewright_codegen::atom::{Effect, OperandKind};
+use tilewright_codegen::atom::{Effect, OperandKind, OperandName};
 use tilewright_codegen::element::{Element, bf16, f16};
 use tilewright_codegen::thread::*;
 use tilewright_codegen::{atoms, fp8, narrow};
@@ -71,7 +71,7 @@ fn products_of_a_warp() {
         let mut body = Vec::new();
         let (mut args, mut tensors) = (Vec::new(), Vec::new());
         let mut frags = Vec::new();
-        for (operand, rows, columns) in [('d', m, n), ('a', m, k), ('b', n, k)] {
+        for (operand, rows, columns) in [(OperandName::D, m, n), (OperandName::A, m, k), (OperandName::B, n, k)] {
             let of = row.operand(operand).unwrap().elem;
             let elem = plain(of);
             let tv = row.tv(operand).unwrap();
@@ -222,7 +222,7 @@ fn products_of_a_warpgroup() {
             ];
             body.extend([b.atom("wgmma_m64n16k16_bf16", args), b.s(Op::Commit(Queue::Wgmma))]);
             body.extend([b.s(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 }), b.s(Op::Pin(acc))]);
-            let tv = atoms::find("wgmma_m64n16k16_bf16").unwrap().tv('d').unwrap();
+            let tv = atoms::find("wgmma_m64n16k16_bf16").unwrap().tv(OperandName::D).unwrap();
             for value in 0..8 {
                 let at = b.sum(&[(t, 8)], value);
                 let from = b.int(value);

@@ -139,7 +139,7 @@ pub struct Configuration {
     pub keys: String,
     /// M, N, K and the batch size.
     pub sizes: [usize; 4],
-    /// The gaps and offsets of A, B, C and of all that follows.
+    /// The gaps and offsets of A, B, C and of all further tensors.
     pub paddings: [Padding; 4],
     values: Values,
     function: Option<Function>,

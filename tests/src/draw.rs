@@ -141,7 +141,7 @@ fn with(keys: &str, [a, b, c]: [bool; 3], scaled: bool, batched: bool) -> String
 }
 
 /// Runs random products on several threads, the kernels round-robin. Panics with the first failure, the
-/// smallest of the same kind that was found, and how to repeat it.
+/// smallest of the same kind, and how to repeat it.
 pub fn each(count: usize, scale: Scale, threads: usize, test: impl Fn(&Draw) -> Result<(), String> + Sync) {
     let (seed, chosen) = match std::env::var("TILEWRIGHT_DRAWS") {
         Ok(text) => {

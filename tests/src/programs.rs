@@ -1,5 +1,6 @@
 //! Programs written with the builder: warp-specialised wgmma, and mma.sync with cp.async.
 
+use tilewright_codegen::atom::OperandName;
 use tilewright_codegen::Elem;
 use tilewright_codegen::affine::Coord;
 use tilewright_codegen::atoms;
@@ -68,7 +69,7 @@ pub fn wgmma_ring() -> Result<Program> {
         (
             consumers,
             Box::new(|b: &mut Builder| {
-                let out = b.partition_mma(&gc, row, 'd', &by_warpgroup)?.with_name("out");
+                let out = b.partition_mma(&gc, row, OperandName::D, &by_warpgroup)?.with_name("out");
                 let acc = b.fragment("acc", Elem::F32, &out)?;
                 b.fill(&acc, Expr::lit(0.0))?;
                 b.repeat("k", steps, Unroll::No, |b, iteration| -> Result<()> {
@@ -138,7 +139,7 @@ pub fn mma_sync() -> Result<Program> {
     };
     let (mma, x4, x2) = (find("mma_m16n8k16_bf16")?, find("ldmatrix_x4")?, find("ldmatrix_x2")?);
     let by_warp = Arrangement { groups: layout!((2, 2, 1)), of: 0 };
-    let out = b.partition_mma(&gc, mma, 'd', &by_warp)?.with_name("out");
+    let out = b.partition_mma(&gc, mma, OperandName::D, &by_warp)?.with_name("out");
     let acc = b.fragment("acc", Elem::F32, &out)?;
     b.fill(&acc, Expr::lit(0.0))?;
 
@@ -163,10 +164,10 @@ pub fn mma_sync() -> Result<Program> {
         b.sync();
         let slot = step.submode(1, Some(STAGES));
         let (slot_a, slot_b) = (at(&sa, b, &slot)?, at(&sb, b, &slot)?);
-        let rows_a = b.partition_rows(&slot_a, mma, 'a', x4, &by_warp)?.with_name("rows_a");
-        let rows_b = b.partition_rows(&slot_b, mma, 'b', x2, &by_warp)?.with_name("rows_b");
-        let parts_a = b.partition_mma(&slot_a, mma, 'a', &by_warp)?;
-        let parts_b = b.partition_mma(&slot_b, mma, 'b', &by_warp)?;
+        let rows_a = b.partition_rows(&slot_a, mma, OperandName::A, x4, &by_warp)?.with_name("rows_a");
+        let rows_b = b.partition_rows(&slot_b, mma, OperandName::B, x2, &by_warp)?.with_name("rows_b");
+        let parts_a = b.partition_mma(&slot_a, mma, OperandName::A, &by_warp)?;
+        let parts_b = b.partition_mma(&slot_b, mma, OperandName::B, &by_warp)?;
         let (fa, fb) = (b.fragment("fa", Elem::Bf16, &parts_a)?, b.fragment("fb", Elem::Bf16, &parts_b)?);
         b.copy_how(&rows_a, &fa, How::Atom(atoms::named("ldmatrix_x4")?), None)?;
         b.copy_how(&rows_b, &fb, How::Atom(atoms::named("ldmatrix_x2")?), None)?;

@@ -1,7 +1,7 @@
 //! Rows of the instruction table, tested in isolation: a kernel that executes one matrix instruction on
 //! operands from memory, its inputs, and the expected results in double precision.
 
-use tilewright_codegen::atom::{Atom, Effect, OperandKind};
+use tilewright_codegen::atom::{Atom, Effect, OperandKind, OperandName};
 use tilewright_codegen::index::Ix;
 use tilewright_codegen::thread::*;
 use tilewright_codegen::{Elem, atoms, fp8, narrow};
@@ -193,8 +193,8 @@ impl Trial {
         let (mut before, mut after) = (Vec::new(), Vec::new());
         for operand in row.operands {
             let extents = match operand.name {
-                'a' => [m, k],
-                'b' => [n, k],
+                OperandName::A => [m, k],
+                OperandName::B => [n, k],
                 _ => [m, n],
             };
             let one = hand.int(1);
@@ -206,7 +206,7 @@ impl Trial {
                     places.push(data);
                 }
                 OperandKind::Descriptor => {
-                    let across = across && row.operand('u').is_some();
+                    let across = across && row.operand(OperandName::TransposeB).is_some();
                     let matrix = Matrix::of(extents, operand.elem.bytes(), mode, across);
                     let (arg, data) =
                         image(&mut hand, operand.name, operand.elem, extents, &matrix, &mut before);
@@ -242,7 +242,7 @@ impl Trial {
 
     /// Types of `d`, `a` and `b`.
     pub fn elems(&self) -> [Elem; 3] {
-        ['d', 'a', 'b'].map(|name| self.row.operand(name).map_or(Elem::U8, |operand| operand.elem))
+        [OperandName::D, OperandName::A, OperandName::B].map(|name| self.row.operand(name).map_or(Elem::U8, |operand| operand.elem))
     }
 
     /// Random matrices, column-major: m×n, m×k, n×k.
@@ -323,7 +323,7 @@ impl Trial {
 fn fragments(
     hand: &mut Hand,
     row: &'static Atom,
-    name: char,
+    name: OperandName,
     words: bool,
     [before, after]: [&mut Vec<Stmt>; 2],
 ) -> (AtomArg, InMemory) {
@@ -361,7 +361,7 @@ fn fragments(
 /// A matrix that is copied byte for byte to shared memory.
 fn image(
     hand: &mut Hand,
-    name: char,
+    name: OperandName,
     elem: Elem,
     [rows, along]: [u32; 2],
     matrix: &Matrix,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 const DEFAULT_SECONDS: u64 = 60;
 const FIRST_RUN: u32 = 1_000;
-/// A round may be this much longer than the one before: its speed is extrapolated from that one.
+/// A run may be this much longer than the one before: its speed is extrapolated from that one.
 const GROWTH: f64 = 10.0;
 
 pub(crate) fn run(arguments: &[String]) -> Outcome {
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     step(&title, || rounds(budget))
 }
 
-/// Runs rounds of growing size until the time is used. Every round draws new cases.
+/// Runs all targets, each time with more cases, until the time is used. Every run draws new cases.
 fn rounds(budget: Duration) -> Outcome {
     let start = Instant::now();
     let mut cases = FIRST_RUN;
@@ -48,7 +48,7 @@ fn rounds(budget: Duration) -> Outcome {
     }
 }
 
-/// Drops routine output of test binaries in every round: the number of tests, dots, success.
+/// Drops routine output of test binaries in every run: the number of tests, dots, success.
 fn tells_something(line: &str) -> bool {
     let routine = line.starts_with("running ") || line.starts_with("test result: ok.");
     !routine && !line.chars().all(|letter| letter == '.')

@@ -80,7 +80,7 @@ impl Device {
         self.stream.cast()
     }
 
-    /// Memory, with every byte 0xff: floating-point elements are NaN, so unwritten elements are found.
+    /// Memory, with every byte 0xff: floating-point elements are NaN, so unwritten elements are detected.
     pub(super) fn memory(&self, bytes: usize) -> Result<Rc<Memory>> {
         let memory = Rc::new(self.raw_memory(bytes)?);
         self.poison(&memory)?;
@@ -124,7 +124,7 @@ impl Device {
     pub(super) fn read(&self, memory: &Memory, into: &mut [u8]) -> Result {
         assert!(into.len() <= memory.bytes, "{} bytes are read from {}", into.len(), memory.bytes);
         self.finish()?;
-        // SAFETY: there are as many bytes on both sides, and nothing is in flight.
+        // SAFETY: both sides have this number of bytes, and no operation is in flight.
         unsafe { result::memcpy_dtoh_sync(into, memory.address) }
             .map_err(|why| failure("reading memory", why))
     }
@@ -133,7 +133,7 @@ impl Device {
     pub(super) fn write(&self, from: &[u8], memory: &Memory) -> Result {
         assert!(from.len() <= memory.bytes, "{} bytes are written to {}", from.len(), memory.bytes);
         self.finish()?;
-        // SAFETY: there are as many bytes on both sides, and nothing is in flight.
+        // SAFETY: both sides have this number of bytes, and no operation is in flight.
         unsafe { result::memcpy_htod_sync(memory.address, from) }
             .map_err(|why| failure("writing memory", why))
     }

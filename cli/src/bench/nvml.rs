@@ -63,7 +63,7 @@ impl Nvml {
     /// The current clock and power.
     pub(super) fn read(&self) -> Option<Reading> {
         let (mut clock, mut milliwatts) = (0, 0);
-        // SAFETY: the device is known to NVML, which stays started, and the numbers live through the calls.
+        // SAFETY: the device is known to NVML, which has been started, and the numbers live through the calls.
         let fine = unsafe {
             (self.clock)(self.device, CLOCK_SM, &mut clock) == 0
                 && (self.power)(self.device, &mut milliwatts) == 0
@@ -74,7 +74,7 @@ impl Nvml {
     /// The highest clock, in MHz.
     pub(super) fn most_clock(&self) -> Option<u32> {
         let mut clock = 0;
-        // SAFETY: the device is known to NVML, which stays started, and the number lives through the call.
+        // SAFETY: the device is known to NVML, which has been started, and the number lives through the call.
         let fine = unsafe { (self.most_clock)(self.device, CLOCK_SM, &mut clock) == 0 };
         fine.then_some(clock)
     }

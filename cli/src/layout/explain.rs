@@ -32,7 +32,7 @@ fn step(step: &Step) -> String {
     text + &why(step, result).unwrap_or_default()
 }
 
-/// The law of a result, checked. `None` when there is nothing to check, or symbols prevent it.
+/// The law of a result, checked. `None` when there is no law to check, or symbols prevent it.
 fn why(step: &Step, result: &Item) -> Option<String> {
     let Item::Layout(r) = result else { return None };
     let [Item::Layout(a), rest @ ..] = step.operands.as_slice() else {

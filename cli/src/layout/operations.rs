@@ -23,7 +23,7 @@ pub(crate) struct Operation {
 /// How an answer is checked against its operands; see `explain`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Law {
-    /// Nothing to check: a number, or a fact.
+    /// No law: a number, or a fact.
     None,
     /// The same function of an integer.
     Same,

@@ -5,7 +5,7 @@ use tilewright_layout::{Layout, Tuple};
 
 use crate::build::Builder;
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::{Atom, Effect};
+use crate::thread::atom::{Atom, Effect, OperandName};
 use crate::tile::tiled_mma::paired;
 use crate::tile::view::View;
 use crate::values::affine::{Affine, Coord};
@@ -23,15 +23,15 @@ pub struct Arrangement {
 }
 
 /// Extents of an operand's tile, and the modes of (M, N, K) along which they are.
-fn tile_of(row: &Atom, operand: char) -> Result<([i64; 2], [usize; 2])> {
+fn tile_of(row: &Atom, operand: OperandName) -> Result<([i64; 2], [usize; 2])> {
     let Effect::Mma { m, n, k, .. } = row.effect else {
         return Err(Problem::new(format!("`{}` is not a matrix product", row.name)));
     };
     let (m, n, k) = (i64::from(m), i64::from(n), i64::from(k));
     match operand {
-        'a' => Ok(([m, k], [0, 2])),
-        'b' => Ok(([n, k], [1, 2])),
-        'd' => Ok(([m, n], [0, 1])),
+        OperandName::A => Ok(([m, k], [0, 2])),
+        OperandName::B => Ok(([n, k], [1, 2])),
+        OperandName::D => Ok(([m, n], [0, 1])),
         _ => Err(Problem::new(format!("`{}` has no matrix operand `{operand}`", row.name))),
     }
 }
@@ -41,6 +41,7 @@ impl Builder {
     /// rest)`.
     ///
     /// ```
+    /// # use tilewright_codegen::atom::OperandName;
     /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement, tile::How};
     /// # use tilewright_layout::layout;
     /// # let mut b = Builder::new("example");
@@ -48,7 +49,7 @@ impl Builder {
     /// let row = atoms::find("mma_m16n8k16_f16").unwrap();
     /// // the tile is partitioned over two by two warps
     /// let by_warp = Arrangement { groups: layout!((2, 2, 1)), of: 0 };
-    /// let out = b.partition_mma(&sc, row, 'd', &by_warp)?;
+    /// let out = b.partition_mma(&sc, row, OperandName::D, &by_warp)?;
     /// assert_eq!(out.shape().to_string(), "((2,2),2,1)"); // four elements of each of two products
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
@@ -56,7 +57,7 @@ impl Builder {
         &mut self,
         view: &View,
         row: &'static Atom,
-        operand: char,
+        operand: OperandName,
         by: &Arrangement,
     ) -> Result<View> {
         let tv = row.tv(operand).ok_or_else(|| no_fragment(row, operand))?;
@@ -67,6 +68,7 @@ impl Builder {
     /// have the layout that `row` needs: `((elements of a row), rest, rest)`.
     ///
     /// ```
+    /// # use tilewright_codegen::atom::OperandName;
     /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement, tile::How};
     /// # use tilewright_layout::layout;
     /// # let mut b = Builder::new("example");
@@ -74,8 +76,8 @@ impl Builder {
     /// let row = atoms::find("mma_m16n8k16_f16").unwrap();
     /// let by_warp = Arrangement { groups: layout!((2, 2, 1)), of: 0 };
     /// let x4 = atoms::find("ldmatrix_x4").unwrap();
-    /// let rows = b.partition_rows(&sa, row, 'a', x4, &by_warp)?; // the row that a lane addresses
-    /// let part = b.partition_mma(&sa, row, 'a', &by_warp)?; // the elements of a lane's fragment
+    /// let rows = b.partition_rows(&sa, row, OperandName::A, x4, &by_warp)?; // the row that a lane addresses
+    /// let part = b.partition_mma(&sa, row, OperandName::A, &by_warp)?; // the elements of a lane's fragment
     /// let fragment = b.fragment("fa", Elem::F16, &part)?;
     /// b.copy_how(&rows, &fragment, How::Atom(x4), None)?;
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
@@ -84,14 +86,14 @@ impl Builder {
         &mut self,
         view: &View,
         row: &'static Atom,
-        operand: char,
+        operand: OperandName,
         mover: &'static Atom,
         by: &Arrangement,
     ) -> Result<View> {
         // The copy's fragment indexes its own tile; the product's fragment indexes the operand's. Both are
         // the same registers, so the composition maps one tile onto the other.
         let (fragment, address) =
-            if mover.operand('d').is_some_and(|d| d.tv.is_empty()) { ('a', 'd') } else { ('d', 'a') };
+            if mover.operand(OperandName::D).is_some_and(|d| d.tv.is_empty()) { (OperandName::A, OperandName::D) } else { (OperandName::D, OperandName::A) };
         let (fragment, address) = match mover.operand(fragment).map(|o| o.kind) {
             Some(crate::thread::atom::OperandKind::Frag { .. }) => (fragment, address),
             _ => (address, fragment),
@@ -119,7 +121,7 @@ impl Builder {
         &mut self,
         view: &View,
         row: &'static Atom,
-        operand: char,
+        operand: OperandName,
         by: &Arrangement,
     ) -> Result<View> {
         let ([rows, k], _) = tile_of(row, operand)?;
@@ -131,7 +133,7 @@ impl Builder {
         &mut self,
         view: &View,
         row: &'static Atom,
-        operand: char,
+        operand: OperandName,
         tv: &Layout,
         by: &Arrangement,
     ) -> Result<View> {
@@ -142,13 +144,13 @@ impl Builder {
     fn partition_tile(
         &mut self,
         view: &View,
-        (row, operand): (&'static Atom, char),
+        (row, operand): (&'static Atom, OperandName),
         tile: [i64; 2],
         tv: &Layout,
         by: &Arrangement,
     ) -> Result<View> {
         let (_, modes) = tile_of(row, operand)?;
-        let lanes = row.tv('d').ok_or_else(|| no_fragment(row, 'd'))?.mode(0)?.size()?;
+        let lanes = row.tv(OperandName::D).ok_or_else(|| no_fragment(row, OperandName::D))?.mode(0)?.size()?;
         let thread: Affine = Coord::Thread(by.of).into();
         let groups = by.groups.size()?;
         self.occupy(by.of, lanes * groups, view)?;
@@ -162,13 +164,14 @@ impl Builder {
     /// Registers of the shape of a partition, packed in words where the elements are narrow.
     ///
     /// ```
+    /// # use tilewright_codegen::atom::OperandName;
     /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement, tile::How};
     /// # use tilewright_layout::layout;
     /// # let mut b = Builder::new("example");
     /// # let (sa, sc) = (b.shared("sa", Elem::F16, layout!((64, 32) : (32, 1)))?, b.shared("sc", Elem::F32, layout!((64, 16)))?);
     /// let row = atoms::find("mma_m16n8k16_f16").unwrap();
     /// let by_warp = Arrangement { groups: layout!((2, 2, 1)), of: 0 };
-    /// let part = b.partition_mma(&sa, row, 'a', &by_warp)?;
+    /// let part = b.partition_mma(&sa, row, OperandName::A, &by_warp)?;
     /// assert_eq!(b.fragment("fa", Elem::F16, &part)?.shape().to_string(), "(8,2,2)");
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
@@ -182,13 +185,14 @@ impl Builder {
     /// accumulators, or values computed from them.
     ///
     /// ```
+    /// # use tilewright_codegen::atom::OperandName;
     /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement};
     /// # use tilewright_layout::layout;
     /// # let mut b = Builder::new("example");
     /// let row = atoms::find("wgmma_m64n128k16_ra_bf16").unwrap();
     /// let by_warpgroup = Arrangement { groups: layout!((2, 1, 1)), of: 0 };
-    /// let scores = b.operand("scores", row, 'd', [128, 128], &by_warpgroup)?;
-    /// let weights = b.operand("weights", row, 'a', [128, 128], &by_warpgroup)?;
+    /// let scores = b.operand("scores", row, OperandName::D, [128, 128], &by_warpgroup)?;
+    /// let weights = b.operand("weights", row, OperandName::A, [128, 128], &by_warpgroup)?;
     /// assert_eq!(scores.shape().to_string(), "(64,1,1)");
     /// assert_eq!(weights.shape().to_string(), "(8,1,8)"); // eight values for each 16 along K
     /// assert_eq!(b.elem(&weights), Elem::Bf16);
@@ -198,7 +202,7 @@ impl Builder {
         &mut self,
         name: &str,
         row: &'static Atom,
-        operand: char,
+        operand: OperandName,
         tile: [i64; 2],
         by: &Arrangement,
     ) -> Result<View> {
@@ -225,6 +229,6 @@ impl Builder {
     }
 }
 
-fn no_fragment(row: &Atom, operand: char) -> Problem {
+fn no_fragment(row: &Atom, operand: OperandName) -> Problem {
     Problem::new(format!("operand `{operand}` of `{}` is not spread over threads", row.name))
 }

@@ -5,7 +5,7 @@ use tilewright_layout::Tuple;
 use super::Builder;
 use crate::source::problem::{Cause, Problem, Result};
 use crate::thread::Id;
-use crate::thread::atom::Atom;
+use crate::thread::atom::{Atom, OperandName};
 use crate::tile::view::View;
 use crate::tile::{How, Multiply, Op, Order, Space};
 use crate::values::elem::Elem;
@@ -54,6 +54,7 @@ impl Builder {
     /// A product by a chosen instruction.
     ///
     /// ```
+    /// # use tilewright_codegen::atom::OperandName;
     /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement, tile::{How, Order}};
     /// # use tilewright_layout::layout;
     /// # let mut b = Builder::new("example");
@@ -62,8 +63,8 @@ impl Builder {
     /// let by_warp = Arrangement { groups: layout!((1, 1, 1)), of: 0 };
     /// # let (sa, sb) = (b.shared("sa", Elem::F16, layout!((16, 16)))?, b.shared("sb", Elem::F16, layout!((8, 16)))?);
     /// # let sc = b.shared("sc", Elem::F32, layout!((16, 8)))?;
-    /// let (pa, pb) = (b.partition_mma(&sa, row, 'a', &by_warp)?, b.partition_mma(&sb, row, 'b', &by_warp)?);
-    /// let pc = b.partition_mma(&sc, row, 'd', &by_warp)?;
+    /// let (pa, pb) = (b.partition_mma(&sa, row, OperandName::A, &by_warp)?, b.partition_mma(&sb, row, OperandName::B, &by_warp)?);
+    /// let pc = b.partition_mma(&sc, row, OperandName::D, &by_warp)?;
     /// let (fa, fb) = (b.fragment("fa", Elem::F16, &pa)?, b.fragment("fb", Elem::F16, &pb)?);
     /// let acc = b.fragment("acc", Elem::F32, &pc)?;
     /// b.gemm_how(&fa, &fb, &acc, How::Atom(row), Order::Plain, None)?;
@@ -91,6 +92,7 @@ impl Builder {
     /// compiler leaves such products in flight. With others, it would wait for them before it clears registers.
     ///
     /// ```
+    /// # use tilewright_codegen::atom::OperandName;
     /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement};
     /// # use tilewright_layout::{Composed, Layout, Swizzle, layout};
     /// # let mut b = Builder::new("example");
@@ -99,7 +101,7 @@ impl Builder {
     /// # let (sa, sb) = (b.shared("sa", Elem::Bf16, rows.clone())?, b.shared("sb", Elem::Bf16, rows)?);
     /// # let sc = b.shared("sc", Elem::F32, layout!((64, 64)))?;
     /// # let by_warpgroup = Arrangement { groups: layout!((1, 1, 1)), of: 0 };
-    /// # let out = b.partition_mma(&sc, row, 'd', &by_warpgroup)?;
+    /// # let out = b.partition_mma(&sc, row, OperandName::D, &by_warpgroup)?;
     /// let acc = b.fragment("acc", Elem::F32, &out)?; // not cleared
     /// let product = b.token();
     /// b.gemm_from_zero(&sa, &sb, &acc, row, product)?;
@@ -114,7 +116,7 @@ impl Builder {
         row: &'static Atom,
         token: Id,
     ) -> Result<()> {
-        if row.operand('s').is_none() {
+        if row.operand(OperandName::Accumulate).is_none() {
             return Err(Problem::new(format!("`{}` adds to its accumulator", row.name))
                 .help("fill the accumulator with zeros, and write gemm_how"));
         }
@@ -128,6 +130,7 @@ impl Builder {
     /// before the wait for its token.
     ///
     /// ```
+    /// # use tilewright_codegen::atom::OperandName;
     /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement, tile::{How, Order}};
     /// # use tilewright_layout::{Composed, Layout, Swizzle, layout};
     /// # let mut b = Builder::new("example");
@@ -137,7 +140,7 @@ impl Builder {
     /// # let (sa, sb) = (b.shared("sa", Elem::Bf16, rows.clone())?, b.shared("sb", Elem::Bf16, rows)?);
     /// # let sc = b.shared("sc", Elem::F32, layout!((64, 64)))?;
     /// let by_warpgroup = Arrangement { groups: layout!((1, 1, 1)), of: 0 };
-    /// let out = b.partition_mma(&sc, row, 'd', &by_warpgroup)?;
+    /// let out = b.partition_mma(&sc, row, OperandName::D, &by_warpgroup)?;
     /// let acc = b.fragment("acc", Elem::F32, &out)?;
     /// let product = b.start_gemm(&sa, &sb, &acc, How::Atom(row))?;
     /// b.wait(product); // until then `acc` belongs to the product

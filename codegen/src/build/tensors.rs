@@ -1,5 +1,6 @@
 //! Tensors: arguments, shared memory, registers.
 
+use crate::thread::atom::OperandName;
 use tilewright_layout::{Composed, Distribution, Layout, Symbol, Tuple, Value};
 
 use super::Builder;
@@ -66,7 +67,7 @@ impl Builder {
     /// ```
     pub fn sums(&mut self, name: &str, mma: &TiledMma, tile: [i64; 2]) -> Result<View> {
         mma.distribution(tile)?;
-        let elem = mma.row.operand('d').map_or(Elem::F32, |d| d.elem);
+        let elem = mma.row.operand(OperandName::D).map_or(Elem::F32, |d| d.elem);
         let view = self.distributed(name, elem, &tile)?;
         self.occupy(mma.of, mma.threads()?, &view)?;
         self.program.forms.insert(view.tensor, Form::Sums(mma.clone()));

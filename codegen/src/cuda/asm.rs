@@ -6,7 +6,7 @@ use tilewright_layout::Layout;
 use super::Printer;
 use super::int::Level;
 use super::signature::WIDTH;
-use crate::thread::atom::{Atom, Effect, Operand, OperandKind};
+use crate::thread::atom::{Atom, Effect, Operand, OperandKind, OperandName};
 use crate::thread::index::Ix;
 use crate::thread::{AtomArg, Mem, Op, Scope, Space, Stmt};
 use crate::values::elem::Elem;
@@ -130,7 +130,7 @@ fn collect(body: &[Stmt], rows: &mut Vec<&'static Atom>) {
 
 /// An operand of inline assembly: the constraint and the C expressions.
 struct Slots {
-    name: char,
+    name: OperandName,
     constraint: &'static str,
     exprs: Vec<String>,
     /// Written and, for a matrix product, read.
@@ -140,7 +140,7 @@ struct Slots {
 fn slots(row: &Atom, operand: &Operand, by_number: bool) -> Slots {
     let name = operand.name;
     let input = |constraint, exprs| Slots { name, constraint, exprs, output: None };
-    let shared = |pointer: char| vec![format!("shared_address({pointer})")];
+    let shared = |pointer: OperandName| vec![format!("shared_address({pointer})")];
     match operand.kind {
         OperandKind::Frag { words } => {
             let exprs = (0..registers(operand, words)).map(|at| format!("{name}[{at}]")).collect();

@@ -264,8 +264,8 @@ pub struct Map {
 /// };
 /// let plan_for = |k| plan(&kernel, &[tensor(256, 8, false), tensor(128, k, false), tensor(256, 128, true)], &Limits::HOPPER);
 /// assert_eq!(plan_for(8)?.grid, [2, 1, 1]);
-/// let said = plan_for(9).unwrap_err().to_string();
-/// assert!(said.starts_with("argument `b`: its extent 1 is 9, and `K` is 8"), "{said}");
+/// let message = plan_for(9).unwrap_err().to_string();
+/// assert!(message.starts_with("argument `b`: its extent 1 is 9, and `K` is 8"), "{message}");
 /// # Ok::<(), tilewright_codegen::launch::Refusal>(())
 /// ```
 pub fn plan(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<Plan, Refusal> {

@@ -46,7 +46,7 @@ pub struct Ranked {
 /// let given = [a, b, tensor(512, 256, [1, 512], true)];
 /// let ranking = ranking(&kernel, &given, &Limits::HOPPER)?;
 /// assert_eq!(ranking.serves[0].variant, plan(&kernel, &given, &Limits::HOPPER)?.variant);
-/// let [first, second] = [0, 1].map(|place: usize| ranking.serves[place].estimate.unwrap());
+/// let [first, second] = [0, 1].map(|index: usize| ranking.serves[index].estimate.unwrap());
 /// assert!(first.seconds() <= second.seconds());
 /// # Ok::<(), tilewright_codegen::launch::Refusal>(())
 /// ```

@@ -1,5 +1,7 @@
 //! Instructions as data: one row for each, with all that partitioning, checks, printing and simulation need.
 
+use std::fmt;
+
 use crate::thread::scope::{Queue, Scope};
 use crate::values::elem::Elem;
 use crate::values::narrow::Int4;
@@ -43,8 +45,8 @@ impl Atom {
 /// An operand of an instruction.
 #[derive(Debug, PartialEq)]
 pub struct Operand {
-    /// Its name in the text.
-    pub name: char,
+    /// Its name.
+    pub name: OperandName,
     /// Its kind.
     pub kind: OperandKind,
     /// Its element type.
@@ -54,6 +56,62 @@ pub struct Operand {
     /// The thread-value layout: (thread, value) to index in the operand's tile, column-major; parsed by the
     /// layout crate. Empty if the row does not fix the tile, as for bulk copies.
     pub tv: &'static str,
+}
+
+/// What an operand is to its instruction. The text of a row and its function in CUDA C name it by a letter.
+///
+/// ```
+/// use tilewright_codegen::atom::OperandName;
+/// assert_eq!(OperandName::Accumulate.to_string(), "s");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum OperandName {
+    /// The source: the left operand of a product.
+    A,
+    /// The second source: the right operand of a product; the mbarrier of a copy.
+    B,
+    /// The third source.
+    C,
+    /// The destination: the accumulators of a product.
+    D,
+    /// Does a product add to its destination?
+    Accumulate,
+    /// Is the left operand MN-major in shared memory?
+    TransposeA,
+    /// Is the right operand MN-major in shared memory?
+    TransposeB,
+    /// A tensor map.
+    Map,
+    /// A number of bytes.
+    Bytes,
+    /// The blocks of a multicast, one bit for each.
+    Mask,
+    /// The rank of a block.
+    Rank,
+}
+
+impl OperandName {
+    const fn letter(self) -> char {
+        match self {
+            OperandName::A => 'a',
+            OperandName::B => 'b',
+            OperandName::C => 'c',
+            OperandName::D => 'd',
+            OperandName::Accumulate => 's',
+            OperandName::TransposeA => 't',
+            OperandName::TransposeB => 'u',
+            OperandName::Map => 'm',
+            OperandName::Bytes => 'n',
+            OperandName::Mask => 'k',
+            OperandName::Rank => 'r',
+        }
+    }
+}
+
+impl fmt::Display for OperandName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.letter())
+    }
 }
 
 /// The kinds of operands.

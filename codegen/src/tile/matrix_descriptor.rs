@@ -3,7 +3,7 @@
 use tilewright_layout::{Layout, Value};
 
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::Atom;
+use crate::thread::atom::{Atom, OperandName};
 use crate::tile::Program;
 use crate::tile::boxes::swizzle_bytes;
 use crate::tile::view::View;
@@ -55,7 +55,7 @@ impl Matrix {
             }
             // MN-major: blocks of one swizzle's width, each with all of K. Only for 16-bit elements.
             (&[(block, 1), ref blocks @ ..], &[(_, apart)])
-                if apart == wide && block == wide && blocks.len() <= 1 && row.operand('u').is_some() =>
+                if apart == wide && block == wide && blocks.len() <= 1 && row.operand(OperandName::TransposeB).is_some() =>
             {
                 let leading = blocks.first().map_or(8 * swizzle, |(_, step)| step * bytes);
                 Ok(Matrix { leading, stride: 8 * swizzle, mode, transposed: true })

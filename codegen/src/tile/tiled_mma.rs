@@ -4,7 +4,7 @@
 use tilewright_layout::{Distribution, Layout, Tiler, Tuple, Value};
 
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::{Atom, Effect, OperandKind};
+use crate::thread::atom::{Atom, Effect, OperandKind, OperandName};
 use crate::thread::atoms;
 use crate::thread::scope::Scope;
 use crate::tile::view::{At, View, position};
@@ -25,7 +25,7 @@ pub struct TiledMma {
     /// The thread group.
     pub of: Id,
     /// The operand (`a` or `b`) whose tiles pack two 4-bit numbers in each element, adjacent along K.
-    pub pairs: Option<(char, Int4)>,
+    pub pairs: Option<(OperandName, Int4)>,
 }
 
 impl TiledMma {
@@ -112,7 +112,7 @@ impl TiledMma {
     /// ```
     pub fn of_warpgroups(elem: Elem, acc: Elem, tile: [i64; 2], warpgroups: i64) -> Result<TiledMma> {
         let rows = |row: &&Atom| {
-            is_of_warpgroups(row) && row.has('a', elem) && row.has('b', elem) && row.has('d', acc)
+            is_of_warpgroups(row) && row.has(OperandName::A, elem) && row.has(OperandName::B, elem) && row.has(OperandName::D, acc)
         };
         let width = |row: &Atom| match row.effect {
             Effect::Mma { n, .. } => i64::from(n),
@@ -141,7 +141,7 @@ impl TiledMma {
                 && row.effect == self.row.effect
                 && "abd".chars().all(|name| of(row, name) == of(self.row, name))
         };
-        let row = atoms::all().filter(same).find(|row| has_fragment(row, 'a'))?;
+        let row = atoms::all().filter(same).find(|row| has_fragment(row, OperandName::A))?;
         Some(TiledMma { row, ..self.clone() })
     }
 
@@ -199,7 +199,7 @@ impl TiledMma {
     pub fn row(elem: Elem, acc: Elem, arch: u32) -> Option<&'static Atom> {
         atoms::all()
             .filter(|row| is_warp_product(row) && row.arch <= arch && !row.arch_specific)
-            .filter(|row| row.has('a', elem) && row.has('b', elem) && row.has('d', acc))
+            .filter(|row| row.has(OperandName::A, elem) && row.has(OperandName::B, elem) && row.has(OperandName::D, acc))
             .max_by_key(|row| match row.effect {
                 // Larger fragments leave too few registers for accumulators.
                 Effect::Mma { m, n, k, .. } => (m * k * elem.bytes() <= WARP * MOST_BYTES, m * n * k),
@@ -224,20 +224,21 @@ impl TiledMma {
     /// The same for tiles of an operand whose elements, of `u8`, pack two 4-bit numbers each, along K.
     ///
     /// ```
+    /// # use tilewright_codegen::atom::OperandName;
     /// # use tilewright_codegen::{Elem, build::Builder, narrow::Int4, tiled::TiledMma};
     /// # use tilewright_layout::layout;
     /// # let mut b = Builder::new("example");
-    /// let mma = TiledMma::best(Elem::Bf16, Elem::F32, 80, [64, 64], 4)?.with_pairs('a', Int4::Signed);
+    /// let mma = TiledMma::best(Elem::Bf16, Elem::F32, 80, [64, 64], 4)?.with_pairs(OperandName::A, Int4::Signed);
     /// let sa = b.shared("sa", Elem::U8, layout!((64, 16) : (16, 1)))?; // 32 along K
-    /// assert_eq!(b.partition_operand(&mma, 'a', &sa)?.shape().to_string(), "((2,2),2,2)");
+    /// assert_eq!(b.partition_operand(&mma, OperandName::A, &sa)?.shape().to_string(), "((2,2),2,2)");
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
-    pub fn with_pairs(self, operand: char, of: Int4) -> TiledMma {
+    pub fn with_pairs(self, operand: OperandName, of: Int4) -> TiledMma {
         TiledMma { pairs: Some((operand, of)), ..self }
     }
 
     /// The 4-bit type of an operand's tiles, if its elements pack two numbers each.
-    pub(crate) fn pairs_of(&self, operand: char) -> Option<Int4> {
+    pub(crate) fn pairs_of(&self, operand: OperandName) -> Option<Int4> {
         self.pairs.filter(|(paired, _)| *paired == operand).map(|(_, of)| of)
     }
 
@@ -275,12 +276,12 @@ impl TiledMma {
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn distribution(&self, tile: [i64; 2]) -> Result<Distribution> {
-        let (atom, _) = self.tile_of('d');
+        let (atom, _) = self.tile_of(OperandName::D);
         // Checked as partitions are.
-        let part = self.part(&View::whole(Id::MAX, "the tile of sums", &Tuple::flat(&tile))?, 'd')?;
+        let part = self.part(&View::whole(Id::MAX, "the tile of sums", &Tuple::flat(&tile))?, OperandName::D)?;
         let part = part.extents().unwrap_or_default();
         let one = Layout::compact((1i64, 1i64))?;
-        let warp = Distribution::of_atom(&part, &atom, &self.tv('d')?, &one)?;
+        let warp = Distribution::of_atom(&part, &atom, &self.tv(OperandName::D)?, &one)?;
         Ok(warp.repeated(&Layout::from_modes([self.groups.mode(0)?, self.groups.mode(1)?])?)?)
     }
 
@@ -299,25 +300,25 @@ impl TiledMma {
         if self.groups.mode(1)?.size()? != 1 {
             return Ok(None);
         }
-        let (atom, _) = self.tile_of('a');
-        let part = self.part(&View::whole(Id::MAX, "the operand", &Tuple::flat(&tile))?, 'a')?;
+        let (atom, _) = self.tile_of(OperandName::A);
+        let part = self.part(&View::whole(Id::MAX, "the operand", &Tuple::flat(&tile))?, OperandName::A)?;
         let part = part.extents().unwrap_or_default();
-        let warp = Distribution::of_atom(&part, &atom, &self.tv('a')?, &Layout::compact((1i64, 1i64))?)?;
+        let warp = Distribution::of_atom(&part, &atom, &self.tv(OperandName::A)?, &Layout::compact((1i64, 1i64))?)?;
         Ok(Some(warp.repeated(&Layout::from_modes([self.groups.mode(0)?, Layout::new(1i64, 0i64)?])?)?))
     }
 
     /// Extents of an operand's tile of one instruction, and the modes of (M, N, K) along which they are.
-    pub(crate) fn tile_of(&self, operand: char) -> ([i64; 2], [usize; 2]) {
+    pub(crate) fn tile_of(&self, operand: OperandName) -> ([i64; 2], [usize; 2]) {
         let [m, n, k] = self.shape();
         let k = if self.pairs_of(operand).is_some() { k / 2 } else { k };
         match operand {
-            'a' => ([m, k], [0, 2]),
-            'b' => ([n, k], [1, 2]),
+            OperandName::A => ([m, k], [0, 2]),
+            OperandName::B => ([n, k], [1, 2]),
             _ => ([m, n], [0, 1]),
         }
     }
 
-    pub(crate) fn tv(&self, operand: char) -> Result<Layout> {
+    pub(crate) fn tv(&self, operand: OperandName) -> Result<Layout> {
         let missing =
             || Problem::new(format!("operand `{operand}` of `{}` is not spread over threads", self.row.name));
         let tv = self.row.tv(operand).ok_or_else(missing)?;
@@ -328,12 +329,12 @@ impl TiledMma {
     }
 
     /// This warp's part of a tile of an operand: (M, K), (N, K) or (M, N).
-    pub(crate) fn part(&self, view: &View, operand: char) -> Result<View> {
+    pub(crate) fn part(&self, view: &View, operand: OperandName) -> Result<View> {
         self.part_of(view, operand, &Affine::from(Coord::Thread(self.of)).submode(self.lanes(), None))
     }
 
     /// The same of a given warp.
-    pub(crate) fn part_of(&self, view: &View, operand: char, warp: &Affine) -> Result<View> {
+    pub(crate) fn part_of(&self, view: &View, operand: OperandName, warp: &Affine) -> Result<View> {
         let (tile, modes) = self.tile_of(operand);
         let extents = view.extents().filter(|extents| extents.len() == 2).ok_or_else(|| {
             Problem::new(format!("`{}` is no tile of two known extents: {}", view.name, view.shape()))
@@ -368,11 +369,11 @@ const MOST_BYTES: u32 = 16;
 
 /// Is it a dense matrix product of a warpgroup from shared memory?
 fn is_of_warpgroups(row: &Atom) -> bool {
-    matches!(row.effect, Effect::Mma { .. }) && row.group == Scope::Warpgroup && !has_fragment(row, 'a')
+    matches!(row.effect, Effect::Mma { .. }) && row.group == Scope::Warpgroup && !has_fragment(row, OperandName::A)
 }
 
 /// Is an operand in registers?
-fn has_fragment(row: &Atom, operand: char) -> bool {
+fn has_fragment(row: &Atom, operand: OperandName) -> bool {
     row.operands.iter().any(|own| own.name == operand && matches!(own.kind, OperandKind::Frag { .. }))
 }
 

@@ -20,7 +20,7 @@ pub struct Scan {
     pub unmasked: bool,
 }
 
-/// A digit of an element's number in the order of a scan.
+/// A submode of an element's number in the order of a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {
     /// Elements of a thread along a mode, from the first; levels of one mode follow one another.

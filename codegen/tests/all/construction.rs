@@ -2,7 +2,7 @@
 //! partition and slot comes from a layout.
 
 use tilewright_codegen::affine::{Affine, Coord};
-use tilewright_codegen::atom::Atom;
+use tilewright_codegen::atom::{Atom, OperandName};
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::fragment::Arrangement;
 use tilewright_codegen::problem::{Problem, Result};
@@ -183,10 +183,10 @@ fn attend(
     scale: &Expr,
 ) -> Result<(View, View)> {
     let by_warpgroup = Arrangement { groups: layout!((2, 1, 1)), of: consumers };
-    let out = b.partition_mma(go, row(PV)?, 'd', &by_warpgroup)?;
+    let out = b.partition_mma(go, row(PV)?, OperandName::D, &by_warpgroup)?;
     let acc = b.fragment("acc", Elem::F32, &out)?;
-    let scores = b.operand("scores", row(QK)?, 'd', [QUERIES, KEYS], &by_warpgroup)?;
-    let shares = b.operand("shares", row(PV)?, 'a', [QUERIES, KEYS], &by_warpgroup)?;
+    let scores = b.operand("scores", row(QK)?, OperandName::D, [QUERIES, KEYS], &by_warpgroup)?;
+    let shares = b.operand("shares", row(PV)?, OperandName::A, [QUERIES, KEYS], &by_warpgroup)?;
     // A lane owns pairs of columns of two rows: (2 columns, 2 rows, column groups); four lanes share a row.
     let groups = KEYS / 8;
     let by_row = b.regroup(&scores, (2i64, 2i64, groups))?;
@@ -275,7 +275,7 @@ fn a_step_of_attention_can_be_built() {
 #[test]
 fn accumulators_are_a_operands_without_moves() {
     let (d, a) = (row("wgmma_m64n128k16_bf16").unwrap(), row("wgmma_m64n128k16_ra_bf16").unwrap());
-    let (sums, left) = (d.tv('d').unwrap(), a.tv('a').unwrap());
+    let (sums, left) = (d.tv(OperandName::D).unwrap(), a.tv(OperandName::A).unwrap());
     let at = |layout: &Layout, thread: i64, value: i64| layout.at((thread, value)).unwrap().int().unwrap();
     for thread in 0..128 {
         for value in 0..64 {

@@ -1,6 +1,7 @@
 //! Tiled products of the builder: results for every order of operands and many shapes, layouts without bank
 //! conflicts, diagnostics.
 
+use tilewright_codegen::atom::OperandName;
 use crate::common::{Args, assert_close, numbers, result, rounded};
 use tilewright_codegen::affine::Coord;
 use tilewright_codegen::build::Builder;
@@ -34,7 +35,9 @@ impl Case {
         let [bm, bn, bk] = self.tile;
         let vector = self.bytes / i64::from(self.elem.bytes());
         let mut tiles = Vec::new();
-        for (at, (name, extent, rows)) in [("a", "M", bm), ("b", "N", bn)].into_iter().enumerate() {
+        let operands = [(OperandName::A, "M", bm), (OperandName::B, "N", bn)];
+        for (at, (operand, extent, rows)) in operands.into_iter().enumerate() {
+            let name = &operand.to_string();
             let (by_rows, ld) = (self.by_rows[at], Value::symbol(&format!("ld{name}")));
             let stride = if by_rows { [ld, 1.into()] } else { [1.into(), ld] };
             let sizes = [Value::symbol(extent), Value::symbol("K")];
@@ -44,7 +47,7 @@ impl Case {
             let from = b.tile(&global, (rows, bk), &[block, At::All])?;
             let fill = Fill::of([rows, bk], by_rows.into(), mma.threads()?, vector)?;
             let uses = SharedUses::new(self.elem, [rows, bk], by_rows.into())?.filled(&fill)?;
-            let layout = uses.multiplied(&mma, name.chars().next().unwrap_or('a'))?.layout()?;
+            let layout = uses.multiplied(&mma, operand)?.layout()?;
             let to = b.shared(&format!("s{name}"), self.elem, layout)?;
             tiles.push((fill, from, to));
         }
@@ -145,7 +148,7 @@ fn layouts_are_free_of_conflicts() {
     for (elem, acc) in [(Elem::Bf16, Elem::F32), (Elem::I8, Elem::I32), (Elem::F64, Elem::F64)] {
         for by_rows in [true, false] {
             for (rows, k) in [(64, 32), (128, 32), (128, 64), (96, 32), (48, 64), (192, 96), (80, 32)] {
-                for operand in ['a', 'b'] {
+                for operand in [OperandName::A, OperandName::B] {
                     let mma = TiledMma::best(elem, acc, 90, [rows, rows], 1).unwrap();
                     let vector = 16 / i64::from(elem.bytes());
                     let fill = Fill::of([rows, k], by_rows.into(), 32, vector).unwrap();

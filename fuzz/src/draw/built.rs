@@ -1,6 +1,7 @@
 //! Programs of the builder for features without syntax: groups of threads with rings between them, and
 //! instructions of the table.
 
+use tilewright_codegen::atom::OperandName;
 use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::atoms;
 use tilewright_codegen::build::Builder;
@@ -158,7 +159,7 @@ pub(super) fn matrices(random: &mut Random) -> Result<Program> {
     let (of_b, to_b) =
         (b.parallelize_over(&gb, &threads, 0, &ragged)?, b.parallelize_over(&sb, &threads, 0, &ragged)?);
     let by = Arrangement { groups: flat(&[warps[0], warps[1], 1])?, of: 0 };
-    let out = b.partition_mma(&gc, row, 'd', &by)?.with_name("out");
+    let out = b.partition_mma(&gc, row, OperandName::D, &by)?.with_name("out");
     let acc = b.fragment("acc", sums, &out)?;
     b.fill(&acc, Expr::lit(0))?;
     let steps = size("K").ceil_div(k).ok_or_else(|| Problem::new("no such loop"))?;
@@ -169,13 +170,13 @@ pub(super) fn matrices(random: &mut Random) -> Result<Program> {
             b.copy_how(&from, to, How::Plain, None)?;
         }
         b.sync();
-        let part_a = b.partition_mma(&sa, row, 'a', &by)?.with_name("part_a");
-        let part_b = b.partition_mma(&sb, row, 'b', &by)?.with_name("part_b");
+        let part_a = b.partition_mma(&sa, row, OperandName::A, &by)?.with_name("part_a");
+        let part_b = b.partition_mma(&sb, row, OperandName::B, &by)?.with_name("part_b");
         let (fa, fb) = (b.fragment("fa", elem, &part_a)?, b.fragment("fb", elem, &part_b)?);
         if moved {
             let (four, two) = (atoms::named("ldmatrix_x4")?, atoms::named("ldmatrix_x2")?);
-            let rows_a = b.partition_rows(&sa, row, 'a', four, &by)?.with_name("rows_a");
-            let rows_b = b.partition_rows(&sb, row, 'b', two, &by)?.with_name("rows_b");
+            let rows_a = b.partition_rows(&sa, row, OperandName::A, four, &by)?.with_name("rows_a");
+            let rows_b = b.partition_rows(&sb, row, OperandName::B, two, &by)?.with_name("rows_b");
             b.copy_how(&rows_a, &fa, How::Atom(four), None)?;
             b.copy_how(&rows_b, &fb, How::Atom(two), None)?;
         } else {

@@ -162,7 +162,7 @@ impl Part {
         Some(Part { modes: inside, ..part })
     }
 
-    /// The partition of a thread: its digit along each mode, and a stride from there.
+    /// The partition of a thread: its coordinate along each mode, and a stride from there.
     pub(super) fn partitioned(
         &self,
         threads: &[&Vec<(i128, i128)>],

@@ -2,7 +2,7 @@
 //! the copy engine.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::atom::{Atom, Effect};
+use tilewright_codegen::atom::{Atom, Effect, OperandName};
 use tilewright_codegen::thread::Bin;
 use tilewright_codegen::view::View;
 use tilewright_layout::Layout;
@@ -19,7 +19,7 @@ const ROW: i64 = 8;
 const PAIR: i64 = 2;
 
 /// (lane, value) to the index in an operand's tile; `None` if the operand is not in registers.
-fn indices(row: &Atom, operand: char) -> Option<Vec<Vec<usize>>> {
+fn indices(row: &Atom, operand: OperandName) -> Option<Vec<Vec<usize>>> {
     let tv = row.tv(operand)?;
     let (of_lane, of_value) = (tv.mode(0).ok()?, tv.mode(1).ok()?);
     let at = |layout: &Layout, n: i64| -> i64 {
@@ -154,12 +154,12 @@ impl Cluster<'_> {
             return Err(Undefined(format!("`{}` is no product", row.name)));
         };
         let (m, n, k) = (m as usize, n as usize, k as usize);
-        let of_d = indices(row, 'd').ok_or_else(|| Undefined("accumulators are in registers".into()))?;
+        let of_d = indices(row, OperandName::D).ok_or_else(|| Undefined("accumulators are in registers".into()))?;
         let elem = self.elem(acc);
         let (a, b, acc) = (self.show(a)?, self.show(b)?, self.show(acc)?);
         let fragments = [
-            indices(row, 'a').filter(|_| a.sizes.len() == 3),
-            indices(row, 'b').filter(|_| b.sizes.len() == 3),
+            indices(row, OperandName::A).filter(|_| a.sizes.len() == 3),
+            indices(row, OperandName::B).filter(|_| b.sizes.len() == 3),
         ];
         let steps = if fragments[0].is_some() { a.sizes[2] } else { a.sizes[1] / k as i64 };
         let mut writes = Writes::new();

@@ -211,7 +211,7 @@ impl<'k> Block<'k> {
         let outer = (self.supposed, self.integers, self.in_closure, self.scope.len());
         let left = std::mem::replace(&mut self.left, false);
         self.supposed = true;
-        // A condition that cannot be computed implies nothing.
+        // A condition that cannot be computed has no consequence.
         let _ = not(self);
         (self.supposed, self.integers, self.in_closure) = (outer.0, outer.1, outer.2);
         self.left = left;

@@ -123,7 +123,7 @@ impl Picture {
     ///
     /// ```
     /// use tilewright_layout::draw::Picture;
-    /// let pairs = (0..8).map(|place| (place / 2, place % 2, place));
+    /// let pairs = (0..8).map(|index| (index / 2, index % 2, index));
     /// assert_eq!(Picture::owned("two rows each", (4, 2), pairs)?.table(), "\
     /// two rows each
     ///          0     1

@@ -8,7 +8,7 @@ use super::Request;
 use super::sha256::Sha256;
 use crate::nvrtc::{self, Compiled};
 
-/// Bump it when the format changes: older files are then never found.
+/// Bump it when the format changes: older files are then never read.
 const MAGIC: &str = "tilewright kernel 1\n";
 const EXTENSION: &str = ".kernel";
 const DIGITS: usize = 64;

@@ -143,8 +143,8 @@ impl Cache {
     ///
     /// let source = r#"extern "C" __global__ void f(int* p) { *p = 1; }"#;
     /// let request = Request { source, name: "f", arch: "sm_90a", options: &[] };
-    /// let found = Cache::open().compile(Nvrtc::find(&[]).as_ref(), &request)?;
-    /// println!("{} bytes, {} registers", found.compiled.cubin.len(), found.compiled.usage[0].registers);
+    /// let cached = Cache::open().compile(Nvrtc::find(&[]).as_ref(), &request)?;
+    /// println!("{} bytes, {} registers", cached.compiled.cubin.len(), cached.compiled.usage[0].registers);
     /// # Ok::<(), tilewright_runtime::nvrtc::Error>(())
     /// ```
     pub fn compile(
@@ -204,7 +204,7 @@ impl Cache {
     /// let cache = Cache::at(&folder, 1 << 20);
     /// let request = Request { source: "…", name: "f", arch: "sm_90a", options: &[] };
     /// cache.put(&request, (13, 0), &compiled)?;
-    /// assert_eq!(cache.get(&request, Some((13, 0))).map(|found| found.cubin), Some(vec![1, 2]));
+    /// assert_eq!(cache.get(&request, Some((13, 0))).map(|compiled| compiled.cubin), Some(vec![1, 2]));
     /// assert!(cache.get(&request, Some((13, 1))).is_none());
     /// # std::fs::remove_dir_all(&folder).unwrap();
     /// # Ok::<(), tilewright_runtime::cache::Note>(())

@@ -199,7 +199,7 @@ pub(crate) fn launch(
         return Ok(Launched::of(made, plan, prepared, false));
     }
     stream.with_workspace(plan.plan.workspace(), |workspace| {
-        // Nothing is submitted before the parameters of all steps are known.
+        // No work is submitted before the parameters of all steps are known.
         let mut passed = Passed::new(&plan.steps, bound, workspace)?;
         let mut left = passed.left();
         watch.end(Part::Checks);
@@ -208,7 +208,7 @@ pub(crate) fn launch(
         for step in &plan.steps {
             let mut shape = step.shape;
             shape.overlaps &= order.overlaps();
-            // SAFETY: the plan holds for these arguments: the kernel accesses nothing outside of them, and they
+            // SAFETY: the plan holds for these arguments: the kernel accesses no memory outside of them, and they
             // are in this context. They stay allocated until it has ended: they are borrowed for this call, and
             // afterwards freed in the order of their own streams, which wait for the kernel from `after` on;
             // otherwise, or after any error, `after` waits for it. Copies are in the workspace, which is freed in

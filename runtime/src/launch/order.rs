@@ -21,7 +21,7 @@ pub(super) struct Order<'s> {
     /// The contexts of all streams other than the launch's own, each value of cudarc once: equal values keep separate error
     /// states.
     contexts: Vec<Arc<CudaContext>>,
-    /// Must the launch wait for the kernel, because nothing else keeps a buffer alive until then?
+    /// Must the launch wait for the kernel, because no one else keeps a buffer alive until then?
     waits: bool,
 }
 

@@ -55,7 +55,7 @@ impl Key {
 /// A plan, with everything that a device needs for it.
 pub(crate) struct Prepared {
     pub(super) plan: Plan,
-    /// The kernels that pack arguments, in their order, then the kernel. Empty if there is nothing to do.
+    /// The kernels that pack arguments, in their order, then the kernel. Empty if there is no work.
     pub(super) steps: Vec<Step>,
     /// Time to compile or load the kernels.
     pub(super) time: Duration,

@@ -19,7 +19,7 @@ pub use search::Absent;
 /// usage.
 pub(crate) const OPTIONS: [&str; 2] = ["--fmad=false", "--ptxas-options=-v"];
 
-/// NVRTC, found and loaded.
+/// NVRTC, loaded.
 #[derive(Debug)]
 pub struct Nvrtc {
     library: Library,

@@ -229,7 +229,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         Ok(DeviceTensor { storage, device: stream.device().clone(), region, element: PhantomData })
     }
 
-    /// A column-major tensor that takes over a slice of cudarc. Nothing is copied.
+    /// A column-major tensor that takes over a slice of cudarc. No element is copied.
     pub fn from_slice<S: Plain<Elem = T>>(
         slice: CudaSlice<S>,
         extents: [usize; R],

@@ -1,4 +1,4 @@
-//! Element and byte counts of tensors. Extents and strides come from callers, so nothing here may overflow.
+//! Element and byte counts of tensors. Extents and strides come from callers, so no arithmetic here may overflow.
 
 use tilewright_codegen::element::Element;
 use tilewright_codegen::launch::Refusal;

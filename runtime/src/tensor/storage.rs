@@ -169,7 +169,7 @@ impl Storage {
         own.context().check_err().doing(DOING)?;
         let is_whole = !self.private && self.slice.is(TypeId::of::<CudaSlice<S>>());
         let mut this = ManuallyDrop::new(self);
-        // SAFETY: `this` is not dropped, and nothing uses the field any more.
+        // SAFETY: `this` is not dropped, and the field is not used any more.
         let slice = unsafe { ManuallyDrop::take(&mut this.slice) };
         if is_whole {
             match slice.into_any().downcast::<CudaSlice<S>>() {
@@ -178,7 +178,7 @@ impl Storage {
             }
         }
         let (len, address) = slice.leak();
-        // cudarc panics if it cannot create events; the memory then leaks, and nothing else.
+        // cudarc panics if it cannot create events; then only the memory leaks.
         // SAFETY: `leak` gave up these elements, and `home` comes after all uses. Types that store the same
         // elements have the same size, and every bit pattern is a value of them.
         let made = catch_unwind(AssertUnwindSafe(|| unsafe { home.upgrade_device_ptr::<S>(address, len) }));

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::atom::{Done, Effect};
+use tilewright_codegen::atom::{Done, Effect, OperandName};
 use tilewright_codegen::thread::{Kernel, Queue};
 
 use super::{Asking, Malformed, Result};
@@ -213,7 +213,7 @@ fn atom(code: &Code, atom: &AtomCode) -> Cells {
         .operands
         .iter()
         .zip(&atom.args)
-        .any(|(operand, arg)| operand.name == 's' && matches!(arg, Operand::Int(Src::Const(0))));
+        .any(|(operand, arg)| operand.name == OperandName::Accumulate && matches!(arg, Operand::Int(Src::Const(0))));
     let (mut writes, mut reads) = (Vec::new(), Vec::new());
     for (operand, arg) in atom.row.operands.iter().zip(&atom.args) {
         let Operand::Frag { slot, len, elem, .. } = *arg else { continue };

@@ -186,7 +186,7 @@ fn arrivals_count_in_one_phase() {
         (&reported.parties()[0].threads[..], &*reported.parties()[0].doing),
         (&[31][..], "arrives at it, unordered with that completion")
     );
-    // Nothing keeps the writer from arriving before the previous phase is complete.
+    // The writer may arrive before the previous phase is complete.
     let reported = fault(&kernel(32, 2, false), &args(2));
     assert!(matches!(reported.kind(), FaultKind::Mbarrier | FaultKind::Race), "{reported}");
 }

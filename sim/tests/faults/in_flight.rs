@@ -41,7 +41,7 @@ fn copies_in_flight() {
             "{reported}"
         );
     }
-    // The missing wait is also found without race detection.
+    // The missing wait is also detected without race detection.
     let quick = Options { races: false, ..options() };
     let text = run_program(&asynchronous(false, true), &args, &quick).unwrap_err().to_string();
     assert!(text.contains("a copy into element 31 of `s` is in flight"), "{text}");

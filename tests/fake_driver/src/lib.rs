@@ -4,7 +4,7 @@
 //! memory, and runs no kernel. Every call is one line of a log: name, arguments, result, status. It fails on
 //! demand, and it tracks the order of operations: where a real device might read freed memory, or two streams
 //! might race, the log has a line that begins with `HAZARD`. Work finishes only when it is waited for, so
-//! that a hazard is found in every run and not in one of a thousand.
+//! that a hazard is detected in every run and not in one of a thousand.
 //!
 //! The memory accesses of a kernel follow from its signature, which the stand-in for NVRTC writes into its
 //! "binary": a `const` pointer is read, any other is written, from its address to the end of the allocation.

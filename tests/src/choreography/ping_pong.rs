@@ -1,6 +1,7 @@
 //! A persistent product on clusters of two blocks with multicast, whose two warpgroups alternate over the
 //! tiles: one multiplies while the other stores.
 
+use tilewright_codegen::atom::OperandName;
 use tilewright_codegen::Elem;
 use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::atoms;
@@ -102,11 +103,11 @@ fn program() -> Result<Program> {
         (
             consumers,
             Box::new(|b: &mut Builder| {
-                let acc = b.operand("acc", wgmma, 'd', [BM, BN], &by)?;
+                let acc = b.operand("acc", wgmma, OperandName::D, [BM, BN], &by)?;
                 b.tiles(&tiles, RASTER, |b, at| -> Result<()> {
                     b.ordered(&[consumers], |b| multiply(b, (ring, steps), [&sa, &sb], &acc))?;
                     let tile = b.tile(&c, (BM, BN), &[At::Index(row_of(at)), At::Index(at[1].clone())])?;
-                    let out = b.partition_mma(&tile, wgmma, 'd', &by)?;
+                    let out = b.partition_mma(&tile, wgmma, OperandName::D, &by)?;
                     b.ordered(&[consumers], |b| b.copy(&acc, &out))
                 })
             }),

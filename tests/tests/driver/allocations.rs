@@ -112,7 +112,7 @@ fn a_launch_does_not_ask_whether_a_private_stream_is_captured() {
 fn a_launch_asks_before_and_after_whether_a_shared_stream_is_captured() {
     let run = Fake::new().run(|| {
         let stream = stream();
-        // SAFETY: nothing is submitted to it.
+        // SAFETY: no work is submitted to it.
         let _ = unsafe { stream.cuda_stream() };
         marked(&stream);
     });

@@ -112,7 +112,7 @@ fn slices_that_become_tensors_and_slices_again() {
     });
 }
 
-/// A thread that captures another stream may launch meanwhile, and its capture stays valid.
+/// A thread that captures another stream may launch meanwhile, and its capture remains valid.
 #[test]
 fn captures_of_other_streams() {
     let run = Fake::new().run(|| {

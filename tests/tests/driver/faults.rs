@@ -39,7 +39,7 @@ fn another(host: &[f32]) -> Result<Vec<f32>, Error> {
     let a = DeviceTensor::<f32, 2>::from_host(&stream, [128, 8], host)?;
     let mut c = DeviceTensor::<f32, 2>::zeros(&stream, [128, 128])?;
     MATMUL.launch(&stream, &a, &a, &mut c)?;
-    // SAFETY: the tensors outlive the graph, and nothing else uses them while it runs.
+    // SAFETY: the tensors outlive the graph, and no one else uses them while it runs.
     let graph = unsafe { stream.capture(|| MATMUL.launch(&stream, &a, &a, &mut c).map(drop)) }?;
     graph.launch()?;
     drop(graph);

@@ -188,7 +188,7 @@ fn launches_that_wait_or_are_captured_do_not_overlap() {
         };
         launch(&mut y).unwrap();
         launch(&mut elsewhere).unwrap();
-        // SAFETY: the tensors outlive the graph, and nothing else uses them.
+        // SAFETY: the tensors outlive the graph, and no one else uses them.
         let graph = unsafe { stream.capture(|| launch(&mut y)) }.unwrap();
         graph.launch().unwrap();
         launch(&mut y).unwrap();
@@ -254,11 +254,11 @@ fn a_graph_keeps_its_workspace() {
         };
         // Loads the kernels, and gives another stream its workspace.
         packing(&kernel, &self::stream(), 72).unwrap();
-        // SAFETY: nothing is captured.
+        // SAFETY: no stream is captured.
         let refused = unsafe { stream.capture(&mut launch) }.expect_err("a refusal").to_string();
         assert!(refused.contains("help: run it once on this stream before it is captured"), "{refused}");
         launch().unwrap();
-        // SAFETY: the tensors outlive the graph, and nothing else uses them.
+        // SAFETY: the tensors outlive the graph, and no one else uses them.
         let graph = unsafe { stream.capture(&mut launch) }.unwrap();
         packing(&kernel, &stream, 200).unwrap();
         graph.launch().unwrap();

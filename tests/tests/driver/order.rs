@@ -1,4 +1,4 @@
-//! Launches and drops in every order: nothing is freed or overwritten while a kernel may run.
+//! Launches and drops in every order: no memory is freed or overwritten while a kernel may run.
 
 use crate::MATMUL;
 use tilewright::prelude::*;
@@ -257,7 +257,7 @@ fn results_are_read_and_written_after_the_kernel() {
         });
         let run = run.sound();
         assert_eq!(run.launches(), 8);
-        // Host memory stays borrowed until its copy is complete.
+        // Host memory is borrowed until its copy is complete.
         let calls: Vec<_> = run.calls.iter().filter(|call| !call.name.starts_with("cuCtx")).collect();
         for pair in
             calls.windows(2).filter(|pair| pair[0].name.contains("HtoD") || pair[0].name.contains("DtoH"))
@@ -374,7 +374,7 @@ fn graphs() {
                 (zeros(&stream, [128, 8]), zeros(&stream, [128, 8]), zeros(&stream, [128, 128]));
             MATMUL.launch(&stream, &a, &b, &mut c).unwrap();
             let mut capture = |fails: bool| {
-                // SAFETY: the tensors outlive the graph, and nothing else uses them.
+                // SAFETY: the tensors outlive the graph, and no one else uses them.
                 unsafe {
                     stream.capture(|| {
                         MATMUL.launch(&stream, &a, &b, &mut c)?;
@@ -397,7 +397,7 @@ fn graphs() {
             // A capture cannot wait for another stream's tensor.
             let other = device.stream().unwrap();
             let mut d = zeros(&other, [128, 128]);
-            // SAFETY: nothing is captured.
+            // SAFETY: no stream is captured.
             let refused = unsafe { stream.capture(|| MATMUL.launch(&stream, &a, &b, &mut d).map(drop)) };
             let message = refused.expect_err("a refusal").to_string();
             assert!(message.contains("made on another stream than the one that is captured"), "{message}");

@@ -269,7 +269,7 @@ fn tensors_that_come_to_overlap_are_refused() {
             })
         };
         let (a, b) = (at(0, 256 * 64), at(1 << 14, 128 * 64));
-        // Starts at multiples of 64 elements, so that nothing but the overlap changes.
+        // Starts at multiples of 64 elements, so that the overlap alone changes.
         for (start, shares) in [
             (1 << 16, None),
             (0, Some("a")),
@@ -329,7 +329,7 @@ fn captures_and_launches_share_plans() {
         let (a, b, mut c) = (zeros(&stream, [128, 8]), zeros(&stream, [128, 8]), zeros(&stream, [128, 128]));
         let mut plain = || MATMUL.launch(&stream, &a, &b, &mut c).map(drop);
         plain().unwrap();
-        // SAFETY: the tensors outlive the graph, and nothing else uses them while it runs.
+        // SAFETY: the tensors outlive the graph, and no one else uses them while it runs.
         let graph = unsafe { stream.capture(&mut plain) }.unwrap();
         graph.launch().unwrap();
         plain().unwrap();
@@ -338,7 +338,7 @@ fn captures_and_launches_share_plans() {
         // Buffers of other streams are refused while the stream is captured, with the same plan.
         buffers.check(&kernel, compact([256, 128, 64]));
         let own = buffers.stream.clone();
-        // SAFETY: nothing is captured.
+        // SAFETY: no stream is captured.
         let captured = unsafe {
             own.capture(|| {
                 let why = buffers.launch(&kernel, compact([256, 128, 64])).expect_err("a refusal");
@@ -352,7 +352,7 @@ fn captures_and_launches_share_plans() {
     run.sound();
 }
 
-/// A plan holds no memory: buffers are freed when they are dropped, and later ones get launches of their own.
+/// A plan owns no memory: buffers are freed when they are dropped, and later ones get launches of their own.
 #[test]
 fn plans_keep_no_buffers() {
     for pools in [1, 0] {

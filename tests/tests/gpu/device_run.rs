@@ -103,7 +103,7 @@ pub(crate) fn runs_here(stream: &Stream, kernel: &Built) -> bool {
     program.arch <= arch && (!program.arch_specific || program.arch == arch)
 }
 
-/// Launches a kernel on new buffers and checks all of them. False if nothing ran, because the sizes, their
+/// Launches a kernel on new buffers and checks all of them. False if no kernel ran, because the sizes, their
 /// alignment or the device do not suit it.
 pub(crate) fn judge(stream: &Stream, kernel: &Built, problem: &Problem) -> Result<bool, String> {
     let Some(buffers) = run(stream, kernel, &problem.operands)? else { return Ok(false) };
@@ -112,7 +112,7 @@ pub(crate) fn judge(stream: &Stream, kernel: &Built, problem: &Problem) -> Resul
 }
 
 /// Launches a kernel on new buffers, one per tensor among its operands; returns their bits afterwards, or
-/// `None` if nothing ran.
+/// `None` if no kernel ran.
 pub(crate) fn run(
     stream: &Stream,
     kernel: &Built,

@@ -78,7 +78,7 @@ fn graphs_run_again() {
     let Some(stream) = stream() else { return };
     let (mut a, mut b) = (zeros(&stream), zeros(&stream));
     increment().compile_for(stream.device()).unwrap();
-    // SAFETY: both tensors outlive the graph, and nothing else uses them while it runs.
+    // SAFETY: both tensors outlive the graph, and no one else uses them while it runs.
     let graph = unsafe {
         stream.capture(|| {
             increment().launch(&stream, &a, &mut b)?;

@@ -82,7 +82,7 @@ fn packed_launches_in_a_graph() {
     }
     let first = bits(&c);
     c = DeviceTensor::poisoned(&stream, [m, n]).expect("a tensor");
-    // SAFETY: the tensors outlive the graph, and nothing else uses them.
+    // SAFETY: the tensors outlive the graph, and no one else uses them.
     let graph = unsafe { stream.capture(|| launch(&mut c).map(drop)) }.unwrap_or_else(|why| panic!("{why}"));
     for _ in 0..3 {
         graph.launch().expect("a run");

@@ -76,7 +76,7 @@ fn every(kernel: Generated, args: &[Arg]) -> Vec<Outcome> {
     run_every(&kernel, args, &Options::default()).unwrap_or_else(|fault| panic!("{fault}"))
 }
 
-/// Every variant's result is right within a relative bound; an empty result is right if nothing is expected.
+/// Every variant's result is right within a relative bound; an empty result is right if no element is expected.
 #[track_caller]
 fn right(kernel: Generated, args: &[Arg], name: &str, wanted: &[f64], within: f64) {
     for outcome in every(kernel, args) {

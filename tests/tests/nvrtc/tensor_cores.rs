@@ -2,7 +2,7 @@
 //! cp.async.
 
 use tilewright_codegen::Elem::{self, *};
-use tilewright_codegen::atom::{Atom, OperandKind};
+use tilewright_codegen::atom::{Atom, OperandKind, OperandName};
 use tilewright_codegen::atoms;
 use tilewright_codegen::thread::*;
 use tilewright_layout::Value;
@@ -10,7 +10,7 @@ use tilewright_layout::Value;
 use super::build::*;
 
 /// Registers per thread of an operand.
-fn values(row: &Atom, operand: char) -> u32 {
+fn values(row: &Atom, operand: OperandName) -> u32 {
     let tv = row.tv(operand).expect("a layout");
     tv.mode(1).and_then(|values| values.size()).expect("an integer") as u32
 }
@@ -19,7 +19,7 @@ fn values(row: &Atom, operand: char) -> u32 {
 pub(crate) fn matrices(row: &'static Atom) -> Kernel {
     let mut b = Build::new(&format!("try_{}", row.name), row.arch.max(80), 32);
     let loads = row.name.starts_with("ldmatrix");
-    let len = values(row, if loads { 'd' } else { 'a' });
+    let len = values(row, if loads { OperandName::D } else { OperandName::A });
     let (from, to) = (b.pointer("from", F16, false), b.pointer("to", F16, true));
     let tile = b.shared("tile", F16, 256, 16, "32 rows of 8");
     let (thread, reg) = (b.thread(), b.words("reg", F16, len));

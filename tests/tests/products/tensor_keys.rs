@@ -180,7 +180,7 @@ fn keys_about_threads_name_the_instruction() {
                 "{types} {key}: {message}"
             );
         }
-        // Where tensor cores do not multiply a type, nothing is turned off.
+        // Where tensor cores do not multiply a type, no path is turned off.
         for types in ["", "dtype=i32", "dtype=u32", "dtype=f16 mma=none", "dtype=f64 mma=none"] {
             let keys = format!("{types} bm=64 bn=64 bk=16 {key}");
             let message = made(&keys).err().unwrap_or_default();

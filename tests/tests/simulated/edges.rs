@@ -75,7 +75,7 @@ fn no_blocks_run_together() {
 }
 
 /// Vectors that begin before their row: as wide as what the row is moved by is known to align them, single elements where it is
-/// not, and nothing outside of rows is read or written.
+/// not, and no element outside of rows is read or written.
 #[test]
 fn vectors_begin_before_rows() {
     #[kernel]

@@ -133,7 +133,7 @@ fn bulk_copies_far_out_of_bounds_read_zeros() {
     }
 }
 
-/// Every variable of 64 bits, declared with 32, is found without a run.
+/// Every variable of 64 bits, declared with 32, is detected without a run.
 #[track_caller]
 fn narrowed(name: &str, kernel: &Kernel) -> usize {
     kernel.check_widths().unwrap_or_else(|wrong| panic!("{name}: {wrong}"));

@@ -1,4 +1,4 @@
-//! The shipped kernels pass the checks: no finding, and nothing undecided that could be decided at compile
+//! The shipped kernels pass the checks: no finding, and no undecided check that could be decided at compile
 //! time.
 
 use tilewright::kernels;

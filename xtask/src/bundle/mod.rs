@@ -21,7 +21,7 @@ struct Part {
     what: &'static str,
     /// Words of `cargo build`.
     arguments: &'static [&'static str],
-    /// Without this file there is nothing to build.
+    /// Without this file there is no bundle to build.
     source: &'static str,
 }
 

@@ -69,7 +69,7 @@ impl CublasLt {
         let mut result = vec![Heuristic::default(); most];
         let mut count = 0;
         let Described { operation, a, b, c, .. } = &described;
-        // SAFETY: all objects are alive, and `found` has room for the passed number of results.
+        // SAFETY: all objects are alive, and `results` has room for the passed number of results.
         let status = unsafe {
             (functions.heuristics)(
                 self.handle,

@@ -1,6 +1,7 @@
 //! The epilogue through shared memory: fragments have few contiguous elements, so accumulators are reordered
 //! in a shared tile, and global memory is written in full vectors.
 
+use crate::thread::atom::OperandName;
 use tilewright_layout::{Layout, Transfer};
 
 use super::operand::{run_first, within};
@@ -63,9 +64,9 @@ impl Builder {
 impl SharedUses {
     /// Adds the stores of accumulator fragments.
     fn summed(self, mma: &TiledMma) -> Result<SharedUses> {
-        let ([rows, columns], tile) = (self.tile, mma.tile_of('d').0);
+        let ([rows, columns], tile) = (self.tile, mma.tile_of(OperandName::D).0);
         let along = columns / mma.groups.mode(1)?.size()? / tile[1];
-        let (tv, vector) = run_first(&within(&mma.tv('d')?, tile, rows)?, rows)?;
+        let (tv, vector) = run_first(&within(&mma.tv(OperandName::D)?, tile, rows)?, rows)?;
         let values = Layout::from_modes([tv.mode(1)?, Layout::new(along.max(1), tile[1] * rows)?])?;
         self.used(&Layout::from_modes([tv.mode(0)?, values])?, vector, Transfer::Store)
     }

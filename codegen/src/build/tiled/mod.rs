@@ -2,6 +2,7 @@
 //! from shared memory ([`Route`]), and layouts of shared tiles without bank conflicts ([`SharedUses`]).
 //!
 //! ```
+//! # use tilewright_codegen::atom::OperandName;
 //! use tilewright_codegen::{Elem, affine::Coord, build::Builder, generate, tile::Expr};
 //! use tilewright_codegen::problem::Problem;
 //! use tilewright_codegen::tiled::{Fill, SharedUses, TiledMma};
@@ -23,7 +24,7 @@
 //! // Four warps, 64x64 each; 16 bytes for each thread in a copy.
 //! let mma = TiledMma::best(Elem::Bf16, Elem::F32, 80, [128, 128], 4)?;
 //! let fill = Fill::of([128, 32], 1, 128, 8)?;
-//! let layout = SharedUses::new(Elem::Bf16, [128, 32], 1)?.filled(&fill)?.multiplied(&mma, 'a')?.layout()?;
+//! let layout = SharedUses::new(Elem::Bf16, [128, 32], 1)?.filled(&fill)?.multiplied(&mma, OperandName::A)?.layout()?;
 //! assert_eq!(layout.to_string(), "Sw<2,3,3> o 0 o (128,32):(32,1)");
 //! let (sa, sb) = (b.shared("sa", Elem::Bf16, layout.clone())?, b.shared("sb", Elem::Bf16, layout)?);
 //!
@@ -51,6 +52,7 @@ mod scales;
 mod shared;
 mod terms;
 
+use crate::thread::atom::OperandName;
 use tilewright_layout::{Tuple, Value};
 
 use crate::build::Builder;
@@ -86,7 +88,7 @@ impl Builder {
     pub fn accumulators(&mut self, name: &str, mma: &TiledMma, tile: [i64; 2]) -> Result<View> {
         let whole = View::whole(Id::MAX, name, &Tuple::flat(&tile))?;
         let part = self.partition_accumulators(mma, &whole)?;
-        let elem = mma.row.operand('d').map_or(Elem::F32, |d| d.elem);
+        let elem = mma.row.operand(OperandName::D).map_or(Elem::F32, |d| d.elem);
         let acc = self.fragment(name, elem, &part)?;
         self.fill(&acc, Expr::lit(0.0))?;
         Ok(acc)
@@ -108,22 +110,23 @@ impl Builder {
     /// ```
     pub fn partition_accumulators(&mut self, mma: &TiledMma, view: &View) -> Result<View> {
         self.occupy(mma.of, mma.threads()?, view)?;
-        let part = mma.part(view, 'd')?;
-        mma.lane(&part, mma.tile_of('d').0, &mma.tv('d')?)
+        let part = mma.part(view, OperandName::D)?;
+        mma.lane(&part, mma.tile_of(OperandName::D).0, &mma.tv(OperandName::D)?)
     }
 
     /// The elements of a tile of an operand (`a`, `b`, or `d` for the accumulators) that a thread has.
     ///
     /// ```
+    /// # use tilewright_codegen::atom::OperandName;
     /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
     /// # use tilewright_layout::layout;
     /// # let mut b = Builder::new("example");
     /// let mma = TiledMma::best(Elem::F16, Elem::F32, 80, [64, 64], 4)?;
     /// let sa = b.shared("sa", Elem::F16, layout!((64, 32) : (40, 1)))?;
-    /// assert_eq!(b.partition_operand(&mma, 'a', &sa)?.shape().to_string(), "((2,2,2),2,2)");
+    /// assert_eq!(b.partition_operand(&mma, OperandName::A, &sa)?.shape().to_string(), "((2,2,2),2,2)");
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
-    pub fn partition_operand(&mut self, mma: &TiledMma, operand: char, view: &View) -> Result<View> {
+    pub fn partition_operand(&mut self, mma: &TiledMma, operand: OperandName, view: &View) -> Result<View> {
         self.occupy(mma.of, mma.threads()?, view)?;
         let part = mma.part(view, operand)?;
         mma.lane(&part, mma.tile_of(operand).0, &mma.tv(operand)?)
@@ -185,8 +188,8 @@ impl Builder {
         scales: [Option<Scaling>; 2],
     ) -> Result<()> {
         self.occupy(mma.of, mma.threads()?, acc)?;
-        let left = self.operand_of(mma, 'a', a, scales[0]).map_err(|problem| problem.arg(1))?;
-        let right = self.operand_of(mma, 'b', b, scales[1]).map_err(|problem| problem.arg(2))?;
+        let left = self.operand_of(mma, OperandName::A, a, scales[0]).map_err(|problem| problem.arg(1))?;
+        let right = self.operand_of(mma, OperandName::B, b, scales[1]).map_err(|problem| problem.arg(2))?;
         if left.steps != right.steps {
             let k = mma.shape()[2];
             return Err(Problem::new(format!(

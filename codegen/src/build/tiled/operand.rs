@@ -8,7 +8,7 @@ use tilewright_layout::{Layout, Tuple, Value};
 use super::{Scaling, TiledMma, scales};
 use crate::build::Builder;
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::Atom;
+use crate::thread::atom::{Atom, OperandName};
 use crate::thread::atoms;
 use crate::tile::view::{At, View};
 use crate::tile::{How, Space};
@@ -72,7 +72,7 @@ impl Matrices {
     /// For rows along mode `along` of the operand's tile, where a warp has `count` adjacent fragments.
     pub(super) fn of(
         mma: &TiledMma,
-        operand: char,
+        operand: OperandName,
         elem: Elem,
         along: usize,
         count: i64,
@@ -83,7 +83,7 @@ impl Matrices {
     /// The same for one instruction, or for the one that moves the most.
     fn by(
         mma: &TiledMma,
-        operand: char,
+        operand: OperandName,
         elem: Elem,
         along: usize,
         count: i64,
@@ -109,8 +109,8 @@ impl Matrices {
             let values = Layout::from_modes(wide.mode(1)?.modes().chain([more]))?;
             let fragments = Layout::from_modes([wide.mode(0)?, values])?;
             // Registers of the mover are registers of the fragment, so its tile maps onto the operand's.
-            let of = |name: char| mover.tv(name).ok_or_else(|| Problem::new("no such operand"));
-            let (moved, given) = (recast(&of('d')?, bytes)?, recast(&of('a')?, bytes)?);
+            let of = |name: OperandName| mover.tv(name).ok_or_else(|| Problem::new("no such operand"));
+            let (moved, given) = (recast(&of(OperandName::D)?, bytes)?, recast(&of(OperandName::A)?, bytes)?);
             let rows = fragments.composition(moved.right_inverse()?)?.composition(given)?;
             let step = if transposed { 1 } else { tile[0] };
             let offsets: Vec<i64> = rows.mode(1)?.offsets()?.collect();
@@ -214,14 +214,15 @@ impl Builder {
     /// [`Builder::fragment`] of [`Builder::partition_operand`], as [`Builder::retile`] views it.
     ///
     /// ```
+    /// # use tilewright_codegen::atom::OperandName;
     /// # use tilewright_codegen::{Elem, atoms, build::Builder, tile::How, tiled::TiledMma};
     /// # use tilewright_layout::layout;
     /// # let mut b = Builder::new("example");
     /// let mma = TiledMma::new("mma_m16n8k16_f16", &layout!((2, 2)), 0)?;
     /// let sb = b.shared("sb", Elem::F16, layout!((64, 32) : (40, 1)))?;
-    /// let part = b.partition_operand(&mma, 'b', &sb)?;
+    /// let part = b.partition_operand(&mma, OperandName::B, &sb)?;
     /// let fragment = b.fragment("fb", Elem::F16, &part)?;
-    /// let rows = b.partition_operand_rows(&mma, 'b', &sb, "ldmatrix_x4")?;
+    /// let rows = b.partition_operand_rows(&mma, OperandName::B, &sb, "ldmatrix_x4")?;
     /// let to = b.retile(&fragment, &rows)?; // two fragments at once
     /// assert_eq!((fragment.shape().to_string(), to.shape().to_string()), ("(4,4,2)".into(), "((4,2),2,2)".into()));
     /// b.copy_how(&rows, &to, How::Atom(atoms::named("ldmatrix_x4")?), None)?;
@@ -230,7 +231,7 @@ impl Builder {
     pub fn partition_operand_rows(
         &mut self,
         mma: &TiledMma,
-        operand: char,
+        operand: OperandName,
         view: &View,
         mover: &str,
     ) -> Result<View> {
@@ -259,14 +260,15 @@ impl Builder {
     /// See [`Builder::partition_operand_rows`].
     ///
     /// ```
+    /// # use tilewright_codegen::atom::OperandName;
     /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
     /// # use tilewright_layout::layout;
     /// # let mut b = Builder::new("example");
     /// let mma = TiledMma::new("mma_m16n8k16_f16", &layout!((2, 2)), 0)?;
     /// let sb = b.shared("sb", Elem::F16, layout!((64, 32) : (40, 1)))?;
-    /// let part = b.partition_operand(&mma, 'b', &sb)?;
+    /// let part = b.partition_operand(&mma, OperandName::B, &sb)?;
     /// let fragment = b.fragment("fb", Elem::F16, &part)?;
-    /// let rows = b.partition_operand_rows(&mma, 'b', &sb, "ldmatrix_x2")?;
+    /// let rows = b.partition_operand_rows(&mma, OperandName::B, &sb, "ldmatrix_x2")?;
     /// assert_eq!(b.retile(&fragment, &rows)?.shape().to_string(), "((4,1),4,2)"); // one at a time
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
@@ -290,6 +292,7 @@ impl Builder {
     /// How the fragments of an operand (`a` or `b`) would be loaded from a tile in shared memory.
     ///
     /// ```
+    /// # use tilewright_codegen::atom::OperandName;
     /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
     /// # use tilewright_layout::layout;
     /// # let mut b = Builder::new("example");
@@ -297,15 +300,15 @@ impl Builder {
     /// let rows = b.shared("rows", Elem::F16, layout!((64, 32) : (40, 1)))?;
     /// let columns = b.shared("columns", Elem::F16, layout!((64, 32) : (1, 72)))?;
     /// let odd = b.shared("odd", Elem::F16, layout!((64, 32) : (33, 1)))?;
-    /// assert_eq!(b.route(&mma, 'a', &rows)?.to_string(), "ldmatrix_x4");
-    /// assert_eq!(b.route(&mma, 'b', &columns)?.to_string(), "ldmatrix_x4_trans");
+    /// assert_eq!(b.route(&mma, OperandName::A, &rows)?.to_string(), "ldmatrix_x4");
+    /// assert_eq!(b.route(&mma, OperandName::B, &columns)?.to_string(), "ldmatrix_x4_trans");
     /// assert_eq!(
-    ///     b.route(&mma, 'a', &odd)?.to_string(),
+    ///     b.route(&mma, OperandName::A, &odd)?.to_string(),
     ///     "element by element: ldmatrix reads rows of 16 aligned bytes, and mode 0 of `odd` has the stride 33, which is no multiple of 8"
     /// );
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
-    pub fn route(&self, mma: &TiledMma, operand: char, view: &View) -> Result<Route> {
+    pub fn route(&self, mma: &TiledMma, operand: OperandName, view: &View) -> Result<Route> {
         let part = mma.part(view, operand)?;
         let extent = part.extents().map_or(0, |extents| extents[0]);
         self.routed(mma, operand, view, extent / mma.tile_of(operand).0[0]).map(|routed| routed.0)
@@ -315,7 +318,7 @@ impl Builder {
     fn routed(
         &self,
         mma: &TiledMma,
-        operand: char,
+        operand: OperandName,
         view: &View,
         count: i64,
     ) -> Result<(Route, Option<Matrices>)> {
@@ -407,7 +410,7 @@ impl Builder {
     pub(super) fn operand_of(
         &mut self,
         mma: &TiledMma,
-        operand: char,
+        operand: OperandName,
         view: &View,
         scales: Option<Scaling>,
     ) -> Result<Operand> {
@@ -464,7 +467,7 @@ impl Builder {
     fn scales_for(
         &self,
         mma: &TiledMma,
-        operand: char,
+        operand: OperandName,
         (view, multiplied): (&View, Elem),
         Scaling { scales, zeros }: Scaling,
     ) -> Result<OfElements> {

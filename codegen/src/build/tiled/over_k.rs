@@ -1,5 +1,6 @@
 //! Warps that share K: each multiplies a part of every k-tile, and their sums are added in shared memory.
 
+use crate::thread::atom::OperandName;
 use tilewright_layout::Layout;
 
 use super::{Fill, TiledMma};
@@ -43,7 +44,7 @@ impl TiledMma {
 
     /// Bytes of shared memory for the sums of one part of K.
     pub(crate) fn gathered_bytes(&self, [rows, columns]: [i64; 2]) -> i64 {
-        let elem = self.row.operand('d').map_or(0, |d| i64::from(d.elem.bytes()));
+        let elem = self.row.operand(OperandName::D).map_or(0, |d| i64::from(d.elem.bytes()));
         rows * (columns + PAD) * elem
     }
 
@@ -83,7 +84,7 @@ impl Builder {
             return Err(problem.help(format!("write {parts}, or a divisor of it")));
         }
         let layout = Layout::new((rows, columns, at_once), (wide, 1i64, rows * wide))?;
-        let elem = mma.row.operand('d').map(|d| d.elem).ok_or_else(|| Problem::new("a product has sums"))?;
+        let elem = mma.row.operand(OperandName::D).map(|d| d.elem).ok_or_else(|| Problem::new("a product has sums"))?;
         let parts = self.shared_after(name, elem, layout, over)?;
         let fill = Fill { of: mma.of, ..Fill::of(tile, 1, mma.threads()?, 1)? };
         Ok(Gathered { parts, at_once, fill })

@@ -1,5 +1,6 @@
 //! Scales of narrow operands in groups along K: converted fragments are multiplied by them, two elements at once.
 
+use crate::thread::atom::OperandName;
 use tilewright_layout::{Layout, Value};
 
 use super::TiledMma;
@@ -111,7 +112,7 @@ impl Builder {
 
 impl TiledMma {
     /// The scales of a thread's elements of an operand's tile, as (values, fragments, k-steps).
-    pub(super) fn scales_of(&self, scales: &View, operand: char) -> Result<View> {
+    pub(super) fn scales_of(&self, scales: &View, operand: OperandName) -> Result<View> {
         let wide = TiledMma { pairs: None, ..self.clone() };
         let part = wide.part(scales, operand)?;
         Ok(wide.lane(&part, wide.tile_of(operand).0, &wide.tv(operand)?)?.with_name(&scales.name))

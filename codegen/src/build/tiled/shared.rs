@@ -1,5 +1,6 @@
 //! Synthesis of a shared tile's layout from its accesses: free of bank conflicts at full vector width.
 
+use crate::thread::atom::OperandName;
 use tilewright_layout::{Composed, Layout, SharedTile, Transfer};
 
 use super::operand::{Matrices, run_first, within};
@@ -10,11 +11,12 @@ use crate::values::elem::Elem;
 /// A tile of two modes in shared memory, and everything that reads or writes it.
 ///
 /// ```
+/// # use tilewright_codegen::atom::OperandName;
 /// use tilewright_codegen::{Elem, tiled::{Fill, SharedUses, TiledMma}};
 /// // 128 rows of 64 halves, copied in 16 bytes and read by ldmatrix
 /// let mma = TiledMma::best(Elem::F16, Elem::F32, 80, [128, 128], 4)?;
 /// let uses = SharedUses::new(Elem::F16, [128, 64], 1)?.filled(&Fill::of([128, 64], 1, 128, 8)?)?;
-/// assert_eq!(uses.multiplied(&mma, 'a')?.layout()?.to_string(), "Sw<3,3,3> o 0 o (128,64):(64,1)");
+/// assert_eq!(uses.multiplied(&mma, OperandName::A)?.layout()?.to_string(), "Sw<3,3,3> o 0 o (128,64):(64,1)");
 /// # Ok::<(), tilewright_codegen::problem::Problem>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -57,12 +59,12 @@ impl SharedUses {
     }
 
     /// Adds the fragment loads of an operand (`a` or `b`).
-    pub fn multiplied(self, mma: &TiledMma, operand: char) -> Result<SharedUses> {
+    pub fn multiplied(self, mma: &TiledMma, operand: OperandName) -> Result<SharedUses> {
         self.multiplied_as(mma, operand, [0, 1])
     }
 
     /// Fragments of an operand are read from it, whose modes are these of the tile: (1, 0) reads it transposed.
-    pub fn multiplied_as(self, mma: &TiledMma, operand: char, order: [usize; 2]) -> Result<SharedUses> {
+    pub fn multiplied_as(self, mma: &TiledMma, operand: OperandName, order: [usize; 2]) -> Result<SharedUses> {
         let [rows, k] = order.map(|mode| self.tile[mode]);
         let along = usize::from(order[1] == self.contiguous);
         let (tile, modes) = mma.tile_of(operand);

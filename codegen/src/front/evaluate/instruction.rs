@@ -10,7 +10,7 @@ use crate::source::ast::{Expr, ExprKind};
 use crate::source::problem::Problem;
 use crate::source::spelling::did_you_mean;
 use crate::thread::Scope;
-use crate::thread::atom::{Atom, Effect, OperandKind};
+use crate::thread::atom::{Atom, Effect, OperandKind, OperandName};
 use crate::thread::atoms;
 use crate::tile::view::View;
 use crate::tile::{How, Order, Space};
@@ -20,7 +20,7 @@ use crate::values::semiring::Semiring;
 const ROW: i64 = 16;
 
 /// A copy of matrices by a warp: its operand in registers, and whether it loads them from shared memory.
-fn matrices(row: &Atom) -> Option<(char, bool)> {
+fn matrices(row: &Atom) -> Option<(OperandName, bool)> {
     let kind = |shared: bool| {
         row.operands.iter().find(|operand| match operand.kind {
             OperandKind::SharedAddress => shared,
@@ -188,8 +188,8 @@ impl Evaluator {
     pub(super) fn gemm_by(&mut self, name: &str, [a, b, acc]: [&View; 3]) -> Result<(), Problem> {
         let row = TiledMma::new(name, &Layout::compact((1i64, 1i64))?, 0)?.row;
         let mut all = Vec::new();
-        for (arg, (view, operand)) in [(a, 'a'), (b, 'b'), (acc, 'd')].into_iter().enumerate() {
-            let part = if operand == 'd' { 'c' } else { operand };
+        for (arg, (view, operand)) in [(a, OperandName::A), (b, OperandName::B), (acc, OperandName::D)].into_iter().enumerate() {
+            let part = if operand == OperandName::D { OperandName::C } else { operand };
             let help = format!("make it with fragment_like(mma.partition_{part}(s, thread.x))");
             let refuse = |said: String| Problem::new(said).help(help.clone()).arg(arg);
             self.in_registers(row, view).map_err(|problem| problem.help(help.clone()).arg(arg))?;
@@ -244,6 +244,6 @@ impl Evaluator {
 }
 
 /// Values of an operand in each thread.
-fn values(row: &Atom, operand: char) -> Result<i64, Problem> {
+fn values(row: &Atom, operand: OperandName) -> Result<i64, Problem> {
     Ok(row.tv(operand).map_or(Ok(1), |tv| tv.mode(1)?.size())?)
 }

@@ -1,5 +1,6 @@
 //! Matrix instructions in kernels: `tiled_mma` and its methods.
 
+use crate::thread::atom::OperandName;
 use tilewright_layout::Layout;
 
 use super::args::Args;
@@ -20,6 +21,15 @@ const METHODS: [(&str, &str); 4] = [
     ("partition_b", "mma.partition_b(sb, thread.x), with how = \"ldmatrix_x4\""),
     ("partition_c", "mma.partition_c(gc, thread.x)"),
 ];
+
+/// The operand that a method partitions.
+fn partitioned(method: &str) -> OperandName {
+    match method {
+        "partition_b" => OperandName::B,
+        "partition_c" => OperandName::D,
+        _ => OperandName::A,
+    }
+}
 
 impl Evaluator {
     /// `tiled_mma::<bf16, f32>(warps = 8)`, `(warps = (4, 2))`, or `tiled_mma("mma_m16n8k16_bf16", layout!((2, 4)))`.
@@ -158,19 +168,19 @@ impl Evaluator {
             ("partition_a" | "partition_b" | "partition_c", [Value::View(view), Value::Index(at)])
                 if at.per_thread() && at.terms.len() == 1 =>
             {
-                let operand = if *known == "partition_c" { 'd' } else { known.chars().last().unwrap_or('a') };
                 self.explicit(mma)
-                    .and_then(|tiled| self.builder.partition_operand(&tiled, operand, view))
+                    .and_then(|tiled| self.builder.partition_operand(&tiled, partitioned(known), view))
                     .map(Value::View)
             }
             ("partition_a" | "partition_b", [Value::View(view), Value::Index(at), Value::Text(mover)])
                 if at.per_thread() && at.terms.len() == 1 =>
             {
-                let operand = known.chars().last().unwrap_or('a');
                 instruction::copy_row(mover)
                     .map_err(|problem| problem.arg(2))
                     .and_then(|_| self.explicit(mma))
-                    .and_then(|tiled| self.builder.partition_operand_rows(&tiled, operand, view, mover))
+                    .and_then(|tiled| {
+                        self.builder.partition_operand_rows(&tiled, partitioned(known), view, mover)
+                    })
                     .map(Value::View)
             }
             _ => {
@@ -205,7 +215,7 @@ impl Evaluator {
             Warps::Count(warps) => TiledMma::arranged(mma.row, [m, n], *warps),
             Warps::Warpgroups(count) => {
                 let elem = |name| mma.row.operand(name).map_or(Elem::F32, |operand| operand.elem);
-                TiledMma::of_warpgroups(elem('a'), elem('d'), [m, n], *count)
+                TiledMma::of_warpgroups(elem(OperandName::A), elem(OperandName::D), [m, n], *count)
             }
             Warps::Arranged(groups) => TiledMma::new(mma.row.name, groups, 0),
         };

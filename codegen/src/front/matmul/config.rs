@@ -8,7 +8,7 @@ use super::threads::tc;
 use crate::build::tiled::{Terms, TiledMma};
 use crate::source::ast::{Arg, Expr, ExprKind, Name, Pattern, Span};
 use crate::source::problem::Problem;
-use crate::thread::atom::Effect;
+use crate::thread::atom::{Effect, OperandName};
 use crate::tile::{self, Ahead, Order};
 use crate::values::elem::Elem;
 use crate::values::narrow::Int4;
@@ -168,7 +168,7 @@ impl Config {
     /// The instruction for these operands.
     pub(super) fn multiplying(&self, mma: TiledMma) -> TiledMma {
         match self.packed {
-            Some(of) => mma.with_pairs(if self.a_left { 'b' } else { 'a' }, of),
+            Some(of) => mma.with_pairs(if self.a_left { OperandName::B } else { OperandName::A }, of),
             None => mma,
         }
     }

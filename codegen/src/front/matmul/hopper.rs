@@ -27,7 +27,7 @@ use crate::build::fragment::Arrangement;
 use crate::build::tiled::Terms;
 use crate::build::{Builder, Role};
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::Atom;
+use crate::thread::atom::{Atom, OperandName};
 use crate::thread::{Id, Unroll};
 use crate::tile::view::{At, View};
 use crate::tile::{Expr, Raster, Ring};
@@ -313,7 +313,7 @@ impl Part<'_> {
     /// Registers for the sums of a tile.
     fn sums(&self, b: &mut Builder) -> Result<Sums> {
         let [bm, bn, _] = self.sizes.tile;
-        let mut of = |name| b.operand(name, self.multiply, 'd', [bm, bn], &self.by_warpgroup());
+        let mut of = |name| b.operand(name, self.multiply, OperandName::D, [bm, bn], &self.by_warpgroup());
         let acc = of("acc")?;
         let partial = if self.c.promotes() { Some([of("even")?, of("odd")?]) } else { None };
         Ok(Sums { acc, partial })

@@ -8,7 +8,7 @@ use crate::source::ast::{ExprKind, Span};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::Scope;
-use crate::thread::atom::{Atom, Effect};
+use crate::thread::atom::{Atom, Effect, OperandName};
 use crate::thread::atoms;
 use crate::values::elem::Elem;
 use crate::values::target::{Target, WARP};
@@ -192,16 +192,16 @@ impl Reader<'_> {
         let row = match self.wanted() {
             Wanted::Row(row) => {
                 let is =
-                    |name: char, elem: Elem| row.operand(name).is_some_and(|operand| operand.elem == elem);
-                if !is('a', c.multiplied())
-                    || !is('b', c.multiplied())
-                    || !is('d', c.acc)
+                    |name: OperandName, elem: Elem| row.operand(name).is_some_and(|operand| operand.elem == elem);
+                if !is(OperandName::A, c.multiplied())
+                    || !is(OperandName::B, c.multiplied())
+                    || !is(OperandName::D, c.acc)
                     || row.arch > c.arch
                 {
-                    let of = |name: char| row.operand(name).map_or_else(String::new, |o| o.elem.to_string());
+                    let of = |name: OperandName| row.operand(name).map_or_else(String::new, |o| o.elem.to_string());
                     return Err(Problem::new(format!(
                         "`{}` multiplies {} into sums of {} from sm_{} on, and this product is of {} into {} for sm_{}",
-                        row.name, of('a'), of('d'), row.arch, c.multiplied(), c.acc, c.arch
+                        row.name, of(OperandName::A), of(OperandName::D), row.arch, c.multiplied(), c.acc, c.arch
                     ))
                     .help("leave its name out: mma = mma_sync takes the instruction that fits"));
                 }

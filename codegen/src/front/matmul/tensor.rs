@@ -9,6 +9,7 @@ mod groups;
 mod plan;
 mod ring;
 
+use crate::thread::atom::OperandName;
 use tilewright_layout::{Composed, Layout, Value as Size};
 
 use super::Config;
@@ -239,7 +240,7 @@ fn filled(
     let layout = match c.of_tiles {
         None => {
             let uses = SharedUses::new(elem, tile, by_rows.into())?.filled(&fill)?;
-            uses.multiplied(&plan.mma, ['a', 'b'][which])?.layout()?
+            uses.multiplied(&plan.mma, [OperandName::A, OperandName::B][which])?.layout()?
         }
         Some(swizzle) if by_rows => Composed::new(swizzle, 0, Layout::row_major((tile[0], tile[1]))?),
         Some(swizzle) => Composed::new(swizzle, 0, Layout::compact((tile[0], tile[1]))?),

@@ -37,8 +37,8 @@ impl Words {
     /// let kernel = Words::read("bm=64 bn=64 tc=(8,8) schedule=(vec=4) epilogue=|x| max(x, 0.0)")?.matmul()?;
     /// assert!(kernel.source().contains("__launch_bounds__(64, "));
     ///
-    /// let said = Words::read("bm=64 bnn=64")?.matmul().unwrap_err().to_string();
-    /// assert_eq!(said, "\
+    /// let message = Words::read("bm=64 bnn=64")?.matmul().unwrap_err().to_string();
+    /// assert_eq!(message, "\
     /// there is no key `bnn`
     ///   bm=64 bnn=64
     ///         ^^^

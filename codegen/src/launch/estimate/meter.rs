@@ -6,7 +6,7 @@ use tilewright_layout::Value;
 
 use super::device;
 use super::load::{Load, Parts, Trips};
-use crate::thread::atom::{Done, Effect, OperandKind};
+use crate::thread::atom::{Done, Effect, OperandKind, OperandName};
 use crate::thread::index::{Int, Ix};
 use crate::thread::mention;
 use crate::thread::scope::Scope;
@@ -167,7 +167,7 @@ impl<'k> Meter<'k> {
                 };
                 if let Effect::Mma { m, n, k, .. } = row.effect {
                     let operations = 2.0 * f64::from(m) * f64::from(n) * f64::from(k) * warps / group;
-                    let of = row.operand('a').map_or(Elem::F16, |o| o.elem);
+                    let of = row.operand(OperandName::A).map_or(Elem::F16, |o| o.elem);
                     // For warps, Hopper multiplies floats of 8 bits as f16, and converts them.
                     let converts = group == 1.0 && of.bytes() == 1 && of.is_float() && self.kernel.arch >= 90;
                     let rate =
@@ -188,7 +188,7 @@ impl<'k> Meter<'k> {
                             if row.done == Done::Queue(crate::thread::scope::Queue::Bulk) {
                                 load.stored += bytes;
                             } else {
-                                let shared = row.operand('k').is_some();
+                                let shared = row.operand(OperandName::Mask).is_some();
                                 let blocks = f64::from(self.kernel.launch.cluster.iter().product::<u32>());
                                 load.rows += rows;
                                 load.received += if shared { rows * (blocks - 1.0) } else { 0.0 };

@@ -5,7 +5,7 @@ use tilewright_layout::{Obligation, Value};
 
 use super::Lower;
 use crate::source::problem::Result;
-use crate::thread::atom::Atom;
+use crate::thread::atom::{Atom, OperandName};
 use crate::thread::index::Ix;
 use crate::thread::{AtomArg, Fact, Id, Mem, Op, Param, Queue, Space, Unroll};
 use crate::tile::boxes::{self, Boxes};
@@ -76,7 +76,7 @@ impl Lower<'_> {
             return Op::Atom { row, args: vec![map, location], guard: None };
         };
         let mut args = vec![location, map, AtomArg::Barrier { bar, slot }];
-        if row.operand('k').is_some() {
+        if row.operand(OperandName::Mask).is_some() {
             let everybody = (1i64 << self.program.cluster.iter().product::<u32>()) - 1;
             args.push(AtomArg::Int(self.int(everybody)));
         }

@@ -2,7 +2,7 @@
 //! position in the program.
 //!
 //! The kernel's own tables (parameters, arrays, names at its top) are in [`Lower`]. The environment is a
-//! value, so nothing leaks from one arm, role or iteration into the next.
+//! value, so no value of one arm, role or iteration is visible in the next.
 
 use super::Lower;
 use crate::thread::index::Ix;

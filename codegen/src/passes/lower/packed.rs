@@ -4,7 +4,7 @@
 use super::Lower;
 use super::elementwise::refined;
 use crate::source::problem::Result;
-use crate::thread::atom::{Atom, Effect};
+use crate::thread::atom::{Atom, Effect, OperandName};
 use crate::thread::atoms;
 use crate::thread::index::Ix;
 use crate::thread::{AtomArg, Bin, Frag, Op, Unroll};
@@ -20,8 +20,8 @@ type Side = (View, Vec<Leaf>);
 /// The newest row that converts one type to another on an architecture.
 fn conversion(from: Elem, to: Elem, arch: u32) -> Option<&'static Atom> {
     let converts = |row: &&Atom| {
-        let is = |name: char, elem: Elem| row.operand(name).is_some_and(|of| of.elem == elem);
-        row.effect == Effect::Convert && row.arch <= arch && is('a', from) && is('d', to)
+        let is = |name: OperandName, elem: Elem| row.operand(name).is_some_and(|of| of.elem == elem);
+        row.effect == Effect::Convert && row.arch <= arch && is(OperandName::A, from) && is(OperandName::D, to)
     };
     atoms::all().filter(converts).max_by_key(|row| row.arch)
 }
@@ -29,7 +29,7 @@ fn conversion(from: Elem, to: Elem, arch: u32) -> Option<&'static Atom> {
 /// The row that has this effect on elements of a type, with `operands` operands.
 fn arithmetic(effect: Effect, elem: Elem, operands: usize, arch: u32) -> Option<&'static Atom> {
     let computes = |row: &Atom| row.effect == effect && row.arch <= arch && row.operands.len() == operands;
-    atoms::all().find(|row| computes(row) && row.has('d', elem))
+    atoms::all().find(|row| computes(row) && row.has(OperandName::D, elem))
 }
 
 /// The inputs that a function multiplies, and the input that it adds, or the inputs that it subtracts; `None` if it does anything
@@ -48,7 +48,7 @@ fn terms(value: &Expr) -> Option<(Effect, Vec<u8>)> {
 
 /// How many elements one instruction takes.
 fn at_once(row: &'static Atom) -> i64 {
-    row.tv('d').and_then(|tv| tv.mode(1).ok()?.size().ok()).unwrap_or(1)
+    row.tv(OperandName::D).and_then(|tv| tv.mode(1).ok()?.size().ok()).unwrap_or(1)
 }
 
 impl Lower<'_> {

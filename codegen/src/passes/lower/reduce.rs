@@ -362,7 +362,7 @@ impl Lower<'_> {
         self.program.combined(self.scope.by)
     }
 
-    /// The factor of a digit of threads that shuffles within full warps combine.
+    /// The factor of a submode of threads that shuffles within full warps combine.
     pub(super) fn lanes(&self, extent: i64, step: i64) -> i64 {
         let threads = self.combined();
         let mut lanes = 1;
@@ -528,7 +528,7 @@ impl Lower<'_> {
         }
     }
 
-    /// A digit of a number.
+    /// A submode of a number.
     pub(super) fn submode_of(&mut self, number: Ix, extent: i64, step: i64) -> Ix {
         let over = self.exprs().div(number, step);
         self.exprs().rem(over, extent)

@@ -7,7 +7,7 @@ use super::Lower;
 use super::environment::RingPosition;
 use super::tokens::Mark;
 use crate::source::diagnostic::Diagnostic;
-use crate::thread::atom::Done;
+use crate::thread::atom::{Done, OperandName};
 use crate::thread::index::{Int, Ix};
 use crate::thread::{self, Bar, Fence, Id, Op, Queue, Scope};
 use crate::tile::{self, How, Ring, Stmt};
@@ -137,7 +137,7 @@ impl Lower<'_> {
         let (phase, slots) = (self.phase(ring), self.slots(ring));
         let next = self.exprs().add(phase, by);
         let (slot, wraps) = (self.exprs().rem(next, slots), self.exprs().div(next, slots));
-        // The round is computed from the old slot, so it is set first.
+        // The number of wraps is computed from the old slot, so it is set first.
         for (of, next) in [(position.wraps, wraps), (position.slot, slot)] {
             if let Int::Var(id) = self.kernel.exprs.get(of).int
                 && next != of
@@ -317,7 +317,7 @@ pub(super) fn is_bulk_store(how: How) -> bool {
 pub(super) fn scope(program: &tile::Program, ring: &Ring) -> Scope {
     // Statements without an instruction access memory by their threads.
     let asynchronous = |stmt: &Stmt| stmt.instruction().is_some_and(|row| row.async_proxy);
-    let multicasts = |stmt: &Stmt| stmt.instruction().is_some_and(|row| row.operand('k').is_some());
+    let multicasts = |stmt: &Stmt| stmt.instruction().is_some_and(|row| row.operand(OperandName::Mask).is_some());
     // Buffers with such accesses, and buffers that blocks share.
     let (mut ordinary, mut shared) = (Vec::new(), Vec::new());
     for stmt in &program.body {

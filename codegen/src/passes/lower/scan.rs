@@ -28,7 +28,7 @@ type AtEach<'f, Of> = dyn FnMut(&mut Of, &[Ix], Ix) -> Result<()> + 'f;
 enum Level {
     /// This number of elements of a thread.
     Own(i64),
-    /// A digit of the thread's number: extent and step.
+    /// A submode of the thread's number: extent and step.
     Threads(i64, i64),
     /// The rank of the block in a cluster of this number of blocks.
     Blocks(i64),

@@ -228,7 +228,7 @@ pub(super) fn taken_over(
                     to.iter_mut().zip(from).for_each(|(to, from)| to.1 += from.1 * step);
                 }
             }
-            // Several digits: the whole mode is one mode of the view, or each digit is.
+            // Several submodes: the whole mode is one mode of the view, or each submode is.
             _ => {
                 let extent: i64 = submodes.iter().map(|submode| submode.0).product();
                 let mut shown =
@@ -255,7 +255,7 @@ pub(super) fn taken_over(
 fn step_of(submodes: &[(i64, i64)], (extent, by): (i64, i64)) -> Option<i64> {
     let mut below = 1;
     for (count, step) in submodes {
-        // It remains within this digit.
+        // It remains within this submode.
         if by % below == 0 && by / below * extent <= *count {
             return Some(by / below * step);
         }

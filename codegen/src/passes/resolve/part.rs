@@ -129,7 +129,7 @@ pub(super) fn joined(modes: Vec<Layout>) -> Result<Layout> {
     })
 }
 
-/// A layout of all of a thread's fragment of a tile, digit by digit of its values.
+/// A layout of all of a thread's fragment of a tile, submode by submode of its values.
 pub(super) fn submodes(d: &Distribution) -> Result<Vec<Layout>> {
     let path = |index: usize| Path::new(&[index]).ok_or_else(far);
     d.value_submodes()

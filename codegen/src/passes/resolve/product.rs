@@ -1,6 +1,7 @@
 //! Products of whole tiles: by an instruction, if the accumulators have its distribution, or else by FMAs of
 //! threads.
 
+use crate::thread::atom::OperandName;
 use tilewright_layout::{Distribution, Layout, Submode, Tuple};
 
 use super::part::{self, seen};
@@ -108,11 +109,11 @@ impl Resolve {
         let matched = self.operands(stmt, views, sums, (mma, by_registers.as_ref()))?;
         let (row, a) = match by_registers.filter(|_| matched.in_registers) {
             Some(mma) => (mma.row, matched.left),
-            None => (mma.row, mma.part_of(&matched.left, 'a', &member)?),
+            None => (mma.row, mma.part_of(&matched.left, OperandName::A, &member)?),
         };
         let op = Op::Gemm {
             a,
-            b: mma.part_of(&matched.right, 'b', &member)?,
+            b: mma.part_of(&matched.right, OperandName::B, &member)?,
             acc: matched.acc,
             how: Multiply::Atom(row),
             order: Order::Plain,
@@ -142,17 +143,17 @@ impl Resolve {
         let (left, of_left) = match matched {
             Some(matched) => matched,
             None => {
-                let left = self.in_shared(stmt, a, mma, 'a').map_err(|problem| problem.arg(0))?;
+                let left = self.in_shared(stmt, a, mma, OperandName::A).map_err(|problem| problem.arg(0))?;
                 let of_left = self.side(stmt, &left, &operand(sums, 0, k), false)?;
                 (left, of_left)
             }
         };
-        let right = self.in_shared(stmt, b, mma, 'b').map_err(|problem| problem.arg(1))?;
+        let right = self.in_shared(stmt, b, mma, OperandName::B).map_err(|problem| problem.arg(1))?;
         let of_right = self.side(stmt, &right, &operand(sums, 1, k), false)?;
         let whole = part::of_tile(acc, sums, sums, acc.tensor)?;
         self.push(stmt, Op::Flow { a: of_left, b: of_right, acc: whole.clone() });
         let [m, n, _] = mma.shape();
-        let acc = whole.rearranged(fragments(part::submodes(sums)?, sums, (mma, 'd'), [m, n])?);
+        let acc = whole.rearranged(fragments(part::submodes(sums)?, sums, (mma, OperandName::D), [m, n])?);
         Ok(Operands { left, in_registers, right, acc })
     }
 
@@ -160,13 +161,13 @@ impl Resolve {
     /// its fragments, and the part of each thread.
     fn in_registers(&mut self, stmt: &Stmt, view: &View, mma: &TiledMma) -> Result<Option<(View, View)>> {
         let Some(own) = self.forms.get(&view.tensor).cloned() else { return Ok(None) };
-        fits(&self.program, view, mma, 'a').map_err(|problem| problem.arg(0))?;
+        fits(&self.program, view, mma, OperandName::A).map_err(|problem| problem.arg(0))?;
         let (Some(all), shape) = (seen(view, &own)?, extents(view)?) else { return Ok(None) };
         let Some(left) = mma.left([shape[0], shape[1]])? else { return Ok(None) };
         let Some(submodes) = part::arranged(&all, &left)? else { return Ok(None) };
         let part = part::of_tile(view, &own, &all, view.tensor)?;
         let [m, _, k] = mma.shape();
-        let layout = fragments(submodes, &left, (mma, 'a'), [m, k])?;
+        let layout = fragments(submodes, &left, (mma, OperandName::A), [m, k])?;
         let extents: Vec<i64> =
             layout.modes().map(|mode| mode.size()).collect::<std::result::Result<_, _>>()?;
         let Tensor { name, elem, .. } = self.program.tensor(view.tensor).clone();
@@ -180,7 +181,7 @@ impl Resolve {
     }
 
     /// An operand in shared memory: a tile in registers is put there.
-    fn in_shared(&mut self, stmt: &Stmt, view: &View, mma: &TiledMma, operand: char) -> Result<View> {
+    fn in_shared(&mut self, stmt: &Stmt, view: &View, mma: &TiledMma, operand: OperandName) -> Result<View> {
         fits(&self.program, view, mma, operand)?;
         let Some(own) = self.forms.get(&view.tensor).cloned() else {
             return match self.program.tensor(view.tensor).space {
@@ -204,7 +205,7 @@ impl Resolve {
 }
 
 /// Does an operand have the type and the extents that an instruction takes?
-fn fits(program: &Program, view: &View, mma: &TiledMma, operand: char) -> Result<()> {
+fn fits(program: &Program, view: &View, mma: &TiledMma, operand: OperandName) -> Result<()> {
     let elem = program.tensor(view.tensor).elem;
     let wanted = mma.row.operand(operand).map_or(elem, |operand| operand.elem);
     if elem != wanted {
@@ -215,7 +216,7 @@ fn fits(program: &Program, view: &View, mma: &TiledMma, operand: char) -> Result
         .help(convert(view, elem, wanted)));
     }
     let (shape, [m, n, k]) = (extents(view)?, mma.shape());
-    let rows = if operand == 'a' { m } else { n };
+    let rows = if operand == OperandName::A { m } else { n };
     for (mode, (extent, of)) in shape.iter().zip([rows, k]).enumerate() {
         if extent % of != 0 {
             return Err(Problem::new(format!(
@@ -254,7 +255,7 @@ pub(super) fn operand(sums: &Distribution, mode: usize, k: i64) -> Distribution 
 fn fragments(
     submodes: Vec<Layout>,
     d: &Distribution,
-    (mma, operand): (&TiledMma, char),
+    (mma, operand): (&TiledMma, OperandName),
     tile: [i64; 2],
 ) -> Result<Layout> {
     let values = mma.row.tv(operand).map_or(Ok(1), |tv| tv.mode(1)?.size())?;

@@ -64,7 +64,7 @@ fn levels(d: &Distribution, mode: usize) -> Result<Vec<Level>> {
             .help("copy the tile to shared memory, and scan a tile that is loaded from there")
             .arg(0));
     }
-    // Neighbouring digits of threads are one digit.
+    // Neighbouring submodes of threads are one submode.
     let mut levels: Vec<Level> = Vec::new();
     let mut last: Option<(i64, i64)> = None;
     for (submode, level, stride) in all {

@@ -1,6 +1,7 @@
 //! Layouts of shared tiles that are declared by their shape alone: contiguous along the mode of vectorized
 //! copies, and free of bank conflicts for all accesses where possible.
 
+use crate::thread::atom::OperandName;
 use std::collections::BTreeMap;
 
 use tilewright_layout::{Composed, Distribution, Layout, Transfer, Tuple};
@@ -68,7 +69,7 @@ fn layout_for(
             if mma.is_of_warpgroups() {
                 return Ok(Some(swizzled_tile(tensor.elem, [tile[0], tile[1]], fast)?));
             }
-            for (view, operand) in [(a, 'a'), (b, 'b')] {
+            for (view, operand) in [(a, OperandName::A), (b, OperandName::B)] {
                 let modes = if view.tensor == id { shown(view).unwrap_or_default() } else { Vec::new() };
                 let [Some(rows), Some(k)] = modes[..] else { continue };
                 if view.extents() == Some(vec![tile[rows], tile[k]]) {
@@ -91,7 +92,7 @@ pub(super) fn operand(
     tile: [i64; 2],
     own: &Distribution,
     mma: &TiledMma,
-    operand: char,
+    operand: OperandName,
 ) -> Result<Composed> {
     let uses = used(SharedUses::new(elem, tile, 1)?, own, 1, i64::from(16 / elem.bytes()), true)?;
     uses.multiplied(mma, operand)?.layout()

@@ -3,7 +3,7 @@
 
 use super::cache::Hint;
 use super::{int, other, written};
-use crate::thread::atom::{Atom, Done, Effect, Operand, OperandKind};
+use crate::thread::atom::{Atom, Done, Effect, Operand, OperandKind, OperandName};
 use crate::thread::scope::{Queue, Scope};
 use crate::values::elem::Elem;
 use crate::values::operation::Change;
@@ -28,7 +28,7 @@ pub(super) fn rows() -> impl Iterator<Item = Atom> {
     by_rank.chain(plain).chain([plain_ahead(), prefetch()])
 }
 
-fn operand(name: char, kind: OperandKind) -> Operand {
+fn operand(name: OperandName, kind: OperandKind) -> Operand {
     other(name, kind, Elem::U8, "")
 }
 
@@ -49,19 +49,19 @@ fn row(name: String, ptx: String, operands: Vec<Operand>, done: Done) -> Atom {
 /// A box into shared memory; its bytes complete the mbarrier's transaction count. `shared::cta`, because
 /// sm_120 takes a slow path if the target could be in another block.
 fn load(rank: u8, hint: Hint) -> Atom {
-    let map = operand('m', OperandKind::TensorMap { rank });
+    let map = operand(OperandName::Map, OperandKind::TensorMap { rank });
     let start = format!("cp.async.bulk.tensor.{rank}d.shared::cta.global.tile.mbarrier::complete_tx::bytes");
     row(
         format!("bulk_load_{rank}d{}", hint.suffix()),
         hint.around(&start, " [$d], [$m], [$b]"),
-        vec![written(operand('d', ADDRESS)), map, operand('b', OperandKind::Barrier)],
+        vec![written(operand(OperandName::D, ADDRESS)), map, operand(OperandName::B, OperandKind::Barrier)],
         Done::Mbarrier,
     )
 }
 
 /// Multicast: the same box to the same offset in several blocks of the cluster, and their mbarriers.
 fn multicast(rank: u8, hint: Hint) -> Atom {
-    let map = operand('m', OperandKind::TensorMap { rank });
+    let map = operand(OperandName::Map, OperandKind::TensorMap { rank });
     let start = format!(
         "cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
     );
@@ -71,19 +71,19 @@ fn multicast(rank: u8, hint: Hint) -> Atom {
             "{{ .reg .b16 mask; cvt.u16.u32 mask, $k; {} }}",
             hint.around(&start, " [$d], [$m], [$b], mask")
         ),
-        vec![written(operand('d', ADDRESS)), map, operand('b', OperandKind::Barrier), int('k')],
+        vec![written(operand(OperandName::D, ADDRESS)), map, operand(OperandName::B, OperandKind::Barrier), int(OperandName::Mask)],
         Done::Mbarrier,
     )
 }
 
 /// A box from shared memory.
 fn store(rank: u8, hint: Hint) -> Atom {
-    let map = written(operand('m', OperandKind::TensorMap { rank }));
+    let map = written(operand(OperandName::Map, OperandKind::TensorMap { rank }));
     let start = format!("cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group");
     row(
         format!("bulk_store_{rank}d{}", hint.suffix()),
         hint.around(&start, " [$m], [$a]"),
-        vec![map, operand('a', ADDRESS)],
+        vec![map, operand(OperandName::A, ADDRESS)],
         Done::Queue(Queue::Bulk),
     )
 }
@@ -91,7 +91,7 @@ fn store(rank: u8, hint: Hint) -> Atom {
 /// A reducing store: each element of a box in shared memory is combined atomically with the tensor's. The map
 /// specifies their type: `add` exists for floating-point types too, `min` and `max` for 16-bit ones.
 fn reduce(rank: u8, (name, op): (&str, Change)) -> Atom {
-    let map = written(operand('m', OperandKind::TensorMap { rank }));
+    let map = written(operand(OperandName::Map, OperandKind::TensorMap { rank }));
     Atom {
         effect: Effect::Reduce(op),
         ..row(
@@ -99,7 +99,7 @@ fn reduce(rank: u8, (name, op): (&str, Change)) -> Atom {
             format!(
                 "cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{name}.tile.bulk_group [$m], [$a];"
             ),
-            vec![map, operand('a', ADDRESS)],
+            vec![map, operand(OperandName::A, ADDRESS)],
             Done::Queue(Queue::Bulk),
         )
     }
@@ -110,7 +110,7 @@ fn ahead(rank: u8) -> Atom {
     unseen(row(
         format!("bulk_prefetch_{rank}d"),
         format!("cp.async.bulk.prefetch.tensor.{rank}d.L2.global.tile [$m];"),
-        vec![operand('m', OperandKind::TensorMap { rank })],
+        vec![operand(OperandName::Map, OperandKind::TensorMap { rank })],
         Done::Now,
     ))
 }
@@ -121,10 +121,10 @@ fn plain_load(hint: Hint) -> Atom {
         format!("bulk_load{}", hint.suffix()),
         hint.around("cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes", " [$d], [$a], $n, [$b]"),
         vec![
-            written(operand('d', ADDRESS)),
-            operand('a', OperandKind::GlobalAddress),
-            int('n'),
-            operand('b', OperandKind::Barrier),
+            written(operand(OperandName::D, ADDRESS)),
+            operand(OperandName::A, OperandKind::GlobalAddress),
+            int(OperandName::Bytes),
+            operand(OperandName::B, OperandKind::Barrier),
         ],
         Done::Mbarrier,
     )
@@ -135,7 +135,7 @@ fn plain_store(hint: Hint) -> Atom {
     row(
         format!("bulk_store{}", hint.suffix()),
         hint.around("cp.async.bulk.global.shared::cta.bulk_group", " [$d], [$a], $n"),
-        vec![written(operand('d', OperandKind::GlobalAddress)), operand('a', ADDRESS), int('n')],
+        vec![written(operand(OperandName::D, OperandKind::GlobalAddress)), operand(OperandName::A, ADDRESS), int(OperandName::Bytes)],
         Done::Queue(Queue::Bulk),
     )
 }
@@ -145,7 +145,7 @@ fn plain_ahead() -> Atom {
     unseen(row(
         "bulk_prefetch".into(),
         "cp.async.bulk.prefetch.L2.global [$a], $n;".into(),
-        vec![operand('a', OperandKind::GlobalAddress), int('n')],
+        vec![operand(OperandName::A, OperandKind::GlobalAddress), int(OperandName::Bytes)],
         Done::Now,
     ))
 }
@@ -155,7 +155,7 @@ fn prefetch() -> Atom {
     unseen(row(
         "prefetch_tensor_map".into(),
         "prefetch.tensormap [$m];".into(),
-        vec![operand('m', OperandKind::TensorMap { rank: 0 })],
+        vec![operand(OperandName::Map, OperandKind::TensorMap { rank: 0 })],
         Done::Now,
     ))
 }

@@ -3,7 +3,7 @@
 //! is subtracted, two numbers at a time.
 
 use super::{frag, written};
-use crate::thread::atom::{Atom, Done, Effect};
+use crate::thread::atom::{Atom, Done, Effect, OperandName};
 use crate::thread::scope::Scope;
 use crate::values::elem::Elem;
 use crate::values::narrow::Int4;
@@ -123,7 +123,7 @@ fn row<const N: usize>(
     let fill =
         |row: &[(&str, &str); N]| row.iter().fold(part.to_owned(), |text, (name, by)| text.replace(name, by));
     let parts: String = parts.iter().map(fill).collect();
-    let written = written(frag('d', to, true, format!("(1,{values}):(0,1)").leak()));
+    let written = written(frag(OperandName::D, to, true, format!("(1,{values}):(0,1)").leak()));
     Atom {
         name: format!("convert_{from}_{to}").leak(),
         arch,
@@ -131,7 +131,7 @@ fn row<const N: usize>(
         group: Scope::Thread,
         // The source is read before the first result is written.
         ptx: format!("{{ .reg .b32 v; mov.b32 v, #a; {both}{parts}}}").leak(),
-        operands: Vec::leak(vec![written, frag('a', source, true, "(1,4):(0,1)")]),
+        operands: Vec::leak(vec![written, frag(OperandName::A, source, true, "(1,4):(0,1)")]),
         done: Done::Now,
         async_proxy: false,
         effect,

@@ -6,11 +6,11 @@
 //! after the last matrix are not used.
 
 use super::{frag, other, written};
-use crate::thread::atom::{Atom, Done, Effect, Operand, OperandKind};
+use crate::thread::atom::{Atom, Done, Effect, Operand, OperandKind, OperandName};
 use crate::thread::scope::Scope;
 use crate::values::elem::Elem;
 
-const fn rows_at(name: char, tv: &'static str) -> Operand {
+const fn rows_at(name: OperandName, tv: &'static str) -> Operand {
     other(name, OperandKind::SharedAddress, Elem::F16, tv)
 }
 
@@ -41,20 +41,20 @@ const TRANSPOSED: [&str; 3] =
 pub(super) fn ldmatrix(matrices: i64, transposed: bool) -> Option<&'static Atom> {
     let index = [1, 2, 4].iter().position(|known| *known == matrices)?;
     let fragments = if transposed { TRANSPOSED[index] } else { PLAIN[index] };
-    let from_memory = |row: &Atom| row.operand('a').is_some_and(|a| a.kind == OperandKind::SharedAddress);
-    ROWS.iter().find(|row| from_memory(row) && row.operand('d').is_some_and(|d| d.tv == fragments))
+    let from_memory = |row: &Atom| row.operand(OperandName::A).is_some_and(|a| a.kind == OperandKind::SharedAddress);
+    ROWS.iter().find(|row| from_memory(row) && row.operand(OperandName::D).is_some_and(|d| d.tv == fragments))
 }
 
 const fn loaded(fragments: &'static str, addresses: &'static str) -> [Operand; 2] {
-    [written(frag('d', Elem::F16, true, fragments)), rows_at('a', addresses)]
+    [written(frag(OperandName::D, Elem::F16, true, fragments)), rows_at(OperandName::A, addresses)]
 }
 
 const fn stored(fragments: &'static str, addresses: &'static str) -> [Operand; 2] {
-    [written(rows_at('d', addresses)), frag('a', Elem::F16, true, fragments)]
+    [written(rows_at(OperandName::D, addresses)), frag(OperandName::A, Elem::F16, true, fragments)]
 }
 
 const fn transposed() -> [Operand; 2] {
-    [written(frag('d', Elem::F16, true, TRANSPOSED[0])), frag('a', Elem::F16, true, PLAIN[0])]
+    [written(frag(OperandName::D, Elem::F16, true, TRANSPOSED[0])), frag(OperandName::A, Elem::F16, true, PLAIN[0])]
 }
 
 pub(super) const ROWS: &[Atom] = &[

@@ -2,7 +2,7 @@
 
 use super::product::{BYTES, FP8, Types, fragment_tv};
 use super::{frag, written};
-use crate::thread::atom::{Atom, Done, Effect};
+use crate::thread::atom::{Atom, Done, Effect, OperandName};
 use crate::thread::scope::Scope;
 use crate::values::elem::Elem;
 use crate::values::semiring::Semiring;
@@ -32,8 +32,8 @@ pub(super) fn rows() -> impl Iterator<Item = Atom> {
 fn row(types: Types, (arch, [m, n, k]): (u32, [u32; 3])) -> Atom {
     let per = types.per_register();
     let operand = |name, elem: Elem, rows| frag(name, elem, elem != Elem::F64, fragment_tv(rows, k, per));
-    let d = written(frag('d', types.d, types.packs_sums(), fragment_tv(m, n, 2)));
-    let operands = vec![d, operand('a', types.a, m), operand('b', types.b, n)];
+    let d = written(frag(OperandName::D, types.d, types.packs_sums(), fragment_tv(m, n, 2)));
+    let operands = vec![d, operand(OperandName::A, types.a, m), operand(OperandName::B, types.b, n)];
     let sums = super::product::ptx(types.d);
     Atom {
         name: format!("mma_m{m}n{n}k{k}_{}", types.suffix()).leak(),

@@ -27,7 +27,7 @@ use tilewright_layout::{Layout, MmaAtom};
 use crate::source::problem::{Problem, Result};
 use crate::source::spelling::did_you_mean;
 use crate::thread::Val;
-use crate::thread::atom::{Atom, Done, Effect, Operand, OperandKind};
+use crate::thread::atom::{Atom, Done, Effect, Operand, OperandKind, OperandName};
 use crate::thread::scope::{Queue, Scope};
 use crate::values::elem::Elem;
 use crate::values::narrow::Int4;
@@ -51,7 +51,7 @@ static BY_NAME: LazyLock<HashMap<&str, &Atom>> = LazyLock::new(|| all().map(|row
 
 static SCALAR: LazyLock<HashMap<(Semiring, Elem), &Atom>> = LazyLock::new(|| {
     let key = |row: &'static Atom| match row.effect {
-        Effect::Mma { with, .. } if row.is_scalar() => Some(((with, row.operand('d')?.elem), row)),
+        Effect::Mma { with, .. } if row.is_scalar() => Some(((with, row.operand(OperandName::D)?.elem), row)),
         _ => None,
     };
     all().filter_map(key).collect()
@@ -65,11 +65,12 @@ pub fn all() -> impl ExactSizeIterator<Item = &'static Atom> {
 /// The row of this name.
 ///
 /// ```
+/// # use tilewright_codegen::atom::OperandName;
 /// use tilewright_codegen::{atom::Effect, atoms};
 /// let row = atoms::find("mma_m16n8k16_bf16").unwrap();
 /// assert!(matches!(row.effect, Effect::Mma { m: 16, n: 8, k: 16, .. }));
-/// assert_eq!(row.tv('c'), None); // the accumulator is `d`
-/// assert_eq!(row.tv('b').unwrap().to_string(), "((4,8),(2,2)):((16,1),(8,64))");
+/// assert_eq!(row.tv(OperandName::C), None); // the accumulator is `d`
+/// assert_eq!(row.tv(OperandName::B).unwrap().to_string(), "((4,8),(2,2)):((16,1),(8,64))");
 /// ```
 pub fn find(name: &str) -> Option<&'static Atom> {
     BY_NAME.get(name).copied()
@@ -77,8 +78,8 @@ pub fn find(name: &str) -> Option<&'static Atom> {
 
 /// The asynchronous copy of `bytes` bytes without hints. With `zero`, the variant that fills with zeros.
 pub(crate) fn cp_async(bytes: i64, zero: bool) -> Option<&'static Atom> {
-    let copies = |row: &&Atom| row.done == Done::Queue(Queue::CpAsync) && row.operand('n').is_some() == zero;
-    let moves = |row: &Atom| row.tv('d').and_then(|of| of.size().ok()) == Some(bytes);
+    let copies = |row: &&Atom| row.done == Done::Queue(Queue::CpAsync) && row.operand(OperandName::Bytes).is_some() == zero;
+    let moves = |row: &Atom| row.tv(OperandName::D).and_then(|of| of.size().ok()) == Some(bytes);
     // Rows without hints come first.
     all().filter(copies).find(|row| moves(row))
 }
@@ -111,7 +112,7 @@ pub fn named(name: &str) -> Result<&'static Atom> {
 /// ```
 pub fn bulk_load(rank: usize, multicast: bool) -> Option<&'static Atom> {
     // Rows with cache hints come after those without.
-    let loads = |row: &&Atom| row.done == Done::Mbarrier && row.operand('k').is_some() == multicast;
+    let loads = |row: &&Atom| row.done == Done::Mbarrier && row.operand(OperandName::Mask).is_some() == multicast;
     all().filter(loads).find(|row| row.effect == Effect::Copy && row.maps(rank))
 }
 
@@ -166,7 +167,7 @@ pub fn ldmatrix(matrices: i64, transposed: bool) -> Option<&'static Atom> {
 /// assert_eq!(atoms::unpack(Int4::Signed, Elem::Bf16).unwrap().name, "convert_i4_bf16");
 /// ```
 pub fn unpack(from: Int4, elem: Elem) -> Option<&'static Atom> {
-    all().find(|row| row.effect == Effect::Unpack(from) && row.has('d', elem))
+    all().find(|row| row.effect == Effect::Unpack(from) && row.has(OperandName::D, elem))
 }
 
 /// The row for multiply-adds of one thread on elements of a type, if the type has these operations.
@@ -247,7 +248,7 @@ impl Atom {
     }
 
     /// The operand of this name.
-    pub fn operand(&self, name: char) -> Option<&'static Operand>
+    pub fn operand(&self, name: OperandName) -> Option<&'static Operand>
     where
         Self: 'static,
     {
@@ -255,13 +256,13 @@ impl Atom {
     }
 
     /// Does it have an operand of this name and element type?
-    pub fn has(&self, name: char, elem: Elem) -> bool {
+    pub fn has(&self, name: OperandName, elem: Elem) -> bool {
         self.operands.iter().any(|operand| operand.name == name && operand.elem == elem)
     }
 
     /// The thread-value layout of an operand: (thread, value) to the element of its tile; `None` if the
     /// row does not fix it.
-    pub fn tv(&self, operand: char) -> Option<Layout> {
+    pub fn tv(&self, operand: OperandName) -> Option<Layout> {
         let operand = self.operands.iter().find(|row| row.name == operand)?;
         operand.tv.parse().ok()
     }
@@ -277,17 +278,17 @@ impl Atom {
             return None;
         };
         let shape = (i64::from(m), i64::from(n), i64::from(k));
-        Some(MmaAtom { shape, a: self.tv('a')?, b: self.tv('b')?, c: self.tv('d')? })
+        Some(MmaAtom { shape, a: self.tv(OperandName::A)?, b: self.tv(OperandName::B)?, c: self.tv(OperandName::D)? })
     }
 }
 
 /// A source operand in registers.
-const fn frag(name: char, elem: Elem, words: bool, tv: &'static str) -> Operand {
+const fn frag(name: OperandName, elem: Elem, words: bool, tv: &'static str) -> Operand {
     Operand { name, kind: OperandKind::Frag { words }, elem, writes: false, tv }
 }
 
 /// A source operand that is not in registers.
-const fn other(name: char, kind: OperandKind, elem: Elem, tv: &'static str) -> Operand {
+const fn other(name: OperandName, kind: OperandKind, elem: Elem, tv: &'static str) -> Operand {
     Operand { name, kind, elem, writes: false, tv }
 }
 
@@ -297,7 +298,7 @@ const fn written(operand: Operand) -> Operand {
 }
 
 /// A number in a register.
-const fn int(name: char) -> Operand {
+const fn int(name: OperandName) -> Operand {
     other(name, OperandKind::Int, Elem::I32, "")
 }
 

@@ -1,7 +1,7 @@
 //! Arithmetic on pairs of 16-bit floating-point numbers in a register, element by element, each rounded once.
 
 use super::{frag, written};
-use crate::thread::atom::{Atom, Done, Effect};
+use crate::thread::atom::{Atom, Done, Effect, OperandName};
 use crate::thread::scope::Scope;
 use crate::values::elem::Elem;
 
@@ -24,7 +24,7 @@ const DIFFERENCES: [(Elem, &str); 2] = [
 /// The values of one thread.
 const PAIR: &str = "(1,2):(0,1)";
 
-fn row(name: &str, effect: Effect, sources: &[char], (elem, ptx): (Elem, &'static str)) -> Atom {
+fn row(name: &str, effect: Effect, sources: &[OperandName], (elem, ptx): (Elem, &'static str)) -> Atom {
     let sources = sources.iter().map(|&name| frag(name, elem, true, PAIR));
     Atom {
         name: format!("{name}_{elem}x2").leak(),
@@ -32,7 +32,7 @@ fn row(name: &str, effect: Effect, sources: &[char], (elem, ptx): (Elem, &'stati
         arch_specific: false,
         group: Scope::Thread,
         ptx,
-        operands: Vec::leak([written(frag('d', elem, true, PAIR))].into_iter().chain(sources).collect()),
+        operands: Vec::leak([written(frag(OperandName::D, elem, true, PAIR))].into_iter().chain(sources).collect()),
         done: Done::Now,
         async_proxy: false,
         effect,
@@ -40,8 +40,8 @@ fn row(name: &str, effect: Effect, sources: &[char], (elem, ptx): (Elem, &'stati
 }
 
 pub(super) fn rows() -> impl Iterator<Item = Atom> {
-    let products = PRODUCTS.into_iter().map(|of| row("mul", Effect::Multiply, &['a', 'b'], of));
-    let sums = SUMS.into_iter().map(|of| row("fma", Effect::Multiply, &['a', 'b', 'c'], of));
-    let differences = DIFFERENCES.into_iter().map(|of| row("sub", Effect::Subtract, &['a', 'b'], of));
+    let products = PRODUCTS.into_iter().map(|of| row("mul", Effect::Multiply, &[OperandName::A, OperandName::B], of));
+    let sums = SUMS.into_iter().map(|of| row("fma", Effect::Multiply, &[OperandName::A, OperandName::B, OperandName::C], of));
+    let differences = DIFFERENCES.into_iter().map(|of| row("sub", Effect::Subtract, &[OperandName::A, OperandName::B], of));
     products.chain(sums).chain(differences)
 }

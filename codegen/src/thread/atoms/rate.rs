@@ -1,6 +1,6 @@
 //! Rates of instructions: the throughput of a target for a row of the table.
 
-use crate::thread::atom::Atom;
+use crate::thread::atom::{Atom, OperandName};
 use crate::values::target::Target;
 
 impl Target {
@@ -15,8 +15,8 @@ impl Target {
     pub fn multiply_adds(&self, row: &'static Atom) -> Option<u32> {
         let of = |name| row.operand(name).map(|operand| operand.elem);
         match row.is_scalar() {
-            true => self.cores.iter().find(|rate| Some(rate.0) == of('d')).map(|rate| rate.1),
-            false => Some(self.tensor_rate(of('a')?)? / 2),
+            true => self.cores.iter().find(|rate| Some(rate.0) == of(OperandName::D)).map(|rate| rate.1),
+            false => Some(self.tensor_rate(of(OperandName::A)?)? / 2),
         }
     }
 }

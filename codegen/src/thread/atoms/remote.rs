@@ -2,7 +2,7 @@
 //! mbarrier of that block. `r` is the block's rank; the array and the mbarrier have the same offsets in all blocks.
 
 use super::{frag, int, other, written};
-use crate::thread::atom::{Atom, Done, Effect, OperandKind};
+use crate::thread::atom::{Atom, Done, Effect, OperandKind, OperandName};
 use crate::thread::scope::Scope;
 use crate::values::elem::Elem;
 
@@ -12,10 +12,10 @@ pub(super) fn rows() -> impl Iterator<Item = Atom> {
 
 fn row(elem: Elem, words: bool, name: &str, bytes: &'static str) -> Atom {
     let operands = vec![
-        written(other('d', OperandKind::SharedAddress, Elem::U8, bytes)),
-        frag('a', elem, words, "(1,1):(0,1)"),
-        other('b', OperandKind::Barrier, Elem::U8, ""),
-        int('r'),
+        written(other(OperandName::D, OperandKind::SharedAddress, Elem::U8, bytes)),
+        frag(OperandName::A, elem, words, "(1,1):(0,1)"),
+        other(OperandName::B, OperandKind::Barrier, Elem::U8, ""),
+        int(OperandName::Rank),
     ];
     let ptx = format!(
         "{{ .reg .b32 there, done; mapa.shared::cluster.u32 there, $d, $r; mapa.shared::cluster.u32 done, $b, $r; \

@@ -2,7 +2,7 @@
 //! operations. Operands have the type of the accumulator: others are converted before.
 
 use super::{frag, written};
-use crate::thread::atom::{Atom, Done, Effect};
+use crate::thread::atom::{Atom, Done, Effect, OperandName};
 use crate::thread::scope::Scope;
 use crate::values::elem::Elem;
 use crate::values::operation::Bin;
@@ -33,7 +33,7 @@ fn row((add_name, add): (&str, Bin), (mul_name, mul): (&str, Bin), elem: Elem) -
         arch_specific: false,
         group: Scope::Thread,
         ptx: "",
-        operands: vec![written(operand('d')), operand('a'), operand('b')].leak(),
+        operands: vec![written(operand(OperandName::D)), operand(OperandName::A), operand(OperandName::B)].leak(),
         done: Done::Now,
         async_proxy: false,
         effect: Effect::Mma { m: 1, n: 1, k: 1, with },

@@ -4,7 +4,7 @@
 
 use super::cache::{Hint, PREFETCHES};
 use super::{int, other, written};
-use crate::thread::atom::{Atom, Done, Effect, Operand, OperandKind};
+use crate::thread::atom::{Atom, Done, Effect, Operand, OperandKind, OperandName};
 use crate::thread::scope::{Queue, Scope};
 use crate::values::elem::Elem;
 
@@ -36,10 +36,10 @@ impl Level {
 fn row(bytes: u32, zero: bool, level: Level, hint: Hint) -> Atom {
     let tv: &'static str = format!("(1,{bytes}):(0,1)").leak();
     let mut operands: Vec<Operand> = vec![
-        written(other('d', OperandKind::SharedAddress, Elem::U8, tv)),
-        other('a', OperandKind::GlobalAddress, Elem::U8, tv),
+        written(other(OperandName::D, OperandKind::SharedAddress, Elem::U8, tv)),
+        other(OperandName::A, OperandKind::GlobalAddress, Elem::U8, tv),
     ];
-    operands.extend(zero.then(|| int('n')));
+    operands.extend(zero.then(|| int(OperandName::Bytes)));
     let (or_zero, read) = if zero { ("_or_zero", ", $n") } else { ("", "") };
     let (l1, cache) = match level {
         Level::One if bytes == 16 => ("_l1", "ca"),

@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use tilewright_layout::{TiledMma, layout};
 
 use super::*;
-use crate::thread::atom::Done;
+use crate::thread::atom::{Done, OperandName};
 
 /// Lane and register to row and column (for `b`: k and n), as the PTX manual writes it.
 type Formula = fn(lane: i64, i: i64) -> (i64, i64);
@@ -56,7 +56,7 @@ fn a_f64_k16(lane: i64, i: i64) -> (i64, i64) {
 /// Checks a row against the manual's tables. The fragments of a shape are a prefix of the fragments of the
 /// shape with twice the K.
 fn manual(row: &Atom) -> Fragments {
-    let ((m, n, k), elem) = (row.mma().unwrap().shape, row.operand('a').unwrap().elem);
+    let ((m, n, k), elem) = (row.mma().unwrap().shape, row.operand(OperandName::A).unwrap().elem);
     let [a, b]: [Formula; 2] = match (elem.bytes(), elem, (m, n, k)) {
         (1, _, (16, 8, 16 | 32)) => [a_bytes, b_bytes],
         (2, _, (16, 8, 8 | 16)) => [a_half, b_half],
@@ -77,7 +77,7 @@ fn entries(tv: &Layout) -> Vec<(i64, i64, i64)> {
 }
 
 #[track_caller]
-fn check_operand(row: &Atom, operand: char, extent: i64, expected: impl Fn(i64, i64) -> i64) {
+fn check_operand(row: &Atom, operand: OperandName, extent: i64, expected: impl Fn(i64, i64) -> i64) {
     let tv = row.tv(operand).unwrap_or_else(|| panic!("{}: no layout of {operand}", row.name));
     let entries = entries(&tv);
     for &(lane, i, index) in &entries {
@@ -94,9 +94,9 @@ fn fragments_are_as_the_manual_says() {
     for row in all().filter(|row| row.name.starts_with("mma_")) {
         let Fragments { a, b, d } = manual(row);
         let (m, n, k) = row.mma().unwrap().shape;
-        check_operand(row, 'a', m * k, |lane, i| a(lane, i).0 + m * a(lane, i).1);
-        check_operand(row, 'b', n * k, |lane, i| b(lane, i).1 + n * b(lane, i).0);
-        check_operand(row, 'd', m * n, |lane, i| d(lane, i).0 + m * d(lane, i).1);
+        check_operand(row, OperandName::A, m * k, |lane, i| a(lane, i).0 + m * a(lane, i).1);
+        check_operand(row, OperandName::B, n * k, |lane, i| b(lane, i).1 + n * b(lane, i).0);
+        check_operand(row, OperandName::D, m * n, |lane, i| d(lane, i).0 + m * d(lane, i).1);
         names += &format!("{} sm_{}: {}\n", row.name, row.arch, row.ptx);
     }
     insta::assert_snapshot!("mma_sync", names);
@@ -107,12 +107,12 @@ fn wgmma_fragments_are_as_the_manual_says() {
     let mut widths = std::collections::BTreeMap::<String, Vec<i64>>::new();
     for row in all().filter(|row| row.name.starts_with("wgmma_")) {
         let (m, n, k) = row.mma().unwrap().shape;
-        let elem = row.operand('a').unwrap().elem;
+        let elem = row.operand(OperandName::A).unwrap().elem;
         assert_eq!((m, k * i64::from(elem.bytes())), (64, 32));
         let family =
             row.ptx.replace(&format!("n{n}k"), "nNk").replace("{ .reg .pred p; setp.ne.b32 p, $s, 0; ", "");
         widths.entry(family).or_default().push(n);
-        check_operand(row, 'd', m * n, |thread, i| {
+        check_operand(row, OperandName::D, m * n, |thread, i| {
             let (warp, lane) = (thread / 32, thread % 32);
             let (r, c) = (16 * warp + lane / 4 + 8 * ((i / 2) % 2), 8 * (i / 4) + 2 * (lane % 4) + i % 2);
             r + m * c
@@ -122,8 +122,8 @@ fn wgmma_fragments_are_as_the_manual_says() {
             2 => a_half,
             _ => a_tf32,
         };
-        match row.operand('a').unwrap().kind {
-            OperandKind::Frag { words: true } => check_operand(row, 'a', m * k, |thread, i| {
+        match row.operand(OperandName::A).unwrap().kind {
+            OperandKind::Frag { words: true } => check_operand(row, OperandName::A, m * k, |thread, i| {
                 let (r, c) = a(thread % 32, i);
                 16 * (thread / 32) + r + m * c
             }),
@@ -146,7 +146,7 @@ fn wgmma_fragments_are_as_the_manual_says() {
 #[test]
 fn matrices_are_as_the_manual_says() {
     for (count, name) in [(1, "x1"), (2, "x2"), (4, "x4")] {
-        for (verb, addresses, registers) in [("ldmatrix", 'a', 'd'), ("stmatrix", 'd', 'a')] {
+        for (verb, addresses, registers) in [("ldmatrix", OperandName::A, OperandName::D), ("stmatrix", OperandName::D, OperandName::A)] {
             for trans in ["", "_trans"] {
                 let row = find(&format!("{verb}_{name}{trans}")).unwrap();
                 check_operand(row, registers, 64 * count, |lane, i| {
@@ -159,7 +159,7 @@ fn matrices_are_as_the_manual_says() {
                     e + 8 * r + 64 * matrix
                 });
                 if count == 1 && verb == "ldmatrix" {
-                    let lanes = find("movmatrix").unwrap().tv(if trans.is_empty() { 'a' } else { 'd' });
+                    let lanes = find("movmatrix").unwrap().tv(if trans.is_empty() { OperandName::A } else { OperandName::D });
                     assert_eq!(lanes, row.tv(registers));
                 }
                 for (lane, e, index) in entries(&row.tv(addresses).unwrap()) {

@@ -4,7 +4,7 @@
 
 use super::product::{BYTES, FP8, Types, fragment_tv};
 use super::{frag, int, other, written};
-use crate::thread::atom::{Atom, Done, Effect, Operand, OperandKind};
+use crate::thread::atom::{Atom, Done, Effect, Operand, OperandKind, OperandName};
 use crate::thread::scope::{Queue, Scope};
 use crate::values::elem::Elem;
 use crate::values::semiring::Semiring;
@@ -41,12 +41,12 @@ pub(super) fn find(elem: Elem, columns: i64, a_in_registers: bool) -> Option<&'s
     let sums = elem.accumulator();
     let is_wanted = |row: &&Atom| {
         let Effect::Mma { n, .. } = row.effect else { return false };
-        let operands = row.has('a', elem) && row.has('b', elem) && row.has('d', sums);
+        let operands = row.has(OperandName::A, elem) && row.has(OperandName::B, elem) && row.has(OperandName::D, sums);
         let fragment = |of: &Operand| matches!(of.kind, OperandKind::Frag { .. });
         row.group == Scope::Warpgroup
             && i64::from(n) == columns
             && operands
-            && row.operand('a').is_some_and(fragment) == a_in_registers
+            && row.operand(OperandName::A).is_some_and(fragment) == a_in_registers
     };
     super::all().find(is_wanted)
 }
@@ -58,21 +58,22 @@ fn row(types: Types, n: u32, a_in_registers: bool) -> Atom {
         let tv = format!("(128,({rows},{k})):(0,(1,{rows}))").leak();
         other(name, OperandKind::Descriptor, elem, tv)
     };
-    let d = written(frag('d', types.d, types.packs_sums(), fragment_tv(M, n, 2)));
+    let d = written(frag(OperandName::D, types.d, types.packs_sums(), fragment_tv(M, n, 2)));
     let a = match a_in_registers {
-        true => frag('a', types.a, true, fragment_tv(M, k, types.per_register())),
-        false => matrix('a', types.a, M),
+        true => frag(OperandName::A, types.a, true, fragment_tv(M, k, types.per_register())),
+        false => matrix(OperandName::A, types.a, M),
     };
-    let mut operands: Vec<Operand> = vec![d, a, matrix('b', types.b, n), int('s')];
+    let mut operands: Vec<Operand> = vec![d, a, matrix(OperandName::B, types.b, n), int(OperandName::Accumulate)];
     // Signs of floating-point operands; K-major or MN-major, for types that allow both.
     let mut flags = String::new();
     if types.a.is_float() {
         flags += ", 1, 1";
     }
     if types.a.bytes() == 2 {
-        let in_memory = if a_in_registers { "u" } else { "tu" };
-        operands.extend(in_memory.chars().map(immediate));
-        flags.extend(in_memory.chars().map(|name| format!(", ${name}")));
+        let in_memory = [OperandName::TransposeA, OperandName::TransposeB];
+        let in_memory = &in_memory[usize::from(a_in_registers)..];
+        operands.extend(in_memory.iter().copied().map(immediate));
+        flags.extend(in_memory.iter().map(|name| format!(", ${name}")));
     }
     let source = if a_in_registers { "_ra" } else { "" };
     Atom {

@@ -1,7 +1,7 @@
 //! Checks of computing statements: operands of instructions, extents of products, threads of reductions and scans.
 
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::{Atom, Effect, Operand, OperandKind};
+use crate::thread::atom::{Atom, Effect, Operand, OperandKind, OperandName};
 use crate::tile::boxes::Boxes;
 use crate::tile::matrix_descriptor::Matrix;
 use crate::tile::view::View;
@@ -90,9 +90,9 @@ fn copy(row: &Atom, from: &View, to: &View) -> Result<()> {
 fn product(program: &Program, row: &Atom, [a, b]: [&View; 2]) -> Result<()> {
     let reads = |operand: &Operand| match operand.kind {
         OperandKind::Descriptor => {
-            Matrix::of(program, row, if operand.name == 'a' { a } else { b }).map(drop)
+            Matrix::of(program, row, if operand.name == OperandName::A { a } else { b }).map(drop)
         }
-        OperandKind::Immediate => Matrix::of(program, row, if operand.name == 't' { a } else { b }).map(drop),
+        OperandKind::Immediate => Matrix::of(program, row, if operand.name == OperandName::TransposeA { a } else { b }).map(drop),
         OperandKind::Frag { .. } | OperandKind::Int => Ok(()),
         OperandKind::SharedAddress
         | OperandKind::GlobalAddress

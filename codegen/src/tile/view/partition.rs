@@ -186,7 +186,7 @@ impl View {
         let (tile, rest) = (divided.mode(0)?, divided.mode(1)?);
         let composed = tile.composition(tv)?;
         let (threads, values) = (composed.mode(0)?, composed.mode(1)?);
-        // The lane index has a digit for each leaf of the thread mode, which the composition may have split.
+        // The lane index has a submode for each leaf of the thread mode, which the composition may have split.
         let (mut kept, mut steps) = (vec![values], Vec::new());
         slice_mode(&threads, &At::Index(lane.clone()), &mut Vec::new(), &mut steps)?;
         for (index, mode) in rest.modes().enumerate() {

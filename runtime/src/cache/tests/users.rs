@@ -16,7 +16,7 @@ fn give(path: &Path) -> bool {
     chown(path, Some(OTHER), None).is_ok()
 }
 
-/// A folder in which a cache holds one kernel.
+/// A folder in which a cache has one kernel.
 fn kept(name: &str) -> (Folder, Cache, PathBuf) {
     let folder = Folder::new(name);
     let cache = Cache::at(folder.0.join("a/b/cache"), 1 << 20);

@@ -101,7 +101,7 @@ fn read_in_a_branch(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
     copy(a, tile(y, 256, block.x));
 }
 
-/// Read in every iteration: the slot of an iteration that copies nothing would have another tile.
+/// Read in every iteration: the slot of an iteration without a copy would have another tile.
 #[kernel]
 fn read_everywhere(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
     let (g, p, s) = (tile(x, 256, _), shared::<f32>(256), shared::<f32>(256));

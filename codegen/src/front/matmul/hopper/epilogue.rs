@@ -12,14 +12,14 @@ use crate::front::matmul::Config;
 use crate::front::matmul::bulk::bulk_store;
 use crate::front::matmul::product::{Extras, epilogue};
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::Atom;
+use crate::thread::atom::{Atom, OperandName};
 use crate::thread::atoms;
 use crate::thread::{Bin, Id, Unroll};
 use crate::tile::view::{At, View};
 use crate::tile::{Expr, How};
 
 /// The fragment of 16x16 accumulators that stmatrix stores: wgmma's fragment, 16 columns at a time.
-const FRAGMENT: (&str, char, &str) = ("mma_m16n8k16_bf16", 'a', "stmatrix_x4");
+const FRAGMENT: (&str, OperandName, &str) = ("mma_m16n8k16_bf16", OperandName::A, "stmatrix_x4");
 
 /// The instruction where C is contiguous along the rows of its tile.
 const TRANSPOSED: &str = "stmatrix_x4_trans";
@@ -127,7 +127,7 @@ impl Part<'_> {
             let share = [At::Index(self.share(b)), At::Index(0.into())];
             let mine = b.tile(&view, (self.sizes.rows(), bn), &share)?.with_name(&view.name);
             let alone = Arrangement { groups: layout!((1, 1, 1)), of: self.warpgroups };
-            let part = b.partition_mma(&mine, self.multiply, 'd', &alone)?;
+            let part = b.partition_mma(&mine, self.multiply, OperandName::D, &alone)?;
             if early { b.load_part(&part) } else { Ok(part) }
         })
     }

@@ -1,6 +1,7 @@
 //! Products with narrow weights. The weights are the left operand: consumers convert them in registers, and wgmma
 //! reads them there. While one warpgroup loads and converts, the other multiplies.
 
+use crate::thread::atom::OperandName;
 use tilewright_layout::layout;
 
 use super::{Part, Scales};
@@ -37,7 +38,7 @@ impl Part<'_> {
                     let tile = last(b, to, &slot)?;
                     let tile = b.tile(&tile, (rows, of.count()), &place)?;
                     let tile = of.of_elements(b, &tile)?;
-                    let part = b.partition_mma(&tile, self.multiply, 'a', &self.alone())?;
+                    let part = b.partition_mma(&tile, self.multiply, OperandName::A, &self.alone())?;
                     of_elements.push(part.with_name(from.names[1]));
                 }
                 if let [scales, zeros @ ..] = &of_elements[..] {
@@ -63,10 +64,10 @@ impl Part<'_> {
         let (elem, [_, _, bk]) = (self.c.dtype, self.sizes.tile);
         let alone = self.alone();
         let tile = [self.sizes.rows(), bk];
-        let wide = b.operand("wide", self.multiply, 'a', tile, &alone)?;
+        let wide = b.operand("wide", self.multiply, OperandName::A, tile, &alone)?;
         let part = match self.c.packed {
-            None => b.partition_mma(left, self.multiply, 'a', &alone)?,
-            Some(_) => b.partition_pairs(left, self.multiply, 'a', &alone)?,
+            None => b.partition_mma(left, self.multiply, OperandName::A, &alone)?,
+            Some(_) => b.partition_pairs(left, self.multiply, OperandName::A, &alone)?,
         };
         let narrow = b.fragment("narrow", self.c.b_dtype, &part)?;
         b.copy(&part, &narrow)?;

@@ -1,6 +1,7 @@
 //! Sums that are promoted to f32: the sums of each step begin at zero in separate registers, and are added to the
 //! accumulators while the next step's product runs. A step is a block along K, whose scales may multiply its sums.
 
+use crate::thread::atom::OperandName;
 use tilewright_layout::layout;
 
 use super::{Part, Scales, add, shifted, times};
@@ -155,7 +156,7 @@ impl Part<'_> {
     fn of_sums(&self, b: &mut Builder, rows: &View, tile: &Tile) -> Result<View> {
         let alone = Arrangement { groups: layout!((1, 1, 1)), of: self.warpgroups };
         b.within(self.warpgroups, |b| {
-            let part = b.partition_mma(rows, self.multiply, 'd', &alone)?.with_name(&rows.name);
+            let part = b.partition_mma(rows, self.multiply, OperandName::D, &alone)?.with_name(&rows.name);
             b.regroup(&part, tile.acc.shape())
         })
     }

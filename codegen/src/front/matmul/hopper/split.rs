@@ -2,6 +2,7 @@
 //! consumers split it. The right operand is read from shared memory: a separate warpgroup replaces each tile by its
 //! higher terms, and writes the lower terms beside it.
 
+use crate::thread::atom::OperandName;
 use tilewright_layout::{Value as Size, layout};
 
 use super::{Part, Sizes, THREADS, add};
@@ -133,7 +134,7 @@ impl Part<'_> {
         let [high_a, low_a] = b.within(self.warpgroups, |b| -> Result<[View; 2]> {
             let left = b.tile(&left, (rows, bk), &[At::Index(share), At::Index(0.into())])?.with_name("rows");
             let alone = Arrangement { groups: layout!((1, 1, 1)), of: self.warpgroups };
-            let part = b.partition_mma(&left, self.multiply, 'a', &alone)?;
+            let part = b.partition_mma(&left, self.multiply, OperandName::A, &alone)?;
             let x = b.fragment("a", Elem::F32, &part)?;
             b.copy(&part, &x)?;
             b.two_terms("left", &x, Elem::Tf32, true)

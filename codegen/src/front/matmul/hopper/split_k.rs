@@ -1,6 +1,7 @@
 //! Products of few tiles and a long K: the blocks of a cluster compute one tile together, each the sums over its part of
 //! K. Then each block adds some rows of all blocks' sums, its own first, through distributed shared memory.
 
+use crate::thread::atom::OperandName;
 use tilewright_layout::{Composed, Layout, Value as Size};
 
 use super::epilogue::{Scalars, along_rows, scaled};
@@ -60,7 +61,7 @@ impl Part<'_> {
                 let (own, product) = (self.sums(b)?, b.token());
                 self.multiply(b, &at, &own, slots, product)?;
                 b.sync();
-                let part = b.partition_mma(&sums, self.multiply, 'd', &self.by_warpgroup())?;
+                let part = b.partition_mma(&sums, self.multiply, OperandName::D, &self.by_warpgroup())?;
                 b.copy(&own.acc, &part)
             }),
         ));

@@ -4,6 +4,7 @@
 //! this tile. Each warp stores its part of C from shared memory by its own bulk copies. If these do not support C,
 //! adjacent threads store adjacent elements.
 
+use crate::thread::atom::OperandName;
 use tilewright_layout::{Layout, Value as Size, layout};
 
 use super::{BAND, Plan, Scalars, scaled, store_gathered};
@@ -194,7 +195,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms, direct: bool)
     let mma = plan.mma.clone().by(consumers);
     let mut operands = Vec::new();
     for ((name, from, _, along_k), (rows, letter)) in
-        [first, second].into_iter().zip([(left, 'a'), (right, 'b')])
+        [first, second].into_iter().zip([(left, OperandName::A), (right, OperandName::B)])
     {
         let elem = b.elem(&from);
         let along = if name == "b" { c.k_of_b(bk) } else { bk };
@@ -204,7 +205,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms, direct: bool)
         if !converted && !matches!(b.route(&mma, letter, &slot)?, Route::Matrices { .. }) {
             return Ok(false);
         }
-        let (place, from) = (usize::from(letter == 'b'), from.with_name(&format!("g{name}")));
+        let (place, from) = (usize::from(letter == OperandName::B), from.with_name(&format!("g{name}")));
         operands.push(Operand { from, to, tile: [rows, along], place, scales: None });
     }
     for OfGroups { view, names: [of_tile, of_slots] } in group_scales {
@@ -371,7 +372,7 @@ impl Part<'_> {
                     b.tile(acc, (acc.extents().map_or(1, |all| all[0]), 1i64, wide / columns), &sums)?;
                 let warp = b.member(self.alone.of);
                 let mine = |b: &mut Builder, view: &View| {
-                    let mine = self.mma.part_of(view, 'd', &warp)?;
+                    let mine = self.mma.part_of(view, OperandName::D, &warp)?;
                     b.tile(&mine, (rows, wide), &at)
                 };
                 let out = mine(b, gc)?;

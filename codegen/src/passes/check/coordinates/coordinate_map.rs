@@ -108,7 +108,7 @@ impl<'v> Access<'v> {
         self.steps(what).map(CoordinateMap::Steps).or_else(|| self.table(what, budget))
     }
 
-    /// Strides along the modes, if each digit of the thread and each value varies along a single mode.
+    /// Strides along the modes, if each submode of the thread and each value varies along a single mode.
     fn steps(&self, what: &Function) -> Option<Vec<Option<i64>>> {
         let Function::Sum { start: Start::Terms(start), values } = what else { return None };
         let mut moves: Vec<(Vec<i64>, i64)> = Vec::new();

@@ -1,5 +1,6 @@
 //! Programs whose groups have different roles, with one mistake each, and its diagnostic.
 
+use crate::thread::atom::OperandName;
 use tilewright_layout::{Composed, Layout, Swizzle, Value, layout};
 
 use crate::Elem;
@@ -222,7 +223,7 @@ fn filled_by(warps: u32, also: &dyn Fn(&mut Builder)) -> Program {
         (
             consumers,
             Box::new(|b: &mut Builder| {
-                let acc = b.operand("acc", row, 'd', [m, n], &by)?;
+                let acc = b.operand("acc", row, OperandName::D, [m, n], &by)?;
                 b.at(Span(11)).fill(&acc, Expr::lit(0.0))?;
                 b.repeat("k", steps, Unroll::No, |b, _| -> Result<()> {
                     b.at(Span(6)).await_slot(ring);
@@ -235,7 +236,7 @@ fn filled_by(warps: u32, also: &dyn Fn(&mut Builder)) -> Program {
                     b.at(Span(10)).advance(ring);
                     Ok(())
                 })?;
-                let out = b.partition_mma(&out, row, 'd', &by)?;
+                let out = b.partition_mma(&out, row, OperandName::D, &by)?;
                 b.at(Span(12)).copy(&acc, &out)
             }),
         ),

@@ -2,7 +2,7 @@
 
 use super::super::Lower;
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::{Atom, Effect, OperandKind};
+use crate::thread::atom::{Atom, Effect, OperandKind, OperandName};
 use crate::thread::index::Ix;
 use crate::thread::{AtomArg, Fence, Op, Queue, Scope, Unroll};
 use crate::tile::matrix_descriptor::Matrix;
@@ -35,15 +35,15 @@ impl Lower<'_> {
         self.comment(format!("{} {sets} {} * {} by {m}x{n}x{k}", acc.name, a.name, b.name));
         let (a_leaves, b_leaves, acc_leaves) = (leaves(a), leaves(b), leaves(acc));
         let fragment =
-            |operand: char| matches!(row.operand(operand).map(|o| o.kind), Some(OperandKind::Frag { .. }));
-        let steps = |view: &View, operand: char, mode: usize, size: u32| -> Result<i64> {
+            |operand: OperandName| matches!(row.operand(operand).map(|o| o.kind), Some(OperandKind::Frag { .. }));
+        let steps = |view: &View, operand: OperandName, mode: usize, size: u32| -> Result<i64> {
             match fragment(operand) {
                 true => Ok(view.layout.mode(mode + 1)?.size()?),
                 false => Ok(view.layout.mode(mode)?.size()? / i64::from(size)),
             }
         };
-        let (rows, k_steps) = (steps(a, 'a', 0, m)?, steps(a, 'a', 1, k)?);
-        let columns = steps(b, 'b', 0, n)?;
+        let (rows, k_steps) = (steps(a, OperandName::A, 0, m)?, steps(a, OperandName::A, 1, k)?);
+        let columns = steps(b, OperandName::B, 0, n)?;
         let asynchronous = row.group == Scope::Warpgroup;
         if asynchronous {
             self.emit(Op::Fence(Fence::Wgmma));
@@ -53,8 +53,8 @@ impl Lower<'_> {
             let mut args = Vec::new();
             for operand in row.operands {
                 let (view, all, first, second, size) = match operand.name {
-                    'a' => (a, &a_leaves, at[0], at[2], m),
-                    'b' => (b, &b_leaves, at[1], at[2], n),
+                    OperandName::A => (a, &a_leaves, at[0], at[2], m),
+                    OperandName::B => (b, &b_leaves, at[1], at[2], n),
                     _ => (acc, &acc_leaves, at[0], at[1], m),
                 };
                 args.push(match operand.kind {
@@ -73,7 +73,7 @@ impl Lower<'_> {
                     OperandKind::Int if from_zero => AtomArg::Int(at[2]),
                     OperandKind::Int => AtomArg::Int(lower.int(1)),
                     OperandKind::Immediate => {
-                        let view = if operand.name == 't' { a } else { b };
+                        let view = if operand.name == OperandName::TransposeA { a } else { b };
                         let transposed = Matrix::of(lower.program, row, view)?.transposed;
                         AtomArg::Int(lower.int(transposed.into()))
                     }

@@ -6,7 +6,7 @@ use tilewright_layout::Value;
 use super::super::Lower;
 use super::super::numbering::extents_of;
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::Atom;
+use crate::thread::atom::{Atom, OperandName};
 use crate::thread::index::{Int, Ix};
 use crate::thread::{Frag, Op, Scope, Unroll, Val};
 use crate::tile::range::most;
@@ -201,7 +201,7 @@ impl Lower<'_> {
             let mut at = lower.submodes(values(&acc_leaves[..acc_rows]), row);
             at.extend(lower.submodes(values(&acc_leaves[acc_rows..]), column));
             let acc_at = lower.register_index(acc, acc_leaves, &at);
-            let value = |lower: &mut Self, (name, operand): (char, &Operand<'_>), rows: &[Ix]| {
+            let value = |lower: &mut Self, (name, operand): (OperandName, &Operand<'_>), rows: &[Ix]| {
                 let at = if operand.loaded {
                     lower.flat(&extents_of(&operand.leaves[..operand.rows]), rows)?
                 } else {
@@ -212,8 +212,8 @@ impl Lower<'_> {
                 let elem = by.operand(name).map_or(from, |operand| operand.elem);
                 Ok::<_, Problem>(lower.converted(Val::Reg(operand.reg, at), from, elem))
             };
-            let left = value(lower, ('a', a), rows)?;
-            let right = value(lower, ('b', b), columns)?;
+            let left = value(lower, (OperandName::A, a), rows)?;
+            let right = value(lower, (OperandName::B, b), columns)?;
             let sum = Val::Reg(acc_reg, acc_at);
             let value = Val::Product(by, Box::new([left, right, sum]));
             lower.emit(Op::Assign { reg: acc_reg, at: acc_at, value });
