@@ -193,7 +193,7 @@ impl Cluster<'_> {
                 self.about_stores(thread, earlier.epoch, clash.me, clash.by, waited).into()
             }
             Component::Mbarrier(block, at) => {
-                self.about_mbarrier((block, at), earlier.epoch, clash.me, clash.by)
+                self.about_mbarrier(block, at, earlier.epoch, clash.me, clash.by)
             }
             Component::Products(..) => PRODUCT_WAIT.into(),
             _ => RESULT.to_string(),
@@ -223,7 +223,7 @@ impl Cluster<'_> {
     ) -> Box<Fault> {
         let help = match copy {
             Some((Component::Mbarrier(block, at), phases)) => {
-                self.about_mbarrier((block, at), phases, stamp, by)
+                self.about_mbarrier(block, at, phases, stamp, by)
             }
             Some((of @ Component::Copies(_), number)) => {
                 self.about_copies(self.component(of), number, by, false).into()
@@ -235,7 +235,7 @@ impl Cluster<'_> {
     }
 
     /// Help for an access to the target of a copy that completes this phase of an mbarrier, counted from 1.
-    fn about_mbarrier(&self, (block, at): (u32, u32), phases: u32, me: Stamp, by: &By<'_>) -> String {
+    fn about_mbarrier(&self, block: u32, at: u32, phases: u32, me: Stamp, by: &By<'_>) -> String {
         let name = self.mbarrier_name(at as usize);
         let (phase, warp) = (i64::from(phases) - 1, me.thread / LANES as u32);
         let waited = self.waits.get(&(warp, block as usize, at as usize));

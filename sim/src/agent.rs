@@ -8,7 +8,7 @@ use tilewright_codegen::thread::{Change, Scope, Space};
 
 use crate::clock::{Carried, Component, Knowledge, Seen};
 use crate::fault::{Fault, FaultKind, Party};
-use crate::global::Span;
+use crate::global::{Atomic, Span, Word};
 use crate::machine::{Cluster, Result};
 use crate::shadow::{By, Stamp, Touch};
 
@@ -438,9 +438,8 @@ impl Cluster<'_> {
                         overlay
                             .update(
                                 &ctx.world,
-                                (buffer, span.at + n),
-                                (op, Scope::Grid),
-                                (value, None),
+                                Word { buffer, at: span.at + n },
+                                Atomic { op, scope: Scope::Grid, value: (value, None) },
                                 &by,
                                 stamp,
                             )

@@ -415,7 +415,7 @@ impl Cluster<'_> {
         let size = from.of.bytes() as usize;
         for lane in lanes_of(lanes) {
             let (block, bar) = slots[lane as usize];
-            self.usable(w, lane, (block, bar), true)?;
+            self.usable(w, lane, block, bar, true)?;
             let mut data = [0; 8];
             for value in 0..values {
                 let bits = from.get(w, value, lane as usize).to_le_bytes();
@@ -509,7 +509,7 @@ impl Cluster<'_> {
                         let what = (ctx.name_of(self.space(shared.access)), "copies into");
                         return Err(self.no_peer(w, what, lane, rank, self.site(w)));
                     };
-                    self.usable(w, lane, (block, slot), true)?;
+                    self.usable(w, lane, block, slot, true)?;
                     targets.push(self.target(block, slot));
                 }
                 for target in &targets {

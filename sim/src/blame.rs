@@ -316,9 +316,9 @@ impl Cluster<'_> {
                     self.barriers[warp.block / self.ctx.cluster() as usize].arrived,
                     self.barriers[warp.block / self.ctx.cluster() as usize].expected
                 ),
-                Some(Waiting::Flag { location: (buffer, at), least }) => {
-                    let flag = self.ctx.element(Space::Global(*buffer), *at as i64);
-                    let value = self.overlay.flag(&self.ctx.world, (*buffer, *at)).unwrap_or_default();
+                Some(Waiting::Flag { word, least }) => {
+                    let flag = self.ctx.element(Space::Global(word.buffer), word.at as i64);
+                    let value = self.overlay.flag(&self.ctx.world, *word).unwrap_or_default();
                     format!("wait until {flag} is {least}, and it is {value}")
                 }
                 Some(Waiting::Mbarriers(all)) => {

@@ -17,6 +17,21 @@ use crate::value::whole;
 /// Elements of a page.
 pub(crate) const PAGE: usize = 256;
 
+/// An element of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Word {
+    pub(crate) buffer: u32,
+    pub(crate) at: usize,
+}
+
+/// An atomic update.
+#[derive(Clone, Copy)]
+pub(crate) struct Atomic {
+    pub(crate) op: Change,
+    pub(crate) scope: Scope,
+    pub(crate) value: Operands,
+}
+
 /// A tensor that a launch passes.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffer {
@@ -241,13 +256,11 @@ impl Overlay {
     }
 
     /// Updates one element.
-    #[allow(clippy::too_many_arguments)]
     pub(crate) fn update(
         &mut self,
         world: &World<'_>,
-        (buffer, at): (u32, usize),
-        (op, scope): (Change, Scope),
-        value: Operands,
+        Word { buffer, at }: Word,
+        Atomic { op, scope, value }: Atomic,
         by: &By<'_>,
         me: Stamp,
     ) -> Result<u64, Trouble> {
@@ -270,7 +283,7 @@ impl Overlay {
     }
 
     /// The value of a flag, if it is initialised.
-    pub(crate) fn flag(&self, world: &World<'_>, (buffer, at): (u32, usize)) -> Option<i128> {
+    pub(crate) fn flag(&self, world: &World<'_>, Word { buffer, at }: Word) -> Option<i128> {
         let of = &world.buffers[buffer as usize];
         let bits = match self.pages.get(&(buffer, (at / PAGE) as u32)) {
             Some(page) => {
@@ -285,7 +298,7 @@ impl Overlay {
     pub(crate) fn look(
         &mut self,
         world: &World<'_>,
-        (buffer, at): (u32, usize),
+        Word { buffer, at }: Word,
         by: &By<'_>,
         me: Stamp,
     ) -> Result<u64, Trouble> {

@@ -303,8 +303,8 @@ impl<'c> Cluster<'c> {
             return false;
         }
         match &warp.waiting {
-            Some(Waiting::Flag { location, least }) => {
-                self.overlay.flag(&self.ctx.world, *location).is_none_or(|value| value >= *least)
+            Some(Waiting::Flag { word, least }) => {
+                self.overlay.flag(&self.ctx.world, *word).is_none_or(|value| value >= *least)
             }
             None => true,
             Some(Waiting::Barrier(_) | Waiting::Cluster) => false,

@@ -411,8 +411,11 @@ impl Cluster<'_> {
         let mut ints = flags.into_iter();
         let mut flag = |name: OperandName| if operand(atom, name).is_some() { ints.next() } else { None };
         // In the order of the operands: s, t, u.
-        let (scale, a_turned, b_turned) =
-            (flag(OperandName::Accumulate).unwrap_or(true), flag(OperandName::TransposeA).unwrap_or(false), flag(OperandName::TransposeB).unwrap_or(false));
+        let (scale, a_turned, b_turned) = (
+            flag(OperandName::Accumulate).unwrap_or(true),
+            flag(OperandName::TransposeA).unwrap_or(false),
+            flag(OperandName::TransposeB).unwrap_or(false),
+        );
         let mut starts = starts.into_iter();
         let mut result = Vec::new();
         for (name, extent, turned) in [(OperandName::A, m, a_turned), (OperandName::B, n, b_turned)] {

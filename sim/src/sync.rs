@@ -248,13 +248,7 @@ impl Cluster<'_> {
     }
 
     /// Checks that it is initialised, and that the initialisation is ordered before this lane's use.
-    pub(crate) fn usable(
-        &self,
-        w: &Warp,
-        lane: u32,
-        (block, at): (usize, usize),
-        engine: bool,
-    ) -> Result<()> {
+    pub(crate) fn usable(&self, w: &Warp, lane: u32, block: usize, at: usize, engine: bool) -> Result<()> {
         let mbarrier = &self.blocks[block].mbarriers[at];
         let name = || self.mbarrier_name(at);
         let party = || vec![self.party(w, 1 << lane, format!("uses `{}`", name()), self.site(w))];
@@ -307,8 +301,8 @@ impl Cluster<'_> {
         let mut released = 0u32;
         for lane in lanes_of(w.mask) {
             let (block, at) = slots[lane as usize];
-            self.usable(w, lane, (block, at), false)?;
-            self.in_its_phase(w, lane, (block, at))?;
+            self.usable(w, lane, block, at, false)?;
+            self.in_its_phase(w, lane, block, at)?;
             if self.ctx.world.races && released >> lane & 1 == 0 {
                 // Lanes that arrive in this phase; later lanes arrive in the next.
                 let same = lanes_of(w.mask & !released).filter(|&other| slots[other as usize] == (block, at));
@@ -351,7 +345,7 @@ impl Cluster<'_> {
 
     /// Checks that the previous phase's completion is ordered before this arrival: otherwise the arrival
     /// might count for that phase.
-    fn in_its_phase(&self, w: &Warp, lane: u32, (block, at): (usize, usize)) -> Result<()> {
+    fn in_its_phase(&self, w: &Warp, lane: u32, block: usize, at: usize) -> Result<()> {
         let completed = self.blocks[block].mbarriers[at].completed as u32;
         let component = self.component(Component::Mbarrier(block as u32, at as u32));
         if !self.ctx.world.races || completed == 0 || w.seen.has(lane, component, completed) {
@@ -392,7 +386,7 @@ impl Cluster<'_> {
         let mut open = Vec::new();
         for lane in lanes_of(w.mask) {
             let ((block, at), want) = (slots[lane as usize], phases[lane as usize] + 1);
-            self.usable(w, lane, (block, at), false)?;
+            self.usable(w, lane, block, at, false)?;
             let completed = self.blocks[block].mbarriers[at].completed;
             if want != completed && want != completed + 1 {
                 return Err(self.wrong_phase(w, lane, at, want - 1, completed));

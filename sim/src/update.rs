@@ -10,6 +10,7 @@ use tilewright_layout::Transfer;
 use crate::clock::{Carried, lanes_of};
 use crate::code::Ins;
 use crate::count::Class;
+use crate::global::{Atomic, Word};
 use crate::machine::{Cluster, Result};
 use crate::memory::Reach;
 use crate::shadow::{By, Stamp, Touch};
@@ -101,8 +102,8 @@ impl Cluster<'_> {
                 Space::Global(buffer) => {
                     let elem = ctx.world.buffers[buffer as usize].elem;
                     let value = (w.bit(from, elem, at), expected.map(|slot| w.bit(slot, elem, at)));
-                    let word = (buffer, reach.index[at] as usize);
-                    self.overlay.update(&ctx.world, word, (op, scope), value, &by, me)
+                    let word = Word { buffer, at: reach.index[at] as usize };
+                    self.overlay.update(&ctx.world, word, Atomic { op, scope, value }, &by, me)
                 }
             };
             let before = match outcome {
@@ -179,10 +180,10 @@ impl Cluster<'_> {
         let elem = ctx.world.buffers[buffer as usize].elem;
         for lane in lanes_of(lanes) {
             let at = lane as usize;
-            let word = (buffer, reach.index[at] as usize);
+            let word = Word { buffer, at: reach.index[at] as usize };
             let least = value::whole(w.bit(least, elem, at), elem);
             if self.overlay.flag(&ctx.world, word).is_some_and(|value| value < least) {
-                w.waiting = Some(Waiting::Flag { location: word, least });
+                w.waiting = Some(Waiting::Flag { word, least });
                 return Ok(false);
             }
         }
@@ -192,7 +193,7 @@ impl Cluster<'_> {
         }
         for lane in lanes_of(lanes) {
             let at = lane as usize;
-            let word = (buffer, reach.index[at] as usize);
+            let word = Word { buffer, at: reach.index[at] as usize };
             let me = self.stamp(w, lane, from.access);
             let by = By::Lane { seen: &w.seen, lane };
             let seen = match self.overlay.look(&ctx.world, word, &by, me) {

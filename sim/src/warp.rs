@@ -5,6 +5,7 @@ use tilewright_codegen::thread::Launch;
 
 use crate::clock::Seen;
 use crate::code::{Code, FIRST_SCALAR, RANK, Slot, Src, THREAD, is_double};
+use crate::global::Word;
 
 /// Lanes of a warp.
 pub(crate) const LANES: usize = 32;
@@ -24,9 +25,9 @@ pub(crate) enum Waiting {
     Products(u64),
     /// Registers of its block's pool: how many more a thread.
     Registers(u32),
-    /// A flag in global memory: parameter and element, and the value to wait for.
+    /// A flag in global memory, and the value to wait for.
     Flag {
-        location: (u32, usize),
+        word: Word,
         least: i128,
     },
 }

@@ -71,7 +71,9 @@ fn products_of_a_warp() {
         let mut body = Vec::new();
         let (mut args, mut tensors) = (Vec::new(), Vec::new());
         let mut frags = Vec::new();
-        for (operand, rows, columns) in [(OperandName::D, m, n), (OperandName::A, m, k), (OperandName::B, n, k)] {
+        for (operand, rows, columns) in
+            [(OperandName::D, m, n), (OperandName::A, m, k), (OperandName::B, n, k)]
+        {
             let of = row.operand(operand).unwrap().elem;
             let elem = plain(of);
             let tv = row.tv(operand).unwrap();

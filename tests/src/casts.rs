@@ -62,7 +62,8 @@ pub fn rows() -> impl Iterator<Item = &'static Atom> {
 
 /// The types from which and to which a row converts.
 pub fn types(row: &'static Atom) -> [Elem; 2] {
-    [OperandName::A, OperandName::D].map(|name| row.operand(name).expect("a conversion has two operands").elem)
+    [OperandName::A, OperandName::D]
+        .map(|name| row.operand(name).expect("a conversion has two operands").elem)
 }
 
 /// A kernel whose threads convert a fragment each by an instruction of the table, from `from` to `to`.
@@ -70,7 +71,8 @@ pub fn by_row(row: &'static Atom) -> Kernel {
     let mut hand = Hand::new(row.name, row.arch, THREADS as u32);
     let n = Value::symbol("N");
     let [from, to] = types(row);
-    let count = |name: OperandName| row.tv(name).and_then(|tv| tv.mode(1).ok()?.size().ok()).expect("a layout");
+    let count =
+        |name: OperandName| row.tv(name).and_then(|tv| tv.mode(1).ok()?.size().ok()).expect("a layout");
     let sizes = [count(OperandName::A), count(OperandName::D)];
     hand.k.launch.grid = [n.ceil_div(THREADS as i64 * sizes[0]).into_iter().collect(), vec![], vec![]];
     let (thread, last) = (hand.thread(), (1 << 20) - 1);

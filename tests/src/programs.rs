@@ -1,8 +1,8 @@
 //! Programs written with the builder: warp-specialised wgmma, and mma.sync with cp.async.
 
-use tilewright_codegen::atom::OperandName;
 use tilewright_codegen::Elem;
 use tilewright_codegen::affine::Coord;
+use tilewright_codegen::atom::OperandName;
 use tilewright_codegen::atoms;
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::fragment::Arrangement;

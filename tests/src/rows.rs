@@ -242,7 +242,8 @@ impl Trial {
 
     /// Types of `d`, `a` and `b`.
     pub fn elems(&self) -> [Elem; 3] {
-        [OperandName::D, OperandName::A, OperandName::B].map(|name| self.row.operand(name).map_or(Elem::U8, |operand| operand.elem))
+        [OperandName::D, OperandName::A, OperandName::B]
+            .map(|name| self.row.operand(name).map_or(Elem::U8, |operand| operand.elem))
     }
 
     /// Random matrices, column-major: m×n, m×k, n×k.

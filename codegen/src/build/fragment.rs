@@ -92,8 +92,11 @@ impl Builder {
     ) -> Result<View> {
         // The copy's fragment indexes its own tile; the product's fragment indexes the operand's. Both are
         // the same registers, so the composition maps one tile onto the other.
-        let (fragment, address) =
-            if mover.operand(OperandName::D).is_some_and(|d| d.tv.is_empty()) { (OperandName::A, OperandName::D) } else { (OperandName::D, OperandName::A) };
+        let (fragment, address) = if mover.operand(OperandName::D).is_some_and(|d| d.tv.is_empty()) {
+            (OperandName::A, OperandName::D)
+        } else {
+            (OperandName::D, OperandName::A)
+        };
         let (fragment, address) = match mover.operand(fragment).map(|o| o.kind) {
             Some(crate::thread::atom::OperandKind::Frag { .. }) => (fragment, address),
             _ => (address, fragment),
@@ -150,7 +153,8 @@ impl Builder {
         by: &Arrangement,
     ) -> Result<View> {
         let (_, modes) = tile_of(row, operand)?;
-        let lanes = row.tv(OperandName::D).ok_or_else(|| no_fragment(row, OperandName::D))?.mode(0)?.size()?;
+        let lanes =
+            row.tv(OperandName::D).ok_or_else(|| no_fragment(row, OperandName::D))?.mode(0)?.size()?;
         let thread: Affine = Coord::Thread(by.of).into();
         let groups = by.groups.size()?;
         self.occupy(by.of, lanes * groups, view)?;

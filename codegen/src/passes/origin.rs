@@ -22,6 +22,7 @@ use crate::thread::{Bin, Fact, Id};
 use crate::tile::alternative::Policy;
 use crate::tile::bounds::Assumed;
 use crate::tile::empty_loops;
+use crate::tile::pair::Scanned;
 use crate::tile::view::View;
 use crate::tile::visit::of_order;
 use crate::tile::{Across, Expr, How, Multiply, Op, Past, Program, Space, Stmt};
@@ -30,7 +31,7 @@ use crate::values::lanes::Lanes;
 use crate::values::number::Number;
 use masks::no_coordinate;
 pub(crate) use out_of_bounds::{Along, Coordinates, Edge};
-use out_of_bounds::{OutOfBounds, State, forget, join};
+use out_of_bounds::{CombinedOver, OutOfBounds, State, forget, join};
 
 /// The results of the pass.
 #[derive(Default)]
@@ -239,7 +240,7 @@ impl Origins<'_> {
                 let all: Vec<View> = [from].into_iter().chain(at.iter().map(|(_, at)| at)).cloned().collect();
                 let mask = if *claimed { Ok(Vec::new()) } else { self.mask_of_scatter(&all, to, state) };
                 if *claimed {
-                    self.claim(stmt, &all[1..], (&|_| true, &[]), state);
+                    self.claim(stmt, &all[1..], CombinedOver { modes: &|_| true, across: &[] }, state);
                 }
                 self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
                 // Elements that are out of bounds are not stored.
@@ -266,7 +267,10 @@ impl Origins<'_> {
             }
             Op::Fold { from, to, across, identity, claimed, .. } => {
                 let mask = match *claimed {
-                    true => self.claimed(stmt, (from, identity), (&differ(from, to), &[*across]), state),
+                    true => {
+                        let combined = CombinedOver { modes: &differ(from, to), across: &[*across] };
+                        self.claimed(stmt, (from, identity), combined, state)
+                    }
                     false => self.mask_of_fold(from, identity, state),
                 };
                 self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
@@ -279,14 +283,15 @@ impl Origins<'_> {
                 let mask = match value {
                     Some(claim) => {
                         let (from, to) = (std::slice::from_ref(from), std::slice::from_ref(to));
-                        self.claimed(stmt, (from, &[*claim]), (&differ(from, to), &[*across]), state)
+                        let combined = CombinedOver { modes: &differ(from, to), across: &[*across] };
+                        self.claimed(stmt, (from, &[*claim]), combined, state)
                     }
                     None => self.mask_of_reduction(from, same, state),
                 };
                 self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
                 self.reduced(from, to, same, &[*across], state);
             }
-            Op::Scan { from, to, carry, how } => self.scanned(stmt, (from, to, carry), how, state),
+            Op::Scan { from, to, carry, how } => self.scanned(stmt, &Scanned { from, to, carry }, how, state),
             Op::Lanes { ins, to, how, lanes, unmasked } => {
                 let known = match how {
                     // An element of another thread.
@@ -299,7 +304,13 @@ impl Origins<'_> {
                     let mask =
                         if *unmasked { Ok(Vec::new()) } else { self.mask_of_lanes(&ins[0], how, state) };
                     if *unmasked {
-                        self.claim(stmt, &ins[..1], (&|_| false, &[Across::Warp(*lanes)]), state);
+                        let lanes = [Across::Warp(*lanes)];
+                        self.claim(
+                            stmt,
+                            &ins[..1],
+                            CombinedOver { modes: &|_| false, across: &lanes },
+                            state,
+                        );
                     }
                     self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
                 }

@@ -55,7 +55,10 @@ impl Matrix {
             }
             // MN-major: blocks of one swizzle's width, each with all of K. Only for 16-bit elements.
             (&[(block, 1), ref blocks @ ..], &[(_, apart)])
-                if apart == wide && block == wide && blocks.len() <= 1 && row.operand(OperandName::TransposeB).is_some() =>
+                if apart == wide
+                    && block == wide
+                    && blocks.len() <= 1
+                    && row.operand(OperandName::TransposeB).is_some() =>
             {
                 let leading = blocks.first().map_or(8 * swizzle, |(_, step)| step * bytes);
                 Ok(Matrix { leading, stride: 8 * swizzle, mode, transposed: true })

@@ -11,6 +11,16 @@ pub(crate) struct Pair {
     pub(crate) to: View,
 }
 
+/// The views of a scan.
+pub(crate) struct Scanned<'a> {
+    /// The sources, one for each entry of the tuples.
+    pub(crate) from: &'a [View],
+    /// The prefixes of each.
+    pub(crate) to: &'a [View],
+    /// The accumulated tuple before the first element, and after the last; empty without a carry.
+    pub(crate) carry: &'a [View],
+}
+
 /// Refines both views until their leaves agree.
 pub(crate) fn align(from: &View, to: &View) -> Result<Pair> {
     if from.rank() != to.rank() {

@@ -112,7 +112,10 @@ impl TiledMma {
     /// ```
     pub fn of_warpgroups(elem: Elem, acc: Elem, tile: [i64; 2], warpgroups: i64) -> Result<TiledMma> {
         let rows = |row: &&Atom| {
-            is_of_warpgroups(row) && row.has(OperandName::A, elem) && row.has(OperandName::B, elem) && row.has(OperandName::D, acc)
+            is_of_warpgroups(row)
+                && row.has(OperandName::A, elem)
+                && row.has(OperandName::B, elem)
+                && row.has(OperandName::D, acc)
         };
         let width = |row: &Atom| match row.effect {
             Effect::Mma { n, .. } => i64::from(n),
@@ -135,11 +138,13 @@ impl TiledMma {
 
     /// The same product with the left operand in registers, if the table has it.
     pub(crate) fn of_registers(&self) -> Option<TiledMma> {
-        let of = |row: &Atom, name| row.operand(name).map(|operand| operand.elem);
+        let of = |row: &Atom, name: OperandName| row.operand(name).map(|operand| operand.elem);
         let same = |row: &&Atom| {
             row.group == self.row.group
                 && row.effect == self.row.effect
-                && "abd".chars().all(|name| of(row, name) == of(self.row, name))
+                && [OperandName::A, OperandName::B, OperandName::D]
+                    .into_iter()
+                    .all(|name| of(row, name) == of(self.row, name))
         };
         let row = atoms::all().filter(same).find(|row| has_fragment(row, OperandName::A))?;
         Some(TiledMma { row, ..self.clone() })
@@ -199,7 +204,9 @@ impl TiledMma {
     pub fn row(elem: Elem, acc: Elem, arch: u32) -> Option<&'static Atom> {
         atoms::all()
             .filter(|row| is_warp_product(row) && row.arch <= arch && !row.arch_specific)
-            .filter(|row| row.has(OperandName::A, elem) && row.has(OperandName::B, elem) && row.has(OperandName::D, acc))
+            .filter(|row| {
+                row.has(OperandName::A, elem) && row.has(OperandName::B, elem) && row.has(OperandName::D, acc)
+            })
             .max_by_key(|row| match row.effect {
                 // Larger fragments leave too few registers for accumulators.
                 Effect::Mma { m, n, k, .. } => (m * k * elem.bytes() <= WARP * MOST_BYTES, m * n * k),
@@ -278,7 +285,8 @@ impl TiledMma {
     pub fn distribution(&self, tile: [i64; 2]) -> Result<Distribution> {
         let (atom, _) = self.tile_of(OperandName::D);
         // Checked as partitions are.
-        let part = self.part(&View::whole(Id::MAX, "the tile of sums", &Tuple::flat(&tile))?, OperandName::D)?;
+        let part =
+            self.part(&View::whole(Id::MAX, "the tile of sums", &Tuple::flat(&tile))?, OperandName::D)?;
         let part = part.extents().unwrap_or_default();
         let one = Layout::compact((1i64, 1i64))?;
         let warp = Distribution::of_atom(&part, &atom, &self.tv(OperandName::D)?, &one)?;
@@ -303,7 +311,8 @@ impl TiledMma {
         let (atom, _) = self.tile_of(OperandName::A);
         let part = self.part(&View::whole(Id::MAX, "the operand", &Tuple::flat(&tile))?, OperandName::A)?;
         let part = part.extents().unwrap_or_default();
-        let warp = Distribution::of_atom(&part, &atom, &self.tv(OperandName::A)?, &Layout::compact((1i64, 1i64))?)?;
+        let warp =
+            Distribution::of_atom(&part, &atom, &self.tv(OperandName::A)?, &Layout::compact((1i64, 1i64))?)?;
         Ok(Some(warp.repeated(&Layout::from_modes([self.groups.mode(0)?, Layout::new(1i64, 0i64)?])?)?))
     }
 
@@ -369,7 +378,9 @@ const MOST_BYTES: u32 = 16;
 
 /// Is it a dense matrix product of a warpgroup from shared memory?
 fn is_of_warpgroups(row: &Atom) -> bool {
-    matches!(row.effect, Effect::Mma { .. }) && row.group == Scope::Warpgroup && !has_fragment(row, OperandName::A)
+    matches!(row.effect, Effect::Mma { .. })
+        && row.group == Scope::Warpgroup
+        && !has_fragment(row, OperandName::A)
 }
 
 /// Is an operand in registers?

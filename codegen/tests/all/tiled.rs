@@ -1,9 +1,9 @@
 //! Tiled products of the builder: results for every order of operands and many shapes, layouts without bank
 //! conflicts, diagnostics.
 
-use tilewright_codegen::atom::OperandName;
 use crate::common::{Args, assert_close, numbers, result, rounded};
 use tilewright_codegen::affine::Coord;
+use tilewright_codegen::atom::OperandName;
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::tile::Program;

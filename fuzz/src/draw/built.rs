@@ -1,8 +1,8 @@
 //! Programs of the builder for features without syntax: groups of threads with rings between them, and
 //! instructions of the table.
 
-use tilewright_codegen::atom::OperandName;
 use tilewright_codegen::affine::{Affine, Coord};
+use tilewright_codegen::atom::OperandName;
 use tilewright_codegen::atoms;
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::fragment::Arrangement;

@@ -154,7 +154,8 @@ impl Cluster<'_> {
             return Err(Undefined(format!("`{}` is no product", row.name)));
         };
         let (m, n, k) = (m as usize, n as usize, k as usize);
-        let of_d = indices(row, OperandName::D).ok_or_else(|| Undefined("accumulators are in registers".into()))?;
+        let of_d =
+            indices(row, OperandName::D).ok_or_else(|| Undefined("accumulators are in registers".into()))?;
         let elem = self.elem(acc);
         let (a, b, acc) = (self.show(a)?, self.show(b)?, self.show(acc)?);
         let fragments = [

@@ -208,12 +208,9 @@ fn cells(code: &Code, ins: &Ins) -> Cells {
 /// An instruction may also read its outputs, unless it starts from a zero accumulator.
 fn atom(code: &Code, atom: &AtomCode) -> Cells {
     let product = matches!(atom.row.effect, Effect::Mma { .. });
-    let zero = atom
-        .row
-        .operands
-        .iter()
-        .zip(&atom.args)
-        .any(|(operand, arg)| operand.name == OperandName::Accumulate && matches!(arg, Operand::Int(Src::Const(0))));
+    let zero = atom.row.operands.iter().zip(&atom.args).any(|(operand, arg)| {
+        operand.name == OperandName::Accumulate && matches!(arg, Operand::Int(Src::Const(0)))
+    });
     let (mut writes, mut reads) = (Vec::new(), Vec::new());
     for (operand, arg) in atom.row.operands.iter().zip(&atom.args) {
         let Operand::Frag { slot, len, elem, .. } = *arg else { continue };

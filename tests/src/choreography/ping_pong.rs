@@ -1,9 +1,9 @@
 //! A persistent product on clusters of two blocks with multicast, whose two warpgroups alternate over the
 //! tiles: one multiplies while the other stores.
 
-use tilewright_codegen::atom::OperandName;
 use tilewright_codegen::Elem;
 use tilewright_codegen::affine::{Affine, Coord};
+use tilewright_codegen::atom::OperandName;
 use tilewright_codegen::atoms;
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::fragment::Arrangement;

@@ -84,7 +84,11 @@ impl Builder {
             return Err(problem.help(format!("write {parts}, or a divisor of it")));
         }
         let layout = Layout::new((rows, columns, at_once), (wide, 1i64, rows * wide))?;
-        let elem = mma.row.operand(OperandName::D).map(|d| d.elem).ok_or_else(|| Problem::new("a product has sums"))?;
+        let elem = mma
+            .row
+            .operand(OperandName::D)
+            .map(|d| d.elem)
+            .ok_or_else(|| Problem::new("a product has sums"))?;
         let parts = self.shared_after(name, elem, layout, over)?;
         let fill = Fill { of: mma.of, ..Fill::of(tile, 1, mma.threads()?, 1)? };
         Ok(Gathered { parts, at_once, fill })

@@ -64,7 +64,12 @@ impl SharedUses {
     }
 
     /// Fragments of an operand are read from it, whose modes are these of the tile: (1, 0) reads it transposed.
-    pub fn multiplied_as(self, mma: &TiledMma, operand: OperandName, order: [usize; 2]) -> Result<SharedUses> {
+    pub fn multiplied_as(
+        self,
+        mma: &TiledMma,
+        operand: OperandName,
+        order: [usize; 2],
+    ) -> Result<SharedUses> {
         let [rows, k] = order.map(|mode| self.tile[mode]);
         let along = usize::from(order[1] == self.contiguous);
         let (tile, modes) = mma.tile_of(operand);

@@ -188,7 +188,9 @@ impl Evaluator {
     pub(super) fn gemm_by(&mut self, name: &str, [a, b, acc]: [&View; 3]) -> Result<(), Problem> {
         let row = TiledMma::new(name, &Layout::compact((1i64, 1i64))?, 0)?.row;
         let mut all = Vec::new();
-        for (arg, (view, operand)) in [(a, OperandName::A), (b, OperandName::B), (acc, OperandName::D)].into_iter().enumerate() {
+        for (arg, (view, operand)) in
+            [(a, OperandName::A), (b, OperandName::B), (acc, OperandName::D)].into_iter().enumerate()
+        {
             let part = if operand == OperandName::D { OperandName::C } else { operand };
             let help = format!("make it with fragment_like(mma.partition_{part}(s, thread.x))");
             let refuse = |said: String| Problem::new(said).help(help.clone()).arg(arg);

@@ -161,33 +161,31 @@ impl Evaluator {
             );
         };
         self.builder.at_call(span, spans.to_vec());
-        let made = match (*known, values) {
-            ("accumulators", [shape, rest @ ..]) if rest.len() < 2 => {
-                self.accumulators(mma, shape, rest.first(), name)
-            }
-            ("partition_a" | "partition_b" | "partition_c", [Value::View(view), Value::Index(at)])
-                if at.per_thread() && at.terms.len() == 1 =>
-            {
-                self.explicit(mma)
-                    .and_then(|tiled| self.builder.partition_operand(&tiled, partitioned(known), view))
-                    .map(Value::View)
-            }
-            ("partition_a" | "partition_b", [Value::View(view), Value::Index(at), Value::Text(mover)])
-                if at.per_thread() && at.terms.len() == 1 =>
-            {
-                instruction::copy_row(mover)
+        let made =
+            match (*known, values) {
+                ("accumulators", [shape, rest @ ..]) if rest.len() < 2 => {
+                    self.accumulators(mma, shape, rest.first(), name)
+                }
+                ("partition_a" | "partition_b" | "partition_c", [Value::View(view), Value::Index(at)])
+                    if at.per_thread() && at.terms.len() == 1 =>
+                {
+                    self.explicit(mma)
+                        .and_then(|tiled| self.builder.partition_operand(&tiled, partitioned(known), view))
+                        .map(Value::View)
+                }
+                (
+                    "partition_a" | "partition_b",
+                    [Value::View(view), Value::Index(at), Value::Text(mover)],
+                ) if at.per_thread() && at.terms.len() == 1 => instruction::copy_row(mover)
                     .map_err(|problem| problem.arg(2))
                     .and_then(|_| self.explicit(mma))
                     .and_then(|tiled| {
                         self.builder.partition_operand_rows(&tiled, partitioned(known), view, mover)
                     })
-                    .map(Value::View)
-            }
-            _ => {
-                Err(Problem::new(format!("`{known}` cannot take these arguments"))
-                    .help(format!("write {usage}")))
-            }
-        };
+                    .map(Value::View),
+                _ => Err(Problem::new(format!("`{known}` cannot take these arguments"))
+                    .help(format!("write {usage}"))),
+            };
         match made {
             Ok(value) => value,
             Err(problem) => {

@@ -191,14 +191,17 @@ impl Reader<'_> {
     pub(super) fn by_mma_sync(&mut self, c: &Config) -> Result<tensor::Plan> {
         let row = match self.wanted() {
             Wanted::Row(row) => {
-                let is =
-                    |name: OperandName, elem: Elem| row.operand(name).is_some_and(|operand| operand.elem == elem);
+                let is = |name: OperandName, elem: Elem| {
+                    row.operand(name).is_some_and(|operand| operand.elem == elem)
+                };
                 if !is(OperandName::A, c.multiplied())
                     || !is(OperandName::B, c.multiplied())
                     || !is(OperandName::D, c.acc)
                     || row.arch > c.arch
                 {
-                    let of = |name: OperandName| row.operand(name).map_or_else(String::new, |o| o.elem.to_string());
+                    let of = |name: OperandName| {
+                        row.operand(name).map_or_else(String::new, |o| o.elem.to_string())
+                    };
                     return Err(Problem::new(format!(
                         "`{}` multiplies {} into sums of {} from sm_{} on, and this product is of {} into {} for sm_{}",
                         row.name, of(OperandName::A), of(OperandName::D), row.arch, c.multiplied(), c.acc, c.arch

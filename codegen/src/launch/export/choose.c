@@ -463,16 +463,16 @@ static int tw_planned(tw_packing *packing, tw_chosen *chosen, int *operands) {
     const tw_launch *launch = packing->launch;
     const tw_kernel *kernel = launch->kernel;
     tw_operands *own = &packing->operands[0];
-    int hollow, at, status = tw_check(launch, own->sizes, &hollow);
+    int empty_loops, at, status = tw_check(launch, own->sizes, &empty_loops);
     if (status) return status;
     packing->count = 1;
     own->form = 0;
     own->packs = 0;
     for (at = 0; at < kernel->packs; ++at) packing->copies[at].state = 0;
     for (at = 0; at < kernel->classes; ++at) packing->of_class[at] = -2;
-    if (hollow >= 0) {
+    if (empty_loops >= 0) {
         /* The kernel without loops: its sizes by their names. */
-        const tw_hollow *of = &kernel->hollow[hollow];
+        const tw_empty_loops *of = &kernel->empty_loops[empty_loops];
         tw_bound sizes[TW_SIZES];
         tw_launch other = *launch;
         int fact;

@@ -12,6 +12,22 @@ use crate::tile::boxes::{self, Boxes};
 use crate::tile::view::View;
 use crate::tile::view::leaf::Leaf;
 
+/// The copies of the boxes of a tile.
+struct BoxCopy<'a> {
+    row: &'static Atom,
+    /// The tile in global memory, and its leaves.
+    global: &'a View,
+    outer: &'a [Leaf],
+    /// The tile in shared memory, and its leaves.
+    shared: &'a View,
+    inner: &'a [Leaf],
+    boxes: &'a Boxes,
+    /// The parameter of the tensor map.
+    param: Id,
+    /// The mbarrier of a load, and its slot.
+    arrival: Option<(Id, Ix)>,
+}
+
 impl Lower<'_> {
     /// One elected thread issues the copies of a tile. Stores stay in flight until their token is waited for.
     pub(super) fn bulk(&mut self, row: &'static Atom, from: &View, to: &View, in_flight: bool) -> Result<()> {
@@ -28,13 +44,14 @@ impl Lower<'_> {
         }
         let param = self.map_of(global, &boxes);
         let arrival = if stores { None } else { Some(self.arrival(shared)?) };
+        let copy =
+            BoxCopy { row, global, outer: &outer, shared, inner: &inner, boxes: &boxes, param, arrival };
         let names = ["i", "j", "l", "m", "n"];
         let walked: Vec<(String, i64)> =
             boxes.counts.iter().enumerate().map(|(at, &n)| (names[at % 5].to_owned(), n)).collect();
         let (mut copies, ()) = self.nested(|lower| {
             lower.loops(&walked, Unroll::Full, &mut |lower, at| {
-                let atom =
-                    lower.box_copy(row, (global, &outer), (shared, &inner), &boxes, (param, arrival), at);
+                let atom = lower.box_copy(&copy, at);
                 lower.emit(atom);
                 Ok(())
             })
@@ -51,16 +68,9 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// The copy of one box.
-    fn box_copy(
-        &mut self,
-        row: &'static Atom,
-        (global, outer): (&View, &[Leaf]),
-        (shared, inner): (&View, &[Leaf]),
-        boxes: &Boxes,
-        (param, arrival): (Id, Option<(Id, Ix)>),
-        at: &[Ix],
-    ) -> Op {
+    /// The copy of the box with these numbers along the modes of the map.
+    fn box_copy(&mut self, copy: &BoxCopy<'_>, at: &[Ix]) -> Op {
+        let &BoxCopy { row, global, outer, shared, inner, boxes, param, arrival } = copy;
         // The start of the box in the tile, leaf by leaf: both views have the same modes.
         let mut begin = vec![self.int(0); outer.len()];
         for ((&mode, &size), &number) in boxes.order.iter().zip(&boxes.sizes).zip(at) {

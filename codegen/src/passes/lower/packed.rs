@@ -21,7 +21,10 @@ type Side = (View, Vec<Leaf>);
 fn conversion(from: Elem, to: Elem, arch: u32) -> Option<&'static Atom> {
     let converts = |row: &&Atom| {
         let is = |name: OperandName, elem: Elem| row.operand(name).is_some_and(|of| of.elem == elem);
-        row.effect == Effect::Convert && row.arch <= arch && is(OperandName::A, from) && is(OperandName::D, to)
+        row.effect == Effect::Convert
+            && row.arch <= arch
+            && is(OperandName::A, from)
+            && is(OperandName::D, to)
     };
     atoms::all().filter(converts).max_by_key(|row| row.arch)
 }

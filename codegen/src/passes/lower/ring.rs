@@ -317,7 +317,8 @@ pub(super) fn is_bulk_store(how: How) -> bool {
 pub(super) fn scope(program: &tile::Program, ring: &Ring) -> Scope {
     // Statements without an instruction access memory by their threads.
     let asynchronous = |stmt: &Stmt| stmt.instruction().is_some_and(|row| row.async_proxy);
-    let multicasts = |stmt: &Stmt| stmt.instruction().is_some_and(|row| row.operand(OperandName::Mask).is_some());
+    let multicasts =
+        |stmt: &Stmt| stmt.instruction().is_some_and(|row| row.operand(OperandName::Mask).is_some());
     // Buffers with such accesses, and buffers that blocks share.
     let (mut ordinary, mut shared) = (Vec::new(), Vec::new());
     for stmt in &program.body {

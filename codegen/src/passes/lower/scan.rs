@@ -13,6 +13,7 @@ use crate::source::problem::Result;
 use crate::thread::index::{Int, Ix};
 use crate::thread::{Bin, Frag, Op, Scope, Unroll, Val};
 use crate::tile::Expr;
+use crate::tile::pair::Scanned;
 use crate::tile::view::View;
 use crate::tile::view::leaf::leaves;
 use crate::values::affine::Coord;
@@ -37,7 +38,7 @@ enum Level {
 impl Lower<'_> {
     pub(super) fn scan(
         &mut self,
-        (from, to, carry): (&[View], &[View], &[View]),
+        &Scanned { from, to, carry }: &Scanned<'_>,
         how: &Scan,
         bounds: Bounds<'_>,
     ) -> Result<()> {

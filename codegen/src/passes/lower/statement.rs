@@ -9,6 +9,7 @@ use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::Result;
 use crate::thread::index::{Int, Ix};
 use crate::thread::{Bin, Id, Op, Queue, Role, Scope, Stmt, Unroll};
+use crate::tile::pair::Scanned;
 use crate::tile::view::View;
 use crate::tile::{self, Expr, How, Past, Space};
 use crate::values::affine::{Affine, Coord};
@@ -92,7 +93,7 @@ impl Lower<'_> {
             }
             tile::Op::Scan { from, to, carry, how } => {
                 let (edges, claims) = (self.analysis.masks[&stmt.id].clone(), self.claims_of(stmt.id));
-                self.scan((from, to, carry), how, Bounds { masks: &edges, claims: &claims })
+                self.scan(&Scanned { from, to, carry }, how, Bounds { masks: &edges, claims: &claims })
                     .map_err(problem)?
             }
             tile::Op::Lanes { ins, to, how, lanes, .. } => {

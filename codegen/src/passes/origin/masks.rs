@@ -1,12 +1,12 @@
 //! Masks: the edges that reductions, scans and scatters leave out. Products must not combine elements past the end of K.
 
 use super::Origins;
-use super::out_of_bounds::{Along, Edge, OutOfBounds, State, along, apart, taken_over, union};
+use super::out_of_bounds::{Along, CombinedOver, Edge, OutOfBounds, State, along, apart, taken_over, union};
 use super::propagation::shown;
 use crate::source::problem::{Problem, Result};
 use crate::thread::atom::Atom;
 use crate::tile::view::View;
-use crate::tile::{Across, Op, Space, Stmt};
+use crate::tile::{Op, Space, Stmt};
 use crate::values::elem::Elem;
 use crate::values::lanes::Lanes;
 use crate::values::number::{self, Number};
@@ -174,25 +174,14 @@ impl Origins<'_> {
 
     /// Keeps the coordinates of elements of these tiles, which are combined along some modes and across threads, for a claim
     /// about elements that are out of bounds there. Along other modes they must be in bounds: other results are not stored.
-    pub(super) fn claim(
-        &mut self,
-        stmt: &Stmt,
-        from: &[View],
-        (modes, across): (&dyn Fn(usize) -> bool, &[Across]),
-        state: &State,
-    ) {
-        let one = |view: &View| self.along_all(view, (modes, across), state).unwrap_or_default();
+    pub(super) fn claim(&mut self, stmt: &Stmt, from: &[View], combined: CombinedOver<'_>, state: &State) {
+        let one = |view: &View| self.along_all(view, combined, state).unwrap_or_default();
         let all = from.iter().map(one).collect();
         self.claims.insert(stmt.id, all);
     }
 
     /// The coordinates of a tile's elements; `None` if one is not known along a mode that is not combined.
-    fn along_all(
-        &self,
-        view: &View,
-        (modes, across): (&dyn Fn(usize) -> bool, &[Across]),
-        state: &State,
-    ) -> Option<Vec<Along>> {
+    fn along_all(&self, view: &View, combined: CombinedOver<'_>, state: &State) -> Option<Vec<Along>> {
         let known = state.get(&view.tensor)?.at.as_ref()?;
         let mut all: Vec<Along> = Vec::new();
         for mode in 0..view.rank() {
@@ -200,11 +189,11 @@ impl Origins<'_> {
                 let at = known.get(of).and_then(Option::as_ref);
                 let Some(at) = at.filter(|at| !self.program.zero.is_some_and(|size| at.mentions(size)))
                 else {
-                    if modes(mode) { continue } else { return None }
+                    if (combined.modes)(mode) { continue } else { return None }
                 };
                 let seen = taken_over(at.clone(), view, &|mode| along(view, mode))?;
-                let runs = (0..view.rank()).any(|mode| modes(mode) && seen.runs_along(mode));
-                let combined = runs || across.iter().any(|across| apart(&seen.base, *across));
+                let runs = (0..view.rank()).any(|mode| (combined.modes)(mode) && seen.runs_along(mode));
+                let combined = runs || combined.across.iter().any(|across| apart(&seen.base, *across));
                 if !all.iter().any(|known| known.edge == *at) {
                     all.push(Along { edge: at.clone(), combined });
                 }
@@ -218,7 +207,7 @@ impl Origins<'_> {
         &mut self,
         stmt: &Stmt,
         (from, values): (&[View], &[Number]),
-        combined: (&dyn Fn(usize) -> bool, &[Across]),
+        combined: CombinedOver<'_>,
         state: &State,
     ) -> Result<Vec<Edge>> {
         self.claim(stmt, from, combined, state);

@@ -117,6 +117,15 @@ fn agreed(x: Option<f64>, y: Option<f64>) -> Option<Option<f64>> {
 }
 
 /// The analysis of each tensor that may have been written.
+/// Over what a statement combines the elements of its tiles.
+#[derive(Clone, Copy)]
+pub(super) struct CombinedOver<'a> {
+    /// The modes.
+    pub(super) modes: &'a dyn Fn(usize) -> bool,
+    /// The threads.
+    pub(super) across: &'a [Across],
+}
+
 pub(super) type State = HashMap<Id, OutOfBounds>;
 
 pub(super) fn join(left: &State, right: &State) -> State {

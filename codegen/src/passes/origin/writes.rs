@@ -3,10 +3,10 @@
 use tilewright_layout::{Layout, Tuple, Value};
 
 use super::Origins;
-use super::out_of_bounds::{Edge, OutOfBounds, State, along, apart, taken_over, union};
+use super::out_of_bounds::{CombinedOver, Edge, OutOfBounds, State, along, apart, taken_over, union};
 use super::propagation::shown;
 use crate::thread::Id;
-use crate::tile::pair::align;
+use crate::tile::pair::{Scanned, align};
 use crate::tile::view::View;
 use crate::tile::{Across, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
@@ -50,17 +50,16 @@ impl Origins<'_> {
     pub(super) fn scanned(
         &mut self,
         stmt: &Stmt,
-        (from, to, carry): (&[View], &[View], &[View]),
+        &Scanned { from, to, carry }: &Scanned<'_>,
         how: &Scan,
         state: &mut State,
     ) {
         let mask = match how.unmasked {
-            true => self.claimed(
-                stmt,
-                (from, &how.identity),
-                (&|mode| how.modes().contains(&mode), &how.across()),
-                state,
-            ),
+            true => {
+                let modes = |mode| how.modes().contains(&mode);
+                let combined = CombinedOver { modes: &modes, across: &how.across() };
+                self.claimed(stmt, (from, &how.identity), combined, state)
+            }
             false => self.left_out(from, &how.identity, state),
         };
         self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));

@@ -6,6 +6,7 @@ use tilewright_layout::{Distribution, Submode};
 use super::Resolve;
 use super::part::seen;
 use crate::source::problem::{Problem, Result};
+use crate::tile::pair::Scanned;
 use crate::tile::view::View;
 use crate::tile::{Across, Op, Stmt, Submodes};
 use crate::values::number::Number;
@@ -16,7 +17,7 @@ impl Resolve {
     pub(super) fn scan(
         &mut self,
         stmt: &Stmt,
-        (from, to, carry): (&[View], &[View], &[View]),
+        &Scanned { from, to, carry }: &Scanned<'_>,
         how: &Scan,
     ) -> Result<()> {
         let all = match self.forms.get(&from[0].tensor) {

@@ -11,7 +11,7 @@ use crate::source::problem::{Cause, Problem, Result};
 use crate::thread::{Bin, Id};
 use crate::tile::alternative::Policy;
 use crate::tile::bounds::Assumed;
-use crate::tile::pair::align;
+use crate::tile::pair::{Scanned, align};
 use crate::tile::view::View;
 use crate::tile::view::leaf::leaves;
 use crate::tile::{Across, Expr, How, Op, Space, Stmt, Submodes, Tensor, Update};
@@ -134,7 +134,7 @@ impl Resolve {
                 self.updated(stmt, update)?;
             }
             Op::Gather { .. } | Op::Scatter { .. } => self.indexed(stmt)?,
-            Op::Scan { from, to, carry, how } => self.scan(stmt, (from, to, carry), how)?,
+            Op::Scan { from, to, carry, how } => self.scan(stmt, &Scanned { from, to, carry }, how)?,
             Op::Reduce { from, to, with, claimed, .. } => self.reduce(stmt, from, to, (*with, *claimed))?,
             Op::Fold { from, to, with, identity, claimed, .. } => {
                 self.fold(stmt, (from, to), (with, *claimed), identity)?

@@ -71,7 +71,12 @@ fn multicast(rank: u8, hint: Hint) -> Atom {
             "{{ .reg .b16 mask; cvt.u16.u32 mask, $k; {} }}",
             hint.around(&start, " [$d], [$m], [$b], mask")
         ),
-        vec![written(operand(OperandName::D, ADDRESS)), map, operand(OperandName::B, OperandKind::Barrier), int(OperandName::Mask)],
+        vec![
+            written(operand(OperandName::D, ADDRESS)),
+            map,
+            operand(OperandName::B, OperandKind::Barrier),
+            int(OperandName::Mask),
+        ],
         Done::Mbarrier,
     )
 }
@@ -135,7 +140,11 @@ fn plain_store(hint: Hint) -> Atom {
     row(
         format!("bulk_store{}", hint.suffix()),
         hint.around("cp.async.bulk.global.shared::cta.bulk_group", " [$d], [$a], $n"),
-        vec![written(operand(OperandName::D, OperandKind::GlobalAddress)), operand(OperandName::A, ADDRESS), int(OperandName::Bytes)],
+        vec![
+            written(operand(OperandName::D, OperandKind::GlobalAddress)),
+            operand(OperandName::A, ADDRESS),
+            int(OperandName::Bytes),
+        ],
         Done::Queue(Queue::Bulk),
     )
 }

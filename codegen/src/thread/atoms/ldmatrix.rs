@@ -41,7 +41,8 @@ const TRANSPOSED: [&str; 3] =
 pub(super) fn ldmatrix(matrices: i64, transposed: bool) -> Option<&'static Atom> {
     let index = [1, 2, 4].iter().position(|known| *known == matrices)?;
     let fragments = if transposed { TRANSPOSED[index] } else { PLAIN[index] };
-    let from_memory = |row: &Atom| row.operand(OperandName::A).is_some_and(|a| a.kind == OperandKind::SharedAddress);
+    let from_memory =
+        |row: &Atom| row.operand(OperandName::A).is_some_and(|a| a.kind == OperandKind::SharedAddress);
     ROWS.iter().find(|row| from_memory(row) && row.operand(OperandName::D).is_some_and(|d| d.tv == fragments))
 }
 
@@ -54,7 +55,10 @@ const fn stored(fragments: &'static str, addresses: &'static str) -> [Operand; 2
 }
 
 const fn transposed() -> [Operand; 2] {
-    [written(frag(OperandName::D, Elem::F16, true, TRANSPOSED[0])), frag(OperandName::A, Elem::F16, true, PLAIN[0])]
+    [
+        written(frag(OperandName::D, Elem::F16, true, TRANSPOSED[0])),
+        frag(OperandName::A, Elem::F16, true, PLAIN[0]),
+    ]
 }
 
 pub(super) const ROWS: &[Atom] = &[

@@ -78,7 +78,9 @@ pub fn find(name: &str) -> Option<&'static Atom> {
 
 /// The asynchronous copy of `bytes` bytes without hints. With `zero`, the variant that fills with zeros.
 pub(crate) fn cp_async(bytes: i64, zero: bool) -> Option<&'static Atom> {
-    let copies = |row: &&Atom| row.done == Done::Queue(Queue::CpAsync) && row.operand(OperandName::Bytes).is_some() == zero;
+    let copies = |row: &&Atom| {
+        row.done == Done::Queue(Queue::CpAsync) && row.operand(OperandName::Bytes).is_some() == zero
+    };
     let moves = |row: &Atom| row.tv(OperandName::D).and_then(|of| of.size().ok()) == Some(bytes);
     // Rows without hints come first.
     all().filter(copies).find(|row| moves(row))
@@ -112,7 +114,8 @@ pub fn named(name: &str) -> Result<&'static Atom> {
 /// ```
 pub fn bulk_load(rank: usize, multicast: bool) -> Option<&'static Atom> {
     // Rows with cache hints come after those without.
-    let loads = |row: &&Atom| row.done == Done::Mbarrier && row.operand(OperandName::Mask).is_some() == multicast;
+    let loads =
+        |row: &&Atom| row.done == Done::Mbarrier && row.operand(OperandName::Mask).is_some() == multicast;
     all().filter(loads).find(|row| row.effect == Effect::Copy && row.maps(rank))
 }
 
@@ -278,7 +281,12 @@ impl Atom {
             return None;
         };
         let shape = (i64::from(m), i64::from(n), i64::from(k));
-        Some(MmaAtom { shape, a: self.tv(OperandName::A)?, b: self.tv(OperandName::B)?, c: self.tv(OperandName::D)? })
+        Some(MmaAtom {
+            shape,
+            a: self.tv(OperandName::A)?,
+            b: self.tv(OperandName::B)?,
+            c: self.tv(OperandName::D)?,
+        })
     }
 }
 

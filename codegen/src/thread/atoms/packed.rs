@@ -32,7 +32,9 @@ fn row(name: &str, effect: Effect, sources: &[OperandName], (elem, ptx): (Elem, 
         arch_specific: false,
         group: Scope::Thread,
         ptx,
-        operands: Vec::leak([written(frag(OperandName::D, elem, true, PAIR))].into_iter().chain(sources).collect()),
+        operands: Vec::leak(
+            [written(frag(OperandName::D, elem, true, PAIR))].into_iter().chain(sources).collect(),
+        ),
         done: Done::Now,
         async_proxy: false,
         effect,
@@ -40,8 +42,12 @@ fn row(name: &str, effect: Effect, sources: &[OperandName], (elem, ptx): (Elem, 
 }
 
 pub(super) fn rows() -> impl Iterator<Item = Atom> {
-    let products = PRODUCTS.into_iter().map(|of| row("mul", Effect::Multiply, &[OperandName::A, OperandName::B], of));
-    let sums = SUMS.into_iter().map(|of| row("fma", Effect::Multiply, &[OperandName::A, OperandName::B, OperandName::C], of));
-    let differences = DIFFERENCES.into_iter().map(|of| row("sub", Effect::Subtract, &[OperandName::A, OperandName::B], of));
+    let products =
+        PRODUCTS.into_iter().map(|of| row("mul", Effect::Multiply, &[OperandName::A, OperandName::B], of));
+    let sums = SUMS
+        .into_iter()
+        .map(|of| row("fma", Effect::Multiply, &[OperandName::A, OperandName::B, OperandName::C], of));
+    let differences =
+        DIFFERENCES.into_iter().map(|of| row("sub", Effect::Subtract, &[OperandName::A, OperandName::B], of));
     products.chain(sums).chain(differences)
 }

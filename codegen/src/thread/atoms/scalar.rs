@@ -33,7 +33,8 @@ fn row((add_name, add): (&str, Bin), (mul_name, mul): (&str, Bin), elem: Elem) -
         arch_specific: false,
         group: Scope::Thread,
         ptx: "",
-        operands: vec![written(operand(OperandName::D)), operand(OperandName::A), operand(OperandName::B)].leak(),
+        operands: vec![written(operand(OperandName::D)), operand(OperandName::A), operand(OperandName::B)]
+            .leak(),
         done: Done::Now,
         async_proxy: false,
         effect: Effect::Mma { m: 1, n: 1, k: 1, with },

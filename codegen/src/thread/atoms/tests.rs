@@ -146,7 +146,9 @@ fn wgmma_fragments_are_as_the_manual_says() {
 #[test]
 fn matrices_are_as_the_manual_says() {
     for (count, name) in [(1, "x1"), (2, "x2"), (4, "x4")] {
-        for (verb, addresses, registers) in [("ldmatrix", OperandName::A, OperandName::D), ("stmatrix", OperandName::D, OperandName::A)] {
+        for (verb, addresses, registers) in
+            [("ldmatrix", OperandName::A, OperandName::D), ("stmatrix", OperandName::D, OperandName::A)]
+        {
             for trans in ["", "_trans"] {
                 let row = find(&format!("{verb}_{name}{trans}")).unwrap();
                 check_operand(row, registers, 64 * count, |lane, i| {
@@ -159,7 +161,11 @@ fn matrices_are_as_the_manual_says() {
                     e + 8 * r + 64 * matrix
                 });
                 if count == 1 && verb == "ldmatrix" {
-                    let lanes = find("movmatrix").unwrap().tv(if trans.is_empty() { OperandName::A } else { OperandName::D });
+                    let lanes = find("movmatrix").unwrap().tv(if trans.is_empty() {
+                        OperandName::A
+                    } else {
+                        OperandName::D
+                    });
                     assert_eq!(lanes, row.tv(registers));
                 }
                 for (lane, e, index) in entries(&row.tv(addresses).unwrap()) {
@@ -210,7 +216,7 @@ fn rows_are_consistent() {
         assert!(names.insert(row.name), "two rows are called {}", row.name);
         let mut letters = HashSet::new();
         for operand in row.operands {
-            assert!(letters.insert(operand.name), "{}: two operands {}", row.name, operand.name);
+            assert!(letters.insert(operand.name.to_string()), "{}: two operands {}", row.name, operand.name);
             let marks = [format!("${}", operand.name), format!("#{}", operand.name)];
             let stands = row.is_scalar() || marks.iter().any(|mark| row.ptx.contains(mark));
             assert!(stands, "{}: {} is not in the text", row.name, operand.name);
@@ -225,7 +231,7 @@ fn rows_are_consistent() {
             row.ptx.matches('$').count(),
             row.ptx
                 .match_indices('$')
-                .filter(|(at, _)| { letters.contains(&row.ptx[at + 1..].chars().next().unwrap_or(' ')) })
+                .filter(|(at, _)| { letters.contains(&row.ptx[at + 1..at + 2]) })
                 .count(),
             "{}: a mark without an operand",
             row.name

@@ -41,7 +41,8 @@ pub(super) fn find(elem: Elem, columns: i64, a_in_registers: bool) -> Option<&'s
     let sums = elem.accumulator();
     let is_wanted = |row: &&Atom| {
         let Effect::Mma { n, .. } = row.effect else { return false };
-        let operands = row.has(OperandName::A, elem) && row.has(OperandName::B, elem) && row.has(OperandName::D, sums);
+        let operands =
+            row.has(OperandName::A, elem) && row.has(OperandName::B, elem) && row.has(OperandName::D, sums);
         let fragment = |of: &Operand| matches!(of.kind, OperandKind::Frag { .. });
         row.group == Scope::Warpgroup
             && i64::from(n) == columns
@@ -63,7 +64,8 @@ fn row(types: Types, n: u32, a_in_registers: bool) -> Atom {
         true => frag(OperandName::A, types.a, true, fragment_tv(M, k, types.per_register())),
         false => matrix(OperandName::A, types.a, M),
     };
-    let mut operands: Vec<Operand> = vec![d, a, matrix(OperandName::B, types.b, n), int(OperandName::Accumulate)];
+    let mut operands: Vec<Operand> =
+        vec![d, a, matrix(OperandName::B, types.b, n), int(OperandName::Accumulate)];
     // Signs of floating-point operands; K-major or MN-major, for types that allow both.
     let mut flags = String::new();
     if types.a.is_float() {

@@ -92,7 +92,9 @@ fn product(program: &Program, row: &Atom, [a, b]: [&View; 2]) -> Result<()> {
         OperandKind::Descriptor => {
             Matrix::of(program, row, if operand.name == OperandName::A { a } else { b }).map(drop)
         }
-        OperandKind::Immediate => Matrix::of(program, row, if operand.name == OperandName::TransposeA { a } else { b }).map(drop),
+        OperandKind::Immediate => {
+            Matrix::of(program, row, if operand.name == OperandName::TransposeA { a } else { b }).map(drop)
+        }
         OperandKind::Frag { .. } | OperandKind::Int => Ok(()),
         OperandKind::SharedAddress
         | OperandKind::GlobalAddress

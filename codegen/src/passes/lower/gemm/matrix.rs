@@ -34,8 +34,9 @@ impl Lower<'_> {
         let sets = if from_zero { "=" } else { "+=" };
         self.comment(format!("{} {sets} {} * {} by {m}x{n}x{k}", acc.name, a.name, b.name));
         let (a_leaves, b_leaves, acc_leaves) = (leaves(a), leaves(b), leaves(acc));
-        let fragment =
-            |operand: OperandName| matches!(row.operand(operand).map(|o| o.kind), Some(OperandKind::Frag { .. }));
+        let fragment = |operand: OperandName| {
+            matches!(row.operand(operand).map(|o| o.kind), Some(OperandKind::Frag { .. }))
+        };
         let steps = |view: &View, operand: OperandName, mode: usize, size: u32| -> Result<i64> {
             match fragment(operand) {
                 true => Ok(view.layout.mode(mode + 1)?.size()?),
