@@ -284,7 +284,7 @@ impl Builder {
     /// # use tilewright_layout::Value;
     /// let mut b = Builder::new("fours");
     /// b.tensor("x", Elem::F32, (Value::symbol("N"),), None, false)?;
-    /// let rest = Affine::from(Value::symbol("N")).digit(1, Some(4));
+    /// let rest = Affine::from(Value::symbol("N")).submode(1, Some(4));
     /// b.require(Test::Equal(rest, 0.into()), "N % 4 == 0")?;
     /// assert_eq!(b.program().requires[0].divides(), Some((Value::symbol("N"), 4)));
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())

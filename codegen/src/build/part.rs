@@ -370,7 +370,7 @@ impl Builder {
     /// # let mut b = Builder::new("example");
     /// b.cluster([4, 1, 1]);
     /// let parts = b.shared("parts", Elem::F32, layout!(4))?;
-    /// let next = Affine::from(Coord::ClusterRank).plus(&1.into(), 1).unwrap().digit(1, Some(4));
+    /// let next = Affine::from(Coord::ClusterRank).plus(&1.into(), 1).unwrap().submode(1, Some(4));
     /// let theirs = b.of_peer(&parts, &next)?;
     /// assert_eq!(theirs.shape().to_string(), "(4)");
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())

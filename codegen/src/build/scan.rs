@@ -23,7 +23,7 @@ impl Builder {
     /// let add = Expr::Bin(Bin::Add, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
     /// // four consecutive elements of each lane of a warp
     /// let levels = vec![Level::Own { mode: 0, extent: 4 }, Level::Threads(Across::Warp(32))];
-    /// let scan = Scan { with: vec![add], nothing: vec![0.into()], levels, exclusive: false, unmasked: false };
+    /// let scan = Scan { with: vec![add], identity: vec![0.into()], levels, exclusive: false, unmasked: false };
     /// b.scan(&[x], &[y], &[], scan)?;
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
