@@ -1,6 +1,7 @@
 //! Names in the generated source: the user's own wherever C++ allows it, each unambiguous in its scope.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
 use super::asm::rows;
 use super::{BUILTINS, prelude};
@@ -32,10 +33,6 @@ pub(crate) struct Names {
 impl Names {
     pub(crate) fn of(kernel: &Kernel) -> Names {
         let mut taken = Taken::default();
-        taken.names.extend(KEYWORDS.iter().map(|word| word.to_string()));
-        taken.names.extend(BUILTINS.iter().map(|row| row.1.to_string()));
-        taken.names.extend(prelude::names().map(str::to_string));
-        taken.names.insert(ARENA.to_string());
         taken.names.extend(rows(&kernel.body).iter().map(|row| row.name.to_string()));
         let name = entry_name(&mut taken, &kernel.name);
         let mut take = |wanted: &str| taken.take(wanted);
@@ -97,7 +94,13 @@ impl Names {
     }
 }
 
-/// Taken names, and where to look for the next free number of a name.
+/// Names that are taken in every kernel.
+static RESERVED: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+    let builtins = BUILTINS.iter().map(|row| row.1);
+    KEYWORDS.iter().copied().chain(builtins).chain(prelude::names()).chain([ARENA]).collect()
+});
+
+/// The other taken names, and where to look for the next free number of a name.
 #[derive(Default)]
 struct Taken {
     names: HashSet<String>,
@@ -113,7 +116,7 @@ impl Taken {
         let name = loop {
             let name = if *next == 1 { wanted.clone() } else { format!("{wanted}_{next}") };
             *next += 1;
-            if !self.names.contains(&name) {
+            if !self.names.contains(&name) && !RESERVED.contains(name.as_str()) {
                 break name;
             }
         };

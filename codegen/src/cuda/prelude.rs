@@ -2,6 +2,7 @@
 //! emitted, and the pieces that these name.
 
 use std::collections::HashSet;
+use std::sync::LazyLock;
 
 /// The headers, in the order in which their pieces are emitted.
 const HEADERS: [&str; 16] = [
@@ -23,10 +24,34 @@ const HEADERS: [&str; 16] = [
     include_str!("prelude/atomic.cuh"),
 ];
 
-/// A piece: the text between two empty lines.
-fn pieces() -> impl Iterator<Item = &'static str> {
-    HEADERS.iter().flat_map(|header| header.split("\n\n")).filter(|piece| defines(piece).is_some())
+/// The text between two empty lines of a header.
+struct Piece {
+    /// The name of its struct, or of its function.
+    name: &'static str,
+    text: &'static str,
+    /// The identifiers in its code.
+    words: HashSet<&'static str>,
+    /// The structs of ours that an overload needs: it is emitted only if the code names them. Empty if no other piece has the name.
+    types: Vec<&'static str>,
 }
+
+/// All pieces, in the order in which they are emitted.
+static PIECES: LazyLock<Vec<Piece>> = LazyLock::new(|| {
+    let texts = HEADERS.iter().flat_map(|header| header.split("\n\n"));
+    let named: Vec<(&str, &str)> = texts.filter_map(|text| Some((defines(text)?, text))).collect();
+    let structs: Vec<&str> =
+        named.iter().filter(|(_, text)| text.contains("struct ")).map(|(name, _)| *name).collect();
+    let piece = |&(name, text): &(&'static str, &'static str)| {
+        let mut mentioned = HashSet::new();
+        words(text, |word| {
+            mentioned.insert(word);
+        });
+        let overloaded = named.iter().filter(|other| other.0 == name).count() > 1;
+        let types = structs.iter().copied().filter(|name| overloaded && mentioned.contains(name)).collect();
+        Piece { name, text, words: mentioned, types }
+    };
+    named.iter().map(piece).collect()
+});
 
 /// The name that a piece defines: of its struct, or of its function.
 fn defines(piece: &'static str) -> Option<&'static str> {
@@ -41,59 +66,63 @@ fn defines(piece: &'static str) -> Option<&'static str> {
     })
 }
 
-/// The structs of ours that a piece mentions.
-fn types(piece: &'static str) -> impl Iterator<Item = &'static str> {
-    let mut mentioned = HashSet::new();
-    words(piece, &mut mentioned);
-    let structs = pieces().filter(|piece| piece.contains("struct ")).filter_map(defines);
-    structs.filter(move |name| mentioned.contains(name))
-}
-
 /// All names that pieces define.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    pieces().filter_map(defines)
+    PIECES.iter().map(|piece| piece.name)
 }
 
 /// The pieces that some code needs, in the order of the headers.
 pub(super) fn needed_by(code: &[String]) -> Option<String> {
     let mut named: HashSet<&str> = HashSet::new();
-    code.iter().for_each(|text| words(text, &mut named));
-    let all: Vec<(&str, &'static str)> =
-        pieces().filter_map(|piece| Some((defines(piece)?, piece))).collect();
-    let fits = |name: &str, piece: &'static str, named: &HashSet<&str>| {
-        // An overload is needed if the code names its types.
-        let alone = all.iter().filter(|other| other.0 == name).count() == 1;
-        alone || types(piece).all(|name| named.contains(name))
-    };
-    let mut needed = vec![false; all.len()];
+    for text in code {
+        words(text, |word| {
+            named.insert(word);
+        });
+    }
+    let mut needed = vec![false; PIECES.len()];
     loop {
         let before = named.len();
-        for (at, (name, piece)) in all.iter().enumerate() {
-            if !needed[at] && named.contains(name) && fits(name, piece, &named) {
-                needed[at] = true;
-                words(piece, &mut named);
+        for (piece, needed) in PIECES.iter().zip(&mut needed) {
+            if !*needed && named.contains(piece.name) && piece.types.iter().all(|name| named.contains(name)) {
+                *needed = true;
+                named.extend(&piece.words);
             }
         }
         if named.len() == before {
             break;
         }
     }
-    let chosen: Vec<&str> = all
+    let chosen: Vec<&str> = PIECES
         .iter()
         .zip(needed)
         .filter(|(_, needed)| *needed)
-        .map(|((_, piece), _)| piece.trim_end())
+        .map(|(piece, _)| piece.text.trim_end())
         .collect();
     (!chosen.is_empty()).then(|| chosen.join("\n\n") + "\n")
 }
 
-/// The identifiers of some code, its comments left out.
-fn words<'t>(code: &'t str, to: &mut HashSet<&'t str>) {
-    for line in code.lines() {
-        let line = line.split("//").next().unwrap_or(line);
-        to.extend(
-            line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| !word.is_empty()),
-        );
+/// The identifiers of some code, its comments left out. Macros run this without optimisation on all that they print, so it is a loop
+/// over bytes.
+fn words<'t>(code: &'t str, mut each: impl FnMut(&'t str)) {
+    let bytes = code.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let start = at;
+        while at < bytes.len() && (bytes[at].is_ascii_alphanumeric() || bytes[at] == b'_') {
+            at += 1;
+        }
+        if at > start {
+            // Numbers are no identifiers; in ASCII they come before letters.
+            if bytes[start] > b'9' {
+                each(&code[start..at]);
+            }
+        } else if bytes[at..].starts_with(b"//") {
+            while at < bytes.len() && bytes[at] != b'\n' {
+                at += 1;
+            }
+        } else {
+            at += 1;
+        }
     }
 }
 
