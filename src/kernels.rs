@@ -206,8 +206,13 @@ pub fn all() -> Vec<Shipped> {
             memory::unaligned_rows::softmax_unaligned().def(),
         ),
         one(
+            "layernorm_unaligned",
+            "layer norm of each row, rows that are not aligned to vectors",
+            memory::unaligned_rows::layernorm_unaligned().def(),
+        ),
+        one(
             "rmsnorm_unaligned",
-            "rmsnorm of each row, rows that are not aligned to vectors",
+            "RMS norm of each row, rows that are not aligned to vectors",
             memory::unaligned_rows::rmsnorm_unaligned().def(),
         ),
         one(
@@ -242,6 +247,11 @@ pub fn all() -> Vec<Shipped> {
         one("stencil_7", "seven-point stencil in three dimensions", memory::stencils::stencil_7().def()),
         one("gemv", "y = A·x", memory::products::gemv().def()),
         one("gemv_short", "y = A·x for short rows, several to a warp", memory::products::gemv_short().def()),
+        one(
+            "gemv_unaligned",
+            "matrix times vector, rows that are not aligned to vectors",
+            memory::products::gemv_unaligned().def(),
+        ),
         one("gravity", "attraction among bodies, all pairs", memory::bodies::gravity().def()),
         one("matmul", "C = A·Bᵀ, the product family; takes the keys of `matmul_kernel!`", MATMUL.def()),
     ]

@@ -4,7 +4,23 @@
 
 use tilewright::prelude::*;
 
-/// y = exp(x - max x) / Σ exp(x - max x) along rows.
+/// A thread's part of piece `p` of row `i`, which begins at a multiple of `start` elements, up to `start - 1` before it.
+#[device]
+fn piece(
+    x: View,
+    i: usize,
+    ld: usize,
+    p: usize,
+    width: usize,
+    threads: Arrangement,
+    values: usize,
+    start: usize,
+) -> View {
+    let piece = shift(tile(x, (1, width), (i, p)), (0, -(i * ld % start)));
+    parallelize(piece, threads, thread.x, values = (1, values))
+}
+
+/// y = exp(x - max x) / Σ exp(x - max x) along rows. Rows that are not aligned to vectors have S = V.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn softmax_long<
     T,
@@ -15,21 +31,23 @@ pub fn softmax_long<
     const G: usize = 20,
     const P: usize = 4,
     const Q: usize = 3,
+    const S: usize = 1,
 >(
-    x: &Tensor<T, (M, N), (ldx, _1)>,
-    y: &mut Tensor<T, (M, N), (ldy, _1)>,
+    x: &Tensor<T, (M, N), (ld, _1)>,
+    y: &mut Tensor<T, (M, N), (ld, _1)>,
 ) {
-    at_most(N, C * W);
+    use self::piece;
+    at_most(N, C * W + 1 - S);
     blocks_per_sm(Q);
     cluster(C);
     let (part, group) = walk((C, G), block.x);
     let threads = layout!((1, L));
-    let from = parallelize(tile(x, (1, W / P), (_, _)), threads, thread.x, values = (1, V));
-    let to = parallelize(tile(y, (1, W / P), (_, _)), threads, thread.x, values = (1, V));
+    let from = |i, p| piece(x, i, ld, P * part + p, W / P, threads, V, S);
+    let to = |i, p| piece(y, i, ld, P * part + p, W / P, threads, V, S);
     let row = tile(shared::<T>(layout!((1, W) : (W, 1))), (1, W / P), (0, _));
     let row = parallelize(row, threads, thread.x, values = (1, V));
     for p in 0..P {
-        copy(from[(_, _, min(group, M - 1), P * part + p)], row[(_, _, p)]);
+        copy(from(min(group, M - 1), p), row[(_, _, p)], fill = f32::NEG_INFINITY);
         cp_async_commit();
     }
     let power = |x, most| exp2(1.4426950408889634 * (x - most));
@@ -40,8 +58,7 @@ pub fn softmax_long<
             // This piece is in the oldest of P commit groups in flight; an empty group keeps their number.
             cp_async_wait(P - 1);
             cp_async_commit();
-            let inside = |x, _, at| if at.1 < N { x as f32 } else { f32::NEG_INFINITY };
-            let piece = map((row[(_, _, p)], to[(_, _, i, P * part + p)]), inside);
+            let piece = map(row[(_, _, p)], |x| x as f32);
             let next = map((most, maximum(piece, beyond = f32::NEG_INFINITY)), |a, b| max(a, b));
             let more = sum(map((piece, next), power), beyond = 0.0);
             (most, total) = map((most, next, total, more), |most, next, total, more| {
@@ -57,9 +74,9 @@ pub fn softmax_long<
         let factor = map(total, |total| 1.0 / total);
         for p in 0..P {
             let made = map((row[(_, _, p)], all, factor), |x, most, f| power(x as f32, most) * f);
-            copy(from[(_, _, i + G, P * part + p)], row[(_, _, p)]);
+            copy(from(i + G, p), row[(_, _, p)], fill = f32::NEG_INFINITY);
             cp_async_commit();
-            copy(made, to[(_, _, i, P * part + p)]);
+            copy(made, to(i, p));
         }
     }
 }
@@ -97,50 +114,28 @@ pub fn layernorm_long<
         copy(from[(_, _, min(group, M - 1), P * part + p)], row[(_, _, p)]);
         cp_async_commit();
     }
-    // The number of elements of a row that a thread has.
-    let mut count = registers::<f32>((1, 1), 0.0);
-    for p in 0..P {
-        let more = sum(map(to[(_, _, 0, P * part + p)], |_, at| (at.1 < N) as i32), beyond = 0);
-        count = map((count, more), |n, more| n + more as f32);
-    }
-    let merge = |(n, mean, s), (k, other, t)| {
-        let (off, part) = (other - mean, k / max(n + k, 1.0));
-        (n + k, fma(off, part, mean), fma(off * off, n * part, s + t))
-    };
+    let first = |i| parallelize(tile(x, (1, 1), (i, 0)), threads, thread.x, (1, _));
+    let near = registers_like(first(min(group, M - 1)), 0);
+    copy(first(min(group, M - 1)), near);
     for k in 0..ceil_div(M - group, G) {
         let i = G * k + group;
-        // Differences from a number near the mean, so that their sums do not suffer from cancellation.
-        let near = registers::<f32>((1, 1), 0.0);
-        let (mut off, mut squares) = (registers::<f32>((1, 1), 0.0), registers::<f32>((1, 1), 0.0));
+        // Differences from the first element, so that their sums suffer less from cancellation.
+        let (mut total, mut squares) = (registers::<f32>((1, 1), 0.0), registers::<f32>((1, 1), 0.0));
         for p in 0..P {
             // This piece is in the oldest of P commit groups in flight; an empty group keeps their number.
             cp_async_wait(P - 1);
             cp_async_commit();
-            let place = to[(_, _, i, P * part + p)];
-            let piece = map(row[(_, _, p)], |x| x as f32);
-            if p == 0 {
-                map((sum(piece, beyond = 0.0), count), near, |total, n| total / max(n, 1.0));
-            }
-            let far = map((piece, near, place), |x, near, _, at| if at.1 < N { x - near } else { 0.0 });
-            off += sum(far, beyond = 0.0);
-            squares += sum(map(far, |d| d * d), beyond = 0.0);
+            let off = |x, _, near, at| if at.1 < N { x as f32 - (near as f32) } else { 0.0 };
+            let off = map((row[(_, _, p)], to[(_, _, i, P * part + p)], near), off);
+            total += sum(off, beyond = 0.0);
+            squares += sum(map(off, |d| d * d), beyond = 0.0);
         }
-        let off = map((off, count), |off, n| off / max(n, 1.0));
-        let squares = map((squares, off, count), |s, off, n| max(s - off * off * n, 0.0));
-        let mean = map((near, off), |near, off| near + off);
-        let total = block_sum(map((mean, count), |mean, n| mean * n), beyond = 0.0);
-        let inside = map(total, |_| max(min(N - W * part, W), 0) as f32);
-        let here = map((total, inside), |total, n| total / max(n, 1.0));
-        let spread = |s, n, mean, here| fma((mean - here) * (mean - here), n, s);
-        let squares = block_sum(map((squares, count, mean, here), spread), beyond = 0.0);
-        let (count, mean, squares) = cluster_reduce(
-            (inside, here, squares),
-            (0.0, 0.0, 0.0),
-            merge,
-            beyond = (0.0, 0.0, 0.0),
-            per_block = true,
-        );
-        let factor = map((squares, count), |squares, n| rsqrt(squares / n + eps));
+        let add = |(a, s), (b, t)| (a + b, s + t);
+        let (total, squares) = cluster_reduce((total, squares), (0.0, 0.0), add, beyond = (0.0, 0.0));
+        let mean = map((near, total), |near, total| near as f32 + total / N as f32);
+        let factor = map((total, squares), |total, squares| {
+            rsqrt(max(squares - total * (total / N as f32), 0.0) / N as f32 + eps)
+        });
         for p in 0..P {
             let (w, b) = (scale[(_, _, P * part + p)], bias[(_, _, P * part + p)]);
             let made = |x, mean, f, w, b| (x as f32 - mean) * f * (w as f32) + (b as f32);
@@ -149,6 +144,7 @@ pub fn layernorm_long<
             cp_async_commit();
             copy(made, to[(_, _, i, P * part + p)]);
         }
+        copy(first(i + G), near);
     }
 }
 

@@ -47,3 +47,37 @@ pub fn gemv_short<T, const W: usize = 256, const R: usize = 2, const V: usize = 
     copy(vector, factors, fill = 0.0);
     copy(warp_sum(sum(map((rows, factors), |a, x| a * x), 1), lanes = G), to);
 }
+
+/// The same for rows that begin between vectors, R rows at a time, V rows apart: their vectors are aligned alike, at up to V - 1
+/// elements before the row, and share the elements of x, which are loaded one by one.
+#[kernel(T = f32 | f16 | bf16, allow(uncoalesced))]
+pub fn gemv_unaligned<
+    T,
+    const R: usize = 4,
+    const W: usize = 1024,
+    const L: usize = 128,
+    const V: usize = 8,
+    const C: usize = 1,
+>(
+    a: &Tensor<T, (M, N), (lda, _1)>,
+    x: &Tensor<T, (_1, N), (ldx, _1)>,
+    y: &mut Tensor<T, (M, _1), (_1, ldy)>,
+) {
+    cluster(C);
+    let (part, group) = walk((C, V * tile(a, (V * R, W), (_, _)).size(2)), block.x);
+    let (r, i) = (group % V, group / V);
+    let (before, threads) = (r * lda % V, layout!((1, L)));
+    let to = regroup(tile(y, (V * R, 1), (i, 0)), (V, R, 1))[(r, _, _)];
+    let mut total = registers::<f32>((R, 1), 0.0);
+    for k in 0..ceil_div(N + before, C * W) {
+        let rows = regroup(shift(tile(a, (V * R, W), (i, C * k + part)), (0, -before)), (V, R, W));
+        let rows = parallelize(rows[(r, _, _)], threads, thread.x, values = (1, V));
+        let factors = shift(tile(x, (1, W), (0, C * k + part)), (0, -before));
+        let factors = map(parallelize(factors, threads, thread.x, values = (1, V)), |x| x as f32);
+        total += sum(map((rows, factors), |a, x| a as f32 * x), 1);
+    }
+    let total = cluster_sum(total);
+    if part == 0 {
+        copy(total, parallelize(to, threads, thread.x, ragged = true));
+    }
+}

@@ -3,7 +3,8 @@
 use tilewright::prelude::*;
 
 /// y = cumulative sums of x along rows: R rows for each block, W elements at a time. C blocks of a cluster share
-/// long rows. With E = 1 each sum leaves out its own element.
+/// long rows. With E = 1 each sum leaves out its own element. With R = 1 the first tile begins at an aligned address, up to V - 1
+/// elements before the row.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn cumulative_sums<
     T,
@@ -11,19 +12,22 @@ pub fn cumulative_sums<
     const W: usize = 8192,
     const L: usize = 512,
     const E: usize = 0,
+    const V: usize = 1,
     const C: usize = 1,
     const Q: usize = 0,
 >(
-    x: &Tensor<T, (M, N), (ldx, _1)>,
-    y: &mut Tensor<T, (M, N), (ldy, _1)>,
+    x: &Tensor<T, (M, N), (ld, _1)>,
+    y: &mut Tensor<T, (M, N), (ld, _1)>,
 ) {
     threads(L);
     blocks_per_sm(Q);
     cluster(C);
     let (part, i) = walk((C, tile(x, (R, W), (_, _)).size(2)), block.x);
+    let before = R * i * ld % V;
     let (from, to) = (tile(x, (R, W), (i, _)), tile(y, (R, W), (i, _)));
+    let (from, to) = (shift(from, (0, -before, 0)), shift(to, (0, -before, 0)));
     let mut total = full::<f32>((R, 1), 0.0);
-    for k in 0..ceil_div(from.size(2), C) {
+    for k in 0..ceil_div(N + before, C * W) {
         let piece = map(from[(_, _, C * k + part)], |x| x as f32);
         let sums =
             scan(piece, 0.0, |a, b| a + b, mode = 1, exclusive = E > 0, carry = &mut total, cluster = C > 1);

@@ -1,6 +1,7 @@
 //! Rows at unaligned addresses, such as rows of 4097 elements of two bytes. A block's tile begins up to V - 1 elements before its
 //! row, at an address aligned to vectors of V elements. Only the vectors at both ends of a row are moved element by
-//! element. The rows of `x` and `y` have the same stride, so their vectors are aligned in the same way.
+//! element. The rows of `x` and `y` have the same stride, so their vectors are aligned in the same way. Weights are aligned
+//! otherwise. So they pass through shared memory once, and a cluster normalises rows that are a multiple of V apart.
 
 use tilewright::prelude::*;
 
@@ -31,21 +32,101 @@ pub fn softmax_unaligned<
     let row = registers_like::<f32>(from, 0.0);
     // Elements after the end of the row are minus infinity; exp of it is 0.
     copy(from, row, fill = f32::NEG_INFINITY);
-    let most = cluster_maximum(maximum(row, beyond = f32::NEG_INFINITY), beyond = f32::NEG_INFINITY);
-    let grown = map((row, most), |x, most| exp2(1.4426950408889634 * (x - most)));
-    let total = cluster_sum(sum(grown, beyond = 0.0), beyond = 0.0);
-    let factor = map(total, |total| 1.0 / total);
+    let here =
+        block_reduce(maximum(row, beyond = f32::NEG_INFINITY), f32::MIN, |a, b| max(a, b), beyond = f32::MIN);
+    let power = |x, most| exp2(1.4426950408889634 * (x - most));
+    let grown = map((row, here), power);
+    let total = block_sum(sum(grown, beyond = 0.0), beyond = 0.0);
+    let merge = |(a, s), (b, t)| (max(a, b), fma(s, power(a, max(a, b)), t * power(b, max(a, b))));
+    let (most, total) =
+        cluster_reduce((here, total), (f32::MIN, 0.0), merge, beyond = (f32::MIN, 0.0), per_block = true);
+    let factor = map((here, most, total), |here, most, total| power(here, most) / total);
     copy(map((grown, factor), |x, factor| x * factor), to);
 }
 
-/// y = w · x / √(mean x² + eps) along rows. Weights come from the L1 cache, element by element.
-#[kernel(T = f32 | f16 | bf16, allow(uncoalesced))]
+/// Weights of a block's elements of a row, whose first vector begins `before` elements before it, in shared memory.
+#[device]
+fn weights<T>(
+    w: View,
+    before: usize,
+    part: usize,
+    width: usize,
+    threads: Arrangement,
+    values: usize,
+) -> View {
+    let all = shared::<T>(layout!((1, width)));
+    let own = map(parallelize(shift(tile(w, (1, width), (0, part)), (0, -before)), threads, thread.x), |w| w);
+    copy(own, parallelize(all, threads, thread.x));
+    parallelize(all, threads, thread.x, values = (1, values))
+}
+
+/// y = w · (x - mean x) / √(variance x + eps) + b along rows.
+#[kernel(T = f32 | f16 | bf16)]
+pub fn layernorm_unaligned<
+    T,
+    const W: usize = 4608,
+    const L: usize = 192,
+    const V: usize = 4,
+    const C: usize = 1,
+    const G: usize = 16,
+    const Q: usize = 0,
+>(
+    x: &Tensor<T, (M, N), (ld, _1)>,
+    w: &Tensor<T, (_1, N), (ldw, _1)>,
+    b: &Tensor<T, (_1, N), (ldb, _1)>,
+    y: &mut Tensor<T, (M, N), (ld, _1)>,
+    eps: f32,
+) {
+    use self::weights;
+    at_most(N, C * W + 1 - V);
+    blocks_per_sm(Q);
+    cluster(C);
+    let (part, group) = walk((C, V * G), block.x);
+    let (before, threads) = (group * ld % V, layout!((1, L)));
+    let from = |i| {
+        parallelize(shift(tile(x, (1, W), (i, part)), (0, -(i * ld % V))), threads, thread.x, values = (1, V))
+    };
+    let to = |i| {
+        parallelize(shift(tile(y, (1, W), (i, part)), (0, -(i * ld % V))), threads, thread.x, values = (1, V))
+    };
+    let first = |i| parallelize(tile(x, (1, 1), (i, 0)), threads, thread.x, (1, _));
+    let (row, near) =
+        (registers_like(from(min(group, M - 1)), 0), registers_like(first(min(group, M - 1)), 0));
+    copy(from(min(group, M - 1)), row);
+    copy(first(min(group, M - 1)), near);
+    let w = weights::<T>(w, before, part, W, threads, V);
+    let b = weights::<T>(b, before, part, W, threads, V);
+    sync_threads();
+    for k in 0..ceil_div(M - group, V * G) {
+        let i = V * G * k + group;
+        // Differences from the first element, so that their sums suffer less from cancellation.
+        let off = |x, _, near, at| if at.1 >= 0 && at.1 < N { x as f32 - (near as f32) } else { 0.0 };
+        let off = map((row, to(i), near), off);
+        let sums = (sum(off, beyond = 0.0), sum(map(off, |d| d * d), beyond = 0.0));
+        let (total, squares) =
+            cluster_reduce(sums, (0.0, 0.0), |(a, s), (b, t)| (a + b, s + t), beyond = (0.0, 0.0));
+        let mean = map((near, total), |near, total| near as f32 + total / N as f32);
+        let factor = map((total, squares), |total, squares| {
+            rsqrt(max(squares - total * (total / N as f32), 0.0) / N as f32 + eps)
+        });
+        let made = map((row, mean, factor, w, b), |x, mean, f, w, b| {
+            (x as f32 - mean) * f * (w as f32) + (b as f32)
+        });
+        copy(from(i + V * G), row);
+        copy(first(i + V * G), near);
+        copy(made, to(i));
+    }
+}
+
+/// y = w · x / √(mean x² + eps) along rows.
+#[kernel(T = f32 | f16 | bf16)]
 pub fn rmsnorm_unaligned<
     T,
     const W: usize = 4608,
     const L: usize = 192,
     const V: usize = 4,
     const C: usize = 1,
+    const G: usize = 16,
     const Q: usize = 0,
 >(
     x: &Tensor<T, (M, N), (ld, _1)>,
@@ -53,25 +134,30 @@ pub fn rmsnorm_unaligned<
     y: &mut Tensor<T, (M, N), (ld, _1)>,
     eps: f32,
 ) {
+    use self::weights;
     at_most(N, C * W + 1 - V);
     blocks_per_sm(Q);
     cluster(C);
-    let (part, i) = walk((C, M), block.x);
-    let (before, threads) = (i * ld % V, layout!((1, L)));
-    let from = shift(tile(x, (1, W), (i, part)), (0, -before));
-    let to = shift(tile(y, (1, W), (i, part)), (0, -before));
-    let (from, to) = (
-        parallelize(from, threads, thread.x, values = (1, V)),
-        parallelize(to, threads, thread.x, values = (1, V)),
-    );
-    let scale =
-        parallelize(shift(tile(w, (1, W), (0, part)), (0, -before)), threads, thread.x, values = (1, V));
-    let (row, w) = (registers_like::<f32>(from, 0.0), registers_like(scale, 0.0));
-    copy(from, row);
-    copy(scale, w);
-    let squares = cluster_sum(sum(map(row, |x| x * x)));
-    let factor = map(squares, |squares| rsqrt(squares / N as f32 + eps));
-    copy(map((row, factor, w), |x, f, w| x * f * (w as f32)), to);
+    let (part, group) = walk((C, V * G), block.x);
+    let (before, threads) = (group * ld % V, layout!((1, L)));
+    let from = |i| {
+        parallelize(shift(tile(x, (1, W), (i, part)), (0, -(i * ld % V))), threads, thread.x, values = (1, V))
+    };
+    let to = |i| {
+        parallelize(shift(tile(y, (1, W), (i, part)), (0, -(i * ld % V))), threads, thread.x, values = (1, V))
+    };
+    let row = registers_like(from(min(group, M - 1)), 0);
+    copy(from(min(group, M - 1)), row);
+    let w = weights::<T>(w, before, part, W, threads, V);
+    sync_threads();
+    for k in 0..ceil_div(M - group, V * G) {
+        let i = V * G * k + group;
+        let squares = cluster_sum(sum(map(row, |x| (x as f32) * (x as f32)), beyond = 0.0), beyond = 0.0);
+        let factor = map(squares, |squares| rsqrt(squares / N as f32 + eps));
+        let made = map((row, factor, w), |x, f, w| x as f32 * f * (w as f32));
+        copy(from(i + V * G), row);
+        copy(made, to(i));
+    }
 }
 
 /// Cumulative sums along rows: each of L threads scans a vector of V neighbouring elements.

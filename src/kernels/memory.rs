@@ -140,7 +140,7 @@ const SHORT: usize = 16;
 /// The longest row that one block keeps in registers.
 const PART: usize = 16384;
 /// The longest part of a row that begins between vectors, of several blocks.
-const BETWEEN: usize = 8448;
+const BETWEEN: usize = 9216;
 /// Multiprocessors of an H100.
 const PROCESSORS: usize = 132;
 /// Most blocks of a cluster.
@@ -169,8 +169,7 @@ pub fn pieces(elem: Elem, rows: usize, columns: usize) -> usize {
 pub fn pieces_of_rows(elem: Elem, rows: usize, columns: usize) -> Option<usize> {
     let matrix = Matrix::new(Work::PieceSums, elem, rows, columns);
     let [(_, width), _, (_, value), (_, tiles)] = matrix.piece();
-    let few = if matrix.wide == value { 32 } else { BUSY };
-    (columns > PART && rows < few).then(|| (columns + value - 1).div_ceil(width * tiles))
+    (columns > PART && rows < 16).then(|| (columns + value - 1).div_ceil(width * tiles))
 }
 
 /// How many sums [`Work::Sum`] leaves on its way.
@@ -195,6 +194,7 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
         Work::RowSums => matrix.by_blocks("row_sums", WIDEST / elem.bytes() as usize, 8),
         Work::ColumnSums => matrix.column_sums(),
         Work::Gemv if columns <= 32 * SHORT => matrix.by_lanes("gemv_short"),
+        Work::Gemv if wide < 4 && columns > PART => matrix.gemv(),
         Work::Gemv => matrix.by_blocks("gemv", wide, if wide == 1 { 17 } else { 4 }),
         Work::Gravity => own("gravity", &[]),
         Work::Gather => {
@@ -250,9 +250,12 @@ impl Matrix {
     /// lanes, or few rows, so that more threads along them have work.
     fn narrow_columns(&self) -> Option<(usize, usize)> {
         let Matrix { rows, columns, .. } = *self;
-        let lanes = columns.next_power_of_two();
+        let lanes = match columns {
+            ..=16 => columns.div_ceil(self.wide).next_power_of_two(),
+            _ => columns.next_power_of_two(),
+        };
         match (lanes, rows) {
-            (..=16, 257..) => Some((lanes, 8 * (256 / lanes))),
+            (..=16, 257..) => Some((lanes, if self.wide > 1 { 4 } else { 8 } * (256 / lanes))),
             (256.., ..=8) => Some((256, 8)),
             _ => None,
         }
@@ -271,7 +274,7 @@ impl Matrix {
     fn column_sums(&self) -> Choice {
         let (tile, pieces) = self.pieces();
         if let Some((lanes, _)) = self.narrow_columns() {
-            let value = if lanes == 256 { self.wide.min(4) } else { 1 };
+            let value = if lanes == 256 { self.wide.min(4) } else { self.wide };
             let constants = [("B", tile), ("Y", 256 / lanes), ("V", value), ("P", pieces), ("G", lanes)];
             return self.own("column_sums", &constants);
         }
@@ -292,13 +295,14 @@ impl Matrix {
     /// Neighbouring lanes for some rows.
     fn by_lanes(&self, kernel: &'static str) -> Choice {
         let (columns, wide) = (self.columns, self.wide);
-        // As many lanes as a row nearly fills, and no fewer than leave each of them three vectors.
-        let least = columns.div_ceil(3 * wide).next_power_of_two().min(32);
-        let fills = |lanes: &usize| 10 * columns.next_multiple_of(lanes * wide) <= 13 * columns;
+        // At least the lanes that leave each of them three vectors, or six narrow ones; more where a row nearly fills them.
+        let each = if wide < 4 { 6 } else { 3 };
+        let least = columns.div_ceil(each * wide).next_power_of_two().min(32);
+        let fills = |lanes: &usize| wide >= 4 && 10 * columns.next_multiple_of(lanes * wide) <= 13 * columns;
         let more = [32, 16, 8, 4, 2].into_iter().take_while(|lanes| *lanes > least).find(fills);
         let lanes = more.unwrap_or(least);
         let width = columns.next_multiple_of(lanes * wide);
-        let rows = (OWN * lanes / width).clamp(1, 4);
+        let rows = (OWN.min(6 * wide) * lanes / width).clamp(1, 4);
         self.own(kernel, &[("W", width), ("R", rows), ("V", wide), ("G", lanes)])
     }
 
@@ -320,6 +324,24 @@ impl Matrix {
         let width = columns.next_multiple_of(threads * value).clamp(least, threads * value * vectors);
         let blocks = BUSY.div_ceil(rows).min(columns.div_ceil(width)).next_power_of_two().min(BLOCKS);
         self.own(kernel, &[("W", width), ("L", threads), ("V", value), ("C", blocks)])
+    }
+
+    /// A product with a vector where rows begin between vectors: some rows for each cluster, V rows apart.
+    fn gemv(&self) -> Choice {
+        let (rows, value) = (self.rows, WIDEST / self.elem.bytes() as usize);
+        let (each, threads, width) = match rows {
+            ..=64 => (1, 256, 256 * value),
+            // Longer tiles hide the loads of few rows' elements of x.
+            _ if value > 4 && rows < 256 => (2, 128, 256 * value),
+            _ if value > 4 => (4, 128, 128 * value),
+            _ => (4, 128, 256 * value),
+        };
+        // A cluster for each row, or for each remainder of rows, and about 800 blocks.
+        let groups = (value * rows.div_ceil(value * each)).min(rows);
+        let blocks = (800 / groups).max(1);
+        let blocks = (1 << blocks.ilog2()).min(BLOCKS).min(self.columns.div_ceil(width).next_power_of_two());
+        let constants = [("R", each), ("W", width), ("L", threads), ("V", value), ("C", blocks)];
+        self.own("gemv_unaligned", &constants)
     }
 
     /// A cluster for each row. A block keeps up to `most` elements in registers, and a thread about `elements` of them.

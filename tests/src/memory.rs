@@ -16,8 +16,12 @@ pub fn reference(kernel: &str, params: &[&str]) -> Option<Reference> {
             ["x", "y"],
         ) => Some(softmax),
         (
-            "layernorm_row" | "layernorm_rows" | "layernorm_long" | "layernorm_streamed"
-            | "layernorm_resident",
+            "layernorm_row"
+            | "layernorm_rows"
+            | "layernorm_long"
+            | "layernorm_streamed"
+            | "layernorm_resident"
+            | "layernorm_unaligned",
             ["x", "w", "b", "y", ..],
         ) => Some(layernorm),
         (
@@ -37,7 +41,7 @@ pub fn reference(kernel: &str, params: &[&str]) -> Option<Reference> {
             | "cumulative_sums_vectors",
             ["x", "y"],
         ) => Some(cumulative_sums),
-        ("gemv" | "gemv_short", ["a", "x", "y"]) => Some(gemv),
+        ("gemv" | "gemv_short" | "gemv_unaligned", ["a", "x", "y"]) => Some(gemv),
         ("gather_rows", ["table", "ids", "y"]) => Some(gather_rows),
         ("histogram", ["x", "bins"]) => Some(histogram),
         ("stencil_5" | "stencil_7", ["x", "y", "centre", "side"]) => Some(stencil),

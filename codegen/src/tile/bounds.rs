@@ -291,7 +291,7 @@ impl Bounds<'_> {
         if !spaces || source.elem != target.elem || self.program.arch < 80 || pair.to.peer.is_some() {
             return None;
         }
-        let (which, width) = self.vector(&[(&pair.from, from), (&pair.to, to)], Edges::Whole, needs);
+        let (which, width) = self.vector(&[(&pair.from, from), (&pair.to, to)], Edges::Split, needs);
         atoms::cp_async(width * i64::from(source.elem.bytes()), false)?;
         Some((which, width))
     }
@@ -414,7 +414,7 @@ impl Bounds<'_> {
         let kept = |(index, leaf): (usize, &Leaf)| {
             let stride = strides[leaf.mode].int();
             let multiple = stride.is_some_and(|stride| (leaf.step % width) * (stride % width) % width == 0);
-            index == which || leaf.extent == 1 || leaf.step == 0 || multiple
+            index == which || leaf.extent == 1 || leaf.step % width == 0 || multiple
         };
         let as_it_is = |mode: usize| {
             view.limits[mode].is_none() && !view.nearest.contains(&mode) && !view.clamped.contains(&mode)
@@ -431,7 +431,7 @@ impl Bounds<'_> {
         let moved = |(coord, by): &(Coord, i64)| {
             let Coord::Submode { of, over: 1, extent: Some(n) } = coord else { return false };
             let others = base.plus(&coord.clone().into(), 1);
-            let off = begins.as_ref().and_then(|begins| begins.plus(of, -1));
+            let off = begins.as_ref().and_then(|begins| begins.expanded()?.plus(&of.expanded()?, -1));
             let multiple = |of: Option<Affine>| of.is_some_and(|of| self.numbers.multiple(&of) % width == 0);
             *by == -1 && n % width == 0 && multiple(others) && multiple(off)
         };

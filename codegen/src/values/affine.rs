@@ -210,6 +210,30 @@ impl Affine {
         Some(sum)
     }
 
+    /// The same with products of sums as sums of products.
+    pub(crate) fn expanded(&self) -> Option<Affine> {
+        let mut sum = Affine::from(self.constant);
+        for (coord, times) in &self.terms {
+            let Coord::Two(Arith::Mul, of) = coord else {
+                sum = sum.plus(&coord.clone().into(), *times)?;
+                continue;
+            };
+            for (a, n) in of[0].summands() {
+                for (b, m) in of[1].summands() {
+                    sum =
+                        sum.plus(&Affine::two(Arith::Mul, &a, &b)?, times.checked_mul(n.checked_mul(m)?)?)?;
+                }
+            }
+        }
+        Some(sum)
+    }
+
+    /// Its terms and its constant, each with a factor.
+    fn summands(&self) -> impl Iterator<Item = (Affine, i64)> {
+        let constant = (self.constant != 0).then_some((1.into(), self.constant));
+        self.terms.iter().map(|(coord, factor)| (coord.clone().into(), *factor)).chain(constant)
+    }
+
     /// `self * times`.
     pub fn times(&self, times: i64) -> Option<Affine> {
         Affine::default().plus(self, times)

@@ -8,6 +8,7 @@ impl Matrix {
         let own = |kernel, constants: &[(&'static str, usize)]| self.own(kernel, constants);
         // Rows begin between the widest vectors.
         let between = wide * (elem.bytes() as usize) < WIDEST;
+        let value = WIDEST / elem.bytes() as usize;
         match work {
             Work::CumulativeSums | Work::SumsBefore if columns <= 32 * SHORT => {
                 let exclusive = usize::from(work == Work::SumsBefore);
@@ -19,26 +20,35 @@ impl Matrix {
                 let rows = (256 * OWN / 2 / columns).max(1);
                 own("cumulative_sums", &[("R", rows), ("W", columns), ("L", 256), ("E", exclusive)])
             }
-            Work::CumulativeSums | Work::SumsBefore if (32..BUSY).contains(&rows) && columns > PART => {
+            Work::CumulativeSums | Work::SumsBefore
+                if columns > PART
+                    && (rows < BUSY / 2 || rows < BUSY && (elem.bytes() > 2 || columns > 2 * PART)) =>
+            {
                 // A cluster scans a row, each of its blocks a tile at a time. While a block waits for its cluster, other
-                // resident blocks load.
+                // resident blocks load. Few rows are scanned in one step.
                 let exclusive = usize::from(work == Work::SumsBefore);
-                let blocks = BUSY.div_ceil(rows).next_power_of_two().min(8);
-                let constants = [("W", 256 * OWN), ("L", 256), ("E", exclusive), ("C", blocks), ("Q", 5)];
+                let value = if between { value } else { 1 };
+                let blocks = BUSY.div_ceil(rows).next_power_of_two().min(BLOCKS);
+                let part = (columns + value - 1).div_ceil(blocks * 24).next_multiple_of(32).max(128);
+                let (threads, each, all) =
+                    if part <= 384 && blocks > 4 { (part, 24, 1152) } else { (256, OWN, 1280) };
+                let constants = [
+                    ("W", threads * each),
+                    ("L", threads),
+                    ("E", exclusive),
+                    ("V", value),
+                    ("C", blocks),
+                    ("Q", all / threads),
+                ];
                 own("cumulative_sums", &constants)
             }
-            Work::CumulativeSums | Work::SumsBefore if rows < 32 && columns > PART => {
-                // So few rows leave room for more threads and elements.
-                let exclusive = usize::from(work == Work::SumsBefore);
-                let (each, resident) = if elem.bytes() < 4 { (2 * OWN, 2) } else { (OWN, 3) };
-                let constants =
-                    [("W", 512 * each), ("L", 512), ("E", exclusive), ("C", BLOCKS), ("Q", resident)];
+            Work::CumulativeSums if between && elem.bytes() < 4 && columns > 4 * PART => {
+                let constants = [("W", 256 * OWN), ("L", 256), ("E", 0), ("V", value), ("C", 1), ("Q", 5)];
                 own("cumulative_sums", &constants)
             }
             Work::CumulativeSums if between && elem.bytes() < 4 && columns > 1000 => {
                 // The fewest tiles of up to 288 vectors, as full as possible, but two tiles if one would have more than four
                 // warps.
-                let value = WIDEST / elem.bytes() as usize;
                 let vectors = (columns + value - 1).div_ceil(value);
                 let tiles = vectors.div_ceil(288).max(vectors.div_ceil(128).min(2));
                 let threads = vectors.div_ceil(tiles).next_multiple_of(32);

@@ -61,13 +61,14 @@ impl Matrix {
         if columns <= PART {
             return None;
         }
-        if wide == 1 && columns + WIDEST <= BLOCKS * BETWEEN {
-            return Some(match self.work {
-                Work::Softmax => self.between_vectors("softmax_unaligned", 24),
-                Work::Layernorm => self.in_registers("layernorm_row", 17 * 512, 17),
-                _ => self.between_vectors("rmsnorm_unaligned", 24),
-            });
+        let value = WIDEST / elem.bytes() as usize;
+        if wide < value.min(4)
+            && let Some(choice) = self.between_vectors()
+        {
+            return Some(choice);
         }
+        // The rows of a softmax may begin between vectors.
+        let wide = if self.work == Work::Softmax { value } else { wide };
         // Rows of a few blocks stay in registers if there are enough of them.
         if wide > 1 && columns <= 3 * PART && rows >= PROCESSORS {
             let few = columns <= 5 * PART / 4;
@@ -86,14 +87,18 @@ impl Matrix {
                 _ => return Some(self.in_registers("rmsnorm_row", 3 * PART / 4, 24)),
             }
         }
-        if let Some(choice) = self.resident(resident) {
+        if self.wide == wide
+            && let Some(choice) = self.resident(resident)
+        {
             return Some(choice);
         }
         // Few rows take as many threads as possible.
         let limit = if rows * BLOCKS > PROCESSORS { 4 } else { 2 };
         // Reductions cost fewer threads less; RMS norm has little to reduce, and more of them load its weights.
         let all = if self.work == Work::Rmsnorm { THREADS } else { THREADS / 2 };
-        let shape = |blocks| long_rows(elem, wide, columns.div_ceil(blocks), (limit, all));
+        // A row, and the elements before it in its first vector.
+        let own = columns + wide - self.wide.min(wide);
+        let shape = |blocks| long_rows(elem, wide, own.div_ceil(blocks), (limit, all));
         let enough = |blocks: &usize| {
             let resident = if *blocks == 1 && columns <= 20 * 1024 { 2 } else { 3 };
             rows * blocks >= PROCESSORS && shape(*blocks).2 >= resident
@@ -101,31 +106,70 @@ impl Matrix {
         let blocks = [1, 2, 4, 8].into_iter().find(enough).unwrap_or(BLOCKS);
         let (width, threads, resident) = shape(blocks);
         // Asynchronous copies have four bytes or more.
-        if resident < 2 || wide * (elem.bytes() as usize) < 4 {
+        let least = if self.work == Work::Softmax { 1 } else { 2 };
+        if resident < least || wide * (elem.bytes() as usize) < 4 {
             // Few rows at a time, so that the L2 cache has them when they are read again.
-            let all = [("W", 1024 * OWN), ("L", 1024), ("V", wide), ("C", BLOCKS), ("Q", 1)];
+            let all = [("W", 1024 * OWN), ("L", 1024), ("V", self.wide), ("C", BLOCKS), ("Q", 1)];
             return Some(self.own(streamed, &all));
         }
         let most = FILLED[blocks.ilog2() as usize] * resident / blocks;
         // Single blocks find room anywhere: as many take equally many rows. Clusters overlap more where there are more.
         let clusters = if blocks == 1 { rows.div_ceil(rows.div_ceil(most)) } else { most };
-        let all =
-            [("W", width), ("L", threads), ("V", wide), ("C", blocks), ("G", clusters), ("Q", resident)];
-        Some(self.own(long, &all))
+        let mut choice = self.own(
+            long,
+            &[("W", width), ("L", threads), ("V", wide), ("C", blocks), ("G", clusters), ("Q", resident)],
+        );
+        if wide > self.wide {
+            choice.constants.push(("S", wide));
+        }
+        Some(choice)
     }
 
-    /// Rows that begin between vectors, as vectors that begin before them: about `elements` elements for each thread.
-    fn between_vectors(&self, kernel: &'static str, elements: usize) -> Choice {
-        let value = WIDEST / self.elem.bytes() as usize;
+    /// Rows that begin between vectors, as vectors that begin before them, in the registers of clusters.
+    fn between_vectors(&self) -> Option<Choice> {
+        let (rows, value) = (self.rows, WIDEST / self.elem.bytes() as usize);
         // A row, and the elements before it in its first vector.
         let columns = self.columns + value - 1;
-        let least = if columns <= PART { 1 } else { columns.div_ceil(BETWEEN) };
-        // Few rows take several blocks each.
-        let blocks = (2 * PROCESSORS / self.rows).min(columns / 4096).clamp(least, BLOCKS);
+        let least = columns.div_ceil(BETWEEN).next_power_of_two();
+        // Few rows take several blocks each, all resident at once. Large clusters leave multiprocessors without work.
+        let few = (4 * PROCESSORS / rows).next_power_of_two().min(BLOCKS);
+        let blocks = few.max(least);
+        if blocks > BLOCKS || (blocks > 8 && rows * blocks > 6 * PROCESSORS) {
+            return None;
+        }
         let part = columns.div_ceil(blocks);
-        let threads = part.div_ceil(elements).next_multiple_of(32).clamp(128, 1024);
+        let (bytes, elements, all) = match (self.elem.bytes() > 2, few < BLOCKS / 4) {
+            (true, true) => (4, 28, 768),
+            (true, false) => (4, 16, 1280),
+            (false, true) => (2, 32, 960),
+            (false, false) => (2, 24, 1152),
+        };
+        let threads = part.div_ceil(elements).next_multiple_of(32).clamp(128, 512);
         let width = part.next_multiple_of(threads * value);
-        self.own(kernel, &[("W", width), ("L", threads), ("V", value), ("C", blocks)])
+        let mut constants = vec![("W", width), ("L", threads), ("V", value), ("C", blocks)];
+        let kernel = match self.work {
+            Work::Softmax => "softmax_unaligned",
+            Work::Layernorm => "layernorm_unaligned",
+            _ => "rmsnorm_unaligned",
+        };
+        if self.work != Work::Softmax {
+            // Weights of both, and what a block needs besides.
+            let weights = if self.work == Work::Layernorm { 2 } else { 1 };
+            let resident = (all / threads).min(SHARED / (weights * width * bytes + BESIDE)).max(1);
+            // Five rows of a cluster share its weights, unless that leaves multiprocessors without work.
+            let clusters = rows.div_ceil(5).max(PROCESSORS * resident / blocks).min(rows);
+            constants.extend([("G", clusters.div_ceil(value)), ("Q", resident)]);
+        }
+        Some(self.own(kernel, &constants))
+    }
+
+    /// Such rows of a softmax that one block keeps in registers, with about this many elements for each thread.
+    fn by_vectors(&self, elements: usize) -> Choice {
+        let value = WIDEST / self.elem.bytes() as usize;
+        let columns = self.columns + value - 1;
+        let threads = columns.div_ceil(elements).next_multiple_of(32).clamp(128, 1024);
+        let width = columns.next_multiple_of(threads * value);
+        self.own("softmax_unaligned", &[("W", width), ("L", threads), ("V", value), ("C", 1)])
     }
 
     /// Threads of a block that keeps a row in registers, with about this many elements for each.
@@ -151,7 +195,7 @@ impl Matrix {
                 own("softmax_streamed", &constants)
             }
             Work::Softmax if wide == 1 && (2048..=PART).contains(&columns) => {
-                self.between_vectors("softmax_unaligned", if elem.bytes() < 4 { 40 } else { OWN })
+                self.by_vectors(if elem.bytes() < 4 { 40 } else { OWN })
             }
             Work::Softmax => self.longer().unwrap_or_else(|| {
                 let few = narrow && columns <= 6144;
@@ -175,7 +219,6 @@ impl Matrix {
                     let all = if few { 1024 } else { THREADS };
                     choice.constants.push(("Q", (all / threads).max(1)));
                 }
-                rows_of_warps(&mut choice, elem, wide, 2);
                 choice
             }),
             _ => self.longer().unwrap_or_else(|| {
@@ -185,21 +228,9 @@ impl Matrix {
                 if choice.kernel == "rmsnorm_row" && narrow && wide >= 4 {
                     choice.constants.push(("Q", (THREADS / kept).max(1)));
                 }
-                rows_of_warps(&mut choice, elem, wide, 4);
                 choice
             }),
         }
-    }
-}
-
-/// Warps load several rows of odd lengths at once, whose elements of two bytes are loaded one by one.
-fn rows_of_warps(choice: &mut Choice, elem: Elem, wide: usize, least: usize) {
-    if wide == 1 && elem.bytes() < 4 {
-        choice
-            .constants
-            .iter_mut()
-            .filter(|(name, _)| *name == "R")
-            .for_each(|(_, rows)| *rows = (*rows).max(least));
     }
 }
 
@@ -207,9 +238,14 @@ fn rows_of_warps(choice: &mut Choice, elem: Elem, wide: usize, least: usize) {
 /// such blocks are resident on a multiprocessor.
 fn long_rows(elem: Elem, wide: usize, part: usize, (limit, all): (usize, usize)) -> (usize, usize, usize) {
     let resident = |width: usize| SHARED / (width * elem.bytes() as usize + BESIDE);
-    let most = (all / resident(part).clamp(1, limit) / 32 * 32).min(1024);
+    let blocks = resident(part).clamp(1, limit);
+    let most = if blocks == 1 { 448 } else { (all / blocks / 32 * 32).min(1024) };
     let each = part.div_ceil(4 * wide * most);
-    let threads = part.div_ceil(4 * wide * each).next_multiple_of(32).max(128);
-    let width = 4 * wide * each * threads;
-    (width, threads, resident(width).min(limit).min(all / threads))
+    let threads = |each| part.div_ceil(4 * wide * each).next_multiple_of(32).max(128);
+    // Some more threads where so large a tile leaves room for fewer blocks.
+    let fits = |each: &usize| resident(4 * wide * each * threads(*each)).min(limit) == blocks;
+    let fewest = if elem.bytes() < 4 { 3 } else { 1 };
+    let each = (1..=each).rev().take(fewest).find(fits).unwrap_or(each);
+    let (threads, width) = (threads(each), 4 * wide * each * threads(each));
+    (width, threads, resident(width).min(blocks).min(THREADS / threads))
 }

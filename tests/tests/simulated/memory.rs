@@ -149,8 +149,15 @@ fn rows() {
 /// rows are poisoned.
 #[test]
 fn rows_that_begin_between_vectors() {
-    let own: &[(&str, &[(&str, usize)])] =
-        &[("softmax_unaligned", &[("W", 512), ("L", 32)]), ("cumulative_sums_vectors", &[("L", 32)])];
+    let own: &[(&str, &[(&str, usize)])] = &[
+        ("softmax_unaligned", &[("W", 512), ("L", 32)]),
+        ("layernorm_unaligned", &[("W", 512), ("L", 32), ("G", 1)]),
+        ("rmsnorm_unaligned", &[("W", 256), ("L", 32), ("C", 2), ("G", 2)]),
+        ("softmax_long", &[("W", 512), ("L", 32), ("C", 1), ("G", 2), ("P", 2)]),
+        ("cumulative_sums_vectors", &[("L", 32)]),
+        ("cumulative_sums", &[("W", 256), ("L", 32), ("C", 2)]),
+        ("gemv_unaligned", &[("R", 2), ("W", 256), ("L", 32), ("C", 2)]),
+    ];
     for (name, constants) in own {
         for (elem, vector) in [(Elem::F32, 4), (Elem::Bf16, 8), (Elem::F16, 2)] {
             let constants = [constants, &[("V", vector)][..]].concat();

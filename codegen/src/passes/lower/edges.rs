@@ -5,12 +5,14 @@ use tilewright_layout::{Symbol, Value};
 use super::Lower;
 use crate::source::problem::Result;
 use crate::thread::index::{Int, Ix};
-use crate::thread::{Fact, Op, Unroll};
+use crate::thread::{Fact, Frag, Op, Stmt, Unroll, Val};
 use crate::tile;
 use crate::tile::bounds::{Bounds, Edges};
 use crate::tile::view::View;
 use crate::tile::view::leaf::Leaf;
 use crate::values::affine::Affine;
+use crate::values::elem::Elem;
+use crate::values::number::Number;
 
 /// The elements of a vector, or one of them.
 pub(super) struct Piece<'a> {
@@ -151,14 +153,44 @@ impl Lower<'_> {
         (self.kernel.exprs.constant(guard) != Some(1)).then_some(guard)
     }
 
-    /// An access of `width` elements along leaf `which`, from the element at `at` on, which `access` emits for each piece. A
-    /// vector that is partly out of bounds is accessed element by element.
+    /// An access of `width` elements along leaf `which`, from the element at `at` on, which `access` makes for each piece. A
+    /// vector that is partly out of bounds is accessed element by element, and one that is entirely out of bounds not at all.
     pub(super) fn access(
+        &mut self,
+        side: (&View, &[Leaf]),
+        at: &[Ix],
+        vector: (usize, i64),
+        mut access: impl FnMut(&mut Self, &Piece<'_>) -> Op,
+    ) -> Result<()> {
+        let elem = self.program.tensor(side.0.tensor).elem;
+        self.split(side, at, vector, |lower, piece| {
+            let outside = piece.guard.is_some_and(|guard| lower.kernel.exprs.constant(guard) == Some(0));
+            match access(lower, piece) {
+                Op::Store { .. } if outside => {}
+                Op::Load { to, fill, .. } if outside => lower.fill_registers(to, fill, elem),
+                op => lower.emit(op),
+            }
+            Ok(())
+        })
+    }
+
+    /// Sets registers to a number.
+    pub(super) fn fill_registers(&mut self, to: Frag, fill: Number, elem: Elem) {
+        for n in 0..i64::from(to.len) {
+            let n = self.int(n);
+            let at = self.exprs().add(to.at, n);
+            self.emit(Op::Assign { reg: to.reg, at, value: Val::Lit(fill, elem) });
+        }
+    }
+
+    /// The same for an access that may be several statements, which `access` emits. A vector that is entirely out of bounds is one
+    /// piece, whose guard is 0.
+    pub(super) fn split(
         &mut self,
         (view, leaves): (&View, &[Leaf]),
         at: &[Ix],
         (which, width): (usize, i64),
-        mut access: impl FnMut(&mut Self, &Piece<'_>) -> Op,
+        mut access: impl FnMut(&mut Self, &Piece<'_>) -> Result<()>,
     ) -> Result<()> {
         let zero = self.int(0);
         let split = width > 1 && self.bounds().begins_aligned(view, leaves, which, width);
@@ -169,25 +201,25 @@ impl Lower<'_> {
         }
         let guard = self.guard_between(view, leaves, at, &last);
         let Some(cond) = guard.filter(|_| split) else {
-            let op = access(self, &Piece { at, first: zero, len: width, guard });
-            self.emit(op);
-            return Ok(());
+            return access(self, &Piece { at, first: zero, len: width, guard });
         };
-        let (then, ()) = self.nested(|lower| -> Result<()> {
-            let op = access(lower, &Piece { at, first: zero, len: width, guard: None });
-            lower.emit(op);
-            Ok(())
-        })?;
-        let (other, ()) = self.nested(|lower| {
+        let (then, ()) =
+            self.nested(|lower| access(lower, &Piece { at, first: zero, len: width, guard: None }))?;
+        let (mut other, ()) = self.nested(|lower| {
             lower.loops(&[("e".to_owned(), width)], Unroll::Full, &mut |lower, e| {
                 let mut at = at.to_vec();
                 at[which] = lower.exprs().add(at[which], e[0]);
                 let guard = lower.guard(view, leaves, &at);
-                let op = access(lower, &Piece { at: &at, first: e[0], len: 1, guard });
-                lower.emit(op);
-                Ok(())
+                access(lower, &Piece { at: &at, first: e[0], len: 1, guard })
             })
         })?;
+        // Each end of the vector with the bound at the other side.
+        if let Some(cond) = self.guard_between(view, leaves, &last, at) {
+            let (none, ()) = self
+                .nested(|lower| access(lower, &Piece { at, first: zero, len: width, guard: Some(zero) }))?;
+            let site = self.scope.site;
+            other = vec![Stmt { site, op: Op::If { cond, then: other, other: none } }];
+        }
         self.emit(Op::If { cond, then, other });
         Ok(())
     }
@@ -197,16 +229,19 @@ impl Lower<'_> {
         self.and_between(condition, (at, at), end)
     }
 
-    /// The same of all from `first` to `last`.
+    /// The same with `0 <= first` and `last < end`.
     fn and_between(&mut self, condition: Ix, (first, last): (Ix, Ix), end: Ix) -> Ix {
         if self.kernel.exprs.get(first).lo >= 0 {
             return self.and_below(condition, last, end);
         }
-        let inside = self.exprs().within(first, end);
-        let condition = self.exprs().all(condition, inside);
         if first == last {
-            return condition;
+            let inside = self.exprs().within(first, end);
+            return self.exprs().all(condition, inside);
         }
+        let zero = self.int(0);
+        let before = self.exprs().lt(first, zero);
+        let begun = self.exprs().not(before);
+        let condition = self.exprs().all(condition, begun);
         self.and_below(condition, last, end)
     }
 

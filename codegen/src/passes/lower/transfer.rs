@@ -63,12 +63,11 @@ impl Lower<'_> {
     /// Through registers: all loads, then all stores, so that loads are in flight together; in batches if they would need too
     /// many registers. Each side has its own vector width.
     fn stage(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], how: How, fill: Number) -> Result<()> {
-        let zeros = self.relying(|bounds, needs| bounds.fills_with_zeros(pair, (from, to), fill, needs));
         let may_be_asynchronous = match how {
-            How::Derive | How::Async | How::Atom(_) => zeros,
+            How::Derive | How::Async | How::Atom(_) => true,
             How::Plain | How::Here | How::Staged => false,
         };
-        if may_be_asynchronous && self.asynchronously(pair, from, to)? {
+        if may_be_asynchronous && self.asynchronously(pair, (from, to), fill)? {
             return Ok(());
         }
         let (load_leaf, load_width) = self.vector(&[(&pair.from, from)], Edges::Whole);
@@ -143,7 +142,7 @@ impl Lower<'_> {
             let elements = whole(lower, &from_part, &own);
             let guard = lower.guard(&pair.from, from, &elements);
             let address = lower.address(&pair.from, from, &elements);
-            lower.emit(Op::Load { to: to_reg, from: address, guard, fill, volatile_at: None });
+            lower.emit(loaded(to_reg, address, guard, fill));
             Ok(())
         })?;
         let mut converted = reg;
@@ -168,8 +167,9 @@ impl Lower<'_> {
         })
     }
 
-    /// By cp.async from global to shared memory, if types and widths allow: in flight until a wait.
-    fn asynchronously(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf]) -> Result<bool> {
+    /// By cp.async from global to shared memory, if types and widths allow: in flight until a wait. Elements of vectors that
+    /// are partly out of bounds pass through registers.
+    fn asynchronously(&mut self, pair: &Pair, (from, to): (&[Leaf], &[Leaf]), fill: Number) -> Result<bool> {
         let mut needs = Vec::new();
         let Some((which, width)) = self.bounds().asynchronous(pair, (from, to), &mut needs) else {
             return Ok(false);
@@ -180,24 +180,53 @@ impl Lower<'_> {
         };
         self.assumed.rely_on(needs);
         self.name_now(&pair.from, from);
+        let elem = self.program.tensor(pair.from.tensor).elem;
+        let cut = width > 1 && self.bounds().begins_aligned(&pair.from, from, which, width);
+        let few = if cut || !fill.is_zero() { self.scratch(&pair.to.name, elem, width) } else { 0 };
         self.loops(&self.extents(from, which, width), Unroll::Full, &mut |lower, at| {
             let elements = lower.elements(at, which, width);
-            let guard = lower.guard(&pair.from, from, &elements);
-            let source = lower.address_now(&pair.from, from, &elements);
-            // Out of the target's own bounds no element may be written, not even zeros.
-            let inside = lower.guard(&pair.to, to, &elements);
-            let target = lower.address(&pair.to, to, &elements);
-            let mut args = vec![AtomArg::At(target), AtomArg::At(source)];
-            let row = match guard {
-                None => plain,
-                Some(guard) => {
-                    let (all, none) = (lower.int(bytes), lower.int(0));
-                    args.push(AtomArg::Int(lower.exprs().select(guard, all, none)));
-                    or_zero
+            lower.split((&pair.from, from), &elements, (which, width), |lower, piece| {
+                let source = lower.address_now(&pair.from, from, piece.at);
+                // Out of the target's own bounds no element may be written, not even zeros.
+                let inside = lower.guard(&pair.to, to, piece.at);
+                let target = lower.address(&pair.to, to, piece.at);
+                let part = Frag { reg: few, at: lower.int(0), len: piece.len as u32 };
+                if piece.len < width {
+                    lower.emit(loaded(part, source, piece.guard, fill));
+                    lower.emit(Op::Store { to: target, from: part, guard: inside });
+                    return Ok(());
                 }
-            };
-            lower.emit(Op::Atom { row, args, guard: inside });
-            Ok(())
+                if let Some(cond) = piece.guard
+                    && !fill.is_zero()
+                {
+                    let (other, ()) = lower.nested(|lower| -> Result<()> {
+                        lower.fill_registers(part, fill, elem);
+                        lower.emit(Op::Store { to: target.clone(), from: part, guard: inside });
+                        Ok(())
+                    })?;
+                    let (then, ()) = lower.nested(|lower| -> Result<()> {
+                        let args = vec![AtomArg::At(target), AtomArg::At(source)];
+                        lower.emit(Op::Atom { row: plain, args, guard: inside });
+                        Ok(())
+                    })?;
+                    match lower.kernel.exprs.constant(cond) {
+                        Some(0) => other.into_iter().for_each(|stmt| lower.emit(stmt.op)),
+                        _ => lower.emit(Op::If { cond, then, other }),
+                    }
+                    return Ok(());
+                }
+                let mut args = vec![AtomArg::At(target), AtomArg::At(source)];
+                let row = match piece.guard {
+                    None => plain,
+                    Some(guard) => {
+                        let (all, none) = (lower.int(bytes), lower.int(0));
+                        args.push(AtomArg::Int(lower.exprs().select(guard, all, none)));
+                        or_zero
+                    }
+                };
+                lower.emit(Op::Atom { row, args, guard: inside });
+                Ok(())
+            })
         })?;
         Ok(true)
     }
@@ -412,4 +441,8 @@ impl Lower<'_> {
         let stride = layout.modes().nth(leaf.mode).and_then(|mode| mode.leaves().next());
         leaf.step == 1 && matches!(stride, Some((_, tilewright_layout::Value::Int(1))))
     }
+}
+
+fn loaded(to: Frag, from: Mem, guard: Option<Ix>, fill: Number) -> Op {
+    Op::Load { to, from, guard, fill, volatile_at: None }
 }

@@ -26,7 +26,7 @@ pub(super) fn check(program: &Program, policy: Policy, body: &[Stmt]) -> std::re
                 let is_possible = !bounds.fills_with_zeros(&pair, sides, *fill, needs)
                     || bounds.asynchronous(&pair, sides, needs).is_some();
                 let (_, width) =
-                    bounds.vector(&[(&pair.from, sides.0), (&pair.to, sides.1)], Edges::Whole, needs);
+                    bounds.vector(&[(&pair.from, sides.0), (&pair.to, sides.1)], Edges::Split, needs);
                 let bytes = width * i64::from(program.tensor(to.tensor).elem.bytes());
                 if is_possible { Ok(()) } else { Err(narrow(&pair.to.name, bytes)) }
             }

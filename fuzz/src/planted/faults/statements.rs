@@ -106,7 +106,7 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         TRANSFER,
         "an asynchronous copy ignores the end of a ragged tile",
-        "let inside = lower.guard(&pair.to, to, &elements);",
+        "let inside = lower.guard(&pair.to, to, piece.at);",
         "let inside = None;",
     ),
     fault(
@@ -116,10 +116,10 @@ pub(super) const FAULTS: &[Fault] = &[
         "lower.exprs().select(guard, none, all)",
     ),
     fault(
-        BOUNDS,
+        TRANSFER,
         "an asynchronous copy drops its fill",
-        "fill.is_zero() || ",
-        "fill.to_f64().is_finite() || ",
+        "if let Some(cond) = piece.guard",
+        "if let Some(cond) = piece.guard.filter(|_| !fill.to_f64().is_finite())",
     ),
     fault(
         TRANSFER,
