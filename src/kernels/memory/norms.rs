@@ -130,11 +130,18 @@ impl Matrix {
         let (rows, value) = (self.rows, WIDEST / self.elem.bytes() as usize);
         // A row, and the elements before it in its first vector.
         let columns = self.columns + value - 1;
-        let least = columns.div_ceil(BETWEEN).next_power_of_two();
-        // Few rows take several blocks each, all resident at once. Large clusters leave multiprocessors without work.
+        // Two weights of two bytes leave room for shorter parts, which fill the tiles of their blocks.
+        let short = self.work == Work::Layernorm && self.elem.bytes() < 4;
+        let least = match short {
+            true => columns.div_ceil(5120).min(BLOCKS.max(columns.div_ceil(BETWEEN))),
+            false => columns.div_ceil(BETWEEN).next_power_of_two(),
+        };
+        // Few rows take several blocks each, all resident at once. Large clusters leave multiprocessors without work: longer rows of
+        // a softmax are in shared memory, but those with weights would be read twice.
         let few = (4 * PROCESSORS / rows).next_power_of_two().min(BLOCKS);
         let blocks = few.max(least);
-        if blocks > BLOCKS || (blocks > 8 && rows * blocks > 6 * PROCESSORS) {
+        let large = blocks > 8 && rows * blocks > 6 * PROCESSORS;
+        if blocks > BLOCKS || (large && self.work == Work::Softmax) {
             return None;
         }
         let part = columns.div_ceil(blocks);
