@@ -194,7 +194,7 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
         Work::RowSums => matrix.by_blocks("row_sums", WIDEST / elem.bytes() as usize, 8),
         Work::ColumnSums => matrix.column_sums(),
         Work::Gemv if columns <= 32 * SHORT => matrix.by_lanes("gemv_short"),
-        Work::Gemv if wide < 4 && columns > PART => matrix.gemv(),
+        Work::Gemv if wide < 4 && columns > PART && rows >= 10 => matrix.gemv(),
         Work::Gemv => matrix.by_blocks("gemv", wide, if wide == 1 { 17 } else { 4 }),
         Work::Gravity => own("gravity", &[]),
         Work::Gather => {

@@ -11,7 +11,7 @@ pub(super) fn choose(elem: Elem, rows: usize, columns: usize) -> Choice {
     let most = WIDEST / elem.bytes() as usize;
     let (v, u) = (dividing(columns.max(1), most), dividing(rows.max(1), most));
     // Columns of single 16-bit elements cost less than the bank conflicts of vectors of rows.
-    let v = if u == 1 && elem.bytes() < 4 && rows > 32 { 1 } else { v };
+    let v = if u == 1 && elem.bytes() < 4 && rows > 64 { 1 } else { v };
     let side = if v.min(u) >= 4 { 256 / elem.bytes() as usize } else { 64 };
     // A short side is covered by one tile; the other side of the tile is longer by the same factor.
     let fit = |extent: usize| match extent {
@@ -32,7 +32,7 @@ pub(super) fn choose(elem: Elem, rows: usize, columns: usize) -> Choice {
         // One tile instead of two.
         (b, e) if (b + 1..=b + 48).contains(&rows) && v * u > 1 => (rows.next_multiple_of(16), e),
         // Longer pieces of columns cut fewer sectors; fewer registers leave room for more threads.
-        (_, e) if cut => match (elem.bytes() > 2, rows) {
+        (_, e) if cut && rows > 64 => match (elem.bytes() > 2, rows) {
             (true, _) | (_, ..1024) => (128, e.min(32)),
             (_, ..2048) => (256, e.min(32)),
             _ => (256, e.min(64)),
