@@ -36,7 +36,7 @@ pub fn softmax_unaligned<
         block_reduce(maximum(row, beyond = f32::NEG_INFINITY), f32::MIN, |a, b| max(a, b), beyond = f32::MIN);
     let power = |x, most| exp2(1.4426950408889634 * (x - most));
     let grown = map((row, here), power);
-    let total = block_sum(sum(grown, beyond = 0.0), beyond = 0.0);
+    let total = block_sum(sum(grown, beyond = 0.0));
     let merge = |(a, s), (b, t)| (max(a, b), fma(s, power(a, max(a, b)), t * power(b, max(a, b))));
     let (most, total) =
         cluster_reduce((here, total), (f32::MIN, 0.0), merge, beyond = (f32::MIN, 0.0), per_block = true);
@@ -152,7 +152,7 @@ pub fn rmsnorm_unaligned<
     sync_threads();
     for k in 0..ceil_div(M - group, V * G) {
         let i = V * G * k + group;
-        let squares = cluster_sum(sum(map(row, |x| (x as f32) * (x as f32)), beyond = 0.0), beyond = 0.0);
+        let squares = cluster_sum(sum(map(row, |x| (x as f32) * (x as f32)), beyond = 0.0));
         let factor = map(squares, |squares| rsqrt(squares / N as f32 + eps));
         let made = map((row, factor, w), |x, f, w| x as f32 * f * (w as f32));
         copy(from(i + V * G), row);
