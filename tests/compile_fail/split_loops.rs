@@ -78,6 +78,26 @@ fn more_than_products(
 }
 
 #[kernel(arch = 90)]
+fn sums_that_are_read(
+    a: &Tensor<bf16, (M, K), (lda, _1)>,
+    b: &Tensor<bf16, (N, K), (ldb, _1)>,
+    c: &mut Tensor<f32, (M, N), (ldc, _1)>,
+) {
+    let (ga, gb) = (tile(a, (64, 64), (block.x, _)), tile(b, (64, 64), (block.y, _)));
+    let (sa, sb) = (shared::<bf16>((64, 64)), shared::<bf16>((64, 64)));
+    let gc = tile(c, (64, 64), (block.x, block.y));
+    let mut acc = tiled_mma::<bf16, f32>(warpgroups = 1).accumulators((64, 64), 0.0);
+    for k in pipelined(0..ga.size(2), stages = 2, producer = warp, split = cluster(2)) {
+        copy(ga[(_, _, k)], sa);
+        copy(gb[(_, _, k)], sb);
+        gemm(sa, sb, &mut acc);
+        let half = acc * 0.5;
+        acc += half;
+    }
+    copy(acc, gc);
+}
+
+#[kernel(arch = 90)]
 fn a_reduction_behind(
     a: &Tensor<bf16, (M, K), (lda, _1)>,
     b: &Tensor<bf16, (N, K), (ldb, _1)>,

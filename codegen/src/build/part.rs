@@ -426,26 +426,12 @@ impl Builder {
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn load_part(&mut self, part: &View) -> Result<View> {
-        let registers = self.registers_for(part)?;
-        self.load_into(part, &registers)?;
-        Ok(registers)
-    }
-
-    /// The registers of [`Builder::load_part`], which [`Builder::load_into`] loads.
-    pub(crate) fn registers_for(&mut self, part: &View) -> Result<View> {
-        let count = part.layout.filter().size()?;
-        let elem = self.elem(part);
+        let single = part.rearranged(part.layout.filter());
+        let (count, elem) = (single.layout.size()?, self.elem(part));
         let name = format!("r_{}", part.name);
         let registers = self.registers_in(&name, elem, (count,).into(), elem.bytes() < 4)?;
+        self.copy(&single.regroup((count,))?, &registers)?;
         registers.repeated(&part.layout)
-    }
-
-    /// Loads a partition into registers that were made for it, or for another one of the same layout.
-    pub(crate) fn load_into(&mut self, part: &View, registers: &View) -> Result<()> {
-        let single = part.rearranged(part.layout.filter());
-        let count = single.layout.size()?;
-        let registers = View::whole(registers.tensor, &registers.name, &(count,).into())?;
-        self.copy(&single.regroup((count,))?, &registers)
     }
 
     /// The same elements with their modes permuted.

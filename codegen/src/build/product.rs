@@ -5,7 +5,6 @@ use tilewright_layout::Tuple;
 use super::Builder;
 use crate::source::problem::{Cause, Problem, Result};
 use crate::thread::Id;
-use crate::thread::atom::{Atom, OperandName};
 use crate::tile::view::View;
 use crate::tile::{How, Multiply, Op, Order, Space};
 use crate::values::elem::Elem;
@@ -47,11 +46,12 @@ impl Builder {
         with.check(self.elem(acc))?;
         let (a, b, acc) = (a.clone(), b.clone(), acc.clone());
         let how = Multiply::Scalar(with);
-        self.push(Op::Gemm { a, b, acc, how, order, token: None, from_zero: false });
+        self.push(Op::Gemm { a, b, acc, how, order, token: None });
         Ok(())
     }
 
-    /// A product by a chosen instruction.
+    /// A product by a chosen instruction. With a token, a product of warpgroups is in flight until the wait for the token; its
+    /// accumulator, and its operands in registers, must not be accessed before.
     ///
     /// ```
     /// # use tilewright_codegen::atom::OperandName;
@@ -84,72 +84,8 @@ impl Builder {
             self.check_gemm(a, b, acc)?;
         }
         let (a, b, acc) = (a.clone(), b.clone(), acc.clone());
-        self.push(Op::Gemm { a, b, acc, how: how.into(), order, token, from_zero: false });
+        self.push(Op::Gemm { a, b, acc, how: how.into(), order, token });
         Ok(())
-    }
-
-    /// An asynchronous product that replaces its accumulator, by an instruction that can start from zero (wgmma). The
-    /// compiler leaves such products in flight. With others, it would wait for them before it clears registers.
-    ///
-    /// ```
-    /// # use tilewright_codegen::atom::OperandName;
-    /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement};
-    /// # use tilewright_layout::{Composed, Layout, Swizzle, layout};
-    /// # let mut b = Builder::new("example");
-    /// let row = atoms::find("wgmma_m64n64k16_bf16").unwrap();
-    /// # let rows = Composed::new(Swizzle::new(3, 3, 3)?, 0, Layout::row_major((64, 64))?);
-    /// # let (sa, sb) = (b.shared("sa", Elem::Bf16, rows.clone())?, b.shared("sb", Elem::Bf16, rows)?);
-    /// # let sc = b.shared("sc", Elem::F32, layout!((64, 64)))?;
-    /// # let by_warpgroup = Arrangement { groups: layout!((1, 1, 1)), of: 0 };
-    /// # let out = b.partition_mma(&sc, row, OperandName::D, &by_warpgroup)?;
-    /// let acc = b.fragment("acc", Elem::F32, &out)?; // not cleared
-    /// let product = b.token();
-    /// b.gemm_from_zero(&sa, &sb, &acc, row, product)?;
-    /// b.wait(product);
-    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
-    /// ```
-    pub fn gemm_from_zero(
-        &mut self,
-        a: &View,
-        b: &View,
-        acc: &View,
-        row: &'static Atom,
-        token: Id,
-    ) -> Result<()> {
-        if row.operand(OperandName::Accumulate).is_none() {
-            return Err(Problem::new(format!("`{}` adds to its accumulator", row.name))
-                .help("fill the accumulator with zeros, and write gemm_how"));
-        }
-        let (a, b, acc) = (a.clone(), b.clone(), acc.clone());
-        let (how, order) = (Multiply::Atom(row), Order::Plain);
-        self.push(Op::Gemm { a, b, acc, how, order, token: Some(token), from_zero: true });
-        Ok(())
-    }
-
-    /// An asynchronous product. Its accumulator, and its operands in registers, must not be accessed
-    /// before the wait for its token.
-    ///
-    /// ```
-    /// # use tilewright_codegen::atom::OperandName;
-    /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement, tile::{How, Order}};
-    /// # use tilewright_layout::{Composed, Layout, Swizzle, layout};
-    /// # let mut b = Builder::new("example");
-    /// let wgmma = "wgmma_m64n64k16_bf16";
-    /// let row = atoms::find(wgmma).unwrap();
-    /// # let rows = Composed::new(Swizzle::new(3, 3, 3)?, 0, Layout::row_major((64, 64))?);
-    /// # let (sa, sb) = (b.shared("sa", Elem::Bf16, rows.clone())?, b.shared("sb", Elem::Bf16, rows)?);
-    /// # let sc = b.shared("sc", Elem::F32, layout!((64, 64)))?;
-    /// let by_warpgroup = Arrangement { groups: layout!((1, 1, 1)), of: 0 };
-    /// let out = b.partition_mma(&sc, row, OperandName::D, &by_warpgroup)?;
-    /// let acc = b.fragment("acc", Elem::F32, &out)?;
-    /// let product = b.start_gemm(&sa, &sb, &acc, How::Atom(row))?;
-    /// b.wait(product); // until then `acc` belongs to the product
-    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
-    /// ```
-    pub fn start_gemm(&mut self, a: &View, b: &View, acc: &View, how: How) -> Result<Id> {
-        let token = self.token();
-        self.gemm_how(a, b, acc, how, Order::Plain, Some(token))?;
-        Ok(token)
     }
 
     fn check_gemm(&self, a: &View, b: &View, acc: &View) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Tensors: arguments, shared memory, registers.
 
 use crate::thread::atom::OperandName;
-use tilewright_layout::{Composed, Distribution, Layout, Symbol, Tuple, Value};
+use tilewright_layout::{Composed, Layout, Symbol, Tuple, Value};
 
 use super::Builder;
 use crate::source::problem::{Cause, Problem, Result};
@@ -33,23 +33,6 @@ impl Builder {
         let id = self.add(name, elem, Space::Registers { words: false }, layout.into());
         self.program.forms.insert(id, Form::Open);
         View::whole(id, name, &shape)
-    }
-
-    /// The same with this distribution.
-    ///
-    /// ```
-    /// # use tilewright_codegen::{Elem, build::Builder};
-    /// # use tilewright_layout::Distribution;
-    /// let mut b = Builder::new("by_rows");
-    /// let rows = Distribution::spread(&[128, 64], &[1, 0], 4, 256);
-    /// let t = b.distributed_by("t", Elem::F32, rows)?;
-    /// assert_eq!(t.shape().to_string(), "(128,64)");
-    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
-    /// ```
-    pub fn distributed_by(&mut self, name: &str, elem: Elem, by: Distribution) -> Result<View> {
-        let view = self.distributed(name, elem, by.tile())?;
-        self.program.forms.insert(view.tensor, Form::By(by));
-        Ok(view)
     }
 
     /// An accumulator tile of a tiled MMA, for statements that name the whole tile: [`Builder::gemm`],

@@ -77,30 +77,6 @@ impl Builder {
         self.copy_with(from, to, How::Derive, fill, None)
     }
 
-    /// A copy that is in flight until its token has been waited for.
-    ///
-    /// ```
-    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Partition, View}};
-    /// # use tilewright_layout::{Layout, Value, layout};
-    /// # let mut b = Builder::new("example");
-    /// # let n = Value::symbol("N");
-    /// # let (x, y) = (b.tensor("x", Elem::F32, (n,), None, false)?, b.tensor("y", Elem::F32, (n,), None, true)?);
-    /// # let block = [At::Index(Coord::Block(0).into())];
-    /// # let (x, y) = (b.tile(&x, (1024,), &block)?, b.tile(&y, (1024,), &block)?);
-    /// # let threads = layout!(256 : 1);
-    /// # let (tx, ty) = (b.parallelize(&x, &threads)?, b.parallelize(&y, &threads)?);
-    /// let s = b.shared("s", Elem::F32, layout!(1024 : 1))?;
-    /// let ts = b.parallelize(&s, &threads)?;
-    /// let arriving = b.start_copy(&tx, &ts, How::Derive)?;
-    /// b.wait(arriving);
-    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
-    /// ```
-    pub fn start_copy(&mut self, from: &View, to: &View, how: How) -> Result<Id> {
-        let token = self.token();
-        self.copy_how(from, to, how, Some(token))?;
-        Ok(token)
-    }
-
     fn copy_with(&mut self, from: &View, to: &View, how: How, fill: Number, token: Option<Id>) -> Result<()> {
         self.writable(to, 1)?;
         if !matches!(how, How::Atom(_)) {

@@ -23,6 +23,7 @@
 //! The body of a persistent kernel runs for each tile of its grid: block indices become the tile's indices.
 
 mod multicast;
+mod parts;
 mod split;
 mod tiles;
 mod written;
@@ -34,7 +35,7 @@ use tilewright_layout::Value;
 
 use crate::build::tiled::{rows_of, swizzled_tile};
 use crate::build::{BOX_ALIGN, alignment};
-use crate::passes::pipeline::{reads, slots_apart};
+use crate::passes::pipeline::{reads, slots_apart, uses};
 use crate::passes::resolve::{THREADS, contiguous, crowded};
 use crate::source::ast::Span;
 use crate::source::diagnostic::Diagnostic;
@@ -265,6 +266,8 @@ struct Project<'p> {
     needed: BTreeSet<Id>,
     /// The loops around the loops whose copies it issues.
     around: BTreeSet<Id>,
+    /// How many statements access each tensor.
+    uses: BTreeMap<Id, usize>,
 }
 
 impl Project<'_> {
@@ -331,7 +334,8 @@ impl Project<'_> {
         let (filled, buffers, inside, needed) =
             (BTreeSet::new(), BTreeMap::new(), Vec::new(), BTreeSet::new());
         let around = around_produced(&program.body);
-        Ok(Project { program, producer, consumers, filled, buffers, inside, needed, around })
+        let uses = uses(&program.body);
+        Ok(Project { program, producer, consumers, filled, buffers, inside, needed, around, uses })
     }
 
     /// The consumers' part of statements; the producer's is appended to `produced`.
@@ -619,10 +623,18 @@ impl Project<'_> {
         inner.extend(held);
         let products = body.iter().filter(|stmt| self.is_asynchronous(&stmt.op)).count();
         let is_staged = body.iter().any(|stmt| self.program.places.contains_key(&stmt.id));
-        let alone = [products > 0, products == body.len(), !is_staged].into_iter().all(|holds| holds);
+        let alone = products > 0 && products == body.len();
         // The slot of a product in flight is in use while the next one is filled.
         let has_next = |ring: Id| self.program.rings[ring as usize].slots > 1;
-        let (true, &[ring]) = (alone && rings.iter().all(|&ring| has_next(ring)), rings) else {
+        let has_next = !is_staged && rings.iter().all(|&ring| has_next(ring));
+        if let (true, &[ring]) = (has_next, rings) {
+            let all = [&inner[..], &body].concat();
+            if let Some(parts) = self.parts((ring, var), &all, span) {
+                let loops = parts.written(self.program).map_err(|problem| problem.at(span))?;
+                return Ok(self.in_order(loops));
+            }
+        }
+        let (true, &[ring]) = (alone && has_next, rings) else {
             let around = std::mem::replace(&mut self.inside, rings.to_vec());
             let body = self.body(body, &mut Vec::new());
             self.inside = around;
@@ -632,7 +644,7 @@ impl Project<'_> {
             for &ring in rings {
                 inner.extend([of(Op::Release { ring, phase: phase(ring) }), of(Op::Advance { ring })]);
             }
-            return Ok(vec![self.in_order(of(Op::For { var, unroll: Unroll::No, body: inner }))]);
+            return Ok(self.in_order(vec![of(Op::For { var, unroll: Unroll::No, body: inner })]));
         };
         let phase = phase(ring);
         // One product is in flight while the next is started.
@@ -654,19 +666,18 @@ impl Project<'_> {
             of(Op::Advance { ring }),
         ]);
         // Under the condition, ptxas would see a path without the wait, and serialize the products.
-        let looped = self.in_order(of(Op::For { var, unroll: Unroll::No, body: inner }));
-        Ok(vec![looped, of(Op::Wait { token, but: 0 }), if_so(started, vec![release()])])
+        let mut looped = self.in_order(vec![of(Op::For { var, unroll: Unroll::No, body: inner })]);
+        looped.extend([of(Op::Wait { token, but: 0 }), if_so(started, vec![release()])]);
+        Ok(looped)
     }
 
     /// A main loop of consumers: alternating groups run theirs one after the other.
-    fn in_order(&mut self, looped: Stmt) -> Stmt {
-        if !self.program.alternates {
-            return looped;
-        }
+    fn in_order(&mut self, looped: Vec<Stmt>) -> Vec<Stmt> {
+        let (true, Some(like)) = (self.program.alternates, looped.first().cloned()) else { return looped };
         let order = self.program.orders;
         self.program.orders += 1;
         let groups = vec![self.consumers];
-        Stmt { op: Op::Ordered { order, groups, body: vec![looped.clone()] }, ..looped }
+        vec![Stmt { op: Op::Ordered { order, groups, body: looped }, ..like }]
     }
 
     /// The same statement with its views of buffers at the ring's current slot.

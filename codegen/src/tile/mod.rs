@@ -21,7 +21,7 @@ pub(crate) mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tilewright_layout::{Composed, Distribution, Layout, Symbol, Tuple, Value};
+use tilewright_layout::{Composed, Layout, Symbol, Tuple, Value};
 
 use crate::source::ast::Span;
 use crate::source::problem::Result;
@@ -115,8 +115,6 @@ pub struct Program {
 pub enum Form {
     /// Derived from its uses.
     Open,
-    /// This one.
-    By(Distribution),
     /// The distribution of an accumulator of a tiled MMA.
     Sums(TiledMma),
 }

@@ -81,8 +81,6 @@ pub enum Op {
         order: Order,
         /// In flight until this token has been waited for.
         token: Option<Id>,
-        /// Does it replace the accumulator instead of being added to it?
-        from_zero: bool,
     },
     /// Reduces elements along the modes that `to` lacks (extent 1 there).
     Reduce {

@@ -135,7 +135,6 @@ impl Stmt {
             }
             Op::AwaitFlag { flag, .. } => vec![flag],
             Op::Map { ins, .. } | Op::Lanes { ins, .. } => ins.iter().collect(),
-            Op::Gemm { a, b, from_zero: true, .. } => vec![a, b],
             Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
             Op::Reduce { from, to, .. } => vec![from, to],
             Op::Fold { from, to, .. } => from.iter().chain(to).collect(),

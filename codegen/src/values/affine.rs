@@ -377,11 +377,6 @@ impl Affine {
         })
     }
 
-    /// Is it uniform in the block and loop-invariant: made of the block index, sizes and arguments alone?
-    pub fn is_fixed(&self) -> bool {
-        !self.any(&|coord| matches!(coord, Coord::Var(_) | Coord::Phase(_) | Coord::Loaded { .. }))
-    }
-
     /// Its value for these coordinates in exact arithmetic, or why it has none.
     ///
     /// ```

@@ -7,7 +7,7 @@ use tilewright_codegen::build::Builder;
 use tilewright_codegen::fragment::Arrangement;
 use tilewright_codegen::problem::{Problem, Result};
 use tilewright_codegen::thread::{Bin, Id, Un, Unroll};
-use tilewright_codegen::tile::{Across, Expr, How, Op, Program, Ring, Stmt};
+use tilewright_codegen::tile::{Across, Expr, How, Op, Order, Program, Ring, Stmt};
 use tilewright_codegen::view::{At, View};
 use tilewright_codegen::{Elem, atoms, generate};
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value, layout};
@@ -207,13 +207,12 @@ fn attend(
         let slot = b.slot(*k_ring);
         let keys = last(b, sk, &slot)?;
         // One warpgroup multiplies while the other computes exponentials.
-        let mut started = None;
+        let (product, weighed) = (b.token(), b.token());
         b.ordered(&halves, |b| {
             b.fill(&scores, Expr::lit(0.0))?;
-            started = Some(b.start_gemm(&queries, &keys, &scores, How::Atom(row(QK)?))?);
-            Ok(())
+            b.gemm_how(&queries, &keys, &scores, How::Atom(row(QK)?), Order::Plain, Some(product))
         })?;
-        b.wait(started.unwrap_or_default());
+        b.wait(product);
         b.release(*k_ring);
         b.advance(*k_ring);
         online_softmax(b, &by_row, &acc_by_row, &stats, scale)?;
@@ -225,7 +224,7 @@ fn attend(
         let slot = b.slot(*v_ring);
         let values = last(b, sv, &slot)?;
         let values = b.permute(&values, &[1, 0])?;
-        let weighed = b.start_gemm(&shares, &values, &acc, How::Atom(row(PV)?))?;
+        b.gemm_how(&shares, &values, &acc, How::Atom(row(PV)?), Order::Plain, Some(weighed))?;
         b.wait(weighed);
         b.release(*v_ring);
         b.advance(*v_ring);

@@ -20,18 +20,14 @@ impl Cluster<'_> {
     pub(super) fn perform(&mut self, step: &Step<'_>) -> Result<()> {
         let writes = match &step.stmt.op {
             Op::Copy { from, to, how: How::Atom(row), .. } => self.copy_by(step, row.name, from, to)?,
-            Op::Gemm { a, b, acc, how: Multiply::Atom(row), from_zero: false, .. } => {
-                self.gemm_by(step, row, a, b, acc)?
-            }
+            Op::Gemm { a, b, acc, how: Multiply::Atom(row), .. } => self.gemm_by(step, row, a, b, acc)?,
             Op::Copy { from, to, fill, .. } => self.copy(step, from, to, *fill)?,
             Op::Take { .. } => {
                 return Err(Undefined("an integer is read where its order is unknown".into()));
             }
             Op::Fill { to, value } => self.map(step, &[], to, value)?,
             Op::Map { ins, to, value } => self.map(step, ins, to, value)?,
-            Op::Gemm { a, b, acc, how: Multiply::Scalar(with), from_zero: false, .. } => {
-                self.gemm(step, [a, b, acc], *with)?
-            }
+            Op::Gemm { a, b, acc, how: Multiply::Scalar(with), .. } => self.gemm(step, [a, b, acc], *with)?,
             _ if step.stmt.is_over_cluster() => {
                 return Err(Undefined("a reduction over a cluster".into()));
             }

@@ -9,7 +9,7 @@ use tilewright_codegen::build::Builder;
 use tilewright_codegen::fragment::Arrangement;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::{Id, Unroll};
-use tilewright_codegen::tile::{Expr, How, Op, Program, Raster, Ring};
+use tilewright_codegen::tile::{Expr, How, Op, Order, Program, Raster, Ring};
 use tilewright_codegen::view::{At, View};
 use tilewright_layout::{Composed, Layout, Swizzle, Value, layout};
 
@@ -124,7 +124,8 @@ fn multiply(b: &mut Builder, (ring, steps): (Id, Value), from: [&View; 2], acc: 
         b.await_slot(ring);
         let slot = b.slot(ring);
         let (left, right) = (last(b, from[0], &slot)?, last(b, from[1], &slot)?);
-        let token = b.start_gemm(&left, &right, acc, How::Atom(atoms::named(WGMMA)?))?;
+        let token = b.token();
+        b.gemm_how(&left, &right, acc, How::Atom(atoms::named(WGMMA)?), Order::Plain, Some(token))?;
         b.wait_all_but(token, 1);
         let phase = before(b);
         b.condition(&times(&k, -1), Value::Int(0), |b| {

@@ -114,7 +114,7 @@ fn two_products_without_a_producer() {
     }
 }
 
-/// The first three tiles along K alone, and above the diagonal alone.
+/// The first three tiles along K alone, whose sums are promoted, and above the diagonal alone.
 #[kernel(arch = 90, choose(SPLIT in [2, 4]))]
 fn upper<const SPLIT: usize>(
     a: &Tensor<bf16, (M, K), (lda, _1)>,
@@ -123,11 +123,14 @@ fn upper<const SPLIT: usize>(
 ) {
     let (ga, gb) = (tile(a, (64, 64), (block.x, _)), tile(b, (32, 64), (block.y, _)));
     let (sa, sb) = (shared::<bf16>((64, 64)), shared::<bf16>((32, 64)));
-    let mut acc = tiled_mma::<bf16, f32>(warpgroups = 1).accumulators((64, 32), 0.0);
+    let mma = tiled_mma::<bf16, f32>(warpgroups = 1);
+    let mut acc = mma.accumulators((64, 32), 0.0);
     for k in pipelined(0..min(ga.size(2), 3), stages = 2, producer = warp, split = cluster(SPLIT)) {
         copy(ga[(_, _, k)], sa);
         copy(gb[(_, _, k)], sb);
-        gemm(sa, sb, &mut acc);
+        let mut part = mma.accumulators((64, 32), 0.0);
+        gemm(sa, sb, &mut part);
+        acc += part;
     }
     let masked = map(acc, |x, at| if at.0 <= at.1 { x } else { 0.0 });
     copy(masked, tile(c, (64, 32), (block.x, block.y)));

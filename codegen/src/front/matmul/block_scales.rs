@@ -16,9 +16,8 @@ use crate::values::affine::Affine;
 pub(super) const BLOCK: i64 = 128;
 
 /// The arguments.
-#[derive(Clone)]
 pub(super) struct BlockScales {
-    pub(super) of_a: View,
+    of_a: View,
     of_b: View,
 }
 
@@ -77,7 +76,7 @@ impl BlockScales {
 }
 
 /// Scales of rows, broadcast over the columns of a tile.
-pub(super) fn over_columns(b: &mut Builder, rows: &View, bn: i64) -> Result<View> {
+fn over_columns(b: &mut Builder, rows: &View, bn: i64) -> Result<View> {
     Ok(b.broadcast(rows, &[None, Some(bn)])?.with_name("scales_a"))
 }
 

@@ -8,7 +8,6 @@
 
 mod epilogue;
 mod narrow;
-mod promoted;
 mod sizes;
 mod split;
 mod split_k;
@@ -18,9 +17,7 @@ mod tests;
 use tilewright_layout::{Layout, Value as Size, layout};
 
 use super::Config;
-use super::block_scales::BlockScales;
 use super::bulk::{SWIZZLED, batch_of, bulk_load, last, row_of, shifted, slots, swizzled, times};
-use super::cluster::add;
 use super::product::{Extras, argument, of_batch};
 use super::scales::{Grouped, OfGroups};
 use crate::build::fragment::Arrangement;
@@ -74,11 +71,8 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     let out = argument(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
     b.packs(&a).packs(&bt);
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.scaled()), b.scalar("beta", c.scaled())));
-    let (group_scales, block_scales) = (c.group_scales(b)?, BlockScales::of(b, c)?);
-    let of_blocks = block_scales
-        .as_ref()
-        .map(|scales| OfGroups { view: scales.of_a.clone(), names: ["gscale", "scales"] });
-    for OfGroups { view, .. } in group_scales.iter().chain(&of_blocks) {
+    let group_scales = c.group_scales(b)?;
+    for OfGroups { view, .. } in &group_scales {
         b.packs(view);
     }
     let extras = Extras::of(b, c)?;
@@ -100,9 +94,11 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     let [of_left, of_right] = [b.elem(&left), b.elem(&right)];
     let sl = slots(b, "left", of_left, ([bm, sizes.k_of_left(c)], left_rows), sizes.stages)?;
     let sr = slots(b, "right", of_right, ([bn, bk], right_rows), sizes.stages)?;
-    let of = c.grouped(bk, 1).unwrap_or_else(|| Grouped::of_blocks(bk));
-    let scales = group_scales.into_iter().chain(of_blocks).map(|from| Scales::new(b, (from, of), sizes));
-    let scales = scales.collect::<Result<Vec<_>>>()?;
+    let of = |view| -> Result<Scales> {
+        let of = c.grouped(bk, 1).ok_or_else(|| Problem::new("no such groups"))?;
+        Scales::new(b, (view, of), sizes)
+    };
+    let scales = group_scales.into_iter().map(of).collect::<Result<Vec<_>>>()?;
     let ring = b.ring(Ring {
         name: "ring".into(),
         slots: sizes.stages as u32,
@@ -119,17 +115,14 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     let count = |of: Size, tile: i64| of.ceil_div(tile).ok_or_else(|| Problem::new("no such tiles"));
     let mut tiles = vec![("row", count(rows, sizes.cluster * bm)?), ("column", count(columns, bn)?)];
     tiles.extend(c.batched.then(|| ("batch", Size::symbol("L"))));
-    // Promoted sums alternate between two partial sums: an even number of steps, the last of zeros.
-    let pairs = count(k, 2 * bk * sizes.split_k)?;
-    let steps = if c.promotes() { twice(pairs)? } else { count(k, bk * sizes.split_k)? };
+    let steps = count(k, bk * sizes.split_k)?;
     b.competes();
     let multiply = row(c, bn).ok_or_else(|| Problem::new("no such product"))?;
     let split = match c.precision.terms() {
         Terms::One => None,
         Terms::Two => Some(Split::new(b, sizes, consumers)?),
     };
-    let part =
-        Part { c, ring, steps, pairs, sizes, consumers, warpgroups, multiply, split, scales, block_scales };
+    let part = Part { c, ring, steps, sizes, consumers, warpgroups, multiply, split, scales };
     if sizes.split_k > 1 {
         return part.product_over_cluster(
             b,
@@ -153,11 +146,11 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
         (
             consumers,
             Box::new(|b: &mut Builder| {
-                let sums = part.sums(b)?;
+                let acc = part.sums(b)?;
                 let staging = Staging::new(b, c, sizes, (direct, warpgroups))?;
                 b.tiles(&tiles, raster, |b, at| -> Result<()> {
                     let product = b.token();
-                    let multiply = |b: &mut Builder| part.multiply(b, at, &sums, [&sl, &sr], product);
+                    let multiply = |b: &mut Builder| part.multiply(b, &acc, [&sl, &sr], product);
                     match members {
                         1 => multiply(b)?,
                         _ => b.ordered(&[consumers], multiply)?,
@@ -168,7 +161,7 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
                     let out = of_batch(b, c, &out, batch_of(at))?;
                     let tile = b.tile(&out, (bm, bn), &place)?;
                     let inputs = (&scalars, &extras);
-                    b.within(warpgroups, |b| part.store(b, inputs, &sums.acc, &tile, &staging))
+                    b.within(warpgroups, |b| part.store(b, inputs, &acc, &tile, &staging))
                 })?;
                 b.within(warpgroups, |b| staging.finish(b));
                 Ok(())
@@ -182,26 +175,11 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     b.roles(roles)
 }
 
-/// Twice a size.
-fn twice(size: Size) -> Result<Size> {
-    size.times(Size::Int(2)).ok_or_else(|| Problem::new("a size passes 63 bits"))
-}
-
-/// The sums of a tile.
-struct Sums {
-    acc: View,
-    /// If tensor cores keep too few bits of long sums: the sums of even and of odd steps. Each is added to
-    /// `acc` while the product of the other runs.
-    partial: Option<[View; 2]>,
-}
-
 /// The configuration that both roles share.
 struct Part<'s> {
     c: &'s Config,
     ring: Id,
     steps: Size,
-    /// Pairs of steps.
-    pairs: Size,
     sizes: &'s Sizes,
     consumers: Id,
     /// The same threads, as a family of single warpgroups.
@@ -209,9 +187,8 @@ struct Part<'s> {
     multiply: &'static Atom,
     /// Operands in two terms.
     split: Option<Split>,
-    /// Scales of weights in groups along K, with their zero points, or of A in blocks.
+    /// Scales of weights in groups along K, with their zero points.
     scales: Vec<Scales>,
-    block_scales: Option<BlockScales>,
 }
 
 /// Scales of the left operand, or its zero points: the argument, and slots in shared memory.
@@ -311,48 +288,17 @@ impl Part<'_> {
     }
 
     /// Registers for the sums of a tile.
-    fn sums(&self, b: &mut Builder) -> Result<Sums> {
+    fn sums(&self, b: &mut Builder) -> Result<View> {
         let [bm, bn, _] = self.sizes.tile;
-        let mut of = |name| b.operand(name, self.multiply, OperandName::D, [bm, bn], &self.by_warpgroup());
-        let acc = of("acc")?;
-        let partial = if self.c.promotes() { Some([of("even")?, of("odd")?]) } else { None };
-        Ok(Sums { acc, partial })
+        b.operand("acc", self.multiply, OperandName::D, [bm, bn], &self.by_warpgroup())
     }
 
     /// The consumers' main loop of a tile.
-    fn multiply(
-        &self,
-        b: &mut Builder,
-        at: &[Affine],
-        sums: &Sums,
-        from: [&View; 2],
-        product: Id,
-    ) -> Result<()> {
-        b.fill(&sums.acc, Expr::lit(0.0))?;
-        match (&sums.partial, &self.split) {
-            (_, Some(split)) => self.multiply_terms(b, split, &sums.acc, from, product),
-            (None, None) => self.multiply_converted(b, &sums.acc, from, product),
-            (Some(partial), None) => self.multiply_and_add(b, at, (&sums.acc, partial), from, product),
+    fn multiply(&self, b: &mut Builder, acc: &View, from: [&View; 2], product: Id) -> Result<()> {
+        b.fill(acc, Expr::lit(0.0))?;
+        match &self.split {
+            Some(split) => self.multiply_terms(b, split, acc, from, product),
+            None => self.multiply_converted(b, acc, from, product),
         }
-    }
-
-    /// Must a product be done before the next one's operands are copied?
-    fn has_one_slot(&self) -> bool {
-        self.sizes.stages == 1
-    }
-
-    /// Starts the product of the current slot once that is full: it replaces the sums.
-    fn start(&self, b: &mut Builder, acc: &View, from: [&View; 2], product: Id) -> Result<()> {
-        let (bk, rows, share) = (self.sizes.tile[2], self.sizes.rows(), self.share(b));
-        b.await_slot(self.ring);
-        let slot = b.slot(self.ring);
-        let (left, right) = (last(b, from[0], &slot)?, last(b, from[1], &slot)?);
-        let left = b.tile(&left, (rows, bk), &[At::Index(share), At::Index(0.into())])?;
-        b.gemm_from_zero(&left, &right, acc, self.multiply, product)
-    }
-
-    /// The previous phase.
-    fn previous_phase(&self, b: &Builder) -> Result<Affine> {
-        shifted(&b.phase(self.ring), &(-1).into())
     }
 }

@@ -1,12 +1,13 @@
 //! Products by wgmma as a function of the language: what an author would write with these keys.
 
 use super::Config;
+use super::block_scales::BLOCK;
 use super::config::{Residual, When};
 use super::hopper::Sizes;
 use crate::build::tiled::Terms;
 use crate::front::evaluate;
 use crate::launch::definition::Settings;
-use crate::source::ast::make::{bind, call, choice, closure, named, repeat, two};
+use crate::source::ast::make::{assign, bind, call, choice, closure, named, repeat, two};
 use crate::source::ast::{
     Arg, Binary, Choice, ConstParam, Expr, ExprKind, Kernel, Level, Param, ParamKind, Pattern, Stmt,
 };
@@ -16,7 +17,7 @@ use crate::values::elem::Elem;
 
 /// Can the page express these keys? Other products are programs of the builder.
 pub(super) fn says(c: &Config) -> bool {
-    c.precision.terms() == Terms::One && !c.mixed() && !c.promotes()
+    c.precision.terms() == Terms::One && !c.mixed()
 }
 
 /// The constants of the page that differ from one of the sizes to another, or all of them.
@@ -76,15 +77,26 @@ fn tensor(name: &str, elem: Elem, mutable: bool, shape: Expr, stride: Option<Exp
 }
 
 /// A matrix argument; with batches it has a third mode.
-fn matrix(c: &Config, name: &str, elem: Elem, extents: [&str; 2], (by_rows, mutable): (bool, bool)) -> Param {
+fn matrix(
+    c: &Config,
+    name: &str,
+    elem: Elem,
+    extents: [impl Into<Expr>; 2],
+    (by_rows, mutable): (bool, bool),
+) -> Param {
     let ld = format!("ld{name}");
     let strides = if by_rows { [&*ld, "_1"] } else { ["_1", &*ld] };
     let batch = format!("batch_{name}");
-    let more = |all: [&str; 2], last: &str| match c.batched {
-        true => [all[0], all[1], last].into(),
-        false => all.into(),
+    let more = |all: Vec<Expr>, last: &str| {
+        Expr::from(all.into_iter().chain(c.batched.then(|| last.into())).collect::<Vec<_>>())
     };
-    tensor(name, elem, mutable, more(extents, "L"), Some(more(strides, &batch)))
+    tensor(
+        name,
+        elem,
+        mutable,
+        more(extents.map(Into::into).into(), "L"),
+        Some(more(strides.map(Expr::from).into(), &batch)),
+    )
 }
 
 /// A vector argument: a number for each row or each column of C.
@@ -107,6 +119,13 @@ fn params(c: &Config) -> Vec<Param> {
         list: None,
     };
     all.extend(["alpha", "beta"].into_iter().filter(|_| c.alpha_beta).map(scalar));
+    if c.block_scales {
+        let blocks = |of: &str| call("ceil_div", &[], [of.into(), BLOCK.into()]);
+        let mut scales =
+            |name, first, by_rows| all.push(matrix(c, name, c.acc, [first, blocks("K")], (by_rows, false)));
+        scales("scale_a", "M".into(), false);
+        scales("scale_b", blocks("N"), true);
+    }
     let scales = (0..2).filter(|along| c.scales[*along]);
     all.extend(scales.map(|along| vector(SCALES[along], c.scaled(), along)));
     all.extend(c.bias.map(|along| vector("bias", c.out, along)));
@@ -162,7 +181,15 @@ fn body(c: &Config, sizes: Option<&Sizes>) -> Vec<Stmt> {
         .with("stages", "STAGES")
         .with("producer", "warp")
         .with("split", call("cluster", &[], ["SPLIT".into()]));
-    let product = call("gemm", &[], [left.into(), right.into(), "acc".into()]).stmt();
+    let mut loop_body = vec![step("ga", "sa"), step("gb", "sb")];
+    let accumulators =
+        |name| bind(name, Expr::from("mma").method("accumulators", [sums.into(), zero(c.acc)]));
+    let product = |acc: &str| call("gemm", &[], [left.into(), right.into(), acc.into()]).stmt();
+    if c.promotes() {
+        loop_body.extend(promoted(c, accumulators("part"), product("part")));
+    } else {
+        loop_body.push(product("acc"));
+    }
     let mut persistent =
         call("persistent", &[], []).with("bands", sizes.map_or(1, |sizes| i64::from(sizes.band)));
     if sizes.is_some_and(|sizes| sizes.ping_pong) {
@@ -177,11 +204,48 @@ fn body(c: &Config, sizes: Option<&Sizes>) -> Vec<Stmt> {
         shared("a", "BM", c.dtype),
         shared("b", "BN", c.b_dtype),
         bind("mma", mma),
-        bind("acc", Expr::from("mma").method("accumulators", [sums.into(), zero(c.acc)])),
-        repeat("k", range, vec![step("ga", "sa"), step("gb", "sb"), product]),
+        accumulators("acc"),
     ];
+    body.extend(c.block_scales.then(|| block_scales(c)).into_iter().flatten());
+    body.push(repeat("k", range, loop_body));
     body.extend(epilogue(c));
     body
+}
+
+/// The tiles of scales of blocks.
+fn block_scales(c: &Config) -> Vec<Stmt> {
+    let [row, column] = blocks(c);
+    // Columns of a tile are in one block.
+    let column = two(Binary::Div, two(Binary::Mul, column, "BN".into()), BLOCK.into());
+    let tile = |name: &str, shape: [Expr; 2], block: Expr| {
+        let at = [block, "_".into()].into();
+        bind(&format!("g{name}"), call("tile", &[], [of_batch(c, name), shape.into(), at]))
+    };
+    vec![
+        tile("scale_a", ["BM".into(), 1.into()], row),
+        tile("scale_b", [1.into(), 1.into()], column),
+        bind("sscale_a", call("shared", &[c.acc.name()], ["BM".into()])),
+    ]
+}
+
+/// The sums of a step, which are promoted.
+fn promoted(c: &Config, part: Stmt, product: Stmt) -> Vec<Stmt> {
+    let (acc, names) = (Expr::from("acc"), ["acc", "part", "scale"]);
+    if !c.block_scales {
+        return vec![part, product, assign("acc", two(Binary::Add, acc, "part".into()))];
+    }
+    let [of_a, of_b] = ["gscale_a", "gscale_b"].map(Expr::from);
+    let copied = [of_a.at([Expr::from("_"), 0.into(), "k".into()]), "sscale_a".into()];
+    let both = [Expr::from("sscale_a").method("along", [0.into()]), of_b.at(["_", "_", "k"])];
+    let scale = closure(&["a", "b"], two(Binary::Mul, "a".into(), "b".into()));
+    let sum = closure(&names, call("fma", &[], ["part", "scale", "acc"].map(Expr::from)));
+    vec![
+        call("copy", &[], copied).stmt(),
+        part,
+        product,
+        bind("scale", call("map", &[], [both.into(), scale])),
+        assign("acc", call("map", &[], [names.into(), sum])),
+    ]
 }
 
 /// The tiles of further arguments, and the copies of results: of accumulators, or of a function of them and of these tiles.

@@ -1,11 +1,9 @@
-//! Scales of an operand in groups along K: of narrow weights, with their zero points, as arguments (N, groups), and of blocks
-//! (see `block_scales`). Their tiles are copied to shared memory beside the operand's tiles. A step along K has one or more
+//! Scales of narrow weights in groups along K, with their zero points, as arguments (N, groups). Their tiles are copied to shared memory beside the operand's tiles. A step along K has one or more
 //! groups, or is part of one group. Otherwise it has a column of scales for each of its parts that lies in one group.
 
 use tilewright_layout::{Composed, Layout, Value as Size};
 
 use super::Config;
-use super::block_scales::BLOCK;
 use super::bulk::{last, shifted, times};
 use super::product::argument;
 use crate::build::Builder;
@@ -81,11 +79,6 @@ impl Grouped {
         let (one, part) = (size.min(bk), bk / parts);
         let each = if divides(bk, size) && divides(part, one) { one } else { common_divisor(part, size) };
         Grouped { size, bk, each }
-    }
-
-    /// Scales of blocks of A.
-    pub(super) fn of_blocks(bk: i64) -> Grouped {
-        Grouped::new(BLOCK, bk, 1)
     }
 
     /// Bytes of a slot of the scales of `rows` rows.

@@ -1,5 +1,6 @@
 //! The text of tile programs.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -18,8 +19,6 @@ use crate::values::lanes::Lanes;
 use crate::values::number::Number;
 use crate::values::scan::{Level, Scan};
 use crate::values::semiring::Semiring;
-use std::collections::{BTreeMap, BTreeSet};
-use tilewright_layout::{Distribution, Submode};
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -101,7 +100,6 @@ records! {
     Ahead { stages, fragments = 1, exits = true, producer = false, split = 1, sums_are_added = false }
     Scan { with, identity, levels, exclusive = false, unmasked = false }
     Semiring { add, mul }
-    Submode { extent, mode, step }
     TiledMma { row, groups, of, - pairs }
 }
 
@@ -117,7 +115,7 @@ variants! {
     Lanes { "shuffle" Shuffle(lane), "ballot" Ballot, "match" Match }
     Level { "own" Own { mode, extent }, "threads" Threads(across), "blocks" Blocks(count) }
     Across { "thread" Thread, "warp" Warp(lanes), "block" Block, "cluster" Cluster(blocks), "blocks" Blocks(blocks), "submodes" Submodes(submodes) }
-    Form { "open" Open, "by" By(distribution), "sums" Sums(mma) }
+    Form { "open" Open, "sums" Sums(mma) }
     Op {
         "copy" Copy { from, to, how = How::Derive, fill = Number::Float(0.0), token = None },
         "take" Take { number, from },
@@ -125,7 +123,7 @@ variants! {
         "map" Map { ins, to, value },
         "flow" Flow { a, b, acc },
         "contents" Contents { from, to },
-        "gemm" Gemm { a, b, acc, how = Multiply::SUMS, order = Order::Plain, token = None, from_zero = false },
+        "gemm" Gemm { a, b, acc, how = Multiply::SUMS, order = Order::Plain, token = None },
         "reduce" Reduce { from, to, with, across, claimed = None },
         "fold" Fold { from, to, with, identity, across, claimed = false },
         "scan" Scan { from, to, carry = Vec::new(), how },
@@ -316,19 +314,6 @@ impl Text for Submodes {
         let submodes: Vec<(i64, i64)> =
             all.iter().map(|&(extent, step)| (extent.into(), step.into())).collect();
         Submodes::new(&submodes).ok_or_else(|| from.wrong("digits of a thread's number, smallest step first"))
-    }
-}
-
-impl Text for Distribution {
-    fn write(&self, to: &mut Writer) {
-        write_field!(to, "tile", &self.tile().to_vec());
-        write_field!(to, "threads", &self.thread_submodes().to_vec());
-        write_field!(to, "values", &self.value_submodes().to_vec());
-    }
-
-    fn read(from: &mut Reader<'_>) -> Result<Distribution> {
-        let tile: Vec<i64> = read_field!(from, "tile");
-        Ok(Distribution::new(&tile, read_field!(from, "threads"), read_field!(from, "values")))
     }
 }
 

@@ -219,7 +219,11 @@ impl<'k> Meter<'k> {
                 let inner_once = Load { issued: inner.once.issued + overhead, ..inner.once };
                 let exprs = &self.kernel.exprs;
                 // The rest of a loop that is written out in part has half of its iterations on average.
-                let count = |at: Ix| match exprs.get(at).int {
+                let named = |at: Ix| match exprs.get(at).int {
+                    Int::Var(id) => self.named.get(&id).copied().unwrap_or(at),
+                    _ => at,
+                };
+                let count = |at: Ix| match exprs.get(named(at)).int {
                     Int::Rem(_, by) => exprs.constant(by).map(|by| by / 2),
                     _ => exprs.constant(at),
                 };

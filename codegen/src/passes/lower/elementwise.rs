@@ -1,5 +1,7 @@
 //! Elementwise functions.
 
+use tilewright_layout::{Layout, Value};
+
 use super::Lower;
 use super::numbering::extents_of;
 use crate::passes::origin::Edge;
@@ -77,7 +79,16 @@ impl Lower<'_> {
             return Ok(());
         }
         let read: Vec<bool> = (0..ins.len()).map(|n| value.reads(n as u8)).collect();
-        let (ins, to) = refined(ins, to)?;
+        let (mut ins, mut to) = refined(ins, to)?;
+        let in_registers =
+            |view: &View| matches!(self.program.tensor(view.tensor).space, Space::Registers { .. });
+        if stands.is_empty()
+            && ins.iter().all(|view| view.layout == to.layout && in_registers(view))
+            && in_registers(&to)
+        {
+            let order = in_order(&to.layout)?;
+            ins.iter_mut().chain([&mut to]).for_each(|view| *view = view.rearranged(order.clone()));
+        }
         let mut sides: Vec<Side> = ins
             .into_iter()
             .chain([to])
@@ -434,6 +445,18 @@ impl Lower<'_> {
         let types = Types { ins: &[], scalars: &self.program.scalars };
         self.of_values(&types.condition(of)?, &[])
     }
+}
+
+/// The modes of a layout of registers in the order of these. As accumulators are used in the order in which instructions complete
+/// them, the next product starts earlier.
+fn in_order(layout: &Layout) -> Result<Layout> {
+    let mut leaves: Vec<_> = layout.leaves().collect();
+    leaves.sort_by_key(|(_, stride)| match stride {
+        Value::Basis { times, path } => (path.steps()[0], *times),
+        _ => (0, 0),
+    });
+    let modes = leaves.into_iter().map(|(extent, stride)| Layout::new(extent, stride));
+    Ok(Layout::from_modes(modes.collect::<std::result::Result<Vec<_>, _>>()?)?)
 }
 
 /// Views of the same shape, refined until all have the same leaves.

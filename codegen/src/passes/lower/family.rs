@@ -5,7 +5,7 @@
 use super::Lower;
 use crate::thread::index::{Int, Ix};
 use crate::thread::{Bar, Fence, Id, Op, Scope, Stmt};
-use crate::tile;
+use crate::tile::{self, Past};
 
 impl Lower<'_> {
     /// The thread's index in its group, or in all of its family.
@@ -93,7 +93,7 @@ impl Lower<'_> {
         all
     }
 
-    /// By how many slots of a ring statements advance: in loops and ordered sections alone, as the verifier ensures.
+    /// By how many slots of a ring statements advance: in loops, their peeled iterations, and ordered sections alone, as the verifier ensures.
     fn slots_in(&mut self, body: &[tile::Stmt], ring: Id) -> Ix {
         let mut sum = self.int(0);
         for stmt in body {
@@ -106,7 +106,15 @@ impl Lower<'_> {
                 let count = self.exprs().sub(to, from);
                 let count = self.exprs().max(count, none);
                 self.exprs().mul(each, count)
-            } else if let tile::Op::Ordered { body, .. } = &stmt.op {
+            } else if let tile::Op::Step { var, at, past: Past::Skip, body } = &stmt.op {
+                let each = self.slots_in(body, ring);
+                let of = &self.program.vars[*var as usize];
+                let (at, to, none, one) = (self.affine(at), self.affine(&of.to), self.int(0), self.int(1));
+                let count = self.exprs().sub(to, at);
+                let count = self.exprs().max(count, none);
+                let count = self.exprs().min(count, one);
+                self.exprs().mul(each, count)
+            } else if let tile::Op::Ordered { body, .. } | tile::Op::Step { body, .. } = &stmt.op {
                 self.slots_in(body, ring)
             } else {
                 continue;

@@ -11,18 +11,18 @@ use crate::values::id::Id;
 
 impl Lower<'_> {
     /// A product by a row of the table: elements of one thread in this order, or tiles of a warp or warpgroup, whose
-    /// products may remain in flight, and begin from zero.
+    /// products may remain in flight.
     pub(super) fn gemm(
         &mut self,
         how: Multiply,
         views: [&View; 3],
         order: Order,
-        (token, from_zero): (Option<Id>, bool),
+        token: Option<Id>,
     ) -> Result<()> {
         let row = how.row(self.program.tensor(views[2].tensor).elem)?;
         match row.is_scalar() {
             true => self.by_elements(row, views, order),
-            false => self.by_instruction(row, views, token, from_zero),
+            false => self.by_instruction(row, views, token),
         }
     }
 }

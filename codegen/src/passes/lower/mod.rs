@@ -32,6 +32,8 @@ mod tile_scheduler;
 mod tokens;
 mod transfer;
 
+use std::collections::BTreeSet;
+
 use tilewright_layout::{Symbol, Value};
 
 use crate::passes::allocate::{ALIGN, Allocation, allocate};
@@ -116,6 +118,8 @@ struct Lower<'p> {
     rings: Vec<Id>,
     /// For each ordered section its mbarriers.
     orders: Vec<Id>,
+    /// Accumulators that the next product replaces instead of adding to them.
+    replaced: BTreeSet<Id>,
     /// The exchanges between the blocks of a cluster, if there are any.
     exchanges: Option<cluster::Exchanges>,
     /// Statements that commit or wait for copies under tokens.
@@ -172,6 +176,7 @@ impl<'p> Lower<'p> {
             analysis,
             rings: Vec::new(),
             orders: Vec::new(),
+            replaced: BTreeSet::new(),
             exchanges: None,
             marks: tokens::Marks::new(),
         };

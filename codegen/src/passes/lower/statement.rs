@@ -7,20 +7,46 @@ use super::dead_variables::drop_unread;
 use super::masks::Bounds;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::Result;
+use crate::thread::atom::OperandName;
 use crate::thread::index::{Int, Ix};
 use crate::thread::{Bin, Id, Op, Queue, Role, Scope, Stmt, Unroll};
 use crate::tile::pair::Scanned;
 use crate::tile::view::View;
-use crate::tile::{self, Expr, How, Past, Space};
+use crate::tile::{self, Expr, How, Multiply, Past, Space};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
 
 impl Lower<'_> {
     pub(super) fn statements(&mut self, body: &[tile::Stmt]) -> std::result::Result<(), Diagnostic> {
-        for stmt in body {
-            self.statement(stmt)?;
+        for (at, stmt) in body.iter().enumerate() {
+            match self.is_replaced(stmt, &body[at + 1..]) {
+                Some(acc) => drop(self.replaced.insert(acc)),
+                None => self.statement(stmt)?,
+            }
         }
         Ok(())
+    }
+
+    /// The accumulators that a statement clears, if the next statement that accesses them is a product that can replace
+    /// them. The compiler leaves such a product in flight; before it clears registers, it would wait for other products.
+    fn is_replaced(&self, stmt: &tile::Stmt, after: &[tile::Stmt]) -> Option<Id> {
+        let tile::Op::Fill { to, value: Expr::Lit(zero) } = &stmt.op else { return None };
+        let uses = |stmt: &&tile::Stmt| {
+            let mut uses = false;
+            stmt.each(&mut |stmt| {
+                uses |= stmt.reads().iter().chain(&stmt.writes()).any(|view| view.tensor == to.tensor)
+            });
+            uses
+        };
+        let Some(tile::Op::Gemm { acc, how: Multiply::Atom(row), .. }) =
+            after.iter().find(uses).map(|next| &next.op)
+        else {
+            return None;
+        };
+        let all = Some(self.program.tensor(to.tensor).plain().size().ok()?);
+        let whole = [to, acc].into_iter().all(|view| view.layout.size().ok() == all);
+        let replaces = acc.tensor == to.tensor && row.operand(OperandName::Accumulate).is_some();
+        (zero.is_zero() && whole && replaces).then_some(to.tensor)
     }
 
     fn statement(&mut self, stmt: &tile::Stmt) -> std::result::Result<(), Diagnostic> {
@@ -48,8 +74,8 @@ impl Lower<'_> {
                 self.map_at(ins, to, value, &at).map_err(problem)?
             }
             tile::Op::Flow { .. } | tile::Op::Contents { .. } => {}
-            tile::Op::Gemm { a, b, acc, how, order, token, from_zero } => {
-                self.gemm(*how, [a, b, acc], *order, (*token, *from_zero)).map_err(problem)?;
+            tile::Op::Gemm { a, b, acc, how, order, token } => {
+                self.gemm(*how, [a, b, acc], *order, *token).map_err(problem)?;
             }
             tile::Op::Wait { token, but } => self.wait_for(*token, *but),
             tile::Op::Atomic { from, to, update } => self.atomic(from, to, update).map_err(problem)?,

@@ -51,6 +51,7 @@ use crate::tile::{Ahead, Op, Program, Space, Stmt};
 use fetches::Level;
 pub(crate) use fetches::{Fetches, is_in_flight};
 use schedule::Schedule;
+pub(crate) use stages::{accesses as uses, sets};
 
 /// More stages than this hide no more latency.
 const MOST_STAGES: u32 = 16;

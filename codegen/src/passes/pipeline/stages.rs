@@ -30,6 +30,7 @@ use crate::thread::{Id, Unroll};
 use crate::tile::{Op, Past, Program, Space, StageOrder, Stmt, Var};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
+pub(crate) use rename::sets;
 
 /// A statement of a step.
 #[derive(Clone, Debug)]
@@ -94,23 +95,26 @@ pub(super) fn is_staged(program: &Program, body: &[Stmt]) -> bool {
     all.any(|place| Some(place) != first)
 }
 
+/// How many times statements access each tensor.
+pub(crate) fn accesses(body: &[Stmt]) -> BTreeMap<Id, usize> {
+    let mut all = BTreeMap::new();
+    let mut add = |stmt: &Stmt| {
+        for view in stmt.reads().into_iter().chain(stmt.writes()) {
+            *all.entry(view.tensor).or_default() += 1;
+        }
+    };
+    body.iter().for_each(|stmt| stmt.each(&mut add));
+    all
+}
+
 /// For each loop with stages, by its variable, the register tensors that are not used outside of it.
 pub(super) fn private(program: &Program) -> BTreeMap<Id, BTreeSet<Id>> {
-    fn count(stmt: &Stmt, to: &mut BTreeMap<Id, usize>) {
-        stmt.each(&mut |stmt| {
-            for view in stmt.reads().into_iter().chain(stmt.writes()) {
-                *to.entry(view.tensor).or_default() += 1;
-            }
-        });
-    }
-    let (mut total, mut found) = (BTreeMap::new(), BTreeMap::new());
-    program.body.iter().for_each(|stmt| count(stmt, &mut total));
+    let (total, mut found) = (accesses(&program.body), BTreeMap::new());
     let mut visit = |stmt: &Stmt| {
         if let Op::For { var, body, .. } | Op::Pipelined { var, body, .. } = &stmt.op
             && is_staged(program, body)
         {
-            let mut inside = BTreeMap::new();
-            body.iter().for_each(|stmt| count(stmt, &mut inside));
+            let inside = accesses(body);
             let is_private = |(id, count): &(&Id, &usize)| {
                 matches!(program.tensor(**id).space, Space::Registers { .. }) && total.get(id) == Some(count)
             };

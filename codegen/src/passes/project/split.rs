@@ -17,12 +17,13 @@ use tilewright_layout::{Composed, Layout, Tiler, Tuple};
 use super::{filled, is_fill};
 use crate::build::Builder;
 use crate::build::tiled::{PAD, swizzled_tile};
+use crate::passes::pipeline::sets;
 use crate::passes::resolve::contiguous;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::{Bin, Id};
 use crate::tile::view::{At, View};
-use crate::tile::{Expr, Form, LaunchRule, Op, Program, Space, Stmt};
+use crate::tile::{Expr, LaunchRule, Op, Program, Space, Stmt};
 use crate::values::affine::{Affine, Arith, Coord};
 use crate::values::elem::Elem;
 
@@ -52,7 +53,7 @@ pub(super) fn over_cluster(program: &Program) -> std::result::Result<Cow<'_, Pro
     Ok(Cow::Owned(written))
 }
 
-fn far() -> Problem {
+pub(super) fn far() -> Problem {
     Problem::new("a coordinate passes 63 bits")
 }
 
@@ -68,8 +69,8 @@ fn divided(program: &mut Program, place: usize) -> std::result::Result<(), Diagn
             .at(span));
     }
     program.cluster[AXIS] = blocks as u32;
-    let sums = summed(program, shared)?;
-    let (_, before) = body.split_last().ok_or_else(|| Problem::reported().at(span))?;
+    let (shared, before) = body.split_last().ok_or_else(|| Problem::reported().at(span))?;
+    let sums = summed(program, shared, &[before, &after].concat())?;
     begin_at_zero(before, &sums)?;
     let Some(shared) = body.last_mut() else { return Ok(()) };
     part_of_steps(program, shared, blocks).map_err(|problem| problem.at(span))?;
@@ -118,29 +119,57 @@ fn divided(program: &mut Program, place: usize) -> std::result::Result<(), Diagn
     Ok(())
 }
 
-/// The accumulators of a loop that only copies tiles and multiplies them.
-fn summed(program: &Program, stmt: &Stmt) -> std::result::Result<Vec<View>, Diagnostic> {
+/// The tiles outside of a loop to which it adds. It sets its other tiles in each iteration before it uses them.
+fn summed(program: &Program, stmt: &Stmt, outside: &[Stmt]) -> std::result::Result<Vec<View>, Diagnostic> {
     let Op::Pipelined { body, .. } = &stmt.op else { return Ok(Vec::new()) };
-    let mut sums: Vec<View> = Vec::new();
-    for stmt in body {
-        match &stmt.op {
-            Op::Take { .. } => {}
-            Op::Copy { .. } if is_fill(program, stmt) => {}
-            Op::Gemm { acc, .. } if matches!(program.forms.get(&acc.tensor), Some(Form::Sums(_))) => {
-                if sums.iter().all(|known| known.tensor != acc.tensor) {
-                    sums.push(acc.clone());
-                }
-            }
-            _ => {
-                return Err(Problem::new(
-                    "a loop that the blocks of a cluster share copies tiles and adds products of them to accumulators, and this one does more",
-                )
-                .help("leave `split` out, or move this behind the loop")
-                .at(stmt.span));
-            }
+    let outer = accessed(outside);
+    let added = |stmt: &&Stmt| !is_fill(program, stmt) && !matches!(stmt.op, Op::Take { .. });
+    let (mut sums, mut own): (Vec<View>, BTreeSet<Id>) = (Vec::new(), BTreeSet::new());
+    for stmt in body.iter().filter(added) {
+        let [to] = stmt.writes()[..] else { return Err(does_more(stmt)) };
+        let is_sum = outer.contains(&to.tensor);
+        let is_set = sets(program, stmt, to.tensor) || own.contains(&to.tensor);
+        let fits = if is_sum { adds(&stmt.op) } else { is_set };
+        if !fits || !matches!(program.tensor(to.tensor).space, Space::Registers { .. }) {
+            return Err(does_more(stmt));
+        }
+        if !is_sum {
+            own.insert(to.tensor);
+        } else if sums.iter().all(|known| known.tensor != to.tensor) {
+            sums.push(to.clone());
         }
     }
-    Ok(sums)
+    // Sums of a part of the iterations are only added to.
+    let is_sum = |view: &&View| sums.iter().any(|acc| acc.tensor == view.tensor);
+    let reads = |stmt: &&Stmt| {
+        let written = stmt.writes().into_iter().filter(is_sum).count();
+        stmt.reads().into_iter().filter(is_sum).count() > written
+    };
+    match body.iter().find(reads) {
+        Some(stmt) => Err(does_more(stmt)),
+        None => Ok(sums),
+    }
+}
+
+/// Does a statement add to its result what does not depend on it?
+fn adds(op: &Op) -> bool {
+    let Op::Map { ins, to, value } = op else { return matches!(op, Op::Gemm { .. }) };
+    let Some(old) = ins.iter().position(|view| view.is_same(to)) else { return false };
+    let (terms, factors) = match value {
+        Expr::Bin(Bin::Add, left, right) => (vec![&**left, &**right], Vec::new()),
+        Expr::Fma(of) => (vec![&of[2]], vec![&of[0], &of[1]]),
+        _ => return false,
+    };
+    let uses = terms.iter().chain(&factors).filter(|value| value.reads(old as u8)).count();
+    uses == 1 && terms.contains(&&Expr::In(old as u8))
+}
+
+fn does_more(stmt: &Stmt) -> Diagnostic {
+    Problem::new(
+        "a loop that the blocks of a cluster share copies tiles and adds products of them to accumulators, and this one does more",
+    )
+    .help("leave `split` out, or move this behind the loop")
+    .at(stmt.span)
 }
 
 /// Every block has its own accumulators, and all of them are added: they must begin at 0.
@@ -192,6 +221,14 @@ fn part_of_steps(program: &mut Program, stmt: &mut Stmt, blocks: i64) -> Result<
 fn written(body: &[Stmt]) -> BTreeSet<Id> {
     let mut all = BTreeSet::new();
     body.iter().for_each(|stmt| stmt.each(&mut |stmt| all.extend(stmt.writes().iter().map(|to| to.tensor))));
+    all
+}
+
+/// The tensors that statements read or write.
+fn accessed(body: &[Stmt]) -> BTreeSet<Id> {
+    let mut all = written(body);
+    let mut add = |stmt: &Stmt| all.extend(stmt.reads().iter().map(|of| of.tensor));
+    body.iter().for_each(|stmt| stmt.each(&mut add));
     all
 }
 

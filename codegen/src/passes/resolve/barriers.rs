@@ -198,11 +198,7 @@ impl Barriers<'_> {
 
     /// Does one thread have each element, by the tile's distribution? Small tiles are replicated.
     fn has_one_owner(&self, view: &View) -> bool {
-        match self.program.forms.get(&view.tensor) {
-            Some(Form::Sums(_)) => true,
-            Some(Form::By(distribution)) => distribution.replicated().is_empty(),
-            Some(Form::Open) | None => false,
-        }
+        matches!(self.program.forms.get(&view.tensor), Some(Form::Sums(_)))
     }
 
     /// Does a statement in a loop write a result in global memory piece by piece? Each iteration writes its own elements,

@@ -45,7 +45,6 @@ pub(super) fn choose(
                 Ok(Distribution::new(&tile(program, *id), all, Vec::new()))
             }
             Form::Open => continue,
-            Form::By(distribution) => Ok(distribution.clone()),
             Form::Sums(mma) => match tile(program, *id)[..] {
                 [m, n] => mma.distribution([m, n]),
                 _ => Err(Problem::new(format!("`{}` is no tile of (M, N)", tensor.name))),

@@ -56,15 +56,7 @@ impl Resolve {
         let (of_a, of_b) = (operand(&sums, 0, k), operand(&sums, 1, k));
         let (left, right) = (self.side(stmt, a, &of_a, false)?, self.side(stmt, b, &of_b, false)?);
         let out = part::of_tile(acc, &sums, &sums, acc.tensor)?;
-        let op = Op::Gemm {
-            a: left,
-            b: right,
-            acc: out,
-            how: Multiply::Scalar(with),
-            order,
-            token: None,
-            from_zero: false,
-        };
+        let op = Op::Gemm { a: left, b: right, acc: out, how: Multiply::Scalar(with), order, token: None };
         self.push(stmt, op);
         Ok(())
     }
@@ -118,7 +110,6 @@ impl Resolve {
             how: Multiply::Atom(row),
             order: Order::Plain,
             token: *token,
-            from_zero: false,
         };
         self.push(stmt, op);
         Ok(())

@@ -132,6 +132,11 @@ pub(crate) fn bind(name: &str, value: Expr) -> Stmt {
     Stmt { span: Span::default(), kind: StmtKind::Let { pattern: Pattern::Name(named(name)), value } }
 }
 
+/// `name = value;`
+pub(crate) fn assign(name: &str, value: Expr) -> Stmt {
+    Stmt { span: Span::default(), kind: StmtKind::Assign { target: name.into(), op: None, value } }
+}
+
 /// `for name in range { … }`
 pub(crate) fn repeat(name: &str, range: Expr, body: Vec<Stmt>) -> Stmt {
     let pattern = Pattern::Name(named(name));

@@ -204,7 +204,7 @@ mod tests {
                 ["x", "y", "acc"].map(|name| b.registers(name, Elem::F32, (4i64, 1i64)).unwrap());
             b.wait(token);
             let (order, token) = (Order::default(), Some(token));
-            b.statement(Op::Gemm { a: x, b: y, acc, how, order, token, from_zero: false });
+            b.statement(Op::Gemm { a: x, b: y, acc, how, order, token });
         };
         check_apart(wait, "this wait for products");
     }

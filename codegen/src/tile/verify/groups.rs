@@ -131,7 +131,9 @@ fn counted(program: &Program, family: Id, body: &[Stmt]) -> std::result::Result<
     for stmt in body {
         match &stmt.op {
             Op::Advance { .. } => {}
-            Op::For { body, .. } | Op::Ordered { body, .. } => counted(program, family, body)?,
+            Op::For { body, .. } | Op::Step { body, .. } | Op::Ordered { body, .. } => {
+                counted(program, family, body)?;
+            }
             _ => {
                 let mut uncounted = None;
                 stmt.each(&mut |inner| {

@@ -215,7 +215,7 @@ mod tests {
     fn product(b: &mut Builder, k: [i64; 2], how: How) -> Result<Op> {
         let (left, right) = (registers(b, "x", (4, k[0]))?, registers(b, "y", (4, k[1]))?);
         let (acc, order) = (registers(b, "acc", (4, 4))?, Order::Plain);
-        Ok(Op::Gemm { a: left, b: right, acc, how: how.into(), order, token: None, from_zero: false })
+        Ok(Op::Gemm { a: left, b: right, acc, how: how.into(), order, token: None })
     }
 
     fn sum(b: &mut Builder, with: Bin, across: Across) -> Result<Op> {

@@ -4,7 +4,6 @@ use super::{ROWS, SWIZZLED, row_of};
 use crate::build::tiled::Terms;
 use crate::front::matmul::Config;
 use crate::front::matmul::block_scales::BLOCK;
-use crate::front::matmul::scales::Grouped;
 use crate::source::problem::Problem;
 use crate::thread::atom::Atom;
 use crate::thread::atoms;
@@ -217,7 +216,7 @@ impl Sizes {
         let [rows, _, bk] = self.tile;
         let scales = match c.block_scales {
             false => c.bytes_of_scales(rows, bk, 1),
-            true => Grouped::of_blocks(bk).bytes(rows, c.acc),
+            true => rows * i64::from(c.acc.bytes()),
         };
         rows * left * self.k_of_left(c) + columns * self.tile[1] * right * bk + scales
     }

@@ -5,11 +5,12 @@
 use crate::thread::atom::OperandName;
 use tilewright_layout::{Value as Size, layout};
 
-use super::{Part, Sizes, THREADS, add};
+use super::{Part, Sizes, THREADS};
 use crate::build::Builder;
 use crate::build::fragment::Arrangement;
 use crate::build::tiled::Fill;
 use crate::front::matmul::bulk::{last, slots};
+use crate::front::matmul::cluster::add;
 use crate::source::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
 use crate::tile::view::{At, View};
@@ -141,8 +142,8 @@ impl Part<'_> {
         })?;
         b.await_slot(split.ring);
         let (high_b, low_b) = (last(b, right, &slot)?, last(b, &split.low, &of_low)?);
-        b.gemm_from_zero(&low_a, &high_b, sums, self.multiply, product)?;
-        for (left, right) in [(&high_a, &low_b), (&high_a, &high_b)] {
+        b.fill(sums, Expr::lit(0.0))?;
+        for (left, right) in [(&low_a, &high_b), (&high_a, &low_b), (&high_a, &high_b)] {
             b.gemm_how(left, right, sums, How::Atom(self.multiply), Order::Plain, Some(product))?;
         }
         Ok(())

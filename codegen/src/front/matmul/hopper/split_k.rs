@@ -59,10 +59,10 @@ impl Part<'_> {
             self.consumers,
             Box::new(|b: &mut Builder| {
                 let (own, product) = (self.sums(b)?, b.token());
-                self.multiply(b, &at, &own, slots, product)?;
+                self.multiply(b, &own, slots, product)?;
                 b.sync();
                 let part = b.partition_mma(&sums, self.multiply, OperandName::D, &self.by_warpgroup())?;
-                b.copy(&own.acc, &part)
+                b.copy(&own, &part)
             }),
         ));
         b.roles(roles)?;

@@ -12,7 +12,7 @@ use crate::source::problem::Result;
 use crate::thread::atoms;
 use crate::thread::{Id, Unroll};
 use crate::tile::view::{At, View};
-use crate::tile::{Expr, How, Program, Ring, Stmt};
+use crate::tile::{Expr, How, Order, Program, Ring, Stmt};
 use crate::values::affine::Coord;
 use crate::values::condition::Test;
 
@@ -229,8 +229,8 @@ fn filled_by(warps: u32, also: &dyn Fn(&mut Builder)) -> Program {
                     b.at(Span(6)).await_slot(ring);
                     let slot = b.slot(ring);
                     let (left, right) = (last(b, &sx, slot.clone())?, last(b, &sy, slot)?);
-                    let token =
-                        b.at(Span(7)).start_gemm(&left, &right, &acc, How::Atom(atoms::named(ROW)?))?;
+                    let (token, row) = (b.token(), How::Atom(atoms::named(ROW)?));
+                    b.at(Span(7)).gemm_how(&left, &right, &acc, row, Order::Plain, Some(token))?;
                     b.at(Span(8)).wait(token);
                     b.at(Span(9)).release(ring);
                     b.at(Span(10)).advance(ring);

@@ -25,9 +25,9 @@ impl Lower<'_> {
         row: &'static Atom,
         [a, b, acc]: [&View; 3],
         token: Option<Id>,
-        from_zero: bool,
     ) -> Result<()> {
         self.arch_of(row);
+        let from_zero = self.replaced.remove(&acc.tensor);
         let Effect::Mma { m, n, k, .. } = row.effect else {
             return Err(Problem::internal(format!("`{}` is no matrix product", row.name)));
         };

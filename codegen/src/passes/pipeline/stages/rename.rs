@@ -23,7 +23,7 @@ pub(super) struct Renamed {
 }
 
 /// Does a statement set all elements of a tensor, and reads none?
-fn sets(program: &Program, stmt: &Stmt, tensor: Id) -> bool {
+pub(crate) fn sets(program: &Program, stmt: &Stmt, tensor: Id) -> bool {
     let whole = |view: &View| {
         let size = |layout: &tilewright_layout::Layout| layout.size().ok();
         let start = view.base.iter().all(|at| at.constant() == Some(0));
@@ -31,12 +31,7 @@ fn sets(program: &Program, stmt: &Stmt, tensor: Id) -> bool {
     };
     let simple = matches!(
         stmt.op,
-        Op::Copy { token: None, .. }
-            | Op::Fill { .. }
-            | Op::Map { .. }
-            | Op::Scan { .. }
-            | Op::Lanes { .. }
-            | Op::Gemm { from_zero: true, .. }
+        Op::Copy { token: None, .. } | Op::Fill { .. } | Op::Map { .. } | Op::Scan { .. } | Op::Lanes { .. }
     );
     let views = |views: Vec<&View>| views.into_iter().any(|view| view.tensor == tensor);
     simple && !views(stmt.reads()) && stmt.writes().iter().any(|view| view.tensor == tensor && whole(view))
