@@ -4,19 +4,18 @@
 
 use tilewright::prelude::*;
 
-/// A thread's part of piece `p` of row `i`, which begins at a multiple of `start` elements, up to `start - 1` before it.
+/// A thread's part of piece `p` of row `i`, which begins `before` elements before the row.
 #[device]
 fn piece(
     x: View,
     i: usize,
-    ld: usize,
     p: usize,
     width: usize,
     threads: Arrangement,
     values: usize,
-    start: usize,
+    before: usize,
 ) -> View {
-    let piece = shift(tile(x, (1, width), (i, p)), (0, -(i * ld % start)));
+    let piece = shift(tile(x, (1, width), (i, p)), (0, -before));
     parallelize(piece, threads, thread.x, values = (1, values))
 }
 
@@ -42,8 +41,8 @@ pub fn softmax_long<
     cluster(C);
     let (part, group) = walk((C, G), block.x);
     let threads = layout!((1, L));
-    let from = |i, p| piece(x, i, ld, P * part + p, W / P, threads, V, S);
-    let to = |i, p| piece(y, i, ld, P * part + p, W / P, threads, V, S);
+    let from = |i, p| piece(x, i, P * part + p, W / P, threads, V, i * ld % S);
+    let to = |i, p| piece(y, i, P * part + p, W / P, threads, V, i * ld % S);
     let row = tile(shared::<T>(layout!((1, W) : (W, 1))), (1, W / P), (0, _));
     let row = parallelize(row, threads, thread.x, values = (1, V));
     for p in 0..P {

@@ -45,7 +45,7 @@ use submit::Passed;
 /// The outcome of a launch.
 #[derive(Clone)]
 pub struct Launched {
-    /// The variant that ran, from 0; `None` if the launch was empty.
+    /// The variant that ran, from 0; `None` if the launch was empty. Kernels for loops without iterations follow the variants.
     pub variant: Option<usize>,
     /// The kernel's number of variants.
     pub variants: usize,
@@ -127,13 +127,12 @@ impl fmt::Display for Launched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(variant) = self.variant else { return f.write_str("nothing to do") };
         let [x, y, z] = self.grid;
-        write!(
-            f,
-            "variant {} of {}: {x} x {y} x {z} blocks of {} threads",
-            variant + 1,
-            self.variants,
-            self.threads
-        )?;
+        if variant < self.variants {
+            write!(f, "variant {} of {}", variant + 1, self.variants)?;
+        } else {
+            f.write_str("the kernel for loops without iterations")?;
+        }
+        write!(f, ": {x} x {y} x {z} blocks of {} threads", self.threads)?;
         for (index, why) in self.passed_over().iter().enumerate() {
             write!(f, "\n  not variant {}: {why}", index + 1)?;
         }

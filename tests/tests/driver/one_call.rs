@@ -47,6 +47,22 @@ fn the_launch_is_that_of_the_kernel() {
     run.sound();
 }
 
+#[test]
+fn a_launch_without_iterations_says_so() {
+    let run = Fake::new().run(|| {
+        let stream = stream();
+        let (a, b) = (zeros::<f32, 2>(&stream, [30, 0]), zeros::<f32, 2>(&stream, [20, 0]));
+        let mut c = zeros::<f32, 2>(&stream, [30, 20]);
+        const COLUMNS: MatmulKernel<f32> = matmul_kernel!(bm = 64, bn = 64, bk = 8, tc = (16, 16));
+        let launched = COLUMNS.launch(&stream, &a, &b, &mut c).expect("a launch").to_string();
+        assert!(
+            launched.starts_with("the kernel for loops without iterations: 1 x 1 x 1 blocks"),
+            "{launched}"
+        );
+    });
+    run.sound();
+}
+
 /// Random numbers from a seed.
 struct Random(u64);
 
