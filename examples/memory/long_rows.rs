@@ -6,7 +6,7 @@ use tilewright::prelude::*;
 
 /// A thread's part of piece `p` of row `i`, which begins `before` elements before the row.
 #[device]
-fn piece(
+pub fn piece(
     x: View,
     i: usize,
     p: usize,
@@ -15,8 +15,7 @@ fn piece(
     values: usize,
     before: usize,
 ) -> View {
-    let piece = shift(tile(x, (1, width), (i, p)), (0, -before));
-    parallelize(piece, threads, thread.x, values = (1, values))
+    parallelize(shift(tile(x, (1, width), (i, p)), (0, -before)), threads, thread.x, values = (1, values))
 }
 
 /// y = exp(x - max x) / Σ exp(x - max x) along rows. Rows that are not aligned to vectors have S = V.

@@ -18,17 +18,13 @@ pub fn softmax_unaligned<
     x: &Tensor<T, (M, N), (ld, _1)>,
     y: &mut Tensor<T, (M, N), (ld, _1)>,
 ) {
+    use super::long_rows::piece;
     at_most(N, C * W + 1 - V);
     blocks_per_sm(Q);
     cluster(C);
     let (part, i) = walk((C, M), block.x);
     let (before, threads) = (i * ld % V, layout!((1, L)));
-    let from = shift(tile(x, (1, W), (i, part)), (0, -before));
-    let to = shift(tile(y, (1, W), (i, part)), (0, -before));
-    let (from, to) = (
-        parallelize(from, threads, thread.x, values = (1, V)),
-        parallelize(to, threads, thread.x, values = (1, V)),
-    );
+    let (from, to) = (piece(x, i, part, W, threads, V, before), piece(y, i, part, W, threads, V, before));
     let row = registers_like::<f32>(from, 0.0);
     // Elements after the end of the row are minus infinity; exp of it is 0.
     copy(from, row, fill = f32::NEG_INFINITY);
@@ -78,17 +74,14 @@ pub fn layernorm_unaligned<
     eps: f32,
 ) {
     use self::weights;
+    use super::long_rows::piece;
     at_most(N, C * W + 1 - V);
     blocks_per_sm(Q);
     cluster(C);
     let (part, group) = walk((C, V * G), block.x);
     let (before, threads) = (group * ld % V, layout!((1, L)));
-    let from = |i| {
-        parallelize(shift(tile(x, (1, W), (i, part)), (0, -(i * ld % V))), threads, thread.x, values = (1, V))
-    };
-    let to = |i| {
-        parallelize(shift(tile(y, (1, W), (i, part)), (0, -(i * ld % V))), threads, thread.x, values = (1, V))
-    };
+    let from = |i| piece(x, i, part, W, threads, V, i * ld % V);
+    let to = |i| piece(y, i, part, W, threads, V, i * ld % V);
     let first = |i| parallelize(tile(x, (1, 1), (i, 0)), threads, thread.x, (1, _));
     let (row, near) =
         (registers_like(from(min(group, M - 1)), 0), registers_like(first(min(group, M - 1)), 0));
@@ -135,17 +128,14 @@ pub fn rmsnorm_unaligned<
     eps: f32,
 ) {
     use self::weights;
+    use super::long_rows::piece;
     at_most(N, C * W + 1 - V);
     blocks_per_sm(Q);
     cluster(C);
     let (part, group) = walk((C, V * G), block.x);
     let (before, threads) = (group * ld % V, layout!((1, L)));
-    let from = |i| {
-        parallelize(shift(tile(x, (1, W), (i, part)), (0, -(i * ld % V))), threads, thread.x, values = (1, V))
-    };
-    let to = |i| {
-        parallelize(shift(tile(y, (1, W), (i, part)), (0, -(i * ld % V))), threads, thread.x, values = (1, V))
-    };
+    let from = |i| piece(x, i, part, W, threads, V, i * ld % V);
+    let to = |i| piece(y, i, part, W, threads, V, i * ld % V);
     let row = registers_like(from(min(group, M - 1)), 0);
     copy(from(min(group, M - 1)), row);
     let w = weights::<T>(w, before, part, W, threads, V);
