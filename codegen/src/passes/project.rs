@@ -22,8 +22,10 @@
 //!
 //! The body of a persistent kernel runs for each tile of its grid: block indices become the tile's indices.
 
+mod alternate;
 mod multicast;
 mod parts;
+mod ring;
 mod split;
 mod tiles;
 mod written;
@@ -31,23 +33,18 @@ mod written;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use tilewright_layout::Value;
-
-use crate::build::tiled::{rows_of, swizzled_tile};
-use crate::build::{BOX_ALIGN, alignment};
-use crate::passes::pipeline::{reads, slots_apart, uses};
-use crate::passes::resolve::{THREADS, contiguous, crowded};
+use crate::passes::pipeline::{reads, uses};
+use crate::passes::resolve::THREADS;
 use crate::source::ast::Span;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
-use crate::thread::atoms;
 use crate::thread::{Id, Unroll};
-use crate::tile::boxes::Boxes;
 use crate::tile::view::View;
-use crate::tile::{Ahead, Form, Group, How, LaunchRule, Op, Program, Ring, Space, Stmt};
+use crate::tile::{Ahead, Form, Group, LaunchRule, Op, Program, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
 use crate::values::target::{WARP, registers_at_entry};
+use ring::Buffer;
 use tiles::over_tiles;
 
 /// Warps of a warpgroup, which shares its registers with others.
@@ -82,7 +79,7 @@ fn in_roles(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnost
         return Ok(Cow::Borrowed(program));
     }
     if program.alternates {
-        alternates(program, loops.first().map(|stmt| stmt.span))?;
+        alternate::check(program, loops.first().map(|stmt| stmt.span))?;
     }
     let mut written = program.clone();
     if let Some(first) = loops.first() {
@@ -94,36 +91,6 @@ fn in_roles(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnost
         over_tiles(&mut written)?;
     }
     Ok(Cow::Owned(written))
-}
-
-/// Groups of consumers alternate where a producer fills the tiles that they multiply, and they share no other memory.
-fn alternates(program: &Program, looped: Option<Span>) -> std::result::Result<(), Diagnostic> {
-    let first = program.body.first().map_or(Span::default(), |stmt| stmt.span);
-    if looped.is_none() {
-        let problem =
-            Problem::new("there is no producer whose tiles two groups of consumers multiply alternately");
-        let help = "write for k in pipelined(0..n, stages = 4, producer = warp), or leave `alternate` out";
-        return Err(problem.help(help).at(first));
-    }
-    let is_shared = |view: &View| matches!(program.tensor(view.tensor).space, Space::Shared { .. });
-    let mut wrong = None;
-    let mut check = |stmt: &Stmt| {
-        let alone = matches!(
-            stmt.op,
-            Op::Copy { .. }
-                | Op::Fill { .. }
-                | Op::Map { .. }
-                | Op::Gemm { .. }
-                | Op::Pipelined { .. }
-                | Op::For { .. }
-                | Op::If { .. }
-        );
-        if !alone || !is_fill(program, stmt) && stmt.writes().into_iter().any(is_shared) {
-            wrong.get_or_insert(stmt.span);
-        }
-    };
-    program.body.iter().for_each(|stmt| stmt.each(&mut check));
-    wrong.map_or(Ok(()), |at| Err(crowded().at(at)))
 }
 
 /// Is it a loop whose copies a producer issues?
@@ -245,12 +212,6 @@ fn roles(program: &mut Program, span: Span) -> std::result::Result<Vec<Stmt>, Di
     Ok(body)
 }
 
-/// A tensor of a ring.
-struct Buffer {
-    ring: Id,
-    slots: i64,
-}
-
 /// Writes both roles.
 struct Project<'p> {
     program: &'p mut Program,
@@ -278,7 +239,7 @@ impl Project<'_> {
             threads => threads,
         };
         // Alternating groups have a tile each.
-        let members = if program.alternates { 2 } else { 1 };
+        let members = if program.alternates { alternate::GROUPS } else { 1 };
         let threads = threads * members;
         let warps = threads / WARP;
         let multiply = by_warpgroups(program);
@@ -433,180 +394,6 @@ impl Project<'_> {
         self.emptied(&rings, var, (held, rest), span)
     }
 
-    /// The copies of a loop by the stages of the statements that use the filled tiles. Each has its own ring, so that
-    /// a slot is released as soon as the last of its stages has run.
-    fn by_stages(&self, fills: Vec<Stmt>, rest: &[Stmt]) -> Vec<Vec<Stmt>> {
-        let stages = |fill: &Stmt| -> BTreeSet<u32> {
-            let filled: Vec<Id> = fill.writes().iter().map(|to| to.tensor).collect();
-            let is_user = |stmt: &&Stmt| {
-                let mut found = false;
-                stmt.each(&mut |stmt| {
-                    found |= stmt.reads().iter().any(|from| filled.contains(&from.tensor));
-                });
-                found
-            };
-            let places = rest.iter().filter(is_user).map(|stmt| self.program.places.get(&stmt.id));
-            places.map(|place| place.map_or(0, |place| place.stage)).collect()
-        };
-        let mut all: Vec<(BTreeSet<u32>, Vec<Stmt>)> = Vec::new();
-        for fill in fills {
-            let stages = stages(&fill);
-            match all.iter_mut().find(|(of, _)| *of == stages) {
-                Some((_, together)) => together.push(fill),
-                None => all.push((stages, vec![fill])),
-            }
-        }
-        if all.is_empty() { vec![Vec::new()] } else { all.into_iter().map(|(_, fills)| fills).collect() }
-    }
-
-    /// The producer's statements for a slot, and the slot's contents then.
-    fn filled(
-        &mut self,
-        ring: Id,
-        fills: Vec<Stmt>,
-        (filled, held): (&mut Vec<Stmt>, &mut Vec<Stmt>),
-        span: Span,
-    ) -> std::result::Result<(), Diagnostic> {
-        let by = self.producer;
-        let of = |op| Stmt { id: 0, span, by, op };
-        let phase = Affine::from(Coord::Phase(ring));
-        let mut bytes = 0;
-        let mut copies = Vec::new();
-        for fill in fills {
-            if let Op::Copy { from, to, .. } = &fill.op {
-                let (from, mut to) = (from.clone(), to.clone());
-                self.at_slot(&mut to);
-                held.push(Stmt { id: 0, span: fill.span, by: self.consumers, op: Op::Contents { from, to } });
-            }
-            let copied = self.bulk(fill.op, &mut bytes).map_err(|problem| problem.at(fill.span))?;
-            copies.push(Stmt { id: 0, span: fill.span, by, op: copied });
-        }
-        filled.push(of(Op::Acquire { ring, phase: phase.clone() }));
-        filled.push(of(Op::Publish { ring, phase, bytes: Some(bytes) }));
-        filled.append(&mut copies);
-        filled.push(of(Op::Advance { ring }));
-        Ok(())
-    }
-
-    /// The ring of a loop, and slots for its buffers.
-    fn ring(
-        &mut self,
-        var: Id,
-        ahead: &Ahead,
-        fills: &[Stmt],
-        span: Span,
-    ) -> std::result::Result<Id, Diagnostic> {
-        let program = &mut *self.program;
-        let refuse = |said: String, help: &str, span: Span| Err(Problem::new(said).help(help).at(span));
-        if fills.is_empty() {
-            let said = "this pipelined loop copies nothing from global to shared memory";
-            return refuse(said.into(), "copy tiles in its body, or leave the producer out", span);
-        }
-        if ahead.fragments > 1 {
-            let said = "fragments of a loop with a producer are not prefetched".to_owned();
-            return refuse(said, "leave `fragments` out", span);
-        }
-        let (id, slots) = (program.rings.len() as Id, i64::from(ahead.stages));
-        let mut buffers = Vec::new();
-        for fill in fills {
-            let Op::Copy { from, to, .. } = &fill.op else { continue };
-            let name = &to.name;
-            if self.buffers.insert(to.tensor, Buffer { ring: id, slots }).is_some() {
-                let said = format!("`{name}` is filled twice by producers");
-                return refuse(said, "use a shared tensor for each copy", fill.span);
-            }
-            let open = program.open.remove(&to.tensor);
-            let along = contiguous(program, from).or_else(|| of_rows(program, from));
-            let tensor = program.tensor(to.tensor);
-            let tile: Option<Vec<i64>> = tensor.plain().modes().map(|mode| mode.size().ok()).collect();
-            let one = match (open, along, tile.as_deref()) {
-                (true, Some(along), Some(&[rows, columns])) => {
-                    swizzled_tile(tensor.elem, [rows, columns], along)
-                }
-                (true, Some(along), Some(tile)) if along < tile.len() => rows_of(tensor.elem, tile, along),
-                _ => Ok(tensor.layout.clone()),
-            };
-            // Bulk copies write whole boxes, which must be aligned in every slot.
-            let apart = i64::from(BOX_ALIGN / tensor.elem.bytes());
-            let layout = one
-                .and_then(|one| slots_apart(&one, slots, apart))
-                .map_err(|problem| problem.at(fill.span))?;
-            let tensor = &mut program.tensors[to.tensor as usize];
-            tensor.space = Space::Shared { align: alignment(&layout, tensor.elem).max(BOX_ALIGN) };
-            tensor.layout = layout;
-            buffers.push(to.tensor);
-            if !program.packs.contains(&from.tensor) {
-                program.packs.push(from.tensor);
-            }
-        }
-        let name = match id {
-            0 => "ring".to_owned(),
-            _ => format!("{}_ring", program.vars[var as usize].name),
-        };
-        let (from, to) = (self.producer, self.consumers);
-        program.rings.push(Ring {
-            name,
-            slots: ahead.stages,
-            buffers,
-            from,
-            to,
-            arrivals: 1,
-            over_cluster: None,
-        });
-        Ok(id)
-    }
-
-    /// A copy into a slot of the ring as a bulk copy; adds its bytes to the slot's.
-    fn bulk(&self, op: Op, bytes: &mut u32) -> Result<Op> {
-        let Op::Copy { from, mut to, how, fill, token } = op else { return Ok(op) };
-        let (source, target) = (self.program.tensor(from.tensor), self.program.tensor(to.tensor));
-        let refuse =
-            |said: String| Problem::new(said).help("leave the producer out: threads copy such tiles");
-        if source.elem != target.elem {
-            return Err(refuse(format!(
-                "`{}` holds {} and `{}` holds {}: a bulk copy does not convert",
-                source.name, source.elem, target.name, target.elem
-            )));
-        }
-        if from.per_thread() || to.per_thread() {
-            return Err(Problem::new(format!(
-                "a producer copies whole tiles, and `{}`, {}, is the part of one thread",
-                from.name,
-                from.shape()
-            ))
-            .help("copy the tile without `parallelize`"));
-        }
-        if how != How::Derive || token.is_some() || !fill.is_zero() {
-            return Err(refuse(
-                "a producer copies in bulk, and fills what is out of bounds with zeros".into(),
-            ));
-        }
-        if let Some(view) =
-            [&from, &to].into_iter().find(|view| !view.nearest.is_empty() || !view.clamped.is_empty())
-        {
-            return Err(refuse(format!(
-                "a producer copies in bulk, and coordinates of `{}` are clamped",
-                view.name
-            )));
-        }
-        let Some(row) = atoms::bulk_load(source.rank(), false) else {
-            return Err(refuse(format!(
-                "`{}` has {} modes, and bulk copies take up to 5",
-                source.name,
-                source.rank()
-            )));
-        };
-        *bytes += Boxes::of(self.program, row, &from, &to)?.bytes(target.elem) as u32;
-        self.at_slot(&mut to);
-        Ok(Op::Copy { from, to, how: How::Atom(row), fill, token })
-    }
-
-    /// A view of a buffer at the ring's current slot.
-    fn at_slot(&self, view: &mut View) {
-        let Some(Buffer { ring, slots }) = self.buffers.get(&view.tensor) else { return };
-        view.at_slot(&Coord::Phase(*ring).into(), *slots);
-    }
-
     /// The consumers' loop over the slots of a ring.
     fn emptied(
         &mut self,
@@ -671,25 +458,6 @@ impl Project<'_> {
         Ok(looped)
     }
 
-    /// A main loop of consumers: alternating groups run theirs one after the other.
-    fn in_order(&mut self, looped: Vec<Stmt>) -> Vec<Stmt> {
-        let (true, Some(like)) = (self.program.alternates, looped.first().cloned()) else { return looped };
-        let order = self.program.orders;
-        self.program.orders += 1;
-        let groups = vec![self.consumers];
-        vec![Stmt { op: Op::Ordered { order, groups, body: looped }, ..like }]
-    }
-
-    /// The same statement with its views of buffers at the ring's current slot.
-    fn in_slot(&self, mut stmt: Stmt) -> Stmt {
-        stmt.each_mut(&mut |stmt| {
-            for view in stmt.views_mut() {
-                self.at_slot(view);
-            }
-        });
-        stmt
-    }
-
     /// A statement of the consumers. A product of warpgroups is started under the token, or waited for at once.
     fn consumed(&mut self, mut stmt: Stmt, under: Option<Id>) -> Vec<Stmt> {
         let by = self.consumers;
@@ -716,16 +484,6 @@ impl Project<'_> {
         let Op::Gemm { acc, .. } = op else { return false };
         matches!(self.program.forms.get(&acc.tensor), Some(Form::Sums(mma)) if mma.is_of_warpgroups())
     }
-}
-
-/// The mode of a tile along its tensor's rows, if it has only one element along them.
-fn of_rows(program: &Program, view: &View) -> Option<usize> {
-    let strides: Vec<Value> = program.tensor(view.tensor).plain().leaves().map(|leaf| leaf.1).collect();
-    let is_row = |mode: usize| strides.get(mode) == Some(&Value::Int(1));
-    view.layout.modes().position(|mode| match mode.leaves().next() {
-        Some((_, Value::Basis { path, .. })) => is_row(path.steps()[0].into()),
-        _ => false,
-    })
 }
 
 /// Does the program multiply by instructions of warpgroups?
