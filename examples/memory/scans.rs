@@ -105,62 +105,6 @@ pub fn cumulative_sums_of_pieces<
     }
 }
 
-/// Cumulative sums along few long rows in one launch, which reads each element once: each block scans a piece of a row, W elements, and adds the sums of the L pieces before it
-/// to the end of the piece before those. Blocks take pieces in the order in which they begin. A word has a sum in its lower half, and
-/// 1 above it once it is written; `words` and `arrived` must be 0 before a launch, and are 0 again after it. A row's first piece begins
-/// at an aligned address, up to V - 1 elements before the row.
-#[kernel(T = f32 | f16 | bf16)]
-pub fn cumulative_sums_long<
-    T,
-    const W: usize = 8192,
-    const L: usize = 512,
-    const V: usize = 4,
-    const E: usize = 0,
-    const Q: usize = 3,
->(
-    x: &Tensor<T, (M, N), (ld, _1)>,
-    y: &mut Tensor<T, (M, N), (ld, _1)>,
-    words: &mut Tensor<u64, { (ceil_div(N + V - 1, W), 2, M) }>,
-    arrived: &mut Tensor<i32, _2>,
-) {
-    threads(L);
-    blocks_per_sm(Q);
-    let pieces = words.size(0);
-    let _ = walk((pieces, M), block.x);
-    let ticket = copy(1, arrived[(0)], how = "atomic_add", order = "relaxed");
-    let t = max(ticket[(0)], 0);
-    let (p, i) = (t % pieces, min(t / pieces, M - 1));
-    let before = i * ld % V;
-    let (from, to) = (tile(x, (1, W), (i, p)), tile(y, (1, W), (i, p)));
-    let mut total = full::<f32>((1, 1), 0.0);
-    let own = scan(
-        shift(from, (0, -before)) as f32,
-        0.0,
-        |a, b| a + b,
-        mode = 1,
-        exclusive = E > 0,
-        carry = &mut total,
-    );
-
-    let word = |sum| (1u64 << 32) | (bits::<u32>(sum) as u64);
-    let sum_of = |word| bits::<f32>(word as u32);
-    copy(word(total), words[(p, 0, i)], how = "atomic_exchange");
-    let near = wait(shift(tile(words, (L, 1, 1), (0, 0, i)), (p - L, 0, 0)), 1, order = "relaxed");
-    let far = wait(words[(p - L - 1, 1, i)], 1, order = "relaxed");
-    let start = sum(map(near, sum_of)) + sum_of(far);
-    copy(word(start + total), words[(p, 1, i)], how = "atomic_exchange");
-    let waited = copy(1, arrived[(1)], how = "atomic_add");
-    copy(own + start, shift(to, (0, -before)));
-    if waited[(0)] == pieces * M - 1 {
-        for i in 0..M {
-            for k in 0..ceil_div(pieces, L) {
-                fill(tile(words, (L, 2, 1), (k, 0, i)), 0);
-            }
-        }
-        fill(arrived, 0);
-    }
-}
-
 /// Cumulative sums along rows whose starts are not aligned to vectors, through shared memory: global accesses are
 /// coalesced, and each of L threads scans V neighbouring elements. An odd V avoids bank conflicts.
 #[kernel(T = f32 | f16 | bf16)]

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use tilewright::kernels::memory::scans::cumulative_sums_long;
 use tilewright::prelude::*;
 use tilewright_tests::between::{queued, running_sum, split_k, total};
 
@@ -35,35 +34,6 @@ fn blocks_of_one_launch_work_together() {
         let (mut next, mut y) = (zeros::<i32>(&stream, 1), zeros::<f32>(&stream, n));
         queued!(BLOCKS = 264).launch(&stream, &x, &mut next, &mut y).unwrap();
         assert!(y.to_host().unwrap().iter().zip(&values).all(|(y, x)| *y == 2.0 * x), "{n}");
-    }
-}
-
-/// Words are 0 again after each launch, so that the next finds them so.
-#[test]
-fn long_rows_are_summed_in_one_pass() {
-    let Some(stream) = stream() else { return };
-    for (rows, n) in [(1usize, 1usize), (1, 5_000_001), (33, 70_001), (3, 20_000), (1, 1 << 24)] {
-        let values: Vec<f32> = (0..rows * n).map(|i| (i % 3) as f32 - 1.0).collect();
-        let x = DeviceTensor::from_host_strided(&stream, [rows, n], [n, 1], &values).unwrap();
-        let mut y =
-            DeviceTensor::from_host_strided(&stream, [rows, n], [n, 1], &vec![0.0f32; rows * n]).unwrap();
-        let pieces = (n + 3).div_ceil(2048);
-        let mut words = DeviceTensor::<u64, 3>::zeros(&stream, [pieces, 2, rows]).unwrap();
-        let mut arrived = zeros::<i32>(&stream, 2);
-        for _ in 0..3 {
-            cumulative_sums_long!(W = 2048).launch(&stream, &x, &mut y, &mut words, &mut arrived).unwrap();
-        }
-        // Copied to the host, the elements of a column are neighbours.
-        let y = y.to_host().unwrap();
-        for (row, x) in values.chunks(n).enumerate() {
-            let mut sum = 0.0;
-            for (at, x) in x.iter().enumerate() {
-                sum += x;
-                assert_eq!(y[at * rows + row], sum, "{row}, {at} of {rows} x {n}");
-            }
-        }
-        assert!(words.to_host().unwrap().iter().all(|word| *word == 0));
-        assert_eq!(arrived.to_host().unwrap(), [0, 0]);
     }
 }
 

@@ -251,43 +251,6 @@ fn cumulative_sums_in_pieces() {
     }
 }
 
-/// Few long rows, in one launch: pieces within the window of a block and before it; rows begin between vectors.
-#[test]
-fn cumulative_sums_in_one_launch() {
-    let one_launch = kernels::memory::scans::cumulative_sums_long();
-    for (rows, columns, gap, exclusive) in
-        [(1, 1, 0, 0), (3, 257, 0, 1), (2, 1000, 3, 0), (5, 640, 0, 0), (1, 9_000, 0, 1), (2, 10_001, 2, 0)]
-    {
-        let stride = columns + gap;
-        let constants = [("L", 32), ("W", 128), ("Q", 1), ("E", exclusive)];
-        let def = one_launch.def().specialize(&constants, &[("T", Elem::F32)]).unwrap();
-        let kernel = def.generate().unwrap_or_else(|why| panic!("{why}"));
-        let x: Vec<f32> = (0..rows * stride).map(|at| (at * 7 % 11) as f32 - 4.0).collect();
-        let pieces = (columns + 3usize).div_ceil(128);
-        let rows_of = |of: Arg| of.strides([stride, 1]);
-        let args = [
-            rows_of(Arg::tensor(&x, [rows, columns])),
-            rows_of(Arg::output::<f32>([rows, columns])),
-            Arg::in_out(&vec![0u64; 2 * rows * pieces], [pieces, 2, rows]),
-            Arg::in_out(&[0i32; 2], [2]),
-        ];
-        for done in every(&kernel, &args) {
-            let y = done.get::<f32>("y").unwrap();
-            for (row, x) in x.chunks(stride).enumerate() {
-                let mut total = 0.0;
-                for (column, x) in x[..columns].iter().enumerate() {
-                    let before = total;
-                    total += x;
-                    let wanted = if exclusive == 1 { before } else { total };
-                    assert_eq!(y[row * stride + column], wanted, "{rows}x{columns}: {row}, {column}");
-                }
-            }
-            assert!(done.get::<u64>("words").unwrap().iter().all(|word| *word == 0));
-            assert_eq!(done.get::<i32>("arrived").unwrap(), [0, 0]);
-        }
-    }
-}
-
 /// In one launch: the last block to arrive adds the sums of the others.
 #[test]
 fn the_sum_of_all() {

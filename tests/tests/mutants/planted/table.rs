@@ -180,7 +180,6 @@ pub(crate) fn all() -> Vec<Of> {
         ordered::overlap(),
         cooperation::total(),
         cooperation::running_sum(),
-        cooperation::windows(),
         cooperation::split_k(),
         cooperation::queued(),
     ]

@@ -3,7 +3,6 @@
 //! left out, so its removal is not in the table.
 
 use tilewright::KernelDef;
-use tilewright::kernels::memory::scans::cumulative_sums_long;
 use tilewright_codegen::element::bf16;
 use tilewright_codegen::index::Exprs;
 use tilewright_codegen::thread::{Change, Frag, Mem};
@@ -43,27 +42,6 @@ fn cumulative_sums() -> Program {
     ];
     let counts = vec![("ticket", vec![3]), ("flags", vec![1; 3])];
     Program { counts, ..program(between::running_sum().def(), args, ("y", wanted.collect())) }
-}
-
-/// Two rows of five pieces, and windows of two.
-fn windows_of_words() -> Program {
-    let (rows, columns) = (2, 300);
-    let x: Vec<f32> = (0..rows * columns).map(|i| (i % 5) as f32 + 1.0).collect();
-    let wanted = x.chunks(columns).flat_map(|row| {
-        row.iter().scan(0.0, |sum, x| {
-            *sum += x;
-            Some(*sum)
-        })
-    });
-    let args = vec![
-        Arg::tensor(&x, [rows, columns]).strides([columns, 1]),
-        Arg::output::<f32>([rows, columns]).strides([columns, 1]),
-        Arg::in_out(&[0u64; 20], [5, 2, 2]),
-        Arg::in_out(&[0i32; 2], [2]),
-    ];
-    let def = cumulative_sums_long().def().specialize(&[("L", 32), ("W", 64), ("Q", 1)], &[("T", Elem::F32)]);
-    let counts = vec![("arrived", vec![0; 2])];
-    Program { counts, ..program(&def.unwrap_or_else(|why| panic!("{why}")), args, ("y", wanted.collect())) }
 }
 
 fn products() -> Program {
@@ -198,16 +176,6 @@ trait Waits: Cut {
             }
         });
     }
-
-    /// The elements before or behind its own.
-    fn waits_elsewhere(&mut self, nth: usize, by: i64) {
-        self.op(awaits_element, nth, |e, op| {
-            if let Op::Atomic { to, .. } = op {
-                let by = e.int(by);
-                to.index = e.add(to.index, by);
-            }
-        });
-    }
 }
 
 impl Waits for Kernel {}
@@ -311,17 +279,6 @@ pub(super) fn running_sum() -> Of {
             k.list(stores_to(3), 0, |_, list, at| list.insert(at, moved.expect("a signal")));
         })
         .p("the end is stored at the next block's", "OutOfBounds | Race", |k| k.shift(stores_to(3), 0, 1, 1))
-}
-
-pub(super) fn windows() -> Of {
-    Of::new("windows of words", windows_of_words)
-        .p("a wait for marks that are never written", "Deadlock", |k| k.waits_for(0, 1 << 40, Elem::U64))
-        .p("a window that ends one piece late", "wrong result", |k| k.waits_elsewhere(0, 1))
-        .p("a window that begins one piece early", "wrong result | OutOfBounds", |k| k.waits_elsewhere(0, -1))
-        .p("the count of waits does not release", "Race", |k| k.ordered(3, MemoryOrder::Acquire))
-        .p("the count of waits does not acquire", "Race", |k| k.ordered(3, MemoryOrder::Release))
-        .p("no sum is written", "Deadlock", |k| k.drop(atomic, 1))
-        .p("words are not reset for the next launch", "wrong result", |k| k.drop(stores_to(3), 0))
 }
 
 pub(super) fn split_k() -> Of {
