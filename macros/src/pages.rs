@@ -56,6 +56,8 @@ fn functions_of_products_make_the_same_source() {
     check("dtype=e4m3 out=bf16 arch=90 bm=64 bn=64 a=k_major b=k_major schedule=(split_k=2)");
     check("dtype=e5m2 out=f32 arch=90 bm=128 bn=64 a=k_major b=k_major c=n_major bias=columns");
     check("dtype=e4m3 out=bf16 arch=90 bm=128 bn=128 a=k_major b=k_major scales=blocks");
+    check("dtype=bf16 b_dtype=i8 arch=90 bm=128 bn=128 a=k_major b=k_major c=n_major");
+    check("dtype=f16 b_dtype=e4m3 arch=90 bm=64 bn=128 b=k_major bias=columns epilogue=gelu");
 }
 
 #[test]

@@ -121,3 +121,55 @@ fn products_of_narrow_elements_sum_in_f32() {
     check!(e5m2);
     check!(tf32);
 }
+
+/// Y = W·Xᵀ: weights of 8 bits become the operand that wgmma reads from registers.
+#[kernel(arch = 90, T = i8 | u8 | e4m3 | e5m2)]
+fn weights<T>(
+    w: &Tensor<T, (N, K), (ldw, _1)>,
+    x: &Tensor<bf16, (M, K), (ldx, _1)>,
+    y: &mut Tensor<f32, (N, M)>,
+) {
+    let (gw, gx) = (tile(w, (128, 64), (block.x, _)), tile(x, (32, 64), (block.y, _)));
+    let (sw, sx) = (shared::<T>((128, 64)), shared::<bf16>((32, 64)));
+    let mut acc = tiled_mma::<bf16, f32>(warpgroups = 2).accumulators((128, 32), 0.0);
+    for k in pipelined(0..gw.size(2), stages = 3, producer = warp) {
+        copy(gw[(_, _, k)], sw);
+        copy(gx[(_, _, k)], sx);
+        gemm(map(sw, |w| w as bf16), sx, &mut acc);
+    }
+    copy(acc, tile(y, (128, 32), (block.x, block.y)));
+}
+
+#[test]
+fn weights_of_eight_bits_are_converted_by_words() {
+    let (n, m, k) = (130, 33, 144);
+    let numbers = |count: usize| -> Vec<i8> { (0..count).map(|at| (at * 7 % 15) as i8).collect() };
+    let (w, x) = (numbers(n * k), numbers(m * k));
+    let wanted = |at: usize| {
+        let (row, column) = (at % n, at / n);
+        (0..k).map(|l| f32::from(w[row * k + l]) * f32::from(x[column * k + l])).sum::<f32>()
+    };
+    macro_rules! check {
+        ($ty:ident, $of:expr) => {
+            let kernel = weights!(T = $ty).def().generate().unwrap();
+            let converted = concat!("convert_", stringify!($ty), "_bf16(&");
+            assert!(kernel.source().contains(converted), "{}", kernel.source());
+            assert!(!kernel.source().contains("to_bf16("), "{}", kernel.source());
+            let w: Vec<$ty> = w.iter().map($of).collect();
+            let x: Vec<bf16> = x.iter().map(|&x| bf16::from_f32(x.into())).collect();
+            let args = [
+                Arg::tensor(&w, [n, k]).strides([k, 1]),
+                Arg::tensor(&x, [m, k]).strides([k, 1]),
+                Arg::output::<f32>([n, m]),
+            ];
+            let outcomes = run_every(&kernel, &args, &Options::default());
+            for done in outcomes.unwrap_or_else(|error| panic!("{error}")) {
+                let y = done.get::<f32>("y").unwrap();
+                assert!((0..n * m).all(|at| y[at] == wanted(at)));
+            }
+        };
+    }
+    check!(i8, |&w| w);
+    check!(u8, |&w| w as u8);
+    check!(e4m3, |&w| e4m3::from_f32(w.into()));
+}

@@ -17,7 +17,7 @@ use crate::values::elem::Elem;
 
 /// Can the page express these keys? Other products are programs of the builder.
 pub(super) fn says(c: &Config) -> bool {
-    c.precision.terms() == Terms::One && !c.mixed()
+    c.precision.terms() == Terms::One && c.packed.is_none() && c.group.is_none()
 }
 
 /// The constants of the page that differ from one of the sizes to another, or all of them.
@@ -104,7 +104,10 @@ fn vector(name: &str, elem: Elem, along: usize) -> Param {
     tensor(name, elem, false, ["M", "N"][along].into(), None)
 }
 
-const SCALES: [&str; 2] = ["scale_rows", "scale_columns"];
+/// The argument of scales along a mode of C. Weights that are converted have one scale, and so it needs no other name.
+fn scales(c: &Config, along: usize) -> &'static str {
+    ["scale_rows", if c.mixed() { "scale" } else { "scale_columns" }][along]
+}
 
 fn params(c: &Config) -> Vec<Param> {
     let mut all = vec![
@@ -127,7 +130,7 @@ fn params(c: &Config) -> Vec<Param> {
         scales("scale_b", blocks("N"), true);
     }
     let scales = (0..2).filter(|along| c.scales[*along]);
-    all.extend(scales.map(|along| vector(SCALES[along], c.scaled(), along)));
+    all.extend(scales.map(|along| vector(self::scales(c, along), c.scaled(), along)));
     all.extend(c.bias.map(|along| vector("bias", c.out, along)));
     let residual = c.residual.map(|Residual { elem, .. }| elem);
     all.extend(residual.map(|elem| matrix(c, "residual", elem, ["M", "N"], (c.c_rows, false))));
@@ -184,7 +187,12 @@ fn body(c: &Config, sizes: Option<&Sizes>) -> Vec<Stmt> {
     let mut loop_body = vec![step("ga", "sa"), step("gb", "sb")];
     let accumulators =
         |name| bind(name, Expr::from("mma").method("accumulators", [sums.into(), zero(c.acc)]));
-    let product = |acc: &str| call("gemm", &[], [left.into(), right.into(), acc.into()]).stmt();
+    let left = if c.mixed() {
+        call("map", &[], [left.into(), closure(&["w"], Expr::from("w").cast(c.dtype.name()))])
+    } else {
+        left.into()
+    };
+    let product = |acc: &str| call("gemm", &[], [left.clone(), right.into(), acc.into()]).stmt();
     if c.promotes() {
         loop_body.extend(promoted(c, accumulators("part"), product("part")));
     } else {
@@ -276,8 +284,8 @@ fn epilogue(c: &Config) -> Vec<Stmt> {
         if elem.name() == scaled { Expr::from(name) } else { Expr::from(name).cast(scaled) }
     };
     for along in (0..2).filter(|along| c.scales[*along]) {
-        let name = ["row", "column"][along];
-        sum = two(Binary::Mul, sum, input(vector(SCALES[along], along), SCALES[along], name, c.scaled()));
+        let (argument, name) = (scales(c, along), ["row", "column"][along]);
+        sum = two(Binary::Mul, sum, input(vector(argument, along), argument, name, c.scaled()));
     }
     let bias = c.bias.map(|along| input(vector("bias", along), "bias", "bias", c.out));
     let residual =

@@ -17,18 +17,6 @@ use crate::values::elem::Elem;
 /// A view in registers, and its leaves.
 type Side = (View, Vec<Leaf>);
 
-/// The newest row that converts one type to another on an architecture.
-fn conversion(from: Elem, to: Elem, arch: u32) -> Option<&'static Atom> {
-    let converts = |row: &&Atom| {
-        let is = |name: OperandName, elem: Elem| row.operand(name).is_some_and(|of| of.elem == elem);
-        row.effect == Effect::Convert
-            && row.arch <= arch
-            && is(OperandName::A, from)
-            && is(OperandName::D, to)
-    };
-    atoms::all().filter(converts).max_by_key(|row| row.arch)
-}
-
 /// The row that has this effect on elements of a type, with `operands` operands.
 fn arithmetic(effect: Effect, elem: Elem, operands: usize, arch: u32) -> Option<&'static Atom> {
     let computes = |row: &Atom| row.effect == effect && row.arch <= arch && row.operands.len() == operands;
@@ -59,7 +47,7 @@ impl Lower<'_> {
     /// converts them.
     pub(super) fn convert(&mut self, from: &View, to: &View) -> Result<bool> {
         let elem = |view: &View| self.program.tensor(view.tensor).elem;
-        let Some(row) = conversion(elem(from), elem(to), self.kernel.arch) else { return Ok(false) };
+        let Some(row) = atoms::convert(elem(from), elem(to), self.kernel.arch) else { return Ok(false) };
         let pair = align(from, to)?;
         self.by_words(row, vec![pair.to, pair.from])
     }
@@ -88,8 +76,19 @@ impl Lower<'_> {
         if !views.iter().all(words) {
             return Ok(false);
         }
-        let sides: Vec<Side> = views.into_iter().map(|view| (view.clone(), leaves(&view))).collect();
-        let Some((last, part)) = self.run(&sides, at_once(row)) else { return Ok(false) };
+        let mut sides: Vec<Side> = views.into_iter().map(|view| (view.clone(), leaves(&view))).collect();
+        let mut run = self.run(&sides, at_once(row));
+        if run.is_none() {
+            // In the order of the target's registers.
+            let mut step = |at: usize| self.apart(&sides, at).map_or(i64::MAX, |by| by[0]);
+            let mut order: Vec<(i64, usize)> = (0..sides[0].1.len()).map(|at| (step(at), at)).collect();
+            order.sort_unstable();
+            for (_, leaves) in &mut sides {
+                *leaves = order.iter().map(|(_, at)| leaves[*at]).collect();
+            }
+            run = self.run(&sides, at_once(row));
+        }
+        let Some((last, part)) = run else { return Ok(false) };
         let names = ["i", "j", "l", "m", "n", "o", "p", "q"];
         let extent = |(at, leaf): (usize, &Leaf)| match at.cmp(&last) {
             std::cmp::Ordering::Less => 1,

@@ -48,6 +48,7 @@ mod scan;
 mod shared;
 mod statement;
 mod tile_ends;
+mod words;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -60,7 +61,7 @@ use crate::thread::Id;
 pub(crate) use crate::tile::alternative::Width;
 use crate::tile::verify::collective;
 use crate::tile::whole::is_cooperative;
-use crate::tile::{Op, Program, Stmt};
+use crate::tile::{Op, Program, Space, Stmt};
 use tile_ends::Bounded;
 
 pub(crate) use exchange::crowded;
@@ -114,6 +115,9 @@ pub(crate) fn resolved(program: &Program, width: Width) -> std::result::Result<C
     let (body, in_flight) = barriers::placed(&program, body);
     let forms = forms::choose(&program, &body, width)?;
     shared::choose(&mut program, &body, &forms, width)?;
+    for id in words::tiles(&program, &body) {
+        program.tensors[id as usize].space = Space::Registers { words: true };
+    }
     let uses = exchange::Uses::of(&program, &body);
     let bounded = Bounded::of(&program, &body, &forms);
     let mut resolve = Resolve {

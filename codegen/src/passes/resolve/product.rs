@@ -163,6 +163,10 @@ impl Resolve {
             layout.modes().map(|mode| mode.size()).collect::<std::result::Result<_, _>>()?;
         let Tensor { name, elem, .. } = self.program.tensor(view.tensor).clone();
         let (name, shape) = (format!("{name}_operand"), Tuple::flat(&extents));
+        if self.is_in_words(view) && own == left {
+            // Its registers are in the instruction's order.
+            return Ok(Some((part.rearranged(layout), part)));
+        }
         let words = Space::Registers { words: elem.bytes() < 4 };
         let id = self.tensor(&name, elem, words, Layout::compact(shape.clone())?);
         let to = View::whole(id, &name, &shape)?;

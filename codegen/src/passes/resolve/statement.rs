@@ -105,6 +105,7 @@ impl Resolve {
                 let to = self.side(stmt, to, &d, true)?;
                 push(self, Op::Fill { to, value: value.clone() });
             }
+            Op::Map { ins, to, value } if self.is_in_words(to) => self.in_words(stmt, &ins[0], to, value)?,
             Op::Map { ins, to, value } => {
                 let all: Vec<&View> = ins.iter().collect();
                 let d = self.elements(stmt, &all, to)?;

@@ -163,6 +163,23 @@ pub fn ldmatrix(matrices: i64, transposed: bool) -> Option<&'static Atom> {
     ldmatrix::ldmatrix(matrices, transposed)
 }
 
+/// The newest row that converts one type to another, several elements at once, on an architecture.
+///
+/// ```
+/// use tilewright_codegen::{Elem, atoms};
+/// assert_eq!(atoms::convert(Elem::I8, Elem::Bf16, 80).unwrap().name, "convert_i8_bf16");
+/// assert_eq!(atoms::convert(Elem::E4m3, Elem::Bf16, 80), None);
+/// ```
+pub fn convert(from: Elem, to: Elem, arch: u32) -> Option<&'static Atom> {
+    let converts = |row: &&Atom| {
+        row.effect == Effect::Convert
+            && row.arch <= arch
+            && row.has(OperandName::A, from)
+            && row.has(OperandName::D, to)
+    };
+    all().filter(converts).max_by_key(|row| row.arch)
+}
+
 /// The row that converts numbers of four bits, two in a byte, to a type.
 ///
 /// ```
