@@ -58,6 +58,11 @@ fn functions_of_products_make_the_same_source() {
     check("dtype=e4m3 out=bf16 arch=90 bm=128 bn=128 a=k_major b=k_major scales=blocks");
     check("dtype=bf16 b_dtype=i8 arch=90 bm=128 bn=128 a=k_major b=k_major c=n_major");
     check("dtype=f16 b_dtype=e4m3 arch=90 bm=64 bn=128 b=k_major bias=columns epilogue=gelu");
+    check("precision=f32x3 arch=90 bm=128 bn=128 a=k_major b=k_major");
+    check(
+        "precision=f32x3 out=bf16 arch=90 bm=64 bn=96 a=k_major b=k_major c=n_major bias=rows epilogue=gelu schedule=(cluster=2)",
+    );
+    check("precision=f32x3 arch=90 bm=64 bn=64 a=k_major b=k_major alpha_beta=true schedule=(split_k=2)");
 }
 
 #[test]

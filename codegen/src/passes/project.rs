@@ -23,36 +23,34 @@
 //! The body of a persistent kernel runs for each tile of its grid: block indices become the tile's indices.
 
 mod alternate;
+mod groups;
 mod multicast;
 mod parts;
 mod ring;
 mod split;
 mod tiles;
+mod transform;
 mod written;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::passes::pipeline::{reads, uses};
-use crate::passes::resolve::THREADS;
 use crate::source::ast::Span;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
 use crate::tile::view::View;
-use crate::tile::{Ahead, Form, Group, LaunchRule, Op, Program, Space, Stmt};
+use crate::tile::{Ahead, Form, LaunchRule, Op, Program, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
-use crate::values::target::{WARP, registers_at_entry};
+use groups::Groups;
 use ring::Buffer;
 use tiles::over_tiles;
+use transform::Computed;
 
 /// Warps of a warpgroup, which shares its registers with others.
 const WARPGROUP: u32 = 4;
-/// Registers of a producer thread where consumers take the others (setmaxnreg): fewer where consumers then have more.
-const OF_PRODUCER: [u32; 2] = [40, 32];
-/// The most registers of a consumer thread: 255 can be addressed, in multiples of 8.
-const MOST_REGISTERS: u32 = 240;
 
 /// The program as roles; as it is where it has no producer and is no persistent kernel over its whole grid.
 pub(crate) fn projected(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
@@ -133,8 +131,8 @@ fn is_fill(program: &Program, stmt: &Stmt) -> bool {
     }
 }
 
-/// The shared tensors that pipelined loops fill, for loops that pass a test.
-fn filled(program: &Program, body: &[Stmt], which: fn(&Stmt) -> bool) -> BTreeSet<Id> {
+/// The shared tensors that producers fill.
+fn filled(program: &Program, body: &[Stmt]) -> BTreeSet<Id> {
     let mut all = BTreeSet::new();
     let mut fills = |body: &[Stmt]| {
         let fills = body.iter().filter(|stmt| is_fill(program, stmt));
@@ -142,7 +140,7 @@ fn filled(program: &Program, body: &[Stmt], which: fn(&Stmt) -> bool) -> BTreeSe
     };
     for stmt in body {
         stmt.each(&mut |stmt| match &stmt.op {
-            Op::Pipelined { body, .. } if which(stmt) => fills(body),
+            Op::Pipelined { body, .. } if is_produced(stmt) => fills(body),
             _ => {}
         });
     }
@@ -182,17 +180,19 @@ fn roles(program: &mut Program, span: Span) -> std::result::Result<Vec<Stmt>, Di
     let mut project = Project::new(program).map_err(|problem| problem.at(span))?;
     let body = std::mem::take(&mut project.program.body);
     project.needed = needed(project.program, &body);
-    project.filled = filled(project.program, &body, is_produced);
+    project.filled = filled(project.program, &body);
     let mut produced = Vec::new();
     let mut consumed = project.body(body, &mut produced)?;
-    let Project { program, producer, consumers, .. } = project;
+    let Project { program, producer, consumers, transform, transformed, .. } = project;
+    let role = transform.map(|by| (by, transform::role(&produced, by, &transformed)));
     multicast::multicast(program, &mut produced);
     // All threads of the cluster meet in its barrier; after it no tiles are produced.
     let meet = consumed.iter().position(|stmt| stmt.op == Op::SyncCluster);
     let after = meet.map_or(Vec::new(), |meet| consumed.split_off(meet));
     let of = |op| Stmt { id: 0, span, by: 0, op };
     let all_help = program.groups[producer as usize].threads == program.groups[consumers as usize].threads;
-    let mut body = vec![of(Op::Roles(vec![(producer, produced), (consumers, consumed)]))];
+    let roles = [(producer, produced)].into_iter().chain(role).chain([(consumers, consumed)]);
+    let mut body = vec![of(Op::Roles(roles.collect()))];
     for (met, stmts) in after.chunk_by(|_, next| next.op != Op::SyncCluster).map(|all| all.split_at(1)) {
         body.extend(met.iter().map(|_| of(Op::SyncCluster)));
         let mut stmts = stmts.to_vec();
@@ -217,6 +217,9 @@ struct Project<'p> {
     program: &'p mut Program,
     producer: Id,
     consumers: Id,
+    /// The group that computes further tiles, and its loops by their variables.
+    transform: Option<Id>,
+    transformed: BTreeMap<Id, Stmt>,
     /// The tensors that producers fill.
     filled: BTreeSet<Id>,
     /// The buffers of the loops so far.
@@ -232,71 +235,23 @@ struct Project<'p> {
 }
 
 impl Project<'_> {
-    /// Adds the groups: consumers are the first warps, so that their thread indices equal the block's.
     fn new(program: &mut Program) -> Result<Project<'_>> {
-        let threads = match program.groups[0].threads {
-            0 => THREADS,
-            threads => threads,
-        };
-        // Alternating groups have a tile each.
-        let members = if program.alternates { alternate::GROUPS } else { 1 };
-        let threads = threads * members;
-        let warps = threads / WARP;
-        let multiply = by_warpgroups(program);
-        if threads % WARP != 0 || (multiply && !warps.is_multiple_of(WARPGROUP)) {
-            let problem = Problem::new(format!("{threads} threads beside a producer are no whole warps"));
-            return Err(problem.help("use a multiple of 32 threads, or of 128 for products of warpgroups"));
-        }
-        // Registers move between whole warpgroups; a single one has all that it needs. Behind a
-        // barrier of the cluster all threads are alike.
-        let meet = program.body.iter().position(|stmt| stmt.op == Op::SyncCluster);
-        let shares = multiply && warps > WARPGROUP && meet.is_none();
-        // There a producer of as many threads helps one warpgroup, if each thread has an element.
-        let after = program.body[meet.unwrap_or(program.body.len())..].iter().flat_map(Stmt::writes);
-        let elements = after.filter_map(|view| view.layout.size().ok()).max().unwrap_or(0);
-        let helps = multiply && warps == WARPGROUP && elements >= 2 * i64::from(threads);
-        // Consumers take the registers that producers give back; all threads start with the same number.
-        let producers = WARPGROUP * WARP;
-        let all = threads + producers;
-        let pool = registers_at_entry(all, program.blocks_per_sm) * all;
-        let left = |own: u32| (pool.saturating_sub(own * producers) / threads / 8 * 8).min(MOST_REGISTERS);
-        let [usual, fewer] = OF_PRODUCER;
-        let own = if left(fewer) > left(usual) { fewer } else { usual };
-        let registers = shares.then_some(left(own));
-        let (more, own) = match shares {
-            true => (WARPGROUP, Some(own)),
-            false if helps => (WARPGROUP, None),
-            false => (1, None),
-        };
-        let (block, thread) = (Coord::Thread(0), Coord::Thread(program.groups.len() as Id));
-        for var in &mut program.vars {
-            (var.from, var.to) = (var.from.replaced(&block, &thread), var.to.replaced(&block, &thread));
-        }
-        if helps {
-            program.groups[0].threads = 2 * threads;
-        }
-        let mut add = |name: &str, warps: (u32, u32), members: u32, registers: Option<u32>| {
-            let threads = (warps.1 - warps.0) / members * WARP;
-            program.groups.push(Group { name: name.into(), warps: Some(warps), members, threads, registers });
-            program.groups.len() as Id - 1
-        };
-        let consumers = add("consumers", (0, warps), members, registers);
-        let producer = add("producer", (warps, warps + more), 1, own);
-
-        if multiply && members == 1 {
-            add("warpgroups", (0, warps), warps / WARPGROUP, None);
-        }
-        program.arch = program.arch.max(90);
-        for form in program.forms.values_mut() {
-            if let Form::Sums(mma) = form {
-                mma.of = consumers;
-            }
-        }
-        let (filled, buffers, inside, needed) =
-            (BTreeSet::new(), BTreeMap::new(), Vec::new(), BTreeSet::new());
+        let groups = Groups::added(program)?;
         let around = around_produced(&program.body);
         let uses = uses(&program.body);
-        Ok(Project { program, producer, consumers, filled, buffers, inside, needed, around, uses })
+        Ok(Project {
+            program,
+            producer: groups.producer,
+            consumers: groups.consumers,
+            transform: groups.transform,
+            transformed: BTreeMap::new(),
+            filled: BTreeSet::new(),
+            buffers: BTreeMap::new(),
+            inside: Vec::new(),
+            needed: BTreeSet::new(),
+            around,
+            uses,
+        })
     }
 
     /// The consumers' part of statements; the producer's is appended to `produced`.
@@ -367,31 +322,40 @@ impl Project<'_> {
         stmt: Stmt,
         produced: &mut Vec<Stmt>,
     ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
-        let Op::Pipelined { var, ahead, body } = stmt.op else { return Ok(vec![stmt]) };
+        let Op::Pipelined { var, ahead, mut body } = stmt.op else { return Ok(vec![stmt]) };
         let span = stmt.span;
+        let transform = self.transform.and_then(|_| transform::of_loop(self.program, &self.uses, &body));
+        let mut own = Vec::new();
+        if let Some(transform) = &transform {
+            (own, body) = self.share_memory(transform, body);
+        }
         let (fills, rest): (Vec<Stmt>, Vec<Stmt>) =
             body.into_iter().partition(|stmt| is_fill(self.program, stmt));
-        let (mut filled, mut rings, mut held) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut filled, mut rings, mut contents) = (Vec::new(), Vec::new(), Vec::new());
         // Integers of this iteration that its copies depend on are read by both roles, first.
         let mut others = Vec::new();
         for stmt in rest {
             match self.is_replicated(&stmt)? {
                 true => {
                     filled.push(self.twin(&stmt));
-                    held.extend(self.consumed(stmt, None));
+                    contents.extend(self.consumed(stmt, None));
                 }
                 false => others.push(stmt),
             }
         }
         let rest = others;
-        for fills in self.by_stages(fills, &rest) {
+        for fills in self.by_stages(fills, &[&own[..], &rest].concat()) {
             let ring = self.ring(var, &ahead, &fills, span)?;
             rings.push(ring);
-            self.filled(ring, fills, (&mut filled, &mut held), span)?;
+            self.filled(ring, fills, (&mut filled, &mut contents), span)?;
         }
         let by = self.producer;
         produced.push(Stmt { id: 0, span, by, op: Op::For { var, unroll: Unroll::No, body: filled } });
-        self.emptied(&rings, var, (held, rest), span)
+        let computed = match &transform {
+            Some(transform) => Some(self.computed(transform, (own, &contents), (var, ahead.stages), span)?),
+            None => None,
+        };
+        self.emptied(&rings, var, (contents, rest), (computed, span))
     }
 
     /// The consumers' loop over the slots of a ring.
@@ -399,38 +363,47 @@ impl Project<'_> {
         &mut self,
         rings: &[Id],
         var: Id,
-        (held, body): (Vec<Stmt>, Vec<Stmt>),
-        span: Span,
+        (contents, body): (Vec<Stmt>, Vec<Stmt>),
+        (computed, span): (Option<Computed>, Span),
     ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
         let by = self.consumers;
         let of = |op| Stmt { id: 0, span, by, op };
         let phase = |ring: Id| Affine::from(Coord::Phase(ring));
         let mut inner: Vec<Stmt> =
             rings.iter().map(|&ring| of(Op::Await { ring, phase: phase(ring) })).collect();
-        inner.extend(held);
+        inner.extend(contents);
         let products = body.iter().filter(|stmt| self.is_asynchronous(&stmt.op)).count();
         let is_staged = body.iter().any(|stmt| self.program.places.contains_key(&stmt.id));
         let alone = products > 0 && products == body.len();
         // The slot of a product in flight is in use while the next one is filled.
         let has_next = |ring: Id| self.program.rings[ring as usize].slots > 1;
         let has_next = !is_staged && rings.iter().all(|&ring| has_next(ring));
-        if let (true, &[ring]) = (has_next, rings) {
+        if let (true, None, &[ring]) = (has_next, &computed, rings) {
             let all = [&inner[..], &body].concat();
             if let Some(parts) = self.parts((ring, var), &all, span) {
                 let loops = parts.written(self.program).map_err(|problem| problem.at(span))?;
                 return Ok(self.in_order(loops));
             }
         }
-        let (true, &[ring]) = (alone && has_next, rings) else {
+        let (true, None, &[ring]) = (alone && has_next, &computed, rings) else {
             let around = std::mem::replace(&mut self.inside, rings.to_vec());
             let body = self.body(body, &mut Vec::new());
             self.inside = around;
-            for stmt in body? {
-                inner.push(self.in_slot(stmt));
+            let body = if is_staged { body? } else { together(body?) };
+            let rings: Vec<Id> = rings.iter().copied().chain(computed.iter().map(|of| of.ring)).collect();
+            let uses = |of: &Computed| body.iter().position(|stmt| of.is_used(stmt)).unwrap_or(body.len());
+            let first = computed.map(|of| (uses(&of), of.ring));
+            for at in 0..=body.len() {
+                let awaited = first.filter(|(first, _)| *first == at);
+                inner.extend(awaited.map(|(_, ring)| of(Op::Await { ring, phase: phase(ring) })));
+                inner.extend(body.get(at).map(|stmt| self.in_slot(stmt.clone())));
             }
-            for &ring in rings {
-                inner.extend([of(Op::Release { ring, phase: phase(ring) }), of(Op::Advance { ring })]);
-            }
+            // The transform group waits for slots.
+            let end = if first.is_some() { self.last_use(&rings, &inner) } else { inner.len() };
+            let mut end = inner.split_off(end);
+            inner.extend(rings.iter().map(|&ring| of(Op::Release { ring, phase: phase(ring) })));
+            inner.append(&mut end);
+            inner.extend(rings.iter().map(|&ring| of(Op::Advance { ring })));
             return Ok(self.in_order(vec![of(Op::For { var, unroll: Unroll::No, body: inner })]));
         };
         let phase = phase(ring);
@@ -456,6 +429,19 @@ impl Project<'_> {
         let mut looped = self.in_order(vec![of(Op::For { var, unroll: Unroll::No, body: inner })]);
         looped.extend([of(Op::Wait { token, but: 0 }), if_so(started, vec![release()])]);
         Ok(looped)
+    }
+
+    /// The end of the statements that use slots of rings.
+    fn last_use(&self, rings: &[Id], body: &[Stmt]) -> usize {
+        let is_slot = |view: &View| self.buffers.get(&view.tensor).is_some_and(|of| rings.contains(&of.ring));
+        let uses = |stmt: &Stmt| {
+            let mut any = false;
+            stmt.each(&mut |stmt| any |= stmt.reads().into_iter().chain(stmt.writes()).any(is_slot));
+            any
+        };
+        let last = body.iter().rposition(|stmt| uses(stmt) || matches!(stmt.op, Op::Await { .. }));
+        let end = last.map_or(0, |last| last + 1);
+        end + body[end..].iter().take_while(|stmt| matches!(stmt.op, Op::Wait { .. })).count()
     }
 
     /// A statement of the consumers. A product of warpgroups is started under the token, or waited for at once.
@@ -484,6 +470,31 @@ impl Project<'_> {
         let Op::Gemm { acc, .. } = op else { return false };
         matches!(self.program.forms.get(&acc.tensor), Some(Form::Sums(mma)) if mma.is_of_warpgroups())
     }
+}
+
+/// Statements whose products in a row are waited for together.
+fn together(body: Vec<Stmt>) -> Vec<Stmt> {
+    let mut all: Vec<Stmt> = Vec::new();
+    for mut stmt in body {
+        let before = match &all[..] {
+            [
+                ..,
+                Stmt { op: Op::Gemm { token: Some(_), .. }, .. },
+                Stmt { op: Op::Wait { token, .. }, .. },
+            ] => Some(*token),
+            _ => None,
+        };
+        if let (Some(token), Op::Gemm { token: own @ Some(_), .. }) = (before, &mut stmt.op) {
+            *own = Some(token);
+            all.pop();
+        } else if let ([.., Stmt { op: Op::Gemm { token: Some(of), .. }, .. }], Op::Wait { token, .. }) =
+            (&all[..], &mut stmt.op)
+        {
+            *token = *of;
+        }
+        all.push(stmt);
+    }
+    all
 }
 
 /// Does the program multiply by instructions of warpgroups?

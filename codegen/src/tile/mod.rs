@@ -105,6 +105,8 @@ pub struct Program {
     /// Tensors in shared memory whose layouts are chosen from their uses, if whole tiles are copied to or
     /// from them.
     pub open: BTreeSet<Id>,
+    /// Shared tiles whose elements threads replace by elements of another type, of the same size: the type that products read.
+    pub replaced: BTreeMap<Id, Elem>,
     /// Statements about whole tiles, whose distribution over threads was derived.
     pub derived: BTreeSet<Span>,
 }

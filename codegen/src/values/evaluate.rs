@@ -21,7 +21,9 @@ impl Types<'_> {
         Some(match expr {
             Expr::In(_) | Expr::Scalar(_) => leaf(expr)?,
             Expr::Lit(number) => number.to_f64(),
-            Expr::Size(_) | Expr::Coord(..) | Expr::Index(_) | Expr::At(_) | Expr::Bits(..) => return None,
+            Expr::Size(_) | Expr::Coord(..) | Expr::Index(_) | Expr::At(_) => return None,
+            // All bits of 0 are 0 in every type.
+            Expr::Bits(_, x) => of(x)?.to_bits().eq(&0).then_some(0.0)?,
             Expr::Un(Un::Not, x) if self.own(x)? == Type::Condition => 1.0 - of(x)?,
             Expr::Un(f, x) => unary(*f, of(x)?)?,
             Expr::Bin(Bin::Div, x, y) => match self.own(expr)? {

@@ -33,6 +33,7 @@ mod sums;
 mod systems;
 mod tiles;
 mod training;
+mod transformed;
 mod tuples;
 mod week;
 mod weights;

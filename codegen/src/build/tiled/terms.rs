@@ -87,13 +87,7 @@ impl Builder {
     /// off. A conversion would take four operations, since it preserves NaN; here the rest of a NaN is NaN. The rest has at most
     /// 12 bits. Instructions ignore the last bit, which is an error of 2^-23 of the number. If the rest is to be `rounded`, away
     /// from zero, it is multiplied by 1 + 2^-11, which adds at least half of its eleventh bit and less than the whole bit.
-    pub(crate) fn two_terms(
-        &mut self,
-        name: &str,
-        fragment: &View,
-        elem: Elem,
-        rounded: bool,
-    ) -> Result<[View; 2]> {
+    fn two_terms(&mut self, name: &str, fragment: &View, elem: Elem, rounded: bool) -> Result<[View; 2]> {
         let [high, low] =
             [name.to_owned(), format!("{name}_low")].map(|name| self.converted(fragment, elem, &name));
         let (high, low) = (high?, low?);

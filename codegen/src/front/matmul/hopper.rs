@@ -9,7 +9,6 @@
 mod epilogue;
 mod narrow;
 mod sizes;
-mod split;
 mod split_k;
 #[cfg(test)]
 mod tests;
@@ -21,7 +20,6 @@ use super::bulk::{SWIZZLED, batch_of, bulk_load, last, row_of, shifted, slots, s
 use super::product::{Extras, argument, of_batch};
 use super::scales::{Grouped, OfGroups};
 use crate::build::fragment::Arrangement;
-use crate::build::tiled::Terms;
 use crate::build::{Builder, Role};
 use crate::source::problem::{Problem, Result};
 use crate::thread::atom::{Atom, OperandName};
@@ -31,7 +29,6 @@ use crate::tile::{Expr, Raster, Ring};
 use crate::values::affine::{Affine, Arith, Coord};
 use epilogue::Staging;
 pub(super) use sizes::{Sizes, row, unfit};
-use split::Split;
 
 /// Rows of a wgmma.
 const ROWS: i64 = 64;
@@ -41,13 +38,9 @@ const THREADS: i64 = 128;
 const REGISTERS: [Option<(u32, u32)>; 3] = [None, Some((232, 40)), Some((160, 32))];
 
 /// Registers of each thread of the consumers and of the producer.
-fn registers(c: &Config, sizes: &Sizes) -> Option<(u32, u32)> {
-    match c.precision.terms() {
-        // All threads are alike once the sums are complete.
-        Terms::One if sizes.split_k > 1 => None,
-        Terms::One => REGISTERS[sizes.warpgroups() as usize - 1],
-        Terms::Two => Some(split::REGISTERS[usize::from(sizes.warpgroups() > 2)]),
-    }
+fn registers(sizes: &Sizes) -> Option<(u32, u32)> {
+    // All threads are alike once the sums are complete.
+    if sizes.split_k > 1 { None } else { REGISTERS[sizes.warpgroups() as usize - 1] }
 }
 
 /// C with the mode of the left operand first.
@@ -83,7 +76,7 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     };
     let out = left_first(b, c, &out)?;
     let warps = (sizes.warpgroups() * 4) as u32;
-    let registers = registers(c, sizes);
+    let registers = registers(sizes);
     let members = (sizes.warpgroups() / sizes.warpgroups_of_tile()) as u32;
     let consumers = b.family("consumers", (0, warps), members, registers.map(|all| all.0));
     let producer = b.group("producer", (warps, warps + 4), registers.map(|all| all.1));
@@ -118,11 +111,7 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     let steps = count(k, bk * sizes.split_k)?;
     b.competes();
     let multiply = row(c, bn).ok_or_else(|| Problem::new("no such product"))?;
-    let split = match c.precision.terms() {
-        Terms::One => None,
-        Terms::Two => Some(Split::new(b, sizes, consumers)?),
-    };
-    let part = Part { c, ring, steps, sizes, consumers, warpgroups, multiply, split, scales };
+    let part = Part { c, ring, steps, sizes, consumers, warpgroups, multiply, scales };
     if sizes.split_k > 1 {
         return part.product_over_cluster(
             b,
@@ -136,7 +125,7 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     b.persistent();
     let (raster, early) = (Raster::Bands(sizes.band), !direct && scalars.is_none() && !c.has_matrices());
 
-    let mut roles: Vec<(Id, Role<'_>)> = vec![
+    let roles: Vec<(Id, Role<'_>)> = vec![
         (
             producer,
             Box::new(|b: &mut Builder| {
@@ -168,10 +157,6 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
             }),
         ),
     ];
-    if let Some(split) = &part.split {
-        let body = |b: &mut Builder| b.tiles(&tiles, raster, |b, _| part.split(b, split, &sr));
-        roles.push((split.by, Box::new(body)));
-    }
     b.roles(roles)
 }
 
@@ -185,8 +170,6 @@ struct Part<'s> {
     /// The same threads, as a family of single warpgroups.
     warpgroups: Id,
     multiply: &'static Atom,
-    /// Operands in two terms.
-    split: Option<Split>,
     /// Scales of weights in groups along K, with their zero points.
     scales: Vec<Scales>,
 }
@@ -296,9 +279,6 @@ impl Part<'_> {
     /// The consumers' main loop of a tile.
     fn multiply(&self, b: &mut Builder, acc: &View, from: [&View; 2], product: Id) -> Result<()> {
         b.fill(acc, Expr::lit(0.0))?;
-        match &self.split {
-            Some(split) => self.multiply_terms(b, split, acc, from, product),
-            None => self.multiply_converted(b, acc, from, product),
-        }
+        self.multiply_converted(b, acc, from, product)
     }
 }

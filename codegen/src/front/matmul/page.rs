@@ -17,7 +17,7 @@ use crate::values::elem::Elem;
 
 /// Can the page express these keys? Other products are programs of the builder.
 pub(super) fn says(c: &Config) -> bool {
-    c.precision.terms() == Terms::One && c.packed.is_none() && c.group.is_none()
+    c.packed.is_none() && c.group.is_none()
 }
 
 /// The constants of the page that differ from one of the sizes to another, or all of them.
@@ -177,6 +177,7 @@ fn body(c: &Config, sizes: Option<&Sizes>) -> Vec<Stmt> {
     let mma = call("tiled_mma", &[c.multiplied().name(), c.acc.name()], []).with("warpgroups", "WARPGROUPS");
     let (sums, left, right) =
         if c.a_is_left() { (["BM", "BN"], "sa", "sb") } else { (["BN", "BM"], "sb", "sa") };
+    let is_in_terms = c.precision.terms() == Terms::Two;
     let step =
         |from: &str, to: &str| call("copy", &[], [Expr::from(from).at(["_", "_", "k"]), to.into()]).stmt();
     let range = Expr::from(0).to(Expr::from("ga").method("size", [2.into()]));
@@ -187,13 +188,16 @@ fn body(c: &Config, sizes: Option<&Sizes>) -> Vec<Stmt> {
     let mut loop_body = vec![step("ga", "sa"), step("gb", "sb")];
     let accumulators =
         |name| bind(name, Expr::from("mma").method("accumulators", [sums.into(), zero(c.acc)]));
+    let operands = [left, right];
     let left = if c.mixed() {
         call("map", &[], [left.into(), closure(&["w"], Expr::from("w").cast(c.dtype.name()))])
     } else {
         left.into()
     };
     let product = |acc: &str| call("gemm", &[], [left.clone(), right.into(), acc.into()]).stmt();
-    if c.promotes() {
+    if is_in_terms {
+        loop_body.extend(in_terms(operands, accumulators("part")));
+    } else if c.promotes() {
         loop_body.extend(promoted(c, accumulators("part"), product("part")));
     } else {
         loop_body.push(product("acc"));
@@ -215,9 +219,52 @@ fn body(c: &Config, sizes: Option<&Sizes>) -> Vec<Stmt> {
         accumulators("acc"),
     ];
     body.extend(c.block_scales.then(|| block_scales(c)).into_iter().flatten());
+    if is_in_terms {
+        let side = if c.a_is_left() { "BN" } else { "BM" };
+        let tile = |name| bind(name, call("shared", &[Elem::Tf32.name()], [[side, "BK"].into()]));
+        body.extend([bind("terms", terms()), tile("high"), tile("low")]);
+    }
     body.push(repeat("k", range, loop_body));
     body.extend(epilogue(c));
     body
+}
+
+/// An element of f32 as the sum of two terms of tf32: the nearest, where ties go away from zero, and the rest, which is rounded
+/// away from zero.
+///
+/// Two operations make the first term: half of its last bit is added to the bits of the number, and the lower bits are cut off. A
+/// conversion would take four operations, since it preserves NaN; here the rest of a NaN is NaN. The rest has at most 12 bits, and
+/// instructions ignore the last one: a factor of 1 + 2^-11 adds at least half of the eleventh bit, and less than all of it.
+fn terms() -> Expr {
+    const HALF: i64 = 0x1000;
+    const KEPT: i64 = 0xffff_e000;
+    const LONGER: f64 = 1.0 + 1.0 / 2048.0;
+    let [tf32, word] = [Elem::Tf32, Elem::U32].map(Elem::name);
+    let bits = two(Binary::Add, call("bits", &[word], ["x".into()]), HALF.into());
+    let high = call("bits", &[tf32], [two(Binary::And, bits, KEPT.into())]);
+    let rest = two(Binary::Sub, "x".into(), Expr::from("high").cast(Elem::F32.name()));
+    let low = call("bits", &[tf32], [two(Binary::Mul, rest, LONGER.into())]);
+    closure(&["x"], Expr::from(["high".into(), low]).given(Pattern::Name(named("high")), high))
+}
+
+/// The sums of a step of operands in two terms: the products of all but both lower terms. Products with a lower term come first:
+/// tensor cores cut off bits below the last bits of the largest sum.
+fn in_terms([left, right]: [&str; 2], part: Stmt) -> Vec<Stmt> {
+    let of = |name, tile: &str| bind(name, call("map", &[], [tile.into(), "terms".into()]));
+    let [left_term, right_term] = ["left", "right"].map(|name| move |at: &str| Expr::from(name).field(at));
+    let stored = |at, to: &str| call("copy", &[], [right_term(at), to.into()]).stmt();
+    let product = |at, right: &str| call("gemm", &[], [left_term(at), right.into(), "part".into()]).stmt();
+    vec![
+        of("left", left),
+        of("right", right),
+        stored("0", "high"),
+        stored("1", "low"),
+        part,
+        product("1", "high"),
+        product("0", "low"),
+        product("0", "high"),
+        assign("acc", two(Binary::Add, "acc".into(), "part".into())),
+    ]
 }
 
 /// The tiles of scales of blocks.

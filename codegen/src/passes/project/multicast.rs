@@ -33,7 +33,9 @@ pub(super) fn multicast(program: &mut Program, produced: &mut [Stmt]) {
             }
         })
     });
-    program.rings.iter_mut().for_each(|ring| ring.over_cluster = Some(0));
+    let by = produced.first().map(|stmt| stmt.by);
+    let of_producer = program.rings.iter_mut().filter(|ring| Some(ring.from) == by);
+    of_producer.for_each(|ring| ring.over_cluster = Some(0));
 }
 
 type Part = (View, View, How);

@@ -15,8 +15,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Project;
+use super::groups::MOST_REGISTERS;
 use super::split::far;
-use super::{MOST_REGISTERS, Project};
 use crate::build::Builder;
 use crate::passes::pipeline::{sets, uses};
 use crate::source::ast::Span;

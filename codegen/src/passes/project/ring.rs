@@ -58,7 +58,7 @@ impl Project<'_> {
         &mut self,
         ring: Id,
         fills: Vec<Stmt>,
-        (filled, held): (&mut Vec<Stmt>, &mut Vec<Stmt>),
+        (filled, contents): (&mut Vec<Stmt>, &mut Vec<Stmt>),
         span: Span,
     ) -> std::result::Result<(), Diagnostic> {
         let by = self.producer;
@@ -70,7 +70,12 @@ impl Project<'_> {
             if let Op::Copy { from, to, .. } = &fill.op {
                 let (from, mut to) = (from.clone(), to.clone());
                 self.at_slot(&mut to);
-                held.push(Stmt { id: 0, span: fill.span, by: self.consumers, op: Op::Contents { from, to } });
+                contents.push(Stmt {
+                    id: 0,
+                    span: fill.span,
+                    by: self.consumers,
+                    op: Op::Contents { from, to },
+                });
             }
             let copied = self.bulk(fill.op, &mut bytes).map_err(|problem| problem.at(fill.span))?;
             copies.push(Stmt { id: 0, span: fill.span, by, op: copied });

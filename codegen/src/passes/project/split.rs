@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_layout::{Composed, Layout, Tiler, Tuple};
 
-use super::{filled, is_fill};
+use super::is_fill;
 use crate::build::Builder;
 use crate::build::tiled::{PAD, swizzled_tile};
 use crate::passes::pipeline::sets;
@@ -70,11 +70,14 @@ fn divided(program: &mut Program, place: usize) -> std::result::Result<(), Diagn
     }
     program.cluster[AXIS] = blocks as u32;
     let (shared, before) = body.split_last().ok_or_else(|| Problem::reported().at(span))?;
-    let sums = summed(program, shared, &[before, &after].concat())?;
+    let outside = [before, &after].concat();
+    let sums = summed(program, shared, &outside)?;
     begin_at_zero(before, &sums)?;
     let Some(shared) = body.last_mut() else { return Ok(()) };
     part_of_steps(program, shared, blocks).map_err(|problem| problem.at(span))?;
-    let ring = filled(program, std::slice::from_ref(shared), |_| true);
+    let outer = accessed(&outside);
+    let is_dead = |id: &Id| matches!(program.tensor(*id).space, Space::Shared { .. }) && !outer.contains(id);
+    let dead = accessed(std::slice::from_ref(shared)).into_iter().filter(is_dead).collect();
     let mut rows =
         Rows { blocks, tiles: BTreeMap::new(), written: written(&after), targets: BTreeMap::new() };
     let mut built = |stmt: &Stmt, make: &mut dyn FnMut(&mut Builder) -> Result<()>| {
@@ -83,7 +86,7 @@ fn divided(program: &mut Program, place: usize) -> std::result::Result<(), Diagn
         stmts.map_err(|problem| problem.at(stmt.span))
     };
     let shared = shared.clone();
-    body.extend(built(&shared, &mut |b| exchanged(b, &mut rows, &sums, &after, &ring))?);
+    body.extend(built(&shared, &mut |b| exchanged(b, &mut rows, &sums, &after, &dead))?);
     for stmt in &after {
         let mut own = None;
         built(stmt, &mut |b| {
@@ -130,7 +133,13 @@ fn summed(program: &Program, stmt: &Stmt, outside: &[Stmt]) -> std::result::Resu
         let is_sum = outer.contains(&to.tensor);
         let is_set = sets(program, stmt, to.tensor) || own.contains(&to.tensor);
         let fits = if is_sum { adds(&stmt.op) } else { is_set };
-        if !fits || !matches!(program.tensor(to.tensor).space, Space::Registers { .. }) {
+        // Each block has tiles in shared memory of its own.
+        let is_own = match program.tensor(to.tensor).space {
+            Space::Registers { .. } => true,
+            Space::Shared { .. } => !is_sum,
+            Space::Global { .. } => false,
+        };
+        if !fits || !is_own {
             return Err(does_more(stmt));
         }
         if !is_sum {
@@ -238,7 +247,7 @@ fn exchanged(
     rows: &mut Rows,
     sums: &[View],
     after: &[Stmt],
-    ring: &BTreeSet<Id>,
+    dead: &BTreeSet<Id>,
 ) -> Result<()> {
     let mut stored = Vec::new();
     for acc in sums {
@@ -255,7 +264,7 @@ fn exchanged(
         let name = format!("{}_sums", acc.name);
         let layout = layout_of_sums(b.program(), elem, [height, width], after)?;
         // The first tensors overlay the tiles that the loop has read.
-        let dead = if stored.is_empty() { ring.iter().copied().collect() } else { Vec::new() };
+        let dead = if stored.is_empty() { dead.iter().copied().collect() } else { Vec::new() };
         let shape = |id: Id| b.program().tensor(id).layout.shape();
         let dead =
             dead.into_iter().map(|id| View::whole(id, &name, &shape(id))).collect::<Result<Vec<_>>>()?;

@@ -202,6 +202,7 @@ impl Resolve {
 /// Does an operand have the type and the extents that an instruction takes?
 fn fits(program: &Program, view: &View, mma: &TiledMma, operand: OperandName) -> Result<()> {
     let elem = program.tensor(view.tensor).elem;
+    let elem = *program.replaced.get(&view.tensor).unwrap_or(&elem);
     let wanted = mma.row.operand(operand).map_or(elem, |operand| operand.elem);
     if elem != wanted {
         return Err(Problem::new(format!(

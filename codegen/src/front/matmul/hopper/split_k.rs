@@ -47,14 +47,10 @@ impl Part<'_> {
         }
         b.blocks(0, &along)?;
         // The sums overlay the ring: its last slot has been read before they are written.
-        let ring = slots.into_iter().chain(self.scales.iter().map(|all| &all.to));
-        let ring: Vec<&View> = ring.chain(self.split.as_ref().map(|split| &split.low)).collect();
+        let ring: Vec<&View> = slots.into_iter().chain(self.scales.iter().map(|all| &all.to)).collect();
         let sums = b.shared_over("sums", c.acc, layout_of_sums(c, [bm, bn])?, &ring)?;
-        let mut roles: Vec<(Id, Role<'_>)> =
-            vec![(producer, Box::new(|b: &mut Builder| self.fill(b, &at, from, slots)))];
-        if let Some(split) = &self.split {
-            roles.push((split.by, Box::new(|b: &mut Builder| self.split(b, split, slots[1]))));
-        }
+        let fill = Box::new(|b: &mut Builder| self.fill(b, &at, from, slots));
+        let mut roles: Vec<(Id, Role<'_>)> = vec![(producer, fill)];
         roles.push((
             self.consumers,
             Box::new(|b: &mut Builder| {
@@ -81,7 +77,7 @@ impl Part<'_> {
     fn storing(&self) -> (Id, i64) {
         let ([bm, bn, _], split_k) = (self.sizes.tile, self.sizes.split_k);
         match self.sizes.warpgroups() {
-            1 if self.split.is_none() && bm * bn / split_k >= 2 * THREADS => (0, 2 * THREADS),
+            1 if bm * bn / split_k >= 2 * THREADS => (0, 2 * THREADS),
             warpgroups => (self.consumers, warpgroups * THREADS),
         }
     }
