@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Processor seconds (user and system) of clean builds of a small crate that depends on tilewright with default features,
+# Elapsed seconds and processor seconds (user and system) of clean builds of a small crate that depends on tilewright with default features,
 # dependencies included, and the size of its program. Without incremental compilation, as for crates of a registry.
 #   bash bench/build_time.sh [check] [debug] [debug-without-info] [release] [release-without-lto]
 set -euo pipefail
@@ -45,10 +45,10 @@ for what in "$@"; do
         release-without-lto) command=(build --release --config 'profile.release.lto="off"') folder=release ;;
         *) echo "error: \`$what\` is not one of check, debug, debug-without-info, release, release-without-lto" >&2; exit 1 ;;
     esac
-    TIMEFORMAT="%U %S"
+    TIMEFORMAT="%R %U %S"
     seconds=$({ time cargo "${command[@]}" --quiet --target-dir "$work/$what" >&2; } 2>&1 | tail -1)
     size=
     [ -z "$folder" ] || size=", $(($(stat -c %s "$work/$what/$folder/small") / 1000000)) MB"
-    echo "$what: $(echo "$seconds" | awk '{ print $1 + $2 }') s$size"
+    echo "$what: $(echo "$seconds" | awk '{ print $1 " s, processor " $2 + $3 " s" }')$size"
     rm -rf "${work:?}/$what"
 done

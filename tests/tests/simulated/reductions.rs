@@ -423,3 +423,50 @@ fn sums_of_a_block_decide_for_its_threads() {
         assert_eq!(y, wanted);
     }
 }
+
+/// Integers of all warps of a block: sum, minimum and maximum.
+#[kernel(T = i32 | u32)]
+fn integers_of_a_block<T, const L: usize = 256>(
+    x: &Tensor<T, N>,
+    y: &mut Tensor<T, { (3, ceil_div(N, L)) }>,
+) {
+    let own = map(parallelize(tile(x, L, block.x), layout!(L), thread.x), |x| x);
+    let all = block_sum(own);
+    let least = block_reduce(own, T::MAX, |a, b| min(a, b));
+    let most = block_reduce(own, T::MIN, |a, b| max(a, b));
+    let to = |at| parallelize(tile(y[(at, _)], 1, block.x), layout!(L), thread.x, ragged = true);
+    copy(all, to(0));
+    copy(least, to(1));
+    copy(most, to(2));
+}
+
+#[test]
+fn integers_of_all_warps_of_a_block() {
+    let n = 700usize;
+    let x: Vec<i32> = (0..n).map(|at| (at as i32).wrapping_mul(-1_640_531_527)).collect();
+    let kernels = [
+        (128, integers_of_a_block!(T = i32, L = 128)),
+        (256, integers_of_a_block!(T = i32, L = 256)),
+        (320, integers_of_a_block!(T = i32, L = 320)),
+        (1024, integers_of_a_block!(T = i32, L = 1024)),
+    ];
+    for (threads, kernel) in kernels {
+        let blocks = n.div_ceil(threads);
+        let done = kernel.simulate(&[Arg::tensor(&x, [n]), Arg::output::<i32>([3, blocks])]).unwrap();
+        let y = done.get::<i32>("y").unwrap();
+        for (block, x) in x.chunks(threads).enumerate() {
+            let sum = x.iter().fold(0i32, |sum, x| sum.wrapping_add(*x));
+            let wanted = [sum, *x.iter().min().unwrap(), *x.iter().max().unwrap()];
+            assert_eq!(y[3 * block..3 * block + 3], wanted, "{threads} threads, block {block}");
+        }
+    }
+    let x: Vec<u32> = x.iter().map(|x| *x as u32).collect();
+    let kernel = integers_of_a_block!(T = u32, L = 320);
+    let done = kernel.simulate(&[Arg::tensor(&x, [n]), Arg::output::<u32>([3, 3])]).unwrap();
+    let y = done.get::<u32>("y").unwrap();
+    for (block, x) in x.chunks(320).enumerate() {
+        let sum = x.iter().fold(0u32, |sum, x| sum.wrapping_add(*x));
+        let wanted = [sum, *x.iter().min().unwrap(), *x.iter().max().unwrap()];
+        assert_eq!(y[3 * block..3 * block + 3], wanted, "block {block}");
+    }
+}
