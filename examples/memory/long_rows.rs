@@ -18,6 +18,14 @@ pub fn piece(
     parallelize(shift(tile(x, (1, width), (i, p)), (0, -before)), threads, thread.x, values = (1, values))
 }
 
+/// A thread's elements of weights, which may begin between vectors.
+#[device]
+fn realigned(from: View) -> View {
+    let own = registers_like(from, 0);
+    copy(from, own, how = "realigned");
+    own
+}
+
 /// y = exp(x - max x) / Σ exp(x - max x) along rows. Rows that are not aligned to vectors have S = V.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn softmax_long<
@@ -90,26 +98,30 @@ pub fn layernorm_long<
     const G: usize = 20,
     const P: usize = 4,
     const Q: usize = 3,
+    const S: usize = 1,
 >(
-    x: &Tensor<T, (M, N), (ldx, _1)>,
+    x: &Tensor<T, (M, N), (ld, _1)>,
     w: &Tensor<T, (_1, N), (ldw, _1)>,
     b: &Tensor<T, (_1, N), (ldb, _1)>,
-    y: &mut Tensor<T, (M, N), (ldy, _1)>,
+    y: &mut Tensor<T, (M, N), (ld, _1)>,
     eps: f32,
 ) {
-    at_most(N, C * W);
+    use self::{piece, realigned};
+    at_most(N, C * W + 1 - S);
     blocks_per_sm(Q);
     cluster(C);
     let (part, group) = walk((C, G), block.x);
     let threads = layout!((1, L));
-    let from = parallelize(tile(x, (1, W / P), (_, _)), threads, thread.x, values = (1, V));
-    let scale = parallelize(tile(w, (1, W / P), (0, _)), threads, thread.x, values = (1, V));
-    let bias = parallelize(tile(b, (1, W / P), (0, _)), threads, thread.x, values = (1, V));
-    let to = parallelize(tile(y, (1, W / P), (_, _)), threads, thread.x, values = (1, V));
+    let from = |i, p| piece(x, i, P * part + p, W / P, threads, V, i * ld % S);
+    let to = |i, p| piece(y, i, P * part + p, W / P, threads, V, i * ld % S);
+    let weights = |of, i, p| {
+        let own = piece(of, 0, P * part + p, W / P, threads, V, i * ld % S);
+        if S > 1 { realigned(own) } else { own }
+    };
     let row = tile(shared::<T>(layout!((1, W) : (W, 1))), (1, W / P), (0, _));
     let row = parallelize(row, threads, thread.x, values = (1, V));
     for p in 0..P {
-        copy(from[(_, _, min(group, M - 1), P * part + p)], row[(_, _, p)]);
+        copy(from(min(group, M - 1), p), row[(_, _, p)]);
         cp_async_commit();
     }
     let first = |i| parallelize(tile(x, (1, 1), (i, 0)), threads, thread.x, (1, _));
@@ -123,8 +135,9 @@ pub fn layernorm_long<
             // This piece is in the oldest of P commit groups in flight; an empty group keeps their number.
             cp_async_wait(P - 1);
             cp_async_commit();
-            let off = |x, _, near, at| if at.1 < N { x as f32 - (near as f32) } else { 0.0 };
-            let off = map((row[(_, _, p)], to[(_, _, i, P * part + p)], near), off);
+            let inside = |at| if S > 1 { at >= 0 && at < N } else { at < N };
+            let off = |x, _, near, at| if inside(at.1) { x as f32 - (near as f32) } else { 0.0 };
+            let off = map((row[(_, _, p)], to(i, p), near), off);
             total += sum(off, beyond = 0.0);
             squares += sum(map(off, |d| d * d), beyond = 0.0);
         }
@@ -135,12 +148,12 @@ pub fn layernorm_long<
             rsqrt(max(squares - total * (total / N as f32), 0.0) / N as f32 + eps)
         });
         for p in 0..P {
-            let (w, b) = (scale[(_, _, P * part + p)], bias[(_, _, P * part + p)]);
+            let (w, b) = (weights(w, i, p), weights(b, i, p));
             let made = |x, mean, f, w, b| (x as f32 - mean) * f * (w as f32) + (b as f32);
             let made = map((row[(_, _, p)], mean, factor, w, b), made);
-            copy(from[(_, _, i + G, P * part + p)], row[(_, _, p)]);
+            copy(from(i + G, p), row[(_, _, p)]);
             cp_async_commit();
-            copy(made, to[(_, _, i, P * part + p)]);
+            copy(made, to(i, p));
         }
         copy(first(i + G), near);
     }
@@ -157,24 +170,29 @@ pub fn rmsnorm_long<
     const G: usize = 20,
     const P: usize = 4,
     const Q: usize = 3,
+    const S: usize = 1,
 >(
-    x: &Tensor<T, (M, N), (ldx, _1)>,
+    x: &Tensor<T, (M, N), (ld, _1)>,
     w: &Tensor<T, (_1, N), (ldw, _1)>,
-    y: &mut Tensor<T, (M, N), (ldy, _1)>,
+    y: &mut Tensor<T, (M, N), (ld, _1)>,
     eps: f32,
 ) {
-    at_most(N, C * W);
+    use self::{piece, realigned};
+    at_most(N, C * W + 1 - S);
     blocks_per_sm(Q);
     cluster(C);
     let (part, group) = walk((C, G), block.x);
     let threads = layout!((1, L));
-    let from = parallelize(tile(x, (1, W / P), (_, _)), threads, thread.x, values = (1, V));
-    let scale = parallelize(tile(w, (1, W / P), (0, _)), threads, thread.x, values = (1, V));
-    let to = parallelize(tile(y, (1, W / P), (_, _)), threads, thread.x, values = (1, V));
+    let from = |i, p| piece(x, i, P * part + p, W / P, threads, V, i * ld % S);
+    let to = |i, p| piece(y, i, P * part + p, W / P, threads, V, i * ld % S);
+    let weights = |of, i, p| {
+        let own = piece(of, 0, P * part + p, W / P, threads, V, i * ld % S);
+        if S > 1 { realigned(own) } else { own }
+    };
     let row = tile(shared::<T>(layout!((1, W) : (W, 1))), (1, W / P), (0, _));
     let row = parallelize(row, threads, thread.x, values = (1, V));
     for p in 0..P {
-        copy(from[(_, _, min(group, M - 1), P * part + p)], row[(_, _, p)]);
+        copy(from(min(group, M - 1), p), row[(_, _, p)]);
         cp_async_commit();
     }
     for k in 0..ceil_div(M - group, G) {
@@ -188,11 +206,10 @@ pub fn rmsnorm_long<
         }
         let factor = map(cluster_sum(squares, beyond = 0.0), |squares| rsqrt(squares / N as f32 + eps));
         for p in 0..P {
-            let at = P * part + p;
-            let made = map((row[(_, _, p)], factor, scale[(_, _, at)]), |x, f, w| x as f32 * f * (w as f32));
-            copy(from[(_, _, i + G, at)], row[(_, _, p)]);
+            let made = map((row[(_, _, p)], factor, weights(w, i, p)), |x, f, w| x as f32 * f * (w as f32));
+            copy(from(i + G, p), row[(_, _, p)]);
             cp_async_commit();
-            copy(made, to[(_, _, i, at)]);
+            copy(made, to(i, p));
         }
     }
 }

@@ -48,40 +48,47 @@ pub fn row_sums_short<
     copy(warp_sum(sum(rows, 1), lanes = G), to);
 }
 
-/// The sum of all elements in one launch: each of P blocks stores the sum of its tiles, and the last block to arrive adds
-/// these in the order of the blocks. `arrived` must be 0 before a launch, and is 0 again after it.
+/// The sum of all elements in one launch: each of P blocks has the tiles b, b + P, … of each row and writes their sum as a word. The last
+/// block waits for the words and adds their sums in the order of the blocks. A word has a sum in its lower half, and 1 above it. `words` must be 0 before a
+/// launch, and are 0 again after it.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn sum_of_all<
     T,
-    const W: usize = 4096,
-    const L: usize = 256,
+    const W: usize = 8192,
+    const L: usize = 512,
     const V: usize = 4,
     const P: usize = 264,
 >(
-    x: &Tensor<T, N>,
+    x: &Tensor<T, (M, N), (ldx, _1)>,
     y: &mut Tensor<f32, _1>,
-    parts: &mut Tensor<f32, { P }>,
-    arrived: &mut Tensor<i32, _1>,
+    words: &mut Tensor<u64, { P }>,
 ) {
+    persistent();
     let b = walk(P, block.x);
     let threads = layout!(L);
-    let from = parallelize(tile(x, W, _), threads, thread.x, values = V);
     let mut total = registers::<f32>(1, 0.0);
-    for k in 0..ceil_div(from.size(1), P) {
-        let piece = registers_like::<f32>(from[(_, P * k + b)], 0.0);
-        copy(from[(_, P * k + b)], piece, fill = 0.0);
-        total = map((total, sum(piece)), |t, s| t + s);
-    }
-    copy(block_sum(total), parallelize(tile(parts, 1, b), threads, thread.x, ragged = true));
-    let before = copy(1, arrived, how = "atomic_add");
-    if before[(0)] == P - 1 {
-        let others = parallelize(tile(parts, L, _), threads, thread.x);
-        let mut all = registers::<f32>(1, 0.0);
-        for k in 0..others.size(1) {
-            all = map((all, others[(_, k)]), |all, part| all + part);
+    for i in 0..M {
+        // The first vector begins at an aligned address, up to V - 1 elements before the row.
+        let before = i * ldx % V;
+        for k in 0..ceil_div(N + before, P * W) {
+            let from = shift(tile(x, (1, W), (i, P * k + b))[(0, _)], -before);
+            let from = parallelize(from, threads, thread.x, values = V);
+            let piece = registers_like::<f32>(from, 0.0);
+            copy(from, piece, fill = 0.0);
+            total = map((total, sum(piece)), |t, s| t + s);
         }
-        copy(block_sum(all), parallelize(y, threads, thread.x, ragged = true));
-        copy(0, arrived);
+    }
+    let word = map(block_sum(total), |sum| (1u64 << 32) | (bits::<u32>(sum) as u64));
+    copy(word, parallelize(tile(words, 1, b), threads, thread.x, ragged = true), how = "atomic_exchange");
+    if b == P - 1 {
+        let all = parallelize(tile(words, L, _), threads, thread.x);
+        let mut total = registers::<f32>(1, 0.0);
+        for k in 0..all.size(1) {
+            let word = wait(all[(_, k)], 1, order = "relaxed");
+            total = map((total, word), |t, word| t + bits::<f32>(word as u32));
+            copy(0, all[(_, k)], how = "atomic_and");
+        }
+        copy(block_sum(total), parallelize(y, threads, thread.x, ragged = true));
     }
 }
 

@@ -294,7 +294,11 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
             Change::Swizzled((bits, base, if random.chance(25) { -shift } else { shift }))
         }
         (3, Op::Copy { from, to, .. }) if is_global(from.tensor) && !is_shared(to.tensor) => {
-            Change::How(at, random.pick(&[How::Here, How::Plain, How::Staged]))
+            // Some plain copies are realigned: the draws of earlier seeds do not change.
+            match random.pick(&[How::Here, How::Plain, How::Staged]) {
+                How::Plain if at % 2 == 1 => Change::How(at, How::Realigned),
+                how => Change::How(at, how),
+            }
         }
         (4, Op::Copy { from, to, how: How::Derive, .. })
             if is_global(from.tensor) && is_shared(to.tensor) =>

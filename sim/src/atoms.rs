@@ -88,7 +88,7 @@ impl Cluster<'_> {
             match atom.row.effect {
                 Effect::Mma { .. } => Class::Product,
                 Effect::Convert | Effect::Unpack(_) => Class::Conversion,
-                Effect::Multiply | Effect::Subtract => Class::Arithmetic,
+                Effect::Multiply | Effect::Subtract | Effect::FunnelShift => Class::Arithmetic,
                 _ => Class::Copy,
             },
             w,
@@ -101,6 +101,7 @@ impl Cluster<'_> {
             (Effect::Mma { .. }, Scope::Warpgroup, _) => self.begin_product(w, at),
             (Effect::Copy, Scope::Warp, _) => self.matrices(w, atom),
             (Effect::Convert, Scope::Thread, Done::Now) => self.convert(w, atom, lanes, None),
+            (Effect::FunnelShift, Scope::Thread, Done::Now) => self.funnel_shift(w, atom, lanes),
             (Effect::Unpack(of), Scope::Thread, Done::Now) => self.convert(w, atom, lanes, Some(of)),
             (Effect::Multiply | Effect::Subtract, Scope::Thread, Done::Now) => {
                 self.compute_pairs(w, atom, lanes)
@@ -272,6 +273,28 @@ impl Cluster<'_> {
                     }
                 };
                 to.set(w, result, lane as usize, bits);
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of a fragment from a number of bytes on.
+    fn funnel_shift(&mut self, w: &mut Warp, atom: &AtomCode, lanes: u32) -> Result<()> {
+        let [results, values] = [0, 1].map(|operand| self.ctx.tables[atom.row.name][operand].values);
+        let [to, from] = [self.fragment(w, atom, 0, results)?, self.fragment(w, atom, 1, values)?];
+        let Operand::Int(first) = atom.args[2] else { return Ok(()) };
+        let first = w.ints(first);
+        for n in 0..from.registers(values) {
+            self.need(w, from.slot + n, from.elem)?;
+        }
+        self.writable(w, to.slot, to.elem, to.registers(results))?;
+        for lane in lanes_of(lanes) {
+            let lane = lane as usize;
+            if !(0..results as i64).contains(&first[lane]) {
+                return self.malformed(w, format!("`{}` shifts by {} bytes", atom.row.name, first[lane]));
+            }
+            for byte in 0..results {
+                to.set(w, byte, lane, from.get(w, first[lane] as usize + byte, lane));
             }
         }
         Ok(())

@@ -601,6 +601,7 @@ fn every_row_of_the_table_is_known() {
             (
                 Effect::Convert
                 | Effect::Unpack(_)
+                | Effect::FunnelShift
                 | Effect::Multiply
                 | Effect::Subtract
                 | Effect::Copy

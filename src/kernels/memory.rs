@@ -172,7 +172,7 @@ pub fn pieces_of_rows(elem: Elem, rows: usize, columns: usize) -> Option<usize> 
     (columns > PART && rows < 16).then(|| (columns + value - 1).div_ceil(width * tiles))
 }
 
-/// How many sums [`Work::Sum`] leaves on its way.
+/// How many words [`Work::Sum`] has between its blocks.
 pub fn parts(elem: Elem, count: usize) -> usize {
     Matrix::new(Work::Sum, elem, 1, count).sum_blocks().1
 }
@@ -195,6 +195,11 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
         Work::ColumnSums => matrix.column_sums(),
         Work::Gemv if columns <= 32 * SHORT => matrix.by_lanes("gemv_short"),
         Work::Gemv if wide < 4 && columns > PART && rows >= 10 => matrix.gemv(),
+        // Equal tiles of up to 2688 single elements of two bytes.
+        Work::Gemv if wide == 1 && elem.bytes() < 4 && rows * BLOCKS >= 2 * PROCESSORS => {
+            let vectors = columns.div_ceil(columns.div_ceil(128 * 21) * 128);
+            matrix.by_blocks("gemv", 1, vectors)
+        }
         Work::Gemv => matrix.by_blocks("gemv", wide, if wide == 1 { 17 } else { 4 }),
         Work::Gravity => own("gravity", &[]),
         Work::Gather => {
@@ -365,14 +370,13 @@ impl Matrix {
     /// Elements of a tile of `sum_of_all`, and its blocks.
     fn sum_blocks(&self) -> (usize, usize) {
         let (count, value) = (self.rows * self.columns, WIDEST / self.elem.bytes() as usize);
-        // As many vectors for each thread as leave work for all multiprocessors, and few sums for the last block.
-        let busy = |vectors: &usize| count >= 256 * value * vectors * 2 * PROCESSORS;
-        let width = 256 * value * [8, 4, 2].into_iter().find(busy).unwrap_or(1);
+        // As few vectors for each thread as leave one tile to each block, up to four: few words for the last block.
+        let width = 512 * value * count.div_ceil(512 * value * 2 * PROCESSORS).clamp(1, 4);
         (width, count.div_ceil(width).clamp(1, 2 * PROCESSORS))
     }
 
     fn sum(&self) -> Choice {
         let ((width, blocks), value) = (self.sum_blocks(), WIDEST / self.elem.bytes() as usize);
-        self.own("sum_of_all", &[("W", width), ("L", 256), ("V", value), ("P", blocks)])
+        self.own("sum_of_all", &[("W", width), ("L", 512), ("V", value), ("P", blocks)])
     }
 }

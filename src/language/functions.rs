@@ -131,6 +131,9 @@ language! {
     /// memory is asynchronous: it is in flight until a wait. Out-of-bounds elements of the source are 0, or the
     /// value of `fill = …`, or with `clamp = true` the nearest element in bounds. In a pipelined loop,
     /// `how = "staged"` copies through registers, which suits copies that transpose the tile.
+    /// `how = "realigned"` loads vectors of a thread's neighbouring elements that begin between aligned addresses, such as
+    /// `shift(tile(w, (1, 4096), (0, 0)), (0, -(i * ldx % 8)))`: each as two aligned vectors and a shift of their bytes. The target is
+    /// `registers_like(…)`.
     ///
     /// `how = "ldmatrix_x4"`, or another ldmatrix or stmatrix, copies between rows in shared memory and a
     /// fragment: see [Explicit instructions](super::products#explicit-instructions).

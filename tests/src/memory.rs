@@ -32,7 +32,7 @@ pub fn reference(kernel: &str, params: &[&str]) -> Option<Reference> {
         ("row_sums" | "row_sums_short", ["x", "y"]) => Some(row_sums),
         ("piece_sums", ["x", "sums"]) => Some(piece_sums),
         ("cumulative_sums_of_pieces", ["x", "sums", "y"]) => Some(cumulative_sums_of_pieces),
-        ("sum_of_all", ["x", "y", "parts", "arrived"]) => Some(sum_of_all),
+        ("sum_of_all", ["x", "y", "words"]) => Some(sum_of_all),
         ("column_sums", ["x", "y"]) => Some(column_sums),
         (
             "cumulative_sums"

@@ -248,8 +248,10 @@ fn function(row: &Atom, by_number: bool) -> String {
         row.operands.iter().filter_map(|operand| parameter(operand, by_number)).collect();
     let clobber = if row.clobbers_memory() { "\"memory\"" } else { "" };
     // Compilers may move or merge instructions that depend on registers alone.
-    let pure =
-        matches!(row.effect, Effect::Convert | Effect::Unpack(_) | Effect::Multiply | Effect::Subtract);
+    let pure = matches!(
+        row.effect,
+        Effect::Convert | Effect::Unpack(_) | Effect::FunnelShift | Effect::Multiply | Effect::Subtract
+    );
     let keyword = if pure { "asm" } else { "asm volatile" };
     format!(
         "{}__device__ __forceinline__ {} {{\n{}}}\n",
@@ -319,9 +321,9 @@ mod tests {
     use crate::thread::atoms;
 
     /// Parts of instructions that compute in registers alone.
-    const COMPUTE: [&str; 14] = [
+    const COMPUTE: [&str; 18] = [
         "mma.sync", "mov", "mad", "fma", "cvt", "mul", "sub", "add", "and", "or", "xor", "lop3", "prmt",
-        "shr",
+        "shr", "shl", "shf", "setp", "selp",
     ];
 
     /// An instruction that accesses memory or orders accesses, and lets compilers move accesses across it.

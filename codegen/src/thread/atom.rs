@@ -161,6 +161,8 @@ pub enum Effect {
     Convert,
     /// Converts numbers of four bits, two in each byte of one operand, to the type of another.
     Unpack(Int4),
+    /// `d` is the bytes of `a` from a number of bytes on.
+    FunnelShift,
     /// `d = a · b`, or `a · b + c` where there is an operand `c`, element by element, each rounded once.
     Multiply,
     /// `d = a - b`, element by element, each rounded once.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::thread::atom::Done;
+use crate::thread::atom::{Done, Effect};
 use crate::thread::visit::{Access, Use};
 use crate::thread::{AtomArg, Id, Kernel, Op, Queue, Space, Stmt};
 
@@ -61,6 +61,13 @@ pub(crate) fn array(used: Use) -> Option<(Id, Access)> {
 pub(crate) fn widest(body: &[Stmt]) -> BTreeMap<Id, u32> {
     fn add(stmt: &Stmt, to: &mut BTreeMap<Id, u32>) {
         if let Op::Load { to: frag, .. } | Op::Store { from: frag, .. } = &stmt.op {
+            let known = to.entry(frag.reg).or_default();
+            *known = frag.len.max(*known);
+        }
+        if let Op::Atom { row, args, .. } = &stmt.op
+            && row.effect == Effect::FunnelShift
+            && let Some(AtomArg::Frag(frag)) = args.first()
+        {
             let known = to.entry(frag.reg).or_default();
             *known = frag.len.max(*known);
         }

@@ -438,6 +438,32 @@ impl Bounds<'_> {
         base.terms.iter().any(moved)
     }
 
+    /// The leaf along which vectors of 16 bytes that begin between aligned addresses can be loaded as two aligned ones, and their
+    /// elements.
+    pub(crate) fn realigned(&self, view: &View, all: &[Leaf], needs: &mut Vec<Fact>) -> Option<(usize, i64)> {
+        let tensor = self.program.tensor(view.tensor);
+        let strides: Vec<Value> = tensor.plain().leaves().map(|leaf| leaf.1).collect();
+        let flat = strides.len() == tensor.rank() && tensor.layout.swizzle().is_identity();
+        let width = 16 / i64::from(tensor.elem.bytes());
+        let as_it_is = |mode: usize| {
+            view.limits[mode].is_none()
+                && !view.nearest.contains(&mode)
+                && !view.clamped.contains(&mode)
+                && self.begins(view, mode, &mut Vec::new()).is_none()
+        };
+        if !matches!(tensor.space, Space::Global { .. })
+            || !flat
+            || tensor.elem.bytes() > 4
+            || !(0..strides.len()).all(as_it_is)
+        {
+            return None;
+        }
+        let contiguous =
+            |leaf: &Leaf| leaf.step == 1 && strides[leaf.mode] == Value::Int(1) && leaf.extent % width == 0;
+        let which = all.iter().position(contiguous)?;
+        self.aligned(view.tensor, 16, needs).then_some((which, width))
+    }
+
     fn aligned(&self, tensor: Id, bytes: u32, needs: &mut Vec<Fact>) -> bool {
         let index = self.program.args.iter().position(|arg| *arg == Arg::Tensor(tensor));
         let param = index.map_or(Id::MAX, |index| index as Id);

@@ -78,6 +78,8 @@ pub enum How {
     /// Through registers, staged: a pipelined loop loads early in an iteration and stores late in it.
     /// Elements can be permuted in registers, and each memory is accessed at its own vector width.
     Staged,
+    /// From global memory to registers as aligned vectors: one that begins between them is two, and a funnel shift.
+    Realigned,
     /// Through registers, at once, by volatile loads, which the compiler cannot sink to their uses.
     Here,
     /// A row of the atom table.
@@ -120,7 +122,9 @@ impl From<How> for Multiply {
     fn from(how: How) -> Multiply {
         match how {
             How::Atom(row) => Multiply::Atom(row),
-            How::Derive | How::Async | How::Plain | How::Staged | How::Here => Multiply::SUMS,
+            How::Derive | How::Async | How::Plain | How::Staged | How::Realigned | How::Here => {
+                Multiply::SUMS
+            }
         }
     }
 }

@@ -2,7 +2,25 @@
 
 use super::{BLOCKS, BUSY, Choice, Matrix, OWN, PART, SHORT, WIDEST, Work};
 
+/// Rows that two blocks of a cluster scan are shorter.
+const SCANNED_BY_TWO: usize = 2 * PART + 1;
+/// Those that four of them scan.
+const SCANNED_BY_FOUR: usize = 3 * PART + 1;
+
 impl Matrix {
+    /// Blocks of a cluster for rows of two bytes an element, which are a few tiles of all its blocks, most of them full.
+    fn scanned_by_clusters(&self) -> Option<usize> {
+        let Matrix { elem, rows, columns, .. } = *self;
+        let blocks = match columns {
+            _ if elem.bytes() > 2 || rows < BUSY / 2 => return None,
+            PART..SCANNED_BY_TWO => 2,
+            SCANNED_BY_TWO..SCANNED_BY_FOUR => 4,
+            _ => return None,
+        };
+        let own = columns + WIDEST / 2 - 1;
+        (5 * own >= 4 * own.next_multiple_of(blocks * 4608)).then_some(blocks)
+    }
+
     pub(super) fn scans(&self) -> Choice {
         let Matrix { work, elem, rows, columns, wide } = *self;
         let own = |kernel, constants: &[(&'static str, usize)]| self.own(kernel, constants);
@@ -13,7 +31,11 @@ impl Matrix {
             Work::CumulativeSums | Work::SumsBefore if columns <= 32 * SHORT => {
                 let exclusive = usize::from(work == Work::SumsBefore);
                 if !columns.is_multiple_of(32) {
-                    let lanes = columns.div_ceil(3).next_power_of_two().min(32);
+                    // A warp has two rows where seven elements for each lane suffice.
+                    let lanes = match columns {
+                        65..=112 => 16,
+                        _ => columns.div_ceil(3).next_power_of_two().min(32),
+                    };
                     let each = columns.div_ceil(lanes) | 1;
                     return own("cumulative_sums_short", &[("K", each), ("E", exclusive), ("G", lanes)]);
                 }
@@ -40,6 +62,10 @@ impl Matrix {
                     ("C", blocks),
                     ("Q", all / threads),
                 ];
+                own("cumulative_sums", &constants)
+            }
+            Work::CumulativeSums if between && let Some(blocks) = self.scanned_by_clusters() => {
+                let constants = [("W", 4608), ("L", 192), ("E", 0), ("V", value), ("C", blocks), ("Q", 6)];
                 own("cumulative_sums", &constants)
             }
             Work::CumulativeSums if between && elem.bytes() < 4 && columns > 4 * PART => {

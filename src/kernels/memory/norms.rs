@@ -92,13 +92,30 @@ impl Matrix {
         {
             return Some(choice);
         }
+        // Rows with weights begin between vectors only if there are some, and accesses of as many elements as divide them do not do.
+        let least = if self.work == Work::Softmax { 1 } else { 2 };
+        let between = wide == 1 && rows >= PROCESSORS / 2;
+        let kept = self
+            .long_at(long, wide, least)
+            .or_else(|| between.then(|| self.long_at(long, value, 1)).flatten());
+        // Few rows at a time, so that the L2 cache has them when they are read again.
+        let all = [("W", 1024 * OWN), ("L", 1024), ("V", self.wide), ("C", BLOCKS), ("Q", 1)];
+        Some(kept.unwrap_or_else(|| self.own(streamed, &all)))
+    }
+
+    /// Rows in the shared memory of clusters, one after another, with accesses of `wide` elements, if at least `least` blocks of a
+    /// cluster fit a multiprocessor.
+    fn long_at(&self, kernel: &'static str, wide: usize, least: usize) -> Option<Choice> {
+        let Matrix { work, elem, rows, columns, .. } = *self;
         // Few rows take as many threads as possible.
         let limit = if rows * BLOCKS > PROCESSORS { 4 } else { 2 };
         // Reductions cost fewer threads less; RMS norm has little to reduce, and more of them load its weights.
-        let all = if self.work == Work::Rmsnorm { THREADS } else { THREADS / 2 };
+        let all = if work == Work::Rmsnorm { THREADS } else { THREADS / 2 };
+        // The threads of a block that is alone on a multiprocessor; more of them shift weights.
+        let alone = if work != Work::Softmax && wide > self.wide { 896 } else { 448 };
         // A row, and the elements before it in its first vector.
         let own = columns + wide - self.wide.min(wide);
-        let shape = |blocks| long_rows(elem, wide, own.div_ceil(blocks), (limit, all));
+        let shape = |blocks| long_rows(elem, wide, own.div_ceil(blocks), (limit, all, alone));
         let enough = |blocks: &usize| {
             let resident = if *blocks == 1 && columns <= 20 * 1024 { 2 } else { 3 };
             rows * blocks >= PROCESSORS && shape(*blocks).2 >= resident
@@ -106,17 +123,14 @@ impl Matrix {
         let blocks = [1, 2, 4, 8].into_iter().find(enough).unwrap_or(BLOCKS);
         let (width, threads, resident) = shape(blocks);
         // Asynchronous copies have four bytes or more.
-        let least = if self.work == Work::Softmax { 1 } else { 2 };
         if resident < least || wide * (elem.bytes() as usize) < 4 {
-            // Few rows at a time, so that the L2 cache has them when they are read again.
-            let all = [("W", 1024 * OWN), ("L", 1024), ("V", self.wide), ("C", BLOCKS), ("Q", 1)];
-            return Some(self.own(streamed, &all));
+            return None;
         }
         let most = FILLED[blocks.ilog2() as usize] * resident / blocks;
         // Single blocks find room anywhere: as many take equally many rows. Clusters overlap more where there are more.
         let clusters = if blocks == 1 { rows.div_ceil(rows.div_ceil(most)) } else { most };
         let mut choice = self.own(
-            long,
+            kernel,
             &[("W", width), ("L", threads), ("V", wide), ("C", blocks), ("G", clusters), ("Q", resident)],
         );
         if wide > self.wide {
@@ -229,7 +243,9 @@ impl Matrix {
                 choice
             }),
             _ => self.longer().unwrap_or_else(|| {
-                let mut choice = in_rows("rmsnorm_row", "rmsnorm_rows", kept);
+                // Of single elements of two bytes, many for each thread.
+                let few = wide == 1 && elem.bytes() < 4 && (1280..=2304).contains(&columns);
+                let mut choice = in_rows("rmsnorm_row", "rmsnorm_rows", if few { 64 } else { kept });
                 // Without a register bound two blocks of 512 threads would be resident; accesses of four bytes have
                 // too many addresses for it.
                 if choice.kernel == "rmsnorm_row" && narrow && wide >= 4 {
@@ -243,10 +259,15 @@ impl Matrix {
 
 /// Of a block that keeps `part` elements of a row in shared memory, in four pieces: its tile, its threads, and how many
 /// such blocks are resident on a multiprocessor.
-fn long_rows(elem: Elem, wide: usize, part: usize, (limit, all): (usize, usize)) -> (usize, usize, usize) {
+fn long_rows(
+    elem: Elem,
+    wide: usize,
+    part: usize,
+    (limit, all, alone): (usize, usize, usize),
+) -> (usize, usize, usize) {
     let resident = |width: usize| SHARED / (width * elem.bytes() as usize + BESIDE);
     let blocks = resident(part).clamp(1, limit);
-    let most = if blocks == 1 { 448 } else { (all / blocks / 32 * 32).min(1024) };
+    let most = if blocks == 1 { alone } else { (all / blocks / 32 * 32).min(1024) };
     let each = part.div_ceil(4 * wide * most);
     let threads = |each| part.div_ceil(4 * wide * each).next_multiple_of(32).max(128);
     // Some more threads where so large a tile leaves room for fewer blocks.

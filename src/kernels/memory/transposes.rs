@@ -1,6 +1,6 @@
 //! The choice of tile and threads for a transpose.
 
-use super::{Choice, WIDEST, dividing};
+use super::{Choice, PROCESSORS, WIDEST, dividing};
 use crate::Elem;
 
 /// Bytes of a sector.
@@ -25,16 +25,23 @@ pub(super) fn choose(elem: Elem, rows: usize, columns: usize) -> Choice {
     };
     // Columns of the result begin in the middle of sectors.
     let cut = !(rows * elem.bytes() as usize).is_multiple_of(SECTOR);
+    let long = if elem.bytes() > 2 { 128 } else { 256 };
     let (b, e) = match (fit(rows), fit(columns)) {
         (b, e) if b < side && e < side => (b, e),
         (b, _) if b < side => (b, other(b)),
         (_, e) if e < side => (other(e), e),
         // One tile instead of two.
         (b, e) if (b + 1..=b + 48).contains(&rows) && v * u > 1 => (rows.next_multiple_of(16), e),
+        // One tile for all columns, where there are enough of them for all multiprocessors.
+        _ if cut && v * u > 1 && (97..=128).contains(&columns) && rows >= 4 * PROCESSORS * long => {
+            (long, 128)
+        }
         // Longer pieces of columns cut fewer sectors; fewer registers leave room for more threads.
         (_, e) if cut && rows > 64 => match (elem.bytes() > 2, rows) {
             (true, _) | (_, ..1024) => (128, e.min(32)),
             (_, ..2048) => (256, e.min(32)),
+            // Enough tiles for all multiprocessors.
+            _ if v * u == 1 && rows.div_ceil(256) * columns.div_ceil(64) < 4 * PROCESSORS => (128, e.min(64)),
             _ => (256, e.min(64)),
         },
         both => both,

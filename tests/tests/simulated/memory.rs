@@ -2,6 +2,7 @@
 //! poisoned tensors with gaps.
 
 use tilewright::kernels::memory::{Work, choose};
+use tilewright::prelude::*;
 use tilewright::{Elem, kernels};
 use tilewright_codegen::Generated;
 use tilewright_codegen::element::bf16;
@@ -154,18 +155,69 @@ fn rows_that_begin_between_vectors() {
         ("layernorm_unaligned", &[("W", 512), ("L", 32), ("G", 1)]),
         ("rmsnorm_unaligned", &[("W", 256), ("L", 32), ("C", 2), ("G", 2)]),
         ("softmax_long", &[("W", 512), ("L", 32), ("C", 1), ("G", 2), ("P", 2)]),
+        ("layernorm_long", &[("W", 512), ("L", 32), ("C", 1), ("G", 2), ("P", 2)]),
+        ("rmsnorm_long", &[("W", 512), ("L", 32), ("C", 1), ("G", 2), ("P", 2)]),
         ("cumulative_sums_vectors", &[("L", 32)]),
         ("cumulative_sums", &[("W", 256), ("L", 32), ("C", 2)]),
         ("gemv_unaligned", &[("R", 2), ("W", 256), ("L", 32), ("C", 2)]),
     ];
     for (name, constants) in own {
         for (elem, vector) in [(Elem::F32, 4), (Elem::Bf16, 8), (Elem::F16, 2)] {
-            let constants = [constants, &[("V", vector)][..]].concat();
+            let mut constants = [constants, &[("V", vector)][..]].concat();
+            if name.ends_with("_long") {
+                constants.push(("S", vector));
+            }
             let def = kernels::named(name).unwrap().def.specialize(&constants, &[("T", elem)]);
             let kernel = def.and_then(|def| def.generate()).unwrap_or_else(|why| panic!("{why}"));
             for sizes in [[1, 1], [9, 3], [19, 7], [9, 63], [18, 257], [3, 256], [2, 505]] {
                 check_kernel(&kernel, name, sizes, Values::Any);
             }
+        }
+    }
+}
+
+/// y = x moved by less than a vector: row i by i - 3 elements.
+#[kernel(T = f32 | bf16 | u8)]
+fn moved_rows<T, const V: usize = 4>(x: &Tensor<T, (M, N), (ldx, _1)>, y: &mut Tensor<T, (M, N), (ldy, _1)>) {
+    let i = walk(M, block.x);
+    let threads = layout!((1, 32));
+    for k in 0..ceil_div(N, 32 * V) {
+        let from = shift(tile(x, (1, 32 * V), (i, k)), (0, i - 3));
+        let from = parallelize(from, threads, thread.x, values = (1, V));
+        let own = registers_like(from, 0);
+        copy(from, own, how = "realigned");
+        copy(own, parallelize(tile(y, (1, 32 * V), (i, k)), threads, thread.x, values = (1, V)));
+    }
+}
+
+/// Vectors that begin anywhere, at both ends of rows as well.
+#[test]
+fn realigned_vectors() {
+    for (elem, vector) in [(Elem::F32, 4), (Elem::Bf16, 8), (Elem::U8, 16), (Elem::Bf16, 16)] {
+        let def = moved_rows().def().specialize(&[("V", vector)], &[("T", elem)]);
+        let kernel = def.and_then(|def| def.generate()).unwrap_or_else(|why| panic!("{why}"));
+        assert!(kernel.variants[0].source.contains("funnel_shift("), "{elem}");
+        for [rows, columns, gap] in [[9, 700, 0], [5, 703, 2], [7, 1, 0], [20, 40, 1], [2, 128, 0]] {
+            let stride: usize = columns + gap;
+            let x: Vec<u8> = (0..rows * stride).map(|at| (at * 7 % 127) as u8 + 1).collect();
+            let wanted = |i: usize, j: usize| match (j + i).checked_sub(3).filter(|at| *at < columns) {
+                Some(at) => x[i * stride + at],
+                None => 0,
+            };
+            tilewright_codegen::with_element!(elem, T => {
+                use tilewright_codegen::element::Element;
+                let own: Vec<T> = x.iter().map(|x| T::from_raw(u64::from(*x))).collect();
+                let rows_of = |of: Arg| of.strides([stride, 1]);
+                let args = [rows_of(Arg::tensor(&own, [rows, columns])), rows_of(Arg::output::<T>([rows, columns]))];
+                for done in every(&kernel, &args) {
+                    let (y, size) = (done.bytes("y").unwrap(), elem.bytes() as usize);
+                    for (i, j) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j))) {
+                        let got = &y[(i * stride + j) * size..][..size];
+                        assert_eq!(got[0], wanted(i, j), "{elem} {rows}x{columns}: {i}, {j}");
+                        assert!(got[1..].iter().all(|byte| *byte == 0), "{elem} {rows}x{columns}: {i}, {j}");
+                    }
+                }
+            });
         }
     }
 }
@@ -251,21 +303,22 @@ fn cumulative_sums_in_pieces() {
     }
 }
 
-/// In one launch: the last block to arrive adds the sums of the others.
+/// In one launch: the last block waits for the sums of the others.
 #[test]
 fn the_sum_of_all() {
     for count in [0usize, 1, 31, 4096, 100_003] {
-        let kernel = kernel(Work::Sum, Elem::F32, [1, count]);
+        let (kernel, blocks) =
+            (kernel(Work::Sum, Elem::F32, [1, count]), kernels::memory::parts(Elem::F32, count));
         let x: Vec<f32> = (0..count).map(|at| (at * 7 % 11) as f32 - 4.0).collect();
         let args = [
-            Arg::tensor(&x, [count]),
+            // No elements are no rows.
+            Arg::tensor(&x, [count.min(1), count.max(1)]).strides([count.max(1), 1]),
             Arg::output::<f32>([1]),
-            Arg::output::<f32>([kernels::memory::parts(Elem::F32, count)]),
-            Arg::in_out(&[0i32], [1]),
+            Arg::in_out(&vec![0u64; blocks], [blocks]),
         ];
         for outcome in every(&kernel, &args) {
             assert_eq!(outcome.get::<f32>("y").unwrap(), [x.iter().sum::<f32>()], "{count}");
-            assert_eq!(outcome.get::<i32>("arrived").unwrap(), [0]);
+            assert!(outcome.get::<u64>("words").unwrap().iter().all(|word| *word == 0));
         }
     }
 }

@@ -143,9 +143,7 @@ impl Task {
             Job::One(Work::ColumnSums) | Job::ColumnSums => {
                 (vec![(elem, all), (Elem::F32, n), (Elem::F32, pieces(elem, m, n) * n)], 1)
             }
-            Job::One(Work::Sum) => {
-                (vec![(elem, all), (Elem::F32, 1), (Elem::F32, self.parts()), (Elem::I32, 1)], 1)
-            }
+            Job::One(Work::Sum) => (vec![(elem, all), (Elem::F32, 1), (Elem::U64, self.parts())], 1),
             Job::One(Work::Gather) => (vec![(elem, TABLE * all), (Elem::I32, m), (elem, all)], 2),
             Job::One(Work::Histogram) | Job::EqualHistogram => (vec![(Elem::I32, all), (Elem::I32, BINS)], 1),
             Job::One(Work::Stencil5) => (vec![(elem, all), (elem, all)], 1),
@@ -159,7 +157,7 @@ impl Task {
             (Job::One(Work::Gather), 1) => Contents::Distinct((TABLE * self.sizes[0]) as u64),
             (Job::One(Work::Histogram), 0) => Contents::Below(BINS as u64),
             (Job::EqualHistogram, 0) => Contents::Below(1),
-            (Job::One(Work::Histogram) | Job::EqualHistogram, 1) | (Job::One(Work::Sum), 3) => {
+            (Job::One(Work::Histogram) | Job::EqualHistogram, 1) | (Job::One(Work::Sum), 2) => {
                 Contents::Zeros
             }
             _ if memory >= self.memories().1 => Contents::Poison,
@@ -299,16 +297,13 @@ impl Task {
                 ]
             }
             Job::One(work @ Work::Sum) => {
-                let parts = tensor(2, [self.parts()], [1]);
-                vec![one(
-                    work,
-                    vec![tensor(0, [m * n], [1]), tensor(1, [1], [1]), parts, tensor(3, [1], [1])],
-                )]
+                let words = tensor(2, [self.parts()], [1]);
+                vec![one(work, vec![tensor(0, [1, m * n], [m * n, 1]), tensor(1, [1], [1]), words])]
             }
         }
     }
 
-    /// The sums that the blocks of a sum leave.
+    /// The words that the blocks of a sum write.
     fn parts(&self) -> i64 {
         memory::parts(self.elem, (self.sizes[0] * self.sizes[1]) as usize) as i64
     }

@@ -9,7 +9,7 @@ use crate::source::spelling::did_you_mean;
 use crate::thread::atoms;
 use crate::thread::{Change, MemoryOrder};
 use crate::tile::view::View;
-use crate::tile::{How, Update};
+use crate::tile::{How, Space, Update};
 use crate::values::elem::Elem;
 use crate::values::expr::Expr;
 use crate::values::typing::Type;
@@ -61,6 +61,19 @@ impl Evaluator {
             match (name.text.as_str(), value) {
                 ("how", Value::Text(text)) if text == "plain" => how = How::Plain,
                 ("how", Value::Text(text)) if text == "staged" => how = How::Staged,
+                ("how", Value::Text(text)) if text == "realigned" => {
+                    let space = |view| self.builder.space(view);
+                    if !matches!((space(&from), space(&to)), (Space::Global { .. }, Space::Registers { .. }))
+                    {
+                        let message = format!(
+                            "how = \"realigned\" loads a thread's elements of a tensor into registers, and here `{}` is copied to `{}`",
+                            from.name, to.name
+                        );
+                        let help = "leave out `how`, or copy to registers_like(…)";
+                        return Ok(self.complain(*span, Problem::new(message).help(help)));
+                    }
+                    how = How::Realigned;
+                }
                 ("clamp", Value::Bool(yes)) => clamps = *yes,
                 ("how", Value::Text(text)) if change(text).is_some() => update = change(text),
                 ("order", _) => match memory_order(value, *span) {
@@ -206,7 +219,7 @@ fn usage(name: &str, given: &Value) -> String {
     if name != "how" {
         return "write fill = 0.0, or clamp = true".into();
     }
-    let mut all = vec!["plain".to_owned(), "staged".to_owned()];
+    let mut all = ["plain", "staged", "realigned"].map(str::to_owned).to_vec();
     all.extend(Change::ALL.iter().map(|(name, _)| format!("atomic_{name}")));
     if let Value::Text(text) = given {
         let near = did_you_mean(text, all.iter().map(String::as_str));

@@ -109,7 +109,7 @@ variants! {
     Arg { "tensor" Tensor(id), "scalar" Scalar(id) }
     Space { "global" Global { mutable = false }, "shared" Shared { align }, "registers" Registers { words = false } }
     Past { "skip" Skip, "last" Last, "anyway" Anyway, "inside" Inside }
-    How { "derive" Derive, "async" Async, "plain" Plain, "staged" Staged, "here" Here, "atom" Atom(row) }
+    How { "derive" Derive, "async" Async, "plain" Plain, "staged" Staged, "realigned" Realigned, "here" Here, "atom" Atom(row) }
     Multiply { "scalar" Scalar(with), "atom" Atom(row) }
     Order { "plain" Plain, "serpentine" Serpentine, "rows" Rows, "row_serpentine" RowSerpentine }
     Lanes { "shuffle" Shuffle(lane), "ballot" Ballot, "match" Match }

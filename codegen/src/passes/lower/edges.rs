@@ -113,7 +113,13 @@ impl Lower<'_> {
     }
 
     /// The guard of the elements from `at` to `last`, which are neighbours along one leaf: all are in bounds.
-    fn guard_between(&mut self, view: &View, leaves: &[Leaf], at: &[Ix], last: &[Ix]) -> Option<Ix> {
+    pub(super) fn guard_between(
+        &mut self,
+        view: &View,
+        leaves: &[Leaf],
+        at: &[Ix],
+        last: &[Ix],
+    ) -> Option<Ix> {
         let tensor = self.program.tensor(view.tensor);
         let extents: Vec<Value> = match tensor.space {
             tile::Space::Global { .. } => tensor.plain().leaves().map(|leaf| leaf.0).collect(),
@@ -164,14 +170,20 @@ impl Lower<'_> {
     ) -> Result<()> {
         let elem = self.program.tensor(side.0.tensor).elem;
         self.split(side, at, vector, |lower, piece| {
-            let outside = piece.guard.is_some_and(|guard| lower.kernel.exprs.constant(guard) == Some(0));
-            match access(lower, piece) {
-                Op::Store { .. } if outside => {}
-                Op::Load { to, fill, .. } if outside => lower.fill_registers(to, fill, elem),
-                op => lower.emit(op),
-            }
+            let op = access(lower, piece);
+            lower.moved(op, piece, elem);
             Ok(())
         })
+    }
+
+    /// Emits the access of a piece. One that is out of bounds stores no element, and loads the fill.
+    pub(super) fn moved(&mut self, op: Op, piece: &Piece<'_>, elem: Elem) {
+        let outside = piece.guard.is_some_and(|guard| self.kernel.exprs.constant(guard) == Some(0));
+        match op {
+            Op::Store { .. } if outside => {}
+            Op::Load { to, fill, .. } if outside => self.fill_registers(to, fill, elem),
+            op => self.emit(op),
+        }
     }
 
     /// Sets registers to a number.
@@ -205,6 +217,21 @@ impl Lower<'_> {
         };
         let (then, ()) =
             self.nested(|lower| access(lower, &Piece { at, first: zero, len: width, guard: None }))?;
+        let outside = self.guard_between(view, leaves, &last, at);
+        self.or_elements((cond, then), (view, leaves), (at, outside), (which, width), access)
+    }
+
+    /// Emits `then` where a condition is true. Elsewhere the elements of a vector are accessed one by one; none of them where
+    /// `outside` is false.
+    pub(super) fn or_elements(
+        &mut self,
+        (cond, then): (Ix, Vec<Stmt>),
+        (view, leaves): (&View, &[Leaf]),
+        (at, outside): (&[Ix], Option<Ix>),
+        (which, width): (usize, i64),
+        mut access: impl FnMut(&mut Self, &Piece<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let zero = self.int(0);
         let (mut other, ()) = self.nested(|lower| {
             lower.loops(&[("e".to_owned(), width)], Unroll::Full, &mut |lower, e| {
                 let mut at = at.to_vec();
@@ -214,7 +241,7 @@ impl Lower<'_> {
             })
         })?;
         // Each end of the vector with the bound at the other side.
-        if let Some(cond) = self.guard_between(view, leaves, &last, at) {
+        if let Some(cond) = outside {
             let (none, ()) = self
                 .nested(|lower| access(lower, &Piece { at, first: zero, len: width, guard: Some(zero) }))?;
             let site = self.scope.site;
@@ -230,7 +257,7 @@ impl Lower<'_> {
     }
 
     /// The same with `0 <= first` and `last < end`.
-    fn and_between(&mut self, condition: Ix, (first, last): (Ix, Ix), end: Ix) -> Ix {
+    pub(super) fn and_between(&mut self, condition: Ix, (first, last): (Ix, Ix), end: Ix) -> Ix {
         if self.kernel.exprs.get(first).lo >= 0 {
             return self.and_below(condition, last, end);
         }

@@ -23,6 +23,7 @@ mod ordered_sections;
 mod packed;
 mod pins;
 mod previous;
+mod realign;
 mod reduce;
 mod ring;
 mod scan;

@@ -40,7 +40,7 @@ impl Lower<'_> {
     }
 
     /// Loop names: `i`, `j`, … for the leaves of a transfer; the leaf `which` in steps of `width`.
-    fn extents(&self, leaves: &[Leaf], which: usize, width: i64) -> Vec<(String, i64)> {
+    pub(super) fn extents(&self, leaves: &[Leaf], which: usize, width: i64) -> Vec<(String, i64)> {
         let names = ["i", "j", "l", "m", "n", "o", "p", "q", "r", "s", "t", "u"];
         leaves
             .iter()
@@ -53,7 +53,7 @@ impl Lower<'_> {
     }
 
     /// Leaf indices in elements, from loop indices, where leaf `which` counts vectors.
-    fn elements(&mut self, at: &[Ix], which: usize, width: i64) -> Vec<Ix> {
+    pub(super) fn elements(&mut self, at: &[Ix], which: usize, width: i64) -> Vec<Ix> {
         let mut at = at.to_vec();
         let by = self.int(width);
         at[which] = self.exprs().mul(at[which], by);
@@ -65,7 +65,7 @@ impl Lower<'_> {
     fn stage(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], how: How, fill: Number) -> Result<()> {
         let may_be_asynchronous = match how {
             How::Derive | How::Async | How::Atom(_) => true,
-            How::Plain | How::Here | How::Staged => false,
+            How::Plain | How::Realigned | How::Here | How::Staged => false,
         };
         if may_be_asynchronous && self.asynchronously(pair, (from, to), fill)? {
             return Ok(());
@@ -244,6 +244,12 @@ impl Lower<'_> {
     fn load(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], how: How, fill: Number) -> Result<()> {
         let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
         let (which, width) = self.vector(&[(&pair.from, from), (&pair.to, to)], Edges::Split);
+        if how == How::Realigned
+            && width == 1
+            && let Some(vector) = self.realigned(&pair.from, from)
+        {
+            return self.load_realigned(pair, (from, to), vector, fill);
+        }
         let reg = self.places[pair.to.tensor as usize];
         let direct =
             source.elem == target.elem && (width == 1 || self.contiguous_in_registers(&pair.to, to, which));
@@ -251,7 +257,7 @@ impl Lower<'_> {
         let few = if direct { None } else { Some(self.scratch(&pair.to.name, source.elem, width)) };
         match how {
             How::Here => self.name_parts(&pair.from, from),
-            How::Derive | How::Async | How::Plain | How::Staged | How::Atom(_) => {
+            How::Derive | How::Async | How::Plain | How::Realigned | How::Staged | How::Atom(_) => {
                 self.name_now(&pair.from, from)
             }
         }

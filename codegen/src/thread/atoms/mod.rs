@@ -9,6 +9,7 @@
 mod bulk;
 mod cache;
 mod convert;
+mod funnel;
 mod ldmatrix;
 mod mma;
 mod packed;
@@ -40,7 +41,7 @@ pub(crate) const WORD: u32 = 4;
 /// Handwritten rows, then rows generated from tables.
 static ALL: LazyLock<Vec<&'static Atom>> = LazyLock::new(|| {
     let products = mma::rows().chain(wgmma::rows()).chain(scalar::rows());
-    let registers = convert::rows().chain(packed::rows());
+    let registers = convert::rows().chain(packed::rows()).chain(funnel::rows());
     let made: &'static [Atom] = Vec::leak(
         small::rows().chain(bulk::rows()).chain(remote::rows()).chain(registers).chain(products).collect(),
     );
@@ -117,6 +118,11 @@ pub fn bulk_load(rank: usize, multicast: bool) -> Option<&'static Atom> {
     let loads =
         |row: &&Atom| row.done == Done::Mbarrier && row.operand(OperandName::Mask).is_some() == multicast;
     all().filter(loads).find(|row| row.effect == Effect::Copy && row.maps(rank))
+}
+
+/// The row that shifts two vectors of this number of bytes in registers.
+pub(crate) fn funnel_shift(bytes: i64) -> Option<&'static Atom> {
+    all().find(|row| row.effect == Effect::FunnelShift && bytes == funnel::VECTOR)
 }
 
 /// The row that stores an element in the shared memory of another block of a cluster: a whole word of a narrow one.

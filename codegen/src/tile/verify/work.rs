@@ -108,6 +108,7 @@ fn product(program: &Program, row: &Atom, [a, b]: [&View; 2]) -> Result<()> {
         Effect::Copy
         | Effect::Convert
         | Effect::Unpack(_)
+        | Effect::FunnelShift
         | Effect::Multiply
         | Effect::Subtract
         | Effect::Reduce(_)

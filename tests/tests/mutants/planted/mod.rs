@@ -27,8 +27,10 @@ fn shown(program: &Program, kernel: &Kernel, seed: u64) -> Result<(), Option<Box
         Ok(done) => {
             let right =
                 |(name, wanted): &(&str, Vec<f32>)| done.get::<f32>(name).is_ok_and(|got| got == *wanted);
-            let counted =
-                |(name, wanted): &(&str, Vec<i32>)| done.get::<i32>(name).is_ok_and(|got| got == *wanted);
+            let counted = |(name, wanted): &(&str, Vec<i32>)| match done.get::<u64>(name) {
+                Ok(words) => words.iter().copied().eq(wanted.iter().map(|count| *count as u64)),
+                Err(_) => done.get::<i32>(name).is_ok_and(|got| got == *wanted),
+            };
             let all = program.wanted.iter().all(right) && program.counts.iter().all(counted);
             all.then_some(()).ok_or(None)
         }

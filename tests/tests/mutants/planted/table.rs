@@ -180,6 +180,7 @@ pub(crate) fn all() -> Vec<Of> {
         ordered::overlap(),
         cooperation::total(),
         cooperation::running_sum(),
+        cooperation::words(),
         cooperation::split_k(),
         cooperation::queued(),
     ]

@@ -120,7 +120,8 @@ pub(super) fn touches<'p>(program: &Program, stmt: &'p Stmt, global: &[bool]) ->
                 _ => {
                     let fills = matches!(space(from), Space::Global { .. })
                         && matches!(space(to), Space::Shared { .. });
-                    let at_once = !fills || matches!(how, How::Plain | How::Here | How::Staged);
+                    let at_once =
+                        !fills || matches!(how, How::Plain | How::Realigned | How::Here | How::Staged);
                     (
                         Completes::Now,
                         if at_once { Completes::Now } else { Completes::Queued(Flights::Copies) },

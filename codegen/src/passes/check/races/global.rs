@@ -40,7 +40,7 @@ fn completes(program: &Program, stmt: &Stmt) -> bool {
     let space = |view: &View| program.tensor(view.tensor).space;
     match &stmt.op {
         Op::Copy { from, to, how, .. } => match how {
-            How::Plain | How::Here | How::Staged => true,
+            How::Plain | How::Realigned | How::Here | How::Staged => true,
             How::Derive => {
                 let shared = |view: &View| matches!(space(view), Space::Shared { .. });
                 !shared(from) && !shared(to)

@@ -3,6 +3,7 @@
 //! left out, so its removal is not in the table.
 
 use tilewright::KernelDef;
+use tilewright::kernels::memory::sums::sum_of_all;
 use tilewright_codegen::element::bf16;
 use tilewright_codegen::index::Exprs;
 use tilewright_codegen::thread::{Change, Frag, Mem};
@@ -42,6 +43,22 @@ fn cumulative_sums() -> Program {
     ];
     let counts = vec![("ticket", vec![3]), ("flags", vec![1; 3])];
     Program { counts, ..program(between::running_sum().def(), args, ("y", wanted.collect())) }
+}
+
+/// Three blocks. The last one waits.
+fn words_of_blocks() -> Program {
+    let x: Vec<f32> = (0..300).map(|i| (i % 5) as f32 + 1.0).collect();
+    let args = vec![
+        Arg::tensor(&x, [1, 300]).strides([300, 1]),
+        Arg::output::<f32>([1]),
+        Arg::in_out(&[0u64; 3], [3]),
+    ];
+    let def = sum_of_all().def().specialize(&[("L", 32), ("W", 128), ("P", 3)], &[("T", Elem::F32)]);
+    let counts = vec![("words", vec![0; 3])];
+    Program {
+        counts,
+        ..program(&def.unwrap_or_else(|why| panic!("{why}")), args, ("y", vec![x.iter().sum()]))
+    }
 }
 
 fn products() -> Program {
@@ -176,6 +193,16 @@ trait Waits: Cut {
             }
         });
     }
+
+    /// The elements before or behind its own.
+    fn waits_elsewhere(&mut self, nth: usize, by: i64) {
+        self.op(awaits_element, nth, |e, op| {
+            if let Op::Atomic { to, .. } = op {
+                let by = e.int(by);
+                to.index = e.add(to.index, by);
+            }
+        });
+    }
 }
 
 impl Waits for Kernel {}
@@ -279,6 +306,15 @@ pub(super) fn running_sum() -> Of {
             k.list(stores_to(3), 0, |_, list, at| list.insert(at, moved.expect("a signal")));
         })
         .p("the end is stored at the next block's", "OutOfBounds | Race", |k| k.shift(stores_to(3), 0, 1, 1))
+}
+
+pub(super) fn words() -> Of {
+    Of::new("words of blocks", words_of_blocks)
+        .p("a wait for marks that are never written", "Deadlock", |k| k.waits_for(0, 1 << 40, Elem::U64))
+        .p("a wait for the words one block on", "OutOfBounds", |k| k.waits_elsewhere(0, 1))
+        .p("no word is written", "Deadlock", |k| k.drop(atomic, 0))
+        .p("words are not reset for the next launch", "wrong result", |k| k.drop(atomic, 1))
+        .p("every block waits", "wrong result | NotWritten | Deadlock | Race", |k| k.always(0))
 }
 
 pub(super) fn split_k() -> Of {

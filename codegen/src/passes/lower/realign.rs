@@ -1,0 +1,159 @@
+//! Loads of vectors that begin between aligned addresses: two aligned vectors, and a funnel shift of their bytes.
+
+use tilewright_layout::Value;
+
+use super::Lower;
+use super::edges::Piece;
+use crate::source::problem::{Problem, Result};
+use crate::thread::index::Ix;
+use crate::thread::{AtomArg, Frag, Op, Unroll, Val, atoms};
+use crate::tile::pair::Pair;
+use crate::tile::view::View;
+use crate::tile::view::leaf::Leaf;
+use crate::values::number::Number;
+
+/// The aligned vectors of one that begins between them.
+struct Around {
+    /// How many of their elements precede it.
+    past: Ix,
+    /// Both are in bounds.
+    whole: Ix,
+    /// Some element of the vector itself may be in bounds.
+    outside: Option<Ix>,
+}
+
+impl Lower<'_> {
+    /// The leaf along which a view is loaded in this way, and the elements of a vector.
+    pub(super) fn realigned(&mut self, view: &View, leaves: &[Leaf]) -> Option<(usize, i64)> {
+        self.relying(|bounds, needs| bounds.realigned(view, leaves, needs))
+    }
+
+    /// Loads all vectors, then shifts them, so that loads are in flight together. Where an aligned vector would be partly out of bounds,
+    /// elements are loaded one by one, and not shifted.
+    pub(super) fn load_realigned(
+        &mut self,
+        pair: &Pair,
+        (from, to): (&[Leaf], &[Leaf]),
+        (which, width): (usize, i64),
+        fill: Number,
+    ) -> Result<()> {
+        let (view, source) = (&pair.from, self.program.tensor(pair.from.tensor));
+        let (elem, target) = (source.elem, self.program.tensor(pair.to.tensor).elem);
+        let row = atoms::funnel_shift(width * i64::from(elem.bytes()));
+        let row = row.ok_or_else(|| Problem::internal("no instruction shifts vectors"))?;
+        self.arch_of(row);
+        let extents = self.extents(from, which, width);
+        let counts: Vec<i64> = extents.iter().map(|(_, count)| *count).collect();
+        let vectors: i64 = counts.iter().product();
+        let two =
+            self.register(format!("{}_around", pair.to.name), elem, (2 * width * vectors) as u32, false);
+        self.loops(&extents, Unroll::Full, &mut |lower, at| {
+            let elements = lower.elements(at, which, width);
+            let around = lower.around((view, from), &elements, (which, width));
+            let first = lower.first_of_two(&counts, at, width)?;
+            let half = |lower: &mut Self, half: i64| {
+                let begin = lower.int(half * width);
+                Frag { reg: two, at: lower.exprs().add(first, begin), len: width as u32 }
+            };
+            // A vector that is not shifted leaves the second one out.
+            let last = half(lower, 1);
+            lower.fill_registers(last, fill, elem);
+            let (then, ()) = lower.nested(|lower| -> Result<()> {
+                for n in 0..2 {
+                    let mut address = lower.address(view, from, &elements);
+                    let begin = lower.int(n * width);
+                    let begin = lower.exprs().sub(begin, around.past);
+                    address.index = lower.exprs().add(address.index, begin);
+                    if lower.is_small(view) {
+                        lower.small(address.index);
+                    }
+                    let to = half(lower, n);
+                    lower.emit(Op::Load { to, from: address, guard: None, fill, volatile_at: None });
+                }
+                Ok(())
+            })?;
+            lower.or_elements(
+                (around.whole, then),
+                (view, from),
+                (&elements, around.outside),
+                (which, width),
+                |lower, piece: &Piece<'_>| {
+                    let to = lower.exprs().add(first, piece.first);
+                    let to = Frag { reg: two, at: to, len: piece.len as u32 };
+                    let from = lower.address(view, from, piece.at);
+                    let op = Op::Load { to, from, guard: piece.guard, fill, volatile_at: None };
+                    lower.moved(op, piece, elem);
+                    Ok(())
+                },
+            )
+        })?;
+        let reg = self.places[pair.to.tensor as usize];
+        let direct = elem == target && self.contiguous_in_registers(&pair.to, to, which);
+        let few = if direct { None } else { Some(self.scratch(&pair.to.name, elem, width)) };
+        self.loops(&extents, Unroll::Full, &mut |lower, at| {
+            let elements = lower.elements(at, which, width);
+            let around = lower.around((view, from), &elements, (which, width));
+            let both = Frag { reg: two, at: lower.first_of_two(&counts, at, width)?, len: 2 * width as u32 };
+            let (into, begin) = match few {
+                Some(few) => (few, lower.int(0)),
+                None => (reg, lower.register_index(&pair.to, to, &elements)),
+            };
+            let (zero, size) = (lower.int(0), lower.int(elem.bytes().into()));
+            let bytes = lower.exprs().mul(around.past, size);
+            let bytes = lower.exprs().select(around.whole, bytes, zero);
+            let shifted = Frag { reg: into, at: begin, len: width as u32 };
+            let args = vec![AtomArg::Frag(shifted), AtomArg::Frag(both), AtomArg::Int(bytes)];
+            lower.emit(Op::Atom { row, args, guard: None });
+            let Some(few) = few else { return Ok(()) };
+            for n in 0..width {
+                let n_at = lower.int(n);
+                let mut element = elements.clone();
+                element[which] = lower.exprs().add(element[which], n_at);
+                let at = lower.register_index(&pair.to, to, &element);
+                let value = lower.converted(Val::Reg(few, n_at), elem, target);
+                lower.emit(Op::Assign { reg, at, value });
+            }
+            Ok(())
+        })
+    }
+
+    /// The register of the first of two vectors.
+    fn first_of_two(&mut self, counts: &[i64], at: &[Ix], width: i64) -> Result<Ix> {
+        let (vector, each) = (self.flat(counts, at)?, self.int(2 * width));
+        Ok(self.exprs().mul(vector, each))
+    }
+
+    /// The aligned vectors of the vector from the element at `at` on.
+    fn around(
+        &mut self,
+        (view, leaves): (&View, &[Leaf]),
+        at: &[Ix],
+        (which, width): (usize, i64),
+    ) -> Around {
+        let mode = leaves[which].mode;
+        let index = self.address(view, leaves, at).index;
+        let past = self.exprs().rem(index, width);
+        let past = if self.varies(past) { past } else { self.name(past, &format!("{}_past", view.name)) };
+        let moved = |lower: &mut Self, by: Ix| {
+            let mut at = at.to_vec();
+            at[which] = lower.exprs().add(at[which], by);
+            at
+        };
+        let (zero, more, both) = (self.int(0), self.int(width - 1), self.int(2 * width - 1));
+        let back = self.exprs().sub(zero, past);
+        let end = self.exprs().add(back, both);
+        let (first, end, last) = (moved(self, back), moved(self, end), moved(self, more));
+        let guard = self.guard_between(view, leaves, &first, &end);
+        let mut whole = guard.unwrap_or_else(|| self.int(1));
+        if !self.guarded(view, mode) {
+            // The aligned vectors have elements that the view has not.
+            let ends =
+                (self.coordinate(view, mode, leaves, &first), self.coordinate(view, mode, leaves, &end));
+            let layout = self.program.tensor(view.tensor).plain();
+            let extent = layout.leaves().nth(mode).map_or(Value::Int(1), |leaf| leaf.0);
+            let extent = self.value(extent);
+            whole = self.and_between(whole, ends, extent);
+        }
+        Around { past, whole, outside: self.guard_between(view, leaves, &last, at) }
+    }
+}
