@@ -8,13 +8,19 @@ use tilewright_sim::{Arg, Options, run_every};
 /// Every variant in several schedules, of `a` and `b` by rows and `c` by rows, at sizes that tiles divide and others; `wanted` is
 /// the product of two elements.
 #[track_caller]
-fn check(kernel: Generated, is_by_group: bool, within: f64, wanted: fn(f64, f64) -> f64) {
-    assert_eq!(kernel.source().contains("// transform"), is_by_group, "{}", kernel.source());
-    let options = Options { schedules: 4, ..Options::default() };
+fn check(kernel: Generated, within: f64, wanted: fn(f64, f64) -> f64) {
+    let is_by_columns = kernel.name == "by_columns";
+    let options = Options { schedules: 3, ..Options::default() };
     for [m, n, k] in [[128, 64, 64], [70, 72, 72], [130, 40, 200], [4, 8, 8]] {
         let (a, b) = (drawn(m * k, 1), drawn(n * k, 2));
-        let by_rows = |x: &[f32], rows: usize| Arg::tensor(x, [rows, k]).strides([k, 1]);
-        let args = [by_rows(&a, m), by_rows(&b, n), Arg::output::<f32>([m, n]).strides([n, 1])];
+        let operand = |x: &[f32], rows: usize| match is_by_columns {
+            true => {
+                let columns: Vec<f32> = (0..rows * k).map(|at| x[at % rows * k + at / rows]).collect();
+                Arg::tensor(&columns, [rows, k])
+            }
+            false => Arg::tensor(x, [rows, k]).strides([k, 1]),
+        };
+        let args = [operand(&a, m), operand(&b, n), Arg::output::<f32>([m, n]).strides([n, 1])];
         let outcomes = run_every(&kernel, &args, &options).unwrap_or_else(|fault| panic!("{fault}"));
         for (variant, outcome) in outcomes.iter().enumerate() {
             for (at, got) in outcome.get::<f32>("c").unwrap().into_iter().enumerate() {
@@ -142,6 +148,46 @@ fn divided(
     copy(acc, tile(c, (64, 32), (block.x, block.y)));
 }
 
+/// Tensor cores read tf32 along K, and the copied tiles are contiguous along M and N. One function reads tiles of both orders.
+#[kernel(arch = 90, allow(bank_conflicts))]
+fn by_columns(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, c: &mut Tensor<f32, (M, N), (ldc, _1)>) {
+    persistent();
+    let (ga, gb) = (tile(a, (128, 32), (block.x, _)), tile(b, (32, 32), (block.y, _)));
+    let (sa, sb) = (shared::<f32>((128, 32)), shared::<f32>((32, 32)));
+    let right = shared::<tf32>((32, 32));
+    let mma = tiled_mma::<tf32, f32>(warpgroups = 2);
+    let mut acc = mma.accumulators((128, 32), 0.0);
+    for k in pipelined(0..ga.size(2), stages = 3, producer = warp) {
+        copy(ga[(_, _, k)], sa);
+        copy(gb[(_, _, k)], sb);
+        copy(map(sb, |x| x as tf32), right);
+        gemm(map(sa, |x| x as tf32), right, &mut acc);
+    }
+    copy(acc, tile(c, (128, 32), (block.x, block.y)));
+}
+
+/// Tiles of both orders in one function: each has memory of its own.
+#[kernel(arch = 90, allow(bank_conflicts))]
+fn of_both_orders(
+    a: &Tensor<f32, (M, K), (lda, _1)>,
+    b: &Tensor<f32, (N, K), (ldb, _1)>,
+    c: &mut Tensor<f32, (M, N), (ldc, _1)>,
+) {
+    let (ga, gb) = (tile(a, (64, 64), (block.x, _)), tile(b, (64, 64), (block.y, _)));
+    let (sa, sb) = (shared::<f32>((64, 64)), shared::<f32>((64, 64)));
+    let (left, right) = (shared::<tf32>((64, 64)), shared::<tf32>((64, 64)));
+    let mma = tiled_mma::<tf32, f32>(warpgroups = 1);
+    let mut acc = mma.accumulators((64, 64), 0.0);
+    for k in pipelined(0..ga.size(2), stages = 1, producer = warp) {
+        copy(ga[(_, _, k)], sa);
+        copy(permute(gb[(_, _, k)], (1, 0)), sb);
+        copy(map((sa, sb), |a, b| (a + 0.0 * b) as tf32), left);
+        copy(map(permute(sb, (1, 0)), |x| x as tf32), right);
+        gemm(left, right, &mut acc);
+    }
+    copy(acc, tile(c, (64, 64), (block.x, block.y)));
+}
+
 /// Coordinates of elements, and a tile that is used after the loop: consumers compute such tiles.
 #[kernel(arch = 90)]
 fn by_consumers(
@@ -168,15 +214,22 @@ fn by_consumers(
 
 #[test]
 fn tiles_are_computed_by_a_group_of_their_own() {
+    let is_by_group = |kernel: &Generated| kernel.source().contains("// transform");
     let three = generated!(three_products());
     assert_eq!(three.source().matches("float* const").count(), 4, "sa, sb, low and a staged c");
-    check(three, true, 2f64.powi(-19), |a, b| a * b);
-    check(generated!(converted()), true, ROUNDED, |a, b| a * b.max(0.0));
-    check(generated!(summed()), true, 2f64.powi(-9), |a, b| a * b + b);
-    check(generated!(divided()), true, 2f64.powi(-9), |a, b| -a * b);
-}
-
-#[test]
-fn or_by_consumers() {
-    check(generated!(by_consumers()), false, 2f64.powi(-9), |a, b| a * b);
+    let kernels = [
+        (three, 2f64.powi(-19), (|a, b| a * b) as fn(f64, f64) -> f64),
+        (generated!(converted()), ROUNDED, |a, b| a * b.max(0.0)),
+        (generated!(summed()), 2f64.powi(-9), |a, b| a * b + b),
+        (generated!(divided()), 2f64.powi(-9), |a, b| -a * b),
+        (generated!(by_columns()), 2f64.powi(-9), |a, b| a * b),
+        (generated!(of_both_orders()), 2f64.powi(-9), |a, b| a * b),
+    ];
+    for (kernel, within, wanted) in kernels {
+        assert!(is_by_group(&kernel), "{}", kernel.source());
+        check(kernel, within, wanted);
+    }
+    let kernel = generated!(by_consumers());
+    assert!(!is_by_group(&kernel));
+    check(kernel, 2f64.powi(-9), |a, b| a * b);
 }

@@ -54,6 +54,8 @@ pub(super) struct Transform {
     /// Tiles in the memory of tiles that are copied.
     memory_of: BTreeMap<Id, Id>,
     extents: [i64; 2],
+    /// The mode along which the first copied tile is contiguous.
+    along: usize,
     elem: Elem,
 }
 
@@ -63,8 +65,7 @@ pub(super) fn of_loop(program: &Program, total: &BTreeMap<Id, usize>, body: &[St
     if !by_warpgroups(program) || program.alternates || is_staged {
         return None;
     }
-    let fills = body.iter().filter(|stmt| is_fill(program, stmt));
-    let filled: BTreeSet<Id> = fills.flat_map(Stmt::writes).map(|to| to.tensor).collect();
+    let filled = copied(program, body);
     let inside = uses(body);
     let private = |id: Id| total.get(&id) == inside.get(&id);
     let is_shared = |id: Id| matches!(program.tensor(id).space, Space::Shared { .. });
@@ -76,8 +77,8 @@ pub(super) fn of_loop(program: &Program, total: &BTreeMap<Id, usize>, body: &[St
             _ => false,
         };
         let [to] = stmt.writes()[..] else { return false };
-        let is_own = is_open(to.tensor) || is_shared(to.tensor) && !filled.contains(&to.tensor);
-        let reads = |from: &&View| filled.contains(&from.tensor) || is_open(from.tensor);
+        let is_own = is_open(to.tensor) || is_shared(to.tensor) && !filled.contains_key(&to.tensor);
+        let reads = |from: &&View| filled.contains_key(&from.tensor) || is_open(from.tensor);
         simple
             && is_own
             && private(to.tensor)
@@ -103,7 +104,7 @@ pub(super) fn of_loop(program: &Program, total: &BTreeMap<Id, usize>, body: &[St
                 false => writers.iter().chain(&readers).all(|at| own[*at]),
             };
             let is_set = |from: &&View| {
-                filled.contains(&from.tensor)
+                filled.contains_key(&from.tensor)
                     || positions(body, from.tensor, true).first().is_some_and(|set| own[*set] && *set < at)
             };
             if !first || !alone || !body[at].reads().iter().all(is_set) {
@@ -124,12 +125,28 @@ pub(super) fn of_loop(program: &Program, total: &BTreeMap<Id, usize>, body: &[St
         return None;
     }
     let elem = program.tensor(*targets.first()?).elem;
-    let mut transform = Transform { own, targets, memory_of: BTreeMap::new(), extents, elem };
+    let mut modes = views().filter_map(|view| filled.get(&view.tensor).copied());
+    let along = modes.next().unwrap_or(1);
+    // Threads write the elements that they have read if all tiles are distributed alike.
     let alike = views().all(|view| program.tensor(view.tensor).elem.bytes() == elem.bytes());
+    let alike = alike && modes.all(|mode| mode == along);
+    let mut transform = Transform { own, targets, memory_of: BTreeMap::new(), extents, along, elem };
     if alike && keep_zero(program, &stmts) {
-        transform.reuse(program, body, |id| filled.contains(&id) && private(id));
+        transform.reuse(program, body, |id| filled.contains_key(&id) && private(id));
     }
     Some(transform)
+}
+
+/// The shared tiles that copies of a loop fill, each with the mode along which it is contiguous.
+fn copied(program: &Program, body: &[Stmt]) -> BTreeMap<Id, usize> {
+    let one = |stmt: &Stmt| match &stmt.op {
+        Op::Copy { from, to, .. } => {
+            let mode = contiguous(program, from).filter(|mode| *mode < 2);
+            Some((to.tensor, mode.unwrap_or(1)))
+        }
+        _ => None,
+    };
+    body.iter().filter(|stmt| is_fill(program, stmt)).filter_map(one).collect()
 }
 
 fn is_whole(program: &Program, view: &View) -> bool {
@@ -162,8 +179,12 @@ fn keep_zero(program: &Program, stmts: &[&Stmt]) -> bool {
 }
 
 impl Transform {
-    /// Tiles take the memory of copied tiles that pass a test. Threads then read the elements that they write, since all tiles are
-    /// distributed alike.
+    /// The mode along which a computed tile is contiguous: tensor cores read elements along K, unless they have 16 bits.
+    fn along_of(&self, elem: Elem) -> usize {
+        if elem.bytes() == 2 { self.along } else { 1 }
+    }
+
+    /// Tiles take the memory of copied tiles that pass a test.
     fn reuse(&mut self, program: &Program, body: &[Stmt], is_copied: impl Fn(Id) -> bool) {
         for (at, stmt) in body.iter().enumerate().filter(|(at, _)| self.own[*at]) {
             let to = stmt.writes()[0].tensor;
@@ -178,6 +199,7 @@ impl Transform {
                 let open = [to, id].map(|id| program.open.contains(&id));
                 let layouts = open == [true; 2] || open == [false; 2] && of(to).layout == of(id).layout;
                 let elems = [of(id).elem, of(to).elem];
+                let layouts = layouts && self.along_of(of(to).elem) == self.along;
                 layouts && (elems[0] == elems[1] || elems == [Elem::F32, Elem::Tf32] && by_products())
             };
             let is_free = |id: Id| {
@@ -192,10 +214,10 @@ impl Transform {
         }
     }
 
-    /// How many parts the group computes one after the other, along a mode: a vector of each thread in each, if the threads divide
+    /// How many parts the group computes one after the other: a vector of each thread in each, if the threads divide
     /// the tile.
-    fn parts(&self, along: usize) -> i64 {
-        let across = 1 - along;
+    fn parts(&self) -> i64 {
+        let (along, across) = (self.along, 1 - self.along);
         let vectors = (0..5).map(|bit| (WIDEST / i64::from(self.elem.bytes())) >> bit).take_while(|n| *n > 0);
         let [count, length] = [across, along].map(|mode| self.extents[mode]);
         for vector in vectors {
@@ -266,15 +288,14 @@ impl Project<'_> {
         let of = |op| Stmt { id: 0, span, by, op };
         let read: BTreeSet<Id> = own.iter().flat_map(Stmt::reads).map(|from| from.tensor).collect();
         let rings: BTreeSet<Id> = read.iter().filter_map(|id| Some(self.buffers.get(id)?.ring)).collect();
-        let along = self.along(&read, contents);
-        let ring = self.ring_of_computed(transform, along, stages).map_err(|problem| problem.at(span))?;
+        let ring = self.ring_of_computed(transform, stages).map_err(|problem| problem.at(span))?;
         let phase = |ring: Id| Affine::from(Coord::Phase(ring));
         let mut body: Vec<Stmt> =
             rings.iter().map(|&ring| of(Op::Await { ring, phase: phase(ring) })).collect();
         let of_copied = |stmt: &&Stmt| stmt.writes().iter().any(|to| read.contains(&to.tensor));
         body.extend(contents.iter().filter(of_copied).map(|stmt| Stmt { by, ..stmt.clone() }));
         body.push(of(Op::Acquire { ring, phase: phase(ring) }));
-        body.extend(self.in_parts(transform, own, along, span)?);
+        body.extend(self.in_parts(transform, own, span)?);
         body.push(of(Op::Publish { ring, phase: phase(ring), bytes: None }));
         body.extend([ring].into_iter().chain(rings).map(|ring| of(Op::Advance { ring })));
         self.transformed.insert(var, of(Op::For { var, unroll: Unroll::No, body }));
@@ -282,17 +303,8 @@ impl Project<'_> {
         Ok(Computed { ring, tiles: transform.targets.iter().map(tensor).collect() })
     }
 
-    /// The mode along which the copied tiles are contiguous.
-    fn along(&self, read: &BTreeSet<Id>, contents: &[Stmt]) -> usize {
-        let copied = contents.iter().find_map(|stmt| match &stmt.op {
-            Op::Contents { from, to } if read.contains(&to.tensor) => contiguous(self.program, from),
-            _ => None,
-        });
-        copied.filter(|mode| *mode < 2).unwrap_or(1)
-    }
-
     /// The ring of computed tiles, and slots for those that have memory of their own.
-    fn ring_of_computed(&mut self, transform: &Transform, along: usize, stages: u32) -> Result<Id> {
+    fn ring_of_computed(&mut self, transform: &Transform, stages: u32) -> Result<Id> {
         let (Some(from), to) = (self.transform, self.consumers) else { return Err(Problem::reported()) };
         let (program, slots) = (&mut *self.program, i64::from(stages));
         let ring = program.rings.len() as Id;
@@ -301,7 +313,7 @@ impl Project<'_> {
             let open = program.open.remove(&id);
             let tensor = &mut program.tensors[id as usize];
             let tile: Composed = match open {
-                true => swizzled_tile(tensor.elem, transform.extents, along)?,
+                true => swizzled_tile(tensor.elem, transform.extents, transform.along_of(tensor.elem))?,
                 false => tensor.layout.clone(),
             };
             tensor.layout = slots_apart(&tile, slots, i64::from(BOX_ALIGN / tensor.elem.bytes()))?;
@@ -322,11 +334,10 @@ impl Project<'_> {
         &mut self,
         transform: &Transform,
         own: Vec<Stmt>,
-        along: usize,
         span: Span,
     ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
         let Some(by) = self.transform else { return Err(Problem::reported().at(span)) };
-        let parts = transform.parts(along);
+        let (parts, along) = (transform.parts(), transform.along);
         let mut tile = transform.extents;
         tile[1 - along] /= parts;
         let mut own: Vec<Stmt> = own.into_iter().map(|stmt| self.in_slot(Stmt { by, ..stmt })).collect();

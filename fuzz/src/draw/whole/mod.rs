@@ -58,6 +58,8 @@ struct Whole {
     staged: bool,
     /// Do integers of memory name the tiles of all products?
     listed: bool,
+    /// Do products multiply tiles that are computed from the copied ones?
+    computes: bool,
 }
 
 /// Extents of tiles.
@@ -103,6 +105,7 @@ pub(super) fn targeted(seed: u64) -> Kernel {
         (2, _) => Whole::typed_elements,
         (_, 7) => Whole::parts_of_modes,
         (_, 11) => Whole::claim,
+        (_, 9) => Whole::compute,
         _ => Whole::aim,
     };
     drawn(&mut Random::new(!seed), play)
@@ -123,6 +126,7 @@ fn drawn(random: &mut Random, play: fn(&mut Whole)) -> Kernel {
         warpgroups: 0,
         staged: false,
         listed: false,
+        computes: false,
     };
     play(&mut whole);
     let mut scene = whole.scene;

@@ -1,12 +1,12 @@
 //! Products of whole tiles, and producers.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{Arg, Expr, Stmt};
+use tilewright_codegen::ast::{Arg, Binary, Expr, Stmt};
 
 use super::super::scene::Extent;
 use super::super::tree::{
-    call, choice, closure, effect, hole, index, int, ints, list, literal, method, name, repeat, tuple, typed,
-    with, word,
+    binary, call, choice, closure, effect, hole, index, int, ints, list, literal, method, name, negative,
+    repeat, tuple, typed, with, word,
 };
 use super::{Known, Space, Whole, list_of};
 
@@ -106,13 +106,23 @@ impl Whole {
                 self.scene.bind("sh", slot)
             })
             .collect();
+        let computed = if self.computes { self.computed_operands(elem, &tiles, &slots) } else { Vec::new() };
+        let operand = |at: usize| computed.get(at).map_or(&slots[at], |(_, to)| to);
         let steps = |whole: &mut Whole, at: Expr| {
             let taken = |(tiles, slot): (&(String, Vec<i64>), &String)| {
                 let taken = index(name(&tiles.0), vec![hole(), hole(), at.clone()]);
                 effect(call("copy", vec![taken, name(slot)]))
             };
             let copies: Vec<Stmt> = tiles.iter().zip(&slots).map(taken).collect();
-            let multiplied = effect(call("gemm", vec![name(&slots[0]), name(&slots[1]), name(&acc.name)]));
+            let multiplied = effect(call("gemm", vec![name(operand(0)), name(operand(1)), name(&acc.name)]));
+            if whole.computes {
+                copies.into_iter().for_each(|copy| whole.scene.push(copy));
+                for (value, to) in &computed {
+                    whole.scene.push(effect(call("copy", vec![value.clone(), name(to)])));
+                }
+                whole.scene.push(multiplied);
+                return;
+            }
             if !whole.listed && whole.scene.random.chance(12) {
                 let all = copies.into_iter().chain([multiplied]).collect();
                 whole.perhaps(100, all);
@@ -155,6 +165,39 @@ impl Whole {
         } else {
             self.examined(30, &acc);
         }
+    }
+
+    /// Further tiles in shared memory, functions of the copied tiles, which are multiplied instead of these.
+    fn computed_operands(
+        &mut self,
+        elem: Elem,
+        tiles: &[(String, Vec<i64>)],
+        slots: &[String],
+    ) -> Vec<(Expr, String)> {
+        let mut all: Vec<(Expr, String)> = Vec::new();
+        for at in 0..slots.len() {
+            let from = match all.last() {
+                Some((_, known)) if tiles[0].1 == tiles[1].1 && self.scene.random.chance(15) => known,
+                _ => &slots[at],
+            };
+            let x = || name("x");
+            let value = match self.scene.random.below(5) {
+                0 => x(),
+                1 => negative(x()),
+                2 => binary(Binary::Add, x(), x()),
+                3 => choice(binary(Binary::Gt, x(), literal(0.0, elem)), x(), literal(0.0, elem)),
+                _ => binary(Binary::Add, x(), literal(1.0, elem)),
+            };
+            let other = slots[1 - at.min(1)].clone();
+            let mut value = call("map", vec![name(from), closure(&["x"], value)]);
+            if tiles[0].1 == tiles[1].1 && self.scene.random.chance(20) {
+                let both = tuple(vec![name(&slots[at]), name(&other)]);
+                value = call("map", vec![both, closure(&["x", "y"], binary(Binary::Sub, x(), name("y")))]);
+            }
+            let to = self.scene.bind("sh", typed("shared", elem, vec![list_of(&tiles[at].1)]));
+            all.push((value, to));
+        }
+        all
     }
 
     /// Some elements, by their coordinates.

@@ -19,6 +19,20 @@ impl Whole {
         self.scene.number();
     }
 
+    /// A product of warpgroups whose operands are computed in shared memory from the tiles that a producer copies.
+    pub(super) fn compute(&mut self) {
+        self.hopper();
+        self.computes = true;
+        self.warpgroups = self.scene.random.weighted(&[(3, 1), (3, 2), (1, 3)]);
+        self.scene.threads = 128 * self.warpgroups;
+        let columns = self.scene.random.pick(&[8, 16, 32, 64, 64]);
+        self.frame = vec![64 * self.warpgroups, columns];
+        self.axes();
+        self.launch();
+        self.product(true);
+        self.scene.number();
+    }
+
     /// A product of one to three warpgroups or a sum of tiles, whose producer reads which tiles it copies.
     fn read_by_a_producer(&mut self) {
         self.hopper();
