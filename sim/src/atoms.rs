@@ -65,6 +65,11 @@ impl Fragment {
         }
     }
 
+    /// Has each value a register of its own, of this type?
+    pub(crate) fn is_whole(self, elem: Elem) -> bool {
+        self.elem == elem && self.of == elem
+    }
+
     /// The number of registers for this number of values.
     pub(crate) fn registers(self, values: usize) -> u32 {
         ((values * self.of.bytes() as usize).div_ceil(self.elem.bytes() as usize)) as u32

@@ -158,25 +158,25 @@ fn truncated(sums: &mut [f64], a: &[f64], factor: impl Fn(usize) -> f64, k: usiz
             *most = most.max((x * factor).abs());
         }
     }
-    // Adding 1.5·2^52 last bits rounds to a multiple of the last bit.
-    let units = greatest.iter().map(|most| {
+    // The last bit that is kept. With an infinite term no bits are cut off.
+    let last = |most: &f64| {
         let power = f64::from_bits(most.to_bits() & 0x7ff0_0000_0000_0000);
-        // With an infinite term no bits are cut off.
-        if power.is_finite() { power * fraction * 1.5 * 2f64.powi(52) } else { 0.0 }
-    });
-    let units: Vec<f64> = units.collect();
-    let cut = |x: f64, unit: f64| {
+        if power.is_finite() { power * fraction } else { 0.0 }
+    };
+    let lasts: Vec<f64> = greatest.iter().map(last).collect();
+    // Adding 1.5·2^52 last bits rounds to a multiple of the last bit.
+    let cut = |x: f64, last: f64| {
+        let unit = last * (1.5 * (1u64 << 52) as f64);
         let near = (x + unit) - unit;
-        let last = unit / (1.5 * 2f64.powi(52));
         if near.abs() > x.abs() { near - last.copysign(x) } else { near }
     };
-    for (sum, &unit) in sums.iter_mut().zip(&units) {
-        *sum = cut(*sum, unit);
+    for (sum, &last) in sums.iter_mut().zip(&lasts) {
+        *sum = cut(*sum, last);
     }
     for step in 0..k {
         let factor = factor(step);
-        for ((sum, x), &unit) in sums.iter_mut().zip(&a[step * m..]).zip(&units) {
-            *sum += cut(x * factor, unit);
+        for ((sum, x), &last) in sums.iter_mut().zip(&a[step * m..]).zip(&lasts) {
+            *sum += cut(x * factor, last);
         }
     }
     sums.iter_mut().for_each(|sum| *sum = toward_zero(*sum));
@@ -192,7 +192,18 @@ fn toward_zero(x: f64) -> f64 {
     }
 }
 
+/// The elements of a fragment's lanes, of which `first` is the first lane's thread.
 fn gather(into: &mut Dense, w: &Warp, fragment: Fragment, tile: &Tile, first: usize) {
+    // Most fragments are accumulators of this type.
+    if let (Dense::Float(all), true) = (&mut *into, fragment.is_whole(Elem::F32)) {
+        for value in 0..tile.values {
+            let cell = &w.words[fragment.slot as usize + value];
+            for (bits, &at) in cell.iter().zip(tile.of_warp(first, value)) {
+                all[at as usize] = f32::from_bits(*bits).into();
+            }
+        }
+        return;
+    }
     for lane in 0..LANES {
         for value in 0..tile.values {
             into.set(tile.at(first + lane, value) as usize, fragment.get(w, value, lane), fragment.of);
@@ -201,6 +212,16 @@ fn gather(into: &mut Dense, w: &Warp, fragment: Fragment, tile: &Tile, first: us
 }
 
 fn scatter(from: &Dense, w: &mut Warp, fragment: Fragment, tile: &Tile, first: usize) {
+    if let (Dense::Float(all), true) = (from, fragment.is_whole(Elem::F32)) {
+        for value in 0..tile.values {
+            let slot = fragment.slot as usize + value;
+            for (bits, &at) in w.words[slot].iter_mut().zip(tile.of_warp(first, value)) {
+                *bits = (all[at as usize] as f32).to_bits();
+            }
+            w.initialised_words[slot] = u32::MAX;
+        }
+        return;
+    }
     for lane in 0..LANES {
         for value in 0..tile.values {
             let bits = from.bits(tile.at(first + lane, value) as usize, fragment.of);

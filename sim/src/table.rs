@@ -6,6 +6,7 @@ use tilewright_codegen::atom::Atom;
 use tilewright_layout::Layout;
 
 use crate::code::Code;
+use crate::warp::LANES;
 
 /// The tile of a row that does not fix it.
 const OPEN: Tile = Tile { threads: 0, values: 0, index: Vec::new() };
@@ -29,6 +30,11 @@ impl Tile {
     /// The element of a thread's value.
     pub(crate) fn at(&self, thread: usize, value: usize) -> i64 {
         self.index[thread % self.threads + value * self.threads]
+    }
+
+    /// The elements of a value of 32 threads from `first` on.
+    pub(crate) fn of_warp(&self, first: usize, value: usize) -> &[i64] {
+        &self.index[first % self.threads + value * self.threads..][..LANES]
     }
 
     /// One past the last element.
