@@ -88,32 +88,11 @@ pub(super) fn of_loop(program: &Program, total: &BTreeMap<Id, usize>, body: &[St
             && stmt.reads().into_iter().chain([to]).all(|view| is_whole(program, view))
     };
     let mut own: Vec<bool> = body.iter().map(|stmt| !is_fill(program, stmt) && fits(stmt)).collect();
-    // A tile belongs to the group, or to consumers. Copies of shared tiles go from the group to them.
-    loop {
-        let mut changed = false;
-        for at in 0..body.len() {
-            if !own[at] {
-                continue;
-            }
-            let to = body[at].writes()[0].tensor;
-            let writers: Vec<usize> = positions(body, to, true);
-            let readers = positions(body, to, false);
-            let first = writers.first().is_some_and(|first| readers.iter().all(|reader| reader > first));
-            let alone = match is_shared(to) {
-                true => writers.len() == 1,
-                false => writers.iter().chain(&readers).all(|at| own[*at]),
-            };
-            let is_set = |from: &&View| {
-                filled.contains_key(&from.tensor)
-                    || positions(body, from.tensor, true).first().is_some_and(|set| own[*set] && *set < at)
-            };
-            if !first || !alone || !body[at].reads().iter().all(is_set) {
-                (own[at], changed) = (false, true);
-            }
-        }
-        if !changed {
-            break;
-        }
+    // A statement that is left to consumers may leave others to them.
+    while let Some(at) =
+        (0..body.len()).find(|at| own[*at] && !is_separate(program, body, &own, &filled, *at))
+    {
+        own[at] = false;
     }
     let stmts: Vec<&Stmt> = body.iter().zip(&own).filter(|(_, own)| **own).map(|(stmt, _)| stmt).collect();
     let written = stmts.iter().flat_map(|stmt| stmt.writes()).map(|to| to.tensor);
@@ -135,6 +114,29 @@ pub(super) fn of_loop(program: &Program, total: &BTreeMap<Id, usize>, body: &[St
         transform.reuse(program, body, |id| filled.contains_key(&id) && private(id));
     }
     Some(transform)
+}
+
+/// Does a statement depend on the group's statements alone, and only on earlier ones? A tile in registers is the group's or the
+/// consumers'; a shared one is set once, before consumers read it.
+fn is_separate(
+    program: &Program,
+    body: &[Stmt],
+    own: &[bool],
+    filled: &BTreeMap<Id, usize>,
+    at: usize,
+) -> bool {
+    let to = body[at].writes()[0].tensor;
+    let (writers, readers) = (positions(body, to, true), positions(body, to, false));
+    let first = writers.first().is_some_and(|first| readers.iter().all(|reader| reader > first));
+    let alone = match program.tensor(to).space {
+        Space::Shared { .. } => writers.len() == 1,
+        _ => writers.iter().chain(&readers).all(|at| own[*at]),
+    };
+    let is_set = |from: &&View| {
+        let set = positions(body, from.tensor, true).first().copied();
+        filled.contains_key(&from.tensor) || set.is_some_and(|set| own[set] && set < at)
+    };
+    first && alone && body[at].reads().iter().all(is_set)
 }
 
 /// The shared tiles that copies of a loop fill, each with the mode along which it is contiguous.
