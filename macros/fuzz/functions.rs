@@ -270,3 +270,10 @@ unsafe fn instructions(x: &Tensor<u32, N>, y: &mut Tensor<u32, N>) {
         asm::<u32>("lop3.b32 %0, %1, %2, %3, 0x96;", x, 7u32, 9u32, model = |a, b, c| a ^ b ^ c)
     });
 }
+
+/// Numbers of four bits.
+#[kernel]
+fn unpacked(w: &Tensor<u8, { (N, ceil_div(K, 2)) }, (ldw, _1)>, y: &mut Tensor<bf16, (N, K), (ldy, _1)>) {
+    let w = unpack_int4::<u4, bf16>(tile(w, (64, 32), (block.x, block.y)));
+    copy(w, tile(y, (64, 64), (block.x, block.y)));
+}

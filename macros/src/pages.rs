@@ -63,6 +63,14 @@ fn functions_of_products_make_the_same_source() {
         "precision=f32x3 out=bf16 arch=90 bm=64 bn=96 a=k_major b=k_major c=n_major bias=rows epilogue=gelu schedule=(cluster=2)",
     );
     check("precision=f32x3 arch=90 bm=64 bn=64 a=k_major b=k_major alpha_beta=true schedule=(split_k=2)");
+    check("dtype=bf16 b_dtype=i4 arch=90 bm=128 bn=128 a=k_major b=k_major c=n_major");
+    check(
+        "dtype=bf16 b_dtype=u4 group_size=128 zeros=true arch=90 bm=64 bn=128 a=k_major b=k_major c=n_major",
+    );
+    check(
+        "dtype=f16 b_dtype=i4 group_size=32 arch=90 bm=128 bn=64 b=k_major batched=true scales=rows alpha_beta=true",
+    );
+    check("dtype=bf16 b_dtype=u8 group_size=64 arch=90 mma=wgmma bm=64 bn=64 bk=96 b=k_major c=n_major");
 }
 
 #[test]
@@ -85,6 +93,15 @@ const DRAWS: &[&[&str]] = &[
     &["", "", "out=f32"],
     &["", "", "batched=true"],
     &["", "", "schedule=(band=2)"],
+    &[
+        "",
+        "",
+        "b_dtype=i8",
+        "b_dtype=e5m2",
+        "b_dtype=i4",
+        "b_dtype=u4 group_size=64",
+        "b_dtype=u8 group_size=16 zeros=true",
+    ],
 ];
 
 #[test]

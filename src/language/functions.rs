@@ -124,6 +124,10 @@ language! {
     /// another type and an initial value, `fragment_like::<f32>(mma.partition_c(gc, thread.x), 0.0)`. Elements of
     /// 8 and 16 bits are packed, as instructions require. See [Explicit instructions](super::products#explicit-instructions).
     fn fragment_like(part: View, value: Number) -> View;
+    /// The numbers of four bits in a tile of bytes, as a tile in registers: `unpack_int4::<i4, bf16>(bytes)`. Each byte of `u8` has two, `i4`
+    /// (-8 to 7) or `u4` (0 to 15), adjacent along the last mode, the first in its lower bits. They become `f16` or `bf16`, exactly:
+    /// see [Narrow weights](super::products#narrow-weights).
+    fn unpack_int4<T>(bytes: View) -> View;
     /// A view of a fragment in the order in which its load instruction fills it, which may be the operands of several
     /// products: `copy(rows, retile(fa, rows), how = "ldmatrix_x4")`.
     fn retile(fragment: View, rows: View) -> View;

@@ -6,7 +6,6 @@ use tilewright_layout::{Layout, Tuple};
 use crate::build::Builder;
 use crate::source::problem::{Problem, Result};
 use crate::thread::atom::{Atom, Effect, OperandName};
-use crate::tile::tiled_mma::paired;
 use crate::tile::view::View;
 use crate::values::affine::{Affine, Coord};
 use crate::values::elem::Elem;
@@ -119,19 +118,6 @@ impl Builder {
         self.partition_tv(view, row, operand, &tv, by)
     }
 
-    /// The elements of a thread in a tile whose elements pack two numbers each, adjacent along K.
-    pub(crate) fn partition_pairs(
-        &mut self,
-        view: &View,
-        row: &'static Atom,
-        operand: OperandName,
-        by: &Arrangement,
-    ) -> Result<View> {
-        let ([rows, k], _) = tile_of(row, operand)?;
-        let tv = paired(&row.tv(operand).ok_or_else(|| no_fragment(row, operand))?, rows)?;
-        self.partition_tile(view, (row, operand), [rows, k / 2], &tv, by)
-    }
-
     fn partition_tv(
         &mut self,
         view: &View,
@@ -140,19 +126,7 @@ impl Builder {
         tv: &Layout,
         by: &Arrangement,
     ) -> Result<View> {
-        let (tile, _) = tile_of(row, operand)?;
-        self.partition_tile(view, (row, operand), tile, tv, by)
-    }
-
-    fn partition_tile(
-        &mut self,
-        view: &View,
-        (row, operand): (&'static Atom, OperandName),
-        tile: [i64; 2],
-        tv: &Layout,
-        by: &Arrangement,
-    ) -> Result<View> {
-        let (_, modes) = tile_of(row, operand)?;
+        let (tile, modes) = tile_of(row, operand)?;
         let lanes =
             row.tv(OperandName::D).ok_or_else(|| no_fragment(row, OperandName::D))?.mode(0)?.size()?;
         let thread: Affine = Coord::Thread(by.of).into();

@@ -84,6 +84,7 @@ pub(crate) mod reduce;
 mod scan;
 mod tensors;
 pub mod tiled;
+mod unpack;
 mod work;
 
 use tilewright_layout::Value;

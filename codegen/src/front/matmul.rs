@@ -1,5 +1,5 @@
-//! `matmul_kernel!`: the matrix product family, C = A·Bᵀ. Products by wgmma of operands of one type are functions of the
-//! language (`page`), others programs of the builder (`hopper`, `tensor`, `product`).
+//! `matmul_kernel!`: the matrix product family, C = A·Bᵀ. Products by wgmma are functions of the
+//! language (`page`), others programs of the builder (`tensor`, `product`).
 //!
 //! Keys are data: their page of the reference, messages and this module read one table.
 
@@ -89,8 +89,7 @@ impl Programs {
     }
 }
 
-/// The product as a function of the language, for the newest architecture of its programs, if the language can express its
-/// keys: see [`page::says`].
+/// The product as a function of the language, for the newest architecture of its programs, if it is one by wgmma.
 pub(crate) fn function(args: &[Arg]) -> Option<Kernel> {
     let mut args = schedule::flat(args).0;
     let mut keys = Keys::new();
@@ -102,8 +101,7 @@ pub(crate) fn function(args: &[Arg]) -> Option<Kernel> {
     let mut config = reader.config(false)?;
     let Machine::Wgmma(sizes) = reader.machine(&config) else { return None };
     config.overlaps |= reader.find("overlaps").is_none();
-    let is_right = reader.errors.is_empty() && page::says(&config);
-    is_right.then(|| page::page(&config, &sizes))
+    reader.errors.is_empty().then(|| page::page(&config, &sizes))
 }
 
 /// The programs of keys for one architecture, the default unless a key gives it.
@@ -217,20 +215,12 @@ fn tiles_of_wgmma(
     config: &Config,
     sizes: &[hopper::Sizes],
 ) -> crate::source::problem::Result<Vec<Alternative>> {
-    let page = page::says(config).then(|| page::page(config, sizes));
-    let evaluated = |sizes: &hopper::Sizes| match &page {
-        Some(page) => Ok(Some(page::program(page, config, sizes)?)),
-        None => Ok(None),
-    };
-    let pages = sizes.iter().map(evaluated).collect::<crate::source::problem::Result<Vec<_>>>()?;
-    let of = |at: usize, direct: bool, policy: Policy| {
-        if let Some(program) = &pages[at] {
-            let width = if direct { Width::One } else { Width::Widest };
-            return Ok(Alternative { width, ..Alternative::new(program.clone(), vec![policy]) });
-        }
-        let mut builder = Builder::new(&config.name);
-        hopper::product(&mut builder, config, &sizes[at], direct)?;
-        Ok(Alternative::new(builder.finish(), vec![policy]))
+    let page = page::page(config, sizes);
+    let program = |sizes: &hopper::Sizes| page::program(&page, config, sizes);
+    let programs = sizes.iter().map(program).collect::<crate::source::problem::Result<Vec<_>>>()?;
+    let of = |at: usize, width: Width, policy: Policy| Alternative {
+        width,
+        ..Alternative::new(programs[at].clone(), vec![policy])
     };
     // Threads that store single elements have guards and addresses in registers. A bias, C, scales, and sums of
     // single steps take registers, too.
@@ -243,8 +233,8 @@ fn tiles_of_wgmma(
     };
     let direct: Vec<usize> = (0..sizes.len()).filter(suits).collect();
     let direct = if direct.is_empty() { vec![0] } else { direct };
-    let bulk = (0..sizes.len()).map(|at| of(at, false, Policy::Aligned));
-    bulk.chain(direct.into_iter().map(|at| of(at, true, Policy::Small))).collect()
+    let bulk = (0..sizes.len()).map(|at| of(at, Width::Widest, Policy::Aligned));
+    Ok(bulk.chain(direct.into_iter().map(|at| of(at, Width::One, Policy::Small))).collect())
 }
 
 /// The product with copies of single elements, partitioned so that they are coalesced. `None` if its

@@ -13,7 +13,7 @@ use crate::values::elem::Elem;
 use crate::values::id::Id;
 
 /// Most elements of a box along a mode, from its first to its last.
-const MOST_BOX: i64 = 256;
+pub(crate) const MOST_BOX: i64 = 256;
 
 /// The largest distance of a box's elements along a mode.
 const MOST_STEP: i64 = 8;

@@ -394,7 +394,7 @@ fn is_warp_product(row: &Atom) -> bool {
 }
 
 /// The thread-value layout of an operand of `rows` rows, over a tile whose elements pack two values each, adjacent along K.
-pub(crate) fn paired(tv: &Layout, rows: i64) -> Result<Layout> {
+fn paired(tv: &Layout, rows: i64) -> Result<Layout> {
     let k = tv.cosize()? / rows;
     let pairs = Layout::new((rows, (2i64, k / 2)), (1i64, (0i64, rows)))?.composition(tv)?;
     // Both values of a pair are the same element.

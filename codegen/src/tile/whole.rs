@@ -1,6 +1,7 @@
 //! Tests whether statements and views are about whole tiles.
 
 use super::{Across, Expr, How, Multiply, Op, Program, Space, Stmt};
+use crate::thread::atom::{Atom, Effect};
 use crate::tile::view::View;
 use crate::values::id::Id;
 
@@ -51,9 +52,18 @@ pub(crate) fn is_combined<'s>(tile: Id, statements: impl Iterator<Item = &'s Stm
     combined && !others
 }
 
+/// The instruction of a statement that unpacks numbers of four bits.
+pub(crate) fn unpacks(op: &Op) -> Option<&'static Atom> {
+    match op {
+        Op::Copy { how: How::Atom(row), .. } if matches!(row.effect, Effect::Unpack(_)) => Some(row),
+        _ => None,
+    }
+}
+
 /// The views of a statement that computes or moves elements; the one that it writes is last.
 pub(crate) fn views(op: &Op) -> Vec<&View> {
     match op {
+        Op::Copy { from, to, .. } if unpacks(op).is_some() => vec![from, to],
         Op::Copy { how: How::Atom(_), .. } | Op::Gemm { how: Multiply::Atom(_), .. } => Vec::new(),
         Op::Copy { from, to, .. } | Op::Reduce { from, to, .. } => vec![from, to],
         Op::Atomic { from, to, update } => [from].into_iter().chain(update.tiles()).chain([to]).collect(),

@@ -2,6 +2,7 @@
 
 use tilewright::Element;
 use tilewright::prelude::*;
+use tilewright_codegen::narrow::packed_i4;
 use tilewright_codegen::with_element;
 use tilewright_sim::{Arg, Options, run_every, run_program};
 use tilewright_tests::casts;
@@ -172,4 +173,132 @@ fn weights_of_eight_bits_are_converted_by_words() {
     check!(i8, |&w| w);
     check!(u8, |&w| w as u8);
     check!(e4m3, |&w| e4m3::from_f32(w.into()));
+}
+
+/// Numbers of four bits in memory.
+#[kernel]
+fn unpacked(w: &Tensor<u8, { (N, ceil_div(K, 2)) }, (ldw, _1)>, y: &mut Tensor<bf16, (N, K), (ldy, _1)>) {
+    let w = unpack_int4::<i4, bf16>(tile(w, (32, 32), (block.x, block.y)));
+    copy(w * -0.5, tile(y, (32, 64), (block.x, block.y)));
+}
+
+#[test]
+fn numbers_of_four_bits_are_unpacked() {
+    let (n, k) = (40, 72);
+    let numbers: Vec<i8> = (0..n * k).map(|at| (at * 5 % 16) as i8 - 8).collect();
+    let bytes = packed_i4(&numbers, k);
+    let args =
+        [Arg::tensor(&bytes, [n, k / 2]).strides([k / 2, 1]), Arg::output::<bf16>([n, k]).strides([k, 1])];
+    let outcomes = run_every(&unpacked().def().generate().unwrap(), &args, &Options::default());
+    for done in outcomes.unwrap_or_else(|error| panic!("{error}")) {
+        let y = done.get::<bf16>("y").unwrap();
+        for (at, y) in y.iter().enumerate() {
+            assert_eq!(y.to_f32(), f32::from(numbers[at]) * -0.5, "element {at}");
+        }
+    }
+}
+
+/// Y = W·Xᵀ by warps: groups of sixteen weights of four bits have a scale, which threads copy.
+#[kernel(allow(bank_conflicts))]
+fn grouped(
+    w: &Tensor<u8, { (N, ceil_div(K, 2)) }, (ldw, _1)>,
+    scale: &Tensor<f16, { (N, ceil_div(K, 16)) }>,
+    x: &Tensor<f16, (M, K), (ldx, _1)>,
+    y: &mut Tensor<f32, (N, M)>,
+) {
+    let (gw, gx) = (tile(w, (64, 32), (block.x, _)), tile(x, (32, 64), (block.y, _)));
+    let gs = tile(scale, (64, 4), (block.x, _));
+    let (sw, sx, ss) = (shared::<u8>((64, 32)), shared::<f16>((32, 64)), shared::<f16>((64, 4)));
+    let mut acc = tiled_mma::<f16, f32>(warps = 4).accumulators((64, 32), 0.0);
+    for k in pipelined(0..gx.size(2), stages = 3) {
+        copy(gw[(_, _, k)], sw);
+        copy(gx[(_, _, k)], sx);
+        copy(gs[(_, _, k)], ss);
+        let s = regroup(broadcast(ss, (_, 16, _)), (64, 64));
+        gemm(map((unpack_int4::<i4, f16>(sw), s), |w, s| w * s), sx, &mut acc);
+    }
+    copy(acc, tile(y, (64, 32), (block.x, block.y)));
+}
+
+#[test]
+fn groups_of_weights_have_scales() {
+    let (n, m, k) = (72, 40, 144);
+    let number = |at: usize| (at * 11 % 16) as i8 - 8;
+    let weights: Vec<i8> = (0..n * k).map(number).collect();
+    let scale = |at: usize| [0.5, 1.0, 2.0][at % 3];
+    let x = |at: usize| (at * 7 % 5) as f32 - 2.0;
+    let halves =
+        |count: usize, of: &dyn Fn(usize) -> f32| (0..count).map(|at| f16::from_f32(of(at))).collect();
+    let (scales, columns): (Vec<f16>, Vec<f16>) = (halves(n * (k / 16), &scale), halves(m * k, &x));
+    let bytes = packed_i4(&weights, k);
+    let args = [
+        Arg::tensor(&bytes, [n, k / 2]).strides([k / 2, 1]),
+        Arg::tensor(&scales, [n, k / 16]),
+        Arg::tensor(&columns, [m, k]).strides([k, 1]),
+        Arg::output::<f32>([n, m]),
+    ];
+    let wanted = |row: usize, column: usize| -> f32 {
+        let term = |l: usize| f32::from(weights[row * k + l]) * scale(row + n * (l / 16)) * x(column * k + l);
+        (0..k).map(term).sum()
+    };
+    let outcomes = run_every(&grouped().def().generate().unwrap(), &args, &Options::default());
+    for done in outcomes.unwrap_or_else(|error| panic!("{error}")) {
+        let y = done.get::<f32>("y").unwrap();
+        assert!((0..n * m).all(|at| y[at] == wanted(at % n, at / n)));
+    }
+}
+
+/// Operands that are functions of several tiles, in registers and in memory, and of a scale for each k.
+#[kernel(arch = 90)]
+fn functions(
+    w: &Tensor<i8, (N, K), (ldw, _1)>,
+    v: &Tensor<bf16, (N, K), (ldv, _1)>,
+    rows: &Tensor<bf16, N>,
+    steps: &Tensor<bf16, K>,
+    x: &Tensor<bf16, (M, K), (ldx, _1)>,
+    y: &mut Tensor<f32, (N, M)>,
+) {
+    let (gw, gv, gx) =
+        (tile(w, (64, 64), (block.x, _)), tile(v, (64, 64), (block.x, _)), tile(x, (32, 64), (block.y, _)));
+    let (sw, sv, sx) = (shared::<i8>((64, 64)), shared::<bf16>((64, 64)), shared::<bf16>((32, 64)));
+    let (gk, sk) = (tile(steps, 64, _), shared::<bf16>(64));
+    let of_rows = map(tile(rows, 64, block.x), |r| r + 1.0);
+    let mut acc = tiled_mma::<bf16, f32>(warpgroups = 1).accumulators((64, 32), 0.0);
+    for k in pipelined(0..gw.size(2), stages = 2, producer = warp) {
+        copy(gw[(_, _, k)], sw);
+        copy(gv[(_, _, k)], sv);
+        copy(gk[(_, k)], sk);
+        copy(gx[(_, _, k)], sx);
+        let own = map((sw, sv, of_rows.along(0), sk.along(1)), |w, v, r, k| (w as bf16 - v) * (r - k));
+        gemm(own, sx, &mut acc);
+    }
+    copy(acc, tile(y, (64, 32), (block.x, block.y)));
+}
+
+#[test]
+fn operands_are_functions_of_tiles() {
+    let (n, m, k) = (72, 40, 144);
+    let of = |at: usize, most: usize| (at * 7 % most) as f32 - 3.0;
+    let all = |count: usize, most: usize| -> Vec<bf16> {
+        (0..count).map(|at| bf16::from_f32(of(at, most))).collect()
+    };
+    let weights: Vec<i8> = (0..n * k).map(|at| of(at, 11) as i8).collect();
+    let args = [
+        Arg::tensor(&weights, [n, k]).strides([k, 1]),
+        Arg::tensor(&all(n * k, 5), [n, k]).strides([k, 1]),
+        Arg::tensor(&all(n, 6), [n]),
+        Arg::tensor(&all(k, 9), [k]),
+        Arg::tensor(&all(m * k, 8), [m, k]).strides([k, 1]),
+        Arg::output::<f32>([n, m]),
+    ];
+    let wanted = |row: usize, column: usize| -> f32 {
+        let operand = |l: usize| (of(row * k + l, 11) - of(row * k + l, 5)) * (of(row, 6) + 1.0 - of(l, 9));
+        (0..k).map(|l| operand(l) * of(column * k + l, 8)).sum()
+    };
+    let kernel = functions().def().generate().unwrap();
+    assert!(kernel.source().contains("convert_i8_bf16(&"), "{}", kernel.source());
+    for done in run_every(&kernel, &args, &Options::default()).unwrap_or_else(|error| panic!("{error}")) {
+        let y = done.get::<f32>("y").unwrap();
+        assert!((0..n * m).all(|at| y[at] == wanted(at % n, at / n)));
+    }
 }

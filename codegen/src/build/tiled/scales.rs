@@ -72,18 +72,18 @@ impl Builder {
 
     /// Subtracts their zero points from converted elements in registers, if they have any, and multiplies them by their
     /// scales.
-    pub(crate) fn scale(&mut self, fragment: &View, Scaling { scales, zeros }: Scaling) -> Result<()> {
+    pub(super) fn scale(&mut self, fragment: &View, Scaling { scales, zeros }: Scaling) -> Result<()> {
         let both = |op| Expr::Bin(op, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
         if let Some(zeros) = zeros {
-            let zeros = self.paired_scales(zeros)?;
+            let zeros = self.paired(zeros)?;
             self.map(&[fragment.clone(), zeros], fragment, both(Bin::Sub))?;
         }
-        let scales = self.paired_scales(scales)?;
+        let scales = self.paired(scales)?;
         self.map(&[fragment.clone(), scales], fragment, both(Bin::Mul))
     }
 
-    /// Scales of a fragment in registers, each once for both elements of a register.
-    fn paired_scales(&mut self, scales: &View) -> Result<View> {
+    /// A thread's scales in registers, each once for both elements of a register, which one scale has.
+    pub(crate) fn paired(&mut self, scales: &View) -> Result<View> {
         let first = scales.layout.leaves().next();
         if first != Some((Value::Int(PAIR), Value::Int(0))) {
             return Err(Problem::new(format!(

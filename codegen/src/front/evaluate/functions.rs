@@ -74,6 +74,7 @@ pub const FUNCTIONS: &[Function] = &[
         2,
         Evaluator::fragment_like_call,
     ),
+    row("unpack_int4", "unpack_int4::<i4, bf16>(bytes)", &[], 1, Evaluator::unpack_call),
     row("retile", "retile(fragment, rows)", &[], 2, Evaluator::retile_call),
     row(
         "copy",

@@ -33,6 +33,7 @@ mod ptx;
 mod reduce;
 mod scan;
 mod tensors;
+mod unpack;
 mod uses;
 mod value;
 mod views;

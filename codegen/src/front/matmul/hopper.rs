@@ -1,284 +1,400 @@
-//! The product on Hopper's tensor cores, as a tile program: a warp-specialized, persistent kernel whose
-//! producer fills a ring by bulk copies, and whose consumers multiply from it with wgmma.
-//!
-//! The blocks of a cluster compute tiles of C that share their columns: each block copies its own rows,
-//! and multicasts its part of the columns. The ring is never drained between tiles, so copies of the next tile
-//! overlap the epilogue of this one. The epilogue goes through shared memory, from where bulk stores run
-//! while the next tile is multiplied.
+//! Sizes of the product by wgmma: tiles, the ring, the epilogue's buffers, and the hardware's limits.
 
-mod epilogue;
-mod narrow;
-mod sizes;
-mod split_k;
 #[cfg(test)]
 mod tests;
 
-use tilewright_layout::{Layout, Value as Size, layout};
-
 use super::Config;
-use super::bulk::{SWIZZLED, batch_of, bulk_load, last, row_of, shifted, slots, swizzled, times};
-use super::product::{Extras, argument, of_batch};
-use super::scales::{Grouped, OfGroups};
-use crate::build::fragment::Arrangement;
-use crate::build::{Builder, Role};
-use crate::source::problem::{Problem, Result};
-use crate::thread::atom::{Atom, OperandName};
-use crate::thread::{Id, Unroll};
-use crate::tile::view::{At, View};
-use crate::tile::{Expr, Raster, Ring};
-use crate::values::affine::{Affine, Arith, Coord};
-use epilogue::Staging;
-pub(super) use sizes::{Sizes, row, unfit};
+use super::block_scales::BLOCK;
+use crate::build::tiled::{SWIZZLED, Terms, row_of};
+use crate::source::problem::Problem;
+use crate::thread::atom::Atom;
+use crate::thread::atoms;
+use crate::values::elem::Elem;
+use crate::values::target::Target;
 
 /// Rows of a wgmma.
 const ROWS: i64 = 64;
-/// Threads of a warpgroup.
-const THREADS: i64 = 128;
-/// Registers of consumer and of producer threads (setmaxnreg), with one, two and three consumer warpgroups.
-const REGISTERS: [Option<(u32, u32)>; 3] = [None, Some((232, 40)), Some((160, 32))];
+/// Bytes of K that an instruction takes at once.
+const INSTRUCTION: i64 = 32;
+/// The bytes of a row of a bulk copy's box are a multiple of this.
+const BOX: i64 = 16;
+/// Rows after which the pattern of a swizzle repeats.
+const PATTERN: i64 = 8;
+/// Most slots of the ring by default.
+const STAGES: i64 = 16;
 
-/// Registers of each thread of the consumers and of the producer.
-fn registers(sizes: &Sizes) -> Option<(u32, u32)> {
-    // All threads are alike once the sums are complete.
-    if sizes.split_k > 1 { None } else { REGISTERS[sizes.warpgroups() as usize - 1] }
+/// Sizes of the product by wgmma.
+pub(super) struct Sizes {
+    /// Rows and columns that a block computes of C, or of its transpose where columns of C are contiguous,
+    /// and the length of a step along K.
+    pub(super) tile: [i64; 3],
+    /// Slots of the ring.
+    pub(super) stages: i64,
+    /// Blocks of a cluster, along the rows of C.
+    pub(super) cluster: i64,
+    /// Blocks of a cluster that compute one tile together, each a part of K.
+    pub(super) split_k: i64,
+    /// Rows of tiles in a band of the raster order: concurrent tiles share operands in the L2 cache.
+    pub(super) band: u32,
+    /// Do two warpgroups alternate tiles, so that one multiplies while the other runs its epilogue?
+    pub(super) ping_pong: bool,
+    /// Is it a default, among which a launch chooses?
+    pub(super) shipped: bool,
 }
 
-/// C with the mode of the left operand first.
-fn left_first(b: &mut Builder, c: &Config, out: &View) -> Result<View> {
-    let [first, second] = if c.a_is_left() { [0, 1] } else { [1, 0] };
-    if c.batched { b.permute(out, &[first, second, 2]) } else { b.permute(out, &[first, second]) }
+/// Tiles of the default variants: rows and columns, blocks of a cluster that share columns, and blocks that share K. There are
+/// many widths, so that the tiles of a product nearly fill all multiprocessors. Small tiles are for products of few rows, which
+/// memory limits. Clusters copy fewer rows, for rows that begin in the middle of a line of the L2 cache. Clusters that split K
+/// are for products of few tiles.
+const SHIPPED: [([i64; 2], [i64; 2]); 42] = [
+    ([128, 256], [1, 1]),
+    ([128, 224], [1, 1]),
+    ([128, 192], [1, 1]),
+    ([128, 160], [1, 1]),
+    ([128, 128], [1, 1]),
+    ([128, 96], [1, 1]),
+    ([256, 128], [1, 1]),
+    ([64, 256], [1, 1]),
+    ([64, 192], [1, 1]),
+    ([64, 176], [1, 1]),
+    ([64, 160], [1, 1]),
+    ([64, 128], [1, 1]),
+    ([64, 96], [1, 1]),
+    ([64, 64], [1, 1]),
+    ([64, 32], [1, 1]),
+    ([64, 16], [1, 1]),
+    ([192, 192], [1, 1]),
+    ([192, 128], [1, 1]),
+    ([192, 96], [1, 1]),
+    ([128, 256], [2, 1]),
+    ([128, 128], [2, 1]),
+    ([64, 128], [2, 1]),
+    ([128, 192], [2, 1]),
+    ([192, 192], [2, 1]),
+    ([64, 96], [4, 1]),
+    ([64, 128], [4, 1]),
+    ([64, 160], [4, 1]),
+    ([64, 192], [4, 1]),
+    ([64, 256], [4, 1]),
+    ([128, 160], [4, 1]),
+    ([128, 192], [4, 1]),
+    ([64, 64], [1, 2]),
+    ([64, 64], [1, 4]),
+    ([64, 64], [1, 8]),
+    ([64, 128], [1, 2]),
+    ([64, 128], [1, 4]),
+    ([64, 160], [1, 2]),
+    ([64, 192], [1, 2]),
+    ([64, 192], [1, 4]),
+    ([128, 128], [1, 2]),
+    ([128, 128], [1, 4]),
+    ([128, 192], [1, 4]),
+];
+/// Most accumulators of a thread: half of them if the sums of a step have separate registers.
+const MOST_SUMS: i64 = 128;
+/// The same, where three warpgroups share the registers.
+const MOST_SUMS_OF_THREE: i64 = 96;
+
+impl Sizes {
+    /// The default sizes, among which a launch chooses.
+    pub(super) fn shipped(c: &Config) -> Vec<Sizes> {
+        let of = |([bm, bn], [cluster, split_k]): ([i64; 2], [i64; 2])| {
+            let tile = [bm, bn, SWIZZLED / i64::from(c.dtype.bytes())];
+            let sizes = Sizes { tile, stages: 1, cluster, split_k, band: 8, ping_pong: false, shipped: true };
+            Sizes { stages: sizes.most_stages(c), ..sizes }
+        };
+        // Tiles are slower if the right operand is copied in rows of less than 128 bytes, and in more rows than the left
+        // operand or K has.
+        let whole = |sizes: &Sizes| sizes.tile.iter().any(|&side| sizes.rows_of_right(c) <= side);
+        // Tiles with K split, and tiles of three warpgroups, have not been measured for all products.
+        let measured = !(c.mixed() || c.batched || c.precision.terms() == Terms::Two);
+        let alike = !(c.mixed() || has_partial_sums(c));
+        let suits = |sizes: &Sizes| {
+            whole(sizes) && (measured || sizes.split_k == 1) && (alike || sizes.tile[0] != 3 * ROWS)
+        };
+        SHIPPED.map(of).into_iter().filter(|sizes| unfit(sizes, c).is_none() && suits(sizes)).collect()
+    }
+
+    /// Defaults of keys that are not given.
+    pub(super) fn usual(c: &Config) -> Sizes {
+        Sizes { shipped: false, ..Sizes::shipped(c).swap_remove(0) }
+    }
+
+    /// The number of rows in which a step's part of the right operand is copied: one for each column, along K; or for
+    /// each k, columns in rows of the widest swizzle that divides their number.
+    fn rows_of_right(&self, c: &Config) -> i64 {
+        let [_, columns, bk] = self.tile;
+        if c.right_along_k() { columns } else { columns / row_of(columns, c.dtype.bytes().into()) * bk }
+    }
+
+    /// The number of slots that fit in shared memory beside the epilogue's buffers.
+    pub(super) fn most_stages(&self, c: &Config) -> i64 {
+        (self.room(c.out) / self.slot(c).max(1)).clamp(1, STAGES)
+    }
+
+    /// Consumer warpgroups.
+    pub(super) fn warpgroups(&self) -> i64 {
+        match self.tile[0] / ROWS {
+            _ if self.ping_pong => 2,
+            rows @ (1 | 3) => rows,
+            _ => 2,
+        }
+    }
+
+    /// Warpgroups that compute one tile together.
+    pub(super) fn warpgroups_of_tile(&self) -> i64 {
+        if self.ping_pong { 1 } else { self.warpgroups() }
+    }
+
+    /// Rows of a tile that one warpgroup computes.
+    fn rows(&self) -> i64 {
+        self.tile[0] / self.warpgroups_of_tile()
+    }
+
+    /// Accumulators of a thread.
+    fn sums(&self) -> i64 {
+        self.rows() * self.tile[1] / 128
+    }
+
+    /// Most accumulators of a thread.
+    fn most_sums(&self, c: &Config) -> i64 {
+        match self.warpgroups() {
+            // Three warpgroups share the registers, which further sums or converted elements need as well.
+            3 if c.precision.terms() == Terms::Two => MOST_SUMS_OF_THREE / 4,
+            3 if has_partial_sums(c) => MOST_SUMS_OF_THREE / 3,
+            3 if c.mixed() => MOST_SUMS_OF_THREE * 2 / 3,
+            3 => MOST_SUMS_OF_THREE,
+            _ if has_partial_sums(c) => MOST_SUMS / 2,
+            _ => MOST_SUMS,
+        }
+    }
+
+    /// Is it among the fewer tiles for a C that threads store? Each variant takes time to generate and to
+    /// compile. The narrowest is for products of few rows or columns, such as 1.
+    pub(super) fn is_common(&self) -> bool {
+        let [rows, columns, _] = self.tile;
+        rows <= 2 * ROWS && (columns % ROWS == 0 || columns == 16) && self.cluster * self.split_k == 1
+    }
+
+    /// Do accumulators leave registers for an epilogue with many addresses?
+    pub(super) fn leaves_registers(&self, c: &Config) -> bool {
+        self.sums() < self.most_sums(c)
+    }
+
+    /// The number of parts that the epilogue stores of a tile, and their columns. A part is as wide as a
+    /// swizzle; with three warpgroups it is narrower, which leaves shared memory for a slot more.
+    fn store_parts(&self, out: Elem) -> (i64, i64) {
+        let widths = [SWIZZLED, SWIZZLED / 2].map(|bytes| (bytes / i64::from(out.bytes())).max(16));
+        let widths = &widths[usize::from(self.warpgroups() > 2)..];
+        // wgmma's columns are multiples of 16.
+        let wide = widths.iter().copied().find(|wide| self.tile[1] % wide == 0).unwrap_or(16);
+        (self.rows() / ROWS * self.tile[1] / wide, wide)
+    }
+
+    /// Epilogue buffers of a warpgroup: one is written while a bulk store reads the other.
+    fn buffers(&self, out: Elem) -> i64 {
+        self.store_parts(out).0.min(2)
+    }
+
+    /// Bytes of shared memory for the ring, beside mbarriers and the epilogue's buffers. Sums that a cluster adds overlay
+    /// the ring.
+    fn room(&self, out: Elem) -> i64 {
+        let part = ROWS * self.store_parts(out).1 * i64::from(out.bytes());
+        let epilogue = match self.split_k {
+            1 => self.warpgroups() * self.buffers(out) * part,
+            _ => 0,
+        };
+        i64::from(Target::of(90).block_shared) - 1024 - epilogue
+    }
+
+    /// K of a step, in elements of the left operand: weights are on the left.
+    fn k_of_left(&self, c: &Config) -> i64 {
+        c.k_of_b(self.tile[2])
+    }
+
+    /// Bytes of a slot of the ring, lower terms included.
+    fn slot(&self, c: &Config) -> i64 {
+        let columns = if c.precision.terms() == Terms::Two { 2 } else { 1 };
+        let [left, right] = (if c.a_is_left() { [c.dtype, c.b_dtype] } else { [c.b_dtype, c.dtype] })
+            .map(|elem| i64::from(elem.bytes()));
+        let [rows, _, bk] = self.tile;
+        let scales = match c.block_scales {
+            false => c.bytes_of_scales(rows, bk, 1),
+            true => rows * i64::from(c.acc.bytes()),
+        };
+        rows * left * self.k_of_left(c) + columns * self.tile[1] * right * bk + scales
+    }
 }
 
-/// The program. C's contiguous mode is along wgmma's columns, unless an operand is converted. With `direct`, threads store C, for one that
-/// bulk copies do not support.
-pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) -> Result<()> {
-    let [bm, bn, bk] = sizes.tile;
-    let (m, n, k) = (Size::symbol("M"), Size::symbol("N"), Size::symbol("K"));
-    b.arch(90).cluster([(sizes.cluster * sizes.split_k) as u32, 1, 1]);
-    if c.overlaps {
-        b.overlaps();
+/// Do the sums of a step have separate registers?
+fn has_partial_sums(c: &Config) -> bool {
+    c.promotes() || c.precision.terms() == Terms::Two
+}
+
+/// The wgmma instruction of a product, for `columns` columns. A left operand that is converted or has two terms is in
+/// registers.
+pub(super) fn row(c: &Config, columns: i64) -> Option<&'static Atom> {
+    let in_registers = c.precision.terms() == Terms::Two || c.mixed();
+    atoms::wgmma(c.multiplied(), columns, in_registers)
+}
+
+impl Sizes {
+    /// Does a tile of rows that wgmma has need more accumulators or shared memory than there are?
+    pub(super) fn is_too_large(&self, c: &Config) -> bool {
+        let is_tile = self.tile[0] % ROWS == 0 && row(c, self.tile[1]).is_some();
+        is_tile && (self.sums() > self.most_sums(c) || self.slot(c) * self.stages > self.room(c.out))
     }
-    let a = argument(b, c, "a", c.dtype, ([m, k], c.a_rows), false)?;
-    let k_of_b = c.extent_of_b().ok_or_else(|| Problem::new("no such extent"))?;
-    let bt = argument(b, c, "b", c.b_dtype, ([n, k_of_b], c.b_rows), false)?;
-    let out = argument(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
-    b.packs(&a).packs(&bt);
-    let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.scaled()), b.scalar("beta", c.scaled())));
-    let group_scales = c.group_scales(b)?;
-    for OfGroups { view, .. } in &group_scales {
-        b.packs(view);
+}
+
+/// Why wgmma does not support these sizes, and the key that is wrong.
+pub(super) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'static str, Problem)> {
+    let ([bm, bn, bk], elem) = (sizes.tile, config.dtype);
+    let [at_once, across] = [INSTRUCTION, SWIZZLED].map(|bytes| bytes / i64::from(elem.bytes()));
+    let wrong = |key, message: String, help: &str| Some((key, Problem::new(message).help(help)));
+    // The keys of wgmma's rows and columns: the transposed product swaps them.
+    let [of_rows, of_columns] = if config.a_is_left() { ["bm", "bn"] } else { ["bn", "bm"] };
+    if ![1, 2, 4].contains(&sizes.cluster) {
+        let along = if config.a_is_left() { "rows" } else { "columns" };
+        let message = format!(
+            "a cluster has one block, two or four along the {along} of C, and cluster is {}",
+            sizes.cluster
+        );
+        return wrong("cluster", message, "write cluster = 1, 2 or 4");
     }
-    let extras = Extras::of(b, c)?;
-    let by_rows = [(a, c.a_rows, m), (bt, c.b_rows, n)];
-    let [(left, left_rows, rows), (right, right_rows, columns)] = match (c.a_is_left(), by_rows) {
-        (true, operands) => operands,
-        (false, [a, bt]) => [bt, a],
-    };
-    let out = left_first(b, c, &out)?;
-    let warps = (sizes.warpgroups() * 4) as u32;
-    let registers = registers(sizes);
-    let members = (sizes.warpgroups() / sizes.warpgroups_of_tile()) as u32;
-    let consumers = b.family("consumers", (0, warps), members, registers.map(|all| all.0));
-    let producer = b.group("producer", (warps, warps + 4), registers.map(|all| all.1));
-    let warpgroups = match members {
-        1 => b.family("warpgroups", (0, warps), warps / 4, None),
-        _ => consumers,
-    };
-    let [of_left, of_right] = [b.elem(&left), b.elem(&right)];
-    let sl = slots(b, "left", of_left, ([bm, sizes.k_of_left(c)], left_rows), sizes.stages)?;
-    let sr = slots(b, "right", of_right, ([bn, bk], right_rows), sizes.stages)?;
-    let of = |view| -> Result<Scales> {
-        let of = c.grouped(bk, 1).ok_or_else(|| Problem::new("no such groups"))?;
-        Scales::new(b, (view, of), sizes)
-    };
-    let scales = group_scales.into_iter().map(of).collect::<Result<Vec<_>>>()?;
-    let ring = b.ring(Ring {
-        name: "ring".into(),
-        slots: sizes.stages as u32,
-        buffers: [&sl, &sr]
-            .into_iter()
-            .chain(scales.iter().map(|all| &all.to))
-            .map(|tiles| tiles.tensor)
-            .collect(),
-        from: producer,
-        to: consumers,
-        arrivals: 1,
-        over_cluster: (sizes.cluster > 1).then_some(0),
-    });
-    let count = |of: Size, tile: i64| of.ceil_div(tile).ok_or_else(|| Problem::new("no such tiles"));
-    let mut tiles = vec![("row", count(rows, sizes.cluster * bm)?), ("column", count(columns, bn)?)];
-    tiles.extend(c.batched.then(|| ("batch", Size::symbol("L"))));
-    let steps = count(k, bk * sizes.split_k)?;
-    b.competes();
-    let multiply = row(c, bn).ok_or_else(|| Problem::new("no such product"))?;
-    let part = Part { c, ring, steps, sizes, consumers, warpgroups, multiply, scales };
-    if sizes.split_k > 1 {
-        return part.product_over_cluster(
-            b,
-            producer,
-            [&left, &right],
-            [&sl, &sr],
-            &out,
-            (&scalars, &extras),
+    if let Some(problem) = unfit_split(sizes, config) {
+        return Some(("split_k", problem));
+    }
+    if !(1..=4).contains(&(bm / ROWS)) || bm % ROWS != 0 || (sizes.ping_pong && bm > 2 * ROWS) {
+        let rows = if sizes.ping_pong { "64 or 128" } else { "64, 128, 192 or 256" };
+        return wrong(
+            of_rows,
+            format!(
+                "a tile has {ROWS} rows for each warpgroup, or twice as many for each of two, and {of_rows} is {bm}"
+            ),
+            &format!("write {of_rows} = {rows}"),
         );
     }
-    b.persistent();
-    let (raster, early) = (Raster::Bands(sizes.band), !direct && scalars.is_none() && !c.has_matrices());
-
-    let roles: Vec<(Id, Role<'_>)> = vec![
-        (
-            producer,
-            Box::new(|b: &mut Builder| {
-                b.tiles(&tiles, raster, |b, at| part.fill(b, at, [&left, &right], [&sl, &sr]))
-            }),
-        ),
-        (
-            consumers,
-            Box::new(|b: &mut Builder| {
-                let acc = part.sums(b)?;
-                let staging = Staging::new(b, c, sizes, (direct, warpgroups))?;
-                b.tiles(&tiles, raster, |b, at| -> Result<()> {
-                    let product = b.token();
-                    let multiply = |b: &mut Builder| part.multiply(b, &acc, [&sl, &sr], product);
-                    match members {
-                        1 => multiply(b)?,
-                        _ => b.ordered(&[consumers], multiply)?,
-                    }
-                    let place = [At::Index(part.rows_of(at)?), At::Index(at[1].clone())];
-                    let extras = extras.of_batch(b, c, &batch_of(at))?;
-                    let extras = b.within(warpgroups, |b| part.extras(b, &extras, &place, early))?;
-                    let out = of_batch(b, c, &out, batch_of(at))?;
-                    let tile = b.tile(&out, (bm, bn), &place)?;
-                    let inputs = (&scalars, &extras);
-                    b.within(warpgroups, |b| part.store(b, inputs, &acc, &tile, &staging))
-                })?;
-                b.within(warpgroups, |b| staging.finish(b));
-                Ok(())
-            }),
-        ),
-    ];
-    b.roles(roles)
-}
-
-/// The configuration that both roles share.
-struct Part<'s> {
-    c: &'s Config,
-    ring: Id,
-    steps: Size,
-    sizes: &'s Sizes,
-    consumers: Id,
-    /// The same threads, as a family of single warpgroups.
-    warpgroups: Id,
-    multiply: &'static Atom,
-    /// Scales of weights in groups along K, with their zero points.
-    scales: Vec<Scales>,
-}
-
-/// Scales of the left operand, or its zero points: the argument, and slots in shared memory.
-struct Scales {
-    from: OfGroups,
-    to: View,
-    of: Grouped,
-}
-
-impl Scales {
-    fn new(b: &mut Builder, (from, of): (OfGroups, Grouped), sizes: &Sizes) -> Result<Scales> {
-        let elem = b.elem(&from.view);
-        let to =
-            b.shared(from.names[1], elem, of.slots(sizes.tile[0], elem.bytes().into(), sizes.stages)?)?;
-        Ok(Scales { from, to, of })
+    if sizes.ping_pong && config.precision.terms() == Terms::Two {
+        let message = "each slot of a ping-pong schedule is read by one warpgroup, and with precision = f32x3 another one splits it first";
+        return wrong("ping_pong", message.into(), "leave ping_pong out");
     }
-}
-
-impl Part<'_> {
-    fn by_warpgroup(&self) -> Arrangement {
-        Arrangement {
-            groups: Layout::compact((self.sizes.warpgroups_of_tile(), 1i64, 1i64))
-                .unwrap_or(layout!((1, 1, 1))),
-            of: self.consumers,
+    if bk % at_once != 0 {
+        return wrong(
+            "bk",
+            format!("wgmma takes {at_once} elements of {elem} along K at once, and bk is {bk}"),
+            &format!("write bk = {}, or leave it out", (bk / at_once).max(1) * at_once),
+        );
+    }
+    let k_of_box = BOX / i64::from(config.b_dtype.bytes()) * (bk / config.k_of_b(bk));
+    if bk % k_of_box != 0 {
+        return wrong(
+            "bk",
+            format!(
+                "a bulk copy takes rows of a multiple of {BOX} bytes, {k_of_box} weights along K, and bk is {bk}"
+            ),
+            &format!("write bk = {}, or leave it out", (bk / k_of_box).max(1) * k_of_box),
+        );
+    }
+    if has_partial_sums(config) && bk > across || config.block_scales && bk != across {
+        return wrong(
+            "bk",
+            format!("sums of each {across} along K are promoted to f32, and bk is {bk}"),
+            &format!("write bk = {across}, or leave it out"),
+        );
+    }
+    if row(config, bn).is_none() || bn % 16 != 0 {
+        return wrong(
+            of_columns,
+            format!("wgmma takes 16 to 256 columns in steps of 16, and {of_columns} is {bn}"),
+            &format!("write {of_columns} = 128 or {of_columns} = 256"),
+        );
+    }
+    // Each block of a cluster copies a part of the columns, or of K, in whole patterns of the swizzle.
+    let (key, shared, least) = match config.right_along_k() {
+        true => (of_columns, bn, PATTERN * sizes.cluster),
+        false => ("bk", bk, PATTERN * sizes.cluster),
+    };
+    if sizes.cluster > 1 && shared % least != 0 {
+        return wrong(
+            key,
+            format!(
+                "each of {} blocks copies a multiple of {PATTERN} of what they share, and {key} is {shared}",
+                sizes.cluster
+            ),
+            &format!("write {key} = {}, or a smaller cluster", (shared / least).max(1) * least),
+        );
+    }
+    if config.block_scales && BLOCK % bn != 0 {
+        return wrong(
+            of_columns,
+            format!("a tile lies in one block of {BLOCK} columns with one scale, and {of_columns} is {bn}"),
+            &format!("write {of_columns} = 64 or {of_columns} = 128"),
+        );
+    }
+    if sizes.sums() > sizes.most_sums(config) {
+        let ([rows, columns], most) = (config.by_wgmma(sizes.tile), sizes.most_sums(config));
+        let fits = most * 128 / sizes.rows();
+        let mut help = match fits >= 16 {
+            true => format!("write {of_columns} = {fits}, or a smaller {of_rows}"),
+            false => format!("write a smaller {of_rows}"),
+        };
+        if config.promotes() && !config.block_scales {
+            help += "; with fast_accum = true 128 fit";
         }
+        return wrong(
+            of_columns,
+            format!(
+                "a thread has {} accumulators of a tile of {rows} by {columns}, and at most {most} fit",
+                sizes.sums()
+            ),
+            &help,
+        );
     }
+    let (bytes, room) = (sizes.slot(config) * sizes.stages, sizes.room(config.out));
+    if bytes > room {
+        return wrong(
+            "stages",
+            format!(
+                "{} stages take {bytes} bytes of shared memory, and a block has {room} for them",
+                sizes.stages
+            ),
+            "write fewer stages",
+        );
+    }
+    None
+}
 
-    /// The index of a thread's warpgroup among the warpgroups of one tile.
-    fn share(&self, b: &Builder) -> Affine {
-        if self.sizes.warpgroups_of_tile() > 1 { b.member(self.warpgroups) } else { 0.into() }
+/// Why K cannot be split so.
+fn unfit_split(sizes: &Sizes, config: &Config) -> Option<Problem> {
+    let split = sizes.split_k;
+    let wrong = |message: String, help: &str| Some(Problem::new(message).help(help));
+    if ![1, 2, 4, 8].contains(&split) {
+        return wrong(
+            format!("K is split over the blocks of a cluster, at most 8, and split_k is {split}"),
+            "write split_k = 2, 4 or 8",
+        );
     }
-
-    /// This block's rank in its cluster.
-    fn rank(&self) -> Affine {
-        if self.sizes.cluster > 1 { Coord::ClusterRank.into() } else { 0.into() }
+    if split == 1 {
+        return None;
     }
-
-    /// The tile of rows of this block of the cluster.
-    fn rows_of(&self, at: &[Affine]) -> Result<Affine> {
-        shifted(&times(&at[0], self.sizes.cluster)?, &self.rank())
-    }
-
-    /// A step of this block's part of K.
-    fn step_of(&self, k: &Affine) -> Result<Affine> {
-        if self.sizes.split_k == 1 {
-            return Ok(k.clone());
-        }
-        let before = Affine::two(Arith::Mul, &Coord::ClusterRank.into(), &self.steps.into());
-        shifted(k, &before.ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?)
-    }
-
-    /// The producer's main loop of a tile: its rows, and its share of the columns for all blocks of the
-    /// cluster.
-    fn fill(&self, b: &mut Builder, at: &[Affine], from: [&View; 2], to: [&View; 2]) -> Result<()> {
-        let ([bm, bn, bk], cluster, rank) = (self.sizes.tile, self.sizes.cluster, self.rank());
-        let [left, right] = [
-            of_batch(b, self.c, from[0], batch_of(at))?.with_name("rows"),
-            of_batch(b, self.c, from[1], batch_of(at))?.with_name("columns"),
-        ];
-        let of_left = self.sizes.k_of_left(self.c);
-        let rows = b.tile(&left, (bm, of_left), &[At::Index(self.rows_of(at)?), At::All])?;
-        // Each block copies a part of the columns, or of K where the columns are contiguous, in blocks.
-        let along_k = self.c.right_along_k();
-        let share = if along_k { [bn / cluster, bk] } else { [bn, bk / cluster] };
-        let column = if along_k { shifted(&times(&at[1], cluster)?, &rank)? } else { at[1].clone() };
-        let columns = b.tile(&right, (share[0], share[1]), &[At::Index(column), At::All])?;
-        let [of_rows, of_columns] = from.map(|view| b.elem(view).bytes());
-        let mut bytes = (bm * of_left) as u32 * of_rows + (bn * bk) as u32 * of_columns;
-        let mut scales = Vec::new();
-        for Scales { from, to, of } in &self.scales {
-            let all = of_batch(b, self.c, &from.view, batch_of(at))?.with_name(from.names[0]);
-            let tile = b.tile(&all, (bm, of.wide()), &[At::Index(self.rows_of(at)?), At::All])?;
-            bytes += of.elements(bm) as u32 * b.elem(&from.view).bytes();
-            scales.push((tile, to, of));
-        }
-        let load = |multicast| bulk_load(self.c, multicast);
-        let (load, shared) = (load(false)?, load(cluster > 1)?);
-        b.repeat("k", self.steps, Unroll::No, |b, k| -> Result<()> {
-            b.acquire(self.ring);
-            b.publish(self.ring, Some(bytes));
-            let slot = b.slot(self.ring);
-            let k = self.step_of(&k)?;
-            let (source, target) = (last(b, &rows, &k)?, last(b, to[0], &slot)?);
-            b.copy_how(&source, &target, load, None)?;
-            let part = if along_k { k.clone() } else { shifted(&times(&k, cluster)?, &rank)? };
-            let (source, target) = (last(b, &columns, &part)?, last(b, to[1], &slot)?);
-            let place = if along_k { [rank.clone(), 0.into()] } else { [0.into(), rank.clone()] };
-            let target = b.tile(&target, (share[0], share[1]), &place.map(At::Index))?;
-            b.copy_how(&source, &target, shared, None)?;
-            for (tile, to, of) in &scales {
-                let target = last(b, to, &slot)?;
-                of.copy(b, (tile, &target, bm), &k, load)?;
-            }
-            b.advance(self.ring);
-            Ok(())
-        })
-    }
-
-    /// Registers for the sums of a tile.
-    fn sums(&self, b: &mut Builder) -> Result<View> {
-        let [bm, bn, _] = self.sizes.tile;
-        b.operand("acc", self.multiply, OperandName::D, [bm, bn], &self.by_warpgroup())
-    }
-
-    /// The consumers' main loop of a tile.
-    fn multiply(&self, b: &mut Builder, acc: &View, from: [&View; 2], product: Id) -> Result<()> {
-        b.fill(acc, Expr::lit(0.0))?;
-        self.multiply_converted(b, acc, from, product)
-    }
+    // Two warpgroups do not redistribute registers, and further sums do not fit.
+    let most_rows = if has_partial_sums(config) { ROWS } else { 2 * ROWS };
+    let reason = if sizes.cluster > 1 {
+        "cluster = 2"
+    } else if sizes.ping_pong {
+        "a ping-pong schedule"
+    } else if sizes.tile[0] > most_rows {
+        let of_rows = if config.a_is_left() { "bm" } else { "bn" };
+        let message = format!(
+            "where K is split, each of a block's warpgroups multiplies {ROWS} rows, {most_rows} in all, and {of_rows} is {}",
+            sizes.tile[0]
+        );
+        return wrong(message, &format!("write {of_rows} = {most_rows}"));
+    } else {
+        return None;
+    };
+    wrong(
+        format!("the blocks of a cluster split K, which does not go together with {reason}"),
+        "leave split_k out",
+    )
 }

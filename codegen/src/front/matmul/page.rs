@@ -1,5 +1,7 @@
 //! Products by wgmma as a function of the language: what an author would write with these keys.
 
+mod weights;
+
 use super::Config;
 use super::block_scales::BLOCK;
 use super::config::{Residual, When};
@@ -14,11 +16,6 @@ use crate::source::ast::{
 use crate::source::problem::{Problem, Result};
 use crate::tile::Program;
 use crate::values::elem::Elem;
-
-/// Can the page express these keys? Other products are programs of the builder.
-pub(super) fn says(c: &Config) -> bool {
-    c.packed.is_none() && c.group.is_none()
-}
 
 /// The constants of the page that differ from one of the sizes to another, or all of them.
 const CONSTANTS: [&str; 7] = ["BM", "BN", "BK", "WARPGROUPS", "STAGES", "CLUSTER", "SPLIT"];
@@ -112,7 +109,7 @@ fn scales(c: &Config, along: usize) -> &'static str {
 fn params(c: &Config) -> Vec<Param> {
     let mut all = vec![
         matrix(c, "a", c.dtype, ["M", "K"], (c.a_rows, false)),
-        matrix(c, "b", c.b_dtype, ["N", "K"], (c.b_rows, false)),
+        matrix(c, "b", c.b_dtype, [Expr::from("N"), weights::extent_of_b(c)], (c.b_rows, false)),
         matrix(c, "c", c.out, ["M", "N"], (c.c_rows, true)),
     ];
     let scalar = |name: &str| Param {
@@ -122,6 +119,11 @@ fn params(c: &Config) -> Vec<Param> {
         list: None,
     };
     all.extend(["alpha", "beta"].into_iter().filter(|_| c.alpha_beta).map(scalar));
+    all.extend(
+        weights::params(c)
+            .into_iter()
+            .map(|(name, extents)| matrix(c, name, c.dtype, extents, (false, false))),
+    );
     if c.block_scales {
         let blocks = |of: &str| call("ceil_div", &[], [of.into(), BLOCK.into()]);
         let mut scales =
@@ -165,15 +167,15 @@ fn zero(elem: Elem) -> Expr {
 
 fn body(c: &Config, sizes: Option<&Sizes>) -> Vec<Stmt> {
     let [row, column] = blocks(c);
-    let k_tiles = |name: &str, side: &str, block: Expr| {
-        bind(
-            &format!("g{name}"),
-            call("tile", &[], [of_batch(c, name), [side, "BK"].into(), [block, "_".into()].into()]),
-        )
+    let k_tiles = |name: &str, tile: [Expr; 2], block: Expr| {
+        let at = [block, "_".into()].into();
+        bind(&format!("g{name}"), call("tile", &[], [of_batch(c, name), tile.into(), at]))
     };
-    let shared = |name: &str, side: &str, elem: Elem| {
-        bind(&format!("s{name}"), call("shared", &[elem.name()], [[side, "BK"].into()]))
+    let shared = |name: &str, elem: Elem, tile: [Expr; 2]| {
+        bind(&format!("s{name}"), call("shared", &[elem.name()], [tile.into()]))
     };
+    let tile_of_a = || ["BM".into(), "BK".into()];
+    let tile_of_b = || ["BN".into(), weights::step_of_b(c)];
     let mma = call("tiled_mma", &[c.multiplied().name(), c.acc.name()], []).with("warpgroups", "WARPGROUPS");
     let (sums, left, right) =
         if c.a_is_left() { (["BM", "BN"], "sa", "sb") } else { (["BN", "BM"], "sb", "sa") };
@@ -186,14 +188,11 @@ fn body(c: &Config, sizes: Option<&Sizes>) -> Vec<Stmt> {
         .with("producer", "warp")
         .with("split", call("cluster", &[], ["SPLIT".into()]));
     let mut loop_body = vec![step("ga", "sa"), step("gb", "sb")];
+    loop_body.extend(weights::copies(c, sizes));
     let accumulators =
         |name| bind(name, Expr::from("mma").method("accumulators", [sums.into(), zero(c.acc)]));
     let operands = [left, right];
-    let left = if c.mixed() {
-        call("map", &[], [left.into(), closure(&["w"], Expr::from("w").cast(c.dtype.name()))])
-    } else {
-        left.into()
-    };
+    let left = if c.mixed() { weights::converted(c, sizes) } else { left.into() };
     let product = |acc: &str| call("gemm", &[], [left.clone(), right.into(), acc.into()]).stmt();
     if is_in_terms {
         loop_body.extend(in_terms(operands, accumulators("part")));
@@ -210,14 +209,15 @@ fn body(c: &Config, sizes: Option<&Sizes>) -> Vec<Stmt> {
     let mut body = vec![
         call("cluster", &[], ["CLUSTER".into()]).stmt(),
         persistent.stmt(),
-        k_tiles("a", "BM", row),
-        k_tiles("b", "BN", column),
+        k_tiles("a", tile_of_a(), row),
+        k_tiles("b", tile_of_b(), column),
         bind("gc", like_c(c, "c")),
-        shared("a", "BM", c.dtype),
-        shared("b", "BN", c.b_dtype),
+        shared("a", c.dtype, tile_of_a()),
+        shared("b", c.b_dtype, tile_of_b()),
         bind("mma", mma),
         accumulators("acc"),
     ];
+    body.extend(weights::tiles(c, sizes));
     body.extend(c.block_scales.then(|| block_scales(c)).into_iter().flatten());
     if is_in_terms {
         let side = if c.a_is_left() { "BN" } else { "BM" };

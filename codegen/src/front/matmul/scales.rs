@@ -23,11 +23,11 @@ pub(super) const GROUPS: [i64; 5] = [16, 32, 64, 128, 256];
 #[derive(Clone, Copy)]
 pub(super) struct Grouped {
     /// Elements along K that have one scale.
-    size: i64,
+    pub(super) size: i64,
     /// K of a step.
     bk: i64,
     /// Elements along K for which a step has one column of scales.
-    each: i64,
+    pub(super) each: i64,
 }
 
 /// An argument with scales or zero points of groups.
@@ -61,7 +61,7 @@ impl Config {
     }
 
     /// How many such arguments there are.
-    fn of_groups(&self) -> usize {
+    pub(super) fn of_groups(&self) -> usize {
         usize::from(self.group.is_some()) + usize::from(self.zeros)
     }
 
@@ -97,7 +97,7 @@ impl Grouped {
     }
 
     /// Does a step consist of groups, or is it part of one?
-    fn is_whole(self) -> bool {
+    pub(super) fn is_whole(self) -> bool {
         self.each == self.size.min(self.bk)
     }
 

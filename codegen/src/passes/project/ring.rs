@@ -15,10 +15,13 @@ use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::Id;
 use crate::thread::atoms;
-use crate::tile::boxes::Boxes;
+use crate::tile::boxes::{Boxes, MOST_BOX};
 use crate::tile::view::View;
 use crate::tile::{Ahead, How, Op, Program, Ring, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
+
+/// Rows after which the pattern of a swizzle repeats.
+const PATTERN: i64 = 8;
 
 /// A tensor of a ring.
 pub(super) struct Buffer {
@@ -107,19 +110,32 @@ impl Project<'_> {
         }
         let (id, slots) = (program.rings.len() as Id, i64::from(ahead.stages));
         let mut buffers = Vec::new();
-        for fill in fills {
+        for (at, fill) in fills.iter().enumerate() {
             let Op::Copy { from, to, .. } = &fill.op else { continue };
             let name = &to.name;
-            if self.buffers.insert(to.tensor, Buffer { ring: id, slots }).is_some() {
+            if let Some(buffer) = self.buffers.insert(to.tensor, Buffer { ring: id, slots }) {
+                let mut others = fills[..at].iter().flat_map(Stmt::writes);
+                if buffer.ring == id && others.all(|other| other.tensor != to.tensor || other.is_apart(to)) {
+                    // Another part of the same tile.
+                    continue;
+                }
                 let said = format!("`{name}` is filled twice by producers");
-                return refuse(said, "use a shared tensor for each copy", fill.span);
+                return refuse(
+                    said,
+                    "use a shared tensor for each copy, or parts that do not overlap",
+                    fill.span,
+                );
             }
             let open = program.open.remove(&to.tensor);
             let along = contiguous(program, from).or_else(|| of_rows(program, from));
+            let along = along.map(|mode| mode_of(to, mode));
             let tensor = program.tensor(to.tensor);
             let tile: Option<Vec<i64>> = tensor.plain().modes().map(|mode| mode.size().ok()).collect();
+            // Fewer rows than a swizzle exchanges have no bank conflicts.
+            let is_flat =
+                |tile: &[i64; 2], along: usize| tile[1 - along] < PATTERN && tile[along] <= MOST_BOX;
             let one = match (open, along, tile.as_deref()) {
-                (true, Some(along), Some(&[rows, columns])) => {
+                (true, Some(along), Some(&[rows, columns])) if !is_flat(&[rows, columns], along) => {
                     swizzled_tile(tensor.elem, [rows, columns], along)
                 }
                 (true, Some(along), Some(tile)) if along < tile.len() => rows_of(tensor.elem, tile, along),
@@ -214,6 +230,14 @@ impl Project<'_> {
             }
         });
         stmt
+    }
+}
+
+/// The mode of the tensor along which a mode of a view runs.
+fn mode_of(view: &View, mode: usize) -> usize {
+    match view.layout.mode(mode).ok().and_then(|own| own.leaves().next()) {
+        Some((_, Value::Basis { path, .. })) => path.steps()[0].into(),
+        _ => mode,
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tilewright_layout::{Distribution, Submode, Value};
 
 use super::part::{self, of_registers, seen};
-use super::{Width, each, extents};
+use super::{Width, each, extents, words};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::Id;
@@ -61,6 +61,7 @@ pub(super) fn choose(
             indexed.entry(view.tensor).or_default().extend(modes);
         }
     }
+    let unpacks = stmts.iter().any(|stmt| whole::unpacks(&stmt.op).is_some());
     let mut choice = Choice { program, width, forms: known, reduced, indexed };
     loop {
         let mut changed = true;
@@ -73,9 +74,18 @@ pub(super) fn choose(
         }
         // The largest first: smaller statements mostly follow from it.
         let open = |stmt: &&&Stmt| choice.settles(stmt);
-        let Some(largest) = stmts.iter().filter(open).max_by_key(|stmt| choice.size(stmt)) else { break };
+        let first = |stmt: &&&Stmt| (if unpacks { choice.urgency(stmt) } else { 0 }, choice.size(stmt));
+        let Some(largest) = stmts.iter().filter(open).max_by_key(first) else { break };
         if !choice.begin(largest).map_err(|problem| super::blamed(program, largest, problem))? {
             break;
+        }
+    }
+    for stmt in stmts.iter().filter(|stmt| whole::unpacks(&stmt.op).is_some()) {
+        for to in stmt.writes() {
+            let known = choice.forms.get(&to.tensor).and_then(words::of_words);
+            if known.is_none() {
+                choice.forms.insert(to.tensor, words::spread(&tile(program, to.tensor), threads(to.tensor)));
+            }
         }
     }
     // Tiles that no statement uses.
@@ -115,6 +125,14 @@ impl Choice<'_> {
         }
     }
 
+    /// Numbers of four bits are distributed in words, unless a product determines how.
+    fn urgency(&self, stmt: &Stmt) -> u32 {
+        match &stmt.op {
+            Op::Gemm { a, acc, .. } if self.is_open(a) && self.left(a, acc).is_some() => 2,
+            op => u32::from(whole::unpacks(op).is_some()),
+        }
+    }
+
     /// The distribution of a left operand in registers, as the instruction of some accumulators takes it.
     fn left(&self, a: &View, acc: &View) -> Option<Distribution> {
         let Some(Form::Sums(mma)) = self.program.forms.get(&acc.tensor) else { return None };
@@ -135,6 +153,7 @@ impl Choice<'_> {
     /// Propagates a known distribution to the open tiles of a statement. Returns whether there were any.
     fn follow(&mut self, stmt: &Stmt) -> Result<bool> {
         match &stmt.op {
+            op if whole::unpacks(op).is_some() => Ok(false),
             Op::Copy { .. }
             | Op::Fill { .. }
             | Op::Map { .. }
@@ -202,6 +221,11 @@ impl Choice<'_> {
     /// Chooses a distribution for a statement that has none. Returns whether any tile gets it.
     fn begin(&mut self, stmt: &Stmt) -> Result<bool> {
         let views = whole::views(&stmt.op);
+        if whole::unpacks(&stmt.op).is_some() {
+            let to = stmt.writes()[0];
+            let all = words::spread(&tile(self.program, to.tensor), self.threads(stmt.by));
+            return self.take(&[to], &all);
+        }
         if let Op::Gemm { a, acc, .. } = &stmt.op
             && let Some(left) = self.left(a, acc)
             && !self.is_open(acc)

@@ -8,7 +8,7 @@ use tilewright_layout::{Composed, Distribution, Layout, Transfer, Tuple};
 
 use super::forms::{contiguous, spread};
 use super::part::{seen, shown};
-use super::{Width, each, extents, product};
+use super::{Width, each, extents, product, words};
 use crate::build::alignment;
 use crate::build::tiled::{SharedUses, TiledMma, swizzled_tile};
 use crate::source::diagnostic::Diagnostic;
@@ -147,6 +147,11 @@ fn accesses(
             return Ok(own.map(|(mode, _)| (product::operand(&sums, mode, k), false)).collect());
         }
         (None, Op::Gemm { .. }) => return Ok(Vec::new()),
+        (Some(all), op) if whole::unpacks(op).is_some() => match words::of_words(&all) {
+            Some(bytes) => bytes,
+            None => return Ok(Vec::new()),
+        },
+        (None, op) if whole::unpacks(op).is_some() => return Ok(Vec::new()),
         (Some(all), _) => all,
         (None, _) => spread(program, &views, i64::from(program.groups[stmt.by as usize].threads), width)?,
     };

@@ -70,6 +70,7 @@ impl Resolve {
     pub(super) fn statement(&mut self, stmt: &Stmt) -> Result<()> {
         let push = |resolve: &mut Resolve, op| resolve.push(stmt, op);
         match &stmt.op {
+            Op::Copy { from, to, how: How::Atom(row), .. } => self.unpacked(stmt, row, from, to)?,
             Op::Copy { from, to, how, fill, token } => {
                 let d = self.elements(stmt, &[from], to)?;
                 let epilogue = match (how, token) {
@@ -105,7 +106,7 @@ impl Resolve {
                 let to = self.side(stmt, to, &d, true)?;
                 push(self, Op::Fill { to, value: value.clone() });
             }
-            Op::Map { ins, to, value } if self.is_in_words(to) => self.in_words(stmt, &ins[0], to, value)?,
+            Op::Map { ins, to, value } if self.is_in_words(to) => self.in_words(stmt, ins, to, value)?,
             Op::Map { ins, to, value } => {
                 let all: Vec<&View> = ins.iter().collect();
                 let d = self.elements(stmt, &all, to)?;

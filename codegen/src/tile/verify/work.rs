@@ -5,6 +5,7 @@ use crate::thread::atom::{Atom, Effect, Operand, OperandKind, OperandName};
 use crate::tile::boxes::Boxes;
 use crate::tile::matrix_descriptor::Matrix;
 use crate::tile::view::View;
+use crate::tile::whole::{is_cooperative, unpacks};
 use crate::tile::{Across, Expr, How, Op, Program, Space, Stmt};
 use crate::values::lanes;
 use crate::values::scan::Level;
@@ -13,6 +14,8 @@ use crate::values::scan::Level;
 pub(super) fn check(program: &Program, stmt: &Stmt) -> Result<()> {
     let threads = program.combined(stmt.by);
     match &stmt.op {
+        // Threads unpack whole tiles.
+        op @ Op::Copy { .. } if unpacks(op).is_some() && is_cooperative(program, stmt.by, op) => Ok(()),
         Op::Copy { how: How::Atom(row), from, to, .. } if !row.has_map() => copy(row, from, to),
         Op::Copy { how: How::Atom(row), from, to, .. } => Boxes::of(program, row, from, to).map(drop),
         Op::Gemm { how, a, b, acc, .. } => {
