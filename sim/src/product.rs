@@ -192,7 +192,7 @@ fn toward_zero(x: f64) -> f64 {
     }
 }
 
-/// The elements of a fragment's lanes, of which `first` is the first lane's thread.
+/// The elements of a fragment's lanes. The first lane's thread is `first`.
 fn gather(into: &mut Dense, w: &Warp, fragment: Fragment, tile: &Tile, first: usize) {
     // Most fragments are accumulators of this type.
     if let (Dense::Float(all), true) = (&mut *into, fragment.is_whole(Elem::F32)) {
