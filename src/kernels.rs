@@ -231,6 +231,27 @@ pub fn all() -> Vec<Shipped> {
             "cumulative sums along rows, from the sums of their pieces",
             memory::scans::cumulative_sums_of_pieces().def(),
         ),
+        one("piece_moments", "sums of pieces of rows, and of squares", memory::pieces::piece_moments().def()),
+        one(
+            "layernorm_of_pieces",
+            "layer norm of each row, from the sums of its pieces",
+            memory::pieces::layernorm_of_pieces().def(),
+        ),
+        one(
+            "rmsnorm_of_pieces",
+            "RMS norm of each row, from the sums of its pieces",
+            memory::pieces::rmsnorm_of_pieces().def(),
+        ),
+        one(
+            "piece_maxima",
+            "maxima of pieces of rows, and sums of powers",
+            memory::pieces::piece_maxima().def(),
+        ),
+        one(
+            "softmax_of_pieces",
+            "softmax of each row, from the maxima and sums of its pieces",
+            memory::pieces::softmax_of_pieces().def(),
+        ),
         one(
             "cumulative_sums_short",
             "cumulative sums along short rows, a warp per row",

@@ -96,6 +96,7 @@ pub fn layernorm_resident<
     eps: f32,
 ) {
     use self::begun;
+    use super::unaligned_rows::moments;
     at_most(N, C * W);
     blocks_per_sm(Q);
     cluster(C);
@@ -111,8 +112,7 @@ pub fn layernorm_resident<
     let near = map(near, |total| total / (max(min(N - W * part, W / P), 1) as f32));
     let off = |x, near, _, at| if at.1 < N { x as f32 - near } else { 0.0 };
     let far = map((first, near, to[(_, _, P * part)]), off);
-    let mut total = sum(far, beyond = 0.0);
-    let mut squares = sum(map(far, |d| d * d), beyond = 0.0);
+    let (mut total, mut squares) = moments(far);
     for p in 1..P {
         // This piece is in the oldest of the last P - 1 commit groups; an empty group keeps their number.
         cp_async_wait(P - 2);

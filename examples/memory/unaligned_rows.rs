@@ -5,6 +5,22 @@
 
 use tilewright::prelude::*;
 
+/// Of a block's elements, where those out of bounds are minus infinity: their maximum, their powers exp(x - maximum), and the sum of
+/// these.
+#[device]
+pub fn powers(row: View) -> (View, View, View) {
+    let most =
+        block_reduce(maximum(row, beyond = f32::NEG_INFINITY), f32::MIN, |a, b| max(a, b), beyond = f32::MIN);
+    let grown = map((row, most), |x, most| exp2(1.4426950408889634 * (x - most)));
+    (most, grown, block_sum(sum(grown, beyond = 0.0)))
+}
+
+/// The sum of a thread's elements, and the sum of their squares. Those out of bounds are 0.
+#[device]
+pub fn moments(off: View) -> (View, View) {
+    (sum(off, beyond = 0.0), sum(map(off, |d| d * d), beyond = 0.0))
+}
+
 /// y = exp(x - max x) / Σ exp(x - max x) along rows: the C blocks of a cluster have W elements of each row.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn softmax_unaligned<
@@ -18,6 +34,7 @@ pub fn softmax_unaligned<
     x: &Tensor<T, (M, N), (ld, _1)>,
     y: &mut Tensor<T, (M, N), (ld, _1)>,
 ) {
+    use self::powers;
     use super::long_rows::piece;
     at_most(N, C * W + 1 - V);
     blocks_per_sm(Q);
@@ -28,11 +45,8 @@ pub fn softmax_unaligned<
     let row = registers_like::<f32>(from, 0.0);
     // Elements after the end of the row are minus infinity; exp of it is 0.
     copy(from, row, fill = f32::NEG_INFINITY);
-    let here =
-        block_reduce(maximum(row, beyond = f32::NEG_INFINITY), f32::MIN, |a, b| max(a, b), beyond = f32::MIN);
+    let (here, grown, total) = powers(row);
     let power = |x, most| exp2(1.4426950408889634 * (x - most));
-    let grown = map((row, here), power);
-    let total = block_sum(sum(grown, beyond = 0.0));
     let merge = |(a, s), (b, t)| (max(a, b), fma(s, power(a, max(a, b)), t * power(b, max(a, b))));
     let (most, total) =
         cluster_reduce((here, total), (f32::MIN, 0.0), merge, beyond = (f32::MIN, 0.0), per_block = true);
@@ -73,7 +87,7 @@ pub fn layernorm_unaligned<
     y: &mut Tensor<T, (M, N), (ld, _1)>,
     eps: f32,
 ) {
-    use self::weights;
+    use self::{moments, weights};
     use super::long_rows::piece;
     at_most(N, C * W + 1 - V);
     blocks_per_sm(Q);
@@ -95,9 +109,8 @@ pub fn layernorm_unaligned<
         // Differences from the first element, so that their sums suffer less from cancellation.
         let off = |x, _, near, at| if at.1 >= 0 && at.1 < N { x as f32 - (near as f32) } else { 0.0 };
         let off = map((row, to(i), near), off);
-        let sums = (sum(off, beyond = 0.0), sum(map(off, |d| d * d), beyond = 0.0));
         let (total, squares) =
-            cluster_reduce(sums, (0.0, 0.0), |(a, s), (b, t)| (a + b, s + t), beyond = (0.0, 0.0));
+            cluster_reduce(moments(off), (0.0, 0.0), |(a, s), (b, t)| (a + b, s + t), beyond = (0.0, 0.0));
         let mean = map((near, total), |near, total| near as f32 + total / N as f32);
         let factor = map((total, squares), |total, squares| {
             rsqrt(max(squares - total * (total / N as f32), 0.0) / N as f32 + eps)

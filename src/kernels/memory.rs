@@ -14,7 +14,10 @@ use std::fmt;
 
 use crate::{Elem, KernelDef, KernelErrors};
 
+pub use few_rows::{InPieces, in_pieces};
+
 mod cumulative;
+mod few_rows;
 mod norms;
 mod transposes;
 
@@ -27,6 +30,9 @@ pub mod gather;
 #[allow(dead_code)]
 #[path = "../../examples/memory/long_rows.rs"]
 pub mod long_rows;
+#[allow(dead_code)]
+#[path = "../../examples/memory/pieces.rs"]
+pub mod pieces;
 #[allow(dead_code)]
 #[path = "../../examples/memory/products.rs"]
 pub mod products;
@@ -74,10 +80,6 @@ pub enum Work {
     CumulativeSums,
     /// The same, each without its own element.
     SumsBefore,
-    /// The sums of the pieces of rows, for [`Work::CumulativeSumsOfPieces`].
-    PieceSums,
-    /// Cumulative sums along rows, from the sums of their pieces.
-    CumulativeSumsOfPieces,
     /// The sum of all elements.
     Sum,
     /// Its product with a vector.
@@ -164,14 +166,6 @@ pub fn pieces(elem: Elem, rows: usize, columns: usize) -> usize {
     Matrix::new(Work::ColumnSums, elem, rows, columns).pieces().1
 }
 
-/// The number of pieces of each row, if cumulative sums are faster in two launches, [`Work::PieceSums`]
-/// and [`Work::CumulativeSumsOfPieces`]: for few, long rows.
-pub fn pieces_of_rows(elem: Elem, rows: usize, columns: usize) -> Option<usize> {
-    let matrix = Matrix::new(Work::PieceSums, elem, rows, columns);
-    let [(_, width), _, (_, value), (_, tiles)] = matrix.piece();
-    (columns > PART && rows < 16).then(|| (columns + value - 1).div_ceil(width * tiles))
-}
-
 /// How many words [`Work::Sum`] has between its blocks.
 pub fn parts(elem: Elem, count: usize) -> usize {
     Matrix::new(Work::Sum, elem, 1, count).sum_blocks().1
@@ -186,8 +180,6 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
         Work::Transpose => transposes::choose(elem, rows, columns),
         Work::Softmax | Work::Layernorm | Work::Rmsnorm => matrix.norms(),
         Work::CumulativeSums | Work::SumsBefore => matrix.scans(),
-        Work::PieceSums => own("piece_sums", &matrix.piece()),
-        Work::CumulativeSumsOfPieces => own("cumulative_sums_of_pieces", &matrix.piece()),
         Work::Sum => matrix.sum(),
         Work::RowSums if columns <= 32 * SHORT => matrix.by_lanes("row_sums_short"),
         // Vectors begin before the row where it begins between them.
@@ -356,15 +348,6 @@ impl Matrix {
         let threads = part.div_ceil(elements).next_multiple_of(32).clamp(128, 1024);
         let width = part.next_multiple_of(threads * self.wide);
         self.own(kernel, &[("W", width), ("L", threads), ("V", self.wide), ("C", blocks)])
-    }
-
-    /// A piece of a row: elements of its tiles, threads, elements of a vector, and tiles.
-    fn piece(&self) -> [(&'static str, usize); 4] {
-        // Large tiles where they leave two for each block that is resident; of longer rows, more tiles for each of 2048 sums.
-        let many = self.rows * self.columns >= 2 * 2 * PROCESSORS * 8192;
-        let width = if many { 8192 } else { 2048 };
-        let tiles = self.columns.div_ceil(2048 * width);
-        [("W", width), ("L", 512), ("V", WIDEST / self.elem.bytes() as usize), ("Q", tiles)]
     }
 
     /// Elements of a tile of `sum_of_all`, and its blocks.

@@ -31,6 +31,11 @@ pub fn reference(kernel: &str, params: &[&str]) -> Option<Reference> {
         ) => Some(rmsnorm),
         ("row_sums" | "row_sums_short", ["x", "y"]) => Some(row_sums),
         ("piece_sums", ["x", "sums"]) => Some(piece_sums),
+        ("piece_moments", ["x", "sums"]) => Some(piece_moments),
+        ("piece_maxima", ["x", "sums"]) => Some(piece_maxima),
+        ("softmax_of_pieces", ["x", "sums", "y"]) => Some(softmax_of_pieces),
+        ("layernorm_of_pieces", ["x", "w", "b", "sums", "y", ..]) => Some(layernorm_of_pieces),
+        ("rmsnorm_of_pieces", ["x", "w", "sums", "y", ..]) => Some(rmsnorm_of_pieces),
         ("cumulative_sums_of_pieces", ["x", "sums", "y"]) => Some(cumulative_sums_of_pieces),
         ("sum_of_all", ["x", "y", "words"]) => Some(sum_of_all),
         ("column_sums", ["x", "y"]) => Some(column_sums),
@@ -150,6 +155,100 @@ fn stencil(operands: &[Operand], values: Values) -> Vec<Wanted> {
 /// the row.
 fn piece(x: &Tensor, row: usize, column: usize) -> usize {
     (column + row * x.strides[0] % 4) / 2048
+}
+
+/// Two sums of each piece of 8192 elements, from its row's first element and its own.
+fn pieces(operands: &[Operand], of: impl Fn(f64, Vec<f64>) -> [Wanted; 2]) -> Vec<Wanted> {
+    let given = Given::of(operands);
+    let [x, sums] = given.tensors[..] else { panic!("two tensors") };
+    let (m, _, row) = rows(x);
+    let one = |at: usize| {
+        let (i, p) = (at % (2 * m) / 2, at / (2 * m));
+        let row = row(i);
+        let inside = |column: &usize| (column + i * x.strides[0] % 4) / 8192 == p;
+        let own = (0..row.len()).filter(inside).map(|column| row[column]).collect();
+        of(row.first().copied().unwrap_or(0.0), own)[at % 2]
+    };
+    (0..sums.count()).map(one).collect()
+}
+
+/// Differences from the first element, and their squares.
+fn piece_moments(operands: &[Operand], values: Values) -> Vec<Wanted> {
+    pieces(operands, |first, own| {
+        [1, 2].map(|power| {
+            let terms = own.iter().map(|x| (x - first).powi(power));
+            let Wanted { value, within } = sum(terms, values);
+            Wanted { value, within: within + 1e-6 * within.signum() }
+        })
+    })
+}
+
+/// The largest element, and the sum of powers.
+fn piece_maxima(operands: &[Operand], _: Values) -> Vec<Wanted> {
+    pieces(operands, |_, own| {
+        let most = own.iter().copied().fold(f64::from(f32::MIN), f64::max);
+        let total: f64 = own.iter().map(|x| (x - most).exp()).sum();
+        [Wanted { value: most, within: 0.0 }, Wanted { value: total, within: 1e-5 * total }]
+    })
+}
+
+/// The sums of row i that are given, whether they are its pieces' or not.
+fn given_sums(sums: &Tensor, i: usize) -> Vec<[f64; 2]> {
+    let all = sums.extents[0];
+    (0..sums.extents[1]).map(|p| [0, 1].map(|which| sums.values[2 * i + which + p * all])).collect()
+}
+
+fn softmax_of_pieces(operands: &[Operand], _: Values) -> Vec<Wanted> {
+    let given = Given::of(operands);
+    let [x, sums, _] = given.tensors[..] else { panic!("three tensors") };
+    let (m, n, row) = rows(x);
+    let one = |i: usize| {
+        let sums: Vec<[f64; 2]> = given_sums(sums, i).into_iter().filter(|[_, total]| *total > 0.0).collect();
+        let most = sums.iter().map(|[most, _]| *most).fold(f64::from(f32::MIN), f64::max);
+        let total: f64 = sums.iter().map(|[other, total]| total * (other - most).exp()).sum();
+        let value = |x: &f64| (x - most).exp() / total;
+        row(i).iter().map(|x| about(given.result(), value(x), 1e-5 * value(x) + 1e-9)).collect()
+    };
+    by_columns(m, n, (0..m).map(one).collect())
+}
+
+fn layernorm_of_pieces(operands: &[Operand], _: Values) -> Vec<Wanted> {
+    let given = Given::of(operands);
+    let [x, w, b, sums, _] = given.tensors[..] else { panic!("five tensors") };
+    let (m, n, row) = rows(x);
+    let one = |i: usize| {
+        let (row, sums) = (row(i), given_sums(sums, i));
+        let [total, squares] = [0, 1].map(|which| sums.iter().map(|sums| sums[which]).sum::<f64>());
+        let size = sums.iter().flatten().map(|sum| sum.abs()).sum::<f64>();
+        let (count, first) = (n as f64, row.first().copied().unwrap_or(0.0));
+        let (mean, eps) = (first + total / count, given.numbers[0]);
+        let variance = (squares - total * total / count).max(0.0) / count + eps;
+        let factor = 1.0 / variance.sqrt();
+        // Of the mean, and of the variance relative to itself.
+        let off = 1e-6 * (first.abs() + size);
+        let relative = 1e-6 * (size + size * size / count) / count / variance + 1e-6;
+        let element = |(x, (w, b)): (&f64, (&f64, &f64))| {
+            let value = (x - mean) * factor * w;
+            let within = off * factor * w.abs() + relative * value.abs() + 1e-6 * b.abs();
+            about(given.result(), value + b, 2.0 * within)
+        };
+        row.iter().zip(w.values.iter().zip(&b.values)).map(element).collect()
+    };
+    by_columns(m, n, (0..m).map(one).collect())
+}
+
+fn rmsnorm_of_pieces(operands: &[Operand], _: Values) -> Vec<Wanted> {
+    let given = Given::of(operands);
+    let [x, w, sums, _] = given.tensors[..] else { panic!("four tensors") };
+    let (m, n, row) = rows(x);
+    let one = |i: usize| {
+        let squares = given_sums(sums, i).iter().map(|sums| sums[1]).sum::<f64>();
+        let factor = 1.0 / (squares.max(0.0) / n as f64 + given.numbers[0]).sqrt();
+        let element =
+            |(x, w): (&f64, &f64)| about(given.result(), x * factor * w, 1e-5 * (x * factor * w).abs());
+        row(i).iter().zip(&w.values).map(element).collect()
+    };
+    by_columns(m, n, (0..m).map(one).collect())
 }
 
 fn piece_sums(operands: &[Operand], values: Values) -> Vec<Wanted> {

@@ -1,7 +1,7 @@
 //! Bandwidth-limited kernels, as the chooser selects them: on sizes that no tile divides, in every type, in
 //! poisoned tensors with gaps.
 
-use tilewright::kernels::memory::{Work, choose};
+use tilewright::kernels::memory::{Work, choose, in_pieces};
 use tilewright::prelude::*;
 use tilewright::{Elem, kernels};
 use tilewright_codegen::Generated;
@@ -51,22 +51,16 @@ fn all_sizes_have_kernels() {
     use Work::*;
     let works =
         [Transpose, Softmax, Layernorm, Rmsnorm, RowSums, ColumnSums, CumulativeSums, SumsBefore, Gemv];
-    let works = works.into_iter().chain([
-        PieceSums,
-        CumulativeSumsOfPieces,
-        Sum,
-        Gather,
-        Histogram,
-        Stencil5,
-        Stencil7,
-    ]);
+    let works = works.into_iter().chain([Sum, Gather, Histogram, Stencil5, Stencil7]);
     let (mut seen, mut chosen) = (std::collections::HashSet::new(), Vec::new());
     for work in works {
         for columns in [1, 16, 100, 257, 3000, 5001, 20_000, 33_001, 262_144, 1_000_000] {
             for (rows, elem) in [(1, Elem::F32), (100, Elem::Bf16), (3000, Elem::F32)] {
-                let choice = choose(work, elem, rows, columns);
-                if seen.insert(choice.to_string()) {
-                    chosen.push(choice);
+                let two = in_pieces(work, elem, rows, columns).map(|two| two.kernels.to_vec());
+                for choice in two.unwrap_or_default().into_iter().chain([choose(work, elem, rows, columns)]) {
+                    if seen.insert(choice.to_string()) {
+                        chosen.push(choice);
+                    }
                 }
             }
         }
@@ -270,12 +264,11 @@ fn cumulative_sums() {
 #[test]
 fn cumulative_sums_in_pieces() {
     for (rows, columns, gap, tiles) in
-        [(1, 1, 0, 1), (3, 257, 0, 1), (2, 1000, 3, 3), (5, 640, 0, 2), (1, 40_000, 0, 1)]
+        [(1, 1usize, 0, 1), (3, 257, 0, 1), (2, 1000, 3, 3), (5, 640, 0, 2), (1, 40_000, 0, 1)]
     {
         let stride = columns + gap;
-        let kernel = |work| {
-            let choice = choose(work, Elem::F32, rows, columns);
-            let shipped = kernels::named(choice.kernel).unwrap().def;
+        let kernel = |name| {
+            let shipped = kernels::named(name).unwrap().def;
             let def =
                 shipped.specialize(&[("L", 64), ("W", 256), ("V", 4), ("Q", tiles)], &[("T", Elem::F32)]);
             def.and_then(|def| def.generate()).unwrap_or_else(|why| panic!("{why}"))
@@ -284,18 +277,80 @@ fn cumulative_sums_in_pieces() {
         let pieces = (columns + 3).div_ceil(256 * tiles);
         let given = Arg::tensor(&x, [rows, columns]).strides([stride, 1]);
         let sums = Arg::output::<f32>([rows, pieces]).strides([pieces, 1]);
-        for first in every(&kernel(Work::PieceSums), &[given.clone(), sums]) {
+        for first in every(&kernel("piece_sums"), &[given.clone(), sums]) {
             let sums = first.get::<f32>("sums").unwrap();
             let sums = Arg::tensor(&sums, [rows, pieces]).strides([pieces, 1]);
             let y = Arg::output::<f32>([rows, columns]).strides([stride, 1]);
             let args = [given.clone(), sums, y];
-            for second in every(&kernel(Work::CumulativeSumsOfPieces), &args) {
+            for second in every(&kernel("cumulative_sums_of_pieces"), &args) {
                 let y = second.get::<f32>("y").unwrap();
                 for row in 0..rows {
                     let mut total = 0.0;
                     for column in 0..columns {
                         total += x[row * stride + column];
                         assert_eq!(y[row * stride + column], total, "{rows}x{columns}: {row}, {column}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Norms in two launches, from the sums of pieces: rows between vectors, far from 0, with gaps.
+#[test]
+fn norms_in_pieces() {
+    for (rows, columns, gap) in
+        [(1usize, 1usize, 0usize), (3, 257, 0), (2, 1000, 3), (5, 640, 0), (1, 9000, 0)]
+    {
+        let stride = columns + gap;
+        let x: Vec<f32> = (0..rows * stride).map(|at| (at * 7 % 11) as f32 + 100.0).collect();
+        let [w, b] = [3, 5].map(|by| (0..columns).map(|at| (at % by) as f32 - 1.0).collect::<Vec<f32>>());
+        let pieces = (columns + 3).div_ceil(256);
+        let matrix = Arg::tensor(&x, [rows, columns]).strides([stride, 1]);
+        let line = |of: &[f32]| Arg::tensor(of, [1, columns]).strides([columns, 1]);
+        let names = [
+            ["piece_maxima", "softmax_of_pieces"],
+            ["piece_moments", "layernorm_of_pieces"],
+            ["piece_moments", "rmsnorm_of_pieces"],
+        ];
+        for (work, [first, second]) in names.into_iter().enumerate() {
+            let kernel = |name| {
+                let mut constants = vec![("L", 64), ("W", 256), ("V", 4)];
+                constants.extend((name == "piece_moments").then_some(("A", usize::from(work == 1))));
+                let def = kernels::named(name).unwrap().def.specialize(&constants, &[("T", Elem::F32)]);
+                def.and_then(|def| def.generate()).unwrap_or_else(|why| panic!("{why}"))
+            };
+            let sums = Arg::output::<f32>([2 * rows, pieces]).strides([pieces, 1]);
+            for done in every(&kernel(first), &[matrix.clone(), sums]) {
+                let sums = done.get::<f32>("sums").unwrap();
+                let sums = Arg::tensor(&sums, [2 * rows, pieces]).strides([pieces, 1]);
+                let y = Arg::output::<f32>([rows, columns]).strides([stride, 1]);
+                let mut args = vec![matrix.clone()];
+                args.extend((work > 0).then(|| line(&w)));
+                args.extend((work == 1).then(|| line(&b)));
+                args.extend([sums, y]);
+                args.extend((work > 0).then(|| Arg::number(1e-3f32)));
+                for done in every(&kernel(second), &args) {
+                    let y = done.get::<f32>("y").unwrap();
+                    for row in 0..rows {
+                        let own: Vec<f64> =
+                            x[row * stride..][..columns].iter().map(|x| f64::from(*x)).collect();
+                        let count = columns as f64;
+                        let mean = own.iter().sum::<f64>() / count;
+                        let squares = own.iter().map(|x| x * x).sum::<f64>() / count;
+                        let variance = own.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / count;
+                        let total: f64 = own.iter().map(|x| (x - 110.0).exp()).sum();
+                        for (column, x) in own.iter().enumerate() {
+                            let (w, b) = (f64::from(w[column]), f64::from(b[column]));
+                            let wanted = match work {
+                                0 => (x - 110.0).exp() / total,
+                                1 => (x - mean) / (variance + 1e-3).sqrt() * w + b,
+                                _ => x / (squares + 1e-3).sqrt() * w,
+                            };
+                            let got = f64::from(y[row * stride + column]);
+                            let right = (got - wanted).abs() <= 2e-5 * (1.0 + wanted.abs());
+                            assert!(right, "{second} {rows}x{columns}: {row}, {column}: {got}, {wanted}");
+                        }
                     }
                 }
             }

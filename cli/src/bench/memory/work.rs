@@ -15,13 +15,10 @@ pub(super) struct Task {
 /// The operation; a job may be several launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Job {
-    /// One launch of a kernel.
+    /// One launch of a kernel, or two where few, long rows are divided into pieces.
     One(Work),
     /// The sums of columns: partial sums, and the sums of the partial sums.
     ColumnSums,
-    /// Cumulative sums along rows. Few long rows are split into pieces: the sums of pieces, and each piece from the sums before
-    /// it.
-    CumulativeSums,
     /// The histogram of equal numbers.
     EqualHistogram,
 }
@@ -73,7 +70,11 @@ pub(super) const WORKS: &[(&str, Job, &[[i64; 2]])] = &[
     ("row_sums", Job::One(Work::RowSums), ROWS),
     ("column_sums", Job::ColumnSums, &[[16384, 8192], [65536, 128]]),
     ("sum", Job::One(Work::Sum), &[[16384, 8192]]),
-    ("cumulative_sums", Job::CumulativeSums, &[[16384, 8192], [64, 262144], [65536, 128], [4096, 4097]]),
+    (
+        "cumulative_sums",
+        Job::One(Work::CumulativeSums),
+        &[[16384, 8192], [64, 262144], [65536, 128], [4096, 4097]],
+    ),
     ("gemv", Job::One(Work::Gemv), &[[4096, 4096], [28672, 8192]]),
     ("gravity", Job::One(Work::Gravity), &[[4, 65536]]),
     ("gather", Job::One(Work::Gather), &[[32768, 1024]]),
@@ -122,18 +123,27 @@ impl Task {
         }
     }
 
+    /// Two launches, if they are faster than one.
+    fn in_pieces(&self) -> Option<memory::InPieces> {
+        let Job::One(work) = self.work else { return None };
+        memory::in_pieces(work, self.elem, self.sizes[0] as usize, self.sizes[1] as usize)
+    }
+
     /// Element types and lengths of all memories: inputs first, then results, then workspace.
     pub(super) fn memories(&self) -> (Vec<(Elem, i64)>, usize) {
+        let (mut memories, result) = self.memories_of_one();
+        let sums = self.in_pieces().map(|two| (Elem::F32, two.sums.iter().product::<usize>() as i64));
+        memories.extend(sums);
+        (memories, result)
+    }
+
+    /// Without the sums of pieces.
+    fn memories_of_one(&self) -> (Vec<(Elem, i64)>, usize) {
         let [m, n] = self.sizes;
         let (elem, all) = (self.elem, m * n);
         match self.work {
-            Job::One(Work::Transpose | Work::Softmax) => (vec![(elem, all), (elem, all)], 1),
-            Job::One(
-                Work::CumulativeSums | Work::SumsBefore | Work::PieceSums | Work::CumulativeSumsOfPieces,
-            )
-            | Job::CumulativeSums => {
-                let pieces = memory::pieces_of_rows(elem, m as usize, n as usize).unwrap_or(1);
-                (vec![(elem, all), (elem, all), (Elem::F32, m * pieces as i64)], 1)
+            Job::One(Work::Transpose | Work::Softmax | Work::CumulativeSums | Work::SumsBefore) => {
+                (vec![(elem, all), (elem, all)], 1)
             }
             Job::One(Work::Layernorm) => (vec![(elem, all), (elem, n), (elem, n), (elem, all)], 3),
             Job::One(Work::Rmsnorm) => (vec![(elem, all), (elem, n), (elem, all)], 2),
@@ -208,10 +218,7 @@ impl Task {
             Job::One(Work::Sum) => ("row_sums_of", vec![1, m * n]),
             Job::One(Work::Gemv) => ("matrix_vector", vec![m, n]),
             Job::One(Work::Gravity) => ("attraction", vec![n]),
-            Job::One(
-                Work::CumulativeSums | Work::SumsBefore | Work::PieceSums | Work::CumulativeSumsOfPieces,
-            )
-            | Job::CumulativeSums => ("cumulative_sums_of", vec![m, n]),
+            Job::One(Work::CumulativeSums | Work::SumsBefore) => ("cumulative_sums_of", vec![m, n]),
             Job::One(Work::ColumnSums) | Job::ColumnSums => ("column_sums_of", vec![m, n]),
             Job::One(Work::Gather) => ("gathered", vec![m, n]),
             Job::One(Work::Histogram) | Job::EqualHistogram => ("counts_of", vec![m * n]),
@@ -222,6 +229,19 @@ impl Task {
 
     /// The launches.
     pub(super) fn steps(&self) -> Vec<Step> {
+        let all = self.steps_of_one();
+        let (Some(two), [one]) = (self.in_pieces(), &all[..]) else { return all };
+        let [rows, pieces] = two.sums.map(|n| n as i64);
+        let sums = tensor(self.memories().0.len() - 1, [rows, pieces], [pieces, 1]);
+        let mut given = one.given.clone();
+        let result = self.memories().1;
+        given.insert(result, sums.clone());
+        let [first, second] = two.kernels;
+        vec![Step { kernel: first, given: vec![given[0].clone(), sums] }, Step { kernel: second, given }]
+    }
+
+    /// The launches without pieces of rows.
+    fn steps_of_one(&self) -> Vec<Step> {
         let [m, n] = self.sizes;
         let matrix = |memory| tensor(memory, [m, n], [n, 1]);
         let line = |memory| tensor(memory, [1, n], [n, 1]);
@@ -283,18 +303,8 @@ impl Task {
                 let given = vec![between, tensor(1, [n, 1], [1, n])];
                 vec![first, more(Work::ColumnSums, pieces, n, given)]
             }
-            Job::One(
-                Work::CumulativeSums | Work::SumsBefore | Work::PieceSums | Work::CumulativeSumsOfPieces,
-            )
-            | Job::CumulativeSums => {
-                let Some(pieces) = memory::pieces_of_rows(self.elem, m as usize, n as usize) else {
-                    return vec![one(Work::CumulativeSums, vec![matrix(0), matrix(1)])];
-                };
-                let sums = tensor(2, [m, pieces as i64], [pieces as i64, 1]);
-                vec![
-                    one(Work::PieceSums, vec![matrix(0), sums.clone()]),
-                    one(Work::CumulativeSumsOfPieces, vec![matrix(0), sums, matrix(1)]),
-                ]
+            Job::One(work @ (Work::CumulativeSums | Work::SumsBefore)) => {
+                vec![one(work, vec![matrix(0), matrix(1)])]
             }
             Job::One(work @ Work::Sum) => {
                 let words = tensor(2, [self.parts()], [1]);
