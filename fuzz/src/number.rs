@@ -15,7 +15,9 @@ pub fn bits(elem: Elem, value: f64) -> u64 {
         Elem::E5m2 => u64::from(e5m2::from_f32(value as f32).to_bits()),
         Elem::U64 => value as u64,
         Elem::Bool => u64::from(value != 0.0),
-        _ => value as i64 as u64 & u64::MAX >> (64 - 8 * elem.bytes()),
+        Elem::I64 | Elem::I32 | Elem::U32 | Elem::I16 | Elem::U16 | Elem::I8 | Elem::U8 => {
+            value as i64 as u64 & u64::MAX >> (64 - 8 * elem.bytes())
+        }
     }
 }
 

@@ -30,7 +30,15 @@ pub(crate) fn from_int(n: i64, elem: Elem) -> u64 {
         Elem::F16 => u64::from(half(n as f32)),
         Elem::Bf16 => u64::from(narrow::bf16_bits(to_odd(n.into()))),
         Elem::E4m3 | Elem::E5m2 => u64::from(fp8::bits(n as f64, elem)),
-        _ => low(n.cast_unsigned(), elem),
+        Elem::I64
+        | Elem::U64
+        | Elem::I32
+        | Elem::U32
+        | Elem::I16
+        | Elem::U16
+        | Elem::I8
+        | Elem::U8
+        | Elem::Bool => low(n.cast_unsigned(), elem),
     }
 }
 
@@ -464,6 +472,15 @@ pub(crate) fn is_true(x: u64, elem: Elem) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_type_up_to_float_has_fractions() {
+        for elem in Elem::all().filter(|elem| elem.is_float() && *elem != Elem::F64) {
+            assert_eq!(float(narrowed(0.5, elem), elem), 0.5, "{elem}");
+            let [half, one] = [0.5, 1.0].map(|x| u64::from(narrowed(x, elem)));
+            assert_eq!(fma(half, one, half, elem), one, "{elem}");
+        }
+    }
 
     fn random(state: &mut u64) -> u64 {
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -9,8 +9,7 @@ pub(super) fn literal(number: Number, elem: Elem) -> String {
     match elem {
         Elem::F64 => double(f64::from_bits(bits)),
         Elem::F32 | Elem::Tf32 => float(f32::from_bits(bits as u32)),
-        Elem::F16 | Elem::Bf16 => in_bits(elem, bits, 4),
-        Elem::E4m3 | Elem::E5m2 => in_bits(elem, bits, 2),
+        elem if elem.is_float() => in_bits(elem, bits, 2 * elem.bytes() as usize),
         elem => {
             let (n, (least, _)) = (number::integer(elem, bits), number::range(elem));
             let long = if elem.bytes() > 4 { "ll" } else { "" };

@@ -92,15 +92,16 @@ const DEFINED: [(Bin, &str, &str); 8] = [
 /// The type in which a type's arithmetic is done.
 fn working(elem: Elem) -> Elem {
     match elem {
-        Elem::F16 | Elem::Bf16 | Elem::Tf32 | Elem::E4m3 | Elem::E5m2 => Elem::F32,
-        elem if !elem.is_word() && !elem.is_float() => Elem::I32,
-        elem => elem,
+        Elem::F64 => elem,
+        elem if elem.is_float() => Elem::F32,
+        elem if elem.is_word() => elem,
+        _ => Elem::I32,
     }
 }
 
 /// Is it stored as bits in a struct, with conversions from and to other types?
 fn is_bits(elem: Elem) -> bool {
-    matches!(elem, Elem::F16 | Elem::Bf16 | Elem::E4m3 | Elem::E5m2)
+    elem.is_float() && elem.bytes() < 4
 }
 
 fn call(function: &str, args: &[&Piece]) -> Piece {

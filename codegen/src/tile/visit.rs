@@ -62,6 +62,7 @@ macro_rules! of_control {
             | Op::Ordered { .. }
     };
 }
+pub(crate) use of_control;
 
 impl Stmt {
     /// Its bodies of substatements.

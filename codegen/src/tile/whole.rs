@@ -1,5 +1,6 @@
 //! Tests whether statements and views are about whole tiles.
 
+use super::visit::{of_control, of_order};
 use super::{Across, Expr, How, Multiply, Op, Program, Space, Stmt};
 use crate::thread::atom::{Atom, Effect};
 use crate::tile::view::View;
@@ -78,7 +79,13 @@ pub(crate) fn views(op: &Op) -> Vec<&View> {
         Op::Map { ins, to, .. } | Op::Lanes { ins, to, .. } => ins.iter().chain([to]).collect(),
         Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
         Op::Scan { from, to, carry, .. } => from.iter().chain(carry).chain(to).collect(),
-        _ => Vec::new(),
+        Op::Take { .. }
+        | Op::Signal { .. }
+        | Op::AwaitFlag { .. }
+        | Op::Flow { .. }
+        | Op::Contents { .. }
+        | of_order!()
+        | of_control!() => Vec::new(),
     }
 }
 

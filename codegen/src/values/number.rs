@@ -180,7 +180,15 @@ impl Number {
             Elem::Bf16 => u64::from(narrow::bf16_bits(self.for_narrow())),
             Elem::E4m3 | Elem::E5m2 => u64::from(fp8::bits(self.to_f64(), elem)),
             // The low bits.
-            _ => self.wrapped(elem) as u64 & (u64::MAX >> (64 - 8 * elem.bytes())),
+            Elem::I64
+            | Elem::U64
+            | Elem::I32
+            | Elem::U32
+            | Elem::I16
+            | Elem::U16
+            | Elem::I8
+            | Elem::U8
+            | Elem::Bool => self.wrapped(elem) as u64 & (u64::MAX >> (64 - 8 * elem.bytes())),
         }
     }
 
@@ -220,7 +228,15 @@ pub fn value(elem: Elem, bits: u64) -> f64 {
         Elem::F16 => f64::from(narrow::f16_value(bits as u16)),
         Elem::Bf16 => f64::from(narrow::bf16_value(bits as u16)),
         Elem::E4m3 | Elem::E5m2 => f64::from(fp8::value(bits as u8, elem)),
-        _ => integer(elem, bits) as f64,
+        Elem::I64
+        | Elem::U64
+        | Elem::I32
+        | Elem::U32
+        | Elem::I16
+        | Elem::U16
+        | Elem::I8
+        | Elem::U8
+        | Elem::Bool => integer(elem, bits) as f64,
     }
 }
 

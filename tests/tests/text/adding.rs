@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::Path;
+use tilewright_codegen::Elem;
+use tilewright_codegen::diagnostic::LINTS;
 
 /// A part of a page, and where it begins.
 type Part<'a> = (usize, &'a str);
@@ -94,4 +96,20 @@ fn adding_quotes_the_files_that_it_names() {
 fn an_item_has_files_and_quotes() {
     let (files, quoted) = parted("`a.rs`, `b.rs`: its row: ``| `u16` |``, `Elem::U16`");
     assert_eq!((files, quoted), (vec!["a.rs", "b.rs"], vec!["| `u16` |", "Elem::U16"]));
+}
+
+/// The pages of the language have every type and every lint.
+#[test]
+fn pages_name_every_type_and_every_lint() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src/language");
+    let read = |page| fs::read_to_string(root.join(page)).unwrap();
+    let (types, lints) = (read("types.md"), read("lints.md"));
+    for elem in Elem::all() {
+        let row = |line: &str| line.starts_with('|') && line.contains(&format!("`{elem}`"));
+        assert!(types.lines().any(row), "types.md lacks {elem}");
+    }
+    for lint in LINTS {
+        let row = |line: &str| line.starts_with('|') && line.contains(&format!("`{}`", lint.name));
+        assert!(lints.lines().any(row), "lints.md lacks {}", lint.name);
+    }
 }

@@ -80,6 +80,7 @@ pub(crate) struct Checked {
 
 /// The level of a lint by name.
 fn level(lint: &str, levels: &[(Name, Level)]) -> Level {
+    debug_assert!(Lint::named(lint).is_some(), "the table lacks `{lint}`");
     Lint::named(lint).map_or(Level::Allow, |lint| crate::front::evaluate::level(lint, levels))
 }
 

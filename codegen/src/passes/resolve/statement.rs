@@ -14,6 +14,7 @@ use crate::tile::bounds::Assumed;
 use crate::tile::pair::{Scanned, align};
 use crate::tile::view::View;
 use crate::tile::view::leaf::leaves;
+use crate::tile::visit::{of_control, of_order};
 use crate::tile::{Across, Expr, How, Op, Space, Stmt, Submodes, Tensor, Update};
 use crate::values::elem::Elem;
 use crate::values::number::Number;
@@ -144,7 +145,14 @@ impl Resolve {
             Op::Gemm { a, b, acc, how, order, .. } => {
                 self.product(stmt, [a, b, acc], how.semiring(), *order)?
             }
-            _ => self.body.push(stmt.clone()),
+            Op::Take { .. }
+            | Op::Lanes { .. }
+            | Op::Signal { .. }
+            | Op::AwaitFlag { .. }
+            | Op::Flow { .. }
+            | Op::Contents { .. }
+            | of_order!()
+            | of_control!() => self.body.push(stmt.clone()),
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use crate::passes::check::touch::{Actors, Footprint};
 use crate::thread::atom::{Atom, Done};
 use crate::thread::{Id, Queue, Scope};
 use crate::tile::view::View;
+use crate::tile::visit::{of_control, of_order};
 use crate::tile::{How, Multiply, Op, Program, Space, Stmt};
 use crate::values::affine::Affine;
 
@@ -142,7 +143,15 @@ pub(super) fn touches<'p>(program: &Program, stmt: &'p Stmt, global: &[bool]) ->
             [a, b].map(|view| Touch { completes, ..read(view) }).into()
         }
         Op::Reduce { from, to, .. } => vec![read(from), read(to), write(to)],
-        _ => Vec::new(),
+        Op::Fold { .. }
+        | Op::Scan { .. }
+        | Op::Lanes { .. }
+        | Op::Signal { .. }
+        | Op::AwaitFlag { .. }
+        | Op::Flow { .. }
+        | Op::Contents { .. }
+        | of_order!()
+        | of_control!() => Vec::new(),
     };
     let judged = |touch: &Touch<'_>| {
         matches!(space(touch.view), Space::Shared { .. }) || global[touch.view.tensor as usize]
