@@ -29,8 +29,8 @@ fn append(items: View, mask: View, list: &mut View, count: &mut View) {
 /// The K largest elements of each row and where they were, in descending order; of equal elements the first. T threads read W elements
 /// at once and keep those that reach a bound, which at least K elements reach. If there is no room for them, the bound is raised.
 #[kernel(choose((T, W, MOST, B) in [
-    (32, 256, 256, 0), (32, 512, 512, 0), (32, 1024, 1024, 16), (128, 2048, 4096, 0), (256, 8192, 8192, 0),
-    (512, 16384, 1000000000, 0), (512, 8192, 1000000000, 0),
+    (32, 256, 256, 0), (32, 512, 512, 0), (32, 1024, 1024, 16), (32, 512, 2048, 0), (128, 2048, 4096, 0),
+    (256, 4096, 1000000000, 0), (512, 8192, 1000000000, 0),
 ]))]
 pub fn top_k<const T: usize, const W: usize, const MOST: usize, const B: usize = 0, const K: usize = 8>(
     x: &Tensor<f32, (L, M), (_1, ldx)>,
@@ -39,7 +39,7 @@ pub fn top_k<const T: usize, const W: usize, const MOST: usize, const B: usize =
 ) {
     use self::{append, bound_of};
     assert(K <= L && L <= MOST);
-    assert(4 * K <= T || (T == 512 && W == 8192));
+    assert(4 * K <= T || T == 512);
     blocks_per_sm(B);
     let room = ceil_div(2 * K, T) * T;
     let (best, count) = (shared::<u64>(layout!(room)), shared::<i32>(layout!(1)));
@@ -85,7 +85,7 @@ pub fn top_k<const T: usize, const W: usize, const MOST: usize, const B: usize =
     }
     // An item's rank is the number of larger ones.
     let mut rank = map(kept, |_| 0i32);
-    for k in 0..ceil_div(min(count[(0)], room), 4) {
+    for k in 0..ceil_div(count[(0)], 4) {
         if maximum(kept)[(0)] == 0 {
             break;
         }
