@@ -205,7 +205,8 @@ fn softmax_of_pieces(operands: &[Operand], _: Values) -> Vec<Wanted> {
     let one = |i: usize| {
         let sums: Vec<[f64; 2]> = given_sums(sums, i).into_iter().filter(|[_, total]| *total > 0.0).collect();
         let most = sums.iter().map(|[most, _]| *most).fold(f64::from(f32::MIN), f64::max);
-        let total: f64 = sums.iter().map(|[other, total]| total * (other - most).exp()).sum();
+        // A sum of no numbers is -0.
+        let total = 0.0 + sums.iter().map(|[other, total]| total * (other - most).exp()).sum::<f64>();
         let value = |x: &f64| (x - most).exp() / total;
         row(i).iter().map(|x| about(given.result(), value(x), 1e-5 * value(x) + 1e-9)).collect()
     };
