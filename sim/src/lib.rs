@@ -75,6 +75,7 @@ mod count;
 mod error;
 mod execute;
 mod fault;
+mod fragment;
 mod global;
 mod machine;
 mod memory;

@@ -11,10 +11,11 @@ use tilewright_codegen::atom::{Effect, OperandName};
 use tilewright_codegen::thread::Space;
 
 use crate::agent::Product;
-use crate::atoms::{Fragment, swizzled};
+use crate::atoms::swizzled;
 use crate::clock::{Component, Knowledge};
 use crate::code::{AtomCode, Location, Operand};
 use crate::fault::FaultKind;
+use crate::fragment::Fragment;
 use crate::machine::{Cluster, Result};
 use crate::shadow::{By, Stamp};
 use crate::table::Tile;

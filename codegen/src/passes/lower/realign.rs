@@ -6,7 +6,7 @@ use super::Lower;
 use super::edges::Piece;
 use crate::source::problem::{Problem, Result};
 use crate::thread::index::Ix;
-use crate::thread::{AtomArg, Frag, Op, Unroll, Val, atoms};
+use crate::thread::{AtomArg, Frag, Op, Unroll, atoms};
 use crate::tile::pair::Pair;
 use crate::tile::view::View;
 use crate::tile::view::leaf::Leaf;
@@ -104,14 +104,8 @@ impl Lower<'_> {
             let shifted = Frag { reg: into, at: begin, len: width as u32 };
             let args = vec![AtomArg::Frag(shifted), AtomArg::Frag(both), AtomArg::Int(bytes)];
             lower.emit(Op::Atom { row, args, guard: None });
-            let Some(few) = few else { return Ok(()) };
-            for n in 0..width {
-                let n_at = lower.int(n);
-                let mut element = elements.clone();
-                element[which] = lower.exprs().add(element[which], n_at);
-                let at = lower.register_index(&pair.to, to, &element);
-                let value = lower.converted(Val::Reg(few, n_at), elem, target);
-                lower.emit(Op::Assign { reg, at, value });
+            if let Some(few) = few {
+                lower.spread(few, pair, to, &elements, (which, width));
             }
             Ok(())
         })

@@ -393,8 +393,8 @@ impl Lower<'_> {
     ) -> Result<()> {
         let len = self.results(all);
         let (count, zero) = (runs.count(), self.int(0));
-        if let Some(with) = self.by_one_instruction(all, runs) {
-            return self.combine_by_one_instruction(all, with, kept, count, home);
+        if self.by_one_instruction(all, runs) {
+            return self.combine_by_one_instruction(all, kept, count, home);
         }
         if self.by_lanes(all, runs) {
             return self.combine_by_lanes(all, kept, count, home);
@@ -429,17 +429,17 @@ impl Lower<'_> {
     }
 
     /// One instruction combines a run from each lane. That is quicker than to add eight or more of them one after the other.
-    fn by_one_instruction(&self, all: &Combined<'_>, runs: &Runs<'_>) -> Option<Bin> {
+    fn by_one_instruction(&self, all: &Combined<'_>, runs: &Runs<'_>) -> bool {
         let count = runs.count();
-        let lanes =
-            *runs.submodes == [(count, 1)] && (8..=WARP).contains(&count) && self.combined() % WARP == 0;
-        self.of_warp(all).filter(|_| lanes)
+        self.of_warp(all).is_some()
+            && *runs.submodes == [(count, 1)]
+            && (8..=WARP).contains(&count)
+            && self.combined() % WARP == 0
     }
 
     fn combine_by_one_instruction(
         &mut self,
         all: &Combined<'_>,
-        with: Bin,
         kept: &Kept,
         count: i64,
         home: Ix,
@@ -450,16 +450,14 @@ impl Lower<'_> {
         let run = self.exprs().add(home, lane);
         let guard = (count < WARP).then(|| self.exprs().lt(lane, limit));
         self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
-            let part = &all.parts[0];
-            let (from, to) = (
-                lower.address_of_run(kept, kept.arrays[0], at[0], run),
-                Frag { reg: part.reg, at: at[0], len: 1 },
-            );
-            lower.emit(Op::Load { to, from, guard, fill: part.neutral, volatile_at: None });
-            let value = Val::OfWarp(with, Box::new(Val::Reg(part.reg, at[0])));
-            lower.emit(Op::Assign { reg: part.reg, at: at[0], value });
+            for (part, &array) in all.parts.iter().zip(&kept.arrays) {
+                let from = lower.address_of_run(kept, array, at[0], run);
+                let to = Frag { reg: part.reg, at: at[0], len: 1 };
+                lower.emit(Op::Load { to, from, guard, fill: part.neutral, volatile_at: None });
+            }
             Ok(())
-        })
+        })?;
+        self.across_lanes(all, WARP)
     }
 
     /// Closures take longer than shuffles: each lane of a warp has one run, where every lane has one.

@@ -278,14 +278,8 @@ impl Lower<'_> {
                 let to = Frag { reg: into, at, len: piece.len as u32 };
                 Op::Load { to, from: address, guard: piece.guard, fill, volatile_at }
             })?;
-            let Some(few) = few else { return Ok(()) };
-            for n in 0..width {
-                let n_at = lower.int(n);
-                let mut element = elements.clone();
-                element[which] = lower.exprs().add(element[which], n_at);
-                let at = lower.register_index(&pair.to, to, &element);
-                let value = lower.converted(Val::Reg(few, n_at), source.elem, target.elem);
-                lower.emit(Op::Assign { reg, at, value });
+            if let Some(few) = few {
+                lower.spread(few, pair, to, &elements, (which, width));
             }
             Ok(())
         })
@@ -425,6 +419,28 @@ impl Lower<'_> {
             lower.emit(Op::Assign { reg: to_reg, at: target_at, value });
             Ok(())
         })
+    }
+
+    /// A vector's elements from a few registers to their own, converted.
+    pub(super) fn spread(
+        &mut self,
+        few: u32,
+        pair: &Pair,
+        to: &[Leaf],
+        elements: &[Ix],
+        (which, width): (usize, i64),
+    ) {
+        let (from, elem) =
+            (self.program.tensor(pair.from.tensor).elem, self.program.tensor(pair.to.tensor).elem);
+        let reg = self.places[pair.to.tensor as usize];
+        for n in 0..width {
+            let n_at = self.int(n);
+            let mut element = elements.to_vec();
+            element[which] = self.exprs().add(element[which], n_at);
+            let at = self.register_index(&pair.to, to, &element);
+            let value = self.converted(Val::Reg(few, n_at), from, elem);
+            self.emit(Op::Assign { reg, at, value });
+        }
     }
 
     pub(super) fn converted(&self, value: Val, from: Elem, to: Elem) -> Val {
