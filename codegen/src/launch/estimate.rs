@@ -107,7 +107,7 @@ pub(crate) fn cost(kernel: &Kernel) -> Option<Cost> {
     let clocks = |x: f64| x.ceil().min(f64::from(u32::MAX)) as u32;
     let cost = if is_serial(kernel, &step) {
         let peers = if step.received > 0.0 { device::PEERS } else { 0.0 };
-        let alone = step.clocks().max(step.latency) + peers;
+        let alone = step.clocks().max(step.latency) + step.exposed + peers;
         let (rows, received) = (clocks(step.rows), clocks(step.received));
         Cost {
             steps,
@@ -125,7 +125,7 @@ pub(crate) fn cost(kernel: &Kernel) -> Option<Cost> {
     } else {
         let warps = f64::from(kernel.launch.threads.div_ceil(WARP));
         let issued = step.issued / warps * device::INTERVAL;
-        let (cut, alone) = (clocks(step.cut()), clocks(step.latency.max(issued)));
+        let (cut, alone) = (clocks(step.cut()), clocks(step.latency.max(issued) + step.exposed));
         let (outside, _, step_outside) = main_loop(kernel, Edges::Outside)?;
         let guarded_tile = once.clocks_with_stores() - outside.executed().clocks_with_stores();
         Cost {

@@ -225,6 +225,17 @@ fn large_clusters_do_not_fill_a_device() {
     assert_eq!(Limits { multiprocessors: 1, ..Limits::HOPPER }.clusters(4, 1), 1);
 }
 
+/// Copies that are ahead have landed when a step waits for them.
+#[test]
+fn a_step_waits_for_copies_that_it_has_just_started() {
+    let alone = |stages: &str| {
+        let kernel = Words::read(&format!("bm=128 bn=128 bk=8 tc=(16,16) {stages}")).and_then(Words::matmul);
+        estimate::cost(&kernel.expect("a product").variants[0].program).expect("an estimate").alone
+    };
+    let (at_once, ahead) = (alone(""), alone("stages=3"));
+    assert!((750..1000).contains(&(at_once - ahead)), "{at_once} and {ahead} clocks");
+}
+
 #[test]
 fn devices_have_limits() {
     let given = right().map(Given::Tensor);

@@ -28,6 +28,8 @@ pub(super) struct Load {
     pub(super) received: f64,
     /// Clocks of latency, in which no other work runs.
     pub(super) latency: f64,
+    /// Clocks in which a block waits for copies that it has just started.
+    pub(super) exposed: f64,
 }
 
 impl Load {
@@ -37,7 +39,11 @@ impl Load {
 
     /// Both, one after the other, the second `times` times.
     pub(super) fn then(self, other: Load, times: f64) -> Load {
-        Load { latency: self.latency + other.latency * times, ..self.beside(other, times) }
+        Load {
+            latency: self.latency + other.latency * times,
+            exposed: self.exposed + other.exposed * times,
+            ..self.beside(other, times)
+        }
     }
 
     /// Both at once, by different warps.
@@ -55,6 +61,7 @@ impl Load {
             rows: self.rows + other.rows * times,
             received: self.received + other.received * times,
             latency: self.latency.max(other.latency * times),
+            exposed: self.exposed.max(other.exposed * times),
         }
     }
 
@@ -93,7 +100,7 @@ impl Load {
         let [tensor, cores, issued, wavefronts] = [tensor, cores, issued, wavefronts].map(|x| x.max(0.0));
         let [accesses, loaded, vectors, stored] = [accesses, loaded, vectors, stored].map(|x| x.max(0.0));
         let [remote, rows] = [self.remote, self.rows].map(|x| x.max(0.0));
-        let [received, latency] = [self.received, self.latency].map(|x| x.max(0.0));
+        let [received, latency, exposed] = [self.received, self.latency, self.exposed].map(|x| x.max(0.0));
         Load {
             tensor,
             cores,
@@ -107,6 +114,7 @@ impl Load {
             rows,
             received,
             latency,
+            exposed,
         }
     }
 

@@ -9,7 +9,7 @@ use super::load::{Load, Parts, Trips};
 use crate::thread::atom::{Done, Effect, OperandKind, OperandName};
 use crate::thread::index::{Int, Ix};
 use crate::thread::mention;
-use crate::thread::scope::Scope;
+use crate::thread::scope::{Queue, Scope};
 use crate::thread::visit::Access;
 use crate::thread::{AtomArg, Change, Kernel, Mem, Op, Param, Space, Stmt, Unroll, Val};
 use crate::values::elem::Elem;
@@ -65,6 +65,8 @@ pub(super) struct Meter<'k> {
     /// The clock of a block that is alone, and when elements that were loaded into an array are there.
     now: f64,
     arrivals: HashMap<Id, f64>,
+    /// When groups of asynchronous copies were committed in this iteration.
+    committed: Vec<f64>,
     /// Clocks that were waited for such elements.
     waited: f64,
     target: &'static Target,
@@ -80,6 +82,7 @@ impl<'k> Meter<'k> {
             folded: HashSet::new(),
             now: 0.0,
             arrivals: HashMap::new(),
+            committed: Vec::new(),
             waited: 0.0,
             target: Target::of(kernel.arch),
         }
@@ -104,9 +107,26 @@ impl<'k> Meter<'k> {
             let mut one = self.statement(&stmt.op, warps)?;
             self.now = before + one.once.clocks().max(one.once.latency);
             one.once.latency += wait;
+            one.once.exposed += self.exposed(&stmt.op);
             all.then(one);
         }
         Some(all)
+    }
+
+    /// Clocks until the copies have landed that a statement waits for, if this iteration has started them.
+    fn exposed(&mut self, op: &Op) -> f64 {
+        match op {
+            Op::Commit(Queue::CpAsync) => self.committed.push(self.now),
+            Op::WaitQueue { queue: Queue::CpAsync, pending } => {
+                let landed = self.committed.len().saturating_sub(*pending as usize);
+                let ready = self.committed.drain(..landed).next_back().map_or(0.0, |at| at + device::GLOBAL);
+                let wait = (ready - self.now).max(0.0);
+                self.now += wait;
+                return wait;
+            }
+            _ => {}
+        }
+        0.0
     }
 
     /// Clocks until the elements are there that a statement reads.
@@ -185,7 +205,7 @@ impl<'k> Meter<'k> {
                         (_, AtomArg::Map { param, .. }) => {
                             // One elected thread copies. Parts of a line that are stored together are one.
                             let (rows, bytes) = self.box_rows(*param);
-                            if row.done == Done::Queue(crate::thread::scope::Queue::Bulk) {
+                            if row.done == Done::Queue(Queue::Bulk) {
                                 load.stored += bytes;
                             } else {
                                 let shared = row.operand(OperandName::Mask).is_some();
@@ -214,7 +234,12 @@ impl<'k> Meter<'k> {
                     self.folded.insert(*var);
                 }
                 let waited = self.waited;
+                let unrolled = *unroll == Unroll::Full;
+                let before = if unrolled { Vec::new() } else { std::mem::take(&mut self.committed) };
                 let inner = self.body(body, warps)?;
+                if !unrolled {
+                    self.committed = before;
+                }
                 let overhead = if *unroll == Unroll::Full { 0.0 } else { 2.0 * warps };
                 let inner_once = Load { issued: inner.once.issued + overhead, ..inner.once };
                 let exprs = &self.kernel.exprs;
