@@ -20,7 +20,7 @@ pub fn piece(
 
 /// A thread's elements of weights, which may begin between vectors.
 #[device]
-fn realigned(from: View) -> View {
+pub fn realigned(from: View) -> View {
     let own = registers_like(from, 0);
     copy(from, own, how = "realigned");
     own
@@ -43,6 +43,7 @@ pub fn softmax_long<
     y: &mut Tensor<T, (M, N), (ld, _1)>,
 ) {
     use self::piece;
+    use super::reductions::{merged, power};
     at_most(N, C * W + 1 - S);
     blocks_per_sm(Q);
     cluster(C);
@@ -56,7 +57,6 @@ pub fn softmax_long<
         copy(from(min(group, M - 1), p), row[(_, _, p)], fill = f32::NEG_INFINITY);
         cp_async_commit();
     }
-    let power = |x, most| exp2(1.4426950408889634 * (x - most));
     for k in 0..ceil_div(M - group, G) {
         let i = G * k + group;
         let (mut most, mut total) = (registers::<f32>((1, 1), f32::MIN), registers::<f32>((1, 1), 0.0));
@@ -66,7 +66,7 @@ pub fn softmax_long<
             cp_async_commit();
             let piece = map(row[(_, _, p)], |x| x as f32);
             let next = map((most, maximum(piece, beyond = f32::NEG_INFINITY)), |a, b| max(a, b));
-            let more = sum(map((piece, next), power), beyond = 0.0);
+            let more = sum(map((piece, next), |x, most| power(x, most)), beyond = 0.0);
             (most, total) = map((most, next, total, more), |most, next, total, more| {
                 (next, fma(total, power(most, next), more))
             });
@@ -74,7 +74,7 @@ pub fn softmax_long<
         let here = block_reduce(most, f32::MIN, |a, b| max(a, b), beyond = f32::MIN);
         let total = map((total, most, here), |total, most, here| total * power(most, here));
         let total = block_sum(total, beyond = 0.0);
-        let merge = |(a, s), (b, t)| (max(a, b), fma(s, power(a, max(a, b)), t * power(b, max(a, b))));
+        let merge = |(a, s), (b, t)| merged(a, s, b, t);
         let (all, total) =
             cluster_reduce((here, total), (f32::MIN, 0.0), merge, beyond = (f32::MIN, 0.0), per_block = true);
         let factor = map(total, |total| 1.0 / total);
@@ -107,6 +107,7 @@ pub fn layernorm_long<
     eps: f32,
 ) {
     use self::{piece, realigned};
+    use super::reductions::{factor_of, moments};
     at_most(N, C * W + 1 - S);
     blocks_per_sm(Q);
     cluster(C);
@@ -138,15 +139,14 @@ pub fn layernorm_long<
             let inside = |at| if S > 1 { at >= 0 && at < N } else { at < N };
             let off = |x, _, near, at| if inside(at.1) { x as f32 - (near as f32) } else { 0.0 };
             let off = map((row[(_, _, p)], to(i, p), near), off);
-            total += sum(off, beyond = 0.0);
-            squares += sum(map(off, |d| d * d), beyond = 0.0);
+            let (more, of_squares) = moments(off);
+            total += more;
+            squares += of_squares;
         }
         let add = |(a, s), (b, t)| (a + b, s + t);
         let (total, squares) = cluster_reduce((total, squares), (0.0, 0.0), add, beyond = (0.0, 0.0));
         let mean = map((near, total), |near, total| near as f32 + total / N as f32);
-        let factor = map((total, squares), |total, squares| {
-            rsqrt(max(squares - total * (total / N as f32), 0.0) / N as f32 + eps)
-        });
+        let factor = map((total, squares), |total, squares| factor_of(total, squares, N as f32, eps));
         for p in 0..P {
             let (w, b) = (weights(w, i, p), weights(b, i, p));
             let made = |x, mean, f, w, b| (x as f32 - mean) * f * (w as f32) + (b as f32);

@@ -16,7 +16,7 @@ pub fn piece_moments<
     sums: &mut Tensor<f32, { (2 * M, ceil_div(N + V - 1, W)) }, (lds, _1)>,
 ) {
     use super::long_rows::piece;
-    use super::unaligned_rows::moments;
+    use super::reductions::moments;
     let (p, i) = walk((sums.size(1), M), block.x);
     let threads = layout!((1, L));
     let from = piece(x, i, p, W, threads, V, i * ld % V);
@@ -44,25 +44,22 @@ pub fn layernorm_of_pieces<T, const W: usize = 8192, const L: usize = 512, const
     y: &mut Tensor<T, (M, N), (ld, _1)>,
     eps: f32,
 ) {
-    use super::long_rows::piece;
+    use super::long_rows::{piece, realigned};
+    use super::reductions::factor_of;
     at_most(N, L * W + 1 - V);
     let (n, i) = walk((sums.size(1), M), block.x);
     // The last pieces are in the cache.
     let (p, threads, before) = (sums.size(1) - 1 - n, layout!((1, L)), i * ld % V);
-    let (from, to) = (piece(x, i, p, W, threads, V, before), piece(y, i, p, W, threads, V, before));
-    let (row, w_own, b_own) = (registers_like(from, 0), registers_like(from, 0), registers_like(from, 0));
-    copy(from, row);
-    copy(piece(w, 0, p, W, threads, V, before), w_own, how = "realigned");
-    copy(piece(b, 0, p, W, threads, V, before), b_own, how = "realigned");
+    let own = |of, row| piece(of, row, p, W, threads, V, before);
+    let row = map(own(x, i), |x| x);
+    let (w_own, b_own) = (realigned(own(w, 0)), realigned(own(b, 0)));
     let first = map(parallelize(tile(x, (1, 1), (i, 0)), threads, thread.x, (1, _)), |x| x as f32);
     let part = |row| map(parallelize(tile(sums, (1, L), (row, 0)), threads, thread.x), |x| x);
     let (total, square) = (block_sum(part(2 * i)), block_sum(part(2 * i + 1)));
     let mean = map((first, total), |near, total| near + total / N as f32);
-    let factor = map((total, square), |total, square| {
-        rsqrt(max(square - total * (total / N as f32), 0.0) / N as f32 + eps)
-    });
+    let factor = map((total, square), |total, square| factor_of(total, square, N as f32, eps));
     let made = |x, mean, f, w, b| (x as f32 - mean) * f * (w as f32) + (b as f32);
-    copy(map((row, mean, factor, w_own, b_own), made), to);
+    copy(map((row, mean, factor, w_own, b_own), made), own(y, i));
 }
 
 /// y = w · x / √(mean x² + eps) along rows.
@@ -74,18 +71,17 @@ pub fn rmsnorm_of_pieces<T, const W: usize = 8192, const L: usize = 512, const V
     y: &mut Tensor<T, (M, N), (ld, _1)>,
     eps: f32,
 ) {
-    use super::long_rows::piece;
+    use super::long_rows::{piece, realigned};
     at_most(N, L * W + 1 - V);
     let (n, i) = walk((sums.size(1), M), block.x);
     // The last pieces are in the cache.
     let (p, threads, before) = (sums.size(1) - 1 - n, layout!((1, L)), i * ld % V);
-    let (from, to) = (piece(x, i, p, W, threads, V, before), piece(y, i, p, W, threads, V, before));
-    let (row, w_own) = (registers_like(from, 0), registers_like(from, 0));
-    copy(from, row);
-    copy(piece(w, 0, p, W, threads, V, before), w_own, how = "realigned");
+    let own = |of, row| piece(of, row, p, W, threads, V, before);
+    let row = map(own(x, i), |x| x);
+    let w_own = realigned(own(w, 0));
     let square = map(parallelize(tile(sums, (1, L), (2 * i + 1, 0)), threads, thread.x), |x| x);
     let factor = map(block_sum(square), |square| rsqrt(max(square, 0.0) / N as f32 + eps));
-    copy(map((row, factor, w_own), |x, f, w| x as f32 * f * (w as f32)), to);
+    copy(map((row, factor, w_own), |x, f, w| x as f32 * f * (w as f32)), own(y, i));
 }
 
 /// Of each piece the maximum, and the sum of exp(x - maximum).
@@ -95,7 +91,7 @@ pub fn piece_maxima<T, const W: usize = 8192, const L: usize = 512, const V: usi
     sums: &mut Tensor<f32, { (2 * M, ceil_div(N + V - 1, W)) }, (lds, _1)>,
 ) {
     use super::long_rows::piece;
-    use super::unaligned_rows::powers;
+    use super::reductions::powers;
     let (p, i) = walk((sums.size(1), M), block.x);
     let from = piece(x, i, p, W, layout!((1, L)), V, i * ld % V);
     let row = registers_like::<f32>(from, 0.0);
@@ -114,21 +110,20 @@ pub fn softmax_of_pieces<T, const W: usize = 8192, const L: usize = 512, const V
     y: &mut Tensor<T, (M, N), (ld, _1)>,
 ) {
     use super::long_rows::piece;
+    use super::reductions::{merged, power};
     at_most(N, L * W + 1 - V);
     let (n, i) = walk((sums.size(1), M), block.x);
     // The last pieces are in the cache.
-    let (p, threads, before) = (sums.size(1) - 1 - n, layout!((1, L)), i * ld % V);
-    let (from, to) = (piece(x, i, p, W, threads, V, before), piece(y, i, p, W, threads, V, before));
-    let row = registers_like(from, 0);
-    copy(from, row);
+    let (p, threads) = (sums.size(1) - 1 - n, layout!((1, L)));
+    let part_of = |of| piece(of, i, p, W, threads, V, i * ld % V);
+    let row = map(part_of(x), |x| x);
     let part = |row| parallelize(tile(sums, (1, L), (row, 0)), threads, thread.x);
-    let power = |x, most| exp2(1.4426950408889634 * (x - most));
-    let merge = |(a, s), (b, t)| (max(a, b), fma(s, power(a, max(a, b)), t * power(b, max(a, b))));
+    let merge = |(a, s), (b, t)| merged(a, s, b, t);
     // Of pieces that do not exist both are 0.
     let own = map((part(2 * i), part(2 * i + 1)), |most, total| {
         (if total > 0.0 { most } else { f32::MIN }, max(total, 0.0))
     });
     let (most, total) = block_reduce(own, (f32::MIN, 0.0), merge, beyond = (f32::MIN, 0.0));
     let factor = map(total, |total| 1.0 / total);
-    copy(map((row, most, factor), |x, most, f| power(x as f32, most) * f), to);
+    copy(map((row, most, factor), |x, most, f| power(x as f32, most) * f), part_of(y));
 }

@@ -40,6 +40,7 @@ pub fn softmax_resident<
     y: &mut Tensor<T, (M, N), (ldy, _1)>,
 ) {
     use self::begun;
+    use super::reductions::{merged, power};
     at_most(N, C * W);
     blocks_per_sm(Q);
     cluster(C);
@@ -48,18 +49,17 @@ pub fn softmax_resident<
     let from = parallelize(tile(x, (1, W / P), (i, _)), threads, thread.x, values = (1, V));
     let to = parallelize(tile(y, (1, W / P), (i, _)), threads, thread.x, values = (1, V));
     let (first, rest) = begun::<T>(from, part, P, W / P, threads, V);
-    let power = |x, most| exp2(1.4426950408889634 * (x - most));
     let inside = |x, _, at| if at.1 < N { x as f32 } else { f32::NEG_INFINITY };
     let piece = map((first, to[(_, _, P * part)]), inside);
     let mut most = max(maximum(piece, beyond = f32::NEG_INFINITY), f32::MIN);
-    let mut total = sum(map((piece, most), power), beyond = 0.0);
+    let mut total = sum(map((piece, most), |x, most| power(x, most)), beyond = 0.0);
     for p in 1..P {
         // This piece is in the oldest of the last P - 1 commit groups; an empty group keeps their number.
         cp_async_wait(P - 2);
         cp_async_commit();
         let piece = map((rest[(_, _, p - 1)], to[(_, _, P * part + p)]), inside);
         let next = max(most, maximum(piece, beyond = f32::NEG_INFINITY));
-        let more = sum(map((piece, next), power), beyond = 0.0);
+        let more = sum(map((piece, next), |x, most| power(x, most)), beyond = 0.0);
         (most, total) = map((most, next, total, more), |most, next, total, more| {
             (next, fma(total, power(most, next), more))
         });
@@ -67,7 +67,7 @@ pub fn softmax_resident<
     let here = block_reduce(most, f32::MIN, |a, b| max(a, b), beyond = f32::MIN);
     let total = map((total, most, here), |total, most, here| total * power(most, here));
     let total = block_sum(total, beyond = 0.0);
-    let merge = |(a, s), (b, t)| (max(a, b), fma(s, power(a, max(a, b)), t * power(b, max(a, b))));
+    let merge = |(a, s), (b, t)| merged(a, s, b, t);
     let (most, total) =
         cluster_reduce((here, total), (f32::MIN, 0.0), merge, beyond = (f32::MIN, 0.0), per_block = true);
     let scale = map(total, |total| log2(total));
@@ -96,7 +96,7 @@ pub fn layernorm_resident<
     eps: f32,
 ) {
     use self::begun;
-    use super::unaligned_rows::moments;
+    use super::reductions::moments;
     at_most(N, C * W);
     blocks_per_sm(Q);
     cluster(C);

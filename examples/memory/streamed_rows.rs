@@ -16,19 +16,19 @@ pub fn softmax_streamed<
     x: &Tensor<T, (M, N), (ldx, _1)>,
     y: &mut Tensor<T, (M, N), (ldy, _1)>,
 ) {
+    use super::reductions::power;
     blocks_per_sm(Q);
     cluster(C);
     let (part, i) = walk((C, M), block.x);
     let threads = layout!((1, L));
     let from = parallelize(tile(x, (1, W), (i, _)), threads, thread.x, values = (1, V));
     let to = parallelize(tile(y, (1, W), (i, _)), threads, thread.x, values = (1, V));
-    let power = |x, most| exp2(1.4426950408889634 * (x - most));
     let (mut most, mut total) = (registers::<f32>((1, 1), f32::MIN), registers::<f32>((1, 1), 0.0));
     for k in 0..ceil_div(from.size(2), C) {
         let piece = registers_like::<f32>(from[(_, _, C * k + part)], 0.0);
         copy(from[(_, _, C * k + part)], piece, fill = f32::NEG_INFINITY);
         let next = map((most, maximum(piece, beyond = f32::NEG_INFINITY)), |a, b| max(a, b));
-        let more = sum(map((piece, next), power), beyond = 0.0);
+        let more = sum(map((piece, next), |x, most| power(x, most)), beyond = 0.0);
         (most, total) = map((most, next, total, more), |most, next, total, more| {
             (next, fma(total, power(most, next), more))
         });

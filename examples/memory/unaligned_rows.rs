@@ -5,22 +5,6 @@
 
 use tilewright::prelude::*;
 
-/// Of a block's elements, where those out of bounds are minus infinity: their maximum, their powers exp(x - maximum), and the sum of
-/// these.
-#[device]
-pub fn powers(row: View) -> (View, View, View) {
-    let most =
-        block_reduce(maximum(row, beyond = f32::NEG_INFINITY), f32::MIN, |a, b| max(a, b), beyond = f32::MIN);
-    let grown = map((row, most), |x, most| exp2(1.4426950408889634 * (x - most)));
-    (most, grown, block_sum(sum(grown, beyond = 0.0)))
-}
-
-/// The sum of a thread's elements, and the sum of their squares. Those out of bounds are 0.
-#[device]
-pub fn moments(off: View) -> (View, View) {
-    (sum(off, beyond = 0.0), sum(map(off, |d| d * d), beyond = 0.0))
-}
-
 /// y = exp(x - max x) / Σ exp(x - max x) along rows: the C blocks of a cluster have W elements of each row.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn softmax_unaligned<
@@ -34,8 +18,8 @@ pub fn softmax_unaligned<
     x: &Tensor<T, (M, N), (ld, _1)>,
     y: &mut Tensor<T, (M, N), (ld, _1)>,
 ) {
-    use self::powers;
     use super::long_rows::piece;
+    use super::reductions::{merged, power, powers};
     at_most(N, C * W + 1 - V);
     blocks_per_sm(Q);
     cluster(C);
@@ -46,8 +30,7 @@ pub fn softmax_unaligned<
     // Elements after the end of the row are minus infinity; exp of it is 0.
     copy(from, row, fill = f32::NEG_INFINITY);
     let (here, grown, total) = powers(row);
-    let power = |x, most| exp2(1.4426950408889634 * (x - most));
-    let merge = |(a, s), (b, t)| (max(a, b), fma(s, power(a, max(a, b)), t * power(b, max(a, b))));
+    let merge = |(a, s), (b, t)| merged(a, s, b, t);
     let (most, total) =
         cluster_reduce((here, total), (f32::MIN, 0.0), merge, beyond = (f32::MIN, 0.0), per_block = true);
     let factor = map((here, most, total), |here, most, total| power(here, most) / total);
@@ -87,8 +70,9 @@ pub fn layernorm_unaligned<
     y: &mut Tensor<T, (M, N), (ld, _1)>,
     eps: f32,
 ) {
-    use self::{moments, weights};
+    use self::weights;
     use super::long_rows::piece;
+    use super::reductions::{factor_of, moments};
     at_most(N, C * W + 1 - V);
     blocks_per_sm(Q);
     cluster(C);
@@ -112,9 +96,7 @@ pub fn layernorm_unaligned<
         let (total, squares) =
             cluster_reduce(moments(off), (0.0, 0.0), |(a, s), (b, t)| (a + b, s + t), beyond = (0.0, 0.0));
         let mean = map((near, total), |near, total| near as f32 + total / N as f32);
-        let factor = map((total, squares), |total, squares| {
-            rsqrt(max(squares - total * (total / N as f32), 0.0) / N as f32 + eps)
-        });
+        let factor = map((total, squares), |total, squares| factor_of(total, squares, N as f32, eps));
         let made = map((row, mean, factor, w, b), |x, mean, f, w, b| {
             (x as f32 - mean) * f * (w as f32) + (b as f32)
         });

@@ -37,6 +37,9 @@ pub mod pieces;
 #[path = "../../examples/memory/products.rs"]
 pub mod products;
 #[allow(dead_code)]
+#[path = "../../examples/memory/reductions.rs"]
+mod reductions;
+#[allow(dead_code)]
 #[path = "../../examples/memory/resident_rows.rs"]
 pub mod resident_rows;
 #[allow(dead_code)]

@@ -87,7 +87,7 @@ pub(crate) fn command() -> Command {
                 .arg(option("dtype", "TYPES", "Element types, separated by commas").value_delimiter(',').default_value("f32,bf16"))
                 .arg(option("sizes", "SIZES", "Rows and columns, MxN, separated by commas; usual ones without it").value_delimiter(','))
                 .arg(
-                    option("kernel", "KERNEL", "A kernel and its constants in place of the chooser's; may be given several times")
+                    option("kernel", "KERNEL", "A kernel and its constants beside the chooser's; may be given several times")
                         .action(ArgAction::Append),
                 ),
         )

@@ -108,7 +108,7 @@ struct Way {
     kernels: Vec<Generated>,
 }
 
-/// The chooser's kernels, or alternatives for the first launch.
+/// The chooser's kernels, and alternatives for the first launch.
 fn ways(task: &Task, given: &[&str]) -> Result<Vec<Way>> {
     let steps = task.steps();
     let chosen: Vec<Generated> = steps
@@ -116,9 +116,6 @@ fn ways(task: &Task, given: &[&str]) -> Result<Vec<Way>> {
         .map(|step| step.kernel.def()?.generate())
         .collect::<std::result::Result<_, _>>()
         .map_err(|why| why.to_string())?;
-    if given.is_empty() {
-        return Ok(vec![Way { name: steps[0].kernel.to_string(), kernels: chosen }]);
-    }
     let other = |line: &&str| {
         let (name, keys) = line.split_once(' ').unwrap_or((line, ""));
         let shipped = kernels::named(name).ok_or_else(|| format!("there is no kernel `{name}`"))?;
@@ -129,7 +126,9 @@ fn ways(task: &Task, given: &[&str]) -> Result<Vec<Way>> {
         kernels[0] = def.generate().map_err(|why| why.to_string())?;
         Ok(Way { name: (*line).to_owned(), kernels })
     };
-    given.iter().map(other).collect()
+    let others = given.iter().map(other).collect::<Result<Vec<Way>>>()?;
+    let first = Way { name: steps[0].kernel.to_string(), kernels: chosen };
+    Ok([first].into_iter().chain(others).collect())
 }
 
 /// The task's element type, where a kernel has several.
