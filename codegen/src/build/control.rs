@@ -312,12 +312,11 @@ impl Builder {
     /// an extent has this value.
     pub(crate) fn computed(&mut self, of: &Affine) -> Result<Value> {
         const LONGEST: usize = 64;
-        let text = crate::tile::verify::text(&self.program, of).trim_matches('`').to_owned();
-        if let Some(symbol) =
-            self.program.requires.iter().find(|known| known.text == text).and_then(|known| known.of)
-        {
+        let is_equal = |known: &&Require| matches!(&known.test, Test::Equal(_, known) if known == of);
+        if let Some(symbol) = self.program.requires.iter().find(is_equal).and_then(|known| known.of) {
             return Ok(Value::Sym { times: 1, of: symbol, over: 1 });
         }
+        let text = crate::tile::verify::text(&self.program, of).trim_matches('`').to_owned();
         let mut name = String::new();
         for word in text.split([' ', '(', ')', ',']).filter(|word| !word.is_empty()) {
             let word = match word {
@@ -330,8 +329,9 @@ impl Builder {
             };
             name = if name.is_empty() { word.to_owned() } else { format!("{name}_{word}") };
         }
-        // A long sum would have a long name.
-        if name.len() > LONGEST {
+        // A long sum would have a long name, and different sums can have one text.
+        let is_taken = |known: &Require| known.of.is_some_and(|of| of.name() == name);
+        if name.len() > LONGEST || self.program.requires.iter().any(is_taken) {
             name = format!("size_{}", self.program.requires.len());
         }
         limits::name("a size", &name)?;
@@ -551,5 +551,26 @@ impl Builder {
     /// ```
     pub fn wait_all_but(&mut self, token: Id, but: u32) {
         self.push(Op::Wait { token, but });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn different_computed_sizes_have_different_symbols() {
+        let mut b = Builder::new("sizes");
+        let of = |over: i64| {
+            let rounded = Affine::from(Value::symbol("N")).plus(&Affine::from(7), 1).unwrap();
+            rounded.submode(over, None).plus(&Affine::from(1), 1).unwrap()
+        };
+        let mut name = |over| match b.computed(&of(over)).unwrap() {
+            Value::Sym { of, .. } => of.name().to_owned(),
+            other => panic!("{other}"),
+        };
+        assert_eq!(name(4), "N_plus_7_over_4_plus_1");
+        assert_eq!(name(8), "N_plus_7_over_8_plus_1");
+        assert_eq!(name(4), "N_plus_7_over_4_plus_1");
     }
 }

@@ -11,6 +11,9 @@ use crate::thread::index::Ix;
 use crate::thread::{AtomArg, Mem, Op, Scope, Space, Stmt};
 use crate::values::elem::Elem;
 
+/// The layout field of matrix descriptors, by its values; see `prelude/wgmma.cuh`.
+pub(super) const SWIZZLES: [&str; 4] = ["NO_SWIZZLE", "SWIZZLE_128B", "SWIZZLE_64B", "SWIZZLE_32B"];
+
 /// Bytes of a unit in which matrix descriptors count.
 const UNIT: i64 = 16;
 
@@ -44,7 +47,8 @@ impl Printer<'_> {
             }
             AtomArg::At(mem) => self.address(mem),
             AtomArg::Descriptor { at, leading, stride, mode } => {
-                let constants = format!("matrix_descriptor<{leading}, {stride}, {mode}>");
+                let swizzle = SWIZZLES[usize::from(*mode) % SWIZZLES.len()];
+                let constants = format!("matrix_descriptor<{leading}, {stride}, {swizzle}>");
                 match self.units(at) {
                     Some((name, units)) => format!("{constants}({name}, {units})"),
                     None => format!("{constants}({})", self.address(at)),

@@ -154,7 +154,10 @@ impl Printer<'_> {
             Int::Block(axis) => leaf(self.builtin(Builtin::Block(axis))),
             Int::Grid(axis) => leaf(self.builtin(Builtin::Grid(axis))),
             Int::ClusterRank => leaf(self.builtin(Builtin::ClusterRank)),
-            Int::Add(a, b) => self.sum(a, b, width),
+            Int::Add(a, b) => match self.lifted_quotient(a, b) {
+                Some(quotient) => quotient,
+                None => self.sum(a, b, width),
+            },
             Int::Sub(a, b) => self.arithmetic(a, "-", b, Level::Sum, width),
             Int::Mul(a, b) => self.arithmetic(a, "*", b, Level::Product, width),
             Int::Div(a, b) if self.is_by_warps(a, b) => {
@@ -165,8 +168,14 @@ impl Printer<'_> {
                     _ => Piece::new(format!("{warp} / {of}"), Level::Product),
                 }
             }
-            Int::Div(a, b) => self.arithmetic(a, "/", b, Level::Product, width),
-            Int::Rem(a, b) => self.arithmetic(a, "%", b, Level::Product, width),
+            Int::Div(a, b) => match self.rounded_up(a, b) {
+                Some(of) if narrow => self.function("CEIL_DIV", [of, b], narrow),
+                _ => self.arithmetic(a, "/", b, Level::Product, width),
+            },
+            Int::Rem(a, b) => match self.lifted(a, b) {
+                Some((of, _)) => self.function("floor_mod", [of, b], narrow),
+                None => self.arithmetic(a, "%", b, Level::Product, width),
+            },
             Int::And(a, b) => self.arithmetic(a, "&", b, Level::BitAnd, width),
             Int::Or(a, b) => self.arithmetic(a, "|", b, Level::BitOr, width),
             Int::Xor(a, b) => self.arithmetic(a, "^", b, Level::BitXor, width),
@@ -199,6 +208,46 @@ impl Printer<'_> {
             }
             Int::Wrap(at, end, last) => self.function("wrapped", [at, end, last], narrow),
         }
+    }
+
+    /// `x`, if `a / b` is the quotient of `x` and `b` rounded up: `a` is `x + (b - 1)`.
+    fn rounded_up(&mut self, a: Ix, b: Ix) -> Option<Ix> {
+        let Int::Add(sum, last) = self.exprs.get(a).int else { return None };
+        let more = self.exprs.constant(last)?;
+        let of = match (self.exprs.constant(b), &self.exprs.get(sum).int) {
+            (Some(n), _) if more == n - 1 => sum,
+            (None, Int::Add(of, more_b)) if more == -1 && *more_b == b => *of,
+            _ => return None,
+        };
+        (self.is_narrow(a) && self.is_narrow(of) && self.is_narrow(b)).then_some(of)
+    }
+
+    /// If a number of 32 bits was made positive by a multiple of the constant `b`, which takes 64 bits: the number, and the
+    /// quotient of that multiple. See [`Exprs::div`](crate::thread::index::Exprs::div).
+    fn lifted(&mut self, a: Ix, b: Ix) -> Option<(Ix, i64)> {
+        let Int::Add(of, lift) = self.exprs.get(a).int else { return None };
+        let (lift, n) = (self.exprs.constant(lift)?, self.exprs.constant(b)?);
+        if self.is_narrow(a) || !self.is_narrow(of) || self.exprs.get(of).lo >= 0 || lift < n {
+            return None;
+        }
+        let rest = self.exprs.int(lift.rem_euclid(n));
+        let of = self.exprs.add(of, rest);
+        self.is_narrow(of).then_some((of, lift.div_euclid(n)))
+    }
+
+    /// `floor_div(x, n)` for `(x + lift) / n - lift / n`.
+    fn lifted_quotient(&mut self, a: Ix, b: Ix) -> Option<Piece> {
+        let Int::Div(sum, n) = self.exprs.get(a).int else { return None };
+        let less = self.exprs.constant(b).filter(|less| *less < 0)?;
+        if let Some((of, lift)) = self.lifted(sum, n)
+            && lift == -less
+        {
+            return Some(self.function("floor_div", [of, n], true));
+        }
+        let Int::Add(of, lift) = self.exprs.get(sum).int else { return None };
+        let (lift, by) = (self.exprs.constant(lift)?, self.exprs.constant(n)?);
+        let rounds_up = self.is_narrow(of) && !self.is_narrow(sum) && lift == (by - 1) - less * by;
+        rounds_up.then(|| self.function("ceil_div_signed", [of, n], true))
     }
 
     /// `a + b`; `a - 4` for a negative constant or factor, and no parentheses around a sum on the right if the order
@@ -380,6 +429,12 @@ mod tests {
             let lane = e.rem(tid, 32);
             e.div(lane, 4)
         });
+        check("CEIL_DIV(bx * 32 + tid, 128)", |e, [tid, bx, ..]| {
+            let start = times(e, bx, 32);
+            let (at, more) = (e.add(start, tid), e.int(127));
+            let sum = e.add(at, more);
+            e.div(sum, 128)
+        });
         check("tid + (bx ^ 5) * 8", |e, [tid, bx, ..]| {
             let five = e.int(5);
             let swapped = e.xor(bx, five);
@@ -400,6 +455,33 @@ mod tests {
             let sum = e.add(bx, back);
             let seven = e.int(-7);
             e.add(sum, seven)
+        });
+    }
+
+    #[test]
+    fn quotients_of_negative_numbers() {
+        let any =
+            |e: &mut Exprs| e.leaf(Int::Grid(2), i64::from(i32::MIN), i64::from(i32::MAX), 1, Scope::Grid);
+        let sum = |e: &mut Exprs, n: i64| {
+            let (of, more) = (any(e), e.int(n));
+            e.add(of, more)
+        };
+        check("floor_div(blocks_z, 4)", |e, _| {
+            let of = any(e);
+            e.div(of, 4)
+        });
+        check("floor_mod(blocks_z, 4)", |e, _| {
+            let of = any(e);
+            e.rem(of, 4)
+        });
+        check("ceil_div_signed(blocks_z, 4)", |e, _| {
+            let of = sum(e, 3);
+            e.div(of, 4)
+        });
+        // The sum can exceed 32 bits.
+        check("(int)((blocks_z + 2147483650LL) / 4) - 536870912", |e, _| {
+            let of = sum(e, 2);
+            e.div(of, 4)
         });
     }
 

@@ -35,15 +35,21 @@ pub(super) fn widened(number: Number, elem: Elem) -> String {
 }
 
 fn float(x: f32) -> String {
-    if x.is_finite() {
-        format!("{x:?}f")
-    } else {
-        format!("__int_as_float(0x{:08x})", Number::Float(x.into()).bits(Elem::F32))
+    match x {
+        f32::INFINITY => "infinity()".to_owned(),
+        f32::NEG_INFINITY => "-infinity()".to_owned(),
+        _ if x.is_nan() => format!("__int_as_float(0x{:08x})", Number::Float(x.into()).bits(Elem::F32)),
+        _ => format!("{x:?}f"),
     }
 }
 
 fn double(x: f64) -> String {
-    if x.is_finite() { format!("{x:?}") } else { format!("__longlong_as_double(0x{:016x}LL)", x.to_bits()) }
+    match x {
+        f64::INFINITY => "double_infinity()".to_owned(),
+        f64::NEG_INFINITY => "-double_infinity()".to_owned(),
+        _ if x.is_nan() => format!("__longlong_as_double(0x{:016x}LL)", x.to_bits()),
+        _ => format!("{x:?}"),
+    }
 }
 
 #[cfg(test)]
@@ -63,13 +69,14 @@ mod tests {
         check(0.1, Elem::F32, "0.1f");
         check(1e-30, Elem::F32, "1e-30f");
         check(16_777_217, Elem::F32, "16777216.0f");
-        check(f64::NEG_INFINITY, Elem::F32, "__int_as_float(0xff800000)");
-        check(f64::INFINITY, Elem::F32, "__int_as_float(0x7f800000)");
+        check(f64::NEG_INFINITY, Elem::F32, "-infinity()");
+        check(f64::INFINITY, Elem::F32, "infinity()");
         check(f64::NAN, Elem::F32, "__int_as_float(0x7fffffff)");
         check(0.1, Elem::F64, "0.1");
         check(-0.0, Elem::F64, "-0.0");
         check(9_007_199_254_740_993i64, Elem::F64, "9007199254740992.0");
-        check(f64::INFINITY, Elem::F64, "__longlong_as_double(0x7ff0000000000000LL)");
+        check(f64::INFINITY, Elem::F64, "double_infinity()");
+        check(f64::NEG_INFINITY, Elem::F64, "-double_infinity()");
         check(f64::NAN, Elem::F64, "__longlong_as_double(0x7fffffffffffffffLL)");
         check(1.0, Elem::F16, "f16{0x3c00}");
         check(1.0, Elem::Bf16, "bf16{0x3f80}");

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-use super::asm::rows;
+use super::asm::{SWIZZLES, rows};
 use super::{BUILTINS, prelude};
 use crate::thread::{Bar, Id, Kernel, Param};
 
@@ -97,7 +97,8 @@ impl Names {
 /// Names that are taken in every kernel.
 static RESERVED: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     let builtins = BUILTINS.iter().map(|row| row.1);
-    KEYWORDS.iter().copied().chain(builtins).chain(prelude::names()).chain([ARENA]).collect()
+    let ours = prelude::names().chain(SWIZZLES).chain([ARENA]);
+    KEYWORDS.iter().copied().chain(builtins).chain(ours).collect()
 });
 
 /// The other taken names, and where to look for the next free number of a name.

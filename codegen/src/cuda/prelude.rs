@@ -26,7 +26,7 @@ const HEADERS: [&str; 16] = [
 
 /// The text between two empty lines of a header.
 struct Piece {
-    /// The name of its struct, or of its function.
+    /// The name of its type, or of its function.
     name: &'static str,
     text: &'static str,
     /// The identifiers in its code.
@@ -53,10 +53,10 @@ static PIECES: LazyLock<Vec<Piece>> = LazyLock::new(|| {
     named.iter().map(piece).collect()
 });
 
-/// The name that a piece defines: of its struct, or of its function.
+/// The name that a piece defines: of its type, or of its function.
 fn defines(piece: &'static str) -> Option<&'static str> {
     let code = piece.lines().find(|line| !line.starts_with("//") && !line.starts_with("template"))?;
-    if let Some(rest) = code.strip_prefix("struct ") {
+    if let Some(rest) = code.strip_prefix("struct ").or_else(|| code.strip_prefix("enum ")) {
         return rest.split(" {").next()?.rsplit(' ').next();
     }
     code.split('(').find_map(|before| {

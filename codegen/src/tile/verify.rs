@@ -314,18 +314,18 @@ pub(crate) fn text(program: &Program, affine: &Affine) -> String {
             });
             format!("{left} {sign} {right}")
         }
-        Coord::Submode { .. } | Coord::Begin { .. } => "a computed coordinate".into(),
+        Coord::Submode { of, over, extent } => {
+            let of = text(program, of);
+            let of = of.trim_matches('`');
+            let of = if of.contains(' ') { format!("({of})") } else { of.to_owned() };
+            match (over, extent) {
+                (1, Some(n)) => format!("{of} % {n}"),
+                (n, None) => format!("{of} / {n}"),
+                (by, Some(n)) => format!("{of} / {by} % {n}"),
+            }
+        }
+        Coord::Begin { .. } => "a computed coordinate".into(),
     };
-    if let ([(Coord::Submode { of, over, extent }, 1)], 0) = (&affine.terms[..], affine.constant) {
-        let of = text(program, of);
-        let of = of.trim_matches('`');
-        let of = if of.contains(' ') { format!("({of})") } else { of.to_owned() };
-        return match (over, extent) {
-            (1, Some(n)) => format!("`{of} % {n}`"),
-            (n, None) => format!("`{of} / {n}`"),
-            (by, Some(n)) => format!("`{of} / {by} % {n}`"),
-        };
-    }
     let term = |(of, by): &(Coord, i64)| match by {
         1 => coord(of),
         -1 => format!("-{}", coord(of)),

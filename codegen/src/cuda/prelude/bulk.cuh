@@ -10,13 +10,13 @@ __device__ __forceinline__ void bulk_commit() {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-// Waits until at most so many groups of bulk stores of this thread are in flight.
+// Waits until at most `pending` groups of bulk stores of this thread are in flight.
 template <int pending>
 __device__ __forceinline__ void bulk_wait() {
     asm volatile("cp.async.bulk.wait_group %0;" :: "n"(pending) : "memory");
 }
 
-// The same, but only until they have read shared memory.
+// Waits until at most `pending` groups of bulk stores of this thread have not read their shared memory.
 template <int pending>
 __device__ __forceinline__ void bulk_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(pending) : "memory");

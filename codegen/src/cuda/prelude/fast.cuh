@@ -1,3 +1,11 @@
+__device__ __forceinline__ float infinity() {
+    return __int_as_float(0x7f800000);
+}
+
+__device__ __forceinline__ double double_infinity() {
+    return __longlong_as_double(0x7ff0000000000000LL);
+}
+
 // By one instruction, with an error of one unit in the last place.
 __device__ __forceinline__ float fast_sqrt(float x) {
     float y;

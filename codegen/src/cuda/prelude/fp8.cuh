@@ -26,7 +26,8 @@ __device__ __forceinline__ float to_float(e5m2 x) {
     return float_of_half(x.bits << 8);
 }
 
-// To nearest, ties to even, at most the greatest number: so many bits of fraction, the exponent of the least normal number.
+// Rounds to nearest, ties to even, at most to `greatest`: a number with `fraction` bits of fraction, whose least normal number is
+// 2^least.
 template <int fraction, int least>
 __device__ __forceinline__ unsigned rounded_to_byte(float x, float greatest) {
     const float size = fminf(fabsf(x), greatest);

@@ -1,3 +1,19 @@
+// A quotient rounded up, of numbers whose sum fits; as an expression, which compilers simplify before they inline functions.
+#define CEIL_DIV(a, b) (((a) + ((b) - 1)) / (b))
+
+// Quotients of any number by a positive number, rounded up and down, and the remainder of the latter.
+__device__ __forceinline__ int ceil_div_signed(int a, int b) {
+    return a / b + (a % b > 0);
+}
+
+__device__ __forceinline__ int floor_div(int a, int b) {
+    return a / b - (a % b < 0);
+}
+
+__device__ __forceinline__ int floor_mod(int a, int b) {
+    return a % b < 0 ? a % b + b : a % b;
+}
+
 // Integer arithmetic that wraps around: in C an overflow is undefined.
 __device__ __forceinline__ int wrapping_add(int a, int b) {
     return (int)((unsigned)a + (unsigned)b);
@@ -23,7 +39,7 @@ __device__ __forceinline__ int wrapping_abs(int a) {
     return a < 0 ? wrapping_neg(a) : a;
 }
 
-// The same: with it `(x ^ (x >> 31)) - (x >> 31)` and the like are absolute values.
+// With `^`, `(x ^ (x >> 31)) - (x >> 31)` and the like would be absolute values; see `wrapping_neg`.
 __device__ __forceinline__ int signed_xor(int a, int b) {
     int bits;
     asm("xor.b32 %0, %1, %2;" : "=r"(bits) : "r"(a), "r"(b));
@@ -58,7 +74,7 @@ __device__ __forceinline__ T shift_right(T a, int n) {
     return (unsigned)n < 32 ? a >> n : a >> 31 >> 1;
 }
 
-// The same of 64 bits.
+// 64-bit integers.
 __device__ __forceinline__ long long wrapping_add_64(long long a, long long b) {
     return (long long)((unsigned long long)a + (unsigned long long)b);
 }
@@ -113,7 +129,7 @@ __device__ __forceinline__ T shift_right_64(T a, unsigned long long n) {
     return n < 64 ? a >> n : a >> 63 >> 1;
 }
 
-// Fractions are truncated, and what is out of range is clamped; what is no number becomes 0.
+// Fractions are truncated, numbers out of range are clamped, and not-a-number becomes 0.
 __device__ __forceinline__ long long float_to_long(float x) {
     return x == x ? __float2ll_rz(x) : 0;
 }

@@ -13,7 +13,7 @@ __device__ __forceinline__ void load_here_1(float& to, const float* from, unsign
     asm volatile("ld.volatile.shared.f32 %0, [%1];" : "=f"(to) : "r"(shared_address(from) + at * 4));
 }
 
-// The same for doubles.
+// The loads of `load_here` for doubles.
 __device__ __forceinline__ void load_doubles_here_2(double2& to, const double* from, unsigned at) {
     asm volatile("ld.volatile.shared.v2.f64 {%0, %1}, [%2];"
                  : "=d"(to.x), "=d"(to.y) : "r"(shared_address(from) + at * 8));

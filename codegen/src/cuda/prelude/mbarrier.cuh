@@ -11,7 +11,7 @@ __device__ __forceinline__ void mbarrier_arrive(unsigned long long* bar) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(shared_address(bar)) : "memory");
 }
 
-// Arrives, and expects so many transaction bytes of bulk copies.
+// Arrives, and expects this number of transaction bytes from bulk copies.
 __device__ __forceinline__ void mbarrier_arrive_expect_bytes(unsigned long long* bar, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
                  :: "r"(shared_address(bar)), "r"(bytes) : "memory");
@@ -62,7 +62,7 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* bar, int parit
         :: "r"(shared_address(bar)), "r"(parity) : "memory");
 }
 
-// The same with acquire semantics for the cluster, where other blocks arrive too.
+// Waits with acquire semantics for the cluster, where other blocks arrive too.
 __device__ __forceinline__ void mbarrier_wait_cluster(unsigned long long* bar, int parity) {
     asm volatile(
         "{\n"

@@ -1,8 +1,10 @@
-// A matrix descriptor: offsets in bytes; mode 0 is no swizzle, 1, 2 and 3 are swizzles over 128, 64 and 32
-// bytes. The matrix begins so many units of 16 bytes after p: they are added to the descriptor of p.
-template <int leading, int stride, int mode>
+enum Swizzle { NO_SWIZZLE, SWIZZLE_128B, SWIZZLE_64B, SWIZZLE_32B };
+
+// The descriptor of a matrix in shared memory, from its leading and its stride byte offset. The matrix begins `units` of 16
+// bytes after p: they are added to the descriptor of p.
+template <int leading, int stride, Swizzle swizzle>
 __device__ __forceinline__ unsigned long long matrix_descriptor(const void* p, int units = 0) {
-    const unsigned high = (unsigned)mode << 30 | stride >> 4;
+    const unsigned high = (unsigned)swizzle << 30 | stride >> 4;
     const unsigned low = (unsigned)(leading >> 4) << 16 | (shared_address(p) >> 4 & 0x3fff);
     return (unsigned long long)high << 32 | (low + units);
 }
@@ -14,7 +16,7 @@ __device__ __forceinline__ void pin(float (&registers)[n]) {
     for (int i = 0; i < n; ++i) asm volatile("" : "+f"(registers[i]) :: "memory");
 }
 
-// The same for integers, and for packed words.
+// A compiler fence for registers of integers and of packed words.
 template <typename T, int n>
 __device__ __forceinline__ void pin_words(T (&registers)[n]) {
     #pragma unroll
@@ -29,7 +31,7 @@ __device__ __forceinline__ void wgmma_commit() {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-// Waits until at most so many commit groups of this warpgroup are in flight.
+// Waits until at most `pending` commit groups of this warpgroup are in flight.
 template <int pending>
 __device__ __forceinline__ void wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(pending) : "memory");

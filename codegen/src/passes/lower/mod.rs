@@ -457,19 +457,14 @@ impl<'p> Lower<'p> {
         self.exprs().add(sum, constant)
     }
 
-    /// Names an expression that is invariant in the kernel, at the kernel's top. Equal expressions have one name, which
-    /// combines their requested names.
+    /// Names an expression that is invariant in the kernel, at the kernel's top. Equal expressions have the first of their names.
     fn name(&mut self, at: Ix, wanted: &str) -> Ix {
         let known = self.kernel.exprs.get(at).clone();
         if matches!(known.int, Int::Const(_) | Int::Var(_) | Int::Param(_)) {
             return at;
         }
         let id = match self.named.iter().find(|(named, _)| *named == at) {
-            Some(&(_, id)) => {
-                let name = &mut self.kernel.vars[id as usize].name;
-                *name = shared_name(name, wanted);
-                id
-            }
+            Some(&(_, id)) => id,
             None => {
                 let id = self.var(wanted, !known.is_narrow());
                 self.preamble.push(Stmt { site: self.scope.site, op: Op::Let(id, at) });
@@ -506,46 +501,5 @@ impl<'p> Lower<'p> {
                 self.kernel.sites.len() as Id - 1
             }
         };
-    }
-}
-
-/// The name of an integer that has one, when another is wanted for it too: `sa_at` and `sb_at` become `sa_sb_at`. It keeps its
-/// name if that name would have more than four parts.
-fn shared_name(name: &str, wanted: &str) -> String {
-    let [of, more]: [Vec<&str>; 2] = [name, wanted].map(|name| name.split('_').collect());
-    let end = of.iter().rev().zip(more.iter().rev()).take_while(|(of, more)| of == more).count();
-    let (of, end) = of.split_at(of.len() - end);
-    let more = &more[..more.len() - end.len()];
-    let first = of.iter().zip(more).take_while(|(of, more)| of == more).count();
-    let ((first, known), new) = (of.split_at(first), &more[first..]);
-    // Modes of one view have its name and a number.
-    let stem = new.iter().position(|part| part.parse::<u32>().is_ok()).unwrap_or(new.len());
-    let is_known = stem == 0 || known.windows(stem).any(|parts| *parts == new[..stem]);
-    if is_known || known.len() + new.len() > 4 {
-        return name.to_owned();
-    }
-    [first, known, new, end].concat().join("_")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::shared_name;
-
-    #[test]
-    fn equal_integers_have_one_name() {
-        let cases = [
-            ("sa_at", "sb_at", "sa_sb_at"),
-            ("sa_sb_at", "sb_at", "sa_sb_at"),
-            ("sq_rows_flip", "sk_rows_flip", "sq_sk_rows_flip"),
-            ("ta_sa_at", "tb_sb_at", "ta_sa_tb_sb_at"),
-            ("ta_sa_tb_sb_at", "sc_at", "ta_sa_tb_sb_at"),
-            ("ga_0", "gc_1", "ga_0_gc_1"),
-            ("x_0", "x_1", "x_0"),
-            ("t_sa_flip", "t_sc_flip", "t_sa_sc_flip"),
-            ("t_sa_sc_flip", "t_sd_flip", "t_sa_sc_sd_flip"),
-        ];
-        for (name, wanted, shared) in cases {
-            assert_eq!(shared_name(name, wanted), shared, "{name}, {wanted}");
-        }
     }
 }

@@ -93,7 +93,7 @@ impl Lower<'_> {
             let tile::Ring { name, slots, .. } = &self.program.rings[ring as usize];
             let (name, last) = (name.clone(), i64::from(*slots) - 1);
             let slot = if last > 0 { self.counter(&format!("{name}_slot"), last) } else { self.int(0) };
-            let wraps = self.counter(&format!("{name}_round"), MOST_PHASES / (last + 1));
+            let wraps = self.counter(&format!("{name}_phase"), MOST_PHASES / (last + 1));
             let places = &mut self.scope.places;
             places.resize(places.len().max(ring as usize + 1), None);
             places[ring as usize] = Some(RingPosition { slot, wraps });
@@ -218,7 +218,7 @@ impl Lower<'_> {
         let Ring { name, to, .. } = &self.program.rings[ring as usize];
         let readers = &self.program.groups[*to as usize].name;
         self.comment(format!(
-            "until the {readers} have released the slot of {name}; in the first round it is free"
+            "until the {readers} have released the slot of {name}; at first every slot is free"
         ));
         self.emit(Op::Await { bar, slot, phase });
     }

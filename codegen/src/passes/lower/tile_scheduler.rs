@@ -53,10 +53,10 @@ impl Lower<'_> {
         let left = self.exprs().add(left, apart);
         let left = self.exprs().sub(left, one);
         self.exprs().assume(left, 0, i64::from(i32::MAX));
-        let rounds = self.exprs().quotient(left, apart);
-        let rounds = self.name(rounds, "rounds");
-        let last = self.kernel.exprs.get(rounds).hi.max(1) - 1;
-        let wave = self.var("round", last > i64::from(i32::MAX));
+        let waves = self.exprs().quotient(left, apart);
+        let waves = self.name(waves, "waves");
+        let last = self.kernel.exprs.get(waves).hi.max(1) - 1;
+        let wave = self.var("wave", last > i64::from(i32::MAX));
         let at = self.exprs().leaf(Int::Var(wave), 0, last, 1, Scope::Cluster);
         let (mut body, ()) = self.nested(|lower| {
             let far = lower.exprs().mul(at, apart);
@@ -79,7 +79,7 @@ impl Lower<'_> {
         // A role that only passes tiles on does not need to know which they are.
         drop_unread(&self.kernel.exprs, &mut body);
         let zero = self.int(0);
-        self.emit(Op::For { var: wave, from: zero, to: rounds, step: 1, unroll: Unroll::No, body });
+        self.emit(Op::For { var: wave, from: zero, to: waves, step: 1, unroll: Unroll::No, body });
         Ok(())
     }
 
@@ -121,7 +121,9 @@ impl Lower<'_> {
             Raster::Plain => axes,
             Raster::Bands(_) => {
                 let counts: Vec<Ix> = extents.iter().map(|&extent| self.value(extent)).collect();
-                let counts: Vec<Ix> = counts.into_iter().map(|count| self.name(count, "tiles")).collect();
+                let named = counts.into_iter().zip('x'..);
+                let counts: Vec<Ix> =
+                    named.map(|(count, axis)| self.name(count, &format!("tiles_{axis}"))).collect();
                 let (mut tile, mut step) = (self.int(0), self.int(1));
                 for (&axis, &count) in axes.iter().zip(&counts) {
                     let term = self.exprs().mul(axis, step);
@@ -150,6 +152,9 @@ impl Lower<'_> {
         let size = i64::from(self.program.cluster.iter().product::<u32>());
         let block = self.exprs().leaf(Int::Block(0), 0, blocks - 1, 1, Scope::Block);
         let grid = self.exprs().leaf(Int::Grid(0), 1, blocks, size, Scope::Grid);
+        if size == 1 {
+            return (block, grid);
+        }
         let (number, count) = (self.exprs().div(block, size), self.exprs().div(grid, size));
         let most = self.kernel.exprs.get(count).hi;
         self.exprs().assume(count, 1, most);
