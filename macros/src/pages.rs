@@ -1,6 +1,7 @@
 //! Products as functions: printed as Rust and read back, they make the same CUDA to the byte.
 
 use crate::drawn::read;
+use tilewright_codegen::definition::Variant;
 use tilewright_codegen::thread::Fact;
 use tilewright_codegen::words::Words;
 use tilewright_codegen::{Definition, Generated, Settings};
@@ -14,7 +15,8 @@ fn generated(of: &Definition) -> Generated {
     outcome.kernel.unwrap_or_else(|| panic!("{:?}", outcome.diagnostics))
 }
 
-/// The product and the printed function have the same variants by wgmma, but for the one with 64-bit offsets, to the byte.
+/// The product and the printed function have the same variants, to the byte, but for the one with 64-bit offsets: of products by wgmma
+/// those by wgmma, and where copies are of vectors, those that have them.
 #[track_caller]
 fn check(keys: &str) {
     let words = Words::read(keys).unwrap_or_else(|why| panic!("{keys}: {why}"));
@@ -24,11 +26,16 @@ fn check(keys: &str) {
         (generated(&product), generated(&Definition::Function(read(&printed), Settings::default())));
     assert_eq!(copied.source(), product.source(), "{keys}\n{printed}");
     let sources: Vec<&str> = copied.variants.iter().map(|variant| &*variant.source).collect();
-    let narrow = |fact: &Fact| matches!(fact, Fact::Small { .. });
+    let needs = |of: &Variant, fact: fn(&Fact) -> bool| of.program.needs.iter().any(fact);
+    let is_wgmma = |of: &Variant| of.source.contains("wgmma_m64");
+    let is_small = |of: &Variant| needs(of, |fact| matches!(fact, Fact::Small { .. }));
+    let is_aligned = |of: &Variant| needs(of, |fact| matches!(fact, Fact::Aligned { .. }));
+    let [wgmma, aligned] =
+        [&is_wgmma, &is_aligned as &dyn Fn(&Variant) -> bool].map(|is| product.variants.iter().any(is));
     let ours = product
         .variants
         .iter()
-        .filter(|variant| variant.source.contains("wgmma_m64") && variant.program.needs.iter().any(narrow));
+        .filter(|of| is_small(of) && if wgmma { is_wgmma(of) } else { is_aligned(of) || !aligned });
     for (at, variant) in ours.enumerate() {
         assert!(sources.contains(&&*variant.source), "{keys}: variant {}\n{printed}", at + 1);
     }
@@ -74,6 +81,28 @@ fn functions_of_products_make_the_same_source() {
 }
 
 #[test]
+fn functions_of_products_on_cuda_cores_make_the_same_source() {
+    check("bm=128 bn=128 bk=8 tc=(16,16)");
+    check("bm=128 bn=128 a=k_major b=k_major c=n_major alpha_beta=true");
+    check("schedule=(values=(4,4) fragments=2 vec=4) stages=3 bk=16");
+    check(
+        "name=wide arch=90 bm=128 bn=256 bk=8 tc=swizzled(2,0,-2,((4,2),(8,4)):((1,32),(4,64))) \
+         schedule=(values=(4,4) vec=4 pad=4 fragments=2 order=row_serpentine) stages=4 alpha_beta=true overlaps=true",
+    );
+    check(
+        "schedule=(staged=transposed values=(4,4) vec=4 fragments=2 exits=false) a=k_major b=k_major stages=2",
+    );
+    check(
+        "batched=true bm=64 bn=64 bk=16 tc=(8,8) schedule=(vec=4) stages=2 bias=rows epilogue=gelu out=bf16",
+    );
+    check("dtype=f64 bm=64 bn=64 mma=none residual=before scales=both epilogue=|x| x * 2.0 + 1.0");
+    check("dtype=i32 bm=64 bn=64 epilogue=relu aux=true bias=columns");
+    check("dtype=f16 schedule=(vec=8) bk=16 mma=none out=f32 residual=after(f32) epilogue=silu aux=f16");
+    check("dtype=i8 bm=64 bn=64 mma=none out=bf16 alpha_beta=true schedule=(order=serpentine)");
+    check("tc=(8,8):(8,1) schedule=(sa=(64,16):(1,68) ta=(16,4) tb=(8,8)) bm=64 bn=32 bk=16");
+}
+
+#[test]
 fn the_default_product_is_a_function() {
     check("dtype=bf16 a=k_major b=k_major c=n_major");
 }
@@ -104,8 +133,39 @@ const DRAWS: &[&[&str]] = &[
     ],
 ];
 
+/// Keys of products on CUDA cores to draw from, beside further ones of [`DRAWS`].
+const OF_THREADS: &[&[&str]] = &[
+    &["", "dtype=f64", "dtype=f16 out=f32", "dtype=i8", "out=bf16", "dtype=u32"],
+    &["a=k_major", ""],
+    &["b=k_major", ""],
+    &["c=n_major", ""],
+    &[
+        "bm=128 bn=128",
+        "bm=64 bn=96 bk=16",
+        "bm=64 bn=64 bk=16 tc=(8,8) stages=2",
+        "bm=48 bn=80 bk=16 stages=3",
+    ],
+    &["", "bias=rows", "bias=columns"],
+    &["", "scales=rows", "scales=both"],
+    &["", "", "residual=before", "residual=after(f32)"],
+    &["", "epilogue=relu", "epilogue=relu aux=true", "epilogue=|x| x * 2 + 1"],
+    &["", "", "alpha_beta=true"],
+    &["", "", "batched=true"],
+    &[
+        "",
+        "schedule=(fragments=2)",
+        "schedule=(staged=both vec=4)",
+        "schedule=(values=(2,2) vec=2 order=rows)",
+    ],
+];
+
 #[test]
 fn functions_of_drawn_products_make_the_same_source() {
+    check_drawn("arch=90", DRAWS);
+    check_drawn("mma=none", OF_THREADS);
+}
+
+fn check_drawn(first: &str, draws: &[&[&str]]) {
     let count = std::env::var("TILEWRIGHT_PAGES").map_or(DRAWN, |count| count.parse().expect("a number"));
     let mut state = 1u64;
     let mut one = |of: &[&str]| -> String {
@@ -114,8 +174,8 @@ fn functions_of_drawn_products_make_the_same_source() {
         of[(state >> 33) as usize % of.len()].to_owned()
     };
     for _ in 0..count {
-        let keys: Vec<String> = DRAWS.iter().map(|row| one(row)).collect();
-        let keys = format!("arch=90 {}", keys.join(" "));
+        let keys: Vec<String> = draws.iter().map(|row| one(row)).collect();
+        let keys = format!("{first} {}", keys.join(" "));
         let words = Words::read(&keys).expect("keys");
         // Tiles and threads for one dtype and order may not suit another.
         if Definition::Matmul(words.args().to_vec()).function().is_some() {

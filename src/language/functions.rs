@@ -133,7 +133,9 @@ language! {
     fn retile(fragment: View, rows: View) -> View;
     /// Copies every element, and converts it to the type of the target as `as` does. A copy from global to shared
     /// memory is asynchronous: it is in flight until a wait. Out-of-bounds elements of the source are 0, or the
-    /// value of `fill = …`, or with `clamp = true` the nearest element in bounds. In a pipelined loop,
+    /// value of `fill = …`, or with `clamp = true` the nearest element in bounds. With `boundary_check = 1` only coordinates along
+    /// mode 1 of the tensor are compared with its extent, and elements that are out of bounds along other modes are any elements of the
+    /// tensor. Only products may read them, in a loop along mode 1: results of rows that are out of bounds are not stored. In a pipelined loop,
     /// `how = "staged"` copies through registers, which suits copies that transpose the tile.
     /// `how = "realigned"` loads vectors of a thread's neighbouring elements that begin between aligned addresses, such as
     /// `shift(tile(w, (1, 4096), (0, 0)), (0, -(i * ldx % 8)))`: each as two aligned vectors and a shift of their bytes. The target is

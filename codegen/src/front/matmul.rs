@@ -21,7 +21,6 @@ mod threads;
 mod tiles;
 mod warps;
 
-use crate::build::Builder;
 use crate::front::evaluate::Keys;
 use crate::source::ast::{Arg, Kernel, Level, Name, Span};
 use crate::source::diagnostic::{Diagnostic, Lint};
@@ -29,11 +28,9 @@ use crate::source::problem::Problem;
 use crate::tile;
 use crate::tile::alternative::Width;
 use crate::tile::alternative::{Alternative, Policy};
-use blame::put_by_keys;
 use config::{Config, Precision};
 pub use keys::{Key, keys, page, schedule};
 use machine::Machine;
-use product::product;
 use reader::Reader;
 pub(crate) use schedule::set;
 
@@ -89,7 +86,7 @@ impl Programs {
     }
 }
 
-/// The product as a function of the language, for the newest architecture of its programs, if it is one by wgmma.
+/// The product as a function of the language, for the newest architecture of its programs; `None` for other products.
 pub(crate) fn function(args: &[Arg]) -> Option<Kernel> {
     let mut args = schedule::flat(args).0;
     let mut keys = Keys::new();
@@ -99,9 +96,20 @@ pub(crate) fn function(args: &[Arg]) -> Option<Kernel> {
     let mut keys = Keys::new();
     let mut reader = Reader { args: &args, keys: &mut keys, errors: Vec::new() };
     let mut config = reader.config(false)?;
-    let Machine::Wgmma(sizes) = reader.machine(&config) else { return None };
-    config.overlaps |= reader.find("overlaps").is_none();
-    reader.errors.is_empty().then(|| page::page(&config, &sizes))
+    let machine = reader.machine(&config);
+    if !reader.errors.is_empty() {
+        return None;
+    }
+    match machine {
+        Machine::Wgmma(sizes) => {
+            config.overlaps |= reader.find("overlaps").is_none();
+            Some(page::page(&config, &sizes))
+        }
+        Machine::Threads(_) if !tiles::suit(&reader, &config) && !config.gathers() => {
+            Some(page::threads::page(&config))
+        }
+        _ => None,
+    }
 }
 
 /// The programs of keys for one architecture, the default unless a key gives it.
@@ -146,19 +154,15 @@ fn of_one(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
             return by_wgmma(args, config, overlaps, &sizes, levels);
         }
     };
-    let mut builder = Builder::new(&config.name);
-    if let Err((problem, blame)) = product(&mut builder, &config) {
-        diagnostics.push(put_by_keys(problem, &blame, args, &config));
-    }
-    let (mut wide, mut others) = (builder.finish(), Vec::new());
-    if diagnostics.is_empty() && tiles::suit(&reader, &config) {
+    let (mut wide, mut others) = (product::program(&config, args).map_err(|wrong| vec![wrong])?, Vec::new());
+    if tiles::suit(&reader, &config) {
         // Blocks nearly fill a multiprocessor. The plain kernel serves every launch.
         let overlaps = config.overlaps || (config.arch >= 90 && reader.find("overlaps").is_none());
         let wrong = |problem: Problem| vec![problem.at(Span::default())];
         let (first, more) = tiles::programs(args, &Config { overlaps, ..config }).map_err(wrong)?;
         others = more;
         others.push(Alternative::last(std::mem::replace(&mut wide, first)));
-    } else if diagnostics.is_empty() {
+    } else {
         others.extend(narrow(args, &config).map(Alternative::last));
     }
     Ok(Programs { wide, others, diagnostics, levels, why, instead })
@@ -246,7 +250,5 @@ fn narrow(args: &[Arg], config: &Config) -> Option<tile::Program> {
     let mut keys = Keys::new();
     let mut reader = Reader { args, keys: &mut keys, errors: Vec::new() };
     let config = reader.config(true).filter(|_| reader.errors.is_empty())?;
-    let mut builder = Builder::new(&config.name);
-    product(&mut builder, &config).ok()?;
-    Some(builder.finish())
+    product::program(&config, args).ok()
 }

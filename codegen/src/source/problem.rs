@@ -1,6 +1,7 @@
 //! Errors of statements, before they have a span.
 
 use crate::source::ast::Span;
+pub use crate::source::diagnostic::Cause;
 use crate::source::diagnostic::Diagnostic;
 
 /// An error: a message, the suggested remedy, and which argument is to blame.
@@ -14,40 +15,6 @@ pub struct Problem {
     pub arg: Option<usize>,
     /// The cause, for callers that reword the message.
     pub cause: Option<Box<Cause>>,
-}
-
-/// The violated condition, with its numbers: for callers whose users know it by another name.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Cause {
-    /// Threads along a mode do not divide its extent.
-    Indivisible {
-        /// How many.
-        threads: i64,
-        /// Elements that each takes at once.
-        each: i64,
-        /// The mode.
-        mode: usize,
-        /// Thread counts that do, in words; `None` if the elements of one thread do not.
-        near: Option<String>,
-    },
-    /// A partition whose thread count differs from the first one's.
-    Threads {
-        /// This one.
-        here: i64,
-        /// The first.
-        first: i64,
-    },
-    /// More threads than a block can have.
-    TooMany {
-        /// How many.
-        threads: i64,
-        /// The limit.
-        most: i64,
-    },
-    /// More registers than a thread can have.
-    Registers,
-    /// This type cannot accumulate the products.
-    Sum,
 }
 
 /// A result whose error is a [`Problem`].
@@ -90,7 +57,13 @@ impl Problem {
 
     /// The error at a span.
     pub fn at(self, span: Span) -> Diagnostic {
-        Diagnostic { help: self.help, ..Diagnostic::error(span, self.message) }
+        Diagnostic { help: self.help, cause: self.cause, ..Diagnostic::error(span, self.message) }
+    }
+}
+
+impl From<Diagnostic> for Problem {
+    fn from(Diagnostic { message, help, cause, .. }: Diagnostic) -> Problem {
+        Problem { message, help, arg: None, cause }
     }
 }
 

@@ -8,6 +8,7 @@ mod groups;
 pub(crate) mod integer_bounds;
 pub(crate) mod limits;
 mod overlays;
+pub(crate) mod unspecified;
 mod whole;
 mod work;
 

@@ -56,7 +56,8 @@ impl Evaluator {
             }
             args.part(1)?;
         }
-        let (mut how, mut fill, mut clamps, mut update, mut order) = (How::Derive, None, false, None, None);
+        let (mut how, mut fill, mut update, mut order) = (How::Derive, None, None, None);
+        let (mut clamps, mut checked) = (false, None);
         for (name, value, span) in &args.named {
             match (name.text.as_str(), value) {
                 ("how", Value::Text(text)) if text == "plain" => how = How::Plain,
@@ -75,6 +76,9 @@ impl Evaluator {
                     how = How::Realigned;
                 }
                 ("clamp", Value::Bool(yes)) => clamps = *yes,
+                ("boundary_check", modes) if modes_of(modes, &from).is_some() => {
+                    checked = modes_of(modes, &from);
+                }
                 ("how", Value::Text(text)) if change(text).is_some() => update = change(text),
                 ("order", _) => match memory_order(value, *span) {
                     Ok(known) => order = Some(known),
@@ -99,8 +103,16 @@ impl Evaluator {
             let problem = Problem::new("a copy repeats the edge or fills what lies beyond it, not both");
             return Err(problem.help("leave out `clamp` or `fill`"));
         }
-        let modes = if clamps { 0..from.base.len() } else { 0..0 };
-        let from = modes.fold(from, View::nearest);
+        if clamps && checked.is_some() {
+            let problem = Problem::new("a copy that repeats the edge checks no bounds");
+            return Err(problem.help("leave out `clamp` or `boundary_check`"));
+        }
+        let modes = 0..from.base.len();
+        let from = match (clamps, checked) {
+            (true, _) => modes.fold(from, View::nearest),
+            (false, Some(checked)) => modes.filter(|mode| !checked.contains(mode)).fold(from, View::clamped),
+            (false, None) => from,
+        };
         if let (None, Some((_, span))) = (update, order) {
             let problem = Problem::new("the order of a copy is that of an atomic update");
             return Ok(self.complain(span, problem.help("write how = \"atomic_add\" or its like as well")));
@@ -214,10 +226,23 @@ pub(super) fn memory_order(value: &Value, span: Span) -> Result<(MemoryOrder, Sp
     })
 }
 
+/// One mode of a view's tensor, or a tuple of them.
+fn modes_of(modes: &Value, view: &View) -> Option<Vec<usize>> {
+    let one = |mode: i64| usize::try_from(mode).ok().filter(|mode| *mode < view.base.len());
+    match modes {
+        Value::Int(mode) => Some(vec![one(*mode)?]),
+        modes => modes.tuple()?.ints()?.into_iter().map(one).collect(),
+    }
+}
+
 /// The kinds of a copy's arguments.
 fn usage(name: &str, given: &Value) -> String {
-    if name != "how" {
-        return "write fill = 0.0, or clamp = true".into();
+    match name {
+        "how" => {}
+        "boundary_check" => {
+            return "it has modes of the tensor, counted from 0: boundary_check = 1, or (0, 1)".into();
+        }
+        _ => return "write fill = 0.0, or clamp = true".into(),
     }
     let mut all = ["plain", "staged", "realigned"].map(str::to_owned).to_vec();
     all.extend(Change::ALL.iter().map(|(name, _)| format!("atomic_{name}")));

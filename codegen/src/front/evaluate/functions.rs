@@ -79,7 +79,7 @@ pub const FUNCTIONS: &[Function] = &[
     row(
         "copy",
         "copy(from, to), with fill = 0.0, how = \"staged\" or how = \"atomic_add\"",
-        &["how", "fill", "clamp", "order", "expected"],
+        &["how", "fill", "clamp", "boundary_check", "order", "expected"],
         2,
         Evaluator::copy_call,
     ),

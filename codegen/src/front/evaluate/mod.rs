@@ -45,7 +45,7 @@ use crate::source::ast::{self, Kernel, Level, Name, Span, Stmt, StmtKind};
 use crate::source::diagnostic::{Diagnostic, Lint};
 use crate::source::problem::Problem;
 use crate::tile;
-use crate::tile::verify::collective;
+use crate::tile::verify::{collective, unspecified};
 use crate::tile::view::View;
 use crate::values::affine::Affine;
 use crate::values::elem::Elem;
@@ -95,7 +95,7 @@ pub(crate) fn program(
     let program = run.builder.finish();
     if !run.diagnostics.iter().any(|diagnostic| diagnostic.level == Level::Deny) {
         let changed = program.body.iter().try_for_each(|stmt| collective::combined(&program, stmt));
-        run.diagnostics.extend(changed.err());
+        run.diagnostics.extend(changed.and_then(|()| unspecified::check(&program)).err());
     }
     (program, run.diagnostics, levels)
 }

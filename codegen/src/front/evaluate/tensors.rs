@@ -45,7 +45,12 @@ impl Evaluator {
 
     /// `parallelize(tensor, layout!((32, 8)), thread.x)`
     pub(super) fn parallelize_call(&mut self, args: &Args) -> Result<Value, Problem> {
-        let (tensor, threads) = (args.view(0)?, args.layout(1)?);
+        let tensor = args.view(0)?;
+        // A swizzle permutes thread indices, not elements.
+        let (threads, swizzle) = match args.get(1) {
+            Some(Value::Layout(threads)) => (threads.layout().clone(), threads.swizzle()),
+            _ => return Err(args.needs(1, "a layout")),
+        };
         match args.get(2) {
             Some(Value::Index(index)) if *index == Coord::Thread(0).into() => {}
             _ => return Err(args.needs(2, "`thread.x`")),
@@ -57,7 +62,7 @@ impl Evaluator {
             }
             Some(_) => return Err(args.needs(3, "a projection, such as (1, _),")),
         };
-        let mut partition = Partition { keep, ..Partition::default() };
+        let mut partition = Partition { keep, swizzle, ..Partition::default() };
         for (name, value, _) in &args.named {
             match (name.text.as_str(), value, value.tuple().and_then(|t| t.ints())) {
                 ("ragged", Value::Bool(ragged), _) => partition.ragged = *ragged,

@@ -1,11 +1,18 @@
 //! Diagnostics of a product in terms of its keys: names inside the program do not occur in the user's text.
 
-use super::product::Blame;
 use super::{Config, keys};
 use crate::source::ast::{Arg, Span};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Cause, Problem};
 use crate::source::spelling::did_you_mean;
+
+/// The key at which an error is reported.
+pub(super) struct Blame {
+    /// The key.
+    pub(super) key: &'static str,
+    /// The keys of the sizes that threads should divide, mode by mode.
+    pub(super) sizes: [&'static str; 2],
+}
 
 /// The keys that a key or its default depends on, nearest first.
 pub(super) fn follows(key: &str) -> &'static [&'static str] {

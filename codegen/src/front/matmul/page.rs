@@ -1,5 +1,7 @@
 //! Products by wgmma as a function of the language: what an author would write with these keys.
 
+mod results;
+pub(super) mod threads;
 mod weights;
 
 use super::Config;

@@ -2,17 +2,20 @@
 
 use tilewright_layout::{Composed, Layout, Tuple, Value as Size};
 
-use super::Config;
+use super::blame::{Blame, put_by_keys};
 use super::cluster::{add, total};
 use super::config::{Residual, When};
+use super::{Config, page};
 use crate::build::Builder;
 use crate::build::tiled::Fill;
 use crate::passes::allocate::ALIGN;
 use crate::passes::pipeline::with_slots;
+use crate::source::ast::Arg;
+use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
-use crate::thread::{Bin, Cmp, Un};
-use crate::tile;
+use crate::thread::{Bin, Cmp};
 use crate::tile::view::{At, Partition, View};
+use crate::tile::{self, Program};
 use crate::values::affine::{Affine, Coord};
 use crate::values::elem::Elem;
 use crate::values::target::Target;
@@ -23,22 +26,23 @@ pub(super) const WORD: i64 = 4;
 /// The architecture from which on there are clusters.
 pub(super) const CLUSTERS: u32 = 90;
 
-/// The key at which an error is reported.
-pub(super) struct Blame {
-    /// The key.
-    pub(super) key: &'static str,
-    /// The keys of the sizes that threads should divide, mode by mode.
-    pub(super) sizes: [&'static str; 2],
+/// The program, or the error at its key.
+pub(super) fn program(c: &Config, args: &[Arg]) -> std::result::Result<Program, Diagnostic> {
+    let at_key = |(problem, blame): (Problem, Blame)| put_by_keys(problem, &blame, args, c);
+    c.checked().map_err(|(key, problem)| at_key((problem, Blame { key, sizes: [key; 2] })))?;
+    if c.gathers() {
+        let mut b = Builder::new(&c.name);
+        product(&mut b, c).map_err(at_key)?;
+        return Ok(b.finish());
+    }
+    page::threads::program(c, args)
 }
 
 /// The program. An error comes with the key at fault.
-pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem, Blame)> {
+fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem, Blame)> {
     let blame = |key: &'static str| move |problem: Problem| (problem, Blame { key, sizes: [key; 2] });
     let (m, n, k) = (Size::symbol("M"), Size::symbol("N"), Size::symbol("K"));
     let c = config;
-    if let Some((key, problem)) = c.unfit_split() {
-        return Err(blame(key)(problem));
-    }
     b.arch(c.arch);
     if c.overlaps {
         b.overlaps();
@@ -68,7 +72,7 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
         values: if rows { vec![1, vec] } else { vec![vec, 1] },
         ..Partition::default()
     };
-    let groups = c.tc.modes().nth(2).map_or(Ok(1), |mode| mode.size()).unwrap_or(1);
+    let groups = c.groups();
     // The modes of the thread layout that partition rows, columns and K.
     let partition = |keep: [bool; 3], values: [usize; 2]| Partition {
         keep: Some(keep[..c.tc.rank()].to_vec()),
@@ -86,12 +90,6 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     let (ga, gb) = if c.ahead.fragments > 1 { (ga.clamped(0), gb.clamped(0)) } else { (ga, gb) };
     let sums = partition([true, true, false], [0, 1]);
     let tc_gc = part(b, &gc, &c.tc, &sums, "tc_gc", "tc", ["bm", "bn"])?;
-    let of_sums = extras.parts(|view| b.parallelize_over(view, &c.tc, 0, &sums)).map_err(blame("tc"))?;
-    for (layout, rows, vec, key) in [(&c.sa, c.a_rows, c.vec[0], "sa"), (&c.sb, c.b_rows, c.vec[1], "sb")] {
-        if !rows {
-            aligned(layout, vec).map_err(blame(key))?;
-        }
-    }
     let ta_ga = part(b, &ga, &c.ta, &wide(c.a_rows, c.vec[0]), "ta_ga", "ta", ["bm", "bk"])?;
     let ta_sa = part(b, &sa, &c.ta, &wide(c.a_rows, c.vec[0]), "ta_sa", "ta", ["bm", "bk"])?;
     let tb_gb = part(b, &gb, &c.tb, &wide(c.b_rows, c.vec[1]), "tb_gb", "tb", ["bn", "bk"])?;
@@ -99,9 +97,6 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     let tc_sa = part(b, &sa, &c.tc, &partition([true, false, true], [0, 2]), "tc_sa", "tc", ["bm", "bk"])?;
     let tc_sb = part(b, &sb, &c.tc, &partition([false, true, true], [1, 2]), "tc_sb", "tc", ["bn", "bk"])?;
 
-    if let Some((key, problem)) = c.exceeds(groups) {
-        return Err(blame(key)(problem));
-    }
     let acc = b.registers("acc", c.acc, tc_gc.shape()).map_err(blame("tc"))?;
     b.fill(&acc, tile::Expr::lit(0.0)).map_err(blame("tc"))?;
     let tiles = k.ceil_div(c.bk * c.split_k).unwrap_or_default();
@@ -115,47 +110,49 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     })?;
     let plain = c.sum();
     let scaled = |alpha| tile::Expr::Bin(Bin::Mul, Box::new(alpha), Box::new(plain.clone()));
-    let gathers = groups > 1 || c.split_k > 1 || c.scatters();
-    if c.stores_sums(gathers) {
-        let apart = tile::Expr::Un(Un::Apart, Box::new(tile::Expr::In(0)));
-        b.map(std::slice::from_ref(&acc), &acc, apart).map_err(blame("tc"))?;
-    }
-    match (gathers, scalars) {
-        (false, None) => epilogue(b, c, &acc, (&tc_gc, &tc_gc), &of_sums, plain, None),
-        (false, Some((alpha, beta))) => {
-            epilogue(b, c, &acc, (&tc_gc, &tc_gc), &of_sums, scaled(alpha), Some(beta))
+    let (sum, beta) = match scalars {
+        // As in the epilogue, alpha is applied to the accumulators before they are stored.
+        Some((alpha, beta)) if c.scaled() == c.acc => {
+            b.map(std::slice::from_ref(&acc), &acc, scaled(alpha)).map_err(blame("alpha_beta"))?;
+            (plain, Some(beta))
         }
-        (true, scalars) => {
-            let (sum, beta) = match scalars {
-                // As in the epilogue, alpha is applied to the accumulators before they are stored.
-                Some((alpha, beta)) if c.scaled() == c.acc => {
-                    b.map(std::slice::from_ref(&acc), &acc, scaled(alpha)).map_err(blame("alpha_beta"))?;
-                    (plain, Some(beta))
-                }
-                Some((alpha, beta)) => (scaled(alpha), Some(beta)),
-                None => (plain, None),
-            };
-            let (sums, out, extras) = gather(b, c, &acc, (&gc, &extras), groups).map_err(blame("tc"))?;
-            epilogue(b, c, &sums, (&out, &out), &extras, sum, beta)
-        }
-    }
-    .map_err(blame("epilogue"))
+        Some((alpha, beta)) => (scaled(alpha), Some(beta)),
+        None => (plain, None),
+    };
+    let (sums, out, extras) = gather(b, c, &acc, (&gc, &extras), groups).map_err(blame("tc"))?;
+    epilogue(b, c, &sums, (&out, &out), &extras, sum, beta).map_err(blame("epilogue"))
 }
 
 impl Config {
     /// Is an operand copied through registers? By its key, or where it is copied ahead in fewer bytes than cp.async moves.
-    fn is_staged(&self, side: usize) -> bool {
+    pub(super) fn is_staged(&self, side: usize) -> bool {
         let rows = [self.a_rows, self.b_rows][side];
         let narrow = self.vec[side] * i64::from(self.dtype.bytes()) < WORD;
         self.staged[usize::from(rows)] || (narrow && self.ahead.stages > 1 && !self.narrow)
     }
 
-    /// Are sums stored as they are? Registers of a vector must be adjacent. That must not constrain the products: their
-    /// operands would be in one bank of registers more often.
-    fn stores_sums(&self, gathers: bool) -> bool {
-        let changed = self.epilogue.is_some() || self.bias.is_some() || self.scales.contains(&true);
-        let changed = changed || self.has_matrices() || self.out != self.acc;
-        self.acc == Elem::F32 && self.ahead.fragments > 1 && !self.alpha_beta && (gathers || !changed)
+    /// Groups of threads, each with a part of K.
+    fn groups(&self) -> i64 {
+        self.tc.modes().nth(2).map_or(Ok(1), |mode| mode.size()).unwrap_or(1)
+    }
+
+    /// Are accumulators combined or reordered in shared memory?
+    pub(super) fn gathers(&self) -> bool {
+        self.groups() > 1 || self.split_k > 1 || self.scatters()
+    }
+
+    /// The first key whose value the others do not allow, and why.
+    fn checked(&self) -> std::result::Result<(), (&'static str, Problem)> {
+        let sides = [(&self.sa, self.a_rows, self.vec[0], "sa"), (&self.sb, self.b_rows, self.vec[1], "sb")];
+        for (layout, rows, vec, key) in sides {
+            if !rows {
+                aligned(layout, vec).map_err(|problem| (key, problem))?;
+            }
+        }
+        match self.unfit_split().or_else(|| self.exceeds(self.groups())) {
+            Some(wrong) => Err(wrong),
+            None => Ok(()),
+        }
     }
 
     /// Would a warp's stores of its own accumulators, one by one, be uncoalesced? If shared memory has room

@@ -1,9 +1,8 @@
 //! Products in f32 on CUDA cores without keys for the tile: the tiles among which a launch chooses, each with its schedule
 //! as keys. It does not know how a product is computed.
 
-use super::product::{CLUSTERS, product};
+use super::product::{self, CLUSTERS};
 use super::{Config, OF_WGMMA, Reader, machine};
-use crate::build::Builder;
 use crate::front::evaluate::Keys;
 use crate::front::words::Words;
 use crate::source::ast::Arg;
@@ -105,9 +104,7 @@ impl Tile {
         // Where several blocks fit a multiprocessor, blocks that start early are distributed unevenly.
         let overlaps = c.overlaps && (self.resident == 1 || config.overlaps);
         let config = Config { overlaps, ..config };
-        let mut b = Builder::new(&config.name);
-        product(&mut b, &config).map_err(|(problem, _)| problem)?;
-        b.competes();
-        Ok(b.finish())
+        let program = product::program(&config, &args)?;
+        Ok(Program { competes: true, ..program })
     }
 }

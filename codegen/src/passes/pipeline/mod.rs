@@ -36,6 +36,7 @@ pub(crate) mod reads;
 mod schedule;
 mod stages;
 mod steps;
+mod stored;
 
 use std::borrow::Cow;
 

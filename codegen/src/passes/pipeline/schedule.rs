@@ -84,8 +84,9 @@ pub(super) struct Schedule {
 impl Schedule {
     pub(super) fn body(&mut self, body: Vec<Stmt>) -> std::result::Result<Vec<Stmt>, Diagnostic> {
         let mut all = Vec::new();
-        for mut stmt in body {
-            let span = stmt.span;
+        let mut rest = body.into_iter();
+        while let Some(mut stmt) = rest.next() {
+            let (span, moved) = (stmt.span, self.moved(&stmt, rest.as_slice()));
             if let Some(steps) = Steps::of(&self.program, &stmt).map_err(|problem| problem.at(span))? {
                 all.extend(steps.alone(self).map_err(|problem| problem.at(span))?);
                 continue;
@@ -101,6 +102,7 @@ impl Schedule {
             }
             if let Op::Pipelined { var, ahead, body } = stmt.op {
                 all.extend(self.pipelined(var, ahead, body, (span, stmt.by))?);
+                all.extend(moved);
                 continue;
             }
             for inner in stmt.bodies_mut() {

@@ -59,6 +59,11 @@ fn plain(args: impl IntoIterator<Item = Expr>) -> Vec<Arg> {
     args.into_iter().map(|value| Arg { name: None, value }).collect()
 }
 
+/// `"text"`
+pub(crate) fn text(text: &str) -> Expr {
+    made(ExprKind::Str(text.to_owned()))
+}
+
 /// `function::<types>(args)`
 pub(crate) fn call(function: &str, types: &[&str], args: impl IntoIterator<Item = Expr>) -> Expr {
     let types = types.iter().map(|ty| named(ty)).collect();

@@ -1,0 +1,267 @@
+//! Products on CUDA cores: thread layouts of the copies and of the multiply-adds, and each thread's parts of tiles.
+
+use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value as Size};
+
+use super::results::Results;
+use super::{of_batch, params, zero};
+use crate::front::evaluate;
+use crate::front::matmul::Config;
+use crate::front::matmul::blame::{Blame, put_by_keys};
+use crate::launch::definition::Settings;
+use crate::source::ast::make::{assign, bind, call, closure, named, repeat, text};
+use crate::source::ast::{Arg, ConstParam, Expr, ExprKind, Kernel, Level, Pattern, Span, Stmt, StmtKind};
+use crate::source::diagnostic::Diagnostic;
+use crate::tile::{Order, Program};
+
+/// The keys of errors about a statement, by the name that it binds, or by the function that it calls.
+const BLAMED: [(&str, Blame); 12] = [
+    ("sa", blamed("sa", ["bm", "bk"])),
+    ("sb", blamed("sb", ["bn", "bk"])),
+    ("tc_gc", blamed("tc", ["bm", "bn"])),
+    ("ta_ga", blamed("ta", ["bm", "bk"])),
+    ("ta_sa", blamed("ta", ["bm", "bk"])),
+    ("tb_gb", blamed("tb", ["bn", "bk"])),
+    ("tb_sb", blamed("tb", ["bn", "bk"])),
+    ("tc_sa", blamed("tc", ["bm", "bk"])),
+    ("tc_sb", blamed("tc", ["bn", "bk"])),
+    ("acc", blamed("tc", ["bm", "bn"])),
+    ("gemm", blamed("acc", ["acc", "acc"])),
+    ("map", blamed("epilogue", ["epilogue", "epilogue"])),
+];
+
+/// The first of the spans that stand for a row of [`BLAMED`].
+const SPANS: u32 = u32::MAX - BLAMED.len() as u32;
+
+const fn blamed(key: &'static str, sizes: [&'static str; 2]) -> Blame {
+    Blame { key, sizes }
+}
+
+/// The program.
+pub(in crate::front::matmul) fn program(c: &Config, args: &[Arg]) -> Result<Program, Diagnostic> {
+    let evaluated = |page: &Kernel| {
+        let (program, all, _) = evaluate::program(page, &Settings::default());
+        (program, all.into_iter().find(|diagnostic| diagnostic.level == Level::Deny))
+    };
+    let mut page = page(c);
+    if let (program, None) = evaluated(&page) {
+        return Ok(program);
+    }
+    page.body.iter_mut().for_each(at_keys);
+    let (program, wrong) = evaluated(&page);
+    let Some(wrong) = wrong else { return Ok(program) };
+    let row = wrong.span.0.checked_sub(SPANS).and_then(|row| BLAMED.get(row as usize));
+    Err(match row {
+        Some((_, blame)) => put_by_keys(wrong.into(), blame, args, c),
+        None => wrong,
+    })
+}
+
+/// The function.
+pub(in crate::front::matmul) fn page(c: &Config) -> Kernel {
+    let size = |(name, value): (&str, i64)| ConstParam { name: named(name), default: Some(value.into()) };
+    Kernel {
+        name: named(&c.name),
+        is_unsafe: false,
+        consts: [("BM", c.bm), ("BN", c.bn), ("BK", c.bk)].map(size).into(),
+        types: Vec::new(),
+        params: params(c),
+        devices: Vec::new(),
+        body: body(c),
+        levels: Vec::new(),
+        keys: vec![Arg { name: Some(named("arch")), value: i64::from(c.arch).into() }],
+        overlaps: c.overlaps,
+        choices: Vec::new(),
+    }
+}
+
+/// Gives calls the spans of their rows of [`BLAMED`].
+fn at_keys(stmt: &mut Stmt) {
+    let (name, value) = match &mut stmt.kind {
+        StmtKind::Let { pattern: Pattern::Name(name), value } => (Some(name.text.clone()), value),
+        StmtKind::Expr(value) => (None, value),
+        StmtKind::For { body, .. } => return body.iter_mut().for_each(at_keys),
+        _ => return,
+    };
+    let ExprKind::Call { function, args, .. } = &mut value.kind else { return };
+    let row = BLAMED.iter().position(|(of, _)| *of == name.as_deref().unwrap_or(&function.text));
+    if let Some(row) = row {
+        let span = Span(SPANS + row as u32);
+        value.span = span;
+        args.iter_mut().filter(|arg| arg.value.span == Span::default()).for_each(|arg| arg.value.span = span);
+    }
+}
+
+fn tuple(of: &Tuple) -> Expr {
+    match of.as_leaf() {
+        Some(Size::Int(n)) => n.into(),
+        _ => of.modes().map(|mode| tuple(&mode)).collect::<Vec<_>>().into(),
+    }
+}
+
+/// A layout as it is written.
+fn layout(of: &Layout, swizzle: Swizzle) -> Expr {
+    let shape = Box::new(tuple(&of.shape()));
+    let is_compact = Layout::compact(of.shape()).as_ref() == Ok(of);
+    let stride = (!is_compact).then(|| Box::new(tuple(&of.stride())));
+    let plain = Expr { span: Span::default(), kind: ExprKind::Layout { shape, stride } };
+    if swizzle.is_identity() {
+        return plain;
+    }
+    let parts = [swizzle.bits().into(), swizzle.base().into(), swizzle.shift().into()].map(|n: i64| n.into());
+    call("swizzled", &[], parts.into_iter().chain([plain]))
+}
+
+/// The layout of a shared tile with columns one after the other, or as it is written.
+fn tile(rows: &str, extents: [i64; 2], of: &Composed) -> Expr {
+    let column = of.layout().stride().modes().nth(1).and_then(|stride| stride.as_leaf()).and_then(Size::int);
+    let padding = column.map_or(0, |column| column - extents[0]);
+    match Layout::padded((extents[0], extents[1]), padding) {
+        Ok(padded) if of.as_layout() == Some(&padded) => {
+            call("padded", &[], [[rows, "BK"].into(), padding.into()])
+        }
+        _ => layout(of.layout(), of.swizzle()),
+    }
+}
+
+/// `parallelize(tile, threads, thread.x, keep, values = …)`
+fn part(of: &str, threads: &str, keep: Option<&[bool]>, values: [i64; 2]) -> Expr {
+    let hole = |keep: &bool| if *keep { Expr::from(1) } else { "_".into() };
+    let keep =
+        keep.filter(|keep| keep.contains(&false)).map(|keep| keep.iter().map(hole).collect::<Vec<_>>());
+    let args = [of.into(), threads.into(), Expr::from("thread").field("x")];
+    let part = call("parallelize", &[], args.into_iter().chain(keep.map(Expr::from)));
+    if values == [1, 1] { part } else { part.with("values", values.map(Expr::from)) }
+}
+
+fn block(axis: usize) -> Expr {
+    Expr::from("block").field(["x", "y"][axis])
+}
+
+fn body(c: &Config) -> Vec<Stmt> {
+    let sides = ["BM", "BN"];
+    let steps = |name: &str, of: &str, side: usize| {
+        let (shape, at) = ([sides[side], "BK"].into(), [block(side), "_".into()].into());
+        bind(name, call("tile", &[], [of_batch(c, of), shape, at]))
+    };
+    let shared = |name, layout| bind(name, call("shared", &[c.dtype.name()], [layout]));
+    let wide = |rows: bool, vec: i64| if rows { [1, vec] } else { [vec, 1] };
+    let [of_a, of_b] = [wide(c.a_rows, c.vec[0]), wide(c.b_rows, c.vec[1])];
+    let value = |which: usize| c.values.get(which).copied().unwrap_or(1);
+    // The modes of the thread layout that partition rows, columns and K.
+    let multiplied = |of: &str, keep: [bool; 3], which: [usize; 2]| {
+        bind(&format!("tc_{of}"), part(of, "tc", Some(&keep[..c.tc.rank()]), which.map(value)))
+    };
+    let plain = |of: &Layout| layout(of, Swizzle::IDENTITY);
+    let results = Results::of(c);
+    let mut body = vec![
+        steps("ga", "a", 0),
+        steps("gb", "b", 1),
+        bind("gc", of_c(c, "c")),
+        bind("ta", plain(&c.ta)),
+        bind("tb", plain(&c.tb)),
+        bind("tc", layout(&c.tc, c.swizzle)),
+        shared("sa", tile("BM", [c.bm, c.bk], &c.sa)),
+        shared("sb", tile("BN", [c.bn, c.bk], &c.sb)),
+        multiplied("gc", [true, true, false], [0, 1]),
+    ];
+    for of in results.inputs.iter().filter(|input| input.argument != "c") {
+        let tile = match of.along {
+            None => of_c(c, of.argument),
+            Some(along) => {
+                let tile = call("tile", &[], [of.argument.into(), sides[along].into(), block(along)]);
+                let mut shape = sides.map(Expr::from);
+                shape[along] = "_".into();
+                call("broadcast", &[], [tile, shape.into()])
+            }
+        };
+        body.extend(own_part(c, of.argument, tile));
+    }
+    body.extend(c.aux.map(|_| own_part(c, "aux", of_c(c, "aux"))).into_iter().flatten());
+    body.extend([
+        bind("ta_ga", part("ga", "ta", None, of_a)),
+        bind("ta_sa", part("sa", "ta", None, of_a)),
+        bind("tb_gb", part("gb", "tb", None, of_b)),
+        bind("tb_sb", part("sb", "tb", None, of_b)),
+        multiplied("sa", [true, false, true], [0, 2]),
+        multiplied("sb", [false, true, true], [1, 2]),
+        bind("acc", call("registers_like", &[c.acc.name()], ["tc_gc".into(), zero(c.acc)])),
+        main_loop(c),
+    ]);
+    body.extend(epilogue(c, &results));
+    body
+}
+
+/// The block's tile of a matrix like C.
+fn of_c(c: &Config, name: &str) -> Expr {
+    call("tile", &[], [of_batch(c, name), ["BM", "BN"].into(), [block(0), block(1)].into()])
+}
+
+/// A tile of an argument like C, and the part of a thread.
+fn own_part(c: &Config, argument: &str, tile: Expr) -> [Stmt; 2] {
+    let values = [0, 1].map(|which| c.values.get(which).copied().unwrap_or(1));
+    let (name, keep) = (format!("g{argument}"), [true, true, false]);
+    let own = part(&name, "tc", Some(&keep[..c.tc.rank()]), values);
+    [bind(&name, tile), bind(&format!("t_{argument}"), own)]
+}
+
+fn main_loop(c: &Config) -> Stmt {
+    let mut range = call("pipelined", &[], [Expr::from(0).to(Expr::from("ga").method("size", [2.into()]))]);
+    range = range.with("stages", i64::from(c.ahead.stages));
+    if c.ahead.fragments > 1 {
+        range = range.with("fragments", i64::from(c.ahead.fragments));
+        range = if c.ahead.exits { range } else { range.with("exits", false) };
+    }
+    let copied = |from: &str, to: &str, side: usize| {
+        let mut copy = call("copy", &[], [Expr::from(from).at(["_", "_", "k"]), to.into()]);
+        copy = if c.is_staged(side) { copy.with("how", text("staged")) } else { copy };
+        // Rows out of bounds only affect accumulators that are not stored. Where copies are interleaved with multiply-adds,
+        // predicates would be slower.
+        if c.ahead.fragments > 1 { copy.with("boundary_check", 1) } else { copy }.stmt()
+    };
+    let product = call("gemm", &[], ["tc_sa", "tc_sb", "acc"].map(Expr::from));
+    let order = Order::ALL.iter().find(|(_, order)| *order == c.order && c.order != Order::Plain);
+    let product = order.map_or(product.clone(), |(name, _)| product.with("order", text(name)));
+    repeat("k", range, vec![copied("ta_ga", "ta_sa", 0), copied("tb_gb", "tb_sb", 1), product.stmt()])
+}
+
+/// The results of accumulators, and where there are two, the sum that both are functions of.
+fn epilogue(c: &Config, results: &Results<'_>) -> Vec<Stmt> {
+    let stored = |from: &str, value: Expr, to: Option<&str>| {
+        let uses = value.names();
+        let read = results.inputs.iter().filter(|input| uses.contains_key(input.name));
+        let mut names = vec!["x"];
+        names.extend(read.clone().map(|input| input.name));
+        let own = |argument: &str| if argument == "c" { "tc_gc".to_owned() } else { format!("t_{argument}") };
+        let mut tiles = vec![Expr::from(from)];
+        tiles.extend(read.map(|input| Expr::from(&*own(input.argument))));
+        let tiles = if tiles.len() == 1 { tiles.remove(0) } else { tiles.into() };
+        match (&value.kind, to) {
+            (ExprKind::Name(_), Some(to)) => call("copy", &[], [tiles, to.into()]),
+            (_, to) => call(
+                "map",
+                &[],
+                [tiles].into_iter().chain(to.map(Expr::from)).chain([closure(&names, value)]),
+            ),
+        }
+    };
+    if c.aux.is_none() {
+        return vec![stored("acc", results.value(), Some("tc_gc")).stmt()];
+    }
+    let (sum, mut stmts) = (results.sum(), Vec::new());
+    let of = match (&sum.kind, c.scaled() == c.acc) {
+        (ExprKind::Name(_), _) => "acc",
+        (_, true) => {
+            stmts.push(assign("acc", stored("acc", sum, None)));
+            "acc"
+        }
+        (_, false) => {
+            stmts.push(bind("sums", stored("acc", sum, None)));
+            "sums"
+        }
+    };
+    let value = results.stored("x".into());
+    stmts.extend(
+        [(Expr::from("x"), "t_aux"), (value, "tc_gc")].map(|(value, to)| stored(of, value, Some(to)).stmt()),
+    );
+    stmts
+}
