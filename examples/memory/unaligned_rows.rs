@@ -37,20 +37,13 @@ pub fn softmax_unaligned<
     copy(map((grown, factor), |x, factor| x * factor), to);
 }
 
-/// Weights of a block's elements of a row, whose first vector begins `before` elements before it, in shared memory.
+/// A thread's weights of a row, whose first vector may begin before it, in shared memory. Each thread reads what it has written.
 #[device]
-fn weights<T>(
-    w: View,
-    before: usize,
-    part: usize,
-    width: usize,
-    threads: Arrangement,
-    values: usize,
-) -> View {
-    let all = shared::<T>(layout!((1, width)));
-    let own = map(parallelize(shift(tile(w, (1, width), (0, part)), (0, -before)), threads, thread.x), |w| w);
-    copy(own, parallelize(all, threads, thread.x));
-    parallelize(all, threads, thread.x, values = (1, values))
+fn weights<T>(from: View, width: usize, threads: Arrangement, values: usize) -> View {
+    use super::long_rows::realigned;
+    let own = parallelize(shared::<T>(layout!((1, width))), threads, thread.x, values = (1, values));
+    copy(realigned(from), own);
+    own
 }
 
 /// y = w · (x - mean x) / √(variance x + eps) + b along rows.
@@ -85,9 +78,8 @@ pub fn layernorm_unaligned<
         (registers_like(from(min(group, M - 1)), 0), registers_like(first(min(group, M - 1)), 0));
     copy(from(min(group, M - 1)), row);
     copy(first(min(group, M - 1)), near);
-    let w = weights::<T>(w, before, part, W, threads, V);
-    let b = weights::<T>(b, before, part, W, threads, V);
-    sync_threads();
+    let w = weights::<T>(piece(w, 0, part, W, threads, V, before), W, threads, V);
+    let b = weights::<T>(piece(b, 0, part, W, threads, V, before), W, threads, V);
     for k in 0..ceil_div(M - group, V * G) {
         let i = V * G * k + group;
         // Differences from the first element, so that their sums suffer less from cancellation.
@@ -133,8 +125,7 @@ pub fn rmsnorm_unaligned<
     let to = |i| piece(y, i, part, W, threads, V, i * ld % V);
     let row = registers_like(from(min(group, M - 1)), 0);
     copy(from(min(group, M - 1)), row);
-    let w = weights::<T>(w, before, part, W, threads, V);
-    sync_threads();
+    let w = weights::<T>(piece(w, 0, part, W, threads, V, before), W, threads, V);
     for k in 0..ceil_div(M - group, V * G) {
         let i = V * G * k + group;
         let squares = cluster_sum(sum(map(row, |x| (x as f32) * (x as f32)), beyond = 0.0));

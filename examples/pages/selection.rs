@@ -29,8 +29,8 @@ fn append(items: View, mask: View, list: &mut View, count: &mut View) {
 /// The K largest elements of each row and where they were, in descending order; of equal elements the first. T threads read W elements
 /// at once and keep those that reach a bound, which at least K elements reach. If there is no room for them, the bound is raised.
 #[kernel(choose((T, W, MOST, B) in [
-    (32, 256, 256, 0), (32, 512, 512, 0), (32, 1024, 1024, 16), (32, 512, 2048, 0), (128, 2048, 4096, 0),
-    (256, 4096, 1000000000, 0), (512, 8192, 1000000000, 0),
+    (32, 256, 256, 0), (32, 512, 512, 0), (32, 1024, 1024, 16), (64, 512, 2048, 0), (64, 1024, 4096, 0), (128, 2048, 131072, 0),
+    (256, 2048, 65536, 0), (256, 4096, 1000000000, 0), (512, 4096, 65536, 0), (512, 8192, 1000000000, 0),
 ]))]
 pub fn top_k<const T: usize, const W: usize, const MOST: usize, const B: usize = 0, const K: usize = 8>(
     x: &Tensor<f32, (L, M), (_1, ldx)>,
@@ -64,7 +64,7 @@ pub fn top_k<const T: usize, const W: usize, const MOST: usize, const B: usize =
         append(map(keys, item), map(keys, |key| (key >= bound[(0)]) as i32), &mut best, &mut count);
         sync_threads();
         if count[(0)] > room {
-            let items = map(from[(_, 0, k)], |x, at| if at.0 < L { item(key(x), at) } else { 0 });
+            let items = map(keys, |key, at| if at.0 < L { item(key, at) } else { 0 });
             let first = map(kept[(0)], |_| 1u64 << 63);
             let mut exact = bound_of(kept, first, 64, K, room / 2);
             let more = block_sum(sum(map(items, |item| (item >= exact[(0)]) as i32)));

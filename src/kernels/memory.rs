@@ -150,12 +150,30 @@ const BETWEEN: usize = 9216;
 const PROCESSORS: usize = 132;
 /// Most blocks of a cluster.
 const BLOCKS: usize = 16;
+/// The number of clusters of 1 to 16 blocks that an H100 executes at once, where a multiprocessor has room for 1 to 8 of their blocks: its
+/// groups of multiprocessors differ in size. By `cudaOccupancyMaxActiveClusters`.
+#[rustfmt::skip]
+const CLUSTERS: [[usize; BLOCKS]; 8] = [
+    [132, 66, 39, 30, 22, 17, 15, 15, 9, 7, 7, 7, 7, 7, 7, 7],
+    [264, 132, 79, 62, 47, 39, 32, 30, 23, 21, 16, 16, 14, 14, 14, 14],
+    [396, 198, 124, 92, 69, 62, 47, 45, 37, 30, 28, 28, 23, 21, 21, 21],
+    [528, 264, 163, 124, 94, 79, 69, 62, 51, 44, 37, 37, 30, 30, 28, 28],
+    [660, 330, 203, 154, 124, 101, 84, 77, 60, 58, 51, 44, 42, 37, 37, 35],
+    [792, 396, 248, 186, 146, 124, 101, 92, 74, 65, 58, 58, 51, 44, 44, 42],
+    [924, 462, 287, 216, 171, 141, 124, 107, 88, 79, 72, 65, 58, 58, 51, 49],
+    [1056, 528, 327, 248, 193, 163, 139, 124, 102, 88, 81, 74, 67, 65, 58, 58],
+];
 /// Blocks that keep the memory busy.
 const BUSY: usize = 512;
 
 /// The longest power of two that divides a number, up to a limit.
 fn dividing(number: usize, most: usize) -> usize {
     (1 << number.trailing_zeros()).min(most)
+}
+
+/// The number of clusters of `blocks` blocks that an H100 executes at once, with `resident` blocks on a multiprocessor.
+fn clusters_at_once(blocks: usize, resident: usize) -> usize {
+    resident.min(8).checked_sub(1).map_or(0, |more| CLUSTERS[more][blocks - 1])
 }
 
 /// The widest of these tiles that a mode fills but for a part in 25; else the narrowest.
@@ -186,10 +204,12 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
         Work::Sum => matrix.sum(),
         Work::RowSums if columns <= 32 * SHORT => matrix.by_lanes("row_sums_short"),
         // Vectors begin before the row where it begins between them.
-        Work::RowSums => matrix.by_blocks("row_sums", WIDEST / elem.bytes() as usize, 8),
+        Work::RowSums => {
+            matrix.by_blocks("row_sums", WIDEST / elem.bytes() as usize, if rows < BUSY { 4 } else { 8 })
+        }
         Work::ColumnSums => matrix.column_sums(),
         Work::Gemv if columns <= 32 * SHORT => matrix.by_lanes("gemv_short"),
-        Work::Gemv if wide < 4 && columns > PART && rows >= 10 => matrix.gemv(),
+        Work::Gemv if wide < 4 && columns > PART => matrix.gemv(),
         // Equal tiles of up to 2688 single elements of two bytes.
         Work::Gemv if wide == 1 && elem.bytes() < 4 && rows * BLOCKS >= 2 * PROCESSORS => {
             let vectors = columns.div_ceil(columns.div_ceil(128 * 21) * 128);
@@ -298,11 +318,17 @@ impl Matrix {
         // At least the lanes that leave each of them three vectors, or six narrow ones; more where a row nearly fills them.
         let each = if wide < 4 { 6 } else { 3 };
         let least = columns.div_ceil(each * wide).next_power_of_two().min(32);
-        let fills = |lanes: &usize| wide >= 4 && 10 * columns.next_multiple_of(lanes * wide) <= 13 * columns;
+        // Single lanes read rows that are apart.
+        let (bytes, most) = if least == 1 { (8, 14) } else { (4 * self.elem.bytes() as usize, 13) };
+        let fills = |lanes: &usize| {
+            wide * self.elem.bytes() as usize >= bytes
+                && 10 * columns.next_multiple_of(lanes * wide) <= most * columns
+        };
         let more = [32, 16, 8, 4, 2].into_iter().take_while(|lanes| *lanes > least).find(fills);
         let lanes = more.unwrap_or(least);
         let width = columns.next_multiple_of(lanes * wide);
-        let rows = (OWN.min(6 * wide) * lanes / width).clamp(1, 4);
+        // The rows of a lane are apart: one at a time leaves their sectors in the cache.
+        let rows = if lanes == 1 { 1 } else { (OWN.min(6 * wide) * lanes / width).clamp(1, 4) };
         self.own(kernel, &[("W", width), ("R", rows), ("V", wide), ("G", lanes)])
     }
 
@@ -330,7 +356,12 @@ impl Matrix {
     fn gemv(&self) -> Choice {
         let (rows, value) = (self.rows, WIDEST / self.elem.bytes() as usize);
         let (each, threads, width) = match rows {
-            ..=64 => (1, 256, 256 * value),
+            // As many threads as multiprocessors have for all rows at once, in the largest clusters.
+            ..=64 => {
+                let fits = |threads: &usize| rows <= clusters_at_once(BLOCKS, 1536 / threads);
+                let threads = [1024, 512].into_iter().find(fits).unwrap_or(256);
+                (1, threads, threads * value)
+            }
             // Longer tiles hide the loads of few rows' elements of x.
             _ if value > 4 && rows < 256 => (2, 128, 256 * value),
             _ if value > 4 => (4, 128, 128 * value),
@@ -356,9 +387,11 @@ impl Matrix {
     /// Elements of a tile of `sum_of_all`, and its blocks.
     fn sum_blocks(&self) -> (usize, usize) {
         let (count, value) = (self.rows * self.columns, WIDEST / self.elem.bytes() as usize);
-        // As few vectors for each thread as leave one tile to each block, up to four: few words for the last block.
-        let width = 512 * value * count.div_ceil(512 * value * 2 * PROCESSORS).clamp(1, 4);
-        (width, count.div_ceil(width).clamp(1, 2 * PROCESSORS))
+        // One tile for each multiprocessor, of up to sixteen vectors for each thread: few words for the last block. Else two blocks.
+        let each = count.div_ceil(512 * value * PROCESSORS).max(1);
+        let (each, blocks) = if each <= 16 { (each, PROCESSORS) } else { (4, 2 * PROCESSORS) };
+        let width = 512 * value * each;
+        (width, count.div_ceil(width).clamp(1, blocks))
     }
 
     fn sum(&self) -> Choice {

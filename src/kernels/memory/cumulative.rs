@@ -1,6 +1,6 @@
 //! The choice of a cumulative sum for rows of a length.
 
-use super::{BLOCKS, BUSY, Choice, Matrix, OWN, PART, SHORT, WIDEST, Work};
+use super::{BLOCKS, BUSY, Choice, Matrix, OWN, PART, PROCESSORS, SHORT, WIDEST, Work};
 
 /// Rows that two blocks of a cluster scan are shorter.
 const SCANNED_BY_TWO: usize = 2 * PART + 1;
@@ -43,7 +43,7 @@ impl Matrix {
                 own("cumulative_sums", &[("R", rows), ("W", columns), ("L", 256), ("E", exclusive)])
             }
             Work::CumulativeSums | Work::SumsBefore
-                if columns > PART
+                if (columns > PART || rows <= PROCESSORS && columns > PART / 4)
                     && (rows < BUSY / 2 || rows < BUSY && (elem.bytes() > 2 || columns > 2 * PART)) =>
             {
                 // A cluster scans a row, each of its blocks a tile at a time. While a block waits for its cluster, other
@@ -52,8 +52,9 @@ impl Matrix {
                 let value = if between { value } else { 1 };
                 let blocks = BUSY.div_ceil(rows).next_power_of_two().min(BLOCKS);
                 let part = (columns + value - 1).div_ceil(blocks * 24).next_multiple_of(32).max(128);
+                let each = (columns + value - 1).div_ceil(blocks * part).next_multiple_of(8);
                 let (threads, each, all) =
-                    if part <= 384 && blocks > 4 { (part, 24, 1152) } else { (256, OWN, 1280) };
+                    if part <= 384 && blocks > 4 { (part, each, 1152) } else { (256, OWN, 1280) };
                 let constants = [
                     ("W", threads * each),
                     ("L", threads),

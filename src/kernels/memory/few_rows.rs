@@ -3,6 +3,9 @@
 use super::{BETWEEN, BLOCKS, Choice, Matrix, PART, PROCESSORS, WIDEST, Work};
 use crate::Elem;
 
+/// Bytes of rows that the L2 cache still has for the second launch.
+const CACHED: usize = 20 << 20;
+
 /// Two launches for few, long rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InPieces {
@@ -28,11 +31,14 @@ pub fn in_pieces(work: Work, elem: Elem, rows: usize, columns: usize) -> Option<
     let Matrix { rows, columns, .. } = matrix;
     let value = WIDEST / elem.bytes() as usize;
     // Results that depend on a whole row take longer rows, which no cluster keeps in registers. Weights are read once more for each row.
+    // From this many rows on, the cache has not all of them for the second launch.
+    let cached = CACHED / (columns * elem.bytes() as usize) + 1;
     let (first, second, least, most) = match work {
         Work::CumulativeSums => ("piece_sums", "cumulative_sums_of_pieces", PART, 16),
-        Work::Softmax => ("piece_maxima", "softmax_of_pieces", BLOCKS * BETWEEN, 16),
+        Work::Softmax => ("piece_maxima", "softmax_of_pieces", BLOCKS * BETWEEN, cached.max(16)),
         Work::Layernorm => ("piece_moments", "layernorm_of_pieces", BLOCKS * BETWEEN, 8),
-        Work::Rmsnorm => ("piece_moments", "rmsnorm_of_pieces", BLOCKS * BETWEEN, 16),
+        Work::Rmsnorm if elem.bytes() < 4 => ("piece_moments", "rmsnorm_of_pieces", BLOCKS * BETWEEN, 24),
+        Work::Rmsnorm => ("piece_moments", "rmsnorm_of_pieces", BLOCKS * BETWEEN, cached.max(16)),
         _ => return None,
     };
     if columns <= least || rows >= most {

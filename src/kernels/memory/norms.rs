@@ -1,6 +1,6 @@
 //! The choice of a softmax, layer norm or RMS norm for rows of a length: by lanes, in registers, in shared memory, or read twice.
 
-use super::{BETWEEN, BLOCKS, Choice, Matrix, OWN, PART, PROCESSORS, WIDEST, Work};
+use super::{BETWEEN, BLOCKS, Choice, Matrix, OWN, PART, PROCESSORS, WIDEST, Work, clusters_at_once};
 use crate::Elem;
 
 /// Bytes of shared memory of a multiprocessor.
@@ -9,9 +9,6 @@ const SHARED: usize = 227 * 1024;
 const BESIDE: usize = 1536;
 /// Threads of a multiprocessor with 40 registers each.
 const THREADS: usize = 1536;
-/// Multiprocessors that clusters of 1, 2, 4, 8 and 16 blocks can fill on an H100: its groups of multiprocessors have 18,
-/// 16 or fewer of them.
-const FILLED: [usize; 5] = [132, 132, 128, 112, 104];
 /// Elements for each thread of rows that are on chip all at once.
 const RESIDENT: usize = 128;
 
@@ -32,8 +29,8 @@ impl Matrix {
         // Blocks that occupy three quarters of the device, and are resident at once.
         let fits = |blocks: &usize| {
             let (threads, resident) = shape(*blocks);
-            let most = FILLED[blocks.ilog2() as usize] * resident;
-            (3 * PROCESSORS / 4..=most).contains(&(rows * blocks)) && threads <= 1024
+            let most = clusters_at_once(*blocks, resident);
+            rows <= most && 4 * rows * blocks >= 3 * PROCESSORS && threads <= 1024
         };
         let blocks = [1, 2, 4, 8, BLOCKS].into_iter().find(fits)?;
         let (threads, resident) = shape(blocks);
@@ -62,7 +59,8 @@ impl Matrix {
             return None;
         }
         let value = WIDEST / elem.bytes() as usize;
-        if wide < value.min(4)
+        let longer = self.work != Work::Softmax && columns > 3 * PART;
+        if wide < (if longer { value } else { value.min(4) })
             && let Some(choice) = self.between_vectors()
         {
             return Some(choice);
@@ -92,27 +90,21 @@ impl Matrix {
         {
             return Some(choice);
         }
-        // Rows with weights begin between vectors only if there are some, and accesses of as many elements as divide them do not do.
-        let least = if self.work == Work::Softmax { 1 } else { 2 };
-        let between = wide == 1 && rows >= PROCESSORS / 2;
-        let kept = self
-            .long_at(long, wide, least)
-            .or_else(|| between.then(|| self.long_at(long, value, 1)).flatten());
+        let kept = self.long_at(long, value);
         // Few rows at a time, so that the L2 cache has them when they are read again.
         let all = [("W", 1024 * OWN), ("L", 1024), ("V", self.wide), ("C", BLOCKS), ("Q", 1)];
         Some(kept.unwrap_or_else(|| self.own(streamed, &all)))
     }
 
-    /// Rows in the shared memory of clusters, one after another, with accesses of `wide` elements, if at least `least` blocks of a
-    /// cluster fit a multiprocessor.
-    fn long_at(&self, kernel: &'static str, wide: usize, least: usize) -> Option<Choice> {
+    /// Rows in the shared memory of clusters, one after another, with accesses of `wide` elements.
+    fn long_at(&self, kernel: &'static str, wide: usize) -> Option<Choice> {
         let Matrix { work, elem, rows, columns, .. } = *self;
         // Few rows take as many threads as possible.
         let limit = if rows * BLOCKS > PROCESSORS { 4 } else { 2 };
-        // Reductions cost fewer threads less; RMS norm has little to reduce, and more of them load its weights.
-        let all = if work == Work::Rmsnorm { THREADS } else { THREADS / 2 };
-        // The threads of a block that is alone on a multiprocessor; more of them shift weights.
-        let alone = if work != Work::Softmax && wide > self.wide { 896 } else { 448 };
+        // Reductions cost fewer threads less; RMS norm has little to reduce, and more of them load its weights, unless these are shifted.
+        let all = if work == Work::Rmsnorm && wide == self.wide { THREADS } else { THREADS / 2 };
+        // The threads of a block that is alone on a multiprocessor; more of them shift two weights.
+        let alone = if work == Work::Layernorm && wide > self.wide { 896 } else { 448 };
         // A row, and the elements before it in its first vector.
         let own = columns + wide - self.wide.min(wide);
         let shape = |blocks| long_rows(elem, wide, own.div_ceil(blocks), (limit, all, alone));
@@ -122,11 +114,10 @@ impl Matrix {
         };
         let blocks = [1, 2, 4, 8].into_iter().find(enough).unwrap_or(BLOCKS);
         let (width, threads, resident) = shape(blocks);
-        // Asynchronous copies have four bytes or more.
-        if resident < least || wide * (elem.bytes() as usize) < 4 {
+        if resident == 0 {
             return None;
         }
-        let most = FILLED[blocks.ilog2() as usize] * resident / blocks;
+        let most = clusters_at_once(blocks, resident);
         // Single blocks find room anywhere: as many take equally many rows. Clusters overlap more where there are more.
         let clusters = if blocks == 1 { rows.div_ceil(rows.div_ceil(most)) } else { most };
         let mut choice = self.own(
@@ -144,43 +135,91 @@ impl Matrix {
         let (rows, value) = (self.rows, WIDEST / self.elem.bytes() as usize);
         // A row, and the elements before it in its first vector.
         let columns = self.columns + value - 1;
-        // Two weights of two bytes leave room for shorter parts, which fill the tiles of their blocks.
-        let short = self.work == Work::Layernorm && self.elem.bytes() < 4;
-        let least = match short {
-            true => columns.div_ceil(5120).min(BLOCKS.max(columns.div_ceil(BETWEEN))),
-            false => columns.div_ceil(BETWEEN).next_power_of_two(),
-        };
-        // Few rows take several blocks each, all resident at once. Large clusters leave multiprocessors without work: longer rows of
-        // a softmax are in shared memory, but those with weights would be read twice.
+        if self.work != Work::Softmax {
+            return (columns <= BLOCKS * BETWEEN).then(|| self.by_clusters()).flatten();
+        }
+        // Few rows take several blocks each, all resident at once. Large clusters leave multiprocessors without work: many
+        // such rows are in shared memory.
         let few = (4 * PROCESSORS / rows).next_power_of_two().min(BLOCKS);
-        let blocks = few.max(least);
-        let large = blocks > 8 && rows * blocks > 6 * PROCESSORS;
-        if blocks > BLOCKS || (large && self.work == Work::Softmax) {
+        let blocks = few.max(columns.div_ceil(BETWEEN).next_power_of_two());
+        if blocks > BLOCKS {
             return None;
         }
         let part = columns.div_ceil(blocks);
-        let (bytes, elements, all) = match (self.elem.bytes() > 2, few < BLOCKS / 4) {
-            (true, true) => (4, 28, 768),
-            (true, false) => (4, 16, 1280),
-            (false, true) => (2, 32, 960),
-            (false, false) => (2, 24, 1152),
+        let elements = match (self.elem.bytes() > 2, few < BLOCKS / 4) {
+            (true, true) => 28,
+            (true, false) => 16,
+            (false, false) if blocks < BLOCKS => 24,
+            (false, _) => 32,
         };
         let threads = part.div_ceil(elements).next_multiple_of(32).clamp(128, 512);
-        let width = part.next_multiple_of(threads * value);
-        let mut constants = vec![("W", width), ("L", threads), ("V", value), ("C", blocks)];
-        let kernel = match self.work {
-            Work::Softmax => "softmax_unaligned",
-            Work::Layernorm => "layernorm_unaligned",
-            _ => "rmsnorm_unaligned",
-        };
-        if self.work != Work::Softmax {
-            // Weights of both, and what a block needs besides.
-            let weights = if self.work == Work::Layernorm { 2 } else { 1 };
-            let resident = (all / threads).min(SHARED / (weights * width * bytes + BESIDE)).max(1);
-            // Five rows of a cluster share its weights, unless that leaves multiprocessors without work.
-            let clusters = rows.div_ceil(5).max(PROCESSORS * resident / blocks).min(rows);
-            constants.extend([("G", clusters.div_ceil(value)), ("Q", resident)]);
+        if blocks > 8 && rows > 2 * clusters_at_once(blocks, 1152 / threads) {
+            return None;
         }
+        let width = part.next_multiple_of(threads * value);
+        Some(self.own("softmax_unaligned", &[("W", width), ("L", threads), ("V", value), ("C", blocks)]))
+    }
+
+    /// Norms of such rows: a cluster takes several of them, which share its weights.
+    fn by_clusters(&self) -> Option<Choice> {
+        let Matrix { work, elem, rows, columns, .. } = *self;
+        let bytes = elem.bytes() as usize;
+        let value = WIDEST / bytes;
+        let (kernel, weights) = match work {
+            Work::Layernorm => ("layernorm_unaligned", 2),
+            _ => ("rmsnorm_unaligned", 1),
+        };
+        // A row, and the elements before it in its first vector.
+        let from = columns + value - 1;
+        // The threads and the tile of a block, and how many of these blocks are resident on a multiprocessor, where each of its `all`
+        // threads has enough registers for `elements` elements.
+        let shape = |blocks: usize, (elements, all): (usize, usize)| {
+            let part = from.div_ceil(blocks);
+            let threads = part.div_ceil(elements).next_multiple_of(32).clamp(128, 512);
+            let width = part.next_multiple_of(threads * value);
+            (threads, width, (all / threads).min(SHARED / (weights * width * bytes + BESIDE)))
+        };
+        let constants = |blocks, (threads, width, resident), groups| {
+            vec![("W", width), ("L", threads), ("V", value), ("C", blocks), ("G", groups), ("Q", resident)]
+        };
+        if bytes > 2 && rows > PROCESSORS {
+            // Five rows for each cluster, so that one begins while others end.
+            let few = (4 * PROCESSORS / rows).next_power_of_two();
+            let blocks = few.max(from.div_ceil(BETWEEN).next_power_of_two());
+            let block = shape(blocks, if few < BLOCKS / 4 { (28, 768) } else { (16, 1280) });
+            let clusters = rows.div_ceil(5).max(PROCESSORS * block.2 / blocks).min(rows);
+            return Some(self.own(kernel, &constants(blocks, block, clusters.div_ceil(value))));
+        }
+        let held = match (bytes > 2, weights) {
+            (true, 1) => [(28, 768), (16, 1152)],
+            (true, _) => [(28, 672), (16, 896)],
+            (false, _) => [(32, 960), (24, 1152)],
+        };
+        let plan = |blocks: usize, held: (usize, usize)| {
+            let (threads, width, resident) = shape(blocks, held);
+            if from.div_ceil(blocks) > 512 * held.0 || resident < 2 {
+                return None;
+            }
+            // The rows of a cluster are a multiple of a vector's elements apart.
+            let at_once = clusters_at_once(blocks, resident);
+            let groups = if rows <= at_once { rows.div_ceil(value) } else { at_once / value };
+            if groups == 0 {
+                return None;
+            }
+            // In picoseconds: an iteration moves its rows at 2.9 TB/s, and takes at least as long as its latencies; other resident blocks
+            // hide a part of them.
+            let clusters = (value * groups).min(rows);
+            let iteration = |rows: usize| (2 * rows * columns * bytes * 1000 / 2900 + 250_000).max(3_400_000);
+            let iterations = rows.div_ceil(clusters);
+            let time = (iterations - 1) * iteration(clusters)
+                + iteration(rows - (iterations - 1) * clusters)
+                + iterations * 600_000 / resident;
+            // Rows that are all resident are over sooner with more threads for each.
+            let order = if iterations == 1 { BLOCKS - blocks } else { blocks };
+            Some(((time, order, held.0), constants(blocks, (threads, width, resident), groups)))
+        };
+        let plans = (1..=BLOCKS).flat_map(|blocks| held.map(|held| plan(blocks, held))).flatten();
+        let (_, constants) = plans.min_by_key(|(time, _)| *time)?;
         Some(self.own(kernel, &constants))
     }
 
@@ -199,10 +238,24 @@ impl Matrix {
     }
 
     pub(super) fn norms(&self) -> Choice {
-        let Matrix { work, elem, columns, wide, .. } = *self;
+        let Matrix { work, elem, rows, columns, wide } = *self;
         let own = |kernel, constants: &[(&'static str, usize)]| self.own(kernel, constants);
         let in_rows = |long, short, threads| self.in_rows(long, short, threads);
         let keeping = |elements| self.keeping(elements);
+        // Fewer long rows than multiprocessors, and those whose single elements have two bytes.
+        let few = match (work, elem.bytes()) {
+            (Work::Softmax, _) => rows <= PROCESSORS && columns > PART / 4,
+            (Work::Layernorm, ..4) => false,
+            _ => rows <= PROCESSORS && columns > 3 * PART / 4,
+        };
+        let single =
+            work != Work::Softmax && wide == 1 && elem.bytes() < 4 && rows > PROCESSORS && columns > PART / 2;
+        if columns <= PART
+            && (few || single)
+            && let Some(choice) = self.between_vectors()
+        {
+            return choice;
+        }
         let kept = keeping(if wide == 1 { 40 } else { OWN });
         // Elements of two bytes, several in an access.
         let narrow = elem.bytes() < 4 && wide > 1;

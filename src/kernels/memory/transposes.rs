@@ -36,10 +36,24 @@ pub(super) fn choose(elem: Elem, rows: usize, columns: usize) -> Choice {
         _ if cut && v * u > 1 && (97..=128).contains(&columns) && rows >= 4 * PROCESSORS * long => {
             (long, 128)
         }
+        _ if cut
+            && elem.bytes() < 4
+            && (65..=if v * u == 1 { 96 } else { 112 }).contains(&columns)
+            && rows > 1024 =>
+        {
+            (128, columns.next_multiple_of(16))
+        }
         // Longer pieces of columns cut fewer sectors; fewer registers leave room for more threads.
         (_, e) if cut && rows > 64 => match (elem.bytes() > 2, rows) {
             (true, _) | (_, ..1024) => (128, e.min(32)),
-            (_, ..2048) => (256, e.min(32)),
+            // The longest that columns fill but for a part in six, if there are enough tiles for all multiprocessors.
+            (_, ..2048) => {
+                let fills = |b: &usize| {
+                    5 * rows.next_multiple_of(*b) <= 6 * rows
+                        && rows.div_ceil(*b) * columns.div_ceil(32) >= 4 * PROCESSORS
+                };
+                ([256, 128].into_iter().find(fills).unwrap_or(64), e.min(32))
+            }
             // Enough tiles for all multiprocessors.
             _ if v * u == 1 && rows.div_ceil(256) * columns.div_ceil(64) < 4 * PROCESSORS => (128, e.min(64)),
             _ => (256, e.min(64)),
@@ -47,6 +61,11 @@ pub(super) fn choose(elem: Elem, rows: usize, columns: usize) -> Choice {
         both => both,
     };
     let u = if b.is_power_of_two() { u } else { 1 };
+    // Lanes of a whole warp along columns of the result read more rows at once than there are banks.
+    let (v, u) = match cut && elem.bytes() < 4 && rows > 64 {
+        true => (if e > 64 { v.min(2) } else { v }, u.min(2)),
+        false => (v, u),
+    };
     // Threads along contiguous elements, so that both modes of the tile are divided.
     let threads = |along: usize, across: usize, values: usize, whole: bool| {
         let divides = |n: &usize| along.is_multiple_of(n * values) && across.is_multiple_of(256 / n);
