@@ -36,6 +36,9 @@ pub fn in_pieces(work: Work, elem: Elem, rows: usize, columns: usize) -> Option<
     let (first, second, least, most) = match work {
         Work::CumulativeSums => ("piece_sums", "cumulative_sums_of_pieces", PART, 16),
         Work::Softmax => ("piece_maxima", "softmax_of_pieces", BLOCKS * BETWEEN, cached.max(16)),
+        Work::Layernorm if columns > 2 * BLOCKS * BETWEEN => {
+            ("piece_moments", "layernorm_of_pieces", BLOCKS * BETWEEN, 16)
+        }
         Work::Layernorm => ("piece_moments", "layernorm_of_pieces", BLOCKS * BETWEEN, 8),
         Work::Rmsnorm if elem.bytes() < 4 => ("piece_moments", "rmsnorm_of_pieces", BLOCKS * BETWEEN, 24),
         Work::Rmsnorm => ("piece_moments", "rmsnorm_of_pieces", BLOCKS * BETWEEN, cached.max(16)),

@@ -90,7 +90,9 @@ impl Matrix {
         {
             return Some(choice);
         }
-        let kept = self.long_at(long, value);
+        // Two shifted weights cost more than narrower accesses, unless there are many longer rows.
+        let narrow = self.work == Work::Layernorm && (rows < PROCESSORS / 2 || columns <= 3 * PART);
+        let kept = self.long_at(long, if narrow { wide } else { value });
         // Few rows at a time, so that the L2 cache has them when they are read again.
         let all = [("W", 1024 * OWN), ("L", 1024), ("V", self.wide), ("C", BLOCKS), ("Q", 1)];
         Some(kept.unwrap_or_else(|| self.own(streamed, &all)))
@@ -114,7 +116,8 @@ impl Matrix {
         };
         let blocks = [1, 2, 4, 8].into_iter().find(enough).unwrap_or(BLOCKS);
         let (width, threads, resident) = shape(blocks);
-        if resident == 0 {
+        // Asynchronous copies have four bytes or more.
+        if resident == 0 || wide * (elem.bytes() as usize) < 4 {
             return None;
         }
         let most = clusters_at_once(blocks, resident);
