@@ -193,14 +193,14 @@ impl Matrix {
             let clusters = rows.div_ceil(5).max(PROCESSORS * block.2 / blocks).min(rows);
             return Some(self.own(kernel, &constants(blocks, block, clusters.div_ceil(value))));
         }
-        let held = match (bytes > 2, weights) {
+        let kept = match (bytes > 2, weights) {
             (true, 1) => [(28, 768), (16, 1152)],
             (true, _) => [(28, 672), (16, 896)],
             (false, _) => [(32, 960), (24, 1152)],
         };
-        let plan = |blocks: usize, held: (usize, usize)| {
-            let (threads, width, resident) = shape(blocks, held);
-            if from.div_ceil(blocks) > 512 * held.0 || resident < 2 {
+        let plan = |blocks: usize, kept: (usize, usize)| {
+            let (threads, width, resident) = shape(blocks, kept);
+            if from.div_ceil(blocks) > 512 * kept.0 || resident < 2 {
                 return None;
             }
             // The rows of a cluster are a multiple of a vector's elements apart.
@@ -219,9 +219,9 @@ impl Matrix {
                 + iterations * 600_000 / resident;
             // Rows that are all resident are over sooner with more threads for each.
             let order = if iterations == 1 { BLOCKS - blocks } else { blocks };
-            Some(((time, order, held.0), constants(blocks, (threads, width, resident), groups)))
+            Some(((time, order, kept.0), constants(blocks, (threads, width, resident), groups)))
         };
-        let plans = (1..=BLOCKS).flat_map(|blocks| held.map(|held| plan(blocks, held))).flatten();
+        let plans = (1..=BLOCKS).flat_map(|blocks| kept.map(|kept| plan(blocks, kept))).flatten();
         let (_, constants) = plans.min_by_key(|(time, _)| *time)?;
         Some(self.own(kernel, &constants))
     }
