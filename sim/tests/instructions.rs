@@ -620,8 +620,8 @@ fn divergent_lanes() {
     let mut b = Build::new(64);
     let to = b.tensor("to", I32, true);
     let (x, t, zero) = (b.reg("x", I32, 1), b.thread(), b.int(0));
-    b.k.vars.push(Var { name: "last".into(), mutable: true, wide: false });
-    b.k.vars.push(Var { name: "i".into(), mutable: false, wide: false });
+    b.k.vars.push(Var { name: "last".into(), mutable: true, wide: false, array: None });
+    b.k.vars.push(Var { name: "i".into(), mutable: false, wide: false, array: None });
     let last = b.e().leaf(tilewright_codegen::index::Int::Var(0), 0, 1000, 1, Scope::Thread);
     let i = b.e().leaf(tilewright_codegen::index::Int::Var(1), 0, 1000, 1, Scope::Thread);
     let count = b.e().rem(t, 7);
@@ -632,7 +632,7 @@ fn divergent_lanes() {
         b.set(x, 0, sum)
     };
     let twice = b.sum(&[(i, 2)], 1);
-    b.k.vars.push(Var { name: "before".into(), mutable: false, wide: false });
+    b.k.vars.push(Var { name: "before".into(), mutable: false, wide: false, array: None });
     let before = b.e().leaf(tilewright_codegen::index::Int::Var(2), 0, 1000, 1, Scope::Thread);
     let inner = vec![
         add(&mut b, Val::Int(twice, I32)),

@@ -134,7 +134,7 @@ impl Hand {
         self.bar({
             let clustered = self.k.launch.cluster.iter().any(|&n| n > 1);
             let scope = if clustered { Scope::Cluster } else { Scope::Block };
-            Bar::Mbarriers { name: name.into(), offset, slots, count, scope }
+            Bar::Mbarriers { name: name.into(), offset, slots, slots_name: None, count, scope }
         })
     }
 
@@ -153,7 +153,7 @@ impl Hand {
     /// A variable with the range of an integer expression.
     pub fn var_of(&mut self, name: &str, [lo, hi]: [i64; 2], multiple: i64, same_for: Scope) -> (Id, Ix) {
         let wide = hi > i64::from(i32::MAX);
-        self.k.vars.push(Var { name: name.into(), mutable: false, wide });
+        self.k.vars.push(Var { name: name.into(), mutable: false, wide, array: None });
         let id = self.k.vars.len() as Id - 1;
         (id, self.e().leaf(Int::Var(id), lo, hi, multiple, same_for))
     }

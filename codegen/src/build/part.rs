@@ -5,13 +5,45 @@ use tilewright_layout::{Layout, Tiler, Tuple, Value};
 use super::{Builder, Numbered};
 use crate::source::problem::{Cause, Problem, Result, count};
 use crate::thread::Id;
-use crate::tile::Space;
 use crate::tile::verify;
 use crate::tile::view::{At, Partition, View};
+use crate::tile::{Constant, ConstantOf, Space};
 use crate::values::affine::{Affine, Coord};
 use crate::values::target::BLOCK_THREADS;
 
 impl Builder {
+    /// Names an extent of a tile along a mode of a view, for generated text.
+    pub(crate) fn name_extent(&mut self, view: &View, mode: usize, name: &str, value: i64) {
+        let Ok(along) = view.layout.mode(mode) else { return };
+        if let [(_, Value::Basis { times: 1, path })] = along.leaves().collect::<Vec<_>>()[..] {
+            let of = ConstantOf::Tile { tensor: view.tensor, mode: usize::from(path.steps()[0]) };
+            self.name_constant(of, name, value);
+        }
+    }
+
+    /// Names the extent of tiles along all modes of a size, for generated text.
+    pub(crate) fn name_tiles(&mut self, size: Value, name: &str, value: i64) {
+        for tensor in 0..self.program.tensors.len() {
+            let extents: Vec<Value> =
+                self.program.tensors[tensor].plain().leaves().map(|leaf| leaf.0).collect();
+            for mode in (0..extents.len()).filter(|&mode| extents[mode] == size) {
+                self.name_constant(ConstantOf::Tile { tensor: tensor as Id, mode }, name, value);
+            }
+        }
+    }
+
+    /// Names the number of stages of a loop, for generated text.
+    pub(crate) fn name_stages(&mut self, name: &str, value: i64) {
+        self.name_constant(ConstantOf::Stages, name, value);
+    }
+
+    fn name_constant(&mut self, of: ConstantOf, name: &str, value: i64) {
+        let constant = Constant { of, name: name.to_owned(), value };
+        if !self.program.constants.contains(&constant) {
+            self.program.constants.push(constant);
+        }
+    }
+
     /// Tiles of a view; see [`View::tile`]. An axis of the block index that indexes tiles gives the grid its
     /// extent.
     ///

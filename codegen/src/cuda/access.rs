@@ -56,11 +56,12 @@ impl Printer<'_> {
 
     /// `a[i]`
     pub(super) fn cell(&mut self, mem: &Mem) -> String {
-        let name = match mem.space {
-            Space::Global(id) => self.names.params[id as usize].clone(),
-            Space::Shared(id) => self.names.shared[id as usize].clone(),
+        let (name, array) = match mem.space {
+            Space::Global(id) => (self.names.params[id as usize].clone(), None),
+            Space::Shared(id) => (self.names.shared[id as usize].clone(), Some(id)),
         };
-        format!("{name}[{}]", self.int(mem.index))
+        let index = self.in_array(array, |printer| printer.int(mem.index));
+        format!("{name}[{index}]")
     }
 
     /// `&a[i]`, or `a` for its beginning.

@@ -71,7 +71,15 @@ impl Printer<'_> {
         let (Space::Shared(id), None) = (mem.space, mem.peer) else { return None };
         let elements = UNIT / i64::from(self.kernel.shared[id as usize].elem.bytes());
         let units = self.exprs.exact(mem.index, elements)?;
-        Some((self.names.shared[id as usize].clone(), self.int(units)))
+        let mut terms = Vec::new();
+        self.exprs.terms(mem.index, &mut terms);
+        for term in terms {
+            if let Some(product) = self.exprs.exact(term, elements) {
+                self.exprs.name_product(product, term, 1, elements);
+            }
+        }
+        let units = self.in_array(Some(id), |printer| printer.int(units));
+        Some((self.names.shared[id as usize].clone(), units))
     }
 
     /// The functions of all rows in use, in the order of their first use.
@@ -86,6 +94,11 @@ impl Printer<'_> {
         };
         let (name, bytes) =
             (self.names.shared[id as usize].clone(), self.kernel.shared[id as usize].elem.bytes());
+        self.in_array(Some(id), |printer| printer.bytes_from(&name, bytes, mem))
+    }
+
+    /// An address in a shared array of elements of this size.
+    fn bytes_from(&mut self, name: &str, bytes: u32, mem: &Mem) -> String {
         let mut terms = Vec::new();
         self.exprs.terms(mem.index, &mut terms);
         match (self.exprs.constant(mem.index), bytes, &terms[..]) {
@@ -97,10 +110,12 @@ impl Printer<'_> {
             // Compilers do not distribute the factor over the terms. Constant and uniform terms become offsets of
             // instructions.
             (_, _, terms) => {
-                let (zero, bytes) = (self.exprs.int(0), self.exprs.int(bytes.into()));
+                let factor = i64::from(bytes);
+                let (zero, bytes) = (self.exprs.int(0), self.exprs.int(factor));
                 let sum = terms.iter().fold(zero, |sum, &term| {
-                    let term = self.exprs.mul(term, bytes);
-                    self.exprs.add(sum, term)
+                    let product = self.exprs.mul(term, bytes);
+                    self.exprs.name_product(product, term, factor, 1);
+                    self.exprs.add(sum, product)
                 });
                 format!("shared_address({name}) + {}", self.int_piece(sum).at(Level::Sum))
             }

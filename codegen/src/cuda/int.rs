@@ -158,8 +158,8 @@ impl Printer<'_> {
                 Some(quotient) => quotient,
                 None => self.sum(a, b, width),
             },
-            Int::Sub(a, b) => self.arithmetic(a, "-", b, Level::Sum, width),
-            Int::Mul(a, b) => self.arithmetic(a, "*", b, Level::Product, width),
+            Int::Sub(a, b) => self.arithmetic(at, a, "-", b, Level::Sum),
+            Int::Mul(a, b) => self.arithmetic(at, a, "*", b, Level::Product),
             Int::Div(a, b) if self.is_by_warps(a, b) => {
                 // A broadcast of lane 0, so that the compiler knows it is warp-uniform.
                 let (warp, of) = (self.builtin(Builtin::Warp), self.exprs.constant(b).unwrap_or(32) / 32);
@@ -169,44 +169,44 @@ impl Printer<'_> {
                 }
             }
             Int::Div(a, b) => match self.rounded_up(a, b) {
-                Some(of) if narrow => self.function("CEIL_DIV", [of, b], narrow),
-                _ => self.arithmetic(a, "/", b, Level::Product, width),
+                Some(of) if narrow => self.function(at, "CEIL_DIV", [of, b]),
+                _ => self.arithmetic(at, a, "/", b, Level::Product),
             },
             Int::Rem(a, b) => match self.lifted(a, b) {
-                Some((of, _)) => self.function("floor_mod", [of, b], narrow),
-                None => self.arithmetic(a, "%", b, Level::Product, width),
+                Some((of, _)) => self.function(at, "floor_mod", [of, b]),
+                None => self.arithmetic(at, a, "%", b, Level::Product),
             },
-            Int::And(a, b) => self.arithmetic(a, "&", b, Level::BitAnd, width),
-            Int::Or(a, b) => self.arithmetic(a, "|", b, Level::BitOr, width),
-            Int::Xor(a, b) => self.arithmetic(a, "^", b, Level::BitXor, width),
-            Int::Shl(a, b) => self.arithmetic(a, "<<", b, Level::Shift, width),
-            Int::Shr(a, b) => self.arithmetic(a, ">>", b, Level::Shift, width),
-            Int::Min(a, b) => self.function("min", [a, b], narrow),
-            Int::Max(a, b) => self.function("max", [a, b], narrow),
-            Int::Lt(a, b) => self.truth(a, "<", b, Level::Compare),
+            Int::And(a, b) => self.arithmetic(at, a, "&", b, Level::BitAnd),
+            Int::Or(a, b) => self.arithmetic(at, a, "|", b, Level::BitOr),
+            Int::Xor(a, b) => self.arithmetic(at, a, "^", b, Level::BitXor),
+            Int::Shl(a, b) => self.arithmetic(at, a, "<<", b, Level::Shift),
+            Int::Shr(a, b) => self.arithmetic(at, a, ">>", b, Level::Shift),
+            Int::Min(a, b) => self.function(at, "min", [a, b]),
+            Int::Max(a, b) => self.function(at, "max", [a, b]),
+            Int::Lt(a, b) => self.truth(at, a, "<", b, Level::Compare),
             Int::Within(a, b) => self.within(a, "<", b),
-            Int::Eq(a, b) => self.truth(a, "==", b, Level::Equal),
-            Int::All(a, b) => self.truth(a, "&&", b, Level::And),
-            Int::Not(a) => match self.exprs.get(a).int.clone() {
-                Int::Lt(a, b) => self.truth(a, ">=", b, Level::Compare),
+            Int::Eq(a, b) => self.truth(at, a, "==", b, Level::Equal),
+            Int::All(a, b) => self.truth(at, a, "&&", b, Level::And),
+            Int::Not(of) => match self.exprs.get(of).int.clone() {
+                Int::Lt(a, b) => self.truth(of, a, ">=", b, Level::Compare),
                 Int::Within(a, b) => self.within(a, ">=", b),
-                Int::Eq(a, b) => self.truth(a, "!=", b, Level::Equal),
+                Int::Eq(a, b) => self.truth(of, a, "!=", b, Level::Equal),
                 all => match self.exprs.neither(&all) {
-                    Some((a, b)) => self.truth(a, "||", b, Level::Or),
+                    Some((a, b)) => self.truth(of, a, "||", b, Level::Or),
                     None => {
-                        let text = self.int_piece(a).at(Level::Unary);
+                        let text = self.int_piece(of).at(Level::Unary);
                         Piece::new(format!("!{text}"), Level::Unary)
                     }
                 },
             },
             Int::Select(cond, a, b) => {
-                let (cond, a, b) = (self.int_piece(cond), self.int_piece(a), self.int_piece(b));
+                let (cond, a, b) = (self.int_piece(cond), self.part(at, a), self.part(at, b));
                 let wide = a.wide || b.wide;
                 let text = format!("{} ? {} : {}", cond.at(Level::Or), a.at(Level::Or), b.at(Level::Ternary));
                 let piece = Piece { text, level: Level::Ternary, wide };
                 if narrow { piece.narrowed() } else { piece }
             }
-            Int::Wrap(at, end, last) => self.function("wrapped", [at, end, last], narrow),
+            Int::Wrap(start, end, last) => self.function(at, "wrapped", [start, end, last]),
         }
     }
 
@@ -242,12 +242,12 @@ impl Printer<'_> {
         if let Some((of, lift)) = self.lifted(sum, n)
             && lift == -less
         {
-            return Some(self.function("floor_div", [of, n], true));
+            return Some(self.function(a, "floor_div", [of, n]));
         }
         let Int::Add(of, lift) = self.exprs.get(sum).int else { return None };
         let (lift, by) = (self.exprs.constant(lift)?, self.exprs.constant(n)?);
         let rounds_up = self.is_narrow(of) && !self.is_narrow(sum) && lift == (by - 1) - less * by;
-        rounds_up.then(|| self.function("ceil_div_signed", [of, n], true))
+        rounds_up.then(|| self.function(a, "ceil_div_signed", [of, n]))
     }
 
     /// `a + b`; `a - 4` for a negative constant or factor, and no parentheses around a sum on the right if the order
@@ -290,13 +290,26 @@ impl Printer<'_> {
         }
     }
 
-    fn arithmetic(&mut self, a: Ix, sign: &str, b: Ix, level: Level, width: Width) -> Piece {
-        let (left, right) = (self.int_piece(a), self.int_piece(b));
-        fitted(left, sign, right, level, width)
+    /// An operand of an expression: its name there if it is a constant that has one, otherwise as everywhere.
+    fn part(&mut self, of: Ix, part: Ix) -> Piece {
+        self.named(of, part).unwrap_or_else(|| self.int_piece(part))
     }
 
-    fn truth(&mut self, a: Ix, sign: &str, b: Ix, level: Level) -> Piece {
-        let (left, right) = (self.int_piece(a), self.int_piece(b));
+    fn arithmetic(&mut self, of: Ix, a: Ix, sign: &str, b: Ix, level: Level) -> Piece {
+        let (left, mut right) = (self.part(of, a), self.part(of, b));
+        // `x * 8 * ld`, for a factor that is a multiple of a named constant.
+        if sign == "*"
+            && self.exprs.constant(b).is_some()
+            && right.level == Level::Product
+            && !right.text.contains('/')
+        {
+            right.level = Level::Unary;
+        }
+        fitted(left, sign, right, level, self.width(of))
+    }
+
+    fn truth(&mut self, of: Ix, a: Ix, sign: &str, b: Ix, level: Level) -> Piece {
+        let (left, right) = (self.part(of, a), self.part(of, b));
         Piece { wide: false, ..binary(&left, sign, &right, level) }
     }
 
@@ -313,8 +326,9 @@ impl Printer<'_> {
         Piece { wide: false, ..binary(&cast(&at), sign, &end, Level::Compare) }
     }
 
-    fn function<const N: usize>(&mut self, function: &str, of: [Ix; N], narrow: bool) -> Piece {
-        let mut of = of.map(|of| self.int_piece(of));
+    fn function<const N: usize>(&mut self, at: Ix, function: &str, of: [Ix; N]) -> Piece {
+        let narrow = self.is_narrow(at);
+        let mut of = of.map(|of| self.part(at, of));
         let wide = of.iter().any(|of| of.wide);
         if wide {
             of = of.map(Piece::widened);
@@ -364,7 +378,7 @@ fn constant(n: i64) -> Piece {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::thread::index::Exprs;
+    use crate::thread::index::{ConstantName, Exprs};
     use crate::thread::{Kernel, Launch, Param, Scope};
     use tilewright_layout::Symbol;
 
@@ -482,6 +496,53 @@ mod tests {
         check("(int)((blocks_z + 2147483650LL) / 4) - 536870912", |e, _| {
             let of = sum(e, 2);
             e.div(of, 4)
+        });
+    }
+
+    #[test]
+    fn constants_have_names() {
+        let rows = ConstantName::new("BM", 128);
+        check("bx * BM + tid", |e, [tid, bx, ..]| {
+            let start = times(e, bx, 128);
+            e.name_constant(start, &rows);
+            e.add(start, tid)
+        });
+        check("CEIL_DIV(M, BM)", |e, [_, _, m, _]| {
+            let last = e.int(127);
+            let sum = e.add(m, last);
+            let count = e.div(sum, 128);
+            e.name_constant(count, &rows);
+            count
+        });
+        check("bx == BM - 1", |e, [_, bx, ..]| {
+            let last = e.int(127);
+            let is_last = e.eq(bx, last);
+            e.name_constant(is_last, &ConstantName { plus: -1, ..rows.clone() });
+            is_last
+        });
+        // Two constants of this value.
+        check("bx * 128", |e, [_, bx, ..]| {
+            let start = times(e, bx, 128);
+            e.name_constant(start, &rows);
+            e.name_constant(start, &ConstantName::new("BN", 128));
+            start
+        });
+        // The stride of an array has its name in offsets in that array alone.
+        check("bx * 128", |e, [_, bx, ..]| {
+            let start = times(e, bx, 128);
+            e.name_constant(start, &ConstantName { array: Some(0), ..rows.clone() });
+            start
+        });
+        check("bx * 4 * BM", |e, [_, bx, ..]| {
+            let start = times(e, bx, 512);
+            e.name_stride(start, &rows);
+            start
+        });
+        check("bx * (BM / 8)", |e, [_, bx, ..]| {
+            let (start, units) = (times(e, bx, 128), times(e, bx, 16));
+            e.name_constant(start, &rows);
+            e.name_product(units, start, 1, 8);
+            units
         });
     }
 

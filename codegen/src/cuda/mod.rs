@@ -23,6 +23,7 @@
 
 mod access;
 mod asm;
+mod constants;
 mod declare;
 mod header;
 mod int;
@@ -41,6 +42,8 @@ pub use header::needs;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+
+use constants::Constants;
 
 use crate::thread::index::Exprs;
 use crate::thread::mention::{counts, widest};
@@ -72,7 +75,8 @@ pub fn print(kernel: &Kernel) -> String {
     let atoms = atoms + &printer.ptx_functions();
     let (prologue, memory) = (printer.prologue(), printer.shared_memory());
 
-    let code = [atoms, signature + " {\n" + &memory + &prologue + &body + "}\n"];
+    let constants = printer.constants();
+    let code = [atoms, signature + " {\n" + &constants + &memory + &prologue + &body + "}\n"];
     let prelude = prelude::needed_by(&code);
     let sections = [header].into_iter().chain(prelude).chain(code);
     let sections: Vec<String> = sections.filter(|section| !section.is_empty()).collect();
@@ -119,6 +123,8 @@ struct Printer<'k> {
     /// Arrays that asynchronous matrix products write.
     /// Do instructions of the table take shared memory addresses as integers?
     by_number: bool,
+    /// The constants with names that the body uses.
+    constants: Constants,
     /// The built-in variables that the body uses.
     used: Vec<Builtin>,
     /// Instructions of the author, each a function: the text, the types of the result and the operands, and whether it is
@@ -165,6 +171,7 @@ impl<'k> Printer<'k> {
             uses: counts(&kernel.body),
             widest: widest(&kernel.body),
             by_number: asm::loads_matrices(&kernel.body),
+            constants: Constants::default(),
             used: Vec::new(),
             ptx: Vec::new(),
             role: None,

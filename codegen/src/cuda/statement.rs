@@ -61,8 +61,8 @@ impl Printer<'_> {
         match &stmt.op {
             Op::Comment(text) => text.lines().for_each(|line| self.line(&comment(line))),
             Op::Let(var, value) => {
-                let value = self.int(*value);
                 let row = &self.kernel.vars[*var as usize];
+                let value = self.in_array(row.array, |printer| printer.int(*value));
                 let (kind, constant) = (c_int(row.wide), if row.mutable { "" } else { "const " });
                 let name = self.names.declare(Thing::Var(*var), &row.name);
                 self.line(&format!("{constant}{kind} {name} = {value};"));
@@ -302,6 +302,10 @@ impl Printer<'_> {
 
     fn arrive(&mut self, bar: Id, slot: Ix, peer: Option<Ix>, bytes: Option<u32>) {
         let at = self.mbarrier(bar, slot);
+        let bytes = bytes.map(|bytes| {
+            let name = format!("{}_bytes", self.names.bars[bar as usize]);
+            self.constant(&name, bytes.into(), true)
+        });
         let text = match (peer.map(|peer| self.int(peer)), bytes) {
             (None, None) => format!("mbarrier_arrive({at});"),
             (None, Some(bytes)) => format!("mbarrier_arrive_expect_bytes({at}, {bytes});"),
@@ -324,15 +328,20 @@ impl Printer<'_> {
     }
 
     fn init(&mut self, bar: Id) {
-        let Bar::Mbarriers { slots, count, .. } = self.kernel.bars[bar as usize] else {
+        let Bar::Mbarriers { slots, slots_name, count, .. } = &self.kernel.bars[bar as usize] else {
             return self.impossible("initialising a barrier that is not an mbarrier");
+        };
+        let (slots, count) = (*slots, *count);
+        let limit = match slots_name {
+            Some(name) => self.constant(name, slots.into(), false),
+            None => slots.to_string(),
         };
         let name = self.names.bars[bar as usize].clone();
         if slots == 1 {
             return self.line(&format!("mbarrier_init(&{name}[0], {count});"));
         }
         let i = self.names.passing("i");
-        self.line(&format!("for (int {i} = 0; {i} < {slots}; ++{i}) mbarrier_init(&{name}[{i}], {count});"));
+        self.line(&format!("for (int {i} = 0; {i} < {limit}; ++{i}) mbarrier_init(&{name}[{i}], {count});"));
     }
 }
 

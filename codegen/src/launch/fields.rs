@@ -64,13 +64,14 @@ macro_rules! thread_records {
             Cost { steps, times = [None; 2], over = 0, step, guarded_step = 0, resident = 0, alone = 0, cut = 0, distance, rows, received = 0, tile, guarded_tile = 0, launch }
             Shared { name, elem, len, offset, align, note }
             Reg { name, elem, len, words = false }
-            Var { name, mutable = false, wide = false }
+            Var { name, mutable = false, wide = false, array = None }
             Site { tensor, coord = Vec::new(), - span }
             Mem { space, index, peer = None }
             Frag { reg, at, len }
             Claim { value, inside, number, at }
             Role { name, warps, registers = None, body }
-            Expr { int, lo, hi, multiple, same_for }
+            Expr { int, lo, hi, multiple, same_for, names = Vec::new() }
+            ConstantName { name, value, times = 1, bytes = 1, over = 1, plus = 0, array = None }
         }
     };
 }
@@ -94,7 +95,7 @@ macro_rules! thread_variants {
             }
             Bar {
                 "block" Block, "named" Named { id, threads }, "cluster" Cluster, "cluster_start" ClusterStart,
-                "mbarriers" Mbarriers { name, offset, slots, count, scope },
+                "mbarriers" Mbarriers { name, offset, slots, slots_name = None, count, scope },
             }
             Space { "global" Global(param), "shared" Shared(array) }
             Fence { "proxy_async" ProxyAsync, "mbarrier_init" MbarrierInit, "wgmma" Wgmma, "threads" Threads(scope) }

@@ -87,7 +87,7 @@ mod values {
 
 mod threads {
     use super::*;
-    use crate::thread::index::{Expr, Int};
+    use crate::thread::index::{ConstantName, Expr, Int};
     use crate::thread::{
         AtomArg, Bar, Change, Claim, Cost, Fact, Fence, Frag, Launch, Mem, MemoryOrder, Op, Param, Queue,
         Reg, Role, Shared, Site, Space, Stmt, Val, Var,

@@ -94,6 +94,38 @@ impl Int {
     }
 }
 
+/// A name of a constant operand, for generated text: the constant is `times * name * bytes / over + plus`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConstantName {
+    /// The name.
+    pub name: String,
+    /// Its value.
+    pub value: i64,
+    /// See above.
+    pub times: i64,
+    /// The size of an element, where an offset counts bytes.
+    pub bytes: i64,
+    /// See above.
+    pub over: i64,
+    /// See above.
+    pub plus: i64,
+    /// The shared array in whose addresses it has this name; everywhere without.
+    pub array: Option<Id>,
+}
+
+impl ConstantName {
+    /// The name of a number.
+    pub(crate) fn new(name: &str, value: i64) -> ConstantName {
+        ConstantName { name: name.to_owned(), value, times: 1, bytes: 1, over: 1, plus: 0, array: None }
+    }
+
+    /// The constant operand.
+    pub(crate) fn number(&self) -> i64 {
+        (self.value.saturating_mul(self.times).saturating_mul(self.bytes) / self.over.max(1))
+            .saturating_add(self.plus)
+    }
+}
+
 /// An expression with its analysis.
 #[derive(Clone, Debug)]
 pub struct Expr {
@@ -107,6 +139,8 @@ pub struct Expr {
     pub multiple: i64,
     /// The largest group of threads in which it is uniform.
     pub same_for: Scope,
+    /// Names of its constant operands.
+    pub names: Vec<ConstantName>,
 }
 
 impl Expr {
@@ -194,6 +228,75 @@ impl Exprs {
         known.multiple = known.multiple / gcd(known.multiple, of).max(1) * of;
     }
 
+    /// Names a constant where it is a factor of a term, a divisor, a limit or a choice.
+    pub(crate) fn name_constant(&mut self, at: Ix, name: &ConstantName) {
+        let int = self.get(at).int.clone();
+        match int {
+            Int::Add(x, y) => {
+                self.name_constant(x, name);
+                self.name_constant(y, name);
+            }
+            Int::Not(x) => self.name_constant(x, name),
+            Int::Mul(..)
+            | Int::Div(..)
+            | Int::Rem(..)
+            | Int::Eq(..)
+            | Int::Lt(..)
+            | Int::Min(..)
+            | Int::Select(..) => {
+                if let Int::Select(cond, ..) = int {
+                    self.name_constant(cond, name);
+                }
+                let is_it = |part: &Ix| self.constant(*part) == Some(name.number());
+                if int.parts().iter().any(is_it) && !self.get(at).names.contains(name) {
+                    self.all[at.0 as usize].names.push(name.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Names a constant where it is the factor of a term.
+    pub(crate) fn name_factor(&mut self, at: Ix, name: &ConstantName) {
+        match self.get(at).int {
+            Int::Add(x, y) => {
+                self.name_factor(x, name);
+                self.name_factor(y, name);
+            }
+            Int::Mul(..) => self.name_constant(at, name),
+            _ => {}
+        }
+    }
+
+    /// Names the stride of an array in a term of an offset, a coordinate times the stride.
+    pub(crate) fn name_stride(&mut self, term: Ix, name: &ConstantName) {
+        match self.get(term).int {
+            Int::Add(x, y) => {
+                self.name_stride(x, name);
+                self.name_stride(y, name);
+            }
+            Int::Mul(_, by) => {
+                if let Some(by) = self.constant(by).filter(|by| by % name.value == 0) {
+                    self.name_constant(term, &ConstantName { times: by / name.value, ..name.clone() });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Names the factor of a product as in the term of which it is `bytes / over`.
+    pub(crate) fn name_product(&mut self, product: Ix, of: Ix, bytes: i64, over: i64) {
+        let Int::Mul(_, factor) = self.get(of).int else { return };
+        let Some(factor) = self.constant(factor) else { return };
+        for name in self.get(of).names.clone() {
+            if name.plus == 0 && name.number() == factor {
+                let common = gcd(name.times, over).max(1);
+                let (times, over) = (name.times / common, name.over * (over / common));
+                self.name_constant(product, &ConstantName { times, bytes: name.bytes * bytes, over, ..name });
+            }
+        }
+    }
+
     fn intern(&mut self, int: Int, range: (i64, i64), multiple: i64, same_for: Scope) -> Ix {
         if let Some(&at) = self.known.get(&int) {
             return at;
@@ -201,7 +304,7 @@ impl Exprs {
         let at = Ix(self.all.len() as u32);
         self.known.insert(int.clone(), at);
         let (lo, hi) = range;
-        self.all.push(Expr { int, lo, hi, multiple, same_for });
+        self.all.push(Expr { int, lo, hi, multiple, same_for, names: Vec::new() });
         at
     }
 

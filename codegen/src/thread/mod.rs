@@ -215,6 +215,8 @@ pub enum Bar {
         offset: u32,
         /// How many.
         slots: u32,
+        /// The name of that number, if it has one.
+        slots_name: Option<String>,
         /// Arrivals that complete a phase.
         count: u32,
         /// The scope whose ordinary loads and stores it orders. [`Scope::Cluster`] needs a fence at every
@@ -233,6 +235,8 @@ pub struct Var {
     pub mutable: bool,
     /// Does it need 64 bits?
     pub wide: bool,
+    /// The shared array that it is an offset in.
+    pub array: Option<Id>,
 }
 
 /// The origin of a statement, for faults, comments and reports.

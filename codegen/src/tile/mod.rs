@@ -57,6 +57,8 @@ pub struct Program {
     pub vars: Vec<Var>,
     /// Integers that are read from memory.
     pub reads: Vec<Read>,
+    /// Constants of the author's, by what they are, for generated text.
+    pub constants: Vec<Constant>,
     /// Upper limits of sizes; larger ones are refused at launch.
     pub at_most: Vec<(Value, i64)>,
     /// Lower limits of sizes; smaller ones are refused at launch.
@@ -228,6 +230,31 @@ impl Ring {
     pub(crate) fn is_of_one_group(&self) -> bool {
         self.from == self.to && self.arrivals == 0
     }
+}
+
+/// A constant of the author's that has a name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Constant {
+    /// What it is.
+    pub of: ConstantOf,
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: i64,
+}
+
+/// What a constant is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConstantOf {
+    /// The extent of tiles along a mode of a tensor.
+    Tile {
+        /// The tensor.
+        tensor: Id,
+        /// Its mode.
+        mode: usize,
+    },
+    /// The number of stages of a loop.
+    Stages,
 }
 
 /// A loop variable.

@@ -273,7 +273,7 @@ fn bulk_stores() -> Kernel {
         regs: vec![Reg { name: "piece".into(), elem: Elem::F32, len: 1, words: false }],
         bars: vec![Bar::Block],
         exprs: e,
-        vars: vec![Var { name: "iteration".into(), mutable: false, wide: false }],
+        vars: vec![Var { name: "iteration".into(), mutable: false, wide: false, array: None }],
         sites: sites.to_vec(),
         body: vec![s(0, copy), s(0, Op::Elect(Scope::Block, end))],
     }

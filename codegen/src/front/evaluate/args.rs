@@ -17,6 +17,8 @@ pub(super) struct Args {
     pub(super) name: String,
     pub(super) values: Vec<(Value, Span)>,
     pub(super) named: Vec<(Name, Value, Span)>,
+    /// For each positional argument the constants of the kernel that it is, or that its parts are.
+    pub(super) constants: Vec<Vec<Option<String>>>,
     /// Types between angle brackets.
     pub(super) types: Vec<Name>,
     /// The names that the results get.

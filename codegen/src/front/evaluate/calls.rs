@@ -33,9 +33,20 @@ impl Evaluator {
             let help = advice::function(&function.text, self.lookup(&function.text));
             return self.complain(function.span, problem.help(help));
         };
-        let (values, named) = (Vec::new(), Vec::new());
-        let mut all =
-            Args { call: span, name: row.name.into(), values, named, types: types.into(), naming, into };
+        let mut all = Args {
+            call: span,
+            name: row.name.into(),
+            values: Vec::new(),
+            named: Vec::new(),
+            constants: args
+                .iter()
+                .filter(|arg| arg.name.is_none())
+                .map(|arg| self.named_constants(&arg.value))
+                .collect(),
+            types: types.into(),
+            naming,
+            into,
+        };
         for (n, arg) in args.iter().enumerate() {
             self.naming = match (row.name, n, args.get(1)) {
                 ("copy", 0, Some(to)) => made_for(&to.value, "value"),
@@ -88,6 +99,22 @@ impl Evaluator {
             return made;
         }
         self.run(row, &all)
+    }
+
+    /// The constants of the kernel that an expression names: itself, or the parts of a tuple.
+    fn named_constants(&self, of: &Expr) -> Vec<Option<String>> {
+        match &of.kind {
+            ExprKind::Tuple(parts) => parts.iter().map(|part| self.named_constant(part)).collect(),
+            _ => vec![self.named_constant(of)],
+        }
+    }
+
+    /// The constant of the kernel that an expression is.
+    pub(super) fn named_constant(&self, of: &Expr) -> Option<String> {
+        match &of.kind {
+            ExprKind::Name(name) if self.constants.contains(name) => Some(name.clone()),
+            _ => None,
+        }
     }
 
     fn run(&mut self, row: &Function, all: &Args) -> Value {

@@ -40,6 +40,7 @@ impl Evaluator {
                         .help(format!("give it a default, `const {}: usize = …`", constant.name.text)),
                 ),
             };
+            self.constants.push(constant.name.text.clone());
             self.scope.push((constant.name.text.clone(), value));
         }
         for param in &kernel.types {

@@ -128,6 +128,9 @@ impl Evaluator {
                 (_, Value::Poison) => return None,
                 (None, value @ Value::Range(..)) if range.is_none() => range = Some(value),
                 (Some("stages"), Value::Int(n)) if stages.is_none() && u32::try_from(n).is_ok() => {
+                    if let Some(name) = self.named_constant(&arg.value) {
+                        self.builder.name_stages(&name, n);
+                    }
                     stages = Some((n as u32, arg.value.span))
                 }
                 (Some("fragments"), Value::Int(n)) if fragments.is_none() && u32::try_from(n).is_ok() => {

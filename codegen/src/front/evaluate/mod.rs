@@ -123,6 +123,8 @@ struct Evaluator {
     loaded: Vec<(View, Affine)>,
     /// Divisors that are not known to be positive so far, with their operators.
     divisors: Vec<(Affine, ast::Binary, Span)>,
+    /// The names of the kernel's constants.
+    constants: Vec<String>,
     /// Values of type parameters.
     types: Vec<(String, Elem)>,
     /// The names that the current `let` binds.
@@ -162,6 +164,7 @@ impl Evaluator {
             changes: changed::Changes::default(),
             loaded: Vec::new(),
             divisors: Vec::new(),
+            constants: Vec::new(),
             types: Vec::new(),
             naming: Vec::new(),
             into: None,

@@ -23,6 +23,15 @@ impl Evaluator {
             None => return Err(args.needs(2, "coordinates, such as (block.x, _),")),
         };
         let tiled = self.builder.tile(&tensor, tiler, &coord)?;
+        for (mode, name) in args.constants.get(1).into_iter().flatten().enumerate() {
+            let extent = match args.get(1) {
+                Some(Value::Tuple(extents)) => extents.get(mode),
+                extent => extent,
+            };
+            if let (Some(name), Some(Value::Int(extent))) = (name, extent) {
+                self.builder.name_extent(&tensor, mode, name, *extent);
+            }
+        }
         let Some((_, halo, span)) = args.named.first() else { return Ok(Value::View(tiled)) };
         let rank = match args.get(1) {
             Some(Value::Tuple(items)) => items.len(),

@@ -56,6 +56,9 @@ fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem
     let bt = operand("b", c.dtype, [n, k], c.b_rows, false).map_err(blame("dtype"))?;
     let out = operand("c", c.out, [m, n], c.c_rows, true).map_err(blame("dtype"))?;
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.scaled()), b.scalar("beta", c.scaled())));
+    for (size, name, extent) in [(m, "BM", c.bm), (n, "BN", c.bn), (k, "BK", c.bk * c.split_k)] {
+        b.name_tiles(size, name, extent);
+    }
     let extras = Extras::of(b, c).map_err(blame("bias"))?;
     let extras = extras.of_batch(b, c, &batch).map_err(blame("bias"))?;
 

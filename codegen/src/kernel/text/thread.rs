@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use super::{Reader, Result, Text, Writer, Wrong, read_field, records, variants, write_field};
 use crate::launch::fields::{thread_records, thread_variants};
-use crate::thread::index::{Expr, Exprs, Int, Ix};
+use crate::thread::index::{ConstantName, Expr, Exprs, Int, Ix};
 use crate::thread::{
     AtomArg, Bar, Change, Claim, Cost, Fact, Fence, Frag, Kernel, Launch, Mem, MemoryOrder, Op, Param, Queue,
     Reg, Role, Shared, Site, Space, Stmt, Val, Var,

@@ -11,8 +11,8 @@ use crate::build::tiled::TiledMma;
 use crate::thread::{MemoryOrder, Scope};
 use crate::tile::view::View;
 use crate::tile::{
-    Across, Ahead, Arg, Form, Group, How, LaunchRule, Multiply, Op, Order, Past, Program, Raster, Read, Ring,
-    Scalar, Space, StageOrder, Stmt, Submodes, Tensor, Update, Var,
+    Across, Ahead, Arg, Constant, ConstantOf, Form, Group, How, LaunchRule, Multiply, Op, Order, Past,
+    Program, Raster, Read, Ring, Scalar, Space, StageOrder, Stmt, Submodes, Tensor, Update, Var,
 };
 use crate::values::affine::Affine;
 use crate::values::lanes::Lanes;
@@ -87,7 +87,7 @@ macro_rules! lines {
 
 lines! {
     name arch grid more(<[Vec<Value>; 3]>::default()) cluster launch bands(0) alternates(false) blocks_per_sm overlaps competes(false) packs(Vec::new()) at_most at_least(Vec::new()) requires(Vec::new())
-    args tensors scalars overlays groups rings vars reads(Vec::new()) tokens orders body
+    args tensors scalars overlays groups rings vars reads(Vec::new()) constants(Vec::new()) tokens orders body
 }
 
 records! {
@@ -96,6 +96,7 @@ records! {
     Group { name, warps = None, members = 1, threads, registers = None }
     Ring { name, slots, buffers, from, to, arrivals, over_cluster = None }
     Read { name, elem, per_thread = false }
+    Constant { of, name, value }
     Update { with, order = MemoryOrder::Relaxed, scope = Scope::Grid, old = None, expected = None }
     Ahead { stages, fragments = 1, exits = true, producer = false, split = 1, sums_are_added = false }
     Scan { with, identity, levels, exclusive = false, unmasked = false }
@@ -104,6 +105,7 @@ records! {
 }
 
 variants! {
+    ConstantOf { "tile" Tile { tensor, mode }, "stages" Stages }
     LaunchRule { "per_tile" PerTile, "persistent" Persistent }
     Raster { "plain" Plain, "bands" Bands(tiles) }
     Arg { "tensor" Tensor(id), "scalar" Scalar(id) }

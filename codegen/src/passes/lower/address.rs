@@ -5,7 +5,7 @@ use tilewright_layout::{Composed, Swizzle, Value};
 
 use super::Lower;
 use crate::thread::index::{Int, Ix};
-use crate::thread::{Mem, Space};
+use crate::thread::{Id, Mem, Space};
 use crate::tile;
 use crate::tile::view::View;
 use crate::tile::view::leaf::Leaf;
@@ -34,10 +34,12 @@ impl Lower<'_> {
         let global = matches!(self.program.tensor(view.tensor).space, tile::Space::Global { .. });
         let (invariant, varying) = self.split_invariant(&view.base[mode]);
         let mut sum = self.affine(&invariant);
+        self.name_tile(sum, view.tensor, mode);
         if global {
             sum = self.name(sum, &format!("{}_{mode}", view.name));
         }
         let varying = self.affine(&varying);
+        self.name_tile(varying, view.tensor, mode);
         sum = self.exprs().add(sum, varying);
         let steps = self.steps(leaves, at, mode);
         self.exprs().add(sum, steps)
@@ -77,6 +79,7 @@ impl Lower<'_> {
                         let mut flip = self.flip(swizzle, raw);
                         if !self.varies(flip) {
                             flip = self.name(flip, &format!("{}_flip", view.name));
+                            self.is_offset_in(flip, view.tensor);
                         }
                         self.flipped(index, flip, swizzle)
                     }
@@ -89,7 +92,7 @@ impl Lower<'_> {
                         *coordinate = self.clamped(view, mode, *coordinate);
                     }
                 }
-                self.offset(&tensor.layout, &coordinates)
+                self.offset(&tensor.layout, &coordinates, Some(view.tensor))
             }
         };
         if self.is_small(view) {
@@ -103,7 +106,7 @@ impl Lower<'_> {
     pub(super) fn register_index(&mut self, view: &View, leaves: &[Leaf], at: &[Ix]) -> Ix {
         let layout = self.program.tensor(view.tensor).layout.clone();
         let coordinates = self.coordinates(view, leaves, at);
-        self.offset(&layout, &coordinates)
+        self.offset(&layout, &coordinates, None)
     }
 
     /// The offset where each mode has one stride. Loop-invariant parts are computed once, at the top of the
@@ -127,6 +130,7 @@ impl Lower<'_> {
             }
             let (invariant, varying) = self.split_invariant(&view.base[mode]);
             let mut invariant = self.affine(&invariant);
+            self.name_tile(invariant, view.tensor, mode);
             if global
                 && (self.guarded(view, mode)
                     || self.relying(|bounds, needs| bounds.begins(view, mode, needs)).is_some())
@@ -134,11 +138,14 @@ impl Lower<'_> {
                 invariant = self.name(invariant, &format!("{}_{mode}", view.name));
             }
             let term = self.exprs().mul(invariant, stride);
+            self.name_stride_of(term, view.tensor, mode);
             invariant_sum = self.exprs().add(invariant_sum, term);
             let varying = self.affine(&varying);
+            self.name_tile(varying, view.tensor, mode);
             let steps = self.steps(leaves, at, mode);
             for part in [varying, steps] {
                 let term = self.exprs().mul(part, stride);
+                self.name_stride_of(term, view.tensor, mode);
                 if small {
                     self.small(term);
                 }
@@ -157,18 +164,27 @@ impl Lower<'_> {
             _ => (invariant_sum, self.int(0)),
         };
         let base = self.name(named, &format!("{}_at", view.name));
+        self.is_offset_in(base, view.tensor);
         let base = self.exprs().add(base, constant);
         self.exprs().add(base, varying_sum)
     }
 
-    /// The offset of coordinates under any layout: digits of nested modes, then the swizzle.
-    pub(super) fn offset(&mut self, layout: &Composed, coordinates: &[Ix]) -> Ix {
+    /// The offset of coordinates under any layout: indices of nested modes, then the swizzle. The strides have the names of the
+    /// tensor's.
+    pub(super) fn offset(&mut self, layout: &Composed, coordinates: &[Ix], tensor: Option<Id>) -> Ix {
         let mut at = Vec::new();
         for (mode, &coordinate) in layout.layout().modes().zip(coordinates) {
             at.extend(self.submodes(mode.leaves().map(|leaf| leaf.0), coordinate));
         }
         let first = self.int(layout.offset());
         let sum = self.strided(first, &at, layout.layout().leaves().map(|leaf| leaf.1));
+        for (leaf, (&at, (_, stride))) in at.iter().zip(layout.layout().leaves()).enumerate() {
+            if let Some(tensor) = tensor {
+                let stride = self.value(stride);
+                let term = self.exprs().mul(at, stride);
+                self.name_stride_of(term, tensor, leaf);
+            }
+        }
         let swizzle = layout.swizzle();
         if swizzle.is_identity() {
             return sum;

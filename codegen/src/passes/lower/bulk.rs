@@ -149,7 +149,7 @@ impl Lower<'_> {
     pub(super) fn start_of(&mut self, view: &View, all: &[Leaf], at: &[Ix]) -> Mem {
         let layout = self.program.tensor(view.tensor).layout.layout().clone();
         let coordinates = self.coordinates(view, all, at);
-        let index = self.offset(&layout.into(), &coordinates);
+        let index = self.offset(&layout.into(), &coordinates, Some(view.tensor));
         Mem { space: Space::Shared(self.places[view.tensor as usize]), index, peer: None }
     }
 }

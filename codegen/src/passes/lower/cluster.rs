@@ -84,7 +84,7 @@ impl Lower<'_> {
         let bar = self.kernel.bars.len() as Id;
         // Asynchronous stores alone access slots of other blocks.
         let (name, scope) = ("exchange".to_owned(), Scope::Block);
-        self.kernel.bars.push(Bar::Mbarriers { name, offset, slots, count: 1, scope });
+        self.kernel.bars.push(Bar::Mbarriers { name, offset, slots, slots_name: None, count: 1, scope });
         let count = match straight == all {
             true => Count::Known(0),
             false => Count::Variable(self.counter("exchanges", super::ring::MOST_PHASES)),

@@ -6,6 +6,7 @@ mod atomic;
 mod bulk;
 mod cluster;
 mod commits;
+mod constants;
 mod dead_variables;
 mod edges;
 mod elementwise;
@@ -247,7 +248,14 @@ impl<'p> Lower<'p> {
             for ((what, count), offset) in both.into_iter().zip(offsets) {
                 let name = format!("{}_{what}", ring.name);
                 let scope = ring::scope(self.program, ring);
-                self.kernel.bars.push(Bar::Mbarriers { name, offset, slots: ring.slots, count, scope });
+                self.kernel.bars.push(Bar::Mbarriers {
+                    name,
+                    offset,
+                    slots: ring.slots,
+                    slots_name: Some(self.name_of_slots(ring)),
+                    count,
+                    scope,
+                });
             }
         }
         self.declare_orders();
@@ -298,7 +306,7 @@ impl<'p> Lower<'p> {
     }
 
     fn var(&mut self, name: &str, wide: bool) -> Id {
-        self.kernel.vars.push(Var { name: name.to_owned(), mutable: false, wide });
+        self.kernel.vars.push(Var { name: name.to_owned(), mutable: false, wide, array: None });
         self.kernel.vars.len() as Id - 1
     }
 
@@ -360,7 +368,9 @@ impl<'p> Lower<'p> {
                 let rounded = if over > 1 {
                     let more = self.int(i64::from(over) - 1);
                     let sum = self.exprs().add(symbol, more);
-                    self.exprs().div(sum, i64::from(over))
+                    let count = self.exprs().div(sum, i64::from(over));
+                    self.name_tile_of(count, of, over.into());
+                    count
                 } else {
                     symbol
                 };

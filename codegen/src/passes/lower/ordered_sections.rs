@@ -40,7 +40,14 @@ impl Lower<'_> {
                 section.unwrap_or(Section { by: 0, parts: 1, warps: 1 });
             let offset = self.allocation.orders[number];
             let name = if number == 0 { "order".to_owned() } else { format!("order_{number}") };
-            self.kernel.bars.push(Bar::Mbarriers { name, offset, slots, count, scope: Scope::Block });
+            self.kernel.bars.push(Bar::Mbarriers {
+                name,
+                offset,
+                slots,
+                slots_name: None,
+                count,
+                scope: Scope::Block,
+            });
         }
     }
 

@@ -137,6 +137,8 @@ impl Lower<'_> {
         let (phase, slots) = (self.phase(ring), self.slots(ring));
         let next = self.exprs().add(phase, by);
         let (slot, wraps) = (self.exprs().rem(next, slots), self.exprs().div(next, slots));
+        self.name_slots(slot, ring);
+        self.name_slots(wraps, ring);
         // The number of wraps is computed from the old slot, so it is set first.
         for (of, next) in [(position.wraps, wraps), (position.slot, slot)] {
             if let Int::Var(id) = self.kernel.exprs.get(of).int
@@ -206,7 +208,10 @@ impl Lower<'_> {
     /// The slot of a phase, and how many rounds the ring has completed.
     pub(super) fn slot(&mut self, ring: Id, phase: &Affine) -> (Ix, Ix) {
         let (phase, slots) = (self.affine(phase), self.slots(ring));
-        (self.exprs().rem(phase, slots), self.exprs().div(phase, slots))
+        let (slot, wraps) = (self.exprs().rem(phase, slots), self.exprs().div(phase, slots));
+        self.name_slots(slot, ring);
+        self.name_slots(wraps, ring);
+        (slot, wraps)
     }
 
     pub(super) fn acquire(&mut self, ring: Id, phase: &Affine) {

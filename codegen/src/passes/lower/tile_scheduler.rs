@@ -6,7 +6,7 @@ use tilewright_layout::Value;
 use super::Lower;
 use super::dead_variables::drop_unread;
 use crate::source::diagnostic::Diagnostic;
-use crate::thread::index::{Int, Ix};
+use crate::thread::index::{ConstantName, Int, Ix};
 use crate::thread::{Id, Op, Scope, Unroll};
 use crate::tile::range::most;
 use crate::tile::{self, LaunchRule, Raster};
@@ -183,17 +183,21 @@ impl Lower<'_> {
                 places.extend(self.places_of(rest, others, Raster::Plain, keep));
                 places
             }
-            (Raster::Bands(width), [rows, columns]) if width > 1 => {
-                let width = self.int(i64::from(width));
+            (Raster::Bands(tiles), [rows, columns]) if tiles > 1 => {
+                let width = self.int(i64::from(tiles));
                 let full = self.exprs().mul(*columns, width);
                 let (band, within) = (self.exprs().quotient(tile, full), self.exprs().remainder(tile, full));
-                let start = self.exprs().mul(band, width);
-                let start = keep(self, start, "band");
+                let begin = self.exprs().mul(band, width);
+                let start = keep(self, begin, "band");
                 // The last band can have fewer rows, but at least one.
                 let rest = self.exprs().sub(*rows, start);
                 let height = self.exprs().min(rest, width);
                 let hi = self.kernel.exprs.get(height).hi;
                 self.exprs().assume(height, 1, hi);
+                let name = ConstantName::new("BAND", i64::from(tiles));
+                for at in [full, begin, height] {
+                    self.exprs().name_constant(at, &name);
+                }
                 let (height, within) = (keep(self, height, "height"), keep(self, within, "within"));
                 let (row, column) =
                     (self.exprs().remainder(within, height), self.exprs().quotient(within, height));

@@ -330,6 +330,7 @@ impl Lower<'_> {
         }
         if !matches!(self.kernel.exprs.get(base).int, Int::Const(_) | Int::Var(_)) {
             base = self.name_here(base, &format!("{}_now", view.name));
+            self.is_offset_in(base, view.tensor);
         }
         (base, rest)
     }

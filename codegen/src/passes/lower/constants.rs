@@ -1,0 +1,100 @@
+//! Names of constants in index expressions, where lowering knows what a constant is: extents of tiles, stages, strides of shared
+//! tiles. Only generated text shows them.
+
+use tilewright_layout::{Symbol, Value};
+
+use super::Lower;
+use crate::thread::Id;
+use crate::thread::index::{ConstantName, Int, Ix};
+use crate::tile::{Constant, ConstantOf, Ring, Space};
+
+impl Lower<'_> {
+    /// Names the extents of tiles in a coordinate along a mode of a tensor.
+    pub(super) fn name_tile(&mut self, at: Ix, tensor: Id, mode: usize) {
+        let program = self.program;
+        for constant in &program.constants {
+            if constant.of == (ConstantOf::Tile { tensor, mode }) {
+                self.exprs().name_factor(at, &ConstantName::new(&constant.name, constant.value));
+            }
+        }
+    }
+
+    /// Names the extent of tiles that divides a size.
+    pub(super) fn name_tile_of(&mut self, count: Ix, size: Symbol, extent: i64) {
+        let program = self.program;
+        let is_size = |tensor, mode| {
+            let extent = program.tensor(tensor).plain().leaves().nth(mode).map(|(extent, _)| extent);
+            extent == Some(Value::Sym { times: 1, of: size, over: 1 })
+        };
+        for constant in program.constants.iter().filter(|constant| constant.value == extent) {
+            if let ConstantOf::Tile { tensor, mode } = constant.of
+                && is_size(tensor, mode)
+            {
+                self.exprs().name_constant(count, &ConstantName::new(&constant.name, extent));
+            }
+        }
+    }
+
+    /// Records that a named integer is an offset in a shared tile, in which strides have names.
+    pub(super) fn is_offset_in(&mut self, named: Ix, tensor: Id) {
+        let shared = matches!(self.program.tensor(tensor).space, Space::Shared { .. });
+        if let Int::Var(var) = self.kernel.exprs.get(named).int
+            && shared
+        {
+            let array = self.places[tensor as usize];
+            self.kernel.vars[var as usize].array.get_or_insert(array);
+        }
+    }
+
+    /// The name of a ring's number of slots: the author's, or the ring's.
+    pub(super) fn name_of_slots(&self, ring: &Ring) -> String {
+        let is_it = |constant: &&Constant| {
+            constant.of == ConstantOf::Stages && constant.value == i64::from(ring.slots)
+        };
+        let mut stages = self.program.constants.iter().filter(is_it);
+        match (stages.next(), stages.next()) {
+            (Some(stages), None) => stages.name.clone(),
+            _ => format!("{}_slots", ring.name),
+        }
+    }
+
+    /// Names the number of slots in a position of a ring.
+    pub(super) fn name_slots(&mut self, at: Ix, ring: Id) {
+        let ring = &self.program.rings[ring as usize];
+        let name = ConstantName::new(&self.name_of_slots(ring), ring.slots.into());
+        self.exprs().name_constant(at, &name);
+        self.exprs().name_constant(at, &ConstantName { plus: -1, ..name });
+    }
+
+    /// Names the stride of a mode of a shared tile in a term of an offset.
+    pub(super) fn name_stride_of(&mut self, term: Ix, tensor: Id, leaf: usize) {
+        let program = self.program;
+        let of = program.tensor(tensor);
+        let strides: Vec<i64> = of
+            .plain()
+            .leaves()
+            .map(|leaf| match leaf {
+                (extent, Value::Int(stride)) if extent != Value::Int(1) => stride,
+                _ => 0,
+            })
+            .collect();
+        let (Space::Shared { .. }, Some(&stride)) =
+            (of.space, strides.get(leaf).filter(|stride| **stride > 1))
+        else {
+            return;
+        };
+        let is_ring = program.rings.iter().any(|ring| ring.buffers.contains(&tensor));
+        let what = if is_ring && leaf + 1 == strides.len() {
+            "stage".to_owned()
+        } else if strides.iter().filter(|other| **other > 1).min() == Some(&stride) {
+            "ld".to_owned()
+        } else {
+            format!("stride_{leaf}")
+        };
+        let name = ConstantName {
+            array: Some(self.places[tensor as usize]),
+            ..ConstantName::new(&format!("{}_{what}", of.name), stride)
+        };
+        self.exprs().name_stride(term, &name);
+    }
+}
