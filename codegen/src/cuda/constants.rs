@@ -76,7 +76,7 @@ impl Printer<'_> {
         printed
     }
 
-    /// The declarations of all constants: first those of the kernel, then those of shared memory.
+    /// The declarations of all constants, first of the kernel, then of shared memory.
     pub(super) fn constants(&self) -> String {
         let mut text = String::new();
         for shared in [false, true] {

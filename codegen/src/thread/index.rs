@@ -284,7 +284,7 @@ impl Exprs {
         }
     }
 
-    /// Names the factor of a product as in the term of which it is `bytes / over`.
+    /// Names the factor of a product, which is `bytes / over` times the factor of a term, as in that term.
     pub(crate) fn name_product(&mut self, product: Ix, of: Ix, bytes: i64, over: i64) {
         let Int::Mul(_, factor) = self.get(of).int else { return };
         let Some(factor) = self.constant(factor) else { return };
