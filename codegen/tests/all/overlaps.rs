@@ -34,7 +34,9 @@ fn check(early: &Generated, ordinary: &Generated) {
         // Only declarations and special registers come before the wait.
         let (before, _) = function(source).split_once(CALL).unwrap();
         for line in before.split_once("{\n").unwrap().1.lines().map(str::trim) {
-            let declares = ["__shared__", "alignas", "const int", "constexpr int"].iter().any(|start| line.starts_with(start));
+            let declares = ["__shared__", "alignas", "const int", "constexpr int"]
+                .iter()
+                .any(|start| line.starts_with(start));
             let part = line.contains("* const ") && line.contains("*)");
             assert!(line.is_empty() || declares || part, "before the wait: {line}");
         }

@@ -203,9 +203,12 @@ fn parts_of_tiles_are_in_place() {
 fn shared_tensors_get_slots() {
     let program = product(3, 4).unwrap();
     let source = generate(program).kernel.unwrap().source().to_owned();
-    for part in
-        ["(16,4,3):(1,20,76)", "cp_async_wait<1>();", "if (k + 2 < CEIL_DIV(K, 4)) {", "(k_ahead % 3) * sa_stride_2"]
-    {
+    for part in [
+        "(16,4,3):(1,20,76)",
+        "cp_async_wait<1>();",
+        "if (k + 2 < CEIL_DIV(K, 4)) {",
+        "(k_ahead % 3) * sa_stride_2",
+    ] {
         assert!(source.contains(part), "{part} is not in\n{source}");
     }
     // The fastest variant has no bounds checks.
