@@ -272,6 +272,9 @@ impl Matrix {
         let Matrix { rows, columns, .. } = *self;
         let lanes = match columns {
             ..=16 => columns.div_ceil(self.wide).next_power_of_two(),
+            ..=32 if self.elem.bytes() < 4 && columns <= 16 * self.wide => {
+                columns.div_ceil(self.wide).next_power_of_two()
+            }
             _ => columns.next_power_of_two(),
         };
         match (lanes, rows) {
@@ -286,6 +289,8 @@ impl Matrix {
         match (self.rows <= 256, self.columns < 4096) {
             // Short rows would leave most multiprocessors without work.
             (true, true) => 1,
+            // Elements of two bytes in one block for all columns.
+            (false, true) if self.elem.bytes() < 4 && (33..64).contains(&self.columns) => self.wide.min(2),
             (false, true) => self.wide.min((self.columns / 32).next_power_of_two()).min(4),
             _ => self.wide,
         }

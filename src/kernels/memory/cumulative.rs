@@ -33,7 +33,7 @@ impl Matrix {
                 if !columns.is_multiple_of(32) {
                     // A warp has two rows where seven elements for each lane suffice.
                     let lanes = match columns {
-                        65..=112 => 16,
+                        49..=112 => 16,
                         _ => columns.div_ceil(3).next_power_of_two().min(32),
                     };
                     let each = columns.div_ceil(lanes) | 1;

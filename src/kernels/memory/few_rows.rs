@@ -41,7 +41,10 @@ pub fn in_pieces(work: Work, elem: Elem, rows: usize, columns: usize) -> Option<
         }
         Work::Layernorm => ("piece_moments", "layernorm_of_pieces", BLOCKS * BETWEEN, 8),
         Work::Rmsnorm if elem.bytes() < 4 => ("piece_moments", "rmsnorm_of_pieces", BLOCKS * BETWEEN, 24),
-        Work::Rmsnorm => ("piece_moments", "rmsnorm_of_pieces", BLOCKS * BETWEEN, cached.max(16)),
+        Work::Rmsnorm if matrix.wide < value => {
+            ("piece_moments", "rmsnorm_of_pieces", BLOCKS * BETWEEN, cached.max(16))
+        }
+        Work::Rmsnorm => ("piece_moments", "rmsnorm_of_pieces", BLOCKS * BETWEEN, 16),
         _ => return None,
     };
     if columns <= least || rows >= most {

@@ -216,7 +216,7 @@ impl Matrix {
             let iterations = rows.div_ceil(clusters);
             let time = (iterations - 1) * iteration(clusters)
                 + iteration(rows - (iterations - 1) * clusters)
-                + iterations * 600_000 / resident;
+                + (iterations - 1) * 600_000 / resident;
             // Rows that are all resident are over sooner with more threads for each.
             let order = if iterations == 1 { BLOCKS - blocks } else { blocks };
             Some(((time, order, kept.0), constants(blocks, (threads, width, resident), groups)))
