@@ -236,7 +236,8 @@ fn epilogue(c: &Config, results: &Results<'_>) -> Vec<Stmt> {
         tiles.extend(read.map(|input| Expr::from(&*own(input.argument))));
         let tiles = if tiles.len() == 1 { tiles.remove(0) } else { tiles.into() };
         match (&value.kind, to) {
-            (ExprKind::Name(_), Some(to)) => call("copy", &[], [tiles, to.into()]),
+            // Accumulators that are read again are not stored as they are: the registers of a vector would have to be adjacent.
+            (ExprKind::Name(_), Some(to)) if to != "t_aux" => call("copy", &[], [tiles, to.into()]),
             (_, to) => call(
                 "map",
                 &[],
@@ -259,9 +260,9 @@ fn epilogue(c: &Config, results: &Results<'_>) -> Vec<Stmt> {
             "sums"
         }
     };
-    let value = results.stored("x".into());
-    stmts.extend(
-        [(Expr::from("x"), "t_aux"), (value, "tc_gc")].map(|(value, to)| stored(of, value, Some(to)).stmt()),
-    );
+    let other = c.aux.filter(|elem| *elem != c.scaled());
+    let aux = other.map_or("x".into(), |elem| Expr::from("x").cast(elem.name()));
+    let both = [(aux, "t_aux"), (results.stored("x".into()), "tc_gc")];
+    stmts.extend(both.map(|(value, to)| stored(of, value, Some(to)).stmt()));
     stmts
 }
