@@ -26,6 +26,32 @@ pub(super) struct Piece<'a> {
     pub(super) guard: Option<Ix>,
 }
 
+/// Vector accesses.
+#[derive(Clone, Copy)]
+pub(super) struct Vector {
+    /// The leaf along which the elements of a vector are adjacent.
+    pub(super) leaf: usize,
+    /// The number of elements.
+    pub(super) width: i64,
+}
+
+/// A view and its leaves.
+#[derive(Clone, Copy)]
+pub(super) struct Side<'a> {
+    pub(super) view: &'a View,
+    pub(super) leaves: &'a [Leaf],
+}
+
+/// The access of a whole vector, where that is possible.
+pub(super) struct Whole {
+    /// It is possible.
+    pub(super) cond: Ix,
+    /// The access.
+    pub(super) then: Vec<Stmt>,
+    /// Some elements of the vector may be in bounds.
+    pub(super) outside: Option<Ix>,
+}
+
 impl Lower<'_> {
     /// The bounds at this point.
     pub(super) fn bounds(&self) -> Bounds<'_> {
@@ -163,12 +189,12 @@ impl Lower<'_> {
     /// vector that is partly out of bounds is accessed element by element, and one that is entirely out of bounds not at all.
     pub(super) fn access(
         &mut self,
-        side: (&View, &[Leaf]),
+        side: Side<'_>,
         at: &[Ix],
-        vector: (usize, i64),
+        vector: Vector,
         mut access: impl FnMut(&mut Self, &Piece<'_>) -> Op,
     ) -> Result<()> {
-        let elem = self.program.tensor(side.0.tensor).elem;
+        let elem = self.program.tensor(side.view.tensor).elem;
         self.split(side, at, vector, |lower, piece| {
             let op = access(lower, piece);
             lower.moved(op, piece, elem);
@@ -199,11 +225,12 @@ impl Lower<'_> {
     /// piece, whose guard is 0.
     pub(super) fn split(
         &mut self,
-        (view, leaves): (&View, &[Leaf]),
+        side: Side<'_>,
         at: &[Ix],
-        (which, width): (usize, i64),
+        vector: Vector,
         mut access: impl FnMut(&mut Self, &Piece<'_>) -> Result<()>,
     ) -> Result<()> {
+        let (Side { view, leaves }, Vector { leaf: which, width }) = (side, vector);
         let zero = self.int(0);
         let split = width > 1 && self.bounds().begins_aligned(view, leaves, which, width);
         let mut last = at.to_vec();
@@ -218,17 +245,17 @@ impl Lower<'_> {
         let (then, ()) =
             self.nested(|lower| access(lower, &Piece { at, first: zero, len: width, guard: None }))?;
         let outside = self.guard_between(view, leaves, &last, at);
-        self.or_elements((cond, then), (view, leaves), (at, outside), (which, width), access)
+        self.or_elements(Whole { cond, then, outside }, side, at, vector, access)
     }
 
-    /// Emits `then` where a condition is true. Elsewhere the elements of a vector are accessed one by one; none of them where
-    /// `outside` is false.
+    /// Accesses a whole vector where that is possible. Elsewhere its elements are accessed one by one, and none of them if all
+    /// are out of bounds.
     pub(super) fn or_elements(
         &mut self,
-        (cond, then): (Ix, Vec<Stmt>),
-        (view, leaves): (&View, &[Leaf]),
-        (at, outside): (&[Ix], Option<Ix>),
-        (which, width): (usize, i64),
+        Whole { cond, then, outside }: Whole,
+        Side { view, leaves }: Side<'_>,
+        at: &[Ix],
+        Vector { leaf: which, width }: Vector,
         mut access: impl FnMut(&mut Self, &Piece<'_>) -> Result<()>,
     ) -> Result<()> {
         let zero = self.int(0);

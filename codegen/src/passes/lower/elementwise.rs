@@ -2,8 +2,8 @@
 
 use tilewright_layout::{Layout, Value};
 
-use super::Lower;
 use super::numbering::extents_of;
+use super::{Lower, edges};
 use crate::passes::origin::Edge;
 use crate::source::problem::{Problem, Result};
 use crate::thread::index::Ix;
@@ -256,7 +256,8 @@ impl Lower<'_> {
             if let Some(at) = at.get_mut(which) {
                 *at = self.exprs().add(*at, n);
             }
-            self.access((&side.view, &side.leaves), &at, (which, width), |lower, piece| {
+            let accessed = edges::Side { view: &side.view, leaves: &side.leaves };
+            self.access(accessed, &at, edges::Vector { leaf: which, width }, |lower, piece| {
                 let frag = Frag { reg, at: lower.exprs().add(n, piece.first), len: piece.len as u32 };
                 let (address, guard) = (lower.address(&side.view, &side.leaves, piece.at), piece.guard);
                 match reads {

@@ -3,7 +3,7 @@
 use tilewright_layout::Value;
 
 use super::Lower;
-use super::edges::Piece;
+use super::edges::{Piece, Side, Vector, Whole};
 use crate::source::problem::{Problem, Result};
 use crate::thread::index::Ix;
 use crate::thread::{AtomArg, Frag, Op, Unroll, atoms};
@@ -24,8 +24,9 @@ struct Around {
 
 impl Lower<'_> {
     /// The leaf along which a view is loaded in this way, and the elements of a vector.
-    pub(super) fn realigned(&mut self, view: &View, leaves: &[Leaf]) -> Option<(usize, i64)> {
-        self.relying(|bounds, needs| bounds.realigned(view, leaves, needs))
+    pub(super) fn realigned(&mut self, view: &View, leaves: &[Leaf]) -> Option<Vector> {
+        let vector = self.relying(|bounds, needs| bounds.realigned(view, leaves, needs));
+        vector.map(|(leaf, width)| Vector { leaf, width })
     }
 
     /// Loads all vectors, then shifts them, so that loads are in flight together. Where an aligned vector would be partly out of bounds,
@@ -33,11 +34,14 @@ impl Lower<'_> {
     pub(super) fn load_realigned(
         &mut self,
         pair: &Pair,
-        (from, to): (&[Leaf], &[Leaf]),
-        (which, width): (usize, i64),
+        from: &[Leaf],
+        to: &[Leaf],
+        vector: Vector,
         fill: Number,
     ) -> Result<()> {
+        let Vector { leaf: which, width } = vector;
         let (view, source) = (&pair.from, self.program.tensor(pair.from.tensor));
+        let side = Side { view, leaves: from };
         let (elem, target) = (source.elem, self.program.tensor(pair.to.tensor).elem);
         let row = atoms::funnel_shift(width * i64::from(elem.bytes()));
         let row = row.ok_or_else(|| Problem::internal("no instruction shifts vectors"))?;
@@ -49,7 +53,7 @@ impl Lower<'_> {
             self.register(format!("{}_around", pair.to.name), elem, (2 * width * vectors) as u32, false);
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let elements = lower.elements(at, which, width);
-            let around = lower.around((view, from), &elements, (which, width));
+            let around = lower.around(side, &elements, vector);
             let first = lower.first_of_two(&counts, at, width)?;
             let half = |lower: &mut Self, half: i64| {
                 let begin = lower.int(half * width);
@@ -73,10 +77,10 @@ impl Lower<'_> {
                 Ok(())
             })?;
             lower.or_elements(
-                (around.whole, then),
-                (view, from),
-                (&elements, around.outside),
-                (which, width),
+                Whole { cond: around.whole, then, outside: around.outside },
+                side,
+                &elements,
+                vector,
                 |lower, piece: &Piece<'_>| {
                     let to = lower.exprs().add(first, piece.first);
                     let to = Frag { reg: two, at: to, len: piece.len as u32 };
@@ -92,7 +96,7 @@ impl Lower<'_> {
         let few = if direct { None } else { Some(self.scratch(&pair.to.name, elem, width)) };
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let elements = lower.elements(at, which, width);
-            let around = lower.around((view, from), &elements, (which, width));
+            let around = lower.around(side, &elements, vector);
             let both = Frag { reg: two, at: lower.first_of_two(&counts, at, width)?, len: 2 * width as u32 };
             let (into, begin) = match few {
                 Some(few) => (few, lower.int(0)),
@@ -105,7 +109,7 @@ impl Lower<'_> {
             let args = vec![AtomArg::Frag(shifted), AtomArg::Frag(both), AtomArg::Int(bytes)];
             lower.emit(Op::Atom { row, args, guard: None });
             if let Some(few) = few {
-                lower.spread(few, pair, to, &elements, (which, width));
+                lower.spread(few, pair, to, &elements, vector);
             }
             Ok(())
         })
@@ -120,9 +124,9 @@ impl Lower<'_> {
     /// The aligned vectors of the vector from the element at `at` on.
     fn around(
         &mut self,
-        (view, leaves): (&View, &[Leaf]),
+        Side { view, leaves }: Side<'_>,
         at: &[Ix],
-        (which, width): (usize, i64),
+        Vector { leaf: which, width }: Vector,
     ) -> Around {
         let mode = leaves[which].mode;
         let index = self.address(view, leaves, at).index;

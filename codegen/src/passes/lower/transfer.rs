@@ -1,6 +1,7 @@
 //! Copies: vector widths from layouts, guards from bounds, through registers or by cp.async.
 
 use super::Lower;
+use super::edges::{Side, Vector};
 use super::numbering::extents_of;
 use crate::source::problem::Result;
 use crate::thread::atoms;
@@ -16,6 +17,15 @@ use crate::values::number::Number;
 
 /// Registers of a copy from memory to memory that are in flight in a thread, at most.
 const IN_FLIGHT: i64 = 128;
+
+/// One batch of a copy: a part of a leaf.
+struct Batch {
+    leaf: usize,
+    /// The number of parts.
+    count: i64,
+    /// The number of this part.
+    index: Ix,
+}
 
 impl Lower<'_> {
     pub(super) fn copy(&mut self, from: &View, to: &View, how: How, fill: Number) -> Result<()> {
@@ -81,16 +91,18 @@ impl Lower<'_> {
         if store_width > 1 {
             self.assumed.rely_on(needs);
         }
-        let (load, store) = ((load_leaf, load_width), (store_leaf, store_width));
+        let load = Vector { leaf: load_leaf, width: load_width };
+        let store = Vector { leaf: store_leaf, width: store_width };
         let (split, batches) = self.batches(pair, from, [load, store]);
         let names = [("batch".to_owned(), batches)];
         self.loops(&names, Unroll::No, &mut |lower, batch| {
-            lower.batch(pair, [from, to], [load, store], fill, (split, batches, batch[0]))
+            let part = Batch { leaf: split, count: batches, index: batch[0] };
+            lower.batch(pair, [(from, load), (to, store)], fill, &part)
         })
     }
 
     /// How a copy through registers is split: which leaf, and into how many batches.
-    fn batches(&self, pair: &Pair, leaves: &[Leaf], vectors: [(usize, i64); 2]) -> (usize, i64) {
+    fn batches(&self, pair: &Pair, leaves: &[Leaf], vectors: [Vector; 2]) -> (usize, i64) {
         let elem = |view: &View| self.program.tensor(view.tensor).elem;
         let (source, target) = (elem(&pair.from), elem(&pair.to));
         let registers = |elem: Elem| i64::from(elem.bytes().div_ceil(4));
@@ -98,7 +110,7 @@ impl Lower<'_> {
         let all: i64 = leaves.iter().map(|leaf| leaf.extent).product();
         // Vectors stay whole.
         let steps = |at: usize| {
-            let own = vectors.iter().filter(|vector| vector.0 == at).map(|vector| vector.1);
+            let own = vectors.iter().filter(|vector| vector.leaf == at).map(|vector| vector.width);
             leaves[at].extent / own.max().unwrap_or(1)
         };
         let split = (0..leaves.len()).rev().max_by_key(|&at| steps(at)).unwrap_or(0);
@@ -111,11 +123,12 @@ impl Lower<'_> {
     fn batch(
         &mut self,
         pair: &Pair,
-        [from, to]: [&[Leaf]; 2],
-        [(load_leaf, load_width), (store_leaf, store_width)]: [(usize, i64); 2],
+        sides: [(&[Leaf], Vector); 2],
         fill: Number,
-        (split, batches, index): (usize, i64, Ix),
+        batch: &Batch,
     ) -> Result<()> {
+        let [(from, load), (to, store)] = sides;
+        let &Batch { leaf: split, count: batches, index } = batch;
         let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
         let part = |leaves: &[Leaf]| {
             let mut part = leaves.to_vec();
@@ -132,13 +145,13 @@ impl Lower<'_> {
             }
             at
         };
-        let first = if load_width > 1 { load_leaf } else { store_leaf };
+        let first = if load.width > 1 { load.leaf } else { store.leaf };
         let count: i64 = from_part.iter().map(|leaf| leaf.extent).product();
         let name = format!("{}_in_flight", pair.to.name);
         let reg = self.register(name, source.elem, count as u32, false);
-        self.loops(&self.extents(&from_part, load_leaf, load_width), Unroll::Full, &mut |lower, at| {
-            let own = lower.elements(at, load_leaf, load_width);
-            let to_reg = Frag { reg, at: lower.staged(&from_part, first, &own)?, len: load_width as u32 };
+        self.loops(&self.extents(&from_part, load.leaf, load.width), Unroll::Full, &mut |lower, at| {
+            let own = lower.elements(at, load.leaf, load.width);
+            let to_reg = Frag { reg, at: lower.staged(&from_part, first, &own)?, len: load.width as u32 };
             let elements = whole(lower, &from_part, &own);
             let guard = lower.guard(&pair.from, from, &elements);
             let address = lower.address(&pair.from, from, &elements);
@@ -155,10 +168,10 @@ impl Lower<'_> {
                 Ok(())
             })?;
         }
-        self.loops(&self.extents(&to_part, store_leaf, store_width), Unroll::Full, &mut |lower, at| {
-            let own = lower.elements(at, store_leaf, store_width);
+        self.loops(&self.extents(&to_part, store.leaf, store.width), Unroll::Full, &mut |lower, at| {
+            let own = lower.elements(at, store.leaf, store.width);
             let from_reg =
-                Frag { reg: converted, at: lower.staged(&to_part, first, &own)?, len: store_width as u32 };
+                Frag { reg: converted, at: lower.staged(&to_part, first, &own)?, len: store.width as u32 };
             let elements = whole(lower, &to_part, &own);
             let guard = lower.guard(&pair.to, to, &elements);
             let address = lower.address(&pair.to, to, &elements);
@@ -185,7 +198,8 @@ impl Lower<'_> {
         let few = if cut || !fill.is_zero() { self.scratch(&pair.to.name, elem, width) } else { 0 };
         self.loops(&self.extents(from, which, width), Unroll::Full, &mut |lower, at| {
             let elements = lower.elements(at, which, width);
-            lower.split((&pair.from, from), &elements, (which, width), |lower, piece| {
+            let side = Side { view: &pair.from, leaves: from };
+            lower.split(side, &elements, Vector { leaf: which, width }, |lower, piece| {
                 let source = lower.address_now(&pair.from, from, piece.at);
                 // Out of the target's own bounds no element may be written, not even zeros.
                 let inside = lower.guard(&pair.to, to, piece.at);
@@ -248,8 +262,9 @@ impl Lower<'_> {
             && width == 1
             && let Some(vector) = self.realigned(&pair.from, from)
         {
-            return self.load_realigned(pair, (from, to), vector, fill);
+            return self.load_realigned(pair, from, to, vector, fill);
         }
+        let side = Side { view: &pair.from, leaves: from };
         let reg = self.places[pair.to.tensor as usize];
         let direct =
             source.elem == target.elem && (width == 1 || self.contiguous_in_registers(&pair.to, to, which));
@@ -267,7 +282,7 @@ impl Lower<'_> {
                 Some(few) => (few, lower.int(0)),
                 None => (reg, lower.register_index(&pair.to, to, &elements)),
             };
-            lower.access((&pair.from, from), &elements, (which, width), |lower, piece| {
+            lower.access(side, &elements, Vector { leaf: which, width }, |lower, piece| {
                 let mut address = lower.address_now(&pair.from, from, piece.at);
                 let volatile_at = (few.is_none() && how == How::Here).then(|| {
                     let (base, rest) = lower.parts_of(address.index, &pair.from);
@@ -279,7 +294,7 @@ impl Lower<'_> {
                 Op::Load { to, from: address, guard: piece.guard, fill, volatile_at }
             })?;
             if let Some(few) = few {
-                lower.spread(few, pair, to, &elements, (which, width));
+                lower.spread(few, pair, to, &elements, Vector { leaf: which, width });
             }
             Ok(())
         })
@@ -383,7 +398,8 @@ impl Lower<'_> {
                     (few, lower.int(0))
                 }
             };
-            lower.access((&pair.to, to), &elements, (which, width), |lower, piece| {
+            let side = Side { view: &pair.to, leaves: to };
+            lower.access(side, &elements, Vector { leaf: which, width }, |lower, piece| {
                 let at = lower.exprs().add(begin, piece.first);
                 let from = Frag { reg: out_of, at, len: piece.len as u32 };
                 Op::Store { to: lower.address(&pair.to, to, piece.at), from, guard: piece.guard }
@@ -429,7 +445,7 @@ impl Lower<'_> {
         pair: &Pair,
         to: &[Leaf],
         elements: &[Ix],
-        (which, width): (usize, i64),
+        Vector { leaf: which, width }: Vector,
     ) {
         let (from, elem) =
             (self.program.tensor(pair.from.tensor).elem, self.program.tensor(pair.to.tensor).elem);
