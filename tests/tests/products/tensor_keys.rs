@@ -119,8 +119,8 @@ fn keys_that_are_invalid_on_tensor_cores() {
         "the blocks of a cluster split K, which sm_90 has first, and arch is 80",
     );
     check("schedule=(split_k=2) bm=64 bn=64", "write arch = 90, or split K over the threads of a block");
-    check("schedule=(split_k=3) arch=90 bm=64 bn=64", "at most 8, and split_k is 3");
-    check("schedule=(split_k=16) arch=90 bm=64 bn=64", "write split_k = 2, 4 or 8");
+    check("schedule=(split_k=3) arch=90 bm=64 bn=64", "at most 16, and split_k is 3");
+    check("schedule=(split_k=32) arch=90 bm=64 bn=64", "write split_k = 2, 4, 8 or 16");
     check(
         "schedule=(split_k=8) arch=90 bm=64 bn=20",
         "each of 8 blocks adds and stores an equal part of a tile, and bn is 20",

@@ -3,12 +3,21 @@
 
 use super::bulk::shifted;
 use crate::build::Builder;
-use crate::source::problem::Result;
+use crate::source::problem::{Problem, Result};
 use crate::thread::Bin;
 use crate::tile::Expr;
 use crate::tile::view::View;
 use crate::values::affine::Coord;
 use crate::values::elem::Elem;
+
+/// Numbers of blocks that split K. A number that is not a power of two would leave blocks without an equal part of a tile.
+const SPLITS: [i64; 5] = [1, 2, 4, 8, 16];
+
+/// Why a cluster cannot have this number of blocks that split K.
+pub(super) fn unfit(split: i64) -> Option<Problem> {
+    let message = format!("K is split over the blocks of a cluster, at most 16, and split_k is {split}");
+    (!SPLITS.contains(&split)).then(|| Problem::new(message).help("write split_k = 2, 4, 8 or 16"))
+}
 
 /// Adds sums to others.
 pub(super) fn add(b: &mut Builder, more: &View, acc: &View) -> Result<()> {

@@ -3,8 +3,8 @@
 #[cfg(test)]
 mod tests;
 
-use super::Config;
 use super::block_scales::BLOCK;
+use super::{Config, cluster};
 use crate::build::tiled::{SWIZZLED, Terms, row_of};
 use crate::source::problem::Problem;
 use crate::thread::atom::Atom;
@@ -46,7 +46,7 @@ pub(super) struct Sizes {
 /// many widths, so that the tiles of a product nearly fill all multiprocessors. Small tiles are for products of few rows, which
 /// memory limits. Clusters copy fewer rows, for rows that begin in the middle of a line of the L2 cache. Clusters that split K
 /// are for products of few tiles.
-const SHIPPED: [([i64; 2], [i64; 2]); 42] = [
+const SHIPPED: [([i64; 2], [i64; 2]); 43] = [
     ([128, 256], [1, 1]),
     ([128, 224], [1, 1]),
     ([128, 192], [1, 1]),
@@ -81,6 +81,7 @@ const SHIPPED: [([i64; 2], [i64; 2]); 42] = [
     ([64, 64], [1, 2]),
     ([64, 64], [1, 4]),
     ([64, 64], [1, 8]),
+    ([64, 32], [1, 16]),
     ([64, 128], [1, 2]),
     ([64, 128], [1, 4]),
     ([64, 160], [1, 2]),
@@ -106,11 +107,14 @@ impl Sizes {
         // Tiles are slower if the right operand is copied in rows of less than 128 bytes, and in more rows than the left
         // operand or K has.
         let whole = |sizes: &Sizes| sizes.tile.iter().any(|&side| sizes.rows_of_right(c) <= side);
-        // Tiles with K split, and tiles of three warpgroups, have not been measured for all products.
-        let measured = !(c.mixed() || c.batched || c.precision.terms() == Terms::Two);
+        // Tiles with K split, and tiles of three warpgroups, have not been measured for all products. Where K is split, operands
+        // in two terms need registers beside the sums.
+        let measured = !(c.mixed() || c.batched);
         let alike = !(c.mixed() || has_partial_sums(c));
+        let splits =
+            |sizes: &Sizes| measured && (c.precision.terms() == Terms::One || sizes.leaves_registers(c));
         let suits = |sizes: &Sizes| {
-            whole(sizes) && (measured || sizes.split_k == 1) && (alike || sizes.tile[0] != 3 * ROWS)
+            whole(sizes) && (sizes.split_k == 1 || splits(sizes)) && (alike || sizes.tile[0] != 3 * ROWS)
         };
         SHIPPED.map(of).into_iter().filter(|sizes| unfit(sizes, c).is_none() && suits(sizes)).collect()
     }
@@ -170,10 +174,11 @@ impl Sizes {
     }
 
     /// Is it among the fewer tiles for a C that threads store? Each variant takes time to generate and to
-    /// compile. The narrowest is for products of few rows or columns, such as 1.
+    /// compile. The narrowest is for products of few rows or columns, such as 1; tiles whose K is split are not wide.
     pub(super) fn is_common(&self) -> bool {
         let [rows, columns, _] = self.tile;
-        rows <= 2 * ROWS && (columns % ROWS == 0 || columns == 16) && self.cluster * self.split_k == 1
+        let most = if self.split_k > 1 { 2 * ROWS } else { columns };
+        rows <= 2 * ROWS && (columns % ROWS == 0 || columns == 16) && columns <= most && self.cluster == 1
     }
 
     /// Do accumulators leave registers for an epilogue with many addresses?
@@ -368,11 +373,8 @@ pub(super) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'static str, Pro
 fn unfit_split(sizes: &Sizes, config: &Config) -> Option<Problem> {
     let split = sizes.split_k;
     let wrong = |message: String, help: &str| Some(Problem::new(message).help(help));
-    if ![1, 2, 4, 8].contains(&split) {
-        return wrong(
-            format!("K is split over the blocks of a cluster, at most 8, and split_k is {split}"),
-            "write split_k = 2, 4 or 8",
-        );
+    if let Some(problem) = cluster::unfit(split) {
+        return Some(problem);
     }
     if split == 1 {
         return None;

@@ -184,7 +184,7 @@ const SCHEDULE: &[Key] = &[
     (
         "split_k",
         "1",
-        "with wgmma, and on CUDA cores for arch = 90: 1, 2, 4 or 8 blocks of a cluster that compute one tile together, each a part of K, for products of few tiles and a long K. The parts are added in a fixed order, so results do not differ from run to run",
+        "with wgmma, and on CUDA cores for arch = 90: 1, 2, 4, 8 or 16 blocks of a cluster that compute one tile together, each a part of K, for products of few tiles and a long K. The parts are added in a fixed order, so results do not differ from run to run",
     ),
     (
         "ping_pong",

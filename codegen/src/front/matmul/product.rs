@@ -3,7 +3,7 @@
 use tilewright_layout::{Composed, Layout, Tuple, Value as Size};
 
 use super::blame::{Blame, put_by_keys};
-use super::cluster::{add, total};
+use super::cluster::{self, add, total};
 use super::config::{Residual, When};
 use super::{Config, page};
 use crate::build::Builder;
@@ -188,30 +188,29 @@ impl Config {
         let (split, (key, shared)) =
             (self.split_k, if self.c_rows { ("bm", self.bm) } else { ("bn", self.bn) });
         let wrong = |key, message: String, help: &str| Some((key, Problem::new(message).help(help)));
-        match split {
-            1 => None,
-            2 | 4 | 8 if self.arch < CLUSTERS => wrong(
+        if let Some(problem) = cluster::unfit(split) {
+            return Some(("split_k", problem));
+        }
+        if split > 1 && self.arch < CLUSTERS {
+            return wrong(
                 "split_k",
                 format!(
                     "the blocks of a cluster split K, which sm_{CLUSTERS} has first, and arch is {}",
                     self.arch
                 ),
                 "write arch = 90, or split K over the threads of a block by a third mode of tc",
-            ),
-            2 | 4 | 8 if shared % split != 0 => wrong(
+            );
+        }
+        if shared % split != 0 {
+            return wrong(
                 key,
                 format!(
                     "each of {split} blocks adds and stores an equal part of a tile, and {key} is {shared}"
                 ),
                 &format!("write {key} = {}, or a smaller split_k", (shared / split).max(1) * split),
-            ),
-            2 | 4 | 8 => None,
-            _ => wrong(
-                "split_k",
-                format!("K is split over the blocks of a cluster, at most 8, and split_k is {split}"),
-                "write split_k = 2, 4 or 8",
-            ),
+            );
         }
+        None
     }
 
     /// Why shared memory does not suffice, and the key that is wrong.

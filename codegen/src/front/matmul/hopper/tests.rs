@@ -136,7 +136,7 @@ fn limits_of_wgmma_are_reported_at_their_key() {
     );
     check(
         "schedule=(split_k=3) bm=64",
-        "K is split over the blocks of a cluster, at most 8, and split_k is 3\nhelp: write split_k = 2, 4 or 8",
+        "K is split over the blocks of a cluster, at most 16, and split_k is 3\nhelp: write split_k = 2, 4, 8 or 16",
     );
     check(
         "schedule=(split_k=4) bm=192",
