@@ -154,7 +154,9 @@ fn of_one(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
             return by_wgmma(args, config, overlaps, &sizes, levels);
         }
     };
-    let (mut wide, mut others) = (product::program(&config, args).map_err(|wrong| vec![wrong])?, Vec::new());
+    // The keys are about tensor cores, not about the threads of a product without them.
+    let unfit = |wrong: Diagnostic| vec![instead.clone().unwrap_or(wrong)];
+    let (mut wide, mut others) = (product::program(&config, args).map_err(unfit)?, Vec::new());
     if tiles::suit(&reader, &config) {
         // Blocks nearly fill a multiprocessor. The plain kernel serves every launch.
         let overlaps = config.overlaps || (config.arch >= 90 && reader.find("overlaps").is_none());
