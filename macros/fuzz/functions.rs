@@ -55,7 +55,7 @@ fn layouts(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) {
 #[kernel]
 fn whole(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (ldy, _1)>) {
     threads(64);
-    let (i, j) = walk((ceil_div(M, 16), ceil_div(N, 32)), block.x, bands = 4);
+    let (i, j) = walk((ceil_div(M, 16), ceil_div(N, 32)), block.x);
     let g = tile(x, (16, 32), (i, j), halo = 1);
     let s = shared::<f32>((18, 34));
     copy(g, s, clamp = true);

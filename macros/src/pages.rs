@@ -16,7 +16,8 @@ fn generated(of: &Definition) -> Generated {
 }
 
 /// The product and the printed function have the same variants, to the byte, but for the one with 64-bit offsets: of products by wgmma
-/// those by wgmma, and where copies are of vectors, those that have them.
+/// those by wgmma, of products by mma.sync the first two, which others with narrower copies follow, and where copies are of vectors,
+/// those that have them.
 #[track_caller]
 fn check(keys: &str) {
     let words = Words::read(keys).unwrap_or_else(|why| panic!("{keys}: {why}"));
@@ -32,11 +33,13 @@ fn check(keys: &str) {
     let is_aligned = |of: &Variant| needs(of, |fact| matches!(fact, Fact::Aligned { .. }));
     let [wgmma, aligned] =
         [&is_wgmma, &is_aligned as &dyn Fn(&Variant) -> bool].map(|is| product.variants.iter().any(is));
-    let ours = product
-        .variants
-        .iter()
-        .filter(|of| is_small(of) && if wgmma { is_wgmma(of) } else { is_aligned(of) || !aligned });
-    for (at, variant) in ours.enumerate() {
+    let by_warps = product.source().contains("mma_m");
+    let is_ours = |(at, of): &(usize, &Variant)| match (wgmma, by_warps) {
+        (true, _) => is_small(of) && is_wgmma(of),
+        (_, true) => *at < 2,
+        _ => is_small(of) && (is_aligned(of) || !aligned),
+    };
+    for (at, variant) in product.variants.iter().enumerate().filter(is_ours) {
         assert!(sources.contains(&&*variant.source), "{keys}: variant {}\n{printed}", at + 1);
     }
     assert_eq!(copied.params, product.params, "{keys}");
@@ -100,6 +103,18 @@ fn functions_of_products_on_cuda_cores_make_the_same_source() {
     check("dtype=f16 schedule=(vec=8) bk=16 mma=none out=f32 residual=after(f32) epilogue=silu aux=f16");
     check("dtype=i8 bm=64 bn=64 mma=none out=bf16 alpha_beta=true schedule=(order=serpentine)");
     check("tc=(8,8):(8,1) schedule=(sa=(64,16):(1,68) ta=(16,4) tb=(8,8)) bm=64 bn=32 bk=16");
+}
+
+#[test]
+fn functions_of_products_by_warps_make_the_same_source() {
+    check("dtype=bf16 arch=80 a=k_major b=k_major c=n_major");
+    check("dtype=f16 arch=80 bm=64 bn=96 bias=rows residual=after(f32) scales=both epilogue=silu");
+    check("dtype=f64 arch=80 b=k_major batched=true epilogue=relu");
+    check("dtype=f16 arch=80 batched=true aux=true epilogue=relu");
+    check("dtype=i8 arch=80 a=k_major b=k_major out=bf16 scales=columns");
+    check("dtype=tf32 arch=80 bm=128 bn=128 warps=(4,2) c=n_major aux=true epilogue=gelu bias=columns");
+    check("dtype=bf16 arch=80 bm=64 bn=64 bk=64 mma=mma_m16n8k8_bf16 schedule=(swizzle=(2,3,3))");
+    check("dtype=e4m3 arch=89 out=bf16 a=k_major b=k_major");
 }
 
 #[test]

@@ -93,8 +93,7 @@ language! {
     fn assert(condition: Number)
         => f32 [3.0, 1.0], "assert(N % 2 == 0);", "copy(2.0 * x, y);", f32 [6.0, 2.0];
     /// The coordinates of a block's tile, in a raster order of tiles. It also determines the number of blocks.
-    /// `let (i, j) = walk((ga.size(2), gb.size(2)), block.x)` takes tiles column by column. With `bands = 8` it takes bands of
-    /// eight rows of tiles, so that concurrent blocks share operands.
+    /// `let (i, j) = walk((ga.size(2), gb.size(2)), block.x)` takes tiles column by column.
     /// `walk(layout!((4, 8) : (8, 1)), block.x)` takes tiles in the order of a layout. `walk(132, block.x)` launches 132
     /// blocks, in a kernel where no tile has `block.x` as its coordinate. Numbers of tiles may be computed from sizes,
     /// `walk(ceil_div(N, 64) + E, block.x)`: see [Lists of tensors](super::kernels#lists-of-tensors).
@@ -349,12 +348,13 @@ language! {
     /// see [Producers](super::products#producers). If the size of a cluster does not divide the number of tiles along x, blocks
     /// of the last cluster without a tile take part in its copies and exchanges, but do not write to global memory.
     ///
-    /// Tiles along x and y are taken in bands of 8 rows, or rows of clusters, each band column by column. Concurrent blocks then
-    /// share rows and columns in the L2 cache. `persistent(bands = 4)` sets another height.
-    ///
     /// With `alternate = true` a kernel with a producer has twice the threads: two groups of consumers take the tiles alternately.
     /// One multiplies while the other stores its results.
     fn persistent();
+    /// Takes the tiles along x and y in bands of this number of rows, or rows of clusters, each band column by column. Concurrent
+    /// blocks then share rows and columns of operands in the L2 cache. Persistent kernels take bands of 8 by default.
+    fn raster(bands: Number)
+        => f32 [3.0, 1.0], "raster(4);", "copy(2.0 * x, y);", f32 [6.0, 2.0];
     /// Launches clusters of this number of neighbouring blocks along x, from 1 to 16: see
     /// [Clusters](super::reductions#clusters). More than 8 blocks are not portable, and more than 1 need `sm_90`.
     fn cluster(blocks: Number);

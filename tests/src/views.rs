@@ -122,13 +122,15 @@ pub fn biased(
     y: &mut Tensor<f32, (M, N)>,
 ) {
     let t = layout!((16, 4));
-    let (i, j) = walk((ceil_div(M, 16), ceil_div(N, 8)), block.x, bands = 3);
-    let gx = parallelize(tile(x, (16, 8), (i, j)), t, thread.x);
-    let row = parallelize(broadcast(tile(row, 8, j), (16, _)), t, thread.x);
-    let column = parallelize(broadcast(tile(column, 16, i), (_, 8)), t, thread.x);
-    map((gx, row, column), parallelize(tile(y, (16, 8), (i, j)), t, thread.x), |x, row, column| {
-        x + row * 2.0 - column
-    });
+    raster(3);
+    let gx = parallelize(tile(x, (16, 8), (block.x, block.y)), t, thread.x);
+    let row = parallelize(broadcast(tile(row, 8, block.y), (16, _)), t, thread.x);
+    let column = parallelize(broadcast(tile(column, 16, block.x), (_, 8)), t, thread.x);
+    map(
+        (gx, row, column),
+        parallelize(tile(y, (16, 8), (block.x, block.y)), t, thread.x),
+        |x, row, column| x + row * 2.0 - column,
+    );
 }
 
 /// The same, rastered in the order of a layout, for a matrix of 4x6 tiles.

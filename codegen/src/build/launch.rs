@@ -137,7 +137,7 @@ impl Builder {
         self
     }
 
-    /// The raster order of a persistent kernel's tiles: in bands of this number of rows, or rows of clusters, each along the columns.
+    /// The raster order of tiles: in bands of this number of rows, or rows of clusters, each along the columns.
     ///
     /// ```
     /// use tilewright_codegen::build::Builder;

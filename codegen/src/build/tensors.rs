@@ -192,25 +192,11 @@ impl Builder {
         layout: impl Into<Composed>,
         done: &[&View],
     ) -> Result<View> {
-        let view = self.shared_over(name, elem, layout, done)?;
-        if !done.is_empty() {
-            self.sync();
-        }
-        Ok(view)
-    }
-
-    /// The tensor without a barrier: the first thread that writes it must synchronise with the users of the other tensors.
-    pub(crate) fn shared_over(
-        &mut self,
-        name: &str,
-        elem: Elem,
-        layout: impl Into<Composed>,
-        done: &[&View],
-    ) -> Result<View> {
         let view = self.shared(name, elem, layout)?;
         if !done.is_empty() {
             let done = done.iter().map(|view| view.tensor).collect();
             self.program.overlays.push((view.tensor, done));
+            self.sync();
         }
         Ok(view)
     }

@@ -1,5 +1,5 @@
-//! `matmul_kernel!`: the matrix product family, C = A·Bᵀ. Products by wgmma are functions of the
-//! language (`page`), others programs of the builder (`tensor`, `product`).
+//! `matmul_kernel!`: the matrix product family, C = A·Bᵀ. Products by wgmma, and most by mma.sync, are functions
+//! of the language (`page`), others programs of the builder (`tensor`, `product`).
 //!
 //! Keys are data: their page of the reference, messages and this module read one table.
 
@@ -31,6 +31,7 @@ use crate::tile::alternative::{Alternative, Policy};
 use config::{Config, Precision};
 pub use keys::{Key, keys, page, schedule};
 use machine::Machine;
+use page::By;
 use reader::Reader;
 pub(crate) use schedule::set;
 
@@ -86,7 +87,8 @@ impl Programs {
     }
 }
 
-/// The product as a function of the language, for the newest architecture of its programs; `None` for other products.
+/// The product as a function of the language, for the newest architecture of its programs; `None` for other products. Alternatives by
+/// mma.sync whose warps share K are left out.
 pub(crate) fn function(args: &[Arg]) -> Option<Kernel> {
     let mut args = schedule::flat(args).0;
     let mut keys = Keys::new();
@@ -100,16 +102,21 @@ pub(crate) fn function(args: &[Arg]) -> Option<Kernel> {
     if !reader.errors.is_empty() {
         return None;
     }
-    match machine {
+    let all: Vec<By> = match &machine {
         Machine::Wgmma(sizes) => {
             config.overlaps |= reader.find("overlaps").is_none();
-            Some(page::page(&config, &sizes))
+            sizes.iter().map(By::Warpgroups).collect()
+        }
+        // The usual sizes are the last.
+        Machine::MmaSync(plans, _) if plans.last().is_some_and(|plan| plan.is_function(&config)) => {
+            plans.iter().rev().filter(|plan| plan.is_function(&config)).map(By::Warps).collect()
         }
         Machine::Threads(_) if !tiles::suit(&reader, &config) && !config.gathers() => {
-            Some(page::threads::page(&config))
+            return Some(page::threads::page(&config));
         }
-        _ => None,
-    }
+        _ => return None,
+    };
+    page::page(&config, &all).ok()
 }
 
 /// The programs of keys for one architecture, the default unless a key gives it.
@@ -197,7 +204,7 @@ fn by_wgmma(
     let plan = plans.pop().ok_or_else(Vec::new)?;
     let mut narrower = tensor::programs(&config, &plan, measured).map_err(wrong)?;
     // Where bulk copies fill a ring, wgmma is faster, unless it has to wait for conversions.
-    narrower.retain(|program| config.mixed() || program.rings.is_empty());
+    narrower.retain(|(program, _)| config.mixed() || program.rings.is_empty());
     let mut few = Vec::new();
     for plan in &plans {
         few.push(tensor::programs(&config, plan, measured).map_err(wrong)?.swap_remove(0));
@@ -207,10 +214,11 @@ fn by_wgmma(
     let wide = others.remove(0).program;
     // Programs whose threads store C.
     let direct = others.split_off(sizes.len() - 1);
-    others.extend(few.into_iter().map(|program| Alternative::new(program, vec![Policy::Aligned])));
+    let of_few = |(program, width)| Alternative::new(program, vec![Policy::Aligned]).wide(width);
+    others.extend(few.into_iter().map(of_few));
     // 64-bit offsets, and leading dimensions of C that bulk copies do not support.
-    let width = Width::Widest;
-    others.push(Alternative { width, ..Alternative::new(wide.clone(), vec![Policy::General]) });
+    let width = Width::WIDEST;
+    others.push(Alternative::new(wide.clone(), vec![Policy::General]).wide(width));
     others.extend(direct);
     others.extend(Alternative::narrower(narrower));
     Ok(Programs { wide, others, diagnostics: Vec::new(), levels, why: None, instead: None })
@@ -221,12 +229,12 @@ fn tiles_of_wgmma(
     config: &Config,
     sizes: &[hopper::Sizes],
 ) -> crate::source::problem::Result<Vec<Alternative>> {
-    let page = page::page(config, sizes);
-    let program = |sizes: &hopper::Sizes| page::program(&page, config, sizes);
-    let programs = sizes.iter().map(program).collect::<crate::source::problem::Result<Vec<_>>>()?;
-    let of = |at: usize, width: Width, policy: Policy| Alternative {
-        width,
-        ..Alternative::new(programs[at].clone(), vec![policy])
+    let all: Vec<By> = sizes.iter().map(By::Warpgroups).collect();
+    let page = page::page(config, &all)?;
+    let program = |by: &By| page::program(&page, config, *by);
+    let programs = all.iter().map(program).collect::<crate::source::problem::Result<Vec<_>>>()?;
+    let of = |at: usize, width: Width, policy: Policy| {
+        Alternative::new(programs[at].clone(), vec![policy]).wide(width)
     };
     // Threads that store single elements have guards and addresses in registers. A bias, C, scales, and sums of
     // single steps take registers, too.
@@ -239,8 +247,8 @@ fn tiles_of_wgmma(
     };
     let direct: Vec<usize> = (0..sizes.len()).filter(suits).collect();
     let direct = if direct.is_empty() { vec![0] } else { direct };
-    let bulk = (0..sizes.len()).map(|at| of(at, Width::Widest, Policy::Aligned));
-    Ok(bulk.chain(direct.into_iter().map(|at| of(at, Width::One, Policy::Small))).collect())
+    let bulk = (0..sizes.len()).map(|at| of(at, Width::WIDEST, Policy::Aligned));
+    Ok(bulk.chain(direct.into_iter().map(|at| of(at, Width::ONE, Policy::Small))).collect())
 }
 
 /// The product with copies of single elements, partitioned so that they are coalesced. `None` if its

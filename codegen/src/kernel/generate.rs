@@ -145,9 +145,9 @@ fn function(kernel: &ast::Kernel, settings: &Settings, purpose: Purpose) -> Outc
             }
         };
         let every = || std::iter::once((label, &program)).chain(others.iter().copied());
-        let wide = every().skip(1).map(of(Width::Widest, &[Policy::Best, Policy::Aligned]));
-        let narrow = every().map(of(Width::One, &[Policy::Small]));
-        let last = every().take(1).map(of(Width::One, &[Policy::General]));
+        let wide = every().skip(1).map(of(Width::WIDEST, &[Policy::Best, Policy::Aligned]));
+        let narrow = every().map(of(Width::ONE, &[Policy::Small]));
+        let last = every().take(1).map(of(Width::ONE, &[Policy::General]));
         let others = wide.chain(narrow).chain(last).collect();
         let mut outcome = finished(Some(label), program.clone(), others, diagnostics, &levels, purpose);
         if let Some(kernel) = &mut outcome.kernel {
@@ -446,7 +446,7 @@ fn general(program: &Program) -> Option<Variant> {
 fn alone(program: Program, policy: Policy) -> std::result::Result<Variant, Diagnostic> {
     let is_open = !program.open.is_empty();
     let program = projected(program)?;
-    let program = match resolve::resolved(&program, Width::One)? {
+    let program = match resolve::resolved(&program, Width::ONE)? {
         Cow::Owned(resolved) => resolved,
         Cow::Borrowed(_) => program,
     };
@@ -526,13 +526,13 @@ fn resolved(
         Ok(Some(resolved))
     };
     let others = match others.is_empty() {
-        true => resolve(&program, Width::One)?.map(Alternative::last).into_iter().collect(),
+        true => resolve(&program, Width::ONE)?.map(Alternative::last).into_iter().collect(),
         false => left_out.made(others, |other| {
             let program = projected(other.program)?;
             Ok(Alternative { program: resolve(&program, other.width)?.unwrap_or(program), ..other })
         })?,
     };
-    Ok((resolve(&program, Width::Widest)?.unwrap_or(program), others))
+    Ok((resolve(&program, Width::WIDEST)?.unwrap_or(program), others))
 }
 
 /// The assertions on sizes that all alternatives have, or that a launch cannot check as a fact of one.

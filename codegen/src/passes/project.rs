@@ -52,7 +52,7 @@ use transform::Computed;
 /// Warps of a warpgroup, which shares its registers with others.
 const WARPGROUP: u32 = 4;
 
-/// The program as roles; as it is where it has no producer and is no persistent kernel over its whole grid.
+/// The program as roles; as it is where it has no producer, and neither is persistent over its whole grid nor rasters it.
 pub(crate) fn projected(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
     match split::over_cluster(program)? {
         Cow::Borrowed(program) => in_roles(program),
@@ -72,8 +72,8 @@ fn in_roles(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnost
     }
     // Programs with groups contain their loops over tiles.
     let whole = program.groups.len() == 1 && !tiles;
-    let persistent = program.launch == LaunchRule::Persistent && whole;
-    if loops.is_empty() && !persistent {
+    let rasters = (program.launch == LaunchRule::Persistent || program.bands > 0) && whole;
+    if loops.is_empty() && !rasters {
         return Ok(Cow::Borrowed(program));
     }
     if program.alternates {
@@ -85,7 +85,7 @@ fn in_roles(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnost
         let body = roles(&mut written, first.span)?;
         written.body = body;
     }
-    if persistent {
+    if rasters {
         over_tiles(&mut written)?;
     }
     Ok(Cow::Owned(written))

@@ -16,13 +16,21 @@ pub enum Policy {
     General,
 }
 
-/// The default vector width of accesses.
+/// The default widths of accesses to whole tiles in bytes, by statements that write global memory and by others. An access has at
+/// least one element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Width {
-    /// The width of the widest access.
-    Widest,
-    /// One, so that accesses are coalesced where no alignment can be assumed.
-    One,
+pub(crate) struct Width {
+    pub(crate) reads: i64,
+    pub(crate) writes: i64,
+}
+
+impl Width {
+    /// The widest access.
+    pub(crate) const WIDEST: Width = Width { reads: 16, writes: 16 };
+    /// Single elements, so that accesses are coalesced where no alignment can be assumed.
+    pub(crate) const ONE: Width = Width { reads: 1, writes: 1 };
+    /// The widest reads, and results of any alignment.
+    pub(crate) const READS: Width = Width { reads: 16, writes: 1 };
 }
 
 /// The same kernel as another program, among which a launch chooses.
@@ -40,14 +48,21 @@ pub(crate) struct Alternative {
 impl Alternative {
     /// A program that must be possible, with scalar accesses to whole tiles.
     pub(crate) fn new(program: Program, policies: Vec<Policy>) -> Alternative {
-        Alternative { program, width: Width::One, policies, label: None }
+        Alternative { program, width: Width::ONE, policies, label: None }
+    }
+
+    /// The same with other accesses.
+    pub(crate) fn wide(self, width: Width) -> Alternative {
+        Alternative { width, ..self }
     }
 
     /// The alternatives with ever shorter vectors, for launches with less alignment. The last takes every
     /// launch.
-    pub(crate) fn narrower(mut programs: Vec<Program>) -> Vec<Alternative> {
-        let last = programs.pop().map(Alternative::last);
-        let between = programs.into_iter().map(|program| Alternative::new(program, vec![Policy::Aligned]));
+    pub(crate) fn narrower(mut programs: Vec<(Program, Width)>) -> Vec<Alternative> {
+        let last = programs.pop().map(|(program, width)| Alternative::last(program).wide(width));
+        let between = programs
+            .into_iter()
+            .map(|(program, width)| Alternative::new(program, vec![Policy::Aligned]).wide(width));
         between.chain(last).collect()
     }
 

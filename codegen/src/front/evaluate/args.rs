@@ -111,18 +111,6 @@ impl Args {
         }
     }
 
-    /// `bands = 8`, the rows of tiles in a band of a raster, where it is given.
-    pub(super) fn bands(&self) -> Result<Option<u32>, Problem> {
-        match self.named.iter().find(|(name, ..)| name.text == "bands") {
-            None => Ok(None),
-            Some((_, Value::Int(n), _)) if *n > 0 && u32::try_from(*n).is_ok() => Ok(Some(*n as u32)),
-            Some((_, other, _)) => {
-                Err(Problem::new(format!("`bands` is a positive integer, and this is {}", other.kind()))
-                    .help("write bands = 8"))
-            }
-        }
-    }
-
     /// The name that the result gets.
     pub(super) fn name_or<'a>(&'a self, other: &'a str) -> &'a str {
         if let [name] = &self.naming[..] { name } else { other }

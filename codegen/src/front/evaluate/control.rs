@@ -174,12 +174,20 @@ impl Evaluator {
         Ok(Value::Unit)
     }
 
-    /// `persistent()`, `persistent(bands = 8, alternate = true)`
+    /// `raster(8)`
+    pub(super) fn raster_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        match u32::try_from(args.integer(0)?) {
+            Ok(bands @ 1..) => {
+                self.builder.bands(bands);
+                Ok(Value::Unit)
+            }
+            _ => Err(args.needs(0, "a positive number of rows of tiles")),
+        }
+    }
+
+    /// `persistent()`, `persistent(alternate = true)`
     pub(super) fn persistent_call(&mut self, args: &Args) -> Result<Value, Problem> {
         self.builder.persistent();
-        if let Some(bands) = args.bands()? {
-            self.builder.bands(bands);
-        }
         match args.named.iter().find(|(name, ..)| name.text == "alternate") {
             None => {}
             Some((_, Value::Bool(alternate), _)) => {

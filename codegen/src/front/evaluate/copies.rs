@@ -110,7 +110,11 @@ impl Evaluator {
         let modes = 0..from.base.len();
         let from = match (clamps, checked) {
             (true, _) => modes.fold(from, View::nearest),
-            (false, Some(checked)) => modes.filter(|mode| !checked.contains(mode)).fold(from, View::clamped),
+            (false, Some(checked)) => {
+                // If all blocks at an edge copied its last row, they would wait for one slice of the L2 cache.
+                let any = if from.of_thread || from.per_thread() { View::clamped } else { View::wrapped };
+                modes.filter(|mode| !checked.contains(mode)).fold(from, any)
+            }
             (false, None) => from,
         };
         if let (None, Some((_, span))) = (update, order) {

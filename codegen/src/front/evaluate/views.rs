@@ -78,7 +78,7 @@ impl Evaluator {
         }
     }
 
-    /// `walk((rows, columns), block.x, bands = 8)`: the tile coordinates of a block, in a raster order.
+    /// `walk((rows, columns), block.x)`: the tile coordinates of a block, column by column.
     /// `walk(layout!(…), block.x)`: the tile coordinates that a layout gives the block index.
     pub(super) fn walk_call(&mut self, args: &Args) -> Result<Value, Problem> {
         let over = args.values.get(1).map(|(value, _)| value);
@@ -146,7 +146,6 @@ impl Evaluator {
                 args.needs(0, "the number of tiles along two modes, a number of blocks, or a layout,")
             );
         };
-        let bands = args.bands()?.map(i64::from);
         // If there is one tile along a mode, the block's index numbers the tiles along the other.
         match [rows, columns] {
             [Size::Int(1), other] | [other, Size::Int(1)] => {
@@ -161,7 +160,7 @@ impl Evaluator {
         }
         self.builder.blocks(axis, &[rows, columns])?;
         let far = || Problem::new("a coordinate passes 63 bits");
-        let at = walk(&block, &rows.into(), &columns.into(), bands).ok_or_else(far)?;
+        let at = walk(&block, &rows.into(), &columns.into()).ok_or_else(far)?;
         Ok(Value::Tuple(at.map(Value::Index).into()))
     }
 }
@@ -187,22 +186,11 @@ fn as_size(value: &Value) -> Option<Size> {
     }
 }
 
-/// The tile of a block: in column-major order, or in bands of some rows, each column-major. The form of
-/// both coordinates shows that they are in bounds, so that whole tiles need no guards.
-fn walk(block: &Affine, rows: &Affine, columns: &Affine, bands: Option<i64>) -> Option<[Affine; 2]> {
+/// The tile of a block in column-major order. The form of both coordinates shows that they are in bounds, so that whole tiles need
+/// no guards.
+fn walk(block: &Affine, rows: &Affine, columns: &Affine) -> Option<[Affine; 2]> {
     let two = Affine::two;
-    let (row, column) = match bands {
-        None => (two(Arith::Rem, block, rows)?, two(Arith::Div, block, rows)?),
-        Some(high) => {
-            let of_band = columns.times(high)?;
-            let first = two(Arith::Div, block, &of_band)?.times(high)?;
-            let rest = two(Arith::Rem, block, &of_band)?;
-            // The last band may have fewer rows.
-            let high = two(Arith::Min, &rows.plus(&first, -1)?, &high.into())?;
-            let high = two(Arith::Max, &high, &1.into())?;
-            (first.plus(&two(Arith::Rem, &rest, &high)?, 1)?, two(Arith::Div, &rest, &high)?)
-        }
-    };
+    let (row, column) = (two(Arith::Rem, block, rows)?, two(Arith::Div, block, rows)?);
     let last = |of: &Affine| of.plus(&1.into(), -1);
     Some([two(Arith::Min, &row, &last(rows)?)?, two(Arith::Min, &column, &last(columns)?)?])
 }

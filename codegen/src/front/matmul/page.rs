@@ -1,37 +1,127 @@
-//! Products by wgmma as a function of the language: what an author would write with these keys.
+//! Products on tensor cores as functions of the language: what an author would write with these keys.
 
+mod epilogue;
 mod results;
 pub(super) mod threads;
 mod weights;
 
 use super::Config;
 use super::block_scales::BLOCK;
-use super::config::{Residual, When};
+use super::config::Residual;
 use super::hopper::Sizes;
+use super::tensor::{BAND, Plan};
 use crate::build::tiled::Terms;
 use crate::front::evaluate;
 use crate::launch::definition::Settings;
-use crate::source::ast::make::{assign, bind, call, choice, closure, named, repeat, two};
+use crate::source::ast::make::{assign, bind, call, closure, named, repeat, two};
 use crate::source::ast::{
-    Arg, Binary, Choice, ConstParam, Expr, ExprKind, Kernel, Level, Param, ParamKind, Pattern, Stmt,
+    Arg, Binary, Choice, ConstParam, Expr, Kernel, Level, Param, ParamKind, Pattern, Stmt,
 };
 use crate::source::problem::{Problem, Result};
 use crate::tile::Program;
 use crate::values::elem::Elem;
 
-/// The constants of the page that differ from one of the sizes to another, or all of them.
-const CONSTANTS: [&str; 7] = ["BM", "BN", "BK", "WARPGROUPS", "STAGES", "CLUSTER", "SPLIT"];
+/// The sizes of a page's alternative.
+#[derive(Clone, Copy)]
+pub(super) enum By<'s> {
+    /// By wgmma, whose tiles a producer copies in bulk.
+    Warpgroups(&'s Sizes),
+    /// By mma.sync, whose tiles threads copy ahead.
+    Warps(&'s Plan),
+}
 
-/// Their values. Rows and columns are C's.
-fn constants(c: &Config, sizes: &Sizes) -> [i64; 7] {
-    let [bm, bn] = c.by_wgmma(sizes.tile);
-    let &Sizes { tile: [.., bk], stages, cluster, split_k, .. } = sizes;
-    [bm, bn, bk, sizes.warpgroups_of_tile(), stages, cluster, split_k]
+/// Constants of a page and their values.
+type Constants = Vec<(&'static str, i64)>;
+
+impl By<'_> {
+    /// Rows and columns are C's; warps are arranged over the accumulators.
+    fn constants(self, c: &Config) -> Constants {
+        match self {
+            By::Warpgroups(sizes) => {
+                let [bm, bn] = c.by_wgmma(sizes.tile);
+                let &Sizes { tile: [.., bk], stages, cluster, split_k, .. } = sizes;
+                let warpgroups = ("WARPGROUPS", sizes.warpgroups_of_tile());
+                let ring = [("STAGES", stages), ("CLUSTER", cluster), ("SPLIT", split_k)];
+                [("BM", bm), ("BN", bn), ("BK", bk), warpgroups].into_iter().chain(ring).collect()
+            }
+            By::Warps(plan) => {
+                let [bm, bn, bk] = plan.tile;
+                let [rows, columns] = plan.warps();
+                vec![
+                    ("BM", bm),
+                    ("BN", bn),
+                    ("BK", bk),
+                    ("WM", rows),
+                    ("WN", columns),
+                    ("STAGES", plan.stages),
+                ]
+            }
+        }
+    }
+
+    /// Is A the left operand?
+    fn a_is_left(self, c: &Config) -> bool {
+        match self {
+            By::Warpgroups(_) => c.a_is_left(),
+            By::Warps(_) => c.a_left,
+        }
+    }
+
+    /// Elements of K in a step.
+    fn step(self) -> i64 {
+        match self {
+            By::Warpgroups(sizes) => sizes.tile[2],
+            By::Warps(plan) => plan.tile[2],
+        }
+    }
+}
+
+/// A matrix of the batch of a block.
+fn of_batch(c: &Config, name: &str) -> Expr {
+    match c.batched {
+        true => Expr::from(name).at(["_".into(), "_".into(), Expr::from("block").field("z")]),
+        false => name.into(),
+    }
+}
+
+/// What the parts of a page share.
+struct Page<'p> {
+    c: &'p Config,
+    by: By<'p>,
+    a_is_left: bool,
+    /// The row and the column of a block's tile of C.
+    at: [Expr; 2],
+}
+
+impl Page<'_> {
+    fn new<'p>(c: &'p Config, by: By<'p>) -> Page<'p> {
+        let a_is_left = by.a_is_left(c);
+        let of = |axis: &str| Expr::from("block").field(axis);
+        // The left operand's rows are along x: a cluster shares a tile of the right one.
+        let at = if a_is_left { [of("x"), of("y")] } else { [of("y"), of("x")] };
+        Page { c, by, a_is_left, at }
+    }
+
+    fn of_batch(&self, name: &str) -> Expr {
+        of_batch(self.c, name)
+    }
+
+    /// A matrix like C as the accumulators have its tile: where B is the left operand, transposed.
+    fn like_c(&self, name: &str) -> Expr {
+        let tile = call("tile", &[], [self.of_batch(name), ["BM", "BN"].into(), self.at.clone().into()]);
+        if self.a_is_left { tile } else { call("permute", &[], [tile, [Expr::from(1), 0.into()].into()]) }
+    }
+
+    /// Tiles of a matrix at a block's rows, one for each step.
+    fn steps(&self, name: &str, tile: [Expr; 2], at: &Expr) -> Stmt {
+        let at = [at.clone(), "_".into()].into();
+        bind(&format!("g{name}"), call("tile", &[], [self.of_batch(name), tile.into(), at]))
+    }
 }
 
 /// The program of a page for one of its sizes.
-pub(super) fn program(page: &Kernel, c: &Config, sizes: &Sizes) -> Result<Program> {
-    let consts = CONSTANTS.iter().map(|name| named(name)).zip(constants(c, sizes));
+pub(super) fn program(page: &Kernel, c: &Config, by: By) -> Result<Program> {
+    let consts = by.constants(c).into_iter().map(|(name, value)| (named(name), value));
     let (mut program, wrong, _) =
         evaluate::program(page, &Settings { consts: consts.collect(), ..Settings::default() });
     if let Some(wrong) = wrong.into_iter().find(|diagnostic| diagnostic.level == Level::Deny) {
@@ -41,32 +131,39 @@ pub(super) fn program(page: &Kernel, c: &Config, sizes: &Sizes) -> Result<Progra
     Ok(program)
 }
 
-/// The function.
-pub(super) fn page(c: &Config, sizes: &[Sizes]) -> Kernel {
-    let rows: Vec<[i64; 7]> = sizes.iter().map(|sizes| constants(c, sizes)).collect();
-    let varies = |at: usize| rows.iter().any(|row| row[at] != rows[0][at]);
-    let (listed, same): (Vec<usize>, Vec<usize>) = (0..CONSTANTS.len()).partition(|at| varies(*at));
-    let consts = listed.iter().chain(&same).map(|&at| ConstParam {
-        name: named(CONSTANTS[at]),
-        default: (!varies(at)).then(|| rows[0][at].into()),
+/// The function, of at least one size.
+pub(super) fn page(c: &Config, all: &[By]) -> Result<Kernel> {
+    let rows: Vec<Constants> = all.iter().map(|by| by.constants(c)).collect();
+    let (Some(first), Some(&by)) = (rows.first(), all.first()) else {
+        return Err(Problem::new("a product has no sizes"));
+    };
+    let varies = |at: &usize| rows.iter().any(|row| row[*at] != first[*at]);
+    let (listed, same): (Vec<usize>, Vec<usize>) = (0..first.len()).partition(varies);
+    let consts = listed.iter().chain(&same).map(|at| ConstParam {
+        name: named(first[*at].0),
+        default: (!varies(at)).then(|| first[*at].1.into()),
     });
     let choice = Choice {
-        names: listed.iter().map(|at| named(CONSTANTS[*at])).collect(),
-        rows: rows.iter().map(|row| listed.iter().map(|at| row[*at]).collect()).collect(),
+        names: listed.iter().map(|at| named(first[*at].0)).collect(),
+        rows: rows.iter().map(|row| listed.iter().map(|at| row[*at].1).collect()).collect(),
     };
-    Kernel {
+    let (arch, overlaps) = match by {
+        By::Warpgroups(_) => (90, c.overlaps),
+        By::Warps(plan) => (c.arch, plan.overlaps),
+    };
+    Ok(Kernel {
         name: named(&c.name),
         is_unsafe: false,
         consts: consts.collect(),
         types: Vec::new(),
         params: params(c),
         devices: Vec::new(),
-        body: body(c, sizes.first()),
+        body: body(&Page::new(c, by)),
         levels: Vec::new(),
-        keys: vec![Arg { name: Some(named("arch")), value: 90.into() }],
-        overlaps: c.overlaps,
+        keys: vec![Arg { name: Some(named("arch")), value: i64::from(arch).into() }],
+        overlaps,
         choices: if listed.is_empty() { Vec::new() } else { vec![choice] },
-    }
+    })
 }
 
 /// `name: &Tensor<elem, shape, stride>`
@@ -142,93 +239,120 @@ fn params(c: &Config) -> Vec<Param> {
     all
 }
 
-/// `block.x`, along the rows of the left operand, and `block.y`. A cluster shares a tile of the right operand.
-fn blocks(c: &Config) -> [Expr; 2] {
-    let of = |axis: &str| Expr::from("block").field(axis);
-    if c.a_is_left() { [of("x"), of("y")] } else { [of("y"), of("x")] }
-}
-
-/// A matrix of the batch of a block.
-fn of_batch(c: &Config, name: &str) -> Expr {
-    match c.batched {
-        true => Expr::from(name).at(["_".into(), "_".into(), Expr::from("block").field("z")]),
-        false => name.into(),
-    }
-}
-
-/// A matrix like C as the accumulators have its tile: where B is the left operand, transposed.
-fn like_c(c: &Config, name: &str) -> Expr {
-    let tile = call("tile", &[], [of_batch(c, name), ["BM", "BN"].into(), blocks(c).into()]);
-    if c.a_is_left() { tile } else { call("permute", &[], [tile, [Expr::from(1), 0.into()].into()]) }
-}
-
 /// 0 as a literal for a type.
 fn zero(elem: Elem) -> Expr {
     if elem.is_float() { 0.0.into() } else { 0.into() }
 }
 
-fn body(c: &Config, sizes: Option<&Sizes>) -> Vec<Stmt> {
-    let [row, column] = blocks(c);
-    let k_tiles = |name: &str, tile: [Expr; 2], block: Expr| {
-        let at = [block, "_".into()].into();
-        bind(&format!("g{name}"), call("tile", &[], [of_batch(c, name), tile.into(), at]))
-    };
-    let shared = |name: &str, elem: Elem, tile: [Expr; 2]| {
-        bind(&format!("s{name}"), call("shared", &[elem.name()], [tile.into()]))
-    };
-    let tile_of_a = || ["BM".into(), "BK".into()];
-    let tile_of_b = || ["BN".into(), weights::step_of_b(c)];
-    let mma = call("tiled_mma", &[c.multiplied().name(), c.acc.name()], []).with("warpgroups", "WARPGROUPS");
+fn body(page: &Page) -> Vec<Stmt> {
+    let &Page { c, by, at: [ref row, ref column], .. } = page;
+    let tile_of_a = ["BM", "BK"].map(Expr::from);
+    let tile_of_b = ["BN".into(), weights::step_of_b(c)];
     let (sums, left, right) =
-        if c.a_is_left() { (["BM", "BN"], "sa", "sb") } else { (["BN", "BM"], "sb", "sa") };
+        if page.a_is_left { (["BM", "BN"], "sa", "sb") } else { (["BN", "BM"], "sb", "sa") };
     let is_in_terms = c.precision.terms() == Terms::Two;
-    let step =
-        |from: &str, to: &str| call("copy", &[], [Expr::from(from).at(["_", "_", "k"]), to.into()]).stmt();
-    let range = Expr::from(0).to(Expr::from("ga").method("size", [2.into()]));
-    let range = call("pipelined", &[], [range])
-        .with("stages", "STAGES")
-        .with("producer", "warp")
-        .with("split", call("cluster", &[], ["SPLIT".into()]));
+    let step = |from: &str, to: &str| {
+        let copy = call("copy", &[], [Expr::from(from).at(["_", "_", "k"]), to.into()]);
+        match by {
+            // Bulk copies need no guards.
+            By::Warpgroups(_) => copy.stmt(),
+            // Rows out of bounds only affect accumulators that are not stored.
+            By::Warps(_) => copy.with("boundary_check", 1).stmt(),
+        }
+    };
     let mut loop_body = vec![step("ga", "sa"), step("gb", "sb")];
-    loop_body.extend(weights::copies(c, sizes));
+    loop_body.extend(weights::copies(page));
     let accumulators =
         |name| bind(name, Expr::from("mma").method("accumulators", [sums.into(), zero(c.acc)]));
     let operands = [left, right];
-    let left = if c.mixed() { weights::converted(c, sizes) } else { left.into() };
+    let left = if c.mixed() { weights::converted(page) } else { left.into() };
     let product = |acc: &str| call("gemm", &[], [left.clone(), right.into(), acc.into()]).stmt();
     if is_in_terms {
         loop_body.extend(in_terms(operands, accumulators("part")));
-    } else if c.promotes() {
-        loop_body.extend(promoted(c, accumulators("part"), product("part")));
+    } else if by.promotes(c) {
+        loop_body.extend(promoted(page, accumulators("part"), product("part")));
     } else {
         loop_body.push(product("acc"));
     }
-    let mut persistent =
-        call("persistent", &[], []).with("bands", sizes.map_or(1, |sizes| i64::from(sizes.band)));
-    if sizes.is_some_and(|sizes| sizes.ping_pong) {
-        persistent = persistent.with("alternate", true);
-    }
-    let mut body = vec![
-        call("cluster", &[], ["CLUSTER".into()]).stmt(),
-        persistent.stmt(),
-        k_tiles("a", tile_of_a(), row),
-        k_tiles("b", tile_of_b(), column),
-        bind("gc", like_c(c, "c")),
-        shared("a", c.dtype, tile_of_a()),
-        shared("b", c.b_dtype, tile_of_b()),
-        bind("mma", mma),
+    let shared = |name: &str, elem: Elem, layout: Expr| bind(name, call("shared", &[elem.name()], [layout]));
+    let mut body = by.schedule(c);
+    body.extend([
+        page.steps("a", tile_of_a.clone(), row),
+        page.steps("b", tile_of_b.clone(), column),
+        bind("gc", page.like_c("c")),
+        shared("sa", c.dtype, by.of_shared(c, tile_of_a, c.a_rows)),
+        shared("sb", c.b_dtype, by.of_shared(c, tile_of_b, c.b_rows)),
+        bind("mma", by.instruction(c)),
         accumulators("acc"),
-    ];
-    body.extend(weights::tiles(c, sizes));
-    body.extend(c.block_scales.then(|| block_scales(c)).into_iter().flatten());
+    ]);
+    body.extend(weights::tiles(page));
+    body.extend(c.block_scales.then(|| block_scales(page)).into_iter().flatten());
     if is_in_terms {
-        let side = if c.a_is_left() { "BN" } else { "BM" };
+        let side = if page.a_is_left { "BN" } else { "BM" };
         let tile = |name| bind(name, call("shared", &[Elem::Tf32.name()], [[side, "BK"].into()]));
         body.extend([bind("terms", terms()), tile("high"), tile("low")]);
     }
-    body.push(repeat("k", range, loop_body));
-    body.extend(epilogue(c));
+    body.push(repeat("k", by.pipelined(), loop_body));
+    body.extend(epilogue::epilogue(page));
     body
+}
+
+impl By<'_> {
+    /// Are the sums of a step promoted? Instructions of warps do not lose bits of sums.
+    fn promotes(self, c: &Config) -> bool {
+        matches!(self, By::Warpgroups(_)) && c.promotes()
+    }
+
+    /// How blocks take tiles: in bands, so that concurrent ones share operands in the L2 cache.
+    fn schedule(self, c: &Config) -> Vec<Stmt> {
+        let raster = |bands: Expr| call("raster", &[], [bands]).stmt();
+        match self {
+            By::Warpgroups(sizes) => {
+                let persistent = call("persistent", &[], []);
+                let persistent =
+                    if sizes.ping_pong { persistent.with("alternate", true) } else { persistent };
+                let cluster = call("cluster", &[], ["CLUSTER".into()]);
+                vec![cluster.stmt(), persistent.stmt(), raster(i64::from(sizes.band).into())]
+            }
+            By::Warps(_) => {
+                let rows = if c.a_left { "BM" } else { "BN" };
+                vec![raster(two(Binary::Div, BAND.into(), rows.into()))]
+            }
+        }
+    }
+
+    /// The layout of a shared tile, or its shape alone.
+    fn of_shared(self, c: &Config, tile: [Expr; 2], by_rows: bool) -> Expr {
+        let Some(swizzle) = c.of_tiles else { return tile.into() };
+        let [bits, base] = [swizzle.bits(), swizzle.base()].map(|part| i64::from(part).into());
+        let plain = match by_rows {
+            true => call("row_major", &[], [tile.into()]),
+            false => call("padded", &[], [tile.into(), 0.into()]),
+        };
+        call("swizzled", &[], [bits, base, i64::from(swizzle.shift()).into(), plain])
+    }
+
+    fn instruction(self, c: &Config) -> Expr {
+        match self {
+            By::Warpgroups(_) => {
+                let mma = call("tiled_mma", &[c.multiplied().name(), c.acc.name()], []);
+                mma.with("warpgroups", "WARPGROUPS")
+            }
+            By::Warps(plan) => plan.instruction(c),
+        }
+    }
+
+    fn pipelined(self) -> Expr {
+        let range = Expr::from(0).to(Expr::from("ga").method("size", [2.into()]));
+        let range = call("pipelined", &[], [range]).with("stages", "STAGES");
+        match self {
+            By::Warpgroups(_) => {
+                let split = call("cluster", &[], ["SPLIT".into()]);
+                range.with("producer", "warp").with("split", split)
+            }
+            By::Warps(_) => range,
+        }
+    }
 }
 
 /// An element of f32 as the sum of two terms of tf32: the nearest, where ties go away from zero, and the rest, which is rounded
@@ -270,25 +394,21 @@ fn in_terms([left, right]: [&str; 2], part: Stmt) -> Vec<Stmt> {
 }
 
 /// The tiles of scales of blocks.
-fn block_scales(c: &Config) -> Vec<Stmt> {
-    let [row, column] = blocks(c);
+fn block_scales(page: &Page) -> Vec<Stmt> {
+    let [row, column] = &page.at;
     // Columns of a tile are in one block.
-    let column = two(Binary::Div, two(Binary::Mul, column, "BN".into()), BLOCK.into());
-    let tile = |name: &str, shape: [Expr; 2], block: Expr| {
-        let at = [block, "_".into()].into();
-        bind(&format!("g{name}"), call("tile", &[], [of_batch(c, name), shape.into(), at]))
-    };
+    let column = two(Binary::Div, two(Binary::Mul, column.clone(), "BN".into()), BLOCK.into());
     vec![
-        tile("scale_a", ["BM".into(), 1.into()], row),
-        tile("scale_b", [1.into(), 1.into()], column),
-        bind("sscale_a", call("shared", &[c.acc.name()], ["BM".into()])),
+        page.steps("scale_a", ["BM".into(), 1.into()], row),
+        page.steps("scale_b", [1.into(), 1.into()], &column),
+        bind("sscale_a", call("shared", &[page.c.acc.name()], ["BM".into()])),
     ]
 }
 
 /// The sums of a step, which are promoted.
-fn promoted(c: &Config, part: Stmt, product: Stmt) -> Vec<Stmt> {
+fn promoted(page: &Page, part: Stmt, product: Stmt) -> Vec<Stmt> {
     let (acc, names) = (Expr::from("acc"), ["acc", "part", "scale"]);
-    if !c.block_scales {
+    if !page.c.block_scales {
         return vec![part, product, assign("acc", two(Binary::Add, acc, "part".into()))];
     }
     let [of_a, of_b] = ["gscale_a", "gscale_b"].map(Expr::from);
@@ -303,105 +423,4 @@ fn promoted(c: &Config, part: Stmt, product: Stmt) -> Vec<Stmt> {
         bind("scale", call("map", &[], [both.into(), scale])),
         assign("acc", call("map", &[], [names.into(), sum])),
     ]
-}
-
-/// The tiles of further arguments, and the copies of results: of accumulators, or of a function of them and of these tiles.
-fn epilogue(c: &Config) -> Vec<Stmt> {
-    let scaled = c.scaled().name();
-    let (mut stmts, mut tiles, mut names) = (Vec::new(), vec![Expr::from("acc")], vec!["x"]);
-    let mut sum: Expr = "x".into();
-    if scaled != c.acc.name() {
-        sum = sum.cast(scaled);
-    }
-    if c.alpha_beta {
-        sum = two(Binary::Mul, "alpha".into(), sum);
-    }
-    // A vector is along the accumulators' rows or columns.
-    let [row, column] = blocks(c);
-    let vector = |name: &str, along: usize| {
-        let (side, block) = if along == 0 { ("BM", row.clone()) } else { ("BN", column.clone()) };
-        let along = if c.a_is_left() { along } else { 1 - along };
-        call("tile", &[], [name.into(), side.into(), block]).method("along", [(along as i64).into()])
-    };
-    let mut input = |tile: Expr, argument: &str, name: &'static str, elem: Elem| {
-        let of = format!("g{argument}");
-        tiles.push((&*of).into());
-        if argument != "c" {
-            stmts.push(bind(&of, tile));
-        }
-        names.push(name);
-        if elem.name() == scaled { Expr::from(name) } else { Expr::from(name).cast(scaled) }
-    };
-    for along in (0..2).filter(|along| c.scales[*along]) {
-        let (argument, name) = (scales(c, along), ["row", "column"][along]);
-        sum = two(Binary::Mul, sum, input(vector(argument, along), argument, name, c.scaled()));
-    }
-    let bias = c.bias.map(|along| input(vector("bias", along), "bias", "bias", c.out));
-    let residual =
-        c.residual.map(|of| (input(like_c(c, "residual"), "residual", "residual", of.elem), of.when));
-    let (before, after) = match residual {
-        Some((value, When::Before)) => (Some(value), None),
-        Some((value, When::After)) => (None, Some(value)),
-        None => (None, None),
-    };
-    let added =
-        |sum: Expr| bias.iter().chain(&before).fold(sum, |sum, more| two(Binary::Add, sum, more.clone()));
-    let finish = |sum: Expr| {
-        let value = match c.function.as_ref().map(|function| &function.kind) {
-            Some(ExprKind::Closure { params, body }) => applied(params, body, sum),
-            _ => sum,
-        };
-        after.iter().fold(value, |value, more| two(Binary::Add, value, more.clone()))
-    };
-    let old = match c.alpha_beta {
-        true => Some(input("gc".into(), "c", "old", c.out)),
-        false => None,
-    };
-    // A result is a function of the sums: C is read only if beta is not 0.
-    let result = |of: &dyn Fn(Expr) -> Expr| match &old {
-        Some(old) => {
-            let more = of(call("fma", &[], ["beta".into(), old.clone(), sum.clone()]));
-            choice(two(Binary::Ne, "beta".into(), zero(c.scaled())), more, of(sum.clone()))
-        }
-        None => of(sum.clone()),
-    };
-    let (aux, value) = (c.aux.map(|_| result(&added)), result(&|sum| finish(added(sum))));
-    let copied = |value: Expr, to: &str| {
-        let value = match &value.kind {
-            ExprKind::Name(_) => "acc".into(),
-            _ => call("map", &[], [tiles.clone().into(), closure(&names, value)]),
-        };
-        call("copy", &[], [value, to.into()]).stmt()
-    };
-    let of_c = copied(value, "gc");
-    let aux = aux.map(|value| copied(value, "gaux"));
-    stmts.extend(aux.iter().map(|_| bind("gaux", like_c(c, "aux"))));
-    // What C was is read before it is written.
-    match c.alpha_beta {
-        true => stmts.extend(aux.into_iter().chain([of_c])),
-        false => stmts.extend([of_c].into_iter().chain(aux)),
-    }
-    stmts
-}
-
-/// A function of one number, applied to a value.
-fn applied(params: &[Pattern], body: &Expr, value: Expr) -> Expr {
-    let [param] = params else { return value };
-    let is_param = |of: &Expr| match (&of.kind, param) {
-        (ExprKind::Name(of), Pattern::Name(name)) => *of == name.text,
-        _ => false,
-    };
-    let mut body = body.clone();
-    if is_param(&value) {
-        return body;
-    }
-    // A call of a function of the number alone.
-    if let ExprKind::Call { args, .. } = &mut body.kind
-        && args.iter().all(|arg| is_param(&arg.value) || arg.value.names().is_empty())
-        && args.iter().filter(|arg| is_param(&arg.value)).count() == 1
-    {
-        args.iter_mut().filter(|arg| is_param(&arg.value)).for_each(|arg| arg.value = value.clone());
-        return body;
-    }
-    body.given(param.clone(), value)
 }

@@ -12,16 +12,15 @@ mod ring;
 use crate::thread::atom::OperandName;
 use tilewright_layout::{Composed, Layout, Value as Size};
 
-use super::Config;
 use super::block_scales::{BLOCK, BlockScales, add_scaled};
 use super::product::{Extras, WORD, argument, epilogue, of_batch};
+use super::{Config, page};
 use crate::build::Builder;
 use crate::build::tiled::{Fill, Gathered, Scaling, SharedUses, Terms, TiledMma};
 use crate::passes::pipeline::with_slots;
 use crate::source::problem::{Problem, Result};
-use crate::thread::{Bin, Cmp};
-use crate::tile::alternative::Alternative;
-use crate::tile::alternative::Policy;
+use crate::thread::{Bin, Cmp, Id};
+use crate::tile::alternative::{Alternative, Policy, Width};
 use crate::tile::view::{At, View};
 use crate::tile::{Expr, How, Program, Raster};
 use crate::values::affine::{Affine, Coord};
@@ -34,20 +33,21 @@ pub(super) use ring::BULK;
 /// Bytes of the widest copy.
 const WIDE: i64 = 16;
 /// Rows of C in a band of the raster order.
-const BAND: i64 = 2048;
+pub(super) const BAND: i64 = 2048;
 /// Elements of C in tiles that have a separate variant for sizes which they divide.
 const LARGE: i64 = 128 * 128;
 
 /// The programs of a plan, from bulk copies and copies of 16 bytes to copies of single elements.
 /// With `competes` other programs serve the same launches.
-pub(super) fn programs(c: &Config, plan: &Plan, competes: bool) -> Result<Vec<Program>> {
-    let mut all: Vec<_> = by_ring(c, plan, false, competes)?.into_iter().collect();
+pub(super) fn programs(c: &Config, plan: &Plan, competes: bool) -> Result<Vec<(Program, Width)>> {
+    let ring = by_ring(c, plan, false, competes)?;
+    let mut all: Vec<_> = ring.into_iter().map(|program| (program, Width::ONE)).collect();
     let mut copies = copies(c, plan);
     if !competes {
         copies.dedup_by_key(|(width, _)| *width);
     }
     for (width, plan) in copies {
-        all.push(by_copies(c, &plan, [width, width], competes)?);
+        all.push((by_copies(c, &plan, [width, width], competes)?, Width { reads: width, writes: width }));
     }
     Ok(all)
 }
@@ -92,7 +92,7 @@ pub(super) fn among(c: &Config, plans: &[Plan]) -> Result<(Program, Vec<Alternat
     let (usual, others) = plans.split_last().ok_or_else(|| Problem::new("there is no plan"))?;
     let competes = !others.is_empty();
     let mut all = programs(c, usual, competes)?;
-    let wide = all.remove(0);
+    let (wide, _) = all.remove(0);
     if !wide.rings.is_empty() {
         // Copies of 16 bytes by threads need no less.
         all.remove(0);
@@ -111,7 +111,7 @@ pub(super) fn among(c: &Config, plans: &[Plan]) -> Result<(Program, Vec<Alternat
                 let large = plan.tile[0] * plan.tile[1] >= LARGE;
                 let policies =
                     if large { vec![Policy::Best, Policy::Aligned] } else { vec![Policy::Aligned] };
-                Alternative::new(by_copies(c, plan, [WIDE, WIDE], true)?, policies)
+                Alternative::new(by_copies(c, plan, [WIDE, WIDE], true)?, policies).wide(Width::WIDEST)
             }
         });
     }
@@ -137,7 +137,7 @@ fn direct(c: &Config, plans: &[Plan], competes: bool) -> Result<Vec<Alternative>
             all.push(Alternative::new(program, vec![Policy::Small]));
         } else if !usual && sums <= 64 && plan.has_epilogue_tile(c, 1)? {
             let program = by_copies(c, plan, [WIDE, c.out.bytes().into()], true)?;
-            all.push(Alternative::new(program, vec![Policy::Aligned]));
+            all.push(Alternative::new(program, vec![Policy::Aligned]).wide(Width::READS));
         }
     }
     Ok(all)
@@ -163,6 +163,16 @@ fn by_ring(c: &Config, plan: &Plan, direct: bool, competes: bool) -> Result<Opti
 
 /// The program with copies of `widths` bytes, of operands and of C.
 fn by_copies(c: &Config, plan: &Plan, widths: [i64; 2], competes: bool) -> Result<Program> {
+    if plan.is_function(c) {
+        let by = page::By::Warps(plan);
+        let mut program = page::program(&page::page(c, &[by])?, c, by)?;
+        program.competes = competes;
+        let is_operand = |id: &Id| ["a", "b"].contains(&&*program.tensor(*id).name);
+        if competes && widths[0] == WIDE && c.arch < ring::BULK {
+            program.packs = (0..program.tensors.len() as Id).filter(is_operand).collect();
+        }
+        return Ok(program);
+    }
     let mut b = Builder::new(&c.name);
     product(&mut b, c, plan, widths, competes)?;
     if competes {

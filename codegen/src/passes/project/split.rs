@@ -118,6 +118,7 @@ fn divided(program: &mut Program, place: usize) -> std::result::Result<(), Diagn
     }
     // Each cluster has its own tile.
     program.launch = LaunchRule::PerTile;
+    program.bands = 0;
     program.body = body;
     Ok(())
 }

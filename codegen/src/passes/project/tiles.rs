@@ -1,4 +1,4 @@
-//! A persistent kernel over its whole grid: its body runs for each tile of a block.
+//! A kernel over the tiles of its grid, in a raster order: the body of a persistent kernel runs for each tile of a block.
 
 use std::cell::Cell;
 

@@ -52,7 +52,7 @@ pub(super) struct Staging {
 /// A tile on its way to global memory in parts.
 pub(super) struct BulkEpilogue {
     /// The function that computes its elements, where they have no other use.
-    pub(super) computed: Option<(Vec<View>, Expr)>,
+    pub(super) computed: Option<Computed>,
     /// The threads that store parts together, and how their members divide the tile: a mode, and into how many.
     by: Id,
     members: (usize, i64),
@@ -70,6 +70,14 @@ pub(super) struct BulkEpilogue {
     is_shared: bool,
 }
 
+/// A function of elements, and its statement.
+#[derive(Clone)]
+pub(super) struct Computed {
+    pub(super) ins: Vec<View>,
+    pub(super) value: Expr,
+    index: usize,
+}
+
 impl Resolve {
     /// Buffers for a statement's results in global memory, if bulk stores can write them, or threads where accesses are not
     /// vectors. No other statement accesses the tensor, since bulk stores are not ordered with other accesses.
@@ -82,20 +90,20 @@ impl Resolve {
     ) -> Result<Option<BulkEpilogue>> {
         let tensor = self.program.tensor(to.tensor).clone();
         let store = atoms::bulk_store(tensor.rank()).filter(|row| row.arch <= self.program.arch);
-        let store = store.filter(|_| self.width == Width::Widest);
+        let store = store.filter(|_| self.width.writes == Width::WIDEST.writes);
         let (Some(fast), 0) = (contiguous(&self.program, to), self.repeats) else { return Ok(None) };
-        if store.is_none() && (self.width == Width::Widest || self.loops == 0) {
+        if store.is_none() && (self.width.writes == Width::WIDEST.writes || self.loops == 0) {
             return Ok(None);
         }
         // The tensor's only other reader is the function of the elements that replace it.
         let computed = match (&stmt.op, ins) {
-            (Op::Copy { .. }, [from]) => self.computed_before(from, to.tensor),
+            (Op::Copy { .. }, [from]) => self.computed_before(from, to.tensor, false),
             _ => None,
         };
         let replaces = match &computed {
-            Some((ins, _)) => {
+            Some(of) => {
                 let own = part::of_memory(to, d, stmt.by, false)?;
-                let mut reads = ins.iter().filter(|view| view.tensor == to.tensor).peekable();
+                let mut reads = of.ins.iter().filter(|view| view.tensor == to.tensor).peekable();
                 let accesses = 1 + usize::from(reads.peek().is_some());
                 self.uses.statements(to.tensor) == accesses && reads.all(|view| view.is_same(&own))
             }
@@ -139,7 +147,7 @@ impl Resolve {
                 continue;
             }
             let first = part_of(&own, parts, &0.into())?;
-            let index = self.program.tensors.len();
+            let (free, index) = (self.free(stmt), self.program.tensors.len());
             let whole = match &shared {
                 Some(of) => of.buffers.clone(),
                 None => {
@@ -174,14 +182,11 @@ impl Resolve {
                 _ => Leave::Threads(spread(&self.program, &[&first], d.threads(), self.width)?),
             };
             if shared.is_none() {
+                self.overlay(stmt, whole.tensor, free);
                 self.staging.push(Staging { by, parts, buffers: whole.clone(), token });
             }
-            if computed.is_some() {
-                let index = self.body.iter().rposition(|stmt| stmt.op != Op::Sync);
-                index.map(|index| self.body.remove(index));
-                // The barriers around it are one.
-                self.body
-                    .dedup_by(|next, last| next.op == Op::Sync && last.op == Op::Sync && next.by == last.by);
+            if let Some(of) = &computed {
+                self.moved(of);
             }
             return Ok(Some(BulkEpilogue {
                 computed,
@@ -221,21 +226,29 @@ impl Resolve {
         (family as Id, (last.mode, members), own)
     }
 
+    /// Removes a function that is computed when its elements are stored.
+    pub(super) fn moved(&mut self, of: &Computed) {
+        self.body.remove(of.index);
+        // The barriers around it are one.
+        self.body.dedup_by(|next, last| next.op == Op::Sync && last.op == Op::Sync && next.by == last.by);
+    }
+
     /// The function of elements that computes a copied tile, if the previous statement computed it and no other statement
     /// reads it: each part is computed when it is stored.
-    fn computed_before(&self, from: &View, target: Id) -> Option<(Vec<View>, Expr)> {
+    /// With `waits` there are barriers before it.
+    pub(super) fn computed_before(&self, from: &View, target: Id, waits: bool) -> Option<Computed> {
         let once = self.forms.contains_key(&from.tensor) && self.uses.statements(from.tensor) == 2;
-        let before = self.body.iter().rev().find(|stmt| stmt.op != Op::Sync).filter(|_| once)?;
-        let Op::Map { ins, to, value } = &before.op else { return None };
+        let index = self.body.iter().rposition(|stmt| stmt.op != Op::Sync).filter(|_| once)?;
+        let Op::Map { ins, to, value } = &self.body[index].op else { return None };
         // Elements that others may write after the barriers in between are not read there.
         let is_own = |view: &View| match self.program.tensor(view.tensor).space {
             Space::Registers { .. } | Space::Global { mutable: false } => true,
-            Space::Global { mutable: true } => view.tensor == target,
+            Space::Global { mutable: true } => view.tensor == target && !waits,
             Space::Shared { .. } => false,
         };
-        let remains = self.body.last().is_some_and(|stmt| stmt.op != Op::Sync) || ins.iter().all(is_own);
+        let remains = index + 1 == self.body.len() && !waits || ins.iter().all(is_own);
         let whole = to.tensor == from.tensor && !value.any(&|part| matches!(part, Expr::At(_)));
-        (whole && remains).then(|| (ins.clone(), value.clone()))
+        (whole && remains).then(|| Computed { ins: ins.clone(), value: value.clone(), index })
     }
 
     /// Where a thread needs few elements of an argument, they are loaded before the wait for the last products: unless other

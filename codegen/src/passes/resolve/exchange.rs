@@ -119,26 +119,30 @@ impl Resolve {
         if self.program.alternates {
             return Err(crowded());
         }
-        let free = self.free(stmt);
-        if self.in_flight.any(stmt, &free) {
-            self.push(stmt, Op::WaitCopies { pending: 0 });
-        }
-        let over: Vec<View> = free
-            .into_iter()
-            .map(|id| View::whole(id, name, &self.program.tensor(id).layout.shape()))
-            .collect::<Result<_>>()?;
-        let mut made = None;
+        let (free, mut made) = (self.free(stmt), None);
         self.built(stmt, |builder| {
-            made = Some(builder.shared_after(name, elem, layout, &over.iter().collect::<Vec<_>>())?);
+            made = Some(builder.shared(name, elem, layout)?);
             Ok(())
         })?;
         let made = made.ok_or_else(Problem::reported)?;
-        self.uses.last.insert(made.tensor, (stmt.id, true));
+        self.overlay(stmt, made.tensor, free);
         Ok(made)
     }
 
+    /// A shared tensor of a statement overlays tiles that are no longer used.
+    pub(super) fn overlay(&mut self, stmt: &Stmt, id: Id, free: Vec<Id>) {
+        if self.in_flight.any(stmt, &free) {
+            self.push(stmt, Op::WaitCopies { pending: 0 });
+        }
+        if !free.is_empty() {
+            self.push(stmt, Op::Sync);
+            self.program.overlays.push((id, free));
+        }
+        self.uses.last.insert(id, (stmt.id, true));
+    }
+
     /// Shared tensors that are no longer used where a statement begins, and are after all others.
-    fn free(&self, stmt: &Stmt) -> Vec<Id> {
+    pub(super) fn free(&self, stmt: &Stmt) -> Vec<Id> {
         if self.loops > 0 {
             return Vec::new();
         }

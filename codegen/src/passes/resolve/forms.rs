@@ -15,8 +15,8 @@ use crate::tile::whole;
 use crate::tile::{Form, Op, Program, Space, Stmt};
 use crate::values::elem::Elem;
 
-/// Bytes of the widest access.
-const WIDEST: i64 = 16;
+/// Bytes of a register, the least that cp.async copies.
+pub(super) const WORD: i64 = 4;
 
 type Forms = BTreeMap<Id, Distribution>;
 
@@ -315,12 +315,15 @@ fn spread_but(
     let open = |view: &View| program.open.contains(&view.tensor);
     let matched =
         memory.iter().filter(|view| !open(view)).find_map(|view| Some((contiguous(program, view)?, view)));
+    let writes = views.last().is_some_and(|to| matches!(space(to), Space::Global { .. }));
+    // Copies to shared memory, which is aligned, store words, also of elements that are loaded one by one.
+    let fills = matches!(views, [from, to] if matches!([space(from), space(to)], [Space::Global { .. }, Space::Shared { .. }]));
+    let reads = if fills { width.reads.max(WORD) } else { width.reads };
+    let widest = |view: &View| (if writes { width.writes } else { reads }) / bytes(program, view);
     let (fast, vector) = match matched {
         Some((mode, view)) if is_clamped(view, mode) => (mode, 1),
-        Some((mode, view)) => (mode, WIDEST / bytes(program, view)),
-        None => {
-            (tile.len().saturating_sub(1), memory.first().map_or(1, |view| WIDEST / bytes(program, view)))
-        }
+        Some((mode, view)) => (mode, widest(view)),
+        None => (tile.len().saturating_sub(1), memory.first().map_or(1, |view| widest(view))),
     };
     let all = tile.clone();
     own.iter().for_each(|mode| tile[*mode] = 1);
@@ -331,14 +334,9 @@ fn spread_but(
     let size: i64 = tile.iter().product();
     let fits =
         |vector: &i64| tile.get(fast).is_some_and(|extent| extent % vector == 0) && size / vector >= threads;
-    let vector = match width {
-        Width::Widest => {
-            let all = || (0..5).map(|bit| vector >> bit).filter(|vector| *vector > 1 && fits(vector)).take(2);
-            // Half as wide, if each thread then has an equal share.
-            all().find(|vector| size % (vector * threads) == 0).or(all().next()).unwrap_or(1)
-        }
-        Width::One => 1,
-    };
+    let widths = || (0..5).map(|bit| vector >> bit).filter(|vector| *vector > 1 && fits(vector)).take(2);
+    // Half as wide, if each thread then has an equal share.
+    let vector = widths().find(|vector| size % (vector * threads) == 0).or(widths().next()).unwrap_or(1);
     let order: Vec<usize> =
         std::iter::once(fast).chain((0..tile.len()).filter(|mode| *mode != fast)).collect();
     let order = if tile.is_empty() { Vec::new() } else { order };

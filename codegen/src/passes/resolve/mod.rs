@@ -61,7 +61,7 @@ use crate::thread::Id;
 pub(crate) use crate::tile::alternative::Width;
 use crate::tile::verify::collective;
 use crate::tile::whole::is_cooperative;
-use crate::tile::{Op, Program, Space, Stmt};
+use crate::tile::{LaunchRule, Op, Program, Space, Stmt};
 use tile_ends::Bounded;
 
 pub(crate) use exchange::crowded;
@@ -84,7 +84,7 @@ pub const THREADS: u32 = 256;
 /// # Ok::<(), tilewright_codegen::problem::Problem>(())
 /// ```
 pub fn resolve(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
-    resolved(program, Width::Widest)
+    resolved(program, Width::WIDEST)
 }
 
 /// The program without whole tiles.
@@ -185,7 +185,13 @@ impl Resolve {
                 continue;
             }
             let stmt_at = Stmt { id: 0, span: stmt.span, by: stmt.by, op: Op::Sync };
-            let loops = matches!(stmt.op, Op::For { .. } | Op::Pipelined { .. } | Op::Tiles { .. });
+            // A block of a kernel that is not persistent has one tile.
+            let persistent = self.program.launch == LaunchRule::Persistent;
+            let loops = match stmt.op {
+                Op::For { .. } | Op::Pipelined { .. } => true,
+                Op::Tiles { .. } => persistent,
+                _ => false,
+            };
             let divergent = self.program.diverges(&stmt.op);
             let repeats = loops && !matches!(stmt.op, Op::Tiles { .. });
             self.loops += u32::from(loops);

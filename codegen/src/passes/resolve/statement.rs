@@ -2,8 +2,9 @@
 
 use tilewright_layout::{Distribution, Layout, Tuple};
 
+use super::bulk::Computed;
 use super::epilogue::Epilogue;
-use super::forms::{kept, spread};
+use super::forms::{WORD, kept, spread};
 use super::part::{self, seen};
 use super::{Resolve, extents};
 use crate::build::Builder;
@@ -74,17 +75,21 @@ impl Resolve {
             Op::Copy { from, to, how: How::Atom(row), .. } => self.unpacked(stmt, row, from, to)?,
             Op::Copy { from, to, how, fill, token } => {
                 let d = self.elements(stmt, &[from], to)?;
+                let before = self.computed_before(from, to.tensor, true);
                 let epilogue = match (how, token) {
                     (How::Derive, None) => self.epilogue_tile(stmt, &[from], to, &d)?,
                     _ => None,
                 };
-                if let Some(Epilogue::Bulk(bulk)) = &epilogue
-                    && let Some((ins, value)) = bulk.computed.clone()
-                {
+                let computed = match &epilogue {
+                    Some(Epilogue::Bulk(bulk)) => bulk.computed.clone(),
+                    Some(epilogue) if !epilogue.is_in_parts() => before.inspect(|of| self.moved(of)),
+                    _ => None,
+                };
+                if let Some(Computed { ins, value, .. }) = computed {
                     let [own, wanted] = [from, to].map(|view| self.program.tensor(view.tensor).elem);
                     let value = if own == wanted { value } else { value.cast(wanted) };
                     let make = |ins: &[View], to| Op::Map { ins: ins.to_vec(), to, value: value.clone() };
-                    return self.written_in_bulk(stmt, to, bulk, &ins, make);
+                    return self.written(stmt, (to, &d), epilogue, &ins, make);
                 }
                 let how = match (how, &epilogue) {
                     (How::Derive, None) => self.mechanism(stmt.by, from, to, &d)?,
@@ -191,6 +196,9 @@ impl Resolve {
         let fills = matches!((source.space, target.space), (Space::Global { .. }, Space::Shared { .. }));
         if !fills || source.elem != target.elem {
             return Ok(How::Derive);
+        }
+        if self.width.reads.max(source.elem.bytes().into()) < WORD {
+            return Ok(How::Staged);
         }
         let part = |view, stores| part::of_memory(view, d, by, stores);
         let pair = align(&part(from, false)?, &part(to, true)?)?;

@@ -1,6 +1,7 @@
 //! The results of a product as functions of its sums: scales, a bias, a residual, a function, beta times C.
 
-use super::{applied, scales, zero};
+use super::epilogue::applied;
+use super::{scales, zero};
 use crate::front::matmul::Config;
 use crate::front::matmul::config::When;
 use crate::source::ast::make::{call, choice, two};

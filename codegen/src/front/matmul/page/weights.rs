@@ -1,8 +1,7 @@
 //! Weights of few bits, the left operand: their conversion, and the scales and zero points of groups along K.
 
-use super::{blocks, of_batch};
+use super::Page;
 use crate::front::matmul::Config;
-use crate::front::matmul::hopper::Sizes;
 use crate::front::matmul::scales::Grouped;
 use crate::source::ast::make::{bind, call, closure, two};
 use crate::source::ast::{Binary, Expr, Stmt};
@@ -31,14 +30,14 @@ pub(super) fn step_of_b(c: &Config) -> Expr {
 }
 
 /// The groups of a step.
-fn grouped(c: &Config, sizes: Option<&Sizes>) -> Option<Grouped> {
-    sizes.and_then(|sizes| c.grouped(sizes.tile[2], 1))
+fn grouped(page: &Page) -> Option<Grouped> {
+    page.c.grouped(page.by.step(), 1)
 }
 
 /// Tiles of scales and zero points.
-pub(super) fn tiles(c: &Config, sizes: Option<&Sizes>) -> Vec<Stmt> {
-    let Some(of) = grouped(c, sizes) else { return Vec::new() };
-    let [_, column] = blocks(c);
+pub(super) fn tiles(page: &Page) -> Vec<Stmt> {
+    let Some(of) = grouped(page) else { return Vec::new() };
+    let (c, column) = (page.c, &page.at[1]);
     let one = |[name, tile, shared, _]: &[&str; 4]| {
         let (shape, at): ([Expr; 2], [Expr; 2]) =
             (["BN".into(), of.wide().into()], [column.clone(), "_".into()]);
@@ -47,16 +46,16 @@ pub(super) fn tiles(c: &Config, sizes: Option<&Sizes>) -> Vec<Stmt> {
             count => [Expr::from("BN"), count.into()].into(),
         };
         [
-            bind(tile, call("tile", &[], [of_batch(c, name), shape.into(), at.into()])),
+            bind(tile, call("tile", &[], [page.of_batch(name), shape.into(), at.into()])),
             bind(shared, call("shared", &[c.dtype.name()], [slot])),
         ]
     };
-    of_groups(c).iter().flat_map(one).collect()
+    of_groups(page.c).iter().flat_map(one).collect()
 }
 
 /// Their copies of a step: all columns together, or from the group of each column.
-pub(super) fn copies(c: &Config, sizes: Option<&Sizes>) -> Vec<Stmt> {
-    let Some(of) = grouped(c, sizes) else { return Vec::new() };
+pub(super) fn copies(page: &Page) -> Vec<Stmt> {
+    let Some(of) = grouped(page) else { return Vec::new() };
     let step = Expr::from("k");
     let copy = |from: &str, at: [Expr; 3], to: Expr| call("copy", &[], [Expr::from(from).at(at), to]).stmt();
     let one = |[_, tile, shared, _]: &[&'static str; 4]| -> Vec<Stmt> {
@@ -80,17 +79,18 @@ pub(super) fn copies(c: &Config, sizes: Option<&Sizes>) -> Vec<Stmt> {
         };
         (0..of.count()).map(column).collect()
     };
-    of_groups(c).iter().flat_map(one).collect()
+    of_groups(page.c).iter().flat_map(one).collect()
 }
 
 /// The converted weights.
-pub(super) fn converted(c: &Config, sizes: Option<&Sizes>) -> Expr {
+pub(super) fn converted(page: &Page) -> Expr {
+    let c = page.c;
     let elem = c.dtype.name();
     let (weights, mut value): (Expr, Expr) = match c.packed {
         Some(of) => (call("unpack_int4", &[of.name(), elem], ["sb".into()]), "w".into()),
         None => ("sb".into(), Expr::from("w").cast(elem)),
     };
-    let Some(of) = grouped(c, sizes) else {
+    let Some(of) = grouped(page) else {
         return if c.packed.is_some() {
             weights
         } else {

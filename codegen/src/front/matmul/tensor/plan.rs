@@ -4,8 +4,10 @@ use super::{Config, WIDE, ring};
 use crate::build::tiled::{Terms, TiledMma};
 use crate::front::matmul::block_scales::BLOCK;
 use crate::front::matmul::bulk::SWIZZLED;
+use crate::source::ast::Expr;
+use crate::source::ast::make::{call, text};
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::Atom;
+use crate::thread::atom::{Atom, OperandName};
 use crate::values::elem::Elem;
 use crate::values::target::{Target, WARP};
 
@@ -142,6 +144,31 @@ pub(in crate::front::matmul) fn others(c: &Config, row: &'static Atom, overlaps:
 }
 
 impl Plan {
+    /// Is the product a function of the language? Not yet if its operands are converted or have scales of blocks, if warps share K,
+    /// or if it reads C.
+    pub(in crate::front::matmul) fn is_function(&self, c: &Config) -> bool {
+        let multiplies =
+            |elem| self.mma.row.has(OperandName::A, elem) && self.mma.row.has(OperandName::B, elem);
+        let is_plain = !c.mixed() && !c.block_scales && !c.alpha_beta && c.multiplied() == c.dtype;
+        is_plain && multiplies(c.dtype) && self.parts() == 1
+    }
+
+    /// Warps over the rows and columns of accumulators.
+    pub(in crate::front::matmul) fn warps(&self) -> [i64; 2] {
+        [0, 1].map(|mode| self.mma.groups.mode(mode).and_then(|groups| groups.size()).unwrap_or(1))
+    }
+
+    /// The instruction and its warps, as a function of the language names them: by the types if it is the best for them.
+    pub(in crate::front::matmul) fn instruction(&self, c: &Config) -> Expr {
+        let warps: Expr = ["WM", "WN"].into();
+        let is_best =
+            TiledMma::row(c.multiplied(), c.acc, c.arch).is_some_and(|row| row.name == self.mma.row.name);
+        match is_best {
+            true => call("tiled_mma", &[c.multiplied().name(), c.acc.name()], []).with("warps", warps),
+            false => call("tiled_mma", &[], [text(self.mma.row.name), warps]),
+        }
+    }
+
     /// How many parts of K warps share.
     pub(super) fn parts(&self) -> i64 {
         self.mma.parts_of_k().unwrap_or(1)
