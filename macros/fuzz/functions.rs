@@ -126,6 +126,7 @@ fn clusters(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (ldy
 #[kernel(arch = 90, threads = 128)]
 fn ring(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (ldy, _1)>) {
     persistent();
+    raster(4);
     let g = tile(x, (64, 32), (block.x, _));
     let s = shared::<f32>((64, 32));
     let mut acc = full::<f32>((64, 32), 0.0);

@@ -411,7 +411,7 @@ fn two_roles() -> Of {
         .m("no wait in a role", "InFlight", |k| k.drop(wait, 1))
         .m("both roles write into the same array", "Race | Unwritten | InFlight", |k| k.lands_in(1, 0))
         .m("a tile read without its padding", "Unwritten | wrong result", |k| {
-            k.swap_factors(nth_named(k, "upper_lower_half_at", 1), 0, 17, 16);
+            k.swap_factors(nth_named(k, "upper_half_at", 1), 0, 17, 16);
         })
         .m("a role of one warp", "Divergence | InFlight", |k| {
             let Op::Roles(roles) = &mut k.body.last_mut().expect("roles").op else {

@@ -1,6 +1,6 @@
 //! The epilogue of a product: scales, alpha and beta, a bias, a residual, a function, a second result.
 
-use super::{Page, scales, zero};
+use super::{By, Page, scales, zero};
 use crate::front::matmul::config::When;
 use crate::source::ast::make::{bind, call, choice, closure, two};
 use crate::source::ast::{Binary, Expr, ExprKind, Pattern, Stmt};
@@ -68,15 +68,21 @@ pub(super) fn epilogue(page: &Page) -> Vec<Stmt> {
         None => of(sum.clone()),
     };
     let (aux, value) = (c.aux.map(|_| result(&added)), result(&|sum| finish(added(sum))));
-    let copied = |value: Expr, to: &str| {
-        let value = match &value.kind {
-            ExprKind::Name(_) => "acc".into(),
-            _ => call("map", &[], [tiles.clone().into(), closure(&names, value)]),
-        };
-        call("copy", &[], [value, to.into()]).stmt()
+    let inputs = || if let [acc] = &tiles[..] { acc.clone() } else { tiles.clone().into() };
+    let copied = |value: Expr, (to, elem): (&str, Elem)| match &value.kind {
+        ExprKind::Name(_) => call("copy", &[], ["acc".into(), to.into()]).stmt(),
+        // Threads that store elements by themselves compute each when it is stored.
+        _ if matches!(page.by, By::Warps(_)) => {
+            let value = if scaled == elem.name() { value } else { value.cast(elem.name()) };
+            call("map", &[], [inputs(), to.into(), closure(&names, value)]).stmt()
+        }
+        _ => {
+            let value = call("map", &[], [inputs(), closure(&names, value)]);
+            call("copy", &[], [value, to.into()]).stmt()
+        }
     };
-    let of_c = copied(value, "gc");
-    let aux = aux.map(|value| copied(value, "gaux"));
+    let of_c = copied(value, ("gc", c.out));
+    let aux = aux.zip(c.aux).map(|(value, elem)| copied(value, ("gaux", elem)));
     stmts.extend(aux.iter().map(|_| bind("gaux", page.like_c("aux"))));
     // What C was is read before it is written.
     match c.alpha_beta {
