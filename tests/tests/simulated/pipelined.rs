@@ -4,12 +4,16 @@ use tilewright::prelude::*;
 use tilewright_sim::{Arg, Options, run_every};
 
 #[kernel]
-fn matmul(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, c: &mut Tensor<f32, (M, N)>) {
-    let sa = shared::<f32>(padded((128, 16), 4));
-    let sb = shared::<f32>(padded((128, 16), 4));
-    let ga = tile(a, (128, 16), (block.x, _));
-    let gb = tile(b, (128, 16), (block.y, _));
-    let gc = tile(c, (128, 128), (block.x, block.y));
+fn matmul<const BM: usize = 128, const BN: usize = 128, const BK: usize = 16>(
+    a: &Tensor<f32, (M, K)>,
+    b: &Tensor<f32, (N, K)>,
+    c: &mut Tensor<f32, (M, N)>,
+) {
+    let sa = shared::<f32>(padded((BM, BK), 4));
+    let sb = shared::<f32>(padded((BN, BK), 4));
+    let ga = tile(a, (BM, BK), (block.x, _));
+    let gb = tile(b, (BN, BK), (block.y, _));
+    let gc = tile(c, (BM, BN), (block.x, block.y));
 
     let ta = layout!((32, 8));
     let tc = layout!((16, 16));
