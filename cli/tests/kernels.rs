@@ -88,7 +88,7 @@ fn keys_of_every_form() {
 
 #[test]
 fn what_is_wrong_with_a_kernel() {
-    let cases: [(&str, &[&str]); 12] = [
+    let cases: [(&str, &[&str]); 13] = [
         ("name", &["tutoral"]),
         ("unknown_name", &["zzz"]),
         ("key_first", &["bm=64"]),
@@ -101,6 +101,7 @@ fn what_is_wrong_with_a_kernel() {
         ("element", &["shared_tile", "T=f16"]),
         ("not_a_size", &["tutorial", "BM=small"]),
         ("no_such_variant", &["tutorial", "--variant", "9"]),
+        ("no_function", &["matmul", "--kernel"]),
     ];
     for (name, arguments) in cases {
         let arguments = [&["inspect"], arguments].concat();

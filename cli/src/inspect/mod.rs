@@ -80,7 +80,7 @@ fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
     if matches.get_flag("function") {
         let function = chosen.definition.function().ok_or_else(|| {
             Failure::Refused(format!(
-                "`{}` is not a function of the language with these keys\nhelp: products on tensor cores are: dtype=bf16",
+                "`{}` is not a function of the language with these keys\nhelp: products on tensor cores and products with given tiles are: dtype=bf16, or bm=128 bn=128",
                 chosen.name
             ))
         })?;

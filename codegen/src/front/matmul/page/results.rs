@@ -1,11 +1,10 @@
 //! The results of a product as functions of its sums: scales, a bias, a residual, a function, beta times C.
 
-use super::epilogue::applied;
 use super::{scales, zero};
 use crate::front::matmul::Config;
 use crate::front::matmul::config::When;
 use crate::source::ast::make::{call, choice, two};
-use crate::source::ast::{Binary, Expr, ExprKind};
+use crate::source::ast::{Binary, Expr, ExprKind, Pattern};
 use crate::values::elem::Elem;
 
 /// An argument with numbers for elements of C.
@@ -79,6 +78,11 @@ impl Results<'_> {
         self.of_sum(&|sum| sum)
     }
 
+    /// The result before it is converted to C's type.
+    pub(super) fn result(&self) -> Expr {
+        self.of_sum(&|sum| self.finished(sum))
+    }
+
     /// The result in C's type.
     pub(super) fn value(&self) -> Expr {
         self.of_sum(&|sum| self.stored(sum))
@@ -101,4 +105,26 @@ impl Results<'_> {
         let after = self.residual(When::After);
         after.into_iter().fold(value, |value, more| two(Binary::Add, value, more.clone()))
     }
+}
+
+/// A function of one number, applied to a value.
+fn applied(params: &[Pattern], body: &Expr, value: Expr) -> Expr {
+    let [param] = params else { return value };
+    let is_param = |of: &Expr| match (&of.kind, param) {
+        (ExprKind::Name(of), Pattern::Name(name)) => *of == name.text,
+        _ => false,
+    };
+    let mut body = body.clone();
+    if is_param(&value) {
+        return body;
+    }
+    // A call of a function of the number alone.
+    if let ExprKind::Call { args, .. } = &mut body.kind
+        && args.iter().all(|arg| is_param(&arg.value) || arg.value.names().is_empty())
+        && args.iter().filter(|arg| is_param(&arg.value)).count() == 1
+    {
+        args.iter_mut().filter(|arg| is_param(&arg.value)).for_each(|arg| arg.value = value.clone());
+        return body;
+    }
+    body.given(param.clone(), value)
 }
