@@ -107,8 +107,12 @@ pub(crate) fn function(args: &[Arg]) -> Option<Kernel> {
             config.overlaps |= reader.find("overlaps").is_none();
             sizes.iter().map(By::Warpgroups).collect()
         }
-        // The usual sizes are the last.
-        Machine::MmaSync(plans, _) if plans.last().is_some_and(|plan| plan.is_function(&config)) => {
+        // The usual sizes are the last. Programs with a ring come first, and are not functions.
+        Machine::MmaSync(plans, _)
+            if plans
+                .last()
+                .is_some_and(|plan| plan.is_function(&config) && !tensor::has_ring(&config, plan)) =>
+        {
             plans.iter().rev().filter(|plan| plan.is_function(&config)).map(By::Warps).collect()
         }
         Machine::Threads(_) if !tiles::suit(&reader, &config) && !config.gathers() => {

@@ -161,6 +161,11 @@ fn by_ring(c: &Config, plan: &Plan, direct: bool, competes: bool) -> Result<Opti
     Ok(ring::program(c, plan, direct)?.map(|program| Program { competes, ..program }))
 }
 
+/// Is there a program with a ring?
+pub(super) fn has_ring(c: &Config, plan: &Plan) -> bool {
+    matches!(by_ring(c, plan, false, false), Ok(Some(_)))
+}
+
 /// The program with copies of `widths` bytes, of operands and of C.
 fn by_copies(c: &Config, plan: &Plan, widths: [i64; 2], competes: bool) -> Result<Program> {
     if plan.is_function(c) {
