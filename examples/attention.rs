@@ -60,10 +60,10 @@ pub fn attention<
             scores =
                 map(scores, |s, at| if (at.1 <= at.0 + last) & (at.1 < N) { s } else { f32::NEG_INFINITY });
         }
-        let now = map((most, maximum(scores, 1, beyond = f32::NEG_INFINITY)), |m, s| max(m, s));
+        let now = map((most, maximum(scores, 1, out_of_bounds = f32::NEG_INFINITY)), |m, s| max(m, s));
         let weights = map((scores, now), |s, m| exp2((s - m) * unit));
         let shrink = map((most, now), |m, now| exp2((m - now) * unit));
-        total = map((total, shrink, sum(weights, 1, beyond = 0.0)), |t, c, w| t * c + w);
+        total = map((total, shrink, sum(weights, 1, out_of_bounds = 0.0)), |t, c, w| t * c + w);
         out = map((out, shrink), |o, c| o * c);
         gemm(map(weights, |w| w as bf16), permute(sv, (1, 0)), &mut out);
         most = now;

@@ -58,21 +58,21 @@ pub fn attention_hopper<
             stage(1);
         }
         if OVERLAP == 2 {
-            stage(0, place = 2);
+            stage(0, order = 2);
         }
         // Only the last tiles have keys that some query of this block does not see.
         if (n + 1) * BN > min(N, block.x * BM + last + 1) {
             scores =
                 map(scores, |s, at| if (at.1 <= at.0 + last) & (at.1 < N) { s } else { f32::NEG_INFINITY });
         }
-        let now = map((most, maximum(scores, 1, beyond = f32::NEG_INFINITY)), |m, s| max(m, s));
+        let now = map((most, maximum(scores, 1, out_of_bounds = f32::NEG_INFINITY)), |m, s| max(m, s));
         let weights = map((scores, now), |s, m| exp2((s - m) * unit));
         let shrink = map((most, now), |m, now| exp2((m - now) * unit));
-        total = map((total, shrink, sum(weights, 1, beyond = 0.0)), |t, c, w| t * c + w);
+        total = map((total, shrink, sum(weights, 1, out_of_bounds = 0.0)), |t, c, w| t * c + w);
         out = map((out, shrink), |o, c| o * c);
         let weights_bf16 = map(weights, |w| w as bf16);
         if OVERLAP == 2 {
-            stage(1, place = 1);
+            stage(1, order = 1);
         }
         gemm(weights_bf16, permute(sv, (1, 0)), &mut out);
         most = now;

@@ -72,7 +72,7 @@ fn says_what_is_wrong() {
     fails("", "column 1: expected a number or `(`, found the end");
     fails("coalesce(4:1", "column 13: expected `,` or `)`, found the end");
     fails("coalesce(4:1))", "column 14: expected the end of the expression, found `)`");
-    fails("(4,2):1", "do not nest alike");
+    fails("(4,2):1", "are not congruent");
     fails("coalesce((4,0):(1,4))", "leaf 1 has the extent 0");
     fails("coalesce((4,-2):(1,4))", "leaf 1 has the extent -2");
     fails("compositon(4:1, 2:1)", "did you mean `composition`?");

@@ -65,18 +65,23 @@ pub fn softmax_long<
             cp_async_wait(P - 1);
             cp_async_commit();
             let piece = map(row[(_, _, p)], |x| x as f32);
-            let next = map((most, maximum(piece, beyond = f32::NEG_INFINITY)), |a, b| max(a, b));
-            let more = sum(map((piece, next), |x, most| power(x, most)), beyond = 0.0);
+            let next = map((most, maximum(piece, out_of_bounds = f32::NEG_INFINITY)), |a, b| max(a, b));
+            let more = sum(map((piece, next), |x, most| power(x, most)), out_of_bounds = 0.0);
             (most, total) = map((most, next, total, more), |most, next, total, more| {
                 (next, fma(total, power(most, next), more))
             });
         }
-        let here = block_reduce(most, f32::MIN, |a, b| max(a, b), beyond = f32::MIN);
+        let here = block_reduce(most, f32::MIN, |a, b| max(a, b), out_of_bounds = f32::MIN);
         let total = map((total, most, here), |total, most, here| total * power(most, here));
-        let total = block_sum(total, beyond = 0.0);
+        let total = block_sum(total, out_of_bounds = 0.0);
         let merge = |(a, s), (b, t)| merged(a, s, b, t);
-        let (all, total) =
-            cluster_reduce((here, total), (f32::MIN, 0.0), merge, beyond = (f32::MIN, 0.0), per_block = true);
+        let (all, total) = cluster_reduce(
+            (here, total),
+            (f32::MIN, 0.0),
+            merge,
+            out_of_bounds = (f32::MIN, 0.0),
+            per_block = true,
+        );
         let factor = map(total, |total| 1.0 / total);
         for p in 0..P {
             let made = map((row[(_, _, p)], all, factor), |x, most, f| power(x as f32, most) * f);
@@ -144,7 +149,7 @@ pub fn layernorm_long<
             squares += of_squares;
         }
         let add = |(a, s), (b, t)| (a + b, s + t);
-        let (total, squares) = cluster_reduce((total, squares), (0.0, 0.0), add, beyond = (0.0, 0.0));
+        let (total, squares) = cluster_reduce((total, squares), (0.0, 0.0), add, out_of_bounds = (0.0, 0.0));
         let mean = map((near, total), |near, total| near as f32 + total / N as f32);
         let factor = map((total, squares), |total, squares| factor_of(total, squares, N as f32, eps));
         for p in 0..P {
@@ -202,9 +207,10 @@ pub fn rmsnorm_long<
             // This piece is in the oldest of P commit groups in flight; an empty group keeps their number.
             cp_async_wait(P - 1);
             cp_async_commit();
-            squares += sum(map(row[(_, _, p)], |x| (x as f32) * (x as f32)), beyond = 0.0);
+            squares += sum(map(row[(_, _, p)], |x| (x as f32) * (x as f32)), out_of_bounds = 0.0);
         }
-        let factor = map(cluster_sum(squares, beyond = 0.0), |squares| rsqrt(squares / N as f32 + eps));
+        let factor =
+            map(cluster_sum(squares, out_of_bounds = 0.0), |squares| rsqrt(squares / N as f32 + eps));
         for p in 0..P {
             let made = map((row[(_, _, p)], factor, weights(w, i, p)), |x, f, w| x as f32 * f * (w as f32));
             copy(from(i + G, p), row[(_, _, p)]);

@@ -123,7 +123,7 @@ pub fn softmax_of_pieces<T, const W: usize = 8192, const L: usize = 512, const V
     let own = map((part(2 * i), part(2 * i + 1)), |most, total| {
         (if total > 0.0 { most } else { f32::MIN }, max(total, 0.0))
     });
-    let (most, total) = block_reduce(own, (f32::MIN, 0.0), merge, beyond = (f32::MIN, 0.0));
+    let (most, total) = block_reduce(own, (f32::MIN, 0.0), merge, out_of_bounds = (f32::MIN, 0.0));
     let factor = map(total, |total| 1.0 / total);
     copy(map((row, most, factor), |x, most, f| power(x as f32, most) * f), part_of(y));
 }

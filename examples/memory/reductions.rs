@@ -20,16 +20,20 @@ pub fn merged(a: f32, s: f32, b: f32, t: f32) -> (f32, f32) {
 #[device]
 pub fn powers(row: View) -> (View, View, View) {
     use self::power;
-    let most =
-        block_reduce(maximum(row, beyond = f32::NEG_INFINITY), f32::MIN, |a, b| max(a, b), beyond = f32::MIN);
+    let most = block_reduce(
+        maximum(row, out_of_bounds = f32::NEG_INFINITY),
+        f32::MIN,
+        |a, b| max(a, b),
+        out_of_bounds = f32::MIN,
+    );
     let grown = map((row, most), |x, most| power(x, most));
-    (most, grown, block_sum(sum(grown, beyond = 0.0)))
+    (most, grown, block_sum(sum(grown, out_of_bounds = 0.0)))
 }
 
 /// The sum of a thread's elements, and the sum of their squares. Those out of bounds are 0.
 #[device]
 pub fn moments(off: View) -> (View, View) {
-    (sum(off, beyond = 0.0), sum(map(off, |d| d * d), beyond = 0.0))
+    (sum(off, out_of_bounds = 0.0), sum(map(off, |d| d * d), out_of_bounds = 0.0))
 }
 
 /// 1 / √(variance + eps) of n elements, from the sums of their differences from some number and of the squares of these.

@@ -51,25 +51,30 @@ pub fn softmax_resident<
     let (first, rest) = begun::<T>(from, part, P, W / P, threads, V);
     let inside = |x, _, at| if at.1 < N { x as f32 } else { f32::NEG_INFINITY };
     let piece = map((first, to[(_, _, P * part)]), inside);
-    let mut most = max(maximum(piece, beyond = f32::NEG_INFINITY), f32::MIN);
-    let mut total = sum(map((piece, most), |x, most| power(x, most)), beyond = 0.0);
+    let mut most = max(maximum(piece, out_of_bounds = f32::NEG_INFINITY), f32::MIN);
+    let mut total = sum(map((piece, most), |x, most| power(x, most)), out_of_bounds = 0.0);
     for p in 1..P {
         // This piece is in the oldest of the last P - 1 commit groups; an empty group keeps their number.
         cp_async_wait(P - 2);
         cp_async_commit();
         let piece = map((rest[(_, _, p - 1)], to[(_, _, P * part + p)]), inside);
-        let next = max(most, maximum(piece, beyond = f32::NEG_INFINITY));
-        let more = sum(map((piece, next), |x, most| power(x, most)), beyond = 0.0);
+        let next = max(most, maximum(piece, out_of_bounds = f32::NEG_INFINITY));
+        let more = sum(map((piece, next), |x, most| power(x, most)), out_of_bounds = 0.0);
         (most, total) = map((most, next, total, more), |most, next, total, more| {
             (next, fma(total, power(most, next), more))
         });
     }
-    let here = block_reduce(most, f32::MIN, |a, b| max(a, b), beyond = f32::MIN);
+    let here = block_reduce(most, f32::MIN, |a, b| max(a, b), out_of_bounds = f32::MIN);
     let total = map((total, most, here), |total, most, here| total * power(most, here));
-    let total = block_sum(total, beyond = 0.0);
+    let total = block_sum(total, out_of_bounds = 0.0);
     let merge = |(a, s), (b, t)| merged(a, s, b, t);
-    let (most, total) =
-        cluster_reduce((here, total), (f32::MIN, 0.0), merge, beyond = (f32::MIN, 0.0), per_block = true);
+    let (most, total) = cluster_reduce(
+        (here, total),
+        (f32::MIN, 0.0),
+        merge,
+        out_of_bounds = (f32::MIN, 0.0),
+        per_block = true,
+    );
     let scale = map(total, |total| log2(total));
     let result = |x, most, scale| exp2(fma(1.4426950408889634, x as f32 - most, -scale));
     copy(map((first, most, scale), result), to[(_, _, P * part)]);
@@ -108,7 +113,7 @@ pub fn layernorm_resident<
     let to = parallelize(tile(y, (1, W / P), (i, _)), threads, thread.x, values = (1, V));
     let (first, rest) = begun::<T>(from, part, P, W / P, threads, V);
     // Differences from the mean of the first piece, so that their sums do not suffer from cancellation.
-    let near = block_sum(sum(map(first, |x| x as f32), beyond = 0.0), beyond = 0.0);
+    let near = block_sum(sum(map(first, |x| x as f32), out_of_bounds = 0.0), out_of_bounds = 0.0);
     let near = map(near, |total| total / (max(min(N - W * part, W / P), 1) as f32));
     let off = |x, near, _, at| if at.1 < N { x as f32 - near } else { 0.0 };
     let far = map((first, near, to[(_, _, P * part)]), off);
@@ -118,11 +123,11 @@ pub fn layernorm_resident<
         cp_async_wait(P - 2);
         cp_async_commit();
         let far = map((rest[(_, _, p - 1)], near, to[(_, _, P * part + p)]), off);
-        total += sum(far, beyond = 0.0);
-        squares += sum(map(far, |d| d * d), beyond = 0.0);
+        total += sum(far, out_of_bounds = 0.0);
+        squares += sum(map(far, |d| d * d), out_of_bounds = 0.0);
     }
     let add = |(a, s), (b, t)| (a + b, s + t);
-    let (total, squares) = block_reduce((total, squares), (0.0, 0.0), add, beyond = (0.0, 0.0));
+    let (total, squares) = block_reduce((total, squares), (0.0, 0.0), add, out_of_bounds = (0.0, 0.0));
     let merge = |(n, mean, s), (k, other, t)| {
         let (off, part) = (other - mean, k / max(n + k, 1.0));
         (n + k, fma(off, part, mean), fma(off * off, n * part, s + t))
@@ -132,7 +137,7 @@ pub fn layernorm_resident<
         (n, near + off, max(fma(-off, total, squares), 0.0))
     });
     let (count, mean, squares) =
-        cluster_reduce(here, (0.0, 0.0, 0.0), merge, beyond = (0.0, 0.0, 0.0), per_block = true);
+        cluster_reduce(here, (0.0, 0.0, 0.0), merge, out_of_bounds = (0.0, 0.0, 0.0), per_block = true);
     let factor = map((squares, count), |squares, n| rsqrt(squares / n + eps));
     let result = |x, mean, f, w, b| (x as f32 - mean) * f * (w as f32) + (b as f32);
     let (w, b) = (scale[(_, _, P * part)], bias[(_, _, P * part)]);
@@ -170,14 +175,14 @@ pub fn rmsnorm_resident<
     let to = parallelize(tile(y, (1, W / P), (i, _)), threads, thread.x, values = (1, V));
     let (first, rest) = begun::<T>(from, part, P, W / P, threads, V);
     let square = |x| (x as f32) * (x as f32);
-    let mut squares = sum(map(first, square), beyond = 0.0);
+    let mut squares = sum(map(first, square), out_of_bounds = 0.0);
     for p in 1..P {
         // This piece is in the oldest of the last P - 1 commit groups; an empty group keeps their number.
         cp_async_wait(P - 2);
         cp_async_commit();
-        squares += sum(map(rest[(_, _, p - 1)], square), beyond = 0.0);
+        squares += sum(map(rest[(_, _, p - 1)], square), out_of_bounds = 0.0);
     }
-    let factor = map(cluster_sum(squares, beyond = 0.0), |squares| rsqrt(squares / N as f32 + eps));
+    let factor = map(cluster_sum(squares, out_of_bounds = 0.0), |squares| rsqrt(squares / N as f32 + eps));
     let result = |x, f, w| x as f32 * f * (w as f32);
     copy(map((first, factor, scale[(_, _, P * part)]), result), to[(_, _, P * part)]);
     for p in 1..P {

@@ -27,9 +27,10 @@ pub fn softmax_row<
     let row = registers_like::<f32>(from, 0.0);
     // Elements after the end of the row are minus infinity; exp of it is 0.
     copy(from, row, fill = f32::NEG_INFINITY);
-    let most = cluster_maximum(maximum(row, beyond = f32::NEG_INFINITY), beyond = f32::NEG_INFINITY);
+    let most =
+        cluster_maximum(maximum(row, out_of_bounds = f32::NEG_INFINITY), out_of_bounds = f32::NEG_INFINITY);
     let grown = map((row, most), |x, most| exp2(1.4426950408889634 * (x - most)));
-    let total = cluster_sum(sum(grown, beyond = 0.0), beyond = 0.0);
+    let total = cluster_sum(sum(grown, out_of_bounds = 0.0), out_of_bounds = 0.0);
     let factor = map(total, |total| 1.0 / total);
     copy(map((grown, factor), |x, factor| x * factor), to);
 }
@@ -46,10 +47,13 @@ pub fn softmax_rows<T, const W: usize = 256, const R: usize = 2, const V: usize 
     let to = parallelize(tile(y, (256 / G * R, W), (block.x, 0)), threads, thread.x, values = (1, V));
     let rows = registers_like::<f32>(from, 0.0);
     copy(from, rows, fill = f32::NEG_INFINITY);
-    let most =
-        warp_maximum(maximum(rows, 1, beyond = f32::NEG_INFINITY), lanes = G, beyond = f32::NEG_INFINITY);
+    let most = warp_maximum(
+        maximum(rows, 1, out_of_bounds = f32::NEG_INFINITY),
+        lanes = G,
+        out_of_bounds = f32::NEG_INFINITY,
+    );
     let grown = map((rows, most), |x, most| exp2(1.4426950408889634 * (x - most)));
-    let total = warp_sum(sum(grown, 1, beyond = 0.0), lanes = G, beyond = 0.0);
+    let total = warp_sum(sum(grown, 1, out_of_bounds = 0.0), lanes = G, out_of_bounds = 0.0);
     let factor = map(total, |total| 1.0 / total);
     copy(map((grown, factor), |x, factor| x * factor), to);
 }

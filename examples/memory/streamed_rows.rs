@@ -27,15 +27,15 @@ pub fn softmax_streamed<
     for k in 0..ceil_div(from.size(2), C) {
         let piece = registers_like::<f32>(from[(_, _, C * k + part)], 0.0);
         copy(from[(_, _, C * k + part)], piece, fill = f32::NEG_INFINITY);
-        let next = map((most, maximum(piece, beyond = f32::NEG_INFINITY)), |a, b| max(a, b));
-        let more = sum(map((piece, next), |x, most| power(x, most)), beyond = 0.0);
+        let next = map((most, maximum(piece, out_of_bounds = f32::NEG_INFINITY)), |a, b| max(a, b));
+        let more = sum(map((piece, next), |x, most| power(x, most)), out_of_bounds = 0.0);
         (most, total) = map((most, next, total, more), |most, next, total, more| {
             (next, fma(total, power(most, next), more))
         });
     }
-    let all = cluster_reduce(most, f32::MIN, |a, b| max(a, b), beyond = f32::MIN);
+    let all = cluster_reduce(most, f32::MIN, |a, b| max(a, b), out_of_bounds = f32::MIN);
     let total = map((total, most, all), |total, most, all| total * power(most, all));
-    let total = cluster_sum(total, beyond = 0.0);
+    let total = cluster_sum(total, out_of_bounds = 0.0);
     let factor = map(total, |total| 1.0 / total);
     for k in 0..ceil_div(from.size(2), C) {
         let at = C * k + part;
@@ -77,17 +77,17 @@ pub fn layernorm_streamed<
         let at = C * k + part;
         let piece = registers_like::<f32>(from[(_, _, at)], 0.0);
         copy(from[(_, _, at)], piece, fill = 0.0);
-        let more = sum(map(to[(_, _, at)], |_, at| (at.1 < N) as f32), beyond = 0.0);
-        let other = map((sum(piece, beyond = 0.0), more), |total, n| total / max(n, 1.0));
+        let more = sum(map(to[(_, _, at)], |_, at| (at.1 < N) as f32), out_of_bounds = 0.0);
+        let other = map((sum(piece, out_of_bounds = 0.0), more), |total, n| total / max(n, 1.0));
         let off = |x, mean, _, at| if at.1 < N { (x - mean) * (x - mean) } else { 0.0 };
-        let off = sum(map((piece, other, to[(_, _, at)]), off), beyond = 0.0);
+        let off = sum(map((piece, other, to[(_, _, at)]), off), out_of_bounds = 0.0);
         (count, mean, squares) =
             map((count, mean, squares, more, other, off), |n, m, s, k, o, t| merge((n, m, s), (k, o, t)));
     }
     let total = map((mean, count), |mean, n| mean * n);
-    let all = map(cluster_sum(total, beyond = 0.0), |total| total / N as f32);
+    let all = map(cluster_sum(total, out_of_bounds = 0.0), |total| total / N as f32);
     let squares = map((squares, count, mean, all), |s, n, mean, all| fma((mean - all) * (mean - all), n, s));
-    let factor = map(cluster_sum(squares, beyond = 0.0), |squares| rsqrt(squares / N as f32 + eps));
+    let factor = map(cluster_sum(squares, out_of_bounds = 0.0), |squares| rsqrt(squares / N as f32 + eps));
     for k in 0..ceil_div(from.size(2), C) {
         let at = C * k + part;
         let made = |x, mean, f, w, b| (x as f32 - mean) * f * (w as f32) + (b as f32);
@@ -121,9 +121,9 @@ pub fn rmsnorm_streamed<
     for k in 0..ceil_div(from.size(2), C) {
         let piece = registers_like::<f32>(from[(_, _, C * k + part)], 0.0);
         copy(from[(_, _, C * k + part)], piece, fill = 0.0);
-        squares += sum(map(piece, |x| x * x), beyond = 0.0);
+        squares += sum(map(piece, |x| x * x), out_of_bounds = 0.0);
     }
-    let factor = map(cluster_sum(squares, beyond = 0.0), |squares| rsqrt(squares / N as f32 + eps));
+    let factor = map(cluster_sum(squares, out_of_bounds = 0.0), |squares| rsqrt(squares / N as f32 + eps));
     for k in 0..ceil_div(from.size(2), C) {
         let at = C * k + part;
         let made = |x, f, w| x as f32 * f * (w as f32);

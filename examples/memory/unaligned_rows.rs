@@ -31,8 +31,13 @@ pub fn softmax_unaligned<
     copy(from, row, fill = f32::NEG_INFINITY);
     let (here, grown, total) = powers(row);
     let merge = |(a, s), (b, t)| merged(a, s, b, t);
-    let (most, total) =
-        cluster_reduce((here, total), (f32::MIN, 0.0), merge, beyond = (f32::MIN, 0.0), per_block = true);
+    let (most, total) = cluster_reduce(
+        (here, total),
+        (f32::MIN, 0.0),
+        merge,
+        out_of_bounds = (f32::MIN, 0.0),
+        per_block = true,
+    );
     let factor = map((here, most, total), |here, most, total| power(here, most) / total);
     copy(map((grown, factor), |x, factor| x * factor), to);
 }
@@ -85,8 +90,12 @@ pub fn layernorm_unaligned<
         // Differences from the first element, so that their sums suffer less from cancellation.
         let off = |x, _, near, at| if at.1 >= 0 && at.1 < N { x as f32 - (near as f32) } else { 0.0 };
         let off = map((row, to(i), near), off);
-        let (total, squares) =
-            cluster_reduce(moments(off), (0.0, 0.0), |(a, s), (b, t)| (a + b, s + t), beyond = (0.0, 0.0));
+        let (total, squares) = cluster_reduce(
+            moments(off),
+            (0.0, 0.0),
+            |(a, s), (b, t)| (a + b, s + t),
+            out_of_bounds = (0.0, 0.0),
+        );
         let mean = map((near, total), |near, total| near as f32 + total / N as f32);
         let factor = map((total, squares), |total, squares| factor_of(total, squares, N as f32, eps));
         let made = map((row, mean, factor, w, b), |x, mean, f, w, b| {
@@ -128,7 +137,7 @@ pub fn rmsnorm_unaligned<
     let w = weights::<T>(piece(w, 0, part, W, threads, V, before), W, threads, V);
     for k in 0..ceil_div(M - group, V * G) {
         let i = V * G * k + group;
-        let squares = cluster_sum(sum(map(row, |x| (x as f32) * (x as f32)), beyond = 0.0));
+        let squares = cluster_sum(sum(map(row, |x| (x as f32) * (x as f32)), out_of_bounds = 0.0));
         let factor = map(squares, |squares| rsqrt(squares / N as f32 + eps));
         let made = map((row, factor, w), |x, f, w| x as f32 * f * (w as f32));
         copy(from(i + V * G), row);

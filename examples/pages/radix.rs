@@ -132,12 +132,12 @@ pub fn radix_pass<const K: usize = 24, const V: usize = 1, const Q: usize = 2>(
     let at_first = parallelize(tile(keys, 256 * K, 0), layout!(256), thread.x);
     let slot_of = |key, at| if at < N - 256 * K * t { offsets[(byte(key, pass))] + at } else { -1 };
     let slot = map((own, at_first), |key, _, at| slot_of(key, at.0));
-    scatter((own, slot), keys_to, |key, slot| (slot, key), beyond = -1);
+    scatter((own, slot), keys_to, |key, slot| (slot, key), out_of_bounds = -1);
     if V > 0 {
         sync_threads();
         scatter((value, position), s, |value, position| (position, value));
         sync_threads();
-        scatter((own, slot), values_to, |value, slot| (slot, value), beyond = -1);
+        scatter((own, slot), values_to, |value, slot| (slot, value), out_of_bounds = -1);
     }
     if ended[(0)] == words.size(1) - 1 {
         fill(tile(bins, (256, 1), (0, pass)), 0);

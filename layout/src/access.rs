@@ -244,16 +244,12 @@ mod tests {
         check(
             "(32,2):(1,32)",
             4,
-            Err(
-                "warp access: lane 0's element 1 is at offset 32 instead of 1, so they do not lie side by side",
-            ),
+            Err("warp access: lane 0's element 1 is at offset 32 instead of 1, so they are not contiguous"),
         );
         check(
             "Sw<3,0,3> o 0 o (8,8):(8,1)",
             2,
-            Err(
-                "warp access: lane 1's element 1 is at offset 8 instead of 10, so they do not lie side by side",
-            ),
+            Err("warp access: lane 1's element 1 is at offset 8 instead of 10, so they are not contiguous"),
         );
         check(
             "(32,3):(4,1)",
@@ -270,7 +266,7 @@ mod tests {
         check(
             "(M,4):(4,1)",
             4,
-            Err("warp access: `M` is not known until launch, and the answer depends on it"),
+            Err("warp access: `M` is not known until launch, and the result depends on it"),
         );
     }
 }

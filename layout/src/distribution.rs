@@ -164,7 +164,7 @@ impl Distribution {
     pub fn repeated(&self, groups: &Layout) -> Result<Distribution> {
         let size = groups.size()?;
         if groups.right_inverse()?.size()? != size || groups.rank() > self.tile.len() {
-            let what = "how many groups are numbered from 0 without gaps or repeats must be all of them";
+            let what = "the number of groups that are numbered from 0 without gaps or repeats must be the layout's size";
             return Err(LayoutError::new(OP, Condition::BadArgument { what, value: size }).with(groups));
         }
         if let Some(mode) = (0..self.tile.len()).find(|&mode| self.reach(mode) > self.tile[mode]) {

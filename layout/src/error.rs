@@ -11,7 +11,7 @@ use crate::value::Value;
 /// The result of an operation on layouts.
 pub type Result<T> = std::result::Result<T, LayoutError>;
 
-/// Why an operation has no answer: the operation, its operands, the condition that fails, and where.
+/// Why an operation has no result: the operation, its operands, the condition that fails, and where.
 ///
 /// `Display` prints a short paragraph, and one line in its alternate form `{:#}`.
 ///
@@ -381,14 +381,14 @@ impl fmt::Display for LayoutError {
         match operands.as_slice() {
             [] => write!(f, "{op}")?,
             [Operand::Text(text)] => write!(f, "{op}: cannot read `{}`", shortened(text))?,
-            [first] => write!(f, "{op} of {first} has no answer")?,
+            [first] => write!(f, "{op} of {first} has no result")?,
             [first, rest @ ..] => {
                 write!(f, "{op} of {first} with ")?;
                 for (i, operand) in rest.iter().enumerate() {
                     let comma = if i == 0 { "" } else { ", " };
                     write!(f, "{comma}{operand}")?;
                 }
-                f.write_str(" has no answer")?;
+                f.write_str(" has no result")?;
             }
         }
         let only = matches!(operands.last(), Some(Operand::Layout(last)) if last.rank() == 1);
@@ -446,7 +446,7 @@ impl fmt::Display for Condition {
         use Condition::*;
         match self {
             NotCongruent { shape, stride } => {
-                write!(f, "the shape {shape} and the stride {stride} do not nest alike")
+                write!(f, "the shape {shape} and the stride {stride} are not congruent")
             }
             BadLeaf { leaf, value, role } if *role == "extent" && value.int().is_some() => {
                 write!(f, "leaf {leaf} has the extent {value}, and an extent must be at least 1")
@@ -457,7 +457,7 @@ impl fmt::Display for Condition {
             }
             Overflow { leaf: None } => write!(f, "the size or the largest offset passes 63 bits"),
             Symbolic { value } => {
-                write!(f, "`{value}` is not known until launch, and the answer depends on it")
+                write!(f, "`{value}` is not known until launch, and the result depends on it")
             }
             NotOneTerm { left, right, sign } => write!(f, "`{left} {sign} {right}` is not a single term"),
             TooDeep { depth, most } => {
@@ -474,13 +474,13 @@ impl fmt::Display for Condition {
             }
             RunDoesNotDivide { run, extent, stride, actual, straight } => write!(
                 f,
-                "stepping by {stride} through the left operand runs straight for {run} {}, then reaches offset {actual} \
-                 instead of {straight}; a layout can only break there if {run} divides the extent {extent}",
+                "steps of {stride} through the left operand are equidistant for {run} {}, and the next offset is {actual} \
+                 instead of {straight}; a mode can end there only if {run} divides the extent {extent}",
                 plural(*run as usize, "element"),
             ),
             Carry { mode, wraps_at, actual, sum } => write!(
                 f,
-                "the element is at offset {actual}, where a layout that is right up to there would have {sum}, because \
+                "the offset is {actual}, but strides that fit the smaller coordinates give {sum}, because \
                  mode {mode} of the left operand wraps around at index {wraps_at}"
             ),
             TooMuchWork => {
@@ -495,7 +495,7 @@ impl fmt::Display for Condition {
             NotInjective { coords: (a, b), offset } => {
                 write!(
                     f,
-                    "a layout that must be injective is not: its coordinates {a} and {b} share the offset {offset}"
+                    "the layout is not injective: its coordinates {a} and {b} share the offset {offset}"
                 )
             }
             TileDoesNotDivide { mode, tile, extent } => {
@@ -503,14 +503,14 @@ impl fmt::Display for Condition {
             }
             TilesOutOfBounds { mode, period, reach, extent } => write!(
                 f,
-                "tiles repeat every {period} {} and reach over {reach} of them, so the last of {extent} \
+                "tiles repeat every {period} {} and span {reach} of them, so the last of {extent} \
                  elements are {} of a tile in mode {mode}",
                 plural(*period as usize, "element"),
                 extent % period
             ),
             NoLayoutThrough { last } => write!(
                 f,
-                "no layout leads from its offsets back to its coordinates: every way to nest 0..={last} was tried, and none \
+                "no layout is the inverse: every nesting of 0..={last} was tried, and none \
                  has strides that do"
             ),
             Undecided { whether } => write!(f, "{whether} could not be decided in reasonable time"),
@@ -529,7 +529,7 @@ impl fmt::Display for Condition {
             NegativeOffset { offset } => write!(f, "it reaches the negative offset {offset}"),
             NotAVector { lane, element, expected, actual } => write!(
                 f,
-                "lane {lane}'s element {element} is at offset {actual} instead of {expected}, so they do not lie side by side"
+                "lane {lane}'s element {element} is at offset {actual} instead of {expected}, so they are not contiguous"
             ),
             Misaligned { lane, address, bytes } => write!(
                 f,
@@ -554,9 +554,9 @@ impl Condition {
             }
             Carry { .. } => "Choose a tile that stays inside that mode or covers it whole.",
             NegativeIndex { .. } => "Compose with positive strides and negate the result's stride.",
-            NotInjective { .. } => "Give every coordinate an offset of its own.",
+            NotInjective { .. } => "Give each coordinate its own offset.",
             NotPowerOfTwo { .. } | BitsCollide { .. } => {
-                "Only analyses by rank need bits; those that enumerate take any layout."
+                "Only analyses of bit matrices need this; analyses that enumerate take any layout."
             }
             NegativeOffset { .. } => "Move the layout up by an offset.",
             NotAVector { .. } => {
@@ -564,7 +564,7 @@ impl Condition {
             }
             Misaligned { .. } => "Move fewer bytes at once, or pad the strides to a multiple of them.",
             NoLayoutThrough { .. } => {
-                "Choose strides that, sorted, are multiples of one another, each past the end of the mode before."
+                "Choose strides that, sorted, are multiples of one another, each at least the span of the mode before."
             }
             TileDoesNotDivide { .. } | TilesOutOfBounds { .. } => {
                 "Round the shape up to a multiple of the tile first."

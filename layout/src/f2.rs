@@ -423,7 +423,7 @@ mod tests {
             "bit matrix: coordinates 1 and 2 both change bit 1 of the offset, and adding them carries (at coordinate 3)",
         );
         check("2:-1", "bit matrix: it reaches the negative offset -1");
-        check("(M,2):(1,8)", "bit matrix: `M` is not known until launch, and the answer depends on it");
+        check("(M,2):(1,8)", "bit matrix: `M` is not known until launch, and the result depends on it");
     }
 
     #[test]

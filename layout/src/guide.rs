@@ -8,8 +8,8 @@
 //!
 //! # Shape and stride
 //!
-//! A layout is written `shape:stride`. The shape has the extent of each mode, and the stride the distance of
-//! one step along it. The offset of a coordinate is the sum of its steps.
+//! A layout is written `shape:stride`. The shape has the extent of each mode, and the stride the distance in
+//! memory of one step along it. The offset of a coordinate is the sum of its indices times the strides.
 //!
 //! ```
 //! use tilewright_layout::{draw::Picture, layout};
@@ -32,7 +32,7 @@
 #![doc = include_str!("pictures/columns.svg")]
 #![doc = include_str!("pictures/rows.svg")]
 //!
-//! Offsets of one colour are equal modulo 8, so the colours show the direction of memory.
+//! The colour is the offset modulo 8, so consecutive colours are consecutive in memory.
 //!
 //! A layout has two sizes: [`size`](crate::Layout::size) is the number of coordinates, and
 //! [`cosize`](crate::Layout::cosize) is the number of slots that the offsets span. They differ if there are
@@ -47,8 +47,8 @@
 //!
 //! # One number is a coordinate, too
 //!
-//! An integer numbers the coordinates, with the leftmost mode fastest. So every layout is also a function of
-//! one integer, whatever its shape:
+//! The coordinates are numbered, with the leftmost mode fastest. So every layout is also a function of one
+//! integer, whatever its shape:
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -125,8 +125,8 @@
 //! use tilewright_layout::layout;
 //! let error = layout!((7, 6) : (6, 1)).composition(layout!(8 : 4)).unwrap_err();
 //! assert_eq!(error.to_string(), "\
-//!     composition of (7,6):(6,1) with 8:4 has no answer. At coordinate 7 of 8:4: the element is at offset 4, where a \
-//!     layout that is right up to there would have 45, because mode 0 of the left operand wraps around at index 7. \
+//!     composition of (7,6):(6,1) with 8:4 has no result. At coordinate 7 of 8:4: the offset is 4, but strides that fit \
+//!     the smaller coordinates give 45, because mode 0 of the left operand wraps around at index 7. \
 //!     Choose a tile that stays inside that mode or covers it whole. The nearest operand that works is 6:4.");
 //! ```
 //!
@@ -145,8 +145,8 @@
 //! ```
 //!
 //! A *divide* composes with both. The result has the same elements with other coordinates: the first is the
-//! position within the tile, the second selects the tile. With a shape, each mode is divided. The four divides
-//! differ only in how they group the modes:
+//! position within the tile, the second selects the tile. A shape instead of a layout divides each mode
+//! separately. The four divides differ only in how they group the modes:
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -158,7 +158,7 @@
 //! # Ok::<(), tilewright_layout::LayoutError>(())
 //! ```
 //!
-//! `logical_divide` keeps the picture of the matrix, with lines between the tiles:
+//! `logical_divide` leaves the matrix as it is; in its picture, lines separate the tiles:
 //!
 #![doc = include_str!("pictures/divided.svg")]
 //!
@@ -192,7 +192,7 @@
 //!
 //! [`right_inverse`](crate::Layout::right_inverse) maps an offset to the element there: `A(R(i)) = i`, up to the
 //! first gap in the offsets. [`left_inverse`](crate::Layout::left_inverse) also inverts layouts with gaps:
-//! `L(A(i)) = i`, if a layout can be the inverse.
+//! `L(A(i)) = i`. It is an error if no layout is this inverse.
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -203,9 +203,8 @@
 //! # Ok::<(), tilewright_layout::LayoutError>(())
 //! ```
 //!
-//! An inverse shows what two layouts have in common:
-//! [`max_common_vector`](crate::Layout::max_common_vector) is the number of elements that a copy between them
-//! may move at once.
+//! From inverses, [`max_common_vector`](crate::Layout::max_common_vector) finds the number of elements that a
+//! copy between two layouts may move at once.
 //!
 //! # Threads
 //!
@@ -265,8 +264,8 @@
 //!
 #![doc = include_str!("pictures/swizzled.svg")]
 //!
-//! [`Composed`](crate::Composed) is a swizzle after a layout. It has the slices, tiles and divisions of other
-//! layouts.
+//! [`Composed`](crate::Composed) is a swizzle after a layout. It can be sliced, tiled and divided as other layouts
+//! can.
 //!
 //! # Symbols: sizes known at launch
 //!
@@ -296,7 +295,7 @@
 //! | the same function, simpler | [`coalesce`](crate::Layout::coalesce), [`filter`](crate::Layout::filter), [`flatten`](crate::Layout::flatten) |
 //! | some elements, in some order | [`composition`](crate::Layout::composition) |
 //! | a row, a column, a corner | [`slice`](crate::Layout::slice) |
-//! | tiles | [`zipped_divide`](crate::Layout::zipped_divide) and its kin, or [`tile`](crate::Layout::tile) for one block's tile |
+//! | tiles | [`zipped_divide`](crate::Layout::zipped_divide) and the other divides, or [`tile`](crate::Layout::tile) for one block's tile |
 //! | one thread's part | [`parallelize`](crate::Layout::parallelize), [`TiledCopy`](crate::TiledCopy), [`TiledMma`](crate::TiledMma) |
 //! | copies of a block | [`blocked_product`](crate::Layout::blocked_product), [`tile_to_shape`](crate::Layout::tile_to_shape) |
 //! | an inverse | [`right_inverse`](crate::Layout::right_inverse), [`left_inverse`](crate::Layout::left_inverse) |

@@ -64,7 +64,7 @@ impl Layout {
     /// assert_eq!(layout!((2, 2) : (1, 3)).left_inverse()?.to_string(), "(3,2):(1,2)");
     /// assert_eq!(layout!((2, 2) : (3, 5)).left_inverse()?.to_string(), "(2,3,2):(0,1,2)");
     /// let error = layout!((3, 3) : (2, 3)).left_inverse().unwrap_err();
-    /// assert!(error.line().contains("every way to nest 0..=10 was tried"));
+    /// assert!(error.line().contains("every nesting of 0..=10 was tried"));
     /// # Ok::<(), tilewright_layout::LayoutError>(())
     /// ```
     pub fn left_inverse(&self) -> Result<Layout> {

@@ -5,7 +5,7 @@
 //! conflicts and coalescing. It does no IO, and knows no language, and of devices only the banks and sectors of
 //! memory.
 //!
-//! Every operation is sound and explains why when it has no answer: see [`LayoutError`]. New to layouts? The
+//! Every operation is sound and explains why when it has no result: see [`LayoutError`]. New to layouts? The
 //! [`guide`] teaches them from zero, with pictures.
 
 mod access;

@@ -213,8 +213,7 @@ impl Layout {
         let numbering = threads.right_inverse().map_err(within)?;
         let value = numbering.size()?;
         if value != size {
-            let what =
-                "how many threads the layout numbers from 0 without gaps or repeats must be all of them";
+            let what = "the number of threads that are numbered from 0 without gaps or repeats must be the layout's size";
             return Err(within(LayoutError::new(OP, Condition::BadArgument { what, value })));
         }
         if !(0..size).contains(&thread) {

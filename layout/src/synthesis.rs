@@ -509,7 +509,7 @@ mod tests {
             "(M,8):(1,M)",
             "8:1",
             1,
-            "shared tile: `M` is not known until launch, and the answer depends on it",
+            "shared tile: `M` is not known until launch, and the result depends on it",
         );
         refuse(
             "(8,8):(1,1000000)",
@@ -522,7 +522,7 @@ mod tests {
             "(8,8):(8,1)",
             "(16,4):(4,1)",
             4,
-            &format!("{AT}: lane 0's element 1 is at offset 8 instead of 1, so they do not lie side by side"),
+            &format!("{AT}: lane 0's element 1 is at offset 8 instead of 1, so they are not contiguous"),
         );
         refuse(
             "(8,8):(1,8)",

@@ -424,7 +424,7 @@ mod tests {
         refused("(4,2)):(1,4)", "layout: column 6: expected `:` and the stride, found `)`");
         refused("(4,2):(1,4))", "layout: column 12: expected the end of the layout, found `)`");
         refused("(4,é):(1,4)", "layout: column 4: expected a number or `(`, found `é`");
-        refused("(4,2):1", "layout: the shape (4,2) and the stride 1 do not nest alike");
+        refused("(4,2):1", "layout: the shape (4,2) and the stride 1 are not congruent");
         refused("(4,0):(1,4)", "layout: leaf 1 has the extent 0, and an extent must be at least 1");
         refused("(4,-2):(1,4)", "layout: leaf 1 has the extent -2, and an extent must be at least 1");
         refused("(4,_):(1,4)", "layout: `_` in leaf 1 is not a possible extent");

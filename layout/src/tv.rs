@@ -44,7 +44,7 @@ impl TiledCopy {
         let back = position.right_inverse().map_err(within)?;
         let (all, reached) = (position.size()?, back.size()?);
         if all != reached {
-            let what = "how many elements of the tile are numbered from 0 without gaps or repeats must be all of them";
+            let what = "the number of elements that are numbered from 0 without gaps or repeats must be the tile's size";
             return Err(within(LayoutError::new(OP, Condition::BadArgument { what, value: reached })));
         }
         let tv = back.reshape((threads.size()?, values.size()?)).map_err(within)?;
@@ -238,7 +238,7 @@ impl TiledMma {
         }
         let value = groups.right_inverse()?.size()?;
         if value != groups.size()? {
-            let what = "how many groups are numbered from 0 without gaps or repeats must be all of them";
+            let what = "the number of groups that are numbered from 0 without gaps or repeats must be the layout's size";
             return Err(LayoutError::new(OP, Condition::BadArgument { what, value }).with(&groups));
         }
         let mma = TiledMma { atom, groups };

@@ -73,11 +73,11 @@ fn coordinates(x: &Tensor<f32, (M, N), (ldx, _1)>, ids: &Tensor<i32, L>, y: &mut
     let n = ids[(b * 2 + 1)];
     let t = tile(permute(x, (1, 0)), (32, 8), (n, 3));
     let e = map(t, |v, at| if at.0 * 3 + 1 < 7 { v } else { 2.0 });
-    let z = sum(e, 0, acc = f64, beyond = 0.0);
+    let z = sum(e, 0, acc = f64, out_of_bounds = 0.0);
     scatter(e, y, |v, at| ((at.1 + 1, at.0 * 2), v + 3.0), how = "atomic_add");
     let k = x[(4, n + 5)];
     for i in unroll(0..2) {
-        scatter(e, y, |v, at| ((at.0 - 1, i), k), beyond = -1);
+        scatter(e, y, |v, at| ((at.0 - 1, i), k), out_of_bounds = -1);
     }
 }
 
@@ -99,7 +99,7 @@ fn reductions(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, M>) {
     let j = warp_scan(r, 0.0, |a, b| a + b, lanes = 8, exclusive = true);
     let m = warp_shuffle(r, |lane| lane ^ 1, lanes = 8);
     let n = warp_ballot(r > 0.0, lanes = 16);
-    let o = warp_match(n, lanes = 2, beyond = 0);
+    let o = warp_match(n, lanes = 2, out_of_bounds = 0);
     let k = block_scan(r, 0.0, |a, b| a + b);
     let mut total = registers::<f32>((1, 1), 0.0);
     let l = scan(r, 0.0, |a, b| a + b, mode = 1, carry = &mut total);
@@ -115,7 +115,7 @@ fn clusters(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (ldy
     let x = parallelize(tile(x, (1, 256), (row, part)), t, thread.x, values = (1, 4));
     let y = parallelize(tile(y, (1, 256), (row, part)), t, thread.x, values = (1, 4));
     let own = map(x, |x| x);
-    let s = cluster_sum(sum(own), acc = f32, beyond = 0.0);
+    let s = cluster_sum(sum(own), acc = f32, out_of_bounds = 0.0);
     let m = cluster_maximum(maximum(own), per_block = true);
     let n = cluster_minimum(minimum(own));
     let r = cluster_reduce(reduce(own, 0.0, |a, b| a + b), 0.0, |a, b| a + b);
@@ -185,7 +185,7 @@ fn stages(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (ldy, 
     let mut all = full::<f32>((32, 32), 0.0);
     for k in 0..g.size(2) {
         let part = map(g[(_, _, k)], |x| x * 2.0);
-        stage(1, place = 0);
+        stage(1, order = 0);
         all += part;
     }
     copy(all, tile(y, (32, 32), (block.x, 0)));
@@ -242,7 +242,7 @@ fn numbers(x: &Tensor<f32, N>, i: &Tensor<i32, N>, u: &Tensor<u32, N>, n: i32, y
 fn scans(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (ldy, _1)>) {
     let v = tile(x, (4, 256), (block.x, 0));
     let s = scan(map(v, |v| v), 0.0, |a, b| a + b, mode = 1, exclusive = true);
-    let r = reduce(v, 0.0, |a, b| a + b, mode = 1, beyond = 0.0);
+    let r = reduce(v, 0.0, |a, b| a + b, mode = 1, out_of_bounds = 0.0);
     copy(s + r, tile(y, (4, 256), (block.x, 0)));
 }
 

@@ -91,7 +91,7 @@ pub(crate) fn attribute(tokens: TokenStream, text: &mut Text) -> Attribute {
             }
             Part::Overlaps(word) => {
                 if std::mem::replace(&mut read.overlaps, true) {
-                    text.wrong(word.span(), format!("`{OVERLAPS}` is said twice"), "leave one of them out");
+                    text.wrong(word.span(), format!("`{OVERLAPS}` is given twice"), "remove one of them");
                 }
             }
         }
@@ -127,7 +127,7 @@ fn part(input: ParseStream<'_>) -> syn::Result<Part> {
             return Ok(Part::Overlaps(name));
         }
         let message =
-            format!("`{OVERLAPS}` takes nothing\nhelp: write `#[kernel({OVERLAPS})]`, or leave it out");
+            format!("`{OVERLAPS}` has no value\nhelp: write `#[kernel({OVERLAPS})]`, or leave it out");
         return Err(syn::Error::new(name.span(), message));
     }
     if name == CHOOSE && input.peek(syn::token::Paren) {
@@ -143,7 +143,7 @@ fn part(input: ParseStream<'_>) -> syn::Result<Part> {
         return Ok(Part::Level(name, lints.into_iter().collect()));
     }
     if !input.peek(Token![=]) {
-        let message = format!("`{name}` says nothing here\nhelp: {PARTS}");
+        let message = format!("`#[kernel]` has no argument `{name}`\nhelp: {PARTS}");
         return Err(syn::Error::new(name.span(), message));
     }
     input.parse::<Token![=]>()?;
@@ -223,5 +223,5 @@ fn lint_name(input: ParseStream<'_>) -> syn::Result<Ident> {
 }
 
 fn say(error: &syn::Error) -> syn::Error {
-    syn::Error::new(error.span(), format!("this says nothing here\nhelp: {PARTS}"))
+    syn::Error::new(error.span(), format!("this is not an argument of `#[kernel]`\nhelp: {PARTS}"))
 }

@@ -154,7 +154,7 @@ fn leaves(tree: &UseTree, path: &TokenStream, all: &mut Vec<Used>, wrong: &mut V
         true => all.push(Used { name: name.clone(), path: quote!(#path #ident) }),
         false => wrong.push((
             ident.span().into(),
-            format!("`{ident}` is no `#[device]` function, and kernels use no other items"),
+            format!("`{ident}` is not a `#[device]` function, and kernels use no other items"),
             "write constants as numbers, or as `const` in the kernel".into(),
         )),
     };
@@ -206,7 +206,7 @@ fn device(attr: &TokenStream, item: TokenStream, fetched: Fetched) -> TokenStrea
         }
     };
     if let Some(first) = attr.clone().into_iter().next() {
-        text.wrong(first.span(), "`#[device]` takes nothing", "leave it out");
+        text.wrong(first.span(), "`#[device]` takes no arguments", "leave it out");
     }
     let Some(function) = function else {
         return Report::of(&text.problems, Made::Kernel("device"), &text).items();
@@ -238,7 +238,7 @@ fn read(function: &ItemFn, devices: Vec<Device>, text: &mut Text) -> Option<Devi
     ];
     for (range, what) in qualifiers {
         if let Some(range) = range {
-            text.wrong(range, format!("{what} means nothing on a function for kernels"), "leave it out");
+            text.wrong(range, format!("a `#[device]` function cannot have {what}"), "leave it out");
         }
     }
     let mut types = Vec::new();
@@ -250,7 +250,7 @@ fn read(function: &ItemFn, devices: Vec<Device>, text: &mut Text) -> Option<Devi
             types.push(text.name(&ty.ident));
             continue;
         }
-        let what = "a function for kernels is generic in types of elements alone, without bounds";
+        let what = "a `#[device]` function is generic in element types only, without bounds";
         let instead = "write `fn name<T>(x: T) -> T`; a constant is a parameter, `n: usize`, and a closure too, `f: fn(f32) -> f32`";
         text.wrong(TokenRange::of(generic), what, instead);
     }
@@ -265,7 +265,7 @@ fn read(function: &ItemFn, devices: Vec<Device>, text: &mut Text) -> Option<Devi
     let is_number = |ty: &DeviceType| matches!(ty, DeviceType::Number(_));
     let of_numbers = params.iter().all(|param: &DeviceParam| is_number(&param.ty));
     if of_numbers && !is_number(&result) && result == DeviceType::Tuple(Vec::new()) {
-        text.wrong(sig.ident.span(), "a function for kernels gives a number", "write its type: `-> f32`");
+        text.wrong(sig.ident.span(), "a `#[device]` function returns a number", "write its type: `-> f32`");
         return None;
     }
     let block = without_uses(&function.block, Some(&sig.ident), text);

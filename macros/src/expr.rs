@@ -184,7 +184,7 @@ fn closure(closure: &syn::ExprClosure, text: &mut Text) -> (TokenRange, ExprKind
 fn choice(branch: &syn::ExprIf, text: &mut Text) -> Option<(TokenRange, ExprKind)> {
     let start = TokenRange::from(branch.if_token.span);
     let Some((_, other)) = &branch.else_branch else {
-        text.wrong(start, "this `if` has no value where its condition does not hold", "add an `else`");
+        text.wrong(start, "this `if` has no value if its condition is false", "add an `else`");
         return None;
     };
     let condition = boxed(&branch.cond, text);
@@ -239,7 +239,7 @@ fn refusal(from: &Expr) -> (TokenRange, &'static str, &'static str) {
         Expr::Match(_) => ("there is no `match` in a kernel", "write `if … { … } else { … }`"),
         Expr::Let(_) => ("there are no patterns to test in a kernel", "write a comparison such as `k == 0`"),
         Expr::Return(_) => {
-            ("a kernel returns nothing", "let the statements end, or put the rest under an `if`")
+            ("a kernel has no result", "remove it, or put the remaining statements under an `if`")
         }
         Expr::Break(_) => ("`break` is a statement without a value", "write `break;` on a line of its own"),
         Expr::Continue(_) => {
@@ -251,14 +251,14 @@ fn refusal(from: &Expr) -> (TokenRange, &'static str, &'static str) {
             ("there is nothing unsafe to do in here", "declare the kernel itself as `unsafe fn`")
         }
         Expr::Async(_) | Expr::Await(_) => {
-            ("nothing is awaited here", "write `start(copy(…))` and later `wait(…)`")
+            ("a kernel is not asynchronous Rust", "write `start(copy(…))` and later `wait(…)`")
         }
         Expr::Struct(_) => ("there are no structs in a kernel", "write a tuple"),
         Expr::Repeat(_) => (
             "there are no arrays in a kernel",
             "write registers::<f32>((8, 8), 0.0), or shared::<f32>(layout!((32, 32)))",
         ),
-        Expr::Try(_) => ("nothing fails here", "leave out the `?`"),
+        Expr::Try(_) => ("there are no errors to propagate in a kernel", "leave out the `?`"),
         _ => ("this has no meaning in a kernel", "write it with calls, tuples and arithmetic"),
     };
     (first, what, instead)

@@ -116,14 +116,14 @@ fn kernel(function: &ItemFn, attribute: Attribute, text: &mut Text) -> ast::Kern
     ];
     for (range, what) in qualifiers {
         if let Some(range) = range {
-            text.wrong(range, format!("{what} means nothing on a kernel"), "leave it out");
+            text.wrong(range, format!("a kernel cannot have {what}"), "leave it out");
         }
     }
     if let syn::ReturnType::Type(_, ty) = &sig.output {
         let is_unit = matches!(&**ty, syn::Type::Tuple(tuple) if tuple.elems.is_empty());
         if !is_unit {
             let instead = "write the result to a tensor: `c: &mut Tensor<f32, (M, N)>`";
-            text.wrong(TokenRange::of(ty), "a kernel returns nothing", instead);
+            text.wrong(TokenRange::of(ty), "a kernel has no result", instead);
         }
     }
     let name = text.name(&sig.ident);

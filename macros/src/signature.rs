@@ -70,7 +70,7 @@ pub(crate) fn generics(
                     Some(listed) => types.push(TypeParam { name: text.name(&ty.ident), ..listed.clone() }),
                     None if attribute.unreadable => {}
                     None => {
-                        let what = format!("nothing says which types `{name}` stands for");
+                        let what = format!("the types of `{name}` are not listed");
                         text.wrong(
                             ty.ident.span(),
                             what,
@@ -149,7 +149,7 @@ pub(crate) fn device_param(from: &syn::FnArg, text: &mut Text) -> Option<DeviceP
     let syn::FnArg::Typed(from) = from else {
         text.wrong(
             TokenRange::of(from),
-            "a function for kernels is not a method",
+            "a `#[device]` function is not a method",
             "write a function outside of the `impl`",
         );
         return None;
@@ -201,7 +201,7 @@ pub(crate) fn device_type(ty: &Type, text: &mut Text) -> Option<DeviceType> {
             }
         }
         other => {
-            let what = "a function for kernels takes numbers, tiles, integers, layouts, closures and tuples of these";
+            let what = "a `#[device]` function takes numbers, tiles, integers, layouts, closures and tuples of these";
             let instead = "a tile is `x: View`, a tensor too; or pass elements to it: `map(x, |x| soft(x))`";
             text.wrong(TokenRange::of(other), what, instead);
             None

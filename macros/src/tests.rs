@@ -195,7 +195,7 @@ fn mistakes_in_bodies() {
     wrong(
         "return;",
         "return",
-        "a kernel returns nothing; help: let the statements end, or put the rest under an `if`",
+        "a kernel has no result; help: remove it, or put the remaining statements under an `if`",
     );
     wrong(
         "let x: f32 = 1.0;",
@@ -233,7 +233,7 @@ fn mistakes_in_bodies() {
         "[0.0; 4]",
         "there are no arrays in a kernel; help: write registers::<f32>((8, 8), 0.0), or shared::<f32>(layout!((32, 32)))",
     );
-    wrong("let x = y?;", "?", "nothing fails here; help: leave out the `?`");
+    wrong("let x = y?;", "?", "there are no errors to propagate in a kernel; help: leave out the `?`");
     wrong(
         "let x = a[..];",
         "..",
@@ -278,7 +278,7 @@ fn mistakes_in_bodies() {
     wrong(
         "let x = if a { 1 };",
         "if",
-        "this `if` has no value where its condition does not hold; help: add an `else`",
+        "this `if` has no value if its condition is false; help: add an `else`",
     );
     wrong(
         "let x = 99999999999999999999;",
@@ -299,7 +299,7 @@ fn mistakes_in_bodies() {
     wrong(
         "let x = ((((a.b))).await);",
         "await",
-        "nothing is awaited here; help: write `start(copy(…))` and later `wait(…)`",
+        "a kernel is not asynchronous Rust; help: write `start(copy(…))` and later `wait(…)`",
     );
 }
 
@@ -360,15 +360,15 @@ fn mistakes_in_heads() {
         "",
         "fn f() -> f32",
         "f32",
-        "a kernel returns nothing; help: write the result to a tensor: `c: &mut Tensor<f32, (M, N)>`",
+        "a kernel has no result; help: write the result to a tensor: `c: &mut Tensor<f32, (M, N)>`",
     );
-    wrong("", "async fn f()", "async", "`async` means nothing on a kernel; help: leave it out");
+    wrong("", "async fn f()", "async", "a kernel cannot have `async`; help: leave it out");
     wrong("", "fn f<'a>(x: f32)", "'a", "kernels have no lifetimes; help: leave it out");
     wrong(
         "",
         "fn f<T>(x: T)",
         "T",
-        "nothing says which types `T` stands for; help: list them: `#[kernel(T = f32 | f64)]`",
+        "the types of `T` are not listed; help: list them: `#[kernel(T = f32 | f64)]`",
     );
     wrong(
         "T = f32",
@@ -381,18 +381,13 @@ fn mistakes_in_heads() {
         "unroll",
         "fn f()",
         "unroll",
-        "`unroll` says nothing here; help: write `T = f32 | f64`, `threads = 128`, `arch = 90`, `deny(bank_conflicts)`, `choose(BM in [64, 128])` or `overlaps`",
+        "`#[kernel]` has no argument `unroll`; help: write `T = f32 | f64`, `threads = 128`, `arch = 90`, `deny(bank_conflicts)`, `choose(BM in [64, 128])` or `overlaps`",
     );
     for given in ["overlaps = true", "overlaps(true)", "overlaps true"] {
-        let expected = "`overlaps` takes nothing; help: write `#[kernel(overlaps)]`, or leave it out";
+        let expected = "`overlaps` has no value; help: write `#[kernel(overlaps)]`, or leave it out";
         wrong(given, "fn f()", "overlaps", expected);
     }
-    wrong(
-        "overlaps, overlaps",
-        "fn f()",
-        "overlaps",
-        "`overlaps` is said twice; help: leave one of them out",
-    );
+    wrong("overlaps, overlaps", "fn f()", "overlaps", "`overlaps` is given twice; help: remove one of them");
     wrong(
         "forbid(x)",
         "fn f()",

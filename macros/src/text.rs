@@ -55,7 +55,7 @@ pub(crate) struct Text {
 const EXTENTS: &str = "extents that are computed are in braces around all of them, `Tensor<f32, {(N, N + 1)}>`; integers can have an underscore, `(N, _4)`";
 
 /// How an index is written.
-const INDEX: &str = "an index is one tuple with an entry for each mode: x[(0, _, i)], where `_` keeps a mode and an integer takes one place of it; every second element is a mode of `regroup(x, (2, n))`";
+const INDEX: &str = "an index is one tuple with an entry for each mode: x[(0, _, i)], where `_` keeps a mode and an integer takes one index along it; every second element is a mode of `regroup(x, (2, n))`";
 
 impl Text {
     /// Number 0 is the whole invocation: errors without a narrower span point at it.

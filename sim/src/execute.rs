@@ -258,7 +258,7 @@ impl Cluster<'_> {
         self.ctx.fault(
             FaultKind::FalseClaim,
             format!(
-                "`beyond = {claimed}` says that out-of-bounds elements are {claimed}, and the one at ({at}) is {}",
+                "`out_of_bounds = {claimed}` says that out-of-bounds elements are {claimed}, and the one at ({at}) is {}",
                 shown(value)
             ),
             vec![self.party(w, 1 << lane, doing, self.site(w))],

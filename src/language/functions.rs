@@ -262,7 +262,7 @@ language! {
             "copy(warp_shuffle(x, |lane| lane ^ 1), y);",
             f32 [1.0, 3.0];
     /// A `u32` with a bit for each lane of the warp, or of `lanes = 8` neighbours: 1 where the condition is true.
-    /// Out-of-bounds elements are left out; if they are not known, make the condition false for them and write `beyond = false`.
+    /// Out-of-bounds elements are left out; if they are not known, make the condition false for them and write `out_of_bounds = false`.
     /// See [Lanes](super::parts#lanes).
     fn warp_ballot(condition: View) -> View
         => f32 [3.0, 1.0],
@@ -270,7 +270,7 @@ language! {
             "map(warp_ballot(x > 2.0), y, |votes| votes as f32);",
             f32 [1.0, 1.0];
     /// A `u32` with a bit for each lane of the warp, or of `lanes = 8` neighbours, that has the same integer. Out-of-bounds elements
-    /// are left out, and get 0; if they are not known, `beyond = 0` lets them take part. See [Lanes](super::parts#lanes).
+    /// are left out, and get 0; if they are not known, `out_of_bounds = 0` lets them take part. See [Lanes](super::parts#lanes).
     fn warp_match(part: View) -> View
         => f32 [3.0, 1.0, 3.0],
             "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
@@ -306,7 +306,7 @@ language! {
     /// blocks](super::control#between-blocks).
     fn wait(flag: View, least: Number);
     /// The rest of a loop's body belongs to this stage: `stage(1)` runs it one step later than stage 0, beside statements of the
-    /// next iteration; `stage(1, place = 0)` sets its position within a step. See
+    /// next iteration; `stage(1, order = 0)` sets its position within a step. See
     /// [Stages](super::control#stages).
     fn stage(number: Number);
     /// Waits until all threads of the block have arrived.

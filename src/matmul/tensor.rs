@@ -182,7 +182,7 @@ impl<'a, T: Element, const R: usize> HostRef<'a, T, R> {
         let (needed, given) = (reach(&extents, &strides), values.len());
         if needed > given {
             let message = format!(
-                "extents {extents:?} with strides {strides:?} reach over {needed} elements, and there are {given}"
+                "extents {extents:?} with strides {strides:?} span {needed} elements, and the buffer has {given}"
             );
             return Err(Refusal::new(message).help("give a longer slice, or smaller extents").into());
         }

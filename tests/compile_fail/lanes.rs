@@ -59,7 +59,7 @@ fn unknown_edges(x: &Tensor<f32, N>, y: &mut Tensor<u32, N>) {
 fn true_out_of_bounds(x: &Tensor<f32, N>, y: &mut Tensor<u32, N>) {
     let t = layout!(256);
     let (x, y) = (parallelize(tile(x, 256, block.x), t, thread.x), parallelize(tile(y, 256, block.x), t, thread.x));
-    copy(warp_ballot(x >= 0.0, beyond = true), y);
+    copy(warp_ballot(x >= 0.0, out_of_bounds = true), y);
 }
 
 #[kernel]

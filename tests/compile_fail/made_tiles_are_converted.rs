@@ -13,13 +13,13 @@ fn counted(x: &Tensor<f32, N>, y: &mut Tensor<i32, N>) {
 #[kernel]
 fn longest(x: &Tensor<i32, N>, y: &mut Tensor<i32, N>) {
     let x = map(tile(x, 256, block.x), |x| 2 * x);
-    copy(x - maximum(x, beyond = 0), tile(y, 256, block.x));
+    copy(x - maximum(x, out_of_bounds = 0), tile(y, 256, block.x));
 }
 
 #[kernel]
 fn shortest(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
     let x = map(tile(x, 256, block.x), |x| 2.0 * x);
-    copy(x - minimum(x, beyond = 0.0), tile(y, 256, block.x));
+    copy(x - minimum(x, out_of_bounds = 0.0), tile(y, 256, block.x));
 }
 
 #[kernel(deny(bank_conflicts))]

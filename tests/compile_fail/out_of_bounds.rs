@@ -2,22 +2,22 @@ use tilewright::prelude::*;
 
 #[kernel]
 fn ones(x: &Tensor<f32, N>, y: &mut Tensor<f32, { ceil_div(N, 256) }>) {
-    copy(sum(map(tile(x, 256, block.x), |x| 1.0), beyond = 0.0), tile(y, 1, block.x));
+    copy(sum(map(tile(x, 256, block.x), |x| 1.0), out_of_bounds = 0.0), tile(y, 1, block.x));
 }
 
 #[kernel]
 fn exponentials(x: &Tensor<f32, N>, y: &mut Tensor<f32, { ceil_div(N, 256) }>) {
-    copy(sum(exp(tile(x, 256, block.x)), beyond = 0.0), tile(y, 1, block.x));
+    copy(sum(exp(tile(x, 256, block.x)), out_of_bounds = 0.0), tile(y, 1, block.x));
 }
 
 #[kernel]
 fn scanned(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
-    copy(scan(tile(x, 256, block.x) + 1.0, 0.0, |a, b| a + b, beyond = 0.0), tile(y, 256, block.x));
+    copy(scan(tile(x, 256, block.x) + 1.0, 0.0, |a, b| a + b, out_of_bounds = 0.0), tile(y, 256, block.x));
 }
 
 #[kernel]
 fn scanned_with_ones(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
-    copy(scan(tile(x, 256, block.x) + 1.0, 0.0, |a, b| a + b, beyond = 1.0), tile(y, 256, block.x));
+    copy(scan(tile(x, 256, block.x) + 1.0, 0.0, |a, b| a + b, out_of_bounds = 1.0), tile(y, 256, block.x));
 }
 
 #[kernel]

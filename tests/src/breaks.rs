@@ -29,7 +29,8 @@ pub fn escapes(x: &Tensor<f32, N>, y: &Tensor<f32, N>, n: &mut Tensor<i32, N>, a
         count += 1;
     }
     copy(count, parallelize(tile(n, 128, block.x), t, thread.x));
-    let total = block_sum(map((count, x), |count, _, at| if at.0 < N { count } else { 0 }), beyond = 0);
+    let total =
+        block_sum(map((count, x), |count, _, at| if at.0 < N { count } else { 0 }), out_of_bounds = 0);
     if thread.x == 0 {
         copy(total, all, how = "atomic_add");
     }

@@ -14,14 +14,14 @@ pub fn inserted(keys: &Tensor<u32, N>, table: &mut Tensor<u32, V>, places: &mut 
     let keys = map(tile(keys, 256, block.x), |key| key);
     let mut index = map(keys, |key| ((key * 2654435761) % V as u32) as i32);
     let mut left = map(keys, |key| (key != 0) as i32);
-    while sum(left, beyond = 0) > 0 {
+    while sum(left, out_of_bounds = 0) > 0 {
         let seen = scatter(
             (keys, index, left),
             table,
             |key, index, left| (if left > 0 { index } else { -1 }, key),
             how = "atomic_compare_exchange",
             expected = 0,
-            beyond = -1,
+            out_of_bounds = -1,
         );
         let next = map((keys, index, left, seen), |key, index, left, seen| {
             let done = (left == 0) | (seen == 0) | (seen == key);

@@ -41,7 +41,12 @@ pub fn neighbours(x: &Tensor<i32, N>, votes: &mut Tensor<u32, N>, y: &mut Tensor
     let odd = map(x, |x| x % 2 != 0);
     copy(warp_ballot(odd), parallelize(tile(votes, 128, block.x), t, thread.x));
     let next = warp_shuffle(odd, |lane| lane ^ 1);
-    scatter((odd, next, x), y, |odd, next, x, at| (if odd & !next { at.0 } else { -1 }, x), beyond = -1);
+    scatter(
+        (odd, next, x),
+        y,
+        |odd, next, x, at| (if odd & !next { at.0 } else { -1 }, x),
+        out_of_bounds = -1,
+    );
 }
 
 /// A mask that a loop changes, and that ends it.
@@ -51,7 +56,7 @@ pub fn collatz(x: &Tensor<i32, N>, steps: &mut Tensor<i32, N>) {
     let mut count = full::<i32>(256, 0);
     let mut open = n > 1;
     for _ in 0..1000 {
-        if sum(open, beyond = false) == 0 {
+        if sum(open, out_of_bounds = false) == 0 {
             break;
         }
         count += open as i32;

@@ -220,7 +220,7 @@ pub fn updates(
 ) {
     let (x, u) = (tile(x, 256, block.x), tile(u, 256, block.x));
     let own = map(x, |x| x);
-    let old = scatter(own, signed, |x| (0, x), how = "atomic_add", beyond = -1);
+    let old = scatter(own, signed, |x| (0, x), how = "atomic_add", out_of_bounds = -1);
     copy(old, tile(before, 256, block.x));
     scatter(x, signed, |x| (1, x), how = "atomic_min");
     scatter(x, signed, |x| (2, x), how = "atomic_max");

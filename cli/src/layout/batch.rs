@@ -141,7 +141,7 @@ mod tests {
         );
         check(
             b"coalesce|(4,2):1|\ncoalesce|(4,0):(1,4)|\ncomposition|4:1|(0,2)\n",
-            "error: coalesce: the shape (4,2) and the stride 1 do not nest alike\n\
+            "error: coalesce: the shape (4,2) and the stride 1 are not congruent\n\
              error: coalesce: leaf 1 has the extent 0, and an extent must be at least 1\n\
              error: composition: leaf 0 has the extent 0, and an extent must be at least 1\n",
         );

@@ -173,15 +173,14 @@ impl Builder {
         let order = order.into();
         let depth = self.open.len();
         let Some((_, now)) = self.loops.last_mut().filter(|(of, _)| *of == depth) else {
-            let problem =
-                Problem::new("a stage is one of a loop's statements, and this is not the body of a loop");
+            let problem = Problem::new("`stage` is a statement of a loop's body, and this is not in one");
             return Err(
                 problem.help("write stage(1) in the body of a `for`, outside of the conditions in it")
             );
         };
         if order.stage > MOST_STAGE || order.order > MOST_ORDER {
             let problem = Problem::new(format!(
-                "a loop has the stages 0 to {MOST_STAGE} and the places 0 to {MOST_ORDER}, and this is stage {}, place {}",
+                "a loop has the stages 0 to {MOST_STAGE}, with `order` 0 to {MOST_ORDER}, and this is stage {}, order {}",
                 order.stage, order.order
             ));
             return Err(problem.help("write stage(1)"));
@@ -392,7 +391,7 @@ impl Builder {
                 from.name,
                 from.shape()
             ))
-            .help(format!("name one place of it, such as {}[(block.x)]", from.name)));
+            .help(format!("index one element of it, such as {}[(block.x)]", from.name)));
         }
         // All threads have the same element of a tile that they share, and of one that they have combined.
         let own = matches!(self.space(from), Space::Registers { .. })

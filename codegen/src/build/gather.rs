@@ -79,24 +79,25 @@ impl Builder {
             return Err(Problem::new(message)
                 .help(match all.is_empty() {
                     true => "update elements of f32 or i32".to_owned(),
-                    false => format!("of {elem} it has {all}"),
+                    false => format!("atomic updates of {elem} are {all}"),
                 })
                 .arg(1));
         }
         let help = "write how = \"atomic_compare_exchange\", expected = 0: a number, or a tile with one for each element";
         match (update.with == Change::CompareExchange, &update.expected) {
             (true, None) => {
-                return Err(Problem::new("a compare-and-exchange needs what it expects").help(help));
+                return Err(Problem::new("a compare-and-exchange needs the argument `expected`").help(help));
             }
             (false, Some(_)) => {
-                return Err(Problem::new(format!("an atomic {name} expects nothing")).help(help));
+                return Err(Problem::new(format!("an atomic {name} has no argument `expected`")).help(help));
             }
             _ => {}
         }
         if let Some(expected) = &update.expected
             && (self.elem(expected) != elem || !matches!(self.space(expected), Space::Registers { .. }))
         {
-            let message = format!("`{}` is expected, and is no tile of {elem} in registers", expected.name);
+            let message =
+                format!("`expected` must be a tile of {elem} in registers, and `{}` is not", expected.name);
             return Err(
                 Problem::new(message).help(format!("`{}` has elements of {elem}: convert it", to.name))
             );
@@ -136,7 +137,7 @@ impl Builder {
         for view in at {
             crate::tile::pair::align(view, own)?;
             if self.elem(view) != Elem::I32 || !matches!(self.space(view), Space::Registers { .. }) {
-                return Err(Problem::new(format!("`{}` is no tile of i32 in registers", view.name)));
+                return Err(Problem::new(format!("`{}` is not a tile of i32 in registers", view.name)));
             }
             let number = self.program.reads.len() as Id;
             self.program.reads.push(Read { name: view.name.clone(), elem: Elem::I32, per_thread: true });
@@ -146,7 +147,7 @@ impl Builder {
         let one = if coordinates.is_empty() { memory.clone() } else { self.slice(memory, &coordinates)? };
         if one.extents().map(|all| all.iter().product()) != Some(1i64) {
             return Err(Problem::new(format!(
-                "`{}` has the shape {}, and an element has one place",
+                "`{}` has the shape {}, and a gather needs one index for each mode",
                 one.name,
                 one.shape()
             ))

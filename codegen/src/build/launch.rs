@@ -20,7 +20,7 @@ impl Builder {
     /// ```
     pub fn threads(&mut self, threads: i64) -> Result<()> {
         if !(1..=i64::from(BLOCK_THREADS)).contains(&threads) {
-            return Err(Problem::new(format!("a block of {threads} threads"))
+            return Err(Problem::new(format!("a block cannot have {threads} threads"))
                 .help(format!("a block has 1 to {BLOCK_THREADS} threads"))
                 .arg(0));
         }

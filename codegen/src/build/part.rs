@@ -177,7 +177,7 @@ impl Builder {
             {
                 let (more, less) = if written { (other, one) } else { (one, other) };
                 let (more, less) = (more.name(), less.name());
-                format!("; if what is read is never shorter, say so: assert({more} >= {less})")
+                format!("; if the tensor that is read is never shorter, declare it: assert({more} >= {less})")
             }
             // The same count if one size is a multiple of the other.
             (Value::Sym { times: 1, of: one, over }, Value::Sym { times: 1, of: other, over: same })
@@ -187,7 +187,7 @@ impl Builder {
             {
                 let (long, short, times) = if over == 1 { (other, one, same) } else { (one, other, over) };
                 let (long, short) = (long.name(), short.name());
-                format!("; if they have, say so: assert({long} == {times} * {short})")
+                format!("; if they have, declare it: assert({long} == {times} * {short})")
             }
             _ if !is_walk => {
                 let counts = [known, tiles].map(|count| {
@@ -198,7 +198,7 @@ impl Builder {
                     computed.fold(count, |count, (of, text)| count.replace(of.name(), text))
                 });
                 format!(
-                    "; or as many blocks as the greater count, walk(max({}, {}), block.{letter}) in front of all tiles: blocks without a tile of one write nothing to it",
+                    "; or launch the greater number of blocks, walk(max({}, {}), block.{letter}) before all tiles: a block without a tile of a tensor does not write that tensor",
                     counts[0], counts[1]
                 )
             }
@@ -206,10 +206,10 @@ impl Builder {
         };
         let [tiles, known] = [tiles, known].map(|count| program.written(program.canonical(count)));
         Err(Problem::new(format!(
-            "`block.{letter}` numbers {tiles} tiles of `{}`, and {known} of `{}`",
+            "`block.{letter}` indexes {tiles} tiles of `{}`, but {known} tiles of `{}`",
             view.name, first.by
         ))
-        .help(format!("use another axis of `block`, or tiles that have the same count{sizes}"))
+        .help(format!("use another axis of `block`, or tiles with the same count{sizes}"))
         .arg(2))
     }
 
@@ -384,7 +384,7 @@ impl Builder {
                 let user = self.axes[axis].as_ref().map_or("", |first| &first.by);
                 let all: Vec<String> = sizes.iter().map(Value::to_string).collect();
                 Err(Problem::new(format!(
-                    "`block.{letter}` numbers {} tiles here, and {known} of `{user}`",
+                    "`block.{letter}` indexes {} tiles here, but {known} tiles of `{user}`",
                     all.join(" * ")
                 ))
                 .help("use another axis of `block`"))

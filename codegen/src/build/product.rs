@@ -102,9 +102,12 @@ impl Builder {
             }
         }
         if !matches!(self.space(acc), Space::Registers { .. }) {
-            return Err(Problem::new(format!("gemm sums in registers, and `{}` is not there", acc.name))
-                .help("make the accumulator with `registers_like` and copy it when the sum is done")
-                .arg(2));
+            return Err(Problem::new(format!(
+                "gemm accumulates in registers, and `{}` is not in registers",
+                acc.name
+            ))
+            .help("make the accumulator with `registers_like`, and copy it after the loop")
+            .arg(2));
         }
         let size = |view: &View, mode: usize| {
             view.layout.mode(mode).ok().map(|mode| (mode.size().ok(), mode.shape()))

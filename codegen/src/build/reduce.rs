@@ -198,9 +198,9 @@ impl Builder {
 pub(crate) fn would_count(fill: Number, identity: Number, elem: Elem) -> Problem {
     let identity = identity.written_as(elem);
     Problem::new(format!(
-        "out-of-bounds elements are {fill}, which would count: {identity} changes nothing here"
+        "out-of-bounds elements are {fill}, which changes the result; the identity here is {identity}"
     ))
     .help(format!(
-        "set them before, such as `map(x, |x, at| select(at.0 < N, x, {identity}))`, and say so: beyond = {identity}"
+        "set them first, such as `map(x, |x, at| select(at.0 < N, x, {identity}))`, and declare it: out_of_bounds = {identity}"
     ))
 }

@@ -49,7 +49,7 @@ impl Builder {
             }
         }
         if how.modes().iter().any(|mode| *mode >= rank) {
-            return Err(Problem::new(format!("a scan runs along one of the modes 0..{rank}, or several")));
+            return Err(Problem::new(format!("a scan runs along one or several of the modes 0..{rank}")));
         }
         for (from, to) in from.iter().zip(to) {
             crate::tile::pair::align(from, to)?;
@@ -71,7 +71,7 @@ impl Builder {
                     from[0].name,
                     from[0].shape(),
                 ))
-                .help("it has the same type, and one element for all that are scanned together: extent 1 along the modes of the scan"));
+                .help("a carry has the same type, and extent 1 along the modes of the scan"));
             }
         }
         let (from, to, carry) = (from.to_vec(), to.to_vec(), carry.to_vec());

@@ -24,13 +24,16 @@ impl Builder {
     /// ```
     pub fn unpack(&mut self, name: &str, of: Int4, bytes: &View, elem: Elem) -> Result<View> {
         let row = atoms::unpack(of, elem).ok_or_else(|| {
-            Problem::new(format!("numbers of {} become f16 or bf16, and this is {elem}", of.name())).help(
-                format!("write unpack_int4::<{}, bf16>({}), and convert its elements", of.name(), bytes.name),
-            )
+            Problem::new(format!("numbers of {} are unpacked to f16 or bf16, and this is {elem}", of.name()))
+                .help(format!(
+                    "write unpack_int4::<{}, bf16>({}), and convert its elements",
+                    of.name(),
+                    bytes.name
+                ))
         })?;
         if self.elem(bytes) != Elem::U8 {
             return Err(Problem::new(format!(
-                "`{}` is a tile of {}, and numbers of four bits are two in a byte of u8",
+                "`{}` is a tile of {}, and unpack_int4 takes bytes of u8, each with two numbers",
                 bytes.name,
                 self.elem(bytes)
             ))
@@ -43,7 +46,7 @@ impl Builder {
             Some(last) if *last % WORD == 0 => *last *= 2,
             _ => {
                 return Err(Problem::new(format!(
-                    "{WORD} bytes are unpacked at once, and the last mode of `{}`, {}, is no multiple",
+                    "`unpack_int4` unpacks {WORD} bytes at once, and the last mode of `{}`, {}, is not a multiple of them",
                     bytes.name,
                     bytes.shape()
                 ))

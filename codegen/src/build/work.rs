@@ -177,7 +177,7 @@ impl Builder {
             || !matches!(self.space(flag), Space::Global { mutable: true })
         {
             return Err(Problem::new(format!(
-                "`{}` is no flag: a flag is one i32 in global memory, which the kernel may write",
+                "`{}` is not a flag: a flag is one i32 in global memory, which the kernel may write",
                 flag.name
             ))
             .help("take one element of a tensor of i32, such as tile(flags, (1), (block.x))")
@@ -194,7 +194,7 @@ impl Builder {
             return Ok(());
         }
         Err(Problem::new(format!(
-            "`{}` has no flags: flags are integers of 4 or 8 bytes in global memory, which the kernel may write",
+            "`{}` cannot be waited for: flags are integers of 4 or 8 bytes in global memory, which the kernel may write",
             flags.name
         ))
         .help("take a tile of a tensor of i32, u32, i64 or u64, which is a &mut argument of the kernel")
@@ -251,7 +251,7 @@ impl Builder {
         let elems: Vec<Elem> = ins.iter().map(|view| self.elem(view)).collect();
         if value.any(&|part| matches!(part, Expr::At(mode) if usize::from(*mode) >= to.rank())) {
             return Err(Problem::new(format!(
-                "`{}` has {}, and this reads a coordinate of another",
+                "`{}` has {}, and this reads a coordinate along another",
                 to.name,
                 count(to.rank(), "mode")
             )));

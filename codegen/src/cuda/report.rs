@@ -126,7 +126,7 @@ impl fmt::Display for Report {
             let names = self.packs.join(", ");
             writeln!(
                 f,
-                "packs          {names}: copied to aligned rows first, where these needs do not hold of them and that takes less time"
+                "packs          {names}: copied to aligned rows first, if they do not meet these needs and the copy saves time"
             )?;
         }
         for Compiled { arch, registers, spilled, inner } in &self.compiled {

@@ -209,7 +209,7 @@ fn itself(name: &str, mutable: bool, rank: usize, tensor: &Tensor) -> Result<(),
         }
         if extent > MOST_EXTENT {
             return refuse(format!(
-                "its extent {mode} is {extent}, and {MOST_EXTENT} is the most: coordinates have 32 bits"
+                "its extent {mode} is {extent}, and the limit is {MOST_EXTENT}: coordinates have 32 bits"
             ));
         }
         if extent > 1 && !(0..=MOST_EXTENT).contains(&stride) {
@@ -230,7 +230,7 @@ fn itself(name: &str, mutable: bool, rank: usize, tensor: &Tensor) -> Result<(),
         return Err(Refusal::of(
             name,
             format!(
-                "extents {} with strides {} reach over {needed} elements, and there are {}",
+                "extents {} with strides {} span {needed} elements, and the buffer has {}",
                 text(&tensor.extents),
                 text(&tensor.strides),
                 tensor.len
@@ -259,10 +259,10 @@ fn injective(name: &str, tensor: &Tensor) -> Result<(), Refusal> {
     for (stride, extent, mode) in modes {
         if i128::from(stride) <= reach {
             let message = format!(
-                "it is written, and its stride {mode} is {stride}, no more than the {} elements that the other modes reach over",
+                "it is written, and its stride {mode} is {stride}, not greater than the {} elements that its other modes span",
                 reach + 1
             );
-            return Err(Refusal::of(name, message).help("give every element a place of its own"));
+            return Err(Refusal::of(name, message).help("give each element its own offset"));
         }
         reach += i128::from(extent - 1) * i128::from(stride);
     }
@@ -308,7 +308,7 @@ impl Of<'_> {
             let stride = self.size(What::Stride(mode as u16), wanted, given, sizes);
             stride.map_err(|refusal| match wanted {
                 Size::Int(1) => refusal.help(format!(
-                    "elements along mode {mode} are neighbours: give it strides such as {}",
+                    "mode {mode} must be contiguous: give it strides such as {}",
                     text(&compact(&tensor.extents, mode))
                 )),
                 _ => refusal,
@@ -375,7 +375,7 @@ fn required(rules: &Rules, kernel: &Generated, bound: &[Option<Bound>]) -> Resul
     for require in &kernel.requires {
         let sizes: Vec<Symbol> = require.test.integers().into_iter().flat_map(Affine::symbols).collect();
         if let Some(unknown) = sizes.iter().find(|size| value(**size).is_none()) {
-            return Err(Refusal::new(format!("the size `{}` is known of no argument", unknown.name())));
+            return Err(Refusal::new(format!("no argument determines the size `{}`", unknown.name())));
         }
         let undefined = match require.test.exact(&|coord| coord.at_launch(&value)) {
             Ok(true) => continue,
@@ -450,7 +450,7 @@ fn written_extents(
             let name = &kernel.params[index].name;
             let message = "it has no elements, and a tensor that the kernel writes has some";
             Err(Refusal::of(name, message)
-                .help("only loops that have no iteration then may read it, such as `for k in 0..x.size(2)`; otherwise fill the result yourself"))
+                .help("an empty tensor may be read only in loops that then have no iteration, such as `for k in 0..x.size(2)`; otherwise fill the result yourself"))
         }
         _ => Ok(None),
     }
@@ -473,8 +473,8 @@ fn overlaps(kernel: &Generated, given: &[Given]) -> Result<(), Refusal> {
             if a.0 < b.1 && b.0 < a.1 {
                 let (written, read) = if one.mutable { (at, index) } else { (index, at) };
                 let name = |index: usize| &kernel.params[index].name;
-                let message = format!("it is written, and it shares memory with `{}`", name(read));
-                return Err(Refusal::of(name(written), message).help("give it memory of its own"));
+                let message = format!("it is written, and overlaps `{}` in memory", name(read));
+                return Err(Refusal::of(name(written), message).help("pass a buffer that does not overlap"));
             }
         }
     }

@@ -134,7 +134,7 @@ fn extents_agree() {
     check(
         |[a, ..]| a.extents[0] = i64::from(i32::MAX),
         Some("a"),
-        "argument `a`: its extent 0 is 2147483647, and 2147418111 is the most: coordinates have 32 bits",
+        "argument `a`: its extent 0 is 2147483647, and the limit is 2147418111: coordinates have 32 bits",
     );
     check(
         |[a, ..]| a.extents = vec![256],
@@ -148,13 +148,13 @@ fn strides_fit() {
     check(
         |[a, ..]| a.strides = vec![2, 512],
         Some("a"),
-        "argument `a`: extents (256, 64) with strides (2, 512) reach over 32767 elements, and there are 16384\n\
+        "argument `a`: extents (256, 64) with strides (2, 512) span 32767 elements, and the buffer has 16384\n\
          help: give a longer buffer, or smaller extents",
     );
     check(
         |[a, ..]| (a.strides, a.len) = (vec![64, 1], 1 << 20),
         Some("a"),
-        "argument `a`: its stride 0 is 64, and the kernel is made for 1\nhelp: elements along mode 0 are neighbours: give it strides such as (1, 256)",
+        "argument `a`: its stride 0 is 64, and the kernel is made for 1\nhelp: mode 0 must be contiguous: give it strides such as (1, 256)",
     );
     check(
         |[_, b, _]| b.strides[1] = -128,
@@ -169,8 +169,8 @@ fn strides_fit() {
     check(
         |[.., c]| c.strides[1] = 255,
         Some("c"),
-        "argument `c`: it is written, and its stride 1 is 255, no more than the 256 elements that the other modes \
-         reach over\nhelp: give every element a place of its own",
+        "argument `c`: it is written, and its stride 1 is 255, not greater than the 256 elements that its other modes \
+         span\nhelp: give each element its own offset",
     );
 }
 
@@ -179,7 +179,7 @@ fn buffers_are_long_enough_and_disjoint() {
     check(
         |[a, ..]| a.len = 16383,
         Some("a"),
-        "argument `a`: extents (256, 64) with strides (1, 256) reach over 16384 elements, and there are 16383\n\
+        "argument `a`: extents (256, 64) with strides (1, 256) span 16384 elements, and the buffer has 16383\n\
          help: give a longer buffer, or smaller extents",
     );
     check(
@@ -190,7 +190,7 @@ fn buffers_are_long_enough_and_disjoint() {
     check(
         |[a, _, c]| c.address = a.address + 4 * 16383,
         Some("c"),
-        "argument `c`: it is written, and it shares memory with `a`\nhelp: give it memory of its own",
+        "argument `c`: it is written, and overlaps `a` in memory\nhelp: pass a buffer that does not overlap",
     );
     check(
         |[.., c]| c.mutable = false,

@@ -80,7 +80,7 @@ fn begins_with_a_group(program: &Program, global: &View, mode: usize) -> Result<
         return Ok(());
     }
     Err(Problem::new(format!(
-        "a bulk copy begins at a multiple of {group} along mode {mode} of `{}` (16 bytes of {}), and `{}` may begin elsewhere",
+        "a bulk copy must begin at a multiple of {group} elements along mode {mode} of `{}` (16 bytes of {}), and `{}` may begin elsewhere",
         tensor.name, tensor.elem, global.name
     ))
     .help(format!(
@@ -132,7 +132,7 @@ impl Boxes {
         let whole = leaves(shared).iter().all(|leaf| leaf.step == 1);
         if !plain(&outer) || !whole || outer.len() != inner.len() || !begins_rows {
             return Err(Problem::new(format!(
-                "a bulk copy moves a tile of `{}` as it is there, and between `{}`, {}, and `{}`, {}, it would be regrouped, or sliced across its rows",
+                "a bulk copy keeps the shape of a tile of `{}`, and from `{}`, {}, to `{}`, {}, the tile would be regrouped, or sliced across its rows",
                 source.name,
                 global.name,
                 global.shape(),
@@ -140,7 +140,7 @@ impl Boxes {
                 shared.shape()
             ))
             .help(format!(
-                "copy whole rows to a tile of the same shape, and regroup or slice what reads it; or {BY_THREADS}"
+                "copy whole rows to a tile of the same shape, and regroup or slice that tile where it is read; or {BY_THREADS}"
             )));
         }
         let bytes = i64::from(source.elem.bytes());
@@ -170,7 +170,7 @@ impl Boxes {
             let size = (1..=most.min(all)).rev().find(fits);
             sizes.push(size.ok_or_else(|| {
                 Problem::new(format!(
-                    "a bulk copy moves {most} rows at most, and the {all} of `{}`, {}, do not divide into equal parts that are a multiple of {BOX_ALIGN} bytes",
+                    "a bulk copy moves at most {most} rows, and the {all} rows of `{}`, {}, do not divide into equal parts of a multiple of {BOX_ALIGN} bytes",
                     global.name,
                     global.shape()
                 ))
@@ -184,7 +184,7 @@ impl Boxes {
         let adjacent = swizzle > 0 || run(&row) * bytes >= 16.min(extent(order[0]) * bytes);
         if adjacent && (sizes[0] * bytes % 16 != 0 || reach > of_row.min(row.size()?)) {
             return Err(Problem::new(format!(
-                "a bulk copy moves rows of a multiple of 16 bytes, or of a swizzled row, and those of `{}`, {}, are {} bytes, in shared memory {}",
+                "a bulk copy moves rows whose length is a multiple of 16 bytes, or of a swizzled row; the rows of `{}`, {}, have {} bytes, with the shared layout {}",
                 global.name,
                 global.shape(),
                 extent(order[0]) * bytes,
@@ -203,11 +203,11 @@ impl Boxes {
             };
             if !adjacent || size > 1 && !runs(&along, size, step) {
                 return Err(Problem::new(format!(
-                    "a bulk copy writes the rows of `{}` one behind the other, and the layout of `{}`, {}, does not have them so",
+                    "a bulk copy writes the rows of `{}` one after another, without gaps, and the layout of `{}`, {}, has other distances",
                     source.name, target.name, target.layout
                 ))
                 .help(format!(
-                    "{}, put the mode first that is contiguous in global memory, with rows of a multiple of 16 bytes one behind the other, or {BY_THREADS}",
+                    "{}, put the mode first that is contiguous in global memory, with rows of a multiple of 16 bytes and without gaps, or {BY_THREADS}",
                     open()
                 )));
             }

@@ -128,10 +128,10 @@ impl TiledMma {
         let fits = |row: &&Atom| width(row) <= tile[1] && tile[1] % width(row).max(1) == 0;
         let Some(row) = atoms::all().filter(rows).filter(fits).max_by_key(|row| width(row)) else {
             let problem = Problem::new(format!(
-                "a tile of {} columns is no multiple of what wgmma multiplies",
+                "wgmma multiplies a multiple of 8 columns, and this tile has {}",
                 tile[1]
             ));
-            return Err(problem.help("use a tile with a multiple of 8 columns, such as 256"));
+            return Err(problem.help("use a tile with such a number of columns, such as 256"));
         };
         TiledMma::arranged(row, tile, warpgroups)
     }
@@ -346,7 +346,7 @@ impl TiledMma {
     pub(crate) fn part_of(&self, view: &View, operand: OperandName, warp: &Affine) -> Result<View> {
         let (tile, modes) = self.tile_of(operand);
         let extents = view.extents().filter(|extents| extents.len() == 2).ok_or_else(|| {
-            Problem::new(format!("`{}` is no tile of two known extents: {}", view.name, view.shape()))
+            Problem::new(format!("`{}` is not a tile of two known extents: {}", view.name, view.shape()))
         })?;
         let (mut tiler, mut at) = (Vec::new(), Vec::new());
         for (mode, ((extent, size), along)) in extents.iter().zip(tile).zip(modes).enumerate() {

@@ -94,10 +94,10 @@ fn statements(
             .find_map(|view| Some((view, view.clamped.iter().chain(&view.nearest).next()?)))
         {
             let reported = format!(
-                "`{}` is written here, and out-of-bounds coordinates along mode {mode} are clamped: its last elements would be written several times",
+                "`{}` is written here, and its out-of-bounds coordinates along mode {mode} are clamped, so the last element would be written several times",
                 view.name
             );
-            let help = "clamp only views that are read; writes skip what lies outside by themselves";
+            let help = "clamp only views that are read; writes skip out-of-bounds elements anyway";
             return Err(Problem::new(reported).help(help).at(stmt.span));
         }
         for at in integer_bounds::of_statement(stmt) {
@@ -129,7 +129,7 @@ fn integer(program: &Program, at: &Affine) -> Result<()> {
     let range = program.range(at);
     if !range.is_wide() {
         return Err(Problem::new(format!(
-            "this number can be as far off as {} or {}, which 64 bits do not hold",
+            "this number can be {} or {}, which does not fit 64 bits",
             range.lo, range.hi
         ))
         .help(integer_bounds::bounding(at)));
@@ -182,7 +182,7 @@ pub(crate) fn divisor(program: &Program, sign: &str, by: &Affine) -> Result<()> 
     Err(problem.help(match (&by.terms[..], by.constant) {
         ([(Coord::Two(Arith::Div, of), 1)], 0) if of.iter().all(|of| of.size().is_some()) => {
             let [size, part] = of.each_ref().map(|of| text(program, of).replace('`', ""));
-            format!("{help}; if this quotient is exact, say so: assert({size} % {part} == 0)")
+            format!("{help}; if this quotient is exact, declare it: assert({size} % {part} == 0)")
         }
         _ => help.to_owned(),
     }))
@@ -197,7 +197,7 @@ fn of_view(program: &Program, view: &View, unrolled: &[Id]) -> Result<()> {
         let range = reach(program, view, mode);
         if !range.is_wide() {
             return Err(Problem::new(format!(
-                "the coordinate of `{}` along mode {mode} of its tensor can be as far off as {} or {}, which 64 bits do not hold",
+                "the coordinate of `{}` along mode {mode} of its tensor can be {} or {}, which does not fit 64 bits",
                 view.name, range.lo, range.hi
             ))
             .help("scale the index by a smaller number"));
@@ -433,8 +433,7 @@ mod tests {
         b.fill(&far, Expr::lit(0.0)).unwrap();
         let reported = program(&b.finish(), Policy::Best).unwrap_err().message;
         assert!(
-            reported
-                .starts_with("the coordinate of `x` along mode 0 of its tensor can be as far off as 0 or"),
+            reported.starts_with("the coordinate of `x` along mode 0 of its tensor can be 0 or"),
             "{reported}"
         );
     }

@@ -173,7 +173,7 @@ impl View {
         let (tile, rest) = (divided.mode(0)?, divided.mode(1)?);
         if coord.len() != rest.rank() {
             return Err(Problem::new(format!(
-                "`{}` is divided into {} of tiles, and the coordinate names {}",
+                "`{}` is divided into {} of tiles, and the coordinate has {}",
                 self.name,
                 count(rest.rank(), "mode"),
                 coord.len()

@@ -150,10 +150,8 @@ impl Number {
         let (least, most) = range(elem);
         match self.int() {
             Some(n) if (least..=most).contains(&n) => Ok(()),
-            Some(_) => {
-                Err(Problem::new(format!("{self} is out of range for {elem}, which holds {least} to {most}"))
-                    .help("write a number in that range, or convert to a wider type, such as `x as f64`"))
-            }
+            Some(_) => Err(Problem::new(format!("{self} is out of range for {elem}: {least} to {most}"))
+                .help("write a number in that range, or convert to a wider type, such as `x as f64`")),
             None if self.to_f64().is_finite() => {
                 Err(Problem::new(format!("{self} is not an integer, and {elem} is needed here"))
                     .help("write an integer, or convert to a floating-point type, such as `x as f32`"))
@@ -343,15 +341,11 @@ mod tests {
 
     #[test]
     fn literals_out_of_range_are_refused() {
-        refuses(
-            3_000_000_000i64,
-            I32,
-            "3000000000 is out of range for i32, which holds -2147483648 to 2147483647",
-        );
-        refuses(-1, U64, "-1 is out of range for u64, which holds 0 to 18446744073709551615");
-        refuses(2, Elem::Bool, "2 is out of range for bool, which holds 0 to 1");
-        refuses(-1, U32, "-1 is out of range for u32, which holds 0 to 4294967295");
-        refuses(1e10, I32, "10000000000.0 is out of range for i32, which holds -2147483648 to 2147483647");
+        refuses(3_000_000_000i64, I32, "3000000000 is out of range for i32: -2147483648 to 2147483647");
+        refuses(-1, U64, "-1 is out of range for u64: 0 to 18446744073709551615");
+        refuses(2, Elem::Bool, "2 is out of range for bool: 0 to 1");
+        refuses(-1, U32, "-1 is out of range for u32: 0 to 4294967295");
+        refuses(1e10, I32, "10000000000.0 is out of range for i32: -2147483648 to 2147483647");
         refuses(1.5, I32, "1.5 is not an integer, and i32 is needed here");
         refuses(f64::NEG_INFINITY, I8, "-inf is not an integer, and i8 is needed here");
         refuses(f64::NAN, U8, "NaN is not an integer, and u8 is needed here");

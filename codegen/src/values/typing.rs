@@ -537,7 +537,7 @@ fn can_two(f: Bin, ty: Type, right: &Scalar) -> Result<()> {
             .help("integers have no infinity; divide by another number")
             .arg(1)),
         Some(by) if shift && !(0..width).contains(&by) => {
-            Err(Problem::new(format!("a shift by {by} leaves nothing of {elem}, which has {width} bits"))
+            Err(Problem::new(format!("a shift by {by} removes all bits of {elem}, which has {width}"))
                 .help(format!("shift by 0 to {}", width - 1))
                 .arg(1))
         }

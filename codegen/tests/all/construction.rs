@@ -308,7 +308,7 @@ fn clamped_views_are_only_read() {
         (outcome.kernel.is_none(), &*message.join("\n")),
         (
             true,
-            "`x` is written here, and out-of-bounds coordinates along mode 0 are clamped: its last elements would be written several times\nhelp: clamp only views that are read; writes skip what lies outside by themselves"
+            "`x` is written here, and its out-of-bounds coordinates along mode 0 are clamped, so the last element would be written several times\nhelp: clamp only views that are read; writes skip out-of-bounds elements anyway"
         )
     );
 }

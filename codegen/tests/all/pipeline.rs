@@ -357,7 +357,7 @@ const WRONG: [([u32; 2], Body, &str); 15] = [
         "this pipelined loop copies nothing from global to shared memory\n\
          help: write a plain loop, or copy its tiles in its body",
     ),
-    ([3, 1], wait, "a pipelined loop waits for its copies by itself\nhelp: leave the wait out"),
+    ([3, 1], wait, "a pipelined loop already waits for its copies\nhelp: leave the wait out"),
     (
         [3, 1],
         fill_what_is_copied,
@@ -428,7 +428,7 @@ fn refusals() {
         Elem::F16,
         fetch,
         no_statements,
-        "`a` holds f32 and `sa` holds f16: a copy in flight cannot convert\n\
+        "`a` has elements of f32 and `sa` of f16: an asynchronous copy cannot convert\n\
          help: make `sa` of f32, and convert where it is read",
     );
     check(

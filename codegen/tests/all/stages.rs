@@ -64,8 +64,8 @@ fn statements_that_depend_on_one_another_stay_in_order() {
     );
     check(
         FOR,
-        &[&format!("stage 0 place 2 {load}"), &format!("stage 0 {}", add(T, SUMS, SUMS))],
-        "the function that sets `sums` of stage 0 would run before the copy to `t` of stage 0, which comes before it in an iteration and uses `t` as well\nhelp: give it a place of 2 or more",
+        &[&format!("stage 0 order 2 {load}"), &format!("stage 0 {}", add(T, SUMS, SUMS))],
+        "the function that sets `sums` of stage 0 would run before the copy to `t` of stage 0, which comes before it in an iteration and uses `t` as well\nhelp: give it an order of 2 or more",
     );
     // The next iteration's function would see a sum that this one has not added to.
     check(
@@ -131,14 +131,14 @@ fn stages_are_written_in_loops() {
         let problem = outcome.unwrap_err();
         format!("{}\nhelp: {}", problem.message, problem.help.unwrap_or_default())
     };
-    let outside = "a stage is one of a loop's statements, and this is not the body of a loop\nhelp: write stage(1) in the body of a `for`, outside of the conditions in it";
+    let outside = "`stage` is a statement of a loop's body, and this is not in one\nhelp: write stage(1) in the body of a `for`, outside of the conditions in it";
     assert_eq!(messages(b.stage(1)), outside);
     b.repeat("k", 4, Unroll::No, |b, k| {
         let inside = b.condition(&k, 2i64.into(), |b| b.stage(1));
         assert_eq!(messages(inside), outside);
         assert_eq!(
             messages(b.stage(8)),
-            "a loop has the stages 0 to 7 and the places 0 to 63, and this is stage 8, place 8\nhelp: write stage(1)"
+            "a loop has the stages 0 to 7, with `order` 0 to 63, and this is stage 8, order 8\nhelp: write stage(1)"
         );
         b.stage(7).unwrap();
     });

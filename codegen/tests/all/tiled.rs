@@ -230,7 +230,7 @@ fn refusals_have_help() {
     );
     refused(
         b.multiply(&mma, &wrong, &wrong, &acc),
-        "`mma_m16n8k16_bf16` multiplies bf16, and `wrong` holds f16\nuse an instruction for f16, or a tile of bf16",
+        "`mma_m16n8k16_bf16` multiplies bf16, and `wrong` has elements of f16\nuse an instruction for f16, or a tile of bf16",
     );
     refused(
         b.multiply(&mma, &odd, &sa, &acc),

@@ -291,7 +291,7 @@ impl<'k> Uses<'k> {
         match name {
             "stage" => {
                 present.push("loop: stages");
-                present.extend(is_named(args, "place").then_some("loop: places"));
+                present.extend(is_named(args, "order").then_some("loop: places"));
             }
             "map" | "scatter" => {
                 let closure = args.iter().find_map(|arg| match &arg.value.kind {

@@ -10,7 +10,7 @@ use super::{Block, Result, undefined};
 use crate::reference::Num;
 
 /// The argument with the number that out-of-bounds elements are.
-pub(super) const CLAIM: &str = "beyond";
+pub(super) const CLAIM: &str = "out_of_bounds";
 
 /// An argument by its name.
 pub(super) fn named<'k>(args: &'k [Arg], key: &str) -> Option<&'k Expr> {

@@ -103,13 +103,13 @@ fn obligations_in_words() {
     check(
         "9:1",
         "(2,2):(1,3)",
-        "tile_obligations: tiles repeat every 6 elements and reach over 5 of them, so the last of 9 elements are 3 of a tile in mode 0",
+        "tile_obligations: tiles repeat every 6 elements and span 5 of them, so the last of 9 elements are 3 of a tile in mode 0",
     );
     check("(8,100):(1,8)", "(4,64)", "tile_obligations: the tile's extent 64 does not divide 100 in mode 1");
     check(
         "12:1",
         "4:2",
-        "tile_obligations: tiles repeat every 8 elements and reach over 8 of them, so the last of 12 elements are 4 of a tile in mode 0",
+        "tile_obligations: tiles repeat every 8 elements and span 8 of them, so the last of 12 elements are 4 of a tile in mode 0",
     );
     check(
         "M:1",

@@ -44,8 +44,8 @@ fn refused(text: &str, because: &str) {
 #[test]
 fn what_cannot_be_drawn() {
     refused("(2,2,2):(1,2,4)", "draw: the layout to draw has 3 modes, where 2 are expected");
-    refused("(M,4):(1,M)", "draw: `M` is not known until launch, and the answer depends on it");
-    refused("(4,4):(1,lda)", "draw: `lda` is not known until launch, and the answer depends on it");
+    refused("(M,4):(1,M)", "draw: `M` is not known until launch, and the result depends on it");
+    refused("(4,4):(1,lda)", "draw: `lda` is not known until launch, and the result depends on it");
 }
 
 #[test]

@@ -242,7 +242,7 @@ fn names_in_closures_make_no_value_without_end() {
     assert_eq!(messages.matches("error at").count(), 1, "{messages}");
     // Names of a block are out of scope after it, and shadow others only inside.
     let messages = source("copy(map(from, |x| { let y = x; y } + y), to);");
-    assert!(messages.contains("`y` is not known"), "{messages}");
+    assert!(messages.contains("`y` is not defined"), "{messages}");
 }
 
 /// The messages about a reduction and a scan by a closure.

@@ -286,7 +286,7 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
     (Body, "stage(1); copy(from, to);"),
     (
         Body,
-        "for k in 0..N { if k > 1 { stage(1); } stage(1, place = 0.5); stage(alpha); stage(9); copy(from, to); }",
+        "for k in 0..N { if k > 1 { stage(1); } stage(1, order = 0.5); stage(alpha); stage(9); copy(from, to); }",
     ),
     (
         Kernel,
@@ -579,7 +579,7 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
     ),
     (
         Kernel,
-        "fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, {ceil_div(N, 256)}>) { copy(maximum(tile(x, 256, block.x) * 2.0, beyond = 0.0), tile(y, 1, block.x)); }",
+        "fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, {ceil_div(N, 256)}>) { copy(maximum(tile(x, 256, block.x) * 2.0, out_of_bounds = 0.0), tile(y, 1, block.x)); }",
     ),
     (
         Kernel,

@@ -176,7 +176,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         let needed = needed::<T>(&extents, &strides)?;
         if needed != values.len() {
             let message = format!(
-                "extents {extents:?} with strides {strides:?} reach over {needed} elements, and {} were given",
+                "extents {extents:?} with strides {strides:?} span {needed} elements, and {} were given",
                 values.len()
             );
             return Err(Refusal::new(message).into());
@@ -250,7 +250,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         let (needed, len) = (needed::<T>(&extents, &strides)?, slice.len());
         if needed > len {
             let message = format!(
-                "extents {extents:?} with strides {strides:?} reach over {needed} elements, and the slice has {len}"
+                "extents {extents:?} with strides {strides:?} span {needed} elements, and the slice has {len}"
             );
             return Err(Refusal::new(message).into());
         }

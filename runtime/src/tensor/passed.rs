@@ -16,7 +16,7 @@ use super::{TensorMut, TensorRef};
 /// # }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "the kernel reads a tensor of `{T}` with {R} modes here, and `{Self}` is none",
+    message = "the kernel reads a tensor of `{T}` with {R} modes here, and `{Self}` is not one",
     label = "not a tensor of `{T}` with {R} modes that can be read",
     note = "pass a `&DeviceTensor<{T}, {R}>` or a `TensorRef<{T}, {R}>`: `tensor.view()` makes the one of the other, and \
             `reshaped` changes its modes",
@@ -47,7 +47,7 @@ impl<'a, T: Element, const R: usize, X: Into<TensorRef<'a, T, R>>> ReadTensor<'a
 /// # }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "the kernel writes a tensor of `{T}` with {R} modes here, and `{Self}` is none that it may write",
+    message = "the kernel writes a tensor of `{T}` with {R} modes here, and `{Self}` is not one that it may write",
     label = "not a tensor of `{T}` with {R} modes that can be written",
     note = "pass a `&mut DeviceTensor<{T}, {R}>` or a `TensorMut<{T}, {R}>`: `tensor.view_mut()` makes the one of the other, \
             and `reshaped` changes its modes",

@@ -30,7 +30,7 @@ fn count(extents: &[usize]) -> u128 {
 /// The span of these strides in elements, if a memory can be that large.
 pub(super) fn needed<T: Element>(extents: &[usize], strides: &[usize]) -> Result<usize, Error> {
     fits::<T>(span(extents, strides))
-        .map_err(|many| refused(format!("extents {extents:?} with strides {strides:?} reach over {many}")))
+        .map_err(|many| refused(format!("extents {extents:?} with strides {strides:?} span {many}")))
 }
 
 /// The elements of a tensor without gaps, if a memory can be that large.
@@ -96,12 +96,12 @@ mod tests {
         assert_eq!(packed::<f64>(&[MOST, 0, MOST]).expect("it is empty"), 0);
         check(
             needed::<f64>(&[1 << 31, 1 << 30], &[1, 1 << 31]),
-            "extents [2147483648, 1073741824] with strides [1, 2147483648] reach over 2305843009213693952 elements of \
+            "extents [2147483648, 1073741824] with strides [1, 2147483648] span 2305843009213693952 elements of \
              f64, 18446744073709551616 bytes: no memory has more than 9223372036854775807 bytes",
         );
         check(
             needed::<i8>(&[2, 2], &[MOST, 1]),
-            "extents [2, 2] with strides [18446744073709551615, 1] reach over 18446744073709551617 elements of i8, \
+            "extents [2, 2] with strides [18446744073709551615, 1] span 18446744073709551617 elements of i8, \
              18446744073709551617 bytes: no memory has more than 9223372036854775807 bytes",
         );
         check(

@@ -124,8 +124,8 @@ refused(*[tensor(*of, kind="cpu") for of in [(256, 64), (128, 64), (256, 128)]],
         shape,
         "TypeError argument `a`: its elements are torch.float32, and the kernel takes torch.bfloat16",
         "ValueError argument `a`: it has 1 modes, and the kernel takes 2",
-        "ValueError argument `a`: its stride 1 is 256, and the kernel is made for 1 | help: elements along mode 1 are \
-         neighbours: give it strides such as (64, 1)",
+        "ValueError argument `a`: its stride 1 is 256, and the kernel is made for 1 | help: mode 1 must be \
+         contiguous: give it strides such as (64, 1)",
         "ValueError argument `b`: it is on cuda:0, and others are on cpu:0",
         "ValueError the tensors are on cpu:0, and the kernel runs on a GPU",
     ];

@@ -223,12 +223,12 @@ fn what_is_wrong_after_a_right_launch_is_refused() {
             (
                 0,
                 Rows([256, 64], 64, (1 << 20) - 256 * 64 + 8),
-                "reach over 16384 elements, and there are 16376",
+                "span 16384 elements, and the buffer has 16376",
             ),
-            (1, Rows([128, 64], 64, 1 << 20), "reach over 8192 elements, and there are 0"),
+            (1, Rows([128, 64], 64, 1 << 20), "span 8192 elements, and the buffer has 0"),
             (1, Rows([127, 64], 64, 0), "its extent 1 is 128"),
             (0, Rows([256, 65], 65, 0), "`K` is 65"),
-            (2, Rows([256, 128], 127, 0), "no more than the 128 elements"),
+            (2, Rows([256, 128], 127, 0), "not greater than the 128 elements"),
             (2, Rows([256, 128], 0, 0), "its stride 0 is 0"),
         ];
         for (index, rows, message) in wrong {
@@ -284,7 +284,7 @@ fn tensors_that_come_to_overlap_are_refused() {
             match shares {
                 None => assert_eq!(outcome.unwrap().variant, Some(0)),
                 Some(other) => {
-                    let message = format!("argument `c`: it is written, and it shares memory with `{other}`");
+                    let message = format!("argument `c`: it is written, and overlaps `{other}` in memory");
                     let why = outcome.expect_err(&message).to_string();
                     assert!(why.starts_with(&message), "{why}");
                 }

@@ -79,10 +79,10 @@ fn sizes_and_strides() {
         let mut kit = Kit::on(0);
         let a: &[Read] = &[
             ("its stride 0 is 64, and the kernel is made for 1", |a| a.row_major()),
-            ("reach over 32767 elements, and there are 16384", |a| a.strides([2, 512])),
-            ("reach over 16384 elements, and there are 16383", |a| a.offset(1)),
-            ("reach over 16384 elements, and there are 0", |a| a.offset(usize::MAX)),
-            ("reach over 16385 elements, and there are 16384", |a| a.strides([1, 256]).extents([257, 64])),
+            ("span 32767 elements, and the buffer has 16384", |a| a.strides([2, 512])),
+            ("span 16384 elements, and the buffer has 16383", |a| a.offset(1)),
+            ("span 16384 elements, and the buffer has 0", |a| a.offset(usize::MAX)),
+            ("span 16385 elements, and the buffer has 16384", |a| a.strides([1, 256]).extents([257, 64])),
             ("its extent 0 is 2147483647, and", |a| a.extents([i32::MAX as usize, 1])),
             ("its extent 1 is 9223372036854775807", |a| a.extents([256, usize::MAX])),
             ("its stride 1 is 4294967296, and strides go", |a| a.strides([1, 1 << 32])),
@@ -96,7 +96,7 @@ fn sizes_and_strides() {
             ("its extent 1 is 63, and `K` is 64, the extent 1 of `a`", |b| b.extents([128, 63])),
             ("its extent 0 is 64", |b| b.transposed()),
             ("its stride 1 is 0", |b| b.strides([1, 0])),
-            ("reach over", |b| b.strides([1, 129])),
+            ("span", |b| b.strides([1, 129])),
         ];
         for (message, change) in b {
             let outcome = kit.product(|_, b, _| *b = change(b.clone()));
@@ -107,10 +107,10 @@ fn sizes_and_strides() {
         let c: &[Written] = &[
             ("its extent 0 is 255, and `M` is 256, the extent 0 of `a`", |c| c.extents([255, 128])),
             ("its extent 1 is 127, and `N` is 128, the extent 0 of `b`", |c| c.extents([256, 127])),
-            ("no more than the 256 elements that the other modes reach over", |c| c.strides([1, 255])),
+            ("not greater than the 256 elements that its other modes span", |c| c.strides([1, 255])),
             ("its stride 1 is 0", |c| c.strides([1, 0])),
             ("its stride 0 is 0", |c| c.strides([0, 1])),
-            ("reach over 32895 elements, and there are 32768", |c| c.strides([1, 257])),
+            ("span 32895 elements, and the buffer has 32768", |c| c.strides([1, 257])),
             ("its stride 0 is 128, and the kernel is made for 1", |c| c.row_major()),
         ];
         for (message, change) in c {
@@ -305,7 +305,7 @@ fn memory() {
             let mut c = at(bytes, 256 * 128);
             let (a, b) = (TensorRef::new(&*a, [256, 64]), TensorRef::new(&*b, [128, 64]));
             let outcome = MATMUL.launch(&stream, a, b, TensorMut::new(&mut *c, [256, 128]));
-            refused(Some("c"), &format!("it is written, and it shares memory with `{other}`"), outcome);
+            refused(Some("c"), &format!("it is written, and overlaps `{other}` in memory"), outcome);
         }
         for bytes in [1, 2, 3] {
             let a = at(bytes, 256 * 64);
@@ -315,7 +315,7 @@ fn memory() {
         let view = all.slice(0..1000);
         let a = TensorRef::new(&view, [256, 64]);
         let outcome = MATMUL.launch(&stream, a, &kit.b, &mut kit.c);
-        refused(Some("a"), "reach over 16384 elements, and there are 1000", outcome);
+        refused(Some("a"), "span 16384 elements, and the buffer has 1000", outcome);
         then_right(kit);
     });
     run.sound();
@@ -394,13 +394,13 @@ fn tensors_that_cannot_be() {
             assert!(text.contains(message), "{text}");
         };
         let host = [0f32; 12];
-        message("reach over 15 elements, and 12 were given", Matrix::from_host(stream, [3, 5], &host));
-        message("reach over 6 elements, and 12 were given", Matrix::from_host(stream, [3, 2], &host));
+        message("span 15 elements, and 12 were given", Matrix::from_host(stream, [3, 5], &host));
+        message("span 6 elements, and 12 were given", Matrix::from_host(stream, [3, 2], &host));
         let strided = Matrix::from_host_strided(stream, [3, 4], [1, 4], &host);
-        message("reach over 15 elements, and 12 were given", strided);
+        message("span 15 elements, and 12 were given", strided);
         let theirs = stream.device().context().new_stream().unwrap();
         let slice = || theirs.alloc_zeros::<f32>(12).unwrap();
-        message("reach over 15 elements, and the slice has 12", Matrix::from_slice(slice(), [3, 5]));
+        message("span 15 elements, and the slice has 12", Matrix::from_slice(slice(), [3, 5]));
         let strided = Matrix::from_slice_strided(slice(), [3, 4], [usize::MAX, 4]);
         assert!(strided.is_err());
         for extents in [[usize::MAX, 2], [1 << 40, 1 << 40], [usize::MAX, usize::MAX]] {

@@ -241,15 +241,15 @@ fn packed_attention<const BM: usize = 32, const BN: usize = 32, const D: usize =
                 let j = j + n * BN;
                 if (j <= i) & (j < count) { cap * tanh(s * scale / cap) } else { f32::NEG_INFINITY }
             });
-            let next = map((most, maximum(s, 1, beyond = f32::NEG_INFINITY)), |a, b| max(a, b));
+            let next = map((most, maximum(s, 1, out_of_bounds = f32::NEG_INFINITY)), |a, b| max(a, b));
             let p = exp(s - next);
-            total = total * exp(most - next) + sum(p, 1, beyond = 0.0);
+            total = total * exp(most - next) + sum(p, 1, out_of_bounds = 0.0);
             out = out * exp(most - next);
             gemm(p as bf16, permute(sv, (1, 0)), &mut out);
             most = next;
         }
         let (row, column) = (iota((BM, D), 0), iota((BM, D), 1));
-        scatter((out / total, row, column), o, beyond = -1, |x, i, c| {
+        scatter((out / total, row, column), o, out_of_bounds = -1, |x, i, c| {
             let row = if m * BM + i < count { first + m * BM + i } else { -1 };
             ((row, head, c), x as bf16)
         });

@@ -29,8 +29,9 @@ fn variation(x: &Tensor<f32, N>, total: &mut Tensor<f32, _1>, steps: &mut Tensor
     let x = tile(x, 50, block.x);
     let (by, counts) =
         map((x, shift(x, (1))), |x, next, at| if at.0 + 1 < N { (abs(next - x), 1.0) } else { (0.0, 0.0) });
-    copy(sum(by, beyond = 0.0), total, how = "atomic_add");
-    let (_, count) = reduce((by, counts), (0.0, 0.0), |(a, n), (b, m)| (a + b, n + m), beyond = (0.0, 0.0));
+    copy(sum(by, out_of_bounds = 0.0), total, how = "atomic_add");
+    let (_, count) =
+        reduce((by, counts), (0.0, 0.0), |(a, n), (b, m)| (a + b, n + m), out_of_bounds = (0.0, 0.0));
     copy(count, steps, how = "atomic_add");
 }
 

@@ -30,7 +30,12 @@ fn grouped_product<const BM: usize = 32, const BN: usize = 32, const BK: usize =
             gemm(sx, sw, &mut acc);
         }
         let out = shift(tile(y, (BM, BN), (0, block.y)), (m, 0));
-        scatter((acc, out), y, |a, _, at| ((if at.0 < end { at.0 } else { -1 }, at.1), a), beyond = -1);
+        scatter(
+            (acc, out),
+            y,
+            |a, _, at| ((if at.0 < end { at.0 } else { -1 }, at.1), a),
+            out_of_bounds = -1,
+        );
     }
 }
 

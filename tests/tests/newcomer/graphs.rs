@@ -115,13 +115,17 @@ fn graph_attention<const D: usize = 16>(
                 (shift(tile(score, 64, k), (first)), edges),
                 |s, _, at| if at.0 < end { s } else { f32::NEG_INFINITY },
             );
-        let now = max(most, maximum(s, beyond = f32::NEG_INFINITY));
+        let now = max(most, maximum(s, out_of_bounds = f32::NEG_INFINITY));
         let weight = exp(s - now);
         let old = exp(most - now);
-        total = total * old + sum(weight, beyond = 0.0);
+        total = total * old + sum(weight, out_of_bounds = 0.0);
         let features = map((edges.along(1), iota((D, 1), 0)), |node, d| x[(d, node)]);
         acc = acc * old
-            + sum(if weight.along(1) > 0.0 { weight.along(1) * features } else { 0.0 }, 1, beyond = 0.0);
+            + sum(
+                if weight.along(1) > 0.0 { weight.along(1) * features } else { 0.0 },
+                1,
+                out_of_bounds = 0.0,
+            );
         most = now;
     }
     copy((acc / total)[(_, 0)], tile(y, (D, 1), (0, block.x))[(_, 0)]);

@@ -45,7 +45,8 @@ fn spmv(
     let mut total = full::<f32>(1, 0.0);
     for k in 0..ceil_div(to - from, 128) {
         let at = map(iota(128), |i| i as i64 + from + 128 * (k as i64));
-        total += sum(map(at, |at| if at < to { val[(at)] * x[(col[(at)])] } else { 0.0 }), beyond = 0.0);
+        total +=
+            sum(map(at, |at| if at < to { val[(at)] * x[(col[(at)])] } else { 0.0 }), out_of_bounds = 0.0);
     }
     copy(total, tile(y, 1, block.x));
 }

@@ -91,7 +91,7 @@ fn four_bits<const W: usize = 256>(
         });
     }
     copy(
-        map((sum(acc, 1, beyond = 0.0)[(_, 0)], tile(scale, 4, block.x)), |y, s| y * s),
+        map((sum(acc, 1, out_of_bounds = 0.0)[(_, 0)], tile(scale, 4, block.x)), |y, s| y * s),
         tile(y, 4, block.x),
     );
 }

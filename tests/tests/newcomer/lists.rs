@@ -148,7 +148,7 @@ fn pages(
         }
     }
     copy(acc, tile(y, (64, 1), (0, b)));
-    copy(sum(acc, beyond = 0.0), tile(sums, 1, b));
+    copy(sum(acc, out_of_bounds = 0.0), tile(sums, 1, b));
     fill(tile(allowed, 1, b), 0);
 }
 
@@ -228,9 +228,9 @@ fn page_maxima_later(
         let now = map(tile(x, (64, 32), (table[(p, block.x)], 0)), |x, at| {
             if at.0 < N { -1.0 - abs(x) } else { f32::NEG_INFINITY }
         });
-        most = max(most, maximum(before, 0, beyond = f32::NEG_INFINITY));
+        most = max(most, maximum(before, 0, out_of_bounds = f32::NEG_INFINITY));
         before = now;
     }
-    most = max(most, maximum(before, 0, beyond = f32::NEG_INFINITY));
+    most = max(most, maximum(before, 0, out_of_bounds = f32::NEG_INFINITY));
     copy(permute(most, (1, 0)), tile(y, (32, 1), (0, block.x)));
 }

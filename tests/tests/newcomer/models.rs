@@ -519,7 +519,7 @@ fn nearest_by_product(
             if at.1 < N { (square - 2.0 * dot, at.1) } else { (f32::INFINITY, i32::MAX) }
         });
         let identity = (f32::INFINITY, i32::MAX);
-        best = lesser(best, reduce(near, identity, lesser, mode = 1, beyond = identity));
+        best = lesser(best, reduce(near, identity, lesser, mode = 1, out_of_bounds = identity));
     }
     copy(best.1[(_, 0)], tile(nearest, 64, block.x));
     copy(best.0[(_, 0)], tile(distance, 64, block.x));

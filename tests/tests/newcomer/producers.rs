@@ -395,8 +395,8 @@ fn surplus_blocks_of_a_cluster_write_nothing() {
         let m = 64 * n.div_ceil(32) + 200;
         let args = [Arg::tensor(&x, [n]), Arg::in_out(&vec![-1.0f32; m], [m]), Arg::in_out(&[0], [1])];
         let index = |at: usize| (at % 64 < 32 && at / 64 < n.div_ceil(32)).then_some(at / 64 * 32 + at % 32);
-        let beyond = |at: usize| x.get(at).map_or(1.0, |x| f64::from(x + 1.0));
-        let wanted: Vec<f64> = (0..m).map(|at| index(at).map_or(-1.0, beyond)).collect();
+        let out_of_bounds = |at: usize| x.get(at).map_or(1.0, |x| f64::from(x + 1.0));
+        let wanted: Vec<f64> = (0..m).map(|at| index(at).map_or(-1.0, out_of_bounds)).collect();
         for outcome in every(generated!(counted_in_clusters()), &args) {
             close("counted_in_clusters", &outcome, &wanted, 0.0);
             assert_eq!(outcome.get::<i32>("blocks").unwrap(), [n.div_ceil(32) as i32]);

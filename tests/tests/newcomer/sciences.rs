@@ -391,7 +391,7 @@ fn jacobi(
     let new = 0.25 * (near + tile(f, (64, 8), (block.x, block.y)));
     copy(new, tile(y, (64, 8), (block.x, block.y)));
     let inside = |old, new, at| if (at.0 < W) & (at.1 < H) { abs(new - old) } else { 0.0 };
-    let change = reduce(map((here, new), inside), 0.0, |a, b| max(a, b), beyond = 0.0);
+    let change = reduce(map((here, new), inside), 0.0, |a, b| max(a, b), out_of_bounds = 0.0);
     copy(bits::<u32>(change), tile(most, 1, 0), how = "atomic_max");
 }
 

@@ -223,7 +223,7 @@ fn farthest<const W: usize = 1024>(points: &Tensor<f32, (P, _3, B)>, chosen: &mu
             map((far, iota(W)), |f, i| if i < P { (f, i) } else { (-1.0, i32::MAX) }),
             (-1.0, i32::MAX),
             pick,
-            beyond = (-1.0, i32::MAX),
+            out_of_bounds = (-1.0, i32::MAX),
         );
         last = next;
     }

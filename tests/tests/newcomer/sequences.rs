@@ -19,9 +19,14 @@ fn runs(
         let own = from[(_, k)];
         let begins =
             map((own, shift(own, -1)), |x, before, at| ((at.0 < N) & ((at.0 == 0) | (x != before))) as i32);
-        let slot = scan(begins, 0, |a, b| a + b, exclusive = true, carry = &mut runs, beyond = 0);
-        scatter((own, begins, slot), values, |x, b, p| (if b > 0 { p } else { -1 }, x), beyond = -1);
-        scatter((own, begins, slot), starts, |_, b, p, at| (if b > 0 { p } else { -1 }, at.0), beyond = -1);
+        let slot = scan(begins, 0, |a, b| a + b, exclusive = true, carry = &mut runs, out_of_bounds = 0);
+        scatter((own, begins, slot), values, |x, b, p| (if b > 0 { p } else { -1 }, x), out_of_bounds = -1);
+        scatter(
+            (own, begins, slot),
+            starts,
+            |_, b, p, at| (if b > 0 { p } else { -1 }, at.0),
+            out_of_bounds = -1,
+        );
     }
     copy(runs, count);
 }

@@ -67,8 +67,8 @@ fn paged_attention<const D: usize = 32>(
         let s = map(s, |x, at| if at.0 - page * 32 + j * 32 < length { x } else { f32::NEG_INFINITY });
         let next = map((most, maximum(s, 0)), |a, b| max(a, b));
         let p = map((s, next), |x, n| exp(x - n));
-        total = map((total, most, next, sum(p, 0, beyond = 0.0)), |t, m, n, h| t * exp(m - n) + h);
-        let here = sum(map((tile(v, (32, D), (page, 0)), p), |v, p| v * p), 0, beyond = 0.0);
+        total = map((total, most, next, sum(p, 0, out_of_bounds = 0.0)), |t, m, n, h| t * exp(m - n) + h);
+        let here = sum(map((tile(v, (32, D), (page, 0)), p), |v, p| v * p), 0, out_of_bounds = 0.0);
         out = map((out, most, next, here), |o, m, n, h| o * exp(m - n) + h);
         most = next;
     }
@@ -111,13 +111,18 @@ fn sparse_softmax(start: &Tensor<i32, { R + 1 }>, x: &Tensor<f32, N>, y: &mut Te
     for k in 0..ceil_div(to - from, 128) {
         let values = shift(tile(x, 128, 0), (from + 128 * k));
         let own = map(values, |x, at| if at.0 < to { x } else { f32::NEG_INFINITY });
-        let greater = max(most, maximum(own, beyond = f32::NEG_INFINITY));
-        total = total * exp(most - greater) + sum(exp(own - greater), beyond = 0.0);
+        let greater = max(most, maximum(own, out_of_bounds = f32::NEG_INFINITY));
+        total = total * exp(most - greater) + sum(exp(own - greater), out_of_bounds = 0.0);
         most = greater;
     }
     for k in 0..ceil_div(to - from, 128) {
         let values = shift(tile(x, 128, 0), (from + 128 * k));
-        scatter(exp(values - most) / total, y, |p, at| (if at.0 < to { at.0 } else { -1 }, p), beyond = -1);
+        scatter(
+            exp(values - most) / total,
+            y,
+            |p, at| (if at.0 < to { at.0 } else { -1 }, p),
+            out_of_bounds = -1,
+        );
     }
 }
 

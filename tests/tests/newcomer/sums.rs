@@ -55,7 +55,7 @@ fn compensated(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, M>) {
         (t, (a - (t - z)) + (b - z) + p + q)
     };
     // Out-of-bounds elements are 0, and so are their rounding errors.
-    let (total, rest) = reduce((total, -lost), (0.0, 0.0), two_sum, mode = 1, beyond = (0.0, 0.0));
+    let (total, rest) = reduce((total, -lost), (0.0, 0.0), two_sum, mode = 1, out_of_bounds = (0.0, 0.0));
     copy((total + rest)[(_, 0)], tile(y, 8, block.x));
 }
 

@@ -14,12 +14,12 @@ fn lu<const W: usize = 32>(a: &mut Tensor<f32, (N, N, B), (lda, _1, ba)>, pivots
     let larger = |(x, i), (y, j)| if (y > x) | ((y == x) & (j < i)) { (y, j) } else { (x, i) };
     for k in 0..N {
         let column = map((s[(_, k)], iota(W)), |x, i| (if (i >= k) & (i < N) { abs(x) } else { -1.0 }, i));
-        let (_, p) = reduce(column, (-1.0, i32::MAX), larger, beyond = (-1.0, i32::MAX));
+        let (_, p) = reduce(column, (-1.0, i32::MAX), larger, out_of_bounds = (-1.0, i32::MAX));
         copy(p, tile(pivots, (1, 1), (k, block.x))[(_, 0)]);
         // Swap rows k and p.
         let (rk, rp) = map(iota(W), |j| (s[(k, j)], s[(p, j)]));
-        scatter((rp, iota(W)), s, |x, j| ((k, j), x), beyond = -1);
-        scatter((rk, iota(W)), s, |x, j| ((p, j), x), beyond = -1);
+        scatter((rp, iota(W)), s, |x, j| ((k, j), x), out_of_bounds = -1);
+        scatter((rk, iota(W)), s, |x, j| ((p, j), x), out_of_bounds = -1);
         let factor = map((s[(_, k)], iota(W)), |x, i| if i > k { x / s[(k, k)] } else { 0.0 });
         let next = map((s, factor.along(0), iota((W, W), 0), iota((W, W), 1)), |x, f, i, j| {
             if j > k {

@@ -38,10 +38,10 @@ fn window_attention<const BM: usize = 64, const BN: usize = 64, const D: usize =
             let here = at.0 + last;
             if (at.1 <= here) & (at.1 > here - window) & (at.1 < N) { s } else { f32::NEG_INFINITY }
         });
-        let now = max(most, maximum(scores, 1, beyond = f32::NEG_INFINITY));
+        let now = max(most, maximum(scores, 1, out_of_bounds = f32::NEG_INFINITY));
         let weights = exp2((scores - now) * unit);
         let shrink = exp2((most - now) * unit);
-        total = total * shrink + sum(weights, 1, beyond = 0.0);
+        total = total * shrink + sum(weights, 1, out_of_bounds = 0.0);
         out *= shrink;
         gemm(weights as bf16, permute(sv, (1, 0)), &mut out);
         most = now;

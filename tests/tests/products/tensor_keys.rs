@@ -226,7 +226,7 @@ fn keys_of_the_schedule() {
     );
     check(
         "schedule=(vec=3)",
-        "3 elements at once need a shared layout with stride 1 first and multiples of 3 after it, and this is (128,8):(1,128): 128 is not one\n  schedule=(vec=3)\n                ^\nhelp: pad by a multiple of 3, or write vec = 1",
+        "copies of 3 elements need a shared layout whose first stride is 1 and whose others are multiples of 3, and this is (128,8):(1,128): the stride 128 is not a multiple\n  schedule=(vec=3)\n                ^\nhelp: pad by a multiple of 3, or write vec = 1",
     );
     // Mistakes elsewhere are named as well.
     let message =

@@ -40,13 +40,13 @@ macro_rules! claims {
 }
 
 claims! {
-    of_sums: |x| sum(x - shift(x, -1), beyond = 0.0);
-    of_numbers: |x| sum(x * 0.0 + 1.0 + shift(x, -1) * 0.0, beyond = 0.0);
-    of_minima: |x| minimum(x - shift(x, 1), beyond = f32::INFINITY);
-    of_folds: |x| reduce(x - shift(x, -1), 0.0, |a, b| a + b, beyond = 0.0);
-    of_scans: |x| sum(scan(x - shift(x, -1), 0.0, |a, b| a + b, beyond = 0.0) * 0.0, beyond = 0.0);
-    differences: |x| sum(map((x, shift(x, 1)), |x, next, at| if at.0 < N { abs(next - x) } else { 0.0 }), beyond = 0.0);
-    least: |x| minimum(map(x, |x, at| if at.0 < N { x } else { f32::INFINITY }), beyond = f32::INFINITY);
+    of_sums: |x| sum(x - shift(x, -1), out_of_bounds = 0.0);
+    of_numbers: |x| sum(x * 0.0 + 1.0 + shift(x, -1) * 0.0, out_of_bounds = 0.0);
+    of_minima: |x| minimum(x - shift(x, 1), out_of_bounds = f32::INFINITY);
+    of_folds: |x| reduce(x - shift(x, -1), 0.0, |a, b| a + b, out_of_bounds = 0.0);
+    of_scans: |x| sum(scan(x - shift(x, -1), 0.0, |a, b| a + b, out_of_bounds = 0.0) * 0.0, out_of_bounds = 0.0);
+    differences: |x| sum(map((x, shift(x, 1)), |x, next, at| if at.0 < N { abs(next - x) } else { 0.0 }), out_of_bounds = 0.0);
+    least: |x| minimum(map(x, |x, at| if at.0 < N { x } else { f32::INFINITY }), out_of_bounds = f32::INFINITY);
 }
 
 /// Differences of neighbours, summed at the edge as well.
@@ -55,7 +55,7 @@ fn one_kernel(x: &Tensor<f32, N>, y: &mut Tensor<f32, M>) {
     at_most(N, 64);
     let x = tile(x, 64, 0);
     let differences = x - shift(x, -1);
-    let total = sum(differences, beyond = 0.0);
+    let total = sum(differences, out_of_bounds = 0.0);
     copy(total, tile(y, 1, block.x));
 }
 
@@ -68,7 +68,7 @@ fn of_pairs(x: &Tensor<f32, N>, y: &mut Tensor<i32, M>) {
         (value, index),
         (0.0, 0),
         |(x, i), (y, j)| if y > x { (y, j) } else { (x, i) },
-        beyond = (0.0, 0),
+        out_of_bounds = (0.0, 0),
     );
     copy(best.1, tile(y, 1, block.x));
 }
@@ -78,7 +78,7 @@ fn of_pairs(x: &Tensor<f32, N>, y: &mut Tensor<i32, M>) {
 fn of_indices(x: &Tensor<i32, N>, y: &mut Tensor<i32, M>) {
     at_most(N, 64);
     let x = tile(x, 64, 0);
-    scatter((map(x, |x| x), x - shift(x, -1)), y, |x, to| (to, x), how = "atomic_add", beyond = -1);
+    scatter((map(x, |x| x), x - shift(x, -1)), y, |x, to| (to, x), how = "atomic_add", out_of_bounds = -1);
 }
 
 /// Columns out of bounds are 1 in each row; rows out of bounds are nobody's.
@@ -86,14 +86,14 @@ fn of_indices(x: &Tensor<i32, N>, y: &mut Tensor<i32, M>) {
 fn of_rows(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, M>) {
     at_most(N, 16);
     let x = map(tile(x, (8, 16), (block.x, 0)), |x, at| if at.0 < M { x + 1.0 } else { 5.0 });
-    copy(sum(x, 1, beyond = 0.0)[(_, 0)], tile(y, 8, block.x));
+    copy(sum(x, 1, out_of_bounds = 0.0)[(_, 0)], tile(y, 8, block.x));
 }
 
 /// The same where only columns are combined that are in bounds.
 #[kernel]
 fn of_whole_rows(x: &Tensor<f32, (M, _16)>, y: &mut Tensor<f32, M>) {
     let x = map(tile(x, (8, 16), (block.x, 0)), |x, at| if at.0 < M { x + 1.0 } else { 5.0 });
-    copy(sum(x, 1, beyond = 0.0)[(_, 0)], tile(y, 8, block.x));
+    copy(sum(x, 1, out_of_bounds = 0.0)[(_, 0)], tile(y, 8, block.x));
 }
 
 #[test]

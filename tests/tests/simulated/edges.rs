@@ -237,7 +237,7 @@ fn edges_are_followed_through_parts_of_a_shared_tile() {
     }
 }
 
-/// Out-of-bounds elements are set by the author, with `beyond`: products, and pairs.
+/// Out-of-bounds elements are set by the author, with `out_of_bounds`: products, and pairs.
 #[test]
 fn reductions_by_closures_take_the_authors_word() {
     #[kernel]
@@ -247,7 +247,7 @@ fn reductions_by_closures_take_the_authors_word() {
         let part = map(tile(x, (16, 32), (block.x, 0)), |x| x);
         map(part, s, |x, at| select(at.1 < N, x, 1.0));
         let all = map(s, |x| x);
-        copy(reduce(all, 1.0, |a, b| a * b, mode = 1, beyond = 1.0)[(_, 0)], tile(y, 16, block.x));
+        copy(reduce(all, 1.0, |a, b| a * b, mode = 1, out_of_bounds = 1.0)[(_, 0)], tile(y, 16, block.x));
         let places = map(part, |x, at| select((at.1 < N) & (x > 0.0), at.1, -1));
         let best =
             reduce((part, places), (0.0, -1), |(x, i), (y, j)| if j > i { (y, j) } else { (x, i) }, mode = 1);

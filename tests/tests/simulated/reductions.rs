@@ -370,7 +370,7 @@ fn places_beside_a_sum(
     let from = parallelize(tile(x, (1, 64), (block.x, _)), t, thread.x);
     let places = parallelize(tile(y, (1, 64), (block.x, _)), t, thread.x);
     let chosen = parallelize(tile(z, (1, 64), (block.x, _)), t, thread.x);
-    let first = block_sum(map(from[(_, _, 0)], |x| x), beyond = 0.0);
+    let first = block_sum(map(from[(_, _, 0)], |x| x), out_of_bounds = 0.0);
     let most = block_maximum(map(from[(_, _, 0)], |x| x));
     for k in 0..from.size(2) {
         copy(map((first, from[(_, _, k)]), |s, _, at| s + at.1 as f32), places[(_, _, k)]);

@@ -235,7 +235,7 @@ fn shifted(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, _64)>) {
     for k in 0..gx.size(2) {
         acc += map(gx[(_, _, k)], |x, at| if (at.0 < M) & (at.1 < N) { x + 1.0 } else { 0.0 });
     }
-    copy(scan(acc, 0.0, |a, b| a + b, mode = 1, beyond = 0.0), tile(y, (32, 64), (block.x, 0)));
+    copy(scan(acc, 0.0, |a, b| a + b, mode = 1, out_of_bounds = 0.0), tile(y, (32, 64), (block.x, 0)));
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn rows<const FORM: usize = 0, const BEFORE: usize = 0>(
         }
         sums = map((sums, sum(part, 1)), |all, x| all * 0.75 + x);
         if FORM > 2 {
-            stage(4, place = 1);
+            stage(4, order = 1);
         }
         copy(map((part, sums), |x, s| x + s), to[(_, _, k)]);
     }

@@ -339,7 +339,7 @@ impl Builder {
                     }
                     None if along == 0 && elem.bytes() < 8 => {
                         why = format!(
-                            "ldmatrix transposes elements of 2 bytes, and those of {elem} have {}",
+                            "ldmatrix transposes elements of 2 bytes, and {elem} has {}",
                             elem.bytes()
                         );
                         break;
@@ -369,7 +369,7 @@ impl Builder {
             _ => None,
         };
         let Some(mode) = mode_of(along) else {
-            return unfit(format!("elements of `{name}` side by side are not those of `{}`", view.name));
+            return unfit(format!("contiguous elements of `{name}` are not contiguous in `{}`", view.name));
         };
         let plain = tensor.plain();
         for (at, of) in plain.modes().enumerate() {
@@ -380,7 +380,7 @@ impl Builder {
                     continue;
                 }
                 if first && step != 1 {
-                    return unfit(format!("elements of `{name}` are not side by side along mode {at}"));
+                    return unfit(format!("elements of `{name}` are not contiguous along mode {at}"));
                 }
                 if first && n % wanted != 0 {
                     return unfit(format!(
@@ -420,7 +420,7 @@ impl Builder {
             scales.map(|scales| self.scales_for(mma, operand, (view, multiplied), scales)).transpose()?;
         if !converts(elem, multiplied) {
             return Err(Problem::new(format!(
-                "`{}` multiplies {multiplied}, and `{}` holds {elem}",
+                "`{}` multiplies {multiplied}, and `{}` has elements of {elem}",
                 mma.row.name, view.name
             ))
             .help(format!("use an instruction for {elem}, or a tile of {multiplied}")));

@@ -307,7 +307,7 @@ pub(super) fn variable(name: &str, scope: &[&str], in_kernel: bool) -> String {
         (false, true) if scope.is_empty() => "bind it with `let` first".into(),
         (false, true) => {
             let names: Vec<_> = scope.iter().map(|name| format!("`{name}`")).collect();
-            format!("bind it with `let` first; known here are {}", names.join(", "))
+            format!("bind it with `let` first; names in scope are {}", names.join(", "))
         }
     }
 }

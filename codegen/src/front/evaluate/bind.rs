@@ -58,7 +58,7 @@ impl Evaluator {
             }
             (Pattern::Name(name), Value::Unit) => {
                 let problem =
-                    Problem::new(format!("`{}` would be nothing: the call has no value", name.text));
+                    Problem::new(format!("`{}` would have no value: the call returns none", name.text));
                 self.complain(name.span, problem.help("write it as a statement of its own"));
                 self.scope.push((name.text.clone(), Value::Poison));
             }

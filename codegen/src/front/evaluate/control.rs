@@ -16,11 +16,9 @@ impl Evaluator {
     pub(super) fn assert_call(&mut self, args: &Args) -> Result<Value, Problem> {
         match args.get(0) {
             Some(Value::Bool(true)) => Ok(Value::Unit),
-            Some(Value::Bool(false)) => {
-                Err(Problem::new("this does not hold, for the constants of this kernel")
-                    .help("set other constants, or assert something else")
-                    .arg(0))
-            }
+            Some(Value::Bool(false)) => Err(Problem::new("this is false for the constants of this kernel")
+                .help("set other constants, or assert something else")
+                .arg(0)),
             Some(value) => {
                 let test = integer::test(value).ok_or_else(|| args.needs(0, "a condition on sizes"))?;
                 let text = integer::text(&test, self.builder.program());
@@ -62,7 +60,7 @@ impl Evaluator {
             _ => {
                 let problem = Problem::new("the order of a wait is \"acquire\" or \"relaxed\"");
                 let span = args.named.first().map_or_else(|| args.span(0), |(_, _, span)| *span);
-                return Ok(self.complain(span, problem.help("leave it out where later statements read what others wrote before: it is \"acquire\" then")));
+                return Ok(self.complain(span, problem.help("if later statements read what other blocks wrote before, leave `order` out: the default is \"acquire\"")));
             }
         };
         let is_one = integer::is_one(&flags) && !flags.per_thread() && self.builder.elem(&flags) == Elem::I32;
@@ -85,7 +83,7 @@ impl Evaluator {
         Ok(seen.map_or(Value::Unit, Value::View))
     }
 
-    /// `stage(1, place = 0)`
+    /// `stage(1, order = 0)`
     pub(super) fn stage_call(&mut self, args: &Args) -> Result<Value, Problem> {
         let stage = u32::try_from(args.integer(0)?).map_err(|_| args.needs(0, "the number of a stage"))?;
         let mut at = StageOrder::from(stage);
@@ -94,11 +92,11 @@ impl Evaluator {
                 Value::Int(n) if u32::try_from(*n).is_ok() => *n as u32,
                 other => {
                     let problem = format!(
-                        "`{}` is a place in a step of the loop, and this is {}",
+                        "`{}` is a position within a step of the loop, an integer, and this is {}",
                         name.text,
                         other.kind()
                     );
-                    return Err(Problem::new(problem).help("write stage(1, place = 0)"));
+                    return Err(Problem::new(problem).help("write stage(1, order = 0)"));
                 }
             };
         }
@@ -157,7 +155,7 @@ impl Evaluator {
             Some(Value::View(_) | Value::Index(_) | Value::Number(_)) => {
                 let with = if fits(&0, &1) { "min" } else { "max" };
                 Err(Problem::new(format!(
-                    "`{}` bounds sizes, which each launch checks, and this is known later",
+                    "`{}` bounds a size, which a launch checks; this value is known only while the kernel runs",
                     args.name
                 ))
                 .help(format!("bound it where it is used: {with}(offsets[(i)], {limit})"))
@@ -195,7 +193,7 @@ impl Evaluator {
             }
             Some((_, other, _)) => {
                 return Err(Problem::new(format!(
-                    "`alternate` is true or false, and this is {}",
+                    "`alternate` must be true or false, and this is {}",
                     other.kind()
                 ))
                 .help("write alternate = true"));

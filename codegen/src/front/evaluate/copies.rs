@@ -100,11 +100,11 @@ impl Evaluator {
             }
         }
         if clamps && fill.is_some() {
-            let problem = Problem::new("a copy repeats the edge or fills what lies beyond it, not both");
+            let problem = Problem::new("a copy takes `clamp` or `fill`, not both");
             return Err(problem.help("leave out `clamp` or `fill`"));
         }
         if clamps && checked.is_some() {
-            let problem = Problem::new("a copy that repeats the edge checks no bounds");
+            let problem = Problem::new("a copy takes `clamp` or `boundary_check`, not both");
             return Err(problem.help("leave out `clamp` or `boundary_check`"));
         }
         let modes = 0..from.base.len();
@@ -118,8 +118,8 @@ impl Evaluator {
             (false, None) => from,
         };
         if let (None, Some((_, span))) = (update, order) {
-            let problem = Problem::new("the order of a copy is that of an atomic update");
-            return Ok(self.complain(span, problem.help("write how = \"atomic_add\" or its like as well")));
+            let problem = Problem::new("only atomic updates have the argument `order`");
+            return Ok(self.complain(span, problem.help("add how = \"atomic_add\" or another atomic update")));
         }
         if update.is_none() {
             nothing_expected(args)?;
@@ -132,7 +132,8 @@ impl Evaluator {
         }
         match (how, fill) {
             _ if update.is_some() => {
-                let problem = Problem::new("an atomic copy skips what lies outside, and has no fill");
+                let problem =
+                    Problem::new("an atomic copy skips out-of-bounds elements, so it has no `fill`");
                 return Err(problem.help("leave out `fill`"));
             }
             (How::Derive, Some((fill, span))) => match self.builder.copy_filled(&from, &to, fill) {
@@ -140,7 +141,7 @@ impl Evaluator {
                 done => done?,
             },
             (_, Some(_)) => {
-                let problem = Problem::new("a copy has a mechanism or a fill of its own, not both");
+                let problem = Problem::new("a copy takes `how` or `fill`, not both");
                 return Err(problem.help("leave out `how` or `fill`"));
             }
             (how, None) => self.builder.copy_how(&from, &to, how, None)?,
@@ -189,7 +190,7 @@ impl Evaluator {
             value => {
                 let number = value.as_number().ok_or_else(|| {
                     Problem::new(format!(
-                        "`expected` is what an element is compared with, and this is {}",
+                        "`expected` is the value that elements are compared with, and this is {}",
                         value.kind()
                     ))
                     .help("write a number, or a tile with one for each element: expected = 0")
@@ -206,8 +207,8 @@ impl Evaluator {
 pub(super) fn nothing_expected(args: &Args) -> Result<(), Problem> {
     match args.named.iter().any(|(name, ..)| name.text == "expected") {
         false => Ok(()),
-        true => Err(Problem::new("`expected` is what an atomic update compares with")
-            .help("write how = \"atomic_compare_exchange\" as well")),
+        true => Err(Problem::new("only an atomic compare_exchange has the argument `expected`")
+            .help("add how = \"atomic_compare_exchange\"")),
     }
 }
 
@@ -244,7 +245,7 @@ fn usage(name: &str, given: &Value) -> String {
     match name {
         "how" => {}
         "boundary_check" => {
-            return "it has modes of the tensor, counted from 0: boundary_check = 1, or (0, 1)".into();
+            return "list modes of the tensor, counted from 0: boundary_check = 1, or (0, 1)".into();
         }
         _ => return "write fill = 0.0, or clamp = true".into(),
     }

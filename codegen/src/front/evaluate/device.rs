@@ -248,7 +248,7 @@ impl Evaluator {
     /// The value of a function, which is of its result's type.
     fn given(&mut self, value: &Value, elem: Elem, at: Span) -> Value {
         self.of_type(value, elem, at, |other| {
-            Problem::new(format!("a function for kernels gives a number, and this is {}", other.kind()))
+            Problem::new(format!("a `#[device]` function returns a number, and this is {}", other.kind()))
                 .help("end it with arithmetic on its parameters")
         })
     }

@@ -253,7 +253,7 @@ impl Evaluator {
             && to.len() != values.len()
         {
             let (gives, given) = (count(values.len(), "value"), count(to.len(), "tensor"));
-            let problem = format!("the closure gives {gives}, and `map` writes {given}");
+            let problem = format!("the closure returns {gives}, and `map` writes {given}");
             return Err(Problem::new(problem)
                 .help("write one tensor for each value: map(x, (y, z), |x| (x, -x))")
                 .arg(1));
@@ -261,7 +261,7 @@ impl Evaluator {
         let mut made = Vec::new();
         for (n, value) in values.into_iter().enumerate() {
             let number = value.as_number().ok_or_else(|| {
-                Problem::new(format!("the closure gives {}, and a number is needed", value.kind()))
+                Problem::new(format!("the closure returns {}, and a number is needed", value.kind()))
                     .help("end it with arithmetic on its parameters: map((x, y), |x, y| x + y)")
                     .arg(mapped.at)
             })?;

@@ -182,7 +182,7 @@ impl Evaluator {
                 let names: Vec<&str> =
                     all.map(|(name, _)| name.as_str()).filter(|name| known.insert(*name)).collect();
                 let at = if self.in_kernel { "in this kernel" } else { "here" };
-                let problem = Problem::new(format!("`{name}` is not known {at}"));
+                let problem = Problem::new(format!("`{name}` is not defined {at}"));
                 let computed = |require: &crate::tile::Require| {
                     let mut inside =
                         require.test.integers().into_iter().flat_map(crate::values::affine::Affine::symbols);
@@ -210,11 +210,11 @@ impl Evaluator {
             (Value::Special("block"), Some(axis)) => Value::Index(Coord::Block(axis).into()),
             (Value::Special("thread"), Some(0)) => Value::Index(Coord::Thread(0).into()),
             (Value::Special("thread"), Some(_)) => {
-                let problem = Problem::new("threads of a block have one number, `thread.x`");
+                let problem = Problem::new("the threads of a block have one index, `thread.x`");
                 self.complain(
                     field.span,
                     problem
-                        .help("let a thread layout give it two: parallelize(t, layout!((16, 16)), thread.x)"),
+                        .help("a thread layout makes two of it: parallelize(t, layout!((16, 16)), thread.x)"),
                 )
             }
             (Value::Tuple(items), _) => match field.text.parse::<usize>().ok().and_then(|n| items.get(n)) {
@@ -392,7 +392,7 @@ impl Evaluator {
         if is_condition {
             return value;
         }
-        let problem = Problem::new(format!("{} is no condition", value.kind()));
+        let problem = Problem::new(format!("{} is not a condition", value.kind()));
         self.complain(span, problem.help("compare it, as in Rust: `x != 0`"))
     }
 

@@ -85,7 +85,7 @@ impl Evaluator {
                     places.push(place(number)?);
                 }
                 (_, Value::Hole) => {
-                    return Err(Problem::new("an element has one place, and `_` is all along a mode")
+                    return Err(Problem::new("an index selects one element, and `_` keeps all along a mode")
                         .help("write a coordinate for each mode, such as table[(row, at.1)]"));
                 }
                 (_, other) => return Err(advice::coordinate(&other, "write integers, such as x[(i, at.1)]")),
@@ -107,7 +107,7 @@ impl Evaluator {
             );
         };
         let to = to.clone();
-        let (change, order, beyond) = scattered_how(args)?;
+        let (change, order, declared) = scattered_how(args)?;
         mapped.to = None;
         if let Some(view) = mapped.ins.iter().find(|view| view.extents().is_none()) {
             return Err(advice::whole(view, "scatter").arg(0));
@@ -129,7 +129,7 @@ impl Evaluator {
             None => {
                 let problem = Problem::new(format!("an element cannot be set to {}", value.kind()));
                 return Ok(
-                    self.complain(of_value, problem.help("end the closure with the place and a number"))
+                    self.complain(of_value, problem.help("end the closure with an index and a number"))
                 );
             }
         };
@@ -137,8 +137,8 @@ impl Evaluator {
         if entries != to.rank() {
             let (modes, given) = (count(to.rank(), "mode"), count(entries, "coordinate"));
             let problem =
-                Problem::new(format!("`{}` has {modes}, {}, and the place has {given}", to.name, to.shape()));
-            let help = "a place has a coordinate for each mode: scatter(x, y, |x, at| ((at.1, at.0), x))";
+                Problem::new(format!("`{}` has {modes}, {}, and the index has {given}", to.name, to.shape()));
+            let help = "an index has an entry for each mode: scatter(x, y, |x, at| ((at.1, at.0), x))";
             return Ok(self.complain(of_place, problem.help(help)));
         }
         let (to, places) = match self.placed(&to, at, of_place) {
@@ -155,7 +155,7 @@ impl Evaluator {
             .transpose()?;
         let old = update.as_ref().and_then(|update| update.old.clone());
         self.builder
-            .scatter_claimed(&from, &numbers, &to, update, beyond)
+            .scatter_claimed(&from, &numbers, &to, update, declared)
             .map_err(|problem| problem.arg(1))?;
         Ok(old.map_or(Value::Unit, Value::View))
     }
@@ -175,35 +175,35 @@ fn pair(body: &ast::Expr) -> Option<[Span; 2]> {
 /// How a scatter writes, and whether its author says that elements from out of bounds are not stored.
 #[allow(clippy::type_complexity)]
 fn scattered_how(args: &Args) -> Result<(Option<Change>, Option<(MemoryOrder, Span)>, bool), Problem> {
-    let (mut update, mut order, mut beyond) = (None, None, false);
+    let (mut update, mut order, mut declared) = (None, None, false);
     for (name, value, span) in &args.named {
         let known = match value {
             Value::Text(text) => change(text),
             _ => None,
         };
         match (name.text.as_str(), value, known) {
-            ("beyond", Value::Int(-1), _) => beyond = true,
+            ("out_of_bounds", Value::Int(-1), _) => declared = true,
             ("how", _, Some(change)) => update = Some(change),
             ("order", ..) => order = Some(memory_order(value, *span)?),
             ("expected", ..) => {}
-            ("beyond", ..) => {
-                return Err(Problem::new(format!("`beyond` cannot be {}", value.kind()))
-                    .help("write beyond = -1 where elements from beyond a tensor get places out of bounds"));
+            ("out_of_bounds", ..) => {
+                return Err(Problem::new(format!("`out_of_bounds` cannot be {}", value.kind()))
+                    .help("write out_of_bounds = -1, which declares that out-of-bounds elements have an index out of bounds"));
             }
             _ => {
                 return Err(Problem::new(format!("`how` cannot be {}", value.kind()))
-                    .help("write how = \"atomic_add\", or \"atomic_max\" and its like; without it elements are stored"));
+                    .help("write how = \"atomic_add\", \"atomic_max\" or another atomic update; without `how` elements are stored"));
             }
         }
     }
     if update.is_none() {
         nothing_expected(args)?;
     }
-    Ok((update, order, beyond))
+    Ok((update, order, declared))
 }
 
 fn no_pair() -> Problem {
-    Problem::new("the closure of `scatter` gives a place and what is written there")
+    Problem::new("the closure of `scatter` returns an index and a value")
         .help("end it with both: |x, at| (at.0, x), or with two modes |x, at| ((at.1, at.0), x)")
 }
 

@@ -72,8 +72,10 @@ impl Evaluator {
         let (fragment, of_fragment, rows, of_rows) = if loads { (to, 1, from, 0) } else { (from, 0, to, 1) };
         self.in_registers(row, fragment).map_err(|problem| problem.arg(of_fragment))?;
         if !matches!(self.builder.space(rows), Space::Shared { .. }) {
-            let said =
-                format!("`{}` takes rows in shared memory, and `{}` is not there", row.name, rows.name);
+            let said = format!(
+                "`{}` takes rows in shared memory, and `{}` is not in shared memory",
+                row.name, rows.name
+            );
             let help = format!("write mma.partition_a(sa, thread.x, how = {:?})", row.name);
             return Err(Problem::new(said).help(help).arg(of_rows));
         }
@@ -84,7 +86,7 @@ impl Evaluator {
         let in_a_row = leaves.leaves().filter(|(extent, _)| extent.factor() > 1).count() == 1;
         if !in_a_row || bytes(rows)? != ROW {
             let said = format!(
-                "`{}` takes rows of {ROW} bytes, and `{}`, {}, is no partition into such rows",
+                "`{}` takes rows of {ROW} bytes, and `{}`, {}, is not a partition into such rows",
                 row.name,
                 rows.name,
                 rows.shape()
@@ -97,7 +99,7 @@ impl Evaluator {
         let others = |view: &View| view.extents().map(|extents| extents[1..].to_vec());
         if bytes(fragment)? != wanted || others(fragment) != others(rows) {
             return Err(Problem::new(format!(
-                "`{}` moves {wanted} bytes of a thread for each row that it addresses, and `{}`, {}, does not have so many for each row of `{}`, {}",
+                "`{}` moves {wanted} bytes per thread and row, and `{}`, {}, has another number for each row of `{}`, {}",
                 row.name, fragment.name, fragment.shape(), rows.name, rows.shape()
             ))
             .help(match loads {
@@ -198,7 +200,7 @@ impl Evaluator {
             let (elem, wanted) = (self.builder.elem(view), row.operand(operand).map(|operand| operand.elem));
             if let Some(wanted) = wanted.filter(|wanted| *wanted != elem) {
                 return Err(Problem::new(format!(
-                    "`{name}` takes {wanted} here, and `{}` holds {elem}",
+                    "`{name}` takes {wanted} here, and `{}` has elements of {elem}",
                     view.name
                 ))
                 .help(format!("use an instruction for {elem}, or a fragment of {wanted}"))
@@ -240,7 +242,8 @@ impl Evaluator {
         if matches!(self.builder.space(view), Space::Registers { .. }) && !self.is_whole(view) {
             return Ok(());
         }
-        let said = format!("`{}` takes a fragment in registers here, and `{}` is none", row.name, view.name);
+        let said =
+            format!("`{}` takes a fragment in registers here, and `{}` is not one", row.name, view.name);
         Err(Problem::new(said).help("make it with fragment_like(mma.partition_a(sa, thread.x))"))
     }
 }

@@ -423,7 +423,7 @@ impl Evaluator {
                 view.name,
                 view.shape()
             ))
-            .help(format!("name one place of it: {}[(i)]", view.name)),
+            .help(format!("index one element of it: {}[(i)]", view.name)),
             None => super::advice::coordinate(at, usage),
         }
     }

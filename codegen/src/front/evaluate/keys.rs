@@ -17,8 +17,8 @@ impl Evaluator {
             let earlier = kernel.keys[..at].iter().filter_map(|earlier| earlier.name.as_ref());
             let made = match name.text.as_str() {
                 text if earlier.into_iter().any(|earlier| earlier.text == text) => {
-                    let problem = Problem::new(format!("`{text}` is said twice"));
-                    self.complain(name.span, problem.help("leave one of them out"));
+                    let problem = Problem::new(format!("`{text}` is given twice"));
+                    self.complain(name.span, problem.help("remove one of them"));
                     continue;
                 }
                 "arch" => self.architecture(&key.value).map(|arch| {
@@ -55,7 +55,7 @@ impl Evaluator {
         };
         if let Some(number) = named.and_then(|digits| digits.strip_suffix('a')) {
             return Err(Problem::new(
-                "a kernel is compiled for one architecture alone if its instructions are",
+                "the suffix `a` is chosen by the generator, for kernels with instructions of one architecture",
             )
             .help(format!("write arch = {number}")));
         }

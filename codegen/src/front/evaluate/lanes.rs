@@ -39,7 +39,7 @@ impl Evaluator {
                 "`{}` exchanges the parts of single threads, and this is a whole tile, distributed over the threads",
                 args.name
             );
-            let help = "take the parts: parallelize(tile, layout!(256), thread.x); of whole tiles sum, reduce and scan combine elements";
+            let help = "take the parts: parallelize(tile, layout!(256), thread.x); for whole tiles there are sum, reduce and scan";
             return Err(Problem::new(message).help(help).arg(0));
         }
         let of = &from.name;
@@ -113,7 +113,7 @@ impl Evaluator {
     fn lane_of(&mut self, closure: &Closure, own: Affine) -> Result<Value, Problem> {
         if closure.params.len() != 1 {
             let takes = count(closure.params.len(), "value");
-            return Err(Problem::new(format!("the closure takes {takes}, and one lane is given"))
+            return Err(Problem::new(format!("the closure takes {takes}, and is given one lane"))
                 .help("write |lane| lane ^ 1")
                 .arg(1));
         }
@@ -122,16 +122,16 @@ impl Evaluator {
 
     /// Do out-of-bounds elements take part? `None` if an error has been reported.
     fn unmasked(&mut self, args: &Args, how: &Lanes) -> Option<bool> {
-        match (named(args, "beyond"), how) {
+        match (named(args, "out_of_bounds"), how) {
             (None, _) => Some(false),
             (Some((Value::Bool(false), _)), Lanes::Ballot) => Some(true),
             (Some((value, _)), Lanes::Match) if value.literal().is_some() => Some(true),
             (Some((value, span)), _) => {
                 let (wanted, help) = match how {
-                    Lanes::Match => ("a number", "write beyond = 0"),
-                    _ => ("false", "set those elements to false, and write beyond = false"),
+                    Lanes::Match => ("a number", "write out_of_bounds = 0"),
+                    _ => ("false", "set those elements to false, and write out_of_bounds = false"),
                 };
-                let message = format!("`beyond` is {wanted} here, and this is {}", value.kind());
+                let message = format!("`out_of_bounds` is {wanted} here, and this is {}", value.kind());
                 self.complain(span, Problem::new(message).help(help));
                 None
             }

@@ -105,7 +105,7 @@ impl Evaluator {
         for arg in args {
             if arg.name.as_ref().is_some_and(|name| name.text == "producer") {
                 if !matches!(&arg.value.kind, ast::ExprKind::Name(name) if name == "warp") {
-                    let problem = Problem::new("the producer of a pipelined loop is a warp");
+                    let problem = Problem::new("the producer of a pipelined loop must be `warp`");
                     self.complain(arg.value.span, problem.help("write producer = warp"));
                     return None;
                 }
@@ -186,10 +186,8 @@ impl Evaluator {
             }
             Some(Value::Poison) => None,
             _ => {
-                let problem = Problem::new(format!(
-                    "a loop is split over the blocks of a cluster, 1 to {} of them",
-                    limits::MOST_BLOCKS
-                ));
+                let problem =
+                    Problem::new(format!("`split` takes a cluster of 1 to {} blocks", limits::MOST_BLOCKS));
                 self.complain(value.span, problem.help("write split = cluster(4)"));
                 None
             }
@@ -261,12 +259,12 @@ impl Evaluator {
     /// `while condition { … }`, also `loop { … }`: a loop that is left where the condition is false.
     pub(super) fn repeat_while(&mut self, condition: &ast::Expr, body: &[ast::Stmt], span: Span) {
         if body.is_empty() {
-            let problem = Problem::new("this loop changes nothing, so it never ends");
-            self.complain(span, problem.help("what another block has written is awaited by wait(flag, 1), which sees what that block did before signal(flag)"));
+            let problem = Problem::new("this loop does not change its condition, so it never ends");
+            self.complain(span, problem.help("to wait for another block, call wait(flag, 1), which sees everything before that block's signal(flag)"));
             return;
         }
         if matches!(condition.kind, ast::ExprKind::Bool(true)) && !body.iter().any(breaks) {
-            let problem = Problem::new("nothing ends this loop");
+            let problem = Problem::new("this loop never ends");
             self.complain(
                 span,
                 problem.help("write `while condition { … }`, or `if condition { break; }` in it"),
@@ -304,14 +302,16 @@ impl Evaluator {
                 return;
             }
             Some(Around::Pipelined) => (
-                "copies of a pipelined loop run ahead, so it runs to its end",
+                "a pipelined loop cannot be left early, because it copies ahead",
                 "bound its range, or write the loop without `pipelined`",
             ),
             Some(Around::Unrolled) => (
-                "an unrolled loop runs to its end",
-                "put the rest of its body under an `if`; only a loop of the kernel, `for k in 0..n` without `unroll`, can be left",
+                "an unrolled loop cannot be left early",
+                "put the remaining statements under an `if`; only a loop of the kernel, `for k in 0..n` without `unroll`, can be left",
             ),
-            None => ("there is no loop around this", "let the statements end, or put the rest under an `if`"),
+            None => {
+                ("there is no loop around this", "remove it, or put the remaining statements under an `if`")
+            }
         };
         // An unrolled loop meets it in each iteration.
         if !self.diagnostics.iter().any(|diagnostic| diagnostic.span == span && diagnostic.message == what) {

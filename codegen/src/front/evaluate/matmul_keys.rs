@@ -88,8 +88,8 @@ impl Keys {
         };
         if closure.params.len() != 1 {
             let takes = count(closure.params.len(), "number");
-            let problem = Problem::new(format!("this closure takes {takes}, and there is one"));
-            self.0.complain(expr.span, problem.help("write |x| …, a function of the sum alone"));
+            let problem = Problem::new(format!("this closure takes {takes}, and is given one"));
+            self.0.complain(expr.span, problem.help("write |x| …, a function of one sum"));
             return None;
         }
         let value = self.0.applied(closure, &[elem]);

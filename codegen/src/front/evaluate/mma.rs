@@ -131,7 +131,7 @@ impl Evaluator {
             return Err(problem.help("write tiled_mma::<bf16, f32>(warpgroups = 2)"));
         };
         if !args.values.is_empty() {
-            return Err(Problem::new("`tiled_mma` of warpgroups finds its instruction by itself")
+            return Err(Problem::new("`tiled_mma` of warpgroups chooses its instruction from the types")
                 .help("write tiled_mma::<bf16, f32>(warpgroups = 2)")
                 .arg(0));
         }
@@ -225,7 +225,7 @@ impl Evaluator {
             Some(value) => {
                 let Some(number) = value.number() else {
                     return Err(Problem::new(format!(
-                        "sums begin with a number, and this is {}",
+                        "accumulators begin with a number, and this is {}",
                         value.kind()
                     ))
                     .arg(1));
@@ -246,13 +246,8 @@ impl Evaluator {
                 Err(Problem::new("products of warpgroups read whole tiles of shared memory")
                     .help("leave the partition out: gemm(sa, sb, &mut acc)"))
             }
-            Warps::Count(warps) => {
-                Err(Problem::new("parts of threads need to know how the warps are arranged").help(format!(
-                    "write tiled_mma({:?}, layout!((2, {})))",
-                    mma.row.name,
-                    (warps / 2).max(1)
-                )))
-            }
+            Warps::Count(warps) => Err(Problem::new("a partition needs an arrangement of the warps")
+                .help(format!("write tiled_mma({:?}, layout!((2, {})))", mma.row.name, (warps / 2).max(1)))),
         }
     }
 }

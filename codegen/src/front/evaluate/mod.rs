@@ -276,7 +276,7 @@ impl Evaluator {
                     }
                     other => (other.kind(), "bind it with `let`, or remove it"),
                 };
-                let problem = Problem::new(format!("this is {what}, and nothing is done with it"));
+                let problem = Problem::new(format!("the value of this statement, {what}, is not used"));
                 self.complain(expr.span, problem.help(help));
             }
             StmtKind::Assign { target, op, value } => self.assign(target, *op, value, stmt.span),

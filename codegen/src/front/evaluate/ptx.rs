@@ -58,8 +58,8 @@ impl Evaluator {
     /// `asm::<u32>("lop3.b32 %0, %1, %2, %3, 0x96;", a, b, c, model = |a, b, c| a ^ b ^ c)`
     pub(super) fn asm_call(&mut self, args: &Args) -> Result<Value, Problem> {
         if !self.is_unsafe {
-            return Err(Problem::new("nothing checks instructions of PTX")
-                .help("declare the kernel as `unsafe fn`, and say in its documentation what they need"));
+            return Err(Problem::new("instructions of PTX are not checked")
+                .help("declare the kernel as `unsafe fn`, and document what they require"));
         }
         let elem = self.type_argument(args)?;
         let Some(Value::Text(text)) = args.get(0) else {
@@ -73,7 +73,7 @@ impl Evaluator {
             Some((Value::Bool(volatile), _)) => *volatile,
             Some((other, span)) => {
                 let problem =
-                    Problem::new(format!("`volatile` is true or false, and this is {}", other.kind()));
+                    Problem::new(format!("`volatile` must be true or false, and this is {}", other.kind()));
                 return Ok(self.complain(span, problem.help("write volatile = true")));
             }
         };
@@ -97,8 +97,10 @@ impl Evaluator {
                         Err(problem) => return Ok(self.complain(span, problem)),
                     },
                     None => {
-                        let problem =
-                            Problem::new(format!("the model gives {}, and a number is needed", value.kind()));
+                        let problem = Problem::new(format!(
+                            "the model returns {}, and a number is needed",
+                            value.kind()
+                        ));
                         return Ok(
                             self.complain(span, problem.help("end it with arithmetic on its parameters"))
                         );
@@ -107,7 +109,7 @@ impl Evaluator {
             }
             Some((other, span)) => {
                 let problem = Problem::new(format!(
-                    "the model is what the simulator computes instead, and this is {}",
+                    "the simulator computes the model instead of the instructions, and this is {}",
                     other.kind()
                 ));
                 return Ok(self

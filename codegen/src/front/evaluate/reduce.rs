@@ -16,7 +16,7 @@ use crate::values::number::Number;
 use crate::values::typing::Scalar;
 
 /// The argument with the claimed value of out-of-bounds elements.
-const CLAIM: &str = "beyond";
+const CLAIM: &str = "out_of_bounds";
 
 /// The span of that claim in a call.
 fn claimed_at(args: &Args) -> Span {
@@ -84,7 +84,7 @@ impl Evaluator {
             (_, Some((Value::Bool(true), _))) => Across::Blocks(1),
             (_, Some((other, span))) => {
                 let problem =
-                    Problem::new(format!("`per_block` is true or false, and this is {}", other.kind()));
+                    Problem::new(format!("`per_block` must be true or false, and this is {}", other.kind()));
                 self.complain(span, problem.help("write per_block = true"));
                 return None;
             }
@@ -94,7 +94,7 @@ impl Evaluator {
             Some((Value::Int(lanes @ (1 | 2 | 4 | 8 | 16 | 32)), _)) => Some(Across::Warp(*lanes as u32)),
             Some((other, span)) => {
                 let problem =
-                    Problem::new(format!("`lanes` is a part of a warp, and this is {}", other.kind()));
+                    Problem::new(format!("`lanes` must be 2, 4, 8, 16 or 32, and this is {}", other.kind()));
                 self.complain(span, problem.help("write lanes = 2, 4, 8, 16 or 32"));
                 None
             }
@@ -131,8 +131,8 @@ impl Evaluator {
                 return Ok(self.complain(span, problem.help(help)));
             }
         };
-        let Some(beyond) = self.beyond(args, 1) else { return Ok(Value::Poison) };
-        let beyond = beyond.map(|given| given[0]);
+        let Some(declared) = self.declared(args, 1) else { return Ok(Value::Poison) };
+        let declared = declared.map(|given| given[0]);
         let name = naming.first().map_or("fragment", String::as_str);
         let whole = self.is_whole(from);
         let (from, across) = match whole {
@@ -145,8 +145,8 @@ impl Evaluator {
             false => self.builder.registers(name, elem, Tuple::flat(&extents))?,
         };
         self.builder.fill(&to, tile::Expr::lit(with.identity(elem).unwrap_or(Number::Int(0))))?;
-        match self.builder.reduce_claimed(from, &to, with, across, beyond) {
-            Err(problem) if beyond.is_some() && problem.arg.is_none() => {
+        match self.builder.reduce_claimed(from, &to, with, across, declared) {
+            Err(problem) if declared.is_some() && problem.arg.is_none() => {
                 Ok(self.complain(claimed_at(args), problem))
             }
             done => done.map(|()| Value::View(to)),
@@ -155,20 +155,20 @@ impl Evaluator {
 
     /// The claimed contents of out-of-bounds elements, a number for each of `count` tensors, if a call has them.
     /// `None` if an error has been reported.
-    pub(super) fn beyond(&mut self, args: &Args, count: usize) -> Option<Option<Vec<Number>>> {
+    pub(super) fn declared(&mut self, args: &Args, count: usize) -> Option<Option<Vec<Number>>> {
         let Some((given, span)) = named(args, CLAIM) else { return Some(None) };
         match numbers(given).filter(|given| given.len() == count) {
             Some(given) => Some(Some(given)),
             None => {
                 let problem = Problem::new(format!(
-                    "`beyond` is the value of out-of-bounds elements, and this is {}",
+                    "`out_of_bounds` is the value of out-of-bounds elements, and this is {}",
                     given.kind()
                 ));
                 self.complain(
                     span,
                     problem.help(match count {
-                        1 => "write a number, such as beyond = 0.0",
-                        _ => "write a number for each tensor, such as beyond = (0.0, 0.0)",
+                        1 => "write a number, such as out_of_bounds = 0.0",
+                        _ => "write a number for each tensor, such as out_of_bounds = (0.0, 0.0)",
                     }),
                 );
                 None
@@ -200,9 +200,9 @@ impl Evaluator {
             self.builder.fill(&made, tile::Expr::Lit(identity[n])).map_err(|problem| problem.arg(1))?;
             to.push(made);
         }
-        let Some(beyond) = self.beyond(args, from.len()) else { return Ok(Value::Poison) };
-        match self.builder.fold_claimed((&from, &to), with, identity, across, beyond.as_deref()) {
-            Err(problem) if beyond.is_some() && problem.arg.is_none() => {
+        let Some(declared) = self.declared(args, from.len()) else { return Ok(Value::Poison) };
+        match self.builder.fold_claimed((&from, &to), with, identity, across, declared.as_deref()) {
+            Err(problem) if declared.is_some() && problem.arg.is_none() => {
                 return Ok(self.complain(claimed_at(args), problem));
             }
             done => done?,
@@ -216,7 +216,7 @@ impl Evaluator {
     /// The arguments of a reduction or scan by a closure; `None` if an error has been reported.
     pub(super) fn combiner(&mut self, args: &Args) -> Result<Option<Combiner>, Problem> {
         let usage = || {
-            Problem::new(format!("`{}` takes a tile, what changes nothing, and a closure of two", args.name))
+            Problem::new(format!("`{}` takes a tile, an identity and a closure of two arguments", args.name))
                 .help(args.usage())
         };
         let [(given, _), (identity, _), (Value::Closure(closure), _)] = &args.values[..] else {
@@ -226,7 +226,7 @@ impl Evaluator {
         let identity = numbers(identity).ok_or_else(|| usage().arg(1))?;
         if identity.len() != from.len() {
             let (has, given) = (count(identity.len(), "number"), count(from.len(), "tensor"));
-            return Err(Problem::new(format!("what changes nothing has {has}, and {given} are combined"))
+            return Err(Problem::new(format!("the identity has {has}, and {given} are combined"))
                 .help("write one number for each tensor: reduce((x, y), (0.0, 0.0), |(a, b), (c, d)| …)")
                 .arg(1));
         }
@@ -248,7 +248,7 @@ impl Evaluator {
     ) -> Result<Option<Vec<tile::Expr>>, Problem> {
         if closure.params.len() != 2 {
             let takes = count(closure.params.len(), "value");
-            return Err(Problem::new(format!("the closure takes {takes}, and two are combined"))
+            return Err(Problem::new(format!("the closure takes {takes}, and a reduction combines two"))
                 .help(if is_tuple { "write |(a, b), (c, d)| (…, …)" } else { "write |a, b| …" })
                 .arg(2));
         }
@@ -266,7 +266,7 @@ impl Evaluator {
             (value, false) => vec![value],
             (value, true) => {
                 return Err(Problem::new(format!(
-                    "the closure gives {}, and {} are combined",
+                    "the closure returns {}, and {} are combined",
                     value.kind(),
                     count(elems.len(), "value")
                 ))
@@ -277,7 +277,7 @@ impl Evaluator {
         let mut functions = Vec::new();
         for (value, elem) in entries.into_iter().zip(elems) {
             let number = value.as_number().ok_or_else(|| {
-                Problem::new(format!("the closure gives {}, and a number is needed", value.kind()))
+                Problem::new(format!("the closure returns {}, and a number is needed", value.kind()))
                     .help("end it with arithmetic on its parameters: |a, b| a + b")
                     .arg(2)
             })?;
@@ -314,7 +314,7 @@ fn extents(args: &Args, from: &View, across: Across, modes: Option<&Value>) -> R
     }
     let rank = extents.len();
     let wrong = || {
-        let problem = format!("`{}` needs one of the modes 0..{rank}, or several", args.name);
+        let problem = format!("`{}` needs one or several of the modes 0..{rank}", args.name);
         Problem::new(problem).help(args.usage()).arg(1)
     };
     let all = match modes {

@@ -25,7 +25,7 @@ impl Evaluator {
             Some((Value::Bool(exclusive), _)) => *exclusive,
             Some((other, span)) => {
                 let problem =
-                    Problem::new(format!("`exclusive` is true or false, and this is {}", other.kind()));
+                    Problem::new(format!("`exclusive` must be true or false, and this is {}", other.kind()));
                 return Ok(self.complain(span, problem.help("write exclusive = true")));
             }
         };
@@ -54,7 +54,7 @@ impl Evaluator {
             Some((Value::Bool(over), _)) => *over,
             Some((other, span)) => {
                 let problem =
-                    Problem::new(format!("`cluster` is true or false, and this is {}", other.kind()));
+                    Problem::new(format!("`cluster` must be true or false, and this is {}", other.kind()));
                 return Ok(self.complain(span, problem.help("write cluster = true")));
             }
         };
@@ -66,7 +66,7 @@ impl Evaluator {
                     Err(span) => {
                         let rank = extents.len();
                         let problem =
-                            Problem::new(format!("a scan runs along one of the modes 0..{rank}, or several"));
+                            Problem::new(format!("a scan runs along one or several of the modes 0..{rank}"));
                         let help = "write mode = 1, or mode = (1, 0) for mode 1 and then mode 0";
                         return Ok(self.complain(span, problem.help(help)));
                     }
@@ -97,10 +97,10 @@ impl Evaluator {
                 false => self.room_for(name(n), *elem, std::slice::from_ref(view))?,
             });
         }
-        let Some(given) = self.beyond(args, from.len()) else { return Ok(Value::Poison) };
+        let Some(given) = self.declared(args, from.len()) else { return Ok(Value::Poison) };
         for ((given, identity), elem) in given.iter().flatten().zip(&identity).zip(&elems) {
             if !given.is(*identity) {
-                let at = named(args, "beyond").map_or(args.call, |(_, span)| span);
+                let at = named(args, "out_of_bounds").map_or(args.call, |(_, span)| span);
                 return Ok(self.complain(at, would_count(*given, *identity, *elem)));
             }
         }

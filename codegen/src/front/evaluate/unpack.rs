@@ -14,7 +14,7 @@ impl Evaluator {
             return Err(Problem::new(message).help(args.usage()));
         };
         let Some(of) = Int4::ALL.into_iter().find(|known| known.name() == of.text) else {
-            let problem = Problem::new(format!("`{}` is no type of four bits", of.text))
+            let problem = Problem::new(format!("`{}` is not a type of four bits", of.text))
                 .help("write i4, for -8 to 7, or u4, for 0 to 15");
             return Ok(self.complain(of.span, problem));
         };

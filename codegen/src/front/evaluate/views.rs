@@ -98,9 +98,9 @@ impl Evaluator {
             let size = layout.size()?;
             if layout.right_inverse()?.size()? != size {
                 return Err(Problem::new(format!(
-                    "the layout {layout} does not number its places 0..{size}"
+                    "the layout {layout} does not map its coordinates to 0..{size}"
                 ))
-                .help("give every place a number of its own, such as layout!((4, 8) : (8, 1))")
+                .help("give each coordinate its own number, such as layout!((4, 8) : (8, 1))")
                 .arg(0));
             }
             self.builder.blocks(axis, &[Size::Int(size)])?;

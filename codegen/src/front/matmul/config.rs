@@ -573,7 +573,7 @@ impl Reader<'_> {
         let extents: Vec<_> = layout.shape().modes().filter_map(|mode| mode.product()).collect();
         if layout.rank() != 2 || extents.len() != 2 || layout.as_layout().is_none() {
             let span = self.find("values").map_or(Span::default(), |e| e.span);
-            self.error(span, "`values` counts rows and columns", "write values = (4, 4)");
+            self.error(span, "`values` needs two numbers, rows and columns", "write values = (4, 4)");
             return vec![1, 1];
         }
         extents

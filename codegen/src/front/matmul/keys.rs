@@ -44,7 +44,7 @@ const SUBJECTS: &[(&str, &[Key])] = &[
             (
                 "precision",
                 "strict",
-                "strict, tf32 or f32x3, for dtype = f32. strict: multiply-adds on CUDA cores. tf32: operands are rounded to tf32 (11 significant bits) for tensor cores. f32x3: each operand is the sum of two terms of tf32, and sums of 8 or 16 products, with wgmma of 32, are promoted to f32. The error is at most K/2·2^-23·|A|·|B|ᵀ with strict and (44 + K/16)·2^-23·|A|·|B|ᵀ with f32x3; with f32x3, infinite elements give NaN, and parts of elements below 2^-126 are lost",
+                "strict, tf32 or f32x3, for dtype = f32. strict: multiply-adds on CUDA cores. tf32: operands are rounded to tf32 (11 significant bits) for tensor cores. f32x3: each operand is the sum of two terms of tf32, and the sum of each 8 or 16 products, or 32 with wgmma, is promoted to f32. The error is at most K/2·2^-23·|A|·|B|ᵀ with strict and (44 + K/16)·2^-23·|A|·|B|ᵀ with f32x3; with f32x3, infinite elements give NaN, and parts of elements below 2^-126 are lost",
             ),
         ],
     ),
@@ -123,7 +123,7 @@ const SUBJECTS: &[(&str, &[Key])] = &[
             (
                 "arch",
                 "90 first, then the oldest with an instruction for the types, 80 or 89 (e4m3, e5m2), in one list of variants; 80 if a key is about tiles, threads or the instruction",
-                "oldest compute capability: a device runs variants for the newest that it has",
+                "oldest compute capability; a device runs the variants for the newest one that it has",
             ),
             (
                 "mma",

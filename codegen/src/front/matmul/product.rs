@@ -605,8 +605,8 @@ fn aligned(layout: &Composed, vec: i64) -> Result<()> {
         _ if vec == 1 => Ok(()),
         None if first == Some(1) => Ok(()),
         odd => Err(Problem::new(format!(
-            "{vec} elements at once need a shared layout with stride 1 first and multiples of {vec} after it, and this is {}",
-            odd.map_or_else(|| layout.to_string(), |stride| format!("{layout}: {stride} is not one"))
+            "copies of {vec} elements need a shared layout whose first stride is 1 and whose others are multiples of {vec}, and this is {}",
+            odd.map_or_else(|| layout.to_string(), |stride| format!("{layout}: the stride {stride} is not a multiple"))
         ))
         .help(format!("pad by a multiple of {vec}, or write vec = 1"))),
     }

@@ -194,7 +194,7 @@ impl Text for Stmt {
         if let Some(StageOrder { stage, order }) = to.places.get(&self.id).copied() {
             to.raw(&format!("stage {stage} "));
             if order != stage {
-                to.raw(&format!("place {order} "));
+                to.raw(&format!("order {order} "));
             }
         }
         self.op.write(to);
@@ -204,7 +204,7 @@ impl Text for Stmt {
         let by = if from.takes("@") { Text::read(from)? } else { 0 };
         let mut id = 0;
         if let Some(stage) = read_field!(from, "stage", None) {
-            let order = read_field!(from, "place", stage);
+            let order = read_field!(from, "order", stage);
             id = from.places.len() as u32 + 1;
             from.places.insert(id, StageOrder { stage, order });
         }

@@ -47,8 +47,8 @@ static int tw_injective(const char *name, const tilewright_tensor *tensor, tw_te
         mode = order[place];
         if (tensor->strides[mode] <= reach)
             return TW_REFUSE(error,
-                             "argument `%s`: it is written, and its stride %d is %" PRId64 ", no more than the %" PRId64
-                             " elements that the other modes reach over\nhelp: give every element a place of its own",
+                             "argument `%s`: it is written, and its stride %d is %" PRId64 ", not greater than the %" PRId64
+                             " elements that its other modes span\nhelp: give each element its own offset",
                              name, mode, tensor->strides[mode], (int64_t)(reach + 1));
         reach += (tw_wide)(tensor->extents[mode] - 1) * tensor->strides[mode];
     }
@@ -78,7 +78,7 @@ static int tw_itself(const tw_param *param, const tilewright_tensor *tensor, tw_
         if (extent < 0) return TW_REFUSE(error, "argument `%s`: its extent %d is %" PRId64, name, mode, extent);
         if (extent > TW_MOST)
             return TW_REFUSE(error,
-                             "argument `%s`: its extent %d is %" PRId64 ", and %d is the most: coordinates have 32 bits", name,
+                             "argument `%s`: its extent %d is %" PRId64 ", and the limit is %d: coordinates have 32 bits", name,
                              mode, extent, TW_MOST);
         if (extent > 1 && (stride < 0 || stride > TW_MOST))
             return TW_REFUSE(error, "argument `%s`: its stride %d is %" PRId64 ", and strides go from 0 to %d", name, mode,
@@ -96,7 +96,7 @@ static int tw_itself(const tw_param *param, const tilewright_tensor *tensor, tw_
         tw_list(error, tensor->extents, tensor->rank);
         tw_put(error, " with strides ");
         tw_list(error, tensor->strides, tensor->rank);
-        return TW_REFUSE(error, " reach over %" PRId64 " elements, and there are %" PRIu64
+        return TW_REFUSE(error, " span %" PRId64 " elements, and the buffer has %" PRIu64
                                 "\nhelp: give a longer buffer, or smaller extents",
                          (int64_t)needed, tensor->elements);
     }
@@ -170,7 +170,7 @@ static int tw_modes(const tw_launch *launch, const tw_shape *shape, int plain, t
                 compact[other] = next;
                 next *= tensor->extents[other] > 1 ? tensor->extents[other] : 1;
             }
-            tw_put(launch->error, "\nhelp: elements along mode %d are neighbours: give it strides such as ", mode);
+            tw_put(launch->error, "\nhelp: mode %d must be contiguous: give it strides such as ", mode);
             tw_list(launch->error, compact, tensor->rank);
         }
         if (status) return status;
@@ -395,7 +395,7 @@ static int tw_required(const tw_launch *launch, const tw_bound *sizes) {
         int status, some = 0, zero = -1;
         for (place = 0; place < require->sizes; ++place)
             if (!sizes[require->size[place]].known)
-                return TW_REFUSE(error, "the size `%s` is known of no argument", kernel->size[require->size[place]]);
+                return TW_REFUSE(error, "no argument determines the size `%s`", kernel->size[require->size[place]]);
         status = tw_eval(kernel->node, require->test, sizes, &value);
         if (!status && value) continue;
         if (status == 2) snprintf(why, sizeof why, "divides by %" PRId64, value);
@@ -455,7 +455,7 @@ static int tw_overlaps(const tw_launch *launch) {
             tw_span(b, &from[1], &to[1]);
             if (from[0] < to[1] && from[1] < to[0])
                 return TW_REFUSE(launch->error,
-                                 "argument `%s`: it is written, and it shares memory with `%s`\nhelp: give it memory of its own",
+                                 "argument `%s`: it is written, and overlaps `%s` in memory\nhelp: pass a buffer that does not overlap",
                                  kernel->param[writes ? one : other].name, kernel->param[writes ? other : one].name);
         }
     }
@@ -498,9 +498,9 @@ static int tw_check(const tw_launch *launch, tw_bound *sizes, int *empty_loops) 
         }
         if (*empty_loops < 0)
             return TW_REFUSE(launch->error,
-                             "argument `%s`: it has no elements, and a tensor that the kernel writes has some\nhelp: only loops "
-                             "that have no iteration then may read it, such as `for k in 0..x.size(2)`; otherwise fill the "
-                             "result yourself",
+                             "argument `%s`: it has no elements, and a tensor that the kernel writes has some\nhelp: an "
+                             "empty tensor may be read only in loops that then have no iteration, such as "
+                             "`for k in 0..x.size(2)`; otherwise fill the result yourself",
                              kernel->param[first_empty].name);
     }
     return tw_overlaps(launch);

@@ -27,10 +27,10 @@ pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
                 }
                 let tensor = &program.tensor(view.tensor).name;
                 let message = format!(
-                    "race: all blocks along {name} write the same elements of `{tensor}`, and there are {blocks}"
+                    "race: all blocks along {name} write the same elements of `{tensor}`, {blocks} blocks"
                 );
                 errors.push(Diagnostic::error(stmt.span, message).help(format!(
-                    "let block.{name} say where they are; add to them, how = \"atomic_add\"; or let one block write, if block.{name} == 0 {{ … }}"
+                    "give each block its own elements by block.{name}; or add to them, how = \"atomic_add\"; or let one block write, if block.{name} == 0 {{ … }}"
                 )));
             });
         }

@@ -68,8 +68,8 @@ fn judged(program: &Program, stmt: &Stmt) -> Option<(String, String)> {
     }
     let [none, x, made] = closure.changed(identity)?;
     Some((
-        format!("{none} is no identity of this closure, which makes {made} of it and {x}"),
-        "write the number that changes nothing: 0.0 for sums, 1.0 for products, f32::NEG_INFINITY for maxima; a start value is combined with the result"
+        format!("{none} is not an identity of this closure, which makes {made} of it and {x}"),
+        "write the identity: 0.0 for sums, 1.0 for products, f32::NEG_INFINITY for maxima; a start value is combined with the result"
             .into(),
     ))
 }

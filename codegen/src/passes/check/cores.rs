@@ -23,9 +23,9 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
                 return;
             }
             let message =
-                format!("this multiplies {of_a} on CUDA cores, as `{}` is a plain tile", acc.name);
+                format!("this multiplies {of_a} on CUDA cores, because `{}` is a tile of `full`", acc.name);
             let help = format!(
-                "tensor cores accumulate in fragments of their own: let mut {} = tiled_mma::<{of_a}, f32>(warps = 4).accumulators(({m}, {n}), 0.0)",
+                "for tensor cores, make the accumulators of an instruction: let mut {} = tiled_mma::<{of_a}, f32>(warps = 4).accumulators(({m}, {n}), 0.0)",
                 acc.name
             );
             diagnostics.extend(super::lint(stmt.span, "cuda_cores", levels, message).map(|diagnostic| diagnostic.help(help)));

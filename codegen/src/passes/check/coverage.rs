@@ -95,7 +95,7 @@ fn finding(
             "unbounded",
             None,
             format!(
-                "`{tensor}` is used up to element {reach}{along}, and nothing bounds {extent}: what follows is left out"
+                "`{tensor}` is used up to element {reach}{along}, and {extent} has no upper bound: later elements are left out"
             ),
             format!(
                 "bound it, at_most({extent}, {reach}), or loop over all tiles: `_` as their coordinate, and for k in 0..tiles.size({})",
@@ -106,11 +106,11 @@ fn finding(
             "covered",
             Some(var),
             format!(
-                "`{}` goes over {reach} elements of `{tensor}`{along}, and nothing bounds {extent}: what follows is left out",
+                "`{}` loops over {reach} elements of `{tensor}`{along}, and {extent} has no upper bound: later elements are left out",
                 name(var)
             ),
             format!(
-                "tiles along `_` are counted by the mode behind those of the tile, such as t.size({}); or bound the extent, at_most({extent}, {reach})",
+                "loop over the mode that counts the tiles along `_`, which follows the tile's own modes: 0..t.size({}); or bound the extent, at_most({extent}, {reach})",
                 program.tensor(access.view.tensor).rank()
             ),
         ),
@@ -118,11 +118,11 @@ fn finding(
             "covered",
             Some(var),
             format!(
-                "`{}` ends at {extent} / {over}, rounded down: what {over} leaves of {extent} is left out of `{tensor}`",
+                "`{}` ends at {extent} / {over}, rounded down: the last {extent} % {over} elements of `{tensor}` are left out",
                 name(var)
             ),
             format!(
-                "round up, ceil_div({extent}, {over}), as elements out of bounds are read as 0 and not written; or say that {over} divides it: assert({extent} % {over} == 0)"
+                "round up, ceil_div({extent}, {over}): out-of-bounds elements are read as 0 and not written; or declare that {over} divides it: assert({extent} % {over} == 0)"
             ),
         ),
         Reach::Rounded { var, over, step, .. } => (

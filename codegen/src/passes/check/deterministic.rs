@@ -20,10 +20,10 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
                 return;
             }
             let message = format!(
-                "atomic sums of {elem} in `{}` round in the order in which threads execute them: they differ from run to run",
+                "atomic sums of {elem} in `{}` are rounded in the order in which threads add, so they differ from run to run",
                 to.name
             );
-            let help = "give each element to one block, which adds what others left in a tensor of its own; or add integers";
+            let help = "let one block add each element, from partial sums that the others write to another tensor; or add integers";
             diagnostics.extend(super::lint(stmt.span, "deterministic", levels, message).map(|diagnostic| diagnostic.help(help)));
         });
     }

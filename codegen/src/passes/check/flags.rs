@@ -35,9 +35,9 @@ pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
             if flag.base.iter().any(later) {
                 return;
             }
-            let message = format!("`{}` may be raised by a block that has not begun: blocks begin in any order, as there is room for them", flag.name);
+            let message = format!("possible deadlock: `{}` may be signalled by a block that has not begun, since blocks begin in any order, when there is room for them", flag.name);
             diagnostics.push(Diagnostic::error(stmt.span, message).help(
-                "number blocks in the order in which they begin, let t = copy(1, ticket[(0)], how = \"atomic_add\"), take t[(0)] in place of block.x, and wait for a smaller one, flags[(t[(0)] - 1)]; or make all blocks resident by persistent()",
+                "number the blocks as they begin, let t = copy(1, ticket[(0)], how = \"atomic_add\"), use t[(0)] instead of block.x, and wait only for smaller numbers, flags[(t[(0)] - 1)]; or make all blocks resident by persistent()",
             ));
         });
     }

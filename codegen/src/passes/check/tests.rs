@@ -130,7 +130,7 @@ fn every_statement_of_the_tutorial_is_needed() {
     check(
         "the copy of A",
         without(&[1]),
-        "5: `sa` is read here, and nothing is ever written to it\nhelp: copy something into `sa` first, or fill it: fill(sa, 0.0)",
+        "5: `sa` is read here, but never written\nhelp: copy something into `sa` first, or fill it: fill(sa, 0.0)",
     );
     check(
         "the wait",
@@ -162,7 +162,7 @@ fn every_statement_of_the_tutorial_is_needed() {
     assert!(outcome.kernel.is_some());
     let idle = |name: &str| {
         format!(
-            "0: `{name}` is written, and no statement reads it\nhelp: copy it to where it is needed, or leave it out"
+            "0: `{name}` is written, but never read\nhelp: copy it to where it is needed, or leave it out"
         )
     };
     assert_eq!(messages(&outcome.diagnostics), format!("{}\n{}", idle("sa"), idle("sb")));

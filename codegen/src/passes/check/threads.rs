@@ -22,13 +22,13 @@ pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
         diagnostics.push(match (first, &program.body[..]) {
             (_, []) => Diagnostic::error(Span::default(), "this kernel does nothing")
                 .help(format!("write a result to a tensor: {WRITE}")),
-            (Some(span), _) => Diagnostic::error(span, "it is not known how many threads this kernel has: it uses `thread.x`, and no thread layout")
-                .help(format!("name tiles, whose elements are distributed over threads: {WRITE}; or write #[kernel(threads = 256)]")),
+            (Some(span), _) => Diagnostic::error(span, "the number of threads is unknown: this kernel uses `thread.x` without a thread layout")
+                .help(format!("use whole tiles, which are distributed over threads: {WRITE}; or write #[kernel(threads = 256)]")),
             (None, _) => Diagnostic::error(
                 Span::default(),
-                "it is not known how many threads this kernel has: no thread layout occurs in it",
+                "the number of threads is unknown: this kernel has no thread layout",
             )
-            .help("partition what it works on, such as `parallelize(t, layout!((32, 8)), thread.x)`"),
+            .help("partition its tiles, such as `parallelize(t, layout!((32, 8)), thread.x)`"),
         });
         return diagnostics;
     }
@@ -51,7 +51,7 @@ pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
 
 fn uncounted_blocks(axis: u8, span: Span) -> Diagnostic {
     let name = ["block.x", "block.y", "block.z"][usize::from(axis).min(2)];
-    let message = format!("it is not known how many blocks there are: `{name}` alone numbers no tiles");
+    let message = format!("the number of blocks is unknown: no tile has exactly `{name}` as a coordinate");
     Diagnostic::error(span, message)
-        .help(format!("coordinates count tiles, not elements: use `{name}` by itself, such as `tile(x, (256), ({name}))`, or say how many blocks there are: `walk(132, {name})`"))
+        .help(format!("coordinates count tiles, not elements: use `{name}` by itself, such as `tile(x, (256), ({name}))`, or give the number of blocks: `walk(132, {name})`"))
 }

@@ -116,7 +116,7 @@ impl<'p, 'b> Maps<'p, 'b> {
             .entry(view.tensor)
             .or_insert_with(|| global || tensor.layout.is_injective() == Some(true));
         if !injective {
-            return Err("several of its elements lie in one place");
+            return Err("several of its elements have the same offset");
         }
         let unknown = |coord: &Coord| {
             !matches!(

@@ -41,14 +41,13 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
         }
         let (message, help) = match tensor.space {
             Space::Global { mutable: true } => continue,
-            Space::Global { mutable: false } => (
-                format!("`{name}` is an argument, and no statement reads it"),
-                "copy from it, or leave it out",
-            ),
+            Space::Global { mutable: false } => {
+                (format!("the argument `{name}` is never read"), "copy from it, or leave it out")
+            }
             // Unused results: the value of a reducing statement is its sum.
             _ if !written.contains(&id) => continue,
             _ => (
-                format!("`{name}` is written, and no statement reads it"),
+                format!("`{name}` is written, but never read"),
                 "copy it to where it is needed, or leave it out",
             ),
         };

@@ -19,7 +19,7 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
             continue;
         }
         let name = &tensor.name;
-        let message = format!("`{name}` is `&mut`, and no statement writes it");
+        let message = format!("`{name}` is `&mut`, but never written");
         let help = format!("write it, as in copy(result, {name}), or declare `{name}: &Tensor<…>`");
         diagnostics.extend(
             super::lint(tensor.span, "unwritten", levels, message).map(|diagnostic| diagnostic.help(help)),
@@ -42,6 +42,6 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
 
 /// A read of an unwritten tile: the message, and the remedy.
 pub(super) fn words(name: &str) -> (String, String) {
-    let message = format!("`{name}` is read here, and nothing is ever written to it");
+    let message = format!("`{name}` is read here, but never written");
     (message, format!("copy something into `{name}` first, or fill it: fill({name}, 0.0)"))
 }

@@ -419,9 +419,9 @@ impl<'p> Lower<'p> {
                 read.unwrap_or_else(|| {
                     let name = &self.program.reads[*number as usize].name;
                     let message = format!(
-                        "where this tile lies was read from `{name}`, in an iteration or a block that has ended"
+                        "this tile's position depends on `{name}`, which was read in an iteration or an `if` that has ended"
                     );
-                    self.unknown(Problem::new(message).help("reduce it, and ask for coordinates, where it is copied; or set out-of-bounds elements there, and say what they are: sum(x, beyond = 0.0)"))
+                    self.unknown(Problem::new(message).help("reduce it, and use coordinates, where it is copied; or set out-of-bounds elements there, and declare their value: sum(x, out_of_bounds = 0.0)"))
                 })
             }
             Coord::Two(with, of) => {

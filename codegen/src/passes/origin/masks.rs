@@ -50,10 +50,10 @@ impl Origins<'_> {
     pub(super) fn mask_of_scatter(&mut self, from: &[View], to: &View, state: &State) -> Result<Vec<Edge>> {
         self.all_edges(from, state).filter(|edges| !are_apart(edges)).ok_or_else(|| {
             Problem::new(format!(
-                "it is not known which of the elements that this stores to `{}` are out of bounds of a tensor, so they cannot be left out",
+                "it is not known which of the elements that this stores to `{}` are out of bounds, so they cannot be left out",
                 to.name
             ))
-            .help("give them a place out of bounds, such as -1, and say so: scatter(…, beyond = -1)")
+            .help("give them an index out of bounds, such as -1, and declare it: scatter(…, out_of_bounds = -1)")
         })
     }
 
@@ -108,7 +108,7 @@ impl Origins<'_> {
             _ if !ends => Ok(()),
             [Some(x), Some(y)] if with.is_neutral(x, y, elem) => Ok(()),
             [Some(x), Some(y)] => Err(Problem::new(format!(
-                "beyond K `{}` holds {} and `{}` {}, which changes the result: {} and {} would not",
+                "out of bounds along K, elements of `{}` are {} and of `{}` {}, which changes the result; {} and {} would not",
                 names[0],
                 shown_as(x),
                 names[1],
@@ -118,7 +118,7 @@ impl Origins<'_> {
             ))
             .help(self.other_fills(operands, fills))),
             [x, _] => Err(Problem::new(format!(
-                "it is not known what `{}` holds beyond K, and this product would combine it",
+                "the elements of `{}` that are out of bounds along K are not known, and this product would combine them",
                 names[usize::from(x.is_some())]
             ))
             .help(
@@ -223,12 +223,12 @@ impl Origins<'_> {
                 let shown = |x: f64| Number::from(x).written_as(elem);
                 let name = &view.name;
                 return Err(Problem::new(format!(
-                    "out-of-bounds elements of `{name}` are {}, and `beyond` claims that they are {}",
+                    "out-of-bounds elements of `{name}` are {}, but `out_of_bounds` declares {}",
                     shown(value),
                     shown(claim)
                 ))
                 .help(
-                    "leave `beyond` out: it is known which elements are out of bounds, and they are left out",
+                    "remove `out_of_bounds`: these elements are known, and the reduction leaves them out",
                 ));
             }
         }
@@ -239,10 +239,7 @@ impl Origins<'_> {
     fn accumulated(&self, from: &[View]) -> String {
         let added = from.iter().find(|view| self.added.contains(&view.tensor));
         added.map_or_else(String::new, |view| {
-            format!(
-                ": what is added to `{}` in a loop is a function of elements whose value out of bounds is not known",
-                view.name
-            )
+            format!(": a loop adds elements to `{}` whose out-of-bounds value is not known", view.name)
         })
     }
 
@@ -259,19 +256,21 @@ impl Origins<'_> {
 
     /// The error where it is unknown which elements are out of bounds, with the identity.
     fn unknown(&self, from: &[View], (function, fill): (&str, &str), state: &State) -> Problem {
-        let claim = format!("set those elements and say what they hold: {function}(x, beyond = {fill})");
+        let claim = format!(
+            "set out-of-bounds elements, and declare their value: {function}(x, out_of_bounds = {fill})"
+        );
         match from.iter().find(|view| self.is_idle(view, state)) {
             Some(view) => Problem::new(format!(
-                "the loop or `if` that sets `{}` may not run, and it is not known which of its elements then are out of bounds of a tensor, so they cannot be left out",
+                "the loop or `if` that sets `{}` may not run, and then it is not known which elements are out of bounds, so they cannot be left out",
                 view.name
             ))
-            .help(format!("reduce in the loop, and combine its results; or {claim}")),
+            .help(format!("reduce in the loop, and combine the results; or {claim}")),
             None => Problem::new(format!(
-                "it is not known which elements of `{}` are out of bounds of a tensor, so they cannot be left out{}",
+                "it is not known which elements of `{}` are out of bounds, so they cannot be left out{}",
                 from[0].name,
                 self.accumulated(from)
             ))
-            .help(format!("reduce what was copied from global memory in the same iteration, copy to registers first with a fill that changes nothing, copy(x, piece, fill = {fill}), or {claim}")),
+            .help(format!("reduce elements in the iteration that copied them from global memory; or copy them to registers first, filled with the identity, copy(x, piece, fill = {fill}); or {claim}")),
         }
     }
 }
@@ -285,7 +284,7 @@ fn agreeing_edges(name: &str, edges: Vec<Edge>) -> Result<Vec<Edge>> {
     Err(Problem::new(format!(
         "`{name}` is computed from a tile and from the same tile shifted, so it is not known which of its elements are out of bounds"
     ))
-    .help("set those that do, and combine all: `let t = map((x, near), |x, near, at| if at.0 < N { near - x } else { 0.0 })`, then sum(t, beyond = 0.0)"))
+    .help("set those that are out of bounds, and combine all: `let t = map((x, near), |x, near, at| if at.0 < N { near - x } else { 0.0 })`, then sum(t, out_of_bounds = 0.0)"))
 }
 
 /// Are some of these edges the same at several places?
@@ -298,7 +297,7 @@ pub(super) fn no_coordinate(mode: u8) -> Problem {
     Problem::new(format!(
         "it is not known which coordinates elements have along mode {mode} here, so `at.{mode}` has no value"
     ))
-    .help("give the call a tile of the tensor whose coordinates are meant as well: (x, tile_of_y) with the closure |x, _, at| …, which does not read it; coordinates within a tile are iota((64, 32), 0)")
+    .help("pass a tile of the intended tensor as well, which the closure does not read: (x, tile_of_y) and |x, _, at| …; coordinates within a tile are iota((64, 32), 0)")
 }
 
 /// The limits of a type, infinities of floating-point types.

@@ -187,7 +187,7 @@ fn find(program: &Program, stmt: &Stmt, found: &mut Vec<(Id, i64)>) -> std::resu
 /// Why a loop that writes a tensor does not fetch it ahead.
 pub(crate) fn written_in_the_loop(name: &str) -> Problem {
     Problem::new(format!(
-        "`{name}` is written in the loop that fetches it: copies of later iterations run ahead"
+        "`{name}` is written in the loop that copies it to shared memory, and copies of later iterations run ahead"
     ))
     .help("write a plain loop")
 }
@@ -213,7 +213,7 @@ fn check(
                 let (source, target) = (program.tensor(from.tensor), program.tensor(to.tensor));
                 if source.elem != target.elem && level == Level::Tiles {
                     let problem = Problem::new(format!(
-                        "`{}` holds {} and `{}` holds {}: a copy in flight cannot convert",
+                        "`{}` has elements of {} and `{}` of {}: an asynchronous copy cannot convert",
                         source.name, source.elem, target.name, target.elem
                     ));
                     let help = format!("make `{}` of {}, and convert where it is read", target.name, source.elem);
@@ -230,7 +230,7 @@ fn check(
                     refuse(written_in_the_loop(&source.name), inner.span);
                 } else if written(&body[..place]) {
                     let problem = Problem::new(format!(
-                        "`{}` is written here before it is fetched: an iteration of a pipelined loop begins with its copies",
+                        "`{}` is written here before it is copied: an iteration of a pipelined loop begins with its copies",
                         source.name
                     ));
                     refuse(problem.help("copy first, then write, or write a plain loop"), inner.span);
@@ -239,7 +239,7 @@ fn check(
             // The loop counts groups of copies in flight; a wait for all of them needs no count.
             Op::WaitCopies { pending: 0 } if level == Level::Tiles && waits => {}
             Op::WaitCopies { .. } | Op::CommitCopies if level == Level::Tiles => {
-                let problem = Problem::new("a pipelined loop waits for its copies by itself");
+                let problem = Problem::new("a pipelined loop already waits for its copies");
                 let help = match waits {
                     true => "wait for other copies with cp_async_wait_all(), which needs no groups",
                     false => "leave the wait out",

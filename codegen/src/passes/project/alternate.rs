@@ -17,7 +17,7 @@ pub(super) fn check(program: &Program, looped: Option<Span>) -> std::result::Res
     let first = program.body.first().map_or(Span::default(), |stmt| stmt.span);
     if looped.is_none() {
         let problem =
-            Problem::new("there is no producer whose tiles two groups of consumers multiply alternately");
+            Problem::new("`alternate` needs a producer, for whose tiles two groups of consumers alternate");
         let help = "write for k in pipelined(0..n, stages = 4, producer = warp), or leave `alternate` out";
         return Err(problem.help(help).at(first));
     }

@@ -179,7 +179,7 @@ impl Project<'_> {
             |said: String| Problem::new(said).help("leave the producer out: threads copy such tiles");
         if source.elem != target.elem {
             return Err(refuse(format!(
-                "`{}` holds {} and `{}` holds {}: a bulk copy does not convert",
+                "`{}` has elements of {} and `{}` of {}: a bulk copy does not convert",
                 source.name, source.elem, target.name, target.elem
             )));
         }
@@ -193,14 +193,14 @@ impl Project<'_> {
         }
         if how != How::Derive || token.is_some() || !fill.is_zero() {
             return Err(refuse(
-                "a producer copies in bulk, and fills what is out of bounds with zeros".into(),
+                "a producer copies in bulk, which fills out-of-bounds elements with zeros only".into(),
             ));
         }
         if let Some(view) =
             [&from, &to].into_iter().find(|view| !view.nearest.is_empty() || !view.clamped.is_empty())
         {
             return Err(refuse(format!(
-                "a producer copies in bulk, and coordinates of `{}` are clamped",
+                "a producer copies in bulk, which cannot clamp the coordinates of `{}`",
                 view.name
             )));
         }

@@ -45,7 +45,7 @@ pub(super) fn over_cluster(program: &Program) -> std::result::Result<Cow<'_, Pro
     let Some(first) = all.first() else { return Ok(Cow::Borrowed(program)) };
     let place = program.body.iter().position(|stmt| blocks_of(stmt).is_some());
     let (1, Some(place)) = (all.len(), place) else {
-        let problem = Problem::new("the blocks of a cluster share one loop, which is inside no other");
+        let problem = Problem::new("a loop with `split` cannot be inside another loop or occur twice");
         return Err(problem.help("leave `split` out").at(first.span));
     };
     let mut written = program.clone();
@@ -64,9 +64,11 @@ fn divided(program: &mut Program, place: usize) -> std::result::Result<(), Diagn
     let span = shared.span;
     let blocks = blocks_of(shared).unwrap_or(1);
     if program.cluster != [1; 3] || program.groups.len() > 1 {
-        return Err(Problem::new("the blocks of a cluster share this loop or tiles, not both")
-            .help("leave out `cluster(…)`, or `split`")
-            .at(span));
+        return Err(Problem::new(
+            "a kernel has a loop with `split` or tiles that a cluster shares, not both",
+        )
+        .help("leave out `cluster(…)`, or `split`")
+        .at(span));
     }
     program.cluster[AXIS] = blocks as u32;
     let (shared, before) = body.split_last().ok_or_else(|| Problem::reported().at(span))?;
@@ -176,9 +178,9 @@ fn adds(op: &Op) -> bool {
 
 fn does_more(stmt: &Stmt) -> Diagnostic {
     Problem::new(
-        "a loop that the blocks of a cluster share copies tiles and adds products of them to accumulators, and this one does more",
+        "a loop with `split` may only copy tiles and add their products to accumulators, and this one does more",
     )
-    .help("leave `split` out, or move this behind the loop")
+    .help("leave `split` out, or move this after the loop")
     .at(stmt.span)
 }
 
@@ -195,9 +197,9 @@ fn begin_at_zero(before: &[Stmt], sums: &[View]) -> std::result::Result<(), Diag
     });
     let Some((name, span)) = wrong else { return Ok(()) };
     let problem = Problem::new(format!(
-        "the blocks of a cluster add their `{name}`, and what it holds ahead of the loop would be added once for each of them"
+        "the blocks of a cluster add their `{name}`, so its value before the loop would be added once per block"
     ));
-    Err(problem.help("begin at 0.0, and add the rest behind the loop").at(span))
+    Err(problem.help("begin at 0.0, and add the rest after the loop").at(span))
 }
 
 /// A loop over this block's part of the iterations; the last block may have fewer.
@@ -256,10 +258,10 @@ fn exchanged(
         let &[height, width] = &extents[..] else { return Err(Problem::reported()) };
         if height % rows.blocks != 0 {
             return Err(Problem::new(format!(
-                "each of {} blocks adds as many rows of `{}`, and it has {height}",
+                "{} blocks cannot divide the rows of `{}`, which has {height}",
                 rows.blocks, acc.name
             ))
-            .help("use a tile whose rows the blocks divide"));
+            .help("use a tile whose number of rows is a multiple of the number of blocks"));
         }
         let elem = b.elem(acc);
         let name = format!("{}_sums", acc.name);
@@ -346,7 +348,7 @@ impl Rows {
     fn statement(&mut self, b: &mut Builder, stmt: &Stmt) -> Result<Stmt> {
         let refuse = |what: &str| {
             Problem::new(format!(
-                "behind a loop that the blocks of a cluster share each block has some rows of the tiles, and {what}"
+                "after a loop with `split` each block has some rows of each tile, and {what}"
             ))
             .help("leave `split` out, or compute elements of such tiles one by one")
         };
@@ -362,7 +364,10 @@ impl Rows {
             let elem = b.elem(view);
             let is_tile = b.program().forms.contains_key(&view.tensor);
             if matches!(b.program().tensor(view.tensor).space, Space::Shared { .. }) {
-                return Err(refuse(&format!("each has a `{}` of its own in shared memory", view.name)));
+                return Err(refuse(&format!(
+                    "`{}` is in shared memory, of which each block has its own",
+                    view.name
+                )));
             }
             if !is_tile && self.written.contains(&view.tensor) {
                 let target = self.targets.entry(view.tensor).or_insert_with(|| view.clone());
@@ -385,7 +390,7 @@ impl Rows {
                     rows
                 }
                 None if !is_tile && divides => self.of(view)?,
-                _ => return Err(refuse(&format!("`{}` is not divided by rows", view.name))),
+                _ => return Err(refuse(&format!("`{}` cannot be divided by rows", view.name))),
             };
         }
         Ok(own)

@@ -47,7 +47,7 @@ pub(super) fn choose(
             Form::Open => continue,
             Form::Sums(mma) => match tile(program, *id)[..] {
                 [m, n] => mma.distribution([m, n]),
-                _ => Err(Problem::new(format!("`{}` is no tile of (M, N)", tensor.name))),
+                _ => Err(Problem::new(format!("`{}` is not a tile of (M, N)", tensor.name))),
             },
         };
         known.insert(*id, own.map_err(|problem| problem.at(tensor.span))?);

@@ -32,5 +32,5 @@ pub(crate) fn apart(tile: &View, part: &View) -> Problem {
         part.name,
         part.shape()
     ))
-    .help("use whole tiles on both sides; threads find their parts themselves")
+    .help("use whole tiles on both sides: they are distributed over the threads")
 }

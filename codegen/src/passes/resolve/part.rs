@@ -149,15 +149,15 @@ pub(super) fn shown(view: &View) -> Result<Vec<Option<usize>>> {
 
 fn partial(view: &View) -> Problem {
     let (name, shape) = (&view.name, view.shape());
-    Problem::new(format!("`{name}`, {shape}, is a part of a tile that threads share in registers"))
-        .help("use all of it, or slice the tensor that it comes from; a short mode can be indexed, as in z[(_, 0)] of pairs, (256, 2)")
+    Problem::new(format!("`{name}`, {shape}, is a slice of a tile in registers of all threads"))
+        .help("use all of it, or slice the tensor that it was copied from; a short mode can be indexed, as in z[(_, 0)] of pairs, (256, 2)")
 }
 
 fn modes(view: &View) -> Result<Vec<Option<usize>>> {
     let (name, shape) = (&view.name, view.shape());
     let regrouped = || {
-        Problem::new(format!("`{name}`, {shape}, is a tile that threads share in registers, under another shape"))
-            .help("it keeps its shape; regroup what it is read from, before it is read: map(regroup(tile(x, (2, 1024), …), (2, 128, 8)), |x| x)")
+        Problem::new(format!("`{name}`, {shape}, is a tile in registers of all threads, viewed with another shape"))
+            .help("the shape of such a tile is fixed; regroup the view of memory that it is read from: map(regroup(tile(x, (2, 1024), …), (2, 128, 8)), |x| x)")
     };
     let modes = view.layout.modes().map(|mode| match mode.leaves().collect::<Vec<_>>()[..] {
         [(_, Value::Basis { times: 1, path })] => Ok(Some(usize::from(path.steps()[0]))),
@@ -363,7 +363,7 @@ pub(super) fn one(view: &View, tile: &[i64]) -> Result<View> {
     let elements: i64 = tile.iter().product();
     if view.layout.size()? == 1 && elements > 1 {
         return Err(Problem::new(format!(
-            "`{}` is one element of a whole tile of {elements}, which threads share in registers, and this statement takes the part of one thread",
+            "`{}` is one element of a whole tile of {elements}, whose registers belong to different threads, and this statement takes the part of one thread",
             view.name
         ))
         .help(format!("copy the tile to shared memory first, and read the element there: copy({}, s), then s[(i)]", view.name)));

@@ -33,7 +33,7 @@ impl Resolve {
     ) -> Result<()> {
         let own = self.forms.get(&acc.tensor).cloned();
         let Some(sums) = own.map(|own| seen(acc, &own)).transpose()?.flatten() else {
-            return Err(Problem::new(format!("`{}` is no tile in registers", acc.name))
+            return Err(Problem::new(format!("`{}` is not a tile in registers", acc.name))
                 .help("make it with `full::<f32>((BM, BN), 0.0)`, or with the accumulators of a `tiled_mma`")
                 .arg(2));
         };
@@ -206,7 +206,7 @@ fn fits(program: &Program, view: &View, mma: &TiledMma, operand: OperandName) ->
     let wanted = mma.row.operand(operand).map_or(elem, |operand| operand.elem);
     if elem != wanted {
         return Err(Problem::new(format!(
-            "`{}` multiplies {wanted}, and `{}` holds {elem}",
+            "`{}` multiplies {wanted}, and `{}` has elements of {elem}",
             mma.row.name, view.name
         ))
         .help(convert(view, elem, wanted)));

@@ -70,7 +70,7 @@ fn rows(program: &Program, policy: Policy, row: &Atom, [from, to]: [&View; 2]) -
         );
         if width < wanted {
             return Err(Problem::new(format!(
-                "`{}` needs rows of {wanted} consecutive, aligned elements, and `{}` has {width}",
+                "`{}` needs rows of {wanted} consecutive, aligned elements, and `{}` has rows of {width}",
                 row.name, tensor.name
             ))
             .help("choose a shared layout in which that mode has stride 1 and other strides are multiples of 16 bytes"));

@@ -22,9 +22,9 @@ pub(crate) fn combined(program: &Program, stmt: &Stmt) -> Result<(), Diagnostic>
     {
         let name = &from.name;
         return Err(Problem::new(format!(
-            "`{name}` is one number for all threads here, and another statement changes it for each thread"
+            "`{name}` is the same number in all threads here, but another statement gives each thread its own"
         ))
-        .help(format!("change a copy of it, as in let own = map({name}, |x| x)"))
+        .help(format!("let that statement change a copy: let own = map({name}, |x| x)"))
         .at(stmt.span));
     }
     stmt.bodies().into_iter().flatten().try_for_each(|stmt| combined(program, stmt))
@@ -50,11 +50,12 @@ fn together(program: &Program, body: &[Stmt], apart: Option<Apart>) -> Result<()
         if let (Some(apart), Some(what)) = (apart, what) {
             let (where_to, why) = match apart {
                 Apart::Condition => ("`if`", "the condition around it may differ from thread to thread"),
-                Apart::Loop => {
-                    ("loop", "the loop around it may have another number of iterations in each thread")
-                }
+                Apart::Loop => (
+                    "loop",
+                    "the number of iterations of the loop around it may differ from thread to thread",
+                ),
                 Apart::Blocks => {
-                    let message = "needs all blocks of the cluster at once, and what is around it may differ from block to block";
+                    let message = "needs all blocks of the cluster at once, and the condition or loop around it may differ from block to block";
                     return Err(Problem::new(format!("{what} {message}"))
                         .help("write it outside of the `if` or loop, or let sizes and loop variables decide")
                         .at(stmt.span));
@@ -67,7 +68,7 @@ fn together(program: &Program, body: &[Stmt], apart: Option<Apart>) -> Result<()
                 help += ", or an element that all threads have, such as the result of sum(x)";
             }
             if what == WHOLE {
-                help += "; what some threads do is done on their parts: parallelize(tile, layout!((32, 8)), thread.x)";
+                help += "; for statements of some threads only, use their parts: parallelize(tile, layout!((32, 8)), thread.x)";
             }
             return Err(Problem::new(format!("{what} needs all threads at once, and {why}"))
                 .help(help)

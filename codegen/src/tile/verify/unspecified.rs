@@ -15,14 +15,17 @@ pub(crate) fn check(program: &Program) -> Result<(), Diagnostic> {
         let Op::Copy { from, to, .. } = &stmt.op else { continue };
         let wrong = |what: String, help: &str| Err(Problem::new(what).help(help).at(stmt.span));
         let Some(around) = around else {
-            let what = format!("a loop copies the tiles of `{}` along K, and here is none", from.name);
+            let what = format!(
+                "the tiles of `{}` along K have to be copied by a loop, and there is none",
+                from.name
+            );
             return wrong(what, "leave `boundary_check` out");
         };
         let moves = |mode: &&usize| from.base[**mode].any(&|coord| *coord == Coord::Var(around));
         if let Some(mode) = from.clamped.iter().find(moves) {
             return wrong(
                 format!(
-                    "`{}` moves along mode {mode} of its tensor in this loop, and elements past the end would be summed",
+                    "`{}` advances along mode {mode} of its tensor in this loop, so out-of-bounds elements would be summed",
                     from.name
                 ),
                 &format!("write boundary_check = {mode}, or leave it out"),
@@ -36,7 +39,7 @@ pub(crate) fn check(program: &Program) -> Result<(), Diagnostic> {
         program.body.iter().for_each(|stmt| stmt.each(&mut read));
         if others {
             let what = format!(
-                "bounds of `{}` are not checked along each mode, and `{}` is read by more than products",
+                "bounds of `{}` are not checked along each mode, and `{}` is read by other statements than products",
                 from.name, to.name
             );
             return wrong(what, "leave `boundary_check` out");

@@ -32,6 +32,6 @@ pub(crate) fn written_whole(program: &Program, by: Id, op: &Op) -> Option<Proble
     let whole = threads != 1 && !registers(to) && !to.per_thread();
     whole.then(|| {
         Problem::new(message)
-            .help("use whole tiles on both sides, or partition both over the threads with `parallelize`; what all threads have alike, as after block_sum, is written by one of them without an `if`: copy(total, parallelize(tile(y, 1, block.x), t, thread.x, ragged = true)), where `t` is their layout")
+            .help("use whole tiles on both sides, or partition both over the threads with `parallelize`; if all threads have the same value, as after block_sum, one of them writes it by copy(total, parallelize(tile(y, 1, block.x), t, thread.x, ragged = true)), where `t` is the thread layout")
     })
 }

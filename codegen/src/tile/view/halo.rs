@@ -103,7 +103,7 @@ impl View {
             }
             let [(_, Value::Basis { times, path })] = mode.leaves().collect::<Vec<_>>()[..] else {
                 return Err(Problem::new(format!(
-                    "mode {index} of `{}` has the shape {}, and its elements are not equally far apart",
+                    "mode {index} of `{}` has the shape {}, and its elements are not equidistant",
                     self.name,
                     mode.shape()
                 ))

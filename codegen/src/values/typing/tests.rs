@@ -127,13 +127,13 @@ fn mixtures_are_refused_with_both_types() {
 fn literals_must_be_numbers_of_their_type() {
     refuses(
         two(Bin::Add, of(I32), Expr::lit(3_000_000_000i64)),
-        "3000000000 is out of range for i32, which holds -2147483648 to 2147483647",
+        "3000000000 is out of range for i32: -2147483648 to 2147483647",
         "write a number in that range, or convert to a wider type, such as `x as f64`",
         Some(1),
     );
     refuses(
         two(Bin::Max, Expr::lit(-1), of(U32)),
-        "-1 is out of range for u32, which holds 0 to 4294967295",
+        "-1 is out of range for u32: 0 to 4294967295",
         "write a number in that range, or convert to a wider type, such as `x as f64`",
         Some(0),
     );
@@ -145,7 +145,7 @@ fn literals_must_be_numbers_of_their_type() {
     );
     refuses(
         select(less(of(F32), of(F32)), of(U8), Expr::lit(256)),
-        "256 is out of range for u8, which holds 0 to 255",
+        "256 is out of range for u8: 0 to 255",
         "write a number in that range, or convert to a wider type, such as `x as f64`",
         Some(2),
     );
@@ -179,7 +179,7 @@ fn types_refuse_what_they_cannot_do() {
     );
     refuses(
         two(Bin::Shr, of(I8), Expr::lit(8)),
-        "a shift by 8 leaves nothing of i8, which has 8 bits",
+        "a shift by 8 removes all bits of i8, which has 8",
         "shift by 0 to 7",
         Some(1),
     );

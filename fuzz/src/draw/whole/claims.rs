@@ -84,7 +84,7 @@ impl Whole {
             kept[mode] = 1;
             given.push(int(mode as i64));
         }
-        let reduced = self.made(with(call(function, given), "beyond", identity), elem, kept);
+        let reduced = self.made(with(call(function, given), "out_of_bounds", identity), elem, kept);
         self.store(&reduced);
         self.scene.number();
     }

@@ -136,7 +136,7 @@ impl Whole {
             if whole.scene.random.chance(if whole.staged { 100 } else { 10 }) {
                 let mut stage = call("stage", vec![int(1)]);
                 if whole.scene.random.chance(30) {
-                    stage = with(stage, "place", int(whole.scene.random.within(0, 1)));
+                    stage = with(stage, "order", int(whole.scene.random.within(0, 1)));
                 }
                 whole.push(stage);
             }

@@ -397,7 +397,7 @@ impl Whole {
             let left = self.scene.bind("v", call("map", vec![name(&x.name), closure(&["x"], few)]));
             let known =
                 Known { name: left.clone(), space: Space::Registers, own: None, placed: false, ..x.clone() };
-            let some = || with(call("sum", vec![name(&left)]), "beyond", int(0));
+            let some = || with(call("sum", vec![name(&left)]), "out_of_bounds", int(0));
             let less = choice(
                 binary(Binary::Gt, name(&left), int(0)),
                 binary(Binary::Sub, name(&left), int(1)),

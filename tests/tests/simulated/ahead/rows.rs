@@ -171,7 +171,7 @@ fn regrouped_behind_the_copy(x: &Tensor<f32, (M, N), (ld, _1)>, y: &mut Tensor<f
         copy(g[(_, _, k)], s);
         a += regroup(s, (2, 32));
     }
-    copy(sum(regroup(a, 64), beyond = 0.0), tile(y, 1, block.x));
+    copy(sum(regroup(a, 64), out_of_bounds = 0.0), tile(y, 1, block.x));
 }
 
 #[test]

@@ -151,7 +151,7 @@ fn message(make: impl FnOnce(&mut Scene) -> Result<()>) -> String {
 #[test]
 fn what_is_written_is_not_copied_by_a_producer() {
     let ahead = "`x` is written before this copy, and the producer, which runs ahead, does not wait for the threads that write it\nhelp: leave out `producer`: the threads of a loop without it wait";
-    let inside = "`x` is written in the loop that fetches it: copies of later iterations run ahead\nhelp: write a plain loop";
+    let inside = "`x` is written in the loop that copies it to shared memory, and copies of later iterations run ahead\nhelp: write a plain loop";
     assert_eq!(
         message(|scene| {
             scene.filled()?;

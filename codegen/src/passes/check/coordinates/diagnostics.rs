@@ -67,14 +67,15 @@ pub(super) fn product(
         (true, true) => (
             1,
             format!(
-                "fill and partition `{}` and `{}` alike along {}, so that every thread has the same k-steps of both",
+                "fill and partition `{}` and `{}` in the same way along {}, so that each thread has the same k-steps of both",
                 a.view.name, b.view.name, x.extent
             ),
         ),
         (true, false) => (1, turned(not_along(b, y), &b.view.name)),
-        (false, _) if why.steps == 1 => {
-            (1, format!("partition `{}` and `{}` alike along {}", a.view.name, b.view.name, x.extent))
-        }
+        (false, _) if why.steps == 1 => (
+            1,
+            format!("partition `{}` and `{}` in the same way along {}", a.view.name, b.view.name, x.extent),
+        ),
         (false, true) => (0, turned(not_along(a, x), &a.view.name)),
         (false, false) => {
             let (a, b) = (not_along(a, x), not_along(b, y));
@@ -99,7 +100,7 @@ pub(super) fn two_sizes(
         y.extent,
     );
     let help = format!(
-        "give both extents one name, or say that they are equal: assert({} == {})",
+        "give both extents one name, or declare that they are equal: assert({} == {})",
         x.extent, y.extent
     );
     let reported = super::super::lint(span_of(program, stmt, 1), "contracted", levels, message)?;
@@ -177,7 +178,7 @@ fn remedy(
             program.tensor(lost.axis.of.0).name
         ),
         ([x, y], true) => format!(
-            "`{}` and `{}` are partitioned over each other's mode of the thread layout that `{}` has: write {} and {}, \
+            "`{}` and `{}` are each partitioned over the other's mode of the thread layout of `{}`: write {} and {}, \
              with one thread layout for all three",
             x.1.view,
             y.1.view,
@@ -186,7 +187,7 @@ fn remedy(
             write(y)
         ),
         ([x], true) => format!(
-            "`{}` is partitioned over the other operand's mode of the thread layout that `{}` has: write {}",
+            "`{}` is partitioned over the other operand's mode of the thread layout of `{}`: write {}",
             x.1.view,
             to.name,
             write(x)

@@ -51,7 +51,7 @@ impl<'p> Walk<'p, '_> {
             let message = format!(
                 "race: several threads write one element of `{name}` here: {element} is written by threads {first} and {second}"
             );
-            (message, "give each thread elements of its own, or write what one thread writes under a condition on thread.x".into())
+            (message, "give each thread its own elements, or let one thread write, under a condition on thread.x".into())
         });
     }
 

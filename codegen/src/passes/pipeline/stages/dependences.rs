@@ -243,7 +243,7 @@ impl Text {
         let StageOrder { stage, order: place } = earlier.place;
         let help = match later.place.stage < stage {
             true => format!("write it behind `stage({stage})`"),
-            false => format!("give it a place of {place} or more"),
+            false => format!("give it an order of {place} or more"),
         };
         problem.help(help).at(later.stmt.span)
     }
