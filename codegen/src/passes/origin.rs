@@ -25,7 +25,7 @@ use crate::tile::empty_loops;
 use crate::tile::pair::Scanned;
 use crate::tile::view::View;
 use crate::tile::visit::of_order;
-use crate::tile::{Across, Expr, How, Multiply, Op, Past, Program, Space, Stmt};
+use crate::tile::{Across, Expr, How, Multiply, Op, Past, ProductViews, Program, Space, Stmt};
 use crate::values::affine::Coord;
 use crate::values::lanes::Lanes;
 use crate::values::number::Number;
@@ -248,7 +248,7 @@ impl Origins<'_> {
             }
             Op::Flow { a, b, acc } => {
                 self.followed.insert(acc.tensor);
-                self.multiplied((a, b, acc), false, state);
+                self.multiplied(ProductViews { a, b, acc }, false, state);
             }
             Op::Contents { from, to } => {
                 let edges = self.edges(from, to, state);
@@ -263,7 +263,7 @@ impl Origins<'_> {
             Op::Gemm { acc, how: Multiply::Atom(_), .. } if self.followed.contains(&acc.tensor) => {}
             Op::Gemm { a, b, acc, how, .. } => {
                 self.check_product(stmt, state);
-                self.multiplied((a, b, acc), matches!(how, Multiply::Atom(_)), state)
+                self.multiplied(ProductViews { a, b, acc }, matches!(how, Multiply::Atom(_)), state)
             }
             Op::Fold { from, to, across, identity, claimed, .. } => {
                 let mask = match *claimed {

@@ -34,7 +34,7 @@ use crate::values::elem::Elem;
 pub use crate::values::expr::{Expr, Scalar};
 use crate::values::id::Id;
 pub use how::{Ahead, How, Multiply, Order, Past, StageOrder, Update};
-pub use stmt::{Op, Stmt};
+pub use stmt::{Op, ProductViews, Stmt};
 
 /// A kernel before lowering.
 #[derive(Clone, Debug, Default)]

@@ -26,6 +26,17 @@ pub struct Stmt {
     pub op: Op,
 }
 
+/// The views of a product, as of [`Op::Gemm`] and [`Op::Flow`].
+#[derive(Clone, Copy)]
+pub struct ProductViews<'a> {
+    /// The left operand, (m, k).
+    pub a: &'a View,
+    /// The right operand, (n, k).
+    pub b: &'a View,
+    /// The accumulator, (m, n).
+    pub acc: &'a View,
+}
+
 /// The operation of a statement. Programs are short: the size of the largest does not matter.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(clippy::large_enum_variant)]

@@ -13,7 +13,7 @@ use crate::thread::Scope;
 use crate::thread::atom::{Atom, Effect, OperandKind, OperandName};
 use crate::thread::atoms;
 use crate::tile::view::View;
-use crate::tile::{How, Order, Space};
+use crate::tile::{How, Order, ProductViews, Space};
 use crate::values::semiring::Semiring;
 
 /// Bytes of a row of a matrix.
@@ -113,7 +113,7 @@ impl Evaluator {
 
     /// A product: of tiles or parts of threads, or of fragments by an instruction.
     pub(super) fn gemm_call(&mut self, args: &Args) -> Result<Value, Problem> {
-        let views = [&args.view(0)?, &args.view(1)?, &args.view(2)?];
+        let views = ProductViews { a: &args.view(0)?, b: &args.view(1)?, acc: &args.view(2)? };
         let (mut order, mut with, mut row) = (Order::Plain, None, None);
         for (key, value, span) in &args.named {
             let problem = match (key.text.as_str(), value) {
@@ -148,7 +148,7 @@ impl Evaluator {
             }
             (None, with) => {
                 let (with, span) = with.unwrap_or((Semiring::SUMS, args.call));
-                (self.builder.gemm_with(views[0], views[1], views[2], with, order), span)
+                (self.builder.gemm_with(views.a, views.b, views.acc, with, order), span)
             }
         };
         match made {
@@ -187,7 +187,8 @@ impl Evaluator {
     }
 
     /// `gemm(fa, fb, &mut acc, how = "mma_m16n8k16_bf16")`
-    pub(super) fn gemm_by(&mut self, name: &str, [a, b, acc]: [&View; 3]) -> Result<(), Problem> {
+    pub(super) fn gemm_by(&mut self, name: &str, views: ProductViews<'_>) -> Result<(), Problem> {
+        let ProductViews { a, b, acc } = views;
         let row = TiledMma::new(name, &Layout::compact((1i64, 1i64))?, 0)?.row;
         let mut all = Vec::new();
         for (arg, (view, operand)) in

@@ -24,7 +24,7 @@ use crate::source::diagnostic::Diagnostic;
 use crate::thread::Id;
 use crate::tile::view::View;
 use crate::tile::visit::of_order;
-use crate::tile::{Across, How, Multiply, Op, Past, Program, Space, Stmt};
+use crate::tile::{Across, How, Multiply, Op, Past, ProductViews, Program, Space, Stmt};
 use crate::values::affine::Affine;
 use coordinate_function::{Function, Start};
 use coordinate_map::{Access, CoordinateMap};
@@ -126,7 +126,7 @@ impl<'p> Walk<'p, '_> {
                 if matches!(stmt.op, Op::Flow { .. }) {
                     self.followed.insert(acc.tensor);
                 }
-                let sums = self.product(stmt, [a, b, acc], state);
+                let sums = self.product(stmt, ProductViews { a, b, acc }, state);
                 let before = self.read(acc, state);
                 let what = combined(&[before, sums], self.threads, self.budget);
                 self.write(stmt, acc, what, state);
@@ -330,7 +330,8 @@ impl<'p> Walk<'p, '_> {
     }
 
     /// The coordinates of a product's sums.
-    fn product(&mut self, stmt: &'p Stmt, [a, b, acc]: [&'p View; 3], state: &State) -> Origin<Function> {
+    fn product(&mut self, stmt: &'p Stmt, views: ProductViews<'p>, state: &State) -> Origin<Function> {
+        let ProductViews { a, b, acc } = views;
         let mut side = |view: &'p View| match (self.read(view, state), self.elements(view)) {
             (Origin::Known(coordinates), Some(elements)) => Some(Side { view, elements, coordinates }),
             _ => None,

@@ -5,8 +5,7 @@ mod scalar;
 
 use super::Lower;
 use crate::source::problem::Result;
-use crate::tile::view::View;
-use crate::tile::{Multiply, Order};
+use crate::tile::{Multiply, Order, ProductViews};
 use crate::values::id::Id;
 
 impl Lower<'_> {
@@ -15,11 +14,11 @@ impl Lower<'_> {
     pub(super) fn gemm(
         &mut self,
         how: Multiply,
-        views: [&View; 3],
+        views: ProductViews<'_>,
         order: Order,
         token: Option<Id>,
     ) -> Result<()> {
-        let row = how.row(self.program.tensor(views[2].tensor).elem)?;
+        let row = how.row(self.program.tensor(views.acc.tensor).elem)?;
         match row.is_scalar() {
             true => self.by_elements(row, views, order),
             false => self.by_instruction(row, views, token),

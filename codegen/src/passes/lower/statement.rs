@@ -12,7 +12,7 @@ use crate::thread::index::{Int, Ix};
 use crate::thread::{Bin, Id, Op, Queue, Role, Scope, Stmt, Unroll};
 use crate::tile::pair::Scanned;
 use crate::tile::view::View;
-use crate::tile::{self, Expr, How, Multiply, Past, Space};
+use crate::tile::{self, Expr, How, Multiply, Past, ProductViews, Space};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
 
@@ -75,7 +75,7 @@ impl Lower<'_> {
             }
             tile::Op::Flow { .. } | tile::Op::Contents { .. } => {}
             tile::Op::Gemm { a, b, acc, how, order, token } => {
-                self.gemm(*how, [a, b, acc], *order, *token).map_err(problem)?;
+                self.gemm(*how, ProductViews { a, b, acc }, *order, *token).map_err(problem)?;
             }
             tile::Op::Wait { token, but } => self.wait_for(*token, *but),
             tile::Op::Atomic { from, to, update } => self.atomic(from, to, update).map_err(problem)?,

@@ -7,7 +7,7 @@ use super::out_of_bounds::{Coordinates, Edge, OutOfBounds, State, along, taken_o
 use crate::thread::{Bin, Un};
 use crate::tile::pair::align;
 use crate::tile::view::View;
-use crate::tile::{Expr, Space};
+use crate::tile::{Expr, ProductViews, Space};
 use crate::values::affine::{Affine, Coord};
 use crate::values::elem::Elem;
 use crate::values::typing::Types;
@@ -98,7 +98,8 @@ impl Origins<'_> {
     /// The analysis of an accumulator after a product: its rows have the edges of rows of `a`, its
     /// columns the edges of rows of `b`. Out-of-bounds elements along K have been filled, and count with
     /// that value.
-    pub(super) fn multiplied(&mut self, (a, b, acc): (&View, &View, &View), opaque: bool, state: &mut State) {
+    pub(super) fn multiplied(&mut self, views: ProductViews<'_>, opaque: bool, state: &mut State) {
+        let ProductViews { a, b, acc } = views;
         let before = state.get(&acc.tensor).cloned().unwrap_or(OutOfBounds::NONE);
         let sides = [(a, 0), (b, 1)].map(|(view, onto)| {
             let edges = self.edges(view, view, state)?;

@@ -9,7 +9,7 @@ use super::{Resolve, extents, shared};
 use crate::build::tiled::TiledMma;
 use crate::source::problem::{Problem, Result};
 use crate::tile::view::View;
-use crate::tile::{Form, Group, How, Multiply, Op, Order, Program, Space, Stmt, Tensor};
+use crate::tile::{Form, Group, How, Multiply, Op, Order, ProductViews, Program, Space, Stmt, Tensor};
 use crate::values::affine::{Affine, Coord};
 use crate::values::elem::Elem;
 use crate::values::semiring::Semiring;
@@ -27,10 +27,11 @@ impl Resolve {
     pub(super) fn product(
         &mut self,
         stmt: &Stmt,
-        [a, b, acc]: [&View; 3],
+        views: ProductViews<'_>,
         with: Semiring,
         order: Order,
     ) -> Result<()> {
+        let ProductViews { a, b, acc } = views;
         let own = self.forms.get(&acc.tensor).cloned();
         let Some(sums) = own.map(|own| seen(acc, &own)).transpose()?.flatten() else {
             return Err(Problem::new(format!("`{}` is not a tile in registers", acc.name))
@@ -47,8 +48,8 @@ impl Resolve {
                 .arg(2));
             }
             return match mma.is_of_warpgroups() {
-                true => self.by_warpgroups(stmt, [a, b, acc], &sums, &mma),
-                false => self.by_instruction(stmt, [a, b, acc], &sums, &mma),
+                true => self.by_warpgroups(stmt, views, &sums, &mma),
+                false => self.by_instruction(stmt, views, &sums, &mma),
             };
         }
         // Each thread needs its rows of one operand, and its columns of the other, along all of K.
@@ -65,11 +66,11 @@ impl Resolve {
     fn by_instruction(
         &mut self,
         stmt: &Stmt,
-        views: [&View; 3],
+        views: ProductViews<'_>,
         sums: &Distribution,
         mma: &TiledMma,
     ) -> Result<()> {
-        let Operands { left, right, acc, .. } = self.operands(stmt, views, sums, (mma, Some(mma)))?;
+        let Operands { left, right, acc, .. } = self.operands(stmt, views, sums, mma, Some(mma))?;
         let made = self.built(stmt, |builder| builder.multiply(mma, &left, &right, &acc));
         // The instruction is not an argument of the user's.
         made.map_err(|problem| Problem { arg: problem.arg.map(|arg| arg.saturating_sub(1)), ..problem })
@@ -79,7 +80,7 @@ impl Resolve {
     fn by_warpgroups(
         &mut self,
         stmt: &Stmt,
-        views: [&View; 3],
+        views: ProductViews<'_>,
         sums: &Distribution,
         mma: &TiledMma,
     ) -> Result<()> {
@@ -98,7 +99,7 @@ impl Resolve {
         };
         let member = if count > 1 { Coord::Member(family as u32).into() } else { Affine::from(0) };
         let by_registers = mma.of_registers();
-        let matched = self.operands(stmt, views, sums, (mma, by_registers.as_ref()))?;
+        let matched = self.operands(stmt, views, sums, mma, by_registers.as_ref())?;
         let (row, a) = match by_registers.filter(|_| matched.in_registers) {
             Some(mma) => (mma.row, matched.left),
             None => (mma.row, mma.part_of(&matched.left, OperandName::A, &member)?),
@@ -121,9 +122,10 @@ impl Resolve {
     fn operands(
         &mut self,
         stmt: &Stmt,
-        [a, b, acc]: [&View; 3],
+        ProductViews { a, b, acc }: ProductViews<'_>,
         sums: &Distribution,
-        (mma, from_registers): (&TiledMma, Option<&TiledMma>),
+        mma: &TiledMma,
+        from_registers: Option<&TiledMma>,
     ) -> Result<Operands> {
         let k = extents(a)?[1];
         let matched = match from_registers {

@@ -16,7 +16,7 @@ use crate::tile::pair::{Scanned, align};
 use crate::tile::view::View;
 use crate::tile::view::leaf::leaves;
 use crate::tile::visit::{of_control, of_order};
-use crate::tile::{Across, Expr, How, Op, Space, Stmt, Submodes, Tensor, Update};
+use crate::tile::{Across, Expr, How, Op, ProductViews, Space, Stmt, Submodes, Tensor, Update};
 use crate::values::elem::Elem;
 use crate::values::number::Number;
 
@@ -148,7 +148,7 @@ impl Resolve {
                 self.fold(stmt, (from, to), (with, *claimed), identity)?
             }
             Op::Gemm { a, b, acc, how, order, .. } => {
-                self.product(stmt, [a, b, acc], how.semiring(), *order)?
+                self.product(stmt, ProductViews { a, b, acc }, how.semiring(), *order)?
             }
             Op::Take { .. }
             | Op::Lanes { .. }

@@ -5,6 +5,7 @@ use crate::source::problem::{Problem, Result};
 use crate::thread::atom::{Atom, Effect, OperandKind, OperandName};
 use crate::thread::index::Ix;
 use crate::thread::{AtomArg, Fence, Op, Queue, Scope, Unroll};
+use crate::tile::ProductViews;
 use crate::tile::matrix_descriptor::Matrix;
 use crate::tile::view::View;
 use crate::tile::view::leaf::{Leaf, leaves};
@@ -23,7 +24,7 @@ impl Lower<'_> {
     pub(super) fn by_instruction(
         &mut self,
         row: &'static Atom,
-        [a, b, acc]: [&View; 3],
+        ProductViews { a, b, acc }: ProductViews<'_>,
         token: Option<Id>,
     ) -> Result<()> {
         self.arch_of(row);

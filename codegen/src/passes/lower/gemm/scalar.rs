@@ -12,7 +12,7 @@ use crate::thread::{Frag, Op, Scope, Unroll, Val};
 use crate::tile::range::most;
 use crate::tile::view::View;
 use crate::tile::view::leaf::{Leaf, leaves};
-use crate::tile::{Order, Space};
+use crate::tile::{Order, ProductViews, Space};
 use crate::values::number::Number;
 use crate::values::semiring::Semiring;
 
@@ -37,7 +37,7 @@ impl Lower<'_> {
     pub(super) fn by_elements(
         &mut self,
         by: &'static Atom,
-        [a, b, acc]: [&View; 3],
+        ProductViews { a, b, acc }: ProductViews<'_>,
         order: Order,
     ) -> Result<()> {
         let with = by.semiring();
