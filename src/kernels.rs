@@ -222,6 +222,16 @@ pub fn all() -> Vec<Shipped> {
         ),
         one("row_sums", "sums of rows, by blocks", memory::sums::row_sums().def()),
         one("row_sums_short", "sums of rows, by warps", memory::sums::row_sums_short().def()),
+        one(
+            "piece_products",
+            "products of pieces of rows with a vector",
+            memory::long_sums::piece_products().def(),
+        ),
+        one(
+            "sums_of_pieces",
+            "sums of rows, from the sums of their pieces",
+            memory::long_sums::sums_of_pieces().def(),
+        ),
         one("sum_of_all", "the sum of all elements, in one launch", memory::sums::sum_of_all().def()),
         one("column_sums", "sums of pieces of columns", memory::sums::column_sums().def()),
         one("cumulative_sums", "cumulative sums along rows", memory::scans::cumulative_sums().def()),

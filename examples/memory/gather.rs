@@ -3,7 +3,7 @@
 use tilewright::prelude::*;
 
 /// Row i of y is row `ids[i]` of the table, or zeros if there is no such row. Each block has R rows.
-#[kernel(T = f32 | f16 | bf16)]
+#[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn gather_rows<T, const R: usize = 2, const W: usize = 1024, const L: usize = 256, const V: usize = 4>(
     table: &Tensor<T, (K, N), (ldt, _1)>,
     ids: &Tensor<i32, M>,

@@ -3,7 +3,7 @@
 use tilewright::prelude::*;
 
 /// y = A·x: one block per row, or a cluster of C blocks, each reading every C-th tile of W elements.
-#[kernel(T = f32 | f16 | bf16)]
+#[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn gemv<T, const W: usize = 4096, const L: usize = 256, const V: usize = 4, const C: usize = 1>(
     a: &Tensor<T, (M, N), (lda, _1)>,
     x: &Tensor<T, (_1, N), (ldx, _1)>,
@@ -31,7 +31,7 @@ pub fn gemv<T, const W: usize = 4096, const L: usize = 256, const V: usize = 4, 
 }
 
 /// The same for short rows: G neighbouring lanes have R rows.
-#[kernel(T = f32 | f16 | bf16)]
+#[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn gemv_short<T, const W: usize = 256, const R: usize = 2, const V: usize = 4, const G: usize = 32>(
     a: &Tensor<T, (M, N), (lda, _1)>,
     x: &Tensor<T, (_1, N), (ldx, _1)>,
@@ -50,7 +50,7 @@ pub fn gemv_short<T, const W: usize = 256, const R: usize = 2, const V: usize = 
 
 /// The same for rows that begin between vectors, R rows at a time, V rows apart: their vectors are aligned alike, at up to V - 1
 /// elements before the row, and share the elements of x, which are loaded one by one.
-#[kernel(T = f32 | f16 | bf16, allow(uncoalesced))]
+#[kernel(T = f32 | f16 | bf16, overlaps, allow(uncoalesced))]
 pub fn gemv_unaligned<
     T,
     const R: usize = 4,

@@ -26,7 +26,7 @@ fn begun<T>(
 }
 
 /// y = exp(x - max x) / Σ exp(x - max x) along rows.
-#[kernel(T = f32 | f16 | bf16, arch = sm_90)]
+#[kernel(T = f32 | f16 | bf16, arch = sm_90, overlaps)]
 pub fn softmax_resident<
     T,
     const W: usize = 65536,
@@ -84,7 +84,7 @@ pub fn softmax_resident<
 }
 
 /// y = w · (x - mean x) / √(variance x + eps) + b along rows.
-#[kernel(T = f32 | f16 | bf16, arch = sm_90)]
+#[kernel(T = f32 | f16 | bf16, arch = sm_90, overlaps)]
 pub fn layernorm_resident<
     T,
     const W: usize = 65536,
@@ -149,7 +149,7 @@ pub fn layernorm_resident<
 }
 
 /// y = w · x / √(mean x² + eps) along rows.
-#[kernel(T = f32 | f16 | bf16, arch = sm_90)]
+#[kernel(T = f32 | f16 | bf16, arch = sm_90, overlaps)]
 pub fn rmsnorm_resident<
     T,
     const W: usize = 65536,

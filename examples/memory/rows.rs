@@ -5,7 +5,7 @@
 use tilewright::prelude::*;
 
 /// y = exp(x - max x) / Σ exp(x - max x) along rows: the C blocks of a cluster have W elements of each row.
-#[kernel(T = f32 | f16 | bf16)]
+#[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn softmax_row<
     T,
     const W: usize = 8192,
@@ -36,7 +36,7 @@ pub fn softmax_row<
 }
 
 /// The same for short rows: G neighbouring lanes have R rows.
-#[kernel(T = f32 | f16 | bf16)]
+#[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn softmax_rows<T, const W: usize = 256, const R: usize = 2, const V: usize = 4, const G: usize = 32>(
     x: &Tensor<T, (M, N), (ldx, _1)>,
     y: &mut Tensor<T, (M, N), (ldy, _1)>,
@@ -59,7 +59,7 @@ pub fn softmax_rows<T, const W: usize = 256, const R: usize = 2, const V: usize 
 }
 
 /// y = w · (x - mean x) / √(variance x + eps) + b along rows: the C blocks of a cluster have W elements of each row.
-#[kernel(T = f32 | f16 | bf16)]
+#[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn layernorm_row<
     T,
     const W: usize = 8192,
@@ -96,7 +96,7 @@ pub fn layernorm_row<
 }
 
 /// The same for short rows: G neighbouring lanes have R rows.
-#[kernel(T = f32 | f16 | bf16)]
+#[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn layernorm_rows<
     T,
     const W: usize = 256,
@@ -129,7 +129,7 @@ pub fn layernorm_rows<
 }
 
 /// y = w · x / √(mean x² + eps) along rows: the C blocks of a cluster have W elements of each row.
-#[kernel(T = f32 | f16 | bf16)]
+#[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn rmsnorm_row<
     T,
     const W: usize = 8192,
@@ -160,7 +160,7 @@ pub fn rmsnorm_row<
 }
 
 /// The same for short rows: G neighbouring lanes have R rows.
-#[kernel(T = f32 | f16 | bf16)]
+#[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn rmsnorm_rows<T, const W: usize = 256, const R: usize = 2, const V: usize = 4, const G: usize = 32>(
     x: &Tensor<T, (M, N), (ldx, _1)>,
     w: &Tensor<T, (_1, N), (ldw, _1)>,

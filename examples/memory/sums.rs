@@ -3,7 +3,7 @@
 use tilewright::prelude::*;
 
 /// y = Σ x along each row: one block per row, or a cluster of C blocks, each reading every C-th tile of W elements.
-#[kernel(T = f32 | f16 | bf16)]
+#[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn row_sums<T, const W: usize = 4096, const L: usize = 256, const V: usize = 4, const C: usize = 1>(
     x: &Tensor<T, (M, N), (ldx, _1)>,
     y: &mut Tensor<f32, (M, _1), (_1, ldy)>,
@@ -28,7 +28,7 @@ pub fn row_sums<T, const W: usize = 4096, const L: usize = 256, const V: usize =
 }
 
 /// The same for short rows: G neighbouring lanes have R rows.
-#[kernel(T = f32 | f16 | bf16)]
+#[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn row_sums_short<
     T,
     const W: usize = 256,
@@ -51,7 +51,7 @@ pub fn row_sums_short<
 /// The sum of all elements in one launch: each of P blocks has the tiles b, b + P, … of each row and writes their sum as a word. The last
 /// block waits for the words and adds their sums in the order of the blocks. A word has a sum in its lower half, and 1 above it. `words` must be 0 before a
 /// launch, and are 0 again after it.
-#[kernel(T = f32 | f16 | bf16)]
+#[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn sum_of_all<
     T,
     const W: usize = 8192,

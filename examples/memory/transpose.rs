@@ -6,7 +6,7 @@ use tilewright::prelude::*;
 /// b = aᵀ through shared memory, so that global loads and stores are coalesced. C threads read V contiguous
 /// elements each along a row, and D threads write U contiguous elements each along a column. A tile has B rows and
 /// E columns; a padding of P elements per row avoids bank conflicts.
-#[kernel(T = f32 | f16 | bf16)]
+#[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn transpose<
     T,
     const V: usize = 4,

@@ -6,7 +6,7 @@
 use tilewright::prelude::*;
 
 /// y = exp(x - max x) / Σ exp(x - max x) along rows: the C blocks of a cluster have W elements of each row.
-#[kernel(T = f32 | f16 | bf16)]
+#[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn softmax_unaligned<
     T,
     const W: usize = 4608,
@@ -52,7 +52,7 @@ fn weights<T>(from: View, width: usize, threads: Arrangement, values: usize) -> 
 }
 
 /// y = w · (x - mean x) / √(variance x + eps) + b along rows.
-#[kernel(T = f32 | f16 | bf16)]
+#[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn layernorm_unaligned<
     T,
     const W: usize = 4608,
@@ -108,7 +108,7 @@ pub fn layernorm_unaligned<
 }
 
 /// y = w · x / √(mean x² + eps) along rows.
-#[kernel(T = f32 | f16 | bf16)]
+#[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn rmsnorm_unaligned<
     T,
     const W: usize = 4608,
@@ -146,7 +146,7 @@ pub fn rmsnorm_unaligned<
 }
 
 /// Cumulative sums along rows: each of L threads scans a vector of V neighbouring elements.
-#[kernel(T = f32 | f16 | bf16)]
+#[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn cumulative_sums_vectors<T, const L: usize = 544, const V: usize = 8, const Q: usize = 0>(
     x: &Tensor<T, (M, N), (ld, _1)>,
     y: &mut Tensor<T, (M, N), (ld, _1)>,

@@ -31,6 +31,9 @@ pub mod gather;
 #[path = "../../examples/memory/long_rows.rs"]
 pub mod long_rows;
 #[allow(dead_code)]
+#[path = "../../examples/memory/long_sums.rs"]
+pub mod long_sums;
+#[allow(dead_code)]
 #[path = "../../examples/memory/pieces.rs"]
 pub mod pieces;
 #[allow(dead_code)]
@@ -202,13 +205,13 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
         Work::Softmax | Work::Layernorm | Work::Rmsnorm => matrix.norms(),
         Work::CumulativeSums | Work::SumsBefore => matrix.scans(),
         Work::Sum => matrix.sum(),
-        Work::RowSums if columns <= 32 * SHORT => matrix.by_lanes("row_sums_short"),
+        Work::RowSums if columns <= matrix.longest_by_lanes() => matrix.by_lanes("row_sums_short"),
         // Vectors begin before the row where it begins between them.
         Work::RowSums => {
             matrix.by_blocks("row_sums", WIDEST / elem.bytes() as usize, if rows < BUSY { 4 } else { 8 })
         }
         Work::ColumnSums => matrix.column_sums(),
-        Work::Gemv if columns <= 32 * SHORT => matrix.by_lanes("gemv_short"),
+        Work::Gemv if columns <= matrix.longest_by_lanes() => matrix.by_lanes("gemv_short"),
         Work::Gemv if wide < 4 && columns > PART => matrix.gemv(),
         // Equal tiles of up to 2688 single elements of two bytes.
         Work::Gemv if wide == 1 && elem.bytes() < 4 && rows * BLOCKS >= 2 * PROCESSORS => {
@@ -317,6 +320,12 @@ impl Matrix {
         Choice { kernel, elem, constants: constants.to_vec() }
     }
 
+    /// The longest row that the lanes of a warp sum: of two bytes an element, a block has too few vectors of more.
+    fn longest_by_lanes(&self) -> usize {
+        let many = self.elem.bytes() < 4 && self.wide > 1 && self.rows >= 4096;
+        if many { 80 * SHORT } else { 32 * SHORT }
+    }
+
     /// Neighbouring lanes for some rows.
     fn by_lanes(&self, kernel: &'static str) -> Choice {
         let (columns, wide) = (self.columns, self.wide);
@@ -333,7 +342,8 @@ impl Matrix {
         let lanes = more.unwrap_or(least);
         let width = columns.next_multiple_of(lanes * wide);
         // The rows of a lane are apart: one at a time leaves their sectors in the cache.
-        let rows = if lanes == 1 { 1 } else { (OWN.min(6 * wide) * lanes / width).clamp(1, 4) };
+        let own = if wide * self.elem.bytes() as usize == 2 { 8 } else { OWN.min(6 * wide) };
+        let rows = if lanes == 1 { 1 } else { (own * lanes / width).clamp(1, 4) };
         self.own(kernel, &[("W", width), ("R", rows), ("V", wide), ("G", lanes)])
     }
 

@@ -21,6 +21,29 @@ impl Matrix {
         (5 * own >= 4 * own.next_multiple_of(blocks * 4608)).then_some(blocks)
     }
 
+    /// Rows of two bytes an element, too few for single blocks: each block of a cluster scans one tile of up to 4608 elements.
+    fn scanned_at_once(&self) -> Option<Choice> {
+        let Matrix { work, elem, rows, columns, .. } = *self;
+        let value = WIDEST / elem.bytes() as usize;
+        let own = columns + value - 1;
+        let blocks = own.div_ceil(4608);
+        let few = (PROCESSORS + 1..BUSY).contains(&rows) && columns > PART / 2;
+        if elem.bytes() > 2 || !few || blocks > BLOCKS / 2 {
+            return None;
+        }
+        let threads = own.div_ceil(blocks * 24).next_multiple_of(32);
+        let exclusive = usize::from(work == Work::SumsBefore);
+        let constants = [
+            ("W", 24 * threads),
+            ("L", threads),
+            ("E", exclusive),
+            ("V", value),
+            ("C", blocks),
+            ("Q", 1152 / threads),
+        ];
+        Some(self.own("cumulative_sums", &constants))
+    }
+
     pub(super) fn scans(&self) -> Choice {
         let Matrix { work, elem, rows, columns, wide } = *self;
         let own = |kernel, constants: &[(&'static str, usize)]| self.own(kernel, constants);
@@ -41,6 +64,11 @@ impl Matrix {
                 }
                 let rows = (256 * OWN / 2 / columns).max(1);
                 own("cumulative_sums", &[("R", rows), ("W", columns), ("L", 256), ("E", exclusive)])
+            }
+            Work::CumulativeSums | Work::SumsBefore
+                if between && let Some(choice) = self.scanned_at_once() =>
+            {
+                choice
             }
             Work::CumulativeSums | Work::SumsBefore
                 if (columns > PART || rows <= PROCESSORS && columns > PART / 4)

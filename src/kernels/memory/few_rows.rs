@@ -1,29 +1,32 @@
 //! The choice of two launches for few, long rows: sums of the pieces of rows, then the results of each piece.
 
-use super::{BETWEEN, BLOCKS, Choice, Matrix, PART, PROCESSORS, WIDEST, Work};
+use super::{BETWEEN, BLOCKS, Choice, Matrix, PART, WIDEST, Work};
 use crate::Elem;
 
 /// Bytes of rows that the L2 cache still has for the second launch.
 const CACHED: usize = 20 << 20;
+/// Elements that one launch sums in the time of two.
+const SINGLE: usize = 1 << 18;
 
 /// Two launches for few, long rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InPieces {
-    /// Extents of the tensor of sums. It is the last argument of the first kernel, after the rows, and precedes the result among the
-    /// arguments of the second.
+    /// Extents of the tensor of sums.
     pub sums: [usize; 2],
+    /// The number of inputs that each kernel takes, as arguments before the sums. The second takes the result and numbers after them.
+    pub inputs: [usize; 2],
     /// The kernels.
     pub kernels: [Choice; 2],
 }
 
-/// Two launches for the cumulative sums, softmax or norm of rows, where they are faster than one.
+/// Two launches for the sums, products, cumulative sums, softmax or norm of rows, where they are faster than one.
 ///
 /// ```
 /// use tilewright::Elem;
 /// use tilewright::kernels::memory::{Work, in_pieces};
 /// let two = in_pieces(Work::Softmax, Elem::F32, 2, 1_000_000).unwrap();
 /// assert_eq!(two.kernels.map(|choice| choice.kernel), ["piece_maxima", "softmax_of_pieces"]);
-/// assert_eq!(two.sums, [4, 245]);
+/// assert_eq!((two.sums, two.inputs), ([4, 245], [1, 1]));
 /// assert_eq!(in_pieces(Work::Softmax, Elem::F32, 1000, 1000), None);
 /// ```
 pub fn in_pieces(work: Work, elem: Elem, rows: usize, columns: usize) -> Option<InPieces> {
@@ -45,25 +48,38 @@ pub fn in_pieces(work: Work, elem: Elem, rows: usize, columns: usize) -> Option<
             ("piece_moments", "rmsnorm_of_pieces", BLOCKS * BETWEEN, cached.max(16))
         }
         Work::Rmsnorm => ("piece_moments", "rmsnorm_of_pieces", BLOCKS * BETWEEN, 16),
+        // Clusters of one launch keep the device busy where there are more rows.
+        Work::RowSums if rows * columns > SINGLE => ("piece_sums", "sums_of_pieces", PART, 48),
+        Work::Gemv if rows * columns > SINGLE => {
+            ("piece_products", "sums_of_pieces", PART, if elem.bytes() > 2 { 16 } else { 48 })
+        }
         _ => return None,
     };
     if columns <= least || rows >= most {
         return None;
     }
-    let (constants, piece) = match work {
-        Work::CumulativeSums => matrix.piece(),
+    let (mut constants, piece) = match work {
+        Work::CumulativeSums | Work::RowSums => matrix.piece(),
         _ => matrix.piece_of_norm(),
     };
     let pieces = (columns + value - 1).div_ceil(piece);
-    let mut kernels = [first, second].map(|kernel| matrix.own(kernel, &constants));
-    let mut each = 2;
-    match work {
-        Work::CumulativeSums => each = 1,
-        // Of the elements themselves.
-        Work::Rmsnorm => kernels[0].constants.push(("A", 0)),
-        _ => {}
-    }
-    Some(InPieces { sums: [each * rows, pieces], kernels })
+    let second = match work {
+        // Sums have the type f32 for elements of every type.
+        Work::RowSums => Choice { elem: Some(Elem::F32), ..matrix.own(second, &[("L", 256)]) },
+        Work::Gemv => matrix.own(second, &[("L", 256)]),
+        _ => matrix.own(second, &constants),
+    };
+    // Of the elements themselves, not of differences.
+    constants.extend((work == Work::Rmsnorm).then_some(("A", 0)));
+    let (each, inputs) = match work {
+        Work::RowSums => (1, [1, 0]),
+        Work::Gemv => (1, [2, 0]),
+        Work::CumulativeSums => (1, [1, 1]),
+        Work::Softmax => (2, [1, 1]),
+        Work::Rmsnorm => (2, [1, 2]),
+        _ => (2, [1, 3]),
+    };
+    Some(InPieces { sums: [each * rows, pieces], inputs, kernels: [matrix.own(first, &constants), second] })
 }
 
 impl Matrix {
@@ -76,13 +92,13 @@ impl Matrix {
         (vec![("W", width), ("L", threads), ("V", value)], width)
     }
 
-    /// The same for cumulative sums.
+    /// The same for sums.
     fn piece(&self) -> (Vec<(&'static str, usize)>, usize) {
-        // Large tiles where they leave two for each block that is resident; of longer rows, more tiles for each of 2048 sums.
-        let many = self.rows * self.columns >= 2 * 2 * PROCESSORS * 8192;
-        let width = if many { 8192 } else { 2048 };
+        // Larger tiles where there are enough of them; of longer rows, more tiles for each of 2048 sums.
+        let many = if self.work == Work::CumulativeSums && self.elem.bytes() < 4 { 1 << 21 } else { 1 << 24 };
+        let (width, threads) = if self.rows * self.columns > many { (8192, 512) } else { (4096, 256) };
         let tiles = self.columns.div_ceil(2048 * width);
         let value = WIDEST / self.elem.bytes() as usize;
-        (vec![("W", width), ("L", 512), ("V", value), ("Q", tiles)], width * tiles)
+        (vec![("W", width), ("L", threads), ("V", value), ("Q", tiles)], width * tiles)
     }
 }

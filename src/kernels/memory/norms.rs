@@ -194,8 +194,10 @@ impl Matrix {
             return Some(self.own(kernel, &constants(blocks, block, clusters.div_ceil(value))));
         }
         let kept = match (bytes > 2, weights) {
+            // Shorter rows of single elements: as many for each thread as two weights leave registers for.
+            (false, 2) if columns <= PART / 2 => [(32, 1024); 2],
             (true, 1) => [(28, 768), (16, 1152)],
-            (true, _) => [(28, 672), (16, 896)],
+            (true, _) => [(16, 1152), (16, 896)],
             (false, _) => [(32, 960), (24, 1152)],
         };
         let plan = |blocks: usize, kept: (usize, usize)| {
@@ -251,8 +253,9 @@ impl Matrix {
             (Work::Layernorm, ..4) => false,
             _ => rows <= PROCESSORS && columns > 3 * PART / 4,
         };
+        let least = if work == Work::Layernorm { 3 * PART / 16 } else { PART / 2 };
         let single =
-            work != Work::Softmax && wide == 1 && elem.bytes() < 4 && rows > PROCESSORS && columns > PART / 2;
+            work != Work::Softmax && wide == 1 && elem.bytes() < 4 && rows > PROCESSORS && columns > least;
         if columns <= PART
             && (few || single)
             && let Some(choice) = self.between_vectors()

@@ -258,6 +258,15 @@ fn cumulative_sums() {
     }
     // A cluster for each row.
     check(Work::CumulativeSums, Elem::F32, [1, 20_001], Values::Any);
+    // Several rows for each group of lanes.
+    for (elem, lanes) in [(Elem::F32, 4), (Elem::Bf16, 16)] {
+        let constants = [("K", 3), ("G", lanes), ("R", 2)];
+        let def = kernels::named("cumulative_sums_short").unwrap().def.specialize(&constants, &[("T", elem)]);
+        let kernel = def.and_then(|def| def.generate()).unwrap_or_else(|why| panic!("{why}"));
+        for sizes in [[1, 1], [200, 12], [129, 7]] {
+            check_kernel(&kernel, "cumulative_sums_short", sizes, Values::Whole);
+        }
+    }
 }
 
 /// In two launches: the sums of pieces, and each piece from those before it. Rows begin between vectors.
@@ -289,6 +298,43 @@ fn cumulative_sums_in_pieces() {
                     for column in 0..columns {
                         total += x[row * stride + column];
                         assert_eq!(y[row * stride + column], total, "{rows}x{columns}: {row}, {column}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Sums of rows and products with a vector in two launches. Rows begin between vectors.
+#[test]
+fn sums_in_pieces() {
+    let kernel = |name, constants: &[(&str, usize)]| {
+        let def = kernels::named(name).unwrap().def.specialize(constants, &[("T", Elem::F32)]);
+        def.and_then(|def| def.generate()).unwrap_or_else(|why| panic!("{why}"))
+    };
+    for (rows, columns, gap) in
+        [(1usize, 1usize, 0usize), (3, 257, 0), (2, 1000, 3), (5, 640, 0), (1, 40_000, 0)]
+    {
+        let (stride, pieces) = (columns + gap, (columns + 3).div_ceil(256));
+        let x: Vec<f32> = (0..rows * stride).map(|at| (at * 7 % 11) as f32 - 4.0).collect();
+        let factors: Vec<f32> = (0..columns).map(|at| (at % 3) as f32 - 1.0).collect();
+        let matrix = Arg::tensor(&x, [rows, columns]).strides([stride, 1]);
+        let vector = Arg::tensor(&factors, [1, columns]).strides([columns, 1]);
+        for (name, given) in
+            [("piece_sums", vec![matrix.clone()]), ("piece_products", vec![matrix.clone(), vector.clone()])]
+        {
+            let weighted = given.len() > 1;
+            let sums = Arg::output::<f32>([rows, pieces]).strides([pieces, 1]);
+            let first = kernel(name, &[("L", 64), ("W", 256), ("V", 4)]);
+            for first in every(&first, &[given, vec![sums]].concat()) {
+                let sums = first.get::<f32>("sums").unwrap();
+                let sums = Arg::tensor(&sums, [rows, pieces]).strides([pieces, 1]);
+                let args = [sums, Arg::output::<f32>([rows, 1]).strides([1, rows])];
+                for second in every(&kernel("sums_of_pieces", &[("L", 64)]), &args) {
+                    for (row, y) in second.get::<f32>("y").unwrap().into_iter().enumerate() {
+                        let own = x[row * stride..][..columns].iter().zip(&factors);
+                        let wanted: f32 = own.map(|(x, f)| if weighted { x * f } else { *x }).sum();
+                        assert_eq!(y, wanted, "{name} {rows}x{columns}: {row}");
                     }
                 }
             }

@@ -233,11 +233,14 @@ impl Task {
         let (Some(two), [one]) = (self.in_pieces(), &all[..]) else { return all };
         let [rows, pieces] = two.sums.map(|n| n as i64);
         let sums = tensor(self.memories().0.len() - 1, [rows, pieces], [pieces, 1]);
-        let mut given = one.given.clone();
-        let result = self.memories().1;
-        given.insert(result, sums.clone());
+        let of = |inputs: usize| [&one.given[..inputs], std::slice::from_ref(&sums)].concat();
         let [first, second] = two.kernels;
-        vec![Step { kernel: first, given: vec![given[0].clone(), sums] }, Step { kernel: second, given }]
+        // The result, and numbers.
+        let rest = &one.given[self.memories().1..];
+        vec![
+            Step { kernel: first, given: of(two.inputs[0]) },
+            Step { kernel: second, given: [&of(two.inputs[1]), rest].concat() },
+        ]
     }
 
     /// The launches without pieces of rows.
