@@ -98,6 +98,21 @@ fn residuals_and_second_results() {
     }
 }
 
+/// A result whose buffer takes the bytes of another result's is not written before bulk stores have read that one.
+#[test]
+fn the_second_result_waits_for_the_bytes_of_the_first() {
+    let kernel =
+        kernel("dtype=f16 out=bf16 arch=90 mma=mma_sync bm=144 bk=64 b=k_major aux=f16 epilogue=relu");
+    let (sizes, values): (&[(&str, usize)], _) = (&[("M", 144), ("N", 128), ("K", 64)], Values::Whole);
+    let setting = Setting { sizes, paddings: &[Padding::new(0, 0)], values, seed: 1, alpha: 1.0, beta: 0.0 };
+    let function = Some((|x: f64| x.max(0.0)) as fn(f64) -> f64).map(|of| (of, 1.0));
+    let problem = Problem::of(&kernel, &setting).finished(values, &Finish { function, ..Finish::default() });
+    let outcomes = run_every(&kernel, &problem.args(), &Options::default());
+    for outcome in outcomes.unwrap_or_else(|error| panic!("{error}")) {
+        assert_eq!(problem.wrong_outcome(&outcome), None);
+    }
+}
+
 /// Two results are computed in the registers of the accumulators: other registers would not fit beside the largest tiles.
 #[test]
 fn second_results_of_integers() {

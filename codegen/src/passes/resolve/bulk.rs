@@ -45,8 +45,9 @@ enum Leave {
 pub(super) struct Staging {
     by: Id,
     parts: [i64; 2],
-    buffers: View,
-    token: Option<Id>,
+    pub(super) buffers: View,
+    /// Of their bulk stores.
+    pub(super) token: Option<Id>,
 }
 
 /// A tile on its way to global memory in parts.
