@@ -13,6 +13,33 @@ use tilewright_layout::Value;
 use super::Result;
 use super::own::Own;
 
+/// The extents of a product, and the number of such products.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Extents {
+    pub(super) batch: i64,
+    pub(super) m: i64,
+    pub(super) n: i64,
+    pub(super) k: i64,
+}
+
+impl Extents {
+    /// The extents of the transposed product.
+    pub(super) fn transposed(self) -> Extents {
+        Extents { m: self.n, n: self.m, ..self }
+    }
+
+    /// The extent of a mode of C.
+    pub(super) fn of_result(&self, mode: usize) -> i64 {
+        [self.m, self.n][mode]
+    }
+}
+
+impl From<[i64; 4]> for Extents {
+    fn from([batch, m, n, k]: [i64; 4]) -> Extents {
+        Extents { batch, m, n, k }
+    }
+}
+
 /// C (M, N) = activation(A (M, K) · B (N, K)ᵀ · scale + bias), where A and B may have scales too.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Form {

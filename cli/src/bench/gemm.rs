@@ -11,7 +11,7 @@ use super::Result;
 use super::case::{self, Case, Contender, Row};
 use super::cublaslt::{self, CublasLt, Problem, Product, Scales};
 use super::driver::{Device, Memory};
-use super::form::{Form, OfOperands, Order, Role};
+use super::form::{Extents, Form, OfOperands, Order, Role};
 use super::helpers::Helpers;
 use super::measure::Effort;
 use super::operands::{self, On, OperandScales, Operands, Set};
@@ -64,8 +64,7 @@ impl Ours {
 /// Products of one size, one after the other in memory, and their contenders.
 pub(super) struct Task<'k> {
     pub(super) suite: String,
-    /// Batch, M, N, K.
-    pub(super) sizes: [i64; 4],
+    pub(super) sizes: Extents,
     /// All products of forms with the same peer, and their compiled kernels.
     pub(super) ours: &'k [Ours],
     pub(super) loaded: &'k [RefCell<Loaded<'k>>],
@@ -88,7 +87,7 @@ pub(super) fn run(bench: &Bench, task: &Task) -> Result<Vec<Row>> {
     let mut estimates = Vec::new();
     for (ours, loaded) in task.ours.iter().zip(task.loaded) {
         let operands = common.of(on, ours.form, task.sizes)?;
-        let single = task.predict && (task.sizes[0] == 1 || ours.is_batched());
+        let single = task.predict && (task.sizes.batch == 1 || ours.is_batched());
         let first = arguments(ours, &operands.sets[0], task.sizes, 0)?;
         let ranked = if single { loaded.borrow().ranked(device, &first) } else { Vec::new() };
         let chosen = ranked.first().and_then(|(_, estimate)| *estimate);
@@ -99,15 +98,19 @@ pub(super) fn run(bench: &Bench, task: &Task) -> Result<Vec<Row>> {
         for (variant, estimate) in contenders_of {
             estimates.push(estimate);
             let loaded = &mut loaded.borrow_mut();
-            contenders.push(contender(bench, (ours, loaded, variant), operands.clone(), task.sizes)?);
+            contenders.push(contender(
+                bench,
+                Chosen { ours, loaded, variant },
+                operands.clone(),
+                task.sizes,
+            )?);
         }
     }
-    let [batch, m, n, k] = task.sizes;
-    let [batch_f, m_f, n_f, k_f] = task.sizes.map(|n| n as f64);
+    let Extents { batch, m, n, k } = task.sizes;
     let case = Case {
         suite: task.suite.clone(),
         problem: if batch == 1 { format!("{m}x{n}x{k}") } else { format!("{batch} of {m}x{n}x{k}") },
-        operations: 2.0 * batch_f * m_f * n_f * k_f,
+        operations: [batch, m, n, k].iter().fold(2.0, |all, &extent| all * extent as f64),
         bytes: operands::bytes(&first.form, task.sizes) as f64,
         contenders,
     };
@@ -118,15 +121,22 @@ pub(super) fn run(bench: &Bench, task: &Task) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
+/// A kernel of ours, compiled, and its variant if not the one that a launch takes.
+struct Chosen<'a, 'k> {
+    ours: &'a Ours,
+    loaded: &'a mut Loaded<'k>,
+    variant: Option<usize>,
+}
+
 /// One of our kernels on its operands.
 fn contender<'a>(
     bench: &Bench<'a>,
-    (ours, loaded, variant): (&Ours, &mut Loaded, Option<usize>),
+    Chosen { ours, loaded, variant }: Chosen<'_, '_>,
     operands: Operands,
-    sizes: [i64; 4],
+    sizes: Extents,
 ) -> Result<Contender<'a>> {
     let (device, on) = (bench.device, bench.on());
-    let launches = if ours.is_batched() { 1 } else { sizes[0] };
+    let launches = if ours.is_batched() { 1 } else { sizes.batch };
     let mut prepare =
         |set: &Set, at: i64| loaded.prepare(device, bench.nvrtc, &arguments(ours, set, sizes, at)?, variant);
     let prepared: Vec<Vec<Prepared>> = operands
@@ -149,7 +159,8 @@ fn contender<'a>(
 }
 
 /// The arguments of one of our kernels, for one product of a set or for all of them.
-fn arguments(ours: &Ours, set: &Set, [batch, m, n, k]: [i64; 4], at: i64) -> Result<Vec<Operand>> {
+fn arguments(ours: &Ours, set: &Set, sizes: Extents, at: i64) -> Result<Vec<Operand>> {
+    let Extents { batch, m, n, k } = sizes;
     let Order { a_rows, b_rows, c_rows } = ours.form.order;
     let matrix = |memory: &Rc<Memory>, [rows, columns]: [i64; 2], rows_contiguous: bool| {
         let strides = if rows_contiguous { [columns, 1] } else { [1, rows] };
@@ -161,11 +172,11 @@ fn arguments(ours: &Ours, set: &Set, [batch, m, n, k]: [i64; 4], at: i64) -> Res
         Operand::Tensor { memory: memory.clone(), first: (at * rows * columns) as u64, extents, strides }
     };
     let vector = |memory: &Option<Rc<Memory>>, mode: Option<usize>| {
-        let (memory, extent) = memory.clone().zip(mode.map(|mode| [m, n][mode]))?;
+        let (memory, extent) = memory.clone().zip(mode.map(|mode| sizes.of_result(mode)))?;
         Some(Operand::Tensor { memory, first: 0, extents: vec![extent], strides: vec![1] })
     };
     let of_operand = |at: usize| {
-        let [of_a, of_b] = operands::operand_scales(ours.form.scales?, [m, n, k]);
+        let [of_a, of_b] = operands::operand_scales(ours.form.scales?, sizes);
         let OperandScales { extents, strides, .. } = if at == 0 { of_a } else { of_b };
         Some(Operand::Tensor { memory: set.operand_scales[at].clone()?, first: 0, extents, strides })
     };
@@ -213,7 +224,7 @@ impl<'l> Peer<'l> {
         bench: &Bench,
         cublas: &'l CublasLt,
         ours: &Operands,
-        sizes: [i64; 4],
+        sizes: Extents,
     ) -> Result<Option<Peer<'l>>> {
         let without = |why: String| {
             eprintln!("{why}: measured without it");

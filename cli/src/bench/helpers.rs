@@ -9,7 +9,7 @@ use tilewright_runtime::raw::Shape;
 
 use super::Result;
 use super::driver::{Argument, Device, Function, Memory};
-use super::form::Activation;
+use super::form::{Activation, Extents};
 
 const SOURCE: &str = include_str!("helpers.cu");
 
@@ -128,8 +128,8 @@ impl<'d> Helpers<'d> {
     }
 
     /// C(m, n) = Σ A(m, k)·B(n, k) in double precision, columns of C contiguous, product after product.
-    pub(super) fn reference(&self, a: Matrix, b: Matrix, c: &Memory, sizes: [i64; 4]) -> Result {
-        let [batch, m, n, k] = sizes;
+    pub(super) fn reference(&self, a: Matrix, b: Matrix, c: &Memory, sizes: Extents) -> Result {
+        let Extents { batch, m, n, k } = sizes;
         let blocks = |n: i64| n.div_euclid(64) as u32 + u32::from(n % 64 != 0);
         let matrix = |of: Matrix| {
             let [row, k, batch] = of.steps.map(Argument::word);
@@ -155,7 +155,7 @@ impl<'d> Helpers<'d> {
     }
 
     /// Applies an epilogue to a reference whose columns have `m` elements.
-    pub(super) fn finish(&self, c: &Memory, [m, n]: [i64; 2], epilogue: &Epilogue) -> Result {
+    pub(super) fn finish(&self, c: &Memory, m: i64, n: i64, epilogue: &Epilogue) -> Result {
         let vector = |of: &Option<(&Memory, Elem, u64)>| match of {
             Some((memory, elem, mode)) => [Argument::array(memory, *elem), Argument::word(*mode)],
             None => [Argument::no_array(), Argument::word(0)],

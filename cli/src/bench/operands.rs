@@ -8,7 +8,7 @@ use tilewright_codegen::Elem;
 use super::Result;
 use super::case;
 use super::driver::{Device, Memory};
-use super::form::{Activation, Form, Groups, OfOperands, Residual, Vector};
+use super::form::{Activation, Extents, Form, Groups, OfOperands, Residual, Vector};
 use super::helpers::{Epilogue, Error, Helpers, Matrix, Scales};
 
 /// One set of data.
@@ -47,7 +47,7 @@ impl OperandScales {
 
 /// Scales of A and of B, as cuBLASLt takes them. With scales of blocks, the scales of rows are contiguous along M, and the
 /// scales of squares along K, in rows of a multiple of four.
-pub(super) fn operand_scales(of: OfOperands, [m, n, k]: [i64; 3]) -> [OperandScales; 2] {
+pub(super) fn operand_scales(of: OfOperands, Extents { m, n, k, .. }: Extents) -> [OperandScales; 2] {
     let blocks = |size: i64| size.div_euclid(BLOCK) + i64::from(size % BLOCK != 0);
     let along = (blocks(k) + 3) / 4 * 4;
     let rows = |rows: i64| OperandScales { block: [1, k.max(1)], extents: vec![rows], strides: vec![1] };
@@ -93,7 +93,7 @@ impl On<'_> {
     }
 
     /// The elements of B; some types have two numbers in each element.
-    fn weights(&self, form: &Form, [batch, _, n, k]: [i64; 4], seed: u64) -> Result<Rc<Memory>> {
+    fn weights(&self, form: &Form, Extents { batch, n, k, .. }: Extents, seed: u64) -> Result<Rc<Memory>> {
         if form.packed.is_some() && k % 2 != 0 {
             return Err(format!("numbers of four bits are stored in pairs here, and K is {k}"));
         }
@@ -101,27 +101,26 @@ impl On<'_> {
     }
 
     /// The factors of B, for each column or for each group along K of each.
-    fn scales(&self, form: &Form, sizes: [i64; 4]) -> Result<Option<Rc<Memory>>> {
-        let [_, _, n, k] = sizes;
+    fn scales(&self, form: &Form, sizes: Extents) -> Result<Option<Rc<Memory>>> {
         match form.groups {
-            Some(of) => self.filled(of.elem, n * of.count(k), SCALE).map(Some),
+            Some(of) => self.filled(of.elem, sizes.n * of.count(sizes.k), SCALE).map(Some),
             None => self.vector(form.scale, sizes, SCALE),
         }
     }
 
     /// The zero points of B's groups, if the form has any.
-    fn zeros(&self, form: &Form, [_, _, n, k]: [i64; 4]) -> Result<Option<Rc<Memory>>> {
+    fn zeros(&self, form: &Form, Extents { n, k, .. }: Extents) -> Result<Option<Rc<Memory>>> {
         let groups = form.groups.filter(|of| of.zeros);
         groups.map(|of| self.filled(of.elem, n * of.count(k), ZERO)).transpose()
     }
 
     /// Scales of A and of B, if the form has any.
-    fn of_operands(&self, form: &Form, [batch, m, n, k]: [i64; 4]) -> Result<[Option<Rc<Memory>>; 2]> {
+    fn of_operands(&self, form: &Form, sizes: Extents) -> Result<[Option<Rc<Memory>>; 2]> {
         let Some(of) = form.scales else { return Ok([None, None]) };
-        if batch > 1 {
+        if sizes.batch > 1 {
             return Err("scales of operands are measured in single products only".into());
         }
-        let [of_a, of_b] = operand_scales(of, [m, n, k]);
+        let [of_a, of_b] = operand_scales(of, sizes);
         Ok([
             Some(self.filled(Elem::F32, of_a.count(), OPERANDS)?),
             Some(self.filled(Elem::F32, of_b.count(), OPERANDS + 1)?),
@@ -132,7 +131,7 @@ impl On<'_> {
     fn matrices(
         &self,
         form: &Form,
-        [batch, m, n, _]: [i64; 4],
+        Extents { batch, m, n, .. }: Extents,
         seed: u64,
     ) -> Result<[Option<Rc<Memory>>; 2]> {
         let count = batch * m * n;
@@ -141,8 +140,8 @@ impl On<'_> {
         Ok([residual, aux.transpose()?])
     }
 
-    fn vector(&self, of: Option<Vector>, [_, m, n, _]: [i64; 4], seed: u64) -> Result<Option<Rc<Memory>>> {
-        of.map(|Vector { elem, mode }| self.filled(elem, [m, n][mode], seed)).transpose()
+    fn vector(&self, of: Option<Vector>, sizes: Extents, seed: u64) -> Result<Option<Rc<Memory>>> {
+        of.map(|Vector { elem, mode }| self.filled(elem, sizes.of_result(mode), seed)).transpose()
     }
 }
 
@@ -159,9 +158,9 @@ fn count(cache: usize, bytes: usize) -> usize {
 }
 
 impl Operands {
-    /// Random operands of a form: batch, M, N, K.
-    pub(super) fn new(on: On, form: Form, sizes: [i64; 4]) -> Result<Operands> {
-        let [batch, m, n, k] = sizes;
+    /// Random operands of a form.
+    pub(super) fn new(on: On, form: Form, sizes: Extents) -> Result<Operands> {
+        let Extents { batch, m, n, k } = sizes;
         let (scale, bias) = (on.scales(&form, sizes)?, on.vector(form.bias, sizes, BIAS)?);
         let (of_operands, zero) = (on.of_operands(&form, sizes)?, on.zeros(&form, sizes)?);
         let set = |at: usize| {
@@ -186,7 +185,7 @@ impl Operands {
     }
 
     /// The operands of another form: the same, except for operands of other types.
-    pub(super) fn of(&self, on: On, form: Form, sizes: [i64; 4]) -> Result<Operands> {
+    pub(super) fn of(&self, on: On, form: Form, sizes: Extents) -> Result<Operands> {
         let known = &self.form;
         if *known == form {
             return Ok(self.clone());
@@ -239,7 +238,7 @@ impl Operands {
 }
 
 /// Compulsory traffic of a product: A, B, C, a residual and a second result once.
-pub(super) fn bytes(form: &Form, [batch, m, n, k]: [i64; 4]) -> usize {
+pub(super) fn bytes(form: &Form, Extents { batch, m, n, k }: Extents) -> usize {
     let groups = form.groups.map(|of| (of.elem, if of.zeros { 2 } else { 1 } * n * of.count(k)));
     let all = [(form.a, m * k), (form.b, n * form.k_of_b(k)), (form.out, m * n)];
     let matrices = form.residual.map(|of| of.elem).into_iter().chain(form.aux).map(|elem| (elem, m * n));
@@ -252,12 +251,13 @@ pub(super) fn bytes(form: &Form, [batch, m, n, k]: [i64; 4]) -> usize {
 
 /// The expected results of the first and the last set. The oracle writes contiguous columns: a row-major C is the transposed
 /// product, whose rows are C's columns.
-fn expected(on: On, form: &Form, sets: &[Set], [batch, m, n, k]: [i64; 4]) -> Result<[Expected; 2]> {
+fn expected(on: On, form: &Form, sets: &[Set], sizes: Extents) -> Result<[Expected; 2]> {
+    let Extents { batch, m, n, k } = sizes;
     let order = form.order;
     let one = |set: &Set, is_aux: bool| -> Result<Rc<Memory>> {
         let expected = on.device.memory((batch * m * n) as usize * 8)?;
         let scales = |at: usize| {
-            let OperandScales { block, strides, .. } = &operand_scales(form.scales?, [m, n, k])[at];
+            let OperandScales { block, strides, .. } = &operand_scales(form.scales?, sizes)[at];
             let [rows, along] = block.map(|extent| extent as u64);
             let step = |mode: usize| strides.get(mode).map_or(0, |&step| step as u64);
             set.operand_scales[at].as_deref().map(|memory| Scales {
@@ -273,14 +273,9 @@ fn expected(on: On, form: &Form, sets: &[Set], [batch, m, n, k]: [i64; 4]) -> Re
         let a = Matrix { scales: scales(0), ..matrix(&set.a, form.a, [m, k], order.a_rows) };
         let b = matrix(&set.b, form.b, [n, k], order.b_rows);
         let b = Matrix { packed: form.packed, scales: scales(1).or(of_groups), ..b };
-        let columns = match order.c_rows {
-            false => [m, n],
-            true => [n, m],
-        };
-        match order.c_rows {
-            false => on.helpers.reference(a, b, &expected, [batch, m, n, k])?,
-            true => on.helpers.reference(b, a, &expected, [batch, n, m, k])?,
-        }
+        let of_columns = if order.c_rows { sizes.transposed() } else { sizes };
+        let (left, right) = if order.c_rows { (b, a) } else { (a, b) };
+        on.helpers.reference(left, right, &expected, of_columns)?;
         let epilogue = Epilogue {
             scale: vector(&set.scale, form.scale, order.c_rows),
             bias: vector(&set.bias, form.bias, order.c_rows),
@@ -291,7 +286,7 @@ fn expected(on: On, form: &Form, sets: &[Set], [batch, m, n, k]: [i64; 4]) -> Re
             activation: if is_aux { Activation::None } else { form.activation },
         };
         let Activation::Own(own) = epilogue.activation else {
-            on.helpers.finish(&expected, columns, &epilogue)?;
+            on.helpers.finish(&expected, of_columns.m, of_columns.n, &epilogue)?;
             return Ok(expected);
         };
         // Before the function, and after it.
@@ -300,10 +295,10 @@ fn expected(on: On, form: &Form, sets: &[Set], [batch, m, n, k]: [i64; 4]) -> Re
             false => (None, Some(residual)),
         });
         let first = Epilogue { residual: before, activation: Activation::None, ..epilogue };
-        on.helpers.finish(&expected, columns, &first)?;
+        on.helpers.finish(&expected, of_columns.m, of_columns.n, &first)?;
         own.apply(on.device, &expected)?;
         let last = Epilogue { scale: None, bias: None, residual: after, activation: Activation::None };
-        on.helpers.finish(&expected, columns, &last)?;
+        on.helpers.finish(&expected, of_columns.m, of_columns.n, &last)?;
         Ok(expected)
     };
     let both = |set: &Set| -> Result<Expected> {

@@ -7,6 +7,7 @@ use tilewright_codegen::words::Words;
 
 use super::case::Row;
 use super::command::{sizes, texts};
+use super::form::Extents;
 use super::gemm::Ours;
 use super::{Result, ladder, names};
 
@@ -29,7 +30,7 @@ const BEST: &[(Elem, &[&str])] = &[
 /// A plan of measurements: kernels with one peer each, and sizes for all of them.
 pub(super) struct Plan {
     pub(super) groups: Vec<(String, Vec<Ours>)>,
-    pub(super) sizes: Vec<[i64; 4]>,
+    pub(super) sizes: Vec<Extents>,
     pub(super) explain: Option<Explain>,
     /// Is each variant that can run a contender?
     pub(super) every_variant: bool,
@@ -195,7 +196,10 @@ fn by_peer(suite: &str, all: Vec<Ours>) -> Vec<(String, Vec<Ours>)> {
 fn plan(groups: Vec<(String, Vec<Ours>)>, sizes: Vec<[i64; 4]>, explain: Option<Explain>) -> Result<Plan> {
     match groups.is_empty() {
         true => Err("there is nothing to measure".into()),
-        false => Ok(Plan { groups, sizes, explain, every_variant: false }),
+        false => {
+            let sizes = sizes.into_iter().map(Extents::from).collect();
+            Ok(Plan { groups, sizes, explain, every_variant: false })
+        }
     }
 }
 
@@ -231,7 +235,7 @@ mod tests {
             assert!(plan.groups.iter().all(|(_, ours)| ours[0].form.a == *elem));
         }
         let plan = batched_tasks(matches("bench batched").subcommand().unwrap().1).unwrap();
-        assert_eq!(plan.sizes[0], [64, 128, 128, 128]);
+        assert_eq!(plan.sizes[0], [64, 128, 128, 128].into());
     }
 
     /// A kernel that is written by hand stands beside the product of the same meaning, whose bias has another type.

@@ -92,7 +92,7 @@ impl Builder {
         identity: Vec<Number>,
         across: Across,
     ) -> Result<()> {
-        self.fold_claimed((from, to), with, identity, across, None)
+        self.fold_claimed(from, to, with, identity, across, None)
     }
 
     /// The same, where out-of-bounds elements have these values: the identity.
@@ -103,12 +103,13 @@ impl Builder {
     /// # let (x, sum) = (b.registers("x", Elem::F32, (4i64,))?, b.registers("sum", Elem::F32, (1i64,))?);
     /// # let add = Expr::Bin(Bin::Add, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
     /// # b.fill(&sum, Expr::lit(0.0))?;
-    /// b.fold_claimed((&[x], &[sum]), vec![add], vec![0.into()], Across::Thread, Some(&[0.into()]))?;
+    /// b.fold_claimed(&[x], &[sum], vec![add], vec![0.into()], Across::Thread, Some(&[0.into()]))?;
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn fold_claimed(
         &mut self,
-        (from, to): (&[View], &[View]),
+        from: &[View],
+        to: &[View],
         with: Vec<Expr>,
         identity: Vec<Number>,
         across: Across,

@@ -195,7 +195,7 @@ impl Origins<'_> {
             }
             Op::Copy { from, to, fill, .. } => {
                 self.follow_idle(std::slice::from_ref(from), to, state);
-                self.copied(stmt.by, (from, to), *fill, (state, self.loops.len()))
+                self.copied(stmt.by, from, to, *fill, state, self.loops.len())
             }
             Op::Fill { to, value } => {
                 let contents = if let Expr::Lit(x) = value { x.exact() } else { None };
@@ -269,7 +269,7 @@ impl Origins<'_> {
                 let mask = match *claimed {
                     true => {
                         let combined = CombinedOver { modes: &differ(from, to), across: &[*across] };
-                        self.claimed(stmt, (from, identity), combined, state)
+                        self.claimed(stmt, from, identity, combined, state)
                     }
                     false => self.mask_of_fold(from, identity, state),
                 };
@@ -284,7 +284,7 @@ impl Origins<'_> {
                     Some(claim) => {
                         let (from, to) = (std::slice::from_ref(from), std::slice::from_ref(to));
                         let combined = CombinedOver { modes: &differ(from, to), across: &[*across] };
-                        self.claimed(stmt, (from, &[*claim]), combined, state)
+                        self.claimed(stmt, from, &[*claim], combined, state)
                     }
                     None => self.mask_of_reduction(from, same, state),
                 };

@@ -347,15 +347,15 @@ impl Project<'_> {
         for fills in self.by_stages(fills, &[&own[..], &rest].concat()) {
             let ring = self.ring(var, &ahead, &fills, span)?;
             rings.push(ring);
-            self.filled(ring, fills, (&mut filled, &mut contents), span)?;
+            self.filled(ring, fills, &mut filled, &mut contents, span)?;
         }
         let by = self.producer;
         produced.push(Stmt { id: 0, span, by, op: Op::For { var, unroll: Unroll::No, body: filled } });
         let computed = match &transform {
-            Some(transform) => Some(self.computed(transform, (own, &contents), (var, ahead.stages), span)?),
+            Some(transform) => Some(self.computed(transform, own, &contents, var, ahead.stages, span)?),
             None => None,
         };
-        self.emptied(&rings, var, (contents, rest), (computed, span))
+        self.emptied(&rings, var, contents, rest, computed, span)
     }
 
     /// The consumers' loop over the slots of a ring.
@@ -363,8 +363,10 @@ impl Project<'_> {
         &mut self,
         rings: &[Id],
         var: Id,
-        (contents, body): (Vec<Stmt>, Vec<Stmt>),
-        (computed, span): (Option<Computed>, Span),
+        contents: Vec<Stmt>,
+        body: Vec<Stmt>,
+        computed: Option<Computed>,
+        span: Span,
     ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
         let by = self.consumers;
         let of = |op| Stmt { id: 0, span, by, op };
@@ -380,7 +382,7 @@ impl Project<'_> {
         let has_next = !is_staged && rings.iter().all(|&ring| has_next(ring));
         if let (true, None, &[ring]) = (has_next, &computed, rings) {
             let all = [&inner[..], &body].concat();
-            if let Some(parts) = self.parts((ring, var), &all, span) {
+            if let Some(parts) = self.parts(ring, var, &all, span) {
                 let loops = parts.written(self.program).map_err(|problem| problem.at(span))?;
                 return Ok(self.in_order(loops));
             }

@@ -268,7 +268,7 @@ impl Bounds<'_> {
             let mut more = needs.clone();
             let width = memory.iter().fold(most, |width, (view, leaves)| match width {
                 1 => 1,
-                _ => self.width(view, leaves, which, (width, edges), &mut more),
+                _ => self.width(view, leaves, which, width, edges, &mut more),
             });
             if width > best.1 {
                 best = (which, width);
@@ -283,7 +283,8 @@ impl Bounds<'_> {
     pub(crate) fn asynchronous(
         &self,
         pair: &Pair,
-        (from, to): (&[Leaf], &[Leaf]),
+        from: &[Leaf],
+        to: &[Leaf],
         needs: &mut Vec<Fact>,
     ) -> Option<(usize, i64)> {
         let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
@@ -301,7 +302,8 @@ impl Bounds<'_> {
     pub(crate) fn fills_with_zeros(
         &self,
         pair: &Pair,
-        (from, to): (&[Leaf], &[Leaf]),
+        from: &[Leaf],
+        to: &[Leaf],
         fill: Number,
         needs: &mut Vec<Fact>,
     ) -> bool {
@@ -328,7 +330,8 @@ impl Bounds<'_> {
         view: &View,
         all: &[Leaf],
         which: usize,
-        (most, edges): (i64, Edges),
+        most: i64,
+        edges: Edges,
         needs: &mut Vec<Fact>,
     ) -> i64 {
         let tensor = self.program.tensor(view.tensor);

@@ -113,7 +113,7 @@ impl<P: Structured, F: Forward<P>> Walk<'_, P, F> {
             Control::Straight => state,
             Control::Repeat { var, runs } => {
                 let mut blocks = P::blocks(stmt).into_iter();
-                blocks.next().map_or(state.clone(), |body| self.repeated((var, runs), body, state, write))
+                blocks.next().map_or(state.clone(), |body| self.repeated(var, runs, body, state, write))
             }
             Control::Leave(of) => {
                 if let Some((_, left)) = self.exits.iter_mut().rev().find(|(var, _)| *var == of) {
@@ -137,7 +137,8 @@ impl<P: Structured, F: Forward<P>> Walk<'_, P, F> {
     /// state after the previous one.
     fn repeated(
         &mut self,
-        (var, runs): (Id, bool),
+        var: Id,
+        runs: bool,
         body: &mut Vec<P::Stmt>,
         mut entry: F::State,
         write: bool,

@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn what_errors_say() {
-        let (problem, _) = Problem::of(&form(Elem::I32, Elem::I32, Elem::I32), [1, 64, 32, 16]);
+        let (problem, _) = Problem::of(&form(Elem::I32, Elem::I32, Elem::I32), [1, 64, 32, 16].into());
         check_text(
             Error::None(problem.to_string()),
             "cuBLASLt has no product for 1 x 64x32x16, i32 x i32 -> i32, tn",
@@ -288,7 +288,7 @@ mod tests {
     fn types_have_the_numbers_of_the_headers() {
         #[track_caller]
         fn check(a: Elem, b: Elem, out: Elem, expected: Option<([c_int; 3], (c_int, c_int))>) {
-            let (problem, _) = Problem::of(&form(a, b, out), [1, 64, 32, 16]);
+            let (problem, _) = Problem::of(&form(a, b, out), [1, 64, 32, 16].into());
             assert_eq!(problem.types().zip(problem.compute()), expected);
         }
         check(Elem::F32, Elem::F32, Elem::F32, Some(([0, 0, 0], (68, 0))));
@@ -306,7 +306,7 @@ mod tests {
     fn epilogues_have_the_numbers_of_the_headers() {
         let of = |activation, bias| {
             let form = Form { activation, ..form(Elem::Bf16, Elem::Bf16, Elem::Bf16) };
-            Problem { bias, ..Problem::of(&form, [1, 64, 32, 16]).0 }.epilogue()
+            Problem { bias, ..Problem::of(&form, [1, 64, 32, 16].into()).0 }.epilogue()
         };
         assert_eq!(of(Activation::None, None), Some(1));
         assert_eq!(of(Activation::None, Some(16)), Some(4));
@@ -321,7 +321,7 @@ mod tests {
     fn rows_of_c_swap_the_operands() {
         let order = Order { a_rows: true, b_rows: false, c_rows: true };
         let (problem, swapped) =
-            Problem::of(&Form { order, ..form(Elem::E4m3, Elem::E5m2, Elem::F32) }, [1, 5, 6, 7]);
+            Problem::of(&Form { order, ..form(Elem::E4m3, Elem::E5m2, Elem::F32) }, [1, 5, 6, 7].into());
         assert!(swapped);
         assert_eq!(problem.to_string(), "1 x 6x5x7, e5m2 x e4m3 -> f32, nn");
     }

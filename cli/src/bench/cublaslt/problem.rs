@@ -5,7 +5,7 @@ use std::fmt;
 
 use tilewright_codegen::Elem;
 
-use super::super::form::{Activation, Form};
+use super::super::form::{Activation, Extents, Form};
 
 /// A product: column-major D (m, n) = activation(op(A)·op(B) + bias).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,7 +56,7 @@ impl Scales {
 
 impl Problem {
     /// The product of a form and of these sizes, and whether A and B are swapped: a row-major C is the transposed product.
-    pub(in crate::bench) fn of(form: &Form, [batch, m, n, k]: [i64; 4]) -> (Problem, bool) {
+    pub(in crate::bench) fn of(form: &Form, Extents { batch, m, n, k }: Extents) -> (Problem, bool) {
         let swapped = form.order.c_rows;
         let a = (m, form.order.a_rows, form.a);
         let b = (n, form.order.b_rows, form.b);

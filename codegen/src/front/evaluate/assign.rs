@@ -1,7 +1,7 @@
 //! Assignments: `fragment = …`, `fragment *= …`, `(a, b) = …`.
 
 use super::args::{made_for, made_from};
-use super::value::Value;
+use super::value::{Spanned, Value};
 use super::{Evaluator, advice, operators};
 use crate::source::ast::{self, Binary, Span};
 use crate::source::problem::{Problem, count};
@@ -23,7 +23,7 @@ impl Evaluator {
         let from = self.unsettled(value);
         self.naming.clear();
         self.into = None;
-        self.assign_value(target, op, (from, value.span), span);
+        self.assign_value(target, op, from.spanned(value.span), span);
     }
 
     /// The tile in registers that has this name.
@@ -62,7 +62,7 @@ impl Evaluator {
             });
         }
         for (target, from) in targets.iter().zip(made) {
-            self.assign_value(target, None, (from, value.span), target.span);
+            self.assign_value(target, None, from.spanned(value.span), target.span);
         }
     }
 
@@ -85,21 +85,15 @@ impl Evaluator {
         }
     }
 
-    pub(super) fn assign_value(
-        &mut self,
-        target: &ast::Expr,
-        op: Option<Binary>,
-        (from, from_span): (Value, Span),
-        span: Span,
-    ) {
-        let Some((from, from_span)) = self.rebound(target, op, (from, from_span), span) else { return };
+    pub(super) fn assign_value(&mut self, target: &ast::Expr, op: Option<Binary>, from: Spanned, span: Span) {
+        let Some(from) = self.rebound(target, op, from, span) else { return };
         let to = self.expr(target);
         let to = match to {
             Value::View(view) => view,
             Value::Tuple(targets)
                 if op.is_none() && targets.iter().all(|to| matches!(to, Value::View(_))) =>
             {
-                return self.assign_tuple(targets, (from, from_span), target.span);
+                return self.assign_tuple(targets, from, target.span);
             }
             Value::Poison => return,
             other => {
@@ -117,7 +111,7 @@ impl Evaluator {
                 return;
             }
         };
-        self.assign_view(to, op, (from, from_span), [target.span, span]);
+        self.assign_view(to, op, from, target.span, span);
     }
 
     /// A name of a number that is known while compiling, or of a coordinate, gets another value: `first += tiles`, in a block
@@ -126,33 +120,34 @@ impl Evaluator {
         &mut self,
         target: &ast::Expr,
         op: Option<Binary>,
-        (from, from_span): (Value, Span),
+        from: Spanned,
         span: Span,
-    ) -> Option<(Value, Span)> {
+    ) -> Option<Spanned> {
         let is_number = |value: &Value| {
             matches!(
                 value,
                 Value::Int(_) | Value::Float(_) | Value::Bool(_) | Value::Index(_) | Value::Size(_)
             )
         };
-        let ast::ExprKind::Name(name) = &target.kind else { return Some((from, from_span)) };
+        let ast::ExprKind::Name(name) = &target.kind else { return Some(from) };
         let index =
             self.place_of(name).filter(|index| *index >= self.fixed && is_number(&self.scope[*index].1));
-        let Some(index) = index.filter(|_| is_number(&from)) else { return Some((from, from_span)) };
+        let Some(index) = index.filter(|_| is_number(&from.value)) else { return Some(from) };
         let value = match op {
             Some(op) => {
                 let old = self.scope[index].1.clone();
-                self.binary(op, old, from, span, [target.span, from_span])
+                self.binary(op, old, from.value, span, [target.span, from.span])
             }
-            None => from,
+            None => from.value,
         };
         self.scope[index].1 = self.within(value, span);
         None
     }
 
     /// Sets the tensors of a tuple that has a name, after all values are computed.
-    fn assign_tuple(&mut self, targets: Vec<Value>, (from, from_span): (Value, Span), span: Span) {
-        let values = match self.settled(from, &[], from_span) {
+    fn assign_tuple(&mut self, targets: Vec<Value>, from: Spanned, span: Span) {
+        let from_span = from.span;
+        let values = match self.settled(from.value, &[], from_span) {
             Value::Tuple(values) if values.len() == targets.len() => values,
             Value::Poison => return,
             other => {
@@ -171,7 +166,7 @@ impl Evaluator {
         }
         for (target, from) in targets.into_iter().zip(made) {
             if let Value::View(to) = target {
-                self.assign_view(to, None, (from, from_span), [span, span]);
+                self.assign_view(to, None, from.spanned(from_span), span, span);
             }
         }
     }
@@ -181,8 +176,9 @@ impl Evaluator {
         &mut self,
         to: View,
         op: Option<Binary>,
-        (from, from_span): (Value, Span),
-        [target_span, span]: [Span; 2],
+        Spanned { value: from, span: from_span }: Spanned,
+        target_span: Span,
+        span: Span,
     ) {
         // The tile was computed in its target already.
         if op.is_none() && matches!(&from, Value::View(view) if *view == to) {

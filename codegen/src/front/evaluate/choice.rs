@@ -1,7 +1,7 @@
 //! `if` as an expression: on constants, integers of the kernel, numbers, and tiles.
 
 use super::elementwise::Elements;
-use super::value::Value;
+use super::value::{Spanned, Value};
 use super::{Evaluator, advice, integer};
 use crate::source::ast::{self, Span};
 use crate::source::problem::Problem;
@@ -51,8 +51,10 @@ impl Evaluator {
             return Value::Poison;
         }
         match !self.in_closure && [&x, &y].into_iter().any(has_tiles) {
-            true => self.chosen_of_tiles(&Value::Number(test), (x, then.span), (y, other.span), span),
-            false => self.chosen(test, (x, then.span), (y, other.span), span),
+            true => {
+                self.chosen_of_tiles(&Value::Number(test), x.spanned(then.span), y.spanned(other.span), span)
+            }
+            false => self.chosen(test, x.spanned(then.span), y.spanned(other.span), span),
         }
     }
 
@@ -62,22 +64,28 @@ impl Evaluator {
         if matches!(x, Value::Poison) || matches!(y, Value::Poison) {
             return Value::Poison;
         }
-        self.chosen_of_tiles(&Value::Elements(Box::new(test)), (x, then.span), (y, other.span), span)
+        self.chosen_of_tiles(
+            &Value::Elements(Box::new(test)),
+            x.spanned(then.span),
+            y.spanned(other.span),
+            span,
+        )
     }
 
     /// One of two tiles or numbers, or entry by entry of two tuples.
     fn chosen_of_tiles(
         &mut self,
         test: &Value,
-        (x, then): (Value, Span),
-        (y, other): (Value, Span),
+        Spanned { value: x, span: then }: Spanned,
+        Spanned { value: y, span: other }: Spanned,
         span: Span,
     ) -> Value {
         let (x, y) = match (x, y) {
             (Value::Tuple(x), Value::Tuple(y)) if x.len() == y.len() => {
                 let pairs = x.into_iter().zip(y);
-                let made: Vec<Value> =
-                    pairs.map(|(x, y)| self.chosen_of_tiles(test, (x, then), (y, other), span)).collect();
+                let made: Vec<Value> = pairs
+                    .map(|(x, y)| self.chosen_of_tiles(test, x.spanned(then), y.spanned(other), span))
+                    .collect();
                 return match made.iter().any(|value| matches!(value, Value::Poison)) {
                     true => Value::Poison,
                     false => Value::Tuple(made),
@@ -86,7 +94,7 @@ impl Evaluator {
             both => both,
         };
         let made = self.of_tiles(&[test, &x, &y], |run, [test, x, y]| {
-            run.chosen(test, (Value::Number(x), then), (Value::Number(y), other), span)
+            run.chosen(test, Value::Number(x).spanned(then), Value::Number(y).spanned(other), span)
         });
         made.unwrap_or_else(|| {
             let problem = Problem::new("both branches must be tiles or numbers");
@@ -98,15 +106,16 @@ impl Evaluator {
     fn chosen(
         &mut self,
         test: Scalar,
-        (x, then): (Value, Span),
-        (y, other): (Value, Span),
+        Spanned { value: x, span: then }: Spanned,
+        Spanned { value: y, span: other }: Spanned,
         span: Span,
     ) -> Value {
         match (x, y) {
             (Value::Tuple(x), Value::Tuple(y)) if x.len() == y.len() => {
                 let pairs = x.into_iter().zip(y);
-                let made: Vec<Value> =
-                    pairs.map(|(x, y)| self.chosen(test.clone(), (x, then), (y, other), span)).collect();
+                let made: Vec<Value> = pairs
+                    .map(|(x, y)| self.chosen(test.clone(), x.spanned(then), y.spanned(other), span))
+                    .collect();
                 match made.iter().any(|value| matches!(value, Value::Poison)) {
                     true => Value::Poison,
                     false => Value::Tuple(made),

@@ -11,6 +11,13 @@ use crate::tile::StageOrder;
 use crate::values::elem::Elem;
 use crate::values::limits;
 
+/// A bound of a size: its comparison, and the message where a constant does not fit.
+struct Limit {
+    fits: fn(&i64, &i64) -> bool,
+    otherwise: &'static str,
+    help: &'static str,
+}
+
 impl Evaluator {
     /// `assert(N % 4 == 0)`
     pub(super) fn assert_call(&mut self, args: &Args) -> Result<Value, Problem> {
@@ -126,19 +133,19 @@ impl Evaluator {
     /// `at_most(N, 8192)`
     pub(super) fn at_most_call(&mut self, args: &Args) -> Result<Value, Problem> {
         let help = "choose larger tiles, so that they hold all of it";
-        self.limit(args, (i64::le, "more", help), Builder::at_most)
+        self.limit(args, Limit { fits: i64::le, otherwise: "more", help }, Builder::at_most)
     }
 
     /// `at_least(N, 4097)`
     pub(super) fn at_least_call(&mut self, args: &Args) -> Result<Value, Problem> {
         let help = "choose a smaller bound: more accesses are checked then";
-        self.limit(args, (i64::ge, "less", help), Builder::at_least)
+        self.limit(args, Limit { fits: i64::ge, otherwise: "less", help }, Builder::at_least)
     }
 
     fn limit(
         &mut self,
         args: &Args,
-        (fits, otherwise, help): (fn(&i64, &i64) -> bool, &str, &str),
+        Limit { fits, otherwise, help }: Limit,
         add: fn(&mut Builder, tilewright_layout::Value, i64) -> &mut Builder,
     ) -> Result<Value, Problem> {
         let limit = args.integer(1)?;

@@ -96,7 +96,7 @@ impl Evaluator {
         let Some(types) = self.types_of(device, types, &values, span) else { return Value::Poison };
         let mut scope = Vec::new();
         for ((value, arg), param) in values.iter().zip(args).zip(&device.params) {
-            let value = self.taken(device, value, (&param.ty, &types), arg.value.span);
+            let value = self.taken(device, value, &param.ty, &types, arg.value.span);
             scope.push((param.name.text.clone(), value));
         }
         if scope.iter().any(|(_, value)| matches!(value, Value::Poison)) {
@@ -166,7 +166,8 @@ impl Evaluator {
         &mut self,
         device: &Device,
         value: &Value,
-        (ty, types): (&DeviceType, &[(String, Elem)]),
+        ty: &DeviceType,
+        types: &[(String, Elem)],
         at: Span,
     ) -> Value {
         let name = &device.name.text;
@@ -193,7 +194,7 @@ impl Evaluator {
             | (DeviceType::Layout, Value::Layout(_))
             | (DeviceType::Closure, Value::Closure(_)) => return value.clone(),
             (DeviceType::Tuple(all), Value::Tuple(values)) if all.len() == values.len() => {
-                let one = |(ty, value)| self.taken(device, value, (ty, types), at);
+                let one = |(ty, value)| self.taken(device, value, ty, types, at);
                 let values: Vec<Value> = all.iter().zip(values).map(one).collect();
                 return match values.iter().any(|value| matches!(value, Value::Poison)) {
                     true => Value::Poison,

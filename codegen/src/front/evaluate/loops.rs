@@ -63,7 +63,7 @@ impl Evaluator {
             (from, to, _) => match (self.integer(&from), self.integer(&to)) {
                 // An empty range, for these constants.
                 (Some(from), Some(to)) if empty(&from, &to) => {}
-                (Some(from), Some(to)) => self.run_loop(pattern, (from, to), ahead, body),
+                (Some(from), Some(to)) => self.run_loop(pattern, from, to, ahead, body),
                 _ => {
                     let problem = Problem::new(format!(
                         "a loop runs over integers, and this one from {} to {}",
@@ -197,7 +197,8 @@ impl Evaluator {
     pub(super) fn run_loop(
         &mut self,
         pattern: &Pattern,
-        (from, to): (Affine, Affine),
+        from: Affine,
+        to: Affine,
         ahead: Option<Ahead>,
         body: &[ast::Stmt],
     ) {

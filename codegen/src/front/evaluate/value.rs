@@ -6,7 +6,7 @@ use tilewright_layout::{ALL, Composed, Layout, Tiler, Tuple, Value as Size};
 
 use super::elementwise::Elements;
 use super::integer;
-use crate::source::ast::{Expr, Pattern};
+use crate::source::ast::{Expr, Pattern, Span};
 use crate::source::problem::Problem;
 use crate::thread::atom::Atom;
 use crate::tile;
@@ -26,6 +26,12 @@ pub(super) struct Closure {
     pub(super) body: Expr,
     /// Its captured names.
     pub(super) scope: Vec<(String, Value)>,
+}
+
+/// A value, and the span of its expression.
+pub(super) struct Spanned {
+    pub(super) value: Value,
+    pub(super) span: Span,
 }
 
 /// A value.
@@ -88,6 +94,11 @@ pub(super) enum Warps {
 }
 
 impl Value {
+    /// The value of an expression with this span.
+    pub(super) fn spanned(self, span: Span) -> Spanned {
+        Spanned { value: self, span }
+    }
+
     /// Its kind, in the words of a message.
     pub(super) fn kind(&self) -> String {
         match self {

@@ -68,7 +68,7 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
             // Tensors that share the size are left out alike.
             if !known.contains(&(of, access.reach)) {
                 known.push((of, access.reach));
-                diagnostics.extend(finding(program, &access, (mode, of), &loops, levels));
+                diagnostics.extend(finding(program, &access, mode, of, &loops, levels));
             }
         }
     }
@@ -78,7 +78,8 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
 fn finding(
     program: &Program,
     access: &Access<'_>,
-    (mode, of): (usize, Symbol),
+    mode: usize,
+    of: Symbol,
     loops: &[(Id, Span)],
     levels: &[(Name, Level)],
 ) -> Option<Diagnostic> {

@@ -35,7 +35,7 @@ pub(super) fn bank_conflicts(
         let help = match remedies.iter().find(|(known, _)| *known == array) {
             Some((_, help)) => help.clone(),
             None => {
-                let help = remedy(program, kernel, (sites, derived), array, budget);
+                let help = remedy(program, kernel, sites, derived, array, budget);
                 remedies.push((array, help.clone()));
                 help
             }
@@ -105,7 +105,8 @@ fn worst(sites: &[Site], cost: impl Fn(&Site) -> u32) -> Vec<&Site> {
 fn remedy(
     program: &Program,
     kernel: &Kernel,
-    (sites, derived): (&[Site], bool),
+    sites: &[Site],
+    derived: bool,
     array: u32,
     budget: &mut Budget,
 ) -> String {

@@ -126,7 +126,7 @@ impl Lower<'_> {
             lower.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
                 for (part, &array) in all.parts.iter().zip(&kept.arrays) {
                     let to = lower.address_of_run(&kept, array, at[0], rank);
-                    lower.send((part, at[0]), to, exchange, thread)?;
+                    lower.send(part, at[0], to, exchange, thread)?;
                 }
                 Ok(())
             })
@@ -140,7 +140,7 @@ impl Lower<'_> {
     }
 
     /// Sends a result to an address in the shared memory of the block of a rank.
-    fn send(&mut self, (part, at): (&Part, Ix), to: Mem, exchange: ExchangeSlot, rank: Ix) -> Result<()> {
+    fn send(&mut self, part: &Part, at: Ix, to: Mem, exchange: ExchangeSlot, rank: Ix) -> Result<()> {
         let row = atoms::st_async(part.elem).ok_or_else(|| Problem::internal("there is no st.async"))?;
         self.arch_of(row);
         let len = words_of(part).len;

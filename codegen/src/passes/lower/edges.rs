@@ -80,7 +80,7 @@ impl Lower<'_> {
 
     /// See [`Bounds::width`].
     pub(super) fn width(&mut self, view: &View, all: &[Leaf], which: usize, most: i64) -> i64 {
-        self.relying(|bounds, needs| bounds.width(view, all, which, (most, Edges::Whole), needs))
+        self.relying(|bounds, needs| bounds.width(view, all, which, most, Edges::Whole, needs))
     }
 
     /// See [`Bounds::vector`].
@@ -171,7 +171,7 @@ impl Lower<'_> {
                     }
                     None => extent,
                 };
-                guard = self.and_between(guard, (first, last), end);
+                guard = self.and_between(guard, first, last, end);
             }
             if let Some((origin, extent)) = self.bounds().limited(view, mode) {
                 let within = view.base[mode].plus(&origin, -1).unwrap_or_default();
@@ -280,11 +280,11 @@ impl Lower<'_> {
 
     /// Conjoins a condition with `0 <= at < end`.
     pub(super) fn and_within(&mut self, condition: Ix, at: Ix, end: Ix) -> Ix {
-        self.and_between(condition, (at, at), end)
+        self.and_between(condition, at, at, end)
     }
 
     /// The same with `0 <= first` and `last < end`.
-    pub(super) fn and_between(&mut self, condition: Ix, (first, last): (Ix, Ix), end: Ix) -> Ix {
+    pub(super) fn and_between(&mut self, condition: Ix, first: Ix, last: Ix, end: Ix) -> Ix {
         if self.kernel.exprs.get(first).lo >= 0 {
             return self.and_below(condition, last, end);
         }

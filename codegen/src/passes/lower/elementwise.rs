@@ -229,7 +229,8 @@ impl Lower<'_> {
                                 &side.view,
                                 &side.leaves,
                                 which,
-                                (most, Edges::Split),
+                                most,
+                                Edges::Split,
                                 &mut needs,
                             )
                         }

@@ -20,7 +20,7 @@ impl Lower<'_> {
     pub(super) fn gather(&mut self, from: &View, at: &[(u32, View)], to: &View) -> Result<()> {
         self.comment(format!("{} <- {}, each from its own address, {}", to.name, from.name, to.shape()));
         let reg = self.places[to.tensor as usize];
-        self.each_address((from, at), to, &[], &mut |lower, own, address, guard| {
+        self.each_address(from, at, to, &[], &mut |lower, own, address, guard| {
             let index = lower.register_index(own.0, own.1, own.2);
             let to = Frag { reg, at: index, len: 1 };
             lower.emit(Op::Load { to, from: address, guard, fill: 0.0.into(), volatile_at: None });
@@ -40,7 +40,7 @@ impl Lower<'_> {
         let how = verb.map_or(String::new(), |row| format!("{} of ", row.0));
         self.comment(format!("{} <- {how}{}, each to its own address, {}", to.name, from.name, from.shape()));
         let reg = self.places[from.tensor as usize];
-        self.each_address((to, at), from, bounds.claims, &mut |lower, own, address, guard| {
+        self.each_address(to, at, from, bounds.claims, &mut |lower, own, address, guard| {
             let coordinates = lower.coordinates(own.0, own.1, own.2);
             let guard = match (lower.inside(bounds.masks, &coordinates), guard) {
                 (Some(inside), Some(guard)) => Some(lower.exprs().all(inside, guard)),
@@ -77,7 +77,8 @@ impl Lower<'_> {
     #[allow(clippy::type_complexity)]
     fn each_address(
         &mut self,
-        (memory, at): (&View, &[(u32, View)]),
+        memory: &View,
+        at: &[(u32, View)],
         own: &View,
         claims: &[Vec<Along>],
         each: &mut dyn FnMut(&mut Self, (&View, &[Leaf], &[Ix]), Mem, Option<Ix>),
@@ -95,7 +96,7 @@ impl Lower<'_> {
                 let value = Val::Reg(lower.places[view.tensor as usize], at_register);
                 // Of several indices, one that is out of bounds suffices.
                 if let [edges] = claims {
-                    lower.claim(&value, edges, (view, index), Number::Int(-1));
+                    lower.claim(&value, edges, view, index, Number::Int(-1));
                 }
                 let name = lower.program.reads[*number as usize].name.clone();
                 let (taken, value) = lower.taken(&name, value, tensor.elem, Scope::Thread);

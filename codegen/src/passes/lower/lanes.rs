@@ -19,7 +19,8 @@ const WARP: u32 = 32;
 impl Lower<'_> {
     pub(super) fn across_group(
         &mut self,
-        (ins, to): (&[View], &View),
+        ins: &[View],
+        to: &View,
         how: &Lanes,
         lanes: u32,
         bounds: Bounds<'_>,
@@ -40,7 +41,7 @@ impl Lower<'_> {
             let coordinates = lower.coordinates(&ins[0], &leaves(&ins[0]), at);
             let inside = lower.inside(bounds.masks, &coordinates);
             if let Some(edges) = bounds.claims.first() {
-                lower.claim(&values[0].0, edges, (&ins[0], at), Number::Int(0));
+                lower.claim(&values[0].0, edges, &ins[0], at, Number::Int(0));
             }
             let value = match how {
                 Lanes::Shuffle(lane) => lower.shuffle(lane, &values, lanes)?,

@@ -41,7 +41,7 @@ impl Lower<'_> {
 
     /// States that a value is a number where the element of the view is out of bounds by a coordinate along which elements are
     /// combined. The claim names no integers, so that the source is the same without it.
-    pub(super) fn claim(&mut self, value: &Val, all: &[Along], (view, at): (&View, &[Ix]), number: Number) {
+    pub(super) fn claim(&mut self, value: &Val, all: &[Along], view: &View, at: &[Ix], number: Number) {
         let coordinates = self.coordinates(view, &leaves(view), at);
         let (mut inside, mut kept, mut all_at) = (self.int(1), self.int(1), Vec::new());
         for Along { edge, combined } in all {

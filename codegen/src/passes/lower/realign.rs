@@ -150,7 +150,7 @@ impl Lower<'_> {
             let layout = self.program.tensor(view.tensor).plain();
             let extent = layout.leaves().nth(mode).map_or(Value::Int(1), |leaf| leaf.0);
             let extent = self.value(extent);
-            whole = self.and_between(whole, ends, extent);
+            whole = self.and_between(whole, ends.0, ends.1, extent);
         }
         Around { past, whole, outside: self.guard_between(view, leaves, &last, at) }
     }

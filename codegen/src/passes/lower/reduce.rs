@@ -100,7 +100,8 @@ impl Lower<'_> {
     /// The same for tuples, by functions.
     pub(super) fn fold(
         &mut self,
-        (from, to): (&[View], &[View]),
+        from: &[View],
+        to: &[View],
         with: &[Expr],
         neutral: &[Number],
         across: Across,
@@ -145,7 +146,7 @@ impl Lower<'_> {
                 let element = Val::Reg(lower.places[view.tensor as usize], source_at);
                 elements.push(lower.converted(element, tensor(view).elem, part.elem));
             }
-            lower.leave_out(&all, bounds, (from, at), &mut elements);
+            lower.leave_out(&all, bounds, from, at, &mut elements);
             lower.add(&all, slot, elements)
         })?;
         let submodes = across.submodes(self.combined());
@@ -170,11 +171,12 @@ impl Lower<'_> {
         &mut self,
         all: &Combined<'_>,
         bounds: Bounds<'_>,
-        (from, at): (&[View], &[Ix]),
+        from: &[View],
+        at: &[Ix],
         elements: &mut [Val],
     ) {
         for (((element, part), view), edges) in elements.iter().zip(&all.parts).zip(from).zip(bounds.claims) {
-            self.claim(element, edges, (view, at), part.neutral);
+            self.claim(element, edges, view, at, part.neutral);
         }
         let coordinates = self.coordinates(&from[0], &leaves(&from[0]), at);
         let Some(inside) = self.inside(bounds.masks, &coordinates) else { return };

@@ -66,7 +66,7 @@ impl Lower<'_> {
                 let index = lower.register_index(view, &leaves(view), at);
                 elements.push(Val::Reg(lower.places[view.tensor as usize], index));
             }
-            lower.leave_out(&all, bounds, (from, at), &mut elements);
+            lower.leave_out(&all, bounds, from, at, &mut elements);
             lower.set(&values, position, elements);
             Ok(())
         })?;
@@ -75,7 +75,7 @@ impl Lower<'_> {
             _ => Some(self.room(&all, "carry", together)),
         };
         if let Some(state) = &state {
-            self.carried(&order, (&from[0], carry), state, false)?;
+            self.carried(&order, &from[0], carry, state, false)?;
         }
         let done = self.prefixes(&values, &levels, state.as_ref(), !how.exclusive)?;
         self.each_of(&order, &mut |lower, at, position| {
@@ -88,7 +88,7 @@ impl Lower<'_> {
             Ok(())
         })?;
         match &state {
-            Some(state) => self.carried(&order, (&from[0], carry), state, true),
+            Some(state) => self.carried(&order, &from[0], carry, state, true),
             None => Ok(()),
         }
     }
@@ -131,7 +131,8 @@ impl Lower<'_> {
     fn carried(
         &mut self,
         order: &Order,
-        (from, carry): (&View, &[View]),
+        from: &View,
+        carry: &[View],
         state: &Combined<'_>,
         stores: bool,
     ) -> Result<()> {

@@ -114,7 +114,7 @@ impl Lower<'_> {
             }
             tile::Op::Fold { from, to, with, identity, across, .. } => {
                 let (edges, claims) = (self.analysis.masks[&stmt.id].clone(), self.claims_of(stmt.id));
-                self.fold((from, to), with, identity, *across, Bounds { masks: &edges, claims: &claims })
+                self.fold(from, to, with, identity, *across, Bounds { masks: &edges, claims: &claims })
                     .map_err(problem)?
             }
             tile::Op::Scan { from, to, carry, how } => {
@@ -125,7 +125,7 @@ impl Lower<'_> {
             tile::Op::Lanes { ins, to, how, lanes, .. } => {
                 let (edges, claims) =
                     (self.analysis.masks.get(&stmt.id).cloned().unwrap_or_default(), self.claims_of(stmt.id));
-                self.across_group((ins, to), how, *lanes, Bounds { masks: &edges, claims: &claims })
+                self.across_group(ins, to, how, *lanes, Bounds { masks: &edges, claims: &claims })
                     .map_err(problem)?
             }
             tile::Op::CommitCopies => {
@@ -277,7 +277,7 @@ impl Lower<'_> {
             lower.statements(body)
         })?;
         if unroll == Unroll::No {
-            let before = self.reduce_strength((id, from), &mut body);
+            let before = self.reduce_strength(id, from, &mut body);
             self.block.extend(before);
         }
         self.emit(Op::For { var: id, from, to, step: 1, unroll, body });

@@ -27,7 +27,7 @@ struct Induction {
 impl Lower<'_> {
     /// Reduces indices in the body of a loop, given its variable and where that begins. Returns the
     /// statements that initialise them before the loop.
-    pub(super) fn reduce_strength(&mut self, (var, start): (Id, Ix), body: &mut Vec<Stmt>) -> Vec<Stmt> {
+    pub(super) fn reduce_strength(&mut self, var: Id, start: Ix, body: &mut Vec<Stmt>) -> Vec<Stmt> {
         let induction = Induction { start, step: self.int(1), multiplies: false };
         let (mut looped, mut before) = (Loop { first: var, inductions: vec![(var, induction)] }, Vec::new());
         self.reduce_names(&mut looped, body, &mut before);

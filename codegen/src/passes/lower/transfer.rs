@@ -77,7 +77,7 @@ impl Lower<'_> {
             How::Derive | How::Async | How::Atom(_) => true,
             How::Plain | How::Realigned | How::Here | How::Staged => false,
         };
-        if may_be_asynchronous && self.asynchronously(pair, (from, to), fill)? {
+        if may_be_asynchronous && self.asynchronously(pair, from, to, fill)? {
             return Ok(());
         }
         let (load_leaf, load_width) = self.vector(&[(&pair.from, from)], Edges::Whole);
@@ -182,9 +182,9 @@ impl Lower<'_> {
 
     /// By cp.async from global to shared memory, if types and widths allow: in flight until a wait. Elements of vectors that
     /// are partly out of bounds pass through registers.
-    fn asynchronously(&mut self, pair: &Pair, (from, to): (&[Leaf], &[Leaf]), fill: Number) -> Result<bool> {
+    fn asynchronously(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], fill: Number) -> Result<bool> {
         let mut needs = Vec::new();
-        let Some((which, width)) = self.bounds().asynchronous(pair, (from, to), &mut needs) else {
+        let Some((which, width)) = self.bounds().asynchronous(pair, from, to, &mut needs) else {
             return Ok(false);
         };
         let bytes = width * i64::from(self.program.tensor(pair.from.tensor).elem.bytes());

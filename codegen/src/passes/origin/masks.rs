@@ -33,7 +33,7 @@ impl Origins<'_> {
     ) -> Result<Vec<Edge>> {
         let edges = self.all_edges(from, state);
         let edges =
-            edges.ok_or_else(|| self.unknown(from, ("reduce", &self.identity(from, identity)), state))?;
+            edges.ok_or_else(|| self.unknown(from, "reduce", &self.identity(from, identity), state))?;
         agreeing_edges(&from[0].name, edges)
     }
 
@@ -42,7 +42,7 @@ impl Origins<'_> {
         let all = std::slice::from_ref(from);
         let edges = self.all_edges(all, state);
         let value = if *how == Lanes::Ballot { "false" } else { "0" };
-        let edges = edges.ok_or_else(|| self.unknown(all, (how.name(), value), state))?;
+        let edges = edges.ok_or_else(|| self.unknown(all, how.name(), value, state))?;
         agreeing_edges(&from.name, edges)
     }
 
@@ -79,7 +79,7 @@ impl Origins<'_> {
             from.iter().map(|view| of(view).edges.filter(|_| of(view).begun.is_none())).collect();
         let edges = all
             .map(union)
-            .ok_or_else(|| self.unknown(from, ("scan", &self.identity(from, identity)), state))?;
+            .ok_or_else(|| self.unknown(from, "scan", &self.identity(from, identity), state))?;
         agreeing_edges(&from[0].name, edges)
     }
 
@@ -167,7 +167,7 @@ impl Origins<'_> {
                     x if x >= most => "minimum",
                     _ => "reduce",
                 };
-                Err(self.unknown(std::slice::from_ref(from), (function, &identity.written_as(elem)), state))
+                Err(self.unknown(std::slice::from_ref(from), function, &identity.written_as(elem), state))
             }
         }
     }
@@ -206,7 +206,8 @@ impl Origins<'_> {
     pub(super) fn claimed(
         &mut self,
         stmt: &Stmt,
-        (from, values): (&[View], &[Number]),
+        from: &[View],
+        values: &[Number],
         combined: CombinedOver<'_>,
         state: &State,
     ) -> Result<Vec<Edge>> {
@@ -255,7 +256,7 @@ impl Origins<'_> {
     }
 
     /// The error where it is unknown which elements are out of bounds, with the identity.
-    fn unknown(&self, from: &[View], (function, fill): (&str, &str), state: &State) -> Problem {
+    fn unknown(&self, from: &[View], function: &str, fill: &str, state: &State) -> Problem {
         let claim = format!(
             "set out-of-bounds elements, and declare their value: {function}(x, out_of_bounds = {fill})"
         );

@@ -251,7 +251,7 @@ pub(super) fn taken_over(
                     true => submodes.clone(),
                     false => part
                         .iter()
-                        .map(|leaf| Some((leaf.0, step_of(submodes, *leaf)?)))
+                        .map(|leaf| Some((leaf.0, step_of(submodes, leaf.0, leaf.1)?)))
                         .collect::<Option<_>>()?,
                 };
             }
@@ -261,7 +261,7 @@ pub(super) fn taken_over(
 }
 
 /// The step of a leaf of a view that runs through a mode of these digits.
-fn step_of(submodes: &[(i64, i64)], (extent, by): (i64, i64)) -> Option<i64> {
+fn step_of(submodes: &[(i64, i64)], extent: i64, by: i64) -> Option<i64> {
     let mut below = 1;
     for (count, step) in submodes {
         // It remains within this submode.

@@ -18,9 +18,11 @@ impl Origins<'_> {
     pub(super) fn copied(
         &mut self,
         by: Id,
-        (from, to): (&View, &View),
+        from: &View,
+        to: &View,
         fill: Number,
-        (state, age): (&mut State, usize),
+        state: &mut State,
+        age: usize,
     ) {
         let (source, target) = (self.program.tensor(from.tensor), self.program.tensor(to.tensor));
         let known = state.get(&from.tensor).cloned().unwrap_or(OutOfBounds::NONE);
@@ -58,7 +60,7 @@ impl Origins<'_> {
             true => {
                 let modes = |mode| how.modes().contains(&mode);
                 let combined = CombinedOver { modes: &modes, across: &how.across() };
-                self.claimed(stmt, (from, &how.identity), combined, state)
+                self.claimed(stmt, from, &how.identity, combined, state)
             }
             false => self.left_out(from, &how.identity, state),
         };
@@ -190,14 +192,14 @@ impl Origins<'_> {
         let mut all = Vec::new();
         for mode in 0..view.base.len() {
             if let Some((origin, extent)) = self.assumed.bounds(&[]).limited(view, mode) {
-                all.extend(self.limit(view, mode, (origin, extent), view.name.clone()));
+                all.extend(self.limit(view, mode, origin, extent, view.name.clone()));
             }
         }
         all
     }
 
     /// One of them: the tile begins at `origin`.
-    fn limit(&self, view: &View, mode: usize, (origin, extent): (Affine, i64), name: String) -> Option<Edge> {
+    fn limit(&self, view: &View, mode: usize, origin: Affine, extent: i64, name: String) -> Option<Edge> {
         let base = view.base[mode].plus(&origin, -1)?;
         let modes = along(view, mode);
         let submodes = modes.iter().flatten();
@@ -252,7 +254,7 @@ impl Origins<'_> {
                 all.push(Edge::new(name.clone(), view.base[mode].clone(), along(mode), end));
             }
             if let Some((origin, extent)) = self.assumed.bounds(&[]).limited(&view, mode) {
-                all.push(self.limit(&view, mode, (origin, extent), name)?);
+                all.push(self.limit(&view, mode, origin, extent, name)?);
             }
         }
         Some(all)

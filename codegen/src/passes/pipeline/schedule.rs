@@ -101,7 +101,7 @@ impl Schedule {
                 continue;
             }
             if let Op::Pipelined { var, ahead, body } = stmt.op {
-                all.extend(self.pipelined(var, ahead, body, (span, stmt.by))?);
+                all.extend(self.pipelined(var, ahead, body, span, stmt.by)?);
                 all.extend(moved);
                 continue;
             }
@@ -118,7 +118,8 @@ impl Schedule {
         var: Id,
         ahead: Ahead,
         body: Vec<Stmt>,
-        (span, by): (Span, Id),
+        span: Span,
+        by: Id,
     ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
         let Ahead { stages, fragments, exits, sums_are_added, .. } = ahead;
         let fetches = Fetches::of(&self.program, var, &ahead, &body);
@@ -140,7 +141,7 @@ impl Schedule {
             2 => partial::first(&self.program, var, &work, &mut copies, sums_are_added),
             _ => None,
         };
-        let own = self.ring(var, stages, &buffers, (span, by));
+        let own = self.ring(var, stages, &buffers, span, by);
         let this = Affine::from(Coord::Var(var));
         for stmt in work.iter_mut().chain(&mut copies) {
             self.in_slot(stmt, &buffers, &this, stages);
@@ -151,7 +152,7 @@ impl Schedule {
                     Problem::new("statements of this loop have stages, and its fragments are prefetched");
                 return Err(problem.help("leave `fragments` out, or `stage`").at(span));
             }
-            return self.staged_slots(var, &own, (copies, work), &buffers);
+            return self.staged_slots(var, &own, copies, work, &buffers);
         }
         let looped = |body| own.statement(Op::For { var, unroll: Unroll::No, body });
         if stages == 1 {
@@ -199,7 +200,7 @@ impl Schedule {
     }
 
     /// A ring of the buffers that a loop fills.
-    fn ring(&mut self, var: Id, slots: u32, buffers: &[Id], (span, by): (Span, Id)) -> Own {
+    fn ring(&mut self, var: Id, slots: u32, buffers: &[Id], span: Span, by: Id) -> Own {
         let name = format!("{}_ring", self.program.vars[var as usize].name);
         let (buffers, arrivals, over_cluster) = (buffers.to_vec(), 0, None);
         self.program.rings.push(Ring { name, slots, buffers, from: by, to: by, arrivals, over_cluster });

@@ -146,7 +146,7 @@ impl Schedule {
         let like = Stmt { op: Op::Sync, ..stmt.clone() };
         let Op::For { var, unroll, body } = stmt.op else { return Ok(vec![stmt]) };
         let placed = self.placed(body)?;
-        let staged = Staged::new(self, (var, unroll, like), placed, &[])?;
+        let staged = Staged::new(self, var, unroll, like, placed, &[])?;
         staged.peeled(self).map_err(|problem| problem.at(stmt.span))
     }
 
@@ -155,7 +155,8 @@ impl Schedule {
         &mut self,
         var: Id,
         own: &Own,
-        (copies, work): (Vec<Stmt>, Vec<Stmt>),
+        copies: Vec<Stmt>,
+        work: Vec<Stmt>,
         buffers: &[Id],
     ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
         let at = own.span;
@@ -176,7 +177,7 @@ impl Schedule {
             return Err(problem.help(format!("write stages = {}", last + 2)).at(at));
         }
         let like = own.statement(Op::Sync);
-        let mut staged = Staged::new(self, (var, Unroll::No, like), placed, buffers)?;
+        let mut staged = Staged::new(self, var, Unroll::No, like, placed, buffers)?;
         let fill = Fill::new(self, copies, var, false).map_err(|problem| problem.at(at))?;
         let mut written = own.filled_ahead(&fill, ahead);
         let (this, next) = (Affine::from(Coord::Var(var)), Coord::Var(var));
@@ -207,7 +208,9 @@ impl Staged {
     /// The statements of a step. `slots` are tensors that have a slot for each iteration.
     fn new(
         schedule: &mut Schedule,
-        (var, unroll, like): (Id, Unroll, Stmt),
+        var: Id,
+        unroll: Unroll,
+        like: Stmt,
         placed: Vec<(StageOrder, Stmt)>,
         slots: &[Id],
     ) -> std::result::Result<Staged, Diagnostic> {

@@ -244,11 +244,11 @@ impl Steps {
     ) -> Result<(Vec<Stmt>, Vec<Stmt>)> {
         let Slot { full, early, late, done, past } = slot;
         let last = self.count - 1;
-        let before = self.first(schedule, var, 0.into(), (past, &full))?;
+        let before = self.first(schedule, var, 0.into(), past, &full)?;
         let mut body = self.up_to(schedule, last, early, late)?;
         body.extend(done);
         let next = Affine::from(Coord::Var(var)).plus(&1.into(), 1).unwrap_or_default();
-        body.extend(self.first(schedule, var, next, (past, &full))?);
+        body.extend(self.first(schedule, var, next, past, &full)?);
         body.extend(self.at(&self.work, &last.into())?);
         Ok((before, body))
     }
@@ -260,7 +260,8 @@ impl Steps {
         schedule: &mut Schedule,
         var: Id,
         at: Affine,
-        (past, full): (Past, &Stmt),
+        past: Past,
+        full: &Stmt,
     ) -> Result<Vec<Stmt>> {
         let next = schedule.var_like(var, "next");
         let (this, other) = (Coord::Var(var), Coord::Var(next));

@@ -48,11 +48,11 @@ fn shared(program: &Program, stmt: &Stmt) -> Option<Option<Part>> {
     if from.base.iter().chain(origins).any(|at| at.per_block(blocks)) {
         return Some(None);
     }
-    Some((0..from.rank()).find_map(|mode| part(program, (from, to), mode, blocks)))
+    Some((0..from.rank()).find_map(|mode| part(program, from, to, mode, blocks)))
 }
 
 /// A block's part of a copy, divided along a mode.
-fn part(program: &Program, (from, to): (&View, &View), mode: usize, blocks: i64) -> Option<Part> {
+fn part(program: &Program, from: &View, to: &View, mode: usize, blocks: i64) -> Option<Part> {
     let (source, target) = (program.tensor(from.tensor), program.tensor(to.tensor));
     let extents = from.extents()?;
     let share = extents[mode] / blocks;

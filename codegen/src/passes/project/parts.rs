@@ -53,7 +53,7 @@ fn is_register(program: &Program, id: Id) -> bool {
 
 impl Project<'_> {
     /// The parts of a loop that its products divide so, if they do and there are registers for it.
-    pub(super) fn parts(&mut self, (ring, var): (Id, Id), body: &[Stmt], span: Span) -> Option<Parts> {
+    pub(super) fn parts(&mut self, ring: Id, var: Id, body: &[Stmt], span: Span) -> Option<Parts> {
         let (mut start, mut finish) = (Vec::new(), Vec::new());
         let (mut own, mut results, mut products) = (BTreeSet::new(), BTreeSet::new(), 0);
         for stmt in body {

@@ -61,7 +61,8 @@ impl Project<'_> {
         &mut self,
         ring: Id,
         fills: Vec<Stmt>,
-        (filled, contents): (&mut Vec<Stmt>, &mut Vec<Stmt>),
+        filled: &mut Vec<Stmt>,
+        contents: &mut Vec<Stmt>,
         span: Span,
     ) -> std::result::Result<(), Diagnostic> {
         let by = self.producer;

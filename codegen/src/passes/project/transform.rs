@@ -282,8 +282,10 @@ impl Project<'_> {
     pub(super) fn computed(
         &mut self,
         transform: &Transform,
-        (own, contents): (Vec<Stmt>, &[Stmt]),
-        (var, stages): (Id, u32),
+        own: Vec<Stmt>,
+        contents: &[Stmt],
+        var: Id,
+        stages: u32,
         span: Span,
     ) -> std::result::Result<Computed, Diagnostic> {
         let Some(by) = self.transform else { return Err(Problem::reported().at(span)) };

@@ -4,7 +4,7 @@
 
 use tilewright_layout::{Composed, Distribution, Layout, Path, Submode, Tuple, Value};
 
-use super::epilogue::{in_parts, part_at};
+use super::epilogue::{Parts, in_parts, part_at};
 use super::forms::{contiguous, spread};
 use super::{Resolve, Width, part};
 use crate::build::tiled::{SWIZZLED, swizzled_tile};
@@ -56,7 +56,7 @@ pub(super) struct BulkEpilogue {
     pub(super) computed: Option<Computed>,
     /// The threads that store parts together, and how their members divide the tile: a mode, and into how many.
     by: Id,
-    members: (usize, i64),
+    members: Parts,
     /// The buffers of all members, as the mode after a part's modes, and how many a member has.
     buffers: View,
     count: i64,
@@ -128,8 +128,10 @@ impl Resolve {
         let divided = widths.into_iter().filter(|wide| columns % wide == 0).map(|wide| columns / wide);
         let ways = divided.chain([1]).flat_map(|across| ROWS.map(|down| [down, across]));
         for parts @ [down, across] in ways {
-            let by_rows = in_parts(&d, 0, down).filter(|_| rows % down == 0);
-            let Some(d) = by_rows.and_then(|d| in_parts(&d, 1, across)) else { continue };
+            let by_rows = in_parts(&d, Parts { mode: 0, count: down }).filter(|_| rows % down == 0);
+            let Some(d) = by_rows.and_then(|d| in_parts(&d, Parts { mode: 1, count: across })) else {
+                continue;
+            };
             let layout = match (bytes, fast) {
                 (1 | 4, 1) => in_blocks([rows / down, columns / across], BLOCK.max(16 / bytes))?,
                 _ => swizzled_tile(tensor.elem, [rows / down, columns / across], fast)?,
@@ -207,7 +209,7 @@ impl Resolve {
 
     /// The warpgroups of a group, if each has a separate part of the tile, so that they need not wait for each other; and
     /// the distribution of a part over the threads of a warpgroup.
-    fn members(&self, by: Id, d: &Distribution) -> (Id, (usize, i64), Distribution) {
+    fn members(&self, by: Id, d: &Distribution) -> (Id, Parts, Distribution) {
         let of = &self.program.groups[by as usize];
         let is_family = |group: &Group| {
             group.members > 1 && group.warps == of.warps && group.threads * group.members == of.threads
@@ -215,16 +217,16 @@ impl Resolve {
         let (Some(family), Some((last, threads))) =
             (self.program.groups.iter().position(is_family), d.thread_submodes().split_last())
         else {
-            return (by, (0, 1), d.clone());
+            return (by, Parts { mode: 0, count: 1 }, d.clone());
         };
         let members = i64::from(self.program.groups[family].members);
         let mut tile = d.tile().to_vec();
         if last.extent != members || last.step * members != tile[last.mode] {
-            return (by, (0, 1), d.clone());
+            return (by, Parts { mode: 0, count: 1 }, d.clone());
         }
         tile[last.mode] = last.step;
         let own = Distribution::new(&tile, threads.to_vec(), d.value_submodes().to_vec());
-        (family as Id, (last.mode, members), own)
+        (family as Id, Parts { mode: last.mode, count: members }, own)
     }
 
     /// Removes a function that is computed when its elements are stored.
@@ -312,7 +314,7 @@ impl Resolve {
         self.built(&Stmt { by: *by, ..stmt.clone() }, |b| {
             let member = b.member(*by);
             // Alternating groups have a tile each.
-            let to = if members.1 > 1 { part_at(to, *members, &member)? } else { to.clone() };
+            let to = if members.count > 1 { part_at(to, *members, &member)? } else { to.clone() };
             let first = member.times(*count).ok_or_else(Problem::reported)?;
             if let (Leave::Bulk(_, token), true, 1..) = (leave, looped || *is_shared, all % count) {
                 // The last part before is in the first buffer.
@@ -403,7 +405,8 @@ fn part_of(view: &View, [down, across]: [i64; 2], at: &Affine) -> Result<View> {
         (1, _) => [0.into(), at.clone()],
         _ => [at.submode(across, None), at.submode(1, Some(across))],
     };
-    part_at(&part_at(view, (0, down), &row)?, (1, across), &column)
+    let rows = part_at(view, Parts { mode: 0, count: down }, &row)?;
+    part_at(&rows, Parts { mode: 1, count: across }, &column)
 }
 
 /// One of the buffers.

@@ -39,18 +39,26 @@ pub(super) struct EpilogueTile {
     narrow: Distribution,
     wide: Distribution,
     /// The mode along which the tile is divided into parts, and how many there are.
-    parts: (usize, i64),
+    parts: Parts,
 }
 
 impl Epilogue {
     /// Do threads copy it part after part?
     pub(super) fn is_in_parts(&self) -> bool {
-        matches!(self, Epilogue::Threads(tile) if tile.parts.1 > 1)
+        matches!(self, Epilogue::Threads(tile) if tile.parts.count > 1)
     }
 }
 
+/// The equal parts into which a tile is divided along a mode.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Parts {
+    pub(super) mode: usize,
+    pub(super) count: i64,
+}
+
 /// A part of a view of a tile that is divided along a mode, or of a thread's elements of it.
-pub(super) fn part_at(view: &View, (mode, count): (usize, i64), at: &Affine) -> Result<View> {
+pub(super) fn part_at(view: &View, parts: Parts, at: &Affine) -> Result<View> {
+    let Parts { mode, count } = parts;
     let extents = super::extents(view)?;
     let within = |own: usize, extent: i64| if own == mode { (extent / count).max(1) } else { extent };
     let tiler: Vec<i64> = extents.iter().enumerate().map(|(own, extent)| within(own, *extent)).collect();
@@ -60,8 +68,8 @@ pub(super) fn part_at(view: &View, (mode, count): (usize, i64), at: &Affine) -> 
     Ok(view.tile(&Tiler::from(Tuple::flat(&tiler)), &coord)?.with_name(&view.name))
 }
 
-/// A tile in `count` parts along a mode: the distribution of a part, if each thread has an equal share of every part.
-pub(super) fn in_parts(d: &Distribution, mode: usize, count: i64) -> Option<Distribution> {
+/// A tile in parts: the distribution of a part, if each thread has an equal share of every part.
+pub(super) fn in_parts(d: &Distribution, Parts { mode, count }: Parts) -> Option<Distribution> {
     if count == 1 {
         return Some(d.clone());
     }
@@ -105,13 +113,13 @@ impl Resolve {
         if self.program.alternates {
             return Ok(None);
         }
-        let ways = (0..).map(|bit| 1 << bit).take_while(|count| *count <= PARTS);
+        let counts = (0..).map(|bit| 1 << bit).take_while(|count| *count <= PARTS);
         // Parts of whole rows where that is possible.
         let modes = d.tile().len();
-        let ways = ways.flat_map(|count| (0..modes).map(move |mode| ((mode + fast + 1) % modes, count)));
-        for parts in ways {
-            let Some(narrow) = in_parts(d, parts.0, parts.1) else { continue };
-            let first = match parts.1 {
+        let of_count = |count| (0..modes).map(move |mode| Parts { mode: (mode + fast + 1) % modes, count });
+        for parts in counts.flat_map(of_count) {
+            let Some(narrow) = in_parts(d, parts) else { continue };
+            let first = match parts.count {
                 1 => to.clone(),
                 _ => part_at(to, parts, &0.into())?,
             };
@@ -120,7 +128,7 @@ impl Resolve {
                 continue;
             }
             let accesses = wide.values() / shared::vector(&wide, fast, i64::from(16 / elem.bytes()));
-            if parts.1 > 1 && accesses > ACCESSES {
+            if parts.count > 1 && accesses > ACCESSES {
                 continue;
             }
             let layout = shared::exchanged(elem, &narrow, &wide, fast)?;
@@ -139,7 +147,8 @@ impl Resolve {
     pub(super) fn written(
         &mut self,
         stmt: &Stmt,
-        (to, d): (&View, &Distribution),
+        to: &View,
+        d: &Distribution,
         epilogue: Option<Epilogue>,
         ins: &[View],
         make: impl Fn(&[View], View) -> Op,
@@ -153,7 +162,7 @@ impl Resolve {
                 return Ok(());
             }
         };
-        let (count, looped) = (epilogue.parts.1, self.loops > 0);
+        let (count, looped) = (epilogue.parts.count, self.loops > 0);
         let shares = |ins: &[View], to: &View| -> Result<[Op; 2]> {
             let mine = part::of_memory(&epilogue.tile, &epilogue.narrow, stmt.by, true)?;
             let from = part::of_memory(&epilogue.tile, &epilogue.wide, stmt.by, false)?;
@@ -216,17 +225,17 @@ mod tests {
     fn parts_have_as_much_of_every_thread() {
         let ring = TiledMma::of_warpgroups(Elem::Bf16, Elem::F32, [128, 256], 2).unwrap();
         let sums = ring.distribution([128, 256]).unwrap();
-        let half = in_parts(&sums, 1, 2).unwrap();
+        let half = in_parts(&sums, Parts { mode: 1, count: 2 }).unwrap();
         assert_eq!((half.tile(), half.values() * 2), (&[128, 128][..], sums.values()));
         for (thread, value) in [(0, 0), (77, 5), (255, 63)] {
             assert_eq!(half.coordinate(thread, value), sums.coordinate(thread, value));
         }
         // Warps divide the rows.
-        assert!(in_parts(&sums, 0, 64).is_none());
+        assert!(in_parts(&sums, Parts { mode: 0, count: 64 }).is_none());
         // Neighbouring rows belong to different threads, and every thread has eight elements of each.
         let rows = Distribution::spread(&[128, 256], &[1, 0], 8, 256);
-        assert_eq!(in_parts(&rows, 0, 4).unwrap().tile(), [32, 256]);
-        assert!(in_parts(&rows, 1, 2).is_none());
+        assert_eq!(in_parts(&rows, Parts { mode: 0, count: 4 }).unwrap().tile(), [32, 256]);
+        assert!(in_parts(&rows, Parts { mode: 1, count: 2 }).is_none());
     }
 
     #[test]

@@ -146,7 +146,7 @@ impl Resolve {
         let whole = part::of_tile(acc, sums, sums, acc.tensor)?;
         self.push(stmt, Op::Flow { a: of_left, b: of_right, acc: whole.clone() });
         let [m, n, _] = mma.shape();
-        let acc = whole.rearranged(fragments(part::submodes(sums)?, sums, (mma, OperandName::D), [m, n])?);
+        let acc = whole.rearranged(fragments(part::submodes(sums)?, sums, mma, OperandName::D, [m, n])?);
         Ok(Operands { left, in_registers, right, acc })
     }
 
@@ -160,7 +160,7 @@ impl Resolve {
         let Some(submodes) = part::arranged(&all, &left)? else { return Ok(None) };
         let part = part::of_tile(view, &own, &all, view.tensor)?;
         let [m, _, k] = mma.shape();
-        let layout = fragments(submodes, &left, (mma, OperandName::A), [m, k])?;
+        let layout = fragments(submodes, &left, mma, OperandName::A, [m, k])?;
         let extents: Vec<i64> =
             layout.modes().map(|mode| mode.size()).collect::<std::result::Result<_, _>>()?;
         let Tensor { name, elem, .. } = self.program.tensor(view.tensor).clone();
@@ -253,7 +253,8 @@ pub(super) fn operand(sums: &Distribution, mode: usize, k: i64) -> Distribution 
 fn fragments(
     submodes: Vec<Layout>,
     d: &Distribution,
-    (mma, operand): (&TiledMma, OperandName),
+    mma: &TiledMma,
+    operand: OperandName,
     tile: [i64; 2],
 ) -> Result<Layout> {
     let values = mma.row.tv(operand).map_or(Ok(1), |tv| tv.mode(1)?.size())?;

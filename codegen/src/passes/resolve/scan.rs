@@ -36,7 +36,7 @@ impl Resolve {
         levels.extend(how.blocks().map(Level::Blocks));
         let how = Scan { levels, ..how.clone() };
         let one =
-            |(view, identity): (&View, &Number)| self.combinable(stmt, view, &all, (*identity, how.unmasked));
+            |(view, identity): (&View, &Number)| self.combinable(stmt, view, &all, *identity, how.unmasked);
         let from = from.iter().zip(&how.identity).map(one).collect::<Result<_>>()?;
         let to = to.iter().map(|view| self.side(stmt, view, &all, true)).collect::<Result<_>>()?;
         let carry = carry.iter().map(|view| self.side(stmt, view, &rest, true)).collect::<Result<_>>()?;

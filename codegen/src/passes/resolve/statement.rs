@@ -89,7 +89,7 @@ impl Resolve {
                     let [own, wanted] = [from, to].map(|view| self.program.tensor(view.tensor).elem);
                     let value = if own == wanted { value } else { value.cast(wanted) };
                     let make = |ins: &[View], to| Op::Map { ins: ins.to_vec(), to, value: value.clone() };
-                    return self.written(stmt, (to, &d), epilogue, &ins, make);
+                    return self.written(stmt, to, &d, epilogue, &ins, make);
                 }
                 let how = match (how, &epilogue) {
                     (How::Derive, None) => self.mechanism(stmt.by, from, to, &d)?,
@@ -99,7 +99,7 @@ impl Resolve {
                     Some(epilogue) if epilogue.is_in_parts() => [self.narrowed(stmt, from, to, &d)?],
                     _ => [self.side(stmt, from, &d, from.is_same(to))?],
                 };
-                self.written(stmt, (to, &d), epilogue, &ins, |ins, to| Op::Copy {
+                self.written(stmt, to, &d, epilogue, &ins, |ins, to| Op::Copy {
                     from: ins[0].clone(),
                     to,
                     how,
@@ -126,7 +126,7 @@ impl Resolve {
                 let replaced: Vec<bool> = ins.iter().map(replaced).collect();
                 let own = |(view, replaced)| self.side(stmt, view, &d, replaced);
                 let ins: Vec<View> = ins.iter().zip(replaced).map(own).collect::<Result<_>>()?;
-                self.written(stmt, (to, &d), epilogue, &ins, |ins, to| Op::Map {
+                self.written(stmt, to, &d, epilogue, &ins, |ins, to| Op::Map {
                     ins: ins.to_vec(),
                     to,
                     value: value.clone(),
@@ -143,9 +143,9 @@ impl Resolve {
             }
             Op::Gather { .. } | Op::Scatter { .. } => self.indexed(stmt)?,
             Op::Scan { from, to, carry, how } => self.scan(stmt, &Scanned { from, to, carry }, how)?,
-            Op::Reduce { from, to, with, claimed, .. } => self.reduce(stmt, from, to, (*with, *claimed))?,
+            Op::Reduce { from, to, with, claimed, .. } => self.reduce(stmt, from, to, *with, *claimed)?,
             Op::Fold { from, to, with, identity, claimed, .. } => {
-                self.fold(stmt, (from, to), (with, *claimed), identity)?
+                self.fold(stmt, from, to, with, *claimed, identity)?
             }
             Op::Gemm { a, b, acc, how, order, .. } => {
                 self.product(stmt, ProductViews { a, b, acc }, how.semiring(), *order)?
@@ -202,9 +202,9 @@ impl Resolve {
         }
         let part = |view, stores| part::of_memory(view, d, by, stores);
         let pair = align(&part(from, false)?, &part(to, true)?)?;
-        let sides = (&leaves(&pair.from)[..], &leaves(&pair.to)[..]);
+        let (from, to) = (leaves(&pair.from), leaves(&pair.to));
         let assumed = Assumed::new(&self.program, Policy::Best);
-        let vector = assumed.bounds(&[]).asynchronous(&pair, sides, &mut Vec::new());
+        let vector = assumed.bounds(&[]).asynchronous(&pair, &from, &to, &mut Vec::new());
         Ok(if vector.is_none() { How::Staged } else { How::Derive })
     }
 
@@ -274,7 +274,8 @@ impl Resolve {
         stmt: &Stmt,
         from: &View,
         to: &View,
-        (with, claimed): (Bin, Option<Number>),
+        with: Bin,
+        claimed: Option<Number>,
     ) -> Result<()> {
         let elem = self.program.tensor(to.tensor).elem;
         let identity = with.identity(elem).ok_or_else(|| {
@@ -288,7 +289,7 @@ impl Resolve {
             true => out.clone(),
             false => self.accumulator(stmt, to, identity, &combined)?,
         };
-        let source = self.combinable(stmt, from, &combined.all, (identity, claimed.is_some()))?;
+        let source = self.combinable(stmt, from, &combined.all, identity, claimed.is_some())?;
         self.push(stmt, Op::Reduce { from: source, to: own.clone(), with, across, claimed });
         if is_fresh {
             return Ok(());
@@ -302,8 +303,10 @@ impl Resolve {
     fn fold(
         &mut self,
         stmt: &Stmt,
-        (from, to): (&[View], &[View]),
-        (with, claimed): (&[Expr], bool),
+        from: &[View],
+        to: &[View],
+        with: &[Expr],
+        claimed: bool,
         identity: &[Number],
     ) -> Result<()> {
         let combined = self.combined(&from[0], &to[0])?;
@@ -316,7 +319,7 @@ impl Resolve {
             if !is_fresh {
                 own.push(self.accumulator(stmt, to, identity, &combined)?);
             }
-            sources.push(self.combinable(stmt, from, &combined.all, (identity, claimed))?);
+            sources.push(self.combinable(stmt, from, &combined.all, identity, claimed)?);
         }
         let fold = |from, to, across| {
             let (with, identity) = (with.to_vec(), identity.to_vec());
@@ -339,7 +342,8 @@ impl Resolve {
         stmt: &Stmt,
         from: &View,
         d: &Distribution,
-        (identity, claimed): (Number, bool),
+        identity: Number,
+        claimed: bool,
     ) -> Result<View> {
         let part = self.side(stmt, from, d, false)?;
         let ends = !claimed

@@ -29,7 +29,7 @@ pub(super) fn tiles(program: &Program, body: &[Stmt]) -> BTreeSet<Id> {
     let (mut all, mut others) = (BTreeSet::new(), BTreeSet::new());
     each(body, &mut |stmt| {
         let operands: Vec<Id> = match &stmt.op {
-            Op::Map { ins, to, value } if widens(program, &unpacked, (ins, to), value) => {
+            Op::Map { ins, to, value } if widens(program, &unpacked, ins, to, value) => {
                 all.insert(to.tensor);
                 ins.iter().chain([to]).map(|view| view.tensor).collect()
             }
@@ -46,7 +46,7 @@ pub(super) fn tiles(program: &Program, body: &[Stmt]) -> BTreeSet<Id> {
 }
 
 /// Is a function one of narrow elements, in registers or shared memory, by instructions that take several at once?
-fn widens(program: &Program, unpacked: &BTreeSet<Id>, (ins, to): (&[View], &View), value: &Expr) -> bool {
+fn widens(program: &Program, unpacked: &BTreeSet<Id>, ins: &[View], to: &View, value: &Expr) -> bool {
     let elem = |view: &View| program.tensor(view.tensor).elem;
     let target = elem(to);
     let is_near = |view: &View| match program.tensor(view.tensor).space {

@@ -20,13 +20,13 @@ pub(super) fn check(program: &Program, policy: Policy, body: &[Stmt]) -> std::re
             }
             Op::Copy { from, to, how: How::Async, fill, .. } if policy == Policy::Best => {
                 let pair = align(from, to).map_err(|problem| problem.at(stmt.span))?;
-                let sides = (&leaves(&pair.from)[..], &leaves(&pair.to)[..]);
+                let (sources, targets) = (leaves(&pair.from), leaves(&pair.to));
                 let (assumed, needs) = (Assumed::new(program, policy), &mut Vec::new());
                 let bounds = assumed.bounds(&[]);
-                let is_possible = !bounds.fills_with_zeros(&pair, sides, *fill, needs)
-                    || bounds.asynchronous(&pair, sides, needs).is_some();
+                let is_possible = !bounds.fills_with_zeros(&pair, &sources, &targets, *fill, needs)
+                    || bounds.asynchronous(&pair, &sources, &targets, needs).is_some();
                 let (_, width) =
-                    bounds.vector(&[(&pair.from, sides.0), (&pair.to, sides.1)], Edges::Split, needs);
+                    bounds.vector(&[(&pair.from, &sources), (&pair.to, &targets)], Edges::Split, needs);
                 let bytes = width * i64::from(program.tensor(to.tensor).elem.bytes());
                 if is_possible { Ok(()) } else { Err(narrow(&pair.to.name, bytes)) }
             }
@@ -65,7 +65,8 @@ fn rows(program: &Program, policy: Policy, row: &Atom, [from, to]: [&View; 2]) -
             view,
             &leaves(view),
             0,
-            (wanted, Edges::Whole),
+            wanted,
+            Edges::Whole,
             &mut Vec::new(),
         );
         if width < wanted {

@@ -31,7 +31,7 @@ pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
         stmt.each(&mut |stmt| {
             if let (Op::Roles(roles), Ok(())) = (&stmt.op, &fits) {
                 fits =
-                    registers(program, roles, (entry, &mut granted)).map_err(|problem| problem.at(stmt.span));
+                    registers(program, roles, entry, &mut granted).map_err(|problem| problem.at(stmt.span));
             }
         });
         fits?;
@@ -41,11 +41,7 @@ pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
 
 /// Roles take registers (setmaxnreg) of the block's pool: the registers that its threads have when it starts. A role that
 /// requests more than the others leave would wait forever. Each warp keeps its registers from earlier roles.
-fn registers(
-    program: &Program,
-    roles: &[(Id, Vec<Stmt>)],
-    (entry, granted): (u32, &mut [u32]),
-) -> Result<()> {
+fn registers(program: &Program, roles: &[(Id, Vec<Stmt>)], entry: u32, granted: &mut [u32]) -> Result<()> {
     let threads = program.threads();
     let mut asking = Vec::new();
     for (id, _) in roles {

@@ -22,7 +22,7 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         EDGES,
         "a guard is dropped",
-        "guard = self.and_between(guard, (first, last), end);",
+        "guard = self.and_between(guard, first, last, end);",
         "let _ = (first, last, end);",
     ),
     fault(

@@ -73,7 +73,7 @@ pub(super) fn contracted(
             return Ok(Vec::new());
         };
         let along = (runs_a[x], runs_b[y]);
-        match agree(a, b, (left, right), threads, budget) {
+        match agree(a, b, left, right, threads, budget) {
             Agreement::Same if only(&runs_a, x) && only(&runs_b, y) => agreeing.push((x, y)),
             Agreement::Same => {}
             Agreement::Undecided => return Ok(Vec::new()),
@@ -139,7 +139,8 @@ enum Agreement {
 fn agree(
     a: &Side<'_>,
     b: &Side<'_>,
-    (left, right): (&Function, &Function),
+    left: &Function,
+    right: &Function,
     threads: u32,
     budget: &mut Budget,
 ) -> Agreement {

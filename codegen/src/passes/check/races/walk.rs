@@ -34,8 +34,8 @@ pub(super) struct Walk<'p, 'b> {
     passed: HashSet<(Id, i64)>,
     /// Free slots, by ring and phase: the warps that have released them, and their clock.
     free: HashMap<(Id, i64), (u32, Clock)>,
-    /// The warps that have waited for a phase, by the end of the ring, the ring and the phase.
-    waiters: HashMap<(End, Id, i64), Vec<Waiter<'p>>>,
+    /// The warps that have waited for a phase.
+    waiters: HashMap<PhaseOf, Vec<Waiter<'p>>>,
     /// Barriers of groups that have different roles, by group and member.
     meetings: HashMap<(Id, usize), Meeting>,
     /// Entries of ordered sections that have been left, and the clock of their group.
@@ -49,6 +49,14 @@ pub(super) struct Walk<'p, 'b> {
 enum End {
     Full,
     Free,
+}
+
+/// A phase of a ring's mbarriers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct PhaseOf {
+    end: End,
+    ring: Id,
+    phase: i64,
 }
 
 /// Warps that have waited for a slot.
@@ -134,7 +142,7 @@ impl<'p, 'b> Walk<'p, 'b> {
             for group in &mut all {
                 while !self.stuck && group.at < group.role.steps.len() {
                     let mut steps = std::mem::take(&mut group.role.steps);
-                    let goes_on = self.step(&mut steps[group.at], group, (live, hurry));
+                    let goes_on = self.step(&mut steps[group.at], group, live, hurry);
                     group.role.steps = steps;
                     if !goes_on {
                         done = false;
@@ -173,9 +181,9 @@ impl<'p, 'b> Walk<'p, 'b> {
     }
 
     /// Executes a step; `false` if the group has to wait.
-    fn step(&mut self, step: &mut Step<'p>, group: &mut Running<'p>, (live, hurry): (u32, bool)) -> bool {
+    fn step(&mut self, step: &mut Step<'p>, group: &mut Running<'p>, live: u32, hurry: bool) -> bool {
         match step {
-            Step::Do(stmt, env) => return self.perform(stmt, env, group, (live, hurry)),
+            Step::Do(stmt, env) => return self.perform(stmt, env, group, live, hurry),
             Step::Branch(arms, number) => {
                 let (before, outer) = (self.state.clone(), self.under);
                 self.under = Under::Arm(*number << 1);
@@ -205,7 +213,7 @@ impl<'p, 'b> Walk<'p, 'b> {
     /// Executes an arm of a condition, in which nobody waits for other groups.
     fn arm(&mut self, steps: &mut [Step<'p>], group: &mut Running<'p>, live: u32) {
         for step in steps {
-            self.step(step, group, (live, true));
+            self.step(step, group, live, true);
         }
     }
 
@@ -214,7 +222,8 @@ impl<'p, 'b> Walk<'p, 'b> {
         stmt: &'p Stmt,
         env: &Env,
         group: &mut Running<'p>,
-        (live, hurry): (u32, bool),
+        live: u32,
+        hurry: bool,
     ) -> bool {
         let first = group.first();
         match &stmt.op {
@@ -261,10 +270,10 @@ impl<'p, 'b> Walk<'p, 'b> {
                 let warps = self.warps(stmt, env);
                 if phase >= slots {
                     let Some(clock) = self.released(*ring, phase - slots) else { return false };
-                    self.in_time((End::Free, *ring, phase - slots), &clock);
+                    self.in_time(PhaseOf { end: End::Free, ring: *ring, phase: phase - slots }, &clock);
                     self.state.learn(warps, &clock);
                 }
-                self.waits((End::Free, *ring, phase), stmt, warps);
+                self.waits(PhaseOf { end: End::Free, ring: *ring, phase }, stmt, warps);
                 group.slots_now.insert((*ring, phase.rem_euclid(slots)), Hold::Now);
             }
             Op::Publish { ring, phase, bytes } => {
@@ -288,8 +297,8 @@ impl<'p, 'b> Walk<'p, 'b> {
                 let clock = self.full.get(&(*ring, phase)).filter(|_| ready).cloned();
                 let (Some(clock), slots) = (clock, self.slots(*ring)) else { return false };
                 let warps = self.warps(stmt, env);
-                self.in_time((End::Full, *ring, phase - slots), &clock);
-                self.waits((End::Full, *ring, phase), stmt, warps);
+                self.in_time(PhaseOf { end: End::Full, ring: *ring, phase: phase - slots }, &clock);
+                self.waits(PhaseOf { end: End::Full, ring: *ring, phase }, stmt, warps);
                 self.state.learn(warps, &clock);
                 self.state.learn_full(warps, *ring, phase);
                 group.slots_now.insert((*ring, phase.rem_euclid(self.slots(*ring))), Hold::Now);
@@ -318,19 +327,19 @@ impl<'p, 'b> Walk<'p, 'b> {
     }
 
     /// These warps have waited for a phase.
-    fn waits(&mut self, of: (End, Id, i64), stmt: &'p Stmt, warps: u32) {
+    fn waits(&mut self, of: PhaseOf, stmt: &'p Stmt, warps: u32) {
         let time = self.state.waited(warps);
         self.waiters.entry(of).or_default().push(Waiter { stmt, warps, time });
     }
 
     /// A wait tests only the parity of a phase, so it must return before the next phase of the same mbarrier completes:
     /// the thread that completes that phase must know that all warps have waited, not only the first warp.
-    fn in_time(&mut self, of: (End, Id, i64), known: &Clock) {
+    fn in_time(&mut self, of: PhaseOf, known: &Clock) {
         let waiters = self.waiters.remove(&of).unwrap_or_default();
         for Waiter { stmt, warps, time } in waiters {
             let known = State::known_waits(known, warps, time);
             if known != 0 && known != warps {
-                self.late(stmt, of.1);
+                self.late(stmt, of.ring);
             }
         }
     }

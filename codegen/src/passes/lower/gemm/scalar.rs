@@ -63,7 +63,7 @@ impl Lower<'_> {
         let (body, ()) = self.nested(|lower| {
             lower.fetch(&mut a, k_at, left.into())?;
             lower.fetch(&mut b, k_at, right.into())?;
-            lower.multiply(by, [&a, &b], (acc, &acc_leaves), k_at, order)
+            lower.multiply(by, [&a, &b], acc, &acc_leaves, k_at, order)
         })?;
         if k_extent == Value::Int(1) {
             self.block.extend(body);
@@ -151,7 +151,8 @@ impl Lower<'_> {
         &mut self,
         by: &'static Atom,
         [a, b]: [&Operand<'_>; 2],
-        (acc, acc_leaves): (&View, &[Leaf]),
+        acc: &View,
+        acc_leaves: &[Leaf],
         k: Ix,
         order: Order,
     ) -> Result<()> {

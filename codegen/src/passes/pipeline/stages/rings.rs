@@ -66,6 +66,21 @@ pub(super) fn apart(
     (taken, rest)
 }
 
+/// The statements of a ring in an iteration.
+struct RingStatements {
+    ring: Id,
+    full: Stmt,
+    release: Stmt,
+    advance: Stmt,
+}
+
+/// The first or last use of a slot: its stage, and the item of the step.
+#[derive(Clone, Copy)]
+struct UseOfSlot {
+    stage: i64,
+    item: usize,
+}
+
 impl Staged {
     /// Places the statements of rings.
     pub(super) fn place_rings(
@@ -99,19 +114,24 @@ impl Staged {
                 let help = format!("write stages = {} in this loop", stage - begin + 2);
                 return Err(problem.help(help).at(items[user].stmt.span));
             }
-            self.insert_ring((ring, full, release, advance), (begin, first), (stage, end));
+            self.insert_ring(
+                RingStatements { ring, full, release, advance },
+                UseOfSlot { stage: begin, item: first },
+                UseOfSlot { stage, item: end },
+            );
         }
         Ok(())
     }
 
     fn insert_ring(
         &mut self,
-        (ring, full, release, advance): (Id, Stmt, Stmt, Stmt),
-        (begin, first): (i64, usize),
-        (stage, end): (i64, usize),
+        RingStatements { ring, full, release, advance }: RingStatements,
+        first: UseOfSlot,
+        last: UseOfSlot,
     ) {
-        self.items.insert(first, Item::work(full, begin));
-        let mut end = if first <= end { end + 2 } else { end + 1 };
+        self.items.insert(first.item, Item::work(full, first.stage));
+        let stage = last.stage;
+        let mut end = last.item + if first.item <= last.item { 2 } else { 1 };
         if end > self.items.len() {
             // A wait of the next step comes at the end of this one.
             let of_next = |items: &[Item], at: usize| match waits::of(items, at) {
