@@ -82,6 +82,8 @@ mod part;
 mod product;
 pub(crate) mod reduce;
 mod scan;
+mod sizes;
+mod sync;
 mod tensors;
 pub mod tiled;
 mod unpack;

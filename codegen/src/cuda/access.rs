@@ -1,8 +1,8 @@
 //! Loads, stores and atomic updates, each as one vector access of its proven width.
 
 use super::Printer;
-use super::int::Level;
 use super::literal::literal;
+use super::piece::Level;
 use super::signature::WIDTH;
 use crate::thread::index::Ix;
 use crate::thread::{Change, Frag, Id, Mem, Op, Param, Scope, Space, Stmt, Val};

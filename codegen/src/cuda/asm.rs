@@ -4,7 +4,7 @@
 use tilewright_layout::Layout;
 
 use super::Printer;
-use super::int::Level;
+use super::piece::Level;
 use super::signature::WIDTH;
 use crate::thread::atom::{Atom, Effect, Operand, OperandKind, OperandName};
 use crate::thread::index::Ix;

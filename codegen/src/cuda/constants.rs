@@ -1,7 +1,7 @@
 //! Constants with names: what a factor, a divisor or a limit in an index expression is, as far as lowering knows it.
 
 use super::Printer;
-use super::int::{Level, Piece};
+use super::piece::{Level, Piece};
 use crate::thread::Id;
 use crate::thread::index::{ConstantName, Ix};
 

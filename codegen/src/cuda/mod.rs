@@ -30,6 +30,7 @@ mod int;
 mod literal;
 mod memory;
 mod names;
+mod piece;
 mod prelude;
 mod ptx;
 mod regs;

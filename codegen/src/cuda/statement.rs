@@ -2,6 +2,7 @@
 
 use super::declare::Places;
 use super::names::Thing;
+use super::piece::Level;
 use super::{Builtin, Printer, comment};
 use crate::thread::index::{Int, Ix};
 use crate::thread::mention::is_left_from_inside;
@@ -113,7 +114,7 @@ impl Printer<'_> {
             Op::InitBarriers(bar) => self.init(*bar),
             Op::For { .. } if self.declares_zeroes(stmt) => {}
             Op::For { var, from, to, step, unroll, body } => {
-                let (from, to) = (self.int(*from), self.int_piece(*to).at(super::int::Level::Shift));
+                let (from, to) = (self.int(*from), self.int_piece(*to).at(Level::Shift));
                 let row = &self.kernel.vars[*var as usize];
                 self.names.open();
                 let name = self.names.declare(Thing::Var(*var), &row.name);

@@ -1,8 +1,8 @@
 //! Values of elements: arithmetic in the element's own type, narrow floating-point types through `float`.
 
 use super::Printer;
-use super::int::{Level, Piece, binary};
 use super::literal::{literal, widened};
+use super::piece::{Level, Piece, binary};
 use crate::thread::{Bin, Cmp, Fast, Interval, Param, Un, Val};
 use crate::values::elem::{Elem, Kind};
 use crate::values::number;

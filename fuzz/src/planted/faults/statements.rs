@@ -11,6 +11,7 @@ const FAMILY: &str = "codegen/src/passes/lower/family.rs";
 const GEMM: &str = "codegen/src/passes/lower/gemm/scalar.rs";
 const READ: &str = "codegen/src/passes/lower/integers.rs";
 const REDUCE: &str = "codegen/src/passes/lower/reduce.rs";
+const RUNS: &str = "codegen/src/passes/lower/reduce/runs.rs";
 const SCHEDULE: &str = "codegen/src/passes/lower/tile_scheduler.rs";
 const STATEMENT: &str = "codegen/src/passes/lower/statement.rs";
 const TRANSFER: &str = "codegen/src/passes/lower/transfer.rs";
@@ -171,7 +172,7 @@ pub(super) const FAULTS: &[Fault] = &[
         "let there = self.int(1);\n            let _ = (from, threads);",
     ),
     fault(
-        REDUCE,
+        RUNS,
         "the second warp is not reduced",
         "let (from, to) = (self.int(1), self.int(count));",
         "let (from, to) = (self.int(2), self.int(count));",
