@@ -19,10 +19,10 @@ Examples:
   tilewright choose tutorial --size 200,100,50 --multiprocessors 114";
 
 const TERMS: &str = "\
-A launch takes the least of these times: those of its rounds, each with so many blocks at once on a multiprocessor. A round
-takes `tile` clocks and `steps` times those of a step, of which `longest` says what takes longest. What memory delivers
-meanwhile, edges of tiles, the launch itself and copies of arguments come on top. All clocks are those of an H100. Last come the
-loops of the variant that is taken, which `inspect --explain` shows without sizes.";
+A launch takes the variant with the least time. A variant runs in waves of `blocks` blocks on each multiprocessor. A wave takes
+`tile` clocks, and `step` clocks for each of its `steps`; `longest` is the unit that limits a step. Memory traffic, edges of tiles,
+the launch itself and packing of arguments add to this. Clocks are for an H100. The output ends with the loops of the variant that
+is taken, which `inspect --explain` shows without sizes.";
 
 pub(crate) fn command() -> Command {
     Command::new("choose")
@@ -70,8 +70,7 @@ fn show(matches: &ArgMatches) -> Result {
 
 /// The variants that can run, best first, followed by the others.
 fn text(kernel: &Generated, ranking: &Ranking) -> String {
-    let head =
-        "time clocks rounds blocks steps step longest tile memory edges launch packing variant program";
+    let head = "time clocks waves blocks steps step longest tile memory edges launch packing variant program";
     let head = head.split(' ').map(str::to_owned).collect();
     let rows: Vec<_> =
         std::iter::once(head).chain(ranking.serves.iter().map(|one| row(kernel, one))).collect();
@@ -117,7 +116,7 @@ fn row(kernel: &Generated, one: &Ranked) -> Vec<String> {
     let mut row = match &one.estimate {
         None => vec!["-".to_owned(); 12],
         Some(of) => {
-            let first = [of.clocks, of.rounds, of.blocks, of.steps, of.step].map(|n| n.to_string());
+            let first = [of.clocks, of.waves, of.blocks, of.steps, of.step].map(|n| n.to_string());
             let last = [of.tile, of.memory, of.edges, of.launch, of.packing].map(|n| n.to_string());
             let longest = one.limit.unwrap_or("-").to_owned();
             std::iter::once(time(of.seconds())).chain(first).chain([longest]).chain(last).collect()

@@ -30,7 +30,7 @@ pub struct Estimate {
     /// All of them, packing included.
     pub clocks: u128,
     /// Waves of blocks, or the tiles that the busiest block takes one after the other.
-    pub rounds: u128,
+    pub waves: u128,
     /// Blocks that a multiprocessor runs at once.
     pub blocks: u128,
     /// Iterations of the main loop.
@@ -262,7 +262,7 @@ impl Rule {
         let of_work = together(of_waves, memory, WAITING);
         Some(Estimate {
             clocks: of_work.saturating_add(cost.launch.into()),
-            rounds: waves + u128::from(last > 0),
+            waves: waves + u128::from(last > 0),
             blocks,
             steps,
             step: step(blocks),
@@ -308,24 +308,24 @@ impl Rule {
         // Other kernels have the clocks of a multiprocessor, which its blocks share.
         let resident = if self.persistent { self.blocks_per_sm } else { 1 };
         let clusters = u128::from(limits.clusters(cluster, resident));
-        let rounds = tiles.div_ceil(clusters);
+        let waves = tiles.div_ceil(clusters);
         let steps = self.trips(sizes)?;
         // One block of each pair of multiprocessors starts first. If the last wave is not full, the other blocks copy faster.
         let blocks = tiles.min(clusters).saturating_mul(cluster.into());
         let paired = blocks > u128::from(limits.multiprocessors / 2);
-        let busy = tiles.saturating_mul(cluster.into()) / rounds.max(1);
+        let busy = tiles.saturating_mul(cluster.into()) / waves.max(1);
         let rows = [cost.rows, cost.received].map(u128::from);
         let copied = copies(busy, paired, rows, bulk.alignment?);
         let own = cost.step + if reads.alignment? < SECTOR { cost.cut } else { 0 };
         let step = together(own.into(), copied, EXPOSED);
         let of_tile = steps.saturating_mul(step).saturating_add(cost.tile.into());
-        let of_tiles = rounds.saturating_mul(of_tile);
+        let of_tiles = waves.saturating_mul(of_tile);
         let memory = if cost.rows > 0 { bulk.bytes? / MEMORY } else { 0 };
         let edges = steps.saturating_mul(distance).saturating_mul(cost.distance.into()) / 10;
         let of_work = together(of_tiles, memory, WAITING);
         Some(Estimate {
             clocks: of_work.saturating_add(edges).saturating_add(cost.launch.into()),
-            rounds,
+            waves,
             blocks: 1,
             steps,
             step,

@@ -284,7 +284,7 @@ fn a_ranking_begins_with_the_variant_of_the_plan() {
             let clocks = |one: &Ranked| one.estimate.filter(|_| one.competes).map(|of| of.clocks);
             assert!(ranking.serves.iter().filter_map(clocks).is_sorted());
             for of in ranking.serves.iter().filter_map(|one| one.estimate) {
-                assert!(of.clocks >= of.memory.max(of.rounds * of.tile) + of.edges + of.launch + of.packing);
+                assert!(of.clocks >= of.memory.max(of.waves * of.tile) + of.edges + of.launch + of.packing);
             }
         }
     }

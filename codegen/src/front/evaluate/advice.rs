@@ -390,7 +390,7 @@ pub(super) fn operator(op: Binary, left: &Value, right: &Value) -> Problem {
     if has(|value| matches!(value, Value::View(_))) {
         return problem.help("tiles are combined with tiles and numbers, outside of closures: x + y, 2.0 * x; a closure has their elements, as its parameters");
     }
-    if has(Value::is_place) {
+    if has(Value::is_coordinates) {
         return problem.help(PLACE);
     }
     let sizes = has(|value| matches!(value, Value::Size(_)));
@@ -441,7 +441,7 @@ pub(super) fn coordinate(at: &Value, usage: &str) -> Problem {
         Value::Tuple(items) => &items[..],
         one => std::slice::from_ref(one),
     };
-    if at.is_place() {
+    if at.is_coordinates() {
         return Problem::new("a coordinate is an integer, and these are all coordinates of an element")
             .help("write one of them, at.0 and on; alone they are a place, such as x[at]");
     }

@@ -177,8 +177,8 @@ pub(super) fn made_from(name: &str, what: &str) -> String {
 }
 
 /// The name of a tile that is made for an assignment's target: a name, or a part of a named value.
-pub(super) fn made_for(place: &Expr, what: &str) -> Vec<String> {
-    match &place.kind {
+pub(super) fn made_for(target: &Expr, what: &str) -> Vec<String> {
+    match &target.kind {
         ExprKind::Name(name) if limits::is_name(name) => vec![made_from(name, what)],
         ExprKind::Index { base, .. } | ExprKind::Field { base, .. } => made_for(base, what),
         ExprKind::Method { receiver, .. } => made_for(receiver, what),

@@ -131,7 +131,7 @@ impl Evaluator {
         };
         let ast::ExprKind::Name(name) = &target.kind else { return Some(from) };
         let index =
-            self.place_of(name).filter(|index| *index >= self.fixed && is_number(&self.scope[*index].1));
+            self.entry_of(name).filter(|index| *index >= self.fixed && is_number(&self.scope[*index].1));
         let Some(index) = index.filter(|_| is_number(&from.value)) else { return Some(from) };
         let value = match op {
             Some(op) => {
@@ -213,8 +213,8 @@ impl Evaluator {
             }
             Value::View(view) => {
                 let view = self.fitting(view, &to);
-                let place = tile::Expr::In(u8::from(reads));
-                let right = Scalar::new(place, self.builder.elem(&view));
+                let input = tile::Expr::In(u8::from(reads));
+                let right = Scalar::new(input, self.builder.elem(&view));
                 (vec![view], right)
             }
             other => match other.as_number() {

@@ -26,12 +26,12 @@ impl Evaluator {
 
     /// Is the use of the last bound name tracked?
     pub(super) fn watch(&mut self, pattern: &Pattern) {
-        if let (Pattern::Name(name), Some(place)) = (pattern, self.scope.len().checked_sub(1))
+        if let (Pattern::Name(name), Some(entry)) = (pattern, self.scope.len().checked_sub(1))
             && !self.in_closure
             && self.callers.is_empty()
             && self.in_kernel
         {
-            self.uses.bind(name, place);
+            self.uses.bind(name, entry);
         }
     }
 

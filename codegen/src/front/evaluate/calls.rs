@@ -17,10 +17,10 @@ impl Evaluator {
         let (naming, into) = (std::mem::take(&mut self.naming), self.into.take());
         // A closure bound in the kernel shadows a function of its name, as in Rust.
         if let Some(Value::Closure(closure)) = self.lookup(&function.text).cloned() {
-            if let Some(place) = self.scope.iter().rposition(|(known, _)| *known == function.text)
+            if let Some(entry) = self.scope.iter().rposition(|(known, _)| *known == function.text)
                 && self.callers.is_empty()
             {
-                self.uses.used(place);
+                self.uses.used(entry);
             }
             self.naming = naming;
             return self.called(&closure, function, args, span);
@@ -135,11 +135,11 @@ impl Evaluator {
         if usize::try_from(*mode).is_ok_and(|mode| 0 < mode && mode < of.rank()) {
             let every = if name == "max" { "maximum" } else { "minimum" };
             let message = format!("`{name}` compares each element of `{}` with the number {mode}", of.name);
-            let said = Diagnostic::error(call, message).help(format!(
+            let reported = Diagnostic::error(call, message).help(format!(
                 "the elements along mode {mode} are combined by {every}({}, {mode}); a number is written with a point, {name}({}, {mode}.0)",
                 of.name, of.name
             ));
-            self.lints.push(("elementwise", said));
+            self.lints.push(("elementwise", reported));
         }
     }
 

@@ -66,8 +66,8 @@ impl Changes {
 }
 
 /// The name of the tile, or of the tuple, that a target belongs to.
-fn root(place: &Expr) -> Option<&str> {
-    match &place.kind {
+fn root(target: &Expr) -> Option<&str> {
+    match &target.kind {
         ExprKind::Name(name) => Some(name),
         ExprKind::Field { base, .. } | ExprKind::Index { base, .. } => root(base),
         _ => None,

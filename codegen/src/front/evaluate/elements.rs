@@ -55,11 +55,11 @@ impl Captured {
     /// The index of an element among the inputs.
     pub(super) fn input(&mut self, view: &View) -> usize {
         let known = self.views.iter().position(|other| other == view);
-        let place = known.unwrap_or_else(|| {
+        let input = known.unwrap_or_else(|| {
             self.views.push(view.clone());
             self.views.len() - 1
         });
-        self.ins.len() + place
+        self.ins.len() + input
     }
 
     /// All inputs so far.
@@ -76,12 +76,12 @@ impl Evaluator {
     /// A closure, with its captured names.
     pub(super) fn closure(&mut self, params: &[Pattern], body: &Expr) -> Value {
         let mut captured: Vec<usize> =
-            body.names().into_keys().filter_map(|name| self.place_of(name)).collect();
+            body.names().into_keys().filter_map(|name| self.entry_of(name)).collect();
         captured.sort_unstable_by(|one, other| other.cmp(one));
         if self.callers.is_empty() {
-            captured.iter().for_each(|place| self.uses.used(*place));
+            captured.iter().for_each(|entry| self.uses.used(*entry));
         }
-        let scope = captured.into_iter().map(|place| self.scope[place].clone()).collect();
+        let scope = captured.into_iter().map(|entry| self.scope[entry].clone()).collect();
         Value::Closure(Arc::new(Closure { params: params.to_vec(), body: body.clone(), scope }))
     }
 
@@ -98,10 +98,10 @@ impl Evaluator {
 
     /// A number of a function of elements, from memory or registers.
     pub(super) fn input(&mut self, view: &View) -> Value {
-        let place = self.captured.as_mut().map_or(MOST_INPUTS, |captured| captured.input(view));
-        match place {
+        let input = self.captured.as_mut().map_or(MOST_INPUTS, |captured| captured.input(view));
+        match input {
             0..MOST_INPUTS => {
-                Value::Number(Scalar::new(tile::Expr::In(place as u8), self.builder.elem(view)))
+                Value::Number(Scalar::new(tile::Expr::In(input as u8), self.builder.elem(view)))
             }
             _ => Value::View(view.clone()),
         }
@@ -175,11 +175,11 @@ impl Evaluator {
         if !self.in_closure || self.captured.as_ref().is_none_or(|captured| captured.paused) {
             return;
         }
-        for place in bound..self.scope.len() {
-            let (name, value) = &self.scope[place];
+        for entry in bound..self.scope.len() {
+            let (name, value) = &self.scope[entry];
             let (name, value) = (name.clone(), value.clone());
             if is_long_value(&value) && uses.get(&*name).is_some_and(|count| *count > 1) {
-                self.scope[place].1 = self.shared_value(&name, value);
+                self.scope[entry].1 = self.shared_value(&name, value);
             }
         }
     }

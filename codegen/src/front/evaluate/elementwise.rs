@@ -28,7 +28,7 @@ impl Evaluator {
             return None;
         }
         let mut ins: Vec<View> = Vec::new();
-        let mut place = |view: &View| {
+        let mut input = |view: &View| {
             let known = ins.iter().position(|other| other == view).unwrap_or_else(|| {
                 ins.push(view.clone());
                 ins.len() - 1
@@ -38,9 +38,9 @@ impl Evaluator {
         let mut numbers = Vec::new();
         for value in values {
             numbers.push(match value {
-                Value::View(view) => Scalar::new(place(view), self.builder.elem(view)),
+                Value::View(view) => Scalar::new(input(view), self.builder.elem(view)),
                 Value::Elements(of) => {
-                    let places: Vec<Expr> = of.ins.iter().map(&mut place).collect();
+                    let places: Vec<Expr> = of.ins.iter().map(&mut input).collect();
                     let expr = of.number.expr.leaves(&|leaf| match leaf {
                         Expr::In(n) => places[usize::from(*n)].clone(),
                         other => other.clone(),

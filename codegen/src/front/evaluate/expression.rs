@@ -160,11 +160,11 @@ impl Evaluator {
     }
 
     fn name(&mut self, name: &str, span: Span) -> Value {
-        if let Some(place) = self.place_of(name) {
+        if let Some(entry) = self.entry_of(name) {
             if self.callers.is_empty() {
-                self.uses.used(place);
+                self.uses.used(entry);
             }
-            return self.scope[place].1.clone();
+            return self.scope[entry].1.clone();
         }
         match name {
             "block" => Value::Special("block"),
@@ -370,7 +370,7 @@ impl Evaluator {
                 Some(number) => self.scalar(typing::cast(elem, number), inner.span, &[]),
                 None => {
                     let problem = Problem::new(format!("{} cannot be cast", value.kind()));
-                    let help = match value.is_place() {
+                    let help = match value.is_coordinates() {
                         true => advice::PLACE,
                         false => "elements are cast inside `map`: map(x, |x| x as f32)",
                     };

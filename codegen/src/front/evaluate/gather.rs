@@ -32,16 +32,16 @@ impl Evaluator {
         let ins = captured.inputs(rank)?;
         let (view, places) = self.placed(view, at, span)?;
         let mut numbers = Vec::new();
-        for place in places {
+        for index in places {
             let known = self.captured.as_ref().and_then(|captured| {
-                captured.numbers.iter().find(|(of, _)| *of == place).map(|(_, tile)| tile.clone())
+                captured.numbers.iter().find(|(of, _)| *of == index).map(|(_, tile)| tile.clone())
             });
             let tile = match known {
                 Some(tile) => tile,
-                None => self.computed(&format!("{}_index", view.name), &ins, place.clone(), Elem::I32)?,
+                None => self.computed(&format!("{}_index", view.name), &ins, index.clone(), Elem::I32)?,
             };
             if let Some(captured) = &mut self.captured {
-                captured.numbers.push((place, tile.clone()));
+                captured.numbers.push((index, tile.clone()));
             }
             numbers.push(tile);
         }
@@ -82,7 +82,7 @@ impl Evaluator {
                 (Some(At::Index(at)), _) => coordinates.push(At::Index(at)),
                 (_, Value::Number(number)) => {
                     coordinates.push(At::All);
-                    places.push(place(number)?);
+                    places.push(index(number)?);
                 }
                 (_, Value::Hole) => {
                     return Err(Problem::new("an index selects one element, and `_` keeps all along a mode")
@@ -113,7 +113,7 @@ impl Evaluator {
             return Err(advice::whole(view, "scatter").arg(0));
         }
         let span = mapped.closure.body.span;
-        let [of_place, of_value] = pair(&mapped.closure.body).unwrap_or([span; 2]);
+        let [of_index, of_value] = pair(&mapped.closure.body).unwrap_or([span; 2]);
         let (at, value) = match self.of_elements(&mut mapped)? {
             Value::Poison => return Ok(Value::Poison),
             Value::Tuple(pair) => match <[Value; 2]>::try_from(pair) {
@@ -139,15 +139,15 @@ impl Evaluator {
             let problem =
                 Problem::new(format!("`{}` has {modes}, {}, and the index has {given}", to.name, to.shape()));
             let help = "an index has an entry for each mode: scatter(x, y, |x, at| ((at.1, at.0), x))";
-            return Ok(self.complain(of_place, problem.help(help)));
+            return Ok(self.complain(of_index, problem.help(help)));
         }
-        let (to, places) = match self.placed(&to, at, of_place) {
+        let (to, places) = match self.placed(&to, at, of_index) {
             Ok(placed) => placed,
-            Err(problem) => return Ok(self.complain(of_place, problem)),
+            Err(problem) => return Ok(self.complain(of_index, problem)),
         };
         let mut numbers = Vec::new();
-        for place in places {
-            numbers.push(self.computed(&format!("{}_index", to.name), &mapped.ins, place, Elem::I32)?);
+        for index in places {
+            numbers.push(self.computed(&format!("{}_index", to.name), &mapped.ins, index, Elem::I32)?);
         }
         let from = self.computed(&format!("{}_value", to.name), &mapped.ins, value, elem)?;
         let update = change
@@ -217,7 +217,7 @@ fn clamped(number: Scalar, elem: Elem) -> Result<Scalar, Problem> {
 }
 
 /// A coordinate as an `i32`.
-fn place(number: Scalar) -> Result<tile::Expr, Problem> {
+fn index(number: Scalar) -> Result<tile::Expr, Problem> {
     match number.ty {
         Some(Type::Elem(elem)) if elem.is_integer() => {
             Ok(typing::cast(Elem::I32, clamped(number, elem)?)?.expr)

@@ -72,12 +72,12 @@ impl Evaluator {
         let (fragment, of_fragment, rows, of_rows) = if loads { (to, 1, from, 0) } else { (from, 0, to, 1) };
         self.in_registers(row, fragment).map_err(|problem| problem.arg(of_fragment))?;
         if !matches!(self.builder.space(rows), Space::Shared { .. }) {
-            let said = format!(
+            let message = format!(
                 "`{}` takes rows in shared memory, and `{}` is not in shared memory",
                 row.name, rows.name
             );
             let help = format!("write mma.partition_a(sa, thread.x, how = {:?})", row.name);
-            return Err(Problem::new(said).help(help).arg(of_rows));
+            return Err(Problem::new(message).help(help).arg(of_rows));
         }
         let bytes = |view: &View| -> Result<i64, Problem> {
             Ok(view.layout.mode(0)?.size()? * i64::from(self.builder.elem(view).bytes()))
@@ -85,14 +85,14 @@ impl Evaluator {
         let leaves = rows.layout.mode(0)?;
         let in_a_row = leaves.leaves().filter(|(extent, _)| extent.factor() > 1).count() == 1;
         if !in_a_row || bytes(rows)? != ROW {
-            let said = format!(
+            let message = format!(
                 "`{}` takes rows of {ROW} bytes, and `{}`, {}, is not a partition into such rows",
                 row.name,
                 rows.name,
                 rows.shape()
             );
             let help = format!("write mma.partition_a(sa, thread.x, how = {:?})", row.name);
-            return Err(Problem::new(said).help(help).arg(of_rows));
+            return Err(Problem::new(message).help(help).arg(of_rows));
         }
         let wanted =
             values(row, operand)? * row.operand(operand).map_or(2, |operand| operand.elem.bytes().into());
@@ -196,7 +196,7 @@ impl Evaluator {
         {
             let part = if operand == OperandName::D { OperandName::C } else { operand };
             let help = format!("make it with fragment_like(mma.partition_{part}(s, thread.x))");
-            let refuse = |said: String| Problem::new(said).help(help.clone()).arg(arg);
+            let refuse = |message: String| Problem::new(message).help(help.clone()).arg(arg);
             self.in_registers(row, view).map_err(|problem| problem.help(help.clone()).arg(arg))?;
             let (elem, wanted) = (self.builder.elem(view), row.operand(operand).map(|operand| operand.elem));
             if let Some(wanted) = wanted.filter(|wanted| *wanted != elem) {
@@ -243,9 +243,9 @@ impl Evaluator {
         if matches!(self.builder.space(view), Space::Registers { .. }) && !self.is_whole(view) {
             return Ok(());
         }
-        let said =
+        let message =
             format!("`{}` takes a fragment in registers here, and `{}` is not one", row.name, view.name);
-        Err(Problem::new(said).help("make it with fragment_like(mma.partition_a(sa, thread.x))"))
+        Err(Problem::new(message).help("make it with fragment_like(mma.partition_a(sa, thread.x))"))
     }
 }
 

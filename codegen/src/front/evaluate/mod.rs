@@ -86,10 +86,11 @@ pub(crate) fn program(
     }
     if !run.diagnostics.iter().any(|diagnostic| diagnostic.level == Level::Deny) {
         run.diagnostics.extend(run.uses.unused(&levels));
-        for (name, said) in run.lints {
+        for (name, reported) in run.lints {
             let level = Lint::named(name).map_or(Level::Allow, |lint| level(lint, &levels));
-            let said = (level != Level::Allow).then_some(Diagnostic { level, lint: Some(name), ..said });
-            run.diagnostics.extend(said);
+            let reported =
+                (level != Level::Allow).then_some(Diagnostic { level, lint: Some(name), ..reported });
+            run.diagnostics.extend(reported);
         }
     }
     let program = run.builder.finish();
@@ -209,11 +210,11 @@ impl Evaluator {
     }
 
     fn lookup(&self, name: &str) -> Option<&Value> {
-        self.place_of(name).map(|place| &self.scope[place].1)
+        self.entry_of(name).map(|entry| &self.scope[entry].1)
     }
 
     /// The index of a name in the scope.
-    fn place_of(&self, name: &str) -> Option<usize> {
+    fn entry_of(&self, name: &str) -> Option<usize> {
         self.scope.iter().rposition(|(known, _)| known == name)
     }
 

@@ -23,19 +23,19 @@ struct Binding {
 }
 
 impl Uses {
-    /// A name is bound, as entry `place` of the scope.
-    pub(super) fn bind(&mut self, name: &Name, place: usize) {
-        self.open.retain(|(known, _)| *known < place);
+    /// A name is bound, as entry `entry` of the scope.
+    pub(super) fn bind(&mut self, name: &Name, entry: usize) {
+        self.open.retain(|(known, _)| *known < entry);
         let same = |(_, span): &(usize, Span)| *span != name.span && self.all[span].name == name.text;
         let shadows = self.open.iter().any(same);
-        self.open.push((place, name.span));
+        self.open.push((entry, name.span));
         let own = || Binding { name: name.text.clone(), used: false, shadows };
         self.all.entry(name.span).or_insert_with(own);
     }
 
-    /// Entry `place` of the scope is used.
-    pub(super) fn used(&mut self, place: usize) {
-        if let Some((_, span)) = self.open.iter().rev().find(|(known, _)| *known == place)
+    /// Entry `entry` of the scope is used.
+    pub(super) fn used(&mut self, entry: usize) {
+        if let Some((_, span)) = self.open.iter().rev().find(|(known, _)| *known == entry)
             && let Some(binding) = self.all.get_mut(span)
         {
             binding.used = true;
@@ -50,8 +50,8 @@ impl Uses {
         }
         let idle = self.all.iter().filter(|(_, of)| !of.used && !of.name.starts_with('_'));
         let say = |(span, Binding { name, shadows, .. }): (&Span, &Binding)| {
-            let said = Diagnostic::error(*span, format!("`{name}` is not used"));
-            Diagnostic { level, lint: Some("unused"), ..said }.help(match shadows {
+            let reported = Diagnostic::error(*span, format!("`{name}` is not used"));
+            Diagnostic { level, lint: Some("unused"), ..reported }.help(match shadows {
                 true => format!("to change the `{name}` before it, write `{name} = …`, without `let`"),
                 false => format!("leave it out, or call it `_{name}`"),
             })

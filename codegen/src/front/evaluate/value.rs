@@ -111,7 +111,7 @@ impl Value {
             Value::Hole => "`_`".into(),
             Value::Tuple(_) => match self.tuple() {
                 Some(tuple) => format!("the tuple {tuple}"),
-                None if self.is_place() => "the coordinates of an element".into(),
+                None if self.is_coordinates() => "the coordinates of an element".into(),
                 None => "a tuple".into(),
             },
             Value::Layout(layout) => format!("the layout {layout}"),
@@ -144,7 +144,7 @@ impl Value {
     }
 
     /// Are they the coordinates of an element, which a closure has as its last parameter?
-    pub(super) fn is_place(&self) -> bool {
+    pub(super) fn is_coordinates(&self) -> bool {
         let is_coordinate =
             |value: &Value| matches!(value, Value::Number(Scalar { expr: tile::Expr::At(_), .. }));
         matches!(self, Value::Tuple(items) if !items.is_empty() && items.iter().all(is_coordinate))

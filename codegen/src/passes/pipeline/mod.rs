@@ -206,7 +206,7 @@ fn check(
     let mut refuse = |problem: Problem, span: Span| {
         refusal.get_or_insert((problem, span));
     };
-    for (place, stmt) in body.iter().enumerate() {
+    for (position, stmt) in body.iter().enumerate() {
         let ahead = fetches.takes(stmt);
         stmt.each(&mut |inner| match &inner.op {
             Op::Copy { from, to, .. } if ahead => {
@@ -228,7 +228,7 @@ fn check(
                 };
                 if stages > 1 && written(body) {
                     refuse(written_in_the_loop(&source.name), inner.span);
-                } else if written(&body[..place]) {
+                } else if written(&body[..position]) {
                     let problem = Problem::new(format!(
                         "`{}` is written here before it is copied: an iteration of a pipelined loop begins with its copies",
                         source.name
@@ -255,7 +255,7 @@ fn check(
                     ));
                     refuse(problem.help("use another tensor for it"), inner.span);
                 }
-                let later = fetches.tensors(&body[place..]);
+                let later = fetches.tensors(&body[position..]);
                 if let Some(from) = inner.reads().into_iter().find(|from| later.contains(&from.tensor)) {
                     let problem = Problem::new(format!(
                         "`{}` is read here before the copy that fills it: an iteration sees only its own copies",

@@ -121,10 +121,10 @@ fn along(program: &Program, var: Id, copies: &[Stmt]) -> Option<(usize, Coord)> 
         let whole = from.limits.get(mode).is_none_or(Option::is_none);
         // Other coordinates of an element do not depend on its position in the tile along K, which differs from tile to
         // tile: threads have positions in the tile, and no rows.
-        let place = |term: &(Coord, i64)| to.base.iter().any(|base| base.terms.contains(term));
+        let is_base = |term: &(Coord, i64)| to.base.iter().any(|base| base.terms.contains(term));
         let others =
             (0..from.base.len()).filter(|other| *other != mode).flat_map(|other| &from.base[other].terms);
-        let places = others.filter(|(coord, _)| Affine::from(coord.clone()).per_thread()).all(place);
+        let places = others.filter(|(coord, _)| Affine::from(coord.clone()).per_thread()).all(is_base);
         let begin = Coord::Begin { iteration: Box::new(iteration.clone().into()), of, tile };
         (all && covers && whole && places).then_some((mode, begin))
     };

@@ -92,7 +92,7 @@ struct Staged {
 pub(super) fn is_staged(program: &Program, body: &[Stmt]) -> bool {
     let mut all = body.iter().filter_map(|stmt| program.places.get(&stmt.id));
     let first = all.next();
-    all.any(|place| Some(place) != first)
+    all.any(|order| Some(order) != first)
 }
 
 /// How many times statements access each tensor.
@@ -130,13 +130,13 @@ impl Schedule {
     fn placed(&mut self, body: Vec<Stmt>) -> std::result::Result<Vec<(StageOrder, Stmt)>, Diagnostic> {
         let known: Vec<Option<StageOrder>> =
             body.iter().map(|stmt| self.program.places.get(&stmt.id).copied()).collect();
-        let least = known.iter().flatten().map(|place| place.stage).min().unwrap_or(0);
+        let least = known.iter().flatten().map(|order| order.stage).min().unwrap_or(0);
         let mut all = Vec::new();
         for (at, stmt) in body.into_iter().enumerate() {
             let next = known[at..].iter().chain(known[..at].iter().rev()).flatten().next();
-            let mut place = next.copied().unwrap_or_default();
-            place.stage -= least;
-            all.extend(self.body(vec![stmt])?.into_iter().map(|stmt| (place, stmt)));
+            let mut order = next.copied().unwrap_or_default();
+            order.stage -= least;
+            all.extend(self.body(vec![stmt])?.into_iter().map(|stmt| (order, stmt)));
         }
         Ok(all)
     }
@@ -162,7 +162,7 @@ impl Schedule {
         let at = own.span;
         let placed = self.placed(work)?;
         let using = placed.iter().filter(|(_, stmt)| uses(stmt, buffers));
-        let stages: Vec<i64> = using.map(|(place, _)| place.stage.into()).collect();
+        let stages: Vec<i64> = using.map(|(order, _)| order.stage.into()).collect();
         let (first, last) =
             (stages.iter().copied().min().unwrap_or(0), stages.iter().copied().max().unwrap_or(0));
         let slots = i64::from(self.program.rings[own.ring as usize].slots);
@@ -226,7 +226,7 @@ impl Staged {
         rename::rename(schedule, &mut items, &renamed);
         waits::placed(&schedule.program, &mut items, &tokens, slots);
         let mut staged = Staged { var, unroll, like, last, items, rings: Vec::new() };
-        staged.place_rings(&schedule.program, rings)?;
+        staged.insert_rings(&schedule.program, rings)?;
         Ok(staged)
     }
 
@@ -269,7 +269,7 @@ impl Staged {
         let mut written: Vec<Stmt> = Vec::new();
         // The stage of the last statement, if others of it can follow.
         let mut open = None;
-        for (place, item) in self.items.iter().enumerate() {
+        for (position, item) in self.items.iter().enumerate() {
             let runs = match step {
                 Step::Before(after) => item.stage <= after,
                 Step::Main => true,
@@ -278,7 +278,7 @@ impl Staged {
             if !runs && item.kind != Kind::Always {
                 continue;
             }
-            let stmt = self.counted(place, step)?;
+            let stmt = self.counted(position, step)?;
             let iteration = at.plus(&(-item.stage).into(), 1);
             let iteration =
                 iteration.ok_or_else(|| Problem::new("an iteration of this loop passes 63 bits"))?;

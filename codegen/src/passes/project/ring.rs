@@ -43,7 +43,7 @@ impl Project<'_> {
                 found
             };
             let places = rest.iter().filter(is_user).map(|stmt| self.program.places.get(&stmt.id));
-            places.map(|place| place.map_or(0, |place| place.stage)).collect()
+            places.map(|order| order.map_or(0, |order| order.stage)).collect()
         };
         let mut all: Vec<(BTreeSet<u32>, Vec<Stmt>)> = Vec::new();
         for fill in fills {
@@ -100,14 +100,14 @@ impl Project<'_> {
         span: Span,
     ) -> std::result::Result<Id, Diagnostic> {
         let program = &mut *self.program;
-        let refuse = |said: String, help: &str, span: Span| Err(Problem::new(said).help(help).at(span));
+        let refuse = |message: String, help: &str, span: Span| Err(Problem::new(message).help(help).at(span));
         if fills.is_empty() {
-            let said = "this pipelined loop copies nothing from global to shared memory";
-            return refuse(said.into(), "copy tiles in its body, or leave the producer out", span);
+            let message = "this pipelined loop copies nothing from global to shared memory";
+            return refuse(message.into(), "copy tiles in its body, or leave the producer out", span);
         }
         if ahead.fragments > 1 {
-            let said = "fragments of a loop with a producer are not prefetched".to_owned();
-            return refuse(said, "leave `fragments` out", span);
+            let message = "fragments of a loop with a producer are not prefetched".to_owned();
+            return refuse(message, "leave `fragments` out", span);
         }
         let (id, slots) = (program.rings.len() as Id, i64::from(ahead.stages));
         let mut buffers = Vec::new();
@@ -120,9 +120,9 @@ impl Project<'_> {
                     // Another part of the same tile.
                     continue;
                 }
-                let said = format!("`{name}` is filled twice by producers");
+                let message = format!("`{name}` is filled twice by producers");
                 return refuse(
-                    said,
+                    message,
                     "use a shared tensor for each copy, or parts that do not overlap",
                     fill.span,
                 );
@@ -177,7 +177,7 @@ impl Project<'_> {
         let Op::Copy { from, mut to, how, fill, token } = op else { return Ok(op) };
         let (source, target) = (self.program.tensor(from.tensor), self.program.tensor(to.tensor));
         let refuse =
-            |said: String| Problem::new(said).help("leave the producer out: threads copy such tiles");
+            |message: String| Problem::new(message).help("leave the producer out: threads copy such tiles");
         if source.elem != target.elem {
             return Err(refuse(format!(
                 "`{}` has elements of {} and `{}` of {}: a bulk copy does not convert",

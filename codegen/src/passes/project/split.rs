@@ -43,13 +43,13 @@ pub(super) fn over_cluster(program: &Program) -> std::result::Result<Cow<'_, Pro
     let mut all = Vec::new();
     program.body.iter().for_each(|stmt| stmt.each(&mut |stmt| all.extend(blocks_of(stmt).map(|_| stmt))));
     let Some(first) = all.first() else { return Ok(Cow::Borrowed(program)) };
-    let place = program.body.iter().position(|stmt| blocks_of(stmt).is_some());
-    let (1, Some(place)) = (all.len(), place) else {
+    let at = program.body.iter().position(|stmt| blocks_of(stmt).is_some());
+    let (1, Some(at)) = (all.len(), at) else {
         let problem = Problem::new("a loop with `split` cannot be inside another loop or occur twice");
         return Err(problem.help("leave `split` out").at(first.span));
     };
     let mut written = program.clone();
-    divided(&mut written, place)?;
+    divided(&mut written, at)?;
     Ok(Cow::Owned(written))
 }
 
@@ -57,9 +57,9 @@ pub(super) fn far() -> Problem {
     Problem::new("a coordinate passes 63 bits")
 }
 
-fn divided(program: &mut Program, place: usize) -> std::result::Result<(), Diagnostic> {
+fn divided(program: &mut Program, at: usize) -> std::result::Result<(), Diagnostic> {
     let mut body = std::mem::take(&mut program.body);
-    let after = body.split_off(place + 1);
+    let after = body.split_off(at + 1);
     let Some(shared) = body.last_mut() else { return Ok(()) };
     let span = shared.span;
     let blocks = blocks_of(shared).unwrap_or(1);
@@ -271,20 +271,20 @@ fn exchanged(
         let shape = |id: Id| b.program().tensor(id).layout.shape();
         let dead =
             dead.into_iter().map(|id| View::whole(id, &name, &shape(id))).collect::<Result<Vec<_>>>()?;
-        let place = b.shared_after(&name, elem, layout, &dead.iter().collect::<Vec<_>>())?;
-        b.copy(acc, &place)?;
-        stored.push(place);
+        let parts = b.shared_after(&name, elem, layout, &dead.iter().collect::<Vec<_>>())?;
+        b.copy(acc, &parts)?;
+        stored.push(parts);
     }
     b.sync_cluster();
-    for (acc, place) in sums.iter().zip(stored) {
+    for (acc, parts) in sums.iter().zip(stored) {
         let extents = acc.extents().ok_or_else(Problem::reported)?;
         let parts = (0..rows.blocks).map(|next| {
             // This block's own are first: they do not pass between multiprocessors.
             let of = match next {
-                0 => place.clone(),
+                0 => parts.clone(),
                 _ => {
                     let rank = Affine::from(Coord::ClusterRank).plus(&next.into(), 1).ok_or_else(far)?;
-                    b.of_peer(&place, &rank.submode(1, Some(rows.blocks)))?
+                    b.of_peer(&parts, &rank.submode(1, Some(rows.blocks)))?
                 }
             };
             rows.of(&of)

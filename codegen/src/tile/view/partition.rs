@@ -247,9 +247,9 @@ pub(crate) fn position(mode: &Layout, thread: &Affine) -> Result<Affine> {
         if extent > 1 {
             let submode = thread.submode(stride, Some(extent));
             index =
-                index.plus(&submode, step).ok_or_else(|| Problem::new("a thread's place passes 63 bits"))?;
+                index.plus(&submode, step).ok_or_else(|| Problem::new("a thread's index passes 63 bits"))?;
         }
-        step = extent.checked_mul(step).ok_or_else(|| Problem::new("a thread's place passes 63 bits"))?;
+        step = extent.checked_mul(step).ok_or_else(|| Problem::new("a thread's index passes 63 bits"))?;
     }
     Ok(index)
 }

@@ -158,11 +158,11 @@ impl View {
         let own = shape.iter().filter(|extent| extent.is_none()).count();
         if own != self.rank() {
             return Err(Problem::new(format!(
-                "`{}` has {}, {}, and the shape has {} for them",
+                "`{}` has {}, {}, and the shape has `_` for {}",
                 self.name,
                 count(self.rank(), "mode"),
                 self.shape(),
-                count(own, "place")
+                count(own, "mode")
             ))
             .help("write `_` for each mode of the tensor, and the extents of the others: broadcast(bias, (BM, _))")
             .arg(1));

@@ -86,7 +86,7 @@ pub(super) fn accesses(program: &Program, stmt: &Stmt) -> BTreeSet<(Thing, bool)
 
 /// A statement of the loop as it is written.
 pub(super) struct Line {
-    pub(super) place: StageOrder,
+    pub(super) order: StageOrder,
     pub(super) stmt: Stmt,
     /// Its position in a step.
     pub(super) at: usize,
@@ -95,7 +95,7 @@ pub(super) struct Line {
 
 impl Line {
     pub(super) fn stage(&self) -> i64 {
-        self.place.stage.into()
+        self.order.stage.into()
     }
 
     /// When it runs, counted from the step of its iteration's stage 0.
@@ -131,8 +131,8 @@ impl Line {
         let mut writes = Vec::new();
         self.stmt.each(&mut |stmt| writes.extend(stmt.writes().into_iter().map(|to| to.tensor)));
         match writes.first() {
-            Some(first) => format!("the {what} {} of stage {}", name(*first), self.place.stage),
-            None => format!("a statement of stage {}", self.place.stage),
+            Some(first) => format!("the {what} {} of stage {}", name(*first), self.order.stage),
+            None => format!("a statement of stage {}", self.order.stage),
         }
     }
 }
@@ -154,9 +154,9 @@ impl Text {
         let mut order: Vec<usize> = (0..placed.len()).collect();
         order.sort_by_key(|&line| (placed[line].0.order, placed[line].0.stage, line));
         let mut at = vec![0; placed.len()];
-        order.iter().enumerate().for_each(|(place, &line)| at[line] = place);
+        order.iter().enumerate().for_each(|(position, &line)| at[line] = position);
         let mut lines = Vec::new();
-        for (at, (place, stmt)) in at.into_iter().zip(placed) {
+        for (at, (order, stmt)) in at.into_iter().zip(placed) {
             let mut refused = None;
             stmt.each(&mut |inner| match inner.op {
                 Op::CommitCopies | Op::WaitCopies { pending: 1.. } => {
@@ -174,7 +174,7 @@ impl Text {
             });
             refused.map_or(Ok(()), Err)?;
             let accesses = accesses(program, &stmt);
-            lines.push(Line { place, stmt, at, accesses });
+            lines.push(Line { order, stmt, at, accesses });
         }
         // A wait concerns all that is in flight under its token.
         for line in 0..lines.len() {
@@ -240,10 +240,10 @@ impl Text {
         let problem = Problem::new(format!(
             "{other} would run before {one}, which comes before it in an iteration and uses {name} as well"
         ));
-        let StageOrder { stage, order: place } = earlier.place;
-        let help = match later.place.stage < stage {
+        let StageOrder { stage, order } = earlier.order;
+        let help = match later.order.stage < stage {
             true => format!("write it behind `stage({stage})`"),
-            false => format!("give it an order of {place} or more"),
+            false => format!("give it an order of {order} or more"),
         };
         problem.help(help).at(later.stmt.span)
     }
@@ -254,7 +254,7 @@ impl Text {
         let problem = Problem::new(format!(
             "{one} would run for the next iteration before {other} has run for this one, and both use {name}"
         ));
-        let same = later.place.stage;
+        let same = later.order.stage;
         let help = match thing {
             Thing::Tensor(id) if matches!(program.tensor(id).space, Space::Shared { .. }) => format!(
                 "fill {name} in a pipelined loop, which gives it slots, or write both statements behind `stage({same})`"

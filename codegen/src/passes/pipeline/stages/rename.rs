@@ -70,8 +70,8 @@ pub(super) fn rename(schedule: &mut Schedule, items: &mut Vec<Item>, renamed: &[
         }
         let own = |count: i64| if count == 0 { *tensor } else { first + count as Id - 1 };
         for (at, count) in behind.iter().filter(|(_, count)| *count > 0) {
-            let place = position(items, *at);
-            items[place].stmt.each_mut(&mut |stmt| {
+            let position_now = position(items, *at);
+            items[position_now].stmt.each_mut(&mut |stmt| {
                 for view in stmt.views_mut().into_iter().filter(|view| view.tensor == *tensor) {
                     view.tensor = own(*count);
                 }

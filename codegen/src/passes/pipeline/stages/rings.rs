@@ -83,7 +83,7 @@ struct UseOfSlot {
 
 impl Staged {
     /// Places the statements of rings.
-    pub(super) fn place_rings(
+    pub(super) fn insert_rings(
         &mut self,
         program: &Program,
         taken: Vec<Taken>,
@@ -150,13 +150,13 @@ impl Staged {
     }
 
     /// The statement at a position of a step, with the phases that it acts on.
-    pub(super) fn counted(&self, place: usize, step: Step) -> Result<Stmt> {
-        let mut stmt = self.items[place].stmt.clone();
+    pub(super) fn counted(&self, item: usize, step: Step) -> Result<Stmt> {
+        let mut stmt = self.items[item].stmt.clone();
         for Counted { ring, stage } in &self.rings {
             let advances = |item: &Item| matches!(&item.stmt.op, Op::Advance { ring: of } if of == ring);
-            let behind = self.items.iter().position(advances).is_some_and(|at| at < place);
+            let behind = self.items.iter().position(advances).is_some_and(|at| at < item);
             // The steps from the statement's iteration to the iteration of the next slot.
-            let own = self.items[place].stage;
+            let own = self.items[item].stage;
             let by = match step {
                 Step::Before(at) if at < *stage => at - own,
                 Step::Before(_) | Step::Main | Step::Behind(_) => stage - own - i64::from(behind),
