@@ -84,7 +84,7 @@ pub fn softmax_resident<
 }
 
 /// y = w · (x - mean x) / √(variance x + eps) + b along rows.
-#[kernel(T = f32 | f16 | bf16, arch = sm_90, overlaps)]
+#[kernel(T = f32 | f16 | bf16, arch = sm_90)]
 pub fn layernorm_resident<
     T,
     const W: usize = 65536,

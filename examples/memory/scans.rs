@@ -35,29 +35,23 @@ pub fn cumulative_sums<
     }
 }
 
-/// The same for short rows, through shared memory: G neighbouring lanes scan R rows, and each has K neighbouring elements.
+/// The same for short rows, through shared memory: G neighbouring lanes scan a row, and each has K neighbouring elements.
 /// An odd K avoids bank conflicts.
 #[kernel(T = f32 | f16 | bf16, overlaps)]
-pub fn cumulative_sums_short<
-    T,
-    const K: usize = 9,
-    const E: usize = 0,
-    const G: usize = 32,
-    const R: usize = 1,
->(
+pub fn cumulative_sums_short<T, const K: usize = 9, const E: usize = 0, const G: usize = 32>(
     x: &Tensor<T, (M, N), (ldx, _1)>,
     y: &mut Tensor<T, (M, N), (ldy, _1)>,
 ) {
     at_most(N, G * K);
-    let (rows, threads) = (256 / G * R, layout!((256 / G, G) : (G, 1)));
-    let between = shared::<f32>(layout!((rows, G * K) : (G * K, 1)));
+    let threads = layout!((256 / G, G) : (G, 1));
+    let between = shared::<f32>(layout!((256 / G, G * K) : (G * K, 1)));
     let (spread, own) =
         (parallelize(between, threads, thread.x), parallelize(between, threads, thread.x, values = (1, K)));
-    let from = parallelize(tile(x, (rows, G * K), (block.x, 0)), threads, thread.x);
-    let to = parallelize(tile(y, (rows, G * K), (block.x, 0)), threads, thread.x);
+    let from = parallelize(tile(x, (256 / G, G * K), (block.x, 0)), threads, thread.x);
+    let to = parallelize(tile(y, (256 / G, G * K), (block.x, 0)), threads, thread.x);
     copy(map(from, |x| x as f32), spread);
     sync_threads();
-    let mut all = registers::<f32>((R, 1), 0.0);
+    let mut all = registers::<f32>((1, 1), 0.0);
     let sums = scan(map(own, |x| x), 0.0, |a, b| a + b, mode = 1, exclusive = E > 0, carry = &mut all);
     let before = warp_scan(all, 0.0, |a, b| a + b, exclusive = true, lanes = G);
     map((sums, before), own, |sum, before| before + sum);

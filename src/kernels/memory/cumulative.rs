@@ -39,7 +39,7 @@ impl Matrix {
             ("E", exclusive),
             ("V", value),
             ("C", blocks),
-            ("Q", 1152 / threads),
+            ("Q", 1280 / threads),
         ];
         Some(self.own("cumulative_sums", &constants))
     }

@@ -51,7 +51,7 @@ pub fn in_pieces(work: Work, elem: Elem, rows: usize, columns: usize) -> Option<
         // Clusters of one launch keep the device busy where there are more rows.
         Work::RowSums if rows * columns > SINGLE => ("piece_sums", "sums_of_pieces", PART, 48),
         Work::Gemv if rows * columns > SINGLE => {
-            ("piece_products", "sums_of_pieces", PART, if elem.bytes() > 2 { 16 } else { 48 })
+            ("piece_products", "sums_of_pieces", PART, if elem.bytes() > 2 { 16 } else { 72 })
         }
         _ => return None,
     };
@@ -95,7 +95,7 @@ impl Matrix {
     /// The same for sums.
     fn piece(&self) -> (Vec<(&'static str, usize)>, usize) {
         // Larger tiles where there are enough of them; of longer rows, more tiles for each of 2048 sums.
-        let many = if self.work == Work::CumulativeSums && self.elem.bytes() < 4 { 1 << 21 } else { 1 << 24 };
+        let many = if self.work == Work::CumulativeSums && self.elem.bytes() < 4 { 1 << 22 } else { 1 << 24 };
         let (width, threads) = if self.rows * self.columns > many { (8192, 512) } else { (4096, 256) };
         let tiles = self.columns.div_ceil(2048 * width);
         let value = WIDEST / self.elem.bytes() as usize;

@@ -223,7 +223,9 @@ impl Matrix {
             let order = if iterations == 1 { BLOCKS - blocks } else { blocks };
             Some(((time, order, kept.0), constants(blocks, (threads, width, resident), groups)))
         };
-        let plans = (1..=BLOCKS).flat_map(|blocks| kept.map(|kept| plan(blocks, kept))).flatten();
+        // Many shorter rows have a block each.
+        let most = if bytes < 4 && columns <= PART / 2 && rows > 4 * PROCESSORS { 1 } else { BLOCKS };
+        let plans = (1..=most).flat_map(|blocks| kept.map(|kept| plan(blocks, kept))).flatten();
         let (_, constants) = plans.min_by_key(|(time, _)| *time)?;
         Some(self.own(kernel, &constants))
     }
@@ -253,7 +255,7 @@ impl Matrix {
             (Work::Layernorm, ..4) => false,
             _ => rows <= PROCESSORS && columns > 3 * PART / 4,
         };
-        let least = if work == Work::Layernorm { 3 * PART / 16 } else { PART / 2 };
+        let least = if work == Work::Layernorm { PART / 4 } else { PART / 2 };
         let single =
             work != Work::Softmax && wide == 1 && elem.bytes() < 4 && rows > PROCESSORS && columns > least;
         if columns <= PART

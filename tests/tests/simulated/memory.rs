@@ -258,15 +258,6 @@ fn cumulative_sums() {
     }
     // A cluster for each row.
     check(Work::CumulativeSums, Elem::F32, [1, 20_001], Values::Any);
-    // Several rows for each group of lanes.
-    for (elem, lanes) in [(Elem::F32, 4), (Elem::Bf16, 16)] {
-        let constants = [("K", 3), ("G", lanes), ("R", 2)];
-        let def = kernels::named("cumulative_sums_short").unwrap().def.specialize(&constants, &[("T", elem)]);
-        let kernel = def.and_then(|def| def.generate()).unwrap_or_else(|why| panic!("{why}"));
-        for sizes in [[1, 1], [200, 12], [129, 7]] {
-            check_kernel(&kernel, "cumulative_sums_short", sizes, Values::Whole);
-        }
-    }
 }
 
 /// In two launches: the sums of pieces, and each piece from those before it. Rows begin between vectors.
