@@ -278,3 +278,12 @@ fn unpacked(w: &Tensor<u8, { (N, ceil_div(K, 2)) }, (ldw, _1)>, y: &mut Tensor<b
     let w = unpack_int4::<u4, bf16>(tile(w, (64, 32), (block.x, block.y)));
     copy(w, tile(y, (64, 64), (block.x, block.y)));
 }
+
+#[kernel]
+fn neighbours(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    cluster(2);
+    let own = shared::<f32>(256);
+    copy(tile(x, 256, block.x), own);
+    sync_cluster();
+    copy(peer(own, (block.x + 1) % 2), tile(y, 256, block.x));
+}

@@ -103,6 +103,15 @@ fn functions_of_products_on_cuda_cores_make_the_same_source() {
     check("dtype=f16 schedule=(vec=8) bk=16 mma=none out=f32 residual=after(f32) epilogue=silu aux=f16");
     check("dtype=i8 bm=64 bn=64 mma=none out=bf16 alpha_beta=true schedule=(order=serpentine)");
     check("tc=(8,8):(8,1) schedule=(sa=(64,16):(1,68) ta=(16,4) tb=(8,8)) bm=64 bn=32 bk=16");
+    check("bm=64 bn=64 bk=32 tc=(8,8,4)");
+    check("bm=64 bn=64 bk=32 tc=(8,8,2) bias=rows epilogue=gelu aux=true alpha_beta=true c=n_major");
+    check("dtype=f64 bm=32 bn=32 bk=32 tc=(8,8,1) mma=none scales=both residual=before");
+    check("arch=90 bm=64 bn=32 bk=32 tc=(8,8) schedule=(split_k=4)");
+    check(
+        "arch=90 bm=64 bn=32 bk=32 tc=swizzled(2,0,-2,((4,2),4,4):((1,16),4,32)) batched=true bias=columns epilogue=relu \
+         schedule=(split_k=8 staged=both values=(4,4) vec=4 fragments=2 order=row_serpentine) stages=2",
+    );
+    check("arch=90 bm=16 bn=16 bk=32 tc=(8,8) schedule=(split_k=16) bias=rows aux=f16 epilogue=relu");
 }
 
 #[test]
@@ -159,6 +168,8 @@ const OF_THREADS: &[&[&str]] = &[
         "bm=64 bn=96 bk=16",
         "bm=64 bn=64 bk=16 tc=(8,8) stages=2",
         "bm=48 bn=80 bk=16 stages=3",
+        "bm=32 bn=64 bk=32 tc=(8,8,2)",
+        "arch=90 bm=64 bn=32 bk=32 tc=(8,8,2) schedule=(split_k=4)",
     ],
     &["", "bias=rows", "bias=columns"],
     &["", "scales=rows", "scales=both"],

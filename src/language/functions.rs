@@ -86,6 +86,9 @@ language! {
     /// Repeats a tile along new modes. `_` stands for the modes of the tile: `broadcast(bias, (BM, _))` is a matrix of BM equal
     /// rows.
     fn broadcast(tensor: View, shape: Nested) -> View;
+    /// The same tile in the shared memory of another block of the [`cluster`]: `peer(tile, (block.x + 1) % 4)`. Blocks are counted from
+    /// 0 along x. See [Clusters](super::reductions#clusters).
+    fn peer(tile: View, block: Number) -> View;
     /// A precondition of the launch: `assert(N % 4 == 0)`, a condition on sizes. A launch with other sizes is refused, with an
     /// error that names them. A known divisor allows longer vectors in every variant. The condition is computed in 64 bits. If it
     /// overflows or divides by 0, the launch is refused too, unless an earlier operand decides, as in
@@ -311,6 +314,9 @@ language! {
     fn stage(number: Number);
     /// Waits until all threads of the block have arrived.
     fn sync_threads();
+    /// Waits until all threads of the blocks of a [`cluster`] have arrived. Then each sees what the others wrote to shared memory. See
+    /// [Clusters](super::reductions#clusters).
+    fn sync_cluster();
     /// Waits until every copy in flight is complete.
     fn cp_async_wait_all();
     /// Waits until at most this many commit groups are in flight.

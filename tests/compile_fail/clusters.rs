@@ -50,4 +50,45 @@ fn not_a_truth(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
     copy(scan(own, 0.0, |a, b| a + b, cluster = 2), tile(y, 1024, block.x));
 }
 
+#[kernel]
+fn outside(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    cluster(4);
+    let own = shared::<f32>(256);
+    copy(tile(x, 256, block.x), own);
+    sync_cluster();
+    copy(peer(own, block.x % 4 + 1), tile(y, 256, block.x));
+}
+
+#[kernel]
+fn fewer_later(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    cluster(4);
+    let own = shared::<f32>(256);
+    copy(tile(x, 256, block.x), own);
+    sync_cluster();
+    copy(peer(own, (block.x + 1) % 4), tile(y, 256, block.x));
+    cluster(2);
+}
+
+#[kernel]
+fn of_a_tensor(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    cluster(4);
+    copy(peer(tile(x, 256, block.x), 0), tile(y, 256, block.x));
+}
+
+#[kernel]
+fn not_a_number(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    cluster(4);
+    let own = shared::<f32>(256);
+    copy(peer(own, "next"), tile(y, 256, block.x));
+}
+
+#[kernel]
+fn met_by_one_block(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    cluster(4);
+    if block.x % 4 == 0 {
+        sync_cluster();
+    }
+    copy(tile(x, 256, block.x), tile(y, 256, block.x));
+}
+
 fn main() {}

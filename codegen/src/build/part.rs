@@ -21,17 +21,6 @@ impl Builder {
         }
     }
 
-    /// Names the extent of tiles along all modes of a size, for generated text.
-    pub(crate) fn name_tiles(&mut self, size: Value, name: &str, value: i64) {
-        for tensor in 0..self.program.tensors.len() {
-            let extents: Vec<Value> =
-                self.program.tensors[tensor].plain().leaves().map(|leaf| leaf.0).collect();
-            for mode in (0..extents.len()).filter(|&mode| extents[mode] == size) {
-                self.name_constant(ConstantOf::Tile { tensor: tensor as Id, mode }, name, value);
-            }
-        }
-    }
-
     /// Names the number of stages of a loop, for generated text.
     pub(crate) fn name_stages(&mut self, name: &str, value: i64) {
         self.name_constant(ConstantOf::Stages, name, value);
@@ -415,16 +404,9 @@ impl Builder {
             );
             return Err(Problem::new(reported).help("put it in shared memory").arg(0));
         }
-        let (range, blocks) = (self.program.range(rank), self.program.cluster.iter().product::<u32>());
-        if range.lo < 0 || range.hi >= i128::from(blocks) {
-            let outside = if range.lo < 0 { range.lo } else { range.hi };
-            let reported = format!(
-                "a cluster of {blocks} blocks has no block of rank {outside}, which this view of `{}` names",
-                view.name
-            );
-            return Err(Problem::new(reported).help(format!("take the rank modulo {blocks}")).arg(1));
-        }
-        Ok(View { peer: Some(rank.clone()), ..view.clone() })
+        let theirs = View { peer: Some(rank.clone()), ..view.clone() };
+        verify::of_cluster(&self.program, &theirs).map_err(|problem| problem.arg(1))?;
+        Ok(theirs)
     }
 
     /// The same elements in the same order under another shape; see [`View::regroup`].

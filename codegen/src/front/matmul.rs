@@ -6,7 +6,6 @@
 mod blame;
 mod block_scales;
 mod bulk;
-mod cluster;
 mod config;
 mod hopper;
 mod keys;
@@ -115,7 +114,7 @@ pub(crate) fn function(args: &[Arg]) -> Option<Kernel> {
         {
             plans.iter().rev().filter(|plan| plan.is_function(&config)).map(By::Warps).collect()
         }
-        Machine::Threads(_) if !tiles::suit(&reader, &config) && !config.gathers() => {
+        Machine::Threads(_) if !tiles::suit(&reader, &config) => {
             return Some(page::threads::page(&config));
         }
         _ => return None,

@@ -23,6 +23,7 @@ use crate::tile::view::View;
 use crate::tile::{Op, Program, Space, Stmt};
 use crate::values::affine::{Affine, Arith, Coord};
 
+pub(crate) use groups::of_cluster;
 pub(crate) use whole::written_whole;
 
 /// Most bytes of one array in shared memory or registers: offsets into it have 32 bits.

@@ -205,8 +205,8 @@ fn sliced_k() -> Of {
         })
         .m("strides of a partial sum swapped", "wrong result", |k| k.swap_factors(store_shared, 0, 8, 288))
         .m("a group writes no partial sum", "Unwritten", |k| k.only_below(repeat, 8, 192))
-        .m("half of the threads write the result", "NotWritten", |k| k.only_below(repeat, 13, 128))
-        .m("partial sums are read off by one element", "Misaligned", |k| k.shift(load_shared, 2, 1, 1))
+        .m("half of the threads write the result", "NotWritten", |k| k.only_below(repeat, 11, 128))
+        .m("partial sums are read off by one element", "Unwritten", |k| k.shift(load_shared, 2, 1, 1))
         .m("the result's row guard is <=", "OutOfBounds", |k| k.guard_by(store, 1, Some(0), 1))
 }
 

@@ -151,7 +151,15 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
         "write copy(from, to): what is only read is loaded through the read-only path",
     ),
     (
-        &["grid_sync", "this_grid", "cooperative_groups", "cg", "cluster_sync"],
+        &["cluster_sync", "cluster_arrive", "cluster_wait"],
+        "write sync_cluster(); cluster_sum(x) and its like need no barrier",
+    ),
+    (
+        &["map_shared_rank", "mapa", "dsmem"],
+        "write peer(tile, (block.x + 1) % 4), the tile of another block of the cluster",
+    ),
+    (
+        &["grid_sync", "this_grid", "cooperative_groups", "cg"],
         "end the kernel, and launch another for what follows; or let the last block to arrive do it: let before = copy(1, count[(0)], how = \"atomic_add\"); blocks wait for flags by wait(flag, 1), and the blocks of a cluster combine elements by cluster_sum(x)",
     ),
     (

@@ -48,6 +48,12 @@ impl Evaluator {
         Ok(Value::Unit)
     }
 
+    /// `sync_cluster()`
+    pub(super) fn sync_cluster_call(&mut self, _: &Args) -> Result<Value, Problem> {
+        self.builder.sync_cluster();
+        Ok(Value::Unit)
+    }
+
     /// `signal(flags[(i)])`, `signal(flags[(i)], 2)`
     pub(super) fn signal_call(&mut self, args: &Args) -> Result<Value, Problem> {
         let flag = args.view(0)?;

@@ -88,6 +88,7 @@ pub const FUNCTIONS: &[Function] = &[
     row("permute", "permute(tensor, (1, 0))", &[], 2, Evaluator::permute_call),
     row("regroup", "regroup(tile, (8, 16))", &[], 2, Evaluator::regroup_call),
     row("broadcast", "broadcast(bias, (BM, _))", &[], 2, Evaluator::broadcast_call),
+    row("peer", "peer(tile, (block.x + 1) % 4)", &[], 2, Evaluator::peer_call),
     row("walk", "walk((a.size(0), b.size(0)), block.x)", &[], 2, Evaluator::walk_call),
     row("assert", "assert(N % 4 == 0)", &[], 1, Evaluator::assert_call),
     row(
@@ -234,6 +235,7 @@ pub const FUNCTIONS: &[Function] = &[
     ),
     row("stage", "stage(1), or stage(1, order = 0)", &["order"], 1, Evaluator::stage_call),
     row("sync_threads", "sync_threads()", &[], 0, Evaluator::sync_threads_call),
+    row("sync_cluster", "sync_cluster()", &[], 0, Evaluator::sync_cluster_call),
     row("cp_async_wait_all", "cp_async_wait_all()", &[], 0, Evaluator::cp_async_wait_all_call),
     row("cp_async_wait", "cp_async_wait(1)", &[], 1, Evaluator::cp_async_wait_call),
     row("cp_async_commit", "cp_async_commit()", &[], 0, Evaluator::cp_async_commit_call),

@@ -101,7 +101,7 @@ impl Evaluator {
     pub(super) fn pipelined(&mut self, args: &[ast::Arg], span: Span) -> Option<(Value, Ahead)> {
         const USAGE: &str = "write for k in pipelined(0..tensor.size(2), stages = 3)";
         let (mut range, mut stages, mut fragments, mut exits) = (None, None, None, None);
-        let (mut producer, mut split) = (false, 1);
+        let (mut producer, mut split, mut sums_are_added) = (false, 1, false);
         for arg in args {
             if arg.name.as_ref().is_some_and(|name| name.text == "producer") {
                 if !matches!(&arg.value.kind, ast::ExprKind::Name(name) if name == "warp") {
@@ -113,7 +113,8 @@ impl Evaluator {
                 continue;
             }
             if arg.name.as_ref().is_some_and(|name| name.text == "split") {
-                split = self.split(&arg.value)?;
+                sums_are_added = matches!(&arg.value.kind, ast::ExprKind::Name(name) if name == "threads");
+                split = if sums_are_added { 1 } else { self.split(&arg.value)? };
                 continue;
             }
             if let Some(name) = arg.name.as_ref().filter(|name| !PIPELINED.contains(&name.text.as_str())) {
@@ -154,7 +155,7 @@ impl Evaluator {
             (Some(range), Some((stages, at_stages))) => {
                 let (fragments, at_fragments) = fragments.unwrap_or((1, at_stages));
                 let exits = exits.unwrap_or(true);
-                let ahead = Ahead { stages, fragments, exits, producer, split, sums_are_added: false };
+                let ahead = Ahead { stages, fragments, exits, producer, split, sums_are_added };
                 match unfit(&ahead) {
                     None => Some((range, ahead)),
                     Some(problem) => {

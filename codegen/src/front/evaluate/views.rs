@@ -61,6 +61,14 @@ impl Evaluator {
         Ok(Value::View(self.builder.broadcast(view, &shape)?))
     }
 
+    /// `peer(tile, (block.x + 1) % 4)`
+    pub(super) fn peer_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        let view = &args.view(0)?;
+        let rank = args.get(1).and_then(|rank| self.integer(rank));
+        let rank = rank.ok_or_else(|| args.needs(1, "the number of a block in its cluster"))?;
+        Ok(Value::View(self.builder.of_peer(view, &rank)?))
+    }
+
     /// The halo of a tile: `1`, `(1, 0)` or `((1, 2), 0)`, for its `rank` modes.
     pub(super) fn halo(&self, value: &Value, rank: usize) -> Option<Vec<(i64, i64)>> {
         let one = |value: &Value| match value {

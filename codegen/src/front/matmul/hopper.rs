@@ -3,8 +3,9 @@
 #[cfg(test)]
 mod tests;
 
+use super::Config;
 use super::block_scales::BLOCK;
-use super::{Config, cluster};
+use super::product::no_split;
 use crate::build::tiled::{SWIZZLED, Terms, row_of};
 use crate::source::problem::Problem;
 use crate::thread::atom::Atom;
@@ -373,7 +374,7 @@ pub(super) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'static str, Pro
 fn unfit_split(sizes: &Sizes, config: &Config) -> Option<Problem> {
     let split = sizes.split_k;
     let wrong = |message: String, help: &str| Some(Problem::new(message).help(help));
-    if let Some(problem) = cluster::unfit(split) {
+    if let Some(problem) = no_split(split) {
         return Some(problem);
     }
     if split == 1 {

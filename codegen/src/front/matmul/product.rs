@@ -1,22 +1,20 @@
-//! The tile program of a product on CUDA cores, from the values of its keys.
+//! What a product on CUDA cores needs of its keys; further arguments and the epilogue of products by the builder.
 
 use tilewright_layout::{Composed, Layout, Tuple, Value as Size};
 
 use super::blame::{Blame, put_by_keys};
-use super::cluster::{self, add, total};
 use super::config::{Residual, When};
 use super::{Config, page};
 use crate::build::Builder;
-use crate::build::tiled::Fill;
 use crate::passes::allocate::ALIGN;
 use crate::passes::pipeline::with_slots;
 use crate::source::ast::Arg;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::{Bin, Cmp};
-use crate::tile::view::{At, Partition, View};
+use crate::tile::view::{At, View};
 use crate::tile::{self, Program};
-use crate::values::affine::{Affine, Coord};
+use crate::values::affine::Affine;
 use crate::values::elem::Elem;
 use crate::values::target::Target;
 
@@ -26,104 +24,19 @@ pub(super) const WORD: i64 = 4;
 /// The architecture from which on there are clusters.
 pub(super) const CLUSTERS: u32 = 90;
 
-/// The program, or the error at its key.
-pub(super) fn program(c: &Config, args: &[Arg]) -> std::result::Result<Program, Diagnostic> {
-    let at_key = |(problem, blame): (Problem, Blame)| put_by_keys(problem, &blame, args, c);
-    c.checked().map_err(|(key, problem)| at_key((problem, Blame { key, sizes: [key; 2] })))?;
-    if c.gathers() {
-        let mut b = Builder::new(&c.name);
-        product(&mut b, c).map_err(at_key)?;
-        return Ok(b.finish());
-    }
-    page::threads::program(c, args)
+/// Numbers of blocks that split K. A number that is not a power of two would leave blocks without an equal part of a tile.
+const SPLITS: [i64; 5] = [1, 2, 4, 8, 16];
+
+/// Why a cluster cannot have this number of blocks that split K.
+pub(super) fn no_split(split: i64) -> Option<Problem> {
+    let message = format!("K is split over the blocks of a cluster, at most 16, and split_k is {split}");
+    (!SPLITS.contains(&split)).then(|| Problem::new(message).help("write split_k = 2, 4, 8 or 16"))
 }
 
-/// The program. An error comes with the key at fault.
-fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem, Blame)> {
-    let blame = |key: &'static str| move |problem: Problem| (problem, Blame { key, sizes: [key; 2] });
-    let (m, n, k) = (Size::symbol("M"), Size::symbol("N"), Size::symbol("K"));
-    let c = config;
-    b.arch(c.arch);
-    if c.overlaps {
-        b.overlaps();
-    }
-    let Place { row, column, batch } = Place::of(b, c).map_err(blame("split_k"))?;
-    let mut operand = |name: &str, elem, extents: [Size; 2], rows: bool, written| {
-        let all = argument(b, c, name, elem, (extents, rows), written)?;
-        of_batch(b, c, &all, batch.clone())
-    };
-    let a = operand("a", c.dtype, [m, k], c.a_rows, false).map_err(blame("dtype"))?;
-    let bt = operand("b", c.dtype, [n, k], c.b_rows, false).map_err(blame("dtype"))?;
-    let out = operand("c", c.out, [m, n], c.c_rows, true).map_err(blame("dtype"))?;
-    let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.scaled()), b.scalar("beta", c.scaled())));
-    for (size, name, extent) in [(m, "BM", c.bm), (n, "BN", c.bn), (k, "BK", c.bk * c.split_k)] {
-        b.name_tiles(size, name, extent);
-    }
-    let extras = Extras::of(b, c).map_err(blame("bias"))?;
-    let extras = extras.of_batch(b, c, &batch).map_err(blame("bias"))?;
-
-    let (bx, by) = (At::Index(row), At::Index(column));
-    let ga = along_k(b, c, &a, (c.bm, &bx)).map_err(blame("bm"))?.with_name("ga");
-    let gb = along_k(b, c, &bt, (c.bn, &by)).map_err(blame("bn"))?.with_name("gb");
-    let extras = extras.tile(b, c, [c.bm, c.bn], [&bx, &by]).map_err(blame("bias"))?;
-    let gc = b.tile(&out, (c.bm, c.bn), &[bx, by]).map_err(blame("bm"))?.with_name("gc");
-
-    let sa = b.shared("sa", c.dtype, c.sa.clone()).map_err(blame("sa"))?;
-    let sb = b.shared("sb", c.dtype, c.sb.clone()).map_err(blame("sb"))?;
-
-    let wide = |rows: bool, vec: i64| Partition {
-        values: if rows { vec![1, vec] } else { vec![vec, 1] },
-        ..Partition::default()
-    };
-    let groups = c.groups();
-    // The modes of the thread layout that partition rows, columns and K.
-    let partition = |keep: [bool; 3], values: [usize; 2]| Partition {
-        keep: Some(keep[..c.tc.rank()].to_vec()),
-        values: values.iter().map(|&which| c.values.get(which).copied().unwrap_or(1)).collect(),
-        swizzle: c.swizzle,
-        ..Partition::default()
-    };
-    let part =
-        |b: &mut Builder, view: &View, threads: &Layout, partition: &Partition, name: &str, key, sizes| {
-            let blamed = |problem| (problem, Blame { key, sizes });
-            b.parallelize_over(view, threads, 0, partition).map(|view| view.with_name(name)).map_err(blamed)
-        };
-    // Out-of-bounds rows only affect accumulators that are not stored. They are clamped if copies are
-    // interleaved with multiply-adds, because predicates would be slower there.
-    let (ga, gb) = if c.ahead.fragments > 1 { (ga.clamped(0), gb.clamped(0)) } else { (ga, gb) };
-    let sums = partition([true, true, false], [0, 1]);
-    let tc_gc = part(b, &gc, &c.tc, &sums, "tc_gc", "tc", ["bm", "bn"])?;
-    let ta_ga = part(b, &ga, &c.ta, &wide(c.a_rows, c.vec[0]), "ta_ga", "ta", ["bm", "bk"])?;
-    let ta_sa = part(b, &sa, &c.ta, &wide(c.a_rows, c.vec[0]), "ta_sa", "ta", ["bm", "bk"])?;
-    let tb_gb = part(b, &gb, &c.tb, &wide(c.b_rows, c.vec[1]), "tb_gb", "tb", ["bn", "bk"])?;
-    let tb_sb = part(b, &sb, &c.tb, &wide(c.b_rows, c.vec[1]), "tb_sb", "tb", ["bn", "bk"])?;
-    let tc_sa = part(b, &sa, &c.tc, &partition([true, false, true], [0, 2]), "tc_sa", "tc", ["bm", "bk"])?;
-    let tc_sb = part(b, &sb, &c.tc, &partition([false, true, true], [1, 2]), "tc_sb", "tc", ["bn", "bk"])?;
-
-    let acc = b.registers("acc", c.acc, tc_gc.shape()).map_err(blame("tc"))?;
-    b.fill(&acc, tile::Expr::lit(0.0)).map_err(blame("tc"))?;
-    let tiles = k.ceil_div(c.bk * c.split_k).unwrap_or_default();
-    b.pipelined("k", tiles, c.ahead, |b, k| {
-        for (side, from, to, key) in [(0, &ta_ga, &ta_sa, "ta"), (1, &tb_gb, &tb_sb, "tb")] {
-            let from = k_tile(b, from, &k).map_err(blame(key))?;
-            let how = if c.is_staged(side) { tile::How::Staged } else { tile::How::Derive };
-            b.copy_how(&from, to, how, None).map_err(blame(key))?;
-        }
-        b.gemm(&tc_sa, &tc_sb, &acc, c.order).map_err(blame("acc"))
-    })?;
-    let plain = c.sum();
-    let scaled = |alpha| tile::Expr::Bin(Bin::Mul, Box::new(alpha), Box::new(plain.clone()));
-    let (sum, beta) = match scalars {
-        // As in the epilogue, alpha is applied to the accumulators before they are stored.
-        Some((alpha, beta)) if c.scaled() == c.acc => {
-            b.map(std::slice::from_ref(&acc), &acc, scaled(alpha)).map_err(blame("alpha_beta"))?;
-            (plain, Some(beta))
-        }
-        Some((alpha, beta)) => (scaled(alpha), Some(beta)),
-        None => (plain, None),
-    };
-    let (sums, out, extras) = gather(b, c, &acc, (&gc, &extras), groups).map_err(blame("tc"))?;
-    epilogue(b, c, &sums, (&out, &out), &extras, sum, beta).map_err(blame("epilogue"))
+/// The program, or the error at its key.
+pub(super) fn program(c: &Config, args: &[Arg]) -> std::result::Result<Program, Diagnostic> {
+    c.checked().map_err(|(key, problem)| put_by_keys(problem, &Blame { key, sizes: [key; 2] }, args, c))?;
+    page::threads::program(c, args)
 }
 
 impl Config {
@@ -135,7 +48,7 @@ impl Config {
     }
 
     /// Groups of threads, each with a part of K.
-    fn groups(&self) -> i64 {
+    pub(super) fn groups(&self) -> i64 {
         self.tc.modes().nth(2).map_or(Ok(1), |mode| mode.size()).unwrap_or(1)
     }
 
@@ -152,7 +65,7 @@ impl Config {
                 aligned(layout, vec).map_err(|problem| (key, problem))?;
             }
         }
-        match self.unfit_split().or_else(|| self.exceeds(self.groups())) {
+        match self.unfit_split().or_else(|| self.exceeds()) {
             Some(wrong) => Err(wrong),
             None => Ok(()),
         }
@@ -162,7 +75,7 @@ impl Config {
     /// they are reordered there.
     fn scatters(&self) -> bool {
         let run = self.values[usize::from(self.c_rows)];
-        let bytes = || Ok::<i64, Problem>(self.bytes_of_tiles()? + self.bytes_of_parts(1)?);
+        let bytes = || Ok::<i64, Problem>(self.bytes_of_tiles()? + self.bytes_of_parts()?);
         self.narrow
             && run > 1
             && bytes().is_ok_and(|bytes| bytes <= i64::from(Target::of(self.arch).block_shared))
@@ -178,9 +91,9 @@ impl Config {
         Ok(bytes(&self.sa)? + bytes(&self.sb)?)
     }
 
-    /// Bytes of shared memory for the sums of `groups` groups of threads.
-    fn bytes_of_parts(&self, groups: i64) -> Result<i64> {
-        Ok(self.parts(groups)?.cosize()? * i64::from(self.acc.bytes()))
+    /// Bytes of shared memory for the sums of groups of threads.
+    fn bytes_of_parts(&self) -> Result<i64> {
+        Ok(self.parts()?.cosize()? * i64::from(self.acc.bytes()))
     }
 
     /// Why the blocks of a cluster cannot split K, and the key that is wrong.
@@ -188,7 +101,7 @@ impl Config {
         let (split, (key, shared)) =
             (self.split_k, if self.c_rows { ("bm", self.bm) } else { ("bn", self.bn) });
         let wrong = |key, message: String, help: &str| Some((key, Problem::new(message).help(help)));
-        if let Some(problem) = cluster::unfit(split) {
+        if let Some(problem) = no_split(split) {
             return Some(("split_k", problem));
         }
         if split > 1 && self.arch < CLUSTERS {
@@ -214,7 +127,7 @@ impl Config {
     }
 
     /// Why shared memory does not suffice, and the key that is wrong.
-    fn exceeds(&self, groups: i64) -> Option<(&'static str, Problem)> {
+    fn exceeds(&self) -> Option<(&'static str, Problem)> {
         let room = i64::from(Target::of(self.arch).block_shared);
         let tiles = self.bytes_of_tiles().ok()?;
         let stages = self.ahead.stages;
@@ -223,8 +136,9 @@ impl Config {
             let message = format!("{count} {tiles} bytes of shared memory, and a block has {room}");
             return Some(("stages", Problem::new(message).help("write fewer stages, or a smaller bk")));
         }
+        let groups = self.groups();
         let gathers = groups > 1 || self.split_k > 1;
-        let parts = self.bytes_of_parts(groups).ok().filter(|parts| gathers && tiles + parts > room)?;
+        let parts = self.bytes_of_parts().ok().filter(|parts| gathers && tiles + parts > room)?;
         let (key, of, help) = match groups {
             1 => ("bm", "a tile".into(), "write smaller bm and bn"),
             _ => (
@@ -239,120 +153,26 @@ impl Config {
         Some((key, Problem::new(message).help(help)))
     }
 
-    /// The shared layout of the accumulators of `groups` groups of threads: columns or rows are padded by
-    /// one access, which avoids bank conflicts along the other mode.
-    fn parts(&self, groups: i64) -> Result<Layout> {
-        let (bm, bn, wide) = (self.bm, self.bn, self.wide());
-        Ok(match self.c_rows {
+    /// Adjacent elements of a thread along these modes of a product: rows, columns, K.
+    pub(super) fn values_of(&self, modes: [usize; 2]) -> [i64; 2] {
+        modes.map(|mode| self.values.get(mode).copied().unwrap_or(1))
+    }
+
+    /// The shared layout of the accumulators of groups of threads: columns or rows are padded by one access, which avoids bank
+    /// conflicts along the other mode.
+    pub(super) fn parts(&self) -> Result<Layout> {
+        let (bm, bn, wide, groups) = (self.bm, self.bn, self.wide(), self.groups());
+        let all = match self.c_rows {
             true => Layout::new((bm, bn, groups), (bn + wide, 1i64, bm * (bn + wide)))?,
             false => Layout::new((bm, bn, groups), (1i64, bm + wide, bn * (bm + wide)))?,
-        })
-    }
-
-    /// How all threads share a tile of accumulators: along its contiguous mode.
-    fn all_threads(&self) -> Result<(Layout, Partition)> {
-        let (threads, wide) = (self.tc.size()?, self.wide());
-        let run = if self.c_rows { self.bn } else { self.bm };
-        let fits = run % wide == 0 && (self.bm * self.bn) % (threads * wide) == 0;
-        let vec = if fits && !self.narrow { wide } else { 1 };
-        let divides = |n: &i64| run % (n * vec) == 0 && threads % n == 0;
-        let fast = (1..=(run / vec).min(threads)).rev().find(divides).unwrap_or(1);
-        let (layout, values) = match self.c_rows {
-            true => (Layout::new((threads / fast, fast), (fast, 1i64))?, vec![1, vec]),
-            false => (Layout::compact((fast, threads / fast))?, vec![vec, 1]),
         };
-        Ok((layout, Partition { values, ..Partition::default() }))
-    }
-
-    /// The same for a part of the tile: the widest vectors that give each thread an equal number.
-    fn over_threads(&self, tile: [i64; 2]) -> Result<Fill> {
-        let (threads, contiguous) = (self.tc.size()?, usize::from(self.c_rows));
-        let widths = if self.narrow { vec![1] } else { vec![4, 2, 1] };
-        let fits = |width: &&i64| tile[contiguous] % **width == 0 && **width <= self.wide();
-        let fills = widths.iter().filter(fits).map(|width| Fill::of(tile, contiguous, threads, *width));
-        let mut fills = fills.collect::<Result<Vec<_>>>()?;
-        let even = fills.iter().position(|fill| !fill.partition.ragged).unwrap_or(fills.len() - 1);
-        Ok(fills.swap_remove(even))
+        Ok(if self.tc.rank() > 2 { all } else { Layout::from_modes(all.modes().take(2))? })
     }
 
     /// Accumulators in 16 bytes.
     fn wide(&self) -> i64 {
         16 / i64::from(self.acc.bytes())
     }
-}
-
-/// Combines accumulators in shared memory. With split K every group of threads, or every block of a cluster, has a partial sum
-/// of each element; if stores would be uncoalesced, threads have complete sums of elements that other threads should store.
-/// The epilogue is then partitioned over all threads.
-fn gather(
-    b: &mut Builder,
-    c: &Config,
-    acc: &View,
-    (gc, extras): (&View, &Extras),
-    groups: i64,
-) -> Result<(View, View, Extras)> {
-    let parts = b.shared("parts", c.acc, c.parts(groups)?)?;
-    let partition = Partition { values: c.values.clone(), swizzle: c.swizzle, ..Partition::default() };
-    let mine = b.parallelize_over(&parts, &c.tc, 0, &partition)?.with_name("tc_parts");
-    let mine = b.slice(&mine, &[At::All, At::All, At::Index(0.into())])?;
-    b.copy(acc, &mine)?;
-    if c.split_k > 1 {
-        return gather_over_cluster(b, c, &parts, (gc, extras), groups);
-    }
-    b.sync();
-    let (layout, partition) = c.all_threads()?;
-    let (sums, _) = added(b, c, &parts, groups)?;
-    let out = b.parallelize_over(gc, &layout, 0, &partition)?.with_name("to_gc");
-    let extras = extras.parts(|view| b.parallelize_over(view, &layout, 0, &partition))?;
-    Ok((sums, out, extras))
-}
-
-/// The sums of all groups of threads, partitioned over all threads, and the shared memory of the first group's sums.
-fn added(b: &mut Builder, c: &Config, parts: &View, groups: i64) -> Result<(View, View)> {
-    let (layout, partition) = c.all_threads()?;
-    let all = b.parallelize_over(parts, &layout, 0, &partition)?.with_name("to_parts");
-    let part = |b: &mut Builder, group: i64| b.slice(&all, &[At::All, At::All, At::Index(group.into())]);
-    let first = part(b, 0)?;
-    let sums = b.registers("sums", c.acc, first.shape())?;
-    b.copy(&first, &sums)?;
-    for group in 1..groups {
-        let more = part(b, group)?;
-        add(b, &more, &sums)?;
-    }
-    Ok((sums, first))
-}
-
-/// The same where the blocks of a cluster split K: each adds the sums of some columns or rows, whichever are contiguous.
-fn gather_over_cluster(
-    b: &mut Builder,
-    c: &Config,
-    parts: &View,
-    (gc, extras): (&View, &Extras),
-    groups: i64,
-) -> Result<(View, View, Extras)> {
-    if groups > 1 {
-        b.sync();
-        // Each thread overwrites the elements that it has read.
-        let (sums, first) = added(b, c, parts, groups)?;
-        b.copy(&sums, &first)?;
-    }
-    b.sync_cluster();
-    let parts = b.slice(parts, &[At::All, At::All, At::Index(0.into())])?;
-    let rank = Affine::from(Coord::ClusterRank);
-    let (tile, place) = match c.c_rows {
-        true => ([c.bm / c.split_k, c.bn], [rank, 0.into()]),
-        false => ([c.bm, c.bn / c.split_k], [0.into(), rank]),
-    };
-    let place = place.map(At::Index);
-    let fill = c.over_threads(tile)?;
-    let of_rank = |b: &mut Builder, view: &View| -> Result<View> {
-        let mine = b.tile(view, (tile[0], tile[1]), &place)?;
-        b.parallelize_over(&mine, &fill.threads, 0, &fill.partition)
-    };
-    let total = total(b, &parts, (c.split_k, c.acc), of_rank)?;
-    let out = of_rank(b, gc)?.with_name("to_gc");
-    let extras = extras.parts(|view| of_rank(b, view))?;
-    Ok((total, out, extras))
 }
 
 /// Further arguments of the epilogue, with a number for each row, column or element of C: whole, as tiles of C, or parts
@@ -467,46 +287,6 @@ pub(super) fn of_batch(b: &mut Builder, c: &Config, all: &View, batch: Affine) -
 /// Sizes as a flat tuple.
 fn sizes(of: &[Size]) -> Tuple {
     Tuple::of(of.iter().map(|&size| Tuple::from(size)))
-}
-
-/// The tiles of an operand along K. The blocks of a cluster that split K share each step: their tiles are adjacent.
-fn along_k(b: &mut Builder, c: &Config, operand: &View, (rows, at): (i64, &At)) -> Result<View> {
-    let all = b.tile(operand, (rows, c.bk * c.split_k), &[at.clone(), At::All])?;
-    match c.split_k {
-        1 => Ok(all),
-        _ => {
-            b.tile(&all, (rows, c.bk), &[At::Index(0.into()), At::Index(Coord::ClusterRank.into()), At::All])
-        }
-    }
-}
-
-/// The tile of C that a block computes, and its batch.
-struct Place {
-    row: Affine,
-    column: Affine,
-    batch: Affine,
-}
-
-impl Place {
-    /// By the axes of the grid; the blocks of a cluster compute one tile.
-    fn of(b: &mut Builder, c: &Config) -> Result<Place> {
-        let [x, y, z] = [0, 1, 2].map(|axis| Affine::from(Coord::Block(axis)));
-        if c.split_k == 1 {
-            return Ok(Place { row: x, column: y, batch: z });
-        }
-        b.cluster([c.split_k as u32, 1, 1]);
-        let mut along = vec![Size::Int(c.split_k)];
-        along.extend(c.batched.then(|| Size::symbol("L")));
-        b.blocks(0, &along)?;
-        Ok(Place { row: y, column: z, batch: x.submode(c.split_k, None) })
-    }
-}
-
-/// The tile of a view at one index of its last mode.
-fn k_tile(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
-    let mut coord = vec![At::All; view.rank() - 1];
-    coord.push(At::Index(at.clone()));
-    b.slice(view, &coord)
 }
 
 /// The epilogue: stores accumulators to `out`. `scaled` is an accumulator times alpha; beta is multiplied by

@@ -8,7 +8,7 @@ use crate::front::words::Words;
 use crate::source::ast::Arg;
 use crate::source::problem::{Problem, Result};
 use crate::tile::Program;
-use crate::tile::alternative::{Alternative, Policy};
+use crate::tile::alternative::{Alternative, Policy, Width};
 use crate::values::elem::Elem;
 
 /// A tile and its schedule.
@@ -75,8 +75,8 @@ pub(super) fn programs(args: &[Arg], config: &Config) -> Result<(Program, Vec<Al
         narrow.extend(all(tile.narrow).iter().filter_map(of(true)));
     }
     let first = aligned.first().cloned().ok_or_else(|| Problem::new("there is no tile"))?;
-    let one = |policy| move |program| Alternative::new(program, vec![policy]);
-    let mut others: Vec<Alternative> = aligned.into_iter().skip(1).map(one(Policy::Aligned)).collect();
+    let wide = |program| Alternative::new(program, vec![Policy::Aligned]).wide(Width::WIDEST);
+    let mut others: Vec<Alternative> = aligned.into_iter().skip(1).map(wide).collect();
     // The first also has 64-bit offsets: vectors of unknown alignment would be copied as single elements, at another cost.
     let mut policies = vec![Policy::Small, Policy::General];
     for program in narrow {

@@ -105,7 +105,13 @@ fn along(program: &Program, var: Id, copies: &[Stmt]) -> Option<(usize, Coord)> 
         let submodes =
             base.terms.iter().filter(|(coord, _)| *coord != iteration).map(|(coord, by)| match coord {
                 Coord::Submode { extent, .. } => extent.map(|n| (*by, n)),
-                // The blocks of a cluster share a tile.
+                // Blocks share a tile.
+                Coord::Block(axis) => {
+                    match (program.grid[usize::from(*axis)], &program.more[usize::from(*axis)][..]) {
+                        (Some(blocks), []) => Some((*by, blocks.int()?)),
+                        _ => None,
+                    }
+                }
                 Coord::ClusterRank => Some((*by, program.cluster.iter().map(|&n| i64::from(n)).product())),
                 _ => None,
             });

@@ -307,11 +307,14 @@ fn spread_but(
     }
     let whole = |view: &&&View| view.extents().as_ref() == Some(&tile);
     let space = |view: &View| program.tensor(view.tensor).space;
-    // Global memory first: its accesses cost the most.
+    let repeats = |view: &View| {
+        view.layout.leaves().any(|(extent, stride)| stride == Value::Int(0) && extent != Value::Int(1))
+    };
+    // Global memory first, since its accesses cost the most, and of it what repeats no elements.
     let mut memory: Vec<&&View> =
         views.iter().filter(whole).filter(|view| !matches!(space(view), Space::Registers { .. })).collect();
     memory.retain(|view| !program.is_coordinates(view.tensor));
-    memory.sort_by_key(|view| !matches!(space(view), Space::Global { .. }));
+    memory.sort_by_key(|view| (!matches!(space(view), Space::Global { .. }), repeats(view)));
     let open = |view: &View| program.open.contains(&view.tensor);
     let matched =
         memory.iter().filter(|view| !open(view)).find_map(|view| Some((contiguous(program, view)?, view)));

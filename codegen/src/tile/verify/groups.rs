@@ -3,6 +3,7 @@
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::Id;
+use crate::tile::view::View;
 use crate::tile::{Across, How, LaunchRule, Multiply, Op, Program, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::target::{WARP, registers_at_entry};
@@ -157,8 +158,24 @@ fn differs(program: &Program, left: &Affine) -> Option<Id> {
     (0..program.groups.len() as Id).find(|&id| left.any(&|coord| *coord == Coord::Member(id)))
 }
 
+/// A view of another block's shared memory names a block of the cluster.
+pub(crate) fn of_cluster(program: &Program, view: &View) -> Result<()> {
+    let Some(rank) = &view.peer else { return Ok(()) };
+    let (range, blocks) = (program.range(rank), program.cluster.iter().product::<u32>());
+    if range.lo >= 0 && range.hi < i128::from(blocks) {
+        return Ok(());
+    }
+    let outside = if range.lo < 0 { range.lo } else { range.hi };
+    let reported = format!(
+        "a cluster of {blocks} blocks has no block of rank {outside}, which this view of `{}` names",
+        view.name
+    );
+    Err(Problem::new(reported).help(format!("take the rank modulo {blocks}")))
+}
+
 fn one(program: &Program, stmt: &Stmt, around: Around) -> Result<()> {
     let peers = || stmt.reads().into_iter().chain(stmt.writes()).filter(|view| view.peer.is_some());
+    peers().try_for_each(|view| of_cluster(program, view))?;
     match &stmt.op {
         Op::Copy { how: How::Atom(row), .. } | Op::Gemm { how: Multiply::Atom(row), .. } => {
             match peers().next() {

@@ -3,13 +3,15 @@
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value as Size};
 
 use super::results::Results;
-use super::{of_batch, params, zero};
+use super::{params, zero};
 use crate::front::evaluate;
 use crate::front::matmul::Config;
 use crate::front::matmul::blame::{Blame, put_by_keys};
 use crate::launch::definition::Settings;
-use crate::source::ast::make::{assign, bind, call, closure, named, repeat, text};
-use crate::source::ast::{Arg, ConstParam, Expr, ExprKind, Kernel, Level, Pattern, Span, Stmt, StmtKind};
+use crate::source::ast::make::{assign, bind, call, closure, named, repeat, text, two};
+use crate::source::ast::{
+    Arg, Binary, ConstParam, Expr, ExprKind, Kernel, Level, Pattern, Span, Stmt, StmtKind,
+};
 use crate::source::diagnostic::Diagnostic;
 use crate::tile::{Order, Program};
 
@@ -59,10 +61,12 @@ pub(in crate::front::matmul) fn program(c: &Config, args: &[Arg]) -> Result<Prog
 /// The function.
 pub(in crate::front::matmul) fn page(c: &Config) -> Kernel {
     let size = |(name, value): (&str, i64)| ConstParam { name: named(name), default: Some(value.into()) };
+    let (sizes, split) =
+        ([("BM", c.bm), ("BN", c.bn), ("BK", c.bk)], (c.split_k > 1).then_some(("SPLIT", c.split_k)));
     Kernel {
         name: named(&c.name),
         is_unsafe: false,
-        consts: [("BM", c.bm), ("BN", c.bn), ("BK", c.bk)].map(size).into(),
+        consts: sizes.into_iter().chain(split).map(size).collect(),
         types: Vec::new(),
         params: params(c),
         devices: Vec::new(),
@@ -133,27 +137,88 @@ fn part(of: &str, threads: &str, keep: Option<&[bool]>, values: [i64; 2]) -> Exp
     if values == [1, 1] { part } else { part.with("values", values.map(Expr::from)) }
 }
 
-fn block(axis: usize) -> Expr {
-    Expr::from("block").field(["x", "y"][axis])
+/// Where the accumulators of the threads become results.
+#[derive(Clone, Copy, PartialEq)]
+enum Stored {
+    /// In the registers that have them.
+    Direct,
+    /// In shared memory, as whole tiles: groups of threads have parts of K, or stores of a warp would be uncoalesced.
+    InBlock,
+    /// The same for the blocks of a cluster, each with a part of K: a block adds and stores some rows or columns.
+    InCluster,
+}
+
+impl Stored {
+    fn of(c: &Config) -> Stored {
+        match (c.split_k, c.gathers()) {
+            (1, false) => Stored::Direct,
+            (1, true) => Stored::InBlock,
+            _ => Stored::InCluster,
+        }
+    }
+}
+
+/// The block's number in its cluster.
+const RANK: &str = "rank";
+
+/// A coordinate of the block's tile of C.
+fn block(c: &Config, axis: usize) -> Expr {
+    Expr::from("block").field(["x", "y", "z"][axis + usize::from(c.split_k > 1)])
+}
+
+/// A matrix of the block's batch.
+fn of_batch(c: &Config, name: &str) -> Expr {
+    let batch = if c.split_k > 1 { "batch".into() } else { Expr::from("block").field("z") };
+    if c.batched { Expr::from(name).at(["_".into(), "_".into(), batch]) } else { name.into() }
+}
+
+/// The cluster whose blocks share K, and the number of the block in it.
+fn cluster(c: &Config) -> Vec<Stmt> {
+    let x = || Expr::from("block").field("x");
+    let at = match c.batched {
+        true => {
+            let names = [RANK, "batch"].map(|name| Pattern::Name(named(name)));
+            let value = call("walk", &[], [["SPLIT", "L"].into(), x()]);
+            Stmt {
+                span: Span::default(),
+                kind: StmtKind::Let { pattern: Pattern::Tuple(Span::default(), names.into()), value },
+            }
+        }
+        false => bind(RANK, x()),
+    };
+    vec![call("cluster", &[], ["SPLIT".into()]).stmt(), at]
 }
 
 fn body(c: &Config) -> Vec<Stmt> {
-    let sides = ["BM", "BN"];
+    let (sides, stored) = (["BM", "BN"], Stored::of(c));
     let steps = |name: &str, of: &str, side: usize| {
-        let (shape, at) = ([sides[side], "BK"].into(), [block(side), "_".into()].into());
-        bind(name, call("tile", &[], [of_batch(c, of), shape, at]))
+        let tile = |of: Expr, k: Expr, at: Vec<Expr>| {
+            call("tile", &[], [of, [sides[side].into(), k].into(), at.into()])
+        };
+        let (of, at) = (of_batch(c, of), block(c, side));
+        bind(
+            name,
+            match c.split_k {
+                1 => tile(of, "BK".into(), vec![at, "_".into()]),
+                // Tiles of the blocks are adjacent.
+                _ => {
+                    let all = tile(of, two(Binary::Mul, "BK".into(), "SPLIT".into()), vec![at, "_".into()]);
+                    tile(all, "BK".into(), vec![0.into(), RANK.into(), "_".into()])
+                }
+            },
+        )
     };
     let shared = |name, layout| bind(name, call("shared", &[c.dtype.name()], [layout]));
     let wide = |rows: bool, vec: i64| if rows { [1, vec] } else { [vec, 1] };
     let [of_a, of_b] = [wide(c.a_rows, c.vec[0]), wide(c.b_rows, c.vec[1])];
-    let value = |which: usize| c.values.get(which).copied().unwrap_or(1);
     // The modes of the thread layout that partition rows, columns and K.
     let multiplied = |of: &str, keep: [bool; 3], which: [usize; 2]| {
-        bind(&format!("tc_{of}"), part(of, "tc", Some(&keep[..c.tc.rank()]), which.map(value)))
+        bind(&format!("tc_{of}"), part(of, "tc", Some(&keep[..c.tc.rank()]), c.values_of(which)))
     };
     let plain = |of: &Layout| layout(of, Swizzle::IDENTITY);
     let results = Results::of(c);
-    let mut body = vec![
+    let mut body = if stored == Stored::InCluster { cluster(c) } else { Vec::new() };
+    body.extend([
         steps("ga", "a", 0),
         steps("gb", "b", 1),
         bind("gc", of_c(c, "c")),
@@ -163,20 +228,20 @@ fn body(c: &Config) -> Vec<Stmt> {
         shared("sa", tile("BM", [c.bm, c.bk], &c.sa)),
         shared("sb", tile("BN", [c.bn, c.bk], &c.sb)),
         multiplied("gc", [true, true, false], [0, 1]),
-    ];
+    ]);
     for of in results.inputs.iter().filter(|input| input.argument != "c") {
         let tile = match of.along {
             None => of_c(c, of.argument),
             Some(along) => {
-                let tile = call("tile", &[], [of.argument.into(), sides[along].into(), block(along)]);
+                let tile = call("tile", &[], [of.argument.into(), sides[along].into(), block(c, along)]);
                 let mut shape = sides.map(Expr::from);
                 shape[along] = "_".into();
                 call("broadcast", &[], [tile, shape.into()])
             }
         };
-        body.extend(own_part(c, of.argument, tile));
+        body.push(bind(&format!("g{}", of.argument), tile));
     }
-    body.extend(c.aux.map(|_| own_part(c, "aux", of_c(c, "aux"))).into_iter().flatten());
+    body.extend(c.aux.map(|_| bind("gaux", of_c(c, "aux"))));
     body.extend([
         bind("ta_ga", part("ga", "ta", None, of_a)),
         bind("ta_sa", part("sa", "ta", None, of_a)),
@@ -187,21 +252,68 @@ fn body(c: &Config) -> Vec<Stmt> {
         bind("acc", call("registers_like", &[c.acc.name()], ["tc_gc".into(), zero(c.acc)])),
         main_loop(c),
     ]);
-    body.extend(epilogue(c, &results));
+    body.extend(sums(c, stored));
+    body.extend(epilogue(c, stored, &results));
     body
 }
 
 /// The block's tile of a matrix like C.
 fn of_c(c: &Config, name: &str) -> Expr {
-    call("tile", &[], [of_batch(c, name), ["BM", "BN"].into(), [block(0), block(1)].into()])
+    call("tile", &[], [of_batch(c, name), ["BM", "BN"].into(), [block(c, 0), block(c, 1)].into()])
 }
 
-/// A tile of an argument like C, and the part of a thread.
-fn own_part(c: &Config, argument: &str, tile: Expr) -> [Stmt; 2] {
-    let values = [0, 1].map(|which| c.values.get(which).copied().unwrap_or(1));
-    let (name, keep) = (format!("g{argument}"), [true, true, false]);
-    let own = part(&name, "tc", Some(&keep[..c.tc.rank()]), values);
-    [bind(&name, tile), bind(&format!("t_{argument}"), own)]
+/// The rows or columns of a tile like C that a block of a cluster adds and stores, whichever are contiguous.
+fn of_block(c: &Config, tile: Expr) -> Expr {
+    let (mut shape, mut at) = (["BM", "BN"].map(Expr::from), [0, 0].map(Expr::from));
+    let side = usize::from(!c.c_rows);
+    (shape[side], at[side]) = (two(Binary::Div, shape[side].clone(), "SPLIT".into()), RANK.into());
+    call("tile", &[], [tile, shape.into(), at.into()])
+}
+
+/// Adds the accumulators of groups of threads, and of the blocks of a cluster, in shared memory.
+fn sums(c: &Config, stored: Stored) -> Vec<Stmt> {
+    if stored == Stored::Direct {
+        return Vec::new();
+    }
+    // Thread layouts without a mode for K have one group.
+    let grouped = c.tc.rank() > 2;
+    let group = |of: Expr, group: i64| {
+        if grouped { of.at([Expr::from("_"), "_".into(), group.into()]) } else { of }
+    };
+    let added = |all: Vec<Expr>| all.into_iter().reduce(|sum, more| two(Binary::Add, sum, more));
+    let parts = c.parts().map_or_else(|_| ["BM", "BN"].into(), |of| layout(&of, Swizzle::IDENTITY));
+    let mut stmts = vec![
+        bind("parts", call("shared", &[c.acc.name()], [parts])),
+        bind("tc_parts", part("parts", "tc", None, c.values_of([0, 1]))),
+        call("copy", &[], ["acc".into(), group("tc_parts".into(), 0)]).stmt(),
+    ];
+    let groups: Vec<Expr> = (0..c.groups()).map(|at| group("parts".into(), at)).collect();
+    if stored == Stored::InBlock {
+        let sums = if grouped {
+            added(groups)
+        } else {
+            Some(call("map", &[], ["parts".into(), closure(&["x"], "x".into())]))
+        };
+        stmts.extend(sums.map(|sums| bind("sums", sums)));
+        return stmts;
+    }
+    if groups.len() > 1 {
+        let names: Vec<String> = (0..groups.len()).map(|at| format!("part_{at}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let sum = added(names.iter().map(|name| (*name).into()).collect());
+        let to = group("parts".into(), 0);
+        stmts.extend(sum.map(|sum| call("map", &[], [groups.into(), to, closure(&names, sum)]).stmt()));
+    }
+    stmts.push(call("sync_cluster", &[], []).stmt());
+    stmts.push(bind("part", of_block(c, group("parts".into(), 0))));
+    // The block's own sums come first: they do not pass between multiprocessors.
+    let of_peer = |next: i64| {
+        let at = two(Binary::Rem, two(Binary::Add, RANK.into(), next.into()), "SPLIT".into());
+        call("peer", &[], ["part".into(), at])
+    };
+    let all = std::iter::once("part".into()).chain((1..c.split_k).map(of_peer));
+    stmts.extend(added(all.collect()).map(|sum| bind("sums", sum)));
+    stmts
 }
 
 fn main_loop(c: &Config) -> Stmt {
@@ -210,6 +322,9 @@ fn main_loop(c: &Config) -> Stmt {
     if c.ahead.fragments > 1 {
         range = range.with("fragments", i64::from(c.ahead.fragments));
         range = if c.ahead.exits { range } else { range.with("exits", false) };
+        // The partial tile may come first: threads and blocks that share K then multiply other parts of it.
+        let shares = c.split_k > 1 || c.groups() > 1;
+        range = if shares { range.with("split", "threads") } else { range };
     }
     let copied = |from: &str, to: &str, side: usize| {
         let mut copy = call("copy", &[], [Expr::from(from).at(["_", "_", "k"]), to.into()]);
@@ -225,44 +340,51 @@ fn main_loop(c: &Config) -> Stmt {
 }
 
 /// The results of accumulators, and where there are two, the sum that both are functions of.
-fn epilogue(c: &Config, results: &Results<'_>) -> Vec<Stmt> {
+fn epilogue(c: &Config, at: Stored, results: &Results<'_>) -> Vec<Stmt> {
+    let keep = [true, true, false];
+    let own = |argument: &str| match (at, argument) {
+        (Stored::Direct, "c") => "tc_gc".into(),
+        (Stored::Direct, _) => {
+            part(&format!("g{argument}"), "tc", Some(&keep[..c.tc.rank()]), c.values_of([0, 1]))
+        }
+        (Stored::InBlock, _) => Expr::from(&*format!("g{argument}")),
+        (Stored::InCluster, _) => of_block(c, Expr::from(&*format!("g{argument}"))),
+    };
     let stored = |from: &str, value: Expr, to: Option<&str>| {
         let uses = value.names();
         let read = results.inputs.iter().filter(|input| uses.contains_key(input.name));
         let mut names = vec!["x"];
         names.extend(read.clone().map(|input| input.name));
-        let own = |argument: &str| if argument == "c" { "tc_gc".to_owned() } else { format!("t_{argument}") };
         let mut tiles = vec![Expr::from(from)];
-        tiles.extend(read.map(|input| Expr::from(&*own(input.argument))));
+        tiles.extend(read.map(|input| own(input.argument)));
         let tiles = if tiles.len() == 1 { tiles.remove(0) } else { tiles.into() };
         match (&value.kind, to) {
             // Accumulators that are read again are not stored as they are: the registers of a vector would have to be adjacent.
-            (ExprKind::Name(_), Some(to)) if to != "t_aux" => call("copy", &[], [tiles, to.into()]),
-            (_, to) => call(
-                "map",
-                &[],
-                [tiles].into_iter().chain(to.map(Expr::from)).chain([closure(&names, value)]),
-            ),
+            (ExprKind::Name(_), Some(to)) if to != "aux" => call("copy", &[], [tiles, own(to)]),
+            (_, to) => {
+                call("map", &[], [tiles].into_iter().chain(to.map(own)).chain([closure(&names, value)]))
+            }
         }
     };
+    let acc = if at == Stored::Direct { "acc" } else { "sums" };
     if c.aux.is_none() {
-        return vec![stored("acc", results.value(), Some("tc_gc")).stmt()];
+        return vec![stored(acc, results.value(), Some("c")).stmt()];
     }
     let (sum, mut stmts) = (results.sum(), Vec::new());
     let of = match (&sum.kind, c.scaled() == c.acc) {
-        (ExprKind::Name(_), _) => "acc",
+        (ExprKind::Name(_), _) => acc,
         (_, true) => {
-            stmts.push(assign("acc", stored("acc", sum, None)));
-            "acc"
+            stmts.push(assign(acc, stored(acc, sum, None)));
+            acc
         }
         (_, false) => {
-            stmts.push(bind("sums", stored("acc", sum, None)));
+            stmts.push(bind("sums", stored(acc, sum, None)));
             "sums"
         }
     };
     let other = c.aux.filter(|elem| *elem != c.scaled());
     let aux = other.map_or("x".into(), |elem| Expr::from("x").cast(elem.name()));
-    let both = [(aux, "t_aux"), (results.stored("x".into()), "tc_gc")];
+    let both = [(aux, "aux"), (results.stored("x".into()), "c")];
     stmts.extend(both.map(|(value, to)| stored(of, value, Some(to)).stmt()));
     stmts
 }
