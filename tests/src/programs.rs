@@ -9,6 +9,7 @@ use tilewright_codegen::fragment::Arrangement;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::Unroll;
 use tilewright_codegen::tile::{Expr, How, Op, Order, Program, Ring};
+use tilewright_codegen::tiled::TiledMma;
 use tilewright_codegen::view::{At, Partition, View};
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value, layout};
 
@@ -134,12 +135,8 @@ pub fn mma_sync() -> Result<Program> {
     let (ta_ga, ta_sa) = (part(&mut b, &ga, "ta_ga")?, part(&mut b, &sa, "ta_sa")?);
     let (tb_gb, tb_sb) = (part(&mut b, &gb, "tb_gb")?, part(&mut b, &sb, "tb_sb")?);
 
-    let find = |name: &str| {
-        atoms::find(name).ok_or_else(|| tilewright_codegen::problem::Problem::new("no such row"))
-    };
-    let (mma, x4, x2) = (find("mma_m16n8k16_bf16")?, find("ldmatrix_x4")?, find("ldmatrix_x2")?);
-    let by_warp = Arrangement { groups: layout!((2, 2, 1)), of: 0 };
-    let out = b.partition_mma(&gc, mma, OperandName::D, &by_warp)?.with_name("out");
+    let mma = TiledMma::new("mma_m16n8k16_bf16", &layout!((2, 2)), 0)?;
+    let out = b.partition_accumulators(&mma, &gc)?.with_name("out");
     let acc = b.fragment("acc", Elem::F32, &out)?;
     b.fill(&acc, Expr::lit(0.0))?;
 
@@ -164,14 +161,17 @@ pub fn mma_sync() -> Result<Program> {
         b.sync();
         let slot = step.submode(1, Some(STAGES));
         let (slot_a, slot_b) = (at(&sa, b, &slot)?, at(&sb, b, &slot)?);
-        let rows_a = b.partition_rows(&slot_a, mma, OperandName::A, x4, &by_warp)?.with_name("rows_a");
-        let rows_b = b.partition_rows(&slot_b, mma, OperandName::B, x2, &by_warp)?.with_name("rows_b");
-        let parts_a = b.partition_mma(&slot_a, mma, OperandName::A, &by_warp)?;
-        let parts_b = b.partition_mma(&slot_b, mma, OperandName::B, &by_warp)?;
-        let (fa, fb) = (b.fragment("fa", Elem::Bf16, &parts_a)?, b.fragment("fb", Elem::Bf16, &parts_b)?);
-        b.copy_how(&rows_a, &fa, How::Atom(atoms::named("ldmatrix_x4")?), None)?;
-        b.copy_how(&rows_b, &fb, How::Atom(atoms::named("ldmatrix_x2")?), None)?;
-        b.gemm_how(&fa, &fb, &acc, How::Atom(atoms::named("mma_m16n8k16_bf16")?), Order::Plain, None)?;
+        let mut loaded = |of: &View, operand, name: &str, mover: &str| -> Result<View> {
+            let part = b.partition_operand(&mma, operand, of)?;
+            let fragment = b.fragment(&format!("f{name}"), Elem::Bf16, &part)?;
+            let rows = b.partition_operand_rows(&mma, operand, of, mover)?.with_name(&format!("rows_{name}"));
+            let to = b.retile(&fragment, &rows)?;
+            b.copy_how(&rows, &to, How::Atom(atoms::named(mover)?), None)?;
+            Ok(fragment)
+        };
+        let fa = loaded(&slot_a, OperandName::A, "a", "ldmatrix_x4")?;
+        let fb = loaded(&slot_b, OperandName::B, "b", "ldmatrix_x2")?;
+        b.gemm_how(&fa, &fb, &acc, How::Atom(mma.row), Order::Plain, None)?;
         b.sync();
         Ok(())
     })?;

@@ -60,72 +60,6 @@ impl Builder {
         by: &Arrangement,
     ) -> Result<View> {
         let tv = row.tv(operand).ok_or_else(|| no_fragment(row, operand))?;
-        self.partition_tv(view, row, operand, &tv, by)
-    }
-
-    /// The rows of a tile whose addresses a lane gives to `by` (ldmatrix, stmatrix) so that the fragments
-    /// have the layout that `row` needs: `((elements of a row), rest, rest)`.
-    ///
-    /// ```
-    /// # use tilewright_codegen::atom::OperandName;
-    /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement, tile::How};
-    /// # use tilewright_layout::layout;
-    /// # let mut b = Builder::new("example");
-    /// # let (sa, sc) = (b.shared("sa", Elem::F16, layout!((64, 32) : (32, 1)))?, b.shared("sc", Elem::F32, layout!((64, 16)))?);
-    /// let row = atoms::find("mma_m16n8k16_f16").unwrap();
-    /// let by_warp = Arrangement { groups: layout!((2, 2, 1)), of: 0 };
-    /// let x4 = atoms::find("ldmatrix_x4").unwrap();
-    /// let rows = b.partition_rows(&sa, row, OperandName::A, x4, &by_warp)?; // the row that a lane addresses
-    /// let part = b.partition_mma(&sa, row, OperandName::A, &by_warp)?; // the elements of a lane's fragment
-    /// let fragment = b.fragment("fa", Elem::F16, &part)?;
-    /// b.copy_how(&rows, &fragment, How::Atom(x4), None)?;
-    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
-    /// ```
-    pub fn partition_rows(
-        &mut self,
-        view: &View,
-        row: &'static Atom,
-        operand: OperandName,
-        mover: &'static Atom,
-        by: &Arrangement,
-    ) -> Result<View> {
-        // The copy's fragment indexes its own tile; the product's fragment indexes the operand's. Both are
-        // the same registers, so the composition maps one tile onto the other.
-        let (fragment, address) = if mover.operand(OperandName::D).is_some_and(|d| d.tv.is_empty()) {
-            (OperandName::A, OperandName::D)
-        } else {
-            (OperandName::D, OperandName::A)
-        };
-        let (fragment, address) = match mover.operand(fragment).map(|o| o.kind) {
-            Some(crate::thread::atom::OperandKind::Frag { .. }) => (fragment, address),
-            _ => (address, fragment),
-        };
-        let fragment_tv = row.tv(operand).ok_or_else(|| no_fragment(row, operand))?;
-        let moved = mover.tv(fragment).ok_or_else(|| no_fragment(mover, fragment))?;
-        let rows = mover.tv(address).ok_or_else(|| no_fragment(mover, address))?;
-        if fragment_tv.size()? != moved.size()? {
-            return Err(Problem::new(format!(
-                "`{}` moves {} elements, and operand `{operand}` of `{}` holds {}",
-                mover.name,
-                moved.size()?,
-                row.name,
-                fragment_tv.size()?
-            ))
-            .help("take the row that moves as many matrices as the operand has"));
-        }
-        let onto = fragment_tv.composition(&moved.right_inverse()?)?;
-        let tv = onto.composition(&rows)?;
-        self.partition_tv(view, row, operand, &tv, by)
-    }
-
-    fn partition_tv(
-        &mut self,
-        view: &View,
-        row: &'static Atom,
-        operand: OperandName,
-        tv: &Layout,
-        by: &Arrangement,
-    ) -> Result<View> {
         let (tile, modes) = tile_of(row, operand)?;
         let lanes =
             row.tv(OperandName::D).ok_or_else(|| no_fragment(row, OperandName::D))?.mode(0)?.size()?;
@@ -136,7 +70,7 @@ impl Builder {
         let group = thread.submode(lanes, None);
         let groups: Vec<(Layout, Affine)> =
             modes.iter().map(|&mode| Ok((by.groups.mode(mode)?, group.clone()))).collect::<Result<_>>()?;
-        view.partition(&tile, tv, &lane, &groups)
+        view.partition(&tile, &tv, &lane, &groups)
     }
 
     /// Registers of the shape of a partition, packed in words where the elements are narrow.

@@ -64,33 +64,56 @@ macro_rules! of_control {
 }
 pub(crate) use of_control;
 
-impl Stmt {
-    /// Its bodies of substatements.
-    pub fn bodies(&self) -> Vec<&Vec<Stmt>> {
-        match &self.op {
+/// The statements without integers outside their views, as a pattern.
+macro_rules! without_integers {
+    () => {
+        Op::Copy { .. }
+            | Op::Take { .. }
+            | Op::Flow { .. }
+            | Op::Contents { .. }
+            | Op::Gemm { .. }
+            | Op::Atomic { .. }
+            | Op::Gather { .. }
+            | Op::Scatter { .. }
+            | Op::Signal { .. }
+            | Op::AwaitFlag { .. }
+            | Op::Tiles { .. }
+            | Op::Roles(_)
+            | Op::Reduce { .. }
+            | Op::Fold { .. }
+            | Op::Scan { .. }
+            | Op::Ordered { .. }
+            | Op::For { .. }
+            | Op::Pipelined { .. }
+            | of_order!()
+    };
+}
+
+/// The bodies of substatements, of a reference to a statement's operation, and with that reference's iterator.
+macro_rules! bodies {
+    ($op:expr, $iter:ident) => {
+        match $op {
             Op::For { body, .. }
             | Op::Pipelined { body, .. }
             | Op::Step { body, .. }
             | Op::Tiles { body, .. }
             | Op::Ordered { body, .. } => vec![body],
             Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
-            Op::Roles(roles) => roles.iter().map(|(_, body)| body).collect(),
+            Op::Roles(roles) => roles.$iter().map(|(_, body)| body).collect(),
             Op::Leave { .. } | of_elements!() | of_order!() => Vec::new(),
         }
+    };
+}
+
+impl Stmt {
+    /// Its bodies of substatements.
+    pub fn bodies(&self) -> Vec<&Vec<Stmt>> {
+        bodies!(&self.op, iter)
     }
 
     /// The same, mutably.
     pub fn bodies_mut(&mut self) -> Vec<&mut Vec<Stmt>> {
-        match &mut self.op {
-            Op::For { body, .. }
-            | Op::Pipelined { body, .. }
-            | Op::Step { body, .. }
-            | Op::Tiles { body, .. }
-            | Op::Ordered { body, .. } => vec![body],
-            Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
-            Op::Roles(roles) => roles.iter_mut().map(|(_, body)| body).collect(),
-            Op::Leave { .. } | of_elements!() | of_order!() => Vec::new(),
-        }
+        bodies!(&mut self.op, iter_mut)
     }
 
     /// The instruction of the table that copies or multiplies, if it names one.
@@ -183,25 +206,7 @@ impl Stmt {
             Op::Step { at, .. } => vec![at],
             Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => value.integers(),
             Op::Lanes { how, .. } => how.function().map(Expr::integers).unwrap_or_default(),
-            Op::Copy { .. }
-            | Op::Take { .. }
-            | Op::Flow { .. }
-            | Op::Contents { .. }
-            | Op::Gemm { .. }
-            | Op::Atomic { .. }
-            | Op::Gather { .. }
-            | Op::Scatter { .. }
-            | Op::Signal { .. }
-            | Op::AwaitFlag { .. }
-            | Op::Tiles { .. }
-            | Op::Roles(_)
-            | Op::Reduce { .. }
-            | Op::Fold { .. }
-            | Op::Scan { .. }
-            | Op::Ordered { .. }
-            | Op::For { .. }
-            | Op::Pipelined { .. }
-            | of_order!() => Vec::new(),
+            without_integers!() => Vec::new(),
         }
     }
 
@@ -218,25 +223,7 @@ impl Stmt {
                     function.each_integer_mut(f);
                 }
             }
-            Op::Copy { .. }
-            | Op::Take { .. }
-            | Op::Flow { .. }
-            | Op::Contents { .. }
-            | Op::Gemm { .. }
-            | Op::Atomic { .. }
-            | Op::Gather { .. }
-            | Op::Scatter { .. }
-            | Op::Signal { .. }
-            | Op::AwaitFlag { .. }
-            | Op::Tiles { .. }
-            | Op::Roles(_)
-            | Op::Reduce { .. }
-            | Op::Fold { .. }
-            | Op::Scan { .. }
-            | Op::Ordered { .. }
-            | Op::For { .. }
-            | Op::Pipelined { .. }
-            | of_order!() => {}
+            without_integers!() => {}
         }
     }
 

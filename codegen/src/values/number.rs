@@ -177,16 +177,8 @@ impl Number {
             Elem::F16 => u64::from(narrow::f16_bits(self.for_narrow())),
             Elem::Bf16 => u64::from(narrow::bf16_bits(self.for_narrow())),
             Elem::E4m3 | Elem::E5m2 => u64::from(fp8::bits(self.to_f64(), elem)),
-            // The low bits.
-            Elem::I64
-            | Elem::U64
-            | Elem::I32
-            | Elem::U32
-            | Elem::I16
-            | Elem::U16
-            | Elem::I8
-            | Elem::U8
-            | Elem::Bool => self.wrapped(elem) as u64 & (u64::MAX >> (64 - 8 * elem.bytes())),
+            // The low bits of integers.
+            _ => self.wrapped(elem) as u64 & (u64::MAX >> (64 - 8 * elem.bytes())),
         }
     }
 
@@ -226,15 +218,7 @@ pub fn value(elem: Elem, bits: u64) -> f64 {
         Elem::F16 => f64::from(narrow::f16_value(bits as u16)),
         Elem::Bf16 => f64::from(narrow::bf16_value(bits as u16)),
         Elem::E4m3 | Elem::E5m2 => f64::from(fp8::value(bits as u8, elem)),
-        Elem::I64
-        | Elem::U64
-        | Elem::I32
-        | Elem::U32
-        | Elem::I16
-        | Elem::U16
-        | Elem::I8
-        | Elem::U8
-        | Elem::Bool => integer(elem, bits) as f64,
+        _ => integer(elem, bits) as f64,
     }
 }
 

@@ -5,10 +5,10 @@ use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::atom::OperandName;
 use tilewright_codegen::atoms;
 use tilewright_codegen::build::Builder;
-use tilewright_codegen::fragment::Arrangement;
 use tilewright_codegen::problem::{Problem, Result};
 use tilewright_codegen::thread::{Bin, Unroll};
 use tilewright_codegen::tile::{Across, Expr, How, Op, Order, Program, Ring};
+use tilewright_codegen::tiled::TiledMma;
 use tilewright_codegen::view::{At, Partition, View};
 use tilewright_codegen::{Elem, thread::Id};
 use tilewright_layout::{Composed, Layout, Swizzle, Value};
@@ -125,7 +125,6 @@ pub(super) fn matrices(random: &mut Random) -> Result<Program> {
         ("mma_m16n8k32_i8", Elem::I8, Elem::I32, 32),
         ("mma_m8n8k4_f64", Elem::F64, Elem::F64, 4),
     ]);
-    let row = atoms::find(name).ok_or_else(|| Problem::new("no such row"))?;
     let (tall, warps) =
         (if elem == Elem::F64 { 8 } else { 16 }, [random.pick(&[1i64, 2]), random.pick(&[1, 2])]);
     let m = tall * warps[0] * random.within(1, 2);
@@ -158,8 +157,8 @@ pub(super) fn matrices(random: &mut Random) -> Result<Program> {
         (b.parallelize_over(&ga, &threads, 0, &ragged)?, b.parallelize_over(&sa, &threads, 0, &ragged)?);
     let (of_b, to_b) =
         (b.parallelize_over(&gb, &threads, 0, &ragged)?, b.parallelize_over(&sb, &threads, 0, &ragged)?);
-    let by = Arrangement { groups: flat(&[warps[0], warps[1], 1])?, of: 0 };
-    let out = b.partition_mma(&gc, row, OperandName::D, &by)?.with_name("out");
+    let mma = TiledMma::new(name, &flat(&warps)?, 0)?;
+    let out = b.partition_accumulators(&mma, &gc)?.with_name("out");
     let acc = b.fragment("acc", sums, &out)?;
     b.fill(&acc, Expr::lit(0))?;
     let steps = size("K").ceil_div(k).ok_or_else(|| Problem::new("no such loop"))?;
@@ -170,20 +169,22 @@ pub(super) fn matrices(random: &mut Random) -> Result<Program> {
             b.copy_how(&from, to, How::Plain, None)?;
         }
         b.sync();
-        let part_a = b.partition_mma(&sa, row, OperandName::A, &by)?.with_name("part_a");
-        let part_b = b.partition_mma(&sb, row, OperandName::B, &by)?.with_name("part_b");
-        let (fa, fb) = (b.fragment("fa", elem, &part_a)?, b.fragment("fb", elem, &part_b)?);
-        if moved {
-            let (four, two) = (atoms::named("ldmatrix_x4")?, atoms::named("ldmatrix_x2")?);
-            let rows_a = b.partition_rows(&sa, row, OperandName::A, four, &by)?.with_name("rows_a");
-            let rows_b = b.partition_rows(&sb, row, OperandName::B, two, &by)?.with_name("rows_b");
-            b.copy_how(&rows_a, &fa, How::Atom(four), None)?;
-            b.copy_how(&rows_b, &fb, How::Atom(two), None)?;
-        } else {
-            b.copy(&part_a, &fa)?;
-            b.copy(&part_b, &fb)?;
-        }
-        b.gemm_how(&fa, &fb, &acc, How::Atom(row), Order::Plain, None)?;
+        let mut loaded = |of: &View, operand, name: &str, mover: &str| -> Result<View> {
+            let part = b.partition_operand(&mma, operand, of)?.with_name(&format!("part_{name}"));
+            let fragment = b.fragment(&format!("f{name}"), elem, &part)?;
+            if moved {
+                let rows =
+                    b.partition_operand_rows(&mma, operand, of, mover)?.with_name(&format!("rows_{name}"));
+                let to = b.retile(&fragment, &rows)?;
+                b.copy_how(&rows, &to, How::Atom(atoms::named(mover)?), None)?;
+            } else {
+                b.copy(&part, &fragment)?;
+            }
+            Ok(fragment)
+        };
+        let fa = loaded(&sa, OperandName::A, "a", "ldmatrix_x4")?;
+        let fb = loaded(&sb, OperandName::B, "b", "ldmatrix_x2")?;
+        b.gemm_how(&fa, &fb, &acc, How::Atom(mma.row), Order::Plain, None)?;
         b.sync();
         Ok(())
     })?;
