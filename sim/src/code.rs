@@ -4,7 +4,7 @@
 use tilewright_codegen::Elem;
 use tilewright_codegen::atom::Atom;
 use tilewright_codegen::number::Number;
-use tilewright_codegen::thread::{Bin, Change, Cmp, Fence, Id, MemoryOrder, Queue, Scope, Space, Un};
+use tilewright_codegen::thread::{Bin, Change, Cmp, Fence, Id, MemoryOrder, Queue, Scope, Space, Un, Vote};
 
 /// An integer operand: a constant, or a cell of the warp plus a constant.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -132,17 +132,6 @@ pub(crate) enum Lane {
     Xor(Src),
     /// The lane with this number in groups of a size.
     Of(Slot, u32),
-}
-
-/// How lanes are compared.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Vote {
-    /// A bit for each lane whose value is not 0.
-    Ballot,
-    /// A bit for each lane with the same value.
-    Match,
-    /// All values combined.
-    All(Bin),
 }
 
 #[derive(Clone, Copy, Debug)]

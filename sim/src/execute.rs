@@ -3,9 +3,9 @@
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::number::{self, Number};
-use tilewright_codegen::thread::{Bin, Cmp, Scope, Un};
+use tilewright_codegen::thread::{Bin, Cmp, Scope, Un, Vote};
 
-use crate::code::{Claimed, Ins, IntOp, Lane, Slot, Src, Vote, is_double};
+use crate::code::{Claimed, Ins, IntOp, Lane, Slot, Src, is_double};
 use crate::count::Class;
 use crate::fault::FaultKind;
 use crate::machine::{Cluster, Result, Stop};

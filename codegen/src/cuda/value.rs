@@ -3,7 +3,7 @@
 use super::Printer;
 use super::literal::{literal, widened};
 use super::piece::{Level, Piece, binary};
-use crate::thread::{Bin, Cmp, Fast, Interval, Param, Un, Val};
+use crate::thread::{Bin, Cmp, Fast, Interval, Param, Un, Val, Vote};
 use crate::values::elem::{Elem, Kind};
 use crate::values::number;
 
@@ -218,14 +218,14 @@ impl Printer<'_> {
                 let width = if *lanes < 32 { format!(", {lanes}") } else { String::new() };
                 shuffled("", x, &format!("{lane}{width}"))
             }
-            Val::Ballot(x) => {
+            Val::Vote(Vote::Ballot, x) => {
                 let x = self.typed(x).piece;
                 Typed {
                     piece: Piece::new(format!("__ballot_sync(0xffffffff, {})", x.text), Level::Primary),
                     elem: Elem::U32,
                 }
             }
-            Val::OfWarp(with, x) => {
+            Val::Vote(Vote::All(with), x) => {
                 let x = self.typed(x);
                 let name = match with {
                     Bin::Min => "min",
@@ -235,7 +235,7 @@ impl Printer<'_> {
                 let text = format!("__reduce_{name}_sync(0xffffffff, {})", x.piece.text);
                 Typed { piece: Piece::new(text, Level::Primary), elem: x.elem }
             }
-            Val::Match(x) => {
+            Val::Vote(Vote::Match, x) => {
                 let Typed { piece, elem } = self.typed(x);
                 let text = if elem.bytes() == 1 {
                     format!("match_byte({})", piece.text)

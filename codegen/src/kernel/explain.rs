@@ -9,7 +9,7 @@ use crate::launch::definition::Generated;
 use crate::thread::index::{Int, Ix};
 use crate::thread::visit::Order;
 use crate::thread::{
-    AtomArg, Bar, Bin, Change, Cmp, Frag, Id, Kernel, Mem, Op, Param, Queue, Space, Stmt, Unroll, Val,
+    AtomArg, Bar, Bin, Change, Cmp, Frag, Id, Kernel, Mem, Op, Param, Queue, Space, Stmt, Unroll, Val, Vote,
 };
 use crate::values::element::Element;
 use crate::values::number::Number;
@@ -313,11 +313,11 @@ impl Nest<'_> {
             Val::Shuffle(lanes, of) => {
                 format!("{} of lane {} of {lanes}", self.val(&of[0]), self.val(&of[1]))
             }
-            Val::OfWarp(with, of) => {
+            Val::Vote(Vote::All(with), of) => {
                 format!("{}({}) of all lanes", format!("{with:?}").to_lowercase(), self.val(of))
             }
-            Val::Ballot(of) => format!("the lanes where {}", self.val(of)),
-            Val::Match(of) => format!("the lanes with the same {}", self.val(of)),
+            Val::Vote(Vote::Ballot, of) => format!("the lanes where {}", self.val(of)),
+            Val::Vote(Vote::Match, of) => format!("the lanes with the same {}", self.val(of)),
         }
     }
 

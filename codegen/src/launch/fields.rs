@@ -104,11 +104,12 @@ macro_rules! thread_variants {
                 "frag" Frag(frag), "at" At(mem), "descriptor" Descriptor { at, leading, stride, mode },
                 "map" Map { param, at }, "barrier" Barrier { bar, slot }, "int" Int(at),
             }
+            Vote { "ballot" Ballot, "match" Match, "all" All(f) }
             Val {
                 "reg" Reg(reg, at), "lit" Lit(number, elem), "int" Int(at, elem), "param" Param(param), "un" Un(f, x),
                 "bin" Bin(f, x, y), "fma" Fma(parts), "product" Product(row, parts), "cast" Cast(elem, x), "bits" Bits(elem, x), "guarded" Guarded(guard, x, y),
                 "cmp" Cmp(f, x, y), "pick" Pick(parts), "shuffle_xor" ShuffleXor(x, lanes),
-                "shuffle" Shuffle(lanes, parts), "ballot" Ballot(x), "match" Match(x), "of_warp" OfWarp(f, x),
+                "shuffle" Shuffle(lanes, parts), "vote" Vote(how, x),
                 "ptx" Ptx { text, elem, volatile, args, model },
             }
             Int {

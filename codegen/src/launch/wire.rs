@@ -90,7 +90,7 @@ mod threads {
     use crate::thread::index::{ConstantName, Expr, Int};
     use crate::thread::{
         AtomArg, Bar, Change, Claim, Cost, Fact, Fence, Frag, Launch, Mem, MemoryOrder, Op, Param, Queue,
-        Reg, Role, Shared, Site, Space, Stmt, Val, Var,
+        Reg, Role, Shared, Site, Space, Stmt, Val, Var, Vote,
     };
 
     thread_records!(records);

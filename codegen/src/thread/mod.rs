@@ -75,9 +75,9 @@ impl Kernel {
             | Val::Bin(_, x, _)
             | Val::Guarded(_, x, _)
             | Val::ShuffleXor(x, _)
-            | Val::OfWarp(_, x) => self.type_of(x),
+            | Val::Vote(Vote::All(_), x) => self.type_of(x),
             Val::Shuffle(_, of) => self.type_of(&of[0]),
-            Val::Ballot(_) | Val::Match(_) => Elem::U32,
+            Val::Vote(Vote::Ballot | Vote::Match, _) => Elem::U32,
             Val::Ptx { elem, .. } => *elem,
             Val::Fma(of) | Val::Product(_, of) => self.type_of(&of[2]),
             Val::Pick(of) => self.type_of(&of[1]),
@@ -281,6 +281,17 @@ pub struct Frag {
     pub len: u32,
 }
 
+/// What a lane gets of the values of all lanes of its warp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Vote {
+    /// A bit for each lane where the value is not 0: a `u32`.
+    Ballot,
+    /// A bit for each lane that has the same bits: a `u32`.
+    Match,
+    /// The sum, minimum or maximum of integers of 4 bytes.
+    All(Bin),
+}
+
 /// A value of one element.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Val {
@@ -316,12 +327,8 @@ pub enum Val {
     /// A shuffle in groups of this number of neighbouring lanes: the first value, of the lane whose number in its group is
     /// the second, an `i32`, modulo the size of the group.
     Shuffle(u32, Box<[Val; 2]>),
-    /// A bit for each lane of the warp where the value is not 0: a `u32`.
-    Ballot(Box<Val>),
-    /// A bit for each lane of the warp that has the same bits: a `u32`.
-    Match(Box<Val>),
-    /// The sum, minimum or maximum of the integers of 4 bytes of all lanes of the warp.
-    OfWarp(Bin, Box<Val>),
+    /// A function of the values of all lanes of the warp.
+    Vote(Vote, Box<Val>),
     /// Instructions of PTX, where `%0` is the result and `%1` and so on are the operands, and their model.
     Ptx {
         /// The instructions.

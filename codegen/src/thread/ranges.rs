@@ -1,7 +1,7 @@
 //! Ranges of the integers that elements are computed with. Arithmetic on them wraps, so an operation that can overflow has
 //! the range of its type.
 
-use super::{Bin, Cmp, Kernel, Un, Val};
+use super::{Bin, Cmp, Kernel, Un, Val, Vote};
 use crate::values::elem::Elem;
 use crate::values::number;
 
@@ -132,9 +132,9 @@ impl Kernel {
             Val::Guarded(_, x, y) => Some(of(x).or(of(y))),
             Val::Cmp(Cmp::Lt | Cmp::Le | Cmp::Eq | Cmp::Ne, ..) => Some(Interval { lo: 0, hi: 1 }),
             Val::Pick(parts) => Some(of(&parts[1]).or(of(&parts[2]))),
-            Val::ShuffleXor(x, _) | Val::OfWarp(Bin::Min | Bin::Max, x) => Some(of(x)),
+            Val::ShuffleXor(x, _) | Val::Vote(Vote::All(Bin::Min | Bin::Max), x) => Some(of(x)),
             Val::Shuffle(_, parts) => Some(of(&parts[0])),
-            Val::Ballot(_) | Val::Match(_) | Val::OfWarp(..) => None,
+            Val::Vote(..) => None,
         };
         exact.filter(|exact| exact.is_within(all)).unwrap_or(all)
     }

@@ -250,13 +250,9 @@ impl Val {
     pub(crate) fn parts(&self) -> Vec<&Val> {
         match self {
             Val::Reg(..) | Val::Lit(..) | Val::Int(..) | Val::Param(_) => Vec::new(),
-            Val::Un(_, x)
-            | Val::Cast(_, x)
-            | Val::Bits(_, x)
-            | Val::ShuffleXor(x, _)
-            | Val::OfWarp(_, x)
-            | Val::Ballot(x)
-            | Val::Match(x) => vec![x],
+            Val::Un(_, x) | Val::Cast(_, x) | Val::Bits(_, x) | Val::ShuffleXor(x, _) | Val::Vote(_, x) => {
+                vec![x]
+            }
             Val::Shuffle(_, parts) => parts.iter().collect(),
             Val::Bin(_, x, y) | Val::Guarded(_, x, y) | Val::Cmp(_, x, y) => vec![x, y],
             Val::Fma(parts) | Val::Product(_, parts) | Val::Pick(parts) => parts.iter().collect(),

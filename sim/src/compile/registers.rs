@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::atom::{Done, Effect, OperandName};
-use tilewright_codegen::thread::{Kernel, Queue};
+use tilewright_codegen::thread::{Kernel, Queue, Vote};
 
 use super::{Asking, Malformed, Result};
 use crate::code::*;

@@ -162,15 +162,10 @@ impl Compiler<'_> {
                 self.emit(Ins::Shuffle { elem, to, x, lane: Lane::Of(lane, *lanes) });
                 to
             }
-            Val::Ballot(x) | Val::Match(x) | Val::OfWarp(_, x) => {
+            Val::Vote(how, x) => {
                 let (x, of) = self.value(x)?;
                 let to = self.scratch(elem);
-                let how = match value {
-                    Val::OfWarp(with, _) => Vote::All(*with),
-                    Val::Ballot(_) => Vote::Ballot,
-                    _ => Vote::Match,
-                };
-                self.emit(Ins::Vote { how, elem: of, to, x });
+                self.emit(Ins::Vote { how: *how, elem: of, to, x });
                 to
             }
         };

@@ -111,9 +111,9 @@ fn exchanges_take_whole_warps() {
     let exchanges: [(&str, Exchange); 5] = [
         ("shfl.sync", |x, by| Val::ShuffleXor(Box::new(x), by)),
         ("shfl.sync", |x, lane| Val::Shuffle(8, Box::new([x, Val::Int(lane, I32)]))),
-        ("vote.sync", |x, _| Val::Ballot(Box::new(x))),
-        ("match.sync", |x, _| Val::Match(Box::new(x))),
-        ("redux.sync", |x, _| Val::OfWarp(Bin::Add, Box::new(x))),
+        ("vote.sync", |x, _| Val::Vote(Vote::Ballot, Box::new(x))),
+        ("match.sync", |x, _| Val::Vote(Vote::Match, Box::new(x))),
+        ("redux.sync", |x, _| Val::Vote(Vote::All(Bin::Add), Box::new(x))),
     ];
     for (instruction, exchange) in exchanges {
         let mut b = Build::new(32);

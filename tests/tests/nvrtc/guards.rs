@@ -471,9 +471,7 @@ fn rewritten(kernel: &Kernel, value: &Val, changed: &mut bool) -> Val {
         Val::Pick(parts) => Val::Pick(Box::new(parts.each_ref().map(|part| *of(part)))),
         Val::ShuffleXor(x, lanes) => Val::ShuffleXor(of(x), *lanes),
         Val::Shuffle(lanes, parts) => Val::Shuffle(*lanes, Box::new(parts.each_ref().map(|part| *of(part)))),
-        Val::Ballot(x) => Val::Ballot(of(x)),
-        Val::Match(x) => Val::Match(of(x)),
-        Val::OfWarp(with, x) => Val::OfWarp(*with, of(x)),
+        Val::Vote(how, x) => Val::Vote(*how, of(x)),
         Val::Ptx { .. } => value.clone(),
     };
     if kernel.type_of(value) != Elem::I32 {

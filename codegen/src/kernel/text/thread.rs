@@ -9,7 +9,7 @@ use crate::launch::fields::{thread_records, thread_variants};
 use crate::thread::index::{ConstantName, Expr, Exprs, Int, Ix};
 use crate::thread::{
     AtomArg, Bar, Change, Claim, Cost, Fact, Fence, Frag, Kernel, Launch, Mem, MemoryOrder, Op, Param, Queue,
-    Reg, Role, Shared, Site, Space, Stmt, Val, Var,
+    Reg, Role, Shared, Site, Space, Stmt, Val, Var, Vote,
 };
 use crate::values::number::Number;
 

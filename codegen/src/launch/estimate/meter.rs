@@ -478,7 +478,7 @@ impl<'k> Meter<'k> {
                 all(&[x, y]).then(issued(1.0), 1.0)
             }
             Val::Pick(x) => all(&[&x[0], &x[1], &x[2]]).then(issued(1.0), 1.0),
-            Val::ShuffleXor(..) | Val::Shuffle(..) | Val::Ballot(_) | Val::Match(_) | Val::OfWarp(..) => {
+            Val::ShuffleXor(..) | Val::Shuffle(..) | Val::Vote(..) => {
                 let shuffle =
                     Load { issued: 1.0, wavefronts: 1.0, latency: device::SHARED, ..Load::default() };
                 all(&value.parts()).then(shuffle, 1.0)

@@ -5,7 +5,7 @@ use super::elementwise::refined;
 use super::masks::Bounds;
 use crate::source::problem::Result;
 use crate::thread::index::Ix;
-use crate::thread::{Bin, Cmp, Op, Unroll, Val};
+use crate::thread::{Bin, Cmp, Op, Unroll, Val, Vote};
 use crate::tile::view::View;
 use crate::tile::view::leaf::leaves;
 use crate::values::elem::Elem;
@@ -94,12 +94,12 @@ impl Lower<'_> {
             }
             None => condition,
         };
-        Val::Ballot(Box::new(condition))
+        Val::Vote(Vote::Ballot, Box::new(condition))
     }
 
     /// The lanes of the group with the same integer, in bounds.
     fn matches(&mut self, value: Val, lanes: u32, inside: Option<Ix>) -> Val {
-        let peers = Val::Match(Box::new(value));
+        let peers = Val::Vote(Vote::Match, Box::new(value));
         let Some(inside) = inside else { return self.of_group(peers, lanes) };
         let votes = self.votes(Val::lit(1i64, Elem::I32), Some(inside));
         let peers = Val::Bin(Bin::And, Box::new(peers), Box::new(votes));

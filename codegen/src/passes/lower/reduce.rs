@@ -7,7 +7,7 @@ use super::Lower;
 use super::masks::Bounds;
 use crate::source::problem::Result;
 use crate::thread::index::Ix;
-use crate::thread::{Bin, Frag, Mem, Op, Unroll, Val};
+use crate::thread::{Bin, Frag, Mem, Op, Unroll, Val, Vote};
 use crate::tile::view::View;
 use crate::tile::view::leaf::leaves;
 use crate::tile::{Across, Expr};
@@ -221,7 +221,7 @@ impl Lower<'_> {
         if let (WARP, Some(with)) = (lanes, self.of_warp(all)) {
             return self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
                 let reg = all.parts[0].reg;
-                let value = Val::OfWarp(with, Box::new(Val::Reg(reg, at[0])));
+                let value = Val::Vote(Vote::All(with), Box::new(Val::Reg(reg, at[0])));
                 lower.emit(Op::Assign { reg, at: at[0], value });
                 Ok(())
             });

@@ -105,12 +105,7 @@ impl Thread<'_> {
         match of {
             Val::Lit(..) | Val::Param(_) => {}
             Val::Reg(_, at) | Val::Int(at, _) => drop(self.int(*at)),
-            Val::Un(_, x)
-            | Val::Cast(_, x)
-            | Val::Bits(_, x)
-            | Val::Ballot(x)
-            | Val::Match(x)
-            | Val::OfWarp(_, x) => self.value(x),
+            Val::Un(_, x) | Val::Cast(_, x) | Val::Bits(_, x) | Val::Vote(_, x) => self.value(x),
             Val::Ptx { args, .. } => args.iter().for_each(|x| self.value(x)),
             Val::Shuffle(_, parts) => parts.iter().for_each(|x| self.value(x)),
             Val::Bin(_, x, y) | Val::Cmp(_, x, y) => [x, y].into_iter().for_each(|x| self.value(x)),
