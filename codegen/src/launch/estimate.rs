@@ -29,9 +29,12 @@ mod device {
     pub(crate) const GUARD: f64 = 2.3;
     /// Clocks in which a warp's access to global memory begins.
     pub(crate) const BEGIN: f64 = 1.3;
-    /// Bytes of sectors that a multiprocessor reads from the L2 cache by loads of threads, and writes, in a clock.
+    /// Bytes of sectors that a multiprocessor reads from the L2 cache by loads of threads in a clock. Bytes that it writes: by
+    /// stores of one block, of blocks that share it, and by bulk copies, which wait for a buffer in shared memory.
     pub(crate) const LOADED: f64 = 52.0;
-    pub(crate) const STORED: f64 = 13.6;
+    pub(crate) const STORED: f64 = 17.0;
+    pub(crate) const SHARED_STORED: f64 = 13.6;
+    pub(crate) const BULK: f64 = 11.0;
     /// Further wavefronts of shared memory for each byte of vectors of 16 bytes whose rows begin in the middle of a sector.
     pub(crate) const CUT: f64 = 0.018;
     /// Bytes that a multiprocessor reads from the shared memory of others, in a clock.
@@ -55,13 +58,19 @@ mod device {
     pub(crate) const SHARED: f64 = 29.0;
     /// Clocks between two loads of a warp from shared memory.
     pub(crate) const LOAD: f64 = 4.0;
-    /// Clocks beside the work: of each tile where blocks process several tiles, of a block, of a launch, and
-    /// further ones of a launch of clusters.
+    /// Clocks beside the work: of each tile where blocks process several tiles; of a block, and the part that a kernel without
+    /// clusters hides which
+    /// starts before the previous one has ended; of a launch, and further ones of a launch of clusters, and of large clusters.
     pub(crate) const TILE: f64 = 790.0;
     pub(crate) const BLOCK: f64 = 4480.0;
+    pub(crate) const EARLY: f64 = 1500.0;
     pub(crate) const LAUNCH: u32 = 1950;
     pub(crate) const CLUSTERS: u32 = 2190;
+    pub(crate) const LARGE: u32 = 1500;
 }
+
+/// Blocks of a cluster that every device with clusters supports.
+const PORTABLE: u32 = 8;
 
 /// Clocks in a second.
 pub(crate) const HERTZ: f64 = 1.98e9;
@@ -96,14 +105,19 @@ fn is_serial(kernel: &Kernel, step: &Load) -> bool {
 pub(crate) fn cost(kernel: &Kernel) -> Option<Cost> {
     let (once, Trips { of: steps, times, over }, step) = main_loop(kernel, Edges::Inside)?;
     let once = once.executed();
-    let clusters = kernel.launch.cluster.iter().product::<u32>() > 1;
     // Each wave of clusters waits until multiprocessors are free for all of their blocks.
-    let more = if clusters { device::CLUSTERS } else { 0 };
+    let more = match kernel.launch.cluster.iter().product::<u32>() {
+        0 | 1 => 0,
+        blocks if blocks > PORTABLE => device::CLUSTERS + device::LARGE,
+        _ => device::CLUSTERS,
+    };
+    let early = if kernel.launch.overlaps && more == 0 { device::EARLY } else { 0.0 };
     let (fixed, launch) = match kernel.launch.persistent {
         true => (device::TILE, device::LAUNCH + more),
-        false => (device::BLOCK + f64::from(more), device::LAUNCH),
+        false => (device::BLOCK - early + f64::from(more), device::LAUNCH),
     };
-    let tile = (fixed + once.clocks_with_stores()) as u32;
+    let stored = if is_serial(kernel, &step) { device::STORED } else { device::SHARED_STORED };
+    let tile = (fixed + once.clocks_with_stores(stored)) as u32;
     let clocks = |x: f64| x.ceil().min(f64::from(u32::MAX)) as u32;
     let cost = if is_serial(kernel, &step) {
         let peers = if step.received > 0.0 { device::PEERS } else { 0.0 };
@@ -127,7 +141,7 @@ pub(crate) fn cost(kernel: &Kernel) -> Option<Cost> {
         let issued = step.issued / warps * device::INTERVAL;
         let (cut, alone) = (clocks(step.cut()), clocks(step.latency.max(issued) + step.exposed));
         let (outside, _, step_outside) = main_loop(kernel, Edges::Outside)?;
-        let guarded_tile = once.clocks_with_stores() - outside.executed().clocks_with_stores();
+        let guarded_tile = once.clocks_with_stores(stored) - outside.executed().clocks_with_stores(stored);
         Cost {
             steps,
             times,

@@ -210,6 +210,7 @@ fn tiles_that_are_chosen_at_launch() {
             "dtype=bf16 arch=80 a=k_major b=k_major",
             "dtype=tf32 arch=80 b=k_major",
             "dtype=f64 arch=90",
+            "dtype=tf32 arch=90",
             "dtype=i8 arch=80 a=k_major b=k_major",
         ],
         4,
@@ -275,6 +276,16 @@ fn tiles_of_f32_by_sizes() {
     for (sizes, blocks_of) in cases {
         assert_eq!(blocks(&kernel, sizes), blocks_of, "{sizes:?}");
     }
+}
+
+/// Few tiles are split over the blocks of clusters, where K is long.
+#[test]
+fn few_tiles_of_f64_split_k() {
+    let kernel = kernel("dtype=f64 arch=90");
+    for (sizes, least) in [([72, 16, 12384], 48), ([16, 128, 7320], 64)] {
+        assert!(blocks(&kernel, sizes) >= least, "{sizes:?}");
+    }
+    assert!(blocks(&kernel, [72, 16, 64]) < 16);
 }
 
 #[test]

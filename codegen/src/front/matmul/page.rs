@@ -47,14 +47,9 @@ impl By<'_> {
             By::Warps(plan) => {
                 let [bm, bn, bk] = plan.tile;
                 let [rows, columns] = plan.warps();
-                vec![
-                    ("BM", bm),
-                    ("BN", bn),
-                    ("BK", bk),
-                    ("WM", rows),
-                    ("WN", columns),
-                    ("STAGES", plan.stages),
-                ]
+                let split = plan.may_split(c).then_some(("SPLIT", plan.split_k));
+                let warps = [("WM", rows), ("WN", columns), ("STAGES", plan.stages)];
+                [("BM", bm), ("BN", bn), ("BK", bk)].into_iter().chain(warps).chain(split).collect()
             }
         }
     }
@@ -292,7 +287,7 @@ fn body(page: &Page) -> Vec<Stmt> {
         let tile = |name| bind(name, call("shared", &[Elem::Tf32.name()], [[side, "BK"].into()]));
         body.extend([bind("terms", terms()), tile("high"), tile("low")]);
     }
-    body.push(repeat("k", by.pipelined(), loop_body));
+    body.push(repeat("k", by.pipelined(c), loop_body));
     body.extend(epilogue::epilogue(page));
     body
 }
@@ -342,14 +337,13 @@ impl By<'_> {
         }
     }
 
-    fn pipelined(self) -> Expr {
+    fn pipelined(self, c: &Config) -> Expr {
         let range = Expr::from(0).to(Expr::from("ga").method("size", [2.into()]));
         let range = call("pipelined", &[], [range]).with("stages", "STAGES");
+        let split = call("cluster", &[], ["SPLIT".into()]);
         match self {
-            By::Warpgroups(_) => {
-                let split = call("cluster", &[], ["SPLIT".into()]);
-                range.with("producer", "warp").with("split", split)
-            }
+            By::Warpgroups(_) => range.with("producer", "warp").with("split", split),
+            By::Warps(plan) if plan.may_split(c) => range.with("split", split),
             By::Warps(_) => range,
         }
     }

@@ -51,9 +51,9 @@ const TILES: [Tile; 9] = [
     tile("bm=128 bn=64 bk=32 tc=swizzled(2,0,-2,((4,2),8,4):((1,32),4,64))", [&[1, 2], &[1]], 1),
     tile("bm=64 bn=64 bk=32 tc=swizzled(2,0,-2,((4,2),8,2):((1,32),4,64))", [&[1], &[1]], 3),
     tile("bm=64 bn=32 bk=64 tc=swizzled(2,0,-2,((4,2),4,8):((1,16),4,32))", [&[1], &[]], 1),
-    tile("bm=64 bn=32 bk=32 tc=swizzled(2,0,-2,((4,2),4,4):((1,16),4,32))", [&[2, 4, 8], &[2, 8]], 3),
-    tile("bm=16 bn=64 bk=32 tc=(2,8,8):(1,2,16)", [&[1, 4, 8], &[4]], 3),
-    tile("bm=64 bn=16 bk=32 tc=(8,2,8):(1,8,16)", [&[1, 4, 8], &[4]], 3),
+    tile("bm=64 bn=32 bk=32 tc=swizzled(2,0,-2,((4,2),4,4):((1,16),4,32))", [&[2, 4, 8, 16], &[2, 8, 16]], 3),
+    tile("bm=16 bn=64 bk=32 tc=(2,8,8):(1,2,16)", [&[1, 4, 8, 16], &[4, 16]], 3),
+    tile("bm=64 bn=16 bk=32 tc=(8,2,8):(1,8,16)", [&[1, 4, 8, 16], &[4, 16]], 3),
 ];
 
 /// Has a product of these keys the tiles of the table? It has if no key is about tiles or threads.
@@ -101,8 +101,8 @@ impl Tile {
         let mut reader = Reader { args: &args, keys: &mut keys, errors: Vec::new() };
         let config = reader.config(narrow).filter(|_| reader.errors.is_empty());
         let config = config.ok_or_else(|| Problem::new("a tile has wrong keys"))?;
-        // Where several blocks fit a multiprocessor, blocks that start early are distributed unevenly.
-        let overlaps = c.overlaps && (self.resident == 1 || config.overlaps);
+        // Where several blocks fit a multiprocessor, blocks that start early are distributed unevenly. Tiles whose K is split are few.
+        let overlaps = c.overlaps && (self.resident == 1 || split_k > 1 || config.overlaps);
         let config = Config { overlaps, ..config };
         let program = product::program(&config, &args)?;
         Ok(Program { competes: true, ..program })

@@ -21,6 +21,8 @@ pub(super) struct Load {
     pub(super) loaded: f64,
     pub(super) vectors: f64,
     pub(super) stored: f64,
+    /// Bytes stored by bulk copies.
+    pub(super) bulk: f64,
     /// Bytes from the shared memory of other blocks.
     pub(super) remote: f64,
     /// Rows of 128 bytes that bulk copies fetch, and rows that other blocks of the cluster fetch for this one.
@@ -57,6 +59,7 @@ impl Load {
             loaded: self.loaded + other.loaded * times,
             vectors: self.vectors + other.vectors * times,
             stored: self.stored + other.stored * times,
+            bulk: self.bulk + other.bulk * times,
             remote: self.remote + other.remote * times,
             rows: self.rows + other.rows * times,
             received: self.received + other.received * times,
@@ -73,9 +76,14 @@ impl Load {
             ("issue", self.issued / device::ISSUE),
             ("accesses", self.accesses * device::BEGIN),
             ("shared memory", self.wavefronts),
-            ("L2 cache", self.loaded / device::LOADED + self.stored / device::STORED),
+            ("L2 cache", self.loaded / device::LOADED + self.stores(device::SHARED_STORED)),
             ("other blocks' memory", self.remote / device::REMOTE),
         ]
+    }
+
+    /// The clocks of stores, at a rate of threads in bytes for each clock.
+    fn stores(&self, stored: f64) -> f64 {
+        self.stored / stored + self.bulk / device::BULK
     }
 
     /// The clocks of the part that takes longest.
@@ -89,8 +97,8 @@ impl Load {
     }
 
     /// The clocks where stores are only partly hidden.
-    pub(super) fn clocks_with_stores(&self) -> f64 {
-        let (others, stores) = (Load { stored: 0.0, ..*self }.clocks(), self.stored / device::STORED);
+    pub(super) fn clocks_with_stores(&self, stored: f64) -> f64 {
+        let (others, stores) = (Load { stored: 0.0, bulk: 0.0, ..*self }.clocks(), self.stores(stored));
         others.max(stores) + others.min(stores) * device::STORING
     }
 
@@ -99,7 +107,7 @@ impl Load {
         let Load { tensor, cores, issued, wavefronts, accesses, loaded, vectors, stored, .. } = self;
         let [tensor, cores, issued, wavefronts] = [tensor, cores, issued, wavefronts].map(|x| x.max(0.0));
         let [accesses, loaded, vectors, stored] = [accesses, loaded, vectors, stored].map(|x| x.max(0.0));
-        let [remote, rows] = [self.remote, self.rows].map(|x| x.max(0.0));
+        let [bulk, remote, rows] = [self.bulk, self.remote, self.rows].map(|x| x.max(0.0));
         let [received, latency, exposed] = [self.received, self.latency, self.exposed].map(|x| x.max(0.0));
         Load {
             tensor,
@@ -110,6 +118,7 @@ impl Load {
             loaded,
             vectors,
             stored,
+            bulk,
             remote,
             rows,
             received,

@@ -206,7 +206,7 @@ impl<'k> Meter<'k> {
                             // One elected thread copies. Parts of a line that are stored together are one.
                             let (rows, bytes) = self.box_rows(*param);
                             if row.done == Done::Queue(Queue::Bulk) {
-                                load.stored += bytes;
+                                load.bulk += bytes;
                             } else {
                                 let shared = row.operand(OperandName::Mask).is_some();
                                 let blocks = f64::from(self.kernel.launch.cluster.iter().product::<u32>());
@@ -300,7 +300,7 @@ impl<'k> Meter<'k> {
                 let mut all = self.body(body, elected)?;
                 if *scope == Scope::Warpgroup {
                     // Each stores its own tile.
-                    all.once.stored *= elected;
+                    all.once.bulk *= elected;
                 }
                 Some(all)
             }

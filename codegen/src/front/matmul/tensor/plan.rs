@@ -4,6 +4,7 @@ use super::{Config, WIDE, ring};
 use crate::build::tiled::{Terms, TiledMma};
 use crate::front::matmul::block_scales::BLOCK;
 use crate::front::matmul::bulk::SWIZZLED;
+use crate::front::matmul::product::CLUSTERS;
 use crate::source::ast::Expr;
 use crate::source::ast::make::{call, text};
 use crate::source::problem::{Problem, Result};
@@ -25,6 +26,8 @@ pub(in crate::front::matmul) struct Plan {
     pub(in crate::front::matmul) stages: i64,
     /// Programmatic dependent launch?
     pub(in crate::front::matmul) overlaps: bool,
+    /// Blocks of a cluster that compute one tile together, each a part of K.
+    pub(in crate::front::matmul) split_k: i64,
 }
 
 /// Defaults of keys that are not given.
@@ -94,6 +97,16 @@ const SMALLER: [Tile; 5] = [
 /// Tiles with half as many barriers, in more shared memory than every architecture has, where cp.async copies them.
 const LONGER: [Tile; 2] = [([128, 256, 128], 3, 8), ([128, 192, 128], 3, 8)];
 
+/// Tiles whose K the blocks of a cluster split, and numbers of blocks, for products of few tiles and a long K.
+const SPLIT: [(Tile, &[i64]); 6] = [
+    (([64, 64, 128], 4, 4), &[2]),
+    (([64, 32, 256], 4, 4), &[4]),
+    (([32, 64, 256], 4, 4), &[4]),
+    (([32, 32, 512], 3, 4), &[16]),
+    (([32, 16, 512], 4, 2), &[16]),
+    (([16, 32, 512], 4, 2), &[16]),
+];
+
 /// A tile of 2-byte elements, copied by cp.async. A multiprocessor with more than 200 KB of shared memory runs two such
 /// blocks: while one waits at the barrier of a step, the other multiplies.
 const TWO_BLOCKS: Tile = ([128, 128, 128], 3, 4);
@@ -101,21 +114,12 @@ const TWO_BLOCKS: Tile = ([128, 128, 128], 3, 4);
 /// Other plans, among which a launch chooses: for products of few rows and, unless weights are narrow, of few columns, and for
 /// small products.
 pub(in crate::front::matmul) fn others(c: &Config, row: &'static Atom, overlaps: bool) -> Vec<Plan> {
-    let of_bytes = |[bm, bn, bytes]: [i64; 3]| [bm, bn, bytes / i64::from(c.dtype.bytes())];
     let few = |tile: [i64; 3]| {
         let mma = c.multiplying(TiledMma::arranged(row, c.operands_of(tile), 1)?.over_k(OVER_K)?);
-        let plan = Plan { tile, mma, stages: 1, overlaps };
+        let plan = Plan { tile, mma, stages: 1, overlaps, split_k: 1 };
         let room =
             i64::from(Target::of(c.arch).block_shared) - ring::MBARRIERS - plan.gathered(c, plan.parts());
         Ok(Plan { stages: (room / plan.bytes(c)).clamp(1, FEW_STAGES), ..plan })
-    };
-    let small = |(tile, stages, warps): Tile| {
-        let tile = of_bytes(tile);
-        // Fewer resident blocks leave more registers to each, for both terms.
-        let stages = if c.precision.terms() == Terms::Two { stages * 3 / 2 } else { stages };
-        let mma = TiledMma::arranged(row, [tile[0], tile[1]], warps)?;
-        let [bm, bn] = c.operands_of(tile);
-        Ok(Plan { tile: [bm, bn, tile[2]], mma, stages, overlaps: c.overlaps })
     };
     // Fragments of wider elements do not fit in registers beside sums of all of a large tile.
     let few_rows: &[[i64; 3]] = match c.dtype.bytes() {
@@ -126,21 +130,38 @@ pub(in crate::front::matmul) fn others(c: &Config, row: &'static Atom, overlaps:
     // Floats of 8 bits that are loaded one by one take registers before and after their conversion to f16.
     let converted = matches!(c.dtype, Elem::E4m3 | Elem::E5m2) && !(c.a_rows && c.b_rows);
     let few_rows = few_rows.iter().filter(|[bm, bn, _]| !converted || bm * bn <= 32 * 32);
-    let mut plans: Vec<Result<Plan>> = few_rows.clone().map(|&tile| few(of_bytes(tile))).collect();
+    let mut plans: Vec<Result<Plan>> = few_rows.clone().map(|&tile| few(of_bytes(c, tile))).collect();
     if !c.mixed() {
         let turned = few_rows.filter(|[bm, bn, _]| bm != bn || c.dtype.bytes() <= 2);
-        plans.extend(turned.map(|&[bm, bn, bk]| few(of_bytes([bn, bm, bk]))));
+        plans.extend(turned.map(|&[bm, bn, bk]| few(of_bytes(c, [bn, bm, bk]))));
         let [left, right, _] = usual(c).tile;
         let smaller = SMALLER.into_iter().filter(|([bm, bn, _], ..)| bm * bn < left * right);
-        plans.extend(smaller.map(small));
+        plans.extend(smaller.map(|tile| small(c, row, tile)));
         // Fragments of both terms, or of wider elements, leave no registers for such tiles.
         if c.arch < ring::BULK && c.dtype.bytes() <= 2 && right > 128 {
-            plans.extend(LONGER.into_iter().map(small));
-            plans.extend((c.dtype.bytes() == 2).then(|| small(TWO_BLOCKS)));
+            plans.extend(LONGER.into_iter().map(|tile| small(c, row, tile)));
+            plans.extend((c.dtype.bytes() == 2).then(|| small(c, row, TWO_BLOCKS)));
         }
+        let split = SPLIT.iter().flat_map(|(tile, splits)| splits.iter().map(|split_k| (*tile, *split_k)));
+        let split = split.map(|(tile, split_k)| Ok(Plan { split_k, overlaps, ..small(c, row, tile)? }));
+        plans.extend(split.filter(|plan| plan.as_ref().is_ok_and(|plan| plan.may_split(c))));
     }
     let plans = plans.into_iter().filter_map(Result::ok);
     plans.filter(|plan| plan.stages > 1 && unfit(c, plan).is_none()).collect()
+}
+
+fn of_bytes(c: &Config, [bm, bn, bytes]: [i64; 3]) -> [i64; 3] {
+    [bm, bn, bytes / i64::from(c.dtype.bytes())]
+}
+
+/// The plan of a tile for the operands as they are multiplied.
+fn small(c: &Config, row: &'static Atom, (tile, stages, warps): Tile) -> Result<Plan> {
+    let tile = of_bytes(c, tile);
+    // Fewer resident blocks leave more registers to each, for both terms.
+    let stages = if c.precision.terms() == Terms::Two { stages * 3 / 2 } else { stages };
+    let mma = TiledMma::arranged(row, [tile[0], tile[1]], warps)?;
+    let [bm, bn] = c.operands_of(tile);
+    Ok(Plan { tile: [bm, bn, tile[2]], mma, stages, overlaps: c.overlaps, split_k: 1 })
 }
 
 impl Plan {
@@ -151,6 +172,11 @@ impl Plan {
             |elem| self.mma.row.has(OperandName::A, elem) && self.mma.row.has(OperandName::B, elem);
         let is_plain = !c.mixed() && !c.block_scales && !c.alpha_beta && c.multiplied() == c.dtype;
         is_plain && multiplies(c.dtype) && self.parts() == 1
+    }
+
+    /// May the blocks of a cluster split K? Products of other types are by wgmma there, or bulk copies fill a ring.
+    pub(in crate::front::matmul) fn may_split(&self, c: &Config) -> bool {
+        c.arch >= CLUSTERS && c.dtype.bytes() == 8 && self.is_function(c)
     }
 
     /// Warps over the rows and columns of accumulators.
