@@ -24,7 +24,7 @@ pub fn piece_products<T, const W: usize = 4096, const L: usize = 256, const V: u
 /// The sums of all pieces of each row.
 #[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn sums_of_pieces<T, const L: usize = 256>(
-    sums: &Tensor<f32, (M, P), (lds, _1)>,
+    sums: &Tensor<f32, (M, N), (lds, _1)>,
     y: &mut Tensor<T, (M, _1), (_1, ldy)>,
 ) {
     let (i, threads) = (block.x, layout!((1, L)));

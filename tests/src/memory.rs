@@ -29,8 +29,9 @@ pub fn reference(kernel: &str, params: &[&str]) -> Option<Reference> {
             | "rmsnorm_unaligned",
             ["x", "w", "y", ..],
         ) => Some(rmsnorm),
-        ("row_sums" | "row_sums_short", ["x", "y"]) => Some(row_sums),
+        ("row_sums" | "row_sums_short", ["x", "y"]) | ("sums_of_pieces", ["sums", "y"]) => Some(row_sums),
         ("piece_sums", ["x", "sums"]) => Some(piece_sums),
+        ("piece_products", ["a", "x", "sums"]) => Some(piece_products),
         ("piece_moments", ["x", "sums"]) => Some(piece_moments),
         ("piece_maxima", ["x", "sums"]) => Some(piece_maxima),
         ("softmax_of_pieces", ["x", "sums", "y"]) => Some(softmax_of_pieces),
@@ -259,6 +260,19 @@ fn piece_sums(operands: &[Operand], values: Values) -> Vec<Wanted> {
     let of = |at: usize, p: usize| {
         let all = row(at).into_iter().enumerate();
         sum(all.filter(|(column, _)| piece(x, at, *column) == p).map(|(_, x)| x), values)
+    };
+    (0..m * sums.extents[1]).map(|at| of(at % m, at / m)).collect()
+}
+
+/// Pieces of 4096 elements.
+fn piece_products(operands: &[Operand], values: Values) -> Vec<Wanted> {
+    let given = Given::of(operands);
+    let [a, x, sums] = given.tensors[..] else { panic!("three tensors") };
+    let (m, _, row) = rows(a);
+    let of = |i: usize, p: usize| {
+        let before = i * a.strides[0] % 4;
+        let all = row(i).into_iter().zip(&x.values).enumerate();
+        sum(all.filter(|(column, _)| (column + before) / 4096 == p).map(|(_, (a, x))| a * x), values)
     };
     (0..m * sums.extents[1]).map(|at| of(at % m, at / m)).collect()
 }

@@ -26,7 +26,7 @@ fn arguments_are_refused_before_anything_runs() {
         "argument `from`: it is a tensor, and a number of type f32",
     );
     check(&kernel, &[Arg::tensor(&[1.0f64; 32], [32]), from()], "its elements are f32, and f64 were given");
-    check(&kernel, &[Arg::tensor(&count(31), [32]), Arg::output::<f32>([32])], "and there are 31");
+    check(&kernel, &[Arg::tensor(&count(31), [32]), Arg::output::<f32>([32])], "and the buffer has 31");
     check(&kernel, &[from(), Arg::output::<f32>([usize::MAX])], "coordinates have 32 bits");
     let mut none = kernel.clone();
     none.launch.grid = [vec![tilewright_layout::Value::Int(0)], vec![], vec![]];
