@@ -134,13 +134,12 @@ impl Resolve {
         if self.in_flight.any(stmt, &free) {
             self.push(stmt, Op::WaitCopies { pending: 0 });
         }
-        // Bulk stores may still read buffers of earlier results, which no later result uses again.
+        // Bulk stores may still read buffers of earlier results, which no later result uses again. They are awaited at the end
+        // too, since a condition may leave this out.
         let tokens: Vec<Option<Id>> =
             self.staging.extract_if(.., |of| free.contains(&of.buffers.tensor)).map(|of| of.token).collect();
-        let waits = self.stores.extract_if(
-            ..,
-            |stmt| matches!(stmt.op, Op::Wait { token, .. } if tokens.contains(&Some(token))),
-        );
+        let is_of = |stmt: &&Stmt| matches!(stmt.op, Op::Wait { token, .. } if tokens.contains(&Some(token)));
+        let waits: Vec<Stmt> = self.stores.iter().filter(is_of).cloned().collect();
         self.body.extend(waits);
         if !free.is_empty() {
             self.push(stmt, Op::Sync);
