@@ -58,7 +58,7 @@ impl Printer<'_> {
         if let Some(known) = self.constants.declared.iter().find(is_it) {
             return known.name.clone();
         }
-        let name = self.names.constant(wanted);
+        let name = self.names.unique(wanted);
         self.constants.declared.push(Declared {
             wanted: wanted.to_owned(),
             value,

@@ -28,6 +28,7 @@ mod declare;
 mod header;
 mod int;
 mod literal;
+mod loops;
 mod memory;
 mod names;
 mod piece;
@@ -45,6 +46,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use constants::Constants;
+use loops::Loop;
 
 use crate::thread::index::Exprs;
 use crate::thread::mention::{counts, widest};
@@ -133,8 +135,8 @@ struct Printer<'k> {
     ptx: Vec<(String, Elem, Vec<Elem>, bool)>,
     /// The warps of the role that is being printed.
     role: Option<(u32, u32)>,
-    /// The enclosing loops: their variables, and labels after loops that an inner loop leaves.
-    loops: Vec<(Id, Option<String>)>,
+    /// The enclosing loops.
+    loops: Vec<Loop>,
 }
 
 /// Built-in variables.

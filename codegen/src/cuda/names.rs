@@ -83,13 +83,8 @@ impl Names {
         name
     }
 
-    /// A name for a constant of the kernel.
-    pub(super) fn constant(&mut self, wanted: &str) -> String {
-        self.taken.take(wanted)
-    }
-
-    /// A unique label.
-    pub(super) fn label(&mut self, wanted: &str) -> String {
+    /// A name that is unique in the kernel.
+    pub(super) fn unique(&mut self, wanted: &str) -> String {
         self.taken.take(wanted)
     }
 

@@ -2,11 +2,9 @@
 
 use super::declare::Places;
 use super::names::Thing;
-use super::piece::Level;
 use super::{Builtin, Printer, comment};
 use crate::thread::index::{Int, Ix};
-use crate::thread::mention::is_left_from_inside;
-use crate::thread::{Bar, Fence, Id, Op, Queue, Role, Scope, Stmt, Unroll};
+use crate::thread::{Bar, Fence, Id, Op, Queue, Role, Scope, Stmt};
 use crate::values::elem::Elem;
 
 impl Printer<'_> {
@@ -27,7 +25,7 @@ impl Printer<'_> {
         self.names.close();
     }
 
-    fn indented(&mut self, body: &[Stmt]) {
+    pub(super) fn indented(&mut self, body: &[Stmt]) {
         self.depth += 1;
         self.block(body);
         self.depth -= 1;
@@ -113,45 +111,8 @@ impl Printer<'_> {
             Op::StartNext => self.line("start_next_kernel();"),
             Op::InitBarriers(bar) => self.init(*bar),
             Op::For { .. } if self.declares_zeroes(stmt) => {}
-            Op::For { var, from, to, step, unroll, body } => {
-                let (from, to) = (self.int(*from), self.int_piece(*to).at(Level::Shift));
-                let row = &self.kernel.vars[*var as usize];
-                self.names.open();
-                let name = self.names.declare(Thing::Var(*var), &row.name);
-                let kind = c_int(row.wide);
-                let step = if *step == 1 { format!("++{name}") } else { format!("{name} += {step}") };
-                match unroll {
-                    Unroll::No => self.line("#pragma unroll 1"),
-                    Unroll::By(n) => self.line(&format!("#pragma unroll {n}")),
-                    Unroll::Full => self.line("#pragma unroll"),
-                }
-                self.line(&format!("for ({kind} {name} = {from}; {name} < {to}; {step}) {{"));
-                let label =
-                    is_left_from_inside(body, *var).then(|| self.names.label(&format!("past_{name}")));
-                self.loops.push((*var, label));
-                self.indented(body);
-                self.line("}");
-                self.names.close();
-                if let Some((_, Some(label))) = self.loops.pop() {
-                    self.line(&format!("{label}:;"));
-                }
-            }
-            Op::Leave { of, cond } => {
-                let always = self.kernel.exprs.constant(*cond).is_some_and(|condition| condition != 0);
-                let cond = self.int(*cond);
-                let label = match self.loops.last() {
-                    Some((innermost, _)) if innermost == of => None,
-                    _ => self
-                        .loops
-                        .iter()
-                        .rev()
-                        .find(|(var, _)| var == of)
-                        .and_then(|(_, label)| label.as_ref()),
-                };
-                let leave = label.map_or("break".to_owned(), |label| format!("goto {label}"));
-                let cond = if always { String::new() } else { format!("if ({cond}) ") };
-                self.line(&format!("{cond}{leave};"));
-            }
+            Op::For { .. } => self.for_loop(stmt),
+            Op::Leave { of, cond } => self.leave(*of, *cond),
             Op::If { cond, then, other } => {
                 let cond = self.int(*cond);
                 self.branch(&cond, then, other);
@@ -346,6 +307,6 @@ impl Printer<'_> {
     }
 }
 
-fn c_int(wide: bool) -> &'static str {
+pub(super) fn c_int(wide: bool) -> &'static str {
     if wide { "long long" } else { "int" }
 }

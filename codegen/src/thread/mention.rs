@@ -23,14 +23,12 @@ impl Kernel {
     }
 }
 
-/// Does an inner loop in this body leave the loop over `var`?
-pub(crate) fn is_left_from_inside(body: &[Stmt], var: Id) -> bool {
-    fn is_left(stmt: &Stmt, var: Id, inside: bool) -> bool {
-        let inside = inside || matches!(stmt.op, Op::For { .. });
-        matches!(stmt.op, Op::Leave { of, .. } if of == var && inside)
-            || stmt.op.blocks().into_iter().flatten().any(|stmt| is_left(stmt, var, inside))
-    }
-    body.iter().any(|stmt| is_left(stmt, var, false))
+/// Do these statements leave the loop over `var`?
+pub(crate) fn is_left_in(body: &[Stmt], var: Id) -> bool {
+    body.iter().any(|stmt| {
+        matches!(stmt.op, Op::Leave { of, .. } if of == var)
+            || stmt.op.blocks().into_iter().any(|body| is_left_in(body, var))
+    })
 }
 
 /// For each array, the number of these statements and their substatements that use it.

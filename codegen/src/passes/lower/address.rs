@@ -78,8 +78,8 @@ impl Lower<'_> {
                     Some(raw) => {
                         let mut flip = self.flip(swizzle, raw);
                         if !self.varies(flip) {
-                            flip = self.name(flip, &format!("{}_flip", view.name));
-                            self.is_offset_in(flip, view.tensor);
+                            let array = self.array_of(view.tensor);
+                            flip = self.name_in(flip, &format!("{}_flip", view.name), array);
                         }
                         self.flipped(index, flip, swizzle)
                     }
@@ -163,8 +163,8 @@ impl Lower<'_> {
             }
             _ => (invariant_sum, self.int(0)),
         };
-        let base = self.name(named, &format!("{}_at", view.name));
-        self.is_offset_in(base, view.tensor);
+        let array = self.array_of(view.tensor);
+        let base = self.name_in(named, &format!("{}_at", view.name), array);
         let base = self.exprs().add(base, constant);
         self.exprs().add(base, varying_sum)
     }

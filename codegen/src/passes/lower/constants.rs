@@ -35,13 +35,15 @@ impl Lower<'_> {
         }
     }
 
+    /// The array of a tensor in shared memory.
+    pub(super) fn array_of(&self, tensor: Id) -> Option<Id> {
+        let shared = matches!(self.program.tensor(tensor).space, Space::Shared { .. });
+        shared.then(|| self.places[tensor as usize])
+    }
+
     /// Records that a named integer is an offset in a shared tile, in which strides have names.
     pub(super) fn is_offset_in(&mut self, named: Ix, tensor: Id) {
-        let shared = matches!(self.program.tensor(tensor).space, Space::Shared { .. });
-        if let Int::Var(var) = self.kernel.exprs.get(named).int
-            && shared
-        {
-            let array = self.places[tensor as usize];
+        if let (&Int::Var(var), Some(array)) = (&self.kernel.exprs.get(named).int, self.array_of(tensor)) {
             self.kernel.vars[var as usize].array.get_or_insert(array);
         }
     }

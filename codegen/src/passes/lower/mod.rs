@@ -469,14 +469,22 @@ impl<'p> Lower<'p> {
 
     /// Names an expression that is invariant in the kernel, at the kernel's top. Equal expressions have the first of their names.
     fn name(&mut self, at: Ix, wanted: &str) -> Ix {
+        self.name_in(at, wanted, None)
+    }
+
+    /// The same, where the name is an offset in a shared array: each array has its own, whose strides have the array's names.
+    fn name_in(&mut self, at: Ix, wanted: &str, array: Option<Id>) -> Ix {
         let known = self.kernel.exprs.get(at).clone();
         if matches!(known.int, Int::Const(_) | Int::Var(_) | Int::Param(_)) {
             return at;
         }
-        let id = match self.named.iter().find(|(named, _)| *named == at) {
+        let vars = &self.kernel.vars;
+        let is_it = |(named, id): &&(Ix, Id)| *named == at && vars[*id as usize].array == array;
+        let id = match self.named.iter().find(is_it) {
             Some(&(_, id)) => id,
             None => {
                 let id = self.var(wanted, !known.is_narrow());
+                self.kernel.vars[id as usize].array = array;
                 self.preamble.push(Stmt { site: self.scope.site, op: Op::Let(id, at) });
                 self.named.push((at, id));
                 id

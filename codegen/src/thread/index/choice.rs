@@ -53,6 +53,13 @@ impl Exprs {
         if x.hi < y.lo || y.hi < x.lo {
             return self.int(0);
         }
+        // A constant summand goes to the other side: `warp == 8`, not `warp - 8 == 0`.
+        if let (&Int::Add(of, more), Some(wanted)) = (&x.int, self.constant(b))
+            && let Some(wanted) = self.constant(more).and_then(|more| wanted.checked_sub(more))
+        {
+            let wanted = self.int(wanted);
+            return self.eq(of, wanted);
+        }
         let same = self.both(a, b);
         self.intern(Int::Eq(a, b), (0, 1), 1, same)
     }

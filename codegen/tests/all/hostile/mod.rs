@@ -43,7 +43,7 @@ pub(crate) const NAMES: &[&str] = &[
     "cp_async_4",
     "bf16",
     "f16",
-    "past_k",
+    "k_done",
     "k_ahead",
     "N",
     "nullptr",
@@ -215,7 +215,7 @@ fn check(names: &[&str; 8]) {
 #[test]
 fn words_of_cuda_are_names_like_others() {
     check(&["main", "if", "for", "tid", "float4", "shared_memory", "bx", "cp_async_16"]);
-    check(&["_", "__x", "x__y", "y", "_Bool", "__global__", "i", "past_i"]);
+    check(&["_", "__x", "x__y", "y", "_Bool", "__global__", "i", "i_done"]);
 }
 
 /// Eight distinct names, none a prefix of another: those would compete for numbered names.
