@@ -307,7 +307,11 @@ pub(crate) enum Ins {
         from: Slot,
         to: Slot,
     },
-    Sync(Id),
+    /// The barrier, or the first of a family's, and the member.
+    Sync {
+        first: Id,
+        member: Src,
+    },
     Arrive {
         bar: Id,
         slot: Src,

@@ -116,8 +116,9 @@ impl Cluster<'_> {
                 Ins::Arrive { bar, slot, peer, bytes } => self.arrive(w, bar, slot, peer, bytes)?,
                 Ins::Init(bar) => self.init(w, bar)?,
                 Ins::AwaitPrevious => w.awaited |= w.mask,
-                Ins::Sync(bar) => {
+                Ins::Sync { first, member } => {
                     self.operation(Class::Barrier, w);
+                    let bar = self.barrier_of(w, first, member)?;
                     if !self.sync(w, bar)? {
                         return Ok(Stop::Waits);
                     }

@@ -9,6 +9,24 @@ use crate::machine::{Cluster, Result};
 use crate::warp::{Group, Groups, LANES, Waiting, Warp};
 
 impl Cluster<'_> {
+    /// The barrier of a member: the number in a register must be the same in all lanes.
+    pub(crate) fn barrier_of(&self, w: &Warp, first: Id, member: Src) -> Result<Id> {
+        let members = w.ints(member);
+        let mut of = lanes_of(w.mask).map(|lane| members[lane as usize]);
+        let member = of.next().unwrap_or_default();
+        let bar = i64::from(first) + member;
+        if of.any(|other| other != member) || !(0..self.ctx.kernel.bars.len() as i64).contains(&bar) {
+            let party = self.party(w, w.mask, "arrive at a barrier", self.site(w));
+            return Err(self.ctx.fault(
+                FaultKind::Divergence,
+                "the lanes of a warp arrive at different barriers, or at one that does not exist".into(),
+                vec![party],
+                "compute the number of a barrier from the warp's index",
+            ));
+        }
+        Ok(bar as Id)
+    }
+
     /// Arrives at a barrier of threads. True if the warp continues.
     pub(crate) fn sync(&mut self, w: &mut Warp, bar: Id) -> Result<bool> {
         let races = self.ctx.world.races;

@@ -2,6 +2,7 @@
 
 use super::declare::Places;
 use super::names::Thing;
+use super::piece::Level;
 use super::{Builtin, Printer, comment};
 use crate::thread::index::{Int, Ix};
 use crate::thread::{Bar, Fence, Id, Op, Queue, Role, Scope, Stmt};
@@ -104,7 +105,8 @@ impl Printer<'_> {
             Op::Fence(fence) => self.fence(*fence),
             Op::Pin(reg) => self.pin(*reg),
             Op::Claim(_) => {}
-            Op::Sync(bar) => self.sync(*bar),
+            Op::Sync(bar) => self.sync(*bar, None),
+            Op::SyncMember { first, member } => self.sync(*first, Some(*member)),
             Op::Arrive { bar, slot, peer, bytes } => self.arrive(*bar, *slot, *peer, *bytes),
             Op::Await { bar, slot, phase } => self.wait_phase(*bar, *slot, *phase),
             Op::AwaitPrevious => self.line("await_previous_kernel();"),
@@ -238,10 +240,14 @@ impl Printer<'_> {
         self.line(text);
     }
 
-    fn sync(&mut self, bar: Id) {
+    fn sync(&mut self, bar: Id, member: Option<Ix>) {
         let text = match &self.kernel.bars[bar as usize] {
             Bar::Block => "__syncthreads();".to_string(),
-            Bar::Named { id, threads } => format!("bar_sync({id}, {threads});"),
+            &Bar::Named { id, threads } => {
+                let more = member
+                    .map_or(String::new(), |of| format!(" + {}", self.int_piece(of).at(Level::Product)));
+                format!("bar_sync({id}{more}, {threads});")
+            }
             Bar::Cluster => "cluster_sync();".to_string(),
             Bar::ClusterStart => "cluster_start();".to_string(),
             Bar::Mbarriers { name, .. } => {

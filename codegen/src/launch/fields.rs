@@ -135,6 +135,7 @@ macro_rules! thread_variants {
                 "pin" Pin(reg),
                 "claim" Claim(claim),
                 "sync" Sync(bar),
+                "sync_member" SyncMember { first, member },
                 "arrive" Arrive { bar, slot, peer = None, bytes = None },
                 "await" Await { bar, slot, phase },
                 "await_previous" AwaitPrevious,

@@ -103,6 +103,13 @@ pub enum Op {
     Claim(Claim),
     /// Arrives at a barrier of threads and waits for it.
     Sync(Id),
+    /// The same, where each member of a family has a barrier.
+    SyncMember {
+        /// The barrier of member 0, which the others follow.
+        first: Id,
+        /// The member.
+        member: Ix,
+    },
     /// Arrives at an mbarrier; with `bytes`, expects this number of transaction bytes of bulk copies.
     Arrive {
         /// The mbarriers.

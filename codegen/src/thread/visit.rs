@@ -76,6 +76,7 @@ macro_rules! simple {
             | Op::Pin(_)
             | Op::Claim(_)
             | Op::Sync(_)
+            | Op::SyncMember { .. }
             | Op::Arrive { .. }
             | Op::Await { .. }
             | Op::AwaitPrevious
@@ -134,7 +135,7 @@ impl Op {
             Op::Commit(queue) => Order::Commit(*queue),
             Op::WaitQueue { queue, pending } => Order::Wait(*queue, *pending),
             Op::Fence(fence) => Order::Fence(*fence),
-            Op::Sync(_) => Order::Barrier,
+            Op::Sync(_) | Op::SyncMember { .. } => Order::Barrier,
             Op::Arrive { .. } => Order::Arrive,
             Op::Await { .. } | Op::Atomic { op: Change::Await, .. } | Op::AwaitPrevious => Order::Await,
             Op::Comment(_)
@@ -193,6 +194,7 @@ impl Op {
                 integers(guard, f);
             }
             Op::Arrive { slot, peer, .. } => operands([slot].into_iter().chain(peer), f),
+            Op::SyncMember { member, .. } => f(Use::Operand(*member)),
             Op::Await { slot, phase, .. } => {
                 f(Use::Operand(*slot));
                 // Its lowest bit is passed.

@@ -66,7 +66,11 @@ impl Compiler<'_> {
                 }
             }
             Op::Claim(claim) => self.claim(claim)?,
-            Op::Sync(bar) => self.emit(Ins::Sync(*bar)),
+            Op::Sync(bar) => self.emit(Ins::Sync { first: *bar, member: Src::Const(0) }),
+            Op::SyncMember { first, member } => {
+                let member = self.operand(*member);
+                self.emit(Ins::Sync { first: *first, member });
+            }
             Op::Arrive { bar, slot, peer, bytes } => {
                 let (slot, peer) = (self.operand(*slot), peer.map(|peer| self.operand(peer)));
                 self.emit(Ins::Arrive { bar: *bar, slot, peer, bytes: *bytes });

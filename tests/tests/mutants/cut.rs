@@ -7,7 +7,7 @@ use tilewright_codegen::index::{Exprs, Int, Ix};
 use tilewright_codegen::thread::{AtomArg, Bar, Fence, Frag, Id, Kernel, Mem, Op, Scope, Space, Stmt, Val};
 
 pub(crate) fn sync(op: &Op) -> bool {
-    matches!(op, Op::Sync(_))
+    matches!(op, Op::Sync(_) | Op::SyncMember { .. })
 }
 
 pub(crate) fn wait(op: &Op) -> bool {

@@ -4,7 +4,7 @@
 
 use super::Lower;
 use crate::thread::index::{Int, Ix};
-use crate::thread::{Bar, Fence, Id, Op, Scope, Stmt};
+use crate::thread::{Bar, Fence, Id, Op, Scope};
 use crate::tile::{self, Past};
 
 impl Lower<'_> {
@@ -42,34 +42,30 @@ impl Lower<'_> {
         if self.program.groups[group as usize].member_warps() == Some(1) {
             return self.emit(Op::Fence(Fence::Threads(Scope::Warp)));
         }
-        let members = self.program.groups[group as usize].members.max(1);
+        let members = self.program.groups[group as usize].members;
+        let first = self.barriers(group);
+        if members < 2 {
+            return self.emit(Op::Sync(first));
+        }
         let member = self.member(group);
-        let site = self.scope.site;
-        let sync = |bar| vec![Stmt { site, op: Op::Sync(bar) }];
-        let last = self.barrier(group, members - 1);
-        // The barrier's id is an immediate: one branch for each member.
-        let all = (0..members - 1).rev().fold(sync(last), |other, number| {
-            let (bar, at) = (self.barrier(group, number), self.int(number.into()));
-            let cond = self.exprs().eq(member, at);
-            vec![Stmt { site, op: Op::If { cond, then: sync(bar), other } }]
-        });
-        self.block.extend(all);
+        self.emit(Op::SyncMember { first, member });
     }
 
-    /// The barrier of a member.
-    fn barrier(&mut self, group: Id, member: u32) -> Id {
+    /// The barrier of a group, or of the first of a family's members, whose barriers are consecutive.
+    fn barriers(&mut self, group: Id) -> Id {
         let Some(warps) = self.program.groups[group as usize].member_warps() else {
             return 0;
         };
         // The hardware's barrier 0 is the block's; each member of each group has another.
         let before = self.program.groups[1..group as usize].iter().map(|group| group.members.max(1));
-        let id = (1 + before.sum::<u32>() + member) as u8;
-        let bar = Bar::Named { id, threads: warps * 32 };
-        match self.kernel.bars.iter().position(|known| *known == bar) {
+        let first = 1 + before.sum::<u32>();
+        let members = self.program.groups[group as usize].members.max(1);
+        let bar = |id: u32| Bar::Named { id: id as u8, threads: warps * 32 };
+        match self.kernel.bars.iter().position(|known| *known == bar(first)) {
             Some(at) => at as Id,
             None => {
-                self.kernel.bars.push(bar);
-                self.kernel.bars.len() as Id - 1
+                self.kernel.bars.extend((first..first + members).map(bar));
+                self.kernel.bars.len() as Id - members
             }
         }
     }

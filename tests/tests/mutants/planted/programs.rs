@@ -548,6 +548,26 @@ pub(crate) fn groups() -> Program {
     program(b.done(body), vec![Arg::output::<f32>([128])], count(128))
 }
 
+/// Two groups of two warps, whose barriers are numbered by the groups.
+pub(crate) fn members() -> Program {
+    let mut b = Build::new(128);
+    let to = b.tensor("to", F32, true);
+    let s = b.shared("s", F32, 128, "");
+    let (x, t) = (b.reg("x", F32, 1), b.thread());
+    let [first, _] = [1, 2].map(|id| b.bar(Bar::Named { id, threads: 64 }));
+    let member = b.e().div(t, 64);
+    // Thread 0 of a group mirrors to thread 63.
+    let other = b.sum(&[(t, -1), (member, 128)], 63);
+    let body = vec![
+        b.set(x, 0, Val::Int(t, F32)),
+        b.store(s, t, x, 1),
+        b.s(Op::SyncMember { first, member }),
+        b.load(x, s, other, 1),
+        b.store(to, other, x, 1),
+    ];
+    program(b.done(body), vec![Arg::output::<f32>([128])], count(128))
+}
+
 /// Two blocks count in global memory by atomic updates.
 pub(crate) fn counts() -> Program {
     let mut b = Build::new(64).blocks(2);

@@ -7,7 +7,7 @@ mod products;
 mod threads;
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::index::Int;
+use tilewright_codegen::index::{Exprs, Int, Ix};
 use tilewright_codegen::thread::{
     AtomArg, Bar, Change, Fence, Kernel, MemoryOrder, Op, Queue, Role, Scope, Space, Stmt, Val,
 };
@@ -174,6 +174,7 @@ pub(crate) fn all() -> Vec<Of> {
         products::registers(),
         products::sums_between(),
         threads::groups(),
+        threads::members(),
         threads::counts(),
         threads::claims(),
         ordered::tickets(),

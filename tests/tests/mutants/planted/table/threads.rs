@@ -8,6 +8,33 @@ pub(super) fn groups() -> Of {
         .p("the barrier of one group for both", "Divergence | Unwritten", |k| k.joins(1, 1))
 }
 
+pub(super) fn members() -> Of {
+    fn number(k: &mut Kernel, change: fn(&mut Exprs, Ix) -> Ix) {
+        k.op(sync, 0, |e, op| {
+            if let Op::SyncMember { member, .. } = op {
+                *member = change(e, *member);
+            }
+        });
+    }
+    const OTHERS: &[&str] = &["different barriers, or at one that does not exist"];
+    Of::new("two groups with numbered barriers", programs::members)
+        .p("the lanes of a warp at different barriers", "Divergence", |k| {
+            number(k, |e, _| {
+                let thread = e.leaf(Int::Thread, 0, 127, 1, Scope::Thread);
+                e.rem(thread, 2)
+            });
+        })
+        .says(OTHERS)
+        .p("a barrier that does not exist", "Divergence", |k| {
+            number(k, |e, member| {
+                let more = e.int(8);
+                e.add(member, more)
+            });
+        })
+        .says(OTHERS)
+        .p("the barrier of one group for both", "Divergence | Unwritten", |k| number(k, |e, _| e.int(0)))
+}
+
 pub(super) fn counts() -> Of {
     Of::new("blocks that count in global memory", programs::counts)
         .p("updates with the scope of the block", "Race", |k| k.scope_of_updates(Scope::Block))
