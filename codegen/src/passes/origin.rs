@@ -9,6 +9,7 @@
 mod masks;
 mod out_of_bounds;
 mod propagation;
+mod reads;
 mod writes;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -63,9 +64,10 @@ impl Analysis {
 }
 
 /// Finds the masks of all reductions of a program, and the coordinates that functions read, and the facts that a variant
-/// needs for that.
+/// needs for that. All of them have values in the program with expanded loops.
 pub(crate) fn find(
     program: &Program,
+    expanded: &Program,
     policy: Policy,
 ) -> std::result::Result<(Analysis, Vec<Fact>), Diagnostic> {
     let mut origins = Origins {
@@ -119,7 +121,10 @@ pub(crate) fn find(
     }
     match refused.into_iter().min_by_key(|(id, _)| *id) {
         Some((_, why)) => Err(why),
-        None => Ok((analysis, assumed.needs)),
+        None => {
+            reads::check(expanded, &mut analysis)?;
+            Ok((analysis, assumed.needs))
+        }
     }
 }
 

@@ -121,7 +121,7 @@ mod tests {
         b.reduce(&part, &sum, Bin::Add, Across::Warp(32)).unwrap();
         let mut program = b.finish();
         program.number();
-        let (analysis, needs) = origin::find(&program, Policy::General).unwrap();
+        let (analysis, needs) = origin::find(&program, &program, Policy::General).unwrap();
         let mut lower = Lower::new(Assumed { program: &program, policy: Policy::General, needs }, analysis);
         let mut masked = || {
             let (block, ()) = lower.nested(|lower| lower.statements(&program.body)).unwrap();

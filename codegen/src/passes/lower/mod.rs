@@ -66,7 +66,7 @@ pub(crate) fn verified(
     policy: Policy,
 ) -> std::result::Result<(Analysis, Vec<Fact>), Diagnostic> {
     crate::tile::verify::program(program, policy)?;
-    origin::find(written, policy)
+    origin::find(written, program, policy)
 }
 
 /// Lowers a program whose statements have identities, and its version with expanded loops. Origins of elements are
@@ -389,10 +389,7 @@ impl<'p> Lower<'p> {
             }
             Coord::Var(var) => {
                 let free = self.scope.vars[*var as usize];
-                free.unwrap_or_else(|| {
-                    let name = &self.program.vars[*var as usize].name;
-                    self.unknown(Problem::internal(format!("`{name}` is used where it has no value")))
-                })
+                free.unwrap_or_else(|| self.without_value(&self.program.vars[*var as usize].name))
             }
             Coord::Thread(group) => {
                 let thread = self.thread_of(*group);
@@ -415,14 +412,7 @@ impl<'p> Lower<'p> {
             Coord::Scalar(id) => self.scalar(*id),
             Coord::Loaded { number, .. } => {
                 let read = self.scope.reads[*number as usize];
-                // Elements keep their edges and coordinates longer than a variable its value.
-                read.unwrap_or_else(|| {
-                    let name = &self.program.reads[*number as usize].name;
-                    let message = format!(
-                        "this tile's position depends on `{name}`, which was read in an iteration or an `if` that has ended"
-                    );
-                    self.unknown(Problem::new(message).help("reduce it, and use coordinates, where it is copied; or set out-of-bounds elements there, and declare their value: sum(x, out_of_bounds = 0.0)"))
-                })
+                read.unwrap_or_else(|| self.without_value(&self.program.reads[*number as usize].name))
             }
             Coord::Two(with, of) => {
                 let [a, b] = of.each_ref().map(|of| self.affine(of));
@@ -451,7 +441,8 @@ impl<'p> Lower<'p> {
     }
 
     /// A placeholder for an integer that has no value here, which is an error.
-    fn unknown(&mut self, problem: Problem) -> Ix {
+    fn without_value(&mut self, name: &str) -> Ix {
+        let problem = Problem::internal(format!("`{name}` is used where it has no value"));
         self.unknown.get_or_insert((problem, self.scope.site));
         self.int(-1)
     }
