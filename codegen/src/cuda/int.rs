@@ -54,7 +54,7 @@ impl Printer<'_> {
             Int::ClusterRank => leaf(self.builtin(Builtin::ClusterRank)),
             Int::Add(a, b) => match self.lifted_quotient(a, b) {
                 Some(quotient) => quotient,
-                None => self.sum(a, b, width),
+                None => self.sum(at, a, b, width),
             },
             Int::Sub(a, b) => self.arithmetic(at, a, "-", b, Level::Sum),
             Int::Mul(a, b) => self.arithmetic(at, a, "*", b, Level::Product),
@@ -150,7 +150,7 @@ impl Printer<'_> {
 
     /// `a + b`; `a - 4` for a negative constant or factor, and no parentheses around a sum on the right if the order
     /// cannot matter.
-    fn sum(&mut self, a: Ix, b: Ix, width: Width) -> Piece {
+    fn sum(&mut self, at: Ix, a: Ix, b: Ix, width: Width) -> Piece {
         if let Some(positive) = self.negated(b) {
             let (left, right) = (self.int_piece(a), self.int_piece(positive));
             return fitted(left, "-", right, Level::Sum, width);
@@ -159,7 +159,7 @@ impl Printer<'_> {
             let (left, right) = (self.int_piece(b), self.int_piece(positive));
             return fitted(left, "-", right, Level::Sum, width);
         }
-        let (left, right) = (self.int_piece(a), self.int_piece(b));
+        let (left, right) = (self.int_piece(a), self.part(at, b));
         // Where no term is negative, a sum of some terms is no larger than the sum of all.
         let mut terms = vec![a];
         self.exprs.terms(b, &mut terms);

@@ -268,6 +268,24 @@ impl Exprs {
         }
     }
 
+    /// Names the constant summand of a sum.
+    pub(crate) fn name_summand(&mut self, at: Ix, name: &ConstantName) {
+        if let Int::Add(_, y) = self.get(at).int
+            && self.constant(y) == Some(name.number())
+            && !self.get(at).names.contains(name)
+        {
+            self.all[at.0 as usize].names.push(name.clone());
+        }
+    }
+
+    /// The constant summand of a sum, 0 without.
+    pub(crate) fn summand(&self, at: Ix) -> i64 {
+        match self.get(at).int {
+            Int::Add(_, y) => self.constant(y).unwrap_or(0),
+            _ => 0,
+        }
+    }
+
     /// Names the stride of an array in a term of an offset, a coordinate times the stride.
     pub(crate) fn name_stride(&mut self, term: Ix, name: &ConstantName) {
         match self.get(term).int {

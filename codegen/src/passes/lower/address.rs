@@ -98,6 +98,7 @@ impl Lower<'_> {
         if self.is_small(view) {
             self.small(index);
         }
+        self.name_constant_offset(index, view.tensor);
         let peer = view.peer.as_ref().map(|rank| self.affine(rank));
         Mem { space, index, peer }
     }
@@ -138,6 +139,7 @@ impl Lower<'_> {
                 invariant = self.name(invariant, &format!("{}_{mode}", view.name));
             }
             let term = self.exprs().mul(invariant, stride);
+            self.name_tiles_in(term, invariant, view.tensor, mode);
             self.name_stride_of(term, view.tensor, mode);
             invariant_sum = self.exprs().add(invariant_sum, term);
             let varying = self.affine(&varying);
@@ -145,6 +147,7 @@ impl Lower<'_> {
             let steps = self.steps(leaves, at, mode);
             for part in [varying, steps] {
                 let term = self.exprs().mul(part, stride);
+                self.name_tiles_in(term, part, view.tensor, mode);
                 self.name_stride_of(term, view.tensor, mode);
                 if small {
                     self.small(term);

@@ -68,35 +68,70 @@ impl Lower<'_> {
         self.exprs().name_constant(at, &ConstantName { plus: -1, ..name });
     }
 
+    /// Names the extent of tiles in a term of an offset, where the coordinate is a constant.
+    pub(super) fn name_tiles_in(&mut self, term: Ix, coordinate: Ix, tensor: Id, mode: usize) {
+        let Some(coordinate) = self.kernel.exprs.constant(coordinate) else { return };
+        let program = self.program;
+        let is_it = |constant: &&Constant| {
+            constant.of == (ConstantOf::Tile { tensor, mode })
+                && constant.value > 1
+                && coordinate % constant.value == 0
+        };
+        if let Some(constant) = program.constants.iter().find(is_it) {
+            let times = coordinate / constant.value;
+            let name = ConstantName { times, ..ConstantName::new(&constant.name, constant.value) };
+            self.exprs().name_constant(term, &name);
+        }
+    }
+
     /// Names the stride of a mode of a shared tile in a term of an offset.
     pub(super) fn name_stride_of(&mut self, term: Ix, tensor: Id, leaf: usize) {
+        if let Some((name, _)) = self.strides_of(tensor).into_iter().nth(leaf).flatten() {
+            self.exprs().name_stride(term, &name);
+        }
+    }
+
+    /// Names the constant summand of an offset in a shared tile, if it is a multiple of one stride.
+    pub(super) fn name_constant_offset(&mut self, offset: Ix, tensor: Id) {
+        let constant = self.kernel.exprs.summand(offset);
+        let strides = self.strides_of(tensor).into_iter().flatten();
+        let fits = strides.filter(|(name, extent)| {
+            constant >= name.value && constant % name.value == 0 && constant / name.value < *extent
+        });
+        if let Some((name, _)) = fits.max_by_key(|(name, _)| name.value) {
+            let name = ConstantName { times: constant / name.value, ..name };
+            self.exprs().name_summand(offset, &name);
+        }
+    }
+
+    /// The names of the strides of a shared tile and the extents, for each of its leaves.
+    fn strides_of(&self, tensor: Id) -> Vec<Option<(ConstantName, i64)>> {
         let program = self.program;
         let of = program.tensor(tensor);
-        let strides: Vec<i64> = of
+        let Space::Shared { .. } = of.space else { return Vec::new() };
+        let leaves: Vec<(i64, i64)> = of
             .plain()
             .leaves()
             .map(|leaf| match leaf {
-                (extent, Value::Int(stride)) if extent != Value::Int(1) => stride,
-                _ => 0,
+                (Value::Int(extent @ 2..), Value::Int(stride)) => (extent, stride),
+                _ => (1, 0),
             })
             .collect();
-        let (Space::Shared { .. }, Some(&stride)) =
-            (of.space, strides.get(leaf).filter(|stride| **stride > 1))
-        else {
-            return;
-        };
+        let least = leaves.iter().map(|leaf| leaf.1).filter(|stride| *stride > 1).min();
         let is_ring = program.rings.iter().any(|ring| ring.buffers.contains(&tensor));
-        let what = if is_ring && leaf + 1 == strides.len() {
-            "stage".to_owned()
-        } else if strides.iter().filter(|other| **other > 1).min() == Some(&stride) {
-            "ld".to_owned()
-        } else {
-            format!("stride_{leaf}")
+        let name = |(leaf, &(extent, stride)): (usize, &(i64, i64))| {
+            let what = match stride {
+                ..2 => return None,
+                _ if is_ring && leaf + 1 == leaves.len() => "stage".to_owned(),
+                _ if Some(stride) == least => "ld".to_owned(),
+                _ => format!("stride_{leaf}"),
+            };
+            let array = Some(self.places[tensor as usize]);
+            Some((
+                ConstantName { array, ..ConstantName::new(&format!("{}_{what}", of.name), stride) },
+                extent,
+            ))
         };
-        let name = ConstantName {
-            array: Some(self.places[tensor as usize]),
-            ..ConstantName::new(&format!("{}_{what}", of.name), stride)
-        };
-        self.exprs().name_stride(term, &name);
+        leaves.iter().enumerate().map(name).collect()
     }
 }

@@ -97,8 +97,11 @@ impl Lower<'_> {
                 looped.inductions.iter().find(|(known, _)| *known == id).map(|(_, induction)| *induction);
             return known.or(outside.then_some(invariant));
         }
-        let parts =
-            int.parts().into_iter().map(|part| self.induction(looped, part)).collect::<Option<Vec<_>>>()?;
+        let parts = int.parts();
+        // The constants in a product have names in its operands.
+        let names: Vec<_> =
+            parts.iter().flat_map(|&part| self.kernel.exprs.get(part).names.clone()).collect();
+        let parts = parts.into_iter().map(|part| self.induction(looped, part)).collect::<Option<Vec<_>>>()?;
         let is_invariant = |induction: &Induction| self.kernel.exprs.constant(induction.step) == Some(0);
         if parts.iter().all(is_invariant) {
             return Some(invariant);
@@ -118,7 +121,12 @@ impl Lower<'_> {
             }
             Int::Mul(..) => {
                 let step = if a_is_invariant { e.mul(a.start, b.step) } else { e.mul(a.step, b.start) };
-                Induction { start: e.mul(a.start, b.start), step, multiplies: true }
+                let start = e.mul(a.start, b.start);
+                for name in names {
+                    e.name_stride(start, &name);
+                    e.name_stride(step, &name);
+                }
+                Induction { start, step, multiplies: true }
             }
             _ => return None,
         })
