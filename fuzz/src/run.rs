@@ -123,7 +123,7 @@ impl Tally {
                     true => shrink::smallest(subject, plan, *wrong),
                     false => (subject, plan, *wrong),
                 };
-                let text = failure((seed, batch.kind), &first, &subject, &wrong);
+                let text = failure(seed, batch.kind, &first, &subject, &wrong);
                 self.wrong.insert(seed, text);
             }
         }
@@ -216,7 +216,7 @@ impl Tally {
 }
 
 /// A failure as text.
-fn failure((seed, kind): (u64, Kind), first: &str, subject: &Subject, wrong: &crate::judge::Wrong) -> String {
+fn failure(seed: u64, kind: Kind, first: &str, subject: &Subject, wrong: &crate::judge::Wrong) -> String {
     let case = wrong.case.as_ref().map_or_else(String::new, |case| format!("sizes: {}\n", case.text()));
     let option = kind.option();
     format!(

@@ -219,7 +219,8 @@ impl Cluster<'_> {
         copy: Option<(Component, u32)>,
         other: Option<Party>,
         what: &str,
-        (stamp, by): (Stamp, &By<'_>),
+        stamp: Stamp,
+        by: &By<'_>,
     ) -> Box<Fault> {
         let help = match copy {
             Some((Component::Mbarrier(block, at), phases)) => {

@@ -11,6 +11,7 @@ use crate::fault::{Fault, FaultKind, Party};
 use crate::global::{Atomic, Span, Word};
 use crate::machine::{Cluster, Result};
 use crate::shadow::{By, Stamp, Touch};
+use crate::update::Operands;
 
 /// An operation in flight.
 #[derive(Clone, Debug)]
@@ -243,7 +244,7 @@ impl Cluster<'_> {
                     }
                     Some(bytes) => {
                         let pieces = std::mem::take(pieces);
-                        self.write_stored(&agent, (lane, block), &pieces, op, &bytes)?;
+                        self.write_stored(&agent, lane, block, &pieces, op, &bytes)?;
                     }
                 }
             }
@@ -410,7 +411,8 @@ impl Cluster<'_> {
     fn write_stored(
         &mut self,
         agent: &Agent,
-        (lane, block): (u32, usize),
+        lane: u32,
+        block: usize,
         pieces: &[Piece],
         op: Option<Change>,
         data: &[u8],
@@ -439,7 +441,11 @@ impl Cluster<'_> {
                             .update(
                                 &ctx.world,
                                 Word { buffer, at: span.at + n },
-                                Atomic { op, scope: Scope::Grid, value: (value, None) },
+                                Atomic {
+                                    op,
+                                    scope: Scope::Grid,
+                                    value: Operands { by: value, expected: None },
+                                },
                                 &by,
                                 stamp,
                             )

@@ -481,8 +481,8 @@ impl Cluster<'_> {
                 let mut targets = Vec::new();
                 for rank in (0..64).filter(|rank| mask >> rank & 1 == 1) {
                     let Some(block) = self.peer(w, rank) else {
-                        let what = (ctx.name_of(self.space(shared.access)), "copies into");
-                        return Err(self.no_peer(w, what, lane, rank, self.site(w)));
+                        let name = ctx.name_of(self.space(shared.access));
+                        return Err(self.no_peer(w, name, "copies into", lane, rank, self.site(w)));
                     };
                     self.usable(w, lane, block, slot, true)?;
                     targets.push(self.target(block, slot));

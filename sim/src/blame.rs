@@ -252,7 +252,7 @@ impl Cluster<'_> {
                 let copy = copy.map(|(component, agent, _, target)| {
                     (component, target.map_or(agent.number, |target| target.phase as u32 + 1))
                 });
-                self.in_flight(me_at(position), copy, other, &what, (me, by))
+                self.in_flight(me_at(position), copy, other, &what, me, by)
             }
             Trouble::Again(position, before) => {
                 let earlier = Stamp { component: before.thread, ..before };

@@ -72,11 +72,11 @@ impl Cluster<'_> {
                 Ins::Un { f, truth, elem, to, x } => {
                     let cheap = matches!(f, Un::Neg | Un::Abs | Un::Apart | Un::Not);
                     self.operation(if cheap { Class::Arithmetic } else { Class::Function }, w);
-                    self.one(w, to, (x, elem), elem, |bits| value::un(f, truth, bits, elem))?;
+                    self.one(w, to, x, elem, elem, |bits| value::un(f, truth, bits, elem))?;
                 }
                 Ins::Cast { from, elem, to, x } => {
                     self.operation(Class::Conversion, w);
-                    self.one(w, to, (x, from), elem, |bits| value::cast(bits, from, elem))?;
+                    self.one(w, to, x, from, elem, |bits| value::cast(bits, from, elem))?;
                 }
                 Ins::ToInt { elem, to, x } => {
                     self.operation(Class::Conversion, w);
@@ -103,8 +103,8 @@ impl Cluster<'_> {
                     self.blend(w, cond, elem, to, x, y)?;
                 }
                 Ins::Shuffle { elem, to, x, lane } => self.shuffle(w, elem, to, x, lane)?,
-                Ins::Vote { how, elem, to, x } => self.vote(w, how, (elem, x), to)?,
-                Ins::Move { elem, to, x } => self.one(w, to, (x, elem), elem, |bits| bits)?,
+                Ins::Vote { how, elem, to, x } => self.vote(w, how, elem, x, to)?,
+                Ins::Move { elem, to, x } => self.one(w, to, x, elem, elem, |bits| bits)?,
                 Ins::Load { from, to, guard, fill } => self.load(w, from, to, guard, fill)?,
                 Ins::Store { to, from, guard } => self.store(w, to, from, guard)?,
                 Ins::Atomic { .. } => self.atomic(w, ins)?,
@@ -340,7 +340,8 @@ impl Cluster<'_> {
         &mut self,
         w: &mut Warp,
         to: Slot,
-        (x, from): (Slot, Elem),
+        x: Slot,
+        from: Elem,
         elem: Elem,
         f: impl Fn(u64) -> u64,
     ) -> Result<()> {
@@ -403,7 +404,7 @@ impl Cluster<'_> {
     }
 
     /// A bit for each lane of the warp: where a value is not 0, or where it is the same.
-    fn vote(&mut self, w: &mut Warp, how: Vote, (elem, x): (Elem, Slot), to: Slot) -> Result<()> {
+    fn vote(&mut self, w: &mut Warp, how: Vote, elem: Elem, x: Slot, to: Slot) -> Result<()> {
         self.operation(Class::Shuffle, w);
         let (name, of) = match how {
             Vote::Ballot => ("vote.sync", Elem::U32),

@@ -338,24 +338,31 @@ pub(crate) fn raw(data: &[u8], at: usize, elem: Elem) -> u64 {
 pub(crate) struct Clash {
     pub(crate) buffer: u32,
     pub(crate) at: usize,
-    /// Cluster, access, thread.
-    pub(crate) first: (u32, u32, u32),
-    pub(crate) first_writes: bool,
-    pub(crate) second: (u32, u32, u32),
-    pub(crate) second_writes: bool,
+    pub(crate) first: Accessed,
+    pub(crate) second: Accessed,
     /// Both are atomic updates, and one has the scope of a block or of a cluster.
     pub(crate) narrow: bool,
 }
 
-/// Accesses to an element in the whole grid: cluster plus one, access, thread.
+/// An access to an element by a thread of a cluster.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Accessed {
+    pub(crate) cluster: u32,
+    /// The access of the program.
+    pub(crate) access: u32,
+    pub(crate) thread: u32,
+    pub(crate) writes: bool,
+}
+
+/// Accesses to an element in the whole grid.
 #[derive(Clone, Copy, Debug, Default)]
 struct Owner {
-    writer: (u32, u32, u32),
+    writer: Option<Accessed>,
     atomic: bool,
     narrow: bool,
-    reader: (u32, u32, u32),
+    reader: Option<Accessed>,
     /// Another cluster that read it.
-    other: (u32, u32, u32),
+    other: Option<Accessed>,
 }
 
 /// The grid's results while clusters are merged.
@@ -395,44 +402,33 @@ impl Merged {
                     continue;
                 }
                 let owner = &mut self.owners[buffer as usize][at];
-                let [by, read_by] = page.by[decompose].map(|(access, thread)| (cluster + 1, access, thread));
-                let clash = |first: (u32, u32, u32), first_writes, second: (u32, u32, u32), second_writes| {
-                    let named = |(cluster, access, thread): (u32, u32, u32)| (cluster - 1, access, thread);
-                    Clash {
-                        buffer,
-                        at,
-                        first: named(first),
-                        first_writes,
-                        second: named(second),
-                        second_writes,
-                        narrow: false,
-                    }
-                };
+                let [(access, thread), read_by] = page.by[decompose];
+                let by = Accessed { cluster, access, thread, writes: true };
+                let read_by = Accessed { cluster, access: read_by.0, thread: read_by.1, writes: false };
+                let clash = |first, second| Clash { buffer, at, first, second, narrow: false };
                 let (writes, atomic) = (state & (WRITTEN | ATOMIC) != 0, state & WRITTEN == 0);
                 if writes {
                     let both_atomic = atomic && owner.atomic;
                     let narrow = both_atomic && (owner.narrow || state & NARROW != 0);
-                    if owner.writer.0 != 0 && (!both_atomic || narrow && races) {
-                        return Err(Clash { narrow, ..clash(owner.writer, true, by, true) });
+                    if let Some(writer) = owner.writer.filter(|_| !both_atomic || narrow && races) {
+                        return Err(Clash { narrow, ..clash(writer, by) });
                     }
                     owner.narrow |= state & NARROW != 0;
                     if races {
-                        for reader in [owner.reader, owner.other] {
-                            if reader.0 != 0 && reader.0 != cluster + 1 {
-                                return Err(clash(reader, false, by, true));
-                            }
+                        let mut readers = [owner.reader, owner.other].into_iter().flatten();
+                        if let Some(reader) = readers.find(|reader| reader.cluster != cluster) {
+                            return Err(clash(reader, by));
                         }
                     }
-                    (owner.writer, owner.atomic) = (by, atomic);
+                    (owner.writer, owner.atomic) = (Some(by), atomic);
                 }
                 if state & READ != 0 {
-                    if races && owner.writer.0 != 0 && owner.writer.0 != cluster + 1 {
-                        return Err(clash(owner.writer, true, read_by, false));
+                    if let Some(writer) = owner.writer.filter(|writer| races && writer.cluster != cluster) {
+                        return Err(clash(writer, read_by));
                     }
-                    if owner.reader.0 == 0 {
-                        owner.reader = read_by;
-                    } else if owner.other.0 == 0 {
-                        owner.other = read_by;
+                    match owner.reader {
+                        None => owner.reader = Some(read_by),
+                        Some(_) => owner.other = owner.other.or(Some(read_by)),
                     }
                 }
                 if state & WRITTEN != 0 {

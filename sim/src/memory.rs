@@ -48,8 +48,8 @@ impl Cluster<'_> {
             for lane in lanes_of(lanes) {
                 let peer = peers[lane as usize];
                 let Some(block) = self.peer(w, peer) else {
-                    let what = (self.ctx.name_of(access.space), "reaches for");
-                    return Err(self.no_peer(w, what, lane, peer, access.site));
+                    let name = self.ctx.name_of(access.space);
+                    return Err(self.no_peer(w, name, "reaches for", lane, peer, access.site));
                 };
                 reach.block[lane as usize] = block as u32;
             }
@@ -342,7 +342,8 @@ impl Cluster<'_> {
     pub(crate) fn no_peer(
         &self,
         w: &Warp,
-        (name, how): (&str, &str),
+        name: &str,
+        how: &str,
         lane: u32,
         peer: i64,
         site: u32,

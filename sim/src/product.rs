@@ -33,15 +33,22 @@ struct Matrix {
     stride: usize,
     mode: u8,
     transposed: bool,
-    /// Bytes of an element.
-    size: usize,
+    /// Its extents: along rows or columns of the product, and along K.
+    extent: usize,
+    k: usize,
+    elem: Elem,
 }
 
 impl Matrix {
+    /// Bytes of an element.
+    fn size(&self) -> usize {
+        self.elem.bytes() as usize
+    }
+
     /// The byte of an element: `mn` along rows or columns of the product, `k` along K. In units of 16 bytes a
     /// matrix consists of blocks of eight rows: rows run along K, or along the other mode when transposed.
     fn address(&self, mn: usize, k: usize) -> usize {
-        let unit = 16 / self.size;
+        let unit = 16 / self.size();
         // 16-byte units in a row of the pattern, and bytes of the hardware's swizzle
         let (wide, swizzle) = match self.mode {
             1 => (8, 128),
@@ -59,7 +66,7 @@ impl Matrix {
             }
         };
         let within = if self.transposed { mn % unit } else { k % unit };
-        swizzled(self.start + offset + within * self.size, swizzle)
+        swizzled(self.start + offset + within * self.size(), swizzle)
     }
 }
 
@@ -460,19 +467,12 @@ impl Cluster<'_> {
                         stride: *stride as usize,
                         mode: *mode,
                         transposed: turned,
-                        size: elem.bytes() as usize,
+                        extent,
+                        k,
+                        elem,
                     };
                     let stamp = Stamp { component, epoch, access: location.access, thread };
-                    self.read_matrix(
-                        &mut dense,
-                        matrix,
-                        (extent, k),
-                        *location,
-                        block,
-                        &knowledge,
-                        stamp,
-                        elem,
-                    )?;
+                    self.read_matrix(&mut dense, &matrix, *location, block, &knowledge, stamp)?;
                 }
                 _ => {}
             }
@@ -500,27 +500,24 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn read_matrix(
         &mut self,
         dense: &mut Dense,
-        matrix: Matrix,
-        (extent, k_extent): (usize, usize),
+        matrix: &Matrix,
         location: Location,
         block: usize,
         knowledge: &[Knowledge; GROUP],
         stamp: Stamp,
-        elem: Elem,
     ) -> Result<()> {
         let ctx = self.ctx;
         let Space::Shared(id) = ctx.code.accesses[location.access as usize].space else { return Ok(()) };
         let array = &ctx.kernel.shared[id as usize];
         let (first, end) = (array.offset as usize, (array.offset + array.bytes()) as usize);
         // Sixteen bytes are contiguous: along K, or along the other mode.
-        let unit = 16 / matrix.size;
+        let unit = 16 / matrix.size();
         let (mn_step, k_step) = if matrix.transposed { (unit, 1) } else { (1, unit) };
-        for mn in (0..extent).step_by(mn_step) {
-            for k in (0..k_extent).step_by(k_step) {
+        for mn in (0..matrix.extent).step_by(mn_step) {
+            for k in (0..matrix.k).step_by(k_step) {
                 let at = matrix.address(mn, k);
                 if at < first || at + 16 > end {
                     return Err(self.matrix_outside(stamp, at as i64 - first as i64, block));
@@ -532,8 +529,8 @@ impl Cluster<'_> {
                 }
                 for n in 0..unit {
                     let (mn, k) = if matrix.transposed { (mn + n, k) } else { (mn, k + n) };
-                    let bits = crate::global::raw(&shared.bytes[at + n * matrix.size..], 0, elem);
-                    dense.set(mn + k * extent, bits, elem);
+                    let bits = crate::global::raw(&shared.bytes[at + n * matrix.size()..], 0, matrix.elem);
+                    dense.set(mn + k * matrix.extent, bits, matrix.elem);
                 }
             }
         }
@@ -566,7 +563,16 @@ mod tests {
     /// Checks that the descriptor addresses a matrix as this layout does.
     #[track_caller]
     fn check(mode: u8, transposed: bool, expected: &str) {
-        let matrix = Matrix { start: 2048, leading: 4096, stride: 1024, mode, transposed, size: 2 };
+        let matrix = Matrix {
+            start: 2048,
+            leading: 4096,
+            stride: 1024,
+            mode,
+            transposed,
+            extent: 64,
+            k: 16,
+            elem: Elem::F16,
+        };
         let layout: Layout = expected.parse().unwrap();
         let swizzle = match mode {
             0 => Swizzle::new(0, 4, 3),

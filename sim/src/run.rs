@@ -18,7 +18,7 @@ use crate::compile::{Given as Sizes, compile};
 use crate::count::Counts;
 use crate::error::Error;
 use crate::fault::{Fault, FaultKind, Party};
-use crate::global::{Buffer, Clash, Merged, Overlay, World};
+use crate::global::{Accessed, Buffer, Clash, Merged, Overlay, World};
 use crate::machine::{self, Context};
 use crate::options::{Options, Progress};
 use crate::outcome::{AccessCount, Copied, Outcome, Unread};
@@ -435,11 +435,11 @@ fn grid(context: &Context<'_>, options: &Options, schedule: u32) -> Result<(Merg
 /// An error for two clusters that access one element.
 fn clashed(context: &Context<'_>, clash: Clash) -> Box<Fault> {
     let what = context.element(Space::Global(clash.buffer), clash.at as i64);
-    let party = |(cluster, access, thread): (u32, u32, u32), writes: bool| {
-        let stamp = Stamp { component: thread, epoch: 0, access, thread };
-        context.party_of(u64::from(cluster), stamp, writes, &what)
+    let party = |of: Accessed| {
+        let stamp = Stamp { component: of.thread, epoch: 0, access: of.access, thread: of.thread };
+        context.party_of(u64::from(of.cluster), stamp, of.writes, &what)
     };
-    let (first, second) = (party(clash.first, clash.first_writes), party(clash.second, clash.second_writes));
+    let (first, second) = (party(clash.first), party(clash.second));
     if clash.narrow {
         return context.fault(
             FaultKind::Race,
@@ -448,7 +448,7 @@ fn clashed(context: &Context<'_>, clash: Clash) -> Box<Fault> {
             crate::advice::SCOPE,
         );
     }
-    let twice = clash.first_writes && clash.second_writes;
+    let twice = clash.first.writes && clash.second.writes;
     context.fault(
         FaultKind::Race,
         format!("blocks do not wait for each other, and two of them access {what}"),

@@ -222,7 +222,7 @@ impl Cluster<'_> {
             let (Some(block), true) = (block, (0..i64::from(*slots)).contains(&slot)) else {
                 if (0..i64::from(*slots)).contains(&slot) {
                     let rank = rank.unwrap_or_default();
-                    return Err(self.no_peer(w, (name, "arrives at"), lane, rank, self.site(w)));
+                    return Err(self.no_peer(w, name, "arrives at", lane, rank, self.site(w)));
                 }
                 let what = format!("there is no `{name}[{slot}]`, but {slots} of them");
                 let party = self.party(w, 1 << lane, format!("uses `{name}`"), self.site(w));

@@ -43,10 +43,24 @@ pub(crate) struct Weak {
 }
 
 /// The operand of an update, and the expected value of a compare-and-exchange.
-pub(crate) type Operands = (u64, Option<u64>);
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operands {
+    pub(crate) by: u64,
+    pub(crate) expected: Option<u64>,
+}
+
+/// An atomic update of one lane: the element and the order.
+struct Ordered<'r> {
+    space: Space,
+    reach: &'r Reach,
+    lane: usize,
+    order: MemoryOrder,
+    scope: Scope,
+}
 
 /// The new value of an element.
-pub(crate) fn changed(change: Change, old: u64, (by, expected): Operands, elem: Elem) -> u64 {
+pub(crate) fn changed(change: Change, old: u64, operands: Operands, elem: Elem) -> u64 {
+    let Operands { by, expected } = operands;
     match change.function() {
         Some(function) => value::bin(function, old, by, elem),
         None if expected.is_some_and(|expected| expected != old) => old,
@@ -83,6 +97,10 @@ impl Cluster<'_> {
         let ctx = self.ctx;
         for lane in lanes_of(lanes) {
             let at = lane as usize;
+            let operands = |w: &Warp, elem| Operands {
+                by: w.bit(from, elem, at),
+                expected: expected.map(|slot| w.bit(slot, elem, at)),
+            };
             let me = self.stamp(w, lane, to.access);
             let by = By::Lane { seen: &w.seen, lane };
             let block = reach.block[at] as usize;
@@ -90,7 +108,7 @@ impl Cluster<'_> {
                 Space::Shared(id) => {
                     let elem = ctx.kernel.shared[id as usize].elem;
                     let (start, bytes) = (reach.bytes[at] as usize, size as usize);
-                    let value = (w.bit(from, elem, at), expected.map(|slot| w.bit(slot, elem, at)));
+                    let value = operands(w, elem);
                     let shared = &mut self.blocks[block].shared;
                     let outcome =
                         shared.write(&ctx.world.components, start, bytes, Touch::Atomic(scope), &by, me);
@@ -101,7 +119,7 @@ impl Cluster<'_> {
                 }
                 Space::Global(buffer) => {
                     let elem = ctx.world.buffers[buffer as usize].elem;
-                    let value = (w.bit(from, elem, at), expected.map(|slot| w.bit(slot, elem, at)));
+                    let value = operands(w, elem);
                     let word = Word { buffer, at: reach.index[at] as usize };
                     self.overlay.update(&ctx.world, word, Atomic { op, scope, value }, &by, me)
                 }
@@ -115,7 +133,8 @@ impl Cluster<'_> {
             }
             if ctx.world.races {
                 if ctx.code.uses.together {
-                    self.weak_update(w, (access.space, &reach, at), (order, scope), me, old.is_some());
+                    let update = Ordered { space: access.space, reach: &reach, lane: at, order, scope };
+                    self.weak_update(w, &update, me, old.is_some());
                 }
                 let element = self.element_of(w, access.space, &reach, at, scope);
                 if order.acquires()
@@ -136,14 +155,8 @@ impl Cluster<'_> {
     }
 
     /// The accesses that an update would order if it released and acquired for the grid, for the help of faults.
-    fn weak_update(
-        &mut self,
-        w: &mut Warp,
-        (space, reach, lane): (Space, &Reach, usize),
-        (order, scope): (MemoryOrder, Scope),
-        me: Stamp,
-        reads: bool,
-    ) {
+    fn weak_update(&mut self, w: &mut Warp, update: &Ordered<'_>, me: Stamp, reads: bool) {
+        let &Ordered { space, reach, lane, order, scope } = update;
         let narrow = scope <= Scope::Block;
         let lack = match (narrow, order.releases(), !reads || order.acquires()) {
             (true, ..) => Lack::Scope,
@@ -212,13 +225,9 @@ impl Cluster<'_> {
                     w.seen.acquire(1 << lane, w.live, carried);
                 }
             } else {
-                self.weak_update(
-                    w,
-                    (access.space, &reach, at),
-                    (MemoryOrder::Release, Scope::Grid),
-                    me,
-                    true,
-                );
+                let (order, scope) = (MemoryOrder::Release, Scope::Grid);
+                let update = Ordered { space: access.space, reach: &reach, lane: at, order, scope };
+                self.weak_update(w, &update, me, true);
             }
         }
         Ok(true)

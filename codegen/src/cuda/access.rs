@@ -294,19 +294,19 @@ impl Printer<'_> {
         }
         let (ahead, behind) = (order.releases(), order.acquires() && !waits);
         let Some(guard) = guard.filter(|_| ahead || behind) else {
-            return self.between((ahead, behind), fence, |printer| printer.guarded(*guard, &call));
+            return self.between(ahead, behind, fence, |printer| printer.guarded(*guard, &call));
         };
         // Only threads with an element order their accesses.
         let guard = self.int(guard);
         self.line(&format!("if ({guard}) {{"));
         self.depth += 1;
-        self.between((ahead, behind), fence, |printer| printer.line(&call));
+        self.between(ahead, behind, fence, |printer| printer.line(&call));
         self.depth -= 1;
         self.line("}");
     }
 
     /// A statement with fences ahead of it and behind it.
-    fn between(&mut self, (ahead, behind): (bool, bool), fence: &str, statement: impl FnOnce(&mut Self)) {
+    fn between(&mut self, ahead: bool, behind: bool, fence: &str, statement: impl FnOnce(&mut Self)) {
         if ahead {
             self.line(fence);
         }

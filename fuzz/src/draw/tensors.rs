@@ -14,13 +14,13 @@ impl Scene {
     pub(super) fn tensor(&mut self, elem: Elem, extents: &[Extent], mutable: bool) -> String {
         let to = self.fresh(if mutable { "y" } else { "x" });
         let stride = |scene: &mut Scene| scene.strides(&to, extents, mutable);
-        self.argument(&to, elem, (extents, mutable), stride);
+        self.argument(&to, elem, extents, mutable, stride);
         to
     }
 
     /// A result with its own name, column-major.
     pub(super) fn named_tensor(&mut self, to: &str, elem: Elem, extents: &[Extent]) {
-        self.argument(to, elem, (extents, true), |_| None);
+        self.argument(to, elem, extents, true, |_| None);
     }
 
     /// An input whose elements along the last mode are adjacent.
@@ -32,7 +32,7 @@ impl Scene {
             stride.expr()
         };
         let stride = tuple((0..extents.len()).map(one).collect());
-        self.argument(&to, elem, (extents, false), |_| Some(stride));
+        self.argument(&to, elem, extents, false, |_| Some(stride));
         to
     }
 
@@ -40,7 +40,8 @@ impl Scene {
         &mut self,
         to: &str,
         elem: Elem,
-        (extents, mutable): (&[Extent], bool),
+        extents: &[Extent],
+        mutable: bool,
         stride: impl FnOnce(&mut Scene) -> Option<Expr>,
     ) {
         let shape = tuple(extents.iter().map(Extent::expr).collect());

@@ -167,12 +167,11 @@ impl Cluster<'_> {
         let threads = self.threads(step);
         for group in (threads[0]..threads[0] + threads.len() as i64).step_by(of_d.len()) {
             for (i, j) in (0..acc.sizes[1]).flat_map(|i| (0..acc.sizes[2]).map(move |j| (i, j))) {
-                let before = self.matrix(step, (&acc, group), Some(&of_d), [m, n], [i, j])?;
+                let before = self.matrix(step, &acc, group, Some(&of_d), [m, n], [i, j])?;
                 let mut terms: Vec<Vec<Num>> = before.into_iter().map(|num| vec![num]).collect();
                 for along in 0..steps {
-                    let left = self.matrix(step, (&a, group), fragments[0].as_deref(), [m, k], [i, along])?;
-                    let right =
-                        self.matrix(step, (&b, group), fragments[1].as_deref(), [n, k], [j, along])?;
+                    let left = self.matrix(step, &a, group, fragments[0].as_deref(), [m, k], [i, along])?;
+                    let right = self.matrix(step, &b, group, fragments[1].as_deref(), [n, k], [j, along])?;
                     for (at, terms) in terms.iter_mut().enumerate() {
                         let (row, column) = (at % m, at / m);
                         terms.extend((0..k).map(|k| {
@@ -198,7 +197,8 @@ impl Cluster<'_> {
     fn matrix(
         &self,
         step: &Step<'_>,
-        (shown, group): (&Shown<'_>, i64),
+        shown: &Shown<'_>,
+        group: i64,
         of: Option<&[Vec<usize>]>,
         [rows, columns]: [usize; 2],
         at: [i64; 2],

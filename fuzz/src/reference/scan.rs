@@ -68,7 +68,7 @@ impl Cluster<'_> {
                 let next = match out_of_bounds {
                     Outside::Yes => sum.clone(),
                     Outside::Perhaps if tuple != identity => vec![Num::UNKNOWN; elems.len()],
-                    _ => self.combined((step, thread), &how.with, [&sum, &tuple], &elems)?,
+                    _ => self.combined(step, thread, &how.with, [&sum, &tuple], &elems)?,
                 };
                 let own = if how.exclusive { sum } else { next.clone() };
                 sum = next;

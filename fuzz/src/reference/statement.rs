@@ -351,7 +351,7 @@ impl Cluster<'_> {
             for (at, _) in all[location].iter().enumerate() {
                 let mut sum = identity.clone();
                 for tuple in group.iter().flat_map(|&other| &all[other][at]) {
-                    sum = self.combined((step, thread), with, [&sum, tuple], &elems)?;
+                    sum = self.combined(step, thread, with, [&sum, tuple], &elems)?;
                 }
                 for ((shown, begin), num) in to.iter().zip(&begins).zip(sum) {
                     // Another order would round differently.
@@ -367,7 +367,8 @@ impl Cluster<'_> {
     /// Combines two tuples as a thread does.
     pub(super) fn combined(
         &self,
-        (step, thread): (&Step<'_>, i64),
+        step: &Step<'_>,
+        thread: i64,
         with: &[Expr],
         [x, y]: [&[Num]; 2],
         elems: &[Elem],

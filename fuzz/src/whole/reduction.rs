@@ -53,7 +53,7 @@ impl<'k> Block<'k> {
             Some(claim) => {
                 let claim = self.value(claim)?;
                 let claim = self.elements(&claim)?.as_type(elem)?.cells[0].num;
-                checked(&from, &modes, (source, elem), claim)?;
+                checked(&from, &modes, source, elem, claim)?;
                 true
             }
             None => false,
@@ -274,7 +274,7 @@ impl<'k> Block<'k> {
 }
 
 /// Checks a claim: elements whose coordinates are out of bounds along combined modes, and only along these, are this number.
-fn checked(from: &Elements, modes: &[i128], (source, elem): (Elem, Elem), claim: Num) -> Result<()> {
+fn checked(from: &Elements, modes: &[i128], source: Elem, elem: Elem, claim: Num) -> Result<()> {
     for cell in &from.cells {
         let Some(at) = &cell.at else { continue };
         if at.contains(&Along::Unclear) {

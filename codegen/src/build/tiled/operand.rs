@@ -417,7 +417,7 @@ impl Builder {
         let elem = self.elem(view);
         let multiplied = mma.row.operand(operand).map_or(elem, |operand| operand.elem);
         let scales =
-            scales.map(|scales| self.scales_for(mma, operand, (view, multiplied), scales)).transpose()?;
+            scales.map(|scales| self.scales_for(mma, operand, view, multiplied, scales)).transpose()?;
         if !converts(elem, multiplied) {
             return Err(Problem::new(format!(
                 "`{}` multiplies {multiplied}, and `{}` has elements of {elem}",
@@ -468,7 +468,8 @@ impl Builder {
         &self,
         mma: &TiledMma,
         operand: OperandName,
-        (view, multiplied): (&View, Elem),
+        view: &View,
+        multiplied: Elem,
         Scaling { scales, zeros }: Scaling,
     ) -> Result<OfElements> {
         if self.elem(view) == multiplied {

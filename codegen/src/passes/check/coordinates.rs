@@ -434,7 +434,7 @@ impl<'p> Walk<'p, '_> {
         let finding = diagnostics::store(
             self.program,
             stmt,
-            (to, elements, &target),
+            &diagnostics::Target { view: to, elements, modes: &target },
             coordinates,
             &lost,
             &mut |x, y| x.starts_like(y, self.threads, self.budget),

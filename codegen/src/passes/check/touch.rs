@@ -39,8 +39,14 @@ pub(super) struct Footprint {
     grains: Rc<Grains>,
 }
 
-/// An element, and two different threads: of the earlier access, and of the later one.
-pub(super) type Clash = (i64, u32, u32);
+/// An element that two different threads access.
+#[derive(Clone, Copy)]
+pub(super) struct Clash {
+    pub(super) element: i64,
+    /// The thread of the earlier access.
+    pub(super) earlier: u32,
+    pub(super) later: u32,
+}
 
 /// The threads that execute a statement.
 #[derive(Clone, PartialEq, Debug)]
@@ -493,9 +499,9 @@ impl Footprint {
             let (a, b) = (x.map.who[(at - x_low) as usize], y.map.who[(at - y_low) as usize]);
             if a != NONE
                 && b != NONE
-                && let Some((first, second)) = test(threads(a, x.thread), threads(b, y.thread))
+                && let Some((earlier, later)) = test(threads(a, x.thread), threads(b, y.thread))
             {
-                return Some((x.grains.element(at), first, second));
+                return Some(Clash { element: x.grains.element(at), earlier, later });
             }
             at += 1;
         }
@@ -508,7 +514,8 @@ impl Footprint {
             let [first, second] = threads(*who, self.thread);
             let at = self.map.low + self.shift + at as i64;
             (*who != NONE).then_some(())?;
-            first.zip(second).filter(|(x, y)| x != y).map(|(x, y)| (self.grains.element(at), x, y))
+            let (earlier, later) = first.zip(second).filter(|(x, y)| x != y)?;
+            Some(Clash { element: self.grains.element(at), earlier, later })
         };
         self.map.who.iter().enumerate().find_map(two)
     }

@@ -345,7 +345,7 @@ impl Lower<'_> {
             self.comment(format!("ahead of the loop: the copies of iteration {at}"));
         }
         let (mut then, ()) = self.nested(|lower| {
-            let value = lower.step_value(&of.name, at, [begin, extent], past);
+            let value = lower.step_value(&of.name, at, begin, extent, past);
             lower.bind(var, value);
             lower.scope.ahead = lower.scope.loops > 0 && past != Past::Inside;
             lower.statements(body)
@@ -366,7 +366,7 @@ impl Lower<'_> {
     }
 
     /// The value of a step's variable, named unless it is a constant or a variable.
-    fn step_value(&mut self, name: &str, at: Ix, [begin, extent]: [Ix; 2], past: Past) -> Ix {
+    fn step_value(&mut self, name: &str, at: Ix, begin: Ix, extent: Ix, past: Past) -> Ix {
         let known = self.kernel.exprs.get(at).clone();
         if matches!(known.int, Int::Const(_) | Int::Var(_)) {
             return at;

@@ -212,7 +212,7 @@ impl Whole {
         }
         let y = self.scene.tensor(elem, &[extent], true);
         if elem != Elem::F32 && self.scene.random.chance(30) {
-            return self.window((&x, &y, &t), elem, (tile, count));
+            return self.window(&x, &y, &t, elem, tile, count);
         }
         let flags = self.zeros(count);
         let before_t = || binary(Binary::Sub, name(&t), int(1));
@@ -254,7 +254,7 @@ impl Whole {
     }
 
     /// Each block adds to its tile what the blocks before it have left: words that are positive once they are written.
-    fn window(&mut self, (x, y, t): (&str, &str, &str), elem: Elem, (tile, count): (i64, i64)) {
+    fn window(&mut self, x: &str, y: &str, t: &str, elem: Elem, tile: i64, count: i64) {
         let words = self.scene.fresh(ZERO);
         self.scene.named_tensor(&words, elem, &[Extent::Int(count)]);
         let own = call("sum", vec![call("tile", vec![name(x), int(tile), name(t)])]);

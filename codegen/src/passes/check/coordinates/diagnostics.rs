@@ -116,15 +116,24 @@ fn stored(stmt: &Stmt) -> Option<&View> {
     }
 }
 
+/// The target of a store.
+pub(super) struct Target<'t> {
+    pub(super) view: &'t View,
+    pub(super) elements: &'t Elements,
+    /// For each mode of the tensor, its extent, and the coordinates of a thread's elements.
+    pub(super) modes: &'t [(Value, Option<Function>)],
+}
+
 /// Elements that are stored to the wrong coordinates.
 pub(super) fn store(
     program: &Program,
     stmt: &Stmt,
-    (to, elements, target): (&View, &Elements, &[(Value, Option<Function>)]),
+    target: &Target<'_>,
     coordinates: &Coordinates<Function>,
     lost: &Misplaced<'_>,
     starts_like: &mut dyn FnMut(&Function, &Function) -> bool,
 ) -> Diagnostic {
+    let Target { view: to, elements, modes } = *target;
     let from = stored(stmt).map_or(to.name.as_str(), |view| view.name.as_str());
     let (axis, at) = (lost.axis, lost.at);
     let element = elements.coordinates(at.value);
@@ -143,7 +152,7 @@ pub(super) fn store(
         at.theirs,
         along(axis.extent),
     );
-    let help = remedy(program, to, target, coordinates, lost, starts_like);
+    let help = remedy(program, to, modes, coordinates, lost, starts_like);
     Diagnostic::error(span_of(program, stmt, 0), message).help(help)
 }
 

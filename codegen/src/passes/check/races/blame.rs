@@ -35,7 +35,7 @@ impl<'p> Walk<'p, '_> {
     pub(super) fn within(&mut self, stmt: &'p Stmt, tensor: Id, clash: Clash) {
         self.say(stmt, Fault::Within, |walk| {
             let name = &walk.program.tensor(tensor).name;
-            let (element, reader, writer) = walk.example(tensor, clash);
+            let (element, reader, writer) = (walk.element(tensor, clash), clash.earlier, clash.later);
             let message = format!(
                 "threads read elements of `{name}` here that others write at the same time: {element} is read by thread {reader} and written by thread {writer}"
             );
@@ -47,7 +47,7 @@ impl<'p> Walk<'p, '_> {
     pub(super) fn written_twice(&mut self, stmt: &'p Stmt, tensor: Id, clash: Clash) {
         self.say(stmt, Fault::Within, |walk| {
             let name = &walk.program.tensor(tensor).name;
-            let (element, first, second) = walk.example(tensor, clash);
+            let (element, first, second) = (walk.element(tensor, clash), clash.earlier, clash.later);
             let message = format!(
                 "race: several threads write one element of `{name}` here: {element} is written by threads {first} and {second}"
             );
@@ -176,7 +176,7 @@ impl<'p> Walk<'p, '_> {
     fn between_groups(&mut self, past: &Event<'p>, now: &Event<'p>, clash: Clash) {
         self.say(now.stmt, Fault::Unordered, |walk| {
             let name = &walk.program.tensor(now.tensor).name;
-            let (element, first, second) = walk.example(now.tensor, clash);
+            let (element, first, second) = (walk.element(now.tensor, clash), clash.earlier, clash.later);
             let (this, other) = verbs(past, now);
             let what = walk.describe(past.stmt);
             let group = match past.group == now.group {
@@ -198,7 +198,7 @@ impl<'p> Walk<'p, '_> {
         self.say(now.stmt, Fault::Unordered, |walk| {
             let (names, many) = walk.names(tensors);
             let it = if many { "them" } else { "it" };
-            let (element, first, second) = walk.example(now.tensor, clash);
+            let (element, first, second) = (walk.element(now.tensor, clash), clash.earlier, clash.later);
             let what = walk.describe(past.stmt);
             let previous = if around { " of the previous iteration" } else { "" };
             let (this, other) = verbs(past, now);
@@ -243,9 +243,9 @@ impl<'p> Walk<'p, '_> {
         (if many { format!("{} and {last}", names.join(", ")) } else { last }, many)
     }
 
-    /// An element by its coordinates, and a thread of each side.
-    fn example(&self, tensor: Id, (index, first, second): Clash) -> (String, u32, u32) {
-        let mut rest = index;
+    /// An element by its coordinates.
+    fn element(&self, tensor: Id, clash: Clash) -> String {
+        let mut rest = clash.element;
         let coordinates: Vec<String> = extents(self.program, tensor)
             .unwrap_or_default()
             .into_iter()
@@ -257,7 +257,7 @@ impl<'p> Walk<'p, '_> {
             })
             .collect();
         let name = &self.program.tensor(tensor).name;
-        (format!("`{name}[{}]`", coordinates.join(", ")), first, second)
+        format!("`{name}[{}]`", coordinates.join(", "))
     }
 
     fn describe(&self, stmt: &Stmt) -> String {
