@@ -16,8 +16,8 @@ fn generated(of: &Definition) -> Generated {
 }
 
 /// The product and the printed function have the same variants, to the byte, but for the one with 64-bit offsets: of products by wgmma
-/// those by wgmma, of products by mma.sync the first two, which others with narrower copies follow, and where copies are of vectors,
-/// those that have them.
+/// those by wgmma, of products by mma.sync the first two, with bulk copies if the first has them, which others with narrower copies follow,
+/// and where copies are of vectors, those that have them.
 #[track_caller]
 fn check(keys: &str) {
     let words = Words::read(keys).unwrap_or_else(|why| panic!("{keys}: {why}"));
@@ -33,10 +33,10 @@ fn check(keys: &str) {
     let is_aligned = |of: &Variant| needs(of, |fact| matches!(fact, Fact::Aligned { .. }));
     let [wgmma, aligned] =
         [&is_wgmma, &is_aligned as &dyn Fn(&Variant) -> bool].map(|is| product.variants.iter().any(is));
-    let by_warps = product.source().contains("mma_m");
+    let (by_warps, bulk) = (product.source().contains("mma_m"), product.source().contains("mbarrier"));
     let is_ours = |(at, of): &(usize, &Variant)| match (wgmma, by_warps) {
         (true, _) => is_small(of) && is_wgmma(of),
-        (_, true) => *at < 2,
+        (_, true) => *at < 2 && of.source.contains("mbarrier") == bulk,
         _ => is_small(of) && (is_aligned(of) || !aligned),
     };
     for (at, variant) in product.variants.iter().enumerate().filter(is_ours) {
@@ -124,6 +124,25 @@ fn functions_of_products_by_warps_make_the_same_source() {
     check("dtype=tf32 arch=80 bm=128 bn=128 warps=(4,2) c=n_major aux=true epilogue=gelu bias=columns");
     check("dtype=bf16 arch=80 bm=64 bn=64 bk=64 mma=mma_m16n8k8_bf16 schedule=(swizzle=(2,3,3))");
     check("dtype=e4m3 arch=89 out=bf16 a=k_major b=k_major");
+    check("dtype=bf16 arch=80 a=k_major b=k_major c=n_major alpha_beta=true bias=columns epilogue=gelu");
+    check("dtype=f16 arch=80 bm=128 bn=64 alpha_beta=true aux=f32 epilogue=relu batched=true");
+    check("dtype=e4m3 arch=89 out=bf16 a=k_major b=k_major scales=blocks mma=mma_sync batched=true");
+    check("dtype=e5m2 arch=89 out=bf16 c=n_major scales=blocks mma=mma_sync bm=64 bn=128 bk=128");
+    check("dtype=bf16 arch=80 warps=(1,1,8) bm=16 bn=32 bk=256 c=n_major bias=rows");
+    check("dtype=f64 arch=80 warps=(2,1,4) bm=32 bn=16 bk=64 alpha_beta=true");
+    check("precision=f32x3 arch=80 a=k_major b=k_major c=n_major");
+    check("precision=f32x3 arch=80 bm=64 bn=64 mma=mma_m16n8k4_tf32 residual=before");
+    check("precision=tf32 arch=80 a=k_major scales=both epilogue=silu");
+    check("dtype=bf16 b_dtype=i8 arch=80 a=k_major b=k_major c=n_major");
+    check("dtype=f16 b_dtype=e4m3 arch=80 bm=64 bn=128 batched=true");
+    check("dtype=bf16 b_dtype=i4 arch=80 bm=128 bn=128 b=k_major");
+    check("dtype=bf16 b_dtype=u4 group_size=128 zeros=true arch=80 bm=64 bn=128 bk=64 b=k_major c=n_major");
+    check("dtype=f16 b_dtype=i4 group_size=32 arch=80 bm=64 bn=64 bk=96 b=k_major batched=true");
+    check("dtype=bf16 arch=90 mma=mma_sync a=k_major b=k_major c=n_major bias=columns epilogue=gelu");
+    check("dtype=f16 arch=90 mma=mma_sync batched=true bm=128 bn=128 alpha_beta=true");
+    check("precision=f32x3 arch=90 mma=mma_sync a=k_major b=k_major c=n_major bm=64 bn=64");
+    check("dtype=bf16 b_dtype=u4 group_size=64 arch=90 mma=mma_sync a=k_major b=k_major bm=64 bn=128 bk=64");
+    check("dtype=bf16 arch=90 mma=mma_sync warps=(1,1,8) bm=16 bn=32 bk=256 a=k_major b=k_major c=n_major");
 }
 
 #[test]
@@ -188,6 +207,8 @@ const OF_THREADS: &[&[&str]] = &[
 #[test]
 fn functions_of_drawn_products_make_the_same_source() {
     check_drawn("arch=90", DRAWS);
+    check_drawn("arch=80 mma=mma_sync", DRAWS);
+    check_drawn("arch=90 mma=mma_sync", DRAWS);
     check_drawn("mma=none", OF_THREADS);
 }
 

@@ -113,7 +113,8 @@ language! {
     fn threads(count: Number)
         => f32 [3.0, 1.0], "threads(64); // four elements for each", "copy(2.0 * x, y);", f32 [6.0, 2.0];
     /// A matrix instruction, and the warps over which it is tiled. `tiled_mma::<bf16, f32>(warps = 8)` is the best
-    /// instruction for these types; `warps = (4, 2)` arranges the warps over rows and columns.
+    /// instruction for these types; `warps = (4, 2)` arranges the warps over rows and columns, and `warps = (1, 1, 8)` over K, whose
+    /// parts are added after the last product. With `terms = 2` elements of `f32` are sums of two numbers of `tf32`.
     /// `tiled_mma::<bf16, f32>(warpgroups = 2)` is wgmma: see [Producers](super::products#producers).
     /// `tiled_mma("mma_m16n8k16_bf16", layout!((2, 4)))` names the instruction.
     ///

@@ -1,11 +1,9 @@
-//! `matmul_kernel!`: the matrix product family, C = A·Bᵀ. Products by wgmma, and most by mma.sync, are functions
-//! of the language (`page`), others programs of the builder (`tensor`, `product`).
+//! `matmul_kernel!`: the matrix product family, C = A·Bᵀ. Products on tensor cores, and most on CUDA cores, are functions
+//! of the language (`page`), others programs of the builder (`product`).
 //!
 //! Keys are data: their page of the reference, messages and this module read one table.
 
 mod blame;
-mod block_scales;
-mod bulk;
 mod config;
 mod hopper;
 mod keys;
@@ -86,8 +84,7 @@ impl Programs {
     }
 }
 
-/// The product as a function of the language, for the newest architecture of its programs; `None` for other products. Alternatives by
-/// mma.sync whose warps share K are left out.
+/// The product as a function of the language, for the newest architecture of its programs; `None` for other products.
 pub(crate) fn function(args: &[Arg]) -> Option<Kernel> {
     let mut args = schedule::flat(args).0;
     let mut keys = Keys::new();
@@ -101,18 +98,19 @@ pub(crate) fn function(args: &[Arg]) -> Option<Kernel> {
     if !reader.errors.is_empty() {
         return None;
     }
+    let with_rings;
     let all: Vec<By> = match &machine {
         Machine::Wgmma(sizes) => {
             config.overlaps |= reader.find("overlaps").is_none();
             sizes.iter().map(By::Warpgroups).collect()
         }
-        // The usual sizes are the last. Programs with a ring come first, and are not functions.
-        Machine::MmaSync(plans, _)
-            if plans
-                .last()
-                .is_some_and(|plan| plan.is_function(&config) && !tensor::has_ring(&config, plan)) =>
-        {
-            plans.iter().rev().filter(|plan| plan.is_function(&config)).map(By::Warps).collect()
+        // The usual sizes are the last. Programs with a ring come first.
+        Machine::MmaSync(plans, _) => {
+            let bulk = |plan: &tensor::Plan| tensor::bulk(&config, plan).ok().flatten();
+            with_rings = plans.iter().filter_map(bulk).collect::<Vec<_>>();
+            let all = if plans.last().and_then(bulk).is_some() { &with_rings } else { plans };
+            let usual = all.last()?;
+            all.iter().rev().filter(|plan| plan.is_alike(usual, &config)).map(By::Warps).collect()
         }
         Machine::Threads(_) if !tiles::suit(&reader, &config) => {
             return Some(page::threads::page(&config));
@@ -207,7 +205,7 @@ fn by_wgmma(
     let plan = plans.pop().ok_or_else(Vec::new)?;
     let mut narrower = tensor::programs(&config, &plan, measured).map_err(wrong)?;
     // Where bulk copies fill a ring, wgmma is faster, unless it has to wait for conversions.
-    narrower.retain(|(program, _)| config.mixed() || program.rings.is_empty());
+    narrower.retain(|(program, _)| config.mixed() || !tensor::has_producer(program));
     let mut few = Vec::new();
     for plan in &plans {
         few.push(tensor::programs(&config, plan, measured).map_err(wrong)?.swap_remove(0));

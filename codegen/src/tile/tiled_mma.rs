@@ -26,6 +26,23 @@ pub struct TiledMma {
     pub of: Id,
     /// The operand (`a` or `b`) whose tiles pack two 4-bit numbers in each element, adjacent along K.
     pub pairs: Option<(OperandName, Int4)>,
+    /// How many terms of the instruction's type represent an element of f32.
+    pub terms: Terms,
+}
+
+/// Padding of rows of sums in shared memory, in elements: the rows that half a warp stores are in different banks.
+pub(crate) const PAD: i64 = 8;
+
+/// How many terms of the instruction's type represent an element of an operand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Terms {
+    /// One: the nearest number.
+    #[default]
+    One,
+    /// Two terms: the nearest number, and the rest, whose last bit is lost. A product of elements is the sum of three
+    /// products, since the product of both lower terms is negligible. Sums over up to 16 elements along K are promoted:
+    /// they are added to accumulators by ordinary additions, which round to nearest, while tensor cores truncate.
+    Two,
 }
 
 impl TiledMma {
@@ -63,7 +80,7 @@ impl TiledMma {
                 Problem::new(format!("{groups} has warps share K, and their sums would have to be added up"));
             return Err(problem.help("write 1 for the third mode"));
         }
-        Ok(TiledMma { row: atom, groups, of, pairs: None })
+        Ok(TiledMma { row: atom, groups, of, pairs: None, terms: Terms::One })
     }
 
     /// The largest instruction of an architecture, and the arrangement of `warps` warps over a tile of the
@@ -191,7 +208,7 @@ impl TiledMma {
             }));
         };
         let groups = Layout::new((best, warps / best, 1i64), (1i64, best, 0i64))?;
-        Ok(TiledMma { row, groups, of: 0, pairs: None })
+        Ok(TiledMma { row, groups, of: 0, pairs: None, terms: Terms::One })
     }
 
     /// The largest instruction of an architecture with at most four registers of the left operand.
@@ -242,6 +259,48 @@ impl TiledMma {
     /// ```
     pub fn with_pairs(self, operand: OperandName, of: Int4) -> TiledMma {
         TiledMma { pairs: Some((operand, of)), ..self }
+    }
+
+    /// The same for operands of f32 whose elements are sums of this number of terms.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tiled::{Terms, TiledMma}};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// let mma = TiledMma::best(Elem::Tf32, Elem::F32, 80, [64, 64], 4)?.in_terms(Terms::Two);
+    /// let sa = b.shared("sa", Elem::F32, layout!((64, 16) : (1, 72)))?;
+    /// let sb = b.shared("sb", Elem::F32, layout!((64, 16) : (1, 72)))?;
+    /// let acc = b.accumulators("acc", &mma, [64, 64])?;
+    /// b.multiply(&mma, &sa, &sb, &acc)?; // about as precise as multiply-adds in f32
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn in_terms(self, terms: Terms) -> TiledMma {
+        TiledMma { terms, ..self }
+    }
+
+    /// `parts` times the warps, which share K: each sums a part of K, and the sums are added.
+    ///
+    /// ```
+    /// use tilewright_codegen::{Elem, tiled::TiledMma};
+    /// let mma = TiledMma::best(Elem::Bf16, Elem::F32, 80, [32, 16], 1)?.over_k(8)?;
+    /// assert_eq!((mma.groups.to_string(), mma.threads()?), ("(1,1,8):(1,1,1)".into(), 256));
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn over_k(self, parts: i64) -> Result<TiledMma> {
+        let own = Layout::from_modes([self.groups.mode(0)?, self.groups.mode(1)?])?;
+        let groups = Layout::from_modes(own.modes().chain([Layout::new(parts, own.size()?)?]))?;
+        Ok(TiledMma { groups, ..self })
+    }
+
+    /// Bytes of shared memory for the sums of one part of K.
+    pub(crate) fn gathered_bytes(&self, [rows, columns]: [i64; 2]) -> i64 {
+        let elem = self.row.operand(OperandName::D).map_or(0, |d| i64::from(d.elem.bytes()));
+        rows * (columns + PAD) * elem
+    }
+
+    /// How many parts of K warps share.
+    pub fn parts_of_k(&self) -> Result<i64> {
+        Ok(self.groups.mode(2)?.size()?)
     }
 
     /// The 4-bit type of an operand's tiles, if its elements pack two numbers each.
@@ -305,7 +364,7 @@ impl TiledMma {
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn left(&self, tile: [i64; 2]) -> Result<Option<Distribution>> {
-        if self.groups.mode(1)?.size()? != 1 {
+        if self.groups.mode(1)?.size()? != 1 || self.groups.mode(2)?.size()? != 1 {
             return Ok(None);
         }
         let (atom, _) = self.tile_of(OperandName::A);

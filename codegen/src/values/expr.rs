@@ -65,6 +65,21 @@ pub enum Expr {
 }
 
 impl Expr {
+    /// The condition on scalar arguments alone without which an input is not read, if there is one.
+    pub(crate) fn read_where(&self, input: u8) -> Option<&Expr> {
+        match self {
+            Expr::Cast(_, of) => of.read_where(input),
+            Expr::Pick(of) => {
+                let [test, then, other] = &**of;
+                let varies = |part: &Expr| {
+                    matches!(part, Expr::In(_) | Expr::Coord(..) | Expr::At(_) | Expr::Index(_))
+                };
+                (then.reads(input) && !other.reads(input) && !test.any(&varies)).then_some(test)
+            }
+            _ => None,
+        }
+    }
+
     /// A literal.
     ///
     /// ```

@@ -236,6 +236,34 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
         Kernel,
         "fn k(c: &mut Tensor<f32, (M, N)>) { let mma = tiled_mma::<u32, i32>(warps = 4); let acc = mma.accumulators((64, 64), 0); copy(acc, tile(c, (64, 64), (block.x, block.y))); }",
     ),
+    (
+        Kernel,
+        "fn k(a: &Tensor<bf16, (M, K)>, c: &mut Tensor<f32, (M, M)>) { let s = shared::<bf16>((64, 32)); let mut acc = tiled_mma::<bf16, f32>(warps = (2, 2, 2)).accumulators((64, 64), 1.0); let a = tile(a, (64, 32), (block.x, _)); for k in 0..a.size(2) { copy(a[(_, _, k)], s); gemm(s, s, &mut acc); } copy(acc, tile(c, (64, 64), (block.x, block.x))); }",
+    ),
+    (
+        Kernel,
+        "fn k(a: &Tensor<bf16, (M, K)>, c: &mut Tensor<f32, (M, M)>) { let s = shared::<bf16>((64, 32)); let mut acc = tiled_mma::<bf16, f32>(warps = (2, 2, 2)).accumulators((64, 64), 0.0); let a = tile(a, (64, 32), (block.x, _)); for k in 0..a.size(2) { copy(a[(_, _, k)], s); gemm(s, s, &mut acc); acc = acc * 0.5; } copy(acc, tile(c, (64, 64), (block.x, block.x))); }",
+    ),
+    (
+        Kernel,
+        "fn k(a: &Tensor<bf16, (M, K)>, c: &mut Tensor<f32, (M, M)>) { let s = shared::<bf16>((64, 32)); let mut acc = tiled_mma(\"mma_m16n8k16_bf16\", layout!((2, 2, 2) : (2, 4, 1))).accumulators((64, 64), 0.0); let a = tile(a, (64, 32), (block.x, _)); for k in 0..a.size(2) { copy(a[(_, _, k)], s); gemm(s, s, &mut acc); } copy(acc, tile(c, (64, 64), (block.x, block.x))); }",
+    ),
+    (
+        Kernel,
+        "fn k(a: &Tensor<bf16, (M, K)>, c: &mut Tensor<f32, (M, M)>) { let s = shared::<bf16>((64, 32)); let mut acc = tiled_mma::<bf16, f32>(warps = 4, terms = 2).accumulators((64, 64), 0.0); let a = tile(a, (64, 32), (block.x, _)); for k in 0..a.size(2) { copy(a[(_, _, k)], s); gemm(s, s, &mut acc); } copy(acc, tile(c, (64, 64), (block.x, block.x))); }",
+    ),
+    (
+        Kernel,
+        "fn k(a: &Tensor<bf16, (M, K)>, c: &mut Tensor<f32, (M, M)>) { let s = shared::<bf16>((64, 32)); let mut acc = tiled_mma::<tf32, f32>(warps = 4, terms = 3).accumulators((64, 64), 0.0); let a = tile(a, (64, 32), (block.x, _)); for k in 0..a.size(2) { copy(a[(_, _, k)], s); gemm(s, s, &mut acc); } copy(acc, tile(c, (64, 64), (block.x, block.x))); }",
+    ),
+    (
+        Kernel,
+        "fn k(a: &Tensor<bf16, (M, K)>, c: &mut Tensor<f32, (M, M)>) { let s = shared::<bf16>((64, 32)); let mut acc = tiled_mma::<tf32, f32>(warpgroups = 1, terms = 2).accumulators((64, 64), 0.0); let a = tile(a, (64, 32), (block.x, _)); for k in 0..a.size(2) { copy(a[(_, _, k)], s); gemm(s, s, &mut acc); } copy(acc, tile(c, (64, 64), (block.x, block.x))); }",
+    ),
+    (
+        Kernel,
+        "fn k(a: &Tensor<bf16, (M, K)>, c: &mut Tensor<f32, (M, M)>) { let s = shared::<bf16>((64, 32)); let mma = tiled_mma::<tf32, f32>(warps = (2, 2), terms = 2); let part = mma.partition_a(s, thread.x); let mut acc = mma.accumulators((64, 64), 0.0); let a = tile(a, (64, 32), (block.x, _)); for k in 0..a.size(2) { copy(a[(_, _, k)], s); gemm(s, s, &mut acc); } copy(acc, tile(c, (64, 64), (block.x, block.x))); }",
+    ),
     (Keys, "epilogue = gelu(x)"),
     (Keys, "bias = true"),
     // Tiles of other shapes.

@@ -8,6 +8,7 @@ mod causal;
 mod elements;
 mod linear;
 mod nested;
+mod operands;
 mod reductions;
 mod short;
 mod split;

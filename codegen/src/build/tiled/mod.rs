@@ -44,10 +44,8 @@
 //! ```
 
 mod bulk;
-mod epilogue;
 mod fill;
 mod operand;
-mod over_k;
 mod scales;
 mod shared;
 mod terms;
@@ -62,17 +60,15 @@ use crate::tile::{Expr, How, Order};
 use crate::values::elem::Elem;
 use crate::values::id::Id;
 
-pub use crate::tile::tiled_mma::TiledMma;
+pub(crate) use crate::tile::tiled_mma::PAD;
+pub use crate::tile::tiled_mma::{Terms, TiledMma};
 pub use bulk::swizzled_tile;
-pub(crate) use bulk::{SWIZZLED, row_of, rows_of, swizzled};
-pub use epilogue::EpilogueTile;
+pub(crate) use bulk::{SWIZZLED, row_of, rows_of};
 pub use fill::Fill;
 pub use operand::Route;
-pub use over_k::Gathered;
-pub(crate) use over_k::PAD;
-pub use scales::Scaling;
+pub(crate) use operand::converts;
+pub(crate) use scales::Scaling;
 pub use shared::SharedUses;
-pub use terms::Terms;
 
 impl Builder {
     /// Zeroed accumulators of a tile of (M, N), in registers.
@@ -149,42 +145,15 @@ impl Builder {
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn multiply(&mut self, mma: &TiledMma, a: &View, b: &View, acc: &View) -> Result<()> {
-        self.multiply_in(mma, a, b, acc, Terms::One)
+        self.multiply_scaled(mma, [a, b], acc, [None, None])
     }
 
-    /// [`Builder::multiply`], with each element of the operands as one or two terms of the
-    /// instruction's type. With [`Terms::Two`], products of f32 by an instruction for tf32 are about as
-    /// precise as multiply-adds in f32.
-    ///
-    /// ```
-    /// # use tilewright_codegen::{Elem, build::Builder, tiled::{Terms, TiledMma}};
-    /// # use tilewright_layout::layout;
-    /// # let mut b = Builder::new("example");
-    /// let mma = TiledMma::best(Elem::Tf32, Elem::F32, 80, [64, 64], 4)?;
-    /// let sa = b.shared("sa", Elem::F32, layout!((64, 16) : (1, 72)))?;
-    /// let sb = b.shared("sb", Elem::F32, layout!((64, 16) : (1, 72)))?;
-    /// let acc = b.accumulators("acc", &mma, [64, 64])?;
-    /// b.multiply_in(&mma, &sa, &sb, &acc, Terms::Two)?;
-    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
-    /// ```
-    pub fn multiply_in(
-        &mut self,
-        mma: &TiledMma,
-        a: &View,
-        b: &View,
-        acc: &View,
-        terms: Terms,
-    ) -> Result<()> {
-        self.multiply_operands(mma, [a, b], acc, terms, [None, None])
-    }
-
-    /// Products of operands with one or two terms, or of scaled operands.
-    fn multiply_operands(
+    /// [`Builder::multiply`] of operands whose elements are scaled after their conversion, if they have scales.
+    pub(crate) fn multiply_scaled(
         &mut self,
         mma: &TiledMma,
         [a, b]: [&View; 2],
         acc: &View,
-        terms: Terms,
         scales: [Option<Scaling>; 2],
     ) -> Result<()> {
         self.occupy(mma.of, mma.threads()?, acc)?;
@@ -216,7 +185,7 @@ impl Builder {
             .help("make it with the accumulators of this product, for a tile of (M, N)")
             .arg(3));
         }
-        let promoting = match terms {
+        let promoting = match mma.terms {
             Terms::One => None,
             Terms::Two => Some(self.promoting(mma, acc, left.steps)?),
         };
@@ -227,7 +196,8 @@ impl Builder {
             right.load(b, &kk)?;
             let (of_a, of_b) = (left.fragment_at(b, &kk)?, right.fragment_at(b, &kk)?);
             let how = promoting.as_ref();
-            let (of_a, of_b) = (b.terms(&left, of_a, terms, how)?, b.terms(&right, of_b, terms, how)?);
+            let (of_a, of_b) =
+                (b.terms(&left, of_a, mma.terms, how)?, b.terms(&right, of_b, mma.terms, how)?);
             left.scale(b, &of_a[0], &kk)?;
             right.scale(b, &of_b[0], &kk)?;
             match &promoting {

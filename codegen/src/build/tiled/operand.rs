@@ -496,7 +496,7 @@ impl Builder {
 
 /// Are elements of a tile multiplied by an instruction of this type? Elements of another type are converted in
 /// registers: f32 is rounded to tf32, and 8-bit numbers become f16 or bf16, which represent all of them.
-fn converts(elem: Elem, multiplied: Elem) -> bool {
+pub(crate) fn converts(elem: Elem, multiplied: Elem) -> bool {
     let widened = elem.bytes() == 1 && matches!(multiplied, Elem::F16 | Elem::Bf16);
     elem == multiplied || (elem, multiplied) == (Elem::F32, Elem::Tf32) || widened
 }

@@ -16,7 +16,7 @@ const PAIR: i64 = 2;
 /// Scales of converted elements of an operand's tile, and zero points that are subtracted before: of the type and the shape
 /// of the tile.
 #[derive(Clone, Copy, Debug)]
-pub struct Scaling<'v> {
+pub(crate) struct Scaling<'v> {
     /// The scales.
     pub scales: &'v View,
     /// The zero points, if there are any.
@@ -24,52 +24,6 @@ pub struct Scaling<'v> {
 }
 
 impl Builder {
-    /// The scales of a tile of (rows, K), from scales of (rows, groups): each for the elements of its row in one group along K.
-    ///
-    /// ```
-    /// # use tilewright_codegen::{Elem, build::Builder};
-    /// # use tilewright_layout::layout;
-    /// # let mut b = Builder::new("example");
-    /// let scales = b.shared("scales", Elem::Bf16, layout!((64, 2)))?;
-    /// let of_elements = b.scales_of_groups(&scales, 32)?;
-    /// assert_eq!(of_elements.shape().to_string(), "(64,(32,2))"); // of a tile of (64, 64)
-    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
-    /// ```
-    pub fn scales_of_groups(&mut self, scales: &View, group: i64) -> Result<View> {
-        let all = scales.broadcast(&[None, Some(group), None])?;
-        let along_k = Layout::from_modes([all.layout.mode(1)?, all.layout.mode(2)?])?;
-        Ok(all.rearranged(Layout::from_modes([all.layout.mode(0)?, along_k])?))
-    }
-
-    /// [`Builder::multiply`] of narrow operands, whose elements are scaled after their conversion. `scales` has the
-    /// scales of each operand's tile, or none. A zero point is subtracted first; the difference is exact for integers of
-    /// eight bits. A scaled element is rounded to the type of the instruction.
-    ///
-    /// ```
-    /// # use tilewright_codegen::{Elem, build::Builder, tiled::{Scaling, TiledMma}};
-    /// # use tilewright_layout::layout;
-    /// # let mut b = Builder::new("example");
-    /// let mma = TiledMma::best(Elem::Bf16, Elem::F32, 80, [64, 64], 4)?;
-    /// let sa = b.shared("sa", Elem::Bf16, layout!((64, 64) : (72, 1)))?;
-    /// let sb = b.shared("sb", Elem::U8, layout!((64, 64) : (80, 1)))?;
-    /// let scales = b.shared("scales", Elem::Bf16, layout!((64, 2)))?;
-    /// let zeros = b.shared("zeros", Elem::Bf16, layout!((64, 2)))?;
-    /// let (scales, zeros) = (b.scales_of_groups(&scales, 32)?, b.scales_of_groups(&zeros, 32)?);
-    /// let acc = b.accumulators("acc", &mma, [64, 64])?;
-    /// let scaling = Scaling { scales: &scales, zeros: Some(&zeros) };
-    /// b.multiply_scaled(&mma, [&sa, &sb], &acc, [None, Some(scaling)])?;
-    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
-    /// ```
-    pub fn multiply_scaled(
-        &mut self,
-        mma: &TiledMma,
-        [a, b]: [&View; 2],
-        acc: &View,
-        scales: [Option<Scaling>; 2],
-    ) -> Result<()> {
-        self.multiply_operands(mma, [a, b], acc, super::Terms::One, scales)
-    }
-
     /// Subtracts their zero points from converted elements in registers, if they have any, and multiplies them by their
     /// scales.
     pub(super) fn scale(&mut self, fragment: &View, Scaling { scales, zeros }: Scaling) -> Result<()> {

@@ -14,8 +14,8 @@ use crate::values::elem::Elem;
 use crate::values::narrow::Int4;
 use crate::values::operation::Bin;
 
-use super::TiledMma;
 use super::operand::{Operand, grouped};
+use super::{Terms, TiledMma};
 
 /// Bits of an f32 that a tf32 has, and half of the last one.
 const KEPT: i64 = 0xffff_e000;
@@ -25,18 +25,6 @@ const LONGER: f64 = 1.0 + 1.0 / 2048.0;
 /// How much of K is promoted at once, at most, and the bytes of accumulators in a thread that leave registers for as many sums.
 const SPAN: i64 = 16;
 const MOST_BYTES: i64 = 64 * 4;
-
-/// How many terms of the instruction's type represent an element of an operand.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Terms {
-    /// One: the nearest number.
-    #[default]
-    One,
-    /// Two terms: the nearest number, and the rest, whose last bit is lost. A product of elements is the sum of three
-    /// products, since the product of both lower terms is negligible. Sums over up to 16 elements along K are promoted:
-    /// they are added to accumulators by ordinary additions, which round to nearest, while tensor cores truncate.
-    Two,
-}
 
 impl Builder {
     /// The fragments of a k-step as the instruction takes them, highest terms first.

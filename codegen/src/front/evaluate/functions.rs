@@ -63,7 +63,7 @@ pub const FUNCTIONS: &[Function] = &[
     row(
         "tiled_mma",
         "tiled_mma::<bf16, f32>(warps = 8), or tiled_mma(\"mma_m16n8k16_bf16\", layout!((2, 4)))",
-        &["warps", "warpgroups"],
+        &["warps", "warpgroups", "terms"],
         ANY,
         Evaluator::tiled_mma,
     ),

@@ -1,12 +1,12 @@
 //! Matrix instructions in kernels: `tiled_mma` and its methods.
 
 use crate::thread::atom::OperandName;
-use tilewright_layout::Layout;
+use tilewright_layout::{Layout, Tuple};
 
 use super::args::Args;
 use super::value::{Mma, Value, Warps};
 use super::{Evaluator, instruction};
-use crate::build::tiled::TiledMma;
+use crate::build::tiled::{Terms, TiledMma};
 use crate::source::ast::{Name, Span};
 use crate::source::problem::Problem;
 use crate::source::spelling::did_you_mean;
@@ -22,6 +22,33 @@ const METHODS: [(&str, &str); 4] = [
     ("partition_c", "mma.partition_c(gc, thread.x)"),
 ];
 
+/// The numbers of warps along (M, N) or (M, N, K), if a block has room for them.
+fn over_modes(counts: &[Value]) -> Option<Vec<i64>> {
+    let one = |count: &Value| match count {
+        Value::Int(count @ 1..) => Some(*count),
+        _ => None,
+    };
+    let counts = counts.iter().map(one).collect::<Option<Vec<_>>>()?;
+    let all = counts.iter().fold(1, |all: i64, count| all.saturating_mul(*count));
+    ([2, 3].contains(&counts.len()) && all <= i64::from(BLOCK_THREADS / WARP)).then_some(counts)
+}
+
+/// An instruction whose warps are arranged so: over (M, N), and over K if there is a third mode.
+fn sharing(row: &str, groups: &Layout) -> Result<TiledMma, Problem> {
+    if groups.rank() != 3 || groups.mode(2)?.size()? == 1 {
+        return TiledMma::new(row, groups, 0);
+    }
+    let own = Layout::from_modes([groups.mode(0)?, groups.mode(1)?])?;
+    let parts = groups.mode(2)?.size()?;
+    match TiledMma::new(row, &own, 0).and_then(|own| own.over_k(parts)) {
+        Ok(made) if made.groups == *groups => Ok(made),
+        _ => {
+            let message = format!("{groups} does not number warps over M and N first, and then over K");
+            Err(Problem::new(message).help(format!("write the extents alone: layout!({})", groups.shape())))
+        }
+    }
+}
+
 /// The operand that a method partitions.
 fn partitioned(method: &str) -> OperandName {
     match method {
@@ -32,19 +59,27 @@ fn partitioned(method: &str) -> OperandName {
 }
 
 impl Evaluator {
-    /// `tiled_mma::<bf16, f32>(warps = 8)`, `(warps = (4, 2))`, or `tiled_mma("mma_m16n8k16_bf16", layout!((2, 4)))`.
+    /// `tiled_mma::<bf16, f32>(warps = 8)`, `(warps = (4, 2))`, `(warps = (1, 1, 8))` for warps that share K, or
+    /// `tiled_mma("mma_m16n8k16_bf16", layout!((2, 4)))`.
     pub(super) fn tiled_mma(&mut self, args: &Args) -> Result<Value, Problem> {
         let types = &args.types[..];
         let usage = |problem: Problem| problem.help(args.usage());
         let mut arranged = None;
-        let warps = match args.named.first() {
+        let terms = match args.named.iter().find(|(name, ..)| name.text == "terms") {
+            None | Some((_, Value::Int(1), _)) => Terms::One,
+            Some((_, Value::Int(2), _)) => Terms::Two,
+            Some((_, other, span)) => {
+                let problem =
+                    Problem::new(format!("an element has one term or two, and this is {}", other.kind()));
+                return Ok(self.complain(*span, problem.help("write terms = 2, or leave it out")));
+            }
+        };
+        let warps = match args.named.iter().find(|(name, ..)| name.text != "terms") {
             None => None,
             Some((name, Value::Tuple(counts), _))
-                if let ("warps", [Value::Int(rows @ 1..), Value::Int(columns @ 1..)]) =
-                    (&name.text[..], &counts[..])
-                    && rows.saturating_mul(*columns) <= i64::from(BLOCK_THREADS / WARP) =>
+                if let ("warps", Some(counts)) = (&name.text[..], over_modes(counts)) =>
             {
-                arranged = Some((*rows, *columns));
+                arranged = Some(counts);
                 None
             }
             Some((name, value, span)) => {
@@ -54,6 +89,11 @@ impl Evaluator {
                 match value {
                     Value::Int(count) if (1..=most).contains(count) => match what {
                         "warps" => Some(*count),
+                        _ if terms == Terms::Two => {
+                            let problem =
+                                Problem::new("an operand of wgmma is in shared memory, in one term");
+                            return Err(problem.help("write `warps`, or leave `terms` out"));
+                        }
                         _ => return self.of_warpgroups(args, types, *count),
                     },
                     other => {
@@ -81,11 +121,17 @@ impl Evaluator {
                     Some(row) => row,
                     None => TiledMma::best(elem, acc, self.builder.program().arch, [16, 8], 1)?.row,
                 };
+                if terms == Terms::Two && elem != Elem::Tf32 {
+                    return Err(Problem::new(format!(
+                        "elements of f32 are sums of terms of tf32, not of {elem}"
+                    ))
+                    .help("write tiled_mma::<tf32, f32>(warps = 8, terms = 2)"));
+                }
                 let warps = match arranged {
-                    Some(arranged) => Warps::Arranged(Layout::compact(arranged)?),
+                    Some(arranged) => Warps::Arranged(Layout::compact(Tuple::flat(&arranged))?),
                     None => Warps::Count(warps.unwrap_or(usual)),
                 };
-                Ok(Value::Mma(Mma { row, warps }))
+                Ok(Value::Mma(Mma { row, warps, terms }))
             }
             ([], [(Value::Text(name), _), rest @ ..]) => {
                 let groups = match rest {
@@ -112,11 +158,11 @@ impl Evaluator {
                 };
                 let one = Layout::compact((1i64, 1i64))?;
                 let arranged = match &groups {
-                    Warps::Arranged(layout) => layout,
-                    Warps::Count(_) | Warps::Warpgroups(_) => &one,
+                    Warps::Arranged(layout) if layout.rank() < 3 => layout,
+                    _ => &one,
                 };
                 let row = TiledMma::new(name, arranged, 0).map_err(|problem| problem.arg(0))?.row;
-                Ok(Value::Mma(Mma { row, warps: groups }))
+                Ok(Value::Mma(Mma { row, warps: groups, terms }))
             }
             _ => Err(usage(Problem::new(
                 "`tiled_mma` needs the types of operands and sums, or the name of an instruction",
@@ -137,7 +183,7 @@ impl Evaluator {
         }
         let (Some(elem), Some(acc)) = (self.elem(elem), self.elem(acc)) else { return Ok(Value::Poison) };
         let row = TiledMma::of_warpgroups(elem, acc, [64, 8], 1)?.row;
-        Ok(Value::Mma(Mma { row, warps: Warps::Warpgroups(count) }))
+        Ok(Value::Mma(Mma { row, warps: Warps::Warpgroups(count), terms: Terms::One }))
     }
 
     /// A method of a tiled MMA.
@@ -215,9 +261,11 @@ impl Evaluator {
                 let elem = |name| mma.row.operand(name).map_or(Elem::F32, |operand| operand.elem);
                 TiledMma::of_warpgroups(elem(OperandName::A), elem(OperandName::D), [m, n], *count)
             }
-            Warps::Arranged(groups) => TiledMma::new(mma.row.name, groups, 0),
+            Warps::Arranged(groups) => sharing(mma.row.name, groups),
         };
-        let view = tiled
+        let tiled = tiled.map(|tiled| tiled.in_terms(mma.terms)).map_err(|problem| problem.arg(0))?;
+        let parts = tiled.parts_of_k()?;
+        let view = Ok(tiled)
             .and_then(|tiled| self.builder.sums(name, &tiled, [m, n]))
             .map_err(|problem| problem.arg(0))?;
         match value {
@@ -231,6 +279,13 @@ impl Evaluator {
                     .arg(1));
                 };
                 if !matches!(&number.expr, Expr::Lit(number) if number.is_zero()) {
+                    if parts > 1 {
+                        return Err(Problem::new(format!(
+                            "each of {parts} warps that share K would begin with this number"
+                        ))
+                        .help("write 0.0, and add the number to the sums after the loop")
+                        .arg(1));
+                    }
                     self.builder.fill(&view, number.expr).map_err(|problem| problem.arg(1))?;
                 }
             }
@@ -241,6 +296,10 @@ impl Evaluator {
     /// The tiled MMA with its warps arranged, which partitions need.
     fn explicit(&self, mma: &Mma) -> Result<TiledMma, Problem> {
         match &mma.warps {
+            Warps::Arranged(_) if mma.terms == Terms::Two => {
+                Err(Problem::new("an element of an operand is two terms, and a part of a thread has one")
+                    .help("leave the partition out: gemm(sa, sb, &mut acc)"))
+            }
             Warps::Arranged(groups) => TiledMma::new(mma.row.name, groups, 0),
             Warps::Warpgroups(_) => {
                 Err(Problem::new("products of warpgroups read whole tiles of shared memory")

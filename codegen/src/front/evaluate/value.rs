@@ -6,6 +6,7 @@ use tilewright_layout::{ALL, Composed, Layout, Tiler, Tuple, Value as Size};
 
 use super::elementwise::Elements;
 use super::integer;
+use crate::build::tiled::Terms;
 use crate::source::ast::{Expr, Pattern, Span};
 use crate::source::problem::Problem;
 use crate::thread::atom::Atom;
@@ -77,8 +78,10 @@ pub(super) enum Value {
 pub(super) struct Mma {
     /// The instruction.
     pub(super) row: &'static Atom,
-    /// How the warps are arranged over (M, N), or how many there are.
+    /// How the warps are arranged over (M, N) or (M, N, K), or how many there are.
     pub(super) warps: Warps,
+    /// The terms of an operand's elements.
+    pub(super) terms: Terms,
 }
 
 /// The warps of a [`Mma`].

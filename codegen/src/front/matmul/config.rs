@@ -1,6 +1,6 @@
 //! The values of the keys, with their defaults.
 
-use tilewright_layout::{Composed, Layout, Swizzle, Value as Size};
+use tilewright_layout::{Composed, Layout, Swizzle};
 
 use super::reader::Reader;
 use super::scales::GROUPS;
@@ -9,7 +9,7 @@ use crate::build::tiled::{Terms, TiledMma};
 use crate::source::ast::{Arg, Expr, ExprKind, Name, Pattern, Span};
 use crate::source::problem::Problem;
 use crate::thread::atom::{Effect, OperandName};
-use crate::tile::{self, Ahead, Order};
+use crate::tile::{Ahead, Order};
 use crate::values::elem::Elem;
 use crate::values::narrow::Int4;
 
@@ -66,8 +66,7 @@ pub(super) struct Config {
     pub(super) block_scales: bool,
     /// Which operands are copied through registers: operands that are not k_major, operands that are.
     pub(super) staged: [bool; 2],
-    pub(super) epilogue: Option<tile::Expr>,
-    /// The same as it was given.
+    /// The epilogue's function of a sum.
     pub(super) function: Option<Expr>,
     /// Copies of single elements, regardless of `vec`.
     pub(super) narrow: bool,
@@ -129,19 +128,9 @@ impl Config {
         ((a_rows, b_rows) != (self.a_rows, self.b_rows)).then(|| Config { a_rows, b_rows, ..self.clone() })
     }
 
-    /// Has the epilogue a residual that is added then?
-    pub(super) fn residual_is(&self, when: When) -> bool {
-        self.residual.is_some_and(|residual| residual.when == when)
-    }
-
     /// Does the epilogue read a residual, or write a second result?
     pub(super) fn has_matrices(&self) -> bool {
         self.residual.is_some() || self.aux.is_some()
-    }
-
-    /// An accumulator as the epilogue begins.
-    pub(super) fn sum(&self) -> tile::Expr {
-        if self.scaled() == self.acc { tile::Expr::In(0) } else { tile::Expr::In(0).cast(self.scaled()) }
     }
 
     /// The types of the left and of the right operand as they are multiplied.
@@ -149,24 +138,14 @@ impl Config {
         if self.a_left { [self.dtype, self.b_dtype] } else { [self.b_dtype, self.dtype] }
     }
 
-    /// The key's value for B, where B is the left or the right operand.
-    pub(super) fn left_or_right<T>(&self, of_b: T) -> [Option<T>; 2] {
-        if self.a_left { [None, Some(of_b)] } else { [Some(of_b), None] }
-    }
-
     /// A number of values along K, in elements of B.
     pub(super) fn k_of_b(&self, k: i64) -> i64 {
         if self.packed.is_some() { k / 2 } else { k }
     }
 
-    /// The extent of B along K.
-    pub(super) fn extent_of_b(&self) -> Option<Size> {
-        let k = Size::symbol("K");
-        if self.packed.is_some() { k.ceil_div(2) } else { Some(k) }
-    }
-
     /// The instruction for these operands.
     pub(super) fn multiplying(&self, mma: TiledMma) -> TiledMma {
+        let mma = mma.in_terms(self.precision.terms());
         match self.packed {
             Some(of) => mma.with_pairs(if self.a_left { OperandName::B } else { OperandName::A }, of),
             None => mma,
@@ -280,10 +259,9 @@ impl Reader<'_> {
         let zeros = self.zeros(group);
         let (scales, block_scales) = self.scales(types.dtype, mixed, group);
         let function = self.find("epilogue").map(activation);
-        let epilogue = match &function {
-            Some(closure) => Some(self.keys.closure(closure, types.scaled())?),
-            None => None,
-        };
+        if let Some(closure) = &function {
+            self.keys.closure(closure, types.scaled())?;
+        }
         let (arch, overlaps) = (self.arch(), self.flag("overlaps"));
         let split_k = self.positive("split_k", 1);
         let fast_accum = self.fast_accum(types.dtype);
@@ -328,7 +306,6 @@ impl Reader<'_> {
             zeros,
             block_scales,
             staged: copies.staged,
-            epilogue,
             function,
             narrow,
             arch,

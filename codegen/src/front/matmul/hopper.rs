@@ -4,8 +4,8 @@
 mod tests;
 
 use super::Config;
-use super::block_scales::BLOCK;
 use super::product::no_split;
+use super::scales::BLOCK;
 use crate::build::tiled::{SWIZZLED, Terms, row_of};
 use crate::source::problem::Problem;
 use crate::thread::atom::Atom;

@@ -239,7 +239,7 @@ impl Reader<'_> {
         };
         let mma = c.multiplying(mma);
         let stages = self.or("stages", i64::from(c.ahead.stages), usual.stages);
-        let mut plan = tensor::Plan { tile, mma, stages, overlaps: c.overlaps, split_k: 1 };
+        let mut plan = tensor::Plan { tile, mma, stages, overlaps: c.overlaps, bulk: false, split_k: 1 };
         let room = i64::from(Target::of(c.arch).block_shared);
         while self.find("stages").is_none()
             && plan.stages > 1

@@ -6,9 +6,9 @@ pub(super) mod threads;
 mod weights;
 
 use super::Config;
-use super::block_scales::BLOCK;
-use super::config::Residual;
+use super::config::{Precision, Residual};
 use super::hopper::Sizes;
+use super::scales::BLOCK;
 use super::tensor::{BAND, Plan};
 use crate::build::tiled::Terms;
 use crate::front::evaluate;
@@ -26,9 +26,12 @@ use crate::values::elem::Elem;
 pub(super) enum By<'s> {
     /// By wgmma, whose tiles a producer copies in bulk.
     Warpgroups(&'s Sizes),
-    /// By mma.sync, whose tiles threads copy ahead.
+    /// By mma.sync, whose tiles threads copy ahead, or a producer in bulk.
     Warps(&'s Plan),
 }
+
+/// The constant of warps that share K, where they do.
+const OVER_K: &str = "WK";
 
 /// Constants of a page and their values.
 type Constants = Vec<(&'static str, i64)>;
@@ -48,8 +51,9 @@ impl By<'_> {
                 let [bm, bn, bk] = plan.tile;
                 let [rows, columns] = plan.warps();
                 let split = plan.may_split(c).then_some(("SPLIT", plan.split_k));
-                let warps = [("WM", rows), ("WN", columns), ("STAGES", plan.stages)];
-                [("BM", bm), ("BN", bn), ("BK", bk)].into_iter().chain(warps).chain(split).collect()
+                let warps = [("WM", rows), ("WN", columns), (OVER_K, plan.parts())];
+                let tile = [("BM", bm), ("BN", bn), ("BK", bk)];
+                tile.into_iter().chain(warps).chain([("STAGES", plan.stages)]).chain(split).collect()
             }
         }
     }
@@ -59,6 +63,14 @@ impl By<'_> {
         match self {
             By::Warpgroups(_) => c.a_is_left(),
             By::Warps(_) => c.a_left,
+        }
+    }
+
+    /// Parts of K that warps share.
+    fn parts(self) -> i64 {
+        match self {
+            By::Warpgroups(_) => 1,
+            By::Warps(plan) => plan.parts(),
         }
     }
 
@@ -84,17 +96,19 @@ struct Page<'p> {
     c: &'p Config,
     by: By<'p>,
     a_is_left: bool,
+    /// Do warps share K, at some sizes?
+    shares_k: bool,
     /// The row and the column of a block's tile of C.
     at: [Expr; 2],
 }
 
 impl Page<'_> {
-    fn new<'p>(c: &'p Config, by: By<'p>) -> Page<'p> {
+    fn new<'p>(c: &'p Config, by: By<'p>, shares_k: bool) -> Page<'p> {
         let a_is_left = by.a_is_left(c);
         let of = |axis: &str| Expr::from("block").field(axis);
         // The left operand's rows are along x: a cluster shares a tile of the right one.
         let at = if a_is_left { [of("x"), of("y")] } else { [of("y"), of("x")] };
-        Page { c, by, a_is_left, at }
+        Page { c, by, a_is_left, shares_k, at }
     }
 
     fn of_batch(&self, name: &str) -> Expr {
@@ -116,7 +130,8 @@ impl Page<'_> {
 
 /// The program of a page for one of its sizes.
 pub(super) fn program(page: &Kernel, c: &Config, by: By) -> Result<Program> {
-    let consts = by.constants(c).into_iter().map(|(name, value)| (named(name), value));
+    let is_const = |(name, _): &(&str, i64)| page.consts.iter().any(|of| of.name.text == *name);
+    let consts = by.constants(c).into_iter().filter(is_const).map(|(name, value)| (named(name), value));
     let (mut program, wrong, _) =
         evaluate::program(page, &Settings { consts: consts.collect(), ..Settings::default() });
     if let Some(wrong) = wrong.into_iter().find(|diagnostic| diagnostic.level == Level::Deny) {
@@ -128,7 +143,11 @@ pub(super) fn program(page: &Kernel, c: &Config, by: By) -> Result<Program> {
 
 /// The function, of at least one size.
 pub(super) fn page(c: &Config, all: &[By]) -> Result<Kernel> {
-    let rows: Vec<Constants> = all.iter().map(|by| by.constants(c)).collect();
+    let shares_k = all.iter().any(|by| by.parts() > 1);
+    let constants = |by: &By| -> Constants {
+        by.constants(c).into_iter().filter(|(name, _)| shares_k || *name != OVER_K).collect()
+    };
+    let rows: Vec<Constants> = all.iter().map(constants).collect();
     let (Some(first), Some(&by)) = (rows.first(), all.first()) else {
         return Err(Problem::new("a product has no sizes"));
     };
@@ -153,7 +172,7 @@ pub(super) fn page(c: &Config, all: &[By]) -> Result<Kernel> {
         types: Vec::new(),
         params: params(c),
         devices: Vec::new(),
-        body: body(&Page::new(c, by)),
+        body: body(&Page::new(c, by, shares_k)),
         levels: Vec::new(),
         keys: vec![Arg { name: Some(named("arch")), value: i64::from(arch).into() }],
         overlaps,
@@ -245,14 +264,14 @@ fn body(page: &Page) -> Vec<Stmt> {
     let tile_of_b = ["BN".into(), weights::step_of_b(c)];
     let (sums, left, right) =
         if page.a_is_left { (["BM", "BN"], "sa", "sb") } else { (["BN", "BM"], "sb", "sa") };
-    let is_in_terms = c.precision.terms() == Terms::Two;
+    // Instructions of warps take both operands from registers, and each element's terms are made there.
+    let is_in_terms = c.precision.terms() == Terms::Two && matches!(by, By::Warpgroups(_));
     let step = |from: &str, to: &str| {
         let copy = call("copy", &[], [Expr::from(from).at(["_", "_", "k"]), to.into()]);
         match by {
-            // Bulk copies need no guards.
-            By::Warpgroups(_) => copy.stmt(),
-            // Rows out of bounds only affect accumulators that are not stored.
-            By::Warps(_) => copy.with("boundary_check", 1).stmt(),
+            // Rows out of bounds only affect accumulators that are not stored. Bulk copies need no guards.
+            By::Warps(plan) if !plan.bulk => copy.with("boundary_check", 1).stmt(),
+            _ => copy.stmt(),
         }
     };
     let mut loop_body = vec![step("ga", "sa"), step("gb", "sb")];
@@ -260,8 +279,16 @@ fn body(page: &Page) -> Vec<Stmt> {
     let accumulators =
         |name| bind(name, Expr::from("mma").method("accumulators", [sums.into(), zero(c.acc)]));
     let operands = [left, right];
-    let left = if c.mixed() { weights::converted(page) } else { left.into() };
-    let product = |acc: &str| call("gemm", &[], [left.clone(), right.into(), acc.into()]).stmt();
+    let operand = |name: &str| match name {
+        "sb" if c.mixed() => weights::converted(page),
+        _ if c.precision == Precision::Tf32 => {
+            let rounded = closure(&["x"], Expr::from("x").cast(c.multiplied().name()));
+            call("map", &[], [name.into(), rounded])
+        }
+        _ => name.into(),
+    };
+    let [left, right] = operands.map(operand);
+    let product = |acc: &str| call("gemm", &[], [left.clone(), right.clone(), acc.into()]).stmt();
     if is_in_terms {
         loop_body.extend(in_terms(operands, accumulators("part")));
     } else if by.promotes(c) {
@@ -277,7 +304,7 @@ fn body(page: &Page) -> Vec<Stmt> {
         bind("gc", page.like_c("c")),
         shared("sa", c.dtype, by.of_shared(c, tile_of_a, c.a_rows)),
         shared("sb", c.b_dtype, by.of_shared(c, tile_of_b, c.b_rows)),
-        bind("mma", by.instruction(c)),
+        bind("mma", by.instruction(page)),
         accumulators("acc"),
     ]);
     body.extend(weights::tiles(page));
@@ -295,7 +322,10 @@ fn body(page: &Page) -> Vec<Stmt> {
 impl By<'_> {
     /// Are the sums of a step promoted? Instructions of warps do not lose bits of sums.
     fn promotes(self, c: &Config) -> bool {
-        matches!(self, By::Warpgroups(_)) && c.promotes()
+        match self {
+            By::Warpgroups(_) => c.promotes(),
+            By::Warps(_) => c.block_scales,
+        }
     }
 
     /// How blocks take tiles: in bands, so that concurrent ones share operands in the L2 cache.
@@ -309,9 +339,10 @@ impl By<'_> {
                 let cluster = call("cluster", &[], ["CLUSTER".into()]);
                 vec![cluster.stmt(), persistent.stmt(), raster(i64::from(sizes.band).into())]
             }
-            By::Warps(_) => {
+            By::Warps(plan) => {
                 let rows = if c.a_left { "BM" } else { "BN" };
-                vec![raster(two(Binary::Div, BAND.into(), rows.into()))]
+                let persistent = plan.bulk.then(|| call("persistent", &[], []).stmt());
+                persistent.into_iter().chain([raster(two(Binary::Div, BAND.into(), rows.into()))]).collect()
             }
         }
     }
@@ -327,13 +358,14 @@ impl By<'_> {
         call("swizzled", &[], [bits, base, i64::from(swizzle.shift()).into(), plain])
     }
 
-    fn instruction(self, c: &Config) -> Expr {
+    fn instruction(self, page: &Page) -> Expr {
+        let c = page.c;
         match self {
             By::Warpgroups(_) => {
                 let mma = call("tiled_mma", &[c.multiplied().name(), c.acc.name()], []);
                 mma.with("warpgroups", "WARPGROUPS")
             }
-            By::Warps(plan) => plan.instruction(c),
+            By::Warps(plan) => plan.instruction(c, page.shares_k),
         }
     }
 
@@ -343,6 +375,7 @@ impl By<'_> {
         let split = call("cluster", &[], ["SPLIT".into()]);
         match self {
             By::Warpgroups(_) => range.with("producer", "warp").with("split", split),
+            By::Warps(plan) if plan.bulk => range.with("producer", "warp"),
             By::Warps(plan) if plan.may_split(c) => range.with("split", split),
             By::Warps(_) => range,
         }
@@ -406,8 +439,16 @@ fn promoted(page: &Page, part: Stmt, product: Stmt) -> Vec<Stmt> {
         return vec![part, product, assign("acc", two(Binary::Add, acc, "part".into()))];
     }
     let [of_a, of_b] = ["gscale_a", "gscale_b"].map(Expr::from);
-    let copied = [of_a.at([Expr::from("_"), 0.into(), "k".into()]), "sscale_a".into()];
-    let both = [Expr::from("sscale_a").method("along", [0.into()]), of_b.at(["_", "_", "k"])];
+    let block = match BLOCK / page.by.step() {
+        1 => Expr::from("k"),
+        steps => two(Binary::Div, "k".into(), steps.into()),
+    };
+    let copied = [of_a.at([Expr::from("_"), 0.into(), block.clone()]), "sscale_a".into()];
+    let along = i64::from(!page.a_is_left);
+    let both = [
+        Expr::from("sscale_a").method("along", [along.into()]),
+        of_b.at([Expr::from("_"), "_".into(), block]),
+    ];
     let scale = closure(&["a", "b"], two(Binary::Mul, "a".into(), "b".into()));
     let sum = closure(&names, call("fma", &[], ["part", "scale", "acc"].map(Expr::from)));
     vec![

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use super::{Reader, Result, Text, Writer, Wrong, read_field, records, variants, write_field};
 use tilewright_layout::Value;
 
-use crate::build::tiled::TiledMma;
+use crate::build::tiled::{Terms, TiledMma};
 use crate::thread::{MemoryOrder, Scope};
 use crate::tile::view::View;
 use crate::tile::{
@@ -101,7 +101,7 @@ records! {
     Ahead { stages, fragments = 1, exits = true, producer = false, split = 1, sums_are_added = false }
     Scan { with, identity, levels, exclusive = false, unmasked = false }
     Semiring { add, mul }
-    TiledMma { row, groups, of, - pairs }
+    TiledMma { row, groups, of, terms = Terms::One, - pairs }
 }
 
 variants! {
@@ -117,6 +117,7 @@ variants! {
     Lanes { "shuffle" Shuffle(lane), "ballot" Ballot, "match" Match }
     Level { "own" Own { mode, extent }, "threads" Threads(across), "blocks" Blocks(count) }
     Across { "thread" Thread, "warp" Warp(lanes), "block" Block, "cluster" Cluster(blocks), "blocks" Blocks(blocks), "submodes" Submodes(submodes) }
+    Terms { "one" One, "two" Two }
     Form { "open" Open, "sums" Sums(mma) }
     Op {
         "copy" Copy { from, to, how = How::Derive, fill = Number::Float(0.0), token = None },

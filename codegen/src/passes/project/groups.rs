@@ -10,6 +10,8 @@ use crate::values::target::{BLOCK_THREADS, WARP, registers_at_entry};
 
 /// Registers of a producer thread where consumers take the others (setmaxnreg): fewer where consumers then have more.
 const OF_PRODUCER: [u32; 2] = [40, 32];
+/// The same where warps multiply by themselves, whose fragments need registers too.
+const OF_PRODUCER_BESIDE_WARPS: u32 = 24;
 /// The most registers of a consumer thread: 255 can be addressed, in multiples of 8.
 pub(super) const MOST_REGISTERS: u32 = 240;
 
@@ -19,6 +21,11 @@ pub(super) struct Groups {
     pub(super) consumers: Id,
     /// The group that computes further tiles.
     pub(super) transform: Option<Id>,
+}
+
+/// Are these the accumulators of an instruction of warps, each with a part of the tile?
+fn is_of_warps(form: &Form) -> bool {
+    matches!(form, Form::Sums(mma) if !mma.is_of_warpgroups() && mma.parts_of_k() == Ok(1))
 }
 
 impl Groups {
@@ -41,7 +48,12 @@ impl Groups {
         // barrier of the cluster all threads are alike.
         let meet = program.body.iter().position(|stmt| stmt.op == Op::SyncCluster);
         let transforms = warps + 2 * WARPGROUP <= BLOCK_THREADS / WARP && transform::is_used(program);
-        let shares = multiply && (warps > WARPGROUP || transforms) && meet.is_none();
+        // Warps that share K have small tiles.
+        let of_warps = program.forms.values().any(is_of_warps) && members == 1;
+        let shares = match multiply {
+            true => (warps > WARPGROUP || transforms) && meet.is_none(),
+            false => of_warps && warps == 2 * WARPGROUP,
+        };
         // There a producer of as many threads helps one warpgroup, if each thread has an element.
         let after = program.body[meet.unwrap_or(program.body.len())..].iter().flat_map(Stmt::writes);
         let elements = after.filter_map(|view| view.layout.size().ok()).max().unwrap_or(0);
@@ -52,7 +64,7 @@ impl Groups {
         let all = threads + producers + transformers;
         let pool = registers_at_entry(all, program.blocks_per_sm) * all - transform::REGISTERS * transformers;
         let left = |own: u32| (pool.saturating_sub(own * producers) / threads / 8 * 8).min(MOST_REGISTERS);
-        let [usual, fewer] = OF_PRODUCER;
+        let [usual, fewer] = if multiply { OF_PRODUCER } else { [OF_PRODUCER_BESIDE_WARPS; 2] };
         let own = if left(fewer) > left(usual) { fewer } else { usual };
         let registers = shares.then_some(left(own));
         let (more, own) = match shares {
@@ -77,6 +89,9 @@ impl Groups {
 
         if multiply && members == 1 {
             add("warpgroups", (0, warps), warps / WARPGROUP, None);
+        }
+        if of_warps && !multiply && warps > 1 {
+            add("warps", (0, warps), warps, None);
         }
         let first = warps + more;
         let registers = shares.then_some(transform::REGISTERS);

@@ -54,9 +54,9 @@ pub(super) struct Staging {
 pub(super) struct BulkEpilogue {
     /// The function that computes its elements, where they have no other use.
     pub(super) computed: Option<Computed>,
-    /// The threads that store parts together, and how their members divide the tile: a mode, and into how many.
+    /// The threads that store parts together, and how their members divide the tile: along which modes, and into how many.
     by: Id,
-    members: Parts,
+    members: Members,
     /// The buffers of all members, as the mode after a part's modes, and how many a member has.
     buffers: View,
     count: i64,
@@ -70,6 +70,9 @@ pub(super) struct BulkEpilogue {
     /// Have other results been in its buffers?
     is_shared: bool,
 }
+
+/// How the members of a family divide a tile, the slowest mode first.
+type Members = Vec<Parts>;
 
 /// A function of elements, and its statement.
 #[derive(Clone)]
@@ -118,7 +121,7 @@ impl Resolve {
         }
         let (by, members, d) = self.members(stmt.by, d);
         let [rows, columns] = d.tile()[..] else { return Ok(None) };
-        let own = part_at(to, members, &0.into())?;
+        let own = part_of_member(to, &members, &0.into())?;
         let bytes = i64::from(tensor.elem.bytes());
         // Along the contiguous mode a part is as wide as a swizzle.
         let widths = match fast {
@@ -207,26 +210,30 @@ impl Resolve {
         Ok(None)
     }
 
-    /// The warpgroups of a group, if each has a separate part of the tile, so that they need not wait for each other; and
-    /// the distribution of a part over the threads of a warpgroup.
-    fn members(&self, by: Id, d: &Distribution) -> (Id, Parts, Distribution) {
+    /// The warpgroups or warps of a group, if each has a separate part of the tile, so that they need not wait for each other; and
+    /// the distribution of a part over the threads of one of them.
+    fn members(&self, by: Id, d: &Distribution) -> (Id, Members, Distribution) {
         let of = &self.program.groups[by as usize];
         let is_family = |group: &Group| {
             group.members > 1 && group.warps == of.warps && group.threads * group.members == of.threads
         };
-        let (Some(family), Some((last, threads))) =
-            (self.program.groups.iter().position(is_family), d.thread_submodes().split_last())
-        else {
-            return (by, Parts { mode: 0, count: 1 }, d.clone());
+        let Some(family) = self.program.groups.iter().position(is_family) else {
+            return (by, Vec::new(), d.clone());
         };
-        let members = i64::from(self.program.groups[family].members);
-        let mut tile = d.tile().to_vec();
-        if last.extent != members || last.step * members != tile[last.mode] {
-            return (by, Parts { mode: 0, count: 1 }, d.clone());
+        let mut left = i64::from(self.program.groups[family].members);
+        let (mut tile, mut threads, mut members) =
+            (d.tile().to_vec(), d.thread_submodes().to_vec(), Vec::new());
+        while left > 1 {
+            let last = threads.pop().filter(|last| {
+                left % last.extent == 0 && last.step * last.extent == tile[last.mode] && last.step > 0
+            });
+            let Some(last) = last else { return (by, Vec::new(), d.clone()) };
+            tile[last.mode] = last.step;
+            members.push(Parts { mode: last.mode, count: last.extent });
+            left /= last.extent;
         }
-        tile[last.mode] = last.step;
-        let own = Distribution::new(&tile, threads.to_vec(), d.value_submodes().to_vec());
-        (family as Id, Parts { mode: last.mode, count: members }, own)
+        let own = Distribution::new(&tile, threads, d.value_submodes().to_vec());
+        (family as Id, members, own)
     }
 
     /// Removes a function that is computed when its elements are stored.
@@ -314,7 +321,7 @@ impl Resolve {
         self.built(&Stmt { by: *by, ..stmt.clone() }, |b| {
             let member = b.member(*by);
             // Alternating groups have a tile each.
-            let to = if members.count > 1 { part_at(to, *members, &member)? } else { to.clone() };
+            let to = part_of_member(to, members, &member)?;
             let first = member.times(*count).ok_or_else(Problem::reported)?;
             if let (Leave::Bulk(_, token), true, 1..) = (leave, looped || *is_shared, all % count) {
                 // The last part before is in the first buffer.
@@ -397,6 +404,17 @@ fn in_blocks([rows, columns]: [i64; 2], block: i64) -> Result<Composed> {
     let shape = Tuple::of([rows.into(), (block, columns / block).into()]);
     let stride = Tuple::of([block.into(), (1i64, rows * block).into()]);
     Ok(Layout::new(shape, stride)?.into())
+}
+
+/// A member's part of a view of a tile.
+fn part_of_member(view: &View, members: &Members, member: &Affine) -> Result<View> {
+    let (mut part, mut over) = (view.clone(), 1);
+    for (at, parts) in members.iter().enumerate().rev() {
+        let whole = (at > 0).then_some(parts.count);
+        part = part_at(&part, *parts, &member.submode(over, whole))?;
+        over *= parts.count;
+    }
+    Ok(part)
 }
 
 /// A part of a view of a member's tile, or of a thread's elements of it.

@@ -9,7 +9,7 @@ use super::{Resolve, part, shared};
 use crate::source::problem::Result;
 use crate::thread::Unroll;
 use crate::tile::view::{At, View};
-use crate::tile::{How, LaunchRule, Op, Space, Stmt};
+use crate::tile::{Expr, Form, How, LaunchRule, Op, Space, Stmt};
 use crate::values::affine::Affine;
 use crate::values::elem::Elem;
 use crate::values::target::WARP;
@@ -103,8 +103,12 @@ impl Resolve {
         }
         let Some(fast) = contiguous(&self.program, to) else { return Ok(None) };
         let threads = i64::from(self.program.groups[stmt.by as usize].threads);
-        // Bulk stores overlap the next tile of a persistent kernel.
-        let overlaps = self.loops > 0 && self.program.launch == LaunchRule::Persistent;
+        // Bulk stores overlap the next tile of a persistent kernel. Warps that store whole sectors by themselves do so as well, without
+        // a condition on C's rows.
+        let of_warps = |form: &Form| matches!(form, Form::Sums(mma) if !mma.is_of_warpgroups());
+        let overlaps = self.loops > 0
+            && self.program.launch == LaunchRule::Persistent
+            && !self.program.forms.values().any(of_warps);
         if (overlaps || is_worth_it(d, &spread(&self.program, &[to], threads, self.width)?, fast, elem)?)
             && let Some(bulk) = self.bulk_epilogue(stmt, ins, to, d)?
         {
@@ -143,14 +147,15 @@ impl Resolve {
         Ok(None)
     }
 
-    /// Writes elements of a thread where they belong, by the operation that is made of `ins` and the target.
+    /// Writes elements of a thread where they belong, by the operation that is made of `ins` and the target. An input that has the
+    /// target's old elements goes through shared memory too, where a condition is true that does not depend on elements.
     pub(super) fn written(
         &mut self,
         stmt: &Stmt,
         to: &View,
         d: &Distribution,
         epilogue: Option<Epilogue>,
-        ins: &[View],
+        (ins, old): (&[View], Option<(usize, Option<Expr>)>),
         make: impl Fn(&[View], View) -> Op,
     ) -> Result<()> {
         let epilogue = match epilogue {
@@ -163,28 +168,40 @@ impl Resolve {
             }
         };
         let (count, looped) = (epilogue.parts.count, self.loops > 0);
-        let shares = |ins: &[View], to: &View| -> Result<[Op; 2]> {
+        let shares = |ins: &[View], to: &View| -> Result<Vec<Op>> {
             let mine = part::of_memory(&epilogue.tile, &epilogue.narrow, stmt.by, true)?;
-            let from = part::of_memory(&epilogue.tile, &epilogue.wide, stmt.by, false)?;
-            let to = part::of_memory(to, &epilogue.wide, stmt.by, true)?;
-            let on = Op::Copy { from, to, how: How::Derive, fill: 0.0.into(), token: None };
-            Ok([make(ins, mine), on])
+            let wide = |view: &View, stores| part::of_memory(view, &epilogue.wide, stmt.by, stores);
+            let copy = |from, to, how| Op::Copy { from, to, how, fill: 0.0.into(), token: None };
+            let (mut all, mut ins) = (Vec::new(), ins.to_vec());
+            if let Some((at, test)) = &old {
+                // Through registers, so that no wait is needed before the barrier.
+                let fetch = copy(wide(to, false)?, wide(&epilogue.tile, true)?, How::Plain);
+                let then = |op| vec![Stmt { op, ..stmt.clone() }];
+                all.push(match test.clone() {
+                    Some(cond) => Op::When { cond, then: then(fetch), other: Vec::new() },
+                    None => fetch,
+                });
+                all.push(Op::Sync);
+                ins[*at] = mine.clone();
+            }
+            all.extend([make(&ins, mine), Op::Sync]);
+            all.push(copy(wide(&epilogue.tile, false)?, wide(to, true)?, How::Derive));
+            Ok(all)
         };
         if count == 1 {
             if looped {
                 self.push(stmt, Op::Sync);
             }
-            let [stored, on] = shares(ins, to)?;
-            [stored, Op::Sync, on].into_iter().for_each(|op| self.push(stmt, op));
+            shares(ins, to)?.into_iter().for_each(|op| self.push(stmt, op));
             return Ok(());
         }
         self.built(stmt, |b| {
             b.repeat("part", Value::Int(count), Unroll::Full, |b, at| -> Result<()> {
                 let ins: Vec<View> =
                     ins.iter().map(|view| part_at(view, epilogue.parts, &at)).collect::<Result<_>>()?;
-                let [stored, on] = shares(&ins, &part_at(to, epilogue.parts, &at)?)?;
                 // Other threads may still be reading the part before.
-                [Op::Sync, stored, Op::Sync, on].into_iter().for_each(|op| b.statement(op));
+                b.sync();
+                shares(&ins, &part_at(to, epilogue.parts, &at)?)?.into_iter().for_each(|op| b.statement(op));
                 Ok(())
             })
         })

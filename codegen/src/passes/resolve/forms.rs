@@ -24,6 +24,7 @@ type Forms = BTreeMap<Id, Distribution>;
 pub(super) fn choose(
     program: &Program,
     body: &[Stmt],
+    mut known: Forms,
     width: Width,
 ) -> std::result::Result<Forms, Diagnostic> {
     let mut stmts = Vec::new();
@@ -35,7 +36,6 @@ pub(super) fn choose(
         let by = stmts.iter().find(uses).map_or(0, |stmt| stmt.by);
         i64::from(program.groups[by as usize].threads.max(1))
     };
-    let mut known = Forms::new();
     for (id, form) in &program.forms {
         let tensor = program.tensor(*id);
         let own = match form {
@@ -335,8 +335,12 @@ fn spread_but(
     let fast = next.unwrap_or(fast);
     let vector = if next.is_some() { 1 } else { vector };
     let size: i64 = tile.iter().product();
-    let fits =
-        |vector: &i64| tile.get(fast).is_some_and(|extent| extent % vector == 0) && size / vector >= threads;
+    let word = memory.first().filter(|_| fills).map_or(0, |view| WORD / bytes(program, view));
+    // Threads of a short copy to shared memory have no element rather than less than cp.async moves.
+    let fits = |vector: &i64| {
+        let divides = tile.get(fast).is_some_and(|extent| extent % vector == 0);
+        divides && (size / vector >= threads || *vector <= word)
+    };
     let widths = || (0..5).map(|bit| vector >> bit).filter(|vector| *vector > 1 && fits(vector)).take(2);
     // Half as wide, if each thread then has an equal share.
     let vector = widths().find(|vector| size % (vector * threads) == 0).or(widths().next()).unwrap_or(1);

@@ -36,11 +36,13 @@
 
 mod barriers;
 mod bulk;
+mod converted;
 mod epilogue;
 mod exchange;
 mod forms;
 mod gather;
 pub(crate) mod mixed;
+mod over_k;
 mod overlap;
 mod part;
 mod product;
@@ -112,9 +114,11 @@ pub(crate) fn resolved(program: &Program, width: Width) -> std::result::Result<C
     program.number();
     let body = std::mem::take(&mut program.body);
     let body = overlap::apart(&mut program, body)?;
+    let (body, sums) = over_k::added(&mut program, body)?;
     let (body, in_flight) = barriers::placed(&program, body);
-    let forms = forms::choose(&program, &body, width)?;
-    shared::choose(&mut program, &body, &forms, width)?;
+    let converted = converted::Operands::of(&mut program, &body);
+    let forms = forms::choose(&program, &body, sums.forms(&program), width)?;
+    shared::choose(&mut program, &body, (&forms, &converted), width)?;
     for id in words::tiles(&program, &body) {
         program.tensors[id as usize].space = Space::Registers { words: true };
     }
@@ -126,6 +130,8 @@ pub(crate) fn resolved(program: &Program, width: Width) -> std::result::Result<C
         bounded,
         uses,
         in_flight,
+        sums,
+        converted,
         width,
         loops: 0,
         repeats: 0,
@@ -157,6 +163,8 @@ struct Resolve {
     bounded: Bounded,
     uses: exchange::Uses,
     in_flight: barriers::InFlight,
+    sums: over_k::Sums,
+    converted: converted::Operands,
     width: Width,
     /// Loops around the current statement, and how many of them are not over the tiles of a persistent kernel.
     loops: u32,
@@ -175,6 +183,9 @@ impl Resolve {
     fn statements(&mut self, body: Vec<Stmt>) -> std::result::Result<Vec<Stmt>, Diagnostic> {
         let outer = std::mem::take(&mut self.body);
         for mut stmt in body {
+            if self.converted.compute(&stmt) {
+                continue;
+            }
             if is_cooperative(&self.program, stmt.by, &stmt.op) {
                 self.program.derived.insert(stmt.span);
                 let first = self.body.len();

@@ -4,9 +4,10 @@
 use crate::thread::atom::OperandName;
 use tilewright_layout::{Distribution, Layout, Submode, Tuple};
 
+use super::converted::Converted;
 use super::part::{self, seen};
 use super::{Resolve, extents, shared};
-use crate::build::tiled::TiledMma;
+use crate::build::tiled::{Terms, TiledMma};
 use crate::source::problem::{Problem, Result};
 use crate::tile::view::View;
 use crate::tile::{Form, Group, How, Multiply, Op, Order, ProductViews, Program, Space, Stmt, Tensor};
@@ -70,8 +71,17 @@ impl Resolve {
         sums: &Distribution,
         mma: &TiledMma,
     ) -> Result<()> {
-        let Operands { left, right, acc, .. } = self.operands(stmt, views, sums, mma, Some(mma))?;
-        let made = self.built(stmt, |builder| builder.multiply(mma, &left, &right, &acc));
+        let ProductViews { a, b, .. } = views;
+        let of = [a, b].map(|view| self.converted.at(view).cloned());
+        let mut mma = mma.clone();
+        for (of, operand) in of.iter().zip([OperandName::A, OperandName::B]) {
+            if let Some(pairs) = of.as_ref().and_then(|of| of.pairs) {
+                mma = mma.with_pairs(operand, pairs);
+            }
+        }
+        let Operands { left, right, acc, .. } = self.operands(stmt, views, sums, &mma, Some(&mma))?;
+        let scales = [0, 1].map(|side: usize| of[side].as_ref().and_then(Converted::scaling));
+        let made = self.built(stmt, |builder| builder.multiply_scaled(&mma, [&left, &right], &acc, scales));
         // The instruction is not an argument of the user's.
         made.map_err(|problem| Problem { arg: problem.arg.map(|arg| arg.saturating_sub(1)), ..problem })
     }
@@ -133,18 +143,18 @@ impl Resolve {
             None => None,
         };
         let in_registers = matched.is_some();
-        let (left, of_left) = match matched {
-            Some(matched) => matched,
-            None => {
-                let left = self.in_shared(stmt, a, mma, OperandName::A).map_err(|problem| problem.arg(0))?;
-                let of_left = self.side(stmt, &left, &operand(sums, 0, k), false)?;
-                (left, of_left)
-            }
+        let (left, part) = match matched {
+            Some((left, part)) => (left, Some(part)),
+            None => (self.in_shared(stmt, a, mma, OperandName::A).map_err(|problem| problem.arg(0))?, None),
         };
         let right = self.in_shared(stmt, b, mma, OperandName::B).map_err(|problem| problem.arg(1))?;
-        let of_right = self.side(stmt, &right, &operand(sums, 1, k), false)?;
         let whole = part::of_tile(acc, sums, sums, acc.tensor)?;
-        self.push(stmt, Op::Flow { a: of_left, b: of_right, acc: whole.clone() });
+        // An element with two numbers has no coordinate along K.
+        if mma.pairs.is_none() {
+            let a = part.map_or_else(|| self.side(stmt, &left, &operand(sums, 0, k), false), Ok)?;
+            let b = self.side(stmt, &right, &operand(sums, 1, k), false)?;
+            self.push(stmt, Op::Flow { a, b, acc: whole.clone() });
+        }
         let [m, n, _] = mma.shape();
         let acc = whole.rearranged(fragments(part::submodes(sums)?, sums, mma, OperandName::D, [m, n])?);
         Ok(Operands { left, in_registers, right, acc })
@@ -177,8 +187,11 @@ impl Resolve {
         Ok(Some((to, part)))
     }
 
-    /// An operand in shared memory: a tile in registers is put there.
+    /// An operand in shared memory, before its conversion: a tile in registers is put there.
     fn in_shared(&mut self, stmt: &Stmt, view: &View, mma: &TiledMma, operand: OperandName) -> Result<View> {
+        if let Some(of) = self.converted.at(view) {
+            return Ok(of.source.clone());
+        }
         fits(&self.program, view, mma, operand)?;
         let Some(own) = self.forms.get(&view.tensor).cloned() else {
             return match self.program.tensor(view.tensor).space {
@@ -206,7 +219,8 @@ fn fits(program: &Program, view: &View, mma: &TiledMma, operand: OperandName) ->
     let elem = program.tensor(view.tensor).elem;
     let elem = *program.replaced.get(&view.tensor).unwrap_or(&elem);
     let wanted = mma.row.operand(operand).map_or(elem, |operand| operand.elem);
-    if elem != wanted {
+    let is_sum = mma.terms == Terms::Two && elem == Elem::F32;
+    if elem != wanted && !is_sum {
         return Err(Problem::new(format!(
             "`{}` multiplies {wanted}, and `{}` has elements of {elem}",
             mma.row.name, view.name

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use tilewright_layout::{Composed, Distribution, Layout, Transfer, Tuple};
 
+use super::converted::Operands;
 use super::forms::{contiguous, spread};
 use super::part::{seen, shown};
 use super::{Width, each, extents, product, words};
@@ -23,20 +24,21 @@ use crate::values::elem::Elem;
 pub(super) fn choose(
     program: &mut Program,
     body: &[Stmt],
-    forms: &BTreeMap<Id, Distribution>,
+    (forms, converted): (&BTreeMap<Id, Distribution>, &Operands),
     width: Width,
 ) -> std::result::Result<(), Diagnostic> {
     for id in program.open.clone() {
         let mut stmts: Vec<&Stmt> = Vec::new();
         each(body, &mut |stmt| {
-            let touches = whole::views(&stmt.op).iter().any(|view| view.tensor == id);
+            let is_operand = |view: &View| converted.at(view).is_some_and(|of| of.source.tensor == id);
+            let touches = whole::views(&stmt.op).iter().any(|view| view.tensor == id || is_operand(view));
             if touches && whole::is_cooperative(program, stmt.by, &stmt.op) {
                 stmts.push(stmt);
             }
         });
         let span = program.tensor(id).span;
         if let Some(layout) =
-            layout_for(program, id, &stmts, forms, width).map_err(|problem| problem.at(span))?
+            layout_for(program, id, &stmts, (forms, converted), width).map_err(|problem| problem.at(span))?
         {
             let tensor = &mut program.tensors[id as usize];
             tensor.space = Space::Shared { align: alignment(&layout, tensor.elem) };
@@ -50,7 +52,7 @@ fn layout_for(
     program: &Program,
     id: Id,
     stmts: &[&Stmt],
-    forms: &BTreeMap<Id, Distribution>,
+    (forms, converted): (&BTreeMap<Id, Distribution>, &Operands),
     width: Width,
 ) -> Result<Option<Composed>> {
     let tensor = program.tensor(id);
@@ -70,6 +72,10 @@ fn layout_for(
                 return Ok(Some(swizzled_tile(tensor.elem, [tile[0], tile[1]], fast)?));
             }
             for (view, operand) in [(a, OperandName::A), (b, OperandName::B)] {
+                let of = converted.at(view);
+                let pairs = of.and_then(|of| of.pairs);
+                let mma = &pairs.map_or_else(|| mma.clone(), |pairs| mma.clone().with_pairs(operand, pairs));
+                let view = of.map_or(view, |of| &of.source);
                 let modes = if view.tensor == id { shown(view).unwrap_or_default() } else { Vec::new() };
                 let [Some(rows), Some(k)] = modes[..] else { continue };
                 if view.extents() == Some(vec![tile[rows], tile[k]]) {

@@ -72,6 +72,7 @@ impl Resolve {
     pub(super) fn statement(&mut self, stmt: &Stmt) -> Result<()> {
         let push = |resolve: &mut Resolve, op| resolve.push(stmt, op);
         match &stmt.op {
+            Op::Copy { from, to, .. } if self.sums.adds(from, to) => self.sums_added(stmt, from, to)?,
             Op::Copy { from, to, how: How::Atom(row), .. } => self.unpacked(stmt, row, from, to)?,
             Op::Copy { from, to, how, fill, token } => {
                 let d = self.elements(stmt, &[from], to)?;
@@ -89,7 +90,7 @@ impl Resolve {
                     let [own, wanted] = [from, to].map(|view| self.program.tensor(view.tensor).elem);
                     let value = if own == wanted { value } else { value.cast(wanted) };
                     let make = |ins: &[View], to| Op::Map { ins: ins.to_vec(), to, value: value.clone() };
-                    return self.written(stmt, to, &d, epilogue, &ins, make);
+                    return self.written(stmt, to, &d, epilogue, (&ins, None), make);
                 }
                 let how = match (how, &epilogue) {
                     (How::Derive, None) => self.mechanism(stmt.by, from, to, &d)?,
@@ -99,7 +100,7 @@ impl Resolve {
                     Some(epilogue) if epilogue.is_in_parts() => [self.narrowed(stmt, from, to, &d)?],
                     _ => [self.side(stmt, from, &d, from.is_same(to))?],
                 };
-                self.written(stmt, to, &d, epilogue, &ins, |ins, to| Op::Copy {
+                self.written(stmt, to, &d, epilogue, (&ins, None), |ins, to| Op::Copy {
                     from: ins[0].clone(),
                     to,
                     how,
@@ -124,9 +125,11 @@ impl Resolve {
                 // Where several threads have the same elements, only the one that stores them may read the old elements.
                 let replaced = |view: &View| !self.forms.contains_key(&view.tensor) && view.is_same(to);
                 let replaced: Vec<bool> = ins.iter().map(replaced).collect();
+                let old = replaced.iter().position(|replaced| *replaced);
+                let old = old.map(|at| (at, value.read_where(at as u8).cloned()));
                 let own = |(view, replaced)| self.side(stmt, view, &d, replaced);
                 let ins: Vec<View> = ins.iter().zip(replaced).map(own).collect::<Result<_>>()?;
-                self.written(stmt, to, &d, epilogue, &ins, |ins, to| Op::Map {
+                self.written(stmt, to, &d, epilogue, (&ins, old), |ins, to| Op::Map {
                     ins: ins.to_vec(),
                     to,
                     value: value.clone(),

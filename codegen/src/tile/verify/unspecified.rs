@@ -1,9 +1,15 @@
 //! Copies that check the bounds of some modes alone. What they read out of bounds along another mode is not specified: only products
 //! may read it, and not along K.
 
+use std::collections::BTreeSet;
+
+use tilewright_layout::{Layout, Value};
+
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::Problem;
 use crate::thread::Id;
+use crate::tile::view::View;
+use crate::tile::whole::unpacks;
 use crate::tile::{Op, Program, Stmt};
 use crate::values::affine::Coord;
 
@@ -31,13 +37,7 @@ pub(crate) fn check(program: &Program) -> Result<(), Diagnostic> {
                 &format!("write boundary_check = {mode}, or leave it out"),
             );
         }
-        let mut others = false;
-        let mut read = |of: &Stmt| {
-            let reads = of.reads().iter().any(|view| view.tensor == to.tensor);
-            others |= reads && !matches!(of.op, Op::Gemm { .. });
-        };
-        program.body.iter().for_each(|stmt| stmt.each(&mut read));
-        if others {
+        if is_read_elsewhere(program, to.tensor) {
             let what = format!(
                 "bounds of `{}` are not checked along each mode, and `{}` is read by other statements than products",
                 from.name, to.name
@@ -46,6 +46,43 @@ pub(crate) fn check(program: &Program) -> Result<(), Diagnostic> {
         }
     }
     Ok(())
+}
+
+/// Do other statements than products read a tile, or functions of its elements that products alone read?
+fn is_read_elsewhere(program: &Program, tile: Id) -> bool {
+    let (mut others, mut functions, mut next) = (false, BTreeSet::from([tile]), vec![tile]);
+    while let (false, Some(tile)) = (others, next.pop()) {
+        let mut read = |of: &Stmt| {
+            let (reads, to) = (of.reads(), of.writes()[..].first().copied());
+            let views = || reads.iter().filter(|view| view.tensor == tile);
+            let in_order = |view: &&&View, to: &View| {
+                let extents = view.extents();
+                let along = view.layout.modes().enumerate().all(|(mode, own)| runs_along(&own, mode));
+                along && extents.is_some() && extents == to.extents()
+            };
+            let suits = match (&of.op, to) {
+                (Op::Gemm { .. }, _) => true,
+                (op, Some(_)) if unpacks(op).is_some() => true,
+                (Op::Map { .. }, Some(to)) if program.forms.contains_key(&to.tensor) => {
+                    views().all(|view| in_order(&view, to))
+                }
+                _ => false,
+            };
+            others |= views().next().is_some() && !suits;
+            let function = to.filter(|_| views().next().is_some() && !matches!(of.op, Op::Gemm { .. }));
+            next.extend(function.map(|to| to.tensor).filter(|id| functions.insert(*id)));
+        };
+        program.body.iter().for_each(|stmt| stmt.each(&mut read));
+    }
+    others
+}
+
+/// Does a mode of a view run along this mode of its tensor alone?
+fn runs_along(own: &Layout, mode: usize) -> bool {
+    own.leaves().all(|(extent, stride)| match stride {
+        Value::Basis { path, .. } => usize::from(path.steps()[0]) == mode,
+        _ => extent == Value::Int(1),
+    })
 }
 
 /// Copies that check the bounds of some modes, with the innermost loop around each.

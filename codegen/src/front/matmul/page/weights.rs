@@ -31,7 +31,7 @@ pub(super) fn step_of_b(c: &Config) -> Expr {
 
 /// The groups of a step.
 fn grouped(page: &Page) -> Option<Grouped> {
-    page.c.grouped(page.by.step(), 1)
+    page.c.grouped(page.by.step(), page.by.parts())
 }
 
 /// Tiles of scales and zero points.

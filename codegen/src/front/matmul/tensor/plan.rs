@@ -1,14 +1,13 @@
 //! Plans of products by mma.sync: tiles, warps and stages, the plans that a launch chooses among, and the limits of all.
 
 use super::{Config, WIDE, ring};
-use crate::build::tiled::{Terms, TiledMma};
-use crate::front::matmul::block_scales::BLOCK;
-use crate::front::matmul::bulk::SWIZZLED;
+use crate::build::tiled::{SWIZZLED, Terms, TiledMma};
 use crate::front::matmul::product::CLUSTERS;
+use crate::front::matmul::scales::BLOCK;
 use crate::source::ast::Expr;
 use crate::source::ast::make::{call, text};
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::{Atom, OperandName};
+use crate::thread::atom::Atom;
 use crate::values::elem::Elem;
 use crate::values::target::{Target, WARP};
 
@@ -26,6 +25,8 @@ pub(in crate::front::matmul) struct Plan {
     pub(in crate::front::matmul) stages: i64,
     /// Programmatic dependent launch?
     pub(in crate::front::matmul) overlaps: bool,
+    /// Does a producer copy tiles in bulk?
+    pub(in crate::front::matmul) bulk: bool,
     /// Blocks of a cluster that compute one tile together, each a part of K.
     pub(in crate::front::matmul) split_k: i64,
 }
@@ -116,7 +117,7 @@ const TWO_BLOCKS: Tile = ([128, 128, 128], 3, 4);
 pub(in crate::front::matmul) fn others(c: &Config, row: &'static Atom, overlaps: bool) -> Vec<Plan> {
     let few = |tile: [i64; 3]| {
         let mma = c.multiplying(TiledMma::arranged(row, c.operands_of(tile), 1)?.over_k(OVER_K)?);
-        let plan = Plan { tile, mma, stages: 1, overlaps, split_k: 1 };
+        let plan = Plan { tile, mma, stages: 1, overlaps, bulk: false, split_k: 1 };
         let room =
             i64::from(Target::of(c.arch).block_shared) - ring::MBARRIERS - plan.gathered(c, plan.parts());
         Ok(Plan { stages: (room / plan.bytes(c)).clamp(1, FEW_STAGES), ..plan })
@@ -159,24 +160,21 @@ fn small(c: &Config, row: &'static Atom, (tile, stages, warps): Tile) -> Result<
     let tile = of_bytes(c, tile);
     // Fewer resident blocks leave more registers to each, for both terms.
     let stages = if c.precision.terms() == Terms::Two { stages * 3 / 2 } else { stages };
-    let mma = TiledMma::arranged(row, [tile[0], tile[1]], warps)?;
+    let mma = c.multiplying(TiledMma::arranged(row, [tile[0], tile[1]], warps)?);
     let [bm, bn] = c.operands_of(tile);
-    Ok(Plan { tile: [bm, bn, tile[2]], mma, stages, overlaps: c.overlaps, split_k: 1 })
+    Ok(Plan { tile: [bm, bn, tile[2]], mma, stages, overlaps: c.overlaps, bulk: false, split_k: 1 })
 }
 
 impl Plan {
-    /// Is the product a function of the language? Not yet if its operands are converted or have scales of blocks, if warps share K,
-    /// or if it reads C.
-    pub(in crate::front::matmul) fn is_function(&self, c: &Config) -> bool {
-        let multiplies =
-            |elem| self.mma.row.has(OperandName::A, elem) && self.mma.row.has(OperandName::B, elem);
-        let is_plain = !c.mixed() && !c.block_scales && !c.alpha_beta && c.multiplied() == c.dtype;
-        is_plain && multiplies(c.dtype) && self.parts() == 1
+    /// Has its function the same statements? Copies of scales depend on a step.
+    pub(in crate::front::matmul) fn is_alike(&self, other: &Plan, c: &Config) -> bool {
+        let steps = [self, other].map(|plan| (plan.tile[2], plan.parts()));
+        !(c.group.is_some() || c.block_scales) || steps[0] == steps[1]
     }
 
-    /// May the blocks of a cluster split K? Products of other types are by wgmma there, or bulk copies fill a ring.
+    /// May the blocks of a cluster split K? Products of other types are by wgmma there.
     pub(in crate::front::matmul) fn may_split(&self, c: &Config) -> bool {
-        c.arch >= CLUSTERS && c.dtype.bytes() == 8 && self.is_function(c)
+        !self.bulk && c.arch >= CLUSTERS && c.dtype.bytes() == 8 && !c.alpha_beta
     }
 
     /// Warps over the rows and columns of accumulators.
@@ -185,18 +183,20 @@ impl Plan {
     }
 
     /// The instruction and its warps, as a function of the language names them: by the types if it is the best for them.
-    pub(in crate::front::matmul) fn instruction(&self, c: &Config) -> Expr {
-        let warps: Expr = ["WM", "WN"].into();
+    pub(in crate::front::matmul) fn instruction(&self, c: &Config, shares_k: bool) -> Expr {
+        let warps: Expr =
+            if shares_k { ["WM", "WN", "WK"].map(Expr::from).into() } else { ["WM", "WN"].into() };
         let is_best =
             TiledMma::row(c.multiplied(), c.acc, c.arch).is_some_and(|row| row.name == self.mma.row.name);
-        match is_best {
+        let mma = match is_best {
             true => call("tiled_mma", &[c.multiplied().name(), c.acc.name()], []).with("warps", warps),
             false => call("tiled_mma", &[], [text(self.mma.row.name), warps]),
-        }
+        };
+        if self.mma.terms == Terms::Two { mma.with("terms", 2) } else { mma }
     }
 
     /// How many parts of K warps share.
-    pub(super) fn parts(&self) -> i64 {
+    pub(in crate::front::matmul) fn parts(&self) -> i64 {
         self.mma.parts_of_k().unwrap_or(1)
     }
 
@@ -215,7 +215,9 @@ impl Plan {
     /// Bytes of shared memory.
     pub(in crate::front::matmul) fn bytes(&self, c: &Config) -> i64 {
         let ([bm, bn, bk], [a, b]) = (self.tile, [c.dtype, c.b_dtype].map(|elem| i64::from(elem.bytes())));
-        (bm * a * bk + bn * b * c.k_of_b(bk) + c.bytes_of_scales(bn, bk, self.parts())) * self.stages
+        let of_blocks = if c.block_scales { bm * i64::from(c.acc.bytes()) } else { 0 };
+        let scales = of_blocks + c.bytes_of_scales(bn, bk, self.parts());
+        (bm * a * bk + bn * b * c.k_of_b(bk) + scales) * self.stages
     }
 
     /// Does the epilogue go through shared memory? Not if fragments already write whole sectors.
