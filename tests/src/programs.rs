@@ -135,7 +135,7 @@ pub fn mma_sync() -> Result<Program> {
     let (ta_ga, ta_sa) = (part(&mut b, &ga, "ta_ga")?, part(&mut b, &sa, "ta_sa")?);
     let (tb_gb, tb_sb) = (part(&mut b, &gb, "tb_gb")?, part(&mut b, &sb, "tb_sb")?);
 
-    let mma = TiledMma::new("mma_m16n8k16_bf16", &layout!((2, 2)), 0)?;
+    let mma = TiledMma::new("mma_m16n8k16_bf16", &layout!((2, 2)))?;
     let out = b.partition_accumulators(&mma, &gc)?.with_name("out");
     let acc = b.fragment("acc", Elem::F32, &out)?;
     b.fill(&acc, Expr::lit(0.0))?;

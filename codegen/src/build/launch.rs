@@ -5,7 +5,6 @@ use tilewright_layout::Value;
 use super::Builder;
 use crate::source::problem::{Problem, Result};
 use crate::tile::LaunchRule;
-use crate::tile::view::View;
 use crate::values::target::BLOCK_THREADS;
 
 impl Builder {
@@ -161,40 +160,6 @@ impl Builder {
     /// ```
     pub fn alternates(&mut self, alternates: bool) -> &mut Builder {
         self.program.alternates = alternates;
-        self
-    }
-
-    /// Of several programs that serve the same launch, the one with the least estimate is to be chosen.
-    ///
-    /// ```
-    /// # use tilewright_codegen::build::Builder;
-    /// let mut b = Builder::new("product");
-    /// b.competes();
-    /// assert!(b.finish().competes);
-    /// ```
-    pub fn competes(&mut self) -> &mut Builder {
-        self.program.competes = true;
-        self
-    }
-
-    /// A launch may copy this argument first and pass the copy. It does so if a variant's facts about strides and addresses
-    /// are false for the argument, and the copy costs less than a variant without these facts. Rows of the copy begin at
-    /// multiples of 128 bytes. An alternative program whose argument has another contiguous mode than in the first program
-    /// always reads a transposed copy.
-    ///
-    /// ```
-    /// # use tilewright_codegen::{Elem, build::Builder};
-    /// # use tilewright_layout::Value;
-    /// let mut b = Builder::new("product");
-    /// let a = b.tensor("a", Elem::Bf16, (Value::symbol("M"), Value::symbol("K")), None, false)?;
-    /// b.packs(&a);
-    /// assert_eq!(b.finish().packs, [a.tensor]);
-    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
-    /// ```
-    pub fn packs(&mut self, argument: &View) -> &mut Builder {
-        if !self.program.packs.contains(&argument.tensor) {
-            self.program.packs.push(argument.tensor);
-        }
         self
     }
 }

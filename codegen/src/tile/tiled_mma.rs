@@ -51,11 +51,11 @@ impl TiledMma {
     /// ```
     /// use tilewright_codegen::tiled::TiledMma;
     /// use tilewright_layout::layout;
-    /// let mma = TiledMma::new("mma_m16n8k16_bf16", &layout!((2, 4, 1)), 0)?;
+    /// let mma = TiledMma::new("mma_m16n8k16_bf16", &layout!((2, 4, 1)))?;
     /// assert_eq!((mma.threads()?, mma.shape()), (256, [16, 8, 16]));
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
-    pub fn new(row: &str, groups: &Layout, of: Id) -> Result<TiledMma> {
+    pub fn new(row: &str, groups: &Layout) -> Result<TiledMma> {
         let Some(atom) = atoms::find(row) else {
             let known: Vec<&str> =
                 atoms::all().filter(|row| is_warp_product(row)).map(|row| row.name).collect();
@@ -80,7 +80,7 @@ impl TiledMma {
                 Problem::new(format!("{groups} has warps share K, and their sums would have to be added up"));
             return Err(problem.help("write 1 for the third mode"));
         }
-        Ok(TiledMma { row: atom, groups, of, pairs: None, terms: Terms::One })
+        Ok(TiledMma { row: atom, groups, of: 0, pairs: None, terms: Terms::One })
     }
 
     /// The largest instruction of an architecture, and the arrangement of `warps` warps over a tile of the
@@ -231,20 +231,6 @@ impl TiledMma {
             })
     }
 
-    /// The same for a group of the block's warps.
-    ///
-    /// ```
-    /// use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
-    /// let mut b = Builder::new("roles");
-    /// let consumers = b.group("consumers", (0, 4), None);
-    /// let mma = TiledMma::best(Elem::F16, Elem::F32, 80, [64, 64], 4)?.by(consumers);
-    /// assert_eq!(mma.of, consumers);
-    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
-    /// ```
-    pub fn by(self, of: Id) -> TiledMma {
-        TiledMma { of, ..self }
-    }
-
     /// The same for tiles of an operand whose elements, of `u8`, pack two 4-bit numbers each, along K.
     ///
     /// ```
@@ -358,7 +344,7 @@ impl TiledMma {
     /// ```
     /// use tilewright_codegen::tiled::TiledMma;
     /// use tilewright_layout::{Exchange, layout};
-    /// let mma = TiledMma::new("mma_m16n8k16_bf16", &layout!((4, 1)), 0)?;
+    /// let mma = TiledMma::new("mma_m16n8k16_bf16", &layout!((4, 1)))?;
     /// let (sums, left) = (mma.distribution([64, 32])?, mma.left([64, 32])?.unwrap());
     /// assert_eq!(sums.exchange(&left), Exchange::Registers); // sums of one product are an operand of the next
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())

@@ -205,15 +205,15 @@ fn refusals_have_help() {
         "no matrix instruction of sm_80 multiplies i8 into sums of f32\nsum in i32",
     );
     refused(
-        TiledMma::new("wgmma_m64n64k16_bf16", &layout!((1, 1, 1)), 0),
+        TiledMma::new("wgmma_m64n64k16_bf16", &layout!((1, 1, 1))),
         "`wgmma_m64n64k16_bf16` is not a matrix product of one warp\ntake an instruction whose name begins with `mma_`",
     );
     refused(
-        TiledMma::new("mma_m16n8k16_bf61", &layout!((1, 1, 1)), 0),
+        TiledMma::new("mma_m16n8k16_bf61", &layout!((1, 1, 1))),
         "there is no matrix instruction `mma_m16n8k16_bf61`\ndid you mean `mma_m16n8k16_bf16`?",
     );
     refused(
-        TiledMma::new("mma_m16n8k16_bf16", &layout!((2, 1, 2)), 0),
+        TiledMma::new("mma_m16n8k16_bf16", &layout!((2, 1, 2))),
         "(2,1,2):(1,2,2) has warps share K, and their sums would have to be added up\nwrite 1 for the third mode",
     );
     let mut b = Builder::new("refused");

@@ -157,7 +157,7 @@ pub(super) fn matrices(random: &mut Random) -> Result<Program> {
         (b.parallelize_over(&ga, &threads, 0, &ragged)?, b.parallelize_over(&sa, &threads, 0, &ragged)?);
     let (of_b, to_b) =
         (b.parallelize_over(&gb, &threads, 0, &ragged)?, b.parallelize_over(&sb, &threads, 0, &ragged)?);
-    let mma = TiledMma::new(name, &flat(&warps)?, 0)?;
+    let mma = TiledMma::new(name, &flat(&warps)?)?;
     let out = b.partition_accumulators(&mma, &gc)?.with_name("out");
     let acc = b.fragment("acc", sums, &out)?;
     b.fill(&acc, Expr::lit(0))?;

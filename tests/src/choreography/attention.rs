@@ -77,7 +77,7 @@ fn program() -> Result<Program> {
     let (sq, sk, sv) = (shared("sq", QUERIES)?, shared("sk", KEYS)?, shared("sv", KEYS)?);
     b.copy(&gq, &sq)?;
 
-    let mma = TiledMma::new("mma_m16n8k16_f16", &layout!((2, 1)), 0)?;
+    let mma = TiledMma::new("mma_m16n8k16_f16", &layout!((2, 1)))?;
     let out = b.sums("out", &mma, [QUERIES, WIDTH])?;
     let mut column = |name: &str, value: f64| -> Result<View> {
         let column = b.distributed(name, Elem::F32, &[QUERIES, 1])?;

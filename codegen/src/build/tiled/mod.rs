@@ -1,5 +1,5 @@
 //! Products of whole tiles by warps or warpgroups: the instruction, their arrangement over the tile, the loads of fragments
-//! from shared memory ([`Route`]), and layouts of shared tiles without bank conflicts ([`SharedUses`]).
+//! from shared memory, and layouts of shared tiles without bank conflicts ([`SharedUses`]).
 //!
 //! ```
 //! # use tilewright_codegen::atom::OperandName;
@@ -65,7 +65,6 @@ pub use crate::tile::tiled_mma::{Terms, TiledMma};
 pub use bulk::swizzled_tile;
 pub(crate) use bulk::{SWIZZLED, row_of, rows_of};
 pub use fill::Fill;
-pub use operand::Route;
 pub(crate) use operand::converts;
 pub(crate) use scales::Scaling;
 pub use shared::SharedUses;

@@ -31,7 +31,7 @@ pub(super) struct OfElements {
 
 /// How fragments are loaded. `Display` says it in words, with the reason where it is not ldmatrix.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Route {
+pub(super) enum Route {
     /// By a row of the table that moves matrices.
     Matrices {
         /// ldmatrix, of the most matrices that it can move.
@@ -218,7 +218,7 @@ impl Builder {
     /// # use tilewright_codegen::{Elem, atoms, build::Builder, tile::How, tiled::TiledMma};
     /// # use tilewright_layout::layout;
     /// # let mut b = Builder::new("example");
-    /// let mma = TiledMma::new("mma_m16n8k16_f16", &layout!((2, 2)), 0)?;
+    /// let mma = TiledMma::new("mma_m16n8k16_f16", &layout!((2, 2)))?;
     /// let sb = b.shared("sb", Elem::F16, layout!((64, 32) : (40, 1)))?;
     /// let part = b.partition_operand(&mma, OperandName::B, &sb)?;
     /// let fragment = b.fragment("fb", Elem::F16, &part)?;
@@ -264,7 +264,7 @@ impl Builder {
     /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
     /// # use tilewright_layout::layout;
     /// # let mut b = Builder::new("example");
-    /// let mma = TiledMma::new("mma_m16n8k16_f16", &layout!((2, 2)), 0)?;
+    /// let mma = TiledMma::new("mma_m16n8k16_f16", &layout!((2, 2)))?;
     /// let sb = b.shared("sb", Elem::F16, layout!((64, 32) : (40, 1)))?;
     /// let part = b.partition_operand(&mma, OperandName::B, &sb)?;
     /// let fragment = b.fragment("fb", Elem::F16, &part)?;
@@ -287,31 +287,6 @@ impl Builder {
             ))
             .help("take the fragment and the rows of one operand")),
         }
-    }
-
-    /// How the fragments of an operand (`a` or `b`) would be loaded from a tile in shared memory.
-    ///
-    /// ```
-    /// # use tilewright_codegen::atom::OperandName;
-    /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
-    /// # use tilewright_layout::layout;
-    /// # let mut b = Builder::new("example");
-    /// let mma = TiledMma::best(Elem::F16, Elem::F32, 80, [64, 64], 4)?;
-    /// let rows = b.shared("rows", Elem::F16, layout!((64, 32) : (40, 1)))?;
-    /// let columns = b.shared("columns", Elem::F16, layout!((64, 32) : (1, 72)))?;
-    /// let odd = b.shared("odd", Elem::F16, layout!((64, 32) : (33, 1)))?;
-    /// assert_eq!(b.route(&mma, OperandName::A, &rows)?.to_string(), "ldmatrix_x4");
-    /// assert_eq!(b.route(&mma, OperandName::B, &columns)?.to_string(), "ldmatrix_x4_trans");
-    /// assert_eq!(
-    ///     b.route(&mma, OperandName::A, &odd)?.to_string(),
-    ///     "element by element: ldmatrix reads rows of 16 aligned bytes, and mode 0 of `odd` has the stride 33, which is no multiple of 8"
-    /// );
-    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
-    /// ```
-    pub fn route(&self, mma: &TiledMma, operand: OperandName, view: &View) -> Result<Route> {
-        let part = mma.part(view, operand)?;
-        let extent = part.extents().map_or(0, |extents| extents[0]);
-        self.routed(mma, operand, view, extent / mma.tile_of(operand).0[0]).map(|routed| routed.0)
     }
 
     /// The route, and the elements that one ldmatrix moves.

@@ -189,7 +189,7 @@ impl Evaluator {
     /// `gemm(fa, fb, &mut acc, how = "mma_m16n8k16_bf16")`
     pub(super) fn gemm_by(&mut self, name: &str, views: ProductViews<'_>) -> Result<(), Problem> {
         let ProductViews { a, b, acc } = views;
-        let row = TiledMma::new(name, &Layout::compact((1i64, 1i64))?, 0)?.row;
+        let row = TiledMma::new(name, &Layout::compact((1i64, 1i64))?)?.row;
         let mut all = Vec::new();
         for (arg, (view, operand)) in
             [(a, OperandName::A), (b, OperandName::B), (acc, OperandName::D)].into_iter().enumerate()

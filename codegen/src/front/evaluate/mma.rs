@@ -36,11 +36,11 @@ fn over_modes(counts: &[Value]) -> Option<Vec<i64>> {
 /// An instruction whose warps are arranged so: over (M, N), and over K if there is a third mode.
 fn sharing(row: &str, groups: &Layout) -> Result<TiledMma, Problem> {
     if groups.rank() != 3 || groups.mode(2)?.size()? == 1 {
-        return TiledMma::new(row, groups, 0);
+        return TiledMma::new(row, groups);
     }
     let own = Layout::from_modes([groups.mode(0)?, groups.mode(1)?])?;
     let parts = groups.mode(2)?.size()?;
-    match TiledMma::new(row, &own, 0).and_then(|own| own.over_k(parts)) {
+    match TiledMma::new(row, &own).and_then(|own| own.over_k(parts)) {
         Ok(made) if made.groups == *groups => Ok(made),
         _ => {
             let message = format!("{groups} does not number warps over M and N first, and then over K");
@@ -161,7 +161,7 @@ impl Evaluator {
                     Warps::Arranged(layout) if layout.rank() < 3 => layout,
                     _ => &one,
                 };
-                let row = TiledMma::new(name, arranged, 0).map_err(|problem| problem.arg(0))?.row;
+                let row = TiledMma::new(name, arranged).map_err(|problem| problem.arg(0))?.row;
                 Ok(Value::Mma(Mma { row, warps: groups, terms }))
             }
             _ => Err(usage(Problem::new(
@@ -300,7 +300,7 @@ impl Evaluator {
                 Err(Problem::new("an element of an operand is two terms, and a part of a thread has one")
                     .help("leave the partition out: gemm(sa, sb, &mut acc)"))
             }
-            Warps::Arranged(groups) => TiledMma::new(mma.row.name, groups, 0),
+            Warps::Arranged(groups) => TiledMma::new(mma.row.name, groups),
             Warps::Warpgroups(_) => {
                 Err(Problem::new("products of warpgroups read whole tiles of shared memory")
                     .help("leave the partition out: gemm(sa, sb, &mut acc)"))

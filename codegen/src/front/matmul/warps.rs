@@ -37,7 +37,7 @@ impl Reader<'_> {
                 .help("write warps = (2, 4), or warps = (1, 1, 8) for warps that share K"));
             }
         };
-        let own = TiledMma::new(row.name, &Layout::from_modes(own)?, 0)?;
+        let own = TiledMma::new(row.name, &Layout::from_modes(own)?)?;
         Ok(Some(Warps::Arranged(Box::new(own.over_k(over_k)?))))
     }
 }
@@ -62,7 +62,7 @@ impl Config {
         };
         let over = (1..=warps).rev().find(fits);
         let over = over.ok_or_else(|| Problem::new(format!("{warps} warps cannot share such a tile")))?;
-        TiledMma::new(row.name, &Layout::compact((over, warps / over))?, 0)
+        TiledMma::new(row.name, &Layout::compact((over, warps / over))?)
     }
 }
 
