@@ -15,9 +15,7 @@ pub fn bits(elem: Elem, value: f64) -> u64 {
         Elem::E5m2 => u64::from(e5m2::from_f32(value as f32).to_bits()),
         Elem::U64 => value as u64,
         Elem::Bool => u64::from(value != 0.0),
-        Elem::I64 | Elem::I32 | Elem::U32 | Elem::I16 | Elem::U16 | Elem::I8 | Elem::U8 => {
-            value as i64 as u64 & u64::MAX >> (64 - 8 * elem.bytes())
-        }
+        _ => value as i64 as u64 & u64::MAX >> (64 - 8 * elem.bytes()),
     }
 }
 
@@ -28,14 +26,14 @@ pub fn value(elem: Elem, bits: u64) -> f64 {
         Elem::F32 => f64::from(f32::from_bits(bits as u32)),
         Elem::F16 => f64::from(f16::from_bits(bits as u16).to_f32()),
         Elem::Bf16 => f64::from(bf16::from_bits(bits as u16).to_f32()),
-        Elem::I64 => bits as i64 as f64,
-        Elem::I32 => f64::from(bits as u32 as i32),
-        Elem::I16 => f64::from(bits as u16 as i16),
-        Elem::I8 => f64::from(bits as u8 as i8),
-        Elem::U64 | Elem::U32 | Elem::U16 | Elem::U8 | Elem::Bool => bits as f64,
         Elem::Tf32 => f64::from(tf32::from_bits(bits as u32).to_f32()),
         Elem::E4m3 => f64::from(e4m3::from_bits(bits as u8).to_f32()),
         Elem::E5m2 => f64::from(e5m2::from_bits(bits as u8).to_f32()),
+        _ if elem.is_signed() => {
+            let unused = 64 - 8 * elem.bytes();
+            (bits.cast_signed() << unused >> unused) as f64
+        }
+        _ => bits as f64,
     }
 }
 
@@ -52,26 +50,20 @@ pub fn poison(elem: Elem) -> u64 {
 
 /// The least and the greatest value of an integer type.
 pub fn range(elem: Elem) -> (f64, f64) {
-    match elem {
-        Elem::I32 => (f64::from(i32::MIN), f64::from(i32::MAX)),
-        Elem::U32 => (0.0, f64::from(u32::MAX)),
-        Elem::I64 => (i64::MIN as f64, i64::MAX as f64),
-        Elem::U64 => (0.0, u64::MAX as f64),
-        Elem::I16 => (-32768.0, 32767.0),
-        Elem::U16 => (0.0, 65535.0),
-        Elem::I8 => (-128.0, 127.0),
-        Elem::U8 => (0.0, 255.0),
-        Elem::Bool => (0.0, 1.0),
-        _ => (f64::NEG_INFINITY, f64::INFINITY),
+    match integers(elem) {
+        _ if elem.is_float() => (f64::NEG_INFINITY, f64::INFINITY),
+        (least, most) => (least as f64, most as f64),
     }
 }
 
 /// The least and the greatest value of an integer type, exactly.
 pub fn integers(elem: Elem) -> (i128, i128) {
-    match (elem, range(elem)) {
-        (Elem::I64, _) => (i64::MIN.into(), i64::MAX.into()),
-        (Elem::U64, _) => (0, u64::MAX.into()),
-        (_, (least, most)) => (least as i128, most as i128),
+    let bits = 8 * elem.bytes();
+    match elem {
+        Elem::Bool => (0, 1),
+        _ if elem.is_float() => (i128::MIN, i128::MAX),
+        _ if elem.is_signed() => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        _ => (0, (1 << bits) - 1),
     }
 }
 

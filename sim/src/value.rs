@@ -30,15 +30,7 @@ pub(crate) fn from_int(n: i64, elem: Elem) -> u64 {
         Elem::F16 => u64::from(half(n as f32)),
         Elem::Bf16 => u64::from(narrow::bf16_bits(to_odd(n.into()))),
         Elem::E4m3 | Elem::E5m2 => u64::from(fp8::bits(n as f64, elem)),
-        Elem::I64
-        | Elem::U64
-        | Elem::I32
-        | Elem::U32
-        | Elem::I16
-        | Elem::U16
-        | Elem::I8
-        | Elem::U8
-        | Elem::Bool => low(n.cast_unsigned(), elem),
+        _ => low(n.cast_unsigned(), elem),
     }
 }
 

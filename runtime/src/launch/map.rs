@@ -94,11 +94,14 @@ fn data_type(elem: Elem) -> Type {
         Elem::F16 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
         Elem::Bf16 => Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
         Elem::I32 => Type::CU_TENSOR_MAP_DATA_TYPE_INT32,
-        Elem::U32 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT32,
         Elem::I64 => Type::CU_TENSOR_MAP_DATA_TYPE_INT64,
-        Elem::U64 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT64,
-        Elem::I16 | Elem::U16 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT16,
-        Elem::I8 | Elem::U8 | Elem::E4m3 | Elem::E5m2 | Elem::Bool => Type::CU_TENSOR_MAP_DATA_TYPE_UINT8,
+        // Copies do not compute: the width is enough.
+        _ => match elem.bytes() {
+            1 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT8,
+            2 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT16,
+            4 => Type::CU_TENSOR_MAP_DATA_TYPE_UINT32,
+            _ => Type::CU_TENSOR_MAP_DATA_TYPE_UINT64,
+        },
     }
 }
 

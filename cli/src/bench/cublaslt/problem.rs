@@ -152,6 +152,6 @@ fn data_type(elem: Elem) -> Option<c_int> {
         Elem::Bf16 => Some(14),
         Elem::E4m3 => Some(28),
         Elem::E5m2 => Some(29),
-        Elem::U32 | Elem::I64 | Elem::U64 | Elem::I16 | Elem::U16 | Elem::Bool => None,
+        _ => None,
     }
 }

@@ -72,6 +72,7 @@ pub fn export<E: From<Refusal>>(
     );
     let _ = writeln!(source, "#include \"{}.h\"\n", kernel.name);
     source += include_str!("tables.c");
+    source += &tables::types();
     source += &tables.limits();
     source += include_str!("check.c");
     source += include_str!("estimate.c");

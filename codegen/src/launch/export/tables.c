@@ -284,15 +284,6 @@ typedef struct {
     uint32_t arch, shared_bytes, threads, grid[3], multiprocessors;
 } tw_limits;
 
-static const struct {
-    const char *name;
-    uint32_t bytes;
-} tw_types[] = {
-    {"f64", 8}, {"f32", 4}, {"f16", 2}, {"bf16", 2}, {"i32", 4}, {"u32", 4},
-    {"i8", 1},  {"u8", 1},  {"tf32", 4}, {"e4m3", 1}, {"e5m2", 1},
-    {"i64", 8}, {"u64", 8}, {"i16", 2}, {"u16", 2}, {"bool", 1},
-};
-
 /* An error text that is filled from the left. */
 typedef struct {
     char *at;

@@ -13,6 +13,7 @@ use crate::thread::{Fact, Kernel, Param};
 use crate::values::affine::Affine;
 use crate::values::condition::Require;
 use crate::values::condition::Test;
+use crate::values::elem::Elem;
 use crate::values::limits::MOST_EXTENT;
 use crate::values::target::STATIC_SHARED;
 
@@ -36,6 +37,16 @@ pub(super) fn size(of: Size) -> String {
         Size::Of { times, of, over } => format!("{{{}, {of}, {over}}}", int(times)),
         Size::Unknown => "{0, -2, 1}".into(),
     }
+}
+
+/// The element types, by their numbers.
+pub(super) fn types() -> String {
+    let rows: Vec<String> =
+        Elem::all().map(|elem| format!("    {{\"{elem}\", {}}},\n", elem.bytes())).collect();
+    format!(
+        "\nstatic const struct {{\n    const char *name;\n    uint32_t bytes;\n}} tw_types[] = {{\n{}}};\n",
+        rows.concat()
+    )
 }
 
 impl<'i, E: From<Refusal>> Tables<'i, E> {
