@@ -24,6 +24,10 @@
 //! | `y[ids[i]] = v` | `tl.store(y + i, v)` | `y(i) = v` | [`scatter`](crate::language::scatter) |
 //! | `__umulhi` | `tl.umulhi` | `__umulhi` | [`mul_high`](crate::language::mul_high) |
 //! | `cp.async` | `tl.load`, `num_stages` | `SM80_CP_ASYNC_…` | [`copy`](crate::language::copy) to shared memory, [`pipelined`](crate::language::pipelined) |
+//! | `p + offset` | `offs + k` | `domain_offset` | [`shift`](crate::language::shift) |
+//! | | `tl.reshape`, in row-major order | `composition`, in column-major order | [`regroup`](crate::language::regroup), as CuTe orders elements |
+//! | | `tl.swizzle2d` | `idx2crd` | [`walk`](crate::language::walk), which also determines the grid; [`raster`](crate::language::raster) |
+//! | programmatic dependent launch | `launch_pdl=True` | `launch_with_pdl` | the key `overlaps` |
 //! | `mma.sync` | `tl.dot` | `TiledMMA`, `gemm` | [`tiled_mma`](crate::language::tiled_mma), [`gemm`](crate::language::gemm) |
 //! | `(i ^ j) * 8` | none | `Swizzle<3,3,3>` | a derived layout, or [`swizzled`](crate::language::swizzled) |
 //! | `template <int BM>` | `BM: tl.constexpr` | `Int<128>{}` | `const BM: usize = 128` |
