@@ -3,16 +3,21 @@
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 use tilewright_codegen::definition::Param;
-use tilewright_codegen::kernel_def::{KernelDef, Places};
+use tilewright_codegen::kernel_def::{KernelDef, Locations};
 use tilewright_codegen::wire::encode;
 use tilewright_codegen::{Definition, Elem, Generated};
 
 /// An expression for `static DEF: KernelDef`.
-pub(crate) fn def(name: &str, kernel: &Generated, definition: &Definition, places: &Places) -> TokenStream {
+pub(crate) fn def(
+    name: &str,
+    kernel: &Generated,
+    definition: &Definition,
+    locations: &Locations,
+) -> TokenStream {
     let (source, report) = (kernel.source(), kernel.report.to_string());
     let params = kernel.params.iter().map(param);
-    let (definition, places) = (bytes(definition), bytes(places));
-    let def = quote!(::tilewright::__private::KernelDef::new(#name, #source, #report, PARAMS, #definition, #places));
+    let (definition, locations) = (bytes(definition), bytes(locations));
+    let def = quote!(::tilewright::__private::KernelDef::new(#name, #source, #report, PARAMS, #definition, #locations));
     let def = if cfg!(feature = "generate") {
         def
     } else {

@@ -5,7 +5,7 @@ use proc_macro2::{Delimiter, Group, Literal, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use tilewright_codegen::ast::Level;
 use tilewright_codegen::diagnostic::Diagnostic;
-use tilewright_codegen::kernel_def::Places;
+use tilewright_codegen::kernel_def::Locations;
 
 /// All diagnostics, sorted by the compiler's treatment of them.
 #[derive(Default)]
@@ -37,7 +37,7 @@ impl Report {
     /// Diagnostics at a use of a definition that is elsewhere: diagnostics about the definition are reported
     /// at `at`.
     pub(crate) fn far_from(
-        definition: &Places,
+        definition: &Locations,
         at: TokenRange,
         diagnostics: &[Diagnostic],
         made: Made<'_>,

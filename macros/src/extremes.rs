@@ -310,11 +310,11 @@ proptest! {
     /// Several at once.
     #[test]
     #[ignore = "long: cargo xtask fuzz"]
-    fn fuzz_extreme_integers(case: usize, places in prop::collection::vec((any::<usize>(), 0..EXTREMES.len()), 1..4)) {
+    fn fuzz_extreme_integers(case: usize, positions in prop::collection::vec((any::<usize>(), 0..EXTREMES.len()), 1..4)) {
         let cases = cases();
         let case = &cases[case % cases.len()];
         let count = integers(&case.tokens).max(1);
-        let with = |at: usize| places.iter().find(|(range, _)| range % count == at).map(|(_, extreme)| *extreme);
+        let with = |at: usize| positions.iter().find(|(range, _)| range % count == at).map(|(_, extreme)| *extreme);
         prop_assert_eq!(fault(case, &with), None);
     }
 }

@@ -10,7 +10,7 @@ use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote};
 use syn::parse::{ParseStream, Parser};
 use syn::{Attribute as SynAttribute, Ident, ItemFn, Visibility};
-use tilewright_codegen::kernel_def::Places;
+use tilewright_codegen::kernel_def::Locations;
 use tilewright_codegen::wire::encode;
 use tilewright_codegen::{Definition, Elem, Generated, Settings, ast};
 
@@ -177,7 +177,7 @@ impl Head {
     fn items(
         &self,
         made: Option<(&Generated, &Definition)>,
-        places: &Places,
+        locations: &Locations,
         report: &TokenStream,
     ) -> TokenStream {
         let Head { attrs, vis, name, types, .. } = self;
@@ -189,13 +189,13 @@ impl Head {
         let declared = quote!(<#(#generics: ::tilewright::__private::Element = #defaults),*>);
         let default = (!types.is_empty()).then(|| quote!(<#(#defaults),*>));
         let def = match made {
-            Some((kernel, definition)) => carry::def(&text, kernel, definition, places),
+            Some((kernel, definition)) => carry::def(&text, kernel, definition, locations),
             None => carry::empty(&text),
         };
         let docs = attrs.iter().filter(|attr| attr.path().is_ident("doc") || attr.path().is_ident("cfg"));
         let methods = self.methods(&list);
         let launch = self.takes.as_ref().map(|(is_unsafe, params)| launch::method(*is_unsafe, params, types));
-        let specialize = self.macro_items(made.map(|(_, definition)| definition), places);
+        let specialize = self.macro_items(made.map(|(_, definition)| definition), locations);
         let others = quote! {
             #report
 
@@ -314,9 +314,9 @@ impl Head {
 
     /// `name!(BM = 64)`. It is exported from the crate root under a mangled name, and re-exported under the
     /// kernel's name beside the kernel; it refers to the kernel's type by a number.
-    fn macro_items(&self, made: Option<&Definition>, places: &Places) -> TokenStream {
+    fn macro_items(&self, made: Option<&Definition>, locations: &Locations) -> TokenStream {
         let Head { vis, name, types, .. } = self;
-        let number = self.number(made, places);
+        let number = self.number(made, locations);
         let exported = format_ident!("__tilewright_{}_{:08x}", name, number as u32, span = Span::call_site());
         let export = matches!(vis, Visibility::Public(_)).then(|| quote!(#[macro_export]));
         let slots: Vec<_> = (0..types.len().min(MOST_TYPES)).map(|at| format_ident!("T{at}")).collect();
@@ -324,8 +324,8 @@ impl Head {
         let number = proc_macro2::Literal::u128_unsuffixed(number);
         let value = match made {
             Some(definition) => {
-                let (definition, places) = (carry::bytes(definition), carry::bytes(places));
-                quote!(::tilewright::__private::__specialize! { #number #definition #places $($setting)* })
+                let (definition, locations) = (carry::bytes(definition), carry::bytes(locations));
+                quote!(::tilewright::__private::__specialize! { #number #definition #locations $($setting)* })
             }
             // The error is reported at the definition only, not at a use.
             None => specialize::value(&number, &quote!(::tilewright::__private::Broken)),
@@ -358,10 +358,10 @@ impl Head {
     }
 
     /// The number of a definition, which depends on its location, so that the same text in two modules makes two kernels.
-    fn number(&self, made: Option<&Definition>, places: &Places) -> u128 {
+    fn number(&self, made: Option<&Definition>, locations: &Locations) -> u128 {
         let name = self.name.to_string();
         let package = std::env::var("CARGO_CRATE_NAME").unwrap_or_default();
-        let parts = [name.into_bytes(), package.into_bytes(), encode(&made.cloned()), encode(places)];
+        let parts = [name.into_bytes(), package.into_bytes(), encode(&made.cloned()), encode(locations)];
         tilewright_codegen::kernel_def::fingerprint(&parts.concat())
     }
 }

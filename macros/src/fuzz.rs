@@ -5,7 +5,7 @@ use crate::{carry, function, matmul, specialize};
 use proc_macro2::{Delimiter, Group, Literal, Spacing, TokenStream, TokenTree};
 use proptest::prelude::*;
 use quote::quote;
-use tilewright_codegen::kernel_def::Places;
+use tilewright_codegen::kernel_def::Locations;
 use tilewright_codegen::wire::{decode, encode};
 use tilewright_codegen::{Definition, Settings};
 
@@ -201,8 +201,8 @@ fn specialized(settings: TokenStream) -> TokenStream {
     let item = KERNELS[0].parse().expect("tokens");
     let kernel = function::read(TokenStream::new(), item, &mut text).expect("a kernel");
     let definition = carry::bytes(&Definition::Function(kernel, Settings::default()));
-    let places = carry::bytes(&text.lines());
-    specialize::expand(quote!(1 #definition #places #settings), None)
+    let locations = carry::bytes(&text.lines());
+    specialize::expand(quote!(1 #definition #locations #settings), None)
 }
 
 fn mutated_kernel(kernel: usize, changes: &[Change]) {
@@ -310,7 +310,7 @@ fn the_deepest_that_is_read_fits_the_stack() {
 /// Carried bytes are never trusted.
 #[test]
 fn foreign_bytes_are_refused() {
-    let good = carry::bytes(&Places::default());
+    let good = carry::bytes(&Locations::default());
     for tokens in [quote!(), quote!(1), quote!(1 b"" b""), quote!(1 b"\xff\xff\xff" #good), quote!(#good 1 2)]
     {
         let message = specialize::expand(tokens, None).to_string();

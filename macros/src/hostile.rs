@@ -18,9 +18,9 @@ const COPY: &str = "fn dup(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
 const EVIL: &str = "N\n#define if(x) if(1)\n//";
 
 fn kernel(text: &str) -> Kernel {
-    let mut places = Text::new(Span::call_site());
-    let kernel = function::read(TokenStream::new(), text.parse().expect("tokens"), &mut places);
-    assert!(places.problems.is_empty(), "{:?}", places.problems);
+    let mut locations = Text::new(Span::call_site());
+    let kernel = function::read(TokenStream::new(), text.parse().expect("tokens"), &mut locations);
+    assert!(locations.problems.is_empty(), "{:?}", locations.problems);
     kernel.expect("a kernel")
 }
 

@@ -7,7 +7,7 @@ use crate::text::{Text, TokenRange};
 use crate::{carry, generate, guard, levels};
 use proc_macro2::{Literal, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote};
-use tilewright_codegen::kernel_def::Places;
+use tilewright_codegen::kernel_def::Locations;
 use tilewright_codegen::wire::{Wire, decode};
 use tilewright_codegen::{Definition, Elem, Settings, ast};
 
@@ -15,18 +15,18 @@ use tilewright_codegen::{Definition, Elem, Settings, ast};
 struct Given {
     number: Literal,
     kernel: ast::Kernel,
-    places: Places,
+    locations: Locations,
     settings: TokenStream,
 }
 
 /// Expands to an expression.
 pub(crate) fn expand(tokens: TokenStream, lints: Option<&str>) -> TokenStream {
-    let Some(Given { number, kernel, places, settings: written }) = given(tokens) else {
+    let Some(Given { number, kernel, locations, settings: written }) = given(tokens) else {
         let report = "this kernel was compiled by another version of tilewright";
         return crate::deliver::error(Span::call_site().into(), report);
     };
     let at = TokenRange::of(&written);
-    let mut text = Text::after(&places, at);
+    let mut text = Text::after(&locations, at);
     let mut set = Settings::default();
     match guard::check(written.clone()) {
         Ok(()) => set = settings(written.clone(), &kernel, &mut text),
@@ -40,12 +40,12 @@ pub(crate) fn expand(tokens: TokenStream, lints: Option<&str>) -> TokenStream {
     let (name, types) = (kernel.name.text.clone(), types(&kernel, &set));
     let definition = Definition::Function(kernel, set);
     let outcome = generate::generate(&definition, &set_levels);
-    let report = Report::far_from(&places, at, &outcome.diagnostics, Made::Kernel(&name), &text);
+    let report = Report::far_from(&locations, at, &outcome.diagnostics, Made::Kernel(&name), &text);
     let Some(made) = outcome.kernel.filter(|_| report.errors.is_empty()) else {
         return failed(&report);
     };
     let (report, tracked) = (report.items(), levels::tracked());
-    let def = carry::def(&name, &made, &definition, &places);
+    let def = carry::def(&name, &made, &definition, &locations);
     let value = value(&number, &quote!(Made));
     let slots = (0..MOST_TYPES).map(|at| format_ident!("T{at}"));
     quote! {{
@@ -93,8 +93,8 @@ fn given(tokens: TokenStream) -> Option<Given> {
     let Definition::Function(kernel, _) = carried(tokens.next()?)? else {
         return None;
     };
-    let places = carried(tokens.next()?)?;
-    Some(Given { number, kernel, places, settings: tokens.collect() })
+    let locations = carried(tokens.next()?)?;
+    Some(Given { number, kernel, locations, settings: tokens.collect() })
 }
 
 /// Decodes the bytes of [`carry::bytes`].

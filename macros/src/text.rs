@@ -6,7 +6,7 @@ use syn::spanned::Spanned;
 use tilewright_codegen::ast;
 use tilewright_codegen::diagnostic::Diagnostic;
 use tilewright_codegen::evaluate::elsewhere;
-use tilewright_codegen::kernel_def::Places;
+use tilewright_codegen::kernel_def::Locations;
 use tilewright_codegen::limits::DEEPEST;
 
 /// From a first token to a last.
@@ -45,7 +45,7 @@ pub(crate) struct Text {
     whole: TokenRange,
     /// Numbers below this belong to a definition in another invocation: see `__specialize!`.
     base: u32,
-    places: Vec<TokenRange>,
+    locations: Vec<TokenRange>,
     /// The errors so far.
     pub(crate) problems: Vec<Diagnostic>,
     depth: u32,
@@ -60,22 +60,22 @@ const INDEX: &str = "an index is one tuple with an entry for each mode: x[(0, _,
 impl Text {
     /// Number 0 is the whole invocation: errors without a narrower span point at it.
     pub(crate) fn new(whole: impl Into<TokenRange>) -> Text {
-        Text { whole: whole.into(), base: 1, places: Vec::new(), problems: Vec::new(), depth: 0 }
+        Text { whole: whole.into(), base: 1, locations: Vec::new(), problems: Vec::new(), depth: 0 }
     }
 
     /// The text of an invocation that refers to a definition elsewhere, which has used this many numbers.
-    pub(crate) fn after(places: &Places, whole: TokenRange) -> Text {
-        Text { base: places.lines.len() as u32, ..Text::new(whole) }
+    pub(crate) fn after(locations: &Locations, whole: TokenRange) -> Text {
+        Text { base: locations.lines.len() as u32, ..Text::new(whole) }
     }
 
     pub(crate) fn span(&mut self, range: impl Into<TokenRange>) -> ast::Span {
-        self.places.push(range.into());
-        ast::Span(self.base + self.places.len() as u32 - 1)
+        self.locations.push(range.into());
+        ast::Span(self.base + self.locations.len() as u32 - 1)
     }
 
     /// The tokens of a number; the whole invocation for 0 and for numbers of a definition elsewhere.
     pub(crate) fn tokens_of(&self, span: ast::Span) -> TokenRange {
-        let known = span.0.checked_sub(self.base).and_then(|at| self.places.get(at as usize));
+        let known = span.0.checked_sub(self.base).and_then(|at| self.locations.get(at as usize));
         known.copied().unwrap_or(self.whole)
     }
 
@@ -137,11 +137,11 @@ impl Text {
     }
 
     /// Lines of all spans, for messages where the tokens are out of reach.
-    pub(crate) fn lines(&self) -> Places {
+    pub(crate) fn lines(&self) -> Locations {
         let whole = self.whole.first;
         let line = |span: Span| span.start().line as u32;
-        let lines = std::iter::once(line(whole)).chain(self.places.iter().map(|range| line(range.first)));
-        Places { file: whole.file(), lines: lines.collect() }
+        let lines = std::iter::once(line(whole)).chain(self.locations.iter().map(|range| line(range.first)));
+        Locations { file: whole.file(), lines: lines.collect() }
     }
 
     /// Parses tokens with syn; `None` after an error.

@@ -350,11 +350,14 @@ mod tests {
 
     #[test]
     fn forged_carriers_do_not_matter() {
-        use tilewright_codegen::kernel_def::Places;
+        use tilewright_codegen::kernel_def::Locations;
         use tilewright_codegen::wire::encode;
         let definition = Definition::Matmul(vec![]);
-        let right =
-            KernelDef::of(&definition.generate().kernel.expect("a kernel"), &definition, &Places::default());
+        let right = KernelDef::of(
+            &definition.generate().kernel.expect("a kernel"),
+            &definition,
+            &Locations::default(),
+        );
         let bytes: &'static [u8] = Box::leak(encode(&definition).into_boxed_slice());
         let forged = KernelDef::new("other", "*(int*)0 = 1;", "", &[], bytes, b"");
         let (right, forged) = (made(&right).expect("made"), made(&forged).expect("made"));

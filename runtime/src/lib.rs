@@ -61,11 +61,11 @@ hand the slice over. A launch also waits on devices without memory pools, where 
 and returns a report on each.
 
 ```no_run
-use tilewright_codegen::{Definition, kernel_def::{KernelDef, Places}};
+use tilewright_codegen::{Definition, kernel_def::{KernelDef, Locations}};
 use tilewright_runtime::{Argument, Device, DeviceTensor, Launch, Error};
 
 let definition = Definition::Matmul(vec![]);
-let kernel = KernelDef::of(&definition.generate().kernel.unwrap(), &definition, &Places::default());
+let kernel = KernelDef::of(&definition.generate().kernel.unwrap(), &definition, &Locations::default());
 let stream = Device::open(0)?.stream()?;
 for compiled in kernel.compile_for(stream.device())? {
     println!("{compiled}"); // variant 1, sm_90: 126 registers, nothing spilled

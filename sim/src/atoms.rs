@@ -283,16 +283,16 @@ impl Cluster<'_> {
 
     /// cp.async by the active lanes.
     fn begin_copies(&mut self, w: &mut Warp, atom: &AtomCode, lanes: u32) -> Result<()> {
-        let mut places: [Option<Location>; 2] = [None; 2];
+        let mut locations: [Option<Location>; 2] = [None; 2];
         let mut read = None;
         for (operand, arg) in atom.row.operands.iter().zip(&atom.args) {
             match arg {
-                Operand::At(location) => places[usize::from(operand.writes)] = Some(*location),
+                Operand::At(location) => locations[usize::from(operand.writes)] = Some(*location),
                 Operand::Int(src) => read = Some(w.ints(*src)),
                 _ => {}
             }
         }
-        let [Some(from), Some(to)] = places else {
+        let [Some(from), Some(to)] = locations else {
             return self.malformed(w, format!("`{}` copies from memory to memory", atom.row.name));
         };
         let ctx = self.ctx;

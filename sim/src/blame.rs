@@ -34,7 +34,7 @@ impl Context<'_> {
     /// The line of a row of the program's sites.
     pub(crate) fn line(&self, site: u32) -> Option<String> {
         let span = self.kernel.sites.get(site as usize)?.span;
-        self.places?.of(span).filter(|_| span.0 != 0)
+        self.locations?.of(span).filter(|_| span.0 != 0)
     }
 
     /// The name of an array or tensor.

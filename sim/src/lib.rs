@@ -5,11 +5,11 @@
 //! remedy.
 //!
 //! ```
-//! use tilewright_codegen::{Definition, kernel_def::{KernelDef, Places}};
+//! use tilewright_codegen::{Definition, kernel_def::{KernelDef, Locations}};
 //! use tilewright_sim::{Arg, Simulate};
 //!
 //! # let definition = Definition::Matmul(vec![]);
-//! # let sgemm = KernelDef::of(&definition.generate().kernel.unwrap(), &definition, &Places::default());
+//! # let sgemm = KernelDef::of(&definition.generate().kernel.unwrap(), &definition, &Locations::default());
 //! let (m, n, k) = (50, 30, 20);
 //! let (a, b) = (vec![1.0f32; m * k], vec![2.0f32; n * k]);
 //! let done = sgemm.simulate(&[Arg::tensor(&a, [m, k]), Arg::tensor(&b, [n, k]), Arg::output::<f32>([m, n])])?;
@@ -116,7 +116,7 @@ impl<K: Kernel + ?Sized> Simulate for K {
     fn simulate_with(&self, args: &[Arg], options: &Options) -> Result<Outcome, Error> {
         let def = self.def();
         let kernel = def.generate()?;
-        let places = options.places.clone().or_else(|| Some(def.places()));
-        run(&kernel, args, &Options { places, ..options.clone() })
+        let locations = options.locations.clone().or_else(|| Some(def.locations()));
+        run(&kernel, args, &Options { locations, ..options.clone() })
     }
 }

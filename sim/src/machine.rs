@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use tilewright_codegen::kernel_def::Places;
+use tilewright_codegen::kernel_def::Locations;
 use tilewright_codegen::launch::Map;
 use tilewright_codegen::thread::{Bar, Kernel};
 
@@ -36,7 +36,7 @@ pub(crate) struct Context<'c> {
     pub(crate) count: bool,
     pub(crate) seed: u64,
     pub(crate) variant: usize,
-    pub(crate) places: Option<&'c Places>,
+    pub(crate) locations: Option<&'c Locations>,
     /// Granularity of shared memory: the bytes of the smallest element.
     pub(crate) grain: usize,
     /// Blocks that are resident on the device at once.

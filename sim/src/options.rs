@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tilewright_codegen::kernel_def::Places;
+use tilewright_codegen::kernel_def::Locations;
 use tilewright_codegen::launch::Limits;
 
 /// Progress of a run.
@@ -47,7 +47,7 @@ pub struct Options {
     /// Called with the progress after every cluster of blocks.
     pub progress: Option<OnProgress>,
     /// The lines of the kernel's file, which faults name; `simulate` fills them in.
-    pub places: Option<Places>,
+    pub locations: Option<Locations>,
 }
 
 impl Default for Options {
@@ -62,7 +62,7 @@ impl Default for Options {
             threads: 0,
             limits: Limits::HOPPER,
             progress: None,
-            places: None,
+            locations: None,
         }
     }
 }

@@ -200,7 +200,8 @@ fn execute(
     };
     let code = compile(program, &sizes).map_err(|malformed| {
         let span = program.sites.get(malformed.site as usize).map(|site| site.span).unwrap_or_default();
-        let line = options.places.as_ref().and_then(|places| places.of(span)).filter(|_| span.0 != 0);
+        let line =
+            options.locations.as_ref().and_then(|locations| locations.of(span)).filter(|_| span.0 != 0);
         let message = match line {
             Some(line) => format!("{}, at {line}", malformed.message),
             None => malformed.message,
@@ -345,7 +346,7 @@ fn context<'c>(
         count: options.count && schedule == 0,
         seed: options.seed.wrapping_add(u64::from(schedule)),
         variant: plan.variant,
-        places: options.places.as_ref(),
+        locations: options.locations.as_ref(),
         resident: options.limits.multiprocessors.saturating_mul(program.launch.blocks_per_sm.max(1)),
         grain,
         arrays: arrays(program, code),
@@ -502,7 +503,7 @@ fn accesses(program: &Kernel, code: &Code, counts: &Counts, options: &Options) -
             tensor,
             memory,
             width: access.bytes(),
-            line: options.places.as_ref().and_then(|places| places.of(span)).filter(|_| span.0 != 0),
+            line: options.locations.as_ref().and_then(|locations| locations.of(span)).filter(|_| span.0 != 0),
             executed: row.executed,
             bytes: row.bytes,
             wavefronts: row.wavefronts,

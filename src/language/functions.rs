@@ -186,7 +186,7 @@ language! {
     /// Combines the elements of a fragment or a whole tile, or of several together, by an associative and
     /// commutative closure: `reduce(x, 0.0, |a, b| a + b)`, with `mode = 1` along one mode. The second argument is the
     /// identity. See [Reductions](super::reductions#reductions).
-    fn reduce(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
+    fn reduce(fragments: View, identity: Number, with: fn(Number, Number) -> Number) -> View;
     /// The largest element along a mode of a fragment.
     fn maximum(fragment: View, mode: Number) -> View
         => f32 [3.0, 1.0], "copy(x - maximum(x), y);", f32 [0.0, -2.0];
@@ -197,7 +197,7 @@ language! {
     fn warp_sum(fragment: View) -> View;
     /// [`reduce`] of each element over the threads of a warp, or over `lanes = 8` neighbours; every lane gets
     /// the result.
-    fn warp_reduce(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View
+    fn warp_reduce(fragments: View, identity: Number, with: fn(Number, Number) -> Number) -> View
         => f32 [3.0, 2.0],
             "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
             "copy(x + warp_reduce(x, 1.0, |a, b| a * b), y);",
@@ -217,7 +217,7 @@ language! {
     /// Sums each element over the threads of the block; every thread gets the sum. `acc = …` as in [`sum`].
     fn block_sum(fragment: View) -> View;
     /// [`reduce`] of each element over the threads of the block; every thread gets the result.
-    fn block_reduce(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View
+    fn block_reduce(fragments: View, identity: Number, with: fn(Number, Number) -> Number) -> View
         => f32 [3.0, 2.0],
             "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
             "copy(x + block_reduce(x, 1.0, |a, b| a * b), y);",
@@ -240,7 +240,7 @@ language! {
     fn cluster_sum(fragment: View) -> View;
     /// [`reduce`] of each element over the threads of the cluster; every thread gets the result. With
     /// `per_block = true` each block contributes once, as in [`cluster_sum`].
-    fn cluster_reduce(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View
+    fn cluster_reduce(fragments: View, identity: Number, with: fn(Number, Number) -> Number) -> View
         => f32 [3.0, 2.0],
             "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
             "copy(x + cluster_reduce(x, 1.0, |a, b| a * b), y);",
@@ -282,21 +282,21 @@ language! {
             f32 [5.0, 2.0, 5.0];
     /// Combines each element with all elements before it, by an associative closure with its identity:
     /// `scan(x, 0.0, |a, b| a + b, mode = 1)`. See [Scans](super::reductions#scans).
-    fn scan(tiles: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
+    fn scan(tiles: View, identity: Number, with: fn(Number, Number) -> Number) -> View;
     /// [`scan`] of each element over the lanes of a warp, or over `lanes = 8` neighbours.
-    fn warp_scan(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View
+    fn warp_scan(fragments: View, identity: Number, with: fn(Number, Number) -> Number) -> View
         => f32 [3.0, 1.0],
             "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
             "copy(warp_scan(x, 0.0, |a, b| a + b), y);",
             f32 [3.0, 4.0];
     /// [`scan`] of each element over the threads of the block.
-    fn block_scan(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View
+    fn block_scan(fragments: View, identity: Number, with: fn(Number, Number) -> Number) -> View
         => f32 [3.0, 1.0],
             "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
             "copy(block_scan(x, 0.0, |a, b| a + b), y);",
             f32 [3.0, 4.0];
     /// [`scan`] of each element over the threads of the cluster, its blocks in the order of their indices.
-    fn cluster_scan(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View
+    fn cluster_scan(fragments: View, identity: Number, with: fn(Number, Number) -> Number) -> View
         => f32 [3.0, 1.0],
             "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
             "copy(cluster_scan(x, 0.0, |a, b| a + b), y);",

@@ -249,13 +249,13 @@ fn on_device(device: &tilewright_runtime::Device, product: Product<'_, Host>) ->
 #[cfg(feature = "sim")]
 fn simulated(product: Product<'_, Host>) -> Result<Ran, Error> {
     use super::product::Kernels;
-    use tilewright_codegen::kernel_def::Places;
+    use tilewright_codegen::kernel_def::Locations;
     use tilewright_codegen::{Elem, Generated};
     use tilewright_sim::{Arg, Options, run};
 
     static KERNELS: Kernels<Generated> = Kernels::new();
     let kernel =
-        KERNELS.get(&product.form, |definition| Ok(definition.kernel("matmul", &Places::default())?))?;
+        KERNELS.get(&product.form, |definition| Ok(definition.kernel("matmul", &Locations::default())?))?;
     let number = |elem, value: f64| match elem {
         Elem::F64 => Arg::number(value),
         Elem::I32 => Arg::number(value as i32),

@@ -125,7 +125,7 @@ fn carry_out(matches: &ArgMatches, chosen: &Chosen) -> Result {
     let shown = match device {
         Where::Simulator => {
             let schedules = *matches.get_one::<u32>("schedules").unwrap_or(&1);
-            let wanted = simulated::Wanted { seed, schedules, places: chosen.def.places() };
+            let wanted = simulated::Wanted { seed, schedules, locations: chosen.def.locations() };
             match simulated::run(&chosen.generated, &problem, &wanted) {
                 Ok(ran) => in_simulator(ran, schedules),
                 Err(tilewright_sim::Error::Fault(fault)) => return faulty(matches, &fault),

@@ -25,7 +25,7 @@ impl Builder {
     /// ```
     pub fn gather(&mut self, from: &View, at: &[View], to: &View) -> Result<()> {
         self.writable(to, 1)?;
-        let (from, at) = self.places(from, at, to)?;
+        let (from, at) = self.indices(from, at, to)?;
         self.write(Op::Gather { from, at, to: to.clone() })
     }
 
@@ -59,7 +59,7 @@ impl Builder {
         claimed: bool,
     ) -> Result<()> {
         self.writable(to, 1)?;
-        let (to, at) = self.places(to, at, from)?;
+        let (to, at) = self.indices(to, at, from)?;
         if let Some(update) = &update {
             self.can_update(&to, update)?;
         }
@@ -118,7 +118,7 @@ impl Builder {
     }
 
     /// The element of memory that numbers name, and the numbers.
-    fn places(&mut self, memory: &View, at: &[View], own: &View) -> Result<(View, Vec<(Id, View)>)> {
+    fn indices(&mut self, memory: &View, at: &[View], own: &View) -> Result<(View, Vec<(Id, View)>)> {
         if matches!(self.space(memory), Space::Registers { .. }) {
             return Err(Problem::new(format!(
                 "`{}` is in registers, whose elements have no addresses",

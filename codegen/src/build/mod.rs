@@ -231,7 +231,7 @@ impl Builder {
             && *depth == self.open.len()
         {
             stmt.id = self.statements as Id;
-            self.program.places.insert(stmt.id, *order);
+            self.program.schedule.insert(stmt.id, *order);
         }
         if let Some(block) = self.open.last_mut() {
             block.push(stmt);

@@ -27,7 +27,7 @@ pub struct KernelDef {
     pub(super) report: Cow<'static, str>,
     pub(super) params: Cow<'static, [ParamDef]>,
     pub(super) definition: Cow<'static, [u8]>,
-    pub(super) places: Cow<'static, [u8]>,
+    pub(super) locations: Cow<'static, [u8]>,
     /// The thread programs; empty where they are made from the definition.
     pub(super) programs: &'static [u8],
     pub(super) fingerprint: u128,
@@ -47,7 +47,7 @@ pub struct ParamDef {
 
 /// The source locations of a definition, for messages far from its file.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Places {
+pub struct Locations {
     /// The file.
     pub file: String,
     /// The line of each span.
@@ -55,17 +55,17 @@ pub struct Places {
 }
 
 wire! {
-    struct Places { file, lines }
+    struct Locations { file, lines }
 }
 
-impl Places {
+impl Locations {
     /// `src/kernels.rs:14`, when it is known.
     ///
     /// ```
-    /// use tilewright_codegen::{ast::Span, kernel_def::Places};
-    /// let places = Places { file: "src/kernels.rs".into(), lines: vec![10, 14] };
-    /// assert_eq!(places.of(Span(1)).as_deref(), Some("src/kernels.rs:14"));
-    /// assert_eq!(places.of(Span(2)), None);
+    /// use tilewright_codegen::{ast::Span, kernel_def::Locations};
+    /// let locations = Locations { file: "src/kernels.rs".into(), lines: vec![10, 14] };
+    /// assert_eq!(locations.of(Span(1)).as_deref(), Some("src/kernels.rs:14"));
+    /// assert_eq!(locations.of(Span(2)), None);
     /// ```
     pub fn of(&self, span: Span) -> Option<String> {
         self.lines.get(span.0 as usize).map(|line| format!("{}:{line}", straight(&self.file)))
@@ -85,14 +85,14 @@ fn straight(path: &str) -> String {
 }
 
 impl KernelDef {
-    /// The kernel of a macro. `definition` and `places` are encoded by [`encode`].
+    /// The kernel of a macro. `definition` and `locations` are encoded by [`encode`].
     pub const fn new(
         name: &'static str,
         source: &'static str,
         report: &'static str,
         params: &'static [ParamDef],
         definition: &'static [u8],
-        places: &'static [u8],
+        locations: &'static [u8],
     ) -> KernelDef {
         KernelDef {
             name: Cow::Borrowed(name),
@@ -100,7 +100,7 @@ impl KernelDef {
             report: Cow::Borrowed(report),
             params: Cow::Borrowed(params),
             definition: Cow::Borrowed(definition),
-            places: Cow::Borrowed(places),
+            locations: Cow::Borrowed(locations),
             programs: &[],
             fingerprint: fingerprint(definition),
             format: FORMAT,
@@ -120,7 +120,7 @@ impl KernelDef {
     /// A generated kernel as bytes.
     ///
     /// ```
-    /// use tilewright_codegen::{Definition, kernel_def::{KernelDef, Places}};
+    /// use tilewright_codegen::{Definition, kernel_def::{KernelDef, Locations}};
     /// let definition = Definition::Matmul(vec![]);
     /// let kernel = definition.generate().kernel.unwrap();
     /// let programs = KernelDef::programs(&kernel).leak();
@@ -172,9 +172,9 @@ impl KernelDef {
     /// The kernel, with all its variants: as it is carried, or generated from its definition. Launches use this result alone.
     ///
     /// ```
-    /// use tilewright_codegen::{Definition, kernel_def::{KernelDef, Places}};
+    /// use tilewright_codegen::{Definition, kernel_def::{KernelDef, Locations}};
     /// let definition = Definition::Matmul(vec![]);
-    /// let def = KernelDef::of(&definition.generate().kernel.unwrap(), &definition, &Places::default());
+    /// let def = KernelDef::of(&definition.generate().kernel.unwrap(), &definition, &Locations::default());
     /// assert_eq!(def.generate()?.source(), def.source());
     /// # Ok::<(), tilewright_codegen::kernel_def::KernelErrors>(())
     /// ```
@@ -196,7 +196,7 @@ impl KernelDef {
     }
 
     pub(super) fn refused(&self, why: Diagnostic) -> KernelErrors {
-        KernelErrors::new(&self.name, vec![why], &self.places())
+        KernelErrors::new(&self.name, vec![why], &self.locations())
     }
 
     /// The error for a definition that another version encoded.
@@ -206,8 +206,8 @@ impl KernelDef {
     }
 
     /// Its source location.
-    pub fn places(&self) -> Places {
-        decode(&self.places).unwrap_or_default()
+    pub fn locations(&self) -> Locations {
+        decode(&self.locations).unwrap_or_default()
     }
 }
 
@@ -307,12 +307,14 @@ pub struct KernelErrors {
 }
 
 impl KernelErrors {
-    pub(super) fn new(kernel: &str, diagnostics: Vec<Diagnostic>, places: &Places) -> KernelErrors {
+    pub(super) fn new(kernel: &str, diagnostics: Vec<Diagnostic>, locations: &Locations) -> KernelErrors {
         let errors = diagnostics.iter().filter(|diagnostic| diagnostic.level == ast::Level::Deny);
         let text = errors
-            .map(|reported| match places.of(reported.span).filter(|_| reported.span != Definition::NOWHERE) {
-                Some(location) => format!("{}\n  at {location}", reported.text()),
-                None => reported.text(),
+            .map(|reported| {
+                match locations.of(reported.span).filter(|_| reported.span != Definition::NOWHERE) {
+                    Some(location) => format!("{}\n  at {location}", reported.text()),
+                    None => reported.text(),
+                }
             })
             .collect::<Vec<_>>()
             .join("\n");

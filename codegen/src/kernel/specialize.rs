@@ -1,7 +1,7 @@
 //! Kernels from definitions, at run time: with other constants and element types than those that a macro was given.
 
 use crate::front::matmul;
-use crate::kernel::kernel_def::{FORMAT, KernelDef, KernelErrors, ParamDef, Places, fingerprint};
+use crate::kernel::kernel_def::{FORMAT, KernelDef, KernelErrors, Locations, ParamDef, fingerprint};
 use crate::launch::definition::{Definition, Generated, Outcome, Param, Settings};
 use crate::source::ast::{self, Name};
 use crate::source::diagnostic::Diagnostic;
@@ -13,12 +13,12 @@ impl KernelDef {
     pub(super) fn made(&self) -> Result<Generated, KernelErrors> {
         match self.definition() {
             None => Err(self.refused(KernelDef::foreign())),
-            Some(definition) => definition.kernel(&self.name, &self.places()),
+            Some(definition) => definition.kernel(&self.name, &self.locations()),
         }
     }
 
     /// The kernel of a definition that was generated at run time.
-    pub fn of(generated: &Generated, definition: &Definition, places: &Places) -> KernelDef {
+    pub fn of(generated: &Generated, definition: &Definition, locations: &Locations) -> KernelDef {
         let definition = encode(definition);
         KernelDef {
             name: generated.name.clone().into(),
@@ -27,7 +27,7 @@ impl KernelDef {
             params: generated.params.iter().map(ParamDef::of).collect(),
             fingerprint: fingerprint(&definition),
             definition: definition.into(),
-            places: encode(places).into(),
+            locations: encode(locations).into(),
             programs: &[],
             format: FORMAT,
         }
@@ -39,8 +39,8 @@ impl KernelDef {
         consts: &[(&str, usize)],
         types: &[(&str, Elem)],
     ) -> Result<KernelDef, KernelErrors> {
-        let places = self.places();
-        let refuse = |problems| Err(KernelErrors::new(&self.name, problems, &places));
+        let locations = self.locations();
+        let refuse = |problems| Err(KernelErrors::new(&self.name, problems, &locations));
         let Some(mut definition) = self.definition() else {
             return refuse(vec![KernelDef::foreign()]);
         };
@@ -48,7 +48,7 @@ impl KernelDef {
         if problems.is_empty() {
             let Outcome { kernel, diagnostics } = definition.check();
             if let Some(kernel) = kernel {
-                return Ok(KernelDef::of(&kernel, &definition, &places));
+                return Ok(KernelDef::of(&kernel, &definition, &locations));
             }
             problems = diagnostics;
         }
@@ -60,14 +60,14 @@ impl Definition {
     /// The kernel, with all its variants. Errors call it by this name.
     ///
     /// ```
-    /// use tilewright_codegen::{Definition, kernel_def::Places};
-    /// let kernel = Definition::Matmul(vec![]).kernel("product", &Places::default())?;
+    /// use tilewright_codegen::{Definition, kernel_def::Locations};
+    /// let kernel = Definition::Matmul(vec![]).kernel("product", &Locations::default())?;
     /// assert!(kernel.source().contains("__global__"));
     /// # Ok::<(), tilewright_codegen::kernel_def::KernelErrors>(())
     /// ```
-    pub fn kernel(&self, name: &str, places: &Places) -> Result<Generated, KernelErrors> {
+    pub fn kernel(&self, name: &str, locations: &Locations) -> Result<Generated, KernelErrors> {
         let Outcome { kernel, diagnostics } = self.generate();
-        kernel.ok_or_else(|| KernelErrors::new(name, diagnostics, places))
+        kernel.ok_or_else(|| KernelErrors::new(name, diagnostics, locations))
     }
 
     /// Sets constants and element types, which replace earlier ones. Returns the errors in them.

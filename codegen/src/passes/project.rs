@@ -375,7 +375,7 @@ impl Project<'_> {
             rings.iter().map(|&ring| of(Op::Await { ring, phase: phase(ring) })).collect();
         inner.extend(contents);
         let products = body.iter().filter(|stmt| self.is_asynchronous(&stmt.op)).count();
-        let is_staged = body.iter().any(|stmt| self.program.places.contains_key(&stmt.id));
+        let is_staged = body.iter().any(|stmt| self.program.schedule.contains_key(&stmt.id));
         let alone = products > 0 && products == body.len();
         // The slot of a product in flight is in use while the next one is filled.
         let has_next = |ring: Id| self.program.rings[ring as usize].slots > 1;

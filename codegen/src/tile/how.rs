@@ -23,7 +23,7 @@ pub enum Past {
 }
 
 /// When a statement of a loop runs (modulo scheduling). In step `t` of the scheduled loop, statements of stage `s` run for
-/// iteration `t - s`; places order the statements of a step, then stages, then the text.
+/// iteration `t - s`; `order` arranges the statements of a step, then stages, then the text.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct StageOrder {
     /// Its stage: how many steps later than stage 0 it runs.

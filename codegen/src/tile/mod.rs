@@ -96,9 +96,9 @@ pub struct Program {
     pub arch: u32,
     /// The body.
     pub body: Vec<Stmt>,
-    /// The schedule of loops, beside their statements: the stages and places of the statements in their bodies, by
+    /// The schedule of loops, beside their statements: the stages and orders of the statements in their bodies, by
     /// statement. See [`crate::passes::pipeline`].
-    pub places: BTreeMap<Id, StageOrder>,
+    pub schedule: BTreeMap<Id, StageOrder>,
     /// For calls of the user's text, the spans of their arguments.
     pub arguments: BTreeMap<Span, Vec<Span>>,
     /// Register tensors that are whole tiles, distributed over the threads of a group; see
@@ -302,11 +302,11 @@ impl Program {
     /// that they add have 0.
     pub fn number(&mut self) {
         let mut next = 1;
-        let places = std::mem::take(&mut self.places);
+        let schedule = std::mem::take(&mut self.schedule);
         for stmt in &mut self.body {
             stmt.each_mut(&mut |stmt| {
-                if let Some(index) = places.get(&stmt.id) {
-                    self.places.insert(next, *index);
+                if let Some(index) = schedule.get(&stmt.id) {
+                    self.schedule.insert(next, *index);
                 }
                 stmt.id = next;
                 next += 1;

@@ -233,25 +233,25 @@ pub(crate) fn slice_mode(
                 }
             }
         }
-        At::Tuple(places) => {
-            if places.len() != mode.rank() || mode.depth() == 0 {
+        At::Tuple(coordinates) => {
+            if coordinates.len() != mode.rank() || mode.depth() == 0 {
                 let shape = mode.shape();
                 return Err(match mode.depth() {
                     0 => Problem::new(format!(
                         "the index has a tuple of {} entries for a mode of {shape} elements, which is not nested",
-                        places.len()
+                        coordinates.len()
                     ))
                     .help("write one integer; elements of a nested mode are counted with its first submode fastest: of ((8, 4), 8) the element ((i, j), k) is [(i + 8 * j, k)]"),
                     _ => Problem::new(format!(
                         "the index has {} entries for the nested mode {shape}, which has {}",
-                        places.len(),
+                        coordinates.len(),
                         mode.rank()
                     ))
                     .help("write an entry for each of its modes, or one integer that counts its elements, the first mode fastest"),
                 });
             }
             let mut inner = Vec::new();
-            for (mode, at) in mode.modes().zip(places) {
+            for (mode, at) in mode.modes().zip(coordinates) {
                 slice_mode(&mode, at, &mut inner, steps)?;
             }
             match inner.len() {

@@ -303,46 +303,46 @@ impl<'k> Block<'k> {
             ExprKind::Tuple(items) => items.iter().collect(),
             _ => vec![index],
         };
-        let mut places = Vec::new();
+        let mut coordinates = Vec::new();
         for item in items {
             let outer = self.integers;
             let value = self.value(item)?;
             self.integers = outer;
-            places.push(match value {
+            coordinates.push(match value {
                 Value::Hole => None,
                 Value::View(one) if one.is_one() => self.whole_number(&Value::View(one)).map(Value::Integer),
                 other => Some(other),
             });
         }
-        if places.len() != view.sizes.len() {
+        if coordinates.len() != view.sizes.len() {
             return undefined("an index of another rank");
         }
         let gathers = |position: &Option<Value<'k>>| matches!(position, Some(Value::Elements(of)) if !of.sizes.is_empty());
-        if !places.iter().any(gathers) {
-            let places: Vec<Option<i128>> = places
+        if !coordinates.iter().any(gathers) {
+            let coordinates: Vec<Option<i128>> = coordinates
                 .iter()
                 .map(|position| position.as_ref().and_then(|of| self.whole_number(of)))
                 .collect();
-            return Ok(Value::View(view.sliced(&places)));
+            return Ok(Value::View(view.sliced(&coordinates)));
         }
-        let places: Vec<Elements> = places
+        let coordinates: Vec<Elements> = coordinates
             .iter()
             .map(|position| match position {
                 Some(position) => self.elements(position),
                 None => undefined("a whole mode of a gather"),
             })
             .collect::<Result<_>>()?;
-        Ok(Value::Elements(self.gathered(&view, &places)?))
+        Ok(Value::Elements(self.gathered(&view, &coordinates)?))
     }
 
     /// The elements at these indices; elements out of bounds are 0.
-    fn gathered(&self, view: &View, places: &[Elements]) -> Result<Elements> {
-        let all: Vec<&Elements> = places.iter().collect();
+    fn gathered(&self, view: &View, coordinates: &[Elements]) -> Result<Elements> {
+        let all: Vec<&Elements> = coordinates.iter().collect();
         let sizes = element::joint(&all)?;
         let mut made = element::each(&all, Type::of(view.elem), &|_| Num::UNKNOWN)?;
         for (n, cell) in made.cells.iter_mut().enumerate() {
             let mut at = Vec::new();
-            for position in places {
+            for position in coordinates {
                 let num = position.cells[position.broadcast(&sizes, n)?].num;
                 if let Some(n) = num.int() {
                     at.push(Some(n));
@@ -351,7 +351,7 @@ impl<'k> Block<'k> {
             // A result whose index is itself out of bounds is not needed.
             cell.out_of_bounds =
                 if cell.out_of_bounds == OutOfBounds::No { OutOfBounds::No } else { OutOfBounds::Perhaps };
-            if at.len() < places.len() {
+            if at.len() < coordinates.len() {
                 continue;
             }
             let spot = view.sliced(&at).spots[0].clone();

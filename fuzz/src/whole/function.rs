@@ -446,8 +446,8 @@ impl<'k> Block<'k> {
         let Value::Tuple(pair) = value else { return undefined("a scatter without a pair") };
         let [at, value] = &pair[..] else { return undefined("a scatter without a pair") };
         let to = self.view(&args[1].value)?;
-        let places = entries(at.clone());
-        let places = places.iter().map(|of| self.elements(of)).collect::<Result<Vec<_>>>()?;
+        let indices = entries(at.clone());
+        let indices = indices.iter().map(|of| self.elements(of)).collect::<Result<Vec<_>>>()?;
         let value = self.elements(value)?.as_type(to.elem)?;
         let all: Vec<&Elements> = ins.iter().collect();
         let sizes = element::joint(&all)?;
@@ -462,7 +462,7 @@ impl<'k> Block<'k> {
                     element::either(out_of_bounds, of.cells[of.broadcast(&sizes, n)?].out_of_bounds);
             }
             let mut at = Vec::new();
-            for position in &places {
+            for position in &indices {
                 let num = position.cells[position.broadcast(&sizes, n)?].num;
                 at.push(num.int());
             }

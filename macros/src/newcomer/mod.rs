@@ -38,22 +38,22 @@ fn messages(range: In, text: &str) -> String {
         Body => format!("{HEAD}{text}\n}}"),
     };
     let Ok(tokens) = source.parse::<TokenStream>() else { return "rustc cannot read the tokens".into() };
-    let mut places = Text::new(Span::call_site());
+    let mut locations = Text::new(Span::call_site());
     let definition = match range {
-        Keys => Some(matmul::read(tokens, &mut places)),
-        Body | Kernel => function::read(TokenStream::new(), tokens, &mut places)
+        Keys => Some(matmul::read(tokens, &mut locations)),
+        Body | Kernel => function::read(TokenStream::new(), tokens, &mut locations)
             .map(|kernel| Definition::Function(kernel, Default::default())),
     };
-    let mut all = std::mem::take(&mut places.problems);
+    let mut all = std::mem::take(&mut locations.problems);
     if all.is_empty() {
         all.extend(definition.into_iter().flat_map(|definition| definition.generate().diagnostics));
     }
-    all.iter().map(|one| shown(one, &places, &source)).collect()
+    all.iter().map(|one| shown(one, &locations, &source)).collect()
 }
 
 /// A message with the tokens that it underlines.
-fn shown(messages: &tilewright_codegen::diagnostic::Diagnostic, places: &Text, source: &str) -> String {
-    let at = places.tokens_of(messages.span);
+fn shown(messages: &tilewright_codegen::diagnostic::Diagnostic, locations: &Text, source: &str) -> String {
+    let at = locations.tokens_of(messages.span);
     let (from, to) = (at.first.start(), at.last.end());
     let level = match messages.level {
         Level::Deny => "error",
@@ -91,14 +91,14 @@ fn kernels_of_a_folder() {
             let is_body = |token: &TokenTree| matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace);
             let end = tokens[at + 1..].iter().position(is_body).map_or(tokens.len(), |body| at + body + 2);
             let item = tokens[at + 1..end].iter().cloned().collect();
-            let mut places = Text::new(Span::call_site());
-            let kernel = function::read(attr, item, &mut places);
-            let mut all = std::mem::take(&mut places.problems);
+            let mut locations = Text::new(Span::call_site());
+            let kernel = function::read(attr, item, &mut locations);
+            let mut all = std::mem::take(&mut locations.problems);
             if all.is_empty() {
                 let made = kernel.map(|kernel| Definition::Function(kernel, Default::default()).generate());
                 all.extend(made.into_iter().flat_map(|made| made.diagnostics));
             }
-            all.iter().for_each(|one| print!("{}", shown(one, &places, &source)));
+            all.iter().for_each(|one| print!("{}", shown(one, &locations, &source)));
         }
     }
 }

@@ -148,11 +148,11 @@ impl Compiler<'_> {
     fn finish(mut self) -> (Code, Vec<Asking>) {
         let level = self.levels.pop().expect("the outermost level is left");
         let all: Vec<(Ins, u32)> = level.before.into_iter().chain(level.body).collect();
-        let mut places = vec![0u32; self.labels as usize];
+        let mut addresses = vec![0u32; self.labels as usize];
         let mut at = 0;
         for (ins, _) in &all {
             match ins {
-                Ins::Label(label) => places[*label as usize] = at,
+                Ins::Label(label) => addresses[*label as usize] = at,
                 _ => at += 1,
             }
         }
@@ -168,9 +168,9 @@ impl Compiler<'_> {
                 | Ins::Else { end: to }
                 | Ins::Role { other: to, .. }
                 | Ins::Elect { end: to, .. }
-                | Ins::Jump(to) => *to = places[*to as usize],
+                | Ins::Jump(to) => *to = addresses[*to as usize],
                 Ins::Leave { next, exit, .. } => {
-                    (*next, *exit) = (places[*next as usize], places[*exit as usize]);
+                    (*next, *exit) = (addresses[*next as usize], addresses[*exit as usize]);
                 }
                 _ => {}
             }
@@ -178,7 +178,7 @@ impl Compiler<'_> {
             self.code.sites.push(site);
         }
         for role in &mut self.asking {
-            (role.from, role.to) = (places[role.from as usize], places[role.to as usize]);
+            (role.from, role.to) = (addresses[role.from as usize], addresses[role.to as usize]);
         }
         (self.code, self.asking)
     }

@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use tilewright_codegen::Elem;
 use tilewright_codegen::ast::Span;
 use tilewright_codegen::index::{Int, Ix};
-use tilewright_codegen::kernel_def::Places;
+use tilewright_codegen::kernel_def::Locations;
 use tilewright_codegen::thread::*;
 use tilewright_layout::{Symbol, Value};
 use tilewright_sim::{Arg, Error, Fault, Options, Outcome, run_program};
@@ -177,8 +177,8 @@ pub fn count(n: usize) -> Vec<f32> {
 }
 
 pub fn options() -> Options {
-    let places = Places { file: "probe.rs".into(), lines: (0..1000).collect() };
-    Options { places: Some(places), threads: 1, ..Options::default() }
+    let locations = Locations { file: "probe.rs".into(), lines: (0..1000).collect() };
+    Options { locations: Some(locations), threads: 1, ..Options::default() }
 }
 
 /// Runs it in some schedules and returns the fault, which every one of them must show.

@@ -129,7 +129,7 @@ const LOOPS: &[(&str, Sizes, Sizes)] = &[
 fn restage(program: &mut Program, random: &mut Random) {
     program.number();
     let spaces = spaces(program);
-    let mut places = std::mem::take(&mut program.places);
+    let mut places = std::mem::take(&mut program.orders);
     each(&mut program.body, &mut |stmt| {
         let (Op::For { body, .. } | Op::Pipelined { body, .. }) = &stmt.op else { return };
         let mut tiles = false;
@@ -159,7 +159,7 @@ fn restage(program: &mut Program, random: &mut Random) {
             ahead.stages = 2 + stage.max(1);
         }
     });
-    program.places = places;
+    program.orders = places;
 }
 
 #[test]

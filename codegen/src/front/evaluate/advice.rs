@@ -366,8 +366,8 @@ const BOUNDS: &str =
     "bounds need no condition: accesses are predicated wherever a tile can reach past its tensor";
 
 /// Why a value cannot be a condition, with the remedy. `elem` is the type of a tile's elements.
-pub(super) fn condition(found: &Value, elem: Option<Elem>) -> Problem {
-    match found {
+pub(super) fn condition(value: &Value, elem: Option<Elem>) -> Problem {
+    match value {
         Value::Int(n) => Problem::new(format!("`if` needs a condition, and this is the integer {n}"))
             .help("compare it: `if n == 4`"),
         Value::Number(number) if number.ty == Some(Type::Condition) => {

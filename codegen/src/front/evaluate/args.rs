@@ -31,8 +31,8 @@ impl Args {
     /// A missing or wrong argument.
     pub(super) fn needs(&self, arg: usize, what: &str) -> Problem {
         match self.values.get(arg) {
-            Some((found, _)) => {
-                Problem::new(format!("`{}` needs {what} here, and this is {}", self.name, found.kind()))
+            Some((value, _)) => {
+                Problem::new(format!("`{}` needs {what} here, and this is {}", self.name, value.kind()))
                     .help(self.usage())
                     .arg(arg)
             }

@@ -30,9 +30,9 @@ impl Evaluator {
         let Some(captured) = &self.captured else { return Ok(Value::Poison) };
         let rank = captured.ins.iter().map(View::rank).max().unwrap_or(1);
         let ins = captured.inputs(rank)?;
-        let (view, places) = self.placed(view, at, span)?;
+        let (view, indices) = self.placed(view, at, span)?;
         let mut numbers = Vec::new();
-        for index in places {
+        for index in indices {
             let known = self.captured.as_ref().and_then(|captured| {
                 captured.numbers.iter().find(|(of, _)| *of == index).map(|(_, tile)| tile.clone())
             });
@@ -72,7 +72,7 @@ impl Evaluator {
             Value::Tuple(items) => items,
             one => vec![one],
         };
-        let (mut coordinates, mut places) = (Vec::new(), Vec::new());
+        let (mut coordinates, mut indices) = (Vec::new(), Vec::new());
         for item in items {
             let item = match self.coordinates(item, span) {
                 Value::Poison => return Err(Problem::reported()),
@@ -82,7 +82,7 @@ impl Evaluator {
                 (Some(At::Index(at)), _) => coordinates.push(At::Index(at)),
                 (_, Value::Number(number)) => {
                     coordinates.push(At::All);
-                    places.push(index(number)?);
+                    indices.push(index(number)?);
                 }
                 (_, Value::Hole) => {
                     return Err(Problem::new("an index selects one element, and `_` keeps all along a mode")
@@ -91,11 +91,11 @@ impl Evaluator {
                 (_, other) => return Err(advice::coordinate(&other, "write integers, such as x[(i, at.1)]")),
             }
         }
-        let sliced = match coordinates.len() == view.rank() && places.len() == view.rank() {
+        let sliced = match coordinates.len() == view.rank() && indices.len() == view.rank() {
             true => view.clone(),
             false => self.builder.slice(view, &coordinates)?,
         };
-        Ok((sliced, places))
+        Ok((sliced, indices))
     }
 
     /// `scatter(x, y, |x, at| ((at.1, at.0), x))`
@@ -141,12 +141,12 @@ impl Evaluator {
             let help = "an index has an entry for each mode: scatter(x, y, |x, at| ((at.1, at.0), x))";
             return Ok(self.complain(of_index, problem.help(help)));
         }
-        let (to, places) = match self.placed(&to, at, of_index) {
+        let (to, indices) = match self.placed(&to, at, of_index) {
             Ok(placed) => placed,
             Err(problem) => return Ok(self.complain(of_index, problem)),
         };
         let mut numbers = Vec::new();
-        for index in places {
+        for index in indices {
             numbers.push(self.computed(&format!("{}_index", to.name), &mapped.ins, index, Elem::I32)?);
         }
         let from = self.computed(&format!("{}_value", to.name), &mapped.ins, value, elem)?;

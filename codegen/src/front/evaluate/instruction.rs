@@ -126,8 +126,8 @@ impl Evaluator {
                     continue;
                 }
                 ("order", Value::Text(text)) if Order::ALL.iter().any(|(name, _)| name == text) => {
-                    let found = Order::ALL.iter().find(|(name, _)| name == text);
-                    order = found.map_or(Order::Plain, |found| found.1);
+                    let known = Order::ALL.iter().find(|(name, _)| name == text);
+                    order = known.map_or(Order::Plain, |known| known.1);
                     continue;
                 }
                 ("order", _) => {

@@ -241,18 +241,18 @@ impl Evaluator {
     /// The form of a statement's condition: known while compiling, or a test of integers. Elements that all threads
     /// have become such a test. `None` after an error.
     pub(super) fn decided(&mut self, condition: &ast::Expr) -> Option<Decided> {
-        let found = match self.expr(condition) {
+        let value = match self.expr(condition) {
             Value::Bool(known) => return Some(Decided::Known(known)),
             Value::Poison => return None,
             Value::View(flag) if self.is_condition(&Value::View(flag.clone())) => {
                 self.take(&flag, condition.span)
             }
-            found => found,
+            value => value,
         };
-        match integer::test(&found) {
+        match integer::test(&value) {
             Some(test) => Some(Decided::Test(test)),
             None => {
-                self.complain(condition.span, advice::condition(&found, self.elem_of(&found)));
+                self.complain(condition.span, advice::condition(&value, self.elem_of(&value)));
                 None
             }
         }

@@ -22,9 +22,9 @@ impl Keys {
         std::mem::take(&mut self.0.diagnostics)
     }
 
-    fn refuse(&mut self, span: Span, what: &str, found: &Value, help: &str) {
-        if !matches!(found, Value::Poison) {
-            let problem = Problem::new(format!("{what} is needed here, and this is {}", found.kind()));
+    fn refuse(&mut self, span: Span, what: &str, value: &Value, help: &str) {
+        if !matches!(value, Value::Poison) {
+            let problem = Problem::new(format!("{what} is needed here, and this is {}", value.kind()));
             self.0.complain(span, problem.help(help));
         }
     }
@@ -32,11 +32,11 @@ impl Keys {
     pub(crate) fn integer(&mut self, expr: &ast::Expr) -> Option<i64> {
         match self.0.expr(expr) {
             Value::Int(n) => Some(n),
-            found => {
+            value => {
                 self.refuse(
                     expr.span,
                     "an integer",
-                    &found,
+                    &value,
                     "write it without a point or quotes, such as 128",
                 );
                 None
@@ -57,8 +57,8 @@ impl Keys {
 
     /// A layout, or a shape for the compact layout.
     pub(crate) fn layout(&mut self, expr: &ast::Expr) -> Option<tilewright_layout::Composed> {
-        let found = self.0.expr(expr);
-        match (&found, found.tuple()) {
+        let value = self.0.expr(expr);
+        match (&value, value.tuple()) {
             (Value::Layout(layout), _) => Some(layout.clone()),
             (_, Some(shape)) => match tilewright_layout::Layout::compact(shape) {
                 Ok(layout) => Some(layout.into()),
@@ -71,7 +71,7 @@ impl Keys {
                 self.refuse(
                     expr.span,
                     "a layout or a shape",
-                    &found,
+                    &value,
                     "write (16, 16), or layout!((16, 16) : (16, 1))",
                 );
                 None
@@ -81,9 +81,9 @@ impl Keys {
 
     /// A function of one number of a type.
     pub(crate) fn closure(&mut self, expr: &ast::Expr, elem: Elem) -> Option<tile::Expr> {
-        let found = self.0.expr(expr);
-        let Value::Closure(closure) = &found else {
-            self.refuse(expr.span, "a closure", &found, "write it out: |x| max(x, 0.0)");
+        let value = self.0.expr(expr);
+        let Value::Closure(closure) = &value else {
+            self.refuse(expr.span, "a closure", &value, "write it out: |x| max(x, 0.0)");
             return None;
         };
         if closure.params.len() != 1 {

@@ -7,7 +7,7 @@ mod tests;
 
 use std::ops::Range;
 
-use crate::kernel::kernel_def::{KernelDef, Places};
+use crate::kernel::kernel_def::{KernelDef, Locations};
 use crate::launch::definition::{Definition, Generated, Outcome, Settings};
 use crate::source::ast::{self, Arg, Binary, Expr, ExprKind, Level, Name, Span, Unary};
 use crate::source::diagnostic::Diagnostic;
@@ -21,7 +21,7 @@ pub struct Words {
     args: Vec<Arg>,
     /// Spans below this belong to a definition elsewhere.
     base: u32,
-    places: Vec<Range<usize>>,
+    locations: Vec<Range<usize>>,
 }
 
 /// Mistakes in keys, pointed at in their text. Printing it shows everything.
@@ -51,15 +51,15 @@ impl Words {
 
     /// The same for a kernel that is defined elsewhere and uses spans below `base`.
     fn read_after(text: &str, base: u32) -> Result<Words, Mistakes> {
-        let mut words = Words { text: text.to_owned(), args: Vec::new(), base, places: Vec::new() };
+        let mut words = Words { text: text.to_owned(), args: Vec::new(), base, locations: Vec::new() };
         match read::args(text, base) {
-            Ok((args, places)) => {
-                (words.args, words.places) = (args, places);
+            Ok((args, locations)) => {
+                (words.args, words.locations) = (args, locations);
                 Ok(words)
             }
             Err((at, diagnostic)) => {
-                words.places.push(at);
-                Err(words.mistakes(&[Diagnostic { span: Span(base), ..diagnostic }], &Places::default()))
+                words.locations.push(at);
+                Err(words.mistakes(&[Diagnostic { span: Span(base), ..diagnostic }], &Locations::default()))
             }
         }
     }
@@ -72,23 +72,23 @@ impl Words {
     /// The matrix product of these keys.
     pub fn matmul(self) -> Result<Generated, Mistakes> {
         let outcome = Definition::Matmul(self.args.clone()).generate();
-        self.made(outcome, &Places::default())
+        self.made(outcome, &Locations::default())
     }
 
     /// A kernel with other constants and element types, or with other keys, as the text says.
     ///
     /// ```
-    /// # use tilewright_codegen::{Definition, kernel_def::{KernelDef, Places}};
+    /// # use tilewright_codegen::{Definition, kernel_def::{KernelDef, Locations}};
     /// use tilewright_codegen::words::Words;
     /// # let definition = Definition::Matmul(vec![]);
-    /// # let def = KernelDef::of(&definition.generate().kernel.unwrap(), &definition, &Places::default());
+    /// # let def = KernelDef::of(&definition.generate().kernel.unwrap(), &definition, &Locations::default());
     /// let other = Words::specialize(&def, "bm=64 bn=64")?;
     /// assert!(other.report().contains("64 divides M, N"));
     /// # Ok::<(), tilewright_codegen::words::Mistakes>(())
     /// ```
     pub fn specialize(def: &KernelDef, text: &str) -> Result<KernelDef, Mistakes> {
-        let places = def.places();
-        let words = Words::read_after(text, places.lines.len().max(1) as u32)?;
+        let locations = def.locations();
+        let words = Words::read_after(text, locations.lines.len().max(1) as u32)?;
         let Some(definition) = def.definition() else {
             let reported =
                 "this kernel was compiled by another version of tilewright\nhelp: build the program again";
@@ -103,13 +103,13 @@ impl Words {
             }
             Definition::Function(kernel, settings) => {
                 let settings =
-                    words.settings(&kernel, settings).map_err(|all| words.mistakes(&all, &places))?;
+                    words.settings(&kernel, settings).map_err(|all| words.mistakes(&all, &locations))?;
                 Definition::Function(kernel, settings)
             }
         };
         let outcome = definition.check();
-        let generated = words.made(outcome, &places)?;
-        Ok(KernelDef::of(&generated, &definition, &places))
+        let generated = words.made(outcome, &locations)?;
+        Ok(KernelDef::of(&generated, &definition, &locations))
     }
 
     /// Constants and element types of a `#[kernel]`, in addition to those that it has.
@@ -161,20 +161,20 @@ impl Words {
         Ok(settings)
     }
 
-    fn made(&self, outcome: Outcome, elsewhere: &Places) -> Result<Generated, Mistakes> {
+    fn made(&self, outcome: Outcome, elsewhere: &Locations) -> Result<Generated, Mistakes> {
         outcome.kernel.ok_or_else(|| self.mistakes(&outcome.diagnostics, elsewhere))
     }
 
     /// The diagnostics, each with its line and caret marks.
-    fn mistakes(&self, reported: &[Diagnostic], elsewhere: &Places) -> Mistakes {
+    fn mistakes(&self, reported: &[Diagnostic], elsewhere: &Locations) -> Mistakes {
         let errors = reported.iter().filter(|one| one.level == Level::Deny);
         let shown: Vec<String> = errors.map(|one| self.mistake(one, elsewhere)).collect();
         Mistakes(shown.join("\n"))
     }
 
-    fn mistake(&self, reported: &Diagnostic, elsewhere: &Places) -> String {
+    fn mistake(&self, reported: &Diagnostic, elsewhere: &Locations) -> String {
         let mut text = reported.message.clone();
-        let range = reported.span.0.checked_sub(self.base).and_then(|at| self.places.get(at as usize));
+        let range = reported.span.0.checked_sub(self.base).and_then(|at| self.locations.get(at as usize));
         if let Some(range) = range {
             text += &format!("\n{}", marked(&self.text, range));
         } else if reported.span != Definition::NOWHERE

@@ -32,20 +32,20 @@ const OPERATORS: [&[(&str, Binary)]; 9] = [
 
 /// All keys of a text, and the ranges of their spans. The first span is `base`.
 pub(super) fn args(text: &str, base: u32) -> Result<(Vec<Arg>, Vec<Range<usize>>)> {
-    let mut reader = Reader { text, at: 0, base, places: Vec::new(), depth: 0 };
+    let mut reader = Reader { text, at: 0, base, locations: Vec::new(), depth: 0 };
     let mut args = Vec::new();
     while !reader.rest().is_empty() {
         args.push(reader.pair()?);
         reader.take(",");
     }
-    Ok((args, reader.places))
+    Ok((args, reader.locations))
 }
 
 struct Reader<'t> {
     text: &'t str,
     at: usize,
     base: u32,
-    places: Vec<Range<usize>>,
+    locations: Vec<Range<usize>>,
     depth: u32,
 }
 
@@ -96,8 +96,8 @@ impl<'t> Reader<'t> {
     }
 
     fn span(&mut self, range: Range<usize>) -> Span {
-        self.places.push(range);
-        Span(self.base + self.places.len() as u32 - 1)
+        self.locations.push(range);
+        Span(self.base + self.locations.len() as u32 - 1)
     }
 
     fn made(&mut self, from: usize, kind: ExprKind) -> Expr {

@@ -68,7 +68,7 @@ struct Writer {
     text: String,
     indent: usize,
     /// The schedule of a tile program's loops.
-    places: BTreeMap<Id, StageOrder>,
+    schedule: BTreeMap<Id, StageOrder>,
 }
 
 impl Writer {
@@ -98,12 +98,12 @@ struct Reader<'t> {
     text: &'t str,
     at: usize,
     /// The schedule of a tile program's loops. Its statements are numbered in the order of the text.
-    places: BTreeMap<Id, StageOrder>,
+    schedule: BTreeMap<Id, StageOrder>,
 }
 
 impl<'t> Reader<'t> {
     fn new(text: &'t str) -> Reader<'t> {
-        Reader { text, at: 0, places: BTreeMap::new() }
+        Reader { text, at: 0, schedule: BTreeMap::new() }
     }
 
     /// The rest, without leading space and comments.
@@ -231,7 +231,7 @@ macro_rules! records {
     )*};
 }
 
-/// Enums: `name`, `name(part, part)` or a record after its name. Fields in brackets are parts by their places.
+/// Enums: `name`, `name(part, part)` or a record after its name. Fields in brackets are parts by their positions.
 macro_rules! variants {
     ($($ty:ident {
         $(

@@ -52,7 +52,7 @@ macro_rules! lines {
     ($($field:ident $(($usual:expr))?)*) => {
         impl Text for Program {
             fn write(&self, to: &mut Writer) {
-                to.places.clone_from(&self.places);
+                to.schedule.clone_from(&self.schedule);
                 to.raw("tile_program {");
                 to.indent += 1;
                 $(
@@ -78,7 +78,7 @@ macro_rules! lines {
                     (program.forms, program.open) = Text::read(from)?;
                 }
                 from.needs("}")?;
-                program.places = std::mem::take(&mut from.places);
+                program.schedule = std::mem::take(&mut from.schedule);
                 Ok(program)
             }
         }
@@ -192,7 +192,7 @@ impl Text for Stmt {
         if self.by != 0 {
             to.raw(&format!("@{} ", self.by));
         }
-        if let Some(StageOrder { stage, order }) = to.places.get(&self.id).copied() {
+        if let Some(StageOrder { stage, order }) = to.schedule.get(&self.id).copied() {
             to.raw(&format!("stage {stage} "));
             if order != stage {
                 to.raw(&format!("order {order} "));
@@ -206,8 +206,8 @@ impl Text for Stmt {
         let mut id = 0;
         if let Some(stage) = read_field!(from, "stage", None) {
             let order = read_field!(from, "order", stage);
-            id = from.places.len() as u32 + 1;
-            from.places.insert(id, StageOrder { stage, order });
+            id = from.schedule.len() as u32 + 1;
+            from.schedule.insert(id, StageOrder { stage, order });
         }
         Ok(Stmt { id, span: Default::default(), by, op: Op::read(from)? })
     }

@@ -171,15 +171,15 @@ fn tile_of(
     if !budget.take(size as usize) || layout.is_injective() != Some(true) {
         return None;
     }
-    let mut places = vec![-1i64; cosize as usize];
+    let mut positions = vec![-1i64; cosize as usize];
     for (element, at) in layout.offsets().ok()?.enumerate() {
-        *places.get_mut(at as usize)? = element as i64;
+        *positions.get_mut(at as usize)? = element as i64;
     }
     let mut tile = SharedTile::new(layout.layout(), bytes).ok()?;
     for site in sites.iter().filter(|site| site.mem.space == Space::Shared(array)) {
         let (addresses, active) = site.first;
         let element =
-            |address: i64| places.get((address / bytes) as usize).copied().filter(|&element| element >= 0);
+            |address: i64| positions.get((address / bytes) as usize).copied().filter(|&element| element >= 0);
         let lanes = active.trailing_ones();
         if lanes == 0 || active != u32::MAX >> (32 - lanes) || !lanes.is_power_of_two() {
             continue;
@@ -245,18 +245,18 @@ fn better_threads(kernel: &Kernel, site: &Site, budget: &mut Budget) -> String {
     let Some(leading) = warp.value(stride[1 - contiguous]).filter(|&leading| leading > 1) else {
         return generic;
     };
-    let mut places = [Vec::new(), Vec::new()];
+    let mut positions = [Vec::new(), Vec::new()];
     for first in (0..threads).step_by(LANES) {
         warp.first = first;
         for index in &warp.at(site.mem.index)[..LANES.min((threads - first) as usize)] {
-            places[contiguous].push(index % leading);
-            places[1 - contiguous].push(index / leading);
+            positions[contiguous].push(index % leading);
+            positions[1 - contiguous].push(index / leading);
         }
     }
-    let [rows, columns] = places.map(|mut places| {
-        places.sort_unstable();
-        places.dedup();
-        places.len() as i64
+    let [rows, columns] = positions.map(|mut positions| {
+        positions.sort_unstable();
+        positions.dedup();
+        positions.len() as i64
     });
     let along = [rows, columns][contiguous];
     let sector = along * site.bytes.max(i64::from(elem.bytes())) >= 32;

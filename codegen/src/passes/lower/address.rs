@@ -63,7 +63,7 @@ impl Lower<'_> {
     /// The address of an element.
     pub(super) fn address(&mut self, view: &View, leaves: &[Leaf], at: &[Ix]) -> Mem {
         let tensor = self.program.tensor(view.tensor);
-        let id = self.places[view.tensor as usize];
+        let id = self.storage[view.tensor as usize];
         let space = match tensor.space {
             tile::Space::Global { .. } => Space::Global(id),
             tile::Space::Shared { .. } | tile::Space::Registers { .. } => Space::Shared(id),

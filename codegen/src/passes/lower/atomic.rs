@@ -33,7 +33,7 @@ impl Lower<'_> {
         });
         let in_registers = matches!(source.space, Space::Registers { .. });
         let reg = match in_registers {
-            true => self.places[from.tensor as usize],
+            true => self.storage[from.tensor as usize],
             false => self.scratch(&to.name, source.elem, 1),
         };
         let names = ["i", "j", "l", "m", "n", "o", "p", "q"];
@@ -48,7 +48,7 @@ impl Lower<'_> {
                 let guard = lower.guard(&pair.to, &to_leaves, at);
                 let to = lower.address(&pair.to, &to_leaves, at);
                 let at = lower.register_index(view, leaves, at);
-                let old = Some(Frag { reg: lower.places[view.tensor as usize], at, len: 1 });
+                let old = Some(Frag { reg: lower.storage[view.tensor as usize], at, len: 1 });
                 let (value, order, scope) = (Val::Lit(least, target.elem), update.order, update.scope);
                 let (op, expected) = (Change::Await, None);
                 lower.emit(Op::Atomic { to, op, value, guard, order, scope, old, expected });
@@ -78,13 +78,13 @@ impl Lower<'_> {
             };
             let value = lower.converted(Val::Reg(reg, index), source.elem, target.elem);
             let old = old.as_ref().map(|(leaves, view)| Frag {
-                reg: lower.places[view.tensor as usize],
+                reg: lower.storage[view.tensor as usize],
                 at: lower.register_index(view, leaves, at),
                 len: 1,
             });
             let expected = expected.as_ref().map(|(leaves, view)| {
                 let at = lower.register_index(view, leaves, at);
-                Val::Reg(lower.places[view.tensor as usize], at)
+                Val::Reg(lower.storage[view.tensor as usize], at)
             });
             let (order, scope) = (update.order, update.scope);
             let missing = old.filter(|_| looks).map(|old| {

@@ -110,7 +110,7 @@ impl Lower<'_> {
     /// The tensor map for boxes of a tensor. Records the launch facts that it needs.
     fn map_of(&mut self, global: &View, boxes: &Boxes) -> Id {
         let source = self.program.tensor(global.tensor);
-        let tensor = self.places[global.tensor as usize];
+        let tensor = self.storage[global.tensor as usize];
         let wanted = Param::TensorMap {
             name: format!("{}_map", source.name),
             tensor,
@@ -150,6 +150,6 @@ impl Lower<'_> {
         let layout = self.program.tensor(view.tensor).layout.layout().clone();
         let coordinates = self.coordinates(view, all, at);
         let index = self.offset(&layout.into(), &coordinates, Some(view.tensor));
-        Mem { space: Space::Shared(self.places[view.tensor as usize]), index, peer: None }
+        Mem { space: Space::Shared(self.storage[view.tensor as usize]), index, peer: None }
     }
 }

@@ -38,7 +38,7 @@ impl Lower<'_> {
     /// The array of a tensor in shared memory.
     pub(super) fn array_of(&self, tensor: Id) -> Option<Id> {
         let shared = matches!(self.program.tensor(tensor).space, Space::Shared { .. });
-        shared.then(|| self.places[tensor as usize])
+        shared.then(|| self.storage[tensor as usize])
     }
 
     /// Records that a named integer is an offset in a shared tile, in which strides have names.
@@ -126,7 +126,7 @@ impl Lower<'_> {
                 _ if Some(stride) == least => "ld".to_owned(),
                 _ => format!("stride_{leaf}"),
             };
-            let array = Some(self.places[tensor as usize]);
+            let array = Some(self.storage[tensor as usize]);
             Some((
                 ConstantName { array, ..ConstantName::new(&format!("{}_{what}", of.name), stride) },
                 extent,

@@ -122,7 +122,7 @@ impl Lower<'_> {
     /// Addresses that may be farther away are computed in 64 bits.
     pub(super) fn is_small(&mut self, view: &View) -> bool {
         let Some(distance) = self.bounds().small(view, self.scope.ahead) else { return false };
-        let position = self.places[view.tensor as usize];
+        let position = self.storage[view.tensor as usize];
         for fact in &mut self.assumed.needs {
             if let Fact::Small { param, distance: known } = fact
                 && *param == position

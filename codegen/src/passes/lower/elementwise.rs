@@ -150,7 +150,7 @@ impl Lower<'_> {
                         Some((reg, _)) => (reg, e[0]),
                         None => {
                             let index = lower.register_index(&side.view, &side.leaves, &at);
-                            (lower.places[side.view.tensor as usize], index)
+                            (lower.storage[side.view.tensor as usize], index)
                         }
                     };
                     values.push((Val::Reg(reg, index), lower.program.tensor(side.view.tensor).elem));
@@ -162,7 +162,7 @@ impl Lower<'_> {
                     (None, Some(reg)) => (reg, lower.flat(&extents_of(&to.leaves), &at)?),
                     (None, None) => {
                         let index = lower.register_index(&to.view, &to.leaves, &at);
-                        (lower.places[to.view.tensor as usize], index)
+                        (lower.storage[to.view.tensor as usize], index)
                     }
                 };
                 lower.emit(Op::Assign { reg, at: index, value });
@@ -176,7 +176,7 @@ impl Lower<'_> {
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let from = lower.flat(&extents_of(&to.leaves), at)?;
             let index = lower.register_index(&to.view, &to.leaves, at);
-            let reg = lower.places[to.view.tensor as usize];
+            let reg = lower.storage[to.view.tensor as usize];
             lower.emit(Op::Assign { reg, at: index, value: Val::Reg(aside, from) });
             Ok(())
         })

@@ -31,7 +31,7 @@ pub(super) struct Scope {
     /// Loops around the current statement.
     pub(super) loops: u32,
     /// For each ring the group's position in it, once it is declared.
-    pub(super) places: Vec<Option<RingPosition>>,
+    pub(super) ring_positions: Vec<Option<RingPosition>>,
     /// For each ordered section the group's phase counter, once it is declared.
     pub(super) orders: Vec<Option<Ix>>,
     /// Do all blocks of the cluster run and have mbarriers, because a barrier has been passed?

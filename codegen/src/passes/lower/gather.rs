@@ -19,7 +19,7 @@ impl Lower<'_> {
     /// Loads each element of `to` from its coordinates.
     pub(super) fn gather(&mut self, from: &View, at: &[(u32, View)], to: &View) -> Result<()> {
         self.comment(format!("{} <- {}, each from its own address, {}", to.name, from.name, to.shape()));
-        let reg = self.places[to.tensor as usize];
+        let reg = self.storage[to.tensor as usize];
         self.each_address(from, at, to, &[], &mut |lower, own, address, guard| {
             let index = lower.register_index(own.0, own.1, own.2);
             let to = Frag { reg, at: index, len: 1 };
@@ -39,7 +39,7 @@ impl Lower<'_> {
         let verb = update.and_then(|update| Change::ALL.iter().find(|row| row.1 == update.with));
         let how = verb.map_or(String::new(), |row| format!("{} of ", row.0));
         self.comment(format!("{} <- {how}{}, each to its own address, {}", to.name, from.name, from.shape()));
-        let reg = self.places[from.tensor as usize];
+        let reg = self.storage[from.tensor as usize];
         self.each_address(to, at, from, bounds.claims, &mut |lower, own, address, guard| {
             let coordinates = lower.coordinates(own.0, own.1, own.2);
             let guard = match (lower.inside(bounds.masks, &coordinates), guard) {
@@ -52,7 +52,7 @@ impl Lower<'_> {
                 Some(update) => {
                     let mut beside = |view: &View| {
                         let at = lower.register_index(view, &leaves(view), own.2);
-                        (lower.places[view.tensor as usize], at)
+                        (lower.storage[view.tensor as usize], at)
                     };
                     let old = update.old.as_ref().map(&mut beside).map(|(reg, at)| Frag { reg, at, len: 1 });
                     let expected = update.expected.as_ref().map(beside).map(|(reg, at)| Val::Reg(reg, at));
@@ -93,7 +93,7 @@ impl Lower<'_> {
             for ((number, _), view) in at.iter().zip(&numbers) {
                 let tensor = lower.program.tensor(view.tensor);
                 let at_register = lower.register_index(view, &leaves(view), index);
-                let value = Val::Reg(lower.places[view.tensor as usize], at_register);
+                let value = Val::Reg(lower.storage[view.tensor as usize], at_register);
                 // Of several indices, one that is out of bounds suffices.
                 if let [edges] = claims {
                     lower.claim(&value, edges, view, index, Number::Int(-1));

@@ -74,7 +74,7 @@ impl Lower<'_> {
 
     /// The elements of a fragment that one instruction takes.
     pub(super) fn frag(&mut self, view: &View, all: &[Leaf], values: usize, at: &[Ix]) -> Frag {
-        let reg = self.places[view.tensor as usize];
+        let reg = self.storage[view.tensor as usize];
         let len: i64 = all[..values].iter().map(|leaf| leaf.extent).product();
         Frag { reg, at: self.register_index(view, all, at), len: len as u32 }
     }

@@ -23,7 +23,7 @@ impl Lower<'_> {
         let (value, guard) = match tensor.space {
             Space::Registers { .. } => {
                 let at = self.register_index(from, &leaves, &first);
-                (Val::Reg(self.places[from.tensor as usize], at), None)
+                (Val::Reg(self.storage[from.tensor as usize], at), None)
             }
             Space::Global { .. } | Space::Shared { .. } => {
                 let reg = self.register(format!("{}_element", read.name), tensor.elem, 1, false);

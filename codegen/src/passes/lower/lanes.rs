@@ -36,7 +36,7 @@ impl Lower<'_> {
             let mut values = Vec::new();
             for (view, elem) in ins.iter().zip(&elems) {
                 let index = lower.register_index(view, &leaves(view), at);
-                values.push((Val::Reg(lower.places[view.tensor as usize], index), *elem));
+                values.push((Val::Reg(lower.storage[view.tensor as usize], index), *elem));
             }
             let coordinates = lower.coordinates(&ins[0], &leaves(&ins[0]), at);
             let inside = lower.inside(bounds.masks, &coordinates);
@@ -51,7 +51,7 @@ impl Lower<'_> {
                 }
                 Lanes::Match => lower.matches(values.remove(0).0, lanes, inside),
             };
-            let reg = lower.places[to.tensor as usize];
+            let reg = lower.storage[to.tensor as usize];
             let at = lower.register_index(&to, &leaves(&to), at);
             lower.emit(Op::Assign { reg, at, value });
             Ok(())

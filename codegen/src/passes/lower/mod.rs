@@ -79,7 +79,7 @@ pub(crate) fn lower_expanded(
     let (analysis, needs) = verified(written, program, policy)?;
     let mut lower = Lower::new(Assumed { program, policy, needs }, analysis);
     lower.start_rings();
-    lower.start_places(&program.body);
+    lower.start_ring_positions(&program.body);
     lower.statements(&program.body)?;
     if let Some((problem, site)) = lower.unknown {
         return Err(problem.at(lower.kernel.sites[site as usize].span));
@@ -101,7 +101,7 @@ struct Lower<'p> {
     /// Parameters of symbols.
     symbols: Vec<(Symbol, Ix)>,
     /// For each tensor its parameter, shared array or register array.
-    places: Vec<Id>,
+    storage: Vec<Id>,
     /// Loop-invariant statements, at the top of the kernel.
     preamble: Vec<Stmt>,
     /// Expressions that are named at the top, with their variables.
@@ -164,7 +164,7 @@ impl<'p> Lower<'p> {
             kernel,
             allocation: allocate(program),
             symbols: Vec::new(),
-            places: vec![0; program.tensors.len()],
+            storage: vec![0; program.tensors.len()],
             preamble: Vec::new(),
             named: Vec::new(),
             block: Vec::new(),
@@ -194,9 +194,9 @@ impl<'p> Lower<'p> {
                     let Space::Global { mutable } = tensor.space else {
                         continue;
                     };
-                    self.places[*id as usize] = self.kernel.params.len() as Id;
+                    self.storage[*id as usize] = self.kernel.params.len() as Id;
                     if self.program.packs.contains(id) {
-                        self.kernel.launch.packs.push(self.places[*id as usize]);
+                        self.kernel.launch.packs.push(self.storage[*id as usize]);
                     }
                     self.kernel.params.push(Param::Pointer {
                         name: tensor.name.clone(),
@@ -231,14 +231,14 @@ impl<'p> Lower<'p> {
             match tensor.space {
                 Space::Global { .. } => {}
                 Space::Shared { align } => {
-                    self.places[id] = self.kernel.shared.len() as Id;
+                    self.storage[id] = self.kernel.shared.len() as Id;
                     let (name, note) = (tensor.name.clone(), tensor.layout.to_string());
                     let (offset, align) = (self.allocation.tiles[&(id as Id)], align.max(ALIGN));
                     self.kernel.shared.push(Shared { name, elem: tensor.elem, len, offset, align, note });
                 }
                 Space::Registers { words } => {
                     let name = tensor.name.clone();
-                    self.places[id] = self.register(name, tensor.elem, len, words);
+                    self.storage[id] = self.register(name, tensor.elem, len, words);
                 }
             }
         }

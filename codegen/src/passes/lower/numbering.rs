@@ -59,15 +59,15 @@ impl Lower<'_> {
     /// The target's indices of leaves for an element of a reduction's source: along a mode of extent 1 all elements have
     /// one index.
     pub(super) fn target_at(&mut self, from: &View, to: &View, at: &[Ix]) -> Result<Vec<Ix>> {
-        let mut places = Vec::new();
+        let mut indices = Vec::new();
         for (coordinate, target) in self.modes_at(from, at)?.into_iter().zip(to.layout.modes()) {
             match target.size() {
-                Ok(1) => places.extend(vec![self.int(0); target.leaves().len()]),
-                _ => places.extend(self.submodes(target.leaves().map(|leaf| leaf.0), coordinate)),
+                Ok(1) => indices.extend(vec![self.int(0); target.leaves().len()]),
+                _ => indices.extend(self.submodes(target.leaves().map(|leaf| leaf.0), coordinate)),
             }
         }
-        debug_assert_eq!(places.len(), leaves(to).len());
-        Ok(places)
+        debug_assert_eq!(indices.len(), leaves(to).len());
+        Ok(indices)
     }
 }
 

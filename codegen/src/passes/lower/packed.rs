@@ -103,7 +103,7 @@ impl Lower<'_> {
             first[last] = lower.exprs().mul(at[last], by);
             let args = sides.iter().map(|(view, leaves)| {
                 let at = lower.register_index(view, leaves, &first);
-                let reg = lower.places[view.tensor as usize];
+                let reg = lower.storage[view.tensor as usize];
                 AtomArg::Frag(Frag { reg, at, len: at_once(row) as u32 })
             });
             let args = args.collect();

@@ -91,7 +91,7 @@ impl Lower<'_> {
                 },
             )
         })?;
-        let reg = self.places[pair.to.tensor as usize];
+        let reg = self.storage[pair.to.tensor as usize];
         let direct = elem == target && self.contiguous_in_registers(&pair.to, to, which);
         let few = if direct { None } else { Some(self.scratch(&pair.to.name, elem, width)) };
         self.loops(&extents, Unroll::Full, &mut |lower, at| {

@@ -90,7 +90,7 @@ impl Lower<'_> {
         let tensor = |view: &View| program.tensor(view.tensor);
         self.at_site(&tensor(&to[0]).name, self.kernel.sites[self.scope.site as usize].span);
         let parts = to.iter().zip(neutral).map(|(view, &neutral)| Part {
-            reg: self.places[view.tensor as usize],
+            reg: self.storage[view.tensor as usize],
             elem: tensor(view).elem,
             neutral,
             name: tensor(view).name.clone(),
@@ -105,7 +105,7 @@ impl Lower<'_> {
             let slot = lower.register_index(&to[0], &leaves(&to[0]), &kept);
             for (view, part) in from.iter().zip(&all.parts) {
                 let source_at = lower.register_index(view, &leaves(view), at);
-                let element = Val::Reg(lower.places[view.tensor as usize], source_at);
+                let element = Val::Reg(lower.storage[view.tensor as usize], source_at);
                 elements.push(lower.converted(element, tensor(view).elem, part.elem));
             }
             lower.leave_out(&all, bounds, from, at, &mut elements);

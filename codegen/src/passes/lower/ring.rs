@@ -85,8 +85,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Declares the places in rings that these statements advance, except inside roles: every role has its own.
-    pub(super) fn start_places(&mut self, body: &[Stmt]) {
+    /// Declares the positions in rings that these statements advance, except inside roles: every role has its own.
+    pub(super) fn start_ring_positions(&mut self, body: &[Stmt]) {
         let mut advanced = Vec::new();
         body.iter().for_each(|stmt| advances(stmt, &mut advanced));
         for ring in advanced {
@@ -94,9 +94,9 @@ impl Lower<'_> {
             let (name, last) = (name.clone(), i64::from(*slots) - 1);
             let slot = if last > 0 { self.counter(&format!("{name}_slot"), last) } else { self.int(0) };
             let wraps = self.counter(&format!("{name}_phase"), MOST_PHASES / (last + 1));
-            let places = &mut self.scope.places;
-            places.resize(places.len().max(ring as usize + 1), None);
-            places[ring as usize] = Some(RingPosition { slot, wraps });
+            let positions = &mut self.scope.ring_positions;
+            positions.resize(positions.len().max(ring as usize + 1), None);
+            positions[ring as usize] = Some(RingPosition { slot, wraps });
         }
         self.start_orders(body);
     }
@@ -117,7 +117,8 @@ impl Lower<'_> {
     /// The group's phase of a ring: how many slots it has advanced.
     pub(super) fn phase(&mut self, ring: Id) -> Ix {
         // If it is never advanced, the first slot is the only one.
-        let Some(RingPosition { slot, wraps }) = self.scope.places.get(ring as usize).copied().flatten()
+        let Some(RingPosition { slot, wraps }) =
+            self.scope.ring_positions.get(ring as usize).copied().flatten()
         else {
             return self.int(0);
         };
@@ -133,7 +134,7 @@ impl Lower<'_> {
 
     /// Advances a ring by a number of slots.
     pub(super) fn skip(&mut self, ring: Id, by: Ix) {
-        let Some(position) = self.scope.places.get(ring as usize).copied().flatten() else { return };
+        let Some(position) = self.scope.ring_positions.get(ring as usize).copied().flatten() else { return };
         let (phase, slots) = (self.phase(ring), self.slots(ring));
         let next = self.exprs().add(phase, by);
         let (slot, wraps) = (self.exprs().rem(next, slots), self.exprs().div(next, slots));
@@ -154,7 +155,7 @@ impl Lower<'_> {
         let group = body.first().map_or(0, |stmt| stmt.by);
         let alone = self.program.is_of_one_warp(body);
         let (block, ()) = self.nested(|lower| {
-            lower.start_places(body);
+            lower.start_ring_positions(body);
             if !alone {
                 return lower.statements(body);
             }

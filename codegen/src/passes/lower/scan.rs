@@ -50,7 +50,7 @@ impl Lower<'_> {
         let typed = how.with.iter().zip(&elems).map(|(value, elem)| types.typed(value, *elem));
         let typed: Vec<Expr> = typed.collect::<Result<_>>()?;
         let parts = to.iter().zip(&how.identity).map(|(view, &neutral)| Part {
-            reg: self.places[view.tensor as usize],
+            reg: self.storage[view.tensor as usize],
             elem: tensor(view).elem,
             neutral,
             name: tensor(view).name.clone(),
@@ -64,7 +64,7 @@ impl Lower<'_> {
             let mut elements = Vec::new();
             for view in from {
                 let index = lower.register_index(view, &leaves(view), at);
-                elements.push(Val::Reg(lower.places[view.tensor as usize], index));
+                elements.push(Val::Reg(lower.storage[view.tensor as usize], index));
             }
             lower.leave_out(&all, bounds, from, at, &mut elements);
             lower.set(&values, position, elements);
@@ -83,7 +83,7 @@ impl Lower<'_> {
             for (view, value) in to.iter().zip(elements) {
                 let kept = lower.target_at(&from[0], view, at)?;
                 let at = lower.register_index(view, &leaves(view), &kept);
-                lower.emit(Op::Assign { reg: lower.places[view.tensor as usize], at, value });
+                lower.emit(Op::Assign { reg: lower.storage[view.tensor as usize], at, value });
             }
             Ok(())
         })?;
@@ -140,7 +140,7 @@ impl Lower<'_> {
             for (view, part) in carry.iter().zip(&state.parts) {
                 let kept = lower.target_at(from, view, at)?;
                 let index = lower.register_index(view, &leaves(view), &kept);
-                let (reg, own) = (lower.places[view.tensor as usize], part.reg);
+                let (reg, own) = (lower.storage[view.tensor as usize], part.reg);
                 let (to, from) =
                     if stores { ((reg, index), (own, position)) } else { ((own, position), (reg, index)) };
                 lower.emit(Op::Assign { reg: to.0, at: to.1, value: Val::Reg(from.0, from.1) });

@@ -64,8 +64,8 @@ impl Lower<'_> {
             let hi = lower.kernel.exprs.get(all).hi - 1;
             lower.exprs().assume(tile, 0, hi);
             let tile = lower.name_here(tile, "tile");
-            let places = lower.places_of(tile, &counts, raster, Lower::name_here);
-            for ((&var, position), extent) in vars.iter().zip(places).zip(&extents) {
+            let coordinates = lower.tile_coordinates(tile, &counts, raster, Lower::name_here);
+            for ((&var, position), extent) in vars.iter().zip(coordinates).zip(&extents) {
                 lower.exprs().assume(position, 0, most(*extent).max(1) - 1);
                 let name = lower.program.vars[var as usize].name.clone();
                 let position = lower.name_here(position, &name);
@@ -117,7 +117,7 @@ impl Lower<'_> {
         body: &[tile::Stmt],
     ) -> std::result::Result<(), Diagnostic> {
         let axes: Vec<Ix> = (0..vars.len() as u8).map(|axis| self.coord(&Coord::Block(axis))).collect();
-        let places = match raster {
+        let coordinates = match raster {
             Raster::Plain => axes,
             Raster::Bands(_) => {
                 let counts: Vec<Ix> = extents.iter().map(|&extent| self.value(extent)).collect();
@@ -133,10 +133,10 @@ impl Lower<'_> {
                 // Launch rejects more tiles.
                 self.exprs().assume(tile, 0, i64::from(i32::MAX) - 1);
                 let tile = self.name(tile, "tile");
-                self.places_of(tile, &counts, raster, Lower::name)
+                self.tile_coordinates(tile, &counts, raster, Lower::name)
             }
         };
-        for ((&var, position), extent) in vars.iter().zip(places).zip(extents) {
+        for ((&var, position), extent) in vars.iter().zip(coordinates).zip(extents) {
             self.exprs().assume(position, 0, most(*extent).max(1) - 1);
             let name = self.program.vars[var as usize].name.clone();
             let position = self.name(position, &name);
@@ -162,7 +162,7 @@ impl Lower<'_> {
     }
 
     /// The coordinates of a tile by its index in raster order. `keep` names expressions that are used more than once.
-    fn places_of(
+    fn tile_coordinates(
         &mut self,
         tile: Ix,
         counts: &[Ix],
@@ -179,9 +179,9 @@ impl Lower<'_> {
                 let (within, rest) =
                     (self.exprs().remainder(tile, plane), self.exprs().quotient(tile, plane));
                 let within = keep(self, within, "in_plane");
-                let mut places = self.places_of(within, &[rows, columns], raster, keep);
-                places.extend(self.places_of(rest, others, Raster::Plain, keep));
-                places
+                let mut coordinates = self.tile_coordinates(within, &[rows, columns], raster, keep);
+                coordinates.extend(self.tile_coordinates(rest, others, Raster::Plain, keep));
+                coordinates
             }
             (Raster::Bands(tiles), [rows, columns]) if tiles > 1 => {
                 let width = self.int(i64::from(tiles));
@@ -204,16 +204,16 @@ impl Lower<'_> {
                 vec![self.exprs().add(start, row), column]
             }
             (Raster::Plain | Raster::Bands(_), _) => {
-                let (mut places, mut rest) = (Vec::new(), tile);
+                let (mut coordinates, mut rest) = (Vec::new(), tile);
                 for (mode, &count) in counts.iter().enumerate() {
                     if mode + 1 == counts.len() {
-                        places.push(rest);
+                        coordinates.push(rest);
                     } else {
-                        places.push(self.exprs().remainder(rest, count));
+                        coordinates.push(self.exprs().remainder(rest, count));
                         rest = self.exprs().quotient(rest, count);
                     }
                 }
-                places
+                coordinates
             }
         }
     }

@@ -265,7 +265,7 @@ impl Lower<'_> {
             return self.load_realigned(pair, from, to, vector, fill);
         }
         let side = Side { view: &pair.from, leaves: from };
-        let reg = self.places[pair.to.tensor as usize];
+        let reg = self.storage[pair.to.tensor as usize];
         let direct =
             source.elem == target.elem && (width == 1 || self.contiguous_in_registers(&pair.to, to, which));
         let extents = self.extents(from, which, width);
@@ -377,7 +377,7 @@ impl Lower<'_> {
     fn store(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf]) -> Result<()> {
         let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
         let (which, width) = self.vector(&[(&pair.from, from), (&pair.to, to)], Edges::Split);
-        let reg = self.places[pair.from.tensor as usize];
+        let reg = self.storage[pair.from.tensor as usize];
         let direct = source.elem == target.elem
             && (width == 1 || self.contiguous_in_registers(&pair.from, from, which));
         let extents = self.extents(from, which, width);
@@ -411,7 +411,7 @@ impl Lower<'_> {
     fn assign(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf]) -> Result<()> {
         let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
         let (mut from_reg, to_reg) =
-            (self.places[pair.from.tensor as usize], self.places[pair.to.tensor as usize]);
+            (self.storage[pair.from.tensor as usize], self.storage[pair.to.tensor as usize]);
         let extents = self.extents(from, 0, 1);
         let aside = pair.from.tensor == pair.to.tensor;
         if aside {
@@ -449,7 +449,7 @@ impl Lower<'_> {
     ) {
         let (from, elem) =
             (self.program.tensor(pair.from.tensor).elem, self.program.tensor(pair.to.tensor).elem);
-        let reg = self.places[pair.to.tensor as usize];
+        let reg = self.storage[pair.to.tensor as usize];
         for n in 0..width {
             let n_at = self.int(n);
             let mut element = elements.to_vec();

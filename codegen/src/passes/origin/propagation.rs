@@ -211,11 +211,11 @@ impl Edge {
         let mut modes = vec![Vec::new(); to.base.len()];
         for (mode, submodes) in self.modes.iter().enumerate() {
             let still = submodes.iter().all(|(extent, step)| *extent == 1 || *step == 0);
-            let places = shown(to, mode);
-            match places[..] {
+            let indices = shown(to, mode);
+            match indices[..] {
                 [index] => modes[index] = submodes.clone(),
-                _ if submodes.len() == places.len() => {
-                    places
+                _ if submodes.len() == indices.len() => {
+                    indices
                         .into_iter()
                         .zip(submodes)
                         .for_each(|(index, submode)| modes[index] = vec![*submode]);

@@ -99,11 +99,11 @@ impl<'p> Fetches<'p> {
 
     /// May other copies of the body be in flight?
     pub(super) fn others_in_flight(&self, body: &[Stmt]) -> bool {
-        let mut found = false;
+        let mut any = false;
         for stmt in body.iter().filter(|stmt| !self.takes(stmt)) {
-            stmt.each(&mut |stmt| found |= is_in_flight(self.program, stmt));
+            stmt.each(&mut |stmt| any |= is_in_flight(self.program, stmt));
         }
-        found
+        any
     }
 
     /// The error where it fetches no tile.
@@ -134,9 +134,9 @@ impl<'p> Fetches<'p> {
 
     /// The tensors whose elements an iteration copies twice. Copies in flight have no order.
     fn copied_again(&self, body: &[Stmt]) -> BTreeSet<Id> {
-        let mut again = Again { program: self.program, loops: Vec::new(), found: BTreeSet::new() };
+        let mut again = Again { program: self.program, loops: Vec::new(), tensors: BTreeSet::new() };
         again.body(self.copies(body), &mut Vec::new());
-        again.found
+        again.tensors
     }
 
     /// The tensors that are copied under a condition which differs from iteration to iteration, and read without it.
@@ -183,7 +183,7 @@ struct Again<'p> {
     program: &'p Program,
     /// The loops around a statement.
     loops: Vec<Id>,
-    found: BTreeSet<Id>,
+    tensors: BTreeSet<Id>,
 }
 
 impl<'s> Again<'_> {
@@ -205,7 +205,7 @@ impl<'s> Again<'_> {
                 _ => {
                     for to in stmt.writes() {
                         if known.contains(&to) || self.loops.iter().any(|var| self.is_in_each(to, *var)) {
-                            self.found.insert(to.tensor);
+                            self.tensors.insert(to.tensor);
                         }
                         known.push(to);
                     }

@@ -105,7 +105,7 @@ pub fn scheduled(program: &Program) -> std::result::Result<Cow<'_, Program>, Dia
     let mut schedule = Schedule { program: written, private, slots };
     let body = schedule.body(body)?;
     schedule.program.body = body;
-    schedule.program.places.clear();
+    schedule.program.schedule.clear();
     Ok(Cow::Owned(schedule.program))
 }
 
@@ -165,7 +165,7 @@ pub(crate) fn unfit(ahead: &Ahead) -> Option<Problem> {
 }
 
 /// Checks the pipelined loops of a statement and lists the tensors that they fill, with the number of stages.
-fn find(program: &Program, stmt: &Stmt, found: &mut Vec<(Id, i64)>) -> std::result::Result<(), Diagnostic> {
+fn find(program: &Program, stmt: &Stmt, to: &mut Vec<(Id, i64)>) -> std::result::Result<(), Diagnostic> {
     if let Op::Pipelined { var, ahead: ahead @ Ahead { stages, .. }, body } = &stmt.op {
         if let Some(problem) = unfit(ahead) {
             return Err(problem.at(stmt.span));
@@ -179,9 +179,9 @@ fn find(program: &Program, stmt: &Stmt, found: &mut Vec<(Id, i64)>) -> std::resu
         if fetches.level == Level::Fragments {
             steps::unfit(program, stmt).map_or(Ok(()), |problem| Err(problem.at(stmt.span)))?;
         }
-        found.extend(buffers.iter().map(|id| (*id, i64::from(*stages))));
+        to.extend(buffers.iter().map(|id| (*id, i64::from(*stages))));
     }
-    stmt.bodies().into_iter().flatten().try_for_each(|stmt| find(program, stmt, found))
+    stmt.bodies().into_iter().flatten().try_for_each(|stmt| find(program, stmt, to))
 }
 
 /// Why a loop that writes a tensor does not fetch it ahead.

@@ -1,5 +1,5 @@
 //! Stages of a loop's statements (modulo scheduling). In step `t` of the scheduled loop a statement of stage `s` runs for
-//! iteration `t - s`, so that a step works on several iterations; places order its statements. Results are the same:
+//! iteration `t - s`, so that a step works on several iterations; `order` arranges its statements. Results are the same:
 //!
 //! ```text
 //! for k in 0..n {                       a(0)                         prologue, if 0 < n
@@ -88,9 +88,9 @@ struct Staged {
     rings: Vec<rings::Counted>,
 }
 
-/// Do the statements of a loop's body have different stages or places?
+/// Do the statements of a loop's body have different stages or orders?
 pub(super) fn is_staged(program: &Program, body: &[Stmt]) -> bool {
-    let mut all = body.iter().filter_map(|stmt| program.places.get(&stmt.id));
+    let mut all = body.iter().filter_map(|stmt| program.schedule.get(&stmt.id));
     let first = all.next();
     all.any(|order| Some(order) != first)
 }
@@ -109,7 +109,7 @@ pub(crate) fn accesses(body: &[Stmt]) -> BTreeMap<Id, usize> {
 
 /// For each loop with stages, by its variable, the register tensors that are not used outside of it.
 pub(super) fn private(program: &Program) -> BTreeMap<Id, BTreeSet<Id>> {
-    let (total, mut found) = (accesses(&program.body), BTreeMap::new());
+    let (total, mut all) = (accesses(&program.body), BTreeMap::new());
     let mut visit = |stmt: &Stmt| {
         if let Op::For { var, body, .. } | Op::Pipelined { var, body, .. } = &stmt.op
             && is_staged(program, body)
@@ -118,18 +118,18 @@ pub(super) fn private(program: &Program) -> BTreeMap<Id, BTreeSet<Id>> {
             let is_private = |(id, count): &(&Id, &usize)| {
                 matches!(program.tensor(**id).space, Space::Registers { .. }) && total.get(id) == Some(count)
             };
-            found.insert(*var, inside.iter().filter(is_private).map(|(id, _)| *id).collect());
+            all.insert(*var, inside.iter().filter(is_private).map(|(id, _)| *id).collect());
         }
     };
     program.body.iter().for_each(|stmt| stmt.each(&mut visit));
-    found
+    all
 }
 
 impl Schedule {
     /// The statements of a body with their positions, each expanded. A statement without a position runs with the next one.
     fn placed(&mut self, body: Vec<Stmt>) -> std::result::Result<Vec<(StageOrder, Stmt)>, Diagnostic> {
         let known: Vec<Option<StageOrder>> =
-            body.iter().map(|stmt| self.program.places.get(&stmt.id).copied()).collect();
+            body.iter().map(|stmt| self.program.schedule.get(&stmt.id).copied()).collect();
         let least = known.iter().flatten().map(|order| order.stage).min().unwrap_or(0);
         let mut all = Vec::new();
         for (at, stmt) in body.into_iter().enumerate() {
@@ -197,11 +197,11 @@ impl Schedule {
 
 /// Does a statement access one of these tensors?
 fn uses(stmt: &Stmt, tensors: &[Id]) -> bool {
-    let mut found = false;
+    let mut any = false;
     stmt.each(&mut |stmt| {
-        found |= stmt.reads().into_iter().chain(stmt.writes()).any(|view| tensors.contains(&view.tensor));
+        any |= stmt.reads().into_iter().chain(stmt.writes()).any(|view| tensors.contains(&view.tensor));
     });
-    found
+    any
 }
 
 impl Staged {
@@ -220,7 +220,7 @@ impl Staged {
         let (tokens, placed) = waits::apart(placed);
         let text = dependences::Text::new(&schedule.program, var, placed, all)?;
         let private = schedule.private.get(&var).cloned().unwrap_or_default();
-        let renamed = rename::found(&schedule.program, &text, &private);
+        let renamed = rename::renamed(&schedule.program, &text, &private);
         text.check(&schedule.program, &renamed)?;
         let (mut items, last) = (text.items(&schedule.program), text.last());
         rename::rename(schedule, &mut items, &renamed);

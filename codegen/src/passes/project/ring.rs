@@ -36,14 +36,14 @@ impl Project<'_> {
         let stages = |fill: &Stmt| -> BTreeSet<u32> {
             let filled: Vec<Id> = fill.writes().iter().map(|to| to.tensor).collect();
             let is_user = |stmt: &&Stmt| {
-                let mut found = false;
+                let mut reads = false;
                 stmt.each(&mut |stmt| {
-                    found |= stmt.reads().iter().any(|from| filled.contains(&from.tensor));
+                    reads |= stmt.reads().iter().any(|from| filled.contains(&from.tensor));
                 });
-                found
+                reads
             };
-            let places = rest.iter().filter(is_user).map(|stmt| self.program.places.get(&stmt.id));
-            places.map(|order| order.map_or(0, |order| order.stage)).collect()
+            let orders = rest.iter().filter(is_user).map(|stmt| self.program.schedule.get(&stmt.id));
+            orders.map(|order| order.map_or(0, |order| order.stage)).collect()
         };
         let mut all: Vec<(BTreeSet<u32>, Vec<Stmt>)> = Vec::new();
         for fill in fills {

@@ -16,14 +16,14 @@ impl Resolve {
     pub(super) fn indexed(&mut self, stmt: &Stmt) -> Result<()> {
         match &stmt.op {
             Op::Gather { from, at, to } => {
-                let d = self.elements(stmt, &places(at), to)?;
-                let at = self.places(stmt, at, &d)?;
+                let d = self.elements(stmt, &indices(at), to)?;
+                let at = self.indices(stmt, at, &d)?;
                 let to = self.side(stmt, to, &d, true)?;
                 self.push(stmt, Op::Gather { from: from.clone(), at, to });
             }
             Op::Scatter { from, at, to, update, claimed } => {
-                let d = self.elements(stmt, &places(at), from)?;
-                let (mut at, from) = (self.places(stmt, at, &d)?, self.side(stmt, from, &d, false)?);
+                let d = self.elements(stmt, &indices(at), from)?;
+                let (mut at, from) = (self.indices(stmt, at, &d)?, self.side(stmt, from, &d, false)?);
                 self.skip_outside_tile(stmt, &mut at, &d)?;
                 let own = update.as_ref().map(|update| self.update(stmt, update, &d)).transpose()?;
                 let op = Op::Scatter { from, at, to: to.clone(), update: own, claimed: *claimed };
@@ -80,12 +80,12 @@ impl Resolve {
         Ok(to)
     }
 
-    fn places(&mut self, stmt: &Stmt, at: &[(Id, View)], d: &Distribution) -> Result<Vec<(Id, View)>> {
+    fn indices(&mut self, stmt: &Stmt, at: &[(Id, View)], d: &Distribution) -> Result<Vec<(Id, View)>> {
         at.iter().map(|(number, view)| Ok((*number, self.side(stmt, view, d, false)?))).collect()
     }
 }
 
-fn places(at: &[(Id, View)]) -> Vec<&View> {
+fn indices(at: &[(Id, View)]) -> Vec<&View> {
     at.iter().map(|(_, view)| view).collect()
 }
 

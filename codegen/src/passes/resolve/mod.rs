@@ -190,7 +190,7 @@ impl Resolve {
                 self.program.derived.insert(stmt.span);
                 let first = self.body.len();
                 self.statement(&stmt).map_err(|problem| blamed(&self.program, &stmt, problem))?;
-                if self.program.places.contains_key(&stmt.id) {
+                if self.program.schedule.contains_key(&stmt.id) {
                     self.body[first..].iter_mut().for_each(|made| made.id = stmt.id);
                 }
                 continue;
@@ -230,7 +230,7 @@ impl Resolve {
     }
 }
 
-/// Places a problem at the argument that caused it, or else at the statement.
+/// Puts a problem at the argument that caused it, or else at the statement.
 fn blamed(program: &Program, stmt: &Stmt, problem: Problem) -> Diagnostic {
     let arguments = program.arguments.get(&stmt.span);
     let at = problem.arg.and_then(|arg| arguments?.get(arg)).copied().unwrap_or(stmt.span);

@@ -89,7 +89,7 @@ impl Lower<'_> {
             let name = format!("{}_r", view.name);
             self.register(name, tensor.elem, count as u32, false)
         } else {
-            self.places[view.tensor as usize]
+            self.storage[view.tensor as usize]
         };
         Ok(Operand { view, leaves, rows, reg, loaded })
     }
@@ -157,7 +157,7 @@ impl Lower<'_> {
         order: Order,
     ) -> Result<()> {
         let acc_rows = acc.layout.mode(0)?.leaves().len();
-        let acc_reg = self.places[acc.tensor as usize];
+        let acc_reg = self.storage[acc.tensor as usize];
         let names = |base: &str, n: usize| {
             if n == 0 { base.to_owned() } else { format!("{base}{n}") }
         };

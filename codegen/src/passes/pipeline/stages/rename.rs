@@ -38,7 +38,7 @@ pub(crate) fn sets(program: &Program, stmt: &Stmt, tensor: Id) -> bool {
 }
 
 /// The tensors that need separate registers in each iteration.
-pub(super) fn found(program: &Program, text: &Text, private: &BTreeSet<Id>) -> Vec<Renamed> {
+pub(super) fn renamed(program: &Program, text: &Text, private: &BTreeSet<Id>) -> Vec<Renamed> {
     let mut all = Vec::new();
     for &tensor in private {
         let users: Vec<&Line> =

@@ -82,7 +82,7 @@ struct UseOfSlot {
 }
 
 impl Staged {
-    /// Places the statements of rings.
+    /// Inserts the statements of rings.
     pub(super) fn insert_rings(
         &mut self,
         program: &Program,

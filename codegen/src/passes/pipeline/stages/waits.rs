@@ -32,7 +32,7 @@ pub(super) fn apart(placed: Vec<(StageOrder, Stmt)>) -> (BTreeSet<Id>, Vec<(Stag
     (tokens, rest)
 }
 
-/// Places the waits for products under these tokens. A wait in the next step belongs to the stage after the product's. Operands
+/// Inserts the waits for products under these tokens. A wait in the next step belongs to the stage after the product's. Operands
 /// in slots that the loop itself fills must have been read when it fills them, so those products are waited for at once.
 pub(super) fn placed(program: &Program, items: &mut Vec<Item>, tokens: &BTreeSet<Id>, filled: &[Id]) {
     for &token in tokens {
