@@ -1,6 +1,6 @@
 //! A schedule determines when statements run, not their results: with every schedule, results are the same to the bit. Programs get
 //! random schedules (slots, k-steps in registers, exit tests, mechanisms of copies, the walk through a product; stages and
-//! places of statements) and run in the simulator, which chooses at random when warps run and when copies land.
+//! positions of statements) and run in the simulator, which chooses at random when warps run and when copies land.
 
 use tilewright::kernels;
 use tilewright_codegen::tile::{How, Multiply, Op, Order, Program, Space, StageOrder, Stmt};
@@ -124,12 +124,12 @@ const LOOPS: &[(&str, Sizes, Sizes)] = &[
     ("attention_hopper", &[("BN", 32)], &[("M", 40), ("N", 130), ("L", 1)]),
 ];
 
-/// Gives the statements of a program's loops stages and places, the same to those that must stay together. Later stages come
+/// Gives the statements of a program's loops stages and positions, the same to those that must stay together. Later stages come
 /// first, or later, or anywhere in a step: that may be refused.
 fn restage(program: &mut Program, random: &mut Random) {
     program.number();
     let spaces = spaces(program);
-    let mut places = std::mem::take(&mut program.orders);
+    let mut schedule = std::mem::take(&mut program.schedule);
     each(&mut program.body, &mut |stmt| {
         let (Op::For { body, .. } | Op::Pipelined { body, .. }) = &stmt.op else { return };
         let mut tiles = false;
@@ -154,12 +154,12 @@ fn restage(program: &mut Program, random: &mut Random) {
             };
             drawn[at].1 = drawn[like.min(body.len() - 1)].1;
         }
-        places.extend(drawn);
+        schedule.extend(drawn);
         if let Op::Pipelined { ahead, .. } = &mut stmt.op {
             ahead.stages = 2 + stage.max(1);
         }
     });
-    program.orders = places;
+    program.schedule = schedule;
 }
 
 #[test]
