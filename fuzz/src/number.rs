@@ -48,6 +48,16 @@ pub fn poison(elem: Elem) -> u64 {
     }
 }
 
+/// Adds the products of a column and a factor to sums, and their magnitudes to sums of magnitudes. The references of products spend
+/// their time here, and this crate is optimised.
+pub fn add_products(sums: &mut [(f64, f64)], column: &[f64], factor: f64) {
+    for ((sum, magnitude), x) in sums.iter_mut().zip(column) {
+        let product = x * factor;
+        *sum += product;
+        *magnitude += product.abs();
+    }
+}
+
 /// The least and the greatest value of an integer type.
 pub fn range(elem: Elem) -> (f64, f64) {
     match integers(elem) {

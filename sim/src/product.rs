@@ -88,12 +88,34 @@ impl Dense {
         }
     }
 
+    /// The elements in consecutive bytes, in steps of this length.
+    fn set_all(&mut self, first: usize, step: usize, bytes: &[u8], elem: Elem) {
+        match (self, elem) {
+            (Dense::Float(all), Elem::Bf16) => {
+                for (pair, at) in bytes.chunks_exact(2).zip((first..).step_by(step)) {
+                    all[at] = brain(u16::from_le_bytes([pair[0], pair[1]]).into());
+                }
+            }
+            (dense, _) => {
+                let size = elem.bytes() as usize;
+                for (n, element) in bytes.chunks_exact(size).enumerate() {
+                    dense.set(first + n * step, crate::global::raw(element, 0, elem), elem);
+                }
+            }
+        }
+    }
+
     fn bits(&self, at: usize, elem: Elem) -> u64 {
         match self {
             Dense::Float(all) => value::cast(all[at].to_bits(), Elem::F64, elem),
             Dense::Int(all) => value::from_int(all[at], elem),
         }
     }
+}
+
+/// A bfloat16 as a number.
+fn brain(bits: u32) -> f64 {
+    f32::from_bits(bits << 16).into()
 }
 
 /// How sums of floating-point products are rounded.
@@ -123,10 +145,11 @@ impl Rounding {
 fn multiply(d: &mut Dense, a: &Dense, b: &Dense, [m, n, k]: [usize; 3], rounding: Rounding) {
     match (d, a, b) {
         (Dense::Float(d), Dense::Float(a), Dense::Float(b)) => {
+            let mut units = vec![Unit::default(); m];
             for column in 0..n {
                 let sums = &mut d[column * m..(column + 1) * m];
                 if let Rounding::Truncated(fraction) = rounding {
-                    truncated(sums, a, |step| b[column + step * n], k, fraction);
+                    truncated(sums, a, |step| b[column + step * n], k, fraction, &mut units);
                     continue;
                 }
                 for step in 0..k {
@@ -155,36 +178,54 @@ fn multiply(d: &mut Dense, a: &Dense, b: &Dense, [m, n, k]: [usize; 3], rounding
     }
 }
 
+/// The last bit that a sum of aligned terms keeps.
+#[derive(Clone, Copy, Default)]
+struct Unit {
+    /// Before the last bit is known: the greatest term.
+    last: f64,
+    /// Adding 1.5·2^52 last bits rounds to a multiple of the last bit.
+    rounder: f64,
+}
+
+impl Unit {
+    /// A term without the bits below the last.
+    fn cut(self, x: f64) -> f64 {
+        let near = (x + self.rounder) - self.rounder;
+        if near.abs() > x.abs() { near - self.last.copysign(x) } else { near }
+    }
+}
+
 /// One column of a product whose terms are aligned with the greatest and truncated. Products are exact in double
 /// precision, and so are sums of the truncated terms.
-fn truncated(sums: &mut [f64], a: &[f64], factor: impl Fn(usize) -> f64, k: usize, fraction: f64) {
+fn truncated(
+    sums: &mut [f64],
+    a: &[f64],
+    factor: impl Fn(usize) -> f64,
+    k: usize,
+    fraction: f64,
+    units: &mut [Unit],
+) {
     let m = sums.len();
-    let mut greatest: Vec<f64> = sums.iter().map(|sum| sum.abs()).collect();
+    for (unit, sum) in units.iter_mut().zip(&*sums) {
+        unit.last = sum.abs();
+    }
     for step in 0..k {
         let factor = factor(step);
-        for (most, x) in greatest.iter_mut().zip(&a[step * m..]) {
-            *most = most.max((x * factor).abs());
+        for (unit, x) in units.iter_mut().zip(&a[step * m..]) {
+            unit.last = unit.last.max((x * factor).abs());
         }
     }
-    // The last bit that is kept. With an infinite term no bits are cut off.
-    let last = |most: &f64| {
-        let power = f64::from_bits(most.to_bits() & 0x7ff0_0000_0000_0000);
-        if power.is_finite() { power * fraction } else { 0.0 }
-    };
-    let lasts: Vec<f64> = greatest.iter().map(last).collect();
-    // Adding 1.5·2^52 last bits rounds to a multiple of the last bit.
-    let cut = |x: f64, last: f64| {
-        let unit = last * (1.5 * (1u64 << 52) as f64);
-        let near = (x + unit) - unit;
-        if near.abs() > x.abs() { near - last.copysign(x) } else { near }
-    };
-    for (sum, &last) in sums.iter_mut().zip(&lasts) {
-        *sum = cut(*sum, last);
+    for (unit, sum) in units.iter_mut().zip(&mut *sums) {
+        // With an infinite term no bits are cut off.
+        let power = f64::from_bits(unit.last.to_bits() & 0x7ff0_0000_0000_0000);
+        unit.last = if power.is_finite() { power * fraction } else { 0.0 };
+        unit.rounder = unit.last * (1.5 * (1u64 << 52) as f64);
+        *sum = unit.cut(*sum);
     }
     for step in 0..k {
         let factor = factor(step);
-        for ((sum, x), &last) in sums.iter_mut().zip(&a[step * m..]).zip(&lasts) {
-            *sum += cut(x * factor, last);
+        for ((sum, x), unit) in sums.iter_mut().zip(&a[step * m..]).zip(&*units) {
+            *sum += unit.cut(x * factor);
         }
     }
     sums.iter_mut().for_each(|sum| *sum = toward_zero(*sum));
@@ -202,19 +243,44 @@ fn toward_zero(x: f64) -> f64 {
 
 /// The elements of a fragment's lanes. The first lane's thread is `first`.
 fn gather(into: &mut Dense, w: &Warp, fragment: Fragment, tile: &Tile, first: usize) {
-    // Most fragments are accumulators of this type.
-    if let (Dense::Float(all), true) = (&mut *into, fragment.is_whole(Elem::F32)) {
-        for value in 0..tile.values {
-            let cell = &w.words[fragment.slot as usize + value];
-            for (bits, &at) in cell.iter().zip(tile.of_warp(first, value)) {
-                all[at as usize] = f32::from_bits(*bits).into();
+    if fragment.elem.bytes() == 4 && fragment.of.bytes() <= 4 {
+        let of = fragment.of;
+        return match into {
+            Dense::Float(all) if of == Elem::F32 => {
+                gather_words(all, w, fragment, tile, first, |bits| f32::from_bits(bits).into());
             }
-        }
-        return;
+            Dense::Float(all) if of == Elem::Bf16 => gather_words(all, w, fragment, tile, first, brain),
+            Dense::Float(all) => {
+                gather_words(all, w, fragment, tile, first, |bits| value::number(bits.into(), of));
+            }
+            Dense::Int(all) => {
+                gather_words(all, w, fragment, tile, first, |bits| value::int(bits.into(), of))
+            }
+        };
     }
     for lane in 0..LANES {
         for value in 0..tile.values {
             into.set(tile.at(first + lane, value) as usize, fragment.get(w, value, lane), fragment.of);
+        }
+    }
+}
+
+/// The same for registers of 32 bits, each with one or several elements.
+fn gather_words<T>(
+    into: &mut [T],
+    w: &Warp,
+    fragment: Fragment,
+    tile: &Tile,
+    first: usize,
+    number: impl Fn(u32) -> T,
+) {
+    let width = fragment.of.bytes() * 8;
+    let (per, mask) = (32 / width as usize, u32::MAX >> (32 - width));
+    for value in 0..tile.values {
+        let cell = &w.words[fragment.slot as usize + value / per];
+        let shift = (value % per) as u32 * width;
+        for (bits, &at) in cell.iter().zip(tile.of_warp(first, value)) {
+            into[at as usize] = number(bits >> shift & mask);
         }
     }
 }
@@ -527,11 +593,8 @@ impl Cluster<'_> {
                 if let Err(trouble) = shared.read(&ctx.world.components, at, 16, &by, stamp) {
                     return Err(self.trouble(trouble, stamp, false, block, &by));
                 }
-                for n in 0..unit {
-                    let (mn, k) = if matrix.transposed { (mn + n, k) } else { (mn, k + n) };
-                    let bits = crate::global::raw(&shared.bytes[at + n * matrix.size()..], 0, matrix.elem);
-                    dense.set(mn + k * matrix.extent, bits, matrix.elem);
-                }
+                let step = if matrix.transposed { 1 } else { matrix.extent };
+                dense.set_all(mn + k * matrix.extent, step, &shared.bytes[at..at + 16], matrix.elem);
             }
         }
         Ok(())

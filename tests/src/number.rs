@@ -2,7 +2,7 @@
 
 use tilewright::runtime::Stored;
 use tilewright::{Elem, Element, bf16, e4m3, e5m2, f16, tf32};
-use tilewright_codegen::with_element;
+pub use tilewright_fuzz::number::{bits, poison, value};
 
 /// Element types as numbers.
 pub trait Number: Element + Stored<Elem = Self> {
@@ -46,25 +46,9 @@ numbers! {
     bool: |x| x != 0.0, |x| f64::from(u8::from(x));
 }
 
-/// The bits of the nearest element.
-pub fn bits(elem: Elem, value: f64) -> u64 {
-    with_element!(elem, T => T::of(value).to_raw())
-}
-
-/// The value of an element's bits.
-pub fn value(elem: Elem, bits: u64) -> f64 {
-    with_element!(elem, T => T::from_raw(bits).to())
-}
-
 /// The nearest element's value.
-pub fn rounded(elem: Elem, value: f64) -> f64 {
-    with_element!(elem, T => T::of(value).to())
-}
-
-/// All bits of an element set: NaN for floats, and a conspicuous value for integers.
-pub fn poison(elem: Elem) -> u64 {
-    let all = u64::MAX >> (64 - 8 * elem.bytes());
-    with_element!(elem, T => Element::to_raw(<T as Element>::from_raw(all)))
+pub fn rounded(elem: Elem, number: f64) -> f64 {
+    value(elem, bits(elem, number))
 }
 
 /// The relative error of one rounding; 0 for integers.

@@ -7,6 +7,7 @@ use tilewright_codegen::launch::Given;
 use tilewright_codegen::narrow::Int4;
 use tilewright_codegen::thread::Param;
 use tilewright_codegen::{Generated, with_element};
+use tilewright_fuzz::number::add_products;
 use tilewright_layout::Symbol;
 use tilewright_layout::Value;
 
@@ -412,11 +413,7 @@ fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool
                 });
                 let factor = factor * scale;
                 let column = &mut sums[(l * columns + n) * rows..][..rows];
-                for ((sum, size), x) in column.iter_mut().zip(column_of_a) {
-                    let product = x * factor;
-                    *sum += product;
-                    *size += product.abs();
-                }
+                add_products(column, column_of_a, factor);
             }
         }
     }
