@@ -10,9 +10,11 @@ mod convolution;
 mod fourier;
 mod fourier_real;
 mod heat;
+mod items;
 mod life;
 mod radix;
 mod selection;
+mod selection_long;
 mod sorting;
 mod steps;
 
@@ -68,6 +70,8 @@ fn main() -> Result<(), tilewright::sim::Error> {
     let args = [Arg::tensor(&x, [100, 1]), Arg::output::<f32>([8, 1]), Arg::output::<i32>([8, 1])];
     let done = selection::top_k().simulate(&args)?;
     println!("the largest: {:?}, from {:?}", done.get::<f32>("y")?, done.get::<i32>("order")?);
+    let done = selection_long::top_k_of_long!(K = 8).simulate(&args)?;
+    println!("by a cluster: {:?}", done.get::<f32>("y")?);
 
     let x = [1.0f32; 20 * 30];
     let plate = |of: Arg| of.strides([30, 1]);

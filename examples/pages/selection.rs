@@ -2,30 +2,6 @@
 
 use tilewright::prelude::*;
 
-/// The largest bound that at least k items reach, or one that at least k reach and at most `most`: bit by bit from the first.
-#[device]
-fn bound_of(items: View, first: View, bits: usize, k: usize, most: usize) -> View {
-    let mut bound = map(first, |_| 0);
-    for bit in 0..bits {
-        let trial = map((bound, first), |bound, first| bound | (first >> bit));
-        let reach = block_sum(sum(map(items, |item| (item >= trial[(0)]) as i32)));
-        bound = map((bound, trial, reach), |old, trial, reach| if reach >= k { trial } else { old });
-        if reach[(0)] >= k && reach[(0)] <= most {
-            break;
-        }
-    }
-    bound
-}
-
-/// Appends items under a mask to a list, as long as there is room, and counts them.
-#[device]
-fn append(items: View, mask: View, list: &mut View, count: &mut View) {
-    let add = |some| (if some > 0 { 0 } else { -1 }, some);
-    let mut begin = scatter(sum(mask), count, add, how = "atomic_add", order = "relaxed");
-    let slot = scan(mask, 0, |a, b| a + b, carry = &mut begin, exclusive = true);
-    scatter((items, mask, slot), list, |item, mask, slot| (if mask > 0 { slot } else { -1 }, item));
-}
-
 /// The K largest elements of each row and where they were, in descending order; of equal elements the first. T threads read W elements
 /// at once and keep those that reach a bound, which at least K elements reach. If there is no room for them, the bound is raised.
 #[kernel(choose((T, W, MOST, B) in [
@@ -37,7 +13,7 @@ pub fn top_k<const T: usize, const W: usize, const MOST: usize, const B: usize =
     y: &mut Tensor<f32, (K, M), (_1, ldy)>,
     order: &mut Tensor<i32, (K, M), (_1, ldo)>,
 ) {
-    use self::{append, bound_of};
+    use super::items::{append, bound_of, put};
     assert(K <= L && L <= MOST);
     assert(4 * K <= T || T == 512);
     blocks_per_sm(B);
@@ -47,7 +23,6 @@ pub fn top_k<const T: usize, const W: usize, const MOST: usize, const B: usize =
         (parallelize(best, layout!(T), thread.x), parallelize(count, layout!(T), thread.x, ragged = true));
     // An item's upper half is an integer in the order of the numbers, and its lower half prefers the first of equal elements.
     let key = |x| bits::<u32>(x) ^ ((bits::<i32>(x) >> 31) as u32 | (1u32 << 31));
-    let number = |key| bits::<f32>(if key >= (1u32 << 31) { key ^ (1u32 << 31) } else { !key });
     let item = |key, at| ((key as u64) << 32) | (u32::MAX - at.0 as u32) as u64;
     let from = parallelize(tile(x, (W, 1), (_, block.x)), layout!((T, 1)), thread.x, values = (4, 1)); // (W / T, 1, L / W)
     fill(own, 0);
@@ -95,6 +70,5 @@ pub fn top_k<const T: usize, const W: usize, const MOST: usize, const B: usize =
         }
     }
     let rank = map((rank, kept), |rank, item| if item > 0 { rank } else { -1 });
-    scatter((kept, rank), y, |item, rank| ((rank, block.x), number((item >> 32) as u32)));
-    scatter((kept, rank), order, |item, rank| ((rank, block.x), (u32::MAX - item as u32) as i32));
+    put(kept, rank, block.x, y, order);
 }

@@ -24,6 +24,7 @@ fn generated_cuda_of_pages() {
         ("irfft_rows", "N=256 P=16"),
         ("sort_rows", "N=64"),
         ("top_k", "T=32 W=256 MOST=256"),
+        ("top_k_of_long", ""),
         ("heat_2d", ""),
         ("heat_3d_step", ""),
         ("heat_3d", "H=64 Z=64"),

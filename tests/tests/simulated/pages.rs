@@ -2,7 +2,9 @@
 
 use std::f64::consts::PI;
 
-use tilewright::kernels::pages::{convolution, fourier, fourier_real, heat, life, selection, sorting, steps};
+use tilewright::kernels::pages::{
+    convolution, fourier, fourier_real, heat, life, selection, selection_long, sorting, steps,
+};
 use tilewright::prelude::*;
 use tilewright_tests::number::Random;
 
@@ -200,13 +202,17 @@ fn rows_to_select_from(n: usize, rows: usize, kind: usize) -> Vec<f32> {
 #[test]
 fn largest_of_rows() {
     use selection::top_k;
+    use selection_long::top_k_of_long;
     for (n, rows, kernel, k) in [
-        (1000, 3, top_k(), 8),
-        (16, 5, top_k(), 8),
-        (8, 1, top_k(), 8),
-        (5000, 1, top_k!(K = 64), 64),
-        (9000, 1, top_k!(K = 200), 200),
-        (256, 9, top_k!(K = 2), 2),
+        (3000, 2, top_k_of_long!(K = 100).def().clone(), 100),
+        (20001, 1, top_k_of_long().def().clone(), 512),
+        (512, 1, top_k_of_long().def().clone(), 512),
+        (1000, 3, top_k().def().clone(), 8),
+        (16, 5, top_k().def().clone(), 8),
+        (8, 1, top_k().def().clone(), 8),
+        (5000, 1, top_k!(K = 64).def().clone(), 64),
+        (9000, 1, top_k!(K = 200).def().clone(), 200),
+        (256, 9, top_k!(K = 2).def().clone(), 2),
     ] {
         for kind in 0..4 {
             let x = rows_to_select_from(n, rows, kind);

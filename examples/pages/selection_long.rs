@@ -1,0 +1,96 @@
+//! The largest elements of few, long rows: a cluster for each row.
+
+use tilewright::prelude::*;
+
+/// The items of a thread in the k-th tile of a row, which has four vectors for each thread of the C blocks.
+#[device]
+fn items(x: View, k: usize, row: usize, p: usize, t: usize, c: usize) -> View {
+    use super::items::item_of;
+    let vectors = permute(regroup(tile(x, (16 * t * c, 1), (k, row)), (4 * t, c, 4)), (0, 2, 1));
+    let own = parallelize(regroup(vectors, (16 * t, c))[(_, p)], layout!(t), thread.x, values = 4);
+    map(own, |x, at| if at.0 < L { item_of(x, at.0) } else { 0 })
+}
+
+/// The K largest elements of each row and where they were, in descending order; of equal elements the first. C blocks of T threads read
+/// a row twice: first each thread finds its largest element, then each block lists the elements that reach a bound, which K of these do.
+#[kernel]
+pub fn top_k_of_long<const T: usize = 1024, const C: usize = 2, const B: usize = 1, const K: usize = 512>(
+    x: &Tensor<f32, (L, M), (_1, ldx)>,
+    y: &mut Tensor<f32, (K, M), (_1, ldy)>,
+    order: &mut Tensor<i32, (K, M), (_1, ldo)>,
+) {
+    use self::items;
+    use super::items::{append, bound_of, in_order, put};
+    assert(K <= L && 2 * K <= C * T);
+    cluster(C);
+    blocks_per_sm(B);
+    let ((p, row), tiles) = (walk((C, M), block.x), ceil_div(L, 16 * T * C));
+    let room = ceil_div(4 * K, T) * T;
+    let (list, sorted) = (shared::<u64>(layout!(room)), shared::<u64>(layout!(room)));
+    let (maxima, count) = (shared::<u32>(layout!(T)), shared::<i32>(layout!(1)));
+    let own_count = parallelize(count, layout!(T), thread.x, ragged = true);
+    let (own_list, own_maximum) =
+        (parallelize(list, layout!(T), thread.x), parallelize(maxima, layout!(T), thread.x));
+    let mut most = registers::<u32>(1, 0);
+    for k in 0..tiles {
+        let keys = map(items(x, k, row, p, T, C), |item| (item >> 32) as u32);
+        most = map((most, maximum(keys)), |a, b| max(a, b));
+    }
+    copy(most, own_maximum);
+    sync_cluster();
+    let mut all = registers::<u32>((1, C), 0);
+    for j in unroll(0..C) {
+        copy(peer(own_maximum, j), all[(_, j)]);
+    }
+    let bound = bound_of(all[(0, _)], registers::<u32>(1, 1u32 << 31), 32, K, 9 * K / 8);
+    let mut least = map(bound, |bound| (bound as u64) << 32);
+    let mut counts = registers::<i32>((1, C), 0);
+    for _ in 0..2 {
+        fill(own_list, 0);
+        fill(own_count, 0);
+        sync_threads();
+        for k in 0..tiles {
+            let items = items(x, k, row, p, T, C);
+            let mask = map(items, |item| ((item >= least[(0)]) & (item > 0)) as i32);
+            append(items, mask, &mut list, &mut count);
+        }
+        sync_cluster();
+        for j in unroll(0..C) {
+            copy(peer(count, j), counts[(0, j)]);
+        }
+        let listed = block_maximum(sum(counts, 1));
+        if listed[(0, 0)] <= room {
+            break;
+        }
+        // There is no room: the largest bound that K items reach, bit by bit.
+        least = map(least, |_| 0u64);
+        for bit in 0..64 {
+            let trial = map(least, |least| least | ((1u64 << 63) >> bit));
+            let mut reach = registers::<i32>(1, 0);
+            for k in 0..tiles {
+                reach = reach + sum(map(items(x, k, row, p, T, C), |item| (item >= trial[(0)]) as i32));
+            }
+            least = map((least, trial, cluster_sum(reach)), |old, trial, n| if n >= K { trial } else { old });
+        }
+    }
+    in_order(list, count, &mut sorted, T);
+    sync_cluster();
+    // An item's rank is the number of larger ones in the lists of all blocks, by bisection.
+    let steps = map(maximum(counts), |count| 32 - leading_zeros(count) as i32)[(0, 0)];
+    for i in 0..ceil_div(count[(0)] - thread.x, T) {
+        let item = sorted[(T * i + thread.x)];
+        let mut larger = registers::<i32>((1, C), 0);
+        for step in 0..steps {
+            for j in unroll(0..C) {
+                let further = map((larger[(0, j)], steps), |n, steps| n + (1i32 << (steps - 1 - step)));
+                let other = map((further, counts[(0, j)]), |n, count| {
+                    peer(sorted, j)[(if n <= count { n - 1 } else { -1 })]
+                });
+                larger[(0, j)] =
+                    map((larger[(0, j)], further, other), |old, n, other| if item < other { n } else { old });
+            }
+        }
+        put(item, sum(larger)[(0, 0)], row, y, order);
+    }
+    sync_cluster();
+}
