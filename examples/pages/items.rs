@@ -9,10 +9,17 @@ pub fn item_of(x: f32, at: i32) -> u64 {
     ((key as u64) << 32) | (u32::MAX - at as u32) as u64
 }
 
-/// The largest bound that at least k items reach, or one that at least k reach and at most `most`: bit by bit from the first.
+/// The largest bound that at least k items reach, or one that at least k reach and at most `most`: bit by bit, from the first in which
+/// items differ.
 #[device]
-pub fn bound_of(items: View, first: View, bits: usize, k: usize, most: usize) -> View {
-    let mut bound = map(first, |_| 0);
+pub fn bound_of(items: View, bits: usize, k: usize, most: usize) -> View {
+    let (high, low) = (block_maximum(maximum(items)), block_minimum(minimum(items)));
+    let first = map((high, low), |high, low| {
+        let differ = (high ^ low) | 1;
+        let place = bits - 1 - leading_zeros(differ);
+        (differ >> place) << place
+    });
+    let mut bound = map((high, first), |high, first| high & !(2 * first - 1));
     for bit in 0..bits {
         let trial = map((bound, first), |bound, first| bound | (first >> bit));
         let reach = block_sum(sum(map(items, |item| (item >= trial[(0)]) as i32)));
