@@ -10,10 +10,9 @@ pub fn item_of(x: f32, at: i32) -> u64 {
 }
 
 /// The largest bound that at least k items reach, or one that at least k reach and at most `most`: bit by bit, from the first in which
-/// items differ.
+/// `high` and `low` differ, between which the items are.
 #[device]
-pub fn bound_of(items: View, bits: usize, k: usize, most: usize) -> View {
-    let (high, low) = (block_maximum(maximum(items)), block_minimum(minimum(items)));
+pub fn bound_of(items: View, high: View, low: View, bits: usize, k: usize, most: usize) -> View {
     let first = map((high, low), |high, low| {
         let differ = (high ^ low) | 1;
         let place = bits - 1 - leading_zeros(differ);

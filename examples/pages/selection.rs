@@ -34,16 +34,18 @@ pub fn top_k<const T: usize, const W: usize, const MOST: usize, const B: usize =
         let keys = map(from[(_, 0, k)], |x, at| if at.0 < L { key(x) } else { 0 });
         // K of the threads' largest elements reach a bound that few others reach.
         if T >= 2 * K && k == 0 {
-            bound = bound_of(maximum(keys), 32, K, 3 * K / 2);
+            let largest = maximum(keys);
+            bound = bound_of(largest, block_maximum(largest), block_minimum(largest), 32, K, 3 * K / 2);
         }
         append(map(keys, item), map(keys, |key| (key >= bound[(0)]) as i32), &mut best, &mut count);
         sync_threads();
         if count[(0)] > room {
             let items = map(keys, |key, at| if at.0 < L { item(key, at) } else { 0 });
-            let mut exact = bound_of(kept, 64, K, room / 2);
+            let (high, low) = (map(kept[(0)], |_| u64::MAX), map(kept[(0)], |_| 0u64));
+            let mut exact = bound_of(kept, high, low, 64, K, room / 2);
             let more = block_sum(sum(map(items, |item| (item >= exact[(0)]) as i32)));
             if more[(0)] > room / 2 {
-                exact = map((exact, bound_of(items, 64, K, room / 2)), |old, new| max(old, new));
+                exact = map((exact, bound_of(items, high, low, 64, K, room / 2)), |old, new| max(old, new));
             }
             sync_threads();
             fill(own, 0);

@@ -42,7 +42,9 @@ pub fn top_k_of_long<const T: usize = 1024, const C: usize = 2, const B: usize =
     for j in unroll(0..C) {
         copy(peer(own_maximum, j), all[(_, j)]);
     }
-    let bound = bound_of(all[(0, _)], 32, K, 9 * K / 8);
+    let largest = all[(0, _)];
+    let (high, low) = (block_maximum(maximum(largest)), block_minimum(minimum(largest)));
+    let bound = bound_of(largest, high, low, 32, K, 9 * K / 8);
     let mut least = map(bound, |bound| (bound as u64) << 32);
     let mut counts = registers::<i32>((1, C), 0);
     for _ in 0..2 {

@@ -58,11 +58,7 @@ pub fn all() -> Vec<Shipped> {
         one("radix_pass", "keys and values in the order of one byte", radix::radix_pass().def()),
         one("sort_rows", "rows in order, and where their elements were", sorting::sort_rows().def()),
         one("top_k", "the largest elements of rows, and where they were", selection::top_k().def()),
-        one(
-            "top_k_of_long",
-            "the largest elements of few, long rows",
-            selection_long::top_k_of_long().def(),
-        ),
+        one("top_k_of_long", "the largest elements of few, long rows", selection_long::top_k_of_long().def()),
         one("heat_2d", "several steps of the heat equation in one launch", steps::heat_2d().def()),
         one("heat_3d_step", "a step of the heat equation in three dimensions", heat::heat_3d_step().def()),
         one("heat_3d", "several steps of it in one launch", heat::heat_3d().def()),
