@@ -15,8 +15,8 @@ pub fn item_of(x: f32, at: i32) -> u64 {
 pub fn bound_of(items: View, high: View, low: View, bits: usize, k: usize, most: usize) -> View {
     let first = map((high, low), |high, low| {
         let differ = (high ^ low) | 1;
-        let place = bits - 1 - leading_zeros(differ);
-        (differ >> place) << place
+        let bit = bits - 1 - leading_zeros(differ);
+        (differ >> bit) << bit
     });
     let mut bound = map((high, first), |high, first| high & !(2 * first - 1));
     for bit in 0..bits {
@@ -39,7 +39,7 @@ pub fn append(items: View, mask: View, list: &mut View, count: &mut View) {
     scatter((items, mask, slot), list, |item, mask, slot| (if mask > 0 { slot } else { -1 }, item));
 }
 
-/// Stores items, as elements and where they were, at their ranks in a row; those of rank -1 nowhere.
+/// Stores items, as elements and where they were, at their ranks in a row; items of rank -1 nowhere.
 #[device]
 pub fn put(items: View, rank: View, row: usize, y: &mut View, order: &mut View) {
     let number = |key| bits::<f32>(if key >= (1u32 << 31) { key ^ (1u32 << 31) } else { !key });
