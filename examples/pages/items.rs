@@ -2,10 +2,15 @@
 
 use tilewright::prelude::*;
 
-/// An element and its index as an integer in the order of the elements, and of equal ones of the indices, from the last to the first.
+/// An element as an integer in the order of the elements.
 #[device]
-pub fn item_of(x: f32, at: i32) -> u64 {
-    let key = bits::<u32>(x) ^ ((bits::<i32>(x) >> 31) as u32 | (1u32 << 31));
+pub fn key_of(x: f32) -> u32 {
+    bits::<u32>(x) ^ ((bits::<i32>(x) >> 31) as u32 | (1u32 << 31))
+}
+
+/// A key and an index as an integer in the order of the keys, and of equal ones of the indices, from the last to the first.
+#[device]
+pub fn item_of(key: u32, at: i32) -> u64 {
     ((key as u64) << 32) | (u32::MAX - at as u32) as u64
 }
 

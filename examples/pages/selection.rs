@@ -13,7 +13,7 @@ pub fn top_k<const T: usize, const W: usize, const MOST: usize, const B: usize =
     y: &mut Tensor<f32, (K, M), (_1, ldy)>,
     order: &mut Tensor<i32, (K, M), (_1, ldo)>,
 ) {
-    use super::items::{append, bound_of, put};
+    use super::items::{append, bound_of, item_of, key_of, put};
     assert(K <= L && L <= MOST);
     assert(4 * K <= T || T == 512);
     blocks_per_sm(B);
@@ -21,9 +21,6 @@ pub fn top_k<const T: usize, const W: usize, const MOST: usize, const B: usize =
     let (best, count) = (shared::<u64>(layout!(room)), shared::<i32>(layout!(1)));
     let (own, own_count) =
         (parallelize(best, layout!(T), thread.x), parallelize(count, layout!(T), thread.x, ragged = true));
-    // An item's upper half is an integer in the order of the numbers, and its lower half prefers the first of equal elements.
-    let key = |x| bits::<u32>(x) ^ ((bits::<i32>(x) >> 31) as u32 | (1u32 << 31));
-    let item = |key, at| ((key as u64) << 32) | (u32::MAX - at.0 as u32) as u64;
     let from = parallelize(tile(x, (W, 1), (_, block.x)), layout!((T, 1)), thread.x, values = (4, 1)); // (W / T, 1, L / W)
     fill(own, 0);
     fill(own_count, 0);
@@ -31,16 +28,21 @@ pub fn top_k<const T: usize, const W: usize, const MOST: usize, const B: usize =
     let mut kept = map(own, |_| 0u64);
     sync_threads();
     for k in 0..from.size(2) {
-        let keys = map(from[(_, 0, k)], |x, at| if at.0 < L { key(x) } else { 0 });
+        let keys = map(from[(_, 0, k)], |x, at| if at.0 < L { key_of(x) } else { 0 });
         // K of the threads' largest elements reach a bound that few others reach.
         if T >= 2 * K && k == 0 {
             let largest = maximum(keys);
             bound = bound_of(largest, block_maximum(largest), block_minimum(largest), 32, K, 3 * K / 2);
         }
-        append(map(keys, item), map(keys, |key| (key >= bound[(0)]) as i32), &mut best, &mut count);
+        append(
+            map(keys, |key, at| item_of(key, at.0)),
+            map(keys, |key| (key >= bound[(0)]) as i32),
+            &mut best,
+            &mut count,
+        );
         sync_threads();
         if count[(0)] > room {
-            let items = map(keys, |key, at| if at.0 < L { item(key, at) } else { 0 });
+            let items = map(keys, |key, at| if at.0 < L { item_of(key, at.0) } else { 0 });
             let (high, low) = (map(kept[(0)], |_| u64::MAX), map(kept[(0)], |_| 0u64));
             let mut exact = bound_of(kept, high, low, 64, K, room / 2);
             let more = block_sum(sum(map(items, |item| (item >= exact[(0)]) as i32)));

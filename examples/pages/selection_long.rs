@@ -5,10 +5,10 @@ use tilewright::prelude::*;
 /// The items of a thread in the k-th tile of a row, which has four vectors for each thread of the C blocks.
 #[device]
 fn items(x: View, k: usize, row: usize, p: usize, t: usize, c: usize) -> View {
-    use super::items::item_of;
+    use super::items::{item_of, key_of};
     let vectors = permute(regroup(tile(x, (16 * t * c, 1), (k, row)), (4 * t, c, 4)), (0, 2, 1));
     let own = parallelize(regroup(vectors, (16 * t, c))[(_, p)], layout!(t), thread.x, values = 4);
-    map(own, |x, at| if at.0 < L { item_of(x, at.0) } else { 0 })
+    map(own, |x, at| if at.0 < L { item_of(key_of(x), at.0) } else { 0 })
 }
 
 /// The K largest elements of each row and where they were, in descending order; of equal elements the first. C blocks of T threads read
