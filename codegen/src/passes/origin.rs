@@ -25,7 +25,6 @@ use crate::tile::bounds::Assumed;
 use crate::tile::empty_loops;
 use crate::tile::pair::Scanned;
 use crate::tile::view::View;
-use crate::tile::visit::of_order;
 use crate::tile::{Across, Expr, How, Multiply, Op, Past, ProductViews, Program, Space, Stmt};
 use crate::values::affine::Coord;
 use crate::values::lanes::Lanes;
@@ -342,9 +341,12 @@ impl Origins<'_> {
             Op::Roles(roles) => self.pass_roles(roles, state),
             Op::Ordered { body, .. } => self.walk(body, state),
             Op::Take { number, .. } => forget(state, &|coord| is_number(coord, *number)),
-            Op::Atomic { .. } | Op::Signal { .. } | Op::AwaitFlag { .. } => {}
             Op::Leave { of, .. } => self.left.push((*of, state.clone())),
-            of_order!() => {}
+            // An element in bounds is updated where it was initialised.
+            Op::Atomic { .. } => {}
+            _ => stmt.each(&mut |stmt| {
+                stmt.writes().into_iter().for_each(|to| self.update(to, OutOfBounds::UNKNOWN, state));
+            }),
         }
     }
 

@@ -5,14 +5,14 @@ use crate::thread::atom::Atom;
 use crate::tile::view::View;
 use crate::values::affine::Affine;
 use crate::values::expr::Expr;
+use crate::values::id::Id;
 use crate::values::lanes::Lanes;
 use crate::values::semiring::Semiring;
 
-/// The statements that compute or move elements, or annotate them, as a pattern.
-macro_rules! of_elements {
+/// The statements that compute or move elements of tiles, as a pattern.
+macro_rules! of_tiles {
     () => {
         Op::Copy { .. }
-            | Op::Take { .. }
             | Op::Fill { .. }
             | Op::Map { .. }
             | Op::Gemm { .. }
@@ -23,10 +23,22 @@ macro_rules! of_elements {
             | Op::Atomic { .. }
             | Op::Gather { .. }
             | Op::Scatter { .. }
-            | Op::Signal { .. }
-            | Op::AwaitFlag { .. }
-            | Op::Flow { .. }
-            | Op::Contents { .. }
+    };
+}
+pub(crate) use of_tiles;
+
+/// The statements on single elements, and annotations, as a pattern.
+macro_rules! beside_tiles {
+    () => {
+        Op::Take { .. } | Op::Signal { .. } | Op::AwaitFlag { .. } | Op::Flow { .. } | Op::Contents { .. }
+    };
+}
+pub(crate) use beside_tiles;
+
+/// The statements on elements, or annotations of them, as a pattern.
+macro_rules! of_elements {
+    () => {
+        $crate::tile::visit::of_tiles!() | $crate::tile::visit::beside_tiles!()
     };
 }
 pub(crate) use of_elements;
@@ -68,15 +80,10 @@ pub(crate) use of_control;
 macro_rules! without_integers {
     () => {
         Op::Copy { .. }
-            | Op::Take { .. }
-            | Op::Flow { .. }
-            | Op::Contents { .. }
             | Op::Gemm { .. }
             | Op::Atomic { .. }
             | Op::Gather { .. }
             | Op::Scatter { .. }
-            | Op::Signal { .. }
-            | Op::AwaitFlag { .. }
             | Op::Tiles { .. }
             | Op::Roles(_)
             | Op::Reduce { .. }
@@ -85,6 +92,7 @@ macro_rules! without_integers {
             | Op::Ordered { .. }
             | Op::For { .. }
             | Op::Pipelined { .. }
+            | beside_tiles!()
             | of_order!()
     };
 }
@@ -103,6 +111,66 @@ macro_rules! bodies {
             Op::Leave { .. } | of_elements!() | of_order!() => Vec::new(),
         }
     };
+}
+
+impl Op {
+    /// The views that it reads itself, not in its substatements.
+    pub fn reads(&self) -> Vec<&View> {
+        match self {
+            Op::Copy { from, .. } | Op::Take { from, .. } => vec![from],
+            Op::Atomic { from, update, .. } => [from].into_iter().chain(update.tiles()).collect(),
+            Op::Gather { from, at, .. } => [from].into_iter().chain(at.iter().map(|(_, at)| at)).collect(),
+            Op::Scatter { from, at, update, .. } => {
+                let old = update.iter().flat_map(|update| update.tiles());
+                [from].into_iter().chain(at.iter().map(|(_, at)| at)).chain(old).collect()
+            }
+            Op::AwaitFlag { flag, .. } => vec![flag],
+            Op::Map { ins, .. } | Op::Lanes { ins, .. } => ins.iter().collect(),
+            Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
+            Op::Reduce { from, to, .. } => vec![from, to],
+            Op::Fold { from, to, .. } => from.iter().chain(to).collect(),
+            Op::Scan { from, carry, .. } => from.iter().chain(carry).collect(),
+            Op::Fill { .. }
+            | Op::Flow { .. }
+            | Op::Contents { .. }
+            | Op::Signal { .. }
+            | of_order!()
+            | of_control!() => Vec::new(),
+        }
+    }
+
+    /// The views that it writes.
+    pub fn writes(&self) -> Vec<&View> {
+        match self {
+            Op::Copy { to, .. }
+            | Op::Fill { to, .. }
+            | Op::Map { to, .. }
+            | Op::Lanes { to, .. }
+            | Op::Reduce { to, .. }
+            | Op::Atomic { to, .. }
+            | Op::Gather { to, .. }
+            | Op::Scatter { to, .. }
+            | Op::Signal { flag: to, .. } => vec![to],
+            Op::Gemm { acc, .. } => vec![acc],
+            Op::Fold { to, .. } => to.iter().collect(),
+            Op::Scan { to, carry, .. } => carry.iter().chain(to).collect(),
+            Op::Take { .. }
+            | Op::Flow { .. }
+            | Op::Contents { .. }
+            | Op::AwaitFlag { .. }
+            | of_order!()
+            | of_control!() => Vec::new(),
+        }
+    }
+
+    /// The view whose elements it stores, each thread the elements that it has.
+    pub(crate) fn stores(&self) -> Option<&View> {
+        match self {
+            Op::Copy { how: How::Atom(_), .. } => None,
+            Op::Copy { to, .. } | Op::Fill { to, .. } | Op::Map { to, .. } => Some(to),
+            _ => None,
+        }
+    }
 }
 
 impl Stmt {
@@ -135,6 +203,100 @@ impl Stmt {
         }
     }
 
+    /// The ring that it waits for or hands on.
+    pub(crate) fn ring(&self) -> Option<Id> {
+        match self.op {
+            Op::Acquire { ring, .. }
+            | Op::Publish { ring, .. }
+            | Op::Await { ring, .. }
+            | Op::Release { ring, .. }
+            | Op::Advance { ring } => Some(ring),
+            _ => None,
+        }
+    }
+
+    /// Is it a barrier of all threads of the group, itself or at its flag?
+    pub(crate) fn is_barrier(&self) -> bool {
+        matches!(self.op, Op::Sync | Op::SyncCluster | Op::Signal { .. } | Op::AwaitFlag { .. })
+    }
+
+    /// Is it a barrier that makes earlier writes visible to other blocks through a flag?
+    pub(crate) fn releases(&self) -> bool {
+        matches!(self.op, Op::Signal { .. })
+    }
+
+    /// The token that it waits for, or under which its operation is in flight.
+    pub(crate) fn token(&self) -> Option<Id> {
+        match self.op {
+            Op::Copy { token, .. } | Op::Gemm { token, .. } => token,
+            Op::Wait { token, .. } => Some(token),
+            _ => None,
+        }
+    }
+
+    /// Does it order accesses of several groups or blocks?
+    pub(crate) fn orders_groups(&self) -> bool {
+        let of_groups = matches!(self.op, Op::Ordered { .. } | Op::Roles(_) | Op::Tiles { .. });
+        of_groups || self.is_over_cluster() || (self.is_barrier() && self.op != Op::Sync)
+    }
+
+    /// Do threads set all elements that it writes, whatever was there before?
+    pub(crate) fn sets(&self) -> bool {
+        matches!(
+            self.op,
+            Op::Copy { .. }
+                | Op::Fill { .. }
+                | Op::Map { .. }
+                | Op::Gather { .. }
+                | Op::Scan { .. }
+                | Op::Lanes { .. }
+        )
+    }
+
+    /// It in words.
+    pub(crate) fn words(&self) -> String {
+        match &self.op {
+            Op::Copy { from, to, .. } => format!("the copy of `{}` to `{}`", from.name, to.name),
+            Op::Gemm { a, b, .. } => format!("the product of `{}` and `{}`", a.name, b.name),
+            Op::Take { from, .. } => format!("the read of `{}`", from.name),
+            Op::Fill { to, .. } => format!("the fill of `{}`", to.name),
+            Op::Map { to, .. } => format!("the function that sets `{}`", to.name),
+            Op::Reduce { to, .. } => format!("the reduction to `{}`", to.name),
+            Op::Fold { to, .. } => format!("the reduction to `{}`", to[0].name),
+            Op::Scan { to, .. } => format!("the scan to `{}`", to[0].name),
+            Op::Lanes { to, .. } => format!("the exchange to `{}`", to.name),
+            _ => {
+                let mut written = None;
+                self.each(&mut |stmt| {
+                    written = written.or(stmt.writes().first().map(|to| to.name.as_str()));
+                });
+                written
+                    .map_or("another statement".into(), |name| format!("the statement that writes `{name}`"))
+            }
+        }
+    }
+
+    /// A statement that all threads of its group execute together, in words. Statements on whole tiles are, too.
+    pub(crate) fn collective(&self) -> Option<&'static str> {
+        match &self.op {
+            Op::Sync => Some("`sync_threads()`"),
+            Op::SyncCluster => Some("a barrier of the cluster"),
+            Op::Signal { .. } | Op::AwaitFlag { .. } => Some("a flag between blocks"),
+            Op::Reduce { across, .. } | Op::Fold { across, .. } => {
+                (*across != Across::Thread).then_some("a reduction over threads")
+            }
+            Op::Scan { how, .. } => (!how.across().is_empty()).then_some("a scan over threads"),
+            Op::Lanes { .. } => Some("an exchange between lanes"),
+            Op::Gemm { how: Multiply::Atom(_), .. } | Op::Copy { how: How::Atom(_), .. } => {
+                Some("this instruction")
+            }
+            Op::Roles(_) => Some("work in roles"),
+            Op::Pipelined { .. } => Some("a pipelined loop"),
+            Op::Tiles { .. } | Op::Ordered { .. } => Some("a loop over tiles"),
+            _ => self.ring().map(|_| "a ring"),
+        }
+    }
+
     /// Does its code depend on its elements' coordinates: masks of reductions, functions of coordinates, operands
     /// of a product past the end of K?
     pub fn needs_coordinates(&self) -> bool {
@@ -149,51 +311,12 @@ impl Stmt {
 
     /// The views that it reads itself, not in its substatements.
     pub fn reads(&self) -> Vec<&View> {
-        match &self.op {
-            Op::Copy { from, .. } | Op::Take { from, .. } => vec![from],
-            Op::Atomic { from, update, .. } => [from].into_iter().chain(update.tiles()).collect(),
-            Op::Gather { from, at, .. } => [from].into_iter().chain(at.iter().map(|(_, at)| at)).collect(),
-            Op::Scatter { from, at, update, .. } => {
-                let old = update.iter().flat_map(|update| update.tiles());
-                [from].into_iter().chain(at.iter().map(|(_, at)| at)).chain(old).collect()
-            }
-            Op::AwaitFlag { flag, .. } => vec![flag],
-            Op::Map { ins, .. } | Op::Lanes { ins, .. } => ins.iter().collect(),
-            Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
-            Op::Reduce { from, to, .. } => vec![from, to],
-            Op::Fold { from, to, .. } => from.iter().chain(to).collect(),
-            Op::Scan { from, carry, .. } => from.iter().chain(carry).collect(),
-            Op::Fill { .. }
-            | Op::Flow { .. }
-            | Op::Contents { .. }
-            | Op::Signal { .. }
-            | of_order!()
-            | of_control!() => Vec::new(),
-        }
+        self.op.reads()
     }
 
     /// The views that it writes.
     pub fn writes(&self) -> Vec<&View> {
-        match &self.op {
-            Op::Copy { to, .. }
-            | Op::Fill { to, .. }
-            | Op::Map { to, .. }
-            | Op::Lanes { to, .. }
-            | Op::Reduce { to, .. }
-            | Op::Atomic { to, .. }
-            | Op::Gather { to, .. }
-            | Op::Scatter { to, .. }
-            | Op::Signal { flag: to, .. } => vec![to],
-            Op::Gemm { acc, .. } => vec![acc],
-            Op::Fold { to, .. } => to.iter().collect(),
-            Op::Scan { to, carry, .. } => to.iter().chain(carry).collect(),
-            Op::Take { .. }
-            | Op::Flow { .. }
-            | Op::Contents { .. }
-            | Op::AwaitFlag { .. }
-            | of_order!()
-            | of_control!() => Vec::new(),
-        }
+        self.op.writes()
     }
 
     /// The integers that it uses outside its views: in conditions, in functions of elements.

@@ -1,6 +1,6 @@
 //! Tests whether statements and views are about whole tiles.
 
-use super::visit::{of_control, of_order};
+use super::visit::beside_tiles;
 use super::{Across, Expr, How, Multiply, Op, Program, Space, Stmt};
 use crate::thread::atom::{Atom, Effect};
 use crate::tile::view::View;
@@ -61,31 +61,23 @@ pub(crate) fn unpacks(op: &Op) -> Option<&'static Atom> {
     }
 }
 
-/// The views of a statement that computes or moves elements; the one that it writes is last.
+/// The views of a statement that computes or moves elements of tiles; the one that it writes is last.
 pub(crate) fn views(op: &Op) -> Vec<&View> {
     match op {
-        Op::Copy { from, to, .. } if unpacks(op).is_some() => vec![from, to],
-        Op::Copy { how: How::Atom(_), .. } | Op::Gemm { how: Multiply::Atom(_), .. } => Vec::new(),
-        Op::Copy { from, to, .. } | Op::Reduce { from, to, .. } => vec![from, to],
-        Op::Atomic { from, to, update } => [from].into_iter().chain(update.tiles()).chain([to]).collect(),
-        // The places in memory belong to no tile.
+        Op::Copy { how: How::Atom(_), .. } if unpacks(op).is_none() => Vec::new(),
+        Op::Gemm { how: Multiply::Atom(_), .. } | beside_tiles!() => Vec::new(),
+        // The elements in memory that indices select belong to no tile.
         Op::Gather { at, to: own, .. } => at.iter().map(|(_, at)| at).chain([own]).collect(),
         Op::Scatter { at, from: own, update, .. } => {
             let old = update.iter().flat_map(|update| update.tiles());
             at.iter().map(|(_, at)| at).chain(old).chain([own]).collect()
         }
-        Op::Fold { from, to, .. } => from.iter().chain(to).collect(),
-        Op::Fill { to, .. } => vec![to],
-        Op::Map { ins, to, .. } | Op::Lanes { ins, to, .. } => ins.iter().chain([to]).collect(),
-        Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
-        Op::Scan { from, to, carry, .. } => from.iter().chain(carry).chain(to).collect(),
-        Op::Take { .. }
-        | Op::Signal { .. }
-        | Op::AwaitFlag { .. }
-        | Op::Flow { .. }
-        | Op::Contents { .. }
-        | of_order!()
-        | of_control!() => Vec::new(),
+        _ => {
+            let (mut all, writes) = (op.reads(), op.writes());
+            all.retain(|view| !writes.iter().any(|written| std::ptr::eq(*view, *written)));
+            all.extend(writes);
+            all
+        }
     }
 }
 
@@ -105,6 +97,6 @@ pub(crate) fn is_cooperative(program: &Program, by: Id, op: &Op) -> bool {
     // A group of one thread owns whole tiles.
     let alone = program.groups[by as usize].threads == 1;
     let memory = |view: &&View| kind(program, view) == Kind::Memory;
-    let moves = matches!(op, Op::Copy { .. } | Op::Fill { .. } | Op::Map { .. } | Op::Atomic { .. });
+    let moves = op.stores().is_some() || matches!(op, Op::Atomic { .. });
     moves && !alone && !views.is_empty() && views.iter().all(memory)
 }

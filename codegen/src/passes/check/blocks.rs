@@ -5,7 +5,7 @@ use super::races::is_decided;
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::Id;
 use crate::tile::view::View;
-use crate::tile::{How, LaunchRule, Op, Program, Space, Stmt};
+use crate::tile::{LaunchRule, Op, Program, Space, Stmt};
 use crate::values::affine::Coord;
 
 /// An error for each of them.
@@ -55,11 +55,7 @@ fn walk<'p>(
                     vars.pop();
                 }
             }
-            Op::Copy { to, how, .. } if !matches!(how, How::Atom(_)) => {
-                certain(program, to, vars, stmt, store)
-            }
-            Op::Fill { to, .. } | Op::Map { to, .. } => certain(program, to, vars, stmt, store),
-            _ => {}
+            _ => stmt.op.stores().into_iter().for_each(|to| certain(program, to, vars, stmt, store)),
         }
     }
 }

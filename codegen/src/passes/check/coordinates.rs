@@ -23,7 +23,6 @@ use crate::source::ast::{Level, Name};
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::Id;
 use crate::tile::view::View;
-use crate::tile::visit::of_order;
 use crate::tile::{Across, How, Multiply, Op, Past, ProductViews, Program, Space, Stmt};
 use crate::values::affine::Affine;
 use coordinate_function::{Function, Start};
@@ -79,13 +78,8 @@ impl<'p> Walk<'p, '_> {
 
     fn statement(&mut self, stmt: &'p Stmt, state: &mut State) {
         match &stmt.op {
-            Op::Copy { to, how: How::Atom(_), .. } => self.write(stmt, to, Origin::Unknown, state),
-            Op::Copy { from, to, .. } => {
-                let what = self.read(from, state);
-                let what = if self.counts(from) == self.counts(to) { what } else { Origin::Unknown };
-                self.write(stmt, to, what, state);
-            }
-            Op::Atomic { from, to, .. } => {
+            Op::Copy { how: How::Atom(_), .. } => self.forget(std::slice::from_ref(stmt), state),
+            Op::Copy { from, to, .. } | Op::Atomic { from, to, .. } => {
                 let what = self.read(from, state);
                 let what = if self.counts(from) == self.counts(to) { what } else { Origin::Unknown };
                 self.write(stmt, to, what, state);
@@ -96,8 +90,6 @@ impl<'p> Walk<'p, '_> {
                 let what = combined(&ins, self.threads, self.budget);
                 self.write(stmt, to, what, state);
             }
-            Op::Scatter { .. } => self.forget(std::slice::from_ref(stmt), state),
-            Op::Lanes { to, .. } => self.write(stmt, to, Origin::Unknown, state),
             Op::Fill { to, .. } => self.write(stmt, to, Origin::Any, state),
             Op::Map { ins, to, value } => {
                 let counts = self.counts(to);
@@ -114,7 +106,7 @@ impl<'p> Walk<'p, '_> {
                 self.write(stmt, to, what, state);
             }
             Op::Gemm { acc, how: Multiply::Atom(_), .. } if self.followed.contains(&acc.tensor) => {}
-            Op::Gemm { acc, how: Multiply::Atom(_), .. } => self.write(stmt, acc, Origin::Unknown, state),
+            Op::Gemm { how: Multiply::Atom(_), .. } => self.forget(std::slice::from_ref(stmt), state),
             // One thread's fragments do not show which coordinates of the sums are combined.
             Op::Flow { a, acc, .. }
                 if matches!(self.program.tensor(a.tensor).space, Space::Registers { .. }) =>
@@ -176,13 +168,9 @@ impl<'p> Walk<'p, '_> {
                 self.statements(other, &mut second);
                 *state = join(state, &second);
             }
-            // Concurrent groups: their writes are unknown.
-            Op::Roles(_) | Op::Ordered { .. } => {
-                stmt.bodies().into_iter().for_each(|body| self.forget(body, state))
-            }
-            Op::Take { .. } | Op::Contents { .. } | Op::Signal { .. } | Op::AwaitFlag { .. } => {}
             Op::Leave { of, .. } => self.left.push((*of, state.clone())),
-            of_order!() => {}
+            // Other elements, and those of concurrent groups, are not followed.
+            _ => self.forget(std::slice::from_ref(stmt), state),
         }
     }
 

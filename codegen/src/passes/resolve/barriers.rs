@@ -93,21 +93,15 @@ impl Forward<Program> for Barriers<'_> {
                 super::each(body, &mut |inner| meets = meets.or(self.conflict(inner, state)));
                 Edit::Ahead(meet(meets, stmt, state))
             }
-            Op::Sync | Op::SyncCluster => {
-                synchronised(state);
-                Edit::Keep
-            }
-            // The group meets at the flag itself. Copies are waited for before their memory is released.
-            Op::Signal { .. } => {
+            _ if stmt.is_barrier() => {
                 let flies = state.values().any(|since| since.arriving || since.departing);
-                let wait = flies.then(|| Stmt { op: Op::WaitCopies { pending: 0 }, ..stmt.clone() });
-                landed(state);
+                // Copies are waited for before their memory is released.
+                let wait = Stmt { op: Op::WaitCopies { pending: 0 }, ..stmt.clone() };
+                if stmt.releases() {
+                    landed(state);
+                }
                 synchronised(state);
-                Edit::Ahead(wait.into_iter().collect())
-            }
-            Op::AwaitFlag { .. } => {
-                synchronised(state);
-                Edit::Keep
+                if stmt.releases() && flies { Edit::Ahead(vec![wait]) } else { Edit::Keep }
             }
             Op::WaitCopies { pending: 0 } => {
                 landed(state);

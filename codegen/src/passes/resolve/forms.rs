@@ -154,21 +154,7 @@ impl Choice<'_> {
     fn follow(&mut self, stmt: &Stmt) -> Result<bool> {
         match &stmt.op {
             op if whole::unpacks(op).is_some() => Ok(false),
-            Op::Copy { .. }
-            | Op::Fill { .. }
-            | Op::Map { .. }
-            | Op::Atomic { .. }
-            | Op::Gather { .. }
-            | Op::Scatter { .. } => {
-                let views = whole::views(&stmt.op);
-                for view in views.iter().rev() {
-                    let Some(own) = self.forms.get(&view.tensor) else { continue };
-                    if let Some(all) = seen(view, own)? {
-                        return self.take(&views, &all);
-                    }
-                }
-                Ok(false)
-            }
+            Op::Gemm { .. } => Ok(false),
             Op::Reduce { from, to, .. } => {
                 let Some(own) = self.forms.get(&from.tensor) else { return Ok(false) };
                 let Some(all) = seen(from, own)? else { return Ok(false) };
@@ -195,7 +181,16 @@ impl Choice<'_> {
                 }
                 Ok(false)
             }
-            _ => Ok(false),
+            op => {
+                let views = whole::views(op);
+                for view in views.iter().rev() {
+                    let Some(own) = self.forms.get(&view.tensor) else { continue };
+                    if let Some(all) = seen(view, own)? {
+                        return self.take(&views, &all);
+                    }
+                }
+                Ok(false)
+            }
         }
     }
 

@@ -72,13 +72,10 @@ impl Forward<Program> for Loads<'_> {
             let known = read.iter().filter_map(|view| Some((view.tensor, state.get(&view.tensor)?.clone())));
             self.known.0.insert(stmt.id, known.collect());
         }
-        // These write all of a tile anew, others change or add to it.
+        // Others change or add to a tile. Elements of memory by index end with their indices.
         let (given, anew): (Vec<&View>, bool) = match &stmt.op {
-            Op::Map { ins, .. } => (ins.iter().collect(), true),
             Op::Gather { at, .. } => (at.iter().map(|(_, view)| view).collect(), true),
-            Op::Fill { .. } => (Vec::new(), true),
-            Op::Copy { from, .. } => (vec![from], true),
-            _ => (stmt.reads(), false),
+            _ => (stmt.reads(), stmt.sets()),
         };
         // Functions of tiles that were filled are no fills.
         let least = |ends: Option<Ends>| match (&stmt.op, ends) {

@@ -5,7 +5,7 @@ use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::Problem;
 use crate::thread::Id;
 use crate::tile::whole::{Kind, is_combined, is_cooperative, kind};
-use crate::tile::{Across, How, Multiply, Op, Program, Space, Stmt};
+use crate::tile::{Op, Program, Space, Stmt};
 
 /// Refuses a collective statement that threads of its group may not reach.
 pub(crate) fn check(program: &Program) -> Result<(), Diagnostic> {
@@ -103,43 +103,8 @@ const WHOLE: &str = "a statement on whole tiles";
 fn collective(program: &Program, stmt: &Stmt) -> Option<&'static str> {
     match &stmt.op {
         op if is_cooperative(program, stmt.by, op) => Some(WHOLE),
-        Op::Sync => Some("`sync_threads()`"),
-        Op::SyncCluster => Some("a barrier of the cluster"),
-        Op::Signal { .. } | Op::AwaitFlag { .. } => Some("a flag between blocks"),
-        Op::Reduce { across, .. } | Op::Fold { across, .. } => {
-            (*across != Across::Thread).then_some("a reduction over threads")
-        }
-        Op::Scan { how, .. } => (!how.across().is_empty()).then_some("a scan over threads"),
-        Op::Lanes { .. } => Some("an exchange between lanes"),
-        Op::Gemm { how: Multiply::Atom(_), .. } | Op::Copy { how: How::Atom(_), .. } => {
-            Some("this instruction")
-        }
         Op::Wait { token, .. } => multiplies(program, *token).then_some("this wait for products"),
-        Op::Roles(_) => Some("work in roles"),
-        Op::Pipelined { .. } => Some("a pipelined loop"),
-        Op::Tiles { .. } | Op::Ordered { .. } => Some("a loop over tiles"),
-        Op::Acquire { .. }
-        | Op::Publish { .. }
-        | Op::Await { .. }
-        | Op::Release { .. }
-        | Op::Advance { .. } => Some("a ring"),
-        Op::Copy { .. }
-        | Op::Gemm { .. }
-        | Op::Take { .. }
-        | Op::Fill { .. }
-        | Op::Map { .. }
-        | Op::Atomic { .. }
-        | Op::Gather { .. }
-        | Op::Scatter { .. }
-        | Op::Flow { .. }
-        | Op::Contents { .. }
-        | Op::WaitCopies { .. }
-        | Op::CommitCopies
-        | Op::For { .. }
-        | Op::Leave { .. }
-        | Op::Step { .. }
-        | Op::If { .. }
-        | Op::When { .. } => None,
+        _ => stmt.collective(),
     }
 }
 
@@ -158,7 +123,7 @@ fn multiplies(program: &Program, token: Id) -> bool {
 mod tests {
     use super::*;
     use crate::build::Builder;
-    use crate::tile::{Order, Ring};
+    use crate::tile::{Multiply, Order, Ring};
     use crate::values::affine::Coord;
     use crate::values::elem::Elem;
     use tilewright_layout::{Value, layout};

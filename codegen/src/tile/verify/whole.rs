@@ -4,7 +4,7 @@ use crate::source::problem::Problem;
 use crate::thread::Id;
 use crate::tile::view::View;
 use crate::tile::whole::is_cooperative;
-use crate::tile::{How, Op, Program, Space};
+use crate::tile::{Op, Program, Space};
 
 /// An error if every thread of the group writes the whole view.
 pub(crate) fn written_whole(program: &Program, by: Id, op: &Op) -> Option<Problem> {
@@ -14,20 +14,16 @@ pub(crate) fn written_whole(program: &Program, by: Id, op: &Op) -> Option<Proble
     let registers = |view: &View| matches!(program.tensor(view.tensor).space, Space::Registers { .. });
     let group = program.groups[by as usize].threads;
     let threads = if group > 0 { group } else { program.threads() };
-    let (to, message) = match op {
-        // One elected thread performs it, or it specifies itself which thread copies which elements.
-        Op::Copy { how: How::Atom(_), .. } => return None,
-        Op::Copy { from, to, .. } if !from.per_thread() && !registers(from) => {
-            (to, format!("every thread would copy the whole of `{}` to `{}`", from.name, to.name))
+    // An instruction has one elected thread, or specifies itself which thread copies which elements.
+    let to = op.stores()?;
+    let message = match op {
+        Op::Copy { from, .. } if !from.per_thread() && !registers(from) => {
+            format!("every thread would copy the whole of `{}` to `{}`", from.name, to.name)
         }
-        Op::Copy { to, .. } | Op::Fill { to, .. } | Op::Map { to, .. } => (
-            to,
-            format!(
-                "`{}` is not partitioned over threads: each thread that executes this would write all of it",
-                to.name
-            ),
+        _ => format!(
+            "`{}` is not partitioned over threads: each thread that executes this would write all of it",
+            to.name
         ),
-        _ => return None,
     };
     let whole = threads != 1 && !registers(to) && !to.per_thread();
     whole.then(|| {

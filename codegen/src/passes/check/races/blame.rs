@@ -60,7 +60,7 @@ impl<'p> Walk<'p, '_> {
         let (flight, now) = &caught[0];
         if !flight.writes {
             return self.say(stmt, Fault::InFlight, |walk| {
-                let (name, what) = (&walk.program.tensor(flight.tensor).name, walk.describe(flight.stmt));
+                let (name, what) = (&walk.program.tensor(flight.tensor).name, flight.stmt.words());
                 let message = format!("this overwrites `{name}` while {what} may still read it");
                 (message, "wait for its token before this".into())
             });
@@ -92,7 +92,7 @@ impl<'p> Walk<'p, '_> {
     /// A slot is released while an operation in flight reads it.
     pub(super) fn released_early(&mut self, stmt: &'p Stmt, ring: Id, reader: &Event<'p>) {
         self.say(stmt, Fault::Released, |walk| {
-            let what = walk.describe(reader.stmt);
+            let what = reader.stmt.words();
             let name = &walk.program.rings[ring as usize].name;
             let message = format!("this releases a slot of `{name}` that {what} may still read");
             (message, "wait for its token before the release".into())
@@ -178,7 +178,7 @@ impl<'p> Walk<'p, '_> {
             let name = &walk.program.tensor(now.tensor).name;
             let (element, first, second) = (walk.element(now.tensor, clash), clash.earlier, clash.later);
             let (this, other) = verbs(past, now);
-            let what = walk.describe(past.stmt);
+            let what = past.stmt.words();
             let group = match past.group == now.group {
                 true => format!("another member of {}", walk.group(past)),
                 false => walk.group(past),
@@ -199,7 +199,7 @@ impl<'p> Walk<'p, '_> {
             let (names, many) = walk.names(tensors);
             let it = if many { "them" } else { "it" };
             let (element, first, second) = (walk.element(now.tensor, clash), clash.earlier, clash.later);
-            let what = walk.describe(past.stmt);
+            let what = past.stmt.words();
             let previous = if around { " of the previous iteration" } else { "" };
             let (this, other) = verbs(past, now);
             let message = format!(
@@ -258,17 +258,6 @@ impl<'p> Walk<'p, '_> {
             .collect();
         let name = &self.program.tensor(tensor).name;
         format!("`{name}[{}]`", coordinates.join(", "))
-    }
-
-    fn describe(&self, stmt: &Stmt) -> String {
-        match &stmt.op {
-            Op::Copy { from, to, .. } => format!("the copy of `{}` to `{}`", from.name, to.name),
-            Op::Gemm { a, b, .. } => format!("the product of `{}` and `{}`", a.name, b.name),
-            Op::Take { from, .. } => format!("the read of `{}`", from.name),
-            Op::Fill { to, .. } => format!("the fill of `{}`", to.name),
-            Op::Map { to, .. } => format!("the map into `{}`", to.name),
-            _ => "an earlier statement".into(),
-        }
     }
 }
 

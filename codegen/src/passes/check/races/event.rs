@@ -7,7 +7,6 @@ use crate::passes::check::touch::{Actors, Footprint};
 use crate::thread::atom::{Atom, Done};
 use crate::thread::{Id, Queue, Scope};
 use crate::tile::view::View;
-use crate::tile::visit::{of_control, of_order};
 use crate::tile::{How, Multiply, Op, Program, Space, Stmt};
 use crate::values::affine::Affine;
 
@@ -108,55 +107,35 @@ pub(super) struct Touch<'p> {
 /// The accesses of a statement to shared memory, and to these tensors in global memory, reads first.
 pub(super) fn touches<'p>(program: &Program, stmt: &'p Stmt, global: &[bool]) -> Vec<Touch<'p>> {
     let space = |view: &View| program.tensor(view.tensor).space;
-    let read = |view: &'p View| Touch { view, writes: false, atomic: false, completes: Completes::Now };
-    let write = |view: &'p View| Touch { writes: true, ..read(view) };
-    let all = match &stmt.op {
-        Op::Copy { from, to, how, token, .. } => {
-            let (reads, writes) = match done(*how) {
-                Some(Done::Mbarrier) => (Completes::Now, Completes::WithSlot),
-                Some(Done::Queue(Queue::Bulk)) if token.is_some() => {
-                    (Completes::Queued(Flights::Stores), Completes::Now)
+    let (reads, writes) = match &stmt.op {
+        Op::Copy { from, to, how, token, .. } => match done(*how) {
+            Some(Done::Mbarrier) => (Completes::Now, Completes::WithSlot),
+            Some(Done::Queue(Queue::Bulk)) if token.is_some() => {
+                (Completes::Queued(Flights::Stores), Completes::Now)
+            }
+            Some(Done::Queue(Queue::Bulk)) => (Completes::Now, Completes::Now),
+            _ => {
+                let fills = matches!((space(from), space(to)), (Space::Global { .. }, Space::Shared { .. }));
+                match how {
+                    How::Plain | How::Realigned | How::Here | How::Staged => (Completes::Now, Completes::Now),
+                    _ if fills => (Completes::Now, Completes::Queued(Flights::Copies)),
+                    _ => (Completes::Now, Completes::Now),
                 }
-                Some(Done::Queue(Queue::Bulk)) => (Completes::Now, Completes::Now),
-                _ => {
-                    let fills = matches!(space(from), Space::Global { .. })
-                        && matches!(space(to), Space::Shared { .. });
-                    let at_once =
-                        !fills || matches!(how, How::Plain | How::Realigned | How::Here | How::Staged);
-                    (
-                        Completes::Now,
-                        if at_once { Completes::Now } else { Completes::Queued(Flights::Copies) },
-                    )
-                }
-            };
-            vec![Touch { completes: reads, ..read(from) }, Touch { completes: writes, ..write(to) }]
+            }
+        },
+        Op::Gemm { token: Some(_), how: Multiply::Atom(Atom { done: Done::Queue(_), .. }), .. } => {
+            (Completes::Queued(Flights::Products), Completes::Now)
         }
-        Op::Atomic { from, to, .. } => vec![read(from), Touch { atomic: true, ..write(to) }],
-        Op::Gather { from, .. } => vec![read(from)],
-        Op::Scatter { to, update, .. } => vec![Touch { atomic: update.is_some(), ..write(to) }],
-        Op::Fill { to, .. } => vec![write(to)],
-        Op::Take { from, .. } => vec![read(from)],
-        Op::Map { ins, to, .. } => ins.iter().map(read).chain([write(to)]).collect(),
-        Op::Gemm { a, b, token, how, .. } => {
-            let queued = token.is_some() && matches!(how, Multiply::Atom(Atom { done: Done::Queue(_), .. }));
-            let completes = if queued { Completes::Queued(Flights::Products) } else { Completes::Now };
-            [a, b].map(|view| Touch { completes, ..read(view) }).into()
-        }
-        Op::Reduce { from, to, .. } => vec![read(from), read(to), write(to)],
-        Op::Fold { .. }
-        | Op::Scan { .. }
-        | Op::Lanes { .. }
-        | Op::Signal { .. }
-        | Op::AwaitFlag { .. }
-        | Op::Flow { .. }
-        | Op::Contents { .. }
-        | of_order!()
-        | of_control!() => Vec::new(),
+        _ => (Completes::Now, Completes::Now),
     };
+    let atomic = matches!(stmt.op, Op::Atomic { .. } | Op::Scatter { update: Some(_), .. });
+    let read = |view| Touch { view, writes: false, atomic: false, completes: reads };
+    let write = |view| Touch { view, writes: true, atomic, completes: writes };
+    let all = stmt.reads().into_iter().map(read).chain(stmt.writes().into_iter().map(write));
     let judged = |touch: &Touch<'_>| {
         matches!(space(touch.view), Space::Shared { .. }) || global[touch.view.tensor as usize]
     };
-    all.into_iter().filter(judged).collect()
+    all.filter(judged).collect()
 }
 
 /// The queue that a statement's operation is committed to, with its token.

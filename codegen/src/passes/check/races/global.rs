@@ -47,8 +47,7 @@ fn completes(program: &Program, stmt: &Stmt) -> bool {
             }
             How::Async | How::Atom(_) => false,
         },
-        Op::Fill { .. } | Op::Map { .. } => true,
-        _ => false,
+        _ => stmt.op.stores().is_some(),
     }
 }
 

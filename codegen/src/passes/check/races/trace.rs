@@ -7,6 +7,7 @@ use std::rc::Rc;
 use crate::passes::check::touch::Actors;
 use crate::source::ast::Span;
 use crate::thread::Id;
+use crate::tile::visit::{of_elements, of_order};
 use crate::tile::{LaunchRule, Op, Past, Program, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
@@ -157,39 +158,10 @@ impl<'p> Unroll<'p> {
 
     fn statement(&mut self, stmt: &'p Stmt) {
         match &stmt.op {
-            Op::Copy { .. }
-            | Op::Take { .. }
-            | Op::Fill { .. }
-            | Op::Map { .. }
-            | Op::Gemm { .. }
-            | Op::Flow { .. }
-            | Op::Contents { .. }
-            | Op::Atomic { .. }
-            | Op::Gather { .. }
-            | Op::Scatter { .. }
-            | Op::Reduce { .. }
-            | Op::Fold { .. }
-            | Op::Scan { .. }
-            | Op::Lanes { .. }
-            | Op::Signal { .. }
-            | Op::AwaitFlag { .. }
-            | Op::SyncCluster
-            | Op::Sync
-            | Op::CommitCopies
-            | Op::WaitCopies { .. }
-            | Op::Wait { .. } => self.perform(stmt),
             Op::Acquire { .. } | Op::Publish { .. } | Op::Await { .. } | Op::Release { .. }
                 if self.in_arm =>
             {
                 self.leave(std::slice::from_ref(stmt), "a condition says whether its slot is handed on");
-            }
-            Op::Acquire { .. } | Op::Publish { .. } | Op::Await { .. } | Op::Release { .. } => {
-                self.perform(stmt);
-            }
-            Op::Advance { ring } => {
-                self.perform(stmt);
-                self.env.phases[*ring as usize] += 1;
-                self.shared = None;
             }
             Op::For { var, body, .. } => self.repeat(stmt, *var, body),
             Op::Step { var, at, past, body } => {
@@ -226,6 +198,13 @@ impl<'p> Unroll<'p> {
             Op::Tiles { vars, body, .. } => self.tiles(stmt.by, vars, body),
             Op::Ordered { order, groups, body } => self.ordered(stmt, *order, groups, body),
             Op::Pipelined { .. } => self.leave(std::slice::from_ref(stmt), "it is pipelined"),
+            of_elements!() | of_order!() => {
+                self.perform(stmt);
+                if let Op::Advance { ring } = stmt.op {
+                    self.env.phases[ring as usize] += 1;
+                    self.shared = None;
+                }
+            }
         }
     }
 
@@ -431,16 +410,7 @@ fn each_term(program: &Program, body: &[Stmt], f: &mut dyn FnMut(&Coord)) {
 
 fn uses_rings(stmt: &Stmt) -> bool {
     let mut uses = false;
-    stmt.each(&mut |stmt| {
-        uses |= matches!(
-            stmt.op,
-            Op::Acquire { .. }
-                | Op::Publish { .. }
-                | Op::Await { .. }
-                | Op::Release { .. }
-                | Op::Advance { .. }
-        );
-    });
+    stmt.each(&mut |stmt| uses |= stmt.ring().is_some());
     uses
 }
 

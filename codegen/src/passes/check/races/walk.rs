@@ -227,9 +227,7 @@ impl<'p, 'b> Walk<'p, 'b> {
     ) -> bool {
         let first = group.first();
         match &stmt.op {
-            Op::Signal { .. } | Op::AwaitFlag { .. } | Op::SyncCluster | Op::Sync => {
-                return self.meet(stmt, group, live);
-            }
+            _ if stmt.is_barrier() => return self.meet(stmt, group, live),
             // A group that has to wait comes here again.
             Op::Reduce { .. } | Op::Fold { .. } | Op::Scan { .. } if !group.arrived.is_empty() => {
                 return self.meet(stmt, group, live);

@@ -54,30 +54,12 @@ pub(super) fn accesses(program: &Program, stmt: &Stmt) -> BTreeSet<(Thing, bool)
             Op::Take { number, .. } => {
                 all.insert((Thing::Number(*number), true));
             }
-            Op::Wait { token, .. }
-            | Op::Gemm { token: Some(token), .. }
-            | Op::Copy { token: Some(token), .. } => {
-                all.insert((Thing::Token(*token), true));
-            }
-            Op::Acquire { ring, .. }
-            | Op::Publish { ring, .. }
-            | Op::Await { ring, .. }
-            | Op::Release { ring, .. }
-            | Op::Advance { ring } => {
-                all.insert((Thing::Ring(*ring), true));
-            }
-            Op::Signal { .. }
-            | Op::AwaitFlag { .. }
-            | Op::SyncCluster
-            | Op::Ordered { .. }
-            | Op::Roles(_)
-            | Op::Tiles { .. } => {
-                all.insert((Thing::Memory, true));
-            }
-            _ if stmt.is_over_cluster() => {
-                all.insert((Thing::Memory, true));
-            }
             _ => {}
+        }
+        all.extend(stmt.token().map(|token| (Thing::Token(token), true)));
+        all.extend(stmt.ring().map(|ring| (Thing::Ring(ring), true)));
+        if stmt.orders_groups() {
+            all.insert((Thing::Memory, true));
         }
     });
     all.extend(reads::used(program, stmt).into_iter().map(|number| (Thing::Number(number), false)));
@@ -116,24 +98,8 @@ impl Line {
     }
 
     /// It in words.
-    fn words(&self, program: &Program) -> String {
-        let name = |tensor: Id| format!("`{}`", program.tensor(tensor).name);
-        let what = match &self.stmt.op {
-            Op::Copy { .. } => "copy to",
-            Op::Gemm { .. } => "product in",
-            Op::Fill { .. } => "fill of",
-            Op::Map { .. } => "function that sets",
-            Op::Reduce { .. } | Op::Fold { .. } => "reduction to",
-            Op::Scan { .. } => "scan to",
-            Op::Lanes { .. } => "exchange to",
-            _ => "statement that writes",
-        };
-        let mut writes = Vec::new();
-        self.stmt.each(&mut |stmt| writes.extend(stmt.writes().into_iter().map(|to| to.tensor)));
-        match writes.first() {
-            Some(first) => format!("the {what} {} of stage {}", name(*first), self.order.stage),
-            None => format!("a statement of stage {}", self.order.stage),
-        }
+    fn words(&self) -> String {
+        format!("{} in stage {}", self.stmt.words(), self.order.stage)
     }
 }
 
@@ -236,7 +202,7 @@ impl Text {
 
     /// In one iteration, `later` would run first.
     fn too_early(&self, program: &Program, earlier: &Line, later: &Line, thing: Thing) -> Diagnostic {
-        let (name, one, other) = (Self::named(program, thing), earlier.words(program), later.words(program));
+        let (name, one, other) = (Self::named(program, thing), earlier.words(), later.words());
         let problem = Problem::new(format!(
             "{other} would run before {one}, which comes before it in an iteration and uses {name} as well"
         ));
@@ -250,7 +216,7 @@ impl Text {
 
     /// The next iteration's `earlier` would run before this one's `later`.
     fn too_late(&self, program: &Program, earlier: &Line, later: &Line, thing: Thing) -> Diagnostic {
-        let (name, one, other) = (Self::named(program, thing), earlier.words(program), later.words(program));
+        let (name, one, other) = (Self::named(program, thing), earlier.words(), later.words());
         let problem = Problem::new(format!(
             "{one} would run for the next iteration before {other} has run for this one, and both use {name}"
         ));

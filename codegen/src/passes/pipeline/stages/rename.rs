@@ -29,10 +29,7 @@ pub(crate) fn sets(program: &Program, stmt: &Stmt, tensor: Id) -> bool {
         let start = view.base.iter().all(|at| at.constant() == Some(0));
         start && size(&view.layout).is_some_and(|n| size(program.tensor(tensor).plain()) == Some(n))
     };
-    let simple = matches!(
-        stmt.op,
-        Op::Copy { token: None, .. } | Op::Fill { .. } | Op::Map { .. } | Op::Scan { .. } | Op::Lanes { .. }
-    );
+    let simple = stmt.sets() && stmt.token().is_none();
     let views = |views: Vec<&View>| views.into_iter().any(|view| view.tensor == tensor);
     simple && !views(stmt.reads()) && stmt.writes().iter().any(|view| view.tensor == tensor && whole(view))
 }
