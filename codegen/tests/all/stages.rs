@@ -60,24 +60,24 @@ fn statements_that_depend_on_one_another_stay_in_order() {
     check(
         FOR,
         &[&format!("stage 1 {load}"), &format!("stage 0 {}", add(T, SUMS, SUMS))],
-        "the function that sets `sums` of stage 0 would run before the copy to `t` of stage 1, which comes before it in an iteration and uses `t` as well\nhelp: write it behind `stage(1)`",
+        "the function that sets `sums` in stage 0 would run before the copy of `x` to `t` in stage 1, which comes before it in an iteration and uses `t` as well\nhelp: write it behind `stage(1)`",
     );
     check(
         FOR,
         &[&format!("stage 0 order 2 {load}"), &format!("stage 0 {}", add(T, SUMS, SUMS))],
-        "the function that sets `sums` of stage 0 would run before the copy to `t` of stage 0, which comes before it in an iteration and uses `t` as well\nhelp: give it an order of 2 or more",
+        "the function that sets `sums` in stage 0 would run before the copy of `x` to `t` in stage 0, which comes before it in an iteration and uses `t` as well\nhelp: give it an order of 2 or more",
     );
     // The next iteration's function would see a sum that this one has not added to.
     check(
         FOR,
         &[&format!("stage 0 {}", add(X, SUMS, U)), &format!("stage 1 {}", add(U, SUMS, SUMS))],
-        "the function that sets `u` of stage 0 would run for the next iteration before the function that sets `sums` of stage 1 has run for this one, and both use `sums`\nhelp: write both behind `stage(1)`, or set all of `sums` in each iteration, and use it in this loop alone",
+        "the function that sets `u` in stage 0 would run for the next iteration before the function that sets `sums` in stage 1 has run for this one, and both use `sums`\nhelp: write both behind `stage(1)`, or set all of `sums` in each iteration, and use it in this loop alone",
     );
     // Shared memory has no copies for iterations.
     check(
         FOR,
         &[&format!("stage 0 copy from {X} to {S}"), &format!("stage 1 {}", add(S, SUMS, SUMS))],
-        "the copy to `s` of stage 0 would run for the next iteration before the function that sets `sums` of stage 1 has run for this one, and both use `s`\nhelp: fill `s` in a pipelined loop, which gives it slots, or write both statements behind `stage(1)`",
+        "the copy of `x` to `s` in stage 0 would run for the next iteration before the function that sets `sums` in stage 1 has run for this one, and both use `s`\nhelp: fill `s` in a pipelined loop, which gives it slots, or write both statements behind `stage(1)`",
     );
 }
 

@@ -92,6 +92,32 @@ fn adding_quotes_the_files_that_it_names() {
     }
 }
 
+/// A statement needs few files, and the page names all of them.
+#[test]
+fn a_statement_needs_twelve_files_of_the_generator() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let page = fs::read_to_string(root.join("adding.md")).unwrap();
+    let (_, section) = page.split_once("## A statement: `signal`").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let items = items(section);
+    let named: Vec<&str> = items.iter().flat_map(|item| parted(item).0).collect();
+    let of_generator = named.iter().filter(|file| file.starts_with("codegen/src"));
+    assert!(of_generator.count() <= 12, "{named:#?}");
+    let mut folders = vec![root.join("codegen/src")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let source = fs::read_to_string(&path).unwrap();
+            let name = path.strip_prefix(&root).unwrap().to_str().unwrap();
+            assert!(!source.contains("Op::Signal") || named.contains(&name), "{name} matches `Op::Signal`");
+        }
+    }
+}
+
 #[test]
 fn an_item_has_files_and_quotes() {
     let (files, quoted) = parted("`a.rs`, `b.rs`: its row: ``| `u16` |``, `Elem::U16`");

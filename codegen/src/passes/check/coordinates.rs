@@ -169,7 +169,7 @@ impl<'p> Walk<'p, '_> {
                 *state = join(state, &second);
             }
             Op::Leave { of, .. } => self.left.push((*of, state.clone())),
-            // Other elements, and those of concurrent groups, are not followed.
+            // Other elements are not followed, nor are elements that concurrent groups write.
             _ => self.forget(std::slice::from_ref(stmt), state),
         }
     }

@@ -15,7 +15,7 @@ use crate::tile::bounds::Assumed;
 use crate::tile::pair::{Scanned, align};
 use crate::tile::view::View;
 use crate::tile::view::leaf::leaves;
-use crate::tile::visit::{of_control, of_order};
+use crate::tile::visit::{beside_tiles, of_control, of_order};
 use crate::tile::{Across, Expr, How, Op, ProductViews, Space, Stmt, Submodes, Tensor, Update};
 use crate::values::elem::Elem;
 use crate::values::number::Number;
@@ -153,14 +153,7 @@ impl Resolve {
             Op::Gemm { a, b, acc, how, order, .. } => {
                 self.product(stmt, ProductViews { a, b, acc }, how.semiring(), *order)?
             }
-            Op::Take { .. }
-            | Op::Lanes { .. }
-            | Op::Signal { .. }
-            | Op::AwaitFlag { .. }
-            | Op::Flow { .. }
-            | Op::Contents { .. }
-            | of_order!()
-            | of_control!() => self.body.push(stmt.clone()),
+            Op::Lanes { .. } | beside_tiles!() | of_order!() | of_control!() => self.body.push(stmt.clone()),
         }
         Ok(())
     }

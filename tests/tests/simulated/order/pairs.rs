@@ -512,7 +512,7 @@ fn is_of(access: Access, memory: Memory) -> bool {
 /// Why pairs are refused: the schedule, the producer or the pipelined loop would change their order; or something else is
 /// wrong with them.
 const REFUSALS: [&str; 8] = [
-    "of stage 0 would run for the next iteration before",
+    "in stage 0 would run for the next iteration before",
     "of a pipelined loop, and used outside of it",
     "filled by the copies of a pipelined loop, and written here as well",
     "is filled by a pipelined loop, and used outside of it",
