@@ -136,7 +136,7 @@ pub fn mma_sync() -> Result<Program> {
     let (tb_gb, tb_sb) = (part(&mut b, &gb, "tb_gb")?, part(&mut b, &sb, "tb_sb")?);
 
     let mma = TiledMma::new("mma_m16n8k16_bf16", &layout!((2, 2)))?;
-    let out = b.partition_accumulators(&mma, &gc)?.with_name("out");
+    let out = b.partition_operand(&mma, OperandName::D, &gc)?.with_name("out");
     let acc = b.fragment("acc", Elem::F32, &out)?;
     b.fill(&acc, Expr::lit(0.0))?;
 

@@ -31,7 +31,7 @@ impl Builder {
 
     /// Stores each element of `from`, in registers, at its coordinates in memory, or updates the element
     /// there; see [`Builder::gather`]. Coordinates out of bounds are skipped, and so are elements that come
-    /// from out-of-bounds elements of a tensor.
+    /// from out-of-bounds elements of a tensor. With `claimed`, the author claims that these have coordinates out of bounds.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, thread::Change, tile::Expr};
@@ -41,16 +41,10 @@ impl Builder {
     /// let (at, one) = (b.registers("at", Elem::I32, (4,))?, b.registers("one", Elem::I32, (4,))?);
     /// b.fill(&at, Expr::lit(2))?;
     /// b.fill(&one, Expr::lit(1))?;
-    /// b.scatter(&one, &[at], &bins, Some(Change::Add.into()))?;
+    /// b.scatter(&one, &[at], &bins, Some(Change::Add.into()), false)?;
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
-    pub fn scatter(&mut self, from: &View, at: &[View], to: &View, update: Option<Update>) -> Result<()> {
-        self.scatter_claimed(from, at, to, update, false)
-    }
-
-    /// [`scatter`](Builder::scatter). With `claimed`, the author claims that elements computed from out-of-bounds elements have
-    /// coordinates out of bounds.
-    pub(crate) fn scatter_claimed(
+    pub fn scatter(
         &mut self,
         from: &View,
         at: &[View],

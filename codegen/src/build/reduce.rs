@@ -66,7 +66,7 @@ impl Builder {
 
     /// Reduces tuples of elements by an associative and commutative function. `with` has one expression for
     /// each entry. Its first inputs are the accumulated tuple, and the others the next tuple. `identity` is the
-    /// identity.
+    /// identity, and `claimed` has the values of out-of-bounds elements, where the author claims that they are the identity.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, thread::Cmp, tile::{Across, Expr}};
@@ -81,32 +81,10 @@ impl Builder {
     /// let larger = Expr::Cmp(Cmp::Lt, Box::new(Expr::In(0)), Box::new(Expr::In(2)));
     /// let pick = |n| Expr::Pick(Box::new([larger.clone(), Expr::In(n + 2), Expr::In(n)]));
     /// let nothing = vec![f64::NEG_INFINITY.into(), (-1).into()];
-    /// b.fold(&[x, at], &[most, place], vec![pick(0), pick(1)], nothing, Across::Warp(32))?;
+    /// b.fold(&[x, at], &[most, place], vec![pick(0), pick(1)], nothing, Across::Warp(32), None)?;
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn fold(
-        &mut self,
-        from: &[View],
-        to: &[View],
-        with: Vec<Expr>,
-        identity: Vec<Number>,
-        across: Across,
-    ) -> Result<()> {
-        self.fold_claimed(from, to, with, identity, across, None)
-    }
-
-    /// The same, where out-of-bounds elements have these values: the identity.
-    ///
-    /// ```
-    /// # use tilewright_codegen::{Elem, build::Builder, thread::Bin, tile::{Across, Expr}};
-    /// # let mut b = Builder::new("example");
-    /// # let (x, sum) = (b.registers("x", Elem::F32, (4i64,))?, b.registers("sum", Elem::F32, (1i64,))?);
-    /// # let add = Expr::Bin(Bin::Add, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
-    /// # b.fill(&sum, Expr::lit(0.0))?;
-    /// b.fold_claimed(&[x], &[sum], vec![add], vec![0.into()], Across::Thread, Some(&[0.into()]))?;
-    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
-    /// ```
-    pub fn fold_claimed(
         &mut self,
         from: &[View],
         to: &[View],

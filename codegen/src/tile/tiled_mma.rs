@@ -250,14 +250,12 @@ impl TiledMma {
     /// The same for operands of f32 whose elements are sums of this number of terms.
     ///
     /// ```
-    /// # use tilewright_codegen::{Elem, build::Builder, tiled::{Terms, TiledMma}};
-    /// # use tilewright_layout::layout;
+    /// # use tilewright_codegen::{Elem, build::Builder, tile::Order, tiled::{Terms, TiledMma}};
     /// # let mut b = Builder::new("example");
     /// let mma = TiledMma::best(Elem::Tf32, Elem::F32, 80, [64, 64], 4)?.in_terms(Terms::Two);
-    /// let sa = b.shared("sa", Elem::F32, layout!((64, 16) : (1, 72)))?;
-    /// let sb = b.shared("sb", Elem::F32, layout!((64, 16) : (1, 72)))?;
-    /// let acc = b.accumulators("acc", &mma, [64, 64])?;
-    /// b.multiply(&mma, &sa, &sb, &acc)?; // about as precise as multiply-adds in f32
+    /// let (sa, sb) = (b.shared_tile("sa", Elem::F32, (64, 16))?, b.shared_tile("sb", Elem::F32, (64, 16))?);
+    /// let acc = b.sums("acc", &mma, [64, 64])?;
+    /// b.gemm(&sa, &sb, &acc, Order::Plain)?; // about as precise as multiply-adds in f32
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn in_terms(self, terms: Terms) -> TiledMma {
@@ -317,7 +315,7 @@ impl TiledMma {
         }
     }
 
-    /// Which thread owns which accumulators of a tile of (M, N), in the order of [`Builder::accumulators`](crate::build::Builder::accumulators).
+    /// Which thread owns which accumulators of a tile of (M, N), in the order of registers.
     ///
     /// ```
     /// use tilewright_codegen::{Elem, tiled::TiledMma};

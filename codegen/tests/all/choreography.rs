@@ -1,10 +1,11 @@
 //! Diagnostics of wrong choreographies: orders that omit a warp, ring slots whose count differs between
 //! members.
 
+use tilewright_codegen::affine::Coord;
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::{Id, Unroll};
-use tilewright_codegen::tile::{Expr, How, Program, Raster, Ring};
+use tilewright_codegen::tile::{Expr, How, Op, Program, Raster, Ring};
 use tilewright_codegen::view::{At, Partition, View};
 use tilewright_codegen::{Elem, generate};
 use tilewright_layout::{Value, layout};
@@ -160,15 +161,15 @@ fn ring(to_family: bool, in_tiles: bool, condition: bool) -> String {
     let tiles = [("t", Value::symbol("T"))];
     let read = |b: &mut Builder| -> Result<()> {
         b.repeat("k", Value::Int(3), Unroll::No, |b, k| -> Result<()> {
-            b.await_slot(ring);
-            b.release(ring);
+            b.statement(Op::Await { ring, phase: Coord::Phase(ring).into() });
+            b.statement(Op::Release { ring, phase: Coord::Phase(ring).into() });
             if condition {
                 return b.condition(&k, Value::Int(1), |b| {
-                    b.advance(ring);
+                    b.statement(Op::Advance { ring });
                     Ok(())
                 });
             }
-            b.advance(ring);
+            b.statement(Op::Advance { ring });
             Ok(())
         })
     };

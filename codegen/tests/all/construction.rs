@@ -141,12 +141,16 @@ fn attention() -> Result<Attention> {
 /// The producer: queries once, then keys and values alternately.
 fn fetch(b: &mut Builder, Rings([queries, keys, values]): &Rings, tiles: &Tiles) -> Result<()> {
     let fetch = |b: &mut Builder, (ring, to): &(Id, View), from: &View| -> Result<()> {
-        b.acquire(*ring);
-        b.publish(*ring, Some(b.bytes(from)?));
+        b.statement(Op::Acquire { ring: *ring, phase: Coord::Phase(*ring).into() });
+        b.statement(Op::Publish {
+            ring: *ring,
+            phase: Coord::Phase(*ring).into(),
+            bytes: Some(b.bytes(from)?),
+        });
         let slot = b.slot(*ring);
         let to = last(b, to, &slot)?;
         b.copy_how(from, &to, How::Atom(atoms::named("bulk_load_2d")?), None)?;
-        b.advance(*ring);
+        b.statement(Op::Advance { ring: *ring });
         Ok(())
     };
     fetch(b, queries, &tiles.queries)?;
@@ -197,13 +201,13 @@ fn attend(
     b.fill(&acc, Expr::lit(0.0))?;
     b.fill(&stats.most, Expr::lit(f64::NEG_INFINITY))?;
     b.fill(&stats.total, Expr::lit(0.0))?;
-    b.await_slot(*q_ring);
+    b.statement(Op::Await { ring: *q_ring, phase: Coord::Phase(*q_ring).into() });
     let slot = b.slot(*q_ring);
     let queries = last(b, sq, &slot)?;
     let warpgroup = Affine::from(Coord::Thread(consumers)).submode(128, None);
     let queries = b.tile(&queries, (64, DIM), &[At::Index(warpgroup), At::Index(0.into())])?;
     b.repeat("j", steps, Unroll::No, |b, _| -> Result<()> {
-        b.await_slot(*k_ring);
+        b.statement(Op::Await { ring: *k_ring, phase: Coord::Phase(*k_ring).into() });
         let slot = b.slot(*k_ring);
         let keys = last(b, sk, &slot)?;
         // One warpgroup multiplies while the other computes exponentials.
@@ -213,21 +217,21 @@ fn attend(
             b.gemm_how(&queries, &keys, &scores, How::Atom(row(QK)?), Order::Plain, Some(product))
         })?;
         b.wait(product);
-        b.release(*k_ring);
-        b.advance(*k_ring);
+        b.statement(Op::Release { ring: *k_ring, phase: Coord::Phase(*k_ring).into() });
+        b.statement(Op::Advance { ring: *k_ring });
         online_softmax(b, &by_row, &acc_by_row, &stats, scale)?;
         // The accumulators' registers are the A operand's, eight values for each 16 keys.
         let regrouped = b.regroup(&scores, (8i64, 1i64, groups / 2))?;
         b.copy(&regrouped, &shares)?;
 
-        b.await_slot(*v_ring);
+        b.statement(Op::Await { ring: *v_ring, phase: Coord::Phase(*v_ring).into() });
         let slot = b.slot(*v_ring);
         let values = last(b, sv, &slot)?;
         let values = b.permute(&values, &[1, 0])?;
         b.gemm_how(&shares, &values, &acc, How::Atom(row(PV)?), Order::Plain, Some(weighed))?;
         b.wait(weighed);
-        b.release(*v_ring);
-        b.advance(*v_ring);
+        b.statement(Op::Release { ring: *v_ring, phase: Coord::Phase(*v_ring).into() });
+        b.statement(Op::Advance { ring: *v_ring });
         Ok(())
     })?;
     let whole = b.registers_like("whole", &stats.total, 0.0)?;

@@ -6,8 +6,9 @@ use tilewright_codegen::affine::Coord;
 use tilewright_codegen::atom::OperandName;
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
-use tilewright_codegen::tile::Program;
-use tilewright_codegen::tiled::{Fill, SharedUses, TiledMma};
+use tilewright_codegen::resolve::resolve;
+use tilewright_codegen::tile::{Order, Program};
+use tilewright_codegen::tiled::{Fill, TiledMma};
 use tilewright_codegen::view::At;
 use tilewright_codegen::{Elem, generate};
 use tilewright_layout::{Layout, Tuple, Value, layout};
@@ -21,8 +22,6 @@ struct Case {
     warps: i64,
     stages: u32,
     by_rows: [bool; 2],
-    /// Bytes of a copy.
-    bytes: i64,
 }
 
 impl Case {
@@ -33,11 +32,8 @@ impl Case {
     fn program(&self) -> Result<Program> {
         let (mut b, mma) = (Builder::new("product"), self.mma()?);
         let [bm, bn, bk] = self.tile;
-        let vector = self.bytes / i64::from(self.elem.bytes());
         let mut tiles = Vec::new();
-        let operands = [(OperandName::A, "M", bm), (OperandName::B, "N", bn)];
-        for (at, (operand, extent, rows)) in operands.into_iter().enumerate() {
-            let name = &operand.to_string();
+        for (at, (name, extent, rows)) in [("a", "M", bm), ("b", "N", bn)].into_iter().enumerate() {
             let (by_rows, ld) = (self.by_rows[at], Value::symbol(&format!("ld{name}")));
             let stride = if by_rows { [ld, 1.into()] } else { [1.into(), ld] };
             let sizes = [Value::symbol(extent), Value::symbol("K")];
@@ -45,27 +41,22 @@ impl Case {
             let global = b.tensor(name, self.elem, sizes, Some(stride), false)?;
             let block = At::Index(Coord::Block(at as u8).into());
             let from = b.tile(&global, (rows, bk), &[block, At::All])?;
-            let fill = Fill::of([rows, bk], by_rows.into(), mma.threads()?, vector)?;
-            let uses = SharedUses::new(self.elem, [rows, bk], by_rows.into())?.filled(&fill)?;
-            let layout = uses.multiplied(&mma, operand)?.layout()?;
-            let to = b.shared(&format!("s{name}"), self.elem, layout)?;
-            tiles.push((fill, from, to));
+            tiles.push((from, b.shared_tile(&format!("s{name}"), self.elem, (rows, bk))?));
         }
         let sizes = Tuple::of([Value::symbol("M"), Value::symbol("N")].map(Tuple::from));
         let c = b.tensor("c", self.acc, sizes, None, true)?;
         let blocks = [0, 1].map(|axis| At::Index(Coord::Block(axis).into()));
         let gc = b.tile(&c, (bm, bn), &blocks)?;
-        let acc = b.accumulators("acc", &mma, [bm, bn])?;
+        let acc = b.sums("acc", &mma, [bm, bn])?;
         let steps = Value::symbol("K").ceil_div(bk).unwrap_or_default();
         b.pipelined("k", steps, self.stages, |b, k| -> Result<()> {
-            for (fill, from, to) in &tiles {
+            for (from, to) in &tiles {
                 let from = b.slice(from, &[At::All, At::All, At::Index(k.clone())])?;
-                b.fill_tile(fill, &from, to)?;
+                b.copy(&from, to)?;
             }
-            b.multiply(&mma, &tiles[0].2, &tiles[1].2, &acc)
+            b.gemm(&tiles[0].1, &tiles[1].1, &acc, Order::Plain)
         })?;
-        let out = b.partition_accumulators(&mma, &gc)?;
-        b.copy(&acc, &out)?;
+        b.copy(&acc, &gc)?;
         Ok(b.finish())
     }
 
@@ -93,26 +84,14 @@ impl Case {
     }
 }
 
-const HALF: Case = Case {
-    elem: Elem::Bf16,
-    acc: Elem::F32,
-    tile: [64, 64, 32],
-    warps: 4,
-    stages: 3,
-    by_rows: [true, true],
-    bytes: 16,
-};
+const HALF: Case =
+    Case { elem: Elem::Bf16, acc: Elem::F32, tile: [64, 64, 32], warps: 4, stages: 3, by_rows: [true, true] };
 
 #[test]
 fn every_order_of_the_operands() {
     for by_rows in [[true, true], [true, false], [false, true], [false, false]] {
-        for (elem, acc, bytes) in [
-            (Elem::Bf16, Elem::F32, 16),
-            (Elem::F16, Elem::F32, 8),
-            (Elem::F64, Elem::F64, 16),
-            (Elem::F64, Elem::F64, 8),
-        ] {
-            let case = Case { elem, acc, by_rows, bytes, ..HALF };
+        for (elem, acc) in [(Elem::Bf16, Elem::F32), (Elem::F16, Elem::F32), (Elem::F64, Elem::F64)] {
+            let case = Case { elem, acc, by_rows, ..HALF };
             for sizes in [[64, 64, 32], [64, 128, 96], [72, 40, 56]] {
                 case.check(sizes);
             }
@@ -148,21 +127,17 @@ fn layouts_are_free_of_conflicts() {
     for (elem, acc) in [(Elem::Bf16, Elem::F32), (Elem::I8, Elem::I32), (Elem::F64, Elem::F64)] {
         for by_rows in [true, false] {
             for (rows, k) in [(64, 32), (128, 32), (128, 64), (96, 32), (48, 64), (192, 96), (80, 32)] {
-                for operand in [OperandName::A, OperandName::B] {
-                    let mma = TiledMma::best(elem, acc, 90, [rows, rows], 1).unwrap();
-                    let vector = 16 / i64::from(elem.bytes());
-                    let fill = Fill::of([rows, k], by_rows.into(), 32, vector).unwrap();
-                    let uses =
-                        SharedUses::new(elem, [rows, k], by_rows.into()).unwrap().filled(&fill).unwrap();
-                    let uses = uses.multiplied(&mma, operand).unwrap();
-                    let layout = uses.layout().unwrap();
+                for (name, tile) in [("sa", [rows, 16, k]), ("sb", [16, rows, k])] {
+                    let case = Case { elem, acc, tile, warps: 1, stages: 1, by_rows: [by_rows; 2] };
+                    let kernel = generate(case.program().unwrap()).kernel.unwrap();
+                    let of_tile = kernel.report.accesses.iter().filter(|access| access.tensor == name);
+                    let lost: u32 = of_tile
+                        .filter_map(|access| access.wavefronts)
+                        .map(|(taken, needed)| taken - needed)
+                        .sum();
                     // Bytes contiguous along M or N are gathered one by one: 4 registers of bytes of 4 rows.
                     let best = elem == Elem::I8 && !by_rows;
-                    let lost = uses.conflicts(&layout).unwrap();
-                    assert!(
-                        lost == 0 || best,
-                        "{elem} {rows}x{k} {by_rows} {operand}: {layout} loses {lost}"
-                    );
+                    assert!(lost == 0 || best, "{elem} {rows}x{k} {by_rows} {name}: loses {lost}");
                     tried += 1;
                 }
             }
@@ -221,25 +196,17 @@ fn refusals_have_help() {
     let tile = |b: &mut Builder, name: &str, elem, rows: i64, k: i64| {
         b.shared(name, elem, Layout::row_major((rows, k)).unwrap()).unwrap()
     };
-    let (sa, sb) = (tile(&mut b, "sa", Elem::Bf16, 64, 32), tile(&mut b, "sb", Elem::Bf16, 64, 64));
     let (wrong, odd) = (tile(&mut b, "wrong", Elem::F16, 64, 32), tile(&mut b, "odd", Elem::Bf16, 40, 32));
-    let acc = b.accumulators("acc", &mma, [64, 64]).unwrap();
     refused(
-        b.multiply(&mma, &sa, &sb, &acc),
-        "the tiles differ along K: 32 in `sa`, 64 in `sb`\noperands are (M, K), (N, K) and sums (M, N)",
-    );
-    refused(
-        b.multiply(&mma, &wrong, &wrong, &acc),
-        "`mma_m16n8k16_bf16` multiplies bf16, and `wrong` has elements of f16\nuse an instruction for f16, or a tile of bf16",
-    );
-    refused(
-        b.multiply(&mma, &odd, &sa, &acc),
+        b.partition_operand(&mma, OperandName::A, &odd),
         "mode 0 of `odd` has 40 elements, which 2 warps do not share in parts of 16, as `mma_m16n8k16_bf16` takes them along M\nuse a multiple of 32",
     );
-    let small = b.accumulators("small", &mma, [32, 64]).unwrap();
-    refused(
-        b.multiply(&mma, &sa, &sa, &small),
-        "`small` has the shape (4,1,4), and products of `sa` and `sa` make sums of 2x4 instructions in each warp\nmake it with the accumulators of this product, for a tile of (M, N)",
+    let acc = b.sums("acc", &mma, [64, 64]).unwrap();
+    b.gemm(&wrong, &wrong, &acc, Order::Plain).unwrap();
+    let why = resolve(&b.finish()).expect_err("accepted");
+    assert_eq!(
+        why.text(),
+        "`mma_m16n8k16_bf16` multiplies bf16, and `wrong` has elements of f16\nhelp: convert it first: `map(wrong, |x| x as bf16)`"
     );
     refused(
         Fill::of([64, 36], 1, 128, 8),

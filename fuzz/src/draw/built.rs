@@ -158,7 +158,7 @@ pub(super) fn matrices(random: &mut Random) -> Result<Program> {
     let (of_b, to_b) =
         (b.parallelize_over(&gb, &threads, 0, &ragged)?, b.parallelize_over(&sb, &threads, 0, &ragged)?);
     let mma = TiledMma::new(name, &flat(&warps)?)?;
-    let out = b.partition_accumulators(&mma, &gc)?.with_name("out");
+    let out = b.partition_operand(&mma, OperandName::D, &gc)?.with_name("out");
     let acc = b.fragment("acc", sums, &out)?;
     b.fill(&acc, Expr::lit(0))?;
     let steps = size("K").ceil_div(k).ok_or_else(|| Problem::new("no such loop"))?;

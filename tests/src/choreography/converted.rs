@@ -6,7 +6,7 @@ use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::{Bin, Unroll};
-use tilewright_codegen::tile::{Expr, Order, Program, Ring};
+use tilewright_codegen::tile::{Expr, Op, Order, Program, Ring};
 use tilewright_codegen::view::{At, Partition, View};
 use tilewright_layout::{Layout, Value, layout};
 
@@ -105,7 +105,7 @@ fn program() -> Result<Program> {
                 let out = b.parallelize_over(&out, &sums, consumers, &Partition::default())?;
                 let acc = b.registers_like("acc", &out, 0.0)?;
                 b.repeat("k", steps, Unroll::No, |b, _| -> Result<()> {
-                    b.await_slot(ring);
+                    b.statement(Op::Await { ring, phase: Coord::Phase(ring).into() });
                     let slot = b.slot(ring);
                     let mut part = |view: &View, rows: bool| -> Result<View> {
                         let tile = last(b, view, &slot)?;
@@ -114,8 +114,8 @@ fn program() -> Result<Program> {
                     };
                     let (left, right) = (part(&sx, true)?, part(&sw, false)?);
                     b.gemm(&left, &right, &acc, Order::Plain)?;
-                    b.release(ring);
-                    b.advance(ring);
+                    b.statement(Op::Release { ring, phase: Coord::Phase(ring).into() });
+                    b.statement(Op::Advance { ring });
                     Ok(())
                 })?;
                 b.copy(&acc, &out)
@@ -135,7 +135,7 @@ fn program() -> Result<Program> {
                 b.copy(&scales, &factor)?;
                 let factor = b.regroup(&factor, (1i64, 1i64))?;
                 b.repeat("k", steps, Unroll::No, |b, step| -> Result<()> {
-                    b.acquire(ring);
+                    b.statement(Op::Acquire { ring, phase: Coord::Phase(ring).into() });
                     let slot = b.slot(ring);
                     let (from, to) = (last(b, &rows, &step)?, last(b, &sx, &slot)?);
                     let to = b.regroup(&to, (TILE, 2 * BYTES))?;
@@ -158,8 +158,8 @@ fn program() -> Result<Program> {
                             Expr::Bin(Bin::Mul, Box::new(weight.cast(Elem::F32)), Box::new(Expr::In(1)));
                         b.map(&[packed.clone(), factor.clone()], &to, scaled)?;
                     }
-                    b.publish(ring, None);
-                    b.advance(ring);
+                    b.statement(Op::Publish { ring, phase: Coord::Phase(ring).into(), bytes: None });
+                    b.statement(Op::Advance { ring });
                     Ok(())
                 })
             }),

@@ -85,8 +85,12 @@ fn program() -> Result<Program> {
                     let half = At::Index(sum(times(&at[1], CLUSTER), &rank));
                     let columns = b.tile(&bt, (BN / CLUSTER, BK), &[half, At::All])?;
                     b.repeat("k", steps, Unroll::No, |b, k| -> Result<()> {
-                        b.acquire(ring);
-                        b.publish(ring, Some(((BM + BN) * BK) as u32 * 2));
+                        b.statement(Op::Acquire { ring, phase: Coord::Phase(ring).into() });
+                        b.statement(Op::Publish {
+                            ring,
+                            phase: Coord::Phase(ring).into(),
+                            bytes: Some(((BM + BN) * BK) as u32 * 2),
+                        });
                         let slot = b.slot(ring);
                         let (from, to) = (last(b, &rows, &k)?, last(b, &sa, &slot)?);
                         b.copy_how(&from, &to, How::Atom(atoms::named("bulk_load_2d")?), None)?;
@@ -94,7 +98,7 @@ fn program() -> Result<Program> {
                         let index = [At::Index(rank.clone()), At::Index(0.into())];
                         let to = b.tile(&to, (BN / CLUSTER, BK), &index)?;
                         b.copy_how(&from, &to, How::Atom(atoms::named("bulk_load_2d_multicast")?), None)?;
-                        b.advance(ring);
+                        b.statement(Op::Advance { ring });
                         Ok(())
                     })
                 })
@@ -121,7 +125,7 @@ fn multiply(b: &mut Builder, (ring, steps): (Id, Value), from: [&View; 2], acc: 
     b.fill(acc, Expr::lit(0.0))?;
     let before = |b: &Builder| sum(b.phase(ring), &(-1).into());
     let token = b.repeat("k", steps, Unroll::No, |b, k| -> Result<Id> {
-        b.await_slot(ring);
+        b.statement(Op::Await { ring, phase: Coord::Phase(ring).into() });
         let slot = b.slot(ring);
         let (left, right) = (last(b, from[0], &slot)?, last(b, from[1], &slot)?);
         let token = b.token();
@@ -132,7 +136,7 @@ fn multiply(b: &mut Builder, (ring, steps): (Id, Value), from: [&View; 2], acc: 
             b.statement(Op::Release { ring, phase });
             Ok(())
         })?;
-        b.advance(ring);
+        b.statement(Op::Advance { ring });
         Ok(token)
     })?;
     b.wait(token);

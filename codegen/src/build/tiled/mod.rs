@@ -2,11 +2,8 @@
 //! from shared memory, and layouts of shared tiles without bank conflicts ([`SharedUses`]).
 //!
 //! ```
-//! # use tilewright_codegen::atom::OperandName;
-//! use tilewright_codegen::{Elem, affine::Coord, build::Builder, generate, tile::Expr};
-//! use tilewright_codegen::problem::Problem;
-//! use tilewright_codegen::tiled::{Fill, SharedUses, TiledMma};
-//! use tilewright_codegen::view::At;
+//! use tilewright_codegen::tile::Order;
+//! use tilewright_codegen::{Elem, affine::Coord, build::Builder, generate, problem::Problem, tiled::TiledMma, view::At};
 //! use tilewright_layout::{Tuple, Value};
 //!
 //! // C = A·Bᵀ, rows contiguous.
@@ -20,24 +17,19 @@
 //! let ga = b.tile(&a, (128, 32), &[bx.clone(), At::All])?;
 //! let gb = b.tile(&bt, (128, 32), &[by.clone(), At::All])?;
 //! let gc = b.tile(&c, (128, 128), &[bx, by])?;
+//! let (sa, sb) = (b.shared_tile("sa", Elem::Bf16, (128, 32))?, b.shared_tile("sb", Elem::Bf16, (128, 32))?);
 //!
-//! // Four warps, 64x64 each; 16 bytes for each thread in a copy.
+//! // Four warps, 64x64 each.
 //! let mma = TiledMma::best(Elem::Bf16, Elem::F32, 80, [128, 128], 4)?;
-//! let fill = Fill::of([128, 32], 1, 128, 8)?;
-//! let layout = SharedUses::new(Elem::Bf16, [128, 32], 1)?.filled(&fill)?.multiplied(&mma, OperandName::A)?.layout()?;
-//! assert_eq!(layout.to_string(), "Sw<2,3,3> o 0 o (128,32):(32,1)");
-//! let (sa, sb) = (b.shared("sa", Elem::Bf16, layout.clone())?, b.shared("sb", Elem::Bf16, layout)?);
-//!
-//! let acc = b.accumulators("acc", &mma, [128, 128])?;
+//! let acc = b.sums("acc", &mma, [128, 128])?;
 //! b.pipelined("k", k.ceil_div(32).unwrap(), 3, |b, k| {
 //!     for (from, to) in [(&ga, &sa), (&gb, &sb)] {
 //!         let from = b.slice(from, &[At::All, At::All, At::Index(k.clone())])?;
-//!         b.fill_tile(&fill, &from, to)?;
+//!         b.copy(&from, to)?;
 //!     }
-//!     b.multiply(&mma, &sa, &sb, &acc)
+//!     b.gemm(&sa, &sb, &acc, Order::Plain)
 //! })?;
-//! let out = b.partition_accumulators(&mma, &gc)?;
-//! b.copy(&acc, &out)?;
+//! b.copy(&acc, &gc)?;
 //! let source = generate(b.finish()).kernel.unwrap().source().to_owned();
 //! assert!(source.contains("ldmatrix_x4(") && source.contains("mma_m16n8k16_bf16("));
 //! # Ok::<(), Problem>(())
@@ -51,14 +43,12 @@ mod shared;
 mod terms;
 
 use crate::thread::atom::OperandName;
-use tilewright_layout::{Tuple, Value};
+use tilewright_layout::Value;
 
 use crate::build::Builder;
 use crate::source::problem::{Problem, Result};
 use crate::tile::view::View;
-use crate::tile::{Expr, How, Order};
-use crate::values::elem::Elem;
-use crate::values::id::Id;
+use crate::tile::{How, Order};
 
 pub(crate) use crate::tile::tiled_mma::PAD;
 pub use crate::tile::tiled_mma::{Terms, TiledMma};
@@ -70,45 +60,6 @@ pub(crate) use scales::Scaling;
 pub use shared::SharedUses;
 
 impl Builder {
-    /// Zeroed accumulators of a tile of (M, N), in registers.
-    ///
-    /// ```
-    /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
-    /// # let mut b = Builder::new("example");
-    /// let mma = TiledMma::best(Elem::F16, Elem::F32, 80, [128, 128], 4)?;
-    /// let acc = b.accumulators("acc", &mma, [128, 128])?;
-    /// assert_eq!(acc.shape().to_string(), "(4,4,8)"); // four values of each of 4x8 products
-    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
-    /// ```
-    pub fn accumulators(&mut self, name: &str, mma: &TiledMma, tile: [i64; 2]) -> Result<View> {
-        let whole = View::whole(Id::MAX, name, &Tuple::flat(&tile))?;
-        let part = self.partition_accumulators(mma, &whole)?;
-        let elem = mma.row.operand(OperandName::D).map_or(Elem::F32, |d| d.elem);
-        let acc = self.fragment(name, elem, &part)?;
-        self.fill(&acc, Expr::lit(0.0))?;
-        Ok(acc)
-    }
-
-    /// The elements of a tile of (M, N) whose accumulators a thread has, in the order of
-    /// [`Builder::accumulators`].
-    ///
-    /// ```
-    /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
-    /// # use tilewright_layout::layout;
-    /// # let mut b = Builder::new("example");
-    /// let mma = TiledMma::best(Elem::F16, Elem::F32, 80, [64, 64], 4)?;
-    /// let out = b.shared("out", Elem::F32, layout!((64, 64) : (68, 1)))?;
-    /// let acc = b.accumulators("acc", &mma, [64, 64])?;
-    /// let mine = b.partition_accumulators(&mma, &out)?;
-    /// b.copy(&acc, &mine)?;
-    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
-    /// ```
-    pub fn partition_accumulators(&mut self, mma: &TiledMma, view: &View) -> Result<View> {
-        self.occupy(mma.of, mma.threads()?, view)?;
-        let part = mma.part(view, OperandName::D)?;
-        mma.lane(&part, mma.tile_of(OperandName::D).0, &mma.tv(OperandName::D)?)
-    }
-
     /// The elements of a tile of an operand (`a`, `b`, or `d` for the accumulators) that a thread has.
     ///
     /// ```
@@ -127,28 +78,11 @@ impl Builder {
         mma.lane(&part, mma.tile_of(operand).0, &mma.tv(operand)?)
     }
 
-    /// `acc(m, n) += a(m, k) · b(n, k)` for whole tiles in shared memory. Fragments are loaded with the
-    /// longest vectors that their layouts allow, one k-step ahead of the multiplication. If the product is the whole body
-    /// of a pipelined loop, loads run ahead across tiles too. An operand may also be in registers, as (values, fragments,
-    /// k-steps): see [`TiledMma::left`].
-    ///
-    /// ```
-    /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
-    /// # use tilewright_layout::layout;
-    /// # let mut b = Builder::new("example");
-    /// let mma = TiledMma::best(Elem::F64, Elem::F64, 80, [64, 64], 4)?;
-    /// let sa = b.shared("sa", Elem::F64, layout!((64, 16) : (1, 66)))?;
-    /// let sb = b.shared("sb", Elem::F64, layout!((64, 16) : (1, 66)))?;
-    /// let acc = b.accumulators("acc", &mma, [64, 64])?;
-    /// b.multiply(&mma, &sa, &sb, &acc)?;
-    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
-    /// ```
-    pub fn multiply(&mut self, mma: &TiledMma, a: &View, b: &View, acc: &View) -> Result<()> {
-        self.multiply_scaled(mma, [a, b], acc, [None, None])
-    }
-
-    /// [`Builder::multiply`] of operands whose elements are scaled after their conversion, if they have scales.
-    pub(crate) fn multiply_scaled(
+    /// `acc(m, n) += a(m, k) · b(n, k)` for whole tiles in shared memory, and a thread's accumulators. Fragments are loaded with the
+    /// longest vectors that their layouts allow, one k-step ahead of the multiplication. If the product is the whole body of a
+    /// pipelined loop, loads run ahead across tiles too. An operand may also be in registers, as (values, fragments, k-steps), and may
+    /// have scales, by which its elements are multiplied after their conversion.
+    pub(crate) fn multiply(
         &mut self,
         mma: &TiledMma,
         [a, b]: [&View; 2],
@@ -158,31 +92,12 @@ impl Builder {
         self.occupy(mma.of, mma.threads()?, acc)?;
         let left = self.operand_of(mma, OperandName::A, a, scales[0]).map_err(|problem| problem.arg(1))?;
         let right = self.operand_of(mma, OperandName::B, b, scales[1]).map_err(|problem| problem.arg(2))?;
-        if left.steps != right.steps {
-            let k = mma.shape()[2];
-            return Err(Problem::new(format!(
-                "the tiles differ along K: {} in `{}`, {} in `{}`",
-                left.steps * k,
-                a.name,
-                right.steps * k,
-                b.name
-            ))
-            .help("operands are (M, K), (N, K) and sums (M, N)"));
-        }
         let counts = [left.count()?, right.count()?];
-        let sums = acc.extents().unwrap_or_default();
-        if sums.get(1..) != Some(&counts[..]) {
-            return Err(Problem::new(format!(
-                "`{}` has the shape {}, and products of `{}` and `{}` make sums of {}x{} instructions in each warp",
-                acc.name,
-                acc.shape(),
-                a.name,
-                b.name,
-                counts[0],
-                counts[1]
-            ))
-            .help("make it with the accumulators of this product, for a tile of (M, N)")
-            .arg(3));
+        if left.steps != right.steps || acc.extents().unwrap_or_default().get(1..) != Some(&counts[..]) {
+            return Err(Problem::internal(format!(
+                "`{}` is not of `{}` times `{}`",
+                acc.name, a.name, b.name
+            )));
         }
         let promoting = match mma.terms {
             Terms::One => None,

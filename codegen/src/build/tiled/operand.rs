@@ -394,11 +394,7 @@ impl Builder {
         let scales =
             scales.map(|scales| self.scales_for(mma, operand, view, multiplied, scales)).transpose()?;
         if !converts(elem, multiplied) {
-            return Err(Problem::new(format!(
-                "`{}` multiplies {multiplied}, and `{}` has elements of {elem}",
-                mma.row.name, view.name
-            ))
-            .help(format!("use an instruction for {elem}, or a tile of {multiplied}")));
+            return Err(Problem::internal(format!("`{}` is a product of {elem}", mma.row.name)));
         }
         let name = view.name.clone();
         if let (Space::Registers { .. }, Some([_, _, steps])) = (self.space(view), view.extents().as_deref())

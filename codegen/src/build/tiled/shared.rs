@@ -110,11 +110,6 @@ impl SharedUses {
     pub fn layout(&self) -> Result<Composed> {
         Ok(self.uses.best())
     }
-
-    /// Wavefronts lost to bank conflicts in a layout, all uses taken together.
-    pub fn conflicts(&self, layout: &Composed) -> Result<u32> {
-        Ok(self.uses.report(layout)?.iter().map(|report| report.excess()).sum())
-    }
 }
 
 /// Is every element of a thread-value layout in the tile?

@@ -154,9 +154,7 @@ impl Evaluator {
             .map(|change| self.update(change, order.map(|(order, _)| order), &from, args))
             .transpose()?;
         let old = update.as_ref().and_then(|update| update.old.clone());
-        self.builder
-            .scatter_claimed(&from, &numbers, &to, update, declared)
-            .map_err(|problem| problem.arg(1))?;
+        self.builder.scatter(&from, &numbers, &to, update, declared).map_err(|problem| problem.arg(1))?;
         Ok(old.map_or(Value::Unit, Value::View))
     }
 }

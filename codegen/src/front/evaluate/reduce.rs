@@ -201,7 +201,7 @@ impl Evaluator {
             to.push(made);
         }
         let Some(declared) = self.declared(args, from.len()) else { return Ok(Value::Poison) };
-        match self.builder.fold_claimed(&from, &to, with, identity, across, declared.as_deref()) {
+        match self.builder.fold(&from, &to, with, identity, across, declared.as_deref()) {
             Err(problem) if declared.is_some() && problem.arg.is_none() => {
                 return Ok(self.complain(claimed_at(args), problem));
             }

@@ -177,7 +177,7 @@ impl Parts {
     /// Starts the iteration after one, and finishes that one.
     fn next(&self, b: &mut Builder, odd: bool, before: &Affine) -> Result<()> {
         let phase = Affine::from(Coord::Phase(self.ring)).plus(&1.into(), -1).ok_or_else(far)?;
-        b.advance(self.ring);
+        b.statement(Op::Advance { ring: self.ring });
         self.run(b, &self.start, odd, &before.plus(&1.into(), 1).ok_or_else(far)?)?;
         b.wait_all_but(self.token, self.products);
         b.statement(Op::Release { ring: self.ring, phase });
@@ -187,9 +187,9 @@ impl Parts {
     /// Finishes an iteration after which no product is in flight.
     fn done(&self, b: &mut Builder, odd: bool, at: &Affine) -> Result<()> {
         b.wait(self.token);
-        b.release(self.ring);
+        b.statement(Op::Release { ring: self.ring, phase: Coord::Phase(self.ring).into() });
         self.run(b, &self.finish, odd, at)?;
-        b.advance(self.ring);
+        b.statement(Op::Advance { ring: self.ring });
         Ok(())
     }
 

@@ -81,7 +81,7 @@ impl Resolve {
         }
         let Operands { left, right, acc, .. } = self.operands(stmt, views, sums, &mma, Some(&mma))?;
         let scales = [0, 1].map(|side: usize| of[side].as_ref().and_then(Converted::scaling));
-        let made = self.built(stmt, |builder| builder.multiply_scaled(&mma, [&left, &right], &acc, scales));
+        let made = self.built(stmt, |builder| builder.multiply(&mma, [&left, &right], &acc, scales));
         // The instruction is not an argument of the user's.
         made.map_err(|problem| Problem { arg: problem.arg.map(|arg| arg.saturating_sub(1)), ..problem })
     }

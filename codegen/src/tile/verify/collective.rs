@@ -153,13 +153,13 @@ mod tests {
         };
         let release = |b: &mut Builder| {
             let ring = ring(b);
-            b.release(ring);
+            b.statement(Op::Release { ring, phase: Coord::Phase(ring).into() });
         };
         check_apart(release, "a ring");
         // Each thread counts the slots.
         let advance = |b: &mut Builder| {
             let ring = ring(b);
-            b.advance(ring);
+            b.statement(Op::Advance { ring });
         };
         check_apart(advance, "a ring");
         let wait = |b: &mut Builder| {

@@ -269,7 +269,7 @@ impl Scene {
             Arrive => b.copy(&self.given, &own),
             FromShared => b.copy(&self.other, &own),
             Update => b.atomic(r, &own, Change::Add),
-            Scatter => b.scatter(r, &at, &all, None),
+            Scatter => b.scatter(r, &at, &all, None, false),
             Out => b.copy(&own, out),
             OutPermuted => b.copy(&permuted, out),
             Load => {

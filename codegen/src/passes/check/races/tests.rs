@@ -12,7 +12,7 @@ use crate::source::problem::Result;
 use crate::thread::atoms;
 use crate::thread::{Id, Unroll};
 use crate::tile::view::{At, View};
-use crate::tile::{Expr, How, Order, Program, Ring, Stmt};
+use crate::tile::{Expr, How, Op, Order, Program, Ring, Stmt};
 use crate::values::affine::Coord;
 use crate::values::condition::Test;
 
@@ -85,7 +85,7 @@ fn handed(how: How) -> Program {
             producer,
             Box::new(|b: &mut Builder| {
                 b.repeat("i", count, Unroll::No, |b, i| -> Result<()> {
-                    b.at(Span(1)).acquire(ring);
+                    b.at(Span(1)).statement(Op::Acquire { ring, phase: Coord::Phase(ring).into() });
                     let slot = b.slot(ring);
                     let (from, to) = (last(b, &from, i)?, last(b, &s, slot)?);
                     let [from, to] = [&from, &to]
@@ -94,8 +94,12 @@ fn handed(how: How) -> Program {
                     if how == How::Async {
                         b.at(Span(3)).wait_copies(0);
                     }
-                    b.at(Span(4)).publish(ring, None);
-                    b.at(Span(5)).advance(ring);
+                    b.at(Span(4)).statement(Op::Publish {
+                        ring,
+                        phase: Coord::Phase(ring).into(),
+                        bytes: None,
+                    });
+                    b.at(Span(5)).statement(Op::Advance { ring });
                     Ok(())
                 })
             }),
@@ -104,14 +108,14 @@ fn handed(how: How) -> Program {
             consumers,
             Box::new(|b: &mut Builder| {
                 b.repeat("i", count, Unroll::No, |b, i| -> Result<()> {
-                    b.at(Span(6)).await_slot(ring);
+                    b.at(Span(6)).statement(Op::Await { ring, phase: Coord::Phase(ring).into() });
                     let slot = b.slot(ring);
                     let (from, to) = (last(b, &s, slot)?, last(b, &to, i)?);
                     let [from, to] = [&from, &to]
                         .map(|view| b.parallelize_over(view, &threads, consumers, &Default::default()));
                     b.at(Span(7)).copy(&from?, &to?)?;
-                    b.at(Span(8)).release(ring);
-                    b.at(Span(9)).advance(ring);
+                    b.at(Span(8)).statement(Op::Release { ring, phase: Coord::Phase(ring).into() });
+                    b.at(Span(9)).statement(Op::Advance { ring });
                     Ok(())
                 })
             }),
@@ -202,9 +206,13 @@ fn filled_by(warps: u32, also: &dyn Fn(&mut Builder)) -> Program {
             producer,
             Box::new(|b: &mut Builder| {
                 b.repeat("k", steps, Unroll::No, |b, k| -> Result<()> {
-                    b.at(Span(1)).acquire(ring);
+                    b.at(Span(1)).statement(Op::Acquire { ring, phase: Coord::Phase(ring).into() });
                     also(b);
-                    b.at(Span(2)).publish(ring, Some(((m + n) * 64 * 2) as u32));
+                    b.at(Span(2)).statement(Op::Publish {
+                        ring,
+                        phase: Coord::Phase(ring).into(),
+                        bytes: Some(((m + n) * 64 * 2) as u32),
+                    });
                     for (span, from, to) in [(3, &rows, &sx), (4, &columns, &sy)] {
                         let slot = b.slot(ring);
                         let (from, to) = (last(b, from, k.clone())?, last(b, to, slot)?);
@@ -215,7 +223,7 @@ fn filled_by(warps: u32, also: &dyn Fn(&mut Builder)) -> Program {
                             None,
                         )?;
                     }
-                    b.at(Span(5)).advance(ring);
+                    b.at(Span(5)).statement(Op::Advance { ring });
                     Ok(())
                 })
             }),
@@ -226,14 +234,14 @@ fn filled_by(warps: u32, also: &dyn Fn(&mut Builder)) -> Program {
                 let acc = b.operand("acc", row, OperandName::D, [m, n], &by)?;
                 b.at(Span(11)).fill(&acc, Expr::lit(0.0))?;
                 b.repeat("k", steps, Unroll::No, |b, _| -> Result<()> {
-                    b.at(Span(6)).await_slot(ring);
+                    b.at(Span(6)).statement(Op::Await { ring, phase: Coord::Phase(ring).into() });
                     let slot = b.slot(ring);
                     let (left, right) = (last(b, &sx, slot.clone())?, last(b, &sy, slot)?);
                     let (token, row) = (b.token(), How::Atom(atoms::named(ROW)?));
                     b.at(Span(7)).gemm_how(&left, &right, &acc, row, Order::Plain, Some(token))?;
                     b.at(Span(8)).wait(token);
-                    b.at(Span(9)).release(ring);
-                    b.at(Span(10)).advance(ring);
+                    b.at(Span(9)).statement(Op::Release { ring, phase: Coord::Phase(ring).into() });
+                    b.at(Span(10)).statement(Op::Advance { ring });
                     Ok(())
                 })?;
                 let out = b.partition_mma(&out, row, OperandName::D, &by)?;
