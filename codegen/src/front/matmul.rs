@@ -18,10 +18,9 @@ mod threads;
 mod tiles;
 mod warps;
 
-use crate::front::evaluate::Keys;
 use crate::source::ast::{Arg, Kernel, Level, Name, Span};
 use crate::source::diagnostic::{Diagnostic, Lint};
-use crate::source::problem::Problem;
+use crate::source::problem::{Problem, Result};
 use crate::tile;
 use crate::tile::alternative::Width;
 use crate::tile::alternative::{Alternative, Policy};
@@ -32,11 +31,10 @@ use page::By;
 use reader::Reader;
 pub(crate) use schedule::set;
 
-/// The tile programs of a set of keys, diagnostics, and lint levels.
+/// The tile programs of a set of keys, and lint levels.
 pub(crate) struct Programs {
     pub(crate) wide: tile::Program,
     pub(crate) others: Vec<Alternative>,
-    pub(crate) diagnostics: Vec<Diagnostic>,
     pub(crate) levels: Vec<(Name, Level)>,
     /// The instruction and why it was chosen, where the architecture has another one for these types.
     pub(crate) why: Option<String>,
@@ -59,8 +57,7 @@ pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagno
 /// The programs of keys in one list. If no key sets the architecture, tiles, threads or the instruction, each of
 /// several architectures has its programs, the newest first.
 fn of_keys(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
-    let mut keys = Keys::new();
-    let mut reader = Reader { args, keys: &mut keys, errors: Vec::new() };
+    let mut reader = Reader::new(args);
     let Some(architectures) = reader.architectures() else { return of_one(args) };
     let of = |arch: u32| of_one(&[args, &[Arg::of_number("arch", arch.into())]].concat());
     let mut made = architectures.into_iter().map(of);
@@ -87,12 +84,9 @@ impl Programs {
 /// The product as a function of the language, for the newest architecture of its programs; `None` for other products.
 pub(crate) fn function(args: &[Arg]) -> Option<Kernel> {
     let mut args = schedule::flat(args).0;
-    let mut keys = Keys::new();
-    let mut reader = Reader { args: &args, keys: &mut keys, errors: Vec::new() };
-    let newest = reader.architectures().and_then(|all| all.first().copied());
+    let newest = Reader::new(&args).architectures().and_then(|all| all.first().copied());
     args.extend(newest.map(|arch| Arg::of_number("arch", arch.into())));
-    let mut keys = Keys::new();
-    let mut reader = Reader { args: &args, keys: &mut keys, errors: Vec::new() };
+    let mut reader = Reader::new(&args);
     let mut config = reader.config(false)?;
     let machine = reader.machine(&config);
     if !reader.errors.is_empty() {
@@ -122,60 +116,68 @@ pub(crate) fn function(args: &[Arg]) -> Option<Kernel> {
 
 /// The programs of keys for one architecture, the default unless a key gives it.
 fn of_one(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
-    let mut keys = Keys::new();
-    let mut reader = Reader { args, keys: &mut keys, errors: Vec::new() };
+    let mut reader = Reader::new(args);
     let config = reader.config(false);
-    let (mut diagnostics, levels) = (std::mem::take(&mut reader.errors), reader.levels());
+    let (mut diagnostics, levels) = (reader.diagnostics(), reader.levels());
     diagnostics.extend(levels.iter().filter_map(|(name, _)| Lint::unknown(name)));
-    diagnostics.append(&mut keys.diagnostics());
     diagnostics.sort_by_key(|d| d.span);
     let Some(config) = config.filter(|_| diagnostics.is_empty()) else {
         return Err(diagnostics);
     };
-    let mut reader = Reader { args, keys: &mut keys, errors: Vec::new() };
     let machine = reader.machine(&config);
     if !reader.errors.is_empty() {
-        let mut errors = std::mem::take(&mut reader.errors);
-        errors.append(&mut reader.keys.diagnostics());
-        // Errors that have been reported are not reported again.
-        errors.retain(|error| !error.message.is_empty());
-        return Err(errors);
+        return Err(reader.diagnostics());
     }
     let why = reader.instead_of_wgmma(&config, &machine);
-    let instead = match machine {
-        Machine::Threads(instead) => instead,
-        Machine::MmaSync(plans, _) => {
-            let wrong = |problem: Problem| vec![problem.at(Span::default())];
-            let (wide, mut others) = tensor::among(&config, &plans).map_err(wrong)?;
-            if let Some((mut copies, sizes)) = reader.wgmma_of_copies(&config) {
-                copies.overlaps |= reader.find("overlaps").is_none();
-                let of_copies = tiles_of_wgmma(&copies, &sizes).map_err(wrong)?;
-                others.splice(..0, of_copies);
-            } else if let Some((copies, plans)) = reader.mma_sync_of_copies(&config).map_err(wrong)? {
-                others.splice(..0, tensor::of_copies(&copies, &plans).map_err(wrong)?);
-            }
-            return Ok(Programs { wide, others, diagnostics, levels, why, instead: None });
+    let mut instead = None;
+    let (wide, others) = match machine {
+        Machine::Threads(of_types) => {
+            instead = of_types;
+            by_threads(&reader, config).map_err(|wrong| vec![instead.clone().unwrap_or(wrong)])?
         }
+        Machine::MmaSync(plans, _) => by_warps(&mut reader, &config, &plans).map_err(at_all)?,
         Machine::Wgmma(sizes) => {
             // One block fills a multiprocessor.
             let overlaps = config.overlaps || reader.find("overlaps").is_none();
-            return by_wgmma(args, config, overlaps, &sizes, levels);
+            by_wgmma(args, config, overlaps, &sizes).map_err(at_all)?
         }
     };
-    // The keys are about tensor cores, not about the threads of a product without them.
-    let unfit = |wrong: Diagnostic| vec![instead.clone().unwrap_or(wrong)];
-    let (mut wide, mut others) = (product::program(&config, args).map_err(unfit)?, Vec::new());
-    if tiles::suit(&reader, &config) {
-        // Blocks nearly fill a multiprocessor. The plain kernel serves every launch.
-        let overlaps = config.overlaps || (config.arch >= 90 && reader.find("overlaps").is_none());
-        let wrong = |problem: Problem| vec![problem.at(Span::default())];
-        let (first, more) = tiles::programs(args, &Config { overlaps, ..config }).map_err(wrong)?;
-        others = more;
-        others.push(Alternative::last(std::mem::replace(&mut wide, first)));
-    } else {
-        others.extend(narrow(args, &config).map(Alternative::last));
+    Ok(Programs { wide, others, levels, why, instead })
+}
+
+/// A problem of no key.
+fn at_all(problem: Problem) -> Vec<Diagnostic> {
+    vec![problem.at(Span::default())]
+}
+
+/// The first program, and the others.
+type All = (tile::Program, Vec<Alternative>);
+
+/// The product on CUDA cores.
+fn by_threads(reader: &Reader<'_>, config: Config) -> std::result::Result<All, Diagnostic> {
+    let wide = product::program(&config, reader.args)?;
+    if !tiles::suit(reader, &config) {
+        let narrow = narrow(reader.args, &config).map(Alternative::last);
+        return Ok((wide, narrow.into_iter().collect()));
     }
-    Ok(Programs { wide, others, diagnostics, levels, why, instead })
+    // Blocks nearly fill a multiprocessor. The plain kernel serves every launch.
+    let overlaps = config.overlaps || (config.arch >= 90 && reader.find("overlaps").is_none());
+    let tiles = tiles::programs(reader.args, &Config { overlaps, ..config });
+    let (first, mut others) = tiles.map_err(|problem| problem.at(Span::default()))?;
+    others.push(Alternative::last(wide));
+    Ok((first, others))
+}
+
+/// The product by mma.sync, and where copies of operands suit other instructions or bulk copies, of copies.
+fn by_warps(reader: &mut Reader<'_>, config: &Config, plans: &[tensor::Plan]) -> Result<All> {
+    let (wide, mut others) = tensor::among(config, plans)?;
+    if let Some((mut copies, sizes)) = reader.wgmma_of_copies(config) {
+        copies.overlaps |= reader.find("overlaps").is_none();
+        others.splice(..0, tiles_of_wgmma(&copies, &sizes)?);
+    } else if let Some((copies, plans)) = reader.mma_sync_of_copies(config)? {
+        others.splice(..0, tensor::of_copies(&copies, &plans)?);
+    }
+    Ok((wide, others))
 }
 
 /// Keys about the tiles of a product by wgmma.
@@ -183,57 +185,45 @@ const OF_WGMMA: [&str; 8] = ["bm", "bn", "bk", "stages", "cluster", "split_k", "
 
 /// The product by wgmma, in one variant for each of some sizes, and by mma.sync where bulk copies do not
 /// support operands.
-fn by_wgmma(
-    args: &[Arg],
-    mut config: Config,
-    overlaps: bool,
-    sizes: &[hopper::Sizes],
-    levels: Vec<(Name, Level)>,
-) -> std::result::Result<Programs, Vec<Diagnostic>> {
+fn by_wgmma(args: &[Arg], mut config: Config, overlaps: bool, sizes: &[hopper::Sizes]) -> Result<All> {
     let of_tiles = |arg: &&Arg| {
         let key = arg.name.as_ref().map_or("", |name| &*name.text);
         key != "mma" && !OF_WGMMA.contains(&key)
     };
     let plain: Vec<Arg> = args.iter().filter(of_tiles).cloned().collect();
-    let mut keys = Keys::new();
-    let mut reader = Reader { args: &plain, keys: &mut keys, errors: Vec::new() };
-    let wrong = |problem: Problem| vec![problem.at(Span::default())];
+    let mut reader = Reader::new(&plain);
     // Tiles of the author's choice are multiplied by wgmma wherever that is possible.
     let measured = sizes.iter().all(|sizes| sizes.shipped);
-    let plan = reader.by_mma_sync(&config).map_err(wrong)?;
-    let mut plans = if measured && config.mixed() { reader.with_others(&config, plan) } else { vec![plan] };
-    let plan = plans.pop().ok_or_else(Vec::new)?;
-    let mut narrower = tensor::programs(&config, &plan, measured).map_err(wrong)?;
+    let plan = reader.by_mma_sync(&config)?;
+    let few = if measured && config.mixed() { reader.others(&config, &plan) } else { Vec::new() };
+    let mut narrower = tensor::programs(&config, &plan, measured)?;
     // Where bulk copies fill a ring, wgmma is faster, unless it has to wait for conversions.
     narrower.retain(|(program, _)| config.mixed() || !tensor::has_producer(program));
-    let mut few = Vec::new();
-    for plan in &plans {
-        few.push(tensor::programs(&config, plan, measured).map_err(wrong)?.swap_remove(0));
-    }
+    let of_few = |plan| {
+        let (program, width) = tensor::programs(&config, plan, measured)?.swap_remove(0);
+        Ok(Alternative::new(program, vec![Policy::Aligned]).wide(width))
+    };
+    let few = few.iter().map(of_few).collect::<Result<Vec<_>>>()?;
     config.overlaps = overlaps;
-    let mut others = tiles_of_wgmma(&config, sizes).map_err(wrong)?;
+    let mut others = tiles_of_wgmma(&config, sizes)?;
     let wide = others.remove(0).program;
     // Programs whose threads store C.
     let direct = others.split_off(sizes.len() - 1);
-    let of_few = |(program, width)| Alternative::new(program, vec![Policy::Aligned]).wide(width);
-    others.extend(few.into_iter().map(of_few));
+    others.extend(few);
     // 64-bit offsets, and leading dimensions of C that bulk copies do not support.
     let width = Width::WIDEST;
     others.push(Alternative::new(wide.clone(), vec![Policy::General]).wide(width));
     others.extend(direct);
     others.extend(Alternative::narrower(narrower));
-    Ok(Programs { wide, others, diagnostics: Vec::new(), levels, why: None, instead: None })
+    Ok((wide, others))
 }
 
 /// The product by wgmma in tiles of some sizes: one program for each, and more for results that bulk copies do not store.
-fn tiles_of_wgmma(
-    config: &Config,
-    sizes: &[hopper::Sizes],
-) -> crate::source::problem::Result<Vec<Alternative>> {
+fn tiles_of_wgmma(config: &Config, sizes: &[hopper::Sizes]) -> Result<Vec<Alternative>> {
     let all: Vec<By> = sizes.iter().map(By::Warpgroups).collect();
     let page = page::page(config, &all)?;
     let program = |by: &By| page::program(&page, config, *by);
-    let programs = all.iter().map(program).collect::<crate::source::problem::Result<Vec<_>>>()?;
+    let programs = all.iter().map(program).collect::<Result<Vec<_>>>()?;
     let of = |at: usize, width: Width, policy: Policy| {
         Alternative::new(programs[at].clone(), vec![policy]).wide(width)
     };
@@ -255,11 +245,10 @@ fn tiles_of_wgmma(
 /// The product with copies of single elements, partitioned so that they are coalesced. `None` if its
 /// copies are coalesced already, or if the keys do not allow it.
 fn narrow(args: &[Arg], config: &Config) -> Option<tile::Program> {
-    if config.vec == [1, 1] {
+    if config.copies.vec == [1, 1] {
         return None;
     }
-    let mut keys = Keys::new();
-    let mut reader = Reader { args, keys: &mut keys, errors: Vec::new() };
+    let mut reader = Reader::new(args);
     let config = reader.config(true).filter(|_| reader.errors.is_empty())?;
     product::program(&config, args).ok()
 }

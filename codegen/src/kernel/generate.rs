@@ -91,9 +91,7 @@ impl Definition {
                 let (program, diagnostics, _) = evaluate::program(kernel, all.first().unwrap_or(settings));
                 Ok((program, diagnostics))
             }
-            Definition::Matmul(args) => {
-                matmul::programs(args).map(|programs| (programs.wide, programs.diagnostics))
-            }
+            Definition::Matmul(args) => matmul::programs(args).map(|programs| (programs.wide, Vec::new())),
         })?;
         let wrong = diagnostics.iter().any(|diagnostic| diagnostic.level == Level::Deny);
         if wrong {
@@ -173,8 +171,8 @@ impl Settings {
 /// The kernel of a product's keys.
 fn product(args: &[ast::Arg], purpose: Purpose) -> Outcome {
     match matmul::programs(args) {
-        Ok(Programs { wide, others, diagnostics, levels, why, instead }) => {
-            let mut outcome = finished(None, wide, others, diagnostics, &levels, purpose);
+        Ok(Programs { wide, others, levels, why, instead }) => {
+            let mut outcome = finished(None, wide, others, Vec::new(), &levels, purpose);
             match (&mut outcome.kernel, instead) {
                 (Some(kernel), _) => kernel.report.instruction = why,
                 // The keys are about tensor cores, not about the threads of a product without them.

@@ -135,8 +135,8 @@ fn keys_that_are_invalid_on_tensor_cores() {
         "4 stages take 132096 bytes of shared memory, and a block has 101376\n",
     );
     check(
-        "dtype=i8 out=i8 arch=120 bm=72 bn=48 bk=128 b=k_major stages=4",
-        "4 stages of padded tiles take 102080 bytes of shared memory, and a block has 101376\n",
+        "dtype=i8 arch=89 mma=mma_sync bm=96 bn=144 bk=32 stages=12 a=k_major",
+        "12 stages of padded tiles take 104064 bytes of shared memory, and a block has 101376\n",
     );
     check(
         "dtype=e4m3 scales=blocks arch=89 bm=104 bn=16 bk=64 warps=2",

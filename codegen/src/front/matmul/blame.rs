@@ -40,7 +40,7 @@ pub(super) fn put_by_keys(problem: Problem, blame: &Blame, args: &[Arg], config:
     let problem = match problem.cause.as_deref().cloned() {
         Some(Cause::Indivisible { threads, each, mode, near }) => {
             let size = blame.sizes[mode.min(1)];
-            let extent = config.size(size);
+            let extent = config.tile[["bm", "bn"].iter().position(|key| *key == size).unwrap_or(2)];
             let each = if each > 1 { format!(" with {each} elements each") } else { String::new() };
             let owner = if is_default { format!("the default of `{key}`") } else { format!("`{key}`") };
             let what =
@@ -68,17 +68,6 @@ pub(super) fn put_by_keys(problem: Problem, blame: &Blame, args: &[Arg], config:
         None => problem,
     };
     problem.at(at)
-}
-
-impl Config {
-    /// The value of a key that is a size of tiles.
-    fn size(&self, key: &str) -> i64 {
-        match key {
-            "bm" => self.bm,
-            "bn" => self.bn,
-            _ => self.bk,
-        }
-    }
 }
 
 /// The names of keys in other languages.

@@ -4,7 +4,7 @@ use tilewright_layout::{Composed, Layout, Swizzle};
 
 use super::reader::Reader;
 use super::scales::GROUPS;
-use super::threads::tc;
+use super::threads::{Copies, tc};
 use crate::build::tiled::{Terms, TiledMma};
 use crate::source::ast::{Arg, Expr, ExprKind, Name, Pattern, Span};
 use crate::source::problem::Problem;
@@ -16,9 +16,8 @@ use crate::values::narrow::Int4;
 /// The values of the keys.
 #[derive(Clone)]
 pub(super) struct Config {
-    pub(super) bm: i64,
-    pub(super) bn: i64,
-    pub(super) bk: i64,
+    /// Rows and columns of C that a block computes, and the length of a step along K.
+    pub(super) tile: [i64; 3],
     pub(super) tc: Layout,
     /// The swizzle of thread indices.
     pub(super) swizzle: Swizzle,
@@ -26,8 +25,8 @@ pub(super) struct Config {
     pub(super) of_tiles: Option<Swizzle>,
     /// Adjacent rows and columns of one thread.
     pub(super) values: Vec<i64>,
-    pub(super) ta: Layout,
-    pub(super) tb: Layout,
+    /// The copies of A and of B on CUDA cores.
+    pub(super) copies: Copies,
     pub(super) dtype: Elem,
     /// Type of B.
     pub(super) b_dtype: Elem,
@@ -37,16 +36,11 @@ pub(super) struct Config {
     pub(super) precision: Precision,
     /// Type of C.
     pub(super) out: Elem,
+    /// Are rows of A, of B, of C contiguous?
     pub(super) a_rows: bool,
     pub(super) b_rows: bool,
     pub(super) c_rows: bool,
-    /// Is A the left operand of a product by mma.sync? Else its transpose is computed.
-    pub(super) a_left: bool,
-    pub(super) sa: Composed,
-    pub(super) sb: Composed,
     pub(super) ahead: Ahead,
-    /// Vector widths of the copies of A and of B.
-    pub(super) vec: [i64; 2],
     pub(super) order: Order,
     pub(super) alpha_beta: bool,
     pub(super) batched: bool,
@@ -64,12 +58,8 @@ pub(super) struct Config {
     pub(super) zeros: bool,
     /// Has A a scale for each row and each block of K, and B one for each block of rows and of K?
     pub(super) block_scales: bool,
-    /// Which operands are copied through registers: operands that are not k_major, operands that are.
-    pub(super) staged: [bool; 2],
     /// The epilogue's function of a sum.
     pub(super) function: Option<Expr>,
-    /// Copies of single elements, regardless of `vec`.
-    pub(super) narrow: bool,
     pub(super) arch: u32,
     pub(super) overlaps: bool,
     /// Blocks of a cluster that compute one tile together, each a part of K.
@@ -116,9 +106,10 @@ impl Precision {
 }
 
 impl Config {
-    /// The type in which accumulators are scaled and added to, and of the epilogue.
+    /// The type in which accumulators are scaled and added to, and of the epilogue: the accumulators' type, but integers that become
+    /// another type are scaled by real numbers.
     pub(super) fn scaled(&self) -> Elem {
-        scaled(self.acc, self.out)
+        if self.acc.is_float() || self.acc == self.out { self.acc } else { Elem::F32 }
     }
 
     /// The product with K-contiguous copies of A and B, if these are not K-contiguous and wgmma needs it: their
@@ -135,7 +126,7 @@ impl Config {
 
     /// The types of the left and of the right operand as they are multiplied.
     pub(super) fn left_and_right(&self) -> [Elem; 2] {
-        if self.a_left { [self.dtype, self.b_dtype] } else { [self.b_dtype, self.dtype] }
+        if self.a_left() { [self.dtype, self.b_dtype] } else { [self.b_dtype, self.dtype] }
     }
 
     /// A number of values along K, in elements of B.
@@ -147,7 +138,7 @@ impl Config {
     pub(super) fn multiplying(&self, mma: TiledMma) -> TiledMma {
         let mma = mma.in_terms(self.precision.terms());
         match self.packed {
-            Some(of) => mma.with_pairs(if self.a_left { OperandName::B } else { OperandName::A }, of),
+            Some(of) => mma.with_pairs(if self.a_left() { OperandName::B } else { OperandName::A }, of),
             None => mma,
         }
     }
@@ -169,16 +160,17 @@ impl Config {
         if self.a_is_left() { [left, right] } else { [right, left] }
     }
 
-    /// Is A the left operand of a product by mma.sync? It is if rows of C are contiguous, unless only the transpose has an
-    /// instruction for the tile: instructions have more rows than columns.
-    fn suits_a_left(&self) -> bool {
+    /// Is A the left operand of a product by mma.sync? Otherwise the transpose is computed. It is if rows of C are contiguous, unless
+    /// only the transpose has an instruction for the tile: instructions have more rows than columns.
+    pub(super) fn a_left(&self) -> bool {
         let Some(Effect::Mma { m, n, .. }) =
             TiledMma::row(self.multiplied(), self.acc, self.arch).map(|row| row.effect)
         else {
             return self.c_rows;
         };
         let fits = |a_left: bool| {
-            let [left, right] = if a_left { [self.bm, self.bn] } else { [self.bn, self.bm] };
+            let [bm, bn, _] = self.tile;
+            let [left, right] = if a_left { [bm, bn] } else { [bn, bm] };
             // Of numbers of four bits, two fragments of the right operand are converted at once.
             let n = if self.packed.is_some() && a_left { 2 * n } else { n };
             left % i64::from(m) == 0 && right % i64::from(n) == 0
@@ -202,119 +194,162 @@ impl Config {
     }
 }
 
-/// The types of a product.
-struct Types {
-    dtype: Elem,
-    b_dtype: Elem,
-    packed: Option<Int4>,
-    acc: Elem,
-    out: Elem,
-    precision: Precision,
-}
-
-impl Types {
-    fn scaled(&self) -> Elem {
-        scaled(self.acc, self.out)
-    }
-}
-
-/// The type of an epilogue: the accumulators' type, but integers that become another type are scaled by real numbers.
-fn scaled(acc: Elem, out: Elem) -> Elem {
-    if acc.is_float() || acc == out { acc } else { Elem::F32 }
-}
-
 impl Reader<'_> {
     /// The values of the keys; `narrow` means `vec = 1`.
     pub(super) fn config(&mut self, narrow: bool) -> Option<Config> {
         self.names();
         let tile = [self.positive("bm", 128), self.positive("bn", 128), self.positive("bk", 8)];
-        let types = self.types();
-        let rows = self.major(types.packed.is_some());
-        let vec = if narrow { 1 } else { self.positive("vec", 1) };
-        let fragments = self.positive("fragments", 1);
-        let stages = self.positive("stages", fragments.min(2)) as u32;
-        let exits = self.find("exits").is_none() || self.flag("exits");
+        let dtype = self.elem("dtype", Elem::F32);
+        let (b_dtype, packed) = self.b_dtype(dtype);
+        let acc = self.elem("acc", dtype.accumulator());
+        // Sums of products of 8-bit numbers do not fit 8 bits, and tf32 is a format of operands.
+        let sums = dtype.bytes() == 1 || dtype == Elem::Tf32;
+        let out = self.elem("out", if sums { acc } else { dtype });
+        let a_rows = self.choice("a", &[("m_major", false), ("k_major", true)]);
+        let b_rows = self.choice("b", &[("n_major", false), ("k_major", true)]);
+        let c_rows = self.choice("c", &[("m_major", false), ("n_major", true)]);
         let values = self.values();
-        let sides = self.sides(tile, [rows[0], rows[1]], vec, &values);
+        let sides = self.sides(tile, [a_rows, b_rows], narrow, &values);
         let tc = self.layout("tc", || {
-            let (over, columns) = tc(tile, &values, &sides, types.acc);
-            match rows[2] {
-                true => Layout::row_major((over, columns)),
-                false => Layout::compact((over, columns)),
-            }
+            let all = tc(tile, &values, &sides, acc);
+            if c_rows { Layout::row_major(all) } else { Layout::compact(all) }
         })?;
         // The swizzle permutes thread indices, not elements.
         let (swizzle, tc) = (tc.swizzle(), Composed::from(tc.layout().clone()));
-        let threads = tc.as_layout()?.size().ok()?;
-        let copies = self.copies(tile, sides, threads, types.dtype)?;
-        let fragments = fragments as u32;
-        let ahead = Ahead { stages, fragments, exits, producer: false, split: 1, sums_are_added: true };
-        let ahead = self.ahead(ahead);
-        let order = Order::ALL[self.choice("order", &Order::ALL.map(|(name, _)| name))].1;
-        let (alpha_beta, batched) = (self.flag("alpha_beta"), self.flag("batched"));
-        let bias = self.choice("bias", &["none", "rows", "columns"]).checked_sub(1);
-        let (residual, aux) = (self.residual(types.out), self.aux(types.out));
-        let mixed = types.b_dtype != types.dtype;
-        let group = self.group(mixed);
-        let zeros = self.zeros(group);
-        let (scales, block_scales) = self.scales(types.dtype, mixed, group);
-        let function = self.find("epilogue").map(activation);
-        if let Some(closure) = &function {
-            self.keys.closure(closure, types.scaled())?;
-        }
-        let (arch, overlaps) = (self.arch(), self.flag("overlaps"));
-        let split_k = self.positive("split_k", 1);
-        let fast_accum = self.fast_accum(types.dtype);
-        let name = self.name();
-        let tc = self.threads("tc", tc, &[2, 3])?;
-        let [ta, tb] = copies.threads;
-        let (ta, tb) = (self.threads("ta", ta, &[2])?, self.threads("tb", tb, &[2])?);
-        let Types { dtype, b_dtype, packed, acc, out, precision } = types;
-        let [sa, sb] = copies.tiles;
+        let copies = self.copies(tile, sides, tc.as_layout()?.size().ok()?, dtype)?;
+        let mixed = b_dtype != dtype;
+        const SCALES: [(&str, ([bool; 2], bool)); 5] = [
+            ("none", ([false, false], false)),
+            ("rows", ([true, false], false)),
+            ("columns", ([false, true], false)),
+            ("both", ([true, true], false)),
+            ("blocks", ([false, false], true)),
+        ];
+        let (scales, block_scales) = self.choice("scales", &SCALES);
+        let group = self.find("group_size").is_some().then(|| self.whole("group_size", 128));
         let config = Config {
-            bm: tile[0],
-            bn: tile[1],
-            bk: tile[2],
-            tc,
+            tile,
+            tc: self.threads("tc", tc, &[2, 3])?,
             swizzle,
             of_tiles: self.of_tiles(),
             values,
-            ta,
-            tb,
+            copies,
             dtype,
             b_dtype,
             packed,
             acc,
-            precision,
+            precision: self.choice("precision", &Precision::ALL),
             out,
-            a_rows: rows[0],
-            b_rows: rows[1],
-            c_rows: rows[2],
-            a_left: rows[2],
-            sa,
-            sb,
-            ahead,
-            vec: copies.vec,
-            order,
-            alpha_beta,
-            batched,
-            bias,
-            residual,
-            aux,
-            scales,
+            a_rows,
+            b_rows,
+            c_rows,
+            ahead: self.ahead(),
+            order: self.choice("order", &Order::ALL),
+            alpha_beta: self.flag("alpha_beta"),
+            batched: self.flag("batched"),
+            bias: self.choice("bias", &[("none", None), ("rows", Some(0)), ("columns", Some(1))]),
+            residual: self.residual(out),
+            aux: self.aux(out),
+            // Narrow weights include scales of columns, unless they have scales in groups.
+            scales: [scales[0], group.is_none() && (mixed || scales[1])],
             group,
-            zeros,
+            zeros: self.flag("zeros"),
             block_scales,
-            staged: copies.staged,
-            function,
-            narrow,
-            arch,
-            overlaps,
-            split_k,
-            fast_accum,
-            name,
+            function: self.find("epilogue").map(activation),
+            arch: self.arch(),
+            overlaps: self.flag("overlaps"),
+            split_k: self.positive("split_k", 1),
+            fast_accum: self.flag("fast_accum"),
+            name: self.name(),
         };
-        Some(Config { a_left: config.suits_a_left(), ..config })
+        self.unlike(&config, scales[1] || block_scales);
+        if let Some(closure) = &config.function {
+            self.keys.closure(closure, config.scaled())?;
+        }
+        Some(config)
+    }
+
+    /// Keys that others contradict.
+    fn unlike(&mut self, c: &Config, of_columns: bool) {
+        let (dtype, fp8) = (c.dtype, matches!(c.dtype, Elem::E4m3 | Elem::E5m2));
+        let weights = c.packed.map_or(c.b_dtype.name(), Int4::name);
+        let converts = !c.mixed() || c.b_dtype.bytes() == 1 && matches!(dtype, Elem::F16 | Elem::Bf16);
+        let size = c.group.unwrap_or(GROUPS[0]);
+        let (precision, _) = Precision::ALL[c.precision as usize];
+        let each = if c.group.is_some() { "each group of each" } else { "each" };
+        let rows = [
+            (
+                "b_dtype",
+                !converts,
+                format!("elements of {weights} are not converted for products of {dtype}"),
+                "write i8, u8, i4, u4, e4m3 or e5m2, with dtype = f16 or bf16",
+            ),
+            (
+                "b_dtype",
+                c.packed.is_some() && !c.b_rows,
+                "numbers of four bits are packed in pairs along K, and `b` is not k_major".into(),
+                "write b = k_major",
+            ),
+            (
+                "precision",
+                c.precision != Precision::Strict && dtype != Elem::F32,
+                format!("precision = {precision} is about products of f32, and these are of {dtype}"),
+                "leave precision out, or write dtype = f32",
+            ),
+            (
+                "group_size",
+                !c.mixed(),
+                "`group_size` is about the scales of narrow weights, and B has the type of A".into(),
+                "write b_dtype = i4 or another narrow type, or leave it out",
+            ),
+            (
+                "group_size",
+                c.mixed() && !GROUPS.contains(&size),
+                format!("a group along K has 16, 32, 64, 128 or 256 elements, and group_size is {size}"),
+                "write group_size = 128",
+            ),
+            (
+                "zeros",
+                c.zeros && c.group.is_none(),
+                "zero points are subtracted from narrow weights with scales in groups, and there are no groups".into(),
+                "write group_size = 128, and a narrow b_dtype, or leave zeros out",
+            ),
+            (
+                "scales",
+                c.mixed() && of_columns,
+                format!("narrow weights have a scale for {each} column of C anyway, the argument `scale`"),
+                "leave `scales` out, or write scales = rows for those of activations too",
+            ),
+            (
+                "scales",
+                !c.mixed() && c.block_scales && !fp8,
+                format!("scales of blocks are about products of e4m3 and e5m2, and dtype is {dtype}"),
+                "write scales = both, or dtype = e4m3",
+            ),
+            (
+                "scales",
+                !c.mixed() && c.block_scales && fp8 && c.fast_accum,
+                "scales of blocks multiply sums of each 128 of K, which fast_accum = true leaves in the tensor cores".into(),
+                "leave fast_accum out",
+            ),
+            (
+                "fast_accum",
+                !fp8,
+                format!("`fast_accum` is about sums of e4m3 and e5m2, and dtype is {dtype}"),
+                "leave it out: other sums are as accurate as those in f32",
+            ),
+            (
+                "aux",
+                c.aux.is_some() && c.function.is_none(),
+                "`aux` has what the epilogue's function is applied to, and there is no such function".into(),
+                "write epilogue = gelu or another function, or leave aux out",
+            ),
+        ];
+        for (key, _, message, help) in rows.into_iter().filter(|row| row.1) {
+            if let Some(span) = self.find(key).map(|value| value.span) {
+                self.error(span, message, help);
+            }
+        }
     }
 
     /// The oldest compute capability.
@@ -349,45 +384,18 @@ impl Reader<'_> {
         }
     }
 
-    /// The types of operands, sums and results.
-    fn types(&mut self) -> Types {
-        let dtype = self.elem("dtype", Elem::F32);
-        let (b_dtype, packed) = self.b_dtype(dtype);
-        let acc = self.elem("acc", dtype.accumulator());
-        // Sums of products of 8-bit numbers do not fit 8 bits, and tf32 is a format of operands.
-        let sums = dtype.bytes() == 1 || dtype == Elem::Tf32;
-        let out = self.elem("out", if sums { acc } else { dtype });
-        Types { dtype, b_dtype, packed, acc, out, precision: self.precision(dtype) }
-    }
-
-    /// Are rows of A, of B and of C contiguous?
-    fn major(&mut self, packed: bool) -> [bool; 3] {
-        let a_rows = self.choice("a", &["m_major", "k_major"]) == 1;
-        let b_rows = self.choice("b", &["n_major", "k_major"]) == 1;
-        let c_rows = self.choice("c", &["m_major", "n_major"]) == 1;
-        if let Some(span) = self.find("b_dtype").map(|expr| expr.span).filter(|_| packed && !b_rows) {
-            let message = "numbers of four bits are packed in pairs along K, and `b` is not k_major";
-            self.error(span, message, "write b = k_major");
-        }
-        [a_rows, b_rows, c_rows]
-    }
-
-    fn ahead(&mut self, ahead: Ahead) -> Ahead {
+    /// How far copies and loads run ahead.
+    fn ahead(&mut self) -> Ahead {
+        let fragments = self.positive("fragments", 1);
+        let stages = self.positive("stages", fragments.min(2)) as u32;
+        let exits = self.find("exits").is_none() || self.flag("exits");
+        let fragments = fragments as u32;
+        let ahead = Ahead { stages, fragments, exits, producer: false, split: 1, sums_are_added: true };
         if let Some(problem) = crate::passes::pipeline::unfit(&ahead) {
-            let at = self.find(if ahead.fragments > 1 { "fragments" } else { "stages" });
+            let at = self.find(if fragments > 1 { "fragments" } else { "stages" });
             self.errors.push(problem.at(at.map_or(Span::default(), |expr| expr.span)));
         }
         ahead
-    }
-
-    fn fast_accum(&mut self, dtype: Elem) -> bool {
-        let fast_accum = self.flag("fast_accum");
-        if let Some(expr) = self.find("fast_accum").filter(|_| !matches!(dtype, Elem::E4m3 | Elem::E5m2)) {
-            let span = expr.span;
-            let message = format!("`fast_accum` is about sums of e4m3 and e5m2, and dtype is {dtype}");
-            self.error(span, message, "leave it out: other sums are as accurate as those in f32");
-        }
-        fast_accum
     }
 
     fn name(&mut self) -> String {
@@ -411,61 +419,6 @@ impl Reader<'_> {
         }
     }
 
-    /// The elements along K that have one scale, if not all of a row.
-    fn group(&mut self, narrow: bool) -> Option<i64> {
-        let span = self.find("group_size").map(|expr| expr.span)?;
-        let size = self.whole("group_size", 128);
-        if !narrow {
-            let message = "`group_size` is about the scales of narrow weights, and B has the type of A";
-            self.error(span, message, "write b_dtype = i4 or another narrow type, or leave it out");
-        } else if !GROUPS.contains(&size) {
-            let message =
-                format!("a group along K has 16, 32, 64, 128 or 256 elements, and group_size is {size}");
-            self.error(span, message, "write group_size = 128");
-        }
-        Some(size)
-    }
-
-    /// The modes of C that have scales, and whether blocks of the operands have scales. Narrow weights include
-    /// scales of columns, unless they have scales in groups.
-    fn scales(&mut self, dtype: Elem, narrow: bool, group: Option<i64>) -> ([bool; 2], bool) {
-        let fp8 = matches!(dtype, Elem::E4m3 | Elem::E5m2);
-        let choice = self.choice("scales", &["none", "rows", "columns", "both", "blocks"]);
-        let blocks = choice == 4;
-        if let Some(span) = self.find("scales").map(|expr| expr.span) {
-            if narrow && choice > 1 {
-                let each = if group.is_some() { "each group of each" } else { "each" };
-                let message = format!(
-                    "narrow weights have a scale for {each} column of C anyway, the argument `scale`"
-                );
-                let help = "leave `scales` out, or write scales = rows for those of activations too";
-                self.error(span, message, help);
-            } else if blocks && !fp8 {
-                let message =
-                    format!("scales of blocks are about products of e4m3 and e5m2, and dtype is {dtype}");
-                self.error(span, message, "write scales = both, or dtype = e4m3");
-            } else if blocks && self.flag("fast_accum") {
-                self.error(
-                    span,
-                    "scales of blocks multiply sums of each 128 of K, which fast_accum = true leaves in the tensor cores",
-                    "leave fast_accum out",
-                );
-            }
-        }
-        let of_columns = group.is_none() && (narrow || matches!(choice, 2 | 3));
-        ([matches!(choice, 1 | 3), of_columns], blocks)
-    }
-
-    /// Have groups a zero point each?
-    fn zeros(&mut self, group: Option<i64>) -> bool {
-        let zeros = self.flag("zeros");
-        if let (Some(span), true, None) = (self.find("zeros").map(|expr| expr.span), zeros, group) {
-            let message = "zero points are subtracted from narrow weights with scales in groups, and there are no groups";
-            self.error(span, message, "write group_size = 128, and a narrow b_dtype, or leave zeros out");
-        }
-        zeros && group.is_some()
-    }
-
     /// The type of B's elements, and the 4-bit type where each packs two numbers.
     fn b_dtype(&mut self, dtype: Elem) -> (Elem, Option<Int4>) {
         let of = |expr: &Expr| match &expr.kind {
@@ -474,24 +427,13 @@ impl Reader<'_> {
         };
         let packed = self.find("b_dtype").and_then(of);
         let elem = if packed.is_some() { Elem::U8 } else { self.elem("b_dtype", dtype) };
-        let converts = elem.bytes() == 1 && matches!(dtype, Elem::F16 | Elem::Bf16);
-        if let Some(span) = self.find("b_dtype").map(|expr| expr.span)
-            && elem != dtype
-            && !converts
-        {
-            let name = packed.map_or(elem.name(), Int4::name);
-            self.error(
-                span,
-                format!("elements of {name} are not converted for products of {dtype}"),
-                "write i8, u8, i4, u4, e4m3 or e5m2, with dtype = f16 or bf16",
-            );
-        }
         (elem, packed)
     }
 
     /// What is added to each element of C: when, as in `before`, and its type if not C's, as in `before(f32)`.
     fn residual(&mut self, out: Elem) -> Option<Residual> {
-        const WHENS: [When; 2] = [When::Before, When::After];
+        const WHENS: [(&str, Option<When>); 3] =
+            [("none", None), ("before", Some(When::Before)), ("after", Some(When::After))];
         let given = self.find("residual").cloned()?;
         let (when, elem) = match given.kind {
             ExprKind::Call { function, args, .. } if args.len() == 1 => {
@@ -500,8 +442,7 @@ impl Reader<'_> {
             }
             kind => (Expr { kind, ..given }, out),
         };
-        let choice = self.choice_of("residual", &when, &["none", "before", "after"]);
-        choice.checked_sub(1).map(|at| Residual { elem, when: WHENS[at] })
+        self.choice_of("residual", &when, &WHENS).map(|when| Residual { elem, when })
     }
 
     /// The type of a second result: C's type unless one is given.
@@ -520,29 +461,7 @@ impl Reader<'_> {
                 return None;
             }
         };
-        if self.find("epilogue").is_none() {
-            self.error(
-                given.span,
-                "`aux` has what the epilogue's function is applied to, and there is no such function",
-                "write epilogue = gelu or another function, or leave aux out",
-            );
-        }
         Some(elem)
-    }
-
-    fn precision(&mut self, dtype: Elem) -> Precision {
-        let (name, precision) = Precision::ALL[self.choice("precision", &Precision::ALL.map(|row| row.0))];
-        if let Some(span) = self.find("precision").map(|expr| expr.span)
-            && precision != Precision::Strict
-            && dtype != Elem::F32
-        {
-            self.error(
-                span,
-                format!("precision = {name} is about products of f32, and these are of {dtype}"),
-                "leave precision out, or write dtype = f32",
-            );
-        }
-        precision
     }
 
     fn values(&mut self) -> Vec<i64> {
@@ -556,7 +475,7 @@ impl Reader<'_> {
         extents
     }
 
-    fn threads(&mut self, key: &str, layout: Composed, ranks: &[usize]) -> Option<Layout> {
+    pub(super) fn threads(&mut self, key: &str, layout: Composed, ranks: &[usize]) -> Option<Layout> {
         let span = self.find(key).map_or(Span::default(), |e| e.span);
         if !ranks.contains(&layout.rank()) || layout.as_layout().is_none() {
             let modes =

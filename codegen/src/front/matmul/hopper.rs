@@ -43,54 +43,30 @@ pub(super) struct Sizes {
     pub(super) shipped: bool,
 }
 
-/// Tiles of the default variants: rows and columns, blocks of a cluster that share columns, and blocks that share K. There are
-/// many widths, so that the tiles of a product nearly fill all multiprocessors. Small tiles are for products of few rows, which
-/// memory limits. Clusters copy fewer rows, for rows that begin in the middle of a line of the L2 cache. Clusters that split K
-/// are for products of few tiles.
-const SHIPPED: [([i64; 2], [i64; 2]); 43] = [
-    ([128, 256], [1, 1]),
-    ([128, 224], [1, 1]),
-    ([128, 192], [1, 1]),
-    ([128, 160], [1, 1]),
-    ([128, 128], [1, 1]),
-    ([128, 96], [1, 1]),
-    ([256, 128], [1, 1]),
-    ([64, 256], [1, 1]),
-    ([64, 192], [1, 1]),
-    ([64, 176], [1, 1]),
-    ([64, 160], [1, 1]),
-    ([64, 128], [1, 1]),
-    ([64, 96], [1, 1]),
-    ([64, 64], [1, 1]),
-    ([64, 32], [1, 1]),
-    ([64, 16], [1, 1]),
-    ([192, 192], [1, 1]),
-    ([192, 128], [1, 1]),
-    ([192, 96], [1, 1]),
-    ([128, 256], [2, 1]),
-    ([128, 128], [2, 1]),
-    ([64, 128], [2, 1]),
-    ([128, 192], [2, 1]),
-    ([192, 192], [2, 1]),
-    ([64, 96], [4, 1]),
-    ([64, 128], [4, 1]),
-    ([64, 160], [4, 1]),
-    ([64, 192], [4, 1]),
-    ([64, 256], [4, 1]),
-    ([128, 160], [4, 1]),
-    ([128, 192], [4, 1]),
-    ([64, 64], [1, 2]),
-    ([64, 64], [1, 4]),
-    ([64, 64], [1, 8]),
-    ([64, 32], [1, 16]),
-    ([64, 128], [1, 2]),
-    ([64, 128], [1, 4]),
-    ([64, 160], [1, 2]),
-    ([64, 192], [1, 2]),
-    ([64, 192], [1, 4]),
-    ([128, 128], [1, 2]),
-    ([128, 128], [1, 4]),
-    ([128, 192], [1, 4]),
+/// Tiles of the default variants: rows, blocks of a cluster that share columns, and columns. There are many widths, so that the
+/// tiles of a product nearly fill all multiprocessors. Small tiles are for products of few rows, which memory limits. Clusters copy
+/// fewer rows, for rows that begin in the middle of a line of the L2 cache.
+const SHIPPED: [(i64, i64, &[i64]); 10] = [
+    (128, 1, &[256, 224, 192, 160, 128, 96]),
+    (256, 1, &[128]),
+    (64, 1, &[256, 192, 176, 160, 128, 96, 64, 32, 16]),
+    (192, 1, &[192, 128, 96]),
+    (128, 2, &[256, 128]),
+    (64, 2, &[128]),
+    (128, 2, &[192]),
+    (192, 2, &[192]),
+    (64, 4, &[96, 128, 160, 192, 256]),
+    (128, 4, &[160, 192]),
+];
+/// Tiles for products of few tiles: rows and columns, and the numbers of blocks that split K.
+const SPLIT: [([i64; 2], &[i64]); 7] = [
+    ([64, 64], &[2, 4, 8]),
+    ([64, 32], &[16]),
+    ([64, 128], &[2, 4]),
+    ([64, 160], &[2]),
+    ([64, 192], &[2, 4]),
+    ([128, 128], &[2, 4]),
+    ([128, 192], &[4]),
 ];
 /// Most accumulators of a thread: half of them if the sums of a step have separate registers.
 const MOST_SUMS: i64 = 128;
@@ -100,8 +76,8 @@ const MOST_SUMS_OF_THREE: i64 = 96;
 impl Sizes {
     /// The default sizes, among which a launch chooses.
     pub(super) fn shipped(c: &Config) -> Vec<Sizes> {
-        let of = |([bm, bn], [cluster, split_k]): ([i64; 2], [i64; 2])| {
-            let tile = [bm, bn, SWIZZLED / i64::from(c.dtype.bytes())];
+        let of = |rows: i64, columns: i64, [cluster, split_k]: [i64; 2]| {
+            let tile = [rows, columns, SWIZZLED / i64::from(c.dtype.bytes())];
             let sizes = Sizes { tile, stages: 1, cluster, split_k, band: 8, ping_pong: false, shipped: true };
             Sizes { stages: sizes.most_stages(c), ..sizes }
         };
@@ -117,7 +93,13 @@ impl Sizes {
         let suits = |sizes: &Sizes| {
             whole(sizes) && (sizes.split_k == 1 || splits(sizes)) && (alike || sizes.tile[0] != 3 * ROWS)
         };
-        SHIPPED.map(of).into_iter().filter(|sizes| unfit(sizes, c).is_none() && suits(sizes)).collect()
+        let whole_k = SHIPPED.iter().flat_map(|(rows, cluster, columns)| {
+            columns.iter().map(move |columns| of(*rows, *columns, [*cluster, 1]))
+        });
+        let split = SPLIT.iter().flat_map(|([rows, columns], splits)| {
+            splits.iter().map(move |split_k| of(*rows, *columns, [1, *split_k]))
+        });
+        whole_k.chain(split).filter(|sizes| unfit(sizes, c).is_none() && suits(sizes)).collect()
     }
 
     /// Defaults of keys that are not given.

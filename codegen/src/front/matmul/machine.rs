@@ -48,8 +48,7 @@ impl Reader<'_> {
     /// The architectures of a product's programs, if no key sets the architecture, tiles, threads or the instruction.
     /// Products that are the same on all of them have programs for the oldest.
     pub(super) fn architectures(&mut self) -> Option<Vec<u32>> {
-        let pins = OF_THREADS.iter().chain(&OF_WGMMA).chain(&["arch", "mma", "warps", "swizzle"]);
-        if pins.into_iter().any(|key| self.find(key).is_some()) {
+        if self.has(OF_THREADS.iter().chain(&OF_WGMMA).chain(&["arch", "mma", "warps", "swizzle"])) {
             return None;
         }
         let config = self.config(false).filter(|_| self.errors.is_empty())?;
@@ -150,7 +149,7 @@ impl Reader<'_> {
 
     /// Are there keys about wgmma alone?
     fn is_about_wgmma(&self) -> bool {
-        ["cluster", "split_k", "band", "ping_pong", "fast_accum"].iter().any(|key| self.find(key).is_some())
+        self.has(&["cluster", "split_k", "band", "ping_pong", "fast_accum"])
     }
 
     /// The value of the key `mma`.
@@ -162,12 +161,8 @@ impl Reader<'_> {
         {
             return Wanted::Row(row);
         }
-        match self.choice("mma", &["auto", "none", "wgmma", "mma_sync"]) {
-            1 => Wanted::Threads,
-            2 => Wanted::Wgmma,
-            3 => Wanted::MmaSync,
-            _ => Wanted::Auto,
-        }
+        let rest = [("none", Wanted::Threads), ("wgmma", Wanted::Wgmma), ("mma_sync", Wanted::MmaSync)];
+        self.choice("mma", &[&[("auto", Wanted::Auto)][..], &rest].concat())
     }
 
     /// A key, one that its default depends on where it is not given, or `mma`.
@@ -243,7 +238,7 @@ impl Reader<'_> {
         let room = i64::from(Target::of(c.arch).block_shared);
         while self.find("stages").is_none()
             && plan.stages > 1
-            && (plan.bytes(c) > room || tensor::bytes_of_copies(c, &plan).is_ok_and(|bytes| bytes > room))
+            && (plan.bytes(c) > room || tensor::bytes(c, &plan).is_ok_and(|bytes| bytes > room))
         {
             plan.stages -= 1;
         }
@@ -256,9 +251,9 @@ impl Reader<'_> {
         // Rows and columns of C; the transposed product swaps them.
         [usual.tile[0], usual.tile[1]] = c.operands_of(usual.tile);
         let mut tile = [
-            self.or("bm", c.bm, usual.tile[0]),
-            self.or("bn", c.bn, usual.tile[1]),
-            self.or("bk", c.bk, usual.tile[2]),
+            self.or("bm", c.tile[0], usual.tile[0]),
+            self.or("bn", c.tile[1], usual.tile[1]),
+            self.or("bk", c.tile[2], usual.tile[2]),
         ];
         let (parts, most) = match warps {
             Some(Warps::Arranged(mma)) => {
@@ -282,12 +277,18 @@ impl Reader<'_> {
     }
 
     /// The plan, after others among which a launch chooses unless keys choose.
-    pub(super) fn with_others(&self, c: &Config, plan: tensor::Plan) -> Vec<tensor::Plan> {
-        let given = ["bm", "bn", "bk", "stages", "warps"].iter().any(|key| self.find(key).is_some());
+    fn with_others(&self, c: &Config, plan: tensor::Plan) -> Vec<tensor::Plan> {
+        self.others(c, &plan).into_iter().chain([plan]).collect()
+    }
+
+    /// Other plans than this one, among which a launch chooses unless keys choose.
+    pub(super) fn others(&self, c: &Config, plan: &tensor::Plan) -> Vec<tensor::Plan> {
         // The blocks of plans for few rows fill a multiprocessor.
         let overlaps = c.overlaps || (c.arch >= 90 && self.find("overlaps").is_none());
-        let others = if given { Vec::new() } else { tensor::others(c, plan.mma.row, overlaps) };
-        others.into_iter().chain([plan]).collect()
+        match self.has(&["bm", "bn", "bk", "stages", "warps"]) {
+            true => Vec::new(),
+            false => tensor::others(c, plan.mma.row, overlaps),
+        }
     }
 
     /// The first reason why wgmma does not multiply this, if there is one: its key, a message, and help. Some products it
@@ -366,8 +367,7 @@ impl Reader<'_> {
     /// The product by wgmma of K-contiguous copies, if wgmma needs no other change and no keys choose tiles: its operands,
     /// and its sizes.
     pub(super) fn wgmma_of_copies(&mut self, c: &Config) -> Option<(Config, Vec<hopper::Sizes>)> {
-        let of_tiles = OF_WGMMA.iter().chain(&OF_THREADS).chain(&["warps", "swizzle"]);
-        let given = of_tiles.into_iter().any(|key| self.find(key).is_some());
+        let given = self.has(OF_WGMMA.iter().chain(&OF_THREADS).chain(&["warps", "swizzle"]));
         let copies = c.of_rows_along_k()?;
         let suits = !given && self.wanted() == Wanted::Auto && self.unlike_wgmma(&copies, false).is_none();
         suits.then(|| {
@@ -379,8 +379,7 @@ impl Reader<'_> {
     /// The product by mma.sync of K-contiguous copies, if ldmatrix loads fragments only of such copies and no keys
     /// choose tiles: its operands, and its plans.
     pub(super) fn mma_sync_of_copies(&mut self, c: &Config) -> Result<Option<(Config, Vec<tensor::Plan>)>> {
-        let given =
-            ["bm", "bn", "bk", "stages", "warps", "swizzle"].iter().any(|key| self.find(key).is_some());
+        let given = self.has(&["bm", "bn", "bk", "stages", "warps", "swizzle"]);
         let one_by_one = c.mixed() || [1, 4].contains(&c.dtype.bytes());
         let Some(copies) = c.of_rows_along_k().filter(|_| one_by_one && !given && c.arch >= tensor::BULK)
         else {
@@ -407,7 +406,7 @@ impl Reader<'_> {
             Machine::Threads(None) => "FMAs on CUDA cores",
         };
         let (key, message, _) = self.unlike_wgmma(config, false)?;
-        let asked = self.wanted() == Wanted::Auto && !OF_THREADS.iter().any(|key| self.find(key).is_some());
+        let asked = self.wanted() == Wanted::Auto && !self.has(&OF_THREADS);
         (asked && !["arch", "dtype"].contains(&key)).then(|| format!("{chosen}: {message}"))
     }
 

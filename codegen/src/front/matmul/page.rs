@@ -62,7 +62,7 @@ impl By<'_> {
     fn a_is_left(self, c: &Config) -> bool {
         match self {
             By::Warpgroups(_) => c.a_is_left(),
-            By::Warps(_) => c.a_left,
+            By::Warps(_) => c.a_left(),
         }
     }
 
@@ -165,19 +165,26 @@ pub(super) fn page(c: &Config, all: &[By]) -> Result<Kernel> {
         By::Warpgroups(_) => (90, c.overlaps),
         By::Warps(plan) => (c.arch, plan.overlaps),
     };
-    Ok(Kernel {
+    let choices = if listed.is_empty() { Vec::new() } else { vec![choice] };
+    let body = body(&Page::new(c, by, shares_k));
+    Ok(Kernel { choices, ..kernel(c, (arch, overlaps), consts.collect(), body) })
+}
+
+/// The function of these constants and statements.
+fn kernel(c: &Config, (arch, overlaps): (u32, bool), consts: Vec<ConstParam>, body: Vec<Stmt>) -> Kernel {
+    Kernel {
         name: named(&c.name),
         is_unsafe: false,
-        consts: consts.collect(),
+        consts,
         types: Vec::new(),
         params: params(c),
         devices: Vec::new(),
-        body: body(&Page::new(c, by, shares_k)),
+        body,
         levels: Vec::new(),
         keys: vec![Arg { name: Some(named("arch")), value: i64::from(arch).into() }],
         overlaps,
-        choices: if listed.is_empty() { Vec::new() } else { vec![choice] },
-    })
+        choices: Vec::new(),
+    }
 }
 
 /// `name: &Tensor<elem, shape, stride>`
@@ -340,7 +347,7 @@ impl By<'_> {
                 vec![cluster.stmt(), persistent.stmt(), raster(i64::from(sizes.band).into())]
             }
             By::Warps(plan) => {
-                let rows = if c.a_left { "BM" } else { "BN" };
+                let rows = if c.a_left() { "BM" } else { "BN" };
                 let persistent = plan.bulk.then(|| call("persistent", &[], []).stmt());
                 persistent.into_iter().chain([raster(two(Binary::Div, BAND.into(), rows.into()))]).collect()
             }

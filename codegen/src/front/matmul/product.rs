@@ -3,6 +3,7 @@
 use tilewright_layout::{Composed, Layout};
 
 use super::blame::{Blame, put_by_keys};
+use super::threads::Copies;
 use super::{Config, page};
 use crate::passes::allocate::ALIGN;
 use crate::passes::pipeline::with_slots;
@@ -36,9 +37,9 @@ pub(super) fn program(c: &Config, args: &[Arg]) -> std::result::Result<Program, 
 impl Config {
     /// Is an operand copied through registers? By its key, or where it is copied ahead in fewer bytes than cp.async moves.
     pub(super) fn is_staged(&self, side: usize) -> bool {
-        let rows = [self.a_rows, self.b_rows][side];
-        let narrow = self.vec[side] * i64::from(self.dtype.bytes()) < WORD;
-        self.staged[usize::from(rows)] || (narrow && self.ahead.stages > 1 && !self.narrow)
+        let Copies { vec, staged, narrow, .. } = &self.copies;
+        let is_short = vec[side] * i64::from(self.dtype.bytes()) < WORD;
+        staged[side] || (is_short && self.ahead.stages > 1 && !narrow)
     }
 
     /// Groups of threads, each with a part of K.
@@ -53,10 +54,10 @@ impl Config {
 
     /// The first key whose value the others do not allow, and why.
     fn checked(&self) -> std::result::Result<(), (&'static str, Problem)> {
-        let sides = [(&self.sa, self.a_rows, self.vec[0], "sa"), (&self.sb, self.b_rows, self.vec[1], "sb")];
-        for (layout, rows, vec, key) in sides {
+        let Copies { vec, tiles, .. } = &self.copies;
+        for (side, (rows, key)) in [(self.a_rows, "sa"), (self.b_rows, "sb")].into_iter().enumerate() {
             if !rows {
-                aligned(layout, vec).map_err(|problem| (key, problem))?;
+                aligned(&tiles[side], vec[side]).map_err(|problem| (key, problem))?;
             }
         }
         match self.unfit_split().or_else(|| self.exceeds()) {
@@ -70,7 +71,7 @@ impl Config {
     fn scatters(&self) -> bool {
         let run = self.values[usize::from(self.c_rows)];
         let bytes = || Ok::<i64, Problem>(self.bytes_of_tiles()? + self.bytes_of_parts()?);
-        self.narrow
+        self.copies.narrow
             && run > 1
             && bytes().is_ok_and(|bytes| bytes <= i64::from(Target::of(self.arch).block_shared))
     }
@@ -82,7 +83,7 @@ impl Config {
             let bytes = with_slots(tile, slots)?.cosize()? * i64::from(self.dtype.bytes());
             Ok(bytes.cast_unsigned().next_multiple_of(ALIGN.into()).cast_signed())
         };
-        Ok(bytes(&self.sa)? + bytes(&self.sb)?)
+        self.copies.tiles.iter().map(bytes).sum()
     }
 
     /// Bytes of shared memory for the sums of groups of threads.
@@ -93,7 +94,7 @@ impl Config {
     /// Why the blocks of a cluster cannot split K, and the key that is wrong.
     fn unfit_split(&self) -> Option<(&'static str, Problem)> {
         let (split, (key, shared)) =
-            (self.split_k, if self.c_rows { ("bm", self.bm) } else { ("bn", self.bn) });
+            (self.split_k, if self.c_rows { ("bm", self.tile[0]) } else { ("bn", self.tile[1]) });
         let wrong = |key, message: String, help: &str| Some((key, Problem::new(message).help(help)));
         if let Some(problem) = no_split(split) {
             return Some(("split_k", problem));
@@ -155,7 +156,7 @@ impl Config {
     /// The shared layout of the accumulators of groups of threads: columns or rows are padded by one access, which avoids bank
     /// conflicts along the other mode.
     pub(super) fn parts(&self) -> Result<Layout> {
-        let (bm, bn, wide, groups) = (self.bm, self.bn, self.wide(), self.groups());
+        let ([bm, bn, _], wide, groups) = (self.tile, self.wide(), self.groups());
         let all = match self.c_rows {
             true => Layout::new((bm, bn, groups), (bn + wide, 1i64, bm * (bn + wide)))?,
             false => Layout::new((bm, bn, groups), (1i64, bm + wide, bn * (bm + wide)))?,

@@ -12,11 +12,23 @@ use crate::values::elem::Elem;
 /// Reads the values of keys, and collects errors at the author's tokens.
 pub(super) struct Reader<'a> {
     pub(super) args: &'a [Arg],
-    pub(super) keys: &'a mut Keys,
+    pub(super) keys: Keys,
     pub(super) errors: Vec<Diagnostic>,
 }
 
 impl Reader<'_> {
+    pub(super) fn new(args: &[Arg]) -> Reader<'_> {
+        Reader { args, keys: Keys::new(), errors: Vec::new() }
+    }
+
+    /// The errors so far; those that have been reported have no message.
+    pub(super) fn diagnostics(&mut self) -> Vec<Diagnostic> {
+        let mut all = std::mem::take(&mut self.errors);
+        all.append(&mut self.keys.diagnostics());
+        all.retain(|error| !error.message.is_empty());
+        all
+    }
+
     pub(super) fn error(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) {
         self.errors.push(Diagnostic::error(span, message).help(help));
     }
@@ -43,6 +55,11 @@ impl Reader<'_> {
             .iter()
             .find(|arg| arg.name.as_ref().is_some_and(|name| name.text == key))
             .map(|arg| &arg.value)
+    }
+
+    /// Is one of these keys given?
+    pub(super) fn has<'k>(&self, keys: impl IntoIterator<Item = &'k &'k str>) -> bool {
+        keys.into_iter().any(|key| self.find(key).is_some())
     }
 
     /// Unknown keys, repeated keys, values without a key.
@@ -129,30 +146,35 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn choice(&mut self, key: &str, choices: &[&str]) -> usize {
-        let expr = self.find(key).cloned();
-        expr.map_or(0, |expr| self.choice_of(key, &expr, choices))
+    /// The value that a name stands for; the first by default.
+    pub(super) fn choice<T: Copy>(&mut self, key: &str, choices: &[(&str, T)]) -> T {
+        match self.find(key).cloned() {
+            Some(expr) => self.choice_of(key, &expr, choices),
+            None => choices[0].1,
+        }
     }
 
-    /// A choice in the value of a key.
-    pub(super) fn choice_of(&mut self, key: &str, expr: &Expr, choices: &[&str]) -> usize {
+    /// The same of a name in the value of a key.
+    pub(super) fn choice_of<T: Copy>(&mut self, key: &str, expr: &Expr, choices: &[(&str, T)]) -> T {
         let span = expr.span;
         let written = match &expr.kind {
             ExprKind::Name(name) | ExprKind::Str(name) => name.clone(),
             _ => String::new(),
         };
-        choices.iter().position(|choice| *choice == written).unwrap_or_else(|| {
+        let chosen = choices.iter().find(|choice| choice.0 == written).map(|choice| choice.1);
+        chosen.unwrap_or_else(|| {
+            let names: Vec<&str> = choices.iter().map(|choice| choice.0).collect();
             // For operands the help explains the choices.
             let about = match key {
                 "a" | "b" | "c" | "bias" | "residual" => keys::key(key).map(|(_, _, about)| about.to_owned()),
                 _ => None,
             };
-            let help = did_you_mean(&written, choices.iter().copied()).unwrap_or_else(|| {
-                let known = format!("write {key} = {}", choices.join(" or "));
+            let help = did_you_mean(&written, names.iter().copied()).unwrap_or_else(|| {
+                let known = format!("write {key} = {}", names.join(" or "));
                 about.map_or(known.clone(), |about| format!("{known}\nhelp: {about}"))
             });
             self.error(span, format!("`{key}` has no such choice"), help);
-            0
+            choices[0].1
         })
     }
 

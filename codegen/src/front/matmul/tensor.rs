@@ -7,18 +7,18 @@
 mod plan;
 mod ring;
 
-use crate::thread::atom::OperandName;
-use tilewright_layout::{Composed, Layout};
-
 use super::product::WORD;
 use super::{Config, page};
-use crate::build::tiled::{Fill, SharedUses};
-use crate::passes::pipeline::with_slots;
+use crate::passes::allocate::allocate;
+use crate::passes::pipeline::expand;
+use crate::passes::project::projected;
+use crate::passes::resolve::resolved;
+use crate::source::ast::Span;
+use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::Id;
 use crate::tile::alternative::{Alternative, Policy, Width};
-use crate::tile::{How, Op, Program};
-use crate::values::elem::Elem;
+use crate::tile::{Op, Program};
 use crate::values::target::Target;
 pub(super) use plan::{MOST_SUMS, Plan, Usual, others, sums, unfit, usual};
 pub(super) use ring::{BULK, bulk};
@@ -66,15 +66,15 @@ fn copies(c: &Config, plan: &Plan) -> Vec<(i64, Plan)> {
     all
 }
 
-/// Bytes of shared memory for the tiles of all programs, with the padding of their layouts.
-pub(super) fn bytes_of_copies(c: &Config, plan: &Plan) -> Result<i64> {
-    let bytes = |(width, plan): (i64, Plan)| -> Result<i64> {
-        let mut all = c.bytes_of_scales(plan.tile[1], plan.tile[2], plan.parts()) * plan.stages;
-        for (name, elem, by_rows) in [("a", c.dtype, c.a_rows), ("b", c.b_dtype, c.b_rows)] {
-            let (_, layout) = filled(c, (&plan, width), (name, elem, by_rows))?;
-            all += with_slots(&layout, plan.stages)?.cosize()? * i64::from(elem.bytes());
-        }
-        Ok(all)
+/// Bytes of shared memory of all programs, with the padding of their tiles.
+pub(super) fn bytes(c: &Config, plan: &Plan) -> std::result::Result<i64, Diagnostic> {
+    let wrong = |problem: Problem| problem.at(Span::default());
+    let bytes = |(width, plan): (i64, Plan)| -> std::result::Result<i64, Diagnostic> {
+        let program = by_copies(c, &plan, width, true).map_err(wrong)?;
+        let width = Width { reads: width, writes: width };
+        let mut program = resolved(&*projected(&program)?, width)?.into_owned();
+        program.number();
+        Ok(i64::from(allocate(&*expand(&program)?).bytes))
     };
     copies(c, plan).into_iter().try_fold(0, |most, copy| Ok(most.max(bytes(copy)?)))
 }
@@ -128,7 +128,7 @@ fn direct(c: &Config, plans: &[Plan], competes: bool) -> Result<Vec<Alternative>
         let by_ring = if c.mixed() && sums >= 64 { None } else { by_ring(c, plan, competes)? };
         if let Some(program) = by_ring {
             all.push(Alternative::new(program, vec![Policy::Small]).wide(Width::ONE));
-        } else if !usual && sums <= 64 && plan.has_epilogue_tile(c, 1)? {
+        } else if !usual && sums <= 64 && plan.has_epilogue_tile(c) {
             let program = by_copies(c, plan, WIDE, true)?;
             all.push(Alternative::new(program, vec![Policy::Aligned]).wide(Width::READS));
         }
@@ -176,45 +176,9 @@ fn by_copies(c: &Config, plan: &Plan, width: i64, competes: bool) -> Result<Prog
     Ok(program)
 }
 
-/// How an operand's tile is copied, and its layout in shared memory.
-fn filled(
-    c: &Config,
-    (plan, width): (&Plan, i64),
-    (name, elem, by_rows): (&str, Elem, bool),
-) -> Result<(Fill, Composed)> {
-    let (of_b, which) = (name == "b", usize::from((name == "b") == c.a_left));
-    let along_k = if of_b { c.k_of_b(plan.tile[2]) } else { plan.tile[2] };
-    let tile = [c.operands_of(plan.tile)[which], along_k];
-    let fill = fill(elem, plan, tile, by_rows, width)?;
-    let layout = match c.of_tiles {
-        None => {
-            let uses = SharedUses::new(elem, tile, by_rows.into())?.filled(&fill)?;
-            uses.multiplied(&plan.mma, [OperandName::A, OperandName::B][which])?.layout()?
-        }
-        Some(swizzle) if by_rows => Composed::new(swizzle, 0, Layout::row_major((tile[0], tile[1]))?),
-        Some(swizzle) => Composed::new(swizzle, 0, Layout::compact((tile[0], tile[1]))?),
-    };
-    Ok((fill, layout))
-}
-
-/// The copy of a tile with accesses of `width` bytes, through registers where they are too narrow for
-/// cp.async.
-fn fill(elem: Elem, plan: &Plan, tile: [i64; 2], by_rows: bool, width: i64) -> Result<Fill> {
-    let bytes = i64::from(elem.bytes());
-    let contiguous = usize::from(by_rows);
-    let staged = width < WORD;
-    // Through registers, shared memory is still written in words.
-    let mut vector = width.max(WORD) / bytes;
-    while vector > 1 && tile[contiguous] % vector != 0 {
-        vector /= 2;
-    }
-    let fill = Fill::of(tile, contiguous, plan.mma.threads()?, vector.max(1))?;
-    Ok(Fill { how: if staged { How::Staged } else { How::Derive }, ..fill })
-}
-
 /// Why tiles with padded rows exceed shared memory, and the key that is wrong.
 pub(super) fn exceeds(c: &Config, plan: &Plan) -> Option<(&'static str, Problem)> {
-    let (room, bytes) = (i64::from(Target::of(c.arch).block_shared), bytes_of_copies(c, plan).ok()?);
+    let (room, bytes) = (i64::from(Target::of(c.arch).block_shared), bytes(c, plan).ok()?);
     let message = format!(
         "{} stages of padded tiles take {bytes} bytes of shared memory, and a block has {room}",
         plan.stages

@@ -3,16 +3,21 @@
 use tilewright_layout::{Composed, Layout, Tuple};
 
 use super::reader::Reader;
-use crate::source::ast::{Expr, Span};
+use crate::source::ast::Span;
 use crate::values::elem::Elem;
 use crate::values::target::WARP;
 
-/// The copies of both operands into shared tiles.
+/// The copies of A and of B into shared tiles.
+#[derive(Clone)]
 pub(super) struct Copies {
+    /// Vector widths.
     pub(super) vec: [i64; 2],
-    pub(super) threads: [Composed; 2],
+    pub(super) threads: [Layout; 2],
     pub(super) tiles: [Composed; 2],
+    /// Which go through registers, by their keys.
     pub(super) staged: [bool; 2],
+    /// Single elements, whatever the key `vec` is?
+    pub(super) narrow: bool,
 }
 
 /// The copies of both operands, and which of them go through registers.
@@ -20,6 +25,7 @@ pub(super) struct Copies {
 pub(super) struct Sides {
     copies: [Copy; 2],
     staged: [bool; 2],
+    narrow: bool,
 }
 
 /// The copy of one operand into its shared tile.
@@ -110,22 +116,22 @@ impl Reader<'_> {
         &mut self,
         [bm, bn, bk]: [i64; 3],
         rows: [bool; 2],
-        vec: i64,
+        narrow: bool,
         values: &[i64],
     ) -> Sides {
+        let vec = if narrow { 1 } else { self.positive("vec", 1) };
+        let staged =
+            self.choice("staged", &[("none", [false; 2]), ("transposed", rows), ("both", [true; 2])]);
         // Vectors need the shared tile to be contiguous along the same mode as global memory.
-        let staged = self.choice("staged", &["none", "transposed", "both"]);
-        let wide =
-            |rows: bool, tile: Option<&Expr>| if rows && tile.is_none() && staged == 0 { 1 } else { vec };
-        let vec = [wide(rows[0], self.find("sa")), wide(rows[1], self.find("sb"))];
+        let is_across = |side: usize| rows[side] && !staged[side] && self.find(["sa", "sb"][side]).is_none();
         let copy = |side: usize| Copy {
             extent: [bm, bn][side],
             k: bk,
             rows: rows[side],
-            vec: vec[side],
+            vec: if is_across(side) { 1 } else { vec },
             value: values[side],
         };
-        Sides { copies: [copy(0), copy(1)], staged: [staged > 1, staged > 0] }
+        Sides { copies: [copy(0), copy(1)], staged, narrow }
     }
 
     /// The copies of A and of B into shared tiles by threads of the block. `threads` of them multiply.
@@ -136,7 +142,7 @@ impl Reader<'_> {
         threads: i64,
         dtype: Elem,
     ) -> Option<Copies> {
-        let Sides { copies: [a, b], staged } = sides;
+        let Sides { copies: [a, b], staged, narrow } = sides;
         let (ta, tb) = (self.layout("ta", || a.threads(threads))?, self.layout("tb", || b.threads(threads))?);
         let given = self.find("pad").is_some().then(|| self.whole("pad", 1));
         let pads = [a.padding(&ta, dtype), b.padding(&tb, dtype)].map(|pad| given.unwrap_or(pad));
@@ -154,7 +160,8 @@ impl Reader<'_> {
                 self.error(span, message, format!("write {key} = layout!(({rows}, {bk}) : …)"));
             }
         }
-        Some(Copies { vec: [a.vec, b.vec], threads: [ta, tb], tiles: [sa, sb], staged })
+        let threads = [self.threads("ta", ta, &[2])?, self.threads("tb", tb, &[2])?];
+        Some(Copies { vec: [a.vec, b.vec], threads, tiles: [sa, sb], staged, narrow })
     }
 }
 

@@ -3,7 +3,6 @@
 
 use super::product::{self, CLUSTERS};
 use super::{Config, OF_WGMMA, Reader, machine};
-use crate::front::evaluate::Keys;
 use crate::front::words::Words;
 use crate::source::ast::Arg;
 use crate::source::problem::{Problem, Result};
@@ -58,7 +57,7 @@ const TILES: [Tile; 9] = [
 
 /// Has a product of these keys the tiles of the table? It has if no key is about tiles or threads.
 pub(super) fn suit(reader: &Reader<'_>, c: &Config) -> bool {
-    let given = machine::OF_THREADS.iter().chain(&OF_WGMMA).any(|key| reader.find(key).is_some());
+    let given = reader.has(machine::OF_THREADS.iter().chain(&OF_WGMMA));
     !given && [c.dtype, c.b_dtype, c.acc] == [Elem::F32; 3]
 }
 
@@ -97,8 +96,7 @@ impl Tile {
         let words = Words::read(&format!("{} {shared} split_k={split_k}", self.keys))
             .map_err(|why| Problem::new(why.to_string()))?;
         let args = [args, words.args()].concat();
-        let mut keys = Keys::new();
-        let mut reader = Reader { args: &args, keys: &mut keys, errors: Vec::new() };
+        let mut reader = Reader::new(&args);
         let config = reader.config(narrow).filter(|_| reader.errors.is_empty());
         let config = config.ok_or_else(|| Problem::new("a tile has wrong keys"))?;
         // Where several blocks fit a multiprocessor, blocks that start early are distributed unevenly. Tiles whose K is split are few.

@@ -27,7 +27,7 @@ impl Reader<'_> {
         let layout = self.keys.layout(&expr).ok_or_else(Problem::reported)?;
         let groups = layout.as_layout().cloned().ok_or_else(|| Problem::new("warps have no swizzle"))?;
         let over_k = if groups.rank() == 3 { groups.mode(2)?.size()? } else { 1 };
-        let own = match (c.a_left, groups.rank()) {
+        let own = match (c.a_left(), groups.rank()) {
             (true, 2 | 3) => [groups.mode(0)?, groups.mode(1)?],
             (false, 2 | 3) => [groups.mode(1)?, groups.mode(0)?],
             _ => {
@@ -47,7 +47,7 @@ impl Config {
     /// fragments are converted at once.
     fn least(&self, row: &Atom) -> Result<[i64; 2]> {
         let Effect::Mma { m, n, .. } = row.effect else { return Err(Problem::new("not a matrix product")) };
-        Ok([m.into(), if self.packed.is_some() && self.a_left { 2 * i64::from(n) } else { n.into() }])
+        Ok([m.into(), if self.packed.is_some() && self.a_left() { 2 * i64::from(n) } else { n.into() }])
     }
 
     /// Arranges `warps` warps over the tile of both operands.
@@ -77,7 +77,7 @@ pub(super) fn sharing(c: &Config, mma: TiledMma, tile: [i64; 3]) -> Result<Tiled
     let (least, sides) = (c.least(mma.row)?, c.operands_of(tile));
     // The transposed product swaps rows and columns.
     let names =
-        if c.a_left { [("rows", "bm"), ("columns", "bn")] } else { [("columns", "bn"), ("rows", "bm")] };
+        if c.a_left() { [("rows", "bm"), ("columns", "bn")] } else { [("columns", "bn"), ("rows", "bm")] };
     for (mode, (along, key)) in names.into_iter().enumerate() {
         let (over, least, side) = (mma.groups.mode(mode)?.size()?, least[mode], sides[mode]);
         if side % (over * least) != 0 {
@@ -104,7 +104,7 @@ pub(super) fn arranged(c: &Config, row: &'static Atom, tile: [i64; 3], warps: i6
     let found = [1, 2, 4, 8].into_iter().filter(|parts| *parts <= most).find_map(over_k);
     found.ok_or_else(|| {
         // The transposed product swaps rows and columns.
-        let (m, n) = if c.a_left { (m, n) } else { (n, m) };
+        let (m, n) = if c.a_left() { (m, n) } else { (n, m) };
         let count =
             if warps == 1 { "1 warp cannot compute".into() } else { format!("{warps} warps cannot share") };
         Problem::new(format!("{count} a tile of {}x{} by products of {m}x{n}", tile[0], tile[1]))

@@ -101,16 +101,15 @@ fn after_products(
         body.extend(after);
         return Ok(body);
     };
-    let shape = Tuple::flat(&super::forms::tile(program, acc));
+    let (shape, sum) = (Tuple::flat(&super::forms::tile(program, acc)), format!("{name}_sums"));
     let view = |id: Id, name: &str| View::whole(id, name, &shape).map_err(|problem| problem.at(first.span));
     let id = *sums.0.entry(acc).or_insert_with(|| {
-        let (space, name) = (Space::Registers { words: false }, format!("{name}_sums"));
+        let space = Space::Registers { words: false };
         let layout = program.tensor(acc).layout.clone();
-        program.tensors.push(Tensor { name, elem, space, layout, span });
+        program.tensors.push(Tensor { name: sum.clone(), elem, space, layout, span });
         program.tensors.len() as Id - 1
     });
     program.forms.insert(id, Form::Open);
-    let sum = format!("{name}_sums");
     let (from, to) = (view(acc, &name)?, view(id, &sum)?);
     let op = Op::Copy { from, to, how: How::Derive, fill: 0.0.into(), token: None };
     body.push(Stmt { op, ..first.clone() });

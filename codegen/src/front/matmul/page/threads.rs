@@ -3,10 +3,11 @@
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value as Size};
 
 use super::results::Results;
-use super::{params, zero};
+use super::{kernel, zero};
 use crate::front::evaluate;
 use crate::front::matmul::Config;
 use crate::front::matmul::blame::{Blame, put_by_keys};
+use crate::front::matmul::threads::Copies;
 use crate::launch::definition::Settings;
 use crate::source::ast::make::{assign, bind, call, closure, named, repeat, text, two};
 use crate::source::ast::{
@@ -61,21 +62,9 @@ pub(in crate::front::matmul) fn program(c: &Config, args: &[Arg]) -> Result<Prog
 /// The function.
 pub(in crate::front::matmul) fn page(c: &Config) -> Kernel {
     let size = |(name, value): (&str, i64)| ConstParam { name: named(name), default: Some(value.into()) };
-    let (sizes, split) =
-        ([("BM", c.bm), ("BN", c.bn), ("BK", c.bk)], (c.split_k > 1).then_some(("SPLIT", c.split_k)));
-    Kernel {
-        name: named(&c.name),
-        is_unsafe: false,
-        consts: sizes.into_iter().chain(split).map(size).collect(),
-        types: Vec::new(),
-        params: params(c),
-        devices: Vec::new(),
-        body: body(c),
-        levels: Vec::new(),
-        keys: vec![Arg { name: Some(named("arch")), value: i64::from(c.arch).into() }],
-        overlaps: c.overlaps,
-        choices: Vec::new(),
-    }
+    let sizes = ["BM", "BN", "BK"].into_iter().zip(c.tile);
+    let split = (c.split_k > 1).then_some(("SPLIT", c.split_k));
+    kernel(c, (c.arch, c.overlaps), sizes.chain(split).map(size).collect(), body(c))
 }
 
 /// Gives calls the spans of their rows of [`BLAMED`].
@@ -191,6 +180,7 @@ fn cluster(c: &Config) -> Vec<Stmt> {
 
 fn body(c: &Config) -> Vec<Stmt> {
     let (sides, stored) = (["BM", "BN"], Stored::of(c));
+    let (Copies { vec, threads, tiles, .. }, [bm, bn, bk]) = (&c.copies, c.tile);
     let steps = |name: &str, of: &str, side: usize| {
         let tile = |of: Expr, k: Expr, at: Vec<Expr>| {
             call("tile", &[], [of, [sides[side].into(), k].into(), at.into()])
@@ -210,7 +200,7 @@ fn body(c: &Config) -> Vec<Stmt> {
     };
     let shared = |name, layout| bind(name, call("shared", &[c.dtype.name()], [layout]));
     let wide = |rows: bool, vec: i64| if rows { [1, vec] } else { [vec, 1] };
-    let [of_a, of_b] = [wide(c.a_rows, c.vec[0]), wide(c.b_rows, c.vec[1])];
+    let [of_a, of_b] = [wide(c.a_rows, vec[0]), wide(c.b_rows, vec[1])];
     // The modes of the thread layout that partition rows, columns and K.
     let multiplied = |of: &str, keep: [bool; 3], which: [usize; 2]| {
         bind(&format!("tc_{of}"), part(of, "tc", Some(&keep[..c.tc.rank()]), c.values_of(which)))
@@ -222,11 +212,11 @@ fn body(c: &Config) -> Vec<Stmt> {
         steps("ga", "a", 0),
         steps("gb", "b", 1),
         bind("gc", of_c(c, "c")),
-        bind("ta", plain(&c.ta)),
-        bind("tb", plain(&c.tb)),
+        bind("ta", plain(&threads[0])),
+        bind("tb", plain(&threads[1])),
         bind("tc", layout(&c.tc, c.swizzle)),
-        shared("sa", tile("BM", [c.bm, c.bk], &c.sa)),
-        shared("sb", tile("BN", [c.bn, c.bk], &c.sb)),
+        shared("sa", tile("BM", [bm, bk], &tiles[0])),
+        shared("sb", tile("BN", [bn, bk], &tiles[1])),
         multiplied("gc", [true, true, false], [0, 1]),
     ]);
     for of in results.inputs.iter().filter(|input| input.argument != "c") {

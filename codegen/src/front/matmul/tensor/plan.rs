@@ -99,13 +99,13 @@ const SMALLER: [Tile; 5] = [
 const LONGER: [Tile; 2] = [([128, 256, 128], 3, 8), ([128, 192, 128], 3, 8)];
 
 /// Tiles whose K the blocks of a cluster split, and numbers of blocks, for products of few tiles and a long K.
-const SPLIT: [(Tile, &[i64]); 6] = [
-    (([64, 64, 128], 4, 4), &[2]),
-    (([64, 32, 256], 4, 4), &[4]),
-    (([32, 64, 256], 4, 4), &[4]),
-    (([32, 32, 512], 3, 4), &[16]),
-    (([32, 16, 512], 4, 2), &[16]),
-    (([16, 32, 512], 4, 2), &[16]),
+const SPLIT: [(Tile, i64); 6] = [
+    (([64, 64, 128], 4, 4), 2),
+    (([64, 32, 256], 4, 4), 4),
+    (([32, 64, 256], 4, 4), 4),
+    (([32, 32, 512], 3, 4), 16),
+    (([32, 16, 512], 4, 2), 16),
+    (([16, 32, 512], 4, 2), 16),
 ];
 
 /// A tile of 2-byte elements, copied by cp.async. A multiprocessor with more than 200 KB of shared memory runs two such
@@ -143,8 +143,8 @@ pub(in crate::front::matmul) fn others(c: &Config, row: &'static Atom, overlaps:
             plans.extend(LONGER.into_iter().map(|tile| small(c, row, tile)));
             plans.extend((c.dtype.bytes() == 2).then(|| small(c, row, TWO_BLOCKS)));
         }
-        let split = SPLIT.iter().flat_map(|(tile, splits)| splits.iter().map(|split_k| (*tile, *split_k)));
-        let split = split.map(|(tile, split_k)| Ok(Plan { split_k, overlaps, ..small(c, row, tile)? }));
+        let split =
+            SPLIT.map(|(tile, split_k)| Ok(Plan { split_k, overlaps, ..small(c, row, tile)? })).into_iter();
         plans.extend(split.filter(|plan| plan.as_ref().is_ok_and(|plan| plan.may_split(c))));
     }
     let plans = plans.into_iter().filter_map(Result::ok);
@@ -205,13 +205,6 @@ impl Plan {
         if self.parts() == 1 { 0 } else { at_once * self.mma.gathered_bytes(c.operands_of(self.tile)) }
     }
 
-    /// How many parts of K exchange sums at once, in shared memory that tiles no longer need: the most that fit.
-    pub(super) fn at_once(&self, c: &Config) -> i64 {
-        let (parts, room) = (self.parts(), i64::from(Target::of(c.arch).block_shared));
-        let fits = |at_once: &i64| parts % at_once == 0 && self.gathered(c, *at_once) <= room;
-        (1..=parts).rev().find(fits).unwrap_or(1)
-    }
-
     /// Bytes of shared memory.
     pub(in crate::front::matmul) fn bytes(&self, c: &Config) -> i64 {
         let ([bm, bn, bk], [a, b]) = (self.tile, [c.dtype, c.b_dtype].map(|elem| i64::from(elem.bytes())));
@@ -221,11 +214,9 @@ impl Plan {
     }
 
     /// Does the epilogue go through shared memory? Not if fragments already write whole sectors.
-    pub(super) fn has_epilogue_tile(&self, c: &Config, vector: i64) -> Result<bool> {
-        let [left, right] = c.operands_of(self.tile);
-        let bytes = left * right * i64::from(c.out.bytes());
-        let fits = bytes <= i64::from(Target::of(c.arch).block_shared);
-        Ok(c.out.bytes() < 4 && c.a_left == c.c_rows && fits && right % vector == 0)
+    pub(super) fn has_epilogue_tile(&self, c: &Config) -> bool {
+        let bytes = self.tile[0] * self.tile[1] * i64::from(c.out.bytes());
+        c.out.bytes() < 4 && c.a_left() == c.c_rows && bytes <= i64::from(Target::of(c.arch).block_shared)
     }
 
     /// The same with smaller tiles, for copies through registers.
@@ -256,7 +247,7 @@ impl Config {
 
     /// Rows of the left and of the right operand as they are multiplied.
     pub(in crate::front::matmul) fn operands_of(&self, tile: [i64; 3]) -> [i64; 2] {
-        if self.a_left { [tile[0], tile[1]] } else { [tile[1], tile[0]] }
+        if self.a_left() { [tile[0], tile[1]] } else { [tile[1], tile[0]] }
     }
 }
 
@@ -305,7 +296,7 @@ pub(in crate::front::matmul) fn unfit(c: &Config, plan: &Plan) -> Option<(&'stat
             "write fewer stages, or a smaller bk".into(),
         );
     }
-    let gathered = plan.gathered(c, plan.at_once(c));
+    let gathered = plan.gathered(c, 1);
     if gathered > room {
         return wrong(
             "warps",

@@ -25,21 +25,22 @@ const LEAST_ROWS: i64 = 16;
 /// The plan with a producer, if bulk copies and ldmatrix support the types, orders and sizes.
 pub(in crate::front::matmul) fn bulk(c: &Config, plan: &Plan) -> Result<Option<Plan>> {
     let [left, right] = c.operands_of(plan.tile);
-    let [along_left, along_right] = if c.a_left { [c.a_rows, c.b_rows] } else { [c.b_rows, c.a_rows] };
+    let [along_left, along_right] = if c.a_left() { [c.a_rows, c.b_rows] } else { [c.b_rows, c.a_rows] };
     let mut fits = c.arch >= BULK
-        && c.a_left == c.c_rows
+        && c.a_left() == c.c_rows
         && !c.block_scales
         && c.of_tiles.is_none()
         && left.max(right).max(plan.tile[2]) <= BOX;
-    let sides = [(along_left, left, 0), (along_right, right, 1)];
-    for ((along_k, rows, mode), elem) in sides.into_iter().zip(c.left_and_right()) {
+    let [over, across] = plan.warps();
+    let sides = [(along_left, left, over), (along_right, right, across)];
+    for ((along_k, rows, warps), elem) in sides.into_iter().zip(c.left_and_right()) {
         let bytes = i64::from(elem.bytes());
         let k = if elem == c.b_dtype { c.k_of_b(plan.tile[2]) } else { plan.tile[2] };
         // Elements that are converted are loaded in pairs along K, others by ldmatrix, which transposes elements of two bytes.
         let converted = elem != c.dtype;
         fits &= if converted { along_k } else { bytes == 2 || along_k && bytes <= 4 };
         let run = row_of(if along_k { k } else { rows }, bytes);
-        let part = rows / plan.mma.groups.mode(mode)?.size()?;
+        let part = rows / warps;
         // A warp's part of rows in blocks consists of whole blocks, or is in one block.
         let divides = along_k || part % run == 0 || run % part == 0;
         fits &= run * bytes >= LEAST && divides;
@@ -47,8 +48,7 @@ pub(in crate::front::matmul) fn bulk(c: &Config, plan: &Plan) -> Result<Option<P
     // Fragments of wider results already write whole sectors.
     let staged = c.out.bytes() < 4 && plan.parts() == 1;
     let (warps, bytes) = (plan.mma.groups.size()?, i64::from(c.out.bytes()));
-    let [rows, columns] = [(left, 0), (right, 1)]
-        .map(|(side, mode)| side / plan.mma.groups.mode(mode).and_then(|groups| groups.size()).unwrap_or(1));
+    let [rows, columns] = [left / over, right / across];
     let wide = row_of(columns, bytes);
     if staged {
         fits &= wide * bytes >= LEAST;
