@@ -66,17 +66,15 @@ fn copies(c: &Config, plan: &Plan) -> Vec<(i64, Plan)> {
     all
 }
 
-/// Bytes of shared memory of all programs, with the padding of their tiles.
+/// Bytes of shared memory of the program with the largest tiles, with their padding.
 pub(super) fn bytes(c: &Config, plan: &Plan) -> std::result::Result<i64, Diagnostic> {
-    let wrong = |problem: Problem| problem.at(Span::default());
-    let bytes = |(width, plan): (i64, Plan)| -> std::result::Result<i64, Diagnostic> {
-        let program = by_copies(c, &plan, width, true).map_err(wrong)?;
-        let width = Width { reads: width, writes: width };
-        let mut program = resolved(&*projected(&program)?, width)?.into_owned();
-        program.number();
-        Ok(i64::from(allocate(&*expand(&program)?).bytes))
-    };
-    copies(c, plan).into_iter().try_fold(0, |most, copy| Ok(most.max(bytes(copy)?)))
+    let largest = copies(c, plan).into_iter().max_by_key(|(_, plan)| plan.bytes(c));
+    let Some((width, plan)) = largest else { return Ok(0) };
+    let program = by_copies(c, &plan, width, true).map_err(|problem| problem.at(Span::default()))?;
+    let width = Width { reads: width, writes: width };
+    let mut program = resolved(&*projected(&program)?, width)?.into_owned();
+    program.number();
+    Ok(allocate(&*expand(&program)?).bytes.into())
 }
 
 /// The programs of several plans, among which a launch chooses. The last plan, for large products, serves every launch,
