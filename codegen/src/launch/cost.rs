@@ -13,42 +13,42 @@ use crate::values::target::WARP;
 /// a row: alone, and while the other multiprocessor of its pair, which shares its port, copies too. A row that begins within a
 /// line is in two lines, and has one more sector if it begins within a sector. The last entry is for whole lines. The numbers
 /// are between the clocks of an H100 and of an H200: see bench/log/2026-11-25.md.
-pub(super) const ROWS: [(u64, u128, [u128; 2]); 3] =
+pub(super) const ROWS: [(u64, u64, [u64; 2]); 3] =
     [(32, 29, [20, 27]), (128, 47, [6, 26]), (u64::MAX, 137, [1, 14])];
 /// The clocks at a port of a row that another block of the cluster copies, as a part of a copied row's.
-pub(super) const RECEIVED: (u128, u128) = (1, 10);
+pub(super) const RECEIVED: (u64, u64) = (1, 10);
 /// The part of the shorter of copies and products that the other does not hide.
-pub(super) const EXPOSED: (u128, u128) = (29, 100);
+pub(super) const EXPOSED: (u64, u64) = (29, 100);
 /// Bytes that memory delivers in a clock, while blocks are busy.
-pub(super) const MEMORY: u128 = 2913;
+pub(super) const MEMORY: u64 = 2913;
 /// The part of the shorter of memory and blocks that the other does not hide.
-pub(super) const WAITING: (u128, u128) = (47, 100);
+pub(super) const WAITING: (u64, u64) = (47, 100);
 
 /// The estimated clocks of a launch, and the terms that they are made of.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Estimate {
     /// All of them, packing included.
-    pub clocks: u128,
+    pub clocks: u64,
     /// Waves of blocks, or the tiles that the busiest block takes one after the other.
-    pub waves: u128,
+    pub waves: u64,
     /// Blocks that a multiprocessor runs at once.
-    pub blocks: u128,
+    pub blocks: u64,
     /// Iterations of the main loop.
-    pub steps: u128,
+    pub steps: u64,
     /// Clocks of an iteration.
-    pub step: u128,
+    pub step: u64,
     /// The bottleneck of an iteration, or of the whole launch.
     pub limit: Limit,
     /// Clocks of a wave, or of a tile, beside its iterations.
-    pub tile: u128,
+    pub tile: u64,
     /// Clocks in which memory delivers all reads.
-    pub memory: u128,
+    pub memory: u64,
     /// Further clocks for rows and columns that are out of bounds.
-    pub edges: u128,
+    pub edges: u64,
     /// Clocks of an empty launch.
-    pub launch: u128,
+    pub launch: u64,
     /// Clocks of the launches that copy arguments before.
-    pub packing: u128,
+    pub packing: u64,
 }
 
 impl Estimate {
@@ -57,7 +57,7 @@ impl Estimate {
         self.clocks as f64 / crate::launch::estimate::HERTZ
     }
 
-    pub(super) fn packed(self, packing: u128) -> Estimate {
+    pub(super) fn packed(self, packing: u64) -> Estimate {
         Estimate { clocks: self.clocks.saturating_add(packing), packing, ..self }
     }
 }
@@ -109,7 +109,7 @@ pub(super) struct Read {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Traffic {
     /// The bytes of all.
-    bytes: Option<u128>,
+    bytes: Option<u64>,
     /// The largest power of two, of bytes, that divides all strides.
     alignment: Option<u64>,
 }
@@ -117,9 +117,9 @@ pub(super) struct Traffic {
 impl Traffic {
     pub(super) fn of(reads: &[Read], sizes: &[Option<Bound>]) -> Traffic {
         let bytes = |read: &Read| {
-            let mut elements = u128::from(read.bytes);
+            let mut elements = u64::from(read.bytes);
             for extent in &read.extents {
-                elements = elements.saturating_mul(extent.evaluate(sizes)?.max(0) as u128);
+                elements = elements.saturating_mul(extent.evaluate(sizes)?.max(0) as u64);
             }
             Some(elements)
         };
@@ -131,7 +131,7 @@ impl Traffic {
         };
         let alignment = reads.iter().try_fold(1u64 << 16, |all, read| Some(all | strides(read)?));
         Traffic {
-            bytes: reads.iter().try_fold(0u128, |sum, read| Some(sum.saturating_add(bytes(read)?))),
+            bytes: reads.iter().try_fold(0u64, |sum, read| Some(sum.saturating_add(bytes(read)?))),
             alignment: alignment.map(|all| 1 << all.trailing_zeros()),
         }
     }
@@ -190,9 +190,9 @@ impl Rule {
     }
 
     /// Iterations of a tile's main loop.
-    fn trips(&self, sizes: &[Option<Bound>]) -> Option<u128> {
+    fn trips(&self, sizes: &[Option<Bound>]) -> Option<u64> {
         let factors = [self.steps].into_iter().chain(self.times.into_iter().flatten());
-        let count = |all: u128, of: Size| Some(all.saturating_mul(of.evaluate(sizes)?.max(0) as u128));
+        let count = |all: u64, of: Size| Some(all.saturating_mul(of.evaluate(sizes)?.max(0) as u64));
         Some(factors.into_iter().try_fold(1, count)?.div_ceil(self.cost.over.max(1).into()))
     }
 
@@ -218,9 +218,9 @@ impl Rule {
 
     /// The estimate by waves: the blocks that the busiest multiprocessor has at once. The last wave has fewer blocks.
     fn in_waves(&self, limits: &Limits, sizes: &[Option<Bound>], reads: Traffic) -> Option<Estimate> {
-        let count = |size: Size| Some(size.evaluate(sizes)?.max(0) as u128);
+        let count = |size: Size| Some(size.evaluate(sizes)?.max(0) as u64);
         let (cost, cluster) = (self.cost, self.cluster);
-        let mut blocks = 1u128;
+        let mut blocks = 1u64;
         // Along each axis of tiles, the part of the busiest one that is inside: all of it unless there is one tile.
         let mut inside = Vec::new();
         for (factor, extent) in &self.grid {
@@ -232,7 +232,7 @@ impl Rule {
         }
         // Warps that skip all leave their scheduler to others, but one warp of each is as long as before.
         let executed = |clocks: u32, inside: f64| {
-            (f64::from(clocks) * inside.max(SCHEDULERS / f64::from(self.warps)).min(1.0)) as u128
+            (f64::from(clocks) * inside.max(SCHEDULERS / f64::from(self.warps)).min(1.0)) as u64
         };
         let steps = self.trips(sizes)?;
         let along = match self.extent {
@@ -242,17 +242,17 @@ impl Rule {
         // A copy is guarded along one axis on average, a result along all.
         let copied = mean(&inside) * along;
         let stored = inside.iter().product();
-        let outside = |clocks: u32, inside: f64| u128::from(clocks) - executed(clocks, inside);
-        let tile = u128::from(cost.tile) - outside(cost.guarded_tile, stored);
+        let outside = |clocks: u32, inside: f64| u64::from(clocks) - executed(clocks, inside);
+        let tile = u64::from(cost.tile) - outside(cost.guarded_tile, stored);
         let skipped = outside(cost.guarded_step, copied);
-        let at_once = |resident: u32| u128::from(limits.clusters(cluster, resident) * cluster);
+        let at_once = |resident: u32| u64::from(limits.clusters(cluster, resident) * cluster);
         let (waves, rest) = (blocks / at_once(cost.resident), blocks % at_once(cost.resident));
         let last = rest.div_ceil(at_once(1));
         let cut = if reads.alignment? < SECTOR { cost.cut } else { 0 };
-        let own = u128::from(cost.step.saturating_add(cut)) - skipped;
-        let alone = u128::from(cost.alone.saturating_add(cut));
-        let step = |blocks: u128| blocks.saturating_mul(own).max(alone);
-        let wave = |blocks: u128| match blocks {
+        let own = u64::from(cost.step.saturating_add(cut)) - skipped;
+        let alone = u64::from(cost.alone.saturating_add(cut));
+        let step = |blocks: u64| blocks.saturating_mul(own).max(alone);
+        let wave = |blocks: u64| match blocks {
             0 => 0,
             _ => steps.saturating_mul(step(blocks)).saturating_add(tile),
         };
@@ -262,7 +262,7 @@ impl Rule {
         let of_work = together(of_waves, memory, WAITING);
         Some(Estimate {
             clocks: of_work.saturating_add(cost.launch.into()),
-            waves: waves + u128::from(last > 0),
+            waves: waves + u64::from(last > 0),
             blocks,
             steps,
             step: step(blocks),
@@ -287,9 +287,9 @@ impl Rule {
         reads: Traffic,
         bulk: Traffic,
     ) -> Option<Estimate> {
-        let count = |size: Size| Some(size.evaluate(sizes)?.max(0) as u128);
+        let count = |size: Size| Some(size.evaluate(sizes)?.max(0) as u64);
         let (cost, cluster) = (self.cost, self.cluster);
-        let (mut tiles, mut distance) = (1u128, 0u128);
+        let (mut tiles, mut distance) = (1u64, 0u64);
         for (factor, extent) in &self.grid {
             let along = count(*factor)?;
             tiles = tiles.saturating_mul(along);
@@ -297,7 +297,7 @@ impl Rule {
                 let extent = count(extent)?;
                 // Each block of a persistent kernel's cluster copies a part.
                 let blocks = if self.persistent { cluster } else { 1 };
-                let of_block = u128::from(over / blocks);
+                let of_block = u64::from(over / blocks);
                 distance += along.saturating_mul(over.into()).saturating_sub(extent).min(of_block);
             }
         }
@@ -307,14 +307,14 @@ impl Rule {
         }
         // Other kernels have the clocks of a multiprocessor, which its blocks share.
         let resident = if self.persistent { self.blocks_per_sm } else { 1 };
-        let clusters = u128::from(limits.clusters(cluster, resident));
+        let clusters = u64::from(limits.clusters(cluster, resident));
         let waves = tiles.div_ceil(clusters);
         let steps = self.trips(sizes)?;
         // One block of each pair of multiprocessors starts first. If the last wave is not full, the other blocks copy faster.
         let blocks = tiles.min(clusters).saturating_mul(cluster.into());
-        let paired = blocks > u128::from(limits.multiprocessors / 2);
+        let paired = blocks > u64::from(limits.multiprocessors / 2);
         let busy = tiles.saturating_mul(cluster.into()) / waves.max(1);
-        let rows = [cost.rows, cost.received].map(u128::from);
+        let rows = [cost.rows, cost.received].map(u64::from);
         let copied = copies(busy, paired, rows, bulk.alignment?);
         let own = cost.step + if reads.alignment? < SECTOR { cost.cut } else { 0 };
         let step = together(own.into(), copied, EXPOSED);
@@ -349,13 +349,13 @@ fn mean(inside: &[f64]) -> f64 {
 }
 
 /// Clocks of two things that overlap, but for a part of the shorter one.
-fn together(a: u128, b: u128, (part, of): (u128, u128)) -> u128 {
+fn together(a: u64, b: u64, (part, of): (u64, u64)) -> u64 {
     a.max(b).saturating_add(a.min(b).saturating_mul(part) / of)
 }
 
 /// Clocks in which `blocks` blocks, which share ports if they are paired, each copy `rows` rows that begin at multiples of
 /// `alignment` bytes, and receive `received` rows that other blocks of their cluster copy.
-fn copies(blocks: u128, paired: bool, [rows, received]: [u128; 2], alignment: u64) -> u128 {
+fn copies(blocks: u64, paired: bool, [rows, received]: [u64; 2], alignment: u64) -> u64 {
     ROWS.iter().find(|(aligned, ..)| alignment < *aligned).map_or(0, |(_, in_a_clock, [alone, beside])| {
         let at_port = if paired { (rows + received * RECEIVED.0 / RECEIVED.1) * beside } else { 0 };
         (blocks.saturating_mul(rows) / in_a_clock).max((rows * alone).max(at_port) / 10)
@@ -378,7 +378,7 @@ pub(super) fn cuts_sectors(tensor: &Tensor) -> bool {
 
 /// The first variant that fits, or, if that has a cost model, the fastest variant with a cost model.
 /// Variants that do not fit have no clocks.
-pub(super) fn quickest(first: usize, clocks: &[Option<u128>]) -> usize {
+pub(super) fn quickest(first: usize, clocks: &[Option<u64>]) -> usize {
     let Some(least) = clocks[first] else { return first };
     let others = (first + 1..clocks.len()).filter_map(|other| Some((clocks[other]?, other)));
     others.fold((least, first), |best, other| if other.0 < best.0 { other } else { best }).1
@@ -390,7 +390,7 @@ mod tests {
 
     /// The chosen variant, where these variants fit with these clocks; 0 is one without a cost model.
     #[track_caller]
-    fn check(all: &[Option<u128>], expected: usize) {
+    fn check(all: &[Option<u64>], expected: usize) {
         let first = all.iter().position(Option::is_some).expect("one that serves");
         let clocks: Vec<_> = all.iter().map(|of| of.filter(|&clocks| clocks > 0)).collect();
         assert_eq!(quickest(first, &clocks), expected);
@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn rows_that_cut_lines_take_longer() {
-        let copies = |blocks: u128, alignment| copies(blocks, blocks > 66, [256, 0], alignment);
+        let copies = |blocks: u64, alignment| copies(blocks, blocks > 66, [256, 0], alignment);
         assert!(copies(132, 128) < 500 && copies(132, 64) > 550);
         assert!(copies(132, 16) > copies(132, 32));
         // Few blocks have a port each.

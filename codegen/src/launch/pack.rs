@@ -144,7 +144,7 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    pub(super) fn clocks(&self) -> Option<u128> {
+    pub(super) fn clocks(&self) -> Option<u64> {
         self.estimate.map(|estimate| estimate.clocks)
     }
 }
@@ -163,7 +163,7 @@ pub(super) struct Packing<'p> {
     limits: &'p Limits,
     /// The arguments themselves are the first.
     operands: Vec<Operands>,
-    copies: Vec<Option<Option<(Packed, u128)>>>,
+    copies: Vec<Option<Option<(Packed, u64)>>>,
     /// For each class of variants: see [`Packing::unfit`].
     unfit: Vec<Option<Why>>,
     /// For each class of variants: see [`Packing::copies`].
@@ -329,7 +329,7 @@ impl<'p> Packing<'p> {
         Some(self.operands.len() - 1)
     }
 
-    fn planned(&self, which: usize) -> Option<(Packed, u128)> {
+    fn planned(&self, which: usize) -> Option<(Packed, u64)> {
         let (pack, rules) = (&self.kernel.packs[which], &self.rules.packs[which]);
         let from = self.tensors[pack.arg]?;
         let copy = copy_of(from, &pack.modes)?;

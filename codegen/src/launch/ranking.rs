@@ -88,7 +88,7 @@ pub fn ranking(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<R
             packed: copied.map(|(arg, why)| (arg, why.text(kernel, variant))).collect(),
         });
     }
-    let clocks = |one: &Ranked| one.estimate.filter(|_| one.competes).map_or(u128::MAX, |of| of.clocks);
+    let clocks = |one: &Ranked| one.estimate.filter(|_| one.competes).map_or(u64::MAX, |of| of.clocks);
     let (_, sizes) = packing.packed(rules.variants[chosen].class, copies);
     launch.grid(&kernel.variants[chosen].program, &rules.variants[chosen], &sizes)?;
     serves.sort_by_key(|one| (one.variant != chosen, clocks(one)));

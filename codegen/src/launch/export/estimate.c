@@ -55,6 +55,8 @@ static tw_count tw_times(tw_count a, tw_count b) {
 
 static tw_count tw_plus(tw_count a, tw_count b) { return a + b < a ? ~(tw_count)0 : a + b; }
 
+static tw_count tw_ceil(tw_count a, tw_count b) { return a / b + (a % b > 0); }
+
 static int tw_amount(tw_size size, const tw_bound *sizes, tw_count *amount) {
     int64_t value;
     if (!tw_value(size, sizes, &value)) return 0;
@@ -68,7 +70,7 @@ static int tw_trips(const tw_cost *cost, const tw_bound *sizes, tw_count *trips)
     if (!tw_amount(cost->steps.count, sizes, trips) || !tw_amount(cost->times[0], sizes, &one)) return 0;
     if (!tw_amount(cost->times[1], sizes, &other)) return 0;
     *trips = tw_times(tw_times(*trips, one), other);
-    *trips = *trips / cost->over + (*trips % cost->over > 0);
+    *trips = tw_ceil(*trips, cost->over);
     return 1;
 }
 
@@ -171,7 +173,7 @@ static int tw_in_waves(const tw_variant *variant, const tw_limits *limits, const
     once = (tw_count)tw_clusters(limits, cluster, 1) * cluster;
     waves = blocks / all;
     rest = blocks % all;
-    last = (rest + once - 1) / once;
+    last = tw_ceil(rest, once);
     step = tw_times(cost->resident, own);
     step = step > alone ? step : alone;
     all = tw_times(waves, tw_plus(tw_times(steps, step), tile));
@@ -202,9 +204,9 @@ static int tw_by_tiles(const tw_variant *variant, const tw_limits *limits, const
             beyond += out < of_block ? out : of_block;
         }
     }
-    if (!variant->persistent) tiles = (tiles + cluster - 1) / cluster;
+    if (!variant->persistent) tiles = tw_ceil(tiles, cluster);
     clusters = tw_clusters(limits, cluster, variant->persistent ? variant->blocks_per_sm : 1);
-    rounds = (tiles + clusters - 1) / clusters;
+    rounds = tw_ceil(tiles, clusters);
     if (!tw_trips(cost, operands->sizes, &steps)) return 0;
     blocks = tw_times(tiles < clusters ? tiles : clusters, cluster);
     busy = tw_times(tiles, cluster) / (rounds ? rounds : 1);

@@ -56,7 +56,7 @@ __declspec(dllimport) void (*__stdcall GetProcAddress(void *library, const char 
 TW_DRIVER(TW_POINTER)
 
 __extension__ typedef __int128 tw_wide;
-__extension__ typedef unsigned __int128 tw_count;
+typedef uint64_t tw_count;
 
 /* times * ceil(size number `of` / over); of = -1: the number `times`; of = -2: without a value. */
 typedef struct {
