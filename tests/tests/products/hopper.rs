@@ -76,7 +76,7 @@ fn check(keys: &str, sizes: &[[usize; 3]], schedules: u32) {
 #[test]
 fn two_warpgroups_of_a_cluster() {
     let sizes = sweep::share([[256, 512, 128], [300, 260, 72]], 2);
-    check("dtype=bf16 arch=90 a=k_major b=k_major", &sizes, 2);
+    check("dtype=bf16 arch=90 a=k_major b=k_major", &sizes, sweep::count(1, 2) as u32);
 }
 
 #[test]
@@ -187,7 +187,12 @@ fn blocks_of_a_cluster_split_k() {
         sizes[1].0[0] += 16;
         check_numbers(&format!("{keys} arch=90"), &sizes);
     }
-    check("dtype=bf16 arch=90 bm=64 bn=64 schedule=(split_k=4) a=k_major b=k_major", &[[72, 136, 1000]], 5);
+    let seeds = sweep::count(2, 5) as u32;
+    check(
+        "dtype=bf16 arch=90 bm=64 bn=64 schedule=(split_k=4) a=k_major b=k_major",
+        &[[72, 136, 1000]],
+        seeds,
+    );
 }
 
 /// Tiles whose rows and steps a warpgroup splits in two terms in one part or several, by vectors of any width.

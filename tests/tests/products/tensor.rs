@@ -213,7 +213,7 @@ fn tiles_that_are_chosen_at_launch() {
             "dtype=tf32 arch=90",
             "dtype=i8 arch=80 a=k_major b=k_major",
         ],
-        4,
+        5,
     ) {
         let ran = check(keys, &sizes);
         let most = ran.len() - 1;
@@ -243,7 +243,7 @@ fn tiles_of_f32_that_are_chosen_at_launch() {
             "arch=90 a=k_major b=k_major c=n_major bias=columns",
             "arch=90 batched=true",
         ],
-        4,
+        5,
     ) {
         check(keys, &sizes);
     }

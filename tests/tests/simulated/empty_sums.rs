@@ -8,6 +8,7 @@ use tilewright_codegen::words::Words;
 use tilewright_runtime::nvrtc::Nvrtc;
 use tilewright_sim::{Arg, Options, run, run_every};
 use tilewright_tests::problem::{Problem, Setting, Values};
+use tilewright_tests::sweep;
 use tilewright_tests::tensor::Padding;
 
 /// A product of these keys, with K = 0 and as long as it ever was.
@@ -51,10 +52,17 @@ fn products_by_mma_sync() {
 
 #[test]
 fn products_by_wgmma() {
-    check("dtype=bf16 arch=90 a=k_major b=k_major alpha_beta=true bias=columns");
-    check("dtype=f16 arch=90 a=k_major b=k_major schedule=(split_k=4)");
-    check("dtype=bf16 arch=90 batched=true out=f32");
-    check("dtype=e4m3 arch=90 a=k_major b=k_major");
+    for keys in sweep::share(
+        [
+            "dtype=bf16 arch=90 a=k_major b=k_major alpha_beta=true bias=columns",
+            "dtype=f16 arch=90 a=k_major b=k_major schedule=(split_k=4)",
+            "dtype=bf16 arch=90 batched=true out=f32",
+            "dtype=e4m3 arch=90 a=k_major b=k_major",
+        ],
+        2,
+    ) {
+        check(keys);
+    }
 }
 
 #[test]

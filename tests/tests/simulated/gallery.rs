@@ -50,7 +50,7 @@ fn check(name: &str, kernel: &Generated, index: usize) -> usize {
 #[test]
 fn the_gallery_computes_what_it_says() {
     let sizes = |kernel| (0..SIZES.len()).map(move |index| (kernel, index));
-    by_all_cores(&sweep::share(gallery::all().iter().flat_map(sizes), 18), |((name, kernel), index)| {
+    by_all_cores(&sweep::share(gallery::all().iter().flat_map(sizes), 30), |((name, kernel), index)| {
         let ran = check(name, kernel, *index);
         assert!(ran >= 1 || *index > 0, "{name} never ran");
     });

@@ -7,6 +7,7 @@ use tilewright::kernels::pages::{
 };
 use tilewright::prelude::*;
 use tilewright_tests::number::Random;
+use tilewright_tests::sweep;
 
 fn numbers(count: usize, seed: u64) -> Vec<f32> {
     let mut random = Random::new(seed);
@@ -203,7 +204,7 @@ fn rows_to_select_from(n: usize, rows: usize, kind: usize) -> Vec<f32> {
 fn largest_of_rows() {
     use selection::top_k;
     use selection_long::top_k_of_long;
-    for (n, rows, kernel, k) in [
+    let cases = [
         (3000, 2, top_k_of_long!(K = 100).def().clone(), 100),
         (20001, 1, top_k_of_long().def().clone(), 512),
         (512, 1, top_k_of_long().def().clone(), 512),
@@ -213,20 +214,19 @@ fn largest_of_rows() {
         (5000, 1, top_k!(K = 64).def().clone(), 64),
         (9000, 1, top_k!(K = 200).def().clone(), 200),
         (256, 9, top_k!(K = 2).def().clone(), 2),
-    ] {
-        for kind in 0..4 {
-            let x = rows_to_select_from(n, rows, kind);
-            let args =
-                [Arg::tensor(&x, [n, rows]), Arg::output::<f32>([k, rows]), Arg::output::<i32>([k, rows])];
-            let done = kernel.simulate(&args).unwrap_or_else(|why| panic!("{n}, {kind}: {why}"));
-            let (y, order) = (done.get::<f32>("y").unwrap(), done.get::<i32>("order").unwrap());
-            for (row, x) in x.chunks(n).enumerate() {
-                let mut wanted: Vec<usize> = (0..n).collect();
-                wanted.sort_by(|a, b| x[*b].total_cmp(&x[*a])); // stable
-                for (at, from) in wanted.into_iter().take(k).enumerate() {
-                    let is = (order[row * k + at] as usize, y[row * k + at].to_bits());
-                    assert_eq!(is, (from, x[from].to_bits()), "{n}, {kind}, row {row}");
-                }
+    ];
+    let cases = cases.into_iter().flat_map(|case| (0..4).map(move |kind| (case.clone(), kind)));
+    for ((n, rows, kernel, k), kind) in sweep::share(cases, 3) {
+        let x = rows_to_select_from(n, rows, kind);
+        let args = [Arg::tensor(&x, [n, rows]), Arg::output::<f32>([k, rows]), Arg::output::<i32>([k, rows])];
+        let done = kernel.simulate(&args).unwrap_or_else(|why| panic!("{n}, {kind}: {why}"));
+        let (y, order) = (done.get::<f32>("y").unwrap(), done.get::<i32>("order").unwrap());
+        for (row, x) in x.chunks(n).enumerate() {
+            let mut wanted: Vec<usize> = (0..n).collect();
+            wanted.sort_by(|a, b| x[*b].total_cmp(&x[*a])); // stable
+            for (at, from) in wanted.into_iter().take(k).enumerate() {
+                let is = (order[row * k + at] as usize, y[row * k + at].to_bits());
+                assert_eq!(is, (from, x[from].to_bits()), "{n}, {kind}, row {row}");
             }
         }
     }

@@ -23,7 +23,7 @@ fn arg(bytes: &[u8], elem: Elem, written: bool) -> Arg {
 
 #[test]
 fn products_are_sums() {
-    for trial in sweep::share(rows::sample(), 3) {
+    for trial in sweep::share(rows::sample(), 6) {
         let elems = trial.elems();
         for (seed, kind) in Numbers::ALL.into_iter().enumerate() {
             let matrices = trial.draw(kind, seed as u64);

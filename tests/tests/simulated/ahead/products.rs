@@ -91,7 +91,7 @@ fn rings_of_one_slot() {
 
 #[test]
 fn edges_of_tiles_that_take_most_registers() {
-    let sizes = sweep::share([[256, 136, 128], [250, 130, 72], [257, 137, 8], [3, 1, 64]], 3);
+    let sizes = sweep::share([[256, 136, 128], [250, 130, 72], [257, 137, 8], [3, 1, 64]], 4);
     check::<bf16>(wide_to_bf16().def(), bf16::from_f32, &sizes);
     check::<f16>(wide_to_f16().def(), f16::from_f32, &sizes);
     check::<bf16>(widest_to_bf16().def(), bf16::from_f32, &sizes);

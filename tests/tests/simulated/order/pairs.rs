@@ -11,6 +11,7 @@ use tilewright_codegen::view::{At, View};
 use tilewright_codegen::{Elem, generate};
 use tilewright_layout::{Tuple, Value};
 use tilewright_sim::{Arg, Options, run_every};
+use tilewright_tests::sweep;
 
 /// Rows and columns of a tile.
 const T: usize = 16;
@@ -527,7 +528,8 @@ const WRITTEN: [&str; 2] =
     ["the producer, which runs ahead, does not wait", "is written here before it is fetched"];
 
 /// Judges one pair in `every`.
-fn check(every: usize) {
+#[test]
+fn pairs_of_accesses_are_in_program_order() {
     let pairs = [Memory::Shared, Memory::Global, Memory::Filled].into_iter().flat_map(|memory| {
         let all = move || ALL.into_iter().filter(move |access| is_of(*access, memory));
         all().flat_map(move |one| all().map(move |two| (one, two, memory)))
@@ -536,7 +538,7 @@ fn check(every: usize) {
     let cases = cases.filter(|(_, _, memory, around)| {
         *memory != Memory::Filled || matches!(around, Pipelined(_) | Produced)
     });
-    judge(cases.step_by(every).collect());
+    judge(sweep::share(cases, 60));
 }
 
 fn judge(cases: Vec<(Access, Access, Memory, Around)>) {
@@ -566,15 +568,4 @@ fn pairs_of_accesses_to_what_a_producer_fills() {
     let all = || ALL.into_iter().filter(|access| is_of(*access, Memory::Filled));
     let pairs = all().filter(writes).flat_map(|one| all().map(move |two| (one, two)));
     judge(pairs.map(|(one, two)| (one, two, Memory::Filled, Produced)).step_by(3).collect());
-}
-
-#[test]
-fn pairs_of_accesses_are_in_program_order() {
-    check(31);
-}
-
-#[test]
-#[ignore = "long: all pairs"]
-fn all_pairs_of_accesses_are_in_program_order() {
-    check(1);
 }

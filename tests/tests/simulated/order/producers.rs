@@ -11,6 +11,7 @@ use tilewright_codegen::view::{At, View};
 use tilewright_codegen::{Elem, generate};
 use tilewright_layout::{Tuple, Value};
 use tilewright_sim::Arg;
+use tilewright_tests::sweep;
 
 use super::run_all;
 
@@ -76,7 +77,7 @@ fn one_warp_fills_where_integers_are_read() {
     let check = |def: &KernelDef, args: &[Arg], sums: [f32; 2]| {
         let kernel = def.generate().expect("a kernel");
         assert!(kernel.source().contains("if (warp == 8)"), "{}", kernel.source());
-        for c in run_all::<f32>(&kernel, args, "c", 30) {
+        for c in run_all::<f32>(&kernel, args, "c", sweep::count(10, 30)) {
             for (at, c) in c.iter().enumerate() {
                 assert_eq!(*c, sums[at / (128 * 32)], "element {at}");
             }
