@@ -203,8 +203,8 @@
 //! # Ok::<(), tilewright_layout::LayoutError>(())
 //! ```
 //!
-//! From inverses, [`max_common_vector`](crate::Layout::max_common_vector) finds the number of elements that a
-//! copy between two layouts may move at once.
+//! [`max_common_vector`](crate::Layout::max_common_vector) uses inverses to find how many elements a copy between
+//! two layouts may move at once.
 //!
 //! # Threads
 //!

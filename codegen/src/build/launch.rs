@@ -26,7 +26,7 @@ impl Builder {
         let known = self.program.groups[0].threads;
         match &self.partitions[0] {
             Some(first) if i64::from(known) != threads => {
-                let problem = format!("thread layouts disagree: {threads} threads here, and before, {first}");
+                let problem = format!("thread layouts disagree: {threads} threads here, but {first}");
                 Err(Problem::new(problem).help(format!("write {known}, or leave it out")).arg(0))
             }
             _ => {

@@ -132,7 +132,7 @@ impl Boxes {
         let whole = leaves(shared).iter().all(|leaf| leaf.step == 1);
         if !plain(&outer) || !whole || outer.len() != inner.len() || !begins_rows {
             return Err(Problem::new(format!(
-                "a bulk copy keeps the shape of a tile of `{}`, and from `{}`, {}, to `{}`, {}, the tile would be regrouped, or sliced across its rows",
+                "a bulk copy keeps the shape of a tile of `{}`: from `{}`, {}, to `{}`, {}, the tile would be regrouped or sliced across its rows",
                 source.name,
                 global.name,
                 global.shape(),

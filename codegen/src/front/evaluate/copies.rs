@@ -40,7 +40,7 @@ impl Evaluator {
                     .help("convert it: (x > 0.0) as f32 is 1 where it is true and 0 elsewhere, and as i32 counts")
                     .arg(0)
             } else {
-                Problem::new(format!("`{}` has conditions, and these are elements of {held}", to.name))
+                Problem::new(format!("`{}` is a tile of bool, and these are elements of {held}", to.name))
                     .help(format!(
                         "compare them: copy({} != {}, …)",
                         from.name,

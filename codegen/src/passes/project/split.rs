@@ -365,7 +365,7 @@ impl Rows {
             let is_tile = b.program().forms.contains_key(&view.tensor);
             if matches!(b.program().tensor(view.tensor).space, Space::Shared { .. }) {
                 return Err(refuse(&format!(
-                    "`{}` is in shared memory, and each block has its own",
+                    "`{}`, which is in shared memory, would lack the other rows",
                     view.name
                 )));
             }

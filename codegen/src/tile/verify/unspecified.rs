@@ -39,7 +39,7 @@ pub(crate) fn check(program: &Program) -> Result<(), Diagnostic> {
         }
         if is_read_elsewhere(program, to.tensor) {
             let what = format!(
-                "bounds of `{}` are not checked along each mode, and `{}` is read by other statements than products",
+                "`{}` is copied without all checks of bounds, and other statements than products read `{}`",
                 from.name, to.name
             );
             return wrong(what, "leave `boundary_check` out");
