@@ -373,7 +373,7 @@ fn cluster(waits: bool) -> Kernel {
     let (x, y) = (b.reg("x", F32, 1), b.reg("y", F32, 1));
     let (location, origin) = (b.sum(&[(rank, 64)], 0), b.sum(&[(rank, 64)], 0));
     let init = vec![b.s(Op::InitBarriers(full)), b.s(Op::Fence(Fence::MbarrierInit))];
-    let mut body = vec![b.one(Scope::Block, init), b.s(Op::Sync(all))];
+    let mut body = vec![b.one(Scope::Block, init), b.s(Op::sync(all))];
     let arrive = b.s(Op::Arrive { bar: full, slot: zero, peer: None, bytes: Some(512) });
     let load = vec![
         AtomArg::At(mem(buffer, location)),
@@ -386,13 +386,13 @@ fn cluster(waits: bool) -> Kernel {
     body.push(b.s(Op::Await { bar: full, slot: zero, phase: zero }));
     // Each thread stores the other half of the box to the peer block, and loads what its peer thread stored.
     let far = b.sum(&[(other, 64), (t, 1)], 0);
-    body.extend([b.load(x, buffer, far, 1), b.store(own, t, x, 1), b.s(Op::Sync(all))]);
+    body.extend([b.load(x, buffer, far, 1), b.store(own, t, x, 1), b.s(Op::sync(all))]);
     let peer = Mem { space: own, index: t, peer: Some(other) };
     body.push(b.s(load_op(frag(y, zero, 1), peer, None, 0.0)));
     let out = b.sum(&[(rank, 64), (t, 1)], 0);
     body.push(b.store(to, out, y, 1));
     if waits {
-        body.push(b.s(Op::Sync(all)));
+        body.push(b.s(Op::sync(all)));
     }
     b.done(body)
 }

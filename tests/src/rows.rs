@@ -225,7 +225,7 @@ impl Trial {
         let mut say = |op| body.push(Stmt { site: 0, op });
         if asynchronous {
             say(Op::Fence(Fence::ProxyAsync));
-            say(Op::Sync(0));
+            say(Op::sync(0));
             accumulators.iter().for_each(|&reg| say(Op::Pin(reg)));
             say(Op::Fence(Fence::Wgmma));
         }

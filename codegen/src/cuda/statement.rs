@@ -105,8 +105,7 @@ impl Printer<'_> {
             Op::Fence(fence) => self.fence(*fence),
             Op::Pin(reg) => self.pin(*reg),
             Op::Claim(_) => {}
-            Op::Sync(bar) => self.sync(*bar, None),
-            Op::SyncMember { first, member } => self.sync(*first, Some(*member)),
+            Op::Sync { bar, member } => self.sync(*bar, *member),
             Op::Arrive { bar, slot, peer, bytes } => self.arrive(*bar, *slot, *peer, *bytes),
             Op::Await { bar, slot, phase } => self.wait_phase(*bar, *slot, *phase),
             Op::AwaitPrevious => self.line("await_previous_kernel();"),

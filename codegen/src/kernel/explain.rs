@@ -158,7 +158,7 @@ impl Nest<'_> {
                     },
                 );
             }
-            Op::Sync(bar) | Op::SyncMember { first: bar, .. } => {
+            Op::Sync { bar, .. } => {
                 let who = match &self.kernel.bars[*bar as usize] {
                     Bar::Cluster | Bar::ClusterStart => "the cluster's threads".to_owned(),
                     Bar::Named { threads, .. } => format!("{threads} threads"),

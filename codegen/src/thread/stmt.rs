@@ -102,13 +102,11 @@ pub enum Op {
     /// The author's claim about an element. It is not printed; the simulator checks it.
     Claim(Claim),
     /// Arrives at a barrier of threads and waits for it.
-    Sync(Id),
-    /// The same, where each member of a family has a barrier.
-    SyncMember {
-        /// The barrier of member 0, which the others follow.
-        first: Id,
-        /// The member.
-        member: Ix,
+    Sync {
+        /// The barrier; in a family the first member's, which the others' follow.
+        bar: Id,
+        /// The member, in a family.
+        member: Option<Ix>,
     },
     /// Arrives at an mbarrier; with `bytes`, expects this number of transaction bytes of bulk copies.
     Arrive {
@@ -182,6 +180,13 @@ pub enum Op {
     /// Elects one thread of each group of this size; of the block means, inside a role, one thread of the
     /// role.
     Elect(Scope, Vec<Stmt>),
+}
+
+impl Op {
+    /// A barrier of all its threads.
+    pub fn sync(bar: Id) -> Op {
+        Op::Sync { bar, member: None }
+    }
 }
 
 /// A claim of the author: an element that is out of bounds is this number.

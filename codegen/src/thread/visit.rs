@@ -75,8 +75,7 @@ macro_rules! simple {
             | Op::Fence(_)
             | Op::Pin(_)
             | Op::Claim(_)
-            | Op::Sync(_)
-            | Op::SyncMember { .. }
+            | Op::Sync { .. }
             | Op::Arrive { .. }
             | Op::Await { .. }
             | Op::AwaitPrevious
@@ -135,7 +134,7 @@ impl Op {
             Op::Commit(queue) => Order::Commit(*queue),
             Op::WaitQueue { queue, pending } => Order::Wait(*queue, *pending),
             Op::Fence(fence) => Order::Fence(*fence),
-            Op::Sync(_) | Op::SyncMember { .. } => Order::Barrier,
+            Op::Sync { .. } => Order::Barrier,
             Op::Arrive { .. } => Order::Arrive,
             Op::Await { .. } | Op::Atomic { op: Change::Await, .. } | Op::AwaitPrevious => Order::Await,
             Op::Comment(_)
@@ -194,7 +193,7 @@ impl Op {
                 integers(guard, f);
             }
             Op::Arrive { slot, peer, .. } => operands([slot].into_iter().chain(peer), f),
-            Op::SyncMember { member, .. } => f(Use::Operand(*member)),
+            Op::Sync { member, .. } => operands(member, f),
             Op::Await { slot, phase, .. } => {
                 f(Use::Operand(*slot));
                 // Its lowest bit is passed.
@@ -210,7 +209,6 @@ impl Op {
             | Op::WaitQueue { .. }
             | Op::Fence(_)
             | Op::Pin(_)
-            | Op::Sync(_)
             | Op::AwaitPrevious
             | Op::StartNext
             | Op::InitBarriers(_)

@@ -66,10 +66,9 @@ impl Compiler<'_> {
                 }
             }
             Op::Claim(claim) => self.claim(claim)?,
-            Op::Sync(bar) => self.emit(Ins::Sync { first: *bar, member: Src::Const(0) }),
-            Op::SyncMember { first, member } => {
-                let member = self.operand(*member);
-                self.emit(Ins::Sync { first: *first, member });
+            Op::Sync { bar, member } => {
+                let member = member.map_or(Src::Const(0), |member| self.operand(member));
+                self.emit(Ins::Sync { first: *bar, member });
             }
             Op::Arrive { bar, slot, peer, bytes } => {
                 let (slot, peer) = (self.operand(*slot), peer.map(|peer| self.operand(peer)));

@@ -131,7 +131,7 @@ impl Build {
     }
 
     pub fn sync(&mut self) -> Stmt {
-        self.s(Op::Sync(0))
+        self.s(Op::sync(0))
     }
 
     pub fn one(&mut self, scope: Scope, body: Vec<Stmt>) -> Stmt {

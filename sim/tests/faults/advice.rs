@@ -143,7 +143,7 @@ fn peers(peer_of: impl Fn(&mut Build) -> tilewright_codegen::index::Ix, arrives:
     let (x, t, rank) = (b.reg("x", F32, 1), b.thread(), b.rank());
     let peer = peer_of(&mut b);
     let mut body = [b.start(&[bar]), b.fill(x, 1, 1.0, F32)].concat();
-    body.extend([b.store(own, t, x, 1), b.s(Op::Sync(all))]);
+    body.extend([b.store(own, t, x, 1), b.s(Op::sync(all))]);
     if arrives {
         let arrive = b.s(Op::Arrive { bar, slot: zero, peer: Some(peer), bytes: None });
         body.extend([b.one(Scope::Block, vec![arrive]), b.s(Op::Await { bar, slot: zero, phase: zero })]);
@@ -151,7 +151,7 @@ fn peers(peer_of: impl Fn(&mut Build) -> tilewright_codegen::index::Ix, arrives:
         body.push(b.s(load_op(frag(x, zero, 1), Mem { space: own, index: t, peer: Some(peer) }, None, 0.0)));
     }
     let out = b.sum(&[(rank, 32), (t, 1)], 0);
-    body.extend([b.store(to, out, x, 1), b.s(Op::Sync(all))]);
+    body.extend([b.store(to, out, x, 1), b.s(Op::sync(all))]);
     b.done(body)
 }
 

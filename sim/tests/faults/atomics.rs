@@ -102,11 +102,11 @@ fn every_update_that_is_not_ordered_is_kept() {
             })
         };
         let mut adds = vec![add(&mut b)];
-        adds.push(b.s(Op::Sync(pair)));
+        adds.push(b.s(Op::sync(pair)));
         let mut last = vec![add(&mut b)];
-        last.extend((tells == 2).then(|| b.s(Op::Sync(pair))));
+        last.extend((tells == 2).then(|| b.s(Op::sync(pair))));
         let index = b.sum(&[(t, 1)], -64);
-        let reads = vec![b.s(Op::Sync(pair)), b.load(x, s, zero, 1), b.store(to, index, x, 1)];
+        let reads = vec![b.s(Op::sync(pair)), b.load(x, s, zero, 1), b.store(to, index, x, 1)];
         let role =
             |name: &str, at, body| Role { name: name.into(), warps: (at, at + 1), registers: None, body };
         let roles = vec![role("adds", 0, adds), role("adds too", 1, last), role("reads", 2, reads)];

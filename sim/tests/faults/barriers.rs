@@ -91,7 +91,7 @@ fn named_barriers() {
     let kernel = |threads: u32| {
         let mut b = Build::new(96);
         let bar = b.bar(Bar::Named { id: 1, threads });
-        let pair = b.s(Op::Sync(bar));
+        let pair = b.s(Op::sync(bar));
         let roles = vec![Role { name: "pair".into(), warps: (0, 2), registers: None, body: vec![pair] }];
         let body = vec![b.s(Op::Roles(roles)), b.sync()];
         b.done(body)
@@ -134,7 +134,7 @@ fn exchanges_take_whole_warps() {
 fn a_named_barrier_to_which_others_come() {
     let mut b = Build::new(128);
     let bar = b.bar(Bar::Named { id: 1, threads: 64 });
-    let body = vec![b.s(Op::Sync(bar))];
+    let body = vec![b.s(Op::sync(bar))];
     let reported = fault(&b.done(body), &[]);
     assert_eq!(reported.kind(), FaultKind::Divergence, "{reported}");
     assert_eq!(reported.message(), "barrier 1 is for 64 threads, and 96 arrive at it");

@@ -74,7 +74,7 @@ fn mbarriers_have_places() {
 fn named(id: u8, threads: u32) -> Kernel {
     let mut b = Build::new(96);
     let bar = b.bar(Bar::Named { id, threads });
-    let meet = b.s(Op::Sync(bar));
+    let meet = b.s(Op::sync(bar));
     let roles = vec![Role { name: "pair".into(), warps: (0, 2), registers: None, body: vec![meet] }];
     let body = vec![b.s(Op::Roles(roles))];
     b.done(body)

@@ -105,9 +105,9 @@ fn ring(how: &Ring) -> Kernel {
         let wait = b.s(Op::Await { bar: full, slot: zero, phase: iteration });
         let some = b.lt(t, how.wait);
         body.push(b.if_(some, vec![wait]));
-        body.extend(how.meet[0].then(|| b.s(Op::Sync(group))));
+        body.extend(how.meet[0].then(|| b.s(Op::sync(group))));
         body.extend(product(b, tile, acc));
-        body.extend(how.meet[1].then(|| b.s(Op::Sync(group))));
+        body.extend(how.meet[1].then(|| b.s(Op::sync(group))));
         let arrive = b.s(Op::Arrive { bar: empty, slot: zero, peer: None, bytes: None });
         body.push(b.one(how.release.0, vec![arrive]));
         body

@@ -7,7 +7,7 @@ use tilewright_codegen::index::{Exprs, Int, Ix};
 use tilewright_codegen::thread::{AtomArg, Bar, Fence, Frag, Id, Kernel, Mem, Op, Scope, Space, Stmt, Val};
 
 pub(crate) fn sync(op: &Op) -> bool {
-    matches!(op, Op::Sync(_) | Op::SyncMember { .. })
+    matches!(op, Op::Sync { .. })
 }
 
 pub(crate) fn wait(op: &Op) -> bool {
@@ -429,7 +429,7 @@ pub(crate) trait Cut {
 
     /// Replaces a barrier.
     fn joins(&mut self, nth: usize, bar: Id) {
-        self.op(sync, nth, |_, op| *op = Op::Sync(bar));
+        self.op(sync, nth, |_, op| *op = Op::sync(bar));
     }
 
     /// Changes the thread count of a named barrier, or the arrival count of an mbarrier.

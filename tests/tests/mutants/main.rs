@@ -194,7 +194,10 @@ const IDLE: &[(&str, &str)] = &[
     ("multistage, vectorised: a value for `acc`", "the same"),
     ("multistage, vectorised: (a value for `acc`)", "the same"),
     ("multistage, vectorised: ((a value for `acc`))", "the same"),
-    ("exchanges: Sync(0)", "between two exchanges there are other barriers, except in the innermost loop"),
+    (
+        "exchanges: Sync { bar: 0, member: None }",
+        "between two exchanges there are other barriers, except in the innermost loop",
+    ),
     ("exchanges: a read to `whole`", "what the first warp has combined is sent, and it begins with its own"),
     ("exchanges: a read to `here`", "the same"),
     ("exchanges: a read to `again`", "the same"),

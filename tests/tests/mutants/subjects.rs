@@ -231,9 +231,9 @@ fn bulk_stores() -> Kernel {
         s(1, Op::Load { to: whole, from: at(x, source), guard: None, fill: 0.0.into(), volatile_at: None }),
         s(2, Op::Store { to: at(tile, thread), from: whole, guard: None }),
         s(0, Op::Fence(Fence::ProxyAsync)),
-        s(0, Op::Sync(0)),
+        s(0, Op::sync(0)),
         s(0, Op::Elect(Scope::Block, one)),
-        s(0, Op::Sync(0)),
+        s(0, Op::sync(0)),
     ];
     let (from, to, unroll) = (zero, count, Unroll::No);
     let copy = Op::For { var: 0, from, to, step: 1, unroll, body };

@@ -40,7 +40,7 @@ pub(crate) fn comment(text: &str) -> Stmt {
 }
 
 pub(crate) fn sync() -> Stmt {
-    s(Op::Sync(0))
+    s(Op::sync(0))
 }
 
 pub(crate) fn assign(reg: Id, at: Ix, value: Val) -> Stmt {

@@ -326,7 +326,7 @@ fn elements_are_read_again_behind_a_barrier() {
     let ops = vec![
         load(first),
         Op::Store { to: location(x, next), from: all(first), guard: None },
-        Op::Sync(0),
+        Op::sync(0),
         load(second),
         Op::Assign { reg: second, at: zero, value: sum },
         Op::Store { to: location(y, own), from: all(second), guard: None },

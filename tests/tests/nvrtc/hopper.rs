@@ -220,7 +220,7 @@ pub(crate) fn cluster() -> Kernel {
             Scope::Block,
             vec![s(Op::InitBarriers(full)), s(Op::InitBarriers(empty)), s(Op::Fence(Fence::MbarrierInit))],
         )),
-        s(Op::Sync(all)),
+        s(Op::sync(all)),
         s(Op::Elect(Scope::Block, vec![arrive(Some(1024), None), multicast])),
         s(Op::Await { bar: full, slot: zero, phase: zero }),
     ];
@@ -234,7 +234,7 @@ pub(crate) fn cluster() -> Kernel {
     body.push(assign(x, swap, Val::Reg(x, zero)));
     body.push(store(to, index, pair, None));
     let frag = b.frag(y, 0, 1);
-    body.extend([load(frag, from, thread, None), store(own, thread, frag, None), s(Op::Sync(all))]);
+    body.extend([load(frag, from, thread, None), store(own, thread, frag, None), s(Op::sync(all))]);
     let peer = Mem { space: own, index: thread, peer: Some(other) };
     let far = b.sum(&[(rank, 128), (thread, 1)], 0);
     body.push(s(Op::Load { to: single, from: peer, guard: None, fill: 0.0.into(), volatile_at: None }));
@@ -249,7 +249,7 @@ pub(crate) fn cluster() -> Kernel {
     body.extend([
         s(Op::Await { bar: empty, slot: zero, phase: zero }),
         s(Op::Fence(Fence::Threads(Scope::Cluster))),
-        s(Op::Sync(all)),
+        s(Op::sync(all)),
     ]);
     b.done(body)
 }

@@ -331,7 +331,7 @@ pub(crate) fn groups(arch: u32) -> Kernel {
         vec![assign(value, zero, Val::lit(n as f64, I32)), store(tile, at, frag, None)]
     };
     let mut first = write(&mut b, thread, 1);
-    first.push(s(Op::Sync(half)));
+    first.push(s(Op::sync(half)));
     let mut elected = Vec::new();
     for (n, scope) in [Scope::Warp, Scope::Warpgroup, Scope::Block].into_iter().enumerate() {
         let body = write(&mut b, thread, 10 + n as i64);
@@ -339,7 +339,7 @@ pub(crate) fn groups(arch: u32) -> Kernel {
     }
     first.extend(elected);
     let mut second = write(&mut b, thread, 2);
-    second.push(s(Op::Sync(quarter)));
+    second.push(s(Op::sync(quarter)));
     let body = write(&mut b, thread, 20);
     second.push(s(Op::Elect(Scope::Block, body)));
     let third = write(&mut b, thread, 3);

@@ -226,9 +226,7 @@ impl<'k> Meter<'k> {
                 }
                 once(load)
             }
-            Op::Sync(_) | Op::SyncMember { .. } => {
-                once(Load { issued: warps, latency: device::BARRIER, ..Load::default() })
-            }
+            Op::Sync { .. } => once(Load { issued: warps, latency: device::BARRIER, ..Load::default() }),
             Op::Await { .. } => once(Load { issued: warps, latency: device::MBARRIER, ..Load::default() }),
             Op::WaitQueue { .. } => once(Load { issued: warps, ..Load::default() }),
             Op::For { var, from, to, step, unroll, body } => {

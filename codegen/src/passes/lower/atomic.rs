@@ -148,6 +148,6 @@ impl Lower<'_> {
     /// A barrier of all threads of the cluster.
     pub(super) fn meet_cluster(&mut self) {
         let bar = self.bar_of_cluster();
-        self.emit(Op::Sync(bar));
+        self.emit(Op::sync(bar));
     }
 }

@@ -201,7 +201,7 @@ impl Lower<'_> {
             return;
         }
         self.kernel.bars.push(Bar::ClusterStart);
-        self.emit(Op::Sync(self.kernel.bars.len() as Id - 1));
+        self.emit(Op::sync(self.kernel.bars.len() as Id - 1));
     }
 
     /// Exchanges in a loop begin before it.

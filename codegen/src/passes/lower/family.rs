@@ -44,11 +44,8 @@ impl Lower<'_> {
         }
         let members = self.program.groups[group as usize].members;
         let first = self.barriers(group);
-        if members < 2 {
-            return self.emit(Op::Sync(first));
-        }
-        let member = self.member(group);
-        self.emit(Op::SyncMember { first, member });
+        let member = (members > 1).then(|| self.member(group));
+        self.emit(Op::Sync { bar: first, member });
     }
 
     /// The barrier of a group, or of the first of a family's members, whose barriers are consecutive.

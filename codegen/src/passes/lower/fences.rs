@@ -138,17 +138,17 @@ mod tests {
     #[test]
     fn fences_come_before_barriers() {
         let one = || Op::Elect(Scope::Block, block(vec![bulk()]));
-        check(vec![store(0), Op::Sync(0), one()], vec![store(0), FENCE, Op::Sync(0), one()]);
+        check(vec![store(0), Op::sync(0), one()], vec![store(0), FENCE, Op::sync(0), one()]);
         // The async proxy never accesses the second array.
-        check(vec![store(1), Op::Sync(0), one()], vec![store(1), Op::Sync(0), one()]);
+        check(vec![store(1), Op::sync(0), one()], vec![store(1), Op::sync(0), one()]);
         check(vec![store(0), store(0), one()], vec![store(0), store(0), FENCE, one()]);
     }
 
     #[test]
     fn unfenced_accesses_at_the_end_of_a_body_are_fenced_in_the_next_iteration() {
         check(
-            vec![looped(vec![Op::Sync(0), bulk(), store(0)])],
-            vec![looped(vec![FENCE, Op::Sync(0), bulk(), store(0)])],
+            vec![looped(vec![Op::sync(0), bulk(), store(0)])],
+            vec![looped(vec![FENCE, Op::sync(0), bulk(), store(0)])],
         );
     }
 
@@ -169,6 +169,6 @@ mod tests {
     #[test]
     fn an_access_on_one_path_needs_a_fence() {
         let either = Op::If { cond: Ix::default(), then: block(vec![store(0)]), other: Vec::new() };
-        check(vec![either.clone(), Op::Sync(0), bulk()], vec![either, FENCE, Op::Sync(0), bulk()]);
+        check(vec![either.clone(), Op::sync(0), bulk()], vec![either, FENCE, Op::sync(0), bulk()]);
     }
 }

@@ -12,9 +12,7 @@ pub(super) fn insert(kernel: &mut Kernel) {
         Op::Elect(_, body) => body.iter().all(|stmt| matches!(stmt.op, Op::InitBarriers(_))),
         _ => false,
     };
-    let silent = |op: &Op| {
-        matches!(op, Op::Let(..) | Op::Comment(_) | Op::Fence(_) | Op::Sync(_) | Op::SyncMember { .. })
-    };
+    let silent = |op: &Op| matches!(op, Op::Let(..) | Op::Comment(_) | Op::Fence(_) | Op::Sync { .. });
     let own = kernel.body.iter().take_while(|stmt| inits(stmt) || silent(&stmt.op)).count();
     let at = if kernel.body[..own].iter().any(inits) { own } else { 0 };
     // The next kernel starts when this kernel's blocks have ended. Blocks that start earlier get any free multiprocessor,

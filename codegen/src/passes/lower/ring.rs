@@ -48,7 +48,7 @@ impl Lower<'_> {
         // Blocks meet before their first exchange.
         if !bars.is_empty() {
             let bar = self.cluster_barrier();
-            self.emit(Op::Sync(bar));
+            self.emit(Op::sync(bar));
             self.scope.exchanges = bar != 0;
         }
     }

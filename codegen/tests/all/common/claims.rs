@@ -43,7 +43,7 @@ impl Thread<'_> {
 
     fn statement(&mut self, op: &Op) -> Flow {
         match op {
-            Op::Comment(_) | Op::Fence(_) | Op::Sync(_) | Op::Commit(_) | Op::WaitQueue { .. } => {}
+            Op::Comment(_) | Op::Fence(_) | Op::Sync { .. } | Op::Commit(_) | Op::WaitQueue { .. } => {}
             Op::Let(id, at) | Op::Set(id, at) => self.vars[*id as usize] = self.int(*at),
             // Contents of memory are not interpreted.
             Op::Take(_, value) => self.value(value),

@@ -132,11 +132,11 @@ pub(crate) fn pair() -> Program {
     let (x, y, t) = (b.reg("x", F32, 1), b.reg("y", F32, 1), b.thread());
     let write = b.repeat(3, Unroll::No, |b, iteration| {
         let at = b.sum(&[(iteration, 64), (t, 1)], 0);
-        vec![b.set(x, 0, Val::Int(at, F32)), b.store(s, t, x, 1), b.s(Op::Sync(full)), b.s(Op::Sync(free))]
+        vec![b.set(x, 0, Val::Int(at, F32)), b.store(s, t, x, 1), b.s(Op::sync(full)), b.s(Op::sync(free))]
     });
     let read = b.repeat(3, Unroll::No, |b, iteration| {
         let (other, position) = (b.sum(&[(t, -1)], 127), b.sum(&[(iteration, 64), (t, -1)], 127));
-        vec![b.s(Op::Sync(full)), b.load(y, s, other, 1), b.store(to, position, y, 1), b.s(Op::Sync(free))]
+        vec![b.s(Op::sync(full)), b.load(y, s, other, 1), b.store(to, position, y, 1), b.s(Op::sync(free))]
     });
     let roles = vec![role("writers", (0, 2), None, vec![write]), role("readers", (2, 4), None, vec![read])];
     let body = vec![b.s(Op::Roles(roles))];
@@ -248,7 +248,7 @@ pub(crate) fn cluster() -> Program {
     let part = b.sum(&[(rank, 64)], 0);
     let init =
         vec![b.s(Op::InitBarriers(full)), b.s(Op::InitBarriers(ready)), b.s(Op::Fence(Fence::MbarrierInit))];
-    let mut body = vec![b.one(Scope::Block, init), b.s(Op::Sync(all))];
+    let mut body = vec![b.one(Scope::Block, init), b.s(Op::sync(all))];
     let load = vec![
         AtomArg::At(mem(tile, part)),
         AtomArg::Map { param: map, at: vec![part] },
@@ -320,7 +320,7 @@ pub(crate) fn multicast() -> Program {
     let init =
         vec![b.s(Op::InitBarriers(full)), b.s(Op::InitBarriers(empty)), b.s(Op::Fence(Fence::MbarrierInit))];
     let roles = vec![role("reader", (0, 1), None, vec![read]), role("copies", (1, 2), None, vec![copy])];
-    let body = vec![b.one(Scope::Block, init), b.s(Op::Sync(all)), b.s(Op::Roles(roles)), b.s(Op::Sync(all))];
+    let body = vec![b.one(Scope::Block, init), b.s(Op::sync(all)), b.s(Op::Roles(roles)), b.s(Op::sync(all))];
     let args = vec![Arg::tensor(&count(384), [384]), Arg::output::<f32>([768])];
     program(b.done(body), args, [count(384), count(384)].concat())
 }
@@ -340,10 +340,10 @@ pub(crate) fn peers() -> Program {
     let body = vec![
         b.set(x, 0, Val::Int(number, F32)),
         b.store(own, t, x, 1),
-        b.s(Op::Sync(all)),
+        b.s(Op::sync(all)),
         b.s(load_op(frag(x, zero, 1), peer, None, 0.0)),
         b.store(to, out, x, 1),
-        b.s(Op::Sync(all)),
+        b.s(Op::sync(all)),
     ];
     program(b.done(body), vec![Arg::output::<f32>([256])], count(256))
 }
@@ -537,7 +537,7 @@ pub(crate) fn groups() -> Program {
         vec![
             b.set(x, 0, Val::Int(t, F32)),
             b.store(s, t, x, 1),
-            b.s(Op::Sync(own)),
+            b.s(Op::sync(own)),
             b.load(x, s, other, 1),
             b.store(to, other, x, 1),
         ]
@@ -561,7 +561,7 @@ pub(crate) fn members() -> Program {
     let body = vec![
         b.set(x, 0, Val::Int(t, F32)),
         b.store(s, t, x, 1),
-        b.s(Op::SyncMember { first, member }),
+        b.s(Op::Sync { bar: first, member: Some(member) }),
         b.load(x, s, other, 1),
         b.store(to, other, x, 1),
     ];

@@ -59,7 +59,7 @@ pub(super) fn stores() -> Of {
 pub(super) fn cluster() -> Of {
     Of::new("multicast copies", programs::cluster)
         .p("syncthreads instead of the cluster barrier after mbarrier.init", "Mbarrier", |k| {
-            k.becomes(sync, 0, Op::Sync(0))
+            k.becomes(sync, 0, Op::sync(0))
         })
         .p("no fence after mbarrier.init", "MissingFence", |k| k.drop(fence, 0))
         .p("the fence after mbarrier.init is past the barrier", "MissingFence", |k| k.fences_late())
@@ -108,7 +108,7 @@ pub(super) fn multicast() -> Of {
         .p("no cluster barrier before exit", "Race", |k| k.drop(sync, 1))
         .says(EXIT)
         .p("the barrier before exit is one of the block", "Race", |k| {
-            k.becomes(sync, 1, Op::Sync(0));
+            k.becomes(sync, 1, Op::sync(0));
         })
         .says(EXIT)
         .p("the fence after mbarrier.init is past the barrier", "MissingFence", |k| k.fences_late())
@@ -128,11 +128,11 @@ pub(super) fn peers() -> Of {
     Of::new("blocks that read each other's memory", programs::peers)
         .p("no barrier before the read", "Race | Unwritten", |k| k.drop(sync, 0))
         .p("syncthreads instead of the cluster barrier", "Race | Unwritten", |k| {
-            k.becomes(sync, 0, Op::Sync(0));
+            k.becomes(sync, 0, Op::sync(0));
         })
         .p("no barrier after the read", "Race", |k| k.drop(sync, 1))
         .says(EXIT)
-        .p("the barrier after the read is one of the block", "Race", |k| k.becomes(sync, 1, Op::Sync(0)))
+        .p("the barrier after the read is one of the block", "Race", |k| k.becomes(sync, 1, Op::sync(0)))
         .p("half of a warp arrives at the cluster's barrier", "Divergence", |k| k.half_of_a_warp(sync, 0))
         .p("a rank beyond the cluster", "OutOfBounds", |k| ranks(k, |e| e.int(4)))
         .p("a rank below the cluster", "OutOfBounds", |k| ranks(k, |e| e.int(-1)))

@@ -11,7 +11,7 @@ pub(super) fn groups() -> Of {
 pub(super) fn members() -> Of {
     fn number(k: &mut Kernel, change: fn(&mut Exprs, Ix) -> Ix) {
         k.op(sync, 0, |e, op| {
-            if let Op::SyncMember { member, .. } = op {
+            if let Op::Sync { member: Some(member), .. } = op {
                 *member = change(e, *member);
             }
         });
