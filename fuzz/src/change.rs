@@ -146,18 +146,18 @@ impl Change {
             (Change::If(_, left, right), _) => {
                 let then = vec![stmt.clone()];
                 let op = Op::If { test: Test::less(left.clone(), *right), then, other: Vec::new() };
-                *stmt = Stmt { id: 0, span, by, op };
+                *stmt = Stmt::new(span, by, op);
             }
             (Change::When(_, cond, both), _) => {
                 let then = vec![stmt.clone()];
                 let other = if *both { then.clone() } else { Vec::new() };
-                *stmt = Stmt { id: 0, span, by, op: Op::When { cond: cond.clone(), then, other } };
+                *stmt = Stmt::new(span, by, Op::When { cond: cond.clone(), then, other });
             }
             (Change::Steps(_, iterations), Op::For { var, body, .. }) if extent(*var).is_some() => {
                 let (var, body) = (*var, body.clone());
                 let one = |(at, past): &(i64, Past)| {
                     let op = Op::Step { var, at: (*at).into(), past: *past, body: body.clone() };
-                    Stmt { id: 0, span, by, op }
+                    Stmt::new(span, by, op)
                 };
                 let all: Vec<Stmt> = iterations.iter().map(one).collect();
                 list.splice(position..=position, all);
@@ -165,7 +165,7 @@ impl Change {
             (Change::Leave(_, before, more, end), Op::For { var, body, .. }) if *before <= body.len() => {
                 if let Some(left) = Affine::from(Coord::Var(*var)).plus(&(*more).into(), 1) {
                     let op = Op::Leave { of: *var, test: Test::less(left, *end).negated() };
-                    body.insert(*before, Stmt { id: 0, span, by, op });
+                    body.insert(*before, Stmt::new(span, by, op));
                 }
             }
             (Change::Permuted(_, order), _) => {

@@ -226,7 +226,7 @@ impl Builder {
 
     fn push(&mut self, op: Op) {
         self.statements += 1;
-        let mut stmt = Stmt { id: 0, span: self.span, by: self.by, op };
+        let mut stmt = Stmt::new(self.span, self.by, op);
         if let Some((depth, Some(order))) = self.loops.last()
             && *depth == self.open.len()
         {

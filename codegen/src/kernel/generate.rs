@@ -20,7 +20,6 @@ use crate::source::diagnostic::Diagnostic;
 use crate::source::stack::with_room;
 use crate::thread::{Fact, Kernel, Param as ThreadParam};
 use crate::tile::alternative::{Alternative, Policy};
-use crate::tile::empty_loops;
 use crate::tile::verify::{integer_bounds, limits};
 use crate::tile::{Arg, Program, Require, Space};
 use crate::values::target::{TARGETS, Target};
@@ -466,10 +465,9 @@ struct Expanded {
 impl Expanded {
     fn new(mut written: Program) -> std::result::Result<Expanded, Diagnostic> {
         written.number();
-        let reduced = empty_loops::reduced(&written);
-        let expanded = match (crate::passes::pipeline::expand(&reduced)?, &reduced) {
-            (Cow::Borrowed(_), Cow::Borrowed(_)) => None,
-            (expanded, _) => Some(expanded.into_owned()),
+        let expanded = match crate::passes::pipeline::expand(&written)? {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(expanded) => Some(expanded),
         };
         let new = Expanded { written, expanded };
         // With slots and prefetched copies.

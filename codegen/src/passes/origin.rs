@@ -9,19 +9,18 @@
 mod masks;
 mod out_of_bounds;
 mod propagation;
-mod reads;
+pub(crate) mod reads;
 mod writes;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use tilewright_layout::Symbol;
-
 use crate::source::ast::Span;
 use crate::source::diagnostic::Diagnostic;
-use crate::source::problem::Problem;
+use crate::source::problem::{Problem, Result};
 use crate::thread::{Bin, Fact, Id};
 use crate::tile::alternative::Policy;
 use crate::tile::bounds::Assumed;
+use crate::tile::elements::{Edge, Elements};
 use crate::tile::empty_loops;
 use crate::tile::pair::Scanned;
 use crate::tile::view::View;
@@ -30,51 +29,20 @@ use crate::values::affine::Coord;
 use crate::values::lanes::Lanes;
 use crate::values::number::Number;
 use masks::no_coordinate;
-pub(crate) use out_of_bounds::{Along, Coordinates, Edge};
 use out_of_bounds::{CombinedOver, OutOfBounds, State, forget, join};
 
-/// The results of the pass.
-#[derive(Default)]
-pub(crate) struct Analysis {
-    /// For each reduction the edges that mask its elements.
-    pub(crate) masks: HashMap<Id, Vec<Edge>>,
-    /// The coordinates of the elements of functions that read them.
-    pub(crate) coordinates: HashMap<Id, Coordinates>,
-    /// For each statement whose author claims a value of out-of-bounds elements, and each tile that it reads, the coordinates
-    /// of elements.
-    pub(crate) claims: HashMap<Id, Vec<Vec<Along>>>,
-}
-
-impl Analysis {
-    /// Forgets all other statements than these.
-    fn keep(&mut self, body: &[Stmt]) {
-        let mut kept = BTreeSet::new();
-        body.iter().for_each(|stmt| stmt.each(&mut |stmt| _ = kept.insert(stmt.id)));
-        self.masks.retain(|id, _| kept.contains(id));
-        self.coordinates.retain(|id, _| kept.contains(id));
-        self.claims.retain(|id, _| kept.contains(id));
-    }
-
-    /// Does anything depend on this size?
-    fn mentions(&self, size: Symbol) -> bool {
-        let of = |edge: &Edge| edge.mentions(size);
-        self.masks.values().flatten().any(of) || self.coordinates.values().flatten().flatten().any(of)
-    }
-}
-
-/// Finds the masks of all reductions of a program, and the coordinates that functions read, and the facts that a variant
-/// needs for that. All of them have values in the program with expanded loops.
+/// The program with the masks of all reductions and the coordinates that functions read, beside their statements, or `None` if
+/// there are none; and the facts that a variant needs for that. Loops are not expanded yet: the iteration that copies a tile
+/// reads it.
 pub(crate) fn find(
     program: &Program,
-    expanded: &Program,
     policy: Policy,
-) -> std::result::Result<(Analysis, Vec<Fact>), Diagnostic> {
+) -> std::result::Result<(Option<Program>, Vec<Fact>), Diagnostic> {
     let mut origins = Origins {
         program,
         assumed: Assumed::new(program, policy),
-        masks: BTreeMap::new(),
-        coordinates: BTreeMap::new(),
-        claims: HashMap::new(),
+        elements: HashMap::new(),
+        refused: BTreeMap::new(),
         loops: Vec::new(),
         left: Vec::new(),
         followed: BTreeSet::new(),
@@ -104,55 +72,32 @@ pub(crate) fn find(
         origins.operands = crate::tile::fills::operands(&program.body);
         origins.walk(&program.body, &mut State::new());
     }
-    let Origins { masks, coordinates, claims, assumed, .. } = origins;
-    let mut refused: Vec<(Id, Diagnostic)> = Vec::new();
-    let mut analysis = Analysis {
-        masks: sorted(masks, &mut refused),
-        coordinates: sorted(coordinates, &mut refused),
-        claims,
-    };
-    if let Some(size) = program.zero {
-        analysis.keep(&empty_loops::reduced(program).body);
-        if analysis.mentions(size) {
+    let Origins { mut elements, mut refused, assumed, .. } = origins;
+    let mut analysed = asks.then(|| program.clone());
+    for stmt in analysed.iter_mut().flat_map(|program| &mut program.body) {
+        stmt.each_mut(&mut |stmt| stmt.elements = elements.remove(&stmt.id).map(Box::new));
+    }
+    if let (Some(size), Some(analysed)) = (program.zero, &analysed) {
+        let mut mentions = false;
+        for stmt in &empty_loops::reduced(analysed).body {
+            stmt.each(&mut |stmt| mentions |= stmt.elements.iter().any(|of| of.mentions(size)));
+        }
+        if mentions {
             let why = Problem::new("elements are in bounds or not by a size that is 0");
             return Err(why.at(Span::default()));
         }
     }
-    match refused.into_iter().min_by_key(|(id, _)| *id) {
-        Some((_, why)) => Err(why),
-        None => {
-            reads::check(expanded, &mut analysis)?;
-            Ok((analysis, assumed.needs))
-        }
-    }
-}
-
-/// The results for each statement; errors go to `refused`.
-fn sorted<T>(
-    all: BTreeMap<Id, std::result::Result<T, Diagnostic>>,
-    refused: &mut Vec<(Id, Diagnostic)>,
-) -> HashMap<Id, T> {
-    let one = |(id, of)| match of {
-        Ok(of) => Some((id, of)),
-        Err(why) => {
-            refused.push((id, why));
-            None
-        }
-    };
-    all.into_iter().filter_map(one).collect()
+    refused.pop_first().map_or(Ok((analysed, assumed.needs)), |(_, why)| Err(why))
 }
 
 /// The pass.
 struct Origins<'p> {
     program: &'p Program,
     assumed: Assumed<'p>,
-    /// For each reduction its masking edges, or the error if they are unknown. For products of operands with other fills an
-    /// error, if the fills change the result.
-    masks: BTreeMap<Id, std::result::Result<Vec<Edge>, Diagnostic>>,
-    /// For each function that reads coordinates, its elements' coordinates, or the error if they are unknown.
-    coordinates: BTreeMap<Id, std::result::Result<Coordinates, Diagnostic>>,
-    /// See `claims` of the result.
-    claims: HashMap<Id, Vec<Vec<Along>>>,
+    /// The result for each statement.
+    elements: HashMap<Id, Elements>,
+    /// Errors: a reduction's masks or a function's coordinates are not known, or fills of operands change a product.
+    refused: BTreeMap<Id, Diagnostic>,
     /// Loops around the current statement.
     loops: Vec<Id>,
     /// States at early exits of loops.
@@ -174,6 +119,22 @@ struct Origins<'p> {
 }
 
 impl Origins<'_> {
+    /// The result for a statement; in a loop, the last one counts.
+    fn put<T>(&mut self, stmt: &Stmt, result: Result<T>, to: impl FnOnce(&mut Elements, T)) {
+        match result {
+            Ok(result) => {
+                self.refused.remove(&stmt.id);
+                to(self.elements.entry(stmt.id).or_default(), result);
+            }
+            Err(why) => _ = self.refused.insert(stmt.id, why.at(stmt.span)),
+        }
+    }
+
+    /// The edges of a statement: it leaves out the elements outside.
+    fn mask(&mut self, stmt: &Stmt, masks: Result<Vec<Edge>>) {
+        self.put(stmt, masks, |elements, masks| elements.masks = masks);
+    }
+
     /// Can an element of a view be out of bounds along a mode, by its tile's limit or the tensor's extent?
     fn guarded(&mut self, view: &View, mode: usize) -> bool {
         self.assumed.relying(&[], |bounds, needs| bounds.guarded(view, mode, needs))
@@ -191,6 +152,9 @@ impl Origins<'_> {
     }
 
     fn pass(&mut self, stmt: &Stmt, state: &mut State) {
+        if stmt.needs_coordinates() {
+            self.elements.entry(stmt.id).or_default();
+        }
         match &stmt.op {
             Op::Copy { from, to, how: How::Atom(_), .. } => {
                 let known = self.known(from, state);
@@ -226,8 +190,8 @@ impl Origins<'_> {
                         value.any(&|part| *part == Expr::At(mode))
                             && at.get(usize::from(mode)).is_none_or(Option::is_none)
                     });
-                    let known = missing.map_or(Ok(at), |mode| Err(no_coordinate(mode).at(stmt.span)));
-                    self.coordinates.insert(stmt.id, known);
+                    let known = missing.map_or(Ok(at), |mode| Err(no_coordinate(mode)));
+                    self.put(stmt, known, |elements, at| elements.coordinates = at);
                 }
                 self.written(stmt.by, to, known, state);
             }
@@ -246,7 +210,7 @@ impl Origins<'_> {
                 if *claimed {
                     self.claim(stmt, &all[1..], CombinedOver { modes: &|_| true, across: &[] }, state);
                 }
-                self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
+                self.mask(stmt, mask);
                 // Elements that are out of bounds are not stored.
                 self.update(to, OutOfBounds { edges: Some(Vec::new()), ..OutOfBounds::UNKNOWN }, state);
             }
@@ -277,7 +241,7 @@ impl Origins<'_> {
                     }
                     false => self.mask_of_fold(from, identity, state),
                 };
-                self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
+                self.mask(stmt, mask);
                 for (from, to) in from.iter().zip(to) {
                     self.reduced(from, to, None, &[*across], state);
                 }
@@ -292,7 +256,7 @@ impl Origins<'_> {
                     }
                     None => self.mask_of_reduction(from, same, state),
                 };
-                self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
+                self.mask(stmt, mask);
                 self.reduced(from, to, same, &[*across], state);
             }
             Op::Scan { from, to, carry, how } => self.scanned(stmt, &Scanned { from, to, carry }, how, state),
@@ -316,7 +280,7 @@ impl Origins<'_> {
                             state,
                         );
                     }
-                    self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
+                    self.mask(stmt, mask);
                 }
                 self.update(to, known, state);
             }

@@ -189,7 +189,7 @@ fn roles(program: &mut Program, span: Span) -> std::result::Result<Vec<Stmt>, Di
     // All threads of the cluster meet in its barrier; after it no tiles are produced.
     let meet = consumed.iter().position(|stmt| stmt.op == Op::SyncCluster);
     let after = meet.map_or(Vec::new(), |meet| consumed.split_off(meet));
-    let of = |op| Stmt { id: 0, span, by: 0, op };
+    let of = |op| Stmt::new(span, 0, op);
     let all_help = program.groups[producer as usize].threads == program.groups[consumers as usize].threads;
     let roles = [(producer, produced)].into_iter().chain(role).chain([(consumers, consumed)]);
     let mut body = vec![of(Op::Roles(roles.collect()))];
@@ -350,7 +350,7 @@ impl Project<'_> {
             self.filled(ring, fills, &mut filled, &mut contents, span)?;
         }
         let by = self.producer;
-        produced.push(Stmt { id: 0, span, by, op: Op::For { var, unroll: Unroll::No, body: filled } });
+        produced.push(Stmt::new(span, by, Op::For { var, unroll: Unroll::No, body: filled }));
         let computed = match &transform {
             Some(transform) => Some(self.computed(transform, own, &contents, var, ahead.stages, span)?),
             None => None,
@@ -369,7 +369,7 @@ impl Project<'_> {
         span: Span,
     ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
         let by = self.consumers;
-        let of = |op| Stmt { id: 0, span, by, op };
+        let of = |op| Stmt::new(span, by, op);
         let phase = |ring: Id| Affine::from(Coord::Phase(ring));
         let mut inner: Vec<Stmt> =
             rings.iter().map(|&ring| of(Op::Await { ring, phase: phase(ring) })).collect();

@@ -5,6 +5,7 @@ pub(crate) mod alternative;
 pub(crate) mod bounds;
 pub(crate) mod boxes;
 mod control;
+pub(crate) mod elements;
 pub(crate) mod empty_loops;
 pub(crate) mod fills;
 mod how;

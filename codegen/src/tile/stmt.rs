@@ -3,6 +3,7 @@
 use super::{Across, Ahead, How, Multiply, Order, Past, Raster, Update};
 use crate::source::ast::Span;
 use crate::thread::Unroll;
+use crate::tile::elements::Elements;
 use crate::tile::view::View;
 use crate::values::affine::Affine;
 use crate::values::condition::Test;
@@ -24,6 +25,15 @@ pub struct Stmt {
     pub by: Id,
     /// The operation.
     pub op: Op,
+    /// Where its elements are in the user's tensors, if its code depends on it.
+    pub(crate) elements: Option<Box<Elements>>,
+}
+
+impl Stmt {
+    /// A statement without a number.
+    pub fn new(span: Span, by: Id, op: Op) -> Stmt {
+        Stmt { id: 0, span, by, op, elements: None }
+    }
 }
 
 /// The views of a product, as of [`Op::Gemm`] and [`Op::Flow`].

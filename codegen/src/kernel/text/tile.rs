@@ -209,7 +209,7 @@ impl Text for Stmt {
             id = from.schedule.len() as u32 + 1;
             from.schedule.insert(id, StageOrder { stage, order });
         }
-        Ok(Stmt { id, span: Default::default(), by, op: Op::read(from)? })
+        Ok(Stmt { id, ..Stmt::new(Default::default(), by, Op::read(from)?) })
     }
 }
 

@@ -69,7 +69,6 @@ pub(super) fn groups(op: &Op, of: Queue) -> Option<Copies> {
 mod tests {
     use super::*;
     use crate::passes::lower::{Lower, Policy};
-    use crate::passes::origin::Analysis;
     use crate::thread::Unroll;
     use crate::thread::atoms;
     use crate::thread::index::Ix;
@@ -102,8 +101,7 @@ mod tests {
 
     #[track_caller]
     fn check(before: Vec<Op>, after: Vec<Op>) {
-        let mut kernel =
-            Lower::new(Assumed::new(&Program::new("k"), Policy::General), Analysis::default()).kernel;
+        let mut kernel = Lower::new(Assumed::new(&Program::new("k"), Policy::General)).kernel;
         kernel.body = block(before);
         insert(&mut kernel);
         assert_eq!(kernel.body, block(after));

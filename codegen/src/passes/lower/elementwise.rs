@@ -4,11 +4,11 @@ use tilewright_layout::{Layout, Value};
 
 use super::numbering::extents_of;
 use super::{Lower, edges};
-use crate::passes::origin::Edge;
 use crate::source::problem::{Problem, Result};
 use crate::thread::index::Ix;
 use crate::thread::{Cmp, Frag, Op, Stmt, Unroll, Val};
 use crate::tile::bounds::Edges;
+use crate::tile::elements::Edge;
 use crate::tile::pair::align;
 use crate::tile::view::View;
 use crate::tile::view::leaf::{Leaf, leaves};

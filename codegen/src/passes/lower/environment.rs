@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::build::Builder;
     use crate::passes::lower::Policy;
-    use crate::passes::origin::{self, Analysis};
+    use crate::passes::origin;
     use crate::source::problem::Problem;
     use crate::thread::{Bin, Op};
     use crate::tile::bounds::Assumed;
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn names_end_with_their_block() {
         let program = Program::new("k");
-        let mut lower = Lower::new(Assumed::new(&program, Policy::General), Analysis::default());
+        let mut lower = Lower::new(Assumed::new(&program, Policy::General));
         let (block, two) = (lower.coord(&Coord::Block(0)), lower.int(2));
         let twice = lower.exprs().mul(block, two);
         let name = |lower: &mut Lower<'_>| Ok::<_, Problem>(lower.name_here(twice, "twice"));
@@ -121,8 +121,9 @@ mod tests {
         b.reduce(&part, &sum, Bin::Add, Across::Warp(32)).unwrap();
         let mut program = b.finish();
         program.number();
-        let (analysis, needs) = origin::find(&program, &program, Policy::General).unwrap();
-        let mut lower = Lower::new(Assumed { program: &program, policy: Policy::General, needs }, analysis);
+        let (analysed, needs) = origin::find(&program, Policy::General).unwrap();
+        let program = analysed.unwrap();
+        let mut lower = Lower::new(Assumed { program: &program, policy: Policy::General, needs });
         let mut masked = || {
             let (block, ()) = lower.nested(|lower| lower.statements(&program.body)).unwrap();
             format!("{block:?}").matches("Guarded").count()

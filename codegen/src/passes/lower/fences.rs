@@ -93,7 +93,6 @@ fn publishes(op: &Op) -> bool {
 mod tests {
     use super::*;
     use crate::passes::lower::{Lower, Policy};
-    use crate::passes::origin::Analysis;
     use crate::thread::atoms;
     use crate::thread::index::Ix;
     use crate::thread::{AtomArg, Frag, Mem};
@@ -128,8 +127,7 @@ mod tests {
 
     #[track_caller]
     fn check(before: Vec<Op>, after: Vec<Op>) {
-        let mut kernel =
-            Lower::new(Assumed::new(&Program::new("k"), Policy::General), Analysis::default()).kernel;
+        let mut kernel = Lower::new(Assumed::new(&Program::new("k"), Policy::General)).kernel;
         kernel.body = block(before);
         insert(&mut kernel);
         assert_eq!(kernel.body, block(after));

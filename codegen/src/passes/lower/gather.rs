@@ -2,12 +2,11 @@
 
 use super::Lower;
 use super::elementwise::refined;
-use super::masks::Bounds;
-use crate::passes::origin::Along;
 use crate::source::problem::Result;
 use crate::thread::index::Ix;
 use crate::thread::{Change, Frag, Mem, Op, Scope, Unroll, Val};
 use crate::tile::Update;
+use crate::tile::elements::{Along, Elements};
 use crate::tile::view::View;
 use crate::tile::view::leaf::{Leaf, leaves};
 use crate::values::number::Number;
@@ -34,15 +33,15 @@ impl Lower<'_> {
         at: &[(u32, View)],
         to: &View,
         update: Option<&Update>,
-        bounds: Bounds<'_>,
+        known: &Elements,
     ) -> Result<()> {
         let verb = update.and_then(|update| Change::ALL.iter().find(|row| row.1 == update.with));
         let how = verb.map_or(String::new(), |row| format!("{} of ", row.0));
         self.comment(format!("{} <- {how}{}, each to its own address, {}", to.name, from.name, from.shape()));
         let reg = self.storage[from.tensor as usize];
-        self.each_address(to, at, from, bounds.claims, &mut |lower, own, address, guard| {
+        self.each_address(to, at, from, &known.claims, &mut |lower, own, address, guard| {
             let coordinates = lower.coordinates(own.0, own.1, own.2);
-            let guard = match (lower.inside(bounds.masks, &coordinates), guard) {
+            let guard = match (lower.inside(&known.masks, &coordinates), guard) {
                 (Some(inside), Some(guard)) => Some(lower.exprs().all(inside, guard)),
                 (inside, guard) => inside.or(guard),
             };

@@ -2,10 +2,10 @@
 
 use super::Lower;
 use super::elementwise::refined;
-use super::masks::Bounds;
 use crate::source::problem::Result;
 use crate::thread::index::Ix;
 use crate::thread::{Bin, Cmp, Op, Unroll, Val, Vote};
+use crate::tile::elements::Elements;
 use crate::tile::view::View;
 use crate::tile::view::leaf::leaves;
 use crate::values::elem::Elem;
@@ -23,7 +23,7 @@ impl Lower<'_> {
         to: &View,
         how: &Lanes,
         lanes: u32,
-        bounds: Bounds<'_>,
+        known: &Elements,
     ) -> Result<()> {
         let target = self.program.tensor(to.tensor);
         self.at_site(&target.name, self.kernel.sites[self.scope.site as usize].span);
@@ -39,8 +39,8 @@ impl Lower<'_> {
                 values.push((Val::Reg(lower.storage[view.tensor as usize], index), *elem));
             }
             let coordinates = lower.coordinates(&ins[0], &leaves(&ins[0]), at);
-            let inside = lower.inside(bounds.masks, &coordinates);
-            if let Some(edges) = bounds.claims.first() {
+            let inside = lower.inside(&known.masks, &coordinates);
+            if let Some(edges) = known.claims.first() {
                 lower.claim(&values[0].0, edges, &ins[0], at, Number::Int(0));
             }
             let value = match how {

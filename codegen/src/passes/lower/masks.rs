@@ -2,21 +2,12 @@
 //! that are out of bounds.
 
 use super::Lower;
-use crate::passes::origin::{Along, Edge};
 use crate::thread::index::Ix;
-use crate::thread::{Claim, Id, Op, Val};
+use crate::thread::{Claim, Op, Val};
+use crate::tile::elements::{Along, Edge};
 use crate::tile::view::View;
 use crate::tile::view::leaf::leaves;
 use crate::values::number::Number;
-
-/// Which elements are left out.
-#[derive(Clone, Copy)]
-pub(super) struct Bounds<'a> {
-    /// Elements outside of these edges.
-    pub(super) masks: &'a [Edge],
-    /// The coordinates of each tile's elements, if the author claims a value for out-of-bounds elements.
-    pub(super) claims: &'a [Vec<Along>],
-}
 
 impl Lower<'_> {
     /// The condition that an element, given by its coordinates in the fragment, is inside all edges.
@@ -32,11 +23,6 @@ impl Lower<'_> {
             };
         }
         (self.kernel.exprs.constant(guard) != Some(1)).then_some(guard)
-    }
-
-    /// The coordinates of elements, for the claims of a statement's author.
-    pub(super) fn claims_of(&self, stmt: Id) -> Vec<Vec<Along>> {
-        self.analysis.claims.get(&stmt).cloned().unwrap_or_default()
     }
 
     /// States that a value is a number where the element of the view is out of bounds by a coordinate along which elements are

@@ -34,12 +34,13 @@ mod tile_scheduler;
 mod tokens;
 mod transfer;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use tilewright_layout::{Symbol, Value};
 
 use crate::passes::allocate::{ALIGN, Allocation, allocate};
-use crate::passes::origin::{self, Analysis};
+use crate::passes::{origin, pipeline};
 use crate::source::ast::Span;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
@@ -56,28 +57,37 @@ use environment::Scope;
 pub fn lower(program: &Program, policy: Policy) -> std::result::Result<Kernel, Diagnostic> {
     let mut program = program.clone();
     program.number();
-    lower_expanded(&program, crate::passes::pipeline::expand(&program)?.as_ref(), policy)
+    lower_expanded(&program, pipeline::expand(&program)?.as_ref(), policy)
 }
 
-/// Refuses programs that cannot be lowered under a policy, and analyses origins of elements and the facts they assume.
-pub(crate) fn verified(
+/// The program to lower, with what its statements' code needs to know of their elements under a policy, and the facts that this
+/// assumes; or why it cannot be lowered. `written` is the program before its loops are expanded.
+pub(crate) fn verified<'p>(
     written: &Program,
-    program: &Program,
+    expanded: &'p Program,
     policy: Policy,
-) -> std::result::Result<(Analysis, Vec<Fact>), Diagnostic> {
-    crate::tile::verify::program(program, policy)?;
-    origin::find(written, program, policy)
+) -> std::result::Result<(Cow<'p, Program>, Vec<Fact>), Diagnostic> {
+    crate::tile::verify::program(expanded, policy)?;
+    let (analysed, needs) = origin::find(written, policy)?;
+    let Some(analysed) = analysed else { return Ok((Cow::Borrowed(expanded), needs)) };
+    let expanded = match pipeline::expand(&analysed)? {
+        Cow::Owned(expanded) => Some(expanded),
+        Cow::Borrowed(_) => None,
+    };
+    let mut expanded = expanded.unwrap_or(analysed);
+    origin::reads::check(&mut expanded)?;
+    Ok((Cow::Owned(expanded), needs))
 }
 
-/// Lowers a program whose statements have identities, and its version with expanded loops. Origins of elements are
-/// analysed in the former, in which the iteration that copies a tile reads it.
+/// Lowers a program whose statements have numbers, before and after its loops are expanded.
 pub(crate) fn lower_expanded(
     written: &Program,
-    program: &Program,
+    expanded: &Program,
     policy: Policy,
 ) -> std::result::Result<Kernel, Diagnostic> {
-    let (analysis, needs) = verified(written, program, policy)?;
-    let mut lower = Lower::new(Assumed { program, policy, needs }, analysis);
+    let (program, needs) = verified(written, expanded, policy)?;
+    let program = &*program;
+    let mut lower = Lower::new(Assumed { program, policy, needs });
     lower.start_rings();
     lower.start_ring_positions(&program.body);
     lower.statements(&program.body)?;
@@ -114,8 +124,6 @@ struct Lower<'p> {
     unknown: Option<(Problem, Id)>,
     /// Integer arguments that have been named, and their names.
     scalars: Vec<(Id, Ix)>,
-    /// Masks of reductions, and the coordinates that functions read.
-    analysis: Analysis,
     /// For each ring its `full` mbarriers; `empty` follow.
     rings: Vec<Id>,
     /// For each ordered section its mbarriers.
@@ -129,7 +137,7 @@ struct Lower<'p> {
 }
 
 impl<'p> Lower<'p> {
-    fn new(assumed: Assumed<'p>, analysis: Analysis) -> Lower<'p> {
+    fn new(assumed: Assumed<'p>) -> Lower<'p> {
         let program = assumed.program;
         let kernel = Kernel {
             name: program.name.clone(),
@@ -175,7 +183,6 @@ impl<'p> Lower<'p> {
             },
             unknown: None,
             scalars: Vec::new(),
-            analysis,
             rings: Vec::new(),
             orders: Vec::new(),
             replaced: BTreeSet::new(),

@@ -4,10 +4,10 @@
 mod runs;
 
 use super::Lower;
-use super::masks::Bounds;
 use crate::source::problem::Result;
 use crate::thread::index::Ix;
 use crate::thread::{Bin, Frag, Mem, Op, Unroll, Val, Vote};
+use crate::tile::elements::Elements;
 use crate::tile::view::View;
 use crate::tile::view::leaf::leaves;
 use crate::tile::{Across, Expr};
@@ -51,12 +51,12 @@ impl Lower<'_> {
         to: &View,
         with: Bin,
         across: Across,
-        bounds: Bounds<'_>,
+        known: &Elements,
     ) -> Result<()> {
         let elem = self.program.tensor(to.tensor).elem;
         let neutral = with.identity(elem).unwrap_or(Number::Int(0));
         let (from, to) = (std::slice::from_ref(from), std::slice::from_ref(to));
-        self.combine(from, to, &[neutral], How::Bin(with), across, bounds)
+        self.combine(from, to, &[neutral], How::Bin(with), across, known)
     }
 
     /// The same for tuples, by functions.
@@ -67,14 +67,14 @@ impl Lower<'_> {
         with: &[Expr],
         neutral: &[Number],
         across: Across,
-        bounds: Bounds<'_>,
+        known: &Elements,
     ) -> Result<()> {
         let elems: Vec<Elem> =
             to.iter().chain(to).map(|view| self.program.tensor(view.tensor).elem).collect();
         let types = Types { ins: &elems, scalars: &self.program.scalars };
         let typed = with.iter().zip(&elems).map(|(value, elem)| types.typed(value, *elem));
         let typed: Vec<Expr> = typed.collect::<Result<_>>()?;
-        self.combine(from, to, neutral, How::Functions(&typed), across, bounds)
+        self.combine(from, to, neutral, How::Functions(&typed), across, known)
     }
 
     fn combine(
@@ -84,7 +84,7 @@ impl Lower<'_> {
         neutral: &[Number],
         how: How<'_>,
         across: Across,
-        bounds: Bounds<'_>,
+        known: &Elements,
     ) -> Result<()> {
         let program = self.program;
         let tensor = |view: &View| program.tensor(view.tensor);
@@ -108,7 +108,7 @@ impl Lower<'_> {
                 let element = Val::Reg(lower.storage[view.tensor as usize], source_at);
                 elements.push(lower.converted(element, tensor(view).elem, part.elem));
             }
-            lower.leave_out(&all, bounds, from, at, &mut elements);
+            lower.leave_out(&all, known, from, at, &mut elements);
             lower.add(&all, slot, elements)
         })?;
         let submodes = across.submodes(self.combined());
@@ -132,16 +132,16 @@ impl Lower<'_> {
     pub(super) fn leave_out(
         &mut self,
         all: &Combined<'_>,
-        bounds: Bounds<'_>,
+        known: &Elements,
         from: &[View],
         at: &[Ix],
         elements: &mut [Val],
     ) {
-        for (((element, part), view), edges) in elements.iter().zip(&all.parts).zip(from).zip(bounds.claims) {
+        for (((element, part), view), edges) in elements.iter().zip(&all.parts).zip(from).zip(&known.claims) {
             self.claim(element, edges, view, at, part.neutral);
         }
         let coordinates = self.coordinates(&from[0], &leaves(&from[0]), at);
-        let Some(inside) = self.inside(bounds.masks, &coordinates) else { return };
+        let Some(inside) = self.inside(&known.masks, &coordinates) else { return };
         for (element, part) in elements.iter_mut().zip(&all.parts) {
             let neutral = Val::Lit(part.neutral, part.elem);
             *element = Val::Guarded(inside, Box::new(element.clone()), Box::new(neutral));

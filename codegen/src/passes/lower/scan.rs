@@ -7,12 +7,12 @@
 use tilewright_layout::Layout;
 
 use super::Lower;
-use super::masks::Bounds;
 use super::reduce::{Combined, How, Kept, PARTIAL_UNROLL, Part, Runs, load};
 use crate::source::problem::Result;
 use crate::thread::index::{Int, Ix};
 use crate::thread::{Bin, Frag, Op, Scope, Unroll, Val};
 use crate::tile::Expr;
+use crate::tile::elements::Elements;
 use crate::tile::pair::Scanned;
 use crate::tile::view::View;
 use crate::tile::view::leaf::leaves;
@@ -40,7 +40,7 @@ impl Lower<'_> {
         &mut self,
         &Scanned { from, to, carry }: &Scanned<'_>,
         how: &Scan,
-        bounds: Bounds<'_>,
+        known: &Elements,
     ) -> Result<()> {
         let program = self.program;
         let tensor = |view: &View| program.tensor(view.tensor);
@@ -66,7 +66,7 @@ impl Lower<'_> {
                 let index = lower.register_index(view, &leaves(view), at);
                 elements.push(Val::Reg(lower.storage[view.tensor as usize], index));
             }
-            lower.leave_out(&all, bounds, from, at, &mut elements);
+            lower.leave_out(&all, known, from, at, &mut elements);
             lower.set(&values, position, elements);
             Ok(())
         })?;

@@ -4,12 +4,12 @@ use tilewright_layout::Value;
 
 use super::Lower;
 use super::dead_variables::drop_unread;
-use super::masks::Bounds;
 use crate::source::diagnostic::Diagnostic;
-use crate::source::problem::Result;
+use crate::source::problem::{Problem, Result};
 use crate::thread::atom::OperandName;
 use crate::thread::index::{Int, Ix};
 use crate::thread::{Bin, Id, Op, Queue, Role, Scope, Stmt, Unroll};
+use crate::tile::elements::Elements;
 use crate::tile::pair::Scanned;
 use crate::tile::view::View;
 use crate::tile::{self, Expr, How, Multiply, Past, ProductViews, Space};
@@ -52,10 +52,17 @@ impl Lower<'_> {
     fn statement(&mut self, stmt: &tile::Stmt) -> std::result::Result<(), Diagnostic> {
         self.scope.by = stmt.by;
         self.at_site("", stmt.span);
-        let problem = |p: crate::source::problem::Problem| p.at(stmt.span);
+        let problem = |p: Problem| p.at(stmt.span);
         if let Some(described) = described(&stmt.op) {
             self.comment(described);
         }
+        let none = Elements::default();
+        let known = match &stmt.elements {
+            None if stmt.needs_coordinates() => {
+                return Err(problem(Problem::internal("this statement's elements were not analysed")));
+            }
+            known => known.as_deref().unwrap_or(&none),
+        };
         match &stmt.op {
             tile::Op::Copy { from, to, how: How::Atom(row), token, .. } => {
                 self.copy_by(row, from, to, token.is_some()).map_err(problem)?;
@@ -70,8 +77,7 @@ impl Lower<'_> {
             tile::Op::Take { number, from } => self.take(*number, from).map_err(problem)?,
             tile::Op::Fill { to, value } => self.map(&[], to, value).map_err(problem)?,
             tile::Op::Map { ins, to, value } => {
-                let at = self.analysis.coordinates.get(&stmt.id).cloned().unwrap_or_default();
-                self.map_at(ins, to, value, &at).map_err(problem)?
+                self.map_at(ins, to, value, &known.coordinates).map_err(problem)?
             }
             tile::Op::Flow { .. } | tile::Op::Contents { .. } => {}
             tile::Op::Gemm { a, b, acc, how, order, token } => {
@@ -81,9 +87,7 @@ impl Lower<'_> {
             tile::Op::Atomic { from, to, update } => self.atomic(from, to, update).map_err(problem)?,
             tile::Op::Gather { from, at, to } => self.gather(from, at, to).map_err(problem)?,
             tile::Op::Scatter { from, at, to, update, .. } => {
-                let (edges, claims) = (self.analysis.masks[&stmt.id].clone(), self.claims_of(stmt.id));
-                self.scatter(from, at, to, update.as_ref(), Bounds { masks: &edges, claims: &claims })
-                    .map_err(problem)?
+                self.scatter(from, at, to, update.as_ref(), known).map_err(problem)?
             }
             tile::Op::Signal { flag, add } => self.signal(flag, *add).map_err(problem)?,
             tile::Op::AwaitFlag { flag, least } => self.await_flag(flag, least).map_err(problem)?,
@@ -108,25 +112,16 @@ impl Lower<'_> {
                 self.emit(Op::Roles(all));
             }
             tile::Op::Reduce { from, to, with, across, .. } => {
-                let (edges, claims) = (self.analysis.masks[&stmt.id].clone(), self.claims_of(stmt.id));
-                self.reduce(from, to, *with, *across, Bounds { masks: &edges, claims: &claims })
-                    .map_err(problem)?
+                self.reduce(from, to, *with, *across, known).map_err(problem)?
             }
             tile::Op::Fold { from, to, with, identity, across, .. } => {
-                let (edges, claims) = (self.analysis.masks[&stmt.id].clone(), self.claims_of(stmt.id));
-                self.fold(from, to, with, identity, *across, Bounds { masks: &edges, claims: &claims })
-                    .map_err(problem)?
+                self.fold(from, to, with, identity, *across, known).map_err(problem)?
             }
             tile::Op::Scan { from, to, carry, how } => {
-                let (edges, claims) = (self.analysis.masks[&stmt.id].clone(), self.claims_of(stmt.id));
-                self.scan(&Scanned { from, to, carry }, how, Bounds { masks: &edges, claims: &claims })
-                    .map_err(problem)?
+                self.scan(&Scanned { from, to, carry }, how, known).map_err(problem)?
             }
             tile::Op::Lanes { ins, to, how, lanes, .. } => {
-                let (edges, claims) =
-                    (self.analysis.masks.get(&stmt.id).cloned().unwrap_or_default(), self.claims_of(stmt.id));
-                self.across_group(ins, to, how, *lanes, Bounds { masks: &edges, claims: &claims })
-                    .map_err(problem)?
+                self.across_group(ins, to, how, *lanes, known).map_err(problem)?
             }
             tile::Op::CommitCopies => {
                 self.emit(Op::Commit(Queue::CpAsync));

@@ -157,7 +157,6 @@ impl Forward<Kernel> for Relaxed<'_> {
 mod tests {
     use super::*;
     use crate::passes::lower::Policy;
-    use crate::passes::origin::Analysis;
     use crate::thread::Unroll;
     use crate::thread::atoms;
     use crate::thread::index::Ix;
@@ -203,8 +202,7 @@ mod tests {
     /// How many groups each wait leaves in flight, in the order of the text, without waits that are removed.
     #[track_caller]
     fn check(body: Vec<Vec<Stmt>>, expected: &[u32]) {
-        let mut kernel =
-            Lower::new(Assumed::new(&Program::new("k"), Policy::General), Analysis::default()).kernel;
+        let mut kernel = Lower::new(Assumed::new(&Program::new("k"), Policy::General)).kernel;
         kernel.body = body.concat();
         let marks = (0..4).flat_map(|token| {
             [

@@ -1,10 +1,11 @@
 //! Masks: the edges that reductions, scans and scatters leave out. Products must not combine elements past the end of K.
 
 use super::Origins;
-use super::out_of_bounds::{Along, CombinedOver, Edge, OutOfBounds, State, along, apart, taken_over, union};
+use super::out_of_bounds::{CombinedOver, OutOfBounds, State, along, apart, taken_over, union};
 use super::propagation::shown;
 use crate::source::problem::{Problem, Result};
 use crate::thread::atom::Atom;
+use crate::tile::elements::{Along, Edge};
 use crate::tile::view::View;
 use crate::tile::{Op, Space, Stmt};
 use crate::values::elem::Elem;
@@ -20,7 +21,7 @@ impl Origins<'_> {
         let other = [a, b].iter().any(|view| self.operands.contains(&view.tensor));
         if (with != Semiring::SUMS || other) && how.row(elem).is_ok_and(Atom::is_scalar) {
             let kept = self.is_neutral_product([a, b], with, elem, state);
-            self.masks.insert(stmt.id, kept.map(|()| Vec::new()).map_err(|why| why.at(stmt.span)));
+            self.mask(stmt, kept.map(|()| Vec::new()));
         }
     }
 
@@ -177,7 +178,7 @@ impl Origins<'_> {
     pub(super) fn claim(&mut self, stmt: &Stmt, from: &[View], combined: CombinedOver<'_>, state: &State) {
         let one = |view: &View| self.along_all(view, combined, state).unwrap_or_default();
         let all = from.iter().map(one).collect();
-        self.claims.insert(stmt.id, all);
+        self.put(stmt, Ok(all), |elements, all| elements.claims = all);
     }
 
     /// The coordinates of a tile's elements; `None` if one is not known along a mode that is not combined.

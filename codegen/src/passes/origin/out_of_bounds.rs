@@ -3,45 +3,14 @@
 
 use std::collections::HashMap;
 
-use tilewright_layout::{Symbol, Value};
+use tilewright_layout::Value;
 
 use crate::thread::Id;
 use crate::tile::Across;
+use crate::tile::elements::{Coordinates, Edge};
 use crate::tile::view::View;
 use crate::values::affine::{Affine, Coord};
 use crate::values::target::BLOCK_THREADS;
-
-/// A coordinate of a fragment's elements and its bound: `0..end` is in bounds.
-#[derive(Clone, Debug)]
-pub(crate) struct Edge {
-    /// The user's name of the coordinate.
-    pub(crate) name: String,
-    pub(crate) base: Affine,
-    /// For each mode of the fragment its digits, leftmost first: extent and stride.
-    pub(crate) modes: Vec<Vec<(i64, i64)>>,
-    pub(crate) end: Value,
-    /// Are negative coordinates in bounds? Elements before a tile that threads do not divide are accessed, as a slice may
-    /// name them.
-    pub(crate) only_above: bool,
-}
-
-impl PartialEq for Edge {
-    /// Names are ignored: two tensors may share a coordinate.
-    fn eq(&self, other: &Edge) -> bool {
-        (&self.base, &self.modes, &self.end, self.only_above)
-            == (&other.base, &other.modes, &other.end, other.only_above)
-    }
-}
-
-/// A coordinate of elements, and whether elements that differ in it are combined.
-#[derive(Clone, Debug)]
-pub(crate) struct Along {
-    pub(crate) edge: Edge,
-    pub(crate) combined: bool,
-}
-
-/// For each mode of a fragment the coordinate of its elements, if it is known.
-pub(crate) type Coordinates = Vec<Option<Edge>>;
 
 /// The analysis of a tensor.
 #[derive(Clone, PartialEq, Debug)]
@@ -168,12 +137,6 @@ impl Edge {
     pub(super) fn is_shifted(&self, other: &Edge) -> bool {
         let apart = || self.base.plus(&other.base, -1)?.constant();
         (&self.modes, &self.end) == (&other.modes, &other.end) && apart().is_some_and(|apart| apart != 0)
-    }
-
-    /// Does it depend on this size?
-    pub(super) fn mentions(&self, size: Symbol) -> bool {
-        let end = matches!(self.end, Value::Sym { of, .. } if of == size);
-        end || self.base.symbols().contains(&size)
     }
 
     /// A coordinate with its bound.

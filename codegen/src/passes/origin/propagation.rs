@@ -3,8 +3,9 @@
 use tilewright_layout::Value;
 
 use super::Origins;
-use super::out_of_bounds::{Coordinates, Edge, OutOfBounds, State, along, taken_over, union};
+use super::out_of_bounds::{OutOfBounds, State, along, taken_over, union};
 use crate::thread::{Bin, Un};
+use crate::tile::elements::{Coordinates, Edge};
 use crate::tile::pair::align;
 use crate::tile::view::View;
 use crate::tile::{Expr, ProductViews, Space};

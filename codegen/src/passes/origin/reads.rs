@@ -1,15 +1,19 @@
 //! Elements at a position that was read from memory, where the number has no value anymore: elements keep their coordinates
 //! longer than a variable its value, as in the next step of a pipelined loop.
 
-use super::{Analysis, Edge, is_number};
+use super::is_number;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::Problem;
 use crate::thread::Id;
+use crate::tile::elements::Edge;
 use crate::tile::{Op, Program, Stmt};
 
-/// Refuses masks and coordinates that depend on such a number, and forgets claims that do. The program is the one that is lowered.
-pub(super) fn check(program: &Program, analysis: &mut Analysis) -> Result<(), Diagnostic> {
-    Reads { program, known: Vec::new() }.walk(&program.body, analysis)
+/// Refuses masks and coordinates that depend on such a number, and forgets claims that do.
+pub(crate) fn check(program: &mut Program) -> Result<(), Diagnostic> {
+    let mut body = std::mem::take(&mut program.body);
+    let checked = Reads { program, known: Vec::new() }.walk(&mut body);
+    program.body = body;
+    checked
 }
 
 struct Reads<'p> {
@@ -19,11 +23,11 @@ struct Reads<'p> {
 }
 
 impl Reads<'_> {
-    fn walk(&mut self, body: &[Stmt], analysis: &mut Analysis) -> Result<(), Diagnostic> {
+    fn walk(&mut self, body: &mut [Stmt]) -> Result<(), Diagnostic> {
         let around = self.known.len();
         for stmt in body {
-            self.check(stmt, analysis)?;
-            stmt.bodies().into_iter().try_for_each(|body| self.walk(body, analysis))?;
+            self.check(stmt)?;
+            stmt.bodies_mut().into_iter().try_for_each(|body| self.walk(body))?;
             if let Op::Take { number, .. } = stmt.op {
                 self.known.push(number);
             }
@@ -32,10 +36,9 @@ impl Reads<'_> {
         Ok(())
     }
 
-    fn check(&self, stmt: &Stmt, analysis: &mut Analysis) -> Result<(), Diagnostic> {
-        let masks = analysis.masks.get(&stmt.id).into_iter().flatten();
-        let coordinates = analysis.coordinates.get(&stmt.id).into_iter().flatten().flatten();
-        if let Some(number) = masks.chain(coordinates).find_map(|edge| self.ended(edge)) {
+    fn check(&self, stmt: &mut Stmt) -> Result<(), Diagnostic> {
+        let Some(elements) = &mut stmt.elements else { return Ok(()) };
+        if let Some(number) = elements.used().find_map(|edge| self.ended(edge)) {
             return Err(Problem::new(format!(
                 "this tile's position depends on `{}`, which was read in an iteration or an `if` that has ended",
                 self.program.reads[number as usize].name
@@ -43,10 +46,8 @@ impl Reads<'_> {
             .help("reduce it, and use coordinates, where it is copied; or set out-of-bounds elements there, and declare their value: sum(x, out_of_bounds = 0.0)")
             .at(stmt.span));
         }
-        if let Some(claims) = analysis.claims.get_mut(&stmt.id)
-            && claims.iter().flatten().any(|along| self.ended(&along.edge).is_some())
-        {
-            claims.iter_mut().for_each(Vec::clear);
+        if elements.claims.iter().flatten().any(|along| self.ended(&along.edge).is_some()) {
+            elements.claims.iter_mut().for_each(Vec::clear);
         }
         Ok(())
     }

@@ -3,9 +3,10 @@
 use tilewright_layout::{Layout, Tuple, Value};
 
 use super::Origins;
-use super::out_of_bounds::{CombinedOver, Edge, OutOfBounds, State, along, apart, taken_over, union};
+use super::out_of_bounds::{CombinedOver, OutOfBounds, State, along, apart, taken_over, union};
 use super::propagation::shown;
 use crate::thread::Id;
+use crate::tile::elements::Edge;
 use crate::tile::pair::{Scanned, align};
 use crate::tile::view::View;
 use crate::tile::{Across, Space, Stmt};
@@ -64,7 +65,7 @@ impl Origins<'_> {
             }
             false => self.left_out(from, &how.identity, state),
         };
-        self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
+        self.mask(stmt, mask);
         for (from, carry) in from.iter().zip(carry) {
             self.reduced(from, carry, None, &how.across(), state);
         }

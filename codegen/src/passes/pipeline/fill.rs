@@ -78,7 +78,7 @@ impl Fill {
         };
         let copy = |from, to, fill| {
             let op = Op::Copy { from, to, how: How::Plain, fill, token };
-            Stmt { id: 0, span: stmt.span, by: stmt.by, op }
+            Stmt::new(stmt.span, stmt.by, op)
         };
         if crowded {
             let copy = |from, to| copy(from, to, fill);
@@ -126,7 +126,7 @@ fn in_batches(
     let [from, to] = both.map(|view| view.tile(&tiler, &at));
     let part = copy(from?, to?);
     let (span, by) = (part.span, part.by);
-    Ok(Stmt { id: 0, span, by, op: Op::For { var, unroll: Unroll::No, body: vec![part] } })
+    Ok(Stmt::new(span, by, Op::For { var, unroll: Unroll::No, body: vec![part] }))
 }
 
 /// Do copies through registers have too many elements in flight for fragments loaded ahead to fit beside them?

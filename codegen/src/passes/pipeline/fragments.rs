@@ -85,7 +85,7 @@ pub(super) fn steps(
     // operand can arrive while the first are multiplied.
     let [left, right] = &operands;
     let sorted = if order.is_by_rows() { [right, left] } else { [left, right] };
-    let like = |op| Stmt { id: 0, span: stmt.span, by: stmt.by, op };
+    let like = |op| Stmt::new(stmt.span, stmt.by, op);
     let load = |operand: &Operand| {
         let from = operand.from.slice(&[At::All, At::Index(step.clone())])?;
         let to = operand.at(&step)?;

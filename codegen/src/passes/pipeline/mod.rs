@@ -47,6 +47,7 @@ use crate::source::ast::Span;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::Id;
+use crate::tile::empty_loops::reduced;
 use crate::tile::view::View;
 use crate::tile::{Ahead, Op, Program, Space, Stmt};
 use fetches::Level;
@@ -57,8 +58,15 @@ pub(crate) use stages::{accesses as uses, sets};
 /// More stages than this hide no more latency.
 const MOST_STAGES: u32 = 16;
 
-/// The program with its pipelined loops expanded.
+/// The program with its pipelined loops expanded, without loops that have no iteration.
 pub fn expand(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
+    Ok(match reduced(program) {
+        Cow::Borrowed(program) => expanded(program)?,
+        Cow::Owned(reduced) => Cow::Owned(expanded(&reduced)?.into_owned()),
+    })
+}
+
+fn expanded(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
     let mut waits = false;
     program
         .body

@@ -37,7 +37,7 @@ pub(super) struct Own {
 
 impl Own {
     pub(super) fn statement(&self, op: Op) -> Stmt {
-        Stmt { id: 0, span: self.span, by: self.by, op }
+        Stmt::new(self.span, self.by, op)
     }
 
     pub(super) fn acquire(&self, phase: &Affine) -> Stmt {

@@ -66,7 +66,7 @@ impl Project<'_> {
         span: Span,
     ) -> std::result::Result<(), Diagnostic> {
         let by = self.producer;
-        let of = |op| Stmt { id: 0, span, by, op };
+        let of = |op| Stmt::new(span, by, op);
         let phase = Affine::from(Coord::Phase(ring));
         let mut bytes = 0;
         let mut copies = Vec::new();
@@ -74,15 +74,10 @@ impl Project<'_> {
             if let Op::Copy { from, to, .. } = &fill.op {
                 let (from, mut to) = (from.clone(), to.clone());
                 self.at_slot(&mut to);
-                contents.push(Stmt {
-                    id: 0,
-                    span: fill.span,
-                    by: self.consumers,
-                    op: Op::Contents { from, to },
-                });
+                contents.push(Stmt::new(fill.span, self.consumers, Op::Contents { from, to }));
             }
             let copied = self.bulk(fill.op, &mut bytes).map_err(|problem| problem.at(fill.span))?;
-            copies.push(Stmt { id: 0, span: fill.span, by, op: copied });
+            copies.push(Stmt::new(fill.span, by, copied));
         }
         filled.push(of(Op::Acquire { ring, phase: phase.clone() }));
         filled.push(of(Op::Publish { ring, phase, bytes: Some(bytes) }));

@@ -95,7 +95,7 @@ pub(super) fn over_tiles(program: &mut Program) -> std::result::Result<(), Diagn
         let mut body = std::mem::take(body);
         body.iter_mut().for_each(|stmt| stmt.each_mut(&mut |stmt| stmt.each_affine_mut(&mut |at| swap(at))));
         let span = body.first().map_or(Span::default(), |stmt| stmt.span);
-        vec![Stmt { id: 0, span, by, op: Op::Tiles { vars: vars.clone(), raster, body } }]
+        vec![Stmt::new(span, by, Op::Tiles { vars: vars.clone(), raster, body })]
     };
     let mut body = std::mem::take(&mut program.body);
     match &mut body[..] {
@@ -160,7 +160,7 @@ fn guard_all(program: &Program, count: Value, body: &mut [Stmt]) {
             let inside = Test::less(Coord::Block(0), count);
             let Stmt { span, by, .. } = *stmt;
             let op = Op::If { test: inside, then: Vec::new(), other: Vec::new() };
-            let written = std::mem::replace(stmt, Stmt { id: 0, span, by, op });
+            let written = std::mem::replace(stmt, Stmt::new(span, by, op));
             if let Op::If { then, .. } = &mut stmt.op {
                 then.push(written);
             }

@@ -289,7 +289,7 @@ impl Project<'_> {
         span: Span,
     ) -> std::result::Result<Computed, Diagnostic> {
         let Some(by) = self.transform else { return Err(Problem::reported().at(span)) };
-        let of = |op| Stmt { id: 0, span, by, op };
+        let of = |op| Stmt::new(span, by, op);
         let read: BTreeSet<Id> = own.iter().flat_map(Stmt::reads).map(|from| from.tensor).collect();
         let rings: BTreeSet<Id> = read.iter().filter_map(|id| Some(self.buffers.get(id)?.ring)).collect();
         let ring = self.ring_of_computed(transform, stages).map_err(|problem| problem.at(span))?;

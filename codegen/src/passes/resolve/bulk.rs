@@ -179,7 +179,7 @@ impl Resolve {
                 (None, Some(_)) => {
                     self.program.tokens += 1;
                     let token = self.program.tokens - 1;
-                    self.stores.push(Stmt { id: 0, span: stmt.span, by, op: Op::Wait { token, but: 0 } });
+                    self.stores.push(Stmt::new(stmt.span, by, Op::Wait { token, but: 0 }));
                     Some(token)
                 }
             };

@@ -29,7 +29,7 @@ impl Resolve {
                 let op = Op::Scatter { from, at, to: to.clone(), update: own, claimed: *claimed };
                 let op = match first(&d, stmt.by) {
                     Some(test) => {
-                        let then = vec![Stmt { id: 0, span: stmt.span, by: stmt.by, op }];
+                        let then = vec![Stmt::new(stmt.span, stmt.by, op)];
                         Op::If { test, then, other: Vec::new() }
                     }
                     None => op,

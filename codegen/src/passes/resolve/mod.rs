@@ -195,7 +195,7 @@ impl Resolve {
                 }
                 continue;
             }
-            let stmt_at = Stmt { id: 0, span: stmt.span, by: stmt.by, op: Op::Sync };
+            let stmt_at = Stmt::new(stmt.span, stmt.by, Op::Sync);
             // A block of a kernel that is not persistent has one tile.
             let persistent = self.program.launch == LaunchRule::Persistent;
             let loops = match stmt.op {

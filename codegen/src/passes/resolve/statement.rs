@@ -205,7 +205,7 @@ impl Resolve {
     }
 
     pub(super) fn push(&mut self, stmt: &Stmt, op: Op) {
-        self.body.push(Stmt { id: 0, span: stmt.span, by: stmt.by, op });
+        self.body.push(Stmt::new(stmt.span, stmt.by, op));
     }
 
     /// The distribution of a statement's elements: the distribution of the tile that it writes, or else of
