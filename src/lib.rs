@@ -54,7 +54,8 @@ pub mod prelude;
 pub use matmul::{Host, HostRef, HostTensor, Matmul, matmul, matmul_into};
 pub use tilewright_codegen as codegen;
 pub use tilewright_codegen::Elem;
-pub use tilewright_codegen::element::{Element, bf16, e4m3, e5m2, f16, tf32};
+pub use tilewright_codegen::element::Element;
+pub use tilewright_codegen::element::types::*;
 pub use tilewright_codegen::kernel_def::{KernelDef, KernelErrors, ParamDef};
 pub use tilewright_codegen::kernel_value::{Kernel, MatmulKernel};
 pub use tilewright_layout as layouts;
@@ -184,7 +185,7 @@ pub use tilewright_macros::matmul_kernel;
 #[doc(hidden)]
 pub mod __private {
     pub use tilewright_codegen::element::Element;
-    pub use tilewright_codegen::element::{bf16, e4m3, e5m2, f16, tf32};
+    pub use tilewright_codegen::element::types::*;
     pub use tilewright_codegen::kernel_def::{Generates, Handle, KernelDef, KernelErrors, ParamDef};
     pub use tilewright_codegen::kernel_value::{Broken, Kernel, Makes, MatmulKernel, Number, Specialized};
     pub use tilewright_codegen::{Definition, Elem};

@@ -5,4 +5,5 @@ pub use crate::language::functions::*;
 pub use crate::{Arg, Simulate};
 #[cfg(feature = "cuda")]
 pub use crate::{Device, DeviceTensor, Launch, LaunchMatmul, Stream, TensorMut, TensorRef};
-pub use crate::{Layout, MatmulKernel, bf16, device, e4m3, e5m2, f16, kernel, layout, matmul_kernel, tf32};
+pub use crate::{Layout, MatmulKernel, device, kernel, layout, matmul_kernel};
+pub use tilewright_codegen::element::types::*;

@@ -1,18 +1,15 @@
 //! Elements as numbers of the host and as their bits.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::element::{bf16, e4m3, e5m2, f16, tf32};
+use tilewright_codegen::element::tf32;
+use tilewright_codegen::number::{self, Number};
 
 /// The bits of the nearest element.
 pub fn bits(elem: Elem, value: f64) -> u64 {
     match elem {
         Elem::F64 => value.to_bits(),
         Elem::F32 => u64::from((value as f32).to_bits()),
-        Elem::F16 => u64::from(f16::from_f32(value as f32).to_bits()),
-        Elem::Bf16 => u64::from(bf16::from_f32(value as f32).to_bits()),
-        Elem::Tf32 => u64::from(tf32::from_f32(value as f32).to_bits()),
-        Elem::E4m3 => u64::from(e4m3::from_f32(value as f32).to_bits()),
-        Elem::E5m2 => u64::from(e5m2::from_f32(value as f32).to_bits()),
+        _ if elem.is_float() => Number::Float(f64::from(value as f32)).bits(elem),
         Elem::U64 => value as u64,
         Elem::Bool => u64::from(value != 0.0),
         _ => value as i64 as u64 & u64::MAX >> (64 - 8 * elem.bytes()),
@@ -22,13 +19,8 @@ pub fn bits(elem: Elem, value: f64) -> u64 {
 /// The value of an element's bits.
 pub fn value(elem: Elem, bits: u64) -> f64 {
     match elem {
-        Elem::F64 => f64::from_bits(bits),
-        Elem::F32 => f64::from(f32::from_bits(bits as u32)),
-        Elem::F16 => f64::from(f16::from_bits(bits as u16).to_f32()),
-        Elem::Bf16 => f64::from(bf16::from_bits(bits as u16).to_f32()),
         Elem::Tf32 => f64::from(tf32::from_bits(bits as u32).to_f32()),
-        Elem::E4m3 => f64::from(e4m3::from_bits(bits as u8).to_f32()),
-        Elem::E5m2 => f64::from(e5m2::from_bits(bits as u8).to_f32()),
+        _ if elem.is_float() => number::value(elem, bits),
         _ if elem.is_signed() => {
             let unused = 64 - 8 * elem.bytes();
             (bits.cast_signed() << unused >> unused) as f64
@@ -95,27 +87,7 @@ pub fn represents(elem: Elem, x: f64) -> bool {
 /// The limit up to which a type represents every integer, so that sums of integers are exact in any order.
 pub fn whole(elem: Elem) -> f64 {
     match elem {
-        Elem::F64 => 2f64.powi(53),
-        Elem::F32 => 2f64.powi(24),
-        Elem::F16 => 2f64.powi(11),
-        Elem::Bf16 => 2f64.powi(8),
-        Elem::Tf32 => 2f64.powi(11),
-        Elem::E4m3 => 2f64.powi(4),
-        Elem::E5m2 => 2f64.powi(3),
+        _ if elem.is_float() => 2f64.powi(elem.precision() as i32),
         _ => range(elem).1,
-    }
-}
-
-/// The relative error bound of a result that is rounded once.
-pub fn roundoff(elem: Elem) -> f64 {
-    match elem {
-        Elem::F64 => 2f64.powi(-53),
-        Elem::F32 => 2f64.powi(-24),
-        Elem::F16 => 2f64.powi(-11),
-        Elem::Bf16 => 2f64.powi(-8),
-        Elem::Tf32 => 2f64.powi(-11),
-        Elem::E4m3 => 2f64.powi(-4),
-        Elem::E5m2 => 2f64.powi(-3),
-        _ => 0.0,
     }
 }

@@ -54,10 +54,8 @@ fn param(param: &Param) -> TokenStream {
 /// An element type as a type of Rust.
 pub(crate) fn elem(elem: Elem) -> TokenStream {
     let name = format_ident!("{}", elem.name());
-    match elem {
-        Elem::F16 | Elem::Bf16 | Elem::Tf32 | Elem::E4m3 | Elem::E5m2 => {
-            quote!(::tilewright::__private::#name)
-        }
-        _ => quote!(::core::primitive::#name),
+    match elem.is_primitive() {
+        true => quote!(::core::primitive::#name),
+        false => quote!(::tilewright::__private::#name),
     }
 }

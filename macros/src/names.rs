@@ -19,20 +19,15 @@ enum Form {
 }
 
 /// Names of the language that are not functions.
-const OTHERS: &[(Form, &str)] = &[
-    (Form::Macro, "layout"),
-    (Form::Type, "Tensor"),
-    (Form::Type, "bf16"),
-    (Form::Type, "f16"),
-    (Form::Type, "tf32"),
-    (Form::Type, "e4m3"),
-    (Form::Type, "e5m2"),
-];
+const OTHERS: &[(Form, &str)] = &[(Form::Macro, "layout"), (Form::Type, "Tensor")];
 
 fn is_name(form: Form, text: &str) -> bool {
     let function = form == Form::Function && FUNCTIONS.iter().any(|row| row.name == text);
     let is_type = |kind: Form| kind == Form::Type && form != Form::Macro;
-    function || OTHERS.iter().any(|(kind, name)| *name == text && (*kind == form || is_type(*kind)))
+    let element = is_type(Form::Type) && Elem::named(text).is_some_and(|elem| !elem.is_primitive());
+    function
+        || element
+        || OTHERS.iter().any(|(kind, name)| *name == text && (*kind == form || is_type(*kind)))
 }
 
 /// Dead code that uses every name of the language that the tokens use.

@@ -29,7 +29,7 @@ pub(crate) fn from_int(n: i64, elem: Elem) -> u64 {
         // Through float, which represents all finite values, and through double, which is rounded to odd.
         Elem::F16 => u64::from(half(n as f32)),
         Elem::Bf16 => u64::from(narrow::bf16_bits(to_odd(n.into()))),
-        Elem::E4m3 | Elem::E5m2 => u64::from(fp8::bits(n as f64, elem)),
+        _ if elem.is_fp8() => u64::from(fp8::bits(n as f64, elem)),
         _ => low(n.cast_unsigned(), elem),
     }
 }
@@ -54,8 +54,8 @@ pub(crate) fn float(bits: u32, elem: Elem) -> f32 {
         Elem::Bf16 => f32::from_bits(bits << 16),
         // Tensor cores read the upper 19 bits.
         Elem::Tf32 => f32::from_bits(bits & 0xffff_e000),
-        Elem::E4m3 | Elem::E5m2 => fp8::value(bits as u8, elem),
-        _ => f32::from_bits(bits),
+        Elem::F32 => f32::from_bits(bits),
+        _ => fp8::value(bits as u8, elem),
     }
 }
 
@@ -65,9 +65,9 @@ fn narrowed(x: f32, elem: Elem) -> u32 {
     match elem {
         Elem::F16 => u32::from(half(x)),
         Elem::Bf16 => u32::from(brain(x)),
-        Elem::E4m3 | Elem::E5m2 => u32::from(fp8::bits(f64::from(x), elem)),
         Elem::Tf32 => narrow::tf32_bits(f64::from(x)),
-        _ => x.to_bits(),
+        Elem::F32 => x.to_bits(),
+        _ => u32::from(fp8::bits(f64::from(x), elem)),
     }
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn number(bits: u64, elem: Elem) -> f64 {
 /// Converts: to floating-point types to nearest, ties to even; from them to integers towards zero, saturated,
 /// NaN to 0; between integers the low bits.
 pub(crate) fn cast(bits: u64, from: Elem, to: Elem) -> u64 {
-    use Elem::{Bf16, E4m3, E5m2, F16, F32, F64, Tf32};
+    use Elem::{Bf16, F16, F32, F64, Tf32};
     if from == to {
         return bits;
     }
@@ -150,8 +150,8 @@ pub(crate) fn cast(bits: u64, from: Elem, to: Elem) -> u64 {
             Tf32 => u64::from(narrow::tf32_bits(x)),
             F16 => u64::from(narrow::f16_bits(x)),
             Bf16 => u64::from(narrow::bf16_bits(x)),
-            E4m3 | E5m2 => u64::from(fp8::bits(x, to)),
-            _ => bits,
+            F64 => bits,
+            _ => u64::from(fp8::bits(x, to)),
         };
     }
     let x = float(bits as u32, if from == Tf32 { F32 } else { from });
@@ -394,7 +394,7 @@ pub(crate) fn fma(x: u64, y: u64, z: u64, elem: Elem) -> u64 {
             let [x, y, z] = [x, y, z].map(|bits| f64::from(f32::from_bits(bits as u32)));
             u64::from(narrow::tf32_bits(sum_to_odd(x * y, z)))
         }
-        Elem::E4m3 | Elem::E5m2 => {
+        _ if elem.is_fp8() => {
             let [x, y, z] = [x, y, z].map(|bits| f64::from(fp8::value(bits as u8, elem)));
             // The product is exact, and the rounding error of the sum is far below the last bit.
             u64::from(fp8::bits(sum_to_odd(x * y, z), elem))

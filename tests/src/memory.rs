@@ -83,8 +83,7 @@ impl<'o> Given<'o> {
 
 /// Correct up to `within`, and up to the rounding to the result's type.
 fn about(elem: Elem, value: f64, within: f64) -> Wanted {
-    let narrowed =
-        if elem == Elem::F32 { 0.0 } else { 2.0 * number::roundoff(elem) * (value.abs() + within) };
+    let narrowed = if elem == Elem::F32 { 0.0 } else { 2.0 * elem.roundoff() * (value.abs() + within) };
     let least = if elem == Elem::F16 { 2f64.powi(-24) } else { 0.0 };
     Wanted { value, within: within + narrowed + least }
 }
@@ -99,7 +98,7 @@ fn sum(terms: impl Iterator<Item = f64>, values: Values) -> Wanted {
     }
     // Small integers are summed exactly.
     let steps = if values == Values::Whole { 0.0 } else { 2.0 * count.sqrt() + 8.0 };
-    Wanted { value: total, within: steps * number::roundoff(Elem::F32) * size }
+    Wanted { value: total, within: steps * Elem::F32.roundoff() * size }
 }
 
 /// Row i of y is row `ids[i]` of the table, or zeros: table (K, N), ids (M).
@@ -146,7 +145,7 @@ fn stencil(operands: &[Operand], values: Values) -> Vec<Wanted> {
             }
             step *= extent;
         }
-        let within = if values == Values::Whole { 0.0 } else { 8.0 * number::roundoff(Elem::F32) * size };
+        let within = if values == Values::Whole { 0.0 } else { 8.0 * Elem::F32.roundoff() * size };
         Wanted { value, within }
     };
     (0..x.count()).map(one).collect()
@@ -293,7 +292,7 @@ fn cumulative_sums_of_pieces(operands: &[Operand], values: Values) -> Vec<Wanted
             }
             (total, size) = (total + x_, size + x_.abs());
             let steps = if values == Values::Whole { 0.0 } else { 2.0 * (column as f64).sqrt() + 8.0 };
-            about(given.result(), total, steps * number::roundoff(Elem::F32) * size)
+            about(given.result(), total, steps * Elem::F32.roundoff() * size)
         };
         row(at).into_iter().enumerate().map(next).collect()
     };
@@ -314,7 +313,7 @@ fn cumulative_sums(operands: &[Operand], values: Values) -> Vec<Wanted> {
         let next = |(count, x): (usize, f64)| {
             (total, size) = (total + x, size + x.abs());
             let steps = if values == Values::Whole { 0.0 } else { 2.0 * (count as f64).sqrt() + 8.0 };
-            about(given.result(), total, steps * number::roundoff(Elem::F32) * size)
+            about(given.result(), total, steps * Elem::F32.roundoff() * size)
         };
         row(at).into_iter().enumerate().map(next).collect()
     };
@@ -361,7 +360,7 @@ fn linear(operands: &[Operand], _: Values) -> Vec<Wanted> {
         let (dot, size) = terms.fold((0.0, 0.0f64), |(dot, size), x| (dot + x, size + x.abs()));
         let x = dot + bias.values[column];
         let value = 0.5 * x * (1.0 + erf(x / 2f64.sqrt()));
-        let rounding = number::roundoff(Elem::F32) * (2.0 * (k as f64).sqrt() + 8.0);
+        let rounding = Elem::F32.roundoff() * (2.0 * (k as f64).sqrt() + 8.0);
         about(given.result(), value, 1.2 * rounding * (size + bias.values[column].abs()) + 1e-6)
     };
     (0..m * n).map(one).collect()
@@ -403,7 +402,7 @@ pub fn attention(operands: &[Operand], _: Values) -> Vec<Wanted> {
         let weights: Vec<f64> = scores.iter().map(|score| (score.0 - most).exp()).collect();
         let total: f64 = weights.iter().sum();
         // Scores are sums in f32, and weights are rounded to bf16.
-        let rounding = number::roundoff(Elem::Bf16) * 2.0 + number::roundoff(Elem::F32) * 64.0 * size;
+        let rounding = Elem::Bf16.roundoff() * 2.0 + Elem::F32.roundoff() * 64.0 * size;
         for l in 0..d {
             let terms = (0..seen).map(|key| weights[key] * at(v, key, l, head) / total);
             let (value, size) = terms.fold((0.0, 0.0), |(sum, size), x| (sum + x, size + x.abs()));

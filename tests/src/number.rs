@@ -51,20 +51,6 @@ pub fn rounded(elem: Elem, number: f64) -> f64 {
     value(elem, bits(elem, number))
 }
 
-/// The relative error of one rounding; 0 for integers.
-pub fn roundoff(elem: Elem) -> f64 {
-    match elem {
-        Elem::F64 => 2f64.powi(-53),
-        Elem::F32 => 2f64.powi(-24),
-        Elem::F16 => 2f64.powi(-11),
-        Elem::Bf16 => 2f64.powi(-8),
-        Elem::Tf32 => 2f64.powi(-11),
-        Elem::E4m3 => 2f64.powi(-4),
-        Elem::E5m2 => 2f64.powi(-3),
-        _ => 0.0,
-    }
-}
-
 /// Pseudo-random bits: xorshift.
 #[derive(Clone, Debug)]
 pub struct Random(u64);

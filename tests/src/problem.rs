@@ -419,7 +419,7 @@ fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool
     }
     // Scaled weights are rounded to the type of A, and so are their differences from zero points.
     let roundings = [groups, zeros].into_iter().flatten().count() as f64;
-    let rounding = finish.rounding + roundings * number::roundoff(a.elem);
+    let rounding = finish.rounding + roundings * a.elem.roundoff();
     let steps = 2.0 * (terms as f64).sqrt() + 8.0;
     // Narrow floats are accumulated in f32.
     let sum_elem = finish.sums.unwrap_or(if of_result == Elem::F64 { Elem::F64 } else { Elem::F32 });
@@ -461,15 +461,14 @@ fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool
         let exact = (values == Values::Whole && exact) || !of_result.is_float();
         let within = match exact {
             true => 0.0,
-            false => steps * number::roundoff(sum_elem) * most + rounding * alpha.abs() * size,
+            false => steps * sum_elem.roundoff() * most + rounding * alpha.abs() * size,
         };
         let (value, within) = match finish.function {
             None => (value, within),
             // Smooth functions have an error of a few units themselves.
-            Some((of, steepest)) => (
-                of(value),
-                steepest * within + 8.0 * number::roundoff(sum_elem) * (value.abs() + of(value).abs()),
-            ),
+            Some((of, steepest)) => {
+                (of(value), steepest * within + 8.0 * sum_elem.roundoff() * (value.abs() + of(value).abs()))
+            }
         };
         let value = value + after;
         // Empty sums have no error; terms that are added to them afterwards may have one.
@@ -477,10 +476,10 @@ fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool
             return Wanted { value: number::rounded(of_result, saturated(of_result, value)), within: 0.0 };
         }
         let value = saturated(of_result, value);
-        let within = within + number::roundoff(sum_elem) * (value.abs() + 2.0 * after.abs());
+        let within = within + sum_elem.roundoff() * (value.abs() + 2.0 * after.abs());
         let narrowed = match of_result == sum_elem {
             true => 0.0,
-            false => number::roundoff(of_result) * (value.abs() + within) + least,
+            false => of_result.roundoff() * (value.abs() + within) + least,
         };
         // Either is right at the edge of the range.
         let overflows = of_result == Elem::F16 && value.abs() + within + narrowed > 65504.0;

@@ -230,7 +230,7 @@ mod tests {
             let line = format!("bench gemm --dtype {elem} --layouts nn,nt,tn,tt");
             let plan = gemm_tasks(matches(&line).subcommand().unwrap().1).unwrap();
             // With and without fast accumulation, 8-bit floats are two comparisons.
-            let forms = if matches!(elem, Elem::E4m3 | Elem::E5m2) { 8 } else { 4 };
+            let forms = if elem.is_fp8() { 8 } else { 4 };
             assert_eq!((plan.groups.len(), plan.sizes.len()), (forms, 3));
             assert!(plan.groups.iter().all(|(_, ours)| ours[0].form.a == *elem));
         }

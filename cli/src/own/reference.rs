@@ -75,7 +75,7 @@ impl<'p> Results<'p> {
         let values = self.filled.swap_remove(index).1;
         let usual = match tensor.elem {
             Elem::F64 => 1e-12,
-            elem if elem.is_float() => 1e-5 + 2.0 * crate::run::unit(elem),
+            elem if elem.is_float() => 1e-5 + 2.0 * elem.roundoff(),
             _ => 0.0,
         };
         let tolerance = self.tolerance.unwrap_or(usual);

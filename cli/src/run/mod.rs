@@ -20,7 +20,6 @@ use crate::output::{self, Failure, Result, finish, print};
 use input::Input;
 use problem::{Argument, Problem};
 use reference::Comparison;
-pub(crate) use reference::unit;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,11 +3,12 @@
 
 use tilewright_codegen::ast::ExprKind;
 use tilewright_codegen::narrow::Int4;
+use tilewright_codegen::number::{self, Number};
 use tilewright_codegen::{Definition, Elem};
 
 use super::function::Function;
 use super::problem::{Problem, Tensor, decoded, encoded};
-use super::reference::{Expected, unit};
+use super::reference::Expected;
 
 /// Arguments after A, B and C.
 const MORE: [&str; 9] =
@@ -70,11 +71,11 @@ impl<'p> Product<'p> {
             (_, Some("tf32")) => 2f64.powi(-10),
             (_, Some("f32x3")) => 2f64.powi(-20),
             // Tensor cores keep some 13 bits of the greatest term of a step.
-            (Elem::E4m3 | Elem::E5m2, _) => 2f64.powi(-9),
+            _ if a.elem.is_fp8() => 2f64.powi(-9),
             // A weight times its scale is rounded, and before that its difference from a zero point.
             _ if group < usize::MAX => {
                 let has_zeros = more.iter().any(|tensor| tensor.name == "zero");
-                if has_zeros { 2.0 * unit(a.elem) } else { unit(a.elem) }
+                if has_zeros { 2.0 * a.elem.roundoff() } else { a.elem.roundoff() }
             }
             _ => 0.0,
         };
@@ -148,7 +149,7 @@ impl<'p> Product<'p> {
     pub(super) fn expected(&self, result: &Tensor, at: &[usize]) -> Expected {
         let is_aux = result.name == "aux";
         let (sum, size) = self.sum(at);
-        let mut allowed = ((self.terms() as f64 + 4.0) * unit(self.acc) + self.rounding) * size;
+        let mut allowed = ((self.terms() as f64 + 4.0) * self.acc.roundoff() + self.rounding) * size;
         let scales =
             ["scale", "scale_rows", "scale_columns"].iter().filter_map(|name| self.of_vector(name, at));
         let factor = scales.product::<f64>() * self.problem.number("alpha").unwrap_or(1.0);
@@ -161,7 +162,7 @@ impl<'p> Product<'p> {
         let value: f64 = terms.iter().sum();
         // Each factor and each sum is rounded.
         let most: f64 = terms.iter().map(|term| term.abs()).sum();
-        allowed = factor.abs() * allowed + 8.0 * unit(self.scaled) * most;
+        allowed = factor.abs() * allowed + 8.0 * self.scaled.roundoff() * most;
         let through = |x: f64| if is_aux { x } else { self.function.at(x).unwrap_or(f64::NAN) };
         let of_function = through(value);
         let after = if is_aux { 0.0 } else { after };
@@ -171,15 +172,18 @@ impl<'p> Product<'p> {
         let right = of_function + after;
         // CUDA's functions are accurate within a few units, and the result is rounded once more.
         let size = of_function.abs() + after.abs();
-        let within = spread + 16.0 * unit(self.scaled) * size + unit(result.elem) * (right.abs() + spread);
+        let within =
+            spread + 16.0 * self.scaled.roundoff() * size + result.elem.roundoff() * (right.abs() + spread);
         self.stored(result.elem, right, within + tiny(result.elem))
     }
 
     /// As a type stores it: integers are whole, and 8-bit integers and narrow floats saturate.
     fn stored(&self, elem: Elem, right: f64, within: f64) -> Expected {
         let right = match elem {
-            Elem::E4m3 => right.clamp(-448.0, 448.0),
-            Elem::E5m2 => right.clamp(-57344.0, 57344.0),
+            _ if elem.is_fp8() => {
+                let most = Number::Float(f64::INFINITY).value(elem);
+                right.clamp(-most, most)
+            }
             _ if elem.is_float() => right,
             _ => decoded(elem, encoded(elem, right)),
         };
@@ -202,9 +206,7 @@ fn shaped(a: &Tensor, b: &Tensor, c: &Tensor) -> bool {
 /// Half of the smallest step of a type.
 fn tiny(elem: Elem) -> f64 {
     match elem {
-        Elem::F16 => 2f64.powi(-25),
-        Elem::E4m3 => 2f64.powi(-10),
-        Elem::E5m2 => 2f64.powi(-17),
+        _ if elem == Elem::F16 || elem.is_fp8() => number::value(elem, 1) / 2.0,
         Elem::F32 | Elem::Bf16 | Elem::Tf32 => 2f64.powi(-134),
         _ => 0.0,
     }

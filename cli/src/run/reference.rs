@@ -124,20 +124,6 @@ fn compared(
     matching
 }
 
-/// Half an ulp of 1.
-pub(crate) fn unit(elem: Elem) -> f64 {
-    match elem {
-        Elem::F64 => 2f64.powi(-53),
-        Elem::F16 => 2f64.powi(-11),
-        Elem::Bf16 => 2f64.powi(-8),
-        Elem::Tf32 => 2f64.powi(-11),
-        Elem::E4m3 => 2f64.powi(-4),
-        Elem::E5m2 => 2f64.powi(-3),
-        Elem::F32 => 2f64.powi(-24),
-        _ => 0.0,
-    }
-}
-
 /// The statistics of a row for softmax: its largest element, and Σ exp(x - max x).
 struct Row {
     most: f64,
@@ -154,7 +140,7 @@ impl Row {
     /// exp(x - max x) / Σ exp(x - max x).
     fn softmax(&self, x: &Tensor, at: &[usize]) -> Expected {
         let right = (x.at(at) - self.most).exp() / self.total;
-        (right, (x.extents[1] as f64 + 64.0) * unit(Elem::F32) * right)
+        (right, (x.extents[1] as f64 + 64.0) * Elem::F32.roundoff() * right)
     }
 }
 

@@ -430,7 +430,7 @@ fn rounded(piece: Piece, elem: Elem) -> Piece {
 /// 8-bit types' greatest number; others need `double`, and 64-bit integers more than that.
 fn narrowed_int(piece: &Piece, from: Elem, to: Elem) -> Piece {
     match to {
-        Elem::F16 | Elem::E4m3 | Elem::E5m2 => rounded(cast(Elem::F32, piece), to),
+        _ if to == Elem::F16 || to.is_fp8() => rounded(cast(Elem::F32, piece), to),
         _ if from.bytes() > 4 => call(&format!("double_to_{to}"), &[&call("long_to_odd", &[piece])]),
         _ => call(&format!("double_to_{to}"), &[&cast(Elem::F64, piece)]),
     }

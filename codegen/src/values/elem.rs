@@ -50,32 +50,44 @@ struct Row {
     elem: Elem,
     kind: Kind,
     bytes: u32,
+    /// The bits of a floating-point number's significand; 0 for other types.
+    precision: u32,
     /// Its name in Rust, in CUDA C, in C (types that C lacks are passed as their bits), and in PyTorch.
     names: [&'static str; 4],
+    /// Names in other languages.
+    elsewhere: &'static [&'static str],
 }
 
-const fn row(elem: Elem, kind: Kind, bytes: u32, names: [&'static str; 4]) -> Row {
-    Row { elem, kind, bytes, names }
+const fn row(
+    elem: Elem,
+    kind: Kind,
+    bytes: u32,
+    precision: u32,
+    names: [&'static str; 4],
+    elsewhere: &'static [&'static str],
+) -> Row {
+    Row { elem, kind, bytes, precision, names, elsewhere }
 }
 
+#[rustfmt::skip]
 const TABLE: [Row; 16] = [
-    row(Elem::F64, Kind::Float, 8, ["f64", "double", "double", "float64"]),
-    row(Elem::F32, Kind::Float, 4, ["f32", "float", "float", "float32"]),
-    row(Elem::F16, Kind::Float, 2, ["f16", "f16", "uint16_t", "float16"]),
-    row(Elem::Bf16, Kind::Float, 2, ["bf16", "bf16", "uint16_t", "bfloat16"]),
-    row(Elem::I32, Kind::Signed, 4, ["i32", "int", "int32_t", "int32"]),
-    row(Elem::U32, Kind::Unsigned, 4, ["u32", "unsigned", "uint32_t", "uint32"]),
-    row(Elem::I8, Kind::Signed, 1, ["i8", "signed char", "int8_t", "int8"]),
-    row(Elem::U8, Kind::Unsigned, 1, ["u8", "unsigned char", "uint8_t", "uint8"]),
-    row(Elem::Tf32, Kind::Float, 4, ["tf32", "float", "uint32_t", "float32"]),
-    row(Elem::E4m3, Kind::Float, 1, ["e4m3", "e4m3", "uint8_t", "float8_e4m3fn"]),
-    row(Elem::E5m2, Kind::Float, 1, ["e5m2", "e5m2", "uint8_t", "float8_e5m2"]),
-    row(Elem::I64, Kind::Signed, 8, ["i64", "long long", "int64_t", "int64"]),
-    row(Elem::U64, Kind::Unsigned, 8, ["u64", "unsigned long long", "uint64_t", "uint64"]),
-    row(Elem::I16, Kind::Signed, 2, ["i16", "short", "int16_t", "int16"]),
-    row(Elem::U16, Kind::Unsigned, 2, ["u16", "unsigned short", "uint16_t", "uint16"]),
+    row(Elem::F64, Kind::Float, 8, 53, ["f64", "double", "double", "float64"], &["double", "fp64", "float64"]),
+    row(Elem::F32, Kind::Float, 4, 24, ["f32", "float", "float", "float32"], &["float", "fp32", "float32"]),
+    row(Elem::F16, Kind::Float, 2, 11, ["f16", "f16", "uint16_t", "float16"], &["half", "__half", "fp16", "float16", "half_t"]),
+    row(Elem::Bf16, Kind::Float, 2, 8, ["bf16", "bf16", "uint16_t", "bfloat16"], &["bfloat16", "__nv_bfloat16", "nv_bfloat16", "bfloat16_t"]),
+    row(Elem::I32, Kind::Signed, 4, 0, ["i32", "int", "int32_t", "int32"], &["int", "int32", "int32_t"]),
+    row(Elem::U32, Kind::Unsigned, 4, 0, ["u32", "unsigned", "uint32_t", "uint32"], &["uint", "unsigned", "uint32", "uint32_t"]),
+    row(Elem::I8, Kind::Signed, 1, 0, ["i8", "signed char", "int8_t", "int8"], &["char", "int8", "int8_t"]),
+    row(Elem::U8, Kind::Unsigned, 1, 0, ["u8", "unsigned char", "uint8_t", "uint8"], &["uint8", "uint8_t", "byte"]),
+    row(Elem::Tf32, Kind::Float, 4, 11, ["tf32", "float", "uint32_t", "float32"], &["tfloat32", "tfloat32_t", "TF32"]),
+    row(Elem::E4m3, Kind::Float, 1, 4, ["e4m3", "e4m3", "uint8_t", "float8_e4m3fn"], &["fp8", "float8", "float8_e4m3fn", "float_e4m3_t", "__nv_fp8_e4m3", "fp8e4m3"]),
+    row(Elem::E5m2, Kind::Float, 1, 3, ["e5m2", "e5m2", "uint8_t", "float8_e5m2"], &["float8_e5m2", "float_e5m2_t", "__nv_fp8_e5m2", "fp8e5m2"]),
+    row(Elem::I64, Kind::Signed, 8, 0, ["i64", "long long", "int64_t", "int64"], &["long", "int64", "int64_t"]),
+    row(Elem::U64, Kind::Unsigned, 8, 0, ["u64", "unsigned long long", "uint64_t", "uint64"], &["ulong", "uint64", "uint64_t"]),
+    row(Elem::I16, Kind::Signed, 2, 0, ["i16", "short", "int16_t", "int16"], &["short", "int16", "int16_t"]),
+    row(Elem::U16, Kind::Unsigned, 2, 0, ["u16", "unsigned short", "uint16_t", "uint16"], &["ushort", "uint16", "uint16_t"]),
     // In C++ a `bool` of another byte than 0 and 1 is undefined.
-    row(Elem::Bool, Kind::Bool, 1, ["bool", "unsigned char", "uint8_t", "bool"]),
+    row(Elem::Bool, Kind::Bool, 1, 0, ["bool", "unsigned char", "uint8_t", "bool"], &["boolean", "bool_"]),
 ];
 
 impl Elem {
@@ -92,6 +104,11 @@ impl Elem {
     /// ```
     pub fn named(name: &str) -> Option<Elem> {
         TABLE.iter().find(|row| row.names[0] == name).map(|row| row.elem)
+    }
+
+    /// The type of this name in another language.
+    pub(crate) fn elsewhere(name: &str) -> Option<Elem> {
+        TABLE.iter().find(|row| row.elsewhere.contains(&name)).map(|row| row.elem)
     }
 
     /// Its name in Rust.
@@ -141,6 +158,37 @@ impl Elem {
     #[inline]
     pub fn is_float(self) -> bool {
         self.kind() == Kind::Float
+    }
+
+    /// Bits of the significand of its floating-point numbers, the leading one included; 0 for other types.
+    ///
+    /// ```
+    /// use tilewright_codegen::Elem;
+    /// assert_eq!([Elem::F32, Elem::F16, Elem::I32].map(Elem::precision), [24, 11, 0]);
+    /// ```
+    pub fn precision(self) -> u32 {
+        self.row().precision
+    }
+
+    /// The greatest relative error of a result that is rounded once; 0 for integers, which are exact.
+    ///
+    /// ```
+    /// use tilewright_codegen::Elem;
+    /// assert_eq!([Elem::F16, Elem::I32].map(Elem::roundoff), [1.0 / 2048.0, 0.0]);
+    /// ```
+    pub fn roundoff(self) -> f64 {
+        if self.is_float() { 0.5f64.powi(self.precision() as i32) } else { 0.0 }
+    }
+
+    /// Is it a floating-point type of eight bits?
+    #[inline]
+    pub fn is_fp8(self) -> bool {
+        self.is_float() && self.bytes() == 1
+    }
+
+    /// Does Rust have this type?
+    pub fn is_primitive(self) -> bool {
+        !self.is_float() || self.precision() >= Elem::F32.precision()
     }
 
     /// Is it a type of integers?

@@ -67,6 +67,11 @@ pub struct e5m2(u8);
 #[repr(transparent)]
 pub struct tf32(u32);
 
+/// The types that Rust does not have.
+pub mod types {
+    pub use super::{bf16, e4m3, e5m2, f16, tf32};
+}
+
 macro_rules! elements {
     ($($ty:ident $elem:ident $zero:expr, $to:expr, $from:expr;)*) => {
         $(

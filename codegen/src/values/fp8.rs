@@ -14,6 +14,11 @@ fn format(elem: Elem) -> (i32, i32, u8) {
     }
 }
 
+/// The greatest finite number.
+pub(crate) fn greatest(elem: Elem) -> f64 {
+    f64::from(value(format(elem).2, elem))
+}
+
 /// The number of these bits; every one is a float.
 #[inline]
 pub fn value(bits: u8, elem: Elem) -> f32 {
@@ -33,12 +38,12 @@ pub fn value(bits: u8, elem: Elem) -> f32 {
 
 /// The nearest representable number. A double represents every source, so that it is rounded once.
 pub fn bits(x: f64, elem: Elem) -> u8 {
-    let (fraction, least, greatest) = format(elem);
+    let (fraction, least, _) = format(elem);
     if x.is_nan() {
         return 0x7f;
     }
     let sign = u8::from(x.is_sign_negative()) << 7;
-    let size = x.abs().min(f64::from(value(greatest, elem)));
+    let size = x.abs().min(self::greatest(elem));
     // Neighbours are a step apart: the step of the exponent, or of the subnormal numbers.
     let exponent = ((size.to_bits() >> 52) as i32 - 1023).max(least);
     let steps = (size / 2f64.powi(exponent - fraction)).round_ties_even();

@@ -176,7 +176,7 @@ impl Number {
             Elem::Tf32 => u64::from(narrow::tf32_bits(self.for_narrow())),
             Elem::F16 => u64::from(narrow::f16_bits(self.for_narrow())),
             Elem::Bf16 => u64::from(narrow::bf16_bits(self.for_narrow())),
-            Elem::E4m3 | Elem::E5m2 => u64::from(fp8::bits(self.to_f64(), elem)),
+            _ if elem.is_fp8() => u64::from(fp8::bits(self.to_f64(), elem)),
             // The low bits of integers.
             _ => self.wrapped(elem) as u64 & (u64::MAX >> (64 - 8 * elem.bytes())),
         }
@@ -217,7 +217,7 @@ pub fn value(elem: Elem, bits: u64) -> f64 {
         Elem::F32 | Elem::Tf32 => f64::from(f32::from_bits(bits as u32)),
         Elem::F16 => f64::from(narrow::f16_value(bits as u16)),
         Elem::Bf16 => f64::from(narrow::bf16_value(bits as u16)),
-        Elem::E4m3 | Elem::E5m2 => f64::from(fp8::value(bits as u8, elem)),
+        _ if elem.is_fp8() => f64::from(fp8::value(bits as u8, elem)),
         _ => integer(elem, bits) as f64,
     }
 }
@@ -255,8 +255,7 @@ pub(crate) fn greatest(elem: Elem) -> f64 {
         Elem::F16 => f64::from(narrow::f16_value(0x7bff)),
         Elem::Bf16 => f64::from(narrow::bf16_value(0x7f7f)),
         Elem::Tf32 => f64::from(f32::from_bits(0x7f7f_e000)),
-        Elem::E4m3 => 448.0,
-        Elem::E5m2 => 57344.0,
+        _ if elem.is_fp8() => fp8::greatest(elem),
         _ => f64::from(f32::MAX),
     }
 }

@@ -8,7 +8,7 @@ use tilewright_codegen::thread::{Bin, Cmp, Un};
 
 use tilewright_codegen::number::Number;
 
-use crate::number::{self, represents, roundoff, whole};
+use crate::number::{self, represents, whole};
 
 /// A number, and a bound on the error of a kernel's result: 0 if it must be exact, infinity if it is
 /// unknown.
@@ -132,7 +132,7 @@ impl Num {
             return Num::UNKNOWN;
         }
         let least = if elem == Elem::F16 { 2f64.powi(-24) } else { 1e-40 };
-        Num::near(self.value, (self.error + 2.0 * roundoff(elem) * size + least) * 1.0001)
+        Num::near(self.value, (self.error + 2.0 * elem.roundoff() * size + least) * 1.0001)
     }
 
     /// A literal of a type.
@@ -387,7 +387,7 @@ impl Num {
                     false if size.is_infinite() => Num::UNKNOWN,
                     false => {
                         let steps = all.len() as f64 + 1.0;
-                        Num::near(value, error + steps * roundoff(elem) * size).fit(elem, true)
+                        Num::near(value, error + steps * elem.roundoff() * size).fit(elem, true)
                     }
                 }
             }

@@ -295,5 +295,5 @@ fn sigmoid(x: &[Num], elem: Elem) -> Num {
 
 /// With a wider bound: it may be computed in other steps.
 fn loose(x: Num, elem: Elem) -> Num {
-    Num::near(x.value, x.error * 4.0 + 8.0 * crate::number::roundoff(elem) * x.value.abs())
+    Num::near(x.value, x.error * 4.0 + 8.0 * elem.roundoff() * x.value.abs())
 }

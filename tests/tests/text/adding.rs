@@ -1,5 +1,6 @@
 //! `adding.md` quotes what its files contain.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use tilewright_codegen::Elem;
@@ -92,14 +93,27 @@ fn adding_quotes_the_files_that_it_names() {
     }
 }
 
+/// The items of a section of the page.
+fn section(title: &str) -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let page = fs::read_to_string(root.join("adding.md")).unwrap();
+    let (_, section) = page.split_once(title).unwrap();
+    items(section.split_once("\n## ").unwrap().0)
+}
+
+/// An element type needs few files, whether Rust has it or not.
+#[test]
+fn an_element_type_needs_twelve_files() {
+    let items = section("## An element type");
+    let files: BTreeSet<&str> = items.iter().flat_map(|item| parted(item).0).collect();
+    assert!(files.len() <= 12, "{files:#?}");
+}
+
 /// A statement needs few files, and the page names all of them.
 #[test]
 fn a_statement_needs_twelve_files_of_the_generator() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let page = fs::read_to_string(root.join("adding.md")).unwrap();
-    let (_, section) = page.split_once("## A statement: `signal`").unwrap();
-    let (section, _) = section.split_once("\n## ").unwrap();
-    let items = items(section);
+    let items = section("## A statement: `signal`");
     let named: Vec<&str> = items.iter().flat_map(|item| parted(item).0).collect();
     let of_generator = named.iter().filter(|file| file.starts_with("codegen/src"));
     assert!(of_generator.count() <= 12, "{named:#?}");

@@ -103,7 +103,7 @@ impl Problem {
 
     /// Are the operands 8-bit floating-point numbers?
     pub(super) fn is_fp8(&self) -> bool {
-        matches!(self.a, Elem::E4m3 | Elem::E5m2)
+        self.a.is_fp8()
     }
 
     /// `cublasLtEpilogue_t`. cuBLASLt's GELU is the one with tanh; an exact one is compared with it, too.

@@ -205,26 +205,6 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// Names that other languages have for element types.
-const TYPES_ELSEWHERE: &[(&[&str], Elem)] = &[
-    (&["float", "fp32", "float32"], Elem::F32),
-    (&["double", "fp64", "float64"], Elem::F64),
-    (&["half", "__half", "fp16", "float16", "half_t"], Elem::F16),
-    (&["bfloat16", "__nv_bfloat16", "nv_bfloat16", "bfloat16_t"], Elem::Bf16),
-    (&["fp8", "float8", "float8_e4m3fn", "float_e4m3_t", "__nv_fp8_e4m3", "fp8e4m3"], Elem::E4m3),
-    (&["float8_e5m2", "float_e5m2_t", "__nv_fp8_e5m2", "fp8e5m2"], Elem::E5m2),
-    (&["tfloat32", "tfloat32_t", "TF32"], Elem::Tf32),
-    (&["int", "int32", "int32_t"], Elem::I32),
-    (&["uint", "unsigned", "uint32", "uint32_t"], Elem::U32),
-    (&["char", "int8", "int8_t"], Elem::I8),
-    (&["uint8", "uint8_t", "byte"], Elem::U8),
-    (&["long", "int64", "int64_t"], Elem::I64),
-    (&["ulong", "uint64", "uint64_t"], Elem::U64),
-    (&["short", "int16", "int16_t"], Elem::I16),
-    (&["ushort", "uint16", "uint16_t"], Elem::U16),
-    (&["boolean", "bool_"], Elem::Bool),
-];
-
 /// The remedy for a name of other languages.
 pub fn elsewhere(name: &str) -> Option<String> {
     ELSEWHERE.iter().find(|(names, _)| names.contains(&name)).map(|(_, instead)| (*instead).to_owned())
@@ -248,10 +228,9 @@ pub(super) fn named(name: &str) -> Option<&'static str> {
 
 /// The help for an unknown element type.
 pub(crate) fn element(name: &str) -> String {
-    let row = TYPES_ELSEWHERE.iter().find(|(names, _)| names.contains(&name));
     let usable = Elem::names();
-    match (row, name) {
-        (Some((_, elem)), _) => format!("write `{elem}`"),
+    match (Elem::elsewhere(name), name) {
+        (Some(elem), _) => format!("write `{elem}`"),
         (None, "usize" | "isize") => {
             format!(
                 "sizes are read off tensors, such as `a.size(0)`, and integers are indices as they are: x[(i)]; for numbers use one of {usable}"

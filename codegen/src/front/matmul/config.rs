@@ -190,7 +190,7 @@ impl Config {
 
     /// Does a product by wgmma add its partial sums in f32?
     pub(super) fn promotes(&self) -> bool {
-        matches!(self.dtype, Elem::E4m3 | Elem::E5m2) && !self.fast_accum
+        self.dtype.is_fp8() && !self.fast_accum
     }
 }
 

@@ -125,7 +125,7 @@ impl Reader<'_> {
         );
         let name = name.rsplit("::").next().unwrap_or_default().trim();
         match Elem::named(name) {
-            Some(elem @ (Elem::I64 | Elem::U64 | Elem::I16 | Elem::U16 | Elem::Bool)) => {
+            Some(elem) if !(elem.is_float() || elem.is_integer() && matches!(elem.bytes(), 1 | 4)) => {
                 let help = "write a kernel with `gemm`, which multiplies integers of every type, or name another type";
                 self.error(span, format!("`{key}` cannot be {elem}"), help);
                 default

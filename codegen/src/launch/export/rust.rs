@@ -12,11 +12,11 @@ const ERROR: usize = 1024;
 
 /// The type of a number in Rust. Numbers without such a type are passed as their bits.
 fn number(elem: Elem) -> &'static str {
-    match elem {
-        Elem::F16 | Elem::Bf16 => "u16",
-        Elem::Tf32 => "u32",
-        Elem::E4m3 | Elem::E5m2 | Elem::Bool => "u8",
-        elem => elem.name(),
+    match elem.bytes() {
+        _ if elem.is_primitive() && elem != Elem::Bool => elem.name(),
+        1 => "u8",
+        2 => "u16",
+        _ => "u32",
     }
 }
 

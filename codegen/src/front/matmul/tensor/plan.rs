@@ -129,7 +129,7 @@ pub(in crate::front::matmul) fn others(c: &Config, row: &'static Atom, overlaps:
         _ => &[],
     };
     // Floats of 8 bits that are loaded one by one take registers before and after their conversion to f16.
-    let converted = matches!(c.dtype, Elem::E4m3 | Elem::E5m2) && !(c.a_rows && c.b_rows);
+    let converted = c.dtype.is_fp8() && !(c.a_rows && c.b_rows);
     let few_rows = few_rows.iter().filter(|[bm, bn, _]| !converted || bm * bn <= 32 * 32);
     let mut plans: Vec<Result<Plan>> = few_rows.clone().map(|&tile| few(of_bytes(c, tile))).collect();
     if !c.mixed() {
