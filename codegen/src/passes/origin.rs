@@ -1,7 +1,7 @@
 //! Out-of-bounds elements: a dataflow analysis finds the elements of a fragment whose coordinates are
 //! outside of the tensor that they were copied from. A reduction masks these elements with its identity.
 //!
-//! One forward pass runs before lowering. Every register tensor has edges, which are bounds on coordinates.
+//! One forward pass runs before loops are expanded. Every register tensor has edges, which are bounds on coordinates.
 //! Copies and functions propagate them. A reduction drops the edges along the modes that it combines,
 //! because an empty reduction leaves its target unchanged. Where edges are unknown, the value of
 //! out-of-bounds elements may still be known.

@@ -111,7 +111,7 @@ impl Operands {
     ) {
         let mut paired = false;
         for (view, operand) in views.into_iter().zip([OperandName::A, OperandName::B]) {
-            let Some((converted, computed)) = converted(program, before, (mma, operand), view) else {
+            let Some((converted, computed)) = converted(program, before, mma, operand, view) else {
                 continue;
             };
             if converted.pairs.is_some() && std::mem::replace(&mut paired, true) {
@@ -127,7 +127,8 @@ impl Operands {
 fn converted(
     program: &Program,
     before: &BTreeMap<Id, &Stmt>,
-    (mma, operand): (&TiledMma, OperandName),
+    mma: &TiledMma,
+    operand: OperandName,
     view: &View,
 ) -> Option<(Converted, Vec<Id>)> {
     let multiplied = mma.row.operand(operand)?.elem;

@@ -86,6 +86,21 @@ pub(super) fn in_parts(d: &Distribution, Parts { mode, count }: Parts) -> Option
     Some(Distribution::new(&tile, d.thread_submodes().to_vec(), values))
 }
 
+/// The inputs of an operation that writes elements.
+pub(super) struct Inputs<'a> {
+    pub(super) ins: &'a [View],
+    /// The input that has the target's old elements: it goes through shared memory too.
+    pub(super) old: Option<Old>,
+}
+
+/// An input with the old elements of the target.
+pub(super) struct Old {
+    /// Which input.
+    pub(super) at: usize,
+    /// A condition where they are read, which does not depend on elements.
+    pub(super) test: Option<Expr>,
+}
+
 impl Resolve {
     /// Shared memory for a statement's results in global memory, if threads would write them in short,
     /// scattered pieces, and there is room for the tile or a part of it.
@@ -147,15 +162,14 @@ impl Resolve {
         Ok(None)
     }
 
-    /// Writes elements of a thread where they belong, by the operation that is made of `ins` and the target. An input that has the
-    /// target's old elements goes through shared memory too, where a condition is true that does not depend on elements.
+    /// Writes elements of a thread where they belong, by the operation that is made of the inputs and the target.
     pub(super) fn written(
         &mut self,
         stmt: &Stmt,
         to: &View,
         d: &Distribution,
         epilogue: Option<Epilogue>,
-        (ins, old): (&[View], Option<(usize, Option<Expr>)>),
+        Inputs { ins, old }: Inputs<'_>,
         make: impl Fn(&[View], View) -> Op,
     ) -> Result<()> {
         let epilogue = match epilogue {
@@ -173,7 +187,7 @@ impl Resolve {
             let wide = |view: &View, stores| part::of_memory(view, &epilogue.wide, stmt.by, stores);
             let copy = |from, to, how| Op::Copy { from, to, how, fill: 0.0.into(), token: None };
             let (mut all, mut ins) = (Vec::new(), ins.to_vec());
-            if let Some((at, test)) = &old {
+            if let Some(Old { at, test }) = &old {
                 // Through registers, so that no wait is needed before the barrier.
                 let fetch = copy(wide(to, false)?, wide(&epilogue.tile, true)?, How::Plain);
                 let then = |op| vec![Stmt { op, ..stmt.clone() }];

@@ -118,7 +118,7 @@ pub(crate) fn resolved(program: &Program, width: Width) -> std::result::Result<C
     let (body, in_flight) = barriers::placed(&program, body);
     let converted = converted::Operands::of(&mut program, &body);
     let forms = forms::choose(&program, &body, sums.forms(&program), width)?;
-    shared::choose(&mut program, &body, (&forms, &converted), width)?;
+    shared::choose(&mut program, &body, &forms, &converted, width)?;
     for id in words::tiles(&program, &body) {
         program.tensors[id as usize].space = Space::Registers { words: true };
     }

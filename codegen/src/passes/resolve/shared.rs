@@ -24,7 +24,8 @@ use crate::values::elem::Elem;
 pub(super) fn choose(
     program: &mut Program,
     body: &[Stmt],
-    (forms, converted): (&BTreeMap<Id, Distribution>, &Operands),
+    forms: &BTreeMap<Id, Distribution>,
+    converted: &Operands,
     width: Width,
 ) -> std::result::Result<(), Diagnostic> {
     for id in program.open.clone() {
@@ -38,7 +39,7 @@ pub(super) fn choose(
         });
         let span = program.tensor(id).span;
         if let Some(layout) =
-            layout_for(program, id, &stmts, (forms, converted), width).map_err(|problem| problem.at(span))?
+            layout_for(program, id, &stmts, forms, converted, width).map_err(|problem| problem.at(span))?
         {
             let tensor = &mut program.tensors[id as usize];
             tensor.space = Space::Shared { align: alignment(&layout, tensor.elem) };
@@ -52,7 +53,8 @@ fn layout_for(
     program: &Program,
     id: Id,
     stmts: &[&Stmt],
-    (forms, converted): (&BTreeMap<Id, Distribution>, &Operands),
+    forms: &BTreeMap<Id, Distribution>,
+    converted: &Operands,
     width: Width,
 ) -> Result<Option<Composed>> {
     let tensor = program.tensor(id);

@@ -3,7 +3,7 @@
 use tilewright_layout::{Distribution, Layout, Tuple};
 
 use super::bulk::Computed;
-use super::epilogue::Epilogue;
+use super::epilogue::{Epilogue, Inputs, Old};
 use super::forms::{WORD, kept, spread};
 use super::part::{self, seen};
 use super::{Resolve, extents};
@@ -90,7 +90,7 @@ impl Resolve {
                     let [own, wanted] = [from, to].map(|view| self.program.tensor(view.tensor).elem);
                     let value = if own == wanted { value } else { value.cast(wanted) };
                     let make = |ins: &[View], to| Op::Map { ins: ins.to_vec(), to, value: value.clone() };
-                    return self.written(stmt, to, &d, epilogue, (&ins, None), make);
+                    return self.written(stmt, to, &d, epilogue, Inputs { ins: &ins, old: None }, make);
                 }
                 let how = match (how, &epilogue) {
                     (How::Derive, None) => self.mechanism(stmt.by, from, to, &d)?,
@@ -100,7 +100,7 @@ impl Resolve {
                     Some(epilogue) if epilogue.is_in_parts() => [self.narrowed(stmt, from, to, &d)?],
                     _ => [self.side(stmt, from, &d, from.is_same(to))?],
                 };
-                self.written(stmt, to, &d, epilogue, (&ins, None), |ins, to| Op::Copy {
+                self.written(stmt, to, &d, epilogue, Inputs { ins: &ins, old: None }, |ins, to| Op::Copy {
                     from: ins[0].clone(),
                     to,
                     how,
@@ -126,10 +126,10 @@ impl Resolve {
                 let replaced = |view: &View| !self.forms.contains_key(&view.tensor) && view.is_same(to);
                 let replaced: Vec<bool> = ins.iter().map(replaced).collect();
                 let old = replaced.iter().position(|replaced| *replaced);
-                let old = old.map(|at| (at, value.read_where(at as u8).cloned()));
+                let old = old.map(|at| Old { at, test: value.read_where(at as u8).cloned() });
                 let own = |(view, replaced)| self.side(stmt, view, &d, replaced);
                 let ins: Vec<View> = ins.iter().zip(replaced).map(own).collect::<Result<_>>()?;
-                self.written(stmt, to, &d, epilogue, (&ins, old), |ins, to| Op::Map {
+                self.written(stmt, to, &d, epilogue, Inputs { ins: &ins, old }, |ins, to| Op::Map {
                     ins: ins.to_vec(),
                     to,
                     value: value.clone(),
