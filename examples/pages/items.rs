@@ -14,10 +14,10 @@ pub fn item_of(key: u32, at: i32) -> u64 {
     ((key as u64) << 32) | (u32::MAX - at as u32) as u64
 }
 
-/// The largest bound that at least k items reach, or one that at least k reach and at most `most`: bit by bit, from the first in which
-/// `high` and `low` differ, between which the items are.
+/// The largest bound that at least k items of two views reach, or one that at least k reach and at most `most`: bit by bit, from the first
+/// in which `high` and `low` differ. The items are at most `high`, and k of them reach `low`.
 #[device]
-pub fn bound_of(items: View, high: View, low: View, bits: usize, k: usize, most: usize) -> View {
+pub fn bound_of(some: View, others: View, high: View, low: View, bits: usize, k: usize, most: usize) -> View {
     let first = map((high, low), |high, low| {
         let differ = (high ^ low) | 1;
         let bit = bits - 1 - leading_zeros(differ);
@@ -26,7 +26,8 @@ pub fn bound_of(items: View, high: View, low: View, bits: usize, k: usize, most:
     let mut bound = map((high, first), |high, first| high & !(2 * first - 1));
     for bit in 0..bits {
         let trial = map((bound, first), |bound, first| bound | (first >> bit));
-        let reach = block_sum(sum(map(items, |item| (item >= trial[(0)]) as i32)));
+        let reached = |item| (item >= trial[(0)]) as i32;
+        let reach = block_sum(map((sum(map(some, reached)), sum(map(others, reached))), |a, b| a + b));
         bound = map((bound, trial, reach), |old, trial, reach| if reach >= k { trial } else { old });
         if reach[(0)] >= k && reach[(0)] <= most {
             break;
@@ -42,6 +43,16 @@ pub fn append(items: View, mask: View, list: &mut View, count: &mut View) {
     let mut begin = scatter(sum(mask), count, add, how = "atomic_add", order = "relaxed");
     let slot = scan(mask, 0, |a, b| a + b, carry = &mut begin, exclusive = true);
     scatter((items, mask, slot), list, |item, mask, slot| (if mask > 0 { slot } else { -1 }, item));
+}
+
+/// Appends an item of each thread that reaches a bound, as long as there is room, and counts them.
+#[device]
+pub fn append_one(item: View, bound: View, list: &mut View, count: &mut View) {
+    let mask = map((item, bound), |item, bound| ((item >= bound) & (item > 0)) as i32);
+    let add = |mask| (if mask > 0 { 0 } else { -1 }, mask);
+    let slot = scatter(mask, count, add, how = "atomic_add", order = "relaxed", out_of_bounds = -1);
+    let at = |item, mask, slot| (if mask > 0 { slot } else { -1 }, item);
+    scatter((item, mask, slot), list, at, out_of_bounds = -1);
 }
 
 /// Stores items, as elements and where they were, at their ranks in a row; items of rank -1 nowhere.

@@ -15,6 +15,7 @@ mod life;
 mod radix;
 mod selection;
 mod selection_long;
+mod selection_short;
 mod sorting;
 mod steps;
 
@@ -72,6 +73,8 @@ fn main() -> Result<(), tilewright::sim::Error> {
     println!("the largest: {:?}, from {:?}", done.get::<f32>("y")?, done.get::<i32>("order")?);
     let done = selection_long::top_k_of_long!(K = 8).simulate(&args)?;
     println!("by a cluster: {:?}", done.get::<f32>("y")?);
+    let done = selection_short::top_k_of_short!(K = 8).simulate(&args)?;
+    println!("by a warp: {:?}", done.get::<f32>("y")?);
 
     let x = [1.0f32; 20 * 30];
     let plate = |of: Arg| of.strides([30, 1]);

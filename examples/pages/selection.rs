@@ -4,9 +4,9 @@ use tilewright::prelude::*;
 
 /// The K largest elements of each row and where they were, in descending order; of equal elements the first. T threads read W elements
 /// at once and keep those that reach a bound, which at least K elements reach. If there is no room for them, the bound is raised.
-#[kernel(choose((T, W, MOST, B) in [
-    (32, 256, 256, 0), (32, 512, 512, 0), (32, 1024, 1024, 16), (64, 512, 2048, 0), (64, 1024, 4096, 0), (128, 2048, 131072, 0),
-    (256, 2048, 65536, 0), (256, 4096, 1000000000, 0), (512, 4096, 65536, 0), (512, 8192, 1000000000, 0),
+#[kernel(overlaps, choose((T, W, MOST, B) in [
+    (32, 256, 256, 32), (32, 512, 512, 32), (32, 1024, 1024, 16), (64, 512, 2048, 16), (64, 1024, 4096, 16),
+    (128, 2048, 16384, 8), (256, 4096, 1000000000, 4), (512, 4096, 1000000000, 2),
 ]))]
 pub fn top_k<const T: usize, const W: usize, const MOST: usize, const B: usize = 0, const K: usize = 8>(
     x: &Tensor<f32, (L, M), (_1, ldx)>,
@@ -32,7 +32,8 @@ pub fn top_k<const T: usize, const W: usize, const MOST: usize, const B: usize =
         // K of the threads' largest elements reach a bound that few others reach.
         if T >= 2 * K && k == 0 {
             let largest = maximum(keys);
-            bound = bound_of(largest, block_maximum(largest), block_minimum(largest), 32, K, 3 * K / 2);
+            let (none, high, low) = (map(largest, |_| 0u32), block_maximum(largest), block_minimum(largest));
+            bound = bound_of(largest, none, high, low, 32, K, 3 * K / 2);
         }
         append(
             map(keys, |key, at| item_of(key, at.0)),
@@ -43,12 +44,9 @@ pub fn top_k<const T: usize, const W: usize, const MOST: usize, const B: usize =
         sync_threads();
         if count[(0)] > room {
             let items = map(keys, |key, at| if at.0 < L { item_of(key, at.0) } else { 0 });
-            let (high, low) = (map(kept[(0)], |_| u64::MAX), map(kept[(0)], |_| 0u64));
-            let mut exact = bound_of(kept, high, low, 64, K, room / 2);
-            let more = block_sum(sum(map(items, |item| (item >= exact[(0)]) as i32)));
-            if more[(0)] > room / 2 {
-                exact = map((exact, bound_of(items, high, low, 64, K, room / 2)), |old, new| max(old, new));
-            }
+            let high = block_maximum(map((maximum(kept), maximum(items)), |a, b| max(a, b)));
+            let low = map(bound, |bound| (bound as u64) << 32);
+            let exact = bound_of(kept, items, high, low, 64, K, 3 * K / 2);
             sync_threads();
             fill(own, 0);
             fill(own_count, 0);

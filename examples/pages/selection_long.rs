@@ -13,14 +13,16 @@ fn items(x: View, k: usize, row: usize, p: usize, t: usize, c: usize) -> View {
 
 /// The K largest elements of each row and where they were, in descending order; of equal elements the first. C blocks of T threads read
 /// a row twice: first each thread finds its largest element, then each block lists the elements that reach a bound, which K of these do.
-#[kernel]
+#[kernel(arch = 90, choose((T, C, B) in [
+    (1024, 2, 1), (256, 4, 4), (512, 1, 2), (512, 4, 2), (256, 8, 4), (512, 8, 2), (512, 16, 2),
+]))]
 pub fn top_k_of_long<const T: usize = 1024, const C: usize = 2, const B: usize = 1, const K: usize = 512>(
     x: &Tensor<f32, (L, M), (_1, ldx)>,
     y: &mut Tensor<f32, (K, M), (_1, ldy)>,
     order: &mut Tensor<i32, (K, M), (_1, ldo)>,
 ) {
     use self::items;
-    use super::items::{append, bound_of, in_order, put};
+    use super::items::{append_one, bound_of, in_order, item_of, key_of, put};
     assert(K <= L && 2 * K <= C * T);
     cluster(C);
     blocks_per_sm(B);
@@ -44,7 +46,7 @@ pub fn top_k_of_long<const T: usize = 1024, const C: usize = 2, const B: usize =
     }
     let largest = all[(0, _)];
     let (high, low) = (block_maximum(maximum(largest)), block_minimum(minimum(largest)));
-    let bound = bound_of(largest, high, low, 32, K, 9 * K / 8);
+    let bound = bound_of(largest, map(largest, |_| 0u32), high, low, 32, K, 9 * K / 8);
     let mut least = map(bound, |bound| (bound as u64) << 32);
     let mut counts = registers::<i32>((1, C), 0);
     for _ in 0..2 {
@@ -52,9 +54,20 @@ pub fn top_k_of_long<const T: usize = 1024, const C: usize = 2, const B: usize =
         fill(own_count, 0);
         sync_threads();
         for k in 0..tiles {
-            let items = items(x, k, row, p, T, C);
-            let mask = map(items, |item| ((item >= least[(0)]) & (item > 0)) as i32);
-            append(items, mask, &mut list, &mut count);
+            let keys = map(items(x, k, row, p, T, C), |item| (item >> 32) as u32);
+            // The elements that reach the bound, few in a tile, as bits.
+            let mut bits = registers::<u32>(1, 0);
+            for j in unroll(0..16) {
+                let reached = |bits, key, least| bits | (((key >= (least >> 32) as u32) as u32) << j);
+                bits = map((bits, keys[(j)], least), reached);
+            }
+            while bits[(0)] != 0 {
+                let bit = map(bits, |bits| 31 - leading_zeros(bits) as i32);
+                let at = map(bit, |bit| 4 * T * (C * (4 * k + bit / 4) + p) + 4 * thread.x + bit % 4);
+                let item = map(at, |at| if at < L { item_of(key_of(x[(at, row)]), at) } else { 0 });
+                append_one(item, least, &mut list, &mut count);
+                bits = map((bits, bit), |bits, bit| bits ^ (1u32 << bit));
+            }
         }
         sync_cluster();
         for j in unroll(0..C) {

@@ -30,6 +30,9 @@ pub mod selection;
 #[path = "../../examples/pages/selection_long.rs"]
 pub mod selection_long;
 #[allow(dead_code)]
+#[path = "../../examples/pages/selection_short.rs"]
+pub mod selection_short;
+#[allow(dead_code)]
 #[path = "../../examples/pages/sorting.rs"]
 pub mod sorting;
 #[allow(dead_code)]
@@ -59,6 +62,7 @@ pub fn all() -> Vec<Shipped> {
         one("sort_rows", "rows in order, and where their elements were", sorting::sort_rows().def()),
         one("top_k", "the largest elements of rows, and where they were", selection::top_k().def()),
         one("top_k_of_long", "the largest elements of few, long rows", selection_long::top_k_of_long().def()),
+        one("top_k_of_short", "few largest elements of short rows", selection_short::top_k_of_short().def()),
         one("heat_2d", "several steps of the heat equation in one launch", steps::heat_2d().def()),
         one("heat_3d_step", "a step of the heat equation in three dimensions", heat::heat_3d_step().def()),
         one("heat_3d", "several steps of it in one launch", heat::heat_3d().def()),

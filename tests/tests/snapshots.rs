@@ -25,6 +25,7 @@ fn generated_cuda_of_pages() {
         ("sort_rows", "N=64"),
         ("top_k", "T=32 W=256 MOST=256"),
         ("top_k_of_long", ""),
+        ("top_k_of_short", "W=128"),
         ("heat_2d", ""),
         ("heat_3d_step", ""),
         ("heat_3d", "H=64 Z=64"),

@@ -160,15 +160,18 @@ pub(crate) fn cost(kernel: &Kernel) -> Option<Cost> {
     Some(cost)
 }
 
-/// Blocks that are resident on a multiprocessor at once, with registers for their arrays and some addresses.
+/// Blocks that are resident on a multiprocessor at once, with registers for their arrays and some addresses, or as many registers as
+/// the launch bounds allow.
 fn resident(kernel: &Kernel) -> u32 {
     const ADDRESSES: u32 = 40;
     let (launch, target) = (&kernel.launch, Target::of(kernel.arch));
     let arrays = kernel.regs.iter().map(Reg::registers).fold(ADDRESSES, u32::saturating_add);
+    let allowed = REGISTERS / launch.threads.saturating_mul(launch.blocks_per_sm).max(1);
+    let each = arrays.min(crate::values::target::THREAD_REGISTERS).min(allowed);
     let most = [
         target.threads / launch.threads.max(1),
         target.shared / (launch.shared_bytes + RESERVED_SHARED),
-        REGISTERS / arrays.min(crate::values::target::THREAD_REGISTERS).saturating_mul(launch.threads).max(1),
+        REGISTERS / each.saturating_mul(launch.threads).max(1),
         target.blocks,
     ];
     most.into_iter().min().unwrap_or(1).max(1)

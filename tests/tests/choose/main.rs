@@ -8,7 +8,7 @@ use tilewright::codegen::definition::Generated;
 use tilewright::codegen::launch::{Given, Limits, Ranked, Tensor, ranking};
 use tilewright::codegen::matmul::schedule;
 use tilewright::codegen::words::Words;
-use tilewright::kernels::{FASTEST, PLAIN, PRODUCTS};
+use tilewright::kernels::{FASTEST, PLAIN, PRODUCTS, pages};
 use tilewright_tests::sweep;
 
 /// The measurements of one problem: keys, and seconds.
@@ -180,6 +180,28 @@ fn variants_with_the_least_estimate_are_among_the_fastest() {
     let most = if sweep::is_full() { [1.045, 1.13] } else { [1.11, 1.3] };
     assert!(mean <= most[0], "the chosen take {mean:.3} of the fastest's time");
     assert!(tenth <= most[1], "a tenth of the chosen take {tenth:.3} of the fastest's time");
+}
+
+/// A kernel whose searches end when data say so has an estimate too: few, long rows take more blocks each.
+#[test]
+fn long_rows_take_blocks_by_their_number() {
+    let kernel = pages::selection_long::top_k_of_long().def().generate().unwrap();
+    let blocks = |length: i64, rows: i64| {
+        let given = kernel.params.iter().enumerate().map(|(index, param)| {
+            let extents = vec![if index == 0 { length } else { 512 }, rows];
+            let (strides, len) = (vec![1, extents[0]], (extents[0] * rows) as u64);
+            let (mutable, address) = (index > 0, (index as u64 + 1) << 50);
+            Given::Tensor(Tensor { elem: param.elem, mutable, extents, strides, len, address })
+        });
+        let ranking = ranking(&kernel, &given.collect::<Vec<_>>(), &Limits::HOPPER).unwrap();
+        let chosen = &ranking.serves[0];
+        assert!(chosen.competes && chosen.estimate.is_some());
+        kernel.variants[chosen.variant].program.launch.cluster.iter().product::<u32>()
+    };
+    assert_eq!(blocks(1_000_000, 4), 16);
+    assert_eq!(blocks(131_072, 64), 2);
+    assert!((4..=8).contains(&blocks(131_072, 16)));
+    assert!(blocks(32_768, 1000) <= 4);
 }
 
 fn geometric_mean(of: impl Iterator<Item = f64>) -> f64 {

@@ -3,7 +3,8 @@
 use std::f64::consts::PI;
 
 use tilewright::kernels::pages::{
-    convolution, fourier, fourier_real, heat, life, selection, selection_long, sorting, steps,
+    convolution, fourier, fourier_real, heat, life, selection, selection_long, selection_short, sorting,
+    steps,
 };
 use tilewright::prelude::*;
 use tilewright_tests::number::Random;
@@ -204,6 +205,7 @@ fn rows_to_select_from(n: usize, rows: usize, kind: usize) -> Vec<f32> {
 fn largest_of_rows() {
     use selection::top_k;
     use selection_long::top_k_of_long;
+    use selection_short::top_k_of_short;
     let cases = [
         (3000, 2, top_k_of_long!(K = 100).def().clone(), 100),
         (20001, 1, top_k_of_long().def().clone(), 512),
@@ -214,6 +216,10 @@ fn largest_of_rows() {
         (5000, 1, top_k!(K = 64).def().clone(), 64),
         (9000, 1, top_k!(K = 200).def().clone(), 200),
         (256, 9, top_k!(K = 2).def().clone(), 2),
+        (20000, 1, top_k!(K = 64).def().clone(), 64),
+        (70001, 1, top_k_of_long!(T = 256, C = 4, B = 4).def().clone(), 512),
+        (256, 9, top_k_of_short().def().clone(), 2),
+        (101, 17, top_k_of_short!(K = 7).def().clone(), 7),
     ];
     let cases = cases.into_iter().flat_map(|case| (0..4).map(move |kind| (case.clone(), kind)));
     for ((n, rows, kernel, k), kind) in sweep::share(cases, 3) {

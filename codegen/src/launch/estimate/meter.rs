@@ -236,7 +236,11 @@ impl<'k> Meter<'k> {
                 let waited = self.waited;
                 let unrolled = *unroll == Unroll::Full;
                 let before = if unrolled { Vec::new() } else { std::mem::take(&mut self.committed) };
-                let inner = self.body(body, warps)?;
+                // A loop of a known length that threads may leave is left in its first iteration.
+                let known = self.kernel.exprs.constant(*from).zip(self.kernel.exprs.constant(*to)).is_some();
+                let left = body.iter().position(|stmt| mention::is_left_in(std::slice::from_ref(stmt), *var));
+                let left = left.filter(|_| known);
+                let inner = self.body(&body[..left.map_or(body.len(), |at| at + 1)], warps)?;
                 if !unrolled {
                     self.committed = before;
                 }
@@ -253,7 +257,8 @@ impl<'k> Meter<'k> {
                     _ => exprs.constant(at),
                 };
                 if let (Some(from), Some(to)) = (count(*from), count(*to)) {
-                    let times = ((to - from).max(0) as f64 / (*step).max(1) as f64).ceil();
+                    let all = ((to - from).max(0) as f64 / (*step).max(1) as f64).ceil();
+                    let times = if left.is_some() { all.min(1.0) } else { all };
                     // Loads of a loop that is written out wait together.
                     let together = if *unroll == Unroll::Full { self.waited - waited } else { 0.0 };
                     let each = Load { latency: inner_once.latency - together, ..inner_once };
@@ -269,7 +274,8 @@ impl<'k> Meter<'k> {
                         let once = Load { latency: 0.0, ..Load::default().beside(inner.omitted, -1.0) };
                         Some(Parts { once, loops: vec![(times, inner_once)], ..Parts::default() })
                     }
-                    None if self.kernel.launch.persistent => Some(inner),
+                    // Data decide how many there are: one counts.
+                    None => Some(inner),
                     _ => None,
                 }
             }
