@@ -478,7 +478,7 @@ fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool
         let value = saturated(of_result, value);
         let within = within + sum_elem.roundoff() * (value.abs() + 2.0 * after.abs());
         let narrowed = match of_result == sum_elem {
-            true => 0.0,
+            true => least,
             false => of_result.roundoff() * (value.abs() + within) + least,
         };
         // Either is right at the edge of the range.
