@@ -2,18 +2,23 @@
 
 use tilewright::prelude::*;
 
-/// The items of a thread in the k-th tile of a row, which has four vectors for each thread of the C blocks.
+/// The elements of a thread in the k-th tile of a row, which has four vectors for each thread of the C blocks.
 #[device]
-fn items(x: View, k: usize, row: usize, p: usize, t: usize, c: usize) -> View {
-    use super::items::{item_of, key_of};
+fn part(x: View, k: usize, row: usize, p: usize, t: usize, c: usize) -> View {
     let vectors = permute(regroup(tile(x, (16 * t * c, 1), (k, row)), (4 * t, c, 4)), (0, 2, 1));
-    let own = parallelize(regroup(vectors, (16 * t, c))[(_, p)], layout!(t), thread.x, values = 4);
-    map(own, |x, at| if at.0 < L { item_of(key_of(x), at.0) } else { 0 })
+    parallelize(regroup(vectors, (16 * t, c))[(_, p)], layout!(t), thread.x, values = 4)
+}
+
+/// Elements of a row as items, and those beyond its end as none.
+#[device]
+fn items(x: View) -> View {
+    use super::items::{item_of, key_of};
+    map(x, |x, at| if at.0 < L { item_of(key_of(x), at.0) } else { 0 })
 }
 
 /// The K largest elements of each row and where they were, in descending order; of equal elements the first. C blocks of T threads read
 /// a row twice: first each thread finds its largest element, then each block lists the elements that reach a bound, which K of these do.
-#[kernel(arch = 90, choose((T, C, B) in [
+#[kernel(arch = 90, allow(uncoalesced), choose((T, C, B) in [
     (1024, 2, 1), (256, 4, 4), (512, 1, 2), (512, 4, 2), (256, 8, 4), (512, 8, 2), (512, 16, 2),
 ]))]
 pub fn top_k_of_long<const T: usize = 1024, const C: usize = 2, const B: usize = 1, const K: usize = 512>(
@@ -21,8 +26,8 @@ pub fn top_k_of_long<const T: usize = 1024, const C: usize = 2, const B: usize =
     y: &mut Tensor<f32, (K, M), (_1, ldy)>,
     order: &mut Tensor<i32, (K, M), (_1, ldo)>,
 ) {
-    use self::items;
-    use super::items::{append_one, bound_of, in_order, item_of, key_of, put};
+    use self::{items, part};
+    use super::items::{append_one, bound_of, in_order, put};
     assert(K <= L && 2 * K <= C * T);
     cluster(C);
     blocks_per_sm(B);
@@ -35,7 +40,7 @@ pub fn top_k_of_long<const T: usize = 1024, const C: usize = 2, const B: usize =
         (parallelize(list, layout!(T), thread.x), parallelize(maxima, layout!(T), thread.x));
     let mut most = registers::<u32>(1, 0);
     for k in 0..tiles {
-        let keys = map(items(x, k, row, p, T, C), |item| (item >> 32) as u32);
+        let keys = map(items(part(x, k, row, p, T, C)), |item| (item >> 32) as u32);
         most = map((most, maximum(keys)), |a, b| max(a, b));
     }
     copy(most, own_maximum);
@@ -54,7 +59,8 @@ pub fn top_k_of_long<const T: usize = 1024, const C: usize = 2, const B: usize =
         fill(own_count, 0);
         sync_threads();
         for k in 0..tiles {
-            let keys = map(items(x, k, row, p, T, C), |item| (item >> 32) as u32);
+            let own = part(x, k, row, p, T, C);
+            let keys = map(items(own), |item| (item >> 32) as u32);
             // The elements that reach the bound, few in a tile, as bits.
             let mut bits = registers::<u32>(1, 0);
             for j in unroll(0..16) {
@@ -62,9 +68,9 @@ pub fn top_k_of_long<const T: usize = 1024, const C: usize = 2, const B: usize =
                 bits = map((bits, keys[(j)], least), reached);
             }
             while bits[(0)] != 0 {
-                let bit = map(bits, |bits| 31 - leading_zeros(bits) as i32);
-                let at = map(bit, |bit| 4 * T * (C * (4 * k + bit / 4) + p) + 4 * thread.x + bit % 4);
-                let item = map(at, |at| if at < L { item_of(key_of(x[(at, row)]), at) } else { 0 });
+                let bit = map(bits, |bits| 31 - leading_zeros(bits));
+                let at = bit[(0)];
+                let item = items(tile(regroup(own, (4, 4)), (1, 1), (at % 4, at / 4))[(_, 0)]);
                 append_one(item, least, &mut list, &mut count);
                 bits = map((bits, bit), |bits, bit| bits ^ (1u32 << bit));
             }
@@ -83,7 +89,7 @@ pub fn top_k_of_long<const T: usize = 1024, const C: usize = 2, const B: usize =
             let trial = map(least, |least| least | ((1u64 << 63) >> bit));
             let mut reach = registers::<i32>(1, 0);
             for k in 0..tiles {
-                reach = reach + sum(map(items(x, k, row, p, T, C), |item| (item >= trial[(0)]) as i32));
+                reach = reach + sum(map(items(part(x, k, row, p, T, C)), |item| (item >= trial[(0)]) as i32));
             }
             least = map((least, trial, cluster_sum(reach)), |old, trial, n| if n >= K { trial } else { old });
         }

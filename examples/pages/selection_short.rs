@@ -12,6 +12,8 @@ pub fn top_k_of_short<const W: usize, const K: usize = 2>(
 ) {
     use super::items::{item_of, key_of, put};
     assert(K <= L && L <= W);
+    let (lane, warp) = (thread.x % 32, thread.x / 32);
+    let (mut y, mut order) = (tile(y, (K, 8), (0, block.x)), tile(order, (K, 8), (0, block.x)));
     let from = parallelize(tile(x, (W, 8), (0, block.x)), layout!((32, 8)), thread.x, values = (4, 1));
     let mut items = map(from[(_, 0)], |x, at| if at.0 < L { item_of(key_of(x), at.0) } else { 0 });
     for k in unroll(0..K) {
@@ -21,7 +23,7 @@ pub fn top_k_of_short<const W: usize, const K: usize = 2>(
         let low = warp_maximum(map((own, high), low));
         let most = map((high, low), |high, low| ((high as u64) << 32) | low as u64);
         items = map(items, |item| if item == most[(0)] { 0u64 } else { item });
-        let rank = map(most, |_| if thread.x % 32 == 0 { k as i32 } else { -1i32 });
-        put(most, rank, 8 * block.x + thread.x / 32, y, order);
+        let rank = map(most, |_| if lane == 0 { k as i32 } else { -1i32 });
+        put(most, rank, warp, &mut y, &mut order);
     }
 }

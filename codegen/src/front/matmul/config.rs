@@ -271,7 +271,7 @@ impl Reader<'_> {
 
     /// Keys that others contradict.
     fn unlike(&mut self, c: &Config, of_columns: bool) {
-        let (dtype, fp8) = (c.dtype, matches!(c.dtype, Elem::E4m3 | Elem::E5m2));
+        let (dtype, fp8) = (c.dtype, c.dtype.is_fp8());
         let weights = c.packed.map_or(c.b_dtype.name(), Int4::name);
         let converts = !c.mixed() || c.b_dtype.bytes() == 1 && matches!(dtype, Elem::F16 | Elem::Bf16);
         let size = c.group.unwrap_or(GROUPS[0]);

@@ -9,26 +9,20 @@ pub type Key = (&'static str, &'static str, &'static str);
 const PAGE: &str = include_str!("keys.md");
 
 /// The keys of the lists.
-static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
-    PAGE.lines()
-        .filter_map(|line| {
-            let (name, rest) = line.strip_prefix("- **`")?.split_once("`**: ")?;
-            let (about, default) = rest.strip_suffix('.')?.rsplit_once(". Default: ")?;
-            Some((name, default, about))
-        })
-        .collect()
-});
+static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| read(["- **`", "`**: ", ". Default: ", "."]));
 
 /// The keys inside `schedule`.
-static SCHEDULE: LazyLock<Vec<Key>> = LazyLock::new(|| {
-    PAGE.lines()
-        .filter_map(|line| {
-            let (name, rest) = line.strip_prefix("| **`")?.split_once("`** | ")?;
-            let (about, default) = rest.strip_suffix(" |")?.split_once(" | ")?;
-            Some((name, default, about))
-        })
-        .collect()
-});
+static SCHEDULE: LazyLock<Vec<Key>> = LazyLock::new(|| read(["| **`", "`** | ", " | ", " |"]));
+
+/// The keys of lines with these texts before the name, the meaning and the default, and at the end.
+fn read([name, about, default, end]: [&str; 4]) -> Vec<Key> {
+    let key = |line: &'static str| {
+        let (name, rest) = line.strip_prefix(name)?.split_once(about)?;
+        let (about, default) = rest.strip_suffix(end)?.rsplit_once(default)?;
+        Some((name, default, about))
+    };
+    PAGE.lines().filter_map(key).collect()
+}
 
 /// All keys, but for those inside `schedule`.
 pub fn keys() -> impl Iterator<Item = &'static Key> {
