@@ -9,7 +9,7 @@ fn part(x: View, k: usize, row: usize, p: usize, t: usize, c: usize) -> View {
     parallelize(regroup(vectors, (16 * t, c))[(_, p)], layout!(t), thread.x, values = 4)
 }
 
-/// Elements of a row as items, and those beyond its end as none.
+/// Elements of a row as items; out of bounds there are none.
 #[device]
 fn items(x: View) -> View {
     use super::items::{item_of, key_of};
