@@ -9,6 +9,7 @@ mod hopper;
 mod keys;
 mod machine;
 mod page;
+mod plan;
 mod product;
 mod reader;
 mod scales;
@@ -27,7 +28,7 @@ use crate::tile::alternative::{Alternative, Policy};
 use config::{Config, Precision};
 pub use keys::{Key, keys, page, schedule};
 use machine::Machine;
-use page::By;
+use plan::Plan;
 use reader::Reader;
 pub(crate) use schedule::set;
 
@@ -87,24 +88,23 @@ pub(crate) fn function(args: &[Arg]) -> Option<Kernel> {
     let newest = Reader::new(&args).architectures().and_then(|all| all.first().copied());
     args.extend(newest.map(|arch| Arg::of_number("arch", arch.into())));
     let mut reader = Reader::new(&args);
-    let mut config = reader.config(false)?;
+    let config = reader.config(false)?;
     let machine = reader.machine(&config);
     if !reader.errors.is_empty() {
         return None;
     }
     let with_rings;
-    let all: Vec<By> = match &machine {
-        Machine::Wgmma(sizes) => {
-            config.overlaps |= reader.find("overlaps").is_none();
-            sizes.iter().map(By::Warpgroups).collect()
-        }
+    let all: Vec<&Plan> = match &machine {
+        Machine::Wgmma(plans) => plans.iter().collect(),
         // The usual sizes are the last. Programs with a ring come first.
         Machine::MmaSync(plans, _) => {
-            let bulk = |plan: &tensor::Plan| tensor::bulk(&config, plan).ok().flatten();
+            let bulk = |plan: &Plan| tensor::bulk(&config, plan);
             with_rings = plans.iter().filter_map(bulk).collect::<Vec<_>>();
             let all = if plans.last().and_then(bulk).is_some() { &with_rings } else { plans };
             let usual = all.last()?;
-            all.iter().rev().filter(|plan| plan.is_alike(usual, &config)).map(By::Warps).collect()
+            // Have their functions the same statements?
+            let of_steps = config.group.is_some() || config.block_scales;
+            all.iter().rev().filter(|plan| !of_steps || plan.step() == usual.step()).collect()
         }
         Machine::Threads(_) if !tiles::suit(&reader, &config) => {
             return Some(page::threads::page(&config));
@@ -136,11 +136,7 @@ fn of_one(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
             by_threads(&reader, config).map_err(|wrong| vec![instead.clone().unwrap_or(wrong)])?
         }
         Machine::MmaSync(plans, _) => by_warps(&mut reader, &config, &plans).map_err(at_all)?,
-        Machine::Wgmma(sizes) => {
-            // One block fills a multiprocessor.
-            let overlaps = config.overlaps || reader.find("overlaps").is_none();
-            by_wgmma(args, config, overlaps, &sizes).map_err(at_all)?
-        }
+        Machine::Wgmma(plans) => by_wgmma(args, &config, &plans).map_err(at_all)?,
     };
     Ok(Programs { wide, others, levels, why, instead })
 }
@@ -160,20 +156,18 @@ fn by_threads(reader: &Reader<'_>, config: Config) -> std::result::Result<All, D
         let narrow = narrow(reader.args, &config).map(Alternative::last);
         return Ok((wide, narrow.into_iter().collect()));
     }
-    // Blocks nearly fill a multiprocessor. The plain kernel serves every launch.
-    let overlaps = config.overlaps || (config.arch >= 90 && reader.find("overlaps").is_none());
-    let tiles = tiles::programs(reader.args, &Config { overlaps, ..config });
+    // The plain kernel serves every launch.
+    let tiles = tiles::programs(reader.args, &config);
     let (first, mut others) = tiles.map_err(|problem| problem.at(Span::default()))?;
     others.push(Alternative::last(wide));
     Ok((first, others))
 }
 
 /// The product by mma.sync, and where copies of operands suit other instructions or bulk copies, of copies.
-fn by_warps(reader: &mut Reader<'_>, config: &Config, plans: &[tensor::Plan]) -> Result<All> {
+fn by_warps(reader: &mut Reader<'_>, config: &Config, plans: &[Plan]) -> Result<All> {
     let (wide, mut others) = tensor::among(config, plans)?;
-    if let Some((mut copies, sizes)) = reader.wgmma_of_copies(config) {
-        copies.overlaps |= reader.find("overlaps").is_none();
-        others.splice(..0, tiles_of_wgmma(&copies, &sizes)?);
+    if let Some((copies, plans)) = reader.wgmma_of_copies(config) {
+        others.splice(..0, tiles_of_wgmma(&copies, &plans)?);
     } else if let Some((copies, plans)) = reader.mma_sync_of_copies(config)? {
         others.splice(..0, tensor::of_copies(&copies, &plans)?);
     }
@@ -185,7 +179,7 @@ const OF_WGMMA: [&str; 8] = ["bm", "bn", "bk", "stages", "cluster", "split_k", "
 
 /// The product by wgmma, in one variant for each of some sizes, and by mma.sync where bulk copies do not
 /// support operands.
-fn by_wgmma(args: &[Arg], mut config: Config, overlaps: bool, sizes: &[hopper::Sizes]) -> Result<All> {
+fn by_wgmma(args: &[Arg], config: &Config, plans: &[Plan]) -> Result<All> {
     let of_tiles = |arg: &&Arg| {
         let key = arg.name.as_ref().map_or("", |name| &*name.text);
         key != "mma" && !OF_WGMMA.contains(&key)
@@ -193,22 +187,21 @@ fn by_wgmma(args: &[Arg], mut config: Config, overlaps: bool, sizes: &[hopper::S
     let plain: Vec<Arg> = args.iter().filter(of_tiles).cloned().collect();
     let mut reader = Reader::new(&plain);
     // Tiles of the author's choice are multiplied by wgmma wherever that is possible.
-    let measured = sizes.iter().all(|sizes| sizes.shipped);
-    let plan = reader.by_mma_sync(&config)?;
-    let few = if measured && config.mixed() { reader.others(&config, &plan) } else { Vec::new() };
-    let mut narrower = tensor::programs(&config, &plan, measured)?;
+    let measured = plans.iter().all(|plan| plan.shipped);
+    let plan = reader.by_mma_sync(config)?;
+    let few = if measured && config.mixed() { reader.others(config, &plan) } else { Vec::new() };
+    let mut narrower = tensor::programs(config, &plan, measured)?;
     // Where bulk copies fill a ring, wgmma is faster, unless it has to wait for conversions.
     narrower.retain(|(program, _)| config.mixed() || !tensor::has_producer(program));
     let of_few = |plan| {
-        let (program, width) = tensor::programs(&config, plan, measured)?.swap_remove(0);
+        let (program, width) = tensor::programs(config, plan, measured)?.swap_remove(0);
         Ok(Alternative::new(program, vec![Policy::Aligned]).wide(width))
     };
     let few = few.iter().map(of_few).collect::<Result<Vec<_>>>()?;
-    config.overlaps = overlaps;
-    let mut others = tiles_of_wgmma(&config, sizes)?;
+    let mut others = tiles_of_wgmma(config, plans)?;
     let wide = others.remove(0).program;
     // Programs whose threads store C.
-    let direct = others.split_off(sizes.len() - 1);
+    let direct = others.split_off(plans.len() - 1);
     others.extend(few);
     // 64-bit offsets, and leading dimensions of C that bulk copies do not support.
     let width = Width::WIDEST;
@@ -219,11 +212,10 @@ fn by_wgmma(args: &[Arg], mut config: Config, overlaps: bool, sizes: &[hopper::S
 }
 
 /// The product by wgmma in tiles of some sizes: one program for each, and more for results that bulk copies do not store.
-fn tiles_of_wgmma(config: &Config, sizes: &[hopper::Sizes]) -> Result<Vec<Alternative>> {
-    let all: Vec<By> = sizes.iter().map(By::Warpgroups).collect();
-    let page = page::page(config, &all)?;
-    let program = |by: &By| page::program(&page, config, *by);
-    let programs = all.iter().map(program).collect::<Result<Vec<_>>>()?;
+fn tiles_of_wgmma(config: &Config, plans: &[Plan]) -> Result<Vec<Alternative>> {
+    let page = page::page(config, &plans.iter().collect::<Vec<_>>())?;
+    let program = |plan| page::program(&page, config, plan);
+    let programs = plans.iter().map(program).collect::<Result<Vec<_>>>()?;
     let of = |at: usize, width: Width, policy: Policy| {
         Alternative::new(programs[at].clone(), vec![policy]).wide(width)
     };
@@ -233,12 +225,12 @@ fn tiles_of_wgmma(config: &Config, sizes: &[hopper::Sizes]) -> Result<Vec<Altern
     let many =
         config.bias.is_some() || scaled || config.alpha_beta || config.has_matrices() || config.promotes();
     let suits = |at: &usize| {
-        let sizes = &sizes[*at];
-        sizes.is_common() && (!many || sizes.leaves_registers(config))
+        let plan = &plans[*at];
+        plan.is_common() && (!many || plan.leaves_registers(config))
     };
-    let direct: Vec<usize> = (0..sizes.len()).filter(suits).collect();
+    let direct: Vec<usize> = (0..plans.len()).filter(suits).collect();
     let direct = if direct.is_empty() { vec![0] } else { direct };
-    let bulk = (0..sizes.len()).map(|at| of(at, Width::WIDEST, Policy::Aligned));
+    let bulk = (0..plans.len()).map(|at| of(at, Width::WIDEST, Policy::Aligned));
     Ok(bulk.chain(direct.into_iter().map(|at| of(at, Width::ONE, Policy::Small))).collect())
 }
 

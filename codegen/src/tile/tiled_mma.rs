@@ -276,12 +276,6 @@ impl TiledMma {
         Ok(TiledMma { groups, ..self })
     }
 
-    /// Bytes of shared memory for the sums of one part of K.
-    pub(crate) fn gathered_bytes(&self, [rows, columns]: [i64; 2]) -> i64 {
-        let elem = self.row.operand(OperandName::D).map_or(0, |d| i64::from(d.elem.bytes()));
-        rows * (columns + PAD) * elem
-    }
-
     /// How many parts of K warps share.
     pub fn parts_of_k(&self) -> Result<i64> {
         Ok(self.groups.mode(2)?.size()?)

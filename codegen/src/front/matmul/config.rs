@@ -2,13 +2,14 @@
 
 use tilewright_layout::{Composed, Layout, Swizzle};
 
+use super::product::CLUSTERS;
 use super::reader::Reader;
 use super::scales::GROUPS;
 use super::threads::{Copies, tc};
 use crate::build::tiled::{Terms, TiledMma};
 use crate::source::ast::{Arg, Expr, ExprKind, Name, Pattern, Span};
 use crate::source::problem::Problem;
-use crate::thread::atom::{Effect, OperandName};
+use crate::thread::atom::Effect;
 use crate::tile::{Ahead, Order};
 use crate::values::elem::Elem;
 use crate::values::narrow::Int4;
@@ -61,7 +62,8 @@ pub(super) struct Config {
     /// The epilogue's function of a sum.
     pub(super) function: Option<Expr>,
     pub(super) arch: u32,
-    pub(super) overlaps: bool,
+    /// Programmatic dependent launch, where it is given.
+    overlaps: Option<bool>,
     /// Blocks of a cluster that compute one tile together, each a part of K.
     pub(super) split_k: i64,
     /// May tensor cores keep the sums of 8-bit floating-point numbers all along K?
@@ -106,6 +108,16 @@ impl Precision {
 }
 
 impl Config {
+    /// Programmatic dependent launch? By default it is used by blocks that fill a multiprocessor.
+    pub(super) fn overlaps(&self, fills: bool) -> bool {
+        self.overlaps.unwrap_or(fills && self.arch >= CLUSTERS)
+    }
+
+    /// The same with or without programmatic dependent launch.
+    pub(super) fn overlapping(self, overlaps: bool) -> Config {
+        Config { overlaps: Some(overlaps), ..self }
+    }
+
     /// The type in which accumulators are scaled and added to, and of the epilogue: the accumulators' type, but integers that become
     /// another type are scaled by real numbers.
     pub(super) fn scaled(&self) -> Elem {
@@ -134,15 +146,6 @@ impl Config {
         if self.packed.is_some() { k / 2 } else { k }
     }
 
-    /// The instruction for these operands.
-    pub(super) fn multiplying(&self, mma: TiledMma) -> TiledMma {
-        let mma = mma.in_terms(self.precision.terms());
-        match self.packed {
-            Some(of) => mma.with_pairs(if self.a_left() { OperandName::B } else { OperandName::A }, of),
-            None => mma,
-        }
-    }
-
     /// Is A the left operand of a product by wgmma? Otherwise the transpose is computed: if columns of C are contiguous,
     /// and if B is converted, since wgmma reads only the left operand from registers. A thread has accumulators of two rows
     /// and of many columns. With scales of blocks, the rows are rows of A, since each row of A has its own scale.
@@ -153,11 +156,6 @@ impl Config {
     /// Is the right operand of a product by wgmma contiguous along K?
     pub(super) fn right_along_k(&self) -> bool {
         if self.a_is_left() { self.b_rows } else { self.a_rows }
-    }
-
-    /// Converts rows of the left and of the right operand of wgmma to rows and columns of C, or back.
-    pub(super) fn by_wgmma(&self, [left, right, _]: [i64; 3]) -> [i64; 2] {
-        if self.a_is_left() { [left, right] } else { [right, left] }
     }
 
     /// Is A the left operand of a product by mma.sync? Otherwise the transpose is computed. It is if rows of C are contiguous, unless
@@ -257,7 +255,7 @@ impl Reader<'_> {
             block_scales,
             function: self.find("epilogue").map(activation),
             arch: self.arch(),
-            overlaps: self.flag("overlaps"),
+            overlaps: self.find("overlaps").is_some().then(|| self.flag("overlaps")),
             split_k: self.positive("split_k", 1),
             fast_accum: self.flag("fast_accum"),
             name: self.name(),

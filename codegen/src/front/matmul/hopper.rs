@@ -1,9 +1,10 @@
-//! Sizes of the product by wgmma: tiles, the ring, the epilogue's buffers, and the hardware's limits.
+//! Plans of products by wgmma: tiles, the ring, the epilogue's buffers, and the hardware's limits.
 
 #[cfg(test)]
 mod tests;
 
 use super::Config;
+use super::plan::Plan;
 use super::product::no_split;
 use super::scales::BLOCK;
 use crate::build::tiled::{SWIZZLED, Terms, row_of};
@@ -23,25 +24,6 @@ const BOX: i64 = 16;
 const PATTERN: i64 = 8;
 /// Most slots of the ring by default.
 const STAGES: i64 = 16;
-
-/// Sizes of the product by wgmma.
-pub(super) struct Sizes {
-    /// Rows and columns that a block computes of C, or of its transpose where columns of C are contiguous,
-    /// and the length of a step along K.
-    pub(super) tile: [i64; 3],
-    /// Slots of the ring.
-    pub(super) stages: i64,
-    /// Blocks of a cluster, along the rows of C.
-    pub(super) cluster: i64,
-    /// Blocks of a cluster that compute one tile together, each a part of K.
-    pub(super) split_k: i64,
-    /// Rows of tiles in a band of the raster order: concurrent tiles share operands in the L2 cache.
-    pub(super) band: u32,
-    /// Do two warpgroups alternate tiles, so that one multiplies while the other runs its epilogue?
-    pub(super) ping_pong: bool,
-    /// Is it a default, among which a launch chooses?
-    pub(super) shipped: bool,
-}
 
 /// Tiles of the default variants: rows, blocks of a cluster that share columns, and columns. There are many widths, so that the
 /// tiles of a product nearly fill all multiprocessors. Small tiles are for products of few rows, which memory limits. Clusters copy
@@ -73,25 +55,25 @@ const MOST_SUMS: i64 = 128;
 /// The same, where three warpgroups share the registers.
 const MOST_SUMS_OF_THREE: i64 = 96;
 
-impl Sizes {
-    /// The default sizes, among which a launch chooses.
-    pub(super) fn shipped(c: &Config) -> Vec<Sizes> {
+impl Plan {
+    /// The default plans by wgmma, among which a launch chooses.
+    pub(super) fn shipped(c: &Config) -> Vec<Plan> {
         let of = |rows: i64, columns: i64, [cluster, split_k]: [i64; 2]| {
             let tile = [rows, columns, SWIZZLED / i64::from(c.dtype.bytes())];
-            let sizes = Sizes { tile, stages: 1, cluster, split_k, band: 8, ping_pong: false, shipped: true };
-            Sizes { stages: sizes.most_stages(c), ..sizes }
+            let plan = Plan { cluster, split_k, shipped: true, ..Plan::of_warpgroups(c, tile, false) };
+            Plan { stages: plan.most_stages(c), ..plan }
         };
         // Tiles are slower if the right operand is copied in rows of less than 128 bytes, and in more rows than the left
         // operand or K has.
-        let whole = |sizes: &Sizes| sizes.tile.iter().any(|&side| sizes.rows_of_right(c) <= side);
+        let whole = |plan: &Plan| plan.tile.iter().any(|&side| plan.rows_of_right(c) <= side);
         // Tiles with K split, and tiles of three warpgroups, have not been measured for all products. Where K is split, operands
         // in two terms need registers beside the sums.
         let measured = !(c.mixed() || c.batched);
         let alike = !(c.mixed() || has_partial_sums(c));
         let splits =
-            |sizes: &Sizes| measured && (c.precision.terms() == Terms::One || sizes.leaves_registers(c));
-        let suits = |sizes: &Sizes| {
-            whole(sizes) && (sizes.split_k == 1 || splits(sizes)) && (alike || sizes.tile[0] != 3 * ROWS)
+            |plan: &Plan| measured && (c.precision.terms() == Terms::One || plan.leaves_registers(c));
+        let suits = |plan: &Plan| {
+            whole(plan) && (plan.split_k == 1 || splits(plan)) && (alike || plan.tile[0] != 3 * ROWS)
         };
         let whole_k = SHIPPED.iter().flat_map(|(rows, cluster, columns)| {
             columns.iter().map(move |columns| of(*rows, *columns, [*cluster, 1]))
@@ -99,12 +81,34 @@ impl Sizes {
         let split = SPLIT.iter().flat_map(|([rows, columns], splits)| {
             splits.iter().map(move |split_k| of(*rows, *columns, [1, *split_k]))
         });
-        whole_k.chain(split).filter(|sizes| unfit(sizes, c).is_none() && suits(sizes)).collect()
+        whole_k.chain(split).filter(|plan| unfit(plan, c).is_none() && suits(plan)).collect()
     }
 
     /// Defaults of keys that are not given.
-    pub(super) fn usual(c: &Config) -> Sizes {
-        Sizes { shipped: false, ..Sizes::shipped(c).swap_remove(0) }
+    pub(super) fn usual_of_warpgroups(c: &Config) -> Plan {
+        Plan { shipped: false, ..Plan::shipped(c).swap_remove(0) }
+    }
+
+    /// Of warpgroups that multiply tiles of these rows, columns and K.
+    pub(super) fn of_warpgroups(c: &Config, tile: [i64; 3], ping_pong: bool) -> Plan {
+        let warpgroups = match tile[0] / ROWS {
+            _ if ping_pong => 1,
+            rows @ (1 | 3) => rows,
+            _ => 2,
+        };
+        Plan {
+            tile,
+            row: None,
+            groups: [warpgroups, 1, 1],
+            stages: 1,
+            cluster: 1,
+            split_k: 1,
+            band: 8,
+            ping_pong,
+            bulk: true,
+            overlaps: c.overlaps(true),
+            shipped: false,
+        }
     }
 
     /// The number of rows in which a step's part of the right operand is copied: one for each column, along K; or for
@@ -119,23 +123,14 @@ impl Sizes {
         (self.room(c.out) / self.slot(c).max(1)).clamp(1, STAGES)
     }
 
-    /// Consumer warpgroups.
-    pub(super) fn warpgroups(&self) -> i64 {
-        match self.tile[0] / ROWS {
-            _ if self.ping_pong => 2,
-            rows @ (1 | 3) => rows,
-            _ => 2,
-        }
-    }
-
-    /// Warpgroups that compute one tile together.
-    pub(super) fn warpgroups_of_tile(&self) -> i64 {
-        if self.ping_pong { 1 } else { self.warpgroups() }
+    /// Consumer warpgroups, of one or of two tiles.
+    fn warpgroups(&self) -> i64 {
+        self.groups[0] * if self.ping_pong { 2 } else { 1 }
     }
 
     /// Rows of a tile that one warpgroup computes.
     fn rows(&self) -> i64 {
-        self.tile[0] / self.warpgroups_of_tile()
+        self.tile[0] / self.groups[0]
     }
 
     /// Accumulators of a thread.
@@ -194,24 +189,6 @@ impl Sizes {
         };
         i64::from(Target::of(90).block_shared) - 1024 - epilogue
     }
-
-    /// K of a step, in elements of the left operand: weights are on the left.
-    fn k_of_left(&self, c: &Config) -> i64 {
-        c.k_of_b(self.tile[2])
-    }
-
-    /// Bytes of a slot of the ring, lower terms included.
-    fn slot(&self, c: &Config) -> i64 {
-        let columns = if c.precision.terms() == Terms::Two { 2 } else { 1 };
-        let [left, right] = (if c.a_is_left() { [c.dtype, c.b_dtype] } else { [c.b_dtype, c.dtype] })
-            .map(|elem| i64::from(elem.bytes()));
-        let [rows, _, bk] = self.tile;
-        let scales = match c.block_scales {
-            false => c.bytes_of_scales(rows, bk, 1),
-            true => rows * i64::from(c.acc.bytes()),
-        };
-        rows * left * self.k_of_left(c) + columns * self.tile[1] * right * bk + scales
-    }
 }
 
 /// Do the sums of a step have separate registers?
@@ -226,7 +203,7 @@ pub(super) fn row(c: &Config, columns: i64) -> Option<&'static Atom> {
     atoms::wgmma(c.multiplied(), columns, in_registers)
 }
 
-impl Sizes {
+impl Plan {
     /// Does a tile of rows that wgmma has need more accumulators or shared memory than there are?
     pub(super) fn is_too_large(&self, c: &Config) -> bool {
         let is_tile = self.tile[0] % ROWS == 0 && row(c, self.tile[1]).is_some();
@@ -235,25 +212,25 @@ impl Sizes {
 }
 
 /// Why wgmma does not support these sizes, and the key that is wrong.
-pub(super) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'static str, Problem)> {
-    let ([bm, bn, bk], elem) = (sizes.tile, config.dtype);
+pub(super) fn unfit(plan: &Plan, config: &Config) -> Option<(&'static str, Problem)> {
+    let ([bm, bn, bk], elem) = (plan.tile, config.dtype);
     let [at_once, across] = [INSTRUCTION, SWIZZLED].map(|bytes| bytes / i64::from(elem.bytes()));
     let wrong = |key, message: String, help: &str| Some((key, Problem::new(message).help(help)));
     // The keys of wgmma's rows and columns: the transposed product swaps them.
     let [of_rows, of_columns] = if config.a_is_left() { ["bm", "bn"] } else { ["bn", "bm"] };
-    if ![1, 2, 4].contains(&sizes.cluster) {
+    if ![1, 2, 4].contains(&plan.cluster) {
         let along = if config.a_is_left() { "rows" } else { "columns" };
         let message = format!(
             "a cluster has one block, two or four along the {along} of C, and cluster is {}",
-            sizes.cluster
+            plan.cluster
         );
         return wrong("cluster", message, "write cluster = 1, 2 or 4");
     }
-    if let Some(problem) = unfit_split(sizes, config) {
+    if let Some(problem) = unfit_split(plan, config) {
         return Some(("split_k", problem));
     }
-    if !(1..=4).contains(&(bm / ROWS)) || bm % ROWS != 0 || (sizes.ping_pong && bm > 2 * ROWS) {
-        let rows = if sizes.ping_pong { "64 or 128" } else { "64, 128, 192 or 256" };
+    if !(1..=4).contains(&(bm / ROWS)) || bm % ROWS != 0 || (plan.ping_pong && bm > 2 * ROWS) {
+        let rows = if plan.ping_pong { "64 or 128" } else { "64, 128, 192 or 256" };
         return wrong(
             of_rows,
             format!(
@@ -262,7 +239,7 @@ pub(super) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'static str, Pro
             &format!("write {of_rows} = {rows}"),
         );
     }
-    if sizes.ping_pong && config.precision.terms() == Terms::Two {
+    if plan.ping_pong && config.precision.terms() == Terms::Two {
         let message = "each slot of a ping-pong schedule is read by one warpgroup, and with precision = f32x3 another one splits it first";
         return wrong("ping_pong", message.into(), "leave ping_pong out");
     }
@@ -299,15 +276,15 @@ pub(super) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'static str, Pro
     }
     // Each block of a cluster copies a part of the columns, or of K, in whole patterns of the swizzle.
     let (key, shared, least) = match config.right_along_k() {
-        true => (of_columns, bn, PATTERN * sizes.cluster),
-        false => ("bk", bk, PATTERN * sizes.cluster),
+        true => (of_columns, bn, PATTERN * plan.cluster),
+        false => ("bk", bk, PATTERN * plan.cluster),
     };
-    if sizes.cluster > 1 && shared % least != 0 {
+    if plan.cluster > 1 && shared % least != 0 {
         return wrong(
             key,
             format!(
                 "each of {} blocks copies a multiple of {PATTERN} of what they share, and {key} is {shared}",
-                sizes.cluster
+                plan.cluster
             ),
             &format!("write {key} = {}, or a smaller cluster", (shared / least).max(1) * least),
         );
@@ -319,9 +296,9 @@ pub(super) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'static str, Pro
             &format!("write {of_columns} = 64 or {of_columns} = 128"),
         );
     }
-    if sizes.sums() > sizes.most_sums(config) {
-        let ([rows, columns], most) = (config.by_wgmma(sizes.tile), sizes.most_sums(config));
-        let fits = most * 128 / sizes.rows();
+    if plan.sums() > plan.most_sums(config) {
+        let ([rows, columns], most) = (plan.of_c(config), plan.most_sums(config));
+        let fits = most * 128 / plan.rows();
         let mut help = match fits >= 16 {
             true => format!("write {of_columns} = {fits}, or a smaller {of_rows}"),
             false => format!("write a smaller {of_rows}"),
@@ -333,18 +310,18 @@ pub(super) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'static str, Pro
             of_columns,
             format!(
                 "a thread has {} accumulators of a tile of {rows} by {columns}, and at most {most} fit",
-                sizes.sums()
+                plan.sums()
             ),
             &help,
         );
     }
-    let (bytes, room) = (sizes.slot(config) * sizes.stages, sizes.room(config.out));
+    let (bytes, room) = (plan.slot(config) * plan.stages, plan.room(config.out));
     if bytes > room {
         return wrong(
             "stages",
             format!(
                 "{} stages take {bytes} bytes of shared memory, and a block has {room} for them",
-                sizes.stages
+                plan.stages
             ),
             "write fewer stages",
         );
@@ -353,8 +330,8 @@ pub(super) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'static str, Pro
 }
 
 /// Why K cannot be split so.
-fn unfit_split(sizes: &Sizes, config: &Config) -> Option<Problem> {
-    let split = sizes.split_k;
+fn unfit_split(plan: &Plan, config: &Config) -> Option<Problem> {
+    let split = plan.split_k;
     let wrong = |message: String, help: &str| Some(Problem::new(message).help(help));
     if let Some(problem) = no_split(split) {
         return Some(problem);
@@ -364,15 +341,15 @@ fn unfit_split(sizes: &Sizes, config: &Config) -> Option<Problem> {
     }
     // Two warpgroups do not redistribute registers, and further sums do not fit.
     let most_rows = if has_partial_sums(config) { ROWS } else { 2 * ROWS };
-    let reason = if sizes.cluster > 1 {
+    let reason = if plan.cluster > 1 {
         "cluster = 2"
-    } else if sizes.ping_pong {
+    } else if plan.ping_pong {
         "a ping-pong schedule"
-    } else if sizes.tile[0] > most_rows {
+    } else if plan.tile[0] > most_rows {
         let of_rows = if config.a_is_left() { "bm" } else { "bn" };
         let message = format!(
             "where K is split, each of a block's warpgroups multiplies {ROWS} rows, {most_rows} in all, and {of_rows} is {}",
-            sizes.tile[0]
+            plan.tile[0]
         );
         return wrong(message, &format!("write {of_rows} = {most_rows}"));
     } else {

@@ -1,6 +1,7 @@
 //! The choice of instruction: FMAs on CUDA cores, mma.sync or wgmma, by keys or by default.
 
 use super::blame::follows;
+use super::plan::Plan;
 use super::warps::{Warps, arranged, sharing};
 use super::{Config, OF_WGMMA, Precision, Reader, hopper, tensor, tiles};
 use crate::build::tiled::TiledMma;
@@ -29,9 +30,9 @@ pub(super) enum Machine {
     /// FMAs on CUDA cores; why not tensor cores, where auto takes them for these types.
     Threads(Option<Diagnostic>),
     /// wgmma, fed by bulk copies.
-    Wgmma(Vec<hopper::Sizes>),
+    Wgmma(Vec<Plan>),
     /// mma.sync; why not wgmma, where auto takes it for these types.
-    MmaSync(Vec<tensor::Plan>, Option<Diagnostic>),
+    MmaSync(Vec<Plan>, Option<Diagnostic>),
 }
 
 /// The instruction that the key `mma` requests.
@@ -73,7 +74,7 @@ impl Reader<'_> {
         let (mut instead, mut exceeds) = (None, false);
         if matches!(wanted, Wanted::Auto | Wanted::Wgmma) {
             match self.wgmma(config, wanted == Wanted::Wgmma, threads) {
-                Ok(Some(sizes)) => return Machine::Wgmma(sizes),
+                Ok(Some(plans)) => return Machine::Wgmma(plans),
                 Ok(None) => {}
                 // Tiles that wgmma does not support are multiplied by mma.sync. A tile that is too large for both is an
                 // error about wgmma.
@@ -183,7 +184,7 @@ impl Reader<'_> {
     }
 
     /// A product by mma.sync with the sizes of the given keys, and defaults for others.
-    pub(super) fn by_mma_sync(&mut self, c: &Config) -> Result<tensor::Plan> {
+    pub(super) fn by_mma_sync(&mut self, c: &Config) -> Result<Plan> {
         let row = match self.wanted() {
             Wanted::Row(row) => {
                 let is = |name: OperandName, elem: Elem| {
@@ -217,8 +218,8 @@ impl Reader<'_> {
         let given = self.warps(c, row)?;
         let (usual, tile) = self.sizes_of(c, row, given.as_ref());
         let sides = c.operands_of(tile);
-        let mma = match given {
-            Some(Warps::Arranged(mma)) => sharing(c, *mma, tile)?,
+        let groups = match given {
+            Some(Warps::Arranged(groups)) => sharing(c, row, groups, tile)?,
             Some(Warps::Count(warps)) => arranged(c, row, tile, warps)?,
             None => {
                 let sums = sides[0] * sides[1] * i64::from(c.acc.bytes()) / 4;
@@ -232,13 +233,12 @@ impl Reader<'_> {
                 fits.map_or_else(|| arranged(c, row, tile, most), Ok)?
             }
         };
-        let mma = c.multiplying(mma);
         let stages = self.or("stages", i64::from(c.ahead.stages), usual.stages);
-        let mut plan = tensor::Plan { tile, mma, stages, overlaps: c.overlaps, bulk: false, split_k: 1 };
+        let mut plan = Plan { stages, ..Plan::of_warps(c, row, [sides[0], sides[1], tile[2]], groups) };
         let room = i64::from(Target::of(c.arch).block_shared);
         while self.find("stages").is_none()
             && plan.stages > 1
-            && (plan.bytes(c) > room || tensor::bytes(c, &plan).is_ok_and(|bytes| bytes > room))
+            && (plan.slot(c) * plan.stages > room || tensor::bytes(c, &plan).is_ok_and(|bytes| bytes > room))
         {
             plan.stages -= 1;
         }
@@ -256,10 +256,7 @@ impl Reader<'_> {
             self.or("bk", c.tile[2], usual.tile[2]),
         ];
         let (parts, most) = match warps {
-            Some(Warps::Arranged(mma)) => {
-                let parts = mma.parts_of_k().unwrap_or(1);
-                (parts, usual.sums * mma.groups.size().unwrap_or(1) / parts)
-            }
+            Some(Warps::Arranged([rows, columns, parts])) => (*parts, usual.sums * rows * columns),
             Some(Warps::Count(count)) => (1, usual.sums * count),
             // The most sums that registers have room for.
             None => (1, tensor::MOST_SUMS * i64::from(WARP) * MOST_WARPS / c.sets_of_sums()),
@@ -277,18 +274,14 @@ impl Reader<'_> {
     }
 
     /// The plan, after others among which a launch chooses unless keys choose.
-    fn with_others(&self, c: &Config, plan: tensor::Plan) -> Vec<tensor::Plan> {
+    fn with_others(&self, c: &Config, plan: Plan) -> Vec<Plan> {
         self.others(c, &plan).into_iter().chain([plan]).collect()
     }
 
     /// Other plans than this one, among which a launch chooses unless keys choose.
-    pub(super) fn others(&self, c: &Config, plan: &tensor::Plan) -> Vec<tensor::Plan> {
-        // The blocks of plans for few rows fill a multiprocessor.
-        let overlaps = c.overlaps || (c.arch >= 90 && self.find("overlaps").is_none());
-        match self.has(&["bm", "bn", "bk", "stages", "warps"]) {
-            true => Vec::new(),
-            false => tensor::others(c, plan.mma.row, overlaps),
-        }
+    pub(super) fn others(&self, c: &Config, plan: &Plan) -> Vec<Plan> {
+        let given = self.has(&["bm", "bn", "bk", "stages", "warps"]);
+        plan.row.filter(|_| !given).map_or_else(Vec::new, |row| tensor::others(c, row))
     }
 
     /// The first reason why wgmma does not multiply this, if there is one: its key, a message, and help. Some products it
@@ -366,19 +359,19 @@ impl Reader<'_> {
 
     /// The product by wgmma of K-contiguous copies, if wgmma needs no other change and no keys choose tiles: its operands,
     /// and its sizes.
-    pub(super) fn wgmma_of_copies(&mut self, c: &Config) -> Option<(Config, Vec<hopper::Sizes>)> {
+    pub(super) fn wgmma_of_copies(&mut self, c: &Config) -> Option<(Config, Vec<Plan>)> {
         let given = self.has(OF_WGMMA.iter().chain(&OF_THREADS).chain(&["warps", "swizzle"]));
         let copies = c.of_rows_along_k()?;
         let suits = !given && self.wanted() == Wanted::Auto && self.unlike_wgmma(&copies, false).is_none();
         suits.then(|| {
-            let sizes = hopper::Sizes::shipped(&copies);
-            (copies, sizes)
+            let plans = Plan::shipped(&copies);
+            (copies, plans)
         })
     }
 
     /// The product by mma.sync of K-contiguous copies, if ldmatrix loads fragments only of such copies and no keys
     /// choose tiles: its operands, and its plans.
-    pub(super) fn mma_sync_of_copies(&mut self, c: &Config) -> Result<Option<(Config, Vec<tensor::Plan>)>> {
+    pub(super) fn mma_sync_of_copies(&mut self, c: &Config) -> Result<Option<(Config, Vec<Plan>)>> {
         let given = self.has(&["bm", "bn", "bk", "stages", "warps", "swizzle"]);
         let one_by_one = c.mixed() || [1, 4].contains(&c.dtype.bytes());
         let Some(copies) = c.of_rows_along_k().filter(|_| one_by_one && !given && c.arch >= tensor::BULK)
@@ -417,7 +410,7 @@ impl Reader<'_> {
         config: &Config,
         wanted: bool,
         threads: Option<&'static str>,
-    ) -> std::result::Result<Option<Vec<hopper::Sizes>>, (Diagnostic, bool)> {
+    ) -> std::result::Result<Option<Vec<Plan>>, (Diagnostic, bool)> {
         let missing = self.unlike_wgmma(config, wanted);
         if !wanted && (missing.is_some() || threads.is_some()) {
             return Ok(None);
@@ -430,36 +423,33 @@ impl Reader<'_> {
             return Ok(None);
         }
         if OF_WGMMA.iter().all(|key| self.find(key).is_none()) {
-            return Ok(Some(hopper::Sizes::shipped(config)));
+            return Ok(Some(Plan::shipped(config)));
         }
-        let usual = hopper::Sizes::usual(config);
+        let usual = Plan::usual_of_warpgroups(config);
         let mut given = |key: &str| self.find(key).is_some().then(|| self.positive(key, 1));
         let [bm, bn, bk] = ["bm", "bn", "bk"].map(&mut given);
         let [cluster, band, split_k, stages] = ["cluster", "band", "split_k", "stages"].map(&mut given);
         let ping_pong = self.flag("ping_pong");
         let bk = bk.unwrap_or(usual.tile[2]);
-        let of = |tile: [i64; 3]| {
-            // Keys are about C, and the transposed product swaps its rows and columns.
-            let [rows, columns] = config.by_wgmma(tile);
-            let [rows, columns] = config.by_wgmma([bm.unwrap_or(rows), bn.unwrap_or(columns), bk]);
-            let sizes = hopper::Sizes {
-                tile: [rows, columns, bk],
-                stages: 1,
+        // Keys are about C, and the transposed product swaps its rows and columns.
+        let [left, right] = if config.a_is_left() { [bm, bn] } else { [bn, bm] };
+        let of = |[rows, columns, _]: [i64; 3]| {
+            let tile = [left.unwrap_or(rows), right.unwrap_or(columns), bk];
+            let plan = Plan {
                 cluster: cluster.unwrap_or(usual.cluster),
                 split_k: split_k.unwrap_or(usual.split_k),
-                band: band.unwrap_or(usual.band.into()) as u32,
-                ping_pong,
-                shipped: false,
+                band: band.unwrap_or(usual.band),
+                ..Plan::of_warpgroups(config, tile, ping_pong)
             };
-            hopper::Sizes { stages: sizes.most_stages(config), ..sizes }
+            Plan { stages: plan.most_stages(config), ..plan }
         };
         // The first tile that goes with the keys gives the rows and columns that no key sets.
-        let mut tiles = hopper::Sizes::shipped(config).into_iter().map(|sizes| of(sizes.tile));
-        let fits = tiles.find(|sizes| hopper::unfit(sizes, config).is_none());
-        let mut sizes = fits.unwrap_or(of(usual.tile));
-        sizes.stages = stages.unwrap_or(sizes.stages);
-        if let Some((key, problem)) = hopper::unfit(&sizes, config) {
-            return Err((problem.at(self.blamed(key)), sizes.is_too_large(config)));
+        let mut tiles = Plan::shipped(config).into_iter().map(|plan| of(plan.tile));
+        let fits = tiles.find(|plan| hopper::unfit(plan, config).is_none());
+        let mut plan = fits.unwrap_or_else(|| of(usual.tile));
+        plan.stages = stages.unwrap_or(plan.stages);
+        if let Some((key, problem)) = hopper::unfit(&plan, config) {
+            return Err((problem.at(self.blamed(key)), plan.is_too_large(config)));
         }
         if bk != usual.tile[2] && !wanted && !self.is_about_wgmma() {
             let message = format!(
@@ -469,7 +459,7 @@ impl Reader<'_> {
             let unfit = Problem::new(message).help("leave bk out, or write mma = wgmma");
             return Err((unfit.at(self.blamed("bk")), false));
         }
-        Ok(Some(vec![sizes]))
+        Ok(Some(vec![plan]))
     }
 }
 

@@ -7,13 +7,13 @@ mod weights;
 
 use super::Config;
 use super::config::{Precision, Residual};
-use super::hopper::Sizes;
+use super::plan::Plan;
 use super::scales::BLOCK;
-use super::tensor::{BAND, Plan};
-use crate::build::tiled::Terms;
+use super::tensor::BAND;
+use crate::build::tiled::{Terms, TiledMma};
 use crate::front::evaluate;
 use crate::launch::definition::Settings;
-use crate::source::ast::make::{assign, bind, call, closure, named, repeat, two};
+use crate::source::ast::make::{assign, bind, call, closure, named, repeat, text, two};
 use crate::source::ast::{
     Arg, Binary, Choice, ConstParam, Expr, Kernel, Level, Param, ParamKind, Pattern, Stmt,
 };
@@ -21,65 +21,30 @@ use crate::source::problem::{Problem, Result};
 use crate::tile::Program;
 use crate::values::elem::Elem;
 
-/// The sizes of a page's alternative.
-#[derive(Clone, Copy)]
-pub(super) enum By<'s> {
-    /// By wgmma, whose tiles a producer copies in bulk.
-    Warpgroups(&'s Sizes),
-    /// By mma.sync, whose tiles threads copy ahead, or a producer in bulk.
-    Warps(&'s Plan),
-}
-
 /// The constant of warps that share K, where they do.
 const OVER_K: &str = "WK";
 
 /// Constants of a page and their values.
 type Constants = Vec<(&'static str, i64)>;
 
-impl By<'_> {
+impl Plan {
     /// Rows and columns are C's; warps are arranged over the accumulators.
-    fn constants(self, c: &Config) -> Constants {
-        match self {
-            By::Warpgroups(sizes) => {
-                let [bm, bn] = c.by_wgmma(sizes.tile);
-                let &Sizes { tile: [.., bk], stages, cluster, split_k, .. } = sizes;
-                let warpgroups = ("WARPGROUPS", sizes.warpgroups_of_tile());
-                let ring = [("STAGES", stages), ("CLUSTER", cluster), ("SPLIT", split_k)];
-                [("BM", bm), ("BN", bn), ("BK", bk), warpgroups].into_iter().chain(ring).collect()
-            }
-            By::Warps(plan) => {
-                let [bm, bn, bk] = plan.tile;
-                let [rows, columns] = plan.warps();
-                let split = plan.may_split(c).then_some(("SPLIT", plan.split_k));
-                let warps = [("WM", rows), ("WN", columns), (OVER_K, plan.parts())];
-                let tile = [("BM", bm), ("BN", bn), ("BK", bk)];
-                tile.into_iter().chain(warps).chain([("STAGES", plan.stages)]).chain(split).collect()
-            }
-        }
-    }
-
-    /// Is A the left operand?
-    fn a_is_left(self, c: &Config) -> bool {
-        match self {
-            By::Warpgroups(_) => c.a_is_left(),
-            By::Warps(_) => c.a_left(),
-        }
-    }
-
-    /// Parts of K that warps share.
-    fn parts(self) -> i64 {
-        match self {
-            By::Warpgroups(_) => 1,
-            By::Warps(plan) => plan.parts(),
-        }
-    }
-
-    /// Elements of K in a step.
-    fn step(self) -> i64 {
-        match self {
-            By::Warpgroups(sizes) => sizes.tile[2],
-            By::Warps(plan) => plan.tile[2],
-        }
+    fn constants(&self, c: &Config) -> Constants {
+        let ([bm, bn], [rows, columns, parts]) = (self.of_c(c), self.groups);
+        let (warpgroups, warps) = (self.is_wgmma(), !self.is_wgmma());
+        let all = [
+            (true, "BM", bm),
+            (true, "BN", bn),
+            (true, "BK", self.tile[2]),
+            (warpgroups, "WARPGROUPS", rows),
+            (warps, "WM", rows),
+            (warps, "WN", columns),
+            (warps, OVER_K, parts),
+            (true, "STAGES", self.stages),
+            (warpgroups, "CLUSTER", self.cluster),
+            (self.may_split(c), "SPLIT", self.split_k),
+        ];
+        all.into_iter().filter(|row| row.0).map(|(_, name, value)| (name, value)).collect()
     }
 }
 
@@ -94,7 +59,7 @@ fn of_batch(c: &Config, name: &str) -> Expr {
 /// What the parts of a page share.
 struct Page<'p> {
     c: &'p Config,
-    by: By<'p>,
+    plan: &'p Plan,
     a_is_left: bool,
     /// Do warps share K, at some sizes?
     shares_k: bool,
@@ -103,12 +68,12 @@ struct Page<'p> {
 }
 
 impl Page<'_> {
-    fn new<'p>(c: &'p Config, by: By<'p>, shares_k: bool) -> Page<'p> {
-        let a_is_left = by.a_is_left(c);
+    fn new<'p>(c: &'p Config, plan: &'p Plan, shares_k: bool) -> Page<'p> {
+        let a_is_left = plan.a_is_left(c);
         let of = |axis: &str| Expr::from("block").field(axis);
         // The left operand's rows are along x: a cluster shares a tile of the right one.
         let at = if a_is_left { [of("x"), of("y")] } else { [of("y"), of("x")] };
-        Page { c, by, a_is_left, shares_k, at }
+        Page { c, plan, a_is_left, shares_k, at }
     }
 
     fn of_batch(&self, name: &str) -> Expr {
@@ -129,9 +94,9 @@ impl Page<'_> {
 }
 
 /// The program of a page for one of its sizes.
-pub(super) fn program(page: &Kernel, c: &Config, by: By) -> Result<Program> {
+pub(super) fn program(page: &Kernel, c: &Config, plan: &Plan) -> Result<Program> {
     let is_const = |(name, _): &(&str, i64)| page.consts.iter().any(|of| of.name.text == *name);
-    let consts = by.constants(c).into_iter().filter(is_const).map(|(name, value)| (named(name), value));
+    let consts = plan.constants(c).into_iter().filter(is_const).map(|(name, value)| (named(name), value));
     let (mut program, wrong, _) =
         evaluate::program(page, &Settings { consts: consts.collect(), ..Settings::default() });
     if let Some(wrong) = wrong.into_iter().find(|diagnostic| diagnostic.level == Level::Deny) {
@@ -142,13 +107,13 @@ pub(super) fn program(page: &Kernel, c: &Config, by: By) -> Result<Program> {
 }
 
 /// The function, of at least one size.
-pub(super) fn page(c: &Config, all: &[By]) -> Result<Kernel> {
-    let shares_k = all.iter().any(|by| by.parts() > 1);
-    let constants = |by: &By| -> Constants {
-        by.constants(c).into_iter().filter(|(name, _)| shares_k || *name != OVER_K).collect()
+pub(super) fn page(c: &Config, all: &[&Plan]) -> Result<Kernel> {
+    let shares_k = all.iter().any(|plan| plan.parts() > 1);
+    let constants = |plan: &&Plan| -> Constants {
+        plan.constants(c).into_iter().filter(|(name, _)| shares_k || *name != OVER_K).collect()
     };
     let rows: Vec<Constants> = all.iter().map(constants).collect();
-    let (Some(first), Some(&by)) = (rows.first(), all.first()) else {
+    let (Some(first), Some(&plan)) = (rows.first(), all.first()) else {
         return Err(Problem::new("a product has no sizes"));
     };
     let varies = |at: &usize| rows.iter().any(|row| row[*at] != first[*at]);
@@ -161,17 +126,13 @@ pub(super) fn page(c: &Config, all: &[By]) -> Result<Kernel> {
         names: listed.iter().map(|at| named(first[*at].0)).collect(),
         rows: rows.iter().map(|row| listed.iter().map(|at| row[*at].1).collect()).collect(),
     };
-    let (arch, overlaps) = match by {
-        By::Warpgroups(_) => (90, c.overlaps),
-        By::Warps(plan) => (c.arch, plan.overlaps),
-    };
     let choices = if listed.is_empty() { Vec::new() } else { vec![choice] };
-    let body = body(&Page::new(c, by, shares_k));
-    Ok(Kernel { choices, ..kernel(c, (arch, overlaps), consts.collect(), body) })
+    let body = body(&Page::new(c, plan, shares_k));
+    Ok(Kernel { choices, ..kernel(c, plan.overlaps, consts.collect(), body) })
 }
 
 /// The function of these constants and statements.
-fn kernel(c: &Config, (arch, overlaps): (u32, bool), consts: Vec<ConstParam>, body: Vec<Stmt>) -> Kernel {
+fn kernel(c: &Config, overlaps: bool, consts: Vec<ConstParam>, body: Vec<Stmt>) -> Kernel {
     Kernel {
         name: named(&c.name),
         is_unsafe: false,
@@ -181,7 +142,7 @@ fn kernel(c: &Config, (arch, overlaps): (u32, bool), consts: Vec<ConstParam>, bo
         devices: Vec::new(),
         body,
         levels: Vec::new(),
-        keys: vec![Arg { name: Some(named("arch")), value: i64::from(arch).into() }],
+        keys: vec![Arg { name: Some(named("arch")), value: i64::from(c.arch).into() }],
         overlaps,
         choices: Vec::new(),
     }
@@ -266,20 +227,17 @@ fn zero(elem: Elem) -> Expr {
 }
 
 fn body(page: &Page) -> Vec<Stmt> {
-    let &Page { c, by, at: [ref row, ref column], .. } = page;
+    let &Page { c, plan, at: [ref row, ref column], .. } = page;
     let tile_of_a = ["BM", "BK"].map(Expr::from);
     let tile_of_b = ["BN".into(), weights::step_of_b(c)];
     let (sums, left, right) =
         if page.a_is_left { (["BM", "BN"], "sa", "sb") } else { (["BN", "BM"], "sb", "sa") };
     // Instructions of warps take both operands from registers, and each element's terms are made there.
-    let is_in_terms = c.precision.terms() == Terms::Two && matches!(by, By::Warpgroups(_));
+    let is_in_terms = c.precision.terms() == Terms::Two && plan.is_wgmma();
     let step = |from: &str, to: &str| {
         let copy = call("copy", &[], [Expr::from(from).at(["_", "_", "k"]), to.into()]);
-        match by {
-            // Rows out of bounds only affect accumulators that are not stored. Bulk copies need no guards.
-            By::Warps(plan) if !plan.bulk => copy.with("boundary_check", 1).stmt(),
-            _ => copy.stmt(),
-        }
+        // Rows out of bounds only affect accumulators that are not stored. Bulk copies need no guards.
+        if plan.bulk { copy.stmt() } else { copy.with("boundary_check", 1).stmt() }
     };
     let mut loop_body = vec![step("ga", "sa"), step("gb", "sb")];
     loop_body.extend(weights::copies(page));
@@ -298,20 +256,20 @@ fn body(page: &Page) -> Vec<Stmt> {
     let product = |acc: &str| call("gemm", &[], [left.clone(), right.clone(), acc.into()]).stmt();
     if is_in_terms {
         loop_body.extend(in_terms(operands, accumulators("part")));
-    } else if by.promotes(c) {
+    } else if plan.promotes(c) {
         loop_body.extend(promoted(page, accumulators("part"), product("part")));
     } else {
         loop_body.push(product("acc"));
     }
     let shared = |name: &str, elem: Elem, layout: Expr| bind(name, call("shared", &[elem.name()], [layout]));
-    let mut body = by.schedule(c);
+    let mut body = plan.schedule(c);
     body.extend([
         page.steps("a", tile_of_a.clone(), row),
         page.steps("b", tile_of_b.clone(), column),
         bind("gc", page.like_c("c")),
-        shared("sa", c.dtype, by.of_shared(c, tile_of_a, c.a_rows)),
-        shared("sb", c.b_dtype, by.of_shared(c, tile_of_b, c.b_rows)),
-        bind("mma", by.instruction(page)),
+        shared("sa", c.dtype, of_shared(c, tile_of_a, c.a_rows)),
+        shared("sb", c.b_dtype, of_shared(c, tile_of_b, c.b_rows)),
+        bind("mma", instruction(page)),
         accumulators("acc"),
     ]);
     body.extend(weights::tiles(page));
@@ -321,72 +279,58 @@ fn body(page: &Page) -> Vec<Stmt> {
         let tile = |name| bind(name, call("shared", &[Elem::Tf32.name()], [[side, "BK"].into()]));
         body.extend([bind("terms", terms()), tile("high"), tile("low")]);
     }
-    body.push(repeat("k", by.pipelined(c), loop_body));
+    body.push(repeat("k", plan.pipelined(c), loop_body));
     body.extend(epilogue::epilogue(page));
     body
 }
 
-impl By<'_> {
-    /// Are the sums of a step promoted? Instructions of warps do not lose bits of sums.
-    fn promotes(self, c: &Config) -> bool {
-        match self {
-            By::Warpgroups(_) => c.promotes(),
-            By::Warps(_) => c.block_scales,
-        }
-    }
-
+impl Plan {
     /// How blocks take tiles: in bands, so that concurrent ones share operands in the L2 cache.
-    fn schedule(self, c: &Config) -> Vec<Stmt> {
-        let raster = |bands: Expr| call("raster", &[], [bands]).stmt();
-        match self {
-            By::Warpgroups(sizes) => {
-                let persistent = call("persistent", &[], []);
-                let persistent =
-                    if sizes.ping_pong { persistent.with("alternate", true) } else { persistent };
-                let cluster = call("cluster", &[], ["CLUSTER".into()]);
-                vec![cluster.stmt(), persistent.stmt(), raster(i64::from(sizes.band).into())]
-            }
-            By::Warps(plan) => {
-                let rows = if c.a_left() { "BM" } else { "BN" };
-                let persistent = plan.bulk.then(|| call("persistent", &[], []).stmt());
-                persistent.into_iter().chain([raster(two(Binary::Div, BAND.into(), rows.into()))]).collect()
-            }
-        }
+    fn schedule(&self, c: &Config) -> Vec<Stmt> {
+        let rows = if self.a_is_left(c) { "BM" } else { "BN" };
+        let cluster = self.is_wgmma().then(|| call("cluster", &[], ["CLUSTER".into()]));
+        let persistent = self.bulk.then(|| call("persistent", &[], []));
+        let persistent =
+            persistent.map(|call| if self.ping_pong { call.with("alternate", true) } else { call });
+        let bands =
+            if self.is_wgmma() { self.band.into() } else { two(Binary::Div, BAND.into(), rows.into()) };
+        let all = [cluster, persistent, Some(call("raster", &[], [bands]))];
+        all.into_iter().flatten().map(Expr::stmt).collect()
     }
 
-    /// The layout of a shared tile, or its shape alone.
-    fn of_shared(self, c: &Config, tile: [Expr; 2], by_rows: bool) -> Expr {
-        let Some(swizzle) = c.of_tiles else { return tile.into() };
-        let [bits, base] = [swizzle.bits(), swizzle.base()].map(|part| i64::from(part).into());
-        let plain = match by_rows {
-            true => call("row_major", &[], [tile.into()]),
-            false => call("padded", &[], [tile.into(), 0.into()]),
-        };
-        call("swizzled", &[], [bits, base, i64::from(swizzle.shift()).into(), plain])
-    }
-
-    fn instruction(self, page: &Page) -> Expr {
-        let c = page.c;
-        match self {
-            By::Warpgroups(_) => {
-                let mma = call("tiled_mma", &[c.multiplied().name(), c.acc.name()], []);
-                mma.with("warpgroups", "WARPGROUPS")
-            }
-            By::Warps(plan) => plan.instruction(c, page.shares_k),
-        }
-    }
-
-    fn pipelined(self, c: &Config) -> Expr {
+    fn pipelined(&self, c: &Config) -> Expr {
         let range = Expr::from(0).to(Expr::from("ga").method("size", [2.into()]));
         let range = call("pipelined", &[], [range]).with("stages", "STAGES");
+        let range = if self.bulk { range.with("producer", "warp") } else { range };
         let split = call("cluster", &[], ["SPLIT".into()]);
-        match self {
-            By::Warpgroups(_) => range.with("producer", "warp").with("split", split),
-            By::Warps(plan) if plan.bulk => range.with("producer", "warp"),
-            By::Warps(plan) if plan.may_split(c) => range.with("split", split),
-            By::Warps(_) => range,
-        }
+        if self.may_split(c) { range.with("split", split) } else { range }
     }
+}
+
+/// The layout of a shared tile, or its shape alone.
+fn of_shared(c: &Config, tile: [Expr; 2], by_rows: bool) -> Expr {
+    let Some(swizzle) = c.of_tiles else { return tile.into() };
+    let [bits, base] = [swizzle.bits(), swizzle.base()].map(|part| i64::from(part).into());
+    let plain = match by_rows {
+        true => call("row_major", &[], [tile.into()]),
+        false => call("padded", &[], [tile.into(), 0.into()]),
+    };
+    call("swizzled", &[], [bits, base, i64::from(swizzle.shift()).into(), plain])
+}
+
+/// The instruction with its warps or warpgroups: by the types if it is the best for them.
+fn instruction(page: &Page) -> Expr {
+    let c = page.c;
+    let of_types = || call("tiled_mma", &[c.multiplied().name(), c.acc.name()], []);
+    let Some(row) = page.plan.row else { return of_types().with("warpgroups", "WARPGROUPS") };
+    let warps: Expr =
+        if page.shares_k { ["WM", "WN", OVER_K].map(Expr::from).into() } else { ["WM", "WN"].into() };
+    let is_best = TiledMma::row(c.multiplied(), c.acc, c.arch).is_some_and(|best| best.name == row.name);
+    let mma = match is_best {
+        true => of_types().with("warps", warps),
+        false => call("tiled_mma", &[], [text(row.name), warps]),
+    };
+    if c.precision.terms() == Terms::Two { mma.with("terms", 2) } else { mma }
 }
 
 /// An element of f32 as the sum of two terms of tf32: the nearest, where ties go away from zero, and the rest, which is rounded
@@ -446,7 +390,7 @@ fn promoted(page: &Page, part: Stmt, product: Stmt) -> Vec<Stmt> {
         return vec![part, product, assign("acc", two(Binary::Add, acc, "part".into()))];
     }
     let [of_a, of_b] = ["gscale_a", "gscale_b"].map(Expr::from);
-    let block = match BLOCK / page.by.step() {
+    let block = match BLOCK / page.plan.tile[2] {
         1 => Expr::from("k"),
         steps => two(Binary::Div, "k".into(), steps.into()),
     };

@@ -7,6 +7,7 @@
 mod plan;
 mod ring;
 
+use super::plan::Plan;
 use super::product::WORD;
 use super::{Config, page};
 use crate::passes::allocate::allocate;
@@ -20,7 +21,7 @@ use crate::thread::Id;
 use crate::tile::alternative::{Alternative, Policy, Width};
 use crate::tile::{Op, Program};
 use crate::values::target::Target;
-pub(super) use plan::{MOST_SUMS, Plan, Usual, others, sums, unfit, usual};
+pub(super) use plan::{MOST_SUMS, Usual, others, sums, unfit, usual};
 pub(super) use ring::{BULK, bulk};
 
 /// Bytes of the widest copy.
@@ -68,7 +69,7 @@ fn copies(c: &Config, plan: &Plan) -> Vec<(i64, Plan)> {
 
 /// Bytes of shared memory of the program with the largest tiles, with their padding.
 pub(super) fn bytes(c: &Config, plan: &Plan) -> std::result::Result<i64, Diagnostic> {
-    let largest = copies(c, plan).into_iter().max_by_key(|(_, plan)| plan.bytes(c));
+    let largest = copies(c, plan).into_iter().max_by_key(|(_, plan)| plan.slot(c) * plan.stages);
     let Some((width, plan)) = largest else { return Ok(0) };
     let program = by_copies(c, &plan, width, true).map_err(|problem| problem.at(Span::default()))?;
     let width = Width { reads: width, writes: width };
@@ -122,7 +123,7 @@ fn direct(c: &Config, plans: &[Plan], competes: bool) -> Result<Vec<Alternative>
         }
         // Guards and addresses of copies by threads need registers, which more accumulators do not leave free. Beside a ring,
         // this concerns only converted weights.
-        let sums = plan.tile[0] * plan.tile[1] / plan.mma.threads()?;
+        let sums = plan.tile[0] * plan.tile[1] / plan.threads();
         let by_ring = if c.mixed() && sums >= 64 { None } else { by_ring(c, plan, competes)? };
         if let Some(program) = by_ring {
             all.push(Alternative::new(program, vec![Policy::Small]).wide(Width::ONE));
@@ -150,7 +151,7 @@ pub(super) fn of_copies(c: &Config, plans: &[Plan]) -> Result<Vec<Alternative>> 
 
 /// The program with a ring that bulk copies fill, if there is one.
 fn by_ring(c: &Config, plan: &Plan, competes: bool) -> Result<Option<Program>> {
-    bulk(c, plan)?.map(|plan| by_copies(c, &plan, WIDE, competes)).transpose()
+    bulk(c, plan).map(|plan| by_copies(c, &plan, WIDE, competes)).transpose()
 }
 
 /// Has a program a ring that a producer fills?
@@ -164,8 +165,7 @@ pub(super) fn has_producer(program: &Program) -> bool {
 
 /// The program with copies of `width` bytes of operands. Where programs compete, operands whose rows are not aligned may be packed first.
 fn by_copies(c: &Config, plan: &Plan, width: i64, competes: bool) -> Result<Program> {
-    let by = page::By::Warps(plan);
-    let mut program = page::program(&page::page(c, &[by])?, c, by)?;
+    let mut program = page::program(&page::page(c, &[plan])?, c, plan)?;
     program.competes = competes;
     let is_operand = |id: &Id| ["a", "b"].contains(&&*program.tensor(*id).name);
     if competes && width == WIDE && c.arch < ring::BULK {

@@ -65,7 +65,7 @@ pub(super) fn suit(reader: &Reader<'_>, c: &Config) -> bool {
 pub(super) fn programs(args: &[Arg], config: &Config) -> Result<(Program, Vec<Alternative>)> {
     let (mut aligned, mut narrow) = (Vec::new(), Vec::new());
     for tile in TILES.iter().filter(|tile| tile.suits(config)) {
-        let of = |narrow| move |&split_k: &i64| tile.program(args, config, (split_k, narrow)).ok();
+        let of = |narrow| move |&split_k: &i64| tile.program(args, (split_k, narrow)).ok();
         let all = |splits: &'static [i64]| match splits {
             [_, ..] if config.arch < CLUSTERS => &[1],
             _ => splits,
@@ -91,7 +91,7 @@ impl Tile {
     }
 
     /// The program of a product, with K split over `split_k` blocks, and copies of single elements or of vectors.
-    fn program(&self, args: &[Arg], c: &Config, (split_k, narrow): (i64, bool)) -> Result<Program> {
+    fn program(&self, args: &[Arg], (split_k, narrow): (i64, bool)) -> Result<Program> {
         let shared = if self.is_staged { STAGED } else { "" };
         let words = Words::read(&format!("{} {shared} split_k={split_k}", self.keys))
             .map_err(|why| Problem::new(why.to_string()))?;
@@ -100,8 +100,8 @@ impl Tile {
         let config = reader.config(narrow).filter(|_| reader.errors.is_empty());
         let config = config.ok_or_else(|| Problem::new("a tile has wrong keys"))?;
         // Where several blocks fit a multiprocessor, blocks that start early are distributed unevenly. Tiles whose K is split are few.
-        let overlaps = c.overlaps && (self.resident == 1 || split_k > 1 || config.overlaps);
-        let config = Config { overlaps, ..config };
+        let overlaps = config.overlaps(self.resident == 1 || split_k > 1);
+        let config = config.overlapping(overlaps);
         let program = product::program(&config, &args)?;
         Ok(Program { competes: true, ..program })
     }

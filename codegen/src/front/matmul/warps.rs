@@ -14,7 +14,7 @@ pub(super) enum Warps {
     /// This number of warps.
     Count(i64),
     /// Over rows, columns and K.
-    Arranged(Box<TiledMma>),
+    Arranged([i64; 3]),
 }
 
 impl Reader<'_> {
@@ -37,9 +37,14 @@ impl Reader<'_> {
                 .help("write warps = (2, 4), or warps = (1, 1, 8) for warps that share K"));
             }
         };
-        let own = TiledMma::new(row.name, &Layout::from_modes(own)?)?;
-        Ok(Some(Warps::Arranged(Box::new(own.over_k(over_k)?))))
+        let [rows, columns] = groups_of(&TiledMma::new(row.name, &Layout::from_modes(own)?)?)?;
+        Ok(Some(Warps::Arranged([rows, columns, over_k])))
     }
+}
+
+/// Warps over rows and columns.
+pub(super) fn groups_of(mma: &TiledMma) -> Result<[i64; 2]> {
+    Ok([mma.groups.mode(0)?.size()?, mma.groups.mode(1)?.size()?])
 }
 
 impl Config {
@@ -51,35 +56,35 @@ impl Config {
     }
 
     /// Arranges `warps` warps over the tile of both operands.
-    pub(super) fn arranged(&self, row: &'static Atom, sides: [i64; 2], warps: i64) -> Result<TiledMma> {
-        let best = TiledMma::arranged(row, sides, warps)?;
+    pub(super) fn arranged(&self, row: &'static Atom, sides: [i64; 2], warps: i64) -> Result<[i64; 3]> {
+        let [rows, columns] = groups_of(&TiledMma::arranged(row, sides, warps)?)?;
         let [m, n] = self.least(row)?;
-        if (sides[1] / best.groups.mode(1)?.size()?) % n == 0 {
-            return Ok(best);
+        if (sides[1] / columns) % n == 0 {
+            return Ok([rows, columns, 1]);
         }
         let fits = |over: &i64| {
             warps % over == 0 && sides[0] % (over * m) == 0 && sides[1] % (warps / over * n) == 0
         };
         let over = (1..=warps).rev().find(fits);
         let over = over.ok_or_else(|| Problem::new(format!("{warps} warps cannot share such a tile")))?;
-        TiledMma::new(row.name, &Layout::compact((over, warps / over))?)
+        Ok([over, warps / over, 1])
     }
 }
 
 /// Warps as the key arranges them, if they share the tile evenly and a block has room for them; or an error in terms of the keys.
-pub(super) fn sharing(c: &Config, mma: TiledMma, tile: [i64; 3]) -> Result<TiledMma> {
+pub(super) fn sharing(c: &Config, row: &Atom, groups: [i64; 3], tile: [i64; 3]) -> Result<[i64; 3]> {
     let most = i64::from(BLOCK_THREADS / WARP);
-    let warps = mma.groups.size()?;
+    let warps: i64 = groups.iter().product();
     if warps > most {
         let message = format!("a block has at most {most} warps, and these are {warps}");
         return Err(Problem::new(message).help(format!("write {most} warps or fewer")));
     }
-    let (least, sides) = (c.least(mma.row)?, c.operands_of(tile));
+    let (least, sides) = (c.least(row)?, c.operands_of(tile));
     // The transposed product swaps rows and columns.
     let names =
         if c.a_left() { [("rows", "bm"), ("columns", "bn")] } else { [("columns", "bn"), ("rows", "bm")] };
     for (mode, (along, key)) in names.into_iter().enumerate() {
-        let (over, least, side) = (mma.groups.mode(mode)?.size()?, least[mode], sides[mode]);
+        let (over, least, side) = (groups[mode], least[mode], sides[mode]);
         if side % (over * least) != 0 {
             let count = if over == 1 { "1 warp has".into() } else { format!("{over} warps share") };
             let message =
@@ -88,16 +93,17 @@ pub(super) fn sharing(c: &Config, mma: TiledMma, tile: [i64; 3]) -> Result<Tiled
             return Err(Problem::new(message).help(format!("write {key} = {nearest}, or other warps")));
         }
     }
-    Ok(mma)
+    Ok(groups)
 }
 
 /// Warps arranged over the rows and columns of a tile, and over K where these are too few; or an error in terms of the keys.
-pub(super) fn arranged(c: &Config, row: &'static Atom, tile: [i64; 3], warps: i64) -> Result<TiledMma> {
+pub(super) fn arranged(c: &Config, row: &'static Atom, tile: [i64; 3], warps: i64) -> Result<[i64; 3]> {
     let (sides, [m, n]) = (c.operands_of(tile), c.least(row)?);
     let over_k = |parts: i64| {
         let k = TiledMma::arranged(row, [m, n], 1).ok()?.shape()[2];
         let fits = warps % parts == 0 && tile[2] % (k * parts) == 0;
-        c.arranged(row, sides, warps / parts).ok()?.over_k(parts).ok().filter(|_| fits)
+        let [rows, columns, _] = c.arranged(row, sides, warps / parts).ok()?;
+        fits.then_some([rows, columns, parts])
     };
     // Warps that share K would have sums with different scales.
     let most = if c.block_scales { 1 } else { 8 };

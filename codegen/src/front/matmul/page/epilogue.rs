@@ -1,7 +1,7 @@
 //! The epilogue of a product: scales, alpha and beta, a bias, a residual, a function, a second result.
 
+use super::Page;
 use super::results::Results;
-use super::{By, Page};
 use crate::source::ast::make::{bind, call, closure};
 use crate::source::ast::{Expr, ExprKind, Stmt};
 use crate::values::elem::Elem;
@@ -28,7 +28,7 @@ pub(super) fn epilogue(page: &Page) -> Vec<Stmt> {
     let copied = |value: Expr, (to, elem): (&str, Elem)| match &value.kind {
         ExprKind::Name(_) => call("copy", &[], ["acc".into(), to.into()]).stmt(),
         // Threads that store elements by themselves compute each when it is stored.
-        _ if matches!(page.by, By::Warps(_)) => {
+        _ if !page.plan.is_wgmma() => {
             let value = if c.scaled() == elem { value } else { value.cast(elem.name()) };
             call("map", &[], [inputs(), to.into(), closure(&names, value)]).stmt()
         }

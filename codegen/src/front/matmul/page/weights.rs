@@ -31,7 +31,8 @@ pub(super) fn step_of_b(c: &Config) -> Expr {
 
 /// The groups of a step.
 fn grouped(page: &Page) -> Option<Grouped> {
-    page.c.grouped(page.by.step(), page.by.parts())
+    let (bk, parts) = page.plan.step();
+    page.c.grouped(bk, parts)
 }
 
 /// Tiles of scales and zero points.

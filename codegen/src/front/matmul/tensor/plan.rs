@@ -1,11 +1,10 @@
 //! Plans of products by mma.sync: tiles, warps and stages, the plans that a launch chooses among, and the limits of all.
 
 use super::{Config, WIDE, ring};
-use crate::build::tiled::{SWIZZLED, Terms, TiledMma};
-use crate::front::matmul::product::CLUSTERS;
+use crate::build::tiled::{PAD, SWIZZLED, Terms, TiledMma};
+use crate::front::matmul::plan::Plan;
 use crate::front::matmul::scales::BLOCK;
-use crate::source::ast::Expr;
-use crate::source::ast::make::{call, text};
+use crate::front::matmul::warps::groups_of;
 use crate::source::problem::{Problem, Result};
 use crate::thread::atom::Atom;
 use crate::values::elem::Elem;
@@ -13,23 +12,6 @@ use crate::values::target::{Target, WARP};
 
 /// Most registers of a thread for sums, beside which there is room for fragments.
 pub(in crate::front::matmul) const MOST_SUMS: i64 = 224;
-
-/// The configuration of a product by mma.sync.
-#[derive(Clone, Debug)]
-pub(in crate::front::matmul) struct Plan {
-    /// Rows and columns of C that a block computes, and the length of a step along K.
-    pub(in crate::front::matmul) tile: [i64; 3],
-    /// The instruction and its warps, for the operands as they are multiplied.
-    pub(in crate::front::matmul) mma: TiledMma,
-    /// Stages of shared tiles in flight.
-    pub(in crate::front::matmul) stages: i64,
-    /// Programmatic dependent launch?
-    pub(in crate::front::matmul) overlaps: bool,
-    /// Does a producer copy tiles in bulk?
-    pub(in crate::front::matmul) bulk: bool,
-    /// Blocks of a cluster that compute one tile together, each a part of K.
-    pub(in crate::front::matmul) split_k: i64,
-}
 
 /// Defaults of keys that are not given.
 pub(in crate::front::matmul) struct Usual {
@@ -114,13 +96,16 @@ const TWO_BLOCKS: Tile = ([128, 128, 128], 3, 4);
 
 /// Other plans, among which a launch chooses: for products of few rows and, unless weights are narrow, of few columns, and for
 /// small products.
-pub(in crate::front::matmul) fn others(c: &Config, row: &'static Atom, overlaps: bool) -> Vec<Plan> {
+pub(in crate::front::matmul) fn others(c: &Config, row: &'static Atom) -> Vec<Plan> {
+    // The blocks of plans for few rows fill a multiprocessor.
+    let overlaps = c.overlaps(true);
     let few = |tile: [i64; 3]| {
-        let mma = c.multiplying(TiledMma::arranged(row, c.operands_of(tile), 1)?.over_k(OVER_K)?);
-        let plan = Plan { tile, mma, stages: 1, overlaps, bulk: false, split_k: 1 };
+        let [left, right] = c.operands_of(tile);
+        TiledMma::arranged(row, [left, right], 1)?;
+        let plan = Plan { overlaps, ..Plan::of_warps(c, row, [left, right, tile[2]], [1, 1, OVER_K]) };
         let room =
             i64::from(Target::of(c.arch).block_shared) - ring::MBARRIERS - plan.gathered(c, plan.parts());
-        Ok(Plan { stages: (room / plan.bytes(c)).clamp(1, FEW_STAGES), ..plan })
+        Ok(Plan { stages: (room / plan.slot(c)).clamp(1, FEW_STAGES), ..plan })
     };
     // Fragments of wider elements do not fit in registers beside sums of all of a large tile.
     let few_rows: &[[i64; 3]] = match c.dtype.bytes() {
@@ -160,57 +145,16 @@ fn small(c: &Config, row: &'static Atom, (tile, stages, warps): Tile) -> Result<
     let tile = of_bytes(c, tile);
     // Fewer resident blocks leave more registers to each, for both terms.
     let stages = if c.precision.terms() == Terms::Two { stages * 3 / 2 } else { stages };
-    let mma = c.multiplying(TiledMma::arranged(row, [tile[0], tile[1]], warps)?);
-    let [bm, bn] = c.operands_of(tile);
-    Ok(Plan { tile: [bm, bn, tile[2]], mma, stages, overlaps: c.overlaps, bulk: false, split_k: 1 })
+    let groups = groups_of(&TiledMma::arranged(row, [tile[0], tile[1]], warps)?)?;
+    Ok(Plan { stages, ..Plan::of_warps(c, row, tile, [groups[0], groups[1], 1]) })
 }
 
 impl Plan {
-    /// Has its function the same statements? Copies of scales depend on a step.
-    pub(in crate::front::matmul) fn is_alike(&self, other: &Plan, c: &Config) -> bool {
-        let steps = [self, other].map(|plan| (plan.tile[2], plan.parts()));
-        !(c.group.is_some() || c.block_scales) || steps[0] == steps[1]
-    }
-
-    /// May the blocks of a cluster split K? Products of other types are by wgmma there.
-    pub(in crate::front::matmul) fn may_split(&self, c: &Config) -> bool {
-        !self.bulk && c.arch >= CLUSTERS && c.dtype.bytes() == 8 && !c.alpha_beta
-    }
-
-    /// Warps over the rows and columns of accumulators.
-    pub(in crate::front::matmul) fn warps(&self) -> [i64; 2] {
-        [0, 1].map(|mode| self.mma.groups.mode(mode).and_then(|groups| groups.size()).unwrap_or(1))
-    }
-
-    /// The instruction and its warps, as a function of the language names them: by the types if it is the best for them.
-    pub(in crate::front::matmul) fn instruction(&self, c: &Config, shares_k: bool) -> Expr {
-        let warps: Expr =
-            if shares_k { ["WM", "WN", "WK"].map(Expr::from).into() } else { ["WM", "WN"].into() };
-        let is_best =
-            TiledMma::row(c.multiplied(), c.acc, c.arch).is_some_and(|row| row.name == self.mma.row.name);
-        let mma = match is_best {
-            true => call("tiled_mma", &[c.multiplied().name(), c.acc.name()], []).with("warps", warps),
-            false => call("tiled_mma", &[], [text(self.mma.row.name), warps]),
-        };
-        if self.mma.terms == Terms::Two { mma.with("terms", 2) } else { mma }
-    }
-
-    /// How many parts of K warps share.
-    pub(in crate::front::matmul) fn parts(&self) -> i64 {
-        self.mma.parts_of_k().unwrap_or(1)
-    }
-
     /// Bytes of shared memory for sums of warps that share K, of `at_once` parts at once.
     pub(super) fn gathered(&self, c: &Config, at_once: i64) -> i64 {
-        if self.parts() == 1 { 0 } else { at_once * self.mma.gathered_bytes(c.operands_of(self.tile)) }
-    }
-
-    /// Bytes of shared memory.
-    pub(in crate::front::matmul) fn bytes(&self, c: &Config) -> i64 {
-        let ([bm, bn, bk], [a, b]) = (self.tile, [c.dtype, c.b_dtype].map(|elem| i64::from(elem.bytes())));
-        let of_blocks = if c.block_scales { bm * i64::from(c.acc.bytes()) } else { 0 };
-        let scales = of_blocks + c.bytes_of_scales(bn, bk, self.parts());
-        (bm * a * bk + bn * b * c.k_of_b(bk) + scales) * self.stages
+        let [rows, columns, _] = self.tile;
+        let one = rows * (columns + PAD) * i64::from(c.acc.bytes());
+        if self.parts() == 1 { 0 } else { at_once * one }
     }
 
     /// Does the epilogue go through shared memory? Not if fragments already write whole sectors.
@@ -230,12 +174,12 @@ impl Plan {
         // 64x16 accumulators of 32 bits for each warp: elements in flight take as many registers.
         let warps = (tile[0] * tile[1] * i64::from(c.acc.bytes()) / (64 * 16 * 4)).clamp(1, 8);
         let stages = self.stages.clamp(2, 3);
-        match c.arranged(self.mma.row, c.operands_of(tile), warps) {
-            Ok(mma) if tile[2] % mma.shape()[2] == 0 => {
-                Plan { tile, mma: c.multiplying(mma), stages, ..*self }
-            }
-            _ => self.clone(),
-        }
+        let narrow = self.row.and_then(|row| {
+            let groups = c.arranged(row, [tile[0], tile[1]], warps).ok()?;
+            let (.., k) = row.mma()?.shape;
+            (tile[2] % k == 0).then(|| Plan { tile, groups, stages, ..self.clone() })
+        });
+        narrow.unwrap_or_else(|| self.clone())
     }
 }
 
@@ -259,19 +203,20 @@ pub(in crate::front::matmul) fn sums(c: &Config, tile: [i64; 3], threads: i64) -
 /// Why mma.sync does not support these sizes, and the key that is wrong.
 pub(in crate::front::matmul) fn unfit(c: &Config, plan: &Plan) -> Option<(&'static str, Problem)> {
     let wrong = |key, message: String, help: String| Some((key, Problem::new(message).help(help)));
-    let ([_, _, k], parts) = (plan.mma.shape(), plan.mma.parts_of_k().unwrap_or(1));
-    let bk = plan.tile[2];
+    let row = plan.row?;
+    let ((.., k), parts) = (row.mma()?.shape, plan.parts());
+    let ([_, bn], bk) = (plan.of_c(c), plan.tile[2]);
     if bk % (k * parts) != 0 {
         let nearest = (bk / k / parts).max(1) * k * parts;
         let sharing = if parts > 1 { format!("of each of {parts} warps ") } else { String::new() };
         return wrong(
             "bk",
-            format!("`{}` {sharing}takes {k} of K at once, and bk is {bk}", plan.mma.row.name),
+            format!("`{}` {sharing}takes {k} of K at once, and bk is {bk}", row.name),
             format!("write bk = {nearest}"),
         );
     }
     if c.block_scales {
-        for (key, size) in [("bn", plan.tile[1]), ("bk", bk)] {
+        for (key, size) in [("bn", bn), ("bk", bk)] {
             if BLOCK % size != 0 {
                 return wrong(
                     key,
@@ -288,7 +233,7 @@ pub(in crate::front::matmul) fn unfit(c: &Config, plan: &Plan) -> Option<(&'stat
             );
         }
     }
-    let (room, bytes) = (i64::from(Target::of(c.arch).block_shared), plan.bytes(c));
+    let (room, bytes) = (i64::from(Target::of(c.arch).block_shared), plan.slot(c) * plan.stages);
     if bytes > room {
         return wrong(
             "stages",
@@ -306,7 +251,7 @@ pub(in crate::front::matmul) fn unfit(c: &Config, plan: &Plan) -> Option<(&'stat
             "write fewer warps, or smaller bm and bn".into(),
         );
     }
-    let threads = plan.mma.threads().unwrap_or(0);
+    let threads = plan.threads();
     let sums = sums(c, plan.tile, threads / parts);
     if sums > MOST_SUMS {
         return wrong(

@@ -2,10 +2,9 @@
 //! warps that multiply. Those warps wait for slots of the ring, and never for each other. The ring is not drained between tiles, so
 //! copies of the next tile overlap the epilogue of this tile.
 
-use super::Plan;
 use crate::build::tiled::row_of;
 use crate::front::matmul::Config;
-use crate::source::problem::Result;
+use crate::front::matmul::plan::Plan;
 use crate::values::target::Target;
 
 /// The first architecture with bulk copies.
@@ -23,19 +22,19 @@ const PARTS: [i64; 3] = [4, 2, 1];
 const LEAST_ROWS: i64 = 16;
 
 /// The plan with a producer, if bulk copies and ldmatrix support the types, orders and sizes.
-pub(in crate::front::matmul) fn bulk(c: &Config, plan: &Plan) -> Result<Option<Plan>> {
-    let [left, right] = c.operands_of(plan.tile);
+pub(in crate::front::matmul) fn bulk(c: &Config, plan: &Plan) -> Option<Plan> {
+    let [left, right, bk] = plan.tile;
     let [along_left, along_right] = if c.a_left() { [c.a_rows, c.b_rows] } else { [c.b_rows, c.a_rows] };
     let mut fits = c.arch >= BULK
         && c.a_left() == c.c_rows
         && !c.block_scales
         && c.of_tiles.is_none()
-        && left.max(right).max(plan.tile[2]) <= BOX;
-    let [over, across] = plan.warps();
+        && left.max(right).max(bk) <= BOX;
+    let [over, across, _] = plan.groups;
     let sides = [(along_left, left, over), (along_right, right, across)];
     for ((along_k, rows, warps), elem) in sides.into_iter().zip(c.left_and_right()) {
         let bytes = i64::from(elem.bytes());
-        let k = if elem == c.b_dtype { c.k_of_b(plan.tile[2]) } else { plan.tile[2] };
+        let k = if elem == c.b_dtype { c.k_of_b(bk) } else { bk };
         // Elements that are converted are loaded in pairs along K, others by ldmatrix, which transposes elements of two bytes.
         let converted = elem != c.dtype;
         fits &= if converted { along_k } else { bytes == 2 || along_k && bytes <= 4 };
@@ -47,19 +46,19 @@ pub(in crate::front::matmul) fn bulk(c: &Config, plan: &Plan) -> Result<Option<P
     }
     // Fragments of wider results already write whole sectors.
     let staged = c.out.bytes() < 4 && plan.parts() == 1;
-    let (warps, bytes) = (plan.mma.groups.size()?, i64::from(c.out.bytes()));
+    let (warps, bytes) = (over * across * plan.parts(), i64::from(c.out.bytes()));
     let [rows, columns] = [left / over, right / across];
     let wide = row_of(columns, bytes);
     if staged {
         fits &= wide * bytes >= LEAST;
     } else if c.bias.is_some() || c.alpha_beta || c.has_matrices() {
-        fits &= left * right / plan.mma.threads()? < MOST_SUMS;
+        fits &= left * right / plan.threads() < MOST_SUMS;
     }
     // One buffer is written while the other one is stored.
     let down = PARTS.into_iter().find(|down| rows % (down * LEAST_ROWS) == 0).unwrap_or(1);
     let buffers = 2.min(down * (columns / wide).max(1)) * warps * rows / down * wide * bytes;
     let epilogue = if staged { buffers } else { plan.gathered(c, plan.parts()) };
     let room = i64::from(Target::of(c.arch).block_shared) - MBARRIERS - epilogue;
-    let stages = (room / (plan.bytes(c) / plan.stages)).min(plan.stages);
-    Ok((fits && stages > 1).then(|| Plan { stages, bulk: true, ..plan.clone() }))
+    let stages = (room / plan.slot(c)).min(plan.stages);
+    (fits && stages > 1).then(|| Plan { stages, bulk: true, ..plan.clone() })
 }

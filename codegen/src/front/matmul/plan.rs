@@ -1,0 +1,104 @@
+//! The sizes of a product on tensor cores: an alternative of its page.
+
+use super::Config;
+use super::product::CLUSTERS;
+use crate::build::tiled::Terms;
+use crate::thread::atom::Atom;
+use crate::values::target::WARP;
+
+/// The sizes of a product on tensor cores.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    /// Rows of the left and of the right operand as they are multiplied, which a block computes, and the length of a step along K.
+    pub(super) tile: [i64; 3],
+    /// The instruction of warps; without one, warpgroups multiply by the wgmma of the tile's columns.
+    pub(super) row: Option<&'static Atom>,
+    /// Warps over the rows, the columns and the K of a tile of accumulators; or warpgroups over its rows.
+    pub(super) groups: [i64; 3],
+    /// Stages of shared tiles in flight.
+    pub(super) stages: i64,
+    /// Blocks of a cluster that share tiles of the right operand.
+    pub(super) cluster: i64,
+    /// Blocks of a cluster that compute one tile together, each a part of K.
+    pub(super) split_k: i64,
+    /// With wgmma: rows of tiles in a band of the raster order: concurrent tiles share operands in the L2 cache.
+    pub(super) band: i64,
+    /// Do two warpgroups alternate tiles, so that one multiplies while the other runs its epilogue?
+    pub(super) ping_pong: bool,
+    /// Does a producer copy tiles in bulk?
+    pub(super) bulk: bool,
+    /// Programmatic dependent launch?
+    pub(super) overlaps: bool,
+    /// Is it a default, among which a launch chooses?
+    pub(super) shipped: bool,
+}
+
+impl Plan {
+    /// Of warps that execute this instruction on tiles that threads copy.
+    pub(super) fn of_warps(c: &Config, row: &'static Atom, tile: [i64; 3], groups: [i64; 3]) -> Plan {
+        Plan {
+            tile,
+            row: Some(row),
+            groups,
+            stages: 1,
+            cluster: 1,
+            split_k: 1,
+            band: 1,
+            ping_pong: false,
+            bulk: false,
+            overlaps: c.overlaps(false),
+            shipped: false,
+        }
+    }
+
+    /// Do warpgroups multiply?
+    pub(super) fn is_wgmma(&self) -> bool {
+        self.row.is_none()
+    }
+
+    /// Is A the left operand? Otherwise the transpose is computed.
+    pub(super) fn a_is_left(&self, c: &Config) -> bool {
+        if self.is_wgmma() { c.a_is_left() } else { c.a_left() }
+    }
+
+    /// Rows and columns of C.
+    pub(super) fn of_c(&self, c: &Config) -> [i64; 2] {
+        let [left, right, _] = self.tile;
+        if self.a_is_left(c) { [left, right] } else { [right, left] }
+    }
+
+    /// How many parts of K warps share.
+    pub(super) fn parts(&self) -> i64 {
+        self.groups[2]
+    }
+
+    /// Threads that multiply.
+    pub(super) fn threads(&self) -> i64 {
+        self.groups.iter().product::<i64>() * i64::from(if self.is_wgmma() { 4 * WARP } else { WARP })
+    }
+
+    /// Elements of K in a step, and how many parts of it warps share: copies of scales depend on both.
+    pub(super) fn step(&self) -> (i64, i64) {
+        (self.tile[2], self.parts())
+    }
+
+    /// May the blocks of a cluster split K? Products of other types are by wgmma there.
+    pub(super) fn may_split(&self, c: &Config) -> bool {
+        self.is_wgmma() || !self.bulk && c.arch >= CLUSTERS && c.dtype.bytes() == 8 && !c.alpha_beta
+    }
+
+    /// Are the sums of a step promoted? Instructions of warps do not lose bits of sums.
+    pub(super) fn promotes(&self, c: &Config) -> bool {
+        c.block_scales || self.is_wgmma() && c.promotes()
+    }
+
+    /// Bytes of a slot of the ring: wgmma reads the lower terms of an operand there, too.
+    pub(super) fn slot(&self, c: &Config) -> i64 {
+        let ([bm, bn], [_, right, bk]) = (self.of_c(c), self.tile);
+        let [a, b, acc] = [c.dtype, c.b_dtype, c.acc].map(|elem| i64::from(elem.bytes()));
+        let is_in_terms = self.is_wgmma() && c.precision.terms() == Terms::Two;
+        let terms = if is_in_terms { right * bk * a } else { 0 };
+        let of_blocks = if c.block_scales { bm * acc } else { 0 };
+        bm * a * bk + bn * b * c.k_of_b(bk) + terms + of_blocks + c.bytes_of_scales(bn, bk, self.parts())
+    }
+}
