@@ -41,6 +41,8 @@ mod device {
     pub(crate) const REMOTE: f64 = 10.0;
     /// The part of the time of a tile's stores that its other work does not hide.
     pub(crate) const STORING: f64 = 0.33;
+    /// The part of the shorter of products on tensor cores and accesses to shared memory that the other does not hide.
+    pub(crate) const FRAGMENTS: f64 = 0.3;
     /// Bytes of a row of a bulk copy, and of a sector.
     pub(crate) const ROW: f64 = 128.0;
     pub(crate) const SECTOR: i64 = 32;
@@ -139,16 +141,17 @@ pub(crate) fn cost(kernel: &Kernel) -> Option<Cost> {
     } else {
         let warps = f64::from(kernel.launch.threads.div_ceil(WARP));
         let issued = step.issued / warps * device::INTERVAL;
-        let (cut, alone) = (clocks(step.cut()), clocks(step.latency.max(issued) + step.exposed));
+        let fragments = step.tensor.min(step.wavefronts) * device::FRAGMENTS;
+        let alone = clocks(step.latency.max(issued) + step.exposed + fragments);
         let (outside, _, step_outside) = main_loop(kernel, Edges::Outside)?;
         let guarded_tile = once.clocks_with_stores(stored) - outside.executed().clocks_with_stores(stored);
         Cost {
             steps,
             times,
             over,
-            step: clocks(step.clocks()),
+            step: clocks(step.clocks() + fragments),
             guarded_step: clocks(step.clocks() - step_outside.clocks()),
-            cut,
+            cut: clocks(step.cut()),
             alone,
             resident: resident(kernel),
             tile,
