@@ -430,10 +430,11 @@ impl Configuration {
         let sizes = draw.sizes(scale);
         let paddings = [draw.padding(), draw.padding(), draw.padding(), Padding::default()];
         let (alpha, beta) = (draw.one(&[1.0, 2.0, -1.0]), draw.one(&[0.0, 1.0, -1.0, 2.0]));
-        // Two scales of any size would pass 32 bits.
+        // Two scales of any size would pass 32 bits, and leave the range of f16.
         let integers = ["dtype=i", "dtype=u"].iter().any(|of| keys.starts_with(of))
             && ["out=f", "out=b"].iter().all(|out| !keys.contains(out));
-        let small = draw.once_in(2) || (integers && keys.contains("scales"));
+        let narrow = integers || keys.contains("acc=f16");
+        let small = draw.once_in(2) || (narrow && keys.contains("scales"));
         let values = if small { Values::Whole } else { Values::Any };
         Configuration { keys, sizes, paddings, values, function, scalars: [alpha, beta], seed }
     }

@@ -261,6 +261,11 @@ impl<'p> Packing<'p> {
     /// if more facts are true then.
     fn candidate(&mut self, class: usize) -> Option<Copies> {
         let rules = self.rules;
+        let broken = &self.operands[0].broken;
+        let known = |fact: &usize| matches!(broken[*fact], Some(Broken(Some(_))));
+        if rules.classes[class].kept.iter().any(known) {
+            return None;
+        }
         let packs = || rules.classes[class].packs.iter().copied();
         let (mut chosen, mut why) = (Vec::new(), Vec::new());
         for which in packs() {

@@ -79,6 +79,16 @@ pub(super) enum Check {
 pub(super) struct Broken(pub(super) Option<i64>);
 
 impl Check {
+    /// Is it about an extent of these tensors?
+    fn is_about(&self, form: &Form) -> bool {
+        let (Check::Divides { of, .. } | Check::AtMost { of, .. } | Check::AtLeast { of, .. }) = self else {
+            return false;
+        };
+        let number = of.plain();
+        let is_extent = |shape: &Shape| shape.extents.iter().any(|extent| extent.plain() == number);
+        number.is_some() && form.tensors.iter().any(is_extent)
+    }
+
     pub(super) fn broken(&self, tensors: &[Option<&Tensor>], sizes: &[Option<Bound>]) -> Option<Broken> {
         let size = |of: &Size, condition: &dyn Fn(i64) -> bool| match of.evaluate(sizes) {
             Some(value) if condition(value) => None,
@@ -111,6 +121,8 @@ pub(super) struct Class {
     pub(super) form: usize,
     /// Indices in [`Rules::facts`], in the order of the program's facts.
     pub(super) needs: Vec<usize>,
+    /// The needs about extents: a copy of an argument has the same extents.
+    pub(super) kept: Vec<usize>,
     /// Indices of the kernel's packs whose copies it may read.
     pub(super) packs: Vec<usize>,
 }
@@ -207,7 +219,9 @@ impl Rules {
                     && program.params[pack.arg].contiguous() == Some(pack.modes[0])
             };
             let packs = (0..packs.len()).filter(|&which| reads(&packs[which])).collect();
-            let class = index(&mut rules.classes, Class { form, needs, packs });
+            let of_copies = |fact: &usize| rules.facts[*fact].is_about(&rules.forms[form]);
+            let kept = needs.iter().copied().filter(of_copies).collect();
+            let class = index(&mut rules.classes, Class { form, needs, kept, packs });
             if class == firsts.len() {
                 firsts.push(variant);
             }
