@@ -3,7 +3,7 @@
 use tilewright_layout::Value;
 
 use super::binding::Bound;
-use super::rules::{Rules, Size, index};
+use super::rules::{Count, Rules, Size, index};
 use super::{Limits, Tensor};
 use crate::thread::{Cost, Kernel, Param};
 use crate::values::target::WARP;
@@ -79,12 +79,12 @@ pub enum Limit {
 #[derive(Debug)]
 pub(super) struct Rule {
     pub(super) cost: Cost,
-    pub(super) steps: Size,
-    pub(super) times: [Option<Size>; 2],
+    pub(super) steps: Count,
+    pub(super) times: [Option<Count>; 2],
     /// The extent that the iterations run over, and how many elements of it one has.
-    pub(super) extent: Option<(Size, u32)>,
+    pub(super) extent: Option<(Count, u32)>,
     /// All axes: each factor, and where it counts tiles, the extent without rounding, with the elements of a tile.
-    pub(super) grid: Vec<(Size, Option<(Size, u32)>)>,
+    pub(super) grid: Vec<(Count, Option<(Count, u32)>)>,
     /// Blocks of a cluster.
     cluster: u32,
     persistent: bool,
@@ -142,10 +142,12 @@ impl Rule {
         let launch = &program.launch;
         let mut factor = |factor: &Value| {
             let extent = match *factor {
-                Value::Sym { times, of, over } => Some((rules.size(Value::Sym { times, of, over: 1 }), over)),
+                Value::Sym { times, of, over } => {
+                    Some((rules.count(Value::Sym { times, of, over: 1 }), over))
+                }
                 _ => None,
             };
-            (rules.size(*factor), extent)
+            (rules.count(*factor), extent)
         };
         let grid = launch.grid.iter().flatten().map(&mut factor).collect();
         let (steps, extent) = factor(&cost.steps);
@@ -190,9 +192,9 @@ impl Rule {
     }
 
     /// Iterations of a tile's main loop.
-    fn trips(&self, sizes: &[Option<Bound>]) -> Option<u64> {
+    fn trips(&self, counts: &[Option<u64>]) -> Option<u64> {
         let factors = [self.steps].into_iter().chain(self.times.into_iter().flatten());
-        let count = |all: u64, of: Size| Some(all.saturating_mul(of.evaluate(sizes)?.max(0) as u64));
+        let count = |all: u64, of: Count| Some(all.saturating_mul(counts[of.0]?));
         Some(factors.into_iter().try_fold(1, count)?.div_ceil(self.cost.over.max(1).into()))
     }
 
@@ -201,24 +203,24 @@ impl Rule {
         self.cost.cut > 0
     }
 
-    /// The estimate for a launch.
+    /// The estimate for a launch with these [`Rules::counts`].
     pub(super) fn estimate(
         &self,
         limits: &Limits,
-        sizes: &[Option<Bound>],
+        counts: &[Option<u64>],
         traffic: &[Traffic],
     ) -> Option<Estimate> {
         let (reads, bulk) = (traffic[self.reads], traffic[self.bulk]);
         if self.cost.resident > 0 {
-            self.in_waves(limits, sizes, reads)
+            self.in_waves(limits, counts, reads)
         } else {
-            self.by_tiles(limits, sizes, reads, bulk)
+            self.by_tiles(limits, counts, reads, bulk)
         }
     }
 
     /// The estimate by waves: the blocks that the busiest multiprocessor has at once. The last wave has fewer blocks.
-    fn in_waves(&self, limits: &Limits, sizes: &[Option<Bound>], reads: Traffic) -> Option<Estimate> {
-        let count = |size: Size| Some(size.evaluate(sizes)?.max(0) as u64);
+    fn in_waves(&self, limits: &Limits, counts: &[Option<u64>], reads: Traffic) -> Option<Estimate> {
+        let count = |of: Count| counts[of.0];
         let (cost, cluster) = (self.cost, self.cluster);
         let mut blocks = 1u64;
         // Along each axis of tiles, the part of the busiest one that is inside: all of it unless there is one tile.
@@ -234,7 +236,7 @@ impl Rule {
         let executed = |clocks: u32, inside: f64| {
             (f64::from(clocks) * inside.max(SCHEDULERS / f64::from(self.warps)).min(1.0)) as u64
         };
-        let steps = self.trips(sizes)?;
+        let steps = self.trips(counts)?;
         let along = match self.extent {
             Some((extent, over)) => count(extent)? as f64 / (steps.max(1) as f64 * f64::from(over)),
             None => 1.0,
@@ -283,11 +285,11 @@ impl Rule {
     fn by_tiles(
         &self,
         limits: &Limits,
-        sizes: &[Option<Bound>],
+        counts: &[Option<u64>],
         reads: Traffic,
         bulk: Traffic,
     ) -> Option<Estimate> {
-        let count = |size: Size| Some(size.evaluate(sizes)?.max(0) as u64);
+        let count = |of: Count| counts[of.0];
         let (cost, cluster) = (self.cost, self.cluster);
         let (mut tiles, mut distance) = (1u64, 0u64);
         for (factor, extent) in &self.grid {
@@ -309,7 +311,7 @@ impl Rule {
         let resident = if self.persistent { self.blocks_per_sm } else { 1 };
         let clusters = u64::from(limits.clusters(cluster, resident));
         let waves = tiles.div_ceil(clusters);
-        let steps = self.trips(sizes)?;
+        let steps = self.trips(counts)?;
         // One block of each pair of multiprocessors starts first. If the last wave is not full, the other blocks copy faster.
         let blocks = tiles.min(clusters).saturating_mul(cluster.into());
         let paired = blocks > u64::from(limits.multiprocessors / 2);

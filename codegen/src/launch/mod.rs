@@ -299,13 +299,13 @@ impl Rules {
         self.timed(kernel, given, limits).map(|(plan, _)| plan)
     }
 
-    /// The same, and the estimate; `None` if it is unknown.
+    /// The same, and the estimated clocks; `None` if they are unknown.
     fn timed(
         &self,
         kernel: &Generated,
         given: &[Given],
         limits: &Limits,
-    ) -> Result<(Plan, Option<cost::Estimate>), Refusal> {
+    ) -> Result<(Plan, Option<u64>), Refusal> {
         let tensors = tensors(given);
         let (sizes, empty_loops) = binding::arguments(self, kernel, given, &tensors)?;
         let launch = Launch { rules: self, kernel, given, tensors: &tensors, limits };
@@ -366,18 +366,14 @@ impl Launch<'_> {
     }
 
     /// The fastest of some variants, and its clocks.
-    fn among(
-        &self,
-        variants: std::ops::Range<usize>,
-        sizes: Sizes,
-    ) -> Result<(Plan, Option<cost::Estimate>), Refusal> {
+    fn among(&self, variants: std::ops::Range<usize>, sizes: Sizes) -> Result<(Plan, Option<u64>), Refusal> {
         let Launch { rules, kernel, tensors, limits, .. } = *self;
         let before = variants.start;
         let mut packing = Packing::new(rules, kernel, tensors, limits, sizes);
         let (index, mut tried) = self.weighed(variants, &mut packing, false)?;
         let variant = before + index;
         let chosen = tried[index].as_ref().ok();
-        let (copies, estimate) = chosen.map_or((false, None), |choice| (choice.copies, choice.estimate));
+        let (copies, clocks) = chosen.map_or((false, None), |choice| (choice.copies, choice.clocks));
         tried.truncate(index);
         let passed_over = tried.into_iter().map(|one| one.err().unwrap_or(Why::Slower)).collect();
         let (packed, sizes) = packing.packed(rules.variants[variant].class, copies);
@@ -388,7 +384,7 @@ impl Launch<'_> {
         };
         let (symbols, passed) = (rules.symbols(&sizes), self.passed(program, &sizes));
         let spans = spans(self.given);
-        Ok((Plan { variant, grid, symbols, passed, packed, passed_over, spans }, estimate))
+        Ok((Plan { variant, grid, symbols, passed, packed, passed_over, spans }, clocks))
     }
 
     /// The cost of each of some variants, or why it cannot run, and the index of the fastest. Variants after the first
@@ -428,7 +424,7 @@ impl Launch<'_> {
                     let cuts = alternative.cost.as_ref().is_some_and(cost::Rule::cuts);
                     let whole = cuts && packing.copies(alternative.class);
                     let packed = whole.then(|| packing.choice(variant, true));
-                    Ok(packed.filter(|packed| packed.clocks() < direct.clocks()).unwrap_or(direct))
+                    Ok(packed.filter(|packed| packed.clocks < direct.clocks).unwrap_or(direct))
                 }
             };
             // Only variants with a cost model compete.
@@ -445,7 +441,7 @@ impl Launch<'_> {
             return Err(Refusal::none_fits(&why));
         };
         let compared = |(index, one): (usize, &Result<Choice, Why>)| {
-            one.as_ref().ok().filter(|_| rules.variants[before + index].competes)?.clocks()
+            one.as_ref().ok().filter(|_| rules.variants[before + index].competes)?.clocks
         };
         let clocks: Vec<_> = tried.iter().enumerate().map(compared).collect();
         Ok((cost::quickest(first, &clocks), tried))

@@ -2,7 +2,7 @@
 //! arguments, and copies with rows along another mode, for variants that read such rows.
 
 use super::cost::{Estimate, Traffic};
-use super::rules::{Broken, Check, Rules, Sizes};
+use super::rules::{Broken, Check, Rules, Size, Sizes};
 use super::why::Why;
 use super::{Given, Limits, Plan, Tensor, binding, cost};
 use crate::launch::definition::{Generated, Pack};
@@ -134,19 +134,15 @@ struct Operands {
     sizes: Sizes,
     /// For each fact, whether it is false.
     broken: Vec<Option<Broken>>,
+    /// For each of [`Rules::counts`], its value, if that is known.
+    counts: Vec<Option<u64>>,
     traffic: Vec<Traffic>,
 }
 
-/// A variant's launch: does it read copies, and its estimate, copies included; `None` if the kernel has no cost model.
+/// A variant's launch: does it read copies, and its estimated clocks, copies included; `None` if the kernel has no cost model.
 pub(super) struct Choice {
     pub(super) copies: bool,
-    pub(super) estimate: Option<Estimate>,
-}
-
-impl Choice {
-    pub(super) fn clocks(&self) -> Option<u64> {
-        self.estimate.map(|estimate| estimate.clocks)
-    }
+    pub(super) clocks: Option<u64>,
 }
 
 /// Operands with copies, and why each is made.
@@ -222,15 +218,17 @@ impl<'p> Packing<'p> {
 
     /// A variant on the arguments themselves, or on the copies of [`Packing::copies`].
     pub(super) fn choice(&self, variant: usize, copies: bool) -> Choice {
+        Choice { copies, clocks: self.estimate(variant, copies).map(|estimate| estimate.clocks) }
+    }
+
+    /// The estimate of a choice.
+    pub(super) fn estimate(&self, variant: usize, copies: bool) -> Option<Estimate> {
         let alternative = &self.rules.variants[variant];
         let of_class = self.of_classes[alternative.class].as_ref().and_then(Option::as_ref);
         let operands = &self.operands[of_class.filter(|_| copies).map_or(0, |copies| copies.operands)];
-        let estimate = alternative.cost.as_ref().and_then(|cost| {
-            let own = cost.estimate(self.limits, &operands.sizes, &operands.traffic)?;
-            let copies = operands.packs.iter().filter_map(|&which| self.copies[which].as_ref()?.as_ref());
-            Some(own.packed(copies.map(|(_, clocks)| clocks).sum()))
-        });
-        Choice { copies, estimate }
+        let own = alternative.cost.as_ref()?.estimate(self.limits, &operands.counts, &operands.traffic)?;
+        let copies = operands.packs.iter().filter_map(|&which| self.copies[which].as_ref()?.as_ref());
+        Some(own.packed(copies.map(|(_, clocks)| clocks).sum()))
     }
 
     /// The arguments that a class of variants reads copies of, and why.
@@ -340,8 +338,8 @@ impl<'p> Packing<'p> {
         let copy = copy_of(from, &pack.modes)?;
         let to = padded(&Tensor { address: ELSEWHERE, ..copy.clone() }, &pack.modes);
         let given = [permuted(from, &pack.modes), to].map(Given::Tensor);
-        let (plan, estimate) = rules.timed(&pack.kernel, &given, self.limits).ok()?;
-        let clocks = estimate.map_or(0, |of| of.clocks);
+        let (plan, clocks) = rules.timed(&pack.kernel, &given, self.limits).ok()?;
+        let clocks = clocks.unwrap_or(0);
         Some((Packed { pack: which, arg: pack.arg, copy, plan, why: Why::Sectors }, clocks))
     }
 
@@ -371,7 +369,9 @@ impl Operands {
         sizes: Sizes,
     ) -> Operands {
         let broken = rules.facts.iter().map(|fact| fact.broken(tensors, &sizes)).collect();
+        let value = |count: &Size| Some(count.evaluate(&sizes)?.max(0) as u64);
+        let counts = rules.counts.iter().map(value).collect();
         let traffic = rules.reads.iter().map(|reads| Traffic::of(reads, &sizes)).collect();
-        Operands { form, packs, sizes, broken, traffic }
+        Operands { form, packs, sizes, broken, counts, traffic }
     }
 }

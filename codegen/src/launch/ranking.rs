@@ -74,7 +74,8 @@ pub fn ranking(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<R
         copies |= choice.copies && variant == chosen;
         let (alternative, program) = (&rules.variants[variant], &kernel.variants[variant].program);
         let copied = choice.copies.then(|| packing.copied(alternative.class)).into_iter().flatten();
-        let limit = choice.estimate.and_then(|estimate| match estimate.limit {
+        let estimate = packing.estimate(variant, choice.copies);
+        let limit = estimate.and_then(|estimate| match estimate.limit {
             Limit::Memory => Some("memory"),
             Limit::Rows => Some("L2 rows"),
             Limit::Latency => Some("latency"),
@@ -82,7 +83,7 @@ pub fn ranking(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<R
         });
         serves.push(Ranked {
             variant,
-            estimate: choice.estimate,
+            estimate,
             competes: alternative.competes,
             limit,
             packed: copied.map(|(arg, why)| (arg, why.text(kernel, variant))).collect(),

@@ -50,6 +50,10 @@ impl Size {
     }
 }
 
+/// A size that costs depend on: an index in [`Rules::counts`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Count(pub(super) usize);
+
 /// The tensors of a variant's parameters, by the places of their arguments.
 #[derive(PartialEq, Debug)]
 pub(super) struct Form {
@@ -162,6 +166,8 @@ pub struct Rules {
     pub(super) symbols: Vec<Symbol>,
     pub(super) forms: Vec<Form>,
     pub(super) facts: Vec<Check>,
+    /// Sizes that costs depend on. Many variants have the same ones, and a launch evaluates each once.
+    pub(super) counts: Vec<Size>,
     /// Tensors that are read, for costs.
     pub(super) reads: Vec<Vec<cost::Read>>,
     pub(super) classes: Vec<Class>,
@@ -195,6 +201,7 @@ impl Rules {
             symbols: Vec::new(),
             forms: Vec::new(),
             facts: Vec::new(),
+            counts: Vec::new(),
             reads: Vec::new(),
             classes: Vec::new(),
             variants: Vec::new(),
@@ -246,6 +253,12 @@ impl Rules {
             Value::Sym { times, of, over } => Size::Of { times, of: index(&mut self.symbols, of), over },
             Value::Basis { .. } | Value::Any => Size::Unknown,
         }
+    }
+
+    /// A size that costs depend on.
+    pub(super) fn count(&mut self, value: Value) -> Count {
+        let size = self.size(value);
+        Count(index(&mut self.counts, size))
     }
 
     pub(super) fn sizes(&mut self, values: &[Value]) -> Vec<Size> {

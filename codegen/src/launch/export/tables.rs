@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::super::cost;
 use super::super::refusal::Refusal;
-use super::super::rules::{Check, Rules, Size};
+use super::super::rules::{Check, Count, Rules, Size};
 use super::nodes::{Nodes, int, known, number};
 use super::text::literal;
 use super::{Image, constant};
@@ -286,7 +286,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
     fn variant(&mut self, rules: &Rules, index: usize, variant: &Variant) -> Result<String, E> {
         let (program, alternative) = (&variant.program, &rules.variants[index]);
         let launch = &program.launch;
-        let cost = alternative.cost.as_ref().map(|cost| self.cost(cost));
+        let cost = alternative.cost.as_ref().map(|cost| self.cost(&rules.counts, cost));
         let cost = cost.map_or("0".into(), |row| format!("&{}[0]", self.array("tw_cost", &[row])));
         let grid: Vec<String> = alternative.grid.iter().map(|axis| self.sizes(axis)).collect();
         let counts: Vec<String> = alternative.grid.iter().map(|axis| axis.len().to_string()).collect();
@@ -331,10 +331,12 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         ))
     }
 
-    fn cost(&mut self, rule: &cost::Rule) -> String {
-        let factor = |(count, tiles): &(Size, Option<(Size, u32)>)| {
-            let (extent, over) = tiles.unwrap_or((Size::Unknown, 1));
-            format!("{{{}, {}, {}, {over}}}", size(*count), u8::from(tiles.is_some()), size(extent))
+    fn cost(&mut self, counts: &[Size], rule: &cost::Rule) -> String {
+        let size_of = |count: Option<Count>, or: Size| size(count.map_or(or, |Count(index)| counts[index]));
+        let factor = |(count, tiles): &(Count, Option<(Count, u32)>)| {
+            let (is_tiles, over) = (u8::from(tiles.is_some()), tiles.map_or(1, |(_, over)| over));
+            let extent = size_of(tiles.map(|(extent, _)| extent), Size::Unknown);
+            format!("{{{}, {is_tiles}, {extent}, {over}}}", size_of(Some(*count), Size::Unknown))
         };
         let factors: Vec<String> = rule.grid.iter().map(factor).collect();
         let of = &rule.cost;
@@ -355,7 +357,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         format!(
             "{{{}, {{{}}}, {}, {clocks}, {}, {}, {}, {}, {}}}",
             factor(&(rule.steps, rule.extent)),
-            rule.times.map(|of| size(of.unwrap_or(Size::Int(1)))).join(", "),
+            rule.times.map(|of| size_of(of, Size::Int(1))).join(", "),
             of.over.max(1),
             rule.warps,
             factors.len(),
