@@ -11,11 +11,9 @@ use crate::build::tiled::{SWIZZLED, Terms, row_of};
 use crate::source::problem::Problem;
 use crate::thread::atom::Atom;
 use crate::thread::atoms;
-use crate::values::elem::Elem;
-use crate::values::target::Target;
 
 /// Rows of a wgmma.
-const ROWS: i64 = 64;
+pub(super) const ROWS: i64 = 64;
 /// Bytes of K that an instruction takes at once.
 const INSTRUCTION: i64 = 32;
 /// The bytes of a row of a bulk copy's box are a multiple of this.
@@ -23,7 +21,7 @@ const BOX: i64 = 16;
 /// Rows after which the pattern of a swizzle repeats.
 const PATTERN: i64 = 8;
 /// Most slots of the ring by default.
-const STAGES: i64 = 16;
+pub(super) const STAGES: i64 = 16;
 
 /// Tiles of the default variants: rows, blocks of a cluster that share columns, and columns. There are many widths, so that the
 /// tiles of a product nearly fill all multiprocessors. Small tiles are for products of few rows, which memory limits. Clusters copy
@@ -61,7 +59,7 @@ impl Plan {
         let of = |rows: i64, columns: i64, [cluster, split_k]: [i64; 2]| {
             let tile = [rows, columns, SWIZZLED / i64::from(c.dtype.bytes())];
             let plan = Plan { cluster, split_k, shipped: true, ..Plan::of_warpgroups(c, tile, false) };
-            Plan { stages: plan.most_stages(c), ..plan }
+            plan.with_stages(c, STAGES)
         };
         // Tiles are slower if the right operand is copied in rows of less than 128 bytes, and in more rows than the left
         // operand or K has.
@@ -118,16 +116,6 @@ impl Plan {
         if c.right_along_k() { columns } else { columns / row_of(columns, c.dtype.bytes().into()) * bk }
     }
 
-    /// The number of slots that fit in shared memory beside the epilogue's buffers.
-    pub(super) fn most_stages(&self, c: &Config) -> i64 {
-        (self.room(c.out) / self.slot(c).max(1)).clamp(1, STAGES)
-    }
-
-    /// Consumer warpgroups, of one or of two tiles.
-    fn warpgroups(&self) -> i64 {
-        self.groups[0] * if self.ping_pong { 2 } else { 1 }
-    }
-
     /// Rows of a tile that one warpgroup computes.
     fn rows(&self) -> i64 {
         self.tile[0] / self.groups[0]
@@ -140,7 +128,7 @@ impl Plan {
 
     /// Most accumulators of a thread.
     fn most_sums(&self, c: &Config) -> i64 {
-        match self.warpgroups() {
+        match self.groups[0] {
             // Three warpgroups share the registers, which further sums or converted elements need as well.
             3 if c.precision.terms() == Terms::Two => MOST_SUMS_OF_THREE / 4,
             3 if has_partial_sums(c) => MOST_SUMS_OF_THREE / 3,
@@ -163,32 +151,6 @@ impl Plan {
     pub(super) fn leaves_registers(&self, c: &Config) -> bool {
         self.sums() < self.most_sums(c)
     }
-
-    /// The number of parts that the epilogue stores of a tile, and their columns. A part is as wide as a
-    /// swizzle; with three warpgroups it is narrower, which leaves shared memory for a slot more.
-    fn store_parts(&self, out: Elem) -> (i64, i64) {
-        let widths = [SWIZZLED, SWIZZLED / 2].map(|bytes| (bytes / i64::from(out.bytes())).max(16));
-        let widths = &widths[usize::from(self.warpgroups() > 2)..];
-        // wgmma's columns are multiples of 16.
-        let wide = widths.iter().copied().find(|wide| self.tile[1] % wide == 0).unwrap_or(16);
-        (self.rows() / ROWS * self.tile[1] / wide, wide)
-    }
-
-    /// Epilogue buffers of a warpgroup: one is written while a bulk store reads the other.
-    fn buffers(&self, out: Elem) -> i64 {
-        self.store_parts(out).0.min(2)
-    }
-
-    /// Bytes of shared memory for the ring, beside mbarriers and the epilogue's buffers. Sums that a cluster adds overlay
-    /// the ring.
-    fn room(&self, out: Elem) -> i64 {
-        let part = ROWS * self.store_parts(out).1 * i64::from(out.bytes());
-        let epilogue = match self.split_k {
-            1 => self.warpgroups() * self.buffers(out) * part,
-            _ => 0,
-        };
-        i64::from(Target::of(90).block_shared) - 1024 - epilogue
-    }
 }
 
 /// Do the sums of a step have separate registers?
@@ -207,7 +169,7 @@ impl Plan {
     /// Does a tile of rows that wgmma has need more accumulators or shared memory than there are?
     pub(super) fn is_too_large(&self, c: &Config) -> bool {
         let is_tile = self.tile[0] % ROWS == 0 && row(c, self.tile[1]).is_some();
-        is_tile && (self.sums() > self.most_sums(c) || self.slot(c) * self.stages > self.room(c.out))
+        is_tile && (self.sums() > self.most_sums(c) || self.slot(c) * self.stages > self.room(c))
     }
 }
 
@@ -315,7 +277,7 @@ pub(super) fn unfit(plan: &Plan, config: &Config) -> Option<(&'static str, Probl
             &help,
         );
     }
-    let (bytes, room) = (plan.slot(config) * plan.stages, plan.room(config.out));
+    let (bytes, room) = (plan.slot(config) * plan.stages, plan.room(config));
     if bytes > room {
         return wrong(
             "stages",

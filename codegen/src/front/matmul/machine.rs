@@ -441,7 +441,7 @@ impl Reader<'_> {
                 band: band.unwrap_or(usual.band),
                 ..Plan::of_warpgroups(config, tile, ping_pong)
             };
-            Plan { stages: plan.most_stages(config), ..plan }
+            plan.with_stages(config, hopper::STAGES)
         };
         // The first tile that goes with the keys gives the rows and columns that no key sets.
         let mut tiles = Plan::shipped(config).into_iter().map(|plan| of(plan.tile));

@@ -1,10 +1,17 @@
 //! The sizes of a product on tensor cores: an alternative of its page.
 
 use super::Config;
+use super::hopper::ROWS;
 use super::product::CLUSTERS;
-use crate::build::tiled::Terms;
+use crate::build::tiled::{PAD, SWIZZLED, Terms, row_of};
 use crate::thread::atom::Atom;
-use crate::values::target::WARP;
+use crate::values::target::{Target, WARP};
+
+/// Bytes for mbarriers and the alignment of swizzles.
+const MBARRIERS: i64 = 1024;
+/// Into how many parts the rows of a warp are divided at most when they are stored, and the fewest rows of a part.
+const PARTS: [i64; 3] = [4, 2, 1];
+const LEAST_ROWS: i64 = 16;
 
 /// The sizes of a product on tensor cores.
 #[derive(Clone, Debug)]
@@ -90,6 +97,49 @@ impl Plan {
     /// Are the sums of a step promoted? Instructions of warps do not lose bits of sums.
     pub(super) fn promotes(&self, c: &Config) -> bool {
         c.block_scales || self.is_wgmma() && c.promotes()
+    }
+
+    /// With as many stages as fit, at most this number.
+    pub(super) fn with_stages(self, c: &Config, most: i64) -> Plan {
+        Plan { stages: (self.room(c) / self.slot(c)).clamp(1, most), ..self }
+    }
+
+    /// Bytes of shared memory for the ring, beside mbarriers and what the epilogue needs: the sums of warps that share K, or buffers
+    /// for parts of the tile of each warp or warpgroup, of which one is written while a bulk store reads the other. Sums that a cluster
+    /// adds overlay the ring, and fragments of wider results already write whole sectors.
+    pub(super) fn room(&self, c: &Config) -> i64 {
+        let ([over, across, _], [left, right, _]) = (self.groups, self.tile);
+        let ([rows, columns], bytes) = ([left / over, right / across], i64::from(c.out.bytes()));
+        let buffers = |part: i64, wide: i64, members: i64| {
+            2.min(rows / part * (columns / wide).max(1)) * members * part * wide * bytes
+        };
+        let epilogue = match self.is_wgmma() {
+            true if self.split_k > 1 => 0,
+            // With three warpgroups a part is narrower, which leaves room for a slot more. wgmma's columns are multiples of 16.
+            true => {
+                let wide = row_of(columns, bytes).max(16);
+                let wide = if over > 2 { wide.min((SWIZZLED / 2 / bytes).max(16)) } else { wide };
+                buffers(ROWS, wide, if self.ping_pong { 2 } else { over })
+            }
+            false if self.is_staged(c) => {
+                let down = PARTS.into_iter().find(|down| rows % (down * LEAST_ROWS) == 0).unwrap_or(1);
+                buffers(rows / down, row_of(columns, bytes), over * across)
+            }
+            false => self.gathered(c, self.parts()),
+        };
+        i64::from(Target::of(c.arch).block_shared) - MBARRIERS - epilogue
+    }
+
+    /// Do warps store results through shared memory?
+    pub(super) fn is_staged(&self, c: &Config) -> bool {
+        c.out.bytes() < 4 && self.parts() == 1
+    }
+
+    /// Bytes of shared memory for sums of warps that share K, of `at_once` parts at once.
+    pub(super) fn gathered(&self, c: &Config, at_once: i64) -> i64 {
+        let [rows, columns, _] = self.tile;
+        let one = rows * (columns + PAD) * i64::from(c.acc.bytes());
+        if self.parts() == 1 { 0 } else { at_once * one }
     }
 
     /// Bytes of a slot of the ring: wgmma reads the lower terms of an operand there, too.

@@ -1,7 +1,7 @@
 //! Plans of products by mma.sync: tiles, warps and stages, the plans that a launch chooses among, and the limits of all.
 
 use super::{Config, WIDE, ring};
-use crate::build::tiled::{PAD, SWIZZLED, Terms, TiledMma};
+use crate::build::tiled::{SWIZZLED, Terms, TiledMma};
 use crate::front::matmul::plan::Plan;
 use crate::front::matmul::scales::BLOCK;
 use crate::front::matmul::warps::groups_of;
@@ -103,9 +103,7 @@ pub(in crate::front::matmul) fn others(c: &Config, row: &'static Atom) -> Vec<Pl
         let [left, right] = c.operands_of(tile);
         TiledMma::arranged(row, [left, right], 1)?;
         let plan = Plan { overlaps, ..Plan::of_warps(c, row, [left, right, tile[2]], [1, 1, OVER_K]) };
-        let room =
-            i64::from(Target::of(c.arch).block_shared) - ring::MBARRIERS - plan.gathered(c, plan.parts());
-        Ok(Plan { stages: (room / plan.slot(c)).clamp(1, FEW_STAGES), ..plan })
+        Ok(plan.with_stages(c, FEW_STAGES))
     };
     // Fragments of wider elements do not fit in registers beside sums of all of a large tile.
     let few_rows: &[[i64; 3]] = match c.dtype.bytes() {
@@ -150,13 +148,6 @@ fn small(c: &Config, row: &'static Atom, (tile, stages, warps): Tile) -> Result<
 }
 
 impl Plan {
-    /// Bytes of shared memory for sums of warps that share K, of `at_once` parts at once.
-    pub(super) fn gathered(&self, c: &Config, at_once: i64) -> i64 {
-        let [rows, columns, _] = self.tile;
-        let one = rows * (columns + PAD) * i64::from(c.acc.bytes());
-        if self.parts() == 1 { 0 } else { at_once * one }
-    }
-
     /// Does the epilogue go through shared memory? Not if fragments already write whole sectors.
     pub(super) fn has_epilogue_tile(&self, c: &Config) -> bool {
         let bytes = self.tile[0] * self.tile[1] * i64::from(c.out.bytes());

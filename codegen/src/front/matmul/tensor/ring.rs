@@ -5,7 +5,6 @@
 use crate::build::tiled::row_of;
 use crate::front::matmul::Config;
 use crate::front::matmul::plan::Plan;
-use crate::values::target::Target;
 
 /// The first architecture with bulk copies.
 pub(in crate::front::matmul) const BULK: u32 = 90;
@@ -13,13 +12,8 @@ pub(in crate::front::matmul) const BULK: u32 = 90;
 const LEAST: i64 = 32;
 /// Most rows or columns of a bulk copy.
 const BOX: i64 = 256;
-/// Bytes for mbarriers and the alignment of swizzles.
-pub(super) const MBARRIERS: i64 = 1024;
 /// Accumulators of a thread that leave registers for addresses of a bias, or of C, beside direct stores' addresses.
 const MOST_SUMS: i64 = 128;
-/// Into how many parts the rows of a warp are divided at most when they are stored, and the fewest rows of a part.
-const PARTS: [i64; 3] = [4, 2, 1];
-const LEAST_ROWS: i64 = 16;
 
 /// The plan with a producer, if bulk copies and ldmatrix support the types, orders and sizes.
 pub(in crate::front::matmul) fn bulk(c: &Config, plan: &Plan) -> Option<Plan> {
@@ -44,21 +38,12 @@ pub(in crate::front::matmul) fn bulk(c: &Config, plan: &Plan) -> Option<Plan> {
         let divides = along_k || part % run == 0 || run % part == 0;
         fits &= run * bytes >= LEAST && divides;
     }
-    // Fragments of wider results already write whole sectors.
-    let staged = c.out.bytes() < 4 && plan.parts() == 1;
-    let (warps, bytes) = (over * across * plan.parts(), i64::from(c.out.bytes()));
-    let [rows, columns] = [left / over, right / across];
-    let wide = row_of(columns, bytes);
-    if staged {
-        fits &= wide * bytes >= LEAST;
+    let (columns, bytes) = (right / across, i64::from(c.out.bytes()));
+    if plan.is_staged(c) {
+        fits &= row_of(columns, bytes) * bytes >= LEAST;
     } else if c.bias.is_some() || c.alpha_beta || c.has_matrices() {
         fits &= left * right / plan.threads() < MOST_SUMS;
     }
-    // One buffer is written while the other one is stored.
-    let down = PARTS.into_iter().find(|down| rows % (down * LEAST_ROWS) == 0).unwrap_or(1);
-    let buffers = 2.min(down * (columns / wide).max(1)) * warps * rows / down * wide * bytes;
-    let epilogue = if staged { buffers } else { plan.gathered(c, plan.parts()) };
-    let room = i64::from(Target::of(c.arch).block_shared) - MBARRIERS - epilogue;
-    let stages = (room / plan.slot(c)).min(plan.stages);
+    let stages = (plan.room(c) / plan.slot(c)).min(plan.stages);
     (fits && stages > 1).then(|| Plan { stages, bulk: true, ..plan.clone() })
 }
