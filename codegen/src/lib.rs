@@ -22,7 +22,7 @@ pub mod tile;
 mod values;
 
 #[cfg(feature = "generator")]
-pub use build::{fragment, tiled};
+pub use build::tiled;
 pub use cuda::report;
 #[cfg(feature = "generator")]
 pub use front::{evaluate, matmul, words};

@@ -5,11 +5,10 @@ use tilewright_codegen::affine::Coord;
 use tilewright_codegen::atom::OperandName;
 use tilewright_codegen::atoms;
 use tilewright_codegen::build::Builder;
-use tilewright_codegen::fragment::Arrangement;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::Unroll;
 use tilewright_codegen::tile::{Expr, How, Op, Order, Program, Ring};
-use tilewright_codegen::tiled::TiledMma;
+use tilewright_codegen::tiled::{Terms, TiledMma};
 use tilewright_codegen::view::{At, Partition, View};
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value, layout};
 
@@ -63,14 +62,15 @@ pub fn wgmma_ring() -> Result<Program> {
 
     let wgmma = "wgmma_m64n64k16_bf16";
     let row = atoms::find(wgmma).ok_or_else(|| tilewright_codegen::problem::Problem::new("no row"))?;
-    let by_warpgroup = Arrangement { groups: layout!((1, 1, 1)), of: consumers };
+    let groups = layout!((1, 1, 1));
+    let mma = TiledMma { row, groups, of: consumers, pairs: None, terms: Terms::One };
     let bytes = (m * k + n * k) as u32 * Elem::Bf16.bytes();
 
     b.roles(vec![
         (
             consumers,
             Box::new(|b: &mut Builder| {
-                let out = b.partition_mma(&gc, row, OperandName::D, &by_warpgroup)?.with_name("out");
+                let out = b.partition_operand(&mma, OperandName::D, &gc)?.with_name("out");
                 let acc = b.fragment("acc", Elem::F32, &out)?;
                 b.fill(&acc, Expr::lit(0.0))?;
                 b.repeat("k", steps, Unroll::No, |b, iteration| -> Result<()> {

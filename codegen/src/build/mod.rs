@@ -73,7 +73,6 @@
 //! ([`Builder::group`], [`Builder::ring`]) specialise warps as producers and consumers.
 
 mod control;
-pub mod fragment;
 mod gather;
 mod group;
 mod lanes;

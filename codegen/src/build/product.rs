@@ -55,19 +55,14 @@ impl Builder {
     ///
     /// ```
     /// # use tilewright_codegen::atom::OperandName;
-    /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement, tile::{How, Order}};
+    /// # use tilewright_codegen::{Elem, build::Builder, tile::{How, Order}, tiled::TiledMma};
     /// # use tilewright_layout::layout;
     /// # let mut b = Builder::new("example");
-    /// let mma = "mma_m16n8k16_f16";
-    /// let row = atoms::find(mma).unwrap();
-    /// let by_warp = Arrangement { groups: layout!((1, 1, 1)), of: 0 };
-    /// # let (sa, sb) = (b.shared("sa", Elem::F16, layout!((16, 16)))?, b.shared("sb", Elem::F16, layout!((8, 16)))?);
-    /// # let sc = b.shared("sc", Elem::F32, layout!((16, 8)))?;
-    /// let (pa, pb) = (b.partition_mma(&sa, row, OperandName::A, &by_warp)?, b.partition_mma(&sb, row, OperandName::B, &by_warp)?);
-    /// let pc = b.partition_mma(&sc, row, OperandName::D, &by_warp)?;
-    /// let (fa, fb) = (b.fragment("fa", Elem::F16, &pa)?, b.fragment("fb", Elem::F16, &pb)?);
-    /// let acc = b.fragment("acc", Elem::F32, &pc)?;
-    /// b.gemm_how(&fa, &fb, &acc, How::Atom(row), Order::Plain, None)?;
+    /// let mma = TiledMma::new("mma_m16n8k16_f16", &layout!((1, 1, 1)))?;
+    /// let fa = b.operand("fa", &mma, OperandName::A, [16, 16])?;
+    /// let fb = b.operand("fb", &mma, OperandName::B, [8, 16])?;
+    /// let acc = b.operand("acc", &mma, OperandName::D, [16, 8])?;
+    /// b.gemm_how(&fa, &fb, &acc, How::Atom(mma.row), Order::Plain, None)?;
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn gemm_how(

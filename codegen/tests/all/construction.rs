@@ -4,10 +4,10 @@
 use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::atom::{Atom, OperandName};
 use tilewright_codegen::build::Builder;
-use tilewright_codegen::fragment::Arrangement;
 use tilewright_codegen::problem::{Problem, Result};
 use tilewright_codegen::thread::{Bin, Id, Un, Unroll};
 use tilewright_codegen::tile::{Across, Expr, How, Op, Order, Program, Ring, Stmt};
+use tilewright_codegen::tiled::{Terms, TiledMma};
 use tilewright_codegen::view::{At, View};
 use tilewright_codegen::{Elem, atoms, generate};
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value, layout};
@@ -145,7 +145,7 @@ fn fetch(b: &mut Builder, Rings([queries, keys, values]): &Rings, tiles: &Tiles)
         b.statement(Op::Publish {
             ring: *ring,
             phase: Coord::Phase(*ring).into(),
-            bytes: Some(b.bytes(from)?),
+            bytes: Some(from.layout.size()? as u32 * b.elem(from).bytes()),
         });
         let slot = b.slot(*ring);
         let to = last(b, to, &slot)?;
@@ -186,11 +186,13 @@ fn attend(
     (consumers, halves): (Id, [Id; 2]),
     scale: &Expr,
 ) -> Result<(View, View)> {
-    let by_warpgroup = Arrangement { groups: layout!((2, 1, 1)), of: consumers };
-    let out = b.partition_mma(go, row(PV)?, OperandName::D, &by_warpgroup)?;
+    let by_warpgroups =
+        |row| TiledMma { row, groups: layout!((2, 1, 1)), of: consumers, pairs: None, terms: Terms::One };
+    let (qk, pv) = (by_warpgroups(row(QK)?), by_warpgroups(row(PV)?));
+    let out = b.partition_operand(&pv, OperandName::D, go)?;
     let acc = b.fragment("acc", Elem::F32, &out)?;
-    let scores = b.operand("scores", row(QK)?, OperandName::D, [QUERIES, KEYS], &by_warpgroup)?;
-    let shares = b.operand("shares", row(PV)?, OperandName::A, [QUERIES, KEYS], &by_warpgroup)?;
+    let scores = b.operand("scores", &qk, OperandName::D, [QUERIES, KEYS])?;
+    let shares = b.operand("shares", &pv, OperandName::A, [QUERIES, KEYS])?;
     // A lane owns pairs of columns of two rows: (2 columns, 2 rows, column groups); four lanes share a row.
     let groups = KEYS / 8;
     let by_row = b.regroup(&scores, (2i64, 2i64, groups))?;

@@ -6,10 +6,10 @@ use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::atom::OperandName;
 use tilewright_codegen::atoms;
 use tilewright_codegen::build::Builder;
-use tilewright_codegen::fragment::Arrangement;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::{Id, Unroll};
 use tilewright_codegen::tile::{Expr, How, Op, Order, Program, Raster, Ring};
+use tilewright_codegen::tiled::{Terms, TiledMma};
 use tilewright_codegen::view::{At, View};
 use tilewright_layout::{Composed, Layout, Swizzle, Value, layout};
 
@@ -73,8 +73,8 @@ fn program() -> Result<Program> {
     let steps = tiles_of(Value::symbol("K"), BK);
     let rank = Affine::from(Coord::ClusterRank);
     let row_of = |at: &[Affine]| sum(times(&at[0], CLUSTER), &rank);
-    let wgmma = row(WGMMA)?;
-    let by = Arrangement { groups: layout!((1, 1, 1)), of: consumers };
+    let (row, groups) = (row(WGMMA)?, layout!((1, 1, 1)));
+    let mma = TiledMma { row, groups, of: consumers, pairs: None, terms: Terms::One };
 
     b.roles(vec![
         (
@@ -107,11 +107,11 @@ fn program() -> Result<Program> {
         (
             consumers,
             Box::new(|b: &mut Builder| {
-                let acc = b.operand("acc", wgmma, OperandName::D, [BM, BN], &by)?;
+                let acc = b.operand("acc", &mma, OperandName::D, [BM, BN])?;
                 b.tiles(&tiles, RASTER, |b, at| -> Result<()> {
                     b.ordered(&[consumers], |b| multiply(b, (ring, steps), [&sa, &sb], &acc))?;
                     let tile = b.tile(&c, (BM, BN), &[At::Index(row_of(at)), At::Index(at[1].clone())])?;
-                    let out = b.partition_mma(&tile, wgmma, OperandName::D, &by)?;
+                    let out = b.partition_operand(&mma, OperandName::D, &tile)?;
                     b.ordered(&[consumers], |b| b.copy(&acc, &out))
                 })
             }),

@@ -43,12 +43,14 @@ mod shared;
 mod terms;
 
 use crate::thread::atom::OperandName;
-use tilewright_layout::Value;
+use tilewright_layout::{Tuple, Value};
 
 use crate::build::Builder;
 use crate::source::problem::{Problem, Result};
 use crate::tile::view::View;
 use crate::tile::{How, Order};
+use crate::values::elem::Elem;
+use crate::values::id::Id;
 
 pub(crate) use crate::tile::tiled_mma::PAD;
 pub use crate::tile::tiled_mma::{Terms, TiledMma};
@@ -76,6 +78,56 @@ impl Builder {
         self.occupy(mma.of, mma.threads()?, view)?;
         let part = mma.part(view, operand)?;
         mma.lane(&part, mma.tile_of(operand).0, &mma.tv(operand)?)
+    }
+
+    /// Registers of the shape of a partition, packed in words where the elements are narrow.
+    ///
+    /// ```
+    /// # use tilewright_codegen::atom::OperandName;
+    /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// let mma = TiledMma::new("mma_m16n8k16_f16", &layout!((2, 2, 1)))?;
+    /// let sa = b.shared("sa", Elem::F16, layout!((64, 32) : (32, 1)))?;
+    /// let part = b.partition_operand(&mma, OperandName::A, &sa)?;
+    /// assert_eq!(b.fragment("fa", Elem::F16, &part)?.shape().to_string(), "(8,2,2)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn fragment(&mut self, name: &str, elem: Elem, partition: &View) -> Result<View> {
+        let flat: Option<Vec<i64>> = partition.extents();
+        let flat = flat.ok_or_else(|| Problem::new("a fragment needs a partition of known size"))?;
+        self.registers_in(name, elem, Tuple::flat(&flat), elem.bytes() < 4)
+    }
+
+    /// Registers for an operand (`a`, `b` or `d`) of a matrix product over a tile that is not in memory: accumulators, or values
+    /// computed from them.
+    ///
+    /// ```
+    /// # use tilewright_codegen::atom::OperandName;
+    /// # use tilewright_codegen::{Elem, atoms, build::Builder, tiled::{Terms, TiledMma}};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// let row = atoms::find("wgmma_m64n128k16_ra_bf16").unwrap();
+    /// let mma = TiledMma { row, groups: layout!((2, 1, 1)), of: 0, pairs: None, terms: Terms::One };
+    /// let scores = b.operand("scores", &mma, OperandName::D, [128, 128])?;
+    /// let weights = b.operand("weights", &mma, OperandName::A, [128, 128])?;
+    /// assert_eq!(scores.shape().to_string(), "(64,1,1)");
+    /// assert_eq!(weights.shape().to_string(), "(8,1,8)"); // eight values for each 16 along K
+    /// assert_eq!(b.elem(&weights), Elem::Bf16);
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn operand(
+        &mut self,
+        name: &str,
+        mma: &TiledMma,
+        operand: OperandName,
+        tile: [i64; 2],
+    ) -> Result<View> {
+        let tile = View::whole(Id::MAX, name, &Tuple::flat(&tile))?;
+        let part = self.partition_operand(mma, operand, &tile)?;
+        let missing = || Problem::new(format!("`{}` has no matrix operand `{operand}`", mma.row.name));
+        let elem = mma.row.operand(operand).ok_or_else(missing)?.elem;
+        self.fragment(name, elem, &part)
     }
 
     /// `acc(m, n) += a(m, k) · b(n, k)` for whole tiles in shared memory, and a thread's accumulators. Fragments are loaded with the

@@ -4,7 +4,7 @@ use crate::thread::atom::OperandName;
 use tilewright_layout::{Composed, Layout, Swizzle, Value, layout};
 
 use crate::Elem;
-use crate::build::fragment::Arrangement;
+use crate::build::tiled::{Terms, TiledMma};
 use crate::build::{Builder, Role};
 use crate::kernel::generate::finish;
 use crate::source::ast::Span;
@@ -200,7 +200,7 @@ fn filled_by(warps: u32, also: &dyn Fn(&mut Builder)) -> Program {
     let columns = b.tile(&y, (n, k), &[column.clone(), At::All]).unwrap();
     let out = b.tile(&z, (m, n), &[row, column]).unwrap();
     let row = atoms::find(ROW).unwrap();
-    let by = Arrangement { groups: layout!((1, 1, 1)), of: consumers };
+    let mma = TiledMma { row, groups: layout!((1, 1, 1)), of: consumers, pairs: None, terms: Terms::One };
     let roles: Vec<(Id, Role<'_>)> = vec![
         (
             producer,
@@ -231,7 +231,7 @@ fn filled_by(warps: u32, also: &dyn Fn(&mut Builder)) -> Program {
         (
             consumers,
             Box::new(|b: &mut Builder| {
-                let acc = b.operand("acc", row, OperandName::D, [m, n], &by)?;
+                let acc = b.operand("acc", &mma, OperandName::D, [m, n])?;
                 b.at(Span(11)).fill(&acc, Expr::lit(0.0))?;
                 b.repeat("k", steps, Unroll::No, |b, _| -> Result<()> {
                     b.at(Span(6)).statement(Op::Await { ring, phase: Coord::Phase(ring).into() });
@@ -244,7 +244,7 @@ fn filled_by(warps: u32, also: &dyn Fn(&mut Builder)) -> Program {
                     b.at(Span(10)).statement(Op::Advance { ring });
                     Ok(())
                 })?;
-                let out = b.partition_mma(&out, row, OperandName::D, &by)?;
+                let out = b.partition_operand(&mma, OperandName::D, &out)?;
                 b.at(Span(12)).copy(&acc, &out)
             }),
         ),
