@@ -117,8 +117,12 @@ impl Plan {
             true if self.split_k > 1 => 0,
             // With three warpgroups a part is narrower, which leaves room for a slot more. wgmma's columns are multiples of 16.
             true => {
-                let wide = row_of(columns, bytes).max(16);
-                let wide = if over > 2 { wide.min((SWIZZLED / 2 / bytes).max(16)) } else { wide };
+                let half = (SWIZZLED / 2 / bytes).max(16);
+                let wide = match over > 2 {
+                    true if columns % half == 0 => half,
+                    true => 16,
+                    false => row_of(columns, bytes).max(16),
+                };
                 buffers(ROWS, wide, if self.ping_pong { 2 } else { over })
             }
             false if self.is_staged(c) => {

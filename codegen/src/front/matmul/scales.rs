@@ -2,6 +2,7 @@
 //! group. Otherwise it has a column of scales for each of its parts that lies in one group.
 
 use super::Config;
+use crate::thread::index::gcd;
 use crate::values::elem::Elem;
 
 /// Alignment in bytes of the shared memory to which a bulk copy writes.
@@ -52,7 +53,7 @@ impl Grouped {
     fn new(size: i64, bk: i64, parts: i64) -> Grouped {
         let divides = |x: i64, y: i64| x % y == 0 || y % x == 0;
         let (one, part) = (size.min(bk), bk / parts);
-        let each = if divides(bk, size) && divides(part, one) { one } else { common_divisor(part, size) };
+        let each = if divides(bk, size) && divides(part, one) { one } else { gcd(part, size) };
         Grouped { size, bk, each }
     }
 
@@ -80,8 +81,4 @@ impl Grouped {
     pub(super) fn wide(self) -> i64 {
         if self.is_whole() { self.count() } else { 1 }
     }
-}
-
-fn common_divisor(x: i64, y: i64) -> i64 {
-    if y == 0 { x } else { common_divisor(y, x % y) }
 }

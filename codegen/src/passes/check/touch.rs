@@ -9,6 +9,7 @@ use tilewright_layout::{Layout, Value};
 use super::Budget;
 use super::races::Env;
 use crate::thread::Id;
+use crate::thread::index::gcd;
 use crate::tile::view::View;
 use crate::tile::{Program, Space};
 use crate::values::affine::{Affine, Coord};
@@ -383,11 +384,6 @@ fn of_view(view: &View, mode: usize) -> i64 {
     // A tile ends after `extent` elements.
     let moved = view.limits[mode].as_ref().map_or(moved, |(_, extent)| gcd(moved, *extent));
     gcd(gcd(run, rest), moved)
-}
-
-/// The greatest common divisor: for a number and 0, the number.
-fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// The part of a number that differs between threads, and the part that is the same for all.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tilewright_layout::{Symbol, Value};
 
-use crate::thread::index::{Int, Ix};
+use crate::thread::index::{Int, Ix, lcm};
 use crate::thread::{Fact, Id, Kernel, Op, Param, Stmt};
 
 /// How many lanes a warp has.
@@ -154,15 +154,8 @@ fn representative(kernel: &Kernel, symbol: Symbol) -> i64 {
             && of == symbol
         {
             let divisor = need.divisor.saturating_mul(i64::from(over)).clamp(1, 1 << 20);
-            all = all / gcd(all, divisor) * divisor;
+            all = lcm(all, divisor);
         }
     }
     all
-}
-
-fn gcd(mut a: i64, mut b: i64) -> i64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a.max(1)
 }

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use crate::passes::check::touch::Actors;
 use crate::source::ast::Span;
 use crate::thread::Id;
+use crate::thread::index::gcd;
 use crate::tile::visit::{of_elements, of_order};
 use crate::tile::{LaunchRule, Op, Past, Program, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
@@ -426,10 +427,7 @@ fn most_pending(body: &[Stmt]) -> i64 {
     most
 }
 
+/// The least common multiple, at most the greatest number.
 fn lcm(a: i64, b: i64) -> i64 {
-    let (mut x, mut y) = (a, b);
-    while y != 0 {
-        (x, y) = (y, x % y);
-    }
-    (a / x.max(1)).saturating_mul(b)
+    (a / gcd(a, b).max(1)).saturating_mul(b)
 }
