@@ -192,7 +192,9 @@ fn by_wgmma(args: &[Arg], config: &Config, plans: &[Plan]) -> Result<All> {
     let few = if measured && config.mixed() { reader.others(config, &plan) } else { Vec::new() };
     let mut narrower = tensor::programs(config, &plan, measured)?;
     // Where bulk copies fill a ring, wgmma is faster, unless it has to wait for conversions.
-    narrower.retain(|(program, _)| config.mixed() || !tensor::has_producer(program));
+    if !config.mixed() && tensor::bulk(config, &plan).is_some() {
+        narrower.remove(0);
+    }
     let of_few = |plan| {
         let (program, width) = tensor::programs(config, plan, measured)?.swap_remove(0);
         Ok(Alternative::new(program, vec![Policy::Aligned]).wide(width))

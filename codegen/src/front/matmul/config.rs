@@ -136,11 +136,6 @@ impl Config {
         self.residual.is_some() || self.aux.is_some()
     }
 
-    /// The types of the left and of the right operand as they are multiplied.
-    pub(super) fn left_and_right(&self) -> [Elem; 2] {
-        if self.a_left() { [self.dtype, self.b_dtype] } else { [self.b_dtype, self.dtype] }
-    }
-
     /// A number of values along K, in elements of B.
     pub(super) fn k_of_b(&self, k: i64) -> i64 {
         if self.packed.is_some() { k / 2 } else { k }
@@ -151,11 +146,6 @@ impl Config {
     /// and of many columns. With scales of blocks, the rows are rows of A, since each row of A has its own scale.
     pub(super) fn a_is_left(&self) -> bool {
         (self.c_rows || self.block_scales) && !self.mixed()
-    }
-
-    /// Is the right operand of a product by wgmma contiguous along K?
-    pub(super) fn right_along_k(&self) -> bool {
-        if self.a_is_left() { self.b_rows } else { self.a_rows }
     }
 
     /// Is A the left operand of a product by mma.sync? Otherwise the transpose is computed. It is if rows of C are contiguous, unless

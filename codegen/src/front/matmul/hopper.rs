@@ -109,11 +109,16 @@ impl Plan {
         }
     }
 
+    /// Is the right operand contiguous along K?
+    fn right_along_k(&self, c: &Config) -> bool {
+        self.sides(c, [c.a_rows, c.b_rows])[1]
+    }
+
     /// The number of rows in which a step's part of the right operand is copied: one for each column, along K; or for
     /// each k, columns in rows of the widest swizzle that divides their number.
     fn rows_of_right(&self, c: &Config) -> i64 {
         let [_, columns, bk] = self.tile;
-        if c.right_along_k() { columns } else { columns / row_of(columns, c.dtype.bytes().into()) * bk }
+        if self.right_along_k(c) { columns } else { columns / row_of(columns, c.dtype.bytes().into()) * bk }
     }
 
     /// Rows of a tile that one warpgroup computes.
@@ -179,9 +184,9 @@ pub(super) fn unfit(plan: &Plan, config: &Config) -> Option<(&'static str, Probl
     let [at_once, across] = [INSTRUCTION, SWIZZLED].map(|bytes| bytes / i64::from(elem.bytes()));
     let wrong = |key, message: String, help: &str| Some((key, Problem::new(message).help(help)));
     // The keys of wgmma's rows and columns: the transposed product swaps them.
-    let [of_rows, of_columns] = if config.a_is_left() { ["bm", "bn"] } else { ["bn", "bm"] };
+    let [of_rows, of_columns] = plan.sides(config, ["bm", "bn"]);
     if ![1, 2, 4].contains(&plan.cluster) {
-        let along = if config.a_is_left() { "rows" } else { "columns" };
+        let [along, _] = plan.sides(config, ["rows", "columns"]);
         let message = format!(
             "a cluster has one block, two or four along the {along} of C, and cluster is {}",
             plan.cluster
@@ -237,7 +242,7 @@ pub(super) fn unfit(plan: &Plan, config: &Config) -> Option<(&'static str, Probl
         );
     }
     // Each block of a cluster copies a part of the columns, or of K, in whole patterns of the swizzle.
-    let (key, shared, least) = match config.right_along_k() {
+    let (key, shared, least) = match plan.right_along_k(config) {
         true => (of_columns, bn, PATTERN * plan.cluster),
         false => ("bk", bk, PATTERN * plan.cluster),
     };
@@ -308,7 +313,7 @@ fn unfit_split(plan: &Plan, config: &Config) -> Option<Problem> {
     } else if plan.ping_pong {
         "a ping-pong schedule"
     } else if plan.tile[0] > most_rows {
-        let of_rows = if config.a_is_left() { "bm" } else { "bn" };
+        let [of_rows, _] = plan.sides(config, ["bm", "bn"]);
         let message = format!(
             "where K is split, each of a block's warpgroups multiplies {ROWS} rows, {most_rows} in all, and {of_rows} is {}",
             plan.tile[0]

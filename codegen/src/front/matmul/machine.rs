@@ -217,7 +217,7 @@ impl Reader<'_> {
         };
         let given = self.warps(c, row)?;
         let (usual, tile) = self.sizes_of(c, row, given.as_ref());
-        let sides = c.operands_of(tile);
+        let sides = c.operands_of([tile[0], tile[1]]);
         let groups = match given {
             Some(Warps::Arranged(groups)) => sharing(c, row, groups, tile)?,
             Some(Warps::Count(warps)) => arranged(c, row, tile, warps)?,
@@ -249,7 +249,7 @@ impl Reader<'_> {
     fn sizes_of(&self, c: &Config, row: &'static Atom, warps: Option<&Warps>) -> (tensor::Usual, [i64; 3]) {
         let mut usual = tensor::usual(c);
         // Rows and columns of C; the transposed product swaps them.
-        [usual.tile[0], usual.tile[1]] = c.operands_of(usual.tile);
+        [usual.tile[0], usual.tile[1]] = c.operands_of([usual.tile[0], usual.tile[1]]);
         let mut tile = [
             self.or("bm", c.tile[0], usual.tile[0]),
             self.or("bn", c.tile[1], usual.tile[1]),
@@ -432,7 +432,7 @@ impl Reader<'_> {
         let ping_pong = self.flag("ping_pong");
         let bk = bk.unwrap_or(usual.tile[2]);
         // Keys are about C, and the transposed product swaps its rows and columns.
-        let [left, right] = if config.a_is_left() { [bm, bn] } else { [bn, bm] };
+        let [left, right] = usual.sides(config, [bm, bn]);
         let of = |[rows, columns, _]: [i64; 3]| {
             let tile = [left.unwrap_or(rows), right.unwrap_or(columns), bk];
             let plan = Plan {

@@ -72,7 +72,7 @@ impl Page<'_> {
         let a_is_left = plan.a_is_left(c);
         let of = |axis: &str| Expr::from("block").field(axis);
         // The left operand's rows are along x: a cluster shares a tile of the right one.
-        let at = if a_is_left { [of("x"), of("y")] } else { [of("y"), of("x")] };
+        let at = plan.sides(c, [of("x"), of("y")]);
         Page { c, plan, a_is_left, shares_k, at }
     }
 
@@ -230,8 +230,7 @@ fn body(page: &Page) -> Vec<Stmt> {
     let &Page { c, plan, at: [ref row, ref column], .. } = page;
     let tile_of_a = ["BM", "BK"].map(Expr::from);
     let tile_of_b = ["BN".into(), weights::step_of_b(c)];
-    let (sums, left, right) =
-        if page.a_is_left { (["BM", "BN"], "sa", "sb") } else { (["BN", "BM"], "sb", "sa") };
+    let [sums, operands] = [["BM", "BN"], ["sa", "sb"]].map(|names| plan.sides(c, names));
     // Instructions of warps take both operands from registers, and each element's terms are made there.
     let is_in_terms = c.precision.terms() == Terms::Two && plan.is_wgmma();
     let step = |from: &str, to: &str| {
@@ -243,7 +242,6 @@ fn body(page: &Page) -> Vec<Stmt> {
     loop_body.extend(weights::copies(page));
     let accumulators =
         |name| bind(name, Expr::from("mma").method("accumulators", [sums.into(), zero(c.acc)]));
-    let operands = [left, right];
     let operand = |name: &str| match name {
         "sb" if c.mixed() => weights::converted(page),
         _ if c.precision == Precision::Tf32 => {
@@ -275,7 +273,7 @@ fn body(page: &Page) -> Vec<Stmt> {
     body.extend(weights::tiles(page));
     body.extend(c.block_scales.then(|| block_scales(page)).into_iter().flatten());
     if is_in_terms {
-        let side = if page.a_is_left { "BN" } else { "BM" };
+        let [_, side] = sums;
         let tile = |name| bind(name, call("shared", &[Elem::Tf32.name()], [[side, "BK"].into()]));
         body.extend([bind("terms", terms()), tile("high"), tile("low")]);
     }
@@ -287,7 +285,7 @@ fn body(page: &Page) -> Vec<Stmt> {
 impl Plan {
     /// How blocks take tiles: in bands, so that concurrent ones share operands in the L2 cache.
     fn schedule(&self, c: &Config) -> Vec<Stmt> {
-        let rows = if self.a_is_left(c) { "BM" } else { "BN" };
+        let [rows, _] = self.sides(c, ["BM", "BN"]);
         let cluster = self.is_wgmma().then(|| call("cluster", &[], ["CLUSTER".into()]));
         let persistent = self.bulk.then(|| call("persistent", &[], []));
         let persistent =

@@ -68,10 +68,15 @@ impl Plan {
         if self.is_wgmma() { c.a_is_left() } else { c.a_left() }
     }
 
+    /// What A and B have, or rows and columns of C, for the left and the right operand; and back.
+    pub(super) fn sides<T>(&self, c: &Config, [a, b]: [T; 2]) -> [T; 2] {
+        if self.a_is_left(c) { [a, b] } else { [b, a] }
+    }
+
     /// Rows and columns of C.
     pub(super) fn of_c(&self, c: &Config) -> [i64; 2] {
         let [left, right, _] = self.tile;
-        if self.a_is_left(c) { [left, right] } else { [right, left] }
+        self.sides(c, [left, right])
     }
 
     /// How many parts of K warps share.
@@ -105,7 +110,7 @@ impl Plan {
     }
 
     /// Bytes of shared memory for the ring, beside mbarriers and what the epilogue needs: the sums of warps that share K, or buffers
-    /// for parts of the tile of each warp or warpgroup, of which one is written while a bulk store reads the other. Sums that a cluster
+    /// for parts of the tile of each warp or warpgroup. One buffer is written while a bulk store reads the other. Sums that a cluster
     /// adds overlay the ring, and fragments of wider results already write whole sectors.
     pub(super) fn room(&self, c: &Config) -> i64 {
         let ([over, across, _], [left, right, _]) = (self.groups, self.tile);

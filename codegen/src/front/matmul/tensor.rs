@@ -18,8 +18,8 @@ use crate::source::ast::Span;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::Id;
+use crate::tile::Program;
 use crate::tile::alternative::{Alternative, Policy, Width};
-use crate::tile::{Op, Program};
 use crate::values::target::Target;
 pub(super) use plan::{MOST_SUMS, Usual, others, sums, unfit, usual};
 pub(super) use ring::{BULK, bulk};
@@ -85,7 +85,7 @@ pub(super) fn among(c: &Config, plans: &[Plan]) -> Result<(Program, Vec<Alternat
     let competes = !others.is_empty();
     let mut all = programs(c, usual, competes)?;
     let (wide, _) = all.remove(0);
-    if has_producer(&wide) {
+    if bulk(c, usual).is_some() {
         // Copies of 16 bytes by threads need no less.
         all.remove(0);
     }
@@ -152,15 +152,6 @@ pub(super) fn of_copies(c: &Config, plans: &[Plan]) -> Result<Vec<Alternative>> 
 /// The program with a ring that bulk copies fill, if there is one.
 fn by_ring(c: &Config, plan: &Plan, competes: bool) -> Result<Option<Program>> {
     bulk(c, plan).map(|plan| by_copies(c, &plan, WIDE, competes)).transpose()
-}
-
-/// Has a program a ring that a producer fills?
-pub(super) fn has_producer(program: &Program) -> bool {
-    let mut any = false;
-    for stmt in &program.body {
-        stmt.each(&mut |stmt| any |= matches!(&stmt.op, Op::Pipelined { ahead, .. } if ahead.producer));
-    }
-    any
 }
 
 /// The program with copies of `width` bytes of operands. Where programs compete, operands whose rows are not aligned may be packed first.

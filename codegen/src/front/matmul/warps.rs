@@ -27,16 +27,12 @@ impl Reader<'_> {
         let layout = self.keys.layout(&expr).ok_or_else(Problem::reported)?;
         let groups = layout.as_layout().cloned().ok_or_else(|| Problem::new("warps have no swizzle"))?;
         let over_k = if groups.rank() == 3 { groups.mode(2)?.size()? } else { 1 };
-        let own = match (c.a_left(), groups.rank()) {
-            (true, 2 | 3) => [groups.mode(0)?, groups.mode(1)?],
-            (false, 2 | 3) => [groups.mode(1)?, groups.mode(0)?],
-            _ => {
-                return Err(Problem::new(format!(
-                    "{groups} does not number warps over rows and columns of C"
-                ))
+        if !(2..=3).contains(&groups.rank()) {
+            let message = format!("{groups} does not number warps over rows and columns of C");
+            return Err(Problem::new(message)
                 .help("write warps = (2, 4), or warps = (1, 1, 8) for warps that share K"));
-            }
-        };
+        }
+        let own = c.operands_of([groups.mode(0)?, groups.mode(1)?]);
         let [rows, columns] = groups_of(&TiledMma::new(row.name, &Layout::from_modes(own)?)?)?;
         Ok(Some(Warps::Arranged([rows, columns, over_k])))
     }
@@ -79,10 +75,9 @@ pub(super) fn sharing(c: &Config, row: &Atom, groups: [i64; 3], tile: [i64; 3]) 
         let message = format!("a block has at most {most} warps, and these are {warps}");
         return Err(Problem::new(message).help(format!("write {most} warps or fewer")));
     }
-    let (least, sides) = (c.least(row)?, c.operands_of(tile));
+    let (least, sides) = (c.least(row)?, c.operands_of([tile[0], tile[1]]));
     // The transposed product swaps rows and columns.
-    let names =
-        if c.a_left() { [("rows", "bm"), ("columns", "bn")] } else { [("columns", "bn"), ("rows", "bm")] };
+    let names = c.operands_of([("rows", "bm"), ("columns", "bn")]);
     for (mode, (along, key)) in names.into_iter().enumerate() {
         let (over, least, side) = (groups[mode], least[mode], sides[mode]);
         if side % (over * least) != 0 {
@@ -98,7 +93,7 @@ pub(super) fn sharing(c: &Config, row: &Atom, groups: [i64; 3], tile: [i64; 3]) 
 
 /// Warps arranged over the rows and columns of a tile, and over K where these are too few; or an error in terms of the keys.
 pub(super) fn arranged(c: &Config, row: &'static Atom, tile: [i64; 3], warps: i64) -> Result<[i64; 3]> {
-    let (sides, [m, n]) = (c.operands_of(tile), c.least(row)?);
+    let (sides, [m, n]) = (c.operands_of([tile[0], tile[1]]), c.least(row)?);
     let over_k = |parts: i64| {
         let k = TiledMma::arranged(row, [m, n], 1).ok()?.shape()[2];
         let fits = warps % parts == 0 && tile[2] % (k * parts) == 0;
@@ -110,7 +105,7 @@ pub(super) fn arranged(c: &Config, row: &'static Atom, tile: [i64; 3], warps: i6
     let found = [1, 2, 4, 8].into_iter().filter(|parts| *parts <= most).find_map(over_k);
     found.ok_or_else(|| {
         // The transposed product swaps rows and columns.
-        let (m, n) = if c.a_left() { (m, n) } else { (n, m) };
+        let [m, n] = c.operands_of([m, n]);
         let count =
             if warps == 1 { "1 warp cannot compute".into() } else { format!("{warps} warps cannot share") };
         Problem::new(format!("{count} a tile of {}x{} by products of {m}x{n}", tile[0], tile[1]))

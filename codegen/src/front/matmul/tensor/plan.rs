@@ -99,10 +99,10 @@ const TWO_BLOCKS: Tile = ([128, 128, 128], 3, 4);
 pub(in crate::front::matmul) fn others(c: &Config, row: &'static Atom) -> Vec<Plan> {
     // The blocks of plans for few rows fill a multiprocessor.
     let overlaps = c.overlaps(true);
-    let few = |tile: [i64; 3]| {
-        let [left, right] = c.operands_of(tile);
+    let few = |[bm, bn, bk]: [i64; 3]| {
+        let [left, right] = c.operands_of([bm, bn]);
         TiledMma::arranged(row, [left, right], 1)?;
-        let plan = Plan { overlaps, ..Plan::of_warps(c, row, [left, right, tile[2]], [1, 1, OVER_K]) };
+        let plan = Plan { overlaps, ..Plan::of_warps(c, row, [left, right, bk], [1, 1, OVER_K]) };
         Ok(plan.with_stages(c, FEW_STAGES))
     };
     // Fragments of wider elements do not fit in registers beside sums of all of a large tile.
@@ -180,9 +180,9 @@ impl Config {
         if self.block_scales { 2 } else { 1 }
     }
 
-    /// Rows of the left and of the right operand as they are multiplied.
-    pub(in crate::front::matmul) fn operands_of(&self, tile: [i64; 3]) -> [i64; 2] {
-        if self.a_left() { [tile[0], tile[1]] } else { [tile[1], tile[0]] }
+    /// What rows and columns of C have, for the left and the right operand of mma.sync; and back.
+    pub(in crate::front::matmul) fn operands_of<T>(&self, [rows, columns]: [T; 2]) -> [T; 2] {
+        if self.a_left() { [rows, columns] } else { [columns, rows] }
     }
 }
 

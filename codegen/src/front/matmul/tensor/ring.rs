@@ -18,15 +18,14 @@ const MOST_SUMS: i64 = 128;
 /// The plan with a producer, if bulk copies and ldmatrix support the types, orders and sizes.
 pub(in crate::front::matmul) fn bulk(c: &Config, plan: &Plan) -> Option<Plan> {
     let [left, right, bk] = plan.tile;
-    let [along_left, along_right] = if c.a_left() { [c.a_rows, c.b_rows] } else { [c.b_rows, c.a_rows] };
     let mut fits = c.arch >= BULK
         && c.a_left() == c.c_rows
         && !c.block_scales
         && c.of_tiles.is_none()
         && left.max(right).max(bk) <= BOX;
     let [over, across, _] = plan.groups;
-    let sides = [(along_left, left, over), (along_right, right, across)];
-    for ((along_k, rows, warps), elem) in sides.into_iter().zip(c.left_and_right()) {
+    let operands = plan.sides(c, [(c.a_rows, c.dtype), (c.b_rows, c.b_dtype)]);
+    for ((along_k, elem), (rows, warps)) in operands.into_iter().zip([(left, over), (right, across)]) {
         let bytes = i64::from(elem.bytes());
         let k = if elem == c.b_dtype { c.k_of_b(bk) } else { bk };
         // Elements that are converted are loaded in pairs along K, others by ldmatrix, which transposes elements of two bytes.
