@@ -282,7 +282,9 @@ fn tiles_of_f32_by_sizes() {
 #[test]
 fn few_tiles_of_f64_split_k() {
     let kernel = kernel("dtype=f64 arch=90");
-    for (sizes, least) in [([72, 16, 12384], 48), ([16, 128, 7320], 64)] {
+    let cases =
+        [([72, 16, 12384], 48), ([16, 128, 7320], 64), ([752, 96, 13376], 96), ([168, 416, 5480], 80)];
+    for (sizes, least) in cases {
         assert!(blocks(&kernel, sizes) >= least, "{sizes:?}");
     }
     assert!(blocks(&kernel, [72, 16, 64]) < 16);

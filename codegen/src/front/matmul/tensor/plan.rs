@@ -77,14 +77,25 @@ const SMALLER: [Tile; 5] = [
     ([32, 64, 256], 4, 4),
 ];
 
+/// More of them where elements have eight bytes: beside fewer elements in registers, their instructions need fewer warps.
+const SMALLER_WIDE: [Tile; 4] =
+    [([128, 64, 128], 4, 4), ([64, 128, 128], 4, 4), ([96, 64, 128], 4, 8), ([64, 96, 128], 4, 8)];
+
 /// Tiles with half as many barriers, in more shared memory than every architecture has, where cp.async copies them.
 const LONGER: [Tile; 2] = [([128, 256, 128], 3, 8), ([128, 192, 128], 3, 8)];
 
-/// Tiles whose K the blocks of a cluster split, and numbers of blocks, for products of few tiles and a long K.
-const SPLIT: [(Tile, i64); 6] = [
+/// Tiles whose K the blocks of a cluster split, and numbers of blocks, for products of few tiles and a long K. Memory delivers most
+/// where each multiprocessor waits for 100 KB or more.
+const SPLIT: [(Tile, i64); 12] = [
     (([64, 64, 128], 4, 4), 2),
     (([64, 32, 256], 4, 4), 4),
     (([32, 64, 256], 4, 4), 4),
+    (([96, 32, 256], 4, 4), 4),
+    (([32, 96, 256], 4, 4), 4),
+    (([96, 64, 128], 8, 8), 8),
+    (([64, 96, 128], 8, 8), 8),
+    (([128, 64, 128], 8, 8), 8),
+    (([64, 128, 128], 8, 8), 8),
     (([32, 32, 512], 3, 4), 16),
     (([32, 16, 512], 4, 2), 16),
     (([16, 32, 512], 4, 2), 16),
@@ -120,7 +131,8 @@ pub(in crate::front::matmul) fn others(c: &Config, row: &'static Atom) -> Vec<Pl
         plans.extend(turned.map(|&[bm, bn, bk]| few(of_bytes(c, [bn, bm, bk]))));
         let [left, right, _] = usual(c).tile;
         let smaller = SMALLER.into_iter().filter(|([bm, bn, _], ..)| bm * bn < left * right);
-        plans.extend(smaller.map(|tile| small(c, row, tile)));
+        let wide = SMALLER_WIDE.into_iter().filter(|_| c.dtype.bytes() == 8);
+        plans.extend(smaller.chain(wide).map(|tile| small(c, row, tile)));
         // Fragments of both terms, or of wider elements, leave no registers for such tiles.
         if c.arch < ring::BULK && c.dtype.bytes() <= 2 && right > 128 {
             plans.extend(LONGER.into_iter().map(|tile| small(c, row, tile)));
