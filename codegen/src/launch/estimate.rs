@@ -42,7 +42,7 @@ mod device {
     /// The part of the time of a tile's stores that its other work does not hide.
     pub(crate) const STORING: f64 = 0.33;
     /// The part of the shorter of products on tensor cores and accesses to shared memory that the other does not hide.
-    pub(crate) const FRAGMENTS: f64 = 0.3;
+    pub(crate) const FRAGMENTS: f64 = 0.35;
     /// Bytes of a row of a bulk copy, and of a sector.
     pub(crate) const ROW: f64 = 128.0;
     pub(crate) const SECTOR: i64 = 32;

@@ -86,12 +86,7 @@ const LONGER: [Tile; 2] = [([128, 256, 128], 3, 8), ([128, 192, 128], 3, 8)];
 
 /// Tiles whose K the blocks of a cluster split, and numbers of blocks, for products of few tiles and a long K. Memory delivers most
 /// where each multiprocessor waits for 100 KB or more.
-const SPLIT: [(Tile, i64); 12] = [
-    (([64, 64, 128], 4, 4), 2),
-    (([64, 32, 256], 4, 4), 4),
-    (([32, 64, 256], 4, 4), 4),
-    (([96, 32, 256], 4, 4), 4),
-    (([32, 96, 256], 4, 4), 4),
+const SPLIT: [(Tile, i64); 7] = [
     (([96, 64, 128], 8, 8), 8),
     (([64, 96, 128], 8, 8), 8),
     (([128, 64, 128], 8, 8), 8),
