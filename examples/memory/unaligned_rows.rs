@@ -1,7 +1,8 @@
 //! Rows at unaligned addresses, such as rows of 4097 elements of two bytes. A block's tile begins up to V - 1 elements before its
 //! row, at an address aligned to vectors of V elements. Only the vectors at both ends of a row are moved element by
 //! element. The rows of `x` and `y` have the same stride, so their vectors are aligned in the same way. Weights are aligned
-//! otherwise. So they pass through shared memory once, and a cluster normalises rows that are a multiple of V apart.
+//! otherwise. So they pass through shared memory once, and a cluster normalises rows that are a multiple of V apart. With G = 0 each
+//! cluster has one row, and its weights stay in registers.
 
 use tilewright::prelude::*;
 
@@ -69,12 +70,12 @@ pub fn layernorm_unaligned<
     eps: f32,
 ) {
     use self::weights;
-    use super::long_rows::piece;
+    use super::long_rows::{piece, realigned};
     use super::reductions::{factor_of, moments};
     at_most(N, C * W + 1 - V);
     blocks_per_sm(Q);
     cluster(C);
-    let (part, group) = walk((C, V * G), block.x);
+    let (part, group) = walk((C, if G > 0 { V * G } else { M }), block.x);
     let (before, threads) = (group * ld % V, layout!((1, L)));
     let from = |i| piece(x, i, part, W, threads, V, i * ld % V);
     let to = |i| piece(y, i, part, W, threads, V, i * ld % V);
@@ -83,9 +84,12 @@ pub fn layernorm_unaligned<
         (registers_like(from(min(group, M - 1)), 0), registers_like(first(min(group, M - 1)), 0));
     copy(from(min(group, M - 1)), row);
     copy(first(min(group, M - 1)), near);
-    let w = weights::<T>(piece(w, 0, part, W, threads, V, before), W, threads, V);
-    let b = weights::<T>(piece(b, 0, part, W, threads, V, before), W, threads, V);
-    for k in 0..ceil_div(M - group, V * G) {
+    let kept = |of| {
+        let own = piece(of, 0, part, W, threads, V, before);
+        if G > 0 { weights::<T>(own, W, threads, V) } else { realigned(own) }
+    };
+    let (w, b) = (kept(w), kept(b));
+    for k in 0..(if G > 0 { ceil_div(M - group, V * G) } else { 1 }) {
         let i = V * G * k + group;
         // Differences from the first element, so that their sums suffer less from cancellation.
         let off = |x, _, near, at| if at.1 >= 0 && at.1 < N { x as f32 - (near as f32) } else { 0.0 };
@@ -101,8 +105,10 @@ pub fn layernorm_unaligned<
         let made = map((row, mean, factor, w, b), |x, mean, f, w, b| {
             (x as f32 - mean) * f * (w as f32) + (b as f32)
         });
-        copy(from(i + V * G), row);
-        copy(first(i + V * G), near);
+        if G > 0 {
+            copy(from(i + V * G), row);
+            copy(first(i + V * G), near);
+        }
         copy(made, to(i));
     }
 }
@@ -124,23 +130,26 @@ pub fn rmsnorm_unaligned<
     eps: f32,
 ) {
     use self::weights;
-    use super::long_rows::piece;
+    use super::long_rows::{piece, realigned};
     at_most(N, C * W + 1 - V);
     blocks_per_sm(Q);
     cluster(C);
-    let (part, group) = walk((C, V * G), block.x);
+    let (part, group) = walk((C, if G > 0 { V * G } else { M }), block.x);
     let (before, threads) = (group * ld % V, layout!((1, L)));
     let from = |i| piece(x, i, part, W, threads, V, i * ld % V);
     let to = |i| piece(y, i, part, W, threads, V, i * ld % V);
     let row = registers_like(from(min(group, M - 1)), 0);
     copy(from(min(group, M - 1)), row);
-    let w = weights::<T>(piece(w, 0, part, W, threads, V, before), W, threads, V);
-    for k in 0..ceil_div(M - group, V * G) {
+    let own = piece(w, 0, part, W, threads, V, before);
+    let w = if G > 0 { weights::<T>(own, W, threads, V) } else { realigned(own) };
+    for k in 0..(if G > 0 { ceil_div(M - group, V * G) } else { 1 }) {
         let i = V * G * k + group;
         let squares = cluster_sum(sum(map(row, |x| (x as f32) * (x as f32)), out_of_bounds = 0.0));
         let factor = map(squares, |squares| rsqrt(squares / N as f32 + eps));
         let made = map((row, factor, w), |x, f, w| x as f32 * f * (w as f32));
-        copy(from(i + V * G), row);
+        if G > 0 {
+            copy(from(i + V * G), row);
+        }
         copy(made, to(i));
     }
 }

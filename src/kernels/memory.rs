@@ -212,7 +212,7 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
         }
         Work::ColumnSums => matrix.column_sums(),
         Work::Gemv if columns <= matrix.longest_by_lanes() => matrix.by_lanes("gemv_short"),
-        Work::Gemv if wide < 4 && columns > PART => matrix.gemv(),
+        Work::Gemv if columns > PART && (wide < 4 || matrix.few_between()) => matrix.gemv(),
         // Equal tiles of up to 2688 single elements of two bytes.
         Work::Gemv if wide == 1 && elem.bytes() < 4 && rows * BLOCKS >= 2 * PROCESSORS => {
             let vectors = columns.div_ceil(columns.div_ceil(128 * 21) * 128);
@@ -255,7 +255,7 @@ impl Matrix {
     /// Rows of a tile of `column_sums`, and how many pieces each column has.
     fn pieces(&self) -> (usize, usize) {
         let Matrix { elem, rows, columns, wide, .. } = *self;
-        if let Some((_, tile)) = self.narrow_columns() {
+        if let Some((.., tile)) = self.narrow_columns() {
             return (tile, rows.div_ceil(tile).min(256));
         }
         // Few columns need long tiles, unless that leaves multiprocessors without work.
@@ -269,11 +269,13 @@ impl Matrix {
         (tile, (2048 / across).clamp(4, 256).min(rows.div_ceil(tile)))
     }
 
-    /// The number of neighbouring threads of `column_sums`, and of rows of a tile. There are fewer columns than a warp has
-    /// lanes, or few rows, so that more threads along them have work.
-    fn narrow_columns(&self) -> Option<(usize, usize)> {
+    /// The number of neighbouring threads of `column_sums`, of groups of these, and of rows of a tile. There are fewer columns than two
+    /// warps have lanes, or few rows, so that more threads along them have work.
+    fn narrow_columns(&self) -> Option<(usize, usize, usize)> {
         let Matrix { rows, columns, .. } = *self;
         let lanes = match columns {
+            // Single columns, about as many threads as there are.
+            33..=60 if self.wide == 1 && rows > 4096 => return Some((columns.next_multiple_of(4), 16, 256)),
             ..=16 => columns.div_ceil(self.wide).next_power_of_two(),
             ..=32 if self.elem.bytes() < 4 && columns <= 16 * self.wide => {
                 columns.div_ceil(self.wide).next_power_of_two()
@@ -281,8 +283,8 @@ impl Matrix {
             _ => columns.next_power_of_two(),
         };
         match (lanes, rows) {
-            (..=16, 257..) => Some((lanes, if self.wide > 1 { 4 } else { 8 } * (256 / lanes))),
-            (256.., ..=8) => Some((256, 8)),
+            (..=16, 257..) => Some((lanes, 256 / lanes, if self.wide > 1 { 4 } else { 8 } * (256 / lanes))),
+            (256.., ..=8) => Some((256, 1, 8)),
             _ => None,
         }
     }
@@ -301,9 +303,9 @@ impl Matrix {
 
     fn column_sums(&self) -> Choice {
         let (tile, pieces) = self.pieces();
-        if let Some((lanes, _)) = self.narrow_columns() {
+        if let Some((lanes, groups, _)) = self.narrow_columns() {
             let value = if lanes == 256 { self.wide.min(4) } else { self.wide };
-            let constants = [("B", tile), ("Y", 256 / lanes), ("V", value), ("P", pieces), ("G", lanes)];
+            let constants = [("B", tile), ("Y", groups), ("V", value), ("P", pieces), ("G", lanes)];
             return self.own("column_sums", &constants);
         }
         let (tile, warps) = match self.rows {
@@ -367,6 +369,11 @@ impl Matrix {
         self.own(kernel, &[("W", width), ("L", threads), ("V", value), ("C", blocks)])
     }
 
+    /// Some long rows of two bytes an element that begin between vectors.
+    fn few_between(&self) -> bool {
+        self.elem.bytes() < 4 && self.wide < 8 && (33..=64).contains(&self.rows)
+    }
+
     /// A product with a vector where rows begin between vectors: some rows for each cluster, V rows apart.
     fn gemv(&self) -> Choice {
         let (rows, value) = (self.rows, WIDEST / self.elem.bytes() as usize);
@@ -378,7 +385,9 @@ impl Matrix {
                 (1, threads, threads * value)
             }
             // Longer tiles hide the loads of few rows' elements of x.
+            _ if value > 4 && rows < 128 => (2, 256, 256 * value),
             _ if value > 4 && rows < 256 => (2, 128, 256 * value),
+            _ if value > 4 && rows < 1024 => (4, 256, 256 * value),
             _ if value > 4 => (4, 128, 128 * value),
             _ => (4, 128, 256 * value),
         };

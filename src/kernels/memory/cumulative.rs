@@ -81,8 +81,12 @@ impl Matrix {
                 let blocks = BUSY.div_ceil(rows).next_power_of_two().min(BLOCKS);
                 let part = (columns + value - 1).div_ceil(blocks * 24).next_multiple_of(32).max(128);
                 let each = (columns + value - 1).div_ceil(blocks * part).next_multiple_of(8);
-                let (threads, each, all) =
-                    if part <= 384 && blocks > 4 { (part, each, 1152) } else { (256, OWN, 1280) };
+                let (threads, each, all) = match part {
+                    ..=384 if blocks > 4 => (part, each, 1152),
+                    // Larger tiles of two bytes an element, so that fewer exchanges follow one another.
+                    _ if between && elem.bytes() < 4 && blocks == BLOCKS => (160, 2 * OWN, 960),
+                    _ => (256, OWN, 1280),
+                };
                 let constants = [
                     ("W", threads * each),
                     ("L", threads),

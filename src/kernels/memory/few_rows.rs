@@ -51,7 +51,12 @@ pub fn in_pieces(work: Work, elem: Elem, rows: usize, columns: usize) -> Option<
         // Clusters of one launch keep the device busy where there are more rows.
         Work::RowSums if rows * columns > SINGLE => ("piece_sums", "sums_of_pieces", PART, 48),
         Work::Gemv if rows * columns > SINGLE => {
-            ("piece_products", "sums_of_pieces", PART, if elem.bytes() > 2 { 16 } else { 72 })
+            let most = match matrix.wide {
+                _ if elem.bytes() > 2 => 16,
+                8 => 72,
+                _ => 33,
+            };
+            ("piece_products", "sums_of_pieces", PART, most)
         }
         _ => return None,
     };

@@ -1,6 +1,6 @@
 //! The choice of a softmax, layer norm or RMS norm for rows of a length: by lanes, in registers, in shared memory, or read twice.
 
-use super::{BETWEEN, BLOCKS, Choice, Matrix, OWN, PART, PROCESSORS, WIDEST, Work, clusters_at_once};
+use super::{BETWEEN, BLOCKS, Choice, Matrix, OWN, PART, PROCESSORS, SHORT, WIDEST, Work, clusters_at_once};
 use crate::Elem;
 
 /// Bytes of shared memory of a multiprocessor.
@@ -42,8 +42,20 @@ impl Matrix {
         if blocks > 1 && resident == 1 && self.work != Work::Layernorm {
             return None;
         }
-        let width = threads * RESIDENT;
-        Some(self.own(kernel, &[("W", width), ("L", threads), ("V", wide), ("C", blocks), ("Q", resident)]))
+        let own = |width, threads, blocks, resident| {
+            self.own(kernel, &[("W", width), ("L", threads), ("V", wide), ("C", blocks), ("Q", resident)])
+        };
+        // Twice the blocks of half a part, if some multiprocessors had twice the blocks of others.
+        let evenly = |blocks: usize| 4 * (rows * blocks).next_multiple_of(PROCESSORS) <= 5 * rows * blocks;
+        let half = columns.div_ceil(blocks * RESIDENT).next_multiple_of(32);
+        if blocks < BLOCKS
+            && !evenly(blocks)
+            && evenly(2 * blocks)
+            && rows <= clusters_at_once(2 * blocks, resident)
+        {
+            return Some(own(half * RESIDENT / 2, half, 2 * blocks, resident));
+        }
+        Some(own(threads * RESIDENT, threads, blocks, resident))
     }
 
     /// Rows that one block does not keep in registers: in the shared memory of clusters, all at once or one after another, or
@@ -186,12 +198,23 @@ impl Matrix {
             vec![("W", width), ("L", threads), ("V", value), ("C", blocks), ("G", groups), ("Q", resident)]
         };
         if bytes > 2 && rows > PROCESSORS {
-            // Five rows for each cluster, so that one begins while others end.
+            // Five rows for each cluster, so that one begins while others end. Two weights leave fewer registers.
             let few = (4 * PROCESSORS / rows).next_power_of_two();
-            let blocks = few.max(from.div_ceil(BETWEEN).next_power_of_two());
-            let block = shape(blocks, if few < BLOCKS / 4 { (28, 768) } else { (16, 1280) });
+            let (longest, kept) = match (few < BLOCKS / 4, weights) {
+                (true, 1) => (BETWEEN, (28, 768)),
+                (true, _) => (16 * 512, (16, 1024)),
+                _ => (BETWEEN, (16, 1280)),
+            };
+            let blocks = few.max(from.div_ceil(longest).next_power_of_two());
+            let block = shape(blocks, kept);
             let clusters = rows.div_ceil(5).max(PROCESSORS * block.2 / blocks).min(rows);
             return Some(self.own(kernel, &constants(blocks, block, clusters.div_ceil(value))));
+        }
+        // As many threads as possible for few rows with one weight.
+        if let (true, 1, block @ (_, ..=5120, _)) = (rows <= 48, weights, shape(BLOCKS, (16, 896)))
+            && bytes > 2
+        {
+            return Some(self.own(kernel, &constants(BLOCKS, block, 0)));
         }
         let kept = match (bytes > 2, weights) {
             // Shorter rows of single elements: as many for each thread as two weights leave registers for.
@@ -221,6 +244,8 @@ impl Matrix {
                 + (iterations - 1) * 600_000 / resident;
             // Rows that are all resident are over sooner with more threads for each.
             let order = if iterations == 1 { BLOCKS - blocks } else { blocks };
+            // Rows that are all resident share no weights.
+            let groups = if iterations == 1 { 0 } else { groups };
             Some(((time, order, kept.0), constants(blocks, (threads, width, resident), groups)))
         };
         // Many shorter rows have a block each.
@@ -242,6 +267,50 @@ impl Matrix {
     /// Threads of a block that keeps a row in registers, with about this many elements for each.
     fn keeping(&self, elements: usize) -> usize {
         self.columns.div_ceil(elements).next_multiple_of(32).clamp(128, 1024)
+    }
+
+    /// A norm of rows that lanes or a block keep in registers.
+    fn norm_in_registers(&self) -> Choice {
+        let Matrix { work, elem, columns, wide, .. } = *self;
+        let keeping = |elements| self.keeping(elements);
+        let (layernorm, kept) = (work == Work::Layernorm, keeping(if wide == 1 { 40 } else { OWN }));
+        let (row, rows) =
+            if layernorm { ("layernorm_row", "layernorm_rows") } else { ("rmsnorm_row", "rmsnorm_rows") };
+        if elem.bytes() > 2 {
+            // Long rows of two weights have fewer threads, each with twice the elements.
+            let few = layernorm && wide > 1 && (PART / 2 + 1..=3 * PART / 4).contains(&columns);
+            return self.in_rows(row, rows, if few { keeping(2 * OWN) } else { kept });
+        }
+        let own = |kernel, constants: &[(&'static str, usize)]| self.own(kernel, constants);
+        if wide == 1 {
+            // The lanes of a warp have too many addresses of two weights; many elements of RMS norms for each thread.
+            if layernorm && (24 * SHORT + 1..=32 * SHORT).contains(&columns) {
+                return own(row, &[("W", columns.next_multiple_of(64)), ("L", 64), ("V", 1)]);
+            }
+            let few = !layernorm && (1280..=2304).contains(&columns);
+            return self.in_rows(row, rows, if few { 64 } else { kept });
+        }
+        // Long rows have fewer threads, each with twice the elements, so that several blocks are resident.
+        let least = if layernorm || wide < 4 { 6144 } else { 3 * PART / 4 };
+        if (least + 1..=PART).contains(&columns) {
+            let threads = keeping(2 * OWN);
+            let resident = (1024 / threads).max(1);
+            return own(
+                row,
+                &[("W", 2 * OWN * threads), ("L", threads), ("V", wide), ("C", 1), ("Q", resident)],
+            );
+        }
+        if layernorm && wide == 8 && (32 * SHORT + 1..=48 * SHORT).contains(&columns) {
+            return own(rows, &[("W", 48 * SHORT), ("R", 1), ("V", wide), ("G", 32)]);
+        }
+        // Narrow accesses of short rows occupy two warps.
+        let threads = if layernorm && wide < 4 && columns <= 64 * OWN { 64 } else { kept };
+        let mut choice = self.in_rows(row, rows, threads);
+        if choice.kernel == row {
+            // Converted 16-bit weights take 32-bit registers: without a register bound fewer blocks would be resident.
+            choice.constants.push(("Q", if threads < 128 { 16 } else { (THREADS / threads).max(1) }));
+        }
+        choice
     }
 
     pub(super) fn norms(&self) -> Choice {
@@ -289,31 +358,7 @@ impl Matrix {
                 }
                 choice
             }),
-            Work::Layernorm => self.longer().unwrap_or_else(|| {
-                // Long rows have fewer threads, each with twice the elements: rows of narrow types sooner.
-                let least = if narrow { 6144 } else { PART / 2 };
-                let few = wide > 1 && (least + 1..=3 * PART / 4).contains(&columns);
-                let threads = if few { keeping(2 * OWN) } else { kept };
-                let mut choice = in_rows("layernorm_row", "layernorm_rows", threads);
-                if choice.kernel == "layernorm_row" && narrow {
-                    // Converted 16-bit weights take 32-bit registers: without a register bound fewer blocks would
-                    // be resident.
-                    let all = if few { 1024 } else { THREADS };
-                    choice.constants.push(("Q", (all / threads).max(1)));
-                }
-                choice
-            }),
-            _ => self.longer().unwrap_or_else(|| {
-                // Of single elements of two bytes, many for each thread.
-                let few = wide == 1 && elem.bytes() < 4 && (1280..=2304).contains(&columns);
-                let mut choice = in_rows("rmsnorm_row", "rmsnorm_rows", if few { 64 } else { kept });
-                // Without a register bound two blocks of 512 threads would be resident; accesses of four bytes have
-                // too many addresses for it.
-                if choice.kernel == "rmsnorm_row" && narrow && wide >= 4 {
-                    choice.constants.push(("Q", (THREADS / kept).max(1)));
-                }
-                choice
-            }),
+            _ => self.longer().unwrap_or_else(|| self.norm_in_registers()),
         }
     }
 }

@@ -5,6 +5,8 @@ use crate::Elem;
 
 /// Bytes of a sector.
 const SECTOR: usize = 32;
+/// Bytes that the L2 cache still has when neighbours of a tile need them.
+const CACHED: usize = 16 << 20;
 
 /// The kernel for a transpose: reads are coalesced along rows of the matrix, writes along its columns.
 pub(super) fn choose(elem: Elem, rows: usize, columns: usize) -> Choice {
@@ -30,6 +32,11 @@ pub(super) fn choose(elem: Elem, rows: usize, columns: usize) -> Choice {
         (b, e) if b < side && e < side => (b, e),
         (b, _) if b < side => (b, other(b)),
         (_, e) if e < side => (other(e), e),
+        // Tiles of 128 rows would be half empty; more rows at once have bank conflicts.
+        _ if (33..=64).contains(&rows) && side > 64 => {
+            let sizes = [("V", v), ("C", 16), ("U", u), ("D", 64 / u), ("B", 64), ("E", side), ("P", 2)];
+            return Choice { kernel: "transpose", elem: Some(elem), constants: sizes.to_vec() };
+        }
         // One tile instead of two.
         (b, e) if (b + 1..=b + 48).contains(&rows) && v * u > 1 => (rows.next_multiple_of(16), e),
         // One tile for all columns, where there are enough of them for all multiprocessors.
@@ -83,6 +90,12 @@ pub(super) fn choose(elem: Elem, rows: usize, columns: usize) -> Choice {
         return Choice { kernel: "transpose", elem: Some(elem), constants };
     };
     let pad = 4 / elem.bytes() as usize;
-    let constants = vec![("V", v), ("C", c), ("U", u), ("D", d), ("B", b), ("E", e), ("P", pad)];
+    let mut constants = vec![("V", v), ("C", c), ("U", u), ("D", d), ("B", b), ("E", e), ("P", pad)];
+    // Blocks along the side of fewer tiles first, where the cache would lose the sectors that a tile shares with the one beside it.
+    let (down, across) = (rows.div_ceil(b), columns.div_ceil(e));
+    let between = 2 * rows * e * elem.bytes() as usize;
+    if cut && (2..down).contains(&across) && between > CACHED && down < 1 << 16 {
+        constants.push(("O", 1));
+    }
     Choice { kernel: "transpose", elem: Some(elem), constants }
 }

@@ -119,9 +119,16 @@ fn rows_between_vectors() {
 #[test]
 fn transposes() {
     for elem in ELEMS {
-        for sizes in [[1, 1], [3, 31], [100, 1], [129, 65], [64, 136], [7, 600], [600, 16], [1001, 9]] {
+        for sizes in
+            [[1, 1], [3, 31], [100, 1], [129, 65], [64, 136], [7, 600], [600, 16], [1001, 9], [40, 300]]
+        {
             check(Work::Transpose, elem, sizes, Values::Any);
         }
+        // Blocks along columns first.
+        let constants = [("V", 1), ("C", 32), ("U", 1), ("D", 32), ("B", 64), ("E", 32), ("O", 1)];
+        let def = kernels::named("transpose").unwrap().def.specialize(&constants, &[("T", elem)]);
+        let kernel = def.and_then(|def| def.generate()).unwrap_or_else(|why| panic!("{why}"));
+        check_kernel(&kernel, "transpose", [1001, 132], Values::Any);
     }
 }
 
@@ -148,6 +155,8 @@ fn rows_that_begin_between_vectors() {
         ("softmax_unaligned", &[("W", 512), ("L", 32)]),
         ("layernorm_unaligned", &[("W", 512), ("L", 32), ("G", 1)]),
         ("rmsnorm_unaligned", &[("W", 256), ("L", 32), ("C", 2), ("G", 2)]),
+        ("layernorm_unaligned", &[("W", 256), ("L", 32), ("C", 2), ("G", 0)]),
+        ("rmsnorm_unaligned", &[("W", 512), ("L", 32), ("G", 0)]),
         ("softmax_long", &[("W", 512), ("L", 32), ("C", 1), ("G", 2), ("P", 2)]),
         ("layernorm_long", &[("W", 512), ("L", 32), ("C", 1), ("G", 2), ("P", 2)]),
         ("rmsnorm_long", &[("W", 512), ("L", 32), ("C", 1), ("G", 2), ("P", 2)]),
@@ -228,8 +237,13 @@ fn sums() {
 /// Pieces of columns have tiles of rows alternately; their sums are sums of columns, for numbers of rows that no tile divides.
 #[test]
 fn pieces_of_columns() {
-    for (rows, columns, tile, pieces) in [(37usize, 70usize, 8usize, 3usize), (5, 9, 8, 2), (64, 33, 16, 4)] {
-        let constants = [("B", tile), ("Y", 2), ("V", 1), ("P", pieces)];
+    for (rows, columns, tile, pieces, lanes) in [
+        (37usize, 70usize, 8usize, 3usize, 32usize),
+        (5, 9, 8, 2, 32),
+        (64, 33, 16, 4, 32),
+        (64, 35, 16, 3, 48),
+    ] {
+        let constants = [("B", tile), ("Y", 2), ("V", 1), ("P", pieces), ("G", lanes)];
         let def = kernels::named("column_sums").unwrap().def.specialize(&constants, &[("T", Elem::F32)]);
         let kernel = def.and_then(|def| def.generate()).unwrap_or_else(|why| panic!("{why}"));
         let x: Vec<f32> = (0..rows * columns).map(|at| (at * 7 % 11) as f32).collect();
