@@ -61,7 +61,7 @@
 //!
 //! # Modes inside modes
 //!
-//! Divide the columns of that matrix into pairs. A column then has two coordinates: its index in the pair, and
+//! Divide the columns of such a matrix into pairs. A column then has two coordinates: its index in the pair, and
 //! the index of the pair. Each has its own stride. "Column 3" should still be a coordinate, so the two form one
 //! mode: `(2,3)` replaces `6`.
 //!
@@ -91,8 +91,8 @@
 //! # Composition: one layout seen through another
 //!
 //! Layouts are functions, so they can be applied one after the other: `R(c) = A(B(c))`. `B` selects elements by
-//! number and orders them; `A` maps them to offsets. This one operation takes every second row, reshapes,
-//! transposes, and gives each thread its part.
+//! number and orders them; `A` maps them to offsets. This one operation can take every second row, reshape,
+//! transpose, or give each thread its part.
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -144,9 +144,9 @@
 //! # Ok::<(), tilewright_layout::LayoutError>(())
 //! ```
 //!
-//! A *divide* composes with both. The result has the same elements with other coordinates: the first is the
-//! position within the tile, the second selects the tile. A shape instead of a layout divides each mode
-//! separately. The four divides differ only in how they group the modes:
+//! A *divide* composes a layout with both, the tile and its complement. The result has the same elements with other
+//! coordinates: the first is the position within the tile, the second selects the tile. If the tile is a shape
+//! and not a layout, each mode is divided separately. The four divides differ only in how they group the modes:
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -168,7 +168,7 @@
 //!
 //! If the tile does not divide a size, the size is rounded up, so that no element is lost. The kernel must then
 //! guard against the elements after the end. [`tile_obligations`](crate::Layout::tile_obligations) returns the
-//! conditions under which there are none.
+//! conditions under which there are no such elements.
 //!
 //! # Products: copies of a block
 //!
@@ -192,7 +192,7 @@
 //!
 //! [`right_inverse`](crate::Layout::right_inverse) maps an offset to the element there: `A(R(i)) = i`, up to the
 //! first gap in the offsets. [`left_inverse`](crate::Layout::left_inverse) also inverts layouts with gaps:
-//! `L(A(i)) = i`. It is an error if no layout is this inverse.
+//! `L(A(i)) = i`. If no layout is this inverse, the result is an error.
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -220,9 +220,9 @@
 //! # Ok::<(), tilewright_layout::LayoutError>(())
 //! ```
 //!
-//! For wide loads each thread needs contiguous elements. A [`TiledCopy`](crate::TiledCopy) is made of two
-//! layouts: the arrangement of the threads, and the arrangement of the values of one thread. It is a
-//! thread-value layout, from (thread, value) to the element:
+//! To load several elements at once, each thread needs contiguous elements. A [`TiledCopy`](crate::TiledCopy) is
+//! made of two layouts: the arrangement of the threads, and the arrangement of the values of one thread. It is a
+//! *thread-value layout*, a function from (thread, value) to the element:
 //!
 //! ```
 //! use tilewright_layout::{TiledCopy, draw::Picture, layout};
@@ -241,8 +241,8 @@
 //!
 #![doc = include_str!("pictures/copy.svg")]
 //!
-//! A fragment in the registers of a tensor core is such a layout, too. This is the accumulator of
-//! `mma.sync.m16n8k8`, 16x8 results over the 32 threads of a warp:
+//! A fragment, the part of a tile that an instruction of tensor cores has in registers, is described by such a
+//! layout, too. This is the accumulator of `mma.sync.m16n8k8`, 16x8 results over the 32 threads of a warp:
 //!
 #![doc = include_str!("pictures/accumulator.svg")]
 //!
@@ -269,10 +269,10 @@
 //!
 //! # Symbols: sizes known at launch
 //!
-//! The sizes `M` and `K` of a kernel's matrices are known when it is launched. Extents and strides may be such
-//! symbols. An operation whose result depends on the value of a symbol returns an error that names it. Conditions
-//! to check at launch are returned as an [`Obligation`](crate::Obligation), or, for tiles, a
-//! [`TileObligation`](crate::TileObligation):
+//! The sizes `M` and `K` of a kernel's matrices are known only when the kernel is launched. Until then they are
+//! *symbols*, and extents and strides may be symbols. An operation whose result depends on the value of a symbol
+//! returns an error that names the symbol. Conditions to check at launch are returned as an
+//! [`Obligation`](crate::Obligation), or, for tiles, a [`TileObligation`](crate::TileObligation):
 //!
 //! ```
 //! use tilewright_layout::{ALL, Layout};
@@ -299,5 +299,5 @@
 //! | one thread's part | [`parallelize`](crate::Layout::parallelize), [`TiledCopy`](crate::TiledCopy), [`TiledMma`](crate::TiledMma) |
 //! | copies of a block | [`blocked_product`](crate::Layout::blocked_product), [`tile_to_shape`](crate::Layout::tile_to_shape) |
 //! | an inverse | [`right_inverse`](crate::Layout::right_inverse), [`left_inverse`](crate::Layout::left_inverse) |
-//! | wider or narrower elements | [`recast`](crate::Layout::recast) |
+//! | elements of another size | [`recast`](crate::Layout::recast) |
 //! | a picture | [`draw::Picture`](crate::draw::Picture) |
