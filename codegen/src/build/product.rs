@@ -162,7 +162,10 @@ impl Builder {
             ))
             .help(match x.is_float() == y.is_float() {
                 true => format!("sum in {}", x.accumulator()),
-                false => "multiply integers with integers, or floating-point numbers with their like".into(),
+                false => {
+                    "multiply integers with integers, or floating-point numbers with floating-point numbers"
+                        .into()
+                }
             })
             .because(Cause::Sum)
             .arg(2));

@@ -389,19 +389,19 @@ const WRONG: [([u32; 2], Body, &str); 15] = [
     (
         [3, 2],
         multiply_twice,
-        "`fragments = 2` is for iterations of one product, and these have 2 statements\n\
+        "`fragments = 2` needs iterations that are one product, and each iteration here has 2 statements\n\
          help: leave `fragments` out, or make one `gemm` of two shared tiles the whole work of an iteration",
     ),
     (
         [3, 2],
         fetch,
-        "`fragments = 2` is for iterations of one product, and these have 0 statements\n\
+        "`fragments = 2` needs iterations that are one product, and each iteration here has 0 statements\n\
          help: leave `fragments` out, or make one `gemm` of two shared tiles the whole work of an iteration",
     ),
     (
         [3, 2],
         fill_sums,
-        "`fragments = 2` is for iterations of one product, and this is none\n\
+        "`fragments = 2` needs iterations that are one product, and this statement is none\n\
          help: leave `fragments` out, or make one `gemm` of two shared tiles the whole work of an iteration",
     ),
     (

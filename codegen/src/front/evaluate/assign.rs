@@ -198,7 +198,7 @@ impl Evaluator {
         let named = |view: &View| self.scope.iter().any(|(name, _)| *name == view.name);
         let given = match &from {
             Value::View(view) if named(view) => Some(format!("write `map({}, |x| x as {elem})`", view.name)),
-            Value::View(_) => Some(format!("convert it, in a closure what it ends with: `… as {elem}`")),
+            Value::View(_) => Some(format!("convert it: `… as {elem}`; in a closure, convert its result")),
             _ => None,
         };
         let (views, right) = match from {

@@ -99,7 +99,7 @@ impl Evaluator {
         let others = |view: &View| view.extents().map(|extents| extents[1..].to_vec());
         if bytes(fragment)? != wanted || others(fragment) != others(rows) {
             return Err(Problem::new(format!(
-                "`{}` moves {wanted} bytes per thread and row, and `{}`, {}, has another number for each row of `{}`, {}",
+                "`{}` moves {wanted} bytes per thread for each row, and `{}`, {}, has another number of bytes for each row of `{}`, {}",
                 row.name, fragment.name, fragment.shape(), rows.name, rows.shape()
             ))
             .help(match loads {

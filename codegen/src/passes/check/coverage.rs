@@ -111,7 +111,7 @@ fn finding(
                 name(var)
             ),
             format!(
-                "loop over the mode that counts the tiles along `_`, which follows the tile's own modes: 0..t.size({}); or bound the extent, at_most({extent}, {reach})",
+                "loop over the mode that counts the tiles along `_`, the one after the tile's own modes: 0..t.size({}); or bound the extent, at_most({extent}, {reach})",
                 program.tensor(access.view.tensor).rank()
             ),
         ),

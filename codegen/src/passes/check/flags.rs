@@ -35,7 +35,7 @@ pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
             if flag.base.iter().any(later) {
                 return;
             }
-            let message = format!("possible deadlock: `{}` may be signalled by a block that has not begun, since blocks begin in any order, when there is room for them", flag.name);
+            let message = format!("possible deadlock: this waits for `{}`, and the block that signals it may not have begun, since blocks begin in any order", flag.name);
             diagnostics.push(Diagnostic::error(stmt.span, message).help(
                 "number the blocks as they begin, let t = copy(1, ticket[(0)], how = \"atomic_add\"), use t[(0)] instead of block.x, and wait only for smaller numbers, flags[(t[(0)] - 1)]; or make all blocks resident by persistent()",
             ));

@@ -109,7 +109,7 @@ impl Origins<'_> {
             _ if !ends => Ok(()),
             [Some(x), Some(y)] if with.is_neutral(x, y, elem) => Ok(()),
             [Some(x), Some(y)] => Err(Problem::new(format!(
-                "out of bounds along K, elements of `{}` are {} and of `{}` {}, which changes the result; {} and {} would not",
+                "out-of-bounds elements along K are {1} in `{0}` and {3} in `{2}`, which changes the result; {4} and {5} would not",
                 names[0],
                 shown_as(x),
                 names[1],
@@ -241,7 +241,7 @@ impl Origins<'_> {
     fn accumulated(&self, from: &[View]) -> String {
         let added = from.iter().find(|view| self.added.contains(&view.tensor));
         added.map_or_else(String::new, |view| {
-            format!(": a loop adds elements to `{}` whose out-of-bounds value is not known", view.name)
+            format!(": a loop adds elements to `{}`, and their out-of-bounds values are not known", view.name)
         })
     }
 
@@ -263,7 +263,7 @@ impl Origins<'_> {
         );
         match from.iter().find(|view| self.is_idle(view, state)) {
             Some(view) => Problem::new(format!(
-                "the loop or `if` that sets `{}` may not run, and then it is not known which elements are out of bounds, so they cannot be left out",
+                "`{}` is set only in a loop or `if` that may not run: it is not known which of its elements are out of bounds, so they cannot be left out",
                 view.name
             ))
             .help(format!("reduce in the loop, and combine the results; or {claim}")),

@@ -43,7 +43,7 @@ impl Reads<'_> {
                 "this tile's position depends on `{}`, which was read in an iteration or an `if` that has ended",
                 self.program.reads[number as usize].name
             ))
-            .help("reduce it, and use coordinates, where it is copied; or set out-of-bounds elements there, and declare their value: sum(x, out_of_bounds = 0.0)")
+            .help("reduce it and use coordinates in the iteration or `if` that copies it; or set out-of-bounds elements there, and declare their value: sum(x, out_of_bounds = 0.0)")
             .at(stmt.span));
         }
         if elements.claims.iter().flatten().any(|along| self.ended(&along.edge).is_some()) {

@@ -121,7 +121,7 @@ impl<'p> Fetches<'p> {
             return problem.help("write a plain loop, or copy its tiles in its body");
         };
         Problem::new(format!(
-            "`{}` is not copied once in each iteration of this pipelined loop, so no copy can run ahead",
+            "this pipelined loop does not copy `{}` exactly once in each iteration, so no copy can run ahead",
             self.program.tensor(id).name
         ))
         .help("copy it once in each iteration, read it under the condition under which it is copied, or write a plain loop")

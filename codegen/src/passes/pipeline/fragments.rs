@@ -57,13 +57,13 @@ pub(super) fn steps(
     let help = "leave `fragments` out, or make one `gemm` of two shared tiles the whole work of an iteration";
     let [stmt] = work else {
         let message = format!(
-            "`fragments = 2` is for iterations of one product, and these have {} statements",
+            "`fragments = 2` needs iterations that are one product, and each iteration here has {} statements",
             work.len()
         );
         return Err(Problem::new(message).help(help));
     };
     let Op::Gemm { a, b, order, how: Multiply::Scalar(_), token: None, .. } = &stmt.op else {
-        let message = "`fragments = 2` is for iterations of one product, and this is none";
+        let message = "`fragments = 2` needs iterations that are one product, and this statement is none";
         return Err(Problem::new(message).help(help));
     };
     let shared = |view: &View| matches!(program.tensor(view.tensor).space, Space::Shared { .. });

@@ -350,7 +350,7 @@ impl Rows {
             Problem::new(format!(
                 "after a loop with `split` each block has some rows of each tile, and {what}"
             ))
-            .help("leave `split` out, or compute elements of such tiles one by one")
+            .help("leave `split` out, or use only copies, functions of elements and updates after the loop")
         };
         let mut own = stmt.clone();
         if !matches!(

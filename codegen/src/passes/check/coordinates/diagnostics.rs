@@ -93,7 +93,7 @@ pub(super) fn two_sizes(
     [x, y]: [&Axis<Function>; 2],
 ) -> Option<Diagnostic> {
     let message = format!(
-        "this product sums over `{}` of one operand, which has {}, and over `{}` of the other, which has {}",
+        "this product sums over `{}` of one operand, whose extent is {}, and over `{}` of the other, whose extent is {}",
         coordinate(program, x.of),
         x.extent,
         coordinate(program, y.of),
