@@ -132,7 +132,7 @@ fn one(device: &Device, nvrtc: &Nvrtc, helpers: &Helpers, task: &Task, wanted: &
         let one = |at: usize, expected: &Memory| {
             device.poison(&sets[at][3])?;
             begin(at)?;
-            helpers.compare(&sets[at][3], ELEM, expected)
+            helpers.compare(&sets[at][3], ELEM, expected, 0.0)
         };
         Ok(case::worse(one(0, &expected[0])?, one(last, &expected[1])?))
     };

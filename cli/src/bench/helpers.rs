@@ -173,8 +173,9 @@ impl<'d> Helpers<'d> {
         self.launch("finish", self.everywhere(), &arguments)
     }
 
-    /// The error of `got` against `expected`, element by element in memory.
-    pub(super) fn compare(&self, got: &Memory, elem: Elem, expected: &Memory) -> Result<Error> {
+    /// The error of `got` against `expected`, element by element in memory. The expected magnitude is at least `least`: a sum of
+    /// random numbers may be much smaller than its rounding errors usually are.
+    pub(super) fn compare(&self, got: &Memory, elem: Elem, expected: &Memory, least: f64) -> Result<Error> {
         let count = got.bytes as u64 / u64::from(elem.bytes());
         self.device.set(&self.sums, 0)?;
         self.launch(
@@ -191,9 +192,10 @@ impl<'d> Helpers<'d> {
         self.device.read(&self.sums, &mut bytes)?;
         let sum = |at: usize| f64::from_ne_bytes(bytes[8 * at..8 * at + 8].try_into().expect("eight bytes"));
         let (off, all, largest, seen) = (sum(0), sum(1), sum(2), sum(3));
-        let average = (all / count.max(1) as f64).sqrt();
+        let root_mean = |sum: f64| (sum / count.max(1) as f64).sqrt();
+        let average = root_mean(all).max(least);
         Ok(Error {
-            relative: if off == 0.0 { 0.0 } else { (off / all).sqrt() },
+            relative: if off == 0.0 { 0.0 } else { root_mean(off) / average },
             largest: if largest == 0.0 { 0.0 } else { largest / average },
             missing: count.saturating_sub(seen as u64),
         })

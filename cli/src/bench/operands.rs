@@ -229,7 +229,7 @@ impl Operands {
             for (got, elem, expected) in
                 first.into_iter().chain(second.map(|((got, elem), of)| (got, elem, of)))
             {
-                let error = on.helpers.compare(got, elem, expected)?;
+                let error = on.helpers.compare(got, elem, expected, 0.0)?;
                 worst = Some(worst.map_or(error, |worst| case::worse(worst, error)));
             }
         }

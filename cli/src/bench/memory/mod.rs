@@ -178,7 +178,7 @@ fn one(bench: &Bench, task: &Task, given: &[&str], effort: &Effort) -> Result<Ve
                 device.set(memory, if task.contents(bench) == Contents::Zeros { 0 } else { 0xff })?;
             }
             begin(at)?;
-            let error = helpers.compare(&set[result], memories[result].0, expected)?;
+            let error = helpers.compare(&set[result], memories[result].0, expected, task.magnitude())?;
             worst = Some(worst.map_or(error, |worst| case::worse(worst, error)));
         }
         worst.ok_or_else(|| "nothing was checked".into())

@@ -205,6 +205,14 @@ impl Task {
         }
     }
 
+    /// The least magnitude to which an error is relative: of a sum of everything, its standard deviation.
+    pub(super) fn magnitude(&self) -> f64 {
+        match self.work {
+            Job::One(Work::Sum) => (self.sizes.iter().product::<i64>() as f64 / 3.0).sqrt(),
+            _ => 0.0,
+        }
+    }
+
     /// The reference in `references.cu`, and its arguments besides the memories up to the result.
     pub(super) fn reference(&self) -> (&'static str, Vec<u64>) {
         let [m, n] = self.sizes.map(|n| n as u64);
