@@ -107,7 +107,8 @@ refused(tensor(256, 64, kind="cpu"), b, c, 1.0, 0.0)
 refused(*[tensor(*of, kind="cpu") for of in [(256, 64), (128, 64), (256, 128)]], 1.0, 0.0)
 "#;
     let mut command = Command::new("python3");
-    command.current_dir(&module).env("LD_LIBRARY_PATH", path).args(["-c", script]);
+    // Without a buffer, so that lines of Python and of the driver come in their order.
+    command.current_dir(&module).env("LD_LIBRARY_PATH", path).args(["-u", "-c", script]);
     let Ok(output) = command.output() else {
         println!("skipped: no Python");
         return;
