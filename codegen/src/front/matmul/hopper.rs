@@ -174,7 +174,7 @@ impl Plan {
     /// Does a tile of rows that wgmma has need more accumulators or shared memory than there are?
     pub(super) fn is_too_large(&self, c: &Config) -> bool {
         let is_tile = self.tile[0] % ROWS == 0 && row(c, self.tile[1]).is_some();
-        is_tile && (self.sums() > self.most_sums(c) || self.slot(c) * self.stages > self.room(c))
+        is_tile && (self.sums() > self.most_sums(c) || self.ring(c) > self.room(c))
     }
 }
 
@@ -282,7 +282,7 @@ pub(super) fn unfit(plan: &Plan, config: &Config) -> Option<(&'static str, Probl
             &help,
         );
     }
-    let (bytes, room) = (plan.slot(config) * plan.stages, plan.room(config));
+    let (bytes, room) = (plan.ring(config), plan.room(config));
     if bytes > room {
         return wrong(
             "stages",

@@ -238,7 +238,7 @@ impl Reader<'_> {
         let room = i64::from(Target::of(c.arch).block_shared);
         while self.find("stages").is_none()
             && plan.stages > 1
-            && (plan.slot(c) * plan.stages > room || tensor::bytes(c, &plan).is_ok_and(|bytes| bytes > room))
+            && (plan.ring(c) > room || tensor::bytes(c, &plan).is_ok_and(|bytes| bytes > room))
         {
             plan.stages -= 1;
         }

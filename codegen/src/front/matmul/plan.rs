@@ -151,6 +151,11 @@ impl Plan {
         if self.parts() == 1 { 0 } else { at_once * one }
     }
 
+    /// Bytes of the ring.
+    pub(super) fn ring(&self, c: &Config) -> i64 {
+        self.slot(c) * self.stages
+    }
+
     /// Bytes of a slot of the ring: wgmma reads the lower terms of an operand there, too.
     pub(super) fn slot(&self, c: &Config) -> i64 {
         let ([bm, bn], [_, right, bk]) = (self.of_c(c), self.tile);

@@ -69,7 +69,7 @@ fn copies(c: &Config, plan: &Plan) -> Vec<(i64, Plan)> {
 
 /// Bytes of shared memory of the program with the largest tiles, with their padding.
 pub(super) fn bytes(c: &Config, plan: &Plan) -> std::result::Result<i64, Diagnostic> {
-    let largest = copies(c, plan).into_iter().max_by_key(|(_, plan)| plan.slot(c) * plan.stages);
+    let largest = copies(c, plan).into_iter().max_by_key(|(_, plan)| plan.ring(c));
     let Some((width, plan)) = largest else { return Ok(0) };
     let program = by_copies(c, &plan, width, true).map_err(|problem| problem.at(Span::default()))?;
     let width = Width { reads: width, writes: width };

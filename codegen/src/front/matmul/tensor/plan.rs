@@ -231,7 +231,7 @@ pub(in crate::front::matmul) fn unfit(c: &Config, plan: &Plan) -> Option<(&'stat
             );
         }
     }
-    let (room, bytes) = (i64::from(Target::of(c.arch).block_shared), plan.slot(c) * plan.stages);
+    let (room, bytes) = (i64::from(Target::of(c.arch).block_shared), plan.ring(c));
     if bytes > room {
         return wrong(
             "stages",

@@ -43,6 +43,6 @@ pub(in crate::front::matmul) fn bulk(c: &Config, plan: &Plan) -> Option<Plan> {
     } else if c.bias.is_some() || c.alpha_beta || c.has_matrices() {
         fits &= left * right / plan.threads() < MOST_SUMS;
     }
-    let stages = (plan.room(c) / plan.slot(c)).min(plan.stages);
-    (fits && stages > 1).then(|| Plan { stages, bulk: true, ..plan.clone() })
+    let bulk = Plan { bulk: true, ..plan.clone() }.with_stages(c, plan.stages);
+    (fits && bulk.stages > 1).then_some(bulk)
 }
