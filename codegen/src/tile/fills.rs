@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::tile::visit::each;
 use crate::tile::{How, Op, Program, Space, Stmt};
 use crate::values::elem::Elem;
 use crate::values::id::Id;
@@ -73,8 +74,4 @@ pub(crate) fn operands(body: &[Stmt]) -> BTreeSet<Id> {
 
 fn is_global(program: &Program, id: Id) -> bool {
     matches!(program.tensor(id).space, Space::Global { .. })
-}
-
-fn each<'s>(body: &'s [Stmt], f: &mut dyn FnMut(&'s Stmt)) {
-    body.iter().for_each(|stmt| stmt.each(f));
 }

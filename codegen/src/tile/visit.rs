@@ -421,3 +421,8 @@ impl Stmt {
         }
     }
 }
+
+/// All statements, also inside others.
+pub(crate) fn each<'s>(body: &'s [Stmt], f: &mut dyn FnMut(&'s Stmt)) {
+    body.iter().for_each(|stmt| stmt.each(f));
+}

@@ -63,7 +63,7 @@ pub(super) struct Config {
     pub(super) function: Option<Expr>,
     pub(super) arch: u32,
     /// Programmatic dependent launch, where it is given.
-    overlaps: Option<bool>,
+    pub(super) overlaps: Option<bool>,
     /// Blocks of a cluster that compute one tile together, each a part of K.
     pub(super) split_k: i64,
     /// May tensor cores keep the sums of 8-bit floating-point numbers all along K?
@@ -111,11 +111,6 @@ impl Config {
     /// Programmatic dependent launch? By default it is used by blocks that fill a multiprocessor.
     pub(super) fn overlaps(&self, fills: bool) -> bool {
         self.overlaps.unwrap_or(fills && self.arch >= CLUSTERS)
-    }
-
-    /// The same with or without programmatic dependent launch.
-    pub(super) fn overlapping(self, overlaps: bool) -> Config {
-        Config { overlaps: Some(overlaps), ..self }
     }
 
     /// The type in which accumulators are scaled and added to, and of the epilogue: the accumulators' type, but integers that become

@@ -100,8 +100,8 @@ impl Tile {
         let config = reader.config(narrow).filter(|_| reader.errors.is_empty());
         let config = config.ok_or_else(|| Problem::new("a tile has wrong keys"))?;
         // Where several blocks fit a multiprocessor, blocks that start early are distributed unevenly. Tiles whose K is split are few.
-        let overlaps = config.overlaps(self.resident == 1 || split_k > 1);
-        let config = config.overlapping(overlaps);
+        let overlaps = Some(config.overlaps(self.resident == 1 || split_k > 1));
+        let config = Config { overlaps, ..config };
         let program = product::program(&config, &args)?;
         Ok(Program { competes: true, ..program })
     }

@@ -62,6 +62,7 @@ use crate::source::problem::{Problem, Result};
 use crate::thread::Id;
 pub(crate) use crate::tile::alternative::Width;
 use crate::tile::verify::collective;
+use crate::tile::visit::each;
 use crate::tile::whole::is_cooperative;
 use crate::tile::{LaunchRule, Op, Program, Space, Stmt};
 use tile_ends::Bounded;
@@ -148,11 +149,6 @@ pub(crate) fn resolved(program: &Program, width: Width) -> std::result::Result<C
     program.forms.clear();
     program.open.clear();
     Ok(Cow::Owned(program))
-}
-
-/// All statements, also inside others.
-fn each<'s>(body: &'s [Stmt], f: &mut dyn FnMut(&'s Stmt)) {
-    body.iter().for_each(|stmt| stmt.each(f));
 }
 
 /// Lowers statements over whole tiles.
