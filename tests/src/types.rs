@@ -22,6 +22,7 @@ pub fn all() -> Vec<(&'static str, KernelDef)> {
         ("updates", updates().def().clone()),
         ("short_sums", short_sums().def().clone()),
         ("hashes", hashes().def().clone()),
+        ("distances", distances().def().clone()),
         ("cross_entropy", cross_entropy().def().clone()),
         ("by_argument", by_argument().def().clone()),
         ("bits_of_doubles", bits_of_doubles().def().clone()),
@@ -240,6 +241,23 @@ pub fn short_sums(x: &Tensor<i16, (M, N), (ld, _1)>, y: &mut Tensor<i32, M>, z: 
     let x = tile(x, (4, 1024), (block.x, 0));
     copy(sum(x, 1), tile(y, 4, block.x).along(0));
     copy(maximum(x, 1), tile(z, 4, block.x).along(0));
+}
+
+/// Shifts by distances of other types, which the types of the shifted numbers may not have.
+#[kernel]
+pub fn distances(
+    x: &Tensor<i32, N>,
+    by: &Tensor<i64, N>,
+    left: &mut Tensor<i32, N>,
+    right: &mut Tensor<i32, N>,
+    byte: &mut Tensor<u8, N>,
+    long: &mut Tensor<u64, N>,
+) {
+    let (x, by) = (tile(x, 256, block.x), tile(by, 256, block.x));
+    map((x, by), tile(left, 256, block.x), |x, n| x << n);
+    map((x, by), tile(right, 256, block.x), |x, n| x >> n);
+    map((x, by), tile(byte, 256, block.x), |x, n| (x as u8) >> (n as i32));
+    map((x, by), tile(long, 256, block.x), |x, n| (x as u64) << (n as i8));
 }
 
 /// FNV-1a of the bytes of numbers.

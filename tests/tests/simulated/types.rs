@@ -366,6 +366,29 @@ fn hashes_wrap_around() {
 }
 
 #[test]
+fn distances_of_shifts_have_any_type() {
+    let ends = [0, 1, 7, 31, 32, 63, -1, 256, 300, 1 << 31, 1 << 32, (1 << 32) + 5, i64::MIN + 3, i64::MAX];
+    let (random, n) = (&mut Random::new(9), 300);
+    let x: Vec<i32> = elements(n, random);
+    let by: Vec<i64> = (0..n).map(|_| ends[random.word() as usize % ends.len()]).collect();
+    let left = |x: i128, by: i64, bits: i64| if (0..bits).contains(&by) { x << by } else { 0 };
+    let right = |x: i128, by: i64, bits: i64| x >> if (0..bits).contains(&by) { by } else { bits };
+    let of = |f: &dyn Fn(i32, i64) -> i128| x.iter().zip(&by).map(|(x, by)| f(*x, *by)).collect::<Vec<_>>();
+    let output =
+        [Arg::output::<i32>([n]), Arg::output::<i32>([n]), Arg::output::<u8>([n]), Arg::output::<u64>([n])];
+    let args = [vec![Arg::tensor(&x, [n]), Arg::tensor(&by, [n])], output.to_vec()].concat();
+    let done = run(distances().def(), &args);
+    let narrow = |all: Vec<i128>| all.into_iter().map(|x| x as i32).collect::<Vec<_>>();
+    check(&done, "left", &narrow(of(&|x, by| left(x.into(), by, 32))));
+    check(&done, "right", &narrow(of(&|x, by| right(x.into(), by, 32))));
+    let byte: Vec<u8> =
+        of(&|x, by| right((x as u8).into(), (by as i32).into(), 32)).into_iter().map(|x| x as u8).collect();
+    check(&done, "byte", &byte);
+    let long = of(&|x, by| left((x as u64).into(), (by as i8).into(), 64)).into_iter().map(|x| x as u64);
+    check(&done, "long", &long.collect::<Vec<u64>>());
+}
+
+#[test]
 fn targets_are_64_bits_wide() {
     let (m, n) = (6, 200);
     let x: Vec<f32> = (0..m * n).map(|at| ((at * 7) % 13) as f32 * 0.25).collect();

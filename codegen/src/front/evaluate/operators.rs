@@ -221,12 +221,11 @@ fn sizes(op: Binary, size: Size, n: i64) -> Option<Value> {
 
 /// Arithmetic on elements.
 pub(super) fn arithmetic(op: Binary, x: Scalar, y: Scalar) -> Result<Scalar, Problem> {
-    // As in Rust, the distance of a shift is any integer.
     let y = match (op, x.ty, y.ty) {
         (Binary::Shl | Binary::Shr, Some(Type::Elem(of)), Some(Type::Elem(by)))
             if of != by && !of.is_float() && !by.is_float() =>
         {
-            typing::cast(of, y)?
+            distance(of, y, by)?
         }
         _ => y,
     };
@@ -249,6 +248,22 @@ pub(super) fn arithmetic(op: Binary, x: Scalar, y: Scalar) -> Result<Scalar, Pro
         Binary::Eq => typing::cmp(Cmp::Eq, x, y),
         Binary::Ne => typing::cmp(Cmp::Ne, x, y),
     }
+}
+
+/// The distance of a shift, which is any integer as in Rust, in the type of the shifted number. Distances that this type does not
+/// have remove all bits; so does the number of bits.
+fn distance(of: Elem, y: Scalar, by: Elem) -> Result<Scalar, Problem> {
+    if let Some(n) = y.literal_number() {
+        return Ok(Scalar::literal(n));
+    }
+    let unsigned = match by.bytes() {
+        bytes if bytes <= of.bytes() => return typing::cast(of, y),
+        8 => Elem::U64,
+        4 => Elem::U32,
+        _ => Elem::U16,
+    };
+    let y = typing::cast(unsigned, y)?;
+    typing::cast(of, typing::bin(Bin::Min, y, Scalar::literal(i64::from(of.working_bits())))?)
 }
 
 /// A multiply-add: one rounding, as `fmaf` in the generated text.
