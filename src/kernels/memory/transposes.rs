@@ -52,6 +52,8 @@ pub(super) fn choose(elem: Elem, rows: usize, columns: usize) -> Choice {
         }
         // Longer pieces of columns cut fewer sectors; fewer registers leave room for more threads.
         (_, e) if cut && rows > 64 => match (elem.bytes() > 2, rows) {
+            // One tile for all rows: the pieces of its columns are adjacent.
+            (false, 129..=320) => (rows.next_multiple_of(32 * u.min(2)), e.min(32)),
             (true, _) | (_, ..1024) => (128, e.min(32)),
             // The longest that columns fill but for a part in six, if there are enough tiles for all multiprocessors.
             (_, ..2048) => {
@@ -67,7 +69,7 @@ pub(super) fn choose(elem: Elem, rows: usize, columns: usize) -> Choice {
         },
         both => both,
     };
-    let u = if b.is_power_of_two() { u } else { 1 };
+    let u = if b.is_power_of_two() || cut && elem.bytes() < 4 { u } else { 1 };
     // Lanes of a whole warp along columns of the result read more rows at once than there are banks.
     let (v, u) = match cut && elem.bytes() < 4 && rows > 64 {
         true => (if e > 64 { v.min(2) } else { v }, u.min(2)),
