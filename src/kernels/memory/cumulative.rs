@@ -1,145 +1,115 @@
 //! The choice of a cumulative sum for rows of a length.
 
-use super::{BLOCKS, BUSY, Choice, Matrix, OWN, PART, PROCESSORS, SHORT, WIDEST, Work};
-
-/// Rows that two blocks of a cluster scan are shorter.
-const SCANNED_BY_TWO: usize = 2 * PART + 1;
-/// Those that four of them scan.
-const SCANNED_BY_FOUR: usize = 3 * PART + 1;
+use super::{BLOCKS, BUSY, Choice, Matrix, OWN, PART, PROCESSORS, SHORT, WIDEST, Work, clusters_at_once};
 
 impl Matrix {
     /// Blocks of a cluster for rows of two bytes an element, which are a few tiles of all its blocks, most of them full.
     fn scanned_by_clusters(&self) -> Option<usize> {
         let Matrix { elem, rows, columns, .. } = *self;
-        let blocks = match columns {
-            _ if elem.bytes() > 2 || rows < BUSY / 2 => return None,
-            PART..SCANNED_BY_TWO => 2,
-            SCANNED_BY_TWO..SCANNED_BY_FOUR => 4,
+        let blocks = match columns.div_ceil(PART) {
+            2 => 2,
+            3 => 4,
             _ => return None,
         };
         let own = columns + WIDEST / 2 - 1;
-        (5 * own >= 4 * own.next_multiple_of(blocks * 4608)).then_some(blocks)
+        let full = 5 * own >= 4 * own.next_multiple_of(blocks * 4608);
+        (elem.bytes() < 4 && rows >= BUSY / 2 && full).then_some(blocks)
     }
 
     /// Rows of two bytes an element, too few for single blocks: each block of a cluster scans one tile of up to 4608 elements.
-    fn scanned_at_once(&self) -> Option<Choice> {
-        let Matrix { work, elem, rows, columns, .. } = *self;
+    fn scanned_at_once(&self) -> Option<Vec<(&'static str, usize)>> {
+        let Matrix { elem, rows, columns, .. } = *self;
         let value = WIDEST / elem.bytes() as usize;
         let own = columns + value - 1;
         let blocks = own.div_ceil(4608);
         let few = (PROCESSORS + 1..BUSY).contains(&rows) && columns > PART / 2;
-        if elem.bytes() > 2 || !few || blocks > BLOCKS / 2 {
+        let threads = own.div_ceil(blocks * 24).next_multiple_of(32);
+        let constants =
+            [("W", 24 * threads), ("L", threads), ("V", value), ("C", blocks), ("Q", 1280 / threads)];
+        (elem.bytes() < 4 && few && blocks <= BLOCKS / 2).then(|| constants.to_vec())
+    }
+
+    /// Few long rows: a cluster scans a row, each of its blocks a tile at a time. While a block waits for its cluster, other resident
+    /// blocks load.
+    fn scanned_by_few(&self, between: bool) -> Option<Vec<(&'static str, usize)>> {
+        let Matrix { elem, rows, columns, .. } = *self;
+        let narrow = elem.bytes() < 4;
+        let few = rows < BUSY / 2 || rows < BUSY && (!narrow || columns > 2 * PART);
+        if !few || columns <= PART && (rows > PROCESSORS || columns <= PART / 4) {
             return None;
         }
-        let threads = own.div_ceil(blocks * 24).next_multiple_of(32);
-        let exclusive = usize::from(work == Work::SumsBefore);
-        let constants = [
-            ("W", 24 * threads),
-            ("L", threads),
-            ("E", exclusive),
-            ("V", value),
-            ("C", blocks),
-            ("Q", 1280 / threads),
-        ];
-        Some(self.own("cumulative_sums", &constants))
+        let value = if between { WIDEST / elem.bytes() as usize } else { 1 };
+        let own = columns + value - 1;
+        // Threads of a block, elements of each, and resident blocks.
+        let shape = |blocks: usize| {
+            let part = own.div_ceil(blocks * 24).next_multiple_of(32).max(128);
+            match part {
+                // The whole row in one step.
+                ..=384 if blocks > 4 => (part, own.div_ceil(blocks * part).next_multiple_of(8), 1152 / part),
+                // Larger tiles of two bytes an element, so that fewer exchanges follow one another.
+                _ if between && narrow && blocks == BLOCKS => (160, 2 * OWN, 6),
+                _ => (192, OWN, 6),
+            }
+        };
+        // The largest clusters that are resident all at once.
+        let fits = |blocks: &usize| rows <= clusters_at_once(*blocks, shape(*blocks).2);
+        let blocks = [BLOCKS, 8, 4].into_iter().find(fits).unwrap_or(2);
+        let (threads, each, resident) = shape(blocks);
+        Some(vec![("W", threads * each), ("L", threads), ("V", value), ("C", blocks), ("Q", resident)])
     }
 
     pub(super) fn scans(&self) -> Choice {
-        let Matrix { work, elem, rows, columns, wide } = *self;
+        let Matrix { work, elem, columns, wide, .. } = *self;
+        let exclusive = ("E", usize::from(work == Work::SumsBefore));
         let own = |kernel, constants: &[(&'static str, usize)]| self.own(kernel, constants);
-        // Rows begin between the widest vectors.
-        let between = wide * (elem.bytes() as usize) < WIDEST;
+        let tiles = |constants: &[_]| own("cumulative_sums", &[constants, &[exclusive]].concat());
         let value = WIDEST / elem.bytes() as usize;
-        match work {
-            Work::CumulativeSums | Work::SumsBefore if columns <= 32 * SHORT => {
-                let exclusive = usize::from(work == Work::SumsBefore);
-                if !columns.is_multiple_of(32) {
-                    // A warp has two rows where seven elements for each lane suffice.
-                    let lanes = match columns {
-                        49..=112 => 16,
-                        _ => columns.div_ceil(3).next_power_of_two().min(32),
-                    };
-                    let each = columns.div_ceil(lanes) | 1;
-                    return own("cumulative_sums_short", &[("K", each), ("E", exclusive), ("G", lanes)]);
-                }
-                let rows = (256 * OWN / 2 / columns).max(1);
-                own("cumulative_sums", &[("R", rows), ("W", columns), ("L", 256), ("E", exclusive)])
-            }
-            Work::CumulativeSums | Work::SumsBefore
-                if between && let Some(choice) = self.scanned_at_once() =>
-            {
-                choice
-            }
-            Work::CumulativeSums | Work::SumsBefore
-                if (columns > PART || rows <= PROCESSORS && columns > PART / 4)
-                    && (rows < BUSY / 2 || rows < BUSY && (elem.bytes() > 2 || columns > 2 * PART)) =>
-            {
-                // A cluster scans a row, each of its blocks a tile at a time. While a block waits for its cluster, other
-                // resident blocks load. Few rows are scanned in one step.
-                let exclusive = usize::from(work == Work::SumsBefore);
-                let value = if between { value } else { 1 };
-                let blocks = BUSY.div_ceil(rows).next_power_of_two().min(BLOCKS);
-                let part = (columns + value - 1).div_ceil(blocks * 24).next_multiple_of(32).max(128);
-                let each = (columns + value - 1).div_ceil(blocks * part).next_multiple_of(8);
-                let (threads, each, all) = match part {
-                    ..=384 if blocks > 4 => (part, each, 1152),
-                    // Larger tiles of two bytes an element, so that fewer exchanges follow one another.
-                    _ if between && elem.bytes() < 4 && blocks == BLOCKS => (160, 2 * OWN, 960),
-                    _ => (256, OWN, 1280),
+        // Rows begin between the widest vectors.
+        let between = wide < value;
+        if columns <= (if between { 40 } else { 32 }) * SHORT {
+            if !columns.is_multiple_of(32) {
+                // A warp has two rows where seven elements for each lane suffice.
+                let lanes = match columns {
+                    49..=112 => 16,
+                    _ => columns.div_ceil(3).next_power_of_two().min(32),
                 };
-                let constants = [
-                    ("W", threads * each),
-                    ("L", threads),
-                    ("E", exclusive),
-                    ("V", value),
-                    ("C", blocks),
-                    ("Q", all / threads),
-                ];
-                own("cumulative_sums", &constants)
+                let each = columns.div_ceil(lanes) | 1;
+                return own("cumulative_sums_short", &[("K", each), exclusive, ("G", lanes)]);
             }
-            Work::CumulativeSums if between && let Some(blocks) = self.scanned_by_clusters() => {
-                let constants = [("W", 4608), ("L", 192), ("E", 0), ("V", value), ("C", blocks), ("Q", 6)];
-                own("cumulative_sums", &constants)
-            }
-            Work::CumulativeSums if between && elem.bytes() < 4 && columns > 4 * PART => {
-                let constants = [("W", 256 * OWN), ("L", 256), ("E", 0), ("V", value), ("C", 1), ("Q", 5)];
-                own("cumulative_sums", &constants)
-            }
-            Work::CumulativeSums if between && elem.bytes() < 4 && columns > 1000 => {
-                // The fewest tiles of up to 288 vectors, as full as possible, but two tiles if one would have more than four
-                // warps.
-                let vectors = (columns + value - 1).div_ceil(value);
-                let tiles = vectors.div_ceil(288).max(vectors.div_ceil(128).min(2));
-                let threads = vectors.div_ceil(tiles).next_multiple_of(32);
-                // A multiprocessor's threads with 36 registers each.
-                let resident = 1792 / threads;
-                own("cumulative_sums_vectors", &[("L", threads), ("V", value), ("Q", resident)])
-            }
-            Work::CumulativeSums if between => {
-                // As few tiles as possible, as full as possible.
-                let tiles = columns.div_ceil(17 * 512);
-                let threads = columns.div_ceil(17 * tiles).next_multiple_of(32);
-                let mut choice = own("cumulative_sums_unaligned", &[("L", threads)]);
-                if elem.bytes() < 4 {
-                    // Loads of single elements hold fewer bytes in flight: one more block of 256 threads.
-                    choice.constants.push(("Q", (1280 / threads).clamp(1, 32)));
-                }
-                choice
-            }
-            _ => {
-                // A block scans a tile of its row at a time.
-                let most = if between { 256 } else { 512 };
-                let threads = columns.div_ceil(OWN).next_multiple_of(128).min(most);
-                let width = columns.next_multiple_of(threads * wide).min(threads * OWN);
-                let exclusive = usize::from(work == Work::SumsBefore);
-                let mut choice = own("cumulative_sums", &[("W", width), ("L", threads), ("E", exclusive)]);
-                if !between {
-                    // Other blocks load while one waits at its barriers; without a register bound one would be resident.
-                    // Narrow accesses need more registers.
-                    choice.constants.push(("Q", 1536 / threads));
-                }
-                choice
-            }
+            return tiles(&[("R", (256 * OWN / 2 / columns).max(1)), ("W", columns), ("L", 256)]);
         }
+        let at_once = if between { self.scanned_at_once() } else { None };
+        if let Some(constants) = at_once.or_else(|| self.scanned_by_few(between)) {
+            return tiles(&constants);
+        }
+        if !between || work == Work::SumsBefore {
+            // A block scans a tile of its row at a time.
+            let most = if between { 256 } else { 512 };
+            let threads = columns.div_ceil(OWN).next_multiple_of(128).min(most);
+            let width = columns.next_multiple_of(threads * wide).min(threads * OWN);
+            let mut constants = vec![("W", width), ("L", threads)];
+            // Other blocks load while one waits at its barriers; without a register bound one would be resident.
+            // Narrow accesses need more registers.
+            constants.extend((!between).then_some(("Q", 1536 / threads)));
+            return tiles(&constants);
+        }
+        if let Some(blocks) = self.scanned_by_clusters() {
+            return tiles(&[("W", 4608), ("L", 192), ("V", value), ("C", blocks), ("Q", 6)]);
+        }
+        if elem.bytes() < 4 && columns > 4 * PART {
+            return tiles(&[("W", 256 * OWN), ("L", 256), ("V", value), ("C", 1), ("Q", 5)]);
+        }
+        if elem.bytes() < 4 {
+            // The fewest tiles of up to 288 vectors, as full as possible, but two tiles if one would have more than four warps.
+            let vectors = (columns + value - 1).div_ceil(value);
+            let tiles = vectors.div_ceil(288).max(vectors.div_ceil(128).min(2));
+            let threads = vectors.div_ceil(tiles).next_multiple_of(32);
+            // A multiprocessor's threads with 36 registers each.
+            let resident = 1792 / threads;
+            return own("cumulative_sums_vectors", &[("L", threads), ("V", value), ("Q", resident)]);
+        }
+        // As few tiles as possible, as full as possible.
+        let threads = columns.div_ceil(17 * columns.div_ceil(17 * 512)).next_multiple_of(32);
+        own("cumulative_sums_unaligned", &[("L", threads)])
     }
 }

@@ -113,7 +113,7 @@ fn rows_between_vectors() {
     check(Work::CumulativeSums, Elem::F32, 6002, "cumulative_sums_unaligned T=f32 L=384");
     // Narrow accesses do not fit a bound of registers.
     check(Work::SumsBefore, Elem::F32, 6002, "cumulative_sums T=f32 W=4096 L=256 E=1");
-    check(Work::SumsBefore, Elem::F32, 6004, "cumulative_sums T=f32 W=6144 L=384 E=1 Q=4");
+    check(Work::SumsBefore, Elem::F32, 6004, "cumulative_sums T=f32 W=6144 L=384 Q=4 E=1");
 }
 
 #[test]
