@@ -322,10 +322,14 @@ impl Matrix {
         Choice { kernel, elem, constants: constants.to_vec() }
     }
 
-    /// The longest row that the lanes of a warp sum: of two bytes an element, a block has too few vectors of more.
+    /// The longest row that the lanes of a warp sum: of two bytes an element, a block has too few vectors of more. Products load as
+    /// many elements again.
     fn longest_by_lanes(&self) -> usize {
-        let many = self.elem.bytes() < 4 && self.wide > 1 && self.rows >= 4096;
-        if many { 80 * SHORT } else { 32 * SHORT }
+        match (self.elem.bytes() < 4 && self.rows >= 4096, self.work == Work::Gemv && self.wide == 1) {
+            (true, false) => 80 * SHORT,
+            (true, true) => 40 * SHORT,
+            _ => 32 * SHORT,
+        }
     }
 
     /// Neighbouring lanes for some rows.
@@ -343,8 +347,12 @@ impl Matrix {
         let more = [32, 16, 8, 4, 2].into_iter().take_while(|lanes| *lanes > least).find(fills);
         let lanes = more.unwrap_or(least);
         let width = columns.next_multiple_of(lanes * wide);
-        // The rows of a lane are apart: one at a time leaves their sectors in the cache.
-        let own = if wide * self.elem.bytes() as usize == 2 { 8 } else { OWN.min(6 * wide) };
+        // The rows of a lane are apart: one at a time leaves their sectors in the cache. Rows of a product share its vector.
+        let own = match (wide * self.elem.bytes() as usize, self.work) {
+            (2, Work::Gemv) if lanes == 32 => 40,
+            (2, _) => 8,
+            _ => OWN.min(6 * wide),
+        };
         let rows = if lanes == 1 { 1 } else { (own * lanes / width).clamp(1, 4) };
         self.own(kernel, &[("W", width), ("R", rows), ("V", wide), ("G", lanes)])
     }
