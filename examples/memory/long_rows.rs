@@ -92,7 +92,8 @@ pub fn softmax_long<
     }
 }
 
-/// y = w · (x - mean x) / √(variance x + eps) + b along rows.
+/// y = w · (x - mean x) / √(variance x + eps) + b along rows, R rows for each cluster, which share the
+/// loads of weights.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn layernorm_long<
     T,
@@ -104,6 +105,7 @@ pub fn layernorm_long<
     const P: usize = 4,
     const Q: usize = 3,
     const S: usize = 1,
+    const R: usize = 1,
 >(
     x: &Tensor<T, (M, N), (ld, _1)>,
     w: &Tensor<T, (_1, N), (ldw, _1)>,
@@ -117,33 +119,41 @@ pub fn layernorm_long<
     blocks_per_sm(Q);
     cluster(C);
     let (part, group) = walk((C, G), block.x);
-    let threads = layout!((1, L));
-    let from = |i, p| piece(x, i, P * part + p, W / P, threads, V, i * ld % S);
-    let to = |i, p| piece(y, i, P * part + p, W / P, threads, V, i * ld % S);
-    let weights = |of, i, p| {
-        let own = piece(of, 0, P * part + p, W / P, threads, V, i * ld % S);
+    let (threads, groups) = (layout!((1, L)), S * ceil_div(M, S * R));
+    // The rows of group g are S apart, and so begin alike between vectors.
+    let rows = |x, g, width, p, before| {
+        let rows = shift(tile(x, (S * R, width), (g / S, p)), (0, -before));
+        if S * R > 1 { regroup(rows, (S, R, width))[(g % S, _, _)] } else { rows }
+    };
+    let pieces = |x, g, p| {
+        let rows = rows(x, g, W / P, P * part + p, g % S * ld % S);
+        parallelize(rows, threads, thread.x, values = (1, V))
+    };
+    let (from, to) = (|g, p| pieces(x, g, p), |g, p| pieces(y, g, p));
+    let weights = |of, g, p| {
+        let own = piece(of, 0, P * part + p, W / P, threads, V, g % S * ld % S);
         if S > 1 { realigned(own) } else { own }
     };
-    let row = tile(shared::<T>(layout!((1, W) : (W, 1))), (1, W / P), (0, _));
+    let row = tile(shared::<T>(layout!((R, W) : (W, 1))), (R, W / P), (0, _));
     let row = parallelize(row, threads, thread.x, values = (1, V));
     for p in 0..P {
-        copy(from(min(group, M - 1), p), row[(_, _, p)]);
+        copy(from(min(group, groups - 1), p), row[(_, _, p)]);
         cp_async_commit();
     }
-    let first = |i| parallelize(tile(x, (1, 1), (i, 0)), threads, thread.x, (1, _));
-    let near = registers_like(first(min(group, M - 1)), 0);
-    copy(first(min(group, M - 1)), near);
-    for k in 0..ceil_div(M - group, G) {
-        let i = G * k + group;
+    let first = |g| parallelize(rows(x, g, 1, 0, 0), threads, thread.x, (1, _));
+    let near = registers_like(first(min(group, groups - 1)), 0);
+    copy(first(min(group, groups - 1)), near);
+    for k in 0..ceil_div(groups - group, G) {
+        let g = G * k + group;
         // Differences from the first element, so that their sums suffer less from cancellation.
-        let (mut total, mut squares) = (registers::<f32>((1, 1), 0.0), registers::<f32>((1, 1), 0.0));
+        let (mut total, mut squares) = (registers::<f32>((R, 1), 0.0), registers::<f32>((R, 1), 0.0));
         for p in 0..P {
             // This piece is in the oldest of P commit groups in flight; an empty group keeps their number.
             cp_async_wait(P - 1);
             cp_async_commit();
             let inside = |at| if S > 1 { at >= 0 && at < N } else { at < N };
             let off = |x, _, near, at| if inside(at.1) { x as f32 - (near as f32) } else { 0.0 };
-            let off = map((row[(_, _, p)], to(i, p), near), off);
+            let off = map((row[(_, _, p)], to(g, p), near), off);
             let (more, of_squares) = moments(off);
             total += more;
             squares += of_squares;
@@ -153,14 +163,14 @@ pub fn layernorm_long<
         let mean = map((near, total), |near, total| near as f32 + total / N as f32);
         let factor = map((total, squares), |total, squares| factor_of(total, squares, N as f32, eps));
         for p in 0..P {
-            let (w, b) = (weights(w, i, p), weights(b, i, p));
+            let (w, b) = (weights(w, g, p), weights(b, g, p));
             let made = |x, mean, f, w, b| (x as f32 - mean) * f * (w as f32) + (b as f32);
             let made = map((row[(_, _, p)], mean, factor, w, b), made);
-            copy(from(i + G, p), row[(_, _, p)]);
+            copy(from(g + G, p), row[(_, _, p)]);
             cp_async_commit();
-            copy(made, to(i, p));
+            copy(made, to(g, p));
         }
-        copy(first(i + G), near);
+        copy(first(g + G), near);
     }
 }
 

@@ -30,10 +30,10 @@ pub fn powers(row: View) -> (View, View, View) {
     (most, grown, block_sum(sum(grown, out_of_bounds = 0.0)))
 }
 
-/// The sum of a thread's elements, and the sum of their squares. Those out of bounds are 0.
+/// The sum of a thread's elements of each row, and the sum of their squares. Those out of bounds are 0.
 #[device]
 pub fn moments(off: View) -> (View, View) {
-    (sum(off, out_of_bounds = 0.0), sum(map(off, |d| d * d), out_of_bounds = 0.0))
+    (sum(off, 1, out_of_bounds = 0.0), sum(map(off, |d| d * d), 1, out_of_bounds = 0.0))
 }
 
 /// 1 / √(variance + eps) of n elements, from the sums of their differences from some number and of the squares of these.

@@ -71,8 +71,7 @@ impl Matrix {
             return None;
         }
         let value = WIDEST / elem.bytes() as usize;
-        let longer = self.work != Work::Softmax && columns > 3 * PART;
-        if wide < (if longer { value } else { value.min(4) })
+        if wide < (if columns > 3 * PART { value } else { value.min(4) })
             && let Some(choice) = self.between_vectors()
         {
             return Some(choice);
@@ -127,7 +126,14 @@ impl Matrix {
             rows * blocks >= PROCESSORS && shape(*blocks).2 >= resident
         };
         let blocks = [1, 2, 4, 8].into_iter().find(enough).unwrap_or(BLOCKS);
-        let (width, threads, resident) = shape(blocks);
+        let (mut width, mut threads, mut resident) = shape(blocks);
+        // Two rows of two bytes an element, which share shifted weights, by twice as many threads.
+        let each = if work == Work::Layernorm && wide > self.wide && elem.bytes() < 4 { 2 } else { 1 };
+        if each > 1 {
+            threads = (each * threads).min(1024);
+            width = width.next_multiple_of(4 * wide * threads);
+            resident = (resident / each).min(SHARED / (each * width * elem.bytes() as usize + BESIDE));
+        }
         // Asynchronous copies have four bytes or more.
         if resident == 0 || wide * (elem.bytes() as usize) < 4 {
             return None;
@@ -139,9 +145,8 @@ impl Matrix {
             kernel,
             &[("W", width), ("L", threads), ("V", wide), ("C", blocks), ("G", clusters), ("Q", resident)],
         );
-        if wide > self.wide {
-            choice.constants.push(("S", wide));
-        }
+        choice.constants.extend((wide > self.wide).then_some(("S", wide)));
+        choice.constants.extend((each > 1).then_some(("R", each)));
         Some(choice)
     }
 
@@ -164,11 +169,10 @@ impl Matrix {
         let elements = match (self.elem.bytes() > 2, few < BLOCKS / 4) {
             (true, true) => 28,
             (true, false) => 16,
-            (false, false) if blocks < BLOCKS => 24,
             (false, _) => 32,
         };
         let threads = part.div_ceil(elements).next_multiple_of(32).clamp(128, 512);
-        if blocks > 8 && rows > 2 * clusters_at_once(blocks, 1152 / threads) {
+        if blocks > 8 && rows > 4 * clusters_at_once(blocks, 1152 / threads) {
             return None;
         }
         let width = part.next_multiple_of(threads * value);
@@ -277,8 +281,13 @@ impl Matrix {
         let (row, rows) =
             if layernorm { ("layernorm_row", "layernorm_rows") } else { ("rmsnorm_row", "rmsnorm_rows") };
         if elem.bytes() > 2 {
+            let long = layernorm && columns > PART / 2;
+            // Single elements would take too many registers.
+            if let (true, 1, Some(choice)) = (long, wide, self.long_at("layernorm_long", 4)) {
+                return choice;
+            }
             // Long rows of two weights have fewer threads, each with twice the elements.
-            let few = layernorm && wide > 1 && (PART / 2 + 1..=3 * PART / 4).contains(&columns);
+            let few = long && columns <= 3 * PART / 4;
             return self.in_rows(row, rows, if few { keeping(2 * OWN) } else { kept });
         }
         let own = |kernel, constants: &[(&'static str, usize)]| self.own(kernel, constants);
