@@ -20,8 +20,8 @@ Examples:
 
 const TERMS: &str = "\
 A launch takes the variant with the least time. A variant runs in waves of `blocks` blocks on each multiprocessor. A wave takes
-`tile` clocks, and `step` clocks for each of its `steps`; `longest` is the unit that limits a step. Memory traffic, edges of tiles,
-the launch itself and packing of arguments add to this. Clocks are for an H100. The output ends with the loops of the variant that
+`tile` clocks, some of them again for each further block, and `step` clocks for each of its `steps`; `longest` is the unit that
+limits a step. Memory traffic, edges of tiles, the launch itself and packing of arguments add to this. Clocks are for an H100. The output ends with the loops of the variant that
 is taken, which `inspect --explain` shows without sizes.";
 
 pub(crate) fn command() -> Command {

@@ -133,6 +133,9 @@ pub unsafe fn load(cubin: &[u8], name: &str, shape: &Shape) -> Result<sys::CUfun
 /// - every thread of such a kernel waits (`griddepcontrol.wait`) before it accesses memory, until the
 ///   previous kernel has ended and its writes are visible. When that kernel triggers its dependents, ours at
 ///   once and foreign ones possibly never, only affects how early this one begins;
+/// - a copy of an argument that runs beside the copy before it waits at its end instead. All blocks of that
+///   one have waited before they trigger this one, so all kernels before both have ended, and neither reads
+///   what the other writes;
 /// - hence it ends after the previous kernel, and so after everything before that: a later event, copy or
 ///   ordinary kernel, for which the driver waits until this one has ended, comes after all of them;
 /// - after anything else, such as a copy, an event of another stream or a free, the launch is an ordinary
@@ -143,8 +146,8 @@ pub unsafe fn load(cubin: &[u8], name: &str, shape: &Shape) -> Result<sys::CUfun
 /// - `pointers` are to as many values as the function has parameters, of at least their sizes;
 /// - every address among them is of memory that stays allocated until the kernel has ended, and the kernel,
 ///   launched in this shape, accesses no other memory;
-/// - where the shape overlaps, the kernel waits before it accesses memory, the device has [`OVERLAPS`], and
-///   foreign kernels in the stream end after the work before them.
+/// - where the shape overlaps, the kernel waits before it accesses memory, or the step before it is a copy that it runs
+///   beside; the device has [`OVERLAPS`], and foreign kernels in the stream end after the work before them.
 pub unsafe fn launch(
     function: sys::CUfunction,
     shape: &Shape,

@@ -93,7 +93,8 @@ impl Cluster<'_> {
     pub(crate) fn after_previous(&self, w: &Warp, access: u32, lanes: u32) -> Result<()> {
         let access = &self.ctx.code.accesses[access as usize];
         let early = lanes & !w.awaited;
-        if early == 0 || !self.ctx.kernel.launch.overlaps || matches!(access.space, Space::Shared(_)) {
+        let launch = &self.ctx.kernel.launch;
+        if early == 0 || !launch.overlaps || launch.beside || matches!(access.space, Space::Shared(_)) {
             return Ok(());
         }
         let name = self.ctx.name_of(access.space);

@@ -25,6 +25,7 @@ impl Hand {
             blocks_per_sm: 0,
             packs: Vec::new(),
             overlaps: false,
+            beside: false,
             persistent: false,
         };
         let k = Kernel {

@@ -19,7 +19,8 @@ impl Printer<'_> {
             say("cluster", if z > 1 { format!("{x} x {y} x {z}") } else { format!("{x} x {y}") });
         }
         if launch.overlaps {
-            say("launch", "programmatic dependent launch".to_string());
+            let beside = if launch.beside { ", beside the previous kernel" } else { "" };
+            say("launch", format!("programmatic dependent launch{beside}"));
         }
         if launch.shared_bytes > 0 {
             say("shared", format!("{} bytes", launch.shared_bytes));

@@ -292,6 +292,7 @@ mod tests {
             blocks_per_sm: 0,
             packs: Vec::new(),
             overlaps: false,
+            beside: false,
             persistent: false,
         };
         let kernel = Kernel {

@@ -59,7 +59,7 @@ pub(crate) use names::{Names, comment};
 /// ```
 /// use tilewright_codegen::{cuda, index::Exprs, thread::{Kernel, Launch}};
 /// let launch = Launch {
-///     grid: Default::default(), cluster: [1; 3], threads: 128, shared_bytes: 0, blocks_per_sm: 0, packs: Vec::new(), overlaps: false,
+///     grid: Default::default(), cluster: [1; 3], threads: 128, shared_bytes: 0, blocks_per_sm: 0, packs: Vec::new(), overlaps: false, beside: false,
 ///     persistent: false, cost: None,
 /// };
 /// let kernel = Kernel {

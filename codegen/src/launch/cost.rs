@@ -19,6 +19,8 @@ pub(super) const ROWS: [(u64, u64, [u64; 2]); 3] =
 pub(super) const RECEIVED: (u64, u64) = (1, 10);
 /// The part of the shorter of copies and products that the other does not hide.
 pub(super) const EXPOSED: (u64, u64) = (29, 100);
+/// The part of a block's work before and after its iterations that other blocks of the multiprocessor do not hide.
+pub(super) const SHARING: (u64, u64) = (1, 2);
 /// Bytes that memory delivers in a clock, while blocks are busy.
 pub(super) const MEMORY: u64 = 2913;
 /// The part of the shorter of memory and blocks that the other does not hide.
@@ -39,7 +41,7 @@ pub struct Estimate {
     pub step: u64,
     /// The bottleneck of an iteration, or of the whole launch.
     pub limit: Limit,
-    /// Clocks of a wave, or of a tile, beside its iterations.
+    /// Clocks of a block, or of a tile, beside its iterations.
     pub tile: u64,
     /// Clocks in which memory delivers all reads.
     pub memory: u64,
@@ -254,9 +256,13 @@ impl Rule {
         let own = u64::from(cost.step.saturating_add(cut)) - skipped;
         let alone = u64::from(cost.alone.saturating_add(cut));
         let step = |blocks: u64| blocks.saturating_mul(own).max(alone);
+        let shared = |others: u64| {
+            let work = tile.saturating_sub(cost.begin.into());
+            others.saturating_mul(work).saturating_mul(SHARING.0) / SHARING.1
+        };
         let wave = |blocks: u64| match blocks {
             0 => 0,
-            _ => steps.saturating_mul(step(blocks)).saturating_add(tile),
+            _ => steps.saturating_mul(step(blocks)).saturating_add(tile).saturating_add(shared(blocks - 1)),
         };
         let of_waves = waves.saturating_mul(wave(cost.resident.into())).saturating_add(wave(last));
         let memory = reads.bytes? / MEMORY;

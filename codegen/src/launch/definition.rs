@@ -138,6 +138,9 @@ pub struct Pack {
     pub transposes: bool,
     /// The kernel, with the arguments `from` and `to`.
     pub kernel: Generated,
+    /// The number of its variants for a copy alone. They are followed by the same ones for the first of several copies, and for
+    /// copies beside the first ([`thread::Launch::beside`]). 0 if there is one kind.
+    pub beside: usize,
 }
 
 /// One variant of a kernel.

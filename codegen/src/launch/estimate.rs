@@ -156,6 +156,7 @@ pub(crate) fn cost(kernel: &Kernel) -> Option<Cost> {
             resident: resident(kernel),
             tile,
             guarded_tile: clocks(guarded_tile),
+            begin: clocks(device::BLOCK - early),
             launch,
             ..Cost::default()
         }

@@ -228,7 +228,14 @@ impl<'p> Packing<'p> {
         let operands = &self.operands[of_class.filter(|_| copies).map_or(0, |copies| copies.operands)];
         let own = alternative.cost.as_ref()?.estimate(self.limits, &operands.counts, &operands.traffic)?;
         let copies = operands.packs.iter().filter_map(|&which| self.copies[which].as_ref()?.as_ref());
-        Some(own.packed(copies.map(|(_, clocks)| clocks).sum()))
+        // Copies after the first run beside it.
+        let copying = |(index, (packed, clocks)): (usize, &(Packed, u64))| {
+            let pack = &self.kernel.packs[packed.pack];
+            let launch =
+                pack.kernel.variants[packed.plan.variant].program.launch.cost.map_or(0, |cost| cost.launch);
+            clocks.saturating_sub(if index > 0 && pack.beside > 0 { launch.into() } else { 0 })
+        };
+        Some(own.packed(copies.enumerate().map(copying).sum()))
     }
 
     /// The arguments that a class of variants reads copies of, and why.
@@ -350,9 +357,12 @@ impl<'p> Packing<'p> {
         let mut all = Vec::new();
         let operands = self.operands.swap_remove(copies.as_ref().map_or(0, |copies| copies.operands));
         let why = copies.map(|copies| copies.why).unwrap_or_default();
+        let several = why.len() > 1;
         for (which, why) in operands.packs.into_iter().zip(why) {
             let Some((mut packed, _)) = self.copies[which].take().flatten() else { continue };
             (packed.copy.address, packed.why) = (next, why);
+            let kind = if all.is_empty() { 1 } else { 2 };
+            packed.plan.variant += if several { kind * self.kernel.packs[which].beside } else { 0 };
             next = (next + packed.bytes()).next_multiple_of(ALIGNED);
             all.push(packed);
         }

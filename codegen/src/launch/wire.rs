@@ -104,7 +104,7 @@ mod threads {
 records! {
     Kernel { name, arch, arch_specific, launch, needs, params, shared, regs, bars, vars, sites, exprs, body }
     Param { name, elem, tensor }
-    Pack { arg, modes, transposes, kernel }
+    Pack { arg, modes, transposes, kernel, beside }
     Generated { name, params, variants, requires, packs, empty_loops, report }
     Report {
         threads, shared_bytes, shared, accesses, alternatives, left_out, instruction, intensity, needs, packs, undecided, compiled

@@ -27,6 +27,9 @@ pub struct Launch {
     /// attribute, run one kernel after the other. The simulator runs one launch at a time, and requires the
     /// wait ([`Op::AwaitPrevious`]).
     pub overlaps: bool,
+    /// Does it run beside the previous kernel? That one, which lets it start, has itself waited, and neither writes what the
+    /// other accesses. So threads wait at their end instead, and whatever waits for this kernel waits for both.
+    pub beside: bool,
     /// The estimate; of several variants that fit a launch and have one, the fastest is chosen.
     pub cost: Option<Cost>,
     /// Arguments that it may read from a copy with aligned rows. A launch makes the copy first if the kernel's
@@ -65,6 +68,8 @@ pub struct Cost {
     pub tile: u32,
     /// The part of `tile` for accesses with guards.
     pub guarded_tile: u32,
+    /// The part of `tile` that all blocks of a multiprocessor have at once: they begin together.
+    pub begin: u32,
     /// Further clocks of a launch.
     pub launch: u32,
 }

@@ -261,6 +261,7 @@ fn bulk_stores() -> Kernel {
             blocks_per_sm: 0,
             packs: Vec::new(),
             overlaps: false,
+            beside: false,
             persistent: false,
         },
         needs: vec![],

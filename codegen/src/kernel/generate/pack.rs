@@ -5,9 +5,10 @@ use tilewright_layout::{Layout, Tuple, Value};
 
 use crate::build::Builder;
 use crate::build::tiled::{Fill, SharedUses};
-use crate::launch::definition::{Generated, Pack};
+use crate::cuda;
+use crate::launch::definition::{Generated, Pack, Variant};
 use crate::source::problem::{Problem, Result};
-use crate::thread::Cost;
+use crate::thread::{Cost, Op, Stmt};
 use crate::tile::view::{At, View};
 use crate::tile::{Arg, How, Program, Raster, Space};
 use crate::values::affine::Affine;
@@ -27,7 +28,8 @@ const THREADS: i64 = 256;
 /// Bytes of a store.
 const STORE: i64 = 16;
 /// Clocks of a block, which runs alone on its multiprocessor at ten bytes read and written in a clock, and of a launch: 1.2
-/// microseconds. The next kernel is launched while this one runs, which the general estimate does not know.
+/// microseconds. The next kernel is launched while this one runs, which the general estimate does not know. Copies of one
+/// launch run beside each other, so the others have no launch of their own.
 const CLOCKS: (u32, u32) = (1640, 2400);
 /// Elements that pass through shared memory one by one in ten clocks of a multiprocessor, where a copy transposes.
 const ELEMENTS: i64 = 34;
@@ -169,9 +171,32 @@ fn of_argument(program: &Program, arg: usize, order: Order, known: Option<Genera
         for variant in &mut kernel.variants {
             variant.program.launch.cost = Some(cost(elem, transposes));
         }
+        let several: Option<Vec<[Variant; 2]>> = kernel.variants.iter().map(of_several).collect();
+        let several = several.unwrap_or_default();
+        for at in [0, 1] {
+            kernel.variants.extend(several.iter().map(|both| both[at].clone()));
+        }
         Some(kernel)
     };
-    Some(Pack { arg, modes, transposes, kernel: known.or_else(made)? })
+    let kernel = known.or_else(made)?;
+    let beside = kernel.variants.iter().filter(|variant| variant.program.launch.beside).count();
+    Some(Pack { arg, modes, transposes, kernel, beside })
+}
+
+/// The same variant as the first of several copies, which lets the next one start once the kernels before both have ended; and as
+/// a copy beside the first. The last one lets no kernel start: the blocks of a product would be distributed unevenly.
+fn of_several(variant: &Variant) -> Option<[Variant; 2]> {
+    let at = variant.program.body.iter().position(|stmt| matches!(stmt.op, Op::AwaitPrevious))?;
+    let mut both = [variant.clone(), variant.clone()];
+    let [first, beside] = both.each_mut().map(|variant| &mut variant.program);
+    first.body.insert(at + 1, Stmt { op: Op::StartNext, ..first.body[at] });
+    let wait = beside.body.remove(at);
+    beside.body.push(wait);
+    beside.launch.beside = true;
+    for variant in &mut both {
+        variant.source = cuda::print(&variant.program);
+    }
+    Some(both)
 }
 
 #[cfg(test)]
@@ -193,6 +218,36 @@ mod tests {
                 !needs.contains("from_") && !needs.contains("N0") && !needs.contains("from at"),
                 "{needs}"
             );
+        }
+    }
+
+    /// The first of several copies waits and lets the next one start; that one waits at its end.
+    #[test]
+    fn copies_run_beside_each_other() {
+        let keys = |overlaps| {
+            format!("dtype=tf32 arch=90 a=k_major b=k_major bm=64 bn=64 bk=32 overlaps={overlaps}")
+        };
+        let packs = |overlaps| {
+            let words = crate::words::Words::read(&keys(overlaps)).unwrap();
+            words.matmul().expect("a product").packs
+        };
+        let packs_without = packs(false);
+        assert!(packs_without.len() == 2 && packs_without.iter().all(|pack| pack.beside == 0));
+        for pack in packs(true) {
+            let all = &pack.kernel.variants;
+            assert_eq!(3 * pack.beside, all.len());
+            for (first, next) in all[pack.beside..].iter().zip(&all[2 * pack.beside..]) {
+                let at = |variant: &Variant, wanted: &str| variant.source.find(wanted).unwrap();
+                let [wait, start] = ["    await_previous_kernel();", "    start_next_kernel();"];
+                assert!(at(first, wait) < at(first, start) && at(first, start) < at(first, "from["));
+                assert!(!next.source.contains(start) && at(next, "to[") < at(next, wait));
+                let launches = [first, next].map(|variant| &variant.program.launch);
+                assert_eq!(
+                    launches.map(|launch| (launch.overlaps, launch.beside)),
+                    [(true, false), (true, true)]
+                );
+                assert_eq!(first.program.needs, next.program.needs);
+            }
         }
     }
 }

@@ -310,7 +310,11 @@ static int tw_clocks(const tw_packing *packing, const tw_variant *variant, int o
     if (!tw_estimate(variant, packing->limits, of, clocks)) return 0;
     for (at = 0; at < of->packs; ++at) {
         const tw_chosen *copy = &packing->copies[of->pack[at]].chosen;
-        *clocks = tw_plus(*clocks, copy->estimated ? copy->clocks : 0);
+        tw_count own = copy->estimated ? copy->clocks : 0;
+        /* Copies after the first run beside it. */
+        if (at && packing->launch->kernel->pack[of->pack[at]].beside && own)
+            own -= copy->variant->cost->launch < own ? copy->variant->cost->launch : own;
+        *clocks = tw_plus(*clocks, own);
     }
     return 1;
 }

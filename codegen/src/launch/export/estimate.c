@@ -137,7 +137,7 @@ static int tw_in_waves(const tw_variant *variant, const tw_limits *limits, const
                        tw_count *clocks) {
     const tw_cost *cost = variant->cost;
     const tw_traffic *reads = &operands->traffic[cost->reads];
-    tw_count blocks = 1, along, extent, steps, waves, rest, last, all, once, own, alone, tile, step, part = 0;
+    tw_count blocks = 1, along, extent, steps, waves, rest, last, all, once, own, alone, tile, step, shared, part = 0;
     double copied = 0.0, stored = 1.0, of_steps = 1.0;
     int at, axes = 0;
     for (at = 0; at < cost->factors; ++at) {
@@ -176,11 +176,13 @@ static int tw_in_waves(const tw_variant *variant, const tw_limits *limits, const
     last = tw_ceil(rest, once);
     step = tw_times(cost->resident, own);
     step = step > alone ? step : alone;
-    all = tw_times(waves, tw_plus(tw_times(steps, step), tile));
+    shared = tile > cost->begin ? tile - cost->begin : 0;
+    all = tw_plus(tw_plus(tw_times(steps, step), tile), tw_times(tw_times(cost->resident - 1, shared), TW_SHARING) / TW_SHARING_OF);
+    all = tw_times(waves, all);
     if (last) {
         step = tw_times(last, own);
         step = step > alone ? step : alone;
-        part = tw_plus(tw_times(steps, step), tile);
+        part = tw_plus(tw_plus(tw_times(steps, step), tile), tw_times(tw_times(last - 1, shared), TW_SHARING) / TW_SHARING_OF);
     }
     *clocks = tw_plus(tw_together(tw_plus(all, part), reads->bytes / TW_MEMORY, TW_WAITING, TW_WAITING_OF), cost->launch);
     return 1;

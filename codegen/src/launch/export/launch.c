@@ -354,6 +354,7 @@ static int tw_plan(const tw_kernel *kernel, tilewright_context *context, tilewri
             next += copy->copy.elements * tw_types[copy->copy.type].bytes;
             plan->workspace = next;
             next = (next + TW_COPY_ALIGNED - 1) / TW_COPY_ALIGNED * TW_COPY_ALIGNED;
+            if (read->packs > 1) copy->chosen.variant += (at ? 2 : 1) * pack->beside;
             status = tw_load(copy->chosen.variant, context, functions, &function, &error);
             if (!status) status = tw_step(plan, &copy->chosen, function, own, context->arch, &error);
             if (status) return status;

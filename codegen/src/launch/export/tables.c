@@ -135,7 +135,7 @@ typedef struct {
     tw_factor steps;
     tw_size times[2];
     uint32_t over;
-    uint32_t step, guarded_step, resident, alone, cut, beyond, rows, received, tile, guarded_tile, launch;
+    uint32_t step, guarded_step, resident, alone, cut, beyond, rows, received, tile, guarded_tile, begin, launch;
     uint32_t warps;
     int factors;
     const tw_factor *factor;
@@ -202,6 +202,7 @@ typedef struct {
     int transposes;
     int64_t multiple;
     const struct tw_kernel *kernel;
+    int beside; /* alternatives for a copy alone; then for the first of several, and for copies beside it; 0: one kind */
 } tw_pack;
 
 enum {

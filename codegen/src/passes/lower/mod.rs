@@ -152,6 +152,7 @@ impl<'p> Lower<'p> {
                 shared_bytes: 0,
                 blocks_per_sm: program.blocks_per_sm,
                 overlaps: program.overlaps,
+                beside: false,
                 persistent: program.launch == tile::LaunchRule::Persistent,
                 cost: None,
                 packs: Vec::new(),

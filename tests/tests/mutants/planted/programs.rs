@@ -635,6 +635,14 @@ pub(crate) fn overlap() -> Program {
     program(b.done(body), vec![Arg::tensor(&count(64), [64]), Arg::output::<f32>([64])], count(64))
 }
 
+/// A copy by a kernel that runs beside the previous one.
+pub(crate) fn beside() -> Program {
+    let mut overlap = overlap();
+    overlap.kernel.launch.beside = true;
+    overlap.kernel.body.rotate_left(1);
+    overlap
+}
+
 /// A copy of 20 elements by 32 threads, whose author claims that elements out of bounds are 0, as they are filled.
 pub(crate) fn claims() -> Program {
     let mut b = Build::new(32);

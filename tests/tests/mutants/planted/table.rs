@@ -179,6 +179,7 @@ pub(crate) fn all() -> Vec<Of> {
         threads::claims(),
         ordered::tickets(),
         ordered::overlap(),
+        ordered::beside(),
         cooperation::total(),
         cooperation::running_sum(),
         cooperation::words(),

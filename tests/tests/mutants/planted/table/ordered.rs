@@ -122,6 +122,12 @@ pub(super) fn overlap() -> Of {
         .says(&["threads end without having waited for the previous kernel in the stream"])
 }
 
+pub(super) fn beside() -> Of {
+    Of::new("a kernel that runs beside the previous one", programs::beside)
+        .p("no wait for the previous kernel", "Race", |k| k.drop(|op| matches!(op, Op::AwaitPrevious), 0))
+        .says(&["threads end without having waited for the previous kernel in the stream"])
+}
+
 pub(super) fn tickets() -> Of {
     fn order(k: &mut Kernel, to: MemoryOrder) {
         k.op(atomic, 0, |_, op| {
