@@ -49,8 +49,8 @@ pub fn gemv_short<T, const W: usize = 256, const R: usize = 2, const V: usize = 
 }
 
 /// The same for rows that begin between vectors, R rows at a time, V rows apart: their vectors are aligned alike, at up to V - 1
-/// elements before the row, and share the elements of x, which are loaded one by one.
-#[kernel(T = f32 | f16 | bf16, overlaps, allow(uncoalesced))]
+/// elements before the row, and share the elements of x.
+#[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn gemv_unaligned<
     T,
     const R: usize = 4,
@@ -73,8 +73,12 @@ pub fn gemv_unaligned<
         let rows = regroup(shift(tile(a, (V * R, W), (i, C * k + part)), (0, -before)), (V, R, W));
         let rows = parallelize(rows[(r, _, _)], threads, thread.x, values = (1, V));
         let factors = shift(tile(x, (1, W), (0, C * k + part)), (0, -before));
-        let factors = map(parallelize(factors, threads, thread.x, values = (1, V)), |x| x as f32);
-        total += sum(map((rows, factors), |a, x| a as f32 * x), 1);
+        let factors = parallelize(factors, threads, thread.x, values = (1, V));
+        // The loads of the matrix come first: the shift of x waits for its own.
+        let (own, vector) = (registers_like(rows, 0), registers_like(factors, 0));
+        copy(rows, own);
+        copy(factors, vector, how = "realigned");
+        total += sum(map((own, vector), |a, x| a as f32 * (x as f32)), 1);
     }
     let total = cluster_sum(total);
     if part == 0 {

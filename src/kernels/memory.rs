@@ -212,7 +212,7 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
         }
         Work::ColumnSums => matrix.column_sums(),
         Work::Gemv if columns <= matrix.longest_by_lanes() => matrix.by_lanes("gemv_short"),
-        Work::Gemv if columns > PART && (wide < 4 || matrix.few_between()) => matrix.gemv(),
+        Work::Gemv if columns > PART && wide < WIDEST / elem.bytes() as usize => matrix.gemv(),
         // Equal tiles of up to 2688 single elements of two bytes.
         Work::Gemv if wide == 1 && elem.bytes() < 4 && rows * BLOCKS >= 2 * PROCESSORS => {
             let vectors = columns.div_ceil(columns.div_ceil(128 * 21) * 128);
@@ -377,11 +377,6 @@ impl Matrix {
         self.own(kernel, &[("W", width), ("L", threads), ("V", value), ("C", blocks)])
     }
 
-    /// Some long rows of two bytes an element that begin between vectors.
-    fn few_between(&self) -> bool {
-        self.elem.bytes() < 4 && self.wide < 8 && (33..=64).contains(&self.rows)
-    }
-
     /// A product with a vector where rows begin between vectors: some rows for each cluster, V rows apart.
     fn gemv(&self) -> Choice {
         let (rows, value) = (self.rows, WIDEST / self.elem.bytes() as usize);
@@ -390,18 +385,15 @@ impl Matrix {
             ..=64 => {
                 let fits = |threads: &usize| rows <= clusters_at_once(BLOCKS, 1536 / threads);
                 let threads = [1024, 512].into_iter().find(fits).unwrap_or(256);
-                (1, threads, threads * value)
+                (1, threads, 2 * threads * value)
             }
-            // Longer tiles hide the loads of few rows' elements of x.
-            _ if value > 4 && rows < 128 => (2, 256, 256 * value),
-            _ if value > 4 && rows < 256 => (2, 128, 256 * value),
-            _ if value > 4 && rows < 1024 => (4, 256, 256 * value),
-            _ if value > 4 => (4, 128, 128 * value),
-            _ => (4, 128, 256 * value),
+            ..256 if value > 4 => (2, 128, 1024),
+            ..1024 if value > 4 => (2, 256, 2048),
+            _ => (4, 128, 1024),
         };
-        // A cluster for each row, or for each remainder of rows, and about 800 blocks.
+        // A cluster for each row, or for each remainder of rows, and about 1280 blocks.
         let groups = (value * rows.div_ceil(value * each)).min(rows);
-        let blocks = (800 / groups).max(1);
+        let blocks = (1280 / groups).max(1);
         let blocks = (1 << blocks.ilog2()).min(BLOCKS).min(self.columns.div_ceil(width).next_power_of_two());
         let constants = [("R", each), ("W", width), ("L", threads), ("V", value), ("C", blocks)];
         self.own("gemv_unaligned", &constants)
