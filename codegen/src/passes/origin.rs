@@ -8,6 +8,7 @@
 
 mod masks;
 mod out_of_bounds;
+mod past_k;
 mod propagation;
 pub(crate) mod reads;
 mod writes;
@@ -17,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::source::ast::Span;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
+use crate::thread::atom::Atom;
 use crate::thread::{Bin, Fact, Id};
 use crate::tile::alternative::Policy;
 use crate::tile::bounds::Assumed;
@@ -28,8 +30,10 @@ use crate::tile::{Across, Expr, How, Multiply, Op, Past, ProductViews, Program, 
 use crate::values::affine::Coord;
 use crate::values::lanes::Lanes;
 use crate::values::number::Number;
+use crate::values::semiring::Semiring;
 use masks::no_coordinate;
 use out_of_bounds::{CombinedOver, OutOfBounds, State, forget, join};
+use past_k::Writers;
 
 /// The program with the masks of all reductions and the coordinates that functions read, beside their statements, or `None` if
 /// there are none; and the facts that a variant needs for that. Loops are not expanded yet: the iteration that copies a tile
@@ -48,15 +52,18 @@ pub(crate) fn find(
         followed: BTreeSet::new(),
         idle: BTreeSet::new(),
         operands: BTreeSet::new(),
+        writers: Writers::of(program),
         assigned: BTreeSet::new(),
         written_once: BTreeSet::new(),
         values: BTreeMap::new(),
         added: BTreeSet::new(),
     };
     let (mut asks, mut written) = (false, BTreeMap::<Id, usize>::new());
+    let mut checks = false;
     for stmt in &program.body {
         stmt.each(&mut |stmt| {
             asks |= stmt.needs_coordinates();
+            checks |= origins.writers.may_combine(stmt);
             stmt.writes().iter().for_each(|to| *written.entry(to.tensor).or_default() += 1);
             let assigned = match &stmt.op {
                 Op::Copy { from, to, .. } => Some((from, to)),
@@ -66,7 +73,8 @@ pub(crate) fn find(
             origins.assigned.extend(assigned.map(|(from, to)| (from.tensor, to.tensor)));
         });
     }
-    if asks {
+    let needs = origins.assumed.needs.clone();
+    if asks || checks {
         origins.written_once =
             written.into_iter().filter(|(_, times)| *times == 1).map(|(tensor, _)| tensor).collect();
         origins.operands = crate::tile::fills::operands(&program.body);
@@ -87,7 +95,9 @@ pub(crate) fn find(
             return Err(why.at(Span::default()));
         }
     }
-    refused.pop_first().map_or(Ok((analysed, assumed.needs)), |(_, why)| Err(why))
+    // A check alone needs nothing more: a product that one variant may not combine is refused in another.
+    let needs = if asks { assumed.needs } else { needs };
+    refused.pop_first().map_or(Ok((analysed, needs)), |(_, why)| Err(why))
 }
 
 /// The pass.
@@ -108,6 +118,7 @@ struct Origins<'p> {
     idle: BTreeSet<Id>,
     /// See [`crate::tile::fills::operands`].
     operands: BTreeSet<Id>,
+    writers: Writers<'p>,
     /// Tensors and the targets of their copies: `sum = sum + x` adds to another tile first, which then is copied to `sum`.
     assigned: BTreeSet<(Id, Id)>,
     /// Tensors that one statement alone writes.
@@ -216,6 +227,7 @@ impl Origins<'_> {
             }
             Op::Flow { a, b, acc } => {
                 self.followed.insert(acc.tensor);
+                self.check_product(stmt, ProductViews { a, b, acc }, Semiring::SUMS, state);
                 self.multiplied(ProductViews { a, b, acc }, false, state);
             }
             Op::Contents { from, to } => {
@@ -230,7 +242,9 @@ impl Origins<'_> {
             }
             Op::Gemm { acc, how: Multiply::Atom(_), .. } if self.followed.contains(&acc.tensor) => {}
             Op::Gemm { a, b, acc, how, .. } => {
-                self.check_product(stmt, state);
+                if how.row(self.program.tensor(acc.tensor).elem).is_ok_and(Atom::is_scalar) {
+                    self.check_product(stmt, ProductViews { a, b, acc }, how.semiring(), state);
+                }
                 self.multiplied(ProductViews { a, b, acc }, matches!(how, Multiply::Atom(_)), state)
             }
             Op::Fold { from, to, across, identity, claimed, .. } => {

@@ -8,7 +8,8 @@ use super::typing::{Type, Types};
 const DEEPEST: u32 = 100;
 
 impl Types<'_> {
-    /// The value of an expression, true being 1; `None` if it is not known. `leaf`: inputs and scalar arguments.
+    /// The value of an expression, true being 1; `None` if it is not known. `leaf`: inputs, arguments,
+    /// coordinates and sizes.
     pub(crate) fn evaluated(&self, expr: &Expr, leaf: &dyn Fn(&Expr) -> Option<f64>) -> Option<f64> {
         self.value(expr, leaf, 0)
     }
@@ -19,9 +20,13 @@ impl Types<'_> {
         }
         let of = |expr| self.value(expr, leaf, depth + 1);
         Some(match expr {
-            Expr::In(_) | Expr::Scalar(_) => leaf(expr)?,
+            Expr::In(_)
+            | Expr::Scalar(_)
+            | Expr::Size(_)
+            | Expr::Coord(..)
+            | Expr::Index(_)
+            | Expr::At(_) => leaf(expr)?,
             Expr::Lit(number) => number.to_f64(),
-            Expr::Size(_) | Expr::Coord(..) | Expr::Index(_) | Expr::At(_) => return None,
             // All bits of 0 are 0 in every type.
             Expr::Bits(_, x) => of(x)?.to_bits().eq(&0).then_some(0.0)?,
             Expr::Un(Un::Not, x) if self.own(x)? == Type::Condition => 1.0 - of(x)?,

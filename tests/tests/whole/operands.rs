@@ -62,6 +62,44 @@ fn rounded(
     copy(acc, tile(c, (64, 64), (block.x, block.y)));
 }
 
+/// Functions that are not 0 past the end of K, unless their closures say so: by threads.
+#[kernel(allow(bank_conflicts))]
+fn powers(
+    a: &Tensor<f32, (M, K), (lda, _1)>,
+    b: &Tensor<f32, (N, K), (ldb, _1)>,
+    c: &mut Tensor<f32, (M, N), (ldc, _1)>,
+) {
+    let (a, b) = (tile(a, (32, 16), (block.x, _)), tile(b, (16, 16), (block.y, _)));
+    let (sa, sb) = (shared::<f32>((32, 16)), shared::<f32>((16, 16)));
+    let mut acc = full::<f32>((32, 16), 0.0);
+    for k in 0..a.size(2) {
+        copy(map(a[(_, _, k)], |x, at| if (at.0 < M) & (at.1 < K) { exp2(x) } else { 0.0 }), sa);
+        copy(map(b[(_, _, k)], |x, at| exp2(x) * (at.1 < K) as f32), sb);
+        gemm(sa, sb, &mut acc);
+    }
+    copy(acc, tile(c, (32, 16), (block.x, block.y)));
+}
+
+/// The same by tensor cores, from tiles that are copied ahead.
+#[kernel]
+fn powers_by_warps(
+    a: &Tensor<f32, (M, K), (lda, _1)>,
+    b: &Tensor<f32, (N, K), (ldb, _1)>,
+    c: &mut Tensor<f32, (M, N), (ldc, _1)>,
+) {
+    let (a, b) = (tile(a, (32, 16), (block.x, _)), tile(b, (32, 16), (block.y, _)));
+    let (sa, sb) = (shared::<f32>((32, 16)), shared::<f32>((32, 16)));
+    let mut acc = tiled_mma::<bf16, f32>(warps = 4).accumulators((32, 32), 0.0);
+    for k in pipelined(0..a.size(2), stages = 3) {
+        copy(a[(_, _, k)], sa);
+        copy(b[(_, _, k)], sb);
+        let left = map(sa, |x, at| select(at.1 >= K, 0.0, exp2(x) as bf16));
+        let right = map(sb, |x, at| if at.1 < K { exp2(x) as bf16 } else { 0.0 });
+        gemm(left, right, &mut acc);
+    }
+    copy(acc, tile(c, (32, 32), (block.x, block.y)));
+}
+
 #[track_caller]
 fn close(got: f32, wanted: f64, most: f64) {
     assert!((f64::from(got) - wanted).abs() <= most * wanted.abs().max(1.0), "{got} {wanted}");
@@ -83,6 +121,30 @@ fn warps_that_share_k_add_their_sums() {
             for (at, got) in outcome.get::<f32>("c").unwrap().into_iter().enumerate() {
                 let sum: f32 = (0..k).map(|l| a[at / n * k + l] * b[at % n * k + l]).sum();
                 assert_eq!(got, 2.0 * sum + bias[at % n], "{m} {n} {k} {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn functions_of_elements_past_the_end_of_k_are_0_where_they_say_so() {
+    for (m, n, k) in [(32, 32, 16), (33, 17, 9), (1, 1, 1), (5, 40, 35), (3, 2, 0)] {
+        let whole = |rows: usize, seed| numbers(rows * k, seed).iter().map(|x| x % 3.0).collect::<Vec<f32>>();
+        let (a, b) = (whole(m, 1), whole(n, 2));
+        let args = [
+            Arg::tensor(&a, [m, k]).strides([k.max(1), 1]),
+            Arg::tensor(&b, [n, k]).strides([k.max(1), 1]),
+            Arg::output::<f32>([m, n]).strides([n, 1]),
+        ];
+        for def in [powers().def(), powers_by_warps().def()] {
+            let kernel = def.generate().unwrap();
+            for outcome in
+                run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{m} {n} {k}: {e}"))
+            {
+                for (at, got) in outcome.get::<f32>("c").unwrap().into_iter().enumerate() {
+                    let sum: f32 = (0..k).map(|l| a[at / n * k + l].exp2() * b[at % n * k + l].exp2()).sum();
+                    assert_eq!(got, sum, "{m} {n} {k} {at}");
+                }
             }
         }
     }

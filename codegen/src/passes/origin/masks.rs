@@ -2,26 +2,36 @@
 
 use super::Origins;
 use super::out_of_bounds::{CombinedOver, OutOfBounds, State, along, apart, taken_over, union};
+use super::past_k::End;
 use super::propagation::shown;
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::Atom;
 use crate::tile::elements::{Along, Edge};
 use crate::tile::view::View;
-use crate::tile::{Op, Space, Stmt};
+use crate::tile::{ProductViews, Space, Stmt};
 use crate::values::elem::Elem;
 use crate::values::lanes::Lanes;
 use crate::values::number::{self, Number};
 use crate::values::semiring::Semiring;
 
+/// The remedy for sums of products.
+const ZERO: &str = "set them to 0 in both: `map(x, |x, at| if at.1 < K { exp(x) } else { 0.0 })`; or use tiles that divide K";
+
 impl Origins<'_> {
-    /// A product of operands with other fills, which must not change the result.
-    pub(super) fn check_product(&mut self, stmt: &Stmt, state: &State) {
-        let Op::Gemm { a, b, acc, how, .. } = &stmt.op else { return };
-        let (with, elem) = (how.semiring(), self.program.tensor(acc.tensor).elem);
-        let other = [a, b].iter().any(|view| self.operands.contains(&view.tensor));
-        if (with != Semiring::SUMS || other) && how.row(elem).is_ok_and(Atom::is_scalar) {
-            let kept = self.is_neutral_product([a, b], with, elem, state);
-            self.mask(stmt, kept.map(|()| Vec::new()));
+    /// A product whose elements past the end of K must not change the result.
+    pub(super) fn check_product(
+        &mut self,
+        stmt: &Stmt,
+        ProductViews { a, b, acc }: ProductViews<'_>,
+        with: Semiring,
+        state: &State,
+    ) {
+        let kept = self.is_neutral_product([a, b], with, self.program.tensor(acc.tensor).elem, state);
+        if with != Semiring::SUMS || [a, b].iter().any(|view| self.operands.contains(&view.tensor)) {
+            return self.mask(stmt, kept.map(|()| Vec::new()));
+        }
+        match kept {
+            Ok(()) => _ = self.refused.remove(&stmt.id),
+            Err(why) => _ = self.refused.insert(stmt.id, why.at(stmt.span)),
         }
     }
 
@@ -85,7 +95,7 @@ impl Origins<'_> {
     }
 
     /// Refuses a product whose result depends on elements past the end of K.
-    pub(super) fn is_neutral_product(
+    fn is_neutral_product(
         &mut self,
         operands: [&View; 2],
         with: Semiring,
@@ -93,21 +103,49 @@ impl Origins<'_> {
         state: &State,
     ) -> Result<()> {
         let fills = with.fills(elem).unwrap_or_default();
-        let (mut ends, mut contents) = (false, [None; 2]);
+        let mut ends = Vec::new();
+        for view in operands {
+            let edges = self.edges(view, view, state).map(|edges| {
+                edges.into_iter().filter(|edge| edge.runs_along(1)).map(|edge| End {
+                    size: Some(edge.end),
+                    before: !edge.only_above && self.program.range(&edge.base).lo < 0,
+                })
+            });
+            match edges {
+                Some(edges) => ends.extend(edges),
+                // Sums of elements from several iterations correspond to no coordinate.
+                None if with == Semiring::SUMS => {}
+                None => ends.push(End { size: None, before: true }),
+            }
+        }
+        ends.into_iter().try_for_each(|end| self.is_neutral_past(end, operands, fills, with, elem, state))
+    }
+
+    fn is_neutral_past(
+        &self,
+        end: End,
+        operands: [&View; 2],
+        fills: [f64; 2],
+        with: Semiring,
+        elem: Elem,
+        state: &State,
+    ) -> Result<()> {
+        let mut contents = [None; 2];
         for ((view, fill), contents) in operands.into_iter().zip(fills).zip(&mut contents) {
-            let edges = self.edges(view, view, state);
-            ends |= edges.is_none_or(|edges| edges.iter().any(|edge| edge.runs_along(1)));
             *contents = match self.program.tensor(view.tensor).space {
                 Space::Global { .. } => Some(Number::from(fill).value(self.program.tensor(view.tensor).elem)),
-                Space::Shared { .. } | Space::Registers { .. } => {
-                    state.get(&view.tensor).and_then(|known| known.contents)
-                }
+                Space::Shared { .. } | Space::Registers { .. } => state
+                    .get(&view.tensor)
+                    .and_then(|known| known.contents)
+                    .or_else(|| self.writers.value(view, end)),
             };
         }
         let names = operands.map(|view| &view.name);
+        let sums = with == Semiring::SUMS;
         match contents {
-            _ if !ends => Ok(()),
             [Some(x), Some(y)] if with.is_neutral(x, y, elem) => Ok(()),
+            // Products of 0 and finite numbers are 0.
+            [Some(0.0), None] | [None, Some(0.0)] if sums => Ok(()),
             [Some(x), Some(y)] => Err(Problem::new(format!(
                 "out-of-bounds elements along K are {1} in `{0}` and {3} in `{2}`, which changes the result; {4} and {5} would not",
                 names[0],
@@ -117,14 +155,15 @@ impl Origins<'_> {
                 shown_as(fills[0]),
                 shown_as(fills[1])
             ))
-            .help(self.other_fills(operands, fills))),
+            .help(if sums { ZERO.to_owned() } else { self.other_fills(operands, fills) })),
             [x, _] => Err(Problem::new(format!(
                 "the elements of `{}` that are out of bounds along K are not known, and this product would combine them",
                 names[usize::from(x.is_some())]
             ))
-            .help(
-                "copy operands from global memory to the tile that is multiplied, or use tiles that divide K",
-            )),
+            .help(match sums {
+                true => ZERO,
+                false => "copy operands from global memory to the tile that is multiplied, or use tiles that divide K",
+            })),
         }
     }
 

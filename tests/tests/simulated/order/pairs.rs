@@ -216,6 +216,8 @@ impl Scene {
             Ok((own, whole))
         };
         let (_, given) = argument(&mut b, "g", false)?;
+        // No element of the tile `g` is out of bounds: products combine functions of all of them.
+        b.at_least(n, T as i64);
         let given = b.tile(&given, (T as i64, T as i64), &[At::Index(0.into()), At::Index(0.into())])?;
         let (global, whole) = argument(&mut b, "x", true)?;
         let outs: Vec<View> = ["first", "second", "last"]
