@@ -316,10 +316,20 @@ impl Overlay {
     }
 }
 
+/// The bits of a float, of 0 with its sign for a subnormal number.
+fn normal(bits: u64) -> u64 {
+    if f32::from_bits(bits as u32).is_subnormal() { bits & 0x8000_0000 } else { bits }
+}
+
 /// Changes an element; returns its old value.
 fn change(data: &mut [u8], at: usize, elem: Elem, op: Change, value: Operands) -> u64 {
     let old = raw(data, at, elem);
-    let new = changed(op, old, value, elem);
+    // Sums of floats in global memory have no subnormal numbers, neither operands nor results; other types have, and so has
+    // shared memory.
+    let new = match elem == Elem::F32 && matches!(op, Change::Add | Change::Sub) {
+        true => normal(changed(op, normal(old), Operands { by: normal(value.by), ..value }, elem)),
+        false => changed(op, old, value, elem),
+    };
     let bytes = elem.bytes() as usize;
     data[at * bytes..(at + 1) * bytes].copy_from_slice(&new.to_le_bytes()[..bytes]);
     old

@@ -171,3 +171,25 @@ fn sizes_are_numbers() {
         assert_eq!(outcome.get::<f32>("y").unwrap(), (0..m).map(mean).collect::<Vec<_>>());
     }
 }
+
+#[kernel]
+fn added(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>, z: &mut Tensor<f32, N>) {
+    let x = tile(x, 32, block.x);
+    copy(x, tile(y, 32, block.x), how = "atomic_add");
+    let s = shared::<f32>(32);
+    fill(s, 0.0);
+    copy(x, s, how = "atomic_add");
+    copy(s, tile(z, 32, block.x));
+}
+
+/// As measured on an H100.
+#[test]
+fn atomic_sums_in_global_memory_have_no_subnormal_numbers() {
+    let (tiny, small) = (1e-40f32, 1.5e-38f32);
+    let x = [tiny, 0.0, tiny, -1.4e-38, -tiny];
+    let before = [tiny, -tiny, small, small, 0.0];
+    let args = [Arg::tensor(&x, [5]), Arg::in_out(&before, [5]), Arg::output::<f32>([5])];
+    let outcome = added().simulate(&args).unwrap_or_else(|fault| panic!("{fault}"));
+    assert_eq!(outcome.get::<f32>("y").unwrap(), [0.0, 0.0, small, 0.0, 0.0]);
+    assert_eq!(outcome.get::<f32>("z").unwrap(), x);
+}
