@@ -52,14 +52,16 @@ pub mod prelude;
 
 #[cfg(feature = "matmul")]
 pub use matmul::{Host, HostRef, HostTensor, Matmul, matmul, matmul_into};
+#[cfg(feature = "generate")]
 pub use tilewright_codegen as codegen;
-pub use tilewright_codegen::Elem;
-pub use tilewright_codegen::element::Element;
-pub use tilewright_codegen::element::types::*;
-pub use tilewright_codegen::kernel_def::{KernelDef, KernelErrors, ParamDef};
-pub use tilewright_codegen::kernel_value::{Kernel, MatmulKernel};
 pub use tilewright_layout as layouts;
 pub use tilewright_layout::{Layout, layout};
+pub use tilewright_program as program;
+pub use tilewright_program::Elem;
+pub use tilewright_program::element::Element;
+pub use tilewright_program::element::types::*;
+pub use tilewright_program::kernel_def::{KernelDef, KernelErrors, ParamDef};
+pub use tilewright_program::kernel_value::{Kernel, MatmulKernel};
 #[cfg(feature = "cuda")]
 pub use tilewright_runtime as runtime;
 #[cfg(feature = "cuda")]
@@ -184,12 +186,14 @@ pub use tilewright_macros::matmul_kernel;
 /// Items that expansions of the macros name. Not part of the public interface: they change without notice.
 #[doc(hidden)]
 pub mod __private {
-    pub use tilewright_codegen::element::Element;
-    pub use tilewright_codegen::element::types::*;
-    pub use tilewright_codegen::kernel_def::{Generates, Handle, KernelDef, KernelErrors, ParamDef};
-    pub use tilewright_codegen::kernel_value::{Broken, Kernel, Makes, MatmulKernel, Number, Specialized};
-    pub use tilewright_codegen::{Definition, Elem};
+    #[cfg(feature = "generate")]
+    pub use tilewright_codegen::GENERATOR;
     pub use tilewright_macros::{__Items, __specialize, __with_device};
+    pub use tilewright_program::element::Element;
+    pub use tilewright_program::element::types::*;
+    pub use tilewright_program::kernel_def::{Generates, Handle, KernelDef, KernelErrors, ParamDef};
+    pub use tilewright_program::kernel_value::{Broken, Kernel, Makes, MatmulKernel, Number, Specialized};
+    pub use tilewright_program::{Definition, Elem};
     #[cfg(feature = "cuda")]
     pub use tilewright_runtime::{
         Argument, Launch, LaunchError, Launched, ReadTensor, Stream, TensorMut, TensorRef, WriteTensor,

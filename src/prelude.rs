@@ -6,4 +6,4 @@ pub use crate::{Arg, Simulate};
 #[cfg(feature = "cuda")]
 pub use crate::{Device, DeviceTensor, Launch, LaunchMatmul, Stream, TensorMut, TensorRef};
 pub use crate::{Layout, MatmulKernel, device, kernel, layout, matmul_kernel};
-pub use tilewright_codegen::element::types::*;
+pub use tilewright_program::element::types::*;

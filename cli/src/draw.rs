@@ -2,6 +2,7 @@
 
 use clap::{Arg, ArgMatches, Command};
 use std::process::ExitCode;
+use tilewright_codegen::Generate;
 use tilewright_layout::draw::Picture;
 
 use crate::kernel::{self, Part};

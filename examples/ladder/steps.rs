@@ -5,7 +5,7 @@
 //! written (K, N), is (N, K) with contiguous columns. From the sixth on the product is C = A·Bᵀ column-major,
 //! the kernel of the MoYe.jl tutorial and its descendants.
 
-use tilewright::codegen::report::{Access, Report};
+use tilewright::program::report::{Access, Report};
 use tilewright::{KernelDef, prelude::*};
 
 /// One thread per element of C. Consecutive threads go down a column, so a warp's accesses to A and C are

@@ -6,7 +6,7 @@ use tilewright_codegen::ast::{Kernel, Level};
 use tilewright_codegen::definition::Generated;
 use tilewright_codegen::launch::Limits;
 use tilewright_codegen::tile::Program;
-use tilewright_codegen::{Definition, generate};
+use tilewright_codegen::{Definition, Generate, generate};
 use tilewright_sim::{Arg, Error, FaultKind, Options, Outcome, run_every, run_variant};
 
 use crate::case::{Case, Fit, Sizes};

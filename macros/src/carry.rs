@@ -19,7 +19,7 @@ pub(crate) fn def(
     let (definition, locations) = (bytes(definition), bytes(locations));
     let def = quote!(::tilewright::__private::KernelDef::new(#name, #source, #report, PARAMS, #definition, #locations));
     let def = if cfg!(feature = "generate") {
-        def
+        quote!(#def.with_generator(::tilewright::__private::GENERATOR))
     } else {
         let programs = Literal::byte_string(&KernelDef::programs(kernel));
         // They are of the kernel that was made of the definition here.

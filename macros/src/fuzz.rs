@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use quote::quote;
 use tilewright_codegen::kernel_def::Locations;
 use tilewright_codegen::wire::{decode, encode};
-use tilewright_codegen::{Definition, Settings};
+use tilewright_codegen::{Definition, Generate, Settings};
 
 /// Seed kernels.
 const KERNELS: &[&str] = &[

@@ -2,7 +2,7 @@
 
 use tilewright_codegen::ast::{Arg, Expr, ExprKind, Level, Name};
 use tilewright_codegen::diagnostic::Diagnostic;
-use tilewright_codegen::{Definition, Outcome};
+use tilewright_codegen::{Definition, Generate, Outcome};
 
 /// Makes the kernel of a definition, with lint levels from the environment, which the definition may
 /// override.

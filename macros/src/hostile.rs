@@ -6,7 +6,7 @@ use proc_macro2::{Span, TokenStream};
 use tilewright_codegen::ast::{Expr, ExprKind, Kernel, ParamKind, Pattern, StmtKind};
 use tilewright_codegen::kernel_def::KernelDef;
 use tilewright_codegen::wire::encode;
-use tilewright_codegen::{Definition, Settings};
+use tilewright_codegen::{Definition, GENERATOR, Generate, Settings};
 
 const COPY: &str = "fn dup(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
     let (x, y) = (tile(x, 128, block.x), tile(y, 128, block.x));
@@ -30,7 +30,11 @@ fn forged(what: &str, change: impl Fn(&mut Kernel)) {
     let mut kernel = kernel(COPY);
     change(&mut kernel);
     let bytes = encode(&Definition::Function(kernel, Settings::default()));
-    let messages = KernelDef::new("dup", "", "", &[], bytes.leak(), b"").generate().map(drop).unwrap_err();
+    let messages = KernelDef::new("dup", "", "", &[], bytes.leak(), b"")
+        .with_generator(GENERATOR)
+        .generate()
+        .map(drop)
+        .unwrap_err();
     let expected =
         format!("kernel `dup`: {EVIL:?} cannot be the name of {what}, which stands in generated CUDA C\n");
     assert!(messages.to_string().starts_with(&expected), "{messages}");

@@ -4,7 +4,7 @@ use crate::drawn::read;
 use tilewright_codegen::definition::Variant;
 use tilewright_codegen::thread::Fact;
 use tilewright_codegen::words::Words;
-use tilewright_codegen::{Definition, Generated, Settings};
+use tilewright_codegen::{Definition, Generate, Generated, Settings};
 
 /// How many sets of keys are drawn, unless `TILEWRIGHT_PAGES` has another number.
 const DRAWN: usize = 6;

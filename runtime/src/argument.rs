@@ -1,7 +1,7 @@
 //! Arguments of a launch: tensors and numbers of any types.
 
-use tilewright_codegen::Elem;
-use tilewright_codegen::element::Element;
+use tilewright_program::Elem;
+use tilewright_program::element::Element;
 
 use crate::few::Few;
 use crate::tensor::{Buffer, DeviceTensor, Region, TensorMut, TensorRef};
@@ -136,7 +136,7 @@ impl<'a, T: Element, const R: usize> From<&'a mut DeviceTensor<T, R>> for Argume
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilewright_codegen::element::{bf16, f16};
+    use tilewright_program::element::{bf16, f16};
 
     #[track_caller]
     fn check<T: Element>(value: T, expected: u64) {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::{CudaContext, CudaStream};
-use tilewright_codegen::launch::Limits;
+use tilewright_program::launch::Limits;
 
 use crate::absence::Absence;
 use crate::driver::driver;

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use cudarc::driver::DriverError;
-use tilewright_codegen::kernel_def::KernelErrors;
-use tilewright_codegen::launch::Refusal;
+use tilewright_program::kernel_def::KernelErrors;
+use tilewright_program::launch::Refusal;
 
 use crate::absence::Absence;
 use crate::nvrtc;

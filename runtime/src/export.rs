@@ -4,12 +4,12 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use tilewright_codegen::cuda;
-use tilewright_codegen::definition::{Generated, Variant};
-use tilewright_codegen::kernel_def::KernelErrors;
-use tilewright_codegen::kernel_value::Kernel;
-use tilewright_codegen::launch::{self, Exported, Image, Refusal};
-use tilewright_codegen::thread;
+use tilewright_program::cuda;
+use tilewright_program::definition::{Generated, Variant};
+use tilewright_program::kernel_def::KernelErrors;
+use tilewright_program::kernel_value::Kernel;
+use tilewright_program::launch::{self, Exported, Image, Refusal};
+use tilewright_program::thread;
 
 use crate::cache::{Cache, Request};
 use crate::nvrtc::{self, Nvrtc};
@@ -65,7 +65,7 @@ impl From<Refusal> for Error {
 /// Compiles a kernel for some architectures, `sm_90`, or `compute_80` for PTX, and returns its C files.
 ///
 /// ```no_run
-/// # fn show(softmax: &impl tilewright_codegen::kernel_value::Kernel) -> Result<(), tilewright_runtime::export::Error> {
+/// # fn show(softmax: &impl tilewright_program::kernel_value::Kernel) -> Result<(), tilewright_runtime::export::Error> {
 /// let files = tilewright_runtime::export::export(softmax, &["sm_90", "sm_80", "compute_80"])?;
 /// assert!(files.header.contains("softmax_launch"));
 /// # Ok(())
@@ -91,7 +91,7 @@ pub fn export<K: Kernel + ?Sized>(kernel: &K, architectures: &[&str]) -> Result<
 /// Exports a kernel and writes it into a folder as `NAME.h` and `NAME.c`: for a `build.rs`. Returns the paths.
 ///
 /// ```no_run
-/// # fn show(softmax: &impl tilewright_codegen::kernel_value::Kernel) -> Result<(), Box<dyn std::error::Error>> {
+/// # fn show(softmax: &impl tilewright_program::kernel_value::Kernel) -> Result<(), Box<dyn std::error::Error>> {
 /// // build.rs
 /// let folder = std::env::var("OUT_DIR")?;
 /// tilewright_runtime::export::write(softmax, &["sm_90"], folder)?;
@@ -124,7 +124,7 @@ pub fn write_python<K: Kernel + ?Sized>(kernel: &K, folder: impl AsRef<Path>) ->
 /// needs only the driver. Returns the path of the module.
 ///
 /// ```no_run
-/// # fn show(softmax: &impl tilewright_codegen::kernel_value::Kernel) -> Result<(), Box<dyn std::error::Error>> {
+/// # fn show(softmax: &impl tilewright_program::kernel_value::Kernel) -> Result<(), Box<dyn std::error::Error>> {
 /// // build.rs, followed by `cc::Build::new().file(&source).compile("softmax")`
 /// let folder = std::env::var("OUT_DIR")?;
 /// let [_, source] = tilewright_runtime::export::write(softmax, &["sm_90"], &folder)?;

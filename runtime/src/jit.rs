@@ -10,8 +10,8 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
-use tilewright_codegen::kernel_def::KernelDef;
-use tilewright_codegen::{Definition, Generated, cuda, thread};
+use tilewright_program::kernel_def::KernelDef;
+use tilewright_program::{Definition, Generated, cuda, thread};
 
 use crate::absence::Absence;
 use crate::cache::{Cache, Request};
@@ -126,7 +126,8 @@ pub(crate) fn defined(definition: &Definition) -> Result<Arc<Made>, Error> {
         Definition::Function(kernel, _) => &kernel.name.text,
         Definition::Matmul(_) => "matmul",
     };
-    Ok(numbered(definition.kernel(name, &Default::default())?, is_unsafe(definition)))
+    let made = tilewright_codegen::Generate::kernel(definition, name, &Default::default())?;
+    Ok(numbered(made, is_unsafe(definition)))
 }
 
 /// An already generated kernel. Its number, and the functions loaded under it, are its own.
@@ -350,16 +351,13 @@ mod tests {
 
     #[test]
     fn forged_carriers_do_not_matter() {
-        use tilewright_codegen::kernel_def::Locations;
-        use tilewright_codegen::wire::encode;
+        use tilewright_codegen::{GENERATOR, Generate};
+        use tilewright_program::kernel_def::Locations;
+        use tilewright_program::wire::encode;
         let definition = Definition::Matmul(vec![]);
-        let right = KernelDef::of(
-            &definition.generate().kernel.expect("a kernel"),
-            &definition,
-            &Locations::default(),
-        );
+        let right = definition.def(&definition.generate().kernel.expect("a kernel"), &Locations::default());
         let bytes: &'static [u8] = Box::leak(encode(&definition).into_boxed_slice());
-        let forged = KernelDef::new("other", "*(int*)0 = 1;", "", &[], bytes, b"");
+        let forged = KernelDef::new("other", "*(int*)0 = 1;", "", &[], bytes, b"").with_generator(GENERATOR);
         let (right, forged) = (made(&right).expect("made"), made(&forged).expect("made"));
         assert_eq!(right.number, forged.number);
         assert_eq!(forged.generated.name, "matmul");

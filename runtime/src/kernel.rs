@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use tilewright_codegen::element::Element;
-use tilewright_codegen::kernel_value::{Kernel, MatmulKernel};
-use tilewright_codegen::launch::Refusal;
-use tilewright_codegen::{Elem, Generated};
+use tilewright_program::element::Element;
+use tilewright_program::kernel_value::{Kernel, MatmulKernel};
+use tilewright_program::launch::Refusal;
+use tilewright_program::{Elem, Generated};
 
 use crate::argument::Argument;
 use crate::device::Device;
@@ -23,7 +23,7 @@ pub trait Launch: Kernel {
     ///
     /// ```no_run
     /// # use tilewright_runtime::{Argument, DeviceTensor, Error, Launch, Stream};
-    /// # fn show(kernel: &impl tilewright_codegen::kernel_value::Kernel, stream: &Stream, a: &DeviceTensor<f32, 2>, c: &mut DeviceTensor<f32, 2>) -> Result<(), Error> {
+    /// # fn show(kernel: &impl tilewright_program::kernel_value::Kernel, stream: &Stream, a: &DeviceTensor<f32, 2>, c: &mut DeviceTensor<f32, 2>) -> Result<(), Error> {
     /// kernel.launch_with(stream, &mut [a.into(), c.into(), Argument::scalar(2.0f32)])?;
     /// # Ok(())
     /// # }
@@ -77,7 +77,7 @@ impl Built {
     /// The kernel of a definition, generated here.
     ///
     /// ```no_run
-    /// use tilewright_codegen::Definition;
+    /// use tilewright_program::Definition;
     /// # use tilewright_runtime::{Argument, Built, DeviceTensor, Error, Stream};
     /// # fn show(stream: &Stream, a: &DeviceTensor<f32, 2>, b: &DeviceTensor<f32, 2>, c: &mut DeviceTensor<f32, 2>) -> Result<(), Error> {
     /// let kernel = Built::of(&Definition::Matmul(vec![]))?;
@@ -86,7 +86,7 @@ impl Built {
     /// # }
     /// ```
     #[cfg(feature = "generate")]
-    pub fn of(definition: &tilewright_codegen::Definition) -> Result<Built, Error> {
+    pub fn of(definition: &tilewright_program::Definition) -> Result<Built, Error> {
         Ok(Built { made: jit::defined(definition)? })
     }
 
@@ -118,7 +118,7 @@ impl Built {
 /// Launching of products of matrices.
 ///
 /// ```no_run
-/// # use tilewright_codegen::kernel_value::MatmulKernel;
+/// # use tilewright_program::kernel_value::MatmulKernel;
 /// # use tilewright_runtime::{DeviceTensor, Error, LaunchMatmul, Stream};
 /// # fn show(kernel: MatmulKernel<f32>, stream: &Stream) -> Result<(), Error> {
 /// let (a, b) = (DeviceTensor::zeros(stream, [128, 64])?, DeviceTensor::zeros(stream, [256, 64])?);

@@ -10,7 +10,7 @@
 
 ```no_run
 use tilewright_runtime::{Device, DeviceTensor, Error, LaunchMatmul};
-# fn product() -> tilewright_codegen::kernel_value::MatmulKernel<f32> { unimplemented!() }
+# fn product() -> tilewright_program::kernel_value::MatmulKernel<f32> { unimplemented!() }
 
 let stream = Device::open(0)?.stream()?;
 let a = DeviceTensor::from_host(&stream, [2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0])?; // column-major
@@ -61,11 +61,12 @@ hand the slice over. A launch also waits on devices without memory pools, where 
 and returns a report on each.
 
 ```no_run
-use tilewright_codegen::{Definition, kernel_def::{KernelDef, Locations}};
+# use tilewright_codegen::Generate;
+use tilewright_program::{Definition, kernel_def::Locations};
 use tilewright_runtime::{Argument, Device, DeviceTensor, Launch, Error};
 
 let definition = Definition::Matmul(vec![]);
-let kernel = KernelDef::of(&definition.generate().kernel.unwrap(), &definition, &Locations::default());
+let kernel = definition.def(&definition.generate().kernel.unwrap(), &Locations::default());
 let stream = Device::open(0)?.stream()?;
 for compiled in kernel.compile_for(stream.device())? {
     println!("{compiled}"); // variant 1, sm_90: 126 registers, nothing spilled

@@ -11,8 +11,8 @@ use cudarc::driver::sys::{
     self, CUfunction_attribute_enum as Attribute, CUlaunchAttribute, CUlaunchAttributeID_enum as Id,
     CUlaunchAttributeValue, CUlaunchConfig,
 };
-use tilewright_codegen::target::STATIC_SHARED;
-use tilewright_codegen::thread::{Kernel, Launch};
+use tilewright_program::target::STATIC_SHARED;
+use tilewright_program::thread::{Kernel, Launch};
 
 use crate::error::{Error, While};
 
@@ -51,7 +51,7 @@ impl Watch for () {
 
 /// Launches a kernel as [`crate::Launch::launch_with`] does, watched.
 pub fn watched(
-    kernel: &impl tilewright_codegen::kernel_value::Kernel,
+    kernel: &impl tilewright_program::kernel_value::Kernel,
     stream: &crate::Stream,
     arguments: &mut [crate::Argument<'_>],
     watch: &mut impl Watch,

@@ -1,7 +1,7 @@
 //! A kernel's report, completed with the compiler's figures.
 
-use tilewright_codegen::report::{self, Report};
-use tilewright_codegen::{Generated, cuda};
+use tilewright_program::report::{self, Report};
+use tilewright_program::{Generated, cuda};
 
 use crate::nvrtc::{Error, Nvrtc};
 
@@ -9,7 +9,8 @@ use crate::nvrtc::{Error, Nvrtc};
 /// architectures.
 ///
 /// ```no_run
-/// use tilewright_codegen::Definition;
+/// # use tilewright_codegen::Generate;
+/// use tilewright_program::Definition;
 /// use tilewright_runtime::{nvrtc::Nvrtc, report};
 ///
 /// let kernel = Definition::Matmul(Vec::new()).generate().kernel.unwrap();
@@ -23,7 +24,8 @@ pub fn compiled(nvrtc: &Nvrtc, kernel: &Generated, architectures: &[&str]) -> Re
 /// The same of any variant, by its index.
 ///
 /// ```no_run
-/// use tilewright_codegen::Definition;
+/// # use tilewright_codegen::Generate;
+/// use tilewright_program::Definition;
 /// use tilewright_runtime::{nvrtc::Nvrtc, report};
 ///
 /// let kernel = Definition::Matmul(Vec::new()).generate().kernel.unwrap();
@@ -37,7 +39,7 @@ pub fn compiled_variant(
     variant: usize,
     architectures: &[&str],
 ) -> Result<Report, Error> {
-    completed(kernel.report_of(variant), nvrtc, kernel, variant, architectures)
+    completed(tilewright_codegen::report_of(kernel, variant), nvrtc, kernel, variant, architectures)
 }
 
 fn completed(

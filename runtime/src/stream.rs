@@ -11,7 +11,7 @@ use cudarc::driver::sys::{
 };
 use cudarc::driver::{CudaEvent, CudaGraph, CudaStream, DriverError};
 
-use tilewright_codegen::launch::Refusal;
+use tilewright_program::launch::Refusal;
 
 use crate::device::Device;
 use crate::driver::{GRAPH_FUNCTIONS, driver};

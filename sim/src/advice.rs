@@ -1,6 +1,6 @@
 //! Help for two unordered accesses: the synchronisation that is missing between them.
 
-use tilewright_codegen::thread::{Queue, Space};
+use tilewright_program::thread::{Queue, Space};
 
 use crate::clock::{Component, Seen};
 use crate::fault::{Fault, FaultKind, Party};

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use tilewright_codegen::thread::{Change, Scope, Space};
+use tilewright_program::thread::{Change, Scope, Space};
 
 use crate::clock::{Carried, Component, Knowledge, Seen};
 use crate::fault::{Fault, FaultKind, Party};

@@ -1,8 +1,8 @@
 //! Arguments of a kernel: tensors from slices, results to be filled, numbers.
 
-use tilewright_codegen::Elem;
-use tilewright_codegen::element::Element;
-use tilewright_codegen::launch::{Given, Tensor};
+use tilewright_program::Elem;
+use tilewright_program::element::Element;
+use tilewright_program::launch::{Given, Tensor};
 
 /// An argument.
 ///

@@ -1,11 +1,11 @@
 //! Instructions of the table, executed by the effect of their rows: copies between memory and fragments,
 //! asynchronous copies, boxes of tensor maps, matrix products. There is no code for a single instruction.
 
-use tilewright_codegen::Elem;
-use tilewright_codegen::atom::{Atom, Done, Effect, OperandKind, OperandName};
-use tilewright_codegen::narrow::Int4;
-use tilewright_codegen::thread::{Bin, Queue, Scope, Space};
 use tilewright_layout::Transfer;
+use tilewright_program::Elem;
+use tilewright_program::atom::{Atom, Done, Effect, OperandKind, OperandName};
+use tilewright_program::narrow::Int4;
+use tilewright_program::thread::{Bin, Queue, Scope, Space};
 
 use crate::agent::{Agent, Copied, Piece, Sent, Target, Work};
 use crate::clock::lanes_of;

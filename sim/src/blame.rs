@@ -1,7 +1,7 @@
 //! Faults as text: the threads, the element and the line of an access.
 
-use tilewright_codegen::thread::{Bar, Param, Shared, Space};
 use tilewright_layout::Composed;
+use tilewright_program::thread::{Bar, Param, Shared, Space};
 
 use crate::advice::Clash;
 use crate::clock::{Component, Order};

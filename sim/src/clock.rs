@@ -7,7 +7,7 @@
 
 use std::rc::Rc;
 
-use tilewright_codegen::thread::Scope;
+use tilewright_program::thread::Scope;
 
 /// Epochs by component.
 #[derive(Clone, Debug, Default, PartialEq)]

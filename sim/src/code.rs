@@ -1,10 +1,10 @@
 //! A thread program flattened for one launch: sizes are known, loops over registers are unrolled, loop
 //! invariants are hoisted. This module does not know the contents of memory, warps or time.
 
-use tilewright_codegen::Elem;
-use tilewright_codegen::atom::Atom;
-use tilewright_codegen::number::Number;
-use tilewright_codegen::thread::{Bin, Change, Cmp, Fence, Id, MemoryOrder, Queue, Scope, Space, Un, Vote};
+use tilewright_program::Elem;
+use tilewright_program::atom::Atom;
+use tilewright_program::number::Number;
+use tilewright_program::thread::{Bin, Change, Cmp, Fence, Id, MemoryOrder, Queue, Scope, Space, Un, Vote};
 
 /// An integer operand: a constant, or a cell of the warp plus a constant.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,9 +1,9 @@
 //! Executes one warp, step by step, until it waits or ends: integers, values, branches. Memory and
 //! synchronisation are in other modules.
 
-use tilewright_codegen::Elem;
-use tilewright_codegen::number::{self, Number};
-use tilewright_codegen::thread::{Bin, Cmp, Scope, Un, Vote};
+use tilewright_program::Elem;
+use tilewright_program::number::{self, Number};
+use tilewright_program::thread::{Bin, Cmp, Scope, Un, Vote};
 
 use crate::code::{Claimed, Ins, IntOp, Lane, Slot, Src, is_double};
 use crate::count::Class;

@@ -1,6 +1,6 @@
 //! Fragments: the registers of an instruction's operand.
 
-use tilewright_codegen::Elem;
+use tilewright_program::Elem;
 
 use crate::code::Slot;
 use crate::warp::Warp;

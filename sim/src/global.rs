@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tilewright_codegen::Elem;
-use tilewright_codegen::thread::{Change, Scope};
+use tilewright_program::Elem;
+use tilewright_program::thread::{Change, Scope};
 
 use crate::clock::Components;
 use crate::shadow::{By, Shadow, Stamp, Touch};

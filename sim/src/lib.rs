@@ -5,11 +5,12 @@
 //! remedy.
 //!
 //! ```
-//! use tilewright_codegen::{Definition, kernel_def::{KernelDef, Locations}};
+//! # use tilewright_codegen::Generate;
+//! use tilewright_program::{Definition, kernel_def::Locations};
 //! use tilewright_sim::{Arg, Simulate};
 //!
 //! # let definition = Definition::Matmul(vec![]);
-//! # let sgemm = KernelDef::of(&definition.generate().kernel.unwrap(), &definition, &Locations::default());
+//! # let sgemm = definition.def(&definition.generate().kernel.unwrap(), &Locations::default());
 //! let (m, n, k) = (50, 30, 20);
 //! let (a, b) = (vec![1.0f32; m * k], vec![2.0f32; n * k]);
 //! let done = sgemm.simulate(&[Arg::tensor(&a, [m, k]), Arg::tensor(&b, [n, k]), Arg::output::<f32>([m, n])])?;
@@ -99,7 +100,7 @@ pub use options::{OnProgress, Options, Progress};
 pub use outcome::{AccessCount, Copied, Outcome, Unread};
 pub use run::{run, run_every, run_program, run_variant};
 
-use tilewright_codegen::kernel_value::Kernel;
+use tilewright_program::kernel_value::Kernel;
 
 /// Every kernel can be simulated.
 pub trait Simulate {

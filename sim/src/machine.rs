@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use tilewright_codegen::kernel_def::Locations;
-use tilewright_codegen::launch::Map;
-use tilewright_codegen::thread::{Bar, Kernel};
+use tilewright_program::kernel_def::Locations;
+use tilewright_program::launch::Map;
+use tilewright_program::thread::{Bar, Kernel};
 
 use crate::advice::Closed;
 use crate::agent::{Agent, Products};

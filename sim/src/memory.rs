@@ -1,8 +1,8 @@
 //! Loads, stores and atomic updates of a warp: bounds, alignment, initialisation, races and cost.
 
-use tilewright_codegen::Elem;
-use tilewright_codegen::thread::Space;
 use tilewright_layout::Transfer;
+use tilewright_program::Elem;
+use tilewright_program::thread::Space;
 
 use crate::clock::lanes_of;
 use crate::code::{Access, Location, Slot, Src};

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tilewright_codegen::kernel_def::Locations;
-use tilewright_codegen::launch::Limits;
+use tilewright_program::kernel_def::Locations;
+use tilewright_program::launch::Limits;
 
 /// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use tilewright_codegen::Elem;
-use tilewright_codegen::element::Element;
-use tilewright_codegen::launch::Refusal;
+use tilewright_program::Elem;
+use tilewright_program::element::Element;
+use tilewright_program::launch::Refusal;
 
 use crate::count::{Class, Counts};
 use crate::error::Error;

@@ -6,9 +6,9 @@
 //! to `(k + 1)` such units of the greatest term. Sums in f16 are exact and rounded once, which agrees to 2^-11. Integers wrap
 //! and are exact. Double precision rounds once for each term, as the hardware does.
 
-use tilewright_codegen::Elem;
-use tilewright_codegen::atom::{Effect, OperandName};
-use tilewright_codegen::thread::Space;
+use tilewright_program::Elem;
+use tilewright_program::atom::{Effect, OperandName};
+use tilewright_program::thread::Space;
 
 use crate::agent::Product;
 use crate::atoms::swizzled;

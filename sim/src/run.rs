@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use tilewright_codegen::Elem;
-use tilewright_codegen::definition::{Generated, Param as Named, Variant};
-use tilewright_codegen::launch::{Given, Passed, Plan, plan, plan_of};
-use tilewright_codegen::thread::{Bar, Kernel, Param, Space};
+use tilewright_program::Elem;
+use tilewright_program::definition::{Generated, Param as Named, Variant};
+use tilewright_program::launch::{Given, Passed, Plan, plan, plan_of};
+use tilewright_program::thread::{Bar, Kernel, Param, Space};
 
 use crate::arg::Arg;
 use crate::code::{Access, Code};
@@ -28,7 +28,8 @@ use crate::table::tables;
 /// Runs the first variant of a kernel whose facts hold.
 ///
 /// ```
-/// # use tilewright_codegen::Definition;
+/// # use tilewright_codegen::Generate;
+/// # use tilewright_program::Definition;
 /// use tilewright_sim::{Arg, Options, run};
 /// let kernel = Definition::Matmul(vec![]).generate().kernel.unwrap();
 /// let ones = vec![1.0f32; 40 * 30];
@@ -45,7 +46,8 @@ pub fn run(kernel: &Generated, args: &[Arg], options: &Options) -> Result<Outcom
 /// Runs one variant of a kernel; refuses where its facts do not hold.
 ///
 /// ```
-/// # use tilewright_codegen::Definition;
+/// # use tilewright_codegen::Generate;
+/// # use tilewright_program::Definition;
 /// use tilewright_sim::{Arg, Options, run_variant};
 /// let kernel = Definition::Matmul(vec![]).generate().kernel.unwrap();
 /// let ones = vec![1.0f32; 9];
@@ -67,7 +69,8 @@ pub fn run_variant(
 /// kernel without these loops.
 ///
 /// ```
-/// # use tilewright_codegen::Definition;
+/// # use tilewright_codegen::Generate;
+/// # use tilewright_program::Definition;
 /// use tilewright_sim::{Arg, Options, run_every};
 /// let kernel = Definition::Matmul(vec![]).generate().kernel.unwrap();
 /// let ones = vec![1.0f32; 9];
@@ -98,8 +101,9 @@ pub fn run_every(kernel: &Generated, args: &[Arg], options: &Options) -> Result<
 /// first; sizes are derived from the tensors.
 ///
 /// ```
-/// # use tilewright_codegen::Definition;
-/// use tilewright_codegen::thread::Op;
+/// # use tilewright_codegen::Generate;
+/// # use tilewright_program::Definition;
+/// use tilewright_program::thread::Op;
 /// use tilewright_sim::{Arg, FaultKind, Options, run_program};
 /// let mut program = Definition::Matmul(vec![]).generate().kernel.unwrap().variants.pop().unwrap().program;
 /// let ones = vec![1.0f32; 81];

@@ -3,7 +3,7 @@
 //! updates with sufficient scopes need no order among each other, so they replace neither the write nor the reads before them:
 //! unordered updates are kept until a write comes after all of them.
 
-use tilewright_codegen::thread::Scope;
+use tilewright_program::thread::Scope;
 
 use crate::clock::{Components, Knowledge, Order, Seen};
 

@@ -1,6 +1,6 @@
 //! Barriers, mbarriers, fences and waits of a warp, and the happens-before edges that they add.
 
-use tilewright_codegen::thread::{Bar, Fence, Id, Queue, Scope};
+use tilewright_program::thread::{Bar, Fence, Id, Queue, Scope};
 
 use crate::clock::{Component, Shared, lanes_of};
 use crate::code::Src;

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use tilewright_codegen::atom::Atom;
 use tilewright_layout::Layout;
+use tilewright_program::atom::Atom;
 
 use crate::code::Code;
 use crate::warp::LANES;

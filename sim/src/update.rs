@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
-use tilewright_codegen::Elem;
-use tilewright_codegen::thread::{Change, MemoryOrder, Scope, Space};
 use tilewright_layout::Transfer;
+use tilewright_program::Elem;
+use tilewright_program::thread::{Change, MemoryOrder, Scope, Space};
 
 use crate::clock::{Carried, lanes_of};
 use crate::code::Ins;

@@ -8,12 +8,12 @@
 //! hardware's conversions give. 8-bit types (`fp8`) have their own conversions; their sums and products
 //! are computed in single precision.
 
-use tilewright_codegen::Elem;
-use tilewright_codegen::element::{bf16, f16};
-use tilewright_codegen::narrow;
-use tilewright_codegen::thread::{Bin, Cmp, Un};
+use tilewright_program::Elem;
+use tilewright_program::element::{bf16, f16};
+use tilewright_program::narrow;
+use tilewright_program::thread::{Bin, Cmp, Un};
 
-use tilewright_codegen::fp8;
+use tilewright_program::fp8;
 
 /// An element as an integer; fractions are truncated, as `as i64` does.
 pub(crate) fn to_int(bits: u64, elem: Elem) -> i64 {
@@ -137,7 +137,7 @@ pub(crate) fn cast(bits: u64, from: Elem, to: Elem) -> u64 {
     if !to.is_float() {
         let x = number(bits, if from == Tf32 { F32 } else { from });
         let bits = if to == Elem::U64 { x as u64 } else { (x as i64).cast_unsigned() };
-        let (least, most) = tilewright_codegen::number::range(to);
+        let (least, most) = tilewright_program::number::range(to);
         return match to.bytes() {
             8 => bits,
             _ => low((bits.cast_signed() as i128).clamp(least, most) as u64, to),

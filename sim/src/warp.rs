@@ -1,7 +1,7 @@
 //! A warp: its program counter, its active lanes, its integers and registers.
 
-use tilewright_codegen::Elem;
-use tilewright_codegen::thread::Launch;
+use tilewright_program::Elem;
+use tilewright_program::thread::Launch;
 
 use crate::clock::Seen;
 use crate::code::{Code, FIRST_SCALAR, RANK, Slot, Src, THREAD, is_double};

@@ -3,8 +3,8 @@
 
 use std::thread;
 
-use tilewright_codegen::Elem;
-use tilewright_codegen::number::{Number, value};
+use tilewright_program::Elem;
+use tilewright_program::number::{Number, value};
 
 use super::host::{Host, Operands};
 use super::operand::Modes;

@@ -1,8 +1,8 @@
 //! Products on a device.
 
-use tilewright_codegen::Elem;
-use tilewright_codegen::element::Element;
-use tilewright_codegen::launch::Refusal;
+use tilewright_program::Elem;
+use tilewright_program::element::Element;
+use tilewright_program::launch::Refusal;
 use tilewright_runtime::{Argument, Built, DeviceTensor, Launched, Stream, TensorMut, TensorRef};
 
 use super::Error;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use tilewright_codegen::kernel_def::KernelErrors;
-use tilewright_codegen::launch::Refusal;
+use tilewright_program::kernel_def::KernelErrors;
+use tilewright_program::launch::Refusal;
 
 /// Why a product was not computed. The printed error has the remedy. If the request was refused, no kernel ran, and
 /// the result is unchanged.

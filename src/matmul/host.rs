@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tilewright_codegen::element::Element;
+use tilewright_program::element::Element;
 
 use super::operand::{Backend, Lent, Modes, sealed};
 use super::product::Product;
@@ -249,8 +249,9 @@ fn on_device(device: &tilewright_runtime::Device, product: Product<'_, Host>) ->
 #[cfg(feature = "sim")]
 fn simulated(product: Product<'_, Host>) -> Result<Ran, Error> {
     use super::product::Kernels;
-    use tilewright_codegen::kernel_def::Locations;
-    use tilewright_codegen::{Elem, Generated};
+    use tilewright_codegen::Generate;
+    use tilewright_program::kernel_def::Locations;
+    use tilewright_program::{Elem, Generated};
     use tilewright_sim::{Arg, Options, run};
 
     static KERNELS: Kernels<Generated> = Kernels::new();

@@ -54,8 +54,8 @@ mod tensor;
 
 use std::marker::PhantomData;
 
-use tilewright_codegen::element::Element;
-use tilewright_codegen::launch::Refusal;
+use tilewright_program::element::Element;
+use tilewright_program::launch::Refusal;
 
 pub use error::Error;
 pub use host::{Host, Ran};

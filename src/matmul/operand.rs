@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use tilewright_codegen::Elem;
-use tilewright_codegen::element::{Element, bf16, e4m3, e5m2, f16, tf32};
+use tilewright_program::Elem;
+use tilewright_program::element::{Element, bf16, e4m3, e5m2, f16, tf32};
 
 use super::Error;
 use super::product::Product;

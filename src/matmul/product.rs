@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
 
-use tilewright_codegen::ast::{Arg, Expr, ExprKind, Name};
-use tilewright_codegen::launch::Refusal;
-use tilewright_codegen::{Definition, Elem};
+use tilewright_program::ast::{Arg, Expr, ExprKind, Name};
+use tilewright_program::launch::Refusal;
+use tilewright_program::{Definition, Elem};
 
 use super::operand::{Backend, Lent, Modes};
 use super::{Activation, Error, Precision};
@@ -380,13 +380,13 @@ impl<'p, P: Backend> Product<'p, P> {
     /// their types.
     pub(super) fn arguments<A>(
         self,
-        params: &[tilewright_codegen::definition::Param],
+        params: &[tilewright_program::definition::Param],
         mut tensor: impl FnMut(P::Lent<'p>) -> A,
         mut number: impl FnMut(Elem, f64) -> A,
     ) -> Vec<A> {
         let (alpha, beta) = (self.alpha, self.beta);
         let mut operands: Vec<_> = self.operands.into_iter().map(|(name, lent)| (name, Some(lent))).collect();
-        let mut one = |param: &tilewright_codegen::definition::Param| {
+        let mut one = |param: &tilewright_program::definition::Param| {
             let name = param.name.as_str();
             if param.tensor.is_none() {
                 return number(param.elem, if name == "alpha" { alpha } else { beta });

@@ -1,7 +1,7 @@
 //! Tensors in the host's memory.
 
-use tilewright_codegen::element::Element;
-use tilewright_codegen::launch::Refusal;
+use tilewright_program::element::Element;
+use tilewright_program::launch::Refusal;
 
 use super::Error;
 use super::host::{Host, Operands, Slice, lent};

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use tilewright::kernels;
 use tilewright_codegen::words::Words;
-use tilewright_codegen::{Definition, Generated, Outcome};
+use tilewright_codegen::{Definition, Generate, Generated, Outcome};
 
 use crate::programs;
 

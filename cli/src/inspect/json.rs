@@ -43,7 +43,7 @@ fn variant(generated: &Generated, at: usize) -> Value {
         "cluster": program.launch.cluster,
         "overlaps": program.launch.overlaps,
         "loops": tilewright_codegen::explain::nest(program),
-        "report": report(&generated.report_of(at)),
+        "report": report(&tilewright_codegen::report_of(generated, at)),
         "source": source,
     })
 }

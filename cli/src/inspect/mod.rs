@@ -5,6 +5,7 @@ mod json;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::process::ExitCode;
+use tilewright_codegen::Generate;
 use tilewright_codegen::definition::Variant;
 use tilewright_codegen::report::Report;
 
@@ -112,7 +113,7 @@ fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
             push(variant.source.clone());
         }
         if wanted("thread") {
-            push(variant.program.to_string());
+            push(tilewright_codegen::text::print(&variant.program));
         }
         if wanted("ptx") {
             push(compiled::ptx(variant, arch)?);
@@ -148,7 +149,7 @@ fn picked<'v>(matches: &ArgMatches, all: &'v [Variant]) -> Result<Vec<(usize, &'
 /// The report of a variant; with an architecture, also the compiler's figures.
 fn completed(chosen: &Chosen, variant: usize, arch: Option<&str>) -> Result<Report> {
     match arch {
-        None => Ok(chosen.generated.report_of(variant)),
+        None => Ok(tilewright_codegen::report_of(&chosen.generated, variant)),
         Some(arch) => {
             let (nvrtc, kernel) = (compiled::nvrtc()?, &chosen.generated);
             tilewright_runtime::report::compiled_variant(&nvrtc, kernel, variant, &[arch])

@@ -231,7 +231,11 @@ fn text(
         None => "the result is not compared: what the kernel computes is not known\n".to_owned(),
         Some(comparison) => verdict(comparison),
     };
-    text + &format!("\n{}\n{}", kernel.report_of(shown.variant.unwrap_or(0)), shown.details)
+    text + &format!(
+        "\n{}\n{}",
+        tilewright_codegen::report_of(kernel, shown.variant.unwrap_or(0)),
+        shown.details
+    )
 }
 
 fn verdict(comparison: &Comparison) -> String {
@@ -269,7 +273,7 @@ fn all(chosen: &Chosen, problem: &Problem, seed: u64, shown: &Shown, compared: O
         "sizes": sizes,
         "seed": seed,
         "comparison": compared,
-        "report": inspect::report(&chosen.generated.report_of(shown.variant.unwrap_or(0))),
+        "report": inspect::report(&tilewright_codegen::report_of(&chosen.generated, shown.variant.unwrap_or(0))),
         "run": shown.json,
     })
 }

@@ -8,7 +8,7 @@ use tilewright_layout::Obligation;
 
 use crate::front::evaluate;
 use crate::front::matmul::{self, Programs};
-use crate::launch::definition::{Definition, EmptyLoops, Generated, Outcome, Param, Settings, Variant};
+use crate::launch::definition::{Definition, Generated, Outcome, Param, Settings, Variant};
 use crate::launch::estimate;
 use crate::passes::allocate::allocate;
 use crate::passes::check::{self, Checked};
@@ -20,93 +20,27 @@ use crate::source::diagnostic::Diagnostic;
 use crate::source::stack::with_room;
 use crate::thread::{Fact, Kernel, Param as ThreadParam};
 use crate::tile::alternative::{Alternative, Policy};
+use crate::tile::empty_loops;
 use crate::tile::verify::{integer_bounds, limits};
 use crate::tile::{Arg, Program, Require, Space};
 use crate::values::target::{TARGETS, Target};
 
 /// The purpose of a kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Purpose {
+pub(super) enum Purpose {
     /// To be launched: every variant is lowered and printed.
     Launch,
     /// To be checked: every program is, but one for each policy is lowered, and the first is printed.
     Check,
 }
 
-impl Definition {
-    /// Makes the kernel.
-    pub fn generate(&self) -> Outcome {
-        self.made(Purpose::Launch)
-    }
-
-    /// The same messages, report and first variant, sooner: without other variants, and without kernels that pack arguments.
-    ///
-    /// ```
-    /// use tilewright_codegen::Definition;
-    /// let definition = Definition::Matmul(vec![]);
-    /// let (checked, made) = (definition.check().kernel.unwrap(), definition.generate().kernel.unwrap());
-    /// assert_eq!(checked.source(), made.source());
-    /// assert!(checked.variants.len() < made.variants.len());
-    /// ```
-    pub fn check(&self) -> Outcome {
-        self.made(Purpose::Check)
-    }
-
-    fn made(&self, purpose: Purpose) -> Outcome {
-        // Names stand for their expressions, so these can be far deeper than the text.
-        with_room(|| match self {
-            Definition::Function(kernel, settings) => function(kernel, settings, purpose),
-            Definition::Matmul(args) => product(args, purpose),
-        })
-    }
-
-    /// The function of the language that it is; `None` for products that the language does not say yet. Displayed, it is Rust.
-    ///
-    /// ```
-    /// use tilewright_codegen::{Definition, words::Words};
-    /// let words = Words::read("dtype=bf16 arch=90 a=k_major b=k_major c=n_major").unwrap();
-    /// let function = Definition::Matmul(words.args().to_vec()).function().unwrap();
-    /// assert!(function.to_string().contains("gemm(sa, sb, &mut acc);"));
-    /// ```
-    pub fn function(&self) -> Option<ast::Kernel> {
-        match self {
-            Definition::Function(kernel, settings) => Some(settings.applied(kernel)),
-            Definition::Matmul(args) => matmul::function(args),
-        }
-    }
-
-    /// Its tile program, with whole tiles lowered to parts of threads, before checks and lowering; or its
-    /// errors.
-    ///
-    /// ```
-    /// use tilewright_codegen::Definition;
-    /// let program = Definition::Matmul(vec![]).program().unwrap();
-    /// assert_eq!(program.threads(), 256);
-    /// ```
-    pub fn program(&self) -> Result<Program, Vec<Diagnostic>> {
-        let (program, diagnostics) = with_room(|| match self {
-            Definition::Function(kernel, settings) => {
-                let all = settings.alternatives(kernel);
-                let (program, diagnostics, _) = evaluate::program(kernel, all.first().unwrap_or(settings));
-                Ok((program, diagnostics))
-            }
-            Definition::Matmul(args) => matmul::programs(args).map(|programs| (programs.wide, Vec::new())),
-        })?;
-        let wrong = diagnostics.iter().any(|diagnostic| diagnostic.level == Level::Deny);
-        if wrong {
-            return Err(diagnostics);
-        }
-        let is_open = !program.open.is_empty();
-        let resolved =
-            project::projected(&program).and_then(|program| Ok(resolve::resolve(&program)?.into_owned()));
-        let of_arch = |mut resolved: Program| {
-            if is_open {
-                resolved.arch = oldest(&resolved)?;
-            }
-            Ok(resolved)
-        };
-        resolved.and_then(of_arch).map_err(|reported| vec![reported])
-    }
+/// The kernel of a definition.
+pub(super) fn made(definition: &Definition, purpose: Purpose) -> Outcome {
+    // Names stand for their expressions, so these can be far deeper than the text.
+    with_room(|| match definition {
+        Definition::Function(kernel, settings) => function(kernel, settings, purpose),
+        Definition::Matmul(args) => product(args, purpose),
+    })
 }
 
 /// The kernel of a function, with all alternatives of its constants that can be made.
@@ -157,14 +91,6 @@ fn function(kernel: &ast::Kernel, settings: &Settings, purpose: Purpose) -> Outc
         failed.get_or_insert(outcome);
     }
     failed.unwrap_or(Outcome { kernel: None, diagnostics: Vec::new() })
-}
-
-impl Settings {
-    /// The settings that the given settings lack: `BM = 64, BN = 128`.
-    fn chosen(&self, given: &Settings) -> String {
-        let chosen = self.consts[given.consts.len()..].iter();
-        chosen.map(|(name, value)| format!("{} = {value}", name.text)).collect::<Vec<_>>().join(", ")
-    }
 }
 
 /// The kernel of a product's keys.
@@ -290,7 +216,7 @@ fn checked(
     let errors = |all: &[Diagnostic]| all.iter().any(|d| d.level == Level::Deny);
     diagnostics.extend(check::meant(&program, levels));
     let is_open = !program.open.is_empty();
-    let empty_loops = EmptyLoops::all(others.last().map_or(&program, |other| &other.program), general);
+    let empty_loops = empty_loops::all(others.last().map_or(&program, |other| &other.program), general);
     let made = projected(program).and_then(|program| resolved(program, others, &mut left_out));
     let (program, others) = match made {
         Ok(all) => all,

@@ -1,11 +1,8 @@
-//! The driver, which runs the passes in their order; and kernels as values, which compiled programs contain.
+//! The driver, which runs the passes in their order; kernels with other constants, and programs as text.
 
-pub mod explain;
-#[cfg(feature = "generator")]
 pub(crate) mod generate;
-pub mod kernel_def;
-pub mod kernel_value;
-#[cfg(feature = "generator")]
-mod specialize;
-#[cfg(feature = "generator")]
+pub(crate) mod specialize;
+#[cfg(test)]
+mod tests;
 pub mod text;
+mod words;

@@ -14,35 +14,33 @@ use crate::tile::{Arg, Multiply, Op, Program, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
 
-impl EmptyLoops {
-    /// The kernel for each size that is 0 in some launch which has work to do all the same; `lower` makes its variant.
-    pub(crate) fn all(program: &Program, lower: fn(&Program) -> Option<Variant>) -> Vec<EmptyLoops> {
-        let mut all: Vec<Symbol> = arguments(program).flat_map(|id| sizes(program, id)).collect();
-        all.sort_unstable_by_key(|size| size.name());
-        all.dedup();
-        all.into_iter().filter_map(|size| EmptyLoops::of(program, size, lower)).collect()
-    }
+/// The kernel for each size that is 0 in some launch which has work to do all the same; `lower` makes its variant.
+pub(crate) fn all(program: &Program, lower: fn(&Program) -> Option<Variant>) -> Vec<EmptyLoops> {
+    let mut all: Vec<Symbol> = arguments(program).flat_map(|id| sizes(program, id)).collect();
+    all.sort_unstable_by_key(|size| size.name());
+    all.dedup();
+    all.into_iter().filter_map(|size| of(program, size, lower)).collect()
+}
 
-    fn of(program: &Program, size: Symbol, lower: fn(&Program) -> Option<Variant>) -> Option<EmptyLoops> {
-        let body = without_loops(program, &program.body, size)?;
-        let (mut used, mut named) = (Vec::new(), false);
-        for stmt in &body {
-            stmt.each(&mut |stmt| {
-                named |= stmt.mentions(program, &|at| at.symbols().contains(&size));
-                used.extend(stmt.reads().into_iter().chain(stmt.writes()).map(|view| view.tensor));
-            });
-        }
-        if named || used.iter().any(|id| sizes(program, *id).contains(&size)) {
-            return None;
-        }
-        let idle = |(index, arg): (usize, &Arg)| match arg {
-            Arg::Tensor(id) => (!used.contains(id)).then_some(index),
-            Arg::Scalar(_) => None,
-        };
-        let idle = program.args.iter().enumerate().filter_map(idle).collect();
-        let program = Program { zero: Some(size), competes: false, packs: Vec::new(), ..program.clone() };
-        Some(EmptyLoops::new(size, idle, move || lower(&program)))
+fn of(program: &Program, size: Symbol, lower: fn(&Program) -> Option<Variant>) -> Option<EmptyLoops> {
+    let body = without_loops(program, &program.body, size)?;
+    let (mut used, mut named) = (Vec::new(), false);
+    for stmt in &body {
+        stmt.each(&mut |stmt| {
+            named |= stmt.mentions(program, &|at| at.symbols().contains(&size));
+            used.extend(stmt.reads().into_iter().chain(stmt.writes()).map(|view| view.tensor));
+        });
     }
+    if named || used.iter().any(|id| sizes(program, *id).contains(&size)) {
+        return None;
+    }
+    let idle = |(index, arg): (usize, &Arg)| match arg {
+        Arg::Tensor(id) => (!used.contains(id)).then_some(index),
+        Arg::Scalar(_) => None,
+    };
+    let idle = program.args.iter().enumerate().filter_map(idle).collect();
+    let program = Program { zero: Some(size), competes: false, packs: Vec::new(), ..program.clone() };
+    Some(EmptyLoops::new(size, idle, move || lower(&program)))
 }
 
 /// The program without the loops that have no iteration, if a size is 0 in all launches. Roles share registers for

@@ -9,7 +9,7 @@ use tilewright_codegen::thread::{Bin, Unroll};
 use tilewright_codegen::tile::{Expr, Ring, Space, Tensor};
 use tilewright_codegen::view::At;
 use tilewright_codegen::words::Words;
-use tilewright_codegen::{Definition, Elem, Settings, generate, limits, wire};
+use tilewright_codegen::{Definition, Elem, GENERATOR, Generate, Settings, generate, limits, wire};
 use tilewright_layout::{Layout, Value, layout};
 use tilewright_sim::{Arg as Given, Options, run};
 
@@ -211,9 +211,9 @@ fn sum(links: u32) -> ast::Expr {
 
 /// Encodes, decodes and generates a definition.
 fn made(bytes: Vec<u8>) -> std::result::Result<usize, String> {
-    let def = KernelDef::new("k", "", "", &[], bytes.leak(), b"");
+    let def = KernelDef::new("k", "", "", &[], bytes.leak(), b"").with_generator(GENERATOR);
     let generated = def.generate().map_err(|why| why.to_string())?;
-    let again = KernelDef::of(&generated, &def.definition().expect("it was read"), &Default::default());
+    let again = def.definition().expect("it was read").def(&generated, &Default::default());
     assert_eq!(again.encoded(), def.encoded());
     Ok(generated.source().len())
 }
@@ -320,7 +320,7 @@ fn keys_have_long_chains() {
         assert!(kernel.source().matches(" + ").count() >= 499);
         let messages = Words::read(&keys(2_000)).unwrap_err().to_string();
         assert!(messages.starts_with("this chain has more than 500 operators\n"), "{messages}");
-        let def = KernelDef::of(&kernel, &Definition::Matmul(vec![]), &Default::default());
+        let def = Definition::Matmul(vec![]).def(&kernel, &Default::default());
         let number = format!("bm={}", vec!["1"; 64].join("+"));
         assert!(Words::specialize(&def, &number).is_ok());
     });

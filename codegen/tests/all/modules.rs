@@ -1,5 +1,5 @@
-//! The layers of the crate, which are the folders of its sources, depend on one another in one direction, in the order that
-//! ARCHITECTURE.md prints; the modules of a layer have no circles.
+//! The layers of this crate and of `program`, which are the folders of their sources, depend on one another in one direction, in the
+//! order that ARCHITECTURE.md prints; the modules of a layer have no circles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -67,13 +67,14 @@ fn stem(of: &Path) -> String {
     of.file_stem().unwrap().to_str().unwrap().to_owned()
 }
 
-/// Each module of the crate, with the others that it names.
+/// Each module of the crates, with the others that it names.
 fn graph() -> BTreeMap<Module, BTreeSet<Module>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let roots = ["src", "../program/src"].map(|root| Path::new(env!("CARGO_MANIFEST_DIR")).join(root));
     let mut files = Vec::new();
-    sources(&root, &mut files);
+    roots.iter().for_each(|root| sources(root, &mut files));
     let parts = |file: &PathBuf| -> Vec<String> {
-        file.strip_prefix(&root).unwrap().iter().map(|part| stem(Path::new(part))).collect()
+        let inside = roots.iter().find_map(|root| file.strip_prefix(root).ok());
+        inside.unwrap().iter().map(|part| stem(Path::new(part))).collect()
     };
     let module =
         |parts: &[String]| (parts[0].clone(), parts.get(1).filter(|module| *module != "mod").cloned());

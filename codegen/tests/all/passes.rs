@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tilewright_codegen::lower::{Policy, lower};
 use tilewright_codegen::tile::Program;
-use tilewright_codegen::{cuda, pipeline, resolve, synchronise, thread};
+use tilewright_codegen::{cuda, pipeline, resolve, synchronise, text};
 
 const LINE: &str = "\n----\n";
 
@@ -13,7 +13,7 @@ const LINE: &str = "\n----\n";
 fn passed(pass: &str, input: &str) -> Result<String, String> {
     let tile = || input.parse::<Program>().map_err(|wrong| wrong.to_string());
     let message = |message: tilewright_codegen::diagnostic::Diagnostic| message.text();
-    let lowered = |policy| Ok(lower(&tile()?, policy).map_err(message)?.to_string());
+    let lowered = |policy| Ok(text::print(&lower(&tile()?, policy).map_err(message)?));
     match pass {
         "resolve" => Ok(resolve::resolve(&tile()?).map_err(message)?.to_string()),
         "schedule" => Ok(pipeline::scheduled(&tile()?).map_err(message)?.to_string()),
@@ -21,7 +21,7 @@ fn passed(pass: &str, input: &str) -> Result<String, String> {
         "expand" => Ok(pipeline::expand(&tile()?).map_err(message)?.to_string()),
         "lower best" => lowered(Policy::Best),
         "lower general" => lowered(Policy::General),
-        "print" => Ok(cuda::print(&input.parse::<thread::Kernel>().map_err(|wrong| wrong.to_string())?)),
+        "print" => Ok(cuda::print(&text::parse(input).map_err(|wrong| wrong.to_string())?)),
         _ => Err(format!("there is no pass `{pass}`")),
     }
 }

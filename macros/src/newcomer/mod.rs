@@ -9,6 +9,7 @@ use crate::matmul;
 use crate::text::Text;
 use proc_macro2::{Span, TokenStream};
 use tilewright_codegen::Definition;
+use tilewright_codegen::Generate;
 use tilewright_codegen::ast::Level;
 
 /// Where the text of a mistake goes.

@@ -1,7 +1,7 @@
 //! The arguments of a launch, as the planner and the driver need them.
 
-use tilewright_codegen::Elem;
-use tilewright_codegen::launch::{Given, Tensor};
+use tilewright_program::Elem;
+use tilewright_program::launch::{Given, Tensor};
 
 /// An argument, with its memory resolved.
 #[derive(Clone, Copy, Debug)]

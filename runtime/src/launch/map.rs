@@ -8,8 +8,8 @@ use cudarc::driver::sys::{
     self, CUtensorMap, CUtensorMapDataType_enum as Type, CUtensorMapFloatOOBfill_enum,
     CUtensorMapInterleave_enum, CUtensorMapL2promotion_enum, CUtensorMapSwizzle_enum as Swizzle,
 };
-use tilewright_codegen::Elem;
-use tilewright_codegen::launch::{Map, Refusal};
+use tilewright_program::Elem;
+use tilewright_program::launch::{Map, Refusal};
 
 use super::plans::Source;
 use crate::error::{Error, While};

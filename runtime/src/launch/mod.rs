@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cudarc::driver::CudaStream;
-use tilewright_codegen::launch::{Given, Refusal};
+use tilewright_program::launch::{Given, Refusal};
 
 use crate::argument::{Argument, Kind};
 use crate::error::{Error, While};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUpointer_attribute_enum};
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
-use tilewright_codegen::Generated;
-use tilewright_codegen::launch::Refusal;
+use tilewright_program::Generated;
+use tilewright_program::launch::Refusal;
 
 use crate::argument::{Argument, Kind};
 use crate::error::{Error, Fault, While};

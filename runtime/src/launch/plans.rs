@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tilewright_codegen::launch::{Given, Passed, Plan, Rules};
-use tilewright_codegen::thread::Param;
+use tilewright_program::launch::{Given, Passed, Plan, Rules};
+use tilewright_program::thread::Param;
 
 use super::arguments::Bound;
 use super::map::Mapped;
@@ -167,7 +167,7 @@ impl Kept {
 }
 
 impl Plans {
-    pub(crate) fn of(kernel: &tilewright_codegen::Generated) -> Plans {
+    pub(crate) fn of(kernel: &tilewright_program::Generated) -> Plans {
         Plans { rules: Rules::of(kernel), kept: Mutex::default() }
     }
 

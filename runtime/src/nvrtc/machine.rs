@@ -1,7 +1,7 @@
 //! Parses machine code: instructions are 16 bytes long from sm_70 on, and their lowest 12 bits are the
 //! opcode. The encoding is undocumented; a test compares this with NVIDIA's disassembler.
 
-use tilewright_codegen::report::Loop;
+use tilewright_program::report::Loop;
 
 /// FFMA, DFMA and IMAD with three registers.
 const MULTIPLY_ADDS: [u64; 3] = [0x223, 0x22b, 0x224];

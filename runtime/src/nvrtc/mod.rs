@@ -157,7 +157,7 @@ impl Compiled {
 
     /// The loop of this kernel with the most multiply-adds, from its machine code; `None` if there is
     /// none, and on architectures newer than sm_90.
-    pub fn main_loop(&self, kernel: &str, arch: &str) -> Option<tilewright_codegen::report::Loop> {
+    pub fn main_loop(&self, kernel: &str, arch: &str) -> Option<tilewright_program::report::Loop> {
         machine::main_loop(&self.cubin, kernel, arch)
     }
 }

@@ -1,8 +1,8 @@
 //! Tensors from and to `ndarray` arrays of the same shape.
 
 use ndarray::{Array, ArrayBase, Data, Dim, Dimension, IntoDimension, ShapeBuilder};
-use tilewright_codegen::element::Element;
-use tilewright_codegen::launch::Refusal;
+use tilewright_program::element::Element;
+use tilewright_program::launch::Refusal;
 
 use super::size::{packed, room};
 use super::{DeviceTensor, Stored};

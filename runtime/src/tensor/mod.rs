@@ -13,9 +13,9 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use cudarc::driver::{CudaSlice, result};
-use tilewright_codegen::Elem;
-use tilewright_codegen::element::{Element, bf16, e4m3, e5m2, f16, tf32};
-use tilewright_codegen::launch::Refusal;
+use tilewright_program::Elem;
+use tilewright_program::element::{Element, bf16, e4m3, e5m2, f16, tf32};
+use tilewright_program::launch::Refusal;
 
 use crate::device::Device;
 use crate::error::{Error, While};

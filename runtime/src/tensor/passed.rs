@@ -1,6 +1,6 @@
 //! The traits of launch arguments, so that this crate can word the compiler's errors.
 
-use tilewright_codegen::element::Element;
+use tilewright_program::element::Element;
 
 use super::{TensorMut, TensorRef};
 

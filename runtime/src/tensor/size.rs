@@ -1,7 +1,7 @@
 //! Element and byte counts of tensors. Extents and strides come from callers, so no arithmetic here may overflow.
 
-use tilewright_codegen::element::Element;
-use tilewright_codegen::launch::Refusal;
+use tilewright_program::element::Element;
+use tilewright_program::launch::Refusal;
 
 use crate::error::Error;
 

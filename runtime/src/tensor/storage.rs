@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::cudaError_enum;
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut, DeviceRepr, DriverError};
-use tilewright_codegen::Elem;
+use tilewright_program::Elem;
 
 use super::{Buffer, Owner, Plain};
 use crate::device::Device;

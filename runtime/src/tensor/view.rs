@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use cudarc::driver::{CudaSlice, CudaView, CudaViewMut};
-use tilewright_codegen::element::Element;
+use tilewright_program::element::Element;
 
 use super::buffer::{Buffer, Owner};
 use super::{DeviceTensor, Plain, column_major, row_major};

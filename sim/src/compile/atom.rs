@@ -1,9 +1,9 @@
 //! Instructions of the table, with their operands.
 
-use tilewright_codegen::atom::{Atom, Done, Effect, OperandKind};
-use tilewright_codegen::index::Ix;
-use tilewright_codegen::thread::{AtomArg, Param, Queue, Scope, Space};
 use tilewright_layout::Layout;
+use tilewright_program::atom::{Atom, Done, Effect, OperandKind};
+use tilewright_program::index::Ix;
+use tilewright_program::thread::{AtomArg, Param, Queue, Scope, Space};
 
 use super::{Compiler, Result};
 use crate::code::*;
@@ -86,7 +86,7 @@ impl Compiler<'_> {
 }
 
 /// Bytes that an operand accesses at each address; 0 if the row leaves that open.
-pub(crate) fn tile_bytes(operand: &tilewright_codegen::atom::Operand) -> u32 {
+pub(crate) fn tile_bytes(operand: &tilewright_program::atom::Operand) -> u32 {
     let values = operand.tv.parse::<Layout>().and_then(|tv| tv.mode(1)).and_then(|values| values.size());
     values.unwrap_or(0) as u32 * operand.elem.bytes()
 }

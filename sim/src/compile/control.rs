@@ -1,7 +1,7 @@
 //! Control flow: loops, branches, roles, elected threads.
 
-use tilewright_codegen::index::Ix;
-use tilewright_codegen::thread::{Id, Op, Role, Scope, Stmt, Unroll};
+use tilewright_program::index::Ix;
+use tilewright_program::thread::{Id, Op, Role, Scope, Stmt, Unroll};
 
 use super::{Asking, Compiler, Level, Result, resources};
 use crate::code::*;

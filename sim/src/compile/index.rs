@@ -1,8 +1,8 @@
 //! Lowers index expressions: the cell of each number when a step needs it.
 
-use tilewright_codegen::Elem;
-use tilewright_codegen::index::{Int, Ix};
-use tilewright_codegen::thread::{Frag, Id};
+use tilewright_program::Elem;
+use tilewright_program::index::{Int, Ix};
+use tilewright_program::thread::{Frag, Id};
 
 use super::{Compiler, Result};
 use crate::code::*;

@@ -11,9 +11,9 @@ mod value;
 
 use std::collections::HashMap;
 
-use tilewright_codegen::Elem;
-use tilewright_codegen::index::Ix;
-use tilewright_codegen::thread::{Id, Kernel, Mem, Param, Space};
+use tilewright_program::Elem;
+use tilewright_program::index::Ix;
+use tilewright_program::thread::{Id, Kernel, Mem, Param, Space};
 
 use crate::code::*;
 use crate::numbers::{Num, Numbers};

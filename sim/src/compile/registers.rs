@@ -5,9 +5,9 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use tilewright_codegen::Elem;
-use tilewright_codegen::atom::{Done, Effect, OperandName};
-use tilewright_codegen::thread::{Kernel, Queue, Vote};
+use tilewright_program::Elem;
+use tilewright_program::atom::{Done, Effect, OperandName};
+use tilewright_program::thread::{Kernel, Queue, Vote};
 
 use super::{Asking, Malformed, Result};
 use crate::code::*;

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use tilewright_codegen::target::{RESERVED_SHARED, TARGETS, Target};
-use tilewright_codegen::thread::{Bar, Id, Kernel, Launch, Role};
+use tilewright_program::target::{RESERVED_SHARED, TARGETS, Target};
+use tilewright_program::thread::{Bar, Id, Kernel, Launch, Role};
 
 use super::{Malformed, Result};
 

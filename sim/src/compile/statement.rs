@@ -1,8 +1,8 @@
 //! Statements: integers, values, memory. Control flow and instructions are in other modules.
 
-use tilewright_codegen::Elem;
-use tilewright_codegen::index::Ix;
-use tilewright_codegen::thread::{Change, Frag, Id, Interval, MemoryOrder, Op, Scope, Space, Stmt, Val};
+use tilewright_program::Elem;
+use tilewright_program::index::Ix;
+use tilewright_program::thread::{Change, Frag, Id, Interval, MemoryOrder, Op, Scope, Space, Stmt, Val};
 
 use super::{Compiler, MOST_STEPS, Result};
 use crate::code::*;

@@ -1,7 +1,7 @@
 //! Values of elements: steps on register cells.
 
-use tilewright_codegen::Elem;
-use tilewright_codegen::thread::{Claim, Frag, Un, Val};
+use tilewright_program::Elem;
+use tilewright_program::thread::{Claim, Frag, Un, Val};
 
 use super::{Compiler, Result};
 use crate::code::*;
@@ -205,7 +205,7 @@ fn target(ins: &mut Ins) -> Option<&mut Slot> {
 
 /// Is it always 1 or 0?
 fn is_truth(value: &Val) -> bool {
-    use tilewright_codegen::thread::Bin;
+    use tilewright_program::thread::Bin;
     match value {
         Val::Cmp(..) => true,
         Val::Un(Un::Not, x) => is_truth(x),

@@ -211,8 +211,10 @@ fn forged_kernels() {
         let params = Vec::leak(MATMUL.params()[..1].to_vec());
         let other =
             KernelDef::new("other", "extern \"C\" __global__ void other() {}", "", params, bytes, b"");
+        let other = other.with_generator(tilewright_codegen::GENERATOR);
         refused(Some("b"), "and 1 were given", other.launch_with(&stream, &mut [(&kit.a).into()]));
         let broken = KernelDef::new("broken", "", "", &[], b"not a definition", b"");
+        let broken = broken.with_generator(tilewright_codegen::GENERATOR);
         assert!(broken.launch_with(&stream, &mut [(&kit.a).into()]).is_err() && launched() == 0);
         // C's element type is the caller's choice.
         let outcome = MATMUL.launch(&stream, &kit.a, &kit.b, &mut c);

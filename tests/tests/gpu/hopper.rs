@@ -1,8 +1,8 @@
 //! The speed of persistent products at full size: `--ignored --nocapture` prints it.
 
 use tilewright::DeviceTensor;
-use tilewright::codegen::element::bf16;
 use tilewright::kernels::TENSOR;
+use tilewright::program::element::bf16;
 use tilewright::runtime::Built;
 use tilewright_tests::gallery;
 

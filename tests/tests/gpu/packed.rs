@@ -1,7 +1,7 @@
 //! Products by wgmma whose operands bulk copies do not take: they are packed first, into a workspace that all of
 //! these launches share, with the elements of earlier ones in it.
 
-use tilewright::codegen::element::bf16;
+use tilewright::program::element::bf16;
 use tilewright::runtime::Built;
 use tilewright::{DeviceTensor, Element};
 use tilewright_tests::gallery;

@@ -12,7 +12,7 @@ use tilewright_codegen::thread::{
 };
 use tilewright_codegen::tile::Program;
 use tilewright_codegen::view::{At, Partition, View};
-use tilewright_codegen::{Elem, Outcome};
+use tilewright_codegen::{Elem, Generate, Outcome};
 use tilewright_layout::{Symbol, Tuple, Value, layout};
 use tilewright_sim::{Arg, Error, Fault, Options, run_program};
 use tilewright_tests::problem::{self, Operand, Problem, Reference, Setting, Values, Wanted};

@@ -4,7 +4,7 @@
 use tilewright::kernels::{self, FASTEST};
 use tilewright_codegen::thread::Kernel;
 use tilewright_codegen::tile::Program;
-use tilewright_codegen::{Definition, Generated, Outcome, ast, cuda};
+use tilewright_codegen::{Definition, Generate, Generated, Outcome, ast, cuda};
 use tilewright_runtime::nvrtc::Nvrtc;
 use tilewright_tests::{gallery, programs};
 

@@ -1,6 +1,7 @@
 //! Kernels of whole tiles beside the built-in ones of the same tiles.
 
 use tilewright_codegen::Definition;
+use tilewright_codegen::Generate;
 use tilewright_codegen::words::Words;
 
 #[allow(dead_code)]

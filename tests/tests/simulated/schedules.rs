@@ -5,7 +5,7 @@
 use tilewright::kernels;
 use tilewright_codegen::tile::{How, Multiply, Op, Order, Program, Space, StageOrder, Stmt};
 use tilewright_codegen::words::Words;
-use tilewright_codegen::{Definition, Generated, generate};
+use tilewright_codegen::{Definition, Generate, Generated, generate};
 use tilewright_fuzz::random::Random;
 use tilewright_sim::{Options, run_every};
 use tilewright_tests::problem::{Problem, Setting, Values};

@@ -3,7 +3,7 @@
 
 use tilewright::kernels;
 use tilewright_codegen::words::Words;
-use tilewright_codegen::{Definition, generate};
+use tilewright_codegen::{Definition, Generate, generate};
 use tilewright_tests::{gallery, programs, views};
 
 #[track_caller]

@@ -5,7 +5,7 @@ use tilewright_codegen::definition::Variant;
 use tilewright_codegen::kernel_def::KernelDef;
 use tilewright_codegen::tile::Program;
 use tilewright_codegen::wire::decode;
-use tilewright_codegen::{Definition, Generated, Outcome, cuda, generate, thread};
+use tilewright_codegen::{Definition, Generate, Generated, Outcome, cuda, generate, text};
 use tilewright_tests::{choreography, gallery, programs};
 
 fn sources(outcome: &Outcome) -> Vec<&str> {
@@ -43,9 +43,9 @@ fn thread_programs_are_read_back() {
     let choreographies = choreography::all().into_iter().map(|of| (of.name.to_owned(), of.kernel()));
     for (name, kernel) in gallery::all().iter().chain(&choreographies.collect::<Vec<_>>()) {
         for variant in &kernel.variants {
-            let text = variant.program.to_string();
-            let again: thread::Kernel = text.parse().unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
-            assert_eq!(again.to_string(), text, "{name}");
+            let text = text::print(&variant.program);
+            let again = text::parse(&text).unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
+            assert_eq!(text::print(&again), text, "{name}");
             assert_eq!(cuda::print(&again), variant.source, "{name}");
         }
     }
@@ -69,7 +69,7 @@ fn kernels_are_read_back_from_bytes() {
             let parts = |variant: Option<&Variant>| {
                 let variant = variant?;
                 let spans: Vec<_> = variant.program.sites.iter().map(|site| site.span).collect();
-                Some((variant.label.clone(), variant.source.clone(), variant.program.to_string(), spans))
+                Some((variant.label.clone(), variant.source.clone(), text::print(&variant.program), spans))
             };
             assert_eq!(parts(again), parts(variant), "{name}");
         }

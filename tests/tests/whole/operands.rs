@@ -1,7 +1,7 @@
 //! Products by instructions of warps whose operands are converted on their way, and products whose warps share K.
 
-use tilewright::codegen::narrow::packed_i4;
 use tilewright::prelude::*;
+use tilewright::program::narrow::packed_i4;
 use tilewright_sim::{Arg, run_every};
 
 use crate::elements::{bits, numbers, options};

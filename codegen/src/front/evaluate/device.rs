@@ -4,7 +4,7 @@
 use super::Evaluator;
 use super::changed::Changes;
 use super::value::Value;
-use crate::source::ast::{Arg, Device, DeviceType, Expr, ExprKind, Name, Span, StmtKind};
+use crate::source::ast::{Arg, Device, DeviceType, Expr, ExprKind, Name, Span};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, count};
 use crate::tile;
@@ -277,24 +277,6 @@ impl Evaluator {
 fn elem_of(name: &Name, types: &[(String, Elem)]) -> Elem {
     let own = types.iter().find(|(known, _)| *known == name.text).map(|(_, elem)| *elem);
     own.or_else(|| Elem::named(&name.text)).unwrap_or(Elem::F32)
-}
-
-impl Device {
-    /// Is it a function of numbers, which has a value for each element?
-    fn is_of_numbers(&self) -> bool {
-        let is_number = |ty: &DeviceType| matches!(ty, DeviceType::Number(_));
-        is_number(&self.result) && self.params.iter().all(|param| is_number(&param.ty))
-    }
-
-    /// Is it a function of numbers with several values for each element?
-    fn is_of_elements(&self) -> bool {
-        let is_number = |ty: &DeviceType| matches!(ty, DeviceType::Number(_));
-        let numbers =
-            matches!(&self.result, DeviceType::Tuple(all) if !all.is_empty() && all.iter().all(is_number));
-        numbers
-            && self.params.iter().all(|param| is_number(&param.ty))
-            && self.body.iter().all(|stmt| matches!(stmt.kind, StmtKind::Let { .. }))
-    }
 }
 
 /// How it is declared.

@@ -7,9 +7,9 @@ mod tests;
 
 use std::ops::Range;
 
-use crate::kernel::kernel_def::{KernelDef, Locations};
-use crate::launch::definition::{Definition, Generated, Outcome, Settings};
-use crate::source::ast::{self, Arg, Binary, Expr, ExprKind, Level, Name, Span, Unary};
+use crate::compiled::kernel_def::Locations;
+use crate::launch::definition::{Definition, Settings};
+use crate::source::ast::{self, Arg, Binary, Expr, ExprKind, Level, Span, Unary};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::spelling::did_you_mean;
 use crate::values::elem::Elem;
@@ -26,7 +26,7 @@ pub struct Words {
 
 /// Mistakes in keys, pointed at in their text. Printing it shows everything.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Mistakes(String);
+pub struct Mistakes(pub(crate) String);
 
 impl Words {
     /// Reads keys. `bm=64`, `bm = 64` and `bm = 64,` are the same; a layout is `(128,8):(1,129)` or `layout!(…)`, and
@@ -50,7 +50,7 @@ impl Words {
     }
 
     /// The same for a kernel that is defined elsewhere and uses spans below `base`.
-    fn read_after(text: &str, base: u32) -> Result<Words, Mistakes> {
+    pub(crate) fn read_after(text: &str, base: u32) -> Result<Words, Mistakes> {
         let mut words = Words { text: text.to_owned(), args: Vec::new(), base, locations: Vec::new() };
         match read::args(text, base) {
             Ok((args, locations)) => {
@@ -69,51 +69,12 @@ impl Words {
         &self.args
     }
 
-    /// The matrix product of these keys.
-    pub fn matmul(self) -> Result<Generated, Mistakes> {
-        let outcome = Definition::Matmul(self.args.clone()).generate();
-        self.made(outcome, &Locations::default())
-    }
-
-    /// A kernel with other constants and element types, or with other keys, as the text says.
-    ///
-    /// ```
-    /// # use tilewright_codegen::{Definition, kernel_def::{KernelDef, Locations}};
-    /// use tilewright_codegen::words::Words;
-    /// # let definition = Definition::Matmul(vec![]);
-    /// # let def = KernelDef::of(&definition.generate().kernel.unwrap(), &definition, &Locations::default());
-    /// let other = Words::specialize(&def, "bm=64 bn=64")?;
-    /// assert!(other.report().contains("64 divides M, N"));
-    /// # Ok::<(), tilewright_codegen::words::Mistakes>(())
-    /// ```
-    pub fn specialize(def: &KernelDef, text: &str) -> Result<KernelDef, Mistakes> {
-        let locations = def.locations();
-        let words = Words::read_after(text, locations.lines.len().max(1) as u32)?;
-        let Some(definition) = def.definition() else {
-            let reported =
-                "this kernel was compiled by another version of tilewright\nhelp: build the program again";
-            return Err(Mistakes(reported.to_owned()));
-        };
-        let definition = match definition {
-            Definition::Matmul(mut args) => {
-                let given = |arg: &Arg| words.args.iter().any(|new| same_name(new, arg));
-                args.retain(|arg| !given(arg));
-                args.extend(words.args.iter().cloned());
-                Definition::Matmul(args)
-            }
-            Definition::Function(kernel, settings) => {
-                let settings =
-                    words.settings(&kernel, settings).map_err(|all| words.mistakes(&all, &locations))?;
-                Definition::Function(kernel, settings)
-            }
-        };
-        let outcome = definition.check();
-        let generated = words.made(outcome, &locations)?;
-        Ok(KernelDef::of(&generated, &definition, &locations))
-    }
-
     /// Constants and element types of a `#[kernel]`, in addition to those that it has.
-    fn settings(&self, kernel: &ast::Kernel, mut settings: Settings) -> Result<Settings, Vec<Diagnostic>> {
+    pub(crate) fn settings(
+        &self,
+        kernel: &ast::Kernel,
+        mut settings: Settings,
+    ) -> Result<Settings, Vec<Diagnostic>> {
         let (mut set, mut wrong) = (Settings::default(), Vec::new());
         let constants = || kernel.consts.iter().map(|constant| constant.name.text.as_str());
         let types = || kernel.types.iter().map(|ty| ty.name.text.as_str());
@@ -161,12 +122,8 @@ impl Words {
         Ok(settings)
     }
 
-    fn made(&self, outcome: Outcome, elsewhere: &Locations) -> Result<Generated, Mistakes> {
-        outcome.kernel.ok_or_else(|| self.mistakes(&outcome.diagnostics, elsewhere))
-    }
-
     /// The diagnostics, each with its line and caret marks.
-    fn mistakes(&self, reported: &[Diagnostic], elsewhere: &Locations) -> Mistakes {
+    pub(crate) fn mistakes(&self, reported: &[Diagnostic], elsewhere: &Locations) -> Mistakes {
         let errors = reported.iter().filter(|one| one.level == Level::Deny);
         let shown: Vec<String> = errors.map(|one| self.mistake(one, elsewhere)).collect();
         Mistakes(shown.join("\n"))
@@ -220,11 +177,6 @@ fn marked(text: &str, range: &Range<usize>) -> String {
     let indent = " ".repeat(before - skipped + count(dots));
     let carets = "^".repeat(inside.clamp(1, LONGEST));
     format!("  {dots}{}\n  {indent}{carets}", line.trim_end())
-}
-
-fn same_name(a: &Arg, b: &Arg) -> bool {
-    let text = |arg: &Arg| arg.name.as_ref().map(|name: &Name| name.text.clone());
-    text(a) == text(b)
 }
 
 /// Arithmetic over literals; otherwise the span of the offending part.

@@ -1,5 +1,6 @@
 use super::*;
-use crate::kernel::kernel_def::Locations;
+use crate::compiled::kernel_def::Locations;
+use crate::kernel::specialize::Generate;
 
 /// The parsed keys, in the tree's own terms.
 #[track_caller]
@@ -165,7 +166,7 @@ fn key_errors() {
 #[test]
 fn constants_of_a_kernel() {
     let matmul = Definition::Matmul(Vec::new());
-    let def = KernelDef::of(&matmul.generate().kernel.unwrap(), &matmul, &Locations::default());
+    let def = matmul.def(&matmul.generate().kernel.unwrap(), &Locations::default());
     let other = Words::specialize(&def, "bm=64 dtype=f64").unwrap();
     assert!(other.source().contains("double"));
     let again = Words::specialize(&other, "bm=32").unwrap();

@@ -23,6 +23,7 @@ mod tile;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::thread::Kernel;
 use crate::tile::StageOrder;
 use crate::values::id::Id;
 
@@ -167,8 +168,18 @@ impl<'t> Reader<'t> {
     }
 }
 
+/// The text of a thread program.
+pub fn print(program: &Kernel) -> String {
+    printed(program)
+}
+
+/// The thread program of a text.
+pub fn parse(text: &str) -> Result<Kernel> {
+    parsed(text)
+}
+
 /// The text of a value.
-fn print<T: Text>(value: &T) -> String {
+fn printed<T: Text>(value: &T) -> String {
     let mut to = Writer::default();
     value.write(&mut to);
     to.text.push('\n');
@@ -176,7 +187,7 @@ fn print<T: Text>(value: &T) -> String {
 }
 
 /// The value of a text.
-fn parse<T: Text>(text: &str) -> Result<T> {
+fn parsed<T: Text>(text: &str) -> Result<T> {
     let mut from = Reader::new(text);
     let value = T::read(&mut from)?;
     from.end()?;

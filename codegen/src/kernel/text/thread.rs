@@ -1,31 +1,14 @@
 //! The text of thread programs. It lists index expressions in a table, each with its analysis, so that the
 //! parsed program is identical, ranges included.
 
-use std::fmt;
-use std::str::FromStr;
-
-use super::{Reader, Result, Text, Writer, Wrong, read_field, records, variants, write_field};
-use crate::launch::fields::{thread_records, thread_variants};
+use super::{Reader, Result, Text, Writer, read_field, records, variants, write_field};
 use crate::thread::index::{ConstantName, Expr, Exprs, Int, Ix};
 use crate::thread::{
     AtomArg, Bar, Change, Claim, Cost, Fact, Fence, Frag, Kernel, Launch, Mem, MemoryOrder, Op, Param, Queue,
     Reg, Role, Shared, Site, Space, Stmt, Val, Var, Vote,
 };
 use crate::values::number::Number;
-
-impl fmt::Display for Kernel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&super::print(self))
-    }
-}
-
-impl FromStr for Kernel {
-    type Err = Wrong;
-
-    fn from_str(text: &str) -> std::result::Result<Kernel, Wrong> {
-        super::parse(text)
-    }
-}
+use tilewright_program::{thread_records, thread_variants};
 
 macro_rules! lines {
     ($($field:ident)*) => {

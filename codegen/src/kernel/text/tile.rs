@@ -22,7 +22,7 @@ use crate::values::semiring::Semiring;
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&super::print(self))
+        f.write_str(&super::printed(self))
     }
 }
 
@@ -30,7 +30,7 @@ impl FromStr for Program {
     type Err = Wrong;
 
     fn from_str(text: &str) -> std::result::Result<Program, Wrong> {
-        super::parse(text)
+        super::parsed(text)
     }
 }
 

@@ -153,20 +153,18 @@ pub(crate) fn kernel(
     reported(kernel, &sites, std::mem::take(&mut before.undecided))
 }
 
-impl Generated {
-    /// The static report of a variant, by its index. Checks of the whole kernel are part of the first one's.
-    ///
-    /// ```
-    /// use tilewright_codegen::Definition;
-    /// let kernel = Definition::Matmul(Vec::new()).generate().kernel.unwrap();
-    /// assert_eq!(kernel.report_of(0), kernel.report);
-    /// assert_eq!(kernel.report_of(kernel.variants.len() - 1).needs, [""; 0]);
-    /// ```
-    pub fn report_of(&self, variant: usize) -> Report {
-        match variant {
-            0 => self.report.clone(),
-            other => report(&self.variants[other].program),
-        }
+/// The static report of a variant, by its index. Checks of the whole kernel are part of the first one's.
+///
+/// ```
+/// use tilewright_codegen::{Definition, Generate, report_of};
+/// let kernel = Definition::Matmul(Vec::new()).generate().kernel.unwrap();
+/// assert_eq!(report_of(&kernel, 0), kernel.report);
+/// assert_eq!(report_of(&kernel, kernel.variants.len() - 1).needs, [""; 0]);
+/// ```
+pub fn report_of(kernel: &Generated, variant: usize) -> Report {
+    match variant {
+        0 => kernel.report.clone(),
+        other => report(&kernel.variants[other].program),
     }
 }
 

@@ -14,7 +14,7 @@ use tilewright_codegen::thread::{Bin, Unroll};
 use tilewright_codegen::tile::{Across, Expr, Order, Program};
 use tilewright_codegen::view::{At, Partition, View};
 use tilewright_codegen::words::Words;
-use tilewright_codegen::{Definition, Elem, generate};
+use tilewright_codegen::{Definition, Elem, Generate, generate};
 use tilewright_layout::{Layout, Swizzle, Value, layout};
 
 /// The diagnostics of a program: spans and texts.

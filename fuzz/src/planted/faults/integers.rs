@@ -2,9 +2,9 @@
 
 use super::{Fault, fault};
 
-const INDEX: &str = "codegen/src/thread/index.rs";
-const DIVISION: &str = "codegen/src/thread/index/division.rs";
-const CHOICE: &str = "codegen/src/thread/index/choice.rs";
+const INDEX: &str = "program/src/thread/index.rs";
+const DIVISION: &str = "program/src/thread/index/division.rs";
+const CHOICE: &str = "program/src/thread/index/choice.rs";
 const LOWER: &str = "codegen/src/passes/lower/mod.rs";
 const STRENGTH_REDUCTION: &str = "codegen/src/passes/lower/strength_reduction.rs";
 const NUMBERING: &str = "codegen/src/passes/lower/numbering.rs";

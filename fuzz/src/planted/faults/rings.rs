@@ -10,7 +10,7 @@ const STEPS: &str = "codegen/src/passes/pipeline/steps.rs";
 const SYNCHRONISE: &str = "codegen/src/passes/synchronise.rs";
 const ALLOCATE: &str = "codegen/src/passes/allocate.rs";
 const COMMITS: &str = "codegen/src/passes/lower/commits.rs";
-const FLOW: &str = "codegen/src/values/flow.rs";
+const FLOW: &str = "program/src/values/flow.rs";
 const READS: &str = "codegen/src/passes/pipeline/reads.rs";
 const RING: &str = "codegen/src/passes/lower/ring.rs";
 

@@ -3,7 +3,7 @@
 use super::{Fault, fault as of_parts};
 use crate::draw::Kind;
 
-const AFFINE: &str = "codegen/src/values/affine.rs";
+const AFFINE: &str = "program/src/values/affine.rs";
 const BULK: &str = "codegen/src/passes/lower/bulk.rs";
 const BARRIERS: &str = "codegen/src/passes/resolve/barriers.rs";
 const OPERATORS: &str = "codegen/src/front/evaluate/operators.rs";

@@ -3,6 +3,7 @@
 use tilewright_layout::Value as Size;
 
 use crate::front::words::Words;
+use crate::kernel::specialize::Generate;
 use crate::launch::definition::{Definition, Generated};
 use crate::launch::{self, Given};
 use crate::values::elem::Elem;

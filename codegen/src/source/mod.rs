@@ -1,9 +1,0 @@
-//! The text of an author, and messages about it: the syntax tree, its bytes, diagnostics with spans. It knows no tiles.
-
-pub mod ast;
-pub mod diagnostic;
-pub mod problem;
-mod rust;
-pub(crate) mod spelling;
-pub(crate) mod stack;
-pub mod wire;

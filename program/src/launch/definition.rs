@@ -1,0 +1,299 @@
+//! The input and output of the generator: the contract between this crate and its callers.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use tilewright_layout::Symbol;
+
+use crate::cuda::report::Report;
+use crate::source::ast::{self, Arg, Level, Name, Span};
+use crate::source::diagnostic::Diagnostic;
+use crate::source::wire::wire;
+use crate::thread;
+use crate::values::condition::Require;
+use crate::values::elem::Elem;
+
+/// The input of the generator. Carried by compiled programs, so that a kernel can be specialised again at run
+/// time.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(clippy::large_enum_variant)]
+pub enum Definition {
+    /// `#[kernel] fn …`, with the settings of this use.
+    Function(ast::Kernel, Settings),
+    /// `matmul_kernel!(…)`: its keys.
+    Matmul(Vec<Arg>),
+}
+
+/// The settings of a use of a `#[kernel]`: constants, element types and levels.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Settings {
+    /// `BM = 64`
+    pub consts: Vec<(Name, i64)>,
+    /// `T = f64`
+    pub types: Vec<(Name, Elem)>,
+    /// Levels of lints, strongest last.
+    pub levels: Vec<(Name, Level)>,
+}
+
+impl Settings {
+    /// The settings of each alternative: the values of constants that a kernel lists, in order, the last list varying
+    /// fastest. A list without the values that are set here is ignored.
+    pub fn alternatives(&self, kernel: &ast::Kernel) -> Vec<Settings> {
+        let mut all = vec![self.clone()];
+        for ast::Choice { names, rows } in &kernel.choices {
+            let set = |name: &Name| self.consts.iter().rev().find(|(known, _)| known.text == name.text);
+            let allowed = |row: &&Vec<i64>| {
+                row.len() == names.len()
+                    && names
+                        .iter()
+                        .zip(*row)
+                        .all(|(name, value)| set(name).is_none_or(|(_, set)| set == value))
+            };
+            let rows: Vec<&Vec<i64>> = rows.iter().filter(allowed).collect();
+            if rows.is_empty() {
+                continue;
+            }
+            let with = |one: &Settings, row: &[i64]| {
+                let chosen = names.iter().cloned().zip(row.iter().copied());
+                Settings { consts: one.consts.iter().cloned().chain(chosen).collect(), ..one.clone() }
+            };
+            all = all
+                .iter()
+                .flat_map(|one| rows.iter().map(move |row| with(one, row)))
+                .take(MOST_ALTERNATIVES)
+                .collect();
+        }
+        all
+    }
+}
+
+impl Settings {
+    /// A function with these settings as its defaults, without values of constants that they rule out.
+    pub fn applied(&self, kernel: &ast::Kernel) -> ast::Kernel {
+        let mut kernel = kernel.clone();
+        for (name, value) in &self.consts {
+            let of = kernel.consts.iter_mut().find(|constant| constant.name.text == name.text);
+            of.into_iter().for_each(|constant| constant.default = Some((*value).into()));
+        }
+        for (name, elem) in &self.types {
+            let of = kernel.types.iter_mut().find(|param| param.name.text == name.text);
+            of.into_iter().for_each(|param| param.allowed.retain(|known| known.text == elem.name()));
+        }
+        for ast::Choice { names, rows } in &mut kernel.choices {
+            let set = |name: &Name| self.consts.iter().rev().find(|(known, _)| known.text == name.text);
+            rows.retain(|row| {
+                names.iter().zip(row).all(|(name, value)| set(name).is_none_or(|(_, set)| set == value))
+            });
+        }
+        kernel.choices.retain(|choice| !choice.rows.is_empty());
+        kernel
+    }
+}
+
+impl Settings {
+    /// Names that a use sets twice. Names that the kernel does not have are refused when it is made.
+    pub fn repeated(&self) -> Vec<Diagnostic> {
+        let names = self.consts.iter().map(|(name, _)| name).chain(self.types.iter().map(|(name, _)| name));
+        let names: Vec<&Name> = names.collect();
+        let again =
+            |(at, name): &(usize, &&Name)| names[..*at].iter().any(|earlier| earlier.text == name.text);
+        let say = |(_, name): (usize, &&Name)| {
+            Diagnostic::error(name.span, format!("`{}` is set twice", name.text)).help("set it once")
+        };
+        names.iter().enumerate().filter(again).map(say).collect()
+    }
+}
+
+impl Settings {
+    /// The settings that the given settings lack: `BM = 64, BN = 128`.
+    pub fn chosen(&self, given: &Settings) -> String {
+        let chosen = self.consts[given.consts.len()..].iter();
+        chosen.map(|(name, value)| format!("{} = {value}", name.text)).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Most alternatives of a kernel.
+pub const MOST_ALTERNATIVES: usize = 64;
+
+wire! {
+    enum Definition { 0 Function(a, b), 1 Matmul(a) }
+    struct Settings { consts, types, levels }
+}
+
+/// The outcome: a kernel unless there was an error, and all diagnostics.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The kernel.
+    pub kernel: Option<Generated>,
+    /// Errors, warnings, notes; in the order of the text.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// A generated kernel: its variants, fastest first.
+#[derive(Clone, Debug)]
+pub struct Generated {
+    /// Its name.
+    pub name: String,
+    /// The arguments that a launch passes, in order.
+    pub params: Vec<Param>,
+    /// Complete kernels, each with the facts that it assumes; launch takes the first whose facts are true.
+    pub variants: Vec<Variant>,
+    /// Requirements on sizes, for all variants.
+    pub requires: Vec<Require>,
+    /// Kernels that pack arguments, for variants that allow it ([`thread::Launch::packs`]).
+    pub packs: Vec<Pack>,
+    /// Kernels for launches where a size is 0 that only loops run over.
+    pub empty_loops: Vec<EmptyLoops>,
+    /// The static report of the first variant.
+    pub report: Report,
+}
+
+/// A kernel that copies an argument to memory with aligned rows. A launch runs it first if a variant's
+/// facts are false for the argument itself, or if the variant reads rows along another mode.
+#[derive(Clone, Debug)]
+pub struct Pack {
+    /// The argument.
+    pub arg: usize,
+    /// Its modes in the order of the copying kernel, the contiguous one of the copy first.
+    pub modes: Vec<usize>,
+    /// Is the contiguous mode of the argument another one: the second of `modes`?
+    pub transposes: bool,
+    /// The kernel, with the arguments `from` and `to`.
+    pub kernel: Generated,
+    /// The number of its variants for a copy alone. They are followed by the same ones for the first of several copies, and for
+    /// copies beside the first ([`thread::Launch::beside`]). 0 if there is one kind.
+    pub beside: usize,
+}
+
+/// One variant of a kernel.
+#[derive(Clone, Debug)]
+pub struct Variant {
+    /// The constants that make it another alternative, `BM = 64, BN = 128`, where the author lists values for them.
+    pub label: Option<String>,
+    /// Its CUDA C.
+    pub source: String,
+    /// The thread program that it was printed from.
+    pub program: thread::Kernel,
+}
+
+/// A kernel without some loops, for launches with a size of 0 over which only these loops run. It is made when a
+/// launch first needs it.
+#[derive(Clone)]
+pub struct EmptyLoops {
+    /// The size that is 0.
+    size: Symbol,
+    /// The arguments that are neither read nor written then.
+    idle: Vec<usize>,
+    make: Arc<dyn Fn() -> Option<Variant> + Send + Sync>,
+    made: OnceLock<Option<Variant>>,
+}
+
+impl EmptyLoops {
+    /// The kernel for launches where this size is 0, without these arguments; `make` makes it.
+    pub fn new(
+        size: Symbol,
+        idle: Vec<usize>,
+        make: impl Fn() -> Option<Variant> + Send + Sync + 'static,
+    ) -> EmptyLoops {
+        EmptyLoops { size, idle, make: Arc::new(make), made: OnceLock::new() }
+    }
+
+    /// The size that is 0.
+    pub(crate) fn size(&self) -> Symbol {
+        self.size
+    }
+
+    /// The arguments that are neither read nor written.
+    pub(crate) fn idle(&self) -> &[usize] {
+        &self.idle
+    }
+
+    /// Does it serve a launch with these sizes, and these arguments without elements?
+    pub(crate) fn serves(&self, size: &dyn Fn(Symbol) -> Option<i64>, empty: &[usize]) -> bool {
+        size(self.size) == Some(0) && empty.iter().all(|index| self.idle.contains(index))
+    }
+
+    /// The program and its CUDA C; `None` if the rest of the kernel cannot be lowered without the loops.
+    ///
+    /// ```
+    /// # use tilewright_codegen::Generate;
+    /// use tilewright_program::Definition;
+    /// let kernel = Definition::Matmul(vec![]).generate().kernel.unwrap();
+    /// let without = kernel.empty_loops[0].variant().unwrap();
+    /// assert!(kernel.source().contains("fmaf") && !without.source.contains("fmaf"));
+    /// ```
+    pub fn variant(&self) -> Option<&Variant> {
+        self.made.get_or_init(|| (self.make)()).as_ref()
+    }
+}
+
+impl fmt::Debug for EmptyLoops {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EmptyLoops({} = 0)", self.size.name())
+    }
+}
+
+/// An argument of the user's function.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Param {
+    /// Its name.
+    pub name: String,
+    /// Its element type.
+    pub elem: Elem,
+    /// `Some` for a tensor: is it written, and how many modes has it?
+    pub tensor: Option<(bool, usize)>,
+}
+
+/// Rows of the copy begin at multiples of this number of bytes: a line of the cache, and a row of a swizzled box.
+const ALIGNED: i64 = 128;
+
+impl Pack {
+    /// Rows of the copy have a multiple of this number of elements.
+    pub fn row_multiple(elem: Elem) -> i64 {
+        ALIGNED / i64::from(elem.bytes())
+    }
+}
+
+impl Generated {
+    /// The variant of a launch plan: one of [`Generated::variants`], or after them one of a launch without loops.
+    pub fn variant(&self, index: usize) -> &Variant {
+        let empty_loops =
+            index.checked_sub(self.variants.len()).and_then(|at| self.empty_loops.get(at)?.variant());
+        empty_loops.unwrap_or_else(|| &self.variants[index])
+    }
+
+    /// The source of the fastest variant.
+    pub fn source(&self) -> &str {
+        &self.variants[0].source
+    }
+
+    /// The source of the fastest variant, with the report as a comment at its top.
+    pub fn source_with_report(&self) -> String {
+        format!("{}\n{}", self.report.comment(), self.source())
+    }
+}
+
+impl Definition {
+    /// A definition without spans refers to the whole use.
+    pub const NOWHERE: Span = Span(0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(settings: &[(&str, i64)], expected: &[&str]) {
+        let name = |text: &str| Name { text: text.into(), span: Definition::NOWHERE };
+        let consts = settings.iter().map(|(text, value)| (name(text), *value)).collect();
+        let settings = Settings { consts, ..Settings::default() };
+        let message: Vec<_> = settings.repeated().iter().map(Diagnostic::text).collect();
+        assert_eq!(message, expected);
+    }
+
+    #[test]
+    fn constants_are_set_once() {
+        check(&[("BM", 64), ("BN", 64)], &[]);
+        check(&[("BM", 64), ("BM", 32)], &["`BM` is set twice\nhelp: set it once"]);
+    }
+}

@@ -1,0 +1,538 @@
+//! Launch checks and parameters: the one interpreter of a kernel's launch plan, for the simulator and for
+//! devices. It knows extents, strides, lengths and addresses, and touches no memory.
+
+mod binding;
+mod cost;
+pub mod definition;
+pub mod estimate;
+mod export;
+pub mod fields;
+mod pack;
+mod ranking;
+mod refusal;
+mod rules;
+mod why;
+mod wire;
+
+use tilewright_layout::{Symbol, Value};
+
+use crate::launch::definition::Generated;
+use crate::thread::{Kernel, Param};
+use crate::values::elem::Elem;
+use crate::values::target::{BLOCK_THREADS, GRID, Target};
+
+use pack::{Choice, Packing};
+use rules::{Alternative, Size, Sizes};
+use why::Why;
+
+pub use cost::{Estimate, Limit};
+pub use export::{Exported, Image, export, python, rust};
+pub use pack::Packed;
+pub use ranking::{Ranked, Ranking, ranking};
+pub use refusal::Refusal;
+pub use rules::Rules;
+
+/// A value for one argument of the user's function.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Given {
+    /// A tensor.
+    Tensor(Tensor),
+    /// A number of this type.
+    Scalar(Elem),
+}
+
+impl Given {
+    /// Is it a tensor without elements?
+    fn is_empty(&self) -> bool {
+        matches!(self, Given::Tensor(tensor) if tensor.extents.contains(&0))
+    }
+}
+
+/// A tensor in some memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensor {
+    /// Type of its elements.
+    pub elem: Elem,
+    /// May it be written?
+    pub mutable: bool,
+    /// Extents, one for each mode.
+    pub extents: Vec<i64>,
+    /// Strides in elements, one for each mode.
+    pub strides: Vec<i64>,
+    /// How many elements there are from the first one on.
+    pub len: u64,
+    /// Where the first one is.
+    pub address: u64,
+}
+
+impl Tensor {
+    /// The offset of the last element.
+    fn last_offset(&self) -> i128 {
+        last_offset(self.extents.iter().copied().zip(self.strides.iter().copied()))
+    }
+}
+
+/// The offset of the last element, for each mode's extent and stride.
+pub fn last_offset(modes: impl Iterator<Item = (i64, i64)>) -> i128 {
+    modes.map(|(n, d)| i128::from(n - 1) * i128::from(d)).sum()
+}
+
+/// The limits of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Compute capability, such as 90.
+    pub arch: u32,
+    /// Bytes of shared memory that a block may ask for.
+    pub shared_bytes: u32,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Blocks along x, y, z.
+    pub grid: [u32; 3],
+    /// Multiprocessors, which bound how many blocks of a persistent kernel there are.
+    pub multiprocessors: u32,
+}
+
+impl Limits {
+    /// The limits of the H100 and H200.
+    pub const HOPPER: Limits = Limits {
+        arch: 90,
+        shared_bytes: 227 << 10,
+        threads: BLOCK_THREADS,
+        grid: GRID,
+        multiprocessors: 132,
+    };
+
+    /// The limits of an architecture, with the multiprocessors of an H100.
+    ///
+    /// ```
+    /// use tilewright_program::launch::Limits;
+    /// assert_eq!(Limits::of(90), Limits::HOPPER);
+    /// ```
+    pub fn of(arch: u32) -> Limits {
+        Limits { arch, shared_bytes: Target::of(arch).block_shared, ..Limits::HOPPER }
+    }
+
+    /// How many clusters of `of` blocks are resident at once, with `resident` blocks on each multiprocessor; one at least.
+    pub fn clusters(&self, of: u32, resident: u32) -> u32 {
+        let blocks = self.multiprocessors.saturating_mul(resident.max(1));
+        let blocks = if of > 2 { blocks - blocks.div_ceil(IDLE) } else { blocks };
+        (blocks / of.max(1)).max(1)
+    }
+}
+
+/// Clusters of more than two blocks leave this part of the multiprocessors idle, since their part of the chip has
+/// too few for a further cluster.
+const IDLE: u32 = 11;
+
+/// A checked launch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The index of the kernel's variant: see [`Generated::variant`].
+    pub variant: usize,
+    /// Blocks along x, y, z. A zero means an empty launch.
+    pub grid: [u32; 3],
+    /// Sizes that the arguments determine.
+    pub symbols: Vec<(Symbol, i64)>,
+    /// The parameters of the variant's program.
+    pub passed: Vec<Passed>,
+    /// Arguments that are copied before, in this order. The kernel reads the copies: see [`Plan::arguments`].
+    pub packed: Vec<Packed>,
+    /// Why the faster variants were skipped.
+    passed_over: Vec<Why>,
+    /// The memory of the arguments that have elements.
+    spans: Vec<Span>,
+}
+
+/// The memory of an argument.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Span {
+    arg: usize,
+    /// From its first element to its last.
+    elements: u64,
+    bytes: u64,
+    written: bool,
+}
+
+impl Plan {
+    /// Why the faster variants were skipped, one line for each. `kernel` is the plan's.
+    ///
+    /// ```
+    /// use tilewright_program::launch::{Given, Limits, Tensor, plan};
+    /// use tilewright_codegen::words::Words;
+    /// let kernel = Words::read("bm=128 bn=128 bk=8 tc=(16,16)").unwrap().matmul().unwrap();
+    /// let tensor = |m: i64, n: i64, mutable| {
+    ///     let (extents, strides) = (vec![m, n], vec![1, m]);
+    ///     let address = if mutable { 1 << 30 } else { 1 << 20 };
+    ///     Given::Tensor(Tensor { elem: kernel.params[0].elem, mutable, extents, strides, len: (m * n) as u64, address })
+    /// };
+    /// let given = [tensor(255, 8, false), tensor(128, 8, false), tensor(255, 128, true)];
+    /// let plan = plan(&kernel, &given, &Limits::HOPPER)?;
+    /// assert_eq!(plan.passed_over(&kernel), ["128 does not divide M, which is 255"]);
+    /// # Ok::<(), tilewright_program::launch::Refusal>(())
+    /// ```
+    pub fn passed_over(&self, kernel: &Generated) -> Vec<String> {
+        self.passed_over.iter().enumerate().map(|(variant, why)| why.text(kernel, variant)).collect()
+    }
+
+    /// Is the launch empty?
+    pub fn is_empty(&self) -> bool {
+        self.grid.contains(&0)
+    }
+
+    /// Is this the plan for other memory too? `memory` has, for each argument by its index, the address and the number of
+    /// elements from there on. All other facts must be as they were when the plan was made, remainders of addresses by
+    /// [`Rules::alignment`] included. If a fact has changed, [`plan`] returns the reason.
+    pub fn admits(&self, memory: impl Fn(usize) -> (u64, u64)) -> bool {
+        let end = |span: &Span| memory(span.arg).0.saturating_add(span.bytes);
+        let apart = |one: &Span, other: &Span| {
+            let begins = [memory(one.arg).0, memory(other.arg).0];
+            !(one.written || other.written) || begins[1] >= end(one) || begins[0] >= end(other)
+        };
+        self.spans.iter().enumerate().all(|(at, one)| {
+            memory(one.arg).1 >= one.elements && self.spans[at + 1..].iter().all(|other| apart(one, other))
+        })
+    }
+}
+
+fn common_multiple(a: u64, b: u64) -> u64 {
+    let (mut divisor, mut rest) = (a, b);
+    while rest != 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    a / divisor.max(1) * b
+}
+
+/// The memory of arguments that have been checked.
+fn spans(given: &[Given]) -> Vec<Span> {
+    let tensors = given.iter().enumerate().filter_map(|(arg, given)| match given {
+        Given::Tensor(tensor) if !given.is_empty() => Some((arg, tensor)),
+        _ => None,
+    });
+    let span = |(arg, tensor): (usize, &Tensor)| {
+        let elements = u64::try_from(tensor.last_offset() + 1).unwrap_or(u64::MAX);
+        let bytes = elements.saturating_mul(u64::from(tensor.elem.bytes()));
+        Span { arg, elements, bytes, written: tensor.mutable }
+    };
+    tensors.map(span).collect()
+}
+
+/// A parameter of a thread program. Arguments are named by their index.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Passed {
+    /// The address of a tensor.
+    Tensor(usize),
+    /// A scalar.
+    Scalar(usize),
+    /// A size, with 32 or 64 bits.
+    Int {
+        /// Its value.
+        value: i64,
+        /// 64 bits?
+        wide: bool,
+    },
+    /// A tensor map.
+    Map(Map),
+}
+
+/// A tensor map for bulk copies, innermost mode first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Map {
+    /// The tensor.
+    pub arg: usize,
+    /// Its extents.
+    pub extents: Vec<u64>,
+    /// Its strides in bytes, from the second mode on.
+    pub strides: Vec<u64>,
+    /// Extents of the box.
+    pub tile: Vec<u32>,
+    /// How far apart its elements are along each mode.
+    pub steps: Vec<u32>,
+    /// Bytes of the hardware's swizzle: 0, 32, 64 or 128.
+    pub swizzle: u32,
+}
+
+/// Checks the arguments of a launch, and chooses the first variant whose facts are true.
+///
+/// ```
+/// use tilewright_program::launch::{Given, Limits, Tensor, plan};
+/// use tilewright_codegen::words::Words;
+/// let kernel = Words::read("bm=128 bn=128 bk=8 tc=(16,16)").unwrap().matmul().unwrap();
+/// let tensor = |m: i64, n: i64, mutable| {
+///     let (extents, strides) = (vec![m, n], vec![1, m]);
+///     let address = if mutable { 1 << 30 } else { 1 << 20 };
+///     Given::Tensor(Tensor { elem: kernel.params[0].elem, mutable, extents, strides, len: (m * n) as u64, address })
+/// };
+/// let plan_for = |k| plan(&kernel, &[tensor(256, 8, false), tensor(128, k, false), tensor(256, 128, true)], &Limits::HOPPER);
+/// assert_eq!(plan_for(8)?.grid, [2, 1, 1]);
+/// let message = plan_for(9).unwrap_err().to_string();
+/// assert!(message.starts_with("argument `b`: its extent 1 is 9, and `K` is 8"), "{message}");
+/// # Ok::<(), tilewright_program::launch::Refusal>(())
+/// ```
+pub fn plan(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<Plan, Refusal> {
+    Rules::of(kernel).plan(kernel, given, limits)
+}
+
+/// The same for one of [`Generated::variants`]: it is refused if its facts are false.
+pub fn plan_of(
+    kernel: &Generated,
+    variant: usize,
+    given: &[Given],
+    limits: &Limits,
+) -> Result<Plan, Refusal> {
+    if variant >= kernel.variants.len() {
+        let count = kernel.variants.len();
+        return Err(Refusal::new(format!("there is no variant {}: the kernel has {count}", variant + 1)));
+    }
+    let (rules, tensors) = (Rules::of(kernel), tensors(given));
+    match binding::arguments(&rules, kernel, given, &tensors)? {
+        (sizes, None) => {
+            let launch = Launch { rules: &rules, kernel, given, tensors: &tensors, limits };
+            launch.among(variant..variant + 1, sizes).map(|(plan, _)| plan)
+        }
+        _ => Err(Refusal::new("a size is 0, and this variant has loops of at least one iteration")),
+    }
+}
+
+impl Rules {
+    /// As [`plan`]: for a kernel that is planned more than once. `kernel` is the one that the rules are of.
+    pub fn plan(&self, kernel: &Generated, given: &[Given], limits: &Limits) -> Result<Plan, Refusal> {
+        self.timed(kernel, given, limits).map(|(plan, _)| plan)
+    }
+
+    /// The same, and the estimated clocks; `None` if they are unknown.
+    fn timed(
+        &self,
+        kernel: &Generated,
+        given: &[Given],
+        limits: &Limits,
+    ) -> Result<(Plan, Option<u64>), Refusal> {
+        let tensors = tensors(given);
+        let (sizes, empty_loops) = binding::arguments(self, kernel, given, &tensors)?;
+        let launch = Launch { rules: self, kernel, given, tensors: &tensors, limits };
+        match empty_loops {
+            None => launch.among(0..kernel.variants.len(), sizes),
+            Some(empty_loops) => Ok((launch.without_loops(empty_loops, &sizes)?, None)),
+        }
+    }
+
+    /// The values of the sizes, with their names.
+    fn symbols(&self, sizes: &Sizes) -> Vec<(Symbol, i64)> {
+        let all = self.symbols.iter().zip(sizes);
+        all.filter_map(|(symbol, bound)| Some((*symbol, bound.as_ref()?.value))).collect()
+    }
+}
+
+fn tensors(given: &[Given]) -> Vec<Option<&Tensor>> {
+    fn tensor(given: &Given) -> Option<&Tensor> {
+        match given {
+            Given::Tensor(tensor) => Some(tensor),
+            Given::Scalar(_) => None,
+        }
+    }
+    given.iter().map(tensor).collect()
+}
+
+/// A launch, while it is planned.
+struct Launch<'l> {
+    rules: &'l Rules,
+    kernel: &'l Generated,
+    given: &'l [Given],
+    tensors: &'l [Option<&'l Tensor>],
+    limits: &'l Limits,
+}
+
+impl Launch<'_> {
+    /// The kernel without loops that has this index.
+    fn without_loops(&self, empty_loops: usize, sizes: &Sizes) -> Result<Plan, Refusal> {
+        let Launch { kernel, tensors, limits, .. } = *self;
+        let number = kernel.variants.len() + empty_loops;
+        let variant = kernel.variant(number);
+        let rules = Rules::new(std::slice::from_ref(variant), &[], &|_| None);
+        let value = |symbol: &Symbol| {
+            let known = self.rules.symbols.iter().position(|known| known == symbol);
+            known.and_then(|number| sizes[number])
+        };
+        let own: Sizes = rules.symbols.iter().map(value).collect();
+        let packing = Packing::new(&rules, kernel, tensors, limits, own);
+        if let Some(why) = unsupported(&variant.program, limits).or_else(|| packing.unfit(0)) {
+            return Err(Refusal::new(why.text(kernel, number)));
+        }
+        let launch = Launch { rules: &rules, ..*self };
+        let (packed, own) = packing.packed(0, false);
+        let grid = launch.grid(&variant.program, &rules.variants[0], &own)?;
+        let (symbols, passed) = (self.rules.symbols(sizes), launch.passed(&variant.program, &own));
+        let (passed_over, spans) = (Vec::new(), spans(self.given));
+        Ok(Plan { variant: number, grid, symbols, passed, packed, passed_over, spans })
+    }
+
+    /// The fastest of some variants, and its clocks.
+    fn among(&self, variants: std::ops::Range<usize>, sizes: Sizes) -> Result<(Plan, Option<u64>), Refusal> {
+        let Launch { rules, kernel, tensors, limits, .. } = *self;
+        let before = variants.start;
+        let mut packing = Packing::new(rules, kernel, tensors, limits, sizes);
+        let (index, mut tried) = self.weighed(variants, &mut packing, false)?;
+        let variant = before + index;
+        let chosen = tried[index].as_ref().ok();
+        let (copies, clocks) = chosen.map_or((false, None), |choice| (choice.copies, choice.clocks));
+        tried.truncate(index);
+        let passed_over = tried.into_iter().map(|one| one.err().unwrap_or(Why::Slower)).collect();
+        let (packed, sizes) = packing.packed(rules.variants[variant].class, copies);
+        let program = &kernel.variants[variant].program;
+        let grid = match self.given.iter().any(Given::is_empty) {
+            true => [0; 3],
+            false => self.grid(program, &rules.variants[variant], &sizes)?,
+        };
+        let (symbols, passed) = (rules.symbols(&sizes), self.passed(program, &sizes));
+        let spans = spans(self.given);
+        Ok((Plan { variant, grid, symbols, passed, packed, passed_over, spans }, clocks))
+    }
+
+    /// The cost of each of some variants, or why it cannot run, and the index of the fastest. Variants after the first
+    /// that is taken without comparison matter only if `all` are requested.
+    fn weighed(
+        &self,
+        variants: std::ops::Range<usize>,
+        packing: &mut Packing<'_>,
+        all: bool,
+    ) -> Result<(usize, Vec<Result<Choice, Why>>), Refusal> {
+        let Launch { rules, kernel, limits, .. } = *self;
+        let before = variants.start;
+        // Facts that all variants need are reported once.
+        if let Some(why) = packing.limit(rules.variants[before].class) {
+            return Err(Refusal::new(why.text(kernel, before)));
+        }
+        let mut tried: Vec<Result<Choice, Why>> = Vec::with_capacity(variants.len());
+        // The architecture of variants that can run. Variants for an older architecture are for devices that cannot run newer variants.
+        let mut newest = None;
+        for variant in variants {
+            let (program, alternative) = (&kernel.variants[variant].program, &rules.variants[variant]);
+            if newest.is_some_and(|newest| program.arch < newest) {
+                if !all {
+                    break;
+                }
+                tried.push(Err(Why::Older));
+                continue;
+            }
+            let one = match (packing.unfit(alternative.class), unsupported(program, limits)) {
+                (Some(why @ Why::Rows(_)), Some(_)) | (_, Some(why)) => Err(why),
+                (Some(why), None) => match packing.copies(alternative.class) {
+                    true => Ok(packing.choice(variant, true)),
+                    false => Err(why),
+                },
+                (None, None) => {
+                    let direct = packing.choice(variant, false);
+                    let cuts = alternative.cost.as_ref().is_some_and(cost::Rule::cuts);
+                    let whole = cuts && packing.copies(alternative.class);
+                    let packed = whole.then(|| packing.choice(variant, true));
+                    Ok(packed.filter(|packed| packed.clocks < direct.clocks).unwrap_or(direct))
+                }
+            };
+            // Only variants with a cost model compete.
+            let settled = one.is_ok() && !alternative.competes;
+            newest = newest.or(one.is_ok().then_some(program.arch));
+            tried.push(one);
+            if settled && !all {
+                break;
+            }
+        }
+        let Some(first) = tried.iter().position(Result::is_ok) else {
+            let why = tried.into_iter().filter_map(Result::err).zip(before..);
+            let why: Vec<String> = why.map(|(why, variant)| why.text(kernel, variant)).collect();
+            return Err(Refusal::none_fits(&why));
+        };
+        let compared = |(index, one): (usize, &Result<Choice, Why>)| {
+            one.as_ref().ok().filter(|_| rules.variants[before + index].competes)?.clocks
+        };
+        let clocks: Vec<_> = tried.iter().enumerate().map(compared).collect();
+        Ok((cost::quickest(first, &clocks), tried))
+    }
+
+    fn grid(&self, program: &Kernel, alternative: &Alternative, sizes: &Sizes) -> Result<[u32; 3], Refusal> {
+        if program.launch.persistent {
+            return self.resident(program, alternative, sizes);
+        }
+        let mut grid = [0; 3];
+        for (axis, factors) in alternative.grid.iter().enumerate() {
+            let product = |all: i128, factor: &Size| Some(all * i128::from(factor.evaluate(sizes)?));
+            let blocks = factors.iter().try_fold(1, product);
+            let most = self.limits.grid[axis];
+            grid[axis] = match blocks {
+                Some(blocks) if (0..=i128::from(most)).contains(&blocks) => blocks as u32,
+                Some(blocks) => return Err(Refusal::grid(axis, blocks, most)),
+                None => return Err(Refusal::unknown(&program.launch.grid[axis])),
+            };
+            let cluster = program.launch.cluster[axis].max(1);
+            if grid[axis] % cluster != 0 {
+                return Err(Refusal::cluster(axis, grid[axis], cluster));
+            }
+        }
+        Ok(grid)
+    }
+
+    /// The grid of a persistent kernel: clusters that are resident on the device at once, no more than there are
+    /// tiles.
+    fn resident(
+        &self,
+        program: &Kernel,
+        alternative: &Alternative,
+        sizes: &Sizes,
+    ) -> Result<[u32; 3], Refusal> {
+        let mut tiles = 1i128;
+        for (factor, value) in alternative.grid.iter().flatten().zip(program.launch.grid.iter().flatten()) {
+            match factor.evaluate(sizes) {
+                Some(count) => tiles = tiles.saturating_mul(count.into()),
+                None => return Err(Refusal::unknown(std::slice::from_ref(value))),
+            }
+        }
+        // The tile scheduler's counter of a cluster has 32 bits, its blocks included.
+        let most = i32::MAX as u32 - self.limits.multiprocessors.saturating_mul(64);
+        if tiles > i128::from(most) {
+            return Err(Refusal::grid(0, tiles, most));
+        }
+        let cluster = program.launch.cluster.iter().product::<u32>().max(1);
+        let clusters = self.limits.clusters(cluster, program.launch.blocks_per_sm);
+        let clusters = tiles.clamp(0, i128::from(clusters)) as u32;
+        Ok([clusters * cluster, 1, 1])
+    }
+
+    fn passed(&self, program: &Kernel, sizes: &Sizes) -> Vec<Passed> {
+        let lookup = |symbol: Symbol| self.rules.value(sizes, symbol);
+        let value = |value: Value| value.evaluate(&lookup).unwrap_or_default();
+        let one = |(index, param): (usize, &Param)| match param {
+            Param::Pointer { .. } => Passed::Tensor(index),
+            Param::Scalar { .. } => Passed::Scalar(index),
+            Param::Int { symbol, wide, .. } => {
+                Passed::Int { value: lookup(*symbol).unwrap_or_default(), wide: *wide }
+            }
+            Param::TensorMap { tensor, tile, steps, modes, swizzle, .. } => {
+                let Some(Param::Pointer { shape, stride, elem, .. }) = program.params.get(*tensor as usize)
+                else {
+                    unreachable!("a tensor map describes a pointer");
+                };
+                debug_assert!(self.tensors[*tensor as usize].is_some());
+                let modes = || modes.iter().map(|&mode| usize::from(mode));
+                let bytes = u64::from(elem.bytes());
+                Passed::Map(Map {
+                    arg: *tensor as usize,
+                    extents: modes().map(|mode| value(shape[mode]) as u64).collect(),
+                    strides: modes().skip(1).map(|mode| value(stride[mode]) as u64 * bytes).collect(),
+                    tile: tile.clone(),
+                    steps: steps.clone(),
+                    swizzle: *swizzle,
+                })
+            }
+        };
+        program.params.iter().enumerate().map(one).collect()
+    }
+}
+
+/// Why a device cannot run a program, if it cannot.
+fn unsupported(program: &Kernel, limits: &Limits) -> Option<Why> {
+    if program.arch > limits.arch || (program.arch_specific && program.arch != limits.arch) {
+        return Some(Why::Capability(limits.arch));
+    }
+    if program.launch.shared_bytes > limits.shared_bytes {
+        return Some(Why::Shared(limits.shared_bytes));
+    }
+    (program.launch.threads > limits.threads).then_some(Why::Threads(limits.threads))
+}

@@ -1,0 +1,322 @@
+//! The checks and comparisons of a kernel's launches, prepared once: with numbers of sizes instead of names, and with the
+//! common parts of several variants evaluated once. It knows no arguments and no device.
+
+use tilewright_layout::{Symbol, Value};
+
+use super::binding::Bound;
+use super::{Tensor, common_multiple, cost, last_offset};
+use crate::launch::definition::{Generated, Pack, Variant};
+use crate::thread::{Cost, Fact, Kernel, Param};
+
+/// Values of sizes by their numbers, if they are known.
+pub(super) type Sizes = Vec<Option<Bound>>;
+
+/// A number, or `times * ceil(of / over)` of a numbered size.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Size {
+    Int(i64),
+    Of {
+        times: i64,
+        of: usize,
+        over: u32,
+    },
+    /// Without a value in any launch.
+    Unknown,
+}
+
+impl Size {
+    /// The number of the size, if it is one size alone.
+    pub(super) fn plain(self) -> Option<usize> {
+        match self {
+            Size::Of { times: 1, of, over: 1 } => Some(of),
+            _ => None,
+        }
+    }
+
+    /// As [`Value::evaluate`].
+    pub(super) fn evaluate(self, sizes: &[Option<Bound>]) -> Option<i64> {
+        match self {
+            Size::Int(n) => Some(n),
+            Size::Of { times, of, over } => {
+                let value = sizes.get(of).copied().flatten()?.value;
+                let quotient = match i64::from(over) {
+                    1 => value,
+                    over => value.checked_div_euclid(over)? + i64::from(value.rem_euclid(over) != 0),
+                };
+                quotient.checked_mul(times)
+            }
+            Size::Unknown => None,
+        }
+    }
+}
+
+/// A size that costs depend on: an index in [`Rules::counts`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Count(pub(super) usize);
+
+/// The tensors of a variant's parameters, by the places of their arguments.
+#[derive(PartialEq, Debug)]
+pub(super) struct Form {
+    pub(super) tensors: Vec<Shape>,
+}
+
+/// The sizes of a tensor, as a variant takes it.
+#[derive(PartialEq, Debug)]
+pub(super) struct Shape {
+    pub(super) arg: usize,
+    pub(super) extents: Vec<Size>,
+    pub(super) strides: Vec<Size>,
+}
+
+/// A [`Fact`].
+#[derive(PartialEq, Debug)]
+pub(super) enum Check {
+    Divides { of: Size, divisor: i64 },
+    AtMost { of: Size, limit: i64 },
+    AtLeast { of: Size, limit: i64 },
+    Aligned { arg: usize, bytes: u32 },
+    Small { arg: usize, distance: Vec<u32>, strides: Vec<Size> },
+}
+
+/// A false fact: the number that it is about, if that is known.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Broken(pub(super) Option<i64>);
+
+impl Check {
+    /// Is it about an extent of these tensors?
+    fn is_about(&self, form: &Form) -> bool {
+        let (Check::Divides { of, .. } | Check::AtMost { of, .. } | Check::AtLeast { of, .. }) = self else {
+            return false;
+        };
+        let number = of.plain();
+        let is_extent = |shape: &Shape| shape.extents.iter().any(|extent| extent.plain() == number);
+        number.is_some() && form.tensors.iter().any(is_extent)
+    }
+
+    pub(super) fn broken(&self, tensors: &[Option<&Tensor>], sizes: &[Option<Bound>]) -> Option<Broken> {
+        let size = |of: &Size, condition: &dyn Fn(i64) -> bool| match of.evaluate(sizes) {
+            Some(value) if condition(value) => None,
+            value => Some(Broken(value)),
+        };
+        match self {
+            Check::Divides { of, divisor } => size(of, &|value| value % divisor == 0),
+            Check::AtMost { of, limit } => size(of, &|value| value <= *limit),
+            Check::AtLeast { of, limit } => size(of, &|value| value >= *limit),
+            Check::Aligned { arg, bytes } => {
+                let over = tensors[*arg]?.address % u64::from(*bytes);
+                (over != 0).then_some(Broken(Some(over as i64)))
+            }
+            Check::Small { arg, distance, strides } => {
+                let tensor = tensors[*arg]?;
+                let extents = tensor.extents.iter().zip(distance).map(|(n, &more)| n + i64::from(more));
+                // For a mode with one element, the kernel may compute with the stride of another tensor.
+                let own = strides.iter().zip(&tensor.strides);
+                let strides = own.map(|(stride, given)| stride.evaluate(sizes).unwrap_or(*given));
+                (last_offset(extents.zip(strides)) > i128::from(i32::MAX)).then_some(Broken(None))
+            }
+        }
+    }
+}
+
+/// The conditions on a variant that do not depend on the device. Variants that differ in tiles alone share a class.
+#[derive(PartialEq, Debug)]
+pub(super) struct Class {
+    /// The index in [`Rules::forms`].
+    pub(super) form: usize,
+    /// Indices in [`Rules::facts`], in the order of the program's facts.
+    pub(super) needs: Vec<usize>,
+    /// The needs about extents: a copy of an argument has the same extents.
+    pub(super) kept: Vec<usize>,
+    /// Indices of the kernel's packs whose copies it may read.
+    pub(super) packs: Vec<usize>,
+}
+
+/// A variant.
+#[derive(Debug)]
+pub(super) struct Alternative {
+    /// The index in [`Rules::classes`].
+    pub(super) class: usize,
+    /// Blocks along x, y, z, as products.
+    pub(super) grid: [Vec<Size>; 3],
+    pub(super) cost: Option<cost::Rule>,
+    /// Does a launch compare it with others by its cost?
+    pub(super) competes: bool,
+}
+
+/// A kernel's launch rules: the requirements and costs of each variant, and the number of its blocks.
+///
+/// ```
+/// # use tilewright_codegen::Generate;
+/// use tilewright_program::Definition;
+/// use tilewright_program::launch::{Given, Limits, Rules, Tensor, plan};
+/// let kernel = Definition::Matmul(vec![]).generate().kernel.unwrap();
+/// let rules = Rules::of(&kernel);
+/// for m in [100, 200, 300] {
+///     let tensor = |m: i64, n: i64, mutable| {
+///         let (extents, strides) = (vec![m, n], vec![1, m]);
+///         let address = if mutable { 1 << 30 } else { 1 << 20 };
+///         Given::Tensor(Tensor { elem: kernel.params[0].elem, mutable, extents, strides, len: (m * n) as u64, address })
+///     };
+///     let given = [tensor(m, 8, false), tensor(128, 8, false), tensor(m, 128, true)];
+///     assert_eq!(rules.plan(&kernel, &given, &Limits::HOPPER), plan(&kernel, &given, &Limits::HOPPER));
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Rules {
+    /// The sizes, by number.
+    pub(super) symbols: Vec<Symbol>,
+    pub(super) forms: Vec<Form>,
+    pub(super) facts: Vec<Check>,
+    /// Sizes that costs depend on. Many variants have the same ones, and a launch evaluates each once.
+    pub(super) counts: Vec<Size>,
+    /// Tensors that are read, for costs.
+    pub(super) reads: Vec<Vec<cost::Read>>,
+    pub(super) classes: Vec<Class>,
+    pub(super) variants: Vec<Alternative>,
+    /// The rules of the kernel's packs.
+    pub(super) packs: Vec<Rules>,
+    alignment: u64,
+}
+
+/// Bulk copies need tensors at multiples of this number of bytes; no element has more.
+const MAPPED: u64 = 16;
+
+impl Rules {
+    /// The rules of a kernel.
+    pub fn of(kernel: &Generated) -> Rules {
+        Rules::with(kernel, &|program| program.launch.cost)
+    }
+
+    /// The same, with a cost for each variant that may have none in a launch.
+    pub(super) fn with(kernel: &Generated, cost: &dyn Fn(&Kernel) -> Option<Cost>) -> Rules {
+        let packs: Vec<Rules> = kernel.packs.iter().map(|pack| Rules::of(&pack.kernel)).collect();
+        let alignment = packs.iter().fold(MAPPED, |all, pack| common_multiple(all, pack.alignment));
+        let mut rules = Rules::new(&kernel.variants, &kernel.packs, cost);
+        (rules.alignment, rules.packs) = (common_multiple(rules.alignment, alignment), packs);
+        rules
+    }
+
+    /// The rules of some variants.
+    pub(super) fn new(variants: &[Variant], packs: &[Pack], cost: &dyn Fn(&Kernel) -> Option<Cost>) -> Rules {
+        let mut rules = Rules {
+            symbols: Vec::new(),
+            forms: Vec::new(),
+            facts: Vec::new(),
+            counts: Vec::new(),
+            reads: Vec::new(),
+            classes: Vec::new(),
+            variants: Vec::new(),
+            packs: Vec::new(),
+            alignment: 1,
+        };
+        // The first variant of each class.
+        let mut firsts = Vec::new();
+        for variant in variants {
+            let program = &variant.program;
+            let form = rules.form(program);
+            let form = index(&mut rules.forms, form);
+            let same = |(first, class): &(&&Variant, &Class)| {
+                class.form == form && first.program.needs == program.needs
+            };
+            let needs = match firsts.iter().zip(&rules.classes).find(same) {
+                Some((_, class)) => class.needs.clone(),
+                None => program.needs.iter().map(|fact| rules.fact(program, fact)).collect(),
+            };
+            let reads = |pack: &Pack| {
+                program.launch.packs.contains(&(pack.arg as u32))
+                    && program.params[pack.arg].contiguous() == Some(pack.modes[0])
+            };
+            let packs = (0..packs.len()).filter(|&which| reads(&packs[which])).collect();
+            let of_copies = |fact: &usize| rules.facts[*fact].is_about(&rules.forms[form]);
+            let kept = needs.iter().copied().filter(of_copies).collect();
+            let class = index(&mut rules.classes, Class { form, needs, kept, packs });
+            if class == firsts.len() {
+                firsts.push(variant);
+            }
+            let competes = program.launch.cost.is_some();
+            let cost = cost(program).map(|cost| cost::Rule::new(&mut rules, program, cost));
+            let grid = [0, 1, 2].map(|axis| rules.sizes(&program.launch.grid[axis]));
+            rules.variants.push(Alternative { class, grid, cost, competes });
+        }
+        rules
+    }
+
+    /// Plans depend on the remainders of addresses by this number. If tensors do not overlap, they do not depend on
+    /// addresses otherwise. The exception is launches without loops ([`Generated::empty_loops`]).
+    pub fn alignment(&self) -> u64 {
+        self.alignment
+    }
+
+    /// A size of a program, by number.
+    pub(super) fn size(&mut self, value: Value) -> Size {
+        match value {
+            Value::Int(n) => Size::Int(n),
+            Value::Sym { times, of, over } => Size::Of { times, of: index(&mut self.symbols, of), over },
+            Value::Basis { .. } | Value::Any => Size::Unknown,
+        }
+    }
+
+    /// A size that costs depend on.
+    pub(super) fn count(&mut self, value: Value) -> Count {
+        let size = self.size(value);
+        Count(index(&mut self.counts, size))
+    }
+
+    pub(super) fn sizes(&mut self, values: &[Value]) -> Vec<Size> {
+        values.iter().map(|value| self.size(*value)).collect()
+    }
+
+    /// The value of a size of a program.
+    pub(super) fn value(&self, sizes: &[Option<Bound>], symbol: Symbol) -> Option<i64> {
+        let number = self.symbols.iter().position(|known| *known == symbol)?;
+        sizes[number].map(|bound| bound.value)
+    }
+
+    /// A size as the kernel's author wrote it.
+    pub(super) fn named(&self, size: Size) -> Value {
+        match size {
+            Size::Int(n) => Value::Int(n),
+            Size::Of { times, of, over } => Value::Sym { times, of: self.symbols[of], over },
+            Size::Unknown => Value::Any,
+        }
+    }
+
+    fn form(&mut self, program: &Kernel) -> Form {
+        let mut tensors = Vec::new();
+        for (arg, param) in program.params.iter().enumerate() {
+            if let Param::Pointer { shape, stride, .. } = param {
+                tensors.push(Shape { arg, extents: self.sizes(shape), strides: self.sizes(stride) });
+            }
+        }
+        Form { tensors }
+    }
+
+    fn fact(&mut self, program: &Kernel, fact: &Fact) -> usize {
+        let check = match fact {
+            Fact::Divides(need) => Check::Divides { of: self.size(need.of), divisor: need.divisor },
+            Fact::AtMost { of, limit } => Check::AtMost { of: self.size(*of), limit: *limit },
+            Fact::AtLeast { of, limit } => Check::AtLeast { of: self.size(*of), limit: *limit },
+            Fact::Aligned { param, bytes } => {
+                self.alignment = common_multiple(self.alignment, u64::from(*bytes));
+                // Parameters begin with the arguments, in their order.
+                Check::Aligned { arg: *param as usize, bytes: *bytes }
+            }
+            Fact::Small { param, distance } => {
+                let strides = match program.params.get(*param as usize) {
+                    Some(Param::Pointer { stride, .. }) => self.sizes(stride),
+                    _ => unreachable!("the fact is about a tensor"),
+                };
+                Check::Small { arg: *param as usize, distance: distance.clone(), strides }
+            }
+        };
+        index(&mut self.facts, check)
+    }
+}
+
+/// The index of an item, which is added if it is new.
+pub(super) fn index<T: PartialEq>(all: &mut Vec<T>, item: T) -> usize {
+    all.iter().position(|known| *known == item).unwrap_or_else(|| {
+        all.push(item);
+        all.len() - 1
+    })
+}

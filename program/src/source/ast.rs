@@ -1,0 +1,586 @@
+//! The source of a kernel without tokens: the small tree that both macros and run-time specialisation evaluate.
+//!
+//! Spans are opaque numbers, which the maker of the tree interprets. Types, layouts and sizes are expressions
+//! here and are evaluated later. It does not know syn.
+
+pub mod make;
+mod visit;
+
+use crate::source::stack::LONGEST_CHAIN;
+use crate::source::wire::{Bytes, Wire, wire};
+
+/// A source location: an index into a table of the front end that built the tree.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct Span(pub u32);
+
+/// A name with its span.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Name {
+    /// The text.
+    pub text: String,
+    /// Its span.
+    pub span: Span,
+}
+
+/// A kernel: one function of the user.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Kernel {
+    /// The function's name.
+    pub name: Name,
+    /// `unsafe fn`: its author, and the caller of its launch, guarantee that indices loaded from data are
+    /// in bounds.
+    pub is_unsafe: bool,
+    /// `const BM: usize = 128`: sizes that a use may set.
+    pub consts: Vec<ConstParam>,
+    /// `T` with the element types that it may stand for.
+    pub types: Vec<TypeParam>,
+    /// The arguments.
+    pub params: Vec<Param>,
+    /// The functions that it uses.
+    pub devices: Vec<Device>,
+    /// The statements.
+    pub body: Vec<Stmt>,
+    /// Levels that the attribute sets for lints: `deny(bank_conflicts)`.
+    pub levels: Vec<(Name, Level)>,
+    /// Keys of the attribute: `arch = 90`, `threads = 128`.
+    pub keys: Vec<Arg>,
+    /// Does the attribute enable programmatic dependent launch: `#[kernel(overlaps)]`?
+    pub overlaps: bool,
+    /// Values of constants among which a launch chooses: `choose((BM, BN) in [(128, 256), (64, 128)])`.
+    pub choices: Vec<Choice>,
+}
+
+/// Values of some constants among which a launch chooses.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Choice {
+    /// The constants.
+    pub names: Vec<Name>,
+    /// Their values together, one row for each alternative.
+    pub rows: Vec<Vec<i64>>,
+}
+
+/// A function that kernels share: `#[device] fn soft(x: f32) -> f32 { … }`. Its spans refer to its own
+/// text, which is elsewhere.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Device {
+    /// Its name where it is used.
+    pub name: Name,
+    /// Its type parameters, which a call decides.
+    pub types: Vec<Name>,
+    /// Its parameters.
+    pub params: Vec<DeviceParam>,
+    /// The type of its value.
+    pub result: DeviceType,
+    /// The functions that it uses.
+    pub devices: Vec<Device>,
+    /// The statements before its value; of numbers alone there are none.
+    pub body: Vec<Stmt>,
+    /// Its value.
+    pub value: Expr,
+}
+
+impl Device {
+    /// Is it a function of numbers, which has a value for each element?
+    pub fn is_of_numbers(&self) -> bool {
+        let is_number = |ty: &DeviceType| matches!(ty, DeviceType::Number(_));
+        is_number(&self.result) && self.params.iter().all(|param| is_number(&param.ty))
+    }
+
+    /// Is it a function of numbers with several values for each element?
+    pub fn is_of_elements(&self) -> bool {
+        let is_number = |ty: &DeviceType| matches!(ty, DeviceType::Number(_));
+        let numbers =
+            matches!(&self.result, DeviceType::Tuple(all) if !all.is_empty() && all.iter().all(is_number));
+        numbers
+            && self.params.iter().all(|param| is_number(&param.ty))
+            && self.body.iter().all(|stmt| matches!(stmt.kind, StmtKind::Let { .. }))
+    }
+}
+
+/// A parameter of a function that kernels share.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DeviceParam {
+    /// Its name.
+    pub name: Name,
+    /// Its type.
+    pub ty: DeviceType,
+}
+
+/// A type in the head of a function that kernels share.
+#[derive(Clone, PartialEq, Debug)]
+pub enum DeviceType {
+    /// A number of an element type, or of a type parameter.
+    Number(Name),
+    /// A tile: `View`, or `&mut View` where the function changes it.
+    Tile {
+        /// `&mut`.
+        mutable: bool,
+    },
+    /// An integer: `usize`.
+    Integer,
+    /// A layout: `Arrangement`.
+    Layout,
+    /// A closure: `fn(f32) -> f32`.
+    Closure,
+    /// A tuple; the empty one is the result of a function without a value.
+    Tuple(Vec<DeviceType>),
+}
+
+/// The level of a lint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Level {
+    /// Only in the report.
+    Allow,
+    /// A warning at the user's token.
+    Warn,
+    /// An error.
+    Deny,
+}
+
+/// A constant of the kernel.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ConstParam {
+    /// Its name.
+    pub name: Name,
+    /// Its value unless a use sets another.
+    pub default: Option<Expr>,
+}
+
+/// An element type of the kernel.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TypeParam {
+    /// Its name.
+    pub name: Name,
+    /// The types that it may stand for; the first is the default.
+    pub allowed: Vec<Name>,
+}
+
+/// An argument of the kernel.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Param {
+    /// Its name.
+    pub name: Name,
+    /// `f32`, or the name of a type parameter.
+    pub elem: Name,
+    /// Its kind.
+    pub kind: ParamKind,
+    /// The number of tensors of a list, `[&Tensor<f32, N>; 4]`.
+    pub list: Option<Expr>,
+}
+
+/// Tensor or scalar.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ParamKind {
+    /// `&Tensor<f32, (M, K)>` or `&mut Tensor<f32, layout!((M, N) : (1, ldc))>`.
+    Tensor {
+        /// `&mut`.
+        mutable: bool,
+        /// Extents: names known at launch, integers, constants.
+        shape: Expr,
+        /// Strides; column-major with separate leading dimensions when absent.
+        stride: Option<Expr>,
+    },
+    /// `alpha: f32`.
+    Scalar,
+}
+
+/// A statement.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Stmt {
+    /// Its span.
+    pub span: Span,
+    /// Its kind, with its parts.
+    pub kind: StmtKind,
+}
+
+/// Kinds of statements.
+#[derive(Clone, PartialEq, Debug)]
+pub enum StmtKind {
+    /// `let pattern = value;`
+    Let {
+        /// The names that are bound.
+        pattern: Pattern,
+        /// The value.
+        value: Expr,
+    },
+    /// `target = value;`, or `target += value;` with an operator.
+    Assign {
+        /// The target.
+        target: Expr,
+        /// `+` of `+=`.
+        op: Option<Binary>,
+        /// The right side.
+        value: Expr,
+    },
+    /// `for pattern in range { … }`
+    For {
+        /// The loop variable.
+        pattern: Pattern,
+        /// `0..n`, or a call such as `pipelined(0..n, stages = 3)`.
+        range: Expr,
+        /// The statements.
+        body: Vec<Stmt>,
+    },
+    /// `if condition { … } else { … }`
+    If {
+        /// The condition.
+        condition: Expr,
+        /// Where it is true.
+        then: Vec<Stmt>,
+        /// Where it is false.
+        other: Vec<Stmt>,
+    },
+    /// `while condition { … }`; `loop { … }` has the condition `true`.
+    While {
+        /// The condition at the beginning of each iteration.
+        condition: Expr,
+        /// The statements.
+        body: Vec<Stmt>,
+    },
+    /// `break;`
+    Break,
+    /// `role(name) { … }` and other calls that take a block: the call, and its statements.
+    Block {
+        /// The call in front of the block.
+        head: Expr,
+        /// The statements.
+        body: Vec<Stmt>,
+    },
+    /// An expression for its effect.
+    Expr(Expr),
+}
+
+/// The left side of a `let` or the variable of a loop.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Pattern {
+    /// A name.
+    Name(Name),
+    /// `_`
+    Hole(Span),
+    /// `(a, b)`
+    Tuple(Span, Vec<Pattern>),
+}
+
+/// An expression.
+#[derive(PartialEq, Debug)]
+pub struct Expr {
+    /// Its span.
+    pub span: Span,
+    /// Its kind.
+    pub kind: ExprKind,
+}
+
+/// Kinds of expressions.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ExprKind {
+    /// An integer literal.
+    Int(i64),
+    /// An integer literal that fits `u64` alone.
+    Long(u64),
+    /// A floating-point literal.
+    Float(f64),
+    /// `true` or `false`.
+    Bool(bool),
+    /// A string literal.
+    Str(String),
+    /// A name: a constant, a variable, a symbol.
+    Name(String),
+    /// A path of several segments, which no constant of the kernel is.
+    Path(String),
+    /// `_`
+    Hole,
+    /// `(a, b)`, also `[a, b]`.
+    Tuple(Vec<Expr>),
+    /// `function::<types>(arguments)`
+    Call {
+        /// The function's name.
+        function: Name,
+        /// Type arguments.
+        types: Vec<Name>,
+        /// Arguments, some by name: `stages = 4`.
+        args: Vec<Arg>,
+    },
+    /// `receiver.method(arguments)`
+    Method {
+        /// The receiver.
+        receiver: Box<Expr>,
+        /// The method.
+        method: Name,
+        /// Arguments.
+        args: Vec<Arg>,
+    },
+    /// `base.field`, also `base.0`.
+    Field {
+        /// The base.
+        base: Box<Expr>,
+        /// The name or number of the field.
+        field: Name,
+    },
+    /// `base[index]`
+    Index {
+        /// The base.
+        base: Box<Expr>,
+        /// The index.
+        index: Box<Expr>,
+    },
+    /// `-a`, `!a`
+    Unary(Unary, Box<Expr>),
+    /// `a + b`
+    Binary(Binary, Box<Expr>, Box<Expr>),
+    /// `from..to`
+    Range(Box<Expr>, Box<Expr>),
+    /// `a as f32`
+    Cast(Box<Expr>, Name),
+    /// `layout!(shape : stride)`
+    Layout {
+        /// The shape.
+        shape: Box<Expr>,
+        /// The stride; compact column-major without one.
+        stride: Option<Box<Expr>>,
+    },
+    /// `|x, y| body`
+    Closure {
+        /// The parameters.
+        params: Vec<Pattern>,
+        /// The value.
+        body: Box<Expr>,
+    },
+    /// `{ let x = …; value }` as a value: names for parts of it.
+    Block {
+        /// The bindings, in order.
+        lets: Vec<(Pattern, Expr)>,
+        /// The value.
+        value: Box<Expr>,
+    },
+    /// `if condition { a } else { b }` as a value.
+    If {
+        /// The condition.
+        condition: Box<Expr>,
+        /// Where it is true.
+        then: Box<Expr>,
+        /// Where it is false.
+        other: Box<Expr>,
+    },
+}
+
+/// An argument of a call.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Arg {
+    /// `stages` of `stages = 4`.
+    pub name: Option<Name>,
+    /// The value.
+    pub value: Expr,
+}
+
+impl Arg {
+    /// `name = value`, without a span in a text.
+    pub fn of_number(name: &str, value: i64) -> Arg {
+        let span = Span::default();
+        let name = Name { text: name.to_owned(), span };
+        Arg { name: Some(name), value: Expr { kind: ExprKind::Int(value), span } }
+    }
+}
+
+/// Operators with one operand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unary {
+    /// `-`
+    Neg,
+    /// `!`
+    Not,
+}
+
+/// Operators with two operands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Binary {
+    /// `+`
+    Add,
+    /// `-`
+    Sub,
+    /// `*`
+    Mul,
+    /// `/`
+    Div,
+    /// `%`
+    Rem,
+    /// `<`
+    Lt,
+    /// `<=`
+    Le,
+    /// `>`
+    Gt,
+    /// `>=`
+    Ge,
+    /// `==`
+    Eq,
+    /// `!=`
+    Ne,
+    /// `&&`, `&`
+    And,
+    /// `||`, `|`
+    Or,
+    /// `^`
+    Xor,
+    /// `<<`
+    Shl,
+    /// `>>`
+    Shr,
+}
+
+wire! {
+    struct Span(a);
+    struct Name { text, span }
+    struct Kernel { name, is_unsafe, consts, types, params, devices, body, levels, keys, overlaps, choices }
+    struct Choice { names, rows }
+    struct Device { name, types, params, result, devices, body, value }
+    struct DeviceParam { name, ty }
+    enum DeviceType { 0 Number(a), 1 Tile { mutable }, 2 Integer, 3 Layout, 4 Closure, 5 Tuple(a) }
+    enum Level { 0 Allow, 1 Warn, 2 Deny }
+    struct ConstParam { name, default }
+    struct TypeParam { name, allowed }
+    struct Param { name, elem, kind, list }
+    enum ParamKind { 0 Tensor { mutable, shape, stride }, 1 Scalar }
+    enum StmtKind {
+        0 Let { pattern, value }, 1 Assign { target, op, value }, 2 For { pattern, range, body },
+        3 If { condition, then, other }, 4 Block { head, body }, 5 Expr(a), 6 While { condition, body }, 7 Break,
+    }
+    enum ExprKind {
+        0 Int(a), 1 Float(a), 2 Bool(a), 3 Str(a), 4 Name(a), 5 Path(a), 6 Hole, 7 Tuple(a),
+        8 Call { function, types, args }, 9 Method { receiver, method, args }, 10 Field { base, field },
+        11 Index { base, index }, 12 Unary(a, b), 13 Binary(a, b, c), 14 Range(a, b), 15 Cast(a, b),
+        16 Layout { shape, stride }, 17 Closure { params, body }, 18 If { condition, then, other }, 19 Block { lets, value },
+        20 Long(a),
+    }
+    struct Arg { name, value }
+    enum Unary { 0 Neg, 1 Not }
+    enum Binary {
+        0 Add, 1 Sub, 2 Mul, 3 Div, 4 Rem, 5 Lt, 6 Le, 7 Gt, 8 Ge, 9 Eq, 10 Ne, 11 And, 12 Or, 13 Xor, 14 Shl, 15 Shr,
+    }
+}
+
+impl Binary {
+    /// The operator as it is written.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Binary::Add => "+",
+            Binary::Sub => "-",
+            Binary::Mul => "*",
+            Binary::Div => "/",
+            Binary::Rem => "%",
+            Binary::Lt => "<",
+            Binary::Le => "<=",
+            Binary::Gt => ">",
+            Binary::Ge => ">=",
+            Binary::Eq => "==",
+            Binary::Ne => "!=",
+            Binary::And => "&",
+            Binary::Or => "|",
+            Binary::Xor => "^",
+            Binary::Shl => "<<",
+            Binary::Shr => ">>",
+        }
+    }
+}
+
+/// A chain of operators, `a + b * c - d`, is a left-leaning tree whose nesting depth is its length. It is
+/// split into links here, so that no function recurses on its length.
+impl Expr {
+    /// The first operand of a chain, and its links, the last first: the span of the result, the operator, the
+    /// right side. No links if it is no chain.
+    pub fn chain(&self) -> (&Expr, Vec<(Span, Binary, &Expr)>) {
+        let (mut first, mut links) = (self, Vec::new());
+        while let ExprKind::Binary(op, left, right) = &first.kind {
+            links.push((first.span, *op, &**right));
+            first = left;
+        }
+        (first, links)
+    }
+
+    fn linked(self, span: Span, op: Binary, right: Expr) -> Expr {
+        Expr { span, kind: ExprKind::Binary(op, Box::new(self), Box::new(right)) }
+    }
+}
+
+impl Clone for Expr {
+    fn clone(&self) -> Expr {
+        let (first, links) = self.chain();
+        let start = Expr { span: first.span, kind: first.kind.clone() };
+        links.into_iter().rev().fold(start, |left, (span, op, right)| left.linked(span, op, right.clone()))
+    }
+}
+
+/// The variant of [`ExprKind::Binary`].
+const BINARY: u8 = 13;
+
+impl Wire for Expr {
+    fn put(&self, to: &mut Vec<u8>) {
+        let (first, links) = self.chain();
+        for (span, op, _) in &links {
+            span.put(to);
+            to.push(BINARY);
+            op.put(to);
+        }
+        first.span.put(to);
+        first.kind.put(to);
+        links.iter().rev().for_each(|(_, _, right)| right.put(to));
+    }
+
+    fn get(from: &mut Bytes<'_>) -> Option<Expr> {
+        from.deeper(|from| {
+            let mut links = Vec::new();
+            let mut span = Span::get(from)?;
+            while from.skip(BINARY) {
+                links.push((span, Binary::get(from)?));
+                span = Span::get(from)?;
+            }
+            if links.len() > LONGEST_CHAIN as usize {
+                return None;
+            }
+            let mut left = Expr { span, kind: ExprKind::get(from)? };
+            for (span, op) in links.into_iter().rev() {
+                left = left.linked(span, op, Expr::get(from)?);
+            }
+            Some(left)
+        })
+    }
+}
+
+impl Wire for Stmt {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.span.put(to);
+        self.kind.put(to);
+    }
+
+    fn get(from: &mut Bytes<'_>) -> Option<Stmt> {
+        from.deeper(|from| Some(Stmt { span: Span::get(from)?, kind: StmtKind::get(from)? }))
+    }
+}
+
+impl Wire for Pattern {
+    fn put(&self, to: &mut Vec<u8>) {
+        match self {
+            Pattern::Name(name) => {
+                to.push(0);
+                name.put(to);
+            }
+            Pattern::Hole(span) => {
+                to.push(1);
+                span.put(to);
+            }
+            Pattern::Tuple(span, inner) => {
+                to.push(2);
+                span.put(to);
+                inner.put(to);
+            }
+        }
+    }
+
+    fn get(from: &mut Bytes<'_>) -> Option<Pattern> {
+        from.deeper(|from| match from.variant()? {
+            0 => Some(Pattern::Name(Name::get(from)?)),
+            1 => Some(Pattern::Hole(Span::get(from)?)),
+            2 => Some(Pattern::Tuple(Span::get(from)?, Vec::get(from)?)),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,94 @@
+//! The visitor of the author's tree: the parts of expressions and statements.
+
+use std::collections::BTreeMap;
+
+use super::{Expr, ExprKind, Span, Stmt, StmtKind};
+
+impl Expr {
+    /// Its direct subexpressions.
+    pub fn inside(&self) -> Vec<&Expr> {
+        match &self.kind {
+            ExprKind::Tuple(items) => items.iter().collect(),
+            ExprKind::Call { args, .. } => args.iter().map(|arg| &arg.value).collect(),
+            ExprKind::Method { receiver, args, .. } => {
+                [&**receiver].into_iter().chain(args.iter().map(|arg| &arg.value)).collect()
+            }
+            ExprKind::Field { base: inner, .. }
+            | ExprKind::Unary(_, inner)
+            | ExprKind::Cast(inner, _)
+            | ExprKind::Closure { body: inner, .. } => vec![inner],
+            ExprKind::Index { base: a, index: b } | ExprKind::Binary(_, a, b) | ExprKind::Range(a, b) => {
+                vec![a, b]
+            }
+            ExprKind::Layout { shape, stride } => {
+                [Some(&**shape), stride.as_deref()].into_iter().flatten().collect()
+            }
+            ExprKind::If { condition, then, other } => vec![condition, then, other],
+            ExprKind::Block { lets, value } => lets.iter().map(|(_, of)| of).chain([&**value]).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Expr {
+    /// The names that it mentions, functions' names included, and how often each is used as a value.
+    pub fn names(&self) -> BTreeMap<&str, usize> {
+        let (mut all, mut left) = (BTreeMap::new(), vec![self]);
+        while let Some(expr) = left.pop() {
+            match &expr.kind {
+                ExprKind::Name(name) => *all.entry(&**name).or_default() += 1,
+                ExprKind::Call { function, .. } => drop(all.entry(&function.text).or_default()),
+                _ => {}
+            }
+            left.extend(expr.inside());
+        }
+        all
+    }
+}
+
+impl Expr {
+    /// The span of a call of this function.
+    pub fn calls(&self, name: &str) -> Option<Span> {
+        let mut left = vec![self];
+        while let Some(expr) = left.pop() {
+            match &expr.kind {
+                ExprKind::Call { function, .. } if function.text == name => return Some(function.span),
+                _ => left.extend(expr.inside()),
+            }
+        }
+        None
+    }
+}
+
+impl Stmt {
+    /// The span of a call of this function, in it or in its substatements.
+    pub fn calls(&self, name: &str) -> Option<Span> {
+        let own = self.exprs().into_iter().find_map(|expr| expr.calls(name));
+        own.or_else(|| self.stmts().into_iter().find_map(|stmt| stmt.calls(name)))
+    }
+
+    /// Its direct subexpressions.
+    pub fn exprs(&self) -> Vec<&Expr> {
+        match &self.kind {
+            StmtKind::Let { value: one, .. }
+            | StmtKind::For { range: one, .. }
+            | StmtKind::If { condition: one, .. }
+            | StmtKind::While { condition: one, .. }
+            | StmtKind::Block { head: one, .. }
+            | StmtKind::Expr(one) => vec![one],
+            StmtKind::Assign { target, value, .. } => vec![target, value],
+            StmtKind::Break => Vec::new(),
+        }
+    }
+
+    /// Its direct substatements.
+    pub fn stmts(&self) -> Vec<&Stmt> {
+        match &self.kind {
+            StmtKind::For { body, .. } | StmtKind::While { body, .. } | StmtKind::Block { body, .. } => {
+                body.iter().collect()
+            }
+            StmtKind::If { then, other, .. } => then.iter().chain(other).collect(),
+            _ => Vec::new(),
+        }
+    }
+}

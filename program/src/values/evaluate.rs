@@ -1,0 +1,108 @@
+//! Values of functions of elements, in double precision, where the values of their leaves are known.
+
+use super::expr::Expr;
+use super::operation::{Bin, Cmp, Un};
+use super::typing::{Type, Types};
+
+/// Deeper expressions have no value here.
+const DEEPEST: u32 = 100;
+
+impl Types<'_> {
+    /// The value of an expression, true being 1; `None` if it is not known. `leaf`: inputs, arguments,
+    /// coordinates and sizes.
+    pub fn evaluated(&self, expr: &Expr, leaf: &dyn Fn(&Expr) -> Option<f64>) -> Option<f64> {
+        self.value(expr, leaf, 0)
+    }
+
+    fn value(&self, expr: &Expr, leaf: &dyn Fn(&Expr) -> Option<f64>, depth: u32) -> Option<f64> {
+        if depth > DEEPEST {
+            return None;
+        }
+        let of = |expr| self.value(expr, leaf, depth + 1);
+        Some(match expr {
+            Expr::In(_)
+            | Expr::Scalar(_)
+            | Expr::Size(_)
+            | Expr::Coord(..)
+            | Expr::Index(_)
+            | Expr::At(_) => leaf(expr)?,
+            Expr::Lit(number) => number.to_f64(),
+            // All bits of 0 are 0 in every type.
+            Expr::Bits(_, x) => of(x)?.to_bits().eq(&0).then_some(0.0)?,
+            Expr::Un(Un::Not, x) if self.own(x)? == Type::Condition => 1.0 - of(x)?,
+            Expr::Un(f, x) => unary(*f, of(x)?)?,
+            Expr::Bin(Bin::Div, x, y) => match self.own(expr)? {
+                Type::Elem(elem) if !elem.is_float() => (of(x)? / of(y)?).trunc(),
+                _ => of(x)? / of(y)?,
+            },
+            Expr::Bin(f, x, y) => binary(*f, of(x)?, of(y)?)?,
+            Expr::Ptx { model, .. } => of(model.as_deref()?)?,
+            Expr::Fma(all) => of(&all[0])? * of(&all[1])? + of(&all[2])?,
+            Expr::Cmp(how, x, y) => {
+                let (x, y) = (of(x)?, of(y)?);
+                f64::from(match how {
+                    Cmp::Lt => x < y,
+                    Cmp::Le => x <= y,
+                    Cmp::Eq => x == y,
+                    Cmp::Ne => x != y,
+                })
+            }
+            // The other arm may have no value.
+            Expr::Pick(all) if of(&all[0])? != 0.0 => of(&all[1])?,
+            Expr::Pick(all) => of(&all[2])?,
+            Expr::Cast(elem, x) if elem.is_float() => of(x)?,
+            Expr::Cast(_, x) => of(x)?.trunc(),
+        })
+    }
+
+    fn own(&self, expr: &Expr) -> Option<Type> {
+        self.scalar(expr).ok()?.own_type()
+    }
+}
+
+fn unary(f: Un, x: f64) -> Option<f64> {
+    Some(match f {
+        Un::Neg => -x,
+        Un::Abs => x.abs(),
+        Un::Exp => x.exp(),
+        Un::Exp2 => x.exp2(),
+        Un::Log => x.ln(),
+        Un::Log2 => x.log2(),
+        Un::Recip => 1.0 / x,
+        Un::Sqrt => x.sqrt(),
+        Un::Rsqrt => 1.0 / x.sqrt(),
+        Un::Tanh => x.tanh(),
+        Un::Sin => x.sin(),
+        Un::Cos => x.cos(),
+        Un::Floor => x.floor(),
+        Un::Ceil => x.ceil(),
+        Un::Trunc => x.trunc(),
+        Un::Round => x.round(),
+        Un::RoundEven => x.round_ties_even(),
+        Un::Apart => x,
+        Un::Fast(of) => return unary(of.exact(), x),
+        Un::Erf | Un::Gelu | Un::CountOnes | Un::LeadingZeros | Un::Not => return None,
+    })
+}
+
+fn binary(f: Bin, x: f64, y: f64) -> Option<f64> {
+    let whole = |of: fn(i64, i64) -> i64| {
+        let is = |x: f64| x.fract() == 0.0 && x.abs() < 1e15;
+        (is(x) && is(y)).then(|| of(x as i64, y as i64) as f64)
+    };
+    Some(match f {
+        Bin::Add => x + y,
+        Bin::Sub => x - y,
+        Bin::Mul => x * y,
+        Bin::Rem => x % y,
+        Bin::Min => x.min(y),
+        Bin::Max => x.max(y),
+        Bin::And => whole(|x, y| x & y)?,
+        Bin::Or => whole(|x, y| x | y)?,
+        Bin::Xor => whole(|x, y| x ^ y)?,
+        Bin::Pow => x.powf(y),
+        Bin::CopySign => x.copysign(y),
+        Bin::FastDiv => x / y,
+        Bin::Div | Bin::Shl | Bin::Shr | Bin::MulHigh => return None,
+    })
+}
