@@ -153,9 +153,9 @@ pub fn rmsnorm_row<
     let to = parallelize(tile(y, (1, W), (i, part)), threads, thread.x, values = (1, V));
     let (row, w) = (registers_like::<f32>(from, 0.0), registers_like(scale, 0.0));
     copy(from, row);
+    copy(scale, w);
     let squares = cluster_sum(sum(map(row, |x| x * x)));
     let factor = map(squares, |squares| rsqrt(squares / N as f32 + eps));
-    copy(scale, w);
     copy(map((row, factor, w), |x, f, w| x * f * (w as f32)), to);
 }
 

@@ -16,6 +16,10 @@ use crate::values::semiring::Semiring;
 /// The remedy for sums of products.
 const ZERO: &str = "set them to 0 in both: `map(x, |x, at| if at.1 < K { exp(x) } else { 0.0 })`; or use tiles that divide K";
 
+/// The remedy for operands of other products that no copy has filled.
+const COPIED: &str =
+    "copy operands from global memory to the tile that is multiplied, or use tiles that divide K";
+
 impl Origins<'_> {
     /// A product whose elements past the end of K must not change the result.
     pub(super) fn check_product(
@@ -155,20 +159,17 @@ impl Origins<'_> {
                 shown_as(fills[0]),
                 shown_as(fills[1])
             ))
-            .help(if sums { ZERO.to_owned() } else { self.other_fills(operands, fills) })),
+            .help(if sums { ZERO.to_owned() } else { self.other_fills(operands, fills, state) })),
             [x, _] => Err(Problem::new(format!(
                 "the elements of `{}` that are out of bounds along K are not known, and this product would combine them",
                 names[usize::from(x.is_some())]
             ))
-            .help(match sums {
-                true => ZERO,
-                false => "copy operands from global memory to the tile that is multiplied, or use tiles that divide K",
-            })),
+            .help(if sums { ZERO } else { COPIED })),
         }
     }
 
     /// The remedy if operands do not have these values past the end of K.
-    fn other_fills(&self, operands: [&View; 2], fills: [f64; 2]) -> String {
+    fn other_fills(&self, operands: [&View; 2], fills: [f64; 2], state: &State) -> String {
         let elem = |view: &View| self.program.tensor(view.tensor).elem;
         let lacks = |(view, fill): &(&View, f64)| Number::from(*fill).value(elem(view)) != *fill;
         match operands.into_iter().zip(fills).find(lacks) {
@@ -178,10 +179,17 @@ impl Origins<'_> {
                 shown_as(fill),
                 view.name
             ),
+            None if operands.iter().any(|view| self.is_computed(view, state)) => COPIED.into(),
             None => "leave out `fill`: it follows from the product's operations; copy operands of another product to \
                      tiles of their own"
                 .into(),
         }
+    }
+
+    /// Is it a tile on chip whose out-of-bounds elements no copy has set?
+    fn is_computed(&self, view: &View, state: &State) -> bool {
+        let is_global = matches!(self.program.tensor(view.tensor).space, Space::Global { .. });
+        !is_global && state.get(&view.tensor).and_then(|known| known.contents).is_none()
     }
 
     /// The edges whose out-of-bounds elements a reduction replaces by its identity.
