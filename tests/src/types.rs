@@ -23,6 +23,7 @@ pub fn all() -> Vec<(&'static str, KernelDef)> {
         ("short_sums", short_sums().def().clone()),
         ("hashes", hashes().def().clone()),
         ("distances", distances().def().clone()),
+        ("constants", constants().def().clone()),
         ("cross_entropy", cross_entropy().def().clone()),
         ("by_argument", by_argument().def().clone()),
         ("bits_of_doubles", bits_of_doubles().def().clone()),
@@ -241,6 +242,15 @@ pub fn short_sums(x: &Tensor<i16, (M, N), (ld, _1)>, y: &mut Tensor<i32, M>, z: 
     let x = tile(x, (4, 1024), (block.x, 0));
     copy(sum(x, 1), tile(y, 4, block.x).along(0));
     copy(maximum(x, 1), tile(z, 4, block.x).along(0));
+}
+
+/// Arithmetic on constants of a type, which doubles do not have, and multiply-adds that are computed with 32 bits.
+#[kernel]
+pub fn constants(x: &Tensor<u64, N>, y: &mut Tensor<u64, N>, z: &mut Tensor<i64, N>, w: &mut Tensor<u16, N>) {
+    let x = tile(x, 256, block.x);
+    map(x, tile(y, 256, block.x), |x| x ^ ((u64::MAX / 3) as u64));
+    map(x, tile(z, 256, block.x), |x| (x as i64) + ((i64::MAX - 1) as i64));
+    map(x, tile(w, 256, block.x), |x| (x as u16) * ((x >> 16) as u16) + ((x >> 32) as u16));
 }
 
 /// Shifts by distances of other types, which the types of the shifted numbers may not have.

@@ -99,7 +99,11 @@ impl Bin {
 impl Kernel {
     /// The ranges of the operands of the product and of the sum in `a * b + c`.
     pub fn intervals_of_sum(&self, parts: &[Val; 3]) -> [[Interval; 2]; 2] {
-        let all = Interval::of(self.type_of(&parts[2]));
+        // Integers of 8 and 16 bits are computed with 32, so their product may exceed their type.
+        let all = Interval::of(match self.type_of(&parts[2]) {
+            elem if elem.is_float() || elem.is_word() => elem,
+            _ => Elem::I32,
+        });
         let [a, b, c] = parts.each_ref().map(|part| self.interval_of(part));
         let bits = self.type_of(&parts[2]).working_bits();
         let product = Bin::Mul.interval(a, b, bits).filter(|product| product.is_within(all)).unwrap_or(all);

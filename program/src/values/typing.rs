@@ -394,8 +394,17 @@ pub fn cast(to: Elem, x: Scalar) -> Result<Scalar> {
         }
         (None, Expr::Lit(_)) => settle(x.expr, to)?,
         (None, Expr::Cast(..)) => x.expr.cast(to),
-        (None, _) if to.is_float() => settle(x.expr, to)?,
-        (None, _) => settle(x.expr, Elem::F64)?.cast(to),
+        // Arithmetic on literals has the type that one of them names. A double has no integer of more than 53 bits exactly.
+        (None, of) => {
+            let whole = !of.any(&|part| matches!(part, Expr::Lit(Number::Float(_))));
+            let other = || match () {
+                () if to.is_float() => to,
+                () if whole => Elem::I64,
+                () => Elem::F64,
+            };
+            let own = named_type(of).unwrap_or_else(other);
+            settle(x.expr, own)?.cast(to)
+        }
     };
     Ok(Scalar::of(expr, to))
 }

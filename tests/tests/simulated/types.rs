@@ -366,6 +366,24 @@ fn hashes_wrap_around() {
 }
 
 #[test]
+fn constants_are_as_exact_as_their_types() {
+    let x: Vec<u64> = elements(300, &mut Random::new(10));
+    let args = [
+        Arg::tensor(&x, [300]),
+        Arg::output::<u64>([300]),
+        Arg::output::<i64>([300]),
+        Arg::output::<u16>([300]),
+    ];
+    let done = run(constants().def(), &args);
+    check(&done, "y", &x.iter().map(|x| x ^ (u64::MAX / 3)).collect::<Vec<_>>());
+    check(&done, "z", &x.iter().map(|x| x.cast_signed().wrapping_add(i64::MAX - 1)).collect::<Vec<_>>());
+    let sum = |x: &u64| (*x as u16).wrapping_mul((x >> 16) as u16).wrapping_add((x >> 32) as u16);
+    check(&done, "w", &x.iter().map(sum).collect::<Vec<u16>>());
+    let source = constants().source().to_owned();
+    assert!(source.contains("wrapping_add(wrapping_mul("), "{source}");
+}
+
+#[test]
 fn distances_of_shifts_have_any_type() {
     let ends = [0, 1, 7, 31, 32, 63, -1, 256, 300, 1 << 31, 1 << 32, (1 << 32) + 5, i64::MIN + 3, i64::MAX];
     let (random, n) = (&mut Random::new(9), 300);
