@@ -93,7 +93,7 @@ impl Built {
     /// Takes a generated kernel.
     ///
     /// # Safety
-    /// Its variants are the output of [`tilewright_codegen::generate`] for a program of the builder, and
+    /// Its variants are the output of `tilewright_codegen::generate` for a program of the builder, and
     /// neither was modified; some of the variants may be missing.
     pub unsafe fn new(generated: Generated) -> Built {
         Built { made: jit::built(generated) }

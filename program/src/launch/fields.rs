@@ -1,5 +1,5 @@
 //! The fields of structs and the variants of enums that thread programs and launch plans consist of, once for all of their
-//! encodings: as text (`kernel/text`) and as bytes ([`super::wire`]). Each macro here calls another one with a table.
+//! encodings: as text (`kernel/text`) and as bytes (`launch::wire`). Each macro here calls another one with a table.
 //! A field with a value has it usually; a field after `-` has no text.
 
 /// Structs of integers, conditions and functions of elements.

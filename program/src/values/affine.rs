@@ -1,7 +1,7 @@
 //! Affine integer expressions of a kernel: linear combinations of the block index, the thread index, loop
 //! variables, sizes, scalar arguments and integers loaded from memory, and of their quotients,
 //! remainders, products, minima and maxima. Coordinates, loop bounds and both sides of conditions are
-//! affine expressions. Their ranges are computed in [`crate::tile::range`].
+//! affine expressions. Their ranges are computed in `tile::range` of the generator.
 
 use tilewright_layout::{Swizzle, Symbol, Value};
 
@@ -52,9 +52,9 @@ pub enum Coord {
     },
     /// An integer argument.
     Scalar(Id),
-    /// An integer that [`crate::tile::Op::Take`] has read.
+    /// An integer that `Op::Take` of tile programs has read.
     Loaded {
-        /// Its index in [`crate::tile::Program::reads`].
+        /// Its index in `Program::reads` of tile programs.
         number: Id,
         /// May it differ from thread to thread?
         per_thread: bool,
