@@ -395,8 +395,11 @@ impl Matrix {
         let groups = (value * rows.div_ceil(value * each)).min(rows);
         let blocks = (1280 / groups).max(1);
         // A block of several rows takes four steps or more: with one or two it takes up to 1.4 times as long.
-        let steps = self.columns.div_ceil(if each == 1 { width } else { 4 * width + 1 });
-        let blocks = (1 << blocks.ilog2()).min(BLOCKS).min(1 << steps.ilog2());
+        let most = match each {
+            1 => self.columns.div_ceil(width).next_power_of_two(),
+            _ => 1 << (self.columns / (4 * width)).max(1).ilog2(),
+        };
+        let blocks = (1 << blocks.ilog2()).min(BLOCKS).min(most);
         let constants = [("R", each), ("W", width), ("L", threads), ("V", value), ("C", blocks)];
         self.own("gemv_unaligned", &constants)
     }

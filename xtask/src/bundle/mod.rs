@@ -65,8 +65,6 @@ pub(crate) fn make(folder: &Path) -> Outcome {
     }
     // One build, so that crates which programs have in common are built once, beside others.
     let mut command = cargo(["build", "--release", "--message-format=json-render-diagnostics"]);
-    // What a launch does on the host is timed as in a user's release build.
-    command.args(["--config", "profile.release.package.tilewright-program.opt-level=3"]);
     for part in PARTS {
         if root().join(part.source).exists() {
             command.args(part.arguments);
