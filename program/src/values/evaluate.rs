@@ -19,39 +19,46 @@ impl Types<'_> {
             return None;
         }
         let of = |expr| self.value(expr, leaf, depth + 1);
-        Some(match expr {
+        match expr {
             Expr::In(_)
             | Expr::Scalar(_)
             | Expr::Size(_)
             | Expr::Coord(..)
             | Expr::Index(_)
-            | Expr::At(_) => leaf(expr)?,
-            Expr::Lit(number) => number.to_f64(),
-            // All bits of 0 are 0 in every type.
-            Expr::Bits(_, x) => of(x)?.to_bits().eq(&0).then_some(0.0)?,
-            Expr::Un(Un::Not, x) if self.own(x)? == Type::Condition => 1.0 - of(x)?,
-            Expr::Un(f, x) => unary(*f, of(x)?)?,
-            Expr::Bin(Bin::Div, x, y) => match self.own(expr)? {
-                Type::Elem(elem) if !elem.is_float() => (of(x)? / of(y)?).trunc(),
-                _ => of(x)? / of(y)?,
-            },
-            Expr::Bin(f, x, y) => binary(*f, of(x)?, of(y)?)?,
-            Expr::Ptx { model, .. } => of(model.as_deref()?)?,
-            Expr::Fma(all) => of(&all[0])? * of(&all[1])? + of(&all[2])?,
-            Expr::Cmp(how, x, y) => {
-                let (x, y) = (of(x)?, of(y)?);
-                f64::from(match how {
-                    Cmp::Lt => x < y,
-                    Cmp::Le => x <= y,
-                    Cmp::Eq => x == y,
-                    Cmp::Ne => x != y,
-                })
-            }
+            | Expr::At(_) => leaf(expr),
             // The other arm may have no value.
-            Expr::Pick(all) if of(&all[0])? != 0.0 => of(&all[1])?,
-            Expr::Pick(all) => of(&all[2])?,
-            Expr::Cast(elem, x) if elem.is_float() => of(x)?,
-            Expr::Cast(_, x) => of(x)?.trunc(),
+            Expr::Pick(all) => of(&all[if of(&all[0])? == 0.0 { 2 } else { 1 }]),
+            Expr::Ptx { model, .. } => of(model.as_deref()?),
+            _ => {
+                let parts: Option<Vec<f64>> = expr.parts().into_iter().map(of).collect();
+                self.applied(expr, &parts?)
+            }
+        }
+    }
+
+    /// The value of an operation or a literal, of the values of its direct subexpressions.
+    pub fn applied(&self, expr: &Expr, parts: &[f64]) -> Option<f64> {
+        Some(match (expr, parts) {
+            (Expr::Lit(number), []) => number.to_f64(),
+            // All bits of 0 are 0 in every type.
+            (Expr::Bits(..), [x]) => x.to_bits().eq(&0).then_some(0.0)?,
+            (Expr::Un(Un::Not, of), [x]) if self.own(of)? == Type::Condition => 1.0 - x,
+            (Expr::Un(f, _), [x]) => unary(*f, *x)?,
+            (Expr::Bin(Bin::Div, ..), [x, y]) => match self.own(expr)? {
+                Type::Elem(elem) if !elem.is_float() => (x / y).trunc(),
+                _ => x / y,
+            },
+            (Expr::Bin(f, ..), [x, y]) => binary(*f, *x, *y)?,
+            (Expr::Fma(_), [x, y, z]) => x * y + z,
+            (Expr::Cmp(how, ..), [x, y]) => f64::from(match how {
+                Cmp::Lt => x < y,
+                Cmp::Le => x <= y,
+                Cmp::Eq => x == y,
+                Cmp::Ne => x != y,
+            }),
+            (Expr::Cast(elem, _), [x]) if elem.is_float() => *x,
+            (Expr::Cast(..), [x]) => x.trunc(),
+            _ => return None,
         })
     }
 
