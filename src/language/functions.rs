@@ -537,7 +537,8 @@ language! {
     /// A loop that is unrolled at compile time: `for i in unroll(0..4) { … }`.
     fn unroll(range: Number) -> Number;
     /// A software-pipelined loop: copies from global to shared memory run `stages - 1` iterations ahead. You write no waits or
-    /// barriers in its body: `for k in pipelined(0..ga.size(2), stages = 3) { … }`.
+    /// barriers in its body: `for k in pipelined(0..ga.size(2), stages = 3) { … }`. With `most_stages = 16` instead there are the
+    /// stages that fit in shared memory, at most 16.
     ///
     /// If the body is one product, `fragments = 2` loads its operands from shared memory to registers one k-step ahead, across
     /// iterations too. A loop-exit test after each k-step then keeps nvcc from interleaving k-steps; `exits = false` omits it.

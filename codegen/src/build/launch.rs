@@ -50,6 +50,12 @@ impl Builder {
         self
     }
 
+    /// The same, where an author names it: a kernel whose tiles exceed its shared memory has an error, instead of a newer one.
+    pub(crate) fn named_arch(&mut self, arch: u32) {
+        self.arch(arch);
+        self.program.is_arch_named = true;
+    }
+
     /// How many blocks should be resident on a multiprocessor at once.
     ///
     /// ```

@@ -130,7 +130,8 @@ fn of_one(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
     }
     let why = reader.instead_of_wgmma(&config, &machine);
     let mut instead = None;
-    let (wide, others) = match machine {
+    let stages = reader.find("stages").map(|stages| stages.span);
+    let (mut wide, mut others) = match machine {
         Machine::Threads(of_types) => {
             instead = of_types;
             by_threads(&reader, config).map_err(|wrong| vec![instead.clone().unwrap_or(wrong)])?
@@ -138,6 +139,11 @@ fn of_one(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
         Machine::MmaSync(plans, _) => by_warps(&mut reader, &config, &plans).map_err(at_all)?,
         Machine::Wgmma(plans) => by_wgmma(args, &config, &plans).map_err(at_all)?,
     };
+    // Too many stages of tiles are an error about the key.
+    let programs = others.iter_mut().map(|other| &mut other.program).chain([&mut wide]);
+    for tensor in programs.flat_map(|program| &mut program.tensors) {
+        tensor.span = stages.unwrap_or(tensor.span);
+    }
     Ok(Programs { wide, others, levels, why, instead })
 }
 

@@ -292,7 +292,11 @@ fn checked(
         }
         lowered.push(policy);
         let again = before.replace(program).is_some_and(|before| std::ptr::eq(before, program));
-        match lower_expanded(&program.written, program.program(), policy) {
+        let fits = |kernel: Kernel| match check::shared_limits::shared_memory(program.program(), &kernel) {
+            Some(why) if !variants.is_empty() => Err(why),
+            _ => Ok(kernel),
+        };
+        match lower_expanded(&program.written, program.program(), policy).and_then(fits) {
             Ok(mut kernel) => {
                 if let Some(label) = label
                     && let Err(why) = alike(&requires, program.program(), variants.first(), &mut kernel)
@@ -417,8 +421,12 @@ pub(crate) fn oldest(program: &Program) -> std::result::Result<u32, Diagnostic> 
     Ok(raised(Expanded::new(program.clone())?.program()))
 }
 
-/// The oldest architecture, from a program's own on, where a block has room for its shared tiles; its own where none has.
+/// The oldest architecture, from a program's own on, where a block has room for its shared tiles; its own where none has, or where
+/// the author named it.
 fn raised(program: &Program) -> u32 {
+    if program.is_arch_named {
+        return program.arch;
+    }
     let needed = allocate(program).bytes;
     let condition = |arch: &u32| Target::of(*arch).block_shared >= needed;
     let newer = TARGETS.iter().map(|row| row.arch).filter(|arch| *arch > program.arch);

@@ -37,7 +37,8 @@ pub(crate) fn allocate(program: &Program) -> Allocation {
         all.bytes = all.bytes.max(at + bytes(tensor));
     }
     for ring in &program.rings {
-        let both = [(); 2].map(|()| all.mbarriers(ring.slots));
+        let slots = if ring.is_of_one_group() { 0 } else { ring.slots };
+        let both = [(); 2].map(|()| all.mbarriers(slots));
         all.rings.push(both);
     }
     let mut parts = vec![1; program.orders as usize];

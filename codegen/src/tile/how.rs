@@ -44,6 +44,8 @@ impl From<u32> for StageOrder {
 pub struct Ahead {
     /// Slots of each shared tensor: copies run `stages - 1` iterations ahead. 1 waits for every copy.
     pub stages: u32,
+    /// May there be fewer stages, if these do not fit in shared memory?
+    pub fewer: bool,
     /// K-steps of a product's operands in registers: 2 is double buffering, which loads the next k-step
     /// during the current one.
     pub fragments: u32,
@@ -62,7 +64,8 @@ pub struct Ahead {
 impl From<u32> for Ahead {
     /// This number of stages.
     fn from(stages: u32) -> Ahead {
-        Ahead { stages, fragments: 1, exits: true, producer: false, split: 1, sums_are_added: false }
+        let fewer = false;
+        Ahead { stages, fewer, fragments: 1, exits: true, producer: false, split: 1, sums_are_added: false }
     }
 }
 

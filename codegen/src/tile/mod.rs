@@ -95,6 +95,8 @@ pub struct Program {
     pub packs: Vec<Id>,
     /// Oldest compute capability.
     pub arch: u32,
+    /// Did the author name it?
+    pub is_arch_named: bool,
     /// The body.
     pub body: Vec<Stmt>,
     /// The schedule of loops, beside their statements: the stages and orders of the statements in their bodies, by
@@ -108,6 +110,8 @@ pub struct Program {
     /// Tensors in shared memory whose layouts are chosen from their uses, if whole tiles are copied to or
     /// from them.
     pub open: BTreeSet<Id>,
+    /// Rings that may have fewer slots, if these do not fit in shared memory; and the number in their views' coordinates.
+    pub fitted: BTreeMap<Id, u32>,
     /// Shared tiles whose elements threads replace by elements of another type, of the same size: the type that products read.
     pub replaced: BTreeMap<Id, Elem>,
     /// Statements about whole tiles, whose distribution over threads was derived.
@@ -313,6 +317,13 @@ impl Program {
                 next += 1;
             });
         }
+    }
+
+    /// Gives named constants another number of stages.
+    pub(crate) fn rename_stages(&mut self, from: u32, to: u32) {
+        let is_it =
+            |constant: &&mut Constant| constant.of == ConstantOf::Stages && constant.value == i64::from(from);
+        self.constants.iter_mut().filter(is_it).for_each(|constant| constant.value = to.into());
     }
 
     /// A tensor.

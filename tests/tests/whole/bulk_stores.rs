@@ -18,7 +18,7 @@ fn added<const BM: usize = 128, const BN: usize = 96, const WARPGROUPS: usize = 
     let gc = tile(c, (BM, BN), (block.x, block.y));
     let (sa, sb) = (shared::<bf16>((BM, 64)), shared::<bf16>((BN, 64)));
     let mut acc = tiled_mma::<bf16, f32>(warpgroups = WARPGROUPS).accumulators((BM, BN), 0.0);
-    for k in pipelined(0..ga.size(2), stages = 3, producer = warp) {
+    for k in pipelined(0..ga.size(2), most_stages = 16, producer = warp) {
         copy(ga[(_, _, k)], sa);
         copy(gb[(_, _, k)], sb);
         gemm(sa, sb, &mut acc);
@@ -119,13 +119,24 @@ fn is_stored(kernel: &Generated, times: usize) {
     assert_eq!(body.matches("bulk_store_2d(").count(), times, "{source}");
 }
 
+/// The most stages beside the buffers, which are narrower where that gives a stage more than four.
 #[test]
 fn parts_of_any_width_and_number() {
-    let tiles = [(128, 96, 2), (128, 256, 2), (256, 64, 2), (64, 16, 1), (64, 80, 1), (64, 192, 1)];
-    for (bm, bn, warpgroups) in tiles {
+    let tiles = [
+        (128, 96, 2, 7),
+        (128, 256, 2, 4),
+        (256, 64, 2, 4),
+        (64, 16, 1, 16),
+        (64, 80, 1, 12),
+        (64, 192, 1, 6),
+        (192, 192, 3, 4),
+        (192, 128, 3, 5),
+    ];
+    for (bm, bn, warpgroups, stages) in tiles {
         let of = [("BM", bm), ("BN", bn), ("WARPGROUPS", warpgroups)];
         let kernel = added().specialize(&of).unwrap().def().generate().unwrap();
         is_stored(&kernel, 1);
+        assert!(kernel.source().contains(&format!("ring_slots = {stages}")), "{}", kernel.source());
         check(
             &kernel,
             &|m, n| vec![Arg::in_out(&bits(&numbers(m * n, 3)), [m, n]).strides([n, 1])],

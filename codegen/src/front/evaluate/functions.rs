@@ -307,7 +307,7 @@ pub const FUNCTIONS: &[Function] = &[
     row(
         "pipelined",
         "for k in pipelined(0..n, stages = 3) { … }",
-        &["stages", "fragments", "exits", "producer"],
+        &["stages", "most_stages", "fragments", "exits", "producer"],
         ANY,
         Evaluator::loop_call,
     ),

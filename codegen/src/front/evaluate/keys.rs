@@ -21,9 +21,7 @@ impl Evaluator {
                     self.complain(name.span, problem.help("remove one of them"));
                     continue;
                 }
-                "arch" => self.architecture(&key.value).map(|arch| {
-                    self.builder.arch(arch);
-                }),
+                "arch" => self.architecture(&key.value).map(|arch| self.builder.named_arch(arch)),
                 _ => {
                     let threads = self.integer_key(&key.value, &name.text);
                     threads.and_then(|threads| self.builder.threads(threads))

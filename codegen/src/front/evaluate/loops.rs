@@ -101,7 +101,7 @@ impl Evaluator {
     pub(super) fn pipelined(&mut self, args: &[ast::Arg], span: Span) -> Option<(Value, Ahead)> {
         const USAGE: &str = "write for k in pipelined(0..tensor.size(2), stages = 3)";
         let (mut range, mut stages, mut fragments, mut exits) = (None, None, None, None);
-        let (mut producer, mut split, mut sums_are_added) = (false, 1, false);
+        let (mut producer, mut split, mut sums_are_added, mut fewer) = (false, 1, false, false);
         for arg in args {
             if arg.name.as_ref().is_some_and(|name| name.text == "producer") {
                 if !matches!(&arg.value.kind, ast::ExprKind::Name(name) if name == "warp") {
@@ -128,7 +128,10 @@ impl Evaluator {
             match (arg.name.as_ref().map(|name| name.text.as_str()), value) {
                 (_, Value::Poison) => return None,
                 (None, value @ Value::Range(..)) if range.is_none() => range = Some(value),
-                (Some("stages"), Value::Int(n)) if stages.is_none() && u32::try_from(n).is_ok() => {
+                (Some(name @ ("stages" | "most_stages")), Value::Int(n))
+                    if stages.is_none() && u32::try_from(n).is_ok() =>
+                {
+                    fewer = name == "most_stages";
                     if let Some(name) = self.named_constant(&arg.value) {
                         self.builder.name_stages(&name, n);
                     }
@@ -155,7 +158,7 @@ impl Evaluator {
             (Some(range), Some((stages, at_stages))) => {
                 let (fragments, at_fragments) = fragments.unwrap_or((1, at_stages));
                 let exits = exits.unwrap_or(true);
-                let ahead = Ahead { stages, fragments, exits, producer, split, sums_are_added };
+                let ahead = Ahead { stages, fewer, fragments, exits, producer, split, sums_are_added };
                 match unfit(&ahead) {
                     None => Some((range, ahead)),
                     Some(problem) => {
@@ -373,7 +376,7 @@ pub(super) fn always() -> Test {
 }
 
 /// The named arguments of `pipelined`.
-const PIPELINED: &[&str] = &["stages", "fragments", "exits", "producer", "split"];
+const PIPELINED: &[&str] = &["stages", "most_stages", "fragments", "exits", "producer", "split"];
 
 /// Is the range between two integers known to be empty?
 fn empty(from: &Affine, to: &Affine) -> bool {

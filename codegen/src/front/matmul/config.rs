@@ -373,7 +373,7 @@ impl Reader<'_> {
         let stages = self.positive("stages", fragments.min(2)) as u32;
         let exits = self.find("exits").is_none() || self.flag("exits");
         let fragments = fragments as u32;
-        let ahead = Ahead { stages, fragments, exits, producer: false, split: 1, sums_are_added: true };
+        let ahead = Ahead { fragments, exits, sums_are_added: true, ..stages.into() };
         if let Some(problem) = crate::passes::pipeline::unfit(&ahead) {
             let at = self.find(if fragments > 1 { "fragments" } else { "stages" });
             self.errors.push(problem.at(at.map_or(Span::default(), |expr| expr.span)));

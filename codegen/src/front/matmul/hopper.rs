@@ -21,7 +21,7 @@ const BOX: i64 = 16;
 /// Rows after which the pattern of a swizzle repeats.
 const PATTERN: i64 = 8;
 /// Most slots of the ring by default.
-pub(super) const STAGES: i64 = 16;
+const STAGES: i64 = 16;
 
 /// Tiles of the default variants: rows, blocks of a cluster that share columns, and columns. There are many widths, so that the
 /// tiles of a product nearly fill all multiprocessors. Small tiles are for products of few rows, which memory limits. Clusters copy
@@ -58,8 +58,7 @@ impl Plan {
     pub(super) fn shipped(c: &Config) -> Vec<Plan> {
         let of = |rows: i64, columns: i64, [cluster, split_k]: [i64; 2]| {
             let tile = [rows, columns, SWIZZLED / i64::from(c.dtype.bytes())];
-            let plan = Plan { cluster, split_k, shipped: true, ..Plan::of_warpgroups(c, tile, false) };
-            plan.with_stages(c, STAGES)
+            Plan { cluster, split_k, shipped: true, ..Plan::of_warpgroups(c, tile, false) }
         };
         // Tiles are slower if the right operand is copied in rows of less than 128 bytes, and in more rows than the left
         // operand or K has.
@@ -98,7 +97,8 @@ impl Plan {
             tile,
             row: None,
             groups: [warpgroups, 1, 1],
-            stages: 1,
+            stages: STAGES,
+            fewer: true,
             cluster: 1,
             split_k: 1,
             band: 8,
@@ -174,7 +174,7 @@ impl Plan {
     /// Does a tile of rows that wgmma has need more accumulators or shared memory than there are?
     pub(super) fn is_too_large(&self, c: &Config) -> bool {
         let is_tile = self.tile[0] % ROWS == 0 && row(c, self.tile[1]).is_some();
-        is_tile && (self.sums() > self.most_sums(c) || self.ring(c) > self.room(c))
+        is_tile && (self.sums() > self.most_sums(c) || self.crowded(c).is_some())
     }
 }
 
@@ -282,18 +282,7 @@ pub(super) fn unfit(plan: &Plan, config: &Config) -> Option<(&'static str, Probl
             &help,
         );
     }
-    let (bytes, room) = (plan.ring(config), plan.room(config));
-    if bytes > room {
-        return wrong(
-            "stages",
-            format!(
-                "{} stages take {bytes} bytes of shared memory, and a block has {room} for them",
-                plan.stages
-            ),
-            "write fewer stages",
-        );
-    }
-    None
+    plan.crowded(config).map(|problem| ("stages", problem))
 }
 
 /// Why K cannot be split so.

@@ -12,7 +12,7 @@ use crate::thread::Scope;
 use crate::thread::atom::{Atom, Effect, OperandName};
 use crate::thread::atoms;
 use crate::values::elem::Elem;
-use crate::values::target::{Target, WARP};
+use crate::values::target::WARP;
 
 /// Keys about the threads of a product on CUDA cores.
 pub(super) const OF_THREADS: [&str; 12] =
@@ -95,8 +95,7 @@ impl Reader<'_> {
                     return Machine::Threads(None);
                 }
                 let unfit = match self.by_mma_sync(config) {
-                    Ok(plan) => match tensor::unfit(config, &plan).or_else(|| tensor::exceeds(config, &plan))
-                    {
+                    Ok(plan) => match tensor::unfit(config, &plan) {
                         None => return Machine::MmaSync(self.with_others(config, plan), instead),
                         Some((key, problem)) => problem.at(self.blamed(key)),
                     },
@@ -234,15 +233,8 @@ impl Reader<'_> {
             }
         };
         let stages = self.or("stages", i64::from(c.ahead.stages), usual.stages);
-        let mut plan = Plan { stages, ..Plan::of_warps(c, row, [sides[0], sides[1], tile[2]], groups) };
-        let room = i64::from(Target::of(c.arch).block_shared);
-        while self.find("stages").is_none()
-            && plan.stages > 1
-            && (plan.ring(c) > room || tensor::bytes(c, &plan).is_ok_and(|bytes| bytes > room))
-        {
-            plan.stages -= 1;
-        }
-        Ok(plan)
+        let fewer = self.find("stages").is_none();
+        Ok(Plan { stages, fewer, ..Plan::of_warps(c, row, [sides[0], sides[1], tile[2]], groups) })
     }
 
     /// Good sizes, and the tile: the sizes of the given keys, and for others defaults that suit the warps.
@@ -435,19 +427,18 @@ impl Reader<'_> {
         let [left, right] = usual.sides(config, [bm, bn]);
         let of = |[rows, columns, _]: [i64; 3]| {
             let tile = [left.unwrap_or(rows), right.unwrap_or(columns), bk];
-            let plan = Plan {
+            Plan {
                 cluster: cluster.unwrap_or(usual.cluster),
                 split_k: split_k.unwrap_or(usual.split_k),
                 band: band.unwrap_or(usual.band),
                 ..Plan::of_warpgroups(config, tile, ping_pong)
-            };
-            plan.with_stages(config, hopper::STAGES)
+            }
         };
         // The first tile that goes with the keys gives the rows and columns that no key sets.
         let mut tiles = Plan::shipped(config).into_iter().map(|plan| of(plan.tile));
         let fits = tiles.find(|plan| hopper::unfit(plan, config).is_none());
         let mut plan = fits.unwrap_or_else(|| of(usual.tile));
-        plan.stages = stages.unwrap_or(plan.stages);
+        (plan.stages, plan.fewer) = (stages.unwrap_or(plan.stages), stages.is_none());
         if let Some((key, problem)) = hopper::unfit(&plan, config) {
             return Err((problem.at(self.blamed(key)), plan.is_too_large(config)));
         }

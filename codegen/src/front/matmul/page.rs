@@ -298,7 +298,8 @@ impl Plan {
 
     fn pipelined(&self, c: &Config) -> Expr {
         let range = Expr::from(0).to(Expr::from("ga").method("size", [2.into()]));
-        let range = call("pipelined", &[], [range]).with("stages", "STAGES");
+        let range =
+            call("pipelined", &[], [range]).with(if self.fewer { "most_stages" } else { "stages" }, "STAGES");
         let range = if self.bulk { range.with("producer", "warp") } else { range };
         let split = call("cluster", &[], ["SPLIT".into()]);
         if self.may_split(c) { range.with("split", split) } else { range }

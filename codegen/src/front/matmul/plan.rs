@@ -1,17 +1,14 @@
 //! The sizes of a product on tensor cores: an alternative of its page.
 
 use super::Config;
-use super::hopper::ROWS;
 use super::product::CLUSTERS;
-use crate::build::tiled::{PAD, SWIZZLED, Terms, row_of};
+use crate::build::tiled::{PAD, Terms};
+use crate::source::problem::Problem;
 use crate::thread::atom::Atom;
 use crate::values::target::{Target, WARP};
 
 /// Bytes for mbarriers and the alignment of swizzles.
 const MBARRIERS: i64 = 1024;
-/// Into how many parts the rows of a warp are divided at most when they are stored, and the fewest rows of a part.
-const PARTS: [i64; 3] = [4, 2, 1];
-const LEAST_ROWS: i64 = 16;
 
 /// The sizes of a product on tensor cores.
 #[derive(Clone, Debug)]
@@ -24,6 +21,8 @@ pub(super) struct Plan {
     pub(super) groups: [i64; 3],
     /// Stages of shared tiles in flight.
     pub(super) stages: i64,
+    /// May there be fewer, if these do not fit in shared memory?
+    pub(super) fewer: bool,
     /// Blocks of a cluster that share tiles of the right operand.
     pub(super) cluster: i64,
     /// Blocks of a cluster that compute one tile together, each a part of K.
@@ -48,6 +47,7 @@ impl Plan {
             row: Some(row),
             groups,
             stages: 1,
+            fewer: true,
             cluster: 1,
             split_k: 1,
             band: 1,
@@ -104,39 +104,22 @@ impl Plan {
         c.block_scales || self.is_wgmma() && c.promotes()
     }
 
-    /// With as many stages as fit, at most this number.
-    pub(super) fn with_stages(self, c: &Config, most: i64) -> Plan {
-        Plan { stages: (self.room(c) / self.slot(c)).clamp(1, most), ..self }
+    /// Stages for which there is room beside the sums of warps that share K.
+    pub(super) fn beside_sums(&self, c: &Config) -> i64 {
+        let room = i64::from(Target::of(c.arch).block_shared) - MBARRIERS;
+        (room - self.parts() * self.gathered(c)) / self.slot(c)
     }
 
-    /// Bytes of shared memory for the ring, beside mbarriers and what the epilogue needs: the sums of warps that share K, or buffers
-    /// for parts of the tile of each warp or warpgroup. One buffer is written while a bulk store reads the other. Sums that a cluster
-    /// adds overlay the ring, and fragments of wider results already write whole sectors.
-    pub(super) fn room(&self, c: &Config) -> i64 {
-        let ([over, across, _], [left, right, _]) = (self.groups, self.tile);
-        let ([rows, columns], bytes) = ([left / over, right / across], i64::from(c.out.bytes()));
-        let buffers = |part: i64, wide: i64, members: i64| {
-            2.min(rows / part * (columns / wide).max(1)) * members * part * wide * bytes
-        };
-        let epilogue = match self.is_wgmma() {
-            true if self.split_k > 1 => 0,
-            // With three warpgroups a part is narrower, which leaves room for a slot more. wgmma's columns are multiples of 16.
-            true => {
-                let half = (SWIZZLED / 2 / bytes).max(16);
-                let wide = match over > 2 {
-                    true if columns % half == 0 => half,
-                    true => 16,
-                    false => row_of(columns, bytes).max(16),
-                };
-                buffers(ROWS, wide, if self.ping_pong { 2 } else { over })
-            }
-            false if self.is_staged(c) => {
-                let down = PARTS.into_iter().find(|down| rows % (down * LEAST_ROWS) == 0).unwrap_or(1);
-                buffers(rows / down, row_of(columns, bytes), over * across)
-            }
-            false => self.gathered(c, self.parts()),
-        };
-        i64::from(Target::of(c.arch).block_shared) - MBARRIERS - epilogue
+    /// Why a block does not have shared memory for its stages.
+    pub(super) fn crowded(&self, c: &Config) -> Option<Problem> {
+        // A producer fills a slot while another one is read.
+        let least = if self.bulk { 2 } else { 1 };
+        let stages = if self.fewer { least } else { self.stages };
+        let (bytes, room) = (self.slot(c) * stages, i64::from(Target::of(c.arch).block_shared));
+        let count = if stages == 1 { "1 stage takes".into() } else { format!("{stages} stages take") };
+        let message = format!("{count} {bytes} bytes of shared memory, and a block has {room}");
+        let help = "write fewer stages, or a smaller bk";
+        (bytes > room).then(|| Problem::new(message).help(help))
     }
 
     /// Do warps store results through shared memory?
@@ -144,16 +127,10 @@ impl Plan {
         c.out.bytes() < 4 && self.parts() == 1
     }
 
-    /// Bytes of shared memory for sums of warps that share K, of `at_once` parts at once.
-    pub(super) fn gathered(&self, c: &Config, at_once: i64) -> i64 {
+    /// Bytes of shared memory for sums of warps that share K.
+    pub(super) fn gathered(&self, c: &Config) -> i64 {
         let [rows, columns, _] = self.tile;
-        let one = rows * (columns + PAD) * i64::from(c.acc.bytes());
-        if self.parts() == 1 { 0 } else { at_once * one }
-    }
-
-    /// Bytes of the ring.
-    pub(super) fn ring(&self, c: &Config) -> i64 {
-        self.slot(c) * self.stages
+        if self.parts() == 1 { 0 } else { rows * (columns + PAD) * i64::from(c.acc.bytes()) }
     }
 
     /// Bytes of a slot of the ring: wgmma reads the lower terms of an operand there, too.

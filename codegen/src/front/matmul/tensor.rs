@@ -10,17 +10,10 @@ mod ring;
 use super::plan::Plan;
 use super::product::WORD;
 use super::{Config, page};
-use crate::passes::allocate::allocate;
-use crate::passes::pipeline::expand;
-use crate::passes::project::projected;
-use crate::passes::resolve::resolved;
-use crate::source::ast::Span;
-use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::Id;
 use crate::tile::Program;
 use crate::tile::alternative::{Alternative, Policy, Width};
-use crate::values::target::Target;
 pub(super) use plan::{MOST_SUMS, Usual, others, sums, unfit, usual};
 pub(super) use ring::{BULK, bulk};
 
@@ -65,17 +58,6 @@ fn copies(c: &Config, plan: &Plan) -> Vec<(i64, Plan)> {
         }
     }
     all
-}
-
-/// Bytes of shared memory of the program with the largest tiles, with their padding.
-pub(super) fn bytes(c: &Config, plan: &Plan) -> std::result::Result<i64, Diagnostic> {
-    let largest = copies(c, plan).into_iter().max_by_key(|(_, plan)| plan.ring(c));
-    let Some((width, plan)) = largest else { return Ok(0) };
-    let program = by_copies(c, &plan, width, true).map_err(|problem| problem.at(Span::default()))?;
-    let width = Width { reads: width, writes: width };
-    let mut program = resolved(&*projected(&program)?, width)?.into_owned();
-    program.number();
-    Ok(allocate(&*expand(&program)?).bytes.into())
 }
 
 /// The programs of several plans, among which a launch chooses. The last plan, for large products, serves every launch,
@@ -163,15 +145,4 @@ fn by_copies(c: &Config, plan: &Plan, width: i64, competes: bool) -> Result<Prog
         program.packs = (0..program.tensors.len() as Id).filter(is_operand).collect();
     }
     Ok(program)
-}
-
-/// Why tiles with padded rows exceed shared memory, and the key that is wrong.
-pub(super) fn exceeds(c: &Config, plan: &Plan) -> Option<(&'static str, Problem)> {
-    let (room, bytes) = (i64::from(Target::of(c.arch).block_shared), bytes(c, plan).ok()?);
-    let message = format!(
-        "{} stages of padded tiles take {bytes} bytes of shared memory, and a block has {room}",
-        plan.stages
-    );
-    let problem = Problem::new(message).help("write fewer stages, or a smaller bk");
-    (bytes > room).then_some(("stages", problem))
 }

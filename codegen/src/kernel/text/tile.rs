@@ -98,7 +98,7 @@ records! {
     Read { name, elem, per_thread = false }
     Constant { of, name, value }
     Update { with, order = MemoryOrder::Relaxed, scope = Scope::Grid, old = None, expected = None }
-    Ahead { stages, fragments = 1, exits = true, producer = false, split = 1, sums_are_added = false }
+    Ahead { stages, fewer = false, fragments = 1, exits = true, producer = false, split = 1, sums_are_added = false }
     Scan { with, identity, levels, exclusive = false, unmasked = false }
     Semiring { add, mul }
     TiledMma { row, groups, of, terms = Terms::One, - pairs }

@@ -3,7 +3,7 @@
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::{Bar, Kernel};
 use crate::tile::{Program, Space};
-use crate::values::target::Target;
+use crate::values::target::{TARGETS, Target};
 
 /// The users of shared memory, with their bytes: arrays, then barriers.
 pub(super) fn parts(kernel: &Kernel) -> Vec<(String, u32)> {
@@ -16,7 +16,7 @@ pub(super) fn parts(kernel: &Kernel) -> Vec<(String, u32)> {
 }
 
 /// An error if a block needs more shared memory than there is.
-pub(super) fn shared_memory(program: &Program, kernel: &Kernel) -> Option<Diagnostic> {
+pub(crate) fn shared_memory(program: &Program, kernel: &Kernel) -> Option<Diagnostic> {
     let (needed, limit) = (kernel.launch.shared_bytes, Target::of(kernel.arch).block_shared);
     if needed <= limit {
         return None;
@@ -34,5 +34,9 @@ pub(super) fn shared_memory(program: &Program, kernel: &Kernel) -> Option<Diagno
         kernel.arch,
         sum.join(" + ")
     );
-    Some(Diagnostic::error(span, message).help("use smaller tiles, fewer stages, or a narrower element type"))
+    let newer = TARGETS.iter().find(|row| row.arch > kernel.arch && row.block_shared >= needed);
+    let arch = newer.filter(|_| program.is_arch_named);
+    let arch = arch.map_or(String::new(), |row| format!("write arch = {}, or ", row.arch));
+    let help = format!("{arch}use smaller tiles, fewer stages, or a narrower element type");
+    Some(Diagnostic::error(span, message).help(help))
 }

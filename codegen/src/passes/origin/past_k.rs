@@ -11,8 +11,8 @@ use crate::tile::view::View;
 use crate::tile::{Expr, Op, Program, Space, Stmt};
 use crate::values::affine::Affine;
 use crate::values::elem::Elem;
-use crate::values::semiring::Semiring;
 use crate::values::operation::{Bin, Cmp, Un};
+use crate::values::semiring::Semiring;
 use crate::values::typing::{Type, Types};
 
 /// Longer chains of statements have no value here.
@@ -159,6 +159,10 @@ impl Interval {
         self.number() == Some(number)
     }
 
+    fn is_infinite(self) -> bool {
+        self.number().is_some_and(f64::is_infinite)
+    }
+
     /// Without the size, which is not negative.
     fn absolute(self) -> Interval {
         match self.of_size {
@@ -243,7 +247,9 @@ impl Function<'_> {
             // Products of 0 and finite numbers are 0.
             (Expr::Bin(Bin::Mul | Bin::And, ..), [x, y]) if x.is(0.0) || y.is(0.0) => Interval::only(0.0),
             (Expr::Fma(_), [x, y, z]) if x.is(0.0) || y.is(0.0) => *z,
-            (Expr::Bin(Bin::Or, ..), [x, y]) if self.is_condition(expr) && (x.is(1.0) || y.is(1.0)) => Interval::only(1.0),
+            (Expr::Bin(Bin::Or, ..), [x, y]) if self.is_condition(expr) && (x.is(1.0) || y.is(1.0)) => {
+                Interval::only(1.0)
+            }
             (Expr::Cmp(how, ..), [x, y]) => Interval::either(match how {
                 Cmp::Lt => x.is_less(*y, false),
                 Cmp::Le => x.is_less(*y, true),
@@ -255,7 +261,8 @@ impl Function<'_> {
             (Expr::Pick(_), [test, x, y]) => match test.number() {
                 Some(0.0) => *y,
                 Some(_) => *x,
-                None => x.or(*y),
+                // Products of 0 and what may be infinite are not 0.
+                None => [*x, *y].into_iter().find(|arm| arm.is_infinite()).unwrap_or(x.or(*y)),
             },
             (Expr::Cast(Elem::I32 | Elem::I64, _), [x]) => *x,
             (Expr::Cast(Elem::U32 | Elem::U64, _), [x]) if x.absolute().low >= 0.0 => *x,

@@ -42,6 +42,7 @@ use std::borrow::Cow;
 
 use tilewright_layout::{Composed, Layout};
 
+use crate::passes::allocate::allocate;
 use crate::passes::synchronise::synchronised;
 use crate::source::ast::Span;
 use crate::source::diagnostic::Diagnostic;
@@ -49,7 +50,9 @@ use crate::source::problem::{Problem, Result};
 use crate::thread::Id;
 use crate::tile::empty_loops::reduced;
 use crate::tile::view::View;
+use crate::tile::visit::each;
 use crate::tile::{Ahead, Op, Program, Space, Stmt};
+use crate::values::target::Target;
 use fetches::Level;
 pub(crate) use fetches::{Fetches, is_in_flight};
 use schedule::Schedule;
@@ -80,6 +83,40 @@ fn expanded(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnost
 
 /// The program with its pipelined loops as loops over the slots of rings, which are its last rings.
 pub fn scheduled(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
+    let Some(most) = most_stages(program) else { return with_stages(program) };
+    let room = Target::of(program.arch).block_shared;
+    let mut fewer = program.clone();
+    for stages in (1..=most).rev() {
+        for stmt in &mut fewer.body {
+            stmt.each_mut(&mut |stmt| {
+                if let Op::Pipelined { ahead, .. } = &mut stmt.op
+                    && ahead.fewer
+                {
+                    ahead.stages = ahead.stages.min(stages).max(ahead.fragments);
+                }
+            });
+        }
+        fewer.rename_stages(stages + 1, stages);
+        let written = with_stages(&fewer)?;
+        if allocate(&written).bytes <= room || stages == 1 {
+            return Ok(Cow::Owned(written.into_owned()));
+        }
+    }
+    with_stages(program)
+}
+
+/// The most stages of loops that may have fewer.
+fn most_stages(program: &Program) -> Option<u32> {
+    let mut most = None;
+    each(&program.body, &mut |stmt| match &stmt.op {
+        Op::Pipelined { ahead, .. } if ahead.fewer => most = most.max(Some(ahead.stages)),
+        _ => {}
+    });
+    most
+}
+
+/// The same for loops that have their numbers of stages.
+fn with_stages(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
     let mut buffers = Vec::new();
     for stmt in &program.body {
         find(program, stmt, &mut buffers)?;
@@ -150,6 +187,16 @@ pub(crate) fn slots_apart(tile: &Composed, stages: i64, least: i64) -> Result<Co
     Ok(tile.map(|layout| {
         let slot = Layout::new(stages, apart)?;
         Layout::from_modes(layout.modes().chain([slot]))
+    })?)
+}
+
+/// A layout with slots, with another number of them.
+pub(crate) fn of_slots(layout: &Composed, stages: i64) -> Result<Composed> {
+    Ok(layout.map(|layout| {
+        let mut modes: Vec<Layout> = layout.modes().collect();
+        let apart = modes.pop().map(|slot| slot.stride());
+        let slots = apart.map(|apart| Layout::new(stages, apart)).transpose()?;
+        Layout::from_modes(modes.into_iter().chain(slots))
     })?)
 }
 

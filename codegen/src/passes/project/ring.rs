@@ -155,6 +155,7 @@ impl Project<'_> {
             _ => format!("{}_ring", program.vars[var as usize].name),
         };
         let (from, to) = (self.producer, self.consumers);
+        program.fitted.extend(ahead.fewer.then_some((id, ahead.stages)));
         program.rings.push(Ring {
             name,
             slots: ahead.stages,

@@ -293,6 +293,8 @@ impl Project<'_> {
         let read: BTreeSet<Id> = own.iter().flat_map(Stmt::reads).map(|from| from.tensor).collect();
         let rings: BTreeSet<Id> = read.iter().filter_map(|id| Some(self.buffers.get(id)?.ring)).collect();
         let ring = self.ring_of_computed(transform, stages).map_err(|problem| problem.at(span))?;
+        let fewer = rings.iter().any(|ring| self.program.fitted.contains_key(ring));
+        self.program.fitted.extend(fewer.then_some((ring, stages)));
         let phase = |ring: Id| Affine::from(Coord::Phase(ring));
         let mut body: Vec<Stmt> =
             rings.iter().map(|&ring| of(Op::Await { ring, phase: phase(ring) })).collect();

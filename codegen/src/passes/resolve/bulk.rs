@@ -40,6 +40,18 @@ enum Leave {
     Threads(Distribution),
 }
 
+/// Buffers in shared memory that parts of a result could have.
+struct Buffers {
+    /// How many parts there are along the rows and along the columns of a member's tile.
+    parts: [i64; 2],
+    /// Which thread of a member has which elements of its part.
+    own: Distribution,
+    /// How many a member has, and the layout of all, and its size.
+    count: i64,
+    all: Composed,
+    bytes: i64,
+}
+
 /// Buffers in shared memory, which all results with parts of one layout share.
 #[derive(Clone)]
 pub(super) struct Staging {
@@ -129,19 +141,25 @@ impl Resolve {
             _ => COLUMNS,
         };
         let divided = widths.into_iter().filter(|wide| columns % wide == 0).map(|wide| columns / wide);
-        let ways = divided.chain([1]).flat_map(|across| ROWS.map(|down| [down, across]));
-        for parts @ [down, across] in ways {
+        let mut ways = Vec::new();
+        for parts @ [down, across] in divided.chain([1]).flat_map(|across| ROWS.map(|down| [down, across])) {
             let by_rows = in_parts(&d, Parts { mode: 0, count: down }).filter(|_| rows % down == 0);
-            let Some(d) = by_rows.and_then(|d| in_parts(&d, Parts { mode: 1, count: across })) else {
+            let Some(own) = by_rows.and_then(|d| in_parts(&d, Parts { mode: 1, count: across })) else {
                 continue;
             };
             let layout = match (bytes, fast) {
-                (1 | 4, 1) => in_blocks([rows / down, columns / across], BLOCK.max(16 / bytes))?,
-                _ => swizzled_tile(tensor.elem, [rows / down, columns / across], fast)?,
+                (1 | 4, 1) => in_blocks([rows / down, columns / across], BLOCK.max(16 / bytes)),
+                _ => swizzled_tile(tensor.elem, [rows / down, columns / across], fast),
             };
-            let buffers = (down * across).min(BUFFERS);
+            let Ok(layout) = layout else { continue };
+            let count = (down * across).min(BUFFERS);
             let groups = i64::from(self.program.groups[by as usize].members.max(1));
-            let all = slots_apart(&layout, buffers * groups, i64::from(BOX_ALIGN) / bytes)?;
+            let all = slots_apart(&layout, count * groups, i64::from(BOX_ALIGN) / bytes)?;
+            ways.push(Buffers { parts, own, count, bytes: all.cosize()? * bytes, all });
+        }
+        // Wide parts, in few rows.
+        self.fit(&ways.iter().map(|of| (of.parts[1], of.bytes)).collect::<Vec<_>>())?;
+        for Buffers { parts, own: d, count: buffers, bytes, all } in ways {
             let same = |of: &&Staging| {
                 let own = self.program.tensor(of.buffers.tensor);
                 let alike =
@@ -149,7 +167,7 @@ impl Resolve {
                 alike && (of.by, of.parts) == (by, parts)
             };
             let shared = self.staging.iter().find(same).cloned();
-            if shared.is_none() && !self.has_room(stmt, all.cosize()? * bytes) {
+            if shared.is_none() && !self.has_room(stmt, bytes) {
                 continue;
             }
             let first = part_of(&own, parts, &0.into())?;
@@ -169,7 +187,7 @@ impl Resolve {
                 self.program.tensors.truncate(index);
                 continue;
             }
-            let matrices = match bytes {
+            let matrices = match tensor.elem.bytes() {
                 2 => rows_of_matrices(&d, fast).and_then(|rows| Some((atoms::find(MATRICES[fast])?, rows))),
                 _ => None,
             };

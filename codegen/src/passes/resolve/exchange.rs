@@ -14,7 +14,7 @@ use crate::values::elem::Elem;
 use crate::values::target::{STATIC_SHARED, Target};
 
 /// Bytes that are left to mbarriers.
-const BARRIERS: i64 = 1024;
+pub(super) const BARRIERS: i64 = 1024;
 
 /// Where shared tensors are used for the last time.
 #[derive(Default)]
@@ -159,7 +159,7 @@ impl Resolve {
     }
 
     /// Every shared tensor, with its bytes in all slots.
-    fn shared(&self) -> Vec<(Id, i64)> {
+    pub(super) fn shared(&self) -> Vec<(Id, i64)> {
         let all = (0..).zip(&self.program.tensors);
         let shared = all.filter(|(_, tensor)| matches!(tensor.space, Space::Shared { .. }));
         shared
@@ -176,10 +176,8 @@ impl Resolve {
         let (free, shared) = (self.free(stmt), self.shared());
         let all: i64 = shared.iter().map(|(_, bytes)| bytes).sum();
         let live: i64 = shared.iter().filter(|(id, _)| !free.contains(id)).map(|(_, bytes)| bytes).sum();
-        let limit = match self.program.rings.is_empty() {
-            true => STATIC_SHARED.into(),
-            false => i64::from(Target::of(self.program.arch).block_shared) - BARRIERS,
-        };
-        live + bytes <= all.max(limit)
+        let most = i64::from(Target::of(self.program.arch).block_shared);
+        let limit = if self.program.rings.is_empty() { STATIC_SHARED.into() } else { most - BARRIERS };
+        live + bytes <= all.min(most).max(limit)
     }
 }

@@ -48,6 +48,7 @@ mod part;
 mod product;
 mod scan;
 mod shared;
+mod stages;
 mod statement;
 mod tile_ends;
 mod words;
@@ -57,6 +58,7 @@ use std::collections::BTreeMap;
 
 use tilewright_layout::Distribution;
 
+use crate::source::ast::Span;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::Id;
@@ -139,11 +141,13 @@ pub(crate) fn resolved(program: &Program, width: Width) -> std::result::Result<C
         divergent: 0,
         stores: Vec::new(),
         staging: Vec::new(),
+        fits: false,
         body: Vec::new(),
     };
     resolve.fragments()?;
     let mut body = resolve.statements(body)?;
     body.append(&mut resolve.stores);
+    resolve.fitted(&mut body).map_err(|problem| problem.at(Span::default()))?;
     let mut program = resolve.program;
     program.body = body;
     program.forms.clear();
@@ -171,6 +175,8 @@ struct Resolve {
     stores: Vec<Stmt>,
     /// The buffers of results that leave in parts.
     staging: Vec<bulk::Staging>,
+    /// Are slots of open rings chosen?
+    fits: bool,
     /// The statements of the current block so far.
     body: Vec<Stmt>,
 }

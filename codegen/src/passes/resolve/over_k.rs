@@ -135,8 +135,9 @@ impl Resolve {
         let Tensor { name, elem, .. } = self.program.tensor(acc.tensor).clone();
         let (parts, one) = (mma.parts_of_k()?, shared::exchanged(elem, &own, &d, 1)?);
         let bytes = one.cosize()? * i64::from(elem.bytes());
-        let fits = |at_once: &i64| parts % at_once == 0 && self.has_room(stmt, at_once * bytes);
-        let at_once = (1..=parts).rev().find(fits).unwrap_or(1);
+        let ways: Vec<_> = (1..=parts).rev().filter(|at_once| parts % at_once == 0).collect();
+        self.fit(&ways.iter().map(|at_once| (*at_once, at_once * bytes)).collect::<Vec<_>>())?;
+        let at_once = ways.into_iter().find(|at_once| self.has_room(stmt, at_once * bytes)).unwrap_or(1);
         let layout = slots_apart(&one, at_once, i64::from(16 / elem.bytes()))?;
         let all = self.scratch(stmt, &format!("{name}_parts"), elem, layout)?;
         let slot = |at: Affine| all.slice(&[At::All, At::All, At::Index(at)]);

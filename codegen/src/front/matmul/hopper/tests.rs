@@ -121,7 +121,7 @@ fn limits_of_wgmma_are_reported_at_their_key() {
     );
     check(
         "stages=8",
-        "8 stages take 393216 bytes of shared memory, and a block has 198656 for them\nhelp: write fewer stages",
+        "8 stages take 393216 bytes of shared memory, and a block has 232448\nhelp: write fewer stages, or a smaller bk",
     );
     check(
         "schedule=(vec=8)",

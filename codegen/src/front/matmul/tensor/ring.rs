@@ -43,6 +43,6 @@ pub(in crate::front::matmul) fn bulk(c: &Config, plan: &Plan) -> Option<Plan> {
     } else if c.bias.is_some() || c.alpha_beta || c.has_matrices() {
         fits &= left * right / plan.threads() < MOST_SUMS;
     }
-    let bulk = Plan { bulk: true, ..plan.clone() }.with_stages(c, plan.stages);
-    (fits && bulk.stages > 1).then_some(bulk)
+    let fits = fits && plan.stages > 1 && plan.beside_sums(c) > 1;
+    fits.then(|| Plan { bulk: true, fewer: true, ..plan.clone() })
 }
