@@ -233,7 +233,7 @@ impl Function<'_> {
         number.map_or_else(|| self.bounded(expr, &parts), Interval::only)
     }
 
-    /// Of a leaf, or of an operation on these operands, of which some are not known.
+    /// Of a leaf, or of an operation on these operands; some are not known.
     fn bounded(&self, expr: &Expr, parts: &[Interval]) -> Interval {
         match (expr, parts) {
             (Expr::In(n), _) => self.ins.get(usize::from(*n)).copied().unwrap_or(Interval::ANY),
