@@ -8,7 +8,7 @@ use std::env;
 use std::process;
 
 use criterion::Criterion;
-use tilewright_codegen::words::Words;
+use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_codegen::{Generated, cuda};
 use tilewright_runtime::cudarc::driver::DevicePtr;
 use tilewright_runtime::nvrtc::Nvrtc;

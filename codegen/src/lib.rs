@@ -1,23 +1,26 @@
-//! The generator: from a small syntax tree to the tile program, its checks, and the thread program with its CUDA C, which are of the
-//! crate `tilewright-program`. Pure: no syn, no IO, no dependency but that crate and the layout algebra.
+//! The generator: it runs the front ends and the passes in their order, from a syntax tree to thread programs with their CUDA C; kernels
+//! with other constants, and programs as text. Pure: no syn, no IO.
 
-pub mod build;
-mod front;
-mod kernel;
-mod passes;
-pub mod tile;
+mod generate;
+mod specialize;
+#[cfg(test)]
+mod tests;
+pub mod text;
+pub mod words;
 
-pub use build::tiled;
-pub use front::{evaluate, matmul, words};
-pub use kernel::generate::generate;
-pub use kernel::specialize::{GENERATOR, Generate};
-pub use kernel::text;
-pub use passes::check::report_of;
-pub use passes::{lower, pipeline, resolve, synchronise};
-pub use tile::{range, view};
+pub use generate::generate;
+pub use specialize::{GENERATOR, Generate};
+pub use tilewright_front::{evaluate, matmul};
+pub use tilewright_passes::check::report_of;
+pub use tilewright_passes::{lower, pipeline, resolve, synchronise};
 pub use tilewright_program::{
     Definition, Elem, Generated, Outcome, Settings, affine, ast, atom, atoms, compiled, condition, cuda,
     definition, diagnostic, element, explain, fp8, index, kernel_def, kernel_value, lanes, launch, limits,
     narrow, number, problem, report, scan, semiring, source, target, thread, typing, values, wire,
     with_element,
 };
+pub use tilewright_tile::build::{self, tiled};
+pub use tilewright_tile::tile::{self, range, view};
+
+use tilewright_front as front;
+use tilewright_passes as passes;

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use tilewright_codegen::words::Words;
+use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_sim::{Arg, Options, run};
 
 fn main() {

@@ -2,7 +2,7 @@
 //! for the simulator and for GPUs.
 
 use tilewright_codegen::Generated;
-use tilewright_codegen::words::Words;
+use tilewright_codegen::words::{Kernels as _, Words};
 
 use crate::functions::FUNCTIONS;
 use crate::number::Random;

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use tilewright::kernels;
-use tilewright_codegen::words::Words;
+use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_codegen::{Definition, Generate, Generated, Outcome};
 
 use crate::programs;

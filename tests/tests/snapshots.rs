@@ -1,7 +1,7 @@
 //! Snapshots of the generated CUDA C of every kernel: the fastest variant and the most general one.
 
 use tilewright::kernels;
-use tilewright_codegen::words::Words;
+use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_tests::gallery;
 
 #[test]

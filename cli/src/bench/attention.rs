@@ -5,7 +5,7 @@ use std::rc::Rc;
 use tilewright::kernels;
 use tilewright_codegen::Elem;
 use tilewright_codegen::definition::Generated;
-use tilewright_codegen::words::Words;
+use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_runtime::nvrtc::Nvrtc;
 
 use super::Result;

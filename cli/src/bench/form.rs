@@ -440,7 +440,7 @@ fn activation(keys: &[Arg]) -> Result<Activation> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilewright_codegen::words::Words;
+    use tilewright_codegen::words::{Kernels as _, Words};
 
     fn form(keys: &str) -> Result<Form> {
         let words = Words::read(keys).map_err(|why| why.to_string())?;

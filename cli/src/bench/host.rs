@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tilewright::{bf16, kernels};
 use tilewright_codegen::element::Element;
 use tilewright_codegen::kernel_def::KernelDef;
-use tilewright_codegen::words::Words;
+use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_runtime::nvrtc::Nvrtc;
 use tilewright_runtime::raw::{Part, Watch, watched};
 use tilewright_runtime::{DeviceTensor, Stored, Stream};

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use tilewright_codegen::definition::Generated;
-use tilewright_codegen::words::Words;
+use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_runtime::cache::{Cache, Request};
 use tilewright_runtime::nvrtc::Nvrtc;
 

@@ -50,7 +50,7 @@ pub(super) fn explain(ours: &[Ours], rows: &[Row]) -> String {
 mod tests {
     use super::*;
     use tilewright::kernels::{WIDE, ladder, tutorial};
-    use tilewright_codegen::words::Words;
+    use tilewright_codegen::words::{Kernels as _, Words};
 
     #[test]
     fn every_step_is_a_product_with_a_reason() {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use tilewright::kernels;
 use tilewright_codegen::definition::Generated;
 use tilewright_codegen::thread::Param;
-use tilewright_codegen::words::Words;
+use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_layout::{Symbol, Value};
 use tilewright_runtime::nvrtc::Nvrtc;
 

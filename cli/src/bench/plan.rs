@@ -3,7 +3,7 @@
 use clap::ArgMatches;
 use tilewright::kernels::{self, DOUBLE, FASTEST, PRODUCTS};
 use tilewright_codegen::Elem;
-use tilewright_codegen::words::Words;
+use tilewright_codegen::words::{Kernels as _, Words};
 
 use super::case::Row;
 use super::command::{sizes, texts};

@@ -94,7 +94,7 @@ fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
     if wanted("tile")
         && let Ok(program) = chosen.definition.program()
     {
-        sections.push(program.to_string());
+        sections.push(tilewright_codegen::text::print(&program));
     }
     let others = ["function", "report", "layouts", "explain", "tile", "thread", "ptx", "sass"];
     for (number, variant) in &variants {

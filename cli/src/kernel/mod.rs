@@ -4,7 +4,7 @@ mod parts;
 
 use clap::{Arg, ArgMatches};
 use tilewright_codegen::kernel_def::KernelDef;
-use tilewright_codegen::words::Words;
+use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_codegen::{Definition, Generated, matmul};
 
 use crate::output::{Failure, Result};

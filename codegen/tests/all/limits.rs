@@ -8,7 +8,7 @@ use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::{Bin, Unroll};
 use tilewright_codegen::tile::{Expr, Ring, Space, Tensor};
 use tilewright_codegen::view::At;
-use tilewright_codegen::words::Words;
+use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_codegen::{Definition, Elem, GENERATOR, Generate, Settings, generate, limits, wire};
 use tilewright_layout::{Layout, Value, layout};
 use tilewright_sim::{Arg as Given, Options, run};

@@ -1,5 +1,5 @@
-//! The layers of this crate and of `program`, which are the folders of their sources, depend on one another in one direction, in the
-//! order that ARCHITECTURE.md prints; the modules of a layer have no circles.
+//! The layers of the generator and of `program` depend on one another in one direction, in the order that ARCHITECTURE.md prints; the
+//! modules of a layer have no circles. A layer is a crate, or a folder of `tile` and of `program`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -67,17 +67,25 @@ fn stem(of: &Path) -> String {
     of.file_stem().unwrap().to_str().unwrap().to_owned()
 }
 
+/// The crates of one layer, and the crates whose folders are layers.
+const LAYERS: [&str; 3] = ["codegen", "front", "passes"];
+const FOLDERS: [&str; 2] = ["tile", "program"];
+
 /// Each module of the crates, with the others that it names.
 fn graph() -> BTreeMap<Module, BTreeSet<Module>> {
-    let roots = ["src", "../program/src"].map(|root| Path::new(env!("CARGO_MANIFEST_DIR")).join(root));
+    let root = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src");
     let mut files = Vec::new();
-    roots.iter().for_each(|root| sources(root, &mut files));
+    LAYERS.iter().chain(&FOLDERS).for_each(|name| sources(&root(name), &mut files));
+    let layer_of = |file: &Path| LAYERS.into_iter().find(|name| file.starts_with(root(name)));
     let parts = |file: &PathBuf| -> Vec<String> {
-        let inside = roots.iter().find_map(|root| file.strip_prefix(root).ok());
-        inside.unwrap().iter().map(|part| stem(Path::new(part))).collect()
+        let all = LAYERS.iter().chain(&FOLDERS);
+        let inside = all.clone().find_map(|name| file.strip_prefix(root(name)).ok()).unwrap();
+        let own = inside.iter().map(|part| stem(Path::new(part)));
+        layer_of(file).map(str::to_owned).into_iter().chain(own).collect()
     };
-    let module =
-        |parts: &[String]| (parts[0].clone(), parts.get(1).filter(|module| *module != "mod").cloned());
+    let module = |parts: &[String]| {
+        (parts[0].clone(), parts.get(1).filter(|module| !["mod", "lib"].contains(&module.as_str())).cloned())
+    };
     let known: BTreeSet<Module> =
         files.iter().map(&parts).filter(|of| of.len() > 1).map(|of| module(&of)).collect();
     let mut graph = BTreeMap::<Module, BTreeSet<Module>>::new();
@@ -87,7 +95,11 @@ fn graph() -> BTreeMap<Module, BTreeSet<Module>> {
             continue;
         }
         let own = module(&parts);
-        for path in named(&fs::read_to_string(file).unwrap()) {
+        for mut path in named(&fs::read_to_string(file).unwrap()) {
+            // A module of the same crate.
+            if let Some(layer) = layer_of(file).filter(|_| !known.iter().any(|(of, _)| *of == path[0])) {
+                path.insert(0, layer.to_owned());
+            }
             let of = (path[0].clone(), path.get(1).cloned());
             let of = if known.contains(&of) { of } else { (path[0].clone(), None) };
             assert!(

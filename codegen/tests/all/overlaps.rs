@@ -1,7 +1,7 @@
 //! Programmatic dependent launch: the kernel is the ordinary one, after a wait.
 
 use tilewright_codegen::build::Builder;
-use tilewright_codegen::words::Words;
+use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_codegen::{Elem, Generated, generate};
 use tilewright_layout::{Value, layout};
 

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use tilewright_codegen::lower::{Policy, lower};
+use tilewright_codegen::thread::Kernel;
 use tilewright_codegen::tile::Program;
 use tilewright_codegen::{cuda, pipeline, resolve, synchronise, text};
 
@@ -11,17 +12,17 @@ const LINE: &str = "\n----\n";
 
 /// The output of a pass, by its name.
 fn passed(pass: &str, input: &str) -> Result<String, String> {
-    let tile = || input.parse::<Program>().map_err(|wrong| wrong.to_string());
+    let tile = || text::parse::<Program>(input).map_err(|wrong| wrong.to_string());
     let message = |message: tilewright_codegen::diagnostic::Diagnostic| message.text();
     let lowered = |policy| Ok(text::print(&lower(&tile()?, policy).map_err(message)?));
     match pass {
-        "resolve" => Ok(resolve::resolve(&tile()?).map_err(message)?.to_string()),
-        "schedule" => Ok(pipeline::scheduled(&tile()?).map_err(message)?.to_string()),
-        "synchronise" => Ok(synchronise::synchronised(tile()?).map_err(message)?.to_string()),
-        "expand" => Ok(pipeline::expand(&tile()?).map_err(message)?.to_string()),
+        "resolve" => Ok(text::print(&*resolve::resolve(&tile()?).map_err(message)?)),
+        "schedule" => Ok(text::print(&*pipeline::scheduled(&tile()?).map_err(message)?)),
+        "synchronise" => Ok(text::print(&synchronise::synchronised(tile()?).map_err(message)?)),
+        "expand" => Ok(text::print(&*pipeline::expand(&tile()?).map_err(message)?)),
         "lower best" => lowered(Policy::Best),
         "lower general" => lowered(Policy::General),
-        "print" => Ok(cuda::print(&text::parse(input).map_err(|wrong| wrong.to_string())?)),
+        "print" => Ok(cuda::print(&text::parse::<Kernel>(input).map_err(|wrong| wrong.to_string())?)),
         _ => Err(format!("there is no pass `{pass}`")),
     }
 }

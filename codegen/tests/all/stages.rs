@@ -29,9 +29,10 @@ fn messages(head: &str, body: &str) -> String {
     body {{ {head} body {{ {body} }} copy from {SUMS} to {Y} }}
 }}"#
     );
-    let program: Program = text.parse().unwrap_or_else(|wrong| panic!("{wrong}\n{text}"));
+    let program: Program =
+        tilewright_codegen::text::parse(&text).unwrap_or_else(|wrong| panic!("{wrong}\n{text}"));
     match pipeline::scheduled(&program) {
-        Ok(program) => program.to_string(),
+        Ok(program) => tilewright_codegen::text::print(&*program),
         Err(messages) => messages.text(),
     }
 }

@@ -158,7 +158,7 @@ impl Plan {
     ///
     /// ```
     /// use tilewright_program::launch::{Given, Limits, Tensor, plan};
-    /// use tilewright_codegen::words::Words;
+    /// use tilewright_codegen::words::{Kernels as _, Words};
     /// let kernel = Words::read("bm=128 bn=128 bk=8 tc=(16,16)").unwrap().matmul().unwrap();
     /// let tensor = |m: i64, n: i64, mutable| {
     ///     let (extents, strides) = (vec![m, n], vec![1, m]);
@@ -255,7 +255,7 @@ pub struct Map {
 ///
 /// ```
 /// use tilewright_program::launch::{Given, Limits, Tensor, plan};
-/// use tilewright_codegen::words::Words;
+/// use tilewright_codegen::words::{Kernels as _, Words};
 /// let kernel = Words::read("bm=128 bn=128 bk=8 tc=(16,16)").unwrap().matmul().unwrap();
 /// let tensor = |m: i64, n: i64, mutable| {
 ///     let (extents, strides) = (vec![m, n], vec![1, m]);

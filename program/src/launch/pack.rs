@@ -34,7 +34,7 @@ impl Plan {
     ///
     /// ```
     /// use tilewright_program::launch::{Given, Limits, Tensor, plan};
-    /// use tilewright_codegen::words::Words;
+    /// use tilewright_codegen::words::{Kernels as _, Words};
     /// let kernel = Words::read("dtype=bf16 arch=90 a=k_major b=k_major").unwrap().matmul().unwrap();
     /// let tensor = |rows: i64, columns: i64, strides: [i64; 2], mutable| {
     ///     let (elem, len) = (kernel.params[0].elem, (rows * columns) as u64);

@@ -86,6 +86,13 @@ pub struct Lint {
     pub about: &'static str,
 }
 
+impl Lint {
+    /// Its level: its own, or the last that was set.
+    pub fn level_among(&self, set: &[(Name, Level)]) -> Level {
+        set.iter().rev().find(|(name, _)| name.text == self.name).map_or(self.level, |(_, level)| *level)
+    }
+}
+
 /// All lints.
 pub const LINTS: &[Lint] = &[
     Lint {

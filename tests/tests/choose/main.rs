@@ -7,7 +7,7 @@ use std::path::Path;
 use tilewright::codegen::definition::Generated;
 use tilewright::codegen::launch::{Given, Limits, Ranked, Tensor, ranking};
 use tilewright::codegen::matmul::schedule;
-use tilewright::codegen::words::Words;
+use tilewright::codegen::words::{Kernels as _, Words};
 use tilewright::kernels::{FASTEST, PLAIN, PRODUCTS, pages};
 use tilewright_tests::sweep;
 

@@ -14,7 +14,7 @@ use tilewright_codegen::launch::{
 };
 use tilewright_codegen::target::STATIC_SHARED;
 use tilewright_codegen::thread;
-use tilewright_codegen::words::Words;
+use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_codegen::{Elem, Generated};
 use tilewright_tests::fake::Folder;
 use tilewright_tests::lists;

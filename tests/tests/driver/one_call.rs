@@ -5,7 +5,7 @@ use tilewright::matmul::{Factor, Host, HostTensor, Matmul, Ran};
 use tilewright::prelude::*;
 use tilewright::{matmul, matmul_into};
 use tilewright_codegen::launch::{self, Given};
-use tilewright_codegen::words::Words;
+use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_runtime::{DeviceTensor, LaunchMatmul, TensorRef};
 use tilewright_tests::sweep::count;
 

@@ -4,7 +4,7 @@ use crate::MATMUL;
 use tilewright::bf16;
 use tilewright_codegen::Elem;
 use tilewright_codegen::launch::{Given, Tensor, plan};
-use tilewright_codegen::words::Words;
+use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_runtime::cudarc::driver::{CudaSlice, DevicePtr};
 use tilewright_runtime::{
     Argument, Built, Device, DeviceTensor, Launch, LaunchMatmul, Launched, Stream, TensorMut, TensorRef,

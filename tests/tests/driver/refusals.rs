@@ -6,7 +6,7 @@ use crate::MATMUL;
 use tilewright::kernels::{ladder, softmax};
 use tilewright::prelude::*;
 use tilewright_codegen::kernel_def::{Handle, KernelDef};
-use tilewright_codegen::words::Words;
+use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_runtime::cudarc::driver::sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL as LOCAL;
 use tilewright_runtime::cudarc::driver::{CudaContext, CudaSlice, DevicePtr};
 use tilewright_runtime::{

@@ -3,7 +3,7 @@
 
 use tilewright_codegen::Generated;
 use tilewright_codegen::launch::{Limits, plan};
-use tilewright_codegen::words::Words;
+use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_sim::{Options, run};
 use tilewright_tests::number::Random;
 use tilewright_tests::problem::{Problem, Setting, Values};

@@ -1,6 +1,6 @@
 //! Products of f32 on tensor cores: errors against double precision, beside the errors of strict multiply-adds.
 
-use tilewright_codegen::words::Words;
+use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_sim::{Arg, Options, run_every};
 use tilewright_tests::number::Random;
 use tilewright_tests::sweep;

@@ -2,7 +2,7 @@
 //! warps, stages, sizes that tiles do not divide, and leading dimensions that rule out vectors.
 
 use tilewright_codegen::launch::{Limits, plan};
-use tilewright_codegen::words::Words;
+use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_codegen::{Elem, Generated};
 use tilewright_sim::{Options, run_every};
 use tilewright_tests::problem::{Finish, Problem, Setting, Values};

@@ -1,6 +1,6 @@
 //! Keys of products on tensor cores that are refused, and the messages.
 
-use tilewright_codegen::words::Words;
+use tilewright_codegen::words::{Kernels as _, Words};
 
 #[test]
 fn keys_that_are_invalid_on_tensor_cores() {

@@ -4,7 +4,7 @@
 use tilewright::prelude::*;
 use tilewright_codegen::kernel_def::KernelDef;
 use tilewright_codegen::launch::Limits;
-use tilewright_codegen::words::Words;
+use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_runtime::nvrtc::Nvrtc;
 use tilewright_sim::{Arg, Options, run, run_every};
 use tilewright_tests::problem::{Problem, Setting, Values};

@@ -2,7 +2,7 @@
 //! variant, on sizes that tiles divide and on others, in several schedules; and random products.
 
 use tilewright_codegen::Generated;
-use tilewright_codegen::words::Words;
+use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_sim::{Error, Options, run_every};
 use tilewright_tests::draw::{self, Draw, Fit, Scale};
 use tilewright_tests::problem::{Problem, Setting, Values};

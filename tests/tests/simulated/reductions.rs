@@ -3,7 +3,7 @@
 
 use tilewright::prelude::*;
 use tilewright_codegen::Generated;
-use tilewright_codegen::words::Words;
+use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_sim::{Arg, Options, Outcome, run_every};
 
 fn drawn(count: usize, seed: u64) -> Vec<f32> {

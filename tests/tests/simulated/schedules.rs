@@ -5,7 +5,7 @@
 use tilewright::kernels;
 use tilewright_codegen::tile::{How, Multiply, Op, Order, Program, Space, StageOrder, Stmt};
 use tilewright_codegen::words::Words;
-use tilewright_codegen::{Definition, Generate, Generated, generate};
+use tilewright_codegen::{Definition, Generate, Generated, generate, text};
 use tilewright_fuzz::random::Random;
 use tilewright_sim::{Options, run_every};
 use tilewright_tests::problem::{Problem, Setting, Values};
@@ -87,7 +87,7 @@ fn each(body: &mut [Stmt], f: &mut dyn FnMut(&mut Stmt)) {
 fn kernel(program: &Program) -> Generated {
     let outcome = generate(program.clone());
     let messages: Vec<String> = outcome.diagnostics.iter().map(|diagnostic| diagnostic.text()).collect();
-    outcome.kernel.unwrap_or_else(|| panic!("{}\n{program}", messages.join("\n")))
+    outcome.kernel.unwrap_or_else(|| panic!("{}\n{}", messages.join("\n"), text::print(program)))
 }
 
 /// The results of all variants that fit, by variant.
@@ -184,7 +184,7 @@ fn any_stages_give_the_same_bits() {
             };
             legal += 1;
             let got = results(&made, sizes, seed);
-            assert!(got == wanted, "{name}, schedule {seed}: other bits\n{other}");
+            assert!(got == wanted, "{name}, schedule {seed}: other bits\n{}", text::print(&other));
             if legal == schedules {
                 break;
             }
@@ -214,7 +214,8 @@ fn any_schedule_gives_the_same_bits() {
                     let same = wanted.iter().find(|(of, _)| *of == variant).is_none_or(|(_, of)| *of == bits);
                     assert!(
                         same,
-                        "{name}, {sizes:?}, schedule {seed}, variant {variant}: other bits\n{other}"
+                        "{name}, {sizes:?}, schedule {seed}, variant {variant}: other bits\n{}",
+                        text::print(&other)
                     );
                 }
             }

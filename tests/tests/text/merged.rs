@@ -37,7 +37,18 @@ fn read(folder: &Path, wrong: &mut Vec<String>) {
 fn examples_that_name_their_crate_are_programs_of_their_own() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut wrong = Vec::new();
-    for folder in ["src", "layout/src", "program/src", "codegen/src", "runtime/src", "sim/src", "cli/src"] {
+    for folder in [
+        "src",
+        "layout/src",
+        "program/src",
+        "tile/src",
+        "front/src",
+        "passes/src",
+        "codegen/src",
+        "runtime/src",
+        "sim/src",
+        "cli/src",
+    ] {
         read(&root.join(folder), &mut wrong);
     }
     assert!(wrong.is_empty(), "mark these examples with `standalone_crate`:\n{}", wrong.join("\n"));

@@ -3,6 +3,7 @@
 use tilewright::kernels;
 use tilewright_codegen::definition::Variant;
 use tilewright_codegen::kernel_def::KernelDef;
+use tilewright_codegen::thread::Kernel;
 use tilewright_codegen::tile::Program;
 use tilewright_codegen::wire::decode;
 use tilewright_codegen::{Definition, Generate, Generated, Outcome, cuda, generate, text};
@@ -28,9 +29,9 @@ fn tile_programs_are_read_back() {
     let built = built.map(|program| program.expect("a program"));
     let mut count = 0;
     for program in defined.chain(built) {
-        let text = program.to_string();
-        let again: Program = text.parse().unwrap_or_else(|wrong| panic!("{}: {wrong}", program.name));
-        assert_eq!(again.to_string(), text);
+        let text = text::print(&program);
+        let again: Program = text::parse(&text).unwrap_or_else(|wrong| panic!("{}: {wrong}", program.name));
+        assert_eq!(text::print(&again), text);
         let (first, second) = (generate(program), generate(again));
         assert_eq!(sources(&first), sources(&second));
         count += 1;
@@ -44,7 +45,7 @@ fn thread_programs_are_read_back() {
     for (name, kernel) in gallery::all().iter().chain(&choreographies.collect::<Vec<_>>()) {
         for variant in &kernel.variants {
             let text = text::print(&variant.program);
-            let again = text::parse(&text).unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
+            let again: Kernel = text::parse(&text).unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
             assert_eq!(text::print(&again), text, "{name}");
             assert_eq!(cuda::print(&again), variant.source, "{name}");
         }
@@ -93,8 +94,8 @@ fn kernels_are_read_back_from_bytes() {
 
 #[track_caller]
 fn refuses(change: impl Fn(&str) -> String, expected: &str) {
-    let text = programs::mma_sync().expect("a program").to_string();
-    assert_eq!(change(&text).parse::<Program>().unwrap_err().to_string(), expected);
+    let text = text::print(&programs::mma_sync().expect("a program"));
+    assert_eq!(text::parse::<Program>(&change(&text)).unwrap_err().to_string(), expected);
 }
 
 #[test]

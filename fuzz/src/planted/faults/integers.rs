@@ -5,9 +5,9 @@ use super::{Fault, fault};
 const INDEX: &str = "program/src/thread/index.rs";
 const DIVISION: &str = "program/src/thread/index/division.rs";
 const CHOICE: &str = "program/src/thread/index/choice.rs";
-const LOWER: &str = "codegen/src/passes/lower/mod.rs";
-const STRENGTH_REDUCTION: &str = "codegen/src/passes/lower/strength_reduction.rs";
-const NUMBERING: &str = "codegen/src/passes/lower/numbering.rs";
+const LOWER: &str = "passes/src/lower/mod.rs";
+const STRENGTH_REDUCTION: &str = "passes/src/lower/strength_reduction.rs";
+const NUMBERING: &str = "passes/src/lower/numbering.rs";
 
 pub(super) const FAULTS: &[Fault] = &[
     fault(DIVISION, "a negative quotient is rounded up", "self.int(-(up / n)));", "self.int(1 - up / n));"),

@@ -2,17 +2,17 @@
 
 use super::{Fault, fault};
 
-const PIPELINE: &str = "codegen/src/passes/pipeline/mod.rs";
-const FILL: &str = "codegen/src/passes/pipeline/fill.rs";
-const FRAGMENTS: &str = "codegen/src/passes/pipeline/fragments.rs";
-const SLOTS: &str = "codegen/src/passes/pipeline/schedule.rs";
-const STEPS: &str = "codegen/src/passes/pipeline/steps.rs";
-const SYNCHRONISE: &str = "codegen/src/passes/synchronise.rs";
-const ALLOCATE: &str = "codegen/src/passes/allocate.rs";
-const COMMITS: &str = "codegen/src/passes/lower/commits.rs";
+const PIPELINE: &str = "passes/src/pipeline/mod.rs";
+const FILL: &str = "passes/src/pipeline/fill.rs";
+const FRAGMENTS: &str = "passes/src/pipeline/fragments.rs";
+const SLOTS: &str = "passes/src/pipeline/schedule.rs";
+const STEPS: &str = "passes/src/pipeline/steps.rs";
+const SYNCHRONISE: &str = "passes/src/synchronise.rs";
+const ALLOCATE: &str = "passes/src/allocate.rs";
+const COMMITS: &str = "passes/src/lower/commits.rs";
 const FLOW: &str = "program/src/values/flow.rs";
-const READS: &str = "codegen/src/passes/pipeline/reads.rs";
-const RING: &str = "codegen/src/passes/lower/ring.rs";
+const READS: &str = "passes/src/pipeline/reads.rs";
+const RING: &str = "passes/src/lower/ring.rs";
 
 pub(super) const FAULTS: &[Fault] = &[
     fault(

@@ -4,23 +4,23 @@ use super::{Fault, fault as of_parts};
 use crate::draw::Kind;
 
 const AFFINE: &str = "program/src/values/affine.rs";
-const BULK: &str = "codegen/src/passes/lower/bulk.rs";
-const BARRIERS: &str = "codegen/src/passes/resolve/barriers.rs";
-const OPERATORS: &str = "codegen/src/front/evaluate/operators.rs";
-const ATOMIC: &str = "codegen/src/passes/lower/atomic.rs";
-const CALLS: &str = "codegen/src/front/evaluate/calls.rs";
-const ELEMENTS: &str = "codegen/src/front/evaluate/elements.rs";
-const LANES: &str = "codegen/src/passes/lower/lanes.rs";
-const LOOPS: &str = "codegen/src/front/evaluate/loops.rs";
-const EXCHANGE: &str = "codegen/src/passes/resolve/exchange.rs";
-const OVERLAP: &str = "codegen/src/passes/resolve/overlap.rs";
-const PROJECT: &str = "codegen/src/passes/project.rs";
-const COORDINATES: &str = "codegen/src/passes/origin/propagation.rs";
-const RING: &str = "codegen/src/passes/lower/ring.rs";
-const ORIGIN: &str = "codegen/src/passes/origin.rs";
-const WRITTEN: &str = "codegen/src/passes/origin/writes.rs";
-const LOWERED_MASKS: &str = "codegen/src/passes/lower/masks.rs";
-const STRENGTH: &str = "codegen/src/passes/lower/strength_reduction.rs";
+const BULK: &str = "passes/src/lower/bulk.rs";
+const BARRIERS: &str = "passes/src/resolve/barriers.rs";
+const OPERATORS: &str = "front/src/evaluate/operators.rs";
+const ATOMIC: &str = "passes/src/lower/atomic.rs";
+const CALLS: &str = "front/src/evaluate/calls.rs";
+const ELEMENTS: &str = "front/src/evaluate/elements.rs";
+const LANES: &str = "passes/src/lower/lanes.rs";
+const LOOPS: &str = "front/src/evaluate/loops.rs";
+const EXCHANGE: &str = "passes/src/resolve/exchange.rs";
+const OVERLAP: &str = "passes/src/resolve/overlap.rs";
+const PROJECT: &str = "passes/src/project.rs";
+const COORDINATES: &str = "passes/src/origin/propagation.rs";
+const RING: &str = "passes/src/lower/ring.rs";
+const ORIGIN: &str = "passes/src/origin.rs";
+const WRITTEN: &str = "passes/src/origin/writes.rs";
+const LOWERED_MASKS: &str = "passes/src/lower/masks.rs";
+const STRENGTH: &str = "passes/src/lower/strength_reduction.rs";
 
 const fn fault(file: &'static str, breaks: &'static str, text: &'static str, with: &'static str) -> Fault {
     Fault { kind: Kind::Whole, ..of_parts(file, breaks, text, with) }

@@ -49,7 +49,7 @@ const MOST: [usize; 5] = [24, 8, 8, 96, 12];
 ///
 /// ```
 /// use tilewright_program::launch::{Image, Refusal, export};
-/// use tilewright_codegen::words::Words;
+/// use tilewright_codegen::words::{Kernels as _, Words};
 /// let kernel = Words::read("name=product bm=64 bn=64").unwrap().matmul().unwrap();
 /// let image = |_: &_| Ok::<_, Refusal>(vec![Image { arch: 80, exact: false, ptx: false, bytes: vec![1, 2, 3] }]);
 /// let files = export(&kernel, image)?;

@@ -22,7 +22,7 @@ fn ctype(elem: Elem) -> String {
 ///
 /// ```
 /// use tilewright_program::launch::python;
-/// use tilewright_codegen::words::Words;
+/// use tilewright_codegen::words::{Kernels as _, Words};
 /// let kernel = Words::read("name=product").unwrap().matmul().unwrap();
 /// assert!(python(&kernel).contains("def product(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:"));
 /// ```

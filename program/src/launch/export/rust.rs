@@ -25,7 +25,7 @@ fn number(elem: Elem) -> &'static str {
 ///
 /// ```
 /// use tilewright_program::launch::rust;
-/// use tilewright_codegen::words::Words;
+/// use tilewright_codegen::words::{Kernels as _, Words};
 /// let kernel = Words::read("name=product").unwrap().matmul().unwrap();
 /// assert!(rust(&kernel).contains("pub a: Tensor<2>,"));
 /// ```

@@ -1,0 +1,193 @@
+use crate::compiled::kernel_def::Locations;
+use crate::launch::definition::Definition;
+use crate::source::ast::{Expr, ExprKind};
+use crate::specialize::Generate;
+use crate::values::elem::Elem;
+use crate::words::{Kernels as _, Words};
+
+/// The parsed keys, in the tree's own terms.
+#[track_caller]
+fn check(text: &str, expected: &str) {
+    let words = Words::read(text).unwrap();
+    let shown: Vec<String> = words
+        .args()
+        .iter()
+        .map(|arg| format!("{}={}", arg.name.as_ref().unwrap().text, show(&arg.value)))
+        .collect();
+    assert_eq!(shown.join(" "), expected);
+}
+
+fn show(expr: &Expr) -> String {
+    let list = |all: &[Expr]| all.iter().map(show).collect::<Vec<_>>().join(",");
+    match &expr.kind {
+        ExprKind::Int(n) => n.to_string(),
+        ExprKind::Float(x) => format!("{x:?}"),
+        ExprKind::Bool(b) => b.to_string(),
+        ExprKind::Str(text) => format!("{text:?}"),
+        ExprKind::Name(name) => name.clone(),
+        ExprKind::Tuple(items) => format!("[{}]", list(items)),
+        ExprKind::Call { function, args, .. } => {
+            format!(
+                "{}[{}]",
+                function.text,
+                args.iter().map(|a| show(&a.value)).collect::<Vec<_>>().join(",")
+            )
+        }
+        ExprKind::Unary(op, inner) => format!("({op:?} {})", show(inner)),
+        ExprKind::Binary(op, a, b) => format!("({op:?} {} {})", show(a), show(b)),
+        ExprKind::Layout { shape, stride } => {
+            format!("<{}:{}>", show(shape), stride.as_ref().map_or("-".into(), |stride| show(stride)))
+        }
+        ExprKind::Closure { params, body } => format!("fn{} {}", params.len(), show(body)),
+        ExprKind::Path(path) => path.clone(),
+        ExprKind::Cast(inner, elem) => format!("(as {} {})", elem.text, show(inner)),
+        ExprKind::If { condition, then, other } => {
+            format!("(if {} {} {})", show(condition), show(then), show(other))
+        }
+        ExprKind::Block { lets, value } => {
+            let values: Vec<Expr> = lets.iter().map(|(_, value)| value.clone()).collect();
+            format!("(let {} {})", list(&values), show(value))
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn keys() {
+    check("", "");
+    check("bm=64", "bm=64");
+    check(" bm = 64 , bn=64, dtype =f64 ", "bm=64 bn=64 dtype=f64");
+    check("alpha_beta=true name=\"nt\"", "alpha_beta=true name=\"nt\"");
+    check("tc=(8, 8) bm=2*32+64/2%7", "tc=[8,8] bm=(Add (Mul 2 32) (Rem (Div 64 2) 7))");
+    check("bm=-(1 - -2) bn=(3)", "bm=(Neg (Sub 1 (Neg 2))) bn=3");
+    check("sa=(64,8):(1,65)", "sa=<[64,8]:[1,65]>");
+    check("sa=layout!((64, 8) : (1, 65)) sb=layout!((8,8))", "sa=<[64,8]:[1,65]> sb=<[8,8]:->");
+    check("sa=swizzled(3,2,3,(64,8):(8,1)) bm=64", "sa=swizzled[3,2,3,<[64,8]:[8,1]>] bm=64");
+    check("schedule=(vec=4 values=(4,4)) bm=64", "schedule=schedule[4,[4,4]] bm=64");
+    check("schedule = (vec = 4, exits = false,)", "schedule=schedule[4,false]");
+    check("epilogue=|x| max(x, 0.0) bm=64", "epilogue=fn1 max[x,0.0] bm=64");
+    check("epilogue=|x| select(x >= 1e-3, x*2.5, 0.)", "epilogue=fn1 select[(Ge x 0.001),(Mul x 2.5),0.0]");
+}
+
+/// Everything that closures of a macro have, by Rust's precedence.
+#[test]
+fn functions() {
+    check(
+        "epilogue=|x| if x > 0.0 { x } else { 0.1 * x } bm=64",
+        "epilogue=fn1 (if (Gt x 0.0) x (Mul 0.1 x)) bm=64",
+    );
+    check(
+        "epilogue=|x| if x > 1.0 {1.0} else if x < -1.0 {-1.0} else {x}",
+        "epilogue=fn1 (if (Gt x 1.0) 1.0 (if (Lt x (Neg 1.0)) (Neg 1.0) x))",
+    );
+    check(
+        "epilogue=|x| { let y = x + 1.0; let z = y; y * z } bm=64",
+        "epilogue=fn1 (let (Add x 1.0),y (Mul y z)) bm=64",
+    );
+    check(
+        "epilogue=|x| -x as f64 * (x > 0.0) as f32",
+        "epilogue=fn1 (Mul (as f64 (Neg x)) (as f32 (Gt x 0.0)))",
+    );
+    check("epilogue=|x| min(x, f32::MAX)", "epilogue=fn1 min[x,f32::MAX]");
+    check(
+        "epilogue=|x| x > 0.0 && x < 1.0 || !(x == 5.0)",
+        "epilogue=fn1 (Or (And (Gt x 0.0) (Lt x 1.0)) (Not (Eq x 5.0)))",
+    );
+    check("epilogue=|x| x << 1 & 7 | x >> 2 ^ 1", "epilogue=fn1 (Or (And (Shl x 1) 7) (Xor (Shr x 2) 1))");
+    let source = |keys: &str| Words::read(keys).unwrap().matmul().unwrap().source().to_owned();
+    assert!(
+        source("dtype=f16 epilogue=|x| { let y = if x > 1.0 { 1.0 } else { x }; y * y }")
+            .contains("? 1.0f :")
+    );
+    refused(
+        "epilogue=|x| if x > 0.0 { x } bm=64",
+        "`else` is expected here\n  epilogue=|x| if x > 0.0 { x } bm=64\n                                ^^\nhelp: write `if x > 0.0 { x } else { 0.0 }`",
+    );
+    refused(
+        "epilogue=|x| { let y = x; y",
+        "`}` is missing at the end\n  epilogue=|x| { let y = x; y\n                             ^\nhelp: close the block",
+    );
+    let nested = format!("epilogue=|x| {}x{}", "{ ".repeat(100_000), " }".repeat(100_000));
+    let message = Words::read(&nested).unwrap_err().to_string();
+    assert!(message.starts_with("at most 64 levels of parentheses"), "{message}");
+    let chained = format!("epilogue=|x| {}x", "if x > 0.0 { x } else ".repeat(100_000));
+    let message = Words::read(&chained).unwrap_err().to_string();
+    assert!(message.starts_with("at most 64 levels of parentheses"), "{message}");
+}
+
+#[track_caller]
+fn refused(text: &str, expected: &str) {
+    let message = match Words::read(text) {
+        Err(message) => message,
+        Ok(words) => words.matmul().unwrap_err(),
+    };
+    assert_eq!(message.to_string(), expected);
+}
+
+#[test]
+fn parse_errors() {
+    refused("bm", "`bm` has no value\n  bm\n  ^^\nhelp: write `bm=…`");
+    refused("bm= ", "`bm` has no value\n  bm=\n  ^^\nhelp: write `bm=…`");
+    refused(
+        "bm=64 64",
+        "a key is expected here\n  bm=64 64\n        ^^\nhelp: write `key=value`, such as `bm=128`",
+    );
+    refused(
+        "bm=*3",
+        "a value is expected here\n  bm=*3\n     ^\nhelp: write a number, a word, a layout `(8,8):(8,1)` or a closure `|x| …`",
+    );
+    refused(
+        "tc=(8,8",
+        "`,` or `)` is missing at the end\n  tc=(8,8\n         ^\nhelp: close the parenthesis",
+    );
+    refused(
+        "schedule=(vec=4",
+        "`)` is missing at the end\n  schedule=(vec=4\n                 ^\nhelp: close the parenthesis",
+    );
+    refused(
+        "bm=64k",
+        "a blank between a number and a word is expected here\n  bm=64k\n       ^\nhelp: write `bm=64 bn=64`",
+    );
+    refused(
+        "bm=99999999999999999999",
+        "a number of at most 63 bits is expected here\n  bm=99999999999999999999\n     ^^^^^^^^^^^^^^^^^^^^\nhelp: write a smaller one",
+    );
+    let deep = format!("bm={}", "(".repeat(100_000));
+    let message = Words::read(&deep).unwrap_err().to_string();
+    assert!(message.starts_with("at most 64 levels of parentheses"), "{message}");
+}
+
+#[test]
+fn key_errors() {
+    refused(
+        "bm=64 dtype=f31",
+        "`dtype` must be an element type\n  bm=64 dtype=f31\n              ^^^\nhelp: did you mean `f32`?",
+    );
+    refused("bm=64 bm=32", "`bm` is given twice\n  bm=64 bm=32\n        ^^\nhelp: remove one of them");
+}
+
+#[test]
+fn constants_of_a_kernel() {
+    let matmul = Definition::Matmul(Vec::new());
+    let def = matmul.def(&matmul.generate().kernel.unwrap(), &Locations::default());
+    let other = Words::specialize(&def, "bm=64 dtype=f64").unwrap();
+    assert!(other.source().contains("double"));
+    let again = Words::specialize(&other, "bm=32").unwrap();
+    assert!(again.report().contains("32 divides M"), "{}", again.report());
+    let tuned = again.specialize(&[("vec", 4), ("vec", 2), ("bk", 16)], &[("dtype", Elem::F32)]).unwrap();
+    assert!(tuned.source().contains("cp_async_8"), "{}", tuned.source());
+    let message = Words::specialize(&def, "bn=7").unwrap_err().to_string();
+    assert!(message.contains("  bn=7\n     ^\n"), "{message}");
+}
+
+#[test]
+fn long_lines_are_cut_around_the_mistake() {
+    let text = format!("{}oops=1", "bm=64 ".repeat(100));
+    let message = Words::read(&text).unwrap().matmul().unwrap_err().to_string();
+    let at = message.find("there is no key").unwrap();
+    let lines: Vec<&str> = message[at..].lines().collect();
+    let caret = lines[2].chars().position(|c| c == '^').unwrap();
+    let under: String = lines[1].chars().skip(caret).take(4).collect();
+    assert_eq!(under, "oops");
+    assert!(lines[1].chars().count() < 110);
+}

@@ -1,0 +1,257 @@
+//! `matmul_kernel!`: the matrix product family, C = A·Bᵀ. Products on tensor cores, and most on CUDA cores, are functions
+//! of the language (`page`), others programs of the builder (`product`).
+//!
+//! Keys are data: their page of the reference, messages and this module read one table.
+
+mod blame;
+mod config;
+mod hopper;
+mod keys;
+mod machine;
+mod page;
+mod plan;
+mod product;
+mod reader;
+mod scales;
+mod schedule;
+mod tensor;
+mod threads;
+mod tiles;
+mod warps;
+
+use crate::source::ast::{Arg, Kernel, Level, Name, Span};
+use crate::source::diagnostic::{Diagnostic, Lint};
+use crate::source::problem::{Problem, Result};
+use crate::tile;
+use crate::tile::alternative::Width;
+use crate::tile::alternative::{Alternative, Policy};
+use config::{Config, Precision};
+pub use keys::{Key, keys, page, schedule};
+use machine::Machine;
+use plan::Plan;
+use reader::Reader;
+pub use schedule::set;
+
+/// The tile programs of a set of keys, and lint levels.
+pub struct Programs {
+    /// The first program.
+    pub wide: tile::Program,
+    /// The other programs.
+    pub others: Vec<Alternative>,
+    /// The levels of lints that the keys set.
+    pub levels: Vec<(Name, Level)>,
+    /// The instruction and why it was chosen, where the architecture has another one for these types.
+    pub why: Option<String>,
+    /// Why the product is not multiplied on tensor cores as its types are by default.
+    pub instead: Option<Diagnostic>,
+}
+
+/// The programs of a set of keys, or the diagnostics if there are none.
+pub fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
+    let (args, mut wrong) = schedule::flat(args);
+    let made = of_keys(&args);
+    if wrong.is_empty() {
+        return made;
+    }
+    wrong.extend(made.err().into_iter().flatten());
+    wrong.sort_by_key(|error| error.span);
+    Err(wrong)
+}
+
+/// The programs of keys in one list. If no key sets the architecture, tiles, threads or the instruction, each of
+/// several architectures has its programs, the newest first.
+fn of_keys(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
+    let mut reader = Reader::new(args);
+    let Some(architectures) = reader.architectures() else { return of_one(args) };
+    let of = |arch: u32| of_one(&[args, &[Arg::of_number("arch", arch.into())]].concat());
+    let mut made = architectures.into_iter().map(of);
+    let Some(first) = made.next() else { return of_one(args) };
+    made.fold(first, |all, older| match (all, older) {
+        (Ok(all), Ok(older)) => Ok(all.and(older)),
+        // Another architecture may support a product that one does not.
+        (Ok(one), Err(_)) | (Err(_), Ok(one)) => Ok(one),
+        (Err(_), Err(why)) => Err(why),
+    })
+}
+
+impl Programs {
+    /// The same, and programs for an older architecture.
+    fn and(mut self, older: Programs) -> Programs {
+        let last: &[Policy] = if older.others.is_empty() { &[Policy::Small, Policy::General] } else { &[] };
+        let policies = [&[Policy::Best, Policy::Aligned], last].concat();
+        self.others.push(Alternative::new(older.wide, policies));
+        self.others.extend(older.others);
+        self
+    }
+}
+
+/// The product as a function of the language, for the newest architecture of its programs; `None` for other products.
+pub fn function(args: &[Arg]) -> Option<Kernel> {
+    let mut args = schedule::flat(args).0;
+    let newest = Reader::new(&args).architectures().and_then(|all| all.first().copied());
+    args.extend(newest.map(|arch| Arg::of_number("arch", arch.into())));
+    let mut reader = Reader::new(&args);
+    let config = reader.config(false)?;
+    let machine = reader.machine(&config);
+    if !reader.errors.is_empty() {
+        return None;
+    }
+    let with_rings;
+    let all: Vec<&Plan> = match &machine {
+        Machine::Wgmma(plans) => plans.iter().collect(),
+        // The usual sizes are the last. Programs with a ring come first.
+        Machine::MmaSync(plans, _) => {
+            let bulk = |plan: &Plan| tensor::bulk(&config, plan);
+            with_rings = plans.iter().filter_map(bulk).collect::<Vec<_>>();
+            let all = if plans.last().and_then(bulk).is_some() { &with_rings } else { plans };
+            let usual = all.last()?;
+            // Have their functions the same statements?
+            let of_steps = config.group.is_some() || config.block_scales;
+            all.iter().rev().filter(|plan| !of_steps || plan.step() == usual.step()).collect()
+        }
+        Machine::Threads(_) if !tiles::suit(&reader, &config) => {
+            return Some(page::threads::page(&config));
+        }
+        _ => return None,
+    };
+    page::page(&config, &all).ok()
+}
+
+/// The programs of keys for one architecture, the default unless a key gives it.
+fn of_one(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
+    let mut reader = Reader::new(args);
+    let config = reader.config(false);
+    let (mut diagnostics, levels) = (reader.diagnostics(), reader.levels());
+    diagnostics.extend(levels.iter().filter_map(|(name, _)| Lint::unknown(name)));
+    diagnostics.sort_by_key(|d| d.span);
+    let Some(config) = config.filter(|_| diagnostics.is_empty()) else {
+        return Err(diagnostics);
+    };
+    let machine = reader.machine(&config);
+    if !reader.errors.is_empty() {
+        return Err(reader.diagnostics());
+    }
+    let why = reader.instead_of_wgmma(&config, &machine);
+    let mut instead = None;
+    let stages = reader.find("stages").map(|stages| stages.span);
+    let (mut wide, mut others) = match machine {
+        Machine::Threads(of_types) => {
+            instead = of_types;
+            by_threads(&reader, config).map_err(|wrong| vec![instead.clone().unwrap_or(wrong)])?
+        }
+        Machine::MmaSync(plans, _) => by_warps(&mut reader, &config, &plans).map_err(at_all)?,
+        Machine::Wgmma(plans) => by_wgmma(args, &config, &plans).map_err(at_all)?,
+    };
+    // Too many stages of tiles are an error about the key.
+    let programs = others.iter_mut().map(|other| &mut other.program).chain([&mut wide]);
+    for tensor in programs.flat_map(|program| &mut program.tensors) {
+        tensor.span = stages.unwrap_or(tensor.span);
+    }
+    Ok(Programs { wide, others, levels, why, instead })
+}
+
+/// A problem of no key.
+fn at_all(problem: Problem) -> Vec<Diagnostic> {
+    vec![problem.at(Span::default())]
+}
+
+/// The first program, and the others.
+type All = (tile::Program, Vec<Alternative>);
+
+/// The product on CUDA cores.
+fn by_threads(reader: &Reader<'_>, config: Config) -> std::result::Result<All, Diagnostic> {
+    let wide = product::program(&config, reader.args)?;
+    if !tiles::suit(reader, &config) {
+        let narrow = narrow(reader.args, &config).map(Alternative::last);
+        return Ok((wide, narrow.into_iter().collect()));
+    }
+    // The plain kernel serves every launch.
+    let tiles = tiles::programs(reader.args, &config);
+    let (first, mut others) = tiles.map_err(|problem| problem.at(Span::default()))?;
+    others.push(Alternative::last(wide));
+    Ok((first, others))
+}
+
+/// The product by mma.sync, and where copies of operands suit other instructions or bulk copies, of copies.
+fn by_warps(reader: &mut Reader<'_>, config: &Config, plans: &[Plan]) -> Result<All> {
+    let (wide, mut others) = tensor::among(config, plans)?;
+    if let Some((copies, plans)) = reader.wgmma_of_copies(config) {
+        others.splice(..0, tiles_of_wgmma(&copies, &plans)?);
+    } else if let Some((copies, plans)) = reader.mma_sync_of_copies(config)? {
+        others.splice(..0, tensor::of_copies(&copies, &plans)?);
+    }
+    Ok((wide, others))
+}
+
+/// Keys about the tiles of a product by wgmma.
+const OF_WGMMA: [&str; 8] = ["bm", "bn", "bk", "stages", "cluster", "split_k", "band", "ping_pong"];
+
+/// The product by wgmma, in one variant for each of some sizes, and by mma.sync where bulk copies do not
+/// support operands.
+fn by_wgmma(args: &[Arg], config: &Config, plans: &[Plan]) -> Result<All> {
+    let of_tiles = |arg: &&Arg| {
+        let key = arg.name.as_ref().map_or("", |name| &*name.text);
+        key != "mma" && !OF_WGMMA.contains(&key)
+    };
+    let plain: Vec<Arg> = args.iter().filter(of_tiles).cloned().collect();
+    let mut reader = Reader::new(&plain);
+    // Tiles of the author's choice are multiplied by wgmma wherever that is possible.
+    let measured = plans.iter().all(|plan| plan.shipped);
+    let plan = reader.by_mma_sync(config)?;
+    let few = if measured && config.mixed() { reader.others(config, &plan) } else { Vec::new() };
+    let mut narrower = tensor::programs(config, &plan, measured)?;
+    // Where bulk copies fill a ring, wgmma is faster, unless it has to wait for conversions.
+    if !config.mixed() && tensor::bulk(config, &plan).is_some() {
+        narrower.remove(0);
+    }
+    let of_few = |plan| {
+        let (program, width) = tensor::programs(config, plan, measured)?.swap_remove(0);
+        Ok(Alternative::new(program, vec![Policy::Aligned]).wide(width))
+    };
+    let few = few.iter().map(of_few).collect::<Result<Vec<_>>>()?;
+    let mut others = tiles_of_wgmma(config, plans)?;
+    let wide = others.remove(0).program;
+    // Programs whose threads store C.
+    let direct = others.split_off(plans.len() - 1);
+    others.extend(few);
+    // 64-bit offsets, and leading dimensions of C that bulk copies do not support.
+    let width = Width::WIDEST;
+    others.push(Alternative::new(wide.clone(), vec![Policy::General]).wide(width));
+    others.extend(direct);
+    others.extend(Alternative::narrower(narrower));
+    Ok((wide, others))
+}
+
+/// The product by wgmma in tiles of some sizes: one program for each, and more for results that bulk copies do not store.
+fn tiles_of_wgmma(config: &Config, plans: &[Plan]) -> Result<Vec<Alternative>> {
+    let page = page::page(config, &plans.iter().collect::<Vec<_>>())?;
+    let program = |plan| page::program(&page, config, plan);
+    let programs = plans.iter().map(program).collect::<Result<Vec<_>>>()?;
+    let of = |at: usize, width: Width, policy: Policy| {
+        Alternative::new(programs[at].clone(), vec![policy]).wide(width)
+    };
+    // Threads that store single elements have guards and addresses in registers. A bias, C, scales, and sums of
+    // single steps take registers, too.
+    let scaled = config.scales.contains(&true);
+    let many =
+        config.bias.is_some() || scaled || config.alpha_beta || config.has_matrices() || config.promotes();
+    let suits = |at: &usize| {
+        let plan = &plans[*at];
+        plan.is_common() && (!many || plan.leaves_registers(config))
+    };
+    let direct: Vec<usize> = (0..plans.len()).filter(suits).collect();
+    let direct = if direct.is_empty() { vec![0] } else { direct };
+    let bulk = (0..plans.len()).map(|at| of(at, Width::WIDEST, Policy::Aligned));
+    Ok(bulk.chain(direct.into_iter().map(|at| of(at, Width::ONE, Policy::Small))).collect())
+}
+
+/// The product with copies of single elements, partitioned so that they are coalesced. `None` if its
+/// copies are coalesced already, or if the keys do not allow it.
+fn narrow(args: &[Arg], config: &Config) -> Option<tile::Program> {
+    if config.copies.vec == [1, 1] {
+        return None;
+    }
+    let mut reader = Reader::new(args);
+    let config = reader.config(true).filter(|_| reader.errors.is_empty())?;
+    product::program(&config, args).ok()
+}

@@ -1,0 +1,315 @@
+//! Plans of products by wgmma: tiles, the ring, the epilogue's buffers, and the hardware's limits.
+
+use super::Config;
+use super::plan::Plan;
+use super::product::no_split;
+use super::scales::BLOCK;
+use crate::build::tiled::{SWIZZLED, Terms, row_of};
+use crate::source::problem::Problem;
+use crate::thread::atom::Atom;
+use crate::thread::atoms;
+
+/// Rows of a wgmma.
+pub(super) const ROWS: i64 = 64;
+/// Bytes of K that an instruction takes at once.
+const INSTRUCTION: i64 = 32;
+/// The bytes of a row of a bulk copy's box are a multiple of this.
+const BOX: i64 = 16;
+/// Rows after which the pattern of a swizzle repeats.
+const PATTERN: i64 = 8;
+/// Most slots of the ring by default.
+const STAGES: i64 = 16;
+
+/// Tiles of the default variants: rows, blocks of a cluster that share columns, and columns. There are many widths, so that the
+/// tiles of a product nearly fill all multiprocessors. Small tiles are for products of few rows, which memory limits. Clusters copy
+/// fewer rows, for rows that begin in the middle of a line of the L2 cache.
+const SHIPPED: [(i64, i64, &[i64]); 10] = [
+    (128, 1, &[256, 224, 192, 160, 128, 96]),
+    (256, 1, &[128]),
+    (64, 1, &[256, 192, 176, 160, 128, 96, 64, 32, 16]),
+    (192, 1, &[192, 128, 96]),
+    (128, 2, &[256, 128]),
+    (64, 2, &[128]),
+    (128, 2, &[192]),
+    (192, 2, &[192]),
+    (64, 4, &[96, 128, 160, 192, 256]),
+    (128, 4, &[160, 192]),
+];
+/// Tiles for products of few tiles: rows and columns, and the numbers of blocks that split K.
+const SPLIT: [([i64; 2], &[i64]); 7] = [
+    ([64, 64], &[2, 4, 8]),
+    ([64, 32], &[16]),
+    ([64, 128], &[2, 4]),
+    ([64, 160], &[2]),
+    ([64, 192], &[2, 4]),
+    ([128, 128], &[2, 4]),
+    ([128, 192], &[4]),
+];
+/// Most accumulators of a thread: half of them if the sums of a step have separate registers.
+const MOST_SUMS: i64 = 128;
+/// The same, where three warpgroups share the registers.
+const MOST_SUMS_OF_THREE: i64 = 96;
+
+impl Plan {
+    /// The default plans by wgmma, among which a launch chooses.
+    pub(super) fn shipped(c: &Config) -> Vec<Plan> {
+        let of = |rows: i64, columns: i64, [cluster, split_k]: [i64; 2]| {
+            let tile = [rows, columns, SWIZZLED / i64::from(c.dtype.bytes())];
+            Plan { cluster, split_k, shipped: true, ..Plan::of_warpgroups(c, tile, false) }
+        };
+        // Tiles are slower if the right operand is copied in rows of less than 128 bytes, and in more rows than the left
+        // operand or K has.
+        let whole = |plan: &Plan| plan.tile.iter().any(|&side| plan.rows_of_right(c) <= side);
+        // Tiles with K split, and tiles of three warpgroups, have not been measured for all products. Where K is split, operands
+        // in two terms need registers beside the sums.
+        let measured = !(c.mixed() || c.batched);
+        let alike = !(c.mixed() || has_partial_sums(c));
+        let splits =
+            |plan: &Plan| measured && (c.precision.terms() == Terms::One || plan.leaves_registers(c));
+        let suits = |plan: &Plan| {
+            whole(plan) && (plan.split_k == 1 || splits(plan)) && (alike || plan.tile[0] != 3 * ROWS)
+        };
+        let whole_k = SHIPPED.iter().flat_map(|(rows, cluster, columns)| {
+            columns.iter().map(move |columns| of(*rows, *columns, [*cluster, 1]))
+        });
+        let split = SPLIT.iter().flat_map(|([rows, columns], splits)| {
+            splits.iter().map(move |split_k| of(*rows, *columns, [1, *split_k]))
+        });
+        whole_k.chain(split).filter(|plan| unfit(plan, c).is_none() && suits(plan)).collect()
+    }
+
+    /// Defaults of keys that are not given.
+    pub(super) fn usual_of_warpgroups(c: &Config) -> Plan {
+        Plan { shipped: false, ..Plan::shipped(c).swap_remove(0) }
+    }
+
+    /// Of warpgroups that multiply tiles of these rows, columns and K.
+    pub(super) fn of_warpgroups(c: &Config, tile: [i64; 3], ping_pong: bool) -> Plan {
+        let warpgroups = match tile[0] / ROWS {
+            _ if ping_pong => 1,
+            rows @ (1 | 3) => rows,
+            _ => 2,
+        };
+        Plan {
+            tile,
+            row: None,
+            groups: [warpgroups, 1, 1],
+            stages: STAGES,
+            fewer: true,
+            cluster: 1,
+            split_k: 1,
+            band: 8,
+            ping_pong,
+            bulk: true,
+            overlaps: c.overlaps(true),
+            shipped: false,
+        }
+    }
+
+    /// Is the right operand contiguous along K?
+    fn right_along_k(&self, c: &Config) -> bool {
+        self.sides(c, [c.a_rows, c.b_rows])[1]
+    }
+
+    /// The number of rows in which a step's part of the right operand is copied: one for each column, along K; or for
+    /// each k, columns in rows of the widest swizzle that divides their number.
+    fn rows_of_right(&self, c: &Config) -> i64 {
+        let [_, columns, bk] = self.tile;
+        if self.right_along_k(c) { columns } else { columns / row_of(columns, c.dtype.bytes().into()) * bk }
+    }
+
+    /// Rows of a tile that one warpgroup computes.
+    fn rows(&self) -> i64 {
+        self.tile[0] / self.groups[0]
+    }
+
+    /// Accumulators of a thread.
+    fn sums(&self) -> i64 {
+        self.rows() * self.tile[1] / 128
+    }
+
+    /// Most accumulators of a thread.
+    fn most_sums(&self, c: &Config) -> i64 {
+        match self.groups[0] {
+            // Three warpgroups share the registers, which further sums or converted elements need as well.
+            3 if c.precision.terms() == Terms::Two => MOST_SUMS_OF_THREE / 4,
+            3 if has_partial_sums(c) => MOST_SUMS_OF_THREE / 3,
+            3 if c.mixed() => MOST_SUMS_OF_THREE * 2 / 3,
+            3 => MOST_SUMS_OF_THREE,
+            _ if has_partial_sums(c) => MOST_SUMS / 2,
+            _ => MOST_SUMS,
+        }
+    }
+
+    /// Is it among the fewer tiles for a C that threads store? Each variant takes time to generate and to
+    /// compile. The narrowest is for products of few rows or columns, such as 1; tiles whose K is split are not wide.
+    pub(super) fn is_common(&self) -> bool {
+        let [rows, columns, _] = self.tile;
+        let most = if self.split_k > 1 { 2 * ROWS } else { columns };
+        rows <= 2 * ROWS && (columns % ROWS == 0 || columns == 16) && columns <= most && self.cluster == 1
+    }
+
+    /// Do accumulators leave registers for an epilogue with many addresses?
+    pub(super) fn leaves_registers(&self, c: &Config) -> bool {
+        self.sums() < self.most_sums(c)
+    }
+}
+
+/// Do the sums of a step have separate registers?
+fn has_partial_sums(c: &Config) -> bool {
+    c.promotes() || c.precision.terms() == Terms::Two
+}
+
+/// The wgmma instruction of a product, for `columns` columns. A left operand that is converted or has two terms is in
+/// registers.
+pub(super) fn row(c: &Config, columns: i64) -> Option<&'static Atom> {
+    let in_registers = c.precision.terms() == Terms::Two || c.mixed();
+    atoms::wgmma(c.multiplied(), columns, in_registers)
+}
+
+impl Plan {
+    /// Does a tile of rows that wgmma has need more accumulators or shared memory than there are?
+    pub(super) fn is_too_large(&self, c: &Config) -> bool {
+        let is_tile = self.tile[0] % ROWS == 0 && row(c, self.tile[1]).is_some();
+        is_tile && (self.sums() > self.most_sums(c) || self.crowded(c).is_some())
+    }
+}
+
+/// Why wgmma does not support these sizes, and the key that is wrong.
+pub(super) fn unfit(plan: &Plan, config: &Config) -> Option<(&'static str, Problem)> {
+    let ([bm, bn, bk], elem) = (plan.tile, config.dtype);
+    let [at_once, across] = [INSTRUCTION, SWIZZLED].map(|bytes| bytes / i64::from(elem.bytes()));
+    let wrong = |key, message: String, help: &str| Some((key, Problem::new(message).help(help)));
+    // The keys of wgmma's rows and columns: the transposed product swaps them.
+    let [of_rows, of_columns] = plan.sides(config, ["bm", "bn"]);
+    if ![1, 2, 4].contains(&plan.cluster) {
+        let [along, _] = plan.sides(config, ["rows", "columns"]);
+        let message = format!(
+            "a cluster has one block, two or four along the {along} of C, and cluster is {}",
+            plan.cluster
+        );
+        return wrong("cluster", message, "write cluster = 1, 2 or 4");
+    }
+    if let Some(problem) = unfit_split(plan, config) {
+        return Some(("split_k", problem));
+    }
+    if !(1..=4).contains(&(bm / ROWS)) || bm % ROWS != 0 || (plan.ping_pong && bm > 2 * ROWS) {
+        let rows = if plan.ping_pong { "64 or 128" } else { "64, 128, 192 or 256" };
+        return wrong(
+            of_rows,
+            format!(
+                "a tile has {ROWS} rows for each warpgroup, or twice as many for each of two, and {of_rows} is {bm}"
+            ),
+            &format!("write {of_rows} = {rows}"),
+        );
+    }
+    if plan.ping_pong && config.precision.terms() == Terms::Two {
+        let message = "each slot of a ping-pong schedule is read by one warpgroup, and with precision = f32x3 another one splits it first";
+        return wrong("ping_pong", message.into(), "leave ping_pong out");
+    }
+    if bk % at_once != 0 {
+        return wrong(
+            "bk",
+            format!("wgmma takes {at_once} elements of {elem} along K at once, and bk is {bk}"),
+            &format!("write bk = {}, or leave it out", (bk / at_once).max(1) * at_once),
+        );
+    }
+    let k_of_box = BOX / i64::from(config.b_dtype.bytes()) * (bk / config.k_of_b(bk));
+    if bk % k_of_box != 0 {
+        return wrong(
+            "bk",
+            format!(
+                "a bulk copy takes rows of a multiple of {BOX} bytes, {k_of_box} weights along K, and bk is {bk}"
+            ),
+            &format!("write bk = {}, or leave it out", (bk / k_of_box).max(1) * k_of_box),
+        );
+    }
+    if has_partial_sums(config) && bk > across || config.block_scales && bk != across {
+        return wrong(
+            "bk",
+            format!("sums of each {across} along K are promoted to f32, and bk is {bk}"),
+            &format!("write bk = {across}, or leave it out"),
+        );
+    }
+    if row(config, bn).is_none() || bn % 16 != 0 {
+        return wrong(
+            of_columns,
+            format!("wgmma takes 16 to 256 columns in steps of 16, and {of_columns} is {bn}"),
+            &format!("write {of_columns} = 128 or {of_columns} = 256"),
+        );
+    }
+    // Each block of a cluster copies a part of the columns, or of K, in whole patterns of the swizzle.
+    let (key, shared, least) = match plan.right_along_k(config) {
+        true => (of_columns, bn, PATTERN * plan.cluster),
+        false => ("bk", bk, PATTERN * plan.cluster),
+    };
+    if plan.cluster > 1 && shared % least != 0 {
+        return wrong(
+            key,
+            format!(
+                "each of {} blocks copies a multiple of {PATTERN} of what they share, and {key} is {shared}",
+                plan.cluster
+            ),
+            &format!("write {key} = {}, or a smaller cluster", (shared / least).max(1) * least),
+        );
+    }
+    if config.block_scales && BLOCK % bn != 0 {
+        return wrong(
+            of_columns,
+            format!("a tile lies in one block of {BLOCK} columns with one scale, and {of_columns} is {bn}"),
+            &format!("write {of_columns} = 64 or {of_columns} = 128"),
+        );
+    }
+    if plan.sums() > plan.most_sums(config) {
+        let ([rows, columns], most) = (plan.of_c(config), plan.most_sums(config));
+        let fits = most * 128 / plan.rows();
+        let mut help = match fits >= 16 {
+            true => format!("write {of_columns} = {fits}, or a smaller {of_rows}"),
+            false => format!("write a smaller {of_rows}"),
+        };
+        if config.promotes() && !config.block_scales {
+            help += "; with fast_accum = true 128 fit";
+        }
+        return wrong(
+            of_columns,
+            format!(
+                "a thread has {} accumulators of a tile of {rows} by {columns}, and at most {most} fit",
+                plan.sums()
+            ),
+            &help,
+        );
+    }
+    plan.crowded(config).map(|problem| ("stages", problem))
+}
+
+/// Why K cannot be split so.
+fn unfit_split(plan: &Plan, config: &Config) -> Option<Problem> {
+    let split = plan.split_k;
+    let wrong = |message: String, help: &str| Some(Problem::new(message).help(help));
+    if let Some(problem) = no_split(split) {
+        return Some(problem);
+    }
+    if split == 1 {
+        return None;
+    }
+    // Two warpgroups do not redistribute registers, and further sums do not fit.
+    let most_rows = if has_partial_sums(config) { ROWS } else { 2 * ROWS };
+    let reason = if plan.cluster > 1 {
+        "cluster = 2"
+    } else if plan.ping_pong {
+        "a ping-pong schedule"
+    } else if plan.tile[0] > most_rows {
+        let [of_rows, _] = plan.sides(config, ["bm", "bn"]);
+        let message = format!(
+            "where K is split, each of a block's warpgroups multiplies {ROWS} rows, {most_rows} in all, and {of_rows} is {}",
+            plan.tile[0]
+        );
+        return wrong(message, &format!("write {of_rows} = {most_rows}"));
+    } else {
+        return None;
+    };
+    wrong(
+        format!("the blocks of a cluster split K, which does not go together with {reason}"),
+        "leave split_k out",
+    )
+}

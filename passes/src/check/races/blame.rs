@@ -1,0 +1,287 @@
+//! Findings in words.
+
+use super::event::{Completes, Event, Hold};
+use super::judge::Race;
+use super::walk::Walk;
+use crate::check::touch::{Clash, extents};
+use crate::check::unwritten::words;
+use crate::source::diagnostic::Diagnostic;
+use crate::thread::Id;
+use crate::tile::{Op, Stmt};
+
+/// A kind of finding: each is reported once for a statement.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Fault {
+    InFlight,
+    Unordered,
+    Within,
+    Unwritten,
+    Released,
+    Late,
+    Deadlock,
+}
+
+impl<'p> Walk<'p, '_> {
+    /// A read of a tensor that no statement writes.
+    pub(super) fn unwritten(&mut self, stmt: &'p Stmt, events: &[(Event<'p>, Completes)]) {
+        for (event, _) in events.iter().filter(|(event, _)| !event.writes) {
+            if !self.written[event.tensor as usize] {
+                self.say(stmt, Fault::Unwritten, |walk| words(&walk.program.tensor(event.tensor).name));
+            }
+        }
+    }
+
+    /// Threads read elements that others write in the same statement.
+    pub(super) fn within(&mut self, stmt: &'p Stmt, tensor: Id, clash: Clash) {
+        self.say(stmt, Fault::Within, |walk| {
+            let name = &walk.program.tensor(tensor).name;
+            let (element, reader, writer) = (walk.element(tensor, clash), clash.earlier, clash.later);
+            let message = format!(
+                "threads read elements of `{name}` here that others write at the same time: {element} is read by thread {reader} and written by thread {writer}"
+            );
+            (message, "copy to registers, write sync_threads(), then copy back".into())
+        });
+    }
+
+    /// Threads write one element in one statement.
+    pub(super) fn written_twice(&mut self, stmt: &'p Stmt, tensor: Id, clash: Clash) {
+        self.say(stmt, Fault::Within, |walk| {
+            let name = &walk.program.tensor(tensor).name;
+            let (element, first, second) = (walk.element(tensor, clash), clash.earlier, clash.later);
+            let message = format!(
+                "race: several threads write one element of `{name}` here: {element} is written by threads {first} and {second}"
+            );
+            (message, "give each thread its own elements, or let one thread write, under a condition on thread.x".into())
+        });
+    }
+
+    /// Accesses to elements that operations in flight write or read.
+    pub(super) fn in_flight(&mut self, stmt: &'p Stmt, caught: &[(Event<'p>, &Event<'p>)]) {
+        let (flight, now) = &caught[0];
+        if !flight.writes {
+            return self.say(stmt, Fault::InFlight, |walk| {
+                let (name, what) = (&walk.program.tensor(flight.tensor).name, flight.stmt.words());
+                let message = format!("this overwrites `{name}` while {what} may still read it");
+                (message, "wait for its token before this".into())
+            });
+        }
+        let tensors: Vec<Id> = caught.iter().map(|(copy, _)| copy.tensor).collect();
+        let passed = caught.iter().any(|(copy, _)| copy.passed);
+        self.say(stmt, Fault::InFlight, |walk| {
+            let (names, many) = walk.names(&tensors);
+            let copies = if many { "copies into" } else { "copy into" };
+            let are = if many { "are" } else { "is" };
+            if flight.first != now.first {
+                let group = walk.group(flight);
+                let message = format!("the {copies} {names} that {group} starts {are} still in flight here");
+                return (message, format!("let {group} wait for it before it hands on the slot"));
+            }
+            let under_token =
+                |(copy, _): &(Event<'p>, &Event<'p>)| matches!(copy.stmt.op, Op::Copy { token: Some(_), .. });
+            let help = match passed {
+                _ if caught.iter().any(under_token) => {
+                    "wait for the copy's token, then let the threads meet, before this"
+                }
+                true => "write cp_async_wait_all() before sync_threads()",
+                false => "write cp_async_wait_all() and sync_threads() before this",
+            };
+            (format!("the {copies} {names} {are} still in flight here"), help.into())
+        });
+    }
+
+    /// A slot is released while an operation in flight reads it.
+    pub(super) fn released_early(&mut self, stmt: &'p Stmt, ring: Id, reader: &Event<'p>) {
+        self.say(stmt, Fault::Released, |walk| {
+            let what = reader.stmt.words();
+            let name = &walk.program.rings[ring as usize].name;
+            let message = format!("this releases a slot of `{name}` that {what} may still read");
+            (message, "wait for its token before the release".into())
+        });
+    }
+
+    /// Warps wait for a slot of a ring, and the next phase of its mbarrier may complete before all of them have.
+    pub(super) fn late(&mut self, stmt: &'p Stmt, ring: Id) {
+        self.say(stmt, Fault::Late, |walk| {
+            let (ring, group) =
+                (&walk.program.rings[ring as usize], &walk.program.groups[stmt.by as usize].name);
+            let message = format!(
+                "the warps of `{group}` wait for a slot of `{}` here, and nothing orders these waits among each other: a warp that falls behind waits for a phase that has passed, forever",
+                ring.name
+            );
+            let help = match stmt.op {
+                Op::Acquire { .. } => {
+                    format!("let one warp run the role, or all threads of `{group}` meet before the slot is published")
+                }
+                _ => "let every warp that waits for the slot release it".into(),
+            };
+            (message, help)
+        });
+    }
+
+    /// A wait for a slot of a ring that no other group hands on.
+    pub(super) fn deadlock(&mut self, stmt: &'p Stmt, ring: Id) {
+        self.say(stmt, Fault::Deadlock, |walk| {
+            let ring = &walk.program.rings[ring as usize];
+            let [from, to] = [ring.from, ring.to].map(|id| &walk.program.groups[id as usize].name);
+            let (group, does, do_it) = match stmt.op {
+                Op::Acquire { .. } => (to, "releases", "release"),
+                _ => (from, "publishes", "publish"),
+            };
+            let message = format!("this waits forever: `{group}` never {does} a slot of `{}`", ring.name);
+            (message, format!("let `{group}` {do_it} each slot that it is done with"))
+        });
+    }
+
+    /// Two unordered accesses.
+    pub(super) fn unordered(&mut self, race: &Race<'p, '_>, tensors: &[Id]) {
+        let Race { past, now, clash } = race;
+        let breaks = |event: &&Event<'p>| event.slot.is_some_and(|slot| slot.hold != Hold::Now);
+        match [past, *now].into_iter().find(breaks) {
+            Some(event) => self.without_slot(event),
+            None if past.first != now.first => self.between_groups(past, now, *clash),
+            None => self.without_barrier(past, now, *clash, tensors),
+        }
+    }
+
+    /// An access to a slot of a ring that the group does not own.
+    fn without_slot(&mut self, event: &Event<'p>) {
+        let Some(slot) = event.slot else { return };
+        self.say(event.stmt, Fault::Unordered, |walk| {
+            let ring = &walk.program.rings[slot.ring as usize];
+            let (tensor, name) = (&walk.program.tensor(event.tensor).name, &ring.name);
+            let [from, to] = [ring.from, ring.to].map(|id| &walk.program.groups[id as usize].name);
+            let (message, help) = match (event.group == ring.from, slot.hold) {
+                (true, Hold::NoLonger) => (
+                    format!("this fills `{tensor}` after the slot of `{name}` has been published: `{to}` may already read it"),
+                    "publish the slot after this",
+                ),
+                (true, _) => (
+                    format!("this fills `{tensor}` without acquiring the slot of `{name}`: `{to}` may still read it"),
+                    "acquire the slot before this",
+                ),
+                (false, Hold::NoLonger) => (
+                    format!("this accesses `{tensor}` after the slot of `{name}` has been released: `{from}` may already fill it again"),
+                    "release the slot after this",
+                ),
+                (false, _) => (
+                    format!("this accesses `{tensor}` without waiting for the slot of `{name}`: `{from}` may still fill it"),
+                    "await the slot before this",
+                ),
+            };
+            (format!("race: {message}"), help.into())
+        });
+    }
+
+    /// Groups that run at the same time.
+    fn between_groups(&mut self, past: &Event<'p>, now: &Event<'p>, clash: Clash) {
+        self.say(now.stmt, Fault::Unordered, |walk| {
+            let name = &walk.program.tensor(now.tensor).name;
+            let (element, first, second) = (walk.element(now.tensor, clash), clash.earlier, clash.later);
+            let (this, other) = verbs(past, now);
+            let what = past.stmt.words();
+            let group = match past.group == now.group {
+                true => format!("another member of {}", walk.group(past)),
+                false => walk.group(past),
+            };
+            let message = format!(
+                "race: this {this} `{name}` while {group} may still {other} it in {what}: {element} is {} by thread {first} and {} by thread {second}",
+                done(past),
+                done(now)
+            );
+            (message, "let both groups meet in between, or hand the tile on by a ring".into())
+        });
+    }
+
+    /// Threads of one group.
+    fn without_barrier(&mut self, past: &Event<'p>, now: &Event<'p>, clash: Clash, tensors: &[Id]) {
+        let around = past.number < now.number && !before(&self.program.body, past.stmt, now.stmt);
+        self.say(now.stmt, Fault::Unordered, |walk| {
+            let (names, many) = walk.names(tensors);
+            let it = if many { "them" } else { "it" };
+            let (element, first, second) = (walk.element(now.tensor, clash), clash.earlier, clash.later);
+            let what = past.stmt.words();
+            let previous = if around { " of the previous iteration" } else { "" };
+            let (this, other) = verbs(past, now);
+            let message = format!(
+                "race: this {this} {names} while other threads may still {other} {it} in {what}{previous}"
+            );
+            let (did, does) = (done(past), done(now));
+            let example = format!("{element} is {did} by thread {first} and {does} by thread {second}");
+            let help = match around {
+                true => "write sync_threads() at the end of the loop",
+                false => "write sync_threads() between them",
+            };
+            (format!("{message}: {example}"), help.into())
+        });
+    }
+
+    /// Reports a statement once.
+    fn say(&mut self, stmt: &'p Stmt, fault: Fault, text: impl FnOnce(&Self) -> (String, String)) {
+        let key = (std::ptr::from_ref(stmt), fault);
+        if !self.reported.contains(&key) {
+            self.reported.push(key);
+            let (message, help) = text(self);
+            self.findings.errors.push(Diagnostic::error(stmt.span, message).help(help));
+        }
+    }
+
+    fn group(&self, event: &Event<'p>) -> String {
+        format!("`{}`", self.program.groups[event.group as usize].name)
+    }
+
+    /// "`sa` and `sb`", and whether there are several.
+    fn names(&self, tensors: &[Id]) -> (String, bool) {
+        let mut names: Vec<String> = Vec::new();
+        for &id in tensors {
+            let name = format!("`{}`", self.program.tensor(id).name);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let many = names.len() > 1;
+        let last = names.pop().unwrap_or_default();
+        (if many { format!("{} and {last}", names.join(", ")) } else { last }, many)
+    }
+
+    /// An element by its coordinates.
+    fn element(&self, tensor: Id, clash: Clash) -> String {
+        let mut rest = clash.element;
+        let coordinates: Vec<String> = extents(self.program, tensor)
+            .unwrap_or_default()
+            .into_iter()
+            .map(|extent| {
+                let extent = extent.max(1);
+                let at = rest % extent;
+                rest /= extent;
+                at.to_string()
+            })
+            .collect();
+        let name = &self.program.tensor(tensor).name;
+        format!("`{name}[{}]`", coordinates.join(", "))
+    }
+}
+
+fn done(event: &Event<'_>) -> &'static str {
+    if event.writes { "written" } else { "read" }
+}
+
+/// The later access, and the accesses that may still happen.
+fn verbs(past: &Event<'_>, now: &Event<'_>) -> (&'static str, &'static str) {
+    match (past.writes, now.writes) {
+        (true, false) => ("reads", "write"),
+        (false, _) => ("overwrites", "read"),
+        (true, true) => ("writes", "write"),
+    }
+}
+
+/// Does one statement precede another in the text?
+fn before(body: &[Stmt], first: &Stmt, second: &Stmt) -> bool {
+    let (mut seen, mut answer) = (false, false);
+    for stmt in body {
+        stmt.each(&mut |stmt| {
+            answer |= seen && std::ptr::eq(stmt, second);
+            seen |= std::ptr::eq(stmt, first);
+        });
+    }
+    answer
+}

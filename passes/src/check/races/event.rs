@@ -1,0 +1,193 @@
+//! Accesses to shared memory, as events: the threads, the elements, and when the access ends.
+
+use std::ops::Range;
+
+use super::trace::{self, Env};
+use crate::check::touch::{Actors, Footprint};
+use crate::thread::atom::{Atom, Done};
+use crate::thread::{Id, Queue, Scope};
+use crate::tile::view::View;
+use crate::tile::{How, Multiply, Op, Program, Space, Stmt};
+use crate::values::affine::Affine;
+
+/// One access of a group's threads, by a statement that has been executed.
+#[derive(Clone)]
+pub(super) struct Event<'p> {
+    /// Its number among events.
+    pub(super) number: u32,
+    /// When it was done or complete: numbers of events are times.
+    pub(super) time: u32,
+    pub(super) stmt: &'p Stmt,
+    pub(super) tensor: Id,
+    pub(super) footprint: Footprint,
+    pub(super) writes: bool,
+    /// Does it change elements atomically? Atomic updates may come in any order.
+    pub(super) atomic: bool,
+    pub(super) under: Under,
+    /// A barrier has been passed while this was in flight.
+    pub(super) passed: bool,
+    /// The threads that execute it: their group, and their warps, one bit each.
+    pub(super) group: Id,
+    pub(super) warps: u32,
+    /// The first of the warps that run the same program together.
+    pub(super) first: u32,
+    /// A bulk copy into a slot of a ring is done once the slot's mbarrier completes this phase.
+    pub(super) fills: Option<(Id, i64)>,
+    /// The slot of a ring that it accesses.
+    pub(super) slot: Option<Slot>,
+}
+
+/// A slot of a ring, and whether the group owns it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Slot {
+    pub(super) ring: Id,
+    pub(super) at: i64,
+    pub(super) hold: Hold,
+}
+
+/// Does a group own a slot of a ring: after it has waited for it, and before it hands it on?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Hold {
+    NotYet,
+    Now,
+    NoLonger,
+}
+
+/// The unknown conditions under which something happens.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Under {
+    Always,
+    /// In one arm of one condition.
+    Arm(u64),
+    /// In arms of several conditions.
+    Mixed,
+}
+
+impl Under {
+    /// Is there certainly a run in which both happen?
+    pub(super) fn meets(self, other: Under) -> bool {
+        match (self, other) {
+            (Under::Mixed, _) | (_, Under::Mixed) => false,
+            (Under::Arm(x), Under::Arm(y)) => x == y,
+            _ => true,
+        }
+    }
+}
+
+/// How an access completes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Completes {
+    /// At once.
+    Now,
+    /// When its queue has been waited for.
+    Queued(Flights),
+    /// With the mbarrier of the ring's slot.
+    WithSlot,
+}
+
+/// The queues of operations in flight, each completing in the order of issue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Flights {
+    /// cp.async
+    Copies,
+    /// wgmma
+    Products,
+    /// Bulk stores.
+    Stores,
+}
+
+/// An access of one statement to shared memory.
+pub(super) struct Touch<'p> {
+    pub(super) view: &'p View,
+    pub(super) writes: bool,
+    pub(super) atomic: bool,
+    pub(super) completes: Completes,
+}
+
+/// The accesses of a statement to shared memory, and to these tensors in global memory, reads first.
+pub(super) fn touches<'p>(program: &Program, stmt: &'p Stmt, global: &[bool]) -> Vec<Touch<'p>> {
+    let space = |view: &View| program.tensor(view.tensor).space;
+    let (reads, writes) = match &stmt.op {
+        Op::Copy { from, to, how, token, .. } => match done(*how) {
+            Some(Done::Mbarrier) => (Completes::Now, Completes::WithSlot),
+            Some(Done::Queue(Queue::Bulk)) if token.is_some() => {
+                (Completes::Queued(Flights::Stores), Completes::Now)
+            }
+            Some(Done::Queue(Queue::Bulk)) => (Completes::Now, Completes::Now),
+            _ => {
+                let fills = matches!((space(from), space(to)), (Space::Global { .. }, Space::Shared { .. }));
+                match how {
+                    How::Plain | How::Realigned | How::Here | How::Staged => (Completes::Now, Completes::Now),
+                    _ if fills => (Completes::Now, Completes::Queued(Flights::Copies)),
+                    _ => (Completes::Now, Completes::Now),
+                }
+            }
+        },
+        Op::Gemm { token: Some(_), how: Multiply::Atom(Atom { done: Done::Queue(_), .. }), .. } => {
+            (Completes::Queued(Flights::Products), Completes::Now)
+        }
+        _ => (Completes::Now, Completes::Now),
+    };
+    let atomic = matches!(stmt.op, Op::Atomic { .. } | Op::Scatter { update: Some(_), .. });
+    let read = |view| Touch { view, writes: false, atomic: false, completes: reads };
+    let write = |view| Touch { view, writes: true, atomic, completes: writes };
+    let all = stmt.reads().into_iter().map(read).chain(stmt.writes().into_iter().map(write));
+    let judged = |touch: &Touch<'_>| {
+        matches!(space(touch.view), Space::Shared { .. }) || global[touch.view.tensor as usize]
+    };
+    all.filter(judged).collect()
+}
+
+/// The queue that a statement's operation is committed to, with its token.
+pub(super) fn commits(stmt: &Stmt) -> Option<(Flights, Id)> {
+    match &stmt.op {
+        Op::Copy { how, token, .. } => match done(*how) {
+            Some(Done::Queue(Queue::Bulk)) => Some((Flights::Stores, (*token)?)),
+            _ => Some((Flights::Copies, (*token)?)),
+        },
+        Op::Gemm { how: Multiply::Atom(Atom { done: Done::Queue(_), .. }), token, .. } => {
+            Some((Flights::Products, (*token)?))
+        }
+        _ => None,
+    }
+}
+
+/// How an instruction that a statement names completes.
+fn done(how: How) -> Option<Done> {
+    match how {
+        How::Atom(row) => Some(row.done),
+        _ => None,
+    }
+}
+
+/// Does one elected thread of the group, or of each member of a family, perform this?
+fn elects(stmt: &Stmt) -> bool {
+    let Op::Copy { how: How::Atom(row), .. } = &stmt.op else { return false };
+    row.group == Scope::Thread && row.has_map()
+}
+
+/// The threads that execute a statement.
+pub(super) fn actors(program: &Program, stmt: &Stmt, env: &Env) -> Actors {
+    let all = members(program, stmt.by, env);
+    let warps = all.first().map_or(0, |all| all.start)..all.last().map_or(0, |all| all.end);
+    let end = (warps.end * 32).min(program.threads());
+    Actors { by: stmt.by, threads: warps.start * 32..end, elected: elects(stmt) }
+}
+
+/// The warps of a group's members, as far as they run this.
+pub(super) fn members(program: &Program, group: Id, env: &Env) -> Vec<Range<u32>> {
+    let cut = |all: Range<u32>| all.start.max(env.warps.start)..all.end.min(env.warps.end);
+    trace::members(program, group).map(cut).filter(|part| !part.is_empty()).collect()
+}
+
+/// Warps, one bit each.
+pub(super) fn bits(warps: &Range<u32>) -> u32 {
+    warps.clone().filter(|warp| *warp < 32).map(|warp| 1 << warp).fold(0, |all, bit| all | bit)
+}
+
+/// The ring that owns a tensor, and the slot that a view of it shows.
+pub(super) fn slot(program: &Program, view: &View, env: &Env) -> Option<(Id, i64)> {
+    let ring = program.rings.iter().position(|ring| ring.buffers.contains(&view.tensor))?;
+    let slot = view.base.last().map_or(0, |slot: &Affine| env.value(program, slot));
+    Some((ring as Id, slot))
+}

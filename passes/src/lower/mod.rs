@@ -1,0 +1,523 @@
+//! Lowering of the tile program to the thread program: which thread accesses which element, with which vector
+//! width, under which guard.
+
+mod address;
+mod atomic;
+mod bulk;
+mod cluster;
+mod commits;
+mod constants;
+mod dead_variables;
+mod edges;
+mod elementwise;
+mod environment;
+mod family;
+mod fences;
+mod gather;
+mod gemm;
+mod instruction_copies;
+mod integers;
+mod lanes;
+mod masks;
+mod numbering;
+mod ordered_sections;
+mod packed;
+mod pins;
+mod previous;
+mod realign;
+mod reduce;
+mod ring;
+mod scan;
+mod statement;
+mod strength_reduction;
+mod tile_scheduler;
+mod tokens;
+mod transfer;
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use tilewright_layout::{Symbol, Value};
+
+pub use crate::allocate::{Allocation, allocate};
+pub use crate::source::ast::Span;
+pub use crate::source::diagnostic::Diagnostic;
+use crate::source::problem::{Problem, Result};
+use crate::thread::index::{Exprs, Int, Ix};
+use crate::thread::{self, Bar, Fact, Id, Kernel, Launch, Op, Param, Reg, Shared, Site, Stmt, Unroll, Var};
+use crate::tile::ALIGN;
+pub use crate::tile::alternative::Policy;
+use crate::tile::bounds::Assumed;
+use crate::tile::range::MOST_EXTENT;
+use crate::tile::{self, Arg, Program, Space};
+use crate::values::affine::{Affine, Arith, Coord};
+pub use crate::{origin, pipeline};
+use environment::Scope;
+
+/// Lowers a program under a policy.
+pub fn lower(program: &Program, policy: Policy) -> std::result::Result<Kernel, Diagnostic> {
+    let mut program = program.clone();
+    program.number();
+    lower_expanded(&program, pipeline::expand(&program)?.as_ref(), policy)
+}
+
+/// The program to lower, with what its statements' code needs to know of their elements under a policy, and the facts that this
+/// assumes; or why it cannot be lowered. `written` is the program before its loops are expanded.
+pub fn verified<'p>(
+    written: &Program,
+    expanded: &'p Program,
+    policy: Policy,
+) -> std::result::Result<(Cow<'p, Program>, Vec<Fact>), Diagnostic> {
+    crate::tile::verify::program(expanded, policy)?;
+    let (analysed, needs) = origin::find(written, policy)?;
+    let Some(analysed) = analysed else { return Ok((Cow::Borrowed(expanded), needs)) };
+    let expanded = match pipeline::expand(&analysed)? {
+        Cow::Owned(expanded) => Some(expanded),
+        Cow::Borrowed(_) => None,
+    };
+    let mut expanded = expanded.unwrap_or(analysed);
+    origin::reads::check(&mut expanded)?;
+    Ok((Cow::Owned(expanded), needs))
+}
+
+/// Lowers a program whose statements have numbers, before and after its loops are expanded.
+pub fn lower_expanded(
+    written: &Program,
+    expanded: &Program,
+    policy: Policy,
+) -> std::result::Result<Kernel, Diagnostic> {
+    let (program, needs) = verified(written, expanded, policy)?;
+    let program = &*program;
+    let mut lower = Lower::new(Assumed { program, policy, needs });
+    lower.start_rings();
+    lower.start_ring_positions(&program.body);
+    lower.statements(&program.body)?;
+    if let Some((problem, site)) = lower.unknown {
+        return Err(problem.at(lower.kernel.sites[site as usize].span));
+    }
+    lower.end_rings();
+    let kernel = lower.finish();
+    match kernel.check_widths() {
+        Ok(()) => Ok(kernel),
+        Err(wrong) => Err(Problem::internal(&wrong).at(kernel.sites[wrong.site as usize].span)),
+    }
+}
+
+struct Lower<'p> {
+    program: &'p Program,
+    assumed: Assumed<'p>,
+    kernel: Kernel,
+    /// Offsets in shared memory.
+    allocation: Allocation,
+    /// Parameters of symbols.
+    symbols: Vec<(Symbol, Ix)>,
+    /// For each tensor its parameter, shared array or register array.
+    storage: Vec<Id>,
+    /// Loop-invariant statements, at the top of the kernel.
+    preamble: Vec<Stmt>,
+    /// Expressions that are named at the top, with their variables.
+    named: Vec<(Ix, Id)>,
+    /// Statements of the current block.
+    block: Vec<Stmt>,
+    /// The environment of that block.
+    scope: Scope,
+    /// An integer that was needed before it had a value, and where.
+    unknown: Option<(Problem, Id)>,
+    /// Integer arguments that have been named, and their names.
+    scalars: Vec<(Id, Ix)>,
+    /// For each ring its `full` mbarriers; `empty` follow.
+    rings: Vec<Id>,
+    /// For each ordered section its mbarriers.
+    orders: Vec<Id>,
+    /// Accumulators that the next product replaces instead of adding to them.
+    replaced: BTreeSet<Id>,
+    /// The exchanges between the blocks of a cluster, if there are any.
+    exchanges: Option<cluster::Exchanges>,
+    /// Statements that commit or wait for copies under tokens.
+    marks: tokens::Marks,
+}
+
+impl<'p> Lower<'p> {
+    fn new(assumed: Assumed<'p>) -> Lower<'p> {
+        let program = assumed.program;
+        let kernel = Kernel {
+            name: program.name.clone(),
+            arch: program.arch,
+            arch_specific: false,
+            launch: Launch {
+                grid: std::array::from_fn(|axis| {
+                    program.grid[axis].iter().chain(&program.more[axis]).copied().collect()
+                }),
+                cluster: program.cluster,
+                threads: program.threads(),
+                shared_bytes: 0,
+                blocks_per_sm: program.blocks_per_sm,
+                overlaps: program.overlaps,
+                beside: false,
+                persistent: program.launch == tile::LaunchRule::Persistent,
+                cost: None,
+                packs: Vec::new(),
+            },
+            needs: Vec::new(),
+            params: Vec::new(),
+            shared: Vec::new(),
+            regs: Vec::new(),
+            bars: vec![Bar::Block],
+            exprs: Exprs::default(),
+            vars: Vec::new(),
+            sites: vec![Site::default()],
+            body: Vec::new(),
+        };
+        let mut lower = Lower {
+            program,
+            assumed,
+            kernel,
+            allocation: allocate(program),
+            symbols: Vec::new(),
+            storage: vec![0; program.tensors.len()],
+            preamble: Vec::new(),
+            named: Vec::new(),
+            block: Vec::new(),
+            scope: Scope {
+                vars: vec![None; program.vars.len()],
+                reads: vec![None; program.reads.len()],
+                ..Scope::default()
+            },
+            unknown: None,
+            scalars: Vec::new(),
+            rings: Vec::new(),
+            orders: Vec::new(),
+            replaced: BTreeSet::new(),
+            exchanges: None,
+            marks: tokens::Marks::new(),
+        };
+        lower.declare();
+        lower
+    }
+
+    fn declare(&mut self) {
+        for arg in &self.program.args {
+            match arg {
+                Arg::Tensor(id) => {
+                    let tensor = self.program.tensor(*id);
+                    let Space::Global { mutable } = tensor.space else {
+                        continue;
+                    };
+                    self.storage[*id as usize] = self.kernel.params.len() as Id;
+                    if self.program.packs.contains(id) {
+                        self.kernel.launch.packs.push(self.storage[*id as usize]);
+                    }
+                    self.kernel.params.push(Param::Pointer {
+                        name: tensor.name.clone(),
+                        elem: tensor.elem,
+                        write: mutable,
+                        shape: tensor.plain().leaves().map(|leaf| leaf.0).collect(),
+                        stride: tensor.plain().leaves().map(|leaf| leaf.1).collect(),
+                    });
+                }
+                Arg::Scalar(id) => {
+                    let scalar = &self.program.scalars[*id as usize];
+                    self.kernel.params.push(Param::Scalar { name: scalar.name.clone(), elem: scalar.elem });
+                }
+            }
+        }
+        for symbol in self.program.symbols() {
+            let param = self.kernel.params.len() as Id;
+            let name = symbol.name().to_owned();
+            self.kernel.params.push(Param::Int { name, symbol, wide: false });
+            let size = Value::Sym { times: 1, of: symbol, over: 1 };
+            let own = |limits: &[(Value, i64)]| -> Vec<i64> {
+                limits.iter().filter(|(of, _)| *of == size).map(|(_, limit)| (*limit).max(1)).collect()
+            };
+            let least = own(&self.program.at_least).into_iter().fold(1, i64::max);
+            let most = own(&self.program.at_most).into_iter().fold(MOST_EXTENT, i64::min).max(least);
+            let multiple = self.program.asserted(size);
+            let at = self.exprs().leaf(Int::Param(param), least, most, multiple, thread::Scope::Grid);
+            self.symbols.push((symbol, at));
+        }
+        for (id, tensor) in self.program.tensors.iter().enumerate() {
+            let len = tensor.layout.cosize().unwrap_or(0) as u32;
+            match tensor.space {
+                Space::Global { .. } => {}
+                Space::Shared { align } => {
+                    self.storage[id] = self.kernel.shared.len() as Id;
+                    let (name, note) = (tensor.name.clone(), tensor.layout.to_string());
+                    let (offset, align) = (self.allocation.tiles[&(id as Id)], align.max(ALIGN));
+                    self.kernel.shared.push(Shared { name, elem: tensor.elem, len, offset, align, note });
+                }
+                Space::Registers { words } => {
+                    let name = tensor.name.clone();
+                    self.storage[id] = self.register(name, tensor.elem, len, words);
+                }
+            }
+        }
+        for (ring, offsets) in self.program.rings.iter().zip(self.allocation.rings.clone()) {
+            self.rings.push(self.kernel.bars.len() as Id);
+            let both = [("full", ring.arrivals), ("empty", self.releases(ring))];
+            for ((what, count), offset) in both.into_iter().zip(offsets) {
+                let name = format!("{}_{what}", ring.name);
+                let scope = ring::scope(self.program, ring);
+                self.kernel.bars.push(Bar::Mbarriers {
+                    name,
+                    offset,
+                    slots: ring.slots,
+                    slots_name: Some(self.name_of_slots(ring)),
+                    count,
+                    scope,
+                });
+            }
+        }
+        self.declare_orders();
+    }
+
+    fn finish(mut self) -> Kernel {
+        let mut body = self.preamble;
+        body.append(&mut self.block);
+        self.kernel.body = body;
+        self.kernel.needs = self.assumed.needs;
+        self.kernel.launch.shared_bytes = self.allocation.bytes;
+        commits::insert(&mut self.kernel);
+        tokens::relax(&mut self.kernel, &self.marks);
+        fences::insert(&mut self.kernel);
+        pins::insert(&mut self.kernel);
+        previous::insert(&mut self.kernel);
+        if self.program.groups.iter().any(|group| group.registers.is_some()) {
+            // Roles reallocate registers by setmaxnreg, which needs a launch bound and is specific to an architecture.
+            self.kernel.arch_specific = true;
+            self.kernel.launch.blocks_per_sm = self.kernel.launch.blocks_per_sm.max(1);
+        }
+        if self.kernel.launch.blocks_per_sm == 0 {
+            // Guards and 64-bit offsets take more registers.
+            let addresses = if self.assumed.policy == Policy::General { 96 } else { 48 };
+            self.kernel.launch.blocks_per_sm = self.kernel.resident(addresses);
+        }
+        self.kernel
+    }
+
+    fn exprs(&mut self) -> &mut Exprs {
+        &mut self.kernel.exprs
+    }
+
+    fn int(&mut self, n: i64) -> Ix {
+        self.kernel.exprs.int(n)
+    }
+
+    fn register(&mut self, name: String, elem: crate::values::elem::Elem, len: u32, words: bool) -> Id {
+        self.kernel.regs.push(Reg { name, elem, len, words });
+        self.kernel.regs.len() as Id - 1
+    }
+
+    /// A fresh variable that runs over `0..extent`, as an expression.
+    fn loop_var(&mut self, name: &str, extent: i64) -> (Id, Ix) {
+        let id = self.var(name, false);
+        let at = self.exprs().leaf(Int::Var(id), 0, (extent - 1).max(0), 1, thread::Scope::Block);
+        (id, at)
+    }
+
+    fn var(&mut self, name: &str, wide: bool) -> Id {
+        self.kernel.vars.push(Var { name: name.to_owned(), mutable: false, wide, array: None });
+        self.kernel.vars.len() as Id - 1
+    }
+
+    fn emit(&mut self, op: Op) {
+        self.block.push(Stmt { site: self.scope.site, op });
+    }
+
+    fn comment(&mut self, text: String) {
+        self.emit(Op::Comment(text));
+    }
+
+    /// Emits a statement's loops: one for each extent over 1, innermost first in `extents`. `body` gets an
+    /// index for each.
+    fn loops(
+        &mut self,
+        extents: &[(String, i64)],
+        unroll: Unroll,
+        body: &mut dyn FnMut(&mut Self, &[Ix]) -> Result<()>,
+    ) -> Result<()> {
+        let mut at: Vec<Ix> = vec![self.int(0); extents.len()];
+        self.loops_from(extents.len(), extents, unroll, &mut at, body)
+    }
+
+    fn loops_from(
+        &mut self,
+        level: usize,
+        extents: &[(String, i64)],
+        unroll: Unroll,
+        at: &mut Vec<Ix>,
+        body: &mut dyn FnMut(&mut Self, &[Ix]) -> Result<()>,
+    ) -> Result<()> {
+        let Some(next) = level.checked_sub(1) else {
+            return body(self, at);
+        };
+        let (name, extent) = &extents[next];
+        if *extent == 1 {
+            return self.loops_from(next, extents, unroll, at, body);
+        }
+        let (var, index) = self.loop_var(name, *extent);
+        at[next] = index;
+        let (body, ()) = self.nested(|lower| {
+            if unroll == Unroll::Full {
+                lower.scope.unrolled.push(var);
+            }
+            lower.loops_from(next, extents, unroll, at, body)
+        })?;
+        let (from, to) = (self.int(0), self.int(*extent));
+        self.emit(Op::For { var, from, to, step: 1, unroll, body });
+        Ok(())
+    }
+
+    /// The value of a size or stride.
+    fn value(&mut self, value: Value) -> Ix {
+        match value {
+            Value::Int(n) => self.int(n),
+            Value::Sym { times, of, over } => {
+                let symbol = self.symbols.iter().find(|(known, _)| *known == of).map(|(_, at)| *at);
+                let symbol = symbol.unwrap_or_default();
+                let rounded = if over > 1 {
+                    let more = self.int(i64::from(over) - 1);
+                    let sum = self.exprs().add(symbol, more);
+                    let count = self.exprs().div(sum, i64::from(over));
+                    self.name_tile_of(count, of, over.into());
+                    count
+                } else {
+                    symbol
+                };
+                let times = self.int(times);
+                self.exprs().mul(rounded, times)
+            }
+            Value::Basis { .. } | Value::Any => self.int(0),
+        }
+    }
+
+    fn coord(&mut self, coord: &Coord) -> Ix {
+        match coord {
+            Coord::Block(axis) => {
+                let hi = self.program.most_blocks(usize::from(*axis)) - 1;
+                self.exprs().leaf(Int::Block(*axis), 0, hi, 1, thread::Scope::Block)
+            }
+            Coord::Var(var) => {
+                let free = self.scope.vars[*var as usize];
+                free.unwrap_or_else(|| self.without_value(&self.program.vars[*var as usize].name))
+            }
+            Coord::Thread(group) => {
+                let thread = self.thread_of(*group);
+                match self.program.groups[*group as usize].members {
+                    0 | 1 => thread,
+                    _ => {
+                        let threads = i64::from(self.program.threads_of(*group));
+                        self.exprs().rem(thread, threads)
+                    }
+                }
+            }
+            Coord::Member(group) => self.member(*group),
+            Coord::Swizzled(group, parts) => {
+                let thread = self.coord(&Coord::Thread(*group));
+                let flip = self.flip(crate::values::affine::swizzle(*parts), thread);
+                self.exprs().xor(thread, flip)
+            }
+            Coord::Begin { iteration, of, tile } => self.begin(iteration, *of, *tile),
+            Coord::Size { of, over } => self.value(Value::Sym { times: 1, of: *of, over: *over }),
+            Coord::Scalar(id) => self.scalar(*id),
+            Coord::Loaded { number, .. } => {
+                let read = self.scope.reads[*number as usize];
+                read.unwrap_or_else(|| self.without_value(&self.program.reads[*number as usize].name))
+            }
+            Coord::Two(with, of) => {
+                let [a, b] = of.each_ref().map(|of| self.affine(of));
+                match with {
+                    Arith::Mul => self.exprs().mul(a, b),
+                    Arith::Div => self.exprs().quotient(a, b),
+                    Arith::Rem => self.exprs().remainder(a, b),
+                    Arith::Min => self.exprs().min(a, b),
+                    Arith::Max => self.exprs().max(a, b),
+                }
+            }
+            Coord::Phase(ring) => self.phase(*ring),
+            Coord::ClusterRank => {
+                let hi = i64::from(self.program.cluster.iter().product::<u32>()) - 1;
+                self.exprs().leaf(Int::ClusterRank, 0, hi, 1, thread::Scope::Block)
+            }
+            Coord::Submode { of, over, extent } => {
+                let of = self.affine(of);
+                let submode = self.exprs().div(of, *over);
+                match extent {
+                    Some(n) => self.exprs().rem(submode, *n),
+                    None => submode,
+                }
+            }
+        }
+    }
+
+    /// A placeholder for an integer that has no value here, which is an error.
+    fn without_value(&mut self, name: &str) -> Ix {
+        let problem = Problem::internal(format!("`{name}` is used where it has no value"));
+        self.unknown.get_or_insert((problem, self.scope.site));
+        self.int(-1)
+    }
+
+    fn affine(&mut self, affine: &Affine) -> Ix {
+        let mut sum = self.int(0);
+        for (coord, factor) in &affine.terms {
+            let (at, factor) = (self.coord(coord), self.int(*factor));
+            let term = self.exprs().mul(at, factor);
+            sum = self.exprs().add(sum, term);
+        }
+        let constant = self.int(affine.constant);
+        self.exprs().add(sum, constant)
+    }
+
+    /// Names an expression that is invariant in the kernel, at the kernel's top. Equal expressions have the first of their names.
+    fn name(&mut self, at: Ix, wanted: &str) -> Ix {
+        self.name_in(at, wanted, None)
+    }
+
+    /// The same, where the name is an offset in a shared array: each array has its own, whose strides have the array's names.
+    fn name_in(&mut self, at: Ix, wanted: &str, array: Option<Id>) -> Ix {
+        let known = self.kernel.exprs.get(at).clone();
+        if matches!(known.int, Int::Const(_) | Int::Var(_) | Int::Param(_)) {
+            return at;
+        }
+        let vars = &self.kernel.vars;
+        let is_it = |(named, id): &&(Ix, Id)| *named == at && vars[*id as usize].array == array;
+        let id = match self.named.iter().find(is_it) {
+            Some(&(_, id)) => id,
+            None => {
+                let id = self.var(wanted, !known.is_narrow());
+                self.kernel.vars[id as usize].array = array;
+                self.preamble.push(Stmt { site: self.scope.site, op: Op::Let(id, at) });
+                self.named.push((at, id));
+                id
+            }
+        };
+        let name = self.exprs().leaf(Int::Var(id), known.lo, known.hi, known.multiple, known.same_for);
+        self.exprs().assume(name, known.lo, known.hi);
+        name
+    }
+
+    /// Names an expression within the current block and those inside it, where it is first used.
+    fn name_here(&mut self, at: Ix, wanted: &str) -> Ix {
+        let known = self.kernel.exprs.get(at).clone();
+        let id = match self.scope.names.iter().find(|(named, _)| *named == at) {
+            Some((_, id)) => *id,
+            None => {
+                let id = self.var(wanted, !known.is_narrow());
+                self.emit(Op::Let(id, at));
+                self.scope.names.push((at, id));
+                id
+            }
+        };
+        self.exprs().leaf(Int::Var(id), known.lo, known.hi, known.multiple, known.same_for)
+    }
+
+    fn at_site(&mut self, tensor: &str, span: Span) {
+        let site = Site { tensor: tensor.into(), span, coord: Vec::new() };
+        self.scope.site = match self.kernel.sites.iter().position(|known| *known == site) {
+            Some(at) => at as Id,
+            None => {
+                self.kernel.sites.push(site);
+                self.kernel.sites.len() as Id - 1
+            }
+        };
+    }
+}

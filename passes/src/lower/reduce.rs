@@ -1,0 +1,346 @@
+//! Reductions: within a thread, across the lanes of a warp, across the block; [`super::cluster`] continues
+//! across a cluster.
+
+mod runs;
+
+use super::Lower;
+use crate::source::problem::Result;
+use crate::thread::index::Ix;
+use crate::thread::{Bin, Frag, Mem, Op, Unroll, Val, Vote};
+use crate::tile::elements::ElementFacts;
+use crate::tile::view::View;
+use crate::tile::view::leaf::leaves;
+use crate::tile::{Across, Expr};
+use crate::values::elem::Elem;
+use crate::values::number::Number;
+use crate::values::typing::Types;
+
+pub(super) use runs::{Kept, PARTIAL_UNROLL, Runs};
+
+/// Lanes of a warp.
+const WARP: i64 = 32;
+
+/// The accumulators of a reduction, and how tuples of elements are combined.
+pub(super) struct Combined<'a> {
+    pub(super) parts: Vec<Part>,
+    pub(super) how: How<'a>,
+}
+
+/// An entry of the tuples.
+#[derive(Clone)]
+pub(super) struct Part {
+    pub(super) reg: u32,
+    pub(super) elem: Elem,
+    /// The identity element.
+    pub(super) neutral: Number,
+    pub(super) name: String,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum How<'a> {
+    /// By an operation.
+    Bin(Bin),
+    /// By a function for each entry.
+    Functions(&'a [Expr]),
+}
+
+impl Lower<'_> {
+    pub(super) fn reduce(
+        &mut self,
+        from: &View,
+        to: &View,
+        with: Bin,
+        across: Across,
+        known: &ElementFacts,
+    ) -> Result<()> {
+        let elem = self.program.tensor(to.tensor).elem;
+        let neutral = with.identity(elem).unwrap_or(Number::Int(0));
+        let (from, to) = (std::slice::from_ref(from), std::slice::from_ref(to));
+        self.combine(from, to, &[neutral], How::Bin(with), across, known)
+    }
+
+    /// The same for tuples, by functions.
+    pub(super) fn fold(
+        &mut self,
+        from: &[View],
+        to: &[View],
+        with: &[Expr],
+        neutral: &[Number],
+        across: Across,
+        known: &ElementFacts,
+    ) -> Result<()> {
+        let elems: Vec<Elem> =
+            to.iter().chain(to).map(|view| self.program.tensor(view.tensor).elem).collect();
+        let types = Types { ins: &elems, scalars: &self.program.scalars };
+        let typed = with.iter().zip(&elems).map(|(value, elem)| types.typed(value, *elem));
+        let typed: Vec<Expr> = typed.collect::<Result<_>>()?;
+        self.combine(from, to, neutral, How::Functions(&typed), across, known)
+    }
+
+    fn combine(
+        &mut self,
+        from: &[View],
+        to: &[View],
+        neutral: &[Number],
+        how: How<'_>,
+        across: Across,
+        known: &ElementFacts,
+    ) -> Result<()> {
+        let program = self.program;
+        let tensor = |view: &View| program.tensor(view.tensor);
+        self.at_site(&tensor(&to[0]).name, self.kernel.sites[self.scope.site as usize].span);
+        let parts = to.iter().zip(neutral).map(|(view, &neutral)| Part {
+            reg: self.storage[view.tensor as usize],
+            elem: tensor(view).elem,
+            neutral,
+            name: tensor(view).name.clone(),
+        });
+        let all = Combined { parts: parts.collect(), how };
+        let names = ["i", "j", "l", "m", "n", "o", "p", "q"];
+        let extents: Vec<(String, i64)> =
+            leaves(&from[0]).iter().enumerate().map(|(i, l)| (names[i % 8].to_owned(), l.extent)).collect();
+        self.loops(&extents, Unroll::Full, &mut |lower, at| {
+            let mut elements = Vec::new();
+            let kept = lower.target_at(&from[0], &to[0], at)?;
+            let slot = lower.register_index(&to[0], &leaves(&to[0]), &kept);
+            for (view, part) in from.iter().zip(&all.parts) {
+                let source_at = lower.register_index(view, &leaves(view), at);
+                let element = Val::Reg(lower.storage[view.tensor as usize], source_at);
+                elements.push(lower.converted(element, tensor(view).elem, part.elem));
+            }
+            lower.leave_out(&all, known, from, at, &mut elements);
+            lower.add(&all, slot, elements)
+        })?;
+        let submodes = across.submodes(self.combined());
+        match (across, &submodes[..]) {
+            (_, []) => Ok(()),
+            (Across::Warp(_), &[(lanes, _), ..]) => self.across_lanes(&all, lanes),
+            (Across::Block, _) => self.across_block(&all),
+            (Across::Cluster(blocks), _) => {
+                self.across_block(&all)?;
+                // Its warps have met to combine their results.
+                self.across_blocks(&all, blocks.into(), self.combined() > WARP)
+            }
+            (Across::Blocks(1), _) => Ok(()),
+            (Across::Blocks(blocks), _) => self.across_blocks(&all, blocks.into(), false),
+            (Across::Thread | Across::Submodes(_), _) => self.across_digits(&all, &submodes),
+        }
+    }
+
+    /// Out-of-bounds elements become the identity, unless the author claims that they are. Elements are given by the views
+    /// and their index in the views.
+    pub(super) fn leave_out(
+        &mut self,
+        all: &Combined<'_>,
+        known: &ElementFacts,
+        from: &[View],
+        at: &[Ix],
+        elements: &mut [Val],
+    ) {
+        for (((element, part), view), edges) in elements.iter().zip(&all.parts).zip(from).zip(&known.claims) {
+            self.claim(element, edges, view, at, part.neutral);
+        }
+        let coordinates = self.coordinates(&from[0], &leaves(&from[0]), at);
+        let Some(inside) = self.inside(&known.masks, &coordinates) else { return };
+        for (element, part) in elements.iter_mut().zip(&all.parts) {
+            let neutral = Val::Lit(part.neutral, part.elem);
+            *element = Val::Guarded(inside, Box::new(element.clone()), Box::new(neutral));
+        }
+    }
+
+    /// Combines the accumulators at an index with other elements.
+    fn add(&mut self, all: &Combined<'_>, at: Ix, others: Vec<Val>) -> Result<()> {
+        let own: Vec<Val> = all.parts.iter().map(|part| Val::Reg(part.reg, at)).collect();
+        let others = match all.how {
+            How::Bin(_) => others,
+            How::Functions(_) => self.in_registers(all, "other", others),
+        };
+        let next = self.joined(all, &own, &others)?;
+        for (part, value) in all.parts.iter().zip(next) {
+            self.emit(Op::Assign { reg: part.reg, at, value });
+        }
+        Ok(())
+    }
+
+    /// Values in registers, because a function may read them several times.
+    pub(super) fn in_registers(&mut self, all: &Combined<'_>, name: &str, values: Vec<Val>) -> Vec<Val> {
+        let zero = self.int(0);
+        let keep = |(part, value): (&Part, Val)| match value {
+            plain @ Val::Reg(..) => plain,
+            value => {
+                let reg = self.register(format!("{}_{name}", part.name), part.elem, 1, false);
+                self.emit(Op::Assign { reg, at: zero, value });
+                Val::Reg(reg, zero)
+            }
+        };
+        all.parts.iter().zip(values).map(keep).collect()
+    }
+
+    /// Two tuples combined. The functions of a tuple are computed before any of its entries can change.
+    pub(super) fn joined(&mut self, all: &Combined<'_>, left: &[Val], right: &[Val]) -> Result<Vec<Val>> {
+        let functions = match all.how {
+            How::Bin(with) => {
+                let join = |(left, right): (&Val, &Val)| {
+                    Val::Bin(with, Box::new(left.clone()), Box::new(right.clone()))
+                };
+                return Ok(left.iter().zip(right).map(join).collect());
+            }
+            How::Functions(functions) => functions,
+        };
+        let elems = all.parts.iter().chain(&all.parts).map(|part| part.elem);
+        let values: Vec<(Val, Elem)> = left.iter().chain(right).cloned().zip(elems).collect();
+        let mut next = Vec::new();
+        for (part, function) in all.parts.iter().zip(functions) {
+            let value = self.of_values(function, &values)?;
+            next.push(match all.parts.len() {
+                1 => value,
+                _ => {
+                    let (reg, at) =
+                        (self.register(format!("{}_next", part.name), part.elem, 1, false), self.int(0));
+                    self.emit(Op::Assign { reg, at, value });
+                    Val::Reg(reg, at)
+                }
+            });
+        }
+        Ok(next)
+    }
+
+    /// How many results a thread has.
+    pub(super) fn results(&self, all: &Combined<'_>) -> i64 {
+        i64::from(self.kernel.regs[all.parts[0].reg as usize].len)
+    }
+
+    /// A butterfly shuffle: after it every lane of a group of `lanes` neighbours has the result.
+    fn across_lanes(&mut self, all: &Combined<'_>, lanes: i64) -> Result<()> {
+        self.butterfly(all, lanes, 1)
+    }
+
+    /// The same over `lanes` lanes that are `step` apart.
+    fn butterfly(&mut self, all: &Combined<'_>, lanes: i64, step: i64) -> Result<()> {
+        let len = self.results(all);
+        if let (WARP, Some(with)) = (lanes, self.of_warp(all)) {
+            return self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+                let reg = all.parts[0].reg;
+                let value = Val::Vote(Vote::All(with), Box::new(Val::Reg(reg, at[0])));
+                lower.emit(Op::Assign { reg, at: at[0], value });
+                Ok(())
+            });
+        }
+        let mut distance = lanes / 2 * step;
+        while distance >= step {
+            let by = self.int(distance);
+            self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+                let other = |part: &Part| Val::ShuffleXor(Box::new(Val::Reg(part.reg, at[0])), by);
+                lower.add(all, at[0], all.parts.iter().map(other).collect())
+            })?;
+            distance /= 2;
+        }
+        Ok(())
+    }
+
+    /// The operation, where one instruction combines the elements of all lanes.
+    fn of_warp(&self, all: &Combined<'_>) -> Option<Bin> {
+        let [Part { elem: Elem::I32 | Elem::U32, .. }] = all.parts[..] else { return None };
+        match all.how {
+            How::Bin(with @ (Bin::Add | Bin::Min | Bin::Max)) if self.kernel.arch >= 80 => Some(with),
+            _ => None,
+        }
+    }
+
+    /// A reduction with a partial last warp: missing lanes contribute the identity. Lane 0 of every warp
+    /// gets the result: at each step it and its sources read from lanes that have combined all lanes above
+    /// them.
+    fn gather_in_first_lane(&mut self, all: &Combined<'_>, threads: i64) -> Result<()> {
+        let len = self.results(all);
+        let others: Vec<u32> =
+            all.parts.iter().map(|part| self.register("other".into(), part.elem, 1, false)).collect();
+        let thread = self.affine(&crate::values::affine::Coord::Thread(self.scope.by).into());
+        let (threads, zero) = (self.int(threads), self.int(0));
+        let mut distance = WARP / 2;
+        while distance > 0 {
+            let by = self.int(distance);
+            let from = self.exprs().xor(thread, by);
+            let there = self.exprs().lt(from, threads);
+            self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+                let mut elements = Vec::new();
+                for (part, &other) in all.parts.iter().zip(&others) {
+                    // Every lane takes part in the shuffle, even if its result is masked.
+                    let shuffled = Val::ShuffleXor(Box::new(Val::Reg(part.reg, at[0])), by);
+                    lower.emit(Op::Assign { reg: other, at: zero, value: shuffled });
+                    let neutral = Val::Lit(part.neutral, part.elem);
+                    elements.push(Val::Guarded(there, Box::new(Val::Reg(other, zero)), Box::new(neutral)));
+                }
+                lower.add(all, at[0], elements)
+            })?;
+            distance /= 2;
+        }
+        Ok(())
+    }
+
+    /// Warps first, then their results through shared memory. Every thread combines them in the same order,
+    /// so all get the same number.
+    fn across_block(&mut self, all: &Combined<'_>) -> Result<()> {
+        let threads = self.combined();
+        match threads % WARP {
+            0 => self.across_lanes(all, WARP)?,
+            _ => self.gather_in_first_lane(all, threads)?,
+        }
+        if threads == WARP {
+            return Ok(());
+        }
+        let warps = (threads + WARP - 1) / WARP;
+        self.through_shared(all, &Runs { threads: WARP, submodes: &[(warps, 1)], name: "warps" })
+    }
+
+    /// Lanes of a warp first, then the remaining digits through shared memory. Threads that are combined use
+    /// the same order, so all get the same number.
+    fn across_digits(&mut self, all: &Combined<'_>, submodes: &[(i64, i64)]) -> Result<()> {
+        let (mut compact, mut rest) = (1, Vec::new());
+        for &(extent, step) in submodes {
+            let lanes = self.lanes(extent, step);
+            if lanes > 1 {
+                self.butterfly(all, lanes, step)?;
+            }
+            if step == 1 {
+                compact = lanes;
+            }
+            if extent > lanes {
+                rest.push((extent / lanes, step * lanes / compact));
+            }
+        }
+        match rest.is_empty() {
+            true => Ok(()),
+            false => self.through_shared(all, &Runs { threads: compact, submodes: &rest, name: "threads" }),
+        }
+    }
+
+    /// In a loop, other threads may still be reading the results of the previous iteration.
+    fn meet_before_overwriting(&mut self) {
+        if self.scope.loops > 0 {
+            self.meet(self.scope.by);
+        }
+    }
+
+    /// Threads of the current group.
+    pub(super) fn combined(&self) -> i64 {
+        self.program.combined(self.scope.by)
+    }
+
+    /// The factor of a submode of threads that shuffles within full warps combine.
+    pub(super) fn lanes(&self, extent: i64, step: i64) -> i64 {
+        let threads = self.combined();
+        let mut lanes = 1;
+        while threads % WARP == 0
+            && step & (step - 1) == 0
+            && 2 * lanes * step <= WARP
+            && extent % (2 * lanes) == 0
+        {
+            lanes *= 2;
+        }
+        lanes
+    }
+}
+
+pub(super) fn load(to: Frag, from: Mem) -> Op {
+    Op::Load { to, from, guard: None, fill: 0.0.into(), volatile_at: None }
+}

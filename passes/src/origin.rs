@@ -1,0 +1,443 @@
+//! Out-of-bounds elements: a dataflow analysis finds the elements of a fragment whose coordinates are
+//! outside of the tensor that they were copied from. A reduction masks these elements with its identity.
+//!
+//! One forward pass runs before loops are expanded. Every register tensor has edges, which are bounds on coordinates.
+//! Copies and functions propagate them. A reduction drops the edges along the modes that it combines,
+//! because an empty reduction leaves its target unchanged. Where edges are unknown, the value of
+//! out-of-bounds elements may still be known.
+
+mod masks;
+mod out_of_bounds;
+mod past_k;
+mod propagation;
+pub(crate) mod reads;
+mod writes;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::source::ast::Span;
+use crate::source::diagnostic::Diagnostic;
+use crate::source::problem::{Problem, Result};
+use crate::thread::atom::Atom;
+use crate::thread::{Bin, Fact, Id};
+use crate::tile::alternative::Policy;
+use crate::tile::bounds::Assumed;
+use crate::tile::elements::{Edge, ElementFacts};
+use crate::tile::empty_loops;
+use crate::tile::pair::Scanned;
+use crate::tile::view::View;
+use crate::tile::{Across, Expr, How, Multiply, Op, Past, ProductViews, Program, Space, Stmt};
+use crate::values::affine::Coord;
+use crate::values::lanes::Lanes;
+use crate::values::number::Number;
+use crate::values::semiring::Semiring;
+use masks::no_coordinate;
+use out_of_bounds::{CombinedOver, OutOfBounds, State, forget, join};
+use past_k::Writers;
+use propagation::stored;
+
+/// The program with the masks of all reductions and the coordinates that functions read, beside their statements, or `None` if
+/// there are none; and the facts that a variant needs for that. Loops are not expanded yet: the iteration that copies a tile
+/// reads it.
+pub(crate) fn find(
+    program: &Program,
+    policy: Policy,
+) -> std::result::Result<(Option<Program>, Vec<Fact>), Diagnostic> {
+    let mut origins = Origins {
+        program,
+        assumed: Assumed::new(program, policy),
+        elements: HashMap::new(),
+        refused: BTreeMap::new(),
+        loops: Vec::new(),
+        left: Vec::new(),
+        followed: BTreeSet::new(),
+        idle: BTreeSet::new(),
+        operands: BTreeSet::new(),
+        writers: Writers::of(program),
+        assigned: BTreeSet::new(),
+        written_once: BTreeSet::new(),
+        values: BTreeMap::new(),
+        added: BTreeSet::new(),
+    };
+    let (mut asks, mut written) = (false, BTreeMap::<Id, usize>::new());
+    let mut checks = false;
+    for stmt in &program.body {
+        stmt.each(&mut |stmt| {
+            asks |= stmt.needs_coordinates();
+            checks |= origins.writers.may_combine(stmt);
+            stmt.writes().iter().for_each(|to| *written.entry(to.tensor).or_default() += 1);
+            let assigned = match &stmt.op {
+                Op::Copy { from, to, .. } => Some((from, to)),
+                Op::Map { ins, to, value: Expr::In(0) } => ins.first().map(|from| (from, to)),
+                _ => None,
+            };
+            origins.assigned.extend(assigned.map(|(from, to)| (from.tensor, to.tensor)));
+        });
+    }
+    let needs = origins.assumed.needs.clone();
+    if asks || checks {
+        origins.written_once =
+            written.into_iter().filter(|(_, times)| *times == 1).map(|(tensor, _)| tensor).collect();
+        origins.operands = crate::tile::fills::operands(&program.body);
+        origins.walk(&program.body, &mut State::new());
+    }
+    let Origins { mut elements, mut refused, assumed, .. } = origins;
+    let mut analysed = asks.then(|| program.clone());
+    for stmt in analysed.iter_mut().flat_map(|program| &mut program.body) {
+        stmt.each_mut(&mut |stmt| stmt.elements = elements.remove(&stmt.id).map(Box::new));
+    }
+    if let (Some(size), Some(analysed)) = (program.zero, &analysed) {
+        let mut mentions = false;
+        for stmt in &empty_loops::reduced(analysed).body {
+            stmt.each(&mut |stmt| mentions |= stmt.elements.iter().any(|of| of.mentions(size)));
+        }
+        if mentions {
+            let why = Problem::new("elements are in bounds or not by a size that is 0");
+            return Err(why.at(Span::default()));
+        }
+    }
+    // A check alone needs nothing more: a product that one variant may not combine is refused in another.
+    let needs = if asks { assumed.needs } else { needs };
+    refused.pop_first().map_or(Ok((analysed, needs)), |(_, why)| Err(why))
+}
+
+/// The pass.
+struct Origins<'p> {
+    program: &'p Program,
+    assumed: Assumed<'p>,
+    /// The result for each statement.
+    elements: HashMap<Id, ElementFacts>,
+    /// Errors: a reduction's masks or a function's coordinates are not known, or fills of operands change a product.
+    refused: BTreeMap<Id, Diagnostic>,
+    /// Loops around the current statement.
+    loops: Vec<Id>,
+    /// States at early exits of loops.
+    left: Vec<(Id, State)>,
+    /// Accumulators of products of whole tiles, whose coordinates the tiles state; see [`Op::Flow`].
+    followed: BTreeSet<Id>,
+    /// Tensors whose edges are known after a loop if it has an iteration, and it may have none.
+    idle: BTreeSet<Id>,
+    /// See [`crate::tile::fills::operands`].
+    operands: BTreeSet<Id>,
+    writers: Writers<'p>,
+    /// Tensors and the targets of their copies: `sum = sum + x` adds to another tile first, which then is copied to `sum`.
+    assigned: BTreeSet<(Id, Id)>,
+    /// Tensors that one statement alone writes.
+    written_once: BTreeSet<Id>,
+    /// The value of their out-of-bounds elements, where a function makes it of elements that are known there.
+    values: BTreeMap<Id, f64>,
+    /// Accumulators to which functions of elements are added whose value out of bounds is not known.
+    added: BTreeSet<Id>,
+}
+
+impl Origins<'_> {
+    /// The result for a statement; in a loop, the last one counts.
+    fn put<T>(&mut self, stmt: &Stmt, result: Result<T>, to: impl FnOnce(&mut ElementFacts, T)) {
+        match result {
+            Ok(result) => {
+                self.refused.remove(&stmt.id);
+                to(self.elements.entry(stmt.id).or_default(), result);
+            }
+            Err(why) => _ = self.refused.insert(stmt.id, why.at(stmt.span)),
+        }
+    }
+
+    /// The edges of a statement: it leaves out the elements outside.
+    fn mask(&mut self, stmt: &Stmt, masks: Result<Vec<Edge>>) {
+        self.put(stmt, masks, |elements, masks| elements.masks = masks);
+    }
+
+    /// Can an element of a view be out of bounds along a mode, by its tile's limit or the tensor's extent?
+    fn guarded(&mut self, view: &View, mode: usize) -> bool {
+        self.assumed.relying(&[], |bounds, needs| bounds.guarded(view, mode, needs))
+    }
+
+    /// Can it be out of the tensor's own bounds?
+    fn outside(&mut self, view: &View, mode: usize) -> bool {
+        self.assumed.relying(&[], |bounds, needs| bounds.outside(view, mode, needs))
+    }
+
+    fn walk(&mut self, body: &[Stmt], state: &mut State) {
+        for stmt in body {
+            self.pass(stmt, state);
+        }
+    }
+
+    fn pass(&mut self, stmt: &Stmt, state: &mut State) {
+        if stmt.needs_coordinates() {
+            self.elements.entry(stmt.id).or_default();
+        }
+        match &stmt.op {
+            Op::Copy { from, to, how: How::Atom(_), .. } => {
+                let known = self.known(from, state);
+                let known = if known.is_none() { known } else { OutOfBounds::UNKNOWN };
+                self.update(to, known, state);
+            }
+            Op::Copy { from, to, fill, .. } => {
+                self.follow_idle(std::slice::from_ref(from), to, state);
+                self.copied(stmt.by, from, to, *fill, state, self.loops.len())
+            }
+            Op::Fill { to, value } => {
+                let contents = if let Expr::Lit(x) = value { x.exact() } else { None };
+                self.written(
+                    stmt.by,
+                    to,
+                    OutOfBounds { contents, age: self.loops.len(), filled: true, ..OutOfBounds::NONE },
+                    state,
+                );
+            }
+            Op::Map { ins, to, value } => {
+                self.follow_idle(ins, to, state);
+                let known = self.mapped(ins, to, value, state);
+                self.follow_values(ins, to, value, state);
+                if value.any(&|part| matches!(part, Expr::At(_))) {
+                    // Elements of no tensor have coordinates in their tile.
+                    let in_tile = ins.iter().find(|view| self.program.is_coordinates(view.tensor));
+                    let at = match (&known.at, in_tile) {
+                        (None, Some(in_tile)) => self.at(in_tile, to, state),
+                        (at, _) => at.clone(),
+                    };
+                    let at = at.unwrap_or_default();
+                    let missing = (0..=u8::MAX).find(|&mode| {
+                        value.any(&|part| *part == Expr::At(mode))
+                            && at.get(usize::from(mode)).is_none_or(Option::is_none)
+                    });
+                    let known = missing.map_or(Ok(at), |mode| Err(no_coordinate(mode)));
+                    self.put(stmt, known, |elements, at| elements.coordinates = at);
+                }
+                self.written(stmt.by, to, known, state);
+            }
+            // An element is out of bounds where its index is.
+            Op::Gather { at, to, .. } => {
+                let ins: Vec<View> = at.iter().map(|(_, view)| view.clone()).collect();
+                let all = (1..ins.len() as u8).fold(Expr::In(0), |all, next| {
+                    Expr::Bin(Bin::Rem, Box::new(all), Box::new(Expr::In(next)))
+                });
+                let known = self.mapped(&ins, to, &all, state);
+                self.written(stmt.by, to, known, state);
+            }
+            Op::Scatter { from, at, to, claimed, .. } => {
+                let all: Vec<View> = [from].into_iter().chain(at.iter().map(|(_, at)| at)).cloned().collect();
+                let mask = if *claimed { Ok(Vec::new()) } else { self.mask_of_scatter(&all, to, state) };
+                if *claimed {
+                    self.claim(stmt, &all[1..], CombinedOver { modes: &|_| true, across: &[] }, state);
+                }
+                self.mask(stmt, mask);
+                // Elements that are out of bounds are not stored.
+                self.update(to, OutOfBounds { edges: Some(Vec::new()), ..OutOfBounds::UNKNOWN }, state);
+            }
+            Op::Flow { a, b, acc } => {
+                self.followed.insert(acc.tensor);
+                self.check_product(stmt, ProductViews { a, b, acc }, Semiring::SUMS, state);
+                self.multiplied(ProductViews { a, b, acc }, false, state);
+            }
+            Op::Contents { from, to } => {
+                let edges = self.edges(from, to, state);
+                let edges = edges.and_then(|all| all.into_iter().map(|edge| stored(edge, to)).collect());
+                let at = self.at(from, to, state).map(|at| self.stored(at, to));
+                let age = self.loops.len();
+                state.insert(
+                    to.tensor,
+                    OutOfBounds { edges, contents: Some(0.0), begun: None, at, age, filled: false },
+                );
+            }
+            Op::Gemm { acc, how: Multiply::Atom(_), .. } if self.followed.contains(&acc.tensor) => {}
+            Op::Gemm { a, b, acc, how, .. } => {
+                if how.row(self.program.tensor(acc.tensor).elem).is_ok_and(Atom::is_scalar) {
+                    self.check_product(stmt, ProductViews { a, b, acc }, how.semiring(), state);
+                }
+                self.multiplied(ProductViews { a, b, acc }, matches!(how, Multiply::Atom(_)), state)
+            }
+            Op::Fold { from, to, across, identity, claimed, .. } => {
+                let mask = match *claimed {
+                    true => {
+                        let combined = CombinedOver { modes: &differ(from, to), across: &[*across] };
+                        self.claimed(stmt, from, identity, combined, state)
+                    }
+                    false => self.mask_of_fold(from, identity, state),
+                };
+                self.mask(stmt, mask);
+                for (from, to) in from.iter().zip(to) {
+                    self.reduced(from, to, None, &[*across], state);
+                }
+            }
+            Op::Reduce { from, to, with, across, claimed: value } => {
+                let same = with.identity(self.program.tensor(to.tensor).elem).map(Number::to_f64);
+                let mask = match value {
+                    Some(claim) => {
+                        let (from, to) = (std::slice::from_ref(from), std::slice::from_ref(to));
+                        let combined = CombinedOver { modes: &differ(from, to), across: &[*across] };
+                        self.claimed(stmt, from, &[*claim], combined, state)
+                    }
+                    None => self.mask_of_reduction(from, same, state),
+                };
+                self.mask(stmt, mask);
+                self.reduced(from, to, same, &[*across], state);
+            }
+            Op::Scan { from, to, carry, how } => self.scanned(stmt, &Scanned { from, to, carry }, how, state),
+            Op::Lanes { ins, to, how, lanes, unmasked } => {
+                let known = match how {
+                    // An element of another thread.
+                    Lanes::Shuffle(_) if !self.known(&ins[0], state).is_none() => OutOfBounds::UNKNOWN,
+                    Lanes::Shuffle(_) | Lanes::Ballot | Lanes::Match => {
+                        OutOfBounds { at: Some(Vec::new()), ..OutOfBounds::NONE }
+                    }
+                };
+                if stmt.needs_coordinates() {
+                    let mask =
+                        if *unmasked { Ok(Vec::new()) } else { self.mask_of_lanes(&ins[0], how, state) };
+                    if *unmasked {
+                        let lanes = [Across::Warp(*lanes)];
+                        self.claim(
+                            stmt,
+                            &ins[..1],
+                            CombinedOver { modes: &|_| false, across: &lanes },
+                            state,
+                        );
+                    }
+                    self.mask(stmt, mask);
+                }
+                self.update(to, known, state);
+            }
+            Op::For { var, body, .. } | Op::Pipelined { var, body, .. } => self.repeated(*var, body, state),
+            Op::Tiles { vars, body, .. } => self.for_each_tile(vars, body, state),
+            Op::Step { var, past, body, .. } => {
+                let before = state.clone();
+                self.walk(body, state);
+                leave(body, &[*var], state);
+                if *past == Past::Skip {
+                    *state = join(&before, state);
+                }
+            }
+            Op::If { then, other, .. } | Op::When { then, other, .. } => {
+                let mut second = state.clone();
+                self.walk(then, state);
+                leave(then, &[], state);
+                self.walk(other, &mut second);
+                leave(other, &[], &mut second);
+                *state = join(state, &second);
+            }
+            Op::Roles(roles) => self.pass_roles(roles, state),
+            Op::Ordered { body, .. } => self.walk(body, state),
+            Op::Take { number, .. } => forget(state, &|coord| is_number(coord, *number)),
+            Op::Leave { of, .. } => self.left.push((*of, state.clone())),
+            // An element in bounds is updated where it was initialised.
+            Op::Atomic { .. } => {}
+            _ => stmt.each(&mut |stmt| {
+                stmt.writes().into_iter().for_each(|to| self.update(to, OutOfBounds::UNKNOWN, state));
+            }),
+        }
+    }
+
+    fn repeated(&mut self, var: Id, body: &[Stmt], state: &mut State) {
+        let before = state.clone();
+        self.iterate(&[var], body, state);
+        if self.program.zero.is_some_and(|size| empty_loops::is_empty(self.program, var, size)) {
+            // Coordinates and edges come from the program's text, values from launches.
+            let both = join(&before, state);
+            state.iter_mut().for_each(|(id, of)| of.contents = both.get(id).and_then(|both| both.contents));
+        } else if !self.program.runs(var) {
+            let both = join(&before, state);
+            let edges = |of: &State, id: &Id| of.get(id).is_some_and(|of| of.edges.is_some());
+            self.idle.extend(state.keys().filter(|id| edges(state, id) && !edges(&both, id)));
+            *state = both;
+        }
+    }
+
+    /// Does the analysis of these elements depend on a loop or a condition?
+    fn is_idle(&self, view: &View, state: &State) -> bool {
+        let begun = || state.get(&view.tensor).is_some_and(|of| of.begun.is_some() && of.edges.is_some());
+        self.idle.contains(&view.tensor) || begun()
+    }
+
+    /// Where an input is known only if a loop has an iteration, so is the result.
+    fn follow_idle(&mut self, from: &[View], to: &View, state: &State) {
+        match from.iter().any(|view| self.is_idle(view, state)) {
+            true => self.idle.insert(to.tensor),
+            false => self.idle.remove(&to.tensor),
+        };
+    }
+
+    fn for_each_tile(&mut self, vars: &[Id], body: &[Stmt], state: &mut State) {
+        let before = state.clone();
+        self.iterate(vars, body, state);
+        *state = join(&before, state);
+    }
+
+    /// The state after the last iteration of a loop. An iteration starts from the state before the loop or after the previous
+    /// iteration: a fixed point.
+    fn iterate(&mut self, vars: &[Id], body: &[Stmt], state: &mut State) {
+        let mut entry = state.clone();
+        loop {
+            *state = entry.clone();
+            self.loops.extend(vars);
+            self.walk(body, state);
+            self.loops.truncate(self.loops.len() - vars.len());
+            leave(body, vars, state);
+            let again = join(&entry, state);
+            // Where it is left early.
+            let (own, others) =
+                std::mem::take(&mut self.left).into_iter().partition(|(of, _)| vars.contains(of));
+            self.left = others;
+            if again == entry {
+                for (_, mut left) in own {
+                    leave(body, vars, &mut left);
+                    *state = join(state, &left);
+                }
+                return;
+            }
+            entry = again;
+        }
+    }
+
+    /// Roles run concurrently: each starts from its own registers as before, and may see any role's writes to
+    /// shared memory, also writes computed from others' writes: a fixed point.
+    fn pass_roles(&mut self, roles: &[(Id, Vec<Stmt>)], state: &mut State) {
+        let mut entry = state.clone();
+        loop {
+            let mut after = entry.clone();
+            for (_, body) in roles {
+                let mut own = entry.clone();
+                self.walk(body, &mut own);
+                after = join(&after, &own);
+            }
+            *state = after.clone();
+            after.retain(|id, _| matches!(self.program.tensor(*id).space, Space::Shared { .. }));
+            let again = join(&entry, &after);
+            if again == entry {
+                return;
+            }
+            entry = again;
+        }
+    }
+}
+
+/// The modes along which elements of a reduction's sources are combined.
+fn differ<'v>(from: &'v [View], to: &'v [View]) -> impl Fn(usize) -> bool + 'v {
+    let extents = |all: &[View]| all.first().and_then(View::extents);
+    let (from, to) = (extents(from), extents(to));
+    move |mode| match (&from, &to) {
+        (Some(from), Some(to)) => from.get(mode) != to.get(mode),
+        _ => true,
+    }
+}
+
+/// Forgets edges and coordinates that depend on the variables of a body, or on the integers that it reads, at its end.
+fn leave(body: &[Stmt], vars: &[Id], state: &mut State) {
+    let mut taken = Vec::new();
+    body.iter().for_each(|stmt| {
+        stmt.each(&mut |stmt| {
+            if let Op::Take { number, .. } = stmt.op {
+                taken.push(number);
+            }
+        });
+    });
+    forget(state, &|coord| match coord {
+        Coord::Var(var) => vars.contains(var),
+        coord => taken.iter().any(|number| is_number(coord, *number)),
+    });
+}
+
+fn is_number(coord: &Coord, of: Id) -> bool {
+    matches!(coord, Coord::Loaded { number, .. } if *number == of)
+}

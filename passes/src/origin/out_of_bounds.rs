@@ -1,0 +1,258 @@
+//! Edges: the analysis of a tensor's out-of-bounds elements, as values that join where paths of control meet. The
+//! effect of statements on them is in [`super`].
+
+use std::collections::HashMap;
+
+use tilewright_layout::Value;
+
+use crate::thread::Id;
+use crate::tile::Across;
+use crate::tile::elements::{Coordinates, Edge};
+use crate::tile::view::View;
+use crate::values::affine::{Affine, Coord};
+use crate::values::target::BLOCK_THREADS;
+
+/// The analysis of a tensor.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct OutOfBounds {
+    /// Its edges: empty if no element is out of bounds, `None` if unknown.
+    pub(super) edges: Option<Vec<Edge>>,
+    /// The value of every out-of-bounds element, or of all elements right after a fill.
+    pub(super) contents: Option<f64>,
+    /// The value of a fill before the loop, if the tensor may still be as that left it, with no element out
+    /// of bounds.
+    pub(super) begun: Option<f64>,
+    /// Its coordinates; `None` if it corresponds to no tensor's elements, as after a fill.
+    pub(super) at: Option<Coordinates>,
+    /// The loop nesting depth at which its oldest part was written.
+    pub(super) age: usize,
+    /// Has it only been filled, on all paths?
+    pub(super) filled: bool,
+}
+
+impl OutOfBounds {
+    pub(super) const NONE: OutOfBounds =
+        OutOfBounds { edges: Some(Vec::new()), contents: None, begun: None, at: None, age: 0, filled: false };
+    pub(super) const UNKNOWN: OutOfBounds =
+        OutOfBounds { edges: None, contents: None, begun: None, at: Some(Vec::new()), age: 0, filled: false };
+
+    pub(super) fn is_none(&self) -> bool {
+        self.edges.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    /// The value of its out-of-bounds elements, if a fill before a loop has left none.
+    pub(super) fn value(&self) -> Option<f64> {
+        self.contents.filter(|_| self.begun.is_none())
+    }
+
+    /// Is it as a fill with a known value leaves it: no element is out of bounds?
+    fn is_fill(&self) -> bool {
+        self.is_none() && self.contents.is_some()
+    }
+
+    /// The join of two control-flow paths: the facts of both.
+    pub(super) fn join(&self, other: &OutOfBounds) -> OutOfBounds {
+        let contents = match (self.contents, other.contents) {
+            (x, y) if x == y => x,
+            (x, None) if other.is_none() => x,
+            (None, y) if self.is_none() => y,
+            _ => None,
+        };
+        let (edges, begun) = match (&self.edges, &other.edges) {
+            (x, y) if x == y => (x.clone(), agreed(self.begun, other.begun)),
+            (Some(_), edges) if self.is_fill() => (edges.clone(), agreed(self.contents, other.begun)),
+            (edges, Some(_)) if other.is_fill() => (edges.clone(), agreed(self.begun, other.contents)),
+            _ => (None, Some(None)),
+        };
+        let at = match (&self.at, &other.at) {
+            (None, at) | (at, None) => at.clone(),
+            (Some(x), Some(y)) => {
+                let both = x.iter().zip(y).map(|(x, y)| x.clone().filter(|x| Some(x) == y.as_ref()));
+                Some(both.collect())
+            }
+        };
+        let edges = edges.filter(|_| begun.is_some());
+        let (age, filled) = (self.age.min(other.age), self.filled && other.filled);
+        OutOfBounds { edges, contents, begun: begun.flatten(), at, age, filled }
+    }
+}
+
+/// The value of both, or of the one that has a value; `None` if they differ.
+fn agreed(x: Option<f64>, y: Option<f64>) -> Option<Option<f64>> {
+    match (x, y) {
+        (Some(x), Some(y)) if x != y => None,
+        (x, y) => Some(x.or(y)),
+    }
+}
+
+/// The analysis of each tensor that may have been written.
+/// Over what a statement combines the elements of its tiles.
+#[derive(Clone, Copy)]
+pub(super) struct CombinedOver<'a> {
+    /// The modes.
+    pub(super) modes: &'a dyn Fn(usize) -> bool,
+    /// The threads.
+    pub(super) across: &'a [Across],
+}
+
+pub(super) type State = HashMap<Id, OutOfBounds>;
+
+pub(super) fn join(left: &State, right: &State) -> State {
+    let mut both = left.clone();
+    for (id, outside) in right {
+        let joined = both.get(id).map_or_else(|| outside.clone(), |known| known.join(outside));
+        both.insert(*id, joined);
+    }
+    both
+}
+
+/// Forgets edges that depend on a loop's variable, which differ after the loop and in its next iteration, or on an
+/// integer that is read again.
+pub(super) fn forget(state: &mut State, changes: &dyn Fn(&Coord) -> bool) {
+    for outside in state.values_mut() {
+        let moves = |edge: &Edge| edge.base.any(changes);
+        if outside.edges.as_ref().is_some_and(|edges| edges.iter().any(moves)) {
+            outside.edges = None;
+        }
+        for at in outside.at.iter_mut().flatten() {
+            *at = at.take().filter(|at| !moves(at));
+        }
+    }
+}
+
+/// For each mode of a view the digits that run along a mode of its tensor: extent and stride.
+pub(super) fn along(view: &View, mode: usize) -> Vec<Vec<(i64, i64)>> {
+    let submodes = |part: tilewright_layout::Layout| {
+        part.leaves()
+            .map(|(extent, stride)| match stride {
+                Value::Basis { times, path } if usize::from(path.steps()[0]) == mode => {
+                    (extent.int().unwrap_or(1), times)
+                }
+                _ => (extent.int().unwrap_or(1), 0),
+            })
+            .collect()
+    };
+    view.layout.modes().map(submodes).collect()
+}
+
+/// All edges, without duplicates.
+pub(super) fn union(all: Vec<Vec<Edge>>) -> Vec<Edge> {
+    let mut union: Vec<Edge> = Vec::new();
+    for edge in all.into_iter().flatten() {
+        if !union.contains(&edge) {
+            union.push(edge);
+        }
+    }
+    union
+}
+
+/// An edge of a fragment as an edge of a view of it.
+pub(super) fn taken_over(
+    edge: Edge,
+    view: &View,
+    along: &dyn Fn(usize) -> Vec<Vec<(i64, i64)>>,
+) -> Option<Edge> {
+    let mut base = edge.base.clone();
+    let mut modes: Vec<Vec<(i64, i64)>> = view
+        .layout
+        .modes()
+        .map(|mode| mode.leaves().map(|(n, _)| (n.int().unwrap_or(1), 0)).collect())
+        .collect();
+    for (mode, submodes) in edge.modes.iter().enumerate() {
+        match submodes[..] {
+            [] => {}
+            // One stride: any view of it has one too.
+            [(_, step)] => {
+                base = base.plus(&view.base[mode], step)?;
+                for (to, from) in modes.iter_mut().zip(along(mode)) {
+                    if from.iter().all(|submode| submode.1 == 0) {
+                        continue;
+                    }
+                    // Another mode of the fragment may have contributed digits here, split differently.
+                    if to.len() != from.len() {
+                        return None;
+                    }
+                    to.iter_mut().zip(from).for_each(|(to, from)| to.1 += from.1 * step);
+                }
+            }
+            // Several submodes: the whole mode is one mode of the view, or each submode is.
+            _ => {
+                let extent: i64 = submodes.iter().map(|submode| submode.0).product();
+                let mut shown =
+                    along(mode).into_iter().enumerate().filter(|(_, part)| part.iter().any(|d| d.1 != 0));
+                let (index, part) = shown.next()?;
+                let taken = modes[index].iter().any(|submode| submode.1 != 0);
+                if shown.next().is_some() || taken || view.base[mode] != Affine::default() {
+                    return None;
+                }
+                modes[index] = match part[..] == [(extent, 1)] {
+                    true => submodes.clone(),
+                    false => part
+                        .iter()
+                        .map(|leaf| Some((leaf.0, step_of(submodes, leaf.0, leaf.1)?)))
+                        .collect::<Option<_>>()?,
+                };
+            }
+        }
+    }
+    Some(Edge { base, modes, ..edge })
+}
+
+/// The step of a leaf of a view that runs through a mode of these digits.
+fn step_of(submodes: &[(i64, i64)], extent: i64, by: i64) -> Option<i64> {
+    let mut below = 1;
+    for (count, step) in submodes {
+        // It remains within this submode.
+        if by % below == 0 && by / below * extent <= *count {
+            return Some(by / below * step);
+        }
+        below *= count;
+    }
+    (extent == 1 || by == 0).then_some(0)
+}
+
+/// Do threads that are combined have different values of this?
+pub(super) fn apart(base: &Affine, across: Across) -> bool {
+    let lanes = match across {
+        Across::Thread => return false,
+        Across::Warp(lanes) => Some(i64::from(lanes)),
+        Across::Block | Across::Cluster(_) | Across::Blocks(_) => None,
+        Across::Submodes(_) => {
+            // Evaluated for every thread: does it equal the value in the first thread of its group?
+            let at = |thread: u32| {
+                let lookup = |coord: &Coord| i64::from(matches!(coord, Coord::Thread(_))) * i64::from(thread);
+                base.eval(&lookup)
+            };
+            return (0..BLOCK_THREADS).any(|thread| at(thread) != at(across.first(thread)));
+        }
+    };
+    let blocks = match across {
+        Across::Cluster(blocks) | Across::Blocks(blocks) => Some(i64::from(blocks)),
+        Across::Thread | Across::Warp(_) | Across::Block | Across::Submodes(_) => None,
+    };
+    base.terms.iter().any(|(coord, _)| match coord {
+        Coord::Thread(_) | Coord::Swizzled(..) => true,
+        Coord::Block(_) | Coord::ClusterRank => blocks.is_some(),
+        // The index of a group of lanes, or of a cluster, is uniform within it.
+        Coord::Submode { of, over, .. } => match (lanes, blocks, &of.terms[..]) {
+            (Some(lanes), _, [(Coord::Thread(_), 1)]) if of.constant == 0 && over % lanes == 0 => false,
+            (_, Some(blocks), [(Coord::Block(_), 1)]) if of.constant == 0 && over % blocks == 0 => false,
+            _ => of.any(&|coord| match coord {
+                Coord::Thread(_) => true,
+                Coord::Block(_) | Coord::ClusterRank => blocks.is_some(),
+                // Leaves inside of these are visited as well.
+                Coord::Var(_)
+                | Coord::Member(_)
+                | Coord::Swizzled(..)
+                | Coord::Begin { .. }
+                | Coord::Phase(_)
+                | Coord::Submode { .. }
+                | Coord::Size { .. }
+                | Coord::Scalar(_)
+                | Coord::Loaded { .. }
+                | Coord::Two(..) => false,
+            }),
+        },
+        coord => Affine::from(coord.clone()).per_thread(),
+    })
+}

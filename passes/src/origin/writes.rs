@@ -1,0 +1,359 @@
+//! The analysis of tensors after statements have written them.
+
+use tilewright_layout::{Layout, Tuple, Value};
+
+use super::Origins;
+use super::out_of_bounds::{CombinedOver, OutOfBounds, State, along, apart, taken_over, union};
+use super::propagation::{of_whole, shown, stored};
+use crate::thread::Id;
+use crate::tile::elements::Edge;
+use crate::tile::pair::{Scanned, align};
+use crate::tile::view::View;
+use crate::tile::{Across, Space, Stmt};
+use crate::values::affine::{Affine, Coord};
+use crate::values::number::Number;
+use crate::values::scan::Scan;
+
+impl Origins<'_> {
+    /// A copy: fills replace out-of-bounds elements of global memory.
+    pub(super) fn copied(
+        &mut self,
+        by: Id,
+        from: &View,
+        to: &View,
+        fill: Number,
+        state: &mut State,
+        age: usize,
+    ) {
+        let (source, target) = (self.program.tensor(from.tensor), self.program.tensor(to.tensor));
+        let known = state.get(&from.tensor).cloned().unwrap_or(OutOfBounds::NONE);
+        let (contents, begun) = match source.space {
+            Space::Global { .. } => (fill.exact(), None),
+            Space::Shared { .. } | Space::Registers { .. } => {
+                let contents = fill.exact().and_then(|fill| self.read_as(from, &known, fill));
+                (contents, known.begun)
+            }
+        };
+        // Between floating-point types conversions are taken to keep the value; others keep 0 only.
+        let same = source.elem == target.elem || (source.elem.is_float() && target.elem.is_float());
+        let kept = |number: Option<f64>| number.filter(|x| same || *x == 0.0);
+        let edges = self.edges(from, to, state).filter(|_| begun.is_none() || kept(begun).is_some());
+        let at = self.at(from, to, state);
+        let known_part = OutOfBounds {
+            edges,
+            contents: kept(contents),
+            begun: kept(begun),
+            at,
+            age,
+            filled: known.filled,
+        };
+        self.written(by, to, known_part, state);
+    }
+
+    pub(super) fn scanned(
+        &mut self,
+        stmt: &Stmt,
+        &Scanned { from, to, carry }: &Scanned<'_>,
+        how: &Scan,
+        state: &mut State,
+    ) {
+        let mask = match how.unmasked {
+            true => {
+                let modes = |mode| how.modes().contains(&mode);
+                let combined = CombinedOver { modes: &modes, across: &how.across() };
+                self.claimed(stmt, from, &how.identity, combined, state)
+            }
+            false => self.left_out(from, &how.identity, state),
+        };
+        self.mask(stmt, mask);
+        for (from, carry) in from.iter().zip(carry) {
+            self.reduced(from, carry, None, &how.across(), state);
+        }
+        for (from, to) in from.iter().zip(to) {
+            let edges = self.edges(from, to, state);
+            let at = self.at(from, to, state);
+            let (age, begun) = (self.loops.len(), state.get(&from.tensor).and_then(|of| of.begun));
+            self.update(to, OutOfBounds { edges, contents: None, begun, at, age, filled: false }, state);
+        }
+    }
+
+    /// The state of a reduction's target.
+    pub(super) fn reduced(
+        &mut self,
+        from: &View,
+        to: &View,
+        same: Option<f64>,
+        across: &[Across],
+        state: &mut State,
+    ) {
+        let before = state.get(&to.tensor).cloned().unwrap_or(OutOfBounds::NONE);
+        let source = state.get(&from.tensor).cloned().unwrap_or(OutOfBounds::NONE);
+        let contents = before.contents.filter(|x| Some(*x) == same);
+        let combined: Vec<bool> = match (from.extents(), to.extents()) {
+            (Some(from), Some(to)) => from.iter().zip(&to).map(|(from, to)| from != to).collect(),
+            _ => vec![true; from.rank()],
+        };
+        let view = |edge: Edge| taken_over(edge, from, &|mode| along(from, mode));
+        let runs = |submodes: &[(i64, i64)]| submodes.iter().any(|(extent, step)| *extent > 1 && *step != 0);
+        let along_combined = |edge: &Edge| {
+            edge.modes.iter().zip(&combined).any(|(submodes, combined)| *combined && runs(submodes))
+        };
+        // The rest of a coordinate of the source, on the modes of the target's tensor.
+        let left = |mut edge: Edge| {
+            // Along a mode of extent 1 there is one coordinate.
+            for (submodes, _) in edge.modes.iter_mut().zip(&combined).filter(|(_, combined)| **combined) {
+                submodes.clear();
+            }
+            stored(edge, to)
+        };
+        // Between threads whose elements are combined.
+        let differs = |edge: &Edge| across.iter().any(|across| apart(&edge.base, *across));
+        let kept = source.edges.and_then(|edges| {
+            let edges: Vec<Edge> = edges.into_iter().map(view).collect::<Option<_>>()?;
+            let remains = |edge: &Edge| !along_combined(edge) && !differs(edge);
+            edges.into_iter().filter(remains).map(left).collect::<Option<Vec<_>>>()
+        });
+        let same_tensor = self.whole(to) && self.whole(from);
+        let edges = match (before.edges, kept) {
+            (Some(before), Some(kept)) if kept.is_empty() || same_tensor => {
+                Some(union([before, kept].into()))
+            }
+            _ => None,
+        };
+        // Results have no coordinate along combined modes, nor along the other parts of a mode that is combined in part.
+        let at = source.at.is_some().then(|| self.at(from, from, state)).flatten().unwrap_or_default();
+        let one = |at: &Edge| !along_combined(at) && !differs(at);
+        let kept = at.into_iter().zip(&combined).map(|(at, combined)| at.filter(|at| !combined && one(at)));
+        let at = Some(self.stored(kept.collect(), to));
+        // Where only the fill is combined, no result is out of bounds.
+        let begun = source.begun.filter(|_| edges.as_ref().is_some_and(|edges| !edges.is_empty()));
+        state.insert(to.tensor, OutOfBounds { edges, contents, begun, at, age: before.age, filled: false });
+    }
+
+    /// The analysis of a view's elements.
+    pub(super) fn known(&mut self, view: &View, state: &State) -> OutOfBounds {
+        match self.program.tensor(view.tensor).space {
+            Space::Global { .. } => match (0..view.base.len()).any(|mode| self.guarded(view, mode)) {
+                true => OutOfBounds::UNKNOWN,
+                false => OutOfBounds::NONE,
+            },
+            Space::Shared { .. } | Space::Registers { .. } => {
+                state.get(&view.tensor).cloned().unwrap_or(OutOfBounds::NONE)
+            }
+        }
+    }
+
+    /// Updates the state of a view that threads write, each its part.
+    pub(super) fn written(&mut self, by: Id, to: &View, part: OutOfBounds, state: &mut State) {
+        let Some((known_part, all)) = self.in_shared(by, &part, to) else {
+            return self.update(to, part, state);
+        };
+        let known = state.get(&to.tensor).filter(|_| !all);
+        let known_part = known.map_or_else(|| known_part.clone(), |known| known.join(&known_part));
+        state.insert(to.tensor, known_part);
+    }
+
+    /// Updates a tensor's state: a partial write is joined with the earlier state.
+    pub(super) fn update(&mut self, to: &View, known_part: OutOfBounds, state: &mut State) {
+        let tensor = self.program.tensor(to.tensor);
+        let known_part = match (tensor.space, self.whole(to)) {
+            (Space::Global { .. }, _) => return,
+            (Space::Registers { .. }, true) => {
+                let all_stored = |edges: Vec<Edge>| edges.into_iter().map(|edge| stored(edge, to)).collect();
+                let edges = known_part.edges.and_then(all_stored);
+                let at = known_part.at.map(|at| self.stored(at, to));
+                OutOfBounds { edges, at, ..known_part }
+            }
+            (Space::Shared { .. }, _) | (Space::Registers { .. }, false) => {
+                // Elements that are not written keep their state; edges are known for whole fragments only. What threads
+                // have outside of the tile is not stored.
+                let limits = self.limits_of(to);
+                let stored = |edge: &Edge| !limits.iter().any(|limit| limit.is_same(edge));
+                let edges =
+                    known_part.edges.map(|edges| edges.into_iter().filter(stored).collect::<Vec<_>>());
+                let edges = edges.filter(Vec::is_empty);
+                let part = OutOfBounds { edges, at: Some(Vec::new()), ..known_part };
+                state.get(&to.tensor).map_or(part.clone(), |known| known.join(&part))
+            }
+        };
+        state.insert(to.tensor, known_part);
+    }
+
+    /// The value of a view's out-of-bounds elements, if threads outside of its tile's limits read this fill.
+    pub(super) fn read_as(&mut self, view: &View, known: &OutOfBounds, fill: f64) -> Option<f64> {
+        match self.limits_of(view).is_empty() {
+            true => known.contents,
+            false if known.is_none() => Some(fill),
+            false => known.contents.filter(|contents| *contents == fill),
+        }
+    }
+
+    /// The limits of a tile that threads do not divide, as edges.
+    pub(super) fn limits_of(&mut self, view: &View) -> Vec<Edge> {
+        let mut all = Vec::new();
+        for mode in 0..view.base.len() {
+            if let Some((origin, extent)) = self.assumed.bounds(&[]).limited(view, mode) {
+                all.extend(self.limit(view, mode, origin, extent, view.name.clone()));
+            }
+        }
+        all
+    }
+
+    /// One of them: the tile begins at `origin`.
+    fn limit(&self, view: &View, mode: usize, origin: Affine, extent: i64, name: String) -> Option<Edge> {
+        let base = view.base[mode].plus(&origin, -1)?;
+        let modes = along(view, mode);
+        let submodes = modes.iter().flatten();
+        let back: i64 = submodes.map(|(extent, step)| (extent - 1).saturating_mul((*step).min(0))).sum();
+        let only_above = self.program.range(&base).lo.saturating_add(back.into()) < 0;
+        Some(Edge { only_above, ..Edge::new(name, base, modes, Value::Int(extent)) })
+    }
+
+    /// Does a view show every element of its tensor once?
+    pub(super) fn whole(&self, view: &View) -> bool {
+        let tensor = self.program.tensor(view.tensor);
+        let mut steps: Vec<(usize, i64, i64)> = Vec::new();
+        for (extent, stride) in view.layout.leaves() {
+            match (extent, stride) {
+                (Value::Int(1), _) => {}
+                (Value::Int(extent), Value::Basis { times, path }) => {
+                    steps.push((usize::from(path.steps()[0]), times, extent));
+                }
+                _ => return false,
+            }
+        }
+        steps.sort_unstable();
+        let whole = |(mode, own): (usize, tilewright_layout::Layout)| {
+            let along = steps.iter().filter(|(of, ..)| *of == mode);
+            let reach = along.into_iter().try_fold(1i64, |next, (_, times, extent)| {
+                (next == *times).then(|| next.saturating_mul(*extent))
+            });
+            own.size().ok() == reach
+        };
+        tensor.layout.layout().modes().enumerate().all(whole)
+            && view.base.iter().all(|base| base.constant() == Some(0))
+    }
+
+    /// The edges of a view, over the coordinates of a fragment that is written whole.
+    pub(super) fn edges(&mut self, view: &View, to: &View, state: &State) -> Option<Vec<Edge>> {
+        let pair = align(view, to).ok()?;
+        let view = pair.from;
+        let tensor = self.program.tensor(view.tensor);
+        let along = |mode: usize| along(&view, mode);
+        if !matches!(tensor.space, Space::Global { .. }) {
+            let known = state.get(&view.tensor).cloned().unwrap_or(OutOfBounds::NONE).edges?;
+            let taken = known.into_iter().map(|edge| taken_over(edge, &view, &along));
+            let taken: Vec<Edge> = taken.collect::<Option<_>>()?;
+            return Some(union(vec![taken, self.limits_of(&view)]));
+        }
+        let mut all = Vec::new();
+        let extents: Vec<Value> = tensor.plain().leaves().map(|leaf| leaf.0).collect();
+        for (mode, end) in extents.into_iter().enumerate() {
+            let name = format!("{}_{mode}", view.name);
+            // Elements that are clamped to the nearest one in bounds have no edge.
+            if self.outside(&view, mode) && !view.nearest.contains(&mode) {
+                all.push(Edge::new(name.clone(), view.base[mode].clone(), along(mode), end));
+            }
+            if let Some((origin, extent)) = self.assumed.bounds(&[]).limited(&view, mode) {
+                all.push(self.limit(&view, mode, origin, extent, name)?);
+            }
+        }
+        Some(all)
+    }
+
+    /// The analysis of the elements of a shared tensor that all threads together write, in terms of the whole tensor, and
+    /// whether these are all of its elements. It is derived from one thread's part, where elements keep their coordinates.
+    pub(super) fn in_shared(&mut self, by: Id, part: &OutOfBounds, to: &View) -> Option<(OutOfBounds, bool)> {
+        // Threads' elements outside of the tile are not stored.
+        let limits = self.limits_of(to);
+        let tensor = self.program.tensor(to.tensor);
+        let threads = i64::from(self.program.threads_of(by));
+        let sizes: Vec<i64> = tensor.plain().modes().map(|mode| mode.size().ok()).collect::<Option<_>>()?;
+        let only_threads = |base: &Affine| {
+            !base.any(&|coord| {
+                !matches!(coord, Coord::Thread(_) | Coord::Submode { .. } | Coord::Swizzled(..))
+            })
+        };
+        let known = matches!(tensor.space, Space::Shared { .. })
+            && self.program.groups[by as usize].members == 1
+            && to.base.iter().all(only_threads)
+            && to.limits.iter().flatten().all(|(origin, _)| only_threads(origin));
+        if !known {
+            return None;
+        }
+        let whole = covers(to, threads, &sizes);
+        let of = |edge: &Edge| of_whole(edge, to, &sizes, threads);
+        let edges = match &part.edges {
+            Some(edges) => {
+                let stored = edges.iter().filter(|edge| !limits.iter().any(|limit| limit.is_same(edge)));
+                stored.map(of).collect::<Option<Vec<_>>>()
+            }
+            None => None,
+        };
+        let at = part.at.as_ref().map(|at| {
+            let mut all = vec![None; sizes.len()];
+            for (mode, at) in at.iter().enumerate().take(to.rank()) {
+                let at = at.as_ref().and_then(of);
+                shown(to, mode)
+                    .into_iter()
+                    .for_each(|index| all[index] = at.clone().map(|at| at.along_mode(index, sizes[index])));
+            }
+            all
+        });
+        Some((OutOfBounds { edges, at, ..part.clone() }, whole))
+    }
+}
+
+/// Do threads, whose parts may exceed their tile, together write every element of a tensor?
+fn covers(to: &View, threads: i64, sizes: &[i64]) -> bool {
+    /// The most elements that are visited: about the bytes of shared memory.
+    const MOST: i64 = 1 << 18;
+    let count = to.layout.size().unwrap_or(MOST);
+    let all = sizes.iter().product::<i64>();
+    if count.saturating_mul(threads) > MOST || count.saturating_mul(threads) < all {
+        return false;
+    }
+    // How far each value is from the first along a mode.
+    let along = |mode: usize| {
+        let step = |stride: Value| match stride {
+            Value::Basis { times, path } if usize::from(path.steps()[0]) == mode => times,
+            _ => 0,
+        };
+        let (shape, stride): (Vec<i64>, Vec<i64>) =
+            to.layout.leaves().map(|(extent, stride)| (extent.int().unwrap_or(1), step(stride))).unzip();
+        Some(
+            Layout::new(Tuple::flat(&shape), Tuple::flat(&stride))
+                .ok()?
+                .offsets()
+                .ok()?
+                .collect::<Vec<i64>>(),
+        )
+    };
+    let (Some(values), Ok(places)) =
+        ((0..sizes.len()).map(along).collect::<Option<Vec<_>>>(), Layout::compact(Tuple::flat(sizes)))
+    else {
+        return false;
+    };
+    let steps: Vec<i64> = places.leaves().map(|(_, stride)| stride.int().unwrap_or(0)).collect();
+    let mut written = vec![false; all as usize];
+    for thread in 0..threads {
+        let of = |at: &Affine| at.eval(&|_| thread);
+        let limit =
+            |mode: usize| to.limits[mode].as_ref().map_or(i64::MAX, |(origin, extent)| of(origin) + extent);
+        let base: Vec<i64> = to.base.iter().map(of).collect();
+        let ends: Vec<i64> = (0..sizes.len()).map(|mode| sizes[mode].min(limit(mode))).collect();
+        for value in 0..count as usize {
+            let mut at = values.iter().zip(&base).map(|(values, base)| base + values[value]);
+            let mut index = 0;
+            let inside = ends.iter().zip(&steps).all(|(end, step)| {
+                let at = at.next().unwrap_or(-1);
+                index += at * step;
+                (0..*end).contains(&at)
+            });
+            if inside {
+                written[index as usize] = true;
+            }
+        }
+    }
+    written.into_iter().all(|written| written)
+}

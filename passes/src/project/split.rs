@@ -1,0 +1,398 @@
+//! A loop that the blocks of a cluster share: `pipelined(…, split = cluster(4))`. Each block runs a part of the iterations.
+//! Then the sums of all blocks are added, and each block continues with some rows of them:
+//!
+//! ```text
+//! for k in pipelined(0..n, …, split = cluster(4)) {    for k in n/4 · rank..n/4 · (rank + 1) { … }
+//!     … gemm(sa, sb, &mut acc);                        copy(acc, sums); barrier of the cluster
+//! }                                                    total = rows of sums of all blocks, added
+//! copy(map((acc, gb), f), gc);                         copy(map((total, rows of gb), f), rows of gc)
+//! ```
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use tilewright_layout::{Composed, Layout, Tiler, Tuple};
+
+use super::is_fill;
+use crate::build::Builder;
+use crate::build::tiled::{PAD, swizzled_tile};
+use crate::pipeline::sets;
+use crate::resolve::contiguous;
+use crate::source::diagnostic::Diagnostic;
+use crate::source::problem::{Problem, Result};
+use crate::thread::{Bin, Id};
+use crate::tile::view::{At, View};
+use crate::tile::{Expr, LaunchRule, Op, Program, Space, Stmt};
+use crate::values::affine::{Affine, Arith, Coord};
+use crate::values::elem::Elem;
+
+/// The axis of the grid along which the blocks of a cluster share a tile.
+const AXIS: usize = 2;
+
+/// The blocks that share a loop, if they do.
+fn blocks_of(stmt: &Stmt) -> Option<i64> {
+    match &stmt.op {
+        Op::Pipelined { ahead, .. } if ahead.split > 1 => Some(i64::from(ahead.split)),
+        _ => None,
+    }
+}
+
+/// The program with the loop shared by the blocks of a cluster; unchanged where none is shared.
+pub(super) fn over_cluster(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
+    let mut all = Vec::new();
+    program.body.iter().for_each(|stmt| stmt.each(&mut |stmt| all.extend(blocks_of(stmt).map(|_| stmt))));
+    let Some(first) = all.first() else { return Ok(Cow::Borrowed(program)) };
+    let at = program.body.iter().position(|stmt| blocks_of(stmt).is_some());
+    let (1, Some(at)) = (all.len(), at) else {
+        let problem = Problem::new("a loop with `split` cannot be inside another loop or occur twice");
+        return Err(problem.help("leave `split` out").at(first.span));
+    };
+    let mut written = program.clone();
+    divided(&mut written, at)?;
+    Ok(Cow::Owned(written))
+}
+
+pub(super) fn far() -> Problem {
+    Problem::new("a coordinate passes 63 bits")
+}
+
+fn divided(program: &mut Program, at: usize) -> std::result::Result<(), Diagnostic> {
+    let mut body = std::mem::take(&mut program.body);
+    let after = body.split_off(at + 1);
+    let Some(shared) = body.last_mut() else { return Ok(()) };
+    let span = shared.span;
+    let blocks = blocks_of(shared).unwrap_or(1);
+    if program.cluster != [1; 3] || program.groups.len() > 1 {
+        return Err(Problem::new(
+            "a kernel has a loop with `split` or tiles that a cluster shares, not both",
+        )
+        .help("leave out `cluster(…)`, or `split`")
+        .at(span));
+    }
+    program.cluster[AXIS] = blocks as u32;
+    let (shared, before) = body.split_last().ok_or_else(|| Problem::reported().at(span))?;
+    let outside = [before, &after].concat();
+    let sums = summed(program, shared, &outside)?;
+    begin_at_zero(before, &sums)?;
+    let Some(shared) = body.last_mut() else { return Ok(()) };
+    part_of_steps(program, shared, blocks).map_err(|problem| problem.at(span))?;
+    let outer = accessed(&outside);
+    let is_dead = |id: &Id| matches!(program.tensor(*id).space, Space::Shared { .. }) && !outer.contains(id);
+    let dead = accessed(std::slice::from_ref(shared)).into_iter().filter(is_dead).collect();
+    let mut rows =
+        Rows { blocks, tiles: BTreeMap::new(), written: written(&after), targets: BTreeMap::new() };
+    let mut built = |stmt: &Stmt, make: &mut dyn FnMut(&mut Builder) -> Result<()>| {
+        let (made, stmts) = Builder::resumed(std::mem::take(program), stmt.span, stmt.by, make);
+        *program = made;
+        stmts.map_err(|problem| problem.at(stmt.span))
+    };
+    let shared = shared.clone();
+    body.extend(built(&shared, &mut |b| exchanged(b, &mut rows, &sums, &after, &dead))?);
+    for stmt in &after {
+        let mut own = None;
+        built(stmt, &mut |b| {
+            own = Some(rows.statement(b, stmt)?);
+            Ok(())
+        })?;
+        body.extend(own);
+    }
+    // Another axis of the grid counts the blocks of a cluster.
+    let all = program.grid[AXIS].is_some();
+    if all {
+        program.more[AXIS].push(blocks.into());
+        let own = Affine::from(Coord::Block(AXIS as u8)).submode(blocks, None);
+        let passes = Cell::new(false);
+        let swap = |at: &mut Affine| match at.with(&Coord::Block(AXIS as u8), &own) {
+            Some(swapped) => *at = swapped,
+            None => passes.set(true),
+        };
+        body.iter_mut().for_each(|stmt| stmt.each_mut(&mut |stmt| stmt.each_affine_mut(&mut |at| swap(at))));
+        for var in &mut program.vars {
+            swap(&mut var.from);
+            swap(&mut var.to);
+        }
+        if passes.get() {
+            return Err(far().at(span));
+        }
+    } else {
+        program.grid[AXIS] = Some(blocks.into());
+    }
+    // Each cluster has its own tile.
+    program.launch = LaunchRule::PerTile;
+    program.bands = 0;
+    program.body = body;
+    Ok(())
+}
+
+/// The tiles outside of a loop to which it adds. It sets its other tiles in each iteration before it uses them.
+fn summed(program: &Program, stmt: &Stmt, outside: &[Stmt]) -> std::result::Result<Vec<View>, Diagnostic> {
+    let Op::Pipelined { body, .. } = &stmt.op else { return Ok(Vec::new()) };
+    let outer = accessed(outside);
+    let added = |stmt: &&Stmt| !is_fill(program, stmt) && !matches!(stmt.op, Op::Take { .. });
+    let (mut sums, mut own): (Vec<View>, BTreeSet<Id>) = (Vec::new(), BTreeSet::new());
+    for stmt in body.iter().filter(added) {
+        let [to] = stmt.writes()[..] else { return Err(does_more(stmt)) };
+        let is_sum = outer.contains(&to.tensor);
+        let is_set = sets(program, stmt, to.tensor) || own.contains(&to.tensor);
+        let fits = if is_sum { adds(&stmt.op) } else { is_set };
+        // Each block has tiles in shared memory of its own.
+        let is_own = match program.tensor(to.tensor).space {
+            Space::Registers { .. } => true,
+            Space::Shared { .. } => !is_sum,
+            Space::Global { .. } => false,
+        };
+        if !fits || !is_own {
+            return Err(does_more(stmt));
+        }
+        if !is_sum {
+            own.insert(to.tensor);
+        } else if sums.iter().all(|known| known.tensor != to.tensor) {
+            sums.push(to.clone());
+        }
+    }
+    // Sums of a part of the iterations are only added to.
+    let is_sum = |view: &&View| sums.iter().any(|acc| acc.tensor == view.tensor);
+    let reads = |stmt: &&Stmt| {
+        let written = stmt.writes().into_iter().filter(is_sum).count();
+        stmt.reads().into_iter().filter(is_sum).count() > written
+    };
+    match body.iter().find(reads) {
+        Some(stmt) => Err(does_more(stmt)),
+        None => Ok(sums),
+    }
+}
+
+/// Does a statement add to its result what does not depend on it?
+fn adds(op: &Op) -> bool {
+    let Op::Map { ins, to, value } = op else { return matches!(op, Op::Gemm { .. }) };
+    let Some(old) = ins.iter().position(|view| view.is_same(to)) else { return false };
+    let (terms, factors) = match value {
+        Expr::Bin(Bin::Add, left, right) => (vec![&**left, &**right], Vec::new()),
+        Expr::Fma(of) => (vec![&of[2]], vec![&of[0], &of[1]]),
+        _ => return false,
+    };
+    let uses = terms.iter().chain(&factors).filter(|value| value.reads(old as u8)).count();
+    uses == 1 && terms.contains(&&Expr::In(old as u8))
+}
+
+fn does_more(stmt: &Stmt) -> Diagnostic {
+    Problem::new(
+        "a loop with `split` may only copy tiles and add their products to accumulators, and this one does more",
+    )
+    .help("leave `split` out, or move this after the loop")
+    .at(stmt.span)
+}
+
+/// Every block has its own accumulators, and all of them are added: they must begin at 0.
+fn begin_at_zero(before: &[Stmt], sums: &[View]) -> std::result::Result<(), Diagnostic> {
+    let is_sum = |to: &&View| sums.iter().any(|acc| acc.tensor == to.tensor);
+    let is_zero = |op: &Op| matches!(op, Op::Fill { value: Expr::Lit(number), .. } if number.is_zero());
+    let mut wrong = None;
+    before.iter().for_each(|stmt| {
+        stmt.each(&mut |stmt| {
+            let written = stmt.writes().into_iter().find(is_sum).filter(|_| !is_zero(&stmt.op));
+            wrong = wrong.take().or(written.map(|to| (to.name.clone(), stmt.span)));
+        });
+    });
+    let Some((name, span)) = wrong else { return Ok(()) };
+    let problem = Problem::new(format!(
+        "the blocks of a cluster add their `{name}`, so its value before the loop would be added once per block"
+    ));
+    Err(problem.help("begin at 0.0, and add the rest after the loop").at(span))
+}
+
+/// A loop over this block's part of the iterations; the last block may have fewer.
+fn part_of_steps(program: &mut Program, stmt: &mut Stmt, blocks: i64) -> Result<()> {
+    let Op::Pipelined { var, ahead, body } = &mut stmt.op else { return Err(Problem::reported()) };
+    ahead.split = 1;
+    ahead.sums_are_added = true;
+    let to = &mut program.vars[*var as usize].to;
+    let most = match to.size() {
+        Some(count) => Affine::from(count.ceil_div(blocks).ok_or_else(far)?),
+        None => to.plus(&(blocks - 1).into(), 1).ok_or_else(far)?.submode(blocks, None),
+    };
+    let before = Affine::two(Arith::Mul, &Coord::ClusterRank.into(), &most).ok_or_else(far)?;
+    let left = to.plus(&before, -1).ok_or_else(far)?;
+    let own = Affine::two(Arith::Min, &most, &left).ok_or_else(far)?;
+    *to = Affine::two(Arith::Max, &own, &0.into()).ok_or_else(far)?;
+    let own = Affine::from(Coord::Var(*var)).plus(&before, 1).ok_or_else(far)?;
+    let mut passes = false;
+    for stmt in body {
+        stmt.each_mut(&mut |stmt| {
+            stmt.each_affine_mut(&mut |at| match at.with(&Coord::Var(*var), &own) {
+                Some(moved) => *at = moved,
+                None => passes = true,
+            });
+        });
+    }
+    if passes { Err(far()) } else { Ok(()) }
+}
+
+/// The tensors that statements write.
+fn written(body: &[Stmt]) -> BTreeSet<Id> {
+    let mut all = BTreeSet::new();
+    body.iter().for_each(|stmt| stmt.each(&mut |stmt| all.extend(stmt.writes().iter().map(|to| to.tensor))));
+    all
+}
+
+/// The tensors that statements read or write.
+fn accessed(body: &[Stmt]) -> BTreeSet<Id> {
+    let mut all = written(body);
+    let mut add = |stmt: &Stmt| all.extend(stmt.reads().iter().map(|of| of.tensor));
+    body.iter().for_each(|stmt| stmt.each(&mut add));
+    all
+}
+
+/// Adds the sums of all blocks, each of some rows.
+fn exchanged(
+    b: &mut Builder,
+    rows: &mut Rows,
+    sums: &[View],
+    after: &[Stmt],
+    dead: &BTreeSet<Id>,
+) -> Result<()> {
+    let mut stored = Vec::new();
+    for acc in sums {
+        let extents = acc.extents().ok_or_else(Problem::reported)?;
+        let &[height, width] = &extents[..] else { return Err(Problem::reported()) };
+        if height % rows.blocks != 0 {
+            return Err(Problem::new(format!(
+                "{} blocks cannot divide the rows of `{}`, which has {height}",
+                rows.blocks, acc.name
+            ))
+            .help("use a tile whose number of rows is a multiple of the number of blocks"));
+        }
+        let elem = b.elem(acc);
+        let name = format!("{}_sums", acc.name);
+        let layout = layout_of_sums(b.program(), elem, [height, width], after)?;
+        // The first tensors overlay the tiles that the loop has read.
+        let dead = if stored.is_empty() { dead.iter().copied().collect() } else { Vec::new() };
+        let shape = |id: Id| b.program().tensor(id).layout.shape();
+        let dead =
+            dead.into_iter().map(|id| View::whole(id, &name, &shape(id))).collect::<Result<Vec<_>>>()?;
+        let parts = b.shared_after(&name, elem, layout, &dead.iter().collect::<Vec<_>>())?;
+        b.copy(acc, &parts)?;
+        stored.push(parts);
+    }
+    b.sync_cluster();
+    for (acc, parts) in sums.iter().zip(stored) {
+        let extents = acc.extents().ok_or_else(Problem::reported)?;
+        let parts = (0..rows.blocks).map(|next| {
+            // This block's own are first: they do not pass between multiprocessors.
+            let of = match next {
+                0 => parts.clone(),
+                _ => {
+                    let rank = Affine::from(Coord::ClusterRank).plus(&next.into(), 1).ok_or_else(far)?;
+                    b.of_peer(&parts, &rank.submode(1, Some(rows.blocks)))?
+                }
+            };
+            rows.of(&of)
+        });
+        let parts = parts.collect::<Result<Vec<View>>>()?;
+        let (elem, tile) = (b.elem(acc), [extents[0] / rows.blocks, extents[1]]);
+        // All are loaded before they are added.
+        let mut loaded = Vec::new();
+        for (next, part) in parts.iter().enumerate() {
+            loaded.push(b.distributed(&format!("{}_part_{next}", acc.name), elem, &tile)?);
+            b.copy(part, &loaded[next])?;
+        }
+        let total = b.distributed(&format!("{}_total", acc.name), elem, &tile)?;
+        let sum = (1..loaded.len() as u8)
+            .fold(Expr::In(0), |sum, next| Expr::Bin(Bin::Add, Box::new(sum), Box::new(Expr::In(next))));
+        b.map(&loaded, &total, sum)?;
+        rows.tiles.insert(acc.tensor, total);
+    }
+    Ok(())
+}
+
+/// The layout of the sums of a tile in shared memory: contiguous along the target's contiguous mode, so that lanes read a
+/// row in one piece.
+fn layout_of_sums(
+    program: &Program,
+    elem: Elem,
+    [rows, columns]: [i64; 2],
+    after: &[Stmt],
+) -> Result<Composed> {
+    let global = |view: &&View| matches!(program.tensor(view.tensor).space, Space::Global { .. });
+    let along = after.iter().flat_map(Stmt::writes).find(global).and_then(|to| contiguous(program, to));
+    match along {
+        Some(0) => swizzled_tile(elem, [rows, columns], 0),
+        _ => Ok(Layout::new((rows, columns), (columns + PAD, 1i64))?.into()),
+    }
+}
+
+/// The rows of tiles with which this block continues.
+struct Rows {
+    blocks: i64,
+    /// Register tiles, and the tiles of their rows.
+    tiles: BTreeMap<Id, View>,
+    /// The tensors that the statements after the loop write.
+    written: BTreeSet<Id>,
+    /// The part of each tensor in global memory that they write: other parts may belong to other blocks.
+    targets: BTreeMap<Id, View>,
+}
+
+impl Rows {
+    /// This block's rows of a tile in memory.
+    fn of(&self, view: &View) -> Result<View> {
+        let extents = view.extents().ok_or_else(Problem::reported)?;
+        let mut tile = extents.clone();
+        tile[0] /= self.blocks;
+        let mut at = vec![At::Index(0.into()); tile.len()];
+        at[0] = At::Index(Coord::ClusterRank.into());
+        Ok(view.tile(&Tiler::from(Tuple::flat(&tile)), &at)?.with_name(&view.name))
+    }
+
+    /// Converts a statement about whole tiles to this block's rows of them.
+    fn statement(&mut self, b: &mut Builder, stmt: &Stmt) -> Result<Stmt> {
+        let refuse = |what: &str| {
+            Problem::new(format!(
+                "after a loop with `split` each block has some rows of each tile, and {what}"
+            ))
+            .help("leave `split` out, or use only copies, functions of elements and updates after the loop")
+        };
+        let mut own = stmt.clone();
+        if !matches!(
+            own.op,
+            Op::Copy { .. } | Op::Map { .. } | Op::Fill { .. } | Op::Atomic { .. } | Op::Sync
+        ) {
+            return Err(refuse("this needs all of them"));
+        }
+        for view in own.views_mut() {
+            let extents = view.extents().unwrap_or_default();
+            let elem = b.elem(view);
+            let is_tile = b.program().forms.contains_key(&view.tensor);
+            if matches!(b.program().tensor(view.tensor).space, Space::Shared { .. }) {
+                return Err(refuse(&format!(
+                    "`{}`, which is in shared memory, would lack the other rows",
+                    view.name
+                )));
+            }
+            if !is_tile && self.written.contains(&view.tensor) {
+                let target = self.targets.entry(view.tensor).or_insert_with(|| view.clone());
+                if !target.is_same(view) {
+                    return Err(refuse(&format!(
+                        "other rows of `{}` may be written by other blocks",
+                        view.name
+                    )));
+                }
+            }
+            let whole = View::whole(view.tensor, &view.name, &view.shape())?;
+            let divides = extents.len() == 2 && extents[0] % self.blocks == 0;
+            *view = match self.tiles.get(&view.tensor) {
+                Some(rows) if whole.is_same(view) => rows.clone().with_name(&view.name),
+                None if is_tile && divides && whole.is_same(view) && self.written.contains(&view.tensor) => {
+                    let mut tile = extents;
+                    tile[0] /= self.blocks;
+                    let rows = b.distributed(&view.name, elem, &tile)?;
+                    self.tiles.insert(view.tensor, rows.clone());
+                    rows
+                }
+                None if !is_tile && divides => self.of(view)?,
+                _ => return Err(refuse(&format!("`{}` cannot be divided by rows", view.name))),
+            };
+        }
+        Ok(own)
+    }
+}

@@ -1,0 +1,433 @@
+//! The visitor of tile programs: the views that statements read and write, and their substatements.
+
+use super::{Across, How, Multiply, Op, Program, Stmt};
+use crate::thread::atom::Atom;
+use crate::tile::view::View;
+use crate::values::affine::Affine;
+use crate::values::expr::Expr;
+use crate::values::id::Id;
+use crate::values::lanes::Lanes;
+use crate::values::semiring::Semiring;
+
+/// The statements that compute or move elements of tiles, as a pattern.
+#[macro_export]
+macro_rules! of_tiles {
+    () => {
+        Op::Copy { .. }
+            | Op::Fill { .. }
+            | Op::Map { .. }
+            | Op::Gemm { .. }
+            | Op::Reduce { .. }
+            | Op::Fold { .. }
+            | Op::Scan { .. }
+            | Op::Lanes { .. }
+            | Op::Atomic { .. }
+            | Op::Gather { .. }
+            | Op::Scatter { .. }
+    };
+}
+pub use of_tiles;
+
+/// The statements on single elements, and annotations, as a pattern.
+#[macro_export]
+macro_rules! beside_tiles {
+    () => {
+        Op::Take { .. } | Op::Signal { .. } | Op::AwaitFlag { .. } | Op::Flow { .. } | Op::Contents { .. }
+    };
+}
+pub use beside_tiles;
+
+/// The statements on elements, or annotations of them, as a pattern.
+#[macro_export]
+macro_rules! of_elements {
+    () => {
+        $crate::tile::visit::of_tiles!() | $crate::tile::visit::beside_tiles!()
+    };
+}
+pub use of_elements;
+
+/// The statements that only order others, as a pattern.
+#[macro_export]
+macro_rules! of_order {
+    () => {
+        Op::SyncCluster
+            | Op::WaitCopies { .. }
+            | Op::CommitCopies
+            | Op::Wait { .. }
+            | Op::Sync
+            | Op::Acquire { .. }
+            | Op::Publish { .. }
+            | Op::Await { .. }
+            | Op::Release { .. }
+            | Op::Advance { .. }
+    };
+}
+pub use of_order;
+
+/// The statements of control flow, as a pattern.
+#[macro_export]
+macro_rules! of_control {
+    () => {
+        Op::For { .. }
+            | Op::Leave { .. }
+            | Op::Pipelined { .. }
+            | Op::Step { .. }
+            | Op::If { .. }
+            | Op::When { .. }
+            | Op::Roles(_)
+            | Op::Tiles { .. }
+            | Op::Ordered { .. }
+    };
+}
+pub use of_control;
+
+/// The statements without integers outside their views, as a pattern.
+macro_rules! without_integers {
+    () => {
+        Op::Copy { .. }
+            | Op::Gemm { .. }
+            | Op::Atomic { .. }
+            | Op::Gather { .. }
+            | Op::Scatter { .. }
+            | Op::Tiles { .. }
+            | Op::Roles(_)
+            | Op::Reduce { .. }
+            | Op::Fold { .. }
+            | Op::Scan { .. }
+            | Op::Ordered { .. }
+            | Op::For { .. }
+            | Op::Pipelined { .. }
+            | beside_tiles!()
+            | of_order!()
+    };
+}
+
+/// The bodies of substatements, of a reference to a statement's operation, and with that reference's iterator.
+macro_rules! bodies {
+    ($op:expr, $iter:ident) => {
+        match $op {
+            Op::For { body, .. }
+            | Op::Pipelined { body, .. }
+            | Op::Step { body, .. }
+            | Op::Tiles { body, .. }
+            | Op::Ordered { body, .. } => vec![body],
+            Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
+            Op::Roles(roles) => roles.$iter().map(|(_, body)| body).collect(),
+            Op::Leave { .. } | of_elements!() | of_order!() => Vec::new(),
+        }
+    };
+}
+
+impl Op {
+    /// The views that it reads itself, not in its substatements.
+    pub fn reads(&self) -> Vec<&View> {
+        match self {
+            Op::Copy { from, .. } | Op::Take { from, .. } => vec![from],
+            Op::Atomic { from, update, .. } => [from].into_iter().chain(update.tiles()).collect(),
+            Op::Gather { from, at, .. } => [from].into_iter().chain(at.iter().map(|(_, at)| at)).collect(),
+            Op::Scatter { from, at, update, .. } => {
+                let old = update.iter().flat_map(|update| update.tiles());
+                [from].into_iter().chain(at.iter().map(|(_, at)| at)).chain(old).collect()
+            }
+            Op::AwaitFlag { flag, .. } => vec![flag],
+            Op::Map { ins, .. } | Op::Lanes { ins, .. } => ins.iter().collect(),
+            Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
+            Op::Reduce { from, to, .. } => vec![from, to],
+            Op::Fold { from, to, .. } => from.iter().chain(to).collect(),
+            Op::Scan { from, carry, .. } => from.iter().chain(carry).collect(),
+            Op::Fill { .. }
+            | Op::Flow { .. }
+            | Op::Contents { .. }
+            | Op::Signal { .. }
+            | of_order!()
+            | of_control!() => Vec::new(),
+        }
+    }
+
+    /// The views that it writes.
+    pub fn writes(&self) -> Vec<&View> {
+        match self {
+            Op::Copy { to, .. }
+            | Op::Fill { to, .. }
+            | Op::Map { to, .. }
+            | Op::Lanes { to, .. }
+            | Op::Reduce { to, .. }
+            | Op::Atomic { to, .. }
+            | Op::Gather { to, .. }
+            | Op::Scatter { to, .. }
+            | Op::Signal { flag: to, .. } => vec![to],
+            Op::Gemm { acc, .. } => vec![acc],
+            Op::Fold { to, .. } => to.iter().collect(),
+            Op::Scan { to, carry, .. } => carry.iter().chain(to).collect(),
+            Op::Take { .. }
+            | Op::Flow { .. }
+            | Op::Contents { .. }
+            | Op::AwaitFlag { .. }
+            | of_order!()
+            | of_control!() => Vec::new(),
+        }
+    }
+
+    /// The view whose elements it stores, each thread the elements that it has.
+    pub fn stores(&self) -> Option<&View> {
+        match self {
+            Op::Copy { how: How::Atom(_), .. } => None,
+            Op::Copy { to, .. } | Op::Fill { to, .. } | Op::Map { to, .. } => Some(to),
+            _ => None,
+        }
+    }
+}
+
+impl Stmt {
+    /// Its bodies of substatements.
+    pub fn bodies(&self) -> Vec<&Vec<Stmt>> {
+        bodies!(&self.op, iter)
+    }
+
+    /// The same, mutably.
+    pub fn bodies_mut(&mut self) -> Vec<&mut Vec<Stmt>> {
+        bodies!(&mut self.op, iter_mut)
+    }
+
+    /// The instruction of the table that copies or multiplies, if it names one.
+    pub fn instruction(&self) -> Option<&'static Atom> {
+        match &self.op {
+            Op::Copy { how: How::Atom(row), .. } | Op::Gemm { how: Multiply::Atom(row), .. } => Some(row),
+            _ => None,
+        }
+    }
+
+    /// Does it combine elements of the blocks of a cluster?
+    pub fn is_over_cluster(&self) -> bool {
+        match &self.op {
+            Op::Reduce { across, .. } | Op::Fold { across, .. } => {
+                matches!(across, Across::Cluster(_) | Across::Blocks(2..))
+            }
+            Op::Scan { how, .. } => how.blocks().is_some(),
+            _ => false,
+        }
+    }
+
+    /// The ring that it waits for or hands on.
+    pub fn ring(&self) -> Option<Id> {
+        match self.op {
+            Op::Acquire { ring, .. }
+            | Op::Publish { ring, .. }
+            | Op::Await { ring, .. }
+            | Op::Release { ring, .. }
+            | Op::Advance { ring } => Some(ring),
+            _ => None,
+        }
+    }
+
+    /// Is it a barrier of all threads of the group, itself or at its flag?
+    pub fn is_barrier(&self) -> bool {
+        matches!(self.op, Op::Sync | Op::SyncCluster | Op::Signal { .. } | Op::AwaitFlag { .. })
+    }
+
+    /// Is it a barrier that makes earlier writes visible to other blocks through a flag?
+    pub fn releases(&self) -> bool {
+        matches!(self.op, Op::Signal { .. })
+    }
+
+    /// The token that it waits for, or under which its operation is in flight.
+    pub fn token(&self) -> Option<Id> {
+        match self.op {
+            Op::Copy { token, .. } | Op::Gemm { token, .. } => token,
+            Op::Wait { token, .. } => Some(token),
+            _ => None,
+        }
+    }
+
+    /// Does it order accesses of several groups or blocks?
+    pub fn orders_groups(&self) -> bool {
+        let of_groups = matches!(self.op, Op::Ordered { .. } | Op::Roles(_) | Op::Tiles { .. });
+        of_groups || self.is_over_cluster() || (self.is_barrier() && self.op != Op::Sync)
+    }
+
+    /// Do threads set all elements that it writes, whatever was there before?
+    pub fn sets(&self) -> bool {
+        matches!(
+            self.op,
+            Op::Copy { .. }
+                | Op::Fill { .. }
+                | Op::Map { .. }
+                | Op::Gather { .. }
+                | Op::Scan { .. }
+                | Op::Lanes { .. }
+        )
+    }
+
+    /// It in words.
+    pub fn words(&self) -> String {
+        match &self.op {
+            Op::Copy { from, to, .. } => format!("the copy of `{}` to `{}`", from.name, to.name),
+            Op::Gemm { a, b, .. } => format!("the product of `{}` and `{}`", a.name, b.name),
+            Op::Take { from, .. } => format!("the read of `{}`", from.name),
+            Op::Fill { to, .. } => format!("the fill of `{}`", to.name),
+            Op::Map { to, .. } => format!("the function that sets `{}`", to.name),
+            Op::Reduce { to, .. } => format!("the reduction to `{}`", to.name),
+            Op::Fold { to, .. } => format!("the reduction to `{}`", to[0].name),
+            Op::Scan { to, .. } => format!("the scan to `{}`", to[0].name),
+            Op::Lanes { to, .. } => format!("the exchange to `{}`", to.name),
+            _ => {
+                let mut written = None;
+                self.each(&mut |stmt| {
+                    written = written.or(stmt.writes().first().map(|to| to.name.as_str()));
+                });
+                written
+                    .map_or("another statement".into(), |name| format!("the statement that writes `{name}`"))
+            }
+        }
+    }
+
+    /// A statement that all threads of its group execute together, in words. Statements on whole tiles are, too.
+    pub(crate) fn collective(&self) -> Option<&'static str> {
+        match &self.op {
+            Op::Sync => Some("`sync_threads()`"),
+            Op::SyncCluster => Some("a barrier of the cluster"),
+            Op::Signal { .. } | Op::AwaitFlag { .. } => Some("a flag between blocks"),
+            Op::Reduce { across, .. } | Op::Fold { across, .. } => {
+                (*across != Across::Thread).then_some("a reduction over threads")
+            }
+            Op::Scan { how, .. } => (!how.across().is_empty()).then_some("a scan over threads"),
+            Op::Lanes { .. } => Some("an exchange between lanes"),
+            Op::Gemm { how: Multiply::Atom(_), .. } | Op::Copy { how: How::Atom(_), .. } => {
+                Some("this instruction")
+            }
+            Op::Roles(_) => Some("work in roles"),
+            Op::Pipelined { .. } => Some("a pipelined loop"),
+            Op::Tiles { .. } | Op::Ordered { .. } => Some("a loop over tiles"),
+            _ => self.ring().map(|_| "a ring"),
+        }
+    }
+
+    /// Does its code depend on its elements' coordinates: masks of reductions, functions of coordinates, operands
+    /// of a product past the end of K?
+    pub fn needs_coordinates(&self) -> bool {
+        match &self.op {
+            Op::Reduce { .. } | Op::Fold { .. } | Op::Scan { .. } | Op::Scatter { .. } => true,
+            Op::Lanes { how, .. } => matches!(how, Lanes::Ballot | Lanes::Match),
+            Op::Gemm { how, .. } => how.semiring() != Semiring::SUMS,
+            Op::Map { value, .. } => value.any(&|part| matches!(part, Expr::At(_))),
+            _ => false,
+        }
+    }
+
+    /// The views that it reads itself, not in its substatements.
+    pub fn reads(&self) -> Vec<&View> {
+        self.op.reads()
+    }
+
+    /// The views that it writes.
+    pub fn writes(&self) -> Vec<&View> {
+        self.op.writes()
+    }
+
+    /// The integers that it uses outside its views: in conditions, in functions of elements.
+    pub fn integers(&self) -> Vec<&Affine> {
+        match &self.op {
+            Op::If { test, .. } | Op::Leave { test, .. } => {
+                let scalars = test.scalars().into_iter().flat_map(Expr::integers);
+                test.integers().into_iter().chain(scalars).collect()
+            }
+            Op::Step { at, .. } => vec![at],
+            Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => value.integers(),
+            Op::Lanes { how, .. } => how.function().map(Expr::integers).unwrap_or_default(),
+            without_integers!() => Vec::new(),
+        }
+    }
+
+    /// The same, mutably.
+    pub fn each_integer_mut(&mut self, f: &mut dyn FnMut(&mut Affine)) {
+        match &mut self.op {
+            Op::If { test, .. } | Op::Leave { test, .. } => test.each_mut(f),
+            Op::Step { at, .. } => f(at),
+            Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => {
+                value.each_integer_mut(f)
+            }
+            Op::Lanes { how, .. } => {
+                if let Some(function) = how.function_mut() {
+                    function.each_integer_mut(f);
+                }
+            }
+            without_integers!() => {}
+        }
+    }
+
+    /// Does a coordinate in the statement itself satisfy this predicate?
+    pub fn mentions(&self, program: &Program, test: &dyn Fn(&Affine) -> bool) -> bool {
+        let mut views = self.reads().into_iter().chain(self.writes());
+        let in_views = views.any(|view| view.base.iter().any(test));
+        let ends = match &self.op {
+            Op::For { var, .. } | Op::Pipelined { var, .. } => program.vars.get(*var as usize),
+            _ => None,
+        };
+        let mut ends = ends.into_iter().flat_map(|var| [&var.from, &var.to]);
+        in_views || ends.any(test) || self.integers().into_iter().any(test)
+    }
+
+    /// All views that it names, mutably.
+    pub fn views_mut(&mut self) -> Vec<&mut View> {
+        match &mut self.op {
+            Op::Copy { from, to, .. } | Op::Contents { from, to } | Op::Reduce { from, to, .. } => {
+                vec![from, to]
+            }
+            Op::Atomic { from, to, update } => [from, to].into_iter().chain(update.tiles_mut()).collect(),
+            Op::Gather { from, at, to } => {
+                [from, to].into_iter().chain(at.iter_mut().map(|(_, at)| at)).collect()
+            }
+            Op::Scatter { from, at, to, update, .. } => {
+                let old = update.iter_mut().flat_map(|update| update.tiles_mut());
+                [from, to].into_iter().chain(at.iter_mut().map(|(_, at)| at)).chain(old).collect()
+            }
+            Op::Signal { flag, .. } | Op::AwaitFlag { flag, .. } => vec![flag],
+            Op::Fold { from, to, .. } => from.iter_mut().chain(to).collect(),
+            Op::Scan { from, to, carry, .. } => from.iter_mut().chain(to).chain(carry).collect(),
+            Op::Fill { to, .. } => vec![to],
+            Op::Take { from, .. } => vec![from],
+            Op::Map { ins, to, .. } | Op::Lanes { ins, to, .. } => ins.iter_mut().chain([to]).collect(),
+            Op::Gemm { a, b, acc, .. } | Op::Flow { a, b, acc } => vec![a, b, acc],
+            of_order!() | of_control!() => Vec::new(),
+        }
+    }
+
+    /// All integers on which it depends without its substatements, including phases of rings and
+    /// coordinates of views.
+    pub fn each_affine_mut(&mut self, f: &mut dyn FnMut(&mut Affine)) {
+        for view in self.views_mut() {
+            view.base.iter_mut().for_each(&mut *f);
+            view.limits.iter_mut().flatten().for_each(|(at, _)| f(at));
+            view.peer.iter_mut().for_each(&mut *f);
+        }
+        if let Op::Acquire { phase, .. }
+        | Op::Publish { phase, .. }
+        | Op::Await { phase, .. }
+        | Op::Release { phase, .. } = &mut self.op
+        {
+            f(phase);
+        }
+        self.each_integer_mut(f);
+    }
+
+    /// This statement and its substatements, in order.
+    pub fn each<'s>(&'s self, f: &mut dyn FnMut(&'s Stmt)) {
+        f(self);
+        for stmt in self.bodies().into_iter().flatten() {
+            stmt.each(f);
+        }
+    }
+
+    /// The same, mutably.
+    pub fn each_mut(&mut self, f: &mut dyn FnMut(&mut Stmt)) {
+        f(self);
+        for stmt in self.bodies_mut().into_iter().flatten() {
+            stmt.each_mut(f);
+        }
+    }
+}
+
+/// All statements, also inside others.
+pub fn each<'s>(body: &'s [Stmt], f: &mut dyn FnMut(&'s Stmt)) {
+    body.iter().for_each(|stmt| stmt.each(f));
+}
