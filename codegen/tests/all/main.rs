@@ -9,6 +9,7 @@ mod hostile;
 mod index;
 mod limits;
 mod modules;
+mod moved;
 mod overlaps;
 mod passes;
 mod pipeline;

@@ -95,7 +95,9 @@ pub fn resolve(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagn
 /// The program without whole tiles.
 pub fn resolved(program: &Program, width: Width) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
     let mut any = !program.forms.is_empty();
-    each(&program.body, &mut |stmt| any |= is_cooperative(program, stmt.by, &stmt.op));
+    each(&program.body, &mut |stmt| {
+        any |= is_cooperative(program, stmt.by, &stmt.op) || overlap::is_moved(program, stmt)
+    });
     if !any {
         return Ok(Cow::Borrowed(program));
     }

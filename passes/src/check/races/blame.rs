@@ -7,6 +7,7 @@ use crate::check::touch::{Clash, extents};
 use crate::check::unwritten::words;
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::Id;
+use crate::tile::view::View;
 use crate::tile::{Op, Stmt};
 
 /// A kind of finding: each is reported once for a statement.
@@ -19,6 +20,13 @@ pub(super) enum Fault {
     Released,
     Late,
     Deadlock,
+}
+
+/// Is this the part of a statement that loads its sources to registers?
+fn is_loaded_for(load: &Stmt, stmt: &Stmt) -> bool {
+    let reads = stmt.reads();
+    let is_read = |to: &&View| reads.iter().any(|view| view.tensor == to.tensor);
+    load.span == stmt.span && !std::ptr::eq(load, stmt) && load.writes().iter().any(is_read)
 }
 
 impl<'p> Walk<'p, '_> {
@@ -138,6 +146,9 @@ impl<'p> Walk<'p, '_> {
         let breaks = |event: &&Event<'p>| event.slot.is_some_and(|slot| slot.hold != Hold::Now);
         match [past, *now].into_iter().find(breaks) {
             Some(event) => self.without_slot(event),
+            None if !past.writes && is_loaded_for(past.stmt, now.stmt) => {
+                self.within(now.stmt, now.tensor, *clash)
+            }
             None if past.first != now.first => self.between_groups(past, now, *clash),
             None => self.without_barrier(past, now, *clash, tensors),
         }

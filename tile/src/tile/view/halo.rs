@@ -28,7 +28,11 @@ impl View {
     /// Does it show the same elements of the tensor in the same places?
     pub fn is_same(&self, other: &View) -> bool {
         let places = |view: &View| (view.tensor, view.peer.clone());
-        places(self) == places(other) && (&self.base, &self.layout) == (&other.base, &other.layout)
+        // A vector may be one mode or a tuple of one.
+        let mut modes = self.layout.modes().zip(other.layout.modes());
+        places(self) == places(other)
+            && (&self.base, self.rank()) == (&other.base, other.rank())
+            && modes.all(|(own, other)| own.leaves().eq(other.leaves()))
     }
 
     /// Has it certainly no element in common with another view?
