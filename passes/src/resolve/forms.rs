@@ -348,7 +348,9 @@ fn spread_but(
     }
     let along = |mode: &usize| Submode { extent: all[*mode], mode: *mode, step: 1 };
     let values = own.iter().map(along).chain(spread.value_submodes().iter().copied()).collect();
-    Ok(Distribution::new(&all, spread.thread_submodes().to_vec(), values))
+    // Each thread has all elements along these modes, so the threads along them have replicas.
+    let replicated = |of: &Submode| if own.contains(&of.mode) { Submode { step: 0, ..*of } } else { *of };
+    Ok(Distribution::new(&all, spread.thread_submodes().iter().map(replicated).collect(), values))
 }
 
 fn bytes(program: &Program, view: &View) -> i64 {

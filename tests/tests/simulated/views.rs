@@ -190,3 +190,50 @@ fn ragged_partitions_of_added_modes_have_each_element_once() {
         check(along::sums().def(), &[Arg::tensor(&x, [n]), Arg::output::<f32>([2])], "y", &[sum, 30.0 * sum]);
     }
 }
+
+mod indexed {
+    use tilewright::prelude::*;
+
+    /// A short tile in registers that is indexed: each thread has all of it, and one of them stores it.
+    #[kernel]
+    pub(super) fn prefixes(x: &Tensor<f32, _8>, y: &mut Tensor<f32, _8>, last: &mut Tensor<f32, _1>) {
+        let mut sums = map(tile(x, 8, 0), |x| x);
+        for i in unroll(1..8) {
+            sums[(i)] += sums[(i - 1)];
+        }
+        copy(sums, tile(y, 8, 0));
+        sums -= sums[(0)];
+        copy(sums[(7)], last);
+    }
+
+    /// A row and a column of a square, whose extents are the same number.
+    #[kernel(allow(uncoalesced))]
+    pub(super) fn exchanged(x: &mut Tensor<f32, (_4, _4)>) {
+        let t = tile(x, (4, 4), (0, 0));
+        copy(t[(_, 1)], t[(_, 0)]);
+        copy(t[(_, 2)], t[(3, _)]);
+    }
+
+    /// Columns of a result, which are written without having been read.
+    #[kernel]
+    pub(super) fn numbered(x: &mut Tensor<f32, (M, N)>) {
+        let t = tile(x, (64, 1), (block.x, block.y))[(_, 0)];
+        map(t, t, |_, at| at.0 as f32);
+    }
+}
+
+#[test]
+fn short_modes_are_indexed() {
+    let x = numbers(8, 1);
+    let sums: Vec<f32> = (1..=8).map(|n| x[..n].iter().sum()).collect();
+    let args = [Arg::tensor(&x, [8]), Arg::output::<f32>([8]), Arg::output::<f32>([1])];
+    check(indexed::prefixes().def(), &args, "y", &sums);
+    check(indexed::prefixes().def(), &args, "last", &[sums[7] - x[0]]);
+    let x = numbers(16, 2);
+    let mut wanted = x.clone();
+    wanted.copy_within(4..8, 0);
+    (0..4).for_each(|i| wanted[3 + 4 * i] = x[8 + i]);
+    check(indexed::exchanged().def(), &[Arg::in_out(&x, [4, 4])], "x", &wanted);
+    let wanted: Vec<f32> = (0..70 * 3).map(|at| (at % 70) as f32).collect();
+    check(indexed::numbered().def(), &[Arg::output::<f32>([70, 3])], "x", &wanted);
+}

@@ -36,18 +36,20 @@ pub(super) fn misplaced<'s>(
         }
     }
     extents.into_iter().find_map(|extent| {
-        let axes: Vec<&Axis<Function>> =
-            coordinates.axes.iter().filter(|axis| axis.extent == extent).collect();
-        let number = matches!(extent, Value::Int(_));
+        // Two extents of equal size need not be the same extent.
+        let fixed = |at: &Function| matches!(extent, Value::Int(_)) && at.is_constant();
+        let axes: Vec<&Axis<Function>> = coordinates
+            .axes
+            .iter()
+            .filter(|axis| axis.extent == extent && !axis.at.as_ref().is_some_and(fixed))
+            .collect();
         let modes: Vec<(usize, &Function)> = target
             .iter()
             .enumerate()
             .filter(|(_, (other, _))| *other == extent)
             .map(|(mode, (_, at))| at.as_ref().map(|at| (mode, at)))
             .collect::<Option<_>>()?;
-        // Two extents of equal size need not be the same extent.
-        let modes: Vec<(usize, &Function)> =
-            modes.into_iter().filter(|(_, at)| !(number && at.is_constant())).collect();
+        let modes: Vec<(usize, &Function)> = modes.into_iter().filter(|(_, at)| !fixed(at)).collect();
         if modes.is_empty() || (!coordinates.sums && axes.len() <= modes.len()) {
             return None;
         }
