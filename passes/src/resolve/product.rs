@@ -204,6 +204,16 @@ impl Resolve {
             };
         };
         let Tensor { name, elem, .. } = self.program.tensor(view.tensor).clone();
+        if mma.is_of_warpgroups() {
+            let side = if operand == OperandName::A { "left" } else { "right" };
+            return Err(Problem::new(format!(
+                "this {side} operand is a tile in registers, and products of warpgroups read it from shared memory"
+            ))
+            .help(format!(
+                "copy it to a shared tile first: let t = shared::<{elem}>({}); copy(…, t);",
+                view.shape()
+            )));
+        }
         let Some(all) = seen(view, &own)? else {
             return Err(Problem::new(format!("`{}`, {}, is not all of a tile", view.name, view.shape())));
         };
