@@ -300,13 +300,18 @@ pub fn cross_entropy(x: &Tensor<f32, (M, N), (ld, _1)>, target: &Tensor<i64, M>,
 
 /// Elements by an argument of 64 bits.
 #[kernel]
-pub fn by_argument(n: i64, x: &Tensor<f32, V>, y: &mut Tensor<f32, _4>, z: &mut Tensor<i64, N>) {
-    let y = tile(y, 4, 0);
+pub fn by_argument(n: i64, x: &Tensor<f32, V>, y: &mut Tensor<f32, _5>, z: &mut Tensor<i64, N>) {
+    let y = tile(y, 5, 0);
     if block.x == 0 {
         copy(x[(n)], y[(0)]);
         copy(x[(n % 1000)], y[(1)]);
         copy(x[(n >> 33)], y[(2)]);
         copy(if n > 4000000000 { 1.0 } else { 0.0 }, y[(3)]);
+        let mut count = full::<f32>(1, 0.0);
+        for _k in (n >> 33) - 1..min(n, 5) {
+            count += 1.0;
+        }
+        copy(count + shift(tile(x, 1, 0), (n % 1000 - 1)), y[(4)]);
     }
     map(tile(z, 64, block.x), tile(z, 64, block.x), |_, at| n + at.0 as i64 * 3);
 }

@@ -25,7 +25,9 @@ impl Evaluator {
             _ => (self.expr(range), false, None),
         };
         let (from, to) = match range_value {
-            Value::Range(from, to) => (self.read(*from, range.span), self.read(*to, range.span)),
+            Value::Range(from, to) => {
+                (self.coordinates(*from, range.span), self.coordinates(*to, range.span))
+            }
             Value::Poison => return,
             Value::Tuple(items) if ahead.is_none() => {
                 self.unrolled(pattern, items.into_iter(), range.span, body);

@@ -14,7 +14,7 @@ impl Evaluator {
     /// `shift(tile, (-1, 0))`
     pub(super) fn shift_call(&mut self, args: &Args) -> Result<Value, Problem> {
         let view = &args.view(0)?;
-        let by = args.values.get(1).map(|(value, _)| self.read(value.clone(), args.span(1)));
+        let by = args.values.get(1).map(|(value, _)| self.coordinates(value.clone(), args.span(1)));
         let items = match by {
             Some(Value::Tuple(items)) => items,
             Some(one) => vec![one],

@@ -429,11 +429,13 @@ fn arguments_of_64_bits_are_not_cut_off() {
     let x: Vec<f32> = (0..1000).map(|at| at as f32 + 1.0).collect();
     for n in [0i64, 5, 999, 1000, 1 << 32, (1 << 40) + 7, -1, i64::MIN, i64::MAX] {
         let at = |i: i64| usize::try_from(i).ok().and_then(|i| x.get(i)).copied().unwrap_or(0.0);
-        let wanted = [at(n), at(n % 1000), at(n >> 33), f32::from(u8::from(n > 4_000_000_000))];
+        let times = ((n >> 33) - 1..n.min(5)).count() as f32;
+        let large = f32::from(u8::from(n > 4_000_000_000));
+        let wanted = [at(n), at(n % 1000), at(n >> 33), large, times + at(n % 1000 - 1)];
         let args = [
             Arg::number(n),
             Arg::tensor(&x, [1000]),
-            Arg::output::<f32>([4]),
+            Arg::output::<f32>([5]),
             Arg::in_out(&[0i64; 100], [100]),
         ];
         let done = run(by_argument().def(), &args);
