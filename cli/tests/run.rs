@@ -32,6 +32,22 @@ fn every_kernel_is_right() {
     }
 }
 
+/// A product without an element to sum, which is 0, and one without an element, which has no blocks.
+#[test]
+fn sizes_of_0() {
+    for keys in [&["matmul", "bm=64", "bn=64"][..], &["linear_hopper"]] {
+        for (size, check) in
+            [("5,6,0", keys[0] == "matmul"), ("0,6,0", false), ("0,0,0", false), ("5,0,7", false)]
+        {
+            let message = printed(&[&["run"], keys, &["--size", size]].concat());
+            assert!(
+                message.contains(if check { "\nright: 30 elements" } else { "\nthreads" }),
+                "{size}: {message}"
+            );
+        }
+    }
+}
+
 /// Kernels of three tensors are products by their shapes only: also where every extent but M is 1.
 #[test]
 fn a_norm_is_no_product() {

@@ -157,7 +157,7 @@ pub fn kernel(program: &Program, kernel: &Kernel, levels: &[(Name, Level)], befo
 pub fn report_of(kernel: &Generated, variant: usize) -> Report {
     match variant {
         0 => kernel.report.clone(),
-        other => report(&kernel.variants[other].program),
+        other => report(&kernel.variant(other).program),
     }
 }
 

@@ -97,7 +97,9 @@ fn permuted(tensor: &Tensor, modes: &[usize]) -> Tensor {
 /// All of a copy's memory, its padding included: rows are as long as their stride.
 fn padded(copy: &Tensor, modes: &[usize]) -> Tensor {
     let mut all = permuted(copy, modes);
-    all.extents[0] = all.strides[1];
+    if all.extents[0] > 0 {
+        all.extents[0] = all.strides[1];
+    }
     Tensor { mutable: true, ..all }
 }
 
@@ -106,11 +108,13 @@ fn copy_of(tensor: &Tensor, modes: &[usize]) -> Option<Tensor> {
     let mut strides = vec![1; modes.len()];
     let mut len = 1i64;
     for (index, &mode) in modes.iter().enumerate() {
-        let extent = tensor.extents[mode];
+        // Strides are at least 1, also of a tensor without elements.
+        let extent = tensor.extents[mode].max(1);
         strides[mode] = len;
         let extent = if index == 0 { row_of(extent, Pack::row_multiple(tensor.elem))? } else { extent };
         len = len.checked_mul(extent)?;
     }
+    let len = if tensor.extents.contains(&0) { 0 } else { len };
     let bytes = u64::try_from(len).ok()?.checked_mul(u64::from(tensor.elem.bytes()))?;
     (bytes < ELSEWHERE).then(|| Tensor {
         mutable: false,

@@ -176,18 +176,21 @@ static void tw_plan_copy(tw_packing *packing, int which) {
     tw_launch own;
     tw_packing inner;
     tw_wide length = 1;
-    int place, mode, copies;
+    int place, mode, copies, empty = 0;
     copy->state = 2;
     copy->copy = *from;
     for (place = 0; place < pack->rank; ++place) {
         int64_t extent;
         mode = pack->modes[place];
+        /* Strides are at least 1, also of a tensor without elements. */
         extent = from->extents[mode];
+        if (!extent) extent = empty = 1;
         copy->copy.strides[mode] = (int64_t)length;
         if (place == 0) extent = (extent + pack->multiple - 1) / pack->multiple * pack->multiple;
         length *= extent;
         if (length > INT64_MAX) return;
     }
+    if (empty) length = 0;
     if (length * tw_types[from->type].bytes >= (tw_wide)TW_ELSEWHERE) return;
     copy->copy.elements = (uint64_t)length;
     copy->copy.address = 0;
@@ -200,7 +203,7 @@ static void tw_plan_copy(tw_packing *packing, int which) {
         given[1].extents[place] = copy->copy.extents[mode];
         given[1].strides[place] = copy->copy.strides[mode];
     }
-    given[1].extents[0] = given[1].strides[1];
+    if (given[1].extents[0] > 0) given[1].extents[0] = given[1].strides[1];
     given[1].address = TW_ELSEWHERE;
     tensors[0] = &given[0];
     tensors[1] = &given[1];
