@@ -143,14 +143,19 @@ impl Evaluator {
         }
     }
 
-    /// A function of numbers for each element of tiles; `None` if no argument is a tile, or all are integers.
+    /// A function of numbers for each element of tiles; `None` if no argument is a tile, or if it is a function of integers.
     fn of_elements_of(&mut self, row: &Function, all: &mut Args) -> Option<Value> {
         if all.values.iter().all(|(value, _)| self.is_integer(value)) {
-            // One element of 64 bits makes all of them elements of its type.
-            let elem = all.values.iter().find_map(|(value, _)| self.wide(value))?;
-            for (value, at) in &mut all.values {
-                let own = std::mem::replace(value, Value::Unit);
-                *value = self.widened(own, elem, *at);
+            match all.values.iter().find_map(|(value, _)| self.wide(value)) {
+                // One element of 64 bits makes all of them elements of its type.
+                Some(elem) => {
+                    for (value, at) in &mut all.values {
+                        let own = std::mem::replace(value, Value::Unit);
+                        *value = self.widened(own, elem, *at);
+                    }
+                }
+                None if matches!(row.name, "min" | "max" | "ceil_div") => return None,
+                None => {}
             }
         }
         let values: Vec<&Value> = all.values.iter().map(|(value, _)| value).collect();

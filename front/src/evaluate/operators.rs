@@ -14,7 +14,13 @@ use crate::values::typing::{self, Scalar, Type};
 impl Evaluator {
     pub(super) fn unary(&mut self, op: Unary, value: Value, span: Span, operand: Span) -> Value {
         let value = match value {
-            Value::View(_) if !self.in_closure && self.is_integer(&value) && self.wide(&value).is_none() => {
+            // An integer has a sign; the bits of `!` belong to the type of the element.
+            Value::View(_)
+                if (op == Unary::Neg || self.is_flag(&value))
+                    && !self.in_closure
+                    && self.is_integer(&value)
+                    && self.wide(&value).is_none() =>
+            {
                 self.coordinates(value, operand)
             }
             value => value,

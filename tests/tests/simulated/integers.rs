@@ -616,3 +616,42 @@ fn strides_of_tensors_of_one_row_mean_nothing() {
     let message = one_leading_dimension().simulate(&args).unwrap_err().to_string();
     assert_eq!(message, "the kernel asserts `ld % 4 == 0`: `ld` is 73, the stride 0 of `x`");
 }
+
+/// Functions of one element are numbers and coordinates, as arithmetic on it is.
+#[kernel]
+fn functions_of_one(
+    ids: &Tensor<i32, N>,
+    bytes: &Tensor<u8, N>,
+    x: &Tensor<i32, V>,
+    y: &mut Tensor<i32, (_7, N)>,
+) {
+    let (v, b, y) = (ids[(block.x)], bytes[(block.x)], tile(y, (7, 1), (0, block.x))[(_, 0)]);
+    copy(x[(abs(v))], y[(0)]);
+    copy(x[(count_ones(v))], y[(1)]);
+    copy(x[(!v)], y[(2)]);
+    copy(x[(abs(v - 4) + 1)], y[(3)]);
+    copy(leading_zeros(v), y[(4)]);
+    copy(x[(!b)], y[(5)]);
+    copy(count_ones(b), y[(6)]);
+}
+
+#[test]
+fn functions_of_one_element_are_integers() {
+    let x: Vec<i32> = (0..200).map(|at| at * 3 + 1).collect();
+    let ids = [-3i32, 0, 5, -200, 199, i32::MIN, i32::MAX];
+    let bytes = [0u8, 255, 100, 60, 55, 200, 1];
+    let at = |index: i32| usize::try_from(index).ok().and_then(|at| x.get(at)).copied().unwrap_or(0);
+    let one = |(v, b): (i32, u8)| {
+        let (ones, zeros) = (v.count_ones() as i32, v.leading_zeros() as i32);
+        let distance = v.wrapping_sub(4).wrapping_abs().wrapping_add(1);
+        [at(v.wrapping_abs()), at(ones), at(!v), at(distance), zeros, at((!b).into()), b.count_ones() as i32]
+    };
+    let wanted: Vec<i32> = ids.into_iter().zip(bytes).flat_map(one).collect();
+    let args = [
+        Arg::tensor(&ids, [7]),
+        Arg::tensor(&bytes, [7]),
+        Arg::tensor(&x, [200]),
+        Arg::output::<i32>([7, 7]),
+    ];
+    check(functions_of_one().def(), &args, "y", &wanted);
+}
