@@ -349,9 +349,22 @@ fn literal(from: &Lit, text: &mut Text) -> Option<ExprKind> {
                 text.wrong(float.span(), "this number cannot be read", "write it as `1.5` or `1.5e3`");
                 return None;
             };
-            let kind = ExprKind::Float(value);
+            let (kind, written) = (ExprKind::Float(value), float.to_string());
             if float.suffix().is_empty() {
                 return Some(kind);
+            }
+            // To Rust, `e4` of `1.5e4m3` is an exponent.
+            let of_eight_bits = |elem| Some((elem, written.strip_suffix(elem)?));
+            if let Some((elem, number)) = ["e4m3", "e5m2"].into_iter().find_map(of_eight_bits) {
+                let (exponent, suffix) = elem.split_at(2);
+                text.wrong(
+                    float.span(),
+                    format!(
+                        "Rust reads `{exponent}` as the exponent of this number and `{suffix}` as its type"
+                    ),
+                    &format!("write `{number} as {elem}`"),
+                );
+                return None;
             }
             let to = Name { text: float.suffix().into(), span: text.span(float.span()) };
             ExprKind::Cast(Box::new(ast::Expr { span: to.span, kind }), to)

@@ -285,6 +285,11 @@ fn mistakes_in_bodies() {
         "99999999999999999999",
         "this number does not fit into 64 bits; help: write a smaller one",
     );
+    wrong(
+        "let x = 1.5e4m3;",
+        "1.5e4m3",
+        "Rust reads `e4` as the exponent of this number and `m3` as its type; help: write `1.5 as e4m3`",
+    );
     wrong("let x = 'c';", "'c'", "kernels have no values of this kind; help: write a number");
     wrong(
         "let x = a.b = c;",
