@@ -252,8 +252,9 @@ impl Matrix {
             let groups = if iterations == 1 { 0 } else { groups };
             Some(((time, order, kept.0), constants(blocks, (threads, width, resident), groups)))
         };
-        // Many shorter rows have a block each.
-        let most = if bytes < 4 && columns <= PART / 2 && rows > 4 * PROCESSORS { 1 } else { BLOCKS };
+        // Many shorter rows have a block each, or two.
+        let shorter = bytes < 4 && columns <= PART && rows > 4 * PROCESSORS;
+        let most = if shorter { columns.div_ceil(PART / 2) } else { BLOCKS };
         let plans = (1..=most).flat_map(|blocks| kept.map(|kept| plan(blocks, kept))).flatten();
         let (_, constants) = plans.min_by_key(|(time, _)| *time)?;
         Some(self.own(kernel, &constants))
@@ -283,7 +284,7 @@ impl Matrix {
         if elem.bytes() > 2 {
             let long = layernorm && columns > PART / 2;
             // Single elements would take too many registers.
-            if let (true, 1, Some(choice)) = (long, wide, self.long_at("layernorm_long", 4)) {
+            if let (true, 1, Some(choice)) = (long, wide, self.between_vectors()) {
                 return choice;
             }
             // Long rows of two weights have fewer threads, each with twice the elements.
@@ -300,14 +301,15 @@ impl Matrix {
             return self.in_rows(row, rows, if few { 64 } else { kept });
         }
         // Long rows have fewer threads, each with twice the elements, so that several blocks are resident.
-        let least = if layernorm || wide < 4 { 6144 } else { 3 * PART / 4 };
+        let least = match (layernorm, wide) {
+            (true, _) => 6144,
+            (false, ..4) => PART / 8,
+            (false, _) => 3 * PART / 4,
+        };
         if (least + 1..=PART).contains(&columns) {
             let threads = keeping(2 * OWN);
-            let resident = (1024 / threads).max(1);
-            return own(
-                row,
-                &[("W", 2 * OWN * threads), ("L", threads), ("V", wide), ("C", 1), ("Q", resident)],
-            );
+            let (width, resident) = (columns.next_multiple_of(wide * threads), (1024 / threads).max(1));
+            return own(row, &[("W", width), ("L", threads), ("V", wide), ("C", 1), ("Q", resident)]);
         }
         if layernorm && wide == 8 && (32 * SHORT + 1..=48 * SHORT).contains(&columns) {
             return own(rows, &[("W", 48 * SHORT), ("R", 1), ("V", wide), ("G", 32)]);
