@@ -101,7 +101,11 @@ impl Evaluator {
                             "a block has 1 to {most} {what}, and this is {}",
                             other.kind()
                         ));
-                        return Ok(self.complain(*span, usage(problem)));
+                        let problem = match what {
+                            "warps" => usage(problem),
+                            _ => problem.help("write tiled_mma::<bf16, f32>(warpgroups = 2)"),
+                        };
+                        return Ok(self.complain(*span, problem));
                     }
                 }
             }

@@ -44,6 +44,12 @@ impl Groups {
             let problem = Problem::new(format!("{threads} threads beside a producer are no whole warps"));
             return Err(problem.help("use a multiple of 32 threads, or of 128 for products of warpgroups"));
         }
+        if threads >= BLOCK_THREADS {
+            let problem = Problem::new(format!(
+                "a producer is another warp, and the block has {threads} threads of at most {BLOCK_THREADS}"
+            ));
+            return Err(problem.help("multiply by fewer warps or warpgroups, or leave `producer = warp` out"));
+        }
         // Registers move between whole warpgroups; a single one has all that it needs. Behind a
         // barrier of the cluster all threads are alike.
         let meet = program.body.iter().position(|stmt| stmt.op == Op::SyncCluster);

@@ -5,10 +5,12 @@ use tilewright_layout::{Layout, Tiler, Tuple, Value};
 use super::{Builder, Numbered};
 use crate::source::problem::{Cause, Problem, Result, count};
 use crate::thread::Id;
+use crate::tile::range::MOST_EXTENT;
 use crate::tile::verify;
 use crate::tile::view::{At, Partition, View};
-use crate::tile::{Constant, ConstantOf, Space};
+use crate::tile::{Constant, ConstantOf, Program, Space};
 use crate::values::affine::{Affine, Coord};
+use crate::values::condition::Test;
 use crate::values::target::BLOCK_THREADS;
 
 impl Builder {
@@ -64,6 +66,21 @@ impl Builder {
                 1 => "write one extent; a tensor of two modes is declared as `Tensor<f32, (M, N)>`",
                 _ => "write one extent for each mode, with `_` for modes that stay whole",
             })
+            .arg(1));
+        }
+        let modes = match &tiler {
+            Tiler::Modes(modes) => &modes[..],
+            one => std::slice::from_ref(one),
+        };
+        let extent = |mode: &Tiler| match mode {
+            Tiler::Layout(extent) => extent.size().ok(),
+            _ => None,
+        };
+        if let Some(extent) = modes.iter().filter_map(extent).find(|extent| *extent > MOST_EXTENT) {
+            return Err(Problem::new(format!(
+                "a tile has at most {MOST_EXTENT} elements along a mode, and this one {extent}"
+            ))
+            .help("write a smaller tile, and loop over tiles")
             .arg(1));
         }
         // A tile with one extent divides one mode, or all elements in order where their number is known.
@@ -155,6 +172,7 @@ impl Builder {
             return Ok(());
         }
         let letter = ["x", "y", "z"][axis];
+        let quotient = [tiles, known].into_iter().find_map(|count| rounded(program, count));
         let sizes = match (tiles, known) {
             (Value::Sym { of: one, over, .. }, Value::Sym { of: other, over: same, .. })
                 if over == same
@@ -178,6 +196,7 @@ impl Builder {
                 let (long, short) = (long.name(), short.name());
                 format!("; if they have, declare it: assert({long} == {times} * {short})")
             }
+            _ if quotient.is_some() => quotient.unwrap_or_default(),
             _ if !is_walk => {
                 let counts = [known, tiles].map(|count| {
                     let count = verify::text(program, &program.canonical(count).into());
@@ -461,4 +480,21 @@ impl Builder {
     pub fn permute(&mut self, view: &View, order: &[usize]) -> Result<View> {
         view.permute(order)
     }
+}
+
+/// The remedy for a number of tiles of an extent that is a quotient, which rounds down.
+fn rounded(program: &Program, tiles: Value) -> Option<String> {
+    let Value::Sym { of, .. } = tiles else { return None };
+    let require = program.requires.iter().find(|require| require.of == Some(of))?;
+    let Test::Equal(_, computed) = &require.test else { return None };
+    let (&[(Coord::Submode { of: ref whole, over, extent: None }, 1)], 0) =
+        (&computed.terms[..], computed.constant)
+    else {
+        return None;
+    };
+    let whole = whole.size()?;
+    Some(format!(
+        "; tiles of a quotient that rounds up can be compared: write ceil_div({whole}, {over}) instead of {}",
+        require.text
+    ))
 }
