@@ -5,7 +5,6 @@ use tilewright_layout::{Layout, Tiler, Tuple, Value};
 use super::{Builder, Numbered};
 use crate::source::problem::{Cause, Problem, Result, count};
 use crate::thread::Id;
-use crate::tile::range::MOST_EXTENT;
 use crate::tile::verify;
 use crate::tile::view::{At, Partition, View};
 use crate::tile::{Constant, ConstantOf, Program, Space};
@@ -68,6 +67,8 @@ impl Builder {
             })
             .arg(1));
         }
+        /// Tiles are counted by divisors of 32 bits.
+        const MOST: i64 = u32::MAX as i64;
         let modes = match &tiler {
             Tiler::Modes(modes) => &modes[..],
             one => std::slice::from_ref(one),
@@ -76,9 +77,9 @@ impl Builder {
             Tiler::Layout(extent) => extent.size().ok(),
             _ => None,
         };
-        if let Some(extent) = modes.iter().filter_map(extent).find(|extent| *extent > MOST_EXTENT) {
+        if let Some(extent) = modes.iter().filter_map(extent).find(|extent| *extent > MOST) {
             return Err(Problem::new(format!(
-                "a tile has at most {MOST_EXTENT} elements along a mode, and this one {extent}"
+                "a tile has at most {MOST} elements along a mode, and this one {extent}"
             ))
             .help("write a smaller tile, and loop over tiles")
             .arg(1));

@@ -2,7 +2,7 @@
 
 use super::{Fault, fault};
 
-const PIPELINE: &str = "passes/src/pipeline/mod.rs";
+const LAYOUTS: &str = "tile/src/tile/slots.rs";
 const FILL: &str = "passes/src/pipeline/fill.rs";
 const FRAGMENTS: &str = "passes/src/pipeline/fragments.rs";
 const SLOTS: &str = "passes/src/pipeline/schedule.rs";
@@ -53,7 +53,7 @@ pub(super) const FAULTS: &[Fault] = &[
         "if barrier != Barrier::None && !matches!(stmt.op, Op::Release { .. }) {",
     ),
     fault(
-        PIPELINE,
+        LAYOUTS,
         "slots overlap",
         "let apart = (tile.cosize()? + block - 1) / block * block;",
         "let apart = (tile.cosize()? / 2 + block - 1) / block * block;",

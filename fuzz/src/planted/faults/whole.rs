@@ -77,8 +77,8 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         OVERLAP,
         "a tile is copied to another view of itself without registers between",
-        "if writes.iter().all(|to| to.is_same(view) || to.is_apart(view)) {",
-        "if writes.len() < 9 {",
+        "writes.iter().any(|to| !to.is_same(view) && !to.is_apart(view))",
+        "writes.len() > 9 && !view.name.is_empty()",
     ),
     fault(
         PROJECT,
@@ -155,8 +155,8 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         CALLS,
         "the greater of two elements of 64 bits is computed as of two integers",
-        "find_map(|(value, _)| self.wide(value))?;",
-        "find_map(|(value, _)| self.wide(value)).filter(|_| false)?;",
+        "find_map(|(value, _)| self.wide(value)) {",
+        "find_map(|(value, _)| self.wide(value)).filter(|_| false) {",
     )
     .exchanged(),
     fault(
