@@ -12,7 +12,7 @@ pub(crate) fn run(before: &[String]) -> Outcome {
     }
     let environment = setup::prepare()?;
     let mut command =
-        cargo(["run", "--package", "tilewright-tests", "--example", "machine_code", "--", TABLE]);
+        cargo(["run", "--profile=test", "--package=tilewright-tests", "--example=machine_code", "--", TABLE]);
     command.args(before).envs(environment);
     step("machine code", || spawn(&mut command))
 }
