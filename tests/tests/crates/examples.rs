@@ -42,10 +42,11 @@ fn built() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    // The whole workspace, as the tests are built: with other features everything would be compiled again.
+    // The whole workspace, as the tests are built: with other features or profiles everything would be compiled again.
     command.current_dir(root()).env_remove("RUSTC_BOOTSTRAP").args([
         "build",
         "--quiet",
+        "--profile=test",
         "--workspace",
         "--examples",
     ]);
