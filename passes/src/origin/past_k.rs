@@ -281,6 +281,6 @@ impl Function<'_> {
     }
 
     fn is_condition(&self, expr: &Expr) -> bool {
-        self.types.scalar(expr).ok().and_then(|of| of.own_type()) == Some(Type::Condition)
+        self.types.own(expr) == Some(Type::Condition)
     }
 }

@@ -62,7 +62,8 @@ impl Types<'_> {
         })
     }
 
-    fn own(&self, expr: &Expr) -> Option<Type> {
+    /// The type of an expression, if it has one without its context.
+    pub fn own(&self, expr: &Expr) -> Option<Type> {
         self.scalar(expr).ok()?.own_type()
     }
 }
