@@ -23,6 +23,7 @@
 
 mod access;
 mod asm;
+mod common;
 mod constants;
 mod declare;
 mod header;
@@ -45,6 +46,7 @@ pub use header::needs;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use common::Common;
 use constants::Constants;
 use loops::Loop;
 
@@ -123,7 +125,6 @@ struct Printer<'k> {
     uses: BTreeMap<Id, usize>,
     /// The vector width of the widest access to each.
     widest: BTreeMap<Id, u32>,
-    /// Arrays that asynchronous matrix products write.
     /// Do instructions of the table take shared memory addresses as integers?
     by_number: bool,
     /// The constants with names that the body uses.
@@ -137,6 +138,8 @@ struct Printer<'k> {
     role: Option<(u32, u32)>,
     /// The enclosing loops.
     loops: Vec<Loop>,
+    /// Functions of integers that several roles compute.
+    common: Vec<Common>,
 }
 
 /// Built-in variables.
@@ -179,6 +182,7 @@ impl<'k> Printer<'k> {
             ptx: Vec::new(),
             role: None,
             loops: Vec::new(),
+            common: Vec::new(),
         }
     }
 

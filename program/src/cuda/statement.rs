@@ -12,7 +12,7 @@ impl Printer<'_> {
     pub(super) fn block(&mut self, body: &[Stmt]) {
         self.names.open();
         let places = Places::of(body);
-        let mut at = 0;
+        let mut at = self.calls_common(body);
         while let Some(stmt) = body.get(at) {
             self.spacing(body, at);
             if self.copy(body, at) {
@@ -57,7 +57,7 @@ impl Printer<'_> {
         }
     }
 
-    fn statement(&mut self, stmt: &Stmt) {
+    pub(super) fn statement(&mut self, stmt: &Stmt) {
         match &stmt.op {
             Op::Comment(text) => text.lines().for_each(|line| self.line(&comment(line))),
             Op::Let(var, value) => {
@@ -143,6 +143,7 @@ impl Printer<'_> {
     }
 
     fn roles(&mut self, roles: &[Role]) {
+        self.common_integers(roles);
         // A range with all warps that earlier branches leave over.
         let mut left = (0, self.kernel.launch.threads.div_ceil(32));
         for (at, role) in roles.iter().enumerate() {

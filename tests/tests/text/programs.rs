@@ -3,7 +3,7 @@
 use tilewright::kernels;
 use tilewright_codegen::definition::Variant;
 use tilewright_codegen::kernel_def::KernelDef;
-use tilewright_codegen::thread::Kernel;
+use tilewright_codegen::thread::{Kernel, Op, Stmt};
 use tilewright_codegen::tile::Program;
 use tilewright_codegen::wire::decode;
 use tilewright_codegen::{Definition, Generate, Generated, Outcome, cuda, generate, text};
@@ -114,4 +114,34 @@ fn syntax_errors_have_a_position() {
         |text| text.replacen("elem bf16", "elem half", 1),
         "line 12, column 23: an element type is expected, and here is `half`",
     );
+}
+
+/// The body of the first loop, of any depth, in a block.
+fn first_loop(body: &mut [Stmt]) -> Option<&mut Vec<Stmt>> {
+    body.iter_mut().find_map(|stmt| match &mut stmt.op {
+        Op::For { body, .. } => Some(body),
+        op => op.blocks_mut().into_iter().find_map(|body| first_loop(body)),
+    })
+}
+
+#[test]
+fn roles_share_the_integers_that_are_the_same_in_all() {
+    let kernel = gallery::all().iter().find(|(name, _)| name == "linear_hopper");
+    let mut program = kernel.expect("a kernel of the gallery").1.variants[0].program.clone();
+    let source = cuda::print(&program);
+    assert_eq!(source.matches("const int band = ").count(), 1);
+    assert_eq!(source.matches("const auto at = at_wave(wave);").count(), 2);
+
+    // Another tile in the first role.
+    let zero = program.exprs.int(0);
+    let roles = program.body.iter_mut().find_map(|stmt| match &mut stmt.op {
+        Op::Roles(roles) => Some(roles),
+        _ => None,
+    });
+    let body = first_loop(&mut roles.expect("roles")[0].body).expect("a loop over tiles");
+    let Op::Let(_, tile) = &mut body[0].op else { panic!("{:?}", body[0]) };
+    *tile = zero;
+    let source = cuda::print(&program);
+    assert_eq!(source.matches("const int band = ").count(), 2);
+    assert!(!source.contains("at_wave") && source.contains("const int tile = 0;"), "{source}");
 }

@@ -112,14 +112,25 @@ const BYTES: [[(&str, &str); 2]; 4] = [
     [("$out", "#d3"), ("$at", "0x7733")],
 ];
 
-/// A row whose template has one part for each of these substitutions.
-fn row<const N: usize>(
-    (from, source, effect): (&str, Elem, Effect),
-    (to, values): (Elem, u32),
+/// A conversion of the values in a word.
+struct Conversion {
+    /// The name of the source.
+    from: &'static str,
+    source: Elem,
+    effect: Effect,
+    to: Elem,
+    /// The number of results.
+    values: u32,
     arch: u32,
-    (both, part): (&str, &str),
-    parts: &[[(&str, &str); N]],
-) -> Atom {
+    /// The instructions for the whole word.
+    word: &'static str,
+    /// The instructions for a part of the word.
+    part: &'static str,
+}
+
+/// A row whose template has one part for each of these substitutions.
+fn row<const N: usize>(conversion: Conversion, parts: &[[(&str, &str); N]]) -> Atom {
+    let Conversion { from, source, effect, to, values, arch, word, part } = conversion;
     let fill =
         |row: &[(&str, &str); N]| row.iter().fold(part.to_owned(), |text, (name, by)| text.replace(name, by));
     let parts: String = parts.iter().map(fill).collect();
@@ -130,7 +141,7 @@ fn row<const N: usize>(
         arch_specific: false,
         group: Scope::Thread,
         // The source is read before the first result is written.
-        ptx: format!("{{ .reg .b32 v; mov.b32 v, #a; {both}{parts}}}").leak(),
+        ptx: format!("{{ .reg .b32 v; mov.b32 v, #a; {word}{parts}}}").leak(),
         operands: Vec::leak(vec![written, frag(OperandName::A, source, true, "(1,4):(0,1)")]),
         done: Done::Now,
         async_proxy: false,
@@ -139,11 +150,13 @@ fn row<const N: usize>(
 }
 
 pub(super) fn rows() -> impl Iterator<Item = Atom> {
-    let bytes = ROWS.into_iter().map(|(from, to, arch, both, half)| {
-        row((from.name(), from, Effect::Convert), (to, 4), arch, (both, half), &HALVES)
+    let bytes = ROWS.into_iter().map(|(source, to, arch, word, part)| {
+        let (from, effect) = (source.name(), Effect::Convert);
+        row(Conversion { from, source, effect, to, values: 4, arch, word, part }, &HALVES)
     });
-    let pairs = INT4.into_iter().map(|(from, to, both, part)| {
-        row((from.name(), Elem::U8, Effect::Unpack(from)), (to, 8), 80, (both, part), &BYTES)
+    let pairs = INT4.into_iter().map(|(numbers, to, word, part)| {
+        let (from, effect) = (numbers.name(), Effect::Unpack(numbers));
+        row(Conversion { from, source: Elem::U8, effect, to, values: 8, arch: 80, word, part }, &BYTES)
     });
     bytes.chain(pairs)
 }

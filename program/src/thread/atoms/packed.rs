@@ -24,7 +24,7 @@ const DIFFERENCES: [(Elem, &str); 2] = [
 /// The values of one thread.
 const PAIR: &str = "(1,2):(0,1)";
 
-fn row(name: &str, effect: Effect, sources: &[OperandName], (elem, ptx): (Elem, &'static str)) -> Atom {
+fn row(name: &str, effect: Effect, sources: &[OperandName], elem: Elem, ptx: &'static str) -> Atom {
     let sources = sources.iter().map(|&name| frag(name, elem, true, PAIR));
     Atom {
         name: format!("{name}_{elem}x2").leak(),
@@ -42,12 +42,10 @@ fn row(name: &str, effect: Effect, sources: &[OperandName], (elem, ptx): (Elem, 
 }
 
 pub(super) fn rows() -> impl Iterator<Item = Atom> {
-    let products =
-        PRODUCTS.into_iter().map(|of| row("mul", Effect::Multiply, &[OperandName::A, OperandName::B], of));
-    let sums = SUMS
-        .into_iter()
-        .map(|of| row("fma", Effect::Multiply, &[OperandName::A, OperandName::B, OperandName::C], of));
-    let differences =
-        DIFFERENCES.into_iter().map(|of| row("sub", Effect::Subtract, &[OperandName::A, OperandName::B], of));
+    const TWO: &[OperandName] = &[OperandName::A, OperandName::B];
+    const THREE: &[OperandName] = &[OperandName::A, OperandName::B, OperandName::C];
+    let products = PRODUCTS.into_iter().map(|(elem, ptx)| row("mul", Effect::Multiply, TWO, elem, ptx));
+    let sums = SUMS.into_iter().map(|(elem, ptx)| row("fma", Effect::Multiply, THREE, elem, ptx));
+    let differences = DIFFERENCES.into_iter().map(|(elem, ptx)| row("sub", Effect::Subtract, TWO, elem, ptx));
     products.chain(sums).chain(differences)
 }
