@@ -401,7 +401,7 @@ const WRONG: [([u32; 2], Body, &str); 15] = [
     (
         [3, 2],
         fill_sums,
-        "`fragments = 2` needs iterations that are one product, and this statement is none\n\
+        "`fragments = 2` needs iterations that are one product on CUDA cores, and this statement is none\n\
          help: leave `fragments` out, or make one `gemm` of two shared tiles the whole work of an iteration",
     ),
     (

@@ -63,7 +63,8 @@ pub(super) fn steps(
         return Err(Problem::new(message).help(help));
     };
     let Op::Gemm { a, b, order, how: Multiply::Scalar(_), token: None, .. } = &stmt.op else {
-        let message = "`fragments = 2` needs iterations that are one product, and this statement is none";
+        let message =
+            "`fragments = 2` needs iterations that are one product on CUDA cores, and this statement is none";
         return Err(Problem::new(message).help(help));
     };
     let shared = |view: &View| matches!(program.tensor(view.tensor).space, Space::Shared { .. });

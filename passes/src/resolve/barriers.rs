@@ -50,7 +50,13 @@ pub(super) fn placed(program: &Program, body: Vec<Stmt>) -> (Vec<Stmt>, InFlight
             filled.extend(Fetches::of(program, *var, ahead, body).tensors(body));
         }
     });
-    let mut barriers = Barriers { program, filled, own: BTreeSet::new(), in_flight: InFlight::default() };
+    let mut peers = BTreeSet::new();
+    super::each(&body, &mut |stmt| {
+        let views = stmt.reads().into_iter().chain(stmt.writes());
+        peers.extend(views.filter(|view| view.peer.is_some()).map(|view| view.tensor));
+    });
+    let mut barriers =
+        Barriers { program, filled, own: BTreeSet::new(), peers, in_flight: InFlight::default() };
     barriers.own = barriers.replaced(&body);
     let body = forward(&mut barriers, program, body, State::new());
     (body, barriers.in_flight)
@@ -62,6 +68,8 @@ struct Barriers<'p> {
     filled: BTreeSet<Id>,
     /// Tensors in global memory whose elements are read by the thread that writes them, and by no other one.
     own: BTreeSet<Id>,
+    /// Tensors in shared memory that other blocks of the cluster access.
+    peers: BTreeSet<Id>,
     in_flight: InFlight,
 }
 
@@ -94,14 +102,19 @@ impl Forward<Program> for Barriers<'_> {
                 Edit::Ahead(meet(meets, stmt, state))
             }
             _ if stmt.is_barrier() => {
-                let flies = state.values().any(|since| since.arriving || since.departing);
-                // Copies are waited for before their memory is released.
+                // Copies are waited for before their memory is released, or accessed by other blocks.
+                let others = |id: &Id, since: &Since| {
+                    stmt.op == Op::SyncCluster && since.whole && self.peers.contains(id)
+                };
+                let flies = state.iter().any(|(id, since)| {
+                    (since.arriving || since.departing) && (stmt.releases() || others(id, since))
+                });
                 let wait = Stmt { op: Op::WaitCopies { pending: 0 }, ..stmt.clone() };
-                if stmt.releases() {
+                if flies {
                     landed(state);
                 }
                 synchronised(state);
-                if stmt.releases() && flies { Edit::Ahead(vec![wait]) } else { Edit::Keep }
+                if flies { Edit::Ahead(vec![wait]) } else { Edit::Keep }
             }
             Op::WaitCopies { pending: 0 } => {
                 landed(state);

@@ -41,9 +41,12 @@ impl Refusal {
 
     pub(super) fn cluster(axis: usize, blocks: u32, cluster: u32) -> Refusal {
         let axis = ["x", "y", "z"][axis];
-        Refusal::new(format!(
-            "the grid has {blocks} blocks along {axis}, and clusters take {cluster} at a time"
-        ))
+        let message =
+            format!("the number of blocks along {axis} is {blocks}, and clusters take {cluster} at a time");
+        let help = format!(
+            "launch more blocks, as in `walk(max({cluster} * ceil_div(N, {cluster} * W), ceil_div(N, W)), block.x)` before tiles of W elements"
+        );
+        Refusal::new(message).help(help)
     }
 
     pub(super) fn unknown(factors: &[Value]) -> Refusal {

@@ -124,7 +124,7 @@ fn clusters() {
             let blocks = rows.div_ceil(64);
             assert_eq!(
                 message,
-                format!("the grid has {blocks} blocks along x, and clusters take 2 at a time")
+                format!("the number of blocks along x is {blocks}, and clusters take 2 at a time\nhelp: launch more blocks, as in `walk(max(2 * ceil_div(N, 2 * W), ceil_div(N, W)), block.x)` before tiles of W elements")
             );
             assert_eq!(launched(), 0);
         }

@@ -101,3 +101,35 @@ fn scans_of_several_blocks() {
         }
     }
 }
+
+mod exchanged {
+    use tilewright::prelude::*;
+
+    /// Each pair of tiles is exchanged by its blocks, also if the second tile is out of bounds. The copies to shared memory are
+    /// asynchronous.
+    #[kernel]
+    pub(super) fn exchanged(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+        cluster(2);
+        let _ = walk(max(2 * ceil_div(N, 2 * 256), ceil_div(N, 256)), block.x);
+        let s = shared::<f32>(256);
+        copy(tile(x, 256, block.x), s);
+        sync_cluster();
+        copy(peer(s, (block.x + 1) % 2), tile(y, 256, block.x));
+        sync_cluster();
+    }
+}
+
+#[test]
+fn a_barrier_of_the_cluster_waits_for_copies_that_other_blocks_read() {
+    use tilewright::prelude::*;
+    let kernel = exchanged::exchanged().def().generate().unwrap();
+    for n in [1, 256, 300, 1000, 1024] {
+        let x: Vec<f32> = (0..n).map(|at| at as f32 + 1.0).collect();
+        let wanted: Vec<f32> = (0..n).map(|at| x.get(at ^ 256).copied().unwrap_or(0.0)).collect();
+        let args = [Arg::tensor(&x, [n]), Arg::output::<f32>([n])];
+        let options = Options { schedules: 8, ..Options::default() };
+        for outcome in run_every(&kernel, &args, &options).unwrap_or_else(|why| panic!("{n}: {why}")) {
+            assert_eq!(outcome.get::<f32>("y").unwrap(), wanted, "{n}");
+        }
+    }
+}

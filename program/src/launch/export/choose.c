@@ -139,8 +139,12 @@ static int tw_grid(const tw_variant *variant, const tw_limits *limits, const tw_
                              " is the most\nhelp: use larger tiles, or launch over parts of the tensors",
                              (int64_t)blocks, axes[axis], limits->grid[axis]);
         if (grid[axis] % (variant->cluster[axis] ? variant->cluster[axis] : 1) != 0)
-            return TW_REFUSE(error, "the grid has %" PRIu32 " blocks along %c, and clusters take %" PRIu32 " at a time",
-                             grid[axis], axes[axis], variant->cluster[axis]);
+            return TW_REFUSE(error,
+                             "the number of blocks along %c is %" PRIu32 ", and clusters take %" PRIu32
+                             " at a time\nhelp: launch more blocks, as in `walk(max(%" PRIu32 " * ceil_div(N, %" PRIu32
+                             " * W), ceil_div(N, W)), block.x)` before tiles of W elements",
+                             axes[axis], grid[axis], variant->cluster[axis], variant->cluster[axis],
+                             variant->cluster[axis]);
     }
     if (variant->persistent) {
         uint32_t cluster = variant->cluster[0] * variant->cluster[1] * variant->cluster[2], clusters;
