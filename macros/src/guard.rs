@@ -30,11 +30,19 @@ struct Open {
     now: Level,
     /// Is the previous token a value, so that an operator here is binary?
     after_value: bool,
+    /// The depth of the last `if`, whose condition has ended before its `else`.
+    branch: u32,
 }
 
 impl Open {
     fn new(tokens: TokenStream, start: Level) -> Open {
-        Open { tokens: tokens.into_iter().peekable(), start, now: start, after_value: false }
+        Open {
+            tokens: tokens.into_iter().peekable(),
+            start,
+            now: start,
+            after_value: false,
+            branch: start.deep,
+        }
     }
 }
 
@@ -63,6 +71,11 @@ pub(crate) fn check(tokens: TokenStream) -> Result<(), Unreadable> {
             }
             TokenTree::Ident(word) => {
                 let keyword = KEYWORDS.iter().any(|keyword| word == keyword);
+                if word == "if" {
+                    here.branch = here.now.deep;
+                } else if word == "else" {
+                    here.now.deep = here.branch;
+                }
                 here.now.deep += u32::from(keyword);
                 here.after_value = !keyword;
             }
@@ -143,6 +156,9 @@ mod tests {
                 check(format!("f({}x)", link.repeat(1000)).parse().unwrap()).err().map(|error| error.what);
             assert!(message.as_deref() == LONG || message.as_deref() == DEEP, "{link}");
         }
+        let chain = |n: usize| format!("f(|x| {}{{ 0.0 }})", "if x == -1 { 1.0 } else ".repeat(n));
+        check_text(&chain(55), None);
+        check_text(&chain(100), DEEP);
         check_text(&"let x = (1, 2) + -3; for k in 0..n { f(k) } ".repeat(1000), None);
         check_text(&format!("[{}]", "-1, ".repeat(5000)), None);
     }
