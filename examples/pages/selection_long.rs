@@ -9,11 +9,11 @@ fn part(x: View, k: usize, row: usize, p: usize, t: usize, c: usize) -> View {
     parallelize(regroup(vectors, (16 * t, c))[(_, p)], layout!(t), thread.x, values = 4)
 }
 
-/// Elements of a row as items; out of bounds there are none.
+/// Elements of a row of this length as items; out of bounds there are none.
 #[device]
-fn items(x: View) -> View {
+fn items(x: View, length: usize) -> View {
     use super::items::{item_of, key_of};
-    map(x, |x, at| if at.0 < L { item_of(key_of(x), at.0) } else { 0 })
+    map(x, |x, at| if at.0 < length { item_of(key_of(x), at.0) } else { 0 })
 }
 
 /// The K largest elements of each row and where they were, in descending order; of equal elements the first. C blocks of T threads read
@@ -40,7 +40,7 @@ pub fn top_k_of_long<const T: usize = 1024, const C: usize = 2, const B: usize =
         (parallelize(list, layout!(T), thread.x), parallelize(maxima, layout!(T), thread.x));
     let mut most = registers::<u32>(1, 0);
     for k in 0..tiles {
-        let keys = map(items(part(x, k, row, p, T, C)), |item| (item >> 32) as u32);
+        let keys = map(items(part(x, k, row, p, T, C), L), |item| (item >> 32) as u32);
         most = map((most, maximum(keys)), |a, b| max(a, b));
     }
     copy(most, own_maximum);
@@ -60,7 +60,7 @@ pub fn top_k_of_long<const T: usize = 1024, const C: usize = 2, const B: usize =
         sync_threads();
         for k in 0..tiles {
             let own = part(x, k, row, p, T, C);
-            let keys = map(items(own), |item| (item >> 32) as u32);
+            let keys = map(items(own, L), |item| (item >> 32) as u32);
             // The elements that reach the bound, few in a tile, as bits.
             let mut bits = registers::<u32>(1, 0);
             for j in unroll(0..16) {
@@ -70,7 +70,7 @@ pub fn top_k_of_long<const T: usize = 1024, const C: usize = 2, const B: usize =
             while bits[(0)] != 0 {
                 let bit = map(bits, |bits| 31 - leading_zeros(bits));
                 let at = bit[(0)];
-                let item = items(tile(regroup(own, (4, 4)), (1, 1), (at % 4, at / 4))[(_, 0)]);
+                let item = items(tile(regroup(own, (4, 4)), (1, 1), (at % 4, at / 4))[(_, 0)], L);
                 append_one(item, least, &mut list, &mut count);
                 bits = map((bits, bit), |bits, bit| bits ^ (1u32 << bit));
             }
@@ -89,7 +89,8 @@ pub fn top_k_of_long<const T: usize = 1024, const C: usize = 2, const B: usize =
             let trial = map(least, |least| least | ((1u64 << 63) >> bit));
             let mut reach = registers::<i32>(1, 0);
             for k in 0..tiles {
-                reach = reach + sum(map(items(part(x, k, row, p, T, C)), |item| (item >= trial[(0)]) as i32));
+                reach =
+                    reach + sum(map(items(part(x, k, row, p, T, C), L), |item| (item >= trial[(0)]) as i32));
             }
             least = map((least, trial, cluster_sum(reach)), |old, trial, n| if n >= K { trial } else { old });
         }

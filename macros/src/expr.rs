@@ -238,6 +238,10 @@ fn refusal(from: &Expr) -> (TokenRange, &'static str, &'static str) {
         }
         Expr::Match(_) => ("there is no `match` in a kernel", "write `if … { … } else { … }`"),
         Expr::Let(_) => ("there are no patterns to test in a kernel", "write a comparison such as `k == 0`"),
+        Expr::Return(syn::ExprReturn { expr: Some(_), .. }) => (
+            "there is no `return`, and a kernel has no result",
+            "put the remaining statements under an `if`; the value of a `#[device]` function is its last expression, such as `if … { x } else { y }`",
+        ),
         Expr::Return(_) => {
             ("a kernel has no result", "remove it, or put the remaining statements under an `if`")
         }
@@ -256,7 +260,7 @@ fn refusal(from: &Expr) -> (TokenRange, &'static str, &'static str) {
         Expr::Struct(_) => ("there are no structs in a kernel", "write a tuple"),
         Expr::Repeat(_) => (
             "there are no arrays in a kernel",
-            "write registers::<f32>((8, 8), 0.0), or shared::<f32>(layout!((32, 32)))",
+            "write registers::<f32>((8, 8), 0.0), or shared::<f32>(layout!((32, 32))); a list has each of its values, [x, x]",
         ),
         Expr::Try(_) => ("there are no errors to propagate in a kernel", "leave out the `?`"),
         _ => ("this has no meaning in a kernel", "write it with calls, tuples and arithmetic"),
@@ -484,6 +488,9 @@ pub(crate) fn block_value(block: &syn::Block, text: &mut Text) -> Option<ast::Ex
     let whole = around(block.brace_token.span);
     let Some((syn::Stmt::Expr(value, None), before)) = block.stmts.split_last() else {
         let instead = match block.stmts.last() {
+            Some(syn::Stmt::Expr(Expr::Return(_), Some(_))) => {
+                "write the value alone, without `return` and `;`"
+            }
             Some(syn::Stmt::Expr(_, Some(_))) => "leave out its last `;`",
             _ => "end it with an expression: `{ let y = x * x; y + 1.0 }`",
         };

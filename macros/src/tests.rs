@@ -231,7 +231,7 @@ fn mistakes_in_bodies() {
     wrong(
         "let x = [0.0; 4];",
         "[0.0; 4]",
-        "there are no arrays in a kernel; help: write registers::<f32>((8, 8), 0.0), or shared::<f32>(layout!((32, 32)))",
+        "there are no arrays in a kernel; help: write registers::<f32>((8, 8), 0.0), or shared::<f32>(layout!((32, 32))); a list has each of its values, [x, x]",
     );
     wrong("let x = y?;", "?", "there are no errors to propagate in a kernel; help: leave out the `?`");
     wrong(

@@ -139,3 +139,43 @@ fn of_other_kinds(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
     copy(pairs((x, 2)), tile(y, 256, block.x));
     copy(of_one::<f32, f16>(x), tile(y, 256, block.x));
 }
+
+#[device]
+fn of_its_caller(x: View) -> View {
+    x + (N + y) as f32
+}
+
+#[device]
+fn changed_pair(pair: (View, View)) {
+    pair.0 += 1.0;
+}
+
+#[device]
+fn early(x: f32) -> f32 {
+    return x;
+}
+
+#[device]
+fn earlier(x: View, n: usize) -> View {
+    if n == 0 {
+        return x;
+    }
+    x + 1.0
+}
+
+#[device]
+fn scaled(x: View, by: f32) -> View {
+    x * by
+}
+
+#[kernel]
+fn of_values(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    use self::{of_its_caller, of_one, scaled, soft};
+    let (x, y) = (tile(x, 256, block.x), tile(y, 256, block.x));
+    copy(of_its_caller(x), y);
+    copy(of_one(x), y);
+    copy(map(x, exp), y);
+    copy(reduce(x, 0.0, soft), y);
+    copy(scaled(x, sum(x)), y);
+    map(x, y, |x| ((x as i8) + 200) as f32);
+}

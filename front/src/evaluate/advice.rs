@@ -299,6 +299,14 @@ pub(super) fn variable(name: &str, scope: &[&str], in_kernel: bool) -> String {
     }
 }
 
+/// The help for a name that a function that kernels share does not have.
+pub(super) fn variable_of_device(name: &str, scope: &[&str]) -> String {
+    did_you_mean(name, scope.iter().copied()).unwrap_or_else(|| {
+        let name = name.to_lowercase();
+        format!("a `#[device]` function sees its parameters alone: add `{name}: f32`, or `{name}: usize` for an integer, and pass it")
+    })
+}
+
 /// A name in keys, as the macro sees it.
 pub(super) const NAMES_IN_KEYS: &str =
     "a macro sees this name, not its value: write the value, or set it at run time with `.specialize(…)`";

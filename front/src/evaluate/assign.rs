@@ -69,9 +69,7 @@ impl Evaluator {
     /// Copies elements of a tensor that has a name into separate registers, so that they survive an
     /// assignment to it.
     pub(super) fn copied(&mut self, view: View, span: Span) -> Value {
-        let named =
-            self.scope.iter().any(|(_, value)| matches!(value, Value::View(of) if of.tensor == view.tensor));
-        if !named {
+        if !self.scope.iter().any(|(_, value)| value.has_elements_of(&view)) {
             return Value::View(view);
         }
         let elem = self.builder.elem(&view);

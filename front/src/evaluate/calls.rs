@@ -25,7 +25,7 @@ impl Evaluator {
             self.naming = naming;
             return self.called(&closure, function, args, span);
         }
-        if let Some(device) = self.devices.iter().find(|device| device.name.text == function.text) {
+        if let Some(device) = self.home.devices.iter().find(|device| device.name.text == function.text) {
             return self.device_call(&device.clone(), types, args, span);
         }
         let Some(row) = FUNCTIONS.iter().find(|row| row.name == function.text) else {

@@ -1,9 +1,11 @@
 //! Functions that kernels share: inlined where they are called. Functions of numbers are checked once, where they are defined.
 //! Functions of tiles, integers, layouts, closures and tuples of these are checked where they are called.
 
-use super::Evaluator;
+use std::sync::Arc;
+
 use super::changed::Changes;
 use super::value::Value;
+use super::{Evaluator, Home};
 use crate::source::ast::{Arg, Device, DeviceType, Expr, ExprKind, Name, Span};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, count};
@@ -14,7 +16,6 @@ use crate::values::typing::{Scalar, Type};
 /// The mistakes of a function, at its own tokens.
 pub fn device(device: &Device) -> Vec<Diagnostic> {
     let mut run = Evaluator::new(&device.name.text);
-    run.devices.clone_from(&device.devices);
     run.is_name("a function", &device.name.text, device.name.span);
     let names: Vec<_> = device.params.iter().map(|param| (&param.name, "parameter")).collect();
     run.distinct(&names);
@@ -22,9 +23,9 @@ pub fn device(device: &Device) -> Vec<Diagnostic> {
         // Its effect depends on the kinds of its arguments.
         let changes = Changes::of(&device.body, Some(&device.value), &device.devices);
         for param in &device.params {
-            if param.ty == (DeviceType::Tile { mutable: false }) && changes.changes(&param.name.text) {
+            if let (Some(changing), true) = (param.ty.changing(), changes.changes(&param.name.text)) {
                 let message = format!("`{}` is changed here", param.name.text);
-                let help = format!("declare it as `{}: &mut View`", param.name.text);
+                let help = format!("declare it as `{}: {}`", param.name.text, declared(&changing));
                 run.complain(param.name.span, Problem::new(message).help(help));
             }
         }
@@ -34,9 +35,26 @@ pub fn device(device: &Device) -> Vec<Diagnostic> {
         }
         return run.diagnostics;
     }
-    run.types = device.types.iter().map(|name| (name.text.clone(), Elem::F32)).collect();
-    for (n, param) in device.params.iter().enumerate() {
+    for param in &device.params {
         run.is_name("a parameter", &param.name.text, param.name.span);
+    }
+    // A type parameter stands for any type of numbers. Some operations take integers alone.
+    let choices = 1usize << device.types.len().min(4);
+    let mut all = (0..choices).map(|integers| of_numbers(device, integers));
+    let floats = all.next().unwrap_or_default();
+    match floats.is_empty() || all.any(|other| other.is_empty()) {
+        true => run.diagnostics,
+        false => run.diagnostics.into_iter().chain(floats).collect(),
+    }
+}
+
+/// The mistakes of a function of numbers; each type parameter is `f32`, or `i32` where its bit is set in `integers`.
+fn of_numbers(device: &Device, integers: usize) -> Vec<Diagnostic> {
+    let mut run = Evaluator::new(&device.name.text);
+    let elem = |at: usize| if integers >> at & 1 == 1 { Elem::I32 } else { Elem::F32 };
+    let types = device.types.iter().enumerate().map(|(at, name)| (name.text.clone(), elem(at)));
+    run.home = home(device, types.collect());
+    for (n, param) in device.params.iter().enumerate() {
         let DeviceType::Number(name) = &param.ty else { continue };
         let elem = run.elem(name);
         let value = |elem| Value::Number(Scalar::new(tile::Expr::In(n as u8), elem));
@@ -60,6 +78,11 @@ pub fn device(device: &Device) -> Vec<Diagnostic> {
         run.given(&value, elem, last(&device.value));
     }
     run.diagnostics
+}
+
+/// A function's text, with these types.
+fn home(device: &Device, types: Vec<(String, Elem)>) -> Arc<Home> {
+    Arc::new(Home { function: Some(device.name.text.clone()), devices: device.devices.clone(), types })
 }
 
 /// A function that calls itself.
@@ -88,9 +111,11 @@ impl Evaluator {
         // With tiles a function of numbers is called for each of their elements.
         let of_numbers = device.is_of_numbers();
         let of_elements = of_numbers || device.is_of_elements();
-        let tiles = if of_elements { self.joined(&values.iter().collect::<Vec<_>>()) } else { None };
+        let items: Vec<&Value> = values.iter().flat_map(Value::items).collect();
+        let tiles = if of_elements { self.joined(&items) } else { None };
         let ins = tiles.map(|(ins, numbers)| {
-            values = numbers.into_iter().map(Value::Number).collect();
+            let mut numbers = numbers.into_iter().map(Value::Number);
+            values = values.iter().map(|value| value.with_items(&mut numbers)).collect();
             ins
         });
         let Some(types) = self.types_of(device, types, &values, span) else { return Value::Poison };
@@ -105,7 +130,7 @@ impl Evaluator {
         // It sees its parameters and no names of its caller, and its mistakes are about the call.
         self.callers.push(std::mem::replace(&mut self.scope, scope));
         let fixed = std::mem::take(&mut self.fixed);
-        let devices = std::mem::replace(&mut self.devices, device.devices.clone());
+        let home = std::mem::replace(&mut self.home, home(device, types.clone()));
         let called = self.called_at;
         self.called_at = called.or(Some(span));
         let in_closure = std::mem::replace(&mut self.in_closure, of_numbers || ins.is_some());
@@ -113,7 +138,6 @@ impl Evaluator {
         let changes = std::mem::replace(&mut self.changes, changes);
         let around = std::mem::take(&mut self.around);
         let captured = self.captured.take();
-        let outer = std::mem::replace(&mut self.types, types.clone());
         for stmt in &device.body {
             self.at(stmt.span);
             self.statement(stmt);
@@ -126,32 +150,18 @@ impl Evaluator {
             ExprKind::Tuple(ref all) if all.is_empty() => Value::Unit,
             _ => self.expr(&device.value),
         };
-        let takes_numbers = device.params.iter().all(|param| matches!(param.ty, DeviceType::Number(_)));
-        let value = match (&device.result, value) {
-            (DeviceType::Number(name), value) if of_numbers => {
-                let elem = elem_of(name, &types);
-                self.given(&value, elem, span)
-            }
-            (DeviceType::Tuple(all), Value::Tuple(values)) if takes_numbers && all.len() == values.len() => {
-                let typed = all.iter().zip(values).map(|(ty, value)| match ty {
-                    DeviceType::Number(name) if value.as_number().is_some() => {
-                        let elem = elem_of(name, &types);
-                        self.given(&value, elem, span)
-                    }
-                    _ => value,
-                });
-                Value::Tuple(typed.collect())
-            }
-            (_, value) => value,
+        let takes_numbers = device.params.iter().all(|param| param.ty.is_of_numbers());
+        let value = match &device.result {
+            DeviceType::Number(name) if of_numbers => self.given(&value, elem_of(name, &types), span),
+            result if takes_numbers => self.typed(result, value, &types, span),
+            _ => value,
         };
-        let types = outer;
         self.around = around;
         self.changes = changes;
-        self.types = types;
         self.captured = captured;
         self.in_closure = in_closure;
         self.called_at = called;
-        self.devices = devices;
+        self.home = home;
         self.scope = self.callers.pop().unwrap_or_default();
         self.fixed = fixed;
         self.naming.clear();
@@ -171,6 +181,7 @@ impl Evaluator {
         at: Span,
     ) -> Value {
         let name = &device.name.text;
+        let takes_tiles = !device.is_of_numbers();
         let value = match (ty, value) {
             (_, Value::Poison) => return Value::Poison,
             (DeviceType::Number(elem), value) => {
@@ -178,9 +189,12 @@ impl Evaluator {
                 return self.of_type(value, elem, at, |other| {
                     let problem =
                         Problem::new(format!("`{name}` takes numbers, and this is {}", other.kind()));
-                    problem.help(match other {
-                        Value::View(view) => {
+                    problem.help(match (other, &device.params[..]) {
+                        (Value::View(view), [_]) => {
                             format!("call it for each element: map({}, |x| {name}(x))", view.name)
+                        }
+                        (Value::View(_), _) if takes_tiles => {
+                            format!("it is `{}`; a parameter that may be a tile is a `View`", head(device))
                         }
                         _ => format!("it is `{}`", head(device)),
                     })
@@ -190,9 +204,13 @@ impl Evaluator {
                 value @ (Value::View(_) | Value::Poison) => return value,
                 other => other,
             },
-            (DeviceType::Integer, Value::Int(_) | Value::Size(_) | Value::Index(_))
-            | (DeviceType::Layout, Value::Layout(_))
-            | (DeviceType::Closure, Value::Closure(_)) => return value.clone(),
+            (DeviceType::Integer, value) => match self.coordinates(value.clone(), at) {
+                value @ (Value::Int(_) | Value::Size(_) | Value::Index(_) | Value::Poison) => return value,
+                other => other,
+            },
+            (DeviceType::Layout, Value::Layout(_)) | (DeviceType::Closure, Value::Closure(_)) => {
+                return value.clone();
+            }
             (DeviceType::Tuple(all), Value::Tuple(values)) if all.len() == values.len() => {
                 let one = |(ty, value)| self.taken(device, value, ty, types, at);
                 let values: Vec<Value> = all.iter().zip(values).map(one).collect();
@@ -234,14 +252,35 @@ impl Evaluator {
         for (own, name) in device.types.iter().zip(given) {
             all.push((own.text.clone(), self.elem(name)?));
         }
-        for (param, value) in device.params.iter().zip(values) {
-            let DeviceType::Number(Name { text: name, .. }) = &param.ty else { continue };
+        let numbers = device.params.iter().zip(values).flat_map(|(param, value)| {
+            let (names, items) = (param.ty.numbers(), value.items());
+            names.into_iter().zip(items).filter(|_| param.ty.is_of_numbers())
+        });
+        for (Name { text: name, .. }, value) in numbers {
             let known = all.iter().any(|(known, _)| known == name);
             let ty = value.as_number().and_then(|number| number.ty);
             let is_generic = device.types.iter().any(|of| of.text == *name);
             if let (true, Some(Type::Elem(elem))) = (is_generic && !known, ty) {
                 all.push((name.clone(), elem));
             }
+        }
+        let is_param = |own: &Name| {
+            device
+                .params
+                .iter()
+                .any(|param| matches!(&param.ty, DeviceType::Number(of) if of.text == own.text))
+        };
+        let is_known = |own: &Name| all.iter().any(|(known, _)| *known == own.text);
+        // Literals alone are of `f32`.
+        let open =
+            device.types.iter().find(|own| !(is_known(own) || device.is_of_numbers() && is_param(own)));
+        if let Some(open) = open {
+            let name = &device.name.text;
+            let problem = format!("this call does not determine the type `{}` of `{name}`", open.text);
+            let types: Vec<_> = device.types.iter().map(|_| "f32").collect();
+            let help = format!("write it: {name}::<{}>(…)", types.join(", "));
+            self.complain(span, Problem::new(problem).help(help));
+            return None;
         }
         Some(all)
     }
@@ -252,6 +291,20 @@ impl Evaluator {
             Problem::new(format!("a `#[device]` function returns a number, and this is {}", other.kind()))
                 .help("end it with arithmetic on its parameters")
         })
+    }
+
+    /// The numbers of a result, of their declared types.
+    fn typed(&mut self, ty: &DeviceType, value: Value, types: &[(String, Elem)], at: Span) -> Value {
+        match (ty, value) {
+            (DeviceType::Number(name), value) if value.as_number().is_some() => {
+                self.given(&value, elem_of(name, types), at)
+            }
+            (DeviceType::Tuple(all), Value::Tuple(values)) if all.len() == values.len() => {
+                let one = |(ty, value)| self.typed(ty, value, types, at);
+                Value::Tuple(all.iter().zip(values).map(one).collect())
+            }
+            (_, value) => value,
+        }
     }
 
     /// A value as a number of a type.

@@ -82,7 +82,8 @@ impl Evaluator {
             captured.iter().for_each(|entry| self.uses.used(*entry));
         }
         let scope = captured.into_iter().map(|entry| self.scope[entry].clone()).collect();
-        Value::Closure(Arc::new(Closure { params: params.to_vec(), body: body.clone(), scope }))
+        let home = self.home.clone();
+        Value::Closure(Arc::new(Closure { params: params.to_vec(), body: body.clone(), scope, home }))
     }
 
     /// A size is a number inside a function of elements, and so is one element of a tensor.
@@ -156,6 +157,7 @@ impl Evaluator {
     /// The value of a closure's body, with these values for its parameters.
     fn inlined(&mut self, closure: &Closure, values: Vec<Value>) -> Value {
         self.callers.push(std::mem::replace(&mut self.scope, closure.scope.clone()));
+        let home = std::mem::replace(&mut self.home, closure.home.clone());
         let naming = std::mem::take(&mut self.naming);
         let bound = self.scope.len();
         for (pattern, value) in closure.params.iter().zip(values) {
@@ -165,6 +167,7 @@ impl Evaluator {
         self.naming = naming;
         let value = self.unsettled(&closure.body);
         self.naming.clear();
+        self.home = home;
         self.scope = self.callers.pop().unwrap_or_default();
         value
     }

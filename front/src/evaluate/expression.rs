@@ -6,6 +6,7 @@ use std::f64::consts::*;
 use tilewright_layout::{Composed, Layout, Value as Size};
 
 use super::changed::names;
+use super::functions::FUNCTIONS;
 use super::value::Value;
 use super::{Evaluator, advice, integer};
 use crate::source::ast::{Expr, ExprKind, Name, Pattern, Span, Unary};
@@ -103,7 +104,7 @@ impl Evaluator {
     }
 
     fn path(&mut self, path: &str, span: Span) -> Value {
-        let named = |of: &str| self.types.iter().find(|(name, _)| name == of).map(|(_, elem)| *elem);
+        let named = |of: &str| self.home.types.iter().find(|(name, _)| name == of).map(|(_, elem)| *elem);
         if let Some((elem, number)) = special(path, named) {
             return match number {
                 Value::Int(n) if self.in_closure || elem.bytes() > 4 => Value::Number(Scalar::named(n, elem)),
@@ -171,16 +172,27 @@ impl Evaluator {
             "thread" => Value::Special("thread"),
             _ => {
                 let symbol = tilewright_layout::Symbol::new(name);
-                if self.builder.knows(symbol) || (self.in_type && limits::is_name(name)) {
+                let is_size = self.home.function.is_none() && self.builder.knows(symbol);
+                if is_size || (self.in_type && limits::is_name(name)) {
                     return Value::Size(Size::symbol(name));
                 }
                 if let Some(Size::Int(n)) = super::heads::static_stride(name) {
                     return Value::Int(n);
                 }
-                let all = self.callers.iter().flatten().chain(&self.scope);
+                if let Some(help) = self.calling(name) {
+                    let problem = Problem::new(format!("`{name}` is a function, and a value is needed here"));
+                    return self.complain(span, problem.help(help));
+                }
+                let callers = self.callers.iter().flatten().filter(|_| self.home.function.is_none());
+                let all = callers.chain(&self.scope);
                 let mut known = BTreeSet::new();
                 let names: Vec<&str> =
                     all.map(|(name, _)| name.as_str()).filter(|name| known.insert(*name)).collect();
+                if let Some(function) = &self.home.function {
+                    let problem = Problem::new(format!("`{name}` is not defined in `{function}`"));
+                    let help = advice::variable_of_device(name, &names);
+                    return self.complain(span, problem.help(help));
+                }
                 let at = if self.in_kernel { "in this kernel" } else { "here" };
                 let problem = Problem::new(format!("`{name}` is not defined {at}"));
                 let computed = |require: &crate::tile::Require| {
@@ -197,6 +209,21 @@ impl Evaluator {
                 self.complain(span, problem.help(help))
             }
         }
+    }
+
+    /// A closure that calls the function of this name.
+    fn calling(&self, name: &str) -> Option<String> {
+        let device = self.home.devices.iter().find(|device| device.name.text == name);
+        let params: Vec<&str> = match device {
+            Some(device) => device.params.iter().map(|param| param.name.text.as_str()).collect(),
+            None => {
+                let row =
+                    FUNCTIONS.iter().find(|row| row.of_numbers && row.name == name && self.in_kernel)?;
+                ["x", "y", "z"].into_iter().take(row.most).collect()
+            }
+        };
+        let params = params.join(", ");
+        Some(format!("call it, or write a closure that does: |{params}| {name}({params})"))
     }
 
     fn field(&mut self, base: &Expr, field: &Name) -> Value {

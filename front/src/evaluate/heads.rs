@@ -1,5 +1,7 @@
 //! The head of a kernel: constants, element types, arguments and their sizes.
 
+use std::sync::Arc;
+
 use tilewright_layout::{Tuple, Value as Size};
 
 use super::Evaluator;
@@ -56,13 +58,13 @@ impl Evaluator {
                 Some((_, elem)) => Some(*elem),
                 None => allowed.first().copied(),
             };
-            self.types.push((param.name.text.clone(), elem.unwrap_or(Elem::F32)));
+            Arc::make_mut(&mut self.home).types.push((param.name.text.clone(), elem.unwrap_or(Elem::F32)));
         }
     }
 
     /// The element type of this name.
     pub(super) fn elem(&mut self, name: &Name) -> Option<Elem> {
-        if let Some((_, elem)) = self.types.iter().find(|(known, _)| *known == name.text) {
+        if let Some((_, elem)) = self.home.types.iter().find(|(known, _)| *known == name.text) {
             return Some(*elem);
         }
         match Elem::named(&name.text) {

@@ -87,6 +87,7 @@ impl Evaluator {
     ) {
         for value in values {
             let depth = self.scope.len();
+            let value = self.separate(pattern, value, false, at);
             self.bind(pattern, value);
             self.around.push(Around::Unrolled);
             self.body(body);

@@ -39,6 +39,8 @@ mod value;
 mod views;
 mod whole;
 
+use std::sync::Arc;
+
 use crate::build::Builder;
 use crate::launch::definition::Settings;
 use crate::source::ast::{self, Kernel, Level, Name, Span, Stmt, StmtKind};
@@ -70,7 +72,7 @@ pub fn program(kernel: &Kernel, settings: &Settings) -> (tile::Program, Vec<Diag
     run.diagnostics.extend(advice::taken(&kernel.name));
     run.constants(kernel, settings);
     run.keys(kernel);
-    run.devices.clone_from(&kernel.devices);
+    Arc::make_mut(&mut run.home).devices.clone_from(&kernel.devices);
     run.is_unsafe = kernel.is_unsafe;
     run.params(kernel);
     run.changes = changed::Changes::of(&kernel.body, None, &kernel.devices);
@@ -98,6 +100,17 @@ pub fn program(kernel: &Kernel, settings: &Settings) -> (tile::Program, Vec<Diag
     (program, run.diagnostics, levels)
 }
 
+/// What the text of a kernel, or of a function that kernels share, uses besides names in scope.
+#[derive(Clone, Default, Debug)]
+struct Home {
+    /// The name of the function, which sees no sizes of a kernel.
+    function: Option<String>,
+    /// The functions that it uses.
+    devices: Vec<ast::Device>,
+    /// Values of its type parameters.
+    types: Vec<(String, Elem)>,
+}
+
 struct Evaluator {
     builder: Builder,
     /// Names, innermost last.
@@ -106,8 +119,8 @@ struct Evaluator {
     fixed: usize,
     /// The scopes of the callers of closures under evaluation, for messages.
     callers: Vec<Vec<(String, Value)>>,
-    /// The functions that the text under evaluation uses.
-    devices: Vec<ast::Device>,
+    /// The kernel or function whose text is under evaluation.
+    home: Arc<Home>,
     /// The call of such a function, whose text is elsewhere, under evaluation.
     called_at: Option<Span>,
     diagnostics: Vec<Diagnostic>,
@@ -123,8 +136,6 @@ struct Evaluator {
     divisors: Vec<(Affine, ast::Binary, Span)>,
     /// The names of the kernel's constants.
     constants: Vec<String>,
-    /// Values of type parameters.
-    types: Vec<(String, Elem)>,
     /// The names that the current `let` binds.
     naming: Vec<String>,
     /// The registers that the value is assigned to.
@@ -154,7 +165,7 @@ impl Evaluator {
             scope: Vec::new(),
             fixed: 0,
             callers: Vec::new(),
-            devices: Vec::new(),
+            home: Arc::default(),
             called_at: None,
             diagnostics: Vec::new(),
             lints: Vec::new(),
@@ -163,7 +174,6 @@ impl Evaluator {
             loaded: Vec::new(),
             divisors: Vec::new(),
             constants: Vec::new(),
-            types: Vec::new(),
             naming: Vec::new(),
             into: None,
             blocks: 0,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tilewright_layout::{ALL, Composed, Layout, Tiler, Tuple, Value as Size};
 
 use super::elementwise::Elements;
-use super::integer;
+use super::{Home, integer};
 use crate::build::tiled::Terms;
 use crate::source::ast::{Expr, Pattern, Span};
 use crate::source::problem::Problem;
@@ -27,6 +27,8 @@ pub(super) struct Closure {
     pub(super) body: Expr,
     /// Its captured names.
     pub(super) scope: Vec<(String, Value)>,
+    /// The text that it is written in.
+    pub(super) home: Arc<Home>,
 }
 
 /// A value, and the span of its expression.
@@ -100,6 +102,27 @@ impl Value {
     /// The value of an expression with this span.
     pub(super) fn spanned(self, span: Span) -> Spanned {
         Spanned { value: self, span }
+    }
+
+    /// The values of a tuple, nested ones included; a value alone.
+    pub(super) fn items(&self) -> Vec<&Value> {
+        match self {
+            Value::Tuple(all) => all.iter().flat_map(Value::items).collect(),
+            value => vec![value],
+        }
+    }
+
+    /// The same tuple of other values; or the value for a value alone.
+    pub(super) fn with_items(&self, items: &mut impl Iterator<Item = Value>) -> Value {
+        match self {
+            Value::Tuple(all) => Value::Tuple(all.iter().map(|value| value.with_items(items)).collect()),
+            _ => items.next().unwrap_or(Value::Poison),
+        }
+    }
+
+    /// Does it have elements of the tensor of this view?
+    pub(super) fn has_elements_of(&self, view: &View) -> bool {
+        self.items().into_iter().any(|item| matches!(item, Value::View(own) if own.tensor == view.tensor))
     }
 
     /// Its kind, in the words of a message.

@@ -88,11 +88,8 @@ impl Device {
 
     /// Is it a function of numbers with several values for each element?
     pub fn is_of_elements(&self) -> bool {
-        let is_number = |ty: &DeviceType| matches!(ty, DeviceType::Number(_));
-        let numbers =
-            matches!(&self.result, DeviceType::Tuple(all) if !all.is_empty() && all.iter().all(is_number));
-        numbers
-            && self.params.iter().all(|param| is_number(&param.ty))
+        self.result.is_of_numbers()
+            && self.params.iter().all(|param| param.ty.is_of_numbers())
             && self.body.iter().all(|stmt| matches!(stmt.kind, StmtKind::Let { .. }))
     }
 }
@@ -124,6 +121,49 @@ pub enum DeviceType {
     Closure,
     /// A tuple; the empty one is the result of a function without a value.
     Tuple(Vec<DeviceType>),
+}
+
+impl DeviceType {
+    /// Is it a number, or a tuple of numbers?
+    pub fn is_of_numbers(&self) -> bool {
+        match self {
+            DeviceType::Number(_) => true,
+            DeviceType::Tuple(all) => !all.is_empty() && all.iter().all(DeviceType::is_of_numbers),
+            _ => false,
+        }
+    }
+
+    /// The names of the types of its numbers, in order.
+    pub fn numbers(&self) -> Vec<&Name> {
+        match self {
+            DeviceType::Number(name) => vec![name],
+            DeviceType::Tuple(all) => all.iter().flat_map(DeviceType::numbers).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Does a function change a tile of an argument of this type?
+    pub fn is_changed(&self) -> bool {
+        match self {
+            DeviceType::Tile { mutable } => *mutable,
+            DeviceType::Tuple(all) => all.iter().any(DeviceType::is_changed),
+            _ => false,
+        }
+    }
+
+    /// The type whose tiles a function changes; `None` if it has none, or changes one already.
+    pub fn changing(&self) -> Option<DeviceType> {
+        match self {
+            DeviceType::Tile { mutable: false } => Some(DeviceType::Tile { mutable: true }),
+            DeviceType::Tuple(all) if !self.is_changed() => {
+                let changing: Vec<_> = all.iter().map(DeviceType::changing).collect();
+                let tiles = changing.iter().any(Option::is_some);
+                let all = changing.into_iter().zip(all).map(|(new, old)| new.unwrap_or_else(|| old.clone()));
+                tiles.then(|| DeviceType::Tuple(all.collect()))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// The level of a lint.

@@ -151,7 +151,7 @@ impl Number {
         match self.int() {
             Some(n) if (least..=most).contains(&n) => Ok(()),
             Some(_) => Err(Problem::new(format!("{self} is out of range for {elem}: {least} to {most}"))
-                .help("write a number in that range, or convert to a wider type, such as `x as f64`")),
+                .help("write a number in that range, or convert to a wider type, such as `x as i64`")),
             None if self.to_f64().is_finite() => {
                 Err(Problem::new(format!("{self} is not an integer, and {elem} is needed here"))
                     .help("write an integer, or convert to a floating-point type, such as `x as f32`"))

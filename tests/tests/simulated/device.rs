@@ -193,3 +193,173 @@ fn functions_of_tiles_have_statements() {
         assert_eq!(outcome.get::<i32>("n").unwrap(), [256, 256, 88]);
     }
 }
+
+mod closures {
+    use tilewright::prelude::*;
+
+    #[device]
+    pub(crate) fn step(x: f32) -> f32 {
+        x + 1.0
+    }
+
+    #[device]
+    fn leap(x: f32) -> f32 {
+        x + 100.0
+    }
+
+    /// A closure of its caller, then its own function, which has the name of another there.
+    #[device]
+    pub(crate) fn applied(x: View, f: fn(f32) -> f32) -> View {
+        use self::leap as step;
+        map(map(x, f), |x| step(x))
+    }
+}
+
+/// A closure calls the functions of the kernel that it is written in.
+#[kernel]
+fn stepped(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    use self::closures::{applied, step};
+    copy(applied(tile(x, 256, block.x), |x| step(x) * N as f32), tile(y, 256, block.x));
+}
+
+/// An operation on integers alone, of any integer type.
+#[device]
+fn halved<T>(x: T) -> T {
+    (x << 1) >> 2
+}
+
+/// Sums of pairs.
+#[device]
+fn plus<T>(a: (T, T), b: (T, T)) -> (T, T) {
+    (a.0 + b.0, a.1 + b.1)
+}
+
+/// One element of a tile may be an integer of a function.
+#[device]
+fn times(x: View, n: usize) -> View {
+    let mut total = x * 0.0;
+    for _ in 0..n {
+        total += x;
+    }
+    total
+}
+
+#[kernel]
+fn mixtures(x: &Tensor<f32, N>, n: &Tensor<i32, _1>, y: &mut Tensor<f32, N>, z: &mut Tensor<u8, N>) {
+    use self::{halved, plus, times};
+    let x = tile(x, 256, block.x);
+    let (a, b) = plus((x, 2.0 * x), (x, 1.0));
+    copy(times(a + b, n[(0)]), tile(y, 256, block.x));
+    map(x, tile(z, 256, block.x), |x| halved((x as i32) as u8));
+}
+
+#[test]
+fn functions_take_closures_pairs_and_integers_of_any_type() {
+    let x: Vec<f32> = (0..300).map(|at| at as f32).collect();
+    let args = [Arg::tensor(&x, [300]), Arg::output::<f32>([300])];
+    for outcome in run_every(&stepped().def().generate().unwrap(), &args, &Options::default()).unwrap() {
+        let wanted: Vec<f32> = x.iter().map(|x| (x + 1.0) * 300.0 + 100.0).collect();
+        assert_eq!(outcome.get::<f32>("y").unwrap(), wanted);
+    }
+    let args =
+        [Arg::tensor(&x, [300]), Arg::tensor(&[3], [1]), Arg::output::<f32>([300]), Arg::output::<u8>([300])];
+    for outcome in run_every(&mixtures().def().generate().unwrap(), &args, &Options::default()).unwrap() {
+        let wanted: Vec<f32> = x.iter().map(|x| 3.0 * (4.0 * x + 1.0)).collect();
+        assert_eq!(outcome.get::<f32>("y").unwrap(), wanted);
+        let wanted: Vec<u8> = (0..300).map(|n| (n as u8) << 1 >> 2).collect();
+        assert_eq!(outcome.get::<u8>("z").unwrap(), wanted);
+    }
+}
+
+mod names {
+    use tilewright::prelude::*;
+
+    #[device]
+    pub(crate) fn same(x: View) -> View {
+        x
+    }
+
+    /// A tile of its own begins as a parameter, which does not change.
+    #[device]
+    pub(crate) fn more(x: View) -> View {
+        let mut y = x;
+        y += 1.0;
+        y
+    }
+
+    #[device]
+    pub(crate) fn exchange(pair: (&mut View, &mut View)) {
+        pair = (pair.1, pair.0);
+    }
+}
+
+/// Each line adds 1 to a tile, and 10 times its old value.
+#[kernel]
+fn second_names(x: &Tensor<f32, N>, y: &mut Tensor<f32, (N, _10)>) {
+    use self::names::{exchange, more, same};
+    let x = tile(x, 256, block.x);
+    let y = tile(y, (256, 1), (block.x, _))[(_, 0, _)];
+    let mut t = 1.0 * x;
+    let pair = (t, x);
+    t += 1.0;
+    copy(10.0 * pair.0 + t, y[(_, 0)]);
+
+    let u = 1.0 * x;
+    let mut pair = (u, x);
+    pair.0 += 1.0;
+    copy(10.0 * u + pair.0, y[(_, 1)]);
+
+    let mut t = 1.0 * x;
+    let all = [t, x];
+    t += 1.0;
+    copy(10.0 * all[0] + t, y[(_, 2)]);
+
+    let mut t = 1.0 * x;
+    let ((u, _), _) = ((t, x), x);
+    t += 1.0;
+    copy(10.0 * u + t, y[(_, 3)]);
+
+    let mut t = 1.0 * x;
+    let u = if 2 > 1 { t } else { x };
+    t += 1.0;
+    copy(10.0 * u + t, y[(_, 4)]);
+
+    let u = 1.0 * x;
+    let mut t = 1.0 * x;
+    for part in [u] {
+        part += 1.0;
+        t = part;
+    }
+    copy(10.0 * u + t, y[(_, 5)]);
+
+    let mut t = 1.0 * x;
+    let u = same(t);
+    t += 1.0;
+    copy(10.0 * u + t, y[(_, 6)]);
+
+    let u = 1.0 * x;
+    let t = more(u);
+    copy(10.0 * u + t, y[(_, 7)]);
+
+    let (mut t, mut u) = (1.0 * x, x + 1.0);
+    exchange((&mut t, &mut u));
+    copy(10.0 * u + t, y[(_, 8)]);
+
+    let mut pair = (x + 1.0, 1.0 * x);
+    for _ in 0..2 {
+        pair = (pair.1, pair.0);
+    }
+    copy(10.0 * pair.1 + pair.0, y[(_, 9)]);
+}
+
+#[test]
+fn a_tile_keeps_its_elements_when_its_second_name_changes() {
+    let x: Vec<f32> = (0..300).map(|at| at as f32).collect();
+    let args = [Arg::tensor(&x, [300]), Arg::output::<f32>([300, 10])];
+    let wanted: Vec<f32> = x.iter().map(|x| 11.0 * x + 1.0).collect();
+    for outcome in run_every(&second_names().def().generate().unwrap(), &args, &Options::default()).unwrap() {
+        for (line, y) in outcome.get::<f32>("y").unwrap().chunks(300).enumerate() {
+            assert_eq!(y, wanted, "line {line}");
+        }
+    }
+}

@@ -128,13 +128,13 @@ fn literals_must_be_numbers_of_their_type() {
     refuses(
         two(Bin::Add, of(I32), Expr::lit(3_000_000_000i64)),
         "3000000000 is out of range for i32: -2147483648 to 2147483647",
-        "write a number in that range, or convert to a wider type, such as `x as f64`",
+        "write a number in that range, or convert to a wider type, such as `x as i64`",
         Some(1),
     );
     refuses(
         two(Bin::Max, Expr::lit(-1), of(U32)),
         "-1 is out of range for u32: 0 to 4294967295",
-        "write a number in that range, or convert to a wider type, such as `x as f64`",
+        "write a number in that range, or convert to a wider type, such as `x as i64`",
         Some(0),
     );
     refuses(
@@ -146,7 +146,7 @@ fn literals_must_be_numbers_of_their_type() {
     refuses(
         select(less(of(F32), of(F32)), of(U8), Expr::lit(256)),
         "256 is out of range for u8: 0 to 255",
-        "write a number in that range, or convert to a wider type, such as `x as f64`",
+        "write a number in that range, or convert to a wider type, such as `x as i64`",
         Some(2),
     );
     let negated = one_of(Un::Neg, Expr::lit(1i64 << 31));
