@@ -325,6 +325,20 @@ impl Evaluator {
         arithmetic(op, &x, &y)
     }
 
+    /// A comparison of sums of integer arguments, which do not wrap around in it.
+    pub(super) fn exactly(&self, op: Binary, left: &Value, right: &Value) -> Option<Value> {
+        use Binary::{Eq, Ge, Gt, Le, Lt, Ne};
+        let both = [left, right];
+        let computes = |value: &&Value| {
+            matches!(value, Value::Number(Scalar { expr: Expr::Bin(..) | Expr::Un(..), .. }))
+        };
+        let compares = matches!(op, Lt | Le | Gt | Ge | Eq | Ne) && both.iter().any(computes);
+        if self.in_closure || !compares || both.into_iter().any(|value| self.wide(value).is_some()) {
+            return None;
+        }
+        arithmetic(op, &self.integer(left)?, &self.integer(right)?)
+    }
+
     /// A quotient or remainder with a signed argument: it remains a number of that type, and is rounded as all
     /// quotients of integers.
     fn quotient(&self, op: Binary, left: &Value, right: &Value) -> Option<Value> {

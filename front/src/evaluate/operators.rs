@@ -139,7 +139,13 @@ impl Evaluator {
                     Some(made)
                 }
                 None => match (left.number(), right.number()) {
-                    (Some(x), Some(y)) => return self.scalar(arithmetic(op, x, y), span, &operands),
+                    (Some(x), Some(y)) => {
+                        let of = arithmetic(op, x, y);
+                        match of.is_ok().then(|| self.exactly(op, &left, &right)).flatten() {
+                            Some(made) => Some(made),
+                            None => return self.scalar(of, span, &operands),
+                        }
+                    }
                     _ => None,
                 },
             },

@@ -101,6 +101,10 @@ impl Lower<'_> {
                 self.exprs().mul(each, count)
             } else if let tile::Op::Step { var, at, past: Past::Skip, body } = &stmt.op {
                 let each = self.slots_in(body, ring);
+                // Its iteration may be one of a loop around it, which has no value here.
+                if self.kernel.exprs.constant(each) == Some(0) {
+                    continue;
+                }
                 let of = &self.program.vars[*var as usize];
                 let (at, to, none, one) = (self.affine(at), self.affine(&of.to), self.int(0), self.int(1));
                 let count = self.exprs().sub(to, at);

@@ -290,3 +290,43 @@ fn a_partial_tile_is_first_only_where_each_thread_multiplies_all_of_it() {
         check(half_of_k().def(), Arg::output::<f32>([m, n]), "c", results(&|l| l % 16 >= 8));
     }
 }
+
+/// Two groups of warps multiply by mma.sync, in turn.
+#[kernel(arch = 90)]
+fn alternating(
+    a: &Tensor<bf16, (M, K), (lda, _1)>,
+    b: &Tensor<bf16, (N, K), (ldb, _1)>,
+    c: &mut Tensor<f32, (M, N), (ldc, _1)>,
+) {
+    persistent(alternate = true);
+    let (ga, gb) = (tile(a, (64, 64), (block.x, _)), tile(b, (64, 64), (block.y, _)));
+    let (sa, sb) = (shared::<bf16>((64, 64)), shared::<bf16>((64, 64)));
+    let mut acc = tiled_mma::<bf16, f32>(warps = 4).accumulators((64, 64), 0.0);
+    for k in pipelined(0..ga.size(2), stages = 3, producer = warp) {
+        copy(ga[(_, _, k)], sa);
+        copy(gb[(_, _, k)], sb);
+        gemm(sa, sb, &mut acc);
+    }
+    copy(acc, tile(c, (64, 64), (block.x, block.y)));
+}
+
+#[test]
+fn groups_of_warps_alternate() {
+    let kernel = alternating().def().generate().unwrap();
+    for (m, n, k) in [(70, 130, 136), (200, 70, 8), (8, 8, 0)] {
+        let number = |at: usize| (at % 7) as f32 - 3.0;
+        let drawn = |count: usize| (0..count).map(|at| bf16::from_f32(number(at))).collect::<Vec<_>>();
+        let (a, b) = (drawn(m * k), drawn(n * k));
+        let wanted: Vec<f32> = (0..m * n)
+            .map(|at| (0..k).map(|l| number(at / n * k + l) * number(at % n * k + l)).sum())
+            .collect();
+        let args = [
+            Arg::tensor(&a, [m, k]).strides([k.max(1), 1]),
+            Arg::tensor(&b, [n, k]).strides([k.max(1), 1]),
+            Arg::output::<f32>([m, n]).strides([n, 1]),
+        ];
+        for outcome in run_every(&kernel, &args, &Options::default()).unwrap() {
+            assert_eq!(outcome.get::<f32>("c").unwrap(), wanted, "{m} {n} {k}");
+        }
+    }
+}

@@ -145,3 +145,26 @@ fn an_assignment_does_not_read_its_target() {
     assert_eq!(outcome.get::<f32>("z").unwrap(), [2.5, 2.5]);
     assert!(!set().source().contains("= y["), "{}", set().source());
 }
+
+/// Sums of arguments are compared exactly, though they do not fit the type of the arguments.
+#[kernel]
+fn compared(n: i8, m: u32, y: &mut Tensor<i32, _3>) {
+    let less = m - 1;
+    fill(y[(0)], if n + 1 > n { 1 } else { 0 });
+    if 4 * n >= 100 {
+        fill(y[(1)], 1);
+    } else {
+        fill(y[(1)], 0);
+    }
+    fill(y[(2)], if less < m { 1 } else { 0 });
+}
+
+#[test]
+fn comparisons_of_arguments_are_exact() {
+    for (n, m, wanted) in
+        [(127i8, 0u32, [1, 1, 1]), (-128, u32::MAX, [1, 0, 1]), (24, 1, [1, 0, 1]), (32, 7, [1, 1, 1])]
+    {
+        let args = [Arg::number(n), Arg::number(m), Arg::output::<i32>([3])];
+        assert_eq!(compared().simulate(&args).unwrap().get::<i32>("y").unwrap(), wanted, "{n} {m}");
+    }
+}
