@@ -291,7 +291,7 @@ fn a_partial_tile_is_first_only_where_each_thread_multiplies_all_of_it() {
     }
 }
 
-/// Two groups of warps multiply by mma.sync, in turn.
+/// Two groups of warps multiply by mma.sync alternately.
 #[kernel(arch = 90)]
 fn alternating(
     a: &Tensor<bf16, (M, K), (lda, _1)>,
