@@ -2,78 +2,119 @@
 
 use tilewright::prelude::*;
 
+/// Puts words of N / 32 neighbouring threads in ascending order, 32 of each thread, by bitonic merges.
+#[device]
+fn order_words(words: &mut View, n: usize, lane: usize) {
+    let both = |a, b| (min(a, b), max(a, b));
+    for k in unroll(0..10) {
+        let run = 1 << k; // of words in order
+        if run < n {
+            // Each word of a run and its mirror image in the next run, then words that are run / 2, … 1 apart.
+            let upper = |a, b, threads| if lane / threads % 2 == 1 { max(a, b) } else { min(a, b) };
+            if run < 32 {
+                for i in unroll(0..16) {
+                    let (a, b) = (i / run * 2 * run + i % run, i / run * 2 * run + 2 * run - 1 - i % run);
+                    map((words[(a, 0)], words[(b, 0)]), (words[(a, 0)], words[(b, 0)]), both);
+                }
+            } else {
+                let other = warp_shuffle(words, |lane| lane ^ (run / 16 - 1));
+                for i in unroll(0..32) {
+                    map((words[(i, 0)], other[(31 - i, 0)]), words[(i, 0)], |a, b| upper(a, b, run / 32));
+                }
+            }
+            for step in unroll(0..k) {
+                let apart = run >> (step + 1);
+                if apart < 32 {
+                    let pairs = regroup(words, (apart, 2, 16 / apart));
+                    map((pairs[(_, 0, _)], pairs[(_, 1, _)]), (pairs[(_, 0, _)], pairs[(_, 1, _)]), both);
+                } else {
+                    let other = warp_shuffle(words, |lane| lane ^ (apart / 32));
+                    map((words, other), words, |a, b| upper(a, b, apart / 32));
+                }
+            }
+        }
+    }
+}
+
+/// Puts neighbours of t threads in order: each even item and the next one, each odd item and the next one, and the first ones again.
+#[device]
+fn exchange_neighbours(items: &mut View, lane: usize, t: usize) {
+    let both = |a, b| (if a < b { a } else { b }, if a < b { b } else { a });
+    let pairs = regroup(items, (2, 16));
+    map((pairs[(0, _)], pairs[(1, _)]), (pairs[(0, _)], pairs[(1, _)]), both);
+    let (before, after) =
+        (warp_shuffle(items[(31, 0)], |lane| lane - 1), warp_shuffle(items[(0, 0)], |lane| lane + 1));
+    for i in unroll(1..16) {
+        let (a, b) = (2 * i - 1, 2 * i);
+        map((items[(a, 0)], items[(b, 0)]), (items[(a, 0)], items[(b, 0)]), both);
+    }
+    map((before, items[(0, 0)]), items[(0, 0)], |a, b| if lane > 0 && a > b { a } else { b });
+    map((after, items[(31, 0)]), items[(31, 0)], |a, b| if lane < t - 1 && a < b { a } else { b });
+    map((pairs[(0, _)], pairs[(1, _)]), (pairs[(0, _)], pairs[(1, _)]), both);
+}
+
 /// Rows in ascending order, and where each element was; equal elements keep their order. N / 32 threads sort a row of at most N
-/// elements by bitonic merges. Each thread has 32 elements in registers: neighbours, or elements that are N / 32 apart.
+/// elements. They put words of 32 bits in order: the upper bits of an element's key, and below them its position. After that the few
+/// elements whose upper bits are equal may be out of order. Most of them are neighbours, and exchanged; otherwise the row is ordered by the
+/// lower bits, and then by the upper bits again.
 #[kernel(choose(N in [1024, 512, 256, 128, 64]))]
 pub fn sort_rows<const N: usize>(
     x: &Tensor<f32, (L, M), (_1, ldx)>,
     y: &mut Tensor<f32, (L, M), (_1, ldy)>,
     order: &mut Tensor<i32, (L, M), (_1, ldo)>,
 ) {
+    use self::{exchange_neighbours, order_words};
     assert(L <= N);
+    blocks_per_sm(4);
     let t = N / 32; // threads of a row
-    let rows = 128 / t; // of a block
+    let (lane, row, rows) = (thread.x % t, thread.x / t, 128 / t);
     let threads = layout!((t, rows));
     let gx = parallelize(tile(x, (N, rows), (0, block.x)), threads, thread.x);
     let gy = parallelize(tile(y, (N, rows), (0, block.x)), threads, thread.x);
     let go = parallelize(tile(order, (N, rows), (0, block.x)), threads, thread.x);
-    blocks_per_sm(4);
     let s = shared::<f64>(layout!(((32, t), rows) : ((1, 33), 33 * t)));
     let near = regroup(parallelize(regroup(s, (32, t, rows)), layout!((1, t, rows)), thread.x), (32, 1));
     let apart = parallelize(regroup(s, (N, rows)), threads, thread.x);
 
-    // A key has the order of the number, NaN last, and below it the element's index, in 42 bits. As an f64 it is compared by one
-    // instruction, where 64-bit integers take two.
+    // A key has the order of the number, NaN last. An item is a key and below it the element's index, in 42 bits. As an f64 it is
+    // compared by one instruction, where 64-bit integers take two.
     let ordered = |bits| bits ^ ((bits >> 31) & i32::MAX);
     let sign = 1u32 << 31;
-    let keys = registers::<f64>((32, 1), 0.0);
-    map(gx, keys, |x, at| {
-        let number = if at.0 < L { ordered(bits::<i32>(x)) } else { i32::MAX };
-        bits::<f64>(((((number as u32) ^ sign) as u64) << 10) | (at.0 as u64))
+    let keys = map(gx, |x, at| if at.0 < L { ordered(bits::<i32>(x)) as u32 ^ sign } else { u32::MAX });
+    map((keys, gx), apart, |key, _, at| bits::<f64>(((key as u64) << 10) | (at.0 as u64)));
+    let key = |item| (bits::<u64>(item) >> 10) as u32;
+    // Words have the keys less the least one, without the lowest bits where these do not fit above positions.
+    let low = warp_reduce(minimum(keys), u32::MAX, |a, b| min(a, b), lanes = t);
+    let high = warp_reduce(maximum(keys), 0, |a, b| max(a, b), lanes = t);
+    let lost = map((low, high), |low, high| {
+        let most = if L < N { u32::MAX } else { high };
+        max(count_ones((N - 1) as u32) as i32 - leading_zeros(most - low) as i32, 0) as u32
     });
-    let up = |a, b| (if a < b { a } else { b }, if a < b { b } else { a });
-    let down = |a, b| (if a < b { b } else { a }, if a < b { a } else { b });
 
-    // Runs of 2, 4, … 32 keys, every second one downwards except for the last.
-    for k in unroll(0..5) {
-        for step in unroll(0..k + 1) {
-            let distance = 1 << (k - step);
-            let turns = if k < 4 { 2 } else { 1 };
-            let u = regroup(keys, (distance, 2, (1 << k) / distance, turns, (16 >> k) / turns));
-            let (a, b) = (u[(_, 0, _, 0, _)], u[(_, 1, _, 0, _)]);
-            map((a, b), (a, b), up);
-            if turns == 2 {
-                let (a, b) = (u[(_, 0, _, 1, _)], u[(_, 1, _, 1, _)]);
-                map((a, b), (a, b), down);
-            }
+    for pass in 0..3 {
+        sync_threads();
+        let mut words = map((apart, gx, low, lost), |item, _, low, lost, at| {
+            let off = key(item) - low;
+            let part = if pass == 1 { off & ((1u32 << lost) - 1) } else { off >> lost };
+            part * N as u32 + at.0 as u32
+        });
+        order_words(&mut words, N, lane);
+        let mut items = map(words, |word| s[((word & (N as u32 - 1)) as i32, row)]);
+        sync_threads();
+        if pass == 0 {
+            exchange_neighbours(&mut items, lane, t);
+        }
+        copy(items, near);
+        let after = warp_shuffle(items[(0, 0)], |lane| lane + 1);
+        let mut wrong = map((items[(31, 0)], after), |a, b| (lane < t - 1 && a > b) as i32);
+        for i in unroll(1..16) {
+            wrong = map((wrong, items[(2 * i - 1, 0)], items[(2 * i, 0)]), |n, a, b| n + (a > b) as i32);
+        }
+        if block_sum(wrong, out_of_bounds = 0) == 0 {
+            break;
         }
     }
-    // Two runs become one.
-    for m in unroll(0..5) {
-        let run = 32 << m;
-        if run < N {
-            copy(keys, near);
-            sync_threads();
-            // The second run backwards.
-            map(gx, keys, |_, at| s[(if (at.0 & run) == 0 { at.0 } else { at.0 ^ (run - 1) }, thread.x / t)]);
-            for step in unroll(0..m + 6) {
-                if step == m + 1 {
-                    sync_threads();
-                    copy(keys, apart);
-                    sync_threads();
-                    copy(near, keys);
-                }
-                let distance = if step <= m { (run / t) >> step } else { 16 >> (step - m - 1) };
-                let u = regroup(keys, (distance, 2, 16 / distance));
-                let (a, b) = (u[(_, 0, _)], u[(_, 1, _)]);
-                map((a, b), (a, b), up);
-            }
-        }
-    }
-    copy(keys, near);
     sync_threads();
-    map(apart, (gy, go), |key| {
-        let key = bits::<u64>(key);
-        (bits::<f32>(ordered(((key >> 10) as u32 ^ sign) as i32)), (key & 1023) as i32)
-    });
+    let number = |item| bits::<f32>(ordered((key(item) ^ sign) as i32));
+    map(apart, (gy, go), |item| (number(item), (bits::<u64>(item) & 1023) as i32));
 }

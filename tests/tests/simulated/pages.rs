@@ -164,8 +164,12 @@ fn fourier_transforms_of_doubles() {
 
 #[test]
 fn sorted_rows() {
-    for (n, rows) in [(1024, 1), (700, 3), (300, 2), (256, 5), (128, 7), (33, 4), (1, 2)] {
-        let mut x = numbers(n * rows, n as u64);
+    // Random numbers, equal ones, and numbers that differ in their last bits only, beside infinities.
+    let kinds: [fn(f32) -> f32; 3] =
+        [|x| x, |x| (3.0 * x).trunc(), |x| f32::from_bits(1.0f32.to_bits() + (x.abs() * 500.0) as u32)];
+    let sizes = [(1024, 1), (700, 3), (300, 2), (256, 5), (128, 7), (33, 4), (1, 2)];
+    for ((n, rows), kind) in sizes.into_iter().flat_map(|size| kinds.map(|kind| (size, kind))) {
+        let mut x: Vec<f32> = numbers(n * rows, n as u64).into_iter().map(kind).collect();
         if n > 40 {
             x[3..9].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 0.0, -f32::NAN]);
         }
