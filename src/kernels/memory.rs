@@ -269,49 +269,58 @@ impl Matrix {
         (tile, (2048 / across).clamp(4, 256).min(rows.div_ceil(tile)))
     }
 
-    /// The number of neighbouring threads of `column_sums`, of groups of these, and of rows of a tile. There are fewer columns than two
-    /// warps have lanes, or few rows, so that more threads along them have work.
-    fn narrow_columns(&self) -> Option<(usize, usize, usize)> {
-        let Matrix { rows, columns, .. } = *self;
+    /// Adjacent columns of a thread of `column_sums`, the number of neighbouring threads, of groups of these, and of rows of a tile. There
+    /// are few columns, which would leave lanes idle, or few rows, so that more threads along them have work.
+    fn narrow_columns(&self) -> Option<(usize, usize, usize, usize)> {
+        let Matrix { rows, columns, wide, .. } = *self;
+        // About as many threads as there are vectors of several columns, in one or two blocks, or single columns, in one block.
+        let value = self.columns_of_thread();
+        let (vectors, groups) = (columns.div_ceil(value), if value == 1 { 16 } else { 8 });
+        let across = vectors.div_ceil(60);
+        if rows > 4096 && vectors > 32 && !vectors.is_multiple_of(32) && across <= value.min(2) {
+            return Some((value, vectors.div_ceil(across).next_multiple_of(4), groups, 16 * groups));
+        }
         let lanes = match columns {
-            // Single columns, about as many threads as there are.
-            33..=60 if self.wide == 1 && rows > 4096 => return Some((columns.next_multiple_of(4), 16, 256)),
-            ..=16 => columns.div_ceil(self.wide).next_power_of_two(),
-            ..=32 if self.elem.bytes() < 4 && columns <= 16 * self.wide => {
-                columns.div_ceil(self.wide).next_power_of_two()
+            ..=16 => columns.div_ceil(wide).next_power_of_two(),
+            ..=32 if self.elem.bytes() < 4 && columns <= 16 * wide => {
+                columns.div_ceil(wide).next_power_of_two()
             }
             _ => columns.next_power_of_two(),
         };
         match (lanes, rows) {
-            (..=16, 257..) => Some((lanes, 256 / lanes, if self.wide > 1 { 4 } else { 8 } * (256 / lanes))),
-            (256.., ..=8) => Some((256, 1, 8)),
+            (..=16, 257..) if wide > 1 => Some((wide, lanes, 256 / lanes, 4 * (256 / lanes))),
+            // Twice the threads where each loads less.
+            (..=16, 257..) => Some((wide, lanes, 512 / lanes, 8 * (512 / lanes))),
+            (256.., ..=8) => Some((wide.min(4), 256, 1, 8)),
             _ => None,
         }
     }
 
     /// Adjacent columns that a thread of `column_sums` adds.
     fn columns_of_thread(&self) -> usize {
-        match (self.rows <= 256, self.columns < 4096) {
-            // Short rows would leave most multiprocessors without work.
-            (true, true) => 1,
-            // Elements of two bytes in one block for all columns.
-            (false, true) if self.elem.bytes() < 4 && (33..64).contains(&self.columns) => self.wide.min(2),
-            (false, true) => self.wide.min((self.columns / 32).next_power_of_two()).min(4),
-            _ => self.wide,
+        let Matrix { rows, columns, wide, .. } = *self;
+        if rows <= 256 {
+            // The most that leave a block for each multiprocessor.
+            let occupies = |value: &usize| columns.div_ceil(32 * value) >= PROCESSORS;
+            return (0..=wide.ilog2()).rev().map(|k| 1 << k).find(occupies).unwrap_or(1);
         }
+        // Elements of two bytes in one block for all columns.
+        if self.elem.bytes() < 4 && (33..64).contains(&columns) {
+            return wide.min(2);
+        }
+        if columns < 4096 { wide.min((columns / 32).next_power_of_two()).min(4) } else { wide }
     }
 
     fn column_sums(&self) -> Choice {
         let (tile, pieces) = self.pieces();
-        if let Some((lanes, groups, _)) = self.narrow_columns() {
-            let value = if lanes == 256 { self.wide.min(4) } else { self.wide };
+        if let Some((value, lanes, groups, _)) = self.narrow_columns() {
             let constants = [("B", tile), ("Y", groups), ("V", value), ("P", pieces), ("G", lanes)];
             return self.own("column_sums", &constants);
         }
         let (tile, warps) = match self.rows {
             ..=32 => (32, 4),
             // Few rows need many warps.
-            33..=256 if self.columns < 4096 => (256, 32),
+            33..=256 if self.columns.div_ceil(32 * self.columns_of_thread()) < BUSY => (256, 32),
             _ => (tile, if tile > 64 { 16 } else { 8 }),
         };
         self.own("column_sums", &[("B", tile), ("Y", warps), ("V", self.columns_of_thread()), ("P", pieces)])
@@ -327,7 +336,7 @@ impl Matrix {
     fn longest_by_lanes(&self) -> usize {
         match (self.elem.bytes() < 4 && self.rows >= 4096, self.work == Work::Gemv && self.wide == 1) {
             (true, false) => 80 * SHORT,
-            (true, true) => 40 * SHORT,
+            (true, true) => 48 * SHORT,
             _ => 32 * SHORT,
         }
     }
@@ -335,8 +344,14 @@ impl Matrix {
     /// Neighbouring lanes for some rows.
     fn by_lanes(&self, kernel: &'static str) -> Choice {
         let (columns, wide) = (self.columns, self.wide);
-        // At least the lanes that leave each of them three vectors, or six narrow ones; more where a row nearly fills them.
-        let each = if wide < 4 { 6 } else { 3 };
+        // At least the lanes that leave each of them three vectors, six narrow ones, or twelve pairs of a product, whose rows share the
+        // vector; more where a row nearly fills them.
+        let pairs = self.work == Work::Gemv && self.elem.bytes() < 4 && wide == 2;
+        let each = match wide {
+            _ if pairs => 12,
+            ..4 => 6,
+            _ => 3,
+        };
         let least = columns.div_ceil(each * wide).next_power_of_two().min(32);
         // Single lanes read rows that are apart.
         let (bytes, most) = if least == 1 { (8, 14) } else { (4 * self.elem.bytes() as usize, 13) };
@@ -347,10 +362,11 @@ impl Matrix {
         let more = [32, 16, 8, 4, 2].into_iter().take_while(|lanes| *lanes > least).find(fills);
         let lanes = more.unwrap_or(least);
         let width = columns.next_multiple_of(lanes * wide);
-        // The rows of a lane are apart: one at a time leaves their sectors in the cache. Rows of a product share its vector.
+        // The rows of a lane are apart: one at a time leaves their sectors in the cache, and writes them at once.
         let own = match (wide * self.elem.bytes() as usize, self.work) {
+            _ if pairs => 40,
             (2, Work::Gemv) if lanes == 32 => 40,
-            (2, _) => 8,
+            (2, work) if lanes == 32 || matches!(work, Work::Gemv | Work::RowSums) => 10,
             _ => OWN.min(6 * wide),
         };
         let rows = if lanes == 1 { 1 } else { (own * lanes / width).clamp(1, 4) };

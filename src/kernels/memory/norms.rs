@@ -127,12 +127,15 @@ impl Matrix {
         };
         let blocks = [1, 2, 4, 8].into_iter().find(enough).unwrap_or(BLOCKS);
         let (mut width, mut threads, mut resident) = shape(blocks);
-        // Two rows of two bytes an element, which share shifted weights, by twice as many threads.
-        let each = if work == Work::Layernorm && wide > self.wide && elem.bytes() < 4 { 2 } else { 1 };
-        if each > 1 {
-            threads = (each * threads).min(1024);
-            width = width.next_multiple_of(4 * wide * threads);
-            resident = (resident / each).min(SHARED / (each * width * elem.bytes() as usize + BESIDE));
+        // Two rows of two bytes an element, which share shifted weights, by twice as many threads, if two such blocks are resident.
+        let mut each = 1;
+        if work == Work::Layernorm && wide > self.wide && elem.bytes() < 4 {
+            let more = (2 * threads).min(1024);
+            let longer = width.next_multiple_of(4 * wide * more);
+            let fit = (resident / 2).min(SHARED / (2 * longer * elem.bytes() as usize + BESIDE));
+            if fit > 1 {
+                (each, threads, width, resident) = (2, more, longer, fit);
+            }
         }
         // Asynchronous copies have four bytes or more.
         if resident == 0 || wide * (elem.bytes() as usize) < 4 {

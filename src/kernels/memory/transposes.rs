@@ -51,22 +51,23 @@ pub(super) fn choose(elem: Elem, rows: usize, columns: usize) -> Choice {
             (128, columns.next_multiple_of(16))
         }
         // Longer pieces of columns cut fewer sectors; fewer registers leave room for more threads.
-        (_, e) if cut && rows > 64 => match (elem.bytes() > 2, rows) {
-            // One tile for all rows: the pieces of its columns are adjacent.
-            (false, 129..=320) => (rows.next_multiple_of(32 * u.min(2)), e.min(32)),
-            (true, _) | (_, ..1024) => (128, e.min(32)),
-            // The longest that columns fill but for a part in six, if there are enough tiles for all multiprocessors.
-            (_, ..2048) => {
-                let fills = |b: &usize| {
-                    5 * rows.next_multiple_of(*b) <= 6 * rows
-                        && rows.div_ceil(*b) * columns.div_ceil(32) >= 4 * PROCESSORS
-                };
-                ([256, 128].into_iter().find(fills).unwrap_or(64), e.min(32))
+        (_, e) if cut && rows > 64 => {
+            let narrow = e.min(128 / elem.bytes() as usize);
+            let occupies = |b: usize, e: usize| rows.div_ceil(b) * columns.div_ceil(e) >= 4 * PROCESSORS;
+            match rows {
+                // One tile for all rows: the pieces of its columns are adjacent.
+                ..=320 => {
+                    (rows.next_multiple_of(if elem.bytes() > 2 { 32 } else { 32 * u.min(2) }), e.min(32))
+                }
+                // The longest that columns fill but for a part in six, if there are enough tiles for all multiprocessors.
+                321..2048 => {
+                    let fills = |b: &usize| 5 * rows.next_multiple_of(*b) <= 6 * rows && occupies(*b, 32);
+                    ([256, 192, 128].into_iter().find(fills).unwrap_or(64), e.min(32))
+                }
+                _ if v * u == 1 && !occupies(256, narrow) => (128, narrow),
+                _ => (256, narrow),
             }
-            // Enough tiles for all multiprocessors.
-            _ if v * u == 1 && rows.div_ceil(256) * columns.div_ceil(64) < 4 * PROCESSORS => (128, e.min(64)),
-            _ => (256, e.min(64)),
-        },
+        }
         both => both,
     };
     let u = if b.is_power_of_two() || cut && elem.bytes() < 4 { u } else { 1 };

@@ -54,8 +54,10 @@ fn all_sizes_have_kernels() {
     let works = works.into_iter().chain([Sum, Gather, Histogram, Stencil5, Stencil7]);
     let (mut seen, mut chosen) = (std::collections::HashSet::new(), Vec::new());
     for work in works {
-        for columns in [1, 16, 100, 257, 3000, 5001, 20_000, 33_001, 262_144, 1_000_000] {
-            for (rows, elem) in [(1, Elem::F32), (100, Elem::Bf16), (3000, Elem::F32)] {
+        for columns in [1, 15, 16, 100, 132, 257, 290, 3000, 5001, 20_000, 33_001, 262_144, 1_000_000] {
+            for (rows, elem) in
+                [(1, Elem::F32), (100, Elem::Bf16), (547, Elem::Bf16), (3000, Elem::F32), (5000, Elem::Bf16)]
+            {
                 let two = in_pieces(work, elem, rows, columns).map(|two| two.kernels.to_vec());
                 for choice in two.unwrap_or_default().into_iter().chain([choose(work, elem, rows, columns)]) {
                     if seen.insert(choice.to_string()) {
@@ -235,18 +237,23 @@ fn sums() {
             check(work, ELEMS[at % 3], sizes, if at % 2 == 0 { Values::Any } else { Values::Whole });
         }
     }
+    check(Work::ColumnSums, Elem::F32, [40, 8450], Values::Any); // two columns for each thread
+    check(Work::Gemv, Elem::Bf16, [19, 266], Values::Any); // pairs
 }
 
 /// Pieces of columns have tiles of rows alternately; their sums are sums of columns, for numbers of rows that no tile divides.
 #[test]
 fn pieces_of_columns() {
-    for (rows, columns, tile, pieces, lanes) in [
-        (37usize, 70usize, 8usize, 3usize, 32usize),
-        (5, 9, 8, 2, 32),
-        (64, 33, 16, 4, 32),
-        (64, 35, 16, 3, 48),
-    ] {
-        let constants = [("B", tile), ("Y", 2), ("V", 1), ("P", pieces), ("G", lanes)];
+    let given = [(37, 70, 8, 3, 32), (5, 9, 8, 2, 32), (64, 33, 16, 4, 32), (64, 35, 16, 3, 48)];
+    let given = given.map(|(rows, columns, tile, pieces, lanes)| {
+        (rows, columns, vec![("B", tile), ("Y", 2), ("V", 1), ("P", pieces), ("G", lanes)])
+    });
+    // Columns in one block, in two blocks, and by 512 threads.
+    let chosen = [(4200, 132), (4200, 348), (4200, 53), (600, 15)]
+        .map(|(rows, columns)| (rows, columns, choose(Work::ColumnSums, Elem::F32, rows, columns).constants));
+    for (rows, columns, constants) in given.into_iter().chain(chosen) {
+        let constant = |name| constants.iter().find(|given| given.0 == name).unwrap().1;
+        let (tile, pieces) = (constant("B"), constant("P"));
         let def = kernels::named("column_sums").unwrap().def.specialize(&constants, &[("T", Elem::F32)]);
         let kernel = def.and_then(|def| def.generate()).unwrap_or_else(|why| panic!("{why}"));
         let x: Vec<f32> = (0..rows * columns).map(|at| (at * 7 % 11) as f32).collect();
