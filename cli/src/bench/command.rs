@@ -1,6 +1,6 @@
 //! The command line of `tilewright bench`.
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use super::{Result, memory};
 use crate::output::option;
@@ -61,7 +61,17 @@ pub(crate) fn command() -> Command {
                     .value_delimiter(','),
                 )
                 .arg(kernels.clone())
-                .arg(every_variant("a contender, with its estimate: which would have been the fastest?")),
+                .arg(
+                    every_variant(
+                        "a contender, with its estimate: which would have been the fastest? With a number, each whose estimate is at most this many times the least",
+                    )
+                    .value_name("TIMES")
+                    .action(ArgAction::Set)
+                    .num_args(0..=1)
+                    .require_equals(true)
+                    .default_missing_value("inf")
+                    .value_parser(value_parser!(f64)),
+                ),
         )
         .subcommand(
             common(Command::new("ladder"))

@@ -70,8 +70,8 @@ pub(super) struct Task<'k> {
     pub(super) loaded: &'k [RefCell<Loaded<'k>>],
     /// Are their estimated times of interest?
     pub(super) predict: bool,
-    /// Is each variant that can run a contender, not only the one that a launch takes?
-    pub(super) every_variant: bool,
+    /// Variants whose estimates are at most this many times the least are contenders, not only the one that a launch takes.
+    pub(super) every_variant: Option<f64>,
 }
 
 /// Checks and measures one task.
@@ -92,8 +92,13 @@ pub(super) fn run(bench: &Bench, task: &Task) -> Result<Vec<Row>> {
         let ranked = if single { loaded.borrow().ranked(device, &first) } else { Vec::new() };
         let chosen = ranked.first().and_then(|(_, estimate)| *estimate);
         let contenders_of = match task.every_variant {
-            true => ranked.into_iter().map(|(variant, estimate)| (Some(variant), estimate)).collect(),
-            false => vec![(None, chosen)],
+            Some(times) => {
+                let least = ranked.iter().filter_map(|(_, estimate)| *estimate).fold(f64::INFINITY, f64::min);
+                let is_near = |estimate: &Option<f64>| estimate.is_none_or(|of| of <= least * times);
+                let near = ranked.into_iter().filter(|(_, estimate)| is_near(estimate));
+                near.map(|(variant, estimate)| (Some(variant), estimate)).collect()
+            }
+            None => vec![(None, chosen)],
         };
         for (variant, estimate) in contenders_of {
             estimates.push(estimate);

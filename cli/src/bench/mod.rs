@@ -102,7 +102,7 @@ fn on_device(matches: &ArgMatches, plan: Result<Plan>) -> Result<bool> {
     let mut all: Vec<Row> = Vec::new();
     for (suite, ours) in &plan.groups {
         let loaded: Vec<_> = ours.iter().map(|ours| RefCell::new(Loaded::new(&ours.kernel))).collect();
-        if plan.every_variant {
+        if plan.every_variant.is_some() {
             loaded.iter().try_for_each(|one| one.borrow_mut().compile(&device, &nvrtc))?;
         }
         for &sizes in &plan.sizes {

@@ -32,8 +32,8 @@ pub(super) struct Plan {
     pub(super) groups: Vec<(String, Vec<Ours>)>,
     pub(super) sizes: Vec<Extents>,
     pub(super) explain: Option<Explain>,
-    /// Is each variant that can run a contender?
-    pub(super) every_variant: bool,
+    /// Each variant that can run is a contender if its estimate is at most this many times the least.
+    pub(super) every_variant: Option<f64>,
 }
 
 /// Explains the rows of one size.
@@ -150,7 +150,7 @@ pub(super) fn gemm_tasks(matches: &ArgMatches) -> Result<Plan> {
         groups.extend(by_peer("gemm", products(&keys, &Problem::new(elem, letters)?)?));
     }
     let plan = plan(groups, sizes(&texts(matches, "sizes"), 3)?, None)?;
-    Ok(Plan { every_variant: matches.get_flag("every-variant"), ..plan })
+    Ok(Plan { every_variant: matches.get_one("every-variant").copied(), ..plan })
 }
 
 pub(super) fn ladder_tasks(matches: &ArgMatches) -> Result<Plan> {
@@ -198,7 +198,7 @@ fn plan(groups: Vec<(String, Vec<Ours>)>, sizes: Vec<[i64; 4]>, explain: Option<
         true => Err("there is nothing to measure".into()),
         false => {
             let sizes = sizes.into_iter().map(Extents::from).collect();
-            Ok(Plan { groups, sizes, explain, every_variant: false })
+            Ok(Plan { groups, sizes, explain, every_variant: None })
         }
     }
 }
