@@ -149,6 +149,12 @@ impl Evaluator {
                     self.complain(arg.value.span, problem.help(format!("write stages = {n}")));
                     return None;
                 }
+                (Some("stages" | "most_stages"), Value::Int(_)) if stages.is_some() => {
+                    let problem = Problem::new("the number of stages of this loop is given already");
+                    let help = "write `stages = 3` for this number, or `most_stages = 16` for those that fit";
+                    self.complain(arg.value.span, problem.help(help));
+                    return None;
+                }
                 (_, other) => {
                     let problem = Problem::new(format!("a pipelined loop does not take {}", other.kind()));
                     self.complain(arg.value.span, problem.help(USAGE));

@@ -115,4 +115,10 @@ pub(super) const LISTS: &[(In, &str)] = &[
         Kernel,
         "unsafe fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) { copy(asm::<f32>(\"add.f32 %0, %1, %1;\", tile(x, 64, block.x)), tile(y, 64, block.x)); }",
     ),
+    (Body, "for k in pipelined(0..4, stages = 3, most_stages = 4) { copy(from, to); }"),
+    (Body, "for k in pipelined(0..4, stages = 3, stages = 4) { copy(from, to); }"),
+    (
+        Kernel,
+        "fn k(a: &Tensor<f32, (M, K), (lda, _1)>, b: &Tensor<f32, (N, K), (ldb, _1)>, c: &mut Tensor<f32, (M, N), (ldc, _1)>) { let (ga, gb) = (tile(a, (64, 16), (block.x, _)), tile(b, (64, 16), (block.y, _))); let (sa, sb) = (shared::<f32>((64, 16)), shared::<f32>((64, 16))); let mut acc = full::<f32>((64, 64), 0.0); for k in pipelined(0..ga.size(2), stages = 3) { copy(ga[(_, _, k)], sa); copy(gb[(_, _, k)], sb); gemm(map(sa, |x| 2.0 * x), sb, &mut acc); } copy(acc, tile(c, (64, 64), (block.x, block.y))); }",
+    ),
 ];

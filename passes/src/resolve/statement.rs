@@ -258,7 +258,14 @@ impl Resolve {
             self.push(stmt, Op::Copy { from, to: into, how: How::Derive, fill: 0.0.into(), token: None });
             return Ok(fragment);
         }
-        let fragment = self.fragment(&format!("{name}_exchanged"), elem, to)?;
+        let fragment = self.fragment(&format!("{name}_exchanged"), elem, to).map_err(|problem| {
+            let message = format!(
+                "each thread needs elements of `{name}` here that other threads have, in {} registers, and {MOST_REGISTERS} is the limit",
+                registers(elem, to)
+            );
+            let help = "copy the tile to shared memory first, `copy(…, s)`, and use that: shared::<f32>((64, 16))";
+            Problem { cause: problem.cause, ..Problem::new(message).help(help) }
+        })?;
         self.through_shared(stmt, tile, own, to, fragment)?;
         Ok(fragment)
     }
@@ -420,13 +427,18 @@ struct Combined {
     across: Across,
 }
 
+/// Threads have at most 255 registers of 32 bits.
+const MOST_REGISTERS: i64 = 255;
+
+/// The registers of a thread's fragment of a tile.
+fn registers(elem: Elem, d: &Distribution) -> i64 {
+    (part::fragment_modes(d).iter().product::<i64>() * i64::from(elem.bytes()) + 3) / 4
+}
+
 /// The layout of a thread's fragment of a tile.
 fn fragment(name: &str, elem: Elem, d: &Distribution) -> Result<Layout> {
-    /// Threads have at most 255 registers of 32 bits.
-    const MOST: i64 = 255;
-    let shape = part::fragment_modes(d);
-    let count: i64 = shape.iter().product();
-    let registers = (count * i64::from(elem.bytes()) + 3) / 4;
+    const MOST: i64 = MOST_REGISTERS;
+    let (shape, registers) = (part::fragment_modes(d), registers(elem, d));
     if registers > MOST {
         return Err(Problem::new(format!(
             "`{name}`, {} of {elem}, takes {registers} registers of each of {} threads, and {MOST} is the limit",
