@@ -4,19 +4,16 @@
 use crate::source::ast::{Level, Name};
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::Change;
-use crate::tile::{Op, Program};
+use crate::tile::Program;
 
 /// One finding for each such statement.
 pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
     let mut diagnostics = Vec::new();
     for stmt in &program.body {
         stmt.each(&mut |stmt| {
-            let (Op::Atomic { to, update, .. } | Op::Scatter { to, update: Some(update), .. }) = &stmt.op
-            else {
-                return;
-            };
+            let Some((to, with)) = stmt.op.updates() else { return };
             let elem = program.tensor(to.tensor).elem;
-            if !matches!(update.with, Change::Add | Change::Sub) || !elem.is_float() {
+            if !matches!(with, Change::Add | Change::Sub) || !elem.is_float() {
                 return;
             }
             let message = format!(

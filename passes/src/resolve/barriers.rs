@@ -214,9 +214,8 @@ impl Barriers<'_> {
         let varies = |coord: &Coord| {
             !matches!(coord, Coord::Block(_) | Coord::ClusterRank | Coord::Size { .. } | Coord::Scalar(_))
         };
-        let is_update = matches!(stmt.op, Op::Atomic { .. } | Op::Scatter { update: Some(_), .. });
         let is_global = matches!(self.program.tensor(to.tensor).space, Space::Global { .. });
-        is_global && (is_update || to.is_aligned(&varies))
+        is_global && (stmt.op.updates().is_some() || to.is_aligned(&varies))
     }
 
     fn record(&self, stmt: &Stmt, state: &mut State) {

@@ -105,10 +105,15 @@ impl Resolve {
         d: &Distribution,
     ) -> Result<Option<BulkEpilogue>> {
         let tensor = self.program.tensor(to.tensor).clone();
-        let store = atoms::bulk_store(tensor.rank()).filter(|row| row.arch <= self.program.arch);
+        let store = match &stmt.op {
+            Op::Atomic { update, .. } => atoms::bulk_update(tensor.rank(), update.with),
+            _ => atoms::bulk_store(tensor.rank()),
+        };
+        let store = store.filter(|row| row.arch <= self.program.arch);
         let store = store.filter(|_| self.width.writes == Width::WIDEST.writes);
         let (Some(fast), 0) = (contiguous(&self.program, to), self.repeats) else { return Ok(None) };
-        if store.is_none() && (self.width.writes == Width::WIDEST.writes || self.loops == 0) {
+        let updates = matches!(stmt.op, Op::Atomic { .. });
+        if store.is_none() && (self.width.writes == Width::WIDEST.writes || self.loops == 0 || updates) {
             return Ok(None);
         }
         // The tensor's only other reader is the function of the elements that replace it.

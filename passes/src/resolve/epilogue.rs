@@ -7,9 +7,10 @@ use super::bulk::BulkEpilogue;
 use super::forms::{contiguous, spread};
 use super::{Resolve, part, shared};
 use crate::source::problem::Result;
-use crate::thread::Unroll;
+use crate::thread::scope::Scope;
+use crate::thread::{Change, MemoryOrder, Unroll};
 use crate::tile::view::{At, View};
-use crate::tile::{Expr, Form, How, LaunchRule, Op, Space, Stmt};
+use crate::tile::{Expr, Form, How, LaunchRule, Op, Space, Stmt, Tensor, Update};
 use crate::values::affine::Affine;
 use crate::values::elem::Elem;
 use crate::values::target::WARP;
@@ -23,6 +24,9 @@ const FAR: i64 = 1 << 20;
 const PARTS: i64 = 8;
 /// The most accesses to global memory of a thread for each part: the other parts' elements are in registers meanwhile.
 const ACCESSES: i64 = 16;
+
+/// Elements of a thread, from which on it is quicker to add them by bulk stores.
+const MANY: i64 = 16;
 
 /// How a tile reaches global memory.
 pub(super) enum Epilogue {
@@ -160,6 +164,31 @@ impl Resolve {
             }
         }
         Ok(None)
+    }
+
+    /// Shared memory for sums of products that bulk stores add to global memory, part after part, where a thread would add many
+    /// elements one by one.
+    pub(super) fn added_in_bulk(
+        &mut self,
+        stmt: &Stmt,
+        from: &View,
+        to: &View,
+        update: &Update,
+        d: &Distribution,
+    ) -> Result<Option<Epilogue>> {
+        let Tensor { elem, space, .. } = *self.program.tensor(to.tensor);
+        let is_plain = update.with == Change::Add
+            && update.order == MemoryOrder::Relaxed
+            && update.scope == Scope::Grid
+            && update.tiles().next().is_none();
+        let is_sum = matches!(self.program.forms.get(&from.tensor), Some(Form::Sums(_)))
+            && self.program.tensor(from.tensor).elem == elem;
+        let is_far = matches!(space, Space::Global { .. }) && self.divergent == 0;
+        let adds = matches!(elem, Elem::F32 | Elem::F16 | Elem::Bf16 | Elem::I32 | Elem::U32);
+        if !(is_plain && is_sum && is_far && adds && d.values() >= MANY) {
+            return Ok(None);
+        }
+        Ok(self.bulk_epilogue(stmt, &[from], to, d)?.map(|bulk| Epilogue::Bulk(Box::new(bulk))))
     }
 
     /// Writes elements of a thread where they belong, by the operation that is made of the inputs and the target.

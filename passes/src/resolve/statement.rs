@@ -139,6 +139,23 @@ impl Resolve {
                 let ins: Vec<&View> = [from].into_iter().chain(update.tiles()).collect();
                 let d = self.elements(stmt, &ins, to)?;
                 let replaced = from.is_same(to);
+                if let Some(bulk) = self.added_in_bulk(stmt, from, to, update, &d)? {
+                    let ins = [self.side(stmt, from, &d, false)?];
+                    return self.written(
+                        stmt,
+                        to,
+                        &d,
+                        Some(bulk),
+                        Inputs { ins: &ins, old: None },
+                        |ins, to| Op::Copy {
+                            from: ins[0].clone(),
+                            to,
+                            how: How::Derive,
+                            fill: 0.0.into(),
+                            token: None,
+                        },
+                    );
+                }
                 let (from, to) = (self.side(stmt, from, &d, replaced)?, self.side(stmt, to, &d, true)?);
                 let own = self.update(stmt, update, &d)?;
                 push(self, Op::Atomic { from, to, update: own });

@@ -5,21 +5,32 @@ use std::collections::BTreeMap;
 
 use crate::thread::atom::{Done, Effect};
 use crate::thread::visit::{Access, Use};
-use crate::thread::{AtomArg, Id, Kernel, Op, Queue, Space, Stmt};
+use crate::thread::{AtomArg, Id, Kernel, Op, Param, Queue, Space, Stmt};
 
 impl Kernel {
     /// Does it update elements of this pointer parameter atomically, so that they must have been initialised?
     pub fn updates(&self, param: Id) -> bool {
-        fn any(body: &[Stmt], param: Id) -> bool {
-            let updated =
-                Use::Memory { space: Space::Global(param), access: Access::Update, asynchronous: false };
-            body.iter().any(|stmt| {
-                let mut result = false;
-                stmt.op.each_use(&mut |used| result |= used == updated);
-                result || stmt.op.blocks().into_iter().any(|body| any(body, param))
-            })
+        fn any(body: &[Stmt], is: &impl Fn(&Op) -> bool) -> bool {
+            body.iter().any(|stmt| is(&stmt.op) || stmt.op.blocks().into_iter().any(|body| any(body, is)))
         }
-        any(&self.body, param)
+        let updated =
+            Use::Memory { space: Space::Global(param), access: Access::Update, asynchronous: false };
+        let is_map = |arg: &AtomArg| match arg {
+            AtomArg::Map { param: map, .. } => {
+                matches!(self.params[*map as usize], Param::TensorMap { tensor, .. } if tensor == param)
+            }
+            _ => false,
+        };
+        any(&self.body, &|op| {
+            let mut result = match op {
+                Op::Atom { row, args, .. } => {
+                    matches!(row.effect, Effect::Reduce(_)) && args.iter().any(is_map)
+                }
+                _ => false,
+            };
+            op.each_use(&mut |used| result |= used == updated);
+            result
+        })
     }
 }
 

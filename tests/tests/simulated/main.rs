@@ -39,6 +39,7 @@ mod schedules;
 mod semirings;
 mod stages;
 mod types;
+mod updates;
 mod views;
 
 /// The outcomes of all variants.

@@ -1,7 +1,8 @@
 //! The visitor of tile programs: the views that statements read and write, and their substatements.
 
 use super::{Across, How, Multiply, Op, Program, Stmt};
-use crate::thread::atom::Atom;
+use crate::thread::Change;
+use crate::thread::atom::{Atom, Effect};
 use crate::tile::view::View;
 use crate::values::affine::Affine;
 use crate::values::expr::Expr;
@@ -165,6 +166,19 @@ impl Op {
             | Op::AwaitFlag { .. }
             | of_order!()
             | of_control!() => Vec::new(),
+        }
+    }
+
+    /// The view in memory whose elements it updates atomically, and how.
+    pub fn updates(&self) -> Option<(&View, Change)> {
+        match self {
+            Op::Atomic { to, update, .. } | Op::Scatter { to, update: Some(update), .. } => {
+                Some((to, update.with))
+            }
+            Op::Copy { to, how: How::Atom(Atom { effect: Effect::Reduce(with), .. }), .. } => {
+                Some((to, *with))
+            }
+            _ => None,
         }
     }
 

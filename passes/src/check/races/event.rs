@@ -128,7 +128,7 @@ pub(super) fn touches<'p>(program: &Program, stmt: &'p Stmt, global: &[bool]) ->
         }
         _ => (Completes::Now, Completes::Now),
     };
-    let atomic = matches!(stmt.op, Op::Atomic { .. } | Op::Scatter { update: Some(_), .. });
+    let atomic = stmt.op.updates().is_some();
     let read = |view| Touch { view, writes: false, atomic: false, completes: reads };
     let write = |view| Touch { view, writes: true, atomic, completes: writes };
     let all = stmt.reads().into_iter().map(read).chain(stmt.writes().into_iter().map(write));

@@ -32,6 +32,7 @@ use crate::thread::atom::{Atom, Done, Effect, Operand, OperandKind, OperandName}
 use crate::thread::scope::{Queue, Scope};
 use crate::values::elem::Elem;
 use crate::values::narrow::Int4;
+use crate::values::operation::Change;
 use crate::values::semiring::Semiring;
 use crate::values::target::WARP;
 
@@ -144,6 +145,16 @@ pub fn st_async(elem: Elem) -> Option<&'static Atom> {
 pub fn bulk_store(rank: usize) -> Option<&'static Atom> {
     let stores = |row: &&Atom| row.done == Done::Queue(Queue::Bulk) && row.effect == Effect::Copy;
     all().filter(stores).find(|row| row.maps(rank))
+}
+
+/// The bulk store that combines each element of a tensor of this rank with its old value.
+///
+/// ```
+/// use tilewright_program::{atoms, thread::Change};
+/// assert_eq!(atoms::bulk_update(2, Change::Add).unwrap().name, "bulk_add_2d");
+/// ```
+pub fn bulk_update(rank: usize, with: Change) -> Option<&'static Atom> {
+    all().filter(|row| row.effect == Effect::Reduce(with)).find(|row| row.maps(rank))
 }
 
 /// The wgmma of a type and a number of columns. Its left operand is in shared memory or in registers.
