@@ -137,11 +137,14 @@ fn of_one(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
     let (mut wide, mut others) = match machine {
         Machine::Threads(of_types) => {
             instead = of_types;
-            by_threads(&reader, config).map_err(|wrong| vec![instead.clone().unwrap_or(wrong)])?
+            by_threads(&reader, &config).map_err(|wrong| vec![instead.clone().unwrap_or(wrong)])?
         }
         Machine::MmaSync(plans, _) => by_warps(&mut reader, &config, &plans).map_err(at_all)?,
         Machine::Wgmma(plans) => by_wgmma(args, &config, &plans).map_err(at_all)?,
     };
+    // The last program serves every launch.
+    let last = others.len().saturating_sub(1);
+    others.splice(last..last, tiles::without_copies(&reader, &config));
     // Too many stages of tiles are an error about the key.
     let programs = others.iter_mut().map(|other| &mut other.program).chain([&mut wide]);
     for tensor in programs.flat_map(|program| &mut program.tensors) {
@@ -159,14 +162,14 @@ fn at_all(problem: Problem) -> Vec<Diagnostic> {
 type All = (tile::Program, Vec<Alternative>);
 
 /// The product on CUDA cores.
-fn by_threads(reader: &Reader<'_>, config: Config) -> std::result::Result<All, Diagnostic> {
-    let wide = product::program(&config, reader.args)?;
-    if !tiles::suit(reader, &config) {
-        let narrow = narrow(reader.args, &config).map(Alternative::last);
+fn by_threads(reader: &Reader<'_>, config: &Config) -> std::result::Result<All, Diagnostic> {
+    let wide = product::program(config, reader.args)?;
+    if !tiles::suit(reader, config) {
+        let narrow = narrow(reader.args, config).map(Alternative::last);
         return Ok((wide, narrow.into_iter().collect()));
     }
     // The plain kernel serves every launch.
-    let tiles = tiles::programs(reader.args, &config);
+    let tiles = tiles::programs(reader.args, config);
     let (first, mut others) = tiles.map_err(|problem| problem.at(Span::default()))?;
     others.push(Alternative::last(wide));
     Ok((first, others))

@@ -32,7 +32,7 @@ const SHIPPED: [(i64, i64, &[i64]); 10] = [
     (64, 2, &[128]),
     (128, 2, &[192]),
     (192, 2, &[192]),
-    (64, 4, &[96, 128, 160, 192, 256]),
+    (64, 4, &[64, 96, 128, 160, 192, 256]),
     (128, 4, &[160, 192]),
 ];
 /// Tiles for products of few tiles: rows and columns, and the numbers of blocks that split K.

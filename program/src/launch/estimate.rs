@@ -5,9 +5,13 @@
 mod load;
 mod meter;
 
+use std::collections::BTreeMap;
+
 use tilewright_layout::Value;
 
+use crate::thread::mention;
 use crate::thread::{Cost, Kernel, Reg};
+use crate::values::id::Id;
 use crate::values::target::{REGISTERS, RESERVED_SHARED, Target, WARP};
 use load::{Load, Trips};
 use meter::{Edges, Meter};
@@ -60,11 +64,12 @@ mod device {
     pub(crate) const SHARED: f64 = 29.0;
     /// Clocks between two loads of a warp from shared memory.
     pub(crate) const LOAD: f64 = 4.0;
-    /// Clocks beside the work: of each tile where blocks process several tiles; of a block, and the part that a kernel without
-    /// clusters hides which
-    /// starts before the previous one has ended; of a launch, and further ones of a launch of clusters, and of large clusters.
+    /// Clocks beside the work: of each tile where blocks process several tiles; of a block, and further ones where a producer fills
+    /// a ring; the part that a kernel without clusters hides which starts before the previous one has ended; of a launch, and
+    /// further ones of a launch of clusters, and of large clusters.
     pub(crate) const TILE: f64 = 790.0;
-    pub(crate) const BLOCK: f64 = 4480.0;
+    pub(crate) const BLOCK: f64 = 3000.0;
+    pub(crate) const RING: f64 = 1480.0;
     pub(crate) const EARLY: f64 = 1500.0;
     pub(crate) const LAUNCH: u32 = 1950;
     pub(crate) const CLUSTERS: u32 = 2190;
@@ -116,7 +121,10 @@ pub fn cost(kernel: &Kernel) -> Option<Cost> {
     let early = if kernel.launch.overlaps && more == 0 { device::EARLY } else { 0.0 };
     let (fixed, launch) = match kernel.launch.persistent {
         true => (device::TILE, device::LAUNCH + more),
-        false => (device::BLOCK - early + f64::from(more), device::LAUNCH),
+        false => {
+            let ring = if is_serial(kernel, &step) { device::RING } else { 0.0 };
+            (device::BLOCK + ring - early + f64::from(more), device::LAUNCH)
+        }
     };
     let stored = if is_serial(kernel, &step) { device::STORED } else { device::SHARED_STORED };
     let tile = (fixed + once.clocks_with_stores(stored)) as u32;
@@ -164,12 +172,28 @@ pub fn cost(kernel: &Kernel) -> Option<Cost> {
     Some(cost)
 }
 
+/// Registers of the arrays that are in use at once: between the first and the last statement that uses them.
+fn live(kernel: &Kernel) -> u32 {
+    let mut uses: BTreeMap<Id, (usize, usize)> = BTreeMap::new();
+    for (at, stmt) in kernel.body.iter().enumerate() {
+        for id in mention::counts([stmt]).into_keys() {
+            uses.entry(id).or_insert((at, at)).1 = at;
+        }
+    }
+    let registers = |id: &Id| kernel.regs.get(*id as usize).map_or(0, Reg::registers);
+    let at_once = |at: usize| {
+        let live = uses.iter().filter(|(_, (first, last))| (*first..=*last).contains(&at));
+        live.map(|(id, _)| registers(id)).fold(0, u32::saturating_add)
+    };
+    (0..kernel.body.len()).map(at_once).max().unwrap_or(0)
+}
+
 /// Blocks that are resident on a multiprocessor at once, with registers for their arrays and some addresses, or as many registers as
 /// the launch bounds allow.
 fn resident(kernel: &Kernel) -> u32 {
     const ADDRESSES: u32 = 40;
     let (launch, target) = (&kernel.launch, Target::of(kernel.arch));
-    let arrays = kernel.regs.iter().map(Reg::registers).fold(ADDRESSES, u32::saturating_add);
+    let arrays = live(kernel).saturating_add(ADDRESSES);
     let allowed = REGISTERS / launch.threads.saturating_mul(launch.blocks_per_sm).max(1);
     let each = arrays.min(crate::values::target::THREAD_REGISTERS).min(allowed);
     let most = [

@@ -232,12 +232,13 @@ impl<'p> Packing<'p> {
         let operands = &self.operands[of_class.filter(|_| copies).map_or(0, |copies| copies.operands)];
         let own = alternative.cost.as_ref()?.estimate(self.limits, &operands.counts, &operands.traffic)?;
         let copies = operands.packs.iter().filter_map(|&which| self.copies[which].as_ref()?.as_ref());
-        // Copies after the first run beside it.
+        // Copies after the first run beside it, on devices whose launches overlap.
         let copying = |(index, (packed, clocks)): (usize, &(Packed, u64))| {
             let pack = &self.kernel.packs[packed.pack];
+            let is_beside = index > 0 && pack.beside > 0 && self.limits.arch >= 90;
             let launch =
                 pack.kernel.variants[packed.plan.variant].program.launch.cost.map_or(0, |cost| cost.launch);
-            clocks.saturating_sub(if index > 0 && pack.beside > 0 { launch.into() } else { 0 })
+            clocks.saturating_sub(if is_beside { launch.into() } else { 0 })
         };
         Some(own.packed(copies.enumerate().map(copying).sum()))
     }

@@ -318,8 +318,8 @@ static int tw_clocks(const tw_packing *packing, const tw_variant *variant, int o
     for (at = 0; at < of->packs; ++at) {
         const tw_chosen *copy = &packing->copies[of->pack[at]].chosen;
         tw_count own = copy->estimated ? copy->clocks : 0;
-        /* Copies after the first run beside it. */
-        if (at && packing->launch->kernel->pack[of->pack[at]].beside && own)
+        /* Copies after the first run beside it, on devices whose launches overlap. */
+        if (at && packing->launch->kernel->pack[of->pack[at]].beside && packing->limits->arch >= 90 && own)
             own -= copy->variant->cost->launch < own ? copy->variant->cost->launch : own;
         *clocks = tw_plus(*clocks, own);
     }
