@@ -5,6 +5,7 @@ use super::Printer;
 use super::names::Thing;
 use super::statement::c_int;
 use crate::thread::index::{Int, Ix};
+use crate::thread::mention::any;
 use crate::thread::visit::Use;
 use crate::thread::{Id, Op, Role, Stmt};
 
@@ -18,24 +19,17 @@ struct Start<'k> {
     body: &'k [Stmt],
 }
 
-/// A function of integers.
-pub(super) struct Common {
-    name: String,
-    /// The name of its result where it is called.
-    result: String,
-    /// The names of the fields of its result.
-    fields: Vec<String>,
-    /// How many integers it computes.
-    len: usize,
-    calls: Vec<Call>,
-}
-
-/// A loop that calls it.
-struct Call {
+/// The call of a function of integers, where a loop's body begins.
+pub(super) struct Call {
+    /// The loop, whose variable is the argument.
     of: Id,
-    first: Id,
-    /// The integers that it uses, and the field that has each.
-    used: Vec<(Id, usize)>,
+    function: String,
+    /// The name of the result.
+    result: String,
+    /// How many integers the function computes.
+    len: usize,
+    /// The integers that the loop uses, and the field of the result that has each.
+    used: Vec<(Id, String)>,
 }
 
 impl Printer<'_> {
@@ -55,14 +49,7 @@ impl Printer<'_> {
         let is_used = |at: usize| calls.iter().any(|start| self.is_used_after(start, at, len));
         let mut results: Vec<usize> = (0..len).filter(|&at| is_used(at)).collect();
         results.sort_by_key(|&at| self.kernel.vars[first.integers[at].0 as usize].wide);
-        let call = |start: &&Start| {
-            let used = results.iter().enumerate().filter(|(_, at)| self.is_used_after(start, **at, len));
-            let used = used.map(|(field, &at)| (start.integers[at].0, field)).collect();
-            Call { of: start.of, first: start.integers[0].0, used }
-        };
-        let calls: Vec<Call> = calls.iter().map(call).collect();
         let (of, body) = (first.of, &first.body[..len]);
-        let results: Vec<Id> = results.into_iter().map(|at| first.integers[at].0).collect();
 
         let row = &self.kernel.vars[of as usize];
         let name = self.names.unique(&format!("at_{}", row.name));
@@ -76,16 +63,22 @@ impl Printer<'_> {
         self.depth += 1;
         body.iter().for_each(|stmt| self.statement(stmt));
         let kind = self.names.passing("Integers");
-        let fields: Vec<String> = results.iter().map(|&var| self.names.vars[var as usize].clone()).collect();
+        let vars: Vec<Id> = results.iter().map(|&at| first.integers[at].0).collect();
+        let fields: Vec<String> = vars.iter().map(|&var| self.names.vars[var as usize].clone()).collect();
         let returned = format!("return {kind}{{{}}};", fields.join(", "));
-        let declarations = self.declarations(results.into_iter().zip(fields.clone())).join(" ");
+        let declarations = self.declarations(vars.into_iter().zip(fields.clone())).join(" ");
         self.line(&format!("struct {kind} {{ {declarations} }};"));
         self.line(&returned);
         self.depth -= 1;
         self.line("};");
         self.names.close();
         self.paragraph();
-        self.common.push(Common { name, result, fields, len, calls });
+        for start in calls {
+            let used = results.iter().zip(&fields).filter(|(at, _)| self.is_used_after(start, **at, len));
+            let used = used.map(|(&at, field)| (start.integers[at].0, field.clone())).collect();
+            let call = Call { of: start.of, function: name.clone(), result: result.clone(), len, used };
+            self.common.insert(start.integers[0].0, call);
+        }
     }
 
     /// Calls the function with whose integers a block begins; their number.
@@ -93,22 +86,13 @@ impl Printer<'_> {
         let Some(Op::Let(begins, _)) = body.first().map(|stmt| &stmt.op) else {
             return 0;
         };
-        let is_this = |call: &&Call| call.first == *begins;
-        let call = |common: &Common| common.calls.iter().position(|call| is_this(&call));
-        let Some((at, call)) =
-            self.common.iter().enumerate().find_map(|(at, common)| Some((at, call(common)?)))
-        else {
+        let Some(Call { of, function, result, len, used }) = self.common.remove(begins) else {
             return 0;
         };
-        let Common { name, result, fields, len, calls } = &self.common[at];
-        let (Call { of, used, .. }, len) = (&calls[call], *len);
-        let used: Vec<(Id, String)> =
-            used.iter().map(|&(var, field)| (var, format!("{result}.{}", fields[field]))).collect();
-        let text = format!("const auto {result} = {name}({});", self.names.vars[*of as usize]);
-        self.line(&text);
+        self.line(&format!("const auto {result} = {function}({});", self.names.vars[of as usize]));
         let declare = |(var, field): (Id, String)| {
             let name = self.names.declare(Thing::Var(var), &self.kernel.vars[var as usize].name);
-            (var, format!("{name} = {field}"))
+            (var, format!("{name} = {result}.{field}"))
         };
         let values: Vec<(Id, String)> = used.into_iter().map(declare).collect();
         for line in self.declarations(values) {
@@ -174,17 +158,14 @@ impl Printer<'_> {
     /// Is this integer used after the first ones?
     fn is_used_after(&self, start: &Start, at: usize, first: usize) -> bool {
         let var = Int::Var(start.integers[at].0);
-        fn any(body: &[Stmt], is: &mut dyn FnMut(Ix) -> bool) -> bool {
-            body.iter().any(|stmt| {
-                let mut result = false;
-                stmt.op.each_use(&mut |used| {
-                    if let Use::Integer(at) | Use::Operand(at) = used {
-                        result |= is(at);
-                    }
-                });
-                result || stmt.op.blocks().into_iter().any(|body| any(body, is))
-            })
-        }
-        any(&start.body[first..], &mut |ix| self.exprs.any(ix, &|int| *int == var))
+        any(&start.body[first..], &mut |op| {
+            let mut result = false;
+            op.each_use(&mut |used| {
+                if let Use::Integer(at) | Use::Operand(at) = used {
+                    result |= self.exprs.any(at, &|int| *int == var);
+                }
+            });
+            result
+        })
     }
 }

@@ -46,12 +46,12 @@ pub use header::needs;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::Common;
+use common::Call;
 use constants::Constants;
 use loops::Loop;
 
 use crate::thread::index::Exprs;
-use crate::thread::mention::{counts, widest};
+use crate::thread::mention::{any, counts, widest};
 use crate::thread::{Id, Kernel, Op, Stmt};
 use crate::values::elem::Elem;
 pub use names::{Names, comment};
@@ -90,15 +90,11 @@ pub fn print(kernel: &Kernel) -> String {
 
 /// The kernel without claims of its author, which only the simulator checks.
 fn without_claims(kernel: &Kernel) -> Cow<'_, Kernel> {
-    fn claims(body: &[Stmt]) -> bool {
-        let inside = |stmt: &Stmt| stmt.op.blocks().into_iter().any(claims);
-        body.iter().any(|stmt| matches!(stmt.op, Op::Claim(_)) || inside(stmt))
-    }
     fn drop(body: &mut Vec<Stmt>) {
         body.retain(|stmt| !matches!(stmt.op, Op::Claim(_)));
         body.iter_mut().flat_map(|stmt| stmt.op.blocks_mut()).for_each(drop);
     }
-    if !claims(&kernel.body) {
+    if !any(&kernel.body, &mut |op| matches!(op, Op::Claim(_))) {
         return Cow::Borrowed(kernel);
     }
     let mut kernel = kernel.clone();
@@ -138,8 +134,8 @@ struct Printer<'k> {
     role: Option<(u32, u32)>,
     /// The enclosing loops.
     loops: Vec<Loop>,
-    /// Functions of integers that several roles compute.
-    common: Vec<Common>,
+    /// Calls of functions of integers that several roles compute, by the first of these integers.
+    common: BTreeMap<Id, Call>,
 }
 
 /// Built-in variables.
@@ -182,7 +178,7 @@ impl<'k> Printer<'k> {
             ptx: Vec::new(),
             role: None,
             loops: Vec::new(),
-            common: Vec::new(),
+            common: BTreeMap::new(),
         }
     }
 

@@ -10,9 +10,6 @@ use crate::thread::{AtomArg, Id, Kernel, Op, Param, Queue, Space, Stmt};
 impl Kernel {
     /// Does it update elements of this pointer parameter atomically, so that they must have been initialised?
     pub fn updates(&self, param: Id) -> bool {
-        fn any(body: &[Stmt], is: &impl Fn(&Op) -> bool) -> bool {
-            body.iter().any(|stmt| is(&stmt.op) || stmt.op.blocks().into_iter().any(|body| any(body, is)))
-        }
         let updated =
             Use::Memory { space: Space::Global(param), access: Access::Update, asynchronous: false };
         let is_map = |arg: &AtomArg| match arg {
@@ -21,7 +18,7 @@ impl Kernel {
             }
             _ => false,
         };
-        any(&self.body, &|op| {
+        any(&self.body, &mut |op| {
             let mut result = match op {
                 Op::Atom { row, args, .. } => {
                     matches!(row.effect, Effect::Reduce(_)) && args.iter().any(is_map)
@@ -34,12 +31,14 @@ impl Kernel {
     }
 }
 
+/// Is it true of any of these statements or their substatements?
+pub(crate) fn any(body: &[Stmt], is: &mut dyn FnMut(&Op) -> bool) -> bool {
+    body.iter().any(|stmt| is(&stmt.op) || stmt.op.blocks().into_iter().any(|body| any(body, is)))
+}
+
 /// Do these statements leave the loop over `var`?
 pub(crate) fn is_left_in(body: &[Stmt], var: Id) -> bool {
-    body.iter().any(|stmt| {
-        matches!(stmt.op, Op::Leave { of, .. } if of == var)
-            || stmt.op.blocks().into_iter().any(|body| is_left_in(body, var))
-    })
+    any(body, &mut |op| matches!(op, Op::Leave { of, .. } if *of == var))
 }
 
 /// For each array, the number of these statements and their substatements that use it.
