@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_layout::{Composed, Distribution, Tuple};
 
+use super::words::moved;
 use super::{Resolve, each, part, shared};
 use crate::source::problem::{Problem, Result};
 use crate::thread::Id;
 use crate::tile::view::View;
-use crate::tile::{How, Op, Program, Space, Stmt};
+use crate::tile::{Op, Program, Space, Stmt};
 use crate::values::elem::Elem;
 use crate::values::target::{STATIC_SHARED, Target};
 
@@ -88,7 +89,7 @@ impl Resolve {
         let scratch = self.stored(stmt, &whole, own, &format!("{name}_exchanged"), elem, layout)?;
         let from = part::of_memory(&scratch, to, stmt.by, false)?;
         let into = part::of_tile(&whole, to, to, fragment)?;
-        self.push(stmt, Op::Copy { from, to: into, how: How::Derive, fill: 0.0.into(), token: None });
+        self.push(stmt, moved(from, into));
         Ok(())
     }
 
@@ -109,7 +110,7 @@ impl Resolve {
         let scratch = self.scratch(stmt, name, elem, layout)?;
         let from = self.side(stmt, view, own, false)?;
         let to = part::of_memory(&scratch, own, stmt.by, true)?;
-        self.push(stmt, Op::Copy { from, to, how: How::Derive, fill: 0.0.into(), token: None });
+        self.push(stmt, moved(from, to));
         self.push(stmt, Op::Sync);
         Ok(scratch)
     }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use tilewright_layout::{Distribution, Tuple};
 
+use super::words::moved;
 use super::{Resolve, part, shared};
 use crate::build::tiled::TiledMma;
 use crate::source::diagnostic::Diagnostic;
@@ -17,7 +18,7 @@ use crate::source::problem::{Problem, Result};
 use crate::thread::{Bin, Id};
 use crate::tile::slots::slots_apart;
 use crate::tile::view::{At, View, position};
-use crate::tile::{Expr, Form, How, Op, Program, Space, Stmt, Tensor};
+use crate::tile::{Expr, Form, Op, Program, Space, Stmt, Tensor};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
 use crate::values::target::WARP;
@@ -111,7 +112,7 @@ fn after_products(
     });
     program.forms.insert(id, Form::Open);
     let (from, to) = (view(acc, &name)?, view(id, &sum)?);
-    let op = Op::Copy { from, to, how: How::Derive, fill: 0.0.into(), token: None };
+    let op = moved(from, to);
     body.push(Stmt { op, ..first.clone() });
     for mut stmt in after {
         if any(&stmt, writes) {

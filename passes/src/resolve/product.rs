@@ -6,11 +6,12 @@ use tilewright_layout::{Distribution, Layout, Submode, Tuple};
 
 use super::converted::Converted;
 use super::part::{self, seen};
+use super::words::moved;
 use super::{Resolve, extents, shared};
 use crate::build::tiled::{Terms, TiledMma};
 use crate::source::problem::{Problem, Result};
 use crate::tile::view::View;
-use crate::tile::{Form, Group, How, Multiply, Op, Order, ProductViews, Program, Space, Stmt, Tensor};
+use crate::tile::{Form, Group, Multiply, Op, Order, ProductViews, Program, Space, Stmt, Tensor};
 use crate::values::affine::{Affine, Coord};
 use crate::values::elem::Elem;
 use crate::values::semiring::Semiring;
@@ -183,7 +184,7 @@ impl Resolve {
         let id = self.tensor(&name, elem, words, Layout::compact(shape.clone())?);
         let to = View::whole(id, &name, &shape)?;
         let from = part.rearranged(layout);
-        self.push(stmt, Op::Copy { from, to: to.clone(), how: How::Derive, fill: 0.0.into(), token: None });
+        self.push(stmt, moved(from, to.clone()));
         Ok(Some((to, part)))
     }
 

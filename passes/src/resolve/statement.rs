@@ -6,6 +6,7 @@ use super::bulk::Computed;
 use super::epilogue::{Epilogue, Inputs, Old};
 use super::forms::{WORD, kept, spread};
 use super::part::{self, seen};
+use super::words::moved;
 use super::{Resolve, extents};
 use crate::build::Builder;
 use crate::source::problem::{Cause, Problem, Result};
@@ -49,10 +50,7 @@ impl Resolve {
         let layout = fragment(&name, elem, &own)?;
         let packed = self.tensor(&name, elem, Space::Registers { words: elem.bytes() == 2 }, layout);
         let into = part::of_tile(from, &own, d, packed)?.with_name(&name);
-        self.push(
-            stmt,
-            Op::Copy { from: side, to: into.clone(), how: How::Derive, fill: 0.0.into(), token: None },
-        );
+        self.push(stmt, moved(side, into.clone()));
         Ok(into)
     }
 
@@ -147,13 +145,7 @@ impl Resolve {
                         &d,
                         Some(bulk),
                         Inputs { ins: &ins, old: None },
-                        |ins, to| Op::Copy {
-                            from: ins[0].clone(),
-                            to,
-                            how: How::Derive,
-                            fill: 0.0.into(),
-                            token: None,
-                        },
+                        |ins, to| moved(ins[0].clone(), to),
                     );
                 }
                 let (from, to) = (self.side(stmt, from, &d, replaced)?, self.side(stmt, to, &d, true)?);
@@ -272,7 +264,7 @@ impl Resolve {
             let from = part::of_tile(&whole, own, own, tile)?.rearranged(Layout::from_modes(submodes)?);
             let submodes = Layout::from_modes(part::submodes(to)?)?;
             let into = part::of_tile(&whole, to, to, fragment)?.rearranged(submodes);
-            self.push(stmt, Op::Copy { from, to: into, how: How::Derive, fill: 0.0.into(), token: None });
+            self.push(stmt, moved(from, into));
             return Ok(fragment);
         }
         let fragment = self.fragment(&format!("{name}_exchanged"), elem, to).map_err(|problem| {
@@ -454,18 +446,17 @@ fn registers(elem: Elem, d: &Distribution) -> i64 {
 
 /// The layout of a thread's fragment of a tile.
 fn fragment(name: &str, elem: Elem, d: &Distribution) -> Result<Layout> {
-    const MOST: i64 = MOST_REGISTERS;
     let (shape, registers) = (part::fragment_modes(d), registers(elem, d));
-    if registers > MOST {
+    if registers > MOST_REGISTERS {
         return Err(Problem::new(format!(
-            "`{name}`, {} of {elem}, takes {registers} registers of each of {} threads, and {MOST} is the limit",
+            "`{name}`, {} of {elem}, takes {registers} registers of each of {} threads, and {MOST_REGISTERS} is the limit",
             Tuple::flat(d.tile()),
             d.threads()
         ))
-        .help(match [512, 1024].into_iter().find(|more| registers * d.threads() <= MOST * more) {
+        .help(match [512, 1024].into_iter().find(|more| registers * d.threads() <= MOST_REGISTERS * more) {
             Some(more) => format!("use a smaller tile, or more threads: `threads({more})`"),
             None => {
-                let most = MOST * 4 / i64::from(elem.bytes()) * d.threads();
+                let most = MOST_REGISTERS * 4 / i64::from(elem.bytes()) * d.threads();
                 format!("use a smaller tile, of at most {most} elements: the others are those of other blocks, or of a loop")
             }
         })

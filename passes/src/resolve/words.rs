@@ -209,6 +209,7 @@ impl Resolve {
     }
 }
 
-fn moved(from: View, to: View) -> Op {
+/// A copy of a thread's part.
+pub(super) fn moved(from: View, to: View) -> Op {
     Op::Copy { from, to, how: How::Derive, fill: 0.0.into(), token: None }
 }
