@@ -92,29 +92,21 @@ pub fn function(args: &[Arg]) -> Option<Kernel> {
     args.extend(newest.map(|arch| Arg::of_number("arch", arch.into())));
     let mut reader = Reader::new(&args);
     let config = reader.config(false)?;
-    let machine = reader.machine(&config);
-    if !reader.errors.is_empty() {
-        return None;
-    }
-    let with_rings;
-    let all: Vec<&Plan> = match &machine {
-        Machine::Wgmma(plans) => plans.iter().collect(),
-        // The usual sizes are the last. Programs with a ring come first.
-        Machine::MmaSync(plans, _) => {
-            let bulk = |plan: &Plan| tensor::bulk(&config, plan);
-            with_rings = plans.iter().filter_map(bulk).collect::<Vec<_>>();
-            let all = if plans.last().and_then(bulk).is_some() { &with_rings } else { plans };
-            let usual = all.last()?;
-            // Have their functions the same statements?
-            let of_steps = config.group.is_some() || config.block_scales;
-            all.iter().rev().filter(|plan| !of_steps || plan.step() == usual.step()).collect()
-        }
-        Machine::Threads(_) if !tiles::suit(&reader, &config) => {
-            return Some(page::threads::page(&config));
-        }
-        _ => return None,
+    let Machine { plans, .. } = reader.machine(&config).ok().filter(|_| reader.errors.is_empty())?;
+    let Some(usual) = plans.last() else {
+        return (!tiles::suit(&reader, &config)).then(|| page::threads::page(&config));
     };
-    page::page(&config, &all).ok()
+    if usual.is_wgmma() {
+        return page::page(&config, &plans.iter().collect::<Vec<_>>()).ok();
+    }
+    // The usual sizes are the last. Programs with a ring come first.
+    let bulk = |plan: &Plan| tensor::bulk(&config, plan);
+    let all = if bulk(usual).is_some() { plans.iter().filter_map(bulk).collect() } else { plans };
+    let usual = all.last()?;
+    // Have their functions the same statements?
+    let of_steps = config.group.is_some() || config.block_scales;
+    let alike = all.iter().rev().filter(|plan| !of_steps || plan.step() == usual.step());
+    page::page(&config, &alike.collect::<Vec<_>>()).ok()
 }
 
 /// The programs of keys for one architecture, the default unless a key gives it.
@@ -127,21 +119,22 @@ fn of_one(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
     let Some(config) = config.filter(|_| diagnostics.is_empty()) else {
         return Err(diagnostics);
     };
-    let machine = reader.machine(&config);
-    if !reader.errors.is_empty() {
-        return Err(reader.diagnostics());
-    }
-    let why = reader.instead_of_wgmma(&config, &machine);
-    let mut instead = None;
-    let stages = reader.find("stages").map(|stages| stages.span);
-    let (mut wide, mut others) = match machine {
-        Machine::Threads(of_types) => {
-            instead = of_types;
-            by_threads(&reader, &config).map_err(|wrong| vec![instead.clone().unwrap_or(wrong)])?
+    let machine = match reader.machine(&config) {
+        Ok(machine) if reader.errors.is_empty() => machine,
+        made => {
+            reader.errors.extend(made.err());
+            return Err(reader.diagnostics());
         }
-        Machine::MmaSync(plans, _) => by_warps(&mut reader, &config, &plans).map_err(at_all)?,
-        Machine::Wgmma(plans) => by_wgmma(args, &config, &plans).map_err(at_all)?,
     };
+    let why = reader.instead_of_wgmma(&config, &machine);
+    let stages = reader.find("stages").map(|stages| stages.span);
+    let Machine { plans, instead } = machine;
+    let (mut wide, mut others) = match plans.first() {
+        None => by_threads(&reader, &config).map_err(|wrong| vec![instead.clone().unwrap_or(wrong)])?,
+        Some(plan) if plan.is_wgmma() => by_wgmma(args, &config, &plans).map_err(at_all)?,
+        Some(_) => by_warps(&mut reader, &config, &plans).map_err(at_all)?,
+    };
+    let instead = instead.filter(|_| plans.is_empty());
     // The last program serves every launch.
     let last = others.len().saturating_sub(1);
     others.splice(last..last, tiles::without_copies(&reader, &config));

@@ -68,7 +68,7 @@ pub(crate) fn attribute(tokens: TokenStream, text: &mut Text) -> Attribute {
                 read.keys.push(Arg { name: Some(text.name(&name)), value });
             }
             Part::Level(word, lints) => {
-                let Some(level) = level(&word.to_string()) else {
+                let Some(level) = Level::named(&word.to_string()) else {
                     text.wrong(word.span(), format!("`{word}` is not a level"), PARTS);
                     continue;
                 };
@@ -97,16 +97,6 @@ pub(crate) fn attribute(tokens: TokenStream, text: &mut Text) -> Attribute {
         }
     }
     read
-}
-
-/// The level of this word.
-pub(crate) fn level(word: &str) -> Option<Level> {
-    Some(match word {
-        "allow" => Level::Allow,
-        "warn" => Level::Warn,
-        "deny" => Level::Deny,
-        _ => return None,
-    })
 }
 
 fn parts(input: ParseStream<'_>) -> syn::Result<Vec<Part>> {

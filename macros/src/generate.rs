@@ -24,11 +24,6 @@ pub(crate) fn generate(definition: &Definition, levels: &[(Name, Level)]) -> Out
 
 /// `deny = bank_conflicts`
 fn level((lint, level): &(Name, Level)) -> Arg {
-    let word = match level {
-        Level::Allow => "allow",
-        Level::Warn => "warn",
-        Level::Deny => "deny",
-    };
-    let name = Name { text: word.into(), span: lint.span };
+    let name = Name { text: level.name().into(), span: lint.span };
     Arg { name: Some(name), value: Expr { span: lint.span, kind: ExprKind::Name(lint.text.clone()) } }
 }

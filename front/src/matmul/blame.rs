@@ -1,21 +1,36 @@
 //! Diagnostics of a product in terms of its keys: names inside the program do not occur in the user's text.
 
 use super::{Config, keys};
-use crate::source::ast::{Arg, Span};
+use crate::source::ast::{Arg, Expr, Span};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Cause, Problem};
 use crate::source::spelling::did_you_mean;
 
-/// The key at which an error is reported.
-pub(super) struct Blame {
-    /// The key.
-    pub(super) key: &'static str,
-    /// The keys of the sizes that threads should divide, mode by mode.
-    pub(super) sizes: [&'static str; 2],
+/// A key whose value the others do not allow, and why.
+pub(super) type Unfit = (&'static str, Problem);
+
+/// A table of checks: a condition that must not hold, the key, a message and help. Those that fail, in order.
+macro_rules! checks {
+    ($($wrong:expr => $key:expr, $message:expr, $help:expr;)*) => {{
+        let mut all: Vec<crate::matmul::blame::Unfit> = Vec::new();
+        $(if $wrong {
+            all.push(($key, crate::source::problem::Problem::new($message).help($help)));
+        })*
+        all.into_iter()
+    }};
+}
+pub(super) use checks;
+
+/// The multiple of `of` that is nearest below a number, at least one.
+pub(super) fn nearest(number: i64, of: i64) -> i64 {
+    (number / of).max(1) * of
 }
 
+/// The key at which an error is reported, and the keys of the sizes that threads should divide, mode by mode.
+pub(super) type Blame = (&'static str, [&'static str; 2]);
+
 /// The keys that a key or its default depends on, nearest first.
-pub(super) fn follows(key: &str) -> &'static [&'static str] {
+fn follows(key: &str) -> &'static [&'static str] {
     match key {
         "ta" => &["a", "vec", "bm", "bk", "tc"],
         "tb" => &["b", "vec", "bn", "bk", "tc"],
@@ -30,21 +45,23 @@ pub(super) fn follows(key: &str) -> &'static [&'static str] {
     }
 }
 
+/// The value of a key, or of the nearest one that its default depends on.
+pub(super) fn blamed<'a>(args: &'a [Arg], key: &str) -> Option<&'a Expr> {
+    let keys = std::iter::once(key).chain(follows(key).iter().copied());
+    keys.into_iter().find_map(|key| args.iter().find(|arg| arg.is(key))).map(|arg| &arg.value)
+}
+
 /// Places a problem at the key that caused it, or at one that its default depends on.
-pub(super) fn put_by_keys(problem: Problem, blame: &Blame, args: &[Arg], config: &Config) -> Diagnostic {
-    let given = |key: &str| args.iter().find(|arg| arg.name.as_ref().is_some_and(|name| name.text == key));
-    let key = blame.key;
-    let blamed = std::iter::once(key).chain(follows(key).iter().copied()).find_map(given);
-    let at = blamed.map_or(Span::default(), |arg| arg.value.span);
-    let is_default = given(key).is_none();
+pub(super) fn put_by_keys(problem: Problem, (key, sizes): Blame, args: &[Arg], c: &Config) -> Diagnostic {
     let problem = match problem.cause.as_deref().cloned() {
         Some(Cause::Indivisible { threads, each, mode, near }) => {
-            let size = blame.sizes[mode.min(1)];
-            let extent = config.tile[["bm", "bn"].iter().position(|key| *key == size).unwrap_or(2)];
+            let size = sizes[mode.min(1)];
+            let extent = c.tile[["bm", "bn"].iter().position(|key| *key == size).unwrap_or(2)];
             let each = if each > 1 { format!(" with {each} elements each") } else { String::new() };
-            let owner = if is_default { format!("the default of `{key}`") } else { format!("`{key}`") };
-            let what =
-                format!("{owner} has {threads} threads{each} along `{size}`, which do not divide {extent}");
+            let owner = if args.iter().any(|arg| arg.is(key)) { "" } else { "the default of " };
+            let what = format!(
+                "{owner}`{key}` has {threads} threads{each} along `{size}`, which do not divide {extent}"
+            );
             Problem::new(what).help(match near {
                 Some(near) => format!("give `{key}` {near} threads along it, or change `{size}`"),
                 None => format!(
@@ -61,13 +78,11 @@ pub(super) fn put_by_keys(problem: Problem, blame: &Blame, args: &[Arg], config:
         ))
         .help(format!("write a smaller layout, such as {key} = (16, 16): each thread computes more of C")),
         Some(Cause::Registers) => problem.help("use a smaller `bm` or `bn`, or more threads in `tc`"),
-        Some(Cause::Sum) => {
-            Problem::new(format!("products of {} cannot be summed in {}", config.dtype, config.acc))
-                .help(format!("write acc = {}, or leave it out", config.dtype.accumulator()))
-        }
+        Some(Cause::Sum) => Problem::new(format!("products of {} cannot be summed in {}", c.dtype, c.acc))
+            .help(format!("write acc = {}, or leave it out", c.dtype.accumulator())),
         None => problem,
     };
-    problem.at(at)
+    problem.at(blamed(args, key).map_or(Span::default(), |value| value.span))
 }
 
 /// The names of keys in other languages.

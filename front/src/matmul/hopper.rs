@@ -1,11 +1,11 @@
 //! Plans of products by wgmma: tiles, the ring, the epilogue's buffers, and the hardware's limits.
 
 use super::Config;
+use super::blame::{Unfit, checks, nearest};
 use super::plan::Plan;
 use super::product::no_split;
 use super::scales::BLOCK;
 use crate::build::tiled::{SWIZZLED, Terms, row_of};
-use crate::source::problem::Problem;
 use crate::thread::atom::Atom;
 use crate::thread::atoms;
 
@@ -176,140 +176,67 @@ impl Plan {
 }
 
 /// Why wgmma does not support these sizes, and the key that is wrong.
-pub(super) fn unfit(plan: &Plan, config: &Config) -> Option<(&'static str, Problem)> {
-    let ([bm, bn, bk], elem) = (plan.tile, config.dtype);
+pub(super) fn unfit(plan: &Plan, c: &Config) -> Option<Unfit> {
+    let &Plan { tile: [bm, bn, bk], cluster, split_k, ping_pong, .. } = plan;
+    let (elem, promotes) = (c.dtype, has_partial_sums(c));
     let [at_once, across] = [INSTRUCTION, SWIZZLED].map(|bytes| bytes / i64::from(elem.bytes()));
-    let wrong = |key, message: String, help: &str| Some((key, Problem::new(message).help(help)));
+    let k_of_box = BOX / i64::from(c.b_dtype.bytes()) * (bk / c.k_of_b(bk).max(1));
     // The keys of wgmma's rows and columns: the transposed product swaps them.
-    let [of_rows, of_columns] = plan.sides(config, ["bm", "bn"]);
-    if ![1, 2, 4].contains(&plan.cluster) {
-        let [along, _] = plan.sides(config, ["rows", "columns"]);
-        let message = format!(
-            "a cluster has one block, two or four along the {along} of C, and cluster is {}",
-            plan.cluster
-        );
-        return wrong("cluster", message, "write cluster = 1, 2 or 4");
-    }
-    if let Some(problem) = unfit_split(plan, config) {
-        return Some(("split_k", problem));
-    }
-    if !(1..=4).contains(&(bm / ROWS)) || bm % ROWS != 0 || (plan.ping_pong && bm > 2 * ROWS) {
-        let rows = if plan.ping_pong { "64 or 128" } else { "64, 128, 192 or 256" };
-        return wrong(
-            of_rows,
-            format!(
-                "a tile has {ROWS} rows for each warpgroup, or twice as many for each of two, and {of_rows} is {bm}"
-            ),
-            &format!("write {of_rows} = {rows}"),
-        );
-    }
-    if plan.ping_pong && config.precision.terms() == Terms::Two {
-        let message = "each slot of a ping-pong schedule is read by one warpgroup, and with precision = f32x3 another one splits it first";
-        return wrong("ping_pong", message.into(), "leave ping_pong out");
-    }
-    if bk % at_once != 0 {
-        return wrong(
-            "bk",
-            format!("wgmma takes {at_once} elements of {elem} along K at once, and bk is {bk}"),
-            &format!("write bk = {}, or leave it out", (bk / at_once).max(1) * at_once),
-        );
-    }
-    let k_of_box = BOX / i64::from(config.b_dtype.bytes()) * (bk / config.k_of_b(bk));
-    if bk % k_of_box != 0 {
-        return wrong(
-            "bk",
-            format!(
-                "a bulk copy takes rows of a multiple of {BOX} bytes, {k_of_box} weights along K, and bk is {bk}"
-            ),
-            &format!("write bk = {}, or leave it out", (bk / k_of_box).max(1) * k_of_box),
-        );
-    }
-    if has_partial_sums(config) && bk > across || config.block_scales && bk != across {
-        return wrong(
-            "bk",
-            format!("sums of each {across} along K are promoted to f32, and bk is {bk}"),
-            &format!("write bk = {across}, or leave it out"),
-        );
-    }
-    if row(config, bn).is_none() || bn % 16 != 0 {
-        return wrong(
-            of_columns,
-            format!("wgmma takes 16 to 256 columns in steps of 16, and {of_columns} is {bn}"),
-            &format!("write {of_columns} = 128 or {of_columns} = 256"),
-        );
-    }
+    let [of_rows, of_columns] = plan.sides(c, ["bm", "bn"]);
+    let [along, _] = plan.sides(c, ["rows", "columns"]);
+    // Two warpgroups that split K do not redistribute registers, and further sums do not fit.
+    let most_rows = if promotes { ROWS } else { 2 * ROWS };
+    let not_with = |what| format!("the blocks of a cluster split K, which does not go together with {what}");
     // Each block of a cluster copies a part of the columns, or of K, in whole patterns of the swizzle.
-    let (key, shared, least) = match plan.right_along_k(config) {
-        true => (of_columns, bn, PATTERN * plan.cluster),
-        false => ("bk", bk, PATTERN * plan.cluster),
-    };
-    if plan.cluster > 1 && shared % least != 0 {
-        return wrong(
-            key,
-            format!(
-                "each of {} blocks copies a multiple of {PATTERN} of what they share, and {key} is {shared}",
-                plan.cluster
-            ),
-            &format!("write {key} = {}, or a smaller cluster", (shared / least).max(1) * least),
-        );
-    }
-    if config.block_scales && BLOCK % bn != 0 {
-        return wrong(
-            of_columns,
-            format!("a tile lies in one block of {BLOCK} columns with one scale, and {of_columns} is {bn}"),
-            &format!("write {of_columns} = 64 or {of_columns} = 128"),
-        );
-    }
-    if plan.sums() > plan.most_sums(config) {
-        let ([rows, columns], most) = (plan.of_c(config), plan.most_sums(config));
-        let fits = most * 128 / plan.rows();
-        let mut help = match fits >= 16 {
-            true => format!("write {of_columns} = {fits}, or a smaller {of_rows}"),
-            false => format!("write a smaller {of_rows}"),
+    let (key, shared) = if plan.right_along_k(c) { (of_columns, bn) } else { ("bk", bk) };
+    let ([rows, columns], sums, most) = (plan.of_c(c), plan.sums(), plan.most_sums(c));
+    let fewer = || {
+        let help = match most * 128 / plan.rows() {
+            fits @ 16.. => format!("write {of_columns} = {fits}, or a smaller {of_rows}"),
+            _ => format!("write a smaller {of_rows}"),
         };
-        if config.promotes() && !config.block_scales {
-            help += "; with fast_accum = true 128 fit";
-        }
-        return wrong(
-            of_columns,
-            format!(
-                "a thread has {} accumulators of a tile of {rows} by {columns}, and at most {most} fit",
-                plan.sums()
-            ),
-            &help,
-        );
-    }
-    plan.crowded(config).map(|problem| ("stages", problem))
-}
-
-/// Why K cannot be split so.
-fn unfit_split(plan: &Plan, config: &Config) -> Option<Problem> {
-    let split = plan.split_k;
-    let wrong = |message: String, help: &str| Some(Problem::new(message).help(help));
-    if let Some(problem) = no_split(split) {
-        return Some(problem);
-    }
-    if split == 1 {
-        return None;
-    }
-    // Two warpgroups do not redistribute registers, and further sums do not fit.
-    let most_rows = if has_partial_sums(config) { ROWS } else { 2 * ROWS };
-    let reason = if plan.cluster > 1 {
-        "cluster = 2"
-    } else if plan.ping_pong {
-        "a ping-pong schedule"
-    } else if plan.tile[0] > most_rows {
-        let [of_rows, _] = plan.sides(config, ["bm", "bn"]);
-        let message = format!(
-            "where K is split, each of a block's warpgroups multiplies {ROWS} rows, {most_rows} in all, and {of_rows} is {}",
-            plan.tile[0]
-        );
-        return wrong(message, &format!("write {of_rows} = {most_rows}"));
-    } else {
-        return None;
+        let fits = c.promotes() && !c.block_scales;
+        if fits { help + "; with fast_accum = true 128 fit" } else { help }
     };
-    wrong(
-        format!("the blocks of a cluster split K, which does not go together with {reason}"),
-        "leave split_k out",
-    )
+    let of_cluster = checks! {
+        ![1, 2, 4].contains(&cluster) => "cluster",
+            format!("a cluster has one block, two or four along the {along} of C, and cluster is {cluster}"),
+            "write cluster = 1, 2 or 4";
+    };
+    of_cluster.chain(no_split(split_k)).chain(checks! {
+        split_k > 1 && cluster > 1 => "split_k", not_with("cluster = 2"), "leave split_k out";
+        split_k > 1 && ping_pong => "split_k", not_with("a ping-pong schedule"), "leave split_k out";
+        split_k > 1 && bm > most_rows => "split_k",
+            format!("where K is split, each of a block's warpgroups multiplies {ROWS} rows, {most_rows} in all, and {of_rows} is {bm}"),
+            format!("write {of_rows} = {most_rows}");
+        !(1..=4).contains(&(bm / ROWS)) || bm % ROWS != 0 || ping_pong && bm > 2 * ROWS => of_rows,
+            format!("a tile has {ROWS} rows for each warpgroup, or twice as many for each of two, and {of_rows} is {bm}"),
+            format!("write {of_rows} = {}", if ping_pong { "64 or 128" } else { "64, 128, 192 or 256" });
+        ping_pong && c.precision.terms() == Terms::Two => "ping_pong",
+            "each slot of a ping-pong schedule is read by one warpgroup, and with precision = f32x3 another one splits it first",
+            "leave ping_pong out";
+        bk % at_once != 0 => "bk",
+            format!("wgmma takes {at_once} elements of {elem} along K at once, and bk is {bk}"),
+            format!("write bk = {}, or leave it out", nearest(bk, at_once));
+        bk % k_of_box != 0 => "bk",
+            format!("a bulk copy takes rows of a multiple of {BOX} bytes, {k_of_box} weights along K, and bk is {bk}"),
+            format!("write bk = {}, or leave it out", nearest(bk, k_of_box));
+        promotes && bk > across || c.block_scales && bk != across => "bk",
+            format!("sums of each {across} along K are promoted to f32, and bk is {bk}"),
+            format!("write bk = {across}, or leave it out");
+        row(c, bn).is_none() || bn % 16 != 0 => of_columns,
+            format!("wgmma takes 16 to 256 columns in steps of 16, and {of_columns} is {bn}"),
+            format!("write {of_columns} = 128 or {of_columns} = 256");
+        cluster > 1 && shared % (PATTERN * cluster) != 0 => key,
+            format!("each of {cluster} blocks copies a multiple of {PATTERN} of what they share, and {key} is {shared}"),
+            format!("write {key} = {}, or a smaller cluster", nearest(shared, PATTERN * cluster));
+        c.block_scales && BLOCK % bn != 0 => of_columns,
+            format!("a tile lies in one block of {BLOCK} columns with one scale, and {of_columns} is {bn}"),
+            format!("write {of_columns} = 64 or {of_columns} = 128");
+        sums > most => of_columns,
+            format!("a thread has {sums} accumulators of a tile of {rows} by {columns}, and at most {most} fit"),
+            fewer();
+    })
+    .next()
+    .or_else(|| plan.crowded(c))
 }

@@ -1,6 +1,6 @@
 //! The choice of instruction: FMAs on CUDA cores, mma.sync or wgmma, by keys or by default.
 
-use super::blame::follows;
+use super::blame::{Unfit, blamed, checks};
 use super::plan::Plan;
 use super::warps::{Warps, arranged, sharing};
 use super::{Config, OF_WGMMA, Precision, Reader, hopper, tensor, tiles};
@@ -26,13 +26,11 @@ const ARCHITECTURES: [u32; 3] = [90, 89, 80];
 const MOST_WARPS: i64 = 8;
 
 /// The instruction of a product.
-pub(super) enum Machine {
-    /// FMAs on CUDA cores; why not tensor cores, where auto takes them for these types.
-    Threads(Option<Diagnostic>),
-    /// wgmma, fed by bulk copies.
-    Wgmma(Vec<Plan>),
-    /// mma.sync; why not wgmma, where auto takes it for these types.
-    MmaSync(Vec<Plan>, Option<Diagnostic>),
+pub(super) struct Machine {
+    /// The sizes of a product on tensor cores. There are none on CUDA cores.
+    pub(super) plans: Vec<Plan>,
+    /// Why not the instruction that auto takes for these types.
+    pub(super) instead: Option<Diagnostic>,
 }
 
 /// The instruction that the key `mma` requests.
@@ -64,87 +62,75 @@ impl Reader<'_> {
         Some(all)
     }
 
-    /// The instruction, by the keys; errors are collected.
-    pub(super) fn machine(&mut self, config: &Config) -> Machine {
+    /// The instruction, by the keys.
+    pub(super) fn machine(&mut self, c: &Config) -> std::result::Result<Machine, Diagnostic> {
         let wanted = self.wanted();
-        if !self.errors.is_empty() {
-            return Machine::Threads(None);
+        if let Some(wrong) = self.errors.pop() {
+            return Err(wrong);
         }
         let threads = OF_THREADS.into_iter().find(|key| self.find(key).is_some());
-        let (mut instead, mut exceeds) = (None, false);
+        // Why not wgmma, and whether its tile is too large.
+        let mut instead = None;
         if matches!(wanted, Wanted::Auto | Wanted::Wgmma) {
-            match self.wgmma(config, wanted == Wanted::Wgmma, threads) {
-                Ok(Some(plans)) => return Machine::Wgmma(plans),
+            match self.wgmma(c, wanted == Wanted::Wgmma, threads) {
+                Ok(Some(plans)) => return Ok(Machine { plans, instead: None }),
                 Ok(None) => {}
+                Err((unfit, _)) if wanted == Wanted::Wgmma || self.is_about_wgmma() => return Err(unfit),
                 // Tiles that wgmma does not support are multiplied by mma.sync. A tile that is too large for both is an
                 // error about wgmma.
-                Err((unfit, too_large)) => match wanted == Wanted::Auto && !self.is_about_wgmma() {
-                    true => (instead, exceeds) = (Some(unfit), too_large),
-                    false => self.errors.push(unfit),
+                Err(unfit) => instead = Some(unfit),
+            }
+        }
+        if wanted != Wanted::Threads && (wanted != Wanted::Auto || takes_mma_sync(c)) {
+            if let Some(key) = threads {
+                return Err(self.of_threads(key));
+            }
+            let unfit = match self.by_mma_sync(c) {
+                Ok(plan) => match tensor::unfit(c, &plan) {
+                    None => {
+                        let plans = self.with_others(c, plan);
+                        return Ok(Machine { plans, instead: instead.map(|(why, _)| why) });
+                    }
+                    Some((key, problem)) => problem.at(self.blamed(key)),
                 },
+                Err(problem) => problem.at(self.blamed("warps")),
+            };
+            if let Some((of_wgmma, true)) = instead {
+                return Err(of_wgmma);
             }
-        }
-        match wanted {
-            _ if !self.errors.is_empty() => return Machine::Threads(None),
-            Wanted::Wgmma => return Machine::Threads(None),
-            Wanted::Auto if !takes_mma_sync(config) => {}
-            Wanted::Threads => {}
-            _ => {
-                if let Some(key) = threads {
-                    self.of_threads(key);
-                    return Machine::Threads(None);
-                }
-                let unfit = match self.by_mma_sync(config) {
-                    Ok(plan) => match tensor::unfit(config, &plan) {
-                        None => return Machine::MmaSync(self.with_others(config, plan), instead),
-                        Some((key, problem)) => problem.at(self.blamed(key)),
-                    },
-                    Err(problem) => problem.at(self.blamed("warps")),
-                };
-                if let Some(of_wgmma) = instead.take_if(|_| exceeds) {
-                    self.errors.push(of_wgmma);
-                    return Machine::Threads(None);
-                }
-                // CUDA cores would copy narrow elements ahead through registers, without a request.
-                let ahead = config.ahead.stages > 1 && config.dtype.bytes() < 4;
-                let given = self.find("warps").is_some() || config.of_tiles.is_some();
-                if wanted != Wanted::Auto || given || ahead || config.block_scales {
-                    self.errors.push(unfit);
-                } else {
-                    instead = instead.or(Some(unfit));
-                }
+            // CUDA cores would copy narrow elements ahead through registers, without a request.
+            let ahead = c.ahead.stages > 1 && c.dtype.bytes() < 4;
+            let given = self.find("warps").is_some() || c.of_tiles.is_some();
+            if wanted != Wanted::Auto || given || ahead || c.block_scales {
+                return Err(unfit);
             }
+            instead = instead.or(Some((unfit, false)));
         }
+        let mut instead = instead.map(|(why, _)| why);
         // A newer architecture has an instruction for these types.
-        if instead.is_none() && wanted == Wanted::Auto && threads.is_none() {
-            let [types, acc] = [config.multiplied(), config.acc];
-            if TiledMma::row(types, acc, u32::MAX).is_some()
-                && let Err(older) = TiledMma::best(types, acc, config.arch, [16, 8], 1)
-            {
-                instead = Some(older.at(self.blamed("arch")));
-            }
+        let [types, acc] = [c.multiplied(), c.acc];
+        if instead.is_none()
+            && wanted == Wanted::Auto
+            && threads.is_none()
+            && TiledMma::row(types, acc, u32::MAX).is_some()
+            && let Err(older) = TiledMma::best(types, acc, c.arch, [16, 8], 1)
+        {
+            instead = Some(older.at(self.blamed("arch")));
         }
-        let rounds = config.precision != Precision::Strict;
         let keys = [
             ("warps", true),
             ("swizzle", true),
-            ("precision", rounds),
-            ("b_dtype", config.mixed()),
-            ("scales", config.block_scales),
+            ("precision", c.precision != Precision::Strict),
+            ("b_dtype", c.mixed()),
+            ("scales", c.block_scales),
         ];
-        for (key, said) in keys {
-            let span = self.find(key).map(|expr| expr.span).filter(|_| said && self.errors.is_empty());
-            match (span, &instead) {
-                (None, _) => {}
-                (Some(_), Some(unfit)) => self.errors.push(unfit.clone()),
-                (Some(span), None) => self.error(
-                    span,
-                    format!("`{key}` is about products on tensor cores, and this one runs on CUDA cores"),
-                    "leave it out, or write mma = mma_sync",
-                ),
-            }
-        }
-        Machine::Threads(instead)
+        let Some((key, _)) = keys.into_iter().find(|(key, said)| *said && self.find(key).is_some()) else {
+            return Ok(Machine { plans: Vec::new(), instead });
+        };
+        let message = format!("`{key}` is about products on tensor cores, and this one runs on CUDA cores");
+        let unlike =
+            || Diagnostic::error(self.span(key), message).help("leave it out, or write mma = mma_sync");
+        Err(instead.unwrap_or_else(unlike))
     }
 
     /// Are there keys about wgmma alone?
@@ -167,14 +153,12 @@ impl Reader<'_> {
 
     /// A key, one that its default depends on where it is not given, or `mma`.
     fn blamed(&self, key: &str) -> Span {
-        let keys = std::iter::once(key).chain(follows(key).iter().copied()).chain(["mma"]);
-        keys.into_iter().find_map(|key| self.find(key)).map_or(Span::default(), |expr| expr.span)
+        blamed(self.args, key).map_or_else(|| self.span("mma"), |value| value.span)
     }
 
-    fn of_threads(&mut self, key: &str) {
-        let span = self.blamed(key);
+    fn of_threads(&self, key: &str) -> Diagnostic {
         let message = format!("`{key}` is about the threads of a product without tensor cores");
-        self.error(span, message, "leave it out, or write mma = none");
+        Diagnostic::error(self.blamed(key), message).help("leave it out, or write mma = none")
     }
 
     /// The value of a key, or a default if it is not given.
@@ -184,29 +168,23 @@ impl Reader<'_> {
 
     /// A product by mma.sync with the sizes of the given keys, and defaults for others.
     pub(super) fn by_mma_sync(&mut self, c: &Config) -> Result<Plan> {
+        let [types, acc] = [c.multiplied(), c.acc];
         let row = match self.wanted() {
             Wanted::Row(row) => {
-                let is = |name: OperandName, elem: Elem| {
-                    row.operand(name).is_some_and(|operand| operand.elem == elem)
-                };
-                if !is(OperandName::A, c.multiplied())
-                    || !is(OperandName::B, c.multiplied())
-                    || !is(OperandName::D, c.acc)
-                    || row.arch > c.arch
-                {
-                    let of = |name: OperandName| {
-                        row.operand(name).map_or_else(String::new, |o| o.elem.to_string())
-                    };
+                let elem = |name| row.operand(name).map(|operand| operand.elem);
+                let [a, b, d] = [OperandName::A, OperandName::B, OperandName::D].map(elem);
+                if [a, b, d] != [types, types, acc].map(Some) || row.arch > c.arch {
+                    let [a, d] = [a, d].map(|elem| elem.map_or_else(String::new, |elem| elem.to_string()));
                     return Err(Problem::new(format!(
-                        "`{}` multiplies {} into sums of {} from sm_{} on, and this product is of {} into {} for sm_{}",
-                        row.name, of(OperandName::A), of(OperandName::D), row.arch, c.multiplied(), c.acc, c.arch
+                        "`{}` multiplies {a} into sums of {d} from sm_{} on, and this product is of {types} into {acc} for sm_{}",
+                        row.name, row.arch, c.arch
                     ))
                     .help("leave its name out: mma = mma_sync takes the instruction that fits"));
                 }
                 row
             }
             _ => {
-                let best = TiledMma::best(c.multiplied(), c.acc, c.arch, [16, 8], 1);
+                let best = TiledMma::best(types, acc, c.arch, [16, 8], 1);
                 best.map_err(|problem| match c.dtype {
                     Elem::F32 => problem.help("write precision = f32x3, or precision = tf32, or mma = none"),
                     _ => problem,
@@ -276,77 +254,43 @@ impl Reader<'_> {
         plan.row.filter(|_| !given).map_or_else(Vec::new, |row| tensor::others(c, row))
     }
 
-    /// The first reason why wgmma does not multiply this, if there is one: its key, a message, and help. Some products it
-    /// multiplies on request, and by default mma.sync does.
-    fn unlike_wgmma(&self, c: &Config, wanted: bool) -> Option<(&'static str, String, &'static str)> {
+    /// The first reason why wgmma does not multiply this, if there is one. Some products it multiplies on request, and by default
+    /// mma.sync does.
+    fn unlike_wgmma(&self, c: &Config, wanted: bool) -> Option<Unfit> {
         let [a, b] = [("a", c.a_rows), ("b", c.b_rows)];
-        let across = [a, b].into_iter().find(|(_, by_rows)| c.dtype.bytes() != 2 && !by_rows);
-        let missing = [
-            (c.arch != 90, "arch", "wgmma is an instruction of sm_90a".into(), "write arch = 90"),
-            (
-                hopper::row(c, 16).is_none(),
-                "dtype",
-                format!("wgmma does not multiply {}", c.dtype),
-                match c.dtype {
-                    Elem::F32 => "write precision = f32x3, or dtype = tf32",
-                    _ => "write dtype = bf16, f16, tf32, e4m3, e5m2, i8 or u8",
-                },
-            ),
-            (
-                c.precision == Precision::Tf32,
-                "precision",
-                "wgmma reads an operand from shared memory, where nothing rounds it to tf32".into(),
-                "write precision = f32x3, dtype = tf32 for operands that are rounded already, or mma = mma_sync",
-            ),
-            (
-                c.acc != c.dtype.accumulator(),
-                "acc",
+        let across =
+            [a, b].into_iter().find(|(_, by_rows)| c.dtype.bytes() != 2 && !by_rows).map(|(key, _)| key);
+        let key = across.unwrap_or_default();
+        checks! {
+            c.arch != 90 => "arch", "wgmma is an instruction of sm_90a", "write arch = 90";
+            hopper::row(c, 16).is_none() => "dtype", format!("wgmma does not multiply {}", c.dtype), match c.dtype {
+                Elem::F32 => "write precision = f32x3, or dtype = tf32",
+                _ => "write dtype = bf16, f16, tf32, e4m3, e5m2, i8 or u8",
+            };
+            c.precision == Precision::Tf32 => "precision",
+                "wgmma reads an operand from shared memory, where nothing rounds it to tf32",
+                "write precision = f32x3, dtype = tf32 for operands that are rounded already, or mma = mma_sync";
+            c.acc != c.dtype.accumulator() => "acc",
                 format!("wgmma sums products of {} in {} here", c.dtype, c.dtype.accumulator()),
-                "leave acc out, or write mma = mma_sync",
-            ),
-            (
-                across.is_some(),
-                across.map_or("a", |(key, _)| key),
-                format!(
-                    "wgmma reads elements of {} from rows that are contiguous along K, and `{}` is not k_major",
-                    c.dtype,
-                    across.map_or("a", |(key, _)| key)
-                ),
-                "write k_major for both operands, or leave mma out: launches then copy the operand where that is faster",
-            ),
-            (
-                c.of_tiles.is_some(),
-                "swizzle",
-                "tiles of wgmma have the swizzles of the hardware".into(),
-                "leave swizzle out, or write mma = mma_sync",
-            ),
-            (
-                self.find("warps").is_some(),
-                "warps",
-                "wgmma runs on warpgroups, and bm determines how many".into(),
-                "leave warps out, or write mma = mma_sync",
-            ),
-            (
-                !wanted && ![2, 4].contains(&c.out.bytes()),
-                "out",
+                "leave acc out, or write mma = mma_sync";
+            across.is_some() => key,
+                format!("wgmma reads elements of {} from rows that are contiguous along K, and `{key}` is not k_major", c.dtype),
+                "write k_major for both operands, or leave mma out: launches then copy the operand where that is faster";
+            c.of_tiles.is_some() => "swizzle",
+                "tiles of wgmma have the swizzles of the hardware", "leave swizzle out, or write mma = mma_sync";
+            self.find("warps").is_some() => "warps",
+                "wgmma runs on warpgroups, and bm determines how many", "leave warps out, or write mma = mma_sync";
+            !wanted && ![2, 4].contains(&c.out.bytes()) => "out",
                 format!("by default products by wgmma store elements of 16 or 32 bits, and out is {}", c.out),
-                "write mma = wgmma",
-            ),
-            (
-                c.mixed() && !c.b_rows,
-                "b",
+                "write mma = wgmma";
+            c.mixed() && !c.b_rows => "b",
                 format!("elements of {} are converted in pairs along K, and `b` is not k_major", c.b_dtype),
-                "write b = k_major, or mma = mma_sync",
-            ),
-            (
-                !wanted && c.mixed() && c.c_rows && c.out.bytes() != 2,
-                "out",
+                "write b = k_major, or mma = mma_sync";
+            !wanted && c.mixed() && c.c_rows && c.out.bytes() != 2 => "out",
                 format!("converted elements are rows of wgmma, which stores columns of {} alone", c.out),
-                "write out = bf16, c = m_major, or mma = wgmma",
-            ),
-        ];
-        let (_, key, message, help) = missing.into_iter().find(|row| row.0)?;
-        Some((key, message, help))
+                "write out = bf16, c = m_major, or mma = wgmma";
+        }
+        .next()
     }
 
     /// The product by wgmma of K-contiguous copies, if wgmma needs no other change and no keys choose tiles: its operands,
@@ -377,20 +321,20 @@ impl Reader<'_> {
 
     /// Why auto chose another instruction on an architecture that has wgmma for this type, for the report.
     pub(super) fn instead_of_wgmma(&mut self, config: &Config, machine: &Machine) -> Option<String> {
-        let chosen = match machine {
-            Machine::Wgmma(_) => return None,
-            Machine::MmaSync(_, Some(why)) => return Some(format!("mma.sync: {}", why.message)),
-            Machine::MmaSync(_, None) if self.wgmma_of_copies(config).is_some() => {
-                let (_, message, _) = self.unlike_wgmma(config, false)?;
-                return Some(format!(
-                    "mma.sync: {message}; where it is faster, a launch copies such operands and multiplies the copies by wgmma"
-                ));
-            }
-            Machine::MmaSync(_, None) => "mma.sync",
-            Machine::Threads(Some(why)) => return Some(format!("FMAs on CUDA cores: {}", why.message)),
-            Machine::Threads(None) => "FMAs on CUDA cores",
+        let (chosen, by_warps) = match machine.plans.first() {
+            Some(plan) if plan.is_wgmma() => return None,
+            Some(_) => ("mma.sync", true),
+            None => ("FMAs on CUDA cores", false),
         };
-        let (key, message, _) = self.unlike_wgmma(config, false)?;
+        if let Some(why) = &machine.instead {
+            return Some(format!("{chosen}: {}", why.message));
+        }
+        let (key, Problem { message, .. }) = self.unlike_wgmma(config, false)?;
+        if by_warps && self.wgmma_of_copies(config).is_some() {
+            return Some(format!(
+                "{chosen}: {message}; where it is faster, a launch copies such operands and multiplies the copies by wgmma"
+            ));
+        }
         let asked = self.wanted() == Wanted::Auto && !self.has(&OF_THREADS);
         (asked && !["arch", "dtype"].contains(&key)).then(|| format!("{chosen}: {message}"))
     }
@@ -407,12 +351,11 @@ impl Reader<'_> {
         if !wanted && (missing.is_some() || threads.is_some()) {
             return Ok(None);
         }
-        if let Some((key, message, help)) = missing {
-            return Err((Diagnostic::error(self.blamed(key), message).help(help), false));
+        if let Some((key, problem)) = missing {
+            return Err((problem.at(self.blamed(key)), false));
         }
         if let Some(key) = threads {
-            self.of_threads(key);
-            return Ok(None);
+            return Err((self.of_threads(key), false));
         }
         if OF_WGMMA.iter().all(|key| self.find(key).is_none()) {
             return Ok(Some(Plan::shipped(config)));

@@ -17,6 +17,7 @@ use crate::source::ast::make::{assign, bind, call, closure, named, repeat, text,
 use crate::source::ast::{
     Arg, Binary, Choice, ConstParam, Expr, Kernel, Level, Param, ParamKind, Pattern, Stmt,
 };
+use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::tile::Program;
 use crate::values::elem::Elem;
@@ -97,13 +98,16 @@ impl Page<'_> {
 pub(super) fn program(page: &Kernel, c: &Config, plan: &Plan) -> Result<Program> {
     let is_const = |(name, _): &(&str, i64)| page.consts.iter().any(|of| of.name.text == *name);
     let consts = plan.constants(c).into_iter().filter(is_const).map(|(name, value)| (named(name), value));
-    let (mut program, wrong, _) =
-        evaluate::program(page, &Settings { consts: consts.collect(), ..Settings::default() });
-    if let Some(wrong) = wrong.into_iter().find(|diagnostic| diagnostic.level == Level::Deny) {
-        return Err(Problem::new(wrong.message));
-    }
-    program.competes = true;
-    Ok(program)
+    let program = evaluated(page, Settings { consts: consts.collect(), ..Settings::default() });
+    let program = program.map_err(|wrong| Problem::new(wrong.message))?;
+    Ok(Program { competes: true, ..program })
+}
+
+/// The program of a page, or its first error.
+fn evaluated(page: &Kernel, settings: Settings) -> std::result::Result<Program, Diagnostic> {
+    let (program, all, _) = evaluate::program(page, &settings);
+    let wrong = all.into_iter().find(|diagnostic| diagnostic.level == Level::Deny);
+    wrong.map_or(Ok(program), Err)
 }
 
 /// The function, of at least one size.

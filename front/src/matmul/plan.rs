@@ -1,9 +1,9 @@
 //! The sizes of a product on tensor cores: an alternative of its page.
 
 use super::Config;
+use super::blame::{Unfit, checks};
 use super::product::CLUSTERS;
 use crate::build::tiled::{PAD, Terms};
-use crate::source::problem::Problem;
 use crate::thread::atom::Atom;
 use crate::values::target::{Target, WARP};
 
@@ -111,15 +111,17 @@ impl Plan {
     }
 
     /// Why a block does not have shared memory for its stages.
-    pub(super) fn crowded(&self, c: &Config) -> Option<Problem> {
+    pub(super) fn crowded(&self, c: &Config) -> Option<Unfit> {
         // A producer fills a slot while another one is read.
         let least = if self.bulk { 2 } else { 1 };
         let stages = if self.fewer { least } else { self.stages };
         let (bytes, room) = (self.slot(c) * stages, i64::from(Target::of(c.arch).block_shared));
         let count = if stages == 1 { "1 stage takes".into() } else { format!("{stages} stages take") };
-        let message = format!("{count} {bytes} bytes of shared memory, and a block has {room}");
-        let help = "write fewer stages, or a smaller bk";
-        (bytes > room).then(|| Problem::new(message).help(help))
+        checks! {
+            bytes > room => "stages", format!("{count} {bytes} bytes of shared memory, and a block has {room}"),
+                "write fewer stages, or a smaller bk";
+        }
+        .next()
     }
 
     /// Do warps store results through shared memory?

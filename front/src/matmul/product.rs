@@ -2,12 +2,12 @@
 
 use tilewright_layout::{Composed, Layout};
 
-use super::blame::{Blame, put_by_keys};
+use super::blame::{Unfit, checks, nearest, put_by_keys};
 use super::threads::Copies;
 use super::{Config, page};
 use crate::source::ast::Arg;
 use crate::source::diagnostic::Diagnostic;
-use crate::source::problem::{Problem, Result};
+use crate::source::problem::Result;
 use crate::tile::ALIGN;
 use crate::tile::Program;
 use crate::tile::slots::with_slots;
@@ -23,15 +23,21 @@ pub(super) const CLUSTERS: u32 = 90;
 const SPLITS: [i64; 5] = [1, 2, 4, 8, 16];
 
 /// Why a cluster cannot have this number of blocks that split K.
-pub(super) fn no_split(split: i64) -> Option<Problem> {
-    let message = format!("K is split over the blocks of a cluster, at most 16, and split_k is {split}");
-    (!SPLITS.contains(&split)).then(|| Problem::new(message).help("write split_k = 2, 4, 8 or 16"))
+pub(super) fn no_split(split: i64) -> Option<Unfit> {
+    checks! {
+        !SPLITS.contains(&split) => "split_k",
+            format!("K is split over the blocks of a cluster, at most 16, and split_k is {split}"),
+            "write split_k = 2, 4, 8 or 16";
+    }
+    .next()
 }
 
 /// The program, or the error at its key.
 pub(super) fn program(c: &Config, args: &[Arg]) -> std::result::Result<Program, Diagnostic> {
-    c.checked().map_err(|(key, problem)| put_by_keys(problem, &Blame { key, sizes: [key; 2] }, args, c))?;
-    page::threads::program(c, args)
+    match c.unfit() {
+        Some((key, problem)) => Err(put_by_keys(problem, (key, [key; 2]), args, c)),
+        None => page::threads::program(c, args),
+    }
 }
 
 impl Config {
@@ -53,99 +59,60 @@ impl Config {
     }
 
     /// The first key whose value the others do not allow, and why.
-    fn checked(&self) -> std::result::Result<(), (&'static str, Problem)> {
+    fn unfit(&self) -> Option<Unfit> {
+        let (split, arch) = (self.split_k, self.arch);
+        let (side, shared) = if self.c_rows { ("bm", self.tile[0]) } else { ("bn", self.tile[1]) };
         let Copies { vec, tiles, .. } = &self.copies;
-        for (side, (rows, key)) in [(self.a_rows, "sa"), (self.b_rows, "sb")].into_iter().enumerate() {
-            if !rows {
-                aligned(&tiles[side], vec[side]).map_err(|problem| (key, problem))?;
-            }
-        }
-        match self.unfit_split().or_else(|| self.exceeds()) {
-            Some(wrong) => Err(wrong),
-            None => Ok(()),
-        }
+        let odd = |side: usize, rows: bool| if rows { None } else { unaligned(&tiles[side], vec[side]) };
+        let copies = [("sa", odd(0, self.a_rows), vec[0]), ("sb", odd(1, self.b_rows), vec[1])];
+        let unaligned = copies.into_iter().flat_map(|(key, odd, vec)| checks! {
+            odd.is_some() => key,
+                format!("copies of {vec} elements need a shared layout whose first stride is 1 and whose others are multiples of {vec}, and this is {}", odd.unwrap_or_default()),
+                format!("pad by a multiple of {vec}, or write vec = 1");
+        });
+        let (room, stages) = (i64::from(Target::of(arch).block_shared), self.ahead.stages);
+        let [tiles, parts] = self.bytes().unwrap_or_default();
+        let count = if stages == 1 { "1 stage takes".into() } else { format!("{stages} stages take") };
+        let (of_sums, of, help) = match self.groups() {
+            1 => ("bm", "a tile".into(), "write smaller bm and bn"),
+            groups => (
+                "tc",
+                format!("{groups} parts of K"),
+                "write a smaller third mode of tc, or smaller bm and bn",
+            ),
+        };
+        unaligned.chain(no_split(split)).chain(checks! {
+            split > 1 && arch < CLUSTERS => "split_k",
+                format!("the blocks of a cluster split K, which sm_{CLUSTERS} has first, and arch is {arch}"),
+                "write arch = 90, or split K over the threads of a block by a third mode of tc";
+            shared % split != 0 => side,
+                format!("each of {split} blocks adds and stores an equal part of a tile, and {side} is {shared}"),
+                format!("write {side} = {}, or a smaller split_k", nearest(shared, split));
+            tiles > room => "stages", format!("{count} {tiles} bytes of shared memory, and a block has {room}"),
+                "write fewer stages, or a smaller bk";
+            (self.groups() > 1 || split > 1) && tiles + parts > room => of_sums,
+                format!("the sums of {of} take {parts} bytes of shared memory beside {tiles} of tiles, and a block has {room}"),
+                help;
+        })
+        .next()
     }
 
     /// Would a warp's stores of its own accumulators, one by one, be uncoalesced? If shared memory has room
     /// they are reordered there.
     fn scatters(&self) -> bool {
         let run = self.values[usize::from(self.c_rows)];
-        let bytes = || Ok::<i64, Problem>(self.bytes_of_tiles()? + self.bytes_of_parts()?);
-        self.copies.narrow
-            && run > 1
-            && bytes().is_ok_and(|bytes| bytes <= i64::from(Target::of(self.arch).block_shared))
-    }
-
-    /// Bytes of shared memory for the tiles of all stages.
-    fn bytes_of_tiles(&self) -> Result<i64> {
-        let slots = i64::from(self.ahead.stages);
-        let bytes = |tile| -> Result<i64> {
-            let bytes = with_slots(tile, slots)?.cosize()? * i64::from(self.dtype.bytes());
-            Ok(bytes.cast_unsigned().next_multiple_of(ALIGN.into()).cast_signed())
-        };
-        self.copies.tiles.iter().map(bytes).sum()
-    }
-
-    /// Bytes of shared memory for the sums of groups of threads.
-    fn bytes_of_parts(&self) -> Result<i64> {
-        Ok(self.parts()?.cosize()? * i64::from(self.acc.bytes()))
-    }
-
-    /// Why the blocks of a cluster cannot split K, and the key that is wrong.
-    fn unfit_split(&self) -> Option<(&'static str, Problem)> {
-        let (split, (key, shared)) =
-            (self.split_k, if self.c_rows { ("bm", self.tile[0]) } else { ("bn", self.tile[1]) });
-        let wrong = |key, message: String, help: &str| Some((key, Problem::new(message).help(help)));
-        if let Some(problem) = no_split(split) {
-            return Some(("split_k", problem));
-        }
-        if split > 1 && self.arch < CLUSTERS {
-            return wrong(
-                "split_k",
-                format!(
-                    "the blocks of a cluster split K, which sm_{CLUSTERS} has first, and arch is {}",
-                    self.arch
-                ),
-                "write arch = 90, or split K over the threads of a block by a third mode of tc",
-            );
-        }
-        if shared % split != 0 {
-            return wrong(
-                key,
-                format!(
-                    "each of {split} blocks adds and stores an equal part of a tile, and {key} is {shared}"
-                ),
-                &format!("write {key} = {}, or a smaller split_k", (shared / split).max(1) * split),
-            );
-        }
-        None
-    }
-
-    /// Why shared memory does not suffice, and the key that is wrong.
-    fn exceeds(&self) -> Option<(&'static str, Problem)> {
         let room = i64::from(Target::of(self.arch).block_shared);
-        let tiles = self.bytes_of_tiles().ok()?;
-        let stages = self.ahead.stages;
-        if tiles > room {
-            let count = if stages == 1 { "1 stage takes".into() } else { format!("{stages} stages take") };
-            let message = format!("{count} {tiles} bytes of shared memory, and a block has {room}");
-            return Some(("stages", Problem::new(message).help("write fewer stages, or a smaller bk")));
+        self.copies.narrow && run > 1 && self.bytes().is_ok_and(|[tiles, parts]| tiles + parts <= room)
+    }
+
+    /// Bytes of shared memory for the tiles of all stages, and for the accumulators of groups of threads.
+    fn bytes(&self) -> Result<[i64; 2]> {
+        let mut tiles = 0;
+        for tile in &self.copies.tiles {
+            let bytes = with_slots(tile, self.ahead.stages.into())?.cosize()? * i64::from(self.dtype.bytes());
+            tiles += bytes.cast_unsigned().next_multiple_of(ALIGN.into()).cast_signed();
         }
-        let groups = self.groups();
-        let gathers = groups > 1 || self.split_k > 1;
-        let parts = self.bytes_of_parts().ok().filter(|parts| gathers && tiles + parts > room)?;
-        let (key, of, help) = match groups {
-            1 => ("bm", "a tile".into(), "write smaller bm and bn"),
-            _ => (
-                "tc",
-                format!("{groups} parts of K"),
-                "write a smaller third mode of tc, or smaller bm and bn",
-            ),
-        };
-        let message = format!(
-            "the sums of {of} take {parts} bytes of shared memory beside {tiles} of tiles, and a block has {room}"
-        );
-        Some((key, Problem::new(message).help(help)))
+        Ok([tiles, self.parts()?.cosize()? * i64::from(self.acc.bytes())])
     }
 
     /// Adjacent elements of a thread along these modes of a product: rows, columns, K.
@@ -170,17 +137,13 @@ impl Config {
     }
 }
 
-/// Checks that a shared tile allows vectors of `vec` elements: they must be contiguous, and columns aligned.
-fn aligned(layout: &Composed, vec: i64) -> Result<()> {
+/// A shared tile that does not allow vectors of `vec` elements: they must be contiguous, and columns aligned.
+fn unaligned(layout: &Composed, vec: i64) -> Option<String> {
     let mut strides = layout.layout().leaves().map(|(_, stride)| stride.factor());
     let first = strides.next();
     match strides.find(|stride| stride % vec != 0) {
-        _ if vec == 1 => Ok(()),
-        None if first == Some(1) => Ok(()),
-        odd => Err(Problem::new(format!(
-            "copies of {vec} elements need a shared layout whose first stride is 1 and whose others are multiples of {vec}, and this is {}",
-            odd.map_or_else(|| layout.to_string(), |stride| format!("{layout}: the stride {stride} is not a multiple"))
-        ))
-        .help(format!("pad by a multiple of {vec}, or write vec = 1"))),
+        _ if vec == 1 => None,
+        None => (first != Some(1)).then(|| layout.to_string()),
+        Some(stride) => Some(format!("{layout}: the stride {stride} is not a multiple")),
     }
 }

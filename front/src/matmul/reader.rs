@@ -33,28 +33,28 @@ impl Reader<'_> {
         self.errors.push(Diagnostic::error(span, message).help(help));
     }
 
+    /// An error at a key.
+    pub(super) fn refuse(&mut self, key: &str, message: impl Into<String>, help: impl Into<String>) {
+        self.error(self.span(key), message, help);
+    }
+
     pub(super) fn levels(&self) -> Vec<(Name, Level)> {
-        let level = |name: &str| match name {
-            "allow" => Some(Level::Allow),
-            "warn" => Some(Level::Warn),
-            "deny" => Some(Level::Deny),
-            _ => None,
-        };
-        let lints = self.args.iter().filter_map(|arg| {
-            let level = level(&arg.name.as_ref()?.text)?;
-            match &arg.value.kind {
-                ExprKind::Name(lint) => Some((Name { text: lint.clone(), span: arg.value.span }, level)),
-                _ => None,
+        let lints = self.args.iter().filter_map(|Arg { name, value }| match &value.kind {
+            ExprKind::Name(lint) => {
+                Some((Name { text: lint.clone(), span: value.span }, Level::named(&name.as_ref()?.text)?))
             }
+            _ => None,
         });
         lints.collect()
     }
 
     pub(super) fn find(&self, key: &str) -> Option<&Expr> {
-        self.args
-            .iter()
-            .find(|arg| arg.name.as_ref().is_some_and(|name| name.text == key))
-            .map(|arg| &arg.value)
+        self.args.iter().find(|arg| arg.is(key)).map(|arg| &arg.value)
+    }
+
+    /// Where the value of a key is, if it is given.
+    pub(super) fn span(&self, key: &str) -> Span {
+        self.find(key).map_or(Span::default(), |value| value.span)
     }
 
     /// Is one of these keys given?
@@ -64,75 +64,63 @@ impl Reader<'_> {
 
     /// Unknown keys, repeated keys, values without a key.
     pub(super) fn names(&mut self) {
-        const LEVELS: [&str; 3] = ["allow", "warn", "deny"];
         let mut seen: Vec<&str> = Vec::new();
         for arg in self.args {
-            let Some(name) = &arg.name else {
+            let Some(Name { text, span }) = &arg.name else {
                 self.error(arg.value.span, "every value needs its key", "write bm = 128");
                 continue;
             };
-            if LEVELS.contains(&name.text.as_str()) {
+            if Level::named(text).is_some() {
                 continue;
             }
-            if keys::key(&name.text).is_none() {
-                let help = blame::instead_of(&name.text);
-                self.error(name.span, format!("there is no key `{}`", name.text), help);
+            if keys::key(text).is_none() {
+                self.error(*span, format!("there is no key `{text}`"), blame::instead_of(text));
             }
-            if seen.contains(&name.text.as_str()) {
-                self.error(name.span, format!("`{}` is given twice", name.text), "remove one of them");
+            if seen.contains(&text.as_str()) {
+                self.error(*span, format!("`{text}` is given twice"), "remove one of them");
             }
-            seen.push(&name.text);
+            seen.push(text);
         }
     }
 
     pub(super) fn whole(&mut self, key: &str, default: i64) -> i64 {
-        let Some(expr) = self.find(key).cloned() else {
-            return default;
-        };
-        self.keys.integer(&expr).unwrap_or(default)
+        let expr = self.find(key).cloned();
+        expr.and_then(|expr| self.keys.integer(&expr)).unwrap_or(default)
     }
 
     pub(super) fn positive(&mut self, key: &str, default: i64) -> i64 {
         let n = self.whole(key, default);
-        if !(1..=1 << 20).contains(&n) {
-            let span = self.find(key).map_or(Span::default(), |e| e.span);
-            self.error(
-                span,
-                format!("`{key}` must be between 1 and 1048576, and it is {n}"),
-                format!("leave it out for {key} = {default}, or write another number"),
-            );
-            return default;
+        if (1..=1 << 20).contains(&n) {
+            return n;
         }
-        n
+        let help = format!("leave it out for {key} = {default}, or write another number");
+        self.refuse(key, format!("`{key}` must be between 1 and 1048576, and it is {n}"), help);
+        default
     }
 
     pub(super) fn elem(&mut self, key: &str, default: Elem) -> Elem {
-        match self.find(key).cloned() {
-            Some(expr) => self.elem_of(key, &expr, default),
-            None => default,
-        }
+        let expr = self.find(key).cloned();
+        expr.map_or(default, |expr| self.elem_of(key, &expr, default))
     }
 
     /// An element type in the value of a key.
     pub(super) fn elem_of(&mut self, key: &str, expr: &Expr, default: Elem) -> Elem {
-        let (span, name) = (
-            expr.span,
-            if let ExprKind::Name(name) | ExprKind::Path(name) = &expr.kind {
-                name.clone()
-            } else {
-                String::new()
-            },
-        );
-        let name = name.rsplit("::").next().unwrap_or_default().trim();
-        match Elem::named(name) {
-            Some(elem) if !(elem.is_float() || elem.is_integer() && matches!(elem.bytes(), 1 | 4)) => {
-                let help = "write a kernel with `gemm`, which multiplies integers of every type, or name another type";
-                self.error(span, format!("`{key}` cannot be {elem}"), help);
-                default
+        let name = match &expr.kind {
+            ExprKind::Name(name) | ExprKind::Path(name) => {
+                name.rsplit("::").next().unwrap_or_default().trim()
             }
-            Some(elem) => elem,
-            None => {
-                let help = match &expr.kind {
+            _ => "",
+        };
+        let (message, help) = match (Elem::named(name), &expr.kind) {
+            (Some(elem), _) if elem.is_float() || elem.is_integer() && matches!(elem.bytes(), 1 | 4) => {
+                return elem;
+            }
+            (Some(elem), _) => {
+                let help = "write a kernel with `gemm`, which multiplies integers of every type, or name another type";
+                (format!("`{key}` cannot be {elem}"), help.to_owned())
+            }
+            (None, kind) => {
+                let help = match kind {
                     ExprKind::Str(name) if Elem::named(name).is_some() => {
                         format!("write {key} = {name}, without quotes")
                     }
@@ -140,51 +128,46 @@ impl Reader<'_> {
                     ExprKind::Str(name) => element(name),
                     _ => element(name),
                 };
-                self.error(span, format!("`{key}` must be an element type"), help);
-                default
+                (format!("`{key}` must be an element type"), help)
             }
-        }
+        };
+        self.error(expr.span, message, help);
+        default
     }
 
     /// The value that a name stands for; the first by default.
     pub(super) fn choice<T: Copy>(&mut self, key: &str, choices: &[(&str, T)]) -> T {
-        match self.find(key).cloned() {
-            Some(expr) => self.choice_of(key, &expr, choices),
-            None => choices[0].1,
-        }
+        let expr = self.find(key).cloned();
+        expr.map_or(choices[0].1, |expr| self.choice_of(key, &expr, choices))
     }
 
     /// The same of a name in the value of a key.
     pub(super) fn choice_of<T: Copy>(&mut self, key: &str, expr: &Expr, choices: &[(&str, T)]) -> T {
-        let span = expr.span;
         let written = match &expr.kind {
-            ExprKind::Name(name) | ExprKind::Str(name) => name.clone(),
-            _ => String::new(),
+            ExprKind::Name(name) | ExprKind::Str(name) => name,
+            _ => "",
         };
-        let chosen = choices.iter().find(|choice| choice.0 == written).map(|choice| choice.1);
-        chosen.unwrap_or_else(|| {
-            let names: Vec<&str> = choices.iter().map(|choice| choice.0).collect();
+        if let Some((_, value)) = choices.iter().find(|choice| choice.0 == written) {
+            return *value;
+        }
+        let names = || choices.iter().map(|choice| choice.0);
+        let help = did_you_mean(written, names()).unwrap_or_else(|| {
+            let known = format!("write {key} = {}", names().collect::<Vec<_>>().join(" or "));
             // For operands the help explains the choices.
-            let about = match key {
-                "a" | "b" | "c" | "bias" | "residual" => keys::key(key).map(|(_, _, about)| about.to_owned()),
-                _ => None,
-            };
-            let help = did_you_mean(&written, names.iter().copied()).unwrap_or_else(|| {
-                let known = format!("write {key} = {}", names.join(" or "));
-                about.map_or(known.clone(), |about| format!("{known}\nhelp: {about}"))
-            });
-            self.error(span, format!("`{key}` has no such choice"), help);
-            choices[0].1
-        })
+            let explained = ["a", "b", "c", "bias", "residual"].contains(&key);
+            let about = keys::key(key).filter(|_| explained);
+            about.map_or(known.clone(), |(_, _, about)| format!("{known}\nhelp: {about}"))
+        });
+        self.error(expr.span, format!("`{key}` has no such choice"), help);
+        choices[0].1
     }
 
     pub(super) fn flag(&mut self, key: &str) -> bool {
-        let Some(expr) = self.find(key) else { return false };
-        let span = expr.span;
-        match expr.kind {
-            ExprKind::Bool(flag) => flag,
-            _ => {
-                self.error(span, format!("`{key}` is true or false"), format!("write {key} = true"));
+        match self.find(key).map(|expr| &expr.kind) {
+            None => false,
+            Some(ExprKind::Bool(flag)) => *flag,
+            Some(_) => {
+                self.refuse(key, format!("`{key}` is true or false"), format!("write {key} = true"));
                 false
             }
         }

@@ -177,6 +177,22 @@ pub enum Level {
     Deny,
 }
 
+impl Level {
+    /// The level of a word: `allow`, `warn` or `deny`.
+    pub fn named(word: &str) -> Option<Level> {
+        [Level::Allow, Level::Warn, Level::Deny].into_iter().find(|level| level.name() == word)
+    }
+
+    /// The word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Allow => "allow",
+            Level::Warn => "warn",
+            Level::Deny => "deny",
+        }
+    }
+}
+
 /// A constant of the kernel.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ConstParam {
@@ -418,6 +434,11 @@ impl Arg {
         let span = Span::default();
         let name = Name { text: name.to_owned(), span };
         Arg { name: Some(name), value: Expr { kind: ExprKind::Int(value), span } }
+    }
+
+    /// Has it this name?
+    pub fn is(&self, name: &str) -> bool {
+        self.name.as_ref().is_some_and(|own| own.text == name)
     }
 }
 

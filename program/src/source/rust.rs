@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 
 use super::ast::{
-    Arg, Binary, Choice, Expr, ExprKind, Kernel, Level, Name, Param, ParamKind, Pattern, Span, Stmt,
-    StmtKind, Unary,
+    Arg, Binary, Choice, Expr, ExprKind, Kernel, Name, Param, ParamKind, Pattern, Span, Stmt, StmtKind, Unary,
 };
 
 /// Columns of a line.
@@ -53,14 +52,7 @@ fn attribute(kernel: &Kernel) -> Vec<String> {
         let allowed: Vec<&str> = param.allowed.iter().map(|name| &*name.text).collect();
         format!("{} = {}", param.name.text, allowed.join(" | "))
     });
-    let levels = kernel.levels.iter().map(|(name, level)| {
-        let level = match level {
-            Level::Allow => "allow",
-            Level::Warn => "warn",
-            Level::Deny => "deny",
-        };
-        format!("{level}({})", name.text)
-    });
+    let levels = kernel.levels.iter().map(|(name, level)| format!("{}({})", level.name(), name.text));
     let mut all: Vec<String> = types.chain(kernel.keys.iter().map(argument)).chain(levels).collect();
     all.extend(kernel.overlaps.then(|| "overlaps".to_owned()));
     all.extend((!kernel.choices.is_empty()).then(|| {

@@ -3,59 +3,45 @@
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value as Size};
 
 use super::results::Results;
-use super::{kernel, zero};
-use crate::evaluate;
+use super::{evaluated, kernel, zero};
 use crate::launch::definition::Settings;
 use crate::matmul::Config;
 use crate::matmul::blame::{Blame, put_by_keys};
 use crate::matmul::threads::Copies;
 use crate::source::ast::make::{assign, bind, call, closure, named, repeat, text, two};
-use crate::source::ast::{
-    Arg, Binary, ConstParam, Expr, ExprKind, Kernel, Level, Pattern, Span, Stmt, StmtKind,
-};
+use crate::source::ast::{Arg, Binary, ConstParam, Expr, ExprKind, Kernel, Pattern, Span, Stmt, StmtKind};
 use crate::source::diagnostic::Diagnostic;
 use crate::tile::{Order, Program};
 
 /// The keys of errors about a statement, by the name that it binds, or by the function that it calls.
 const BLAMED: [(&str, Blame); 12] = [
-    ("sa", blamed("sa", ["bm", "bk"])),
-    ("sb", blamed("sb", ["bn", "bk"])),
-    ("tc_gc", blamed("tc", ["bm", "bn"])),
-    ("ta_ga", blamed("ta", ["bm", "bk"])),
-    ("ta_sa", blamed("ta", ["bm", "bk"])),
-    ("tb_gb", blamed("tb", ["bn", "bk"])),
-    ("tb_sb", blamed("tb", ["bn", "bk"])),
-    ("tc_sa", blamed("tc", ["bm", "bk"])),
-    ("tc_sb", blamed("tc", ["bn", "bk"])),
-    ("acc", blamed("tc", ["bm", "bn"])),
-    ("gemm", blamed("acc", ["acc", "acc"])),
-    ("map", blamed("epilogue", ["epilogue", "epilogue"])),
+    ("sa", ("sa", ["bm", "bk"])),
+    ("sb", ("sb", ["bn", "bk"])),
+    ("tc_gc", ("tc", ["bm", "bn"])),
+    ("ta_ga", ("ta", ["bm", "bk"])),
+    ("ta_sa", ("ta", ["bm", "bk"])),
+    ("tb_gb", ("tb", ["bn", "bk"])),
+    ("tb_sb", ("tb", ["bn", "bk"])),
+    ("tc_sa", ("tc", ["bm", "bk"])),
+    ("tc_sb", ("tc", ["bn", "bk"])),
+    ("acc", ("tc", ["bm", "bn"])),
+    ("gemm", ("acc", ["acc", "acc"])),
+    ("map", ("epilogue", ["epilogue", "epilogue"])),
 ];
 
 /// The first of the spans that stand for a row of [`BLAMED`].
 const SPANS: u32 = u32::MAX - BLAMED.len() as u32;
 
-const fn blamed(key: &'static str, sizes: [&'static str; 2]) -> Blame {
-    Blame { key, sizes }
-}
-
 /// The program.
 pub(in crate::matmul) fn program(c: &Config, args: &[Arg]) -> Result<Program, Diagnostic> {
-    let evaluated = |page: &Kernel| {
-        let (program, all, _) = evaluate::program(page, &Settings::default());
-        (program, all.into_iter().find(|diagnostic| diagnostic.level == Level::Deny))
-    };
     let mut page = page(c);
-    if let (program, None) = evaluated(&page) {
-        return Ok(program);
-    }
-    page.body.iter_mut().for_each(at_keys);
-    let (program, wrong) = evaluated(&page);
-    let Some(wrong) = wrong else { return Ok(program) };
-    let row = wrong.span.0.checked_sub(SPANS).and_then(|row| BLAMED.get(row as usize));
-    Err(match row {
-        Some((_, blame)) => put_by_keys(wrong.into(), blame, args, c),
-        None => wrong,
+    evaluated(&page, Settings::default()).or_else(|_| {
+        page.body.iter_mut().for_each(at_keys);
+        let blame = |wrong: &Diagnostic| BLAMED.get(wrong.span.0.checked_sub(SPANS)? as usize);
+        evaluated(&page, Settings::default()).map_err(|wrong| match blame(&wrong) {
+            Some((_, blame)) => put_by_keys(wrong.into(), *blame, args, c),
+            None => wrong,
+        })
     })
 }
 

@@ -2,10 +2,11 @@
 
 use super::{Config, WIDE, ring};
 use crate::build::tiled::{SWIZZLED, Terms, TiledMma};
+use crate::matmul::blame::{Unfit, checks, nearest};
 use crate::matmul::plan::Plan;
 use crate::matmul::scales::BLOCK;
 use crate::matmul::warps::groups_of;
-use crate::source::problem::{Problem, Result};
+use crate::source::problem::Result;
 use crate::thread::atom::Atom;
 use crate::values::elem::Elem;
 use crate::values::target::{Target, WARP};
@@ -200,67 +201,38 @@ pub(in crate::matmul) fn sums(c: &Config, tile: [i64; 3], threads: i64) -> i64 {
 }
 
 /// Why mma.sync does not support these sizes, and the key that is wrong.
-pub(in crate::matmul) fn unfit(c: &Config, plan: &Plan) -> Option<(&'static str, Problem)> {
-    let wrong = |key, message: String, help: String| Some((key, Problem::new(message).help(help)));
+pub(in crate::matmul) fn unfit(c: &Config, plan: &Plan) -> Option<Unfit> {
     let row = plan.row?;
-    let ((.., k), parts) = (row.mma()?.shape, plan.parts());
-    let ([_, bn], bk) = (plan.of_c(c), plan.tile[2]);
-    if bk % (k * parts) != 0 {
-        let nearest = (bk / k / parts).max(1) * k * parts;
-        let sharing = if parts > 1 { format!("of each of {parts} warps ") } else { String::new() };
-        return wrong(
-            "bk",
+    let ((.., k), parts, room) = (row.mma()?.shape, plan.parts(), i64::from(Target::of(c.arch).block_shared));
+    let ([_, bn], bk, gathered) = (plan.of_c(c), plan.tile[2], plan.gathered(c));
+    let (warps, sums) = (plan.threads() / i64::from(WARP), sums(c, plan.tile, plan.threads() / parts));
+    let sharing = if parts > 1 { format!("of each of {parts} warps ") } else { String::new() };
+    let need = if warps == 1 { "1 warp needs".into() } else { format!("{warps} warps need") };
+    let in_block = |key, size: i64| {
+        checks! {
+            c.block_scales && BLOCK % size != 0 => key,
+                format!("a tile lies in one block of {BLOCK} with one scale, and {key} is {size}"),
+                format!("write {key} = 64 or {key} = 128");
+        }
+    };
+    let of_step = checks! {
+        bk % (k * parts) != 0 => "bk",
             format!("`{}` {sharing}takes {k} of K at once, and bk is {bk}", row.name),
-            format!("write bk = {nearest}"),
-        );
-    }
-    if c.block_scales {
-        for (key, size) in [("bn", bn), ("bk", bk)] {
-            if BLOCK % size != 0 {
-                return wrong(
-                    key,
-                    format!("a tile lies in one block of {BLOCK} with one scale, and {key} is {size}"),
-                    format!("write {key} = 64 or {key} = 128"),
-                );
-            }
-        }
-        if parts > 1 {
-            return wrong(
-                "warps",
-                format!("{parts} warps share K, whose sums have different scales"),
-                "leave the third mode of warps out".into(),
-            );
-        }
-    }
-    if let Some(problem) = plan.crowded(c) {
-        return Some(("stages", problem));
-    }
-    let room = i64::from(Target::of(c.arch).block_shared);
-    let gathered = plan.gathered(c);
-    if gathered > room {
-        return wrong(
-            "warps",
-            format!(
-                "warps that share K exchange their sums of a tile, {gathered} bytes of shared memory, and a block has {room}"
-            ),
-            "write fewer warps, or smaller bm and bn".into(),
-        );
-    }
-    let threads = plan.threads();
-    let sums = sums(c, plan.tile, threads / parts);
-    if sums > MOST_SUMS {
-        return wrong(
-            "warps",
-            format!(
-                "{} {sums} accumulator registers in each thread, and more than {MOST_SUMS} leave no room for fragments",
-                if threads == i64::from(WARP) {
-                    "1 warp needs".into()
-                } else {
-                    format!("{} warps need", threads / i64::from(WARP))
-                }
-            ),
-            "write more warps, or smaller bm and bn".into(),
-        );
-    }
-    None
+            format!("write bk = {}", nearest(bk, k * parts));
+    };
+    let of_parts = checks! {
+        c.block_scales && parts > 1 => "warps",
+            format!("{parts} warps share K, whose sums have different scales"),
+            "leave the third mode of warps out";
+    };
+    let of_block = of_step.chain(in_block("bn", bn)).chain(in_block("bk", bk)).chain(of_parts);
+    of_block.chain(plan.crowded(c)).chain(checks! {
+        gathered > room => "warps",
+            format!("warps that share K exchange their sums of a tile, {gathered} bytes of shared memory, and a block has {room}"),
+            "write fewer warps, or smaller bm and bn";
+        sums > MOST_SUMS => "warps",
+            format!("{need} {sums} accumulator registers in each thread, and more than {MOST_SUMS} leave no room for fragments"),
+            "write more warps, or smaller bm and bn";
+    })
+    .next()
 }
