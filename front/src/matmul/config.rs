@@ -2,12 +2,13 @@
 
 use tilewright_layout::{Composed, Layout, Swizzle};
 
+use super::blame::checks;
 use super::product::CLUSTERS;
 use super::reader::Reader;
 use super::scales::GROUPS;
 use super::threads::{Copies, tc};
 use crate::build::tiled::{Terms, TiledMma};
-use crate::source::ast::{Arg, Expr, ExprKind, Name, Pattern, Span};
+use crate::source::ast::{Arg, Expr, ExprKind, Name, Pattern};
 use crate::source::problem::Problem;
 use crate::thread::atom::Effect;
 use crate::tile::{Ahead, Order};
@@ -254,84 +255,49 @@ impl Reader<'_> {
 
     /// Keys that others contradict.
     fn unlike(&mut self, c: &Config, of_columns: bool) {
-        let (dtype, fp8) = (c.dtype, c.dtype.is_fp8());
+        let (dtype, fp8, mixed) = (c.dtype, c.dtype.is_fp8(), c.mixed());
         let weights = c.packed.map_or(c.b_dtype.name(), Int4::name);
-        let converts = !c.mixed() || c.b_dtype.bytes() == 1 && matches!(dtype, Elem::F16 | Elem::Bf16);
+        let converts = !mixed || c.b_dtype.bytes() == 1 && matches!(dtype, Elem::F16 | Elem::Bf16);
         let size = c.group.unwrap_or(GROUPS[0]);
         let (precision, _) = Precision::ALL[c.precision as usize];
         let each = if c.group.is_some() { "each group of each" } else { "each" };
-        let rows = [
-            (
-                "b_dtype",
-                !converts,
+        let wrong = checks! {
+            !converts => "b_dtype",
                 format!("elements of {weights} are not converted for products of {dtype}"),
-                "write i8, u8, i4, u4, e4m3 or e5m2, with dtype = f16 or bf16",
-            ),
-            (
-                "b_dtype",
-                c.packed.is_some() && !c.b_rows,
-                "numbers of four bits are packed in pairs along K, and `b` is not k_major".into(),
-                "write b = k_major",
-            ),
-            (
-                "precision",
-                c.precision != Precision::Strict && dtype != Elem::F32,
+                "write i8, u8, i4, u4, e4m3 or e5m2, with dtype = f16 or bf16";
+            c.packed.is_some() && !c.b_rows => "b_dtype",
+                "numbers of four bits are packed in pairs along K, and `b` is not k_major",
+                "write b = k_major";
+            c.precision != Precision::Strict && dtype != Elem::F32 => "precision",
                 format!("precision = {precision} is about products of f32, and these are of {dtype}"),
-                "leave precision out, or write dtype = f32",
-            ),
-            (
-                "group_size",
-                !c.mixed(),
-                "`group_size` is about the scales of narrow weights, and B has the type of A".into(),
-                "write b_dtype = i4 or another narrow type, or leave it out",
-            ),
-            (
-                "group_size",
-                c.mixed() && !GROUPS.contains(&size),
+                "leave precision out, or write dtype = f32";
+            !mixed => "group_size",
+                "`group_size` is about the scales of narrow weights, and B has the type of A",
+                "write b_dtype = i4 or another narrow type, or leave it out";
+            mixed && !GROUPS.contains(&size) => "group_size",
                 format!("a group along K has 16, 32, 64, 128 or 256 elements, and group_size is {size}"),
-                "write group_size = 128",
-            ),
-            (
-                "zeros",
-                c.zeros && c.group.is_none(),
-                "zero points are subtracted from narrow weights with scales in groups, and there are no groups".into(),
-                "write group_size = 128, and a narrow b_dtype, or leave zeros out",
-            ),
-            (
-                "scales",
-                c.mixed() && of_columns,
+                "write group_size = 128";
+            c.zeros && c.group.is_none() => "zeros",
+                "zero points are subtracted from narrow weights with scales in groups, and there are no groups",
+                "write group_size = 128, and a narrow b_dtype, or leave zeros out";
+            mixed && of_columns => "scales",
                 format!("narrow weights have a scale for {each} column of C anyway, the argument `scale`"),
-                "leave `scales` out, or write scales = rows for those of activations too",
-            ),
-            (
-                "scales",
-                !c.mixed() && c.block_scales && !fp8,
+                "leave `scales` out, or write scales = rows for those of activations too";
+            !mixed && c.block_scales && !fp8 => "scales",
                 format!("scales of blocks are about products of e4m3 and e5m2, and dtype is {dtype}"),
-                "write scales = both, or dtype = e4m3",
-            ),
-            (
-                "scales",
-                !c.mixed() && c.block_scales && fp8 && c.fast_accum,
-                "scales of blocks multiply sums of each 128 of K, which fast_accum = true leaves in the tensor cores".into(),
-                "leave fast_accum out",
-            ),
-            (
-                "fast_accum",
-                !fp8,
+                "write scales = both, or dtype = e4m3";
+            !mixed && c.block_scales && fp8 && c.fast_accum => "scales",
+                "scales of blocks multiply sums of each 128 of K, which fast_accum = true leaves in the tensor cores",
+                "leave fast_accum out";
+            !fp8 => "fast_accum",
                 format!("`fast_accum` is about sums of e4m3 and e5m2, and dtype is {dtype}"),
-                "leave it out: other sums are as accurate as those in f32",
-            ),
-            (
-                "aux",
-                c.aux.is_some() && c.function.is_none(),
-                "`aux` has what the epilogue's function is applied to, and there is no such function".into(),
-                "write epilogue = gelu or another function, or leave aux out",
-            ),
-        ];
-        for (key, _, message, help) in rows.into_iter().filter(|row| row.1) {
-            if let Some(span) = self.find(key).map(|value| value.span) {
-                self.error(span, message, help);
-            }
+                "leave it out: other sums are as accurate as those in f32";
+            c.aux.is_some() && c.function.is_none() => "aux",
+                "`aux` has what the epilogue's function is applied to, and there is no such function",
+                "write epilogue = gelu or another function, or leave aux out";
+        };
+        for (key, problem) in wrong.filter(|(key, _)| self.find(key).is_some()).collect::<Vec<_>>() {
+            self.errors.push(problem.at(self.span(key)));
         }
     }
 
@@ -351,17 +317,13 @@ impl Reader<'_> {
                 let parts: Vec<i64> = parts.iter().filter_map(|part| self.keys.integer(part)).collect();
                 let [bits, base, shift] = parts[..] else { return None };
                 let small = |n: i64| u32::try_from(n).unwrap_or(u32::MAX);
-                match Swizzle::new(small(bits), small(base), i32::try_from(shift).unwrap_or(i32::MAX)) {
-                    Ok(swizzle) => Some(swizzle),
-                    Err(why) => {
-                        self.errors.push(Problem::from(why).at(expr.span));
-                        None
-                    }
-                }
+                let swizzle =
+                    Swizzle::new(small(bits), small(base), i32::try_from(shift).unwrap_or(i32::MAX));
+                swizzle.map_err(|why| self.errors.push(Problem::from(why).at(expr.span))).ok()
             }
             _ => {
                 let help = "write swizzle = (3, 3, 3), swizzle = none, or leave it out";
-                self.error(expr.span, "`swizzle` has three numbers: bits, base and shift", help);
+                self.refuse("swizzle", "`swizzle` has three numbers: bits, base and shift", help);
                 None
             }
         }
@@ -375,42 +337,34 @@ impl Reader<'_> {
         let fragments = fragments as u32;
         let ahead = Ahead { fragments, exits, sums_are_added: true, ..stages.into() };
         if let Some(problem) = ahead.unfit() {
-            let at = self.find(if fragments > 1 { "fragments" } else { "stages" });
-            self.errors.push(problem.at(at.map_or(Span::default(), |expr| expr.span)));
+            self.errors.push(problem.at(self.span(if fragments > 1 { "fragments" } else { "stages" })));
         }
         ahead
     }
 
     fn name(&mut self) -> String {
-        match self.find("name").map(|e| (e.kind.clone(), e.span)) {
-            None => "matmul".to_owned(),
-            Some((ExprKind::Str(name) | ExprKind::Name(name), span)) => {
-                let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-                if !starts || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-                    self.error(
-                        span,
-                        format!("`{name}` cannot be a kernel's name"),
-                        "use letters, digits and `_`",
-                    );
-                }
-                name
+        let name = match self.find("name").map(|expr| &expr.kind) {
+            None => return "matmul".to_owned(),
+            Some(ExprKind::Str(name) | ExprKind::Name(name)) => name.clone(),
+            Some(_) => {
+                self.refuse("name", "a kernel's name is a word", "write name = my_matmul");
+                return String::new();
             }
-            Some((_, span)) => {
-                self.error(span, "a kernel's name is a word", "write name = my_matmul");
-                String::new()
-            }
+        };
+        let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if !name.chars().all(is_letter) || !name.starts_with(|c: char| is_letter(c) && !c.is_ascii_digit()) {
+            self.refuse("name", format!("`{name}` cannot be a kernel's name"), "use letters, digits and `_`");
         }
+        name
     }
 
     /// The type of B's elements, and the 4-bit type where each packs two numbers.
     fn b_dtype(&mut self, dtype: Elem) -> (Elem, Option<Int4>) {
-        let of = |expr: &Expr| match &expr.kind {
-            ExprKind::Name(name) => Int4::ALL.into_iter().find(|of| name == of.name()),
+        let packed = match self.find("b_dtype").map(|expr| &expr.kind) {
+            Some(ExprKind::Name(name)) => Int4::ALL.into_iter().find(|of| name == of.name()),
             _ => None,
         };
-        let packed = self.find("b_dtype").and_then(of);
-        let elem = if packed.is_some() { Elem::U8 } else { self.elem("b_dtype", dtype) };
-        (elem, packed)
+        (if packed.is_some() { Elem::U8 } else { self.elem("b_dtype", dtype) }, packed)
     }
 
     /// What is added to each element of C: when, as in `before`, and its type if not C's, as in `before(f32)`.
@@ -431,44 +385,37 @@ impl Reader<'_> {
     /// The type of a second result: C's type unless one is given.
     fn aux(&mut self, out: Elem) -> Option<Elem> {
         let given = self.find("aux").cloned()?;
-        let elem = match given.kind {
-            ExprKind::Bool(false) => return None,
-            ExprKind::Bool(true) => out,
-            ExprKind::Name(_) | ExprKind::Path(_) => self.elem_of("aux", &given, out),
+        match given.kind {
+            ExprKind::Bool(is_given) => is_given.then_some(out),
+            ExprKind::Name(_) | ExprKind::Path(_) => Some(self.elem_of("aux", &given, out)),
             _ => {
-                self.error(
-                    given.span,
-                    "`aux` is true, or the type of its elements",
-                    "write aux = true, or aux = f32",
-                );
-                return None;
+                let help = "write aux = true, or aux = f32";
+                self.refuse("aux", "`aux` is true, or the type of its elements", help);
+                None
             }
-        };
-        Some(elem)
+        }
     }
 
     fn values(&mut self) -> Vec<i64> {
         let Some(layout) = self.layout("values", || Layout::compact((1, 1))) else { return vec![1, 1] };
         let extents: Vec<_> = layout.shape().modes().filter_map(|mode| mode.product()).collect();
-        if layout.rank() != 2 || extents.len() != 2 || layout.as_layout().is_none() {
-            let span = self.find("values").map_or(Span::default(), |e| e.span);
-            self.error(span, "`values` needs two numbers, rows and columns", "write values = (4, 4)");
-            return vec![1, 1];
+        if layout.rank() == 2 && extents.len() == 2 && layout.as_layout().is_some() {
+            return extents;
         }
-        extents
+        self.refuse("values", "`values` needs two numbers, rows and columns", "write values = (4, 4)");
+        vec![1, 1]
     }
 
     pub(super) fn threads(&mut self, key: &str, layout: Composed, ranks: &[usize]) -> Option<Layout> {
-        let span = self.find(key).map_or(Span::default(), |e| e.span);
-        if !ranks.contains(&layout.rank()) || layout.as_layout().is_none() {
+        let plain = layout.as_layout().filter(|_| ranks.contains(&layout.rank())).cloned();
+        if plain.is_none() {
             let modes =
                 if ranks.contains(&3) { "two modes, or three to split K over threads" } else { "two modes" };
             let what =
                 format!("`{key}` is a layout of threads with {modes}, and {layout} has {}", layout.rank());
-            self.error(span, what, format!("write {key} = (16, 16)"));
-            return None;
+            self.refuse(key, what, format!("write {key} = (16, 16)"));
         }
-        layout.as_layout().cloned()
+        plain
     }
 }
 
@@ -476,15 +423,12 @@ impl Reader<'_> {
 fn activation(value: &Expr) -> Expr {
     let ExprKind::Name(name) = &value.kind else { return value.clone() };
     let span = value.span;
+    let made = |kind| Expr { kind, span };
     let named = |text: &str| Name { text: text.to_owned(), span };
-    let arg = |kind| Arg { name: None, value: Expr { kind, span } };
-    let x = || arg(ExprKind::Name("x".into()));
-    let zero = || arg(ExprKind::Float(0.0));
-    let (function, args) = match name.as_str() {
-        "relu" => (named("max"), vec![x(), zero()]),
-        name => (named(name), vec![x()]),
-    };
-    let call = Expr { kind: ExprKind::Call { function, types: Vec::new(), args }, span };
-    let body = Box::new(call);
-    Expr { kind: ExprKind::Closure { params: vec![Pattern::Name(named("x"))], body }, span }
+    let arg = |kind| Arg { name: None, value: made(kind) };
+    let relu = name == "relu";
+    let args = [Some(ExprKind::Name("x".into())), relu.then_some(ExprKind::Float(0.0))];
+    let args = args.into_iter().flatten().map(arg).collect();
+    let call = ExprKind::Call { function: named(if relu { "max" } else { name }), types: Vec::new(), args };
+    made(ExprKind::Closure { params: vec![Pattern::Name(named("x"))], body: Box::new(made(call)) })
 }

@@ -1,9 +1,8 @@
 //! Thread layouts of products on CUDA cores: defaults for the multiply-adds, and layouts for the copies into shared tiles.
 
-use tilewright_layout::{Composed, Layout, Tuple};
+use tilewright_layout::{Composed, Layout};
 
 use super::reader::Reader;
-use crate::source::ast::Span;
 use crate::values::elem::Elem;
 use crate::values::target::WARP;
 
@@ -149,15 +148,11 @@ impl Reader<'_> {
         let sa = self.layout("sa", || Layout::padded((bm, bk), pads[0]))?;
         let sb = self.layout("sb", || Layout::padded((bn, bk), pads[1]))?;
         for (key, layout, rows) in [("sa", &sa, bm), ("sb", &sb, bn)] {
-            if layout.shape() != Tuple::from((rows, bk))
-                && layout.shape().modes().map(|m| m.product()).collect::<Vec<_>>() != [Some(rows), Some(bk)]
-            {
-                let span = self.find(key).map_or(Span::default(), |e| e.span);
-                let message = format!(
-                    "the shared layout has the shape {}, and the tile is ({rows},{bk})",
-                    layout.shape()
-                );
-                self.error(span, message, format!("write {key} = layout!(({rows}, {bk}) : …)"));
+            let shape = layout.shape();
+            if !shape.modes().map(|mode| mode.product()).eq([Some(rows), Some(bk)]) {
+                let message =
+                    format!("the shared layout has the shape {shape}, and the tile is ({rows},{bk})");
+                self.refuse(key, message, format!("write {key} = layout!(({rows}, {bk}) : …)"));
             }
         }
         let threads = [self.threads("ta", ta, &[2])?, self.threads("tb", tb, &[2])?];

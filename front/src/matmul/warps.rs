@@ -2,6 +2,7 @@
 
 use tilewright_layout::Layout;
 
+use super::blame::{checks, nearest};
 use super::{Config, Reader};
 use crate::build::tiled::TiledMma;
 use crate::source::ast::ExprKind;
@@ -25,7 +26,7 @@ impl Reader<'_> {
             return Ok(Some(Warps::Count(self.positive("warps", 4))));
         }
         let layout = self.keys.layout(&expr).ok_or_else(Problem::reported)?;
-        let groups = layout.as_layout().cloned().ok_or_else(|| Problem::new("warps have no swizzle"))?;
+        let groups = layout.as_layout().ok_or_else(|| Problem::new("warps have no swizzle"))?;
         let over_k = if groups.rank() == 3 { groups.mode(2)?.size()? } else { 1 };
         if !(2..=3).contains(&groups.rank()) {
             let message = format!("{groups} does not number warps over rows and columns of C");
@@ -62,48 +63,45 @@ impl Config {
             warps % over == 0 && sides[0] % (over * m) == 0 && sides[1] % (warps / over * n) == 0
         };
         let over = (1..=warps).rev().find(fits);
-        let over = over.ok_or_else(|| Problem::new(format!("{warps} warps cannot share such a tile")))?;
-        Ok([over, warps / over, 1])
+        over.map(|over| [over, warps / over, 1])
+            .ok_or_else(|| Problem::new(format!("{warps} warps cannot share such a tile")))
     }
 }
 
 /// Warps as the key arranges them, if they share the tile evenly and a block has room for them; or an error in terms of the keys.
 pub(super) fn sharing(c: &Config, row: &Atom, groups: [i64; 3], tile: [i64; 3]) -> Result<[i64; 3]> {
-    let most = i64::from(BLOCK_THREADS / WARP);
-    let warps: i64 = groups.iter().product();
-    if warps > most {
-        let message = format!("a block has at most {most} warps, and these are {warps}");
-        return Err(Problem::new(message).help(format!("write {most} warps or fewer")));
-    }
+    let (most, warps): (i64, i64) = ((BLOCK_THREADS / WARP).into(), groups.iter().product());
     let (least, sides) = (c.least(row)?, c.operands_of([tile[0], tile[1]]));
     // The transposed product swaps rows and columns.
     let names = c.operands_of([("rows", "bm"), ("columns", "bn")]);
-    for (mode, (along, key)) in names.into_iter().enumerate() {
+    let too_many = checks! {
+        warps > most => "warps", format!("a block has at most {most} warps, and these are {warps}"),
+            format!("write {most} warps or fewer");
+    };
+    let uneven = names.into_iter().enumerate().flat_map(|(mode, (along, key))| {
         let (over, least, side) = (groups[mode], least[mode], sides[mode]);
-        if side % (over * least) != 0 {
-            let count = if over == 1 { "1 warp has".into() } else { format!("{over} warps share") };
-            let message =
-                format!("{count} the {along} of a tile of C, {least} of them at once, and {key} is {side}");
-            let nearest = (side / (over * least)).max(1) * over * least;
-            return Err(Problem::new(message).help(format!("write {key} = {nearest}, or other warps")));
+        let count = if over == 1 { "1 warp has".into() } else { format!("{over} warps share") };
+        checks! {
+            side % (over * least) != 0 => key,
+                format!("{count} the {along} of a tile of C, {least} of them at once, and {key} is {side}"),
+                format!("write {key} = {}, or other warps", nearest(side, over * least));
         }
-    }
-    Ok(groups)
+    });
+    too_many.chain(uneven).next().map_or(Ok(groups), |(_, problem)| Err(problem))
 }
 
 /// Warps arranged over the rows and columns of a tile, and over K where these are too few; or an error in terms of the keys.
 pub(super) fn arranged(c: &Config, row: &'static Atom, tile: [i64; 3], warps: i64) -> Result<[i64; 3]> {
     let (sides, [m, n]) = (c.operands_of([tile[0], tile[1]]), c.least(row)?);
-    let over_k = |parts: i64| {
+    let over_k = |parts: &i64| {
         let k = TiledMma::arranged(row, [m, n], 1).ok()?.shape()[2];
         let fits = warps % parts == 0 && tile[2] % (k * parts) == 0;
         let [rows, columns, _] = c.arranged(row, sides, warps / parts).ok()?;
-        fits.then_some([rows, columns, parts])
+        fits.then_some([rows, columns, *parts])
     };
     // Warps that share K would have sums with different scales.
-    let most = if c.block_scales { 1 } else { 8 };
-    let found = [1, 2, 4, 8].into_iter().filter(|parts| *parts <= most).find_map(over_k);
-    found.ok_or_else(|| {
+    let parts = if c.block_scales { &[1][..] } else { &[1, 2, 4, 8] };
+    parts.iter().find_map(over_k).ok_or_else(|| {
         // The transposed product swaps rows and columns.
         let [m, n] = c.operands_of([m, n]);
         let count =
