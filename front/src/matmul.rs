@@ -94,7 +94,7 @@ pub fn function(args: &[Arg]) -> Option<Kernel> {
     let config = reader.config(false)?;
     let Machine { plans, .. } = reader.machine(&config).ok().filter(|_| reader.errors.is_empty())?;
     let Some(usual) = plans.last() else {
-        return (!tiles::suit(&reader, &config)).then(|| page::threads::page(&config));
+        return page::threads::page(&config).ok().filter(|_| !tiles::suit(&reader, &config));
     };
     if usual.is_wgmma() {
         return page::page(&config, &plans.iter().collect::<Vec<_>>()).ok();

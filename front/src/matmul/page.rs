@@ -1,4 +1,5 @@
-//! Products on tensor cores as functions of the language: what an author would write with these keys.
+//! Products on tensor cores as functions of the language: what an author would write with these keys. The statements are text of the
+//! language, apart from functions of elements, in which the author's own function has its spans.
 
 mod epilogue;
 mod results;
@@ -13,14 +14,13 @@ use super::tensor::BAND;
 use crate::build::tiled::{Terms, TiledMma};
 use crate::evaluate;
 use crate::launch::definition::Settings;
-use crate::source::ast::make::{assign, bind, call, closure, named, repeat, text, two};
-use crate::source::ast::{
-    Arg, Binary, Choice, ConstParam, Expr, Kernel, Level, Param, ParamKind, Pattern, Stmt,
-};
+use crate::source::ast::make::{call, named};
+use crate::source::ast::{Arg, Choice, ConstParam, Expr, Kernel, Level, Param, ParamKind, Stmt};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::tile::Program;
 use crate::values::elem::Elem;
+use crate::words::stmts;
 
 /// The constant of warps that share K, where they do.
 const OVER_K: &str = "WK";
@@ -49,12 +49,9 @@ impl Plan {
     }
 }
 
-/// A matrix of the batch of a block.
-fn of_batch(c: &Config, name: &str) -> Expr {
-    match c.batched {
-        true => Expr::from(name).at(["_".into(), "_".into(), Expr::from("block").field("z")]),
-        false => name.into(),
-    }
+/// A matrix of a batch.
+fn of_batch(c: &Config, name: &str, batch: &str) -> String {
+    if c.batched { format!("{name}[(_, _, {batch})]") } else { name.to_owned() }
 }
 
 /// What the parts of a page share.
@@ -65,32 +62,28 @@ struct Page<'p> {
     /// Do warps share K, at some sizes?
     shares_k: bool,
     /// The row and the column of a block's tile of C.
-    at: [Expr; 2],
+    at: [&'static str; 2],
 }
 
 impl Page<'_> {
     fn new<'p>(c: &'p Config, plan: &'p Plan, shares_k: bool) -> Page<'p> {
-        let a_is_left = plan.a_is_left(c);
-        let of = |axis: &str| Expr::from("block").field(axis);
         // The left operand's rows are along x: a cluster shares a tile of the right one.
-        let at = plan.sides(c, [of("x"), of("y")]);
-        Page { c, plan, a_is_left, shares_k, at }
+        Page { c, plan, a_is_left: plan.a_is_left(c), shares_k, at: plan.sides(c, ["block.x", "block.y"]) }
     }
 
-    fn of_batch(&self, name: &str) -> Expr {
-        of_batch(self.c, name)
+    fn of_batch(&self, name: &str) -> String {
+        of_batch(self.c, name, "block.z")
     }
 
     /// A matrix like C as the accumulators have its tile: where B is the left operand, transposed.
-    fn like_c(&self, name: &str) -> Expr {
-        let tile = call("tile", &[], [self.of_batch(name), ["BM", "BN"].into(), self.at.clone().into()]);
-        if self.a_is_left { tile } else { call("permute", &[], [tile, [Expr::from(1), 0.into()].into()]) }
+    fn like_c(&self, name: &str) -> String {
+        let tile = format!("tile({}, (BM, BN), ({}))", self.of_batch(name), self.at.join(", "));
+        if self.a_is_left { tile } else { format!("permute({tile}, (1, 0))") }
     }
 
     /// Tiles of a matrix at a block's rows, one for each step.
-    fn steps(&self, name: &str, tile: [Expr; 2], at: &Expr) -> Stmt {
-        let at = [at.clone(), "_".into()].into();
-        bind(&format!("g{name}"), call("tile", &[], [self.of_batch(name), tile.into(), at]))
+    fn steps(&self, name: &str, tile: &str, at: &str) -> String {
+        format!("let g{name} = tile({}, {tile}, ({at}, _));", self.of_batch(name))
     }
 }
 
@@ -131,7 +124,7 @@ pub(super) fn page(c: &Config, all: &[&Plan]) -> Result<Kernel> {
         rows: rows.iter().map(|row| listed.iter().map(|at| row[*at].1).collect()).collect(),
     };
     let choices = if listed.is_empty() { Vec::new() } else { vec![choice] };
-    let body = body(&Page::new(c, plan, shares_k));
+    let body = body(&Page::new(c, plan, shares_k))?;
     Ok(Kernel { choices, ..kernel(c, plan.overlaps, consts.collect(), body) })
 }
 
@@ -226,114 +219,110 @@ fn params(c: &Config) -> Vec<Param> {
 }
 
 /// 0 as a literal for a type.
-fn zero(elem: Elem) -> Expr {
-    if elem.is_float() { 0.0.into() } else { 0.into() }
+fn zero(elem: Elem) -> &'static str {
+    if elem.is_float() { "0.0" } else { "0" }
 }
 
-fn body(page: &Page) -> Vec<Stmt> {
-    let &Page { c, plan, at: [ref row, ref column], .. } = page;
-    let tile_of_a = ["BM", "BK"].map(Expr::from);
-    let tile_of_b = ["BN".into(), weights::step_of_b(c)];
-    let [sums, operands] = [["BM", "BN"], ["sa", "sb"]].map(|names| plan.sides(c, names));
+fn body(page: &Page) -> Result<Vec<Stmt>> {
+    let &Page { c, plan, at: [row, column], .. } = page;
+    let (tile_of_a, tile_of_b) = ("(BM, BK)", format!("(BN, {})", weights::step_of_b(c)));
+    let [[left, right], operands] = [["BM", "BN"], ["sa", "sb"]].map(|names| plan.sides(c, names));
     // Instructions of warps take both operands from registers, and each element's terms are made there.
     let is_in_terms = c.precision.terms() == Terms::Two && plan.is_wgmma();
-    let step = |from: &str, to: &str| {
-        let copy = call("copy", &[], [Expr::from(from).at(["_", "_", "k"]), to.into()]);
-        // Rows out of bounds only affect accumulators that are not stored. Bulk copies need no guards.
-        if plan.bulk { copy.stmt() } else { copy.with("boundary_check", 1).stmt() }
+    let part = format!("let part = mma.accumulators(({left}, {right}), {});", zero(c.acc));
+    let product = |acc: &str| {
+        let operand = |name: &str| match name {
+            "sb" if c.mixed() => weights::converted(page),
+            _ if c.precision == Precision::Tf32 => format!("map({name}, |x| x as {})", c.multiplied()),
+            _ => name.to_owned(),
+        };
+        format!("gemm({}, {acc});", operands.map(operand).join(", "))
     };
-    let mut loop_body = vec![step("ga", "sa"), step("gb", "sb")];
-    loop_body.extend(weights::copies(page));
-    let accumulators =
-        |name| bind(name, Expr::from("mma").method("accumulators", [sums.into(), zero(c.acc)]));
-    let operand = |name: &str| match name {
-        "sb" if c.mixed() => weights::converted(page),
-        _ if c.precision == Precision::Tf32 => {
-            let rounded = closure(&["x"], Expr::from("x").cast(c.multiplied().name()));
-            call("map", &[], [name.into(), rounded])
-        }
-        _ => name.into(),
-    };
-    let [left, right] = operands.map(operand);
-    let product = |acc: &str| call("gemm", &[], [left.clone(), right.clone(), acc.into()]).stmt();
-    if is_in_terms {
-        loop_body.extend(in_terms(operands, accumulators("part")));
-    } else if plan.promotes(c) {
-        loop_body.extend(promoted(page, accumulators("part"), product("part")));
-    } else {
-        loop_body.push(product("acc"));
+    let (mut tiles, steps) = (
+        weights::tiles(page),
+        match () {
+            () if is_in_terms => in_terms(operands, &part),
+            () if plan.promotes(c) => promoted(page, &part, &product("part")),
+            () => product("acc"),
+        },
+    );
+    if c.block_scales {
+        tiles += &block_scales(page);
     }
-    let shared = |name: &str, elem: Elem, layout: Expr| bind(name, call("shared", &[elem.name()], [layout]));
-    let mut body = plan.schedule(c);
-    body.extend([
-        page.steps("a", tile_of_a.clone(), row),
-        page.steps("b", tile_of_b.clone(), column),
-        bind("gc", page.like_c("c")),
-        shared("sa", c.dtype, of_shared(c, tile_of_a, c.a_rows)),
-        shared("sb", c.b_dtype, of_shared(c, tile_of_b, c.b_rows)),
-        bind("mma", instruction(page)),
-        accumulators("acc"),
-    ]);
-    body.extend(weights::tiles(page));
-    body.extend(c.block_scales.then(|| block_scales(page)).into_iter().flatten());
     if is_in_terms {
-        let [_, side] = sums;
-        let tile = |name| bind(name, call("shared", &[Elem::Tf32.name()], [[side, "BK"].into()]));
-        body.extend([bind("terms", terms()), tile("high"), tile("low")]);
+        let tile = format!("shared::<{}>(({right}, BK))", Elem::Tf32);
+        tiles += &format!("let terms = {}; let high = {tile}; let low = {tile};", terms());
     }
-    body.push(repeat("k", plan.pipelined(c), loop_body));
-    body.extend(epilogue::epilogue(page));
-    body
+    // Rows out of bounds only affect accumulators that are not stored. Bulk copies need no guards.
+    let guards = if plan.bulk { "" } else { ", boundary_check = 1" };
+    let text = format!(
+        "{schedule} {ga} {gb}
+        let gc = {gc};
+        let sa = shared::<{a}>({sa});
+        let sb = shared::<{b}>({sb});
+        let mma = {mma};
+        let acc = mma.accumulators(({left}, {right}), {zero});
+        {tiles}
+        for k in {pipelined} {{
+            copy(ga[(_, _, k)], sa{guards});
+            copy(gb[(_, _, k)], sb{guards});
+            {copies} {steps}
+        }}",
+        schedule = plan.schedule(c),
+        ga = page.steps("a", tile_of_a, row),
+        gb = page.steps("b", &tile_of_b, column),
+        gc = page.like_c("c"),
+        a = c.dtype,
+        b = c.b_dtype,
+        sa = of_shared(c, tile_of_a, c.a_rows),
+        sb = of_shared(c, &tile_of_b, c.b_rows),
+        mma = instruction(page),
+        zero = zero(c.acc),
+        pipelined = plan.pipelined(c),
+        copies = weights::copies(page),
+    );
+    Ok([stmts(&text, &[])?, epilogue::epilogue(page)?].concat())
 }
 
 impl Plan {
     /// How blocks take tiles: in bands, so that concurrent ones share operands in the L2 cache.
-    fn schedule(&self, c: &Config) -> Vec<Stmt> {
+    fn schedule(&self, c: &Config) -> String {
         let [rows, _] = self.sides(c, ["BM", "BN"]);
-        let cluster = self.is_wgmma().then(|| call("cluster", &[], ["CLUSTER".into()]));
-        let persistent = self.bulk.then(|| call("persistent", &[], []));
-        let persistent =
-            persistent.map(|call| if self.ping_pong { call.with("alternate", true) } else { call });
-        let bands =
-            if self.is_wgmma() { self.band.into() } else { two(Binary::Div, BAND.into(), rows.into()) };
-        let all = [cluster, persistent, Some(call("raster", &[], [bands]))];
-        all.into_iter().flatten().map(Expr::stmt).collect()
+        let cluster = if self.is_wgmma() { "cluster(CLUSTER);" } else { "" };
+        let persistent = match (self.bulk, self.ping_pong) {
+            (false, _) => "",
+            (true, false) => "persistent();",
+            (true, true) => "persistent(alternate = true);",
+        };
+        let bands = if self.is_wgmma() { self.band.to_string() } else { format!("{BAND} / {rows}") };
+        format!("{cluster} {persistent} raster({bands});")
     }
 
-    fn pipelined(&self, c: &Config) -> Expr {
-        let range = Expr::from(0).to(Expr::from("ga").method("size", [2.into()]));
-        let range =
-            call("pipelined", &[], [range]).with(if self.fewer { "most_stages" } else { "stages" }, "STAGES");
-        let range = if self.bulk { range.with("producer", "warp") } else { range };
-        let split = call("cluster", &[], ["SPLIT".into()]);
-        if self.may_split(c) { range.with("split", split) } else { range }
+    fn pipelined(&self, c: &Config) -> String {
+        let stages = if self.fewer { "most_stages" } else { "stages" };
+        let producer = if self.bulk { ", producer = warp" } else { "" };
+        let split = if self.may_split(c) { ", split = cluster(SPLIT)" } else { "" };
+        format!("pipelined(0..ga.size(2), {stages} = STAGES{producer}{split})")
     }
 }
 
 /// The layout of a shared tile, or its shape alone.
-fn of_shared(c: &Config, tile: [Expr; 2], by_rows: bool) -> Expr {
-    let Some(swizzle) = c.of_tiles else { return tile.into() };
-    let [bits, base] = [swizzle.bits(), swizzle.base()].map(|part| i64::from(part).into());
-    let plain = match by_rows {
-        true => call("row_major", &[], [tile.into()]),
-        false => call("padded", &[], [tile.into(), 0.into()]),
-    };
-    call("swizzled", &[], [bits, base, i64::from(swizzle.shift()).into(), plain])
+fn of_shared(c: &Config, tile: &str, by_rows: bool) -> String {
+    let Some(swizzle) = c.of_tiles else { return tile.to_owned() };
+    let plain = if by_rows { format!("row_major({tile})") } else { format!("padded({tile}, 0)") };
+    format!("swizzled({}, {}, {}, {plain})", swizzle.bits(), swizzle.base(), swizzle.shift())
 }
 
 /// The instruction with its warps or warpgroups: by the types if it is the best for them.
-fn instruction(page: &Page) -> Expr {
-    let c = page.c;
-    let of_types = || call("tiled_mma", &[c.multiplied().name(), c.acc.name()], []);
-    let Some(row) = page.plan.row else { return of_types().with("warpgroups", "WARPGROUPS") };
-    let warps: Expr =
-        if page.shares_k { ["WM", "WN", OVER_K].map(Expr::from).into() } else { ["WM", "WN"].into() };
-    let is_best = TiledMma::row(c.multiplied(), c.acc, c.arch).is_some_and(|best| best.name == row.name);
-    let mma = match is_best {
-        true => of_types().with("warps", warps),
-        false => call("tiled_mma", &[], [text(row.name), warps]),
-    };
-    if c.precision.terms() == Terms::Two { mma.with("terms", 2) } else { mma }
+fn instruction(page: &Page) -> String {
+    let (c, of_types) = (page.c, format!("::<{}, {}>(", page.c.multiplied(), page.c.acc));
+    let Some(row) = page.plan.row else { return format!("tiled_mma{of_types}warpgroups = WARPGROUPS)") };
+    let warps = if page.shares_k { "(WM, WN, WK)" } else { "(WM, WN)" };
+    let terms = if c.precision.terms() == Terms::Two { ", terms = 2" } else { "" };
+    match TiledMma::row(c.multiplied(), c.acc, c.arch).is_some_and(|best| best.name == row.name) {
+        true => format!("tiled_mma{of_types}warps = {warps}{terms})"),
+        false => format!("tiled_mma(\"{}\", {warps}{terms})", row.name),
+    }
 }
 
 /// An element of f32 as the sum of two terms of tf32: the nearest, where ties go away from zero, and the rest, which is rounded
@@ -342,74 +331,58 @@ fn instruction(page: &Page) -> Expr {
 /// Two operations make the first term: half of its last bit is added to the bits of the number, and the lower bits are cut off. A
 /// conversion would take four operations, since it preserves NaN; here the rest of a NaN is NaN. The rest has at most 12 bits, and
 /// instructions ignore the last one: a factor of 1 + 2^-11 adds at least half of the eleventh bit, and less than all of it.
-fn terms() -> Expr {
+fn terms() -> String {
     const HALF: i64 = 0x1000;
     const KEPT: i64 = 0xffff_e000;
     const LONGER: f64 = 1.0 + 1.0 / 2048.0;
-    let [tf32, word] = [Elem::Tf32, Elem::U32].map(Elem::name);
-    let bits = two(Binary::Add, call("bits", &[word], ["x".into()]), HALF.into());
-    let high = call("bits", &[tf32], [two(Binary::And, bits, KEPT.into())]);
-    let rest = two(Binary::Sub, "x".into(), Expr::from("high").cast(Elem::F32.name()));
-    let low = call("bits", &[tf32], [two(Binary::Mul, rest, LONGER.into())]);
-    closure(&["x"], Expr::from(["high".into(), low]).given(Pattern::Name(named("high")), high))
+    format!(
+        "|x| {{
+            let high = bits::<tf32>((bits::<u32>(x) + {HALF}) & {KEPT});
+            (high, bits::<tf32>((x - high as f32) * {LONGER}))
+        }}"
+    )
 }
 
 /// The sums of a step of operands in two terms: the products of all but both lower terms. Products with a lower term come first:
 /// tensor cores cut off bits below the last bits of the largest sum.
-fn in_terms([left, right]: [&str; 2], part: Stmt) -> Vec<Stmt> {
-    let of = |name, tile: &str| bind(name, call("map", &[], [tile.into(), "terms".into()]));
-    let [left_term, right_term] = ["left", "right"].map(|name| move |at: &str| Expr::from(name).field(at));
-    let stored = |at, to: &str| call("copy", &[], [right_term(at), to.into()]).stmt();
-    let product = |at, right: &str| call("gemm", &[], [left_term(at), right.into(), "part".into()]).stmt();
-    vec![
-        of("left", left),
-        of("right", right),
-        stored("0", "high"),
-        stored("1", "low"),
-        part,
-        product("1", "high"),
-        product("0", "low"),
-        product("0", "high"),
-        assign("acc", two(Binary::Add, "acc".into(), "part".into())),
-    ]
+fn in_terms([left, right]: [&str; 2], part: &str) -> String {
+    format!(
+        "let left = map({left}, terms);
+        let right = map({right}, terms);
+        copy(right.0, high);
+        copy(right.1, low);
+        {part}
+        gemm(left.1, high, part);
+        gemm(left.0, low, part);
+        gemm(left.0, high, part);
+        acc = acc + part;"
+    )
 }
 
-/// The tiles of scales of blocks.
-fn block_scales(page: &Page) -> Vec<Stmt> {
-    let [row, column] = &page.at;
-    // Columns of a tile are in one block.
-    let column = two(Binary::Div, two(Binary::Mul, column.clone(), "BN".into()), BLOCK.into());
-    vec![
-        page.steps("scale_a", ["BM".into(), 1.into()], row),
-        page.steps("scale_b", [1.into(), 1.into()], &column),
-        bind("sscale_a", call("shared", &[page.c.acc.name()], ["BM".into()])),
-    ]
+/// The tiles of scales of blocks. Columns of a tile are in one block.
+fn block_scales(page: &Page) -> String {
+    let [row, column] = page.at;
+    let [of_a, of_b] = [
+        page.steps("scale_a", "(BM, 1)", row),
+        page.steps("scale_b", "(1, 1)", &format!("{column} * BN / {BLOCK}")),
+    ];
+    format!("{of_a} {of_b} let sscale_a = shared::<{}>(BM);", page.c.acc)
 }
 
 /// The sums of a step, which are promoted.
-fn promoted(page: &Page, part: Stmt, product: Stmt) -> Vec<Stmt> {
-    let (acc, names) = (Expr::from("acc"), ["acc", "part", "scale"]);
+fn promoted(page: &Page, part: &str, product: &str) -> String {
     if !page.c.block_scales {
-        return vec![part, product, assign("acc", two(Binary::Add, acc, "part".into()))];
+        return format!("{part} {product} acc = acc + part;");
     }
-    let [of_a, of_b] = ["gscale_a", "gscale_b"].map(Expr::from);
     let block = match BLOCK / page.plan.tile[2] {
-        1 => Expr::from("k"),
-        steps => two(Binary::Div, "k".into(), steps.into()),
+        1 => "k".to_owned(),
+        steps => format!("k / {steps}"),
     };
-    let copied = [of_a.at([Expr::from("_"), 0.into(), block.clone()]), "sscale_a".into()];
-    let along = i64::from(!page.a_is_left);
-    let both = [
-        Expr::from("sscale_a").method("along", [along.into()]),
-        of_b.at([Expr::from("_"), "_".into(), block]),
-    ];
-    let scale = closure(&["a", "b"], two(Binary::Mul, "a".into(), "b".into()));
-    let sum = closure(&names, call("fma", &[], ["part", "scale", "acc"].map(Expr::from)));
-    vec![
-        call("copy", &[], copied).stmt(),
-        part,
-        product,
-        bind("scale", call("map", &[], [both.into(), scale])),
-        assign("acc", call("map", &[], [names.into(), sum])),
-    ]
+    format!(
+        "copy(gscale_a[(_, 0, {block})], sscale_a);
+        {part} {product}
+        let scale = map((sscale_a.along({along}), gscale_b[(_, _, {block})]), |a, b| a * b);
+        acc = map((acc, part, scale), |acc, part, scale| fma(part, scale, acc));",
+        along = i64::from(!page.a_is_left)
+    )
 }

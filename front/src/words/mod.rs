@@ -1,5 +1,5 @@
 //! Keys as text, `bm=64 tc=(8,8) schedule=(vec=4)`: the form of a macro's tokens on a command line, in a test or in
-//! a tuning record. Mistakes are pointed at in the text itself.
+//! a tuning record. Mistakes are pointed at in the text itself. The generator's own pages are texts of the same expressions.
 
 mod read;
 
@@ -7,10 +7,17 @@ use std::ops::Range;
 
 use crate::compiled::kernel_def::Locations;
 use crate::launch::definition::{Definition, Settings};
-use crate::source::ast::{self, Arg, Binary, Expr, ExprKind, Level, Span, Unary};
+use crate::source::ast::{self, Arg, Binary, Expr, ExprKind, Level, Span, Stmt, Unary};
 use crate::source::diagnostic::Diagnostic;
+use crate::source::problem::{self, Problem};
 use crate::source::spelling::did_you_mean;
 use crate::values::elem::Elem;
+
+/// The statements of a text that the generator writes, without spans. Some names stand for expressions.
+pub(crate) fn stmts(text: &str, given: &[(&str, Expr)]) -> problem::Result<Vec<Stmt>> {
+    read::stmts(text, given)
+        .map_err(|(at, wrong)| Problem::internal(format!("{}: {}", wrong.message, &text[at.start..])))
+}
 
 /// Keys with their values, and the range of each part in the text.
 #[derive(Clone, Debug)]

@@ -1,8 +1,9 @@
-//! A recursive descent parser from text to keys and values. Every part gets a number and a range of the text.
+//! A recursive descent parser from text to keys and values, and to statements of the generator's own pages. Every part of keys gets
+//! a number and a range of the text.
 
 use std::ops::Range;
 
-use crate::source::ast::{Arg, Binary, Expr, ExprKind, Name, Pattern, Span, Unary};
+use crate::source::ast::{Arg, Binary, Expr, ExprKind, Name, Pattern, Span, Stmt, StmtKind, Unary};
 use crate::source::diagnostic::Diagnostic;
 use crate::values::limits::{DEEPEST, LONGEST_CHAIN};
 
@@ -32,7 +33,7 @@ const OPERATORS: [&[(&str, Binary)]; 9] = [
 
 /// All keys of a text, and the ranges of their spans. The first span is `base`.
 pub(super) fn args(text: &str, base: u32) -> Result<(Vec<Arg>, Vec<Range<usize>>)> {
-    let mut reader = Reader { text, at: 0, base, locations: Vec::new(), depth: 0 };
+    let mut reader = Reader { text, at: 0, base, locations: Vec::new(), depth: 0, given: None };
     let mut args = Vec::new();
     while !reader.rest().is_empty() {
         args.push(reader.pair()?);
@@ -41,12 +42,24 @@ pub(super) fn args(text: &str, base: u32) -> Result<(Vec<Arg>, Vec<Range<usize>>
     Ok((args, reader.locations))
 }
 
+/// The statements of a text of the generator, without spans. Some names stand for expressions.
+pub(super) fn stmts<'t>(text: &'t str, given: &'t [(&'t str, Expr)]) -> Result<Vec<Stmt>> {
+    let mut reader = Reader { text, at: 0, base: 0, locations: Vec::new(), depth: 0, given: Some(given) };
+    let mut stmts = Vec::new();
+    while !reader.rest().is_empty() {
+        stmts.push(reader.stmt()?);
+    }
+    Ok(stmts)
+}
+
 struct Reader<'t> {
     text: &'t str,
     at: usize,
     base: u32,
     locations: Vec<Range<usize>>,
     depth: u32,
+    /// In a text without spans: names that stand for expressions.
+    given: Option<&'t [(&'t str, Expr)]>,
 }
 
 impl<'t> Reader<'t> {
@@ -96,6 +109,9 @@ impl<'t> Reader<'t> {
     }
 
     fn span(&mut self, range: Range<usize>) -> Span {
+        if self.given.is_some() {
+            return Span::default();
+        }
         self.locations.push(range);
         Span(self.base + self.locations.len() as u32 - 1)
     }
@@ -178,6 +194,10 @@ impl<'t> Reader<'t> {
                 return reader.closure(from);
             }
             let shape = reader.operators(0)?;
+            if reader.take("..") {
+                let end = reader.operators(0)?;
+                return Ok(reader.made(from, ExprKind::Range(Box::new(shape), Box::new(end))));
+            }
             if !reader.take(":") {
                 return Ok(shape);
             }
@@ -238,6 +258,19 @@ impl<'t> Reader<'t> {
             () => None,
         };
         let mut made = self.primary()?;
+        while self.given.is_some() {
+            if !self.rest().starts_with("..") && self.take(".") {
+                made = self.member(from, made)?;
+            } else if self.take("[") {
+                let index = Box::new(self.value()?);
+                if !self.take("]") {
+                    return self.wrong("`]`", "close the bracket");
+                }
+                made = self.made(from, ExprKind::Index { base: Box::new(made), index });
+            } else {
+                break;
+            }
+        }
         if let Some(sign) = sign {
             made = self.made(from, ExprKind::Unary(sign, Box::new(made)));
         }
@@ -249,6 +282,101 @@ impl<'t> Reader<'t> {
             made = self.made(from, ExprKind::Cast(Box::new(made), elem));
         }
         Ok(made)
+    }
+
+    /// A field or a method, after its point.
+    fn member(&mut self, from: usize, of: Expr) -> Result<Expr> {
+        let start = self.at;
+        while self.text[self.at..].starts_with(|c: char| c.is_ascii_digit()) {
+            self.at += 1;
+        }
+        let (name, range) = match self.at > start {
+            true => (&self.text[start..self.at], start..self.at),
+            false => match self.word() {
+                Some(word) => word,
+                None => return self.wrong("a name", "write `x.size(0)`"),
+            },
+        };
+        let (name, of) = (Name { text: name.to_owned(), span: self.span(range) }, Box::new(of));
+        let kind = match self.take("(") {
+            true => ExprKind::Method { receiver: of, method: name, args: self.arguments()? },
+            false => ExprKind::Field { base: of, field: name },
+        };
+        Ok(self.made(from, kind))
+    }
+
+    /// The arguments of a call, after its parenthesis; `stages = 3` has a name.
+    fn arguments(&mut self) -> Result<Vec<Arg>> {
+        let mut args: Vec<Arg> = Vec::new();
+        let mut comma = true;
+        while !self.take(")") {
+            if !comma {
+                return self.wrong("`,` or `)`", "close the parenthesis");
+            }
+            let start = self.at;
+            let name = self.word().filter(|_| {
+                let rest = self.rest();
+                rest.starts_with('=') && !rest.starts_with("==")
+            });
+            let name = match name {
+                Some((name, range)) if self.take("=") => {
+                    Some(Name { text: name.to_owned(), span: self.span(range) })
+                }
+                _ => {
+                    self.at = start;
+                    None
+                }
+            };
+            args.push(Arg { name, value: self.value()? });
+            comma = self.take(",");
+        }
+        Ok(args)
+    }
+
+    /// The name that `let` or `for` binds, or several in parentheses.
+    fn pattern(&mut self) -> Result<Pattern> {
+        if self.take("(") {
+            let mut all = Vec::new();
+            while !self.take(")") {
+                all.push(self.pattern()?);
+                self.take(",");
+            }
+            return Ok(Pattern::Tuple(Span::default(), all));
+        }
+        let Some((name, range)) = self.word() else {
+            return self.wrong("a name", "write `let y = x * x;`");
+        };
+        Ok(Pattern::Name(Name { text: name.to_owned(), span: self.span(range) }))
+    }
+
+    /// A statement.
+    fn stmt(&mut self) -> Result<Stmt> {
+        let made = |kind| Stmt { span: Span::default(), kind };
+        if self.take_word("for") {
+            let pattern = self.pattern()?;
+            let (is_in, range) = (self.take_word("in"), self.value()?);
+            if !is_in || !self.take("{") {
+                return self.wrong("`in` and a block", "write `for k in 0..n { … }`");
+            }
+            let mut body = Vec::new();
+            while !self.take("}") {
+                body.push(self.stmt()?);
+            }
+            return Ok(made(StmtKind::For { pattern, range, body }));
+        }
+        let binds = self.take_word("let").then(|| self.pattern()).transpose()?;
+        let first = if binds.is_none() { Some(self.value()?) } else { None };
+        let value = if self.take("=") { Some(self.value()?) } else { None };
+        let kind = match (binds, first, value) {
+            (Some(pattern), _, Some(value)) => StmtKind::Let { pattern, value },
+            (None, Some(target), Some(value)) => StmtKind::Assign { target, op: None, value },
+            (None, Some(value), None) => StmtKind::Expr(value),
+            _ => return self.wrong("`=`", "write `let y = x * x;`"),
+        };
+        if !self.take(";") {
+            return self.wrong("`;`", "write `let y = x * x;`");
+        }
+        Ok(made(kind))
     }
 
     /// The rest of an `if`: a condition and two blocks.
@@ -318,6 +446,9 @@ impl<'t> Reader<'t> {
             return Ok(self.made(from, ExprKind::Str(text[..end].to_owned())));
         }
         let Some((name, range)) = self.word() else {
+            if self.given.is_some() && self.take("_") {
+                return Ok(self.made(from, ExprKind::Hole));
+            }
             return self
                 .wrong("a value", "write a number, a word, a layout `(8,8):(8,1)` or a closure `|x| …`");
         };
@@ -335,6 +466,19 @@ impl<'t> Reader<'t> {
         if name == "if" {
             return self.choice(from);
         }
+        if let Some((_, value)) = self.given.and_then(|all| all.iter().find(|(given, _)| *given == name)) {
+            return Ok(value.clone());
+        }
+        let mut types = Vec::new();
+        if self.take("::<") {
+            while !self.take(">") {
+                let Some((name, range)) = self.word() else {
+                    return self.wrong("a type", "write `full::<f32>`");
+                };
+                types.push(Name { text: name.to_owned(), span: self.span(range) });
+                self.take(",");
+            }
+        }
         if self.rest().starts_with("::") {
             let mut path = name.to_owned();
             while self.take("::") {
@@ -347,8 +491,8 @@ impl<'t> Reader<'t> {
         }
         if self.take("(") {
             let function = Name { text: name.to_owned(), span: self.span(range) };
-            let args = self.list()?.0.into_iter().map(|value| Arg { name: None, value }).collect();
-            return Ok(self.made(from, ExprKind::Call { function, types: Vec::new(), args }));
+            let args = self.arguments()?;
+            return Ok(self.made(from, ExprKind::Call { function, types, args }));
         }
         let kind = match name {
             "true" => ExprKind::Bool(true),
@@ -363,7 +507,7 @@ impl<'t> Reader<'t> {
         let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
         let mut end = digits(rest);
         let whole = end;
-        if rest[end..].starts_with('.') {
+        if rest[end..].starts_with('.') && !rest[end..].starts_with("..") {
             end += 1 + digits(&rest[end + 1..]);
         }
         if let Some(power) = rest[end..].strip_prefix(['e', 'E']) {

@@ -1,6 +1,6 @@
 //! The results of a product as functions of its sums: scales, a bias, a residual, a function, beta times C.
 
-use super::{scales, zero};
+use super::scales;
 use crate::matmul::Config;
 use crate::matmul::config::When;
 use crate::source::ast::make::{call, choice, two};
@@ -66,7 +66,8 @@ impl Results<'_> {
         match &self.old {
             Some(old) => {
                 let more = call("fma", &[], ["beta".into(), old.clone(), self.scaled.clone()]);
-                let condition = two(Binary::Ne, "beta".into(), zero(self.c.scaled()));
+                let zero = if self.c.scaled().is_float() { 0.0.into() } else { 0.into() };
+                let condition = two(Binary::Ne, "beta".into(), zero);
                 choice(condition, added(more), added(self.scaled.clone()))
             }
             None => added(self.scaled.clone()),

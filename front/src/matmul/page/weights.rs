@@ -3,8 +3,8 @@
 use super::Page;
 use crate::matmul::Config;
 use crate::matmul::scales::Grouped;
-use crate::source::ast::make::{bind, call, closure, two};
-use crate::source::ast::{Binary, Expr, Stmt};
+use crate::source::ast::Expr;
+use crate::source::ast::make::call;
 
 /// Arguments with a number for each group: the argument, its tile of the block, the shared tile, and an element.
 const OF_GROUPS: [[&str; 4]; 2] = [["scale", "gscale", "sscale", "s"], ["zero", "gzero", "szero", "z"]];
@@ -25,8 +25,8 @@ pub(super) fn extent_of_b(c: &Config) -> Expr {
     if c.packed.is_some() { call("ceil_div", &[], ["K".into(), 2.into()]) } else { "K".into() }
 }
 
-pub(super) fn step_of_b(c: &Config) -> Expr {
-    if c.packed.is_some() { two(Binary::Div, "BK".into(), 2.into()) } else { "BK".into() }
+pub(super) fn step_of_b(c: &Config) -> &'static str {
+    if c.packed.is_some() { "BK / 2" } else { "BK" }
 }
 
 /// The groups of a step.
@@ -36,83 +36,56 @@ fn grouped(page: &Page) -> Option<Grouped> {
 }
 
 /// Tiles of scales and zero points.
-pub(super) fn tiles(page: &Page) -> Vec<Stmt> {
-    let Some(of) = grouped(page) else { return Vec::new() };
-    let (c, column) = (page.c, &page.at[1]);
+pub(super) fn tiles(page: &Page) -> String {
+    let Some(of) = grouped(page) else { return String::new() };
+    let (dtype, wide, [_, column]) = (page.c.dtype, of.wide(), page.at);
+    let slot = if of.count() == 1 { "BN".to_owned() } else { format!("(BN, {})", of.count()) };
     let one = |[name, tile, shared, _]: &[&str; 4]| {
-        let (shape, at): ([Expr; 2], [Expr; 2]) =
-            (["BN".into(), of.wide().into()], [column.clone(), "_".into()]);
-        let slot: Expr = match of.count() {
-            1 => "BN".into(),
-            count => [Expr::from("BN"), count.into()].into(),
-        };
-        [
-            bind(tile, call("tile", &[], [page.of_batch(name), shape.into(), at.into()])),
-            bind(shared, call("shared", &[c.dtype.name()], [slot])),
-        ]
+        let all = page.of_batch(name);
+        format!(
+            "let {tile} = tile({all}, (BN, {wide}), ({column}, _)); let {shared} = shared::<{dtype}>({slot});"
+        )
     };
-    of_groups(page.c).iter().flat_map(one).collect()
+    of_groups(page.c).iter().map(one).collect()
 }
 
 /// Their copies of a step: all columns together, or from the group of each column.
-pub(super) fn copies(page: &Page) -> Vec<Stmt> {
-    let Some(of) = grouped(page) else { return Vec::new() };
-    let step = Expr::from("k");
-    let copy = |from: &str, at: [Expr; 3], to: Expr| call("copy", &[], [Expr::from(from).at(at), to]).stmt();
-    let one = |[_, tile, shared, _]: &[&'static str; 4]| -> Vec<Stmt> {
-        if of.wide() > 1 {
-            return vec![copy(tile, ["_".into(), "_".into(), step.clone()], (*shared).into())];
+pub(super) fn copies(page: &Page) -> String {
+    let Some(of) = grouped(page) else { return String::new() };
+    let (wide, count, parts) = (of.wide(), of.count(), of.size / of.each);
+    let one = |[_, tile, shared, _]: &[&'static str; 4]| -> String {
+        if wide > 1 {
+            return format!("copy({tile}[(_, _, k)], {shared});");
         }
         let column = |column: i64| {
-            let part = match of.count() {
-                1 => step.clone(),
-                count => two(Binary::Add, two(Binary::Mul, step.clone(), count.into()), column.into()),
-            };
-            let group = match of.size / of.each {
-                1 => part,
-                parts => two(Binary::Div, part, parts.into()),
-            };
-            let to = match of.count() {
-                1 => (*shared).into(),
-                _ => Expr::from(*shared).at([Expr::from("_"), column.into()]),
-            };
-            copy(tile, ["_".into(), 0.into(), group], to)
+            let part = if count == 1 { "k".to_owned() } else { format!("k * {count} + {column}") };
+            let group = if parts == 1 { part } else { format!("({part}) / {parts}") };
+            let to = if count == 1 { String::new() } else { format!("[(_, {column})]") };
+            format!("copy({tile}[(_, 0, {group})], {shared}{to});")
         };
-        (0..of.count()).map(column).collect()
+        (0..count).map(column).collect()
     };
-    of_groups(page.c).iter().flat_map(one).collect()
+    of_groups(page.c).iter().map(one).collect()
 }
 
 /// The converted weights.
-pub(super) fn converted(page: &Page) -> Expr {
-    let c = page.c;
-    let elem = c.dtype.name();
-    let (weights, mut value): (Expr, Expr) = match c.packed {
-        Some(of) => (call("unpack_int4", &[of.name(), elem], ["sb".into()]), "w".into()),
-        None => ("sb".into(), Expr::from("w").cast(elem)),
+pub(super) fn converted(page: &Page) -> String {
+    let (c, elem) = (page.c, page.c.dtype);
+    let (weights, value) = match c.packed {
+        Some(of) => (format!("unpack_int4::<{}, {elem}>(sb)", of.name()), "w".to_owned()),
+        None => ("sb".to_owned(), format!("w as {elem}")),
     };
     let Some(of) = grouped(page) else {
-        return if c.packed.is_some() {
-            weights
-        } else {
-            call("map", &[], [weights, closure(&["w"], value)])
-        };
+        return if c.packed.is_some() { weights } else { format!("map({weights}, |w| {value})") };
     };
-    let (mut tiles, mut names) = (vec![weights], vec!["w"]);
+    let (mut tiles, mut names) = (weights, "w".to_owned());
     for [.., shared, name] in of_groups(c) {
-        tiles.push(match of.count() {
-            1 => Expr::from(*shared).method("along", [0.into()]),
-            _ => {
-                let shape = [Expr::from("_"), of.each.into(), "_".into()].into();
-                let repeated = call("broadcast", &[], [(*shared).into(), shape]);
-                call("regroup", &[], [repeated, ["BN", "BK"].into()])
-            }
-        });
-        names.push(name);
+        tiles += &match of.count() {
+            1 => format!(", {shared}.along(0)"),
+            _ => format!(", regroup(broadcast({shared}, (_, {}, _)), (BN, BK))", of.each),
+        };
+        names += &format!(", {name}");
     }
-    if c.zeros {
-        value = two(Binary::Sub, value, "z".into());
-    }
-    value = two(Binary::Mul, value, "s".into());
-    call("map", &[], [tiles.into(), closure(&names, value)])
+    let value = if c.zeros { format!("({value} - z)") } else { value };
+    format!("map(({tiles}), |{names}| {value} * s)")
 }
