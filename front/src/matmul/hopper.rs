@@ -17,8 +17,6 @@ const INSTRUCTION: i64 = 32;
 const BOX: i64 = 16;
 /// Rows after which the pattern of a swizzle repeats.
 const PATTERN: i64 = 8;
-/// Most slots of the ring by default.
-const STAGES: i64 = 16;
 
 /// Tiles of the default variants: rows, blocks of a cluster that share columns, and columns. There are many widths, so that the
 /// tiles of a product nearly fill all multiprocessors. Small tiles are for products of few rows, which memory limits. Clusters copy
@@ -90,20 +88,8 @@ impl Plan {
             rows @ (1 | 3) => rows,
             _ => 2,
         };
-        Plan {
-            tile,
-            row: None,
-            groups: [warpgroups, 1, 1],
-            stages: STAGES,
-            fewer: true,
-            cluster: 1,
-            split_k: 1,
-            band: 8,
-            ping_pong,
-            bulk: true,
-            overlaps: c.overlaps(true),
-            shipped: false,
-        }
+        let (groups, overlaps) = ([warpgroups, 1, 1], c.overlaps(true));
+        Plan { tile, groups, ping_pong, bulk: true, overlaps, ..Plan::USUAL }
     }
 
     /// Is the right operand contiguous along K?

@@ -14,13 +14,13 @@ use super::tensor::BAND;
 use crate::build::tiled::{Terms, TiledMma};
 use crate::evaluate;
 use crate::launch::definition::Settings;
-use crate::source::ast::make::{call, named};
-use crate::source::ast::{Arg, Choice, ConstParam, Expr, Kernel, Level, Param, ParamKind, Stmt};
+use crate::source::ast::make::named;
+use crate::source::ast::{Arg, Choice, ConstParam, Kernel, Level, Stmt};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::tile::Program;
 use crate::values::elem::Elem;
-use crate::words::stmts;
+use crate::words::{self, stmts};
 
 /// The constant of warps that share K, where they do.
 const OVER_K: &str = "WK";
@@ -125,58 +125,24 @@ pub(super) fn page(c: &Config, all: &[&Plan]) -> Result<Kernel> {
     };
     let choices = if listed.is_empty() { Vec::new() } else { vec![choice] };
     let body = body(&Page::new(c, plan, shares_k))?;
-    Ok(Kernel { choices, ..kernel(c, plan.overlaps, consts.collect(), body) })
+    Ok(Kernel { choices, ..kernel(c, plan.overlaps, consts.collect(), body)? })
 }
 
 /// The function of these constants and statements.
-fn kernel(c: &Config, overlaps: bool, consts: Vec<ConstParam>, body: Vec<Stmt>) -> Kernel {
-    Kernel {
+fn kernel(c: &Config, overlaps: bool, consts: Vec<ConstParam>, body: Vec<Stmt>) -> Result<Kernel> {
+    Ok(Kernel {
         name: named(&c.name),
         is_unsafe: false,
         consts,
         types: Vec::new(),
-        params: params(c),
+        params: words::params(&params(c))?,
         devices: Vec::new(),
         body,
         levels: Vec::new(),
-        keys: vec![Arg { name: Some(named("arch")), value: i64::from(c.arch).into() }],
+        keys: vec![Arg::of_number("arch", c.arch.into())],
         overlaps,
         choices: Vec::new(),
-    }
-}
-
-/// `name: &Tensor<elem, shape, stride>`
-fn tensor(name: &str, elem: Elem, mutable: bool, shape: Expr, stride: Option<Expr>) -> Param {
-    let kind = ParamKind::Tensor { mutable, shape, stride };
-    Param { name: named(name), elem: named(elem.name()), kind, list: None }
-}
-
-/// A matrix argument; with batches it has a third mode.
-fn matrix(
-    c: &Config,
-    name: &str,
-    elem: Elem,
-    extents: [impl Into<Expr>; 2],
-    (by_rows, mutable): (bool, bool),
-) -> Param {
-    let ld = format!("ld{name}");
-    let strides = if by_rows { [&*ld, "_1"] } else { ["_1", &*ld] };
-    let batch = format!("batch_{name}");
-    let more = |all: Vec<Expr>, last: &str| {
-        Expr::from(all.into_iter().chain(c.batched.then(|| last.into())).collect::<Vec<_>>())
-    };
-    tensor(
-        name,
-        elem,
-        mutable,
-        more(extents.map(Into::into).into(), "L"),
-        Some(more(strides.map(Expr::from).into(), &batch)),
-    )
-}
-
-/// A vector argument: a number for each row or each column of C.
-fn vector(name: &str, elem: Elem, along: usize) -> Param {
-    tensor(name, elem, false, ["M", "N"][along].into(), None)
+    })
 }
 
 /// The argument of scales along a mode of C. Weights that are converted have one scale, and so it needs no other name.
@@ -184,38 +150,38 @@ fn scales(c: &Config, along: usize) -> &'static str {
     ["scale_rows", if c.mixed() { "scale" } else { "scale_columns" }][along]
 }
 
-fn params(c: &Config) -> Vec<Param> {
-    let mut all = vec![
-        matrix(c, "a", c.dtype, ["M", "K"], (c.a_rows, false)),
-        matrix(c, "b", c.b_dtype, [Expr::from("N"), weights::extent_of_b(c)], (c.b_rows, false)),
-        matrix(c, "c", c.out, ["M", "N"], (c.c_rows, true)),
-    ];
-    let scalar = |name: &str| Param {
-        name: named(name),
-        elem: named(c.scaled().name()),
-        kind: ParamKind::Scalar,
-        list: None,
+/// The arguments.
+fn params(c: &Config) -> String {
+    // A matrix; with batches it has a third mode.
+    let matrix = |name: &str, elem: Elem, extents: &str, by_rows: bool| {
+        let strides = if by_rows { format!("ld{name}, _1") } else { format!("_1, ld{name}") };
+        let (l, batch) = if c.batched { (", L", format!(", batch_{name}")) } else { ("", String::new()) };
+        let mutable = if ["c", "aux"].contains(&name) { "mut " } else { "" };
+        format!("{name}: &{mutable}Tensor<{elem}, ({extents}{l}), ({strides}{batch})>,")
     };
-    all.extend(["alpha", "beta"].into_iter().filter(|_| c.alpha_beta).map(scalar));
+    let like_c = |name, elem| matrix(name, elem, "M, N", c.c_rows);
+    // A number for each row or each column of C.
+    let vector = |name, elem: Elem, along| format!("{name}: &Tensor<{elem}, {}>,", ["M", "N"][along]);
+    let groups = format!("N, ceil_div(K, {})", c.group.unwrap_or(1));
+    let mut all = vec![
+        matrix("a", c.dtype, "M, K", c.a_rows),
+        matrix("b", c.b_dtype, weights::extents_of_b(c), c.b_rows),
+        like_c("c", c.out),
+    ];
     all.extend(
-        weights::params(c)
-            .into_iter()
-            .map(|(name, extents)| matrix(c, name, c.dtype, extents, (false, false))),
+        ["alpha", "beta"].into_iter().filter(|_| c.alpha_beta).map(|name| format!("{name}: {},", c.scaled())),
     );
+    all.extend(weights::of_groups(c).iter().map(|[name, ..]| matrix(name, c.dtype, &groups, false)));
     if c.block_scales {
-        let blocks = |of: &str| call("ceil_div", &[], [of.into(), BLOCK.into()]);
-        let mut scales =
-            |name, first, by_rows| all.push(matrix(c, name, c.acc, [first, blocks("K")], (by_rows, false)));
-        scales("scale_a", "M".into(), false);
-        scales("scale_b", blocks("N"), true);
+        all.push(matrix("scale_a", c.acc, &format!("M, ceil_div(K, {BLOCK})"), false));
+        all.push(matrix("scale_b", c.acc, &format!("ceil_div(N, {BLOCK}), ceil_div(K, {BLOCK})"), true));
     }
-    let scales = (0..2).filter(|along| c.scales[*along]);
-    all.extend(scales.map(|along| vector(self::scales(c, along), c.scaled(), along)));
+    let of_modes = (0..2).filter(|along| c.scales[*along]);
+    all.extend(of_modes.map(|along| vector(scales(c, along), c.scaled(), along)));
     all.extend(c.bias.map(|along| vector("bias", c.out, along)));
-    let residual = c.residual.map(|Residual { elem, .. }| elem);
-    all.extend(residual.map(|elem| matrix(c, "residual", elem, ["M", "N"], (c.c_rows, false))));
-    all.extend(c.aux.map(|elem| matrix(c, "aux", elem, ["M", "N"], (c.c_rows, true))));
-    all
+    all.extend(c.residual.map(|Residual { elem, .. }| like_c("residual", elem)));
+    all.extend(c.aux.map(|elem| like_c("aux", elem)));
+    all.concat()
 }
 
 /// 0 as a literal for a type.

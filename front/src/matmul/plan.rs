@@ -40,22 +40,26 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// What most plans have in common.
+    pub(super) const USUAL: Plan = Plan {
+        tile: [0; 3],
+        row: None,
+        groups: [1; 3],
+        stages: 16,
+        fewer: true,
+        cluster: 1,
+        split_k: 1,
+        band: 8,
+        ping_pong: false,
+        bulk: false,
+        overlaps: false,
+        shipped: false,
+    };
+
     /// Of warps that execute this instruction on tiles that threads copy.
     pub(super) fn of_warps(c: &Config, row: &'static Atom, tile: [i64; 3], groups: [i64; 3]) -> Plan {
-        Plan {
-            tile,
-            row: Some(row),
-            groups,
-            stages: 1,
-            fewer: true,
-            cluster: 1,
-            split_k: 1,
-            band: 1,
-            ping_pong: false,
-            bulk: false,
-            overlaps: c.overlaps(false),
-            shipped: false,
-        }
+        let overlaps = c.overlaps(false);
+        Plan { tile, row: Some(row), groups, stages: 1, band: 1, overlaps, ..Plan::USUAL }
     }
 
     /// Do warpgroups multiply?

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::compiled::kernel_def::Locations;
 use crate::launch::definition::{Definition, Settings};
-use crate::source::ast::{self, Arg, Binary, Expr, ExprKind, Level, Span, Stmt, Unary};
+use crate::source::ast::{self, Arg, Binary, Expr, ExprKind, Level, Param, Span, Stmt, Unary};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{self, Problem};
 use crate::source::spelling::did_you_mean;
@@ -15,8 +15,16 @@ use crate::values::elem::Elem;
 
 /// The statements of a text that the generator writes, without spans. Some names stand for expressions.
 pub(crate) fn stmts(text: &str, given: &[(&str, Expr)]) -> problem::Result<Vec<Stmt>> {
-    read::stmts(text, given)
-        .map_err(|(at, wrong)| Problem::internal(format!("{}: {}", wrong.message, &text[at.start..])))
+    read::stmts(text, given).map_err(|wrong| unread(text, wrong))
+}
+
+/// The arguments of a function in such a text.
+pub(crate) fn params(text: &str) -> problem::Result<Vec<Param>> {
+    read::params(text).map_err(|wrong| unread(text, wrong))
+}
+
+fn unread(text: &str, (at, wrong): read::Wrong) -> Problem {
+    Problem::internal(format!("{}: {}", wrong.message, &text[at.start..]))
 }
 
 /// Keys with their values, and the range of each part in the text.

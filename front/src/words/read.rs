@@ -3,7 +3,9 @@
 
 use std::ops::Range;
 
-use crate::source::ast::{Arg, Binary, Expr, ExprKind, Name, Pattern, Span, Stmt, StmtKind, Unary};
+use crate::source::ast::{
+    Arg, Binary, Expr, ExprKind, Name, Param, ParamKind, Pattern, Span, Stmt, StmtKind, Unary,
+};
 use crate::source::diagnostic::Diagnostic;
 use crate::values::limits::{DEEPEST, LONGEST_CHAIN};
 
@@ -44,12 +46,26 @@ pub(super) fn args(text: &str, base: u32) -> Result<(Vec<Arg>, Vec<Range<usize>>
 
 /// The statements of a text of the generator, without spans. Some names stand for expressions.
 pub(super) fn stmts<'t>(text: &'t str, given: &'t [(&'t str, Expr)]) -> Result<Vec<Stmt>> {
+    all(text, given, Reader::stmt)
+}
+
+/// The arguments of a function in a text of the generator.
+pub(super) fn params(text: &str) -> Result<Vec<Param>> {
+    all(text, &[], Reader::param)
+}
+
+/// All parts of a text without spans.
+fn all<'t, T>(
+    text: &'t str,
+    given: &'t [(&'t str, Expr)],
+    part: impl Fn(&mut Reader<'t>) -> Result<T>,
+) -> Result<Vec<T>> {
     let mut reader = Reader { text, at: 0, base: 0, locations: Vec::new(), depth: 0, given: Some(given) };
-    let mut stmts = Vec::new();
+    let mut parts = Vec::new();
     while !reader.rest().is_empty() {
-        stmts.push(reader.stmt()?);
+        parts.push(part(&mut reader)?);
     }
-    Ok(stmts)
+    Ok(parts)
 }
 
 struct Reader<'t> {
@@ -263,9 +279,7 @@ impl<'t> Reader<'t> {
                 made = self.member(from, made)?;
             } else if self.take("[") {
                 let index = Box::new(self.value()?);
-                if !self.take("]") {
-                    return self.wrong("`]`", "close the bracket");
-                }
+                self.expect("]")?;
                 made = self.made(from, ExprKind::Index { base: Box::new(made), index });
             } else {
                 break;
@@ -343,10 +357,39 @@ impl<'t> Reader<'t> {
             }
             return Ok(Pattern::Tuple(Span::default(), all));
         }
-        let Some((name, range)) = self.word() else {
-            return self.wrong("a name", "write `let y = x * x;`");
+        Ok(Pattern::Name(self.name()?))
+    }
+
+    fn name(&mut self) -> Result<Name> {
+        match self.word() {
+            Some((name, range)) => Ok(Name { text: name.to_owned(), span: self.span(range) }),
+            None => self.wrong("a name", "write `let y = x * x;`"),
+        }
+    }
+
+    fn expect(&mut self, sign: &str) -> Result<()> {
+        if self.take(sign) { Ok(()) } else { self.wrong(&format!("`{sign}`"), "write it here") }
+    }
+
+    /// `c: &mut Tensor<f32, (M, N), (_1, ldc)>,` or `alpha: f32,`
+    fn param(&mut self) -> Result<Param> {
+        let name = self.name()?;
+        self.expect(":")?;
+        let (elem, kind) = match self.take("&") {
+            false => (self.name()?, ParamKind::Scalar),
+            true => {
+                let mutable = self.take_word("mut");
+                self.expect("Tensor<")?;
+                let elem = self.name()?;
+                self.expect(",")?;
+                let shape = self.primary()?;
+                let stride = self.take(",").then(|| self.primary()).transpose()?;
+                self.expect(">")?;
+                (elem, ParamKind::Tensor { mutable, shape, stride })
+            }
         };
-        Ok(Pattern::Name(Name { text: name.to_owned(), span: self.span(range) }))
+        self.expect(",")?;
+        Ok(Param { name, elem, kind, list: None })
     }
 
     /// A statement.
@@ -354,10 +397,9 @@ impl<'t> Reader<'t> {
         let made = |kind| Stmt { span: Span::default(), kind };
         if self.take_word("for") {
             let pattern = self.pattern()?;
-            let (is_in, range) = (self.take_word("in"), self.value()?);
-            if !is_in || !self.take("{") {
-                return self.wrong("`in` and a block", "write `for k in 0..n { … }`");
-            }
+            self.expect("in ")?;
+            let range = self.value()?;
+            self.expect("{")?;
             let mut body = Vec::new();
             while !self.take("}") {
                 body.push(self.stmt()?);
@@ -373,9 +415,7 @@ impl<'t> Reader<'t> {
             (None, Some(value), None) => StmtKind::Expr(value),
             _ => return self.wrong("`=`", "write `let y = x * x;`"),
         };
-        if !self.take(";") {
-            return self.wrong("`;`", "write `let y = x * x;`");
-        }
+        self.expect(";")?;
         Ok(made(kind))
     }
 

@@ -52,7 +52,7 @@ pub(in crate::matmul) fn page(c: &Config) -> problem::Result<Kernel> {
     let size = |(name, value): (&str, i64)| ConstParam { name: named(name), default: Some(value.into()) };
     let sizes = ["BM", "BN", "BK"].into_iter().zip(c.tile);
     let split = (c.split_k > 1).then_some(("SPLIT", c.split_k));
-    Ok(kernel(c, c.overlaps(false), sizes.chain(split).map(size).collect(), body(c)?))
+    kernel(c, c.overlaps(false), sizes.chain(split).map(size).collect(), body(c)?)
 }
 
 /// Gives calls the spans of their rows of [`BLAMED`].

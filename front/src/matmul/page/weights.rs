@@ -3,26 +3,18 @@
 use super::Page;
 use crate::matmul::Config;
 use crate::matmul::scales::Grouped;
-use crate::source::ast::Expr;
-use crate::source::ast::make::call;
 
 /// Arguments with a number for each group: the argument, its tile of the block, the shared tile, and an element.
 const OF_GROUPS: [[&str; 4]; 2] = [["scale", "gscale", "sscale", "s"], ["zero", "gzero", "szero", "z"]];
 
 /// The arguments that there are.
-fn of_groups(c: &Config) -> &'static [[&'static str; 4]] {
+pub(super) fn of_groups(c: &Config) -> &'static [[&'static str; 4]] {
     &OF_GROUPS[..c.of_groups()]
 }
 
-/// Their names and extents.
-pub(super) fn params(c: &Config) -> Vec<(&'static str, [Expr; 2])> {
-    let groups = || call("ceil_div", &[], ["K".into(), c.group.unwrap_or(1).into()]);
-    of_groups(c).iter().map(|[name, ..]| (*name, ["N".into(), groups()])).collect()
-}
-
-/// The extent of B along K, and of its tile: numbers of four bits are two in an element.
-pub(super) fn extent_of_b(c: &Config) -> Expr {
-    if c.packed.is_some() { call("ceil_div", &[], ["K".into(), 2.into()]) } else { "K".into() }
+/// The extents of B, and its extent along K in a tile: numbers of four bits are two in an element.
+pub(super) fn extents_of_b(c: &Config) -> &'static str {
+    if c.packed.is_some() { "N, ceil_div(K, 2)" } else { "N, K" }
 }
 
 pub(super) fn step_of_b(c: &Config) -> &'static str {
