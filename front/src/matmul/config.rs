@@ -76,14 +76,8 @@ pub(super) struct Config {
 #[derive(Clone, Copy)]
 pub(super) struct Residual {
     pub(super) elem: Elem,
-    pub(super) when: When,
-}
-
-/// Before or after the epilogue's function is applied?
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum When {
-    Before,
-    After,
+    /// After the epilogue's function is applied, or before?
+    pub(super) after: bool,
 }
 
 /// How precisely f32 is multiplied.
@@ -200,7 +194,7 @@ impl Reader<'_> {
         })?;
         // The swizzle permutes thread indices, not elements.
         let (swizzle, tc) = (tc.swizzle(), Composed::from(tc.layout().clone()));
-        let copies = self.copies(tile, sides, tc.as_layout()?.size().ok()?, dtype)?;
+        let copies = self.copies(sides, narrow, tc.as_layout()?.size().ok()?, dtype)?;
         let mixed = b_dtype != dtype;
         const SCALES: [(&str, ([bool; 2], bool)); 5] = [
             ("none", ([false, false], false)),
@@ -369,8 +363,8 @@ impl Reader<'_> {
 
     /// What is added to each element of C: when, as in `before`, and its type if not C's, as in `before(f32)`.
     fn residual(&mut self, out: Elem) -> Option<Residual> {
-        const WHENS: [(&str, Option<When>); 3] =
-            [("none", None), ("before", Some(When::Before)), ("after", Some(When::After))];
+        const WHENS: [(&str, Option<bool>); 3] =
+            [("none", None), ("before", Some(false)), ("after", Some(true))];
         let given = self.find("residual").cloned()?;
         let (when, elem) = match given.kind {
             ExprKind::Call { function, args, .. } if args.len() == 1 => {
@@ -379,7 +373,7 @@ impl Reader<'_> {
             }
             kind => (Expr { kind, ..given }, out),
         };
-        self.choice_of("residual", &when, &WHENS).map(|when| Residual { elem, when })
+        self.choice_of("residual", &when, &WHENS).map(|after| Residual { elem, after })
     }
 
     /// The type of a second result: C's type unless one is given.

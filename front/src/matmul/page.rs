@@ -22,15 +22,12 @@ use crate::tile::Program;
 use crate::values::elem::Elem;
 use crate::words::{self, stmts};
 
-/// The constant of warps that share K, where they do.
-const OVER_K: &str = "WK";
-
 /// Constants of a page and their values.
 type Constants = Vec<(&'static str, i64)>;
 
 impl Plan {
     /// Rows and columns are C's; warps are arranged over the accumulators.
-    fn constants(&self, c: &Config) -> Constants {
+    fn constants(&self, c: &Config, shares_k: bool) -> Constants {
         let ([bm, bn], [rows, columns, parts]) = (self.of_c(c), self.groups);
         let (warpgroups, warps) = (self.is_wgmma(), !self.is_wgmma());
         let all = [
@@ -40,7 +37,7 @@ impl Plan {
             (warpgroups, "WARPGROUPS", rows),
             (warps, "WM", rows),
             (warps, "WN", columns),
-            (warps, OVER_K, parts),
+            (warps && shares_k, "WK", parts),
             (true, "STAGES", self.stages),
             (warpgroups, "CLUSTER", self.cluster),
             (self.may_split(c), "SPLIT", self.split_k),
@@ -66,11 +63,6 @@ struct Page<'p> {
 }
 
 impl Page<'_> {
-    fn new<'p>(c: &'p Config, plan: &'p Plan, shares_k: bool) -> Page<'p> {
-        // The left operand's rows are along x: a cluster shares a tile of the right one.
-        Page { c, plan, a_is_left: plan.a_is_left(c), shares_k, at: plan.sides(c, ["block.x", "block.y"]) }
-    }
-
     fn of_batch(&self, name: &str) -> String {
         of_batch(self.c, name, "block.z")
     }
@@ -90,7 +82,8 @@ impl Page<'_> {
 /// The program of a page for one of its sizes.
 pub(super) fn program(page: &Kernel, c: &Config, plan: &Plan) -> Result<Program> {
     let is_const = |(name, _): &(&str, i64)| page.consts.iter().any(|of| of.name.text == *name);
-    let consts = plan.constants(c).into_iter().filter(is_const).map(|(name, value)| (named(name), value));
+    let consts =
+        plan.constants(c, true).into_iter().filter(is_const).map(|(name, value)| (named(name), value));
     let program = evaluated(page, Settings { consts: consts.collect(), ..Settings::default() });
     let program = program.map_err(|wrong| Problem::new(wrong.message))?;
     Ok(Program { competes: true, ..program })
@@ -106,10 +99,7 @@ fn evaluated(page: &Kernel, settings: Settings) -> std::result::Result<Program, 
 /// The function, of at least one size.
 pub(super) fn page(c: &Config, all: &[&Plan]) -> Result<Kernel> {
     let shares_k = all.iter().any(|plan| plan.parts() > 1);
-    let constants = |plan: &&Plan| -> Constants {
-        plan.constants(c).into_iter().filter(|(name, _)| shares_k || *name != OVER_K).collect()
-    };
-    let rows: Vec<Constants> = all.iter().map(constants).collect();
+    let rows: Vec<Constants> = all.iter().map(|plan| plan.constants(c, shares_k)).collect();
     let (Some(first), Some(&plan)) = (rows.first(), all.first()) else {
         return Err(Problem::new("a product has no sizes"));
     };
@@ -124,7 +114,9 @@ pub(super) fn page(c: &Config, all: &[&Plan]) -> Result<Kernel> {
         rows: rows.iter().map(|row| listed.iter().map(|at| row[*at].1).collect()).collect(),
     };
     let choices = if listed.is_empty() { Vec::new() } else { vec![choice] };
-    let body = body(&Page::new(c, plan, shares_k))?;
+    // The left operand's rows are along x: a cluster shares a tile of the right one.
+    let at = plan.sides(c, ["block.x", "block.y"]);
+    let body = body(&Page { c, plan, a_is_left: plan.a_is_left(c), shares_k, at })?;
     Ok(Kernel { choices, ..kernel(c, plan.overlaps, consts.collect(), body)? })
 }
 

@@ -3,7 +3,6 @@
 
 use super::Config;
 use crate::thread::index::gcd;
-use crate::values::elem::Elem;
 
 /// Alignment in bytes of the shared memory to which a bulk copy writes.
 const BULK: i64 = 128;
@@ -25,15 +24,14 @@ pub(super) struct Grouped {
     pub(super) each: i64,
 }
 
-/// The next multiple of an aligned slot.
-fn aligned(bytes: i64) -> i64 {
-    (bytes + BULK - 1) / BULK * BULK
-}
-
 impl Config {
     /// The scales in a step of length `bk` that `parts` warps share, if there are any in groups.
     pub(super) fn grouped(&self, bk: i64, parts: i64) -> Option<Grouped> {
-        self.group.map(|size| Grouped::new(size, bk, parts))
+        let size = self.group?;
+        let divides = |x: i64, y: i64| x % y == 0 || y % x == 0;
+        let (one, part) = (size.min(bk), bk / parts);
+        let each = if divides(bk, size) && divides(part, one) { one } else { gcd(part, size) };
+        Some(Grouped { size, bk, each })
     }
 
     /// How many such arguments there are.
@@ -43,42 +41,19 @@ impl Config {
 
     /// Bytes of a slot of the scales and zero points of `rows` rows.
     pub(super) fn bytes_of_scales(&self, rows: i64, bk: i64, parts: i64) -> i64 {
-        let bytes = self.grouped(bk, parts).map_or(0, |of| of.bytes(rows, self.dtype));
-        bytes * self.of_groups() as i64
+        let bytes = self.grouped(bk, parts).map_or(0, |of| rows * of.count() * i64::from(self.dtype.bytes()));
+        (bytes + BULK - 1) / BULK * BULK * self.of_groups() as i64
     }
 }
 
 impl Grouped {
-    /// Groups of `size` elements in steps of length `bk` that `parts` warps share.
-    fn new(size: i64, bk: i64, parts: i64) -> Grouped {
-        let divides = |x: i64, y: i64| x % y == 0 || y % x == 0;
-        let (one, part) = (size.min(bk), bk / parts);
-        let each = if divides(bk, size) && divides(part, one) { one } else { gcd(part, size) };
-        Grouped { size, bk, each }
-    }
-
-    /// Bytes of a slot of the scales of `rows` rows.
-    pub(super) fn bytes(self, rows: i64, elem: Elem) -> i64 {
-        aligned(self.elements(rows) * i64::from(elem.bytes()))
-    }
-
     /// Columns of scales in a step.
     pub(super) fn count(self) -> i64 {
         self.bk / self.each
     }
 
-    /// Scales of `rows` rows in a step.
-    pub(super) fn elements(self, rows: i64) -> i64 {
-        rows * self.count()
-    }
-
-    /// Does a step consist of groups, or is it part of one?
-    pub(super) fn is_whole(self) -> bool {
-        self.each == self.size.min(self.bk)
-    }
-
-    /// Columns of scales that are copied at once.
+    /// Columns of scales that are copied at once: all, if a step consists of groups or is part of one.
     pub(super) fn wide(self) -> i64 {
-        if self.is_whole() { self.count() } else { 1 }
+        if self.each == self.size.min(self.bk) { self.count() } else { 1 }
     }
 }

@@ -19,17 +19,9 @@ pub(super) struct Copies {
     pub(super) narrow: bool,
 }
 
-/// The copies of both operands, and which of them go through registers.
-#[derive(Clone, Copy)]
-pub(super) struct Sides {
-    copies: [Copy; 2],
-    staged: [bool; 2],
-    narrow: bool,
-}
-
 /// The copy of one operand into its shared tile.
 #[derive(Clone, Copy)]
-struct Copy {
+pub(super) struct Copy {
     /// Rows of the tile.
     extent: i64,
     /// Its extent along K.
@@ -39,12 +31,14 @@ struct Copy {
     vec: i64,
     /// Adjacent rows of a thread's product.
     value: i64,
+    /// Does it go through registers, by its key?
+    staged: bool,
 }
 
 impl Copy {
     /// The default thread layout: along the contiguous mode.
     fn threads(self, threads: i64) -> tilewright_layout::Result<Layout> {
-        let Copy { extent, k, rows, vec, value } = self;
+        let Copy { extent, k, rows, vec, value, .. } = self;
         let run = if rows { k } else { extent } / vec;
         // Columns that a warp writes are padded by the width of a thread's read.
         let most = if rows { (32 / value / vec).max(1) } else { 32 };
@@ -110,58 +104,57 @@ impl Copy {
 }
 
 impl Reader<'_> {
-    /// The vectors that the copies of A and of B into shared tiles move.
+    /// The copies of A and of B into shared tiles; `narrow` means `vec = 1`.
     pub(super) fn sides(
         &mut self,
-        [bm, bn, bk]: [i64; 3],
-        rows: [bool; 2],
+        [bm, bn, k]: [i64; 3],
+        all_rows: [bool; 2],
         narrow: bool,
         values: &[i64],
-    ) -> Sides {
+    ) -> [Copy; 2] {
         let vec = if narrow { 1 } else { self.positive("vec", 1) };
-        let staged =
-            self.choice("staged", &[("none", [false; 2]), ("transposed", rows), ("both", [true; 2])]);
-        // Vectors need the shared tile to be contiguous along the same mode as global memory.
-        let is_across = |side: usize| rows[side] && !staged[side] && self.find(["sa", "sb"][side]).is_none();
-        let copy = |side: usize| Copy {
-            extent: [bm, bn][side],
-            k: bk,
-            rows: rows[side],
-            vec: if is_across(side) { 1 } else { vec },
-            value: values[side],
-        };
-        Sides { copies: [copy(0), copy(1)], staged, narrow }
+        let choices = [("none", [false; 2]), ("transposed", all_rows), ("both", [true; 2])];
+        let all_staged = self.choice("staged", &choices);
+        [0, 1].map(|side| {
+            let (rows, staged) = (all_rows[side], all_staged[side]);
+            // Vectors need the shared tile to be contiguous along the same mode as global memory.
+            let is_across = rows && !staged && self.find(["sa", "sb"][side]).is_none();
+            let vec = if is_across { 1 } else { vec };
+            Copy { extent: [bm, bn][side], k, rows, vec, value: values[side], staged }
+        })
     }
 
-    /// The copies of A and of B into shared tiles by threads of the block. `threads` of them multiply.
+    /// The copies by threads of the block. `threads` of them multiply.
     pub(super) fn copies(
         &mut self,
-        [bm, bn, bk]: [i64; 3],
-        sides: Sides,
+        sides: [Copy; 2],
+        narrow: bool,
         threads: i64,
         dtype: Elem,
     ) -> Option<Copies> {
-        let Sides { copies: [a, b], staged, narrow } = sides;
+        let [a, b] = sides;
         let (ta, tb) = (self.layout("ta", || a.threads(threads))?, self.layout("tb", || b.threads(threads))?);
         let given = self.find("pad").is_some().then(|| self.whole("pad", 1));
-        let pads = [a.padding(&ta, dtype), b.padding(&tb, dtype)].map(|pad| given.unwrap_or(pad));
-        let sa = self.layout("sa", || Layout::padded((bm, bk), pads[0]))?;
-        let sb = self.layout("sb", || Layout::padded((bn, bk), pads[1]))?;
-        for (key, layout, rows) in [("sa", &sa, bm), ("sb", &sb, bn)] {
+        let mut tile = |key, copy: Copy, threads: &Composed| {
+            let (rows, k) = (copy.extent, copy.k);
+            let pad = given.unwrap_or_else(|| copy.padding(threads, dtype));
+            let layout = self.layout(key, || Layout::padded((rows, k), pad))?;
             let shape = layout.shape();
-            if !shape.modes().map(|mode| mode.product()).eq([Some(rows), Some(bk)]) {
+            if !shape.modes().map(|mode| mode.product()).eq([Some(rows), Some(k)]) {
                 let message =
-                    format!("the shared layout has the shape {shape}, and the tile is ({rows},{bk})");
-                self.refuse(key, message, format!("write {key} = layout!(({rows}, {bk}) : …)"));
+                    format!("the shared layout has the shape {shape}, and the tile is ({rows},{k})");
+                self.refuse(key, message, format!("write {key} = layout!(({rows}, {k}) : …)"));
             }
-        }
+            Some(layout)
+        };
+        let tiles = [tile("sa", a, &ta)?, tile("sb", b, &tb)?];
         let threads = [self.threads("ta", ta, &[2])?, self.threads("tb", tb, &[2])?];
-        Some(Copies { vec: [a.vec, b.vec], threads, tiles: [sa, sb], staged, narrow })
+        Some(Copies { vec: [a.vec, b.vec], threads, tiles, staged: [a.staged, b.staged], narrow })
     }
 }
 
 /// The threads along rows and columns of a tile where none are given: 16x16, or whole warps that divide the tiles.
-pub(super) fn tc(tile: [i64; 3], values: &[i64], sides: &Sides, acc: Elem) -> (i64, i64) {
+pub(super) fn tc(tile: [i64; 3], values: &[i64], sides: &[Copy; 2], acc: Elem) -> (i64, i64) {
     const USUAL: (i64, i64) = (16, 16);
     /// The most registers of a thread for accumulators. The second number leaves few other registers, and is for
     /// tiles that no threads divide within the first.
@@ -170,7 +163,7 @@ pub(super) fn tc(tile: [i64; 3], values: &[i64], sides: &Sides, acc: Elem) -> (i
     let whole = [0, 1].iter().all(|&mode| tile[mode] % values[mode] == 0);
     let suits = |&(over, columns): &(i64, i64)| {
         let divide = extents[0] % over == 0 && extents[1] % columns == 0;
-        divide && sides.copies.iter().all(|copy| copy.suits(over * columns))
+        divide && sides.iter().all(|copy| copy.suits(over * columns))
     };
     if !whole || suits(&USUAL) {
         return USUAL;

@@ -2,7 +2,6 @@
 
 use super::scales;
 use crate::matmul::Config;
-use crate::matmul::config::When;
 use crate::source::ast::make::{call, choice, two};
 use crate::source::ast::{Binary, Expr, ExprKind, Pattern};
 use crate::values::elem::Elem;
@@ -24,7 +23,8 @@ pub(super) struct Results<'c> {
     pub(super) inputs: Vec<Input>,
     scaled: Expr,
     bias: Option<Expr>,
-    residual: Option<(Expr, When)>,
+    /// What is added, and whether after the function.
+    residual: Option<(Expr, bool)>,
     old: Option<Expr>,
 }
 
@@ -47,20 +47,20 @@ impl Results<'_> {
             scaled = two(Binary::Mul, scaled, factor);
         }
         let bias = c.bias.map(|along| input("bias", Some(along), "bias", c.out));
-        let residual = c.residual.map(|of| (input("residual", None, "residual", of.elem), of.when));
+        let residual = c.residual.map(|of| (input("residual", None, "residual", of.elem), of.after));
         let old = c.alpha_beta.then(|| input("c", None, "old", c.out));
         Results { c, inputs, scaled, bias, residual, old }
     }
 
-    /// What is added when.
-    fn residual(&self, when: When) -> Option<&Expr> {
-        self.residual.as_ref().filter(|(_, of)| *of == when).map(|(value, _)| value)
+    /// What is added before the function, or after it.
+    fn residual(&self, after: bool) -> Option<&Expr> {
+        self.residual.as_ref().filter(|of| of.1 == after).map(|(value, _)| value)
     }
 
     /// A function of the scaled sum: C is read only if beta is not 0.
     fn of_sum(&self, function: &dyn Fn(Expr) -> Expr) -> Expr {
         let added = |sum: Expr| {
-            let terms = self.bias.iter().chain(self.residual(When::Before));
+            let terms = self.bias.iter().chain(self.residual(false));
             function(terms.fold(sum, |sum, more| two(Binary::Add, sum, more.clone())))
         };
         match &self.old {
@@ -103,7 +103,7 @@ impl Results<'_> {
             Some(ExprKind::Closure { params, body }) => applied(params, body, sum),
             _ => sum,
         };
-        let after = self.residual(When::After);
+        let after = self.residual(true);
         after.into_iter().fold(value, |value, more| two(Binary::Add, value, more.clone()))
     }
 }
