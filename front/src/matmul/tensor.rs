@@ -79,7 +79,7 @@ pub(super) fn among(c: &Config, plans: &[Plan]) -> Result<(Program, Vec<Alternat
             narrow.push(Alternative::new(program, vec![Policy::Small]));
         }
         more.push(match by_ring(c, plan, true)? {
-            Some(program) => Alternative::new(program, vec![Policy::Aligned]).wide(Width::WIDEST),
+            Some(program) => aligned(program),
             None => {
                 // Guards take a twentieth of the time of large tiles.
                 let large = plan.tile[0] * plan.tile[1] >= LARGE;
@@ -119,16 +119,17 @@ fn direct(c: &Config, plans: &[Plan], competes: bool) -> Result<Vec<Alternative>
 
 /// The programs with rings of several plans for operands that are always copied, to rows along K.
 pub(super) fn of_copies(c: &Config, plans: &[Plan]) -> Result<Vec<Alternative>> {
-    let mut all = Vec::new();
-    for plan in plans.iter().rev().filter(|plan| plan.parts() == 1) {
-        let program = by_ring(c, plan, true)?;
-        let of = |program| Alternative::new(program, vec![Policy::Aligned]).wide(Width::WIDEST);
-        all.extend(program.map(of));
-    }
+    let whole_k = plans.iter().rev().filter(|plan| plan.parts() == 1);
+    let rings = whole_k.filter_map(|plan| by_ring(c, plan, true).transpose());
+    let mut all = rings.map(|program| program.map(aligned)).collect::<Result<Vec<_>>>()?;
     if !all.is_empty() {
         all.extend(direct(c, plans, true)?);
     }
     Ok(all)
+}
+
+fn aligned(program: Program) -> Alternative {
+    Alternative::new(program, vec![Policy::Aligned]).wide(Width::WIDEST)
 }
 
 /// The program with a ring that bulk copies fill, if there is one.

@@ -33,6 +33,9 @@ const OPERATORS: [&[(&str, Binary)]; 9] = [
     &[("*", Binary::Mul), ("/", Binary::Div), ("%", Binary::Rem)],
 ];
 
+/// How a name is bound.
+const LET: &str = "write `let y = x * x;`";
+
 /// All keys of a text, and the ranges of their spans. The first span is `base`.
 pub(super) fn args(text: &str, base: u32) -> Result<(Vec<Arg>, Vec<Range<usize>>)> {
     let mut reader = Reader { text, at: 0, base, locations: Vec::new(), depth: 0, given: None };
@@ -279,7 +282,7 @@ impl<'t> Reader<'t> {
                 made = self.member(from, made)?;
             } else if self.take("[") {
                 let index = Box::new(self.value()?);
-                self.expect("]")?;
+                self.expect("]", "close the bracket")?;
                 made = self.made(from, ExprKind::Index { base: Box::new(made), index });
             } else {
                 break;
@@ -363,32 +366,32 @@ impl<'t> Reader<'t> {
     fn name(&mut self) -> Result<Name> {
         match self.word() {
             Some((name, range)) => Ok(Name { text: name.to_owned(), span: self.span(range) }),
-            None => self.wrong("a name", "write `let y = x * x;`"),
+            None => self.wrong("a name", LET),
         }
     }
 
-    fn expect(&mut self, sign: &str) -> Result<()> {
-        if self.take(sign) { Ok(()) } else { self.wrong(&format!("`{sign}`"), "write it here") }
+    fn expect(&mut self, sign: &str, help: &str) -> Result<()> {
+        if self.take(sign) { Ok(()) } else { self.wrong(&format!("`{sign}`"), help) }
     }
 
     /// `c: &mut Tensor<f32, (M, N), (_1, ldc)>,` or `alpha: f32,`
     fn param(&mut self) -> Result<Param> {
         let name = self.name()?;
-        self.expect(":")?;
+        self.expect(":", "")?;
         let (elem, kind) = match self.take("&") {
             false => (self.name()?, ParamKind::Scalar),
             true => {
                 let mutable = self.take_word("mut");
-                self.expect("Tensor<")?;
+                self.expect("Tensor<", "")?;
                 let elem = self.name()?;
-                self.expect(",")?;
+                self.expect(",", "")?;
                 let shape = self.primary()?;
                 let stride = self.take(",").then(|| self.primary()).transpose()?;
-                self.expect(">")?;
+                self.expect(">", "")?;
                 (elem, ParamKind::Tensor { mutable, shape, stride })
             }
         };
-        self.expect(",")?;
+        self.expect(",", "")?;
         Ok(Param { name, elem, kind, list: None })
     }
 
@@ -397,9 +400,9 @@ impl<'t> Reader<'t> {
         let made = |kind| Stmt { span: Span::default(), kind };
         if self.take_word("for") {
             let pattern = self.pattern()?;
-            self.expect("in ")?;
+            self.expect("in ", "")?;
             let range = self.value()?;
-            self.expect("{")?;
+            self.expect("{", "")?;
             let mut body = Vec::new();
             while !self.take("}") {
                 body.push(self.stmt()?);
@@ -413,9 +416,9 @@ impl<'t> Reader<'t> {
             (Some(pattern), _, Some(value)) => StmtKind::Let { pattern, value },
             (None, Some(target), Some(value)) => StmtKind::Assign { target, op: None, value },
             (None, Some(value), None) => StmtKind::Expr(value),
-            _ => return self.wrong("`=`", "write `let y = x * x;`"),
+            _ => return self.wrong("`=`", LET),
         };
-        self.expect(";")?;
+        self.expect(";", "")?;
         Ok(made(kind))
     }
 
@@ -440,27 +443,16 @@ impl<'t> Reader<'t> {
     fn block(&mut self, help: &str) -> Result<Expr> {
         self.rest();
         let from = self.at;
-        if !self.take("{") {
-            return self.wrong("`{`", help);
-        }
+        self.expect("{", help)?;
         let mut lets = Vec::new();
         while self.take_word("let") {
-            let Some((name, range)) = self.word() else {
-                return self.wrong("a name", "write `let y = x * x;`");
-            };
-            let name = Pattern::Name(Name { text: name.to_owned(), span: self.span(range) });
-            if !self.take("=") {
-                return self.wrong("`=`", "write `let y = x * x;`");
-            }
+            let name = Pattern::Name(self.name()?);
+            self.expect("=", LET)?;
             lets.push((name, self.value()?));
-            if !self.take(";") {
-                return self.wrong("`;`", "write `let y = x * x;`");
-            }
+            self.expect(";", LET)?;
         }
         let value = self.value()?;
-        if !self.take("}") {
-            return self.wrong("`}`", "close the block");
-        }
+        self.expect("}", "close the block")?;
         match lets.is_empty() {
             true => Ok(value),
             false => Ok(self.made(from, ExprKind::Block { lets, value: Box::new(value) })),
@@ -493,11 +485,9 @@ impl<'t> Reader<'t> {
                 .wrong("a value", "write a number, a word, a layout `(8,8):(8,1)` or a closure `|x| …`");
         };
         if name == "layout" && self.take("!") {
-            if !self.take("(") {
-                return self.wrong("`(`", "write `layout!((8,8) : (8,1))`");
-            }
+            self.expect("(", "write `layout!((8,8) : (8,1))`")?;
             let inner = self.value()?;
-            self.close()?;
+            self.expect(")", "close the parenthesis")?;
             return Ok(match inner.kind {
                 ExprKind::Layout { .. } => inner,
                 _ => self.made(from, ExprKind::Layout { shape: Box::new(inner), stride: None }),
@@ -590,12 +580,5 @@ impl<'t> Reader<'t> {
             comma = self.take(",");
         }
         Ok((items, comma))
-    }
-
-    fn close(&mut self) -> Result<()> {
-        match self.take(")") {
-            true => Ok(()),
-            false => self.wrong("`)`", "close the parenthesis"),
-        }
     }
 }
