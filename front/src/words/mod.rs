@@ -18,6 +18,11 @@ pub(crate) fn stmts(text: &str, given: &[(&str, Expr)]) -> problem::Result<Vec<S
     read::stmts(text, given).map_err(|wrong| unread(text, wrong))
 }
 
+/// An expression in such a text.
+pub(crate) fn expr(text: &str, given: &[(&str, Expr)]) -> problem::Result<Expr> {
+    read::expr(text, given).map_err(|wrong| unread(text, wrong))
+}
+
 /// The arguments of a function in such a text.
 pub(crate) fn params(text: &str) -> problem::Result<Vec<Param>> {
     read::params(text).map_err(|wrong| unread(text, wrong))

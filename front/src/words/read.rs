@@ -52,7 +52,12 @@ pub(super) fn stmts<'t>(text: &'t str, given: &'t [(&'t str, Expr)]) -> Result<V
     all(text, given, Reader::stmt)
 }
 
-/// The arguments of a function in a text of the generator.
+/// An expression in such a text.
+pub(super) fn expr<'t>(text: &'t str, given: &'t [(&'t str, Expr)]) -> Result<Expr> {
+    Reader { text, at: 0, base: 0, locations: Vec::new(), depth: 0, given: Some(given) }.value()
+}
+
+/// The arguments of a function in such a text.
 pub(super) fn params(text: &str) -> Result<Vec<Param>> {
     all(text, &[], Reader::param)
 }

@@ -29,20 +29,19 @@ pub(super) fn epilogue(page: &Page) -> Result<Vec<Stmt>> {
     let tiles = if results.inputs.is_empty() { tiles } else { format!("({tiles})") };
     let copied = |value: Expr, (to, elem): (&str, Elem)| {
         // Threads that store elements by themselves compute each when it is stored.
-        let (by_threads, is_plain) = (!page.plan.is_wgmma(), matches!(value.kind, ExprKind::Name(_)));
-        let text = match by_threads {
-            _ if is_plain => format!("copy(acc, {to});"),
-            true => format!("map({tiles}, {to}, |{names}| VALUE);"),
+        let text = match !page.plan.is_wgmma() {
+            _ if matches!(value.kind, ExprKind::Name(_)) => format!("copy(acc, {to});"),
+            true if c.scaled() == elem => format!("map({tiles}, {to}, |{names}| VALUE);"),
+            true => format!("map({tiles}, {to}, |{names}| VALUE as {elem});"),
             false => format!("copy(map({tiles}, |{names}| VALUE), {to});"),
         };
-        let value = if by_threads && c.scaled() != elem { value.cast(elem.name()) } else { value };
         stmts(&text, &[("VALUE", value)])
     };
-    let mut all = vec![stmts(&text, &[])?, copied(results.result(), ("gc", c.out))?];
+    let mut all = vec![stmts(&text, &[])?, copied(results.result()?, ("gc", c.out))?];
     // What C was is read before it is written.
     let at = if c.alpha_beta { 1 } else { 2 };
     if let Some(elem) = c.aux {
-        all.insert(at, copied(results.sum(), ("gaux", elem))?);
+        all.insert(at, copied(results.sum()?, ("gaux", elem))?);
     }
     Ok(all.concat())
 }

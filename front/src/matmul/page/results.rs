@@ -2,9 +2,10 @@
 
 use super::scales;
 use crate::matmul::Config;
-use crate::source::ast::make::{call, choice, two};
-use crate::source::ast::{Binary, Expr, ExprKind, Pattern};
+use crate::source::ast::{Expr, ExprKind, Pattern, Span};
+use crate::source::problem::Result;
 use crate::values::elem::Elem;
+use crate::words::expr;
 
 /// An argument with numbers for elements of C.
 pub(super) struct Input {
@@ -21,90 +22,82 @@ pub(super) struct Results<'c> {
     c: &'c Config,
     /// Everything that the functions read beside accumulators, in this order.
     pub(super) inputs: Vec<Input>,
-    scaled: Expr,
-    bias: Option<Expr>,
-    /// What is added, and whether after the function.
-    residual: Option<(Expr, bool)>,
-    old: Option<Expr>,
+    scaled: String,
+    /// What is added before the function, and after it.
+    added: [String; 2],
+    old: Option<String>,
 }
 
 impl Results<'_> {
     pub(super) fn of(c: &Config) -> Results<'_> {
         let mut inputs = Vec::new();
+        let as_scaled = |name: &str, elem: Elem| match elem == c.scaled() {
+            true => name.to_owned(),
+            false => format!("{name} as {}", c.scaled()),
+        };
         let mut input = |argument, along, name: &'static str, elem: Elem| {
             inputs.push(Input { argument, along, name });
-            if elem == c.scaled() { Expr::from(name) } else { Expr::from(name).cast(c.scaled().name()) }
+            as_scaled(name, elem)
         };
-        let mut scaled: Expr = "x".into();
-        if c.scaled() != c.acc {
-            scaled = scaled.cast(c.scaled().name());
-        }
+        let mut scaled = as_scaled("x", c.acc);
         if c.alpha_beta {
-            scaled = two(Binary::Mul, "alpha".into(), scaled);
+            scaled = format!("alpha * {scaled}");
         }
         for along in (0..2).filter(|along| c.scales[*along]) {
             let factor = input(scales(c, along), Some(along), ["row", "column"][along], c.scaled());
-            scaled = two(Binary::Mul, scaled, factor);
+            scaled = format!("{scaled} * {factor}");
         }
-        let bias = c.bias.map(|along| input("bias", Some(along), "bias", c.out));
-        let residual = c.residual.map(|of| (input("residual", None, "residual", of.elem), of.after));
+        let mut added = [String::new(), String::new()];
+        if c.bias.is_some() {
+            added[0] = format!(" + {}", input("bias", c.bias, "bias", c.out));
+        }
+        if let Some(of) = c.residual {
+            added[usize::from(of.after)] += &format!(" + {}", input("residual", None, "residual", of.elem));
+        }
         let old = c.alpha_beta.then(|| input("c", None, "old", c.out));
-        Results { c, inputs, scaled, bias, residual, old }
-    }
-
-    /// What is added before the function, or after it.
-    fn residual(&self, after: bool) -> Option<&Expr> {
-        self.residual.as_ref().filter(|of| of.1 == after).map(|(value, _)| value)
+        Results { c, inputs, scaled, added, old }
     }
 
     /// A function of the scaled sum: C is read only if beta is not 0.
-    fn of_sum(&self, function: &dyn Fn(Expr) -> Expr) -> Expr {
-        let added = |sum: Expr| {
-            let terms = self.bias.iter().chain(self.residual(false));
-            function(terms.fold(sum, |sum, more| two(Binary::Add, sum, more.clone())))
-        };
-        match &self.old {
-            Some(old) => {
-                let more = call("fma", &[], ["beta".into(), old.clone(), self.scaled.clone()]);
-                let zero = if self.c.scaled().is_float() { 0.0.into() } else { 0.into() };
-                let condition = two(Binary::Ne, "beta".into(), zero);
-                choice(condition, added(more), added(self.scaled.clone()))
-            }
-            None => added(self.scaled.clone()),
-        }
+    fn of_sum(&self, function: &dyn Fn(Expr) -> Result<Expr>) -> Result<Expr> {
+        let (scaled, [before, _]) = (&self.scaled, &self.added);
+        let plain = function(expr(&format!("{scaled}{before}"), &[])?)?;
+        let Some(old) = &self.old else { return Ok(plain) };
+        let more = function(expr(&format!("fma(beta, {old}, {scaled}){before}"), &[])?)?;
+        let zero = super::zero(self.c.scaled());
+        expr(&format!("if beta != {zero} {{ MORE }} else {{ PLAIN }}"), &[("MORE", more), ("PLAIN", plain)])
     }
 
     /// The argument of the epilogue's function.
-    pub(super) fn sum(&self) -> Expr {
-        self.of_sum(&|sum| sum)
+    pub(super) fn sum(&self) -> Result<Expr> {
+        self.of_sum(&Ok)
     }
 
     /// The result before it is converted to C's type.
-    pub(super) fn result(&self) -> Expr {
+    pub(super) fn result(&self) -> Result<Expr> {
         self.of_sum(&|sum| self.finished(sum))
     }
 
     /// The result in C's type.
-    pub(super) fn value(&self) -> Expr {
+    pub(super) fn value(&self) -> Result<Expr> {
         self.of_sum(&|sum| self.stored(sum))
     }
 
     /// The same as a function of [`Results::sum`].
-    pub(super) fn stored(&self, sum: Expr) -> Expr {
-        match self.finished(sum) {
+    pub(super) fn stored(&self, sum: Expr) -> Result<Expr> {
+        match self.finished(sum)? {
             // Copies convert by themselves.
-            value if matches!(value.kind, ExprKind::Name(_)) || self.c.scaled() == self.c.out => value,
-            value => value.cast(self.c.out.name()),
+            value if matches!(value.kind, ExprKind::Name(_)) || self.c.scaled() == self.c.out => Ok(value),
+            value => expr(&format!("VALUE as {}", self.c.out), &[("VALUE", value)]),
         }
     }
 
-    fn finished(&self, sum: Expr) -> Expr {
+    fn finished(&self, sum: Expr) -> Result<Expr> {
         let value = match self.c.function.as_ref().map(|function| &function.kind) {
             Some(ExprKind::Closure { params, body }) => applied(params, body, sum),
             _ => sum,
         };
-        let after = self.residual(true);
-        after.into_iter().fold(value, |value, more| two(Binary::Add, value, more.clone()))
+        expr(&format!("VALUE{}", self.added[1]), &[("VALUE", value)])
     }
 }
 
@@ -127,5 +120,6 @@ fn applied(params: &[Pattern], body: &Expr, value: Expr) -> Expr {
         args.iter_mut().filter(|arg| is_param(&arg.value)).for_each(|arg| arg.value = value.clone());
         return body;
     }
-    body.given(param.clone(), value)
+    let kind = ExprKind::Block { lets: vec![(param.clone(), value)], value: Box::new(body) };
+    Expr { span: Span::default(), kind }
 }

@@ -13,7 +13,7 @@ use crate::source::ast::{Arg, ConstParam, Expr, ExprKind, Kernel, Pattern, Span,
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem;
 use crate::tile::{Order, Program};
-use crate::words::stmts;
+use crate::words::{expr, stmts};
 
 /// The keys of errors about a statement, by the names that it binds, or by the function that it calls.
 const BLAMED: [(&[&str], Blame); 9] = [
@@ -319,15 +319,16 @@ fn epilogue(page: &Page, results: &Results<'_>) -> problem::Result<Vec<Stmt>> {
         stmts(&text, &[("VALUE", value)])
     };
     let acc = if at == Stored::Direct { "acc" } else { "sums" };
-    let Some(elem) = c.aux else { return made(acc, results.value(), Some("c"), "") };
-    let sum = results.sum();
+    let Some(elem) = c.aux else { return made(acc, results.value()?, Some("c"), "") };
+    let sum = results.sum()?;
     let (of, bound) = match (&sum.kind, c.scaled() == c.acc) {
         (ExprKind::Name(_), _) => (acc, None),
         (_, true) => (acc, Some(acc)),
         (_, false) => ("sums", Some("let sums")),
     };
     let first = bound.map_or(Ok(Vec::new()), |bound| made(acc, sum, None, bound))?;
-    let aux = if elem == c.scaled() { "x".into() } else { Expr::from("x").cast(elem.name()) };
-    let of_c = made(of, results.stored("x".into()), Some("c"), "")?;
+    let x = expr("x", &[])?;
+    let aux = if elem == c.scaled() { x.clone() } else { expr(&format!("x as {elem}"), &[])? };
+    let of_c = made(of, results.stored(x)?, Some("c"), "")?;
     Ok([first, made(of, aux, Some("aux"), "")?, of_c].concat())
 }
