@@ -1,5 +1,5 @@
-//! `matmul_kernel!`: the matrix product family, C = A·Bᵀ. Products on tensor cores, and most on CUDA cores, are functions
-//! of the language (`page`), others programs of the builder (`product`).
+//! `matmul_kernel!`: the matrix product family, C = A·Bᵀ. Products are functions of the language (`page`), whose statements are
+//! written as its text.
 //!
 //! Keys are data: their page of the reference, messages and this module read one table.
 

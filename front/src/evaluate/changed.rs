@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Evaluator;
 use super::value::Value;
-use crate::source::ast::{Arg, Device, DeviceType, Expr, ExprKind, Pattern, Span, Stmt, StmtKind};
+use crate::source::ast::{Device, DeviceType, Expr, ExprKind, Pattern, Span, Stmt, StmtKind};
 use crate::source::problem::Problem;
 use crate::tile;
 use crate::tile::view::View;
@@ -123,8 +123,7 @@ fn written<'e>(call: &'e Expr, devices: &[Device]) -> Vec<&'e Expr> {
         let args = args.iter().zip(&device.params);
         return args.flat_map(|(arg, param)| changed_by(&arg.value, &param.ty)).collect();
     }
-    let named = |arg: &&Arg| arg.name.as_ref().is_some_and(|name| name.text == "carry");
-    let mut all: Vec<&Expr> = args.iter().filter(named).map(|arg| &arg.value).collect();
+    let mut all: Vec<&Expr> = args.iter().filter(|arg| arg.is("carry")).map(|arg| &arg.value).collect();
     let plain: Vec<&Expr> = args.iter().filter(|arg| arg.name.is_none()).map(|arg| &arg.value).collect();
     all.extend(match &*function.text {
         "fill" => plain.first(),

@@ -105,7 +105,7 @@ impl Evaluator {
         let (mut range, mut stages, mut fragments, mut exits) = (None, None, None, None);
         let (mut producer, mut split, mut sums_are_added, mut fewer) = (false, 1, false, false);
         for arg in args {
-            if arg.name.as_ref().is_some_and(|name| name.text == "producer") {
+            if arg.is("producer") {
                 if !matches!(&arg.value.kind, ast::ExprKind::Name(name) if name == "warp") {
                     let problem = Problem::new("the producer of a pipelined loop must be `warp`");
                     self.complain(arg.value.span, problem.help("write producer = warp"));
@@ -114,7 +114,7 @@ impl Evaluator {
                 producer = true;
                 continue;
             }
-            if arg.name.as_ref().is_some_and(|name| name.text == "split") {
+            if arg.is("split") {
                 sums_are_added = matches!(&arg.value.kind, ast::ExprKind::Name(name) if name == "threads");
                 split = if sums_are_added { 1 } else { self.split(&arg.value)? };
                 continue;

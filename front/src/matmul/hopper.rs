@@ -76,11 +76,6 @@ impl Plan {
         whole_k.chain(split).filter(|plan| unfit(plan, c).is_none() && suits(plan)).collect()
     }
 
-    /// Defaults of keys that are not given.
-    pub(super) fn usual_of_warpgroups(c: &Config) -> Plan {
-        Plan { shipped: false, ..Plan::shipped(c).swap_remove(0) }
-    }
-
     /// Of warpgroups that multiply tiles of these rows, columns and K.
     pub(super) fn of_warpgroups(c: &Config, tile: [i64; 3], ping_pong: bool) -> Plan {
         let warpgroups = match tile[0] / ROWS {

@@ -357,10 +357,8 @@ impl Reader<'_> {
         if let Some(key) = threads {
             return Err((self.of_threads(key), false));
         }
-        if OF_WGMMA.iter().all(|key| self.find(key).is_none()) {
-            return Ok(Some(Plan::shipped(config)));
-        }
-        let usual = Plan::usual_of_warpgroups(config);
+        let shipped = Plan::shipped(config);
+        let Some(usual) = shipped.first().filter(|_| self.has(&OF_WGMMA)) else { return Ok(Some(shipped)) };
         let mut given = |key: &str| self.find(key).is_some().then(|| self.positive(key, 1));
         let [bm, bn, bk] = ["bm", "bn", "bk"].map(&mut given);
         let [cluster, band, split_k, stages] = ["cluster", "band", "split_k", "stages"].map(&mut given);
@@ -378,7 +376,7 @@ impl Reader<'_> {
             }
         };
         // The first tile that goes with the keys gives the rows and columns that no key sets.
-        let mut tiles = Plan::shipped(config).into_iter().map(|plan| of(plan.tile));
+        let mut tiles = shipped.iter().map(|plan| of(plan.tile));
         let fits = tiles.find(|plan| hopper::unfit(plan, config).is_none());
         let mut plan = fits.unwrap_or_else(|| of(usual.tile));
         (plan.stages, plan.fewer) = (stages.unwrap_or(plan.stages), stages.is_none());

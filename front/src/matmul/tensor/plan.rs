@@ -8,7 +8,6 @@ use crate::matmul::scales::BLOCK;
 use crate::matmul::warps::groups_of;
 use crate::source::problem::Result;
 use crate::thread::atom::Atom;
-use crate::values::elem::Elem;
 use crate::values::target::{Target, WARP};
 
 /// Most registers of a thread for sums, beside which there is room for fragments.
@@ -27,33 +26,24 @@ pub(in crate::matmul) struct Usual {
 /// Default sizes for a type of the operands: less than 99 KiB of shared memory, which every architecture has, or rows
 /// of 128 bytes along K if four stages of them fit.
 pub(in crate::matmul) fn usual(c: &Config) -> Usual {
-    let (elem, terms) = (c.dtype, c.precision.terms());
-    let square = 64 * 64;
-    let long = Usual { tile: [128, 256, SWIZZLED / i64::from(elem.bytes())], stages: 4, sums: square };
-    let holds = |usual: &Usual| {
-        let [left, right, k] = usual.tile;
-        let bytes = (left + right) * k * usual.stages * i64::from(elem.bytes());
-        bytes <= i64::from(Target::of(c.arch).block_shared)
-    };
-    match (elem, elem.bytes()) {
+    let (bytes, half, square) = (i64::from(c.dtype.bytes()), 64 * 32, 64 * 64);
+    let of = |right, k, stages, sums| Usual { tile: [128, right, k], stages, sums };
+    // Elements that are not K-major are loaded one by one. Where floats of 8 bits are multiplied as f16, fragments are converted, in
+    // twice as many registers.
+    let is_converted = c.dtype.is_fp8() || bytes == 1 && !(c.a_rows && c.b_rows);
+    let [long, short] = match bytes {
         // Elements take registers before and after their conversion.
-        _ if c.mixed() => Usual { tile: [128, 128, 32], stages: 4, sums: 64 * 32 },
-        // Where these are multiplied as f16, fragments are converted, in twice as many registers.
-        (Elem::E4m3 | Elem::E5m2, _) => Usual { tile: [128, 128, 64], stages: 4, sums: 64 * 32 },
-        // Elements that are not K-major are loaded one by one.
-        (_, 1) if !(c.a_rows && c.b_rows) => Usual { tile: [128, 128, 64], stages: 4, sums: 64 * 32 },
+        _ if c.mixed() => return of(128, 32, 4, half),
+        _ if is_converted => return of(128, 64, 4, half),
         // Fragments take registers for both terms as well.
-        (_, 4) if terms == Terms::Two => Usual { tile: [128, 128, 16], stages: 4, sums: 64 * 32 },
-        (_, 1 | 2 | 4) if holds(&long) => long,
-        (_, bytes @ (1 | 2 | 4)) => {
-            Usual { tile: [128, 256, SWIZZLED / 2 / i64::from(bytes)], stages: 4, sums: square }
-        }
-        _ => {
-            // Fewer barriers where three stages fit.
-            let [long, short] = [32, 16].map(|k| Usual { tile: [128, 128, k], stages: 3, sums: square });
-            if holds(&long) { long } else { short }
-        }
-    }
+        4 if c.precision.terms() == Terms::Two => return of(128, 16, 4, half),
+        1 | 2 | 4 => [SWIZZLED, SWIZZLED / 2].map(|row| of(256, row / bytes, 4, square)),
+        // Fewer barriers where three stages fit.
+        _ => [32, 16].map(|k| of(128, k, 3, square)),
+    };
+    let [left, right, k] = long.tile;
+    let fits = (left + right) * k * long.stages * bytes <= i64::from(Target::of(c.arch).block_shared);
+    if fits { long } else { short }
 }
 
 /// Tiles for products of few rows: rows and columns of C, and bytes of K, which eight warps share. Narrow tiles spread the
