@@ -90,7 +90,8 @@ impl<'t> Reader<'t> {
     /// The rest, without leading blanks.
     fn rest(&mut self) -> &'t str {
         let rest = &self.text[self.at..];
-        let trimmed = rest.trim_start();
+        let is_blank = |byte: &u8| !byte.is_ascii_graphic();
+        let trimmed = if rest.as_bytes().first().is_some_and(is_blank) { rest.trim_start() } else { rest };
         self.at += rest.len() - trimmed.len();
         trimmed
     }
@@ -113,7 +114,7 @@ impl<'t> Reader<'t> {
     /// A word, if it comes next.
     fn take_word(&mut self, word: &str) -> bool {
         let start = self.at;
-        let matched = self.word().is_some_and(|(next, _)| next == word);
+        let matched = self.rest().starts_with(word) && self.word().is_some_and(|(next, _)| next == word);
         if !matched {
             self.at = start;
         }
@@ -255,12 +256,24 @@ impl<'t> Reader<'t> {
     }
 
     fn operators(&mut self, level: usize) -> Result<Expr> {
-        let Some(row) = OPERATORS.get(level) else { return self.unary() };
         self.rest();
         let from = self.at;
-        let mut left = self.operators(level + 1)?;
+        let first = self.unary()?;
+        if self.begins_operator() { self.chain(level, from, first) } else { Ok(first) }
+    }
+
+    fn begins_operator(&mut self) -> bool {
+        self.rest().starts_with(['|', '&', '<', '>', '=', '!', '^', '+', '-', '*', '/', '%'])
+    }
+
+    /// The operators of a row, and of the rows below it, after a first value.
+    fn chain(&mut self, level: usize, from: usize, first: Expr) -> Result<Expr> {
+        let Some(row) = OPERATORS.get(level) else { return Ok(first) };
+        let mut left = self.chain(level + 1, from, first)?;
         let mut links = 0;
-        while let Some((_, op)) = row.iter().find(|(sign, _)| self.take_operator(sign)) {
+        while self.begins_operator()
+            && let Some((_, op)) = row.iter().find(|(sign, _)| self.take_operator(sign))
+        {
             links += 1;
             if links > LONGEST_CHAIN {
                 let what = format!("this chain has more than {LONGEST_CHAIN} operators");
