@@ -345,8 +345,8 @@ impl Reader<'_> {
                 return String::new();
             }
         };
-        let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        if !name.chars().all(is_letter) || !name.starts_with(|c: char| is_letter(c) && !c.is_ascii_digit()) {
+        let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        if !starts || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
             self.refuse("name", format!("`{name}` cannot be a kernel's name"), "use letters, digits and `_`");
         }
         name

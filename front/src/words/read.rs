@@ -321,18 +321,14 @@ impl<'t> Reader<'t> {
 
     /// A field or a method, after its point.
     fn member(&mut self, from: usize, of: Expr) -> Result<Expr> {
-        let start = self.at;
-        while self.text[self.at..].starts_with(|c: char| c.is_ascii_digit()) {
-            self.at += 1;
-        }
-        let (name, range) = match self.at > start {
-            true => (&self.text[start..self.at], start..self.at),
-            false => match self.word() {
-                Some(word) => word,
-                None => return self.wrong("a name", "write `x.size(0)`"),
-            },
+        let rest = &self.text[self.at..];
+        let end = rest.find(|c: char| !c.is_numeric()).unwrap_or(rest.len());
+        let name = match end {
+            0 => self.name()?,
+            _ => Name { text: rest[..end].to_owned(), span: self.span(self.at..self.at + end) },
         };
-        let (name, of) = (Name { text: name.to_owned(), span: self.span(range) }, Box::new(of));
+        self.at += end;
+        let of = Box::new(of);
         let kind = match self.take("(") {
             true => ExprKind::Method { receiver: of, method: name, args: self.arguments()? },
             false => ExprKind::Field { base: of, field: name },
