@@ -171,13 +171,15 @@ fn strides_fit() {
     check(
         |[_, b, _]| b.strides[1] = 0,
         Some("b"),
-        "argument `b`: its stride 1 is 0, and the kernel takes it for at least 1",
+        "argument `b`: its stride 1 is 0, and the kernel takes it for at least 1\nhelp: pass a contiguous tensor; a kernel \
+         that reads repeated elements has the stride `_0` for mode 1 in the type of this argument",
     );
     check(
         |[.., c]| c.strides[1] = 255,
         Some("c"),
         "argument `c`: it is written, and its stride 1 is 255, not greater than the 256 elements that its other modes \
-         span\nhelp: give each element its own offset",
+         span\nhelp: give each element its own offset: pass a contiguous tensor; a tensor that repeats elements can only \
+         be read",
     );
 }
 

@@ -150,11 +150,10 @@ impl Evaluator {
             ExprKind::Tuple(ref all) if all.is_empty() => Value::Unit,
             _ => self.expr(&device.value),
         };
-        let takes_numbers = device.params.iter().all(|param| param.ty.is_of_numbers());
         let value = match &device.result {
             DeviceType::Number(name) if of_numbers => self.given(&value, elem_of(name, &types), span),
-            result if takes_numbers => self.typed(result, value, &types, span),
-            _ => value,
+            DeviceType::Tuple(all) if all.is_empty() => value,
+            result => self.returned(device, result, value, &types, span),
         };
         self.around = around;
         self.changes = changes;
@@ -221,14 +220,7 @@ impl Evaluator {
             }
             (_, value) => value.clone(),
         };
-        let wanted = match ty {
-            DeviceType::Number(_) => "a number",
-            DeviceType::Tile { .. } => "a tile",
-            DeviceType::Integer => "an integer",
-            DeviceType::Layout => "a layout",
-            DeviceType::Closure => "a closure",
-            DeviceType::Tuple(_) => "a tuple",
-        };
+        let wanted = wanted(ty);
         let problem = format!("`{name}` takes {wanted} here, and this is {}", value.kind());
         self.complain(at, Problem::new(problem).help(format!("it is `{}`", head(device))))
     }
@@ -293,17 +285,70 @@ impl Evaluator {
         })
     }
 
-    /// The numbers of a result, of their declared types.
-    fn typed(&mut self, ty: &DeviceType, value: Value, types: &[(String, Elem)], at: Span) -> Value {
-        match (ty, value) {
-            (DeviceType::Number(name), value) if value.as_number().is_some() => {
-                self.given(&value, elem_of(name, types), at)
+    /// A result as a value of its declared type. A tile of one element is a number too.
+    fn returned(
+        &mut self,
+        device: &Device,
+        ty: &DeviceType,
+        value: Value,
+        types: &[(String, Elem)],
+        at: Span,
+    ) -> Value {
+        let value = match (ty, value) {
+            (_, Value::Poison) => return Value::Poison,
+            (DeviceType::Number(name), value) => {
+                let elem = elem_of(name, types);
+                let is_integer = matches!(value, Value::Index(_) | Value::Size(_)) && elem.is_integer();
+                let is_condition = matches!(value, Value::Test(_)) && elem == Elem::Bool;
+                if is_integer || is_condition || self.is_one_of(&value, elem) {
+                    return value;
+                }
+                if value.as_number().is_some() {
+                    return self.given(&value, elem, at);
+                }
+                value
             }
+            (DeviceType::Tile { .. }, value @ (Value::View(_) | Value::Elements(_) | Value::Index(_)))
+            | (DeviceType::Layout, value @ Value::Layout(_))
+            | (DeviceType::Closure, value @ Value::Closure(_)) => return value,
+            (DeviceType::Integer, value) => match self.coordinates(value, at) {
+                value @ (Value::Int(_) | Value::Size(_) | Value::Index(_) | Value::Poison) => return value,
+                other => other,
+            },
             (DeviceType::Tuple(all), Value::Tuple(values)) if all.len() == values.len() => {
-                let one = |(ty, value)| self.typed(ty, value, types, at);
-                Value::Tuple(all.iter().zip(values).map(one).collect())
+                let one = |(ty, value)| self.returned(device, ty, value, types, at);
+                return Value::Tuple(all.iter().zip(values).map(one).collect());
             }
             (_, value) => value,
+        };
+        let name = &device.name.text;
+        let returns = match ty {
+            DeviceType::Number(name) => elem_of(name, types).to_string(),
+            ty => wanted(ty).into(),
+        };
+        let kind = match &value {
+            Value::View(view) => format!("{} of {}", value.kind(), self.builder.elem(view)),
+            value => value.kind(),
+        };
+        let problem = Problem::new(format!("`{name}` returns {returns} here, and this is {kind}"));
+        let help = match (ty, &value) {
+            (DeviceType::Number(_) | DeviceType::Integer, Value::View(_) | Value::Elements(_)) => {
+                format!("it is `{}`; a result that is a tile is a `View`", head(device))
+            }
+            _ => format!("it is `{}`", head(device)),
+        };
+        self.complain(at, problem.help(help))
+    }
+
+    /// Is it a tile of one element of this type?
+    fn is_one_of(&self, value: &Value, elem: Elem) -> bool {
+        match value {
+            Value::View(view) => super::integer::is_one(view) && self.builder.elem(view) == elem,
+            Value::Elements(of) => {
+                let ty = if elem == Elem::Bool { Type::Condition } else { Type::Elem(elem) };
+                of.ins.iter().all(super::integer::is_one) && of.number.ty == Some(ty)
+            }
+            _ => false,
         }
     }
 
@@ -342,6 +387,18 @@ fn head(device: &Device) -> String {
     match &device.result {
         DeviceType::Tuple(all) if all.is_empty() => head,
         result => format!("{head} -> {}", declared(result)),
+    }
+}
+
+/// A type in the words of a message.
+fn wanted(ty: &DeviceType) -> &'static str {
+    match ty {
+        DeviceType::Number(_) => "a number",
+        DeviceType::Tile { .. } => "a tile",
+        DeviceType::Integer => "an integer",
+        DeviceType::Layout => "a layout",
+        DeviceType::Closure => "a closure",
+        DeviceType::Tuple(_) => "a tuple",
     }
 }
 

@@ -549,6 +549,18 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
     (Body, "let old = atomicAdd(b[(0, 0)], 1.0);"),
     (Body, "let m = maximum(from); let y = from / m;"),
     (Body, "let m = exp(sum(from));"),
+    (
+        Kernel,
+        "fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) { let t = layout!(128); let own = map(parallelize(tile(x, 512, block.x), t, thread.x), |x| x); for i in unroll(0..3) { let (mut low, mut high) = (own[(i)], own[(i + 1)]); let least = min(low, high); high = max(low, high); low = least; } copy(own, parallelize(tile(y, 512, block.x), t, thread.x)); }",
+    ),
+    (
+        Kernel,
+        "fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, (N, _4), (_1, _0)>) { copy(broadcast(tile(x, 128, block.x), (_, 4)), tile(y, (128, 4), (block.x, 0))); }",
+    ),
+    (
+        Kernel,
+        "fn k(x: &Tensor<f32, (_32, N)>, y: &mut Tensor<f32, N>) { let s = shared::<f32>(layout!((32, 32) : (0, 1))); copy(tile(x, (32, 32), (0, block.x)), s); copy(s[(0, _)], tile(y, 32, block.x)); }",
+    ),
     (Body, "let x = map(from, |x| { for i in 0..4 { x *= x; } x });"),
     (Body, "let x = map(from, |x| { let mut y = x; y += 1.0; y });"),
     (Body, "let x = a[(block.x, 0..4)]; let y = a[0..4];"),

@@ -1,4 +1,6 @@
-//! Dead values: arguments and tiles that no statement reads.
+//! Dead values: arguments and tiles that no statement reads, and assignments whose values no statement reads.
+
+use std::collections::BTreeMap;
 
 use crate::source::ast::{Level, Name, Span};
 use crate::source::diagnostic::Diagnostic;
@@ -55,5 +57,86 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
             super::lint(tensor.span, "unread", levels, message).map(|diagnostic| diagnostic.help(help)),
         );
     }
+    diagnostics.extend(lost(program).into_iter().filter_map(|span| {
+        super::lint(span, "unread", levels, "no statement reads the value that is assigned here".into()).map(
+            |diagnostic| {
+                diagnostic.help(
+                    "leave it out; `let u = t[(i)]` copies an element: to change the tile, write t[(i)] = …",
+                )
+            },
+        )
+    }));
     diagnostics
+}
+
+/// A statement reads or writes a tensor.
+struct Event<'p> {
+    /// Its position in program order.
+    at: usize,
+    /// The loops around it.
+    loops: Vec<usize>,
+    stmt: &'p Stmt,
+    reads: bool,
+}
+
+/// Assignments to tiles in registers that no later statement reads. A tile that an iteration makes and no other
+/// iteration uses has no later iterations.
+fn lost(program: &Program) -> Vec<Span> {
+    let mut all: BTreeMap<Id, Vec<Event<'_>>> = BTreeMap::new();
+    events(&program.body, &mut Vec::new(), &mut 0, &mut all);
+    // An unrolled loop and a tuple have several statements of one span, and one value that is read is enough.
+    let mut found: BTreeMap<Span, bool> = BTreeMap::new();
+    for (id, events) in &all {
+        let Some(tensor) = program.tensors.get(*id as usize) else { continue };
+        let in_registers = matches!(tensor.space, Space::Registers { .. });
+        if !in_registers || tensor.name.starts_with('_') || !events.iter().any(|event| event.reads) {
+            continue;
+        }
+        let around = events.iter().skip(1).fold(events[0].loops.len(), |depth, event| {
+            let shared = event.loops.iter().zip(&events[0].loops).take_while(|(a, b)| a == b);
+            depth.min(shared.count())
+        });
+        let around = if events[0].reads { 0 } else { around };
+        for write in events.iter().skip(1).filter(|event| !event.reads) {
+            if !matches!(write.stmt.op, Op::Copy { .. } | Op::Map { .. } | Op::Fill { .. }) {
+                continue;
+            }
+            let repeated =
+                |read: &Event<'_>| write.loops.iter().zip(&read.loops).skip(around).any(|(a, b)| a == b);
+            let is_read = events.iter().any(|read| read.reads && (read.at > write.at || repeated(read)));
+            *found.entry(write.stmt.span).or_default() |= is_read;
+        }
+    }
+    let of_author = |(span, is_read): (Span, bool)| (span != Span::default() && !is_read).then_some(span);
+    found.into_iter().filter_map(of_author).collect()
+}
+
+/// The events of some statements, by tensor. Reads of a statement come before its writes.
+fn events<'p>(
+    body: &'p [Stmt],
+    loops: &mut Vec<usize>,
+    next: &mut usize,
+    all: &mut BTreeMap<Id, Vec<Event<'p>>>,
+) {
+    for stmt in body {
+        *next += 1;
+        let at = *next;
+        let mut note = |id: Id, at: usize, reads: bool| {
+            all.entry(id).or_default().push(Event { at, loops: loops.clone(), stmt, reads });
+        };
+        stmt.reads().into_iter().for_each(|view| note(view.tensor, at, true));
+        *next += 1;
+        let at = *next;
+        stmt.writes().into_iter().for_each(|view| note(view.tensor, at, false));
+        let repeats = !matches!(stmt.op, Op::If { .. } | Op::When { .. });
+        if repeats {
+            loops.push(at);
+        }
+        for inner in stmt.bodies() {
+            events(inner, loops, next, all);
+        }
+        if repeats {
+            loops.pop();
+        }
+    }
 }

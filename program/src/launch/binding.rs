@@ -262,7 +262,9 @@ fn injective(name: &str, tensor: &Tensor) -> Result<(), Refusal> {
                 "it is written, and its stride {mode} is {stride}, not greater than the {} elements that its other modes span",
                 reach + 1
             );
-            return Err(Refusal::of(name, message).help("give each element its own offset"));
+            return Err(Refusal::of(name, message).help(
+                "give each element its own offset: pass a contiguous tensor; a tensor that repeats elements can only be read",
+            ));
         }
         reach += i128::from(extent - 1) * i128::from(stride);
     }
@@ -303,7 +305,10 @@ impl Of<'_> {
                 return Err(Refusal::of(
                     self.name(),
                     format!("its stride {mode} is 0, and the kernel takes it for at least 1"),
-                ));
+                )
+                .help(format!(
+                    "pass a contiguous tensor; a kernel that reads repeated elements has the stride `_0` for mode {mode} in the type of this argument"
+                )));
             }
             let stride = self.size(What::Stride(mode as u16), wanted, given, sizes);
             stride.map_err(|refusal| match wanted {

@@ -149,7 +149,7 @@ pub const LINTS: &[Lint] = &[
     Lint {
         name: "unread",
         level: Level::Warn,
-        about: "an argument, or a tile in shared memory or registers, that no statement reads",
+        about: "an argument, a tile in shared memory or registers, or an assigned value, that no statement reads",
     },
     Lint {
         name: "unused",

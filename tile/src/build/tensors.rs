@@ -134,6 +134,13 @@ impl Builder {
         };
         let layout = Layout::new(shape.clone(), stride)?;
         limits::symbols(layout.leaves().flat_map(|(extent, stride)| [extent, stride]))?;
+        if mutable && repeats(&layout) {
+            return Err(Problem::new(format!(
+                "`{name}` is written, and with the strides {} several of its elements are one element in memory",
+                layout.stride()
+            ))
+            .help("give each element its own offset; an argument without the repeated mode can be written, and sum(x, 1) combines elements along a mode"));
+        }
         let id = self.add(name, elem, Space::Global { mutable }, layout.into());
         self.program.args.push(Arg::Tensor(id));
         View::whole(id, name, &shape)
@@ -307,6 +314,16 @@ impl Builder {
             ))
             .help("write to the tensor itself")
             .arg(arg)),
+            Space::Shared { .. } if self.repeats(view) => {
+                let layout = &self.program.tensor(view.tensor).layout;
+                Err(Problem::new(format!(
+                    "this writes to `{}`, {}, and several of its elements are one element in shared memory: its layout is {layout}",
+                    view.name,
+                    view.shape()
+                ))
+                .help("write to a slice in which each element has its own offset, such as s[(0, _)]; or make the tile by its shape alone, shared::<f32>((32, 32))")
+                .arg(arg))
+            }
             Space::Global { mutable: false } => {
                 let tensor = &self.program.tensor(view.tensor).name;
                 Err(Problem::new(format!("`{tensor}` is an input, and this writes to it"))
@@ -316,6 +333,45 @@ impl Builder {
             _ => Ok(()),
         }
     }
+
+    /// Are two elements of a view of shared memory the same element?
+    fn repeats(&self, view: &View) -> bool {
+        let layout = &self.program.tensor(view.tensor).layout;
+        if layout.is_injective() != Some(false) {
+            return false;
+        }
+        let mut all = vec![vec![0i64; view.base.len()]];
+        for (extent, stride) in view.layout.leaves() {
+            let (Some(extent), Value::Basis { times, path }) = (extent.int(), stride) else { return false };
+            if extent.saturating_mul(all.len() as i64) > MOST_COMPARED {
+                return false;
+            }
+            let mode = usize::from(path.steps()[0]);
+            let step = |coord: &Vec<i64>, at: i64| {
+                let mut coord = coord.clone();
+                coord[mode] += at * times;
+                coord
+            };
+            all = (0..extent).flat_map(|at| all.iter().map(move |coord| step(coord, at))).collect();
+        }
+        let offsets: Option<Vec<i64>> = all.iter().map(|coord| layout.at(Tuple::flat(coord)).ok()).collect();
+        offsets.is_some_and(|mut offsets| {
+            offsets.sort_unstable();
+            offsets.windows(2).any(|pair| pair[0] == pair[1])
+        })
+    }
+}
+
+/// The most elements of a view that are compared with each other.
+const MOST_COMPARED: i64 = 1 << 16;
+
+/// Are several elements of an argument one element, for all sizes?
+fn repeats(layout: &Layout) -> bool {
+    let repeats = layout.leaves().any(|(extent, stride)| stride == Value::Int(0) && extent != Value::Int(1));
+    let (extents, strides): (Vec<i64>, Vec<i64>) =
+        layout.leaves().filter_map(|(extent, stride)| Some((extent.int()?, stride.int()?))).unzip();
+    let known = Layout::new(Tuple::flat(&extents), Tuple::flat(&strides));
+    repeats || known.is_ok_and(|known| known.is_injective() == Some(false))
 }
 
 /// The alignment of a shared tensor: a swizzle acts on offsets from its start, which must be aligned to the

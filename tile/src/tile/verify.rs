@@ -130,7 +130,7 @@ fn integer(program: &Program, at: &Affine) -> Result<()> {
     let range = program.range(at);
     if !range.is_wide() {
         return Err(Problem::new(format!(
-            "this number can be {} or {}, which does not fit 64 bits",
+            "this number can be {} or {}, and integers go from -2^62 to 2^62",
             range.lo, range.hi
         ))
         .help(integer_bounds::bounding(at)));
@@ -198,7 +198,7 @@ fn of_view(program: &Program, view: &View, unrolled: &[Id]) -> Result<()> {
         let range = reach(program, view, mode);
         if !range.is_wide() {
             return Err(Problem::new(format!(
-                "the coordinate of `{}` along mode {mode} of its tensor can be {} or {}, which does not fit 64 bits",
+                "the coordinate of `{}` along mode {mode} of its tensor can be {} or {}, and coordinates go from -2^62 to 2^62",
                 view.name, range.lo, range.hi
             ))
             .help("scale the index by a smaller number"));

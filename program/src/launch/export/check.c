@@ -48,7 +48,8 @@ static int tw_injective(const char *name, const tilewright_tensor *tensor, tw_te
         if (tensor->strides[mode] <= reach)
             return TW_REFUSE(error,
                              "argument `%s`: it is written, and its stride %d is %" PRId64 ", not greater than the %" PRId64
-                             " elements that its other modes span\nhelp: give each element its own offset",
+                             " elements that its other modes span\nhelp: give each element its own offset: pass a contiguous "
+                             "tensor; a tensor that repeats elements can only be read",
                              name, mode, tensor->strides[mode], (int64_t)(reach + 1));
         reach += (tw_wide)(tensor->extents[mode] - 1) * tensor->strides[mode];
     }
@@ -158,8 +159,10 @@ static int tw_modes(const tw_launch *launch, const tw_shape *shape, int plain, t
         if (tensor->extents[mode] <= 1 || tw_empty(tensor)) continue;
         if (given == 0 && wanted.of >= 0)
             return TW_REFUSE(launch->error,
-                             "argument `%s`: its stride %d is 0, and the kernel takes it for at least 1",
-                             launch->kernel->param[shape->arg].name, mode);
+                             "argument `%s`: its stride %d is 0, and the kernel takes it for at least 1\nhelp: pass a contiguous "
+                             "tensor; a kernel that reads repeated elements has the stride `_0` for mode %d in the type of this "
+                             "argument",
+                             launch->kernel->param[shape->arg].name, mode, mode);
         status = tw_match(launch, shape->arg, plain, 1, mode, wanted, given, sizes);
         if (status && wanted.of == -1 && wanted.times == 1) {
             int64_t compact[TILEWRIGHT_MODES], next = tensor->extents[mode] > 1 ? tensor->extents[mode] : 1;
