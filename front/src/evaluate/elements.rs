@@ -419,6 +419,12 @@ pub(super) fn mapped(args: &Args) -> Result<Mapped<'_>, Problem> {
         one => vec![one.clone()],
     };
     let ins = views(&Value::Tuple(leaves(given)));
+    let is_integer = |value: &Value| matches!(value, Value::Int(_) | Value::Index(_) | Value::Size(_));
+    if ins.is_none() && leaves(given).iter().all(is_integer) {
+        let problem = Problem::new(format!("`{}` takes tiles, and this is an integer", args.name));
+        let help = "an integer is used as it is: x[(n)] is an element, n as f32 a number, and a closure is called, f(n)";
+        return Err(problem.help(help).arg(0));
+    }
     let ins = ins.filter(|ins| !ins.is_empty()).ok_or_else(|| usage().arg(0))?;
     let at_elements = (closure.params.len() == elements.len() + 1).then(|| ins[0].rank());
     if closure.params.len() != elements.len() && at_elements.is_none() {

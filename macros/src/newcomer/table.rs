@@ -549,6 +549,7 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
     (Body, "let old = atomicAdd(b[(0, 0)], 1.0);"),
     (Body, "let m = maximum(from); let y = from / m;"),
     (Body, "let m = exp(sum(from));"),
+    (Body, "let n = block.x / 2; let x = map(n, |n| a[(n, 0)]); copy(from, to);"),
     (
         Kernel,
         "fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) { let t = layout!(128); let own = map(parallelize(tile(x, 512, block.x), t, thread.x), |x| x); for i in unroll(0..3) { let (mut low, mut high) = (own[(i)], own[(i + 1)]); let least = min(low, high); high = max(low, high); low = least; } copy(own, parallelize(tile(y, 512, block.x), t, thread.x)); }",
