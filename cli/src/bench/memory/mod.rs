@@ -46,7 +46,7 @@ pub(super) struct Wanted<'m> {
     pub(super) elems: Vec<Elem>,
     /// Rows and columns; empty for the sizes in [`WORKS`].
     pub(super) sizes: Vec<[i64; 2]>,
-    /// Alternative kernels for the first launch, as a name and its keys.
+    /// Alternative kernels, each as a name and its keys; kernels of further launches follow after semicolons.
     pub(super) kernels: Vec<&'m str>,
     pub(super) effort: Effort,
 }
@@ -102,32 +102,42 @@ struct Bench<'a> {
 /// One set of data: the memories of a task.
 type Set = Vec<Rc<Memory>>;
 
-/// A contender of a task: the kernel of each launch.
+/// A contender of a task: the kernel of each launch, and its arguments.
 struct Way {
     name: String,
-    kernels: Vec<Generated>,
+    steps: Vec<(Generated, Vec<Given>)>,
 }
 
-/// The chooser's kernels, and alternatives for the first launch.
+/// The chooser's kernels, and alternatives for the first launch or for several.
 fn ways(task: &Task, given: &[&str]) -> Result<Vec<Way>> {
     let steps = task.steps();
-    let chosen: Vec<Generated> = steps
+    let chosen: Vec<(Generated, Vec<Given>)> = steps
         .iter()
-        .map(|step| step.kernel.def()?.generate())
-        .collect::<std::result::Result<_, _>>()
+        .map(|step| Ok((step.kernel.def()?.generate()?, step.given.clone())))
+        .collect::<std::result::Result<_, tilewright::KernelErrors>>()
         .map_err(|why| why.to_string())?;
-    let other = |line: &&str| {
+    let kernel = |line: &str| {
         let (name, keys) = line.split_once(' ').unwrap_or((line, ""));
         let shipped = kernels::named(name).ok_or_else(|| format!("there is no kernel `{name}`"))?;
         let keys =
             format!("{keys} {}", if keys.contains("T=") { String::new() } else { typed(&shipped.def, task) });
         let def = Words::specialize(&shipped.def, keys.trim()).map_err(|why| why.to_string())?;
-        let mut kernels = chosen.clone();
-        kernels[0] = def.generate().map_err(|why| why.to_string())?;
-        Ok(Way { name: (*line).to_owned(), kernels })
+        def.generate().map_err(|why| why.to_string())
+    };
+    // Kernels of further launches follow after semicolons.
+    let other = |line: &&str| {
+        let mut steps = chosen.clone();
+        let tile = line.split([' ', ';']).find_map(|key| key.strip_prefix("W=")?.parse().ok());
+        for (step, line) in steps.iter_mut().zip(line.split(';')) {
+            step.0 = kernel(line.trim())?;
+        }
+        if let (Some(tile), true) = (tile, line.contains(';')) {
+            steps.iter_mut().for_each(|step| task.in_tiles(&mut step.1, tile));
+        }
+        Ok(Way { name: (*line).to_owned(), steps })
     };
     let others = given.iter().map(other).collect::<Result<Vec<Way>>>()?;
-    let first = Way { name: steps[0].kernel.to_string(), kernels: chosen };
+    let first = Way { name: steps[0].kernel.to_string(), steps: chosen.clone() };
     Ok([first].into_iter().chain(others).collect())
 }
 
@@ -146,10 +156,10 @@ fn one(bench: &Bench, task: &Task, given: &[&str], effort: &Effort) -> Result<Ve
     let bytes = task.bytes() as usize;
     let sets: Vec<Set> = (0..sets(device.cache, bytes))
         .map(|at| {
-            let memory = |(bench, (elem, count)): (usize, &(Elem, i64))| {
+            let memory = |(index, (elem, count)): (usize, &(Elem, i64))| {
                 let memory = device.memory(*count as usize * elem.bytes() as usize)?;
-                let seed = (16 * at + bench) as u64;
-                fill(helpers, task.contents(bench), &memory, (*elem, *count as u64), seed)?;
+                let seed = (16 * at + index) as u64;
+                fill(bench, task.contents(index), &memory, (*elem, *count as u64), seed)?;
                 Ok(memory)
             };
             memories.iter().enumerate().map(memory).collect()
@@ -197,9 +207,9 @@ fn one(bench: &Bench, task: &Task, given: &[&str], effort: &Effort) -> Result<Ve
     }];
     let ways = ways(task, given)?;
     for way in &ways {
-        let mut loaded: Vec<Loaded> = way.kernels.iter().map(Loaded::new).collect();
+        let mut loaded: Vec<Loaded> = way.steps.iter().map(|(kernel, _)| Loaded::new(kernel)).collect();
         let prepared: Vec<Vec<Prepared>> =
-            sets.iter().map(|set| prepare(bench, task, &mut loaded, set)).collect::<Result<_>>()?;
+            sets.iter().map(|set| prepare(bench, way, &mut loaded, set)).collect::<Result<_>>()?;
         let note = prepared[0].iter().map(|step| step.note.clone()).collect::<Vec<_>>().join("; ");
         let begin = Rc::new(move |at: usize| {
             prepared[at % prepared.len()].iter().try_for_each(|launch| launch.begin(device))
@@ -224,7 +234,8 @@ fn one(bench: &Bench, task: &Task, given: &[&str], effort: &Effort) -> Result<Ve
 }
 
 /// Fills a memory with its initial contents.
-fn fill(helpers: &Helpers, contents: Contents, memory: &Memory, of: (Elem, u64), seed: u64) -> Result {
+fn fill(bench: &Bench, contents: Contents, memory: &Memory, of: (Elem, u64), seed: u64) -> Result {
+    let helpers = bench.helpers;
     let integers = |name: &str, below: u64| {
         let words = [memory.address, of.1, seed, below].map(Argument::word);
         helpers.launch(name, helpers.everywhere(), &words)
@@ -233,8 +244,10 @@ fn fill(helpers: &Helpers, contents: Contents, memory: &Memory, of: (Elem, u64),
         Contents::Random => helpers.fill(memory, of.0, seed),
         Contents::Below(below) => integers("integers", below),
         Contents::Distinct(below) => integers("distinct", below),
+        // A launch leaves them 0 again, so that also sets that no check prepares are right.
+        Contents::Zeros => bench.device.set(memory, 0),
         // Results are prepared by each check.
-        Contents::Zeros | Contents::Poison => Ok(()),
+        Contents::Poison => Ok(()),
     }
 }
 
@@ -243,7 +256,7 @@ fn sets(cache: usize, bytes: usize) -> usize {
     (3 * cache).div_ceil(bytes.max(1)).clamp(2, 16)
 }
 
-fn prepare(bench: &Bench, task: &Task, loaded: &mut [Loaded], set: &Set) -> Result<Vec<Prepared>> {
+fn prepare(bench: &Bench, way: &Way, loaded: &mut [Loaded], set: &Set) -> Result<Vec<Prepared>> {
     let operand = |given: &Given| match given {
         Given::Scalar(value) => Operand::Scalar(*value),
         Given::Tensor(tensor) => Operand::Tensor {
@@ -253,9 +266,8 @@ fn prepare(bench: &Bench, task: &Task, loaded: &mut [Loaded], set: &Set) -> Resu
             strides: tensor.strides.clone(),
         },
     };
-    let steps = task.steps();
-    let each = steps.iter().zip(loaded).map(|(step, loaded)| {
-        let operands: Vec<Operand> = step.given.iter().map(operand).collect();
+    let each = way.steps.iter().zip(loaded).map(|((_, given), loaded)| {
+        let operands: Vec<Operand> = given.iter().map(operand).collect();
         loaded.prepare(bench.device, bench.nvrtc, &operands, None)
     });
     each.collect()
@@ -298,10 +310,27 @@ mod tests {
             assert!(NAMES.contains(&task.reference().0), "{task:?}");
             let steps = task.steps();
             let ways = ways(&task, &[]).unwrap();
-            for (step, kernel) in steps.iter().zip(&ways[0].kernels) {
-                assert_eq!(step.given.len(), kernel.params.len(), "{task:?}");
-                let plan = plan(kernel, &passed(&task, kernel, &step.given), &Limits::HOPPER);
+            for (step, (kernel, given)) in steps.iter().zip(&ways[0].steps) {
+                assert_eq!(given.len(), kernel.params.len(), "{task:?}");
+                let plan = plan(kernel, &passed(&task, kernel, given), &Limits::HOPPER);
                 plan.unwrap_or_else(|why| panic!("{task:?}, {}: {why}", step.kernel));
+            }
+        }
+    }
+
+    #[test]
+    fn alternatives_of_two_launches() {
+        for (elem, vector) in [(Elem::F32, 4), (Elem::Bf16, 8)] {
+            for width in [2048, 4096, 8192] {
+                let task = Task { work: WORKS[1].1, elem, sizes: [3, 250_001] };
+                let keys = format!("W={width} L=256 V={vector}");
+                let line = format!("piece_maxima {keys}; softmax_of_pieces {keys}");
+                let way = ways(&task, &[&line]).unwrap().remove(1);
+                assert_eq!(way.steps.len(), 2);
+                for (kernel, given) in &way.steps {
+                    let plan = plan(kernel, &passed(&task, kernel, given), &Limits::HOPPER);
+                    plan.unwrap_or_else(|why| panic!("{line}: {why}"));
+                }
             }
         }
     }

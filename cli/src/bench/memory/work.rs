@@ -88,6 +88,8 @@ const NORMS: &[[i64; 2]] = &[[16384, 8192], [65536, 128], [64, 262144], [4096, 4
 
 /// Rows of the table for each gathered row.
 const TABLE: i64 = 4;
+/// Elements of the smallest pieces of rows.
+const LEAST_PIECE: usize = 1024;
 /// Bins of a histogram.
 const BINS: i64 = 256;
 /// Factors of an element and of its neighbours.
@@ -132,8 +134,11 @@ impl Task {
     /// Element types and lengths of all memories: inputs first, then results, then workspace.
     pub(super) fn memories(&self) -> (Vec<(Elem, i64)>, usize) {
         let (mut memories, result) = self.memories_of_one();
-        let sums = self.in_pieces().map(|two| (Elem::F32, two.sums.iter().product::<usize>() as i64));
-        memories.extend(sums);
+        // Alternatives may have smaller pieces.
+        let pieces = |[rows, pieces]: [usize; 2]| {
+            rows as i64 * pieces.max(self.sizes[1] as usize / LEAST_PIECE + 2) as i64
+        };
+        memories.extend(self.in_pieces().map(|two| (Elem::F32, pieces(two.sums))));
         (memories, result)
     }
 
@@ -249,6 +254,19 @@ impl Task {
             Step { kernel: first, given: of(two.inputs[0]) },
             Step { kernel: second, given: [&of(two.inputs[1]), rest].concat() },
         ]
+    }
+
+    /// Divides rows into pieces of this many elements.
+    pub(super) fn in_tiles(&self, given: &mut [Given], piece: i64) {
+        let last = self.memories().0.len() - 1;
+        for given in given {
+            if let Given::Tensor(sums) = given
+                && sums.memory == last
+            {
+                let pieces = (self.sizes[1] + 16 / i64::from(self.elem.bytes()) - 2) / piece + 1;
+                (sums.extents[1], sums.strides[0]) = (pieces, pieces);
+            }
+        }
     }
 
     /// The launches without pieces of rows.
