@@ -70,10 +70,9 @@ impl Matrix {
             if !columns.is_multiple_of(32) {
                 // A warp has two rows where seven elements for each lane suffice.
                 let lanes = match columns {
-                    49..=112 => 16,
-                    // Loads of two bytes cost as much as those of four: fewer lanes, with up to five elements each.
-                    ..=32 if elem.bytes() < 4 => columns.div_ceil(5).next_power_of_two(),
-                    _ => columns.div_ceil(3).next_power_of_two().min(32),
+                    65..=112 => 16,
+                    // Up to four elements for each lane, less one.
+                    _ => (columns + 1).div_ceil(4).next_power_of_two().min(32),
                 };
                 let each = columns.div_ceil(lanes) | 1;
                 return own("cumulative_sums_short", &[("K", each), exclusive, ("G", lanes)]);

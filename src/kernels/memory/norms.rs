@@ -101,8 +101,10 @@ impl Matrix {
         {
             return Some(choice);
         }
-        // Two shifted weights cost more than narrower accesses, unless there are many longer rows.
-        let narrow = self.work == Work::Layernorm && (rows < PROCESSORS / 2 || columns <= 3 * PART);
+        // Two shifted weights cost more than narrower accesses, unless there are many longer rows. Asynchronous copies have four bytes or more.
+        let narrow = self.work == Work::Layernorm
+            && (rows < PROCESSORS / 2 || columns <= 3 * PART)
+            && wide * elem.bytes() as usize >= 4;
         let kept = self.long_at(long, if narrow { wide } else { value });
         // Few rows at a time, so that the L2 cache has them when they are read again.
         let all = [("W", 1024 * OWN), ("L", 1024), ("V", self.wide), ("C", BLOCKS), ("Q", 1)];

@@ -73,6 +73,14 @@ fn all_sizes_have_kernels() {
     }
 }
 
+/// Few long rows of single elements of two bytes are copied by vectors, since no asynchronous copy has two bytes.
+#[test]
+fn few_long_rows_between_vectors() {
+    for rows in [20, 40, 60] {
+        assert_eq!(choose(Work::Layernorm, Elem::Bf16, rows, 218_907).kernel, "layernorm_long", "{rows}");
+    }
+}
+
 /// Few long rows are kept on chip, where all of them have room at once.
 #[test]
 fn rows_that_are_resident() {
