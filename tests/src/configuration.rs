@@ -254,9 +254,14 @@ impl Draw {
         }
         let few = if of.promotes() { rows == 64 } else { rows <= 128 };
         match self.below(6) {
-            0 => keys += &format!(" schedule=(cluster={})", self.one(&[2, 4])),
+            0 => keys += &format!(" schedule=(cluster={})", self.one(&[2, 4, 8])),
             1 if rows <= 128 && !of.keys.contains("f32x3") => keys += " schedule=(ping_pong=true)",
-            2 if few => keys += &format!(" schedule=(split_k={})", self.one(&[2, 4, 8])),
+            2 if few => {
+                let split = self.one(&[2, 3, 4, 8]);
+                let split = if rows % split == 0 || columns % split == 0 { split } else { 2 };
+                let cluster = self.one(&[1, 1, 2, 4].map(|blocks: i64| blocks.min(16 / split)));
+                keys += &format!(" schedule=(split_k={split} cluster={cluster})");
+            }
             3 => keys += " schedule=(band=1)",
             _ => {}
         }
@@ -285,7 +290,7 @@ impl Draw {
                     values.0, values.1
                 )
             }
-            2 => format!(" bm=64 bn=64 bk=16 tc=(8,8,{})", self.one(&[2, 4])),
+            2 => format!(" bm=64 bn=64 bk=16 tc=(8,8,{})", self.one(&[2, 4, 8])),
             _ => {
                 let sides = [16, 32, 48, 64, 80, 96, 112, 128];
                 format!(" bm={} bn={} bk={}", self.one(&sides), self.one(&sides), self.one(&[8, 16, 16, 32]))

@@ -129,19 +129,27 @@ fn limits_of_wgmma_are_reported_at_their_key() {
     );
     check(
         "schedule=(cluster=3)",
-        "a cluster has one block, two or four along the rows of C, and cluster is 3\nhelp: write cluster = 1, 2 or 4",
+        "a cluster has 1, 2, 4 or 8 blocks along the rows of C, and cluster is 3\nhelp: write cluster = 1, 2, 4 or 8",
     );
     check(
         "bm=64 bn=48 schedule=(cluster=4)",
         "each of 4 blocks copies a multiple of 8 of what they share, and bn is 48\nhelp: write bn = 32, or a smaller cluster",
     );
     check(
-        "schedule=(split_k=3) bm=64",
-        "K is split over the blocks of a cluster, at most 16, and split_k is 3\nhelp: write split_k = 2, 4, 8 or 16",
+        "schedule=(split_k=17) bm=64",
+        "K is split over the blocks of a cluster, at most 16, and split_k is 17\nhelp: write split_k = 2, 4, 8 or 16",
+    );
+    check(
+        "schedule=(split_k=3) bm=64 bn=128",
+        "each of 3 blocks adds and stores an equal part of the rows or of the columns of a tile, which has 64 by 128\nhelp: write bn = 96, or another split_k",
     );
     check(
         "schedule=(split_k=4) bm=192",
         "where K is split, each of a block's warpgroups multiplies 64 rows, 128 in all, and bm is 192\nhelp: write bm = 128",
+    );
+    check(
+        "schedule=(split_k=8 cluster=4) bm=64",
+        "a cluster has at most 16 blocks, and cluster = 4 and split_k = 8 are 32\nhelp: write a smaller split_k",
     );
     check(
         "schedule=(split_k=2 ping_pong=true) bm=64",
@@ -218,6 +226,22 @@ fn sums_that_are_promoted_have_half_as_many_accumulators() {
         made("dtype=bf16 arch=90 fast_accum=true").unwrap_err(),
         "`fast_accum` is about sums of e4m3 and e5m2, and dtype is bf16\nhelp: leave it out: other sums are as accurate as those in f32"
     );
+}
+
+/// Launch bounds do not ask for more blocks than fit the shared memory of the architectures that run the kernel.
+#[test]
+fn blocks_of_launch_bounds_fit() {
+    for keys in ["dtype=i8 out=bf16 a=k_major bias=rows", "dtype=f16 acc=f16 mma=mma_sync bm=128 bn=32 bk=48"]
+    {
+        for (arch, all) in [(90, 228), (120, 100)] {
+            let kernel = Words::read(&format!("{keys} arch={arch}")).unwrap().matmul().unwrap();
+            for variant in &kernel.variants {
+                let launch = &variant.program.launch;
+                let bytes = launch.blocks_per_sm * (launch.shared_bytes + 1024);
+                assert!(launch.blocks_per_sm < 2 || bytes <= all * 1024, "{keys} arch={arch}: {bytes}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -374,7 +398,7 @@ fn the_transposed_product_blames_the_other_key() {
     );
     check_order(
         "schedule=(cluster=3)",
-        "a cluster has one block, two or four along the columns of C, and cluster is 3\nhelp: write cluster = 1, 2 or 4",
+        "a cluster has 1, 2, 4 or 8 blocks along the columns of C, and cluster is 3\nhelp: write cluster = 1, 2, 4 or 8",
     );
     check_order(
         "bm=192 bn=256",
@@ -414,13 +438,10 @@ fn chosen(kernel: &Generated, c_rows: bool, [m, n, k]: [i64; 3]) -> String {
         _ => None,
     });
     let (rows, columns) = (tile.next().unwrap_or(1), tile.next().unwrap_or(1));
-    let blocks: u32 = launch.cluster.iter().product();
-    let also = match (launch.persistent, blocks) {
-        (true, 1) => String::new(),
-        (true, _) => format!(" by {blocks} blocks"),
-        (false, _) => format!(", K over {blocks}"),
-    };
-    format!("{rows}x{columns}{also}")
+    let [sharing, _, parts] = launch.cluster;
+    let by = if sharing > 1 { format!(" by {sharing} blocks") } else { String::new() };
+    let over = if parts > 1 { format!(", K over {parts}") } else { String::new() };
+    format!("{rows}x{columns}{by}{over}")
 }
 
 /// Checks the tiles that launches of a product choose.
@@ -487,8 +508,8 @@ fn a_launch_chooses_among_tiles() {
             ([640, 1024, 4096], "64x160, K over 2"),
             ([384, 896, 6144], "64x192, K over 4"),
             // The same, and rows that begin in the middle of a line.
-            ([568, 968, 5664], "128x192, K over 4"),
-            ([424, 760, 7208], "128x128, K over 4"),
+            ([568, 968, 5664], "256x192 by 4 blocks, K over 2"),
+            ([424, 760, 7208], "256x128 by 4 blocks, K over 2"),
         ],
     );
     check_chosen(

@@ -8,6 +8,7 @@ use super::scales::BLOCK;
 use crate::build::tiled::{SWIZZLED, Terms, row_of};
 use crate::thread::atom::Atom;
 use crate::thread::atoms;
+use crate::values::limits::MOST_BLOCKS;
 
 /// Rows of a wgmma.
 pub(super) const ROWS: i64 = 64;
@@ -30,18 +31,23 @@ const SHIPPED: [(i64, i64, &[i64]); 10] = [
     (64, 2, &[128]),
     (128, 2, &[192]),
     (192, 2, &[192]),
-    (64, 4, &[64, 96, 128, 160, 192, 256]),
+    (64, 4, &[96, 128, 160, 192, 256]),
     (128, 4, &[160, 192]),
 ];
-/// Tiles for products of few tiles: rows and columns, and the numbers of blocks that split K.
-const SPLIT: [([i64; 2], &[i64]); 7] = [
-    ([64, 64], &[2, 4, 8]),
-    ([64, 32], &[16]),
-    ([64, 128], &[2, 4]),
-    ([64, 160], &[2]),
-    ([64, 192], &[2, 4]),
-    ([128, 128], &[2, 4]),
-    ([128, 192], &[4]),
+/// Tiles for products of few tiles: rows and columns, blocks of a cluster that share columns, and the numbers of blocks that
+/// split K.
+const SPLIT: [([i64; 2], i64, &[i64]); 11] = [
+    ([64, 64], 1, &[2, 4, 8]),
+    ([64, 32], 1, &[16]),
+    ([64, 128], 1, &[2, 4]),
+    ([64, 160], 1, &[2]),
+    ([64, 192], 1, &[2, 4]),
+    ([128, 128], 1, &[2, 4]),
+    ([128, 192], 1, &[4]),
+    ([64, 128], 2, &[2, 4]),
+    ([64, 128], 4, &[2]),
+    ([64, 192], 4, &[2]),
+    ([64, 256], 4, &[2]),
 ];
 /// Most accumulators of a thread: half of them if the sums of a step have separate registers.
 const MOST_SUMS: i64 = 128;
@@ -70,8 +76,8 @@ impl Plan {
         let whole_k = SHIPPED.iter().flat_map(|(rows, cluster, columns)| {
             columns.iter().map(move |columns| of(*rows, *columns, [*cluster, 1]))
         });
-        let split = SPLIT.iter().flat_map(|([rows, columns], splits)| {
-            splits.iter().map(move |split_k| of(*rows, *columns, [1, *split_k]))
+        let split = SPLIT.iter().flat_map(|([rows, columns], cluster, splits)| {
+            splits.iter().map(move |split_k| of(*rows, *columns, [*cluster, *split_k]))
         });
         whole_k.chain(split).filter(|plan| unfit(plan, c).is_none() && suits(plan)).collect()
     }
@@ -167,10 +173,11 @@ pub(super) fn unfit(plan: &Plan, c: &Config) -> Option<Unfit> {
     let [along, _] = plan.sides(c, ["rows", "columns"]);
     // Two warpgroups that split K do not redistribute registers, and further sums do not fit.
     let most_rows = if promotes { ROWS } else { 2 * ROWS };
-    let not_with = |what| format!("the blocks of a cluster split K, which does not go together with {what}");
+    let most_blocks = i64::from(MOST_BLOCKS);
+    let [rows, columns] = plan.of_c(c);
     // Each block of a cluster copies a part of the columns, or of K, in whole patterns of the swizzle.
     let (key, shared) = if plan.right_along_k(c) { (of_columns, bn) } else { ("bk", bk) };
-    let ([rows, columns], sums, most) = (plan.of_c(c), plan.sums(), plan.most_sums(c));
+    let (sums, most) = (plan.sums(), plan.most_sums(c));
     let fewer = || {
         let help = match most * 128 / plan.rows() {
             fits @ 16.. => format!("write {of_columns} = {fits}, or a smaller {of_rows}"),
@@ -180,16 +187,22 @@ pub(super) fn unfit(plan: &Plan, c: &Config) -> Option<Unfit> {
         if fits { help + "; with fast_accum = true 128 fit" } else { help }
     };
     let of_cluster = checks! {
-        ![1, 2, 4].contains(&cluster) => "cluster",
-            format!("a cluster has one block, two or four along the {along} of C, and cluster is {cluster}"),
-            "write cluster = 1, 2 or 4";
+        ![1, 2, 4, 8].contains(&cluster) => "cluster",
+            format!("a cluster has 1, 2, 4 or 8 blocks along the {along} of C, and cluster is {cluster}"),
+            "write cluster = 1, 2, 4 or 8";
     };
     of_cluster.chain(no_split(split_k)).chain(checks! {
-        split_k > 1 && cluster > 1 => "split_k", not_with("cluster = 2"), "leave split_k out";
-        split_k > 1 && ping_pong => "split_k", not_with("a ping-pong schedule"), "leave split_k out";
+        cluster.saturating_mul(split_k) > most_blocks => "split_k",
+            format!("a cluster has at most {most_blocks} blocks, and cluster = {cluster} and split_k = {split_k} are {}", cluster.saturating_mul(split_k)),
+            "write a smaller split_k";
+        split_k > 1 && ping_pong => "split_k",
+            "the blocks of a cluster split K, which does not go together with a ping-pong schedule", "leave split_k out";
         split_k > 1 && bm > most_rows => "split_k",
             format!("where K is split, each of a block's warpgroups multiplies {ROWS} rows, {most_rows} in all, and {of_rows} is {bm}"),
             format!("write {of_rows} = {most_rows}");
+        [bm, bn].iter().all(|extent| extent % split_k != 0) => "split_k",
+            format!("each of {split_k} blocks adds and stores an equal part of the rows or of the columns of a tile, which has {rows} by {columns}"),
+            format!("write {of_columns} = {}, or another split_k", nearest(bn, split_k.saturating_mul(16)));
         !(1..=4).contains(&(bm / ROWS)) || bm % ROWS != 0 || ping_pong && bm > 2 * ROWS => of_rows,
             format!("a tile has {ROWS} rows for each warpgroup, or twice as many for each of two, and {of_rows} is {bm}"),
             format!("write {of_rows} = {}", if ping_pong { "64 or 128" } else { "64, 128, 192 or 256" });

@@ -19,13 +19,10 @@ pub(super) const WORD: i64 = 4;
 /// The architecture from which on there are clusters.
 pub(super) const CLUSTERS: u32 = 90;
 
-/// Numbers of blocks that split K. A number that is not a power of two would leave blocks without an equal part of a tile.
-const SPLITS: [i64; 5] = [1, 2, 4, 8, 16];
-
 /// Why a cluster cannot have this number of blocks that split K.
 pub(super) fn no_split(split: i64) -> Option<Unfit> {
     checks! {
-        !SPLITS.contains(&split) => "split_k",
+        !(1..=16).contains(&split) => "split_k",
             format!("K is split over the blocks of a cluster, at most 16, and split_k is {split}"),
             "write split_k = 2, 4, 8 or 16";
     }

@@ -87,8 +87,9 @@ impl Lower<'_> {
         };
         let mut args = vec![location, map, AtomArg::Barrier { bar, slot }];
         if row.operand(OperandName::Mask).is_some() {
-            let everybody = (1i64 << self.program.cluster.iter().product::<u32>()) - 1;
-            args.push(AtomArg::Int(self.int(everybody)));
+            let blocks = self.program.cluster[0];
+            let first = self.first_along(0);
+            args.push(AtomArg::Int(self.exprs().shl((1 << blocks) - 1, first)));
         }
         Op::Atom { row, args, guard: None }
     }

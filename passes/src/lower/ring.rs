@@ -17,8 +17,18 @@ use crate::values::affine::{Affine, Coord};
 pub(super) const MOST_PHASES: i64 = 1 << 30;
 
 impl Lower<'_> {
-    fn cluster_size(&self) -> u32 {
-        self.program.cluster.iter().product()
+    /// The rank of the first block of the cluster among those that have other numbers along one mode alone. Ranks count blocks along
+    /// x first.
+    pub(super) fn first_along(&mut self, mode: u8) -> Ix {
+        debug_assert_eq!(mode, 0, "blocks share tiles along x");
+        let [along, others @ ..] = self.program.cluster;
+        if others == [1; 2] {
+            return self.int(0);
+        }
+        let (rank, along) = (self.coord(&Coord::ClusterRank), i64::from(along));
+        let number = self.exprs().div(rank, along);
+        let along = self.int(along);
+        self.exprs().mul(number, along)
     }
 
     /// The arrival count of `empty` mbarriers: one for each consumer warp, of every block whose copies fill
@@ -26,7 +36,7 @@ impl Lower<'_> {
     pub(super) fn releases(&self, ring: &Ring) -> u32 {
         let warps = self.program.threads_of(ring.to).div_ceil(32);
         match ring.over_cluster {
-            Some(_) => warps * self.cluster_size(),
+            Some(mode) => warps * self.program.cluster[usize::from(mode)],
             None => warps,
         }
     }
@@ -252,7 +262,15 @@ impl Lower<'_> {
         debug_assert!(matches!(self.kernel.bars[bar as usize], Bar::Mbarriers { .. }));
         let peers: Vec<Option<Ix>> = match self.program.rings[ring as usize].over_cluster {
             None => vec![None],
-            Some(_) => (0..self.cluster_size()).map(|rank| Some(self.int(rank.into()))).collect(),
+            Some(mode) => {
+                let first = self.first_along(mode);
+                let blocks = 0..self.program.cluster[usize::from(mode)];
+                let rank = |number: u32| {
+                    let number = self.int(number.into());
+                    Some(self.exprs().add(first, number))
+                };
+                blocks.map(rank).collect()
+            }
         };
         // One lane arrives for its warp; the warp fence orders the other lanes' reads before that.
         self.emit(Op::Fence(Fence::Threads(Scope::Warp)));

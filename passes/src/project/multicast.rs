@@ -14,10 +14,10 @@ const PERIOD: i64 = 8;
 /// Multicasts the copies of a producer where that is possible; slots of its rings are then filled by the whole cluster.
 pub(super) fn multicast(program: &mut Program, produced: &mut [Stmt]) {
     // All blocks must fill the same slots in the same order.
-    let (mut fills, mut diverge) = (Vec::new(), program.cluster[0] < 2 || program.cluster[1..] != [1; 2]);
+    let (mut fills, mut diverge) = (Vec::new(), program.cluster[0] < 2);
     produced.iter().for_each(|stmt| {
         stmt.each(&mut |stmt| {
-            diverge |= program.blocks_diverge(&stmt.op);
+            diverge |= program.neighbours_diverge(&stmt.op);
             fills.extend(shared(program, stmt));
         })
     });
@@ -68,8 +68,11 @@ fn part(program: &Program, from: &View, to: &View, mode: usize, blocks: i64) -> 
     if offset * i64::from(target.elem.bytes()) % period != 0 {
         return None;
     }
-    let of_block =
-        |own: usize| if own == mode { Affine::from(Coord::ClusterRank) } else { Affine::default() };
+    let number = match program.cluster[1..] == [1; 2] {
+        true => Affine::from(Coord::ClusterRank),
+        false => Affine::from(Coord::ClusterRank).submode(1, Some(blocks)),
+    };
+    let of_block = |own: usize| if own == mode { number.clone() } else { Affine::default() };
     let at: Vec<At> = (0..extents.len()).map(|own| At::Index(of_block(own))).collect();
     let tile = |own: usize| if own == mode { share } else { extents[own] };
     let tiler = Tiler::from(Tuple::flat(&(0..extents.len()).map(tile).collect::<Vec<_>>()));

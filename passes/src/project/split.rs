@@ -1,5 +1,6 @@
 //! A loop that the blocks of a cluster share: `pipelined(…, split = cluster(4))`. Each block runs a part of the iterations.
-//! Then the sums of all blocks are added, and each block continues with some rows of them:
+//! Then the sums of all blocks are added, and each block continues with some rows of them, or with some columns where the number of
+//! blocks does not divide the rows:
 //!
 //! ```text
 //! for k in pipelined(0..n, …, split = cluster(4)) {    for k in n/4 · rank..n/4 · (rank + 1) { … }
@@ -12,9 +13,10 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use tilewright_layout::{Composed, Layout, Tiler, Tuple};
+use tilewright_layout::{Composed, Layout, Tiler, Tuple, Value};
 
 use super::is_fill;
+use super::tiles::guard_writes;
 use crate::build::Builder;
 use crate::build::tiled::{PAD, swizzled_tile};
 use crate::pipeline::sets;
@@ -26,6 +28,7 @@ use crate::tile::view::{At, View};
 use crate::tile::{Expr, LaunchRule, Op, Program, Space, Stmt};
 use crate::values::affine::{Affine, Arith, Coord};
 use crate::values::elem::Elem;
+use crate::values::limits::MOST_BLOCKS;
 
 /// The axis of the grid along which the blocks of a cluster share a tile.
 const AXIS: usize = 2;
@@ -63,12 +66,19 @@ fn divided(program: &mut Program, at: usize) -> std::result::Result<(), Diagnost
     let Some(shared) = body.last_mut() else { return Ok(()) };
     let span = shared.span;
     let blocks = blocks_of(shared).unwrap_or(1);
-    if program.cluster != [1; 3] || program.groups.len() > 1 {
-        return Err(Problem::new(
-            "a kernel has a loop with `split` or tiles that a cluster shares, not both",
-        )
-        .help("leave out `cluster(…)`, or `split`")
-        .at(span));
+    let sharing = program.cluster[0];
+    let wrong = |message: String, help: String| Err(Problem::new(message).help(help).at(span));
+    if program.groups.len() > 1 {
+        return wrong(
+            "a kernel has a loop with `split` or roles, not both".into(),
+            "leave `split` out".into(),
+        );
+    }
+    let all = i64::from(sharing) * blocks;
+    if all > i64::from(MOST_BLOCKS) {
+        let message =
+            format!("`cluster({sharing})` and `split = cluster({blocks})` are a cluster of {all} blocks");
+        return wrong(message, format!("a cluster has at most {MOST_BLOCKS} blocks"));
     }
     program.cluster[AXIS] = blocks as u32;
     let (shared, before) = body.split_last().ok_or_else(|| Problem::reported().at(span))?;
@@ -76,23 +86,32 @@ fn divided(program: &mut Program, at: usize) -> std::result::Result<(), Diagnost
     let sums = summed(program, shared, &outside)?;
     begin_at_zero(before, &sums)?;
     let Some(shared) = body.last_mut() else { return Ok(()) };
-    part_of_steps(program, shared, blocks).map_err(|problem| problem.at(span))?;
+    let number = number(program);
+    part_of_steps(program, shared, (&number, blocks)).map_err(|problem| problem.at(span))?;
     let outer = accessed(&outside);
     let is_dead = |id: &Id| matches!(program.tensor(*id).space, Space::Shared { .. }) && !outer.contains(id);
     let dead = accessed(std::slice::from_ref(shared)).into_iter().filter(is_dead).collect();
-    let mut rows =
-        Rows { blocks, tiles: BTreeMap::new(), written: written(&after), targets: BTreeMap::new() };
+    let mode = divisible(blocks, &sums).map_err(|problem| problem.at(span))?;
+    let mut parts = Parts {
+        blocks,
+        sharing,
+        number,
+        mode,
+        tiles: BTreeMap::new(),
+        written: written(&after),
+        targets: BTreeMap::new(),
+    };
     let mut built = |stmt: &Stmt, make: &mut dyn FnMut(&mut Builder) -> Result<()>| {
         let (made, stmts) = Builder::resumed(std::mem::take(program), stmt.span, stmt.by, make);
         *program = made;
         stmts.map_err(|problem| problem.at(stmt.span))
     };
     let shared = shared.clone();
-    body.extend(built(&shared, &mut |b| exchanged(b, &mut rows, &sums, &after, &dead))?);
+    body.extend(built(&shared, &mut |b| exchanged(b, &mut parts, &sums, &after, &dead))?);
     for stmt in &after {
         let mut own = None;
         built(stmt, &mut |b| {
-            own = Some(rows.statement(b, stmt)?);
+            own = Some(parts.statement(b, stmt)?);
             Ok(())
         })?;
         body.extend(own);
@@ -118,11 +137,29 @@ fn divided(program: &mut Program, at: usize) -> std::result::Result<(), Diagnost
     } else {
         program.grid[AXIS] = Some(blocks.into());
     }
-    // Each cluster has its own tile.
+    // Each cluster has its own tiles.
     program.launch = LaunchRule::PerTile;
     program.bands = 0;
     program.body = body;
-    Ok(())
+    whole_clusters(program, sharing).ok_or_else(|| far().at(span))
+}
+
+/// The number of a block among those of its cluster that share a loop.
+fn number(program: &Program) -> Affine {
+    match i64::from(program.cluster[0]) {
+        1 => Coord::ClusterRank.into(),
+        sharing => Affine::from(Coord::ClusterRank).submode(sharing, None),
+    }
+}
+
+/// The grid in whole clusters along x.
+fn whole_clusters(program: &mut Program, sharing: u32) -> Option<()> {
+    if sharing > 1 {
+        guard_writes(program, sharing);
+        let count = program.grid[0].unwrap_or(Value::Int(1));
+        program.grid[0] = Some(count.ceil_div(sharing.into())?.times(Value::Int(sharing.into()))?);
+    }
+    Some(())
 }
 
 /// The tiles outside of a loop to which it adds. It sets its other tiles in each iteration before it uses them.
@@ -203,7 +240,7 @@ fn begin_at_zero(before: &[Stmt], sums: &[View]) -> std::result::Result<(), Diag
 }
 
 /// A loop over this block's part of the iterations; the last block may have fewer.
-fn part_of_steps(program: &mut Program, stmt: &mut Stmt, blocks: i64) -> Result<()> {
+fn part_of_steps(program: &mut Program, stmt: &mut Stmt, (part, blocks): (&Affine, i64)) -> Result<()> {
     let Op::Pipelined { var, ahead, body } = &mut stmt.op else { return Err(Problem::reported()) };
     ahead.split = 1;
     ahead.sums_are_added = true;
@@ -212,7 +249,7 @@ fn part_of_steps(program: &mut Program, stmt: &mut Stmt, blocks: i64) -> Result<
         Some(count) => Affine::from(count.ceil_div(blocks).ok_or_else(far)?),
         None => to.plus(&(blocks - 1).into(), 1).ok_or_else(far)?.submode(blocks, None),
     };
-    let before = Affine::two(Arith::Mul, &Coord::ClusterRank.into(), &most).ok_or_else(far)?;
+    let before = Affine::two(Arith::Mul, part, &most).ok_or_else(far)?;
     let left = to.plus(&before, -1).ok_or_else(far)?;
     let own = Affine::two(Arith::Min, &most, &left).ok_or_else(far)?;
     *to = Affine::two(Arith::Max, &own, &0.into()).ok_or_else(far)?;
@@ -244,10 +281,26 @@ fn accessed(body: &[Stmt]) -> BTreeSet<Id> {
     all
 }
 
-/// Adds the sums of all blocks, each of some rows.
+/// The mode of the sums that the blocks divide: rows, or else columns.
+fn divisible(blocks: i64, sums: &[View]) -> Result<usize> {
+    let extents = |acc: &View| acc.extents().filter(|of| of.len() == 2).ok_or_else(Problem::reported);
+    let all = sums.iter().map(extents).collect::<Result<Vec<_>>>()?;
+    let divides = |mode: &usize| all.iter().all(|of| of[*mode] % blocks == 0);
+    (0..2).find(divides).ok_or_else(|| {
+        let whole = all.iter().position(|of| of.iter().all(|extent| extent % blocks != 0)).unwrap_or(0);
+        let message = format!(
+            "{blocks} blocks cannot divide the rows or the columns of `{}`, which has {} by {}",
+            sums[whole].name, all[whole][0], all[whole][1]
+        );
+        Problem::new(message)
+            .help("use a tile whose number of rows or columns is a multiple of the number of blocks")
+    })
+}
+
+/// Adds the sums of all blocks, each of some rows or columns.
 fn exchanged(
     b: &mut Builder,
-    rows: &mut Rows,
+    own: &mut Parts,
     sums: &[View],
     after: &[Stmt],
     dead: &BTreeSet<Id>,
@@ -256,13 +309,6 @@ fn exchanged(
     for acc in sums {
         let extents = acc.extents().ok_or_else(Problem::reported)?;
         let &[height, width] = &extents[..] else { return Err(Problem::reported()) };
-        if height % rows.blocks != 0 {
-            return Err(Problem::new(format!(
-                "{} blocks cannot divide the rows of `{}`, which has {height}",
-                rows.blocks, acc.name
-            ))
-            .help("use a tile whose number of rows is a multiple of the number of blocks"));
-        }
         let elem = b.elem(acc);
         let name = format!("{}_sums", acc.name);
         let layout = layout_of_sums(b.program(), elem, [height, width], after)?;
@@ -277,20 +323,18 @@ fn exchanged(
     }
     b.sync_cluster();
     for (acc, parts) in sums.iter().zip(stored) {
-        let extents = acc.extents().ok_or_else(Problem::reported)?;
-        let parts = (0..rows.blocks).map(|next| {
+        let mut tile = acc.extents().ok_or_else(Problem::reported)?;
+        tile[own.mode] /= own.blocks;
+        let parts = (0..own.blocks).map(|next| {
             // This block's own are first: they do not pass between multiprocessors.
             let of = match next {
                 0 => parts.clone(),
-                _ => {
-                    let rank = Affine::from(Coord::ClusterRank).plus(&next.into(), 1).ok_or_else(far)?;
-                    b.of_peer(&parts, &rank.submode(1, Some(rows.blocks)))?
-                }
+                _ => b.of_peer(&parts, &own.peer(next).ok_or_else(far)?)?,
             };
-            rows.of(&of)
+            own.of(&of)
         });
         let parts = parts.collect::<Result<Vec<View>>>()?;
-        let (elem, tile) = (b.elem(acc), [extents[0] / rows.blocks, extents[1]]);
+        let elem = b.elem(acc);
         // All are loaded before they are added.
         let mut loaded = Vec::new();
         for (next, part) in parts.iter().enumerate() {
@@ -301,7 +345,7 @@ fn exchanged(
         let sum = (1..loaded.len() as u8)
             .fold(Expr::In(0), |sum, next| Expr::Bin(Bin::Add, Box::new(sum), Box::new(Expr::In(next))));
         b.map(&loaded, &total, sum)?;
-        rows.tiles.insert(acc.tensor, total);
+        own.tiles.insert(acc.tensor, total);
     }
     Ok(())
 }
@@ -322,10 +366,16 @@ fn layout_of_sums(
     }
 }
 
-/// The rows of tiles with which this block continues.
-struct Rows {
+/// The parts of tiles with which this block continues.
+struct Parts {
     blocks: i64,
-    /// Register tiles, and the tiles of their rows.
+    /// Blocks of the cluster that share tiles: neighbours along x.
+    sharing: u32,
+    /// This block's number among those that share the loop.
+    number: Affine,
+    /// The mode that they divide.
+    mode: usize,
+    /// Register tiles, and the tiles of their parts.
     tiles: BTreeMap<Id, View>,
     /// The tensors that the statements after the loop write.
     written: BTreeSet<Id>,
@@ -333,22 +383,35 @@ struct Rows {
     targets: BTreeMap<Id, View>,
 }
 
-impl Rows {
-    /// This block's rows of a tile in memory.
+impl Parts {
+    /// The rank of the block whose number is greater by `more`, modulo the number of blocks.
+    fn peer(&self, more: i64) -> Option<Affine> {
+        let number = self.number.plus(&more.into(), 1)?.submode(1, Some(self.blocks));
+        match i64::from(self.sharing) {
+            1 => Some(number),
+            sharing => {
+                let own = Affine::from(Coord::ClusterRank).submode(1, Some(sharing));
+                number.times(sharing)?.plus(&own, 1)
+            }
+        }
+    }
+
+    /// This block's part of a tile in memory.
     fn of(&self, view: &View) -> Result<View> {
         let extents = view.extents().ok_or_else(Problem::reported)?;
         let mut tile = extents.clone();
-        tile[0] /= self.blocks;
+        tile[self.mode] /= self.blocks;
         let mut at = vec![At::Index(0.into()); tile.len()];
-        at[0] = At::Index(Coord::ClusterRank.into());
+        at[self.mode] = At::Index(self.number.clone());
         Ok(view.tile(&Tiler::from(Tuple::flat(&tile)), &at)?.with_name(&view.name))
     }
 
-    /// Converts a statement about whole tiles to this block's rows of them.
+    /// Converts a statement about whole tiles to this block's parts of them.
     fn statement(&mut self, b: &mut Builder, stmt: &Stmt) -> Result<Stmt> {
+        let lines = ["rows", "columns"][self.mode];
         let refuse = |what: &str| {
             Problem::new(format!(
-                "after a loop with `split` each block has some rows of each tile, and {what}"
+                "after a loop with `split` each block has some {lines} of each tile, and {what}"
             ))
             .help("leave `split` out, or use only copies, functions of elements and updates after the loop")
         };
@@ -365,7 +428,7 @@ impl Rows {
             let is_tile = b.program().forms.contains_key(&view.tensor);
             if matches!(b.program().tensor(view.tensor).space, Space::Shared { .. }) {
                 return Err(refuse(&format!(
-                    "`{}`, which is in shared memory, would lack the other rows",
+                    "`{}`, which is in shared memory, would lack the other {lines}",
                     view.name
                 )));
             }
@@ -373,24 +436,24 @@ impl Rows {
                 let target = self.targets.entry(view.tensor).or_insert_with(|| view.clone());
                 if !target.is_same(view) {
                     return Err(refuse(&format!(
-                        "other rows of `{}` may be written by other blocks",
+                        "other {lines} of `{}` may be written by other blocks",
                         view.name
                     )));
                 }
             }
             let whole = View::whole(view.tensor, &view.name, &view.shape())?;
-            let divides = extents.len() == 2 && extents[0] % self.blocks == 0;
+            let divides = extents.len() == 2 && extents[self.mode] % self.blocks == 0;
             *view = match self.tiles.get(&view.tensor) {
-                Some(rows) if whole.is_same(view) => rows.clone().with_name(&view.name),
+                Some(part) if whole.is_same(view) => part.clone().with_name(&view.name),
                 None if is_tile && divides && whole.is_same(view) && self.written.contains(&view.tensor) => {
                     let mut tile = extents;
-                    tile[0] /= self.blocks;
-                    let rows = b.distributed(&view.name, elem, &tile)?;
-                    self.tiles.insert(view.tensor, rows.clone());
-                    rows
+                    tile[self.mode] /= self.blocks;
+                    let part = b.distributed(&view.name, elem, &tile)?;
+                    self.tiles.insert(view.tensor, part.clone());
+                    part
                 }
                 None if !is_tile && divides => self.of(view)?,
-                _ => return Err(refuse(&format!("`{}` cannot be divided by rows", view.name))),
+                _ => return Err(refuse(&format!("`{}` cannot be divided by {lines}", view.name))),
             };
         }
         Ok(own)

@@ -143,7 +143,7 @@ impl Walk {
 /// Tiles along x are distributed in whole clusters, so blocks of the last cluster may have a tile outside of the grid.
 /// These blocks continue, since the cluster's barriers and exchanges need all blocks, but they do not write to global
 /// memory.
-fn guard_writes(program: &mut Program, blocks: u32) {
+pub(super) fn guard_writes(program: &mut Program, blocks: u32) {
     let Some(count) = program.grid[0] else { return };
     if blocks < 2 || count.factor() % i64::from(blocks) == 0 {
         return;

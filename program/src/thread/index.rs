@@ -470,6 +470,16 @@ impl Exprs {
         self.intern(Int::Xor(a, b), (least, most), multiple, same)
     }
 
+    /// `number << by`, for a number and a distance that are not negative.
+    pub fn shl(&mut self, number: i64, by: Ix) -> Ix {
+        let Expr { lo, hi, same_for, .. } = *self.get(by);
+        if lo == hi {
+            return self.int(number << lo);
+        }
+        let at = self.int(number);
+        self.intern(Int::Shl(at, by), (number << lo, number << hi), 1, same_for)
+    }
+
     /// `a & mask`, for a mask that is not negative.
     pub fn and(&mut self, a: Ix, mask: i64) -> Ix {
         if let Some(x) = self.constant(a) {

@@ -119,7 +119,10 @@ fn keys_that_are_invalid_on_tensor_cores() {
         "the blocks of a cluster split K, which sm_90 has first, and arch is 80",
     );
     check("schedule=(split_k=2) bm=64 bn=64", "write arch = 90, or split K over the threads of a block");
-    check("schedule=(split_k=3) arch=90 bm=64 bn=64", "at most 16, and split_k is 3");
+    check(
+        "schedule=(split_k=3) arch=90 bm=64 bn=64",
+        "each of 3 blocks adds and stores an equal part of a tile, and bn is 64",
+    );
     check("schedule=(split_k=32) arch=90 bm=64 bn=64", "write split_k = 2, 4, 8 or 16");
     check(
         "schedule=(split_k=8) arch=90 bm=64 bn=20",

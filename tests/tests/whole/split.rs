@@ -6,14 +6,18 @@ use tilewright_sim::{Arg, Outcome, run_every};
 
 use crate::elements::{bits, numbers, options};
 
-/// c = 2·a·bᵀ + bias in batches, by wgmma and a producer.
-#[kernel(arch = 90, choose((BM, BN, SPLIT) in [(64, 64, 2), (128, 32, 4), (64, 16, 8), (192, 48, 3), (64, 64, 1)]))]
-fn batched<const BM: usize, const BN: usize, const SPLIT: usize>(
+/// c = 2·a·bᵀ + bias in batches, by wgmma and a producer. With 3 and 6 parts of K some blocks have columns of the sums.
+#[kernel(arch = 90, choose((BM, BN, SPLIT, CLUSTER) in [
+    (64, 64, 2, 1), (128, 32, 4, 1), (64, 16, 8, 1), (192, 48, 3, 1), (64, 64, 1, 1), (64, 96, 3, 1), (64, 48, 6, 1),
+    (64, 64, 2, 2), (64, 96, 3, 4), (128, 32, 4, 2), (64, 32, 1, 4), (64, 64, 2, 8),
+]))]
+fn batched<const BM: usize, const BN: usize, const SPLIT: usize, const CLUSTER: usize>(
     a: &Tensor<bf16, (M, K, L), (lda, _1, a_2)>,
     b: &Tensor<bf16, (N, K, L), (ldb, _1, b_2)>,
     bias: &Tensor<f32, N>,
     c: &mut Tensor<f32, (M, N, L), (ldc, _1, c_2)>,
 ) {
+    cluster(CLUSTER);
     persistent();
     let (a, b, c) = (a[(_, _, block.z)], b[(_, _, block.z)], c[(_, _, block.z)]);
     let (ga, gb) = (tile(a, (BM, 64), (block.x, _)), tile(b, (BN, 64), (block.y, _)));

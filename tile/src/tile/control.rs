@@ -65,6 +65,13 @@ impl Program {
         })
     }
 
+    /// May the body of a statement be executed by some of the blocks of a cluster that are neighbours along x alone, or a different
+    /// number of times?
+    pub fn neighbours_diverge(&self, op: &Op) -> bool {
+        let blocks = i64::from(self.cluster[0]);
+        blocks > 1 && self.decided_by(op).into_iter().any(|at| at.per_block(blocks))
+    }
+
     /// May the body of a statement be executed by some blocks of a cluster alone, or a different number of times?
     pub fn blocks_diverge(&self, op: &Op) -> bool {
         let blocks = i64::from(self.cluster.iter().product::<u32>());

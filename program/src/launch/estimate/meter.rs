@@ -209,7 +209,7 @@ impl<'k> Meter<'k> {
                                 load.bulk += bytes;
                             } else {
                                 let shared = row.operand(OperandName::Mask).is_some();
-                                let blocks = f64::from(self.kernel.launch.cluster.iter().product::<u32>());
+                                let blocks = f64::from(self.kernel.launch.cluster[0]);
                                 load.rows += rows;
                                 load.received += if shared { rows * (blocks - 1.0) } else { 0.0 };
                             }
