@@ -92,7 +92,8 @@ fn draws(keys: &'static str, scale: Scale, fit: Fit) -> impl Strategy<Value = Dr
     };
     // Products on tensor cores have longer k-steps; all of them divide this.
     let threads = !keys.contains("dtype=") || ["tc=", "vec=", "i32"].iter().any(|key| keys.contains(key));
-    let tile = [key("bm=", 128), key("bn=", 128), if threads { key("bk=", 8) } else { 128 }];
+    // Sizes of 256 are whole tiles of every product whose keys do not set them.
+    let tile = [key("bm=", 256), key("bn=", 256), if threads { key("bk=", 8) } else { 128 }];
     // Tiles along M, N, K.
     let (tiles, most_k): ([usize; 3], usize) = match scale {
         Scale::Small => ([1, 1, 4], 40),
