@@ -97,7 +97,7 @@ pub(crate) fn command() -> Command {
                 .arg(option("dtype", "TYPES", "Element types, separated by commas").value_delimiter(',').default_value("f32,bf16"))
                 .arg(option("sizes", "SIZES", "Rows and columns, MxN, separated by commas; usual ones without it").value_delimiter(','))
                 .arg(
-                    option("kernel", "KERNEL", "A kernel and its constants beside the chooser's, or those of several launches, divided by semicolons; may be given several times")
+                    option("kernel", "KERNEL", "A kernel and its constants beside the chooser's, or kernels of several launches, divided by semicolons; may be given several times")
                         .action(ArgAction::Append),
                 ),
         )

@@ -85,7 +85,7 @@ fn lost(program: &Program) -> Vec<Span> {
     let mut all: BTreeMap<Id, Vec<Event<'_>>> = BTreeMap::new();
     events(&program.body, &mut Vec::new(), &mut 0, &mut all);
     // An unrolled loop and a tuple have several statements of one span, and one value that is read is enough.
-    let mut found: BTreeMap<Span, bool> = BTreeMap::new();
+    let mut all_writes: BTreeMap<Span, bool> = BTreeMap::new();
     for (id, events) in &all {
         let Some(tensor) = program.tensors.get(*id as usize) else { continue };
         let in_registers = matches!(tensor.space, Space::Registers { .. });
@@ -104,11 +104,11 @@ fn lost(program: &Program) -> Vec<Span> {
             let repeated =
                 |read: &Event<'_>| write.loops.iter().zip(&read.loops).skip(around).any(|(a, b)| a == b);
             let is_read = events.iter().any(|read| read.reads && (read.at > write.at || repeated(read)));
-            *found.entry(write.stmt.span).or_default() |= is_read;
+            *all_writes.entry(write.stmt.span).or_default() |= is_read;
         }
     }
     let of_author = |(span, is_read): (Span, bool)| (span != Span::default() && !is_read).then_some(span);
-    found.into_iter().filter_map(of_author).collect()
+    all_writes.into_iter().filter_map(of_author).collect()
 }
 
 /// The events of some statements, by tensor. Reads of a statement come before its writes.

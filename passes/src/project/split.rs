@@ -144,7 +144,7 @@ fn divided(program: &mut Program, at: usize) -> std::result::Result<(), Diagnost
     whole_clusters(program, sharing).ok_or_else(|| far().at(span))
 }
 
-/// The number of a block among those of its cluster that share a loop.
+/// The number of a block among the blocks of its cluster that share a loop.
 fn number(program: &Program) -> Affine {
     match i64::from(program.cluster[0]) {
         1 => Coord::ClusterRank.into(),
@@ -371,7 +371,7 @@ struct Parts {
     blocks: i64,
     /// Blocks of the cluster that share tiles: neighbours along x.
     sharing: u32,
-    /// This block's number among those that share the loop.
+    /// This block's number among the blocks that share the loop.
     number: Affine,
     /// The mode that they divide.
     mode: usize,

@@ -90,7 +90,7 @@ impl Kernel {
         // The compiler is never limited to fewer registers than this.
         const LEAST: u32 = 128;
         const MOST_BLOCKS: u32 = 16;
-        // Launch bounds are part of the source, which is the same for all targets. Those of consumer devices have less shared memory.
+        // Launch bounds are part of the source, which is the same for all targets. Consumer devices have less shared memory.
         let target = Target::of(self.arch.max(90));
         let arrays = self.regs.iter().map(Reg::registers).fold(0, u32::saturating_add);
         let each = arrays.saturating_add(addresses).clamp(LEAST, REGISTERS).next_multiple_of(8);
