@@ -151,4 +151,23 @@ fn rows_that_blocks_do_not_divide(
     copy(acc, gc);
 }
 
+#[kernel(arch = 90)]
+fn clusters_of_too_many_blocks(
+    a: &Tensor<bf16, (M, K), (lda, _1)>,
+    b: &Tensor<bf16, (N, K), (ldb, _1)>,
+    c: &mut Tensor<f32, (M, N), (ldc, _1)>,
+) {
+    cluster(8);
+    let (ga, gb) = (tile(a, (64, 64), (block.x, _)), tile(b, (64, 64), (block.y, _)));
+    let (sa, sb) = (shared::<bf16>((64, 64)), shared::<bf16>((64, 64)));
+    let gc = tile(c, (64, 64), (block.x, block.y));
+    let mut acc = tiled_mma::<bf16, f32>(warpgroups = 1).accumulators((64, 64), 0.0);
+    for k in pipelined(0..ga.size(2), stages = 2, producer = warp, split = cluster(4)) {
+        copy(ga[(_, _, k)], sa);
+        copy(gb[(_, _, k)], sb);
+        gemm(sa, sb, &mut acc);
+    }
+    copy(acc, gc);
+}
+
 fn main() {}
