@@ -48,7 +48,7 @@ pub fn wgmma_ring() -> Result<Program> {
         from: producer,
         to: consumers,
         arrivals: 1,
-        over_cluster: None,
+        over_cluster: false,
     });
 
     let (bx, by) = (At::Index(Coord::Block(0).into()), At::Index(Coord::Block(1).into()));

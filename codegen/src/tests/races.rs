@@ -62,7 +62,7 @@ fn last(b: &mut Builder, view: &View, at: impl Into<crate::values::affine::Affin
 }
 
 fn ring_of(buffers: Vec<Id>, (from, to): (Id, Id), arrivals: u32) -> Ring {
-    Ring { name: "ring".into(), slots: 2, buffers, from, to, arrivals, over_cluster: None }
+    Ring { name: "ring".into(), slots: 2, buffers, from, to, arrivals, over_cluster: false }
 }
 
 /// Two warps store elements that two other warps pass to them by a ring. Of the producer: acquire (1), copy (2), wait

@@ -78,7 +78,7 @@ records! {
     Tensor { name, elem, space, layout, - span }
     Scalar { name, elem }
     Group { name, warps = None, members = 1, threads, registers = None }
-    Ring { name, slots, buffers, from, to, arrivals, over_cluster = None }
+    Ring { name, slots, buffers, from, to, arrivals, over_cluster = false }
     Read { name, elem, per_thread = false }
     Constant { of, name, value }
     Update { with, order = MemoryOrder::Relaxed, scope = Scope::Grid, old = None, expected = None }

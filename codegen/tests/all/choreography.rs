@@ -5,7 +5,7 @@ use tilewright_codegen::affine::Coord;
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::{Id, Unroll};
-use tilewright_codegen::tile::{Expr, How, Op, Program, Raster, Ring};
+use tilewright_codegen::tile::{Ahead, Expr, How, Op, Program, Raster, Ring};
 use tilewright_codegen::view::{At, Partition, View};
 use tilewright_codegen::{Elem, generate};
 use tilewright_layout::{Value, layout};
@@ -139,6 +139,15 @@ fn loops_over_tiles_belong_to_persistent_kernels() {
     insta::assert_snapshot!("persistent", [refused(one.finish()), refused(other.finish())].join("\n\n"));
 }
 
+#[test]
+fn roles_beside_a_loop_with_split() {
+    let mut b = Builder::new("split");
+    b.arch(90).group("all", (0, 1), None);
+    b.pipelined("k", Value::symbol("K"), Ahead { split: 2, ..Ahead::from(1) }, |b, _| b.sync());
+    let message = "a kernel has a loop with `split` or roles, not both\nhelp: leave `split` out";
+    assert_eq!(refused(b.finish()), message);
+}
+
 /// The diagnostics of a ring with this reader, in a program whose family of two has a tile loop of its own.
 fn ring(to_family: bool, in_tiles: bool, condition: bool) -> String {
     let mut b = Builder::new("ring");
@@ -156,7 +165,7 @@ fn ring(to_family: bool, in_tiles: bool, condition: bool) -> String {
         from: producer,
         to,
         arrivals: 1,
-        over_cluster: None,
+        over_cluster: false,
     });
     let tiles = [("t", Value::symbol("T"))];
     let read = |b: &mut Builder| -> Result<()> {

@@ -33,15 +33,7 @@ fn slots(b: &mut Builder, name: &str, rows: i64, columns: i64, slots: i64) -> Re
     b.shared(name, Elem::Bf16, Composed::new(Swizzle::new(3, 3, 3)?, 0, layout))
 }
 
-fn ring(
-    b: &mut Builder,
-    name: &str,
-    buffers: &[&View],
-    slots: u32,
-    from: Id,
-    to: Id,
-    over: Option<u8>,
-) -> Id {
+fn ring(b: &mut Builder, name: &str, buffers: &[&View], slots: u32, from: Id, to: Id) -> Id {
     b.ring(Ring {
         name: name.into(),
         slots,
@@ -49,7 +41,7 @@ fn ring(
         from,
         to,
         arrivals: 1,
-        over_cluster: over,
+        over_cluster: false,
     })
 }
 
@@ -110,9 +102,9 @@ fn attention() -> Result<Attention> {
     let sq = slots(&mut b, "sq", QUERIES, DIM, 1)?;
     let sk = slots(&mut b, "sk", KEYS, DIM, 2)?;
     let sv = slots(&mut b, "sv", KEYS, DIM, 2)?;
-    let q_ring = ring(&mut b, "q_ring", &[&sq], 1, producer, consumers, None);
-    let k_ring = ring(&mut b, "k_ring", &[&sk], 2, producer, consumers, None);
-    let v_ring = ring(&mut b, "v_ring", &[&sv], 2, producer, consumers, None);
+    let q_ring = ring(&mut b, "q_ring", &[&sq], 1, producer, consumers);
+    let k_ring = ring(&mut b, "k_ring", &[&sk], 2, producer, consumers);
+    let v_ring = ring(&mut b, "v_ring", &[&sv], 2, producer, consumers);
     let rings = Rings([(q_ring, sq), (k_ring, sk), (v_ring, sv)]);
 
     let block = || At::Index(Coord::Block(0).into());

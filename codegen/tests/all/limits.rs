@@ -80,7 +80,7 @@ fn names_of_the_builder_are_identifiers() {
         refused(|b| {
             let buffers = vec![b.shared("s", Elem::F32, layout!((128, 2)))?.tensor];
             let name = EVIL.into();
-            b.ring(Ring { name, slots: 2, buffers, from: 0, to: 0, arrivals: 1, over_cluster: None });
+            b.ring(Ring { name, slots: 2, buffers, from: 0, to: 0, arrivals: 1, over_cluster: false });
             Ok(())
         }),
     );
@@ -136,7 +136,7 @@ fn sizes_are_numbers_of_bytes() {
             from: 0,
             to: 0,
             arrivals: 1,
-            over_cluster: None,
+            over_cluster: false,
         });
         Ok(())
     });

@@ -50,7 +50,7 @@ pub(super) fn roles(random: &mut Random) -> Result<Program> {
         from,
         to,
         arrivals: fillers * 32,
-        over_cluster: None,
+        over_cluster: false,
     });
     let tiles = b.tile(&x, (tall, wide), &[block(0), At::All])?.with_name("tiles");
     let out = b.tile(&y, (tall,), &[block(0)])?.with_name("out");

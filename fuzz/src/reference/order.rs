@@ -215,7 +215,7 @@ impl<'l> Cluster<'l> {
 
     /// The steps of a cluster's blocks, in an order that their rings allow.
     pub(super) fn together(&self, blocks: Vec<Vec<Part<'l>>>) -> Result<Vec<Step<'l>>> {
-        let across = self.program.rings.iter().any(|ring| ring.over_cluster.is_some());
+        let across = self.program.rings.iter().any(|ring| ring.over_cluster);
         let mut all = Vec::new();
         if !across {
             for part in blocks.into_iter().flatten() {
@@ -275,7 +275,7 @@ impl<'l> Cluster<'l> {
     /// Can a step be executed now? If so, it updates the rings.
     fn goes(&self, step: &Step<'_>, rings: &mut [Slots]) -> Result<bool> {
         let rank = step.at.rank;
-        let over = |ring: &Id| self.program.rings[*ring as usize].over_cluster.is_some();
+        let over = |ring: &Id| self.program.rings[*ring as usize].over_cluster;
         Ok(match &step.stmt.op {
             // A slot is free once its previous contents have been released.
             Op::Acquire { ring, phase } => {

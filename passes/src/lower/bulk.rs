@@ -51,7 +51,7 @@ impl Lower<'_> {
             boxes.counts.iter().enumerate().map(|(at, &n)| (names[at % 5].to_owned(), n)).collect();
         let (mut copies, ()) = self.nested(|lower| {
             lower.loops(&walked, Unroll::Full, &mut |lower, at| {
-                let atom = lower.box_copy(&copy, at);
+                let atom = lower.box_copy(&copy, at)?;
                 lower.emit(atom);
                 Ok(())
             })
@@ -69,7 +69,7 @@ impl Lower<'_> {
     }
 
     /// The copy of the box with these numbers along the modes of the map.
-    fn box_copy(&mut self, copy: &BoxCopy<'_>, at: &[Ix]) -> Op {
+    fn box_copy(&mut self, copy: &BoxCopy<'_>, at: &[Ix]) -> Result<Op> {
         let &BoxCopy { row, global, outer, shared, inner, boxes, param, arrival } = copy;
         // The start of the box in the tile, leaf by leaf: both views have the same modes.
         let mut begin = vec![self.int(0); outer.len()];
@@ -83,15 +83,15 @@ impl Lower<'_> {
         let coordinates = boxes.order.iter().map(|&mode| self.in_32_bits(coordinates[mode])).collect();
         let map = AtomArg::Map { param, at: coordinates };
         let Some((bar, slot)) = arrival else {
-            return Op::Atom { row, args: vec![map, location], guard: None };
+            return Ok(Op::Atom { row, args: vec![map, location], guard: None });
         };
         let mut args = vec![location, map, AtomArg::Barrier { bar, slot }];
         if row.operand(OperandName::Mask).is_some() {
             let blocks = self.program.cluster[0];
-            let first = self.first_along(0);
+            let first = self.rank_along_x(0)?;
             args.push(AtomArg::Int(self.exprs().shl((1 << blocks) - 1, first)));
         }
-        Op::Atom { row, args, guard: None }
+        Ok(Op::Atom { row, args, guard: None })
     }
 
     /// A coordinate in 32 bits. A coordinate that does not fit is out of bounds of every tensor. It is clamped to a

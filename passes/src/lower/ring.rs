@@ -7,6 +7,7 @@ use super::Lower;
 use super::environment::RingPosition;
 use super::tokens::Mark;
 use crate::source::diagnostic::Diagnostic;
+use crate::source::problem::{Problem, Result};
 use crate::thread::atom::{Done, OperandName};
 use crate::thread::index::{Int, Ix};
 use crate::thread::{self, Bar, Fence, Id, Op, Queue, Scope};
@@ -17,28 +18,17 @@ use crate::values::affine::{Affine, Coord};
 pub(super) const MOST_PHASES: i64 = 1 << 30;
 
 impl Lower<'_> {
-    /// The rank of the first block of the cluster among those that have other numbers along one mode alone. Ranks count blocks along
-    /// x first.
-    pub(super) fn first_along(&mut self, mode: u8) -> Ix {
-        debug_assert_eq!(mode, 0, "blocks share tiles along x");
-        let [along, others @ ..] = self.program.cluster;
-        if others == [1; 2] {
-            return self.int(0);
-        }
-        let (rank, along) = (self.coord(&Coord::ClusterRank), i64::from(along));
-        let number = self.exprs().div(rank, along);
-        let along = self.int(along);
-        self.exprs().mul(number, along)
+    /// The rank of the block of this cluster that has another number along x.
+    pub(super) fn rank_along_x(&mut self, number: u32) -> Result<Ix> {
+        let rank = self.program.rank_in_cluster(0, &i64::from(number).into());
+        Ok(self.affine(&rank.ok_or_else(Problem::reported)?))
     }
 
     /// The arrival count of `empty` mbarriers: one for each consumer warp, of every block whose copies fill
     /// the slot.
     pub(super) fn releases(&self, ring: &Ring) -> u32 {
         let warps = self.program.threads_of(ring.to).div_ceil(32);
-        match ring.over_cluster {
-            Some(mode) => warps * self.program.cluster[usize::from(mode)],
-            None => warps,
-        }
+        if ring.over_cluster { warps * self.program.cluster[0] } else { warps }
     }
 
     /// One thread initialises the mbarriers; a barrier of the block, or of the cluster, precedes their first
@@ -65,7 +55,7 @@ impl Lower<'_> {
 
     /// A block must not exit while others of its cluster may access its shared memory or mbarriers.
     pub(super) fn end_rings(&mut self) {
-        let mut reached = self.program.rings.iter().any(|ring| ring.over_cluster.is_some());
+        let mut reached = self.program.rings.iter().any(|ring| ring.over_cluster);
         for stmt in &self.program.body {
             stmt.each(&mut |stmt| {
                 reached |= stmt.reads().into_iter().chain(stmt.writes()).any(|view| view.peer.is_some());
@@ -78,7 +68,7 @@ impl Lower<'_> {
 
     /// The barrier of all threads that a ring can reach.
     fn cluster_barrier(&mut self) -> Id {
-        if self.program.rings.iter().all(|ring| ring.over_cluster.is_none()) {
+        if !self.program.rings.iter().any(|ring| ring.over_cluster) {
             return 0;
         }
         self.bar_of_cluster()
@@ -161,7 +151,7 @@ impl Lower<'_> {
     }
 
     /// The body of a role. If it only fills rings by bulk copies, one warp runs it.
-    pub(super) fn role(&mut self, body: &[Stmt]) -> Result<Vec<thread::Stmt>, Diagnostic> {
+    pub(super) fn role(&mut self, body: &[Stmt]) -> std::result::Result<Vec<thread::Stmt>, Diagnostic> {
         let group = body.first().map_or(0, |stmt| stmt.by);
         let alone = self.program.is_of_one_warp(body);
         let (block, ()) = self.nested(|lower| {
@@ -256,27 +246,22 @@ impl Lower<'_> {
     }
 
     /// Every consumer warp arrives at the slot's `empty` mbarrier, in all blocks whose copies fill the slot.
-    pub(super) fn release(&mut self, ring: Id, phase: &Affine) {
+    pub(super) fn release(&mut self, ring: Id, phase: &Affine) -> Result<()> {
         let (slot, _) = self.slot(ring, phase);
         let bar = self.rings[ring as usize] + 1;
         debug_assert!(matches!(self.kernel.bars[bar as usize], Bar::Mbarriers { .. }));
-        let peers: Vec<Option<Ix>> = match self.program.rings[ring as usize].over_cluster {
-            None => vec![None],
-            Some(mode) => {
-                let first = self.first_along(mode);
-                let blocks = 0..self.program.cluster[usize::from(mode)];
-                let rank = |number: u32| {
-                    let number = self.int(number.into());
-                    Some(self.exprs().add(first, number))
-                };
-                blocks.map(rank).collect()
-            }
+        let peers = match self.program.rings[ring as usize].over_cluster {
+            true => (0..self.program.cluster[0])
+                .map(|at| self.rank_along_x(at).map(Some))
+                .collect::<Result<_>>()?,
+            false => vec![None],
         };
         // One lane arrives for its warp; the warp fence orders the other lanes' reads before that.
         self.emit(Op::Fence(Fence::Threads(Scope::Warp)));
         let site = self.scope.site;
         let arrive = |peer| thread::Stmt { site, op: Op::Arrive { bar, slot, peer, bytes: None } };
         self.emit(Op::Elect(Scope::Warp, peers.into_iter().map(arrive).collect()));
+        Ok(())
     }
 
     /// Waits until all but the last operations under a token are done: wgmma until it has accumulated, bulk stores
@@ -360,7 +345,7 @@ pub(super) fn scope(program: &tile::Program, ring: &Ring) -> Scope {
             }
         });
     }
-    let over_cluster = ring.over_cluster.is_some() && ordinary.iter().any(|buffer| shared.contains(buffer));
+    let over_cluster = ring.over_cluster && ordinary.iter().any(|buffer| shared.contains(buffer));
     if over_cluster { Scope::Cluster } else { Scope::Block }
 }
 

@@ -97,7 +97,7 @@ impl Lower<'_> {
             tile::Op::Acquire { ring, phase } => self.acquire(*ring, phase),
             tile::Op::Publish { ring, phase, bytes } => self.publish(*ring, phase, *bytes),
             tile::Op::Await { ring, phase } => self.wait_full(*ring, phase),
-            tile::Op::Release { ring, phase } => self.release(*ring, phase),
+            tile::Op::Release { ring, phase } => self.release(*ring, phase).map_err(problem)?,
             tile::Op::Roles(roles) => {
                 let mut all = Vec::new();
                 for (group, body) in roles {

@@ -202,7 +202,7 @@ impl Schedule {
     /// A ring of the buffers that a loop fills.
     fn ring(&mut self, var: Id, slots: u32, buffers: &[Id], span: Span, by: Id) -> Own {
         let name = format!("{}_ring", self.program.vars[var as usize].name);
-        let (buffers, arrivals, over_cluster) = (buffers.to_vec(), 0, None);
+        let (buffers, arrivals, over_cluster) = (buffers.to_vec(), 0, false);
         self.program.rings.push(Ring { name, slots, buffers, from: by, to: by, arrivals, over_cluster });
         Own { ring: self.program.rings.len() as Id - 1, span, by }
     }

@@ -6,7 +6,7 @@ use tilewright_layout::{Tiler, Tuple, Value};
 use crate::thread::atoms;
 use crate::tile::view::{At, View};
 use crate::tile::{How, Op, Program, Space, Stmt};
-use crate::values::affine::{Affine, Coord};
+use crate::values::affine::Affine;
 
 /// Rows of shared memory after which a swizzle repeats.
 const PERIOD: i64 = 8;
@@ -35,7 +35,7 @@ pub(super) fn multicast(program: &mut Program, produced: &mut [Stmt]) {
     });
     let by = produced.first().map(|stmt| stmt.by);
     let of_producer = program.rings.iter_mut().filter(|ring| Some(ring.from) == by);
-    of_producer.for_each(|ring| ring.over_cluster = Some(0));
+    of_producer.for_each(|ring| ring.over_cluster = true);
 }
 
 type Part = (View, View, How);
@@ -68,11 +68,7 @@ fn part(program: &Program, from: &View, to: &View, mode: usize, blocks: i64) -> 
     if offset * i64::from(target.elem.bytes()) % period != 0 {
         return None;
     }
-    let number = match program.cluster[1..] == [1; 2] {
-        true => Affine::from(Coord::ClusterRank),
-        false => Affine::from(Coord::ClusterRank).submode(1, Some(blocks)),
-    };
-    let of_block = |own: usize| if own == mode { number.clone() } else { Affine::default() };
+    let of_block = |own: usize| if own == mode { program.number_in_cluster(0) } else { Affine::default() };
     let at: Vec<At> = (0..extents.len()).map(|own| At::Index(of_block(own))).collect();
     let tile = |own: usize| if own == mode { share } else { extents[own] };
     let tiler = Tiler::from(Tuple::flat(&(0..extents.len()).map(tile).collect::<Vec<_>>()));

@@ -163,7 +163,7 @@ impl Project<'_> {
             from,
             to,
             arrivals: 1,
-            over_cluster: None,
+            over_cluster: false,
         });
         Ok(id)
     }

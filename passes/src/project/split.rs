@@ -86,7 +86,7 @@ fn divided(program: &mut Program, at: usize) -> std::result::Result<(), Diagnost
     let sums = summed(program, shared, &outside)?;
     begin_at_zero(before, &sums)?;
     let Some(shared) = body.last_mut() else { return Ok(()) };
-    let number = number(program);
+    let number = program.number_in_cluster(AXIS);
     part_of_steps(program, shared, (&number, blocks)).map_err(|problem| problem.at(span))?;
     let outer = accessed(&outside);
     let is_dead = |id: &Id| matches!(program.tensor(*id).space, Space::Shared { .. }) && !outer.contains(id);
@@ -94,7 +94,6 @@ fn divided(program: &mut Program, at: usize) -> std::result::Result<(), Diagnost
     let mode = divisible(blocks, &sums).map_err(|problem| problem.at(span))?;
     let mut parts = Parts {
         blocks,
-        sharing,
         number,
         mode,
         tiles: BTreeMap::new(),
@@ -142,14 +141,6 @@ fn divided(program: &mut Program, at: usize) -> std::result::Result<(), Diagnost
     program.bands = 0;
     program.body = body;
     whole_clusters(program, sharing).ok_or_else(|| far().at(span))
-}
-
-/// The number of a block among the blocks of its cluster that share a loop.
-fn number(program: &Program) -> Affine {
-    match i64::from(program.cluster[0]) {
-        1 => Coord::ClusterRank.into(),
-        sharing => Affine::from(Coord::ClusterRank).submode(sharing, None),
-    }
 }
 
 /// The grid in whole clusters along x.
@@ -329,7 +320,12 @@ fn exchanged(
             // This block's own are first: they do not pass between multiprocessors.
             let of = match next {
                 0 => parts.clone(),
-                _ => b.of_peer(&parts, &own.peer(next).ok_or_else(far)?)?,
+                _ => {
+                    let number = own.number.plus(&next.into(), 1).ok_or_else(far)?;
+                    let number = number.submode(1, Some(own.blocks));
+                    let rank = b.program().rank_in_cluster(AXIS, &number).ok_or_else(far)?;
+                    b.of_peer(&parts, &rank)?
+                }
             };
             own.of(&of)
         });
@@ -369,8 +365,6 @@ fn layout_of_sums(
 /// The parts of tiles with which this block continues.
 struct Parts {
     blocks: i64,
-    /// Blocks of the cluster that share tiles: neighbours along x.
-    sharing: u32,
     /// This block's number among the blocks that share the loop.
     number: Affine,
     /// The mode that they divide.
@@ -384,18 +378,6 @@ struct Parts {
 }
 
 impl Parts {
-    /// The rank of the block whose number is greater by `more`, modulo the number of blocks.
-    fn peer(&self, more: i64) -> Option<Affine> {
-        let number = self.number.plus(&more.into(), 1)?.submode(1, Some(self.blocks));
-        match i64::from(self.sharing) {
-            1 => Some(number),
-            sharing => {
-                let own = Affine::from(Coord::ClusterRank).submode(1, Some(sharing));
-                number.times(sharing)?.plus(&own, 1)
-            }
-        }
-    }
-
     /// This block's part of a tile in memory.
     fn of(&self, view: &View) -> Result<View> {
         let extents = view.extents().ok_or_else(Problem::reported)?;

@@ -331,7 +331,7 @@ impl Project<'_> {
         let names = program.rings.iter().map(|ring| &ring.name).collect::<BTreeSet<_>>();
         let name = ["computed".to_owned(), format!("computed_{ring}")];
         let name = name.into_iter().find(|name| !names.contains(name)).unwrap_or_default();
-        let of = Ring { name, slots: stages, buffers, from, to, arrivals: THREADS, over_cluster: None };
+        let of = Ring { name, slots: stages, buffers, from, to, arrivals: THREADS, over_cluster: false };
         program.rings.push(of);
         Ok(ring)
     }

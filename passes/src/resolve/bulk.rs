@@ -106,7 +106,7 @@ impl Resolve {
     ) -> Result<Option<BulkEpilogue>> {
         let tensor = self.program.tensor(to.tensor).clone();
         let store = match &stmt.op {
-            Op::Atomic { update, .. } => atoms::bulk_update(tensor.rank(), update.with),
+            Op::Atomic { update, .. } => atoms::bulk_update(tensor.rank(), update.with, tensor.elem),
             _ => atoms::bulk_store(tensor.rank()),
         };
         let store = store.filter(|row| row.arch <= self.program.arch);

@@ -184,8 +184,7 @@ impl Resolve {
         let is_sum = matches!(self.program.forms.get(&from.tensor), Some(Form::Sums(_)))
             && self.program.tensor(from.tensor).elem == elem;
         let is_far = matches!(space, Space::Global { .. }) && self.divergent == 0;
-        let adds = matches!(elem, Elem::F32 | Elem::F16 | Elem::Bf16 | Elem::I32 | Elem::U32);
-        if !(is_plain && is_sum && is_far && adds && d.values() >= MANY) {
+        if !(is_plain && is_sum && is_far && d.values() >= MANY) {
             return Ok(None);
         }
         Ok(self.bulk_epilogue(stmt, &[from], to, d)?.map(|bulk| Epilogue::Bulk(Box::new(bulk))))

@@ -87,7 +87,7 @@ fn program() -> Result<Program> {
         from: producer,
         to: consumers,
         arrivals: 64,
-        over_cluster: None,
+        over_cluster: false,
     });
     let (bx, by) = (At::Index(Coord::Block(0).into()), At::Index(Coord::Block(1).into()));
     let rows = b.tile(&x, (TILE, 2 * BYTES), &[bx.clone(), At::All])?;

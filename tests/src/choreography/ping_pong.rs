@@ -66,7 +66,7 @@ fn program() -> Result<Program> {
         from: producer,
         to: consumers,
         arrivals: 1,
-        over_cluster: Some(0),
+        over_cluster: true,
     });
     let tiles =
         [("row", tiles_of(Value::symbol("M"), CLUSTER * BM)), ("column", tiles_of(Value::symbol("N"), BN))];

@@ -95,7 +95,7 @@ impl Builder {
     ///     from: producer,
     ///     to: consumers,
     ///     arrivals: 1,
-    ///     over_cluster: None,
+    ///     over_cluster: false,
     /// });
     /// assert_eq!(b.program().rings[ring as usize].slots, 2);
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
@@ -167,7 +167,7 @@ impl Builder {
     /// # let tiles = b.shared("tiles", Elem::Bf16, layout!((64, 64, 2)))?;
     /// # let ring = b.ring(Ring {
     /// #     name: "ring".into(), slots: 2, buffers: vec![tiles.tensor], from: producer, to: consumers, arrivals: 1,
-    /// #     over_cluster: None,
+    /// #     over_cluster: false,
     /// # });
     /// assert_eq!(b.phase(ring), tilewright_codegen::affine::Coord::Phase(ring).into());
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
@@ -186,7 +186,7 @@ impl Builder {
     /// # let tiles = b.shared("tiles", Elem::Bf16, layout!((64, 64, 2)))?;
     /// # let ring = b.ring(Ring {
     /// #     name: "ring".into(), slots: 2, buffers: vec![tiles.tensor], from: producer, to: consumers, arrivals: 1,
-    /// #     over_cluster: None,
+    /// #     over_cluster: false,
     /// # });
     /// use tilewright_codegen::view::At;
     /// let slot = b.slot(ring);

@@ -30,7 +30,7 @@ use crate::source::problem::Result;
 use crate::tile::tiled_mma::TiledMma;
 use crate::tile::view::View;
 pub use crate::values::across::{Across, Submodes};
-use crate::values::affine::Affine;
+use crate::values::affine::{Affine, Coord};
 pub use crate::values::condition::Require;
 use crate::values::elem::Elem;
 pub use crate::values::expr::{Expr, Scalar};
@@ -230,8 +230,8 @@ pub struct Ring {
     /// Arrivals that make a slot full, besides transaction bytes of bulk copies. 0 where producer and consumer are one
     /// group, whose barriers replace mbarriers.
     pub arrivals: u32,
-    /// The cluster mode over which slots are filled together, if any.
-    pub over_cluster: Option<u8>,
+    /// Do the blocks of a cluster that are neighbours along x fill slots together?
+    pub over_cluster: bool,
 }
 
 impl Ring {
@@ -358,6 +358,43 @@ impl Program {
             }
         };
         View::whole(id, "coordinates", &shape)
+    }
+
+    /// A block's number along a mode of its cluster: along x among blocks that share copies, along z among blocks that split a
+    /// loop. Ranks count blocks along x first.
+    ///
+    /// ```
+    /// use tilewright_program::affine::Coord;
+    /// let program = tilewright_tile::tile::Program { cluster: [2, 1, 4], ..Default::default() };
+    /// let of = |mode, rank| program.number_in_cluster(mode).exact(&|at| (*at == Coord::ClusterRank).then_some(rank));
+    /// assert_eq!([0, 1, 2].map(|mode| of(mode, 5)), [Ok(1), Ok(0), Ok(2)]);
+    /// ```
+    pub fn number_in_cluster(&self, mode: usize) -> Affine {
+        let blocks = |modes: &[u32]| i64::from(modes.iter().product::<u32>());
+        let extent = self.cluster[mode].into();
+        let is_last = extent > 1 && blocks(&self.cluster[mode + 1..]) == 1;
+        Affine::from(Coord::ClusterRank).submode(blocks(&self.cluster[..mode]), (!is_last).then_some(extent))
+    }
+
+    /// The rank of the block of this cluster that has another number along a mode.
+    ///
+    /// ```
+    /// use tilewright_program::affine::Coord;
+    /// let program = tilewright_tile::tile::Program { cluster: [2, 1, 4], ..Default::default() };
+    /// let of = |mode, number: i64| {
+    ///     let rank = program.rank_in_cluster(mode, &number.into()).unwrap();
+    ///     rank.exact(&|at| (*at == Coord::ClusterRank).then_some(5))
+    /// };
+    /// assert_eq!((of(0, 0), of(2, 3)), (Ok(4), Ok(7)));
+    /// ```
+    pub fn rank_in_cluster(&self, mode: usize, number: &Affine) -> Option<Affine> {
+        let (mut rank, mut blocks) = (Affine::default(), 1);
+        for (own, extent) in self.cluster.into_iter().enumerate() {
+            let at = if own == mode { number.clone() } else { self.number_in_cluster(own) };
+            rank = rank.plus(&at, blocks)?;
+            blocks *= i64::from(extent);
+        }
+        Some(rank)
     }
 
     /// Threads of the block.

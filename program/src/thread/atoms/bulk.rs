@@ -10,11 +10,25 @@ use crate::values::operation::Change;
 
 const ADDRESS: OperandKind = OperandKind::SharedAddress;
 
-/// The reduction that a bulk store may perform on its target; PTX has the same names.
-fn reductions() -> impl Iterator<Item = (&'static str, Change)> {
-    Change::ALL
-        .into_iter()
-        .filter(|(_, change)| !matches!(change, Change::Sub | Change::Exchange | Change::CompareExchange))
+/// A reduction that a bulk store performs on its target: its name in PTX, and the types of elements that have it.
+type Reduction = (&'static str, Change, &'static [Elem]);
+
+const ORDERED: &[Elem] = &[Elem::F16, Elem::Bf16, Elem::I32, Elem::U32, Elem::I64, Elem::U64];
+const WORDS: &[Elem] = &[Elem::I32, Elem::U32, Elem::I64, Elem::U64];
+
+/// The reductions.
+const REDUCTIONS: [Reduction; 6] = [
+    ("add", Change::Add, &[Elem::F32, Elem::F16, Elem::Bf16, Elem::I32, Elem::U32, Elem::U64]),
+    ("min", Change::Min, ORDERED),
+    ("max", Change::Max, ORDERED),
+    ("and", Change::And, WORDS),
+    ("or", Change::Or, WORDS),
+    ("xor", Change::Xor, WORDS),
+];
+
+/// Has a bulk store this reduction, for elements of this type?
+pub(super) fn reduces(with: Change, elem: Elem) -> bool {
+    REDUCTIONS.iter().any(|(_, change, of)| *change == with && of.contains(&elem))
 }
 
 pub(super) fn rows() -> impl Iterator<Item = Atom> {
@@ -22,7 +36,7 @@ pub(super) fn rows() -> impl Iterator<Item = Atom> {
     let by_rank = (1..=5).flat_map(move |rank| {
         let moved =
             hints().flat_map(move |hint| [load(rank, hint), multicast(rank, hint), store(rank, hint)]);
-        moved.chain(reductions().map(move |reduction| reduce(rank, reduction))).chain([ahead(rank)])
+        moved.chain(REDUCTIONS.into_iter().map(move |reduction| reduce(rank, reduction))).chain([ahead(rank)])
     });
     let plain = hints().flat_map(|hint| [plain_load(hint), plain_store(hint)]);
     by_rank.chain(plain).chain([plain_ahead(), prefetch()])
@@ -94,8 +108,8 @@ fn store(rank: u8, hint: Hint) -> Atom {
 }
 
 /// A reducing store: each element of a box in shared memory is combined atomically with the tensor's. The map
-/// specifies their type: `add` exists for floating-point types too, `min` and `max` for 16-bit ones.
-fn reduce(rank: u8, (name, op): (&str, Change)) -> Atom {
+/// specifies their type.
+fn reduce(rank: u8, (name, op, _): Reduction) -> Atom {
     let map = written(operand(OperandName::Map, OperandKind::TensorMap { rank }));
     Atom {
         effect: Effect::Reduce(op),

@@ -147,14 +147,16 @@ pub fn bulk_store(rank: usize) -> Option<&'static Atom> {
     all().filter(stores).find(|row| row.maps(rank))
 }
 
-/// The bulk store that combines each element of a tensor of this rank with its old value.
+/// The bulk store that combines each element of a tensor of this rank and type with its old value.
 ///
 /// ```
-/// use tilewright_program::{atoms, thread::Change};
-/// assert_eq!(atoms::bulk_update(2, Change::Add).unwrap().name, "bulk_add_2d");
+/// use tilewright_program::{Elem, atoms, thread::Change};
+/// assert_eq!(atoms::bulk_update(2, Change::Add, Elem::F16).unwrap().name, "bulk_add_2d");
+/// assert_eq!(atoms::bulk_update(2, Change::Add, Elem::F64), None);
 /// ```
-pub fn bulk_update(rank: usize, with: Change) -> Option<&'static Atom> {
-    all().filter(|row| row.effect == Effect::Reduce(with)).find(|row| row.maps(rank))
+pub fn bulk_update(rank: usize, with: Change, elem: Elem) -> Option<&'static Atom> {
+    let updates = |row: &&Atom| row.effect == Effect::Reduce(with) && bulk::reduces(with, elem);
+    all().filter(updates).find(|row| row.maps(rank))
 }
 
 /// The wgmma of a type and a number of columns. Its left operand is in shared memory or in registers.

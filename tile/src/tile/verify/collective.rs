@@ -149,7 +149,7 @@ mod tests {
         let ring = |b: &mut Builder| {
             let tile = b.shared("tile", Elem::F32, layout!((4, 2))).unwrap();
             let (name, buffers) = ("ring".into(), vec![tile.tensor]);
-            b.ring(Ring { name, slots: 2, buffers, from: 0, to: 0, arrivals: 1, over_cluster: None })
+            b.ring(Ring { name, slots: 2, buffers, from: 0, to: 0, arrivals: 1, over_cluster: false })
         };
         let release = |b: &mut Builder| {
             let ring = ring(b);
