@@ -1,9 +1,9 @@
 //! Diagnostics of a product in terms of its keys: names inside the program do not occur in the user's text.
 
-use super::{Config, keys};
+use super::keys;
 use crate::source::ast::{Arg, Expr, Span};
 use crate::source::diagnostic::Diagnostic;
-use crate::source::problem::{Cause, Problem};
+use crate::source::problem::Problem;
 use crate::source::spelling::did_you_mean;
 
 /// A key whose value the others do not allow, and why.
@@ -25,9 +25,6 @@ pub(super) use checks;
 pub(super) fn nearest(number: i64, of: i64) -> i64 {
     (number / of).max(1) * of
 }
-
-/// The key at which an error is reported, and the keys of the sizes that threads should divide, mode by mode.
-pub(super) type Blame = (&'static str, [&'static str; 2]);
 
 /// The keys that a key or its default depends on, nearest first.
 fn follows(key: &str) -> &'static [&'static str] {
@@ -52,36 +49,7 @@ pub(super) fn blamed<'a>(args: &'a [Arg], key: &str) -> Option<&'a Expr> {
 }
 
 /// Places a problem at the key that caused it, or at one that its default depends on.
-pub(super) fn put_by_keys(problem: Problem, (key, sizes): Blame, args: &[Arg], c: &Config) -> Diagnostic {
-    let problem = match problem.cause.as_deref().cloned() {
-        Some(Cause::Indivisible { threads, each, mode, near }) => {
-            let size = sizes[mode.min(1)];
-            let extent = c.tile[["bm", "bn"].iter().position(|key| *key == size).unwrap_or(2)];
-            let each = if each > 1 { format!(" with {each} elements each") } else { String::new() };
-            let owner = if args.iter().any(|arg| arg.is(key)) { "" } else { "the default of " };
-            let what = format!(
-                "{owner}`{key}` has {threads} threads{each} along `{size}`, which do not divide {extent}"
-            );
-            Problem::new(what).help(match near {
-                Some(near) => format!("give `{key}` {near} threads along it, or change `{size}`"),
-                None => format!(
-                    "let each thread take a number of elements that divides {extent}, or change `{size}`"
-                ),
-            })
-        }
-        Some(Cause::Threads { here, first }) => {
-            Problem::new(format!("`{key}` has {here} threads, and `tc` has {first}"))
-                .help(format!("give `{key}` a layout of {first} threads, or leave it out"))
-        }
-        Some(Cause::TooMany { threads, most }) => Problem::new(format!(
-            "`{key}` has {threads} threads, and a block has at most {most}"
-        ))
-        .help(format!("write a smaller layout, such as {key} = (16, 16): each thread computes more of C")),
-        Some(Cause::Registers) => problem.help("use a smaller `bm` or `bn`, or more threads in `tc`"),
-        Some(Cause::Sum) => Problem::new(format!("products of {} cannot be summed in {}", c.dtype, c.acc))
-            .help(format!("write acc = {}, or leave it out", c.dtype.accumulator())),
-        None => problem,
-    };
+pub(super) fn at_key((key, problem): Unfit, args: &[Arg]) -> Diagnostic {
     problem.at(blamed(args, key).map_or(Span::default(), |value| value.span))
 }
 

@@ -1,17 +1,19 @@
 //! What a product on CUDA cores needs of its keys.
 
-use tilewright_layout::{Composed, Layout};
+use tilewright_layout::{Composed, Layout, Swizzle};
 
-use super::blame::{Unfit, checks, nearest, put_by_keys};
+use super::blame::{Unfit, at_key, checks, nearest};
 use super::threads::Copies;
 use super::{Config, page};
+use crate::build::fits;
 use crate::source::ast::Arg;
 use crate::source::diagnostic::Diagnostic;
-use crate::source::problem::Result;
+use crate::source::problem::{Problem, Result};
 use crate::tile::ALIGN;
 use crate::tile::Program;
 use crate::tile::slots::with_slots;
-use crate::values::target::Target;
+use crate::tile::view::partition::{nearest_divisors, numbered, permuted};
+use crate::values::target::{BLOCK_THREADS, Target};
 
 /// Bytes of the narrowest asynchronous copy.
 pub(super) const WORD: i64 = 4;
@@ -31,9 +33,9 @@ pub(super) fn no_split(split: i64) -> Option<Unfit> {
 
 /// The program, or the error at its key.
 pub(super) fn program(c: &Config, args: &[Arg]) -> std::result::Result<Program, Diagnostic> {
-    match c.unfit() {
-        Some((key, problem)) => Err(put_by_keys(problem, (key, [key; 2]), args, c)),
-        None => page::threads::program(c, args),
+    match c.unfit().or_else(|| c.unshared(args)) {
+        Some(unfit) => Err(at_key(unfit, args)),
+        None => page::threads::program(c),
     }
 }
 
@@ -94,6 +96,53 @@ impl Config {
         .next()
     }
 
+    /// Why threads cannot share tiles as their layouts say, or have no accumulators.
+    fn unshared(&self, args: &[Arg]) -> Option<Unfit> {
+        let ([m, n], [of_a, of_b], [ta, tb]) = (self.values_of([0, 1]), self.vectors(), &self.copies.threads);
+        let ([bm, bn, bk], all) = (self.tile, self.tc.size().unwrap_or(i64::MAX));
+        // For each mode of a layout the size that it divides, and adjacent elements of a thread.
+        let of_tc = vec![("bm", bm, m), ("bn", bn, n), ("bk", bk, 1)];
+        let of_ta = vec![("bm", bm, of_a[0]), ("bk", bk, of_a[1])];
+        let of_tb = vec![("bn", bn, of_b[0]), ("bk", bk, of_b[1])];
+        let layouts = [
+            ("tc", &self.tc, self.swizzle, of_tc),
+            ("ta", ta, Swizzle::IDENTITY, of_ta),
+            ("tb", tb, Swizzle::IDENTITY, of_tb),
+        ];
+        let of_layouts = layouts.into_iter().flat_map(|(key, layout, swizzle, sizes)| {
+            let threads = layout.size().unwrap_or(i64::MAX);
+            let wrong = permuted(swizzle, threads).and_then(|()| numbered(layout)).err();
+            let counts = layout.modes().map(|mode| mode.size().unwrap_or(i64::MAX));
+            let uneven = counts.zip(sizes).find_map(|(threads, of)| undivided(args, key, threads, of));
+            checks! {
+                threads > BLOCK_THREADS.into() => key,
+                    format!("`{key}` has {threads} threads, and a block has at most {BLOCK_THREADS}"),
+                    format!("write a smaller layout, such as {key} = (16, 16): each thread computes more of C");
+                threads != all => key, format!("`{key}` has {threads} threads, and `tc` has {all}"),
+                    format!("give `{key}` a layout of {all} threads, or leave it out");
+            }
+            .chain(wrong.or(uneven).map(|problem| (key, problem)))
+        });
+        let sums = i128::from(bm) * i128::from(bn) * i128::from(self.groups()) / i128::from(all);
+        let help = "use a smaller `bm` or `bn`, or more threads in `tc`";
+        let crowded = fits(sums, self.acc).err().map(|problem| ("tc", problem.help(help)));
+        let (dtype, acc) = (self.dtype, self.acc);
+        of_layouts
+            .chain(crowded)
+            .chain(checks! {
+                dtype.is_float() != acc.is_float() || acc.bytes() < dtype.bytes() => "acc",
+                    format!("products of {dtype} cannot be summed in {acc}"),
+                    format!("write acc = {}, or leave it out", dtype.accumulator());
+            })
+            .next()
+    }
+
+    /// Elements of A and of B along rows and K that a thread copies at once.
+    pub(super) fn vectors(&self) -> [[i64; 2]; 2] {
+        let [a, b] = self.copies.vec;
+        [(self.a_rows, a), (self.b_rows, b)].map(|(rows, vec)| if rows { [1, vec] } else { [vec, 1] })
+    }
+
     /// Would a warp's stores of its own accumulators, one by one, be uncoalesced? If shared memory has room
     /// they are reordered there.
     fn scatters(&self) -> bool {
@@ -132,6 +181,30 @@ impl Config {
     fn wide(&self) -> i64 {
         16 / i64::from(self.acc.bytes())
     }
+}
+
+/// Why `threads` threads of a layout, each with adjacent elements, do not share a size.
+fn undivided(
+    args: &[Arg],
+    key: &str,
+    threads: i64,
+    (size, extent, each): (&str, i64, i64),
+) -> Option<Problem> {
+    if extent % threads.saturating_mul(each) == 0 {
+        return None;
+    }
+    let elements = if each > 1 { format!(" with {each} elements each") } else { String::new() };
+    let owner = if args.iter().any(|arg| arg.is(key)) { "" } else { "the default of " };
+    let what = format!(
+        "{owner}`{key}` has {threads} threads{elements} along `{size}`, which do not divide {extent}"
+    );
+    Some(Problem::new(what).help(match extent % each {
+        0 => {
+            let near = nearest_divisors(extent / each, threads);
+            format!("give `{key}` {near} threads along it, or change `{size}`")
+        }
+        _ => format!("let each thread take a number of elements that divides {extent}, or change `{size}`"),
+    }))
 }
 
 /// A shared tile that does not allow vectors of `vec` elements: they must be contiguous, and columns aligned.

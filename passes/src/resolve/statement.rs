@@ -9,7 +9,7 @@ use super::part::{self, seen};
 use super::words::moved;
 use super::{Resolve, extents};
 use crate::build::Builder;
-use crate::source::problem::{Cause, Problem, Result};
+use crate::source::problem::{Problem, Result};
 use crate::thread::{Bin, Id};
 use crate::tile::alternative::Policy;
 use crate::tile::bounds::Assumed;
@@ -267,13 +267,13 @@ impl Resolve {
             self.push(stmt, moved(from, into));
             return Ok(fragment);
         }
-        let fragment = self.fragment(&format!("{name}_exchanged"), elem, to).map_err(|problem| {
+        let fragment = self.fragment(&format!("{name}_exchanged"), elem, to).map_err(|_| {
             let message = format!(
                 "each thread needs elements of `{name}` here that other threads have, in {} registers, and {MOST_REGISTERS} is the limit",
                 registers(elem, to)
             );
             let help = "copy the tile to shared memory first, `copy(…, s)`, and use that: shared::<f32>((64, 16))";
-            Problem { cause: problem.cause, ..Problem::new(message).help(help) }
+            Problem::new(message).help(help)
         })?;
         self.through_shared(stmt, tile, own, to, fragment)?;
         Ok(fragment)
@@ -459,8 +459,7 @@ fn fragment(name: &str, elem: Elem, d: &Distribution) -> Result<Layout> {
                 let most = MOST_REGISTERS * 4 / i64::from(elem.bytes()) * d.threads();
                 format!("use a smaller tile, of at most {most} elements: the others are those of other blocks, or of a loop")
             }
-        })
-        .because(Cause::Registers));
+        }));
     }
     Ok(Layout::compact(Tuple::flat(&shape))?)
 }

@@ -16,14 +16,12 @@ pub struct Diagnostic {
     pub message: String,
     /// The suggested remedy.
     pub help: Option<String>,
-    /// The cause, for callers that reword the message.
-    pub cause: Option<Box<Cause>>,
 }
 
 impl Diagnostic {
     /// An error.
     pub fn error(span: Span, message: impl Into<String>) -> Diagnostic {
-        Diagnostic { span, level: Level::Deny, lint: None, message: message.into(), help: None, cause: None }
+        Diagnostic { span, level: Level::Deny, lint: None, message: message.into(), help: None }
     }
 
     /// Adds the suggested remedy.
@@ -39,40 +37,6 @@ impl Diagnostic {
             None => self.message.clone(),
         }
     }
-}
-
-/// The violated condition, with its numbers: for callers whose users know it by another name.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Cause {
-    /// Threads along a mode do not divide its extent.
-    Indivisible {
-        /// How many.
-        threads: i64,
-        /// Elements that each takes at once.
-        each: i64,
-        /// The mode.
-        mode: usize,
-        /// Thread counts that do, in words; `None` if the elements of one thread do not.
-        near: Option<String>,
-    },
-    /// A partition whose thread count differs from the first one's.
-    Threads {
-        /// This one.
-        here: i64,
-        /// The first.
-        first: i64,
-    },
-    /// More threads than a block can have.
-    TooMany {
-        /// How many.
-        threads: i64,
-        /// The limit.
-        most: i64,
-    },
-    /// More registers than a thread can have.
-    Registers,
-    /// This type cannot accumulate the products.
-    Sum,
 }
 
 /// A lint: a name, the default level, and its meaning.

@@ -1,7 +1,6 @@
 //! Errors of statements, before they have a span.
 
 use crate::source::ast::Span;
-pub use crate::source::diagnostic::Cause;
 use crate::source::diagnostic::Diagnostic;
 
 /// An error: a message, the suggested remedy, and which argument is to blame.
@@ -13,8 +12,6 @@ pub struct Problem {
     pub help: Option<String>,
     /// The argument of the call that caused it, from 0; the whole call otherwise.
     pub arg: Option<usize>,
-    /// The cause, for callers that reword the message.
-    pub cause: Option<Box<Cause>>,
 }
 
 /// A result whose error is a [`Problem`].
@@ -23,7 +20,7 @@ pub type Result<T> = std::result::Result<T, Problem>;
 impl Problem {
     /// An error.
     pub fn new(message: impl Into<String>) -> Problem {
-        Problem { message: message.into(), help: None, arg: None, cause: None }
+        Problem { message: message.into(), help: None, arg: None }
     }
 
     /// An error that has been reported already.
@@ -49,21 +46,15 @@ impl Problem {
         self
     }
 
-    /// Adds the cause.
-    pub fn because(mut self, cause: Cause) -> Problem {
-        self.cause = Some(Box::new(cause));
-        self
-    }
-
     /// The error at a span.
     pub fn at(self, span: Span) -> Diagnostic {
-        Diagnostic { help: self.help, cause: self.cause, ..Diagnostic::error(span, self.message) }
+        Diagnostic { help: self.help, ..Diagnostic::error(span, self.message) }
     }
 }
 
 impl From<Diagnostic> for Problem {
-    fn from(Diagnostic { message, help, cause, .. }: Diagnostic) -> Problem {
-        Problem { message, help, arg: None, cause }
+    fn from(Diagnostic { message, help, .. }: Diagnostic) -> Problem {
+        Problem { message, help, arg: None }
     }
 }
 

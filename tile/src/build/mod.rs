@@ -97,7 +97,7 @@ use crate::tile::fills;
 use crate::tile::{Op, Program, StageOrder, Stmt};
 use crate::values::affine::{Affine, Coord};
 pub use group::Role;
-pub use tensors::alignment;
+pub use tensors::{alignment, fits};
 pub use work::BOX_ALIGN;
 
 /// The tiles that an axis of the grid numbers.

@@ -3,9 +3,10 @@
 use tilewright_layout::{Layout, Tiler, Tuple, Value};
 
 use super::{Builder, Numbered};
-use crate::source::problem::{Cause, Problem, Result, count};
+use crate::source::problem::{Problem, Result, count};
 use crate::thread::Id;
 use crate::tile::verify;
+use crate::tile::view::partition::permuted;
 use crate::tile::view::{At, Partition, View};
 use crate::tile::{Constant, ConstantOf, Program, Space};
 use crate::values::affine::{Affine, Coord};
@@ -268,16 +269,7 @@ impl Builder {
     ) -> Result<View> {
         let size = threads.size()?;
         self.occupy(group, size, view).map_err(|problem| problem.arg(1))?;
-        let reach =
-            partition.swizzle.bits() + partition.swizzle.base() + partition.swizzle.shift().unsigned_abs();
-        if !partition.swizzle.is_identity() && (reach > 10 || size % (1 << reach) != 0) {
-            let message = format!(
-                "{} permutes {} threads, which do not divide {size}",
-                partition.swizzle,
-                1 << reach.min(62)
-            );
-            return Err(Problem::new(message).help("use a swizzle of fewer bits").arg(1));
-        }
+        permuted(partition.swizzle, size)?;
         view.parallelize(threads, &Coord::thread(group, partition.swizzle).into(), partition)
     }
 
@@ -288,8 +280,7 @@ impl Builder {
                 "`{}` is partitioned over {size} threads, and a block has at most {BLOCK_THREADS}",
                 view.name
             ))
-            .help("let each thread take more elements")
-            .because(Cause::TooMany { threads: size, most: BLOCK_THREADS.into() }));
+            .help("let each thread take more elements"));
         }
         let known = &mut self.program.groups[group as usize];
         let first = &mut self.partitions[group as usize];
@@ -299,8 +290,7 @@ impl Builder {
                     "thread layouts disagree: `{}` is partitioned over {size} threads, {first}",
                     view.name
                 ))
-                .help("all partitions of a block need the same number of threads")
-                .because(Cause::Threads { here: size, first: i64::from(known.threads) }));
+                .help("all partitions of a block need the same number of threads"));
             }
             Some(_) => {}
             None => {

@@ -3,7 +3,7 @@
 use tilewright_layout::Tuple;
 
 use super::Builder;
-use crate::source::problem::{Cause, Problem, Result};
+use crate::source::problem::{Problem, Result};
 use crate::thread::Id;
 use crate::tile::view::View;
 use crate::tile::{How, Multiply, Op, Order, Space};
@@ -167,7 +167,6 @@ impl Builder {
                         .into()
                 }
             })
-            .because(Cause::Sum)
             .arg(2));
         }
         Ok(())

@@ -4,7 +4,7 @@ use crate::thread::atom::OperandName;
 use tilewright_layout::{Composed, Layout, Symbol, Tuple, Value};
 
 use super::Builder;
-use crate::source::problem::{Cause, Problem, Result};
+use crate::source::problem::{Problem, Result};
 use crate::thread::Id;
 use crate::tile::tiled_mma::TiledMma;
 use crate::tile::view::View;
@@ -223,8 +223,6 @@ impl Builder {
     }
 
     pub(crate) fn registers_in(&mut self, name: &str, elem: Elem, shape: Tuple, words: bool) -> Result<View> {
-        /// Threads have at most 255 registers of 32 bits.
-        const MOST: i64 = 255;
         limits::name("a fragment", name)?;
         // One number for each mode: registers have no strides worth keeping.
         let flat: Vec<i64> =
@@ -233,14 +231,8 @@ impl Builder {
             })?;
         // Wide enough for the count of every refused shape.
         let count = flat.iter().fold(1i128, |all, &n| all.saturating_mul(i128::from(n)));
-        let registers = count.saturating_mul(i128::from(elem.bytes())).saturating_add(3) / 4;
-        if registers > MOST.into() {
-            return Err(Problem::new(format!(
-                "a fragment of {count} elements of {elem} takes {registers} registers of each thread, and {MOST} is the limit",
-            ))
-            .help("use smaller tiles, or more threads; a tile that the threads of a block share is full::<f32>((64, 64), 0.0)")
-            .because(Cause::Registers));
-        }
+        const HELP: &str = "use smaller tiles, or more threads; a tile that the threads of a block share is full::<f32>((64, 64), 0.0)";
+        fits(count, elem).map_err(|problem| problem.help(HELP))?;
         let flat = Tuple::flat(&flat);
         let id = self.add(name, elem, Space::Registers { words }, Layout::compact(flat.clone())?.into());
         View::whole(id, name, &flat)
@@ -372,6 +364,19 @@ fn repeats(layout: &Layout) -> bool {
         layout.leaves().filter_map(|(extent, stride)| Some((extent.int()?, stride.int()?))).unzip();
     let known = Layout::new(Tuple::flat(&extents), Tuple::flat(&strides));
     repeats || known.is_ok_and(|known| known.is_injective() == Some(false))
+}
+
+/// Has a thread registers for this number of elements?
+pub fn fits(count: i128, elem: Elem) -> Result<()> {
+    /// Threads have at most 255 registers of 32 bits.
+    const MOST: i128 = 255;
+    let registers = count.saturating_mul(i128::from(elem.bytes())).saturating_add(3) / 4;
+    if registers <= MOST {
+        return Ok(());
+    }
+    Err(Problem::new(format!(
+        "a fragment of {count} elements of {elem} takes {registers} registers of each thread, and {MOST} is the limit"
+    )))
 }
 
 /// The alignment of a shared tensor: a swizzle acts on offsets from its start, which must be aligned to the

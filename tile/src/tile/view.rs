@@ -3,7 +3,7 @@
 
 mod halo;
 pub mod leaf;
-mod partition;
+pub mod partition;
 mod shape;
 
 use tilewright_layout::{Layout, Path, Tiler, Tuple, Value};

@@ -6,42 +6,18 @@ use super::results::Results;
 use super::{evaluated, kernel, of_batch, zero};
 use crate::launch::definition::Settings;
 use crate::matmul::Config;
-use crate::matmul::blame::{Blame, put_by_keys};
 use crate::matmul::threads::Copies;
 use crate::source::ast::make::named;
-use crate::source::ast::{Arg, ConstParam, Expr, ExprKind, Kernel, Pattern, Span, Stmt, StmtKind};
+use crate::source::ast::{ConstParam, Expr, ExprKind, Kernel, Span, Stmt};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem;
 use crate::tile::{Order, Program};
 use crate::words::{expr, stmts};
 
-/// The keys of errors about a statement, by the names that it binds, or by the function that it calls.
-const BLAMED: [(&[&str], Blame); 9] = [
-    (&["sa"], ("sa", ["bm", "bk"])),
-    (&["sb"], ("sb", ["bn", "bk"])),
-    (&["tc_gc", "acc"], ("tc", ["bm", "bn"])),
-    (&["ta_ga", "ta_sa"], ("ta", ["bm", "bk"])),
-    (&["tb_gb", "tb_sb"], ("tb", ["bn", "bk"])),
-    (&["tc_sa"], ("tc", ["bm", "bk"])),
-    (&["tc_sb"], ("tc", ["bn", "bk"])),
-    (&["gemm"], ("acc", ["acc"; 2])),
-    (&["map"], ("epilogue", ["epilogue"; 2])),
-];
-
-/// The first of the spans that stand for a row of [`BLAMED`].
-const SPANS: u32 = u32::MAX - BLAMED.len() as u32;
-
 /// The program.
-pub(in crate::matmul) fn program(c: &Config, args: &[Arg]) -> Result<Program, Diagnostic> {
-    let mut page = page(c).map_err(|problem| problem.at(Span::default()))?;
-    evaluated(&page, Settings::default()).or_else(|_| {
-        page.body.iter_mut().for_each(at_keys);
-        let blame = |wrong: &Diagnostic| BLAMED.get(wrong.span.0.checked_sub(SPANS)? as usize);
-        evaluated(&page, Settings::default()).map_err(|wrong| match blame(&wrong) {
-            Some((_, blame)) => put_by_keys(wrong.into(), *blame, args, c),
-            None => wrong,
-        })
-    })
+pub(in crate::matmul) fn program(c: &Config) -> Result<Program, Diagnostic> {
+    let page = page(c).map_err(|problem| problem.at(Span::default()))?;
+    evaluated(&page, Settings::default())
 }
 
 /// The function.
@@ -50,21 +26,6 @@ pub(in crate::matmul) fn page(c: &Config) -> problem::Result<Kernel> {
     let sizes = ["BM", "BN", "BK"].into_iter().zip(c.tile);
     let split = (c.split_k > 1).then_some(("SPLIT", c.split_k));
     kernel(c, c.overlaps(false), sizes.chain(split).map(size).collect(), body(c)?)
-}
-
-/// Gives calls the spans of their rows of [`BLAMED`].
-fn at_keys(stmt: &mut Stmt) {
-    let (name, value) = match &mut stmt.kind {
-        StmtKind::Let { pattern: Pattern::Name(name), value } => (Some(&*name.text), value),
-        StmtKind::Expr(value) => (None, value),
-        StmtKind::For { body, .. } => return body.iter_mut().for_each(at_keys),
-        _ => return,
-    };
-    let ExprKind::Call { function, args, .. } = &mut value.kind else { return };
-    if let Some(row) = BLAMED.iter().position(|(of, _)| of.contains(&name.unwrap_or(&function.text))) {
-        let spans = args.iter_mut().map(|arg| &mut arg.value.span).filter(|span| **span == Span::default());
-        spans.chain([&mut value.span]).for_each(|span| *span = Span(SPANS + row as u32));
-    }
 }
 
 /// A layout as it is written.
@@ -168,9 +129,8 @@ fn cluster(c: &Config) -> &'static str {
 fn body(c: &Config) -> problem::Result<Vec<Stmt>> {
     let at = if c.split_k > 1 { ["block.y", "block.z"] } else { ["block.x", "block.y"] };
     let page = &Page { c, stored: Stored::of(c), at };
-    let (Copies { vec, threads, tiles, .. }, [bm, bn, bk]) = (&c.copies, c.tile);
-    let wide = |rows: bool, vec: i64| if rows { [1, vec] } else { [vec, 1] };
-    let [of_a, of_b] = [wide(c.a_rows, vec[0]), wide(c.b_rows, vec[1])];
+    let (Copies { threads, tiles, .. }, [bm, bn, bk]) = (&c.copies, c.tile);
+    let [of_a, of_b] = c.vectors();
     let results = Results::of(c);
     let mut inputs = String::new();
     for of in results.inputs.iter().filter(|input| input.argument != "c") {

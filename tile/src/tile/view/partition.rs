@@ -3,7 +3,7 @@
 use tilewright_layout::{Layout, Swizzle, Tiler, Value};
 
 use super::{At, View, slice_mode};
-use crate::source::problem::{Cause, Problem, Result, count};
+use crate::source::problem::{Problem, Result, count};
 use crate::values::affine::Affine;
 use crate::values::limits;
 
@@ -29,15 +29,7 @@ impl View {
     ///
     /// See [`Partition`] for options.
     pub fn parallelize(&self, threads: &Layout, thread: &Affine, partition: &Partition) -> Result<View> {
-        let size = threads.size()?;
-        let numbering = threads.right_inverse()?;
-        if numbering.size()? != size {
-            return Err(Problem::new(format!(
-                "the thread layout {threads} does not number its threads 0..{size}"
-            ))
-            .help(format!("write a compact layout, such as layout!({})", threads.shape()))
-            .arg(1));
-        }
+        numbered(threads)?;
         let modes: Vec<Layout> = threads.modes().collect();
         if let Some(keep) = &partition.keep
             && keep.len() != modes.len()
@@ -101,7 +93,6 @@ impl View {
                     self.name
                 ))
                 .help(instead)
-                .because(Cause::Indivisible { threads: count, each: values, mode: index, near })
                 .arg(1));
             }
             if let (Ok(extent), true) = (mode.size(), partition.ragged)
@@ -281,8 +272,29 @@ pub fn ragged_twice(name: &str) -> Problem {
         .help("use a tile whose extents the threads divide")
 }
 
+/// Are its threads numbered from 0?
+pub fn numbered(threads: &Layout) -> Result<()> {
+    let size = threads.size()?;
+    if threads.right_inverse()?.size()? == size {
+        return Ok(());
+    }
+    let message = format!("the thread layout {threads} does not number its threads 0..{size}");
+    let help = format!("write a compact layout, such as layout!({})", threads.shape());
+    Err(Problem::new(message).help(help).arg(1))
+}
+
+/// Can a swizzle permute this number of threads?
+pub fn permuted(swizzle: Swizzle, threads: i64) -> Result<()> {
+    let reach = swizzle.bits() + swizzle.base() + swizzle.shift().unsigned_abs();
+    if swizzle.is_identity() || reach <= 10 && threads % (1 << reach) == 0 {
+        return Ok(());
+    }
+    let message = format!("{swizzle} permutes {} threads, which do not divide {threads}", 1 << reach.min(62));
+    Err(Problem::new(message).help("use a swizzle of fewer bits").arg(1))
+}
+
 /// The divisors of `extent` nearest to `count`, for messages. Divisors come in pairs, so that the smaller ones find them all.
-fn nearest_divisors(extent: i64, count: i64) -> String {
+pub fn nearest_divisors(extent: i64, count: i64) -> String {
     const MOST_TRIED: i64 = limits::LARGEST.isqrt();
     let small = (1..=extent.max(1).isqrt().min(MOST_TRIED)).filter(|n| extent % n == 0);
     let (mut below, mut above) = (1, extent);
