@@ -20,7 +20,7 @@ fn each(op: IntOp, a: &Ints, b: &Ints) -> Ints {
             }
         };
     }
-    lanes!(Add Sub Mul Div Rem And Or Xor Shl Shr Min Max Lt Within Eq All Wrap)
+    lanes!(Add Sub Mul Div Rem And Xor Shl Min Max Lt Within Eq All Wrap)
 }
 
 fn select(w: &mut Warp, to: Slot, cond: Src, [a, b]: [Src; 2]) {

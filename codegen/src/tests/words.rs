@@ -125,6 +125,22 @@ fn refused(text: &str, expected: &str) {
 }
 
 #[test]
+fn thread_layouts_that_do_not_share_tiles() {
+    refused(
+        "tc=(8,8,3)",
+        "`tc` has 3 threads along `bk`, which do not divide 8\n  tc=(8,8,3)\n     ^^^^^^^\nhelp: give `tc` 2 or 4 threads along it, or change `bk`",
+    );
+    refused(
+        "schedule=(values=(3,4))",
+        "the default of `tc` has 16 threads with 3 elements each along `bm`, which do not divide 128\n  schedule=(values=(3,4))\n                   ^^^^^\nhelp: let each thread take a number of elements that divides 128, or change `bm`",
+    );
+    refused(
+        "bm=256 bn=256 tc=(16,8)",
+        "a fragment of 512 elements of f32 takes 512 registers of each thread, and 255 is the limit\n  bm=256 bn=256 tc=(16,8)\n                   ^^^^^^\nhelp: use a smaller `bm` or `bn`, or more threads in `tc`",
+    );
+}
+
+#[test]
 fn parse_errors() {
     refused("bm", "`bm` has no value\n  bm\n  ^^\nhelp: write `bm=…`");
     refused("bm= ", "`bm` has no value\n  bm=\n  ^^\nhelp: write `bm=…`");

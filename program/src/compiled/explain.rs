@@ -362,10 +362,8 @@ impl Nest<'_> {
                 None => format!("not {}", atom(a)),
             },
             Int::And(a, b) => format!("{} & {}", atom(a), atom(b)),
-            Int::Or(a, b) => format!("{} | {}", atom(a), atom(b)),
             Int::Xor(a, b) => format!("{} ^ {}", atom(a), atom(b)),
             Int::Shl(a, b) => format!("{} << {}", atom(a), atom(b)),
-            Int::Shr(a, b) => format!("{} >> {}", atom(a), atom(b)),
             Int::Select(cond, a, b) => {
                 format!("({} if {}, else {})", self.int(a), self.int(cond), self.int(b))
             }

@@ -123,7 +123,7 @@ macro_rules! thread_variants {
             Int {
                 "const" Const(n), "var" Var(id), "param" Param(id), "thread" Thread, "block" Block(axis), "grid" Grid(axis),
                 "rank" ClusterRank, "add" Add(a, b), "sub" Sub(a, b), "mul" Mul(a, b), "div" Div(a, b), "rem" Rem(a, b),
-                "and" And(a, b), "or" Or(a, b), "xor" Xor(a, b), "shl" Shl(a, b), "shr" Shr(a, b), "min" Min(a, b),
+                "and" And(a, b), "xor" Xor(a, b), "shl" Shl(a, b), "min" Min(a, b),
                 "max" Max(a, b), "lt" Lt(a, b), "within" Within(at, end), "eq" Eq(a, b), "all" All(a, b), "not" Not(a), "select" Select(a, b, c),
                 "wrap" Wrap(at, end, last),
             }

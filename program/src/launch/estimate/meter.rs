@@ -406,10 +406,8 @@ impl<'k> Meter<'k> {
                         Int::Div(..) => at(0).checked_div(at(1)).unwrap_or(0),
                         Int::Rem(..) => at(0).checked_rem(at(1)).unwrap_or(0),
                         Int::And(..) => at(0) & at(1),
-                        Int::Or(..) => at(0) | at(1),
                         Int::Xor(..) => at(0) ^ at(1),
                         Int::Shl(..) => at(0).wrapping_shl(at(1) as u32),
-                        Int::Shr(..) => at(0).wrapping_shr(at(1) as u32),
                         Int::Min(..) => at(0).min(at(1)),
                         Int::Max(..) => at(0).max(at(1)),
                         Int::Lt(..) => i64::from(at(0) < at(1)),
@@ -527,7 +525,6 @@ impl<'k> Meter<'k> {
                 _ => None,
             },
             Int::Div(a, by) => self.size(*a)?.part(exprs.constant(*by)?),
-            Int::Shr(a, by) => self.size(*a)?.part(1 << exprs.constant(*by)?.clamp(0, 31)),
             Int::Mul(a, b) => match (exprs.constant(*a), exprs.constant(*b)) {
                 (None, Some(n)) => self.times(*a, n),
                 (Some(n), None) => self.times(*b, n),
