@@ -131,7 +131,7 @@ fn of_one(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
     let Machine { plans, instead } = machine;
     let (mut wide, mut others) = match plans.first() {
         None => by_threads(&reader, &config).map_err(|wrong| vec![instead.clone().unwrap_or(wrong)])?,
-        Some(plan) if plan.is_wgmma() => by_wgmma(args, &config, &plans).map_err(at_all)?,
+        Some(plan) if plan.is_wgmma() => by_wgmma(&config, &plans).map_err(at_all)?,
         Some(_) => by_warps(&mut reader, &config, &plans).map_err(at_all)?,
     };
     let instead = instead.filter(|_| plans.is_empty());
@@ -179,18 +179,11 @@ fn by_warps(reader: &mut Reader<'_>, config: &Config, plans: &[Plan]) -> Result<
     Ok((wide, others))
 }
 
-/// Keys about the tiles of a product by wgmma.
-const OF_WGMMA: [&str; 8] = ["bm", "bn", "bk", "stages", "cluster", "split_k", "band", "ping_pong"];
-
 /// The product by wgmma, in one variant for each of some sizes, and by mma.sync where bulk copies do not
 /// support operands.
-fn by_wgmma(args: &[Arg], config: &Config, plans: &[Plan]) -> Result<All> {
-    let of_tiles = |arg: &&Arg| {
-        let key = arg.name.as_ref().map_or("", |name| &*name.text);
-        key != "mma" && !OF_WGMMA.contains(&key)
-    };
-    let plain: Vec<Arg> = args.iter().filter(of_tiles).cloned().collect();
-    let mut reader = Reader::new(&plain);
+fn by_wgmma(config: &Config, plans: &[Plan]) -> Result<All> {
+    // Keys are about the tiles of wgmma.
+    let mut reader = Reader::new(&[]);
     // Tiles of the author's choice are multiplied by wgmma wherever that is possible.
     let measured = plans.iter().all(|plan| plan.shipped);
     let plan = reader.by_mma_sync(config)?;

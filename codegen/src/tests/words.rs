@@ -127,8 +127,8 @@ fn refused(text: &str, expected: &str) {
 #[test]
 fn thread_layouts_that_do_not_share_tiles() {
     refused(
-        "tc=(8,8,3)",
-        "`tc` has 3 threads along `bk`, which do not divide 8\n  tc=(8,8,3)\n     ^^^^^^^\nhelp: give `tc` 2 or 4 threads along it, or change `bk`",
+        "bm=64 bn=64 tc=(8,8,3)",
+        "`tc` has 3 threads along `bk`, which do not divide 8\n  bm=64 bn=64 tc=(8,8,3)\n                 ^^^^^^^\nhelp: give `tc` 2 or 4 threads along it, or change `bk`",
     );
     refused(
         "schedule=(values=(3,4))",

@@ -3,7 +3,7 @@
 use super::blame::{Unfit, blamed, checks};
 use super::plan::Plan;
 use super::warps::{Warps, arranged, sharing};
-use super::{Config, OF_WGMMA, Precision, Reader, hopper, tensor, tiles};
+use super::{Config, Precision, Reader, hopper, tensor, tiles};
 use crate::build::tiled::TiledMma;
 use crate::source::ast::{ExprKind, Span};
 use crate::source::diagnostic::Diagnostic;
@@ -15,8 +15,11 @@ use crate::values::elem::Elem;
 use crate::values::target::WARP;
 
 /// Keys about the threads of a product on CUDA cores.
-pub(super) const OF_THREADS: [&str; 12] =
+const OF_THREADS: [&str; 12] =
     ["tc", "values", "ta", "tb", "pad", "sa", "sb", "fragments", "exits", "staged", "vec", "order"];
+
+/// Keys about the tiles of a product by wgmma.
+const OF_WGMMA: [&str; 8] = ["bm", "bn", "bk", "stages", "cluster", "split_k", "band", "ping_pong"];
 
 /// The architectures of products whose keys leave it open: the newest with its own instruction, the oldest with
 /// instructions for most types, and for other types the oldest that has them.
@@ -44,10 +47,15 @@ enum Wanted {
 }
 
 impl Reader<'_> {
+    /// Is no key about tiles or threads given, and none of these?
+    pub(super) fn leaves_open(&self, more: &[&str]) -> bool {
+        !self.has(OF_THREADS.iter().chain(&OF_WGMMA).chain(more))
+    }
+
     /// The architectures of a product's programs, if no key sets the architecture, tiles, threads or the instruction.
     /// Products that are the same on all of them have programs for the oldest.
     pub(super) fn architectures(&mut self) -> Option<Vec<u32>> {
-        if self.has(OF_THREADS.iter().chain(&OF_WGMMA).chain(&["arch", "mma", "warps", "swizzle"])) {
+        if !self.leaves_open(&["arch", "mma", "warps", "swizzle"]) {
             return None;
         }
         let config = self.config(false).filter(|_| self.errors.is_empty())?;
@@ -296,9 +304,8 @@ impl Reader<'_> {
     /// The product by wgmma of K-contiguous copies, if wgmma needs no other change and no keys choose tiles: its operands,
     /// and its sizes.
     pub(super) fn wgmma_of_copies(&mut self, c: &Config) -> Option<(Config, Vec<Plan>)> {
-        let given = self.has(OF_WGMMA.iter().chain(&OF_THREADS).chain(&["warps", "swizzle"]));
-        let copies = c.of_rows_along_k()?;
-        let suits = !given && self.wanted() == Wanted::Auto && self.unlike_wgmma(&copies, false).is_none();
+        let (open, copies) = (self.leaves_open(&["warps", "swizzle"]), c.of_rows_along_k()?);
+        let suits = open && self.wanted() == Wanted::Auto && self.unlike_wgmma(&copies, false).is_none();
         suits.then(|| {
             let plans = Plan::shipped(&copies);
             (copies, plans)
@@ -397,5 +404,5 @@ impl Reader<'_> {
 
 /// Does auto choose mma.sync for a product? Not for f32 unless `precision` allows it to round.
 fn takes_mma_sync(c: &Config) -> bool {
-    c.arch >= 80 && TiledMma::row(c.multiplied(), c.acc, c.arch).is_some()
+    TiledMma::row(c.multiplied(), c.acc, c.arch).is_some()
 }

@@ -3,7 +3,7 @@
 
 use super::config::Precision;
 use super::product::{self, CLUSTERS};
-use super::{Config, OF_WGMMA, Reader, machine};
+use super::{Config, Reader};
 use crate::source::ast::Arg;
 use crate::source::problem::{Problem, Result};
 use crate::tile::Program;
@@ -58,8 +58,7 @@ const TILES: [Tile; 9] = [
 
 /// Has a product of these keys the tiles of the table? It has if no key is about tiles or threads.
 pub(super) fn suit(reader: &Reader<'_>, c: &Config) -> bool {
-    let given = reader.has(machine::OF_THREADS.iter().chain(&OF_WGMMA));
-    !given && [c.dtype, c.b_dtype, c.acc] == [Elem::F32; 3]
+    reader.leaves_open(&[]) && [c.dtype, c.b_dtype, c.acc] == [Elem::F32; 3]
 }
 
 /// The programs of all tiles that the architecture has shared memory for: the first one, and the others.
@@ -88,8 +87,7 @@ pub(super) fn programs(args: &[Arg], config: &Config) -> Result<(Program, Vec<Al
 /// Programs for rows that are not aligned, in tiles smaller than the largest: for products of f32 on tensor cores, which copy such
 /// operands first. Where a result has few rows or columns, or K is short, copies take longer than the product.
 pub(super) fn without_copies(reader: &Reader<'_>, config: &Config) -> Vec<Alternative> {
-    let given = reader.has(machine::OF_THREADS.iter().chain(&OF_WGMMA).chain(&["mma", "warps", "swizzle"]));
-    if config.precision != Precision::F32x3 || given {
+    if config.precision != Precision::F32x3 || !reader.leaves_open(&["mma", "warps", "swizzle"]) {
         return Vec::new();
     }
     let strict = |arg: &&Arg| arg.name.as_ref().is_none_or(|name| name.text != "precision");
