@@ -275,10 +275,15 @@ impl Matrix {
         let Matrix { rows, columns, wide, .. } = *self;
         // About as many threads as there are vectors of several columns, in one or two blocks, or single columns, in one block.
         let value = self.columns_of_thread();
-        let (vectors, groups) = (columns.div_ceil(value), if value == 1 { 16 } else { 8 });
-        let across = vectors.div_ceil(60);
-        if rows > 4096 && vectors > 32 && !vectors.is_multiple_of(32) && across <= value.min(2) {
-            return Some((value, vectors.div_ceil(across).next_multiple_of(4), groups, 16 * groups));
+        let vectors = columns.div_ceil(value);
+        let (groups, tile) = match (value, vectors) {
+            (1, ..=32) => (32, 256),
+            (1, _) => (16, 256),
+            _ => (8, 128),
+        };
+        let (least, across) = (if value == 1 { 16 } else { 32 }, vectors.div_ceil(64));
+        if rows > 4096 && vectors > least && !vectors.is_multiple_of(32) && across <= value.min(2) {
+            return Some((value, vectors.div_ceil(across).next_multiple_of(4), groups, tile));
         }
         let lanes = match columns {
             ..=16 => columns.div_ceil(wide).next_power_of_two(),
@@ -365,7 +370,8 @@ impl Matrix {
         // The rows of a lane are apart: one at a time leaves their sectors in the cache, and writes them at once.
         let own = match (wide * self.elem.bytes() as usize, self.work) {
             _ if pairs => 40,
-            (2, Work::Gemv) if lanes == 32 => 40,
+            // The nearest number of rows to 30 elements.
+            (2, Work::Gemv) if lanes == 32 => 30 + width / 64,
             (2, work) if lanes == 32 || matches!(work, Work::Gemv | Work::RowSums) => 10,
             _ => OWN.min(6 * wide),
         };
@@ -396,6 +402,7 @@ impl Matrix {
     /// A product with a vector where rows begin between vectors: some rows for each cluster, V rows apart.
     fn gemv(&self) -> Choice {
         let (rows, value) = (self.rows, WIDEST / self.elem.bytes() as usize);
+        let own = self.columns + value - 1;
         let (each, threads, width) = match rows {
             // As many threads as multiprocessors have for all rows at once, in the largest clusters.
             ..=64 => {
@@ -403,6 +410,8 @@ impl Matrix {
                 let threads = [1024, 512].into_iter().find(fits).unwrap_or(256);
                 (1, threads, 2 * threads * value)
             }
+            // Eight steps of clusters of eight blocks need no second row.
+            ..=160 if value > 4 && own > 64 * 4096 => (1, 256, 4096),
             ..256 if value > 4 => (2, 128, 1024),
             ..1024 if value > 4 => (2, 256, 2048),
             _ => (4, 128, 1024),
@@ -410,13 +419,17 @@ impl Matrix {
         // A cluster for each row, or for each remainder of rows, and about 1280 blocks.
         let groups = (value * rows.div_ceil(value * each)).min(rows);
         let blocks = (1280 / groups).max(1);
-        // A block of several rows takes four steps or more: with one or two it takes up to 1.4 times as long.
+        // A block of several rows takes three full steps or more: with one or two it takes up to 1.4 times as long.
         let most = match each {
             1 => self.columns.div_ceil(width).next_power_of_two(),
-            _ => 1 << (self.columns / (4 * width)).max(1).ilog2(),
+            _ => 1 << (own / (2 * width)).max(1).ilog2(),
         };
         let blocks = (1 << blocks.ilog2()).min(BLOCKS).min(most);
-        let constants = [("R", each), ("W", width), ("L", threads), ("V", value), ("C", blocks)];
+        let elements = width / threads;
+        let steps = own.div_ceil(blocks * width);
+        let threads =
+            if each > 1 { own.div_ceil(blocks * steps * elements).next_multiple_of(32) } else { threads };
+        let constants = [("R", each), ("W", elements * threads), ("L", threads), ("V", value), ("C", blocks)];
         self.own("gemv_unaligned", &constants)
     }
 

@@ -43,18 +43,24 @@ impl Matrix {
         // Threads of a block, elements of each, and resident blocks.
         let shape = |blocks: usize| {
             let part = own.div_ceil(blocks * 24).next_multiple_of(32).max(128);
-            match part {
+            match (between && narrow && rows <= 2 * PROCESSORS, blocks) {
                 // The whole row in one step.
-                ..=384 if blocks > 4 => (part, own.div_ceil(blocks * part).next_multiple_of(8), 1152 / part),
+                (_, 5..) if part <= 384 => {
+                    (part, own.div_ceil(blocks * part).next_multiple_of(8), 1152 / part)
+                }
                 // Larger tiles of two bytes an element, so that fewer exchanges follow one another.
-                _ if between && narrow && blocks == BLOCKS => (160, 2 * OWN, 6),
+                (true, ..=8) => (384, OWN, 4),
+                (true, _) => (192, 2 * OWN, 6),
                 _ => (192, OWN, 6),
             }
         };
         // The largest clusters that are resident all at once.
         let fits = |blocks: &usize| rows <= clusters_at_once(*blocks, shape(*blocks).2);
-        let blocks = [BLOCKS, 8, 4].into_iter().find(fits).unwrap_or(2);
+        let blocks = (2..=BLOCKS).rev().find(fits).unwrap_or(2);
         let (threads, each, resident) = shape(blocks);
+        // As few steps as that takes, all of them full.
+        let steps = own.div_ceil(blocks * threads * each);
+        let threads = own.div_ceil(blocks * steps * each).next_multiple_of(32);
         Some(vec![("W", threads * each), ("L", threads), ("V", value), ("C", blocks), ("Q", resident)])
     }
 
@@ -75,7 +81,15 @@ impl Matrix {
                     _ => (columns + 1).div_ceil(4).next_power_of_two().min(32),
                 };
                 let each = columns.div_ceil(lanes) | 1;
-                return own("cumulative_sums_short", &[("K", each), exclusive, ("G", lanes)]);
+                // More bytes in flight: vectors of two-byte elements, or two rows of few elements for each lane.
+                let fits = |value: &usize| wide.min(lanes) >= *value && value * each <= 20;
+                let (rows, value) = match [4, 2].into_iter().find(fits) {
+                    Some(value) if elem.bytes() < 4 => (value, value),
+                    None if elem.bytes() < 4 && each == 3 && lanes > 4 => (2, 1),
+                    _ => (1, 1),
+                };
+                let constants = [("K", each), exclusive, ("G", lanes), ("R", rows), ("V", value)];
+                return own("cumulative_sums_short", &constants);
             }
             return tiles(&[("R", (256 * OWN / 2 / columns).max(1)), ("W", columns), ("L", 256)]);
         }

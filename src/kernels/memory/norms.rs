@@ -1,7 +1,6 @@
 //! The choice of a softmax, layer norm or RMS norm for rows of a length: by lanes, in registers, in shared memory, or read twice.
 
 use super::{BETWEEN, BLOCKS, Choice, Matrix, OWN, PART, PROCESSORS, SHORT, WIDEST, Work, clusters_at_once};
-use crate::Elem;
 
 /// Bytes of shared memory of a multiprocessor.
 const SHARED: usize = 227 * 1024;
@@ -122,21 +121,26 @@ impl Matrix {
         let alone = if work == Work::Layernorm && wide > self.wide { 896 } else { 448 };
         // A row, and the elements before it in its first vector.
         let own = columns + wide - self.wide.min(wide);
-        let shape = |blocks| long_rows(elem, wide, own.div_ceil(blocks), (limit, all, alone));
+        let bytes = elem.bytes() as usize;
+        let shape = |blocks| long_rows(bytes, wide, own.div_ceil(blocks), (limit, all, alone));
         let enough = |blocks: &usize| {
             let resident = if *blocks == 1 && columns <= 20 * 1024 { 2 } else { 3 };
             rows * blocks >= PROCESSORS && shape(*blocks).2 >= resident
         };
-        let blocks = [1, 2, 4, 8].into_iter().find(enough).unwrap_or(BLOCKS);
+        let mut blocks = [1, 2, 4, 8].into_iter().find(enough).unwrap_or(BLOCKS);
         let (mut width, mut threads, mut resident) = shape(blocks);
-        // Two rows of two bytes an element, which share shifted weights, by twice as many threads, if two such blocks are resident.
+        // Two rows of two bytes an element share shifted weights, by twice as many threads, if two such blocks are resident, or in the
+        // largest clusters, if three are.
         let mut each = 1;
-        if work == Work::Layernorm && wide > self.wide && elem.bytes() < 4 {
+        if work == Work::Layernorm && wide > self.wide && bytes < 4 {
             let more = (2 * threads).min(1024);
             let longer = width.next_multiple_of(4 * wide * more);
-            let fit = (resident / 2).min(SHARED / (2 * longer * elem.bytes() as usize + BESIDE));
+            let fit = (resident / 2).min(SHARED / (2 * longer * bytes + BESIDE));
+            let shared = long_rows(2 * bytes, wide, own.div_ceil(BLOCKS), (3, 1024, alone));
             if fit > 1 {
                 (each, threads, width, resident) = (2, more, longer, fit);
+            } else if shared.2 > 2 {
+                (each, blocks, (width, threads, resident)) = (2, BLOCKS, shared);
             }
         }
         // Asynchronous copies have four bytes or more.
@@ -379,23 +383,22 @@ impl Matrix {
     }
 }
 
-/// Of a block that keeps `part` elements of a row in shared memory, in four pieces: its tile, its threads, and how many
-/// such blocks are resident on a multiprocessor.
+/// Of a block that keeps `part` elements of a row in shared memory, in four pieces, with this many bytes for each: its tile, its threads,
+/// and how many such blocks are resident on a multiprocessor.
 fn long_rows(
-    elem: Elem,
+    bytes: usize,
     wide: usize,
     part: usize,
     (limit, all, alone): (usize, usize, usize),
 ) -> (usize, usize, usize) {
-    let resident = |width: usize| SHARED / (width * elem.bytes() as usize + BESIDE);
+    let resident = |width: usize| SHARED / (width * bytes + BESIDE);
     let blocks = resident(part).clamp(1, limit);
     let most = if blocks == 1 { alone } else { (all / blocks / 32 * 32).min(1024) };
     let each = part.div_ceil(4 * wide * most);
     let threads = |each| part.div_ceil(4 * wide * each).next_multiple_of(32).max(128);
     // Some more threads where so large a tile leaves room for fewer blocks.
     let fits = |each: &usize| resident(4 * wide * each * threads(*each)).min(limit) == blocks;
-    let fewest = if elem.bytes() < 4 { 3 } else { 1 };
-    let each = (1..=each).rev().take(fewest).find(fits).unwrap_or(each);
+    let each = (1..=each).rev().take(3).find(fits).unwrap_or(each);
     let (threads, width) = (threads(each), 4 * wide * each * threads(each));
     (width, threads, resident(width).min(blocks).min(THREADS / threads))
 }

@@ -91,7 +91,13 @@ fn streamed_rows() {
 /// Cumulative sums of rows that end in any iteration and block.
 #[test]
 fn scans_of_several_blocks() {
-    for (blocks, elem, width) in [(2, Elem::F32, 256), (4, Elem::Bf16, 512), (16, Elem::F16, 128)] {
+    for (blocks, elem, width) in [
+        (2, Elem::F32, 256),
+        (3, Elem::F32, 256),
+        (4, Elem::Bf16, 512),
+        (15, Elem::Bf16, 128),
+        (16, Elem::F16, 128),
+    ] {
         for (at, columns) in
             [1, 255, width + 3, blocks * width, 3 * blocks * width - width, 3000].into_iter().enumerate()
         {

@@ -173,6 +173,7 @@ fn rows_that_begin_between_vectors() {
         ("cumulative_sums_vectors", &[("L", 32)]),
         ("cumulative_sums", &[("W", 256), ("L", 32), ("C", 2)]),
         ("gemv_unaligned", &[("R", 2), ("W", 256), ("L", 32), ("C", 2)]),
+        ("gemv_unaligned", &[("R", 1), ("W", 768), ("L", 96), ("C", 2)]),
     ];
     for (name, constants) in own {
         for (elem, vector) in [(Elem::F32, 4), (Elem::Bf16, 8), (Elem::F16, 2)] {
@@ -257,7 +258,7 @@ fn pieces_of_columns() {
         (rows, columns, vec![("B", tile), ("Y", 2), ("V", 1), ("P", pieces), ("G", lanes)])
     });
     // Columns in one block, in two blocks, and by 512 threads.
-    let chosen = [(4200, 132), (4200, 348), (4200, 53), (600, 15)]
+    let chosen = [(4200, 132), (4200, 348), (4200, 53), (4200, 25), (600, 15)]
         .map(|(rows, columns)| (rows, columns, choose(Work::ColumnSums, Elem::F32, rows, columns).constants));
     for (rows, columns, constants) in given.into_iter().chain(chosen) {
         let constant = |name| constants.iter().find(|given| given.0 == name).unwrap().1;
@@ -290,6 +291,10 @@ fn cumulative_sums() {
     }
     // A cluster for each row.
     check(Work::CumulativeSums, Elem::F32, [1, 20_001], Values::Any);
+    // Several rows for each lane, with vectors of four, two and one elements.
+    for sizes in [[131, 40], [37, 46], [90, 18], [37, 266], [50, 41]] {
+        check(Work::CumulativeSums, Elem::Bf16, sizes, Values::Any);
+    }
 }
 
 /// In two launches: the sums of pieces, and each piece from those before it. Rows begin between vectors.
