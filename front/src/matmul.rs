@@ -187,15 +187,16 @@ fn by_wgmma(config: &Config, plans: &[Plan]) -> Result<All> {
     // Tiles of the author's choice are multiplied by wgmma wherever that is possible.
     let measured = plans.iter().all(|plan| plan.shipped);
     let plan = reader.by_mma_sync(config)?;
-    let few = if measured && config.mixed() { reader.others(config, &plan) } else { Vec::new() };
-    let mut narrower = tensor::programs(config, &plan, measured)?;
+    let mut narrower = tensor::by_threads(config, &plan, measured)?;
     // Where bulk copies fill a ring, wgmma is faster, unless it has to wait for conversions.
-    if !config.mixed() && tensor::bulk(config, &plan).is_some() {
-        narrower.remove(0);
+    if config.mixed() && tensor::bulk(config, &plan).is_some() {
+        narrower.insert(0, (tensor::widest(config, &plan, measured)?, Width::WIDEST));
     }
+    let few = plan.row.filter(|_| measured && config.mixed());
+    let few = few.map_or_else(Vec::new, |row| tensor::others(config, row));
     let of_few = |plan| {
-        let (program, width) = tensor::programs(config, plan, measured)?.swap_remove(0);
-        Ok(Alternative::new(program, vec![Policy::Aligned]).wide(width))
+        let program = tensor::widest(config, plan, measured)?;
+        Ok(Alternative::new(program, vec![Policy::Aligned]).wide(Width::WIDEST))
     };
     let few = few.iter().map(of_few).collect::<Result<Vec<_>>>()?;
     let mut others = tiles_of_wgmma(config, plans)?;

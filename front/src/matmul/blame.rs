@@ -1,8 +1,7 @@
 //! Diagnostics of a product in terms of its keys: names inside the program do not occur in the user's text.
 
 use super::keys;
-use crate::source::ast::{Arg, Expr, Span};
-use crate::source::diagnostic::Diagnostic;
+use crate::source::ast::{Arg, Expr};
 use crate::source::problem::Problem;
 use crate::source::spelling::did_you_mean;
 
@@ -46,11 +45,6 @@ fn follows(key: &str) -> &'static [&'static str] {
 pub(super) fn blamed<'a>(args: &'a [Arg], key: &str) -> Option<&'a Expr> {
     let keys = std::iter::once(key).chain(follows(key).iter().copied());
     keys.into_iter().find_map(|key| args.iter().find(|arg| arg.is(key))).map(|arg| &arg.value)
-}
-
-/// Places a problem at the key that caused it, or at one that its default depends on.
-pub(super) fn at_key((key, problem): Unfit, args: &[Arg]) -> Diagnostic {
-    problem.at(blamed(args, key).map_or(Span::default(), |value| value.span))
 }
 
 /// The names of keys in other languages.

@@ -253,13 +253,9 @@ impl Reader<'_> {
 
     /// The plan, after others among which a launch chooses unless keys choose.
     fn with_others(&self, c: &Config, plan: Plan) -> Vec<Plan> {
-        self.others(c, &plan).into_iter().chain([plan]).collect()
-    }
-
-    /// Other plans than this one, among which a launch chooses unless keys choose.
-    pub(super) fn others(&self, c: &Config, plan: &Plan) -> Vec<Plan> {
         let given = self.has(&["bm", "bn", "bk", "stages", "warps"]);
-        plan.row.filter(|_| !given).map_or_else(Vec::new, |row| tensor::others(c, row))
+        let others = plan.row.filter(|_| !given).map(|row| tensor::others(c, row));
+        others.into_iter().flatten().chain([plan]).collect()
     }
 
     /// The first reason why wgmma does not multiply this, if there is one. Some products it multiplies on request, and by default

@@ -2,11 +2,11 @@
 
 use tilewright_layout::{Composed, Layout, Swizzle};
 
-use super::blame::{Unfit, at_key, checks, nearest};
+use super::blame::{Unfit, blamed, checks, nearest};
 use super::threads::Copies;
 use super::{Config, page};
 use crate::build::fits;
-use crate::source::ast::Arg;
+use crate::source::ast::{Arg, Span};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::tile::ALIGN;
@@ -33,10 +33,10 @@ pub(super) fn no_split(split: i64) -> Option<Unfit> {
 
 /// The program, or the error at its key.
 pub(super) fn program(c: &Config, args: &[Arg]) -> std::result::Result<Program, Diagnostic> {
-    match c.unfit().or_else(|| c.unshared(args)) {
-        Some(unfit) => Err(at_key(unfit, args)),
-        None => page::threads::program(c),
+    if let Some((key, problem)) = c.unfit().or_else(|| c.unshared(args)) {
+        return Err(problem.at(blamed(args, key).map_or(Span::default(), |value| value.span)));
     }
+    page::threads::program(c)
 }
 
 impl Config {
@@ -101,13 +101,10 @@ impl Config {
         let ([m, n], [of_a, of_b], [ta, tb]) = (self.values_of([0, 1]), self.vectors(), &self.copies.threads);
         let ([bm, bn, bk], all) = (self.tile, self.tc.size().unwrap_or(i64::MAX));
         // For each mode of a layout the size that it divides, and adjacent elements of a thread.
-        let of_tc = vec![("bm", bm, m), ("bn", bn, n), ("bk", bk, 1)];
-        let of_ta = vec![("bm", bm, of_a[0]), ("bk", bk, of_a[1])];
-        let of_tb = vec![("bn", bn, of_b[0]), ("bk", bk, of_b[1])];
         let layouts = [
-            ("tc", &self.tc, self.swizzle, of_tc),
-            ("ta", ta, Swizzle::IDENTITY, of_ta),
-            ("tb", tb, Swizzle::IDENTITY, of_tb),
+            ("tc", &self.tc, self.swizzle, vec![("bm", bm, m), ("bn", bn, n), ("bk", bk, 1)]),
+            ("ta", ta, Swizzle::IDENTITY, vec![("bm", bm, of_a[0]), ("bk", bk, of_a[1])]),
+            ("tb", tb, Swizzle::IDENTITY, vec![("bn", bn, of_b[0]), ("bk", bk, of_b[1])]),
         ];
         let of_layouts = layouts.into_iter().flat_map(|(key, layout, swizzle, sizes)| {
             let threads = layout.size().unwrap_or(i64::MAX);

@@ -24,19 +24,17 @@ pub(super) const BAND: i64 = 2048;
 /// Elements of C in tiles that have a separate variant for sizes which they divide.
 const LARGE: i64 = 128 * 128;
 
-/// The programs of a plan, from bulk copies and copies of 16 bytes to copies of single elements.
-/// With `competes` other programs serve the same launches.
-pub(super) fn programs(c: &Config, plan: &Plan, competes: bool) -> Result<Vec<(Program, Width)>> {
-    let ring = by_ring(c, plan, competes)?;
-    let mut all: Vec<_> = ring.into_iter().map(|program| (program, Width::WIDEST)).collect();
+/// The programs of a plan whose threads copy operands, from 16 bytes at once to single elements. With `competes` other programs
+/// serve the same launches.
+pub(super) fn by_threads(c: &Config, plan: &Plan, competes: bool) -> Result<Vec<(Program, Width)>> {
     let mut copies = copies(c, plan);
     if !competes {
         copies.dedup_by_key(|(width, _)| *width);
     }
-    for (width, plan) in copies {
-        all.push((by_copies(c, &plan, width, competes)?, Width { reads: width, writes: width }));
-    }
-    Ok(all)
+    let of = |(width, plan): (i64, Plan)| {
+        Ok((by_copies(c, &plan, width, competes)?, Width { reads: width, writes: width }))
+    };
+    copies.into_iter().map(of).collect()
 }
 
 /// The widths of copies in bytes, and the plan of each. Narrow copies have a smaller tile too, for products that larger tiles do
@@ -65,12 +63,8 @@ fn copies(c: &Config, plan: &Plan) -> Vec<(i64, Plan)> {
 pub(super) fn among(c: &Config, plans: &[Plan]) -> Result<(Program, Vec<Alternative>)> {
     let (usual, others) = plans.split_last().ok_or_else(|| Problem::new("there is no plan"))?;
     let competes = !others.is_empty();
-    let mut all = programs(c, usual, competes)?;
-    let (wide, _) = all.remove(0);
-    if bulk(c, usual).is_some() {
-        // Copies of 16 bytes by threads need no less.
-        all.remove(0);
-    }
+    // Copies of 16 bytes by threads need no less than bulk copies.
+    let (wide, copies) = (widest(c, usual, competes)?, by_threads(c, usual, competes)?.split_off(1));
     let (mut more, mut narrow) = (Vec::new(), Vec::new());
     for plan in others {
         // Copies of single elements of eight bytes are asynchronous too.
@@ -78,20 +72,14 @@ pub(super) fn among(c: &Config, plans: &[Plan]) -> Result<(Program, Vec<Alternat
             let program = by_copies(c, plan, c.dtype.bytes().into(), true)?;
             narrow.push(Alternative::new(program, vec![Policy::Small]));
         }
-        more.push(match by_ring(c, plan, true)? {
-            Some(program) => aligned(program),
-            None => {
-                // Guards take a twentieth of the time of large tiles.
-                let large = plan.tile[0] * plan.tile[1] >= LARGE;
-                let policies =
-                    if large { vec![Policy::Best, Policy::Aligned] } else { vec![Policy::Aligned] };
-                Alternative::new(by_copies(c, plan, WIDE, true)?, policies).wide(Width::WIDEST)
-            }
-        });
+        // Guards of copies by threads take a twentieth of the time of large tiles.
+        let large = bulk(c, plan).is_none() && plan.tile[0] * plan.tile[1] >= LARGE;
+        let policies = if large { vec![Policy::Best, Policy::Aligned] } else { vec![Policy::Aligned] };
+        more.push(Alternative::new(widest(c, plan, true)?, policies).wide(Width::WIDEST));
     }
     more.extend(direct(c, plans, competes)?);
     more.extend(narrow);
-    more.extend(Alternative::narrower(all));
+    more.extend(Alternative::narrower(copies));
     Ok((wide, more))
 }
 
@@ -121,6 +109,7 @@ fn direct(c: &Config, plans: &[Plan], competes: bool) -> Result<Vec<Alternative>
 pub(super) fn of_copies(c: &Config, plans: &[Plan]) -> Result<Vec<Alternative>> {
     let whole_k = plans.iter().rev().filter(|plan| plan.parts() == 1);
     let rings = whole_k.filter_map(|plan| by_ring(c, plan, true).transpose());
+    let aligned = |program| Alternative::new(program, vec![Policy::Aligned]).wide(Width::WIDEST);
     let mut all = rings.map(|program| program.map(aligned)).collect::<Result<Vec<_>>>()?;
     if !all.is_empty() {
         all.extend(direct(c, plans, true)?);
@@ -128,8 +117,9 @@ pub(super) fn of_copies(c: &Config, plans: &[Plan]) -> Result<Vec<Alternative>> 
     Ok(all)
 }
 
-fn aligned(program: Program) -> Alternative {
-    Alternative::new(program, vec![Policy::Aligned]).wide(Width::WIDEST)
+/// The program for rows of operands that are aligned: by bulk copies, or else by copies of 16 bytes.
+pub(super) fn widest(c: &Config, plan: &Plan, competes: bool) -> Result<Program> {
+    by_copies(c, bulk(c, plan).as_ref().unwrap_or(plan), WIDE, competes)
 }
 
 /// The program with a ring that bulk copies fill, if there is one.
