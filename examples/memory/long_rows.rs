@@ -163,12 +163,21 @@ pub fn layernorm_long<
         let mean = map((near, total), |near, total| near as f32 + total / N as f32);
         let factor = map((total, squares), |total, squares| factor_of(total, squares, N as f32, eps));
         for p in 0..P {
-            let (w, b) = (weights(w, g, p), weights(b, g, p));
             let made = |x, mean, f, w, b| (x as f32 - mean) * f * (w as f32) + (b as f32);
-            let made = map((row[(_, _, p)], mean, factor, w, b), made);
-            copy(from(g + G, p), row[(_, _, p)]);
-            cp_async_commit();
-            copy(made, to(g, p));
+            // The next row's copy comes before the loads of weights, unless their shifts take the registers that x would wait in.
+            if S > 1 {
+                let (w, b) = (weights(w, g, p), weights(b, g, p));
+                let made = map((row[(_, _, p)], mean, factor, w, b), made);
+                copy(from(g + G, p), row[(_, _, p)]);
+                cp_async_commit();
+                copy(made, to(g, p));
+            } else {
+                let own = map(row[(_, _, p)], |x| x);
+                copy(from(g + G, p), row[(_, _, p)]);
+                cp_async_commit();
+                let (w, b) = (weights(w, g, p), weights(b, g, p));
+                copy(map((own, mean, factor, w, b), made), to(g, p));
+            }
         }
         copy(first(g + G), near);
     }
