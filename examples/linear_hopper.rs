@@ -8,18 +8,24 @@
 
 use tilewright::prelude::*;
 
-/// c = gelu(a·wᵀ + bias). A launch chooses tiles for its sizes. The first in the list are also the tiles of the variant that
-/// takes any launch; it needs registers for addresses and guards too.
-#[kernel(arch = 90, overlaps, choose((BM, BN, WARPGROUPS, STAGES, CLUSTER, SPLIT) in [
-    (128, 128, 2, 6, 1, 1), (128, 256, 2, 4, 1, 1), (128, 192, 2, 4, 1, 1), (128, 160, 2, 5, 1, 1),
-    (256, 128, 2, 4, 1, 1), (64, 256, 1, 5, 1, 1), (64, 192, 1, 6, 1, 1), (64, 160, 1, 7, 1, 1),
-    (64, 128, 1, 8, 1, 1), (64, 96, 1, 10, 1, 1), (64, 64, 1, 13, 1, 1), (64, 32, 1, 16, 1, 1),
-    (128, 256, 2, 4, 2, 1), (128, 192, 2, 4, 2, 1), (64, 128, 1, 8, 4, 1), (64, 64, 1, 14, 1, 2),
-    (64, 64, 1, 14, 1, 4), (64, 64, 1, 14, 1, 8), (64, 128, 1, 9, 1, 2), (64, 128, 1, 9, 1, 4),
-    (64, 192, 1, 7, 1, 2), (64, 192, 1, 7, 1, 4), (128, 128, 2, 7, 1, 2), (128, 128, 2, 7, 1, 4),
-    (128, 192, 2, 5, 1, 4), (64, 32, 1, 16, 1, 2), (64, 32, 1, 16, 1, 4), (64, 32, 1, 16, 1, 8),
-    (64, 128, 1, 9, 2, 2), (64, 128, 1, 9, 2, 4), (64, 128, 1, 9, 4, 2), (64, 192, 1, 7, 4, 2),
-    (64, 256, 1, 5, 4, 2),
+/// c = gelu(a·wᵀ + bias). A launch chooses tiles for its sizes. Some have W as the left operand: wgmma computes at least 64 of its
+/// rows, so that few rows of a need less. The first in the list are also the tiles of the variant that takes any launch; it needs
+/// registers for addresses and guards too.
+#[kernel(arch = 90, overlaps, choose((BM, BN, WARPGROUPS, STAGES, CLUSTER, SPLIT, W_LEFT) in [
+    (128, 128, 2, 6, 1, 1, 0), (128, 256, 2, 4, 1, 1, 0), (128, 192, 2, 4, 1, 1, 0),
+    (128, 160, 2, 5, 1, 1, 0), (256, 128, 2, 4, 1, 1, 0), (64, 256, 1, 5, 1, 1, 0),
+    (64, 192, 1, 6, 1, 1, 0), (64, 160, 1, 7, 1, 1, 0), (64, 128, 1, 8, 1, 1, 0),
+    (64, 96, 1, 10, 1, 1, 0), (64, 64, 1, 13, 1, 1, 0), (64, 32, 1, 16, 1, 1, 0),
+    (128, 256, 2, 4, 2, 1, 0), (128, 192, 2, 4, 2, 1, 0), (64, 128, 1, 8, 4, 1, 0),
+    (64, 64, 1, 14, 1, 2, 0), (64, 64, 1, 14, 1, 4, 0), (64, 64, 1, 14, 1, 8, 0),
+    (64, 128, 1, 9, 1, 2, 0), (64, 128, 1, 9, 1, 4, 0), (64, 192, 1, 7, 1, 2, 0),
+    (64, 192, 1, 7, 1, 4, 0), (128, 128, 2, 7, 1, 2, 0), (128, 128, 2, 7, 1, 4, 0),
+    (128, 192, 2, 5, 1, 4, 0), (64, 32, 1, 16, 1, 2, 0), (64, 32, 1, 16, 1, 4, 0),
+    (64, 32, 1, 16, 1, 8, 0), (64, 128, 1, 9, 2, 2, 0), (64, 128, 1, 9, 2, 4, 0),
+    (64, 128, 1, 9, 4, 2, 0), (64, 192, 1, 7, 4, 2, 0), (64, 256, 1, 5, 4, 2, 0),
+    (16, 64, 1, 16, 1, 1, 1), (32, 64, 1, 16, 1, 1, 1), (96, 64, 1, 10, 1, 1, 1),
+    (128, 64, 1, 8, 1, 1, 1), (160, 128, 2, 5, 1, 1, 1), (160, 64, 1, 7, 4, 1, 1),
+    (192, 64, 1, 6, 4, 1, 1), (32, 64, 1, 16, 1, 16, 1), (192, 64, 1, 7, 4, 2, 1),
 ]))]
 pub fn linear_hopper<
     const BM: usize,
@@ -28,6 +34,7 @@ pub fn linear_hopper<
     const STAGES: usize,
     const CLUSTER: usize,
     const SPLIT: usize,
+    const W_LEFT: usize,
     const BK: usize = 64,
 >(
     a: &Tensor<bf16, (M, K), (lda, _1)>,
@@ -35,24 +42,27 @@ pub fn linear_hopper<
     bias: &Tensor<f32, N>,
     c: &mut Tensor<bf16, (M, N), (ldc, _1)>,
 ) {
-    cluster(CLUSTER); // blocks that read the same rows of w copy them once
+    cluster(CLUSTER); // blocks that read the same rows of the right operand copy them once
     persistent(); // only the blocks that are resident at once; each computes several tiles of c
-    let ga = tile(a, (BM, BK), (block.x, _)); // (BM, BK, k)
-    let gw = tile(w, (BN, BK), (block.y, _)); // (BN, BK, k)
-    let gc = tile(c, (BM, BN), (block.x, block.y));
-    let gb = tile(bias, BN, block.y);
+    let (row, column) = if W_LEFT == 1 { (block.y, block.x) } else { (block.x, block.y) };
+    let order = if W_LEFT == 1 { (1, 0) } else { (0, 1) };
+    let ga = tile(a, (BM, BK), (row, _)); // (BM, BK, k)
+    let gw = tile(w, (BN, BK), (column, _)); // (BN, BK, k)
+    let gc = permute(tile(c, (BM, BN), (row, column)), order);
+    let gb = tile(bias, BN, column).along(1 - W_LEFT);
 
     let sa = shared::<bf16>((BM, BK)); // no layout: the swizzle that bulk copies and wgmma share
     let sw = shared::<bf16>((BN, BK));
     let mma = tiled_mma::<bf16, f32>(warpgroups = WARPGROUPS);
-    let mut acc = mma.accumulators((BM, BN), 0.0);
+    let (left, right) = if W_LEFT == 1 { (sw, sa) } else { (sa, sw) };
+    let mut acc = mma.accumulators(if W_LEFT == 1 { (BN, BM) } else { (BM, BN) }, 0.0);
 
     for k in pipelined(0..ga.size(2), stages = STAGES, producer = warp, split = cluster(SPLIT)) {
         copy(ga[(_, _, k)], sa);
         copy(gw[(_, _, k)], sw);
-        gemm(sa, sw, &mut acc);
+        gemm(left, right, &mut acc);
     }
-    copy(map((acc, gb.along(1)), |x, b| gelu(x + b)), gc);
+    copy(map((acc, gb), |x, b| gelu(x + b)), gc);
 }
 
 fn main() {

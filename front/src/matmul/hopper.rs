@@ -25,29 +25,42 @@ const PATTERN: i64 = 8;
 const SHIPPED: [(i64, i64, &[i64]); 10] = [
     (128, 1, &[256, 224, 192, 160, 128, 96]),
     (256, 1, &[128]),
-    (64, 1, &[256, 192, 176, 160, 128, 96, 64, 32, 16]),
+    (64, 1, &[256, 192, 160, 128, 96, 64, 32, 16]),
     (192, 1, &[192, 128, 96]),
     (128, 2, &[256, 128]),
     (64, 2, &[128]),
     (128, 2, &[192]),
     (192, 2, &[192]),
-    (64, 4, &[96, 128, 160, 192, 256]),
-    (128, 4, &[160, 192]),
+    (64, 4, &[128, 160, 192, 256]),
+    (128, 4, &[160]),
 ];
 /// Tiles for products of few tiles: rows and columns, blocks of a cluster that share columns, and the numbers of blocks that
 /// split K.
 const SPLIT: [([i64; 2], i64, &[i64]); 11] = [
-    ([64, 64], 1, &[2, 4, 8]),
+    ([64, 64], 1, &[4, 8]),
     ([64, 32], 1, &[16]),
     ([64, 128], 1, &[2, 4]),
     ([64, 160], 1, &[2]),
     ([64, 192], 1, &[2, 4]),
     ([128, 128], 1, &[2, 4]),
     ([128, 192], 1, &[4]),
-    ([64, 128], 2, &[2, 4]),
+    ([64, 128], 2, &[4]),
     ([64, 128], 4, &[2]),
     ([64, 192], 4, &[2]),
     ([64, 256], 4, &[2]),
+];
+/// Tiles whose rows are those of the other operand, for products that are narrow there: rows and columns, blocks of a cluster that
+/// share columns, and those that split K.
+const TURNED: [([i64; 2], [i64; 2]); 9] = [
+    ([64, 192], [4, 1]),
+    ([64, 128], [1, 1]),
+    ([64, 96], [1, 1]),
+    ([64, 32], [1, 1]),
+    ([64, 16], [1, 1]),
+    ([128, 160], [1, 1]),
+    ([64, 160], [4, 1]),
+    ([64, 32], [1, 16]),
+    ([64, 192], [4, 2]),
 ];
 /// Most accumulators of a thread: half of them if the sums of a step have separate registers.
 const MOST_SUMS: i64 = 128;
@@ -79,7 +92,12 @@ impl Plan {
         let split = SPLIT.iter().flat_map(|([rows, columns], cluster, splits)| {
             splits.iter().map(move |split_k| of(*rows, *columns, [*cluster, *split_k]))
         });
-        whole_k.chain(split).filter(|plan| unfit(plan, c).is_none() && suits(plan)).collect()
+        // Each row of A has its own scale of blocks, and weights are converted on their way into registers.
+        let turned = TURNED
+            .iter()
+            .filter(|_| alike && !c.block_scales)
+            .map(|([rows, columns], blocks)| Plan { turned: true, ..of(*rows, *columns, *blocks) });
+        whole_k.chain(split).chain(turned).filter(|plan| unfit(plan, c).is_none() && suits(plan)).collect()
     }
 
     /// Of warpgroups that multiply tiles of these rows, columns and K.
@@ -133,7 +151,11 @@ impl Plan {
     pub(super) fn is_common(&self) -> bool {
         let [rows, columns, _] = self.tile;
         let most = if self.split_k > 1 { 2 * ROWS } else { columns };
-        rows <= 2 * ROWS && (columns % ROWS == 0 || columns == 16) && columns <= most && self.cluster == 1
+        !self.turned
+            && rows <= 2 * ROWS
+            && (columns % ROWS == 0 || columns == 16)
+            && columns <= most
+            && self.cluster == 1
     }
 
     /// Do accumulators leave registers for an epilogue with many addresses?

@@ -27,7 +27,7 @@ type Constants = Vec<(&'static str, i64)>;
 
 impl Plan {
     /// Rows and columns are C's; warps are arranged over the accumulators.
-    fn constants(&self, c: &Config, shares_k: bool) -> Constants {
+    fn constants(&self, c: &Config, vary: &Vary) -> Constants {
         let ([bm, bn], [rows, columns, parts]) = (self.of_c(c), self.groups);
         let (warpgroups, warps) = (self.is_wgmma(), !self.is_wgmma());
         let all = [
@@ -37,10 +37,11 @@ impl Plan {
             (warpgroups, "WARPGROUPS", rows),
             (warps, "WM", rows),
             (warps, "WN", columns),
-            (warps && shares_k, "WK", parts),
+            (warps && vary.shares_k, "WK", parts),
             (true, "STAGES", self.stages),
             (warpgroups, "CLUSTER", self.cluster),
             (self.may_split(c), "SPLIT", self.split_k),
+            (vary.turns, "A_LEFT", self.a_is_left(c).into()),
         ];
         all.into_iter().filter(|row| row.0).map(|(_, name, value)| (name, value)).collect()
     }
@@ -51,13 +52,19 @@ fn of_batch(c: &Config, name: &str, batch: &str) -> String {
     if c.batched { format!("{name}[(_, _, {batch})]") } else { name.to_owned() }
 }
 
+/// How the sizes of a page differ in more than numbers.
+struct Vary {
+    /// Do warps share K, at some sizes?
+    shares_k: bool,
+    /// Is A the left operand at some sizes, and B at others?
+    turns: bool,
+}
+
 /// What the parts of a page share.
 struct Page<'p> {
     c: &'p Config,
     plan: &'p Plan,
-    a_is_left: bool,
-    /// Do warps share K, at some sizes?
-    shares_k: bool,
+    vary: Vary,
     /// The row and the column of a block's tile of C.
     at: [&'static str; 2],
 }
@@ -70,7 +77,31 @@ impl Page<'_> {
     /// A matrix like C as the accumulators have its tile: where B is the left operand, transposed.
     fn like_c(&self, name: &str) -> String {
         let tile = format!("tile({}, (BM, BN), ({}))", self.of_batch(name), self.at.join(", "));
-        if self.a_is_left { tile } else { format!("permute({tile}, (1, 0))") }
+        match () {
+            () if self.vary.turns => format!("permute({tile}, order)"),
+            () if self.plan.a_is_left(self.c) => tile,
+            () => format!("permute({tile}, (1, 0))"),
+        }
+    }
+
+    /// The mode of accumulators that rows or columns of C are.
+    fn of_acc(&self, along: usize) -> &'static str {
+        match (self.vary.turns, along, self.plan.a_is_left(self.c)) {
+            (true, 0, _) => "1 - A_LEFT",
+            (true, ..) => "A_LEFT",
+            (_, 0, true) | (_, 1, false) => "0",
+            _ => "1",
+        }
+    }
+
+    /// What A and B have, or rows and columns of C, for the left and the right operand.
+    fn in_order(&self, [a, b]: [&str; 2]) -> String {
+        let [in_order, turned] = [format!("({a}, {b})"), format!("({b}, {a})")];
+        match () {
+            () if self.vary.turns => format!("if A_LEFT == 1 {{ {in_order} }} else {{ {turned} }}"),
+            () if self.plan.a_is_left(self.c) => in_order,
+            () => turned,
+        }
     }
 
     /// Tiles of a matrix at a block's rows, one for each step.
@@ -82,8 +113,11 @@ impl Page<'_> {
 /// The program of a page for one of its sizes.
 pub(super) fn program(page: &Kernel, c: &Config, plan: &Plan) -> Result<Program> {
     let is_const = |(name, _): &(&str, i64)| page.consts.iter().any(|of| of.name.text == *name);
-    let consts =
-        plan.constants(c, true).into_iter().filter(is_const).map(|(name, value)| (named(name), value));
+    let consts = plan
+        .constants(c, &Vary { shares_k: true, turns: true })
+        .into_iter()
+        .filter(is_const)
+        .map(|(name, value)| (named(name), value));
     let program = evaluated(page, Settings { consts: consts.collect(), ..Settings::default() });
     let program = program.map_err(|wrong| Problem::new(wrong.message))?;
     Ok(Program { competes: true, ..program })
@@ -99,7 +133,8 @@ fn evaluated(page: &Kernel, settings: Settings) -> std::result::Result<Program, 
 /// The function, of at least one size.
 pub(super) fn page(c: &Config, all: &[&Plan]) -> Result<Kernel> {
     let shares_k = all.iter().any(|plan| plan.parts() > 1);
-    let rows: Vec<Constants> = all.iter().map(|plan| plan.constants(c, shares_k)).collect();
+    let vary = Vary { shares_k, turns: all.iter().any(|plan| plan.turned != all[0].turned) };
+    let rows: Vec<Constants> = all.iter().map(|plan| plan.constants(c, &vary)).collect();
     let (Some(first), Some(&plan)) = (rows.first(), all.first()) else {
         return Err(Problem::new("a product has no sizes"));
     };
@@ -115,8 +150,8 @@ pub(super) fn page(c: &Config, all: &[&Plan]) -> Result<Kernel> {
     };
     let choices = if listed.is_empty() { Vec::new() } else { vec![choice] };
     // The left operand's rows are along x: a cluster shares a tile of the right one.
-    let at = plan.sides(c, ["block.x", "block.y"]);
-    let body = body(&Page { c, plan, a_is_left: plan.a_is_left(c), shares_k, at })?;
+    let at = if vary.turns { ["row", "column"] } else { plan.sides(c, ["block.x", "block.y"]) };
+    let body = body(&Page { c, plan, vary, at })?;
     Ok(Kernel { choices, ..kernel(c, plan.overlaps, consts.collect(), body)? })
 }
 
@@ -184,10 +219,19 @@ fn zero(elem: Elem) -> &'static str {
 fn body(page: &Page) -> Result<Vec<Stmt>> {
     let &Page { c, plan, at: [row, column], .. } = page;
     let (tile_of_a, tile_of_b) = ("(BM, BK)", format!("(BN, {})", weights::step_of_b(c)));
-    let [[left, right], operands] = [["BM", "BN"], ["sa", "sb"]].map(|names| plan.sides(c, names));
+    let sides = page.in_order(["BM", "BN"]);
+    let (mut places, mut sides_of, mut operands) =
+        (String::new(), String::new(), plan.sides(c, ["sa", "sb"]));
+    if page.vary.turns {
+        let [places_in_order, tiles_in_order, modes] =
+            [["block.x", "block.y"], ["sa", "sb"], ["0", "1"]].map(|of| page.in_order(of));
+        places = format!("let (row, column) = {places_in_order}; let order = {modes};");
+        sides_of = format!("let (left, right) = {tiles_in_order};");
+        operands = ["left", "right"];
+    }
     // Instructions of warps take both operands from registers, and each element's terms are made there.
     let is_in_terms = c.precision.terms() == Terms::Two && plan.is_wgmma();
-    let part = format!("let part = mma.accumulators(({left}, {right}), {});", zero(c.acc));
+    let part = format!("let part = mma.accumulators({sides}, {});", zero(c.acc));
     let product = |acc: &str| {
         let operand = |name: &str| match name {
             "sb" if c.mixed() => weights::converted(page),
@@ -208,18 +252,20 @@ fn body(page: &Page) -> Result<Vec<Stmt>> {
         tiles += &block_scales(page);
     }
     if is_in_terms {
+        let [_, right] = plan.sides(c, ["BM", "BN"]);
         let tile = format!("shared::<{}>(({right}, BK))", Elem::Tf32);
         tiles += &format!("let terms = {}; let high = {tile}; let low = {tile};", terms());
     }
     // Rows out of bounds only affect accumulators that are not stored. Bulk copies need no guards.
     let guards = if plan.bulk { "" } else { ", boundary_check = 1" };
     let text = format!(
-        "{schedule} {ga} {gb}
+        "{schedule} {places} {ga} {gb}
         let gc = {gc};
         let sa = shared::<{a}>({sa});
         let sb = shared::<{b}>({sb});
+        {sides_of}
         let mma = {mma};
-        let acc = mma.accumulators(({left}, {right}), {zero});
+        let acc = mma.accumulators({sides}, {zero});
         {tiles}
         for k in {pipelined} {{
             copy(ga[(_, _, k)], sa{guards});
@@ -275,7 +321,7 @@ fn of_shared(c: &Config, tile: &str, by_rows: bool) -> String {
 fn instruction(page: &Page) -> String {
     let (c, of_types) = (page.c, format!("::<{}, {}>(", page.c.multiplied(), page.c.acc));
     let Some(row) = page.plan.row else { return format!("tiled_mma{of_types}warpgroups = WARPGROUPS)") };
-    let warps = if page.shares_k { "(WM, WN, WK)" } else { "(WM, WN)" };
+    let warps = if page.vary.shares_k { "(WM, WN, WK)" } else { "(WM, WN)" };
     let terms = if c.precision.terms() == Terms::Two { ", terms = 2" } else { "" };
     match TiledMma::row(c.multiplied(), c.acc, c.arch).is_some_and(|best| best.name == row.name) {
         true => format!("tiled_mma{of_types}warps = {warps}{terms})"),
@@ -341,6 +387,6 @@ fn promoted(page: &Page, part: &str, product: &str) -> String {
         {part} {product}
         let scale = map((sscale_a.along({along}), gscale_b[(_, _, {block})]), |a, b| a * b);
         acc = map((acc, part, scale), |acc, part, scale| fma(part, scale, acc));",
-        along = i64::from(!page.a_is_left)
+        along = page.of_acc(0)
     )
 }

@@ -19,8 +19,8 @@ pub(super) fn epilogue(page: &Page) -> Result<Vec<Stmt>> {
             || page.like_c(name),
             // A vector is along the accumulators' rows or columns.
             |along| {
-                let of_acc = if page.a_is_left { along } else { 1 - along };
-                format!("tile({name}, {}, {}).along({of_acc})", ["BM", "BN"][along], page.at[along])
+                let (rows, at) = (["BM", "BN"][along], page.at[along]);
+                format!("tile({name}, {rows}, {at}).along({})", page.of_acc(along))
             },
         );
         text += &if name == "c" { String::new() } else { format!("let g{name} = {tile};") };
