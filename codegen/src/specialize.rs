@@ -35,7 +35,7 @@ pub trait Generate {
     /// use tilewright_codegen::{Definition, Generate, words::Words};
     /// let words = Words::read("dtype=bf16 arch=90 a=k_major b=k_major c=n_major").unwrap();
     /// let function = Definition::Matmul(words.args().to_vec()).function().unwrap();
-    /// assert!(function.to_string().contains("gemm(sa, sb, &mut acc);"));
+    /// assert!(function.to_string().contains("gemm(left, right, &mut acc);"));
     /// ```
     fn function(&self) -> Option<ast::Kernel>;
 
