@@ -6,7 +6,7 @@ use tilewright::prelude::*;
 /// w(c, s, r, n) · x(c, D·i + s - R/2, D·j + r - R/2, b). Channels are contiguous, then columns, rows and images. It is a product for each of the shifts (s, r): of BW · BH · BB pixels by BC
 /// channels of x with BN by BC of w.
 #[kernel(T = bf16 | f16, arch = 90, overlaps, choose((BW, BH, BB, BN, STAGES) in [
-    (8, 8, 2, 128, 6), (8, 8, 2, 256, 4), (8, 8, 2, 192, 5), (8, 8, 2, 160, 5), (8, 8, 2, 64, 8),
+    (8, 8, 2, 128, 6), (8, 8, 2, 256, 4), (8, 8, 2, 192, 5), (8, 8, 2, 160, 5), (8, 8, 4, 64, 4), (8, 8, 2, 64, 8),
     (16, 8, 1, 128, 6), (16, 8, 1, 256, 4), (16, 8, 1, 192, 5), (16, 8, 1, 160, 5), (16, 8, 1, 64, 8),
     (2, 2, 32, 128, 6), (2, 2, 32, 256, 4), (4, 4, 8, 128, 6), (4, 4, 8, 256, 4),
 ]))]
@@ -46,7 +46,7 @@ pub fn convolution<
 
 /// Its gradient by x: the convolution of the gradient by y with w rotated by 180 degrees, its channels exchanged.
 #[kernel(T = bf16 | f16, arch = 90, overlaps, choose((BW, BH, BB, BC, STAGES) in [
-    (8, 8, 2, 128, 6), (8, 8, 2, 256, 4), (8, 8, 2, 192, 5), (8, 8, 2, 64, 8),
+    (8, 8, 2, 128, 6), (8, 8, 2, 256, 4), (8, 8, 2, 192, 5), (8, 8, 4, 64, 4), (8, 8, 2, 64, 8),
     (16, 8, 1, 128, 6), (16, 8, 1, 256, 4), (16, 8, 1, 192, 5), (16, 8, 1, 64, 8),
     (2, 2, 32, 128, 6), (2, 2, 32, 256, 4), (4, 4, 8, 128, 6), (4, 4, 8, 256, 4),
 ]))]
@@ -90,12 +90,12 @@ pub fn convolution_by_x<
 }
 
 /// Its gradient by w, added to dw: for each shift a product over all pixels, which P blocks divide.
-#[kernel(T = bf16 | f16, arch = 90, overlaps, choose((BC, BN, WARPGROUPS, STAGES, P, BW, BH, BB) in [
-    (128, 256, 2, 4, 1, 8, 8, 1), (128, 256, 2, 4, 3, 8, 8, 1), (128, 256, 2, 4, 7, 8, 8, 1), (128, 256, 2, 4, 14, 8, 8, 1),
-    (128, 128, 2, 6, 1, 8, 8, 1), (128, 128, 2, 6, 3, 8, 8, 1), (128, 128, 2, 6, 7, 8, 8, 1), (128, 128, 2, 6, 14, 8, 8, 1),
-    (128, 160, 2, 5, 2, 8, 8, 1), (64, 160, 1, 8, 1, 8, 8, 1), (64, 64, 1, 12, 3, 8, 8, 1), (64, 64, 1, 12, 14, 8, 8, 1),
-    (64, 64, 1, 12, 28, 8, 8, 1), (128, 256, 2, 4, 1, 2, 2, 16), (128, 256, 2, 4, 3, 2, 2, 16), (128, 128, 2, 6, 1, 2, 2, 16),
-    (128, 128, 2, 6, 3, 2, 2, 16),
+#[kernel(T = bf16 | f16, arch = 90, overlaps, choose((BC, BN, WARPGROUPS, STAGES, P, BW, BH, BB, CLUSTER) in [
+    (128, 256, 2, 4, 1, 8, 8, 1, 1), (128, 256, 2, 4, 3, 8, 8, 1, 1), (128, 256, 2, 4, 7, 8, 8, 1, 1), (128, 256, 2, 4, 14, 8, 8, 1, 1),
+    (128, 128, 2, 6, 1, 8, 8, 1, 1), (128, 128, 2, 6, 3, 8, 8, 1, 1), (128, 128, 2, 6, 7, 8, 8, 1, 1), (128, 128, 2, 6, 14, 8, 8, 1, 1),
+    (128, 160, 2, 5, 2, 8, 8, 1, 1), (64, 160, 1, 8, 1, 8, 8, 1, 1), (64, 64, 1, 8, 3, 8, 12, 1, 3), (64, 64, 1, 8, 13, 8, 12, 1, 3),
+    (64, 64, 1, 8, 13, 8, 4, 3, 3), (64, 64, 1, 8, 28, 8, 4, 3, 3), (128, 256, 2, 4, 1, 2, 2, 16, 1), (128, 256, 2, 4, 3, 2, 2, 16, 1),
+    (128, 128, 2, 6, 1, 2, 2, 16, 1), (128, 128, 2, 6, 3, 2, 2, 16, 1),
 ]))]
 pub fn convolution_by_w<
     T,
@@ -107,6 +107,7 @@ pub fn convolution_by_w<
     const BW: usize,
     const BH: usize,
     const BB: usize,
+    const CLUSTER: usize,
     const R: usize = 3,
     const D: usize = 1,
 >(
@@ -121,9 +122,11 @@ pub fn convolution_by_w<
     if BN == 64 {
         assert(N <= 64);
     }
-    let (shift_of, part) = walk((R * R, P), block.z);
+    cluster(if R % CLUSTER == 0 { CLUSTER } else { 1 }); // neighbours have other channels or shifts, and share dy
+    let (channels, shift_of) = walk((ceil_div(C, BC), R * R), block.x);
     let (s, r) = (shift_of % R, shift_of / R);
-    let gx = tile(x, (BC, D * BW, D * BH, BB), (block.x, _, _, _));
+    let part = walk(P, block.z);
+    let gx = tile(x, (BC, D * BW, D * BH, BB), (channels, _, _, _));
     let gy = tile(dy, (BN, BW, BH, BB), (block.y, _, _, _));
     let pixels = BW * BH * BB;
     let (sx, sy) = (shared::<T>((BC, pixels)), shared::<T>((BN, pixels)));
@@ -140,7 +143,7 @@ pub fn convolution_by_w<
         copy(regroup(gy[(_, _, _, _, i, j, b)], (BN, pixels)), sy);
         gemm(sx, sy, &mut acc);
     }
-    copy(acc, tile(dw, (BC, 1, 1, BN), (block.x, s, r, block.y))[(_, 0, 0, _)], how = "atomic_add");
+    copy(acc, tile(dw, (BC, 1, 1, BN), (channels, s, r, block.y))[(_, 0, 0, _)], how = "atomic_add");
 }
 
 /// A convolution of few channels, such as a network's first: their C·R·R products are the inner mode of one product, and threads gather

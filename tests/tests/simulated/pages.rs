@@ -437,6 +437,21 @@ fn convolutions_and_their_gradients() {
     for sizes in [[72, 19, 34, 1, 40], [8, 3, 6, 3, 8], [16, 1, 2, 1, 8]] {
         convolved(of(sizes, 3, 2), convolution!(D = 2), convolution_by_x!(D = 2), convolution_by_w!(D = 2));
     }
+    // Tiles of four images, and a cluster of three shifts.
+    let forward = convolution!(BW = 8, BH = 8, BB = 4, BN = 64, STAGES = 4);
+    let by_x = convolution_by_x!(BW = 8, BH = 8, BB = 4, BC = 64, STAGES = 4);
+    let by_w = convolution_by_w!(
+        BC = 64,
+        BN = 64,
+        WARPGROUPS = 1,
+        STAGES = 8,
+        P = 3,
+        BW = 8,
+        BH = 4,
+        BB = 3,
+        CLUSTER = 3
+    );
+    convolved(of([72, 9, 11, 5, 40], 3, 1), forward, by_x, by_w);
     let (by_x, by_w) = (convolution_by_x!(R = 5, D = 3), convolution_by_w!(R = 5, D = 3));
     convolved(of([8, 13, 10, 2, 16], 5, 3), convolution!(R = 5, D = 3), by_x, by_w);
 }
