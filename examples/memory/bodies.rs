@@ -34,7 +34,7 @@ pub fn gravity<const J: usize = 8, const L: usize = 32, const S: usize = 8>(
         let dy = map((v, y), |a, b| a - b);
         let dz = map((w, z), |a, b| a - b);
         let force = map((dx, dy, dz, mass), |x, y, z, mass| {
-            let inverse = rsqrt(fma(x, x, fma(y, y, fma(z, z, softening))));
+            let inverse = fast_rsqrt(fma(x, x, fma(y, y, fma(z, z, softening))));
             mass * inverse * (inverse * inverse)
         });
         map((ax, dx, force), ax, |a, d, f| fma(d, f, a));

@@ -227,7 +227,7 @@ fn pipeline(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (ldy
 fn numbers(x: &Tensor<f32, N>, i: &Tensor<i32, N>, u: &Tensor<u32, N>, n: i32, y: &mut Tensor<f32, N>, z: &mut Tensor<i32, N>) {
     let (x, i, u) = (tile(x, 256, block.x), tile(i, 256, block.x), tile(u, 256, block.x));
     let a = map(x, |x| min(exp(x), 2.0) + max(log(x), 3.0) + sqrt(x * 4.0) + rsqrt(x) + tanh(x) + abs(x) + sin(x) + cos(x));
-    let k = map(a, |x| fast_exp(x) + fast_log(x) + fast_log2(x) + fast_sqrt(x) + fast_tanh(x));
+    let k = map(a, |x| fast_exp(x) + fast_log(x) + fast_log2(x) + fast_sqrt(x) + fast_rsqrt(x) + fast_tanh(x));
     let l = map(a, |x| fast_sin(x) * fast_cos(x) + fast_div(x, 3.0));
     let b = map(a, |x| exp2(x) + log2(x) + pow(x, 2.0) + erf(x) + sigmoid(x) + silu(x) + gelu(x) + gelu_tanh(x));
     let c = map(b, |x| floor(x) + ceil(x) + trunc(x) + round(x) + round_ties_even(x) + fmod(x, 3.0) + copysign(x, 2.0) + fma(x, 2.0, 1.0));

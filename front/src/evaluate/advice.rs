@@ -102,7 +102,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     ),
     (&["__fdividef", "fast_reciprocal", "__frcp_rn"], "write fast_div(x, y), or x / y"),
     (&["__powf"], "write exp2(y * fast_log2(x)), or pow(x, y)"),
-    (&["fast_rsqrt", "__frsqrt_rn"], "write rsqrt(x), which is one instruction"),
+    (&["__frsqrt_rn"], "write rsqrt(x), or fast_rsqrt(x)"),
     (&["log10"], "write log(x) / 2.302585093"),
     (&["sqrtf", "rsqrtf"], "write sqrt(x), or rsqrt(x)"),
     (&["sign", "signum"], "write copysign(1.0, x)"),

@@ -273,6 +273,7 @@ pub const FUNCTIONS: &[Function] = &[
     number("fast_log", "fast_log(x)", 1, Evaluator::math_call),
     number("fast_log2", "fast_log2(x)", 1, Evaluator::math_call),
     number("fast_sqrt", "fast_sqrt(x)", 1, Evaluator::math_call),
+    number("fast_rsqrt", "fast_rsqrt(x)", 1, Evaluator::math_call),
     number("fast_tanh", "fast_tanh(x)", 1, Evaluator::math_call),
     number("fast_sin", "fast_sin(x)", 1, Evaluator::math_call),
     number("fast_cos", "fast_cos(x)", 1, Evaluator::math_call),

@@ -260,7 +260,7 @@ pub(super) fn function(name: &str, all: &[&Elements]) -> Result<Elements> {
         ("log" | "fast_log", 1) => one(Un::Log),
         ("log2" | "fast_log2", 1) => one(Un::Log2),
         ("sqrt" | "fast_sqrt", 1) => one(Un::Sqrt),
-        ("rsqrt", 1) => one(Un::Rsqrt),
+        ("rsqrt" | "fast_rsqrt", 1) => one(Un::Rsqrt),
         ("tanh" | "fast_tanh", 1) => one(Un::Tanh),
         ("sin" | "fast_sin", 1) => one(Un::Sin),
         ("cos" | "fast_cos", 1) => one(Un::Cos),

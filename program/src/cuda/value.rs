@@ -14,7 +14,7 @@ struct Typed {
 }
 
 /// Functions of one floating-point value: in `float`, in `double`.
-const FUNCTIONS: [(Un, &str, &str); 24] = [
+const FUNCTIONS: [(Un, &str, &str); 25] = [
     (Un::Abs, "fabsf", "fabs"),
     (Un::Exp, "expf", "exp"),
     (Un::Exp2, "power_of_two", "exp2"),
@@ -37,6 +37,7 @@ const FUNCTIONS: [(Un, &str, &str); 24] = [
     (Un::Fast(Fast::Log), "__logf", ""),
     (Un::Fast(Fast::Log2), "__log2f", ""),
     (Un::Fast(Fast::Sqrt), "fast_sqrt", ""),
+    (Un::Fast(Fast::Rsqrt), "fast_rsqrt", ""),
     (Un::Fast(Fast::Tanh), "fast_tanh", ""),
     (Un::Fast(Fast::Sin), "__sinf", ""),
     (Un::Fast(Fast::Cos), "__cosf", ""),

@@ -27,7 +27,7 @@ macro_rules! value_variants {
                 "trunc" Trunc, "round" Round, "round_even" RoundEven, "count_ones" CountOnes, "leading_zeros" LeadingZeros, "apart" Apart,
                 "not" Not, "fast" Fast(f),
             }
-            Fast { "exp" Exp, "log" Log, "log2" Log2, "sqrt" Sqrt, "tanh" Tanh, "sin" Sin, "cos" Cos }
+            Fast { "exp" Exp, "log" Log, "log2" Log2, "sqrt" Sqrt, "tanh" Tanh, "sin" Sin, "cos" Cos, "rsqrt" Rsqrt }
             Bin {
                 "add" Add, "sub" Sub, "mul" Mul, "div" Div, "rem" Rem, "min" Min, "max" Max, "and" And, "or" Or,
                 "xor" Xor, "shl" Shl, "shr" Shr, "pow" Pow, "copy_sign" CopySign, "mul_high" MulHigh, "fast_div" FastDiv,

@@ -426,7 +426,7 @@ pub fn bits(to: Elem, x: Scalar) -> Result<Scalar> {
 }
 
 /// Functions of one value, by their names in the language.
-pub const ONE: [(&str, Un); 29] = [
+pub const ONE: [(&str, Un); 30] = [
     ("-", Un::Neg),
     ("!", Un::Not),
     ("abs", Un::Abs),
@@ -453,6 +453,7 @@ pub const ONE: [(&str, Un); 29] = [
     ("fast_log", Un::Fast(Fast::Log)),
     ("fast_log2", Un::Fast(Fast::Log2)),
     ("fast_sqrt", Un::Fast(Fast::Sqrt)),
+    ("fast_rsqrt", Un::Fast(Fast::Rsqrt)),
     ("fast_tanh", Un::Fast(Fast::Tanh)),
     ("fast_sin", Un::Fast(Fast::Sin)),
     ("fast_cos", Un::Fast(Fast::Cos)),
