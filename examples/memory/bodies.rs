@@ -6,7 +6,7 @@ use tilewright::prelude::*;
 /// components of the acceleration. S groups of L threads divide `others` among them; a thread takes J of them in
 /// each iteration.
 #[kernel]
-pub fn gravity<const J: usize = 8, const L: usize = 32, const S: usize = 8>(
+pub fn gravity<const J: usize = 4, const L: usize = 32, const S: usize = 8>(
     bodies: &Tensor<f32, (N, _4), (_1, ldb)>,
     others: &Tensor<f32, (_4, N), (ldo, _1)>,
     pull: &mut Tensor<f32, (N, _3), (_1, ldp)>,
