@@ -49,8 +49,8 @@ const SPLIT: [([i64; 2], i64, &[i64]); 11] = [
     ([64, 192], 4, &[2]),
     ([64, 256], 4, &[2]),
 ];
-/// Tiles whose rows are those of the other operand, for products that are narrow there: rows and columns, blocks of a cluster that
-/// share columns, and those that split K.
+/// Tiles with the other operand's rows as their rows, for products that are narrow there: rows and columns, blocks of a cluster that
+/// share columns, and blocks that split K.
 const TURNED: [([i64; 2], [i64; 2]); 9] = [
     ([64, 192], [4, 1]),
     ([64, 128], [1, 1]),
