@@ -49,9 +49,9 @@ const SPLIT: [([i64; 2], i64, &[i64]); 11] = [
     ([64, 192], 4, &[2]),
     ([64, 256], 4, &[2]),
 ];
-/// Tiles with the other operand's rows as their rows, for products that are narrow there: rows and columns, blocks of a cluster that
-/// share columns, and blocks that split K.
-const TURNED: [([i64; 2], [i64; 2]); 9] = [
+/// Tiles with swapped operands, for products with few rows of the operand that is the left one otherwise: rows and columns, blocks of
+/// a cluster that share columns, and blocks that split K.
+const SWAPPED: [([i64; 2], [i64; 2]); 9] = [
     ([64, 192], [4, 1]),
     ([64, 128], [1, 1]),
     ([64, 96], [1, 1]),
@@ -93,11 +93,11 @@ impl Plan {
             splits.iter().map(move |split_k| of(*rows, *columns, [*cluster, *split_k]))
         });
         // Each row of A has its own scale of blocks, and weights are converted on their way into registers.
-        let turned = TURNED
+        let swapped = SWAPPED
             .iter()
             .filter(|_| alike && !c.block_scales)
-            .map(|([rows, columns], blocks)| Plan { turned: true, ..of(*rows, *columns, *blocks) });
-        whole_k.chain(split).chain(turned).filter(|plan| unfit(plan, c).is_none() && suits(plan)).collect()
+            .map(|([rows, columns], blocks)| Plan { swapped: true, ..of(*rows, *columns, *blocks) });
+        whole_k.chain(split).chain(swapped).filter(|plan| unfit(plan, c).is_none() && suits(plan)).collect()
     }
 
     /// Of warpgroups that multiply tiles of these rows, columns and K.
@@ -151,7 +151,7 @@ impl Plan {
     pub(super) fn is_common(&self) -> bool {
         let [rows, columns, _] = self.tile;
         let most = if self.split_k > 1 { 2 * ROWS } else { columns };
-        !self.turned
+        !self.swapped
             && rows <= 2 * ROWS
             && (columns % ROWS == 0 || columns == 16)
             && columns <= most

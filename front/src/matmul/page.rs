@@ -41,7 +41,7 @@ impl Plan {
             (true, "STAGES", self.stages),
             (warpgroups, "CLUSTER", self.cluster),
             (self.may_split(c), "SPLIT", self.split_k),
-            (vary.turns, "A_LEFT", self.a_is_left(c).into()),
+            (vary.swaps, "A_LEFT", self.a_is_left(c).into()),
         ];
         all.into_iter().filter(|row| row.0).map(|(_, name, value)| (name, value)).collect()
     }
@@ -57,7 +57,7 @@ struct Vary {
     /// Do warps share K, at some sizes?
     shares_k: bool,
     /// Is A the left operand at some sizes, and B at others?
-    turns: bool,
+    swaps: bool,
 }
 
 /// What the parts of a page share.
@@ -77,31 +77,27 @@ impl Page<'_> {
     /// A matrix like C as the accumulators have its tile: where B is the left operand, transposed.
     fn like_c(&self, name: &str) -> String {
         let tile = format!("tile({}, (BM, BN), ({}))", self.of_batch(name), self.at.join(", "));
-        match () {
-            () if self.vary.turns => format!("permute({tile}, order)"),
-            () if self.plan.a_is_left(self.c) => tile,
-            () => format!("permute({tile}, (1, 0))"),
+        match (self.vary.swaps, self.plan.a_is_left(self.c)) {
+            (true, _) => format!("permute({tile}, order)"),
+            (false, true) => tile,
+            (false, false) => format!("permute({tile}, (1, 0))"),
         }
     }
 
     /// The mode of accumulators that rows or columns of C are.
     fn of_acc(&self, along: usize) -> &'static str {
-        match (self.vary.turns, along, self.plan.a_is_left(self.c)) {
-            (true, 0, _) => "1 - A_LEFT",
-            (true, ..) => "A_LEFT",
-            (_, 0, true) | (_, 1, false) => "0",
-            _ => "1",
-        }
+        let modes =
+            if self.vary.swaps { ["1 - A_LEFT", "A_LEFT"] } else { self.plan.sides(self.c, ["0", "1"]) };
+        modes[along]
     }
 
     /// What A and B have, or rows and columns of C, for the left and the right operand.
     fn in_order(&self, [a, b]: [&str; 2]) -> String {
-        let [in_order, turned] = [format!("({a}, {b})"), format!("({b}, {a})")];
-        match () {
-            () if self.vary.turns => format!("if A_LEFT == 1 {{ {in_order} }} else {{ {turned} }}"),
-            () if self.plan.a_is_left(self.c) => in_order,
-            () => turned,
+        if self.vary.swaps {
+            return format!("if A_LEFT == 1 {{ ({a}, {b}) }} else {{ ({b}, {a}) }}");
         }
+        let [left, right] = self.plan.sides(self.c, [a, b]);
+        format!("({left}, {right})")
     }
 
     /// Tiles of a matrix at a block's rows, one for each step.
@@ -114,7 +110,7 @@ impl Page<'_> {
 pub(super) fn program(page: &Kernel, c: &Config, plan: &Plan) -> Result<Program> {
     let is_const = |(name, _): &(&str, i64)| page.consts.iter().any(|of| of.name.text == *name);
     let consts = plan
-        .constants(c, &Vary { shares_k: true, turns: true })
+        .constants(c, &Vary { shares_k: true, swaps: true })
         .into_iter()
         .filter(is_const)
         .map(|(name, value)| (named(name), value));
@@ -133,7 +129,7 @@ fn evaluated(page: &Kernel, settings: Settings) -> std::result::Result<Program, 
 /// The function, of at least one size.
 pub(super) fn page(c: &Config, all: &[&Plan]) -> Result<Kernel> {
     let shares_k = all.iter().any(|plan| plan.parts() > 1);
-    let vary = Vary { shares_k, turns: all.iter().any(|plan| plan.turned != all[0].turned) };
+    let vary = Vary { shares_k, swaps: all.iter().any(|plan| plan.swapped != all[0].swapped) };
     let rows: Vec<Constants> = all.iter().map(|plan| plan.constants(c, &vary)).collect();
     let (Some(first), Some(&plan)) = (rows.first(), all.first()) else {
         return Err(Problem::new("a product has no sizes"));
@@ -150,7 +146,7 @@ pub(super) fn page(c: &Config, all: &[&Plan]) -> Result<Kernel> {
     };
     let choices = if listed.is_empty() { Vec::new() } else { vec![choice] };
     // The left operand's rows are along x: a cluster shares a tile of the right one.
-    let at = if vary.turns { ["row", "column"] } else { plan.sides(c, ["block.x", "block.y"]) };
+    let at = if vary.swaps { ["row", "column"] } else { plan.sides(c, ["block.x", "block.y"]) };
     let body = body(&Page { c, plan, vary, at })?;
     Ok(Kernel { choices, ..kernel(c, plan.overlaps, consts.collect(), body)? })
 }
@@ -220,13 +216,13 @@ fn body(page: &Page) -> Result<Vec<Stmt>> {
     let &Page { c, plan, at: [row, column], .. } = page;
     let (tile_of_a, tile_of_b) = ("(BM, BK)", format!("(BN, {})", weights::step_of_b(c)));
     let sides = page.in_order(["BM", "BN"]);
-    let (mut places, mut sides_of, mut operands) =
+    let (mut coordinates, mut in_shared, mut operands) =
         (String::new(), String::new(), plan.sides(c, ["sa", "sb"]));
-    if page.vary.turns {
-        let [places_in_order, tiles_in_order, modes] =
+    if page.vary.swaps {
+        let [at, tiles, modes] =
             [["block.x", "block.y"], ["sa", "sb"], ["0", "1"]].map(|of| page.in_order(of));
-        places = format!("let (row, column) = {places_in_order}; let order = {modes};");
-        sides_of = format!("let (left, right) = {tiles_in_order};");
+        coordinates = format!("let (row, column) = {at}; let order = {modes};");
+        in_shared = format!("let (left, right) = {tiles};");
         operands = ["left", "right"];
     }
     // Instructions of warps take both operands from registers, and each element's terms are made there.
@@ -259,11 +255,11 @@ fn body(page: &Page) -> Result<Vec<Stmt>> {
     // Rows out of bounds only affect accumulators that are not stored. Bulk copies need no guards.
     let guards = if plan.bulk { "" } else { ", boundary_check = 1" };
     let text = format!(
-        "{schedule} {places} {ga} {gb}
+        "{schedule} {coordinates} {ga} {gb}
         let gc = {gc};
         let sa = shared::<{a}>({sa});
         let sb = shared::<{b}>({sb});
-        {sides_of}
+        {in_shared}
         let mma = {mma};
         let acc = mma.accumulators({sides}, {zero});
         {tiles}

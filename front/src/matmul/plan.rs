@@ -23,8 +23,8 @@ pub(super) struct Plan {
     pub(super) stages: i64,
     /// May there be fewer, if these do not fit in shared memory?
     pub(super) fewer: bool,
-    /// Is the other operand the left one than for most plans?
-    pub(super) turned: bool,
+    /// Are the left and the right operand swapped, compared with most plans?
+    pub(super) swapped: bool,
     /// Blocks of a cluster that share tiles of the right operand.
     pub(super) cluster: i64,
     /// Blocks of a cluster that compute one tile together, each a part of K.
@@ -49,7 +49,7 @@ impl Plan {
         groups: [1; 3],
         stages: 16,
         fewer: true,
-        turned: false,
+        swapped: false,
         cluster: 1,
         split_k: 1,
         band: 8,
@@ -73,7 +73,7 @@ impl Plan {
     /// Is A the left operand? Otherwise the transpose is computed.
     pub(super) fn a_is_left(&self, c: &Config) -> bool {
         let usual = if self.is_wgmma() { c.a_is_left() } else { c.a_left() };
-        usual != self.turned
+        usual != self.swapped
     }
 
     /// What A and B have, or rows and columns of C, for the left and the right operand; and back.

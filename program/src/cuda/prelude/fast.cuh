@@ -13,7 +13,7 @@ __device__ __forceinline__ float fast_sqrt(float x) {
     return y;
 }
 
-// By one instruction, with an error of one unit in the last place; infinite for magnitudes below 2^-126.
+// By one instruction, with an error of two units in the last place; infinite for magnitudes below 2^-126.
 __device__ __forceinline__ float fast_rsqrt(float x) {
     float y;
     asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
