@@ -56,7 +56,7 @@ pub fn butterflies<T>(z: &mut View, radix: usize, sign: T) {
                     to[(1, _, 1, i)] = sign * u;
                 } else {
                     let angle = sign * T::consts::PI * (i as T) / far as T;
-                    to[(0, _, 1, i)] = u * cos(angle) + v * -sin(angle);
+                    to[(0, _, 1, i)] = u * cos(angle) - v * sin(angle);
                     to[(1, _, 1, i)] = v * cos(angle) + u * sin(angle);
                 }
             }
@@ -74,11 +74,11 @@ pub fn twiddle<T>(z: &mut View, angle: T) {
     for i in unroll(1..p) {
         if i > 1 {
             let (j, k) = (i / 2, i - i / 2);
-            w[(0, i)] = w[(0, j)] * w[(0, k)] + w[(1, j)] * -w[(1, k)];
+            w[(0, i)] = w[(0, j)] * w[(0, k)] - w[(1, j)] * w[(1, k)];
             w[(1, i)] = w[(0, j)] * w[(1, k)] + w[(1, j)] * w[(0, k)];
         }
         let (u, v) = (z[(0, i)], z[(1, i)]);
-        z[(0, i)] = u * w[(0, i)] + v * -w[(1, i)];
+        z[(0, i)] = u * w[(0, i)] - v * w[(1, i)];
         z[(1, i)] = v * w[(0, i)] + u * w[(1, i)];
     }
 }

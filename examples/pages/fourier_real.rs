@@ -15,7 +15,7 @@ fn untangle<T>(z: &mut View, s: View, sign: T) {
     for i in unroll(0..p) {
         copy(regroup(s, (2, n, s.size(2)))[(_, (n - j - n / p * i) % n, row)], m);
         let own = sign * T::consts::PI * (i as T / p as T + 0.5);
-        v[(0)] = w[(0)] * cos(own) + w[(1)] * -sin(own);
+        v[(0)] = w[(0)] * cos(own) - w[(1)] * sin(own);
         v[(1)] = w[(0)] * sin(own) + w[(1)] * cos(own);
         let (a, b) = (z[(0, i)], z[(1, i)]);
         z[(0, i)] = a + m[(0)] + v[(0)] * (a - m[(0)]) + -v[(1)] * (b + m[(1)]);

@@ -244,7 +244,7 @@ pub(super) fn arithmetic(op: Binary, x: Scalar, y: Scalar) -> Result<Scalar, Pro
     let ([x, y], _) = typing::agree(op.sign(), [x, y])?;
     match op {
         Binary::Add => typing::bin(Bin::Add, x, y).map(contracted),
-        Binary::Sub => typing::bin(Bin::Sub, x, y),
+        Binary::Sub => typing::bin(Bin::Sub, x, y).map(contracted),
         Binary::Mul => typing::bin(Bin::Mul, x, y),
         Binary::Div => typing::bin(Bin::Div, x, y),
         Binary::Rem => typing::bin(Bin::Rem, x, y),
@@ -278,14 +278,20 @@ fn distance(of: Elem, y: Scalar, by: Elem) -> Result<Scalar, Problem> {
     typing::cast(of, typing::bin(Bin::Min, y, Scalar::literal(i64::from(of.working_bits())))?)
 }
 
-/// A multiply-add: one rounding, as `fmaf` in the generated text.
+/// A multiply-add: one rounding, as `fmaf` in the generated text. A difference of floating-point numbers is one too.
 fn contracted(sum: Scalar) -> Scalar {
+    use tile::Expr::{Bin as Of, Fma};
+    let is_float = matches!(sum.ty, Some(Type::Elem(of)) if of.is_float());
+    let minus = |x: tile::Expr| tile::Expr::Un(Un::Neg, Box::new(x));
     let expr = match sum.expr {
-        tile::Expr::Bin(Bin::Add, x, y) => match (*x, *y) {
-            (tile::Expr::Bin(Bin::Mul, a, b), c) | (c, tile::Expr::Bin(Bin::Mul, a, b)) => {
-                tile::Expr::Fma(Box::new([*a, *b, c]))
-            }
-            (x, y) => tile::Expr::Bin(Bin::Add, Box::new(x), Box::new(y)),
+        Of(Bin::Add, x, y) => match (*x, *y) {
+            (Of(Bin::Mul, a, b), c) | (c, Of(Bin::Mul, a, b)) => Fma(Box::new([*a, *b, c])),
+            (x, y) => Of(Bin::Add, Box::new(x), Box::new(y)),
+        },
+        Of(Bin::Sub, x, y) if is_float => match (*x, *y) {
+            (Of(Bin::Mul, a, b), c) => Fma(Box::new([*a, *b, minus(c)])),
+            (c, Of(Bin::Mul, a, b)) => Fma(Box::new([minus(*a), *b, c])),
+            (x, y) => Of(Bin::Sub, Box::new(x), Box::new(y)),
         },
         other => other,
     };

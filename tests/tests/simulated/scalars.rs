@@ -168,3 +168,38 @@ fn comparisons_of_arguments_are_exact() {
         assert_eq!(compared().simulate(&args).unwrap().get::<i32>("y").unwrap(), wanted, "{n} {m}");
     }
 }
+
+#[kernel]
+fn differences(
+    x: &Tensor<f32, N>,
+    y: &Tensor<f32, N>,
+    a: &mut Tensor<f32, N>,
+    b: &mut Tensor<f32, N>,
+    c: &mut Tensor<f32, N>,
+) {
+    let own = |view| tile(view, 32, block.x);
+    let (x, y) = (own(x), own(y));
+    copy(x * x - y, own(a));
+    copy(y - x * x, own(b));
+    let c = own(c);
+    c -= x * x;
+}
+
+/// A product and a difference are rounded once, as a product and a sum are.
+#[test]
+fn differences_of_products_are_rounded_once() {
+    let x = 1.0f32 + f32::EPSILON;
+    let y = 1.0f32 + 2.0 * f32::EPSILON; // x · x, rounded
+    let args = [
+        Arg::tensor(&[x], [1]),
+        Arg::tensor(&[y], [1]),
+        Arg::output::<f32>([1]),
+        Arg::output::<f32>([1]),
+        Arg::in_out(&[y], [1]),
+    ];
+    let outcome = differences().simulate(&args).unwrap();
+    let left = f32::EPSILON * f32::EPSILON;
+    for (name, wanted) in [("a", left), ("b", -left), ("c", -left)] {
+        assert_eq!(outcome.get::<f32>(name).unwrap(), [wanted], "{name}");
+    }
+}
