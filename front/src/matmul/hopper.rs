@@ -22,13 +22,12 @@ const PATTERN: i64 = 8;
 /// Tiles of the default variants: rows, blocks of a cluster that share columns, and columns. There are many widths, so that the
 /// tiles of a product nearly fill all multiprocessors. Small tiles are for products of few rows, which memory limits. Clusters copy
 /// fewer rows, for rows that begin in the middle of a line of the L2 cache.
-const SHIPPED: [(i64, i64, &[i64]); 10] = [
+const SHIPPED: [(i64, i64, &[i64]); 9] = [
     (128, 1, &[256, 224, 192, 160, 128, 96]),
     (256, 1, &[128]),
-    (64, 1, &[256, 192, 160, 128, 96, 64, 32, 16]),
+    (64, 1, &[192, 160, 128, 96, 64, 32, 16]),
     (192, 1, &[192, 128, 96]),
     (128, 2, &[256, 128]),
-    (64, 2, &[128]),
     (128, 2, &[192]),
     (192, 2, &[192]),
     (64, 4, &[128, 160, 192, 256]),
@@ -42,7 +41,7 @@ const SPLIT: [([i64; 2], i64, &[i64]); 11] = [
     ([64, 128], 1, &[2, 4]),
     ([64, 160], 1, &[2]),
     ([64, 192], 1, &[2, 4]),
-    ([128, 128], 1, &[2, 4]),
+    ([128, 128], 1, &[4]),
     ([128, 192], 1, &[4]),
     ([64, 128], 2, &[4]),
     ([64, 128], 4, &[2]),
@@ -51,7 +50,7 @@ const SPLIT: [([i64; 2], i64, &[i64]); 11] = [
 ];
 /// Tiles with swapped operands, for products with few rows of the operand that is the left one otherwise: rows and columns, blocks of
 /// a cluster that share columns, and blocks that split K.
-const SWAPPED: [([i64; 2], [i64; 2]); 9] = [
+const SWAPPED: [([i64; 2], [i64; 2]); 13] = [
     ([64, 192], [4, 1]),
     ([64, 128], [1, 1]),
     ([64, 96], [1, 1]),
@@ -61,6 +60,10 @@ const SWAPPED: [([i64; 2], [i64; 2]); 9] = [
     ([64, 160], [4, 1]),
     ([64, 32], [1, 16]),
     ([64, 192], [4, 2]),
+    ([64, 192], [2, 1]),
+    ([64, 128], [4, 1]),
+    ([64, 96], [4, 1]),
+    ([64, 160], [1, 2]),
 ];
 /// Most accumulators of a thread: half of them if the sums of a step have separate registers.
 const MOST_SUMS: i64 = 128;
