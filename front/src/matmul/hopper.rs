@@ -50,7 +50,7 @@ const SPLIT: [([i64; 2], i64, &[i64]); 11] = [
 ];
 /// Tiles with swapped operands, for products with few rows of the operand that is the left one otherwise: rows and columns, blocks of
 /// a cluster that share columns, and blocks that split K.
-const SWAPPED: [([i64; 2], [i64; 2]); 13] = [
+const SWAPPED: [([i64; 2], [i64; 2]); 15] = [
     ([64, 192], [4, 1]),
     ([64, 128], [1, 1]),
     ([64, 96], [1, 1]),
@@ -64,6 +64,8 @@ const SWAPPED: [([i64; 2], [i64; 2]); 13] = [
     ([64, 128], [4, 1]),
     ([64, 96], [4, 1]),
     ([64, 160], [1, 2]),
+    ([64, 128], [2, 1]),
+    ([192, 192], [4, 1]),
 ];
 /// Most accumulators of a thread: half of them if the sums of a step have separate registers.
 const MOST_SUMS: i64 = 128;
