@@ -21,7 +21,7 @@ const SIZES: [[usize; 3]; 10] = [
     [1, 1, 1],
     [3, 200, 5],
     [260, 132, 36],
-    [192, 64, 256],
+    [960, 64, 256],
 ];
 /// M and N of kernels that normalise rows.
 const ROWS: [[usize; 3]; 8] = [
