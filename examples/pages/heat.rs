@@ -34,7 +34,8 @@ pub fn heat_3d<const H: usize, const Z: usize, const T: usize = 4, const R: usiz
     let (lane, row) = (thread.x % 32, thread.x / 32);
     // The first and the last row of each thread, for each step and for the planes before.
     let s = shared::<f32>(layout!((2, 32, rows, 2, T, 2)));
-    let (ahead, now) = (registers::<f32>((2, R), 0.0), registers::<f32>((2, R), 0.0));
+    // Planes that are read two planes ahead.
+    let (ahead, now) = (registers::<f32>((2, R, 2), 0.0), registers::<f32>((2, R), 0.0));
     let (own, part) = (registers::<f32>((2, R, T), 0.0), registers::<f32>((2, R, T), 0.0));
     let (up, down) = (registers::<f32>(2, 0.0), registers::<f32>(2, 0.0));
     // The part of a thread of a plane: neighbours along x are neighbours in its registers.
@@ -44,12 +45,12 @@ pub fn heat_3d<const H: usize, const Z: usize, const T: usize = 4, const R: usiz
     // 0 outside, so that cells there stay 0.
     let weight =
         map(read(0), |_, at| if (at.0 >= 0) & (at.0 < N) & (at.1 >= 0) & (at.1 < M) { side } else { 0.0 });
-    copy(read(first - T), ahead);
+    copy(read(first - T), ahead[(_, _, 0)]);
+    copy(read(first - T + 1), ahead[(_, _, 1)]);
     for both in 0..Z / 2 + T {
         for odd in unroll(0..2) {
             let k = first - T + 2 * both + odd;
-            copy(ahead, now);
-            copy(read(k + 1), ahead);
+            copy(ahead[(_, _, odd)], now);
             for t in unroll(0..T) {
                 let next = part[(_, _, t)] + weight * now;
                 part[(_, _, t)] = centre * now + weight * own[(_, _, t)];
@@ -62,6 +63,7 @@ pub fn heat_3d<const H: usize, const Z: usize, const T: usize = 4, const R: usiz
                     fill(now, 0.0);
                 }
             }
+            copy(read(k + 2), ahead[(_, _, odd)]);
             let inside = (row >= T / R) && (row < rows - T / R) && (lane >= T / 2) && (lane < 32 - T / 2);
             if inside && (both >= T) {
                 copy(now, part_of(tile(y, inner, (k - T, block.y, block.x), halo = (0, T, T))));
