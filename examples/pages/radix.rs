@@ -49,15 +49,15 @@ fn ranked(own: View, words: &mut View, t: usize, pass: i32, items: usize) -> (Vi
     let rank = registers::<i32>((1, items, 1), 0); // among the keys of the warp with the same byte
     for k in unroll(0..items) {
         let same = warp_match(map(own[(_, k, _)], |key| byte(key, pass) as u8));
+        let lower = map(same, |same| count_ones(same & ((1u32 << lane) - 1)) as i32);
         // The last lane with the byte adds for all.
-        let add = |key, same| {
+        let add = |key, same, lower| {
             let number = if (same >> lane) == 1 { byte(key, pass) } else { -1 };
-            ((number, warp), count_ones(same) as i32)
+            ((number, warp), lower + 1)
         };
-        let before = scatter((own[(_, k, _)], same), counts, add, how = "atomic_add", order = "relaxed");
-        let before = warp_shuffle(before, map(same, |same| 31 - leading_zeros(same) as i32));
-        let lower = |before, same| before + count_ones(same & ((1u32 << lane) - 1)) as i32;
-        rank[(_, k, _)] = map((before, same), lower);
+        let before =
+            scatter((own[(_, k, _)], same, lower), counts, add, how = "atomic_add", order = "relaxed");
+        rank[(_, k, _)] = lower + warp_shuffle(before, map(same, |same| 31 - leading_zeros(same) as i32));
     }
     sync_threads();
     let mut total = registers::<i32>((1, 1), 0);
@@ -65,7 +65,9 @@ fn ranked(own: View, words: &mut View, t: usize, pass: i32, items: usize) -> (Vi
         scan(map(own_counts, |n| n), 0, |a, b| a + b, mode = 1, exclusive = true, carry = &mut total);
     let count = total[(_, 0)];
     let word = parallelize(tile(words, (256, 1, 1), (0, t, pass))[(_, 0, 0)], layout!(256), thread.x);
-    copy(map(count, |n| (n as u32) | (1u32 << 30)), word, how = "atomic_exchange");
+    if t > 0 {
+        copy(map(count, |n| (n as u32) | (1u32 << 30)), word, how = "atomic_exchange");
+    }
     let start = block_scan(count, 0, |a, b| a + b, exclusive = true);
     map((before, start.along(0)), own_counts, |n, start| n + start);
     sync_threads();
@@ -73,10 +75,16 @@ fn ranked(own: View, words: &mut View, t: usize, pass: i32, items: usize) -> (Vi
 }
 
 /// For each byte the slot of its first key among all keys, less the position of that key in the tile. A thread for each byte adds the
-/// counts of the tiles before: a word has the count of a tile and 2^30, or the count of the tile and of all before it and 2^31.
+/// counts of the tiles before: a word has the count of a tile and 2^30, or the slot after its last key and 2^31. The first tile adds the
+/// counts of lower bytes among all keys.
 #[device]
-fn look_back(bins: View, words: &mut View, count: View, start: View, t: usize, pass: i32) -> View {
+fn look_back(bins: &mut View, words: &mut View, count: View, start: View, t: usize, pass: i32) -> View {
     let (mut before, mut open) = (registers::<u32>(1, 0), registers::<u32>(1, 1));
+    if t == 0 {
+        let all = parallelize(tile(bins, (256, 1), (0, pass))[(_, 0)], layout!(256), thread.x);
+        before = map(block_scan(map(all, |n| n), 0, |a, b| a + b, exclusive = true), |n| n as u32);
+        fill(all, 0);
+    }
     for j in 0..ceil_div(t, 4) {
         let four = shift(tile(words, (256, 4, 1), (0, 0, pass))[(_, _, 0)], (0, t - 4 * j - 4));
         let seen = wait(parallelize(four, layout!((256, 1)), thread.x), 1, order = "relaxed");
@@ -91,11 +99,8 @@ fn look_back(bins: View, words: &mut View, count: View, start: View, t: usize, p
     }
     let word = parallelize(tile(words, (256, 1, 1), (0, t, pass))[(_, 0, 0)], layout!(256), thread.x);
     copy(map((before, count), |before, n| (before + n as u32) | (1u32 << 31)), word, how = "atomic_exchange");
-    let all = map(parallelize(tile(bins, (256, 1), (0, pass))[(_, 0)], layout!(256), thread.x), |n| n);
-    let first = block_scan(all, 0, |a, b| a + b, exclusive = true);
     let offsets = shared::<i32>(layout!(256));
-    let less = |first, before, start| first + before as i32 - start;
-    map((first, before, start), parallelize(offsets, layout!(256), thread.x), less);
+    map((before, start), parallelize(offsets, layout!(256), thread.x), |before, start| before as i32 - start);
     offsets
 }
 
@@ -110,7 +115,7 @@ pub fn radix_pass<const K: usize = 24, const V: usize = 1, const Q: usize = 2>(
     values_to: &mut Tensor<u32, P>,
     bins: &mut Tensor<i32, (_256, _4)>,
     words: &mut Tensor<u32, { (256, ceil_div(N, 256 * K), 4) }, (_1, _256, ldw)>,
-    arrived: &mut Tensor<i32, _2>,
+    arrived: &mut Tensor<i32, _1>,
 ) {
     use self::{byte, look_back, part, ranked};
     blocks_per_sm(Q);
@@ -118,29 +123,27 @@ pub fn radix_pass<const K: usize = 24, const V: usize = 1, const Q: usize = 2>(
     assert(V == 0 || P == N);
     let _ = walk(words.size(1), block.x);
     let ticket = copy(1, arrived[(0)], how = "atomic_add", order = "relaxed");
-    let t = min(max(ticket[(0)], 0), (1 << 30) / (256 * K));
+    let t = min(max(ticket[(0)], 0), words.size(1) - 1);
+    let pass = min(max(pass, 0), 3);
     let s = shared::<u32>(layout!(256 * K));
     let own = parallelize(s, layout!(256), thread.x);
-    fill(own, 0);
+    if t == words.size(1) - 1 {
+        fill(own, u32::MAX); // after the last key, so that these elements are stored nowhere
+        copy(0, arrived[(0)], how = "atomic_exchange", order = "relaxed");
+    }
     let key = map(part(keys, t, K), |key| key);
     let (position, count, start) = ranked(key, &mut words, t, pass, K);
     scatter((key, position), s, |key, position| (position, key));
     let value = if V > 0 { map(part(values, t, K), |value| value) } else { key };
-    let offsets = look_back(bins, &mut words, count, start, t, pass);
+    let offsets = look_back(&mut bins, &mut words, count, start, t, pass);
     sync_threads();
-    let ended = copy(1, arrived[(1)], how = "atomic_add");
     let at_first = parallelize(tile(keys, 256 * K, 0), layout!(256), thread.x);
-    let slot_of = |key, at| if at < N - 256 * K * t { offsets[(byte(key, pass))] + at } else { -1 };
-    let slot = map((own, at_first), |key, _, at| slot_of(key, at.0));
-    scatter((own, slot), keys_to, |key, slot| (slot, key), out_of_bounds = -1);
+    let slot = map((own, at_first), |key, _, at| offsets[(byte(key, pass))] + at.0);
+    scatter((own, slot), keys_to, |key, slot| (slot, key));
     if V > 0 {
         sync_threads();
         scatter((value, position), s, |value, position| (position, value));
         sync_threads();
-        scatter((own, slot), values_to, |value, slot| (slot, value), out_of_bounds = -1);
-    }
-    if ended[(0)] == words.size(1) - 1 {
-        fill(tile(bins, (256, 1), (0, pass)), 0);
-        fill(arrived, 0);
+        scatter((own, slot), values_to, |value, slot| (slot, value));
     }
 }

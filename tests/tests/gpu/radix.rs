@@ -18,7 +18,7 @@ macro_rules! sorted {
         let [mut v0, mut v1] = [0; 2].map(|_| DeviceTensor::<u32, 1>::zeros(stream, [p]).unwrap());
         let mut bins = DeviceTensor::<i32, 2>::zeros(stream, [256, 4]).unwrap();
         let mut words = DeviceTensor::<u32, 3>::zeros(stream, [256, n.div_ceil(256 * $k), 4]).unwrap();
-        let mut arrived = DeviceTensor::<i32, 1>::zeros(stream, [2]).unwrap();
+        let mut arrived = DeviceTensor::<i32, 1>::zeros(stream, [1]).unwrap();
         let (counts, pass) = (radix::radix_counts!(K = $k), radix::radix_pass!(K = $k, V = $v, Q = $q));
         let mut begun = Instant::now();
         for time in 0..$times + 1 {
@@ -82,9 +82,9 @@ fn times_of_sorts() {
                 println!("2^24 {what}, {}: {time:?}", stringify!($($key = $value)+));
             }};
         }
-        row!(K = 16 V = 1 Q = 3);
+        row!(K = 32 V = 1 Q = 2);
         row!(K = 24 V = 1 Q = 2);
-        row!(K = 20 V = 0 Q = 3);
-        row!(K = 24 V = 0 Q = 2);
+        row!(K = 16 V = 0 Q = 4);
+        row!(K = 32 V = 0 Q = 2);
     }
 }
