@@ -61,6 +61,7 @@ pub(super) fn choose(
             indexed.entry(view.tensor).or_default().extend(modes);
         }
     }
+    share(&mut indexed, program, &stmts);
     let unpacks = stmts.iter().any(|stmt| whole::unpacks(&stmt.op).is_some());
     let mut choice = Choice { program, width, forms: known, reduced, indexed };
     loop {
@@ -95,6 +96,41 @@ pub(super) fn choose(
         choice.forms.insert(*id, Distribution::spread(&extents, &order, 1, threads(*id)));
     }
     Ok(choice.forms)
+}
+
+/// Tiles whose elements a statement combines have one distribution, so each thread has all elements of all of them along the modes
+/// at which any is indexed.
+fn share(indexed: &mut BTreeMap<Id, BTreeSet<usize>>, program: &Program, stmts: &[&Stmt]) {
+    let mut changed = true;
+    while std::mem::take(&mut changed) {
+        for stmt in stmts {
+            let views = match &stmt.op {
+                Op::Gemm { .. } | Op::Reduce { .. } => continue,
+                Op::Fold { from, .. } => from.iter().collect(),
+                op => whole::views(op),
+            };
+            let shown: Vec<(Id, Vec<Option<usize>>)> = views
+                .iter()
+                .filter(|view| program.forms.contains_key(&view.tensor))
+                .filter_map(|view| Some((view.tensor, part::shown(view).ok()?)))
+                .collect();
+            let own = |(tile, shown): &(Id, Vec<Option<usize>>)| {
+                let is_indexed = |mode: &usize| indexed.get(tile).is_some_and(|modes| modes.contains(mode));
+                let modes = shown.iter().enumerate();
+                modes
+                    .filter(|(_, of)| of.is_some_and(|of| is_indexed(&of)))
+                    .map(|(mode, _)| mode)
+                    .collect::<Vec<_>>()
+            };
+            let modes: BTreeSet<usize> = shown.iter().flat_map(own).collect();
+            for (tile, shown) in shown {
+                let further = modes.iter().filter_map(|mode| *shown.get(*mode)?);
+                for mode in further {
+                    changed |= indexed.entry(tile).or_default().insert(mode);
+                }
+            }
+        }
+    }
 }
 
 struct Choice<'p> {
@@ -343,6 +379,22 @@ fn spread_but(
         std::iter::once(fast).chain((0..tile.len()).filter(|mode| *mode != fast)).collect();
     let order = if tile.is_empty() { Vec::new() } else { order };
     let spread = Distribution::spread(&tile, &order, vector, threads);
+    // One comparison along a mode of a tensor bounds elements along one mode of a tile, with the largest step. Each thread has all
+    // elements along others.
+    let ragged = |mode: &usize| !own.contains(mode) && spread.reach(*mode) > tile[*mode];
+    let along = |view: &View, mode| part::along_one(&view.layout.mode(mode).ok()?);
+    let within = |view: &View, one, other| {
+        let (one, other) = (along(view, one)?, along(view, other)?);
+        Some(one.0 == other.0 && one.1 < other.1)
+    };
+    let ragged: Vec<usize> = (0..tile.len()).filter(ragged).collect();
+    let is_within = |one: &&usize| {
+        let outer = |view: &&&View| ragged.iter().any(|other| within(view, **one, *other) == Some(true));
+        memory.iter().any(outer)
+    };
+    if let Some(inner) = ragged.iter().find(is_within) {
+        return spread_but(program, views, &[own, &[*inner]].concat(), threads, width);
+    }
     if own.is_empty() {
         return Ok(spread);
     }

@@ -35,7 +35,7 @@ pub(super) fn of_memory(view: &View, d: &Distribution, by: Id, stores: bool) -> 
         if spread[mode] || ones[mode] || d.reach(mode) <= extent {
             continue;
         }
-        let [(_, Value::Basis { times, path })] = own.leaves().collect::<Vec<_>>()[..] else {
+        let Some((index, times)) = along_one(own) else {
             return Err(Problem::new(format!(
                 "mode {mode} of `{}` is nested, {}, and threads do not divide it",
                 view.name,
@@ -43,8 +43,14 @@ pub(super) fn of_memory(view: &View, d: &Distribution, by: Id, stores: bool) -> 
             ))
             .help("use a tile whose extents the threads divide"));
         };
-        let index = usize::from(path.steps()[0]);
-        if part.limits[index].is_some() || limits.iter().any(|(_, other, _)| *other == index) {
+        if let Some((other, ..)) = limits.iter().find(|(_, other, _)| *other == index) {
+            let (name, shape) = (&view.name, view.shape());
+            return Err(Problem::new(format!(
+                "modes {other} and {mode} of `{name}`, {shape}, are one mode of its tensor, and threads divide neither"
+            ))
+            .help("use a tile whose extents the threads divide"));
+        }
+        if part.limits[index].is_some() {
             return Err(ragged_twice(&view.name));
         }
         limits.push((mode, index, extent.checked_mul(times).ok_or_else(far)?));
@@ -108,6 +114,14 @@ pub(super) fn of_memory(view: &View, d: &Distribution, by: Id, stores: bool) -> 
     });
     part.layout = Layout::from_modes(named.collect::<Result<Vec<_>>>()?)?;
     Ok(part)
+}
+
+/// The mode of a tensor that a flat mode of a view is along, and its step.
+pub(super) fn along_one(mode: &Layout) -> Option<(usize, i64)> {
+    match mode.leaves().collect::<Vec<_>>()[..] {
+        [(_, Value::Basis { times, path })] => Some((usize::from(path.steps()[0]), times)),
+        _ => None,
+    }
 }
 
 /// A mode for each mode of the tile, of a thread's digits along it.

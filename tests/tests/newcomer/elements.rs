@@ -237,3 +237,50 @@ fn constants_have_the_types_that_they_name() {
         assert_eq!(outcome.get::<f32>("far").unwrap(), [u32::MAX as f32; 2]);
     }
 }
+
+/// Minors of rows of 2x2 matrices, where a tile that is loaded whole is combined with a tile whose elements are set one by one.
+#[kernel]
+fn adjugates(x: &Tensor<f32, (_4, N)>, y: &mut Tensor<f32, (_4, N)>) {
+    let x = map(tile(x, (4, 256), (0, block.x)), |x| x);
+    let mut turned = full::<f32>((4, 256), 0.0);
+    turned += x;
+    turned[(0, _)] = x[(3, _)];
+    turned[(3, _)] = x[(0, _)];
+    turned[(1, _)] *= -1.0;
+    turned[(2, _)] *= -1.0;
+    copy(turned + 0.5 * x, tile(y, (4, 256), (0, block.x)));
+}
+
+#[test]
+fn elements_of_a_tile_that_is_combined_with_another() {
+    for n in [1, 256, 300] {
+        let x = drawn(4 * n, 1);
+        let of = |m: &[f32]| [m[3] + 0.5 * m[0], -0.5 * m[1], -0.5 * m[2], m[0] + 0.5 * m[3]].map(f64::from);
+        let wanted: Vec<f64> = x.chunks(4).flat_map(of).collect();
+        let args = [Arg::tensor(&x, [4, n]), Arg::output::<f32>([4, n])];
+        right(generated!(adjugates()), &args, "y", &wanted, 1e-6);
+    }
+}
+
+/// Each element less the mean of its week. The threads divide neither a week nor the number of weeks.
+#[kernel(allow(uncoalesced))]
+fn weekly<const D: usize = 7, const W: usize = 30>(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    let x = map(regroup(tile(x, D * W, block.x), (D, W)), |x| x);
+    copy(x - sum(x, 0) / D as f32, regroup(tile(y, D * W, block.x), (D, W)));
+}
+
+#[test]
+fn tiles_with_another_shape_whose_extents_threads_do_not_divide() {
+    for (kernel, days) in
+        [(weekly(), 7), (weekly!(W = 300), 7), (weekly!(D = 3, W = 5), 3), (weekly!(D = 33, W = 31), 33)]
+    {
+        for weeks in [1, 40] {
+            let x = drawn(weeks * days, 1);
+            let mean = |week: &[f32]| week.iter().map(|x| f64::from(*x)).sum::<f64>() / days as f64;
+            let of = |week: &[f32]| week.iter().map(|x| f64::from(*x) - mean(week)).collect::<Vec<_>>();
+            let wanted: Vec<f64> = x.chunks(days).flat_map(of).collect();
+            let args = [Arg::tensor(&x, [x.len()]), Arg::output::<f32>([x.len()])];
+            right(generated!(kernel), &args, "y", &wanted, 1e-5);
+        }
+    }
+}
