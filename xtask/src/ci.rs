@@ -50,7 +50,9 @@ fn clippy() -> Outcome {
         };
         clippy(&["--workspace", "--all-targets"])?;
         // Alone the facade has its default features, and so no generator.
-        clippy(&["--package=tilewright"])
+        clippy(&["--package=tilewright"])?;
+        // The command as a library for a program's own kernels, without the shipped ones.
+        clippy(&["--package=tilewright-cli", "--no-default-features"])
     })
 }
 
