@@ -64,6 +64,16 @@ pub(crate) fn expected_bytes(mbarrier: &str) -> String {
 const TWICE: &str = "one statement writes this element twice: combine what it writes, how = \"atomic_add\" or its like, or let one thread write it";
 const BARRIER: &str = "put a barrier, sync_threads(), between the two";
 
+/// Help for accesses to shared memory: threads of two blocks meet at a barrier of their cluster.
+fn of_blocks(help: String, parties: &[Party]) -> String {
+    match parties {
+        [one, others @ ..] if others.iter().any(|other| other.block != one.block) => {
+            help.replace("sync_threads()", "sync_cluster()")
+        }
+        _ => help,
+    }
+}
+
 impl Cluster<'_> {
     pub(crate) fn conflict(&self, clash: Clash<'_>) -> Box<Fault> {
         let Conflict { earlier, earlier_writes, unfenced, narrow } = clash.conflict;
@@ -131,6 +141,7 @@ impl Cluster<'_> {
             (_, _, true) => "put a barrier between the two, or assign every element to one thread".into(),
             (_, _, false) => "blocks do not wait for each other: assign every element to one of them, or let one signal(flags[(i)]) and the other wait(flags[(i)], 1)".into(),
         };
+        let help = if shared { of_blocks(help, &clash.parties) } else { help };
         self.ctx.fault(
             FaultKind::Race,
             format!("nothing orders two accesses to {what}"),
@@ -209,7 +220,9 @@ impl Cluster<'_> {
             Component::BulkReads(_) => format!("{what} is written while a bulk store may still read it"),
             _ => format!("{what} is accessed while an asynchronous operation on it may still be in flight"),
         };
-        self.ctx.fault(FaultKind::InFlight, message, vec![mine, other], help)
+        let parties = vec![mine, other];
+        let help = of_blocks(help, &parties);
+        self.ctx.fault(FaultKind::InFlight, message, parties, help)
     }
 
     /// An access to the target of a copy in flight.
@@ -231,7 +244,8 @@ impl Cluster<'_> {
             }
             _ => COPY.to_string(),
         };
-        let parties = std::iter::once(me).chain(other).collect();
+        let parties: Vec<Party> = std::iter::once(me).chain(other).collect();
+        let help = of_blocks(help, &parties);
         self.ctx.fault(FaultKind::InFlight, format!("a copy into {what} is in flight"), parties, help)
     }
 

@@ -102,15 +102,28 @@ impl Evaluator {
     }
 
     pub(super) fn params(&mut self, kernel: &Kernel) {
+        // The first requirement on sizes after each argument.
+        let mut ends = Vec::new();
         for param in &kernel.params {
             let value = match &param.list {
                 None => self.param(param),
                 Some(length) => self.list(kernel, param, length),
             };
             self.scope.push((param.name.text.clone(), value));
+            ends.push((self.builder.program().requires.len(), param.name.span));
         }
         for (size, of) in self.builder.solved() {
             self.scope.push((size.name().to_owned(), Value::Index(of)));
+        }
+        for (order, size) in self.builder.undetermined() {
+            let Some((_, span)) = ends.iter().find(|(end, _)| order < *end) else { continue };
+            let name = size.name();
+            let problem =
+                Problem::new(format!("a launch cannot determine `{name}` from the extents of this argument"));
+            let help = format!(
+                "use `{name}` alone as an extent, Tensor<f32, {name}>, or in a sum, Tensor<f32, {{{name} + 1}}>"
+            );
+            self.complain(*span, problem.help(help));
         }
     }
 

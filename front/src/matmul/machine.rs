@@ -70,8 +70,24 @@ impl Reader<'_> {
         Some(all)
     }
 
-    /// The instruction, by the keys.
+    /// The instruction, by the keys. No key is about another instruction.
     pub(super) fn machine(&mut self, c: &Config) -> std::result::Result<Machine, Diagnostic> {
+        let machine = self.chosen(c)?;
+        let instruction = match machine.plans.first() {
+            Some(plan) if plan.is_wgmma() => return Ok(machine),
+            Some(_) => "by mma.sync",
+            None => "on CUDA cores",
+        };
+        // CUDA cores split K over a cluster too.
+        let of_wgmma = ["cluster", "band", "ping_pong", "split_k"];
+        let keys = &of_wgmma[..if machine.plans.is_empty() { 3 } else { 4 }];
+        let Some(key) = keys.iter().find(|key| self.find(key).is_some()) else { return Ok(machine) };
+        let message = format!("`{key}` is about products by wgmma, and this one runs {instruction}");
+        Err(Diagnostic::error(self.span(key), message)
+            .help("leave it out, or write arch = 90 and mma = wgmma"))
+    }
+
+    fn chosen(&mut self, c: &Config) -> std::result::Result<Machine, Diagnostic> {
         let wanted = self.wanted();
         if let Some(wrong) = self.errors.pop() {
             return Err(wrong);

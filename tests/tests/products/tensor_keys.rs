@@ -40,6 +40,18 @@ fn keys_that_are_invalid_on_tensor_cores() {
         "dtype=bf16 mma=mma_sync schedule=(vec=8)",
         "`vec` is about the threads of a product without tensor cores",
     );
+    for (keys, key) in [
+        ("dtype=bf16 schedule=(cluster=2)", "cluster"),
+        ("dtype=bf16 arch=90 warps=4 schedule=(cluster=3)", "cluster"),
+        ("dtype=bf16 arch=90 mma=mma_sync schedule=(band=4)", "band"),
+        ("dtype=f16 schedule=(ping_pong=true)", "ping_pong"),
+        ("dtype=bf16 mma=mma_sync schedule=(split_k=4)", "split_k"),
+    ] {
+        let message = format!("`{key}` is about products by wgmma, and this one runs by mma.sync\n");
+        check(keys, &message);
+        check(keys, "leave it out, or write arch = 90 and mma = wgmma");
+    }
+    check("schedule=(cluster=2)", "`cluster` is about products by wgmma, and this one runs on CUDA cores");
     check(
         "dtype=bf16 mma=mma_sync stages=16",
         "16 stages take 393216 bytes of shared memory, and a block has 166912",

@@ -123,6 +123,40 @@ mod exchanged {
         copy(peer(s, (block.x + 1) % 2), tile(y, 256, block.x));
         sync_cluster();
     }
+
+    /// No barrier before the write of the next iteration.
+    #[kernel]
+    pub(super) fn unordered(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+        cluster(2);
+        let _ = walk(2, block.x);
+        let s = shared::<f32>(256);
+        for k in 0..ceil_div(N, 512) {
+            map(tile(x, 256, 2 * k + block.x), s, |x| x + 1.0);
+            sync_cluster();
+            copy(peer(s, (block.x + 1) % 2), tile(y, 256, 2 * k + block.x));
+        }
+    }
+
+    /// No barrier before the read.
+    #[kernel]
+    pub(super) fn copied(x: &Tensor<f32, _512>, y: &mut Tensor<f32, _512>) {
+        cluster(2);
+        let s = shared::<f32>(256);
+        copy(tile(x, 256, block.x), s);
+        copy(peer(s, (block.x + 1) % 2), tile(y, 256, block.x));
+    }
+}
+
+#[test]
+fn the_barrier_that_accesses_of_two_blocks_lack_is_one_of_the_cluster() {
+    let kernels = [(exchanged::unordered().def().clone(), 1024), (exchanged::copied().def().clone(), 512)];
+    for (kernel, n) in kernels {
+        let x = vec![1.0f32; n];
+        let args = [tilewright_sim::Arg::tensor(&x, [n]), tilewright_sim::Arg::output::<f32>([n])];
+        let kernel = kernel.generate().unwrap();
+        let fault = run_every(&kernel, &args, &Options::default()).unwrap_err().to_string();
+        assert!(fault.contains("sync_cluster()") && !fault.contains("sync_threads()"), "{fault}");
+    }
 }
 
 #[test]

@@ -106,6 +106,23 @@ impl Builder {
         all
     }
 
+    /// Sizes of computed extents that neither an argument has nor [`Builder::solved`] determines, each with the number of the first
+    /// requirement on it.
+    pub fn undetermined(&self) -> Vec<(usize, Symbol)> {
+        let mut known = self.program.symbols();
+        let mut all = Vec::new();
+        for (order, require) in self.program.requires.iter().enumerate() {
+            let Test::Equal(_, of) = &require.test else { continue };
+            for size in of.symbols().into_iter().filter(|_| require.of.is_some()) {
+                if !known.contains(&size) {
+                    known.push(size);
+                    all.push((order, size));
+                }
+            }
+        }
+        all
+    }
+
     /// Loads an element of memory or registers as an integer: a coordinate, a loop bound, a side of a
     /// condition. Out of bounds the integer is -1, which is out of bounds of every tensor.
     ///
