@@ -19,6 +19,7 @@ mod threads;
 mod tiles;
 mod warps;
 
+use crate::build::tiled::Terms;
 use crate::source::ast::{Arg, Kernel, Level, Name, Span};
 use crate::source::diagnostic::{Diagnostic, Lint};
 use crate::source::problem::{Problem, Result};
@@ -135,9 +136,6 @@ fn of_one(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
         Some(_) => by_warps(&mut reader, &config, &plans).map_err(at_all)?,
     };
     let instead = instead.filter(|_| plans.is_empty());
-    // The last program serves every launch.
-    let last = others.len().saturating_sub(1);
-    others.splice(last..last, tiles::without_copies(&reader, &config));
     // Too many stages of tiles are an error about the key.
     let programs = others.iter_mut().map(|other| &mut other.program).chain([&mut wide]);
     for tensor in programs.flat_map(|program| &mut program.tensors) {
@@ -192,8 +190,11 @@ fn by_wgmma(config: &Config, plans: &[Plan]) -> Result<All> {
     if config.mixed() && tensor::bulk(config, &plan).is_some() {
         narrower.insert(0, (tensor::widest(config, &plan, measured)?, Width::WIDEST));
     }
-    let few = plan.row.filter(|_| measured && config.mixed());
-    let few = few.map_or_else(Vec::new, |row| tensor::others(config, row));
+    let row = plan.row.filter(|_| measured);
+    let few = row.filter(|_| config.mixed()).map_or_else(Vec::new, |row| tensor::others(config, row));
+    // Tiles in one term take less time after copies of rows along K.
+    let single = row.filter(|_| config.precision.terms() == Terms::Two);
+    let single = single.map_or(Ok(Vec::new()), |row| tensor::single(config, row))?;
     let of_few = |plan| {
         let program = tensor::widest(config, plan, measured)?;
         Ok(Alternative::new(program, vec![Policy::Aligned]).wide(Width::WIDEST))
@@ -208,6 +209,7 @@ fn by_wgmma(config: &Config, plans: &[Plan]) -> Result<All> {
     let width = Width::WIDEST;
     others.push(Alternative::new(wide.clone(), vec![Policy::General]).wide(width));
     others.extend(direct);
+    others.extend(single);
     others.extend(Alternative::narrower(narrower));
     Ok((wide, others))
 }

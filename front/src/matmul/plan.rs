@@ -104,7 +104,8 @@ impl Plan {
 
     /// May the blocks of a cluster split K? Products of other types are by wgmma there.
     pub(super) fn may_split(&self, c: &Config) -> bool {
-        self.is_wgmma() || !self.bulk && c.arch >= CLUSTERS && c.dtype.bytes() == 8 && !c.alpha_beta
+        let some = c.dtype.bytes() == 8 || self.split_k > 1;
+        self.is_wgmma() || some && !self.bulk && c.arch >= CLUSTERS && !c.alpha_beta
     }
 
     /// Are the sums of a step promoted? Instructions of warps do not lose bits of sums.

@@ -12,6 +12,7 @@ use super::product::WORD;
 use super::{Config, page};
 use crate::source::problem::{Problem, Result};
 use crate::thread::Id;
+use crate::thread::atom::Atom;
 use crate::tile::Program;
 use crate::tile::alternative::{Alternative, Policy, Width};
 pub(super) use plan::{MOST_SUMS, Usual, others, sums, unfit, usual};
@@ -65,22 +66,28 @@ pub(super) fn among(c: &Config, plans: &[Plan]) -> Result<(Program, Vec<Alternat
     let competes = !others.is_empty();
     // Copies of 16 bytes by threads need no less than bulk copies.
     let (wide, copies) = (widest(c, usual, competes)?, by_threads(c, usual, competes)?.split_off(1));
-    let (mut more, mut narrow) = (Vec::new(), Vec::new());
+    let mut more = Vec::new();
     for plan in others {
-        // Copies of single elements of eight bytes are asynchronous too.
-        if c.dtype.bytes() > 4 {
-            let program = by_copies(c, plan, c.dtype.bytes().into(), true)?;
-            narrow.push(Alternative::new(program, vec![Policy::Small]));
-        }
         // Guards of copies by threads take a twentieth of the time of large tiles.
         let large = bulk(c, plan).is_none() && plan.tile[0] * plan.tile[1] >= LARGE;
         let policies = if large { vec![Policy::Best, Policy::Aligned] } else { vec![Policy::Aligned] };
         more.push(Alternative::new(widest(c, plan, true)?, policies).wide(Width::WIDEST));
     }
     more.extend(direct(c, plans, competes)?);
-    more.extend(narrow);
+    if let Some(row) = usual.row.filter(|_| competes) {
+        more.extend(single(c, row)?);
+    }
     more.extend(Alternative::narrower(copies));
     Ok((wide, more))
+}
+
+/// The programs whose threads copy single elements of operands.
+pub(super) fn single(c: &Config, row: &'static Atom) -> Result<Vec<Alternative>> {
+    let of = |plan: &Plan| {
+        let program = by_copies(c, plan, c.dtype.bytes().into(), true)?;
+        Ok(Alternative::new(program, vec![Policy::Small]))
+    };
+    plan::single(c, row).iter().map(of).collect()
 }
 
 /// Programs for a C whose rows need not be aligned: single elements are stored, adjacent ones by adjacent threads.

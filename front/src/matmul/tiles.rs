@@ -1,7 +1,6 @@
 //! Products in f32 on CUDA cores without keys for the tile: the tiles among which a launch chooses, each with its schedule
 //! as keys. It does not know how a product is computed.
 
-use super::config::Precision;
 use super::product::{self, CLUSTERS};
 use super::{Config, Reader};
 use crate::source::ast::Arg;
@@ -86,19 +85,6 @@ pub(super) fn programs(args: &[Arg], config: &Config) -> Result<(Program, Vec<Al
         others.push(Alternative::new(program, std::mem::replace(&mut policies, vec![Policy::Small])));
     }
     Ok((first, others))
-}
-
-/// Programs for rows that are not aligned, in tiles smaller than the largest: for products of f32 on tensor cores, which copy such
-/// operands first. Where a result has few rows or columns, or K is short, copies take longer than the product.
-pub(super) fn without_copies(reader: &Reader<'_>, config: &Config) -> Vec<Alternative> {
-    if config.precision != Precision::F32x3 || !reader.leaves_open(&["mma", "warps", "swizzle"]) {
-        return Vec::new();
-    }
-    let strict = |arg: &&Arg| arg.name.as_ref().is_none_or(|name| name.text != "precision");
-    let args: Vec<Arg> = reader.args.iter().filter(strict).cloned().collect();
-    let tiles = TILES.iter().skip(2).flat_map(|tile| tile.narrow.iter().map(move |&split_k| (tile, split_k)));
-    let programs = tiles.filter_map(|(tile, split_k)| tile.program(&args, (split_k, true)).ok());
-    programs.map(|program| Alternative::new(program, vec![Policy::Small])).collect()
 }
 
 impl Tile {

@@ -33,6 +33,10 @@ mod device {
     pub(crate) const GUARD: f64 = 2.3;
     /// Clocks in which a warp's access to global memory begins.
     pub(crate) const BEGIN: f64 = 1.3;
+    /// The same of an asynchronous copy of less than 16 bytes for each lane, and the part of it that comes before the products of a block
+    /// alone.
+    pub(crate) const SHORT_COPY: f64 = 8.0;
+    pub(crate) const BEFORE: f64 = 0.8;
     /// Bytes of sectors that a multiprocessor reads from the L2 cache by loads of threads in a clock. Bytes that it writes: by
     /// stores of one block, of blocks that share it, and by bulk copies, which wait for a buffer in shared memory.
     pub(crate) const LOADED: f64 = 52.0;

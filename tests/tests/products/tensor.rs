@@ -93,6 +93,28 @@ fn f32_on_tensor_cores() {
     check_all("precision=f32x3 bm=64 bn=32 alpha_beta=true batched=true");
 }
 
+/// Rows that begin anywhere: all default variants, of which many split K over the blocks of a cluster.
+#[test]
+fn single_elements_of_four_bytes() {
+    let sizes = [([67, 33, 45], 1), ([130, 70, 1035], 1), ([1, 1, 1], 0)];
+    for keys in sweep::share(
+        [
+            "dtype=tf32",
+            "dtype=tf32 a=k_major bias=rows batched=true",
+            "precision=tf32 c=n_major alpha_beta=true",
+            "precision=f32x3",
+            "precision=f32x3 a=k_major b=k_major",
+            "precision=f32x3 b=k_major c=n_major residual=after",
+        ],
+        3,
+    ) {
+        let keys = format!("arch=90 {keys}");
+        let (ran, kernel) = (check(&keys, &sizes), kernel(&keys));
+        let copies = |at: &usize| ran[*at] && kernel.variants[*at].source.contains("cp_async_4");
+        assert!((0..ran.len()).filter(copies).count() > 2, "{keys}: no variants copy single elements");
+    }
+}
+
 #[test]
 fn floats_of_eight_bits() {
     for order in ORDERS {

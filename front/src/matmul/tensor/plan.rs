@@ -87,6 +87,20 @@ const SPLIT: [(Tile, i64); 7] = [
     (([16, 32, 512], 4, 2), 16),
 ];
 
+/// Tiles of elements of four bytes that threads copy one by one, and numbers of blocks that split K. Results of few rows or columns, and
+/// a short K, take less time so than after copies of their operands.
+const SINGLE: [Tile; 8] = [
+    ([128, 64, 64], 4, 8),
+    ([64, 128, 64], 4, 8),
+    ([64, 64, 128], 4, 4),
+    ([64, 32, 128], 4, 4),
+    ([32, 64, 128], 4, 4),
+    ([32, 32, 256], 4, 4),
+    ([32, 16, 256], 4, 2),
+    ([16, 32, 256], 4, 2),
+];
+const PARTS: [i64; 3] = [1, 8, 16];
+
 /// A tile of 2-byte elements, copied by cp.async. A multiprocessor with more than 200 KB of shared memory runs two such
 /// blocks: while one waits at the barrier of a step, the other multiplies.
 const TWO_BLOCKS: Tile = ([128, 128, 128], 3, 4);
@@ -125,12 +139,29 @@ pub(in crate::matmul) fn others(c: &Config, row: &'static Atom) -> Vec<Plan> {
             plans.extend(LONGER.into_iter().map(|tile| small(c, row, tile)));
             plans.extend((c.dtype.bytes() == 2).then(|| small(c, row, TWO_BLOCKS)));
         }
-        let split =
-            SPLIT.map(|(tile, split_k)| Ok(Plan { split_k, overlaps, ..small(c, row, tile)? })).into_iter();
-        plans.extend(split.filter(|plan| plan.as_ref().is_ok_and(|plan| plan.may_split(c))));
+        let split = SPLIT.into_iter().filter(|_| c.dtype.bytes() == 8);
+        plans.extend(split.filter_map(|(tile, split_k)| of_parts(c, row, tile, split_k)).map(Ok));
     }
     let plans = plans.into_iter().filter_map(Result::ok);
     plans.filter(|plan| plan.stages > 1 && unfit(c, plan).is_none()).collect()
+}
+
+/// Plans whose threads copy single elements asynchronously, for rows of operands that begin anywhere.
+pub(super) fn single(c: &Config, row: &'static Atom) -> Vec<Plan> {
+    match c.dtype.bytes() {
+        8 => others(c, row),
+        4 if c.arch >= ring::BULK => {
+            let all = SINGLE.into_iter().flat_map(|tile| PARTS.map(|parts| of_parts(c, row, tile, parts)));
+            all.flatten().filter(|plan| unfit(c, plan).is_none()).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The plan of a tile whose K the blocks of a cluster split, if they may.
+fn of_parts(c: &Config, row: &'static Atom, tile: Tile, split_k: i64) -> Option<Plan> {
+    let plan = Plan { split_k, overlaps: c.overlaps(true), ..small(c, row, tile).ok()? };
+    (split_k == 1 || plan.may_split(c)).then_some(plan)
 }
 
 fn of_bytes(c: &Config, [bm, bn, bytes]: [i64; 3]) -> [i64; 3] {

@@ -215,8 +215,13 @@ impl<'k> Meter<'k> {
                             }
                         }
                         (OperandKind::GlobalAddress, AtomArg::At(at)) => {
-                            let own = self.accessed(at, operand.address_bytes() as u32, true).times(warps);
+                            let bytes = operand.address_bytes() as u32;
+                            let own = self.accessed(at, bytes, true).times(warps);
                             load = load.beside(Load { issued: 0.0, ..own }, 1.0);
+                            if bytes < VECTOR {
+                                load.accesses = warps * device::SHORT_COPY / device::BEGIN;
+                                load.latency += warps * device::SHORT_COPY * device::BEFORE;
+                            }
                         }
                         (OperandKind::SharedAddress, AtomArg::At(_)) => {
                             load.wavefronts += warps * 4.0;
