@@ -62,7 +62,7 @@ fn main() -> Result<(), tilewright::sim::Error> {
         Arg::output::<u32>([1000]),
         Arg::in_out(&done.get::<i32>("bins")?, [256, 4]),
         words,
-        Arg::in_out(&[0i32; 2], [2]),
+        Arg::in_out(&[0i32], [1]),
     ];
     let done = radix::radix_pass().simulate(&args)?;
     println!("by one byte: {:?} …", &done.get::<u32>("keys_to")?[..10]);

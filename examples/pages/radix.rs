@@ -103,7 +103,7 @@ pub fn radix_pass<const K: usize = 24, const V: usize = 1, const Q: usize = 2>(
     let position = if V > 0 { map((key, rank), after) } else { ranked(key, &mut first, pass, K) };
     scatter((key, position), s, |key, position| (position, key));
     let value = if V > 0 { map(part(values), |value| value) } else { key };
-    // The slot of a byte's first key: the first tile takes the counts of lower bytes, the others add those of the tiles before.
+    // The slot of a byte's first key: the first tile takes the counts of lower bytes, the others add the counts of tiles before.
     let (mut slot, mut open) = (registers::<u32>(1, 0), registers::<u32>(1, 1));
     if t == 0 {
         let all = parallelize(tile(bins, (256, 1), (0, pass))[(_, 0)], layout!(256), thread.x);

@@ -26,6 +26,9 @@ pub(super) const MEMORY: u64 = 2913;
 /// The part of the shorter of memory and blocks that the other does not hide.
 pub(super) const WAITING: (u64, u64) = (47, 100);
 
+/// Bytes of results up to which the L2 cache takes parts of sectors as fast as whole ones.
+pub(super) const FEW_STORED: u64 = 1 << 20;
+
 /// The estimated clocks of a launch, and the terms that they are made of.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Estimate {
@@ -92,14 +95,16 @@ pub(super) struct Rule {
     persistent: bool,
     blocks_per_sm: u32,
     pub(super) warps: u32,
-    /// Indices in [`Rules::reads`]: of the tensors that it reads, and of the tensors that bulk copies load from.
+    /// Indices in [`Rules::moved`]: of the tensors that it reads, of the tensors that bulk copies load from, and of the
+    /// tensors that it writes.
     pub(super) reads: usize,
     pub(super) bulk: usize,
+    pub(super) stores: usize,
 }
 
-/// A tensor that a kernel reads.
+/// A tensor that a kernel reads or writes.
 #[derive(PartialEq, Debug)]
-pub(super) struct Read {
+pub(super) struct Moved {
     pub(super) extents: Vec<Size>,
     /// The strides that are not 1.
     pub(super) strides: Vec<Size>,
@@ -107,7 +112,7 @@ pub(super) struct Read {
     pub(super) bytes: u32,
 }
 
-/// The facts about a kernel's input tensors on which costs depend.
+/// The facts about tensors on which costs depend.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Traffic {
     /// The bytes of all.
@@ -117,23 +122,23 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    pub(super) fn of(reads: &[Read], sizes: &[Option<Bound>]) -> Traffic {
-        let bytes = |read: &Read| {
-            let mut elements = u64::from(read.bytes);
-            for extent in &read.extents {
+    pub(super) fn of(moved: &[Moved], sizes: &[Option<Bound>]) -> Traffic {
+        let bytes = |of: &Moved| {
+            let mut elements = u64::from(of.bytes);
+            for extent in &of.extents {
                 elements = elements.saturating_mul(extent.evaluate(sizes)?.max(0) as u64);
             }
             Some(elements)
         };
-        let strides = |read: &Read| {
-            let bytes = u64::from(read.bytes);
-            read.strides
+        let strides = |of: &Moved| {
+            let bytes = u64::from(of.bytes);
+            of.strides
                 .iter()
                 .try_fold(0, |all, stride| Some(all | (stride.evaluate(sizes)?.unsigned_abs() * bytes)))
         };
-        let alignment = reads.iter().try_fold(1u64 << 16, |all, read| Some(all | strides(read)?));
+        let alignment = moved.iter().try_fold(1u64 << 16, |all, of| Some(all | strides(of)?));
         Traffic {
-            bytes: reads.iter().try_fold(0u64, |sum, read| Some(sum.saturating_add(bytes(read)?))),
+            bytes: moved.iter().try_fold(0u64, |sum, of| Some(sum.saturating_add(bytes(of)?))),
             alignment: alignment.map(|all| 1 << all.trailing_zeros()),
         }
     }
@@ -156,14 +161,15 @@ impl Rule {
         let times = cost.times.map(|of| of.map(|of| factor(&of).0));
         // Of a product it is not one extent that tiles divide.
         let extent = extent.filter(|_| times == [None; 2]);
-        let (mut reads, mut bulk) = (Vec::new(), Vec::new());
+        let (mut reads, mut bulk, mut stores) = (Vec::new(), Vec::new(), Vec::new());
         for param in &program.params {
             match param {
-                Param::Pointer { shape, stride, elem, write: false, .. } => {
+                Param::Pointer { shape, stride, elem, write, .. } => {
                     let strides: Vec<Value> =
                         stride.iter().copied().filter(|stride| stride.int().is_none()).collect();
                     let (extents, strides) = (rules.sizes(shape), rules.sizes(&strides));
-                    reads.push(Read { extents, strides, bytes: elem.bytes() });
+                    let of = if *write { &mut stores } else { &mut reads };
+                    of.push(Moved { extents, strides, bytes: elem.bytes() });
                 }
                 Param::TensorMap { tensor, modes, .. } => {
                     if let Some(Param::Pointer { shape, stride, elem, write: false, .. }) =
@@ -172,7 +178,7 @@ impl Rule {
                         let strides: Vec<Value> =
                             modes[1..].iter().map(|mode| stride[usize::from(*mode)]).collect();
                         let (extents, strides) = (rules.sizes(shape), rules.sizes(&strides));
-                        bulk.push(Read { extents, strides, bytes: elem.bytes() });
+                        bulk.push(Moved { extents, strides, bytes: elem.bytes() });
                     }
                 }
                 _ => {}
@@ -188,8 +194,9 @@ impl Rule {
             persistent: launch.persistent,
             blocks_per_sm: launch.blocks_per_sm,
             warps: launch.threads.div_ceil(WARP),
-            reads: index(&mut rules.reads, reads),
-            bulk: index(&mut rules.reads, bulk),
+            reads: index(&mut rules.moved, reads),
+            bulk: index(&mut rules.moved, bulk),
+            stores: index(&mut rules.moved, stores),
         }
     }
 
@@ -213,15 +220,26 @@ impl Rule {
         traffic: &[Traffic],
     ) -> Option<Estimate> {
         let (reads, bulk) = (traffic[self.reads], traffic[self.bulk]);
+        let stores = traffic[self.stores];
+        let cuts = stores.alignment.is_some_and(|alignment| alignment < SECTOR)
+            && stores.bytes.is_some_and(|bytes| bytes > FEW_STORED);
+        let cut = if cuts { self.cost.cut_tile } else { 0 };
+        let tile = u64::from(self.cost.tile) + u64::from(cut);
         if self.cost.resident > 0 {
-            self.in_waves(limits, counts, reads)
+            self.in_waves(limits, counts, tile, reads)
         } else {
-            self.by_tiles(limits, counts, reads, bulk)
+            self.by_tiles(limits, counts, tile, reads, bulk)
         }
     }
 
     /// The estimate by waves: the blocks that the busiest multiprocessor has at once. The last wave has fewer blocks.
-    fn in_waves(&self, limits: &Limits, counts: &[Option<u64>], reads: Traffic) -> Option<Estimate> {
+    fn in_waves(
+        &self,
+        limits: &Limits,
+        counts: &[Option<u64>],
+        tile: u64,
+        reads: Traffic,
+    ) -> Option<Estimate> {
         let count = |of: Count| counts[of.0];
         let (cost, cluster) = (self.cost, self.cluster);
         let mut blocks = 1u64;
@@ -247,7 +265,7 @@ impl Rule {
         let copied = mean(&inside) * along;
         let stored = inside.iter().product();
         let outside = |clocks: u32, inside: f64| u64::from(clocks) - executed(clocks, inside);
-        let tile = u64::from(cost.tile) - outside(cost.guarded_tile, stored);
+        let tile = tile - outside(cost.guarded_tile, stored);
         let skipped = outside(cost.guarded_step, copied);
         let at_once = |resident: u32| u64::from(limits.clusters(cluster, resident) * cluster);
         let (waves, rest) = (blocks / at_once(cost.resident), blocks % at_once(cost.resident));
@@ -292,6 +310,7 @@ impl Rule {
         &self,
         limits: &Limits,
         counts: &[Option<u64>],
+        tile: u64,
         reads: Traffic,
         bulk: Traffic,
     ) -> Option<Estimate> {
@@ -326,7 +345,7 @@ impl Rule {
         let copied = copies(busy, paired, rows, bulk.alignment?);
         let own = cost.step + if reads.alignment? < SECTOR { cost.cut } else { 0 };
         let step = together(own.into(), copied, EXPOSED);
-        let of_tile = steps.saturating_mul(step).saturating_add(cost.tile.into());
+        let of_tile = steps.saturating_mul(step).saturating_add(tile);
         let of_tiles = waves.saturating_mul(of_tile);
         let memory = if cost.rows > 0 { bulk.bytes? / MEMORY } else { 0 };
         let edges = steps.saturating_mul(distance).saturating_mul(cost.distance.into()) / 10;
@@ -342,7 +361,7 @@ impl Rule {
                 false if copied > own.into() => Limit::Rows,
                 false => Limit::Work,
             },
-            tile: cost.tile.into(),
+            tile,
             memory,
             edges,
             launch: cost.launch.into(),

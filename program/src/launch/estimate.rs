@@ -43,6 +43,10 @@ mod device {
     pub(crate) const STORED: f64 = 17.0;
     pub(crate) const SHARED_STORED: f64 = 13.6;
     pub(crate) const BULK: f64 = 11.0;
+    /// Further bytes for each row of a box of a bulk store, and for each row of a tile, where rows of a result begin in the middle
+    /// of a sector: boxes of a tile store its parts soon after each other, two tiles do not.
+    pub(crate) const CUT_BOX: f64 = 13.0;
+    pub(crate) const CUT_TILE: f64 = 60.0;
     /// Further wavefronts of shared memory for each byte of vectors of 16 bytes whose rows begin in the middle of a sector.
     pub(crate) const CUT: f64 = 0.018;
     /// Bytes that a multiprocessor reads from the shared memory of others, in a clock.
@@ -133,6 +137,8 @@ pub fn cost(kernel: &Kernel) -> Option<Cost> {
     let stored = if is_serial(kernel, &step) { device::STORED } else { device::SHARED_STORED };
     let tile = (fixed + once.clocks_with_stores(stored)) as u32;
     let clocks = |x: f64| x.ceil().min(f64::from(u32::MAX)) as u32;
+    let cut_tile =
+        clocks(once.with_cut_stores().clocks_with_stores(stored) - once.clocks_with_stores(stored));
     let cost = if is_serial(kernel, &step) {
         let peers = if step.received > 0.0 { device::PEERS } else { 0.0 };
         let alone = step.clocks().max(step.latency) + step.exposed + peers;
@@ -147,6 +153,7 @@ pub fn cost(kernel: &Kernel) -> Option<Cost> {
             received,
             distance: 3 * u32::from(rows > 0),
             tile,
+            cut_tile,
             launch,
             ..Cost::default()
         }
@@ -167,6 +174,7 @@ pub fn cost(kernel: &Kernel) -> Option<Cost> {
             alone,
             resident: resident(kernel),
             tile,
+            cut_tile,
             guarded_tile: clocks(guarded_tile),
             begin: clocks(device::BLOCK - early),
             launch,

@@ -386,7 +386,7 @@ impl Operands {
         let broken = rules.facts.iter().map(|fact| fact.broken(tensors, &sizes)).collect();
         let value = |count: &Size| Some(count.evaluate(&sizes)?.max(0) as u64);
         let counts = rules.counts.iter().map(value).collect();
-        let traffic = rules.reads.iter().map(|reads| Traffic::of(reads, &sizes)).collect();
+        let traffic = rules.moved.iter().map(|moved| Traffic::of(moved, &sizes)).collect();
         Operands { form, packs, sizes, broken, counts, traffic }
     }
 }

@@ -169,8 +169,8 @@ pub struct Rules {
     pub(super) facts: Vec<Check>,
     /// Sizes that costs depend on. Many variants have the same ones, and a launch evaluates each once.
     pub(super) counts: Vec<Size>,
-    /// Tensors that are read, for costs.
-    pub(super) reads: Vec<Vec<cost::Read>>,
+    /// Tensors that are read or written, for costs.
+    pub(super) moved: Vec<Vec<cost::Moved>>,
     pub(super) classes: Vec<Class>,
     pub(super) variants: Vec<Alternative>,
     /// The rules of the kernel's packs.
@@ -203,7 +203,7 @@ impl Rules {
             forms: Vec::new(),
             facts: Vec::new(),
             counts: Vec::new(),
-            reads: Vec::new(),
+            moved: Vec::new(),
             classes: Vec::new(),
             variants: Vec::new(),
             packs: Vec::new(),

@@ -66,6 +66,8 @@ pub struct Cost {
     pub received: u32,
     /// Further clocks of a tile.
     pub tile: u32,
+    /// Further clocks of a tile where rows of a result begin in the middle of a sector.
+    pub cut_tile: u32,
     /// The part of `tile` for accesses with guards.
     pub guarded_tile: u32,
     /// The part of `tile` that all blocks of a multiprocessor have at once: they begin together.

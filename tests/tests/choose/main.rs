@@ -136,13 +136,12 @@ impl Product<'_> {
     }
 }
 
-/// The variant that a launch chooses, compared with the fastest of all variants.
-#[test]
-fn variants_with_the_least_estimate_are_among_the_fastest() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/results/h100/variants.txt");
+/// The time of the variant that a launch chooses, as a multiple of the fastest variant's, for each size in a file of results.
+fn losses(results: &str, of: u64) -> Vec<f64> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/results").join(results);
     let text = std::fs::read_to_string(path).unwrap();
     let mut losses = Vec::new();
-    for product in sweep::share(products(&text), 4) {
+    for product in sweep::share(products(&text), of) {
         let kernel = product.kernel();
         for (sizes, times) in &product.rows {
             let ranking = ranking(&kernel, &product.given(&kernel, *sizes), &Limits::HOPPER).unwrap();
@@ -170,6 +169,13 @@ fn variants_with_the_least_estimate_are_among_the_fastest() {
         }
     }
     losses.sort_by(f64::total_cmp);
+    losses
+}
+
+/// The variant that a launch chooses, compared with the fastest of all variants.
+#[test]
+fn variants_with_the_least_estimate_are_among_the_fastest() {
+    let losses = losses("h100/variants.txt", 4);
     let mean = losses.iter().sum::<f64>() / losses.len() as f64;
     let tenth = losses[losses.len() * 9 / 10];
     println!(
@@ -180,6 +186,18 @@ fn variants_with_the_least_estimate_are_among_the_fastest() {
     let most = if sweep::is_full() { [1.04, 1.12] } else { [1.11, 1.3] };
     assert!(mean <= most[0], "the chosen take {mean:.3} of the fastest's time");
     assert!(tenth <= most[1], "a tenth of the chosen take {tenth:.3} of the fastest's time");
+}
+
+/// Rows of results that begin in the middle of a sector, and rows of whole sectors, where a tile's stores take most of its time.
+#[test]
+fn results_that_cut_sectors_take_tiles_with_few_long_rows() {
+    let losses = losses("h200/variants.txt", 1);
+    let (mean, worst) = (geometric_mean(losses.iter().copied()), losses[losses.len() - 1]);
+    println!("{} problems, mean {mean:.4}, at worst {worst:.3}", losses.len());
+    assert!(
+        mean <= 1.06 && worst <= 1.15,
+        "the chosen take {mean:.3} of the fastest's time, at worst {worst:.3}"
+    );
 }
 
 /// A kernel whose searches end when data say so has an estimate too: few, long rows take more blocks each.

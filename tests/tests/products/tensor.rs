@@ -93,7 +93,7 @@ fn f32_on_tensor_cores() {
     check_all("precision=f32x3 bm=64 bn=32 alpha_beta=true batched=true");
 }
 
-/// Rows that begin anywhere: all default variants, of which many split K over the blocks of a cluster.
+/// Rows that begin anywhere: all default variants. Many split K over the blocks of a cluster.
 #[test]
 fn single_elements_of_four_bytes() {
     let sizes = [([67, 33, 45], 1), ([130, 70, 1035], 1), ([1, 1, 1], 0)];

@@ -21,8 +21,9 @@ pub(super) struct Load {
     pub(super) loaded: f64,
     pub(super) vectors: f64,
     pub(super) stored: f64,
-    /// Bytes stored by bulk copies.
+    /// Bytes stored by bulk copies, and further bytes of all stores where rows begin in the middle of a sector.
     pub(super) bulk: f64,
+    pub(super) cut_stores: f64,
     /// Bytes from the shared memory of other blocks.
     pub(super) remote: f64,
     /// Rows of 128 bytes that bulk copies fetch, and rows that other blocks of the cluster fetch for this one.
@@ -60,6 +61,7 @@ impl Load {
             vectors: self.vectors + other.vectors * times,
             stored: self.stored + other.stored * times,
             bulk: self.bulk + other.bulk * times,
+            cut_stores: self.cut_stores + other.cut_stores * times,
             remote: self.remote + other.remote * times,
             rows: self.rows + other.rows * times,
             received: self.received + other.received * times,
@@ -96,6 +98,11 @@ impl Load {
         Load { wavefronts: self.wavefronts + self.vectors * device::CUT, ..*self }.clocks() - self.clocks()
     }
 
+    /// The load where rows of results begin in the middle of a sector.
+    pub(super) fn with_cut_stores(self) -> Load {
+        Load { bulk: self.bulk + self.cut_stores, ..self }
+    }
+
     /// The clocks where stores are only partly hidden.
     pub(super) fn clocks_with_stores(&self, stored: f64) -> f64 {
         let (others, stores) = (Load { stored: 0.0, bulk: 0.0, ..*self }.clocks(), self.stores(stored));
@@ -107,7 +114,8 @@ impl Load {
         let Load { tensor, cores, issued, wavefronts, accesses, loaded, vectors, stored, .. } = self;
         let [tensor, cores, issued, wavefronts] = [tensor, cores, issued, wavefronts].map(|x| x.max(0.0));
         let [accesses, loaded, vectors, stored] = [accesses, loaded, vectors, stored].map(|x| x.max(0.0));
-        let [bulk, remote, rows] = [self.bulk, self.remote, self.rows].map(|x| x.max(0.0));
+        let [bulk, cut_stores, remote, rows] =
+            [self.bulk, self.cut_stores, self.remote, self.rows].map(|x| x.max(0.0));
         let [received, latency, exposed] = [self.received, self.latency, self.exposed].map(|x| x.max(0.0));
         Load {
             tensor,
@@ -119,6 +127,7 @@ impl Load {
             vectors,
             stored,
             bulk,
+            cut_stores,
             remote,
             rows,
             received,

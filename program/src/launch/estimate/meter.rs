@@ -207,6 +207,7 @@ impl<'k> Meter<'k> {
                             let (rows, bytes) = self.box_rows(*param);
                             if row.done == Done::Queue(Queue::Bulk) {
                                 load.bulk += bytes;
+                                load.cut_stores += rows * device::CUT_BOX + self.cut_tiles(*param, bytes);
                             } else {
                                 let shared = row.operand(OperandName::Mask).is_some();
                                 let blocks = f64::from(self.kernel.launch.cluster[0]);
@@ -312,6 +313,7 @@ impl<'k> Meter<'k> {
                 if *scope == Scope::Warpgroup {
                     // Each stores its own tile.
                     all.once.bulk *= elected;
+                    all.once.cut_stores *= elected;
                 }
                 Some(all)
             }
@@ -364,12 +366,17 @@ impl<'k> Meter<'k> {
         let wrap = if wraps { device::WRAP } else { 0.0 };
         let moved = self.sectors(at, bytes.into()) as f64 * device::SECTOR as f64;
         let of = |of: bool| if of { moved } else { 0.0 };
+        let cut_stores = match at.space {
+            Space::Global(tensor) if !loads => self.cut_tiles(tensor, moved),
+            _ => 0.0,
+        };
         Load {
             issued: device::ACCESS + wide + wrap,
             accesses: 1.0,
             loaded: of(loads),
             vectors: of(loads && bytes >= VECTOR),
             stored: of(!loads),
+            cut_stores,
             ..Load::default()
         }
     }
@@ -458,6 +465,24 @@ impl<'k> Meter<'k> {
             }
             _ => (0.0, 0.0),
         }
+    }
+
+    /// Further bytes where a tile's rows begin in the middle of a sector, for `bytes` bytes that are stored to a tensor or through
+    /// its map.
+    fn cut_tiles(&self, param: Id, bytes: f64) -> f64 {
+        let param = match &self.kernel.params[param as usize] {
+            Param::TensorMap { tensor, .. } => &self.kernel.params[*tensor as usize],
+            param => param,
+        };
+        let (Param::Pointer { elem, shape, .. }, Some(fast)) = (param, param.contiguous()) else {
+            return 0.0;
+        };
+        let extent = shape[fast];
+        let row = self.kernel.launch.grid.iter().flatten().find_map(|factor| match (*factor, extent) {
+            (Value::Sym { of, over, .. }, Value::Sym { of: own, .. }) if of == own => Some(over),
+            _ => None,
+        });
+        row.map_or(0.0, |row| device::CUT_TILE * bytes / (f64::from(row) * f64::from(elem.bytes())))
     }
 
     /// Operations of the tensor cores in a clock, for operands of a type.

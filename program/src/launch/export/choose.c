@@ -36,7 +36,7 @@ static void tw_judge(const tw_launch *launch, tw_operands *operands) {
         operands->broken[at] = broken;
         operands->value[at] = value;
     }
-    for (at = 0; at < kernel->reads; ++at) tw_measure(&kernel->read[at], operands->sizes, &operands->traffic[at]);
+    for (at = 0; at < kernel->moves; ++at) tw_measure(&kernel->moved[at], operands->sizes, &operands->traffic[at]);
 }
 
 /* The first fact of a class that does not hold, or -1. */

@@ -21,7 +21,7 @@ typedef struct {
     tw_bound sizes[TW_SIZES];
     char broken[TW_FACTS]; /* 0: it holds; 1: `value` breaks it; 2: it is not known, or nothing is to be told */
     int64_t value[TW_FACTS];
-    tw_traffic traffic[TW_READS];
+    tw_traffic traffic[TW_MOVES];
 } tw_operands;
 
 /* A kernel's launch. */
@@ -88,23 +88,23 @@ static uint32_t tw_clusters(const tw_limits *limits, uint32_t of, uint32_t resid
     return blocks ? (uint32_t)blocks : 1;
 }
 
-static void tw_measure(const tw_reads *reads, const tw_bound *sizes, tw_traffic *traffic) {
+static void tw_measure(const tw_moves *moved, const tw_bound *sizes, tw_traffic *traffic) {
     uint64_t all = (uint64_t)1 << 16;
     int at, mode;
     traffic->bytes = 0;
     traffic->known_bytes = traffic->known_alignment = 1;
-    for (at = 0; at < reads->count; ++at) {
-        const tw_read *read = &reads->reads[at];
-        tw_count elements = read->bytes, extent;
-        for (mode = 0; mode < read->rank; ++mode) {
-            if (!tw_amount(read->extents[mode], sizes, &extent)) traffic->known_bytes = 0;
+    for (at = 0; at < moved->count; ++at) {
+        const tw_moved *tensor = &moved->tensors[at];
+        tw_count elements = tensor->bytes, extent;
+        for (mode = 0; mode < tensor->rank; ++mode) {
+            if (!tw_amount(tensor->extents[mode], sizes, &extent)) traffic->known_bytes = 0;
             else elements = tw_times(elements, extent);
         }
         traffic->bytes = tw_plus(traffic->bytes, elements);
-        for (mode = 0; mode < read->rows; ++mode) {
+        for (mode = 0; mode < tensor->rows; ++mode) {
             int64_t stride;
-            if (!tw_value(read->strides[mode], sizes, &stride)) traffic->known_alignment = 0;
-            else all |= (uint64_t)(stride < 0 ? -stride : stride) * read->bytes;
+            if (!tw_value(tensor->strides[mode], sizes, &stride)) traffic->known_alignment = 0;
+            else all |= (uint64_t)(stride < 0 ? -stride : stride) * tensor->bytes;
         }
     }
     traffic->alignment = all & (~all + 1);
@@ -130,6 +130,13 @@ static tw_count tw_outside(const tw_cost *cost, uint32_t clocks, double inside) 
     double least = TW_SCHEDULERS / (double)cost->warps, part = inside > least ? inside : least;
     if (part > 1.0) part = 1.0;
     return clocks - (tw_count)((double)clocks * part);
+}
+
+/* Clocks of a tile beside its iterations, which depend on the rows of results. */
+static tw_count tw_tile_clocks(const tw_cost *cost, const tw_operands *operands) {
+    const tw_traffic *stores = &operands->traffic[cost->stores];
+    int cuts = stores->known_alignment && stores->alignment < TW_SECTOR;
+    return (tw_count)cost->tile + (cuts && stores->known_bytes && stores->bytes > TW_FEW_STORED ? cost->cut_tile : 0);
 }
 
 /* The clocks of the waves of blocks that the busiest multiprocessor has at once. */
@@ -161,7 +168,7 @@ static int tw_in_waves(const tw_variant *variant, const tw_limits *limits, const
     }
     if (!reads->known_alignment || !reads->known_bytes) return 0;
     copied = (axes ? copied / (double)axes : 1.0) * of_steps;
-    tile = cost->tile - tw_outside(cost, cost->guarded_tile, stored);
+    tile = tw_tile_clocks(cost, operands) - tw_outside(cost, cost->guarded_tile, stored);
     own = cost->step;
     alone = cost->alone;
     if (reads->alignment < TW_SECTOR) {
@@ -193,7 +200,8 @@ static int tw_by_tiles(const tw_variant *variant, const tw_limits *limits, const
                        tw_count *clocks) {
     const tw_cost *cost = variant->cost;
     const tw_traffic *reads = &operands->traffic[cost->reads], *bulk = &operands->traffic[cost->bulk];
-    tw_count tiles = 1, beyond = 0, along, extent, clusters, rounds, steps, blocks, busy, copied, own, step, memory, edges, all;
+    tw_count tiles = 1, beyond = 0, along, extent, clusters, rounds, steps, blocks, busy, copied, own, step, tile, memory, edges;
+    tw_count all;
     int at;
     for (at = 0; at < cost->factors; ++at) {
         const tw_factor *factor = &cost->factor[at];
@@ -217,7 +225,8 @@ static int tw_by_tiles(const tw_variant *variant, const tw_limits *limits, const
     own = cost->step;
     if (reads->alignment < TW_SECTOR) own += cost->cut;
     step = tw_together(own, copied, TW_EXPOSED, TW_EXPOSED_OF);
-    all = tw_times(rounds, tw_plus(tw_times(steps, step), cost->tile));
+    tile = tw_tile_clocks(cost, operands);
+    all = tw_times(rounds, tw_plus(tw_times(steps, step), tile));
     if (cost->rows && !bulk->known_bytes) return 0;
     memory = cost->rows ? bulk->bytes / TW_MEMORY : 0;
     edges = tw_times(tw_times(steps, beyond), cost->beyond) / 10;

@@ -115,13 +115,13 @@ typedef struct {
     int rows;
     const tw_size *strides;
     uint32_t bytes;
-} tw_read;
+} tw_moved;
 
-/* Tensors that are read, for estimates. */
+/* Tensors that are read or written, for estimates. */
 typedef struct {
     int count;
-    const tw_read *reads;
-} tw_reads;
+    const tw_moved *tensors;
+} tw_moves;
 
 typedef struct {
     tw_size count;
@@ -135,11 +135,11 @@ typedef struct {
     tw_factor steps;
     tw_size times[2];
     uint32_t over;
-    uint32_t step, guarded_step, resident, alone, cut, beyond, rows, received, tile, guarded_tile, begin, launch;
+    uint32_t step, guarded_step, resident, alone, cut, beyond, rows, received, tile, cut_tile, guarded_tile, begin, launch;
     uint32_t warps;
     int factors;
     const tw_factor *factor;
-    int reads, bulk;
+    int reads, bulk, stores;
 } tw_cost;
 
 enum { TW_TENSOR, TW_SCALAR, TW_INT, TW_MAP };
@@ -264,8 +264,8 @@ typedef struct tw_kernel {
     const tw_form *form;
     int facts;
     const tw_fact *fact;
-    int reads;
-    const tw_reads *read;
+    int moves;
+    const tw_moves *moved;
     int classes;
     const tw_class *of_class;
     int variants;

@@ -65,7 +65,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
 
     /// The constants of the interpreter.
     pub(super) fn limits(&self) -> String {
-        let names = ["SIZES", "FACTS", "READS", "PACKS", "CLASSES", "PARAMS", "OPERANDS"];
+        let names = ["SIZES", "FACTS", "MOVES", "PACKS", "CLASSES", "PARAMS", "OPERANDS"];
         let mut text = String::from("\n/* Bounds of the tables at the end. */\n");
         for (name, most) in names.iter().zip(self.most) {
             let _ = writeln!(text, "#define TW_{name} {most}");
@@ -76,13 +76,14 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
             text,
             "\n/* The greatest extent and stride, and bytes of shared memory that a block has without asking. */\n\
              #define TW_MOST {MOST_EXTENT}\n#define TW_STATIC_SHARED {STATIC_SHARED}\n\n\
-             /* Estimates: see the fields of the tables. */\n#define TW_SCHEDULERS {:?}\n#define TW_IDLE {}\n#define TW_MEMORY {}\n\
+             /* Estimates: see the fields of the tables. */\n#define TW_SCHEDULERS {:?}\n#define TW_IDLE {}\n#define TW_MEMORY {}\n#define TW_FEW_STORED {}\n\
              #define TW_WAITING {}\n#define TW_WAITING_OF {}\n#define TW_EXPOSED {}\n#define TW_EXPOSED_OF {}\n\
              #define TW_RECEIVED {}\n#define TW_RECEIVED_OF {}\n#define TW_SHARING {}\n#define TW_SHARING_OF {}\nstatic const struct {{\n    uint64_t aligned;\n    \
              uint32_t in_a_clock, alone, beside;\n}} tw_rows[] = {{",
             cost::SCHEDULERS,
             super::super::IDLE,
             cost::MEMORY,
+            cost::FEW_STORED,
             waiting.0,
             waiting.1,
             exposed.0,
@@ -174,7 +175,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         let counts = [
             rules.symbols.len(),
             rules.facts.len(),
-            rules.reads.len(),
+            rules.moved.len(),
             packs.len(),
             rules.classes.len(),
             kernel.params.len(),
@@ -185,7 +186,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         let names: Vec<String> = rules.symbols.iter().map(|symbol| literal(symbol.name())).collect();
         let forms = self.forms(rules);
         let facts = self.facts(variants, rules);
-        let reads: Vec<String> = rules.reads.iter().map(|reads| self.reads(reads)).collect();
+        let moved: Vec<String> = rules.moved.iter().map(|moved| self.moved(moved)).collect();
         let mut classes = Vec::new();
         for class in &rules.classes {
             let (needs, of) = (self.numbers("int", &class.needs), self.numbers("int", &class.packs));
@@ -209,7 +210,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
             (names.len(), self.array("char *const", &names)),
             (forms.len(), self.array("tw_form", &forms)),
             (facts.len(), self.array("tw_fact", &facts)),
-            (reads.len(), self.array("tw_reads", &reads)),
+            (moved.len(), self.array("tw_moves", &moved)),
             (classes.len(), self.array("tw_class", &classes)),
             (rows.len(), self.array("tw_variant", &rows)),
             (packs.len(), self.array("tw_pack", packs)),
@@ -276,14 +277,14 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         all
     }
 
-    fn reads(&mut self, reads: &[cost::Read]) -> String {
+    fn moved(&mut self, moved: &[cost::Moved]) -> String {
         let mut rows = Vec::new();
-        for read in reads {
-            let (extents, strides) = (self.sizes(&read.extents), self.sizes(&read.strides));
-            let (rank, count) = (read.extents.len(), read.strides.len());
-            rows.push(format!("{{{rank}, {extents}, {count}, {strides}, {}}}", read.bytes));
+        for of in moved {
+            let (extents, strides) = (self.sizes(&of.extents), self.sizes(&of.strides));
+            let (rank, count) = (of.extents.len(), of.strides.len());
+            rows.push(format!("{{{rank}, {extents}, {count}, {strides}, {}}}", of.bytes));
         }
-        format!("{{{}, {}}}", rows.len(), self.array("tw_read", &rows))
+        format!("{{{}, {}}}", rows.len(), self.array("tw_moved", &rows))
     }
 
     fn variant(&mut self, rules: &Rules, index: usize, variant: &Variant) -> Result<String, E> {
@@ -353,13 +354,14 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
             of.rows,
             of.received,
             of.tile,
+            of.cut_tile,
             of.guarded_tile,
             of.begin,
             of.launch,
         ];
         let clocks = clocks.map(|n| n.to_string()).join(", ");
         format!(
-            "{{{}, {{{}}}, {}, {clocks}, {}, {}, {}, {}, {}}}",
+            "{{{}, {{{}}}, {}, {clocks}, {}, {}, {}, {}, {}, {}}}",
             factor(&(rule.steps, rule.extent)),
             rule.times.map(|of| size_of(of, Size::Int(1))).join(", "),
             of.over.max(1),
@@ -367,7 +369,8 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
             factors.len(),
             self.array("tw_factor", &factors),
             rule.reads,
-            rule.bulk
+            rule.bulk,
+            rule.stores
         )
     }
 
