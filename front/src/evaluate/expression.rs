@@ -195,17 +195,7 @@ impl Evaluator {
                 }
                 let at = if self.in_kernel { "in this kernel" } else { "here" };
                 let problem = Problem::new(format!("`{name}` is not defined {at}"));
-                let computed = |require: &crate::tile::Require| {
-                    let mut inside =
-                        require.test.integers().into_iter().flat_map(crate::values::affine::Affine::symbols);
-                    require.of.is_some() && inside.any(|part| part == symbol)
-                };
-                let help = match self.builder.program().requires.iter().any(computed) {
-                    true => format!(
-                        "it is only part of a computed extent: give that a name instead, Tensor<f32, S>, and compute `{name}` from it, such as S - 1"
-                    ),
-                    false => advice::variable(name, &names, self.in_kernel),
-                };
+                let help = advice::variable(name, &names, self.in_kernel);
                 self.complain(span, problem.help(help))
             }
         }

@@ -123,7 +123,8 @@ impl Evaluator {
             let help = format!(
                 "use `{name}` alone as an extent, Tensor<f32, {name}>, or in a sum, Tensor<f32, {{{name} + 1}}>"
             );
-            self.complain(*span, problem.help(help));
+            let poison = self.complain(*span, problem.help(help));
+            self.scope.push((name.to_owned(), poison));
         }
     }
 
