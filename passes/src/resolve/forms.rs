@@ -114,18 +114,14 @@ fn share(indexed: &mut BTreeMap<Id, BTreeSet<usize>>, program: &Program, stmts: 
                 .filter(|view| program.forms.contains_key(&view.tensor))
                 .filter_map(|view| Some((view.tensor, part::shown(view).ok()?)))
                 .collect();
-            let own = |(tile, shown): &(Id, Vec<Option<usize>>)| {
-                let is_indexed = |mode: &usize| indexed.get(tile).is_some_and(|modes| modes.contains(mode));
-                let modes = shown.iter().enumerate();
-                modes
-                    .filter(|(_, of)| of.is_some_and(|of| is_indexed(&of)))
-                    .map(|(mode, _)| mode)
-                    .collect::<Vec<_>>()
+            let of_tile = |(tile, shown): &(Id, Vec<Option<usize>>)| {
+                let known = indexed.get(tile)?;
+                let is_indexed = |of: &Option<usize>| of.is_some_and(|of| known.contains(&of));
+                Some((0..shown.len()).filter(|&mode| is_indexed(&shown[mode])).collect::<Vec<_>>())
             };
-            let modes: BTreeSet<usize> = shown.iter().flat_map(own).collect();
+            let modes: BTreeSet<usize> = shown.iter().filter_map(of_tile).flatten().collect();
             for (tile, shown) in shown {
-                let further = modes.iter().filter_map(|mode| *shown.get(*mode)?);
-                for mode in further {
+                for mode in modes.iter().filter_map(|mode| *shown.get(*mode)?) {
                     changed |= indexed.entry(tile).or_default().insert(mode);
                 }
             }
