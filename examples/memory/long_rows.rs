@@ -26,6 +26,15 @@ pub fn realigned(from: View) -> View {
     own
 }
 
+/// A thread's elements of two weights that begin alike, loaded together.
+#[device]
+pub fn both_realigned(w: View, b: View) -> (View, View) {
+    let (own_w, own_b) = (registers_like(w, 0), registers_like(b, 0));
+    copy(w, own_w, how = "realigned");
+    copy(b, own_b, how = "realigned");
+    (own_w, own_b)
+}
+
 /// y = exp(x - max x) / Σ exp(x - max x) along rows. Rows that are not aligned to vectors have S = V.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn softmax_long<
@@ -113,7 +122,7 @@ pub fn layernorm_long<
     y: &mut Tensor<T, (M, N), (ld, _1)>,
     eps: f32,
 ) {
-    use self::{piece, realigned};
+    use self::{both_realigned, piece};
     use super::reductions::{factor_of, moments};
     at_most(N, C * W + 1 - S);
     blocks_per_sm(Q);
@@ -130,10 +139,7 @@ pub fn layernorm_long<
         parallelize(rows, threads, thread.x, values = (1, V))
     };
     let (from, to) = (|g, p| pieces(x, g, p), |g, p| pieces(y, g, p));
-    let weights = |of, g, p| {
-        let own = piece(of, 0, P * part + p, W / P, threads, V, g % S * ld % S);
-        if S > 1 { realigned(own) } else { own }
-    };
+    let weights = |of, g, p| piece(of, 0, P * part + p, W / P, threads, V, g % S * ld % S);
     let row = tile(shared::<T>(layout!((R, W) : (W, 1))), (R, W / P), (0, _));
     let row = parallelize(row, threads, thread.x, values = (1, V));
     for p in 0..P {
@@ -166,7 +172,7 @@ pub fn layernorm_long<
             let made = |x, mean, f, w, b| (x as f32 - mean) * f * (w as f32) + (b as f32);
             // The next row's copy comes before the loads of weights, unless their shifts take the registers that x would wait in.
             if S > 1 {
-                let (w, b) = (weights(w, g, p), weights(b, g, p));
+                let (w, b) = both_realigned(weights(w, g, p), weights(b, g, p));
                 let made = map((row[(_, _, p)], mean, factor, w, b), made);
                 copy(from(g + G, p), row[(_, _, p)]);
                 cp_async_commit();

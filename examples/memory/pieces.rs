@@ -44,7 +44,7 @@ pub fn layernorm_of_pieces<T, const W: usize = 8192, const L: usize = 512, const
     y: &mut Tensor<T, (M, N), (ld, _1)>,
     eps: f32,
 ) {
-    use super::long_rows::{piece, realigned};
+    use super::long_rows::{both_realigned, piece};
     use super::reductions::factor_of;
     at_most(N, L * W + 1 - V);
     let (n, i) = walk((sums.size(1), M), block.x);
@@ -52,7 +52,7 @@ pub fn layernorm_of_pieces<T, const W: usize = 8192, const L: usize = 512, const
     let (p, threads, before) = (sums.size(1) - 1 - n, layout!((1, L)), i * ld % V);
     let own = |of, row| piece(of, row, p, W, threads, V, before);
     let row = map(own(x, i), |x| x);
-    let (w_own, b_own) = (realigned(own(w, 0)), realigned(own(b, 0)));
+    let (w_own, b_own) = both_realigned(own(w, 0), own(b, 0));
     let first = map(parallelize(tile(x, (1, 1), (i, 0)), threads, thread.x, (1, _)), |x| x as f32);
     let part = |row| map(parallelize(tile(sums, (1, L), (row, 0)), threads, thread.x), |x| x);
     let (total, square) = (block_sum(part(2 * i)), block_sum(part(2 * i + 1)));

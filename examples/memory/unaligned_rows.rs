@@ -70,7 +70,7 @@ pub fn layernorm_unaligned<
     eps: f32,
 ) {
     use self::weights;
-    use super::long_rows::{piece, realigned};
+    use super::long_rows::{both_realigned, piece};
     use super::reductions::{factor_of, moments};
     at_most(N, C * W + 1 - V);
     blocks_per_sm(Q);
@@ -84,11 +84,9 @@ pub fn layernorm_unaligned<
         (registers_like(from(min(group, M - 1)), 0), registers_like(first(min(group, M - 1)), 0));
     copy(from(min(group, M - 1)), row);
     copy(first(min(group, M - 1)), near);
-    let kept = |of| {
-        let own = piece(of, 0, part, W, threads, V, before);
-        if G > 0 { weights::<T>(own, W, threads, V) } else { realigned(own) }
-    };
-    let (w, b) = (kept(w), kept(b));
+    let own = |of| piece(of, 0, part, W, threads, V, before);
+    let shared = |of| weights::<T>(own(of), W, threads, V);
+    let (w, b) = if G > 0 { (shared(w), shared(b)) } else { both_realigned(own(w), own(b)) };
     for k in 0..(if G > 0 { ceil_div(M - group, V * G) } else { 1 }) {
         let i = V * G * k + group;
         // Differences from the first element, so that their sums suffer less from cancellation.

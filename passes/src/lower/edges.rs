@@ -221,6 +221,61 @@ impl Lower<'_> {
         }
     }
 
+    /// Emits the accesses of a statement. Where its vectors may begin before their row, one condition says that all of them are in
+    /// bounds; else each has its own.
+    pub(super) fn together(
+        &mut self,
+        Side { view, leaves }: Side<'_>,
+        Vector { leaf: which, width }: Vector,
+        emit: impl FnMut(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let (zero, ends) = (self.int(0), leaves.iter().map(|leaf| leaf.extent - 1).collect::<Vec<_>>());
+        let several = leaves.iter().map(|leaf| leaf.extent).product::<i64>() > width;
+        let ascends = leaves.iter().all(|leaf| leaf.step >= 0);
+        let cond =
+            if width > 1 && several && ascends && self.bounds().begins_aligned(view, leaves, which, width) {
+                let ends: Vec<Ix> = ends.into_iter().map(|end| self.int(end)).collect();
+                self.guard_between(view, leaves, &vec![zero; leaves.len()], &ends)
+            } else {
+                None
+            };
+        self.if_whole(cond, emit)
+    }
+
+    /// Emits accesses twice: where a condition says that all vectors are in bounds, and elsewhere.
+    pub(super) fn if_whole(
+        &mut self,
+        cond: Option<Ix>,
+        mut emit: impl FnMut(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let Some(cond) = cond else { return emit(self) };
+        let (then, ()) = self.nested(|lower| {
+            lower.scope.whole = true;
+            emit(lower)
+        })?;
+        let (other, ()) = self.nested(emit)?;
+        self.emit_after(cond, then, other);
+        Ok(())
+    }
+
+    /// Emits an `If`: as a part of the statement before it, if that has the same condition, so that loads of both are in flight together.
+    fn emit_after(&mut self, cond: Ix, then: Vec<Stmt>, other: Vec<Stmt>) {
+        let comments = self.block.iter().rev().take_while(|stmt| matches!(stmt.op, Op::Comment(_))).count();
+        let before = self.block.len() - comments;
+        let same = |stmt: &Stmt| {
+            matches!(&stmt.op, Op::If { cond: known, other, .. } if *known == cond && !other.is_empty())
+                && !sets_variables(&stmt.op)
+        };
+        if !self.block[..before].last().is_some_and(same) {
+            return self.emit(Op::If { cond, then, other });
+        }
+        let comments = self.block.split_off(before);
+        if let Some(Stmt { op: Op::If { then: first, other: second, .. }, .. }) = self.block.last_mut() {
+            first.extend(comments.iter().cloned().chain(then));
+            second.extend(comments.into_iter().chain(other));
+        }
+    }
+
     /// The same for an access that may be several statements, which `access` emits. A vector that is entirely out of bounds is one
     /// piece, whose guard is 0.
     pub(super) fn split(
@@ -233,6 +288,9 @@ impl Lower<'_> {
         let (Side { view, leaves }, Vector { leaf: which, width }) = (side, vector);
         let zero = self.int(0);
         let split = width > 1 && self.bounds().begins_aligned(view, leaves, which, width);
+        if split && self.scope.whole {
+            return access(self, &Piece { at, first: zero, len: width, guard: None });
+        }
         let mut last = at.to_vec();
         if let Some(last) = last.get_mut(which).filter(|_| split) {
             let more = self.int(width - 1);
@@ -357,4 +415,9 @@ impl Lower<'_> {
         let short = self.exprs().sub(most, past);
         self.name(short, &format!("{}_short", of.name()))
     }
+}
+
+/// Does a statement change an integer variable?
+fn sets_variables(op: &Op) -> bool {
+    matches!(op, Op::Set(..)) || op.blocks().into_iter().flatten().any(|stmt| sets_variables(&stmt.op))
 }

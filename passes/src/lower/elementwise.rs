@@ -6,7 +6,7 @@ use super::numbering::extents_of;
 use super::{Lower, edges};
 use crate::source::problem::{Problem, Result};
 use crate::thread::index::Ix;
-use crate::thread::{Cmp, Frag, Op, Stmt, Unroll, Val};
+use crate::thread::{Bin, Cmp, Frag, Op, Stmt, Unroll, Val};
 use crate::tile::bounds::Edges;
 use crate::tile::elements::Edge;
 use crate::tile::pair::align;
@@ -15,6 +15,9 @@ use crate::tile::view::leaf::{Leaf, leaves};
 use crate::tile::{Expr, Space};
 use crate::values::elem::Elem;
 use crate::values::typing::{Type, Types};
+
+/// Fewer elements of a thread do not repay a condition for all of them.
+const FEW: i64 = 8;
 
 /// An input or the output of a function: a view with the same leaves as all others.
 struct Side {
@@ -128,48 +131,58 @@ impl Lower<'_> {
             .enumerate()
             .map(|(i, l)| (names[i % 8].to_owned(), if i == which { l.extent / wide } else { l.extent }))
             .collect();
-        self.loops(&extents, Unroll::Full, &mut |lower, at| {
-            let mut first = at.to_vec();
-            if let Some(at) = first.get_mut(which) {
-                let by = lower.int(wide);
-                *at = lower.exprs().mul(*at, by);
-            }
-            for side in &ins {
-                lower.transfers(side, which, wide, &first, true)?;
-            }
-            lower.loops(&[("e".to_owned(), wide)], Unroll::Full, &mut |lower, e| {
-                let mut at = first.clone();
-                if let Some(at) = at.get_mut(which) {
-                    *at = lower.exprs().add(*at, e[0]);
+        let all = |lower: &mut Self, value: &Expr| {
+            lower.loops(&extents, Unroll::Full, &mut |lower, at| {
+                let mut first = at.to_vec();
+                if let Some(at) = first.get_mut(which) {
+                    let by = lower.int(wide);
+                    *at = lower.exprs().mul(*at, by);
                 }
-                let mut values = Vec::new();
-                for (side, read) in ins.iter().zip(&read) {
-                    let (reg, index) = match side.memory {
-                        _ if !read => (0, lower.int(0)),
-                        Some((reg, _)) if side.is_broadcast(which) => (reg, lower.int(0)),
-                        Some((reg, _)) => (reg, e[0]),
-                        None => {
-                            let index = lower.register_index(&side.view, &side.leaves, &at);
-                            (lower.storage[side.view.tensor as usize], index)
+                for side in &ins {
+                    lower.transfers(side, which, wide, &first, true)?;
+                }
+                lower.loops(&[("e".to_owned(), wide)], Unroll::Full, &mut |lower, e| {
+                    let mut at = first.clone();
+                    if let Some(at) = at.get_mut(which) {
+                        *at = lower.exprs().add(*at, e[0]);
+                    }
+                    let mut values = Vec::new();
+                    for (side, read) in ins.iter().zip(&read) {
+                        let (reg, index) = match side.memory {
+                            _ if !read => (0, lower.int(0)),
+                            Some((reg, _)) if side.is_broadcast(which) => (reg, lower.int(0)),
+                            Some((reg, _)) => (reg, e[0]),
+                            None => {
+                                let index = lower.register_index(&side.view, &side.leaves, &at);
+                                (lower.storage[side.view.tensor as usize], index)
+                            }
+                        };
+                        values.push((Val::Reg(reg, index), lower.program.tensor(side.view.tensor).elem));
+                    }
+                    let here = Here { ins: &ins, at: &at, to: Some(&to), stands };
+                    let (value, _) = lower.function(value, &values, &here)?;
+                    let (reg, index) = match (to.memory, aside) {
+                        (Some((reg, _)), _) => (reg, e[0]),
+                        (None, Some(reg)) => (reg, lower.flat(&extents_of(&to.leaves), &at)?),
+                        (None, None) => {
+                            let index = lower.register_index(&to.view, &to.leaves, &at);
+                            (lower.storage[to.view.tensor as usize], index)
                         }
                     };
-                    values.push((Val::Reg(reg, index), lower.program.tensor(side.view.tensor).elem));
-                }
-                let here = Here { ins: &ins, at: &at, to: Some(&to), stands };
-                let (value, _) = lower.function(&value, &values, &here)?;
-                let (reg, index) = match (to.memory, aside) {
-                    (Some((reg, _)), _) => (reg, e[0]),
-                    (None, Some(reg)) => (reg, lower.flat(&extents_of(&to.leaves), &at)?),
-                    (None, None) => {
-                        let index = lower.register_index(&to.view, &to.leaves, &at);
-                        (lower.storage[to.view.tensor as usize], index)
-                    }
-                };
-                lower.emit(Op::Assign { reg, at: index, value });
-                Ok(())
-            })?;
-            lower.transfers(&to, which, wide, &first, false)
-        })?;
+                    lower.emit(Op::Assign { reg, at: index, value });
+                    Ok(())
+                })?;
+                lower.transfers(&to, which, wide, &first, false)
+            })
+        };
+        match self.everywhere(&value, &ins, &to, stands)? {
+            None => all(self, &value)?,
+            Some((cond, inside)) => {
+                let (then, ()) = self.nested(|lower| all(lower, inside))?;
+                let (other, ()) = self.nested(|lower| all(lower, &value))?;
+                self.emit(Op::When { cond, then, other });
+            }
+        }
         let Some(aside) = aside else { return Ok(()) };
         let extents: Vec<(String, i64)> =
             to.leaves.iter().enumerate().map(|(i, l)| (names[i % 8].to_owned(), l.extent)).collect();
@@ -180,6 +193,46 @@ impl Lower<'_> {
             lower.emit(Op::Assign { reg, at: index, value: Val::Reg(aside, from) });
             Ok(())
         })
+    }
+
+    /// Of a choice by ranges of coordinates: that it is the same for all of a thread's elements, and the value then. Coordinates ascend,
+    /// so that it is, if it is for the first and the last element.
+    fn everywhere<'e>(
+        &mut self,
+        value: &'e Expr,
+        ins: &[Side],
+        to: &Side,
+        stands: &[Option<Edge>],
+    ) -> Result<Option<(Val, &'e Expr)>> {
+        let Expr::Pick(of) = value else { return Ok(None) };
+        let [cond, inside, _] = &**of;
+        let count: i64 = to.leaves.iter().map(|leaf| leaf.extent).product();
+        // With one bound alone, such as the end of a row that begins at a vector, a condition for each element was faster.
+        let bounded = matches!(cond, Expr::Bin(Bin::And, ..));
+        let computes = inside.any(&|part| matches!(part, Expr::In(_)));
+        let forward = |leaves: &[Leaf]| leaves.iter().all(|leaf| leaf.step >= 0);
+        let ascends = |part: &Expr| match part {
+            Expr::At(mode) => {
+                let edge = stands.get(usize::from(*mode)).and_then(Option::as_ref);
+                forward(&to.leaves)
+                    && edge.is_some_and(|edge| edge.modes.iter().all(|mode| is_ascending(mode)))
+            }
+            Expr::Coord(input, _) => ins.get(usize::from(*input)).is_some_and(|side| forward(&side.leaves)),
+            _ => false,
+        };
+        if to.memory.is_some() || count < FEW || !bounded || !computes || !is_range(cond, &ascends) {
+            return Ok(None);
+        }
+        let last: Vec<i64> = to.leaves.iter().map(|leaf| leaf.extent - 1).collect();
+        let ends = [vec![0; last.len()], last];
+        let mut truths = Vec::new();
+        for at in ends {
+            let at: Vec<Ix> = at.into_iter().map(|at| self.int(at)).collect();
+            let here = Here { ins, at: &at, to: Some(to), stands };
+            truths.push(Box::new(self.function(cond, &[], &here)?.0));
+        }
+        let [first, last] = [truths.remove(0), truths.remove(0)];
+        Ok(Some((Val::Bin(Bin::And, first, last), inside)))
     }
 
     /// A choice by scalars, where one branch alone reads some input from memory: it is loaded in that branch.
@@ -461,6 +514,30 @@ fn in_order(layout: &Layout) -> Result<Layout> {
     Ok(Layout::from_modes(modes.collect::<std::result::Result<Vec<_>, _>>()?)?)
 }
 
+/// Do offsets ascend from each index to the next?
+fn is_ascending(submodes: &[(i64, i64)]) -> bool {
+    let mut last = 0;
+    submodes.iter().filter(|(extent, _)| *extent > 1).all(|(extent, stride)| {
+        let ascends = *stride >= last;
+        last += (extent - 1) * stride;
+        ascends
+    })
+}
+
+/// Is it a conjunction of comparisons of ascending coordinates with numbers that all elements share?
+fn is_range(cond: &Expr, ascends: &impl Fn(&Expr) -> bool) -> bool {
+    match cond {
+        Expr::Bin(Bin::And, x, y) => is_range(x, ascends) && is_range(y, ascends),
+        Expr::Cmp(Cmp::Lt | Cmp::Le, x, y) => {
+            let varies =
+                |part: &Expr| matches!(part, Expr::In(_) | Expr::Coord(..) | Expr::At(_) | Expr::Ptx { .. });
+            let shared = |of: &Expr| !of.any(&varies);
+            ascends(x) && shared(y) || shared(x) && ascends(y)
+        }
+        _ => false,
+    }
+}
+
 /// Views of the same shape, refined until all have the same leaves.
 pub(super) fn refined(ins: &[View], to: &View) -> Result<(Vec<View>, View)> {
     let mut to = to.clone();
@@ -469,4 +546,23 @@ pub(super) fn refined(ins: &[View], to: &View) -> Result<(Vec<View>, View)> {
     }
     let ins = ins.iter().map(|view| Ok(align(view, &to)?.from)).collect::<Result<_>>()?;
     Ok((ins, to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_that_ascend() {
+        let cases: [(&[(i64, i64)], bool); 5] = [
+            (&[(8, 1), (2, 128)], true),
+            (&[(8, 1), (1, 0), (2, 7)], true),
+            (&[(4, 128), (2, 1)], false),
+            (&[(8, 1), (2, 6)], false),
+            (&[(4, -1)], false),
+        ];
+        for (submodes, expected) in cases {
+            assert_eq!(is_ascending(submodes), expected, "{submodes:?}");
+        }
+    }
 }

@@ -40,6 +40,8 @@ pub(super) struct Scope {
     pub(super) one_warp: bool,
     /// Is this a prefetch for a later iteration?
     pub(super) ahead: bool,
+    /// Is every vector of the current statement in bounds?
+    pub(super) whole: bool,
 }
 
 /// A group's position in a ring: the phase, how many slots the group has advanced, as two variables. A division by

@@ -51,7 +51,7 @@ impl Lower<'_> {
         let vectors: i64 = counts.iter().product();
         let two =
             self.register(format!("{}_around", pair.to.name), elem, (2 * width * vectors) as u32, false);
-        self.loops(&extents, Unroll::Full, &mut |lower, at| {
+        let loads = &mut |lower: &mut Self, at: &[Ix]| {
             let elements = lower.elements(at, which, width);
             let around = lower.around(side, &elements, vector);
             let first = lower.first_of_two(&counts, at, width)?;
@@ -59,9 +59,6 @@ impl Lower<'_> {
                 let begin = lower.int(half * width);
                 Frag { reg: two, at: lower.exprs().add(first, begin), len: width as u32 }
             };
-            // A vector that is not shifted leaves the second one out.
-            let last = half(lower, 1);
-            lower.fill_registers(last, fill, elem);
             let (then, ()) = lower.nested(|lower| -> Result<()> {
                 for n in 0..2 {
                     let mut address = lower.address(view, from, &elements);
@@ -76,6 +73,13 @@ impl Lower<'_> {
                 }
                 Ok(())
             })?;
+            if lower.scope.whole {
+                then.into_iter().for_each(|stmt| lower.emit(stmt.op));
+                return Ok(());
+            }
+            // A vector that is not shifted leaves the second one out.
+            let last = half(lower, 1);
+            lower.fill_registers(last, fill, elem);
             lower.or_elements(
                 Whole { cond: around.whole, then, outside: around.outside },
                 side,
@@ -90,11 +94,11 @@ impl Lower<'_> {
                     Ok(())
                 },
             )
-        })?;
+        };
         let reg = self.storage[pair.to.tensor as usize];
         let direct = elem == target && self.contiguous_in_registers(&pair.to, to, which);
         let few = if direct { None } else { Some(self.scratch(&pair.to.name, elem, width)) };
-        self.loops(&extents, Unroll::Full, &mut |lower, at| {
+        let shifts = &mut |lower: &mut Self, at: &[Ix]| {
             let elements = lower.elements(at, which, width);
             let around = lower.around(side, &elements, vector);
             let both = Frag { reg: two, at: lower.first_of_two(&counts, at, width)?, len: 2 * width as u32 };
@@ -104,7 +108,8 @@ impl Lower<'_> {
             };
             let (zero, size) = (lower.int(0), lower.int(elem.bytes().into()));
             let bytes = lower.exprs().mul(around.past, size);
-            let bytes = lower.exprs().select(around.whole, bytes, zero);
+            let bytes =
+                if lower.scope.whole { bytes } else { lower.exprs().select(around.whole, bytes, zero) };
             let shifted = Frag { reg: into, at: begin, len: width as u32 };
             let args = vec![AtomArg::Frag(shifted), AtomArg::Frag(both), AtomArg::Int(bytes)];
             lower.emit(Op::Atom { row, args, guard: None });
@@ -112,7 +117,25 @@ impl Lower<'_> {
                 lower.spread(few, pair, to, &elements, vector);
             }
             Ok(())
+        };
+        let several = vectors > 1 && from.iter().all(|leaf| leaf.step >= 0);
+        let whole = several.then(|| self.all_around(side, vector));
+        self.if_whole(whole, |lower| {
+            lower.loops(&extents, Unroll::Full, loads)?;
+            lower.loops(&extents, Unroll::Full, shifts)
         })
+    }
+
+    /// The aligned vectors of all vectors are in bounds.
+    fn all_around(&mut self, side: Side<'_>, vector: Vector) -> Ix {
+        let ends = side.leaves.iter().enumerate().map(|(at, leaf)| {
+            let own = if at == vector.leaf { vector.width } else { 1 };
+            leaf.extent - own
+        });
+        let last: Vec<Ix> = ends.collect::<Vec<_>>().into_iter().map(|end| self.int(end)).collect();
+        let first = vec![self.int(0); last.len()];
+        let [(first, _), (_, last)] = [first, last].map(|at| self.two(side, &at, vector).1);
+        self.all_within(side, vector, &first, &last)
     }
 
     /// The register of the first of two vectors.
@@ -128,30 +151,53 @@ impl Lower<'_> {
         at: &[Ix],
         Vector { leaf: which, width }: Vector,
     ) -> Around {
-        let mode = leaves[which].mode;
+        let (past, (first, end)) = self.two(Side { view, leaves }, at, Vector { leaf: which, width });
+        let whole = self.all_within(Side { view, leaves }, Vector { leaf: which, width }, &first, &end);
+        let more = self.int(width - 1);
+        let mut last = at.to_vec();
+        last[which] = self.exprs().add(last[which], more);
+        Around { past, whole, outside: self.guard_between(view, leaves, &last, at) }
+    }
+    /// How many elements precede a vector in the first one of its two aligned vectors; and the first and the last element of these.
+    fn two(
+        &mut self,
+        Side { view, leaves }: Side<'_>,
+        at: &[Ix],
+        vector: Vector,
+    ) -> (Ix, (Vec<Ix>, Vec<Ix>)) {
+        let Vector { leaf: which, width } = vector;
         let index = self.address(view, leaves, at).index;
         let past = self.exprs().rem(index, width);
         let past = if self.varies(past) { past } else { self.name(past, &format!("{}_past", view.name)) };
-        let moved = |lower: &mut Self, by: Ix| {
-            let mut at = at.to_vec();
-            at[which] = lower.exprs().add(at[which], by);
-            at
-        };
-        let (zero, more, both) = (self.int(0), self.int(width - 1), self.int(2 * width - 1));
+        let (zero, both) = (self.int(0), self.int(2 * width - 1));
         let back = self.exprs().sub(zero, past);
         let end = self.exprs().add(back, both);
-        let (first, end, last) = (moved(self, back), moved(self, end), moved(self, more));
-        let guard = self.guard_between(view, leaves, &first, &end);
-        let mut whole = guard.unwrap_or_else(|| self.int(1));
-        if !self.guarded(view, mode) {
-            // The aligned vectors have elements that the view has not.
-            let ends =
-                (self.coordinate(view, mode, leaves, &first), self.coordinate(view, mode, leaves, &end));
-            let layout = self.program.tensor(view.tensor).plain();
-            let extent = layout.leaves().nth(mode).map_or(Value::Int(1), |leaf| leaf.0);
-            let extent = self.value(extent);
-            whole = self.and_between(whole, ends.0, ends.1, extent);
+        let [first, last] = [back, end].map(|by| {
+            let mut at = at.to_vec();
+            at[which] = self.exprs().add(at[which], by);
+            at
+        });
+        (past, (first, last))
+    }
+
+    /// Elements of aligned vectors, from the first to the last, are in bounds.
+    fn all_within(
+        &mut self,
+        Side { view, leaves }: Side<'_>,
+        vector: Vector,
+        first: &[Ix],
+        last: &[Ix],
+    ) -> Ix {
+        let mode = leaves[vector.leaf].mode;
+        let whole = self.guard_between(view, leaves, first, last).unwrap_or_else(|| self.int(1));
+        if self.guarded(view, mode) {
+            return whole;
         }
-        Around { past, whole, outside: self.guard_between(view, leaves, &last, at) }
+        // The aligned vectors have elements that the view has not.
+        let ends = [first, last].map(|at| self.coordinate(view, mode, leaves, at));
+        let layout = self.program.tensor(view.tensor).plain();
+        let extent = layout.leaves().nth(mode).map_or(Value::Int(1), |leaf| leaf.0);
+        let extent = self.value(extent);
+        self.and_between(whole, ends[0], ends[1], extent)
     }
 }

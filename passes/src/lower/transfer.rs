@@ -196,10 +196,10 @@ impl Lower<'_> {
         let elem = self.program.tensor(pair.from.tensor).elem;
         let cut = width > 1 && self.bounds().begins_aligned(&pair.from, from, which, width);
         let few = if cut || !fill.is_zero() { self.scratch(&pair.to.name, elem, width) } else { 0 };
-        self.loops(&self.extents(from, which, width), Unroll::Full, &mut |lower, at| {
+        let (side, vector) = (Side { view: &pair.from, leaves: from }, Vector { leaf: which, width });
+        let all = &mut |lower: &mut Self, at: &[Ix]| {
             let elements = lower.elements(at, which, width);
-            let side = Side { view: &pair.from, leaves: from };
-            lower.split(side, &elements, Vector { leaf: which, width }, |lower, piece| {
+            lower.split(side, &elements, vector, |lower, piece| {
                 let source = lower.address_now(&pair.from, from, piece.at);
                 // Out of the target's own bounds no element may be written, not even zeros.
                 let inside = lower.guard(&pair.to, to, piece.at);
@@ -241,7 +241,9 @@ impl Lower<'_> {
                 lower.emit(Op::Atom { row, args, guard: inside });
                 Ok(())
             })
-        })?;
+        };
+        let extents = self.extents(from, which, width);
+        self.together(side, vector, |lower| lower.loops(&extents, Unroll::Full, all))?;
         Ok(true)
     }
 
@@ -382,7 +384,8 @@ impl Lower<'_> {
             && (width == 1 || self.contiguous_in_registers(&pair.from, from, which));
         let extents = self.extents(from, which, width);
         let few = if direct { None } else { Some(self.scratch(&pair.from.name, target.elem, width)) };
-        self.loops(&extents, Unroll::Full, &mut |lower, at| {
+        let (side, vector) = (Side { view: &pair.to, leaves: to }, Vector { leaf: which, width });
+        let all = &mut |lower: &mut Self, at: &[Ix]| {
             let elements = lower.elements(at, which, width);
             let (out_of, begin) = match few {
                 None => (reg, lower.register_index(&pair.from, from, &elements)),
@@ -398,13 +401,13 @@ impl Lower<'_> {
                     (few, lower.int(0))
                 }
             };
-            let side = Side { view: &pair.to, leaves: to };
-            lower.access(side, &elements, Vector { leaf: which, width }, |lower, piece| {
+            lower.access(side, &elements, vector, |lower, piece| {
                 let at = lower.exprs().add(begin, piece.first);
                 let from = Frag { reg: out_of, at, len: piece.len as u32 };
                 Op::Store { to: lower.address(&pair.to, to, piece.at), from, guard: piece.guard }
             })
-        })
+        };
+        self.together(side, vector, |lower| lower.loops(&extents, Unroll::Full, all))
     }
 
     /// Registers to registers. A permutation within one tensor goes through a copy of it.

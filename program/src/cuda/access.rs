@@ -135,6 +135,13 @@ impl Printer<'_> {
         let Some(access) = access(elem, from.len) else {
             return self.impossible(&format!("a store of {} elements of {elem}", from.len));
         };
+        let bytes = elem.bytes() * from.len;
+        if self.elements_elsewhere && bytes >= 8 && to.peer.is_none() && matches!(to.space, Space::Global(_))
+        {
+            let (target, source) = (self.address(to), self.pointer(from));
+            let source = format!("(const unsigned*){source}");
+            return self.call(guard, &format!("store_{bytes}"), &[target, source]);
+        }
         let target = self.location(to, &access, from.len, false);
         let source = self.registers(from, &access);
         self.set(guard, &target, &[source]);

@@ -134,6 +134,8 @@ struct Printer<'k> {
     role: Option<(u32, u32)>,
     /// The enclosing loops.
     loops: Vec<Loop>,
+    /// Does another branch store elements of the vectors that this one stores?
+    elements_elsewhere: bool,
     /// Calls of functions of integers that several roles compute, by the first of these integers.
     common: BTreeMap<Id, Call>,
 }
@@ -179,6 +181,7 @@ impl<'k> Printer<'k> {
             role: None,
             loops: Vec::new(),
             common: BTreeMap::new(),
+            elements_elsewhere: false,
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 /// The headers, in the order in which their pieces are emitted.
-const HEADERS: [&str; 16] = [
+const HEADERS: [&str; 17] = [
     include_str!("prelude/int.cuh"),
     include_str!("prelude/half.cuh"),
     include_str!("prelude/odd.cuh"),
@@ -16,6 +16,7 @@ const HEADERS: [&str; 16] = [
     include_str!("prelude/tf32.cuh"),
     include_str!("prelude/address.cuh"),
     include_str!("prelude/load.cuh"),
+    include_str!("prelude/store.cuh"),
     include_str!("prelude/cp_async.cuh"),
     include_str!("prelude/mbarrier.cuh"),
     include_str!("prelude/bulk.cuh"),

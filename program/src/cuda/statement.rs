@@ -5,7 +5,7 @@ use super::names::Thing;
 use super::piece::Level;
 use super::{Builtin, Printer, comment};
 use crate::thread::index::{Int, Ix};
-use crate::thread::{Bar, Fence, Id, Op, Queue, Role, Scope, Stmt};
+use crate::thread::{Bar, Fence, Id, Op, Queue, Role, Scope, Space, Stmt};
 use crate::values::elem::Elem;
 
 impl Printer<'_> {
@@ -116,7 +116,9 @@ impl Printer<'_> {
             Op::Leave { of, cond } => self.leave(*of, *cond),
             Op::If { cond, then, other } => {
                 let cond = self.int(*cond);
+                let outer = std::mem::replace(&mut self.elements_elsewhere, stores_elements(other));
                 self.branch(&cond, then, other);
+                self.elements_elsewhere = outer;
             }
             Op::When { cond, then, other } => {
                 let cond = self.value(cond);
@@ -311,6 +313,14 @@ impl Printer<'_> {
         let i = self.names.passing("i");
         self.line(&format!("for (int {i} = 0; {i} < {limit}; ++{i}) mbarrier_init(&{name}[{i}], {count});"));
     }
+}
+
+/// Does some statement store a single element to global memory?
+fn stores_elements(body: &[Stmt]) -> bool {
+    body.iter().any(|stmt| match &stmt.op {
+        Op::Store { to, from, .. } => matches!(to.space, Space::Global(_)) && from.len == 1,
+        op => op.blocks().into_iter().any(stores_elements),
+    })
 }
 
 pub(super) fn c_int(wide: bool) -> &'static str {

@@ -168,6 +168,9 @@ impl Printer<'_> {
             }
             Val::Product(row, args) => self.typed(&row.sum((**args).clone())),
             Val::Cast(to, x) => {
+                if let Some(piece) = self.of_pair(x) {
+                    return Typed { piece: convert(&piece, Elem::F32, *to), elem: *to };
+                }
                 let from = self.typed(x);
                 Typed { piece: convert(&from.piece, from.elem, *to), elem: *to }
             }
@@ -256,8 +259,23 @@ impl Printer<'_> {
         {
             return Typed { piece: signed(widened(*n, *elem)), elem: *elem };
         }
+        if let Some(piece) = self.of_pair(value) {
+            return Typed { piece, elem: Elem::Bf16 };
+        }
         let typed = self.typed(value);
         if is_bits(typed.elem) { Typed { piece: call("to_float", &[&typed.piece]), ..typed } } else { typed }
+    }
+
+    /// An element of an array of vectors as a `float`, from the word of its pair: the upper one takes one instruction instead of two.
+    fn of_pair(&mut self, value: &Val) -> Option<Piece> {
+        let Val::Reg(reg, at) = value else { return None };
+        let array = &self.kernel.regs[*reg as usize];
+        let vectors = self.widest.get(reg).is_some_and(|widest| widest.is_multiple_of(2));
+        if array.elem != Elem::Bf16 || array.words || !array.len.is_multiple_of(2) || !vectors {
+            return None;
+        }
+        let (name, at) = (self.names.regs[*reg as usize].clone(), self.int(*at));
+        Some(Piece::new(format!("paired_to_float({name}, {at})"), Level::Primary))
     }
 
     fn choice(&mut self, cond: Piece, x: &Val, y: &Val) -> Typed {
@@ -313,6 +331,11 @@ impl Printer<'_> {
         {
             return self.one(Un::Neg, y);
         }
+        if function == Bin::And
+            && let Some(piece) = self.ranges(x, y)
+        {
+            return Typed { piece, elem: Elem::I32 };
+        }
         let ranges = [x, y].map(|of| self.kernel.interval_of(of));
         let (x, y) = (self.operand(x), self.operand(y));
         let elem = x.elem;
@@ -339,6 +362,50 @@ impl Printer<'_> {
             (None, None) => unreachable!("every function of two values stands in a table"),
         };
         Typed { piece: rounded(result, elem), elem }
+    }
+
+    /// A conjunction: each two conditions `0 <= x` and `x < n` in it as one comparison of unsigned integers.
+    fn ranges(&mut self, x: &Val, y: &Val) -> Option<Piece> {
+        let (mut left, mut conditions) = (vec![y, x], Vec::new());
+        while let Some(next) = left.pop() {
+            match next {
+                Val::Bin(Bin::And, x, y) if is_truth(next) => left.extend([&**y, &**x]),
+                _ => conditions.push(next),
+            }
+        }
+        let mut pieces: Vec<Option<Piece>> = vec![None; conditions.len()];
+        let mut merged = vec![false; conditions.len()];
+        for (at, least) in conditions.iter().enumerate() {
+            let mut unused = (0..conditions.len()).filter(|other| !merged[*other]);
+            let Some((other, (x, n, unsigned))) =
+                unused.find_map(|other| Some((other, self.range(least, conditions[other])?)))
+            else {
+                continue;
+            };
+            let [x, n] = [x, n].map(|of| cast(unsigned, &self.operand(of).piece));
+            pieces[at.min(other)] = Some(binary(&x, "<", &n, Level::Compare));
+            (merged[at], merged[other]) = (true, true);
+        }
+        if !merged.contains(&true) {
+            return None;
+        }
+        let texts =
+            pieces.into_iter().zip(conditions).zip(merged).filter_map(|((piece, one), merged)| {
+                if merged { piece } else { Some(self.operand(one).piece) }
+            });
+        texts.reduce(|x, y| binary(&x, "&", &y, Level::BitAnd))
+    }
+
+    /// What two conditions compare, as unsigned integers: x and n of `0 <= x` and `x < n`.
+    fn range<'v>(&self, least: &'v Val, most: &'v Val) -> Option<(&'v Val, &'v Val, Elem)> {
+        let (Val::Cmp(Cmp::Le, zero, x), Val::Cmp(Cmp::Lt, same, n)) = (least, most) else { return None };
+        let unsigned = match self.kernel.type_of(x) {
+            Elem::I32 => Elem::U32,
+            Elem::I64 => Elem::U64,
+            _ => return None,
+        };
+        let is_zero = self.kernel.interval_of(zero) == Interval::only(0);
+        (is_zero && x == same && self.kernel.interval_of(n).lo >= 0).then_some((x, n, unsigned))
     }
 
     fn fused(&mut self, args: &[Val; 3]) -> Typed {

@@ -359,6 +359,21 @@ fn types_say_nothing_of_aliases() {
     }
 }
 
+/// Where another branch stores the elements of a vector from the same address on, the compiler would split the vector.
+#[test]
+fn vectors_between_rows_are_stored_whole() {
+    let Some(nvrtc) = nvrtc() else { return };
+    for name in ["cumulative_sums_vectors", "softmax_unaligned", "softmax_of_pieces"] {
+        let (_, kernel) = gallery::all().into_iter().find(|(_, kernel)| kernel.name == name).expect(name);
+        let source = cuda::print(&kernel.variants[0].program);
+        let ptx = nvrtc.ptx(&source, name, "sm_90a").unwrap_or_else(|why| panic!("{why}\n{source}"));
+        let whole = ptx.matches("st.global.v4").count();
+        // A thread's elements one by one, in branches for the ends of a row.
+        let elements = ptx.matches("st.global.f32").count();
+        assert!(whole > 0 && elements < 4 * whole + 1, "{name}: {whole} whole, {elements} alone\n{ptx}");
+    }
+}
+
 /// How many operations deep operands of a comparison are looked at.
 const DEPTH: usize = 2;
 

@@ -13,6 +13,12 @@ __device__ __forceinline__ float to_float(bf16 x) {
     return __uint_as_float((unsigned)x.bits << 16);
 }
 
+// An element of an array of pairs, which is aligned to them.
+__device__ __forceinline__ float paired_to_float(const bf16* x, int at) {
+    const unsigned pair = ((const unsigned*)x)[at / 2];
+    return __uint_as_float(at % 2 ? pair & 0xffff0000 : pair << 16);
+}
+
 __device__ __forceinline__ f16 to_f16(float x) {
     f16 y;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
