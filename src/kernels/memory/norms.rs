@@ -100,9 +100,11 @@ impl Matrix {
         {
             return Some(choice);
         }
-        // Two shifted weights cost more than narrower accesses, unless there are many longer rows. Asynchronous copies have four bytes or more.
+        // Two shifted weights cost more than narrower accesses of several elements, unless there are many longer rows. Asynchronous copies
+        // have four bytes or more.
         let narrow = self.work == Work::Layernorm
             && (rows < PROCESSORS / 2 || columns <= 3 * PART)
+            && wide > 1
             && wide * elem.bytes() as usize >= 4;
         let kept = self.long_at(long, if narrow { wide } else { value });
         // Few rows at a time, so that the L2 cache has them when they are read again.
@@ -129,10 +131,14 @@ impl Matrix {
         };
         let mut blocks = [1, 2, 4, 8].into_iter().find(enough).unwrap_or(BLOCKS);
         let (mut width, mut threads, mut resident) = shape(blocks);
+        // The fewest resident blocks that take all rows at once, so that each thread has more registers.
+        let shifted = work == Work::Layernorm && wide > self.wide;
+        let at_once = |resident: &usize| rows <= clusters_at_once(blocks, *resident);
+        let all_rows = (1..=resident).find(at_once);
         // Two rows of two bytes an element share shifted weights, by twice as many threads, if two such blocks are resident, or in the
         // largest clusters, if three are.
         let mut each = 1;
-        if work == Work::Layernorm && wide > self.wide && bytes < 4 {
+        if shifted && bytes < 4 && all_rows.is_none() {
             let more = (2 * threads).min(1024);
             let longer = width.next_multiple_of(4 * wide * more);
             let fit = (resident / 2).min(SHARED / (2 * longer * bytes + BESIDE));
@@ -143,6 +149,14 @@ impl Matrix {
                 (each, blocks, (width, threads, resident)) = (2, BLOCKS, shared);
             }
         }
+        // Else a thread shifts the weights of two vectors at a time.
+        let mut pieces = 4;
+        if shifted && each == 1 && resident > 0 {
+            resident = all_rows.unwrap_or(resident);
+            if let Some(shape) = two_vectors(bytes, wide, own.div_ceil(blocks), resident) {
+                (width, threads, pieces) = shape;
+            }
+        }
         // Asynchronous copies have four bytes or more.
         if resident == 0 || wide * (elem.bytes() as usize) < 4 {
             return None;
@@ -150,12 +164,15 @@ impl Matrix {
         let most = clusters_at_once(blocks, resident);
         // Single blocks find room anywhere: as many take equally many rows. Clusters overlap more where there are more.
         let clusters = if blocks == 1 { rows.div_ceil(rows.div_ceil(most)) } else { most };
+        // Idle clusters would read rows too.
+        let clusters = if shifted { clusters.min(wide * rows.div_ceil(wide * each)) } else { clusters };
         let mut choice = self.own(
             kernel,
             &[("W", width), ("L", threads), ("V", wide), ("C", blocks), ("G", clusters), ("Q", resident)],
         );
         choice.constants.extend((wide > self.wide).then_some(("S", wide)));
         choice.constants.extend((each > 1).then_some(("R", each)));
+        choice.constants.extend((pieces != 4).then_some(("P", pieces)));
         Some(choice)
     }
 
@@ -401,4 +418,18 @@ fn long_rows(
     let each = (1..=each).rev().take(3).find(fits).unwrap_or(each);
     let (threads, width) = (threads(each), 4 * wide * each * threads(each));
     (width, threads, resident(width).min(blocks).min(THREADS / threads))
+}
+
+/// The same with as many pieces as leave each thread two vectors of one, and room for `resident` blocks: the most threads that waste little,
+/// with 48 registers each.
+fn two_vectors(bytes: usize, wide: usize, part: usize, resident: usize) -> Option<(usize, usize, usize)> {
+    let shapes = (4..=(40 / resident).min(16)).rev().map(|warps| {
+        let threads = 32 * warps;
+        let pieces = part.div_ceil(2 * wide * threads);
+        (2 * wide * threads * pieces, threads, pieces)
+    });
+    let fits = |(width, ..): &(usize, usize, usize)| SHARED / (width * bytes + BESIDE) >= resident;
+    let fitting: Vec<_> = shapes.filter(fits).collect();
+    let little = fitting.iter().find(|(width, ..)| 10 * width <= 11 * part);
+    little.or(fitting.iter().min()).copied()
 }
