@@ -66,6 +66,8 @@ fn keys_are_sorted() {
         check(what, keys, &made, Some(&order));
         let (made, _, _) = sorted!(&stream, keys, 0, K = 24, V = 0, Q = 2);
         check(what, keys, &made, None);
+        let (made, order, _) = sorted!(&stream, keys, 1, K = 32, V = 1, Q = 3);
+        check(what, keys, &made, Some(&order));
         let (made, _, _) = sorted!(&stream, keys, 0, K = 32, V = 0, Q = 3);
         check(what, keys, &made, None);
     }
@@ -84,6 +86,7 @@ fn times_of_sorts() {
                 println!("2^24 {what}, {}: {time:?}", stringify!($($key = $value)+));
             }};
         }
+        row!(K = 32 V = 1 Q = 3);
         row!(K = 32 V = 1 Q = 2);
         row!(K = 24 V = 1 Q = 2);
         row!(K = 16 V = 0 Q = 4);
