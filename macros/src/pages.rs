@@ -62,6 +62,7 @@ fn functions_of_products_make_the_same_source() {
     check("dtype=bf16 arch=90 bm=64 bn=256 c=n_major schedule=(ping_pong=true) bias=columns epilogue=gelu");
     check("dtype=u8 out=u8 arch=90 mma=wgmma bm=64 bn=128 a=k_major b=k_major");
     check("dtype=bf16 arch=90 bm=64 bn=64 a=k_major b=k_major c=n_major schedule=(split_k=4) overlaps=false");
+    check("dtype=bf16 arch=90 bm=128 bn=64 a=k_major b=k_major c=n_major schedule=(split_k=blocks(4))");
     check("dtype=e4m3 out=bf16 arch=90 bm=128 bn=128 a=k_major b=k_major");
     check("dtype=e4m3 out=bf16 arch=90 bm=64 bn=64 a=k_major b=k_major schedule=(split_k=2)");
     check("dtype=e5m2 out=f32 arch=90 bm=128 bn=64 a=k_major b=k_major c=n_major bias=columns");

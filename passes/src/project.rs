@@ -54,7 +54,7 @@ const WARPGROUP: u32 = 4;
 
 /// The program as roles; as it is where it has no producer, and neither is persistent over its whole grid nor rasters it.
 pub fn projected(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
-    match split::over_cluster(program)? {
+    match split::over_blocks(program)? {
         Cow::Borrowed(program) => in_roles(program),
         Cow::Owned(split) => Ok(Cow::Owned(in_roles(&split)?.into_owned())),
     }

@@ -38,8 +38,9 @@ struct Inner {
     recording: AtomicBool,
     /// Has code outside of this crate had the driver's stream?
     shared: AtomicBool,
-    /// Memory for launches that copy arguments first, one launch after the other.
-    workspace: Mutex<Option<Arc<Workspace>>>,
+    /// Memory for launches that copy arguments first, or whose blocks pass sums to each other, one launch after the other; and
+    /// memory that is 0 between launches.
+    workspace: Mutex<[Option<Arc<Workspace>>; 2]>,
     /// The workspaces of launches that are being captured.
     captured: Mutex<Vec<Arc<Workspace>>>,
 }
@@ -127,8 +128,8 @@ impl Stream {
     /// Captures the launches of `work` on this stream into a graph, instead of running them.
     ///
     /// Kernels must have run, or been compiled, on this device before, because no kernel is loaded while a stream is
-    /// captured. A launch that copies arguments first must have run on this stream, because no memory is allocated
-    /// either.
+    /// captured. A launch that copies arguments first, or whose blocks divide a loop, must have run on this stream, because no
+    /// memory is allocated either.
     ///
     /// # Safety
     /// A graph keeps addresses, not tensors. For as long as it may run,
@@ -165,36 +166,43 @@ impl Stream {
         Ok(Graph { graph, stream: self.clone(), _workspaces: workspaces })
     }
 
-    /// Runs `submit` with the address of a workspace of `bytes` bytes, which belongs to the work that it
-    /// submits to this stream. No other thread's launches come between. The stream keeps the memory for the
-    /// next launch.
+    /// Runs `submit` with the addresses of a workspace and of memory that is 0, of these numbers of bytes, which belong to the work that it
+    /// submits to this stream. No other thread's launches come between. The stream keeps the memory for the next launch; the work
+    /// leaves the second one 0.
     pub(crate) fn with_workspace<T>(
         &self,
-        bytes: u64,
-        submit: impl FnOnce(u64) -> Result<T, Error>,
+        bytes: [u64; 2],
+        submit: impl FnOnce([u64; 2]) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        if bytes == 0 {
-            return submit(0);
+        if bytes == [0; 2] {
+            return submit(bytes);
         }
-        let mut workspace = locked(&self.inner.workspace);
-        if workspace.as_ref().is_none_or(|known| known.stored_len() < bytes) {
-            if self.is_recording() {
-                let message = format!(
-                    "the launch first copies arguments to {bytes} bytes of memory, which the stream does not have yet"
-                );
-                return Err(Refusal::new(message)
-                    .help("run it once on this stream before it is captured")
-                    .into());
+        let mut all = locked(&self.inner.workspace);
+        let mut addresses = [0; 2];
+        for (at, workspace) in all.iter_mut().enumerate().filter(|(at, _)| bytes[*at] > 0) {
+            let bytes = usize::try_from(bytes[at]).unwrap_or(usize::MAX);
+            if workspace.as_ref().is_none_or(|known| known.stored_len() < bytes) {
+                if self.is_recording() {
+                    let message = format!(
+                        "the launch needs {bytes} bytes of memory beside its arguments, which the stream does not have yet"
+                    );
+                    return Err(Refusal::new(message)
+                        .help("run it once on this stream before it is captured")
+                        .into());
+                }
+                // The previous one is freed in stream order, unless a graph keeps it.
+                *workspace = None;
+                *workspace = Some(Arc::new(match at {
+                    0 => Workspace::uninitialised(self, bytes)?,
+                    _ => Workspace::zeros(self, [bytes])?,
+                }));
             }
-            // The previous one is freed in stream order, unless a graph keeps it.
-            *workspace = None;
-            *workspace = Some(Arc::new(Workspace::uninitialised(self, bytes)?));
+            if let (true, Some(known)) = (self.is_recording(), &*workspace) {
+                locked(&self.inner.captured).push(known.clone());
+            }
+            addresses[at] = workspace.as_ref().map_or(0, |known| known.address());
         }
-        if let (true, Some(known)) = (self.is_recording(), &*workspace) {
-            locked(&self.inner.captured).push(known.clone());
-        }
-        submit(workspace.as_ref().map_or(0, |known| known.address()))
+        submit(addresses)
     }
 
     /// Is work of this stream captured by other code than [`Stream::capture`]? Such code has promised not to, and cannot do so

@@ -42,7 +42,7 @@ impl Context<'_> {
         match space {
             Space::Shared(id) => &self.kernel.shared[id as usize].name,
             Space::Global(id) => match &self.kernel.params[id as usize] {
-                Param::Pointer { name, .. } => name,
+                Param::Pointer { name, .. } | Param::Workspace { name, .. } => name,
                 _ => "",
             },
         }

@@ -120,7 +120,7 @@ pub fn run_program(program: &Kernel, args: &[Arg], options: &Options) -> Result<
             Some(Named { name: name.clone(), elem: *elem, tensor: Some((*write, shape.len())) })
         }
         Param::Scalar { name, elem } => Some(Named { name: name.clone(), elem: *elem, tensor: None }),
-        Param::Int { .. } | Param::TensorMap { .. } => None,
+        Param::Int { .. } | Param::Workspace { .. } | Param::TensorMap { .. } => None,
     });
     let kernel = Generated {
         name: program.name.clone(),
@@ -217,6 +217,7 @@ fn execute(
         let context = context(program, &code, &plan, &buffers, options, schedule);
         let (merged, counts) = grid(&context, options, schedule)?;
         complete(&context, &merged, args, options)?;
+        zeroed(program, &context, &merged)?;
         match &first {
             None => {
                 first = Some((merged, counts));
@@ -276,6 +277,9 @@ fn never_read(context: &Context<'_>) -> Vec<Unread> {
     (0..context.world.buffers.len()).filter(read).filter_map(one).collect()
 }
 
+/// Where tensors of a workspace are: no argument is there.
+const WORKSPACE: u64 = 1 << 56;
+
 /// Tensors by parameter; other parameters have an empty one.
 fn buffers(program: &Kernel, plan: &Plan, args: &[Arg]) -> Vec<Buffer> {
     let one = |(index, param): (usize, &Param)| {
@@ -291,6 +295,21 @@ fn buffers(program: &Kernel, plan: &Plan, args: &[Arg]) -> Vec<Buffer> {
             written: false,
             gaps: false,
         };
+        if let Param::Workspace { name, elem, shape, zeroed } = param {
+            let lookup = |of| plan.symbols.iter().find(|(symbol, _)| *symbol == of).map(|(_, value)| *value);
+            buffer.extents =
+                shape.iter().map(|extent| extent.evaluate(&lookup).unwrap_or(0).max(0)).collect();
+            let mut len = 1;
+            for extent in &buffer.extents {
+                buffer.strides.push(len);
+                len *= extent;
+            }
+            (buffer.name, buffer.elem, buffer.len) = (name.clone(), *elem, len as usize);
+            buffer.data = vec![if *zeroed { 0 } else { 0xff }; buffer.len * elem.bytes() as usize];
+            (buffer.address, buffer.initialised, buffer.written) =
+                (WORKSPACE + ((index as u64) << 40), *zeroed, true);
+            return buffer;
+        }
         let (Param::Pointer { name, write, .. }, Passed::Tensor(which)) = (param, &plan.passed[index]) else {
             return buffer;
         };
@@ -487,6 +506,19 @@ fn complete(context: &Context<'_>, merged: &Merged, args: &[Arg], options: &Opti
     Ok(())
 }
 
+/// Checks that memory which is 0 at launch is 0 again.
+fn zeroed(program: &Kernel, context: &Context<'_>, merged: &Merged) -> Result<(), Error> {
+    for (index, param) in program.params.iter().enumerate() {
+        let Param::Workspace { elem, zeroed: true, .. } = param else { continue };
+        let Some(at) = merged.data[index].iter().position(|byte| *byte != 0) else { continue };
+        let what = context.element(Space::Global(index as u32), (at / elem.bytes() as usize) as i64);
+        let message = format!("{what} is 0 at launch, and not when the kernel ends");
+        let help = "set it to 0 where the last block has used it";
+        return Err(context.fault(FaultKind::Malformed, message, Vec::<Party>::new(), help).into());
+    }
+    Ok(())
+}
+
 fn accesses(program: &Kernel, code: &Code, counts: &Counts, options: &Options) -> Vec<AccessCount> {
     let one = |counter: usize| {
         let access = code.accesses.iter().find(|access| access.counter as usize == counter)?;
@@ -497,7 +529,7 @@ fn accesses(program: &Kernel, code: &Code, counts: &Counts, options: &Options) -
             Space::Global(id) => (
                 "global",
                 match &program.params[id as usize] {
-                    Param::Pointer { name, .. } => name.clone(),
+                    Param::Pointer { name, .. } | Param::Workspace { name, .. } => name.clone(),
                     _ => String::new(),
                 },
             ),

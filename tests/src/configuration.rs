@@ -253,7 +253,7 @@ impl Draw {
             keys += &format!(" stages={}", self.one(&[1, 2, 3, 4]));
         }
         let few = if of.promotes() { rows == 64 } else { rows <= 128 };
-        match self.below(6) {
+        match self.below(7) {
             0 => keys += &format!(" schedule=(cluster={})", self.one(&[2, 4, 8])),
             1 if rows <= 128 && !of.keys.contains("f32x3") => keys += " schedule=(ping_pong=true)",
             2 if few => {
@@ -262,7 +262,12 @@ impl Draw {
                 let cluster = self.one(&[1, 1, 2, 4].map(|blocks: i64| blocks.min(16 / split)));
                 keys += &format!(" schedule=(split_k={split} cluster={cluster})");
             }
-            3 => keys += " schedule=(band=1)",
+            3 if !keys.contains("batched") => {
+                let parts = self.one(&[2, 4, 8, 16]);
+                let parts = if rows % parts == 0 || columns % parts == 0 { parts } else { 2 };
+                keys += &format!(" schedule=(split_k=blocks({parts}) cluster={})", self.one(&[1, 1, 2]));
+            }
+            4 => keys += " schedule=(band=1)",
             _ => {}
         }
         keys
@@ -351,6 +356,7 @@ impl Draw {
             let suits = match key.split('=').next() {
                 Some("schedule") => of_mma_sync && !keys.contains("swizzle"),
                 Some("c") => !by_wgmma,
+                Some("batched") => !keys.contains("blocks("),
                 _ => true,
             };
             if self.once_in(chance) && suits && !keys.contains(key) {

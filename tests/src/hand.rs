@@ -19,6 +19,7 @@ impl Hand {
         let launch = Launch {
             cost: None,
             grid: Default::default(),
+            divided: 0,
             cluster: [1; 3],
             threads,
             shared_bytes: 0,

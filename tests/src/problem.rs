@@ -280,7 +280,7 @@ fn operands(
                 let value = if name == "alpha" { setting.alpha } else { setting.beta };
                 operands.push(Operand::Number(*elem, value));
             }
-            Param::Int { .. } | Param::TensorMap { .. } => {}
+            Param::Int { .. } | Param::Workspace { .. } | Param::TensorMap { .. } => {}
         }
     }
     operands

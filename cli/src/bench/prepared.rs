@@ -30,8 +30,10 @@ pub(super) struct Loaded<'k> {
     functions: Vec<Option<(Function, String)>>,
     /// The kernels that pack its arguments.
     packs: Vec<Loaded<'k>>,
-    /// Memory for packed arguments; launches follow one another.
+    /// Memory for packed arguments and for what blocks pass to each other; launches follow one another.
     workspace: Option<Rc<Memory>>,
+    /// Memory that is 0 before and after each launch.
+    zeroed: Option<Rc<Memory>>,
 }
 
 /// A kernel with its arguments.
@@ -57,6 +59,7 @@ impl<'k> Loaded<'k> {
             functions: vec![None; kernel.variants.len() + kernel.empty_loops.len()],
             packs,
             workspace: None,
+            zeroed: None,
         }
     }
 
@@ -127,10 +130,11 @@ impl<'k> Loaded<'k> {
         for packed in &plan.packed {
             let arguments = packed.arguments(self.kernel, &given, workspace).map(Given::Tensor);
             let pack = &mut self.packs[packed.pack];
-            steps.push(pack.step(device, nvrtc, &packed.plan, &arguments, &[])?.0);
+            steps.push(pack.step(device, nvrtc, &packed.plan, &arguments, (&[], [0; 2]))?.0);
         }
         let arguments = plan.arguments(&given, workspace);
-        let (step, resources) = self.step(device, nvrtc, &plan, &arguments, &scalars)?;
+        let own = [workspace, self.zeroed(device, plan.zeroed())?];
+        let (step, resources) = self.step(device, nvrtc, &plan, &arguments, (&scalars, own))?;
         steps.push(step);
         let names: Vec<&str> =
             plan.packed.iter().map(|packed| &*self.kernel.params[packed.arg].name).collect();
@@ -138,7 +142,12 @@ impl<'k> Loaded<'k> {
         Ok(Prepared {
             steps,
             note: format!("variant {} of {}{resources}{packs}", plan.variant + 1, self.kernel.variants.len()),
-            _memory: operands.iter().filter_map(memory).chain(self.workspace.clone()).collect(),
+            _memory: operands
+                .iter()
+                .filter_map(memory)
+                .chain(self.workspace.clone())
+                .chain(self.zeroed.clone())
+                .collect(),
         })
     }
 
@@ -150,14 +159,24 @@ impl<'k> Loaded<'k> {
         Ok(self.workspace.as_ref().map_or(0, |known| known.address))
     }
 
-    /// A planned launch of the kernel alone, and the resources of its variant.
+    /// The address of memory that is 0.
+    fn zeroed(&mut self, device: &Device, bytes: u64) -> Result<u64> {
+        if bytes > self.zeroed.as_ref().map_or(0, |known| known.bytes as u64) {
+            let memory = device.memory(bytes as usize)?;
+            device.set(&memory, 0)?;
+            self.zeroed = Some(memory.clone());
+        }
+        Ok(self.zeroed.as_ref().map_or(0, |known| known.address))
+    }
+
+    /// A planned launch of the kernel alone, and the resources of its variant. `memory` is its workspace, and memory that is 0.
     fn step(
         &mut self,
         device: &Device,
         nvrtc: &Nvrtc,
         plan: &Plan,
         given: &[Given],
-        scalars: &[u64],
+        (scalars, memory): (&[u64], [u64; 2]),
     ) -> Result<(Step, String)> {
         if self.functions[plan.variant].is_none() {
             let compiled = compile(self.kernel, plan.variant, nvrtc, &device.architecture())?;
@@ -174,6 +193,7 @@ impl<'k> Loaded<'k> {
             Passed::Tensor(position) => Ok(Argument::word(address(*position))),
             Passed::Scalar(position) => Ok(Argument::word(scalars[*position])),
             Passed::Int { value, .. } => Ok(Argument::word(*value as u64)),
+            Passed::Workspace { offset, zeroed } => Ok(Argument::word(memory[usize::from(*zeroed)] + offset)),
             Passed::Map(map) => {
                 let param = &self.kernel.params[map.arg];
                 Argument::map(&param.name, param.elem, address(map.arg), map)

@@ -153,7 +153,19 @@ fn limits_of_wgmma_are_reported_at_their_key() {
     );
     check(
         "schedule=(split_k=2 ping_pong=true) bm=64",
-        "the blocks of a cluster split K, which does not go together with a ping-pong schedule\nhelp: leave split_k out",
+        "several blocks split K, which does not go together with a ping-pong schedule\nhelp: leave split_k out",
+    );
+    check(
+        "schedule=(split_k=blocks(65)) bm=64",
+        "K is divided among 1 to 64 blocks\nhelp: write split_k = blocks(4)",
+    );
+    check(
+        "schedule=(split_k=blocks(5)) bm=64 bn=64",
+        "each of 5 blocks adds and stores an equal part of the rows or of the columns of a tile, which has 64 by 64\nhelp: write bn = 80, or another split_k",
+    );
+    check(
+        "schedule=(split_k=blocks(4)) bm=64 batched=true",
+        "blocks of the grid divide K in the tiles of one matrix, and batched has several\nhelp: write split_k = 4, or leave it out",
     );
     check(
         "bm=256 bn=256",

@@ -70,8 +70,8 @@ macro_rules! lines {
 }
 
 lines! {
-    name arch grid more(<[Vec<Value>; 3]>::default()) cluster launch bands(0) alternates(false) blocks_per_sm overlaps competes(false) packs(Vec::new()) at_most at_least(Vec::new()) requires(Vec::new())
-    args tensors scalars overlays groups rings vars reads(Vec::new()) constants(Vec::new()) tokens orders body
+    name arch grid more(<[Vec<Value>; 3]>::default()) cluster launch divided(0) bands(0) alternates(false) blocks_per_sm overlaps competes(false) packs(Vec::new()) at_most at_least(Vec::new()) requires(Vec::new())
+    args tensors zeroed(BTreeSet::new()) scalars overlays groups rings vars reads(Vec::new()) constants(Vec::new()) tokens orders body
 }
 
 records! {
@@ -82,7 +82,7 @@ records! {
     Read { name, elem, per_thread = false }
     Constant { of, name, value }
     Update { with, order = MemoryOrder::Relaxed, scope = Scope::Grid, old = None, expected = None }
-    Ahead { stages, fewer = false, fragments = 1, exits = true, producer = false, split = 1, sums_are_added = false }
+    Ahead { stages, fewer = false, fragments = 1, exits = true, producer = false, split = 1, over_grid = false, sums_are_added = false }
     Scan { with, identity, levels, exclusive = false, unmasked = false }
     Semiring { add, mul }
     TiledMma { row, groups, of, terms = Terms::One, - pairs }
@@ -137,7 +137,7 @@ variants! {
         "await" Await { ring, phase },
         "release" Release { ring, phase },
         "advance" Advance { ring },
-        "tiles" Tiles { vars, raster, body },
+        "tiles" Tiles { vars, raster, divided = 0, body },
         "ordered" Ordered { order, groups, body },
     }
 }

@@ -103,7 +103,7 @@ impl Evaluator {
     pub(super) fn pipelined(&mut self, args: &[ast::Arg], span: Span) -> Option<(Value, Ahead)> {
         const USAGE: &str = "write for k in pipelined(0..tensor.size(2), stages = 3)";
         let (mut range, mut stages, mut fragments, mut exits) = (None, None, None, None);
-        let (mut producer, mut split, mut sums_are_added, mut fewer) = (false, 1, false, false);
+        let (mut producer, mut split, mut sums_are_added, mut fewer) = (false, (1, false), false, false);
         for arg in args {
             if arg.is("producer") {
                 if !matches!(&arg.value.kind, ast::ExprKind::Name(name) if name == "warp") {
@@ -116,7 +116,7 @@ impl Evaluator {
             }
             if arg.is("split") {
                 sums_are_added = matches!(&arg.value.kind, ast::ExprKind::Name(name) if name == "threads");
-                split = if sums_are_added { 1 } else { self.split(&arg.value)? };
+                split = if sums_are_added { (1, false) } else { self.split(&arg.value)? };
                 continue;
             }
             if let Some(name) = arg.name.as_ref().filter(|name| !PIPELINED.contains(&name.text.as_str())) {
@@ -166,7 +166,9 @@ impl Evaluator {
             (Some(range), Some((stages, at_stages))) => {
                 let (fragments, at_fragments) = fragments.unwrap_or((1, at_stages));
                 let exits = exits.unwrap_or(true);
-                let ahead = Ahead { stages, fewer, fragments, exits, producer, split, sums_are_added };
+                let (split, over_grid) = split;
+                let ahead =
+                    Ahead { stages, fewer, fragments, exits, producer, split, over_grid, sums_are_added };
                 match ahead.unfit() {
                     None => Some((range, ahead)),
                     Some(problem) => {
@@ -183,24 +185,40 @@ impl Evaluator {
         }
     }
 
-    /// The blocks that share a loop: `cluster(4)`.
-    fn split(&mut self, value: &ast::Expr) -> Option<u32> {
+    /// The blocks that share a loop, `cluster(4)` or `blocks(4)`: how many, and whether they are blocks of the grid.
+    fn split(&mut self, value: &ast::Expr) -> Option<(u32, bool)> {
+        if let ast::ExprKind::If { condition, then, other } = &value.kind {
+            return match self.decided(condition)? {
+                Decided::Known(known) => self.split(if known { then } else { other }),
+                _ => {
+                    let problem =
+                        Problem::new("how blocks share a loop is known while the kernel is compiled");
+                    self.complain(condition.span, problem.help("write a condition on constants"));
+                    None
+                }
+            };
+        }
         let of = match &value.kind {
-            ast::ExprKind::Call { function, args, .. } if function.text == "cluster" && args.len() == 1 => {
-                Some(self.expr(&args[0].value))
-            }
+            ast::ExprKind::Call { function, args, .. } if args.len() == 1 => match &*function.text {
+                "cluster" => Some((false, limits::MOST_BLOCKS, self.expr(&args[0].value))),
+                "blocks" => Some((true, limits::MOST_SHARING, self.expr(&args[0].value))),
+                _ => None,
+            },
             _ => None,
         };
         match of {
-            Some(Value::Int(blocks)) if (1..=i64::from(limits::MOST_BLOCKS)).contains(&blocks) => {
-                self.builder.arch(if blocks > 1 { 90 } else { 0 });
-                Some(blocks as u32)
+            Some((over_grid, most, Value::Int(blocks))) if (1..=i64::from(most)).contains(&blocks) => {
+                self.builder.arch(if blocks > 1 && !over_grid { 90 } else { 0 });
+                Some((blocks as u32, over_grid))
             }
-            Some(Value::Poison) => None,
+            Some((.., Value::Poison)) => None,
             _ => {
-                let problem =
-                    Problem::new(format!("`split` takes a cluster of 1 to {} blocks", limits::MOST_BLOCKS));
-                self.complain(value.span, problem.help("write split = cluster(4)"));
+                let problem = Problem::new(format!(
+                    "`split` takes a cluster of 1 to {} blocks, or 1 to {} blocks of the grid",
+                    limits::MOST_BLOCKS,
+                    limits::MOST_SHARING
+                ));
+                self.complain(value.span, problem.help("write split = cluster(4) or split = blocks(4)"));
                 None
             }
         }

@@ -67,6 +67,8 @@ pub(super) struct Config {
     pub(super) overlaps: Option<bool>,
     /// Blocks of a cluster that compute one tile together, each a part of K.
     pub(super) split_k: i64,
+    /// Are they blocks of the whole grid, instead of a cluster?
+    pub(super) over_grid: bool,
     /// May tensor cores keep the sums of 8-bit floating-point numbers all along K?
     pub(super) fast_accum: bool,
     pub(super) name: String,
@@ -205,6 +207,7 @@ impl Reader<'_> {
         ];
         let (scales, block_scales) = self.choice("scales", &SCALES);
         let group = self.find("group_size").is_some().then(|| self.whole("group_size", 128));
+        let (split_k, over_grid) = self.split();
         let config = Config {
             tile,
             tc: self.threads("tc", tc, &[2, 3])?,
@@ -236,7 +239,8 @@ impl Reader<'_> {
             function: self.find("epilogue").map(activation),
             arch: self.arch(),
             overlaps: self.find("overlaps").is_some().then(|| self.flag("overlaps")),
-            split_k: self.positive("split_k", 1),
+            split_k,
+            over_grid,
             fast_accum: self.flag("fast_accum"),
             name: self.name(),
         };

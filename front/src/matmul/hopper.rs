@@ -67,6 +67,21 @@ const SWAPPED: [([i64; 2], [i64; 2]); 15] = [
     ([64, 128], [2, 1]),
     ([192, 192], [4, 1]),
 ];
+/// Tiles whose K is divided among blocks that have no other tile: rows and columns, and the numbers of parts; then those with swapped
+/// operands.
+const DIVIDED: [([i64; 2], &[i64]); 9] = [
+    ([192, 192], &[2, 4]),
+    ([128, 256], &[8]),
+    ([128, 192], &[2, 6]),
+    ([128, 128], &[2, 4]),
+    ([128, 112], &[7]),
+    ([64, 256], &[4]),
+    ([64, 160], &[8, 16]),
+    ([64, 128], &[4, 8]),
+    ([64, 64], &[8]),
+];
+const DIVIDED_SWAPPED: [([i64; 2], &[i64]); 4] =
+    [([192, 32], &[4]), ([128, 32], &[4]), ([64, 32], &[2]), ([128, 128], &[4])];
 /// Most accumulators of a thread: half of them if the sums of a step have separate registers.
 const MOST_SUMS: i64 = 128;
 /// The same, where three warpgroups share the registers.
@@ -102,7 +117,21 @@ impl Plan {
             .iter()
             .filter(|_| alike && !c.block_scales)
             .map(|([rows, columns], blocks)| Plan { swapped: true, ..of(*rows, *columns, *blocks) });
-        whole_k.chain(split).chain(swapped).filter(|plan| unfit(plan, c).is_none() && suits(plan)).collect()
+        let divided = |all: &'static [([i64; 2], &[i64])], swapped: bool| {
+            let all = all.iter().filter(move |_| !swapped || alike && !c.block_scales);
+            all.flat_map(move |([rows, columns], parts)| {
+                let one =
+                    move |parts: &i64| Plan { over_grid: true, swapped, ..of(*rows, *columns, [1, *parts]) };
+                parts.iter().map(one)
+            })
+        };
+        let divided = divided(&DIVIDED, false).chain(divided(&DIVIDED_SWAPPED, true));
+        whole_k
+            .chain(split)
+            .chain(swapped)
+            .chain(divided)
+            .filter(|plan| unfit(plan, c).is_none() && suits(plan))
+            .collect()
     }
 
     /// Of warpgroups that multiply tiles of these rows, columns and K.
@@ -157,6 +186,7 @@ impl Plan {
         let [rows, columns, _] = self.tile;
         let most = if self.split_k > 1 { 2 * ROWS } else { columns };
         !self.swapped
+            && !self.over_grid
             && rows <= 2 * ROWS
             && (columns % ROWS == 0 || columns == 16)
             && columns <= most
@@ -191,7 +221,7 @@ impl Plan {
 
 /// Why wgmma does not support these sizes, and the key that is wrong.
 pub(super) fn unfit(plan: &Plan, c: &Config) -> Option<Unfit> {
-    let &Plan { tile: [bm, bn, bk], cluster, split_k, ping_pong, .. } = plan;
+    let &Plan { tile: [bm, bn, bk], cluster, split_k, over_grid, ping_pong, .. } = plan;
     let (elem, promotes) = (c.dtype, has_partial_sums(c));
     let [at_once, across] = [INSTRUCTION, SWIZZLED].map(|bytes| bytes / i64::from(elem.bytes()));
     let k_of_box = BOX / i64::from(c.b_dtype.bytes()) * (bk / c.k_of_b(bk).max(1));
@@ -218,13 +248,16 @@ pub(super) fn unfit(plan: &Plan, c: &Config) -> Option<Unfit> {
             format!("a cluster has 1, 2, 4 or 8 blocks along the {along} of C, and cluster is {cluster}"),
             "write cluster = 1, 2, 4 or 8";
     };
-    of_cluster.chain(no_split(split_k)).chain(checks! {
-        cluster.saturating_mul(split_k) > most_blocks => "split_k",
+    let of_split = if over_grid { None } else { no_split(split_k) };
+    of_cluster.chain(of_split).chain(checks! {
+        !over_grid && cluster.saturating_mul(split_k) > most_blocks => "split_k",
             format!("a cluster has at most {most_blocks} blocks, and cluster = {cluster} and split_k = {split_k} are {}", cluster.saturating_mul(split_k)),
             "write a smaller split_k";
         split_k > 1 && ping_pong => "split_k",
-            "the blocks of a cluster split K, which does not go together with a ping-pong schedule", "leave split_k out";
-        split_k > 1 && bm > most_rows => "split_k",
+            "several blocks split K, which does not go together with a ping-pong schedule", "leave split_k out";
+        over_grid && c.batched => "split_k",
+            "blocks of the grid divide K in the tiles of one matrix, and batched has several", "write split_k = 4, or leave it out";
+        split_k > 1 && !over_grid && bm > most_rows => "split_k",
             format!("where K is split, each of a block's warpgroups multiplies {ROWS} rows, {most_rows} in all, and {of_rows} is {bm}"),
             format!("write {of_rows} = {most_rows}");
         [bm, bn].iter().all(|extent| extent % split_k != 0) => "split_k",

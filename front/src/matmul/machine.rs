@@ -380,7 +380,8 @@ impl Reader<'_> {
         let Some(usual) = shipped.first().filter(|_| self.has(&OF_WGMMA)) else { return Ok(Some(shipped)) };
         let mut given = |key: &str| self.find(key).is_some().then(|| self.positive(key, 1));
         let [bm, bn, bk] = ["bm", "bn", "bk"].map(&mut given);
-        let [cluster, band, split_k, stages] = ["cluster", "band", "split_k", "stages"].map(&mut given);
+        let [cluster, band, stages] = ["cluster", "band", "stages"].map(&mut given);
+        let (split_k, over_grid) = (config.split_k, config.over_grid);
         let ping_pong = self.flag("ping_pong");
         let bk = bk.unwrap_or(usual.tile[2]);
         // Keys are about C, and the transposed product swaps its rows and columns.
@@ -389,7 +390,8 @@ impl Reader<'_> {
             let tile = [left.unwrap_or(rows), right.unwrap_or(columns), bk];
             Plan {
                 cluster: cluster.unwrap_or(usual.cluster),
-                split_k: split_k.unwrap_or(usual.split_k),
+                split_k,
+                over_grid,
                 band: band.unwrap_or(usual.band),
                 ..Plan::of_warpgroups(config, tile, ping_pong)
             }

@@ -40,7 +40,8 @@ impl Plan {
             (warps && vary.shares_k, "WK", parts),
             (true, "STAGES", self.stages),
             (warpgroups, "CLUSTER", self.cluster),
-            (self.may_split(c), "SPLIT", self.split_k),
+            (self.may_split(c), "SPLIT", if self.over_grid { 1 } else { self.split_k }),
+            (vary.has_parts, "PARTS", if self.over_grid { self.split_k } else { 1 }),
             (vary.swaps, "A_LEFT", self.a_is_left(c).into()),
         ];
         all.into_iter().filter(|row| row.0).map(|(_, name, value)| (name, value)).collect()
@@ -58,6 +59,8 @@ struct Vary {
     shares_k: bool,
     /// Is A the left operand at some sizes, and B at others?
     swaps: bool,
+    /// Do blocks of the grid divide K, at some sizes?
+    has_parts: bool,
 }
 
 /// What the parts of a page share.
@@ -110,7 +113,7 @@ impl Page<'_> {
 pub(super) fn program(page: &Kernel, c: &Config, plan: &Plan) -> Result<Program> {
     let is_const = |(name, _): &(&str, i64)| page.consts.iter().any(|of| of.name.text == *name);
     let consts = plan
-        .constants(c, &Vary { shares_k: true, swaps: true })
+        .constants(c, &Vary { shares_k: true, swaps: true, has_parts: true })
         .into_iter()
         .filter(is_const)
         .map(|(name, value)| (named(name), value));
@@ -129,7 +132,8 @@ fn evaluated(page: &Kernel, settings: Settings) -> std::result::Result<Program, 
 /// The function, of at least one size.
 pub(super) fn page(c: &Config, all: &[&Plan]) -> Result<Kernel> {
     let shares_k = all.iter().any(|plan| plan.parts() > 1);
-    let vary = Vary { shares_k, swaps: all.iter().any(|plan| plan.swapped != all[0].swapped) };
+    let (swapped, has_parts) = (all[0].swapped, all.iter().any(|plan| plan.over_grid));
+    let vary = Vary { shares_k, swaps: all.iter().any(|plan| plan.swapped != swapped), has_parts };
     let rows: Vec<Constants> = all.iter().map(|plan| plan.constants(c, &vary)).collect();
     let (Some(first), Some(&plan)) = (rows.first(), all.first()) else {
         return Err(Problem::new("a product has no sizes"));
@@ -278,7 +282,7 @@ fn body(page: &Page) -> Result<Vec<Stmt>> {
         sb = of_shared(c, &tile_of_b, c.b_rows),
         mma = instruction(page),
         zero = zero(c.acc),
-        pipelined = plan.pipelined(c),
+        pipelined = plan.pipelined(c, &page.vary),
         copies = weights::copies(page),
     );
     Ok([stmts(&text, &[])?, epilogue::epilogue(page)?].concat())
@@ -298,10 +302,14 @@ impl Plan {
         format!("{cluster} {persistent} raster({bands});")
     }
 
-    fn pipelined(&self, c: &Config) -> String {
+    fn pipelined(&self, c: &Config, vary: &Vary) -> String {
         let stages = if self.fewer { "most_stages" } else { "stages" };
         let producer = if self.bulk { ", producer = warp" } else { "" };
-        let split = if self.may_split(c) { ", split = cluster(SPLIT)" } else { "" };
+        let split = match (self.may_split(c), vary.has_parts) {
+            (false, _) => "",
+            (true, false) => ", split = cluster(SPLIT)",
+            (true, true) => ", split = if PARTS > 1 { blocks(PARTS) } else { cluster(SPLIT) }",
+        };
         format!("pipelined(0..ga.size(2), {stages} = STAGES{producer}{split})")
     }
 }

@@ -27,8 +27,10 @@ pub(super) struct Plan {
     pub(super) swapped: bool,
     /// Blocks of a cluster that share tiles of the right operand.
     pub(super) cluster: i64,
-    /// Blocks of a cluster that compute one tile together, each a part of K.
+    /// Blocks that compute one tile together, each a part of K.
     pub(super) split_k: i64,
+    /// Are these blocks of the whole grid, instead of a cluster?
+    pub(super) over_grid: bool,
     /// With wgmma: rows of tiles in a band of the raster order: concurrent tiles share operands in the L2 cache.
     pub(super) band: i64,
     /// Do two warpgroups alternate tiles, so that one multiplies while the other runs its epilogue?
@@ -52,6 +54,7 @@ impl Plan {
         swapped: false,
         cluster: 1,
         split_k: 1,
+        over_grid: false,
         band: 8,
         ping_pong: false,
         bulk: false,

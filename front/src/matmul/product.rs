@@ -81,6 +81,9 @@ impl Config {
             ),
         };
         unaligned.chain(no_split(split)).chain(checks! {
+            self.over_grid => "split_k",
+                "blocks of the grid divide K in products by wgmma, and this one runs on CUDA cores",
+                "write split_k = 4, for a cluster, or leave it out";
             split > 1 && arch < CLUSTERS => "split_k",
                 format!("the blocks of a cluster split K, which sm_{CLUSTERS} has first, and arch is {arch}"),
                 "write arch = 90, or split K over the threads of a block by a third mode of tc";

@@ -8,6 +8,7 @@ use crate::source::ast::{Arg, Expr, ExprKind, Level, Name, Span};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::spelling::did_you_mean;
 use crate::values::elem::Elem;
+use crate::values::limits::MOST_SHARING;
 
 /// Reads the values of keys, and collects errors at the author's tokens.
 pub(super) struct Reader<'a> {
@@ -96,6 +97,26 @@ impl Reader<'_> {
         let help = format!("leave it out for {key} = {default}, or write another number");
         self.refuse(key, format!("`{key}` must be between 1 and 1048576, and it is {n}"), help);
         default
+    }
+
+    /// `4`, blocks of a cluster; or `blocks(4)`, of the whole grid: how many, and whether they are of the grid.
+    pub(super) fn split(&mut self) -> (i64, bool) {
+        const KEY: &str = "split_k";
+        let of_grid = match self.find(KEY).map(|expr| &expr.kind) {
+            Some(ExprKind::Call { function, args, .. }) if function.text == "blocks" && args.len() == 1 => {
+                Some(args[0].value.clone())
+            }
+            _ => None,
+        };
+        let Some(of_grid) = of_grid else { return (self.positive(KEY, 1), false) };
+        match of_grid.kind {
+            ExprKind::Int(n) if (1..=i64::from(MOST_SHARING)).contains(&n) => (n, true),
+            _ => {
+                let message = format!("K is divided among 1 to {MOST_SHARING} blocks");
+                self.refuse(KEY, message, "write split_k = blocks(4)");
+                (1, false)
+            }
+        }
     }
 
     pub(super) fn elem(&mut self, key: &str, default: Elem) -> Elem {

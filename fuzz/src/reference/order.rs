@@ -104,8 +104,10 @@ impl<'l> Cluster<'l> {
                     }
                 }
             }
-            Op::Tiles { vars, body, .. } => {
-                // One cluster processes all tiles: their distribution makes no difference.
+            Op::Tiles { vars, divided, body, .. } => {
+                // One cluster processes all tiles, and divides none: their distribution makes no difference.
+                let (vars, parts) = vars.split_at(vars.len() - usize::from(*divided > 0));
+                parts.iter().for_each(|&part| at.vars[part as usize] = i128::from(*divided));
                 let extents = vars.iter().map(|&var| self.affine(&self.program.vars[var as usize].to, at, 0));
                 let extents = extents.collect::<Result<Vec<_>>>()?;
                 for mut tile in 0..extents.iter().product::<i128>() {

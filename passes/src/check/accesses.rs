@@ -193,7 +193,7 @@ pub(super) fn element(kernel: &Kernel, space: Space) -> i64 {
     let elem = match space {
         Space::Shared(id) => kernel.shared[id as usize].elem,
         Space::Global(id) => match &kernel.params[id as usize] {
-            Param::Pointer { elem, .. } => *elem,
+            Param::Pointer { elem, .. } | Param::Workspace { elem, .. } => *elem,
             _ => return 1,
         },
     };
@@ -210,7 +210,7 @@ fn tensor(kernel: &Kernel, space: Space) -> String {
     match space {
         Space::Shared(id) => kernel.shared[id as usize].name.clone(),
         Space::Global(id) => match &kernel.params[id as usize] {
-            Param::Pointer { name, .. } => name.clone(),
+            Param::Pointer { name, .. } | Param::Workspace { name, .. } => name.clone(),
             _ => String::new(),
         },
     }

@@ -149,6 +149,7 @@ impl<'p> Lower<'p> {
                     program.grid[axis].iter().chain(&program.more[axis]).copied().collect()
                 }),
                 cluster: program.cluster,
+                divided: program.divided,
                 threads: program.threads(),
                 shared_bytes: 0,
                 blocks_per_sm: program.blocks_per_sm,
@@ -234,6 +235,16 @@ impl<'p> Lower<'p> {
             let multiple = self.program.asserted(size);
             let at = self.exprs().leaf(Int::Param(param), least, most, multiple, thread::Scope::Grid);
             self.symbols.push((symbol, at));
+        }
+        for id in (0..self.program.tensors.len() as Id).filter(|id| self.program.is_workspace(*id)) {
+            let tensor = self.program.tensor(id);
+            self.storage[id as usize] = self.kernel.params.len() as Id;
+            self.kernel.params.push(Param::Workspace {
+                name: tensor.name.clone(),
+                elem: tensor.elem,
+                shape: tensor.plain().leaves().map(|leaf| leaf.0).collect(),
+                zeroed: self.program.zeroed.contains(&id),
+            });
         }
         for (id, tensor) in self.program.tensors.iter().enumerate() {
             let len = tensor.layout.cosize().unwrap_or(0) as u32;

@@ -93,7 +93,9 @@ impl Lower<'_> {
             tile::Op::AwaitFlag { flag, least } => self.await_flag(flag, least).map_err(problem)?,
             tile::Op::SyncCluster => self.meet_cluster(),
             tile::Op::Advance { ring } => self.advance(*ring),
-            tile::Op::Tiles { vars, raster, body } => self.tiles(vars, *raster, body)?,
+            tile::Op::Tiles { vars, raster, divided, body } => {
+                self.tiles(vars, (*raster, *divided), body)?;
+            }
             tile::Op::Acquire { ring, phase } => self.acquire(*ring, phase),
             tile::Op::Publish { ring, phase, bytes } => self.publish(*ring, phase, *bytes),
             tile::Op::Await { ring, phase } => self.wait_full(*ring, phase),

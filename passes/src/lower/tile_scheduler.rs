@@ -21,13 +21,23 @@ struct Share {
     others: Vec<(Id, Ix)>,
 }
 
+/// The tiles of a persistent kernel that divides the tiles of a last wave.
+struct LastWave {
+    /// Whole tiles.
+    whole: Ix,
+    /// Whole tiles, and the parts of the others.
+    all: Ix,
+    /// The number of a whole tile's part.
+    parts: Ix,
+}
+
 impl Lower<'_> {
     /// The persistent tile scheduler: a cluster begins with the tile of its index and advances by the
     /// number of clusters. Members of a family take its tiles round-robin.
     pub(super) fn tiles(
         &mut self,
         vars: &[Id],
-        raster: Raster,
+        (raster, divided): (Raster, u32),
         body: &[tile::Stmt],
     ) -> std::result::Result<(), Diagnostic> {
         let extents: Vec<Value> =
@@ -35,13 +45,16 @@ impl Lower<'_> {
         if self.program.launch == LaunchRule::PerTile {
             return self.tile_of_block(vars, raster, &extents, body);
         }
-        let counts: Vec<Ix> = extents.iter().map(|&extent| self.value(extent)).collect();
+        let mut counts: Vec<Ix> = extents.iter().map(|&extent| self.value(extent)).collect();
+        counts.truncate(counts.len() - usize::from(divided > 0));
         let one = self.int(1);
         let all = counts.iter().fold(one, |all, &count| self.exprs().mul(all, count));
         // Launch rejects more tiles.
         self.exprs().assume(all, 1, i64::from(i32::MAX));
-        let all = self.name(all, "tiles");
+        let mut all = self.name(all, "tiles");
         let (first, between) = self.cluster_of_grid();
+        let last_wave = (divided > 0).then(|| self.last_wave(all, between, divided));
+        all = last_wave.as_ref().map_or(all, |wave| wave.all);
         // Launch starts no more clusters than there are tiles.
         let left = self.exprs().sub(all, first);
         let hi = self.kernel.exprs.get(all).hi;
@@ -63,8 +76,10 @@ impl Lower<'_> {
             let tile = lower.exprs().add(first, far);
             let hi = lower.kernel.exprs.get(all).hi - 1;
             lower.exprs().assume(tile, 0, hi);
-            let tile = lower.name_here(tile, "tile");
-            let coordinates = lower.tile_coordinates(tile, &counts, raster, Lower::name_here);
+            let mut tile = lower.name_here(tile, "tile");
+            let part = last_wave.as_ref().map(|wave| lower.part_of_tile(wave, &mut tile));
+            let mut coordinates = lower.tile_coordinates(tile, &counts, raster, Lower::name_here);
+            coordinates.extend(part);
             for ((&var, position), extent) in vars.iter().zip(coordinates).zip(&extents) {
                 lower.exprs().assume(position, 0, most(*extent).max(1) - 1);
                 let name = lower.program.vars[var as usize].name.clone();
@@ -81,6 +96,40 @@ impl Lower<'_> {
         let zero = self.int(0);
         self.emit(Op::For { var: wave, from: zero, to: waves, step: 1, unroll: Unroll::No, body });
         Ok(())
+    }
+
+    /// The whole tiles, and the parts of tiles of a last wave that is not full.
+    fn last_wave(&mut self, tiles: Ix, clusters: Ix, divided: u32) -> LastWave {
+        let parts = self.int(i64::from(divided));
+        let rest = self.exprs().remainder(tiles, clusters);
+        let rest = self.name(rest, "last_tiles");
+        let whole = self.exprs().sub(tiles, rest);
+        self.exprs().assume(whole, 0, i64::from(i32::MAX));
+        let whole = self.name(whole, "whole_tiles");
+        let of_rest = self.exprs().mul(rest, parts);
+        let all = self.exprs().add(whole, of_rest);
+        // Launch has no more parts than clusters.
+        self.exprs().assume(all, 1, i64::from(i32::MAX));
+        LastWave { whole, all: self.name(all, "all"), parts }
+    }
+
+    /// The number of a tile's part; `tile` becomes the number of the tile itself.
+    fn part_of_tile(&mut self, wave: &LastWave, tile: &mut Ix) -> Ix {
+        let &LastWave { whole, parts, .. } = wave;
+        let (most, zero) = (self.kernel.exprs.get(*tile).hi.max(0), self.int(0));
+        let after = self.exprs().sub(*tile, whole);
+        let after = self.exprs().max(after, zero);
+        self.exprs().assume(after, 0, most);
+        let after = self.name_here(after, "after");
+        let is_whole = self.exprs().lt(*tile, whole);
+        // Neighbours share a tile.
+        let (part, number) = (self.exprs().remainder(after, parts), self.exprs().quotient(after, parts));
+        let divided = self.exprs().add(whole, number);
+        self.exprs().assume(divided, 0, most);
+        let own = self.exprs().select(is_whole, *tile, divided);
+        self.exprs().assume(own, 0, most);
+        *tile = self.name_here(own, "own_tile");
+        self.exprs().select(is_whole, parts, part)
     }
 
     /// This member's share of the cluster's tiles. The ring slots of tiles before its first are skipped here.

@@ -1,6 +1,5 @@
-//! A loop that the blocks of a cluster share: `pipelined(…, split = cluster(4))`. Each block runs a part of the iterations.
-//! Then the sums of all blocks are added, and each block continues with some rows of them, or with some columns where the number of
-//! blocks does not divide the rows:
+//! A loop that several blocks share: each runs a part of the iterations. Then the sums of all blocks are added. In a cluster, each
+//! block continues with some rows of them, or with some columns where the number of blocks does not divide the rows:
 //!
 //! ```text
 //! for k in pipelined(0..n, …, split = cluster(4)) {    for k in n/4 · rank..n/4 · (rank + 1) { … }
@@ -8,6 +7,10 @@
 //! }                                                    total = rows of sums of all blocks, added
 //! copy(map((acc, gb), f), gc);                         copy(map((total, rows of gb), f), rows of gc)
 //! ```
+//!
+//! Blocks of a persistent kernel, `split = blocks(4)`, exchange their sums through memory of the launch ([`grid`]).
+
+mod grid;
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -33,16 +36,16 @@ use crate::values::limits::MOST_BLOCKS;
 /// The axis of the grid along which the blocks of a cluster share a tile.
 const AXIS: usize = 2;
 
-/// The blocks that share a loop, if they do.
-fn blocks_of(stmt: &Stmt) -> Option<i64> {
+/// The blocks that share a loop, if they do, and whether they are blocks of the grid.
+fn blocks_of(stmt: &Stmt) -> Option<(i64, bool)> {
     match &stmt.op {
-        Op::Pipelined { ahead, .. } if ahead.split > 1 => Some(i64::from(ahead.split)),
+        Op::Pipelined { ahead, .. } if ahead.split > 1 => Some((i64::from(ahead.split), ahead.over_grid)),
         _ => None,
     }
 }
 
-/// The program with the loop shared by the blocks of a cluster; unchanged where none is shared.
-pub(super) fn over_cluster(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
+/// The program with the loop shared by several blocks; unchanged where none is shared.
+pub(super) fn over_blocks(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
     let mut all = Vec::new();
     program.body.iter().for_each(|stmt| stmt.each(&mut |stmt| all.extend(blocks_of(stmt).map(|_| stmt))));
     let Some(first) = all.first() else { return Ok(Cow::Borrowed(program)) };
@@ -65,7 +68,7 @@ fn divided(program: &mut Program, at: usize) -> std::result::Result<(), Diagnost
     let after = body.split_off(at + 1);
     let Some(shared) = body.last_mut() else { return Ok(()) };
     let span = shared.span;
-    let blocks = blocks_of(shared).unwrap_or(1);
+    let (blocks, over_grid) = blocks_of(shared).unwrap_or((1, false));
     let sharing = program.cluster[0];
     let wrong = |message: String, help: String| Err(Problem::new(message).help(help).at(span));
     if program.groups.len() > 1 {
@@ -75,22 +78,52 @@ fn divided(program: &mut Program, at: usize) -> std::result::Result<(), Diagnost
         );
     }
     let all = i64::from(sharing) * blocks;
-    if all > i64::from(MOST_BLOCKS) {
+    if !over_grid && all > i64::from(MOST_BLOCKS) {
         let message =
             format!("`cluster({sharing})` and `split = cluster({blocks})` are a cluster of {all} blocks");
         return wrong(message, format!("a cluster has at most {MOST_BLOCKS} blocks"));
     }
-    program.cluster[AXIS] = blocks as u32;
     let (shared, before) = body.split_last().ok_or_else(|| Problem::reported().at(span))?;
     let outside = [before, &after].concat();
     let sums = summed(program, shared, &outside)?;
     begin_at_zero(before, &sums)?;
+    body.extend(after);
+    if over_grid {
+        if program.launch != LaunchRule::Persistent || program.alternates {
+            return wrong(
+                "the blocks of a grid divide a loop in persistent kernels alone, whose blocks run at the same time, and take one tile after the other".into(),
+                "write persistent(), or split = cluster(4)".into(),
+            );
+        }
+        if !matches!((program.grid[AXIS], &program.more[AXIS][..]), (None | Some(Value::Int(1)), [])) {
+            return wrong(
+                "the blocks of a grid divide a loop, and the tiles of this kernel have a third coordinate"
+                    .into(),
+                "write split = cluster(4), or leave `split` out".into(),
+            );
+        }
+        program.divided = blocks as u32;
+        program.grid[AXIS] = None;
+    }
+    let part = multiplied(program, &mut body, blocks).ok_or_else(|| far().at(span))?;
+    let after = body.split_off(at + 1);
+    let number = if over_grid {
+        part
+    } else {
+        program.cluster[AXIS] = blocks as u32;
+        program.number_in_cluster(AXIS)
+    };
     let Some(shared) = body.last_mut() else { return Ok(()) };
-    let number = program.number_in_cluster(AXIS);
     part_of_steps(program, shared, (&number, blocks)).map_err(|problem| problem.at(span))?;
+    let shared = shared.clone();
+    if over_grid {
+        body.push(grid::added(program, &shared, (&number, blocks), &sums, after)?);
+        program.body = body;
+        return Ok(());
+    }
     let outer = accessed(&outside);
     let is_dead = |id: &Id| matches!(program.tensor(*id).space, Space::Shared { .. }) && !outer.contains(id);
-    let dead = accessed(std::slice::from_ref(shared)).into_iter().filter(is_dead).collect();
+    let dead = accessed(std::slice::from_ref(&shared)).into_iter().filter(is_dead).collect();
     let mode = divisible(blocks, &sums).map_err(|problem| problem.at(span))?;
     let mut parts = Parts {
         blocks,
@@ -105,7 +138,6 @@ fn divided(program: &mut Program, at: usize) -> std::result::Result<(), Diagnost
         *program = made;
         stmts.map_err(|problem| problem.at(stmt.span))
     };
-    let shared = shared.clone();
     body.extend(built(&shared, &mut |b| exchanged(b, &mut parts, &sums, &after, &dead))?);
     for stmt in &after {
         let mut own = None;
@@ -115,32 +147,33 @@ fn divided(program: &mut Program, at: usize) -> std::result::Result<(), Diagnost
         })?;
         body.extend(own);
     }
-    // Another axis of the grid counts the blocks of a cluster.
-    let all = program.grid[AXIS].is_some();
-    if all {
-        program.more[AXIS].push(blocks.into());
-        let own = Affine::from(Coord::Block(AXIS as u8)).submode(blocks, None);
-        let passes = Cell::new(false);
-        let swap = |at: &mut Affine| match at.with(&Coord::Block(AXIS as u8), &own) {
-            Some(swapped) => *at = swapped,
-            None => passes.set(true),
-        };
-        body.iter_mut().for_each(|stmt| stmt.each_mut(&mut |stmt| stmt.each_affine_mut(&mut |at| swap(at))));
-        for var in &mut program.vars {
-            swap(&mut var.from);
-            swap(&mut var.to);
-        }
-        if passes.get() {
-            return Err(far().at(span));
-        }
-    } else {
-        program.grid[AXIS] = Some(blocks.into());
-    }
     // Each cluster has its own tiles.
     program.launch = LaunchRule::PerTile;
     program.bands = 0;
     program.body = body;
     whole_clusters(program, sharing).ok_or_else(|| far().at(span))
+}
+
+/// Multiplies the blocks along [`AXIS`]. The number of a block among those that share its tile.
+fn multiplied(program: &mut Program, body: &mut [Stmt], blocks: i64) -> Option<Affine> {
+    let block = Affine::from(Coord::Block(AXIS as u8));
+    if program.grid[AXIS].is_none() {
+        program.grid[AXIS] = Some(blocks.into());
+        return Some(block);
+    }
+    program.more[AXIS].push(blocks.into());
+    let own = block.submode(blocks, None);
+    let passes = Cell::new(false);
+    let swap = |at: &mut Affine| match at.with(&Coord::Block(AXIS as u8), &own) {
+        Some(swapped) => *at = swapped,
+        None => passes.set(true),
+    };
+    body.iter_mut().for_each(|stmt| stmt.each_mut(&mut |stmt| stmt.each_affine_mut(&mut |at| swap(at))));
+    for var in &mut program.vars {
+        swap(&mut var.from);
+        swap(&mut var.to);
+    }
+    (!passes.get()).then(|| block.submode(1, Some(blocks)))
 }
 
 /// The grid in whole clusters along x.
@@ -230,19 +263,31 @@ fn begin_at_zero(before: &[Stmt], sums: &[View]) -> std::result::Result<(), Diag
     Err(problem.help("begin at 0.0, and add the rest after the loop").at(span))
 }
 
-/// A loop over this block's part of the iterations; the last block may have fewer.
+/// A loop over this block's part of the iterations; the last block may have fewer. With the number `blocks` it runs all of them.
 fn part_of_steps(program: &mut Program, stmt: &mut Stmt, (part, blocks): (&Affine, i64)) -> Result<()> {
+    let is_persistent = program.divided > 0;
     let Op::Pipelined { var, ahead, body } = &mut stmt.op else { return Err(Problem::reported()) };
     ahead.split = 1;
     ahead.sums_are_added = true;
     let to = &mut program.vars[*var as usize].to;
-    let most = match to.size() {
+    let all = to.clone();
+    let mut most = match to.size() {
         Some(count) => Affine::from(count.ceil_div(blocks).ok_or_else(far)?),
         None => to.plus(&(blocks - 1).into(), 1).ok_or_else(far)?.submode(blocks, None),
     };
-    let before = Affine::two(Arith::Mul, part, &most).ok_or_else(far)?;
+    let each = most.clone();
+    let mut part = part.clone();
+    if is_persistent {
+        let whole = Affine::two(Arith::Mul, &part.submode(blocks, None), &all).ok_or_else(far)?;
+        most = most.plus(&whole, 1).ok_or_else(far)?;
+        part = part.submode(1, Some(blocks));
+    }
+    let before = Affine::two(Arith::Mul, &part, &each).ok_or_else(far)?;
     let left = to.plus(&before, -1).ok_or_else(far)?;
-    let own = Affine::two(Arith::Min, &most, &left).ok_or_else(far)?;
+    let mut own = Affine::two(Arith::Min, &most, &left).ok_or_else(far)?;
+    if is_persistent {
+        own = Affine::two(Arith::Min, &all, &own).ok_or_else(far)?;
+    }
     *to = Affine::two(Arith::Max, &own, &0.into()).ok_or_else(far)?;
     let own = Affine::from(Coord::Var(*var)).plus(&before, 1).ok_or_else(far)?;
     let mut passes = false;
@@ -354,12 +399,16 @@ fn layout_of_sums(
     [rows, columns]: [i64; 2],
     after: &[Stmt],
 ) -> Result<Composed> {
-    let global = |view: &&View| matches!(program.tensor(view.tensor).space, Space::Global { .. });
-    let along = after.iter().flat_map(Stmt::writes).find(global).and_then(|to| contiguous(program, to));
-    match along {
+    match along(program, after) {
         Some(0) => swizzled_tile(elem, [rows, columns], 0),
         _ => Ok(Layout::new((rows, columns), (columns + PAD, 1i64))?.into()),
     }
+}
+
+/// The contiguous mode of the first tensor in global memory that statements write.
+fn along(program: &Program, after: &[Stmt]) -> Option<usize> {
+    let global = |view: &&View| matches!(program.tensor(view.tensor).space, Space::Global { .. });
+    after.iter().flat_map(Stmt::writes).find(global).and_then(|to| contiguous(program, to))
 }
 
 /// The parts of tiles with which this block continues.

@@ -52,6 +52,10 @@ pub(super) fn over_tiles(program: &mut Program) -> std::result::Result<(), Diagn
                 .map(|count| (name, count)),
         );
     }
+    let divided = program.divided;
+    if let (1.., Some((_, parts))) = (divided, modes.last_mut()) {
+        *parts = Value::Int(i64::from(divided) + 1);
+    }
     let (passes, is_left) = (Cell::new(false), Cell::new(false));
     let swap = |at: &mut Affine| {
         for axis in axes..given {
@@ -95,7 +99,7 @@ pub(super) fn over_tiles(program: &mut Program) -> std::result::Result<(), Diagn
         let mut body = std::mem::take(body);
         body.iter_mut().for_each(|stmt| stmt.each_mut(&mut |stmt| stmt.each_affine_mut(&mut |at| swap(at))));
         let span = body.first().map_or(Span::default(), |stmt| stmt.span);
-        vec![Stmt::new(span, by, Op::Tiles { vars: vars.clone(), raster, body })]
+        vec![Stmt::new(span, by, Op::Tiles { vars: vars.clone(), raster, divided, body })]
     };
     let mut body = std::mem::take(&mut program.body);
     match &mut body[..] {

@@ -256,6 +256,7 @@ impl Nest<'_> {
             Param::Pointer { name, .. }
             | Param::Int { name, .. }
             | Param::Scalar { name, .. }
+            | Param::Workspace { name, .. }
             | Param::TensorMap { name, .. } => name.clone(),
         }
     }

@@ -158,6 +158,7 @@ fn param_name(param: &Param) -> &str {
         Param::Pointer { name, .. }
         | Param::Int { name, .. }
         | Param::Scalar { name, .. }
+        | Param::Workspace { name, .. }
         | Param::TensorMap { name, .. } => name,
     }
 }

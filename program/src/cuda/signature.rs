@@ -108,6 +108,7 @@ fn declare(param: &Param, name: &str, changes: bool) -> String {
             let alone = if changes { "" } else { "__restrict__ " };
             format!("{reads}{}* {alone}{name}", elem.cuda())
         }
+        Param::Workspace { elem, .. } => format!("{}* {name}", elem.cuda()),
         Param::Int { wide, .. } => format!("{} {name}", if *wide { "long long" } else { "int" }),
         Param::Scalar { elem, .. } => format!("{} {name}", elem.cuda()),
         Param::TensorMap { .. } => format!("const __grid_constant__ TensorMap {name}"),

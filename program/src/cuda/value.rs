@@ -150,7 +150,9 @@ impl Printer<'_> {
             }
             Val::Param(id) => {
                 let elem = match &self.kernel.params[*id as usize] {
-                    Param::Scalar { elem, .. } | Param::Pointer { elem, .. } => *elem,
+                    Param::Scalar { elem, .. }
+                    | Param::Pointer { elem, .. }
+                    | Param::Workspace { elem, .. } => *elem,
                     Param::Int { .. } | Param::TensorMap { .. } => Elem::I32,
                 };
                 let name = self.names.params[*id as usize].clone();

@@ -94,6 +94,9 @@ pub(super) struct Rule {
     cluster: u32,
     persistent: bool,
     blocks_per_sm: u32,
+    /// In how many parts tiles of a last wave are divided, and the bytes of sums that a block passes to others.
+    divided: u32,
+    shared: u64,
     pub(super) warps: u32,
     /// Indices in [`Rules::moved`]: of the tensors that it reads, of the tensors that bulk copies load from, and of the
     /// tensors that it writes.
@@ -184,8 +187,18 @@ impl Rule {
                 _ => {}
             }
         }
+        let bytes = |param: &Param| match param {
+            Param::Workspace { elem, shape, zeroed: false, .. } => {
+                let of_tile = shape.iter().map_while(|extent| extent.int()).product::<i64>();
+                of_tile as u64 * u64::from(elem.bytes()) / u64::from(launch.divided.max(1))
+            }
+            _ => 0,
+        };
+        let shared = program.params.iter().map(bytes).sum();
         Rule {
             cost,
+            divided: launch.divided,
+            shared,
             steps,
             times,
             extent,
@@ -335,7 +348,13 @@ impl Rule {
         // Other kernels have the clocks of a multiprocessor, which its blocks share.
         let resident = if self.persistent { self.blocks_per_sm } else { 1 };
         let clusters = u64::from(limits.clusters(cluster, resident));
-        let waves = tiles.div_ceil(clusters);
+        let parts = u64::from(self.divided);
+        let (tiles, divided) = match parts {
+            0 => (tiles, 0),
+            parts => (tiles / parts / clusters * clusters, tiles / parts % clusters * parts),
+        };
+        let (whole, last) = (tiles.div_ceil(clusters), u64::from(divided > 0));
+        let (tiles, waves) = (tiles + divided, whole + last);
         let steps = self.trips(counts)?;
         // One block of each pair of multiprocessors starts first. If the last wave is not full, the other blocks copy faster.
         let blocks = tiles.min(clusters).saturating_mul(cluster.into());
@@ -345,16 +364,20 @@ impl Rule {
         let copied = copies(busy, paired, rows, bulk.alignment?);
         let own = cost.step + if reads.alignment? < SECTOR { cost.cut } else { 0 };
         let step = together(own.into(), copied, EXPOSED);
+        let of_part = steps.div_ceil(parts.max(1));
+        // A part's results are few: the time before its loop is left.
+        let part = of_part.saturating_mul(step).saturating_add(tile / 2 + EXCHANGE + self.shared / SUMS);
         let of_tile = steps.saturating_mul(step).saturating_add(tile);
-        let of_tiles = waves.saturating_mul(of_tile);
+        let of_tiles = whole.saturating_mul(of_tile).saturating_add(last * part);
+        let longest = if whole > 0 { steps } else { of_part };
         let memory = if cost.rows > 0 { bulk.bytes? / MEMORY } else { 0 };
-        let edges = steps.saturating_mul(distance).saturating_mul(cost.distance.into()) / 10;
+        let edges = longest.saturating_mul(distance).saturating_mul(cost.distance.into()) / 10;
         let of_work = together(of_tiles, memory, WAITING);
         Some(Estimate {
             clocks: of_work.saturating_add(edges).saturating_add(cost.launch.into()),
             waves,
             blocks: 1,
-            steps,
+            steps: longest,
             step,
             limit: match memory > of_tiles {
                 true => Limit::Memory,
@@ -388,6 +411,12 @@ fn copies(blocks: u64, paired: bool, [rows, received]: [u64; 2], alignment: u64)
         (blocks.saturating_mul(rows) / in_a_clock).max((rows * alone).max(at_port) / 10)
     })
 }
+
+/// Clocks in which blocks that divide a tile wait for each other.
+const EXCHANGE: u64 = 3500;
+
+/// Bytes in a clock that each of all blocks stores and loads to add the sums of parts.
+const SUMS: u64 = 10;
 
 /// Schedulers of a multiprocessor.
 pub(super) const SCHEDULERS: f64 = 4.0;

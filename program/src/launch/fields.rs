@@ -64,7 +64,7 @@ macro_rules! thread_records {
     ($table:ident) => {
         $table! {
             Launch {
-                grid, persistent = false, cluster = [1; 3], threads, shared_bytes = 0, blocks_per_sm = 0, overlaps = false, beside = false,
+                grid, persistent = false, divided = 0, cluster = [1; 3], threads, shared_bytes = 0, blocks_per_sm = 0, overlaps = false, beside = false,
                 cost = None, packs = Vec::new()
             }
             Cost { steps, times = [None; 2], over = 0, step, guarded_step = 0, resident = 0, alone = 0, cut = 0, distance, rows, received = 0, tile, cut_tile = 0, guarded_tile = 0, begin = 0, launch }
@@ -99,6 +99,7 @@ macro_rules! thread_variants {
                 "pointer" Pointer { name, elem, write, shape, stride },
                 "int" Int { name, symbol, wide = false },
                 "scalar" Scalar { name, elem },
+                "workspace" Workspace { name, elem, shape, zeroed },
                 "tensor_map" TensorMap { name, tensor, tile, steps, modes, swizzle },
             }
             Bar {

@@ -26,7 +26,7 @@ use rules::{Alternative, Size, Sizes};
 use why::Why;
 
 pub use cost::{Estimate, Limit};
-pub use export::{Exported, Image, export, python, rust};
+pub use export::{Exported, Image, export, exportable, python, rust};
 pub use pack::Packed;
 pub use ranking::{Ranked, Ranking, ranking};
 pub use refusal::Refusal;
@@ -139,6 +139,8 @@ pub struct Plan {
     pub packed: Vec<Packed>,
     /// Why the faster variants were skipped.
     passed_over: Vec<Why>,
+    /// Bytes of the workspace, packed arguments included, and of memory that is 0 before and after each launch.
+    bytes: [u64; 2],
     /// The memory of the arguments that have elements.
     spans: Vec<Span>,
 }
@@ -229,6 +231,13 @@ pub enum Passed {
         value: i64,
         /// 64 bits?
         wide: bool,
+    },
+    /// Memory of the launch, at this offset in bytes of the workspace, or of the memory that is 0.
+    Workspace {
+        /// See above.
+        offset: u64,
+        /// Is it 0?
+        zeroed: bool,
     },
     /// A tensor map.
     Map(Map),
@@ -360,9 +369,10 @@ impl Launch<'_> {
         let launch = Launch { rules: &rules, ..*self };
         let (packed, own) = packing.packed(0, false);
         let grid = launch.grid(&variant.program, &rules.variants[0], &own)?;
-        let (symbols, passed) = (self.rules.symbols(sizes), launch.passed(&variant.program, &own));
+        let symbols = self.rules.symbols(sizes);
+        let (passed, bytes) = launch.passed(&variant.program, &own, &packed);
         let (passed_over, spans) = (Vec::new(), spans(self.given));
-        Ok(Plan { variant: number, grid, symbols, passed, packed, passed_over, spans })
+        Ok(Plan { variant: number, grid, symbols, passed, packed, passed_over, bytes, spans })
     }
 
     /// The fastest of some variants, and its clocks.
@@ -382,9 +392,10 @@ impl Launch<'_> {
             true => [0; 3],
             false => self.grid(program, &rules.variants[variant], &sizes)?,
         };
-        let (symbols, passed) = (rules.symbols(&sizes), self.passed(program, &sizes));
+        let symbols = rules.symbols(&sizes);
+        let (passed, bytes) = self.passed(program, &sizes, &packed);
         let spans = spans(self.given);
-        Ok((Plan { variant, grid, symbols, passed, packed, passed_over, spans }, clocks))
+        Ok((Plan { variant, grid, symbols, passed, packed, passed_over, bytes, spans }, clocks))
     }
 
     /// The cost of each of some variants, or why it cannot run, and the index of the fastest. Variants after the first
@@ -413,7 +424,11 @@ impl Launch<'_> {
                 tried.push(Err(Why::Older));
                 continue;
             }
-            let one = match (packing.unfit(alternative.class), unsupported(program, limits)) {
+            let large = packing.workspace(variant) > MOST_WORKSPACE;
+            let unsupported = unsupported(program, limits)
+                .or(large.then_some(Why::Workspace))
+                .or((!self.divides(program, packing.tiles(variant))).then_some(Why::Parts));
+            let one = match (packing.unfit(alternative.class), unsupported) {
                 (Some(why @ Why::Rows(_)), Some(_)) | (_, Some(why)) => Err(why),
                 (Some(why), None) => match packing.copies(alternative.class) {
                     true => Ok(packing.choice(variant, true)),
@@ -445,6 +460,18 @@ impl Launch<'_> {
         };
         let clocks: Vec<_> = tried.iter().enumerate().map(compared).collect();
         Ok((cost::quickest(first, &clocks), tried))
+    }
+
+    /// Are there clusters for all parts of the tiles of a last wave? They run at the same time.
+    fn divides(&self, program: &Kernel, parts: u64) -> bool {
+        let launch = &program.launch;
+        if launch.divided == 0 {
+            return true;
+        }
+        let cluster = launch.cluster.iter().product::<u32>().max(1);
+        let clusters = parts.clamp(1, self.limits.clusters(cluster, launch.blocks_per_sm).into());
+        let divided = u64::from(launch.divided);
+        parts / divided % clusters * divided <= clusters
     }
 
     fn grid(&self, program: &Kernel, alternative: &Alternative, sizes: &Sizes) -> Result<[u32; 3], Refusal> {
@@ -495,10 +522,19 @@ impl Launch<'_> {
         Ok([clusters * cluster, 1, 1])
     }
 
-    fn passed(&self, program: &Kernel, sizes: &Sizes) -> Vec<Passed> {
+    /// The parameters of a program that runs after these copies, and [`Plan::bytes`].
+    fn passed(&self, program: &Kernel, sizes: &Sizes, packed: &[Packed]) -> (Vec<Passed>, [u64; 2]) {
         let lookup = |symbol: Symbol| self.rules.value(sizes, symbol);
         let value = |value: Value| value.evaluate(&lookup).unwrap_or_default();
+        let mut bytes = [pack::end(packed), 0];
         let one = |(index, param): (usize, &Param)| match param {
+            Param::Workspace { elem, shape, zeroed, .. } => {
+                let elements = shape.iter().fold(1, |all: u64, extent| all * value(*extent).max(0) as u64);
+                let next = &mut bytes[usize::from(*zeroed)];
+                let offset = next.next_multiple_of(pack::ALIGNED);
+                *next = offset + elements * u64::from(elem.bytes());
+                Passed::Workspace { offset, zeroed: *zeroed }
+            }
             Param::Pointer { .. } => Passed::Tensor(index),
             Param::Scalar { .. } => Passed::Scalar(index),
             Param::Int { symbol, wide, .. } => {
@@ -522,9 +558,13 @@ impl Launch<'_> {
                 })
             }
         };
-        program.params.iter().enumerate().map(one).collect()
+        let passed = program.params.iter().enumerate().map(one).collect();
+        (passed, bytes)
     }
 }
+
+/// Most bytes that a variant may need for itself in a workspace.
+const MOST_WORKSPACE: u64 = 256 << 20;
 
 /// Why a device cannot run a program, if it cannot.
 fn unsupported(program: &Kernel, limits: &Limits) -> Option<Why> {

@@ -8,7 +8,7 @@ use super::{Given, Limits, Plan, Tensor, binding, cost};
 use crate::launch::definition::{Generated, Pack};
 
 /// Copies begin at multiples of this number of bytes of the workspace, as allocations do.
-const ALIGNED: u64 = 256;
+pub(super) const ALIGNED: u64 = 256;
 
 /// The assumed address of a copy while its own launch is planned: no argument of a device is there.
 const ELSEWHERE: u64 = 1 << 62;
@@ -64,10 +64,20 @@ impl Plan {
         packed.why.text(kernel, self.variant)
     }
 
-    /// Bytes of memory for the copies; the launch owns it until the kernel has ended.
+    /// Bytes of memory for the copies, and for what blocks pass to each other; the launch owns it until the kernel has ended.
     pub fn workspace(&self) -> u64 {
-        self.packed.last().map_or(0, |last| last.copy.address + last.bytes())
+        self.bytes[0]
     }
+
+    /// Bytes of memory that is 0 before the launch, and 0 again after it. The launch owns it until then.
+    pub fn zeroed(&self) -> u64 {
+        self.bytes[1]
+    }
+}
+
+/// The end of copies in a workspace.
+pub(super) fn end(packed: &[Packed]) -> u64 {
+    packed.last().map_or(0, |last| last.copy.address + last.bytes())
 }
 
 impl Packed {
@@ -223,6 +233,25 @@ impl<'p> Packing<'p> {
     /// A variant on the arguments themselves, or on the copies of [`Packing::copies`].
     pub(super) fn choice(&self, variant: usize, copies: bool) -> Choice {
         Choice { copies, clocks: self.estimate(variant, copies).map(|estimate| estimate.clocks) }
+    }
+
+    /// The tiles of a variant.
+    pub(super) fn tiles(&self, variant: usize) -> u64 {
+        let sizes = &self.operands[0].sizes;
+        let factors = self.rules.variants[variant].grid.iter().flatten();
+        let extents = factors.map(|factor| factor.evaluate(sizes).map_or(0, |extent| extent.max(0) as u64));
+        extents.fold(1, u64::saturating_mul)
+    }
+
+    /// Bytes that a variant needs for itself in a workspace.
+    pub(super) fn workspace(&self, variant: usize) -> u64 {
+        let sizes = &self.operands[0].sizes;
+        let bytes = |(factors, bytes): &(Vec<Size>, u32)| {
+            let extents =
+                factors.iter().map(|factor| factor.evaluate(sizes).map_or(0, |extent| extent.max(0) as u64));
+            extents.fold(u64::from(*bytes), u64::saturating_mul)
+        };
+        self.rules.variants[variant].workspace.iter().map(bytes).fold(0, u64::saturating_add)
     }
 
     /// The estimate of a choice.

@@ -138,6 +138,8 @@ pub(super) struct Alternative {
     pub(super) class: usize,
     /// Blocks along x, y, z, as products.
     pub(super) grid: [Vec<Size>; 3],
+    /// The extents of each tensor in a workspace, and the bytes of its elements.
+    pub(super) workspace: Vec<(Vec<Size>, u32)>,
     pub(super) cost: Option<cost::Rule>,
     /// Does a launch compare it with others by its cost?
     pub(super) competes: bool,
@@ -236,7 +238,12 @@ impl Rules {
             let competes = program.launch.cost.is_some();
             let cost = cost(program).map(|cost| cost::Rule::new(&mut rules, program, cost));
             let grid = [0, 1, 2].map(|axis| rules.sizes(&program.launch.grid[axis]));
-            rules.variants.push(Alternative { class, grid, cost, competes });
+            let of_launch = program.params.iter().filter_map(|param| match param {
+                Param::Workspace { elem, shape, .. } => Some((rules.sizes(shape), elem.bytes())),
+                _ => None,
+            });
+            let workspace = of_launch.collect();
+            rules.variants.push(Alternative { class, grid, workspace, cost, competes });
         }
         rules
     }

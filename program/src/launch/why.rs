@@ -13,6 +13,10 @@ pub(super) enum Why {
     Shared(u32),
     /// The device's limit of threads.
     Threads(u32),
+    /// What its blocks pass to each other needs too much memory.
+    Workspace,
+    /// There are more parts of tiles than blocks that run at the same time.
+    Parts,
     /// A fact of the program, by its index.
     Fact(usize, Broken),
     /// It reads rows along another mode than the argument has: the one that this pack copies.
@@ -45,6 +49,14 @@ impl Why {
             Why::Threads(most) => {
                 format!("a block has {} threads, and {most} is the device's most", launch.threads)
             }
+            Why::Workspace => {
+                "the sums that its blocks pass to each other need more than 256 MB of memory for these sizes"
+                    .into()
+            }
+            Why::Parts => format!(
+                "blocks divide each tile of the last wave in {} parts, and these are more than the blocks that run at the same time",
+                launch.divided
+            ),
             Why::Fact(index, broken) => unmet(program, &program.needs[index], broken),
             Why::Rows(pack) => {
                 let pack = &kernel.packs[pack];

@@ -68,7 +68,9 @@ impl Kernel {
             Val::Reg(reg, _) => self.regs[*reg as usize].elem,
             Val::Lit(_, elem) | Val::Int(_, elem) | Val::Cast(elem, _) | Val::Bits(elem, _) => *elem,
             Val::Param(id) => match &self.params[*id as usize] {
-                Param::Scalar { elem, .. } | Param::Pointer { elem, .. } => *elem,
+                Param::Scalar { elem, .. } | Param::Pointer { elem, .. } | Param::Workspace { elem, .. } => {
+                    *elem
+                }
                 Param::Int { .. } | Param::TensorMap { .. } => Elem::I32,
             },
             Val::Un(_, x)
@@ -117,6 +119,17 @@ pub enum Param {
         name: String,
         /// Its type.
         elem: Elem,
+    },
+    /// The address of memory that belongs to the launch. Its elements are contiguous, the first mode innermost.
+    Workspace {
+        /// Its name.
+        name: String,
+        /// Type of its elements.
+        elem: Elem,
+        /// Extents.
+        shape: Vec<Value>,
+        /// Are its elements 0 at launch? They are 0 again when the kernel ends.
+        zeroed: bool,
     },
     /// A tensor map for bulk copies, made by the host.
     TensorMap {

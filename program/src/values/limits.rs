@@ -52,6 +52,9 @@ pub const MOST_THREADS: u32 = 1024;
 /// The most blocks of a cluster.
 pub const MOST_BLOCKS: u32 = 16;
 
+/// The most blocks of a grid that divide the iterations of a loop.
+pub const MOST_SHARING: u32 = 64;
+
 /// The deepest nesting of quotients and remainders in a coordinate.
 const DEEPEST_DIGITS: usize = 16;
 

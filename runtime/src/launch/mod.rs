@@ -7,9 +7,11 @@
 //! - no launch is captured into a graph, which could run after the buffers are freed: the launch's stream is private
 //!   (if unsafe code has used it, the driver is asked), and events show reliably whether the streams of the buffers
 //!   were captured;
-//! - the plan checks types, extents, strides, lengths, addresses and limits, and chooses a variant. Packed copies of arguments
-//!   are in a workspace of the stream, which no other work uses until the kernel has ended. A plan is made once for each shape
-//!   and kept ([`plans`]); each launch checks lengths, and that tensors do not overlap;
+//! - the plan checks types, extents, strides, lengths, addresses and limits, and chooses a variant. Packed copies of arguments,
+//!   and what blocks pass to each other, are in a workspace of the stream, which no other work uses until the kernel has ended.
+//!   Counts of blocks are in memory of the stream that is 0 between launches: it is 0 when it is allocated, and the generated code
+//!   sets each count to 0 again, which the simulator checks. A plan is made once for each shape and kept ([`plans`]); each launch
+//!   checks lengths, and that tensors do not overlap;
 //! - by our own events, the kernel waits for the stream of each buffer, and that stream waits for the kernel: a buffer that is
 //!   freed or used in the order of its own stream is freed or used after the kernel;
 //! - once the kernel is submitted, an error is reported only after the kernel has ended.
@@ -197,7 +199,7 @@ pub(crate) fn launch(
     if plan.steps.is_empty() {
         return Ok(Launched::of(made, plan, prepared, false));
     }
-    stream.with_workspace(plan.plan.workspace(), |workspace| {
+    stream.with_workspace([plan.plan.workspace(), plan.plan.zeroed()], |workspace| {
         // No work is submitted before the parameters of all steps are known.
         let mut passed = Passed::new(&plan.steps, bound, workspace)?;
         let mut left = passed.left();

@@ -84,8 +84,10 @@ pub(super) enum Value {
 pub(super) enum Source {
     /// It is an argument.
     Argument(usize),
-    /// It is a copy, at this offset in bytes from the start of the workspace.
+    /// It is at this offset in bytes from the start of the workspace.
     Workspace(u64),
+    /// The same, for the memory that is 0.
+    Zeroed(u64),
 }
 
 impl Prepared {
@@ -123,6 +125,8 @@ impl Step {
             Passed::Tensor(slot) => Value::Address(sources[*slot]),
             Passed::Scalar(slot) => Value::Scalar(*slot),
             Passed::Int { value, .. } => Value::Word(value.cast_unsigned()),
+            Passed::Workspace { offset, zeroed: true } => Value::Address(Source::Zeroed(*offset)),
+            Passed::Workspace { offset, zeroed: false } => Value::Address(Source::Workspace(*offset)),
             Passed::Map(map) => {
                 let Some(Param::Pointer { name, elem, .. }) = program.params.get(map.arg) else {
                     unreachable!("a tensor map describes a tensor")

@@ -29,12 +29,17 @@ pub(super) struct Left<'p> {
 }
 
 impl Passed {
-    /// The parameters of steps, with copies in a workspace at this address.
-    pub(super) fn new(steps: &[Step], bound: &[Bound<'_>], workspace: u64) -> Result<Passed, Error> {
+    /// The parameters of steps, with a workspace at this address, and memory that is 0 at the other one.
+    pub(super) fn new(
+        steps: &[Step],
+        bound: &[Bound<'_>],
+        [workspace, zeroed]: [u64; 2],
+    ) -> Result<Passed, Error> {
         let mut passed = Passed { words: Few::new(0), maps: Few::new(CUtensorMap { opaque: [0; 16] }) };
         let address = |source: Source| match source {
             Source::Argument(index) => bound[index].word,
             Source::Workspace(offset) => workspace + offset,
+            Source::Zeroed(offset) => zeroed + offset,
         };
         for value in steps.iter().flat_map(|step| &step.values) {
             passed.words.push(match value {

@@ -216,7 +216,7 @@ impl Compiler<'_> {
         match space {
             Space::Shared(id) => self.kernel.shared[id as usize].elem,
             Space::Global(id) => match &self.kernel.params[id as usize] {
-                Param::Pointer { elem, .. } => *elem,
+                Param::Pointer { elem, .. } | Param::Workspace { elem, .. } => *elem,
                 _ => Elem::U8,
             },
         }

@@ -185,6 +185,7 @@ impl Case {
                 Passed::Tensor(index) => write!(text, " {}", address(*index)),
                 Passed::Scalar(index) => write!(text, " {}", self.numbers[*index]),
                 Passed::Int { value, .. } => write!(text, " {}", value.cast_unsigned()),
+                Passed::Workspace { .. } => panic!("variants with a workspace are not exported"),
                 Passed::Map(map) => write!(text, " {}", mapped(map, param, address(map.arg))),
             };
         }
@@ -325,6 +326,7 @@ impl Random {
 /// Launches of a kernel in C and in Rust.
 #[track_caller]
 fn same(kernel: &Generated, cases: u64) {
+    let kernel = &*launch::exportable(kernel).expect("it has other variants");
     let folder = Folder::new();
     let launches = built(&folder, kernel);
     let mut random = Random(kernel.name.len() as u64);

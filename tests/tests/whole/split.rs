@@ -2,7 +2,8 @@
 
 use tilewright::prelude::*;
 use tilewright_codegen::Generated;
-use tilewright_sim::{Arg, Outcome, run_every};
+use tilewright_codegen::launch::Limits;
+use tilewright_sim::{Arg, Options, Outcome, run_every};
 
 use crate::elements::{bits, numbers, options};
 
@@ -32,6 +33,30 @@ fn batched<const BM: usize, const BN: usize, const SPLIT: usize, const CLUSTER: 
     copy(map((acc, row), |x, r| 2.0 * x + r), tile(c, (BM, BN), (block.x, block.y)));
 }
 
+/// c = 2·a·bᵀ + bias, where blocks divide the tiles of a last wave that is not full.
+#[kernel(arch = 90, allow(uncoalesced), choose((BM, BN, PARTS, CLUSTER) in [
+    (64, 64, 2, 1), (128, 32, 4, 1), (64, 96, 3, 1), (64, 16, 8, 1), (64, 64, 1, 1), (64, 64, 2, 2), (192, 32, 6, 1),
+]))]
+fn of_last_wave<const BM: usize, const BN: usize, const PARTS: usize, const CLUSTER: usize>(
+    a: &Tensor<bf16, (M, K), (lda, _1)>,
+    b: &Tensor<bf16, (N, K), (ldb, _1)>,
+    bias: &Tensor<f32, N>,
+    c: &mut Tensor<f32, (M, N), (c_0, c_1)>,
+) {
+    cluster(CLUSTER);
+    persistent();
+    let (ga, gb) = (tile(a, (BM, 64), (block.x, _)), tile(b, (BN, 64), (block.y, _)));
+    let (sa, sb) = (shared::<bf16>((BM, 64)), shared::<bf16>((BN, 64)));
+    let mut acc = tiled_mma::<bf16, f32>(warpgroups = BM / 64).accumulators((BM, BN), 0.0);
+    for k in pipelined(0..ga.size(2), stages = 2, producer = warp, split = blocks(PARTS)) {
+        copy(ga[(_, _, k)], sa);
+        copy(gb[(_, _, k)], sb);
+        gemm(sa, sb, &mut acc);
+    }
+    let row = tile(bias, BN, block.y).along(1);
+    copy(map((acc, row), |x, r| 2.0 * x + r), tile(c, (BM, BN), (block.x, block.y)));
+}
+
 /// c = a·bᵀ − a·b₂ᵀ by mma.sync, into contiguous columns, without a producer.
 #[kernel(arch = 90, threads = 128, choose(SPLIT in [2, 4, 1]))]
 fn of_two<const SPLIT: usize>(
@@ -47,6 +72,32 @@ fn of_two<const SPLIT: usize>(
     let mut acc = mma.accumulators((64, 32), 0.0);
     let mut acc2 = mma.accumulators((64, 32), 0.0);
     for k in pipelined(0..ga.size(2), stages = 2, split = cluster(SPLIT)) {
+        copy(ga[(_, _, k)], sa);
+        copy(gb[(_, _, k)], sb);
+        copy(gb2[(_, _, k)], sb2);
+        gemm(sa, sb, &mut acc);
+        gemm(sa, sb2, &mut acc2);
+    }
+    let difference = acc - acc2;
+    copy(difference, tile(c, (64, 32), (block.x, block.y)));
+}
+
+/// The same by two products of mma.sync, without a producer.
+#[kernel(arch = 80, threads = 128, choose(PARTS in [2, 4, 1]))]
+fn two_of_last_wave<const PARTS: usize>(
+    a: &Tensor<f16, (M, K), (lda, _1)>,
+    b: &Tensor<f16, (N, K), (ldb, _1)>,
+    b2: &Tensor<f16, (N, K), (ldb2, _1)>,
+    c: &mut Tensor<f16, (M, N)>,
+) {
+    persistent();
+    let ga = tile(a, (64, 32), (block.x, _));
+    let (gb, gb2) = (tile(b, (32, 32), (block.y, _)), tile(b2, (32, 32), (block.y, _)));
+    let (sa, sb, sb2) = (shared::<f16>((64, 32)), shared::<f16>((32, 32)), shared::<f16>((32, 32)));
+    let mma = tiled_mma::<f16, f32>();
+    let mut acc = mma.accumulators((64, 32), 0.0);
+    let mut acc2 = mma.accumulators((64, 32), 0.0);
+    for k in pipelined(0..ga.size(2), stages = 2, split = blocks(PARTS)) {
         copy(ga[(_, _, k)], sa);
         copy(gb[(_, _, k)], sb);
         copy(gb2[(_, _, k)], sb2);
@@ -96,9 +147,53 @@ fn batches_by_a_producer() {
     }
 }
 
+/// Whole waves, and a last one with parts; the last wave alone; and parts without iterations.
+#[test]
+fn blocks_divide_the_tiles_of_the_last_wave() {
+    let kernel = of_last_wave().def().generate().unwrap();
+    assert_eq!(kernel.report.left_out, [], "{}", kernel.report);
+    let mut divided = 0;
+    for (m, n, k, multiprocessors) in
+        [(300, 200, 264, 16), (200, 136, 72, 12), (1, 1, 700, 132), (64, 64, 0, 132)]
+    {
+        let (a, b, bias) = (small(m * k, 1), small(n * k, 2), small(n, 3));
+        let at =
+            |i: usize, j: usize| 2.0 * (0..k).map(|x| a[i * k + x] * b[j * k + x]).sum::<f32>() + bias[j];
+        for strides in [[n, 1], [1, m]] {
+            let args = [
+                Arg::tensor(&bits(&a), [m, k]).strides([k, 1]),
+                Arg::tensor(&bits(&b), [n, k]).strides([k, 1]),
+                Arg::tensor(&bias, [n]),
+                Arg::output::<f32>([m, n]).strides(strides),
+            ];
+            let wanted: Vec<f32> = match strides {
+                [_, 1] => (0..m * n).map(|p| at(p / n, p % n)).collect(),
+                _ => (0..m * n).map(|p| at(p % m, p / m)).collect(),
+            };
+            let limits = Limits { multiprocessors, ..Limits::HOPPER };
+            let options = Options { limits, ..options() };
+            for outcome in run_every(&kernel, &args, &options).unwrap_or_else(|e| panic!("{e}")) {
+                let text = outcome.to_string();
+                divided += usize::from(text.contains("acc_sums"));
+                let what = format!("{m} {n} {k} {multiprocessors}, variant {}", outcome.variant());
+                assert_eq!(outcome.get::<f32>("c").unwrap(), wanted, "{what}");
+            }
+        }
+    }
+    assert!(divided > 12, "{divided} launches divided tiles");
+}
+
 #[test]
 fn two_products_without_a_producer() {
-    let kernel = of_two().def().generate().unwrap();
+    of_two_products(of_two().def().generate().unwrap());
+}
+
+#[test]
+fn two_products_of_the_last_wave() {
+    of_two_products(two_of_last_wave().def().generate().unwrap());
+}
+
+fn of_two_products(kernel: Generated) {
     assert_eq!(kernel.report.left_out, [], "{}", kernel.report);
     for (m, n, k) in [(64, 64, 256), (70, 40, 200), (130, 33, 9), (1, 1, 300)] {
         let half = |all: &[f32]| all.iter().map(|x| f16::from_f32(*x)).collect::<Vec<_>>();

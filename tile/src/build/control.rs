@@ -308,7 +308,7 @@ impl Builder {
         let done = body(self, &at);
         let body = self.open.pop().unwrap_or_default();
         self.span = span;
-        self.push(Op::Tiles { vars, raster, body });
+        self.push(Op::Tiles { vars, raster, divided: 0, body });
         done
     }
 

@@ -146,6 +146,36 @@ impl Builder {
         View::whole(id, name, &shape)
     }
 
+    /// Memory that belongs to the launch: elements of all blocks, contiguous along the first mode. They are 0 at launch if they are
+    /// `zeroed`; the kernel sets them to 0 again.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder};
+    /// # use tilewright_layout::Value;
+    /// let mut b = Builder::new("parts");
+    /// let parts = b.workspace("parts", Elem::F32, &[Value::Int(128), Value::symbol("M")], false)?;
+    /// assert_eq!(parts.shape().to_string(), "(128,M)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn workspace(&mut self, name: &str, elem: Elem, extents: &[Value], zeroed: bool) -> Result<View> {
+        limits::name("a tensor", name)?;
+        let (mut strides, mut next) = (Vec::new(), Some(Value::Int(1)));
+        for extent in extents {
+            let stride = next.ok_or_else(|| {
+                Problem::new(format!("the elements of `{name}` before one cannot be counted by one size"))
+            })?;
+            strides.push(Tuple::from(stride));
+            next = stride.times(*extent);
+        }
+        let shape = Tuple::of(extents.iter().map(|extent| Tuple::from(*extent)));
+        let layout = Layout::new(shape.clone(), Tuple::of(strides))?;
+        let id = self.add(name, elem, Space::Global { mutable: true }, layout.into());
+        if zeroed {
+            self.program.zeroed.insert(id);
+        }
+        View::whole(id, name, &shape)
+    }
+
     /// A scalar argument.
     ///
     /// ```

@@ -460,6 +460,10 @@ impl Bounds<'_> {
     }
 
     fn aligned(&self, tensor: Id, bytes: u32, needs: &mut Vec<Fact>) -> bool {
+        // Tensors of a workspace are aligned to 256 bytes.
+        if self.program.is_workspace(tensor) {
+            return true;
+        }
         let index = self.program.args.iter().position(|arg| *arg == Arg::Tensor(tensor));
         let param = index.map_or(Id::MAX, |index| index as Id);
         let known =

@@ -58,8 +58,10 @@ pub struct Ahead {
     pub exits: bool,
     /// A separate producer issues the copies, in bulk, into a ring.
     pub producer: bool,
-    /// Blocks of a cluster that share the iterations; 1 if each block runs all of them.
+    /// Blocks that share the iterations; 1 if each block runs all of them.
     pub split: u32,
+    /// Are these blocks of the whole grid, instead of a cluster?
+    pub over_grid: bool,
     /// The sums of all threads and blocks that share a result are added, so each may sum any part of K.
     pub sums_are_added: bool,
 }
@@ -88,8 +90,9 @@ impl Ahead {
 impl From<u32> for Ahead {
     /// This number of stages.
     fn from(stages: u32) -> Ahead {
-        let fewer = false;
-        Ahead { stages, fewer, fragments: 1, exits: true, producer: false, split: 1, sums_are_added: false }
+        let (fewer, over_grid) = (false, false);
+        let (exits, producer, sums_are_added) = (true, false, false);
+        Ahead { stages, fewer, fragments: 1, exits, producer, split: 1, over_grid, sums_are_added }
     }
 }
 

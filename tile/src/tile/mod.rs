@@ -50,6 +50,8 @@ pub struct Program {
     pub args: Vec<Arg>,
     /// All tensors: arguments, shared memory, registers.
     pub tensors: Vec<Tensor>,
+    /// The tensors of a launch's workspace whose elements are 0 at launch.
+    pub zeroed: BTreeSet<Id>,
     /// Scalar arguments.
     pub scalars: Vec<Scalar>,
     /// Overlays: shared tensors that reuse the memory of others, which are dead from then on.
@@ -85,6 +87,8 @@ pub struct Program {
     pub cluster: [u32; 3],
     /// How the grid's size maps to blocks.
     pub launch: LaunchRule,
+    /// In how many parts a persistent kernel divides the tiles of a last wave that is not full; 0 if it does not.
+    pub divided: u32,
     /// Rows of tiles in a band of a persistent kernel's raster, of whole clusters; 0 leaves it open.
     pub bands: u32,
     /// Do two groups of consumers take the tiles of a persistent kernel alternately?
@@ -338,8 +342,16 @@ impl Program {
     /// Is it the input with the coordinates of a whole tile's elements within the tile, instead of a tensor in
     /// memory? It is an input of functions, and is not read.
     pub fn is_coordinates(&self, id: Id) -> bool {
-        matches!(self.tensor(id).space, Space::Global { .. })
-            && !self.args.iter().any(|arg| matches!(arg, Arg::Tensor(of) if *of == id))
+        matches!(self.tensor(id).space, Space::Global { mutable: false }) && !self.is_argument(id)
+    }
+
+    /// Is it memory that belongs to the launch?
+    pub fn is_workspace(&self, id: Id) -> bool {
+        matches!(self.tensor(id).space, Space::Global { mutable: true }) && !self.is_argument(id)
+    }
+
+    fn is_argument(&self, id: Id) -> bool {
+        self.args.iter().any(|arg| matches!(arg, Arg::Tensor(of) if *of == id))
     }
 
     /// The coordinates within tiles of these extents.

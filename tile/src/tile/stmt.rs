@@ -350,6 +350,9 @@ pub enum Op {
         vars: Vec<Id>,
         /// The raster order.
         raster: Raster,
+        /// In how many parts the tiles of a last wave that is not full are divided; 0 if they are not. The last variable numbers
+        /// the parts; a whole tile has this number.
+        divided: u32,
         /// The body for a tile.
         body: Vec<Stmt>,
     },

@@ -62,7 +62,7 @@ impl Args {
                 (name, elem, Some((*write, sizes(shape))), sizes(stride))
             }
             Param::Scalar { name, elem } => (name, elem, None, Vec::new()),
-            Param::Int { .. } => return None,
+            Param::Int { .. } | Param::Workspace { .. } => return None,
             Param::TensorMap { .. } => panic!("bulk copies do not run here"),
         };
         let arg = match elem {

@@ -44,7 +44,7 @@ pub fn record(
             Param::Int { symbol, wide, .. } => {
                 format!(r#"{{"int":{},"wide":{wide}}}"#, sizes[symbol.name()])
             }
-            Param::TensorMap { .. } => return,
+            Param::Workspace { .. } | Param::TensorMap { .. } => return,
         });
     }
     let mut text = String::new();

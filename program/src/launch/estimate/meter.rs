@@ -161,6 +161,14 @@ impl<'k> Meter<'k> {
                 once(Load { issued: warps, ..Load::default() })
             }
             Op::Take(_, value) | Op::Assign { value, .. } => once(self.value(value).times(warps)),
+            // What blocks pass to each other is estimated by its bytes.
+            Op::Load { from: Mem { space, .. }, .. }
+            | Op::Store { to: Mem { space, .. }, .. }
+            | Op::Atomic { to: Mem { space, .. }, .. }
+                if self.is_workspace(*space) =>
+            {
+                Some(Parts::default())
+            }
             Op::Load { to, from, guard, .. } => {
                 let latency = match from.space {
                     Space::Global(_) => device::GLOBAL,
@@ -443,10 +451,14 @@ impl<'k> Meter<'k> {
         all
     }
 
+    fn is_workspace(&self, space: Space) -> bool {
+        matches!(space, Space::Global(id) if matches!(self.kernel.params[id as usize], Param::Workspace { .. }))
+    }
+
     fn elem(&self, space: Space) -> Elem {
         match space {
             Space::Global(id) => match &self.kernel.params[id as usize] {
-                Param::Pointer { elem, .. } => *elem,
+                Param::Pointer { elem, .. } | Param::Workspace { elem, .. } => *elem,
                 _ => Elem::F32,
             },
             Space::Shared(id) => self.kernel.shared[id as usize].elem,

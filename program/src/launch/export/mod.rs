@@ -9,6 +9,7 @@ mod rust;
 mod tables;
 mod text;
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use super::Refusal;
@@ -61,6 +62,7 @@ pub fn export<E: From<Refusal>>(
     kernel: &Generated,
     mut images: impl FnMut(&Variant) -> Result<Vec<Image>, E>,
 ) -> Result<Exported, E> {
+    let kernel = &exportable(kernel)?;
     fits(kernel)?;
     let mut tables = Tables::new(&mut images);
     let root = tables.kernel(kernel)?;
@@ -82,6 +84,24 @@ pub fn export<E: From<Refusal>>(
     source += &tables.text();
     source += &entries;
     Ok(Exported { header, source })
+}
+
+/// The kernel as it is exported: without variants whose blocks pass sums to each other through memory of the launch.
+pub fn exportable(kernel: &Generated) -> Result<Cow<'_, Generated>, Refusal> {
+    let needs = |variant: &Variant| {
+        variant.program.params.iter().any(|param| matches!(param, crate::thread::Param::Workspace { .. }))
+    };
+    if !kernel.variants.iter().any(needs) {
+        return Ok(Cow::Borrowed(kernel));
+    }
+    let mut kernel = kernel.clone();
+    kernel.variants.retain(|variant| !needs(variant));
+    if kernel.variants.is_empty() {
+        let message =
+            "all variants of the kernel divide a loop among blocks of the grid, which is not exported";
+        return Err(Refusal::new(message).help("give it an alternative with split = blocks(1)"));
+    }
+    Ok(Cow::Owned(kernel))
 }
 
 /// Do launches of the kernel fit the types of C?

@@ -379,6 +379,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         for (index, param) in program.params.iter().enumerate() {
             all.push(match param {
                 Param::Pointer { .. } => format!("{{TW_TENSOR, {index}, {}, 0}}", size(Size::Unknown)),
+                Param::Workspace { .. } => unreachable!("variants with a workspace are not exported"),
                 Param::Scalar { .. } => format!("{{TW_SCALAR, {index}, {}, 0}}", size(Size::Unknown)),
                 Param::Int { symbol, .. } => {
                     let value =
