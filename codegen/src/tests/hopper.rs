@@ -160,10 +160,6 @@ fn limits_of_wgmma_are_reported_at_their_key() {
         "K is divided among 1 to 64 blocks\nhelp: write split_k = blocks(4)",
     );
     check(
-        "schedule=(split_k=blocks(5)) bm=64 bn=64",
-        "each of 5 blocks adds and stores an equal part of the rows or of the columns of a tile, which has 64 by 64\nhelp: write bn = 80, or another split_k",
-    );
-    check(
         "schedule=(split_k=blocks(4)) bm=64 batched=true",
         "blocks of the grid divide K in the tiles of one matrix, and batched has several\nhelp: write split_k = 4, or leave it out",
     );

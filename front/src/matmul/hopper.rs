@@ -67,21 +67,6 @@ const SWAPPED: [([i64; 2], [i64; 2]); 15] = [
     ([64, 128], [2, 1]),
     ([192, 192], [4, 1]),
 ];
-/// Tiles whose K is divided among blocks that have no other tile: rows and columns, and the numbers of parts; then those with swapped
-/// operands.
-const DIVIDED: [([i64; 2], &[i64]); 9] = [
-    ([192, 192], &[2, 4]),
-    ([128, 256], &[8]),
-    ([128, 192], &[2, 6]),
-    ([128, 128], &[2, 4]),
-    ([128, 112], &[7]),
-    ([64, 256], &[4]),
-    ([64, 160], &[8, 16]),
-    ([64, 128], &[4, 8]),
-    ([64, 64], &[8]),
-];
-const DIVIDED_SWAPPED: [([i64; 2], &[i64]); 4] =
-    [([192, 32], &[4]), ([128, 32], &[4]), ([64, 32], &[2]), ([128, 128], &[4])];
 /// Most accumulators of a thread: half of them if the sums of a step have separate registers.
 const MOST_SUMS: i64 = 128;
 /// The same, where three warpgroups share the registers.
@@ -117,21 +102,7 @@ impl Plan {
             .iter()
             .filter(|_| alike && !c.block_scales)
             .map(|([rows, columns], blocks)| Plan { swapped: true, ..of(*rows, *columns, *blocks) });
-        let divided = |all: &'static [([i64; 2], &[i64])], swapped: bool| {
-            let all = all.iter().filter(move |_| !swapped || alike && !c.block_scales);
-            all.flat_map(move |([rows, columns], parts)| {
-                let one =
-                    move |parts: &i64| Plan { over_grid: true, swapped, ..of(*rows, *columns, [1, *parts]) };
-                parts.iter().map(one)
-            })
-        };
-        let divided = divided(&DIVIDED, false).chain(divided(&DIVIDED_SWAPPED, true));
-        whole_k
-            .chain(split)
-            .chain(swapped)
-            .chain(divided)
-            .filter(|plan| unfit(plan, c).is_none() && suits(plan))
-            .collect()
+        whole_k.chain(split).chain(swapped).filter(|plan| unfit(plan, c).is_none() && suits(plan)).collect()
     }
 
     /// Of warpgroups that multiply tiles of these rows, columns and K.
@@ -186,7 +157,6 @@ impl Plan {
         let [rows, columns, _] = self.tile;
         let most = if self.split_k > 1 { 2 * ROWS } else { columns };
         !self.swapped
-            && !self.over_grid
             && rows <= 2 * ROWS
             && (columns % ROWS == 0 || columns == 16)
             && columns <= most
@@ -260,7 +230,7 @@ pub(super) fn unfit(plan: &Plan, c: &Config) -> Option<Unfit> {
         split_k > 1 && !over_grid && bm > most_rows => "split_k",
             format!("where K is split, each of a block's warpgroups multiplies {ROWS} rows, {most_rows} in all, and {of_rows} is {bm}"),
             format!("write {of_rows} = {most_rows}");
-        [bm, bn].iter().all(|extent| extent % split_k != 0) => "split_k",
+        !over_grid && [bm, bn].iter().all(|extent| extent % split_k != 0) => "split_k",
             format!("each of {split_k} blocks adds and stores an equal part of the rows or of the columns of a tile, which has {rows} by {columns}"),
             format!("write {of_columns} = {}, or another split_k", nearest(bn, split_k.saturating_mul(16)));
         !(1..=4).contains(&(bm / ROWS)) || bm % ROWS != 0 || ping_pong && bm > 2 * ROWS => of_rows,

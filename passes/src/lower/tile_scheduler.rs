@@ -108,7 +108,6 @@ impl Lower<'_> {
         let whole = self.name(whole, "whole_tiles");
         let of_rest = self.exprs().mul(rest, parts);
         let all = self.exprs().add(whole, of_rest);
-        // Launch has no more parts than clusters.
         self.exprs().assume(all, 1, i64::from(i32::MAX));
         LastWave { whole, all: self.name(all, "all"), parts }
     }

@@ -8,7 +8,7 @@
 //! copy(map((acc, gb), f), gc);                         copy(map((total, rows of gb), f), rows of gc)
 //! ```
 //!
-//! Blocks of a persistent kernel, `split = blocks(4)`, exchange their sums through memory of the launch ([`grid`]).
+//! Blocks of a persistent kernel, `split = blocks(4)`, pass their sums through memory of the launch ([`grid`]).
 
 mod grid;
 
@@ -91,7 +91,7 @@ fn divided(program: &mut Program, at: usize) -> std::result::Result<(), Diagnost
     if over_grid {
         if program.launch != LaunchRule::Persistent || program.alternates {
             return wrong(
-                "the blocks of a grid divide a loop in persistent kernels alone, whose blocks run at the same time, and take one tile after the other".into(),
+                "the blocks of a grid divide a loop in persistent kernels alone, in the tiles of a last wave that is not full".into(),
                 "write persistent(), or split = cluster(4)".into(),
             );
         }
@@ -117,7 +117,7 @@ fn divided(program: &mut Program, at: usize) -> std::result::Result<(), Diagnost
     part_of_steps(program, shared, (&number, blocks)).map_err(|problem| problem.at(span))?;
     let shared = shared.clone();
     if over_grid {
-        body.push(grid::added(program, &shared, (&number, blocks), &sums, after)?);
+        body.extend(grid::added(program, &shared, (&number, blocks), &sums, after)?);
         program.body = body;
         return Ok(());
     }

@@ -284,6 +284,7 @@ mod tests {
         let launch = Launch {
             cost: None,
             grid: Default::default(),
+            divided: 0,
             cluster: [1; 3],
             threads: 256,
             shared_bytes: 0,

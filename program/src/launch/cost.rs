@@ -353,7 +353,7 @@ impl Rule {
             0 => (tiles, 0),
             parts => (tiles / parts / clusters * clusters, tiles / parts % clusters * parts),
         };
-        let (whole, last) = (tiles.div_ceil(clusters), u64::from(divided > 0));
+        let (whole, last) = (tiles.div_ceil(clusters), divided.div_ceil(clusters));
         let (tiles, waves) = (tiles + divided, whole + last);
         let steps = self.trips(counts)?;
         // One block of each pair of multiprocessors starts first. If the last wave is not full, the other blocks copy faster.
@@ -365,10 +365,10 @@ impl Rule {
         let own = cost.step + if reads.alignment? < SECTOR { cost.cut } else { 0 };
         let step = together(own.into(), copied, EXPOSED);
         let of_part = steps.div_ceil(parts.max(1));
-        // A part's results are few: the time before its loop is left.
-        let part = of_part.saturating_mul(step).saturating_add(tile / 2 + EXCHANGE + self.shared / SUMS);
+        let part = of_part.saturating_mul(step).saturating_add(ARRIVAL + self.shared / SUMS_STORED);
+        let sums = if last > 0 { tile + parts * self.shared / SUMS_LOADED } else { 0 };
         let of_tile = steps.saturating_mul(step).saturating_add(tile);
-        let of_tiles = whole.saturating_mul(of_tile).saturating_add(last * part);
+        let of_tiles = whole.saturating_mul(of_tile).saturating_add(last * part + sums);
         let longest = if whole > 0 { steps } else { of_part };
         let memory = if cost.rows > 0 { bulk.bytes? / MEMORY } else { 0 };
         let edges = longest.saturating_mul(distance).saturating_mul(cost.distance.into()) / 10;
@@ -412,11 +412,12 @@ fn copies(blocks: u64, paired: bool, [rows, received]: [u64; 2], alignment: u64)
     })
 }
 
-/// Clocks in which blocks that divide a tile wait for each other.
-const EXCHANGE: u64 = 3500;
+/// Clocks from the last product of a part until its block knows whether it is the last one of its tile.
+const ARRIVAL: u64 = 2500;
 
-/// Bytes in a clock that each of all blocks stores and loads to add the sums of parts.
-const SUMS: u64 = 10;
+/// Bytes in a clock of sums that a block stores for others, while all blocks store, and loads from others.
+const SUMS_STORED: u64 = 20;
+const SUMS_LOADED: u64 = 50;
 
 /// Schedulers of a multiprocessor.
 pub(super) const SCHEDULERS: f64 = 4.0;

@@ -425,9 +425,7 @@ impl Launch<'_> {
                 continue;
             }
             let large = packing.workspace(variant) > MOST_WORKSPACE;
-            let unsupported = unsupported(program, limits)
-                .or(large.then_some(Why::Workspace))
-                .or((!self.divides(program, packing.tiles(variant))).then_some(Why::Parts));
+            let unsupported = unsupported(program, limits).or(large.then_some(Why::Workspace));
             let one = match (packing.unfit(alternative.class), unsupported) {
                 (Some(why @ Why::Rows(_)), Some(_)) | (_, Some(why)) => Err(why),
                 (Some(why), None) => match packing.copies(alternative.class) {
@@ -460,18 +458,6 @@ impl Launch<'_> {
         };
         let clocks: Vec<_> = tried.iter().enumerate().map(compared).collect();
         Ok((cost::quickest(first, &clocks), tried))
-    }
-
-    /// Are there clusters for all parts of the tiles of a last wave? They run at the same time.
-    fn divides(&self, program: &Kernel, parts: u64) -> bool {
-        let launch = &program.launch;
-        if launch.divided == 0 {
-            return true;
-        }
-        let cluster = launch.cluster.iter().product::<u32>().max(1);
-        let clusters = parts.clamp(1, self.limits.clusters(cluster, launch.blocks_per_sm).into());
-        let divided = u64::from(launch.divided);
-        parts / divided % clusters * divided <= clusters
     }
 
     fn grid(&self, program: &Kernel, alternative: &Alternative, sizes: &Sizes) -> Result<[u32; 3], Refusal> {

@@ -235,14 +235,6 @@ impl<'p> Packing<'p> {
         Choice { copies, clocks: self.estimate(variant, copies).map(|estimate| estimate.clocks) }
     }
 
-    /// The tiles of a variant.
-    pub(super) fn tiles(&self, variant: usize) -> u64 {
-        let sizes = &self.operands[0].sizes;
-        let factors = self.rules.variants[variant].grid.iter().flatten();
-        let extents = factors.map(|factor| factor.evaluate(sizes).map_or(0, |extent| extent.max(0) as u64));
-        extents.fold(1, u64::saturating_mul)
-    }
-
     /// Bytes that a variant needs for itself in a workspace.
     pub(super) fn workspace(&self, variant: usize) -> u64 {
         let sizes = &self.operands[0].sizes;

@@ -15,8 +15,6 @@ pub(super) enum Why {
     Threads(u32),
     /// What its blocks pass to each other needs too much memory.
     Workspace,
-    /// There are more parts of tiles than blocks that run at the same time.
-    Parts,
     /// A fact of the program, by its index.
     Fact(usize, Broken),
     /// It reads rows along another mode than the argument has: the one that this pack copies.
@@ -53,10 +51,6 @@ impl Why {
                 "the sums that its blocks pass to each other need more than 256 MB of memory for these sizes"
                     .into()
             }
-            Why::Parts => format!(
-                "blocks divide each tile of the last wave in {} parts, and these are more than the blocks that run at the same time",
-                launch.divided
-            ),
             Why::Fact(index, broken) => unmet(program, &program.needs[index], broken),
             Why::Rows(pack) => {
                 let pack = &kernel.packs[pack];

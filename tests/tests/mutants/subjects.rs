@@ -255,6 +255,7 @@ fn bulk_stores() -> Kernel {
         launch: Launch {
             cost: None,
             grid,
+            divided: 0,
             cluster: [1; 3],
             threads,
             shared_bytes,

@@ -174,7 +174,7 @@ fn blocks_divide_the_tiles_of_the_last_wave() {
             let options = Options { limits, ..options() };
             for outcome in run_every(&kernel, &args, &options).unwrap_or_else(|e| panic!("{e}")) {
                 let text = outcome.to_string();
-                divided += usize::from(text.contains("acc_sums"));
+                divided += usize::from(text.contains("acc_parts"));
                 let what = format!("{m} {n} {k} {multiprocessors}, variant {}", outcome.variant());
                 assert_eq!(outcome.get::<f32>("c").unwrap(), wanted, "{what}");
             }
