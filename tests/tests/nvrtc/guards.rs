@@ -364,7 +364,7 @@ fn types_say_nothing_of_aliases() {
 fn vectors_between_rows_are_stored_whole() {
     let Some(nvrtc) = nvrtc() else { return };
     for name in ["cumulative_sums_vectors", "softmax_unaligned", "softmax_of_pieces"] {
-        let (_, kernel) = gallery::all().into_iter().find(|(_, kernel)| kernel.name == name).expect(name);
+        let (_, kernel) = gallery::all().iter().find(|(_, kernel)| kernel.name == name).expect(name);
         let source = cuda::print(&kernel.variants[0].program);
         let ptx = nvrtc.ptx(&source, name, "sm_90a").unwrap_or_else(|why| panic!("{why}\n{source}"));
         let whole = ptx.matches("st.global.v4").count();
