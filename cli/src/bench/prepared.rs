@@ -164,7 +164,7 @@ impl<'k> Loaded<'k> {
         if bytes > self.zeroed.as_ref().map_or(0, |known| known.bytes as u64) {
             let memory = device.memory(bytes as usize)?;
             device.set(&memory, 0)?;
-            self.zeroed = Some(memory.clone());
+            self.zeroed = Some(memory);
         }
         Ok(self.zeroed.as_ref().map_or(0, |known| known.address))
     }

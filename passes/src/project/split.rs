@@ -399,16 +399,12 @@ fn layout_of_sums(
     [rows, columns]: [i64; 2],
     after: &[Stmt],
 ) -> Result<Composed> {
-    match along(program, after) {
+    let global = |view: &&View| matches!(program.tensor(view.tensor).space, Space::Global { .. });
+    let along = after.iter().flat_map(Stmt::writes).find(global).and_then(|to| contiguous(program, to));
+    match along {
         Some(0) => swizzled_tile(elem, [rows, columns], 0),
         _ => Ok(Layout::new((rows, columns), (columns + PAD, 1i64))?.into()),
     }
-}
-
-/// The contiguous mode of the first tensor in global memory that statements write.
-fn along(program: &Program, after: &[Stmt]) -> Option<usize> {
-    let global = |view: &&View| matches!(program.tensor(view.tensor).space, Space::Global { .. });
-    after.iter().flat_map(Stmt::writes).find(global).and_then(|to| contiguous(program, to))
 }
 
 /// The parts of tiles with which this block continues.

@@ -96,7 +96,7 @@ pub(super) struct Computed {
 
 impl Resolve {
     /// Buffers for a statement's results in global memory, if bulk stores can write them, or threads where accesses are not
-    /// vectors. No other statement accesses the tensor in the same run, since bulk stores are not ordered with other accesses.
+    /// vectors. No other statement accesses the tensor, since bulk stores are not ordered with other accesses.
     pub(super) fn bulk_epilogue(
         &mut self,
         stmt: &Stmt,
@@ -126,11 +126,11 @@ impl Resolve {
                 let own = part::of_memory(to, d, stmt.by, false)?;
                 let mut reads = of.ins.iter().filter(|view| view.tensor == to.tensor).peekable();
                 let accesses = 1 + usize::from(reads.peek().is_some());
-                self.uses.in_one_run(to.tensor) == accesses && reads.all(|view| view.is_same(&own))
+                self.uses.statements(to.tensor) == accesses && reads.all(|view| view.is_same(&own))
             }
             None => {
                 let mut reads = ins.iter().filter(|view| view.tensor == to.tensor);
-                self.uses.in_one_run(to.tensor) == 1 && reads.all(|view| view.is_same(to))
+                self.uses.statements(to.tensor) == 1 && reads.all(|view| view.is_same(to))
             }
         };
         if !replaces || d.tile().len() != 2 {

@@ -24,8 +24,6 @@ pub(super) struct Uses {
     last: BTreeMap<Id, (Id, bool)>,
     /// How many statements access a tensor.
     statements: BTreeMap<Id, usize>,
-    /// The same of statements that may be executed in one run of the body: one arm of a condition.
-    in_one_run: BTreeMap<Id, usize>,
     /// Slots of tensors that pipelined loops fill.
     slots: BTreeMap<Id, i64>,
     /// Is every access a statement of this program, in its order? Accesses of rings, roles and other blocks are not.
@@ -36,10 +34,12 @@ impl Uses {
     /// The uses in a numbered program.
     pub(super) fn of(program: &Program, body: &[Stmt]) -> Uses {
         let in_order = program.rings.is_empty() && program.groups.len() == 1;
-        let mut uses = Uses { in_order, in_one_run: in_one_run(body), ..Uses::default() };
+        let mut uses = Uses { in_order, ..Uses::default() };
         each(body, &mut |stmt| {
             uses.in_order &= stmt.reads().into_iter().chain(stmt.writes()).all(|view| view.peer.is_none());
-            touched(stmt).into_iter().for_each(|id| *uses.statements.entry(id).or_default() += 1);
+            let touched: BTreeSet<Id> =
+                stmt.reads().into_iter().chain(stmt.writes()).map(|view| view.tensor).collect();
+            touched.into_iter().for_each(|id| *uses.statements.entry(id).or_default() += 1);
             for view in stmt.writes() {
                 uses.last.insert(view.tensor, (stmt.id, false));
             }
@@ -59,41 +59,12 @@ impl Uses {
         self.statements.get(&id).copied().unwrap_or(0)
     }
 
-    /// How many of them may be executed in one run?
-    pub(super) fn in_one_run(&self, id: Id) -> usize {
-        self.in_one_run.get(&id).copied().unwrap_or(0)
-    }
-
     /// Is a tensor read for the last time before this statement? A copy without a wait may still be in
     /// flight.
     fn dead(&self, id: Id, at: &Stmt) -> bool {
         let over = |&(last, reads): &(Id, bool)| reads && last < at.id;
         self.in_order && self.last.get(&id).is_some_and(over)
     }
-}
-
-/// The tensors that a statement itself accesses.
-fn touched(stmt: &Stmt) -> BTreeSet<Id> {
-    stmt.reads().into_iter().chain(stmt.writes()).map(|view| view.tensor).collect()
-}
-
-/// How many statements access a tensor in one run.
-fn in_one_run(body: &[Stmt]) -> BTreeMap<Id, usize> {
-    let mut all = BTreeMap::new();
-    for stmt in body {
-        let mut own: BTreeMap<Id, usize> = touched(stmt).into_iter().map(|id| (id, 1)).collect();
-        let is_condition = matches!(stmt.op, Op::If { .. } | Op::When { .. });
-        let mut arms = BTreeMap::new();
-        for inner in stmt.bodies() {
-            for (id, count) in in_one_run(inner) {
-                let known = arms.entry(id).or_insert(0);
-                *known = if is_condition { count.max(*known) } else { *known + count };
-            }
-        }
-        arms.into_iter().for_each(|(id, count)| *own.entry(id).or_default() += count);
-        own.into_iter().for_each(|(id, count)| *all.entry(id).or_default() += count);
-    }
-    all
 }
 
 /// Groups of consumers that alternate would use shared memory at the same time.
