@@ -247,8 +247,12 @@ impl Matrix {
             return Some(self.own(kernel, &constants(BLOCKS, block, 0)));
         }
         let kept = match (bytes > 2, weights) {
-            // Shorter rows of single elements: as many for each thread as two weights leave registers for.
-            (false, 2) if columns <= PART / 2 => [(32, 1024); 2],
+            // Shorter rows of single elements: as many for each thread as two weights leave registers for, or fewer in a tile that fits
+            // the row better.
+            (false, 2) if columns <= PART / 2 => {
+                let tile = |kept| shape(1, kept).1;
+                [[(24, 1152), (32, 1024)][usize::from(tile((32, 1024)) <= tile((24, 1152)))]; 2]
+            }
             (true, 1) => [(28, 768), (16, 1152)],
             (true, _) => [(16, 1152), (16, 896)],
             (false, _) => [(32, 960), (24, 1152)],
@@ -302,7 +306,7 @@ impl Matrix {
 
     /// A norm of rows that lanes or a block keep in registers.
     fn norm_in_registers(&self) -> Choice {
-        let Matrix { work, elem, columns, wide, .. } = *self;
+        let Matrix { work, elem, columns, wide, rows: count, .. } = *self;
         let keeping = |elements| self.keeping(elements);
         let (layernorm, kept) = (work == Work::Layernorm, keeping(if wide == 1 { 40 } else { OWN }));
         let (row, rows) =
@@ -312,6 +316,10 @@ impl Matrix {
             // Single elements would take too many registers.
             if let (true, 1, Some(choice)) = (long, wide, self.between_vectors()) {
                 return choice;
+            }
+            // A few hundred rows are over sooner with two blocks for each.
+            if long && wide > 1 && count <= 8 * PROCESSORS {
+                return self.in_registers(row, PART / 2, 16);
             }
             // Long rows of two weights have fewer threads, each with twice the elements.
             let few = long && columns <= 3 * PART / 4;
@@ -361,7 +369,7 @@ impl Matrix {
             (Work::Layernorm, ..4) => false,
             _ => rows <= PROCESSORS && columns > 3 * PART / 4,
         };
-        let least = if work == Work::Layernorm { PART / 4 } else { PART / 2 };
+        let least = if work == Work::Layernorm { 3 * PART / 16 } else { PART / 2 };
         let single =
             work != Work::Softmax && wide == 1 && elem.bytes() < 4 && rows > PROCESSORS && columns > least;
         if columns <= PART

@@ -107,6 +107,18 @@ fn rows_that_are_resident() {
     check(Elem::F32, 64, 262_144, "softmax_long T=f32 W=16384 L=256 V=4 C=16 G=21 Q=3");
 }
 
+/// Two blocks have the elements of a long row of two weights, if there are not many rows.
+#[test]
+fn rows_of_two_blocks() {
+    for (rows, columns, wanted) in [
+        (524, 9930, "layernorm_row T=f32 W=5120 L=320 V=2 C=2"),
+        (765, 14_788, "layernorm_row T=f32 W=7680 L=480 V=4 C=2"),
+        (4096, 9930, "layernorm_row T=f32 W=10240 L=320 V=2"),
+    ] {
+        assert_eq!(choose(Work::Layernorm, Elem::F32, rows, columns).to_string(), wanted, "{rows}x{columns}");
+    }
+}
+
 /// Rows that begin between vectors are moved as vectors that begin before them.
 #[test]
 fn rows_between_vectors() {
@@ -121,6 +133,13 @@ fn rows_between_vectors() {
     check(Work::CumulativeSums, Elem::Bf16, 6002, "cumulative_sums_vectors T=bf16 L=256 V=8 Q=7");
     check(Work::CumulativeSums, Elem::F32, 4097, "cumulative_sums_unaligned T=f32 L=256");
     check(Work::CumulativeSums, Elem::F32, 6002, "cumulative_sums_unaligned T=f32 L=384");
+    // Two rows share two weights; vectors from 3,073 elements on, in the tile that fits better.
+    check(Work::Layernorm, Elem::Bf16, 63, "layernorm_rows T=bf16 W=64 R=2 V=1 G=16");
+    check(Work::Layernorm, Elem::Bf16, 203, "layernorm_rows T=bf16 W=224 R=2 V=1 G=32");
+    check(Work::Layernorm, Elem::Bf16, 285, "layernorm_rows T=bf16 W=288 R=1 V=1 G=32");
+    check(Work::Layernorm, Elem::Bf16, 3341, "layernorm_unaligned T=bf16 W=3840 L=160 V=8 C=1 G=115 Q=7");
+    check(Work::Layernorm, Elem::Bf16, 4421, "layernorm_unaligned T=bf16 W=4608 L=192 V=8 C=1 G=99 Q=6");
+    check(Work::Layernorm, Elem::Bf16, 5501, "layernorm_unaligned T=bf16 W=6144 L=192 V=8 C=1 G=82 Q=5");
     // Narrow accesses do not fit a bound of registers.
     check(Work::SumsBefore, Elem::F32, 6002, "cumulative_sums T=f32 W=4096 L=256 E=1");
     check(Work::SumsBefore, Elem::F32, 6004, "cumulative_sums T=f32 W=6144 L=384 Q=4 E=1");
