@@ -263,6 +263,21 @@ fn extents_are_computed() {
     assert!(!kernel.variants[1].program.needs.iter().any(asked), "{}", kernel.variants[1].source);
 }
 
+/// With V = 0 the expression of an extent is the number 1.
+#[kernel]
+fn shares<const V: usize = 1>(x: &Tensor<f32, N>, y: &mut Tensor<f32, { max(V * N, 1) }>) {
+    let b = walk(max(ceil_div(N, 64), ceil_div(y.size(0), 64)), block.x);
+    copy(tile(x, 64, b), tile(y, 64, b));
+}
+
+#[test]
+fn an_extent_whose_expression_is_a_number() {
+    let x = numbers(100, 2);
+    check(shares().def(), &[Arg::tensor(&x, [100]), Arg::output::<f32>([100])], "y", &x);
+    let args = [Arg::tensor(&x, [100]), Arg::output::<f32>([1])];
+    check(shares!(V = 0).def(), &args, "y", &x[..1]);
+}
+
 #[test]
 fn sizes_that_are_not_as_asked_are_refused() {
     let message = |x: usize, n: usize, total: usize| {

@@ -49,6 +49,9 @@ impl Builder {
     /// an extent has this value.
     pub fn computed(&mut self, of: &Affine) -> Result<Value> {
         const LONGEST: usize = 64;
+        if of.terms.is_empty() {
+            return Ok(of.constant.into());
+        }
         let is_equal = |known: &&Require| matches!(&known.test, Test::Equal(_, known) if known == of);
         if let Some(symbol) = self.program.requires.iter().find(is_equal).and_then(|known| known.of) {
             return Ok(Value::Sym { times: 1, of: symbol, over: 1 });
