@@ -373,7 +373,7 @@ impl Matrix {
             // The nearest number of rows to 30 elements.
             (2, Work::Gemv) if lanes == 32 => 30 + width / 64,
             // Two rows share two weights, if a lane has few elements of each.
-            (2, Work::Layernorm) if lanes >= 16 && width <= 7 * lanes => 2 * width / lanes,
+            (2, Work::Layernorm) if matches!((lanes, width), (16, ..=80) | (32, ..=224)) => 2 * width / lanes,
             (2, work) if lanes == 32 || matches!(work, Work::Gemv | Work::RowSums) => 10,
             _ => OWN.min(6 * wide),
         };

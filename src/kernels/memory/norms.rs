@@ -369,7 +369,11 @@ impl Matrix {
             (Work::Layernorm, ..4) => false,
             _ => rows <= PROCESSORS && columns > 3 * PART / 4,
         };
-        let least = if work == Work::Layernorm { 3 * PART / 16 } else { PART / 2 };
+        let least = match work {
+            Work::Layernorm if rows > 4 * PROCESSORS => 3 * PART / 16,
+            Work::Layernorm => PART / 4,
+            _ => PART / 2,
+        };
         let single =
             work != Work::Softmax && wide == 1 && elem.bytes() < 4 && rows > PROCESSORS && columns > least;
         if columns <= PART

@@ -135,9 +135,11 @@ fn rows_between_vectors() {
     check(Work::CumulativeSums, Elem::F32, 6002, "cumulative_sums_unaligned T=f32 L=384");
     // Two rows share two weights; vectors from 3,073 elements on, in the tile that fits better.
     check(Work::Layernorm, Elem::Bf16, 63, "layernorm_rows T=bf16 W=64 R=2 V=1 G=16");
+    check(Work::Layernorm, Elem::Bf16, 87, "layernorm_rows T=bf16 W=96 R=1 V=1 G=16");
     check(Work::Layernorm, Elem::Bf16, 203, "layernorm_rows T=bf16 W=224 R=2 V=1 G=32");
     check(Work::Layernorm, Elem::Bf16, 285, "layernorm_rows T=bf16 W=288 R=1 V=1 G=32");
     check(Work::Layernorm, Elem::Bf16, 3341, "layernorm_unaligned T=bf16 W=3840 L=160 V=8 C=1 G=115 Q=7");
+    assert_eq!(choose(Work::Layernorm, Elem::Bf16, 300, 3501).kernel, "layernorm_row");
     check(Work::Layernorm, Elem::Bf16, 4421, "layernorm_unaligned T=bf16 W=4608 L=192 V=8 C=1 G=99 Q=6");
     check(Work::Layernorm, Elem::Bf16, 5501, "layernorm_unaligned T=bf16 W=6144 L=192 V=8 C=1 G=82 Q=5");
     // Narrow accesses do not fit a bound of registers.
