@@ -67,6 +67,20 @@ const SWAPPED: [([i64; 2], [i64; 2]); 15] = [
     ([64, 128], [2, 1]),
     ([192, 192], [4, 1]),
 ];
+/// Tiles of products of few tiles and a long K, which blocks of the grid divide: rows and columns, are operands swapped, and the
+/// numbers of parts.
+const DIVIDED: [([i64; 2], bool, &[i64]); 10] = [
+    ([192, 192], false, &[2]),
+    ([128, 256], false, &[8]),
+    ([128, 192], false, &[2, 6]),
+    ([128, 112], false, &[7]),
+    ([64, 256], false, &[4]),
+    ([64, 160], false, &[16]),
+    ([64, 128], false, &[8]),
+    ([64, 64], false, &[8]),
+    ([192, 32], true, &[4]),
+    ([128, 32], true, &[3]),
+];
 /// Most accumulators of a thread: half of them if the sums of a step have separate registers.
 const MOST_SUMS: i64 = 128;
 /// The same, where three warpgroups share the registers.
@@ -97,12 +111,21 @@ impl Plan {
         let split = SPLIT.iter().flat_map(|([rows, columns], cluster, splits)| {
             splits.iter().map(move |split_k| of(*rows, *columns, [*cluster, *split_k]))
         });
-        // Each row of A has its own scale of blocks, and weights are converted on their way into registers.
         let swapped = SWAPPED
             .iter()
-            .filter(|_| alike && !c.block_scales)
             .map(|([rows, columns], blocks)| Plan { swapped: true, ..of(*rows, *columns, *blocks) });
-        whole_k.chain(split).chain(swapped).filter(|plan| unfit(plan, c).is_none() && suits(plan)).collect()
+        let divided = DIVIDED.iter().flat_map(|([rows, columns], swapped, parts)| {
+            let tile = move |parts: &i64| Plan {
+                over_grid: true,
+                swapped: *swapped,
+                ..of(*rows, *columns, [1, *parts])
+            };
+            parts.iter().map(tile)
+        });
+        // Each row of A has its own scale of blocks, and weights are converted on their way into registers.
+        let swaps = |plan: &Plan| alike && !c.block_scales || !plan.swapped;
+        let all = whole_k.chain(split).chain(swapped).chain(divided);
+        all.filter(|plan| unfit(plan, c).is_none() && suits(plan) && swaps(plan)).collect()
     }
 
     /// Of warpgroups that multiply tiles of these rows, columns and K.
@@ -156,7 +179,7 @@ impl Plan {
     pub(super) fn is_common(&self) -> bool {
         let [rows, columns, _] = self.tile;
         let most = if self.split_k > 1 { 2 * ROWS } else { columns };
-        !self.swapped
+        !(self.swapped || self.over_grid)
             && rows <= 2 * ROWS
             && (columns % ROWS == 0 || columns == 16)
             && columns <= most

@@ -17,10 +17,10 @@ use load::{Load, Trips};
 use meter::{Edges, Meter};
 
 /// Throughputs and latencies of a multiprocessor, in clocks: of an H100 at 1.98 GHz, fitted to the times of all variants
-/// of eleven kinds of products at sixty sizes; see bench/log/2026-11-25.md, "One estimate".
+/// of eleven kinds of products at 500 sizes; see bench/log/2026-11-28.md, "One estimate, fitted again".
 mod device {
     /// Operations of the tensor cores in a clock, as a part of the peak in [`crate::values::target::Target::tensor`].
-    pub(crate) const TENSOR: f64 = 0.93;
+    pub(crate) const TENSOR: f64 = 0.97;
     /// Instructions of warps that are issued in a clock.
     pub(crate) const ISSUE: f64 = 4.0;
     /// Clocks between two instructions of a warp.
@@ -32,27 +32,24 @@ mod device {
     pub(crate) const WRAP: f64 = 18.6;
     pub(crate) const GUARD: f64 = 2.3;
     /// Clocks in which a warp's access to global memory begins.
-    pub(crate) const BEGIN: f64 = 1.3;
+    pub(crate) const BEGIN: f64 = 1.85;
     /// The same of an asynchronous copy of less than 16 bytes for each lane, and the part of it that comes before the products of a block
     /// alone.
     pub(crate) const SHORT_COPY: f64 = 8.0;
     pub(crate) const BEFORE: f64 = 0.8;
     /// Bytes of sectors that a multiprocessor reads from the L2 cache by loads of threads in a clock. Bytes that it writes: by
-    /// stores of one block, of blocks that share it, and by bulk copies, which wait for a buffer in shared memory.
-    pub(crate) const LOADED: f64 = 52.0;
-    pub(crate) const STORED: f64 = 17.0;
-    pub(crate) const SHARED_STORED: f64 = 13.6;
-    pub(crate) const BULK: f64 = 11.0;
+    /// stores of threads, and by bulk copies, which wait for a buffer in shared memory.
+    pub(crate) const LOADED: f64 = 36.0;
+    pub(crate) const STORED: f64 = 21.0;
+    pub(crate) const BULK: f64 = 17.0;
     /// Further bytes for each row of a box of a bulk store, and for each row of a tile, where rows of a result begin in the middle
     /// of a sector: boxes of a tile store its parts soon after each other, two tiles do not.
-    pub(crate) const CUT_BOX: f64 = 13.0;
-    pub(crate) const CUT_TILE: f64 = 60.0;
+    pub(crate) const CUT_BOX: f64 = 20.0;
+    pub(crate) const CUT_TILE: f64 = 93.0;
     /// Further wavefronts of shared memory for each byte of vectors of 16 bytes whose rows begin in the middle of a sector.
     pub(crate) const CUT: f64 = 0.018;
     /// Bytes that a multiprocessor reads from the shared memory of others, in a clock.
-    pub(crate) const REMOTE: f64 = 10.0;
-    /// The part of the time of a tile's stores that its other work does not hide.
-    pub(crate) const STORING: f64 = 0.33;
+    pub(crate) const REMOTE: f64 = 7.1;
     /// The part of the shorter of products on tensor cores and accesses to shared memory that the other does not hide.
     pub(crate) const FRAGMENTS: f64 = 0.35;
     /// Bytes of a row of a bulk copy, and of a sector.
@@ -62,7 +59,7 @@ mod device {
     pub(crate) const MBARRIER: f64 = 25.0;
     pub(crate) const BARRIER: f64 = 125.0;
     /// Clocks of a step in which the blocks of a cluster wait for each other's slots.
-    pub(crate) const PEERS: f64 = 87.0;
+    pub(crate) const PEERS: f64 = 148.0;
     /// Clocks of a warpgroup's product, and of a warp's product, beside the part of its time that the next one does not hide.
     pub(crate) const WGMMA: f64 = 40.0;
     pub(crate) const MMA: f64 = 12.0;
@@ -72,20 +69,14 @@ mod device {
     pub(crate) const SHARED: f64 = 29.0;
     /// Clocks between two loads of a warp from shared memory.
     pub(crate) const LOAD: f64 = 4.0;
-    /// Clocks beside the work: of each tile where blocks process several tiles; of a block, and further ones where a producer fills
-    /// a ring; the part that a kernel without clusters hides which starts before the previous one has ended; of a launch, and
-    /// further ones of a launch of clusters, and of large clusters.
-    pub(crate) const TILE: f64 = 790.0;
-    pub(crate) const BLOCK: f64 = 3000.0;
-    pub(crate) const RING: f64 = 1480.0;
-    pub(crate) const EARLY: f64 = 1500.0;
+    /// Clocks beside the work: of each tile where blocks process several tiles; of a block; the part that a kernel without clusters
+    /// hides which starts before the previous one has ended; of a launch, and further ones of a launch of clusters.
+    pub(crate) const TILE: f64 = 1270.0;
+    pub(crate) const BLOCK: f64 = 2795.0;
+    pub(crate) const EARLY: f64 = 2210.0;
     pub(crate) const LAUNCH: u32 = 1950;
-    pub(crate) const CLUSTERS: u32 = 2190;
-    pub(crate) const LARGE: u32 = 1500;
+    pub(crate) const CLUSTERS: u32 = 1770;
 }
-
-/// Blocks of a cluster that every device with clusters supports.
-const PORTABLE: u32 = 8;
 
 /// Clocks in a second.
 pub(crate) const HERTZ: f64 = 1.98e9;
@@ -121,28 +112,19 @@ pub fn cost(kernel: &Kernel) -> Option<Cost> {
     let (once, Trips { of: steps, times, over }, step) = main_loop(kernel, Edges::Inside)?;
     let once = once.executed();
     // Each wave of clusters waits until multiprocessors are free for all of their blocks.
-    let more = match kernel.launch.cluster.iter().product::<u32>() {
-        0 | 1 => 0,
-        blocks if blocks > PORTABLE => device::CLUSTERS + device::LARGE,
-        _ => device::CLUSTERS,
-    };
+    let more = if kernel.launch.cluster.iter().product::<u32>() > 1 { device::CLUSTERS } else { 0 };
     let early = if kernel.launch.overlaps && more == 0 { device::EARLY } else { 0.0 };
     let (fixed, launch) = match kernel.launch.persistent {
         true => (device::TILE, device::LAUNCH + more),
-        false => {
-            let ring = if is_serial(kernel, &step) { device::RING } else { 0.0 };
-            (device::BLOCK + ring - early + f64::from(more), device::LAUNCH)
-        }
+        false => (device::BLOCK - early + f64::from(more), device::LAUNCH),
     };
-    let stored = if is_serial(kernel, &step) { device::STORED } else { device::SHARED_STORED };
-    let tile = (fixed + once.clocks_with_stores(stored)) as u32;
+    let tile = (fixed + once.clocks()) as u32;
     let clocks = |x: f64| x.ceil().min(f64::from(u32::MAX)) as u32;
-    let cut_tile =
-        clocks(once.with_cut_stores().clocks_with_stores(stored) - once.clocks_with_stores(stored));
+    let cut_tile = clocks(once.with_cut_stores().clocks() - once.clocks());
     let cost = if is_serial(kernel, &step) {
         let peers = if step.received > 0.0 { device::PEERS } else { 0.0 };
         let alone = step.clocks().max(step.latency) + step.exposed + peers;
-        let (rows, received) = (clocks(step.rows), clocks(step.received));
+        let rows = clocks(step.rows);
         Cost {
             steps,
             times,
@@ -150,8 +132,6 @@ pub fn cost(kernel: &Kernel) -> Option<Cost> {
             step: clocks(alone),
             cut: clocks(step.cut()),
             rows,
-            received,
-            distance: 3 * u32::from(rows > 0),
             tile,
             cut_tile,
             launch,
@@ -163,7 +143,7 @@ pub fn cost(kernel: &Kernel) -> Option<Cost> {
         let fragments = step.tensor.min(step.wavefronts) * device::FRAGMENTS;
         let alone = clocks(step.latency.max(issued) + step.exposed + fragments);
         let (outside, _, step_outside) = main_loop(kernel, Edges::Outside)?;
-        let guarded_tile = once.clocks_with_stores(stored) - outside.executed().clocks_with_stores(stored);
+        let guarded_tile = once.clocks() - outside.executed().clocks();
         Cost {
             steps,
             times,

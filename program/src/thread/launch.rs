@@ -59,13 +59,9 @@ pub struct Cost {
     pub alone: u32,
     /// Further clocks of an iteration where rows of an argument begin in the middle of a sector of 32 bytes.
     pub cut: u32,
-    /// Further tenths of a clock of an iteration for each row and column of an edge tile that is out of bounds.
-    pub distance: u32,
     /// Rows of 128 bytes that a block copies in bulk in an iteration, which may take longer than its products, most of all
     /// if they begin in the middle of a line of the L2 cache. 0 if `step` has the copies.
     pub rows: u32,
-    /// Further rows that other blocks of its cluster copy for it.
-    pub received: u32,
     /// Further clocks of a tile.
     pub tile: u32,
     /// Further clocks of a tile where rows of a result begin in the middle of a sector.

@@ -78,14 +78,14 @@ impl Load {
             ("issue", self.issued / device::ISSUE),
             ("accesses", self.accesses * device::BEGIN),
             ("shared memory", self.wavefronts),
-            ("L2 cache", self.loaded / device::LOADED + self.stores(device::SHARED_STORED)),
+            ("L2 cache", self.loaded / device::LOADED + self.stores()),
             ("other blocks' memory", self.remote / device::REMOTE),
         ]
     }
 
-    /// The clocks of stores, at a rate of threads in bytes for each clock.
-    fn stores(&self, stored: f64) -> f64 {
-        self.stored / stored + self.bulk / device::BULK
+    /// The clocks of stores.
+    fn stores(&self) -> f64 {
+        self.stored / device::STORED + self.bulk / device::BULK
     }
 
     /// The clocks of the part that takes longest.
@@ -101,12 +101,6 @@ impl Load {
     /// The load where rows of results begin in the middle of a sector.
     pub(super) fn with_cut_stores(self) -> Load {
         Load { bulk: self.bulk + self.cut_stores, ..self }
-    }
-
-    /// The clocks where stores are only partly hidden.
-    pub(super) fn clocks_with_stores(&self, stored: f64) -> f64 {
-        let (others, stores) = (Load { stored: 0.0, bulk: 0.0, ..*self }.clocks(), self.stores(stored));
-        others.max(stores) + others.min(stores) * device::STORING
     }
 
     /// Clamps every part to at least 0.

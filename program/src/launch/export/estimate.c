@@ -74,11 +74,7 @@ static int tw_trips(const tw_cost *cost, const tw_bound *sizes, tw_count *trips)
     return 1;
 }
 
-/* Clocks of two things that overlap, but for a part of the shorter one. */
-static tw_count tw_together(tw_count a, tw_count b, tw_count part, tw_count of) {
-    tw_count most = a > b ? a : b, least = a > b ? b : a;
-    return tw_plus(most, tw_times(least, part) / of);
-}
+static tw_count tw_longer(tw_count a, tw_count b) { return a > b ? a : b; }
 
 static uint32_t tw_clusters(const tw_limits *limits, uint32_t of, uint32_t resident) {
     uint64_t blocks = (uint64_t)limits->multiprocessors * (resident ? resident : 1);
@@ -110,15 +106,13 @@ static void tw_measure(const tw_moves *moved, const tw_bound *sizes, tw_traffic 
     traffic->alignment = all & (~all + 1);
 }
 
-/* Clocks in which so many blocks each copy so many rows, and receive so many. */
-static tw_count tw_rows_clocks(tw_count blocks, int paired, tw_count rows, tw_count received, uint64_t alignment) {
+/* Clocks in which so many blocks each copy so many rows. */
+static tw_count tw_rows_clocks(tw_count blocks, int paired, tw_count rows, uint64_t alignment) {
     size_t at;
     for (at = 0; at < sizeof tw_rows / sizeof tw_rows[0]; ++at) {
         if (alignment < tw_rows[at].aligned) {
-            tw_count port = paired ? (rows + received * TW_RECEIVED / TW_RECEIVED_OF) * tw_rows[at].beside : 0;
-            tw_count alone = rows * tw_rows[at].alone, shared = tw_times(blocks, rows) / tw_rows[at].in_a_clock;
-            alone = (alone > port ? alone : port) / 10;
-            return shared > alone ? shared : alone;
+            tw_count own = rows * (paired ? tw_rows[at].beside : tw_rows[at].alone) / 10;
+            return tw_longer(own, tw_times(blocks, rows) / tw_rows[at].in_a_clock);
         }
     }
     return 0;
@@ -191,7 +185,7 @@ static int tw_in_waves(const tw_variant *variant, const tw_limits *limits, const
         step = step > alone ? step : alone;
         part = tw_plus(tw_plus(tw_times(steps, step), tile), tw_times(tw_times(last - 1, shared), TW_SHARING) / TW_SHARING_OF);
     }
-    *clocks = tw_plus(tw_together(tw_plus(all, part), reads->bytes / TW_MEMORY, TW_WAITING, TW_WAITING_OF), cost->launch);
+    *clocks = tw_plus(tw_longer(tw_plus(all, part), reads->bytes / TW_MEMORY), cost->launch);
     return 1;
 }
 
@@ -200,7 +194,7 @@ static int tw_by_tiles(const tw_variant *variant, const tw_limits *limits, const
                        tw_count *clocks) {
     const tw_cost *cost = variant->cost;
     const tw_traffic *reads = &operands->traffic[cost->reads], *bulk = &operands->traffic[cost->bulk];
-    tw_count tiles = 1, beyond = 0, along, extent, clusters, rounds, steps, blocks, busy, copied, own, step, tile, memory, edges;
+    tw_count tiles = 1, outside = 0, along, extent, clusters, rounds, steps, blocks, busy, copied, own, step, tile, memory, edges;
     tw_count all;
     int at;
     for (at = 0; at < cost->factors; ++at) {
@@ -211,7 +205,7 @@ static int tw_by_tiles(const tw_variant *variant, const tw_limits *limits, const
             tw_count of_block = factor->over / (variant->persistent ? cluster : 1), out = tw_times(along, factor->over);
             if (!tw_amount(factor->extent, operands->sizes, &extent)) return 0;
             out = out > extent ? out - extent : 0;
-            beyond += out < of_block ? out : of_block;
+            outside += out < of_block ? out : of_block;
         }
     }
     if (!variant->persistent) tiles = tw_ceil(tiles, cluster);
@@ -221,16 +215,16 @@ static int tw_by_tiles(const tw_variant *variant, const tw_limits *limits, const
     blocks = tw_times(tiles < clusters ? tiles : clusters, cluster);
     busy = tw_times(tiles, cluster) / (rounds ? rounds : 1);
     if (!bulk->known_alignment || !reads->known_alignment) return 0;
-    copied = tw_rows_clocks(busy, blocks > limits->multiprocessors / 2, cost->rows, cost->received, bulk->alignment);
+    copied = tw_rows_clocks(busy, blocks > limits->multiprocessors / 2, cost->rows, bulk->alignment);
     own = cost->step;
     if (reads->alignment < TW_SECTOR) own += cost->cut;
-    step = tw_together(own, copied, TW_EXPOSED, TW_EXPOSED_OF);
+    step = tw_longer(own, copied);
     tile = tw_tile_clocks(cost, operands);
     all = tw_times(rounds, tw_plus(tw_times(steps, step), tile));
     if (cost->rows && !bulk->known_bytes) return 0;
     memory = cost->rows ? bulk->bytes / TW_MEMORY : 0;
-    edges = tw_times(tw_times(steps, beyond), cost->beyond) / 10;
-    *clocks = tw_plus(tw_plus(tw_together(all, memory, TW_WAITING, TW_WAITING_OF), edges), cost->launch);
+    edges = cost->rows ? tw_times(steps, outside) : 0;
+    *clocks = tw_plus(tw_plus(tw_longer(all, memory), edges), cost->launch);
     return 1;
 }
 

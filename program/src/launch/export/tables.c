@@ -135,7 +135,7 @@ typedef struct {
     tw_factor steps;
     tw_size times[2];
     uint32_t over;
-    uint32_t step, guarded_step, resident, alone, cut, beyond, rows, received, tile, cut_tile, guarded_tile, begin, launch;
+    uint32_t step, guarded_step, resident, alone, cut, rows, tile, cut_tile, guarded_tile, begin, launch;
     uint32_t warps;
     int factors;
     const tw_factor *factor;

@@ -70,28 +70,19 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         for (name, most) in names.iter().zip(self.most) {
             let _ = writeln!(text, "#define TW_{name} {most}");
         }
-        let (waiting, exposed, received, sharing) =
-            (cost::WAITING, cost::EXPOSED, cost::RECEIVED, cost::SHARING);
         let _ = write!(
             text,
             "\n/* The greatest extent and stride, and bytes of shared memory that a block has without asking. */\n\
              #define TW_MOST {MOST_EXTENT}\n#define TW_STATIC_SHARED {STATIC_SHARED}\n\n\
              /* Estimates: see the fields of the tables. */\n#define TW_SCHEDULERS {:?}\n#define TW_IDLE {}\n#define TW_MEMORY {}\n#define TW_FEW_STORED {}\n\
-             #define TW_WAITING {}\n#define TW_WAITING_OF {}\n#define TW_EXPOSED {}\n#define TW_EXPOSED_OF {}\n\
-             #define TW_RECEIVED {}\n#define TW_RECEIVED_OF {}\n#define TW_SHARING {}\n#define TW_SHARING_OF {}\nstatic const struct {{\n    uint64_t aligned;\n    \
+             #define TW_SHARING {}\n#define TW_SHARING_OF {}\nstatic const struct {{\n    uint64_t aligned;\n    \
              uint32_t in_a_clock, alone, beside;\n}} tw_rows[] = {{",
             cost::SCHEDULERS,
             super::super::IDLE,
             cost::MEMORY,
             cost::FEW_STORED,
-            waiting.0,
-            waiting.1,
-            exposed.0,
-            exposed.1,
-            received.0,
-            received.1,
-            sharing.0,
-            sharing.1
+            cost::SHARING.0,
+            cost::SHARING.1
         );
         for (aligned, in_a_clock, [alone, beside]) in cost::ROWS {
             let _ = write!(text, "{{UINT64_C({aligned}), {in_a_clock}, {alone}, {beside}}}, ");
@@ -350,9 +341,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
             of.resident,
             of.alone,
             of.cut,
-            of.distance,
             of.rows,
-            of.received,
             of.tile,
             of.cut_tile,
             of.guarded_tile,
