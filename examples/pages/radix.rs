@@ -111,7 +111,7 @@ pub fn radix_pass<const K: usize = 32, const V: usize = 1, const Q: usize = 2, c
             scatter((value[(_, _, g, _)], position), sorted_values, |value, position| (position, value));
         }
     }
-    // The slot of a byte's first key: the first tile adds the counts of lower bytes, the others those of tiles before.
+    // The slot of a byte's first key: the first tile adds the counts of lower bytes, the others the counts of tiles before.
     let mut slot = registers::<u32>(1, 0);
     if t == 0 {
         let all = own(tile(bins, (256, 1), (0, pass))[(_, 0)]);

@@ -11,11 +11,12 @@ use tilewright_tests::{by_all_cores, gallery};
 use super::{device_run, stream};
 
 /// M, N, K.
-const SIZES: [[usize; 3]; 10] = [
+const SIZES: [[usize; 3]; 11] = [
     [256, 256, 128],
     [128, 384, 64],
     [64, 512, 64],
     [256, 960, 64],
+    [384, 1344, 128],
     [100, 77, 33],
     [129, 257, 65],
     [1, 1, 1],
