@@ -113,7 +113,7 @@ impl Settings {
 }
 
 /// Most alternatives of a kernel.
-pub const MOST_ALTERNATIVES: usize = 64;
+pub const MOST_ALTERNATIVES: usize = 96;
 
 wire! {
     enum Definition { 0 Function(a, b), 1 Matmul(a) }
