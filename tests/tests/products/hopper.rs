@@ -205,7 +205,7 @@ fn blocks_of_the_grid_split_k() {
             "dtype=bf16 bm=192 bn=192 schedule=(split_k=blocks(2)) out=f32 alpha_beta=true bias=rows",
             "dtype=e4m3 bm=64 bn=64 schedule=(split_k=blocks(2)) a=k_major b=k_major out=bf16",
             "dtype=f16 bm=128 bn=64 schedule=(split_k=blocks(4) cluster=2) residual=after",
-            "precision=f32x3 bm=64 bn=48 schedule=(split_k=blocks(3)) a=k_major b=k_major",
+            "precision=f32x3 bm=48 bn=64 schedule=(split_k=blocks(3)) a=k_major b=k_major",
             "dtype=f16 b_dtype=u4 bm=64 bn=128 schedule=(split_k=blocks(16)) b=k_major out=f32 group_size=32 zeros=true",
         ],
         7,
