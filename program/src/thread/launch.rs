@@ -12,7 +12,8 @@ pub struct Launch {
     /// A persistent kernel: the number of clusters, along x, is the most that are resident at once, but
     /// at most the number of tiles. The axes of `grid` count tiles then, one for a cluster.
     pub persistent: bool,
-    /// In how many parts a persistent kernel divides the tiles of a last wave that is not full; 0 if it does not. `grid` counts these parts of each tile.
+    /// In how many parts a persistent kernel divides the tiles of a last wave that is not full; 0 if it does not. `grid` counts these
+    /// parts of each tile.
     pub divided: u32,
     /// Blocks of a cluster along x, y, z.
     pub cluster: [u32; 3],

@@ -251,7 +251,8 @@ impl Matrix {
             // the row better.
             (false, 2) if columns <= PART / 2 => {
                 let tile = |kept| shape(1, kept).1;
-                [[(24, 1152), (32, 1024)][usize::from(tile((32, 1024)) <= tile((24, 1152)))]; 2]
+                let (fewer, more) = ((24, 1152), (32, 1024));
+                [if tile(more) <= tile(fewer) { more } else { fewer }; 2]
             }
             (true, 1) => [(28, 768), (16, 1152)],
             (true, _) => [(16, 1152), (16, 896)],

@@ -176,13 +176,13 @@ static int tw_in_waves(const tw_variant *variant, const tw_limits *limits, const
     rest = blocks % all;
     last = tw_ceil(rest, once);
     step = tw_times(cost->resident, own);
-    step = step > alone ? step : alone;
+    step = tw_longer(step, alone);
     shared = tile > cost->begin ? tile - cost->begin : 0;
     all = tw_plus(tw_plus(tw_times(steps, step), tile), tw_times(tw_times(cost->resident - 1, shared), TW_SHARING) / TW_SHARING_OF);
     all = tw_times(waves, all);
     if (last) {
         step = tw_times(last, own);
-        step = step > alone ? step : alone;
+        step = tw_longer(step, alone);
         part = tw_plus(tw_plus(tw_times(steps, step), tile), tw_times(tw_times(last - 1, shared), TW_SHARING) / TW_SHARING_OF);
     }
     *clocks = tw_plus(tw_longer(tw_plus(all, part), reads->bytes / TW_MEMORY), cost->launch);
