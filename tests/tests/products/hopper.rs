@@ -198,21 +198,30 @@ fn blocks_of_a_cluster_split_k() {
 /// Blocks of the grid divide the tiles of a last wave; some have no part of K.
 #[test]
 fn blocks_of_the_grid_split_k() {
-    for keys in sweep::share(
+    for (keys, [m, n]) in sweep::share(
         [
-            "dtype=bf16 bm=64 bn=64 schedule=(split_k=blocks(8)) b=k_major",
-            "dtype=f16 bm=64 bn=128 schedule=(split_k=blocks(4)) c=n_major bias=columns a=k_major",
-            "dtype=bf16 bm=192 bn=192 schedule=(split_k=blocks(2)) out=f32 alpha_beta=true bias=rows",
-            "dtype=e4m3 bm=64 bn=64 schedule=(split_k=blocks(2)) a=k_major b=k_major out=bf16",
-            "dtype=f16 bm=128 bn=64 schedule=(split_k=blocks(4) cluster=2) residual=after",
-            "precision=f32x3 bm=48 bn=64 schedule=(split_k=blocks(3)) a=k_major b=k_major",
-            "dtype=f16 b_dtype=u4 bm=64 bn=128 schedule=(split_k=blocks(16)) b=k_major out=f32 group_size=32 zeros=true",
+            ("dtype=bf16 bm=64 bn=64 schedule=(split_k=blocks(8)) b=k_major", [256, 128]),
+            (
+                "dtype=f16 bm=64 bn=128 schedule=(split_k=blocks(4)) c=n_major bias=columns a=k_major",
+                [256, 128],
+            ),
+            (
+                "dtype=bf16 bm=192 bn=192 schedule=(split_k=blocks(2)) out=f32 alpha_beta=true bias=rows",
+                [192, 192],
+            ),
+            ("dtype=e4m3 bm=64 bn=64 schedule=(split_k=blocks(2)) a=k_major b=k_major out=bf16", [256, 128]),
+            ("dtype=f16 bm=128 bn=64 schedule=(split_k=blocks(4) cluster=2) residual=after", [256, 128]),
+            ("precision=f32x3 bm=48 bn=64 schedule=(split_k=blocks(3)) a=k_major b=k_major", [240, 128]),
+            (
+                "dtype=f16 b_dtype=u4 bm=64 bn=128 schedule=(split_k=blocks(16)) b=k_major out=f32 group_size=32 zeros=true",
+                [256, 128],
+            ),
         ],
         7,
     ) {
         let elements = if keys.contains("e4m3") { 16 } else { 8 };
         let mut sizes = sizes(elements);
-        (sizes[0].0[0], sizes[0].0[2]) = (256, 9 * sizes[0].0[2]);
+        sizes[0].0 = [m, n, 9 * sizes[0].0[2]];
         sizes[1].0[0] += 16;
         check_numbers(&format!("{keys} arch=90"), &sizes);
     }
