@@ -45,7 +45,10 @@ pub(super) fn made(definition: &Definition, purpose: Purpose) -> Outcome {
 
 /// The kernel of a function, with all alternatives of its constants that can be made.
 fn function(kernel: &ast::Kernel, settings: &Settings, purpose: Purpose) -> Outcome {
-    let all = settings.alternatives(kernel);
+    let all = match settings.alternatives(kernel) {
+        Ok(all) => all,
+        Err(why) => return Outcome { kernel: None, diagnostics: vec![why] },
+    };
     let mut evaluated = all.iter().map(|settings| evaluate::program(kernel, settings));
     if all.len() == 1
         && let Some((program, diagnostics, levels)) = evaluated.next()

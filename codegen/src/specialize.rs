@@ -82,7 +82,7 @@ impl Generate for Definition {
     fn program(&self) -> Result<Program, Vec<Diagnostic>> {
         let (program, diagnostics) = with_room(|| match self {
             Definition::Function(kernel, settings) => {
-                let all = settings.alternatives(kernel);
+                let all = settings.alternatives(kernel).map_err(|why| vec![why])?;
                 let (program, diagnostics, _) = evaluate::program(kernel, all.first().unwrap_or(settings));
                 Ok((program, diagnostics))
             }

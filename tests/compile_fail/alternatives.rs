@@ -35,4 +35,9 @@ fn wrong_in_all<const BM: usize>(x: &mut Tensor<f32, N>) {
     fill(tile(x, BM, block.x), y);
 }
 
+#[kernel(choose(BM in [8, 16, 24, 32, 40, 48, 56, 64, 72, 80], BN in [8, 16, 24, 32, 40, 48, 56, 64, 72, 80]))]
+fn too_many<const BM: usize, const BN: usize>(x: &mut Tensor<f32, (M, N)>) {
+    fill(tile(x, (BM, BN), (block.x, block.y)), 0.0);
+}
+
 fn main() {}

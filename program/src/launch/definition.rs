@@ -37,37 +37,40 @@ pub struct Settings {
 
 impl Settings {
     /// The settings of each alternative: the values of constants that a kernel lists, in order, the last list varying
-    /// fastest. A list without the values that are set here is ignored.
-    pub fn alternatives(&self, kernel: &ast::Kernel) -> Vec<Settings> {
+    /// fastest.
+    pub fn alternatives(&self, kernel: &ast::Kernel) -> Result<Vec<Settings>, Diagnostic> {
         let mut all = vec![self.clone()];
-        for ast::Choice { names, rows } in &kernel.choices {
-            let set = |name: &Name| self.consts.iter().rev().find(|(known, _)| known.text == name.text);
-            let allowed = |row: &&Vec<i64>| {
-                row.len() == names.len()
-                    && names
-                        .iter()
-                        .zip(*row)
-                        .all(|(name, value)| set(name).is_none_or(|(_, set)| set == value))
-            };
-            let rows: Vec<&Vec<i64>> = rows.iter().filter(allowed).collect();
-            if rows.is_empty() {
-                continue;
+        for ast::Choice { names, rows } in self.choices(kernel) {
+            let count = all.len().saturating_mul(rows.len());
+            if count > MOST_ALTERNATIVES {
+                let message =
+                    format!("this makes {count} alternatives, and a kernel has at most {MOST_ALTERNATIVES}");
+                let help = "list fewer values, or those combinations alone that suit some sizes: `choose((BM, BN) in [(64, 128), (128, 64)])`";
+                let span = names.first().map_or(Definition::NOWHERE, |name| name.span);
+                return Err(Diagnostic::error(span, message).help(help));
             }
             let with = |one: &Settings, row: &[i64]| {
                 let chosen = names.iter().cloned().zip(row.iter().copied());
                 Settings { consts: one.consts.iter().cloned().chain(chosen).collect(), ..one.clone() }
             };
-            all = all
-                .iter()
-                .flat_map(|one| rows.iter().map(move |row| with(one, row)))
-                .take(MOST_ALTERNATIVES)
-                .collect();
+            all = all.iter().flat_map(|one| rows.iter().map(|row| with(one, row))).collect();
         }
+        Ok(all)
+    }
+
+    /// The values that a kernel lists and that these settings allow. A list without any is ignored.
+    fn choices(&self, kernel: &ast::Kernel) -> Vec<ast::Choice> {
+        let mut all = kernel.choices.clone();
+        for ast::Choice { names, rows } in &mut all {
+            let set = |name: &Name| self.consts.iter().rev().find(|(known, _)| known.text == name.text);
+            rows.retain(|row| {
+                names.iter().zip(row).all(|(name, value)| set(name).is_none_or(|(_, set)| set == value))
+            });
+        }
+        all.retain(|choice| !choice.rows.is_empty());
         all
     }
-}
 
-impl Settings {
     /// A function with these settings as its defaults, without values of constants that they rule out.
     pub fn applied(&self, kernel: &ast::Kernel) -> ast::Kernel {
         let mut kernel = kernel.clone();
@@ -79,18 +82,10 @@ impl Settings {
             let of = kernel.types.iter_mut().find(|param| param.name.text == name.text);
             of.into_iter().for_each(|param| param.allowed.retain(|known| known.text == elem.name()));
         }
-        for ast::Choice { names, rows } in &mut kernel.choices {
-            let set = |name: &Name| self.consts.iter().rev().find(|(known, _)| known.text == name.text);
-            rows.retain(|row| {
-                names.iter().zip(row).all(|(name, value)| set(name).is_none_or(|(_, set)| set == value))
-            });
-        }
-        kernel.choices.retain(|choice| !choice.rows.is_empty());
+        kernel.choices = self.choices(&kernel);
         kernel
     }
-}
 
-impl Settings {
     /// Names that a use sets twice. Names that the kernel does not have are refused when it is made.
     pub fn repeated(&self) -> Vec<Diagnostic> {
         let names = self.consts.iter().map(|(name, _)| name).chain(self.types.iter().map(|(name, _)| name));
@@ -102,9 +97,7 @@ impl Settings {
         };
         names.iter().enumerate().filter(again).map(say).collect()
     }
-}
 
-impl Settings {
     /// The settings that the given settings lack: `BM = 64, BN = 128`.
     pub fn chosen(&self, given: &Settings) -> String {
         let chosen = self.consts[given.consts.len()..].iter();
@@ -112,8 +105,8 @@ impl Settings {
     }
 }
 
-/// Most alternatives of a kernel.
-pub const MOST_ALTERNATIVES: usize = 96;
+/// Most alternatives of a kernel. A launch of new sizes estimates the time of each, and each is generated.
+const MOST_ALTERNATIVES: usize = 96;
 
 wire! {
     enum Definition { 0 Function(a, b), 1 Matmul(a) }
