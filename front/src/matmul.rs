@@ -19,7 +19,6 @@ mod threads;
 mod tiles;
 mod warps;
 
-use crate::build::tiled::Terms;
 use crate::source::ast::{Arg, Kernel, Level, Name, Span};
 use crate::source::diagnostic::{Diagnostic, Lint};
 use crate::source::problem::{Problem, Result};
@@ -92,8 +91,7 @@ pub fn function(args: &[Arg]) -> Option<Kernel> {
     let newest = Reader::new(&args).architectures().and_then(|all| all.first().copied());
     args.extend(newest.map(|arch| Arg::of_number("arch", arch.into())));
     let mut reader = Reader::new(&args);
-    let config = reader.config(false)?;
-    let Machine { plans, .. } = reader.machine(&config).ok().filter(|_| reader.errors.is_empty())?;
+    let (config, Machine { plans, .. }) = reader.product().ok()?;
     let Some(usual) = plans.last() else {
         return page::threads::page(&config).ok().filter(|_| !tiles::suit(&reader, &config));
     };
@@ -110,23 +108,29 @@ pub fn function(args: &[Arg]) -> Option<Kernel> {
     page::page(&config, &alike.collect::<Vec<_>>()).ok()
 }
 
+impl Reader<'_> {
+    /// The values of the keys, and the instruction.
+    fn product(&mut self) -> std::result::Result<(Config, Machine), Vec<Diagnostic>> {
+        let config = self.config(false);
+        let mut diagnostics = self.diagnostics();
+        diagnostics.extend(self.levels().iter().filter_map(|(name, _)| Lint::unknown(name)));
+        diagnostics.sort_by_key(|d| d.span);
+        let Some(config) = config.filter(|_| diagnostics.is_empty()) else { return Err(diagnostics) };
+        match self.machine(&config) {
+            Ok(machine) if self.errors.is_empty() => Ok((config, machine)),
+            made => {
+                self.errors.extend(made.err());
+                Err(self.diagnostics())
+            }
+        }
+    }
+}
+
 /// The programs of keys for one architecture, the default unless a key gives it.
 fn of_one(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
     let mut reader = Reader::new(args);
-    let config = reader.config(false);
-    let (mut diagnostics, levels) = (reader.diagnostics(), reader.levels());
-    diagnostics.extend(levels.iter().filter_map(|(name, _)| Lint::unknown(name)));
-    diagnostics.sort_by_key(|d| d.span);
-    let Some(config) = config.filter(|_| diagnostics.is_empty()) else {
-        return Err(diagnostics);
-    };
-    let machine = match reader.machine(&config) {
-        Ok(machine) if reader.errors.is_empty() => machine,
-        made => {
-            reader.errors.extend(made.err());
-            return Err(reader.diagnostics());
-        }
-    };
+    let (config, machine) = reader.product()?;
+    let levels = reader.levels();
     let why = reader.instead_of_wgmma(&config, &machine);
     let stages = reader.find("stages").map(|stages| stages.span);
     let Machine { plans, instead } = machine;
@@ -193,12 +197,9 @@ fn by_wgmma(config: &Config, plans: &[Plan]) -> Result<All> {
     let row = plan.row.filter(|_| measured);
     let few = row.filter(|_| config.mixed()).map_or_else(Vec::new, |row| tensor::others(config, row));
     // Tiles in one term take less time after copies of rows along K.
-    let single = row.filter(|_| config.precision.terms() == Terms::Two);
+    let single = row.filter(|_| config.is_in_terms());
     let single = single.map_or(Ok(Vec::new()), |row| tensor::single(config, row))?;
-    let of_few = |plan| {
-        let program = tensor::widest(config, plan, measured)?;
-        Ok(Alternative::new(program, vec![Policy::Aligned]).wide(Width::WIDEST))
-    };
+    let of_few = |plan| Ok(Alternative::aligned(tensor::widest(config, plan, measured)?));
     let few = few.iter().map(of_few).collect::<Result<Vec<_>>>()?;
     let mut others = tiles_of_wgmma(config, plans)?;
     let wide = others.remove(0).program;
@@ -216,12 +217,7 @@ fn by_wgmma(config: &Config, plans: &[Plan]) -> Result<All> {
 
 /// The product by wgmma in tiles of some sizes: one program for each, and more for results that bulk copies do not store.
 fn tiles_of_wgmma(config: &Config, plans: &[Plan]) -> Result<Vec<Alternative>> {
-    let page = page::page(config, &plans.iter().collect::<Vec<_>>())?;
-    let program = |plan| page::program(&page, config, plan);
-    let programs = plans.iter().map(program).collect::<Result<Vec<_>>>()?;
-    let of = |at: usize, width: Width, policy: Policy| {
-        Alternative::new(programs[at].clone(), vec![policy]).wide(width)
-    };
+    let programs = page::programs(config, plans)?;
     // Threads that store single elements have guards and addresses in registers. A bias, C, scales, and sums of
     // single steps take registers, too.
     let scaled = config.scales.contains(&true);
@@ -229,18 +225,19 @@ fn tiles_of_wgmma(config: &Config, plans: &[Plan]) -> Result<Vec<Alternative>> {
         config.bias.is_some() || scaled || config.alpha_beta || config.has_matrices() || config.promotes();
     let suits = |at: &usize| {
         let plan = &plans[*at];
-        plan.is_common() && (!many || plan.leaves_registers(config))
+        plan.is_common(config) && (!many || plan.leaves_registers(config))
     };
     let direct: Vec<usize> = (0..plans.len()).filter(suits).collect();
     let direct = if direct.is_empty() { vec![0] } else { direct };
-    let bulk = (0..plans.len()).map(|at| of(at, Width::WIDEST, Policy::Aligned));
-    Ok(bulk.chain(direct.into_iter().map(|at| of(at, Width::ONE, Policy::Small))).collect())
+    let direct: Vec<Alternative> =
+        direct.into_iter().map(|at| Alternative::new(programs[at].clone(), vec![Policy::Small])).collect();
+    Ok(programs.into_iter().map(Alternative::aligned).chain(direct).collect())
 }
 
 /// The product with copies of single elements, partitioned so that they are coalesced. `None` if its
 /// copies are coalesced already, or if the keys do not allow it.
 fn narrow(args: &[Arg], config: &Config) -> Option<tile::Program> {
-    if config.copies.vec == [1, 1] {
+    if config.copies.iter().all(|copied| copied.of.vec == 1) {
         return None;
     }
     let mut reader = Reader::new(args);

@@ -4,7 +4,7 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::condition::Test;
 use tilewright_codegen::thread::{Bin, Id, Unroll};
-use tilewright_codegen::tile::{Across, Expr, How, Op, Past, Program, Space, Stmt, Submodes};
+use tilewright_codegen::tile::{Across, Ahead, Expr, How, Op, Past, Program, Space, Split, Stmt, Submodes};
 use tilewright_layout::Value;
 
 use crate::random::Random;
@@ -44,8 +44,8 @@ pub enum Change {
 pub fn drop_claims(program: &mut Program) {
     for stmt in &mut program.body {
         stmt.each_mut(&mut |stmt| {
-            if let Op::Pipelined { ahead, .. } = &mut stmt.op {
-                ahead.sums_are_added = false;
+            if let Op::Pipelined { ahead: Ahead { split: split @ Split::Threads, .. }, .. } = &mut stmt.op {
+                *split = Split::Whole;
             }
         });
     }

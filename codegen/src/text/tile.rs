@@ -10,7 +10,7 @@ use crate::thread::{MemoryOrder, Scope};
 use crate::tile::view::View;
 use crate::tile::{
     Across, Ahead, Arg, Constant, ConstantOf, Form, Group, How, LaunchRule, Multiply, Op, Order, Past,
-    Program, Raster, Read, Ring, Scalar, Space, StageOrder, Stmt, Submodes, Tensor, Update, Var,
+    Program, Raster, Read, Ring, Scalar, Space, Split, StageOrder, Stmt, Submodes, Tensor, Update, Var,
 };
 use crate::values::affine::Affine;
 use crate::values::lanes::Lanes;
@@ -82,7 +82,7 @@ records! {
     Read { name, elem, per_thread = false }
     Constant { of, name, value }
     Update { with, order = MemoryOrder::Relaxed, scope = Scope::Grid, old = None, expected = None }
-    Ahead { stages, fewer = false, fragments = 1, exits = true, producer = false, split = 1, over_grid = false, sums_are_added = false }
+    Ahead { stages, fewer = false, fragments = 1, exits = true, producer = false, split = Split::Whole }
     Scan { with, identity, levels, exclusive = false, unmasked = false }
     Semiring { add, mul }
     TiledMma { row, groups, of, terms = Terms::One, - pairs }
@@ -91,6 +91,7 @@ records! {
 variants! {
     ConstantOf { "tile" Tile { tensor, mode }, "stages" Stages }
     LaunchRule { "per_tile" PerTile, "persistent" Persistent }
+    Split { "whole" Whole, "threads" Threads, "cluster" Cluster(blocks), "blocks" Grid(blocks) }
     Raster { "plain" Plain, "bands" Bands(tiles) }
     Arg { "tensor" Tensor(id), "scalar" Scalar(id) }
     Space { "global" Global { mutable = false }, "shared" Shared { align }, "registers" Registers { words = false } }

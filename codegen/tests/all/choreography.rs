@@ -5,7 +5,7 @@ use tilewright_codegen::affine::Coord;
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::{Id, Unroll};
-use tilewright_codegen::tile::{Ahead, Expr, How, Op, Program, Raster, Ring};
+use tilewright_codegen::tile::{Ahead, Expr, How, Op, Program, Raster, Ring, Split};
 use tilewright_codegen::view::{At, Partition, View};
 use tilewright_codegen::{Elem, generate};
 use tilewright_layout::{Value, layout};
@@ -143,7 +143,9 @@ fn loops_over_tiles_belong_to_persistent_kernels() {
 fn roles_beside_a_loop_with_split() {
     let mut b = Builder::new("split");
     b.arch(90).group("all", (0, 1), None);
-    b.pipelined("k", Value::symbol("K"), Ahead { split: 2, ..Ahead::from(1) }, |b, _| b.sync());
+    b.pipelined("k", Value::symbol("K"), Ahead { split: Split::Cluster(2), ..Ahead::from(1) }, |b, _| {
+        b.sync()
+    });
     let message = "a kernel has a loop with `split` or roles, not both\nhelp: leave `split` out";
     assert_eq!(refused(b.finish()), message);
 }

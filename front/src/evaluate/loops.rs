@@ -7,7 +7,7 @@ use crate::source::ast::{self, Pattern, Span};
 use crate::source::problem::Problem;
 use crate::source::spelling::did_you_mean;
 use crate::thread::{Id, Unroll};
-use crate::tile::Ahead;
+use crate::tile::{Ahead, Split};
 use crate::values::affine::{Affine, Arith, Coord};
 use crate::values::condition::Test;
 use crate::values::limits;
@@ -103,7 +103,7 @@ impl Evaluator {
     pub(super) fn pipelined(&mut self, args: &[ast::Arg], span: Span) -> Option<(Value, Ahead)> {
         const USAGE: &str = "write for k in pipelined(0..tensor.size(2), stages = 3)";
         let (mut range, mut stages, mut fragments, mut exits) = (None, None, None, None);
-        let (mut producer, mut split, mut sums_are_added, mut fewer) = (false, (1, false), false, false);
+        let (mut producer, mut split, mut fewer) = (false, Split::Whole, false);
         for arg in args {
             if arg.is("producer") {
                 if !matches!(&arg.value.kind, ast::ExprKind::Name(name) if name == "warp") {
@@ -115,8 +115,7 @@ impl Evaluator {
                 continue;
             }
             if arg.is("split") {
-                sums_are_added = matches!(&arg.value.kind, ast::ExprKind::Name(name) if name == "threads");
-                split = if sums_are_added { (1, false) } else { self.split(&arg.value)? };
+                split = self.split(&arg.value)?;
                 continue;
             }
             if let Some(name) = arg.name.as_ref().filter(|name| !PIPELINED.contains(&name.text.as_str())) {
@@ -166,9 +165,7 @@ impl Evaluator {
             (Some(range), Some((stages, at_stages))) => {
                 let (fragments, at_fragments) = fragments.unwrap_or((1, at_stages));
                 let exits = exits.unwrap_or(true);
-                let (split, over_grid) = split;
-                let ahead =
-                    Ahead { stages, fewer, fragments, exits, producer, split, over_grid, sums_are_added };
+                let ahead = Ahead { stages, fewer, fragments, exits, producer, split };
                 match ahead.unfit() {
                     None => Some((range, ahead)),
                     Some(problem) => {
@@ -185,8 +182,8 @@ impl Evaluator {
         }
     }
 
-    /// The blocks that share a loop, `cluster(4)` or `blocks(4)`: how many, and whether they are blocks of the grid.
-    fn split(&mut self, value: &ast::Expr) -> Option<(u32, bool)> {
+    /// How a loop is divided: `threads`, `cluster(4)` or `blocks(4)`.
+    fn split(&mut self, value: &ast::Expr) -> Option<Split> {
         if let ast::ExprKind::If { condition, then, other } = &value.kind {
             return match self.decided(condition)? {
                 Decided::Known(known) => self.split(if known { then } else { other }),
@@ -198,18 +195,21 @@ impl Evaluator {
                 }
             };
         }
-        let of = match &value.kind {
-            ast::ExprKind::Call { function, args, .. } if args.len() == 1 => match &*function.text {
-                "cluster" => Some((false, limits::MOST_BLOCKS, self.expr(&args[0].value))),
-                "blocks" => Some((true, limits::MOST_SHARING, self.expr(&args[0].value))),
-                _ => None,
-            },
+        let blocks = match &value.kind {
+            ast::ExprKind::Name(name) if name == "threads" => return Some(Split::Threads),
+            ast::ExprKind::Call { function, args, .. } if args.len() == 1 => {
+                Some((&*function.text, self.expr(&args[0].value)))
+            }
             _ => None,
         };
-        match of {
-            Some((over_grid, most, Value::Int(blocks))) if (1..=i64::from(most)).contains(&blocks) => {
-                self.builder.arch(if blocks > 1 && !over_grid { 90 } else { 0 });
-                Some((blocks as u32, over_grid))
+        let within = |blocks: i64, most: u32| (1..=i64::from(most)).contains(&blocks);
+        match blocks {
+            Some(("cluster", Value::Int(blocks))) if within(blocks, limits::MOST_BLOCKS) => {
+                self.builder.arch(if blocks > 1 { 90 } else { 0 });
+                Some(Split::Cluster(blocks as u32))
+            }
+            Some(("blocks", Value::Int(blocks))) if within(blocks, limits::MOST_SHARING) => {
+                Some(Split::Grid(blocks as u32))
             }
             Some((.., Value::Poison)) => None,
             _ => {

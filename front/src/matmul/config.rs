@@ -6,12 +6,12 @@ use super::blame::checks;
 use super::product::CLUSTERS;
 use super::reader::Reader;
 use super::scales::GROUPS;
-use super::threads::{Copies, tc};
-use crate::build::tiled::{Terms, TiledMma};
+use super::threads::{Copied, tc};
+use crate::build::tiled::TiledMma;
 use crate::source::ast::{Arg, Expr, ExprKind, Name, Pattern};
-use crate::source::problem::Problem;
-use crate::thread::atom::Effect;
-use crate::tile::{Ahead, Order};
+use crate::source::problem::{Problem, Result};
+use crate::thread::atom::{Atom, Effect};
+use crate::tile::{Ahead, Order, Split};
 use crate::values::elem::Elem;
 use crate::values::narrow::Int4;
 
@@ -28,7 +28,9 @@ pub(super) struct Config {
     /// Adjacent rows and columns of one thread.
     pub(super) values: Vec<i64>,
     /// The copies of A and of B on CUDA cores.
-    pub(super) copies: Copies,
+    pub(super) copies: [Copied; 2],
+    /// Are they of single elements, whatever the key `vec` is?
+    pub(super) narrow: bool,
     pub(super) dtype: Elem,
     /// Type of B.
     pub(super) b_dtype: Elem,
@@ -65,10 +67,8 @@ pub(super) struct Config {
     pub(super) arch: u32,
     /// Programmatic dependent launch, where it is given.
     pub(super) overlaps: Option<bool>,
-    /// Blocks of a cluster that compute one tile together, each a part of K.
-    pub(super) split_k: i64,
-    /// Are they blocks of the whole grid, instead of a cluster?
-    pub(super) over_grid: bool,
+    /// Blocks that compute one tile together, each a part of K.
+    pub(super) split: Split,
     /// May tensor cores keep the sums of 8-bit floating-point numbers all along K?
     pub(super) fast_accum: bool,
     pub(super) name: String,
@@ -97,11 +97,6 @@ impl Precision {
     /// The choices of the key, in order.
     pub(super) const ALL: [(&str, Precision); 3] =
         [("strict", Precision::Strict), ("tf32", Precision::Tf32), ("f32x3", Precision::F32x3)];
-
-    /// Terms of an operand's element.
-    pub(super) fn terms(self) -> Terms {
-        if self == Precision::F32x3 { Terms::Two } else { Terms::One }
-    }
 }
 
 impl Config {
@@ -143,9 +138,7 @@ impl Config {
     /// Is A the left operand of a product by mma.sync? Otherwise the transpose is computed. It is if rows of C are contiguous, unless
     /// only the transpose has an instruction for the tile: instructions have more rows than columns.
     pub(super) fn a_left(&self) -> bool {
-        let Some(Effect::Mma { m, n, .. }) =
-            TiledMma::row(self.multiplied(), self.acc, self.arch).map(|row| row.effect)
-        else {
+        let Some(Effect::Mma { m, n, .. }) = self.instruction(self.arch).map(|row| row.effect) else {
             return self.c_rows;
         };
         let fits = |a_left: bool| {
@@ -166,6 +159,21 @@ impl Config {
     /// The type in which operands are multiplied.
     pub(super) fn multiplied(&self) -> Elem {
         if self.precision == Precision::Strict { self.dtype } else { Elem::Tf32 }
+    }
+
+    /// Is each operand the sum of two terms?
+    pub(super) fn is_in_terms(&self) -> bool {
+        self.precision == Precision::F32x3
+    }
+
+    /// The instruction of warps that an architecture has for these types.
+    pub(super) fn instruction(&self, arch: u32) -> Option<&'static Atom> {
+        TiledMma::row(self.multiplied(), self.acc, arch)
+    }
+
+    /// The same of its own architecture, or why there is none.
+    pub(super) fn best(&self) -> Result<&'static Atom> {
+        Ok(TiledMma::best(self.multiplied(), self.acc, self.arch, [16, 8], 1)?.row)
     }
 
     /// Does a product by wgmma add its partial sums in f32?
@@ -196,7 +204,7 @@ impl Reader<'_> {
         })?;
         // The swizzle permutes thread indices, not elements.
         let (swizzle, tc) = (tc.swizzle(), Composed::from(tc.layout().clone()));
-        let copies = self.copies(sides, narrow, tc.as_layout()?.size().ok()?, dtype)?;
+        let copies = self.copies(sides, tc.as_layout()?.size().ok()?, dtype)?;
         let mixed = b_dtype != dtype;
         const SCALES: [(&str, ([bool; 2], bool)); 5] = [
             ("none", ([false, false], false)),
@@ -207,7 +215,6 @@ impl Reader<'_> {
         ];
         let (scales, block_scales) = self.choice("scales", &SCALES);
         let group = self.find("group_size").is_some().then(|| self.whole("group_size", 128));
-        let (split_k, over_grid) = self.split();
         let config = Config {
             tile,
             tc: self.threads("tc", tc, &[2, 3])?,
@@ -215,6 +222,7 @@ impl Reader<'_> {
             of_tiles: self.of_tiles(),
             values,
             copies,
+            narrow,
             dtype,
             b_dtype,
             packed,
@@ -239,8 +247,7 @@ impl Reader<'_> {
             function: self.find("epilogue").map(activation),
             arch: self.arch(),
             overlaps: self.find("overlaps").is_some().then(|| self.flag("overlaps")),
-            split_k,
-            over_grid,
+            split: self.split(),
             fast_accum: self.flag("fast_accum"),
             name: self.name(),
         };
@@ -333,7 +340,7 @@ impl Reader<'_> {
         let stages = self.positive("stages", fragments.min(2)) as u32;
         let exits = self.find("exits").is_none() || self.flag("exits");
         let fragments = fragments as u32;
-        let ahead = Ahead { fragments, exits, sums_are_added: true, ..stages.into() };
+        let ahead = Ahead { fragments, exits, ..stages.into() };
         if let Some(problem) = ahead.unfit() {
             self.errors.push(problem.at(self.span(if fragments > 1 { "fragments" } else { "stages" })));
         }

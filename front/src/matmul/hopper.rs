@@ -5,9 +5,10 @@ use super::blame::{Unfit, checks, nearest};
 use super::plan::Plan;
 use super::product::no_split;
 use super::scales::BLOCK;
-use crate::build::tiled::{SWIZZLED, Terms, row_of};
+use crate::build::tiled::{SWIZZLED, row_of};
 use crate::thread::atom::Atom;
 use crate::thread::atoms;
+use crate::tile::Split::{self, Cluster, Grid, Whole};
 use crate::values::limits::MOST_BLOCKS;
 
 /// Rows of a wgmma.
@@ -19,67 +20,71 @@ const BOX: i64 = 16;
 /// Rows after which the pattern of a swizzle repeats.
 const PATTERN: i64 = 8;
 
-/// Tiles of the default variants: rows, blocks of a cluster that share columns, and columns. There are many widths, so that the
-/// tiles of a product nearly fill all multiprocessors. Small tiles are for products of few rows, which memory limits. Clusters copy
-/// fewer rows, for rows that begin in the middle of a line of the L2 cache.
-const SHIPPED: [(i64, i64, &[i64]); 9] = [
-    (128, 1, &[256, 224, 192, 160, 128, 96]),
-    (256, 1, &[128]),
-    (64, 1, &[192, 160, 128, 96, 64, 32, 16]),
-    (192, 1, &[192, 128, 96]),
-    (128, 2, &[256, 128]),
-    (128, 2, &[192]),
-    (192, 2, &[192]),
-    (64, 4, &[128, 160, 192, 256]),
-    (128, 4, &[160]),
-];
-/// Tiles for products of few tiles: rows and columns, blocks of a cluster that share columns, and the numbers of blocks that
-/// split K.
-const SPLIT: [([i64; 2], i64, &[i64]); 11] = [
-    ([64, 64], 1, &[4, 8]),
-    ([64, 32], 1, &[16]),
-    ([64, 128], 1, &[2, 4]),
-    ([64, 160], 1, &[2]),
-    ([64, 192], 1, &[2, 4]),
-    ([128, 128], 1, &[4]),
-    ([128, 192], 1, &[4]),
-    ([64, 128], 2, &[4]),
-    ([64, 128], 4, &[2]),
-    ([64, 192], 4, &[2]),
-    ([64, 256], 4, &[2]),
-];
-/// Tiles with swapped operands, for products with few rows of the operand that is the left one otherwise: rows and columns, blocks of
-/// a cluster that share columns, and blocks that split K.
-const SWAPPED: [([i64; 2], [i64; 2]); 15] = [
-    ([64, 192], [4, 1]),
-    ([64, 128], [1, 1]),
-    ([64, 96], [1, 1]),
-    ([64, 32], [1, 1]),
-    ([64, 16], [1, 1]),
-    ([128, 160], [1, 1]),
-    ([64, 160], [4, 1]),
-    ([64, 32], [1, 16]),
-    ([64, 192], [4, 2]),
-    ([64, 192], [2, 1]),
-    ([64, 128], [4, 1]),
-    ([64, 96], [4, 1]),
-    ([64, 160], [1, 2]),
-    ([64, 128], [2, 1]),
-    ([192, 192], [4, 1]),
-];
-/// Tiles of products of few tiles and a long K, which blocks of the grid divide: rows and columns, are operands swapped, and the
-/// numbers of parts.
-const DIVIDED: [([i64; 2], bool, &[i64]); 10] = [
-    ([192, 192], false, &[2]),
-    ([128, 256], false, &[8]),
-    ([128, 192], false, &[2, 6]),
-    ([128, 112], false, &[7]),
-    ([64, 256], false, &[4]),
-    ([64, 160], false, &[16]),
-    ([64, 128], false, &[8]),
-    ([64, 64], false, &[8]),
-    ([192, 32], true, &[4]),
-    ([128, 32], true, &[3]),
+/// Tiles of default variants.
+struct Tiles {
+    rows: i64,
+    columns: &'static [i64],
+    /// Blocks of a cluster that share columns.
+    cluster: i64,
+    /// How blocks divide K: a variant for each.
+    splits: &'static [Split],
+    /// Are operands swapped?
+    swapped: bool,
+}
+
+const fn tiles(rows: i64, columns: &'static [i64], cluster: i64, splits: &'static [Split]) -> Tiles {
+    Tiles { rows, columns, cluster, splits, swapped: false }
+}
+
+const fn swapped(rows: i64, columns: &'static [i64], cluster: i64, splits: &'static [Split]) -> Tiles {
+    Tiles { swapped: true, ..tiles(rows, columns, cluster, splits) }
+}
+
+/// Tiles of the default variants.
+const SHIPPED: [Tiles; 37] = [
+    // There are many widths, so that the tiles of a product nearly fill all multiprocessors. Small tiles are for products of few
+    // rows, which memory limits.
+    tiles(128, &[256, 224, 192, 160, 128, 96], 1, &[Whole]),
+    tiles(256, &[128], 1, &[Whole]),
+    tiles(64, &[192, 160, 128, 96, 64, 32, 16], 1, &[Whole]),
+    tiles(192, &[192, 128, 96], 1, &[Whole]),
+    // Clusters copy fewer rows, for rows that begin in the middle of a line of the L2 cache.
+    tiles(128, &[256, 128], 2, &[Whole]),
+    tiles(128, &[192], 2, &[Whole]),
+    tiles(192, &[192], 2, &[Whole]),
+    tiles(64, &[128, 160, 192, 256], 4, &[Whole]),
+    tiles(128, &[160], 4, &[Whole]),
+    // Products of few tiles.
+    tiles(64, &[64], 1, &[Cluster(4), Cluster(8)]),
+    tiles(64, &[32], 1, &[Cluster(16)]),
+    tiles(64, &[128], 1, &[Cluster(2), Cluster(4)]),
+    tiles(64, &[160], 1, &[Cluster(2)]),
+    tiles(64, &[192], 1, &[Cluster(2), Cluster(4)]),
+    tiles(128, &[128, 192], 1, &[Cluster(4)]),
+    tiles(64, &[128], 2, &[Cluster(4)]),
+    tiles(64, &[128, 192, 256], 4, &[Cluster(2)]),
+    // Products with few rows of the operand that is the left one otherwise.
+    swapped(64, &[192], 4, &[Whole]),
+    swapped(64, &[128, 96, 32, 16], 1, &[Whole]),
+    swapped(128, &[160], 1, &[Whole]),
+    swapped(64, &[160], 4, &[Whole]),
+    swapped(64, &[32], 1, &[Cluster(16)]),
+    swapped(64, &[192], 4, &[Cluster(2)]),
+    swapped(64, &[192], 2, &[Whole]),
+    swapped(64, &[128, 96], 4, &[Whole]),
+    swapped(64, &[160], 1, &[Cluster(2)]),
+    swapped(64, &[128], 2, &[Whole]),
+    swapped(192, &[192], 4, &[Whole]),
+    // Products of few tiles and a long K.
+    tiles(192, &[192], 1, &[Grid(2)]),
+    tiles(128, &[256], 1, &[Grid(8)]),
+    tiles(128, &[192], 1, &[Grid(2), Grid(6)]),
+    tiles(128, &[112], 1, &[Grid(7)]),
+    tiles(64, &[256], 1, &[Grid(4)]),
+    tiles(64, &[160], 1, &[Grid(16)]),
+    tiles(64, &[128, 64], 1, &[Grid(8)]),
+    swapped(192, &[32], 1, &[Grid(4)]),
+    swapped(128, &[32], 1, &[Grid(3)]),
 ];
 /// Most accumulators of a thread: half of them if the sums of a step have separate registers.
 const MOST_SUMS: i64 = 128;
@@ -89,9 +94,17 @@ const MOST_SUMS_OF_THREE: i64 = 96;
 impl Plan {
     /// The default plans by wgmma, among which a launch chooses.
     pub(super) fn shipped(c: &Config) -> Vec<Plan> {
-        let of = |rows: i64, columns: i64, [cluster, split_k]: [i64; 2]| {
-            let tile = [rows, columns, SWIZZLED / i64::from(c.dtype.bytes())];
-            Plan { cluster, split_k, shipped: true, ..Plan::of_warpgroups(c, tile, false) }
+        let bk = SWIZZLED / i64::from(c.dtype.bytes());
+        let of = |tiles: &'static Tiles| {
+            let &Tiles { rows, columns, cluster, splits, swapped } = tiles;
+            let plan = move |columns: i64, split: Split| Plan {
+                cluster,
+                split,
+                a_left: c.a_is_left() != swapped,
+                shipped: true,
+                ..Plan::of_warpgroups(c, [rows, columns, bk], false)
+            };
+            columns.iter().flat_map(move |columns| splits.iter().map(move |split| plan(*columns, *split)))
         };
         // Tiles are slower if the right operand is copied in rows of less than 128 bytes, and in more rows than the left
         // operand or K has.
@@ -100,31 +113,13 @@ impl Plan {
         // in two terms need registers beside the sums.
         let measured = !(c.mixed() || c.batched);
         let alike = !(c.mixed() || has_partial_sums(c));
-        let splits =
-            |plan: &Plan| measured && (c.precision.terms() == Terms::One || plan.leaves_registers(c));
+        let splits = |plan: &Plan| measured && (!c.is_in_terms() || plan.leaves_registers(c));
         let suits = |plan: &Plan| {
-            whole(plan) && (plan.split_k == 1 || splits(plan)) && (alike || plan.tile[0] != 3 * ROWS)
+            whole(plan) && (plan.split.blocks() == 1 || splits(plan)) && (alike || plan.tile[0] != 3 * ROWS)
         };
-        let whole_k = SHIPPED.iter().flat_map(|(rows, cluster, columns)| {
-            columns.iter().map(move |columns| of(*rows, *columns, [*cluster, 1]))
-        });
-        let split = SPLIT.iter().flat_map(|([rows, columns], cluster, splits)| {
-            splits.iter().map(move |split_k| of(*rows, *columns, [*cluster, *split_k]))
-        });
-        let swapped = SWAPPED
-            .iter()
-            .map(|([rows, columns], blocks)| Plan { swapped: true, ..of(*rows, *columns, *blocks) });
-        let divided = DIVIDED.iter().flat_map(|([rows, columns], swapped, parts)| {
-            let tile = move |parts: &i64| Plan {
-                over_grid: true,
-                swapped: *swapped,
-                ..of(*rows, *columns, [1, *parts])
-            };
-            parts.iter().map(tile)
-        });
         // Each row of A has its own scale of blocks, and weights are converted on their way into registers.
-        let swaps = |plan: &Plan| alike && !c.block_scales || !plan.swapped;
-        let all = whole_k.chain(split).chain(swapped).chain(divided);
+        let swaps = |plan: &Plan| alike && !c.block_scales || plan.a_left == c.a_is_left();
+        let all = SHIPPED.iter().flat_map(of);
         all.filter(|plan| unfit(plan, c).is_none() && suits(plan) && swaps(plan)).collect()
     }
 
@@ -135,13 +130,13 @@ impl Plan {
             rows @ (1 | 3) => rows,
             _ => 2,
         };
-        let (groups, overlaps) = ([warpgroups, 1, 1], c.overlaps(true));
-        Plan { tile, groups, ping_pong, bulk: true, overlaps, ..Plan::USUAL }
+        let (groups, a_left, overlaps) = ([warpgroups, 1, 1], c.a_is_left(), c.overlaps(true));
+        Plan { tile, groups, a_left, ping_pong, bulk: true, overlaps, ..Plan::USUAL }
     }
 
     /// Is the right operand contiguous along K?
     fn right_along_k(&self, c: &Config) -> bool {
-        self.sides(c, [c.a_rows, c.b_rows])[1]
+        self.sides([c.a_rows, c.b_rows])[1]
     }
 
     /// The number of rows in which a step's part of the right operand is copied: one for each column, along K; or for
@@ -165,7 +160,7 @@ impl Plan {
     fn most_sums(&self, c: &Config) -> i64 {
         match self.groups[0] {
             // Three warpgroups share the registers, which further sums or converted elements need as well.
-            3 if c.precision.terms() == Terms::Two => MOST_SUMS_OF_THREE / 4,
+            3 if c.is_in_terms() => MOST_SUMS_OF_THREE / 4,
             3 if has_partial_sums(c) => MOST_SUMS_OF_THREE / 3,
             3 if c.mixed() => MOST_SUMS_OF_THREE * 2 / 3,
             3 => MOST_SUMS_OF_THREE,
@@ -176,10 +171,11 @@ impl Plan {
 
     /// Is it among the fewer tiles for a C that threads store? Each variant takes time to generate and to
     /// compile. The narrowest is for products of few rows or columns, such as 1; tiles whose K is split are not wide.
-    pub(super) fn is_common(&self) -> bool {
+    pub(super) fn is_common(&self, c: &Config) -> bool {
         let [rows, columns, _] = self.tile;
-        let most = if self.split_k > 1 { 2 * ROWS } else { columns };
-        !(self.swapped || self.over_grid)
+        let most = if self.split.blocks() > 1 { 2 * ROWS } else { columns };
+        self.a_left == c.a_is_left()
+            && !self.split.is_of_grid()
             && rows <= 2 * ROWS
             && (columns % ROWS == 0 || columns == 16)
             && columns <= most
@@ -194,13 +190,13 @@ impl Plan {
 
 /// Do the sums of a step have separate registers?
 fn has_partial_sums(c: &Config) -> bool {
-    c.promotes() || c.precision.terms() == Terms::Two
+    c.promotes() || c.is_in_terms()
 }
 
 /// The wgmma instruction of a product, for `columns` columns. A left operand that is converted or has two terms is in
 /// registers.
 pub(super) fn row(c: &Config, columns: i64) -> Option<&'static Atom> {
-    let in_registers = c.precision.terms() == Terms::Two || c.mixed();
+    let in_registers = c.is_in_terms() || c.mixed();
     atoms::wgmma(c.multiplied(), columns, in_registers)
 }
 
@@ -214,17 +210,18 @@ impl Plan {
 
 /// Why wgmma does not support these sizes, and the key that is wrong.
 pub(super) fn unfit(plan: &Plan, c: &Config) -> Option<Unfit> {
-    let &Plan { tile: [bm, bn, bk], cluster, split_k, over_grid, ping_pong, .. } = plan;
+    let &Plan { tile: [bm, bn, bk], cluster, split, ping_pong, .. } = plan;
+    let (split_k, over_grid) = (split.blocks(), split.is_of_grid());
     let (elem, promotes) = (c.dtype, has_partial_sums(c));
     let [at_once, across] = [INSTRUCTION, SWIZZLED].map(|bytes| bytes / i64::from(elem.bytes()));
     let k_of_box = BOX / i64::from(c.b_dtype.bytes()) * (bk / c.k_of_b(bk).max(1));
     // The keys of wgmma's rows and columns: the transposed product swaps them.
-    let [of_rows, of_columns] = plan.sides(c, ["bm", "bn"]);
-    let [along, _] = plan.sides(c, ["rows", "columns"]);
+    let [of_rows, of_columns] = plan.sides(["bm", "bn"]);
+    let [along, _] = plan.sides(["rows", "columns"]);
     // Two warpgroups that split K do not redistribute registers, and further sums do not fit.
     let most_rows = if promotes { ROWS } else { 2 * ROWS };
     let most_blocks = i64::from(MOST_BLOCKS);
-    let [rows, columns] = plan.of_c(c);
+    let [rows, columns] = plan.of_c();
     // Each block of a cluster copies a part of the columns, or of K, in whole patterns of the swizzle.
     let (key, shared) = if plan.right_along_k(c) { (of_columns, bn) } else { ("bk", bk) };
     let (sums, most) = (plan.sums(), plan.most_sums(c));
@@ -259,7 +256,7 @@ pub(super) fn unfit(plan: &Plan, c: &Config) -> Option<Unfit> {
         !(1..=4).contains(&(bm / ROWS)) || bm % ROWS != 0 || ping_pong && bm > 2 * ROWS => of_rows,
             format!("a tile has {ROWS} rows for each warpgroup, or twice as many for each of two, and {of_rows} is {bm}"),
             format!("write {of_rows} = {}", if ping_pong { "64 or 128" } else { "64, 128, 192 or 256" });
-        ping_pong && c.precision.terms() == Terms::Two => "ping_pong",
+        ping_pong && c.is_in_terms() => "ping_pong",
             "each slot of a ping-pong schedule is read by one warpgroup, and with precision = f32x3 another one splits it first",
             "leave ping_pong out";
         bk % at_once != 0 => "bk",

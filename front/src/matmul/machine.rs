@@ -4,7 +4,6 @@ use super::blame::{Unfit, blamed, checks};
 use super::plan::Plan;
 use super::warps::{Warps, arranged, sharing};
 use super::{Config, Precision, Reader, hopper, tensor, tiles};
-use crate::build::tiled::TiledMma;
 use crate::source::ast::{ExprKind, Span};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
@@ -60,7 +59,7 @@ impl Reader<'_> {
         }
         let config = self.config(false).filter(|_| self.errors.is_empty())?;
         let [newest, .., oldest] = ARCHITECTURES;
-        let has = |arch: &u32| TiledMma::row(config.multiplied(), config.acc, *arch).is_some();
+        let has = |arch: &u32| config.instruction(*arch).is_some();
         let first = ARCHITECTURES.into_iter().rev().find(has);
         let mut all = match first {
             None if !tiles::suit(self, &config) => Vec::new(),
@@ -105,7 +104,8 @@ impl Reader<'_> {
                 Err(unfit) => instead = Some(unfit),
             }
         }
-        if wanted != Wanted::Threads && (wanted != Wanted::Auto || takes_mma_sync(c)) {
+        // Auto takes no tensor cores for f32 unless `precision` allows them to round.
+        if wanted != Wanted::Threads && (wanted != Wanted::Auto || c.instruction(c.arch).is_some()) {
             if let Some(key) = threads {
                 return Err(self.of_threads(key));
             }
@@ -132,12 +132,11 @@ impl Reader<'_> {
         }
         let mut instead = instead.map(|(why, _)| why);
         // A newer architecture has an instruction for these types.
-        let [types, acc] = [c.multiplied(), c.acc];
         if instead.is_none()
             && wanted == Wanted::Auto
             && threads.is_none()
-            && TiledMma::row(types, acc, u32::MAX).is_some()
-            && let Err(older) = TiledMma::best(types, acc, c.arch, [16, 8], 1)
+            && c.instruction(u32::MAX).is_some()
+            && let Err(older) = c.best()
         {
             instead = Some(older.at(self.blamed("arch")));
         }
@@ -207,14 +206,10 @@ impl Reader<'_> {
                 }
                 row
             }
-            _ => {
-                let best = TiledMma::best(types, acc, c.arch, [16, 8], 1);
-                best.map_err(|problem| match c.dtype {
-                    Elem::F32 => problem.help("write precision = f32x3, or precision = tf32, or mma = none"),
-                    _ => problem,
-                })?
-                .row
-            }
+            _ => c.best().map_err(|problem| match c.dtype {
+                Elem::F32 => problem.help("write precision = f32x3, or precision = tf32, or mma = none"),
+                _ => problem,
+            })?,
         };
         let given = self.warps(c, row)?;
         let (usual, tile) = self.sizes_of(c, row, given.as_ref());
@@ -381,17 +376,15 @@ impl Reader<'_> {
         let mut given = |key: &str| self.find(key).is_some().then(|| self.positive(key, 1));
         let [bm, bn, bk] = ["bm", "bn", "bk"].map(&mut given);
         let [cluster, band, stages] = ["cluster", "band", "stages"].map(&mut given);
-        let (split_k, over_grid) = (config.split_k, config.over_grid);
         let ping_pong = self.flag("ping_pong");
         let bk = bk.unwrap_or(usual.tile[2]);
         // Keys are about C, and the transposed product swaps its rows and columns.
-        let [left, right] = usual.sides(config, [bm, bn]);
+        let [left, right] = usual.sides([bm, bn]);
         let of = |[rows, columns, _]: [i64; 3]| {
             let tile = [left.unwrap_or(rows), right.unwrap_or(columns), bk];
             Plan {
                 cluster: cluster.unwrap_or(usual.cluster),
-                split_k,
-                over_grid,
+                split: config.split,
                 band: band.unwrap_or(usual.band),
                 ..Plan::of_warpgroups(config, tile, ping_pong)
             }
@@ -414,9 +407,4 @@ impl Reader<'_> {
         }
         Ok(Some(vec![plan]))
     }
-}
-
-/// Does auto choose mma.sync for a product? Not for f32 unless `precision` allows it to round.
-fn takes_mma_sync(c: &Config) -> bool {
-    TiledMma::row(c.multiplied(), c.acc, c.arch).is_some()
 }

@@ -7,11 +7,10 @@ pub(super) mod threads;
 mod weights;
 
 use super::Config;
-use super::config::{Precision, Residual};
+use super::config::Precision;
 use super::plan::Plan;
 use super::scales::BLOCK;
 use super::tensor::BAND;
-use crate::build::tiled::{Terms, TiledMma};
 use crate::evaluate;
 use crate::launch::definition::Settings;
 use crate::source::ast::make::named;
@@ -21,58 +20,54 @@ use crate::source::problem::{Problem, Result};
 use crate::tile::Program;
 use crate::values::elem::Elem;
 use crate::words::{self, stmts};
+use results::Results;
 
 /// Constants of a page and their values.
 type Constants = Vec<(&'static str, i64)>;
-
-impl Plan {
-    /// Rows and columns are C's; warps are arranged over the accumulators.
-    fn constants(&self, c: &Config, vary: &Vary) -> Constants {
-        let ([bm, bn], [rows, columns, parts]) = (self.of_c(c), self.groups);
-        let (warpgroups, warps) = (self.is_wgmma(), !self.is_wgmma());
-        let all = [
-            (true, "BM", bm),
-            (true, "BN", bn),
-            (true, "BK", self.tile[2]),
-            (warpgroups, "WARPGROUPS", rows),
-            (warps, "WM", rows),
-            (warps, "WN", columns),
-            (warps && vary.shares_k, "WK", parts),
-            (true, "STAGES", self.stages),
-            (warpgroups, "CLUSTER", self.cluster),
-            (self.may_split(c), "SPLIT", if self.over_grid { 1 } else { self.split_k }),
-            (vary.has_parts, "PARTS", if self.over_grid { self.split_k } else { 1 }),
-            (vary.swaps, "A_LEFT", self.a_is_left(c).into()),
-        ];
-        all.into_iter().filter(|row| row.0).map(|(_, name, value)| (name, value)).collect()
-    }
-}
 
 /// A matrix of a batch.
 fn of_batch(c: &Config, name: &str, batch: &str) -> String {
     if c.batched { format!("{name}[(_, _, {batch})]") } else { name.to_owned() }
 }
 
-/// How the sizes of a page differ in more than numbers.
-struct Vary {
+/// What the parts of a page share.
+struct Page<'p> {
+    c: &'p Config,
+    /// One of its sizes.
+    plan: &'p Plan,
     /// Do warps share K, at some sizes?
     shares_k: bool,
     /// Is A the left operand at some sizes, and B at others?
     swaps: bool,
     /// Do blocks of the grid divide K, at some sizes?
     has_parts: bool,
-}
-
-/// What the parts of a page share.
-struct Page<'p> {
-    c: &'p Config,
-    plan: &'p Plan,
-    vary: Vary,
     /// The row and the column of a block's tile of C.
     at: [&'static str; 2],
 }
 
 impl Page<'_> {
+    /// The constants of a size. Rows and columns are C's; warps are arranged over the accumulators.
+    fn constants(&self, plan: &Plan) -> Constants {
+        let ([bm, bn], [rows, columns, parts], split) = (plan.of_c(), plan.groups, plan.split.blocks());
+        let (warpgroups, warps) = (plan.is_wgmma(), !plan.is_wgmma());
+        let (of_cluster, of_grid) = if plan.split.is_of_grid() { (1, split) } else { (split, 1) };
+        let all = [
+            (true, "BM", bm),
+            (true, "BN", bn),
+            (true, "BK", plan.tile[2]),
+            (warpgroups, "WARPGROUPS", rows),
+            (warps, "WM", rows),
+            (warps, "WN", columns),
+            (warps && self.shares_k, "WK", parts),
+            (true, "STAGES", plan.stages),
+            (warpgroups, "CLUSTER", plan.cluster),
+            (plan.may_split(self.c), "SPLIT", of_cluster),
+            (self.has_parts, "PARTS", of_grid),
+            (self.swaps, "A_LEFT", plan.a_left.into()),
+        ];
+        all.into_iter().filter(|row| row.0).map(|(_, name, value)| (name, value)).collect()
+    }
+
     fn of_batch(&self, name: &str) -> String {
         of_batch(self.c, name, "block.z")
     }
@@ -80,7 +75,7 @@ impl Page<'_> {
     /// A matrix like C as the accumulators have its tile: where B is the left operand, transposed.
     fn like_c(&self, name: &str) -> String {
         let tile = format!("tile({}, (BM, BN), ({}))", self.of_batch(name), self.at.join(", "));
-        match (self.vary.swaps, self.plan.a_is_left(self.c)) {
+        match (self.swaps, self.plan.a_left) {
             (true, _) => format!("permute({tile}, order)"),
             (false, true) => tile,
             (false, false) => format!("permute({tile}, (1, 0))"),
@@ -89,17 +84,16 @@ impl Page<'_> {
 
     /// The mode of accumulators that rows or columns of C are.
     fn of_acc(&self, along: usize) -> &'static str {
-        let modes =
-            if self.vary.swaps { ["1 - A_LEFT", "A_LEFT"] } else { self.plan.sides(self.c, ["0", "1"]) };
+        let modes = if self.swaps { ["1 - A_LEFT", "A_LEFT"] } else { self.plan.sides(["0", "1"]) };
         modes[along]
     }
 
     /// What A and B have, or rows and columns of C, for the left and the right operand.
     fn in_order(&self, [a, b]: [&str; 2]) -> String {
-        if self.vary.swaps {
+        if self.swaps {
             return format!("if A_LEFT == 1 {{ ({a}, {b}) }} else {{ ({b}, {a}) }}");
         }
-        let [left, right] = self.plan.sides(self.c, [a, b]);
+        let [left, right] = self.plan.sides([a, b]);
         format!("({left}, {right})")
     }
 
@@ -109,17 +103,13 @@ impl Page<'_> {
     }
 }
 
-/// The program of a page for one of its sizes.
-pub(super) fn program(page: &Kernel, c: &Config, plan: &Plan) -> Result<Program> {
-    let is_const = |(name, _): &(&str, i64)| page.consts.iter().any(|of| of.name.text == *name);
-    let consts = plan
-        .constants(c, &Vary { shares_k: true, swaps: true, has_parts: true })
-        .into_iter()
-        .filter(is_const)
-        .map(|(name, value)| (named(name), value));
-    let program = evaluated(page, Settings { consts: consts.collect(), ..Settings::default() });
-    let program = program.map_err(|wrong| Problem::new(wrong.message))?;
-    Ok(Program { competes: true, ..program })
+/// The programs of a page, one for each of its sizes.
+pub(super) fn programs(c: &Config, plans: &[Plan]) -> Result<Vec<Program>> {
+    let page = page(c, &plans.iter().collect::<Vec<_>>())?;
+    let all = Settings::default().alternatives(&page);
+    let program = |settings| Ok(Program { competes: true, ..evaluated(&page, settings)? });
+    all.and_then(|all| all.into_iter().map(program).collect())
+        .map_err(|wrong: Diagnostic| Problem::new(wrong.message))
 }
 
 /// The program of a page, or its first error.
@@ -131,13 +121,19 @@ fn evaluated(page: &Kernel, settings: Settings) -> std::result::Result<Program, 
 
 /// The function, of at least one size.
 pub(super) fn page(c: &Config, all: &[&Plan]) -> Result<Kernel> {
-    let shares_k = all.iter().any(|plan| plan.parts() > 1);
-    let (swapped, has_parts) = (all[0].swapped, all.iter().any(|plan| plan.over_grid));
-    let vary = Vary { shares_k, swaps: all.iter().any(|plan| plan.swapped != swapped), has_parts };
-    let rows: Vec<Constants> = all.iter().map(|plan| plan.constants(c, &vary)).collect();
-    let (Some(first), Some(&plan)) = (rows.first(), all.first()) else {
-        return Err(Problem::new("a product has no sizes"));
+    let Some(&plan) = all.first() else { return Err(Problem::new("a product has no sizes")) };
+    let swaps = all.iter().any(|other| other.a_left != plan.a_left);
+    let page = Page {
+        c,
+        plan,
+        shares_k: all.iter().any(|plan| plan.parts() > 1),
+        swaps,
+        has_parts: all.iter().any(|plan| plan.split.is_of_grid()),
+        // The left operand's rows are along x: a cluster shares a tile of the right one.
+        at: if swaps { ["row", "column"] } else { plan.sides(["block.x", "block.y"]) },
     };
+    let rows: Vec<Constants> = all.iter().map(|plan| page.constants(plan)).collect();
+    let first = &rows[0];
     let varies = |at: &usize| rows.iter().any(|row| row[*at] != first[*at]);
     let (listed, same): (Vec<usize>, Vec<usize>) = (0..first.len()).partition(varies);
     let consts = listed.iter().chain(&same).map(|at| ConstParam {
@@ -149,10 +145,7 @@ pub(super) fn page(c: &Config, all: &[&Plan]) -> Result<Kernel> {
         rows: rows.iter().map(|row| listed.iter().map(|at| row[*at].1).collect()).collect(),
     };
     let choices = if listed.is_empty() { Vec::new() } else { vec![choice] };
-    // The left operand's rows are along x: a cluster shares a tile of the right one.
-    let at = if vary.swaps { ["row", "column"] } else { plan.sides(c, ["block.x", "block.y"]) };
-    let body = body(&Page { c, plan, vary, at })?;
-    Ok(Kernel { choices, ..kernel(c, plan.overlaps, consts.collect(), body)? })
+    Ok(Kernel { choices, ..kernel(c, plan.overlaps, consts.collect(), body(&page)?)? })
 }
 
 /// The function of these constants and statements.
@@ -187,8 +180,6 @@ fn params(c: &Config) -> String {
         format!("{name}: &{mutable}Tensor<{elem}, ({extents}{l}), ({strides}{batch})>,")
     };
     let like_c = |name, elem| matrix(name, elem, "M, N", c.c_rows);
-    // A number for each row or each column of C.
-    let vector = |name, elem: Elem, along| format!("{name}: &Tensor<{elem}, {}>,", ["M", "N"][along]);
     let groups = format!("N, ceil_div(K, {})", c.group.unwrap_or(1));
     let mut all = vec![
         matrix("a", c.dtype, "M, K", c.a_rows),
@@ -203,10 +194,10 @@ fn params(c: &Config) -> String {
         all.push(matrix("scale_a", c.acc, &format!("M, ceil_div(K, {BLOCK})"), false));
         all.push(matrix("scale_b", c.acc, &format!("ceil_div(N, {BLOCK}), ceil_div(K, {BLOCK})"), true));
     }
-    let of_modes = (0..2).filter(|along| c.scales[*along]);
-    all.extend(of_modes.map(|along| vector(scales(c, along), c.scaled(), along)));
-    all.extend(c.bias.map(|along| vector("bias", c.out, along)));
-    all.extend(c.residual.map(|Residual { elem, .. }| like_c("residual", elem)));
+    all.extend(Results::of(c).others().map(|of| match of.along {
+        Some(along) => format!("{}: &Tensor<{}, {}>,", of.argument, of.elem, ["M", "N"][along]),
+        None => like_c(of.argument, of.elem),
+    }));
     all.extend(c.aux.map(|elem| like_c("aux", elem)));
     all.concat()
 }
@@ -221,8 +212,8 @@ fn body(page: &Page) -> Result<Vec<Stmt>> {
     let (tile_of_a, tile_of_b) = ("(BM, BK)", format!("(BN, {})", weights::step_of_b(c)));
     let sides = page.in_order(["BM", "BN"]);
     let (mut coordinates, mut in_shared, mut operands) =
-        (String::new(), String::new(), plan.sides(c, ["sa", "sb"]));
-    if page.vary.swaps {
+        (String::new(), String::new(), plan.sides(["sa", "sb"]));
+    if page.swaps {
         let [at, tiles, modes] =
             [["block.x", "block.y"], ["sa", "sb"], ["0", "1"]].map(|of| page.in_order(of));
         coordinates = format!("let (row, column) = {at}; let order = {modes};");
@@ -230,7 +221,7 @@ fn body(page: &Page) -> Result<Vec<Stmt>> {
         operands = ["left", "right"];
     }
     // Instructions of warps take both operands from registers, and each element's terms are made there.
-    let is_in_terms = c.precision.terms() == Terms::Two && plan.is_wgmma();
+    let is_in_terms = c.is_in_terms() && plan.is_wgmma();
     let part = format!("let part = mma.accumulators({sides}, {});", zero(c.acc));
     let product = |acc: &str| {
         let operand = |name: &str| match name {
@@ -252,7 +243,7 @@ fn body(page: &Page) -> Result<Vec<Stmt>> {
         tiles += &block_scales(page);
     }
     if is_in_terms {
-        let [_, right] = plan.sides(c, ["BM", "BN"]);
+        let [_, right] = plan.sides(["BM", "BN"]);
         let tile = format!("shared::<{}>(({right}, BK))", Elem::Tf32);
         tiles += &format!("let terms = {}; let high = {tile}; let low = {tile};", terms());
     }
@@ -272,7 +263,7 @@ fn body(page: &Page) -> Result<Vec<Stmt>> {
             copy(gb[(_, _, k)], sb{guards});
             {copies} {steps}
         }}",
-        schedule = plan.schedule(c),
+        schedule = page.schedule(),
         ga = page.steps("a", tile_of_a, row),
         gb = page.steps("b", &tile_of_b, column),
         gc = page.like_c("c"),
@@ -282,30 +273,30 @@ fn body(page: &Page) -> Result<Vec<Stmt>> {
         sb = of_shared(c, &tile_of_b, c.b_rows),
         mma = instruction(page),
         zero = zero(c.acc),
-        pipelined = plan.pipelined(c, &page.vary),
+        pipelined = page.pipelined(),
         copies = weights::copies(page),
     );
     Ok([stmts(&text, &[])?, epilogue::epilogue(page)?].concat())
 }
 
-impl Plan {
+impl Page<'_> {
     /// How blocks take tiles: in bands, so that concurrent ones share operands in the L2 cache.
-    fn schedule(&self, c: &Config) -> String {
-        let [rows, _] = self.sides(c, ["BM", "BN"]);
-        let cluster = if self.is_wgmma() { "cluster(CLUSTER);" } else { "" };
-        let persistent = match (self.bulk, self.ping_pong) {
+    fn schedule(&self) -> String {
+        let (plan, [rows, _]) = (self.plan, self.plan.sides(["BM", "BN"]));
+        let cluster = if plan.is_wgmma() { "cluster(CLUSTER);" } else { "" };
+        let persistent = match (plan.bulk, plan.ping_pong) {
             (false, _) => "",
             (true, false) => "persistent();",
             (true, true) => "persistent(alternate = true);",
         };
-        let bands = if self.is_wgmma() { self.band.to_string() } else { format!("{BAND} / {rows}") };
+        let bands = if plan.is_wgmma() { plan.band.to_string() } else { format!("{BAND} / {rows}") };
         format!("{cluster} {persistent} raster({bands});")
     }
 
-    fn pipelined(&self, c: &Config, vary: &Vary) -> String {
-        let stages = if self.fewer { "most_stages" } else { "stages" };
-        let producer = if self.bulk { ", producer = warp" } else { "" };
-        let split = match (self.may_split(c), vary.has_parts) {
+    fn pipelined(&self) -> String {
+        let stages = if self.plan.fewer { "most_stages" } else { "stages" };
+        let producer = if self.plan.bulk { ", producer = warp" } else { "" };
+        let split = match (self.plan.may_split(self.c), self.has_parts) {
             (false, _) => "",
             (true, false) => ", split = cluster(SPLIT)",
             (true, true) => ", split = if PARTS > 1 { blocks(PARTS) } else { cluster(SPLIT) }",
@@ -325,9 +316,9 @@ fn of_shared(c: &Config, tile: &str, by_rows: bool) -> String {
 fn instruction(page: &Page) -> String {
     let (c, of_types) = (page.c, format!("::<{}, {}>(", page.c.multiplied(), page.c.acc));
     let Some(row) = page.plan.row else { return format!("tiled_mma{of_types}warpgroups = WARPGROUPS)") };
-    let warps = if page.vary.shares_k { "(WM, WN, WK)" } else { "(WM, WN)" };
-    let terms = if c.precision.terms() == Terms::Two { ", terms = 2" } else { "" };
-    match TiledMma::row(c.multiplied(), c.acc, c.arch).is_some_and(|best| best.name == row.name) {
+    let warps = if page.shares_k { "(WM, WN, WK)" } else { "(WM, WN)" };
+    let terms = if c.is_in_terms() { ", terms = 2" } else { "" };
+    match c.instruction(c.arch).is_some_and(|best| best.name == row.name) {
         true => format!("tiled_mma{of_types}warps = {warps}{terms})"),
         false => format!("tiled_mma(\"{}\", {warps}{terms})", row.name),
     }

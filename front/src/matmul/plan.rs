@@ -3,8 +3,9 @@
 use super::Config;
 use super::blame::{Unfit, checks};
 use super::product::CLUSTERS;
-use crate::build::tiled::{PAD, Terms};
+use crate::build::tiled::PAD;
 use crate::thread::atom::Atom;
+use crate::tile::Split;
 use crate::values::target::{Target, WARP};
 
 /// Bytes for mbarriers and the alignment of swizzles.
@@ -23,14 +24,12 @@ pub(super) struct Plan {
     pub(super) stages: i64,
     /// May there be fewer, if these do not fit in shared memory?
     pub(super) fewer: bool,
-    /// Are the left and the right operand swapped, compared with most plans?
-    pub(super) swapped: bool,
+    /// Is A the left operand? Otherwise the transpose is computed.
+    pub(super) a_left: bool,
     /// Blocks of a cluster that share tiles of the right operand.
     pub(super) cluster: i64,
     /// Blocks that compute one tile together, each a part of K.
-    pub(super) split_k: i64,
-    /// Are these blocks of the whole grid, instead of a cluster?
-    pub(super) over_grid: bool,
+    pub(super) split: Split,
     /// With wgmma: rows of tiles in a band of the raster order: concurrent tiles share operands in the L2 cache.
     pub(super) band: i64,
     /// Do two warpgroups alternate tiles, so that one multiplies while the other runs its epilogue?
@@ -51,10 +50,9 @@ impl Plan {
         groups: [1; 3],
         stages: 16,
         fewer: true,
-        swapped: false,
+        a_left: true,
         cluster: 1,
-        split_k: 1,
-        over_grid: false,
+        split: Split::Whole,
         band: 8,
         ping_pong: false,
         bulk: false,
@@ -64,8 +62,8 @@ impl Plan {
 
     /// Of warps that execute this instruction on tiles that threads copy.
     pub(super) fn of_warps(c: &Config, row: &'static Atom, tile: [i64; 3], groups: [i64; 3]) -> Plan {
-        let overlaps = c.overlaps(false);
-        Plan { tile, row: Some(row), groups, stages: 1, band: 1, overlaps, ..Plan::USUAL }
+        let (a_left, overlaps) = (c.a_left(), c.overlaps(false));
+        Plan { tile, row: Some(row), groups, stages: 1, a_left, band: 1, overlaps, ..Plan::USUAL }
     }
 
     /// Do warpgroups multiply?
@@ -73,21 +71,15 @@ impl Plan {
         self.row.is_none()
     }
 
-    /// Is A the left operand? Otherwise the transpose is computed.
-    pub(super) fn a_is_left(&self, c: &Config) -> bool {
-        let usual = if self.is_wgmma() { c.a_is_left() } else { c.a_left() };
-        usual != self.swapped
-    }
-
     /// What A and B have, or rows and columns of C, for the left and the right operand; and back.
-    pub(super) fn sides<T>(&self, c: &Config, [a, b]: [T; 2]) -> [T; 2] {
-        if self.a_is_left(c) { [a, b] } else { [b, a] }
+    pub(super) fn sides<T>(&self, [a, b]: [T; 2]) -> [T; 2] {
+        if self.a_left { [a, b] } else { [b, a] }
     }
 
     /// Rows and columns of C.
-    pub(super) fn of_c(&self, c: &Config) -> [i64; 2] {
+    pub(super) fn of_c(&self) -> [i64; 2] {
         let [left, right, _] = self.tile;
-        self.sides(c, [left, right])
+        self.sides([left, right])
     }
 
     /// How many parts of K warps share.
@@ -107,7 +99,7 @@ impl Plan {
 
     /// May the blocks of a cluster split K? Products of other types are by wgmma there.
     pub(super) fn may_split(&self, c: &Config) -> bool {
-        let some = c.dtype.bytes() == 8 || self.split_k > 1;
+        let some = c.dtype.bytes() == 8 || self.split.blocks() > 1;
         self.is_wgmma() || some && !self.bulk && c.arch >= CLUSTERS && !c.alpha_beta
     }
 
@@ -149,9 +141,9 @@ impl Plan {
 
     /// Bytes of a slot of the ring: wgmma reads the lower terms of an operand there, too.
     pub(super) fn slot(&self, c: &Config) -> i64 {
-        let ([bm, bn], [_, right, bk]) = (self.of_c(c), self.tile);
+        let ([bm, bn], [_, right, bk]) = (self.of_c(), self.tile);
         let [a, b, acc] = [c.dtype, c.b_dtype, c.acc].map(|elem| i64::from(elem.bytes()));
-        let is_in_terms = self.is_wgmma() && c.precision.terms() == Terms::Two;
+        let is_in_terms = self.is_wgmma() && c.is_in_terms();
         let terms = if is_in_terms { right * bk * a } else { 0 };
         let of_blocks = if c.block_scales { bm * acc } else { 0 };
         bm * a * bk + bn * b * c.k_of_b(bk) + terms + of_blocks + c.bytes_of_scales(bn, bk, self.parts())

@@ -3,7 +3,7 @@
 use tilewright_layout::{Composed, Layout, Swizzle};
 
 use super::blame::{Unfit, blamed, checks, nearest};
-use super::threads::Copies;
+use super::threads::Copied;
 use super::{Config, page};
 use crate::build::fits;
 use crate::source::ast::{Arg, Span};
@@ -42,9 +42,9 @@ pub(super) fn program(c: &Config, args: &[Arg]) -> std::result::Result<Program, 
 impl Config {
     /// Is an operand copied through registers? By its key, or where it is copied ahead in fewer bytes than cp.async moves.
     pub(super) fn is_staged(&self, side: usize) -> bool {
-        let Copies { vec, staged, narrow, .. } = &self.copies;
-        let is_short = vec[side] * i64::from(self.dtype.bytes()) < WORD;
-        staged[side] || (is_short && self.ahead.stages > 1 && !narrow)
+        let of = &self.copies[side].of;
+        let is_short = of.vec * i64::from(self.dtype.bytes()) < WORD;
+        of.staged || (is_short && self.ahead.stages > 1 && !self.narrow)
     }
 
     /// Groups of threads, each with a part of K.
@@ -54,20 +54,21 @@ impl Config {
 
     /// Are accumulators combined or reordered in shared memory?
     pub(super) fn gathers(&self) -> bool {
-        self.groups() > 1 || self.split_k > 1 || self.scatters()
+        self.groups() > 1 || self.split.blocks() > 1 || self.scatters()
     }
 
     /// The first key whose value the others do not allow, and why.
     fn unfit(&self) -> Option<Unfit> {
-        let (split, arch) = (self.split_k, self.arch);
+        let (split, arch) = (self.split.blocks(), self.arch);
         let (side, shared) = if self.c_rows { ("bm", self.tile[0]) } else { ("bn", self.tile[1]) };
-        let Copies { vec, tiles, .. } = &self.copies;
-        let odd = |side: usize, rows: bool| if rows { None } else { unaligned(&tiles[side], vec[side]) };
-        let copies = [("sa", odd(0, self.a_rows), vec[0]), ("sb", odd(1, self.b_rows), vec[1])];
-        let unaligned = copies.into_iter().flat_map(|(key, odd, vec)| checks! {
-            odd.is_some() => key,
-                format!("copies of {vec} elements need a shared layout whose first stride is 1 and whose others are multiples of {vec}, and this is {}", odd.unwrap_or_default()),
-                format!("pad by a multiple of {vec}, or write vec = 1");
+        let unaligned = ["sa", "sb"].into_iter().zip(&self.copies).flat_map(|(key, copied)| {
+            let vec = copied.of.vec;
+            let odd = if copied.of.rows { None } else { unaligned(&copied.tile, vec) };
+            checks! {
+                odd.is_some() => key,
+                    format!("copies of {vec} elements need a shared layout whose first stride is 1 and whose others are multiples of {vec}, and this is {}", odd.unwrap_or_default()),
+                    format!("pad by a multiple of {vec}, or write vec = 1");
+            }
         });
         let (room, stages) = (i64::from(Target::of(arch).block_shared), self.ahead.stages);
         let [tiles, parts] = self.bytes().unwrap_or_default();
@@ -81,7 +82,7 @@ impl Config {
             ),
         };
         unaligned.chain(no_split(split)).chain(checks! {
-            self.over_grid => "split_k",
+            self.split.is_of_grid() => "split_k",
                 "blocks of the grid divide K in products by wgmma, and this one runs on CUDA cores",
                 "write split_k = 4, for a cluster, or leave it out";
             split > 1 && arch < CLUSTERS => "split_k",
@@ -101,13 +102,13 @@ impl Config {
 
     /// Why threads cannot share tiles as their layouts say, or have no accumulators.
     fn unshared(&self, args: &[Arg]) -> Option<Unfit> {
-        let ([m, n], [of_a, of_b], [ta, tb]) = (self.values_of([0, 1]), self.vectors(), &self.copies.threads);
+        let ([m, n], [of_a, of_b], [a, b]) = (self.values_of([0, 1]), self.vectors(), &self.copies);
         let ([bm, bn, bk], all) = (self.tile, self.tc.size().unwrap_or(i64::MAX));
         // For each mode of a layout the size that it divides, and adjacent elements of a thread.
         let layouts = [
             ("tc", &self.tc, self.swizzle, vec![("bm", bm, m), ("bn", bn, n), ("bk", bk, 1)]),
-            ("ta", ta, Swizzle::IDENTITY, vec![("bm", bm, of_a[0]), ("bk", bk, of_a[1])]),
-            ("tb", tb, Swizzle::IDENTITY, vec![("bn", bn, of_b[0]), ("bk", bk, of_b[1])]),
+            ("ta", &a.threads, Swizzle::IDENTITY, vec![("bm", bm, of_a[0]), ("bk", bk, of_a[1])]),
+            ("tb", &b.threads, Swizzle::IDENTITY, vec![("bn", bn, of_b[0]), ("bk", bk, of_b[1])]),
         ];
         let of_layouts = layouts.into_iter().flat_map(|(key, layout, swizzle, sizes)| {
             let threads = layout.size().unwrap_or(i64::MAX);
@@ -139,8 +140,10 @@ impl Config {
 
     /// Elements of A and of B along rows and K that a thread copies at once.
     pub(super) fn vectors(&self) -> [[i64; 2]; 2] {
-        let [a, b] = self.copies.vec;
-        [(self.a_rows, a), (self.b_rows, b)].map(|(rows, vec)| if rows { [1, vec] } else { [vec, 1] })
+        [0, 1].map(|side: usize| {
+            let of = self.copies[side].of;
+            if of.rows { [1, of.vec] } else { [of.vec, 1] }
+        })
     }
 
     /// Would a warp's stores of its own accumulators, one by one, be uncoalesced? If shared memory has room
@@ -148,13 +151,13 @@ impl Config {
     fn scatters(&self) -> bool {
         let run = self.values[usize::from(self.c_rows)];
         let room = i64::from(Target::of(self.arch).block_shared);
-        self.copies.narrow && run > 1 && self.bytes().is_ok_and(|[tiles, parts]| tiles + parts <= room)
+        self.narrow && run > 1 && self.bytes().is_ok_and(|[tiles, parts]| tiles + parts <= room)
     }
 
     /// Bytes of shared memory for the tiles of all stages, and for the accumulators of groups of threads.
     fn bytes(&self) -> Result<[i64; 2]> {
         let mut tiles = 0;
-        for tile in &self.copies.tiles {
+        for Copied { tile, .. } in &self.copies {
             let bytes = with_slots(tile, self.ahead.stages.into())?.cosize()? * i64::from(self.dtype.bytes());
             tiles += bytes.cast_unsigned().next_multiple_of(ALIGN.into()).cast_signed();
         }

@@ -7,6 +7,7 @@ use crate::evaluate::{Keys, element};
 use crate::source::ast::{Arg, Expr, ExprKind, Level, Name, Span};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::spelling::did_you_mean;
+use crate::tile::Split;
 use crate::values::elem::Elem;
 use crate::values::limits::MOST_SHARING;
 
@@ -99,8 +100,8 @@ impl Reader<'_> {
         default
     }
 
-    /// `4`, blocks of a cluster; or `blocks(4)`, of the whole grid: how many, and whether they are of the grid.
-    pub(super) fn split(&mut self) -> (i64, bool) {
+    /// `4`, blocks of a cluster; or `blocks(4)`, of the whole grid.
+    pub(super) fn split(&mut self) -> Split {
         const KEY: &str = "split_k";
         let of_grid = match self.find(KEY).map(|expr| &expr.kind) {
             Some(ExprKind::Call { function, args, .. }) if function.text == "blocks" && args.len() == 1 => {
@@ -108,13 +109,13 @@ impl Reader<'_> {
             }
             _ => None,
         };
-        let Some(of_grid) = of_grid else { return (self.positive(KEY, 1), false) };
+        let Some(of_grid) = of_grid else { return Split::Cluster(self.positive(KEY, 1) as u32) };
         match of_grid.kind {
-            ExprKind::Int(n) if (1..=i64::from(MOST_SHARING)).contains(&n) => (n, true),
+            ExprKind::Int(n) if (1..=i64::from(MOST_SHARING)).contains(&n) => Split::Grid(n as u32),
             _ => {
                 let message = format!("K is divided among 1 to {MOST_SHARING} blocks");
                 self.refuse(KEY, message, "write split_k = blocks(4)");
-                (1, false)
+                Split::Whole
             }
         }
     }

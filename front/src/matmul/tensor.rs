@@ -116,8 +116,7 @@ fn direct(c: &Config, plans: &[Plan], competes: bool) -> Result<Vec<Alternative>
 pub(super) fn of_copies(c: &Config, plans: &[Plan]) -> Result<Vec<Alternative>> {
     let whole_k = plans.iter().rev().filter(|plan| plan.parts() == 1);
     let rings = whole_k.filter_map(|plan| by_ring(c, plan, true).transpose());
-    let aligned = |program| Alternative::new(program, vec![Policy::Aligned]).wide(Width::WIDEST);
-    let mut all = rings.map(|program| program.map(aligned)).collect::<Result<Vec<_>>>()?;
+    let mut all = rings.map(|program| program.map(Alternative::aligned)).collect::<Result<Vec<_>>>()?;
     if !all.is_empty() {
         all.extend(direct(c, plans, true)?);
     }
@@ -136,7 +135,7 @@ fn by_ring(c: &Config, plan: &Plan, competes: bool) -> Result<Option<Program>> {
 
 /// The program with copies of `width` bytes of operands. Where programs compete, operands whose rows are not aligned may be packed first.
 fn by_copies(c: &Config, plan: &Plan, width: i64, competes: bool) -> Result<Program> {
-    let mut program = page::program(&page::page(c, &[plan])?, c, plan)?;
+    let mut program = page::programs(c, std::slice::from_ref(plan))?.remove(0);
     program.competes = competes;
     let is_operand = |id: &Id| ["a", "b"].contains(&&*program.tensor(*id).name);
     if competes && width == WIDE && c.arch < ring::BULK {

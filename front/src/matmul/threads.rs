@@ -6,20 +6,15 @@ use super::reader::Reader;
 use crate::values::elem::Elem;
 use crate::values::target::WARP;
 
-/// The copies of A and of B into shared tiles.
+/// The copy of one operand into its shared tile.
 #[derive(Clone)]
-pub(super) struct Copies {
-    /// Vector widths.
-    pub(super) vec: [i64; 2],
-    pub(super) threads: [Layout; 2],
-    pub(super) tiles: [Composed; 2],
-    /// Which go through registers, by their keys.
-    pub(super) staged: [bool; 2],
-    /// Single elements, whatever the key `vec` is?
-    pub(super) narrow: bool,
+pub(super) struct Copied {
+    pub(super) of: Copy,
+    pub(super) threads: Layout,
+    pub(super) tile: Composed,
 }
 
-/// The copy of one operand into its shared tile.
+/// What such a copy is like, without layouts.
 #[derive(Clone, Copy)]
 pub(super) struct Copy {
     /// Rows of the tile.
@@ -27,12 +22,13 @@ pub(super) struct Copy {
     /// Its extent along K.
     k: i64,
     /// Are its rows contiguous?
-    rows: bool,
-    vec: i64,
+    pub(super) rows: bool,
+    /// Vector width.
+    pub(super) vec: i64,
     /// Adjacent rows of a thread's product.
     value: i64,
     /// Does it go through registers, by its key?
-    staged: bool,
+    pub(super) staged: bool,
 }
 
 impl Copy {
@@ -125,31 +121,24 @@ impl Reader<'_> {
     }
 
     /// The copies by threads of the block. `threads` of them multiply.
-    pub(super) fn copies(
-        &mut self,
-        sides: [Copy; 2],
-        narrow: bool,
-        threads: i64,
-        dtype: Elem,
-    ) -> Option<Copies> {
-        let [a, b] = sides;
-        let (ta, tb) = (self.layout("ta", || a.threads(threads))?, self.layout("tb", || b.threads(threads))?);
+    pub(super) fn copies(&mut self, sides: [Copy; 2], threads: i64, dtype: Elem) -> Option<[Copied; 2]> {
         let given = self.find("pad").is_some().then(|| self.whole("pad", 1));
-        let mut tile = |key, copy: Copy, threads: &Composed| {
-            let (rows, k) = (copy.extent, copy.k);
-            let pad = given.unwrap_or_else(|| copy.padding(threads, dtype));
-            let layout = self.layout(key, || Layout::padded((rows, k), pad))?;
-            let shape = layout.shape();
+        let mut copied = |side: usize| {
+            let (key, of, of_threads) = (["sa", "sb"][side], sides[side], ["ta", "tb"][side]);
+            let (rows, k) = (of.extent, of.k);
+            let threads = self.layout(of_threads, || of.threads(threads))?;
+            let pad = given.unwrap_or_else(|| of.padding(&threads, dtype));
+            let tile = self.layout(key, || Layout::padded((rows, k), pad))?;
+            let shape = tile.shape();
             if !shape.modes().map(|mode| mode.product()).eq([Some(rows), Some(k)]) {
                 let message =
                     format!("the shared layout has the shape {shape}, and the tile is ({rows},{k})");
                 self.refuse(key, message, format!("write {key} = layout!(({rows}, {k}) : …)"));
             }
-            Some(layout)
+            Some(Copied { of, threads: self.threads(of_threads, threads, &[2])?, tile })
         };
-        let tiles = [tile("sa", a, &ta)?, tile("sb", b, &tb)?];
-        let threads = [self.threads("ta", ta, &[2])?, self.threads("tb", tb, &[2])?];
-        Some(Copies { vec: [a.vec, b.vec], threads, tiles, staged: [a.staged, b.staged], narrow })
+        let [a, b] = [0, 1].map(&mut copied);
+        Some([a?, b?])
     }
 }
 

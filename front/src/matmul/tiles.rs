@@ -6,7 +6,7 @@ use super::{Config, Reader};
 use crate::source::ast::Arg;
 use crate::source::problem::{Problem, Result};
 use crate::tile::Program;
-use crate::tile::alternative::{Alternative, Policy, Width};
+use crate::tile::alternative::{Alternative, Policy};
 use crate::values::elem::Elem;
 use crate::words::Words;
 
@@ -77,8 +77,7 @@ pub(super) fn programs(args: &[Arg], config: &Config) -> Result<(Program, Vec<Al
         narrow.extend(all(tile.narrow).iter().filter_map(of(true)));
     }
     let first = aligned.first().cloned().ok_or_else(|| Problem::new("there is no tile"))?;
-    let wide = |program| Alternative::new(program, vec![Policy::Aligned]).wide(Width::WIDEST);
-    let mut others: Vec<Alternative> = aligned.into_iter().skip(1).map(wide).collect();
+    let mut others: Vec<Alternative> = aligned.into_iter().skip(1).map(Alternative::aligned).collect();
     // The first also has 64-bit offsets: vectors of unknown alignment would be copied as single elements, at another cost.
     let mut policies = vec![Policy::Small, Policy::General];
     for program in narrow {

@@ -10,7 +10,7 @@ use crate::source::ast::Span;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::Problem;
 use crate::thread::{Id, Unroll};
-use crate::tile::{Ahead, Op, Past, Program, Ring, Stmt, Var};
+use crate::tile::{Ahead, Op, Past, Program, Ring, Split, Stmt, Var};
 use crate::values::affine::{Affine, Coord};
 
 /// The statements of a loop around its work on a slot of a ring.
@@ -121,7 +121,7 @@ impl Schedule {
         span: Span,
         by: Id,
     ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
-        let Ahead { stages, fragments, exits, sums_are_added, .. } = ahead;
+        let Ahead { stages, fragments, exits, split, .. } = ahead;
         let fetches = Fetches::of(&self.program, var, &ahead, &body);
         let buffers = fetches.tensors(&body);
         let (mut copies, mut work) = reads::apart(&fetches, body);
@@ -138,7 +138,7 @@ impl Schedule {
         }
         let exits = exits && partial::ascends(&self.program, var, &copies);
         let begin = match fragments {
-            2 => partial::first(&self.program, var, &work, &mut copies, sums_are_added),
+            2 => partial::first(&self.program, var, &work, &mut copies, split == Split::Threads),
             _ => None,
         };
         let own = self.ring(var, stages, &buffers, span, by);

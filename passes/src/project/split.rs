@@ -28,7 +28,7 @@ use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::{Bin, Id};
 use crate::tile::view::{At, View};
-use crate::tile::{Expr, LaunchRule, Op, Program, Space, Stmt};
+use crate::tile::{Expr, LaunchRule, Op, Program, Space, Split, Stmt};
 use crate::values::affine::{Affine, Arith, Coord};
 use crate::values::elem::Elem;
 use crate::values::limits::MOST_BLOCKS;
@@ -36,10 +36,10 @@ use crate::values::limits::MOST_BLOCKS;
 /// The axis of the grid along which the blocks of a cluster share a tile.
 const AXIS: usize = 2;
 
-/// The blocks that share a loop, if they do, and whether they are blocks of the grid.
-fn blocks_of(stmt: &Stmt) -> Option<(i64, bool)> {
+/// The blocks that share a loop, if they do.
+fn blocks_of(stmt: &Stmt) -> Option<Split> {
     match &stmt.op {
-        Op::Pipelined { ahead, .. } if ahead.split > 1 => Some((i64::from(ahead.split), ahead.over_grid)),
+        Op::Pipelined { ahead, .. } => Some(ahead.split).filter(|split| split.blocks() > 1),
         _ => None,
     }
 }
@@ -68,7 +68,8 @@ fn divided(program: &mut Program, at: usize) -> std::result::Result<(), Diagnost
     let after = body.split_off(at + 1);
     let Some(shared) = body.last_mut() else { return Ok(()) };
     let span = shared.span;
-    let (blocks, over_grid) = blocks_of(shared).unwrap_or((1, false));
+    let Some(split) = blocks_of(shared) else { return Ok(()) };
+    let (blocks, over_grid) = (split.blocks(), split.is_of_grid());
     let sharing = program.cluster[0];
     let wrong = |message: String, help: String| Err(Problem::new(message).help(help).at(span));
     if program.groups.len() > 1 {
@@ -267,8 +268,7 @@ fn begin_at_zero(before: &[Stmt], sums: &[View]) -> std::result::Result<(), Diag
 fn part_of_steps(program: &mut Program, stmt: &mut Stmt, (part, blocks): (&Affine, i64)) -> Result<()> {
     let is_persistent = program.divided > 0;
     let Op::Pipelined { var, ahead, body } = &mut stmt.op else { return Err(Problem::reported()) };
-    ahead.split = 1;
-    ahead.sums_are_added = true;
+    ahead.split = Split::Threads;
     let to = &mut program.vars[*var as usize].to;
     let all = to.clone();
     let mut most = match to.size() {

@@ -54,6 +54,11 @@ impl Alternative {
         Alternative { program, width: Width::ONE, policies, label: None }
     }
 
+    /// A program with the widest accesses, for arguments that are aligned for them.
+    pub fn aligned(program: Program) -> Alternative {
+        Alternative::new(program, vec![Policy::Aligned]).wide(Width::WIDEST)
+    }
+
     /// The same with other accesses.
     pub fn wide(self, width: Width) -> Alternative {
         Alternative { width, ..self }

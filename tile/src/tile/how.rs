@@ -58,12 +58,36 @@ pub struct Ahead {
     pub exits: bool,
     /// A separate producer issues the copies, in bulk, into a ring.
     pub producer: bool,
-    /// Blocks that share the iterations; 1 if each block runs all of them.
-    pub split: u32,
-    /// Are these blocks of the whole grid, instead of a cluster?
-    pub over_grid: bool,
-    /// The sums of all threads and blocks that share a result are added, so each may sum any part of K.
-    pub sums_are_added: bool,
+    /// How the iterations are divided.
+    pub split: Split,
+}
+
+/// How the iterations of a pipelined loop are divided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Split {
+    /// Each block runs all of them, and each thread sums the parts of K that its layout gives it.
+    Whole,
+    /// The sums of all threads, or of blocks among which the loop has been divided, are added, so each may sum any part of K.
+    Threads,
+    /// The blocks of a cluster, this number, share them.
+    Cluster(u32),
+    /// Blocks of the grid share them.
+    Grid(u32),
+}
+
+impl Split {
+    /// The number of blocks that share iterations.
+    pub fn blocks(self) -> i64 {
+        match self {
+            Split::Whole | Split::Threads => 1,
+            Split::Cluster(blocks) | Split::Grid(blocks) => blocks.into(),
+        }
+    }
+
+    /// Are they blocks of the grid?
+    pub fn is_of_grid(self) -> bool {
+        matches!(self, Split::Grid(_))
+    }
 }
 
 impl Ahead {
@@ -90,9 +114,8 @@ impl Ahead {
 impl From<u32> for Ahead {
     /// This number of stages.
     fn from(stages: u32) -> Ahead {
-        let (fewer, over_grid) = (false, false);
-        let (exits, producer, sums_are_added) = (true, false, false);
-        Ahead { stages, fewer, fragments: 1, exits, producer, split: 1, over_grid, sums_are_added }
+        let (fewer, exits, producer) = (false, true, false);
+        Ahead { stages, fewer, fragments: 1, exits, producer, split: Split::Whole }
     }
 }
 

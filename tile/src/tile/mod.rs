@@ -35,7 +35,7 @@ pub use crate::values::condition::Require;
 use crate::values::elem::Elem;
 pub use crate::values::expr::{Expr, Scalar};
 use crate::values::id::Id;
-pub use how::{Ahead, How, Multiply, Order, Past, StageOrder, Update};
+pub use how::{Ahead, How, Multiply, Order, Past, Split, StageOrder, Update};
 pub use stmt::{Op, ProductViews, Stmt};
 
 /// The alignment of every array in shared memory: the widest access.

@@ -10,22 +10,17 @@ use crate::words::stmts;
 /// The tiles of further arguments, and the copies of results: of accumulators, or of a function of them and of these tiles.
 pub(super) fn epilogue(page: &Page) -> Result<Vec<Stmt>> {
     let (c, results) = (page.c, Results::of(page.c));
-    let (mut text, mut tiles, mut names) = (String::new(), "acc".to_owned(), "x".to_owned());
+    let (mut tiles, mut names) = ("acc".to_owned(), "x".to_owned());
     for input in &results.inputs {
-        let name = input.argument;
-        tiles += &format!(", g{name}");
+        tiles += &format!(", g{}", input.argument);
         names += &format!(", {}", input.name);
-        let tile = input.along.map_or_else(
-            || page.like_c(name),
-            // A vector is along the accumulators' rows or columns.
-            |along| {
-                let (rows, at) = (["BM", "BN"][along], page.at[along]);
-                format!("tile({name}, {rows}, {at}).along({})", page.of_acc(along))
-            },
-        );
-        text += &if name == "c" { String::new() } else { format!("let g{name} = {tile};") };
     }
-    text += &c.aux.map_or(String::new(), |_| format!("let gaux = {};", page.like_c("aux")));
+    // A vector is along the accumulators' rows or columns.
+    let vector = |name: &str, along: usize| {
+        let (rows, at) = (["BM", "BN"][along], page.at[along]);
+        format!("tile({name}, {rows}, {at}).along({})", page.of_acc(along))
+    };
+    let text = results.tiles(|name| page.like_c(name), vector);
     let tiles = if results.inputs.is_empty() { tiles } else { format!("({tiles})") };
     let copied = |value: Expr, (to, elem): (&str, Elem)| {
         // Threads that store elements by themselves compute each when it is stored.

@@ -15,6 +15,7 @@ pub(super) struct Input {
     pub(super) along: Option<usize>,
     /// One of its elements in functions.
     pub(super) name: &'static str,
+    pub(super) elem: Elem,
 }
 
 /// Parts of the functions. An accumulator is `x`.
@@ -36,7 +37,7 @@ impl Results<'_> {
             false => format!("{name} as {}", c.scaled()),
         };
         let mut input = |argument, along, name: &'static str, elem: Elem| {
-            inputs.push(Input { argument, along, name });
+            inputs.push(Input { argument, along, name, elem });
             as_scaled(name, elem)
         };
         let mut scaled = as_scaled("x", c.acc);
@@ -56,6 +57,25 @@ impl Results<'_> {
         }
         let old = c.alpha_beta.then(|| input("c", None, "old", c.out));
         Results { c, inputs, scaled, added, old }
+    }
+
+    /// The arguments that are neither A, B nor C.
+    pub(super) fn others(&self) -> impl Iterator<Item = &Input> {
+        self.inputs.iter().filter(|input| input.argument != "c")
+    }
+
+    /// The block's tiles of these arguments, and of the second result.
+    pub(super) fn tiles(
+        &self,
+        like_c: impl Fn(&str) -> String,
+        vector: impl Fn(&str, usize) -> String,
+    ) -> String {
+        let of = |Input { argument, along, .. }: &Input| {
+            let tile = along.map_or_else(|| like_c(argument), |along| vector(argument, along));
+            format!("let g{argument} = {tile};")
+        };
+        let aux = self.c.aux.map_or(String::new(), |_| format!("let gaux = {};", like_c("aux")));
+        self.others().map(of).chain([aux]).collect()
     }
 
     /// A function of the scaled sum: C is read only if beta is not 0.

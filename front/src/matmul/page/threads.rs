@@ -6,7 +6,6 @@ use super::results::Results;
 use super::{evaluated, kernel, of_batch, zero};
 use crate::launch::definition::Settings;
 use crate::matmul::Config;
-use crate::matmul::threads::Copies;
 use crate::source::ast::make::named;
 use crate::source::ast::{ConstParam, Expr, ExprKind, Kernel, Span, Stmt};
 use crate::source::diagnostic::Diagnostic;
@@ -24,7 +23,7 @@ pub(in crate::matmul) fn program(c: &Config) -> Result<Program, Diagnostic> {
 pub(in crate::matmul) fn page(c: &Config) -> problem::Result<Kernel> {
     let size = |(name, value): (&str, i64)| ConstParam { name: named(name), default: Some(value.into()) };
     let sizes = ["BM", "BN", "BK"].into_iter().zip(c.tile);
-    let split = (c.split_k > 1).then_some(("SPLIT", c.split_k));
+    let split = (c.split.blocks() > 1).then_some(("SPLIT", c.split.blocks()));
     kernel(c, c.overlaps(false), sizes.chain(split).map(size).collect(), body(c)?)
 }
 
@@ -67,7 +66,7 @@ enum Stored {
 
 impl Stored {
     fn of(c: &Config) -> Stored {
-        match (c.split_k, c.gathers()) {
+        match (c.split.blocks(), c.gathers()) {
             (1, false) => Stored::Direct,
             (1, true) => Stored::InBlock,
             _ => Stored::InCluster,
@@ -85,7 +84,7 @@ struct Page<'c> {
 
 impl Page<'_> {
     fn of_batch(&self, name: &str) -> String {
-        of_batch(self.c, name, if self.c.split_k > 1 { "batch" } else { "block.z" })
+        of_batch(self.c, name, if self.c.split.blocks() > 1 { "batch" } else { "block.z" })
     }
 
     /// The block's tile of a matrix like C.
@@ -96,7 +95,7 @@ impl Page<'_> {
     /// The tiles of an operand, one for each step. Tiles of the blocks that split K are adjacent.
     fn steps(&self, name: &str, side: usize) -> String {
         let (of, at, rows) = (self.of_batch(name), self.at[side], ["BM", "BN"][side]);
-        match self.c.split_k {
+        match self.c.split.blocks() {
             1 => format!("let g{name} = tile({of}, ({rows}, BK), ({at}, _));"),
             _ => format!(
                 "let g{name} = tile(tile({of}, ({rows}, BK * SPLIT), ({at}, _)), ({rows}, BK), (0, rank, _));"
@@ -127,22 +126,16 @@ fn cluster(c: &Config) -> &'static str {
 }
 
 fn body(c: &Config) -> problem::Result<Vec<Stmt>> {
-    let at = if c.split_k > 1 { ["block.y", "block.z"] } else { ["block.x", "block.y"] };
+    let at = if c.split.blocks() > 1 { ["block.y", "block.z"] } else { ["block.x", "block.y"] };
     let page = &Page { c, stored: Stored::of(c), at };
-    let (Copies { threads, tiles, .. }, [bm, bn, bk]) = (&c.copies, c.tile);
+    let ([a, b], [bm, bn, bk]) = (&c.copies, c.tile);
     let [of_a, of_b] = c.vectors();
     let results = Results::of(c);
-    let mut inputs = String::new();
-    for of in results.inputs.iter().filter(|input| input.argument != "c") {
-        let (name, [row, column]) = (of.argument, at);
-        let tile = match of.along {
-            None => page.of_c(name),
-            Some(0) => format!("broadcast(tile({name}, BM, {row}), (_, BN))"),
-            Some(_) => format!("broadcast(tile({name}, BN, {column}), (BM, _))"),
-        };
-        inputs += &format!("let g{name} = {tile};");
-    }
-    inputs += &c.aux.map_or(String::new(), |_| format!("let gaux = {};", page.of_c("aux")));
+    let vector = |name: &str, along: usize| {
+        let (rows, at, others) = (["BM", "BN"][along], at[along], ["_, BN", "BM, _"][along]);
+        format!("broadcast(tile({name}, {rows}, {at}), ({others}))")
+    };
+    let inputs = results.tiles(|name| page.of_c(name), vector);
     let text = format!(
         "{cluster} {ga} {gb}
         let gc = {gc};
@@ -165,12 +158,12 @@ fn body(c: &Config) -> problem::Result<Vec<Stmt>> {
         ga = page.steps("a", 0),
         gb = page.steps("b", 1),
         gc = page.of_c("c"),
-        ta = layout(&threads[0], Swizzle::IDENTITY),
-        tb = layout(&threads[1], Swizzle::IDENTITY),
+        ta = layout(&a.threads, Swizzle::IDENTITY),
+        tb = layout(&b.threads, Swizzle::IDENTITY),
         tc = layout(&c.tc, c.swizzle),
         dtype = c.dtype,
-        sa = tile("BM", [bm, bk], &tiles[0]),
-        sb = tile("BN", [bn, bk], &tiles[1]),
+        sa = tile("BM", [bm, bk], &a.tile),
+        sb = tile("BN", [bn, bk], &b.tile),
         tc_gc = page.part("gc", [true, true, false], [0, 1]),
         ta_ga = part("ga", "ta", &[], of_a),
         ta_sa = part("sa", "ta", &[], of_a),
@@ -222,7 +215,7 @@ fn sums(page: &Page) -> problem::Result<String> {
     };
     // The block's own sums come first: they do not pass between multiprocessors.
     let of_peers: String =
-        (1..c.split_k).map(|next| format!(" + peer(part, (rank + {next}) % SPLIT)")).collect();
+        (1..c.split.blocks()).map(|next| format!(" + peer(part, (rank + {next}) % SPLIT)")).collect();
     let part = page.of_block(&groups[0]);
     Ok(format!("{text} {of_groups} sync_cluster(); let part = {part}; let sums = part{of_peers};"))
 }
@@ -233,7 +226,7 @@ fn main_loop(c: &Config) -> String {
     if is_ahead {
         let exits = if c.ahead.exits { "" } else { ", exits = false" };
         // The partial tile may come first: threads and blocks that share K then multiply other parts of it.
-        let split = if c.split_k > 1 || c.groups() > 1 { ", split = threads" } else { "" };
+        let split = if c.split.blocks() > 1 || c.groups() > 1 { ", split = threads" } else { "" };
         ahead += &format!(", fragments = {}{exits}{split}", c.ahead.fragments);
     }
     let how = |side: usize| if c.is_staged(side) { ", how = \"staged\"" } else { "" };

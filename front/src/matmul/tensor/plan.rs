@@ -1,13 +1,14 @@
 //! Plans of products by mma.sync: tiles, warps and stages, the plans that a launch chooses among, and the limits of all.
 
 use super::{Config, WIDE, ring};
-use crate::build::tiled::{SWIZZLED, Terms, TiledMma};
+use crate::build::tiled::{SWIZZLED, TiledMma};
 use crate::matmul::blame::{Unfit, checks, nearest};
 use crate::matmul::plan::Plan;
 use crate::matmul::scales::BLOCK;
 use crate::matmul::warps::groups_of;
 use crate::source::problem::Result;
 use crate::thread::atom::Atom;
+use crate::tile::Split;
 use crate::values::target::{Target, WARP};
 
 /// Most registers of a thread for sums, beside which there is room for fragments.
@@ -36,7 +37,7 @@ pub(in crate::matmul) fn usual(c: &Config) -> Usual {
         _ if c.mixed() => return of(128, 32, 4, half),
         _ if is_converted => return of(128, 64, 4, half),
         // Fragments take registers for both terms as well.
-        4 if c.precision.terms() == Terms::Two => return of(128, 16, 4, half),
+        4 if c.is_in_terms() => return of(128, 16, 4, half),
         1 | 2 | 4 => [SWIZZLED, SWIZZLED / 2].map(|row| of(256, row / bytes, 4, square)),
         // Fewer barriers where three stages fit.
         _ => [32, 16].map(|k| of(128, k, 3, square)),
@@ -77,7 +78,7 @@ const LONGER: [Tile; 2] = [([128, 256, 128], 3, 8), ([128, 192, 128], 3, 8)];
 
 /// Tiles whose K the blocks of a cluster split, and numbers of blocks, for products of few tiles and a long K. Memory delivers most
 /// where each multiprocessor waits for 100 KB or more.
-const SPLIT: [(Tile, i64); 7] = [
+const SPLIT: [(Tile, u32); 7] = [
     (([96, 64, 128], 8, 8), 8),
     (([64, 96, 128], 8, 8), 8),
     (([128, 64, 128], 8, 8), 8),
@@ -99,7 +100,7 @@ const SINGLE: [Tile; 8] = [
     ([32, 16, 256], 4, 2),
     ([16, 32, 256], 4, 2),
 ];
-const PARTS: [i64; 3] = [1, 8, 16];
+const PARTS: [u32; 3] = [1, 8, 16];
 
 /// A tile of 2-byte elements, copied by cp.async. A multiprocessor with more than 200 KB of shared memory runs two such
 /// blocks: while one waits at the barrier of a step, the other multiplies.
@@ -140,7 +141,7 @@ pub(in crate::matmul) fn others(c: &Config, row: &'static Atom) -> Vec<Plan> {
             plans.extend((c.dtype.bytes() == 2).then(|| small(c, row, TWO_BLOCKS)));
         }
         let split = SPLIT.into_iter().filter(|_| c.dtype.bytes() == 8);
-        plans.extend(split.filter_map(|(tile, split_k)| of_parts(c, row, tile, split_k)).map(Ok));
+        plans.extend(split.filter_map(|(tile, blocks)| of_parts(c, row, tile, blocks)).map(Ok));
     }
     let plans = plans.into_iter().filter_map(Result::ok);
     plans.filter(|plan| plan.stages > 1 && unfit(c, plan).is_none()).collect()
@@ -159,9 +160,10 @@ pub(super) fn single(c: &Config, row: &'static Atom) -> Vec<Plan> {
 }
 
 /// The plan of a tile whose K the blocks of a cluster split, if they may.
-fn of_parts(c: &Config, row: &'static Atom, tile: Tile, split_k: i64) -> Option<Plan> {
-    let plan = Plan { split_k, overlaps: c.overlaps(true), ..small(c, row, tile).ok()? };
-    (split_k == 1 || plan.may_split(c)).then_some(plan)
+fn of_parts(c: &Config, row: &'static Atom, tile: Tile, blocks: u32) -> Option<Plan> {
+    let plan =
+        Plan { split: Split::Cluster(blocks), overlaps: c.overlaps(true), ..small(c, row, tile).ok()? };
+    (blocks == 1 || plan.may_split(c)).then_some(plan)
 }
 
 fn of_bytes(c: &Config, [bm, bn, bytes]: [i64; 3]) -> [i64; 3] {
@@ -172,7 +174,7 @@ fn of_bytes(c: &Config, [bm, bn, bytes]: [i64; 3]) -> [i64; 3] {
 fn small(c: &Config, row: &'static Atom, (tile, stages, warps): Tile) -> Result<Plan> {
     let tile = of_bytes(c, tile);
     // Fewer resident blocks leave more registers to each, for both terms.
-    let stages = if c.precision.terms() == Terms::Two { stages * 3 / 2 } else { stages };
+    let stages = if c.is_in_terms() { stages * 3 / 2 } else { stages };
     let groups = groups_of(&TiledMma::arranged(row, [tile[0], tile[1]], warps)?)?;
     Ok(Plan { stages, fewer: false, ..Plan::of_warps(c, row, tile, [groups[0], groups[1], 1]) })
 }
@@ -225,7 +227,7 @@ pub(in crate::matmul) fn sums(c: &Config, tile: [i64; 3], threads: i64) -> i64 {
 pub(in crate::matmul) fn unfit(c: &Config, plan: &Plan) -> Option<Unfit> {
     let row = plan.row?;
     let ((.., k), parts, room) = (row.mma()?.shape, plan.parts(), i64::from(Target::of(c.arch).block_shared));
-    let ([_, bn], bk, gathered) = (plan.of_c(c), plan.tile[2], plan.gathered(c));
+    let ([_, bn], bk, gathered) = (plan.of_c(), plan.tile[2], plan.gathered(c));
     let (warps, sums) = (plan.threads() / i64::from(WARP), sums(c, plan.tile, plan.threads() / parts));
     let sharing = if parts > 1 { format!("of each of {parts} warps ") } else { String::new() };
     let need = if warps == 1 { "1 warp needs".into() } else { format!("{warps} warps need") };

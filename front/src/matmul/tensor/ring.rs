@@ -24,7 +24,7 @@ pub(in crate::matmul) fn bulk(c: &Config, plan: &Plan) -> Option<Plan> {
         && c.of_tiles.is_none()
         && left.max(right).max(bk) <= BOX;
     let [over, across, _] = plan.groups;
-    let operands = plan.sides(c, [(c.a_rows, c.dtype), (c.b_rows, c.b_dtype)]);
+    let operands = plan.sides([(c.a_rows, c.dtype), (c.b_rows, c.b_dtype)]);
     for ((along_k, elem), (rows, warps)) in operands.into_iter().zip([(left, over), (right, across)]) {
         let bytes = i64::from(elem.bytes());
         let k = if elem == c.b_dtype { c.k_of_b(bk) } else { bk };
