@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 
 use tilewright_layout::Value;
 
+use crate::thread::atom::OperandName;
 use crate::thread::mention;
-use crate::thread::{Cost, Kernel, Reg};
+use crate::thread::{Cost, Kernel, Op, Reg, Stmt};
 use crate::values::id::Id;
 use crate::values::target::{REGISTERS, RESERVED_SHARED, Target, WARP};
 use load::{Load, Trips};
@@ -107,6 +108,14 @@ fn is_serial(kernel: &Kernel, step: &Load) -> bool {
     kernel.launch.persistent || step.rows > 0.0
 }
 
+/// Do blocks of a cluster copy tiles for each other?
+fn multicasts(body: &[Stmt]) -> bool {
+    body.iter().any(|stmt| {
+        let own = matches!(&stmt.op, Op::Atom { row, .. } if row.operand(OperandName::Mask).is_some());
+        own || stmt.op.blocks().into_iter().any(multicasts)
+    })
+}
+
 /// The estimate for a kernel; `None` if the number of its main loop's iterations is unknown.
 pub fn cost(kernel: &Kernel) -> Option<Cost> {
     let (once, Trips { of: steps, times, over }, step) = main_loop(kernel, Edges::Inside)?;
@@ -122,7 +131,8 @@ pub fn cost(kernel: &Kernel) -> Option<Cost> {
     let clocks = |x: f64| x.ceil().min(f64::from(u32::MAX)) as u32;
     let cut_tile = clocks(once.with_cut_stores().clocks() - once.clocks());
     let cost = if is_serial(kernel, &step) {
-        let peers = if step.received > 0.0 { device::PEERS } else { 0.0 };
+        let waits = kernel.launch.cluster[0] > 1 && multicasts(&kernel.body);
+        let peers = if waits { device::PEERS } else { 0.0 };
         let alone = step.clocks().max(step.latency) + step.exposed + peers;
         let rows = clocks(step.rows);
         Cost {

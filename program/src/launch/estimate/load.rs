@@ -26,9 +26,8 @@ pub(super) struct Load {
     pub(super) cut_stores: f64,
     /// Bytes from the shared memory of other blocks.
     pub(super) remote: f64,
-    /// Rows of 128 bytes that bulk copies fetch, and rows that other blocks of the cluster fetch for this one.
+    /// Rows of 128 bytes that bulk copies fetch.
     pub(super) rows: f64,
-    pub(super) received: f64,
     /// Clocks of latency, in which no other work runs.
     pub(super) latency: f64,
     /// Clocks in which a block waits for copies that it has just started.
@@ -52,21 +51,29 @@ impl Load {
     /// Both at once, by different warps.
     pub(super) fn beside(self, other: Load, times: f64) -> Load {
         Load {
-            tensor: self.tensor + other.tensor * times,
-            cores: self.cores + other.cores * times,
-            issued: self.issued + other.issued * times,
-            wavefronts: self.wavefronts + other.wavefronts * times,
-            accesses: self.accesses + other.accesses * times,
-            loaded: self.loaded + other.loaded * times,
-            vectors: self.vectors + other.vectors * times,
-            stored: self.stored + other.stored * times,
-            bulk: self.bulk + other.bulk * times,
-            cut_stores: self.cut_stores + other.cut_stores * times,
-            remote: self.remote + other.remote * times,
-            rows: self.rows + other.rows * times,
-            received: self.received + other.received * times,
             latency: self.latency.max(other.latency * times),
             exposed: self.exposed.max(other.exposed * times),
+            ..self.with(other, |one, other| one + other * times)
+        }
+    }
+
+    /// A function of each part of both.
+    fn with(self, other: Load, of: impl Fn(f64, f64) -> f64) -> Load {
+        Load {
+            tensor: of(self.tensor, other.tensor),
+            cores: of(self.cores, other.cores),
+            issued: of(self.issued, other.issued),
+            wavefronts: of(self.wavefronts, other.wavefronts),
+            accesses: of(self.accesses, other.accesses),
+            loaded: of(self.loaded, other.loaded),
+            vectors: of(self.vectors, other.vectors),
+            stored: of(self.stored, other.stored),
+            bulk: of(self.bulk, other.bulk),
+            cut_stores: of(self.cut_stores, other.cut_stores),
+            remote: of(self.remote, other.remote),
+            rows: of(self.rows, other.rows),
+            latency: of(self.latency, other.latency),
+            exposed: of(self.exposed, other.exposed),
         }
     }
 
@@ -105,29 +112,7 @@ impl Load {
 
     /// Clamps every part to at least 0.
     pub(super) fn executed(self) -> Load {
-        let Load { tensor, cores, issued, wavefronts, accesses, loaded, vectors, stored, .. } = self;
-        let [tensor, cores, issued, wavefronts] = [tensor, cores, issued, wavefronts].map(|x| x.max(0.0));
-        let [accesses, loaded, vectors, stored] = [accesses, loaded, vectors, stored].map(|x| x.max(0.0));
-        let [bulk, cut_stores, remote, rows] =
-            [self.bulk, self.cut_stores, self.remote, self.rows].map(|x| x.max(0.0));
-        let [received, latency, exposed] = [self.received, self.latency, self.exposed].map(|x| x.max(0.0));
-        Load {
-            tensor,
-            cores,
-            issued,
-            wavefronts,
-            accesses,
-            loaded,
-            vectors,
-            stored,
-            bulk,
-            cut_stores,
-            remote,
-            rows,
-            received,
-            latency,
-            exposed,
-        }
+        self.with(Load::default(), f64::max)
     }
 
     /// Is there any work?

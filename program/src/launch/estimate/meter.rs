@@ -217,10 +217,7 @@ impl<'k> Meter<'k> {
                                 load.bulk += bytes;
                                 load.cut_stores += rows * device::CUT_BOX + self.cut_tiles(*param, bytes);
                             } else {
-                                let shared = row.operand(OperandName::Mask).is_some();
-                                let blocks = f64::from(self.kernel.launch.cluster[0]);
                                 load.rows += rows;
-                                load.received += if shared { rows * (blocks - 1.0) } else { 0.0 };
                             }
                         }
                         (OperandKind::GlobalAddress, AtomArg::At(at)) => {
