@@ -45,33 +45,51 @@ impl Reader<'_> {
     }
 }
 
-macro_rules! integers {
-    ($($ty:ident)*) => {$(
+/// Types whose text is what they display.
+macro_rules! displayed {
+    ($($ty:ty, $from:ident => $read:expr;)*) => {$(
         impl Text for $ty {
             fn write(&self, to: &mut Writer) {
                 to.raw(&self.to_string());
             }
 
-            fn read(from: &mut Reader<'_>) -> Result<$ty> {
-                from.number()
+            fn read($from: &mut Reader<'_>) -> Result<$ty> {
+                $read
             }
         }
     )*};
 }
 
-integers! { u8 u32 i32 i64 usize }
-
-impl Text for bool {
-    fn write(&self, to: &mut Writer) {
-        to.raw(if *self { "true" } else { "false" });
-    }
-
-    fn read(from: &mut Reader<'_>) -> Result<bool> {
-        match from.peek() {
-            "true" | "false" => Ok(from.word() == "true"),
-            _ => Err(from.wrong("true or false")),
-        }
-    }
+displayed! {
+    u8, from => from.number();
+    u32, from => from.number();
+    i32, from => from.number();
+    i64, from => from.number();
+    usize, from => from.number();
+    bool, from => match from.peek() {
+        "true" | "false" => Ok(from.word() == "true"),
+        _ => Err(from.wrong("true or false")),
+    };
+    Layout, from => of_layouts(from, "layout", |reader| reader.layout().ok());
+    Composed, from => of_layouts(from, "layout", |reader| reader.composed().ok());
+    Value, from => of_layouts(from, "size", |reader| reader.tuple().ok().and_then(|tuple: Tuple| tuple.as_leaf()));
+    Elem, from => {
+        let elem = Elem::named(from.peek()).ok_or_else(|| from.wrong("an element type"))?;
+        from.word();
+        Ok(elem)
+    };
+    Number, from => {
+        let rest = from.rest();
+        let part = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+        let text = &rest[..rest.find(|c| !part(c)).unwrap_or(rest.len())];
+        let number = match text.parse::<i128>() {
+            Ok(n) => Some(Number::Int(n)),
+            Err(_) => text.parse().ok().map(Number::Float),
+        };
+        let number = number.ok_or_else(|| from.wrong("a number"))?;
+        from.at += text.len();
+        Ok(number)
+    };
 }
 
 impl Text for String {
@@ -117,6 +135,16 @@ impl<T: Text> Text for Option<T> {
     }
 }
 
+/// Writes `[value, value]`.
+fn list<T: Text>(to: &mut Writer, values: &[T]) {
+    to.raw("[");
+    for (at, value) in values.iter().enumerate() {
+        to.raw(if at > 0 { ", " } else { "" });
+        value.write(to);
+    }
+    to.raw("]");
+}
+
 impl<T: Text> Text for Vec<T> {
     fn write(&self, to: &mut Writer) {
         if T::LINES {
@@ -130,12 +158,7 @@ impl<T: Text> Text for Vec<T> {
             to.new_line();
             return to.raw("}");
         }
-        to.raw("[");
-        for (at, value) in self.iter().enumerate() {
-            to.raw(if at > 0 { ", " } else { "" });
-            value.write(to);
-        }
-        to.raw("]");
+        list(to, self);
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Vec<T>> {
@@ -154,12 +177,7 @@ impl<T: Text> Text for Vec<T> {
 
 impl<T: Text, const N: usize> Text for [T; N] {
     fn write(&self, to: &mut Writer) {
-        to.raw("[");
-        for (at, value) in self.iter().enumerate() {
-            to.raw(if at > 0 { ", " } else { "" });
-            value.write(to);
-        }
-        to.raw("]");
+        list(to, self);
     }
 
     fn read(from: &mut Reader<'_>) -> Result<[T; N]> {
@@ -176,31 +194,24 @@ impl<T: Text, const N: usize> Text for [T; N] {
     }
 }
 
-impl<A: Text, B: Text> Text for (A, B) {
-    fn write(&self, to: &mut Writer) {
-        call(to, &[&|to| self.0.write(to), &|to| self.1.write(to)]);
-    }
+macro_rules! tuples {
+    ($(($($ty:ident $at:tt),+))*) => {$(
+        impl<$($ty: Text),+> Text for ($($ty),+) {
+            fn write(&self, to: &mut Writer) {
+                call(to, &[$(&|to| self.$at.write(to)),+]);
+            }
 
-    fn read(from: &mut Reader<'_>) -> Result<(A, B)> {
-        let mut first = true;
-        let pair = (part(from, &mut first)?, part(from, &mut first)?);
-        from.needs(")")?;
-        Ok(pair)
-    }
+            fn read(from: &mut Reader<'_>) -> Result<Self> {
+                let mut first = true;
+                let all = ($(part::<$ty>(from, &mut first)?),+);
+                from.needs(")")?;
+                Ok(all)
+            }
+        }
+    )*};
 }
 
-impl<A: Text, B: Text, C: Text> Text for (A, B, C) {
-    fn write(&self, to: &mut Writer) {
-        call(to, &[&|to| self.0.write(to), &|to| self.1.write(to), &|to| self.2.write(to)]);
-    }
-
-    fn read(from: &mut Reader<'_>) -> Result<(A, B, C)> {
-        let mut first = true;
-        let all = (part(from, &mut first)?, part(from, &mut first)?, part(from, &mut first)?);
-        from.needs(")")?;
-        Ok(all)
-    }
-}
+tuples! { (A 0, B 1) (A 0, B 1, C 2) }
 
 impl<T: Text> Text for Box<T> {
     fn write(&self, to: &mut Writer) {
@@ -209,29 +220,6 @@ impl<T: Text> Text for Box<T> {
 
     fn read(from: &mut Reader<'_>) -> Result<Box<T>> {
         T::read(from).map(Box::new)
-    }
-}
-
-impl Text for Number {
-    fn write(&self, to: &mut Writer) {
-        to.raw(&self.to_string());
-    }
-
-    fn read(from: &mut Reader<'_>) -> Result<Number> {
-        let rest = from.rest();
-        let part = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
-        let text = &rest[..rest.find(|c| !part(c)).unwrap_or(rest.len())];
-        let number = match text.parse::<i128>() {
-            Ok(n) => Some(Number::Int(n)),
-            Err(_) => text.parse().ok().map(Number::Float),
-        };
-        match number {
-            Some(number) => {
-                from.at += text.len();
-                Ok(number)
-            }
-            None => Err(from.wrong("a number")),
-        }
     }
 }
 
@@ -252,36 +240,6 @@ fn of_layouts<T>(
     }
 }
 
-impl Text for Layout {
-    fn write(&self, to: &mut Writer) {
-        to.raw(&self.to_string());
-    }
-
-    fn read(from: &mut Reader<'_>) -> Result<Layout> {
-        of_layouts(from, "layout", |reader| reader.layout().ok())
-    }
-}
-
-impl Text for Composed {
-    fn write(&self, to: &mut Writer) {
-        to.raw(&self.to_string());
-    }
-
-    fn read(from: &mut Reader<'_>) -> Result<Composed> {
-        of_layouts(from, "layout", |reader| reader.composed().ok())
-    }
-}
-
-impl Text for Value {
-    fn write(&self, to: &mut Writer) {
-        to.raw(&self.to_string());
-    }
-
-    fn read(from: &mut Reader<'_>) -> Result<Value> {
-        of_layouts(from, "size", |reader| reader.tuple().ok().and_then(|tuple: Tuple| tuple.as_leaf()))
-    }
-}
-
 impl Text for Symbol {
     fn write(&self, to: &mut Writer) {
         to.raw(self.name());
@@ -292,19 +250,6 @@ impl Text for Symbol {
             "" => Err(from.wrong("a name")),
             name => Ok(Symbol::new(name)),
         }
-    }
-}
-
-impl Text for Elem {
-    fn write(&self, to: &mut Writer) {
-        to.raw(self.name());
-    }
-
-    fn read(from: &mut Reader<'_>) -> Result<Elem> {
-        let name = from.peek();
-        let elem = Elem::named(name).ok_or_else(|| from.wrong("an element type"))?;
-        from.word();
-        Ok(elem)
     }
 }
 
