@@ -188,12 +188,18 @@ fn floats(op: Binary, x: f64, y: f64) -> Option<Value> {
         Binary::Mul => Value::Float(x * y),
         Binary::Div => Value::Float(x / y),
         Binary::Rem => Value::Float(x % y),
-        Binary::Lt => Value::Bool(x < y),
-        Binary::Le => Value::Bool(x <= y),
-        Binary::Gt => Value::Bool(x > y),
-        Binary::Ge => Value::Bool(x >= y),
-        Binary::Eq => Value::Bool(x == y),
-        Binary::Ne => Value::Bool(x != y),
+        _ => Value::Bool(comparison(op, x, y)?),
+    })
+}
+
+fn comparison<T: PartialOrd>(op: Binary, x: T, y: T) -> Option<bool> {
+    Some(match op {
+        Binary::Lt => x < y,
+        Binary::Le => x <= y,
+        Binary::Gt => x > y,
+        Binary::Ge => x >= y,
+        Binary::Eq => x == y,
+        Binary::Ne => x != y,
         _ => return None,
     })
 }
@@ -213,12 +219,7 @@ fn integers(op: Binary, x: i64, y: i64) -> Option<Value> {
         Binary::Xor => Value::Int(x ^ y),
         Binary::Shl => Value::Int(x.checked_mul(1i64.checked_shl(u32::try_from(y).ok()?)?)?),
         Binary::Shr => Value::Int(x.checked_shr(u32::try_from(y).ok()?)?),
-        Binary::Lt => Value::Bool(x < y),
-        Binary::Le => Value::Bool(x <= y),
-        Binary::Gt => Value::Bool(x > y),
-        Binary::Ge => Value::Bool(x >= y),
-        Binary::Eq => Value::Bool(x == y),
-        Binary::Ne => Value::Bool(x != y),
+        _ => Value::Bool(comparison(op, x, y)?),
     })
 }
 

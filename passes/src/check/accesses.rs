@@ -33,12 +33,18 @@ pub(super) struct Site {
     pub(super) left: bool,
     /// Byte addresses in the first warp at the beginning of its loops, and the active lanes.
     pub(super) first: (Lanes, u32),
-    /// Lanes that give an address.
-    lanes: u32,
-    conditions: Vec<(Ix, bool)>,
     pub(super) guarded: bool,
+    around: Around,
+}
+
+/// What surrounds an access.
+#[derive(Clone, Debug)]
+struct Around {
     loops: Vec<Loop>,
+    conditions: Vec<(Ix, bool)>,
     warps: (u32, u32),
+    /// Lanes that execute it; of an access, those that give an address.
+    lanes: u32,
 }
 
 /// A loop around an access.
@@ -52,8 +58,10 @@ struct Loop {
 
 /// All accesses with their costs.
 pub(super) fn measure(kernel: &Kernel, budget: &mut Budget) -> Vec<Site> {
-    let mut sites = Sites { kernel, all: Vec::new(), loops: Vec::new(), conditions: Vec::new() };
-    sites.of(&kernel.body, (0, kernel.launch.threads.div_ceil(32)), u32::MAX);
+    let warps = (0, kernel.launch.threads.div_ceil(32));
+    let around = Around { loops: Vec::new(), conditions: Vec::new(), warps, lanes: u32::MAX };
+    let mut sites = Sites { kernel, all: Vec::new() };
+    sites.of(&kernel.body, &around);
     let mut warp = Warp::new(kernel);
     let mut all = sites.all;
     for site in &mut all {
@@ -65,24 +73,34 @@ pub(super) fn measure(kernel: &Kernel, budget: &mut Budget) -> Vec<Site> {
 struct Sites<'k> {
     kernel: &'k Kernel,
     all: Vec<Site>,
-    loops: Vec<Loop>,
-    conditions: Vec<(Ix, bool)>,
+}
+
+/// A part of a statement: bytes that one thread moves.
+struct Moved<'m> {
+    what: &'static str,
+    mem: &'m Mem,
+    bytes: i64,
+    transfer: Transfer,
+    guard: Option<Ix>,
 }
 
 impl Sites<'_> {
-    fn of(&mut self, body: &[Stmt], warps: (u32, u32), lanes: u32) {
+    fn of(&mut self, body: &[Stmt], around: &Around) {
         for stmt in body {
-            self.statement(stmt, warps, lanes);
+            self.statement(stmt, around);
         }
     }
 
-    fn statement(&mut self, stmt: &Stmt, warps: (u32, u32), lanes: u32) {
+    fn statement(&mut self, stmt: &Stmt, around: &Around) {
+        let bytes = |mem: &Mem, frag: &Frag| i64::from(frag.len) * element(self.kernel, mem.space);
         match &stmt.op {
-            Op::Load { to, from, guard, .. } => {
-                self.vector("load", from, to, Transfer::Load, *guard, stmt.site, warps, lanes);
+            Op::Load { to, from: mem, guard, .. } => {
+                let (bytes, transfer) = (bytes(mem, to), Transfer::Load);
+                self.site(stmt, Moved { what: "load", mem, bytes, transfer, guard: *guard }, around.clone());
             }
-            Op::Store { to, from, guard } => {
-                self.vector("store", to, from, Transfer::Store, *guard, stmt.site, warps, lanes);
+            Op::Store { to: mem, from, guard } => {
+                let (bytes, transfer) = (bytes(mem, from), Transfer::Store);
+                self.site(stmt, Moved { what: "store", mem, bytes, transfer, guard: *guard }, around.clone());
             }
             Op::Atom { row, args, guard } => {
                 let operands = || row.operands.iter().zip(args);
@@ -98,14 +116,15 @@ impl Sites<'_> {
                                 row.operands.iter().find(|o| matches!(o.kind, OperandKind::Frag { .. }));
                             let rows = (fragment.map_or(8, |fragment| 2 * fragment.address_bytes()) as u32)
                                 .clamp(8, 32);
-                            ("matrix", Transfer::Matrix, lanes & (u32::MAX >> (32 - rows)))
+                            ("matrix", Transfer::Matrix, around.lanes & (u32::MAX >> (32 - rows)))
                         }
-                        (_, true) => ("copy", Transfer::Store, lanes),
-                        (_, false) => ("copy", Transfer::Load, lanes),
+                        (_, true) => ("copy", Transfer::Store, around.lanes),
+                        (_, false) => ("copy", Transfer::Load, around.lanes),
                     };
                     // Bulk copies have no width; they go through the copy engine, row by row.
                     if matches!(bytes, 4 | 8 | 16) {
-                        self.site(what, mem, bytes, transfer, *guard, stmt.site, warps, lanes);
+                        let moved = Moved { what, mem, bytes, transfer, guard: *guard };
+                        self.site(stmt, moved, Around { lanes, ..around.clone() });
                         if let Some(site) = self.all.last_mut() {
                             // How many bytes it brings is an operand.
                             site.guarded |= args.iter().any(|arg| matches!(arg, AtomArg::Int(_)));
@@ -114,76 +133,50 @@ impl Sites<'_> {
                 }
             }
             Op::For { var, from, to, step, body, .. } => {
-                self.loops.push(Loop { var: *var, from: *from, to: *to, step: *step });
-                self.of(body, warps, lanes);
-                self.loops.pop();
+                let mut around = around.clone();
+                around.loops.push(Loop { var: *var, from: *from, to: *to, step: *step });
+                self.of(body, &around);
             }
             Op::If { cond, then, other } => {
                 for (condition, body) in [(true, then), (false, other)] {
-                    self.conditions.push((*cond, condition));
-                    self.of(body, warps, lanes);
-                    self.conditions.pop();
+                    let mut around = around.clone();
+                    around.conditions.push((*cond, condition));
+                    self.of(body, &around);
                 }
             }
             Op::When { then, other, .. } => {
-                self.of(then, warps, lanes);
-                self.of(other, warps, lanes);
+                self.of(then, around);
+                self.of(other, around);
             }
-            Op::Roles(roles) => roles.iter().for_each(|role| self.of(&role.body, role.warps, lanes)),
+            Op::Roles(roles) => roles
+                .iter()
+                .for_each(|role| self.of(&role.body, &Around { warps: role.warps, ..around.clone() })),
             Op::Elect(scope, body) => {
-                let warps = if *scope == Scope::Warp { warps } else { (warps.0, warps.0 + 1) };
-                self.of(body, warps, lanes & if *scope == Scope::Thread { u32::MAX } else { 1 });
+                let first = around.warps.0;
+                let warps = if *scope == Scope::Warp { around.warps } else { (first, first + 1) };
+                let lanes = around.lanes & if *scope == Scope::Thread { u32::MAX } else { 1 };
+                self.of(body, &Around { warps, lanes, ..around.clone() });
             }
             _ => {}
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn vector(
-        &mut self,
-        what: &'static str,
-        mem: &Mem,
-        frag: &Frag,
-        transfer: Transfer,
-        guard: Option<Ix>,
-        site: Id,
-        warps: (u32, u32),
-        lanes: u32,
-    ) {
-        let bytes = i64::from(frag.len) * element(self.kernel, mem.space);
-        self.site(what, mem, bytes, transfer, guard, site, warps, lanes);
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn site(
-        &mut self,
-        what: &'static str,
-        mem: &Mem,
-        bytes: i64,
-        transfer: Transfer,
-        guard: Option<Ix>,
-        site: Id,
-        warps: (u32, u32),
-        lanes: u32,
-    ) {
-        let mut conditions = self.conditions.clone();
-        conditions.extend(guard.map(|guard| (guard, true)));
+    fn site(&mut self, stmt: &Stmt, moved: Moved<'_>, mut around: Around) {
+        let Moved { what, mem, bytes, transfer, guard } = moved;
+        around.conditions.extend(guard.map(|guard| (guard, true)));
         self.all.push(Site {
             what,
             mem: mem.clone(),
             tensor: tensor(self.kernel, mem.space),
-            span: self.kernel.sites[site as usize].span,
+            span: self.kernel.sites[stmt.site as usize].span,
             bytes,
             transfer,
             banks: None,
             sectors: None,
             left: false,
             first: ([0; LANES], 0),
-            lanes,
-            conditions,
             guarded: guard.is_some(),
-            loops: self.loops.clone(),
-            warps,
+            around,
         });
     }
 }
@@ -221,18 +214,18 @@ impl Site {
     /// of each loop, and in the next block.
     fn measure(&mut self, kernel: &Kernel, warp: &mut Warp<'_>, budget: &mut Budget) {
         warp.block = 0;
-        for around in &self.loops {
+        for around in &self.around.loops {
             warp.first = 0;
             warp.loops[around.var as usize] = warp.at(around.from)[0];
         }
-        for number in self.warps.0..self.warps.1 {
+        for number in self.around.warps.0..self.around.warps.1 {
             warp.first = i64::from(number) * LANES as i64;
             if !self.look(kernel, warp, budget) {
                 return;
             }
         }
-        warp.first = i64::from(self.warps.0) * LANES as i64;
-        for around in self.loops.clone() {
+        warp.first = i64::from(self.around.warps.0) * LANES as i64;
+        for around in self.around.loops.clone() {
             let (from, to) = (warp.at(around.from)[0], warp.at(around.to)[0]);
             let iterations = (to - from + around.step - 1) / around.step.max(1);
             let mut iteration = 1;
@@ -255,13 +248,13 @@ impl Site {
 
     /// Replaces the worst access by this one, if it is worse. False when the budget is spent.
     fn look(&mut self, kernel: &Kernel, warp: &Warp<'_>, budget: &mut Budget) -> bool {
-        if !budget.take(LANES * (1 + self.conditions.len())) {
+        if !budget.take(LANES * (1 + self.around.conditions.len())) {
             self.left |= self.banks.is_none() && self.sectors.is_none();
             return false;
         }
         let threads = i64::from(kernel.launch.threads) - warp.first;
-        let mut active = self.lanes & (((1u64 << threads.clamp(0, 32)) - 1) as u32);
-        for (cond, condition) in &self.conditions {
+        let mut active = self.around.lanes & (((1u64 << threads.clamp(0, 32)) - 1) as u32);
+        for (cond, condition) in &self.around.conditions {
             let values = warp.at(*cond);
             let mut lane = 0;
             while lane < LANES {

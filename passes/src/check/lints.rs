@@ -22,14 +22,10 @@ pub(super) fn bank_conflicts(
     levels: &[(Name, Level)],
     budget: &mut Budget,
 ) -> Vec<Diagnostic> {
-    const LINT: &str = "bank_conflicts";
-    let mut diagnostics = Vec::new();
-    if super::level(LINT, levels) == Level::Allow {
-        return diagnostics;
-    }
     let mut remedies: Vec<(u32, String)> = Vec::new();
-    for site in worst(sites, |site| site.banks.map_or(0, |banks| banks.excess())) {
-        let (Some(banks), Space::Shared(array)) = (site.banks, site.mem.space) else { continue };
+    let excess = |site: &Site| site.banks.map_or(0, |banks| banks.excess());
+    worst("bank_conflicts", sites, levels, excess, |site| {
+        let (Some(banks), Space::Shared(array)) = (site.banks, site.mem.space) else { return None };
         let message = format!("a warp's {} `{}` takes {banks}", site.does(), site.tensor);
         let derived = program.derived.contains(&site.span);
         let help = match remedies.iter().find(|(known, _)| *known == array) {
@@ -40,10 +36,8 @@ pub(super) fn bank_conflicts(
                 help
             }
         };
-        diagnostics
-            .extend(super::lint(site.span, LINT, levels, message).map(|diagnostic| diagnostic.help(help)));
-    }
-    diagnostics
+        Some((message, help))
+    })
 }
 
 /// Uncoalesced accesses, which use less than half of the bytes they transfer.
@@ -54,26 +48,18 @@ pub(super) fn uncoalesced(
     levels: &[(Name, Level)],
     budget: &mut Budget,
 ) -> Vec<Diagnostic> {
-    const LINT: &str = "uncoalesced";
-    let mut diagnostics = Vec::new();
-    if super::level(LINT, levels) == Level::Allow {
-        return diagnostics;
-    }
     let waste = |site: &Site| {
         let wasteful = site.sectors.filter(|s| s.efficiency() < LEAST_EFFICIENCY && !s.is_coalesced());
         wasteful.map_or(0, |sectors| sectors.sectors - sectors.ideal_sectors)
     };
-    for site in worst(sites, waste) {
-        let Some(sectors) = site.sectors else { continue };
-        let message = format!("a warp's {} `{}` moves {sectors}", site.does(), site.tensor);
+    worst("uncoalesced", sites, levels, waste, |site| {
+        let message = format!("a warp's {} `{}` moves {}", site.does(), site.tensor, site.sectors?);
         let help = match program.derived.contains(&site.span) {
             true => better_tile(kernel, site),
             false => better_threads(kernel, site, budget),
         };
-        diagnostics
-            .extend(super::lint(site.span, LINT, levels, message).map(|diagnostic| diagnostic.help(help)));
-    }
-    diagnostics
+        Some((message, help))
+    })
 }
 
 impl Site {
@@ -88,8 +74,17 @@ impl Site {
     }
 }
 
-/// The worst access of each statement and tensor, of those above the minimum cost.
-fn worst(sites: &[Site], cost: impl Fn(&Site) -> u32) -> Vec<&Site> {
+/// A lint at the worst access of each statement and tensor, of those that cost anything: its message and help.
+fn worst(
+    lint: &'static str,
+    sites: &[Site],
+    levels: &[(Name, Level)],
+    cost: impl Fn(&Site) -> u32,
+    mut text: impl FnMut(&Site) -> Option<(String, String)>,
+) -> Vec<Diagnostic> {
+    if super::level(lint, levels) == Level::Allow {
+        return Vec::new();
+    }
     let mut all: Vec<&Site> = Vec::new();
     for site in sites.iter().filter(|site| cost(site) > 0) {
         match all.iter_mut().find(|known| known.span == site.span && known.tensor == site.tensor) {
@@ -98,7 +93,11 @@ fn worst(sites: &[Site], cost: impl Fn(&Site) -> u32) -> Vec<&Site> {
             None => all.push(site),
         }
     }
-    all
+    let finding = |site: &Site| {
+        let (message, help) = text(site)?;
+        Some(super::lint(site.span, lint, levels, message)?.help(help))
+    };
+    all.into_iter().filter_map(finding).collect()
 }
 
 /// The layout of a shared array that frees all accesses of bank conflicts, in words.
