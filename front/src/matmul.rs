@@ -96,7 +96,7 @@ pub fn function(args: &[Arg]) -> Option<Kernel> {
         return page::threads::page(&config).ok().filter(|_| !tiles::suit(&reader, &config));
     };
     if usual.is_wgmma() {
-        return page::page(&config, &plans.iter().collect::<Vec<_>>()).ok();
+        return page::page(&config, &plans).ok();
     }
     // The usual sizes are the last. Programs with a ring come first.
     let bulk = |plan: &Plan| tensor::bulk(&config, plan);
@@ -105,7 +105,7 @@ pub fn function(args: &[Arg]) -> Option<Kernel> {
     // Have their functions the same statements?
     let of_steps = config.group.is_some() || config.block_scales;
     let alike = all.iter().rev().filter(|plan| !of_steps || plan.step() == usual.step());
-    page::page(&config, &alike.collect::<Vec<_>>()).ok()
+    page::page(&config, &alike.cloned().collect::<Vec<_>>()).ok()
 }
 
 impl Reader<'_> {

@@ -131,13 +131,13 @@ impl Config {
     /// Is A the left operand of a product by wgmma? Otherwise the transpose is computed: if columns of C are contiguous,
     /// and if B is converted, since wgmma reads only the left operand from registers. A thread has accumulators of two rows
     /// and of many columns. With scales of blocks, the rows are rows of A, since each row of A has its own scale.
-    pub(super) fn a_is_left(&self) -> bool {
+    pub(super) fn a_left_by_wgmma(&self) -> bool {
         (self.c_rows || self.block_scales) && !self.mixed()
     }
 
     /// Is A the left operand of a product by mma.sync? Otherwise the transpose is computed. It is if rows of C are contiguous, unless
     /// only the transpose has an instruction for the tile: instructions have more rows than columns.
-    pub(super) fn a_left(&self) -> bool {
+    pub(super) fn a_left_by_warps(&self) -> bool {
         let Some(Effect::Mma { m, n, .. }) = self.instruction(self.arch).map(|row| row.effect) else {
             return self.c_rows;
         };

@@ -41,7 +41,7 @@ const fn swapped(rows: i64, columns: &'static [i64], cluster: i64, splits: &'sta
 }
 
 /// Tiles of the default variants.
-const SHIPPED: [Tiles; 37] = [
+const SHIPPED: [Tiles; 36] = [
     // There are many widths, so that the tiles of a product nearly fill all multiprocessors. Small tiles are for products of few
     // rows, which memory limits.
     tiles(128, &[256, 224, 192, 160, 128, 96], 1, &[Whole]),
@@ -49,8 +49,7 @@ const SHIPPED: [Tiles; 37] = [
     tiles(64, &[192, 160, 128, 96, 64, 32, 16], 1, &[Whole]),
     tiles(192, &[192, 128, 96], 1, &[Whole]),
     // Clusters copy fewer rows, for rows that begin in the middle of a line of the L2 cache.
-    tiles(128, &[256, 128], 2, &[Whole]),
-    tiles(128, &[192], 2, &[Whole]),
+    tiles(128, &[256, 128, 192], 2, &[Whole]),
     tiles(192, &[192], 2, &[Whole]),
     tiles(64, &[128, 160, 192, 256], 4, &[Whole]),
     tiles(128, &[160], 4, &[Whole]),
@@ -100,7 +99,7 @@ impl Plan {
             let plan = move |columns: i64, split: Split| Plan {
                 cluster,
                 split,
-                a_left: c.a_is_left() != swapped,
+                a_left: c.a_left_by_wgmma() != swapped,
                 shipped: true,
                 ..Plan::of_warpgroups(c, [rows, columns, bk], false)
             };
@@ -118,7 +117,7 @@ impl Plan {
             whole(plan) && (plan.split.blocks() == 1 || splits(plan)) && (alike || plan.tile[0] != 3 * ROWS)
         };
         // Each row of A has its own scale of blocks, and weights are converted on their way into registers.
-        let swaps = |plan: &Plan| alike && !c.block_scales || plan.a_left == c.a_is_left();
+        let swaps = |plan: &Plan| alike && !c.block_scales || plan.a_left == c.a_left_by_wgmma();
         let all = SHIPPED.iter().flat_map(of);
         all.filter(|plan| unfit(plan, c).is_none() && suits(plan) && swaps(plan)).collect()
     }
@@ -130,7 +129,7 @@ impl Plan {
             rows @ (1 | 3) => rows,
             _ => 2,
         };
-        let (groups, a_left, overlaps) = ([warpgroups, 1, 1], c.a_is_left(), c.overlaps(true));
+        let (groups, a_left, overlaps) = ([warpgroups, 1, 1], c.a_left_by_wgmma(), c.overlaps(true));
         Plan { tile, groups, a_left, ping_pong, bulk: true, overlaps, ..Plan::USUAL }
     }
 
@@ -174,7 +173,7 @@ impl Plan {
     pub(super) fn is_common(&self, c: &Config) -> bool {
         let [rows, columns, _] = self.tile;
         let most = if self.split.blocks() > 1 { 2 * ROWS } else { columns };
-        self.a_left == c.a_is_left()
+        self.a_left == c.a_left_by_wgmma()
             && !self.split.is_of_grid()
             && rows <= 2 * ROWS
             && (columns % ROWS == 0 || columns == 16)

@@ -105,7 +105,7 @@ impl Page<'_> {
 
 /// The programs of a page, one for each of its sizes.
 pub(super) fn programs(c: &Config, plans: &[Plan]) -> Result<Vec<Program>> {
-    let page = page(c, &plans.iter().collect::<Vec<_>>())?;
+    let page = page(c, plans)?;
     let all = Settings::default().alternatives(&page);
     let program = |settings| Ok(Program { competes: true, ..evaluated(&page, settings)? });
     all.and_then(|all| all.into_iter().map(program).collect())
@@ -120,8 +120,8 @@ fn evaluated(page: &Kernel, settings: Settings) -> std::result::Result<Program, 
 }
 
 /// The function, of at least one size.
-pub(super) fn page(c: &Config, all: &[&Plan]) -> Result<Kernel> {
-    let Some(&plan) = all.first() else { return Err(Problem::new("a product has no sizes")) };
+pub(super) fn page(c: &Config, all: &[Plan]) -> Result<Kernel> {
+    let Some(plan) = all.first() else { return Err(Problem::new("a product has no sizes")) };
     let swaps = all.iter().any(|other| other.a_left != plan.a_left);
     let page = Page {
         c,

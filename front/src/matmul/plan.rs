@@ -62,7 +62,7 @@ impl Plan {
 
     /// Of warps that execute this instruction on tiles that threads copy.
     pub(super) fn of_warps(c: &Config, row: &'static Atom, tile: [i64; 3], groups: [i64; 3]) -> Plan {
-        let (a_left, overlaps) = (c.a_left(), c.overlaps(false));
+        let (a_left, overlaps) = (c.a_left_by_warps(), c.overlaps(false));
         Plan { tile, row: Some(row), groups, stages: 1, a_left, band: 1, overlaps, ..Plan::USUAL }
     }
 

@@ -49,7 +49,10 @@ impl Config {
     /// fragments are converted at once.
     fn least(&self, row: &Atom) -> Result<[i64; 2]> {
         let Effect::Mma { m, n, .. } = row.effect else { return Err(Problem::new("not a matrix product")) };
-        Ok([m.into(), if self.packed.is_some() && self.a_left() { 2 * i64::from(n) } else { n.into() }])
+        Ok([
+            m.into(),
+            if self.packed.is_some() && self.a_left_by_warps() { 2 * i64::from(n) } else { n.into() },
+        ])
     }
 
     /// Arranges `warps` warps over the tile of both operands.

@@ -183,7 +183,7 @@ impl Plan {
     /// Does the epilogue go through shared memory? Not if fragments already write whole sectors.
     pub(super) fn has_epilogue_tile(&self, c: &Config) -> bool {
         let bytes = self.tile[0] * self.tile[1] * i64::from(c.out.bytes());
-        c.out.bytes() < 4 && c.a_left() == c.c_rows && bytes <= i64::from(Target::of(c.arch).block_shared)
+        c.out.bytes() < 4 && self.a_left == c.c_rows && bytes <= i64::from(Target::of(c.arch).block_shared)
     }
 
     /// The same with smaller tiles, for copies through registers.
@@ -214,7 +214,7 @@ impl Config {
 
     /// What rows and columns of C have, for the left and the right operand of mma.sync; and back.
     pub(in crate::matmul) fn operands_of<T>(&self, [rows, columns]: [T; 2]) -> [T; 2] {
-        if self.a_left() { [rows, columns] } else { [columns, rows] }
+        if self.a_left_by_warps() { [rows, columns] } else { [columns, rows] }
     }
 }
 

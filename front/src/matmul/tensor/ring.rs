@@ -19,7 +19,7 @@ const MOST_SUMS: i64 = 128;
 pub(in crate::matmul) fn bulk(c: &Config, plan: &Plan) -> Option<Plan> {
     let [left, right, bk] = plan.tile;
     let mut fits = c.arch >= BULK
-        && c.a_left() == c.c_rows
+        && plan.a_left == c.c_rows
         && !c.block_scales
         && c.of_tiles.is_none()
         && left.max(right).max(bk) <= BOX;
