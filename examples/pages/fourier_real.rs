@@ -24,25 +24,19 @@ fn untangle<T>(z: &mut View, s: View, sign: T) {
 }
 
 /// Transforms of real rows: of the L numbers of a row, the frequencies 0 to L / 2. Neighbours are transformed as pairs.
-#[kernel(T = f32 | f64, allow(bank_conflicts, uncoalesced), choose((N, P) in [
-    (256, 16), (512, 16), (1024, 16), (2048, 16), (4096, 16), (8192, 32), (16384, 16), (32, 16), (64, 16), (128, 16),
+#[kernel(T = f32 | f64, allow(bank_conflicts, uncoalesced), choose((N, P, Q) in [
+    (256, 16, 3), (512, 16, 3), (1024, 16, 3), (2048, 16, 3), (4096, 16, 3), (8192, 32, 2), (16384, 16, 1), (32, 16, 3),
+    (64, 16, 3), (128, 16, 3),
 ]))]
-pub fn rfft_rows<T, const N: usize, const P: usize>(
+pub fn rfft_rows<T, const N: usize, const P: usize, const Q: usize = 0>(
     x: &Tensor<T, (L, M), (_1, ldx)>,
     y: &mut Tensor<T, { (2, L / 2 + 1, M) }, (_1, _2, ldy)>,
 ) {
     use self::untangle;
     use super::fourier::transform;
     assert(L == 2 * N);
-    let t = N / P;
-    let rows = max(1, 256 / t);
-    blocks_per_sm(if t > 256 {
-        1
-    } else if P == 16 {
-        3
-    } else {
-        2
-    });
+    let (t, rows) = (N / P, max(1, 256 * P / N)); // threads of a row, rows of a block
+    blocks_per_sm(Q);
     let by = layout!((1, t, rows));
     let gx = regroup(tile(x, (2 * N, rows), (0, block.x)), (2, N, rows));
     let gy = tile(y, (2, N, rows), (0, 0, block.x));
@@ -63,25 +57,19 @@ pub fn rfft_rows<T, const N: usize, const P: usize>(
 
 /// The inverse: from the frequencies 0 to L / 2 to the L numbers of a row, times L. Imaginary parts of the first and the last
 /// frequency count as 0.
-#[kernel(T = f32 | f64, allow(bank_conflicts, uncoalesced), choose((N, P) in [
-    (256, 16), (512, 16), (1024, 16), (2048, 16), (4096, 16), (8192, 32), (16384, 16), (32, 16), (64, 16), (128, 16),
+#[kernel(T = f32 | f64, allow(bank_conflicts, uncoalesced), choose((N, P, Q) in [
+    (256, 16, 3), (512, 16, 3), (1024, 16, 3), (2048, 16, 3), (4096, 16, 3), (8192, 32, 2), (16384, 16, 1), (32, 16, 3),
+    (64, 16, 3), (128, 16, 3),
 ]))]
-pub fn irfft_rows<T, const N: usize, const P: usize>(
+pub fn irfft_rows<T, const N: usize, const P: usize, const Q: usize = 0>(
     x: &Tensor<T, { (2, L / 2 + 1, M) }, (_1, _2, ldx)>,
     y: &mut Tensor<T, (L, M), (_1, ldy)>,
 ) {
     use self::untangle;
     use super::fourier::transform;
     assert(L == 2 * N);
-    let t = N / P;
-    let rows = max(1, 256 / t);
-    blocks_per_sm(if t > 256 {
-        1
-    } else if P == 16 {
-        3
-    } else {
-        2
-    });
+    let (t, rows) = (N / P, max(1, 256 * P / N)); // threads of a row, rows of a block
+    blocks_per_sm(Q);
     let by = layout!((1, t, rows));
     let gx = tile(x, (2, N, rows), (0, 0, block.x));
     let gy = regroup(tile(y, (2 * N, rows), (0, block.x)), (2, N, rows));

@@ -2,20 +2,6 @@
 
 use tilewright::prelude::*;
 
-/// The elements of a thread in the k-th tile of a row, which has four vectors for each thread of the C blocks.
-#[device]
-fn part(x: View, k: usize, row: usize, p: usize, t: usize, c: usize) -> View {
-    let vectors = permute(regroup(tile(x, (16 * t * c, 1), (k, row)), (4 * t, c, 4)), (0, 2, 1));
-    parallelize(regroup(vectors, (16 * t, c))[(_, p)], layout!(t), thread.x, values = 4)
-}
-
-/// Elements of a row of this length as items; out of bounds there are none.
-#[device]
-fn items(x: View, length: usize) -> View {
-    use super::items::{item_of, key_of};
-    map(x, |x, at| if at.0 < length { item_of(key_of(x), at.0) } else { 0 })
-}
-
 /// The K largest elements of each row and where they were, in descending order; of equal elements the first. C blocks of T threads read
 /// a row twice: first each thread finds its largest element, then each block lists the elements that reach a bound, which K of these do.
 #[kernel(arch = 90, allow(uncoalesced), choose((T, C, B) in [
@@ -26,41 +12,42 @@ pub fn top_k_of_long<const T: usize = 1024, const C: usize = 2, const B: usize =
     y: &mut Tensor<f32, (K, M), (_1, ldy)>,
     order: &mut Tensor<i32, (K, M), (_1, ldo)>,
 ) {
-    use self::{items, part};
-    use super::items::{append_one, bound_of, in_order, put};
+    use super::items::{append_one, bound_of, in_order, item_of, key_of, put};
     assert(K <= L && 2 * K <= C * T);
     cluster(C);
     blocks_per_sm(B);
     let ((p, row), tiles) = (walk((C, M), block.x), ceil_div(L, 16 * T * C));
+    // The elements of a thread in the k-th tile of a row, which has four vectors for each thread of the C blocks.
+    let part = |k| {
+        let vectors = permute(regroup(tile(x, (16 * T * C, 1), (k, row)), (4 * T, C, 4)), (0, 2, 1));
+        parallelize(regroup(vectors, (16 * T, C))[(_, p)], layout!(T), thread.x, values = 4)
+    };
+    let item = |x, at| if at.0 < L { item_of(key_of(x), at.0) } else { 0 };
+    let keys_of = |k| map(map(part(k), item), |item| (item >> 32) as u32);
     let room = ceil_div(4 * K, T) * T;
     let (list, sorted) = (shared::<u64>(layout!(room)), shared::<u64>(layout!(room)));
     let (maxima, count) = (shared::<u32>(layout!(T)), shared::<i32>(layout!(1)));
-    let own_count = parallelize(count, layout!(T), thread.x, ragged = true);
-    let (own_list, own_maximum) =
-        (parallelize(list, layout!(T), thread.x), parallelize(maxima, layout!(T), thread.x));
+    let own = |of| parallelize(of, layout!(T), thread.x);
     let mut most = registers::<u32>(1, 0);
     for k in 0..tiles {
-        let keys = map(items(part(x, k, row, p, T, C), L), |item| (item >> 32) as u32);
-        most = map((most, maximum(keys)), |a, b| max(a, b));
+        most = map((most, maximum(keys_of(k))), |a, b| max(a, b));
     }
-    copy(most, own_maximum);
+    copy(most, own(maxima));
     sync_cluster();
-    let mut all = registers::<u32>((1, C), 0);
+    let mut largest = registers::<u32>(C, 0);
     for j in unroll(0..C) {
-        copy(peer(own_maximum, j), all[(_, j)]);
+        largest[(j)] = peer(own(maxima), j)[(0)];
     }
-    let largest = all[(0, _)];
     let (high, low) = (block_maximum(maximum(largest)), block_minimum(minimum(largest)));
     let bound = bound_of(largest, map(largest, |_| 0u32), high, low, 32, K, 9 * K / 8);
     let mut least = map(bound, |bound| (bound as u64) << 32);
-    let mut counts = registers::<i32>((1, C), 0);
+    let counts = registers::<i32>((1, C), 0);
     for _ in 0..2 {
-        fill(own_list, 0);
-        fill(own_count, 0);
+        fill(own(list), 0);
+        fill(parallelize(count, layout!(T), thread.x, ragged = true), 0);
         sync_threads();
         for k in 0..tiles {
-            let own = part(x, k, row, p, T, C);
-            let keys = map(items(own, L), |item| (item >> 32) as u32);
+            let keys = keys_of(k);
             // The elements that reach the bound, few in a tile, as bits.
             let mut bits = registers::<u32>(1, 0);
             for j in unroll(0..16) {
@@ -69,9 +56,8 @@ pub fn top_k_of_long<const T: usize = 1024, const C: usize = 2, const B: usize =
             }
             while bits[(0)] != 0 {
                 let bit = map(bits, |bits| 31 - leading_zeros(bits));
-                let at = bit[(0)];
-                let item = items(tile(regroup(own, (4, 4)), (1, 1), (at % 4, at / 4))[(_, 0)], L);
-                append_one(item, least, &mut list, &mut count);
+                let one = tile(regroup(part(k), (4, 4)), (1, 1), (bit[(0)] % 4, bit[(0)] / 4))[(_, 0)];
+                append_one(map(one, item), least, &mut list, &mut count);
                 bits = map((bits, bit), |bits, bit| bits ^ (1u32 << bit));
             }
         }
@@ -79,8 +65,7 @@ pub fn top_k_of_long<const T: usize = 1024, const C: usize = 2, const B: usize =
         for j in unroll(0..C) {
             copy(peer(count, j), counts[(0, j)]);
         }
-        let listed = block_maximum(sum(counts, 1));
-        if listed[(0, 0)] <= room {
+        if block_maximum(sum(counts)) <= room {
             break;
         }
         // There is no room: the largest bound that K items reach, bit by bit.
@@ -89,8 +74,7 @@ pub fn top_k_of_long<const T: usize = 1024, const C: usize = 2, const B: usize =
             let trial = map(least, |least| least | ((1u64 << 63) >> bit));
             let mut reach = registers::<i32>(1, 0);
             for k in 0..tiles {
-                reach =
-                    reach + sum(map(items(part(x, k, row, p, T, C), L), |item| (item >= trial[(0)]) as i32));
+                reach += sum(map(map(part(k), item), |item| (item >= trial[(0)]) as i32));
             }
             least = map((least, trial, cluster_sum(reach)), |old, trial, n| if n >= K { trial } else { old });
         }
@@ -105,11 +89,9 @@ pub fn top_k_of_long<const T: usize = 1024, const C: usize = 2, const B: usize =
         for step in 0..steps {
             for j in unroll(0..C) {
                 let further = map((larger[(0, j)], steps), |n, steps| n + (1i32 << (steps - 1 - step)));
-                let other = map((further, counts[(0, j)]), |n, count| {
-                    peer(sorted, j)[(if n <= count { n - 1 } else { -1 })]
-                });
-                larger[(0, j)] =
-                    map((larger[(0, j)], further, other), |old, n, other| if item < other { n } else { old });
+                let other = |n, count| peer(sorted, j)[(if n <= count { n - 1 } else { -1 })];
+                let more = |old, n, count| if item < other(n, count) { n } else { old };
+                larger[(0, j)] = map((larger[(0, j)], further, counts[(0, j)]), more);
             }
         }
         put(item, sum(larger)[(0, 0)], row, y, order);

@@ -2,40 +2,6 @@
 
 use tilewright::prelude::*;
 
-/// Puts words of N / 32 neighbouring threads in ascending order, 32 of each thread, by bitonic merges.
-#[device]
-fn order_words(words: &mut View, n: usize, lane: usize) {
-    let both = |a, b| (min(a, b), max(a, b));
-    for k in unroll(0..10) {
-        let run = 1 << k; // of words in order
-        if run < n {
-            // Each word of a run and its mirror image in the next run, then words that are run / 2, … 1 apart.
-            let upper = |a, b, threads| if lane / threads % 2 == 1 { max(a, b) } else { min(a, b) };
-            if run < 32 {
-                for i in unroll(0..16) {
-                    let (a, b) = (i / run * 2 * run + i % run, i / run * 2 * run + 2 * run - 1 - i % run);
-                    map((words[(a, 0)], words[(b, 0)]), (words[(a, 0)], words[(b, 0)]), both);
-                }
-            } else {
-                let other = warp_shuffle(words, |lane| lane ^ (run / 16 - 1));
-                for i in unroll(0..32) {
-                    map((words[(i, 0)], other[(31 - i, 0)]), words[(i, 0)], |a, b| upper(a, b, run / 32));
-                }
-            }
-            for step in unroll(0..k) {
-                let apart = run >> (step + 1);
-                if apart < 32 {
-                    let pairs = regroup(words, (apart, 2, 16 / apart));
-                    map((pairs[(_, 0, _)], pairs[(_, 1, _)]), (pairs[(_, 0, _)], pairs[(_, 1, _)]), both);
-                } else {
-                    let other = warp_shuffle(words, |lane| lane ^ (apart / 32));
-                    map((words, other), words, |a, b| upper(a, b, apart / 32));
-                }
-            }
-        }
-    }
-}
-
 /// Puts neighbours of t threads in order: each even item and the next one, each odd item and the next one, and the first ones again.
 #[device]
 fn exchange_neighbours(items: &mut View, lane: usize, t: usize) {
@@ -63,15 +29,15 @@ pub fn sort_rows<const N: usize>(
     y: &mut Tensor<f32, (L, M), (_1, ldy)>,
     order: &mut Tensor<i32, (L, M), (_1, ldo)>,
 ) {
-    use self::{exchange_neighbours, order_words};
+    use self::exchange_neighbours;
+    use super::merges::order_words;
     assert(L <= N);
     blocks_per_sm(4);
     let t = N / 32; // threads of a row
     let (lane, row, rows) = (thread.x % t, thread.x / t, 128 / t);
     let threads = layout!((t, rows));
-    let gx = parallelize(tile(x, (N, rows), (0, block.x)), threads, thread.x);
-    let gy = parallelize(tile(y, (N, rows), (0, block.x)), threads, thread.x);
-    let go = parallelize(tile(order, (N, rows), (0, block.x)), threads, thread.x);
+    let part = |of| parallelize(tile(of, (N, rows), (0, block.x)), threads, thread.x);
+    let (gx, gy, go) = (part(x), part(y), part(order));
     let s = shared::<f64>(layout!(((32, t), rows) : ((1, 33), 33 * t)));
     let near = regroup(parallelize(regroup(s, (32, t, rows)), layout!((1, t, rows)), thread.x), (32, 1));
     let apart = parallelize(regroup(s, (N, rows)), threads, thread.x);
@@ -106,7 +72,9 @@ pub fn sort_rows<const N: usize>(
         }
         copy(items, near);
         let after = warp_shuffle(items[(0, 0)], |lane| lane + 1);
-        let mut wrong = map((items[(31, 0)], after), |a, b| (lane < t - 1 && a > b) as i32);
+        // The order of the lower bits is not the last.
+        let is_wrong = |a, b| pass == 1 || lane < t - 1 && a > b;
+        let mut wrong = map((items[(31, 0)], after), |a, b| is_wrong(a, b) as i32);
         for i in unroll(1..16) {
             wrong = map((wrong, items[(2 * i - 1, 0)], items[(2 * i, 0)]), |n, a, b| n + (a > b) as i32);
         }

@@ -6,8 +6,17 @@ use super::Shipped;
 #[path = "../../examples/pages/convolution.rs"]
 pub mod convolution;
 #[allow(dead_code)]
+#[path = "../../examples/pages/convolution_by_w.rs"]
+pub mod convolution_by_w;
+#[allow(dead_code)]
+#[path = "../../examples/pages/convolution_of_few.rs"]
+pub mod convolution_of_few;
+#[allow(dead_code)]
 #[path = "../../examples/pages/fourier.rs"]
 pub mod fourier;
+#[allow(dead_code)]
+#[path = "../../examples/pages/fourier_columns.rs"]
+pub mod fourier_columns;
 #[allow(dead_code)]
 #[path = "../../examples/pages/fourier_real.rs"]
 pub mod fourier_real;
@@ -21,8 +30,14 @@ pub mod items;
 #[path = "../../examples/pages/life.rs"]
 pub mod life;
 #[allow(dead_code)]
+#[path = "../../examples/pages/merges.rs"]
+pub mod merges;
+#[allow(dead_code)]
 #[path = "../../examples/pages/radix.rs"]
 pub mod radix;
+#[allow(dead_code)]
+#[path = "../../examples/pages/radix_counts.rs"]
+pub mod radix_counts;
 #[allow(dead_code)]
 #[path = "../../examples/pages/selection.rs"]
 pub mod selection;
@@ -50,14 +65,14 @@ pub fn all() -> Vec<Shipped> {
     let one = |name, about, def: &crate::KernelDef| Shipped { name, about, def: def.clone() };
     vec![
         one("fft_rows", "Fourier transforms of rows, f32", fourier::fft_rows().def()),
-        one("fft_columns", "Fourier transforms of columns, f32", fourier::fft_columns().def()),
+        one("fft_columns", "Fourier transforms of columns, f32", fourier_columns::fft_columns().def()),
         one("rfft_rows", "Fourier transforms of rows of real numbers, f32", fourier_real::rfft_rows().def()),
         one(
             "irfft_rows",
             "rows of real numbers from their Fourier transforms, f32",
             fourier_real::irfft_rows().def(),
         ),
-        one("radix_counts", "how often each byte of keys occurs", radix::radix_counts().def()),
+        one("radix_counts", "how often each byte of keys occurs", radix_counts::radix_counts().def()),
         one("radix_pass", "keys and values in the order of one byte", radix::radix_pass().def()),
         one("sort_rows", "rows in order, and where their elements were", sorting::sort_rows().def()),
         one("top_k", "the largest elements of rows, and where they were", selection::top_k().def()),
@@ -77,17 +92,17 @@ pub fn all() -> Vec<Shipped> {
         one(
             "convolution_by_w",
             "gradients of convolutions by their weights",
-            convolution::convolution_by_w().def(),
+            convolution_by_w::convolution_by_w().def(),
         ),
         one(
             "convolution_of_few",
             "convolutions of few channels, gathered by threads",
-            convolution::convolution_of_few().def(),
+            convolution_of_few::convolution_of_few().def(),
         ),
         one(
             "convolution_of_few_by_w",
             "their gradients by their weights",
-            convolution::convolution_of_few_by_w().def(),
+            convolution_of_few::convolution_of_few_by_w().def(),
         ),
     ]
 }

@@ -520,10 +520,12 @@ language! {
     /// The upper half of the product of two integers: the upper 32 bits of 64, or the upper 64 of 128.
     fn mul_high(a: Number, b: Number) -> Number
         => i32 [3, 1000000], "map(x, y, |x| mul_high(x, x));", i32 [0, 232];
-    /// The number of set bits of an integer.
+    /// The number of set bits of an integer. Of a constant it is a constant: `for i in unroll(0..count_ones(N - 1))` runs log2(N)
+    /// times, if N is a power of two.
     fn count_ones(n: Number) -> Number
         => i32 [7, -1], "map(x, y, |x| count_ones(x));", i32 [3, 32];
-    /// The number of zero bits before the first set bit of an integer; the number of its bits for 0.
+    /// The number of zero bits before the first set bit of an integer; the number of its bits for 0. Of a constant it is a
+    /// constant, and counts 32 bits.
     fn leading_zeros(n: Number) -> Number
         => i32 [7, 0], "map(x, y, |x| leading_zeros(x));", i32 [29, 32];
     /// The bits of a number of 4 or 8 bytes, as another type of this size: `bits::<u32>(x)`, `bits::<f64>(n)`.

@@ -26,6 +26,15 @@ impl Evaluator {
         self.assign_value(target, op, from.spanned(value.span), span);
     }
 
+    /// The tile in registers that has this name, or of which this is a part.
+    fn registers_of(&self, target: &ast::Expr) -> Option<View> {
+        match &target.kind {
+            ast::ExprKind::Name(name) => self.registers_named(name),
+            ast::ExprKind::Index { base, .. } => self.registers_of(base),
+            _ => None,
+        }
+    }
+
     /// The tile in registers that has this name.
     fn registers_named(&self, name: &str) -> Option<View> {
         match self.lookup(name) {
@@ -39,7 +48,9 @@ impl Evaluator {
     /// `(a, b) = …`: all values are computed before any is assigned.
     pub(super) fn assign_all(&mut self, targets: &[ast::Expr], value: &ast::Expr) {
         self.naming = targets.iter().flat_map(|target| made_for(target, "next")).collect();
-        let values = self.expr(value);
+        // Where all are registers, a value that reads no target before its own is computed in its target.
+        let set: Option<Vec<View>> = targets.iter().map(|target| self.registers_of(target)).collect();
+        let values = if set.is_some() { self.unsettled(value) } else { self.expr(value) };
         self.naming.clear();
         let values = match values {
             Value::Tuple(values) if values.len() == targets.len() => values,
@@ -55,10 +66,15 @@ impl Evaluator {
             }
         };
         let (mut made, value_span) = (Vec::new(), value.span);
-        for value in values {
+        for (n, value) in values.into_iter().enumerate() {
+            let is_set = |view: &View| {
+                set.as_ref().is_none_or(|set| set[..n].iter().any(|to| to.tensor == view.tensor))
+            };
             made.push(match value {
-                Value::View(view) => self.copied(view, value_span),
-                value => value,
+                Value::View(view) if is_set(&view) => self.copied(view, value_span),
+                Value::Elements(of) if !of.ins.iter().any(is_set) => Value::Elements(of),
+                Value::View(view) => Value::View(view),
+                value => self.settled(value, &made_for(&targets[n], "next"), value_span),
             });
         }
         for (target, from) in targets.iter().zip(made) {

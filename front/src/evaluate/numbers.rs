@@ -84,6 +84,16 @@ impl Evaluator {
                 .help(format!("write {exact}, or convert it: {}({converted})", args.name))
                 .arg(0));
         }
+        // Of a constant a constant, which a loop or a shape can have.
+        if let (Some(&Value::Int(n)), false) = (args.get(0), self.in_closure)
+            && let Ok(n) = i32::try_from(n)
+        {
+            match &*args.name {
+                "count_ones" => return Ok(Value::Int(n.count_ones().into())),
+                "leading_zeros" => return Ok(Value::Int(n.leading_zeros().into())),
+                _ => {}
+            }
+        }
         let value = match function::of(&args.name) {
             function::Kind::One(f) => typing::un(f, args.number(0)?),
             function::Kind::Two(f) => typing::bin(f, args.number(0)?, args.number(1)?),

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use tilewright::kernels::pages::radix;
+use tilewright::kernels::pages::{radix, radix_counts};
 use tilewright::prelude::*;
 
 use super::stream;
@@ -20,7 +20,7 @@ macro_rules! sorted {
         let mut words = DeviceTensor::<u32, 3>::zeros(stream, [256, n.div_ceil(256 * $k), 4]).unwrap();
         let mut arrived = DeviceTensor::<i32, 1>::zeros(stream, [1]).unwrap();
         let (counts, pass) =
-            (radix::radix_counts!(K = $k), radix::radix_pass!(K = $k, V = $v, Q = $q, B = $b));
+            (radix_counts::radix_counts!(K = $k), radix::radix_pass!(K = $k, V = $v, Q = $q, B = $b));
         let mut begun = Instant::now();
         for time in 0..$times + 1 {
             if time == 1 {

@@ -3,8 +3,8 @@
 use std::f64::consts::PI;
 
 use tilewright::kernels::pages::{
-    convolution, fourier, fourier_real, heat, life, selection, selection_long, selection_short, sorting,
-    steps,
+    convolution, convolution_by_w, convolution_of_few, fourier, fourier_columns, fourier_real, heat, life,
+    selection, selection_long, selection_short, sorting, steps,
 };
 use tilewright::prelude::*;
 use tilewright_tests::number::Random;
@@ -97,7 +97,7 @@ fn fourier_transforms_of_columns() {
         let shape = |of: Arg| of.strides([1, 2, 2 * ld, 2 * ld * n]);
         let y = shape(Arg::output::<f32>([2, columns, n, images]));
         let constants = [("N", n), ("P", p), ("W", w), ("INVERSE", inverse)];
-        let kernel = fourier::fft_columns().specialize(&constants).unwrap();
+        let kernel = fourier_columns::fft_columns().specialize(&constants).unwrap();
         let done = kernel
             .simulate(&[shape(Arg::tensor(&x, [2, columns, n, images])), y])
             .unwrap_or_else(|why| panic!("{n}: {why}"));
@@ -147,7 +147,7 @@ fn fourier_transforms_of_doubles() {
         nearly(y, &transformed(x, -1.0), 1e-14, "rows");
     }
     let args = [Arg::tensor(&x[..2 * n], [2, 1, n, 1]), Arg::output::<f64>([2, 1, n, 1])];
-    let done = fourier::fft_columns!(T = f64, N = 512, P = 32, W = 16).simulate(&args).unwrap();
+    let done = fourier_columns::fft_columns!(T = f64, N = 512, P = 32, W = 16).simulate(&args).unwrap();
     nearly(&done.get::<f64>("y").unwrap(), &transformed(&x[..2 * n], -1.0), 1e-14, "a column");
     let args = [Arg::tensor(&x, [2 * n, rows]), Arg::output::<f64>([2, n + 1, rows])];
     let y =
@@ -162,6 +162,23 @@ fn fourier_transforms_of_doubles() {
     nearly(&done.get::<f64>("y").unwrap(), &wanted, 1e-14, "real rows, back");
 }
 
+/// Checks that rows of n elements are sorted.
+#[track_caller]
+fn in_order(x: &[f32], n: usize) {
+    let rows = x.len() / n;
+    let args = [Arg::tensor(x, [n, rows]), Arg::output::<f32>([n, rows]), Arg::output::<i32>([n, rows])];
+    let done = sorting::sort_rows().simulate(&args).unwrap_or_else(|why| panic!("{n}: {why}"));
+    let (y, order) = (done.get::<f32>("y").unwrap(), done.get::<i32>("order").unwrap());
+    for (row, x) in x.chunks(n).enumerate() {
+        let mut wanted: Vec<usize> = (0..n).collect();
+        wanted.sort_by(|a, b| x[*a].total_cmp(&x[*b])); // stable
+        for (at, from) in wanted.into_iter().enumerate() {
+            let at = row * n + at;
+            assert_eq!((order[at] as usize, y[at].to_bits()), (from, x[from].to_bits()), "{n}, row {row}");
+        }
+    }
+}
+
 #[test]
 fn sorted_rows() {
     // Random numbers, equal ones, and numbers that differ in their last bits only, beside infinities.
@@ -173,22 +190,20 @@ fn sorted_rows() {
         if n > 40 {
             x[3..9].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 0.0, -f32::NAN]);
         }
-        let args = [Arg::tensor(&x, [n, rows]), Arg::output::<f32>([n, rows]), Arg::output::<i32>([n, rows])];
-        let done = sorting::sort_rows().simulate(&args).unwrap_or_else(|why| panic!("{n}: {why}"));
-        let (y, order) = (done.get::<f32>("y").unwrap(), done.get::<i32>("order").unwrap());
-        for (row, x) in x.chunks(n).enumerate() {
-            let mut wanted: Vec<usize> = (0..n).collect();
-            wanted.sort_by(|a, b| x[*a].total_cmp(&x[*b])); // stable
-            for (at, from) in wanted.into_iter().enumerate() {
-                let at = row * n + at;
-                assert_eq!(
-                    (order[at] as usize, y[at].to_bits()),
-                    (from, x[from].to_bits()),
-                    "{n}, row {row}"
-                );
-            }
-        }
+        in_order(&x, n);
     }
+}
+
+/// In the order of their lower bits, every second pair of neighbours is in order, but the row is not.
+#[test]
+fn rows_whose_lower_bits_are_in_order() {
+    let key = |at: u32| match at {
+        1023 => 0x9000_03ff,
+        at if at > 1 && at % 2 == 0 => 0x1000_0400 | at,
+        at => 0x1000_0000 | at,
+    };
+    let number = |key: u32| f32::from_bits(if key >> 31 == 1 { key ^ (1 << 31) } else { !key });
+    in_order(&(0..1024).rev().map(|at| number(key(at))).collect::<Vec<_>>(), 1024);
 }
 
 /// Random elements, ascending ones, equal ones, few different ones.
@@ -429,7 +444,8 @@ fn convolved(of: Convolved, forward: impl Simulate, by_x: impl Simulate, by_w: i
 
 #[test]
 fn convolutions_and_their_gradients() {
-    use self::convolution::{convolution, convolution_by_w, convolution_by_x};
+    use self::convolution::{convolution, convolution_by_x};
+    use self::convolution_by_w::convolution_by_w;
     let of = |sizes, r, d| Convolved { sizes, r, d };
     for sizes in [[72, 9, 7, 3, 40], [8, 3, 5, 1, 8]] {
         convolved(of(sizes, 3, 1), convolution(), convolution_by_x(), convolution_by_w());
@@ -467,8 +483,8 @@ fn convolutions_of_few_channels() {
         let mut y = vec![0.0; results.iter().product()];
         of.each(|at_x, at_f, at_y| y[at_y] += f64::from(x[at_x].to_f32()) * f64::from(f[at_f].to_f32()));
         let kernel = match r {
-            7 => convolution::convolution_of_few(),
-            _ => convolution::convolution_of_few!(C = 4, R = 3, D = 1),
+            7 => convolution_of_few::convolution_of_few(),
+            _ => convolution_of_few::convolution_of_few!(C = 4, R = 3, D = 1),
         };
         let of_f = Arg::tensor(&f, [images[0] * r * r, sizes[4]]);
         let done = kernel.simulate(&[Arg::tensor(&x, images), of_f, Arg::output::<bf16>(results)]).unwrap();
@@ -497,7 +513,7 @@ fn gradients_of_convolutions_of_few_channels() {
             total
         };
         let constants: &[_] = if r == 7 { &[("P", p)] } else { &[("P", p), ("C", 4), ("R", 3), ("D", 1)] };
-        let kernel = convolution::convolution_of_few_by_w().specialize(constants).unwrap();
+        let kernel = convolution_of_few::convolution_of_few_by_w().specialize(constants).unwrap();
         let products = [images[0] * r * r, sizes[4]];
         let dw = Arg::in_out(&vec![1.0f32; f.len()], products);
         let done = kernel.simulate(&[Arg::tensor(&x, images), Arg::tensor(&dy, results), dw]).unwrap();
@@ -557,4 +573,33 @@ fn alternatives_assert_limits() {
     let args = [Arg::tensor(&[1.0f32; 1025], [1025, 1]), Arg::output::<f32>([1])];
     let why = sum_of_row().simulate(&args).unwrap_err().to_string();
     assert!(why.contains("`N` is 1025, and the kernel is made for at most 1024"), "{why}");
+}
+
+/// Sums and differences in place, at distances that halve, to a constant number of times.
+#[kernel]
+fn sums_and_differences<const N: usize = 8>(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    let part = |of| parallelize(tile(of, N, block.x), layout!(1), thread.x);
+    let mut z = map(part(x), |x| x);
+    let last = registers::<f32>(2, 0.0);
+    for step in unroll(0..count_ones(N - 1)) {
+        let apart = 1 << (31 - leading_zeros(N) - 1 - step);
+        let pairs = regroup(z, (apart, 2, N / 2 / apart));
+        let (a, b) = (pairs[(_, 0, _)], pairs[(_, 1, _)]);
+        (a, b) = (a + b, a - b);
+        (last[(0)], last[(1)]) = (z[(0)], -z[(1)]);
+    }
+    (z[(0)], z[(1)]) = (last[(1)], last[(0)]);
+    (z[(2)], z[(3)]) = (z[(3)], z[(2)]);
+    copy(z, part(y));
+}
+
+/// Values of a tuple are computed before any of its targets changes, in their targets where none reads another target.
+#[test]
+fn tuples_are_assigned_after_their_values() {
+    let args = [Arg::tensor(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0], [8]), Arg::output::<f32>([8])];
+    let kernel = sums_and_differences();
+    let done = kernel.simulate(&args).unwrap();
+    assert_eq!(done.get::<f32>("y").unwrap(), [4.0, 36.0, 0.0, -8.0, -16.0, 0.0, 0.0, 0.0]);
+    let source = kernel.source();
+    assert!(source.contains("last[1] = -z[1];") && !source.contains("last_next"), "{source}");
 }

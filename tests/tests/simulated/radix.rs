@@ -1,7 +1,7 @@
 //! Keys in order by their bytes, with values and without.
 
 use tilewright::KernelDef;
-use tilewright::kernels::pages::radix;
+use tilewright::kernels::pages::{radix, radix_counts};
 use tilewright::prelude::*;
 use tilewright_sim::{Options, run_every};
 use tilewright_tests::number::Random;
@@ -18,7 +18,8 @@ fn run(def: &KernelDef, args: &[Arg]) -> tilewright_sim::Outcome {
 fn sorted(keys: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let (n, tiles) = (keys.len(), keys.len().div_ceil(512));
     let mut words = vec![1u32; 256 * tiles * 4];
-    let (counts, pass) = (radix::radix_counts!(K = 2, G = 2, T = 64), radix::radix_pass!(K = 2, B = 2));
+    let (counts, pass) =
+        (radix_counts::radix_counts!(K = 2, G = 2, T = 64), radix::radix_pass!(K = 2, B = 2));
     let args = [
         Arg::tensor(keys, [n]),
         Arg::in_out(&[0i32; 1024], [256, 4]),
