@@ -1,18 +1,11 @@
-//! Keys in order by their bytes, in one pass over all keys for each byte.
+//! Keys in order by their bytes: `radix_counts` counts all bytes, then each byte takes a pass over all keys.
 
 use tilewright::prelude::*;
 
-/// A byte of a key.
-#[device]
-fn byte(key: u32, pass: i32) -> i32 {
-    ((key >> (8 * pass)) & 255) as i32
-}
-
 /// Keys and their values, or with V = 0 keys alone, in the order of one byte; keys of equal bytes keep their order. A block takes a tile
 /// of 256·K keys, in the order in which blocks begin, and puts it in order in shared memory, so that neighbours are stored together.
-/// A thread ranks B keys at once: eight are fastest with values, and one, with Q = 3, without.
 #[kernel(allow(unread, unwritten, unused))]
-pub fn radix_pass<const K: usize = 32, const V: usize = 1, const Q: usize = 2, const B: usize = 8>(
+pub fn radix_pass<const K: usize = 32, const V: usize = 1>(
     pass: i32,
     keys: &Tensor<u32, N>,
     values: &Tensor<u32, P>,
@@ -22,21 +15,21 @@ pub fn radix_pass<const K: usize = 32, const V: usize = 1, const Q: usize = 2, c
     words: &mut Tensor<u32, { (256, ceil_div(N, 256 * K), 4) }, (_1, _256, ldw)>,
     arrived: &mut Tensor<i32, _1>,
 ) {
-    use self::byte;
-    blocks_per_sm(Q);
+    blocks_per_sm(if V > 0 { 2 } else { 3 });
+    let b = if V > 0 { min(8, K) } else { 1 }; // keys that a thread ranks at once
     at_most(N, 1 << 30);
     assert(V == 0 || P == N);
     let _ = walk(words.size(1), block.x);
     let ticket = copy(1, arrived[(0)], how = "atomic_add", order = "relaxed");
     let (t, pass) = (min(max(ticket[(0)], 0), words.size(1) - 1), min(max(pass, 0), 3));
-    let (lane, warp) = (thread.x % 32, thread.x / 32);
+    let (lane, warp, byte) = (thread.x % 32, thread.x / 32, |key| ((key >> (8 * pass)) & 255) as i32);
     // A word has the count of a tile and this bit, or the slot after its last key and that bit.
     let (counted, closed) = (1u32 << 30, 1u32 << 31);
     // A thread's keys or values: each warp has 32·K neighbours. In order, and of bytes, a thread has every 256th.
-    let part =
-        |of| parallelize(regroup(tile(of, 256 * K, t), (32, B, K / B, 8)), layout!((32, 1, 1, 8)), thread.x);
     let own = |of| parallelize(of, layout!(256), thread.x);
-    let mut key = registers::<u32>((1, B, K / B, 1), 0);
+    let part =
+        |x| parallelize(regroup(tile(x, 256 * K, t), (32, b, K / b, 8)), layout!((32, 1, 1, 8)), thread.x);
+    let mut key = registers::<u32>((1, b, K / b, 1), 0);
     copy(part(keys), key, clamp = true);
     // The counts of each warp's bytes, and then the positions of their next keys in the tile.
     let (next, offsets) = (shared::<u32>(layout!((256, 8))), shared::<u32>(layout!(256)));
@@ -50,35 +43,31 @@ pub fn radix_pass<const K: usize = 32, const V: usize = 1, const Q: usize = 2, c
         fill(own(sorted_values), 0);
     }
     sync_threads();
-    scatter(key, next, |key| ((byte(key, pass), warp), 1), how = "atomic_add", order = "relaxed");
+    scatter(key, next, |key| ((byte(key), warp), 1), how = "atomic_add", order = "relaxed");
     sync_threads();
-    let mut total = registers::<u32>((1, 1), 0);
-    let lower = scan(map(of_byte, |n| n), 0, |a, b| a + b, mode = 1, exclusive = true, carry = &mut total);
-    let count = total[(_, 0)];
+    let lower = scan(map(of_byte, |n| n), 0, |a, b| a + b, mode = 1, exclusive = true);
+    let count = sum(of_byte, 1)[(_, 0)];
     let word = own(tile(words, (256, 1, 1), (0, t, pass))[(_, 0, 0)]);
-    if t > 0 {
-        copy(map(count, |n| n | counted), word, how = "atomic_exchange");
-    }
+    copy(map(count, |n| if t > 0 { n | counted } else { 0 }), word, how = "atomic_exchange");
     let start = block_scan(count, 0, |a, b| a + b, exclusive = true);
     map((lower, start.along(0)), of_byte, |n, start| n + start);
     sync_threads();
     let value = map(if V > 0 { part(values) } else { key }, |value| value);
-    for g in unroll(0..K / B) {
-        let some = key[(_, _, g, _)];
-        let (same, first) = (registers::<u32>((1, B, 1), 0), registers::<u32>((1, B, 1), 0));
-        for k in unroll(0..B) {
-            same[(_, k, _)] = warp_match(map(some[(_, k, _)], |key| byte(key, pass) as u8));
-            let number = |key, same| if (same >> lane) == 1 { byte(key, pass) } else { -1 }; // the last lane adds for all
-            let add = |key, same| ((number(key, same), warp), count_ones(same));
-            let own = (some[(_, k, _)], same[(_, k, _)]);
-            first[(_, k, _)] = scatter(own, next, add, how = "atomic_add", order = "relaxed");
+    for g in unroll(0..K / b) {
+        let (same, first) = (registers::<u32>((1, b, 1), 0), registers::<u32>((1, b, 1), 0));
+        for k in unroll(0..b) {
+            let own = key[(_, k, g, _)];
+            let lanes = warp_match(map(own, |key| byte(key) as u8));
+            same[(_, k, _)] = lanes;
+            let last = |key, same| if (same >> lane) == 1 { byte(key) } else { -1 }; // the last lane adds for all
+            let add = |key, same| ((last(key, same), warp), count_ones(same));
+            first[(_, k, _)] = scatter((own, lanes), next, add, how = "atomic_add", order = "relaxed");
         }
         let first = warp_shuffle(first, map(same, |same| 31 - leading_zeros(same) as i32));
-        let before = |same| count_ones(same & ((1u32 << lane) - 1));
-        let position = map((same, first), |same, first| (first + before(same)) as i32);
-        scatter((some, position), sorted, |key, position| (position, key));
+        let slot = map((same, first), |same, first| (first + count_ones(same & ((1u32 << lane) - 1))) as i32);
+        scatter((key[(_, _, g, _)], slot), sorted, |key, slot| (slot, key));
         if V > 0 {
-            scatter((value[(_, _, g, _)], position), sorted_values, |value, position| (position, value));
+            scatter((value[(_, _, g, _)], slot), sorted_values, |value, slot| (slot, value));
         }
     }
     // The slot of a byte's first key: the first tile adds the counts of lower bytes, the others the counts of tiles before.
@@ -91,8 +80,8 @@ pub fn radix_pass<const K: usize = 32, const V: usize = 1, const Q: usize = 2, c
     for j in 0..ceil_div(t, 8) {
         let some = shift(tile(words, (256, 8, 1), (0, 0, pass))[(_, _, 0)], (0, t - 8 * j - 8));
         let seen = wait(parallelize(some, layout!((256, 1)), thread.x), 1, order = "relaxed");
+        let add = |slot, word| if slot >= closed { slot } else { slot + (word & (u32::MAX - counted)) };
         for k in unroll(0..8) {
-            let add = |slot, word| if slot >= closed { slot } else { slot + (word & (u32::MAX - counted)) };
             slot = map((slot, seen[(_, 7 - k)]), add);
         }
         if slot >= closed {
@@ -100,13 +89,10 @@ pub fn radix_pass<const K: usize = 32, const V: usize = 1, const Q: usize = 2, c
         }
     }
     copy(map((slot, count), |slot, n| slot + n), word, how = "atomic_exchange");
-    map((slot, start), own(offsets), |slot, start| (slot ^ closed) - start);
+    map((slot, start), own(offsets), |slot, start| (slot ^ closed) - start - (256 * K * t) as u32);
     sync_threads();
-    let to = registers_like::<i32>(own(sorted), 0);
-    for k in unroll(0..K) {
-        let slot = |key| (offsets[(byte(key, pass))] as i32) + (256 * k + thread.x);
-        to[(k)] = map(own(sorted)[(k)], slot);
-    }
+    let to = |key, _, at| (offsets[(byte(key))] as i32) + at.0;
+    let to = map((own(sorted), own(tile(keys_to, 256 * K, t))), to);
     scatter((own(sorted), to), keys_to, |key, to| (to, key));
     if V > 0 {
         scatter((own(sorted_values), to), values_to, |value, to| (to, value));

@@ -26,7 +26,7 @@ impl Evaluator {
         self.assign_value(target, op, from.spanned(value.span), span);
     }
 
-    /// The tile in registers that has this name, or of which this is a part.
+    /// The tile in registers that has this name, or whose part this is.
     fn registers_of(&self, target: &ast::Expr) -> Option<View> {
         match &target.kind {
             ast::ExprKind::Name(name) => self.registers_named(name),

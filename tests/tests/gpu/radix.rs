@@ -9,7 +9,7 @@ use super::stream;
 
 /// Sorts keys, and values where V is 1; the time of a sort after the first.
 macro_rules! sorted {
-    ($stream:expr, $keys:expr, $times:expr, K = $k:literal, V = $v:literal, Q = $q:literal, B = $b:literal) => {{
+    ($stream:expr, $keys:expr, $times:expr, K = $k:literal, V = $v:literal) => {{
         let (stream, keys): (&Stream, &[u32]) = ($stream, $keys);
         let (n, p) = (keys.len(), if $v > 0 { keys.len() } else { 1 });
         let from = DeviceTensor::from_host(stream, [n], keys).unwrap();
@@ -19,8 +19,7 @@ macro_rules! sorted {
         let mut bins = DeviceTensor::<i32, 2>::zeros(stream, [256, 4]).unwrap();
         let mut words = DeviceTensor::<u32, 3>::zeros(stream, [256, n.div_ceil(256 * $k), 4]).unwrap();
         let mut arrived = DeviceTensor::<i32, 1>::zeros(stream, [1]).unwrap();
-        let (counts, pass) =
-            (radix_counts::radix_counts!(K = $k), radix::radix_pass!(K = $k, V = $v, Q = $q, B = $b));
+        let (counts, pass) = (radix_counts::radix_counts!(K = $k), radix::radix_pass!(K = $k, V = $v));
         let mut begun = Instant::now();
         for time in 0..$times + 1 {
             if time == 1 {
@@ -63,13 +62,13 @@ fn keys_are_sorted() {
     all.push(("few different keys".into(), (0..300_000u32).map(|at| at * 7 % 5 * 0x0101_0101).collect()));
     all.push(("the opposite order".into(), (0..300_000u32).map(|at| !at).collect()));
     for (what, keys) in &all {
-        let (made, order, _) = sorted!(&stream, keys, 1, K = 24, V = 1, Q = 2, B = 8);
+        let (made, order, _) = sorted!(&stream, keys, 1, K = 24, V = 1);
         check(what, keys, &made, Some(&order));
-        let (made, _, _) = sorted!(&stream, keys, 0, K = 24, V = 0, Q = 2, B = 4);
+        let (made, _, _) = sorted!(&stream, keys, 0, K = 24, V = 0);
         check(what, keys, &made, None);
-        let (made, order, _) = sorted!(&stream, keys, 1, K = 32, V = 1, Q = 2, B = 8);
+        let (made, order, _) = sorted!(&stream, keys, 1, K = 32, V = 1);
         check(what, keys, &made, Some(&order));
-        let (made, _, _) = sorted!(&stream, keys, 0, K = 32, V = 0, Q = 3, B = 1);
+        let (made, _, _) = sorted!(&stream, keys, 0, K = 32, V = 0);
         check(what, keys, &made, None);
     }
 }
@@ -87,10 +86,8 @@ fn times_of_sorts() {
                 println!("2^24 {what}, {}: {time:?}", stringify!($($key = $value)+));
             }};
         }
-        row!(K = 32 V = 1 Q = 2 B = 8);
-        row!(K = 24 V = 1 Q = 2 B = 8);
-        row!(K = 32 V = 0 Q = 3 B = 1);
-        row!(K = 32 V = 0 Q = 3 B = 2);
-        row!(K = 32 V = 0 Q = 2 B = 8);
+        row!(K = 32 V = 1);
+        row!(K = 24 V = 1);
+        row!(K = 32 V = 0);
     }
 }

@@ -575,7 +575,7 @@ fn alternatives_assert_limits() {
     assert!(why.contains("`N` is 1025, and the kernel is made for at most 1024"), "{why}");
 }
 
-/// Sums and differences in place, at distances that halve, to a constant number of times.
+/// Sums and differences of elements at distances that halve, as often as N can be halved.
 #[kernel]
 fn sums_and_differences<const N: usize = 8>(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
     let part = |of| parallelize(tile(of, N, block.x), layout!(1), thread.x);

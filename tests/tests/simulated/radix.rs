@@ -18,8 +18,7 @@ fn run(def: &KernelDef, args: &[Arg]) -> tilewright_sim::Outcome {
 fn sorted(keys: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let (n, tiles) = (keys.len(), keys.len().div_ceil(512));
     let mut words = vec![1u32; 256 * tiles * 4];
-    let (counts, pass) =
-        (radix_counts::radix_counts!(K = 2, G = 2, T = 64), radix::radix_pass!(K = 2, B = 2));
+    let (counts, pass) = (radix_counts::radix_counts!(K = 2, G = 2, T = 64), radix::radix_pass!(K = 2));
     let args = [
         Arg::tensor(keys, [n]),
         Arg::in_out(&[0i32; 1024], [256, 4]),
@@ -44,7 +43,7 @@ fn sorted(keys: &[u32]) -> (Vec<u32>, Vec<u32>) {
         let done = run(pass.def(), &args);
         let mut of_keys = args.clone();
         (of_keys[2], of_keys[4]) = (Arg::tensor(&[0u32], [1]), Arg::in_out(&[0u32], [1]));
-        let alone = run(radix::radix_pass!(K = 2, V = 0, B = 1).def(), &of_keys);
+        let alone = run(radix::radix_pass!(K = 2, V = 0).def(), &of_keys);
         assert_eq!(alone.get::<u32>("keys_to").unwrap(), done.get::<u32>("keys_to").unwrap());
         assert_eq!(alone.get::<i32>("bins").unwrap(), done.get::<i32>("bins").unwrap());
         assert_eq!(alone.get::<u32>("words").unwrap(), done.get::<u32>("words").unwrap());
