@@ -8,7 +8,7 @@ use crate::thread::index::{Int, Ix};
 use crate::thread::{Id, Mem, Space};
 use crate::tile;
 use crate::tile::view::View;
-use crate::tile::view::leaf::Leaf;
+use crate::tile::view::leaf::{Leaf, leaves};
 use crate::values::affine::{Affine, Coord};
 
 impl Lower<'_> {
@@ -108,6 +108,11 @@ impl Lower<'_> {
         let layout = self.program.tensor(view.tensor).layout.clone();
         let coordinates = self.coordinates(view, leaves, at);
         self.offset(&layout, &coordinates, None)
+    }
+
+    /// The register array of a view, and the index of an element in it.
+    pub(super) fn own_element(&mut self, view: &View, at: &[Ix]) -> (Id, Ix) {
+        (self.storage[view.tensor as usize], self.register_index(view, &leaves(view), at))
     }
 
     /// The offset where each mode has one stride. Loop-invariant parts are computed once, at the top of the

@@ -2,6 +2,7 @@
 //! signal and wait for, and cluster barriers.
 
 use super::Lower;
+use super::numbering::{extents_of, named};
 use crate::source::problem::Result;
 use crate::thread::index::Ix;
 use crate::thread::{Change, Cmp, Frag, Mem, MemoryOrder, Op, Scope, Stmt, Unroll, Val};
@@ -18,7 +19,7 @@ impl Lower<'_> {
     pub(super) fn atomic(&mut self, from: &View, to: &View, update: &Update) -> Result<()> {
         let program = self.program;
         let (source, target) = (program.tensor(from.tensor), program.tensor(to.tensor));
-        self.at_site(&target.name, self.kernel.sites[self.scope.site as usize].span);
+        self.at_tensor(&target.name);
         let pair = align(from, to)?;
         let (from_leaves, to_leaves) = (leaves(&pair.from), leaves(&pair.to));
         let beside = |view: &Option<View>| match view {
@@ -36,9 +37,7 @@ impl Lower<'_> {
             true => self.storage[from.tensor as usize],
             false => self.scratch(&to.name, source.elem, 1),
         };
-        let names = ["i", "j", "l", "m", "n", "o", "p", "q"];
-        let walked: Vec<(String, i64)> =
-            to_leaves.iter().enumerate().map(|(at, leaf)| (names[at % 8].to_owned(), leaf.extent)).collect();
+        let walked = named(extents_of(&to_leaves));
         // Loads of several elements are in flight together before a thread waits for one of them.
         let several = pair.to.layout.size() != Ok(1);
         let looks = update.with == Change::Await && !update.order.acquires() && several;

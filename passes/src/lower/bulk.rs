@@ -4,6 +4,7 @@
 use tilewright_layout::{Obligation, Value};
 
 use super::Lower;
+use super::numbering::named;
 use crate::source::problem::Result;
 use crate::thread::atom::{Atom, OperandName};
 use crate::thread::index::Ix;
@@ -46,9 +47,7 @@ impl Lower<'_> {
         let arrival = if stores { None } else { Some(self.arrival(shared)?) };
         let copy =
             BoxCopy { row, global, outer: &outer, shared, inner: &inner, boxes: &boxes, param, arrival };
-        let names = ["i", "j", "l", "m", "n"];
-        let walked: Vec<(String, i64)> =
-            boxes.counts.iter().enumerate().map(|(at, &n)| (names[at % 5].to_owned(), n)).collect();
+        let walked = named(boxes.counts.iter().copied());
         let (mut copies, ()) = self.nested(|lower| {
             lower.loops(&walked, Unroll::Full, &mut |lower, at| {
                 let atom = lower.box_copy(&copy, at)?;

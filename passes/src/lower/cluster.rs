@@ -19,6 +19,7 @@
 //! contain values, not addresses in its memory, so they remain valid.
 
 use super::Lower;
+use super::numbering::named;
 use super::reduce::{Combined, Kept, Part, Runs};
 use crate::source::problem::{Problem, Result};
 use crate::thread::atoms::{self, WORD};
@@ -123,7 +124,7 @@ impl Lower<'_> {
         self.elect(vec![Op::Arrive { bar, slot, peer: None, bytes }]);
         let (thread, most) = (self.coord(&Coord::Thread(self.scope.by)), self.int(blocks));
         let (sent, ()) = self.nested(|lower| {
-            lower.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+            lower.loops(&named([len]), Unroll::Full, &mut |lower, at| {
                 for (part, &array) in all.parts.iter().zip(&kept.arrays) {
                     let to = lower.address_of_run(&kept, array, at[0], rank);
                     lower.send(part, at[0], to, exchange, thread)?;

@@ -2,7 +2,7 @@
 
 use tilewright_layout::{Layout, Value};
 
-use super::numbering::extents_of;
+use super::numbering::{extents_of, named, vectors_of};
 use super::{Lower, edges};
 use crate::source::problem::{Problem, Result};
 use crate::thread::index::Ix;
@@ -68,7 +68,7 @@ impl Lower<'_> {
             return Ok(());
         }
         let target = self.program.tensor(to.tensor);
-        self.at_site(&target.name, self.kernel.sites[self.scope.site as usize].span);
+        self.at_tensor(&target.name);
         let elems: Vec<Elem> = ins.iter().map(|view| self.program.tensor(view.tensor).elem).collect();
         let types = Types { ins: &elems, scalars: &self.program.scalars };
         let value = types.typed(value, target.elem)?;
@@ -124,13 +124,7 @@ impl Lower<'_> {
             }
             _ => None,
         };
-        let names = ["i", "j", "l", "m", "n", "o", "p", "q"];
-        let extents: Vec<(String, i64)> = to
-            .leaves
-            .iter()
-            .enumerate()
-            .map(|(i, l)| (names[i % 8].to_owned(), if i == which { l.extent / wide } else { l.extent }))
-            .collect();
+        let extents = vectors_of(&to.leaves, which, wide);
         let all = |lower: &mut Self, value: &Expr| {
             lower.loops(&extents, Unroll::Full, &mut |lower, at| {
                 let mut first = at.to_vec();
@@ -184,9 +178,7 @@ impl Lower<'_> {
             }
         }
         let Some(aside) = aside else { return Ok(()) };
-        let extents: Vec<(String, i64)> =
-            to.leaves.iter().enumerate().map(|(i, l)| (names[i % 8].to_owned(), l.extent)).collect();
-        self.loops(&extents, Unroll::Full, &mut |lower, at| {
+        self.loops(&named(extents_of(&to.leaves)), Unroll::Full, &mut |lower, at| {
             let from = lower.flat(&extents_of(&to.leaves), at)?;
             let index = lower.register_index(&to.view, &to.leaves, at);
             let reg = lower.storage[to.view.tensor as usize];

@@ -2,6 +2,7 @@
 
 use super::Lower;
 use super::elementwise::refined;
+use super::numbering::{extents_of, named};
 use crate::source::problem::Result;
 use crate::thread::index::Ix;
 use crate::thread::{Change, Frag, Mem, Op, Scope, Unroll, Val};
@@ -10,9 +11,6 @@ use crate::tile::elements::{Along, ElementFacts};
 use crate::tile::view::View;
 use crate::tile::view::leaf::{Leaf, leaves};
 use crate::values::number::Number;
-
-/// Names of the loops over a thread's elements.
-const NAMES: [&str; 8] = ["i", "j", "l", "m", "n", "o", "p", "q"];
 
 impl Lower<'_> {
     /// Loads each element of `to` from its coordinates.
@@ -49,10 +47,7 @@ impl Lower<'_> {
             let op = match update {
                 None => Op::Store { to: address, from: Frag { reg, at: index, len: 1 }, guard },
                 Some(update) => {
-                    let mut beside = |view: &View| {
-                        let at = lower.register_index(view, &leaves(view), own.2);
-                        (lower.storage[view.tensor as usize], at)
-                    };
+                    let mut beside = |view: &View| lower.own_element(view, own.2);
                     let old = update.old.as_ref().map(&mut beside).map(|(reg, at)| Frag { reg, at, len: 1 });
                     let expected = update.expected.as_ref().map(beside).map(|(reg, at)| Val::Reg(reg, at));
                     let (op, order, scope) = (update.with, update.order, update.scope);
@@ -82,17 +77,15 @@ impl Lower<'_> {
         claims: &[Vec<Along>],
         each: &mut dyn FnMut(&mut Self, (&View, &[Leaf], &[Ix]), Mem, Option<Ix>),
     ) -> Result<()> {
-        self.at_site(&memory.name, self.kernel.sites[self.scope.site as usize].span);
+        self.at_tensor(&memory.name);
         let numbers: Vec<View> = at.iter().map(|(_, view)| view.clone()).collect();
         let (numbers, own) = refined(&numbers, own)?;
         let (own_leaves, memory_leaves) = (leaves(&own), leaves(memory));
-        let extents: Vec<(String, i64)> =
-            own_leaves.iter().enumerate().map(|(i, l)| (NAMES[i % 8].to_owned(), l.extent)).collect();
-        self.loops(&extents, Unroll::Full, &mut |lower, index| {
+        self.loops(&named(extents_of(&own_leaves)), Unroll::Full, &mut |lower, index| {
             for ((number, _), view) in at.iter().zip(&numbers) {
                 let tensor = lower.program.tensor(view.tensor);
-                let at_register = lower.register_index(view, &leaves(view), index);
-                let value = Val::Reg(lower.storage[view.tensor as usize], at_register);
+                let (reg, at_register) = lower.own_element(view, index);
+                let value = Val::Reg(reg, at_register);
                 // Of several indices, one that is out of bounds suffices.
                 if let [edges] = claims {
                     lower.claim(&value, edges, view, index, Number::Int(-1));

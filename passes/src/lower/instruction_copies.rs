@@ -1,6 +1,7 @@
 //! Copies by instructions of the table, most of them of a warp.
 
 use super::Lower;
+use super::numbering::named;
 use crate::source::problem::{Problem, Result};
 use crate::thread::atom::{Atom, OperandKind};
 use crate::thread::index::Ix;
@@ -33,12 +34,7 @@ impl Lower<'_> {
         let (from_values, to_values) = (values(from)?, values(to)?);
         let extents =
             |leaves: &[Leaf], skip: usize| leaves[skip..].iter().map(|l| l.extent).collect::<Vec<_>>();
-        let names = ["i", "j", "l", "m", "n"];
-        let walked: Vec<(String, i64)> = extents(&to_leaves, to_values)
-            .into_iter()
-            .enumerate()
-            .map(|(i, n)| (names[i % 5].to_owned(), n))
-            .collect();
+        let walked = named(extents(&to_leaves, to_values));
         self.loops(&walked, Unroll::Full, &mut |lower, at| {
             let mut args = Vec::new();
             for operand in row.operands {

@@ -17,7 +17,7 @@ impl Lower<'_> {
     pub(super) fn take(&mut self, number: Id, from: &View) -> Result<()> {
         let program = self.program;
         let (read, tensor) = (&program.reads[number as usize], program.tensor(from.tensor));
-        self.at_site(&tensor.name, self.kernel.sites[self.scope.site as usize].span);
+        self.at_tensor(&tensor.name);
         let leaves = leaves(from);
         let first = vec![self.int(0); leaves.len()];
         let (value, guard) = match tensor.space {

@@ -2,6 +2,7 @@
 
 use super::Lower;
 use super::elementwise::refined;
+use super::numbering::{extents_of, named};
 use crate::source::problem::Result;
 use crate::thread::index::Ix;
 use crate::thread::{Bin, Cmp, Op, Unroll, Val, Vote};
@@ -26,17 +27,14 @@ impl Lower<'_> {
         known: &ElementFacts,
     ) -> Result<()> {
         let target = self.program.tensor(to.tensor);
-        self.at_site(&target.name, self.kernel.sites[self.scope.site as usize].span);
+        self.at_tensor(&target.name);
         let elems: Vec<Elem> = ins.iter().map(|view| self.program.tensor(view.tensor).elem).collect();
         let (ins, to) = refined(ins, to)?;
-        let names = ["i", "j", "l", "m", "n", "o", "p", "q"];
-        let extents: Vec<(String, i64)> =
-            leaves(&to).iter().enumerate().map(|(i, l)| (names[i % 8].to_owned(), l.extent)).collect();
-        self.loops(&extents, Unroll::Full, &mut |lower, at| {
+        self.loops(&named(extents_of(&leaves(&to))), Unroll::Full, &mut |lower, at| {
             let mut values = Vec::new();
             for (view, elem) in ins.iter().zip(&elems) {
-                let index = lower.register_index(view, &leaves(view), at);
-                values.push((Val::Reg(lower.storage[view.tensor as usize], index), *elem));
+                let (reg, index) = lower.own_element(view, at);
+                values.push((Val::Reg(reg, index), *elem));
             }
             let coordinates = lower.coordinates(&ins[0], &leaves(&ins[0]), at);
             let inside = lower.inside(&known.masks, &coordinates);

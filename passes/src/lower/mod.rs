@@ -521,6 +521,11 @@ impl<'p> Lower<'p> {
         self.exprs().leaf(Int::Var(id), known.lo, known.hi, known.multiple, known.same_for)
     }
 
+    /// Names the tensor that the statements of this site access.
+    fn at_tensor(&mut self, tensor: &str) {
+        self.at_site(tensor, self.kernel.sites[self.scope.site as usize].span);
+    }
+
     fn at_site(&mut self, tensor: &str, span: Span) {
         let site = Site { tensor: tensor.into(), span, coord: Vec::new() };
         self.scope.site = match self.kernel.sites.iter().position(|known| *known == site) {

@@ -75,3 +75,15 @@ impl Lower<'_> {
 pub(super) fn extents_of(leaves: &[Leaf]) -> Vec<i64> {
     leaves.iter().map(|leaf| leaf.extent).collect()
 }
+
+/// Loops over these extents, with their names.
+pub(super) fn named(extents: impl IntoIterator<Item = i64>) -> Vec<(String, i64)> {
+    const NAMES: [&str; 12] = ["i", "j", "l", "m", "n", "o", "p", "q", "r", "s", "t", "u"];
+    NAMES.into_iter().cycle().map(str::to_owned).zip(extents).collect()
+}
+
+/// The same over leaves, of which one counts vectors of this width.
+pub(super) fn vectors_of(leaves: &[Leaf], which: usize, width: i64) -> Vec<(String, i64)> {
+    let extent = |(at, leaf): (usize, &Leaf)| if at == which { leaf.extent / width } else { leaf.extent };
+    named(leaves.iter().enumerate().map(extent))
+}

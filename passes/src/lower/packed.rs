@@ -3,6 +3,7 @@
 
 use super::Lower;
 use super::elementwise::refined;
+use super::numbering::named;
 use crate::source::problem::Result;
 use crate::thread::atom::{Atom, Effect, OperandName};
 use crate::thread::atoms;
@@ -89,14 +90,12 @@ impl Lower<'_> {
             run = self.run(&sides, at_once(row));
         }
         let Some((last, part)) = run else { return Ok(false) };
-        let names = ["i", "j", "l", "m", "n", "o", "p", "q"];
         let extent = |(at, leaf): (usize, &Leaf)| match at.cmp(&last) {
             std::cmp::Ordering::Less => 1,
             std::cmp::Ordering::Equal => leaf.extent / part,
             std::cmp::Ordering::Greater => leaf.extent,
         };
-        let extents: Vec<(String, i64)> =
-            sides[0].1.iter().enumerate().map(|of| (names[of.0 % 8].to_owned(), extent(of))).collect();
+        let extents = named(sides[0].1.iter().enumerate().map(extent));
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let mut first = at.to_vec();
             let by = lower.int(part);

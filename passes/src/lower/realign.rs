@@ -4,6 +4,7 @@ use tilewright_layout::Value;
 
 use super::Lower;
 use super::edges::{Piece, Side, Vector, Whole};
+use super::numbering::vectors_of;
 use crate::source::problem::{Problem, Result};
 use crate::thread::index::Ix;
 use crate::thread::{AtomArg, Frag, Op, Unroll, atoms};
@@ -46,7 +47,7 @@ impl Lower<'_> {
         let row = atoms::funnel_shift(width * i64::from(elem.bytes()));
         let row = row.ok_or_else(|| Problem::internal("no instruction shifts vectors"))?;
         self.arch_of(row);
-        let extents = self.extents(from, which, width);
+        let extents = vectors_of(from, which, width);
         let counts: Vec<i64> = extents.iter().map(|(_, count)| *count).collect();
         let vectors: i64 = counts.iter().product();
         let two =

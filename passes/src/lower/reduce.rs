@@ -4,6 +4,7 @@
 mod runs;
 
 use super::Lower;
+use super::numbering::{extents_of, named};
 use crate::source::problem::Result;
 use crate::thread::index::Ix;
 use crate::thread::{Bin, Frag, Mem, Op, Unroll, Val, Vote};
@@ -69,12 +70,26 @@ impl Lower<'_> {
         across: Across,
         known: &ElementFacts,
     ) -> Result<()> {
+        let typed = self.typed(to, with)?;
+        self.combine(from, to, neutral, How::Functions(&typed), across, known)
+    }
+
+    /// Functions of two tuples, in the types of their entries.
+    pub(super) fn typed(&self, to: &[View], with: &[Expr]) -> Result<Vec<Expr>> {
         let elems: Vec<Elem> =
             to.iter().chain(to).map(|view| self.program.tensor(view.tensor).elem).collect();
         let types = Types { ins: &elems, scalars: &self.program.scalars };
-        let typed = with.iter().zip(&elems).map(|(value, elem)| types.typed(value, *elem));
-        let typed: Vec<Expr> = typed.collect::<Result<_>>()?;
-        self.combine(from, to, neutral, How::Functions(&typed), across, known)
+        with.iter().zip(&elems).map(|(value, elem)| types.typed(value, *elem)).collect()
+    }
+
+    /// The entries of tuples.
+    pub(super) fn parts(&self, to: &[View], neutral: &[Number]) -> Vec<Part> {
+        let of = |(view, &neutral): (&View, &Number)| {
+            let tensor = self.program.tensor(view.tensor);
+            let reg = self.storage[view.tensor as usize];
+            Part { reg, elem: tensor.elem, neutral, name: tensor.name.clone() }
+        };
+        to.iter().zip(neutral).map(of).collect()
     }
 
     fn combine(
@@ -88,25 +103,15 @@ impl Lower<'_> {
     ) -> Result<()> {
         let program = self.program;
         let tensor = |view: &View| program.tensor(view.tensor);
-        self.at_site(&tensor(&to[0]).name, self.kernel.sites[self.scope.site as usize].span);
-        let parts = to.iter().zip(neutral).map(|(view, &neutral)| Part {
-            reg: self.storage[view.tensor as usize],
-            elem: tensor(view).elem,
-            neutral,
-            name: tensor(view).name.clone(),
-        });
-        let all = Combined { parts: parts.collect(), how };
-        let names = ["i", "j", "l", "m", "n", "o", "p", "q"];
-        let extents: Vec<(String, i64)> =
-            leaves(&from[0]).iter().enumerate().map(|(i, l)| (names[i % 8].to_owned(), l.extent)).collect();
-        self.loops(&extents, Unroll::Full, &mut |lower, at| {
+        self.at_tensor(&tensor(&to[0]).name);
+        let all = Combined { parts: self.parts(to, neutral), how };
+        self.loops(&named(extents_of(&leaves(&from[0]))), Unroll::Full, &mut |lower, at| {
             let mut elements = Vec::new();
             let kept = lower.target_at(&from[0], &to[0], at)?;
             let slot = lower.register_index(&to[0], &leaves(&to[0]), &kept);
             for (view, part) in from.iter().zip(&all.parts) {
-                let source_at = lower.register_index(view, &leaves(view), at);
-                let element = Val::Reg(lower.storage[view.tensor as usize], source_at);
-                elements.push(lower.converted(element, tensor(view).elem, part.elem));
+                let (reg, source_at) = lower.own_element(view, at);
+                elements.push(lower.converted(Val::Reg(reg, source_at), tensor(view).elem, part.elem));
             }
             lower.leave_out(&all, known, from, at, &mut elements);
             lower.add(&all, slot, elements)
@@ -219,7 +224,7 @@ impl Lower<'_> {
     fn butterfly(&mut self, all: &Combined<'_>, lanes: i64, step: i64) -> Result<()> {
         let len = self.results(all);
         if let (WARP, Some(with)) = (lanes, self.of_warp(all)) {
-            return self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+            return self.loops(&named([len]), Unroll::Full, &mut |lower, at| {
                 let reg = all.parts[0].reg;
                 let value = Val::Vote(Vote::All(with), Box::new(Val::Reg(reg, at[0])));
                 lower.emit(Op::Assign { reg, at: at[0], value });
@@ -229,7 +234,7 @@ impl Lower<'_> {
         let mut distance = lanes / 2 * step;
         while distance >= step {
             let by = self.int(distance);
-            self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+            self.loops(&named([len]), Unroll::Full, &mut |lower, at| {
                 let other = |part: &Part| Val::ShuffleXor(Box::new(Val::Reg(part.reg, at[0])), by);
                 lower.add(all, at[0], all.parts.iter().map(other).collect())
             })?;
@@ -261,7 +266,7 @@ impl Lower<'_> {
             let by = self.int(distance);
             let from = self.exprs().xor(thread, by);
             let there = self.exprs().lt(from, threads);
-            self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+            self.loops(&named([len]), Unroll::Full, &mut |lower, at| {
                 let mut elements = Vec::new();
                 for (part, &other) in all.parts.iter().zip(&others) {
                     // Every lane takes part in the shuffle, even if its result is masked.

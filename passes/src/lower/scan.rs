@@ -7,6 +7,7 @@
 use tilewright_layout::Layout;
 
 use super::Lower;
+use super::numbering::named;
 use super::reduce::{Combined, How, Kept, PARTIAL_UNROLL, Part, Runs, load};
 use crate::source::problem::Result;
 use crate::thread::index::{Int, Ix};
@@ -15,11 +16,8 @@ use crate::tile::Expr;
 use crate::tile::elements::ElementFacts;
 use crate::tile::pair::Scanned;
 use crate::tile::view::View;
-use crate::tile::view::leaf::leaves;
 use crate::values::affine::Coord;
-use crate::values::elem::Elem;
 use crate::values::scan::{self, Scan};
-use crate::values::typing::Types;
 
 /// A function of an element's index along each leaf and its position in the order.
 type AtEach<'f, Of> = dyn FnMut(&mut Of, &[Ix], Ix) -> Result<()> + 'f;
@@ -44,18 +42,9 @@ impl Lower<'_> {
     ) -> Result<()> {
         let program = self.program;
         let tensor = |view: &View| program.tensor(view.tensor);
-        self.at_site(&tensor(&to[0]).name, self.kernel.sites[self.scope.site as usize].span);
-        let elems: Vec<Elem> = to.iter().chain(to).map(|view| tensor(view).elem).collect();
-        let types = Types { ins: &elems, scalars: &program.scalars };
-        let typed = how.with.iter().zip(&elems).map(|(value, elem)| types.typed(value, *elem));
-        let typed: Vec<Expr> = typed.collect::<Result<_>>()?;
-        let parts = to.iter().zip(&how.identity).map(|(view, &neutral)| Part {
-            reg: self.storage[view.tensor as usize],
-            elem: tensor(view).elem,
-            neutral,
-            name: tensor(view).name.clone(),
-        });
-        let all = Combined { parts: parts.collect(), how: How::Functions(&typed) };
+        self.at_tensor(&tensor(&to[0]).name);
+        let typed = self.typed(to, &how.with)?;
+        let all = Combined { parts: self.parts(to, &how.identity), how: How::Functions(&typed) };
         let levels = self.levels_of(how);
         let order = Order::new(&from[0], &how.modes());
         let (count, together) = (order.count(), order.rest());
@@ -63,8 +52,8 @@ impl Lower<'_> {
         self.each_of(&order, &mut |lower, at, position| {
             let mut elements = Vec::new();
             for view in from {
-                let index = lower.register_index(view, &leaves(view), at);
-                elements.push(Val::Reg(lower.storage[view.tensor as usize], index));
+                let (reg, index) = lower.own_element(view, at);
+                elements.push(Val::Reg(reg, index));
             }
             lower.leave_out(&all, known, from, at, &mut elements);
             lower.set(&values, position, elements);
@@ -82,8 +71,8 @@ impl Lower<'_> {
             let elements = lower.tuple_or_identity(&all, done.as_deref(), position);
             for (view, value) in to.iter().zip(elements) {
                 let kept = lower.target_at(&from[0], view, at)?;
-                let at = lower.register_index(view, &leaves(view), &kept);
-                lower.emit(Op::Assign { reg: lower.storage[view.tensor as usize], at, value });
+                let (reg, at) = lower.own_element(view, &kept);
+                lower.emit(Op::Assign { reg, at, value });
             }
             Ok(())
         })?;
@@ -112,10 +101,7 @@ impl Lower<'_> {
 
     /// Loops over the elements of a view.
     fn each_of(&mut self, order: &Order, body: &mut AtEach<'_, Self>) -> Result<()> {
-        let names = ["i", "j", "l", "m", "n", "o", "p", "q"];
-        let extents = order.leaves.iter().enumerate();
-        let extents: Vec<(String, i64)> =
-            extents.map(|(i, leaf)| (names[i % 8].to_owned(), leaf.0)).collect();
+        let extents = named(order.leaves.iter().map(|leaf| leaf.0));
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let mut position = lower.int(0);
             for (&index, &(_, step)) in at.iter().zip(&order.leaves) {
@@ -139,10 +125,8 @@ impl Lower<'_> {
         self.each_of(&order.only_rest(), &mut |lower, at, position| {
             for (view, part) in carry.iter().zip(&state.parts) {
                 let kept = lower.target_at(from, view, at)?;
-                let index = lower.register_index(view, &leaves(view), &kept);
-                let (reg, own) = (lower.storage[view.tensor as usize], part.reg);
-                let (to, from) =
-                    if stores { ((reg, index), (own, position)) } else { ((own, position), (reg, index)) };
+                let (outer, own) = (lower.own_element(view, &kept), (part.reg, position));
+                let (to, from) = if stores { (outer, own) } else { (own, outer) };
                 lower.emit(Op::Assign { reg: to.0, at: to.1, value: Val::Reg(from.0, from.1) });
             }
             Ok(())
@@ -217,7 +201,7 @@ impl Lower<'_> {
     ) -> Result<Vec<Part>> {
         let len = self.results(values);
         let rows = len / extent;
-        let grid = [("i".to_owned(), extent - 1), ("j".to_owned(), rows)];
+        let grid = named([extent - 1, rows]);
         self.loops(&grid, Unroll::Full, &mut |lower, at| {
             let [here, next] = lower.neighbours(at, extent);
             let value = lower.joined(values, &lower.tuple(values, here), &lower.tuple(values, next))?;
@@ -387,7 +371,7 @@ impl Lower<'_> {
     }
 
     fn over(&mut self, len: i64, body: &mut dyn FnMut(&mut Self, Ix) -> Result<()>) -> Result<()> {
-        self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| body(lower, at[0]))
+        self.loops(&named([len]), Unroll::Full, &mut |lower, at| body(lower, at[0]))
     }
 
     /// The tuple at an index.

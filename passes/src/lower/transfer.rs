@@ -2,7 +2,7 @@
 
 use super::Lower;
 use super::edges::{Side, Vector};
-use super::numbering::extents_of;
+use super::numbering::{extents_of, named, vectors_of};
 use crate::source::problem::Result;
 use crate::thread::atoms;
 use crate::thread::index::{Int, Ix};
@@ -31,7 +31,7 @@ impl Lower<'_> {
     pub(super) fn copy(&mut self, from: &View, to: &View, how: How, fill: Number) -> Result<()> {
         let program = self.program;
         let (source, target) = (program.tensor(from.tensor), program.tensor(to.tensor));
-        self.at_site(&target.name, self.kernel.sites[self.scope.site as usize].span);
+        self.at_tensor(&target.name);
         let pair = align(from, to)?;
         let (from_leaves, to_leaves) = (leaves(&pair.from), leaves(&pair.to));
         let note = |view: &View, tensor: &crate::tile::Tensor| match view.name == tensor.name {
@@ -47,19 +47,6 @@ impl Lower<'_> {
             (true, false) => self.store(&pair, &from_leaves, &to_leaves),
             (false, false) => self.stage(&pair, &from_leaves, &to_leaves, how, fill),
         }
-    }
-
-    /// Loop names: `i`, `j`, … for the leaves of a transfer; the leaf `which` in steps of `width`.
-    pub(super) fn extents(&self, leaves: &[Leaf], which: usize, width: i64) -> Vec<(String, i64)> {
-        let names = ["i", "j", "l", "m", "n", "o", "p", "q", "r", "s", "t", "u"];
-        leaves
-            .iter()
-            .enumerate()
-            .map(|(i, leaf)| {
-                let extent = if i == which { leaf.extent / width } else { leaf.extent };
-                (names[i % names.len()].to_owned(), extent)
-            })
-            .collect()
     }
 
     /// Leaf indices in elements, from loop indices, where leaf `which` counts vectors.
@@ -149,7 +136,7 @@ impl Lower<'_> {
         let count: i64 = from_part.iter().map(|leaf| leaf.extent).product();
         let name = format!("{}_in_flight", pair.to.name);
         let reg = self.register(name, source.elem, count as u32, false);
-        self.loops(&self.extents(&from_part, load.leaf, load.width), Unroll::Full, &mut |lower, at| {
+        self.loops(&vectors_of(&from_part, load.leaf, load.width), Unroll::Full, &mut |lower, at| {
             let own = lower.elements(at, load.leaf, load.width);
             let to_reg = Frag { reg, at: lower.staged(&from_part, first, &own)?, len: load.width as u32 };
             let elements = whole(lower, &from_part, &own);
@@ -162,13 +149,13 @@ impl Lower<'_> {
         if source.elem != target.elem {
             let name = format!("{}_converted", pair.to.name);
             converted = self.register(name, target.elem, count as u32, false);
-            self.loops(&[("i".to_owned(), count)], Unroll::Full, &mut |lower, at| {
+            self.loops(&named([count]), Unroll::Full, &mut |lower, at| {
                 let value = Val::Cast(target.elem, Box::new(Val::Reg(reg, at[0])));
                 lower.emit(Op::Assign { reg: converted, at: at[0], value });
                 Ok(())
             })?;
         }
-        self.loops(&self.extents(&to_part, store.leaf, store.width), Unroll::Full, &mut |lower, at| {
+        self.loops(&vectors_of(&to_part, store.leaf, store.width), Unroll::Full, &mut |lower, at| {
             let own = lower.elements(at, store.leaf, store.width);
             let from_reg =
                 Frag { reg: converted, at: lower.staged(&to_part, first, &own)?, len: store.width as u32 };
@@ -242,7 +229,7 @@ impl Lower<'_> {
                 Ok(())
             })
         };
-        let extents = self.extents(from, which, width);
+        let extents = vectors_of(from, which, width);
         self.together(side, vector, |lower| lower.loops(&extents, Unroll::Full, all))?;
         Ok(true)
     }
@@ -270,7 +257,7 @@ impl Lower<'_> {
         let reg = self.storage[pair.to.tensor as usize];
         let direct =
             source.elem == target.elem && (width == 1 || self.contiguous_in_registers(&pair.to, to, which));
-        let extents = self.extents(from, which, width);
+        let extents = vectors_of(from, which, width);
         let few = if direct { None } else { Some(self.scratch(&pair.to.name, source.elem, width)) };
         match how {
             How::Here => self.name_parts(&pair.from, from),
@@ -382,7 +369,7 @@ impl Lower<'_> {
         let reg = self.storage[pair.from.tensor as usize];
         let direct = source.elem == target.elem
             && (width == 1 || self.contiguous_in_registers(&pair.from, from, which));
-        let extents = self.extents(from, which, width);
+        let extents = vectors_of(from, which, width);
         let few = if direct { None } else { Some(self.scratch(&pair.from.name, target.elem, width)) };
         let (side, vector) = (Side { view: &pair.to, leaves: to }, Vector { leaf: which, width });
         let all = &mut |lower: &mut Self, at: &[Ix]| {
@@ -415,7 +402,7 @@ impl Lower<'_> {
         let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
         let (mut from_reg, to_reg) =
             (self.storage[pair.from.tensor as usize], self.storage[pair.to.tensor as usize]);
-        let extents = self.extents(from, 0, 1);
+        let extents = vectors_of(from, 0, 1);
         let aside = pair.from.tensor == pair.to.tensor;
         if aside {
             let count: i64 = from.iter().map(|leaf| leaf.extent).product();

@@ -4,7 +4,7 @@
 use tilewright_layout::Value;
 
 use super::super::Lower;
-use super::super::numbering::extents_of;
+use super::super::numbering::{extents_of, vectors_of};
 use crate::source::problem::{Problem, Result};
 use crate::thread::atom::{Atom, OperandName};
 use crate::thread::index::{Int, Ix};
@@ -42,7 +42,7 @@ impl Lower<'_> {
     ) -> Result<()> {
         let with = by.semiring();
         let target = self.program.tensor(acc.tensor);
-        self.at_site(&target.name, self.kernel.sites[self.scope.site as usize].span);
+        self.at_tensor(&target.name);
         let k_extent = a.extent_along(1)?;
         let acc_leaves = leaves(acc);
         let (mut a, mut b) = (self.operand(a)?, self.operand(b)?);
@@ -121,12 +121,7 @@ impl Lower<'_> {
         if which != 0 {
             (which, width) = (0, 1);
         }
-        let names = ["i", "j", "l", "m"];
-        let extents: Vec<(String, i64)> = operand.leaves[..operand.rows]
-            .iter()
-            .enumerate()
-            .map(|(i, l)| (names[i % 4].to_owned(), if i == which { l.extent / width } else { l.extent }))
-            .collect();
+        let extents = vectors_of(&operand.leaves[..operand.rows], which, width);
         let operand = &*operand;
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let mut rows = at.to_vec();

@@ -1,6 +1,7 @@
 //! Reductions through shared memory: runs of threads store their elements, and threads combine the elements of several runs.
 
 use super::super::Lower;
+use super::super::numbering::named;
 use super::{Combined, How, Part, WARP, load};
 use crate::source::problem::Result;
 use crate::thread::atoms::WORD;
@@ -75,7 +76,7 @@ impl Lower<'_> {
         }
         let partials: Vec<u32> =
             all.parts.iter().map(|part| self.register("partial".into(), part.elem, 1, false)).collect();
-        self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+        self.loops(&named([len]), Unroll::Full, &mut |lower, at| {
             for (part, &array) in all.parts.iter().zip(&kept.arrays) {
                 let from = lower.address_of_run(kept, array, at[0], home);
                 lower.emit(load(Frag { reg: part.reg, at: at[0], len: 1 }, from));
@@ -89,7 +90,7 @@ impl Lower<'_> {
         let at = self.exprs().leaf(crate::thread::index::Int::Var(var), 1, count - 1, 1, Scope::Block);
         let other = self.run_at(runs, home, at);
         let (body, ()) = self.nested(|lower| {
-            lower.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+            lower.loops(&named([len]), Unroll::Full, &mut |lower, at| {
                 for (&partial, &array) in partials.iter().zip(&kept.arrays) {
                     let from = lower.address_of_run(kept, array, at[0], other);
                     lower.emit(load(Frag { reg: partial, at: zero, len: 1 }, from));
@@ -123,7 +124,7 @@ impl Lower<'_> {
         let (lane, limit) = (self.exprs().rem(thread, WARP), self.int(count));
         let run = self.exprs().add(home, lane);
         let guard = (count < WARP).then(|| self.exprs().lt(lane, limit));
-        self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+        self.loops(&named([len]), Unroll::Full, &mut |lower, at| {
             for (part, &array) in all.parts.iter().zip(&kept.arrays) {
                 let from = lower.address_of_run(kept, array, at[0], run);
                 let to = Frag { reg: part.reg, at: at[0], len: 1 };
@@ -150,7 +151,7 @@ impl Lower<'_> {
         let thread = self.affine(&crate::values::affine::Coord::Thread(self.scope.by).into());
         let lane = self.exprs().rem(thread, count);
         let run = self.exprs().add(home, lane);
-        self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+        self.loops(&named([len]), Unroll::Full, &mut |lower, at| {
             for (part, &array) in all.parts.iter().zip(&kept.arrays) {
                 let from = lower.address_of_run(kept, array, at[0], run);
                 lower.emit(load(Frag { reg: part.reg, at: at[0], len: 1 }, from));
@@ -163,7 +164,7 @@ impl Lower<'_> {
             let (by, two) = (self.int(distance), self.int(2 * distance));
             let bit = self.exprs().remainder(thread, two);
             let low = self.exprs().lt(bit, by);
-            self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+            self.loops(&named([len]), Unroll::Full, &mut |lower, at| {
                 let own: Vec<Val> = all.parts.iter().map(|part| Val::Reg(part.reg, at[0])).collect();
                 let others = own.iter().map(|own| Val::ShuffleXor(Box::new(own.clone()), by)).collect();
                 let others = lower.in_registers(all, "other", others);
@@ -203,7 +204,7 @@ impl Lower<'_> {
         let run = self.exprs().div(thread, runs.threads);
         let kept = Kept { arrays, begin, count, run, in_words: false };
         let (store, ()) = self.nested(|lower| {
-            lower.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+            lower.loops(&named([len]), Unroll::Full, &mut |lower, at| {
                 for (part, &array) in all.parts.iter().zip(&kept.arrays) {
                     let to = lower.address_of_run(&kept, array, at[0], run);
                     let from = Frag { reg: part.reg, at: at[0], len: 1 };
