@@ -49,7 +49,7 @@ pub fn gemv_short<T, const W: usize = 256, const R: usize = 2, const V: usize = 
 }
 
 /// The same for rows that begin between vectors, R rows at a time, V rows apart: their vectors are aligned alike, at up to V - 1
-/// elements before the row, and share the elements of x.
+/// elements before the row, and share the elements of x. With A = 1 the next tile of the matrix is loaded before this one is summed.
 #[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn gemv_unaligned<
     T,
@@ -58,6 +58,7 @@ pub fn gemv_unaligned<
     const L: usize = 128,
     const V: usize = 8,
     const C: usize = 1,
+    const A: usize = 0,
 >(
     a: &Tensor<T, (M, N), (lda, _1)>,
     x: &Tensor<T, (_1, N), (ldx, _1)>,
@@ -69,18 +70,34 @@ pub fn gemv_unaligned<
     let (before, threads) = (r * lda % V, layout!((1, L)));
     let to = regroup(tile(y, (V * R, 1), (i, 0)), (V, R, 1))[(r, _, _)];
     let mut total = registers::<f32>((R, 1), 0.0);
-    for k in 0..ceil_div(N + before, C * W) {
+    let rows = |k| {
         let rows = regroup(shift(tile(a, (V * R, W), (i, C * k + part)), (0, -before)), (V, R, W));
-        let rows = parallelize(rows[(r, _, _)], threads, thread.x, values = (1, V));
+        parallelize(rows[(r, _, _)], threads, thread.x, values = (1, V))
+    };
+    let factors = |k| {
         let factors = shift(tile(x, (1, W), (0, C * k + part)), (0, -before));
-        let factors = parallelize(factors, threads, thread.x, values = (1, V));
-        // The loads of the matrix come first: the shift of x waits for its own.
-        let (own, vector) = (registers_like(rows, 0), registers_like(factors, 0));
-        copy(rows, own);
-        copy(factors, vector, how = "realigned");
-        total += sum(map((own, vector), |a, x| a as f32 * (x as f32)), 1);
+        parallelize(factors, threads, thread.x, values = (1, V))
+    };
+    // The loads of the matrix come first: the shift of x waits for its own.
+    if A > 0 {
+        let next = registers_like(rows(0), 0);
+        copy(rows(0), next);
+        for k in 0..ceil_div(N + before, C * W) {
+            let (own, vector) = (map(next, |a| a), registers_like(factors(k), 0));
+            copy(rows(k + 1), next);
+            copy(factors(k), vector, how = "realigned");
+            // Elements outside of the rows are 0.
+            total += sum(map((own, vector), |a, x| a as f32 * (x as f32)), 1, out_of_bounds = 0.0);
+        }
+    } else {
+        for k in 0..ceil_div(N + before, C * W) {
+            let (own, vector) = (registers_like(rows(k), 0), registers_like(factors(k), 0));
+            copy(rows(k), own);
+            copy(factors(k), vector, how = "realigned");
+            total += sum(map((own, vector), |a, x| a as f32 * (x as f32)), 1);
+        }
     }
-    let total = cluster_sum(total);
+    let total = cluster_sum(total, out_of_bounds = 0.0);
     if part == 0 {
         copy(total, parallelize(to, threads, thread.x, ragged = true));
     }

@@ -4,7 +4,7 @@ use tilewright::prelude::*;
 
 /// y = cumulative sums of x along rows: R rows for each block, W elements at a time. C blocks of a cluster share
 /// long rows. With E = 1 each sum leaves out its own element. With R = 1 the first tile begins at an aligned address, up to V - 1
-/// elements before the row.
+/// elements before the row. With A = 1 the next tile is loaded before this one is scanned.
 #[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn cumulative_sums<
     T,
@@ -15,6 +15,7 @@ pub fn cumulative_sums<
     const V: usize = 1,
     const C: usize = 1,
     const Q: usize = 0,
+    const A: usize = 0,
 >(
     x: &Tensor<T, (M, N), (ld, _1)>,
     y: &mut Tensor<T, (M, N), (ld, _1)>,
@@ -27,11 +28,34 @@ pub fn cumulative_sums<
     let (from, to) = (tile(x, (R, W), (i, _)), tile(y, (R, W), (i, _)));
     let (from, to) = (shift(from, (0, -before, 0)), shift(to, (0, -before, 0)));
     let mut total = full::<f32>((R, 1), 0.0);
-    for k in 0..ceil_div(N + before, C * W) {
-        let piece = map(from[(_, _, C * k + part)], |x| x as f32);
-        let sums =
-            scan(piece, 0.0, |a, b| a + b, mode = 1, exclusive = E > 0, carry = &mut total, cluster = C > 1);
-        copy(sums, to[(_, _, C * k + part)]);
+    // Elements outside of the rows are 0.
+    let scanned = |piece| {
+        scan(
+            piece,
+            0.0,
+            |a, b| a + b,
+            mode = 1,
+            exclusive = E > 0,
+            carry = &mut total,
+            cluster = C > 1,
+            out_of_bounds = 0.0,
+        )
+    };
+    if A > 0 {
+        let next = registers_like(from[(_, _, part)], 0);
+        copy(from[(_, _, part)], next);
+        for k in 0..ceil_div(N + before, C * W) {
+            let piece = map(next, |x| x as f32);
+            copy(from[(_, _, C * (k + 1) + part)], next);
+            let sums = scanned(piece);
+            copy(sums, to[(_, _, C * k + part)]);
+        }
+    } else {
+        for k in 0..ceil_div(N + before, C * W) {
+            let piece = map(from[(_, _, C * k + part)], |x| x as f32);
+            let sums = scanned(piece);
+            copy(sums, to[(_, _, C * k + part)]);
+        }
     }
 }
 

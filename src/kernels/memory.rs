@@ -405,33 +405,41 @@ impl Matrix {
     fn gemv(&self) -> Choice {
         let (rows, value) = (self.rows, WIDEST / self.elem.bytes() as usize);
         let own = self.columns + value - 1;
-        let (each, threads, width) = match rows {
-            // As many threads as multiprocessors have for all rows at once, in the largest clusters.
-            ..=64 => {
-                let fits = |threads: &usize| rows <= clusters_at_once(BLOCKS, 1536 / threads);
-                let threads = [1024, 512].into_iter().find(fits).unwrap_or(256);
-                (1, threads, 2 * threads * value)
-            }
-            // Eight steps of clusters of eight blocks need no second row.
-            ..=160 if value > 4 && own > 64 * 4096 => (1, 256, 4096),
-            ..256 if value > 4 => (2, 128, 1024),
-            ..1024 if value > 4 => (2, 256, 2048),
-            _ => (4, 128, 1024),
+        // Rows for each cluster, the numbers of threads of a block, elements of a row for each, and threads of a multiprocessor that
+        // have registers for the next tile, too.
+        let (each, threads, elements, most) = match rows {
+            ..=64 if value == 4 || own < 64 * 4096 => (1, [1024, 512, 256].as_slice(), 2 * value, 1024),
+            ..1024 if value > 4 => (2, [128, 256].as_slice(), 8, 1024),
+            _ => (4, [128].as_slice(), 8, 512),
         };
-        // A cluster for each row, or for each remainder of rows, and about 1280 blocks.
+        // A cluster for each row, or for each remainder of rows.
         let groups = (value * rows.div_ceil(value * each)).min(rows);
-        let blocks = (1280 / groups).max(1);
-        // A block of several rows takes three full steps or more: with one or two it takes up to 1.4 times as long.
-        let most = match each {
-            1 => self.columns.div_ceil(width).next_power_of_two(),
-            _ => 1 << (own / (2 * width)).max(1).ilog2(),
+        // A block of several rows takes two full steps or more: with one it takes up to 1.4 times as long.
+        let widest = |threads: usize| (own / (each.min(2) * threads * elements)).clamp(1, BLOCKS);
+        // The largest clusters that are resident all at once.
+        let at_once = |threads: usize| {
+            let fits = |blocks: &usize| groups <= clusters_at_once(*blocks, most / threads);
+            (1..=widest(threads)).rev().find(fits)
         };
-        let blocks = (1 << blocks.ilog2()).min(BLOCKS).min(most);
-        let elements = width / threads;
-        let steps = own.div_ceil(blocks * width);
+        // As many threads as possible; of equal numbers the last.
+        let all = |threads: &usize| at_once(*threads).unwrap_or(0) * threads;
+        let threads = threads.iter().copied().max_by_key(all).unwrap_or(256);
+        let (ahead, blocks) = match at_once(threads) {
+            Some(blocks) if rows < 1024 => (1, blocks),
+            // Many rows have more resident blocks without the next tile, 1280 for all of them.
+            _ => (0, 1 << (1280 / groups).clamp(1, widest(threads)).ilog2()),
+        };
+        let steps = own.div_ceil(blocks * threads * elements);
         let threads =
             if each > 1 { own.div_ceil(blocks * steps * elements).next_multiple_of(32) } else { threads };
-        let constants = [("R", each), ("W", elements * threads), ("L", threads), ("V", value), ("C", blocks)];
+        let constants = [
+            ("R", each),
+            ("W", elements * threads),
+            ("L", threads),
+            ("V", value),
+            ("C", blocks),
+            ("A", ahead),
+        ];
         self.own("gemv_unaligned", &constants)
     }
 

@@ -6,14 +6,9 @@ impl Matrix {
     /// Blocks of a cluster for rows of two bytes an element, which are a few tiles of all its blocks, most of them full.
     fn scanned_by_clusters(&self) -> Option<usize> {
         let Matrix { elem, rows, columns, .. } = *self;
-        let blocks = match columns.div_ceil(PART) {
-            2 => 2,
-            3 => 4,
-            _ => return None,
-        };
         let own = columns + WIDEST / 2 - 1;
-        let full = 5 * own >= 4 * own.next_multiple_of(blocks * 4608);
-        (elem.bytes() < 4 && rows >= BUSY / 2 && full).then_some(blocks)
+        let full = 5 * own >= 4 * own.next_multiple_of(2 * 4608);
+        (elem.bytes() < 4 && rows >= BUSY / 2 && full && columns.div_ceil(PART) == 2).then_some(2)
     }
 
     /// Rows of two bytes an element, too few for single blocks: each block of a cluster scans one tile of up to 4608 elements.
@@ -40,19 +35,19 @@ impl Matrix {
         }
         let value = if between { WIDEST / elem.bytes() as usize } else { 1 };
         let own = columns + value - 1;
-        // Threads of a block, elements of each, and resident blocks.
-        let shape = |blocks: usize| {
-            let part = own.div_ceil(blocks * 24).next_multiple_of(32).max(128);
-            match (between && narrow && rows <= 2 * PROCESSORS, blocks) {
-                // The whole row in one step.
-                (_, 5..) if part <= 384 => {
-                    (part, own.div_ceil(blocks * part).next_multiple_of(8), 1152 / part)
-                }
-                // Larger tiles of two bytes an element, so that fewer exchanges follow one another.
-                (true, ..=8) => (384, OWN, 4),
-                (true, _) => (192, 2 * OWN, 6),
-                _ => (192, OWN, 6),
-            }
+        // The whole row in one step: threads of a block, and elements of each.
+        let at_once = |blocks: usize| {
+            let threads = own.div_ceil(blocks * 24).next_multiple_of(32).max(128);
+            let each = own.div_ceil(blocks * threads).next_multiple_of(8);
+            let fits = between && narrow && rows <= 2 * PROCESSORS && blocks > 4 && threads <= 384;
+            fits.then_some((threads, each, 1152 / threads))
+        };
+        // Else threads that have registers for the next tile, too.
+        let less = between && rows <= if narrow { 2 * PROCESSORS } else { PROCESSORS };
+        let shape = |blocks: usize| match (at_once(blocks), less) {
+            (Some(shape), _) => shape,
+            (None, true) => (256, OWN, 4),
+            (None, false) => (192, OWN, 6),
         };
         // The largest clusters that are resident all at once.
         let fits = |blocks: &usize| rows <= clusters_at_once(*blocks, shape(*blocks).2);
@@ -61,7 +56,17 @@ impl Matrix {
         // As few steps as that takes, all of them full.
         let steps = own.div_ceil(blocks * threads * each);
         let threads = own.div_ceil(blocks * steps * each).next_multiple_of(32);
-        Some(vec![("W", threads * each), ("L", threads), ("V", value), ("C", blocks), ("Q", resident)])
+        // Four bytes an element leave no registers for it in blocks of 192 threads.
+        let ahead = usize::from(at_once(blocks).is_none() && (narrow || less));
+        let constants = [
+            ("W", threads * each),
+            ("L", threads),
+            ("V", value),
+            ("C", blocks),
+            ("Q", resident),
+            ("A", ahead),
+        ];
+        Some(constants.to_vec())
     }
 
     pub(super) fn scans(&self) -> Choice {
@@ -82,10 +87,14 @@ impl Matrix {
                 };
                 let each = columns.div_ceil(lanes) | 1;
                 // More bytes in flight: vectors of two-byte elements, or two rows of few elements for each lane.
-                let fits = |value: &usize| wide.min(lanes) >= *value && value * each <= 20;
+                let fits = |value: &usize| {
+                    wide.min(lanes) >= *value && value * each <= if *value > 2 { 20 } else { 38 }
+                };
                 let (rows, value) = match [4, 2].into_iter().find(fits) {
                     Some(value) if elem.bytes() < 4 => (value, value),
-                    None if elem.bytes() < 4 && each == 3 && lanes > 4 => (2, 1),
+                    None if elem.bytes() < 4 && (each == 3 && lanes > 4 || each == 5 && lanes == 32) => {
+                        (2, 1)
+                    }
                     _ => (1, 1),
                 };
                 let constants = [("K", each), exclusive, ("G", lanes), ("R", rows), ("V", value)];
@@ -111,8 +120,13 @@ impl Matrix {
         if let Some(blocks) = self.scanned_by_clusters() {
             return tiles(&[("W", 4608), ("L", 192), ("V", value), ("C", blocks), ("Q", 6)]);
         }
-        if elem.bytes() < 4 && columns > 4 * PART {
-            return tiles(&[("W", 256 * OWN), ("L", 256), ("V", value), ("C", 1), ("Q", 5)]);
+        let narrow = elem.bytes() < 4;
+        if columns > if narrow { 3 * PART / 2 } else { 2 * PART } {
+            let (threads, resident) = if narrow { (192, 6) } else { (256, 4) };
+            // Two blocks share rows of a few steps.
+            let blocks = if narrow && columns <= 4 * PART { 2 } else { 1 };
+            let shape = [("W", threads * OWN), ("L", threads), ("V", value), ("C", blocks), ("Q", resident)];
+            return tiles(&[&shape[..], &[("A", 1)]].concat());
         }
         if elem.bytes() < 4 {
             // The fewest tiles of up to 288 vectors, as full as possible, but two tiles if one would have more than four warps.

@@ -37,7 +37,11 @@ pub fn in_pieces(work: Work, elem: Elem, rows: usize, columns: usize) -> Option<
     // From this many rows on, the cache has not all of them for the second launch.
     let cached = CACHED / (columns * elem.bytes() as usize) + 1;
     let (first, second, least, most) = match work {
-        Work::CumulativeSums => ("piece_sums", "cumulative_sums_of_pieces", PART, 16),
+        // Clusters that load two-byte elements a tile ahead need fewer rows to be faster.
+        Work::CumulativeSums => {
+            let most = if elem.bytes() < 4 && matrix.wide < value { 9 } else { 16 };
+            ("piece_sums", "cumulative_sums_of_pieces", PART, most)
+        }
         Work::Softmax => ("piece_maxima", "softmax_of_pieces", BLOCKS * BETWEEN, cached.max(16)),
         Work::Layernorm if columns > 2 * BLOCKS * BETWEEN => {
             ("piece_moments", "layernorm_of_pieces", BLOCKS * BETWEEN, 16)

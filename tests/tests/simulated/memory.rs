@@ -193,7 +193,9 @@ fn rows_that_begin_between_vectors() {
         ("rmsnorm_long", &[("W", 512), ("L", 32), ("C", 1), ("G", 2), ("P", 2)]),
         ("cumulative_sums_vectors", &[("L", 32)]),
         ("cumulative_sums", &[("W", 256), ("L", 32), ("C", 2)]),
+        ("cumulative_sums", &[("W", 256), ("L", 32), ("C", 2), ("A", 1)]),
         ("gemv_unaligned", &[("R", 2), ("W", 256), ("L", 32), ("C", 2)]),
+        ("gemv_unaligned", &[("R", 2), ("W", 256), ("L", 32), ("C", 2), ("A", 1)]),
         ("gemv_unaligned", &[("R", 1), ("W", 768), ("L", 96), ("C", 2)]),
     ];
     for (name, constants) in own {
