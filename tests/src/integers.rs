@@ -18,6 +18,8 @@ pub fn all() -> Vec<(&'static str, KernelDef)> {
         ("halves", halves().def().clone()),
         ("label_of_best", label_of_best().def().clone()),
         ("unsigned_ranges", unsigned_ranges().def().clone()),
+        ("numbered_tiles", numbered_tiles().def().clone()),
+        ("numbered_ahead", numbered_ahead().def().clone()),
     ]
 }
 
@@ -233,4 +235,43 @@ pub fn unsigned_ranges(
         total += s;
     }
     copy(total, tile(y, (32, 1), (0, block.x)));
+}
+
+/// Tiles along three modes have one number; four blocks have a part of them each.
+#[kernel]
+pub fn numbered_tiles(x: &Tensor<f32, (L, M, N)>, y: &mut Tensor<f32, (L, M, N)>) {
+    at_most(L, 65536);
+    at_most(M, 65536);
+    at_most(N, 65536);
+    let t = layout!((16, 2, 1));
+    let (gx, gy) = (tile(x, (16, 4, 1), (_, _, _)), tile(y, (16, 4, 1), (_, _, _)));
+    let (columns, rows) = (gx.size(3), gx.size(4));
+    let all = columns * rows * N;
+    let part = walk(4, block.x);
+    let each = ceil_div(all, 4);
+    for k in 0..min(each, all - part * each) {
+        let at = part * each + k;
+        let (i, j, l) = (at % columns, at / columns % rows, at / (columns * rows));
+        let (from, to) = (gx[(_, _, _, i, j, l)], gy[(_, _, _, i, j, l)]);
+        map(parallelize(from, t, thread.x), parallelize(to, t, thread.x), |x| 2.0 * x);
+    }
+}
+
+/// The sum of all tiles of a block's part, whose copies run ahead.
+#[kernel]
+pub fn numbered_ahead(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (_16, _4, _3)>) {
+    let t = layout!((16, 2));
+    let (gx, s) = (tile(x, (16, 4), (_, _)), shared::<f32>((16, 4)));
+    let to = parallelize(tile(y, (16, 4, 1), (0, 0, block.x))[(_, _, 0)], t, thread.x);
+    let mut sum = registers_like(to, 0.0);
+    let rows = gx.size(2);
+    let all = rows * gx.size(3);
+    let part = walk(3, block.x);
+    let each = ceil_div(all, 3);
+    for k in pipelined(0..min(each, all - part * each), stages = 3) {
+        let at = part * each + k;
+        copy(parallelize(gx[(_, _, at % rows, at / rows)], t, thread.x), parallelize(s, t, thread.x));
+        sum += parallelize(s, t, thread.x);
+    }
+    copy(sum, to);
 }

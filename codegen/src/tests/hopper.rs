@@ -517,7 +517,7 @@ fn a_launch_chooses_among_tiles() {
             ([640, 1024, 4096], "64x160"),
             ([384, 896, 6144], "64x192, K over 4"),
             // The same, and rows that begin in the middle of a line.
-            ([568, 968, 5664], "128x192, K over 4"),
+            ([568, 968, 5664], "256x192 by 4 blocks, K over 2"),
             ([424, 760, 7208], "256x128 by 4 blocks, K over 2"),
         ],
     );

@@ -16,7 +16,7 @@ pub(super) fn drop_unread(exprs: &Exprs, list: &mut Vec<Stmt>) {
 }
 
 /// Does a statement, or one inside it, read a variable?
-fn reads(exprs: &Exprs, stmt: &Stmt, var: Id) -> bool {
+pub(super) fn reads(exprs: &Exprs, stmt: &Stmt, var: Id) -> bool {
     let mut result = false;
     stmt.op.each_use(&mut |used| match used {
         Use::Integer(at) | Use::Operand(at) => result |= depends(exprs, at, var),

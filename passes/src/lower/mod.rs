@@ -8,6 +8,7 @@ mod cluster;
 mod commits;
 mod constants;
 mod dead_variables;
+mod digits;
 mod edges;
 mod elementwise;
 mod environment;
@@ -121,6 +122,8 @@ struct Lower<'p> {
     block: Vec<Stmt>,
     /// The environment of that block.
     scope: Scope,
+    /// Loops around the current statement, with digits that they count; the innermost last.
+    counted: Vec<digits::Counted>,
     /// An integer that was needed before it had a value, and where.
     unknown: Option<(Problem, Id)>,
     /// Integer arguments that have been named, and their names.
@@ -184,6 +187,7 @@ impl<'p> Lower<'p> {
                 reads: vec![None; program.reads.len()],
                 ..Scope::default()
             },
+            counted: Vec::new(),
             unknown: None,
             scalars: Vec::new(),
             rings: Vec::new(),
@@ -331,7 +335,12 @@ impl<'p> Lower<'p> {
     }
 
     fn emit(&mut self, op: Op) {
-        self.block.push(Stmt { site: self.scope.site, op });
+        self.block.push(self.stmt(op));
+    }
+
+    /// A statement of the current source location.
+    fn stmt(&self, op: Op) -> Stmt {
+        Stmt { site: self.scope.site, op }
     }
 
     fn comment(&mut self, text: String) {
@@ -438,8 +447,8 @@ impl<'p> Lower<'p> {
                 let [a, b] = of.each_ref().map(|of| self.affine(of));
                 match with {
                     Arith::Mul => self.exprs().mul(a, b),
-                    Arith::Div => self.exprs().quotient(a, b),
-                    Arith::Rem => self.exprs().remainder(a, b),
+                    Arith::Div => self.quotient(a, b),
+                    Arith::Rem => self.remainder(a, b),
                     Arith::Min => self.exprs().min(a, b),
                     Arith::Max => self.exprs().max(a, b),
                 }

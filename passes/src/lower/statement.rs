@@ -265,18 +265,26 @@ impl Lower<'_> {
         let id = self.var(&of.name, !narrow);
         let scope = first.same_for.min(end.same_for).min(Scope::Block);
         let at = self.exprs().leaf(Int::Var(id), first.lo, last, 1, scope);
-        let (mut body, ()) = self.nested(|lower| {
-            lower.bind(var, at);
-            if unroll == Unroll::Full {
-                lower.scope.unrolled.push(id);
+        let inside = |lower: &mut Self| {
+            let block = lower.nested(|lower| {
+                lower.bind(var, at);
+                if unroll == Unroll::Full {
+                    lower.scope.unrolled.push(id);
+                }
+                lower.scope.loops += 1;
+                lower.statements(body)
+            });
+            block.map(|(body, ())| body)
+        };
+        let body = match unroll {
+            Unroll::No => {
+                let (digits, mut body) = self.counting(id, from, inside)?;
+                let before = self.reduce_strength(id, from, &mut body);
+                self.block.extend(digits.into_iter().chain(before));
+                body
             }
-            lower.scope.loops += 1;
-            lower.statements(body)
-        })?;
-        if unroll == Unroll::No {
-            let before = self.reduce_strength(id, from, &mut body);
-            self.block.extend(before);
-        }
+            _ => inside(self)?,
+        };
         self.emit(Op::For { var: id, from, to, step: 1, unroll, body });
         Ok(())
     }
@@ -370,6 +378,7 @@ impl Lower<'_> {
         }
         let id = self.var(name, !known.is_narrow());
         self.emit(Op::Let(id, at));
+        self.counts(id, at);
         let (first, last) = (self.kernel.exprs.get(begin).lo, self.kernel.exprs.get(extent).hi - 1);
         let (lo, hi) = match past {
             Past::Anyway => (known.lo, known.hi),

@@ -7,20 +7,21 @@ use super::dead_variables::drop_unread;
 use crate::thread::index::{Int, Ix};
 use crate::thread::{Id, Op, Stmt};
 
-/// The loop that is being reduced.
-struct Loop {
+/// A loop.
+#[derive(Default)]
+pub(super) struct Loop {
     /// Variables from this id on are named inside.
     first: Id,
     /// Induction variables, with their first value and their step.
-    inductions: Vec<(Id, Induction)>,
+    pub(super) inductions: Vec<(Id, Induction)>,
 }
 
 /// An affine function of the iteration: its value in the first one, its step, and whether computing it takes
 /// a multiplication.
 #[derive(Clone, Copy)]
-struct Induction {
-    start: Ix,
-    step: Ix,
+pub(super) struct Induction {
+    pub(super) start: Ix,
+    pub(super) step: Ix,
     multiplies: bool,
 }
 
@@ -28,8 +29,7 @@ impl Lower<'_> {
     /// Reduces indices in the body of a loop, given its variable and where that begins. Returns the
     /// statements that initialise them before the loop.
     pub(super) fn reduce_strength(&mut self, var: Id, start: Ix, body: &mut Vec<Stmt>) -> Vec<Stmt> {
-        let induction = Induction { start, step: self.int(1), multiplies: false };
-        let (mut looped, mut before) = (Loop { first: var, inductions: vec![(var, induction)] }, Vec::new());
+        let (mut looped, mut before) = (self.looped(var, start), Vec::new());
         self.reduce_names(&mut looped, body, &mut before);
         for stmt in body {
             if let Op::If { cond, then, other } = &mut stmt.op
@@ -40,6 +40,12 @@ impl Lower<'_> {
             }
         }
         before
+    }
+
+    /// The loop over a variable that begins at `start`.
+    pub(super) fn looped(&mut self, var: Id, start: Ix) -> Loop {
+        let induction = Induction { start, step: self.int(1), multiplies: false };
+        Loop { first: var, inductions: vec![(var, induction)] }
     }
 
     /// Reduces the names of one list of statements that runs in every iteration, or in the first iterations.
@@ -86,7 +92,7 @@ impl Lower<'_> {
     }
 
     /// An expression as an affine function of the iteration, if it is one.
-    fn induction(&mut self, looped: &Loop, at: Ix) -> Option<Induction> {
+    pub(super) fn induction(&mut self, looped: &Loop, at: Ix) -> Option<Induction> {
         let zero = self.int(0);
         let invariant = Induction { start: at, step: zero, multiplies: false };
         let int = self.kernel.exprs.get(at).int.clone();

@@ -145,9 +145,14 @@ impl Rule {
         let launch = &program.launch;
         let mut factor = |factor: &Value| {
             let extent = match *factor {
-                Value::Sym { times, of, over } => {
-                    Some((rules.count(Value::Sym { times, of, over: 1 }), over))
-                }
+                // Of several blocks that divide a tile, each has a part of it.
+                Value::Sym { times, of, over } => match u32::try_from(times)
+                    .ok()
+                    .filter(|&blocks| over.checked_rem(blocks) == Some(0))
+                {
+                    Some(blocks) => Some((rules.count(Value::Sym { times: 1, of, over: 1 }), over / blocks)),
+                    None => Some((rules.count(Value::Sym { times, of, over: 1 }), over)),
+                },
                 _ => None,
             };
             (rules.count(*factor), extent)

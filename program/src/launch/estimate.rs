@@ -43,6 +43,10 @@ mod device {
     pub(crate) const LOADED: f64 = 36.0;
     pub(crate) const STORED: f64 = 21.0;
     pub(crate) const BULK: f64 = 17.0;
+    /// How many times as long as stores sums in memory take: of threads, and of bulk copies. See bench/log/2026-11-28.md, "Digits of
+    /// tiles, counted".
+    pub(crate) const ADDED: f64 = 3.0;
+    pub(crate) const BULK_ADDED: f64 = 2.0;
     /// Further bytes for each row of a box of a bulk store, and for each row of a tile, where rows of a result begin in the middle
     /// of a sector: boxes of a tile store its parts soon after each other, two tiles do not.
     pub(crate) const CUT_BOX: f64 = 20.0;

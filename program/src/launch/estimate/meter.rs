@@ -185,7 +185,11 @@ impl<'k> Meter<'k> {
             }
             Op::Atomic { to, value, guard, .. } => {
                 let moved = self.moved(to, 1, guard.is_some(), warps, false);
-                once(self.value(value).times(warps).then(moved, 2.0))
+                let times = match to.space {
+                    Space::Global(_) => device::ADDED,
+                    _ => 2.0,
+                };
+                once(self.value(value).times(warps).then(moved, times))
             }
             Op::Atom { row, args, .. } => {
                 let mut load = Load { issued: warps, ..Load::default() };
@@ -214,7 +218,8 @@ impl<'k> Meter<'k> {
                             // One elected thread copies. Parts of a line that are stored together are one.
                             let (rows, bytes) = self.box_rows(*param);
                             if row.done == Done::Queue(Queue::Bulk) {
-                                load.bulk += bytes;
+                                let added = matches!(row.effect, Effect::Reduce(_));
+                                load.bulk += if added { bytes * device::BULK_ADDED } else { bytes };
                                 load.cut_stores += rows * device::CUT_BOX + self.cut_tiles(*param, bytes);
                             } else {
                                 load.rows += rows;

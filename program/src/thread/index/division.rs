@@ -143,6 +143,9 @@ impl Exprs {
         if let Some(n) = self.constant(b) {
             return self.div(a, n.max(1));
         }
+        if self.constant(a) == Some(0) {
+            return a;
+        }
         let (x, y) = (self.get(a), self.get(b));
         let range = (x.lo.max(0) / y.hi.max(1), x.hi.max(0) / y.lo.max(1));
         let same = self.both(a, b);
@@ -153,6 +156,9 @@ impl Exprs {
     pub fn remainder(&mut self, a: Ix, b: Ix) -> Ix {
         if let Some(n) = self.constant(b) {
             return self.rem(a, n.max(1));
+        }
+        if self.constant(a) == Some(0) {
+            return a;
         }
         let hi = self.get(a).hi.min(self.get(b).hi - 1).max(0);
         let same = self.both(a, b);
