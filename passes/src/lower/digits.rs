@@ -15,20 +15,28 @@ pub(super) struct Counted {
     digits: Vec<Digit>,
 }
 
-/// A number is divided by a size.
+/// A number that is divided by a size.
 #[derive(Clone, Copy)]
 struct Digit {
     /// The number, and its value in the first iteration.
     of: Ix,
     start: Ix,
     by: Ix,
-    /// The variables of the remainder and of the quotient.
-    rest: Ix,
-    quotient: Ix,
+    rest: Counter,
+    quotient: Counter,
+    /// Does the body read the quotient, or only digits of it?
+    has_quotient: bool,
+}
+
+/// A variable that is counted.
+#[derive(Clone, Copy)]
+struct Counter {
+    id: Id,
+    at: Ix,
 }
 
 impl Lower<'_> {
-    /// The body of a loop, which begins at `start`. Returns the statements before it.
+    /// Lowers the body of a loop, which begins at `start`. Returns the statements before the loop, and the body.
     pub(super) fn counting<E>(
         &mut self,
         var: Id,
@@ -38,63 +46,51 @@ impl Lower<'_> {
         let looped = self.looped(var, start);
         self.counted.push(Counted { looped, digits: Vec::new() });
         let made = body(self);
-        let digits = self.counted.pop().map_or_else(Vec::new, |counted| counted.digits);
+        let mut digits = self.counted.pop().map_or_else(Vec::new, |counted| counted.digits);
         let mut body = made?;
-        let is_read = |lower: &Self, at: Ix| match lower.kernel.exprs.get(at).int {
-            Int::Var(id) => body.iter().any(|stmt| reads(&lower.kernel.exprs, stmt, id)),
-            _ => false,
-        };
-        let quotients: Vec<bool> = digits.iter().map(|digit| is_read(self, digit.quotient)).collect();
+        for digit in &mut digits {
+            digit.has_quotient = body.iter().any(|stmt| reads(&self.kernel.exprs, stmt, digit.quotient.id));
+        }
+        let name = self.kernel.vars[var as usize].name.clone();
         let (mut before, mut after, mut names) = (Vec::new(), Vec::new(), 0..);
-        for (digit, quotient) in digits.iter().zip(&quotients) {
+        for digit in &digits {
             let rest = self.exprs().remainder(digit.start, digit.by);
-            let carried = self.exprs().quotient(digit.start, digit.by);
-            for (of, first) in
-                [(digit.rest, rest)].into_iter().chain(quotient.then_some((digit.quotient, carried)))
-            {
-                let (Int::Var(id), Some(number)) = (self.kernel.exprs.get(of).int.clone(), names.next())
-                else {
-                    continue;
-                };
-                self.kernel.vars[id as usize].name =
-                    format!("{}_{number}", self.kernel.vars[var as usize].name);
-                before.push(self.stmt(Op::Let(id, first)));
+            let quotient = self.exprs().quotient(digit.start, digit.by);
+            let first = [Some((digit.rest, rest)), digit.has_quotient.then_some((digit.quotient, quotient))];
+            for ((counter, first), number) in first.into_iter().flatten().zip(&mut names) {
+                self.kernel.vars[counter.id as usize].name = format!("{name}_{number}");
+                before.push(self.stmt(Op::Let(counter.id, first)));
             }
-            if !digits.iter().any(|known| known.quotient == digit.of) {
-                after.push(self.next_digit(&digits, &quotients, digit));
+            if !digit.has_quotient {
+                // It is given no value.
+                self.kernel.vars[digit.quotient.id as usize].wide = false;
+            }
+            if !digits.iter().any(|lower| lower.quotient.at == digit.of) {
+                after.push(self.next_digit(&digits, digit));
             }
         }
-        if !before.is_empty() {
-            before.insert(
-                0,
-                self.stmt(Op::Comment(format!("digits of {}", self.kernel.vars[var as usize].name))),
-            );
+        if !digits.is_empty() {
+            before.insert(0, self.stmt(Op::Comment(format!("digits of {name}"))));
             after.insert(0, self.stmt(Op::Comment("the next digits".to_owned())));
         }
         body.extend(after);
         Ok((before, body))
     }
 
-    /// Adds 1 to a digit, and where it is the last one, to the quotient.
-    fn next_digit(&mut self, digits: &[Digit], quotients: &[bool], digit: &Digit) -> Stmt {
+    /// Adds 1 to a digit. After the last one it is 0 again, and 1 is added to the quotient.
+    fn next_digit(&mut self, digits: &[Digit], digit: &Digit) -> Stmt {
         let (zero, one) = (self.int(0), self.int(1));
-        let next = self.exprs().add(digit.rest, one);
+        let next = self.exprs().add(digit.rest.at, one);
         let cond = self.exprs().eq(next, digit.by);
-        let set = |lower: &Self, of: Ix, to: Ix| match lower.kernel.exprs.get(of).int {
-            Int::Var(id) => vec![lower.stmt(Op::Set(id, to))],
-            _ => Vec::new(),
-        };
-        let mut then = set(self, digit.rest, zero);
-        let is_read =
-            digits.iter().zip(quotients).any(|(of, is_read)| *is_read && of.quotient == digit.quotient);
-        if is_read {
-            let next = self.exprs().add(digit.quotient, one);
-            then.extend(set(self, digit.quotient, next));
+        let mut then = vec![self.stmt(Op::Set(digit.rest.id, zero))];
+        if digit.has_quotient {
+            let next = self.exprs().add(digit.quotient.at, one);
+            then.push(self.stmt(Op::Set(digit.quotient.id, next)));
         }
-        for higher in digits.iter().filter(|higher| higher.of == digit.quotient) {
-            then.push(self.next_digit(digits, quotients, higher));
+        for higher in digits.iter().filter(|higher| higher.of == digit.quotient.at) {
+            then.push(self.next_digit(digits, higher));
         }
-        let other = set(self, digit.rest, next);
+        let other = vec![self.stmt(Op::Set(digit.rest.id, next))];
         self.stmt(Op::If { cond, then, other })
     }
 
@@ -102,23 +98,23 @@ impl Lower<'_> {
     pub(super) fn quotient(&mut self, of: Ix, by: Ix) -> Ix {
         // x / (m * n) = x / m / n
         if let Int::Mul(m, n) = self.kernel.exprs.get(by).int {
-            let known = self.counted.iter().rev().flat_map(|counted| &counted.digits);
-            let known = known.copied().find(|known| known.of == of && [m, n].contains(&known.by));
+            let mut known = self.counted.iter().rev().flat_map(|counted| &counted.digits);
+            let known = known.find(|known| known.of == of && [m, n].contains(&known.by)).copied();
             if let Some(lower) = known {
-                return self.quotient(lower.quotient, if lower.by == m { n } else { m });
+                return self.quotient(lower.quotient.at, if lower.by == m { n } else { m });
             }
         }
         let digit = self.digit(of, by);
-        digit.map_or_else(|| self.exprs().quotient(of, by), |digit| digit.quotient)
+        digit.map_or_else(|| self.exprs().quotient(of, by), |digit| digit.quotient.at)
     }
 
     /// A remainder by a size.
     pub(super) fn remainder(&mut self, of: Ix, by: Ix) -> Ix {
         let digit = self.digit(of, by);
-        digit.map_or_else(|| self.exprs().remainder(of, by), |digit| digit.rest)
+        digit.map_or_else(|| self.exprs().remainder(of, by), |digit| digit.rest.at)
     }
 
-    /// A variable that is `of` in an iteration.
+    /// A variable of the innermost loop is `of` in each iteration.
     pub(super) fn counts(&mut self, var: Id, of: Ix) {
         let Some(mut counted) = self.counted.pop() else { return };
         if let Some(induction) = self.induction(&counted.looped, of) {
@@ -143,34 +139,34 @@ impl Lower<'_> {
         None
     }
 
-    fn digit_in(&mut self, counted: &mut Counted, of: Ix, by: Ix) -> Option<Digit> {
-        if let Some(known) = counted.digits.iter().find(|known| (known.of, known.by) == (of, by)) {
+    fn digit_in(&mut self, Counted { looped, digits }: &mut Counted, of: Ix, by: Ix) -> Option<Digit> {
+        if let Some(known) = digits.iter().find(|known| (known.of, known.by) == (of, by)) {
             return Some(*known);
         }
-        let fixed = self.induction(&counted.looped, by)?;
-        if self.kernel.exprs.constant(fixed.step) != Some(0) {
+        let size = self.induction(looped, by)?;
+        if self.kernel.exprs.constant(size.step) != Some(0) {
             return None;
         }
-        let lower = counted.digits.iter().find(|lower| lower.quotient == of).copied();
-        let start = match lower {
+        let start = match digits.iter().find(|lower| lower.quotient.at == of).copied() {
             Some(lower) => self.exprs().quotient(lower.start, lower.by),
             None => {
-                let induction = self.induction(&counted.looped, of)?;
-                if self.kernel.exprs.constant(induction.step) != Some(1) {
+                let number = self.induction(looped, of)?;
+                if self.kernel.exprs.constant(number.step) != Some(1) {
                     return None;
                 }
-                induction.start
+                number.start
             }
         };
-        let whole = [self.exprs().remainder(of, by), self.exprs().quotient(of, by)];
-        let [rest, quotient] = whole.map(|of| {
-            let known = self.kernel.exprs.get(of).clone();
+        let divided = [self.exprs().remainder(of, by), self.exprs().quotient(of, by)];
+        let [rest, quotient] = divided.map(|divided| {
+            let known = self.kernel.exprs.get(divided).clone();
             let id = self.var("digit", !known.is_narrow());
             self.kernel.vars[id as usize].mutable = true;
-            self.exprs().leaf(Int::Var(id), known.lo, known.hi, 1, known.same_for)
+            let at = self.exprs().leaf(Int::Var(id), known.lo, known.hi, 1, known.same_for);
+            Counter { id, at }
         });
-        let digit = Digit { of, start, by, rest, quotient };
-        counted.digits.push(digit);
+        let digit = Digit { of, start, by, rest, quotient, has_quotient: false };
+        digits.push(digit);
         Some(digit)
     }
 }
