@@ -20,6 +20,7 @@ pub fn all() -> Vec<(&'static str, KernelDef)> {
         ("unsigned_ranges", unsigned_ranges().def().clone()),
         ("numbered_tiles", numbered_tiles().def().clone()),
         ("numbered_ahead", numbered_ahead().def().clone()),
+        ("numbered_inside", numbered_inside().def().clone()),
     ]
 }
 
@@ -272,6 +273,27 @@ pub fn numbered_ahead(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (_16, _4, _3)
         let at = part * each + k;
         copy(parallelize(gx[(_, _, at % rows, at / rows)], t, thread.x), parallelize(s, t, thread.x));
         sum += parallelize(s, t, thread.x);
+    }
+    copy(sum, to);
+}
+
+/// A loop in a loop: the number of a tile grows with both, and the outer one's quotient is read inside.
+#[kernel]
+pub fn numbered_inside(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (_16, _4)>) {
+    at_most(M, 65536);
+    at_most(N, 65536);
+    let t = layout!((16, 2));
+    let gx = tile(x, (16, 4), (_, _));
+    let to = parallelize(tile(y, (16, 4), (0, 0)), t, thread.x);
+    let mut sum = registers_like(to, 0.0);
+    let (rows, columns) = (gx.size(2), gx.size(3));
+    for j in 1..columns {
+        for k in 0..rows {
+            let at = j * rows + k;
+            sum += parallelize(gx[(_, _, at % rows, at / rows)], t, thread.x);
+            sum += parallelize(gx[(_, _, k, (j + 2) % columns)], t, thread.x);
+            sum += parallelize(gx[(_, _, (j + k) / (rows * columns), (j + k) / rows % columns)], t, thread.x);
+        }
     }
     copy(sum, to);
 }

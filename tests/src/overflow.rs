@@ -341,3 +341,17 @@ pub const UNSIGNED: [Operation<u32>; 4] = [
 pub fn pairs<T: Copy>(numbers: &[T]) -> (Vec<T>, Vec<T>) {
     numbers.iter().flat_map(|&x| numbers.iter().map(move |&y| (x, y))).unzip()
 }
+
+/// Quotients of numbers that may be the greatest `i32`: one more follows the last iteration.
+#[kernel]
+pub fn quotients_to_the_greatest(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (_16, _4)>, n: i32) {
+    let t = layout!((16, 2));
+    let gx = tile(x, (16, 4), (_, _));
+    let to = parallelize(tile(y, (16, 4), (0, 0)), t, thread.x);
+    let mut sum = registers_like(to, 0.0);
+    let rows = gx.size(2);
+    for k in 0..n {
+        sum += parallelize(gx[(_, _, (k + 1) % rows, (k + 1) / rows)], t, thread.x);
+    }
+    copy(sum, to);
+}

@@ -8,7 +8,7 @@ mod cluster;
 mod commits;
 mod constants;
 mod dead_variables;
-mod digits;
+mod division_counters;
 mod edges;
 mod elementwise;
 mod environment;
@@ -122,8 +122,8 @@ struct Lower<'p> {
     block: Vec<Stmt>,
     /// The environment of that block.
     scope: Scope,
-    /// Loops around the current statement, with digits that they count; the innermost last.
-    counted: Vec<digits::Counted>,
+    /// Loops around the current statement, with the divisions that they count; the innermost last.
+    counted: Vec<division_counters::CountedLoop>,
     /// An integer that was needed before it had a value, and where.
     unknown: Option<(Problem, Id)>,
     /// Integer arguments that have been named, and their names.

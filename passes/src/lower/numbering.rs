@@ -82,7 +82,7 @@ pub(super) fn named(extents: impl IntoIterator<Item = i64>) -> Vec<(String, i64)
     NAMES.into_iter().cycle().map(str::to_owned).zip(extents).collect()
 }
 
-/// The same over leaves, of which one counts vectors of this width.
+/// Loops over leaves; the leaf `which` is counted in vectors of `width` elements.
 pub(super) fn vectors_of(leaves: &[Leaf], which: usize, width: i64) -> Vec<(String, i64)> {
     let extent = |(at, leaf): (usize, &Leaf)| if at == which { leaf.extent / width } else { leaf.extent };
     named(leaves.iter().enumerate().map(extent))

@@ -278,9 +278,9 @@ impl Lower<'_> {
         };
         let body = match unroll {
             Unroll::No => {
-                let (digits, mut body) = self.counting(id, from, inside)?;
+                let (counters, mut body) = self.counting(id, from, inside)?;
                 let before = self.reduce_strength(id, from, &mut body);
-                self.block.extend(digits.into_iter().chain(before));
+                self.block.extend(counters.into_iter().chain(before));
                 body
             }
             _ => inside(self)?,

@@ -11,17 +11,17 @@ use crate::values::affine::{Affine, Coord};
 /// If every copy fetches the next tile along the same mode of one extent, and the work reads no other tiles, the partial
 /// tile comes first: tiles begin at the returned coordinate, instead of at multiples of the iteration. Every k-step then
 /// has another position in its tile. The thread that multiplies it must not depend on this position, unless
-/// `sums_are_added`.
+/// threads divide the loop and add their sums.
 pub(super) fn first(
     program: &Program,
     var: Id,
     work: &[Stmt],
     copies: &mut [Stmt],
-    sums_are_added: bool,
+    threads_divide: bool,
 ) -> Option<Coord> {
     let (mode, begin) = along(program, var, copies)?;
     let Coord::Begin { tile, .. } = begin else { return None };
-    if !sums_are_added && !work.iter().all(|stmt| multiplies_all(stmt, tile)) {
+    if !threads_divide && !work.iter().all(|stmt| multiplies_all(stmt, tile)) {
         return None;
     }
     // A tile that the loop does not fetch, such as one with all of K, is read at the iteration's coordinate.

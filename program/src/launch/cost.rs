@@ -145,7 +145,7 @@ impl Rule {
         let launch = &program.launch;
         let mut factor = |factor: &Value| {
             let extent = match *factor {
-                // Of several blocks that divide a tile, each has a part of it.
+                // Where several blocks divide a tile, each has a part of it.
                 Value::Sym { times, of, over } => match u32::try_from(times)
                     .ok()
                     .filter(|&blocks| over.checked_rem(blocks) == Some(0))

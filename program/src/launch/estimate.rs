@@ -43,8 +43,8 @@ mod device {
     pub(crate) const LOADED: f64 = 36.0;
     pub(crate) const STORED: f64 = 21.0;
     pub(crate) const BULK: f64 = 17.0;
-    /// How many times as long as stores sums in memory take: of threads, and of bulk copies. See bench/log/2026-11-28.md, "Digits of
-    /// tiles, counted".
+    /// Atomics in global memory take this many times as long as stores: by threads, by bulk copies. See bench/log/2026-11-28.md,
+    /// "Tiles by quotients and remainders, counted".
     pub(crate) const ADDED: f64 = 3.0;
     pub(crate) const BULK_ADDED: f64 = 2.0;
     /// Further bytes for each row of a box of a bulk store, and for each row of a tile, where rows of a result begin in the middle
