@@ -6,7 +6,7 @@
 use tilewright::prelude::*;
 
 /// Transforms N numbers. Each thread has P of them, thread j the numbers at j, j + N / P and so on. `s` has room for them between
-/// passes, and for other sequences beside them. The threads of one sequence are `near` apart, the sequences `far`.
+/// passes, and for other sequences beside them. `near` and `far` are the strides of a sequence's threads and of sequences.
 #[device]
 pub fn transform<T>(z: &mut View, s: View, near: usize, far: usize, sign: T) {
     use self::{butterflies, twiddle};

@@ -23,9 +23,9 @@ pub fn radix_pass<const K: usize = 32, const V: usize = 1>(
     let ticket = copy(1, arrived[(0)], how = "atomic_add", order = "relaxed");
     let (t, pass) = (min(max(ticket[(0)], 0), words.size(1) - 1), min(max(pass, 0), 3));
     let (lane, warp, byte) = (thread.x % 32, thread.x / 32, |key| ((key >> (8 * pass)) & 255) as i32);
-    // A word has the count of a tile and this bit, or the slot after its last key and that bit.
+    // A word has the count of a tile and `counted`, or the slot after its last key and `closed`.
     let (counted, closed) = (1u32 << 30, 1u32 << 31);
-    // A thread's keys or values: each warp has 32·K neighbours. In order, and of bytes, a thread has every 256th.
+    // A thread's keys or values: each warp has 32·K neighbours. After sorting, and for bytes, a thread has every 256th.
     let own = |of| parallelize(of, layout!(256), thread.x);
     let part =
         |x| parallelize(regroup(tile(x, 256 * K, t), (32, b, K / b, 8)), layout!((32, 1, 1, 8)), thread.x);

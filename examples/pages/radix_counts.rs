@@ -2,8 +2,8 @@
 
 use tilewright::prelude::*;
 
-/// Counts each byte of all keys, in G blocks of T threads, which load W neighbours at once. One of T / 32 counters is a lane's, in another
-/// bank. It clears the words of the passes; `bins` must be 0 before the launch.
+/// Counts each byte of all keys, in G blocks of T threads, which load W neighbours at once. Each byte has T / 32 counters in different banks,
+/// and a lane uses one. It clears the words of the passes; `bins` must be 0 before the launch.
 #[kernel(choose(W in [4, 1]))]
 pub fn radix_counts<const W: usize, const K: usize = 32, const G: usize = 132, const T: usize = 1024>(
     keys: &Tensor<u32, N>,

@@ -72,7 +72,7 @@ pub fn sort_rows<const N: usize>(
         }
         copy(items, near);
         let after = warp_shuffle(items[(0, 0)], |lane| lane + 1);
-        // The order of the lower bits is not the last.
+        // After the pass over the lower bits one more pass must follow.
         let is_wrong = |a, b| pass == 1 || lane < t - 1 && a > b;
         let mut wrong = map((items[(31, 0)], after), |a, b| is_wrong(a, b) as i32);
         for i in unroll(1..16) {
