@@ -135,8 +135,8 @@ impl Taken {
         let (start, number) = name.rsplit_once('_').unwrap_or((name, ""));
         let lower = |next: &mut u64, to: u64| *next = to.min(*next);
         self.next.entry(name.to_owned()).and_modify(|next| lower(next, 1));
-        if let Ok(number) = number.parse() {
-            self.next.entry(start.to_owned()).and_modify(|next| lower(next, number));
+        if let Ok(number) = number.parse::<u64>() {
+            self.next.entry(start.to_owned()).and_modify(|next| lower(next, number.max(1)));
         }
     }
 }
@@ -471,6 +471,12 @@ mod tests {
         assert_eq!([taken.take("i"), taken.take("i")], ["i_2", "i_5"]);
         taken.give_back("i");
         assert_eq!([taken.take("i_2"), taken.take("i")], ["i_2_2", "i"]);
+        // A released name that ends in 0 is no number of another.
+        let k = taken.take("k");
+        taken.give_back(&k);
+        assert_eq!(taken.take("k_0"), "k_0");
+        taken.give_back("k_0");
+        assert_eq!(taken.take("k"), "k");
     }
 
     #[test]

@@ -146,13 +146,13 @@ impl Rule {
         let mut factor = |factor: &Value| {
             let extent = match *factor {
                 // Where several blocks divide a tile, each has a part of it.
-                Value::Sym { times, of, over } => match u32::try_from(times)
-                    .ok()
-                    .filter(|&blocks| over.checked_rem(blocks) == Some(0))
-                {
-                    Some(blocks) => Some((rules.count(Value::Sym { times: 1, of, over: 1 }), over / blocks)),
-                    None => Some((rules.count(Value::Sym { times, of, over: 1 }), over)),
-                },
+                Value::Sym { times, of, over } => {
+                    let blocks =
+                        u32::try_from(times).ok().filter(|&blocks| over.checked_rem(blocks) == Some(0));
+                    let blocks = blocks.unwrap_or(1);
+                    let extent = Value::Sym { times: times / i64::from(blocks), of, over: 1 };
+                    Some((rules.count(extent), over / blocks))
+                }
                 _ => None,
             };
             (rules.count(*factor), extent)
