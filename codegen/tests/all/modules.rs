@@ -73,7 +73,8 @@ const FOLDERS: [&str; 2] = ["tile", "program"];
 
 /// Each module of the crates, with the others that it names.
 fn graph() -> BTreeMap<Module, BTreeSet<Module>> {
-    let root = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src");
+    let folder = |name: &str| if name == "codegen" { String::new() } else { name.to_owned() };
+    let root = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder(name)).join("src");
     let mut files = Vec::new();
     LAYERS.iter().chain(&FOLDERS).for_each(|name| sources(&root(name), &mut files));
     let layer_of = |file: &Path| LAYERS.into_iter().find(|name| file.starts_with(root(name)));

@@ -2,17 +2,17 @@
 
 use super::{Fault, fault};
 
-const LAYOUTS: &str = "tile/src/tile/slots.rs";
-const FILL: &str = "passes/src/pipeline/fill.rs";
-const FRAGMENTS: &str = "passes/src/pipeline/fragments.rs";
-const SLOTS: &str = "passes/src/pipeline/schedule.rs";
-const STEPS: &str = "passes/src/pipeline/steps.rs";
-const SYNCHRONISE: &str = "passes/src/synchronise.rs";
-const ALLOCATE: &str = "passes/src/allocate.rs";
-const COMMITS: &str = "passes/src/lower/commits.rs";
-const FLOW: &str = "program/src/values/flow.rs";
-const READS: &str = "passes/src/pipeline/reads.rs";
-const RING: &str = "passes/src/lower/ring.rs";
+const LAYOUTS: &str = "codegen/tile/src/tile/slots.rs";
+const FILL: &str = "codegen/passes/src/pipeline/fill.rs";
+const FRAGMENTS: &str = "codegen/passes/src/pipeline/fragments.rs";
+const SLOTS: &str = "codegen/passes/src/pipeline/schedule.rs";
+const STEPS: &str = "codegen/passes/src/pipeline/steps.rs";
+const SYNCHRONISE: &str = "codegen/passes/src/synchronise.rs";
+const ALLOCATE: &str = "codegen/passes/src/allocate.rs";
+const COMMITS: &str = "codegen/passes/src/lower/commits.rs";
+const FLOW: &str = "codegen/program/src/values/flow.rs";
+const READS: &str = "codegen/passes/src/pipeline/reads.rs";
+const RING: &str = "codegen/passes/src/lower/ring.rs";
 
 pub(super) const FAULTS: &[Fault] = &[
     fault(

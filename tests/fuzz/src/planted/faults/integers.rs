@@ -2,12 +2,12 @@
 
 use super::{Fault, fault};
 
-const INDEX: &str = "program/src/thread/index.rs";
-const DIVISION: &str = "program/src/thread/index/division.rs";
-const CHOICE: &str = "program/src/thread/index/choice.rs";
-const LOWER: &str = "passes/src/lower/mod.rs";
-const STRENGTH_REDUCTION: &str = "passes/src/lower/strength_reduction.rs";
-const NUMBERING: &str = "passes/src/lower/numbering.rs";
+const INDEX: &str = "codegen/program/src/thread/index.rs";
+const DIVISION: &str = "codegen/program/src/thread/index/division.rs";
+const CHOICE: &str = "codegen/program/src/thread/index/choice.rs";
+const LOWER: &str = "codegen/passes/src/lower/mod.rs";
+const STRENGTH_REDUCTION: &str = "codegen/passes/src/lower/strength_reduction.rs";
+const NUMBERING: &str = "codegen/passes/src/lower/numbering.rs";
 
 pub(super) const FAULTS: &[Fault] = &[
     fault(DIVISION, "a negative quotient is rounded up", "self.int(-(up / n)));", "self.int(1 - up / n));"),

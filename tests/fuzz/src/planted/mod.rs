@@ -42,7 +42,7 @@ impl Fault {
             1 => Ok(text.replacen(self.text, self.with, 1)),
             count => Err(format!(
                 "{}: the text of the fault \"{}\" occurs {count} times, and must occur exactly once; adapt it in \
-                 fuzz/src/planted/faults:\n{}",
+                 tests/fuzz/src/planted/faults:\n{}",
                 self.file, self.breaks, self.text
             )),
         }

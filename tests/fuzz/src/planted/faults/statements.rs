@@ -2,22 +2,22 @@
 
 use super::{Fault, fault};
 
-const ADDRESS: &str = "passes/src/lower/address.rs";
-const BOUNDS: &str = "tile/src/tile/bounds.rs";
-const COORDINATES: &str = "passes/src/origin/propagation.rs";
-const EDGES: &str = "passes/src/lower/edges.rs";
-const ELEMENTWISE: &str = "passes/src/lower/elementwise.rs";
-const FAMILY: &str = "passes/src/lower/family.rs";
-const GEMM: &str = "passes/src/lower/gemm/scalar.rs";
-const READ: &str = "passes/src/lower/integers.rs";
-const REDUCE: &str = "passes/src/lower/reduce.rs";
-const RUNS: &str = "passes/src/lower/reduce/runs.rs";
-const SCHEDULE: &str = "passes/src/lower/tile_scheduler.rs";
-const STATEMENT: &str = "passes/src/lower/statement.rs";
-const TRANSFER: &str = "passes/src/lower/transfer.rs";
-const PARTITION: &str = "tile/src/tile/view/partition.rs";
-const VIEW: &str = "tile/src/tile/view.rs";
-const WRITTEN: &str = "passes/src/origin/writes.rs";
+const ADDRESS: &str = "codegen/passes/src/lower/address.rs";
+const BOUNDS: &str = "codegen/tile/src/tile/bounds.rs";
+const COORDINATES: &str = "codegen/passes/src/origin/propagation.rs";
+const EDGES: &str = "codegen/passes/src/lower/edges.rs";
+const ELEMENTWISE: &str = "codegen/passes/src/lower/elementwise.rs";
+const FAMILY: &str = "codegen/passes/src/lower/family.rs";
+const GEMM: &str = "codegen/passes/src/lower/gemm/scalar.rs";
+const READ: &str = "codegen/passes/src/lower/integers.rs";
+const REDUCE: &str = "codegen/passes/src/lower/reduce.rs";
+const RUNS: &str = "codegen/passes/src/lower/reduce/runs.rs";
+const SCHEDULE: &str = "codegen/passes/src/lower/tile_scheduler.rs";
+const STATEMENT: &str = "codegen/passes/src/lower/statement.rs";
+const TRANSFER: &str = "codegen/passes/src/lower/transfer.rs";
+const PARTITION: &str = "codegen/tile/src/tile/view/partition.rs";
+const VIEW: &str = "codegen/tile/src/tile/view.rs";
+const WRITTEN: &str = "codegen/passes/src/origin/writes.rs";
 
 pub(super) const FAULTS: &[Fault] = &[
     fault(

@@ -3,24 +3,24 @@
 use super::{Fault, fault as of_parts};
 use crate::draw::Kind;
 
-const AFFINE: &str = "program/src/values/affine.rs";
-const BULK: &str = "passes/src/lower/bulk.rs";
-const BARRIERS: &str = "passes/src/resolve/barriers.rs";
-const OPERATORS: &str = "front/src/evaluate/operators.rs";
-const ATOMIC: &str = "passes/src/lower/atomic.rs";
-const CALLS: &str = "front/src/evaluate/calls.rs";
-const ELEMENTS: &str = "front/src/evaluate/elements.rs";
-const LANES: &str = "passes/src/lower/lanes.rs";
-const LOOPS: &str = "front/src/evaluate/loops.rs";
-const EXCHANGE: &str = "passes/src/resolve/exchange.rs";
-const OVERLAP: &str = "passes/src/resolve/overlap.rs";
-const PROJECT: &str = "passes/src/project.rs";
-const COORDINATES: &str = "passes/src/origin/propagation.rs";
-const RING: &str = "passes/src/lower/ring.rs";
-const ORIGIN: &str = "passes/src/origin.rs";
-const WRITTEN: &str = "passes/src/origin/writes.rs";
-const LOWERED_MASKS: &str = "passes/src/lower/masks.rs";
-const STRENGTH: &str = "passes/src/lower/strength_reduction.rs";
+const AFFINE: &str = "codegen/program/src/values/affine.rs";
+const BULK: &str = "codegen/passes/src/lower/bulk.rs";
+const BARRIERS: &str = "codegen/passes/src/resolve/barriers.rs";
+const OPERATORS: &str = "codegen/front/src/evaluate/operators.rs";
+const ATOMIC: &str = "codegen/passes/src/lower/atomic.rs";
+const CALLS: &str = "codegen/front/src/evaluate/calls.rs";
+const ELEMENTS: &str = "codegen/front/src/evaluate/elements.rs";
+const LANES: &str = "codegen/passes/src/lower/lanes.rs";
+const LOOPS: &str = "codegen/front/src/evaluate/loops.rs";
+const EXCHANGE: &str = "codegen/passes/src/resolve/exchange.rs";
+const OVERLAP: &str = "codegen/passes/src/resolve/overlap.rs";
+const PROJECT: &str = "codegen/passes/src/project.rs";
+const COORDINATES: &str = "codegen/passes/src/origin/propagation.rs";
+const RING: &str = "codegen/passes/src/lower/ring.rs";
+const ORIGIN: &str = "codegen/passes/src/origin.rs";
+const WRITTEN: &str = "codegen/passes/src/origin/writes.rs";
+const LOWERED_MASKS: &str = "codegen/passes/src/lower/masks.rs";
+const STRENGTH: &str = "codegen/passes/src/lower/strength_reduction.rs";
 
 const fn fault(file: &'static str, breaks: &'static str, text: &'static str, with: &'static str) -> Fault {
     Fault { kind: Kind::Whole, ..of_parts(file, breaks, text, with) }
