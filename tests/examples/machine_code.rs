@@ -1,14 +1,14 @@
-//! The machine code of every shipped kernel as a table, and the differences from an older table: run it
-//! before and after a change of the generator. Differences in the source alone, with equal machine code, are
-//! not shown.
+//! The machine code of every shipped kernel, before and after a change of the generator. What is saved before the change are the
+//! sources: only kernels whose source differs afterwards are compiled, both of their forms.
 //!
 //! ```console
-//! $ cargo xtask machine-code                      # writes target/machine_code.tsv
-//! $ cargo xtask machine-code OLD.tsv              # the same, and compares
+//! $ cargo xtask machine-code save                 # before the change: writes target/machine_code
+//! $ cargo xtask machine-code                      # after it: kernels whose machine code differs
 //! ```
 
-use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,52 +18,34 @@ use tilewright_tests::gallery;
 /// The architectures whose instructions and registers are compared.
 const ARCHITECTURES: [(&str, u32); 2] = [("sm_80", 80), ("sm_90a", 90)];
 
-const HEADER: &str = "kernel\tvariant\tarch\tregisters\tspilled\tloop\tmultiply_adds\tcode";
-
-/// One binary to compile.
+/// The source of a variant, and what NVRTC is to compile.
+#[derive(Clone, PartialEq)]
 struct Job {
-    key: String,
-    name: String,
-    source: String,
+    function: String,
     arch: &'static str,
+    source: String,
 }
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let folders: Vec<_> = std::env::var_os("TILEWRIGHT_NVRTC").map(Into::into).into_iter().collect();
-    let nvrtc = match Nvrtc::find(&folders) {
-        Ok(nvrtc) => nvrtc,
-        Err(error) => {
-            eprintln!("{error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    let rows = table(&nvrtc, &jobs());
-    let text = std::iter::once(HEADER.to_owned())
-        .chain(rows.iter().map(|(key, row)| format!("{key}\t{row}")))
-        .collect::<Vec<_>>()
-        .join("\n");
-    let Some(to) = arguments.first() else {
-        println!("{text}");
-        return ExitCode::SUCCESS;
-    };
-    if let Err(error) = std::fs::write(to, text + "\n") {
-        eprintln!("{to}: {error}");
+    let [folder, save @ ..] = &arguments[..] else {
+        eprintln!("machine_code FOLDER [save]");
         return ExitCode::FAILURE;
-    }
-    match arguments.get(1).map(std::fs::read_to_string) {
-        None => ExitCode::SUCCESS,
-        Some(Ok(old)) => compare(&read(&old), &rows),
-        Some(Err(error)) => {
-            eprintln!("{}: {error}", arguments[1]);
+    };
+    let folder = Path::new(folder);
+    let result = if save.is_empty() { compare(folder) } else { write(folder) };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Every variant of every kernel, for each architecture it runs on.
-fn jobs() -> Vec<Job> {
-    let mut jobs = Vec::new();
+/// Every variant of every kernel, for each architecture it runs on. Comments and empty lines are left out.
+fn jobs() -> BTreeMap<String, Job> {
+    let mut jobs = BTreeMap::new();
     for (kernel, generated) in gallery::all() {
         for (index, variant) in generated.variants.iter().enumerate() {
             let program = &variant.program;
@@ -72,68 +54,94 @@ fn jobs() -> Vec<Job> {
                 false => arch >= program.arch,
             };
             for (arch, _) in ARCHITECTURES.into_iter().filter(|(_, number)| runs(*number)) {
-                jobs.push(Job {
-                    key: format!("{kernel}\t{}\t{arch}", index + 1),
-                    name: program.name.clone(),
-                    source: variant.source.clone(),
-                    arch,
-                });
+                let key = format!("{kernel}.{}.{arch}", index + 1);
+                jobs.insert(
+                    key,
+                    Job { function: program.name.clone(), arch, source: without_comments(&variant.source) },
+                );
             }
         }
     }
     jobs
 }
 
-fn table(nvrtc: &Nvrtc, jobs: &[Job]) -> BTreeMap<String, String> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut rows = Vec::new();
-        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            rows.push((job.key.clone(), row(nvrtc, job)));
-        }
-        rows
-    };
-    let workers = std::thread::available_parallelism().map_or(1, |n| n.get());
-    std::thread::scope(|scope| {
-        let all: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        all.into_iter().flat_map(|worker| worker.join().expect("a worker does not panic")).collect()
-    })
+fn without_comments(source: &str) -> String {
+    let code = source.lines().map(|line| line.split("//").next().unwrap_or_default().trim_end());
+    code.filter(|line| !line.is_empty()).flat_map(|line| [line, "\n"]).collect()
 }
 
-fn row(nvrtc: &Nvrtc, job: &Job) -> String {
-    let compiled = match nvrtc.compile(&job.source, &job.name, job.arch, &[]) {
-        Ok(compiled) => compiled,
-        Err(error) => return format!("refused: {}", error.to_string().replace(['\n', '\t'], " ")),
-    };
-    let (registers, spilled) =
-        compiled.usage_of(&job.name).map_or((0, 0), |usage| (usage.registers, usage.spill_stores));
-    let (all, useful) = compiled
-        .main_loop(&job.name, job.arch)
-        .map_or((0, 0), |main| (main.instructions, main.multiply_adds));
-    let mut hash = DefaultHasher::new();
-    compiled.cubin.hash(&mut hash);
-    format!("{registers}\t{spilled}\t{all}\t{useful}\t{:016x}", hash.finish())
+fn write(folder: &Path) -> Result<(), String> {
+    let error = |why: std::io::Error| format!("{}: {why}", folder.display());
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(error)?;
+    }
+    fs::create_dir_all(folder).map_err(error)?;
+    let jobs = jobs();
+    for (key, job) in &jobs {
+        fs::write(folder.join(key), format!("{}\n{}", job.function, job.source)).map_err(error)?;
+    }
+    println!("{} sources in {}", jobs.len(), folder.display());
+    Ok(())
 }
 
-fn read(text: &str) -> BTreeMap<String, String> {
-    let row = |line: &str| {
-        let cut = line.match_indices('\t').nth(2)?.0;
-        Some((line[..cut].to_owned(), line[cut + 1..].to_owned()))
+fn read(folder: &Path) -> Result<BTreeMap<String, Job>, String> {
+    let error = |why: std::io::Error| {
+        format!("{}: {why}; run `cargo xtask machine-code save` first", folder.display())
     };
-    text.lines().skip(1).filter_map(row).collect()
-}
-
-fn compare(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> ExitCode {
-    let keys: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-    let mut different = 0;
-    for key in keys {
-        let (was, is) = (old.get(key), new.get(key));
-        if was != is {
-            different += 1;
-            let shown = |row: Option<&String>| row.map_or("-".into(), |row| row.replace('\t', " "));
-            println!("{}: {} -> {}", key.replace('\t', " "), shown(was), shown(is));
+    let mut jobs = BTreeMap::new();
+    for entry in fs::read_dir(folder).map_err(error)? {
+        let path = entry.map_err(error)?.path();
+        let text = fs::read_to_string(&path).map_err(error)?;
+        let key = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let arch = ARCHITECTURES.iter().find(|(arch, _)| key.ends_with(arch));
+        if let (Some((arch, _)), Some((function, source))) = (arch, text.split_once('\n')) {
+            jobs.insert(key, Job { function: function.into(), arch, source: source.into() });
         }
     }
-    println!("{different} of {} binaries differ", new.len());
-    ExitCode::SUCCESS
+    Ok(jobs)
+}
+
+fn compare(folder: &Path) -> Result<(), String> {
+    let (old, new) = (read(folder)?, jobs());
+    let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let keys: Vec<&String> = keys.into_iter().filter(|key| old.get(*key) != new.get(*key)).collect();
+    println!("{} of {} sources differ", keys.len(), new.len());
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let folders: Vec<_> = std::env::var_os("TILEWRIGHT_NVRTC").map(Into::into).into_iter().collect();
+    let nvrtc = Nvrtc::find(&folders).map_err(|error| error.to_string())?;
+    let next = AtomicUsize::new(0);
+    let different = AtomicUsize::new(0);
+    let work = || {
+        while let Some(key) = keys.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let row = |job: Option<&Job>| job.map_or(("-".into(), Vec::new()), |job| row(&nvrtc, job));
+            let (was, is) = (row(old.get(*key)), row(new.get(*key)));
+            if was != is {
+                different.fetch_add(1, Ordering::Relaxed);
+                println!("{key}: {} -> {}", was.0, is.0);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers = std::thread::available_parallelism().map_or(1, |n| n.get());
+        (0..workers).for_each(|_| _ = scope.spawn(work));
+    });
+    println!("{} of {} binaries differ", different.into_inner(), new.len());
+    Ok(())
+}
+
+/// Registers, spilled registers, instructions and multiply-adds of the main loop; and the binary.
+fn row(nvrtc: &Nvrtc, job: &Job) -> (String, Vec<u8>) {
+    let compiled = match nvrtc.compile(&job.source, &job.function, job.arch, &[]) {
+        Ok(compiled) => compiled,
+        Err(error) => return (format!("refused: {}", error.to_string().replace('\n', " ")), Vec::new()),
+    };
+    let (registers, spilled) =
+        compiled.usage_of(&job.function).map_or((0, 0), |usage| (usage.registers, usage.spill_stores));
+    let (all, useful) = compiled
+        .main_loop(&job.function, job.arch)
+        .map_or((0, 0), |main| (main.instructions, main.multiply_adds));
+    let row = format!("{registers} registers, {spilled} spilled, loop of {all} with {useful} multiply-adds");
+    (row, compiled.cubin)
 }

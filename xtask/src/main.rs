@@ -77,8 +77,8 @@ const TASKS: &[Task] = &[
     },
     Task {
         word: "machine-code",
-        arguments: "[TABLE]",
-        purpose: "registers, spills and instructions of all shipped kernels, compared with a table of before",
+        arguments: "[save]",
+        purpose: "before and after a change of the generator: shipped kernels whose machine code differs",
         run: machine_code::run,
     },
     Task {

@@ -110,7 +110,8 @@ fn an_element_type_needs_twelve_files() {
 }
 
 /// The generator, and what it shares with programs.
-const CRATES: [&str; 5] = ["codegen/src", "codegen/front/src", "codegen/passes/src", "codegen/program/src", "codegen/tile/src"];
+const CRATES: [&str; 5] =
+    ["codegen/src", "codegen/front/src", "codegen/passes/src", "codegen/program/src", "codegen/tile/src"];
 
 /// A statement needs few files, and the page names all of them.
 #[test]

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use tilewright_fuzz::planted::{MOST_MISSED, Search, search};
 
 fn main() -> ExitCode {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map_or_else(PathBuf::new, Path::to_path_buf);
+    let root =
+        Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map_or_else(PathBuf::new, Path::to_path_buf);
     let mut words = std::env::args().skip(1);
     let count = words.next().and_then(|text| text.parse().ok()).unwrap_or(4000);
     match search(&Search { root, count, only: words.collect() }) {
