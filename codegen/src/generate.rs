@@ -2,18 +2,14 @@
 
 mod pack;
 
-use std::borrow::Cow;
-
 use tilewright_layout::Obligation;
 
 use crate::front::evaluate;
 use crate::front::matmul::{self, Programs};
 use crate::launch::definition::{Definition, Generated, Outcome, Param, Settings, Variant};
 use crate::launch::estimate;
-use crate::passes::allocate::allocate;
 use crate::passes::check::{self, Checked};
-use crate::passes::lower::{lower_expanded, verified};
-use crate::passes::project;
+use crate::passes::pass::{self, Arch, Specialized};
 use crate::passes::resolve::{self, Width};
 use crate::source::ast::{self, Level, Name};
 use crate::source::diagnostic::Diagnostic;
@@ -23,7 +19,6 @@ use crate::tile::alternative::{Alternative, Policy};
 use crate::tile::empty_loops;
 use crate::tile::verify::{integer_bounds, limits};
 use crate::tile::{Arg, Program, Require, Space};
-use crate::values::target::{TARGETS, Target};
 
 /// The purpose of a kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -142,7 +137,7 @@ fn finished(
         diagnostics.push(why);
         Outcome { kernel: None, diagnostics }
     };
-    if diagnostics.iter().any(|diagnostic| diagnostic.level == Level::Deny) {
+    if has_errors(&diagnostics) {
         return Outcome { kernel: None, diagnostics };
     }
     if let Err(why) = limits::program(&program) {
@@ -205,267 +200,225 @@ impl LeftOut {
     }
 }
 
-/// Checks, lowers and prints a program that is within limits. `others` are the same kernel for variants that
-/// assume less, or with other constants; without them the program itself serves every launch.
+/// Checks, lowers and prints a program that is within limits. `others` are the same kernel for specializations that assume less,
+/// or with other constants; without them the program itself serves every launch.
 fn checked(
     label: Option<&String>,
     program: Program,
     others: Vec<Alternative>,
-    mut left_out: LeftOut,
+    left_out: LeftOut,
     mut diagnostics: Vec<Diagnostic>,
     levels: &[(Name, Level)],
     purpose: Purpose,
 ) -> Outcome {
-    let errors = |all: &[Diagnostic]| all.iter().any(|d| d.level == Level::Deny);
     diagnostics.extend(check::meant(&program, levels));
-    let is_open = !program.open.is_empty();
     let empty_loops = empty_loops::all(others.last().map_or(&program, |other| &other.program), general);
-    let made = projected(program).and_then(|program| resolved(program, others, &mut left_out));
-    let (program, others) = match made {
-        Ok(all) => all,
-        Err(diagnostic) => {
-            diagnostics.push(diagnostic);
-            return Outcome { kernel: None, diagnostics };
+    let is_refused = has_errors(&diagnostics);
+    let mut checked = Checked::default();
+    let kernel =
+        Candidates::new(label, program, others, left_out).map_err(|why| vec![why]).and_then(|candidates| {
+            let errors = check::threads(&candidates.all[0].program);
+            if is_refused || !errors.is_empty() {
+                return Err(errors);
+            }
+            candidates.compile(&mut checked, levels, purpose)
+        });
+    diagnostics.append(&mut checked.diagnostics);
+    let kernel = kernel.map(|kernel| Generated { empty_loops, ..kernel });
+    let kernel = kernel.map_err(|mut refused| diagnostics.append(&mut refused)).ok();
+    diagnostics.sort_by_key(|diagnostic| diagnostic.span);
+    let kernel = kernel.filter(|_| !has_errors(&diagnostics));
+    Outcome { kernel, diagnostics }
+}
+
+fn has_errors(diagnostics: &[Diagnostic]) -> bool {
+    diagnostics.iter().any(|diagnostic| diagnostic.level == Level::Deny)
+}
+
+/// An alternative after the passes that run once for it, and the assumptions of its specializations.
+struct Candidate {
+    program: Program,
+    policies: Vec<Policy>,
+    label: Option<String>,
+}
+
+/// The alternatives among which launches choose.
+struct Candidates {
+    /// The first one is reported on, and checked.
+    all: Vec<Candidate>,
+    left_out: LeftOut,
+    /// Is the architecture open until shared tiles have their slots?
+    is_open: bool,
+}
+
+impl Candidates {
+    /// If the program has whole tiles and no others are given, its variant with scalar accesses is one.
+    fn new(
+        label: Option<&String>,
+        program: Program,
+        mut others: Vec<Alternative>,
+        mut left_out: LeftOut,
+    ) -> std::result::Result<Candidates, Diagnostic> {
+        let is_open = !program.open.is_empty();
+        let mut policies = vec![Policy::Best, Policy::Aligned];
+        if others.is_empty() && resolve::has_whole_tiles(&program) {
+            others.push(Alternative::last(program.clone()));
+        } else if others.is_empty() {
+            policies.extend([Policy::Small, Policy::General]);
         }
-    };
-    diagnostics.extend(check::threads(&program));
-    if errors(&diagnostics) {
-        return Outcome { kernel: None, diagnostics };
+        let others = left_out.made(others, |Alternative { program, width, policies, label }| {
+            Ok(Candidate { program: pass::distribute(program, width)?, policies, label })
+        })?;
+        let program = pass::distribute(program, Width::WIDEST)?;
+        let first = Candidate { program, policies, label: label.cloned() };
+        Ok(Candidates { all: std::iter::once(first).chain(others).collect(), left_out, is_open })
     }
-    let mut checked = check::written(&program, levels);
-    let refuse = |mut diagnostics: Vec<Diagnostic>, mut checked: Checked, why: Diagnostic| {
-        diagnostics.append(&mut checked.diagnostics);
-        diagnostics.push(why);
-        diagnostics.sort_by_key(|diagnostic| diagnostic.span);
-        Outcome { kernel: None, diagnostics }
-    };
-    let mut first = match Expanded::new(program) {
-        Ok(first) => first,
-        Err(why) => return refuse(diagnostics, checked, why),
-    };
-    let own = first.program().arch;
-    if is_open {
-        first.set_arch(raised(first.program()));
-    }
-    let arch = first.program().arch;
-    check::program(first.program(), levels, &mut checked);
-    let expand = |other: Alternative| {
-        let mut program = Expanded::new(other.program)?;
-        // Programs for another architecture stay as they are.
-        if is_open && program.program().arch == own {
-            program.set_arch(arch);
-        }
-        Ok((program, other.policies, other.label))
-    };
-    let others = match left_out.made(others, expand) {
-        Ok(others) => others,
-        Err(why) => return refuse(diagnostics, checked, why),
-    };
-    let all = std::iter::once(&first).chain(others.iter().map(|(other, ..)| other));
-    let packs = match purpose {
-        Purpose::Launch => pack::kernels(first.program(), all.map(Expanded::program)),
-        Purpose::Check => Vec::new(),
-    };
-    let last = [Policy::Small, Policy::General];
-    let last = if others.is_empty() { &last[..] } else { &[] };
-    let own = [Policy::Best, Policy::Aligned].iter().chain(last).map(|&policy| (policy, &first, label));
-    let others = others.iter().flat_map(|(program, policies, label)| {
-        policies.iter().map(move |&policy| (policy, program, label.as_ref()))
-    });
-    let alternatives =
-        others.clone().filter(|(.., label)| label.is_some()).map(|(_, program, _)| program.program());
-    let mut requires = common(first.program(), alternatives);
-    let programs = std::iter::once(&first).chain(others.clone().map(|(_, program, _)| program));
-    for require in programs.flat_map(|program| integer_bounds::at_launch(&program.written)) {
-        if !requires.contains(&require) {
-            requires.push(require);
-        }
-    }
-    let mut variants: Vec<Variant> = Vec::new();
-    let mut before: Option<&Expanded> = None;
-    let mut lowered: Vec<Policy> = Vec::new();
-    for (policy, program, label) in own.chain(others) {
-        // A check lowers one variant of each policy and verifies the others. Alternatives with a label are all lowered, since
-        // those that lowering refuses are left out.
-        if purpose == Purpose::Check && label.is_none() && lowered.contains(&policy) {
-            match verified(&program.written, program.program(), policy) {
-                Ok(_) => continue,
-                Err(why) => return refuse(diagnostics, checked, why),
+
+    /// The kernel, with a variant for each specialization that can be made; or errors.
+    fn compile(
+        mut self,
+        checked: &mut Checked,
+        levels: &[(Name, Level)],
+        purpose: Purpose,
+    ) -> std::result::Result<Generated, Vec<Diagnostic>> {
+        let first = &self.all[0].program;
+        *checked = check::written(first, levels);
+        let arch = if self.is_open { Arch::Oldest } else { Arch::Fixed };
+        let best = pass::specialize(first.clone(), Policy::Best, arch).map_err(|why| vec![why])?;
+        let arch = match arch {
+            Arch::Oldest => Arch::As { from: first.arch, to: best.program.arch },
+            other => other,
+        };
+        check::program(&best.program, levels, checked);
+        let packs = match purpose {
+            Purpose::Launch => pack::kernels(first, self.all.iter().map(|candidate| &candidate.program)),
+            Purpose::Check => Vec::new(),
+        };
+        let requires = self.requires();
+        let mut variants = self.variants(&best, arch, &requires, purpose)?;
+        let mut report = check::kernel(&best.program, &variants[0].program, levels, checked);
+        for label in variants.iter().filter_map(|variant| variant.label.as_ref()) {
+            if !report.alternatives.contains(label) {
+                report.alternatives.push(label.clone());
             }
         }
-        lowered.push(policy);
-        let again = before.replace(program).is_some_and(|before| std::ptr::eq(before, program));
-        let fits = |kernel: Kernel| match check::shared_limits::shared_memory(program.program(), &kernel) {
-            Some(why) if !variants.is_empty() => Err(why),
-            _ => Ok(kernel),
-        };
-        match lower_expanded(&program.written, program.program(), policy).and_then(fits) {
-            Ok(mut kernel) => {
-                if let Some(label) = label
-                    && let Err(why) = alike(&requires, program.program(), variants.first(), &mut kernel)
-                {
-                    left_out.put(label.clone(), why);
+        report.left_out = self.left_out.0;
+        if purpose == Purpose::Check {
+            variants.truncate(1);
+        }
+        let first = best.program;
+        let params = params(&first);
+        Ok(Generated { name: first.name, params, variants, requires, packs, empty_loops: Vec::new(), report })
+    }
+
+    /// The assertions on sizes that every launch checks.
+    fn requires(&self) -> Vec<Require> {
+        let labelled = self.all[1..].iter().filter(|other| other.label.is_some());
+        let mut requires = common(&self.all[0].program, labelled.map(|other| &other.program));
+        for require in self.all.iter().flat_map(|candidate| integer_bounds::at_launch(&candidate.program)) {
+            if !requires.contains(&require) {
+                requires.push(require);
+            }
+        }
+        requires
+    }
+
+    /// The variants of all candidates that can be made, the first of which is `best`.
+    fn variants(
+        &mut self,
+        best: &Specialized,
+        arch: Arch,
+        requires: &[Require],
+        purpose: Purpose,
+    ) -> std::result::Result<Vec<Variant>, Vec<Diagnostic>> {
+        let mut variants: Vec<Variant> = Vec::new();
+        let mut lowered: Vec<Policy> = Vec::new();
+        for (index, candidate) in self.all.iter().enumerate() {
+            let mut is_first_policy = true;
+            for &policy in &candidate.policies {
+                // A check lowers one variant of each policy and verifies the others. Alternatives with a label are all lowered,
+                // since those that lowering refuses are left out.
+                let is_lowered =
+                    purpose == Purpose::Launch || candidate.label.is_some() || !lowered.contains(&policy);
+                lowered.push(policy);
+                let is_best = index == 0 && policy == Policy::Best;
+                let specialized;
+                let specialized = match is_best {
+                    true => Ok(best),
+                    false => {
+                        specialized = pass::specialize(candidate.program.clone(), policy, arch);
+                        specialized.as_ref().map_err(Diagnostic::clone)
+                    }
+                };
+                if !is_lowered {
+                    specialized.map_err(|why| vec![why])?;
                     continue;
                 }
-                if label.is_some() || program.program().competes {
+                let made = specialized.and_then(|specialized| {
+                    let kernel = specialized.lower()?;
+                    match check::shared_limits::shared_memory(&specialized.program, &kernel) {
+                        Some(why) if !variants.is_empty() => Err(why),
+                        _ => Ok(kernel),
+                    }
+                });
+                let mut kernel = match (made, &candidate.label) {
+                    (Ok(kernel), _) => kernel,
+                    (Err(why), Some(label)) if !variants.is_empty() => {
+                        self.left_out.put(label.clone(), why.message);
+                        continue;
+                    }
+                    (Err(why), _) => return Err(vec![why]),
+                };
+                if let Some(label) = &candidate.label
+                    && let Err(why) = alike(requires, &candidate.program, variants.first(), &mut kernel)
+                {
+                    self.left_out.put(label.clone(), why);
+                    continue;
+                }
+                if candidate.label.is_some() || candidate.program.competes {
                     kernel.launch.cost = estimate::cost(&kernel);
                 }
-                let (needs, launch) = (&kernel.needs, &kernel.launch);
-                let serves = |last: &Kernel| {
-                    let same = (&last.launch.cost, &last.launch.grid, last.arch)
-                        == (&launch.cost, &launch.grid, kernel.arch);
-                    last.needs == *needs && (again || same)
-                };
-                if variants.last().is_some_and(|last| serves(&last.program)) {
+                let again = !std::mem::take(&mut is_first_policy);
+                if variants.last().is_some_and(|last| serves(&last.program, &kernel, again)) {
                     continue;
                 }
                 let is_shown = purpose == Purpose::Launch || variants.is_empty();
                 let source = if is_shown { crate::cuda::print(&kernel) } else { String::new() };
-                variants.push(Variant { label: label.cloned(), source, program: kernel });
+                variants.push(Variant { label: candidate.label.clone(), source, program: kernel });
             }
-            Err(why) => match label {
-                Some(label) if !variants.is_empty() => left_out.put(label.clone(), why.message),
-                _ => return refuse(diagnostics, checked, why),
-            },
         }
+        Ok(variants)
     }
-    let program = first.program();
-    let params = program
-        .args
-        .iter()
-        .map(|arg| match arg {
-            Arg::Tensor(id) => {
-                let tensor = program.tensor(*id);
-                let mutable = matches!(tensor.space, Space::Global { mutable: true });
-                Param { name: tensor.name.clone(), elem: tensor.elem, tensor: Some((mutable, tensor.rank())) }
-            }
-            Arg::Scalar(id) => {
-                let scalar = &program.scalars[*id as usize];
-                Param { name: scalar.name.clone(), elem: scalar.elem, tensor: None }
-            }
-        })
-        .collect();
-    let mut report = check::kernel(program, &variants[0].program, levels, &mut checked);
-    for label in variants.iter().filter_map(|variant| variant.label.as_ref()) {
-        if !report.alternatives.contains(label) {
-            report.alternatives.push(label.clone());
+}
+
+/// Does the variant before serve every launch that this one does, as well? Variants of one candidate do if they assume the same.
+fn serves(last: &Kernel, kernel: &Kernel, is_of_same_candidate: bool) -> bool {
+    let launch = |kernel: &Kernel| (kernel.launch.cost.clone(), kernel.launch.grid.clone(), kernel.arch);
+    last.needs == kernel.needs && (is_of_same_candidate || launch(last) == launch(kernel))
+}
+
+/// The arguments of a kernel.
+fn params(program: &Program) -> Vec<Param> {
+    let param = |arg: &Arg| match arg {
+        Arg::Tensor(id) => {
+            let tensor = program.tensor(*id);
+            let mutable = matches!(tensor.space, Space::Global { mutable: true });
+            Param { name: tensor.name.clone(), elem: tensor.elem, tensor: Some((mutable, tensor.rank())) }
         }
-    }
-    report.left_out = left_out.0;
-    if purpose == Purpose::Check {
-        variants.truncate(1);
-    }
-    diagnostics.append(&mut checked.diagnostics);
-    diagnostics.sort_by_key(|diagnostic| diagnostic.span);
-    if errors(&diagnostics) {
-        return Outcome { kernel: None, diagnostics };
-    }
-    let name = program.name.clone();
-    Outcome {
-        kernel: Some(Generated { name, params, variants, requires, packs, empty_loops, report }),
-        diagnostics,
-    }
+        Arg::Scalar(id) => {
+            let scalar = &program.scalars[*id as usize];
+            Param { name: scalar.name.clone(), elem: scalar.elem, tensor: None }
+        }
+    };
+    program.args.iter().map(param).collect()
 }
 
 /// The variant without assumptions of a program of the builder, if it has one.
 fn general(program: &Program) -> Option<Variant> {
-    alone(program.clone(), Policy::General).ok()
-}
-
-/// One variant of a program of the builder, without checks.
-fn alone(program: Program, policy: Policy) -> std::result::Result<Variant, Diagnostic> {
-    let is_open = !program.open.is_empty();
-    let program = projected(program)?;
-    let program = match resolve::resolved(&program, Width::ONE)? {
-        Cow::Owned(resolved) => resolved,
-        Cow::Borrowed(_) => program,
-    };
-    let mut program = Expanded::new(program)?;
-    if is_open {
-        program.set_arch(raised(program.program()));
-    }
-    let program = lower_expanded(&program.written, program.program(), policy)?;
-    Ok(Variant { label: None, source: crate::cuda::print(&program), program })
-}
-
-/// A program before and after its pipelined loops are lowered and loops without iterations are removed.
-struct Expanded {
-    written: Program,
-    /// `None` if it has no such loop.
-    expanded: Option<Program>,
-}
-
-impl Expanded {
-    fn new(mut written: Program) -> std::result::Result<Expanded, Diagnostic> {
-        written.number();
-        let expanded = match crate::passes::pipeline::expand(&written)? {
-            Cow::Borrowed(_) => None,
-            Cow::Owned(expanded) => Some(expanded),
-        };
-        let new = Expanded { written, expanded };
-        // With slots and prefetched copies.
-        limits::sizes(new.program())?;
-        limits::work(new.program())?;
-        Ok(new)
-    }
-
-    fn program(&self) -> &Program {
-        self.expanded.as_ref().unwrap_or(&self.written)
-    }
-
-    fn set_arch(&mut self, arch: u32) {
-        self.written.arch = arch;
-        self.expanded.iter_mut().for_each(|expanded| expanded.arch = arch);
-    }
-}
-
-/// The oldest architecture for a program whose tiles have been resolved.
-pub(crate) fn oldest(program: &Program) -> std::result::Result<u32, Diagnostic> {
-    Ok(raised(Expanded::new(program.clone())?.program()))
-}
-
-/// The oldest architecture, from a program's own on, where a block has room for its shared tiles; its own where none has, or where
-/// the author named it.
-fn raised(program: &Program) -> u32 {
-    if program.is_arch_named {
-        return program.arch;
-    }
-    let needed = allocate(program).bytes;
-    let condition = |arch: &u32| Target::of(*arch).block_shared >= needed;
-    let newer = TARGETS.iter().map(|row| row.arch).filter(|arch| *arch > program.arch);
-    std::iter::once(program.arch).chain(newer).find(condition).unwrap_or(program.arch)
-}
-
-/// The program as roles, if it has a producer.
-fn projected(program: Program) -> std::result::Result<Program, Diagnostic> {
-    let written = match project::projected(&program)? {
-        Cow::Borrowed(_) => None,
-        Cow::Owned(written) => Some(written),
-    };
-    Ok(written.unwrap_or(program))
-}
-
-/// The program without whole tiles, and its alternatives. If it has whole tiles and no alternatives, its
-/// variant with scalar accesses is one.
-fn resolved(
-    program: Program,
-    others: Vec<Alternative>,
-    left_out: &mut LeftOut,
-) -> std::result::Result<(Program, Vec<Alternative>), Diagnostic> {
-    let resolve = |program: &Program, width| -> std::result::Result<Option<Program>, Diagnostic> {
-        let Cow::Owned(resolved) = resolve::resolved(program, width)? else { return Ok(None) };
-        limits::sizes(&resolved)?;
-        limits::work(&resolved)?;
-        Ok(Some(resolved))
-    };
-    let others = match others.is_empty() {
-        true => resolve(&program, Width::ONE)?.map(Alternative::last).into_iter().collect(),
-        false => left_out.made(others, |other| {
-            let program = projected(other.program)?;
-            Ok(Alternative { program: resolve(&program, other.width)?.unwrap_or(program), ..other })
-        })?,
-    };
-    Ok((resolve(&program, Width::WIDEST)?.unwrap_or(program), others))
+    let arch = if program.open.is_empty() { Arch::Fixed } else { Arch::Oldest };
+    let program = pass::distribute(program.clone(), Width::ONE).ok()?;
+    let program = pass::specialize(program, Policy::General, arch).ok()?.lower().ok()?;
+    Some(Variant { label: None, source: crate::cuda::print(&program), program })
 }
 
 /// The assertions on sizes that all alternatives have, or that a launch cannot check as a fact of one.

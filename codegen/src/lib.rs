@@ -12,7 +12,7 @@ pub use generate::generate;
 pub use specialize::{GENERATOR, Generate};
 pub use tilewright_front::{evaluate, matmul};
 pub use tilewright_passes::check::report_of;
-pub use tilewright_passes::{lower, pipeline, resolve, synchronise};
+pub use tilewright_passes::{lower, pass, pipeline, resolve, synchronise};
 pub use tilewright_program::{
     Definition, Elem, Generated, Outcome, Settings, affine, ast, atom, atoms, compiled, condition, cuda,
     definition, diagnostic, element, explain, fp8, index, kernel_def, kernel_value, lanes, launch, limits,

@@ -4,13 +4,15 @@
 
 use crate::compiled::kernel_def::{Generator, KernelDef, KernelErrors, Locations};
 use crate::front::{evaluate, matmul};
-use crate::generate::{Purpose, made, oldest};
+use crate::generate::{Purpose, made};
 use crate::launch::definition::{Definition, Generated, Outcome, Settings};
-use crate::passes::{project, resolve};
+use crate::passes::pass::{self, Arch};
+use crate::passes::resolve::Width;
 use crate::source::ast::{self, Level, Name};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::stack::with_room;
 use crate::tile::Program;
+use crate::tile::alternative::Policy;
 use crate::values::elem::Elem;
 
 /// What the generator makes of a definition.
@@ -93,15 +95,14 @@ impl Generate for Definition {
             return Err(diagnostics);
         }
         let is_open = !program.open.is_empty();
-        let resolved =
-            project::projected(&program).and_then(|program| Ok(resolve::resolve(&program)?.into_owned()));
-        let of_arch = |mut resolved: Program| {
+        let with_arch = |mut program: Program| {
             if is_open {
-                resolved.arch = oldest(&resolved)?;
+                program.arch = pass::specialize(program.clone(), Policy::General, Arch::Oldest)?.program.arch;
             }
-            Ok(resolved)
+            Ok(program)
         };
-        resolved.and_then(of_arch).map_err(|reported| vec![reported])
+        let distributed = pass::distribute(program, Width::WIDEST).and_then(with_arch);
+        distributed.map_err(|reported| vec![reported])
     }
 
     fn kernel(&self, name: &str, locations: &Locations) -> Result<Generated, KernelErrors> {

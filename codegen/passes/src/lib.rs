@@ -1,11 +1,11 @@
-//! From a tile program that an author could have written to a thread program: rings and roles (`project`), parts of threads
-//! (`resolve`), software pipelines (`pipeline`), checks, addresses in shared memory (`allocate`), and `lower`. No pass knows
-//! which kernel it compiles.
+//! From a tile program that an author could have written to a thread program: [`pass::PASSES`], then `lower`; and checks. No pass
+//! knows which kernel it compiles.
 
 pub mod allocate;
 pub mod check;
 pub mod lower;
 pub mod origin;
+pub mod pass;
 pub mod pipeline;
 pub mod project;
 pub mod resolve;

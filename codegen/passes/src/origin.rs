@@ -36,16 +36,16 @@ use out_of_bounds::{CombinedOver, OutOfBounds, State, forget, join};
 use past_k::Writers;
 use propagation::stored;
 
-/// The program with the masks of all reductions and the coordinates that functions read, beside their statements, or `None` if
-/// there are none; and the facts that a variant needs for that. Loops are not expanded yet: the iteration that copies a tile
-/// reads it.
+/// The program with the masks of all reductions and the coordinates that functions read, beside their statements; and the facts
+/// that a variant needs for that. Loops are not expanded yet: the iteration that copies a tile reads it.
 pub(crate) fn find(
-    program: &Program,
+    mut program: Program,
     policy: Policy,
-) -> std::result::Result<(Option<Program>, Vec<Fact>), Diagnostic> {
+) -> std::result::Result<(Program, Vec<Fact>), Diagnostic> {
+    program.number();
     let mut origins = Origins {
-        program,
-        assumed: Assumed::new(program, policy),
+        program: &program,
+        assumed: Assumed::new(&program, policy),
         elements: HashMap::new(),
         refused: BTreeMap::new(),
         loops: Vec::new(),
@@ -53,7 +53,7 @@ pub(crate) fn find(
         followed: BTreeSet::new(),
         idle: BTreeSet::new(),
         operands: BTreeSet::new(),
-        writers: Writers::of(program),
+        writers: Writers::of(&program),
         assigned: BTreeSet::new(),
         written_once: BTreeSet::new(),
         values: BTreeMap::new(),
@@ -82,13 +82,20 @@ pub(crate) fn find(
         origins.walk(&program.body, &mut State::new());
     }
     let Origins { mut elements, mut refused, assumed, .. } = origins;
-    let mut analysed = asks.then(|| program.clone());
-    for stmt in analysed.iter_mut().flat_map(|program| &mut program.body) {
+    // A check alone needs nothing more: a product that one variant may not combine is refused in another.
+    let needs = if asks { assumed.needs } else { needs };
+    if let Some((_, why)) = refused.pop_first() {
+        return Err(why);
+    }
+    if !asks {
+        return Ok((program, needs));
+    }
+    for stmt in &mut program.body {
         stmt.each_mut(&mut |stmt| stmt.elements = elements.remove(&stmt.id).map(Box::new));
     }
-    if let (Some(size), Some(analysed)) = (program.zero, &analysed) {
+    if let Some(size) = program.zero {
         let mut mentions = false;
-        for stmt in &empty_loops::reduced(analysed).body {
+        for stmt in &empty_loops::reduced(program.clone()).body {
             stmt.each(&mut |stmt| mentions |= stmt.elements.iter().any(|of| of.mentions(size)));
         }
         if mentions {
@@ -96,9 +103,7 @@ pub(crate) fn find(
             return Err(why.at(Span::default()));
         }
     }
-    // A check alone needs nothing more: a product that one variant may not combine is refused in another.
-    let needs = if asks { assumed.needs } else { needs };
-    refused.pop_first().map_or(Ok((analysed, needs)), |(_, why)| Err(why))
+    Ok((program, needs))
 }
 
 /// The pass.

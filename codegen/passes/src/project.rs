@@ -32,7 +32,6 @@ mod tiles;
 mod transform;
 mod written;
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::pipeline::{reads, uses};
@@ -52,15 +51,10 @@ use transform::Computed;
 /// Warps of a warpgroup, which shares its registers with others.
 const WARPGROUP: u32 = 4;
 
-/// The program as roles; as it is where it has no producer, and neither is persistent over its whole grid nor rasters it.
-pub fn projected(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
-    match split::over_blocks(program)? {
-        Cow::Borrowed(program) => in_roles(program),
-        Cow::Owned(split) => Ok(Cow::Owned(in_roles(&split)?.into_owned())),
-    }
-}
+pub use split::split_k;
 
-fn in_roles(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
+/// The program as roles; as it is where it has no producer, and neither is persistent over its whole grid nor rasters it.
+pub fn warp_specialize(program: Program) -> std::result::Result<Program, Diagnostic> {
     let (mut loops, mut tiles) = (Vec::new(), false);
     for stmt in &program.body {
         stmt.each(&mut |stmt| {
@@ -74,21 +68,22 @@ fn in_roles(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnost
     let whole = program.groups.len() == 1 && !tiles;
     let rasters = (program.launch == LaunchRule::Persistent || program.bands > 0) && whole;
     if loops.is_empty() && !rasters {
-        return Ok(Cow::Borrowed(program));
+        return Ok(program);
     }
+    let first = loops.first().map(|stmt| stmt.span);
     if program.alternates {
-        alternate::check(program, loops.first().map(|stmt| stmt.span))?;
+        alternate::check(&program, first)?;
     }
-    let mut written = program.clone();
-    if let Some(first) = loops.first() {
-        written::check(program)?;
-        let body = roles(&mut written, first.span)?;
+    let mut written = program;
+    if let Some(first) = first {
+        written::check(&written)?;
+        let body = roles(&mut written, first)?;
         written.body = body;
     }
     if rasters {
         over_tiles(&mut written)?;
     }
-    Ok(Cow::Owned(written))
+    Ok(written)
 }
 
 /// Is it a loop whose copies a producer issues?
@@ -375,7 +370,7 @@ impl Project<'_> {
             rings.iter().map(|&ring| of(Op::Await { ring, phase: phase(ring) })).collect();
         inner.extend(contents);
         let products = body.iter().filter(|stmt| self.is_asynchronous(&stmt.op)).count();
-        let is_staged = body.iter().any(|stmt| self.program.schedule.contains_key(&stmt.id));
+        let is_staged = body.iter().any(|stmt| stmt.stage.is_some());
         let alone = products > 0 && products == body.len();
         // The slot of a product in flight is in use while the next one is filled.
         let has_next = |ring: Id| self.program.rings[ring as usize].slots > 1;

@@ -20,13 +20,10 @@ mod terminals;
 mod thread;
 mod tile;
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::thread::Kernel;
 use crate::tile::Program;
-use crate::tile::StageOrder;
-use crate::values::id::Id;
 
 /// A parse error.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -69,8 +66,6 @@ trait Text: Sized {
 struct Writer {
     text: String,
     indent: usize,
-    /// The schedule of a tile program's loops.
-    schedule: BTreeMap<Id, StageOrder>,
 }
 
 impl Writer {
@@ -99,13 +94,11 @@ impl Writer {
 struct Reader<'t> {
     text: &'t str,
     at: usize,
-    /// The schedule of a tile program's loops. Its statements are numbered in the order of the text.
-    schedule: BTreeMap<Id, StageOrder>,
 }
 
 impl<'t> Reader<'t> {
     fn new(text: &'t str) -> Reader<'t> {
-        Reader { text, at: 0, schedule: BTreeMap::new() }
+        Reader { text, at: 0 }
     }
 
     /// The rest, without leading space and comments.

@@ -36,7 +36,6 @@ macro_rules! lines {
     ($($field:ident $(($usual:expr))?)*) => {
         impl Text for Program {
             fn write(&self, to: &mut Writer) {
-                to.schedule.clone_from(&self.schedule);
                 to.raw("tile_program {");
                 to.indent += 1;
                 $(
@@ -62,7 +61,6 @@ macro_rules! lines {
                     (program.forms, program.open) = Text::read(from)?;
                 }
                 from.needs("}")?;
-                program.schedule = std::mem::take(&mut from.schedule);
                 Ok(program)
             }
         }
@@ -177,7 +175,7 @@ impl Text for Stmt {
         if self.by != 0 {
             to.raw(&format!("@{} ", self.by));
         }
-        if let Some(StageOrder { stage, order }) = to.schedule.get(&self.id).copied() {
+        if let Some(StageOrder { stage, order }) = self.stage {
             to.raw(&format!("stage {stage} "));
             if order != stage {
                 to.raw(&format!("order {order} "));
@@ -188,13 +186,11 @@ impl Text for Stmt {
 
     fn read(from: &mut Reader<'_>) -> Result<Stmt> {
         let by = if from.takes("@") { Text::read(from)? } else { 0 };
-        let mut id = 0;
-        if let Some(stage) = read_field!(from, "stage", None) {
-            let order = read_field!(from, "order", stage);
-            id = from.schedule.len() as u32 + 1;
-            from.schedule.insert(id, StageOrder { stage, order });
-        }
-        Ok(Stmt { id, ..Stmt::new(Default::default(), by, Op::read(from)?) })
+        let stage = match read_field!(from, "stage", None) {
+            Some(stage) => Some(StageOrder { stage, order: read_field!(from, "order", stage) }),
+            None => None,
+        };
+        Ok(Stmt { stage, ..Stmt::new(Default::default(), by, Op::read(from)?) })
     }
 }
 

@@ -1,12 +1,15 @@
 //! Tests of passes by files: a program above the line, the output of the pass below it. `cargo xtask
-//! snapshots` updates the part below.
+//! snapshots` updates the part below. And tests of the list of passes.
 
 use std::path::Path;
 
-use tilewright_codegen::lower::{Policy, lower};
+use tilewright_codegen::lower::Policy;
+use tilewright_codegen::lower::THREAD_PASSES;
+use tilewright_codegen::pass::{Arch, Context, PASSES, Runs, expand, lower};
+use tilewright_codegen::resolve::{Width, distribute};
 use tilewright_codegen::thread::Kernel;
 use tilewright_codegen::tile::Program;
-use tilewright_codegen::{cuda, pipeline, resolve, synchronise, text};
+use tilewright_codegen::{cuda, pipeline, synchronise, text};
 
 const LINE: &str = "\n----\n";
 
@@ -14,12 +17,12 @@ const LINE: &str = "\n----\n";
 fn passed(pass: &str, input: &str) -> Result<String, String> {
     let tile = || text::parse::<Program>(input).map_err(|wrong| wrong.to_string());
     let message = |message: tilewright_codegen::diagnostic::Diagnostic| message.text();
-    let lowered = |policy| Ok(text::print(&lower(&tile()?, policy).map_err(message)?));
+    let lowered = |policy| Ok(text::print(&lower(tile()?, policy).map_err(message)?));
     match pass {
-        "resolve" => Ok(text::print(&*resolve::resolve(&tile()?).map_err(message)?)),
-        "schedule" => Ok(text::print(&*pipeline::scheduled(&tile()?).map_err(message)?)),
+        "resolve" => Ok(text::print(&distribute(tile()?, Width::WIDEST).map_err(message)?)),
+        "schedule" => Ok(text::print(&pipeline::schedule(tile()?).map_err(message)?)),
         "synchronise" => Ok(text::print(&synchronise::synchronised(tile()?).map_err(message)?)),
-        "expand" => Ok(text::print(&*pipeline::expand(&tile()?).map_err(message)?)),
+        "expand" => Ok(text::print(&expand(tile()?).map_err(message)?)),
         "lower best" => lowered(Policy::Best),
         "lower general" => lowered(Policy::General),
         "print" => Ok(cuda::print(&text::parse::<Kernel>(input).map_err(|wrong| wrong.to_string())?)),
@@ -50,4 +53,67 @@ fn passes_match_the_files() {
     }
     assert!(files.len() >= 4);
     assert!(wrong.is_empty(), "bless with `cargo xtask snapshots`: {}", wrong.join("\n"));
+}
+
+/// The lines of ARCHITECTURE.md about passes that run at one time.
+fn listed(runs: Runs) -> String {
+    let passes = PASSES.iter().filter(|pass| pass.runs == runs);
+    passes.map(|pass| format!("- `{}` {}.\n", pass.name, pass.does)).collect()
+}
+
+#[test]
+fn architecture_lists_the_passes() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ARCHITECTURE.md");
+    let mut text = std::fs::read_to_string(&file).unwrap();
+    let after_lowering =
+        THREAD_PASSES.iter().map(|pass| format!("- `{}` {}.\n", pass.name, pass.does)).collect();
+    let lists = [
+        ("alternative", listed(Runs::OncePerAlternative)),
+        ("specialization", listed(Runs::OncePerSpecialization)),
+        ("thread program", after_lowering),
+    ];
+    let bless = std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always");
+    for (name, expected) in lists {
+        let (begin, end) = (format!("<!-- passes: {name} -->\n"), "<!-- end -->");
+        let from = text.find(&begin).unwrap_or_else(|| panic!("ARCHITECTURE.md lacks {begin}")) + begin.len();
+        let to = from + text[from..].find(end).expect("an end of the list");
+        if bless {
+            text.replace_range(from..to, &expected);
+        }
+        assert!(bless || text[from..to] == expected, "bless with `cargo xtask snapshots`:\n{expected}");
+    }
+    if bless {
+        std::fs::write(file, text).unwrap();
+    }
+}
+
+/// Programs with each mechanism: pipelines, roles, persistent kernels, loops that blocks share, whole tiles.
+const KEYS: &[&str] = &[
+    "dtype=f32 bm=64 bn=64 bk=8 stages=3",
+    "dtype=f16 arch=80",
+    "dtype=bf16 arch=90 bm=128 bn=128 schedule=(cluster=2)",
+    "dtype=bf16 arch=90 bm=64 bn=128 schedule=(ping_pong=true)",
+    "dtype=bf16 arch=90 bm=64 bn=64 schedule=(split_k=2)",
+    "dtype=bf16 arch=90 bm=64 bn=64 schedule=(split_k=blocks(4))",
+    "dtype=e4m3 arch=90 scales=blocks",
+    "precision=f32x3 arch=90",
+];
+
+#[test]
+fn programs_are_well_formed_between_passes() {
+    for keys in KEYS {
+        let words = tilewright_codegen::words::Words::read(keys).unwrap();
+        let programs =
+            tilewright_codegen::matmul::programs(&words.args()).unwrap_or_else(|_| panic!("{keys}"));
+        for policy in [Policy::Best, Policy::General] {
+            let mut program = programs.wide.clone();
+            let mut context = Context { width: Width::WIDEST, policy, arch: Arch::Oldest, needs: Vec::new() };
+            for pass in PASSES {
+                program =
+                    pass.run(program, &mut context).unwrap_or_else(|why| panic!("{keys}: {}", why.text()));
+                let checked = tilewright_codegen::tile::verify::structure::check(&program);
+                checked.unwrap_or_else(|why| panic!("{keys}, after `{}`: {why}", pass.name));
+            }
+        }
+    }
 }

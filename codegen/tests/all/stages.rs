@@ -31,8 +31,8 @@ fn messages(head: &str, body: &str) -> String {
     );
     let program: Program =
         tilewright_codegen::text::parse(&text).unwrap_or_else(|wrong| panic!("{wrong}\n{text}"));
-    match pipeline::scheduled(&program) {
-        Ok(program) => tilewright_codegen::text::print(&*program),
+    match pipeline::schedule(program) {
+        Ok(program) => tilewright_codegen::text::print(&program),
         Err(messages) => messages.text(),
     }
 }

@@ -6,7 +6,7 @@ use tilewright_codegen::affine::Coord;
 use tilewright_codegen::atom::OperandName;
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
-use tilewright_codegen::resolve::resolve;
+use tilewright_codegen::resolve::{Width, distribute};
 use tilewright_codegen::tile::{Order, Program};
 use tilewright_codegen::tiled::{Fill, TiledMma};
 use tilewright_codegen::view::At;
@@ -203,7 +203,7 @@ fn refusals_have_help() {
     );
     let acc = b.sums("acc", &mma, [64, 64]).unwrap();
     b.gemm(&wrong, &wrong, &acc, Order::Plain).unwrap();
-    let why = resolve(&b.finish()).expect_err("accepted");
+    let why = distribute(b.finish(), Width::WIDEST).expect_err("accepted");
     assert_eq!(
         why.text(),
         "`mma_m16n8k16_bf16` multiplies bf16, and `wrong` has elements of f16\nhelp: convert it first: `map(wrong, |x| x as bf16)`"

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 
 use tilewright_codegen::affine::{Affine, Arith, Coord};
 use tilewright_codegen::condition::Test;
-use tilewright_codegen::lower::{Policy, lower};
+use tilewright_codegen::lower::Policy;
 use tilewright_codegen::semiring::Semiring;
 use tilewright_codegen::thread::{self, Unroll};
 use tilewright_codegen::tile::{Across, Expr, How, Multiply, Op, Order, Past, Program, Space, Stmt};
-use tilewright_codegen::{Elem, pipeline};
+use tilewright_codegen::{Elem, pass};
 
 use crate::judge::Right;
 use crate::whole::CONSTRUCTS;
@@ -168,7 +168,7 @@ impl Coverage {
         }
         let mut seen = Seen::default();
         seen.program(&right.program);
-        if let Ok(expanded) = pipeline::expand(&right.program) {
+        if let Ok(expanded) = pass::expand(right.program.clone()) {
             seen.program(&expanded);
         }
         seen.variants(right);
@@ -511,7 +511,7 @@ impl Seen {
             // Variants with the same needs are generated once.
             let at = match all {
                 4 => Some(index),
-                _ => lower(&right.program, policy).ok().and_then(|program| {
+                _ => pass::lower(right.program.clone(), policy).ok().and_then(|program| {
                     right.kernel.variants.iter().position(|variant| variant.program.needs == program.needs)
                 }),
             };

@@ -123,8 +123,8 @@ mod tests {
         b.reduce(&part, &sum, Bin::Add, Across::Warp(32)).unwrap();
         let mut program = b.finish();
         program.number();
-        let (analysed, needs) = origin::find(&program, Policy::General).unwrap();
-        let program = analysed.unwrap();
+        let (analysed, needs) = origin::find(program, Policy::General).unwrap();
+        let program = analysed;
         let mut lower = Lower::new(Assumed { program: &program, policy: Policy::General, needs });
         let mut masked = || {
             let (block, ()) = lower.nested(|lower| lower.statements(&program.body)).unwrap();

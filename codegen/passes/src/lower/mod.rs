@@ -35,7 +35,6 @@ mod tile_scheduler;
 mod tokens;
 mod transfer;
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use tilewright_layout::{Symbol, Value};
@@ -52,43 +51,14 @@ use crate::tile::bounds::Assumed;
 use crate::tile::range::MOST_EXTENT;
 use crate::tile::{self, Arg, Program, Space};
 use crate::values::affine::{Affine, Arith, Coord};
-pub use crate::{origin, pipeline};
 use environment::Scope;
 
-/// Lowers a program under a policy.
-pub fn lower(program: &Program, policy: Policy) -> std::result::Result<Kernel, Diagnostic> {
-    let mut program = program.clone();
-    program.number();
-    lower_expanded(&program, pipeline::expand(&program)?.as_ref(), policy)
-}
-
-/// The program to lower, with what its statements' code needs to know of their elements under a policy, and the facts that this
-/// assumes; or why it cannot be lowered. `written` is the program before its loops are expanded.
-pub fn verified<'p>(
-    written: &Program,
-    expanded: &'p Program,
+/// The thread program of a specialization; `needs` are the facts that earlier passes assumed.
+pub(crate) fn lowered(
+    program: &Program,
     policy: Policy,
-) -> std::result::Result<(Cow<'p, Program>, Vec<Fact>), Diagnostic> {
-    crate::tile::verify::program(expanded, policy)?;
-    let (analysed, needs) = origin::find(written, policy)?;
-    let Some(analysed) = analysed else { return Ok((Cow::Borrowed(expanded), needs)) };
-    let expanded = match pipeline::expand(&analysed)? {
-        Cow::Owned(expanded) => Some(expanded),
-        Cow::Borrowed(_) => None,
-    };
-    let mut expanded = expanded.unwrap_or(analysed);
-    origin::reads::check(&mut expanded)?;
-    Ok((Cow::Owned(expanded), needs))
-}
-
-/// Lowers a program whose statements have numbers, before and after its loops are expanded.
-pub fn lower_expanded(
-    written: &Program,
-    expanded: &Program,
-    policy: Policy,
+    needs: Vec<Fact>,
 ) -> std::result::Result<Kernel, Diagnostic> {
-    let (program, needs) = verified(written, expanded, policy)?;
-    let program = &*program;
     let mut lower = Lower::new(Assumed { program, policy, needs });
     lower.start_rings();
     lower.start_ring_positions(&program.body);
@@ -103,6 +73,36 @@ pub fn lower_expanded(
         Err(wrong) => Err(Problem::internal(&wrong).at(kernel.sites[wrong.site as usize].span)),
     }
 }
+
+/// A pass over the thread program. The marks are statements that commit or wait for copies under tokens.
+pub struct ThreadPass {
+    /// Its name, which is the module's.
+    pub name: &'static str,
+    /// What it does, as a sentence without a subject.
+    pub does: &'static str,
+    pass: fn(&mut Kernel, &tokens::Marks),
+}
+
+const fn thread_pass(
+    name: &'static str,
+    does: &'static str,
+    pass: fn(&mut Kernel, &tokens::Marks),
+) -> ThreadPass {
+    ThreadPass { name, does, pass }
+}
+
+/// All passes over the thread program, in the order in which they run at the end of lowering.
+pub const THREAD_PASSES: &[ThreadPass] = &[
+    thread_pass("commits", "inserts commits of asynchronous copies", |kernel, _| commits::insert(kernel)),
+    thread_pass("tokens", "lets waits leave the copies in flight that nothing needs yet", tokens::relax),
+    thread_pass("fences", "inserts fences between the proxies of memory", |kernel, _| fences::insert(kernel)),
+    thread_pass("pins", "keeps compilers from moving registers of asynchronous products", |kernel, _| {
+        pins::insert(kernel)
+    }),
+    thread_pass("previous", "waits for the kernel before, where launches overlap", |kernel, _| {
+        previous::insert(kernel)
+    }),
+];
 
 struct Lower<'p> {
     program: &'p Program,
@@ -291,11 +291,7 @@ impl<'p> Lower<'p> {
         self.kernel.body = body;
         self.kernel.needs = self.assumed.needs;
         self.kernel.launch.shared_bytes = self.allocation.bytes;
-        commits::insert(&mut self.kernel);
-        tokens::relax(&mut self.kernel, &self.marks);
-        fences::insert(&mut self.kernel);
-        pins::insert(&mut self.kernel);
-        previous::insert(&mut self.kernel);
+        THREAD_PASSES.iter().for_each(|pass| (pass.pass)(&mut self.kernel, &self.marks));
         if self.program.groups.iter().any(|group| group.registers.is_some()) {
             // Roles reallocate registers by setmaxnreg, which needs a launch bound and is specific to an architecture.
             self.kernel.arch_specific = true;

@@ -38,15 +38,11 @@ mod stages;
 mod steps;
 mod stored;
 
-use std::borrow::Cow;
-
 use crate::allocate::allocate;
 use crate::source::ast::Span;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::Problem;
-use crate::synchronise::synchronised;
 use crate::thread::Id;
-use crate::tile::empty_loops::reduced;
 use crate::tile::slots::with_slots;
 use crate::tile::view::View;
 use crate::tile::visit::each;
@@ -57,29 +53,9 @@ pub(crate) use fetches::{Fetches, is_in_flight};
 use schedule::Schedule;
 pub(crate) use stages::{accesses as uses, sets};
 
-/// The program with its pipelined loops expanded, without loops that have no iteration.
-pub fn expand(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
-    Ok(match reduced(program) {
-        Cow::Borrowed(program) => expanded(program)?,
-        Cow::Owned(reduced) => Cow::Owned(expanded(&reduced)?.into_owned()),
-    })
-}
-
-fn expanded(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
-    let mut waits = false;
-    program
-        .body
-        .iter()
-        .for_each(|stmt| stmt.each(&mut |stmt| waits |= matches!(stmt.op, Op::WaitCopies { .. })));
-    Ok(match scheduled(program)? {
-        Cow::Borrowed(program) if !waits => Cow::Borrowed(program),
-        scheduled => Cow::Owned(synchronised(scheduled.into_owned())?),
-    })
-}
-
 /// The program with its pipelined loops as loops over the slots of rings, which are its last rings.
-pub fn scheduled(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
-    let Some(most) = most_stages(program) else { return with_stages(program) };
+pub fn schedule(program: Program) -> std::result::Result<Program, Diagnostic> {
+    let Some(most) = most_stages(&program) else { return with_stages(program) };
     let room = Target::of(program.arch).block_shared;
     let mut fewer = program.clone();
     for stages in (1..=most).rev() {
@@ -93,9 +69,9 @@ pub fn scheduled(program: &Program) -> std::result::Result<Cow<'_, Program>, Dia
             });
         }
         fewer.rename_stages(stages + 1, stages);
-        let written = with_stages(&fewer)?;
+        let written = with_stages(fewer.clone())?;
         if allocate(&written).bytes <= room || stages == 1 {
-            return Ok(Cow::Owned(written.into_owned()));
+            return Ok(written);
         }
     }
     with_stages(program)
@@ -112,17 +88,17 @@ fn most_stages(program: &Program) -> Option<u32> {
 }
 
 /// The same for loops that have their numbers of stages.
-fn with_stages(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
+fn with_stages(program: Program) -> std::result::Result<Program, Diagnostic> {
     let mut buffers = Vec::new();
     for stmt in &program.body {
-        find(program, stmt, &mut buffers)?;
+        find(&program, stmt, &mut buffers)?;
     }
-    let private = stages::private(program);
+    let private = stages::private(&program);
     if buffers.is_empty() && private.is_empty() {
-        return Ok(Cow::Borrowed(program));
+        return Ok(program);
     }
     for stmt in &program.body {
-        alone(program, stmt, &buffers, &[])?;
+        alone(&program, stmt, &buffers, &[])?;
     }
     let mut slots: Vec<(Id, i64)> = Vec::new();
     for (id, stages) in &buffers {
@@ -132,7 +108,7 @@ fn with_stages(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagn
         }
     }
     slots.retain(|(_, stages)| *stages > 1);
-    let mut written = program.clone();
+    let mut written = program;
     for (id, stages) in &slots {
         let tensor = &mut written.tensors[*id as usize];
         let slots = match tensor.space {
@@ -144,10 +120,10 @@ fn with_stages(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagn
     let body = without_annotations(std::mem::take(&mut written.body));
     let slots = slots.into_iter().map(|(id, _)| id).collect();
     let mut schedule = Schedule { program: written, private, slots };
-    let body = schedule.body(body)?;
+    let mut body = schedule.body(body)?;
+    body.iter_mut().for_each(|stmt| stmt.each_mut(&mut |stmt| stmt.stage = None));
     schedule.program.body = body;
-    schedule.program.schedule.clear();
-    Ok(Cow::Owned(schedule.program))
+    Ok(schedule.program)
 }
 
 /// Statements that make code. Coordinates are followed before loops are lowered.

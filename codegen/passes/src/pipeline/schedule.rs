@@ -91,8 +91,7 @@ impl Schedule {
                 all.extend(steps.alone(self).map_err(|problem| problem.at(span))?);
                 continue;
             }
-            let staged = |body| stages::is_staged(&self.program, body);
-            if matches!(&stmt.op, Op::For { body, .. } if staged(body)) {
+            if matches!(&stmt.op, Op::For { body, .. } if stages::is_staged(body)) {
                 all.extend(self.staged(stmt)?);
                 continue;
             }
@@ -132,7 +131,7 @@ impl Schedule {
         let both = steps(self, &work)?.is_some_and(|steps| steps.fill_both_slots());
         let crowded = both && fill::crowds(&copies);
         let flat = both && !crowded;
-        let is_staged = stages::is_staged(&self.program, &work);
+        let is_staged = stages::is_staged(&work);
         if !flat && !is_staged {
             work = self.body(work)?;
         }

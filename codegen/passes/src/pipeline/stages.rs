@@ -89,8 +89,8 @@ struct Staged {
 }
 
 /// Do the statements of a loop's body have different stages or orders?
-pub(super) fn is_staged(program: &Program, body: &[Stmt]) -> bool {
-    let mut all = body.iter().filter_map(|stmt| program.schedule.get(&stmt.id));
+pub(super) fn is_staged(body: &[Stmt]) -> bool {
+    let mut all = body.iter().filter_map(|stmt| stmt.stage);
     let first = all.next();
     all.any(|order| Some(order) != first)
 }
@@ -112,7 +112,7 @@ pub(super) fn private(program: &Program) -> BTreeMap<Id, BTreeSet<Id>> {
     let (total, mut all) = (accesses(&program.body), BTreeMap::new());
     let mut visit = |stmt: &Stmt| {
         if let Op::For { var, body, .. } | Op::Pipelined { var, body, .. } = &stmt.op
-            && is_staged(program, body)
+            && is_staged(body)
         {
             let inside = accesses(body);
             let is_private = |(id, count): &(&Id, &usize)| {
@@ -128,8 +128,7 @@ pub(super) fn private(program: &Program) -> BTreeMap<Id, BTreeSet<Id>> {
 impl Schedule {
     /// The statements of a body with their positions, each expanded. A statement without a position runs with the next one.
     fn placed(&mut self, body: Vec<Stmt>) -> std::result::Result<Vec<(StageOrder, Stmt)>, Diagnostic> {
-        let known: Vec<Option<StageOrder>> =
-            body.iter().map(|stmt| self.program.schedule.get(&stmt.id).copied()).collect();
+        let known: Vec<Option<StageOrder>> = body.iter().map(|stmt| stmt.stage).collect();
         let least = known.iter().flatten().map(|order| order.stage).min().unwrap_or(0);
         let mut all = Vec::new();
         for (at, stmt) in body.into_iter().enumerate() {

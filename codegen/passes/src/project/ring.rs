@@ -42,7 +42,7 @@ impl Project<'_> {
                 });
                 reads
             };
-            let orders = rest.iter().filter(is_user).map(|stmt| self.program.schedule.get(&stmt.id));
+            let orders = rest.iter().filter(is_user).map(|stmt| stmt.stage);
             orders.map(|order| order.map_or(0, |order| order.stage)).collect()
         };
         let mut all: Vec<(BTreeSet<u32>, Vec<Stmt>)> = Vec::new();

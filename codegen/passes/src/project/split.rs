@@ -12,7 +12,6 @@
 
 mod grid;
 
-use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,18 +44,17 @@ fn blocks_of(stmt: &Stmt) -> Option<Split> {
 }
 
 /// The program with the loop shared by several blocks; unchanged where none is shared.
-pub(super) fn over_blocks(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
+pub fn split_k(mut program: Program) -> std::result::Result<Program, Diagnostic> {
     let mut all = Vec::new();
     program.body.iter().for_each(|stmt| stmt.each(&mut |stmt| all.extend(blocks_of(stmt).map(|_| stmt))));
-    let Some(first) = all.first() else { return Ok(Cow::Borrowed(program)) };
+    let Some(first) = all.first() else { return Ok(program) };
     let at = program.body.iter().position(|stmt| blocks_of(stmt).is_some());
     let (1, Some(at)) = (all.len(), at) else {
         let problem = Problem::new("a loop with `split` cannot be inside another loop or occur twice");
         return Err(problem.help("leave `split` out").at(first.span));
     };
-    let mut written = program.clone();
-    divided(&mut written, at)?;
-    Ok(Cow::Owned(written))
+    divided(&mut program, at)?;
+    Ok(program)
 }
 
 pub(super) fn far() -> Problem {

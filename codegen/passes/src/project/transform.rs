@@ -62,7 +62,7 @@ pub(super) struct Transform {
 
 /// The group's part of a loop's body, if it has any.
 pub(super) fn of_loop(program: &Program, total: &BTreeMap<Id, usize>, body: &[Stmt]) -> Option<Transform> {
-    let is_staged = body.iter().any(|stmt| program.schedule.contains_key(&stmt.id));
+    let is_staged = body.iter().any(|stmt| stmt.stage.is_some());
     if !by_warpgroups(program) || program.alternates || is_staged {
         return None;
     }

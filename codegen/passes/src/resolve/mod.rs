@@ -53,7 +53,6 @@ mod statement;
 mod tile_ends;
 mod words;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use tilewright_layout::Distribution;
@@ -75,33 +74,23 @@ pub(crate) use forms::contiguous;
 /// Threads of a group by default.
 pub const THREADS: u32 = 256;
 
-/// The program without whole tiles, with accesses as wide as can be.
+/// The program without whole tiles.
 ///
 /// ```
-/// use tilewright_codegen::{Elem, build::Builder, resolve::resolve};
+/// use tilewright_codegen::{Elem, build::Builder, resolve::{Width, distribute}};
 /// use tilewright_layout::layout;
 /// let mut b = Builder::new("fills");
 /// let s = b.shared("s", Elem::F32, layout!((64, 64)))?;
 /// b.fill(&s, tilewright_codegen::tile::Expr::lit(0.0))?;
-/// let program = resolve(&b.finish()).unwrap().into_owned();
+/// let program = distribute(b.finish(), Width::WIDEST).unwrap();
 /// assert_eq!(program.threads(), 256);
 /// assert!(program.body[0].writes()[0].per_thread());
 /// # Ok::<(), tilewright_codegen::problem::Problem>(())
 /// ```
-pub fn resolve(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
-    resolved(program, Width::WIDEST)
-}
-
-/// The program without whole tiles.
-pub fn resolved(program: &Program, width: Width) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
-    let mut any = !program.forms.is_empty();
-    each(&program.body, &mut |stmt| {
-        any |= is_cooperative(program, stmt.by, &stmt.op) || overlap::is_moved(program, stmt)
-    });
-    if !any {
-        return Ok(Cow::Borrowed(program));
+pub fn distribute(mut program: Program, width: Width) -> std::result::Result<Program, Diagnostic> {
+    if !has_whole_tiles(&program) {
+        return Ok(program);
     }
-    let mut program = program.clone();
     let groups = {
         let mut groups = vec![false; program.groups.len()];
         each(&program.body, &mut |stmt| {
@@ -154,7 +143,16 @@ pub fn resolved(program: &Program, width: Width) -> std::result::Result<Cow<'_, 
     program.body = body;
     program.forms.clear();
     program.open.clear();
-    Ok(Cow::Owned(program))
+    Ok(program)
+}
+
+/// Are there statements on whole tiles?
+pub fn has_whole_tiles(program: &Program) -> bool {
+    let mut any = !program.forms.is_empty();
+    each(&program.body, &mut |stmt| {
+        any |= is_cooperative(program, stmt.by, &stmt.op) || overlap::is_moved(program, stmt)
+    });
+    any
 }
 
 /// Lowers statements over whole tiles.
@@ -194,8 +192,8 @@ impl Resolve {
                 self.program.derived.insert(stmt.span);
                 let first = self.body.len();
                 self.statement(&stmt).map_err(|problem| blamed(&self.program, &stmt, problem))?;
-                if self.program.schedule.contains_key(&stmt.id) {
-                    self.body[first..].iter_mut().for_each(|made| made.id = stmt.id);
+                if stmt.stage.is_some() {
+                    self.body[first..].iter_mut().for_each(|made| made.stage = stmt.stage);
                 }
                 continue;
             }

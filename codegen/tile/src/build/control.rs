@@ -184,11 +184,9 @@ impl Builder {
         }
         if now.replace(order).is_none() {
             // Statements before the first `stage` belong to stage 0.
-            for (at, stmt) in self.open.last_mut().into_iter().flatten().enumerate() {
-                stmt.id = (self.statements + 1 + at as u64) as Id;
-                self.program.schedule.insert(stmt.id, StageOrder::default());
+            for stmt in self.open.last_mut().into_iter().flatten() {
+                stmt.stage = Some(StageOrder::default());
             }
-            self.statements += self.open.last().map_or(0, Vec::len) as u64;
         }
         Ok(())
     }

@@ -230,8 +230,7 @@ impl Builder {
         if let Some((depth, Some(order))) = self.loops.last()
             && *depth == self.open.len()
         {
-            stmt.id = self.statements as Id;
-            self.program.schedule.insert(stmt.id, *order);
+            stmt.stage = Some(*order);
         }
         if let Some(block) = self.open.last_mut() {
             block.push(stmt);

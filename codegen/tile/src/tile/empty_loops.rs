@@ -2,7 +2,6 @@
 //! writes the results of empty sums. It is lowered when a launch first needs it. Coordinates and bounds of elements are analysed
 //! before these loops are removed, so they do not depend on whether a loop has iterations.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 
 use tilewright_layout::{Symbol, Value};
@@ -45,14 +44,14 @@ fn of(program: &Program, size: Symbol, lower: fn(&Program) -> Option<Variant>) -
 
 /// The program without the loops that have no iteration, if a size is 0 in all launches. Roles share registers for
 /// asynchronous products: if no product is left, the registers keep their initial values.
-pub fn reduced(program: &Program) -> Cow<'_, Program> {
-    let body = program.zero.and_then(|size| without_loops(program, &program.body, size));
-    let Some(body) = body else { return Cow::Borrowed(program) };
-    let mut reduced = Program { body, ..program.clone() };
+pub fn reduced(program: Program) -> Program {
+    let body = program.zero.and_then(|size| without_loops(&program, &program.body, size));
+    let Some(body) = body else { return program };
+    let mut reduced = Program { body, ..program };
     if !multiplies(&reduced.body) {
         reduced.groups.iter_mut().for_each(|group| group.registers = None);
     }
-    Cow::Owned(reduced)
+    reduced
 }
 
 /// Are there asynchronous products?

@@ -107,9 +107,6 @@ pub struct Program {
     pub is_arch_named: bool,
     /// The body.
     pub body: Vec<Stmt>,
-    /// The schedule of loops, beside their statements: the stages and orders of the statements in their bodies, by
-    /// statement. See the pass `pipeline`.
-    pub schedule: BTreeMap<Id, StageOrder>,
     /// For calls of the user's text, the spans of their arguments.
     pub arguments: BTreeMap<Span, Vec<Span>>,
     /// Register tensors that are whole tiles, distributed over the threads of a group; see
@@ -315,12 +312,8 @@ impl Program {
     /// that they add have 0.
     pub fn number(&mut self) {
         let mut next = 1;
-        let schedule = std::mem::take(&mut self.schedule);
         for stmt in &mut self.body {
             stmt.each_mut(&mut |stmt| {
-                if let Some(index) = schedule.get(&stmt.id) {
-                    self.schedule.insert(next, *index);
-                }
                 stmt.id = next;
                 next += 1;
             });

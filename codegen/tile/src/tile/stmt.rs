@@ -1,6 +1,6 @@
 //! Statements of tile programs.
 
-use super::{Across, Ahead, How, Multiply, Order, Past, Raster, Update};
+use super::{Across, Ahead, How, Multiply, Order, Past, Raster, StageOrder, Update};
 use crate::source::ast::Span;
 use crate::thread::Unroll;
 use crate::tile::elements::ElementFacts;
@@ -25,6 +25,8 @@ pub struct Stmt {
     pub by: Id,
     /// The operation.
     pub op: Op,
+    /// Its stage in the loop around it, until that loop is scheduled.
+    pub stage: Option<StageOrder>,
     /// Where its elements are in the user's tensors, if its code depends on it.
     pub elements: Option<Box<ElementFacts>>,
 }
@@ -32,7 +34,7 @@ pub struct Stmt {
 impl Stmt {
     /// A statement without a number.
     pub fn new(span: Span, by: Id, op: Op) -> Stmt {
-        Stmt { id: 0, span, by, op, elements: None }
+        Stmt { id: 0, span, by, op, stage: None, elements: None }
     }
 }
 

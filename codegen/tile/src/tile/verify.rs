@@ -8,6 +8,7 @@ mod groups;
 pub mod integer_bounds;
 pub mod limits;
 mod overlays;
+pub mod structure;
 pub mod unspecified;
 mod whole;
 mod work;
