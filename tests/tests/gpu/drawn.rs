@@ -1,6 +1,8 @@
 //! Random kernels on a device, in every applicable variant, compared with the reference that checks the
 //! simulator.
 
+use tilewright::Stream;
+use tilewright::runtime::Built;
 use tilewright_codegen::definition::Generated;
 use tilewright_codegen::launch::plan;
 use tilewright_codegen::tile::{Arg, Program};
@@ -12,7 +14,7 @@ use tilewright_fuzz::{draw, source, whole};
 use tilewright_sim::{Options, run_variant};
 use tilewright_tests::problem::Operand;
 use tilewright_tests::tensor::Tensor;
-use tilewright_tests::{arithmetic, gathers, integers, types, views};
+use tilewright_tests::{arithmetic, by_all_cores, gathers, integers, types, views};
 
 use super::{device_run, stream};
 
@@ -82,51 +84,65 @@ fn simulated(
     Ok(buffers)
 }
 
-/// Runs a kernel with the random data of a seed; returns the number of variants that ran.
-fn of_subject(subject: &Subject, seed: u64, oracle: Oracle) -> Result<u32, String> {
-    let Some(stream) = stream() else { return Ok(0) };
-    let tell = |why: String| format!("seed {seed}: {why}\n{}", source::subject(subject));
-    // Refused kernels are counted elsewhere.
-    let Ok((program, kernel)) = prepare(subject) else { return Ok(0) };
-    if newest().is_some_and(|newest| kernel.variants.iter().any(|of| of.program.arch > newest)) {
-        return Ok(0);
-    }
-    let variants = device_run::variants(&kernel);
-    let mut ran = 0;
-    for (index, fit) in [Fit::Whole, Fit::Any, Fit::Aligned].into_iter().enumerate() {
-        let case =
-            Case::draw(&program, &kernel, fit, seed.wrapping_mul(97) + index as u64, &Sizes::default());
-        let Some(case) = case else { continue };
-        let small = case.grid(&program).is_some_and(|grid| grid.iter().product::<i64>() <= MOST_BLOCKS);
-        let empty = case.tensors.iter().any(|tensor| tensor.extents.contains(&0));
-        let Ok(wanted) = oracle(subject, &program, &kernel, &case) else { continue };
-        // A case that no launch accepts, such as a written tensor with overlapping modes, is refused by the
-        // simulator too.
-        let taken = plan(&kernel, &case.given(&program), &stream.device().limits()).is_ok();
-        if !small || empty || !taken {
-            continue;
+/// A kernel, each of its variants as a kernel of its own.
+struct Prepared<'s> {
+    subject: &'s Subject,
+    program: Program,
+    kernel: Generated,
+    variants: Vec<Built>,
+}
+
+impl Prepared<'_> {
+    /// `None` for refused kernels, which are counted elsewhere, and for kernels that are too new for a tool.
+    fn new(subject: &Subject) -> Option<Prepared<'_>> {
+        let (program, kernel) = prepare(subject).ok()?;
+        if newest().is_some_and(|newest| kernel.variants.iter().any(|of| of.program.arch > newest)) {
+            return None;
         }
-        let mut tensors = case.tensors.iter();
-        let operand = |arg: &Arg| match arg {
-            Arg::Tensor(_) => Operand::Tensor(tensor(tensors.next().expect("a tensor for each argument"))),
-            Arg::Scalar(id) => {
-                Operand::Number(program.scalars[*id as usize].elem, case.scalars[*id as usize])
+        Some(Prepared { subject, program, variants: device_run::variants(&kernel), kernel })
+    }
+
+    /// Runs it with the random data of a seed; returns the number of variants that ran.
+    fn judge(&self, stream: &Stream, seed: u64, oracle: Oracle) -> Result<u32, String> {
+        let Prepared { subject, program, kernel, variants } = self;
+        let tell = |why: String| format!("seed {seed}: {why}\n{}", source::subject(subject));
+        let mut ran = 0;
+        for (index, fit) in [Fit::Whole, Fit::Any, Fit::Aligned].into_iter().enumerate() {
+            let seed = seed.wrapping_mul(97) + index as u64;
+            let Some(case) = Case::draw(program, kernel, fit, seed, &Sizes::default()) else { continue };
+            let small = case.grid(program).is_some_and(|grid| grid.iter().product::<i64>() <= MOST_BLOCKS);
+            let empty = case.tensors.iter().any(|tensor| tensor.extents.contains(&0));
+            let Ok(wanted) = oracle(subject, program, kernel, &case) else { continue };
+            // A case that no launch accepts, such as a written tensor with overlapping modes, is refused by the
+            // simulator too.
+            let taken = plan(kernel, &case.given(program), &stream.device().limits()).is_ok();
+            if !small || empty || !taken {
+                continue;
             }
-        };
-        let operands: Vec<Operand> = program.args.iter().map(operand).collect();
-        for (at, variant) in variants.iter().enumerate() {
-            let failed = |why: String| tell(format!("variant {}, {}: {why}", at + 1, case.text()));
-            let ran_with = device_run::run(&stream, variant, &operands).map_err(failed)?;
-            let Some(buffers) = ran_with else { continue };
-            ran += 1;
-            for ((tensor, wanted), bits) in case.tensors.iter().zip(&wanted).zip(&buffers) {
-                if let Some(why) = tensor.wrong(bits, wanted) {
-                    return Err(failed(why));
+            let mut tensors = case.tensors.iter();
+            let operand = |arg: &Arg| match arg {
+                Arg::Tensor(_) => {
+                    Operand::Tensor(tensor(tensors.next().expect("a tensor for each argument")))
+                }
+                Arg::Scalar(id) => {
+                    Operand::Number(program.scalars[*id as usize].elem, case.scalars[*id as usize])
+                }
+            };
+            let operands: Vec<Operand> = program.args.iter().map(operand).collect();
+            for (at, variant) in variants.iter().enumerate() {
+                let failed = |why: String| tell(format!("variant {}, {}: {why}", at + 1, case.text()));
+                let ran_with = device_run::run(stream, variant, &operands).map_err(failed)?;
+                let Some(buffers) = ran_with else { continue };
+                ran += 1;
+                for ((tensor, wanted), bits) in case.tensors.iter().zip(&wanted).zip(&buffers) {
+                    if let Some(why) = tensor.wrong(bits, wanted) {
+                        return Err(failed(why));
+                    }
                 }
             }
         }
+        Ok(ran)
     }
-    Ok(ran)
 }
 
 /// Kernels with data-dependent integers, and with arithmetic on tiles, on random data: whatever the integers are, no access is out of
@@ -152,17 +168,16 @@ fn kernels_with_integers() {
             (name, Subject { source, changes: Vec::new() }, oracle)
         })
         .collect();
-    let kernels = all.len() as u64;
-    let runs = asked().map_or(RUNS, |most| (most / kernels).clamp(1, RUNS));
-    let judged = on_threads(kernels * runs, &|at| {
-        let (name, subject, oracle) = &all[(at % kernels) as usize];
-        of_subject(subject, at / kernels, *oracle).map_err(|why| format!("{name}: {why}"))
+    let runs = asked().map_or(RUNS, |most| (most / all.len() as u64).clamp(1, RUNS));
+    let judged = by_all_cores(&all, |(name, subject, oracle)| {
+        let stream = stream().expect("a device");
+        let Some(prepared) = Prepared::new(subject) else { return Ok((*name, 0)) };
+        let judged =
+            (0..runs).map(|seed| prepared.judge(&stream, seed, *oracle)).sum::<Result<u32, String>>();
+        judged.map(|ran| (*name, ran)).map_err(|why| format!("{name}: {why}"))
     });
-    let mut ran = vec![0; all.len()];
-    for (at, of) in judged {
-        ran[(at % kernels) as usize] += of.unwrap_or_else(|why| panic!("{why}"));
-    }
-    for ((name, ..), ran) in all.iter().zip(ran) {
+    for judged in judged {
+        let (name, ran) = judged.unwrap_or_else(|why| panic!("{why}"));
         assert!(ran > 0 || runs < RUNS, "{name} never ran");
         eprintln!("{name}: {ran} runs of variants");
     }
@@ -171,20 +186,6 @@ fn kernels_with_integers() {
 /// The number in `TILEWRIGHT_KERNELS`.
 fn asked() -> Option<u64> {
     std::env::var("TILEWRIGHT_KERNELS").ok().and_then(|text| text.parse().ok())
-}
-
-/// Judges on several threads of the host: compilation dominates the time.
-fn on_threads(
-    count: u64,
-    judge: &(dyn Fn(u64) -> Result<u32, String> + Sync),
-) -> Vec<(u64, Result<u32, String>)> {
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(8) as u64;
-    let work =
-        |first: u64| (first..count).step_by(threads as usize).map(|at| (at, judge(at))).collect::<Vec<_>>();
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|first| scope.spawn(move || work(first))).collect();
-        workers.into_iter().flat_map(|worker| worker.join().expect("a worker does not panic")).collect()
-    })
 }
 
 /// Only kernels for this architecture or older, `TILEWRIGHT_ARCH=80`: a tool may not know newer instructions.
@@ -219,7 +220,12 @@ fn drawn(subject: fn(u64) -> Subject, oracle: Oracle, least: f64) {
     }
     let count = asked().unwrap_or(KERNELS);
     let (mut ran, mut wrong) = (0, Vec::new());
-    for (_, judged) in on_threads(count, &|seed| of_subject(&subject(seed), seed, oracle)) {
+    let seeds: Vec<u64> = (0..count).collect();
+    let judged = by_all_cores(&seeds, |&seed| {
+        let (stream, subject) = (stream().expect("a device"), subject(seed));
+        Prepared::new(&subject).map_or(Ok(0), |prepared| prepared.judge(&stream, seed, oracle))
+    });
+    for judged in judged {
         match judged {
             Ok(runs) => ran += runs,
             Err(why) => wrong.push(why),

@@ -22,6 +22,6 @@ fn products_drawn_at_random() {
         Ok(())
     };
     // Compilation dominates the time.
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(8);
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     draw::each(200, Scale::Large, threads, judge);
 }

@@ -2,9 +2,12 @@
 //! tensors with and without gaps, at aligned and unaligned addresses, against results in integers or in
 //! double precision.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tilewright::runtime::Built;
 use tilewright_codegen::Generated;
 use tilewright_codegen::launch::{Limits, plan};
-use tilewright_tests::problem::{self, Problem, Reference, Setting, Values};
+use tilewright_tests::problem::{self, Problem, Setting, Values};
 use tilewright_tests::tensor::Padding;
 use tilewright_tests::{by_all_cores, gallery};
 
@@ -44,66 +47,87 @@ const PLANES: usize = 8;
 const PADDINGS: [Padding; 4] =
     [Padding::new(0, 0), Padding::new(8, 0), Padding::new(4, 4), Padding::new(3, 1)];
 
-#[test]
-fn every_variant_computes_what_it_should() {
-    if stream().is_none() {
-        return;
-    }
-    let wrong = by_all_cores(gallery::all(), |(name, kernel)| faults(name, kernel)).concat();
-    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+/// A kernel of the gallery, each variant as a kernel of its own, and how often each ran.
+struct Tested {
+    name: &'static str,
+    kernel: &'static Generated,
+    variants: Vec<Built>,
+    ran: Vec<AtomicU32>,
 }
 
-/// The wrong results of a kernel's variants, and the variants that never ran.
-fn faults(name: &str, kernel: &Generated) -> Vec<String> {
-    let stream = stream().expect("a device");
-    let mut wrong = Vec::new();
-    let variants = device_run::variants(kernel);
-    let mut ran = vec![0; variants.len()];
-    let reference = problem::reference(kernel).expect("a reference");
-    for (what, problem) in problems(kernel, reference) {
-        for (index, variant) in variants.iter().enumerate() {
-            match device_run::judge(&stream, variant, &problem) {
-                Ok(true) => ran[index] += 1,
-                Ok(false) => {}
-                Err(why) => {
-                    ran[index] += 1;
-                    wrong.push(format!("{name}, variant {}, {what}: {why}", index + 1));
-                }
+#[test]
+fn every_variant_computes_what_it_should() {
+    let Some(stream) = stream() else { return };
+    let tested = |(name, kernel): &'static (String, Generated)| {
+        let variants = device_run::variants(kernel);
+        let ran = variants.iter().map(|_| AtomicU32::new(0)).collect();
+        Tested { name, kernel, variants, ran }
+    };
+    let mut kernels: Vec<Tested> = gallery::all().iter().map(tested).collect();
+    // Kernels with many variants begin first, so that no core is left with one of them at the end.
+    kernels.sort_by_key(|tested| std::cmp::Reverse(tested.variants.len()));
+    let jobs: Vec<(&Tested, Size)> = kernels
+        .iter()
+        .flat_map(|tested| sizes(tested.kernel).into_iter().map(move |size| (tested, size)))
+        .collect();
+    let next = AtomicU32::new(0);
+    let mut wrong = by_all_cores(&jobs, |(tested, size)| {
+        tested.faults(*size, next.fetch_add(1, Ordering::Relaxed) as usize)
+    })
+    .concat();
+    for tested in &kernels {
+        let ran: Vec<u32> = tested.ran.iter().map(|ran| ran.load(Ordering::Relaxed)).collect();
+        eprintln!("{}: its variants ran {ran:?} times", tested.name);
+        for (index, variant) in tested.variants.iter().enumerate() {
+            if ran[index] == 0 && device_run::runs_here(&stream, variant) {
+                wrong.push(format!("{}, variant {}: it never ran", tested.name, index + 1));
             }
         }
     }
-    eprintln!("{name}: its variants ran {ran:?} times");
-    for (index, variant) in variants.iter().enumerate() {
-        if ran[index] == 0 && device_run::runs_here(&stream, variant) {
-            wrong.push(format!("{name}, variant {}: it never ran", index + 1));
-        }
-    }
-    wrong
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
+
+impl Tested {
+    /// The wrong results of all variants for one size. Threads begin with different variants, so that they compile different ones.
+    fn faults(&self, size: Size, first: usize) -> Vec<String> {
+        let stream = stream().expect("a device");
+        let reference = problem::reference(self.kernel).expect("a reference");
+        let problem = with_size(self.kernel, size, |setting| Problem::with(self.kernel, setting, reference));
+        let mut wrong = Vec::new();
+        let count = self.variants.len();
+        for index in (0..count).map(|variant| (variant + first * 7) % count) {
+            let ran = match device_run::judge(&stream, &self.variants[index], &problem) {
+                Ok(ran) => ran,
+                Err(why) => {
+                    wrong.push(format!("{}, variant {}, {size:?}: {why}", self.name, index + 1));
+                    true
+                }
+            };
+            self.ran[index].fetch_add(u32::from(ran), Ordering::Relaxed);
+        }
+        wrong
+    }
+}
+
+/// M, N, K, and a gap and an offset.
+type Size = ([usize; 3], Padding);
 
 /// All sizes with all gaps and offsets.
-fn problems(kernel: &Generated, reference: Reference) -> impl Iterator<Item = (String, Problem)> + '_ {
-    each_setting(kernel, move |what, setting| (what, Problem::with(kernel, &setting, reference)))
-}
-
-/// A result for each of these sizes, gaps and offsets.
-fn each_setting<'k, T: 'k>(
-    kernel: &'k Generated,
-    result: impl Fn(String, Setting) -> T + Copy + 'k,
-) -> impl Iterator<Item = T> + 'k {
+fn sizes(kernel: &Generated) -> Vec<Size> {
     let is_product = kernel.params.iter().any(|param| param.name == "c");
     let rows = if is_product { &[][..] } else { &ROWS[..] };
-    let batches = if is_product { BATCHES } else { PLANES };
     let are_vectors = kernel.params.iter().all(|param| param.tensor.is_none_or(|(_, modes)| modes == 1));
     let vectors = if are_vectors { &VECTORS[..] } else { &[] };
-    rows.iter().chain(vectors).chain(&SIZES).flat_map(move |&[m, n, k]| {
-        PADDINGS.map(|padding| {
-            let sizes = &[("M", m), ("N", n), ("K", k), ("L", batches)];
-            let (paddings, values) = (&[padding], Values::Whole);
-            let setting = Setting { sizes, paddings, values, seed: 1, alpha: 0.5, beta: 2.0 };
-            result(format!("{m}x{n}x{k}, {padding:?}"), setting)
-        })
-    })
+    let sizes = rows.iter().chain(vectors).chain(&SIZES);
+    sizes.flat_map(|&size| PADDINGS.map(|padding| (size, padding))).collect()
+}
+
+/// A result for one of these sizes.
+fn with_size<T>(kernel: &Generated, ([m, n, k], padding): Size, result: impl FnOnce(&Setting) -> T) -> T {
+    let is_product = kernel.params.iter().any(|param| param.name == "c");
+    let sizes = &[("M", m), ("N", n), ("K", k), ("L", if is_product { BATCHES } else { PLANES })];
+    let (paddings, values) = (&[padding], Values::Whole);
+    result(&Setting { sizes, paddings, values, seed: 1, alpha: 0.5, beta: 2.0 })
 }
 
 /// Every kernel of the gallery needs a reference, and every variant a size that it accepts.
@@ -111,7 +135,8 @@ fn each_setting<'k, T: 'k>(
 fn every_variant_has_a_reference_and_a_size() {
     for (name, kernel) in gallery::all() {
         assert!(problem::reference(kernel).is_some(), "{name}: say in `problem::reference` what it computes");
-        let given: Vec<_> = each_setting(kernel, |_, setting| Problem::shapes(kernel, &setting)).collect();
+        let shapes = |size| with_size(kernel, size, |setting| Problem::shapes(kernel, setting));
+        let given: Vec<_> = sizes(kernel).into_iter().map(shapes).collect();
         for (index, variant) in device_run::variants(kernel).iter().enumerate() {
             let suits = |given: &Vec<_>| plan(variant.generated(), given, &Limits::HOPPER).is_ok();
             assert!(given.iter().any(suits), "{name}, variant {}: no size suits it", index + 1);
