@@ -14,10 +14,9 @@ pub use tilewright_front::{evaluate, matmul};
 pub use tilewright_passes::check::report_of;
 pub use tilewright_passes::{lower, pass, pipeline, resolve, synchronise};
 pub use tilewright_program::{
-    Definition, Elem, Generated, Outcome, Settings, affine, ast, atom, atoms, compiled, condition, cuda,
-    definition, diagnostic, element, explain, fp8, index, kernel_def, kernel_value, lanes, launch, limits,
-    narrow, number, problem, report, scan, semiring, source, target, thread, typing, values, wire,
-    with_element,
+    Definition, Elem, Generated, Outcome, Settings, affine, ast, atom, compiled, condition, cuda, definition,
+    diagnostic, element, explain, fp8, index, isa, kernel_def, kernel_value, lanes, launch, limits, narrow,
+    number, problem, report, scan, semiring, source, target, thread, typing, values, wire, with_element,
 };
 pub use tilewright_tile::build::{self, tiled};
 pub use tilewright_tile::tile::{self, range, view};

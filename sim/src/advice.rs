@@ -333,7 +333,7 @@ impl Cluster<'_> {
                 let epochs = self.warps.iter().map(epoch).collect();
                 self.closed[warp].stores.push(epochs);
             }
-            Queue::Wgmma => {}
+            Queue::Products => {}
         }
     }
 

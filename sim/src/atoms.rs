@@ -45,10 +45,10 @@ impl Cluster<'_> {
             },
             w,
         );
-        if atom.row.group != Scope::Thread && lanes != u32::MAX {
+        if atom.row.family.issued_by != Scope::Thread && lanes != u32::MAX {
             return Err(self.apart(w, lanes, atom.row.name));
         }
-        match (atom.row.effect, atom.row.group, atom.row.done) {
+        match (atom.row.effect, atom.row.family.issued_by, atom.row.family.completes) {
             (Effect::Mma { m, n, k, .. }, Scope::Warp, Done::Now) => self.multiply(w, atom, [m, n, k]),
             (Effect::Mma { .. }, Scope::Warpgroup, _) => self.begin_product(w, at),
             (Effect::Copy, Scope::Warp, _) => self.matrices(w, atom),
@@ -59,10 +59,10 @@ impl Cluster<'_> {
                 self.compute_pairs(w, atom, lanes)
             }
             (Effect::Copy, Scope::Thread, Done::Queue(Queue::CpAsync)) => self.begin_copies(w, atom, lanes),
-            (Effect::Copy, Scope::Thread, Done::Mbarrier) if !atom.row.async_proxy => {
+            (Effect::Copy, Scope::Thread, Done::Mbarrier) if !atom.row.family.async_proxy => {
                 self.begin_sends(w, atom, lanes)
             }
-            (Effect::Copy | Effect::Reduce(_), Scope::Thread, _) if atom.row.async_proxy => {
+            (Effect::Copy | Effect::Reduce(_), Scope::Thread, _) if atom.row.family.async_proxy => {
                 for lane in lanes_of(lanes) {
                     self.begin_bulk(w, atom, lane)?;
                 }

@@ -149,7 +149,7 @@ impl Cluster<'_> {
                 }
                 w.seen.epoch += 1;
             }
-            Fence::Wgmma => {
+            Fence::Products => {
                 self.together(w, "wgmma.fence")?;
                 w.since.iter_mut().zip(&w.pins).for_each(|(since, &pin)| since.fence(pin));
             }
@@ -454,7 +454,7 @@ impl Cluster<'_> {
     // Commit groups.
 
     pub(crate) fn commit(&mut self, w: &mut Warp, queue: Queue) -> Result<()> {
-        if queue == Queue::Wgmma {
+        if queue == Queue::Products {
             self.together(w, "wgmma.commit_group")?;
             w.product_groups.push(w.products);
             return Ok(());
@@ -475,7 +475,7 @@ impl Cluster<'_> {
 
     /// Waits for commit groups. True if the warp continues.
     pub(crate) fn wait_queue(&mut self, w: &mut Warp, queue: Queue, pending: u32) -> Result<bool> {
-        if queue == Queue::Wgmma {
+        if queue == Queue::Products {
             self.together(w, "wgmma.wait_group")?;
             return Ok(self.wait_products(w, pending));
         }

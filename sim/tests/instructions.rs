@@ -7,7 +7,7 @@ use tilewright_codegen::Elem::{self, *};
 use tilewright_codegen::atom::{Effect, OperandKind, OperandName};
 use tilewright_codegen::element::{Element, bf16, f16};
 use tilewright_codegen::thread::*;
-use tilewright_codegen::{atoms, fp8, narrow};
+use tilewright_codegen::{fp8, isa, narrow};
 use tilewright_layout::Value;
 use tilewright_sim::{Arg, Options, run_program};
 
@@ -63,7 +63,7 @@ fn plain(elem: Elem) -> Elem {
 /// Every mma.sync: fragments are loaded in the order thread, value; results are stored the same way.
 #[test]
 fn products_of_a_warp() {
-    for row in atoms::all().filter(|row| row.group == Scope::Warp && row.mma().is_some()) {
+    for row in isa::all().filter(|row| row.family.issued_by == Scope::Warp && row.mma().is_some()) {
         let Effect::Mma { m, n, k, .. } = row.effect else { continue };
         let (m, n, k) = (i64::from(m), i64::from(n), i64::from(k));
         let mut b = Build::new(32);
@@ -206,7 +206,7 @@ fn products_of_a_warpgroup() {
                 }
             }
             body.extend([b.s(Op::Fence(Fence::ProxyAsync)), b.sync()]);
-            body.extend([b.s(Op::Pin(acc)), b.s(Op::Fence(Fence::Wgmma))]);
+            body.extend([b.s(Op::Pin(acc)), b.s(Op::Fence(Fence::Products))]);
             let matrix = |space| AtomArg::Descriptor {
                 at: mem(space, zero),
                 leading: leading as u32,
@@ -222,9 +222,9 @@ fn products_of_a_warpgroup() {
                 AtomArg::Int(bit),
                 AtomArg::Int(bit),
             ];
-            body.extend([b.atom("wgmma_m64n16k16_bf16", args), b.s(Op::Commit(Queue::Wgmma))]);
-            body.extend([b.s(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 }), b.s(Op::Pin(acc))]);
-            let tv = atoms::find("wgmma_m64n16k16_bf16").unwrap().tv(OperandName::D).unwrap();
+            body.extend([b.atom("wgmma_m64n16k16_bf16", args), b.s(Op::Commit(Queue::Products))]);
+            body.extend([b.s(Op::WaitQueue { queue: Queue::Products, pending: 0 }), b.s(Op::Pin(acc))]);
+            let tv = isa::find("wgmma_m64n16k16_bf16").unwrap().tv(OperandName::D).unwrap();
             for value in 0..8 {
                 let at = b.sum(&[(t, 8)], value);
                 let from = b.int(value);
@@ -591,8 +591,8 @@ fn progress_is_reported() {
 #[test]
 fn every_row_of_the_table_is_known() {
     // Its group, effect and completion determine a row; each kind is tested above.
-    for row in atoms::all() {
-        let known = match (row.effect, row.group) {
+    for row in isa::all() {
+        let known = match (row.effect, row.family.issued_by) {
             (Effect::Hint, _) => true,
             (Effect::Mma { .. }, group) => row.is_scalar() || matches!(group, Scope::Warp | Scope::Warpgroup),
             (Effect::Copy, Scope::Warp) => {

@@ -5,7 +5,7 @@ use tilewright_codegen::atom::{Atom, Effect, OperandName};
 use tilewright_codegen::index::Int;
 use tilewright_codegen::number::Number;
 use tilewright_codegen::thread::*;
-use tilewright_codegen::{Elem, atoms};
+use tilewright_codegen::{Elem, isa};
 use tilewright_layout::Value;
 
 use crate::hand::Hand;
@@ -57,7 +57,7 @@ pub fn kernel(elem: Elem) -> Kernel {
 
 /// Instructions of the table that convert several elements at once.
 pub fn rows() -> impl Iterator<Item = &'static Atom> {
-    atoms::all().filter(|row| matches!(row.effect, Effect::Convert | Effect::Unpack(_)))
+    isa::all().filter(|row| matches!(row.effect, Effect::Convert | Effect::Unpack(_)))
 }
 
 /// The types from which and to which a row converts.

@@ -3,8 +3,8 @@
 use tilewright_codegen::Elem;
 use tilewright_codegen::affine::Coord;
 use tilewright_codegen::atom::OperandName;
-use tilewright_codegen::atoms;
 use tilewright_codegen::build::Builder;
+use tilewright_codegen::isa;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::Unroll;
 use tilewright_codegen::tile::{Expr, How, Op, Order, Program, Ring};
@@ -61,7 +61,7 @@ pub fn wgmma_ring() -> Result<Program> {
     };
 
     let wgmma = "wgmma_m64n64k16_bf16";
-    let row = atoms::find(wgmma).ok_or_else(|| tilewright_codegen::problem::Problem::new("no row"))?;
+    let row = isa::find(wgmma).ok_or_else(|| tilewright_codegen::problem::Problem::new("no row"))?;
     let groups = layout!((1, 1, 1));
     let mma = TiledMma { row, groups, of: consumers, pairs: None, terms: Terms::One };
     let bytes = (m * k + n * k) as u32 * Elem::Bf16.bytes();
@@ -93,7 +93,7 @@ pub fn wgmma_ring() -> Result<Program> {
                     let slot = iteration.submode(1, Some(STAGES));
                     for (from, to) in [(&ga, &sa), (&gb, &sb)] {
                         let (from, to) = (at(from, b, &iteration)?, at(to, b, &slot)?);
-                        b.copy_how(&from, &to, How::Atom(atoms::named("bulk_load_2d")?), None)?;
+                        b.copy_how(&from, &to, How::Atom(isa::named("bulk_load_2d")?), None)?;
                     }
                     Ok(())
                 })
@@ -166,7 +166,7 @@ pub fn mma_sync() -> Result<Program> {
             let fragment = b.fragment(&format!("f{name}"), Elem::Bf16, &part)?;
             let rows = b.partition_operand_rows(&mma, operand, of, mover)?.with_name(&format!("rows_{name}"));
             let to = b.retile(&fragment, &rows)?;
-            b.copy_how(&rows, &to, How::Atom(atoms::named(mover)?), None)?;
+            b.copy_how(&rows, &to, How::Atom(isa::named(mover)?), None)?;
             Ok(fragment)
         };
         let fa = loaded(&slot_a, OperandName::A, "a", "ldmatrix_x4")?;

@@ -4,7 +4,7 @@
 use tilewright_codegen::atom::{Atom, Effect, OperandKind, OperandName};
 use tilewright_codegen::index::Ix;
 use tilewright_codegen::thread::*;
-use tilewright_codegen::{Elem, atoms, fp8, narrow};
+use tilewright_codegen::{Elem, fp8, isa, narrow};
 use tilewright_layout::{Composed, Layout, Swizzle, Value};
 
 use crate::hand::Hand;
@@ -86,7 +86,7 @@ pub struct Trial {
 
 /// All matrix instructions of warps and warpgroups.
 pub fn all() -> impl Iterator<Item = Trial> {
-    atoms::all().filter(|row| !row.is_scalar()).filter_map(Trial::of)
+    isa::all().filter(|row| !row.is_scalar()).filter_map(Trial::of)
 }
 
 /// All of them, but of wgmma only some shapes, which cover every layout of the matrices in shared memory.
@@ -181,7 +181,7 @@ impl Trial {
     /// memory.
     pub fn of(row: &'static Atom) -> Option<Trial> {
         let Effect::Mma { m, n, k, .. } = row.effect else { return None };
-        let asynchronous = row.group == Scope::Warpgroup;
+        let asynchronous = row.family.issued_by == Scope::Warpgroup;
         let threads = if asynchronous { 128 } else { 32 };
         let mut hand = Hand::new(&format!("try_{}", row.name), row.arch, threads);
         hand.k.arch_specific = row.arch_specific;
@@ -227,12 +227,12 @@ impl Trial {
             say(Op::Fence(Fence::ProxyAsync));
             say(Op::sync(0));
             accumulators.iter().for_each(|&reg| say(Op::Pin(reg)));
-            say(Op::Fence(Fence::Wgmma));
+            say(Op::Fence(Fence::Products));
         }
         say(Op::Atom { row, args, guard: None });
         if asynchronous {
-            say(Op::Commit(Queue::Wgmma));
-            say(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 });
+            say(Op::Commit(Queue::Products));
+            say(Op::WaitQueue { queue: Queue::Products, pending: 0 });
             accumulators.iter().for_each(|&reg| say(Op::Pin(reg)));
         }
         body.extend(after);

@@ -5,5 +5,5 @@ pub mod evaluate;
 pub mod matmul;
 pub mod words;
 
-use tilewright_program::{compiled, launch, source, thread, values};
+use tilewright_program::{compiled, isa, launch, source, thread, values};
 use tilewright_tile::{build, tile};

@@ -11,5 +11,5 @@ pub mod project;
 pub mod resolve;
 pub mod synchronise;
 
-use tilewright_program::{cuda, launch, source, thread, values};
+use tilewright_program::{cuda, isa, launch, source, thread, values};
 use tilewright_tile::{build, tile};

@@ -15,10 +15,10 @@ mod writes;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use crate::isa::atom::Atom;
 use crate::source::ast::Span;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::Atom;
 use crate::thread::{Bin, Fact, Id};
 use crate::tile::alternative::Policy;
 use crate::tile::bounds::Assumed;

@@ -48,9 +48,6 @@ use ring::Buffer;
 use tiles::over_tiles;
 use transform::Computed;
 
-/// Warps of a warpgroup, which shares its registers with others.
-const WARPGROUP: u32 = 4;
-
 pub use split::split_k;
 
 /// The program as roles; as it is where it has no producer, and neither is persistent over its whole grid nor rasters it.
@@ -465,7 +462,7 @@ impl Project<'_> {
     /// Is it a product of warpgroups?
     fn is_asynchronous(&self, op: &Op) -> bool {
         let Op::Gemm { acc, .. } = op else { return false };
-        matches!(self.program.forms.get(&acc.tensor), Some(Form::Sums(mma)) if mma.is_of_warpgroups())
+        matches!(self.program.forms.get(&acc.tensor), Some(Form::Sums(mma)) if mma.is_asynchronous())
     }
 }
 
@@ -495,6 +492,6 @@ fn together(body: Vec<Stmt>) -> Vec<Stmt> {
 }
 
 /// Does the program multiply by instructions of warpgroups?
-fn by_warpgroups(program: &Program) -> bool {
-    program.forms.values().any(|form| matches!(form, Form::Sums(mma) if mma.is_of_warpgroups()))
+fn is_asynchronous(program: &Program) -> bool {
+    program.forms.values().any(|form| matches!(form, Form::Sums(mma) if mma.is_asynchronous()))
 }

@@ -3,6 +3,7 @@
 
 pub mod compiled;
 pub mod cuda;
+pub mod isa;
 pub mod launch;
 pub mod source;
 pub mod thread;
@@ -10,10 +11,11 @@ pub mod values;
 
 pub use compiled::{explain, kernel_def, kernel_value};
 pub use cuda::report;
+pub use isa::atom;
 pub use launch::definition;
 pub use launch::definition::{Definition, Generated, Outcome, Settings};
 pub use source::{ast, diagnostic, problem, wire};
-pub use thread::{atom, atoms, index};
+pub use thread::index;
 pub use values::elem::Elem;
 pub use values::{
     affine, condition, element, fp8, lanes, limits, narrow, number, scan, semiring, target, typing,

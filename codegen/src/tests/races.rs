@@ -1,15 +1,15 @@
 //! Programs whose groups have different roles, with one mistake each, and its diagnostic.
 
-use crate::thread::atom::OperandName;
+use crate::isa::atom::OperandName;
 use tilewright_layout::{Composed, Layout, Swizzle, Value, layout};
 
 use crate::Elem;
 use crate::build::tiled::{Terms, TiledMma};
 use crate::build::{Builder, Role};
 use crate::generate::finish;
+use crate::isa;
 use crate::source::ast::Span;
 use crate::source::problem::Result;
-use crate::thread::atoms;
 use crate::thread::{Id, Unroll};
 use crate::tile::view::{At, View};
 use crate::tile::{Expr, How, Op, Order, Program, Ring, Stmt};
@@ -199,7 +199,7 @@ fn filled_by(warps: u32, also: &dyn Fn(&mut Builder)) -> Program {
     let rows = b.tile(&x, (m, k), &[row.clone(), At::All]).unwrap();
     let columns = b.tile(&y, (n, k), &[column.clone(), At::All]).unwrap();
     let out = b.tile(&z, (m, n), &[row, column]).unwrap();
-    let row = atoms::find(ROW).unwrap();
+    let row = isa::find(ROW).unwrap();
     let mma = TiledMma { row, groups: layout!((1, 1, 1)), of: consumers, pairs: None, terms: Terms::One };
     let roles: Vec<(Id, Role<'_>)> = vec![
         (
@@ -219,7 +219,7 @@ fn filled_by(warps: u32, also: &dyn Fn(&mut Builder)) -> Program {
                         b.at(Span(span)).copy_how(
                             &from,
                             &to,
-                            How::Atom(atoms::named("bulk_load_2d")?),
+                            How::Atom(isa::named("bulk_load_2d")?),
                             None,
                         )?;
                     }
@@ -237,7 +237,7 @@ fn filled_by(warps: u32, also: &dyn Fn(&mut Builder)) -> Program {
                     b.at(Span(6)).statement(Op::Await { ring, phase: Coord::Phase(ring).into() });
                     let slot = b.slot(ring);
                     let (left, right) = (last(b, &sx, slot.clone())?, last(b, &sy, slot)?);
-                    let (token, row) = (b.token(), How::Atom(atoms::named(ROW)?));
+                    let (token, row) = (b.token(), How::Atom(isa::named(ROW)?));
                     b.at(Span(7)).gemm_how(&left, &right, &acc, row, Order::Plain, Some(token))?;
                     b.at(Span(8)).wait(token);
                     b.at(Span(9)).statement(Op::Release { ring, phase: Coord::Phase(ring).into() });

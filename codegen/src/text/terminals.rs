@@ -3,9 +3,9 @@
 use tilewright_layout::{Composed, Layout, Obligation, Symbol, Tuple, Value};
 
 use super::{Reader, Result, Text, Writer, read_field, records, variants, write_field};
+use crate::isa;
+use crate::isa::atom::Atom;
 use crate::launch::fields::{value_records, value_variants};
-use crate::thread::atom::Atom;
-use crate::thread::atoms;
 use crate::thread::{Bin, Cmp, Fast, Scope, Un, Unroll};
 use crate::values::affine::{Arith, Coord};
 use crate::values::condition::{Require, Test};
@@ -260,7 +260,7 @@ impl Text for &'static Atom {
 
     fn read(from: &mut Reader<'_>) -> Result<&'static Atom> {
         let name = from.peek();
-        let row = atoms::find(name).ok_or_else(|| from.wrong("an instruction"))?;
+        let row = isa::find(name).ok_or_else(|| from.wrong("an instruction"))?;
         from.word();
         Ok(row)
     }

@@ -9,11 +9,11 @@ use tilewright_codegen::thread::{Bin, Id, Un, Unroll};
 use tilewright_codegen::tile::{Across, Expr, How, Op, Order, Program, Ring, Stmt};
 use tilewright_codegen::tiled::{Terms, TiledMma};
 use tilewright_codegen::view::{At, View};
-use tilewright_codegen::{Elem, atoms, generate};
+use tilewright_codegen::{Elem, generate, isa};
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value, layout};
 
 fn row(name: &str) -> Result<&'static Atom> {
-    atoms::named(name)
+    isa::named(name)
 }
 
 /// A matrix argument with contiguous rows.
@@ -141,7 +141,7 @@ fn fetch(b: &mut Builder, Rings([queries, keys, values]): &Rings, tiles: &Tiles)
         });
         let slot = b.slot(*ring);
         let to = last(b, to, &slot)?;
-        b.copy_how(from, &to, How::Atom(atoms::named("bulk_load_2d")?), None)?;
+        b.copy_how(from, &to, How::Atom(isa::named("bulk_load_2d")?), None)?;
         b.statement(Op::Advance { ring: *ring });
         Ok(())
     };

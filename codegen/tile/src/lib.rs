@@ -4,4 +4,4 @@
 pub mod build;
 pub mod tile;
 
-use tilewright_program::{launch, source, thread, values};
+use tilewright_program::{isa, launch, source, thread, values};

@@ -11,10 +11,10 @@ use crate::code::*;
 impl Compiler<'_> {
     pub(super) fn atom(&mut self, row: &'static Atom, args: &[AtomArg], guard: Option<Ix>) -> Result<()> {
         let uses = &mut self.code.uses;
-        uses.async_proxy |= row.async_proxy && row.effect != Effect::Hint;
-        uses.cp_async |= row.done == Done::Queue(Queue::CpAsync);
-        uses.bulk_store |= row.done == Done::Queue(Queue::Bulk);
-        uses.wgmma |= row.done == Done::Queue(Queue::Wgmma);
+        uses.async_proxy |= row.family.async_proxy && row.effect != Effect::Hint;
+        uses.cp_async |= row.family.completes == Done::Queue(Queue::CpAsync);
+        uses.bulk_store |= row.family.completes == Done::Queue(Queue::Bulk);
+        uses.wgmma |= row.family.completes == Done::Queue(Queue::Products);
         if row.operands.len() != args.len() {
             return self.malformed(format!(
                 "`{}` takes {} operands, and {} are given",
@@ -25,7 +25,7 @@ impl Compiler<'_> {
         }
         let mut operands = Vec::new();
         for (location, (operand, arg)) in row.operands.iter().zip(args).enumerate() {
-            let what = match (row.effect, row.group, row.async_proxy, operand.writes) {
+            let what = match (row.effect, row.family.issued_by, row.family.async_proxy, operand.writes) {
                 (Effect::Mma { .. }, ..) => What::Product,
                 (_, Scope::Warp, _, false) => What::MatrixFrom,
                 (_, Scope::Warp, _, true) => What::MatrixTo,

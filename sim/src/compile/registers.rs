@@ -63,7 +63,7 @@ fn of_products(code: &Code, part: Range<usize>, bytes: &[u32]) -> Option<Vec<u32
     let mut used = None;
     for ins in &code.ins[part] {
         let Ins::Atom(at) = ins else { continue };
-        if code.atoms[*at as usize].row.done != Done::Queue(Queue::Wgmma) {
+        if code.atoms[*at as usize].row.family.completes != Done::Queue(Queue::Products) {
             continue;
         }
         let used = used.get_or_insert_with(|| vec![0; bytes.len()]);

@@ -100,7 +100,7 @@ impl Compiler<'_> {
                 self.emit(Ins::Fma { elem, to, x, y, z });
                 to
             }
-            Val::Product(row, of) => self.value(&row.sum((**of).clone()))?.0,
+            Val::Product(row, of) => self.value(&Val::sum_of(row, (**of).clone()))?.0,
             Val::Ptx { text, model, .. } => match model {
                 Some(model) => self.value_of(model, elem)?,
                 None => {

@@ -139,7 +139,7 @@ impl Build {
     }
 
     pub fn atom(&mut self, name: &str, args: Vec<AtomArg>) -> Stmt {
-        let row = tilewright_codegen::atoms::find(name).unwrap_or_else(|| panic!("no row {name}"));
+        let row = tilewright_codegen::isa::find(name).unwrap_or_else(|| panic!("no row {name}"));
         self.s(Op::Atom { row, args, guard: None })
     }
 

@@ -338,7 +338,7 @@ fn product(fence: bool, waits: bool, proxy: bool) -> Kernel {
     }
     body.push(b.sync());
     if fence {
-        body.extend([b.s(Op::Pin(acc)), b.s(Op::Fence(Fence::Wgmma))]);
+        body.extend([b.s(Op::Pin(acc)), b.s(Op::Fence(Fence::Products))]);
     }
     let matrix = || AtomArg::Descriptor { at: mem(tile, zero), leading: 16, stride: 1024, mode: 1 };
     let args = vec![
@@ -349,9 +349,9 @@ fn product(fence: bool, waits: bool, proxy: bool) -> Kernel {
         AtomArg::Int(zero),
         AtomArg::Int(zero),
     ];
-    body.extend([b.atom("wgmma_m64n8k16_bf16", args), b.s(Op::Commit(Queue::Wgmma))]);
+    body.extend([b.atom("wgmma_m64n8k16_bf16", args), b.s(Op::Commit(Queue::Products))]);
     if waits {
-        body.extend([b.s(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 }), b.s(Op::Pin(acc))]);
+        body.extend([b.s(Op::WaitQueue { queue: Queue::Products, pending: 0 }), b.s(Op::Pin(acc))]);
     }
     let at = b.sum(&[(t, 4)], 0);
     body.push(b.store(to, at, acc, 4));

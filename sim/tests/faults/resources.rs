@@ -211,9 +211,9 @@ fn accumulators_fit_launch_bounds() {
         let args =
             [AtomArg::Frag(frag(acc, zero, 128)), matrix(), matrix()].into_iter().chain(ints).collect();
         let mut body = b.fill(acc, 128, 0.0, F32);
-        body.extend([b.s(Op::Pin(acc)), b.s(Op::Fence(Fence::Wgmma))]);
-        body.extend([b.atom("wgmma_m64n256k16_bf16", args), b.s(Op::Commit(Queue::Wgmma))]);
-        body.extend([b.s(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 }), b.s(Op::Pin(acc))]);
+        body.extend([b.s(Op::Pin(acc)), b.s(Op::Fence(Fence::Products))]);
+        body.extend([b.atom("wgmma_m64n256k16_bf16", args), b.s(Op::Commit(Queue::Products))]);
+        body.extend([b.s(Op::WaitQueue { queue: Queue::Products, pending: 0 }), b.s(Op::Pin(acc))]);
         body.push(b.store(to, zero, acc, 4));
         let mut kernel = b.done(body);
         kernel.launch.blocks_per_sm = blocks;

@@ -14,10 +14,10 @@ fn product(b: &mut Build, tile: Space, acc: Id) -> Vec<Stmt> {
     let args = [AtomArg::Frag(frag(acc, zero, 4)), matrix(), matrix()].into_iter().chain(ints).collect();
     vec![
         b.s(Op::Pin(acc)),
-        b.s(Op::Fence(Fence::Wgmma)),
+        b.s(Op::Fence(Fence::Products)),
         b.atom("wgmma_m64n8k16_bf16", args),
-        b.s(Op::Commit(Queue::Wgmma)),
-        b.s(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 }),
+        b.s(Op::Commit(Queue::Products)),
+        b.s(Op::WaitQueue { queue: Queue::Products, pending: 0 }),
         b.s(Op::Pin(acc)),
     ]
 }

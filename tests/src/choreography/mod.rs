@@ -17,7 +17,7 @@ use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::{Problem as Refusal, Result};
 use tilewright_codegen::tile::Program;
 use tilewright_codegen::view::{At, View};
-use tilewright_codegen::{Elem, Generated, atoms, generate};
+use tilewright_codegen::{Elem, Generated, generate, isa};
 use tilewright_layout::{Tuple, Value};
 
 use crate::number::Random;
@@ -111,7 +111,7 @@ fn times(x: &Affine, n: i64) -> Affine {
 }
 
 fn row(name: &str) -> Result<&'static Atom> {
-    atoms::find(name).ok_or_else(|| Refusal::new(format!("no row {name}")))
+    isa::find(name).ok_or_else(|| Refusal::new(format!("no row {name}")))
 }
 
 fn tiles_of(extent: Value, tile: i64) -> Value {

@@ -4,8 +4,8 @@
 use tilewright_codegen::Elem;
 use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::atom::OperandName;
-use tilewright_codegen::atoms;
 use tilewright_codegen::build::Builder;
+use tilewright_codegen::isa;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::{Id, Unroll};
 use tilewright_codegen::tile::{Expr, How, Op, Order, Program, Raster, Ring};
@@ -93,11 +93,11 @@ fn program() -> Result<Program> {
                         });
                         let slot = b.slot(ring);
                         let (from, to) = (last(b, &rows, &k)?, last(b, &sa, &slot)?);
-                        b.copy_how(&from, &to, How::Atom(atoms::named("bulk_load_2d")?), None)?;
+                        b.copy_how(&from, &to, How::Atom(isa::named("bulk_load_2d")?), None)?;
                         let (from, to) = (last(b, &columns, &k)?, last(b, &sb, &slot)?);
                         let index = [At::Index(rank.clone()), At::Index(0.into())];
                         let to = b.tile(&to, (BN / CLUSTER, BK), &index)?;
-                        b.copy_how(&from, &to, How::Atom(atoms::named("bulk_load_2d_multicast")?), None)?;
+                        b.copy_how(&from, &to, How::Atom(isa::named("bulk_load_2d_multicast")?), None)?;
                         b.statement(Op::Advance { ring });
                         Ok(())
                     })
@@ -129,7 +129,7 @@ fn multiply(b: &mut Builder, (ring, steps): (Id, Value), from: [&View; 2], acc: 
         let slot = b.slot(ring);
         let (left, right) = (last(b, from[0], &slot)?, last(b, from[1], &slot)?);
         let token = b.token();
-        b.gemm_how(&left, &right, acc, How::Atom(atoms::named(WGMMA)?), Order::Plain, Some(token))?;
+        b.gemm_how(&left, &right, acc, How::Atom(isa::named(WGMMA)?), Order::Plain, Some(token))?;
         b.wait_all_but(token, 1);
         let phase = before(b);
         b.condition(&times(&k, -1), Value::Int(0), |b| {

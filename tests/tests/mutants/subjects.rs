@@ -220,7 +220,7 @@ fn bulk_stores() -> Kernel {
     let at = |space, index| Mem { space, index, peer: None };
     let (x, y, tile) = (Space::Global(0), Space::Global(1), Space::Shared(0));
     let whole = Frag { reg: 0, at: zero, len: 1 };
-    let row = tilewright_codegen::atoms::find("bulk_store").expect("the row");
+    let row = tilewright_codegen::isa::find("bulk_store").expect("the row");
     let args = vec![AtomArg::At(at(y, from)), AtomArg::At(at(tile, zero)), AtomArg::Int(bytes)];
     let one = vec![
         s(3, Op::Atom { row, args, guard: None }),

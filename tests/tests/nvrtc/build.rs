@@ -56,7 +56,7 @@ pub(crate) fn store(space: Space, index: Ix, from: Frag, guard: Option<Ix>) -> S
 }
 
 pub(crate) fn atom(name: &str, args: Vec<AtomArg>) -> Stmt {
-    let row = tilewright_codegen::atoms::find(name).unwrap_or_else(|| panic!("no row {name}"));
+    let row = tilewright_codegen::isa::find(name).unwrap_or_else(|| panic!("no row {name}"));
     assert_eq!(row.operands.len(), args.len(), "{name}");
     s(Op::Atom { row, args, guard: None })
 }

@@ -91,7 +91,7 @@ pub(crate) fn product(elem: Elem, stages: i64, registers: bool) -> Kernel {
     consume.push(b.until("k", steps, Unroll::No, |b, step| {
         let (slot, phase) = (b.e().rem(step, stages), b.e().div(step, stages));
         let mut body =
-            vec![s(Op::Await { bar: full, slot, phase }), s(Op::Pin(acc)), s(Op::Fence(Fence::Wgmma))];
+            vec![s(Op::Await { bar: full, slot, phase }), s(Op::Pin(acc)), s(Op::Fence(Fence::Products))];
         body.push(b.repeat("kk", 4, |b, kk| {
             let from_a = b.sum(&[(slot, 8192), (group, 4096), (kk, 16)], 0);
             let from_b = b.sum(&[(slot, 8192), (kk, 16)], 0);
@@ -105,8 +105,8 @@ pub(crate) fn product(elem: Elem, stages: i64, registers: bool) -> Kernel {
             let (a, bt, zero) = (describe(sa, from_a), describe(sb, from_b), b.number(0));
             vec![atom(&format!("wgmma_m64n128k16_{elem}"), vec![acc, a, bt, one, zero.clone(), zero])]
         }));
-        body.push(s(Op::Commit(Queue::Wgmma)));
-        body.extend([s(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 }), s(Op::Pin(acc))]);
+        body.push(s(Op::Commit(Queue::Products)));
+        body.extend([s(Op::WaitQueue { queue: Queue::Products, pending: 0 }), s(Op::Pin(acc))]);
         let arrive = s(Op::Arrive { bar: empty, slot, peer: None, bytes: None });
         body.push(s(Op::Elect(Scope::Warpgroup, vec![arrive])));
         body

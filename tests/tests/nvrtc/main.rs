@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use tilewright::kernels::{self, PLAIN};
 use tilewright_codegen::atom::Effect;
 use tilewright_codegen::thread::Kernel;
-use tilewright_codegen::{atoms, cuda};
+use tilewright_codegen::{cuda, isa};
 use tilewright_runtime::nvrtc::{Error, Nvrtc};
 
 use programs::Program;
@@ -149,7 +149,7 @@ fn moves_of_the_table() {
     let Some(nvrtc) = nvrtc() else { return };
     // Of the boxes, two ranks.
     let chosen = |name: &str| !["_1d", "_3d", "_4d"].iter().any(|rank| name.contains(rank));
-    let rows = atoms::all().filter(|row| !matches!(row.effect, Effect::Mma { .. }) && chosen(row.name));
+    let rows = isa::all().filter(|row| !matches!(row.effect, Effect::Mma { .. }) && chosen(row.name));
     let kernels: Vec<Kernel> = rows.map(tensor_cores::moves).collect();
     none_is_wrong(&kernels, |kernel| {
         let newest = if kernel.arch < 90 { "sm_120a" } else { "sm_100a" };

@@ -87,7 +87,7 @@ pub(crate) fn all() -> Vec<Program> {
 
 /// A product of the table, and its machine instruction.
 pub(crate) fn product(trial: rows::Trial) -> Program {
-    let sass: &[&str] = match (trial.row.group, trial.elems()[1]) {
+    let sass: &[&str] = match (trial.row.family.issued_by, trial.elems()[1]) {
         (Scope::Warpgroup, I8 | U8) => &["IGMMA"],
         (Scope::Warpgroup, E4m3 | E5m2) => &["QGMMA"],
         (Scope::Warpgroup, _) => &["HGMMA"],

@@ -3,7 +3,7 @@
 
 use tilewright_codegen::Elem::{self, *};
 use tilewright_codegen::atom::{Atom, OperandKind, OperandName};
-use tilewright_codegen::atoms;
+use tilewright_codegen::isa;
 use tilewright_codegen::thread::*;
 use tilewright_layout::Value;
 
@@ -73,7 +73,7 @@ pub(crate) fn moves(row: &'static Atom) -> Kernel {
 
 /// Rows that are tested by a kernel of their own.
 pub(crate) fn rows(start: &str) -> Vec<&'static Atom> {
-    atoms::all().filter(|row| row.name.starts_with(start)).collect()
+    isa::all().filter(|row| row.name.starts_with(start)).collect()
 }
 
 /// C = A Bᵀ for one block: 128x128, both operands K-major with rows of 32, a ring of two stages, 2x2 warps of

@@ -3,10 +3,10 @@
 use super::args::Args;
 use super::value::Value;
 use super::{Evaluator, advice, instruction, integer};
+use crate::isa;
 use crate::source::ast::Span;
 use crate::source::problem::Problem;
 use crate::source::spelling::did_you_mean;
-use crate::thread::atoms;
 use crate::thread::{Change, MemoryOrder};
 use crate::tile::view::View;
 use crate::tile::{How, Space, Update};
@@ -84,7 +84,7 @@ impl Evaluator {
                     Ok(known) => order = Some(known),
                     Err(problem) => return Ok(self.complain(*span, problem)),
                 },
-                ("how", Value::Text(text)) if atoms::find(text).is_some() => {
+                ("how", Value::Text(text)) if isa::find(text).is_some() => {
                     let row = match instruction::copy_row(text) {
                         Ok(row) => row,
                         Err(problem) => return Ok(self.complain(*span, problem)),

@@ -6,12 +6,12 @@ use super::Evaluator;
 use super::args::Args;
 use super::value::Value;
 use crate::build::tiled::TiledMma;
+use crate::isa;
+use crate::isa::atom::{Atom, Effect, OperandKind, OperandName};
 use crate::source::ast::{Expr, ExprKind};
 use crate::source::problem::Problem;
 use crate::source::spelling::did_you_mean;
 use crate::thread::Scope;
-use crate::thread::atom::{Atom, Effect, OperandKind, OperandName};
-use crate::thread::atoms;
 use crate::tile::view::View;
 use crate::tile::{How, Order, ProductViews, Space};
 use crate::values::semiring::Semiring;
@@ -28,17 +28,18 @@ fn matrices(row: &Atom) -> Option<(OperandName, bool)> {
             _ => false,
         })
     };
-    let is_copy = row.group == Scope::Warp && row.effect == Effect::Copy && row.operands.len() == 2;
+    let is_copy =
+        row.family.issued_by == Scope::Warp && row.effect == Effect::Copy && row.operands.len() == 2;
     let (fragment, _) = (kind(false)?, kind(true)?);
     is_copy.then_some((fragment.name, fragment.writes))
 }
 
 /// The instruction of this name that copies between shared memory and fragments.
 pub(super) fn copy_row(name: &str) -> Result<&'static Atom, Problem> {
-    match atoms::find(name).filter(|row| matrices(row).is_some()) {
+    match isa::find(name).filter(|row| matrices(row).is_some()) {
         Some(row) => Ok(row),
         None => {
-            let all = || atoms::all().filter(|row| matrices(row).is_some()).map(|row| row.name);
+            let all = || isa::all().filter(|row| matrices(row).is_some()).map(|row| row.name);
             let help = did_you_mean(name, all())
                 .unwrap_or_else(|| format!("take one of {}", all().collect::<Vec<_>>().join(", ")));
             Err(Problem::new(format!("there is no instruction `{name}` that copies fragments")).help(help))

@@ -1,6 +1,7 @@
 //! Matrix instructions in kernels: `tiled_mma` and its methods.
 
-use crate::thread::atom::OperandName;
+use crate::isa::atom::OperandName;
+use crate::isa::scope::Scope;
 use tilewright_layout::{Layout, Tuple};
 
 use super::args::Args;
@@ -83,8 +84,9 @@ impl Evaluator {
                 None
             }
             Some((name, value, span)) => {
-                let (what, size) =
-                    if name.text == "warps" { ("warps", WARP) } else { ("warpgroups", 4 * WARP) };
+                let what = &name.text[..];
+                let scope = if what == "warps" { Scope::Warp } else { Scope::Warpgroup };
+                let size = scope.threads().unwrap_or(WARP);
                 let most = i64::from(BLOCK_THREADS / size);
                 match value {
                     Value::Int(count) if (1..=most).contains(count) => match what {
@@ -94,7 +96,7 @@ impl Evaluator {
                                 Problem::new("an operand of wgmma is in shared memory, in one term");
                             return Err(problem.help("write `warps`, or leave `terms` out"));
                         }
-                        _ => return self.of_warpgroups(args, types, *count),
+                        _ => return self.asynchronous_mma(args, types, *count),
                     },
                     other => {
                         let problem = Problem::new(format!(
@@ -175,7 +177,7 @@ impl Evaluator {
     }
 
     /// `tiled_mma::<bf16, f32>(warpgroups = 2)`: wgmma, with a width that suits the tile.
-    fn of_warpgroups(&mut self, args: &Args, types: &[Name], count: i64) -> Result<Value, Problem> {
+    fn asynchronous_mma(&mut self, args: &Args, types: &[Name], count: i64) -> Result<Value, Problem> {
         let [elem, acc] = types else {
             let problem = Problem::new("`tiled_mma` of warpgroups needs the types of operands and sums");
             return Err(problem.help("write tiled_mma::<bf16, f32>(warpgroups = 2)"));
@@ -186,8 +188,8 @@ impl Evaluator {
                 .arg(0));
         }
         let (Some(elem), Some(acc)) = (self.elem(elem), self.elem(acc)) else { return Ok(Value::Poison) };
-        let row = TiledMma::of_warpgroups(elem, acc, [64, 8], 1)?.row;
-        Ok(Value::Mma(Mma { row, warps: Warps::Warpgroups(count), terms: Terms::One }))
+        let row = TiledMma::asynchronous(elem, acc, [64, 8], 1)?.row;
+        Ok(Value::Mma(Mma { row, warps: Warps::Asynchronous(count), terms: Terms::One }))
     }
 
     /// A method of a tiled MMA.
@@ -261,9 +263,9 @@ impl Evaluator {
         };
         let tiled = match &mma.warps {
             Warps::Count(warps) => TiledMma::arranged(mma.row, [m, n], *warps),
-            Warps::Warpgroups(count) => {
+            Warps::Asynchronous(count) => {
                 let elem = |name| mma.row.operand(name).map_or(Elem::F32, |operand| operand.elem);
-                TiledMma::of_warpgroups(elem(OperandName::A), elem(OperandName::D), [m, n], *count)
+                TiledMma::asynchronous(elem(OperandName::A), elem(OperandName::D), [m, n], *count)
             }
             Warps::Arranged(groups) => sharing(mma.row.name, groups),
         };
@@ -305,7 +307,7 @@ impl Evaluator {
                     .help("leave the partition out: gemm(sa, sb, &mut acc)"))
             }
             Warps::Arranged(groups) => TiledMma::new(mma.row.name, groups),
-            Warps::Warpgroups(_) => {
+            Warps::Asynchronous(_) => {
                 Err(Problem::new("products of warpgroups read whole tiles of shared memory")
                     .help("leave the partition out: gemm(sa, sb, &mut acc)"))
             }

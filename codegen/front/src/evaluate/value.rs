@@ -7,9 +7,9 @@ use tilewright_layout::{ALL, Composed, Layout, Tiler, Tuple, Value as Size};
 use super::elementwise::Elements;
 use super::{Home, integer};
 use crate::build::tiled::Terms;
+use crate::isa::atom::Atom;
 use crate::source::ast::{Expr, Pattern, Span};
 use crate::source::problem::Problem;
-use crate::thread::atom::Atom;
 use crate::tile;
 use crate::tile::view::{At, View};
 use crate::values::affine::Affine;
@@ -92,8 +92,8 @@ pub(super) struct Mma {
 pub(super) enum Warps {
     /// This number of warps, arranged to suit a tile.
     Count(i64),
-    /// This number of warpgroups, whose instruction depends on the tile too.
-    Warpgroups(i64),
+    /// This number of groups that issue asynchronous instructions, which depend on the tile too.
+    Asynchronous(i64),
     /// This arrangement.
     Arranged(Layout),
 }

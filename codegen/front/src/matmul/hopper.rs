@@ -6,8 +6,8 @@ use super::plan::Plan;
 use super::product::no_split;
 use super::scales::BLOCK;
 use crate::build::tiled::{SWIZZLED, row_of};
-use crate::thread::atom::Atom;
-use crate::thread::atoms;
+use crate::isa;
+use crate::isa::atom::Atom;
 use crate::tile::Split::{self, Cluster, Grid, Whole};
 use crate::values::limits::MOST_BLOCKS;
 
@@ -196,7 +196,7 @@ fn has_partial_sums(c: &Config) -> bool {
 /// registers.
 pub(super) fn row(c: &Config, columns: i64) -> Option<&'static Atom> {
     let in_registers = c.is_in_terms() || c.mixed();
-    atoms::wgmma(c.multiplied(), columns, in_registers)
+    isa::wgmma(c.multiplied(), columns, in_registers)
 }
 
 impl Plan {

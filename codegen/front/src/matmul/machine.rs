@@ -4,12 +4,12 @@ use super::blame::{Unfit, blamed, checks};
 use super::plan::Plan;
 use super::warps::{Warps, arranged, sharing};
 use super::{Config, Precision, Reader, hopper, tensor, tiles};
+use crate::isa;
+use crate::isa::atom::{Atom, Effect, OperandName};
 use crate::source::ast::{ExprKind, Span};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::Scope;
-use crate::thread::atom::{Atom, Effect, OperandName};
-use crate::thread::atoms;
 use crate::values::elem::Elem;
 use crate::values::target::WARP;
 
@@ -164,9 +164,9 @@ impl Reader<'_> {
     /// The value of the key `mma`.
     fn wanted(&mut self) -> Wanted {
         if let Some(ExprKind::Name(name) | ExprKind::Str(name)) = self.find("mma").map(|expr| &expr.kind)
-            && let Some(row) = atoms::find(name)
+            && let Some(row) = isa::find(name)
             && matches!(row.effect, Effect::Mma { .. })
-            && row.group == Scope::Warp
+            && row.family.issued_by == Scope::Warp
         {
             return Wanted::Row(row);
         }

@@ -4,7 +4,7 @@ use super::Config;
 use super::blame::{Unfit, checks};
 use super::product::CLUSTERS;
 use crate::build::tiled::PAD;
-use crate::thread::atom::Atom;
+use crate::isa::atom::Atom;
 use crate::tile::Split;
 use crate::values::target::{Target, WARP};
 

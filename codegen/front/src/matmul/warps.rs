@@ -5,9 +5,9 @@ use tilewright_layout::Layout;
 use super::blame::{checks, nearest};
 use super::{Config, Reader};
 use crate::build::tiled::TiledMma;
+use crate::isa::atom::{Atom, Effect};
 use crate::source::ast::ExprKind;
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::{Atom, Effect};
 use crate::values::target::{BLOCK_THREADS, WARP};
 
 /// The warps of the key `warps`.

@@ -7,8 +7,8 @@ use super::Budget;
 use super::warp::{LANES, Lanes, Warp};
 use crate::cuda::Names;
 use crate::cuda::report::Access;
+use crate::isa::atom::OperandKind;
 use crate::source::ast::Span;
-use crate::thread::atom::OperandKind;
 use crate::thread::index::Ix;
 use crate::thread::{AtomArg, Frag, Id, Kernel, Mem, Op, Param, Scope, Space, Stmt};
 use crate::tile::{self, Program};
@@ -109,7 +109,7 @@ impl Sites<'_> {
                 for (operand, arg) in sources_first {
                     let AtomArg::At(mem) = arg else { continue };
                     let bytes = operand.address_bytes();
-                    let (what, transfer, lanes) = match (row.group, operand.writes) {
+                    let (what, transfer, lanes) = match (row.family.issued_by, operand.writes) {
                         // Each lane gives the address of a row of 16 bytes, eight lanes for each matrix.
                         (Scope::Warp, _) => {
                             let fragment =

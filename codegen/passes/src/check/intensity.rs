@@ -1,8 +1,8 @@
 //! Arithmetic intensity: operations for each byte that threads read from or write to global memory.
 
-use crate::thread::atom::OperandKind;
+use crate::isa::atom::OperandKind;
 use crate::thread::index::Ix;
-use crate::thread::{AtomArg, Kernel, Op, Param, Scope, Space, Stmt, Unroll, Val};
+use crate::thread::{AtomArg, Kernel, Op, Param, Space, Stmt, Unroll, Val};
 
 /// Operations and bytes of a block.
 #[derive(Clone, Copy, Default)]
@@ -69,11 +69,7 @@ impl Steps<'_> {
                 Work { operations: (operations(value) + 1.0) * threads, bytes: 2.0 * global(to.space, 1) }
             }
             Op::Atom { row, args, .. } => {
-                let together = match row.group {
-                    Scope::Warp => 32.0,
-                    Scope::Warpgroup => 128.0,
-                    _ => 1.0,
-                };
+                let together = f64::from(row.family.issued_by.threads().unwrap_or(1));
                 let operations = 2.0 * row.multiply_adds() * together;
                 let bytes = row.operands.iter().zip(args).map(|(operand, arg)| match (operand.kind, arg) {
                     (OperandKind::GlobalAddress, _) => operand.address_bytes() as f64,
@@ -106,12 +102,7 @@ impl Steps<'_> {
                 sum.plus(self.of(&role.body, threads), 1.0)
             }),
             Op::Elect(scope, body) => {
-                let elected = match scope {
-                    Scope::Thread => threads,
-                    Scope::Warp => threads / 32.0,
-                    Scope::Warpgroup => threads / 128.0,
-                    _ => 1.0,
-                };
+                let elected = scope.threads().map_or(1.0, |group| threads / f64::from(group));
                 self.of(body, elected)
             }
             _ => Work::default(),

@@ -5,8 +5,8 @@ use tilewright_layout::{Obligation, Value};
 
 use super::Lower;
 use super::numbering::named;
+use crate::isa::atom::{Atom, OperandName};
 use crate::source::problem::Result;
-use crate::thread::atom::{Atom, OperandName};
 use crate::thread::index::Ix;
 use crate::thread::{AtomArg, Fact, Id, Mem, Op, Param, Queue, Space, Unroll};
 use crate::tile::boxes::{self, Boxes};

@@ -21,8 +21,8 @@
 use super::Lower;
 use super::numbering::named;
 use super::reduce::{Combined, Kept, Part, Runs};
+use crate::isa::{self, WORD};
 use crate::source::problem::{Problem, Result};
-use crate::thread::atoms::{self, WORD};
 use crate::thread::index::{Int, Ix};
 use crate::thread::{AtomArg, Bar, Frag, Id, Mem, Op, Scope, Unroll};
 use crate::tile;
@@ -142,7 +142,7 @@ impl Lower<'_> {
 
     /// Sends a result to an address in the shared memory of the block of a rank.
     fn send(&mut self, part: &Part, at: Ix, to: Mem, exchange: ExchangeSlot, rank: Ix) -> Result<()> {
-        let row = atoms::st_async(part.elem).ok_or_else(|| Problem::internal("there is no st.async"))?;
+        let row = isa::st_async(part.elem).ok_or_else(|| Problem::internal("there is no st.async"))?;
         self.arch_of(row);
         let len = words_of(part).len;
         let from = match len {

@@ -2,7 +2,7 @@
 //! path. A forward dataflow pass over the thread program inserts a commit before each wait that uncommitted copies can reach,
 //! and removes waits that no copy can precede. Commits before waits that leave groups in flight are in the tile program.
 
-use crate::thread::atom::Done;
+use crate::isa::atom::Done;
 use crate::thread::visit::Order;
 use crate::thread::{Kernel, Op, Queue, Stmt};
 use crate::values::flow::{CopyGroups, Edit, Forward, forward};
@@ -58,7 +58,7 @@ pub(super) fn copies(op: &Op) -> Option<Copies> {
 /// The effect of a statement, without its blocks, on the groups of a queue.
 pub(super) fn groups(op: &Op, of: Queue) -> Option<Copies> {
     match op.order() {
-        Order::Issue(row) => (row.done == Done::Queue(of)).then_some(Copies::Issue),
+        Order::Issue(row) => (row.family.completes == Done::Queue(of)).then_some(Copies::Issue),
         Order::Commit(queue) => (queue == of).then_some(Copies::Commit),
         Order::Wait(queue, _) => (queue == of).then_some(Copies::Wait),
         Order::None | Order::Fence(_) | Order::Barrier | Order::Arrive | Order::Await => None,
@@ -68,15 +68,15 @@ pub(super) fn groups(op: &Op, of: Queue) -> Option<Copies> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::isa;
     use crate::lower::{Lower, Policy};
     use crate::thread::Unroll;
-    use crate::thread::atoms;
     use crate::thread::index::Ix;
     use crate::tile::Program;
     use crate::tile::bounds::Assumed;
 
     fn copy() -> Op {
-        let row = atoms::find("cp_async_16").expect("a row of the table");
+        let row = isa::find("cp_async_16").expect("a row of the table");
         Op::Atom { row, args: Vec::new(), guard: None }
     }
 

@@ -81,7 +81,7 @@ impl Fences<'_> {
 fn publishes(op: &Op) -> bool {
     let own = match op.order() {
         Order::Barrier | Order::Arrive | Order::Fence(Fence::Threads(Scope::Warp)) => true,
-        Order::Issue(row) => row.async_proxy,
+        Order::Issue(row) => row.family.async_proxy,
         Order::None | Order::Commit(_) | Order::Wait(..) | Order::Fence(_) | Order::Await => false,
     };
     // One elected thread acts for the others.
@@ -92,8 +92,8 @@ fn publishes(op: &Op) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::isa;
     use crate::lower::{Lower, Policy};
-    use crate::thread::atoms;
     use crate::thread::index::Ix;
     use crate::thread::{AtomArg, Frag, Mem};
     use crate::tile::Program;
@@ -110,7 +110,7 @@ mod tests {
 
     /// A bulk store reads the first array.
     fn bulk() -> Op {
-        let row = atoms::find("bulk_store_2d").expect("a row of the table");
+        let row = isa::find("bulk_store_2d").expect("a row of the table");
         Op::Atom { row, args: vec![AtomArg::At(at(0))], guard: None }
     }
 

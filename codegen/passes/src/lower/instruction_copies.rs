@@ -2,8 +2,8 @@
 
 use super::Lower;
 use super::numbering::named;
+use crate::isa::atom::{Atom, OperandKind};
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::{Atom, OperandKind};
 use crate::thread::index::Ix;
 use crate::thread::{AtomArg, Frag, Op, Unroll};
 use crate::tile::view::View;

@@ -4,9 +4,9 @@
 use super::Lower;
 use super::elementwise::refined;
 use super::numbering::named;
+use crate::isa;
+use crate::isa::atom::{Atom, Effect, OperandName};
 use crate::source::problem::Result;
-use crate::thread::atom::{Atom, Effect, OperandName};
-use crate::thread::atoms;
 use crate::thread::index::Ix;
 use crate::thread::{AtomArg, Bin, Frag, Op, Unroll};
 use crate::tile::pair::align;
@@ -21,7 +21,7 @@ type Side = (View, Vec<Leaf>);
 /// The row that has this effect on elements of a type, with `operands` operands.
 fn arithmetic(effect: Effect, elem: Elem, operands: usize, arch: u32) -> Option<&'static Atom> {
     let computes = |row: &Atom| row.effect == effect && row.arch <= arch && row.operands.len() == operands;
-    atoms::all().find(|row| computes(row) && row.has(OperandName::D, elem))
+    isa::all().find(|row| computes(row) && row.has(OperandName::D, elem))
 }
 
 /// The inputs that a function multiplies, and the input that it adds, or the inputs that it subtracts; `None` if it does anything
@@ -48,7 +48,7 @@ impl Lower<'_> {
     /// converts them.
     pub(super) fn convert(&mut self, from: &View, to: &View) -> Result<bool> {
         let elem = |view: &View| self.program.tensor(view.tensor).elem;
-        let Some(row) = atoms::convert(elem(from), elem(to), self.kernel.arch) else { return Ok(false) };
+        let Some(row) = isa::convert(elem(from), elem(to), self.kernel.arch) else { return Ok(false) };
         let pair = align(from, to)?;
         self.by_words(row, vec![pair.to, pair.from])
     }

@@ -16,11 +16,11 @@ fn pinned(body: &mut Vec<Stmt>, regs: &[Id]) {
         stmt.op.blocks_mut().into_iter().for_each(|block| pinned(block, regs));
         let pins = regs.iter().map(|&reg| Stmt { site: stmt.site, op: Op::Pin(reg) });
         match stmt.op {
-            Op::Fence(Fence::Wgmma) => {
+            Op::Fence(Fence::Products) => {
                 body.extend(pins);
                 body.push(stmt);
             }
-            Op::WaitQueue { queue: Queue::Wgmma, .. } => {
+            Op::WaitQueue { queue: Queue::Products, .. } => {
                 let pins: Vec<Stmt> = pins.collect();
                 body.push(stmt);
                 body.extend(pins);

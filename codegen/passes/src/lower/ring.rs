@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use super::Lower;
 use super::environment::RingPosition;
 use super::tokens::Mark;
+use crate::isa::atom::{Done, OperandName};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::{Done, OperandName};
 use crate::thread::index::{Int, Ix};
 use crate::thread::{self, Bar, Fence, Id, Op, Queue, Scope};
 use crate::tile::{self, How, Ring, Stmt};
@@ -183,13 +183,15 @@ impl Lower<'_> {
         let scope = match (warps, members) {
             _ if warps == 1 || self.scope.one_warp => Scope::Warp,
             (_, 1) => Scope::Block,
-            (4, _) if first % 4 == 0 => Scope::Warpgroup,
-            // One thread of each member of a family.
-            _ => {
-                let (thread, zero) = (self.coord(&Coord::Thread(by)), self.int(0));
-                let cond = self.exprs().eq(thread, zero);
-                return self.emit(Op::If { cond, then: ops.collect(), other: Vec::new() });
-            }
+            _ => match Scope::of_warps(warps).filter(|scope| first % scope.warps() == 0) {
+                Some(scope) => scope,
+                // One thread of each member of a family.
+                None => {
+                    let (thread, zero) = (self.coord(&Coord::Thread(by)), self.int(0));
+                    let cond = self.exprs().eq(thread, zero);
+                    return self.emit(Op::If { cond, then: ops.collect(), other: Vec::new() });
+                }
+            },
         };
         let is_comment = |stmt: &thread::Stmt| matches!(stmt.op, Op::Comment(_));
         let comments = self.block.iter().rev().take_while(|stmt| is_comment(stmt)).count();
@@ -269,7 +271,7 @@ impl Lower<'_> {
     /// queue, the wait is for all operations, unless [`super::tokens`] finds a higher count.
     pub(super) fn wait_for(&mut self, token: Id, but: u32) {
         self.wait_for_copies(token, but);
-        for queue in [Queue::Wgmma, Queue::Bulk] {
+        for queue in [Queue::Products, Queue::Bulk] {
             let tokens = self.tokens_of(queue);
             let others = tokens.iter().any(|other| *other != token);
             let pending = if others { 0 } else { but };
@@ -285,8 +287,8 @@ impl Lower<'_> {
 
     /// Commits the products of a statement, perhaps under a token.
     pub(super) fn commit_products(&mut self, token: Option<Id>) {
-        let commit = Op::Commit(Queue::Wgmma);
-        match token.filter(|token| self.tokens_of(Queue::Wgmma).iter().any(|other| other != token)) {
+        let commit = Op::Commit(Queue::Products);
+        match token.filter(|token| self.tokens_of(Queue::Products).iter().any(|other| other != token)) {
             Some(token) => self.marked(Mark::Closes(token), commit),
             None => self.emit(commit),
         }
@@ -310,7 +312,7 @@ fn issued(stmt: &Stmt) -> Option<(Id, Queue)> {
     else {
         return None;
     };
-    match stmt.instruction()?.done {
+    match stmt.instruction()?.family.completes {
         Done::Queue(queue) => Some((*token, queue)),
         Done::Now | Done::Mbarrier => None,
     }
@@ -318,14 +320,14 @@ fn issued(stmt: &Stmt) -> Option<(Id, Queue)> {
 
 /// Is it a bulk store to global memory?
 pub(super) fn is_bulk_store(how: How) -> bool {
-    matches!(how, How::Atom(row) if row.done == Done::Queue(Queue::Bulk))
+    matches!(how, How::Atom(row) if row.family.completes == Done::Queue(Queue::Bulk))
 }
 
 /// The scope in which the mbarriers of a ring order ordinary accesses: the cluster, if other accesses than asynchronous
 /// copies and products are to slots that other blocks fill or read; otherwise the block.
 pub(super) fn scope(program: &tile::Program, ring: &Ring) -> Scope {
     // Statements without an instruction access memory by their threads.
-    let asynchronous = |stmt: &Stmt| stmt.instruction().is_some_and(|row| row.async_proxy);
+    let asynchronous = |stmt: &Stmt| stmt.instruction().is_some_and(|row| row.family.async_proxy);
     let multicasts =
         |stmt: &Stmt| stmt.instruction().is_some_and(|row| row.operand(OperandName::Mask).is_some());
     // Buffers with such accesses, and buffers that blocks share.

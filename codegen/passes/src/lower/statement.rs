@@ -4,9 +4,9 @@ use tilewright_layout::Value;
 
 use super::Lower;
 use super::dead_variables::drop_unread;
+use crate::isa::atom::OperandName;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::OperandName;
 use crate::thread::index::{Int, Ix};
 use crate::thread::{Bin, Id, Op, Queue, Role, Scope, Stmt, Unroll};
 use crate::tile::elements::ElementFacts;

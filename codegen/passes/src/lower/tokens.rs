@@ -78,7 +78,7 @@ pub(super) fn relax(kernel: &mut Kernel, marks: &Marks) {
             *known = (*known).max(*but);
         }
     }
-    for queue in [Queue::CpAsync, Queue::Wgmma] {
+    for queue in [Queue::CpAsync, Queue::Products] {
         let body = std::mem::take(&mut kernel.body);
         let mut relaxed = Relaxed { queue, marks, longest: &longest };
         kernel.body = forward(&mut relaxed, kernel, body, Ages::default());
@@ -156,9 +156,9 @@ impl Forward<Kernel> for Relaxed<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::isa;
     use crate::lower::Policy;
     use crate::thread::Unroll;
-    use crate::thread::atoms;
     use crate::thread::index::Ix;
     use crate::tile::Program;
     use crate::tile::bounds::Assumed;
@@ -170,7 +170,7 @@ mod tests {
     }
 
     fn copy(token: Id) -> Vec<Stmt> {
-        let row = atoms::find("cp_async_16").expect("a row of the table");
+        let row = isa::find("cp_async_16").expect("a row of the table");
         vec![stmt(0, Op::Atom { row, args: Vec::new(), guard: None }), stmt(1 + token, COMMIT)]
     }
 
@@ -231,9 +231,9 @@ mod tests {
 
     #[test]
     fn products_are_counted_apart_from_copies() {
-        const PRODUCT: Op = Op::Commit(Queue::Wgmma);
+        const PRODUCT: Op = Op::Commit(Queue::Products);
         let product = |token: Id| vec![stmt(1 + token, PRODUCT)];
-        let done = |site: Id| vec![stmt(site, Op::WaitQueue { queue: Queue::Wgmma, pending: 0 })];
+        let done = |site: Id| vec![stmt(site, Op::WaitQueue { queue: Queue::Products, pending: 0 })];
         check(vec![product(0), product(1), done(11), done(12)], &[1, 0]);
         check(vec![product(0), copy(1), done(11), wait(12)], &[0, 0]);
         // The product of the previous iteration, after which a product of this iteration has been issued.

@@ -3,8 +3,8 @@
 use super::Lower;
 use super::edges::{Side, Vector};
 use super::numbering::{extents_of, named, vectors_of};
+use crate::isa;
 use crate::source::problem::Result;
-use crate::thread::atoms;
 use crate::thread::index::{Int, Ix};
 use crate::thread::{AtomArg, Frag, Mem, Op, Unroll, Val};
 use crate::tile::bounds::Edges;
@@ -175,7 +175,7 @@ impl Lower<'_> {
             return Ok(false);
         };
         let bytes = width * i64::from(self.program.tensor(pair.from.tensor).elem.bytes());
-        let [Some(plain), Some(or_zero)] = [false, true].map(|zero| atoms::cp_async(bytes, zero)) else {
+        let [Some(plain), Some(or_zero)] = [false, true].map(|zero| isa::cp_async(bytes, zero)) else {
             return Ok(false);
         };
         self.assumed.rely_on(needs);

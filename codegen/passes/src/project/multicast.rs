@@ -3,7 +3,7 @@
 
 use tilewright_layout::{Tiler, Tuple, Value};
 
-use crate::thread::atoms;
+use crate::isa;
 use crate::tile::view::{At, View};
 use crate::tile::{How, Op, Program, Space, Stmt};
 use crate::values::affine::Affine;
@@ -72,7 +72,7 @@ fn part(program: &Program, from: &View, to: &View, mode: usize, blocks: i64) -> 
     let at: Vec<At> = (0..extents.len()).map(|own| At::Index(of_block(own))).collect();
     let tile = |own: usize| if own == mode { share } else { extents[own] };
     let tiler = Tiler::from(Tuple::flat(&(0..extents.len()).map(tile).collect::<Vec<_>>()));
-    let row = atoms::bulk_load(source.rank(), true)?;
+    let row = isa::bulk_load(source.rank(), true)?;
     let of = |view: &View| Some(view.tile(&tiler, &at).ok()?.with_name(&view.name));
     Some((of(from)?, of(to)?, How::Atom(row)))
 }

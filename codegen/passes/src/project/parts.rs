@@ -16,9 +16,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Project;
-use super::groups::MOST_REGISTERS;
 use super::split::far;
 use crate::build::Builder;
+use crate::isa::REGISTER_POOL;
 use crate::pipeline::{sets, uses};
 use crate::source::ast::Span;
 use crate::source::problem::Result;
@@ -103,7 +103,7 @@ impl Project<'_> {
             let bytes = of.plain().size().unwrap_or(i64::MAX / 8) * i64::from(of.elem.bytes());
             bytes / 4 / i64::from(self.program.groups[self.consumers as usize].threads)
         };
-        let most = self.program.groups[self.consumers as usize].registers.unwrap_or(MOST_REGISTERS);
+        let most = self.program.groups[self.consumers as usize].registers.unwrap_or(REGISTER_POOL.most);
         let needed: i64 = own.iter().chain(&own).chain(&finished).map(registers).sum();
         if needed + OTHERS > i64::from(most) {
             return None;

@@ -8,12 +8,12 @@ use tilewright_layout::Value;
 use super::Project;
 use crate::build::tiled::{rows_of, swizzled_tile};
 use crate::build::{BOX_ALIGN, alignment};
+use crate::isa;
 use crate::resolve::contiguous;
 use crate::source::ast::Span;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::Id;
-use crate::thread::atoms;
 use crate::tile::boxes::{Boxes, MOST_BOX};
 use crate::tile::slots::slots_apart;
 use crate::tile::view::View;
@@ -201,7 +201,7 @@ impl Project<'_> {
                 view.name
             )));
         }
-        let Some(row) = atoms::bulk_load(source.rank(), false) else {
+        let Some(row) = isa::bulk_load(source.rank(), false) else {
             return Err(refuse(format!(
                 "`{}` has {} modes, and bulk copies take up to 5",
                 source.name,

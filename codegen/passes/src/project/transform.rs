@@ -20,9 +20,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use tilewright_layout::{Composed, Layout, Tiler, Tuple, layout};
 
 use super::ring::Buffer;
-use super::{Project, WARPGROUP, by_warpgroups, is_fill, is_produced};
+use super::{Project, is_asynchronous, is_fill, is_produced};
 use crate::build::tiled::swizzled_tile;
 use crate::build::{BOX_ALIGN, Builder, alignment};
+use crate::isa::REGISTER_POOL;
 use crate::pipeline::{reads, sets, uses};
 use crate::resolve::contiguous;
 use crate::source::ast::Span;
@@ -37,10 +38,10 @@ use crate::values::elem::Elem;
 use crate::values::target::WARP;
 use crate::values::typing::Types;
 
-/// Threads of the group: a warpgroup.
-pub(super) const THREADS: u32 = WARPGROUP * WARP;
+/// Threads of the group, whose warps change their number of registers together.
+pub(super) const THREADS: u32 = REGISTER_POOL.warps * WARP;
 /// Their registers, where consumers take the others.
-pub(super) const REGISTERS: u32 = 56;
+pub(super) const REGISTERS: u32 = REGISTER_POOL.transform;
 /// Bytes that a thread reads and writes at once, at most.
 const WIDEST: i64 = 16;
 /// Rows after which the pattern of a swizzle repeats, twice: a part of a tile is a multiple of this.
@@ -63,7 +64,7 @@ pub(super) struct Transform {
 /// The group's part of a loop's body, if it has any.
 pub(super) fn of_loop(program: &Program, total: &BTreeMap<Id, usize>, body: &[Stmt]) -> Option<Transform> {
     let is_staged = body.iter().any(|stmt| stmt.stage.is_some());
-    if !by_warpgroups(program) || program.alternates || is_staged {
+    if !is_asynchronous(program) || program.alternates || is_staged {
         return None;
     }
     let filled = copied(program, body);

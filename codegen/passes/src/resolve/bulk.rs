@@ -9,9 +9,9 @@ use super::forms::{contiguous, spread};
 use super::{Resolve, Width, part};
 use crate::build::tiled::{SWIZZLED, swizzled_tile};
 use crate::build::{BOX_ALIGN, Builder, alignment};
+use crate::isa;
+use crate::isa::atom::Atom;
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::Atom;
-use crate::thread::atoms;
 use crate::thread::{Id, Unroll};
 use crate::tile::boxes::Boxes;
 use crate::tile::slots::slots_apart;
@@ -106,8 +106,8 @@ impl Resolve {
     ) -> Result<Option<BulkEpilogue>> {
         let tensor = self.program.tensor(to.tensor).clone();
         let store = match &stmt.op {
-            Op::Atomic { update, .. } => atoms::bulk_update(tensor.rank(), update.with, tensor.elem),
-            _ => atoms::bulk_store(tensor.rank()),
+            Op::Atomic { update, .. } => isa::bulk_update(tensor.rank(), update.with, tensor.elem),
+            _ => isa::bulk_store(tensor.rank()),
         };
         let store = store.filter(|row| row.arch <= self.program.arch);
         let store = store.filter(|_| self.width.writes == Width::WIDEST.writes);
@@ -193,7 +193,7 @@ impl Resolve {
                 continue;
             }
             let matrices = match tensor.elem.bytes() {
-                2 => rows_of_matrices(&d, fast).and_then(|rows| Some((atoms::find(MATRICES[fast])?, rows))),
+                2 => rows_of_matrices(&d, fast).and_then(|rows| Some((isa::find(MATRICES[fast])?, rows))),
                 _ => None,
             };
             let token = match (&shared, store) {

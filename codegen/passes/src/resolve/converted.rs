@@ -12,7 +12,7 @@ use tilewright_layout::{Layout, Value};
 
 use super::{each, extents};
 use crate::build::tiled::{Scaling, TiledMma, converts};
-use crate::thread::atom::{Effect, OperandName};
+use crate::isa::atom::{Effect, OperandName};
 use crate::thread::{Bin, Id};
 use crate::tile::view::View;
 use crate::tile::{Expr, Form, Op, Program, Space, Stmt, whole};
@@ -85,7 +85,7 @@ impl Operands {
             match (&stmt.op, stmt.writes()[..].first()) {
                 (Op::Gemm { a, b, acc, .. }, _) => {
                     if let Some(Form::Sums(mma)) = program.forms.get(&acc.tensor)
-                        && !mma.is_of_warpgroups()
+                        && !mma.is_asynchronous()
                     {
                         self.of_product(program, &before, mma, [a, b]);
                     }

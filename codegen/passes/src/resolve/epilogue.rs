@@ -6,8 +6,8 @@ use tilewright_layout::{Distribution, Submode, Tiler, Transfer, Tuple, Value, Wa
 use super::bulk::BulkEpilogue;
 use super::forms::{contiguous, spread};
 use super::{Resolve, part, shared};
+use crate::isa::scope::Scope;
 use crate::source::problem::Result;
-use crate::thread::scope::Scope;
 use crate::thread::{Change, MemoryOrder, Unroll};
 use crate::tile::view::{At, View};
 use crate::tile::{Expr, Form, How, LaunchRule, Op, Space, Stmt, Tensor, Update};
@@ -124,7 +124,7 @@ impl Resolve {
         let threads = i64::from(self.program.groups[stmt.by as usize].threads);
         // Bulk stores overlap the next tile of a persistent kernel. Warps that store whole sectors by themselves do so as well, without
         // a condition on C's rows.
-        let of_warps = |form: &Form| matches!(form, Form::Sums(mma) if !mma.is_of_warpgroups());
+        let of_warps = |form: &Form| matches!(form, Form::Sums(mma) if !mma.is_asynchronous());
         let overlaps = self.loops > 0
             && self.program.launch == LaunchRule::Persistent
             && !self.program.forms.values().any(of_warps);
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn parts_have_as_much_of_every_thread() {
-        let ring = TiledMma::of_warpgroups(Elem::Bf16, Elem::F32, [128, 256], 2).unwrap();
+        let ring = TiledMma::asynchronous(Elem::Bf16, Elem::F32, [128, 256], 2).unwrap();
         let sums = ring.distribution([128, 256]).unwrap();
         let half = in_parts(&sums, Parts { mode: 1, count: 2 }).unwrap();
         assert_eq!((half.tile(), half.values() * 2), (&[128, 128][..], sums.values()));

@@ -168,7 +168,7 @@ impl Choice<'_> {
     /// The distribution of a left operand in registers, as the instruction of some accumulators takes it.
     fn left(&self, a: &View, acc: &View) -> Option<Distribution> {
         let Some(Form::Sums(mma)) = self.program.forms.get(&acc.tensor) else { return None };
-        let by_registers = if mma.is_of_warpgroups() { mma.of_registers()? } else { mma.clone() };
+        let by_registers = if mma.is_asynchronous() { mma.of_registers()? } else { mma.clone() };
         let extents = extents(a).ok()?;
         // The product reports a shape that does not fit.
         by_registers.left([*extents.first()?, *extents.get(1)?]).ok().flatten()

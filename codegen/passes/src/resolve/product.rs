@@ -1,7 +1,7 @@
 //! Products of whole tiles: by an instruction, if the accumulators have its distribution, or else by FMAs of
 //! threads.
 
-use crate::thread::atom::OperandName;
+use crate::isa::atom::OperandName;
 use tilewright_layout::{Distribution, Layout, Submode, Tuple};
 
 use super::converted::Converted;
@@ -49,8 +49,8 @@ impl Resolve {
                 .help("make the accumulator with `full::<f32>((BM, BN), f32::INFINITY)`, for CUDA cores")
                 .arg(2));
             }
-            return match mma.is_of_warpgroups() {
-                true => self.by_warpgroups(stmt, views, &sums, &mma),
+            return match mma.is_asynchronous() {
+                true => self.asynchronously(stmt, views, &sums, &mma),
                 false => self.by_instruction(stmt, views, &sums, &mma),
             };
         }
@@ -88,7 +88,7 @@ impl Resolve {
     }
 
     /// A product by an instruction of warpgroups, which reads shared memory itself.
-    fn by_warpgroups(
+    fn asynchronously(
         &mut self,
         stmt: &Stmt,
         views: ProductViews<'_>,
@@ -205,7 +205,7 @@ impl Resolve {
             };
         };
         let Tensor { name, elem, .. } = self.program.tensor(view.tensor).clone();
-        if mma.is_of_warpgroups() {
+        if mma.is_asynchronous() {
             let side = if operand == OperandName::A { "left" } else { "right" };
             return Err(Problem::new(format!(
                 "this {side} operand is a tile in registers, and products of warpgroups read it from shared memory"

@@ -1,7 +1,7 @@
 //! Layouts of shared tiles that are declared by their shape alone: contiguous along the mode of vectorized
 //! copies, and free of bank conflicts for all accesses where possible.
 
-use crate::thread::atom::OperandName;
+use crate::isa::atom::OperandName;
 use std::collections::BTreeMap;
 
 use tilewright_layout::{Composed, Distribution, Layout, Transfer, Tuple};
@@ -70,7 +70,7 @@ fn layout_for(
         if let Op::Gemm { a, b, acc, .. } = &stmt.op
             && let Some(Form::Sums(mma)) = program.forms.get(&acc.tensor)
         {
-            if mma.is_of_warpgroups() {
+            if mma.is_asynchronous() {
                 return Ok(Some(swizzled_tile(tensor.elem, [tile[0], tile[1]], fast)?));
             }
             for (view, operand) in [(a, OperandName::A), (b, OperandName::B)] {

@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use tilewright_layout::{Distribution, Layout, Submode, Tuple, Value};
 
 use super::{Resolve, each, part};
+use crate::isa;
+use crate::isa::atom::Atom;
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::Atom;
-use crate::thread::{Bin, Id, atoms};
+use crate::thread::{Bin, Id};
 use crate::tile::view::View;
 use crate::tile::whole::unpacks;
 use crate::tile::{Expr, Form, How, Op, Program, Space, Stmt};
@@ -55,7 +56,7 @@ fn widens(program: &Program, unpacked: &BTreeSet<Id>, ins: &[View], to: &View, v
         Space::Global { .. } => false,
     };
     let input = |n: &u8| &ins[usize::from(*n)];
-    let converts = |n: &u8| atoms::convert(elem(input(n)), target, program.arch).is_some();
+    let converts = |n: &u8| isa::convert(elem(input(n)), target, program.arch).is_some();
     let is_narrow = value.any(&|part| match part {
         Expr::In(n) => converts(n) || unpacked.contains(&input(n).tensor),
         _ => false,

@@ -3,10 +3,10 @@
 //! that may be asynchronous. Variants differ in the widths of accesses, and so in the copies that are asynchronous, but not
 //! in the groups that a wait leaves in flight.
 
+use crate::isa::atom::Done;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::Problem;
 use crate::thread::Queue;
-use crate::thread::atom::Done;
 use crate::tile::{How, Op, Program, Space, Stmt};
 use crate::values::flow::{CopyGroups, Edit, Forward, forward};
 
@@ -75,7 +75,7 @@ impl Commits<'_> {
     /// Is it by cp.async where widths allow?
     fn may_be_asynchronous(&self, op: &Op) -> bool {
         match op {
-            Op::Copy { how: How::Atom(row), .. } => row.done == Done::Queue(Queue::CpAsync),
+            Op::Copy { how: How::Atom(row), .. } => row.family.completes == Done::Queue(Queue::CpAsync),
             Op::Copy { how: How::Derive | How::Async, from, to, .. } => {
                 let [from, to] = [from, to].map(|view| self.program.tensor(view.tensor).space);
                 matches!((from, to), (Space::Global { .. }, Space::Shared { .. }))

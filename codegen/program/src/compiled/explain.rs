@@ -5,11 +5,12 @@ use tilewright_layout::Value;
 
 use crate::compiled::kernel_def::{KernelDef, KernelErrors};
 use crate::compiled::kernel_value::MatmulKernel;
+use crate::isa::Family;
 use crate::launch::definition::Generated;
 use crate::thread::index::{Int, Ix};
 use crate::thread::visit::Order;
 use crate::thread::{
-    AtomArg, Bar, Bin, Change, Cmp, Frag, Id, Kernel, Mem, Op, Param, Queue, Space, Stmt, Unroll, Val, Vote,
+    AtomArg, Bar, Bin, Change, Cmp, Frag, Id, Kernel, Mem, Op, Param, Space, Stmt, Unroll, Val, Vote,
 };
 use crate::values::element::Element;
 use crate::values::number::Number;
@@ -145,11 +146,7 @@ impl Nest<'_> {
                 self.line("", format!("{} {}", row.name, operands.join(", ")));
             }
             Op::WaitQueue { queue, pending } => {
-                let what = match queue {
-                    Queue::CpAsync => "copies",
-                    Queue::Bulk | Queue::BulkRead => "bulk stores",
-                    Queue::Wgmma => "products",
-                };
+                let what = Family::of_queue(*queue).operations;
                 self.line(
                     "",
                     match pending {
@@ -173,7 +170,7 @@ impl Nest<'_> {
                 let product;
                 let value = match value {
                     Val::Product(row, of) => {
-                        product = row.sum((**of).clone());
+                        product = Val::sum_of(row, (**of).clone());
                         &product
                     }
                     value => value,
@@ -288,7 +285,7 @@ impl Nest<'_> {
                 None => format!("{}({}, {})", format!("{op:?}").to_lowercase(), self.val(a), self.val(b)),
             },
             Val::Fma(parts) => format!("{} + {}", self.product(&parts[0], &parts[1]), self.val(&parts[2])),
-            Val::Product(row, of) => self.val(&row.sum((**of).clone())),
+            Val::Product(row, of) => self.val(&Val::sum_of(row, (**of).clone())),
             Val::Cast(elem, of) => format!("{elem}({})", self.val(of)),
             Val::Bits(elem, of) => format!("bits of {} as {elem}", self.val(of)),
             Val::Ptx { text, args, .. } => {

@@ -6,7 +6,7 @@ use tilewright_layout::Layout;
 use super::Printer;
 use super::piece::Level;
 use super::signature::WIDTH;
-use crate::thread::atom::{Atom, Effect, Operand, OperandKind, OperandName};
+use crate::isa::atom::{Atom, Effect, Operand, OperandKind, OperandName};
 use crate::thread::index::Ix;
 use crate::thread::{AtomArg, Mem, Op, Scope, Space, Stmt};
 use crate::values::elem::Elem;
@@ -126,7 +126,7 @@ impl Printer<'_> {
 /// Does a kernel use ldmatrix? Many of its addresses differ by constant offsets. Compilers fold such offsets
 /// into instructions if addresses are integers, but not if each is computed from a pointer.
 pub(super) fn loads_matrices(body: &[Stmt]) -> bool {
-    rows(body).iter().any(|row| row.effect == Effect::Copy && row.group == Scope::Warp)
+    rows(body).iter().any(|row| row.effect == Effect::Copy && row.family.issued_by == Scope::Warp)
 }
 
 /// The rows that statements use, in the order of their first use.
@@ -336,8 +336,7 @@ fn wrapped(list: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::thread::atom::Done;
-    use crate::thread::atoms;
+    use crate::isa;
 
     /// Parts of instructions that compute in registers alone.
     const COMPUTE: [&str; 18] = [
@@ -357,8 +356,7 @@ mod tests {
 
     #[test]
     fn instructions_that_order_memory_clobber_it() {
-        let porous: Vec<_> =
-            atoms::all().filter(|row| is_porous(row)).map(|row| (row.name, row.ptx)).collect();
+        let porous: Vec<_> = isa::all().filter(|row| is_porous(row)).map(|row| (row.name, row.ptx)).collect();
         assert!(porous.is_empty(), "{porous:?}");
         for ptx in ["fence.acq_rel.gpu;", "cp.async.bulk.commit_group;", "st.release.gpu.global.b32 [#a], 1;"]
         {
@@ -366,11 +364,9 @@ mod tests {
                 name: "planted",
                 arch: 80,
                 arch_specific: false,
-                group: Scope::Thread,
+                family: &crate::isa::family::THREAD,
                 ptx,
                 operands: &[],
-                done: Done::Now,
-                async_proxy: false,
                 effect: Effect::Hint,
             };
             assert!(is_porous(&planted), "{ptx}");

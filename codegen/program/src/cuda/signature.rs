@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Printer;
-use crate::thread::atom::Done;
+use crate::isa::atom::Done;
 use crate::thread::visit::{Access, Use};
 use crate::thread::{AtomArg, Id, Op, Param, Queue, Space, Stmt};
 
@@ -78,7 +78,7 @@ impl Printer<'_> {
                 }
             });
             if let Op::Atom { row, args, .. } = &stmt.op
-                && row.done != Done::Queue(Queue::Bulk)
+                && row.family.completes != Done::Queue(Queue::Bulk)
             {
                 all.extend(args.iter().filter_map(|arg| match arg {
                     AtomArg::Map { param, .. } => match &self.kernel.params[*param as usize] {

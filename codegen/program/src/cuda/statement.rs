@@ -4,6 +4,7 @@ use super::declare::Places;
 use super::names::Thing;
 use super::piece::Level;
 use super::{Builtin, Printer, comment};
+use crate::isa::Family;
 use crate::thread::index::{Int, Ix};
 use crate::thread::{Bar, Fence, Id, Op, Queue, Role, Scope, Space, Stmt};
 use crate::values::elem::Elem;
@@ -186,8 +187,10 @@ impl Printer<'_> {
         match scope {
             Scope::Thread => "true".to_string(),
             Scope::Warp if self.kernel.arch >= 90 => "elect_one()".to_string(),
-            Scope::Warp => format!("{} % 32 == 0", self.builtin(Builtin::Thread)),
-            Scope::Warpgroup => format!("{} % 128 == 0", self.builtin(Builtin::Thread)),
+            Scope::Warp | Scope::Warpgroup => {
+                let threads = scope.threads().unwrap_or(1);
+                format!("{} % {threads} == 0", self.builtin(Builtin::Thread))
+            }
             Scope::Block => thread(self),
             Scope::Cluster => format!("{} == 0 && {}", self.builtin(Builtin::ClusterRank), thread(self)),
             Scope::Grid => {
@@ -203,21 +206,12 @@ impl Printer<'_> {
     }
 
     fn commit(&mut self, queue: Queue) {
-        self.line(match queue {
-            Queue::CpAsync => "cp_async_commit();",
-            Queue::Bulk | Queue::BulkRead => "bulk_commit();",
-            Queue::Wgmma => "wgmma_commit();",
-        });
+        let function = Family::of_queue(queue).commit.unwrap_or_default();
+        self.line(&format!("{function}();"));
     }
 
     fn wait(&mut self, queue: Queue, pending: u32) {
-        let function = match queue {
-            Queue::CpAsync => "cp_async_wait",
-            Queue::Bulk => "bulk_wait",
-            Queue::BulkRead => "bulk_wait_read",
-            Queue::Wgmma => "wgmma_wait",
-        };
-        self.line(&format!("{function}<{pending}>();"));
+        self.line(&format!("{}<{pending}>();", Family::wait(queue)));
     }
 
     fn pin(&mut self, reg: Id) {
@@ -232,12 +226,15 @@ impl Printer<'_> {
         let text = match fence {
             Fence::ProxyAsync => "fence_async_proxy();",
             Fence::MbarrierInit => "fence_mbarrier_init();",
-            Fence::Wgmma => "wgmma_fence();",
+            Fence::Products => {
+                let function = Family::of_queue(Queue::Products).fence.unwrap_or_default();
+                return self.line(&format!("{function}();"));
+            }
             Fence::Threads(Scope::Thread) => return,
             Fence::Threads(Scope::Warp) => "__syncwarp();",
-            Fence::Threads(Scope::Warpgroup | Scope::Block) => "__threadfence_block();",
             Fence::Threads(Scope::Cluster) => "fence_cluster();",
             Fence::Threads(Scope::Grid) => "__threadfence();",
+            Fence::Threads(_) => "__threadfence_block();",
         };
         self.line(text);
     }

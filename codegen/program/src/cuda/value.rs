@@ -168,7 +168,7 @@ impl Printer<'_> {
                 let pieces: Vec<&Piece> = args.iter().map(|arg| &arg.piece).collect();
                 Typed { piece: call(&name, &pieces), elem: *elem }
             }
-            Val::Product(row, args) => self.typed(&row.sum((**args).clone())),
+            Val::Product(row, args) => self.typed(&Val::sum_of(row, (**args).clone())),
             Val::Cast(to, x) => {
                 if let Some(piece) = self.of_pair(x) {
                     return Typed { piece: convert(&piece, Elem::F32, *to), elem: *to };

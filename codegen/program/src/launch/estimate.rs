@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use tilewright_layout::Value;
 
-use crate::thread::atom::OperandName;
+use crate::isa::atom::OperandName;
 use crate::thread::mention;
 use crate::thread::{Cost, Kernel, Op, Reg, Stmt};
 use crate::values::id::Id;
@@ -65,9 +65,7 @@ mod device {
     pub(crate) const BARRIER: f64 = 125.0;
     /// Clocks of a step in which the blocks of a cluster wait for each other's slots.
     pub(crate) const PEERS: f64 = 148.0;
-    /// Clocks of a warpgroup's product, and of a warp's product, beside the part of its time that the next one does not hide.
-    pub(crate) const WGMMA: f64 = 40.0;
-    pub(crate) const MMA: f64 = 12.0;
+    /// The part of a product's time that the next one does not hide.
     pub(crate) const EXPOSED: f64 = 0.43;
     /// Clocks until the elements of a load arrive: from global and from shared memory.
     pub(crate) const GLOBAL: f64 = 860.0;

@@ -107,8 +107,8 @@ macro_rules! thread_variants {
                 "mbarriers" Mbarriers { name, offset, slots, slots_name = None, count, scope },
             }
             Space { "global" Global(param), "shared" Shared(array) }
-            Fence { "proxy_async" ProxyAsync, "mbarrier_init" MbarrierInit, "wgmma" Wgmma, "threads" Threads(scope) }
-            Queue { "cp_async" CpAsync, "bulk" Bulk, "bulk_read" BulkRead, "wgmma" Wgmma }
+            Fence { "proxy_async" ProxyAsync, "mbarrier_init" MbarrierInit, "products" Products, "threads" Threads(scope) }
+            Queue { "cp_async" CpAsync, "bulk" Bulk, "bulk_read" BulkRead, "products" Products }
             AtomArg {
                 "frag" Frag(frag), "at" At(mem), "descriptor" Descriptor { at, leading, stride, mode },
                 "map" Map { param, at }, "barrier" Barrier { bar, slot }, "int" Int(at),

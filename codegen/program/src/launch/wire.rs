@@ -8,10 +8,10 @@ use super::definition::{EmptyLoops, Generated, Pack, Param, Variant};
 use super::fields::{thread_records, thread_variants, value_records, value_variants};
 use crate::cuda;
 use crate::cuda::report::{Access, Compiled, Loop, Report};
+use crate::isa;
+use crate::isa::atom::Atom;
 use crate::source::wire::{Bytes, Wire, wire};
 use crate::thread::Kernel;
-use crate::thread::atom::Atom;
-use crate::thread::atoms;
 use crate::thread::index::Exprs;
 use crate::values::number::Number;
 
@@ -157,7 +157,7 @@ impl Wire for &'static Atom {
     }
 
     fn get(from: &mut Bytes<'_>) -> Option<&'static Atom> {
-        atoms::find(&String::get(from)?)
+        isa::find(&String::get(from)?)
     }
 }
 

@@ -8,8 +8,8 @@ mod division;
 
 use std::collections::HashMap;
 
+use crate::isa::scope::Scope;
 use crate::source::wire::wire;
-use crate::thread::scope::Scope;
 use crate::values::id::Id;
 
 /// An expression: its index in the arena.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::thread::atom::{Done, Effect};
+use crate::isa::atom::{Done, Effect};
 use crate::thread::visit::{Access, Use};
 use crate::thread::{AtomArg, Id, Kernel, Op, Param, Queue, Space, Stmt};
 
@@ -112,7 +112,7 @@ pub fn in_flight(body: &[Stmt]) -> Vec<Id> {
             }
         };
         if let Op::Atom { row, args, .. } = &stmt.op
-            && row.done == Done::Queue(Queue::Wgmma)
+            && row.family.completes == Done::Queue(Queue::Products)
         {
             for (operand, arg) in row.operands.iter().zip(args) {
                 if let AtomArg::Frag(frag) = arg

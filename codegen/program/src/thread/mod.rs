@@ -4,27 +4,25 @@
 //! Structured control flow. Everything is an index into one of the kernel's own tables; index expressions
 //! live in [`Exprs`]. A collective statement names the group that must arrive at it.
 
-pub mod atom;
-pub mod atoms;
 pub mod index;
 mod launch;
 pub mod mention;
 mod ranges;
-pub mod scope;
 mod stmt;
 pub mod visit;
 mod widths;
 
 use tilewright_layout::{Symbol, Value};
 
+use crate::isa::atom::Atom;
+pub use crate::isa::scope::{Queue, Scope};
 use crate::source::ast::Span;
-use crate::thread::atom::Atom;
 use crate::thread::index::{Exprs, Ix};
-pub use crate::thread::scope::{Queue, Scope};
 use crate::values::elem::Elem;
 pub use crate::values::id::Id;
 use crate::values::number::Number;
 pub use crate::values::operation::{Bin, Change, Cmp, Fast, MemoryOrder, Un};
+use crate::values::semiring::Semiring;
 pub use launch::{Cost, Fact, Launch};
 pub use ranges::Interval;
 pub use stmt::{AtomArg, Claim, Fence, Op, Role, Stmt, Unroll};
@@ -358,6 +356,16 @@ pub enum Val {
 }
 
 impl Val {
+    /// The sum that a product of one thread makes of `a`, `b` and `d`.
+    pub fn sum_of(row: &Atom, [a, b, d]: [Val; 3]) -> Val {
+        match row.semiring() {
+            Semiring::SUMS => Val::Fma(Box::new([a, b, d])),
+            Semiring { add, mul } => {
+                Val::Bin(add, Box::new(d), Box::new(Val::Bin(mul, Box::new(a), Box::new(b))))
+            }
+        }
+    }
+
     /// A literal of a type.
     ///
     /// ```

@@ -1,7 +1,7 @@
 //! Statements of thread programs.
 
 use super::{Change, Frag, Id, Mem, MemoryOrder, Queue, Scope, Val};
-use crate::thread::atom::Atom;
+use crate::isa::atom::Atom;
 use crate::thread::index::Ix;
 use crate::values::number::Number;
 
@@ -233,8 +233,8 @@ pub enum Fence {
     ProxyAsync,
     /// mbarrier_init fence: initialised mbarriers before their use by others.
     MbarrierInit,
-    /// wgmma fence: registers before an asynchronous matrix product reads or writes them.
-    Wgmma,
+    /// Registers before an asynchronous matrix product reads or writes them.
+    Products,
     /// A memory fence at the scope of a group of threads.
     Threads(Scope),
 }

@@ -2,7 +2,7 @@
 //! accesses. Each question has one list of all statements, here, so that passes need not list them again.
 
 use super::{AtomArg, Change, Fence, Frag, Id, Kernel, Mem, Op, Queue, Space, Stmt, Val};
-use crate::thread::atom::{Atom, Effect};
+use crate::isa::atom::{Atom, Effect};
 use crate::thread::index::Ix;
 use crate::values::flow::{Control, Structured};
 
@@ -232,7 +232,7 @@ impl Atom {
             match arg {
                 AtomArg::Frag(frag) => fragment(frag, access, f),
                 AtomArg::At(at) | AtomArg::Descriptor { at, .. } => {
-                    memory(at, access, self.async_proxy, f);
+                    memory(at, access, self.family.async_proxy, f);
                     // Addresses in shared memory have 32 bits.
                     if matches!(at.space, Space::Shared(_)) {
                         f(Use::Operand(at.index));

@@ -1,6 +1,6 @@
 //! Tensors: arguments, shared memory, registers.
 
-use crate::thread::atom::OperandName;
+use crate::isa::atom::OperandName;
 use tilewright_layout::{Composed, Layout, Symbol, Tuple, Value};
 
 use super::Builder;

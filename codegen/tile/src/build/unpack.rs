@@ -1,8 +1,8 @@
 //! Numbers of four bits, two in a byte.
 
 use super::Builder;
+use crate::isa;
 use crate::source::problem::{Problem, Result};
-use crate::thread::atoms;
 use crate::tile::How;
 use crate::tile::view::View;
 use crate::values::elem::Elem;
@@ -23,7 +23,7 @@ impl Builder {
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn unpack(&mut self, name: &str, of: Int4, bytes: &View, elem: Elem) -> Result<View> {
-        let row = atoms::unpack(of, elem).ok_or_else(|| {
+        let row = isa::unpack(of, elem).ok_or_else(|| {
             Problem::new(format!("numbers of {} are unpacked to f16 or bf16, and this is {elem}", of.name()))
                 .help(format!(
                     "write unpack_int4::<{}, bf16>({}), and convert its elements",

@@ -4,7 +4,7 @@
 
 use tilewright_layout::{Obligation, Symbol, Value};
 
-use crate::thread::atoms;
+use crate::isa;
 use crate::thread::{Fact, Id};
 use crate::tile::alternative::Policy;
 use crate::tile::pair::Pair;
@@ -285,7 +285,7 @@ impl Bounds<'_> {
             return None;
         }
         let (which, width) = self.vector(&[(&pair.from, from), (&pair.to, to)], Edges::Split, needs);
-        atoms::cp_async(width * i64::from(source.elem.bytes()), false)?;
+        isa::cp_async(width * i64::from(source.elem.bytes()), false)?;
         Some((which, width))
     }
 

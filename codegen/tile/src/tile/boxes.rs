@@ -3,9 +3,9 @@
 
 use tilewright_layout::{Composed, Layout, Value};
 
+use crate::isa::atom::{Atom, Done};
+use crate::isa::scope::Queue;
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::{Atom, Done};
-use crate::thread::scope::Queue;
 use crate::tile::Program;
 use crate::tile::view::View;
 use crate::tile::view::leaf::{Leaf, leaves};
@@ -43,7 +43,7 @@ pub struct Boxes {
 
 /// Is it a store to global memory?
 pub fn stores(row: &Atom) -> bool {
-    row.done == Done::Queue(Queue::Bulk)
+    row.family.completes == Done::Queue(Queue::Bulk)
 }
 
 /// The ring whose mbarriers a copy into this buffer completes.

@@ -6,9 +6,9 @@ use std::cell::RefCell;
 
 use tilewright_layout::{Symbol, Value};
 
+use crate::isa::atom::Done;
 use crate::launch::definition::{EmptyLoops, Variant};
 use crate::thread::Id;
-use crate::thread::atom::Done;
 use crate::tile::{Arg, Multiply, Op, Program, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
@@ -57,7 +57,7 @@ pub fn reduced(program: Program) -> Program {
 /// Are there asynchronous products?
 fn multiplies(body: &[Stmt]) -> bool {
     let mut any = false;
-    let is_asynchronous = |op: &Op| matches!(op, Op::Gemm { how: Multiply::Atom(row), .. } if matches!(row.done, Done::Queue(_)));
+    let is_asynchronous = |op: &Op| matches!(op, Op::Gemm { how: Multiply::Atom(row), .. } if matches!(row.family.completes, Done::Queue(_)));
     body.iter().for_each(|stmt| stmt.each(&mut |stmt| any |= is_asynchronous(&stmt.op)));
     any
 }

@@ -1,9 +1,9 @@
 //! How statements are performed: mechanisms of copies, the order of products, software pipelines.
 
+use crate::isa;
+use crate::isa::atom::Atom;
+use crate::isa::scope::Scope;
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::Atom;
-use crate::thread::atoms;
-use crate::thread::scope::Scope;
 use crate::tile::view::View;
 use crate::values::elem::Elem;
 use crate::values::operation::{Change, MemoryOrder};
@@ -156,7 +156,7 @@ impl Multiply {
     pub fn row(self, sums: Elem) -> Result<&'static Atom> {
         match self {
             Multiply::Atom(row) => Ok(row),
-            Multiply::Scalar(with) => atoms::scalar(with, sums)
+            Multiply::Scalar(with) => isa::scalar(with, sums)
                 .ok_or_else(|| Problem::new(format!("no product sums elements of {sums}"))),
         }
     }

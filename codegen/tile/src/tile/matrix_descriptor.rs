@@ -2,8 +2,8 @@
 
 use tilewright_layout::{Layout, Value};
 
+use crate::isa::atom::{Atom, OperandName};
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::{Atom, OperandName};
 use crate::tile::Program;
 use crate::tile::boxes::swizzle_bytes;
 use crate::tile::view::View;

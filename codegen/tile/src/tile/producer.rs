@@ -3,7 +3,7 @@
 //! passed.
 
 use super::{Op, Program, Stmt};
-use crate::thread::scope::Scope;
+use crate::isa::scope::Scope;
 use crate::values::id::Id;
 
 impl Program {
@@ -24,7 +24,7 @@ fn only_fills(stmt: &Stmt, group: Id) -> bool {
         Op::For { .. } | Op::Step { .. } | Op::Tiles { .. } | Op::If { .. } | Op::When { .. } => {
             stmt.bodies().into_iter().flatten().all(|stmt| only_fills(stmt, group))
         }
-        _ => stmt.instruction().is_some_and(|row| row.group == Scope::Thread && row.has_map()),
+        _ => stmt.instruction().is_some_and(|row| row.family.issued_by == Scope::Thread && row.has_map()),
     };
     own && stmt.by == group
 }

@@ -3,16 +3,16 @@
 
 use tilewright_layout::{Distribution, Layout, Tiler, Tuple, Value};
 
+use crate::isa;
+use crate::isa::atom::{Atom, Effect, OperandKind, OperandName};
+use crate::isa::scope::Scope;
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::{Atom, Effect, OperandKind, OperandName};
-use crate::thread::atoms;
-use crate::thread::scope::Scope;
 use crate::tile::view::{At, View, position};
 use crate::values::affine::{Affine, Coord};
 use crate::values::elem::Elem;
 use crate::values::id::Id;
 use crate::values::narrow::Int4;
-use crate::values::target::WARP;
+use crate::values::target::{BLOCK_THREADS, WARP};
 
 /// A matrix instruction of a warp or a warpgroup, and their arrangement over a tile of the accumulators: each has one
 /// contiguous part.
@@ -56,9 +56,9 @@ impl TiledMma {
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn new(row: &str, groups: &Layout) -> Result<TiledMma> {
-        let Some(atom) = atoms::find(row) else {
+        let Some(atom) = isa::find(row) else {
             let known: Vec<&str> =
-                atoms::all().filter(|row| is_warp_product(row)).map(|row| row.name).collect();
+                isa::all().filter(|row| is_warp_product(row)).map(|row| row.name).collect();
             let help = crate::source::spelling::did_you_mean(row, known.iter().copied())
                 .unwrap_or_else(|| format!("take one of {}", known.join(", ")));
             return Err(Problem::new(format!("there is no matrix instruction `{row}`")).help(help));
@@ -119,17 +119,17 @@ impl TiledMma {
         TiledMma::arranged(row, tile, warps)
     }
 
-    /// The widest wgmma for a tile of the accumulators that `warpgroups` warpgroups share, each with its own rows.
+    /// The widest asynchronous instruction for a tile of the accumulators that `groups` groups of warps share, each with its own rows.
     ///
     /// ```
     /// use tilewright_codegen::{Elem, tiled::TiledMma};
-    /// let mma = TiledMma::of_warpgroups(Elem::Bf16, Elem::F32, [128, 256], 2)?;
+    /// let mma = TiledMma::asynchronous(Elem::Bf16, Elem::F32, [128, 256], 2)?;
     /// assert_eq!((mma.row.name, mma.threads()?), ("wgmma_m64n256k16_bf16", 256));
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
-    pub fn of_warpgroups(elem: Elem, acc: Elem, tile: [i64; 2], warpgroups: i64) -> Result<TiledMma> {
+    pub fn asynchronous(elem: Elem, acc: Elem, tile: [i64; 2], groups: i64) -> Result<TiledMma> {
         let rows = |row: &&Atom| {
-            is_of_warpgroups(row)
+            is_asynchronous(row)
                 && row.has(OperandName::A, elem)
                 && row.has(OperandName::B, elem)
                 && row.has(OperandName::D, acc)
@@ -138,40 +138,41 @@ impl TiledMma {
             Effect::Mma { n, .. } => i64::from(n),
             _ => 0,
         };
-        if !atoms::all().any(|row| rows(&row)) {
-            let problem = Problem::new(format!("no wgmma multiplies {elem} into sums of {acc}"));
+        let family = isa::all().find(|row| is_asynchronous(row)).map_or("", |row| row.family.name);
+        if !isa::all().any(|row| rows(&row)) {
+            let problem = Problem::new(format!("no {family} multiplies {elem} into sums of {acc}"));
             return Err(problem.help("write tiled_mma with `warps = 8` for an instruction of warps"));
         }
         let fits = |row: &&Atom| width(row) <= tile[1] && tile[1] % width(row).max(1) == 0;
-        let Some(row) = atoms::all().filter(rows).filter(fits).max_by_key(|row| width(row)) else {
+        let Some(row) = isa::all().filter(rows).filter(fits).max_by_key(|row| width(row)) else {
             let problem = Problem::new(format!(
-                "wgmma multiplies a multiple of 8 columns, and this tile has {}",
+                "{family} multiplies a multiple of 8 columns, and this tile has {}",
                 tile[1]
             ));
             return Err(problem.help("use a tile with such a number of columns, such as 256"));
         };
-        TiledMma::arranged(row, tile, warpgroups)
+        TiledMma::arranged(row, tile, groups)
     }
 
     /// The same product with the left operand in registers, if the table has it.
     pub fn of_registers(&self) -> Option<TiledMma> {
         let of = |row: &Atom, name: OperandName| row.operand(name).map(|operand| operand.elem);
         let same = |row: &&Atom| {
-            row.group == self.row.group
+            row.family.issued_by == self.row.family.issued_by
                 && row.effect == self.row.effect
                 && [OperandName::A, OperandName::B, OperandName::D]
                     .into_iter()
                     .all(|name| of(row, name) == of(self.row, name))
         };
-        let row = atoms::all().filter(same).find(|row| has_fragment(row, OperandName::A))?;
+        let row = isa::all().filter(same).find(|row| has_fragment(row, OperandName::A))?;
         Some(TiledMma { row, ..self.clone() })
     }
 
     /// The arrangement of `warps` warps over a tile of the accumulators with the fewest fragment loads.
     ///
     /// ```
-    /// use tilewright_codegen::{atoms, tiled::TiledMma};
-    /// let row = atoms::find("mma_m16n8k16_f16").unwrap();
+    /// use tilewright_codegen::{isa, tiled::TiledMma};
+    /// let row = isa::find("mma_m16n8k16_f16").unwrap();
     /// assert_eq!(TiledMma::arranged(row, [128, 128], 4)?.groups.to_string(), "(2,2,1):(1,2,0)");
     /// assert!(TiledMma::arranged(row, [16, 8], 4).unwrap_err().message.starts_with("4 warps cannot share"));
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
@@ -192,12 +193,12 @@ impl TiledMma {
             (part[0] + part[1], part[1] % (2 * n) != 0, part[0].abs_diff(part[1]), *over)
         };
         let Some(best) = over(warps).min_by_key(cost) else {
-            let what = if row.group == Scope::Warp { "warp" } else { "warpgroup" };
+            let what = row.family.issued_by.name();
             let problem = Problem::new(format!(
                 "{warps} {what}s cannot share a tile of {}x{} by products of {m}x{n}",
                 tile[0], tile[1]
             ));
-            let most = if row.group == Scope::Warp { 32 } else { 8 };
+            let most = i64::from(BLOCK_THREADS / row.family.issued_by.threads().unwrap_or(1));
             let mut others = (1..=most).filter(|other| over(*other).next().is_some()).peekable();
             return Err(problem.help(match others.peek() {
                 None => format!("use a tile whose extents are multiples of {m} and {n}"),
@@ -219,7 +220,7 @@ impl TiledMma {
     /// assert_eq!(TiledMma::row(Elem::F32, Elem::F32, 80), None); // only rounded, as tf32
     /// ```
     pub fn row(elem: Elem, acc: Elem, arch: u32) -> Option<&'static Atom> {
-        atoms::all()
+        isa::all()
             .filter(|row| is_warp_product(row) && row.arch <= arch && !row.arch_specific)
             .filter(|row| {
                 row.has(OperandName::A, elem) && row.has(OperandName::B, elem) && row.has(OperandName::D, acc)
@@ -293,12 +294,12 @@ impl TiledMma {
 
     /// Threads that execute one instruction together.
     pub(crate) fn lanes(&self) -> i64 {
-        i64::from(if self.row.group == Scope::Warpgroup { 4 * WARP } else { WARP })
+        i64::from(self.row.family.issued_by.threads().unwrap_or(1))
     }
 
-    /// Does a warpgroup execute it, with operands in shared memory?
-    pub fn is_of_warpgroups(&self) -> bool {
-        self.row.group == Scope::Warpgroup
+    /// Does it run beside the instructions that follow it, with operands in shared memory?
+    pub fn is_asynchronous(&self) -> bool {
+        self.row.family.is_asynchronous()
     }
 
     /// Rows, columns and K of one instruction.
@@ -413,10 +414,10 @@ impl TiledMma {
 /// Bytes of a fragment of the left operand in a thread: four registers.
 const MOST_BYTES: u32 = 16;
 
-/// Is it a dense matrix product of a warpgroup from shared memory?
-fn is_of_warpgroups(row: &Atom) -> bool {
+/// Is it an asynchronous matrix product from shared memory?
+fn is_asynchronous(row: &Atom) -> bool {
     matches!(row.effect, Effect::Mma { .. })
-        && row.group == Scope::Warpgroup
+        && row.family.is_asynchronous()
         && !has_fragment(row, OperandName::A)
 }
 
@@ -427,7 +428,7 @@ fn has_fragment(row: &Atom, operand: OperandName) -> bool {
 
 /// Is it a dense matrix product of one warp from registers?
 fn is_warp_product(row: &Atom) -> bool {
-    matches!(row.effect, Effect::Mma { .. }) && row.group == Scope::Warp && row.operands.len() == 3
+    matches!(row.effect, Effect::Mma { .. }) && row.family.issued_by == Scope::Warp && row.operands.len() == 3
 }
 
 /// The thread-value layout of an operand of `rows` rows, over a tile whose elements pack two values each, adjacent along K.

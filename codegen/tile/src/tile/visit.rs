@@ -1,8 +1,8 @@
 //! The visitor of tile programs: the views that statements read and write, and their substatements.
 
 use super::{Across, How, Multiply, Op, Program, Stmt};
+use crate::isa::atom::{Atom, Effect};
 use crate::thread::Change;
-use crate::thread::atom::{Atom, Effect};
 use crate::tile::view::View;
 use crate::values::affine::Affine;
 use crate::values::expr::Expr;

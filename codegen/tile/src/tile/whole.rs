@@ -2,8 +2,8 @@
 
 use super::visit::beside_tiles;
 use super::{Across, Expr, How, Multiply, Op, Program, Space, Stmt};
+use crate::isa::atom::{Atom, Effect};
 use crate::source::problem::Problem;
-use crate::thread::atom::{Atom, Effect};
 use crate::tile::view::View;
 use crate::values::id::Id;
 

@@ -3,8 +3,8 @@
 
 use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::atom::OperandName;
-use tilewright_codegen::atoms;
 use tilewright_codegen::build::Builder;
+use tilewright_codegen::isa;
 use tilewright_codegen::problem::{Problem, Result};
 use tilewright_codegen::thread::{Bin, Unroll};
 use tilewright_codegen::tile::{Across, Expr, How, Op, Order, Program, Ring};
@@ -176,7 +176,7 @@ pub(super) fn matrices(random: &mut Random) -> Result<Program> {
                 let rows =
                     b.partition_operand_rows(&mma, operand, of, mover)?.with_name(&format!("rows_{name}"));
                 let to = b.retile(&fragment, &rows)?;
-                b.copy_how(&rows, &to, How::Atom(atoms::named(mover)?), None)?;
+                b.copy_how(&rows, &to, How::Atom(isa::named(mover)?), None)?;
             } else {
                 b.copy(&part, &fragment)?;
             }

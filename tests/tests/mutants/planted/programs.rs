@@ -33,10 +33,10 @@ fn product(b: &mut Build, row: &str, tile: Space, at: Ix, (acc, len): (Id, u32))
     let args = [AtomArg::Frag(frag(acc, zero, len)), matrix(), matrix()].into_iter().chain(ints).collect();
     vec![
         b.s(Op::Pin(acc)),
-        b.s(Op::Fence(Fence::Wgmma)),
+        b.s(Op::Fence(Fence::Products)),
         b.atom(row, args),
-        b.s(Op::Commit(Queue::Wgmma)),
-        b.s(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 }),
+        b.s(Op::Commit(Queue::Products)),
+        b.s(Op::WaitQueue { queue: Queue::Products, pending: 0 }),
         b.s(Op::Pin(acc)),
     ]
 }

@@ -149,7 +149,7 @@ fn pin(op: &Op) -> bool {
 }
 
 fn wgmma_fence(op: &Op) -> bool {
-    matches!(op, Op::Fence(Fence::Wgmma))
+    matches!(op, Op::Fence(Fence::Products))
 }
 
 fn syncwarp() -> Op {

@@ -2,12 +2,12 @@
 
 use super::{Config, WIDE, ring};
 use crate::build::tiled::{SWIZZLED, TiledMma};
+use crate::isa::atom::Atom;
 use crate::matmul::blame::{Unfit, checks, nearest};
 use crate::matmul::plan::Plan;
 use crate::matmul::scales::BLOCK;
 use crate::matmul::warps::groups_of;
 use crate::source::problem::Result;
-use crate::thread::atom::Atom;
 use crate::tile::Split;
 use crate::values::target::{Target, WARP};
 

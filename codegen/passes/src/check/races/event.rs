@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use super::trace::{self, Env};
 use crate::check::touch::{Actors, Footprint};
-use crate::thread::atom::{Atom, Done};
+use crate::isa::Family;
+use crate::isa::atom::{Atom, Done};
 use crate::thread::{Id, Queue, Scope};
 use crate::tile::view::View;
 use crate::tile::{How, Multiply, Op, Program, Space, Stmt};
@@ -123,9 +124,11 @@ pub(super) fn touches<'p>(program: &Program, stmt: &'p Stmt, global: &[bool]) ->
                 }
             }
         },
-        Op::Gemm { token: Some(_), how: Multiply::Atom(Atom { done: Done::Queue(_), .. }), .. } => {
-            (Completes::Queued(Flights::Products), Completes::Now)
-        }
+        Op::Gemm {
+            token: Some(_),
+            how: Multiply::Atom(Atom { family: Family { completes: Done::Queue(_), .. }, .. }),
+            ..
+        } => (Completes::Queued(Flights::Products), Completes::Now),
         _ => (Completes::Now, Completes::Now),
     };
     let atomic = stmt.op.updates().is_some();
@@ -145,9 +148,11 @@ pub(super) fn commits(stmt: &Stmt) -> Option<(Flights, Id)> {
             Some(Done::Queue(Queue::Bulk)) => Some((Flights::Stores, (*token)?)),
             _ => Some((Flights::Copies, (*token)?)),
         },
-        Op::Gemm { how: Multiply::Atom(Atom { done: Done::Queue(_), .. }), token, .. } => {
-            Some((Flights::Products, (*token)?))
-        }
+        Op::Gemm {
+            how: Multiply::Atom(Atom { family: Family { completes: Done::Queue(_), .. }, .. }),
+            token,
+            ..
+        } => Some((Flights::Products, (*token)?)),
         _ => None,
     }
 }
@@ -155,7 +160,7 @@ pub(super) fn commits(stmt: &Stmt) -> Option<(Flights, Id)> {
 /// How an instruction that a statement names completes.
 fn done(how: How) -> Option<Done> {
     match how {
-        How::Atom(row) => Some(row.done),
+        How::Atom(row) => Some(row.family.completes),
         _ => None,
     }
 }
@@ -163,7 +168,7 @@ fn done(how: How) -> Option<Done> {
 /// Does one elected thread of the group, or of each member of a family, perform this?
 fn elects(stmt: &Stmt) -> bool {
     let Op::Copy { how: How::Atom(row), .. } = &stmt.op else { return false };
-    row.group == Scope::Thread && row.has_map()
+    row.family.issued_by == Scope::Thread && row.has_map()
 }
 
 /// The threads that execute a statement.

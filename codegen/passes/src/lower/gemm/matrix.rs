@@ -1,10 +1,10 @@
 //! Products by instructions of warps and warpgroups, whose operands are fragments or matrices in shared memory.
 
 use super::super::Lower;
+use crate::isa::atom::{Atom, Effect, OperandKind, OperandName};
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::{Atom, Effect, OperandKind, OperandName};
 use crate::thread::index::Ix;
-use crate::thread::{AtomArg, Fence, Op, Queue, Scope, Unroll};
+use crate::thread::{AtomArg, Fence, Op, Queue, Unroll};
 use crate::tile::ProductViews;
 use crate::tile::matrix_descriptor::Matrix;
 use crate::tile::view::View;
@@ -46,9 +46,9 @@ impl Lower<'_> {
         };
         let (rows, k_steps) = (steps(a, OperandName::A, 0, m)?, steps(a, OperandName::A, 1, k)?);
         let columns = steps(b, OperandName::B, 0, n)?;
-        let asynchronous = row.group == Scope::Warpgroup;
+        let asynchronous = row.family.is_asynchronous();
         if asynchronous {
-            self.emit(Op::Fence(Fence::Wgmma));
+            self.emit(Op::Fence(Fence::Products));
         }
         let walked = [("m".to_owned(), rows), ("n".to_owned(), columns), ("kk".to_owned(), k_steps)];
         self.loops(&walked, Unroll::Full, &mut |lower, at| {
@@ -97,7 +97,7 @@ impl Lower<'_> {
         if asynchronous {
             self.commit_products(token);
             if token.is_none() {
-                self.emit(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 });
+                self.emit(Op::WaitQueue { queue: Queue::Products, pending: 0 });
             }
         }
         Ok(())

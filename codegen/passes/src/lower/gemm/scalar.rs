@@ -5,8 +5,8 @@ use tilewright_layout::Value;
 
 use super::super::Lower;
 use super::super::numbering::{extents_of, vectors_of};
+use crate::isa::atom::{Atom, OperandName};
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::{Atom, OperandName};
 use crate::thread::index::{Int, Ix};
 use crate::thread::{Frag, Op, Scope, Unroll, Val};
 use crate::tile::range::most;

@@ -3,8 +3,8 @@
 use super::super::Lower;
 use super::super::numbering::named;
 use super::{Combined, How, Part, WARP, load};
+use crate::isa::WORD;
 use crate::source::problem::Result;
-use crate::thread::atoms::WORD;
 use crate::thread::index::Ix;
 use crate::thread::{Frag, Mem, Op, Scope, Shared, Space, Unroll, Val};
 use crate::tile::ALIGN;

@@ -6,10 +6,10 @@ use tilewright_layout::Value;
 
 use super::device;
 use super::load::{Load, Parts, Trips};
-use crate::thread::atom::{Done, Effect, OperandKind, OperandName};
+use crate::isa::atom::{Done, Effect, OperandKind, OperandName};
+use crate::isa::scope::Queue;
 use crate::thread::index::{Int, Ix};
 use crate::thread::mention;
-use crate::thread::scope::{Queue, Scope};
 use crate::thread::visit::Access;
 use crate::thread::{AtomArg, Change, Kernel, Mem, Op, Param, Space, Stmt, Unroll, Val};
 use crate::values::elem::Elem;
@@ -193,10 +193,7 @@ impl<'k> Meter<'k> {
             }
             Op::Atom { row, args, .. } => {
                 let mut load = Load { issued: warps, ..Load::default() };
-                let group = match row.group {
-                    Scope::Warpgroup => 4.0,
-                    _ => 1.0,
-                };
+                let group = f64::from(row.family.warps());
                 if let Effect::Mma { m, n, k, .. } = row.effect {
                     let operations = 2.0 * f64::from(m) * f64::from(n) * f64::from(k) * warps / group;
                     let of = row.operand(OperandName::A).map_or(Elem::F16, |o| o.elem);
@@ -206,18 +203,15 @@ impl<'k> Meter<'k> {
                         if converts { self.tensor_rate(Elem::F16) / 2.0 } else { self.tensor_rate(of) };
                     load.tensor = operations / rate;
                     // A warp waits for its own products and for the other products of its scheduler's tensor core.
-                    let (least, own) = match group > 1.0 {
-                        true => (device::WGMMA, load.tensor),
-                        false => (device::MMA, load.tensor * (device::ISSUE / warps).min(1.0)),
-                    };
-                    load.latency = least + own * device::EXPOSED;
+                    let own = if group > 1.0 { 1.0 } else { (device::ISSUE / warps).min(1.0) };
+                    load.latency = row.family.latency_clocks + load.tensor * own * device::EXPOSED;
                 }
                 for (operand, arg) in row.operands.iter().zip(args) {
                     match (operand.kind, arg) {
                         (_, AtomArg::Map { param, .. }) => {
                             // One elected thread copies. Parts of a line that are stored together are one.
                             let (rows, bytes) = self.box_rows(*param);
-                            if row.done == Done::Queue(Queue::Bulk) {
+                            if row.family.completes == Done::Queue(Queue::Bulk) {
                                 let added = matches!(row.effect, Effect::Reduce(_));
                                 load.bulk += if added { bytes * device::BULK_ADDED } else { bytes };
                                 load.cut_stores += rows * device::CUT_BOX + self.cut_tiles(*param, bytes);
@@ -314,13 +308,12 @@ impl<'k> Meter<'k> {
                 Some(all)
             }
             Op::Elect(scope, body) => {
-                let elected = match scope {
-                    Scope::Thread | Scope::Warp => warps,
-                    Scope::Warpgroup => (warps / 4.0).max(1.0),
-                    _ => 1.0,
+                let elected = match scope.threads() {
+                    Some(_) => (warps / f64::from(scope.warps())).max(1.0),
+                    None => 1.0,
                 };
                 let mut all = self.body(body, elected)?;
-                if *scope == Scope::Warpgroup {
+                if scope.warps() > 1 {
                     // Each stores its own tile.
                     all.once.bulk *= elected;
                     all.once.cut_stores *= elected;

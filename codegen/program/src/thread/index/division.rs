@@ -227,7 +227,7 @@ impl Exprs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::thread::scope::Scope;
+    use crate::isa::scope::Scope;
 
     #[test]
     fn divisions_cancel() {

@@ -42,7 +42,7 @@ mod scales;
 mod shared;
 mod terms;
 
-use crate::thread::atom::OperandName;
+use crate::isa::atom::OperandName;
 use tilewright_layout::{Tuple, Value};
 
 use crate::build::Builder;
@@ -104,10 +104,10 @@ impl Builder {
     ///
     /// ```
     /// # use tilewright_codegen::atom::OperandName;
-    /// # use tilewright_codegen::{Elem, atoms, build::Builder, tiled::{Terms, TiledMma}};
+    /// # use tilewright_codegen::{Elem, isa, build::Builder, tiled::{Terms, TiledMma}};
     /// # use tilewright_layout::layout;
     /// # let mut b = Builder::new("example");
-    /// let row = atoms::find("wgmma_m64n128k16_ra_bf16").unwrap();
+    /// let row = isa::find("wgmma_m64n128k16_ra_bf16").unwrap();
     /// let mma = TiledMma { row, groups: layout!((2, 1, 1)), of: 0, pairs: None, terms: Terms::One };
     /// let scores = b.operand("scores", &mma, OperandName::D, [128, 128])?;
     /// let weights = b.operand("weights", &mma, OperandName::A, [128, 128])?;

@@ -7,9 +7,9 @@ use tilewright_layout::{Layout, Tuple, Value};
 
 use super::{Scaling, TiledMma, scales};
 use crate::build::Builder;
+use crate::isa;
+use crate::isa::atom::{Atom, OperandName};
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::{Atom, OperandName};
-use crate::thread::atoms;
 use crate::tile::view::{At, View};
 use crate::tile::{How, Space};
 use crate::values::affine::Affine;
@@ -100,7 +100,7 @@ impl Matrices {
         }
         let most = 4 / matrices;
         for at_once in (1..=most).rev().filter(|at_once| count % at_once == 0) {
-            let mover = atoms::ldmatrix(matrices * at_once, transposed);
+            let mover = isa::ldmatrix(matrices * at_once, transposed);
             let Some(mover) = mover.filter(|row| name.is_none_or(|name| row.name == name)) else { continue };
             let tile = [at_once * extent, k];
             // Adjacent fragments are consecutive in registers.
@@ -215,7 +215,7 @@ impl Builder {
     ///
     /// ```
     /// # use tilewright_codegen::atom::OperandName;
-    /// # use tilewright_codegen::{Elem, atoms, build::Builder, tile::How, tiled::TiledMma};
+    /// # use tilewright_codegen::{Elem, isa, build::Builder, tile::How, tiled::TiledMma};
     /// # use tilewright_layout::layout;
     /// # let mut b = Builder::new("example");
     /// let mma = TiledMma::new("mma_m16n8k16_f16", &layout!((2, 2)))?;
@@ -225,7 +225,7 @@ impl Builder {
     /// let rows = b.partition_operand_rows(&mma, OperandName::B, &sb, "ldmatrix_x4")?;
     /// let to = b.retile(&fragment, &rows)?; // two fragments at once
     /// assert_eq!((fragment.shape().to_string(), to.shape().to_string()), ("(4,4,2)".into(), "((4,2),2,2)".into()));
-    /// b.copy_how(&rows, &to, How::Atom(atoms::named("ldmatrix_x4")?), None)?;
+    /// b.copy_how(&rows, &to, How::Atom(isa::named("ldmatrix_x4")?), None)?;
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn partition_operand_rows(

@@ -1,6 +1,6 @@
 //! Scales of narrow operands in groups along K: converted fragments are multiplied by them, two elements at once.
 
-use crate::thread::atom::OperandName;
+use crate::isa::atom::OperandName;
 use tilewright_layout::{Layout, Value};
 
 use super::TiledMma;

@@ -1,6 +1,6 @@
 //! Synthesis of a shared tile's layout from its accesses: free of bank conflicts at full vector width.
 
-use crate::thread::atom::OperandName;
+use crate::isa::atom::OperandName;
 use tilewright_layout::{Composed, Layout, SharedTile, Transfer};
 
 use super::operand::{Matrices, run_first, within};

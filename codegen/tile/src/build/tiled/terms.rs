@@ -4,9 +4,9 @@
 use tilewright_layout::{Layout, Tuple};
 
 use crate::build::Builder;
+use crate::isa;
 use crate::source::problem::{Problem, Result};
 use crate::thread::Unroll;
-use crate::thread::atoms;
 use crate::tile::view::{At, View};
 use crate::tile::{Expr, How, Order};
 use crate::values::affine::Affine;
@@ -53,7 +53,7 @@ impl Builder {
     /// The numbers of four bits in bytes, a word of them at once.
     fn unpacked(&mut self, name: &str, fragment: &View, of: Int4, elem: Elem) -> Result<View> {
         let extents = fragment.extents().unwrap_or_default();
-        let (Some(row), [values, count, _]) = (atoms::unpack(of, elem), &extents[..]) else {
+        let (Some(row), [values, count, _]) = (isa::unpack(of, elem), &extents[..]) else {
             return Err(Problem::new(format!("numbers of four bits do not become {elem}")));
         };
         let at_once = (4 / values).max(1);

@@ -1,9 +1,9 @@
 //! Accesses without a fallback, under the assumptions of a variant: their elements must be contiguous and
 //! aligned.
 
+use crate::isa::atom::{Atom, OperandKind};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::{Atom, OperandKind};
 use crate::tile::alternative::Policy;
 use crate::tile::bounds::{Assumed, Edges};
 use crate::tile::pair::align;

@@ -164,8 +164,7 @@ mod tests {
         check_apart(advance, "a ring");
         let wait = |b: &mut Builder| {
             let token = b.token();
-            let how =
-                Multiply::Atom(crate::thread::atoms::find("mma_m16n8k8_tf32").expect("a row of the table"));
+            let how = Multiply::Atom(crate::isa::find("mma_m16n8k8_tf32").expect("a row of the table"));
             let [x, y, acc] =
                 ["x", "y", "acc"].map(|name| b.registers(name, Elem::F32, (4i64, 1i64)).unwrap());
             b.wait(token);

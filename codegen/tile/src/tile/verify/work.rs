@@ -1,7 +1,7 @@
 //! Checks of computing statements: operands of instructions, extents of products, threads of reductions and scans.
 
+use crate::isa::atom::{Atom, Effect, Operand, OperandKind, OperandName};
 use crate::source::problem::{Problem, Result};
-use crate::thread::atom::{Atom, Effect, Operand, OperandKind, OperandName};
 use crate::tile::boxes::Boxes;
 use crate::tile::matrix_descriptor::Matrix;
 use crate::tile::view::View;
@@ -231,13 +231,13 @@ mod tests {
     fn what_cannot_be_computed_is_refused() {
         check(|b| product(b, [2, 3], How::Derive), "`x` has K = 2 and `y` has K = 3");
         check(
-            |b| product(b, [2, 2], How::Atom(atoms::named("ldmatrix_x4")?)),
+            |b| product(b, [2, 2], How::Atom(isa::named("ldmatrix_x4")?)),
             "`ldmatrix_x4` is not a matrix product",
         );
         check(
             |b| {
                 let (from, to) = (registers(b, "x", (4, 2))?, registers(b, "y", (4, 2))?);
-                let how = How::Atom(atoms::named("cp_async_16_or_zero")?);
+                let how = How::Atom(isa::named("cp_async_16_or_zero")?);
                 Ok(Op::Copy { from, to, how, fill: 0.0.into(), token: None })
             },
             "`cp_async_16_or_zero` is not a copy between views",

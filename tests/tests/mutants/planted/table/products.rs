@@ -147,7 +147,7 @@ pub(super) fn sums_between() -> Of {
             k.drop(store, 4);
             k.op(atom, 1, |_, op| {
                 if let Op::Atom { row, args, .. } = op {
-                    *row = tilewright_codegen::atoms::find("wgmma_m64n8k8_tf32").expect("a row");
+                    *row = tilewright_codegen::isa::find("wgmma_m64n8k8_tf32").expect("a row");
                     args.truncate(row.operands.len());
                 }
             });

@@ -2,8 +2,8 @@
 //! operations. Operands have the type of the accumulator: others are converted before.
 
 use super::{frag, written};
-use crate::thread::atom::{Atom, Done, Effect, OperandName};
-use crate::thread::scope::Scope;
+use crate::isa::THREAD;
+use crate::isa::atom::{Atom, Effect, OperandName};
 use crate::values::elem::Elem;
 use crate::values::operation::Bin;
 use crate::values::semiring::Semiring;
@@ -31,12 +31,10 @@ fn row((add_name, add): (&str, Bin), (mul_name, mul): (&str, Bin), elem: Elem) -
         name: format!("{name}_{elem}").leak(),
         arch: 50,
         arch_specific: false,
-        group: Scope::Thread,
+        family: &THREAD,
         ptx: "",
         operands: vec![written(operand(OperandName::D)), operand(OperandName::A), operand(OperandName::B)]
             .leak(),
-        done: Done::Now,
-        async_proxy: false,
         effect: Effect::Mma { m: 1, n: 1, k: 1, with },
     })
 }

@@ -6,45 +6,53 @@
 //! product starts from zero, `t` and `u` are 1 where `a` and `b` are transposed, `k` is a multicast mask of blocks of a
 //! cluster, `r` the rank of one. The element type of a copy gives only the width of its elements.
 
-mod bulk;
+pub mod atom;
 mod cache;
 mod convert;
+pub mod family;
 mod funnel;
-mod ldmatrix;
-mod mma;
 mod packed;
 mod product;
 mod rate;
-mod remote;
 mod scalar;
-mod small;
-mod wgmma;
+pub mod scope;
+mod sm80;
+mod sm90;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use tilewright_layout::{Layout, MmaAtom};
 
+pub use family::Family;
+use family::THREAD;
+use sm80::{cp_async, ldmatrix, mma_sync};
+pub use sm90::{REGISTER_POOL, RegisterPool};
+use sm90::{st_async, tma, wgmma};
+
+use crate::isa::atom::{Atom, Done, Effect, Operand, OperandKind, OperandName};
+use crate::isa::scope::{Queue, Scope};
 use crate::source::problem::{Problem, Result};
 use crate::source::spelling::did_you_mean;
-use crate::thread::Val;
-use crate::thread::atom::{Atom, Done, Effect, Operand, OperandKind, OperandName};
-use crate::thread::scope::{Queue, Scope};
 use crate::values::elem::Elem;
 use crate::values::narrow::Int4;
 use crate::values::operation::Change;
 use crate::values::semiring::Semiring;
-use crate::values::target::WARP;
 
 /// Bytes of a register, and the least that st.async stores.
 pub const WORD: u32 = 4;
 
 /// Handwritten rows, then rows generated from tables.
 static ALL: LazyLock<Vec<&'static Atom>> = LazyLock::new(|| {
-    let products = mma::rows().chain(wgmma::rows()).chain(scalar::rows());
+    let products = mma_sync::rows().chain(wgmma::rows()).chain(scalar::rows());
     let registers = convert::rows().chain(packed::rows()).chain(funnel::rows());
     let made: &'static [Atom] = Vec::leak(
-        small::rows().chain(bulk::rows()).chain(remote::rows()).chain(registers).chain(products).collect(),
+        cp_async::rows()
+            .chain(tma::rows())
+            .chain(st_async::rows())
+            .chain(registers)
+            .chain(products)
+            .collect(),
     );
     ldmatrix::ROWS.iter().chain(made).collect()
 });
@@ -68,8 +76,8 @@ pub fn all() -> impl ExactSizeIterator<Item = &'static Atom> {
 ///
 /// ```
 /// # use tilewright_program::atom::OperandName;
-/// use tilewright_program::{atom::Effect, atoms};
-/// let row = atoms::find("mma_m16n8k16_bf16").unwrap();
+/// use tilewright_program::{atom::Effect, isa};
+/// let row = isa::find("mma_m16n8k16_bf16").unwrap();
 /// assert!(matches!(row.effect, Effect::Mma { m: 16, n: 8, k: 16, .. }));
 /// assert_eq!(row.tv(OperandName::C), None); // the accumulator is `d`
 /// assert_eq!(row.tv(OperandName::B).unwrap().to_string(), "((4,8),(2,2)):((16,1),(8,64))");
@@ -81,7 +89,8 @@ pub fn find(name: &str) -> Option<&'static Atom> {
 /// The asynchronous copy of `bytes` bytes without hints. With `zero`, the variant that fills with zeros.
 pub fn cp_async(bytes: i64, zero: bool) -> Option<&'static Atom> {
     let copies = |row: &&Atom| {
-        row.done == Done::Queue(Queue::CpAsync) && row.operand(OperandName::Bytes).is_some() == zero
+        row.family.completes == Done::Queue(Queue::CpAsync)
+            && row.operand(OperandName::Bytes).is_some() == zero
     };
     let moves = |row: &Atom| row.tv(OperandName::D).and_then(|of| of.size().ok()) == Some(bytes);
     // Rows without hints come first.
@@ -91,9 +100,9 @@ pub fn cp_async(bytes: i64, zero: bool) -> Option<&'static Atom> {
 /// The same as [`find`], or an error that says which there are like it.
 ///
 /// ```
-/// use tilewright_program::atoms;
-/// assert_eq!(atoms::named("ldmatrix_x4")?.name, "ldmatrix_x4");
-/// assert_eq!(atoms::named("ldmatrix_x5").unwrap_err().message, "there is no instruction `ldmatrix_x5`");
+/// use tilewright_program::isa;
+/// assert_eq!(isa::named("ldmatrix_x4")?.name, "ldmatrix_x4");
+/// assert_eq!(isa::named("ldmatrix_x5").unwrap_err().message, "there is no instruction `ldmatrix_x5`");
 /// # Ok::<(), tilewright_program::problem::Problem>(())
 /// ```
 pub fn named(name: &str) -> Result<&'static Atom> {
@@ -109,15 +118,16 @@ pub fn named(name: &str) -> Result<&'static Atom> {
 /// The row that copies boxes of tensors of a rank to shared memory, to several blocks of a cluster on request.
 ///
 /// ```
-/// use tilewright_program::atoms;
-/// assert_eq!(atoms::bulk_load(2, false).unwrap().name, "bulk_load_2d");
-/// assert_eq!(atoms::bulk_load(3, true).unwrap().name, "bulk_load_3d_multicast");
-/// assert_eq!(atoms::bulk_load(6, false), None);
+/// use tilewright_program::isa;
+/// assert_eq!(isa::bulk_load(2, false).unwrap().name, "bulk_load_2d");
+/// assert_eq!(isa::bulk_load(3, true).unwrap().name, "bulk_load_3d_multicast");
+/// assert_eq!(isa::bulk_load(6, false), None);
 /// ```
 pub fn bulk_load(rank: usize, multicast: bool) -> Option<&'static Atom> {
     // Rows with cache hints come after those without.
-    let loads =
-        |row: &&Atom| row.done == Done::Mbarrier && row.operand(OperandName::Mask).is_some() == multicast;
+    let loads = |row: &&Atom| {
+        row.family.completes == Done::Mbarrier && row.operand(OperandName::Mask).is_some() == multicast
+    };
     all().filter(loads).find(|row| row.effect == Effect::Copy && row.maps(rank))
 }
 
@@ -129,9 +139,9 @@ pub fn funnel_shift(bytes: i64) -> Option<&'static Atom> {
 /// The row that stores an element in the shared memory of another block of a cluster: a whole word of a narrow one.
 ///
 /// ```
-/// use tilewright_program::{Elem, atoms};
-/// assert_eq!(atoms::st_async(Elem::Bf16).unwrap().name, "st_async_b32");
-/// assert_eq!(atoms::st_async(Elem::F64).unwrap().name, "st_async_b64");
+/// use tilewright_program::{Elem, isa};
+/// assert_eq!(isa::st_async(Elem::Bf16).unwrap().name, "st_async_b32");
+/// assert_eq!(isa::st_async(Elem::F64).unwrap().name, "st_async_b64");
 /// ```
 pub fn st_async(elem: Elem) -> Option<&'static Atom> {
     find(if elem.bytes() > WORD { "st_async_b64" } else { "st_async_b32" })
@@ -140,32 +150,32 @@ pub fn st_async(elem: Elem) -> Option<&'static Atom> {
 /// The row that copies boxes from shared memory to tensors of a rank.
 ///
 /// ```
-/// assert_eq!(tilewright_program::atoms::bulk_store(2).unwrap().name, "bulk_store_2d");
+/// assert_eq!(tilewright_program::isa::bulk_store(2).unwrap().name, "bulk_store_2d");
 /// ```
 pub fn bulk_store(rank: usize) -> Option<&'static Atom> {
-    let stores = |row: &&Atom| row.done == Done::Queue(Queue::Bulk) && row.effect == Effect::Copy;
+    let stores = |row: &&Atom| row.family.completes == Done::Queue(Queue::Bulk) && row.effect == Effect::Copy;
     all().filter(stores).find(|row| row.maps(rank))
 }
 
 /// The bulk store that combines each element of a tensor of this rank and type with its old value.
 ///
 /// ```
-/// use tilewright_program::{Elem, atoms, thread::Change};
-/// assert_eq!(atoms::bulk_update(2, Change::Add, Elem::F16).unwrap().name, "bulk_add_2d");
-/// assert_eq!(atoms::bulk_update(2, Change::Add, Elem::F64), None);
+/// use tilewright_program::{Elem, isa, thread::Change};
+/// assert_eq!(isa::bulk_update(2, Change::Add, Elem::F16).unwrap().name, "bulk_add_2d");
+/// assert_eq!(isa::bulk_update(2, Change::Add, Elem::F64), None);
 /// ```
 pub fn bulk_update(rank: usize, with: Change, elem: Elem) -> Option<&'static Atom> {
-    let updates = |row: &&Atom| row.effect == Effect::Reduce(with) && bulk::reduces(with, elem);
+    let updates = |row: &&Atom| row.effect == Effect::Reduce(with) && tma::reduces(with, elem);
     all().filter(updates).find(|row| row.maps(rank))
 }
 
 /// The wgmma of a type and a number of columns. Its left operand is in shared memory or in registers.
 ///
 /// ```
-/// use tilewright_program::{Elem, atoms};
-/// assert_eq!(atoms::wgmma(Elem::Bf16, 128, false).unwrap().name, "wgmma_m64n128k16_bf16");
-/// assert_eq!(atoms::wgmma(Elem::F16, 64, true).unwrap().name, "wgmma_m64n64k16_ra_f16");
-/// assert_eq!(atoms::wgmma(Elem::F16, 60, true), None);
+/// use tilewright_program::{Elem, isa};
+/// assert_eq!(isa::wgmma(Elem::Bf16, 128, false).unwrap().name, "wgmma_m64n128k16_bf16");
+/// assert_eq!(isa::wgmma(Elem::F16, 64, true).unwrap().name, "wgmma_m64n64k16_ra_f16");
+/// assert_eq!(isa::wgmma(Elem::F16, 60, true), None);
 /// ```
 pub fn wgmma(elem: Elem, columns: i64, a_in_registers: bool) -> Option<&'static Atom> {
     wgmma::find(elem, columns, a_in_registers)
@@ -174,9 +184,9 @@ pub fn wgmma(elem: Elem, columns: i64, a_in_registers: bool) -> Option<&'static 
 /// The ldmatrix of `matrices` matrices, all transposed or none.
 ///
 /// ```
-/// use tilewright_program::atoms;
-/// assert_eq!(atoms::ldmatrix(2, true).unwrap().name, "ldmatrix_x2_trans");
-/// assert_eq!(atoms::ldmatrix(3, false), None);
+/// use tilewright_program::isa;
+/// assert_eq!(isa::ldmatrix(2, true).unwrap().name, "ldmatrix_x2_trans");
+/// assert_eq!(isa::ldmatrix(3, false), None);
 /// ```
 pub fn ldmatrix(matrices: i64, transposed: bool) -> Option<&'static Atom> {
     ldmatrix::ldmatrix(matrices, transposed)
@@ -185,9 +195,9 @@ pub fn ldmatrix(matrices: i64, transposed: bool) -> Option<&'static Atom> {
 /// The newest row that converts one type to another, several elements at once, on an architecture.
 ///
 /// ```
-/// use tilewright_program::{Elem, atoms};
-/// assert_eq!(atoms::convert(Elem::I8, Elem::Bf16, 80).unwrap().name, "convert_i8_bf16");
-/// assert_eq!(atoms::convert(Elem::E4m3, Elem::Bf16, 80), None);
+/// use tilewright_program::{Elem, isa};
+/// assert_eq!(isa::convert(Elem::I8, Elem::Bf16, 80).unwrap().name, "convert_i8_bf16");
+/// assert_eq!(isa::convert(Elem::E4m3, Elem::Bf16, 80), None);
 /// ```
 pub fn convert(from: Elem, to: Elem, arch: u32) -> Option<&'static Atom> {
     let converts = |row: &&Atom| {
@@ -202,8 +212,8 @@ pub fn convert(from: Elem, to: Elem, arch: u32) -> Option<&'static Atom> {
 /// The row that converts numbers of four bits, two in a byte, to a type.
 ///
 /// ```
-/// use tilewright_program::{Elem, atoms, narrow::Int4};
-/// assert_eq!(atoms::unpack(Int4::Signed, Elem::Bf16).unwrap().name, "convert_i4_bf16");
+/// use tilewright_program::{Elem, isa, narrow::Int4};
+/// assert_eq!(isa::unpack(Int4::Signed, Elem::Bf16).unwrap().name, "convert_i4_bf16");
 /// ```
 pub fn unpack(from: Int4, elem: Elem) -> Option<&'static Atom> {
     all().find(|row| row.effect == Effect::Unpack(from) && row.has(OperandName::D, elem))
@@ -214,12 +224,12 @@ pub fn unpack(from: Int4, elem: Elem) -> Option<&'static Atom> {
 /// ```
 /// use tilewright_program::semiring::Semiring;
 /// use tilewright_program::thread::{Bin, Scope};
-/// use tilewright_program::{Elem, atoms};
-/// let row = atoms::scalar(Semiring::SUMS, Elem::F32).unwrap();
-/// assert_eq!((row.name, row.group, row.mma().unwrap().shape), ("fma_f32", Scope::Thread, (1, 1, 1)));
+/// use tilewright_program::{Elem, isa};
+/// let row = isa::scalar(Semiring::SUMS, Elem::F32).unwrap();
+/// assert_eq!((row.name, row.family.issued_by, row.mma().unwrap().shape), ("fma_f32", Scope::Thread, (1, 1, 1)));
 /// let shortest = Semiring { add: Bin::Min, mul: Bin::Add };
-/// assert_eq!(atoms::scalar(shortest, Elem::I32).unwrap().name, "min_add_i32");
-/// assert_eq!(atoms::scalar(Semiring { add: Bin::Xor, ..shortest }, Elem::F32), None);
+/// assert_eq!(isa::scalar(shortest, Elem::I32).unwrap().name, "min_add_i32");
+/// assert_eq!(isa::scalar(Semiring { add: Bin::Xor, ..shortest }, Elem::F32), None);
 /// ```
 pub fn scalar(with: Semiring, elem: Elem) -> Option<&'static Atom> {
     SCALAR.get(&(with, elem)).copied()
@@ -236,7 +246,7 @@ impl Operand {
 impl Atom {
     /// Does one thread execute it by itself, in an expression?
     pub fn is_scalar(&self) -> bool {
-        self.group == Scope::Thread && matches!(self.effect, Effect::Mma { .. })
+        self.family.issued_by == Scope::Thread && matches!(self.effect, Effect::Mma { .. })
     }
 
     /// The operations of a product.
@@ -247,16 +257,6 @@ impl Atom {
         }
     }
 
-    /// The sum that a product of one thread makes of `a`, `b` and `d`.
-    pub fn sum(&self, [a, b, d]: [Val; 3]) -> Val {
-        match self.semiring() {
-            Semiring::SUMS => Val::Fma(Box::new([a, b, d])),
-            Semiring { add, mul } => {
-                Val::Bin(add, Box::new(d), Box::new(Val::Bin(mul, Box::new(a), Box::new(b))))
-            }
-        }
-    }
-
     /// Instructions that a multiply-add takes: one where it is fused.
     pub fn operations(&self) -> u32 {
         if self.semiring() == Semiring::SUMS { 1 } else { 2 }
@@ -264,11 +264,7 @@ impl Atom {
 
     /// Multiply-adds of a thread: its share of a matrix product's.
     pub fn multiply_adds(&self) -> f64 {
-        let threads = match self.group {
-            Scope::Warp => WARP,
-            Scope::Warpgroup => 4 * WARP,
-            _ => 1,
-        };
+        let threads = self.family.issued_by.threads().unwrap_or(1);
         match self.effect {
             Effect::Mma { m, n, k, .. } => f64::from(m) * f64::from(n) * f64::from(k) / f64::from(threads),
             _ => 0.0,
@@ -309,7 +305,7 @@ impl Atom {
     /// The layout algebra's view of a matrix product.
     ///
     /// ```
-    /// let atom = tilewright_program::atoms::find("mma_m8n8k4_f64").unwrap().mma().unwrap();
+    /// let atom = tilewright_program::isa::find("mma_m8n8k4_f64").unwrap().mma().unwrap();
     /// assert_eq!(atom.shape, (8, 8, 4));
     /// ```
     pub fn mma(&self) -> Option<MmaAtom> {

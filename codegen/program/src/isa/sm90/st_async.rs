@@ -1,12 +1,16 @@
 //! st.async: one thread stores to the shared memory of a block of its cluster, and its bytes complete transactions of an
 //! mbarrier of that block. `r` is the block's rank; the array and the mbarrier have the same offsets in all blocks.
 
-use super::{frag, int, other, written};
-use crate::thread::atom::{Atom, Done, Effect, OperandKind, OperandName};
-use crate::thread::scope::Scope;
+use crate::isa::atom::{Atom, Done, Effect, OperandKind, OperandName};
+use crate::isa::family::Family;
+use crate::isa::{frag, int, other, written};
 use crate::values::elem::Elem;
 
-pub(super) fn rows() -> impl Iterator<Item = Atom> {
+/// Stores to the shared memory of another block of a cluster.
+pub(in crate::isa) static FAMILY: Family =
+    Family { name: "st.async", completes: Done::Mbarrier, ..Family::IN_ORDER };
+
+pub(in crate::isa) fn rows() -> impl Iterator<Item = Atom> {
     [row(Elem::U32, true, "b32", "(1,4):(0,1)"), row(Elem::F64, false, "b64", "(1,8):(0,1)")].into_iter()
 }
 
@@ -25,11 +29,9 @@ fn row(elem: Elem, words: bool, name: &str, bytes: &'static str) -> Atom {
         name: format!("st_async_{name}").leak(),
         arch: 90,
         arch_specific: false,
-        group: Scope::Thread,
+        family: &FAMILY,
         ptx: ptx.leak(),
         operands: operands.leak(),
-        done: Done::Mbarrier,
-        async_proxy: false,
         effect: Effect::Copy,
     }
 }

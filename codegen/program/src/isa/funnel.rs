@@ -1,8 +1,8 @@
 //! The funnel shift of two vectors in registers: the vector that begins between them.
 
 use super::{frag, int, written};
-use crate::thread::atom::{Atom, Done, Effect, OperandName};
-use crate::thread::scope::Scope;
+use crate::isa::THREAD;
+use crate::isa::atom::{Atom, Effect, OperandName};
 use crate::values::elem::Elem;
 
 /// Bytes of a vector.
@@ -28,11 +28,9 @@ pub(super) fn rows() -> impl Iterator<Item = Atom> {
         name: "funnel_shift",
         arch: 75,
         arch_specific: false,
-        group: Scope::Thread,
+        family: &THREAD,
         ptx: PTX,
         operands: Vec::leak(operands),
-        done: Done::Now,
-        async_proxy: false,
         effect: Effect::FunnelShift,
     })
 }

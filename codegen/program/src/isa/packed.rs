@@ -1,8 +1,8 @@
 //! Arithmetic on pairs of 16-bit floating-point numbers in a register, element by element, each rounded once.
 
 use super::{frag, written};
-use crate::thread::atom::{Atom, Done, Effect, OperandName};
-use crate::thread::scope::Scope;
+use crate::isa::THREAD;
+use crate::isa::atom::{Atom, Effect, OperandName};
 use crate::values::elem::Elem;
 
 /// The type, and the instruction for `a · b`. bf16 has no multiplication before sm_90, and adding -0 changes no product.
@@ -30,13 +30,11 @@ fn row(name: &str, effect: Effect, sources: &[OperandName], elem: Elem, ptx: &'s
         name: format!("{name}_{elem}x2").leak(),
         arch: 80,
         arch_specific: false,
-        group: Scope::Thread,
+        family: &THREAD,
         ptx,
         operands: Vec::leak(
             [written(frag(OperandName::D, elem, true, PAIR))].into_iter().chain(sources).collect(),
         ),
-        done: Done::Now,
-        async_proxy: false,
         effect,
     }
 }

@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use tilewright_layout::{TiledMma, layout};
 
 use super::*;
-use crate::thread::atom::{Done, OperandName};
+use crate::isa::atom::{Done, OperandName};
 
 /// Lane and register to row and column (for `b`: k and n), as the PTX manual writes it.
 type Formula = fn(lane: i64, i: i64) -> (i64, i64);
@@ -178,7 +178,7 @@ fn matrices_are_as_the_manual_says() {
 
 #[test]
 fn every_element_belongs_to_one_thread() {
-    for row in all().filter(|row| row.group == crate::thread::Scope::Warp && row.mma().is_some()) {
+    for row in all().filter(|row| row.family.issued_by == crate::thread::Scope::Warp && row.mma().is_some()) {
         // Two by two warps over a tensor of three tiles of each mode.
         let mma = TiledMma::new(row.mma().unwrap(), layout!((2, 2, 1))).unwrap();
         let (m, n, _) = mma.tile().unwrap();
@@ -238,6 +238,6 @@ fn rows_are_consistent() {
         );
         assert_eq!(row.is_scalar(), row.ptx.is_empty(), "{}", row.name);
         let has_barrier = row.operands.iter().any(|operand| operand.kind == OperandKind::Barrier);
-        assert_eq!(row.done == Done::Mbarrier, has_barrier, "{}", row.name);
+        assert_eq!(row.family.completes == Done::Mbarrier, has_barrier, "{}", row.name);
     }
 }

@@ -1,12 +1,34 @@
 //! Bulk copies (TMA): one elected thread starts the copy of a box of a tensor. A row for each rank and each
 //! cache hint.
 
-use super::cache::Hint;
-use super::{int, other, written};
-use crate::thread::atom::{Atom, Done, Effect, Operand, OperandKind, OperandName};
-use crate::thread::scope::{Queue, Scope};
+use crate::isa::atom::{Atom, Done, Effect, Operand, OperandKind, OperandName};
+use crate::isa::cache::Hint;
+use crate::isa::family::Family;
+use crate::isa::scope::Queue;
+use crate::isa::{int, other, written};
 use crate::values::elem::Elem;
 use crate::values::operation::Change;
+
+/// Bulk copies to shared memory.
+static LOADS: Family =
+    Family { name: "bulk loads", completes: Done::Mbarrier, async_proxy: true, ..Family::IN_ORDER };
+
+/// Prefetches to the L2 cache, which nothing waits for.
+static PREFETCHES: Family = Family { name: "bulk prefetches", async_proxy: true, ..Family::IN_ORDER };
+
+/// Prefetches of tensor maps.
+static MAPS: Family = Family { name: "tensor maps", ..Family::IN_ORDER };
+
+/// Bulk copies and reductions from shared memory.
+pub(in crate::isa) static STORES: Family = Family {
+    name: "bulk stores",
+    operations: "bulk stores",
+    completes: Done::Queue(Queue::Bulk),
+    async_proxy: true,
+    commit: Some("bulk_commit"),
+    waits: &[(Queue::Bulk, "bulk_wait"), (Queue::BulkRead, "bulk_wait_read")],
+    ..Family::IN_ORDER
+};
 
 const ADDRESS: OperandKind = OperandKind::SharedAddress;
 
@@ -27,11 +49,11 @@ const REDUCTIONS: [Reduction; 6] = [
 ];
 
 /// Has a bulk store this reduction, for elements of this type?
-pub(super) fn reduces(with: Change, elem: Elem) -> bool {
+pub(in crate::isa) fn reduces(with: Change, elem: Elem) -> bool {
     REDUCTIONS.iter().any(|(_, change, of)| *change == with && of.contains(&elem))
 }
 
-pub(super) fn rows() -> impl Iterator<Item = Atom> {
+pub(in crate::isa) fn rows() -> impl Iterator<Item = Atom> {
     let hints = || [Hint::None].into_iter().chain(Hint::POLICIES);
     let by_rank = (1..=5).flat_map(move |rank| {
         let moved =
@@ -46,16 +68,14 @@ fn operand(name: OperandName, kind: OperandKind) -> Operand {
     other(name, kind, Elem::U8, "")
 }
 
-fn row(name: String, ptx: String, operands: Vec<Operand>, done: Done) -> Atom {
+fn row(name: String, ptx: String, operands: Vec<Operand>, family: &'static Family) -> Atom {
     Atom {
         name: name.leak(),
         arch: 90,
         arch_specific: false,
-        group: Scope::Thread,
+        family: family,
         ptx: ptx.leak(),
         operands: operands.leak(),
-        done,
-        async_proxy: true,
         effect: Effect::Copy,
     }
 }
@@ -69,7 +89,7 @@ fn load(rank: u8, hint: Hint) -> Atom {
         format!("bulk_load_{rank}d{}", hint.suffix()),
         hint.around(&start, " [$d], [$m], [$b]"),
         vec![written(operand(OperandName::D, ADDRESS)), map, operand(OperandName::B, OperandKind::Barrier)],
-        Done::Mbarrier,
+        &LOADS,
     )
 }
 
@@ -91,7 +111,7 @@ fn multicast(rank: u8, hint: Hint) -> Atom {
             operand(OperandName::B, OperandKind::Barrier),
             int(OperandName::Mask),
         ],
-        Done::Mbarrier,
+        &LOADS,
     )
 }
 
@@ -103,7 +123,7 @@ fn store(rank: u8, hint: Hint) -> Atom {
         format!("bulk_store_{rank}d{}", hint.suffix()),
         hint.around(&start, " [$m], [$a]"),
         vec![map, operand(OperandName::A, ADDRESS)],
-        Done::Queue(Queue::Bulk),
+        &STORES,
     )
 }
 
@@ -119,7 +139,7 @@ fn reduce(rank: u8, (name, op, _): Reduction) -> Atom {
                 "cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{name}.tile.bulk_group [$m], [$a];"
             ),
             vec![map, operand(OperandName::A, ADDRESS)],
-            Done::Queue(Queue::Bulk),
+            &STORES,
         )
     }
 }
@@ -130,7 +150,7 @@ fn ahead(rank: u8) -> Atom {
         format!("bulk_prefetch_{rank}d"),
         format!("cp.async.bulk.prefetch.tensor.{rank}d.L2.global.tile [$m];"),
         vec![operand(OperandName::Map, OperandKind::TensorMap { rank })],
-        Done::Now,
+        &PREFETCHES,
     ))
 }
 
@@ -145,7 +165,7 @@ fn plain_load(hint: Hint) -> Atom {
             int(OperandName::Bytes),
             operand(OperandName::B, OperandKind::Barrier),
         ],
-        Done::Mbarrier,
+        &LOADS,
     )
 }
 
@@ -159,7 +179,7 @@ fn plain_store(hint: Hint) -> Atom {
             operand(OperandName::A, ADDRESS),
             int(OperandName::Bytes),
         ],
-        Done::Queue(Queue::Bulk),
+        &STORES,
     )
 }
 
@@ -169,7 +189,7 @@ fn plain_ahead() -> Atom {
         "bulk_prefetch".into(),
         "cp.async.bulk.prefetch.L2.global [$a], $n;".into(),
         vec![operand(OperandName::A, OperandKind::GlobalAddress), int(OperandName::Bytes)],
-        Done::Now,
+        &PREFETCHES,
     ))
 }
 
@@ -179,11 +199,11 @@ fn prefetch() -> Atom {
         "prefetch_tensor_map".into(),
         "prefetch.tensormap [$m];".into(),
         vec![operand(OperandName::Map, OperandKind::TensorMap { rank: 0 })],
-        Done::Now,
+        &PREFETCHES,
     ))
 }
 
 /// The row of a prefetch, which has no visible effect.
 fn unseen(row: Atom) -> Atom {
-    Atom { async_proxy: false, effect: Effect::Hint, ..row }
+    Atom { family: &MAPS, effect: Effect::Hint, ..row }
 }

@@ -3,8 +3,8 @@
 //! is subtracted, two numbers at a time.
 
 use super::{frag, written};
-use crate::thread::atom::{Atom, Done, Effect, OperandName};
-use crate::thread::scope::Scope;
+use crate::isa::THREAD;
+use crate::isa::atom::{Atom, Effect, OperandName};
 use crate::values::elem::Elem;
 use crate::values::narrow::Int4;
 
@@ -139,12 +139,10 @@ fn row<const N: usize>(conversion: Conversion, parts: &[[(&str, &str); N]]) -> A
         name: format!("convert_{from}_{to}").leak(),
         arch,
         arch_specific: false,
-        group: Scope::Thread,
+        family: &THREAD,
         // The source is read before the first result is written.
         ptx: format!("{{ .reg .b32 v; mov.b32 v, #a; {word}{parts}}}").leak(),
         operands: Vec::leak(vec![written, frag(OperandName::A, source, true, "(1,4):(0,1)")]),
-        done: Done::Now,
-        async_proxy: false,
         effect,
     }
 }

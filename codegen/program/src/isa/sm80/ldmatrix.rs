@@ -5,27 +5,22 @@
 //! `e + 8*r + 64*j`. In shared memory lane `8*j + r` gives the address of row `r` of matrix `j`; the addresses of lanes
 //! after the last matrix are not used.
 
-use super::{frag, other, written};
-use crate::thread::atom::{Atom, Done, Effect, Operand, OperandKind, OperandName};
-use crate::thread::scope::Scope;
+use crate::isa::atom::{Atom, Effect, Operand, OperandKind, OperandName};
+use crate::isa::family::Family;
+use crate::isa::scope::Scope;
+use crate::isa::{frag, other, written};
 use crate::values::elem::Elem;
+
+/// Loads of fragments by a warp.
+pub(in crate::isa) static FAMILY: Family =
+    Family { name: "ldmatrix", issued_by: Scope::Warp, ..Family::IN_ORDER };
 
 const fn rows_at(name: OperandName, tv: &'static str) -> Operand {
     other(name, OperandKind::SharedAddress, Elem::F16, tv)
 }
 
 const fn load(name: &'static str, ptx: &'static str, operands: &'static [Operand]) -> Atom {
-    Atom {
-        name,
-        arch: 75,
-        arch_specific: false,
-        group: Scope::Warp,
-        ptx,
-        operands,
-        done: Done::Now,
-        async_proxy: false,
-        effect: Effect::Copy,
-    }
+    Atom { name, arch: 75, arch_specific: false, family: &FAMILY, ptx, operands, effect: Effect::Copy }
 }
 
 const fn store(name: &'static str, ptx: &'static str, operands: &'static [Operand]) -> Atom {
@@ -38,7 +33,7 @@ const TRANSPOSED: [&str; 3] =
     ["((4,8),2):((16,1),8)", "((4,8),(2,2)):((16,1),(8,64))", "((4,8),(2,4)):((16,1),(8,64))"];
 
 /// The row that loads `matrices` matrices, all transposed or none.
-pub(super) fn ldmatrix(matrices: i64, transposed: bool) -> Option<&'static Atom> {
+pub(in crate::isa) fn ldmatrix(matrices: i64, transposed: bool) -> Option<&'static Atom> {
     let index = [1, 2, 4].iter().position(|known| *known == matrices)?;
     let fragments = if transposed { TRANSPOSED[index] } else { PLAIN[index] };
     let from_memory =
@@ -61,7 +56,7 @@ const fn transposed() -> [Operand; 2] {
     ]
 }
 
-pub(super) const ROWS: &[Atom] = &[
+pub(in crate::isa) const ROWS: &[Atom] = &[
     load("movmatrix", "movmatrix.sync.aligned.m8n8.trans.b16 #d, #a;", &{ transposed() }),
     load("ldmatrix_x1", "ldmatrix.sync.aligned.m8n8.x1.shared.b16 $d, [$a];", &{
         loaded(PLAIN[0], ADDRESSES[0])

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::thread::scope::{Queue, Scope};
+pub use crate::isa::family::{Done, Family};
 use crate::values::elem::Elem;
 use crate::values::narrow::Int4;
 use crate::values::operation::Change;
@@ -17,18 +17,14 @@ pub struct Atom {
     pub arch: u32,
     /// Only on this very architecture (`sm_90a`).
     pub arch_specific: bool,
-    /// The group of threads that executes it together.
-    pub group: Scope,
+    /// Its family.
+    pub family: &'static Family,
     /// Its PTX template. `$d`, `$a` … stand for operands by name: registers with their braces (`#d`: without; `#d1`:
     /// only the second), a tensor map with its coordinates, an address without brackets. The template is empty for
     /// products of one thread, which are expressions of CUDA C.
     pub ptx: &'static str,
     /// Its operands, in order.
     pub operands: &'static [Operand],
-    /// How it completes.
-    pub done: Done,
-    /// Does it reach shared memory through the asynchronous proxy?
-    pub async_proxy: bool,
     /// Its effect.
     pub effect: Effect,
 }
@@ -139,17 +135,6 @@ pub enum OperandKind {
     Int,
     /// An immediate in the text.
     Immediate,
-}
-
-/// How an instruction completes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Done {
-    /// Synchronously.
-    Now,
-    /// Once its queue has been waited for (commit group, wait group).
-    Queue(Queue),
-    /// When the mbarrier among its operands completes its phase.
-    Mbarrier,
 }
 
 /// The effect of an instruction.

@@ -2,13 +2,24 @@
 //! variants with `n` read `n` bytes and fill the rest with zeros. Copies of 16 bytes bypass L1 unless a
 //! name says `l1`; other suffixes are L2 hints.
 
-use super::cache::{Hint, PREFETCHES};
-use super::{int, other, written};
-use crate::thread::atom::{Atom, Done, Effect, Operand, OperandKind, OperandName};
-use crate::thread::scope::{Queue, Scope};
+use crate::isa::atom::{Atom, Done, Effect, Operand, OperandKind, OperandName};
+use crate::isa::cache::{Hint, PREFETCHES};
+use crate::isa::family::Family;
+use crate::isa::scope::Queue;
+use crate::isa::{int, other, written};
 use crate::values::elem::Elem;
 
-pub(super) fn rows() -> impl Iterator<Item = Atom> {
+/// Copies from global to shared memory that do not pass through registers.
+pub(in crate::isa) static FAMILY: Family = Family {
+    name: "cp.async",
+    operations: "copies",
+    completes: Done::Queue(Queue::CpAsync),
+    commit: Some("cp_async_commit"),
+    waits: &[(Queue::CpAsync, "cp_async_wait")],
+    ..Family::IN_ORDER
+};
+
+pub(in crate::isa) fn rows() -> impl Iterator<Item = Atom> {
     let sizes = [4, 8, 16].into_iter().flat_map(|bytes| [false, true].map(|zero| (bytes, zero)));
     sizes.flat_map(|(bytes, zero)| {
         let plain = [row(bytes, zero, Level::usual(bytes), Hint::None)];
@@ -51,11 +62,9 @@ fn row(bytes: u32, zero: bool, level: Level, hint: Hint) -> Atom {
         name: format!("cp_async_{bytes}{or_zero}{l1}{}", hint.suffix()).leak(),
         arch: 80,
         arch_specific: false,
-        group: Scope::Thread,
+        family: &FAMILY,
         ptx: hint.around(&start, &format!(" [$d], [$a], {bytes}{read}")).leak(),
         operands: operands.leak(),
-        done: Done::Queue(Queue::CpAsync),
-        async_proxy: false,
         effect: Effect::Copy,
     }
 }

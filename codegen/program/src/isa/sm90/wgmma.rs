@@ -2,12 +2,26 @@
 //! for each width; `s` is 0 where the product replaces the accumulator instead of being added to it. Operands
 //! of 16 bits may be K-major or MN-major; others are K-major.
 
-use super::product::{BYTES, FP8, Types, fragment_tv};
-use super::{frag, int, other, written};
-use crate::thread::atom::{Atom, Done, Effect, Operand, OperandKind, OperandName};
-use crate::thread::scope::{Queue, Scope};
+use crate::isa::atom::{Atom, Done, Effect, Operand, OperandKind, OperandName};
+use crate::isa::family::Family;
+use crate::isa::product::{BYTES, FP8, Types, fragment_tv};
+use crate::isa::scope::{Queue, Scope};
+use crate::isa::{frag, int, other, written};
 use crate::values::elem::Elem;
 use crate::values::semiring::Semiring;
+
+/// Products of a warpgroup, with operands in shared memory and accumulators in registers.
+pub(in crate::isa) static FAMILY: Family = Family {
+    name: "wgmma",
+    issued_by: Scope::Warpgroup,
+    operations: "products",
+    completes: Done::Queue(Queue::Products),
+    async_proxy: true,
+    fence: Some("wgmma_fence"),
+    commit: Some("wgmma_commit"),
+    waits: &[(Queue::Products, "wgmma_wait")],
+    latency_clocks: 40.0,
+};
 
 /// M: 16 rows for each warp.
 const M: u32 = 64;
@@ -22,7 +36,7 @@ const FAMILIES: [(&[[Elem; 2]], &[Elem]); 5] = [
     (BYTES, &[Elem::I32]),
 ];
 
-pub(super) fn rows() -> impl Iterator<Item = Atom> {
+pub(in crate::isa) fn rows() -> impl Iterator<Item = Atom> {
     FAMILIES.iter().flat_map(|&(operands, sums)| {
         Types::all(operands, sums).flat_map(|types| {
             let widths = (8..=256).step_by(8).filter(move |&n| has_width(types, n));
@@ -37,19 +51,19 @@ fn has_width(types: Types, n: u32) -> bool {
 }
 
 /// The row that multiplies operands of a type into its usual accumulators, for a number of columns.
-pub(super) fn find(elem: Elem, columns: i64, a_in_registers: bool) -> Option<&'static Atom> {
+pub(in crate::isa) fn find(elem: Elem, columns: i64, a_in_registers: bool) -> Option<&'static Atom> {
     let sums = elem.accumulator();
     let is_wanted = |row: &&Atom| {
         let Effect::Mma { n, .. } = row.effect else { return false };
         let operands =
             row.has(OperandName::A, elem) && row.has(OperandName::B, elem) && row.has(OperandName::D, sums);
         let fragment = |of: &Operand| matches!(of.kind, OperandKind::Frag { .. });
-        row.group == Scope::Warpgroup
+        std::ptr::eq(row.family, &FAMILY)
             && i64::from(n) == columns
             && operands
             && row.operand(OperandName::A).is_some_and(fragment) == a_in_registers
     };
-    super::all().find(is_wanted)
+    crate::isa::all().find(is_wanted)
 }
 
 fn row(types: Types, n: u32, a_in_registers: bool) -> Atom {
@@ -82,7 +96,7 @@ fn row(types: Types, n: u32, a_in_registers: bool) -> Atom {
         name: format!("wgmma_m{M}n{n}k{k}{source}_{}", types.suffix()).leak(),
         arch: 90,
         arch_specific: true,
-        group: Scope::Warpgroup,
+        family: &FAMILY,
         ptx: format!(
             "{{ .reg .pred p; setp.ne.b32 p, $s, 0; \
              wgmma.mma_async.sync.aligned.m{M}n{n}k{k}.{} $d, $a, $b, p{flags}; }}",
@@ -90,8 +104,6 @@ fn row(types: Types, n: u32, a_in_registers: bool) -> Atom {
         )
         .leak(),
         operands: operands.leak(),
-        done: Done::Queue(Queue::Wgmma),
-        async_proxy: true,
         effect: Effect::Mma { m: M, n, k, with: Semiring::SUMS },
     }
 }
