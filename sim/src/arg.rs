@@ -4,6 +4,8 @@ use tilewright_program::Elem;
 use tilewright_program::element::Element;
 use tilewright_program::launch::{Given, Tensor};
 
+use crate::arithmetic::Arithmetic;
+
 /// An argument.
 ///
 /// ```
@@ -182,6 +184,23 @@ impl Arg {
             Kind::Tensor { data: Some(data), offset, .. } => data.get(offset * self.elem.bytes() as usize..),
             _ => None,
         }
+    }
+
+    /// The argument in the arithmetic of a run.
+    pub(crate) fn in_arithmetic(&self, arithmetic: Arithmetic) -> Arg {
+        let (elem, mut arg) = (self.elem, self.clone());
+        match &mut arg.kind {
+            _ if arithmetic.ring_of(elem).is_none() => {}
+            Kind::Number(bits) => *bits = arithmetic.element(*bits, elem),
+            Kind::Tensor { data, .. } => {
+                let size = elem.bytes() as usize;
+                for element in data.iter_mut().flat_map(|data| data.chunks_exact_mut(size)) {
+                    let bits = arithmetic.element(crate::global::raw(element, 0, elem), elem);
+                    element.copy_from_slice(&bits.to_le_bytes()[..size]);
+                }
+            }
+        }
+        arg
     }
 
     /// The whole slice with the tensor's part replaced.

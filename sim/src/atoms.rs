@@ -15,7 +15,6 @@ use crate::fault::FaultKind;
 use crate::fragment::Fragment;
 use crate::machine::{Cluster, Result};
 use crate::shadow::{By, Touch};
-use crate::value;
 use crate::warp::{LANES, Warp};
 
 /// Granularity of a bulk copy in bytes; swizzles keep these bytes together.
@@ -218,10 +217,10 @@ impl Cluster<'_> {
             for result in 0..results {
                 let code = from.get(w, result / each, lane as usize);
                 let bits = match pairs {
-                    None => value::cast(code, from.of, to.of),
+                    None => self.ctx.world.arithmetic.cast(code, from.of, to.of),
                     Some(of) => {
                         let number = of.value(code as u8, result % each).cast_unsigned();
-                        value::cast(number.into(), Elem::I8, to.of)
+                        self.ctx.world.arithmetic.cast(number.into(), Elem::I8, to.of)
                     }
                 };
                 to.set(w, result, lane as usize, bits);
@@ -271,9 +270,11 @@ impl Cluster<'_> {
             for value in 0..values {
                 let (x, y) = (a.get(w, value, lane), b.get(w, value, lane));
                 let bits = match c.first() {
-                    Some(c) => value::fma(x, y, c.get(w, value, lane), to.of),
-                    None if atom.row.effect == Effect::Subtract => value::bin(Bin::Sub, x, y, to.of),
-                    None => value::bin(Bin::Mul, x, y, to.of),
+                    Some(c) => self.ctx.world.arithmetic.fma(x, y, c.get(w, value, lane), to.of),
+                    None if atom.row.effect == Effect::Subtract => {
+                        self.ctx.world.arithmetic.bin(Bin::Sub, x, y, to.of)
+                    }
+                    None => self.ctx.world.arithmetic.bin(Bin::Mul, x, y, to.of),
                 };
                 to.set(w, value, lane, bits);
             }

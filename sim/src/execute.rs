@@ -5,6 +5,7 @@ use tilewright_program::Elem;
 use tilewright_program::number::{self, Number};
 use tilewright_program::thread::{Bin, Cmp, Scope, Un, Vote};
 
+use crate::arithmetic::Arithmetic;
 use crate::code::{Claimed, Ins, IntOp, Lane, Slot, Src, is_double};
 use crate::count::Class;
 use crate::fault::FaultKind;
@@ -28,9 +29,10 @@ fn select(w: &mut Warp, to: Slot, cond: Src, [a, b]: [Src; 2]) {
     w.vectors[to as usize] = std::array::from_fn(|lane| if cond[lane] != 0 { a[lane] } else { b[lane] });
 }
 
-fn compare(w: &mut Warp, how: Cmp, elem: Elem, to: Slot, [x, y]: [Slot; 2]) {
+fn compare(w: &mut Warp, arithmetic: Arithmetic, how: Cmp, elem: Elem, to: Slot, [x, y]: [Slot; 2]) {
     let (x, y) = (w.bits(x, elem), w.bits(y, elem));
-    let truth: [u32; LANES] = std::array::from_fn(|lane| u32::from(value::cmp(how, x[lane], y[lane], elem)));
+    let truth: [u32; LANES] =
+        std::array::from_fn(|lane| u32::from(arithmetic.cmp(how, x[lane], y[lane], elem)));
     w.set_words(to, &truth);
 }
 
@@ -44,6 +46,7 @@ fn class(elem: Elem, f: Bin) -> Class {
 impl Cluster<'_> {
     pub(crate) fn execute(&mut self, w: &mut Warp) -> Result<Stop> {
         let code = self.ctx.code;
+        let arithmetic = self.ctx.world.arithmetic;
         loop {
             let ins = &code.ins[w.pc];
             w.pc += 1;
@@ -62,37 +65,37 @@ impl Cluster<'_> {
                 Ins::Fma { elem, to, x, y, z } => {
                     self.operation(Class::Fma, w);
                     self.ready(w, to, elem, &[(x, elem), (y, elem), (z, elem)])?;
-                    fma(w, elem, to, x, y, z);
+                    fma(w, arithmetic, elem, to, [x, y, z]);
                 }
                 Ins::Bin { f, elem, to, x, y } => {
                     self.operation(class(elem, f), w);
                     self.ready(w, to, elem, &[(x, elem), (y, elem)])?;
-                    bin(w, f, elem, to, x, y);
+                    bin(w, arithmetic, f, elem, to, [x, y]);
                 }
                 Ins::Un { f, truth, elem, to, x } => {
                     let cheap = matches!(f, Un::Neg | Un::Abs | Un::Apart | Un::Not);
                     self.operation(if cheap { Class::Arithmetic } else { Class::Function }, w);
-                    self.one(w, to, x, elem, elem, |bits| value::un(f, truth, bits, elem))?;
+                    self.one(w, to, x, elem, elem, |bits| arithmetic.un(f, truth, bits, elem))?;
                 }
                 Ins::Cast { from, elem, to, x } => {
                     self.operation(Class::Conversion, w);
-                    self.one(w, to, x, from, elem, |bits| value::cast(bits, from, elem))?;
+                    self.one(w, to, x, from, elem, |bits| arithmetic.cast(bits, from, elem))?;
                 }
                 Ins::ToInt { elem, to, x } => {
                     self.operation(Class::Conversion, w);
                     self.need(w, x, elem)?;
                     let bits = w.bits(x, elem);
-                    w.set_ints(to, |lane| value::to_int(bits[lane], elem));
+                    w.set_ints(to, |lane| arithmetic.to_int(bits[lane], elem));
                 }
                 Ins::FromInt { elem, to, x } => {
                     self.writable(w, to, elem, 1)?;
-                    let bits = w.ints(x).map(|n| value::from_int(n, elem));
+                    let bits = w.ints(x).map(|n| arithmetic.from_int(n, elem));
                     w.set(to, elem, &bits);
                 }
                 Ins::Cmp { how, elem, to, x, y } => {
                     self.operation(Class::Choice, w);
                     self.ready(w, to, Elem::I32, &[(x, elem), (y, elem)])?;
-                    compare(w, how, elem, to, [x, y]);
+                    compare(w, arithmetic, how, elem, to, [x, y]);
                 }
                 Ins::Blend { cond, elem, to, x, y } => {
                     let cond = w.lanes_where(cond);
@@ -238,10 +241,12 @@ impl Cluster<'_> {
             return Ok(());
         }
         let (bits, wanted) = (w.bits(claim.value, claim.elem), claim.number.value(claim.elem));
-        let is_wrong = |lane: &u32| {
-            outside >> lane & 1 == 1
-                && number::differ(number::value(claim.elem, bits[*lane as usize]), wanted)
+        let ring = self.ctx.world.arithmetic.ring_of(claim.elem);
+        let differs = |bits: u64| match ring {
+            Some(ring) => bits != ring.number(wanted),
+            None => number::differ(number::value(claim.elem, bits), wanted),
         };
+        let is_wrong = |lane: &u32| outside >> lane & 1 == 1 && differs(bits[*lane as usize]);
         match (0..LANES as u32).find(is_wrong) {
             Some(lane) => Err(self.false_claim(w, claim, lane, bits[lane as usize])),
             None => Ok(()),
@@ -355,8 +360,10 @@ impl Cluster<'_> {
     /// Lanes in which a value is nonzero.
     fn truth(&self, w: &mut Warp, cond: Slot, elem: Elem) -> Result<u32> {
         self.need(w, cond, elem)?;
-        let bits = w.bits(cond, elem);
-        Ok((0..LANES).filter(|&lane| value::is_true(bits[lane], elem)).fold(0, |mask, lane| mask | 1 << lane))
+        let (bits, arithmetic) = (w.bits(cond, elem), self.ctx.world.arithmetic);
+        Ok((0..LANES)
+            .filter(|&lane| arithmetic.is_true(bits[lane], elem))
+            .fold(0, |mask, lane| mask | 1 << lane))
     }
 
     fn blend(&mut self, w: &mut Warp, cond: u32, elem: Elem, to: Slot, x: Slot, y: Slot) -> Result<()> {
@@ -424,7 +431,8 @@ impl Cluster<'_> {
             Vote::Match => std::array::from_fn(|lane| lanes(&|x| x == bits[lane])),
             Vote::All(with) => {
                 let present = (0..LANES).filter(|&lane| active >> lane & 1 == 1).map(|lane| bits[lane]);
-                [present.reduce(|x, y| value::bin(with, x, y, elem)).unwrap_or_default(); LANES]
+                [present.reduce(|x, y| self.ctx.world.arithmetic.bin(with, x, y, elem)).unwrap_or_default();
+                    LANES]
             }
         };
         w.set(to, of, &votes);
@@ -447,9 +455,9 @@ impl Cluster<'_> {
     }
 }
 
-fn fma(w: &mut Warp, elem: Elem, to: Slot, x: Slot, y: Slot, z: Slot) {
+fn fma(w: &mut Warp, arithmetic: Arithmetic, elem: Elem, to: Slot, [x, y, z]: [Slot; 3]) {
     match elem {
-        Elem::F32 => {
+        Elem::F32 if arithmetic.ring_of(elem).is_none() => {
             let [x, y, z] = [x, y, z].map(|slot| &w.words[slot as usize]);
             let bits: [u32; LANES] = std::array::from_fn(|lane| value::fmaf(x[lane], y[lane], z[lane]));
             w.set_words(to, &bits);
@@ -462,14 +470,15 @@ fn fma(w: &mut Warp, elem: Elem, to: Slot, x: Slot, y: Slot, z: Slot) {
         }
         _ => {
             let [x, y, z] = [x, y, z].map(|slot| w.bits(slot, elem));
-            let bits: [u64; LANES] = std::array::from_fn(|lane| value::fma(x[lane], y[lane], z[lane], elem));
+            let bits: [u64; LANES] =
+                std::array::from_fn(|lane| arithmetic.fma(x[lane], y[lane], z[lane], elem));
             w.set(to, elem, &bits);
         }
     }
 }
 
-fn bin(w: &mut Warp, f: Bin, elem: Elem, to: Slot, x: Slot, y: Slot) {
+fn bin(w: &mut Warp, arithmetic: Arithmetic, f: Bin, elem: Elem, to: Slot, [x, y]: [Slot; 2]) {
     let (x, y) = (w.bits(x, elem), w.bits(y, elem));
-    let bits: [u64; LANES] = std::array::from_fn(|lane| value::bin(f, x[lane], y[lane], elem));
+    let bits: [u64; LANES] = std::array::from_fn(|lane| arithmetic.bin(f, x[lane], y[lane], elem));
     w.set(to, elem, &bits);
 }

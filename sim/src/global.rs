@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tilewright_program::Elem;
 use tilewright_program::thread::{Change, Scope};
 
+use crate::arithmetic::Arithmetic;
 use crate::clock::Components;
 use crate::shadow::{By, Shadow, Stamp, Touch};
 use crate::shared::Trouble;
@@ -135,6 +136,7 @@ pub(crate) struct World<'w> {
     pub(crate) components: Components,
     pub(crate) races: bool,
     pub(crate) written_once: bool,
+    pub(crate) arithmetic: Arithmetic,
 }
 
 impl World<'_> {
@@ -277,7 +279,7 @@ impl Overlay {
         }
         page.state[decompose] |= if scope == Scope::Grid { ATOMIC } else { ATOMIC | NARROW };
         page.by[decompose][0] = (me.access, me.thread);
-        let old = change(&mut page.data, decompose, elem, op, value);
+        let old = change(world.arithmetic, &mut page.data, decompose, elem, op, value);
         self.updates.push(Update { buffer, at, op, value });
         Ok(old)
     }
@@ -322,13 +324,22 @@ fn normal(bits: u64) -> u64 {
 }
 
 /// Changes an element; returns its old value.
-fn change(data: &mut [u8], at: usize, elem: Elem, op: Change, value: Operands) -> u64 {
+fn change(
+    arithmetic: Arithmetic,
+    data: &mut [u8],
+    at: usize,
+    elem: Elem,
+    op: Change,
+    value: Operands,
+) -> u64 {
     let old = raw(data, at, elem);
     // Sums of floats in global memory have no subnormal numbers, neither operands nor results; other types have, and so has
     // shared memory.
-    let new = match elem == Elem::F32 && matches!(op, Change::Add | Change::Sub) {
-        true => normal(changed(op, normal(old), Operands { by: normal(value.by), ..value }, elem)),
-        false => changed(op, old, value, elem),
+    let flushes = elem == Elem::F32 && arithmetic.ring_of(elem).is_none();
+    let changed = |old, value| changed(arithmetic, op, old, value, elem);
+    let new = match flushes && matches!(op, Change::Add | Change::Sub) {
+        true => normal(changed(normal(old), Operands { by: normal(value.by), ..value })),
+        false => changed(old, value),
     };
     let bytes = elem.bytes() as usize;
     data[at * bytes..(at + 1) * bytes].copy_from_slice(&new.to_le_bytes()[..bytes]);
@@ -394,17 +405,11 @@ impl Merged {
     }
 
     /// Merges a cluster; clusters come in the order of the grid.
-    pub(crate) fn add(
-        &mut self,
-        buffers: &[Buffer],
-        cluster: u32,
-        overlay: Overlay,
-        races: bool,
-    ) -> Result<(), Clash> {
+    pub(crate) fn add(&mut self, world: &World<'_>, cluster: u32, overlay: Overlay) -> Result<(), Clash> {
         let mut pages: Vec<_> = overlay.pages.into_iter().collect();
         pages.sort_unstable_by_key(|(key, _)| *key);
         for ((buffer, number), page) in pages {
-            let of = &buffers[buffer as usize];
+            let of = &world.buffers[buffer as usize];
             let bytes = of.elem.bytes() as usize;
             for decompose in 0..PAGE {
                 let (state, at) = (page.state[decompose], number as usize * PAGE + decompose);
@@ -420,11 +425,11 @@ impl Merged {
                 if writes {
                     let both_atomic = atomic && owner.atomic;
                     let narrow = both_atomic && (owner.narrow || state & NARROW != 0);
-                    if let Some(writer) = owner.writer.filter(|_| !both_atomic || narrow && races) {
+                    if let Some(writer) = owner.writer.filter(|_| !both_atomic || narrow && world.races) {
                         return Err(Clash { narrow, ..clash(writer, by) });
                     }
                     owner.narrow |= state & NARROW != 0;
-                    if races {
+                    if world.races {
                         let mut readers = [owner.reader, owner.other].into_iter().flatten();
                         if let Some(reader) = readers.find(|reader| reader.cluster != cluster) {
                             return Err(clash(reader, by));
@@ -433,7 +438,9 @@ impl Merged {
                     (owner.writer, owner.atomic) = (Some(by), atomic);
                 }
                 if state & READ != 0 {
-                    if let Some(writer) = owner.writer.filter(|writer| races && writer.cluster != cluster) {
+                    if let Some(writer) =
+                        owner.writer.filter(|writer| world.races && writer.cluster != cluster)
+                    {
                         return Err(clash(writer, read_by));
                     }
                     match owner.reader {
@@ -452,7 +459,8 @@ impl Merged {
         for Update { buffer, at, op, value } in overlay.updates {
             let owner = &self.owners[buffer as usize][at];
             if owner.atomic {
-                change(&mut self.data[buffer as usize], at, buffers[buffer as usize].elem, op, value);
+                let elem = world.buffers[buffer as usize].elem;
+                change(world.arithmetic, &mut self.data[buffer as usize], at, elem, op, value);
                 self.written[buffer as usize][at] = true;
             }
         }

@@ -56,6 +56,27 @@
 //! Atomic updates need no order among each other if the scope of each includes the other's thread. Every other access
 //! must be ordered with each of them.
 //!
+//! # Exact comparison of variants
+//! Sums of floating-point numbers depend on their order, so variants of a kernel differ in the last bits, and a tolerance that
+//! allows for that can hide an element that is lost or added twice. With [`Options::exact`] a run computes in integers modulo a
+//! power of two instead, where sums and products are exact in every order: results of all variants agree to the bit.
+//!
+//! ```
+//! # use tilewright_codegen::Generate;
+//! # use tilewright_program::Definition;
+//! use tilewright_sim::{Arg, Options, run_every};
+//! let kernel = Definition::Matmul(vec![]).generate().kernel.unwrap();
+//! let numbers: Vec<f32> = (0..1600).map(|n| 1.0 / n as f32).collect();
+//! let args = [Arg::tensor(&numbers, [40, 40]), Arg::tensor(&numbers, [40, 40]), Arg::output::<f32>([40, 40])];
+//! let runs = run_every(&kernel, &args, &Options { exact: true, ..Options::default() })?;
+//! assert!(runs.iter().all(|run| run.bytes("c") == runs[0].bytes("c")));
+//! # Ok::<(), tilewright_sim::Error>(())
+//! ```
+//!
+//! Results are bits of such integers, so only comparisons of them have a meaning. Whole numbers stand for themselves, and other
+//! numbers for fixed integers. `exp` turns sums into products, as it does for real numbers; other functions are hashes of their
+//! operands. Two programs that compute one thing by different formulas need not agree.
+//!
 //! # Speed
 //! Tests run much faster if this crate is optimised. A profile can request that for this crate alone:
 //!
@@ -67,6 +88,7 @@
 mod advice;
 mod agent;
 mod arg;
+mod arithmetic;
 mod atoms;
 mod blame;
 mod clock;
@@ -84,6 +106,7 @@ mod numbers;
 mod options;
 mod outcome;
 mod product;
+mod ring;
 mod run;
 mod shadow;
 mod shared;

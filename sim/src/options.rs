@@ -38,6 +38,9 @@ pub struct Options {
     pub complete: bool,
     /// No element of a pure output may be written twice.
     pub written_once: bool,
+    /// Compute in integers modulo a power of two instead of floating-point numbers, so that nothing is rounded. Every variant
+    /// of a kernel then has the same results, to the bit; see the [crate's documentation](crate#exact-comparison-of-variants).
+    pub exact: bool,
     /// Count wavefronts, sectors and operations.
     pub count: bool,
     /// The number of host threads; 0 for all hardware threads.
@@ -58,6 +61,7 @@ impl Default for Options {
             races: true,
             complete: true,
             written_once: true,
+            exact: false,
             count: true,
             threads: 0,
             limits: Limits::HOPPER,
@@ -75,6 +79,7 @@ impl fmt::Debug for Options {
             .field("races", &self.races)
             .field("complete", &self.complete)
             .field("written_once", &self.written_once)
+            .field("exact", &self.exact)
             .field("count", &self.count)
             .field("threads", &self.threads)
             .field("limits", &self.limits)

@@ -11,12 +11,14 @@ use tilewright_program::atom::{Effect, OperandName};
 use tilewright_program::thread::Space;
 
 use crate::agent::Product;
+use crate::arithmetic::Arithmetic;
 use crate::atoms::swizzled;
 use crate::clock::{Component, Knowledge};
 use crate::code::{AtomCode, Location, Operand};
 use crate::fault::FaultKind;
 use crate::fragment::Fragment;
 use crate::machine::{Cluster, Result};
+use crate::ring::Ring;
 use crate::shadow::{By, Stamp};
 use crate::table::Tile;
 use crate::value;
@@ -74,17 +76,23 @@ impl Matrix {
 enum Dense {
     Float(Vec<f64>),
     Int(Vec<i64>),
+    Exact(Vec<u64>, Ring),
 }
 
 impl Dense {
-    fn zero(len: usize, elem: Elem) -> Dense {
-        if elem.is_float() { Dense::Float(vec![0.0; len]) } else { Dense::Int(vec![0; len]) }
+    fn zero(len: usize, elem: Elem, arithmetic: Arithmetic) -> Dense {
+        match arithmetic.ring_of(elem) {
+            Some(ring) => Dense::Exact(vec![0; len], ring),
+            None if elem.is_float() => Dense::Float(vec![0.0; len]),
+            None => Dense::Int(vec![0; len]),
+        }
     }
 
     fn set(&mut self, at: usize, bits: u64, elem: Elem) {
         match self {
             Dense::Float(all) => all[at] = value::number(bits, elem),
             Dense::Int(all) => all[at] = value::int(bits, elem),
+            Dense::Exact(all, _) => all[at] = bits,
         }
     }
 
@@ -109,6 +117,7 @@ impl Dense {
         match self {
             Dense::Float(all) => value::cast(all[at].to_bits(), Elem::F64, elem),
             Dense::Int(all) => value::from_int(all[at], elem),
+            Dense::Exact(all, _) => all[at],
         }
     }
 }
@@ -170,6 +179,17 @@ fn multiply(d: &mut Dense, a: &Dense, b: &Dense, [m, n, k]: [usize; 3], rounding
                     let factor = b[column + step * n];
                     for row in 0..m {
                         d[column * m + row] += a[step * m + row] * factor;
+                    }
+                }
+            }
+        }
+        (Dense::Exact(d, ring), Dense::Exact(a, _), Dense::Exact(b, _)) => {
+            for column in 0..n {
+                for step in 0..k {
+                    let factor = b[column + step * n];
+                    for row in 0..m {
+                        let sum = &mut d[column * m + row];
+                        *sum = ring.fma(a[step * m + row], factor, *sum);
                     }
                 }
             }
@@ -256,6 +276,7 @@ fn gather(into: &mut Dense, w: &Warp, fragment: Fragment, tile: &Tile, first: us
             Dense::Int(all) => {
                 gather_words(all, w, fragment, tile, first, |bits| value::int(bits.into(), of))
             }
+            Dense::Exact(all, _) => gather_words(all, w, fragment, tile, first, u64::from),
         };
     }
     for lane in 0..LANES {
@@ -327,8 +348,8 @@ impl Cluster<'_> {
         }
         let [m, n, k] = shape.map(|n| n as usize);
         let of = |at: usize| result[at].0.of;
-        let mut dense =
-            [(m * k, of(0)), (n * k, of(1)), (m * n, of(2))].map(|(len, elem)| Dense::zero(len, elem));
+        let mut dense = [(m * k, of(0)), (n * k, of(1)), (m * n, of(2))]
+            .map(|(len, elem)| Dense::zero(len, elem, ctx.world.arithmetic));
         for (dense, (fragment, tile)) in dense.iter_mut().zip(&result) {
             gather(dense, w, *fragment, tile, 0);
         }
@@ -516,7 +537,7 @@ impl Cluster<'_> {
         for (name, extent, turned) in [(OperandName::A, m, a_turned), (OperandName::B, n, b_turned)] {
             let at = operand(atom, name).unwrap_or_default();
             let elem = atom.row.operands[at].elem;
-            let mut dense = Dense::zero(extent * k, elem);
+            let mut dense = Dense::zero(extent * k, elem, ctx.world.arithmetic);
             match &atom.args[at] {
                 Operand::Frag { slot, elem: stored, .. } => {
                     let fragment = Fragment { slot: *slot, elem: *stored, of: elem };
@@ -547,7 +568,7 @@ impl Cluster<'_> {
         let at = operand(atom, OperandName::D).unwrap_or_default();
         let Operand::Frag { slot, elem, .. } = atom.args[at] else { return Ok(()) };
         let fragment = Fragment { slot, elem, of: atom.row.operands[at].elem };
-        let mut d = Dense::zero(m * n, fragment.of);
+        let mut d = Dense::zero(m * n, fragment.of, ctx.world.arithmetic);
         if scale {
             for part in 0..GROUP {
                 if let Some(w) = &self.warps[first + part] {

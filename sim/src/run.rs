@@ -13,6 +13,7 @@ use tilewright_program::launch::{Given, Passed, Plan, plan, plan_of};
 use tilewright_program::thread::{Bar, Kernel, Param, Space};
 
 use crate::arg::Arg;
+use crate::arithmetic::Arithmetic;
 use crate::code::{Access, Code};
 use crate::compile::{Given as Sizes, compile};
 use crate::count::Counts;
@@ -22,6 +23,7 @@ use crate::global::{Accessed, Buffer, Clash, Merged, Overlay, World};
 use crate::machine::{self, Context};
 use crate::options::{Options, Progress};
 use crate::outcome::{AccessCount, Copied, Outcome, Unread};
+use crate::ring::Ring;
 use crate::shadow::Stamp;
 use crate::table::tables;
 
@@ -147,19 +149,27 @@ fn launches(
     args: &[Arg],
     options: &Options,
 ) -> Result<Outcome, Error> {
-    let (mut read, mut copies) = (args.to_vec(), Vec::new());
+    let arithmetic = arithmetic(kernel, program, options);
+    let args: Vec<Arg> = args.iter().map(|arg| arg.in_arithmetic(arithmetic)).collect();
+    let (mut read, mut copies) = (args.clone(), Vec::new());
     for packed in std::mem::take(&mut plan.packed) {
         let (argument, why) = (kernel.params[packed.arg].name.clone(), plan.why(kernel, &packed));
         let pack = &kernel.packs[packed.pack];
-        let [_, to] = packed.arguments(kernel, &given(args), 0);
+        let [_, to] = packed.arguments(kernel, &given(&args), 0);
         let (from, to) = (args[packed.arg].permuted(&pack.modes), Arg::uninitialised(to));
         let copier = &pack.kernel.variants[packed.plan.variant].program;
-        let outcome = execute(&pack.kernel, copier, packed.plan, &[from, to], options)?;
+        let outcome = execute(&pack.kernel, copier, packed.plan, &[from, to], (options, arithmetic))?;
         let bytes = outcome.results.first().map(|(_, _, bytes)| bytes.clone()).unwrap_or_default();
         read[packed.arg] = Arg::copied(packed.copy, bytes);
         copies.push(Copied { argument, why, outcome });
     }
-    Ok(Outcome { copies, ..execute(kernel, program, plan, &read, options)? })
+    Ok(Outcome { copies, ..execute(kernel, program, plan, &read, (options, arithmetic))? })
+}
+
+/// The arithmetic of a run, the same for all variants of a kernel.
+fn arithmetic(kernel: &Generated, program: &Kernel, options: &Options) -> Arithmetic {
+    let programs = kernel.variants.iter().map(|variant| &variant.program).chain([program]);
+    Arithmetic::new(options.exact.then(|| Ring::of(programs)))
 }
 
 /// A long unoptimised run prints how to make it faster.
@@ -170,7 +180,7 @@ fn execute(
     program: &Kernel,
     plan: Plan,
     args: &[Arg],
-    options: &Options,
+    (options, arithmetic): (&Options, Arithmetic),
 ) -> Result<Outcome, Error> {
     let begun = Instant::now();
     let buffers = buffers(program, &plan, args);
@@ -190,6 +200,7 @@ fn execute(
             })
             .collect(),
         grid: plan.grid,
+        arithmetic,
     };
     let fault = |kind, message: String, parties, help: &str| {
         Box::new(Fault {
@@ -214,7 +225,7 @@ fn execute(
     })?;
     let (mut first, mut unread): (Option<(Merged, Counts)>, _) = (None, Vec::new());
     for schedule in 0..options.schedules.max(1) {
-        let context = context(program, &code, &plan, &buffers, options, schedule);
+        let context = context(program, &code, &plan, &buffers, (options, arithmetic), schedule);
         let (merged, counts) = grid(&context, options, schedule)?;
         complete(&context, &merged, args, options)?;
         zeroed(program, &context, &merged)?;
@@ -336,7 +347,7 @@ fn context<'c>(
     code: &'c Code,
     plan: &Plan,
     buffers: &'c [Buffer],
-    options: &'c Options,
+    (options, arithmetic): (&'c Options, Arithmetic),
     schedule: u32,
 ) -> Context<'c> {
     let mut next = 0;
@@ -357,6 +368,7 @@ fn context<'c>(
             components: Context::components(program, Context::side_by_side(program, code, plan.grid)),
             races: options.races,
             written_once: options.written_once,
+            arithmetic,
         },
         maps: plan
             .passed
@@ -400,9 +412,7 @@ fn grid(context: &Context<'_>, options: &Options, schedule: u32) -> Result<(Merg
     let mut add = |number: u64, outcome: machine::Result<(Overlay, Counts)>| -> Result<(), Error> {
         let (overlay, costs) = outcome?;
         counts.add(&costs);
-        merged
-            .add(context.world.buffers, number as u32, overlay, context.world.races)
-            .map_err(|clash| clashed(context, clash))?;
+        merged.add(&context.world, number as u32, overlay).map_err(|clash| clashed(context, clash))?;
         if let Some(progress) = &options.progress {
             let all = u64::from(options.schedules.max(1)) * total;
             progress(Progress { done: u64::from(schedule) * total + number + 1, total: all });

@@ -7,6 +7,7 @@ use tilewright_layout::Transfer;
 use tilewright_program::Elem;
 use tilewright_program::thread::{Change, MemoryOrder, Scope, Space};
 
+use crate::arithmetic::Arithmetic;
 use crate::clock::{Carried, lanes_of};
 use crate::code::Ins;
 use crate::count::Class;
@@ -59,10 +60,16 @@ struct Ordered<'r> {
 }
 
 /// The new value of an element.
-pub(crate) fn changed(change: Change, old: u64, operands: Operands, elem: Elem) -> u64 {
+pub(crate) fn changed(
+    arithmetic: Arithmetic,
+    change: Change,
+    old: u64,
+    operands: Operands,
+    elem: Elem,
+) -> u64 {
     let Operands { by, expected } = operands;
     match change.function() {
-        Some(function) => value::bin(function, old, by, elem),
+        Some(function) => arithmetic.bin(function, old, by, elem),
         None if expected.is_some_and(|expected| expected != old) => old,
         None => by,
     }
@@ -113,7 +120,7 @@ impl Cluster<'_> {
                     let outcome =
                         shared.write(&ctx.world.components, start, bytes, Touch::Atomic(scope), &by, me);
                     let before = crate::global::raw(&shared.bytes[start..], 0, elem);
-                    let new = changed(op, before, value, elem).to_le_bytes();
+                    let new = changed(ctx.world.arithmetic, op, before, value, elem).to_le_bytes();
                     shared.bytes[start..start + bytes].copy_from_slice(&new[..bytes]);
                     outcome.map(|()| before)
                 }

@@ -201,7 +201,7 @@ pub(crate) fn un(f: Un, truth: bool, x: u64, elem: Elem) -> u64 {
 /// 2¹²⁶: above it, a device's fast quotient is 0.
 const LARGE: f64 = 85_070_591_730_234_615_865_843_651_857_942_052_864.0;
 
-fn un_double(f: Un, x: f64) -> f64 {
+pub(crate) fn un_double(f: Un, x: f64) -> f64 {
     match f {
         Un::Neg => -x,
         Un::Abs => x.abs(),

@@ -65,7 +65,7 @@ const TASKS: &[Task] = &[
     },
     Task {
         word: "fuzz kernels",
-        arguments: "[count] [--seed n] [--planted]",
+        arguments: "[count] [--seed n] [--planted [--sample n]]",
         purpose: "kernels drawn at random against a plain reference (default 10,000), or planted faults",
         run: kernels::run,
     },

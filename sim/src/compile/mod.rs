@@ -15,6 +15,7 @@ use tilewright_program::Elem;
 use tilewright_program::index::Ix;
 use tilewright_program::thread::{Id, Kernel, Mem, Param, Space};
 
+use crate::arithmetic::Arithmetic;
 use crate::code::*;
 use crate::numbers::{Num, Numbers};
 
@@ -26,6 +27,7 @@ pub(crate) struct Given {
     pub(crate) ints: Vec<i64>,
     pub(crate) scalars: Vec<u64>,
     pub(crate) grid: [u32; 3],
+    pub(crate) arithmetic: Arithmetic,
 }
 
 /// A malformed program: where, and why.

@@ -40,7 +40,12 @@ impl Compiler<'_> {
                 self.same_width(from.space, elem, to.reg)?;
                 let guard = self.guard(*guard);
                 let from = self.location(from, What::Load, to.len, 0);
-                self.emit(Ins::Load { from, to: slot, guard, fill: fill.bits(elem) });
+                self.emit(Ins::Load {
+                    from,
+                    to: slot,
+                    guard,
+                    fill: self.given.arithmetic.literal(*fill, elem),
+                });
             }
             Op::Store { to, from, guard } => {
                 let (slot, elem) = self.frag(*from)?;

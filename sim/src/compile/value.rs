@@ -5,7 +5,6 @@ use tilewright_program::thread::{Claim, Frag, Un, Val};
 
 use super::{Compiler, Result};
 use crate::code::*;
-use crate::value;
 
 impl Compiler<'_> {
     /// A value in a new cell, converted to a type.
@@ -66,11 +65,11 @@ impl Compiler<'_> {
         let elem = self.type_of(value);
         let slot = match value {
             Val::Reg(reg, at) => self.frag(Frag { reg: *reg, at: *at, len: 1 })?.0,
-            Val::Lit(x, elem) => self.constant(*elem, x.bits(*elem)),
+            Val::Lit(x, elem) => self.constant(*elem, self.given.arithmetic.literal(*x, *elem)),
             Val::Int(at, elem) => {
                 let num = self.num(*at);
                 match num.as_constant() {
-                    Some(n) => self.constant(*elem, value::from_int(n, *elem)),
+                    Some(n) => self.constant(*elem, self.given.arithmetic.from_int(n, *elem)),
                     None => {
                         let x = self.location_of(num);
                         let to = self.scratch(*elem);

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tilewright_codegen::ast::{Kernel, Level};
-use tilewright_codegen::definition::Generated;
+use tilewright_codegen::definition::{Generated, Param};
 use tilewright_codegen::launch::Limits;
 use tilewright_codegen::tile::Program;
 use tilewright_codegen::{Definition, Generate, generate};
@@ -269,6 +269,33 @@ impl Right {
             };
             if let Some(why) = why {
                 return Some(Verdict::Wrong(Box::new(Wrong { case: Some(case), variant, why })));
+            }
+        }
+        let (variant, why) = self.difference(&args, &options)?;
+        Some(Verdict::Wrong(Box::new(Wrong { case: Some(case), variant, why })))
+    }
+
+    /// The first variant that differs from another where nothing is rounded, and how.
+    fn difference(&self, args: &[Arg], options: &Options) -> Option<(usize, String)> {
+        let options = Options { exact: true, ..options.clone() };
+        let mut first: Option<Outcome> = None;
+        for variant in 0..self.kernel.variants.len() {
+            let outcome = match run_variant(&self.kernel, variant, args, &options) {
+                Ok(outcome) => outcome,
+                Err(Error::Refused(_)) => continue,
+                Err(error) => return Some((variant, format!("in exact arithmetic: {error}"))),
+            };
+            let Some(first) = &first else {
+                first = Some(outcome);
+                continue;
+            };
+            let differs = |param: &&Param| first.bytes(&param.name) != outcome.bytes(&param.name);
+            if let Some(param) = self.kernel.params.iter().find(differs) {
+                let (name, other) = (&param.name, first.variant() + 1);
+                return Some((
+                    variant,
+                    format!("in exact arithmetic `{name}` is not that of variant {other}"),
+                ));
             }
         }
         None

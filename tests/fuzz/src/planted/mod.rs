@@ -1,14 +1,17 @@
-//! Mutation testing: faults in the generator, one at a time, that random kernels must detect. The crates are
-//! copied to a separate folder, changed there, built and run.
+//! Mutation testing: faults in the generator that random kernels must detect. The crates are copied to a separate
+//! folder and built once, with every fault behind a switch. Each run turns on one of them.
 
+mod copy;
 mod faults;
+mod switch;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Instant;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::draw::Kind;
+use crate::random::Random;
 
 pub use faults::faults;
 
@@ -29,33 +32,59 @@ pub struct Fault {
     pub first: u64,
 }
 
-/// The crates that are built.
-const CRATES: [&str; 4] = ["layout", "codegen", "sim", "fuzz"];
-
 /// Limit of faults that may be missed.
 pub const MOST_MISSED: usize = 2;
 
+/// The environment variable of the copy: the number of the fault that is on.
+const VARIABLE: &str = "TILEWRIGHT_PLANTED";
+
 impl Fault {
-    /// The file's text with the fault applied.
-    pub fn plant(&self, text: &str) -> Result<String, String> {
-        match text.matches(self.text).count() {
-            1 => Ok(text.replacen(self.text, self.with, 1)),
-            count => Err(format!(
-                "{}: the text of the fault \"{}\" occurs {count} times, and must occur exactly once; adapt it in \
+    /// The number of the byte at which the text begins.
+    fn position(&self, text: &str) -> Result<usize, String> {
+        match text.match_indices(self.text).collect::<Vec<_>>()[..] {
+            [(at, _)] => Ok(at),
+            ref all => Err(format!(
+                "{}: the text of the fault \"{}\" occurs {} times, and must occur exactly once; adapt it in \
                  tests/fuzz/src/planted/faults:\n{}",
-                self.file, self.breaks, self.text
+                self.file,
+                self.breaks,
+                all.len(),
+                self.text
             )),
         }
     }
 }
 
-/// Errors in the table: texts that do not occur exactly once in their files.
+/// The table: each fault has its number there, whichever are planted.
+fn numbered() -> Vec<(usize, &'static Fault)> {
+    faults().enumerate().collect()
+}
+
+/// The files with faults, with every fault behind its switch; or the errors in the table.
+fn plant(
+    root: &Path,
+    planted: &[(usize, &'static Fault)],
+) -> Result<Vec<(&'static str, String)>, Vec<String>> {
+    let mut files: Vec<&'static str> = planted.iter().map(|(_, fault)| fault.file).collect();
+    files.sort_unstable();
+    files.dedup();
+    let (mut texts, mut misfits) = (Vec::new(), Vec::new());
+    for file in files {
+        let of_file: Vec<_> = planted.iter().copied().filter(|(_, fault)| fault.file == file).collect();
+        match fs::read_to_string(root.join(file)) {
+            Ok(text) => match switch::switched(&text, &of_file) {
+                Ok(text) => texts.push((file, text)),
+                Err(all) => misfits.extend(all),
+            },
+            Err(why) => misfits.push(format!("{file}: {why}")),
+        }
+    }
+    if misfits.is_empty() { Ok(texts) } else { Err(misfits) }
+}
+
+/// Errors in the table: texts that do not occur exactly once in their files, or stand in no function.
 pub fn misfits(root: &Path) -> Vec<String> {
-    let wrong = |fault: &Fault| match fs::read_to_string(root.join(fault.file)) {
-        Ok(text) => fault.plant(&text).err(),
-        Err(why) => Some(format!("{}: {why}", fault.file)),
-    };
-    faults().filter_map(wrong).collect()
+    plant(root, &numbered()).err().unwrap_or_default()
 }
 
 /// Options of the search.
@@ -67,141 +96,109 @@ pub struct Search {
     pub count: u64,
     /// Only faults with one of these words in their text or file; all if there are none.
     pub only: Vec<String>,
+    /// How many of them, and the seed that draws them; all if there is none.
+    pub sample: Option<(usize, u64)>,
 }
 
-/// Runs every fault; how many were missed.
-pub fn search(of: &Search) -> Result<usize, String> {
-    let misfits = misfits(&of.root);
-    if !misfits.is_empty() {
-        return Err(misfits.join("\n\n"));
+impl Search {
+    /// The faults to run.
+    fn chosen(&self) -> Vec<(usize, &'static Fault)> {
+        let named = |fault: &Fault| {
+            self.only.is_empty()
+                || self.only.iter().any(|word| fault.breaks.contains(word) || fault.file.contains(word))
+        };
+        let all: Vec<_> = numbered().into_iter().filter(|(_, fault)| named(fault)).collect();
+        match self.sample {
+            Some((count, seed)) => Random::new(seed).shuffled(&all).into_iter().take(count).collect(),
+            None => all,
+        }
     }
-    let folder = of.root.join("target/planted");
-    copy_crates(&of.root, &folder)?;
-    let built = build(&folder)?;
-    if let Some(why) = built {
-        return Err(format!("it cannot be built without a fault\n{why}"));
+}
+
+/// Runs the chosen faults; how many were missed.
+pub fn search(search: &Search) -> Result<usize, String> {
+    if let Some((count, seed)) = search.sample {
+        println!(
+            "{count} faults drawn with seed {seed}: `cargo xtask fuzz kernels --planted --sample {count} --seed {seed}` \
+             repeats them"
+        );
     }
-    for kind in [Kind::Parts, Kind::Whole, Kind::Targeted] {
-        if let Outcome::After(kernels) = run(&folder, of.count.min(1000), kind, 0)? {
+    let texts = plant(&search.root, &numbered()).map_err(|misfits| misfits.join("\n\n"))?;
+    let folder = search.root.join("target/planted");
+    copy::crates(&search.root, &folder, &texts)?;
+    build(&folder)?;
+    for (_, kind) in [("", Kind::Parts)].into_iter().chain(Kind::OPTIONS) {
+        if let Outcome::After(kernels) = run(&folder, search.count.min(200), kind, 0, None)? {
             return Err(format!("kernel {kernels} is wrong without a fault: see `cargo xtask fuzz kernels`"));
         }
     }
-    let (mut missed, mut all) = (0, 0);
-    for fault in faults() {
-        let named =
-            |word: &String| fault.breaks.contains(word.as_str()) || fault.file.contains(word.as_str());
-        if !(of.only.is_empty() || of.only.iter().any(named)) {
-            continue;
-        }
-        all += 1;
+    let chosen = search.chosen();
+    let mut missed = 0;
+    for &(number, fault) in &chosen {
         let begun = Instant::now();
-        let says = one(fault, of, &folder)?;
-        missed += usize::from(!says.starts_with("found"));
-        println!("{says:<28} {:<44} {} ({:.0} s)", fault.file, fault.breaks, begun.elapsed().as_secs_f64());
-    }
-    println!("{} of {all} planted faults found", all - missed);
-    Ok(missed)
-}
-
-fn one(fault: &Fault, of: &Search, folder: &Path) -> Result<String, String> {
-    let file = folder.join(fault.file);
-    let right = fs::read_to_string(&file).map_err(|why| format!("{}: {why}", file.display()))?;
-    write(&file, &fault.plant(&right)?)?;
-    let says = match build(folder)? {
-        // The row of the table is wrong, not the search: the other faults are still run.
-        Some(why) => {
-            eprintln!("\"{}\" cannot be built\n{why}", fault.breaks);
-            Ok("CANNOT BE BUILT".into())
-        }
-        None => Ok(match run(folder, of.count, fault.kind, fault.first)? {
+        let outcome = match run(&folder, search.count, fault.kind, fault.first, Some(number))? {
             Outcome::After(kernels) => format!("found by kernel {kernels}"),
             Outcome::Crashed => "found, by a crash".into(),
+            Outcome::Endless => "found, by a run without an end".into(),
             Outcome::NotFound => "NOT FOUND".into(),
-        }),
-    };
-    write(&file, &right)?;
-    says
+        };
+        missed += usize::from(!outcome.starts_with("found"));
+        println!(
+            "{outcome:<30} {:<44} {} ({:.0} s)",
+            fault.file,
+            fault.breaks,
+            begun.elapsed().as_secs_f64()
+        );
+    }
+    println!("{} of {} planted faults found", chosen.len() - missed, chosen.len());
+    Ok(missed)
 }
 
 enum Outcome {
     After(u64),
     Crashed,
+    /// A kernel did not end in time.
+    Endless,
     NotFound,
 }
 
-/// The workspace of the copy: our shared tables, and a profile with fast builds and fast enough code.
-fn manifest(root: &Path) -> Result<String, String> {
-    let file = root.join("Cargo.toml");
-    let text = fs::read_to_string(&file).map_err(|why| format!("{}: {why}", file.display()))?;
-    let begin = text.find("[workspace.package]").ok_or("no [workspace.package] in Cargo.toml")?;
-    let end = text.find("\n[package]").ok_or("no [package] in Cargo.toml")?;
-    let members: Vec<String> = CRATES.iter().map(|of| format!("\"{of}\"")).collect();
-    Ok(format!(
-        "[workspace]\nmembers = [{}]\nresolver = \"3\"\n\n{}\n[profile.planted]\ninherits = \"dev\"\nopt-level = 1\n\
-         debug = false\nincremental = true\n",
-        members.join(", "),
-        &text[begin..end]
-    ))
-}
+/// No new kernel is begun after this time, and no kernel takes nearly as long.
+const TIME: Duration = Duration::from_secs(1200);
 
-fn copy_crates(root: &Path, folder: &Path) -> Result<(), String> {
-    for of in CRATES {
-        copy(&root.join(of), &folder.join(of))?;
-    }
-    write(&folder.join("Cargo.toml"), &manifest(root)?)?;
-    let lock = root.join("Cargo.lock");
-    fs::copy(&lock, folder.join("Cargo.lock")).map_err(|why| format!("{}: {why}", lock.display()))?;
-    Ok(())
-}
-
-/// Copies a folder. Unchanged files are kept, so that they are not rebuilt, and stale files are removed.
-fn copy(from: &Path, to: &Path) -> Result<(), String> {
-    let error = |path: &Path, why: std::io::Error| format!("{}: {why}", path.display());
-    fs::create_dir_all(to).map_err(|why| error(to, why))?;
-    for entry in fs::read_dir(to).map_err(|why| error(to, why))?.flatten() {
-        let path = entry.path();
-        if !from.join(entry.file_name()).exists() {
-            let gone = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-            gone.map_err(|why| error(&path, why))?;
-        }
-    }
-    for entry in fs::read_dir(from).map_err(|why| error(from, why))? {
-        let entry = entry.map_err(|why| error(from, why))?;
-        let (path, target) = (entry.path(), to.join(entry.file_name()));
-        if path.is_dir() {
-            if entry.file_name() != "target" {
-                copy(&path, &target)?;
-            }
-            continue;
-        }
-        let bytes = fs::read(&path).map_err(|why| error(&path, why))?;
-        if fs::read(&target).ok().as_ref() != Some(&bytes) {
-            fs::write(&target, bytes).map_err(|why| error(&target, why))?;
-        }
-    }
-    Ok(())
-}
-
-fn write(file: &Path, text: &str) -> Result<(), String> {
-    fs::write(file, text).map_err(|why| format!("{}: {why}", file.display()))
-}
-
-/// Builds; the compiler's messages if it fails.
-fn build(folder: &Path) -> Result<Option<String>, String> {
+/// Builds the copy.
+fn build(folder: &Path) -> Result<(), String> {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.args(["build", "--quiet", "--profile", "planted", "-p", "tilewright-fuzz", "--bin", "kernels"]);
-    command.env("RUSTFLAGS", "--cap-lints=warn").env_remove("CARGO_TARGET_DIR").current_dir(folder);
+    command.env("RUSTFLAGS", "--cap-lints=allow").env_remove("CARGO_TARGET_DIR");
+    // A test runner may have set the second, which builds everything again.
+    command.env_remove("RUSTC_BOOTSTRAP").current_dir(folder);
     let output = command.output().map_err(|why| format!("cannot start cargo: {why}"))?;
-    let message = String::from_utf8_lossy(&output.stderr).into_owned();
-    Ok((!output.status.success()).then_some(message))
+    match output.status.success() {
+        true => Ok(()),
+        false => {
+            Err(format!("the copy with faults cannot be built\n{}", String::from_utf8_lossy(&output.stderr)))
+        }
+    }
 }
 
-fn run(folder: &Path, count: u64, kind: Kind, first: u64) -> Result<Outcome, String> {
+/// Random kernels with one fault, or without.
+fn run(folder: &Path, count: u64, kind: Kind, first: u64, fault: Option<usize>) -> Result<Outcome, String> {
     let mut command = Command::new(folder.join("target/planted/kernels"));
     command.args([&count.to_string(), "--until-wrong", "--seed", &first.to_string()]);
     command.args(Kind::OPTIONS.iter().find(|(_, of)| *of == kind).map(|(option, _)| option));
-    let output = command.output().map_err(|why| format!("cannot start the copy: {why}"))?;
+    command.args(["--seconds", &TIME.as_secs().to_string()]);
+    command.env(VARIABLE, fault.map_or_else(String::new, |number| number.to_string())).stdout(Stdio::piped());
+    let fails = |why: std::io::Error| format!("cannot run the copy: {why}");
+    let (begun, mut child) = (Instant::now(), command.spawn().map_err(fails)?);
+    while child.try_wait().map_err(fails)?.is_none() {
+        if begun.elapsed() > 2 * TIME {
+            child.kill().and_then(|()| child.wait()).map_err(fails)?;
+            return Ok(Outcome::Endless);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let output = child.wait_with_output().map_err(fails)?;
     let message = String::from_utf8_lossy(&output.stdout);
     let number = |line: &str| line.strip_prefix("wrong after ")?.split_whitespace().next()?.parse().ok();
     Ok(match (message.lines().find_map(number), output.status.code()) {
