@@ -35,7 +35,7 @@ pub mod tutorial;
 /// A product of `matmul_kernel!` with every key at its default.
 pub const MATMUL: MatmulKernel<f32> = matmul_kernel!();
 
-/// Keys of `matmul_kernel!` whose generated kernels have snapshots: each key by itself, and fast combinations.
+/// Keys of `matmul_kernel!` whose generated kernels are tested: each key by itself, and fast combinations.
 pub const PRODUCTS: &[&str] = &[
     PLAIN,
     "bk=16 schedule=(vec=4)",

@@ -1,4 +1,4 @@
-//! Speed of the algebra. `bench/log/2026-11-25.md` has measured figures; `cargo xtask bench` runs this.
+//! Speed of the algebra. `bench/LOG.md` has measured figures; `cargo xtask bench` runs this.
 
 use criterion::{Criterion, Throughput};
 use std::fmt::Write;

@@ -42,6 +42,13 @@ pub fn all() -> &'static [(String, Generated)] {
     ALL.get_or_init(generated)
 }
 
+/// One of them.
+pub fn named(wanted: &str) -> &'static Generated {
+    let (_, kernel) =
+        all().iter().find(|(name, _)| name == wanted).unwrap_or_else(|| panic!("no kernel {wanted}"));
+    kernel
+}
+
 /// All of them, generated anew.
 pub fn generated() -> Vec<(String, Generated)> {
     // `MATMULS` has the product family, with more keys than the shipped one.

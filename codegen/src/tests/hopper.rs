@@ -464,7 +464,7 @@ fn check_chosen(keys: &str, expected: &[([i64; 3], &str)]) {
     assert_eq!(found, expected, "{keys}");
 }
 
-/// The sizes of bench/log/2026-11-25.md, where most of these tiles were measured; tiles with swapped operands came later.
+/// Tiles that were measured at these sizes.
 #[test]
 fn a_launch_chooses_among_tiles() {
     check_chosen(

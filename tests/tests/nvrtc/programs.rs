@@ -13,8 +13,8 @@ pub(crate) struct Program {
     pub(crate) sass: Vec<&'static str>,
     /// Allowed stack in bytes; the program says why.
     pub(crate) stack: u32,
-    /// Has it a snapshot? Variations of a program are only compiled.
-    pub(crate) kept: bool,
+    /// Whether it is compiled for all its architectures; variations of a program are for the oldest and the newest.
+    pub(crate) for_all: bool,
 }
 
 impl Program {
@@ -25,11 +25,11 @@ impl Program {
 }
 
 fn program(kernel: Kernel, sass: &[&'static str]) -> Program {
-    Program { kernel, sass: sass.to_vec(), stack: 0, kept: true }
+    Program { kernel, sass: sass.to_vec(), stack: 0, for_all: true }
 }
 
 fn variation(kernel: Kernel, sass: &[&'static str]) -> Program {
-    Program { kept: false, ..program(kernel, sass) }
+    Program { for_all: false, ..program(kernel, sass) }
 }
 
 /// All programs.
@@ -49,9 +49,9 @@ pub(crate) fn all() -> Vec<Program> {
     ];
     for elem in casts::all() {
         let keep = matches!(elem, F32 | Bf16);
-        all.push(Program { kept: keep, ..program(small::copy(elem), &["LDG.E.128", "STG.E.128"]) });
+        all.push(Program { for_all: keep, ..program(small::copy(elem), &["LDG.E.128", "STG.E.128"]) });
         all.push(Program {
-            kept: keep,
+            for_all: keep,
             ..program(small::narrow_copies(elem), &["LDS.64", "LDS.128", "STS.64"])
         });
         all.push(program(small::values(elem), &[]));
@@ -80,7 +80,7 @@ pub(crate) fn all() -> Vec<Program> {
     all.push(program(hopper::cluster(), &["UTMALDG.2D.MULTICAST"]));
     all.push(program(hopper::plain_bulk(), &["UBLKCP"]));
     for rank in 1..=5 {
-        all.push(Program { kept: rank == 3, ..program(hopper::boxes(rank), &["UTMALDG", "UTMASTG"]) });
+        all.push(Program { for_all: rank == 3, ..program(hopper::boxes(rank), &["UTMALDG", "UTMASTG"]) });
     }
     all
 }

@@ -126,8 +126,7 @@ fn first_loop(body: &mut [Stmt]) -> Option<&mut Vec<Stmt>> {
 
 #[test]
 fn roles_share_the_integers_that_are_the_same_in_all() {
-    let kernel = gallery::all().iter().find(|(name, _)| name == "linear_hopper");
-    let mut program = kernel.expect("a kernel of the gallery").1.variants[0].program.clone();
+    let mut program = gallery::named("linear_hopper").variants[0].program.clone();
     let source = cuda::print(&program);
     assert_eq!(source.matches("const int band = ").count(), 1);
     assert_eq!(source.matches("const auto at = at_wave(wave);").count(), 2);

@@ -17,7 +17,7 @@ pub(super) fn insert(kernel: &mut Kernel) {
     let at = if kernel.body[..own].iter().any(inits) { own } else { 0 };
     // The next kernel starts when this kernel's blocks have ended. Blocks that start earlier get any free multiprocessor,
     // so that neighbours, which share operands, are far apart. The blocks of a cluster are near each other in any case,
-    // and a cluster takes longer to launch. Measured: see bench/log/2026-11-25.md.
+    // and a cluster takes longer to launch. Measured: see bench/LOG.md, "GEMM by wgmma".
     let starts = kernel.launch.cluster.iter().any(|&blocks| blocks > 1).then_some(Op::StartNext);
     let all = starts.into_iter().chain([Op::AwaitPrevious]).map(|op| Stmt { site: 0, op });
     kernel.body.splice(at..at, all);

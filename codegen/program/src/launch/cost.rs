@@ -11,7 +11,7 @@ use crate::values::target::WARP;
 /// Costs of rows of 128 bytes. Each entry is for rows that begin at multiples of fewer bytes than its first number. Then come
 /// the rows that the L2 cache delivers to all multiprocessors in a clock, and tenths of a clock in which a multiprocessor copies
 /// a row: alone, and while the other multiprocessor of its pair, which shares its port, copies too. The numbers are fitted to the
-/// times of products on an H100 and an H200: see bench/log/2026-11-28.md.
+/// times of products on an H100 and an H200: see bench/LOG.md, "The estimate".
 pub(super) const ROWS: [(u64, u64, [u64; 2]); 4] =
     [(32, 28, [31, 43]), (64, 30, [29, 41]), (128, 47, [6, 26]), (u64::MAX, 137, [1, 23])];
 /// The part of a block's work before and after its iterations that other blocks of the multiprocessor do not hide.

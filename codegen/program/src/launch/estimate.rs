@@ -18,7 +18,7 @@ use load::{Load, Trips};
 use meter::{Edges, Meter};
 
 /// Throughputs and latencies of a multiprocessor, in clocks: of an H100 at 1.98 GHz, fitted to the times of all variants
-/// of eleven kinds of products at 500 sizes; see bench/log/2026-11-28.md, "One estimate, fitted again".
+/// of eleven kinds of products at 500 sizes; see bench/LOG.md, "The estimate".
 mod device {
     /// Operations of the tensor cores in a clock, as a part of the peak in [`crate::values::target::Target::tensor`].
     pub(crate) const TENSOR: f64 = 0.97;
@@ -43,8 +43,8 @@ mod device {
     pub(crate) const LOADED: f64 = 36.0;
     pub(crate) const STORED: f64 = 21.0;
     pub(crate) const BULK: f64 = 17.0;
-    /// Atomics in global memory take this many times as long as stores: by threads, by bulk copies. See bench/log/2026-11-28.md,
-    /// "Tiles by quotients and remainders, counted".
+    /// Atomics in global memory take this many times as long as stores: by threads, by bulk copies. See bench/LOG.md,
+    /// "GEMM by wgmma".
     pub(crate) const ADDED: f64 = 3.0;
     pub(crate) const BULK_ADDED: f64 = 2.0;
     /// Further bytes for each row of a box of a bulk store, and for each row of a tile, where rows of a result begin in the middle
