@@ -417,7 +417,7 @@ fn tensors_that_cannot_be() {
         );
         // Empty, whatever the other extent.
         for extents in [[0, usize::MAX], [usize::MAX, 0]] {
-            assert_eq!(Matrix::zeros(stream, extents).unwrap().to_host().unwrap(), []);
+            assert!(Matrix::zeros(stream, extents).unwrap().to_host().unwrap().is_empty());
         }
         // One element with broadcast strides.
         for (extents, text) in [

@@ -127,9 +127,7 @@ const LOOPS: &[(&str, Sizes, Sizes)] = &[
 /// Gives the statements of a program's loops stages and positions, the same to those that must stay together. Later stages come
 /// first, or later, or anywhere in a step: that may be refused.
 fn restage(program: &mut Program, random: &mut Random) {
-    program.number();
     let spaces = spaces(program);
-    let mut schedule = std::mem::take(&mut program.schedule);
     each(&mut program.body, &mut |stmt| {
         let (Op::For { body, .. } | Op::Pipelined { body, .. }) = &stmt.op else { return };
         let mut tiles = false;
@@ -140,10 +138,10 @@ fn restage(program: &mut Program, random: &mut Random) {
         }
         let kind = random.below(3);
         let (mut stage, mut drawn) = (0, Vec::new());
-        for stmt in body {
+        for _ in body {
             stage += u32::from(stage < 2 && random.below(body.len()) < 2);
             let order = [stage, 8 - stage.min(8), random.below(4) as u32][kind];
-            drawn.push((stmt.id, StageOrder { stage, order }));
+            drawn.push(StageOrder { stage, order });
         }
         // Barriers and waits for copies stay with the next statement, waits for products with the previous one.
         for (at, stmt) in body.iter().enumerate().rev() {
@@ -152,14 +150,15 @@ fn restage(program: &mut Program, random: &mut Random) {
                 Op::Wait { .. } => at - 1,
                 _ => at,
             };
-            drawn[at].1 = drawn[like.min(body.len() - 1)].1;
+            drawn[at] = drawn[like.min(body.len() - 1)];
         }
-        schedule.extend(drawn);
         if let Op::Pipelined { ahead, .. } = &mut stmt.op {
             ahead.stages = 2 + stage.max(1);
         }
+        if let Op::For { body, .. } | Op::Pipelined { body, .. } = &mut stmt.op {
+            body.iter_mut().zip(drawn).for_each(|(stmt, order)| stmt.stage = Some(order));
+        }
     });
-    program.schedule = schedule;
 }
 
 #[test]

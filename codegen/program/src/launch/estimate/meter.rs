@@ -6,7 +6,7 @@ use tilewright_layout::Value;
 
 use super::device;
 use super::load::{Load, Parts, Trips};
-use crate::isa::atom::{Done, Effect, OperandKind, OperandName};
+use crate::isa::atom::{Atom, Done, Effect, OperandKind, OperandName};
 use crate::isa::scope::Queue;
 use crate::thread::index::{Int, Ix};
 use crate::thread::mention;
@@ -191,104 +191,11 @@ impl<'k> Meter<'k> {
                 };
                 once(self.value(value).times(warps).then(moved, times))
             }
-            Op::Atom { row, args, .. } => {
-                let mut load = Load { issued: warps, ..Load::default() };
-                let group = f64::from(row.family.warps());
-                if let Effect::Mma { m, n, k, .. } = row.effect {
-                    let operations = 2.0 * f64::from(m) * f64::from(n) * f64::from(k) * warps / group;
-                    let of = row.operand(OperandName::A).map_or(Elem::F16, |o| o.elem);
-                    // For warps, Hopper multiplies floats of 8 bits as f16, and converts them.
-                    let converts = group == 1.0 && of.bytes() == 1 && of.is_float() && self.kernel.arch >= 90;
-                    let rate =
-                        if converts { self.tensor_rate(Elem::F16) / 2.0 } else { self.tensor_rate(of) };
-                    load.tensor = operations / rate;
-                    // A warp waits for its own products and for the other products of its scheduler's tensor core.
-                    let own = if group > 1.0 { 1.0 } else { (device::ISSUE / warps).min(1.0) };
-                    load.latency = row.family.latency_clocks + load.tensor * own * device::EXPOSED;
-                }
-                for (operand, arg) in row.operands.iter().zip(args) {
-                    match (operand.kind, arg) {
-                        (_, AtomArg::Map { param, .. }) => {
-                            // One elected thread copies. Parts of a line that are stored together are one.
-                            let (rows, bytes) = self.box_rows(*param);
-                            if row.family.completes == Done::Queue(Queue::Bulk) {
-                                let added = matches!(row.effect, Effect::Reduce(_));
-                                load.bulk += if added { bytes * device::BULK_ADDED } else { bytes };
-                                load.cut_stores += rows * device::CUT_BOX + self.cut_tiles(*param, bytes);
-                            } else {
-                                load.rows += rows;
-                            }
-                        }
-                        (OperandKind::GlobalAddress, AtomArg::At(at)) => {
-                            let bytes = operand.address_bytes() as u32;
-                            let own = self.accessed(at, bytes, true).times(warps);
-                            load = load.beside(Load { issued: 0.0, ..own }, 1.0);
-                            if bytes < VECTOR {
-                                load.accesses = warps * device::SHORT_COPY / device::BEGIN;
-                                load.latency += warps * device::SHORT_COPY * device::BEFORE;
-                            }
-                        }
-                        (OperandKind::SharedAddress, AtomArg::At(_)) => {
-                            load.wavefronts += warps * 4.0;
-                        }
-                        _ => {}
-                    }
-                }
-                once(load)
-            }
+            Op::Atom { row, args, .. } => once(self.instruction(row, args, warps)),
             Op::Sync { .. } => once(Load { issued: warps, latency: device::BARRIER, ..Load::default() }),
             Op::Await { .. } => once(Load { issued: warps, latency: device::MBARRIER, ..Load::default() }),
             Op::WaitQueue { .. } => once(Load { issued: warps, ..Load::default() }),
-            Op::For { var, from, to, step, unroll, body } => {
-                if *unroll == Unroll::Full {
-                    self.folded.insert(*var);
-                }
-                let waited = self.waited;
-                let unrolled = *unroll == Unroll::Full;
-                let before = if unrolled { Vec::new() } else { std::mem::take(&mut self.committed) };
-                // A loop of a known length that threads may leave is left in its first iteration.
-                let known = self.kernel.exprs.constant(*from).zip(self.kernel.exprs.constant(*to)).is_some();
-                let left = body.iter().position(|stmt| mention::is_left_in(std::slice::from_ref(stmt), *var));
-                let left = left.filter(|_| known);
-                let inner = self.body(&body[..left.map_or(body.len(), |at| at + 1)], warps)?;
-                if !unrolled {
-                    self.committed = before;
-                }
-                let overhead = if *unroll == Unroll::Full { 0.0 } else { 2.0 * warps };
-                let inner_once = Load { issued: inner.once.issued + overhead, ..inner.once };
-                let exprs = &self.kernel.exprs;
-                // The rest of a loop that is written out in part has half of its iterations on average.
-                let named = |at: Ix| match exprs.get(at).int {
-                    Int::Var(id) => self.named.get(&id).copied().unwrap_or(at),
-                    _ => at,
-                };
-                let count = |at: Ix| match exprs.get(named(at)).int {
-                    Int::Rem(_, by) => exprs.constant(by).map(|by| by / 2),
-                    _ => exprs.constant(at),
-                };
-                if let (Some(from), Some(to)) = (count(*from), count(*to)) {
-                    let all = ((to - from).max(0) as f64 / (*step).max(1) as f64).ceil();
-                    let times = if left.is_some() { all.min(1.0) } else { all };
-                    // Loads of a loop that is written out wait together.
-                    let together = if *unroll == Unroll::Full { self.waited - waited } else { 0.0 };
-                    let each = Load { latency: inner_once.latency - together, ..inner_once };
-                    let once = Load { latency: together, ..Load::default() }.then(each, times);
-                    let loops =
-                        inner.loops.into_iter().map(|(of, load)| (of, Load::default().then(load, times)));
-                    return Some(Parts { once, loops: loops.collect(), ..Parts::default() });
-                }
-                match self.size(*to) {
-                    // The tiles of a persistent kernel: one block's tiles count.
-                    _ if self.kernel.launch.persistent && !inner.loops.is_empty() => Some(inner),
-                    Some(times) if *step == 1 && inner.loops.is_empty() => {
-                        let once = Load { latency: 0.0, ..Load::default().beside(inner.omitted, -1.0) };
-                        Some(Parts { once, loops: vec![(times, inner_once)], ..Parts::default() })
-                    }
-                    // Data decide how many there are: one counts.
-                    None => Some(inner),
-                    _ => None,
-                }
-            }
+            Op::For { .. } => self.repeated(op, warps),
             Op::If { then, other, .. } | Op::When { then, other, .. } => {
                 let (then, other) = (self.body(then, warps)?, self.body(other, warps)?);
                 let weight =
@@ -327,6 +234,104 @@ impl<'k> Meter<'k> {
             | Op::AwaitPrevious
             | Op::StartNext
             | Op::InitBarriers(_) => once(Load::default()),
+        }
+    }
+
+    /// An instruction.
+    fn instruction(&mut self, row: &Atom, args: &[AtomArg], warps: f64) -> Load {
+        let mut load = Load { issued: warps, ..Load::default() };
+        let group = f64::from(row.family.warps());
+        if let Effect::Mma { m, n, k, .. } = row.effect {
+            let operations = 2.0 * f64::from(m) * f64::from(n) * f64::from(k) * warps / group;
+            let of = row.operand(OperandName::A).map_or(Elem::F16, |o| o.elem);
+            // For warps, Hopper multiplies floats of 8 bits as f16, and converts them.
+            let converts = group == 1.0 && of.bytes() == 1 && of.is_float() && self.kernel.arch >= 90;
+            let rate = if converts { self.tensor_rate(Elem::F16) / 2.0 } else { self.tensor_rate(of) };
+            load.tensor = operations / rate;
+            // A warp waits for its own products and for the other products of its scheduler's tensor core.
+            let own = if group > 1.0 { 1.0 } else { (device::ISSUE / warps).min(1.0) };
+            load.latency = row.family.latency_clocks + load.tensor * own * device::EXPOSED;
+        }
+        for (operand, arg) in row.operands.iter().zip(args) {
+            match (operand.kind, arg) {
+                (_, AtomArg::Map { param, .. }) => {
+                    // One elected thread copies. Parts of a line that are stored together are one.
+                    let (rows, bytes) = self.box_rows(*param);
+                    if row.family.completes == Done::Queue(Queue::Bulk) {
+                        let added = matches!(row.effect, Effect::Reduce(_));
+                        load.bulk += if added { bytes * device::BULK_ADDED } else { bytes };
+                        load.cut_stores += rows * device::CUT_BOX + self.cut_tiles(*param, bytes);
+                    } else {
+                        load.rows += rows;
+                    }
+                }
+                (OperandKind::GlobalAddress, AtomArg::At(at)) => {
+                    let bytes = operand.address_bytes() as u32;
+                    let own = self.accessed(at, bytes, true).times(warps);
+                    load = load.beside(Load { issued: 0.0, ..own }, 1.0);
+                    if bytes < VECTOR {
+                        load.accesses = warps * device::SHORT_COPY / device::BEGIN;
+                        load.latency += warps * device::SHORT_COPY * device::BEFORE;
+                    }
+                }
+                (OperandKind::SharedAddress, AtomArg::At(_)) => {
+                    load.wavefronts += warps * 4.0;
+                }
+                _ => {}
+            }
+        }
+        load
+    }
+
+    /// A loop.
+    fn repeated(&mut self, op: &Op, warps: f64) -> Option<Parts> {
+        let Op::For { var, from, to, step, unroll, body } = op else { return None };
+        if *unroll == Unroll::Full {
+            self.folded.insert(*var);
+        }
+        let waited = self.waited;
+        let unrolled = *unroll == Unroll::Full;
+        let before = if unrolled { Vec::new() } else { std::mem::take(&mut self.committed) };
+        // A loop of a known length that threads may leave is left in its first iteration.
+        let known = self.kernel.exprs.constant(*from).zip(self.kernel.exprs.constant(*to)).is_some();
+        let left = body.iter().position(|stmt| mention::is_left_in(std::slice::from_ref(stmt), *var));
+        let left = left.filter(|_| known);
+        let inner = self.body(&body[..left.map_or(body.len(), |at| at + 1)], warps)?;
+        if !unrolled {
+            self.committed = before;
+        }
+        let overhead = if *unroll == Unroll::Full { 0.0 } else { 2.0 * warps };
+        let inner_once = Load { issued: inner.once.issued + overhead, ..inner.once };
+        let exprs = &self.kernel.exprs;
+        // The rest of a loop that is written out in part has half of its iterations on average.
+        let named = |at: Ix| match exprs.get(at).int {
+            Int::Var(id) => self.named.get(&id).copied().unwrap_or(at),
+            _ => at,
+        };
+        let count = |at: Ix| match exprs.get(named(at)).int {
+            Int::Rem(_, by) => exprs.constant(by).map(|by| by / 2),
+            _ => exprs.constant(at),
+        };
+        if let (Some(from), Some(to)) = (count(*from), count(*to)) {
+            let all = ((to - from).max(0) as f64 / (*step).max(1) as f64).ceil();
+            let times = if left.is_some() { all.min(1.0) } else { all };
+            // Loads of a loop that is written out wait together.
+            let together = if *unroll == Unroll::Full { self.waited - waited } else { 0.0 };
+            let each = Load { latency: inner_once.latency - together, ..inner_once };
+            let once = Load { latency: together, ..Load::default() }.then(each, times);
+            let loops = inner.loops.into_iter().map(|(of, load)| (of, Load::default().then(load, times)));
+            return Some(Parts { once, loops: loops.collect(), ..Parts::default() });
+        }
+        match self.size(*to) {
+            // The tiles of a persistent kernel: one block's tiles count.
+            _ if self.kernel.launch.persistent && !inner.loops.is_empty() => Some(inner),
+            Some(times) if *step == 1 && inner.loops.is_empty() => {
+                let once = Load { latency: 0.0, ..Load::default().beside(inner.omitted, -1.0) };
+                Some(Parts { once, loops: vec![(times, inner_once)], ..Parts::default() })
+            }
+            // Data decide how many there are: one counts.
+            None => Some(inner),
+            _ => None,
         }
     }
 

@@ -201,7 +201,7 @@ mod tests {
     use crate::tile::Order;
     use crate::tile::alternative::Policy;
     use crate::values::elem::Elem;
-    use crate::{thread::atoms, tile::verify};
+    use crate::{isa, tile::verify};
 
     /// A statement that the builder would refuse is refused here, with this message.
     #[track_caller]
