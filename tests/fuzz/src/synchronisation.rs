@@ -18,6 +18,15 @@ pub const REASONS: &[(&str, &str)] = &[
         "an operation is moved across registers, integers and reads of constant memory",
         "they have no order with other threads",
     ),
+    (
+        "a proxy fence is moved behind a barrier",
+        "each thread executes it after it has synchronised with the writers and before the asynchronous access, so it is on the path of \
+         base causality that orders the two, as the PTX memory model asks (proxy-preserved base causality order)",
+    ),
+    (
+        "the wait for the previous kernel is moved behind accesses of shared memory",
+        "that kernel has no part in it",
+    ),
     ("a commit is moved", "a group is the copies between two commits, and a wait counts the same groups"),
     ("a commit without a later wait is removed", "no thread reads what these copies write"),
     (
@@ -159,6 +168,13 @@ fn accesses(kernel: &Kernel, stmt: &Stmt) -> bool {
     accesses_itself(kernel, stmt) || stmt.op.blocks().into_iter().flatten().any(|stmt| accesses(kernel, stmt))
 }
 
+/// Does it access global memory, in its blocks too?
+fn is_in_global(stmt: &Stmt) -> bool {
+    let mut found = false;
+    stmt.op.each_use(&mut |used| found |= matches!(used, Use::Memory { space: Space::Global(_), .. }));
+    found || stmt.op.blocks().into_iter().flatten().any(is_in_global)
+}
+
 /// Does it write memory that threads share, in its blocks too?
 fn writes(stmt: &Stmt) -> bool {
     let mut found = false;
@@ -291,11 +307,12 @@ fn changes(kernel: &Kernel, list: &[Stmt], at: usize, around: Around<'_>) -> Vec
             all.extend(ahead.map(|to| (class, "ahead of the last access", How::Move(to))));
         }
         Op::Fence(Fence::ProxyAsync) => {
-            let orders = |stmt: &Stmt| {
-                matches!(stmt.op, Op::Sync { .. } | Op::Arrive { .. } | Op::Elect(..)) && orders(stmt)
+            let releases = |stmt: &Stmt| match &stmt.op {
+                Op::Elect(_, body) => body.iter().any(|stmt| matches!(stmt.op, Op::Arrive { .. })),
+                op => matches!(op, Op::Arrive { .. }),
             };
-            let order = (at + 1..list.len()).find(|&at| orders(&list[at]));
-            all.extend(order.map(|to| (class, "behind the next order", How::Move(to))));
+            let order = (at + 1..list.len()).find(|&at| orders(&list[at])).filter(|&at| releases(&list[at]));
+            all.extend(order.map(|to| (class, "behind the arrival", How::Move(to))));
             all.extend(ahead.map(|to| (class, "ahead of the last access", How::Move(to))));
         }
         Op::Await { .. } => {
@@ -328,7 +345,8 @@ fn changes(kernel: &Kernel, list: &[Stmt], at: usize, around: Around<'_>) -> Vec
             }
         }
         Op::AwaitPrevious => {
-            all.extend(behind.map(|to| (class, "behind the next access", How::Move(to))));
+            let in_global = |&to: &usize| is_in_global(&list[to]);
+            all.extend(behind.filter(in_global).map(|to| (class, "behind the next access", How::Move(to))));
         }
         _ => {}
     }
