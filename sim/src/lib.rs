@@ -51,7 +51,9 @@
 //!   covers both proxies.
 //! - **A warpgroup is four warps.** A wgmma reads its matrices for each of the four, so the writes must be
 //!   ordered before each warp, and a warp's wait covers only its own part. The matrices can be overwritten
-//!   after all four warps have waited and have synchronised with the writer.
+//!   after all four warps have waited and have synchronised with the writer. Each lane executes the wait, so a lane that
+//!   arrives for its warp after it needs no `__syncwarp` for what tensor cores alone have read: it has seen their reads
+//!   complete itself. For what other lanes have read by loads it needs one.
 //!
 //! Atomic updates need no order among each other if the scope of each includes the other's thread. Every other access
 //! must be ordered with each of them.

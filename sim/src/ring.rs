@@ -237,3 +237,85 @@ fn power_of(base: u64, mut exponent: u64) -> u64 {
 fn name(f: Un) -> u64 {
     format!("{f:?}").bytes().fold(3, |name, letter| name * 31 + u64::from(letter))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RINGS: [Ring; 4] = [Ring { bits: 7 }, Ring { bits: 15 }, Ring { bits: 31 }, Ring { bits: 63 }];
+
+    /// Three numbers, and infinities and NaN among them.
+    fn triples(ring: Ring) -> impl Iterator<Item = [u64; 3]> {
+        (0..2000).map(move |seed| {
+            [0, 1, 2].map(|of| match ring.hash(seed, of, 0) {
+                x if ring.hash(seed, of, 1) % 16 == 0 => ring.special(x % 3),
+                x => x,
+            })
+        })
+    }
+
+    #[test]
+    fn sums_products_and_maxima_have_no_order() {
+        for ring in RINGS {
+            for [x, y, z] in triples(ring).filter(|all| all.iter().all(|&x| !ring.is_special(x))) {
+                for f in [Bin::Add, Bin::Mul, Bin::Min, Bin::Max] {
+                    assert_eq!(ring.bin(f, x, y), ring.bin(f, y, x));
+                    assert_eq!(ring.bin(f, ring.bin(f, x, y), z), ring.bin(f, x, ring.bin(f, y, z)), "{f:?}");
+                }
+                let sum = ring.bin(Bin::Add, x, y);
+                let products = [x, y].map(|of| ring.bin(Bin::Mul, of, z));
+                assert_eq!(ring.bin(Bin::Mul, sum, z), ring.bin(Bin::Add, products[0], products[1]));
+                assert_eq!(ring.fma(x, y, z), ring.bin(Bin::Add, ring.bin(Bin::Mul, x, y), z));
+                for f in [Un::Exp, Un::Exp2] {
+                    let [a, b] = [x, y].map(|of| ring.un(f, of));
+                    assert_eq!(ring.un(f, sum), ring.bin(Bin::Mul, a, b), "{f:?}");
+                }
+                assert_eq!(ring.bin(Bin::Div, x, z), ring.bin(Bin::Mul, x, ring.un(Un::Recip, z)));
+            }
+        }
+    }
+
+    #[test]
+    fn infinities_stay_what_they_are() {
+        for ring in RINGS {
+            let [least, most] = [f64::NEG_INFINITY, f64::INFINITY].map(|x| ring.number(x));
+            assert_eq!(ring.number(-1e30), least);
+            for [x, y, _] in triples(ring).filter(|[x, y, _]| !ring.is_special(x | y)) {
+                assert_eq!(ring.bin(Bin::Add, least, x), least);
+                assert_eq!(ring.bin(Bin::Max, least, x), x);
+                assert_eq!(ring.un(Un::Exp, ring.bin(Bin::Sub, least, x)), 0);
+                assert!(ring.cmp(Cmp::Lt, least, x) && ring.cmp(Cmp::Lt, x, most));
+                assert_eq!(ring.cmp(Cmp::Lt, x, y), ring.bin(Bin::Min, x, y) == x && x != y, "{x} {y}");
+            }
+            let nan = ring.bin(Bin::Sub, most, most);
+            assert!(ring.cmp(Cmp::Ne, nan, nan) && !ring.cmp(Cmp::Le, nan, nan));
+        }
+    }
+
+    #[test]
+    fn whole_numbers_stand_for_themselves() {
+        for ring in RINGS {
+            for n in -64..64 {
+                let x = ring.number(n as f64);
+                assert_eq!((x, ring.signed(x)), (ring.from_int(n), n));
+                for elem in [Elem::F16, Elem::F32, Elem::F64] {
+                    assert_eq!(ring.cast(value::from_int(n, Elem::I8), Elem::I8, elem), x);
+                    assert_eq!(value::int(ring.cast(x, elem, Elem::I8), Elem::I8), n);
+                }
+                if n % 2 != 0 {
+                    assert_eq!(ring.number(n as f64 / 8.0), ring.bin(Bin::Div, x, ring.number(8.0)));
+                }
+            }
+            assert_eq!(ring.bin(Bin::Mul, ring.number(0.75), ring.number(1.5)), ring.number(1.125));
+        }
+    }
+
+    #[test]
+    fn an_odd_divisor_has_an_inverse() {
+        for ring in RINGS {
+            for [x, y, _] in triples(ring).filter(|[x, y, _]| !ring.is_special(x | y) && y % 2 == 1) {
+                assert_eq!(ring.bin(Bin::Mul, ring.bin(Bin::Div, x, y), y), x);
+            }
+        }
+    }
+}

@@ -15,4 +15,5 @@ pub mod reference;
 pub mod run;
 pub mod shrink;
 pub mod source;
+pub mod synchronisation;
 pub mod whole;

@@ -12,6 +12,7 @@ mod device;
 mod edges;
 mod elements;
 mod empty_sums;
+mod exact;
 mod followed;
 mod gallery;
 mod integers;

@@ -128,7 +128,7 @@ pub fn search(search: &Search) -> Result<usize, String> {
     copy::crates(&search.root, &folder, &texts)?;
     build(&folder)?;
     for (_, kind) in [("", Kind::Parts)].into_iter().chain(Kind::OPTIONS) {
-        if let Outcome::After(kernels) = run(&folder, search.count.min(200), kind, 0, None)? {
+        if let Outcome::After(kernels) = run(&folder, search.count.min(50), kind, 0, None)? {
             return Err(format!("kernel {kernels} is wrong without a fault: see `cargo xtask fuzz kernels`"));
         }
     }

@@ -83,7 +83,7 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         PROJECT,
         "a producer copies what the kernel has written",
-        "        written::check(program)?;\n",
+        "        written::check(&written)?;\n",
         "",
     ),
     fault(
