@@ -49,9 +49,6 @@ use ring::Buffer;
 use tiles::over_tiles;
 use transform::Computed;
 
-/// Warps of a warpgroup, which shares its registers with others.
-const WARPGROUP: u32 = 4;
-
 /// The program as roles; as it is where it has no producer, and neither is persistent over its whole grid nor rasters it.
 pub fn projected(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
     match split::over_blocks(program)? {

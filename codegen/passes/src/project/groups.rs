@@ -1,12 +1,12 @@
 //! The groups of threads of a kernel with a producer, and the registers of each.
 
-use super::{WARPGROUP, alternate, by_warpgroups, transform};
+use super::{alternate, by_warpgroups, transform};
 use crate::resolve::THREADS;
 use crate::source::problem::{Problem, Result};
 use crate::thread::Id;
 use crate::tile::{Form, Group, Op, Program, Stmt};
 use crate::values::affine::Coord;
-use crate::values::target::{BLOCK_THREADS, WARP, registers_at_entry};
+use crate::values::target::{BLOCK_THREADS, WARP, WARPGROUP, registers_at_entry};
 
 /// Registers of a producer thread where consumers take the others (setmaxnreg): fewer where consumers then have more.
 const OF_PRODUCER: [u32; 2] = [40, 32];
@@ -93,7 +93,7 @@ impl Groups {
         let consumers = add("consumers", (0, warps), members, registers);
         let producer = add("producer", (warps, warps + more), 1, own);
 
-        if multiply && members == 1 {
+        if multiply {
             add("warpgroups", (0, warps), warps / WARPGROUP, None);
         }
         if of_warps && !multiply && warps > 1 {

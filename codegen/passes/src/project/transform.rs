@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tilewright_layout::{Composed, Layout, Tiler, Tuple, layout};
 
 use super::ring::Buffer;
-use super::{Project, WARPGROUP, by_warpgroups, is_fill, is_produced};
+use super::{Project, by_warpgroups, is_fill, is_produced};
 use crate::build::tiled::swizzled_tile;
 use crate::build::{BOX_ALIGN, Builder, alignment};
 use crate::pipeline::{reads, sets, uses};
@@ -34,7 +34,7 @@ use crate::tile::view::{At, View};
 use crate::tile::{Expr, Form, How, Op, Program, Ring, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::elem::Elem;
-use crate::values::target::WARP;
+use crate::values::target::{WARP, WARPGROUP};
 use crate::values::typing::Types;
 
 /// Threads of the group: a warpgroup.

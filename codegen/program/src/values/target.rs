@@ -5,6 +5,8 @@ use crate::values::elem::Elem;
 
 /// Threads of a warp.
 pub const WARP: u32 = 32;
+/// Warps of a warpgroup: the threads of a wgmma, which change their registers together (setmaxnreg).
+pub const WARPGROUP: u32 = 4;
 /// The most threads of a block.
 pub const BLOCK_THREADS: u32 = 1024;
 /// Registers of 32 bits of a multiprocessor.
