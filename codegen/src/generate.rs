@@ -406,6 +406,7 @@ impl Expanded {
         // With slots and prefetched copies.
         limits::sizes(new.program())?;
         limits::work(new.program())?;
+        check::registers::of_products(new.program())?;
         Ok(new)
     }
 
