@@ -1,6 +1,7 @@
 //! The passes as one list, in the order in which they run. The driver runs this list, and ARCHITECTURE.md prints it.
 
 use crate::allocate::allocate;
+use crate::check::registers;
 use crate::lower::lowered;
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::{Fact, Kernel};
@@ -120,6 +121,7 @@ pub const PASSES: &[Pass] = &[
         "refuses programs that are too large, and chooses the oldest architecture with enough shared memory",
         |mut program, context| {
             within_limits(&program)?;
+            registers::of_products(&program)?;
             program.arch = architecture(&program, context.arch);
             Ok(program)
         },

@@ -28,6 +28,7 @@ mod overflow;
 mod packed;
 mod pages;
 mod pairs;
+mod parts;
 mod pipelined;
 mod ptx;
 mod radix;

@@ -470,3 +470,41 @@ fn integers_of_all_warps_of_a_block() {
         assert_eq!(y[3 * block..3 * block + 3], wanted, "block {block}");
     }
 }
+
+/// Sums of rows by blocks that take one tile of few rows after another: threads share the columns of a row.
+macro_rules! few_rows {
+    ($name:ident, $elem:ident, $sum:ident, $zero:literal, $rows:literal) => {
+        #[kernel(threads = 32)]
+        fn $name(x: &Tensor<$elem, (M, N), (ldx, _1)>, y: &mut Tensor<$sum, M>) {
+            persistent();
+            let t = tile(x, ($rows, 64), (block.x, _));
+            let mut rows = full::<$sum>(($rows, 1), $zero);
+            for k in 0..t.size(2) {
+                rows += sum(t[(_, _, k)], 1);
+            }
+            copy(rows, regroup(tile(y, $rows, block.x), ($rows, 1)));
+        }
+    };
+}
+
+few_rows!(two_rows_of_bytes, i8, i32, 0, 2);
+few_rows!(two_rows, f32, f32, 0.0, 2);
+few_rows!(three_rows, f32, f32, 0.0, 3);
+
+#[test]
+fn tiles_of_few_rows() {
+    for (m, n) in [(3, 114), (4, 128), (5, 127), (64, 256), (3, 64), (1, 1), (7, 0)] {
+        let bytes = Arg::tensor(&vec![1i8; m * n], [m, n]).strides([n, 1]);
+        for outcome in crate::run(two_rows_of_bytes().def(), &[bytes, Arg::output::<i32>([m])]) {
+            assert_eq!(outcome.get::<i32>("y").unwrap(), vec![n as i32; m], "{m} x {n}");
+        }
+        for offset in [0, 1] {
+            let x = Arg::tensor(&vec![1f32; m * n + 1], [m, n]).strides([n, 1]).offset(offset);
+            for def in [two_rows().def(), three_rows().def()] {
+                for outcome in crate::run(def, &[x.clone(), Arg::output::<f32>([m])]) {
+                    assert_eq!(outcome.get::<f32>("y").unwrap(), vec![n as f32; m], "{m} x {n}");
+                }
+            }
+        }
+    }
+}

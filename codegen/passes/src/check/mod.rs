@@ -16,6 +16,7 @@ mod flags;
 mod intensity;
 mod lints;
 mod races;
+pub mod registers;
 pub mod shared_limits;
 pub(crate) mod threads;
 mod touch;

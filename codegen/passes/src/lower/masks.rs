@@ -12,17 +12,31 @@ use crate::values::number::Number;
 impl Lower<'_> {
     /// The condition that an element, given by its coordinates in the fragment, is inside all edges.
     pub(super) fn inside(&mut self, edges: &[Edge], coordinates: &[Ix]) -> Option<Ix> {
-        let mut guard = self.int(1);
+        let all = self.int(1);
+        let mut guard = all;
         for edge in edges {
-            let at = self.coordinate_at(edge, coordinates);
-            let end = self.value(edge.end);
-            let at = self.start_of_vector(at, end);
-            guard = match edge.only_above {
-                true => self.and_below(guard, at, end),
-                false => self.and_within(guard, at, end),
-            };
+            if edge.part.is_empty() {
+                guard = self.and_inside(guard, edge, coordinates);
+                continue;
+            }
+            let part = edge.part.iter().fold(all, |part, of| self.and_inside(part, of, coordinates));
+            let inside = self.and_inside(all, edge, coordinates);
+            let outside = self.exprs().not(inside);
+            let outside = self.exprs().all(part, outside);
+            let inside = self.exprs().not(outside);
+            guard = self.exprs().all(guard, inside);
         }
         (self.kernel.exprs.constant(guard) != Some(1)).then_some(guard)
+    }
+
+    /// Conjoins a condition with that an element is inside an edge, whatever part the edge applies to.
+    fn and_inside(&mut self, condition: Ix, edge: &Edge, coordinates: &[Ix]) -> Ix {
+        let (at, end) = (self.coordinate_at(edge, coordinates), self.value(edge.end));
+        let at = self.start_of_vector(at, end);
+        match edge.only_above {
+            true => self.and_below(condition, at, end),
+            false => self.and_within(condition, at, end),
+        }
     }
 
     /// States that a value is a number where the element of the view is out of bounds by a coordinate along which elements are

@@ -110,9 +110,13 @@ impl Origins<'_> {
         let mut ends = Vec::new();
         for view in operands {
             let edges = self.edges(view, view, state).map(|edges| {
-                edges.into_iter().filter(|edge| edge.runs_along(1)).map(|edge| End {
-                    size: Some(edge.end),
-                    before: !edge.only_above && self.program.range(&edge.base).lo < 0,
+                let concerned = edges.into_iter().filter(|edge| edge.runs_along(1) || edge.parts_along(1));
+                concerned.map(|edge| match edge.runs_along(1) {
+                    true => End {
+                        size: Some(edge.end),
+                        before: !edge.only_above && self.program.range(&edge.base).lo < 0,
+                    },
+                    false => End { size: None, before: true },
                 })
             });
             match edges {

@@ -2,6 +2,7 @@
 //! effect of statements on them is in [`super`].
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use tilewright_layout::Value;
 
@@ -28,13 +29,20 @@ pub(super) struct OutOfBounds {
     pub(super) age: usize,
     /// Has it only been filled, on all paths?
     pub(super) filled: bool,
+    /// What is known about its parts, which do not overlap, if statements have written parts of a shared tensor.
+    pub(super) parts: Vec<(Region, OutOfBounds)>,
 }
 
+/// A part of a tensor: its elements along each mode.
+pub(super) type Region = Vec<Range<i64>>;
+
 impl OutOfBounds {
-    pub(super) const NONE: OutOfBounds =
-        OutOfBounds { edges: Some(Vec::new()), contents: None, begun: None, at: None, age: 0, filled: false };
-    pub(super) const UNKNOWN: OutOfBounds =
-        OutOfBounds { edges: None, contents: None, begun: None, at: Some(Vec::new()), age: 0, filled: false };
+    pub(super) const NONE: OutOfBounds = OutOfBounds::with(Some(Vec::new()), None);
+    pub(super) const UNKNOWN: OutOfBounds = OutOfBounds::with(None, Some(Vec::new()));
+
+    const fn with(edges: Option<Vec<Edge>>, at: Option<Coordinates>) -> OutOfBounds {
+        OutOfBounds { edges, contents: None, begun: None, at, age: 0, filled: false, parts: Vec::new() }
+    }
 
     pub(super) fn is_none(&self) -> bool {
         self.edges.as_ref().is_some_and(Vec::is_empty)
@@ -43,6 +51,16 @@ impl OutOfBounds {
     /// The value of its out-of-bounds elements, if a fill before a loop has left none.
     pub(super) fn value(&self) -> Option<f64> {
         self.contents.filter(|_| self.begun.is_none())
+    }
+
+    fn forget(&mut self, moves: &dyn Fn(&Edge) -> bool) {
+        if self.edges.as_ref().is_some_and(|edges| edges.iter().any(moves)) {
+            self.edges = None;
+        }
+        for at in self.at.iter_mut().flatten() {
+            *at = at.take().filter(|at| !moves(at));
+        }
+        self.parts.iter_mut().for_each(|(_, part)| part.forget(moves));
     }
 
     /// Is it as a fill with a known value leaves it: no element is out of bounds?
@@ -66,15 +84,120 @@ impl OutOfBounds {
         };
         let at = match (&self.at, &other.at) {
             (None, at) | (at, None) => at.clone(),
-            (Some(x), Some(y)) => {
-                let both = x.iter().zip(y).map(|(x, y)| x.clone().filter(|x| Some(x) == y.as_ref()));
-                Some(both.collect())
-            }
+            (Some(x), Some(y)) => Some(same_coordinates(x, y)),
         };
         let edges = edges.filter(|_| begun.is_some());
         let (age, filled) = (self.age.min(other.age), self.filled && other.filled);
-        OutOfBounds { edges, contents, begun: begun.flatten(), at, age, filled }
+        let mut parts = Vec::new();
+        if self.parts.iter().map(|(of, _)| of).eq(other.parts.iter().map(|(of, _)| of)) {
+            let both = self.parts.iter().zip(&other.parts);
+            parts.extend(both.map(|((of, own), (_, other))| (of.clone(), own.join(other))));
+        }
+        OutOfBounds { edges, contents, begun: begun.flatten(), at, age, filled, parts }
     }
+
+    /// The facts of a tensor of this shape after a part of it has been written; `before` if it may have been written before.
+    pub(super) fn with_part(
+        before: Option<&OutOfBounds>,
+        region: Region,
+        part: OutOfBounds,
+        whole: &Region,
+    ) -> OutOfBounds {
+        if region == *whole {
+            return part;
+        }
+        let mut parts = match before {
+            None => Vec::new(),
+            Some(of) if of.parts.is_empty() => vec![(whole.clone(), of.clone())],
+            Some(of) => of.parts.clone(),
+        };
+        let rest = |(of, known): (Region, OutOfBounds)| {
+            difference(of, &region).into_iter().map(move |rest| (rest, known.clone()))
+        };
+        parts = parts.into_iter().flat_map(rest).collect();
+        parts.push((region, part));
+        OutOfBounds::union(parts, whole)
+    }
+
+    /// The facts of a tensor from those of its parts.
+    fn union(parts: Vec<(Region, OutOfBounds)>, whole: &Region) -> OutOfBounds {
+        let all = || parts.iter().map(|(_, of)| of);
+        let size = |region: &Region| region.iter().map(|of| of.end - of.start).product::<i64>();
+        let written: i64 = parts.iter().map(|(of, _)| size(of)).sum();
+        let mut regions: Vec<(&Edge, Vec<&Region>)> = Vec::new();
+        for (region, edge) in
+            parts.iter().flat_map(|(region, of)| of.edges.iter().flatten().map(move |edge| (region, edge)))
+        {
+            match regions.iter_mut().find(|(known, _)| *known == edge) {
+                Some((_, regions)) => regions.push(region),
+                None => regions.push((edge, vec![region])),
+            }
+        }
+        let mut edges = Vec::new();
+        for (edge, regions) in regions {
+            match regions.iter().map(|of| size(of)).sum::<i64>() == written {
+                true => edges.push(edge.clone()),
+                false => edges.extend(regions.into_iter().map(|region| in_region(edge, region, whole))),
+            }
+        }
+        let mut begun = Some(None);
+        all().for_each(|of| begun = begun.and_then(|begun| agreed(begun, of.begun)));
+        let are_known = begun.is_some() && all().all(|of| of.edges.is_some());
+        // Elements that are in bounds have other values, unless all parts have been filled.
+        let some_outside = all().any(|of| !of.is_none());
+        let mut contents = all().filter(|of| !some_outside || !of.is_none()).map(|of| of.contents);
+        let first = contents.next().flatten();
+        let contents = first.filter(|first| contents.all(|other| other == Some(*first)));
+        let mut at = None;
+        for known in all().filter_map(|of| of.at.as_ref()) {
+            at = Some(match at {
+                None => known.clone(),
+                Some(at) => same_coordinates(&at, known),
+            });
+        }
+        let age = all().map(|of| of.age).min().unwrap_or(0);
+        let filled = all().all(|of| of.filled);
+        let (edges, begun) = (are_known.then_some(edges), begun.flatten());
+        OutOfBounds { edges, contents, begun, at, age, filled, parts }
+    }
+}
+
+/// Where both have the same coordinates.
+fn same_coordinates(x: &Coordinates, y: &Coordinates) -> Coordinates {
+    x.iter().zip(y).map(|(x, y)| x.clone().filter(|x| Some(x) == y.as_ref())).collect()
+}
+
+/// An edge of the elements of a region.
+fn in_region(edge: &Edge, region: &Region, whole: &Region) -> Edge {
+    let mut edge = edge.clone();
+    for (mode, (part, whole)) in
+        region.iter().zip(whole).enumerate().filter(|(_, (part, whole))| part != whole)
+    {
+        let mut modes = vec![Vec::new(); region.len()];
+        modes[mode] = vec![(whole.end, 1)];
+        let end = Value::Int(part.end - part.start);
+        edge.part.push(Edge::new(edge.name.clone(), (-part.start).into(), modes, end));
+    }
+    edge
+}
+
+/// The elements of a region that are not in the other one, as regions.
+fn difference(mut of: Region, other: &Region) -> Vec<Region> {
+    if of.iter().zip(other).any(|(of, other)| of.end <= other.start || other.end <= of.start) {
+        return vec![of];
+    }
+    let mut all = Vec::new();
+    for (mode, other) in other.iter().enumerate() {
+        for part in [of[mode].start..other.start, other.end..of[mode].end] {
+            if !part.is_empty() {
+                let mut rest = of.clone();
+                rest[mode] = part;
+                all.push(rest);
+            }
+        }
+        of[mode] = of[mode].start.max(other.start)..of[mode].end.min(other.end);
+    }
+    all
 }
 
 /// The value of both, or of the one that has a value; `None` if they differ.
@@ -109,15 +232,8 @@ pub(super) fn join(left: &State, right: &State) -> State {
 /// Forgets edges that depend on a loop's variable, which differ after the loop and in its next iteration, or on an
 /// integer that is read again.
 pub(super) fn forget(state: &mut State, changes: &dyn Fn(&Coord) -> bool) {
-    for outside in state.values_mut() {
-        let moves = |edge: &Edge| edge.base.any(changes);
-        if outside.edges.as_ref().is_some_and(|edges| edges.iter().any(moves)) {
-            outside.edges = None;
-        }
-        for at in outside.at.iter_mut().flatten() {
-            *at = at.take().filter(|at| !moves(at));
-        }
-    }
+    let moves = |edge: &Edge| edge.moves(changes);
+    state.values_mut().for_each(|outside| outside.forget(&moves));
 }
 
 /// For each mode of a view the digits that run along a mode of its tensor: extent and stride.
@@ -152,6 +268,11 @@ pub(super) fn taken_over(
     view: &View,
     along: &dyn Fn(usize) -> Vec<Vec<(i64, i64)>>,
 ) -> Option<Edge> {
+    edge.try_map(&|edge| coordinate_in(edge, view, along))
+}
+
+/// The same of one coordinate.
+fn coordinate_in(edge: Edge, view: &View, along: &dyn Fn(usize) -> Vec<Vec<(i64, i64)>>) -> Option<Edge> {
     let mut base = edge.base.clone();
     let mut modes: Vec<Vec<(i64, i64)>> = view
         .layout

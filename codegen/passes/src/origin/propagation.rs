@@ -41,8 +41,6 @@ impl Origins<'_> {
             let of = ins.get(usize::from(n)).map(|view| view.tensor);
             of.is_some_and(|of| of == to.tensor || self.assigned.contains(&(to.tensor, of)))
         };
-        let differs =
-            |edge: &Edge| edge.base.per_thread() || (0..edge.modes.len()).any(|mode| edge.runs_along(mode));
         let edges = all.filter(|all| begun_is_covered(&known, all)).map(|all| {
             let has = |n: u8, edge: &Edge| all.get(usize::from(n)).is_some_and(|edges| edges.contains(edge));
             let remains = |edge: &Edge| {
@@ -54,11 +52,11 @@ impl Origins<'_> {
                 // bounds, for example because a number from memory selects it.
                 let sum = &known[usize::from(same)];
                 let later = |coord: &Coord| matches!(coord, Coord::Var(var) if self.loops.iter().skip(sum.age).any(|of| of == var));
-                (!accumulates(same) && differs(edge)) || sum.filled && !edge.moves(&later)
+                (!accumulates(same) && edge.differs()) || sum.filled && !edge.moves(&later)
             };
             union(all.clone()).into_iter().filter(remains).collect()
         });
-        OutOfBounds { edges, contents: None, begun: None, at, age, filled: false }
+        OutOfBounds { edges, at, age, ..OutOfBounds::NONE }
     }
 
     /// The value of a function where all its inputs are out of bounds, and accumulators of functions without one.
@@ -104,10 +102,13 @@ impl Origins<'_> {
         let before = state.get(&acc.tensor).cloned().unwrap_or(OutOfBounds::NONE);
         let sides = [(a, 0), (b, 1)].map(|(view, onto)| {
             let edges = self.edges(view, view, state)?;
-            let moved = edges
-                .into_iter()
-                .filter(|edge| !edge.runs_along(1))
-                .map(|edge| stored(edge.moved(onto), acc));
+            let moved = edges.into_iter().filter(|edge| !edge.runs_along(1)).filter_map(|edge| {
+                match edge.parts_along(1) {
+                    // A row may be out of bounds in some parts of K alone.
+                    true => edge.differs().then_some(None),
+                    false => Some(stored(edge.moved(onto), acc)),
+                }
+            });
             moved.collect::<Option<Vec<_>>>()
         });
         let [Some(rows), Some(columns)] = sides else {
@@ -132,10 +133,7 @@ impl Origins<'_> {
             || before.edges.as_ref().is_some_and(|edges| edges.iter().all(|edge| all.contains(edge)));
         let edges = before.edges.filter(|_| covered).map(|edges| union(vec![edges, all.clone()]));
         let contents = before.contents.filter(|_| all.is_empty());
-        state.insert(
-            acc.tensor,
-            OutOfBounds { edges, contents, begun: None, at, age: before.age, filled: false },
-        );
+        state.insert(acc.tensor, OutOfBounds { edges, contents, at, age: before.age, ..OutOfBounds::NONE });
     }
 
     /// The coordinates of a view's elements, along each mode of the target.
@@ -182,6 +180,11 @@ impl Origins<'_> {
 
 /// An edge of a view's modes, as an edge of its tensor's modes.
 pub(super) fn stored(edge: Edge, to: &View) -> Option<Edge> {
+    edge.try_map(&|edge| stored_coordinate(edge, to))
+}
+
+/// The same of one coordinate.
+fn stored_coordinate(edge: Edge, to: &View) -> Option<Edge> {
     let mut modes = vec![Vec::new(); to.base.len()];
     for (mode, submodes) in edge.modes.iter().enumerate() {
         let still = submodes.iter().all(|(extent, step)| *extent == 1 || *step == 0);
@@ -201,6 +204,11 @@ pub(super) fn stored(edge: Edge, to: &View) -> Option<Edge> {
 /// The edge of the whole tensor, from the edge of a view of one of `threads` threads: the elements must run along the
 /// tensor's modes as the view does.
 pub(super) fn of_whole(edge: &Edge, view: &View, sizes: &[i64], threads: i64) -> Option<Edge> {
+    edge.clone().try_map(&|edge| coordinate_of_whole(&edge, view, sizes, threads))
+}
+
+/// The same of one coordinate.
+fn coordinate_of_whole(edge: &Edge, view: &View, sizes: &[i64], threads: i64) -> Option<Edge> {
     let submodes: Vec<Vec<Vec<(i64, i64)>>> = (0..sizes.len()).map(|mode| along(view, mode)).collect();
     // Searches the subset of the tensor's modes that have stride 1 along the coordinate.
     (0..1usize << sizes.len().min(6)).find_map(|subset| {

@@ -3,7 +3,7 @@
 use tilewright_layout::{Layout, Tuple, Value};
 
 use super::Origins;
-use super::out_of_bounds::{CombinedOver, OutOfBounds, State, along, apart, taken_over, union};
+use super::out_of_bounds::{CombinedOver, OutOfBounds, Region, State, along, apart, taken_over, union};
 use super::propagation::{of_whole, shown, stored};
 use crate::thread::Id;
 use crate::tile::elements::Edge;
@@ -39,14 +39,8 @@ impl Origins<'_> {
         let kept = |number: Option<f64>| number.filter(|x| same || *x == 0.0);
         let edges = self.edges(from, to, state).filter(|_| begun.is_none() || kept(begun).is_some());
         let at = self.at(from, to, state);
-        let known_part = OutOfBounds {
-            edges,
-            contents: kept(contents),
-            begun: kept(begun),
-            at,
-            age,
-            filled: known.filled,
-        };
+        let (contents, begun, filled) = (kept(contents), kept(begun), known.filled);
+        let known_part = OutOfBounds { edges, contents, begun, at, age, filled, ..OutOfBounds::NONE };
         self.written(by, to, known_part, state);
     }
 
@@ -73,7 +67,7 @@ impl Origins<'_> {
             let edges = self.edges(from, to, state);
             let at = self.at(from, to, state);
             let (age, begun) = (self.loops.len(), state.get(&from.tensor).and_then(|of| of.begun));
-            self.update(to, OutOfBounds { edges, contents: None, begun, at, age, filled: false }, state);
+            self.update(to, OutOfBounds { edges, begun, at, age, ..OutOfBounds::NONE }, state);
         }
     }
 
@@ -99,19 +93,29 @@ impl Origins<'_> {
             edge.modes.iter().zip(&combined).any(|(submodes, combined)| *combined && runs(submodes))
         };
         // The rest of a coordinate of the source, on the modes of the target's tensor.
-        let left = |mut edge: Edge| {
-            // Along a mode of extent 1 there is one coordinate.
-            for (submodes, _) in edge.modes.iter_mut().zip(&combined).filter(|(_, combined)| **combined) {
-                submodes.clear();
-            }
-            stored(edge, to)
+        let left = |edge: Edge| {
+            let rest = edge.try_map(&|mut edge| {
+                // Along a mode of extent 1 there is one coordinate.
+                for (submodes, _) in edge.modes.iter_mut().zip(&combined).filter(|(_, combined)| **combined) {
+                    submodes.clear();
+                }
+                Some(edge)
+            });
+            stored(rest?, to)
         };
         // Between threads whose elements are combined.
         let differs = |edge: &Edge| across.iter().any(|across| apart(&edge.base, *across));
+        let is_combined = |edge: &Edge| along_combined(edge) || differs(edge);
         let kept = source.edges.and_then(|edges| {
             let edges: Vec<Edge> = edges.into_iter().map(view).collect::<Option<_>>()?;
-            let remains = |edge: &Edge| !along_combined(edge) && !differs(edge);
-            edges.into_iter().filter(remains).map(left).collect::<Option<Vec<_>>>()
+            let rest = edges.into_iter().filter(|edge| !is_combined(edge)).filter_map(|edge| {
+                match edge.part.iter().any(is_combined) {
+                    // A result may be out of bounds in some parts of what is combined alone.
+                    true => edge.differs().then_some(None),
+                    false => Some(left(edge)),
+                }
+            });
+            rest.collect::<Option<Vec<_>>>()
         });
         let same_tensor = self.whole(to) && self.whole(from);
         let edges = match (before.edges, kept) {
@@ -122,12 +126,13 @@ impl Origins<'_> {
         };
         // Results have no coordinate along combined modes, nor along the other parts of a mode that is combined in part.
         let at = source.at.is_some().then(|| self.at(from, from, state)).flatten().unwrap_or_default();
-        let one = |at: &Edge| !along_combined(at) && !differs(at);
+        let one = |at: &Edge| !is_combined(at);
         let kept = at.into_iter().zip(&combined).map(|(at, combined)| at.filter(|at| !combined && one(at)));
         let at = Some(self.stored(kept.collect(), to));
         // Where only the fill is combined, no result is out of bounds.
         let begun = source.begun.filter(|_| edges.as_ref().is_some_and(|edges| !edges.is_empty()));
-        state.insert(to.tensor, OutOfBounds { edges, contents, begun, at, age: before.age, filled: false });
+        let age = before.age;
+        state.insert(to.tensor, OutOfBounds { edges, contents, begun, at, age, ..OutOfBounds::NONE });
     }
 
     /// The analysis of a view's elements.
@@ -145,12 +150,34 @@ impl Origins<'_> {
 
     /// Updates the state of a view that threads write, each its part.
     pub(super) fn written(&mut self, by: Id, to: &View, part: OutOfBounds, state: &mut State) {
-        let Some((known_part, all)) = self.in_shared(by, &part, to) else {
+        let Some((known_part, region)) = self.in_shared(by, &part, to) else {
             return self.update(to, part, state);
         };
-        let known = state.get(&to.tensor).filter(|_| !all);
-        let known_part = known.map_or_else(|| known_part.clone(), |known| known.join(&known_part));
-        state.insert(to.tensor, known_part);
+        self.written_region(to.tensor, region, known_part, state);
+    }
+
+    /// Updates the state of a shared tensor of which a region is written, if it is known which one.
+    pub(super) fn written_region(
+        &self,
+        of: Id,
+        region: Option<Region>,
+        part: OutOfBounds,
+        state: &mut State,
+    ) {
+        let before = state.get(&of);
+        let known = match (region, self.sizes(of)) {
+            (Some(region), Some(sizes)) => {
+                let whole = sizes.into_iter().map(|size| 0..size).collect();
+                OutOfBounds::with_part(before, region, part, &whole)
+            }
+            _ => before.map_or(part.clone(), |known| known.join(&part)),
+        };
+        state.insert(of, known);
+    }
+
+    /// The extents of a tensor's modes, if they are constants.
+    pub(super) fn sizes(&self, of: Id) -> Option<Vec<i64>> {
+        self.program.tensor(of).plain().modes().map(|mode| mode.size().ok()).collect()
     }
 
     /// Updates a tensor's state: a partial write is joined with the earlier state.
@@ -262,13 +289,13 @@ impl Origins<'_> {
     }
 
     /// The analysis of the elements of a shared tensor that all threads together write, in terms of the whole tensor, and
-    /// whether these are all of its elements. It is derived from one thread's part, where elements keep their coordinates.
-    pub(super) fn in_shared(&mut self, by: Id, part: &OutOfBounds, to: &View) -> Option<(OutOfBounds, bool)> {
+    /// which elements these are. It is derived from one thread's part, where elements keep their coordinates.
+    fn in_shared(&mut self, by: Id, part: &OutOfBounds, to: &View) -> Option<(OutOfBounds, Option<Region>)> {
         // Threads' elements outside of the tile are not stored.
         let limits = self.limits_of(to);
         let tensor = self.program.tensor(to.tensor);
         let threads = i64::from(self.program.threads_of(by));
-        let sizes: Vec<i64> = tensor.plain().modes().map(|mode| mode.size().ok()).collect::<Option<_>>()?;
+        let sizes = self.sizes(to.tensor)?;
         let only_threads = |base: &Affine| {
             !base.any(&|coord| {
                 !matches!(coord, Coord::Thread(_) | Coord::Submode { .. } | Coord::Swizzled(..))
@@ -281,37 +308,39 @@ impl Origins<'_> {
         if !known {
             return None;
         }
-        let whole = covers(to, threads, &sizes);
-        let of = |edge: &Edge| of_whole(edge, to, &sizes, threads);
-        let edges = match &part.edges {
-            Some(edges) => {
-                let stored = edges.iter().filter(|edge| !limits.iter().any(|limit| limit.is_same(edge)));
-                stored.map(of).collect::<Option<Vec<_>>>()
-            }
-            None => None,
-        };
-        let at = part.at.as_ref().map(|at| {
-            let mut all = vec![None; sizes.len()];
-            for (mode, at) in at.iter().enumerate().take(to.rank()) {
-                let at = at.as_ref().and_then(of);
-                shown(to, mode)
-                    .into_iter()
-                    .for_each(|index| all[index] = at.clone().map(|at| at.along_mode(index, sizes[index])));
-            }
-            all
-        });
-        Some((OutOfBounds { edges, at, ..part.clone() }, whole))
+        let mut part = part.clone();
+        if let Some(edges) = &mut part.edges {
+            edges.retain(|edge| !limits.iter().any(|limit| limit.is_same(edge)));
+        }
+        Some((on_tensor(&part, to, &sizes, threads), region(to, threads, &sizes)))
     }
 }
 
-/// Do threads, whose parts may exceed their tile, together write every element of a tensor?
-fn covers(to: &View, threads: i64, sizes: &[i64]) -> bool {
+/// The analysis of a tensor's elements from that of a view of each of `threads` threads.
+pub(super) fn on_tensor(part: &OutOfBounds, to: &View, sizes: &[i64], threads: i64) -> OutOfBounds {
+    let of = |edge: &Edge| of_whole(edge, to, sizes, threads);
+    let edges = part.edges.as_ref().and_then(|edges| edges.iter().map(of).collect());
+    let at = part.at.as_ref().map(|at| {
+        let mut all = vec![None; sizes.len()];
+        for (mode, at) in at.iter().enumerate().take(to.rank()) {
+            let at = at.as_ref().and_then(of);
+            shown(to, mode)
+                .into_iter()
+                .for_each(|index| all[index] = at.clone().map(|at| at.along_mode(index, sizes[index])));
+        }
+        all
+    });
+    OutOfBounds { edges, at, ..part.clone() }
+}
+
+/// The region of a tensor that threads, whose parts may exceed their tile, together write; `None` if it is no box.
+pub(super) fn region(to: &View, threads: i64, sizes: &[i64]) -> Option<Region> {
     /// The most elements that are visited: about the bytes of shared memory.
     const MOST: i64 = 1 << 18;
     let count = to.layout.size().unwrap_or(MOST);
     let all = sizes.iter().product::<i64>();
-    if count.saturating_mul(threads) > MOST || count.saturating_mul(threads) < all {
-        return false;
+    if count.saturating_mul(threads) > MOST {
+        return None;
     }
     // How far each value is from the first along a mode.
     let along = |mode: usize| {
@@ -332,10 +361,11 @@ fn covers(to: &View, threads: i64, sizes: &[i64]) -> bool {
     let (Some(values), Ok(places)) =
         ((0..sizes.len()).map(along).collect::<Option<Vec<_>>>(), Layout::compact(Tuple::flat(sizes)))
     else {
-        return false;
+        return None;
     };
     let steps: Vec<i64> = places.leaves().map(|(_, stride)| stride.int().unwrap_or(0)).collect();
     let mut written = vec![false; all as usize];
+    let mut region: Region = sizes.iter().map(|size| *size..0).collect();
     for thread in 0..threads {
         let of = |at: &Affine| at.eval(&|_| thread);
         let limit =
@@ -343,17 +373,16 @@ fn covers(to: &View, threads: i64, sizes: &[i64]) -> bool {
         let base: Vec<i64> = to.base.iter().map(of).collect();
         let ends: Vec<i64> = (0..sizes.len()).map(|mode| sizes[mode].min(limit(mode))).collect();
         for value in 0..count as usize {
-            let mut at = values.iter().zip(&base).map(|(values, base)| base + values[value]);
-            let mut index = 0;
-            let inside = ends.iter().zip(&steps).all(|(end, step)| {
-                let at = at.next().unwrap_or(-1);
-                index += at * step;
-                (0..*end).contains(&at)
-            });
-            if inside {
-                written[index as usize] = true;
+            let at = || values.iter().zip(&base).map(|(values, base)| base + values[value]);
+            if !at().zip(&ends).all(|(at, end)| (0..*end).contains(&at)) {
+                continue;
+            }
+            written[at().zip(&steps).map(|(at, step)| at * step).sum::<i64>() as usize] = true;
+            for (of, at) in region.iter_mut().zip(at()) {
+                *of = of.start.min(at)..of.end.max(at + 1);
             }
         }
     }
-    written.into_iter().all(|written| written)
+    let size: i64 = region.iter().map(|of| (of.end - of.start).max(0)).product();
+    (size > 0 && written.into_iter().filter(|written| *written).count() as i64 == size).then_some(region)
 }

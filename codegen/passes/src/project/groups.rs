@@ -91,7 +91,7 @@ impl Groups {
         let consumers = add("consumers", (0, warps), members, registers);
         let producer = add("producer", (warps, warps + more), 1, own);
 
-        if multiply && members == 1 {
+        if multiply {
             add("warpgroups", (0, warps), warps / REGISTER_POOL.warps, None);
         }
         if of_warps && !multiply && warps > 1 {

@@ -28,7 +28,8 @@ pub(super) fn of_memory(view: &View, d: &Distribution, by: Id, stores: bool) -> 
     let mut part = view.clone();
     let (mut spread, mut ones, mut limits) = (Vec::new(), Vec::new(), Vec::new());
     for (mode, own) in modes.iter().enumerate() {
-        let extent = own.size()?;
+        // Rows of shared memory can be longer than the tile's.
+        let extent = own.size()?.min(d.tile()[mode]);
         spread.push(extent == 1 && d.tile()[mode] > 1);
         // All elements along the mode are one: of an element that an index has named, or a broadcast.
         ones.push(own.leaves().all(|(_, stride)| stride == Value::Int(0)));

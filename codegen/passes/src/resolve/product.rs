@@ -96,19 +96,19 @@ impl Resolve {
         mma: &TiledMma,
     ) -> Result<()> {
         let of = self.program.groups[mma.of as usize].warps;
-        let count = mma.groups.size()? as u32;
-        let is_family = |group: &Group| group.warps == of && group.members == count;
-        let family = match count {
-            1 => Some(mma.of as usize),
-            _ => self.program.groups.iter().position(is_family),
-        };
+        let is_family =
+            |group: &Group| group.warps == of && group.member_warps() == Some(mma.row.family.warps());
+        let family = self.program.groups.iter().position(is_family);
         let (Some(family), Op::Gemm { token: token @ Some(_), .. }) =
             (family.filter(|_| of.is_some()), &stmt.op)
         else {
             return Err(Problem::new("products of warpgroups read tiles that a producer copies in bulk")
                 .help("write for k in pipelined(0..n, stages = 4, producer = warp)"));
         };
-        let member = if count > 1 { Coord::Member(family as u32).into() } else { Affine::from(0) };
+        // Groups of consumers that alternate have several warpgroups each.
+        let (members, count) = (i64::from(self.program.groups[family].members), mma.groups.size()?);
+        let is_part = count < members.max(2);
+        let member = Affine::from(Coord::Member(family as u32)).submode(1, is_part.then_some(count));
         let by_registers = mma.of_registers();
         let matched = self.operands(stmt, views, sums, mma, by_registers.as_ref())?;
         let (row, a) = match by_registers.filter(|_| matched.in_registers) {

@@ -41,13 +41,15 @@ pub struct Edge {
     /// Are negative coordinates in bounds? Elements before a tile that threads do not divide are accessed, as a slice may
     /// name them.
     pub only_above: bool,
+    /// The part of the fragment to which it applies: the elements in bounds of all of these; empty for the whole fragment.
+    pub part: Vec<Edge>,
 }
 
 impl PartialEq for Edge {
     /// Names are ignored: two tensors may share a coordinate.
     fn eq(&self, other: &Edge) -> bool {
-        (&self.base, &self.modes, &self.end, self.only_above)
-            == (&other.base, &other.modes, &other.end, other.only_above)
+        (&self.base, &self.modes, &self.end, self.only_above, &self.part)
+            == (&other.base, &other.modes, &other.end, other.only_above, &other.part)
     }
 }
 
@@ -67,23 +69,43 @@ impl Edge {
             modes.iter().map(run).collect()
         };
         let bounds = |of: &Edge| (of.base.clone(), of.end, of.only_above);
-        bounds(self) == bounds(other) && run(&self.modes) == run(&other.modes)
+        bounds(self) == bounds(other)
+            && run(&self.modes) == run(&other.modes)
+            && self.part.len() == other.part.len()
+            && self.part.iter().zip(&other.part).all(|(own, other)| own.is_same(other))
     }
 
-    /// Is it the same coordinate at another offset, like a tile's and the shifted tile's?
+    /// Is it the same coordinate of some elements at another offset, like a tile's and the shifted tile's?
     pub fn is_shifted(&self, other: &Edge) -> bool {
-        let apart = || self.base.plus(&other.base, -1)?.constant();
-        (&self.modes, &self.end) == (&other.modes, &other.end) && apart().is_some_and(|apart| apart != 0)
+        let is_apart = || self.part.iter().any(|own| other.part.iter().any(|other| own.is_disjoint(other)));
+        self.distance(other).is_some_and(|distance| distance != 0) && self.end == other.end && !is_apart()
+    }
+
+    /// Have no elements both coordinates in bounds?
+    fn is_disjoint(&self, other: &Edge) -> bool {
+        let (Some(own), Some(end)) = (self.end.int(), other.end.int()) else { return false };
+        self.distance(other).is_some_and(|distance| distance >= own || -distance >= end)
+    }
+
+    /// How much greater it is than the other coordinate, in all elements.
+    fn distance(&self, other: &Edge) -> Option<i64> {
+        self.base.plus(&other.base, -1).filter(|_| self.modes == other.modes)?.constant()
     }
 
     /// A coordinate with its bound.
     pub fn new(name: String, base: Affine, modes: Vec<Vec<(i64, i64)>>, end: Value) -> Edge {
-        Edge { name, base, modes, end, only_above: false }
+        Edge { name, base, modes, end, only_above: false, part: Vec::new() }
+    }
+
+    /// Applies to its coordinate, and to those of its part.
+    pub fn try_map(self, f: &dyn Fn(Edge) -> Option<Edge>) -> Option<Edge> {
+        let part = self.part.iter().cloned().map(f).collect::<Option<_>>()?;
+        Some(Edge { part, ..f(Edge { part: Vec::new(), ..self })? })
     }
 
     /// Does it depend on a coordinate of this kind?
     pub fn moves(&self, test: &dyn Fn(&Coord) -> bool) -> bool {
-        self.base.any(test)
+        self.base.any(test) || self.part.iter().any(|of| of.base.any(test))
     }
 
     /// Does it run along a mode of its fragment?
@@ -91,8 +113,19 @@ impl Edge {
         self.modes.get(mode).is_some_and(|submodes| submodes.iter().any(|(_, step)| *step != 0))
     }
 
+    /// Does it differ among the elements of its fragment, or among threads?
+    pub fn differs(&self) -> bool {
+        self.base.per_thread() || (0..self.modes.len()).any(|mode| self.runs_along(mode))
+    }
+
+    /// Does its part differ along a mode of its fragment?
+    pub fn parts_along(&self, mode: usize) -> bool {
+        self.part.iter().any(|of| of.runs_along(mode))
+    }
+
     /// The edge of an operand's first mode, moved to one of the two modes of the accumulator.
     pub fn moved(mut self, onto: usize) -> Edge {
+        self.part = self.part.into_iter().map(|of| of.moved(onto)).collect();
         let submodes = if self.modes.is_empty() { Vec::new() } else { self.modes.swap_remove(0) };
         self.modes = match onto {
             0 => vec![submodes, Vec::new()],
