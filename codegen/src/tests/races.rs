@@ -12,7 +12,7 @@ use crate::source::ast::Span;
 use crate::source::problem::Result;
 use crate::thread::{Id, Unroll};
 use crate::tile::view::{At, View};
-use crate::tile::{Expr, How, Op, Order, Program, Ring, Stmt};
+use crate::tile::{Expr, How, Op, Order, Program, Purpose, Ring, Stmt};
 use crate::values::affine::Coord;
 use crate::values::condition::Test;
 
@@ -282,7 +282,7 @@ fn rings_order_waits_of_several_warps() {
     let taken = |b: &mut Builder| {
         let n = b.tensor("n", Elem::I32, (Value::symbol("I"),), None, false).unwrap();
         let first = b.slice(&n, &[At::Index(0.into())]).unwrap();
-        b.take("first", &first).unwrap();
+        b.take("first", &first, Purpose::Index).unwrap();
     };
     check("one warp of four fills", filled_by(4, &|_| ()), "");
     check("it reads integers", filled_by(4, &taken), "");

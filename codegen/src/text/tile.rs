@@ -10,7 +10,8 @@ use crate::thread::{MemoryOrder, Scope};
 use crate::tile::view::View;
 use crate::tile::{
     Across, Ahead, Arg, Constant, ConstantOf, Form, Group, How, LaunchRule, Multiply, Op, Order, Past,
-    Program, Raster, Read, Ring, Scalar, Space, Split, StageOrder, Stmt, Submodes, Tensor, Update, Var,
+    Program, Purpose, Raster, Read, Ring, Scalar, Space, Split, StageOrder, Stmt, Submodes, Tensor, Update,
+    Var,
 };
 use crate::values::affine::Affine;
 use crate::values::lanes::Lanes;
@@ -77,7 +78,7 @@ records! {
     Scalar { name, elem }
     Group { name, warps = None, members = 1, threads, registers = None }
     Ring { name, slots, buffers, from, to, arrivals, over_cluster = false }
-    Read { name, elem, per_thread = false }
+    Read { name, elem, per_thread = false, purpose = Purpose::Index }
     Constant { of, name, value }
     Update { with, order = MemoryOrder::Relaxed, scope = Scope::Grid, old = None, expected = None }
     Ahead { stages, fewer = false, fragments = 1, exits = true, producer = false, split = Split::Whole }
@@ -93,6 +94,7 @@ variants! {
     Raster { "plain" Plain, "bands" Bands(tiles) }
     Arg { "tensor" Tensor(id), "scalar" Scalar(id) }
     Space { "global" Global { mutable = false }, "shared" Shared { align }, "registers" Registers { words = false } }
+    Purpose { "value" Value, "index" Index }
     Past { "skip" Skip, "last" Last, "anyway" Anyway, "inside" Inside }
     How { "derive" Derive, "async" Async, "plain" Plain, "staged" Staged, "realigned" Realigned, "here" Here, "atom" Atom(row) }
     Multiply { "scalar" Scalar(with), "atom" Atom(row) }

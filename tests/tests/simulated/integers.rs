@@ -670,3 +670,53 @@ fn functions_of_one_element_are_integers() {
     ];
     check(functions_of_one().def(), &args, "y", &wanted);
 }
+
+/// Elements out of bounds as integers: in sums, comparisons and bounds of loops, and as rows.
+#[kernel]
+fn outside(
+    x: &Tensor<i32, N>,
+    table: &Tensor<i32, V>,
+    sums: &mut Tensor<i32, (M, _2)>,
+    next: &mut Tensor<i32, M>,
+    rows: &mut Tensor<i32, (M, _4)>,
+) {
+    let (mut a, mut b) = (full::<i32>(1, 0), full::<i32>(1, 0));
+    for k in 0..8 {
+        a = a + x[(k)];
+        b += x[(k)];
+    }
+    let both = sums[(block.x, _)];
+    copy(a, tile(both, 1, 0));
+    copy(b, tile(both, 1, 1));
+    let one = tile(x, 1, block.x + 1);
+    copy(one + 5, tile(next, 1, block.x));
+    let row = rows[(block.x, _)];
+    copy(tile(table, 1, one), tile(row, 1, 0));
+    copy(tile(table, 1, one + 1), tile(row, 1, 1));
+    let (mut compared, mut counted) = (full::<i32>(1, 0), full::<i32>(1, 0));
+    if one[(0)] >= 0 {
+        compared += 1;
+    }
+    for _k in one[(0)]..2 {
+        counted += 1;
+    }
+    copy(compared, tile(row, 1, 2));
+    copy(counted, tile(row, 1, 3));
+}
+
+#[test]
+fn integers_out_of_bounds_are_0_and_indices_none() {
+    let x = [1i32, 2, 3];
+    let table = [10i32, 20, 30, 40];
+    let args = [
+        Arg::tensor(&x, [3]),
+        Arg::tensor(&table, [4]),
+        Arg::output::<i32>([3, 2]),
+        Arg::output::<i32>([3]),
+        Arg::output::<i32>([3, 4]),
+    ];
+    check(outside().def(), &args, "sums", &[6; 6]);
+    check(outside().def(), &args, "next", &[7, 8, 5]);
+    // Columns first: the row as an index, the next row, comparisons, iterations.
+    check(outside().def(), &args, "rows", &[30, 40, 0, 40, 0, 20, 1, 1, 1, 0, 0, 2]);
+}

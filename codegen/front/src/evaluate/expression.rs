@@ -11,8 +11,8 @@ use super::value::Value;
 use super::{Evaluator, advice, integer};
 use crate::source::ast::{Expr, ExprKind, Name, Pattern, Span, Unary};
 use crate::source::problem::{Problem, count};
-use crate::tile;
 use crate::tile::view::View;
+use crate::tile::{self, Purpose};
 use crate::values::affine::{Affine, Coord};
 use crate::values::elem::Elem;
 use crate::values::limits;
@@ -275,7 +275,7 @@ impl Evaluator {
                 .unwrap_or_else(|problem| self.complain(index.span, problem)),
             (Value::View(view), _) if self.is_outside(&view, index) => Value::Poison,
             (Value::View(view), at) => {
-                let at = self.coordinates(at, index.span);
+                let at = self.indices(at, index.span);
                 match at.ats() {
                     Some(at) => match self.builder.slice(&view, &at) {
                         Ok(slice) => Value::View(slice),
@@ -423,12 +423,12 @@ impl Evaluator {
                 if to == "u32" && elem.is_float() || to == "u64" || elem.bytes() > 4 || elem == Elem::Bool {
                     return None;
                 }
-                (self.take(&view.clone(), span), Some(elem))
+                (self.take(&view.clone(), Purpose::Value, span), Some(elem))
             }
             _ => return None,
         };
         let wraps = |at: &Affine| match to {
-            "u32" => (self.builder.program().range(at).lo < 0).then_some(Elem::U32),
+            "u32" => (of.is_some() || self.builder.program().range(at).lo < 0).then_some(Elem::U32),
             "i32" => (of == Some(Elem::U32)).then_some(Elem::I32),
             "i64" => Some(Elem::I64),
             "u64" => Some(Elem::U64),

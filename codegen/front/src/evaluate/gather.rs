@@ -74,7 +74,7 @@ impl Evaluator {
         };
         let (mut coordinates, mut indices) = (Vec::new(), Vec::new());
         for item in items {
-            let item = match self.coordinates(item, span) {
+            let item = match self.indices(item, span) {
                 Value::Poison => return Err(Problem::reported()),
                 item => item,
             };

@@ -10,7 +10,7 @@ use crate::source::problem::Problem;
 use crate::thread::{Bin, Cmp, Un};
 use crate::tile::verify;
 use crate::tile::view::View;
-use crate::tile::{self, Expr};
+use crate::tile::{self, Expr, Purpose};
 use crate::values::affine::{Affine, Arith};
 use crate::values::condition::Test;
 use crate::values::elem::Elem;
@@ -206,11 +206,11 @@ impl Evaluator {
         }
     }
 
-    /// The value with single elements of integer type loaded: coordinates, loop bounds and operands of
-    /// integer comparisons must be integers.
+    /// The value with single elements of integer type loaded: loop bounds and operands of integer comparisons must be
+    /// integers.
     pub(super) fn read(&mut self, value: Value, span: Span) -> Value {
         match value {
-            Value::View(view) if self.is_index(&view) => self.take(&view, span),
+            Value::View(view) if self.is_index(&view) => self.take(&view, Purpose::Value, span),
             // Arithmetic on elements of 64 bits.
             Value::Elements(_) if self.wide(&value).is_some() => {
                 let made = self.settled(value, &[], span);
@@ -227,7 +227,18 @@ impl Evaluator {
         }
     }
 
-    /// A coordinate, or several, with integers read and integer arguments as integers of the kernel.
+    /// An index, or several: an element that is an index itself selects no element where it is out of bounds.
+    pub(super) fn indices(&mut self, value: Value, span: Span) -> Value {
+        match value {
+            Value::Tuple(items) => {
+                Value::Tuple(items.into_iter().map(|item| self.indices(item, span)).collect())
+            }
+            Value::View(view) if self.is_index(&view) => self.take(&view, Purpose::Index, span),
+            value => self.coordinates(value, span),
+        }
+    }
+
+    /// An integer, or several, with elements read and integer arguments as integers of the kernel.
     pub(super) fn coordinates(&mut self, value: Value, span: Span) -> Value {
         match value {
             Value::Tuple(items) => {
@@ -288,14 +299,15 @@ impl Evaluator {
 
     /// Loads an element as an integer, a `bool` as a condition. An element of an input that has been loaded in this block
     /// is not loaded again.
-    pub(super) fn take(&mut self, view: &View, span: Span) -> Value {
-        let known = self.loaded.iter().find(|(known, _)| known == view).map(|(_, at)| at.clone());
-        let at = match known.map_or_else(|| self.builder.take(&view.name, view), Ok) {
+    pub(super) fn take(&mut self, view: &View, purpose: Purpose, span: Span) -> Value {
+        let known = self.loaded.iter().find(|(known, of, _)| known == view && *of == purpose);
+        let known = known.map(|(.., at)| at.clone());
+        let at = match known.map_or_else(|| self.builder.take(&view.name, view, purpose), Ok) {
             Ok(at) => at,
             Err(problem) => return self.complain(span, problem),
         };
         if matches!(self.builder.space(view), tile::Space::Global { mutable: false }) {
-            self.loaded.push((view.clone(), at.clone()));
+            self.loaded.push((view.clone(), purpose, at.clone()));
         }
         match self.builder.elem(view) {
             Elem::Bool => Value::Test(Test::Equal(at, 0.into()).negated()),

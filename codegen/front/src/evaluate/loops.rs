@@ -7,7 +7,7 @@ use crate::source::ast::{self, Pattern, Span};
 use crate::source::problem::Problem;
 use crate::source::spelling::did_you_mean;
 use crate::thread::{Id, Unroll};
-use crate::tile::{Ahead, Split};
+use crate::tile::{Ahead, Purpose, Split};
 use crate::values::affine::{Affine, Arith, Coord};
 use crate::values::condition::Test;
 use crate::values::limits;
@@ -274,7 +274,7 @@ impl Evaluator {
             Value::Bool(known) => return Some(Decided::Known(known)),
             Value::Poison => return None,
             Value::View(flag) if self.is_condition(&Value::View(flag.clone())) => {
-                self.take(&flag, condition.span)
+                self.take(&flag, Purpose::Value, condition.span)
             }
             value => value,
         };

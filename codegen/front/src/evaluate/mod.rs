@@ -46,9 +46,9 @@ use crate::launch::definition::Settings;
 use crate::source::ast::{self, Kernel, Level, Name, Span, Stmt, StmtKind};
 use crate::source::diagnostic::{Diagnostic, Lint};
 use crate::source::problem::Problem;
-use crate::tile;
 use crate::tile::verify::{collective, unspecified};
 use crate::tile::view::View;
+use crate::tile::{self, Purpose};
 use crate::values::affine::Affine;
 use crate::values::elem::Elem;
 use crate::values::limits;
@@ -131,7 +131,7 @@ struct Evaluator {
     /// The names of elements that change.
     changes: changed::Changes,
     /// Elements of inputs that have been loaded as integers in the open blocks.
-    loaded: Vec<(View, Affine)>,
+    loaded: Vec<(View, Purpose, Affine)>,
     /// Divisors that are not known to be positive so far, with their operators.
     divisors: Vec<(Affine, ast::Binary, Span)>,
     /// The names of the kernel's constants.

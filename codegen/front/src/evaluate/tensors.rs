@@ -17,7 +17,7 @@ impl Evaluator {
         args.get(1).map_or(Ok(()), tile_extents)?;
         let coord = match args.get(2) {
             Some(at) => {
-                let at = self.coordinates(at.clone(), args.span(2));
+                let at = self.indices(at.clone(), args.span(2));
                 at.ats().ok_or_else(|| self.no_coordinate(&at, &args.usage()).arg(2))?
             }
             None => return Err(args.needs(2, "coordinates, such as (block.x, _),")),

@@ -8,7 +8,7 @@ use crate::thread::{self, Bin, Cmp, Frag, Id, Op, Stmt, Val};
 use crate::tile::range::Range;
 use crate::tile::view::View;
 use crate::tile::view::leaf::leaves;
-use crate::tile::{Arg, Space};
+use crate::tile::{Arg, Purpose, Space};
 use crate::values::elem::Elem;
 
 impl Lower<'_> {
@@ -41,10 +41,10 @@ impl Lower<'_> {
         let at = match guard {
             None => at,
             Some(guard) => {
-                // An out-of-bounds flag is not set.
-                let outside = self.int(if tensor.elem == Elem::Bool { 0 } else { -1 });
+                let outside = self.int(read.purpose.out_of_bounds());
                 let chosen = self.exprs().select(guard, at, outside);
-                self.name_here(chosen, &format!("{}_or_none", read.name))
+                let or = if read.purpose == Purpose::Index { "or_none" } else { "or_0" };
+                self.name_here(chosen, &format!("{}_{or}", read.name))
             }
         };
         self.scope.reads[number as usize] = Some(at);

@@ -4,7 +4,7 @@ use super::Builder;
 use crate::source::problem::{Problem, Result};
 use crate::thread::{Change, Id};
 use crate::tile::view::{At, View};
-use crate::tile::{Op, Read, Space, Update};
+use crate::tile::{Op, Purpose, Read, Space, Update};
 use crate::values::affine::Coord;
 use crate::values::elem::Elem;
 
@@ -134,7 +134,8 @@ impl Builder {
                 return Err(Problem::new(format!("`{}` is not a tile of i32 in registers", view.name)));
             }
             let number = self.program.reads.len() as Id;
-            self.program.reads.push(Read { name: view.name.clone(), elem: Elem::I32, per_thread: true });
+            let (name, purpose) = (view.name.clone(), Purpose::Index);
+            self.program.reads.push(Read { name, elem: Elem::I32, per_thread: true, purpose });
             coordinates.push(At::Index(Coord::Loaded { number, per_thread: true }.into()));
             numbers.push((number, view.clone()));
         }

@@ -7,7 +7,7 @@ use crate::source::problem::{Problem, Result};
 use crate::thread::Id;
 use crate::tile::view::View;
 use crate::tile::whole::is_combined;
-use crate::tile::{Op, Read, Require, Space};
+use crate::tile::{Op, Purpose, Read, Require, Space};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
 use crate::values::limits;
@@ -127,21 +127,21 @@ impl Builder {
     }
 
     /// Loads an element of memory or registers as an integer: a coordinate, a loop bound, a side of a
-    /// condition. Out of bounds the integer is -1, which is out of bounds of every tensor.
+    /// condition. Out of bounds an index is -1, and a value 0.
     ///
     /// ```
-    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::At};
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::Purpose, view::At};
     /// # use tilewright_layout::Value;
     /// let mut b = Builder::new("gather");
     /// let ids = b.tensor("ids", Elem::I32, (Value::symbol("N"),), None, false)?;
     /// let table = b.tensor("table", Elem::F32, (Value::symbol("V"), Value::symbol("D")), None, false)?;
     /// let id = b.slice(&ids, &[At::Index(Coord::Block(0).into())])?;
-    /// let row = b.take("row", &id)?;
+    /// let row = b.take("row", &id, Purpose::Index)?;
     /// let row = b.slice(&table, &[At::Index(row), At::All])?;
     /// assert_eq!(row.shape().to_string(), "D");
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
-    pub fn take(&mut self, name: &str, from: &View) -> Result<Affine> {
+    pub fn take(&mut self, name: &str, from: &View, purpose: Purpose) -> Result<Affine> {
         limits::name("a number that is read", name)?;
         if from.extents().map(|all| all.iter().product()) != Some(1i64) {
             return Err(Problem::new(format!(
@@ -157,7 +157,7 @@ impl Builder {
             && !is_combined(from.tensor, self.open.iter().flatten());
         let (elem, per_thread) = (self.elem(from), own || from.per_thread());
         let number = self.program.reads.len() as Id;
-        self.program.reads.push(Read { name: name.into(), elem, per_thread });
+        self.program.reads.push(Read { name: name.into(), elem, per_thread, purpose });
         self.push(Op::Take { number, from: from.clone() });
         Ok(Coord::Loaded { number, per_thread }.into())
     }

@@ -119,7 +119,7 @@ pub struct Program {
     pub fitted: BTreeMap<Id, u32>,
     /// Shared tiles whose elements threads replace by elements of another type, of the same size: the type that products read.
     pub replaced: BTreeMap<Id, Elem>,
-    /// Statements about whole tiles, whose distribution over threads was derived.
+    /// Statements about whole tiles, whose distribution over threads was derived, and shared tiles whose layout was.
     pub derived: BTreeSet<Span>,
 }
 
@@ -290,6 +290,25 @@ impl Var {
     }
 }
 
+/// For what an element is read as an integer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    /// A value, 0 out of bounds, as of every element.
+    Value,
+    /// An index, -1 out of bounds, which is out of bounds of every tensor.
+    Index,
+}
+
+impl Purpose {
+    /// The integer that an element out of bounds is.
+    pub fn out_of_bounds(self) -> i64 {
+        match self {
+            Purpose::Value => 0,
+            Purpose::Index => -1,
+        }
+    }
+}
+
 /// An integer that is read from memory; see [`Op::Take`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct Read {
@@ -299,6 +318,8 @@ pub struct Read {
     pub elem: Elem,
     /// May it differ from thread to thread?
     pub per_thread: bool,
+    /// What it is read for.
+    pub purpose: Purpose,
 }
 
 impl Program {

@@ -66,7 +66,7 @@ pub enum Op {
         /// In flight until this token has been waited for.
         token: Option<Id>,
     },
-    /// Loads an element as an integer; -1 if it is out of bounds.
+    /// Loads an element as an integer.
     Take {
         /// The integer, in [`Program::reads`](super::Program::reads).
         number: Id,

@@ -147,7 +147,8 @@ impl<'l> Cluster<'l> {
             }
             Op::Take { number, from } => {
                 let step = Step { stmt, at: at.clone() };
-                for (thread, value) in self.taken(&step, from)? {
+                let purpose = self.program.reads[*number as usize].purpose;
+                for (thread, value) in self.taken(&step, from, purpose)? {
                     at.reads[*number as usize][thread as usize] = value;
                 }
             }

@@ -4,7 +4,7 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::number::Number;
 use tilewright_codegen::semiring::Semiring;
 use tilewright_codegen::thread::Bin;
-use tilewright_codegen::tile::{Across, Expr, How, Multiply, Op, Space};
+use tilewright_codegen::tile::{Across, Expr, How, Multiply, Op, Purpose, Space};
 use tilewright_codegen::view::View;
 
 use super::memory::{Cell, Outside};
@@ -58,17 +58,17 @@ impl Cluster<'_> {
         all.filter(|thread| step.at.only.is_none_or(|only| only == *thread)).collect()
     }
 
-    /// The integer that each thread reads; -1 outside of the tensor.
-    pub(super) fn taken(&self, step: &Step<'_>, from: &View) -> Result<Vec<(i64, i128)>> {
+    /// The integer that each thread reads: outside of the tensor a value is 0, and an index -1.
+    pub(super) fn taken(&self, step: &Step<'_>, from: &View, purpose: Purpose) -> Result<Vec<(i64, i128)>> {
         let elem = self.elem(from);
         let shown = self.show(from)?;
         let one = |thread: i64| {
             let begin = self.begin(&shown, &step.at, thread)?;
             let at = shown.coordinates_of(0);
             if shown.locate(&begin, &at)? == Location::Outside {
-                return Ok((thread, -1));
+                return Ok((thread, if purpose == Purpose::Index { -1 } else { 0 }));
             }
-            let cell = self.written(&shown, &begin, &at, Num::exact(-1.0))?;
+            let cell = self.written(&shown, &begin, &at, Num::exact(0.0))?;
             let to = if elem.is_float() { Elem::I32 } else { elem };
             let num = cell.num.cast(elem, to);
             match num.int() {

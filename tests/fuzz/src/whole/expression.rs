@@ -87,7 +87,7 @@ impl<'k> Block<'k> {
                             None if to == Elem::U32 && !self.integers => {
                                 Value::Elements(Elements::number(Type::Elem(to), Num::UNKNOWN))
                             }
-                            None => Value::Integer(-1),
+                            None => Value::Integer(0),
                             Some(_) => {
                                 let cast = self.read(&view, 0.0)?.cast(to)?;
                                 let wraps = match to {
@@ -203,15 +203,21 @@ impl<'k> Block<'k> {
     /// Where an integer is needed, one element of memory is one, and so is an argument.
     pub(super) fn whole_number(&self, of: &Value<'k>) -> Option<i128> {
         match of {
-            Value::View(view) if view.is_one() && !view.elem.is_float() => match view.spots[0].position {
-                // An index that is out of bounds selects no element.
-                None => Some(-1),
-                Some(_) => Value::Elements(self.read(view, 0.0).ok()?).int(),
-            },
+            Value::View(view) if view.is_one() && !view.elem.is_float() => {
+                Value::Elements(self.read(view, 0.0).ok()?).int()
+            }
             Value::Elements(of) if of.ty.elem().is_none_or(|elem| !elem.is_float()) => {
                 Value::Elements(of.clone()).int()
             }
             other => other.int(),
+        }
+    }
+
+    /// An index: an element of memory that is out of bounds itself selects no element.
+    pub(super) fn index_number(&self, of: &Value<'k>) -> Option<i128> {
+        match of {
+            Value::View(view) if view.is_one() && view.spots[0].position.is_none() => Some(-1),
+            other => self.whole_number(other),
         }
     }
 
@@ -310,7 +316,7 @@ impl<'k> Block<'k> {
             self.integers = outer;
             coordinates.push(match value {
                 Value::Hole => None,
-                Value::View(one) if one.is_one() => self.whole_number(&Value::View(one)).map(Value::Integer),
+                Value::View(one) if one.is_one() => self.index_number(&Value::View(one)).map(Value::Integer),
                 other => Some(other),
             });
         }

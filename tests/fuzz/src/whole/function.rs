@@ -208,7 +208,7 @@ impl<'k> Block<'k> {
     fn coordinate(&self, of: Value<'k>) -> Result<Value<'k>> {
         match of {
             Value::Hole => Ok(Value::Hole),
-            other => match self.whole_number(&other) {
+            other => match self.index_number(&other) {
                 Some(n) => Ok(Value::Integer(n)),
                 None => undefined("a coordinate is no integer"),
             },

@@ -295,7 +295,7 @@ impl Scene {
             }
             Take => {
                 let one = b.slice(&own, &[At::Index(2.into()), At::Index(3.into())])?;
-                let number = b.take("number", &one)?;
+                let number = b.take("number", &one, tilewright_codegen::tile::Purpose::Value)?;
                 b.fill(out, Expr::Index(Box::new(number)).cast(Elem::F32))
             }
             Multiply => {

@@ -26,7 +26,7 @@ use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::{Bin, Change, MemoryOrder, Unroll};
 use crate::tile::view::{At, View};
-use crate::tile::{Expr, Op, Program, Stmt, Update};
+use crate::tile::{Expr, Op, Program, Purpose, Stmt, Update};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
 use crate::values::elem::Elem;
@@ -84,7 +84,7 @@ pub(super) fn added(
     body.push(only_parts(arrive));
     let mut test = None;
     body.extend(built(&mut |b| {
-        test = Some(Test::Equal(b.take("before", &before)?, (blocks - 1).into()));
+        test = Some(Test::Equal(b.take("before", &before, Purpose::Value)?, (blocks - 1).into()));
         Ok(())
     })?);
     let add = built(&mut |b| {

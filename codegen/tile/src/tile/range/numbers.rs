@@ -72,9 +72,9 @@ impl<'a> Numbers<'a> {
             }
             Coord::Scalar(id) => Range::of(program.scalars[*id as usize].elem),
             Coord::Loaded { number, .. } => {
-                // Out of bounds the loaded integer is -1.
-                let all = Range::of(program.reads[*number as usize].elem);
-                Range { lo: all.lo.min(-1), ..all }
+                let read = &program.reads[*number as usize];
+                let all = Range::of(read.elem);
+                Range { lo: all.lo.min(read.purpose.out_of_bounds().into()), ..all }
             }
             Coord::Two(Arith::Div, of) => {
                 let [above, below] = of.each_ref().map(|of| self.range(of));

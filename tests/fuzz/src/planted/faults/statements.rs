@@ -223,8 +223,14 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         READ,
         "an index outside of its tensor is 0",
-        "let outside = self.int(if tensor.elem == Elem::Bool { 0 } else { -1 });",
+        "let outside = self.int(read.purpose.out_of_bounds());",
         "let outside = self.int(0);",
+    ),
+    fault(
+        READ,
+        "a value outside of its tensor is -1",
+        "let outside = self.int(read.purpose.out_of_bounds());",
+        "let outside = self.int(-1);",
     ),
     fault(
         STATEMENT,
