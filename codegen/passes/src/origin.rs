@@ -32,8 +32,9 @@ use crate::values::lanes::Lanes;
 use crate::values::number::Number;
 use crate::values::semiring::Semiring;
 use masks::no_coordinate;
-use out_of_bounds::{CombinedOver, OutOfBounds, State, forget, join};
+use out_of_bounds::{CombinedOver, Coordinate, OutOfBounds, State, forget, join};
 use past_k::Writers;
+use propagation::{reads_coordinates, stored};
 use writes::{on_tensor, region};
 
 /// The program with the masks of all reductions and the coordinates that functions read, beside their statements; and the facts
@@ -165,6 +166,16 @@ impl Origins<'_> {
     fn walk(&mut self, body: &[Stmt], state: &mut State) {
         for stmt in body {
             self.pass(stmt, state);
+            let mut written = Vec::new();
+            stmt.each(&mut |stmt| written.extend(stmt.writes().into_iter().map(|to| to.tensor)));
+            for id in written {
+                // Messages name the first statement after which a coordinate is unknown.
+                let Some(at) = state.get_mut(&id).and_then(|of| of.at.as_mut()) else { continue };
+                at.resize(self.program.tensor(id).rank(), Coordinate::Unknown(None));
+                for at in at.iter_mut().filter(|at| **at == Coordinate::Unknown(None)) {
+                    *at = Coordinate::Unknown(Some(stmt.id));
+                }
+            }
         }
     }
 
@@ -193,9 +204,9 @@ impl Origins<'_> {
             }
             Op::Map { ins, to, value } => {
                 self.follow_idle(ins, to, state);
-                let known = self.mapped(ins, to, value, state);
+                let known = self.mapped(stmt.id, ins, to, value, state);
                 self.follow_values(ins, to, value, state);
-                if value.any(&|part| matches!(part, Expr::At(_))) {
+                if reads_coordinates(value) {
                     // Elements of no tensor have coordinates in their tile.
                     let in_tile = ins.iter().find(|view| self.program.is_coordinates(view.tensor));
                     let at = match (&known.at, in_tile) {
@@ -203,11 +214,13 @@ impl Origins<'_> {
                         (at, _) => at.clone(),
                     };
                     let at = at.unwrap_or_default();
-                    let missing = (0..=u8::MAX).find(|&mode| {
-                        value.any(&|part| *part == Expr::At(mode))
-                            && at.get(usize::from(mode)).is_none_or(Option::is_none)
-                    });
-                    let known = missing.map_or(Ok(at), |mode| Err(no_coordinate(mode)));
+                    let known = |mode: u8| at.get(usize::from(mode)).and_then(Coordinate::known);
+                    let missing = (0..=u8::MAX)
+                        .find(|&mode| value.any(&|part| *part == Expr::At(mode)) && known(mode).is_none());
+                    let known = match missing {
+                        Some(mode) => Err(no_coordinate(self.program, mode, at.get(usize::from(mode)))),
+                        None => Ok(at.iter().map(|at| at.known().cloned()).collect()),
+                    };
                     self.put(stmt, known, |elements, at| elements.coordinates = at);
                 }
                 self.written(stmt.by, to, known, state);
@@ -218,7 +231,7 @@ impl Origins<'_> {
                 let all = (1..ins.len() as u8).fold(Expr::In(0), |all, next| {
                     Expr::Bin(Bin::Rem, Box::new(all), Box::new(Expr::In(next)))
                 });
-                let known = self.mapped(&ins, to, &all, state);
+                let known = self.mapped(stmt.id, &ins, to, &all, state);
                 self.written(stmt.by, to, known, state);
             }
             Op::Scatter { from, at, to, claimed, .. } => {

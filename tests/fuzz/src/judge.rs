@@ -238,6 +238,13 @@ impl Right {
         let wanted = match wanted {
             Ok(wanted) => wanted,
             Err(undefined) if undefined.0 == whole::FALSE_CLAIM => return self.false_claim(case, seed),
+            Err(undefined) if undefined.0 == whole::MIXED_COORDINATES => {
+                return Some(Verdict::Wrong(Box::new(Wrong {
+                    case: Some(case),
+                    variant: 0,
+                    why: undefined.0,
+                })));
+            }
             Err(undefined) => return Some(Verdict::Undefined(undefined.0)),
         };
         let args = case.args(&self.program);

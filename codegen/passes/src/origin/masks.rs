@@ -1,13 +1,14 @@
 //! Masks: the edges that reductions, scans and scatters leave out. Products must not combine elements past the end of K.
 
 use super::Origins;
-use super::out_of_bounds::{CombinedOver, OutOfBounds, State, along, apart, taken_over, union};
+use super::out_of_bounds::{CombinedOver, Coordinate, OutOfBounds, State, along, apart, taken_over, union};
 use super::past_k::End;
 use super::propagation::shown;
 use crate::source::problem::{Problem, Result};
+use crate::thread::Id;
 use crate::tile::elements::{Along, Edge};
 use crate::tile::view::View;
-use crate::tile::{ProductViews, Space, Stmt};
+use crate::tile::{Op, ProductViews, Program, Space, Stmt};
 use crate::values::elem::Elem;
 use crate::values::lanes::Lanes;
 use crate::values::number::{self, Number};
@@ -238,7 +239,10 @@ impl Origins<'_> {
         let mut all: Vec<Along> = Vec::new();
         for mode in 0..view.rank() {
             for of in shown(view, mode) {
-                let at = known.get(of).and_then(Option::as_ref);
+                let at = match known.get(of) {
+                    Some(Coordinate::At(at) | Coordinate::Mixed(at, _)) => Some(at),
+                    _ => None,
+                };
                 let Some(at) = at.filter(|at| !self.program.zero.is_some_and(|size| at.mentions(size)))
                 else {
                     if (combined.modes)(mode) { continue } else { return None }
@@ -345,10 +349,33 @@ fn are_apart(edges: &[Edge]) -> bool {
     edges.iter().any(|one| edges.iter().any(|other| one.is_shifted(other)))
 }
 
-/// The error where a function reads coordinates that are unknown.
-pub(super) fn no_coordinate(mode: u8) -> Problem {
+/// The error where a function reads a coordinate that is unknown, with the statement that has left none.
+pub(super) fn no_coordinate(program: &Program, mode: u8, at: Option<&Coordinate>) -> Problem {
+    let words = |by: &Id| {
+        let mut words = String::new();
+        for stmt in &program.body {
+            stmt.each(&mut |stmt| {
+                if stmt.id == *by {
+                    words = match &stmt.op {
+                        Op::For { var, .. } | Op::Pipelined { var, .. } | Op::Step { var, .. } => {
+                            format!("the loop over `{}`", program.vars[*var as usize].name)
+                        }
+                        _ => stmt.words(),
+                    };
+                }
+            });
+        }
+        words
+    };
+    let why = match at {
+        Some(Coordinate::Mixed(_, by)) => {
+            format!(": {} combines elements of different coordinates", words(by))
+        }
+        Some(Coordinate::Unknown(Some(by))) => format!(": {} leaves them unknown", words(by)),
+        _ => String::new(),
+    };
     Problem::new(format!(
-        "it is not known which coordinates elements have along mode {mode} here, so `at.{mode}` has no value"
+        "it is not known which coordinates elements have along mode {mode} here, so `at.{mode}` has no value{why}"
     ))
     .help("pass a tile of the intended tensor as well, which the closure does not read: (x, tile_of_y) and |x, _, at| …; coordinates within a tile are iota((64, 32), 0)")
 }

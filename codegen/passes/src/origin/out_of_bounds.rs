@@ -8,10 +8,64 @@ use tilewright_layout::Value;
 
 use crate::thread::Id;
 use crate::tile::Across;
-use crate::tile::elements::{Coordinates, Edge};
+use crate::tile::elements::Edge;
 use crate::tile::view::View;
 use crate::values::affine::{Affine, Coord};
 use crate::values::target::BLOCK_THREADS;
+
+/// A coordinate of a tensor's elements along a mode.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Coordinate {
+    /// It is known.
+    At(Edge),
+    /// There is none, as along a mode in which a row is repeated; since this statement, if one has left none.
+    Unknown(Option<Id>),
+    /// This statement has combined elements of different coordinates. The first one is kept for claims.
+    Mixed(Edge, Id),
+}
+
+impl Coordinate {
+    /// It, if it is known.
+    pub(super) fn known(&self) -> Option<&Edge> {
+        if let Coordinate::At(edge) = self { Some(edge) } else { None }
+    }
+
+    /// The coordinate of a view or of a tensor, from the other one's; unknown if it has none there.
+    pub(super) fn and_then(self, view: impl FnOnce(Edge) -> Option<Edge>) -> Coordinate {
+        match self {
+            Coordinate::At(edge) => view(edge).map_or(Coordinate::Unknown(None), Coordinate::At),
+            Coordinate::Mixed(edge, by) => {
+                view(edge).map_or(Coordinate::Unknown(Some(by)), |edge| Coordinate::Mixed(edge, by))
+            }
+            unknown => unknown,
+        }
+    }
+
+    /// The join of two control-flow paths.
+    fn join(&self, other: &Coordinate) -> Coordinate {
+        match (self, other) {
+            (Coordinate::Mixed(..), _) => self.clone(),
+            (_, Coordinate::Mixed(..)) => other.clone(),
+            (Coordinate::At(x), Coordinate::At(y)) if x == y => self.clone(),
+            (Coordinate::Unknown(Some(_)), _) => self.clone(),
+            (_, Coordinate::Unknown(Some(_))) => other.clone(),
+            _ => Coordinate::Unknown(None),
+        }
+    }
+
+    fn moves(&self, moves: &dyn Fn(&Edge) -> bool) -> bool {
+        matches!(self, Coordinate::At(edge) | Coordinate::Mixed(edge, _) if moves(edge))
+    }
+}
+
+impl From<Option<Edge>> for Coordinate {
+    fn from(edge: Option<Edge>) -> Coordinate {
+        edge.map_or(Coordinate::Unknown(None), Coordinate::At)
+    }
+}
+
+/// For each mode of a tensor or of a view the coordinate of its elements.
+pub(super) type Coordinates = Vec<Coordinate>;
 
 /// The analysis of a tensor.
 #[derive(Clone, PartialEq, Debug)]
@@ -57,8 +111,8 @@ impl OutOfBounds {
         if self.edges.as_ref().is_some_and(|edges| edges.iter().any(moves)) {
             self.edges = None;
         }
-        for at in self.at.iter_mut().flatten() {
-            *at = at.take().filter(|at| !moves(at));
+        for at in self.at.iter_mut().flatten().filter(|at| at.moves(moves)) {
+            *at = Coordinate::Unknown(None);
         }
         self.parts.iter_mut().for_each(|(_, part)| part.forget(moves));
     }
@@ -164,7 +218,7 @@ impl OutOfBounds {
 
 /// Where both have the same coordinates.
 fn same_coordinates(x: &Coordinates, y: &Coordinates) -> Coordinates {
-    x.iter().zip(y).map(|(x, y)| x.clone().filter(|x| Some(x) == y.as_ref())).collect()
+    x.iter().zip(y).map(|(x, y)| x.join(y)).collect()
 }
 
 /// An edge of the elements of a region.

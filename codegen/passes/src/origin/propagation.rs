@@ -3,9 +3,9 @@
 use tilewright_layout::Value;
 
 use super::Origins;
-use super::out_of_bounds::{OutOfBounds, State, along, taken_over, union};
-use crate::thread::{Bin, Un};
-use crate::tile::elements::{Coordinates, Edge};
+use super::out_of_bounds::{Coordinate, Coordinates, OutOfBounds, State, along, taken_over, union};
+use crate::thread::{Bin, Id, Un};
+use crate::tile::elements::Edge;
 use crate::tile::pair::align;
 use crate::tile::view::View;
 use crate::tile::{Expr, ProductViews, Space};
@@ -14,8 +14,15 @@ use crate::values::elem::Elem;
 use crate::values::typing::Types;
 
 impl Origins<'_> {
-    /// The analysis of the result of an elementwise function.
-    pub(super) fn mapped(&mut self, ins: &[View], to: &View, value: &Expr, state: &State) -> OutOfBounds {
+    /// The analysis of the result of the elementwise function of a statement.
+    pub(super) fn mapped(
+        &mut self,
+        stmt: Id,
+        ins: &[View],
+        to: &View,
+        value: &Expr,
+        state: &State,
+    ) -> OutOfBounds {
         let mut known: Vec<OutOfBounds> = Vec::new();
         for view in ins {
             // Coordinates within the tile are not read.
@@ -35,7 +42,7 @@ impl Origins<'_> {
             known.push(OutOfBounds { edges: self.edges(view, to, state), at, ..of });
         }
         let age = known.iter().map(|of| of.age).min().unwrap_or(self.loops.len());
-        let at = first_known(&known, to);
+        let at = if reads_coordinates(value) { first_known(&known, to) } else { agreed(&known, to, stmt) };
         let all: Option<Vec<Vec<Edge>>> = known.iter().map(|of| of.edges.clone()).collect();
         let accumulates = |n: u8| {
             let of = ins.get(usize::from(n)).map(|view| view.tensor);
@@ -124,10 +131,11 @@ impl Origins<'_> {
             return;
         }
         let mut first = |view: &View, onto| {
-            let at = self.at(view, view, state)?.into_iter().next()??;
-            (!at.runs_along(1)).then(|| at.moved(onto))
+            let first = self.at(view, view, state).into_iter().flatten().next();
+            let first = first.unwrap_or(Coordinate::Unknown(None));
+            first.and_then(|at| (!at.runs_along(1)).then(|| at.moved(onto)))
         };
-        let at = [first(a, 0), first(b, 1)].to_vec();
+        let at = vec![first(a, 0), first(b, 1)];
         let at = Some(self.stored(at, acc));
         let covered = before.begun.is_none()
             || before.edges.as_ref().is_some_and(|edges| edges.iter().all(|edge| all.contains(edge)));
@@ -148,26 +156,23 @@ impl Origins<'_> {
                 let name = format!("{}_{of}", view.name);
                 Some(Edge::new(name, view.base[of].clone(), along(&view, of), *extents.get(of)?))
             };
-            return Some((0..view.rank()).map(one).collect());
+            return Some((0..view.rank()).map(|mode| one(mode).into()).collect());
         }
-        let known = match state.get(&view.tensor) {
-            Some(known_of_tensor) => known_of_tensor.at.clone()?,
-            None => return None,
-        };
+        let known = state.get(&view.tensor)?.at.as_ref()?;
         let one = |mode: usize| {
-            let mut all = shown(&view, mode).into_iter().map(|of| known.get(of)?.as_ref());
+            let mut all = shown(&view, mode).into_iter().map(|of| known.get(of));
             let first = all.next()??;
             // Modes of the tensor that one mode of the view joins are one coordinate.
             let same = all.all(|at| at == Some(first));
-            same.then(|| taken_over(first.clone(), &view, &|mode| along(&view, mode))).flatten()
+            same.then(|| first.clone().and_then(|edge| taken_over(edge, &view, &|mode| along(&view, mode))))
         };
-        Some((0..view.rank()).map(one).collect())
+        Some((0..view.rank()).map(|mode| one(mode).unwrap_or(Coordinate::Unknown(None))).collect())
     }
 
     /// Coordinates of the modes of a view, as coordinates of its tensor's modes.
     pub(super) fn stored(&self, at: Coordinates, to: &View) -> Coordinates {
         let rank = self.program.tensor(to.tensor).rank();
-        let mut all = vec![None; rank];
+        let mut all = vec![Coordinate::Unknown(None); rank];
         for (mode, at) in at.into_iter().enumerate().take(to.rank()) {
             let at = at.and_then(|at| stored(at, to));
             for index in shown(to, mode).into_iter().filter(|index| *index < rank) {
@@ -281,13 +286,44 @@ pub(super) fn shown(view: &View, mode: usize) -> Vec<usize> {
     all.collect()
 }
 
+/// Is it a function of coordinates?
+pub(super) fn reads_coordinates(value: &Expr) -> bool {
+    value.any(&|part| matches!(part, Expr::At(_)))
+}
+
+/// The coordinates that inputs have along a mode.
+fn all_along(known: &[OutOfBounds], mode: usize) -> impl Iterator<Item = &Coordinate> {
+    known.iter().filter_map(move |of| of.at.as_ref()?.get(mode))
+}
+
 /// For each mode the first input's coordinate that is known: an input that is repeated along a mode has none there.
 fn first_known(known: &[OutOfBounds], to: &View) -> Option<Coordinates> {
-    if known.iter().all(|of| of.at.is_none()) {
-        return None;
-    }
-    let one = |mode: usize| known.iter().find_map(|of| of.at.as_ref()?.get(mode)?.clone());
-    Some((0..to.rank()).map(one).collect())
+    let one = |mode| {
+        let first = || all_along(known, mode).next();
+        let at = all_along(known, mode).find(|at| at.known().is_some()).or_else(first);
+        at.cloned().unwrap_or(Coordinate::Unknown(None))
+    };
+    known.iter().any(|of| of.at.is_some()).then(|| (0..to.rank()).map(one).collect())
+}
+
+/// For each mode the coordinate of the inputs that have one. It is mixed if they have different ones.
+fn agreed(known: &[OutOfBounds], to: &View, stmt: Id) -> Option<Coordinates> {
+    let all = first_known(known, to)?;
+    let one = |(mode, first): (usize, Coordinate)| {
+        let mut mixed = all_along(known, mode).filter(|at| matches!(at, Coordinate::Mixed(..)));
+        match (mixed.next(), first) {
+            (Some(mixed), _) => mixed.clone(),
+            (None, Coordinate::At(edge)) => {
+                let mut others = all_along(known, mode).filter_map(Coordinate::known);
+                match others.all(|other| other.is_same_coordinate(&edge)) {
+                    true => Coordinate::At(edge),
+                    false => Coordinate::Mixed(edge, stmt),
+                }
+            }
+            (None, unknown) => unknown,
+        }
+    };
+    Some(all.into_iter().enumerate().map(one).collect())
 }
 
 /// Where inputs may still be as they were filled: do other inputs have all of their edges?

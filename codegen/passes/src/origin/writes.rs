@@ -3,7 +3,9 @@
 use tilewright_layout::{Layout, Tuple, Value};
 
 use super::Origins;
-use super::out_of_bounds::{CombinedOver, OutOfBounds, Region, State, along, apart, taken_over, union};
+use super::out_of_bounds::{
+    CombinedOver, Coordinate, OutOfBounds, Region, State, along, apart, taken_over, union,
+};
 use super::propagation::{of_whole, shown, stored};
 use crate::thread::Id;
 use crate::tile::elements::Edge;
@@ -127,7 +129,10 @@ impl Origins<'_> {
         // Results have no coordinate along combined modes, nor along the other parts of a mode that is combined in part.
         let at = source.at.is_some().then(|| self.at(from, from, state)).flatten().unwrap_or_default();
         let one = |at: &Edge| !is_combined(at);
-        let kept = at.into_iter().zip(&combined).map(|(at, combined)| at.filter(|at| !combined && one(at)));
+        let kept = |(at, combined): (Coordinate, &bool)| {
+            at.and_then(|at| Some(at).filter(|at| !combined && one(at)))
+        };
+        let kept = at.into_iter().zip(&combined).map(kept);
         let at = Some(self.stored(kept.collect(), to));
         // Where only the fill is combined, no result is out of bounds.
         let begun = source.begun.filter(|_| edges.as_ref().is_some_and(|edges| !edges.is_empty()));
@@ -321,12 +326,12 @@ pub(super) fn on_tensor(part: &OutOfBounds, to: &View, sizes: &[i64], threads: i
     let of = |edge: &Edge| of_whole(edge, to, sizes, threads);
     let edges = part.edges.as_ref().and_then(|edges| edges.iter().map(of).collect());
     let at = part.at.as_ref().map(|at| {
-        let mut all = vec![None; sizes.len()];
+        let mut all = vec![Coordinate::Unknown(None); sizes.len()];
         for (mode, at) in at.iter().enumerate().take(to.rank()) {
-            let at = at.as_ref().and_then(of);
-            shown(to, mode)
-                .into_iter()
-                .for_each(|index| all[index] = at.clone().map(|at| at.along_mode(index, sizes[index])));
+            for index in shown(to, mode) {
+                let whole = |at: Edge| Some(of(&at)?.along_mode(index, sizes[index]));
+                all[index] = at.clone().and_then(whole);
+            }
         }
         all
     });

@@ -43,8 +43,8 @@ pub(super) fn joint(all: &[&Elements]) -> Result<Vec<i64>> {
 }
 
 /// The coordinates of an element of a function: along each mode, from the first operand that has coordinates there
-/// and is not repeated.
-pub(super) fn located(all: &[&Elements], given: &[&Cell], sizes: &[i64]) -> At {
+/// and is not repeated. Unless the function reads coordinates, they are mixed if another operand has others.
+pub(super) fn located(all: &[&Elements], given: &[&Cell], sizes: &[i64], reads: bool) -> At {
     let mut known_type: At = None;
     for (of, cell) in all.iter().zip(given) {
         let Some(at) = &cell.at else { continue };
@@ -59,6 +59,8 @@ pub(super) fn located(all: &[&Elements], given: &[&Cell], sizes: &[i64]) -> At {
             let known = known_type.as_ref().map_or(Along::Own, |known_type| known_type[mode]);
             match (known, at[mode]) {
                 _ if of.sizes[mode] != sizes[mode] => known,
+                (Along::Mixed, _) | (_, Along::Mixed) if !reads => Along::Mixed,
+                (Along::In(one, _), Along::In(other, _)) if !reads && one != other => Along::Mixed,
                 (at @ Along::In(..), _) | (_, at @ Along::In(..)) => at,
                 (Along::Own, Along::Own) => Along::Own,
                 _ => Along::Unclear,
@@ -89,7 +91,7 @@ pub(super) fn each(all: &[&Elements], ty: Type, of: &dyn Fn(&[Num]) -> Num) -> R
         {
             out_of_bounds = OutOfBounds::Perhaps;
         }
-        let at = located(all, &given, &sizes);
+        let at = located(all, &given, &sizes, false);
         let outside = given.iter().find_map(|cell| cell.outside.clone());
         cells.push(Cell { out_of_bounds, at, outside, ..Cell::of(num) });
     }

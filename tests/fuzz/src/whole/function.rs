@@ -6,7 +6,7 @@ use tilewright_codegen::thread::{Bin, Cmp};
 
 use super::element;
 use super::value::{Along, Cell, Elements, OutOfBounds, Store, Type, Value, View, digits};
-use super::{Block, Result, undefined};
+use super::{Block, MIXED_COORDINATES, Result, undefined};
 use crate::reference::Num;
 
 /// The argument with the number that out-of-bounds elements are.
@@ -378,8 +378,8 @@ impl<'k> Block<'k> {
         value
     }
 
-    /// The tiles of a function of elements, its closure's value, and the value of its out-of-bounds elements.
-    fn of_elements(&mut self, args: &'k [Arg]) -> Result<(Vec<Elements>, Value<'k>)> {
+    /// The tiles of a function of elements, its closure's value, and whether the closure has coordinates.
+    fn of_elements(&mut self, args: &'k [Arg]) -> Result<(Vec<Elements>, Value<'k>, bool)> {
         let given = entries(self.value(&args[0].value)?);
         let ins = given.iter().flat_map(leaves).map(|of| self.elements(&of)).collect::<Result<Vec<_>>>()?;
         let closure = args.iter().find_map(|arg| match &arg.value.kind {
@@ -389,15 +389,16 @@ impl<'k> Block<'k> {
         let Some(closure) = closure else { return undefined("no closure") };
         let mut elements = ins.iter().cloned().map(Value::Elements);
         let mut values: Vec<Value<'k>> = given.iter().map(|of| shaped_as(of, &mut elements)).collect();
-        if closure.0.len() > values.len() {
+        let reads = closure.0.len() > values.len();
+        if reads {
             values.push(coordinates(&ins)?);
         }
         let value = self.applied(closure, values)?;
-        Ok((ins, value))
+        Ok((ins, value, reads))
     }
 
     fn map(&mut self, args: &'k [Arg]) -> Result<Value<'k>> {
-        let (ins, value) = self.of_elements(args)?;
+        let (ins, value, reads) = self.of_elements(args)?;
         let is_tuple = matches!(value, Value::Tuple(_));
         let to = match args.len() {
             2 => None,
@@ -421,7 +422,7 @@ impl<'k> Block<'k> {
                 },
             };
             let value = value.as_type(elem)?;
-            made.push(inputs_outside(&all, &value)?);
+            made.push(inputs_outside(&all, &value, reads)?);
         }
         match to {
             Some(to) => {
@@ -442,7 +443,7 @@ impl<'k> Block<'k> {
         if self.supposed {
             return Ok(Value::Unit);
         }
-        let (ins, value) = self.of_elements(args)?;
+        let (ins, value, _) = self.of_elements(args)?;
         let Value::Tuple(pair) = value else { return undefined("a scatter without a pair") };
         let [at, value] = &pair[..] else { return undefined("a scatter without a pair") };
         let to = self.view(&args[1].value)?;
@@ -533,7 +534,7 @@ pub(super) enum Atomic {
 }
 
 /// Elements of functions count as out of bounds where an operand does, also one that the function does not use.
-fn inputs_outside(ins: &[&Elements], value: &Elements) -> Result<Elements> {
+fn inputs_outside(ins: &[&Elements], value: &Elements, reads: bool) -> Result<Elements> {
     let mut all = vec![value];
     all.extend(ins);
     let sizes = element::joint(&all)?;
@@ -549,7 +550,7 @@ fn inputs_outside(ins: &[&Elements], value: &Elements) -> Result<Elements> {
         let given =
             all.iter().map(|of| Ok(&of.cells[of.broadcast(&sizes, n)?])).collect::<Result<Vec<_>>>()?;
         // The coordinates of the operands, since arithmetic may have passed them on in another order.
-        cell.at = element::located(&all[1..], &given[1..], &sizes);
+        cell.at = element::located(&all[1..], &given[1..], &sizes, reads);
         cells.push(cell);
     }
     Ok(Elements { sizes, ty: value.ty, cells, argument: false })
@@ -563,12 +564,13 @@ fn coordinates<'k>(ins: &[Elements]) -> Result<Value<'k>> {
     for n in 0..sizes.iter().product::<i64>() as usize {
         let given =
             all.iter().map(|of| Ok(&of.cells[of.broadcast(&sizes, n)?])).collect::<Result<Vec<_>>>()?;
-        let at = element::located(&all, &given, &sizes);
+        let at = element::located(&all, &given, &sizes, true);
         for (mode, own) in digits(&sizes, n as i64).into_iter().enumerate() {
             let num = match at.as_ref().map_or(Along::Own, |at| at[mode]) {
                 Along::Own => Num::exact(own as f64),
                 Along::In(at, _) => Num::integer(at, Elem::I32),
                 Along::Unclear => Num::UNKNOWN,
+                Along::Mixed => return undefined(MIXED_COORDINATES),
             };
             modes[mode].push(Cell::of(num));
         }

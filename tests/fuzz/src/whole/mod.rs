@@ -22,6 +22,10 @@ pub use assertions::asserted;
 /// Where a claim about out-of-bounds elements is false.
 pub const FALSE_CLAIM: &str = "a false claim";
 
+/// Why the behaviour of a kernel is undefined that reads a coordinate of elements which it has combined from several: the generator
+/// must refuse it.
+pub const MIXED_COORDINATES: &str = "coordinates that operands disagree about are read";
+
 pub use constructs::{CONSTRUCTS, constructs};
 
 use crate::case::Case;

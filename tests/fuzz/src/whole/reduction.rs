@@ -277,7 +277,7 @@ impl<'k> Block<'k> {
 fn checked(from: &Elements, modes: &[i128], source: Elem, elem: Elem, claim: Num) -> Result<()> {
     for cell in &from.cells {
         let Some(at) = &cell.at else { continue };
-        if at.contains(&Along::Unclear) {
+        if at.contains(&Along::Unclear) || at.contains(&Along::Mixed) {
             return undefined("a claim about coordinates that are not known");
         }
         let outside = |combined: bool| {

@@ -44,6 +44,8 @@ pub(super) enum Along {
     In(i128, bool),
     /// Unspecified.
     Unclear,
+    /// It differs among the elements that a function has combined.
+    Mixed,
 }
 
 pub(super) type At = Option<Rc<[Along]>>;
