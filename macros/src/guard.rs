@@ -1,5 +1,5 @@
-//! Bounds nesting before syn parses. syn is a recursive-descent parser, so deep nesting overflows the
-//! compiler's stack; here nesting is measured without recursion.
+//! Bounds nesting and numbers before syn parses. syn is a recursive-descent parser, so deep nesting overflows the
+//! compiler's stack; here nesting is measured without recursion. syn reads a number in the square of its length.
 
 use proc_macro2::{Delimiter, Spacing, Span, TokenStream, TokenTree};
 use tilewright_codegen::limits::DEEPEST;
@@ -7,6 +7,9 @@ use tilewright_codegen::limits::DEEPEST;
 /// Most tokens in a row without `,`, `;` or the end of a block: syn nests a chain of operators as deep as it
 /// is long.
 const LONGEST: u32 = 1024;
+
+/// Most characters of a number. A number of `f64` that is written exactly has 1077.
+const LONGEST_NUMBER: usize = 1100;
 
 /// Why tokens are refused.
 #[derive(Debug)]
@@ -79,7 +82,17 @@ pub(crate) fn check(tokens: TokenStream) -> Result<(), Unreadable> {
                 here.now.deep += u32::from(keyword);
                 here.after_value = !keyword;
             }
-            TokenTree::Literal(_) => here.after_value = true,
+            TokenTree::Literal(literal) => {
+                here.after_value = true;
+                let text = literal.to_string();
+                if text.starts_with(char::is_numeric) && text.len() > LONGEST_NUMBER {
+                    let what = format!(
+                        "this number has {} characters, and {LONGEST_NUMBER} are the most",
+                        text.len()
+                    );
+                    return Err(Unreadable { at: token.span(), what, instead: "write a shorter one" });
+                }
+            }
             TokenTree::Group(group) => {
                 let inner = Level { deep: here.now.deep + 1, long: here.now.long };
                 here.after_value = true;
@@ -131,6 +144,18 @@ mod tests {
     fn check_text(text: &str, expected: Option<&str>) {
         let message = check(text.parse().unwrap()).err().map(|error| error.what);
         assert_eq!(message.as_deref(), expected, "{}", &text[..text.len().min(80)]);
+    }
+
+    #[test]
+    fn numbers_are_bounded() {
+        for suffix in ["", "u32", ".0", "e5"] {
+            let number = |length: usize| format!("f(x, {}{suffix})", "7".repeat(length));
+            check_text(&number(1000), None);
+            let refused =
+                format!("this number has {} characters, and 1100 are the most", 100_000 + suffix.len());
+            check_text(&number(100_000), Some(&refused));
+        }
+        check_text(&format!("f(\"{}\")", "7".repeat(100_000)), None);
     }
 
     #[test]

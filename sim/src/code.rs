@@ -552,6 +552,8 @@ pub(crate) struct Code {
     /// Cells that hold constants.
     pub(crate) consts: Vec<(Slot, Elem, u64)>,
     pub(crate) regs: Vec<RegisterArray>,
+    /// Memory whose elements atomic updates or waits read.
+    pub(crate) flags: Vec<Space>,
     pub(crate) uses: Uses,
 }
 

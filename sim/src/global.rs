@@ -137,6 +137,8 @@ pub(crate) struct World<'w> {
     pub(crate) races: bool,
     pub(crate) written_once: bool,
     pub(crate) arithmetic: Arithmetic,
+    /// Does one cluster, or one group of blocks that run concurrently, execute the whole grid?
+    pub(crate) alone: bool,
 }
 
 impl World<'_> {
@@ -280,7 +282,9 @@ impl Overlay {
         page.state[decompose] |= if scope == Scope::Grid { ATOMIC } else { ATOMIC | NARROW };
         page.by[decompose][0] = (me.access, me.thread);
         let old = change(world.arithmetic, &mut page.data, decompose, elem, op, value);
-        self.updates.push(Update { buffer, at, op, value });
+        if !world.alone {
+            self.updates.push(Update { buffer, at, op, value });
+        }
         Ok(old)
     }
 
@@ -448,7 +452,7 @@ impl Merged {
                         Some(_) => owner.other = owner.other.or(Some(read_by)),
                     }
                 }
-                if state & WRITTEN != 0 {
+                if state & WRITTEN != 0 || world.alone && writes {
                     self.written[buffer as usize][at] = true;
                     self.data[buffer as usize][at * bytes..(at + 1) * bytes]
                         .copy_from_slice(&page.data[decompose * bytes..(decompose + 1) * bytes]);

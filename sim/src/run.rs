@@ -358,6 +358,7 @@ fn context<'c>(
         }
         first
     });
+    let together = Context::side_by_side(program, code, plan.grid);
     let grain = program.shared.iter().map(|array| array.elem.bytes() as usize).min().unwrap_or(4);
     Context {
         kernel: program,
@@ -365,10 +366,11 @@ fn context<'c>(
         world: World {
             buffers,
             seen: World::unseen(buffers),
-            components: Context::components(program, Context::side_by_side(program, code, plan.grid)),
+            components: Context::components(program, together),
             races: options.races,
             written_once: options.written_once,
             arithmetic,
+            alone: plan.grid.iter().map(|&n| u64::from(n)).product::<u64>() <= u64::from(together),
         },
         maps: plan
             .passed

@@ -138,7 +138,8 @@ impl Cluster<'_> {
             if let Some(old) = old {
                 w.set_bit(old, file, at, before);
             }
-            if ctx.world.races {
+            // Only where updates or waits read elements do other updates of them order anything: sums have no clocks.
+            if ctx.world.races && ctx.code.flags.contains(&access.space) {
                 if ctx.code.uses.together {
                     let update = Ordered { space: access.space, reach: &reach, lane: at, order, scope };
                     self.weak_update(w, &update, me, old.is_some());

@@ -178,6 +178,9 @@ impl Compiler<'_> {
         self.code.uses.together |= matches!(to.space, Space::Global(_))
             && *scope > Scope::Block
             && (old.is_some() || *order != MemoryOrder::Relaxed || op.function().is_none());
+        if old.is_some() || *op == Change::Await {
+            self.code.flags.push(to.space);
+        }
         let guard = self.guard(*guard);
         let elem = self.elem_of(to.space);
         let slot = self.scratch(elem);
