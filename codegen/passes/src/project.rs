@@ -337,6 +337,9 @@ impl Project<'_> {
         }
         let rest = others;
         for fills in self.by_stages(fills, &[&own[..], &rest].concat()) {
+            if fills.is_empty() {
+                return Err(self.without_fills(&rest, span));
+            }
             let ring = self.ring(var, &ahead, &fills, span)?;
             rings.push(ring);
             self.filled(ring, fills, &mut filled, &mut contents, span)?;

@@ -2,6 +2,8 @@
 //! underlined tokens, the message and its help, in one snapshot, to be read from top to bottom.
 
 mod lists;
+mod lost;
+mod ptx;
 mod table;
 
 use crate::function;
@@ -24,6 +26,8 @@ enum In {
 }
 use In::{Body, Kernel, Keys};
 use lists::LISTS;
+use lost::LOST;
+use ptx::{PTX_THAT_COMPUTES, PTX_THAT_DOES_MORE};
 use table::MISTAKES;
 
 /// The head of the bodies, with the names that most of them need.
@@ -122,6 +126,31 @@ fn every_mistake_is_answered() {
 #[test]
 fn mistakes_with_lists_are_answered() {
     insta::assert_snapshot!(answered(LISTS));
+}
+
+#[test]
+fn lost_coordinates_and_layouts_are_explained() {
+    insta::assert_snapshot!(answered(LOST));
+}
+
+/// The errors in instructions of PTX, and whether texts that compute a number are accepted.
+#[test]
+fn instructions_only_compute_numbers() {
+    let kernel = |text: &str| {
+        let head = "unsafe fn k(x: &Tensor<u32, N>, y: &mut Tensor<u32, N>) { map(tile(x, 64, block.x), tile(y, 64, block.x)";
+        let asm = format!("asm::<u32>(\"{text}\", x, volatile = true)");
+        messages(Kernel, &format!("{head}, |x| {asm}); }}"))
+    };
+    for text in PTX_THAT_COMPUTES {
+        assert_eq!(kernel(text), "", "{text}");
+    }
+    let mut all = String::new();
+    for text in PTX_THAT_DOES_MORE {
+        let answer = kernel(text);
+        let (_, message) = answer.split_once("`: ").unwrap_or(("", "accepted"));
+        all += &format!("{text}\n{message}\n");
+    }
+    insta::assert_snapshot!(all);
 }
 
 /// The messages for some mistakes. Each has the remedy.

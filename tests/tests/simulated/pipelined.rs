@@ -352,3 +352,30 @@ fn groups_of_consumers_alternate() {
         }
     }
 }
+
+/// A row that was chosen before the loop: copies of later iterations may depend on it.
+#[kernel]
+fn rows_after(ids: &Tensor<i32, N>, x: &Tensor<f32, (M, K), (ldx, _1)>, y: &mut Tensor<f32, (N, _64)>) {
+    let own = map(tile(ids, 1, block.x), |i| i + 1);
+    let s = shared::<f32>((1, 64));
+    let mut acc = full::<f32>((1, 64), 0.0);
+    for k in pipelined(0..ceil_div(K, 64), stages = 3) {
+        copy(tile(x, (1, 64), (own, k)), s);
+        acc += s;
+    }
+    copy(acc, tile(y, (1, 64), (block.x, 0)));
+}
+
+#[test]
+fn copies_run_ahead_by_a_number_that_is_computed_before_the_loop() {
+    let (m, k) = (5, 300);
+    let (ids, x) = ([2, -1, 3, 7], (0..m * k).map(|n| (n % 11) as f32).collect::<Vec<_>>());
+    let args = [Arg::tensor(&ids, [4]), Arg::tensor(&x, [m, k]).strides([k, 1]), Arg::output::<f32>([4, 64])];
+    let at = |row: usize, column: usize| if row < m && column < k { x[row * k + column] } else { 0.0 };
+    let sum =
+        |n: usize| (0..k).step_by(64).map(|from| at((ids[n % 4] + 1) as usize, from + n / 4)).sum::<f32>();
+    let wanted: Vec<f32> = (0..4 * 64).map(sum).collect();
+    for done in run_every(&rows_after().def().generate().unwrap(), &args, &Options::default()).unwrap() {
+        assert_eq!(done.get::<f32>("y").unwrap(), wanted, "variant {}", done.variant());
+    }
+}

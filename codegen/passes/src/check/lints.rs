@@ -115,6 +115,13 @@ fn remedy(
         false => "change its layout, or the thread layout",
     };
     let Some(tensor) = shared_tensor(program, array) else { return otherwise.into() };
+    // Other layouts have been compared, each with the accesses that it leads to.
+    if program.derived.contains(&tensor.span) && tensor.plain().rank() == 2 {
+        return format!(
+            "the layout of `{}` is derived, and no other that was tried avoids it for all of its uses; tiles of other extents may",
+            tensor.name
+        );
+    }
     let Some(tile) = tile_of(&tensor.layout, kernel, sites, array, budget) else { return otherwise.into() };
     let synthesis = tile.synthesize();
     let written = |layout: &Layout| layout.to_string().replace(':', " : ").replace(',', ", ");

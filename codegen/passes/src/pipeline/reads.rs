@@ -83,7 +83,7 @@ pub(super) fn apart(fetches: &Fetches<'_>, body: Vec<Stmt>) -> (Vec<Stmt>, Vec<S
     (ahead, work)
 }
 
-/// Checks the numbers that copies of later iterations depend on: they must be in memory that the loop does
+/// Checks the numbers that copies of later iterations depend on: they must be in registers or in global memory that the loop does
 /// not write.
 pub(super) fn check(fetches: &Fetches<'_>, body: &[Stmt]) -> Result<(), (Problem, Span)> {
     let program = fetches.program;
@@ -106,17 +106,26 @@ pub(super) fn check(fetches: &Fetches<'_>, body: &[Stmt]) -> Result<(), (Problem
     }
     for stmt in body {
         let Op::Take { number, from } = &stmt.op else { continue };
-        let mut written = !matches!(program.tensor(from.tensor).space, Space::Global { .. });
+        if !early.contains(number) {
+            continue;
+        }
+        let mut written = false;
         body.iter().for_each(|other| {
             other.each(&mut |s| written |= s.writes().iter().any(|to| to.tensor == from.tensor));
         });
-        if written && early.contains(number) {
-            let problem = Problem::new(format!(
-                "copies of later iterations run ahead, and `{}`, on which they depend, is computed in the loop",
-                program.reads[*number as usize].name
-            ));
-            return Err((problem.help("read it from an argument, or write a plain loop"), stmt.span));
-        }
+        let (whence, help) = match program.tensor(from.tensor).space {
+            _ if written => ("computed in the loop", "read it from an argument, or write a plain loop"),
+            // Other threads may have written it.
+            Space::Shared { .. } => {
+                ("in shared memory", "copy it to registers before the loop: map(s, |x| x)")
+            }
+            Space::Global { .. } | Space::Registers { .. } => continue,
+        };
+        let problem = Problem::new(format!(
+            "copies of later iterations run ahead, and `{}`, on which they depend, is {whence}",
+            program.reads[*number as usize].name
+        ));
+        return Err((problem.help(help), stmt.span));
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use tilewright_layout::Value;
 
-use super::Project;
+use super::{Project, is_fill};
 use crate::build::tiled::{rows_of, swizzled_tile};
 use crate::build::{BOX_ALIGN, alignment};
 use crate::isa;
@@ -86,6 +86,27 @@ impl Project<'_> {
         Ok(())
     }
 
+    /// The error where a producer has no copy in each iteration of a loop.
+    pub(super) fn without_fills(&self, body: &[Stmt], span: Span) -> Diagnostic {
+        let mut inner = None;
+        for stmt in body {
+            stmt.each(&mut |stmt| {
+                if is_fill(self.program, stmt) {
+                    inner = inner.or(stmt.writes().first().map(|to| &to.name));
+                }
+            });
+        }
+        let problem = match inner {
+            Some(name) => Problem::new(format!(
+                "this pipelined loop copies `{name}` under a condition or in an inner loop, and a producer copies in each iteration"
+            ))
+            .help("copy it in each iteration, and put the condition around what reads it; or leave the producer out"),
+            None => Problem::new("this pipelined loop copies nothing from global to shared memory")
+                .help("copy tiles in its body, or leave the producer out"),
+        };
+        problem.at(span)
+    }
+
     /// The ring of a loop, and slots for its buffers.
     pub(super) fn ring(
         &mut self,
@@ -96,10 +117,6 @@ impl Project<'_> {
     ) -> std::result::Result<Id, Diagnostic> {
         let program = &mut *self.program;
         let refuse = |message: String, help: &str, span: Span| Err(Problem::new(message).help(help).at(span));
-        if fills.is_empty() {
-            let message = "this pipelined loop copies nothing from global to shared memory";
-            return refuse(message.into(), "copy tiles in its body, or leave the producer out", span);
-        }
         if ahead.fragments > 1 {
             let message = "fragments of a loop with a producer are not prefetched".to_owned();
             return refuse(message, "leave `fragments` out", span);

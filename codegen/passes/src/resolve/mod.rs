@@ -142,7 +142,9 @@ pub fn distribute(mut program: Program, width: Width) -> std::result::Result<Pro
     let mut program = resolve.program;
     program.body = body;
     program.forms.clear();
-    program.open.clear();
+    for id in std::mem::take(&mut program.open) {
+        program.derived.insert(program.tensors[id as usize].span);
+    }
     Ok(program)
 }
 

@@ -162,8 +162,23 @@ pub(super) fn shown(view: &View) -> Result<Vec<Option<usize>>> {
     modes(view)
 }
 
+/// Indices of too many elements.
+fn too_many(view: &View, elements: i64) -> Problem {
+    let name = &view.name;
+    Problem::new(format!(
+        "indices of `{name}` select one of {elements} elements of a tile in registers of all threads, and each thread can have {MOST_INDEXED} at most that are selected by indices"
+    ))
+    .help("index fewer or shorter modes, or copy the tile to shared memory and index it there")
+}
+
 fn partial(view: &View) -> Problem {
     let (name, shape) = (&view.name, view.shape());
+    if view.base.iter().any(|base| base.constant().is_none()) {
+        return Problem::new(format!(
+            "an index of `{name}` is known only when the kernel runs, and it is a tile in registers of all threads"
+        ))
+        .help("unroll the loop that computes the index, for i in unroll(0..4), or copy the tile to shared memory and index it there");
+    }
     Problem::new(format!("`{name}`, {shape}, is a slice of a tile in registers of all threads"))
         .help("use all of it, or slice the tensor that it was copied from; a short mode can be indexed, as in z[(_, 0)] of pairs, (256, 2)")
 }
@@ -206,11 +221,12 @@ impl Shown {
             }
         }
         let along = |(mode, _): &(usize, i64)| tile[*mode];
-        if fixed.iter().map(along).product::<i64>() > MOST_INDEXED {
+        let elements = fixed.iter().map(along).product::<i64>();
+        if elements > MOST_INDEXED {
             // The first elements along a mode are exchanged.
             match fixed.iter().all(|(_, at)| *at == 0) {
                 true => fixed.clear(),
-                false => return Err(partial(view)),
+                false => return Err(too_many(view, elements)),
             }
         }
         Ok(Shown { modes, fixed })

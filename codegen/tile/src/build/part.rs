@@ -174,6 +174,19 @@ impl Builder {
             return Ok(());
         }
         let letter = ["x", "y", "z"][axis];
+        if let (Value::Sym { times: 1, of, over }, Value::Sym { times: 1, of: same, over: other }) =
+            (tiles, known)
+            && (of, is_walk) == (same, false)
+            && over.min(other) > 1
+            && !program.requires.iter().any(|require| require.of == Some(of))
+        {
+            let (name, by, size) = (&view.name, &first.by, of.name());
+            return Err(Problem::new(format!(
+                "tiles of `{name}` have {over} elements along {size}, and tiles of `{by}` have {other}, so `block.{letter}` would index {tiles} and {known} tiles"
+            ))
+            .help(format!("give them the same extent along {size}, {other} or {over}, or use another axis of `block`"))
+            .arg(2));
+        }
         let quotient = [tiles, known].into_iter().find_map(|count| rounded(program, count));
         let sizes = match (tiles, known) {
             (Value::Sym { of: one, over, .. }, Value::Sym { of: other, over: same, .. })
