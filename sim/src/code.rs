@@ -460,6 +460,7 @@ pub(crate) struct Claimed {
     pub(crate) elem: Elem,
     pub(crate) number: Number,
     pub(crate) at: Vec<Src>,
+    pub(crate) strict: bool,
 }
 
 /// An operand of an instruction of the table.

@@ -256,6 +256,16 @@ impl Cluster<'_> {
     #[cold]
     fn false_claim(&self, w: &Warp, claim: &Claimed, lane: u32, bits: u64) -> Box<crate::fault::Fault> {
         let at: Vec<String> = claim.at.iter().map(|&at| w.ints(at)[lane as usize].to_string()).collect();
+        if claim.strict {
+            let at = at.join(", ");
+            let doing = format!("has the index ({at})");
+            return self.ctx.fault(
+                FaultKind::Strict,
+                format!("the index ({at}) of a gather or scatter is out of bounds"),
+                vec![self.party(w, 1 << lane, doing, self.site(w))],
+                "the language defines it: a load is 0, and a store is dropped; where that is meant, make the index -1, which strict runs accept",
+            );
+        }
         let shown = |number: Number| number.written_as(claim.elem);
         let (claimed, at) = (shown(claim.number), at.join(", "));
         let value = number::value(claim.elem, bits);

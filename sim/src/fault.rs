@@ -39,6 +39,8 @@ pub enum FaultKind {
     Claim,
     /// An out-of-bounds element differs from its claimed value.
     FalseClaim,
+    /// In a strict run, the index of a gather or scatter is out of bounds.
+    Strict,
     /// No GPU could run this program.
     Malformed,
 }
@@ -61,6 +63,7 @@ impl FaultKind {
             FaultKind::WrittenTwice => "an element of the result written twice",
             FaultKind::Unstable => "results that depend on the schedule",
             FaultKind::Claim => "an index outside of its claimed range",
+            FaultKind::Strict => "a gather or scatter out of bounds, in a strict run",
             FaultKind::FalseClaim => "a false claim about out-of-bounds elements",
             FaultKind::Malformed => "a program that cannot run",
         }

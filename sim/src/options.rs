@@ -41,6 +41,9 @@ pub struct Options {
     /// Compute in integers modulo a power of two instead of floating-point numbers, so that nothing is rounded. Every variant
     /// of a kernel then has the same results, to the bit; see the [crate's documentation](crate#exact-comparison-of-variants).
     pub exact: bool,
+    /// Report gathers and scatters out of bounds, which the language defines: loads are 0, and stores are dropped. An index of -1
+    /// selects no element on purpose, and is not reported.
+    pub strict: bool,
     /// Count wavefronts, sectors and operations.
     pub count: bool,
     /// The number of host threads; 0 for all hardware threads.
@@ -62,6 +65,7 @@ impl Default for Options {
             complete: true,
             written_once: true,
             exact: false,
+            strict: false,
             count: true,
             threads: 0,
             limits: Limits::HOPPER,
@@ -80,6 +84,7 @@ impl fmt::Debug for Options {
             .field("complete", &self.complete)
             .field("written_once", &self.written_once)
             .field("exact", &self.exact)
+            .field("strict", &self.strict)
             .field("count", &self.count)
             .field("threads", &self.threads)
             .field("limits", &self.limits)

@@ -201,6 +201,7 @@ fn execute(
             .collect(),
         grid: plan.grid,
         arithmetic,
+        strict: options.strict,
     };
     let fault = |kind, message: String, parties, help: &str| {
         Box::new(Fault {

@@ -232,6 +232,7 @@ impl Origins<'_> {
                     Expr::Bin(Bin::Rem, Box::new(all), Box::new(Expr::In(next)))
                 });
                 let known = self.mapped(stmt.id, &ins, to, &all, state);
+                self.claim(stmt, &ins, CombinedOver { modes: &|_| false, across: &[] }, state);
                 self.written(stmt.by, to, known, state);
             }
             Op::Scatter { from, at, to, claimed, .. } => {

@@ -28,6 +28,8 @@ pub(crate) struct Given {
     pub(crate) scalars: Vec<u64>,
     pub(crate) grid: [u32; 3],
     pub(crate) arithmetic: Arithmetic,
+    /// Are indices of gathers and scatters checked?
+    pub(crate) strict: bool,
 }
 
 /// A malformed program: where, and why.

@@ -44,6 +44,9 @@ impl Compiler<'_> {
 
     /// An author's claim about an element.
     pub(super) fn claim(&mut self, claim: &Claim) -> Result<()> {
+        if claim.strict && !self.given.strict {
+            return Ok(());
+        }
         let inside = self.num(claim.inside);
         if inside.as_constant().is_some_and(|inside| inside != 0) {
             return Ok(());
@@ -52,7 +55,8 @@ impl Compiler<'_> {
         let inside = self.location_of(inside);
         let at: Vec<_> = claim.at.iter().map(|&at| self.num(at)).collect();
         let at = at.into_iter().map(|at| self.location_of(at)).collect();
-        self.code.claims.push(Claimed { inside, value, elem, number: claim.number, at });
+        let &Claim { number, strict, .. } = claim;
+        self.code.claims.push(Claimed { inside, value, elem, number, at, strict });
         self.emit(Ins::Claim(self.code.claims.len() as u32 - 1));
         Ok(())
     }

@@ -173,3 +173,51 @@ fn claims_are_not_in_the_source() {
         }
     }
 }
+
+/// A gather whose index is never checked.
+#[kernel]
+fn losses(x: &Tensor<f32, (M, V), (ldx, _1)>, t: &Tensor<i32, M>, y: &mut Tensor<f32, M>) {
+    map(tile(t, 256, block.x), tile(y, 256, block.x), |t, at| -x[(t, at.0)]);
+}
+
+/// The difference from the next element but one, and a permutation.
+#[kernel]
+fn moves(x: &Tensor<f32, N>, to: &Tensor<i32, N>, near: &mut Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    let (t, p) = (tile(x, 32, block.x), tile(to, 32, block.x));
+    map(t, tile(near, 32, block.x), |v, at| x[(if at.0 + 2 < N { at.0 + 2 } else { -1 })] - v);
+    scatter((t, p), y, |v, p| (p, v));
+}
+
+#[test]
+fn strict_runs_report_what_the_language_defines() {
+    let strict = |def: &KernelDef, args: &[Arg]| {
+        let kernel = def.generate().unwrap_or_else(|error| panic!("{error}"));
+        run_every(&kernel, args, &Options::default())
+            .unwrap_or_else(|error| panic!("{}: {error}", def.name()));
+        let options = Options { strict: true, ..Options::default() };
+        run_every(&kernel, args, &options).map(drop).map_err(|error| error.to_string())
+    };
+    let x: Vec<f32> = (0..35).map(|n| n as f32).collect();
+    let losses_of = |t: [i32; 5]| {
+        let x = Arg::tensor(&x, [5, 7]).strides([7, 1]);
+        strict(losses().def(), &[x, Arg::tensor(&t, [5]), Arg::output::<f32>([5])])
+    };
+    // 251 elements of the tile are out of bounds themselves.
+    assert_eq!(losses_of([1, 2, 3, 4, 0]), Ok(()));
+    assert_eq!(losses_of([1, 2, 3, -1, 0]), Ok(()));
+    for t in [[1, 2, 3, 4, 6], [1, -2, 3, 4, 0]] {
+        let error = losses_of(t).unwrap_err();
+        assert!(
+            error.contains("the index (") && error.contains(") of a gather or scatter is out of bounds"),
+            "{error}"
+        );
+    }
+    let moves_to = |to: [i32; 5]| {
+        let (x, y) = (Arg::tensor(&x[..5], [5]), Arg::in_out(&[0.0f32; 5], [5]));
+        strict(moves().def(), &[x, Arg::tensor(&to, [5]), Arg::output::<f32>([5]), y])
+    };
+    assert_eq!(moves_to([4, 3, -1, 1, 0]), Ok(()));
+    let error = moves_to([4, 3, 5, 1, 0]).unwrap_err();
+    assert!(error.contains("the index (5) of a gather or scatter is out of bounds"), "{error}");
+    assert!(error.contains("make the index -1, which strict runs accept"), "{error}");
+}

@@ -7,6 +7,7 @@ use crate::thread::{Claim, Op, Val};
 use crate::tile::elements::{Along, Edge};
 use crate::tile::view::View;
 use crate::tile::view::leaf::leaves;
+use crate::values::elem::Elem;
 use crate::values::number::Number;
 
 impl Lower<'_> {
@@ -57,8 +58,28 @@ impl Lower<'_> {
         let outside = exprs.all(kept, outside);
         let inside = exprs.not(outside);
         if exprs.constant(inside) != Some(1) {
-            self.emit(Op::Claim(Claim { value: value.clone(), inside, number, at: all_at }));
+            self.emit(Op::Claim(Claim { value: value.clone(), inside, number, at: all_at, strict: false }));
         }
+    }
+
+    /// States for strict runs that the indices of an element are in bounds, or that one of them is -1. The element is of a tile with
+    /// these coordinates; where they are out of bounds, its indices do not matter.
+    pub(super) fn indexed(&mut self, indices: Vec<Ix>, guard: Ix, own: &[Along], coordinates: &[Ix]) {
+        let (none, mut wrong) = (self.int(-1), self.exprs().not(guard));
+        for &index in &indices {
+            let is_none = self.exprs().eq(index, none);
+            let named = self.exprs().not(is_none);
+            wrong = self.exprs().all(wrong, named);
+        }
+        for Along { edge, .. } in own {
+            let base = self.affine(&edge.base);
+            let (at, end) = (self.along(edge, base, coordinates), self.value(edge.end));
+            let within = self.exprs().within(at, end);
+            wrong = self.exprs().all(wrong, within);
+        }
+        let (inside, value) = (self.exprs().not(wrong), Val::lit(0, Elem::I32));
+        let claim = Claim { value, inside, number: Number::Int(-1), at: indices, strict: true };
+        self.emit(Op::Claim(claim));
     }
 
     /// A coordinate of an element, by its coordinates in the fragment.

@@ -85,7 +85,7 @@ impl Lower<'_> {
             }
             tile::Op::Wait { token, but } => self.wait_for(*token, *but),
             tile::Op::Atomic { from, to, update } => self.atomic(from, to, update).map_err(problem)?,
-            tile::Op::Gather { from, at, to } => self.gather(from, at, to).map_err(problem)?,
+            tile::Op::Gather { from, at, to } => self.gather(from, at, to, known).map_err(problem)?,
             tile::Op::Scatter { from, at, to, update, .. } => {
                 self.scatter(from, at, to, update.as_ref(), known).map_err(problem)?
             }

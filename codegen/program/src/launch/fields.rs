@@ -74,7 +74,7 @@ macro_rules! thread_records {
             Site { tensor, coord = Vec::new(), - span }
             Mem { space, index, peer = None }
             Frag { reg, at, len }
-            Claim { value, inside, number, at }
+            Claim { value, inside, number, at, strict = false }
             Role { name, warps, registers = None, body }
             Expr { int, lo, hi, multiple, same_for, names = Vec::new() }
             ConstantName { name, value, times = 1, bytes = 1, over = 1, plus = 0, array = None }

@@ -200,6 +200,8 @@ pub struct Claim {
     pub number: Number,
     /// Its coordinates.
     pub at: Vec<Ix>,
+    /// It is the index of a gather or a scatter, and no author has claimed anything: only strict runs check it.
+    pub strict: bool,
 }
 
 /// The body of some warps.

@@ -649,7 +649,7 @@ pub(crate) fn claims() -> Program {
     let (from, to) = (b.tensor("from", F32, false), b.tensor("to", F32, true));
     let (x, t, zero, end) = (b.reg("x", F32, 1), b.thread(), b.int(0), b.int(20));
     let inside = b.e().lt(t, end);
-    let claim = Claim { value: Val::Reg(x, zero), inside, number: 0.0.into(), at: vec![t] };
+    let claim = Claim { value: Val::Reg(x, zero), inside, number: 0.0.into(), at: vec![t], strict: false };
     let body = vec![
         b.s(load_op(frag(x, zero, 1), mem(from, t), Some(inside), 0.0)),
         b.s(Op::Claim(claim)),
