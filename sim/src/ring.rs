@@ -29,7 +29,9 @@ const HALF: u64 = 0x9e37_79b9_7f4a_7c15;
 const EXP: u64 = 5;
 const EXP2: u64 = 13;
 /// Numbers from this magnitude on stand for infinity: authors mask by them.
-const LARGEST: f64 = 1e18;
+const LARGE: f64 = 1e18;
+/// Finite numbers from this magnitude on, such as `f32::MIN`, bound all others, and their difference from infinity is infinite.
+const LARGEST: f64 = 3e38;
 
 const NAN: u64 = 0;
 const POSITIVE: u64 = 1;
@@ -88,7 +90,11 @@ impl Ring {
         if x.is_nan() {
             return self.special(NAN);
         }
-        if x.abs() >= LARGEST {
+        if x.is_finite() && x.abs() >= LARGEST {
+            let most = self.mask() >> 1;
+            return if x > 0.0 { most } else { most + 1 };
+        }
+        if x.abs() >= LARGE {
             return self.special(if x > 0.0 { POSITIVE } else { NEGATIVE });
         }
         if x == 0.0 {
@@ -280,9 +286,12 @@ mod tests {
         for ring in RINGS {
             let [least, most] = [f64::NEG_INFINITY, f64::INFINITY].map(|x| ring.number(x));
             assert_eq!(ring.number(-1e30), least);
+            let lowest = ring.number(f32::MIN.into());
+            assert_eq!(ring.un(Un::Exp, ring.bin(Bin::Sub, least, lowest)), 0);
             for [x, y, _] in triples(ring).filter(|[x, y, _]| !ring.is_special(x | y)) {
                 assert_eq!(ring.bin(Bin::Add, least, x), least);
                 assert_eq!(ring.bin(Bin::Max, least, x), x);
+                assert_eq!(ring.bin(Bin::Max, lowest, x), x);
                 assert_eq!(ring.un(Un::Exp, ring.bin(Bin::Sub, least, x)), 0);
                 assert!(ring.cmp(Cmp::Lt, least, x) && ring.cmp(Cmp::Lt, x, most));
                 assert_eq!(ring.cmp(Cmp::Lt, x, y), ring.bin(Bin::Min, x, y) == x && x != y, "{x} {y}");

@@ -191,7 +191,7 @@ fn orders(stmt: &Stmt) -> bool {
 
 /// Has the bulk copy engine or a tensor core a part in it, in its blocks too?
 fn is_asynchronous(stmt: &Stmt) -> bool {
-    let of_engine = |op: &Op| matches!(op, Op::Atom { row, .. } if row.async_proxy || row.operands.iter().any(|of| matches!(of.kind, OperandKind::Barrier)));
+    let of_engine = |op: &Op| matches!(op, Op::Atom { row, .. } if row.family.async_proxy || row.operands.iter().any(|of| matches!(of.kind, OperandKind::Barrier)));
     of_engine(&stmt.op) || stmt.op.blocks().into_iter().flatten().any(is_asynchronous)
 }
 
@@ -202,7 +202,7 @@ fn class(op: &Op) -> Option<&'static str> {
         Op::Fence(Fence::Threads(_)) => "__syncwarp",
         Op::Fence(Fence::ProxyAsync) => "proxy fence",
         Op::Fence(Fence::MbarrierInit) => "mbarrier fence",
-        Op::Fence(Fence::Wgmma) => "wgmma fence",
+        Op::Fence(Fence::Products) => "wgmma fence",
         Op::Pin(_) => "pin",
         Op::Commit(_) => "commit",
         Op::WaitQueue { .. } => "wait for a group",
@@ -232,7 +232,7 @@ fn ahead(kernel: &Kernel, list: &[Stmt], at: usize) -> Option<usize> {
 fn only_wgmma(kernel: &Kernel, before: &[&Stmt]) -> bool {
     for stmt in before.iter().rev() {
         match &stmt.op {
-            Op::WaitQueue { queue: Queue::Wgmma, .. } => return true,
+            Op::WaitQueue { queue: Queue::Products, .. } => return true,
             Op::Pin(_) => {}
             _ if accesses_itself(kernel, stmt) || class(&stmt.op).is_some() => return false,
             _ => {}
