@@ -26,7 +26,7 @@ use rules::{Alternative, Size, Sizes};
 use why::Why;
 
 pub use cost::{Estimate, Limit};
-pub use export::{Exported, Image, export, exportable, python, rust};
+pub use export::{Exported, Image, export, exportable, left_out, python, rust};
 pub use pack::Packed;
 pub use ranking::{Ranked, Ranking, ranking};
 pub use refusal::Refusal;
