@@ -15,7 +15,7 @@ Examples:
 
 const FILES: &str = "\
 NAME.h and NAME.c contain the binaries, and everything that a launch in Rust decides: the checks of arguments, the choice among
-alternatives, tensor maps, copies of arguments. They need a C compiler, or one for C++, `cc -c NAME.c`, and where they run the
+alternatives, tensor maps, copies of arguments. Alternatives with split = blocks(n) are left out: a note and NAME.c list them. They need a C compiler, or one for C++, `cc -c NAME.c`, and where they run the
 driver, which is loaded when a kernel is opened. NAME.h says how a launch is planned and made.";
 
 pub(crate) fn command() -> Command {
@@ -62,6 +62,14 @@ fn write(matches: &ArgMatches) -> Result {
         matches.get_many::<String>("arch").into_iter().flatten().map(String::as_str).collect();
     let folder = matches.get_one::<String>("out").map_or(".", String::as_str);
     let mut paths = export::write(&chosen.def, &architectures, folder).map_err(Failure::of)?.to_vec();
+    let left_out = export::left_out(&chosen.def).map_err(Failure::of)?;
+    if !left_out.is_empty() {
+        eprintln!(
+            "note: `{}` was exported without its alternatives with split = blocks(n), which a launch in Rust may choose: {}",
+            chosen.def.name(),
+            left_out.join("; ")
+        );
+    }
     if matches.get_flag("python") {
         paths.push(export::write_python(&chosen.def, folder).map_err(Failure::of)?);
     }

@@ -384,7 +384,7 @@ impl Candidates {
                 }
                 let is_shown = purpose == Purpose::Launch || variants.is_empty();
                 let source = if is_shown { crate::cuda::print(&kernel) } else { String::new() };
-                variants.push(Variant { label: candidate.label.clone(), source, program: kernel });
+                variants.push(Variant::new(candidate.label.clone(), source, kernel));
             }
         }
         Ok(variants)
@@ -418,7 +418,7 @@ fn general(program: &Program) -> Option<Variant> {
     let arch = if program.open.is_empty() { Arch::Fixed } else { Arch::Oldest };
     let program = pass::distribute(program.clone(), Width::ONE).ok()?;
     let program = pass::specialize(program, Policy::General, arch).ok()?.lower().ok()?;
-    Some(Variant { label: None, source: crate::cuda::print(&program), program })
+    Some(Variant::new(None, crate::cuda::print(&program), program))
 }
 
 /// The assertions on sizes that all alternatives have, or that a launch cannot check as a fact of one.

@@ -76,9 +76,12 @@ pub fn convolution_by_x<
     let mut acc = tiled_mma::<T, f32>(warpgroups = 2).accumulators((pixels, BC), 0.0);
     // Elements of w for them: every D-th, the first at s and r.
     let (s, r) = ((p + R / 2) % D, (q + R / 2) % D);
-    let (wide, high) = (ceil_div(R - s, D), ceil_div(R - r, D));
+    // There are none if R < D and no column or row of x in this part has an element of y.
+    let number = |first| max(ceil_div(R - first, D), 0);
+    let (wide, high) = (number(s), number(r));
+    let (w, h) = (max(wide, 1), max(high, 1));
     for k in pipelined(0..wide * high * gy.size(4), stages = STAGES, producer = warp) {
-        let (n, i, j) = (k / (wide * high), k % wide, k / wide % high);
+        let (n, i, j) = (k / (w * h), k % w, k / w % h);
         let patch = shift(gy, (0, (p + R / 2) / D - i, (q + R / 2) / D - j, 0, 0))[(_, _, _, _, n)];
         copy(permute(regroup(patch, (BN, pixels)), (1, 0)), sy);
         copy(gw[(_, 0, 0, _, s + D * i, r + D * j, n)], sw);

@@ -28,6 +28,8 @@ pub fn heat_3d<const H: usize, const Z: usize, const T: usize = 4, const R: usiz
     centre: f32,
     side: f32,
 ) {
+    // The cells around a tile are whole parts of threads, and planes are read in pairs.
+    assert(T % R == 0 && T % 2 == 0 && H % R == 0 && Z % 2 == 0);
     let (threads, rows) = (layout!((32, H / R, 1)), H / R);
     let first = walk(ceil_div(L, Z), block.z) * Z;
     let inner = (1, H - 2 * T, 64 - 2 * T);

@@ -19,7 +19,7 @@ fn exchange_neighbours(items: &mut View, lane: usize, t: usize) {
     map((pairs[(0, _)], pairs[(1, _)]), (pairs[(0, _)], pairs[(1, _)]), both);
 }
 
-/// Rows in ascending order, and where each element was; equal elements keep their order. N / 32 threads sort a row of at most N
+/// Rows in ascending order, NaN last, and where each element was; equal elements keep their order. N / 32 threads sort a row of at most N
 /// elements. They put words of 32 bits in order: the upper bits of an element's key, and below them its position. After that the few
 /// elements whose upper bits are equal may be out of order. Most of them are neighbours, and exchanged; otherwise the row is ordered by the
 /// lower bits, and then by the upper bits again.
@@ -42,11 +42,11 @@ pub fn sort_rows<const N: usize>(
     let near = regroup(parallelize(regroup(s, (32, t, rows)), layout!((1, t, rows)), thread.x), (32, 1));
     let apart = parallelize(regroup(s, (N, rows)), threads, thread.x);
 
-    // A key has the order of the number, NaN last. An item is a key and below it the element's index, in 42 bits. As an f64 it is
+    // A key has the order of the number, NaN last, also NaN with a sign: keys begin at -∞. An item is a key and below it the element's index, in 42 bits. As an f64 it is
     // compared by one instruction, where 64-bit integers take two.
     let ordered = |bits| bits ^ ((bits >> 31) & i32::MAX);
-    let sign = 1u32 << 31;
-    let keys = map(gx, |x, at| if at.0 < L { ordered(bits::<i32>(x)) as u32 ^ sign } else { u32::MAX });
+    let least = 0x807f_ffffu32; // `ordered` of -∞
+    let keys = map(gx, |x, at| if at.0 < L { ordered(bits::<i32>(x)) as u32 - least } else { u32::MAX });
     map((keys, gx), apart, |key, _, at| bits::<f64>(((key as u64) << 10) | (at.0 as u64)));
     let key = |item| (bits::<u64>(item) >> 10) as u32;
     // Words have the keys less the least one, without the lowest bits where these do not fit above positions.
@@ -83,6 +83,6 @@ pub fn sort_rows<const N: usize>(
         }
     }
     sync_threads();
-    let number = |item| bits::<f32>(ordered((key(item) ^ sign) as i32));
+    let number = |item| bits::<f32>(ordered((key(item) + least) as i32));
     map(apart, (gy, go), |item| (number(item), (bits::<u64>(item) & 1023) as i32));
 }

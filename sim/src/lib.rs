@@ -115,7 +115,6 @@ mod shared;
 mod sync;
 mod table;
 mod update;
-mod value;
 mod warp;
 
 pub use arg::Arg;
@@ -125,6 +124,7 @@ pub use options::{OnProgress, Options, Progress};
 pub use outcome::{AccessCount, Copied, Outcome, Unread};
 pub use run::{run, run_every, run_program, run_variant};
 
+pub(crate) use tilewright_program::arithmetic as value;
 use tilewright_program::kernel_value::Kernel;
 
 /// Every kernel can be simulated.

@@ -64,7 +64,7 @@ pub fn run_variant(
     options: &Options,
 ) -> Result<Outcome, Error> {
     let plan = plan_of(kernel, variant, &given(args), &options.limits)?;
-    launches(kernel, &kernel.variants[variant].program, plan, args, options)
+    launches(kernel, &kernel.variant(plan.variant).program, plan, args, options)
 }
 
 /// Runs every variant of a kernel whose facts are true, fastest first. If only loops run over a size of 0, it runs the
@@ -127,7 +127,7 @@ pub fn run_program(program: &Kernel, args: &[Arg], options: &Options) -> Result<
     let kernel = Generated {
         name: program.name.clone(),
         params: params.collect(),
-        variants: vec![Variant { label: None, source: String::new(), program: program.clone() }],
+        variants: vec![Variant::new(None, String::new(), program.clone())],
         requires: Vec::new(),
         packs: Vec::new(),
         empty_loops: Vec::new(),
@@ -157,7 +157,7 @@ fn launches(
         let pack = &kernel.packs[packed.pack];
         let [_, to] = packed.arguments(kernel, &given(&args), 0);
         let (from, to) = (args[packed.arg].permuted(&pack.modes), Arg::uninitialised(to));
-        let copier = &pack.kernel.variants[packed.plan.variant].program;
+        let copier = &pack.kernel.variant(packed.plan.variant).program;
         let outcome = execute(&pack.kernel, copier, packed.plan, &[from, to], (options, arithmetic))?;
         let bytes = outcome.results.first().map(|(_, _, bytes)| bytes.clone()).unwrap_or_default();
         read[packed.arg] = Arg::copied(packed.copy, bytes);

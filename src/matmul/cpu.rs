@@ -1,10 +1,12 @@
-//! Products by loops over all cores of the CPU, for machines without a GPU. This module knows values and strides; arguments
-//! have been checked before.
+//! Products by loops over all cores of the CPU, for machines without a GPU. Sums are added in another order than in a kernel; all
+//! other results are equal to the simulator's. This module knows values and strides; arguments have been checked before.
 
 use std::thread;
 
 use tilewright_program::Elem;
-use tilewright_program::number::{Number, value};
+use tilewright_program::arithmetic::{bin, cast, fma, int, is_true, number, un};
+use tilewright_program::number::Number;
+use tilewright_program::thread::{Bin, Un};
 
 use super::host::{Host, Operands};
 use super::operand::Modes;
@@ -22,7 +24,7 @@ pub(super) fn multiply(product: Product<'_, Host>) -> Result<usize, Error> {
     let mut stored = c.values.bits();
     let threads = match form.elem.accumulator() {
         Elem::F64 => computed::<f64>(&form, [alpha, beta], &operands, modes, &mut stored),
-        Elem::I32 | Elem::U32 => computed::<i32>(&form, [alpha, beta], &operands, modes, &mut stored),
+        Elem::I32 | Elem::U32 => computed::<u32>(&form, [alpha, beta], &operands, modes, &mut stored),
         _ => computed::<f32>(&form, [alpha, beta], &operands, modes, &mut stored),
     };
     c.values.write(&mut stored.into_iter());
@@ -32,19 +34,18 @@ pub(super) fn multiply(product: Product<'_, Host>) -> Result<usize, Error> {
 /// A type of sums.
 trait Sum: Copy + Send + Sync + 'static {
     const ZERO: Self;
-    fn of(elem: Elem, bits: u64) -> Self;
+    fn from_element(elem: Elem, bits: u64) -> Self;
     fn add_product(self, a: Self, b: Self) -> Self;
     fn add(self, other: Self) -> Self;
-    /// Its value, which is exact.
-    fn value(self) -> f64;
+    fn bits(self) -> u64;
 }
 
 macro_rules! float {
     ($ty:ty) => {
         impl Sum for $ty {
             const ZERO: $ty = 0.0;
-            fn of(elem: Elem, bits: u64) -> $ty {
-                value(elem, bits) as $ty
+            fn from_element(elem: Elem, bits: u64) -> $ty {
+                number(bits, elem) as $ty
             }
             fn add_product(self, a: $ty, b: $ty) -> $ty {
                 self + a * b
@@ -52,8 +53,8 @@ macro_rules! float {
             fn add(self, other: $ty) -> $ty {
                 self + other
             }
-            fn value(self) -> f64 {
-                f64::from(self)
+            fn bits(self) -> u64 {
+                self.to_bits().into()
             }
         }
     };
@@ -62,32 +63,21 @@ macro_rules! float {
 float!(f64);
 float!(f32);
 
-/// Sums of integers wrap around, as on a device. Sums of u32 have the same bits.
-impl Sum for i32 {
-    const ZERO: i32 = 0;
-    fn of(elem: Elem, bits: u64) -> i32 {
-        value(elem, bits) as i64 as i32
+/// Sums of integers wrap around, as on a device. Those of i32 have the same bits.
+impl Sum for u32 {
+    const ZERO: u32 = 0;
+    fn from_element(elem: Elem, bits: u64) -> u32 {
+        int(bits, elem) as u32
     }
-    fn add_product(self, a: i32, b: i32) -> i32 {
+    fn add_product(self, a: u32, b: u32) -> u32 {
         self.wrapping_add(a.wrapping_mul(b))
     }
-    fn add(self, other: i32) -> i32 {
+    fn add(self, other: u32) -> u32 {
         self.wrapping_add(other)
     }
-    fn value(self) -> f64 {
-        f64::from(self)
+    fn bits(self) -> u64 {
+        self.into()
     }
-}
-
-/// The bits of the nearest number. Sums of integers wrap around.
-fn bits(elem: Elem, value: f64) -> u64 {
-    let number = match elem {
-        Elem::I32 | Elem::U32 => Number::Int((value as i64).into()),
-        Elem::F64 | Elem::I8 | Elem::U8 => Number::Float(value),
-        // As on a device, where sums are f32.
-        _ => Number::Float((value as f32).into()),
-    };
-    number.bits(elem)
 }
 
 /// The offset of a coordinate.
@@ -104,7 +94,7 @@ fn rows<S: Sum>(operand: &Operands<'_>, along: usize) -> Vec<S> {
         for row in 0..rows as usize {
             for k in 0..length as usize {
                 let at = if along == 1 { [row, k, matrix] } else { [k, row, matrix] };
-                all.push(S::of(modes.elem, stored[offset(&modes, at)]));
+                all.push(S::from_element(modes.elem, stored[offset(&modes, at)]));
             }
         }
     }
@@ -123,68 +113,64 @@ fn dot<S: Sum>(a: &[S], b: &[S]) -> S {
     lanes.into_iter().fold(rest, S::add)
 }
 
-/// The epilogue: numbers that multiply the sums or are added to them.
+/// The epilogue: the operations of the kernel's, in their order, on the bits of elements of the type in which it computes.
 struct Epilogue<'e> {
     form: &'e Form,
-    alpha: f64,
-    beta: f64,
-    vectors: Vec<(&'static str, Modes, Vec<u64>)>,
+    elem: Elem,
+    alpha: u64,
+    beta: u64,
+    others: Vec<(&'static str, Modes, Vec<u64>)>,
 }
 
 impl Epilogue<'_> {
     /// An element of another operand; `None` if there is none of this name.
-    fn other(&self, name: &str, at: [usize; 3]) -> Option<f64> {
-        let (_, modes, stored) = self.vectors.iter().find(|(known, ..)| *known == name)?;
-        Some(value(modes.elem, stored[offset(modes, at)]))
+    fn other(&self, name: &str, at: [usize; 3]) -> Option<u64> {
+        let (_, modes, stored) = self.others.iter().find(|(known, ..)| *known == name)?;
+        Some(cast(stored[offset(modes, at)], modes.elem, self.elem))
+    }
+
+    fn two(&self, function: Bin, x: u64, y: u64) -> u64 {
+        bin(function, x, y, self.elem)
+    }
+
+    fn add(&self, x: u64, other: Option<u64>) -> u64 {
+        other.map_or(x, |other| self.two(Bin::Add, x, other))
     }
 
     /// An element of the result.
-    fn at(&self, sum: f64, before: u64, [m, n, l]: [usize; 3]) -> u64 {
-        let options = self.form.options;
-        let scale = |name, at| self.other(name, [at, 0, 0]).unwrap_or(1.0);
-        let mut x = sum * scale("scale_rows", m) * scale("scale_columns", n);
+    fn result(&self, sum: u64, before: u64, [m, n, l]: [usize; 3]) -> u64 {
+        let (options, elem, out) = (self.form.options, self.elem, self.form.out);
+        let mut x = cast(sum, self.form.elem.accumulator(), elem);
         if options.alpha_beta {
-            x *= self.alpha;
-            if self.beta != 0.0 {
-                x += self.beta * value(self.form.out, before);
+            x = self.two(Bin::Mul, self.alpha, x);
+        }
+        for (name, at) in [("scale_rows", m), ("scale_columns", n)] {
+            x = self.other(name, [at, 0, 0]).map_or(x, |factor| self.two(Bin::Mul, x, factor));
+        }
+        if is_true(self.beta, elem) {
+            x = fma(self.beta, cast(before, out, elem), x, elem);
+        }
+        if let Some(side) = options.bias {
+            x = self.add(x, self.other("bias", [if side == Side::Rows { m } else { n }, 0, 0]));
+        }
+        let residual = self.other("residual", [m, n, l]);
+        x = self.add(x, residual.filter(|_| options.residual == Some(When::Before)));
+        x = options.activation.map_or(x, |function| self.activated(function, x));
+        x = self.add(x, residual.filter(|_| options.residual == Some(When::After)));
+        cast(x, elem, out)
+    }
+
+    fn activated(&self, function: Activation, x: u64) -> u64 {
+        let one = |function, x| un(function, false, x, self.elem);
+        match function {
+            Activation::Relu => self.two(Bin::Max, x, 0),
+            Activation::Gelu => one(Un::Gelu, x),
+            Activation::Silu => {
+                let decay = one(Un::Exp, one(Un::Neg, x));
+                self.two(Bin::Div, x, self.two(Bin::Add, Number::from(1).bits(self.elem), decay))
             }
         }
-        x += match options.bias {
-            Some(Side::Rows) => self.other("bias", [m, 0, 0]).unwrap_or(0.0),
-            Some(Side::Columns) => self.other("bias", [n, 0, 0]).unwrap_or(0.0),
-            None => 0.0,
-        };
-        let residual = self.other("residual", [m, n, l]).unwrap_or(0.0);
-        if options.residual == Some(When::Before) {
-            x += residual;
-        }
-        x = match options.activation {
-            Some(Activation::Relu) => x.max(0.0),
-            Some(Activation::Gelu) => gelu(x),
-            Some(Activation::Silu) => x / (1.0 + (-x).exp()),
-            None => x,
-        };
-        if options.residual == Some(When::After) {
-            x += residual;
-        }
-        bits(self.form.out, x)
     }
-}
-
-/// x times the normal distribution at x, by Simpson's rule over the density: its error is below 1e-12.
-fn gelu(x: f64) -> f64 {
-    const STEPS: u32 = 128;
-    let end = x.abs().min(9.0);
-    let density = |t: f64| (-0.5 * t * t).exp() / (2.0 * std::f64::consts::PI).sqrt();
-    let step = end / f64::from(STEPS);
-    let weight = |at: u32| match at {
-        0 | STEPS => 1.0,
-        at if at % 2 == 1 => 4.0,
-        _ => 2.0,
-    };
-    let half: f64 =
-        (0..=STEPS).map(|at| weight(at) * density(f64::from(at) * step)).sum::<f64>() * step / 3.0;
-    x * (0.5 + half.copysign(x))
 }
 
 /// The elements of C, each at its index among the stored elements.
@@ -199,8 +185,10 @@ fn computed<S: Sum>(
     let [m, n, l] = c.extents.map(|extent| extent as usize);
     let k = a.modes.extents[1] as usize;
     let (a, b) = (rows::<S>(a, 1), rows::<S>(b, 0));
-    let vectors = others.iter().map(|(name, other)| (*name, other.modes, other.values.bits())).collect();
-    let epilogue = Epilogue { form, alpha, beta, vectors };
+    let others = others.iter().map(|(name, other)| (*name, other.modes, other.values.bits())).collect();
+    let elem = form.scaled();
+    let [alpha, beta] = [alpha, beta].map(|factor| Number::from(factor).bits(elem));
+    let epilogue = Epilogue { form, elem, alpha, beta, others };
     let before = &*stored;
     let row = |at: usize| -> Vec<u64> {
         let (matrix, row) = (at / m, at % m);
@@ -210,9 +198,9 @@ fn computed<S: Sum>(
             let at = [row, column, matrix];
             let sum = match epilogue.form.options.scale_blocks {
                 true => scaled(&epilogue, a, b, at),
-                false => dot(a, b).value(),
+                false => dot(a, b).bits(),
             };
-            epilogue.at(sum, before[offset(&c, at)], at)
+            epilogue.result(sum, before[offset(&c, at)], at)
         };
         (0..n).map(column).collect()
     };
@@ -239,45 +227,16 @@ fn computed<S: Sum>(
 }
 
 /// The sum of sums over 128 elements, each times the scales of its blocks.
-fn scaled<S: Sum>(epilogue: &Epilogue<'_>, a: &[S], b: &[S], [m, n, _]: [usize; 3]) -> f64 {
+fn scaled<S: Sum>(epilogue: &Epilogue<'_>, a: &[S], b: &[S], [m, n, _]: [usize; 3]) -> u64 {
     let blocks = a.chunks(128).zip(b.chunks(128)).enumerate();
-    let scale = |name, at| epilogue.other(name, at).unwrap_or(1.0);
-    blocks.fold(0.0, |sum, (block, (a, b))| {
-        sum + dot(a, b).value() * scale("scale_a", [m, block, 0]) * scale("scale_b", [n / 128, block, 0])
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gelu_is_x_times_the_normal_distribution() {
-        let check = |x: f64, expected: f64| assert!((gelu(x) - expected).abs() < 1e-9, "{x}: {}", gelu(x));
-        check(0.0, 0.0);
-        check(1.0, 0.841_344_746_068_5);
-        check(-1.0, -0.158_655_253_931_5);
-        check(2.5, 2.484_475_836_6);
-        check(-20.0, 0.0);
-        check(20.0, 20.0);
-    }
-
-    #[test]
-    fn numbers_keep_their_values() {
-        for (elem, number) in [
-            (Elem::F64, 0.1),
-            (Elem::F32, 0.5),
-            (Elem::F16, -2.0),
-            (Elem::Bf16, 3.0),
-            (Elem::I32, -7.0),
-            (Elem::U32, 7.0),
-            (Elem::I8, -128.0),
-            (Elem::U8, 255.0),
-            (Elem::Tf32, 1.5),
-            (Elem::E4m3, 448.0),
-            (Elem::E5m2, -0.25),
-        ] {
-            assert_eq!(value(elem, bits(elem, number)), number, "{elem}");
+    blocks.fold(S::ZERO.bits(), |sum, (block, (a, b))| {
+        let scale_a = epilogue.other("scale_a", [m, block, 0]);
+        let scale_b = epilogue.other("scale_b", [n / 128, block, 0]);
+        match scale_a.zip(scale_b) {
+            Some((a_factor, b_factor)) => {
+                fma(dot(a, b).bits(), epilogue.two(Bin::Mul, a_factor, b_factor), sum, epilogue.elem)
+            }
+            None => epilogue.two(Bin::Add, dot(a, b).bits(), sum),
         }
-    }
+    })
 }

@@ -6,13 +6,15 @@ use tilewright_program::element::Element;
 
 use super::operand::{Backend, Lent, Modes, sealed};
 use super::product::Product;
-use super::{Error, cpu};
+use super::{Error, Precision, cpu};
 
 /// Multiplies tensors in the host's memory. If there is a GPU, the tensors are copied to the first one; otherwise the CPU
 /// multiplies them. [`Ran`] reports which.
 ///
 /// The CPU runs small products in the simulator, which executes the kernel that a GPU would run and checks every access. It
-/// computes larger products by loops over all its cores.
+/// computes larger products by loops over all its cores. Both compute the epilogue by the same operations, so results whose sums
+/// are exact are equal to the bit. Other sums of K products differ by at most (K + 8)·2⁻²²·Σ|a·b| (2⁻⁵¹ for f64), unless Σ|a·b|
+/// overflows. On a device, functions also differ by [their accuracy](crate::language::types), and NaN has other bits.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
     processor: bool,
@@ -202,13 +204,15 @@ impl Backend for Host {
     type Ran = Ran;
     type Lent<'a> = Operands<'a>;
 
-    fn run(&self, product: Product<'_, Host>) -> Result<Ran, Error> {
+    fn run(&self, mut product: Product<'_, Host>) -> Result<Ran, Error> {
         #[cfg(feature = "cuda")]
         if !self.processor
             && let Ok(device) = tilewright_runtime::Device::open(0)
         {
             return on_device(&device, product);
         }
+        // Other precisions are for the tensor cores of a device.
+        product.form.options.precision = Precision::Strict;
         #[cfg(feature = "sim")]
         if work(&product) <= SIMULATED {
             return simulated(product);

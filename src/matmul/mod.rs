@@ -187,7 +187,9 @@ impl<P: Backend> Matmul<'_, P> {
 }
 
 impl<'a, P: Backend, O> Matmul<'a, P, O> {
-    /// Multiplies the product by this number.
+    /// Multiplies the product by this number, in the type in which the epilogue computes: f64 for products of f64; the type of the
+    /// result for products of integers whose result is i32 or u32, as their sums are; otherwise f32. A number that this type does
+    /// not represent, such as 0.5 for i32, is refused.
     pub fn alpha(mut self, alpha: f64) -> Self {
         (self.alpha, self.options.alpha_beta) = (alpha, true);
         self
@@ -230,8 +232,8 @@ impl<'a, P: Backend, O> Matmul<'a, P, O> {
         self.other("residual", residual.lend())
     }
 
-    /// Multiplies each row of the result by a factor, of f64 for products of f64 and otherwise of f32: the scales of an `a` that was
-    /// quantised by rows.
+    /// Multiplies each row of the result by a factor, of the type of [`Matmul::alpha`]: the scales of an `a` that was quantised by
+    /// rows.
     pub fn scale_rows(mut self, scales: impl Operand<'a, Backend = P>) -> Self {
         self.options.scale_rows = true;
         self.other("scale_rows", scales.lend())
@@ -320,7 +322,10 @@ impl<'a, P: Backend, O> Matmul<'a, P, O> {
         operands.extend(self.others);
         let modes: Vec<_> = operands.iter().map(|(name, lent)| (*name, lent.modes())).collect();
         let form = Form::of(self.options, &modes)?;
-        backend.run(Product { form, alpha: self.alpha, beta: self.beta.unwrap_or(0.0), operands })
+        let (alpha, beta) = (self.alpha, self.beta.unwrap_or(0.0));
+        form.factor("alpha", alpha)?;
+        form.factor("beta", beta)?;
+        backend.run(Product { form, alpha, beta, operands })
     }
 }
 

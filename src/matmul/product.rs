@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
 
 use tilewright_program::ast::{Arg, Expr, ExprKind, Name};
 use tilewright_program::launch::Refusal;
+use tilewright_program::number::Number;
 use tilewright_program::{Definition, Elem};
 
 use super::operand::{Backend, Lent, Modes};
@@ -89,6 +90,7 @@ impl Form {
             unreachable!("a product has three operands")
         };
         operands.iter().try_for_each(|(name, modes)| Form::has_elements(name, modes))?;
+        operands.iter().try_for_each(|(name, modes)| Form::has_strides(name, modes))?;
         if a.rank != b.rank || a.rank != c.rank {
             let message = format!("`a` is {}, `b` is {} and `c` is {}", shape(a), shape(b), shape(c));
             return Err(Refusal::new(message)
@@ -119,7 +121,61 @@ impl Form {
             options,
         };
         form.types()?;
+        others.iter().try_for_each(|(name, modes)| form.scales(name, modes))?;
         Ok(form)
+    }
+
+    /// Refuses a stride of 0, of which kernels know that it is greater.
+    fn has_strides(name: &str, modes: &Modes) -> Result<(), Refusal> {
+        let repeated = |mode: &usize| modes.extents[*mode] > 1 && modes.strides[*mode] == 0;
+        match (0..modes.rank).find(repeated) {
+            None => Ok(()),
+            Some(mode) => Err(Refusal::of(name, format!("its stride {mode} is 0"))
+                .help("copy it to a tensor in which each element has its own memory")),
+        }
+    }
+
+    /// Checks the types and layouts of scales.
+    fn scales(&self, name: &str, modes: &Modes) -> Result<(), Refusal> {
+        if !name.starts_with("scale_") {
+            return Ok(());
+        }
+        let elem = self.scaled();
+        if modes.elem != elem {
+            let message = format!("its elements are {}, and the epilogue computes in {elem}", modes.elem);
+            return Err(Refusal::of(name, message).help(format!("convert them to {elem}")));
+        }
+        let contiguous = match name {
+            "scale_a" => 0,
+            "scale_b" => 1,
+            _ => return Ok(()),
+        };
+        if modes.extents[contiguous] > 1 && modes.strides[contiguous] != 1 {
+            let along = ["columns", "rows"][contiguous];
+            return Err(Refusal::of(name, format!("its {along} are not contiguous"))
+                .help(format!("copy it to a tensor with contiguous {along}")));
+        }
+        Ok(())
+    }
+
+    /// Refuses a factor that the type in which the epilogue computes does not represent.
+    pub(super) fn factor(&self, name: &str, factor: f64) -> Result<(), Refusal> {
+        let elem = self.scaled();
+        let number = match factor.fract() == 0.0 && factor.abs() < 1e15 {
+            true => Number::from(factor as i64),
+            false => Number::from(factor),
+        };
+        number.check(elem).map_err(|problem| {
+            let refusal = Refusal::of(name, problem.message);
+            if elem.is_float() {
+                return refusal.help("write a smaller factor");
+            }
+            refusal.help(format!(
+                "a product of {} with a result of {} is scaled in {elem}: name another type of the result with `out`, such as \
+                 `out::<f32>()`, which is scaled in f32",
+                self.elem, self.out
+            ))
+        })
     }
 
     /// An empty operand.
@@ -240,7 +296,18 @@ impl Form {
 
     /// Options that the types do not have.
     fn types(&self) -> Result<(), Refusal> {
-        let Options { precision, activation, .. } = self.options;
+        let Options { precision, activation, scale_rows, scale_columns, scale_blocks, .. } = self.options;
+        if scale_blocks && !self.elem.is_fp8() {
+            let message = format!(
+                "scales of blocks are for products of e4m3 and e5m2, and `a` and `b` are {}",
+                self.elem
+            );
+            return Err(Refusal::new(message).help("call `scale_rows` and `scale_columns`"));
+        }
+        if scale_blocks && (scale_rows || scale_columns) {
+            return Err(Refusal::new("a product has scales of blocks, or of rows and columns, not both")
+                .help("leave `scale_blocks` out, or `scale_rows` and `scale_columns`"));
+        }
         if precision != Precision::Strict && self.elem != Elem::F32 {
             return Err(Refusal::new(format!(
                 "a precision is chosen for products of f32, and `a` and `b` are {}",
@@ -249,7 +316,7 @@ impl Form {
             .help("leave `precision` out"));
         }
         match activation {
-            Some(function) if function != Activation::Relu && !self.sums().is_float() => {
+            Some(function) if function != Activation::Relu && !self.scaled().is_float() => {
                 Err(Refusal::new(format!("{} is for real numbers, and `c` is {}", function.name(), self.out))
                     .help("name a type of the result with `out`, such as `out::<f32>()`"))
             }
@@ -257,10 +324,10 @@ impl Form {
         }
     }
 
-    /// The type in which the epilogue computes.
-    pub(super) fn sums(&self) -> Elem {
+    /// The type in which the epilogue computes: that of the sums, but integers that become another type are scaled as f32.
+    pub(super) fn scaled(&self) -> Elem {
         let acc = self.elem.accumulator();
-        if acc == Elem::I32 && self.out != Elem::I32 { Elem::F32 } else { acc }
+        if acc.is_float() || acc == self.out { acc } else { Elem::F32 }
     }
 
     /// The keys of the kernel.

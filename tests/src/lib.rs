@@ -23,6 +23,7 @@ pub mod lists;
 pub mod masks;
 pub mod memory;
 pub mod number;
+pub mod one_call;
 pub mod overflow;
 pub mod packed;
 pub mod pairs;

@@ -1,6 +1,6 @@
 //! Finding NVIDIA's run-time compiler, or installing it. Needs no GPU and no CUDA toolkit.
 //!
-//! It is looked for in the folder that `TILEWRIGHT_NVRTC` names, among the system's libraries, and in
+//! It is looked for in the folder that `TILEWRIGHT_NVRTC` names or whose library it names, among the system's libraries, and in
 //! `target/nvrtc`, in this order. If it is not there, pip installs it into the last. If that fails, the tests that
 //! compile CUDA C are skipped, unless `TILEWRIGHT_REQUIRE_NVRTC=1` is set.
 //!
@@ -63,7 +63,9 @@ impl Candidates {
     fn find(&self) -> Outcome<Option<PathBuf>> {
         if let Some(named) = &self.named {
             // An explicit folder is used exclusively: a fallback would hide the mistake.
-            return complete(Path::new(named)).map(Some).ok_or_else(|| {
+            let named = Path::new(named);
+            let folder = if named.is_file() { named.parent().unwrap_or(named) } else { named };
+            return complete(folder).map(Some).ok_or_else(|| {
                 let named = named.display();
                 format!(
                     "{FOLDER_VARIABLE} is `{named}`, which does not hold {LIBRARY} and {BUILTINS_PREFIX}.*; \

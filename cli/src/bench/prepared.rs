@@ -54,13 +54,7 @@ struct Step {
 impl<'k> Loaded<'k> {
     pub(super) fn new(kernel: &'k Generated) -> Loaded<'k> {
         let packs = kernel.packs.iter().map(|pack| Loaded::new(&pack.kernel)).collect();
-        Loaded {
-            kernel,
-            functions: vec![None; kernel.variants.len() + kernel.empty_loops.len()],
-            packs,
-            workspace: None,
-            zeroed: None,
-        }
+        Loaded { kernel, functions: vec![None; kernel.plannable()], packs, workspace: None, zeroed: None }
     }
 
     /// The variants that can run, and the estimated seconds of each; a launch takes the first.

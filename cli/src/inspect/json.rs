@@ -28,7 +28,7 @@ fn part(part: &Part) -> Value {
 }
 
 fn variant(generated: &Generated, at: usize) -> Value {
-    let Variant { label, source, program } = &generated.variants[at];
+    let Variant { label, source, program, .. } = &generated.variants[at];
     let axis = |factors: &Vec<tilewright_layout::Value>| match factors.as_slice() {
         [] => "1".to_owned(),
         factors => factors.iter().map(ToString::to_string).collect::<Vec<_>>().join("*"),

@@ -18,5 +18,6 @@ pub use source::{ast, diagnostic, problem, wire};
 pub use thread::index;
 pub use values::elem::Elem;
 pub use values::{
-    affine, condition, element, fp8, lanes, limits, narrow, number, scan, semiring, target, typing,
+    affine, arithmetic, condition, element, fp8, lanes, limits, narrow, number, scan, semiring, target,
+    typing,
 };

@@ -245,7 +245,7 @@ fn planned(
     }
     let given: Vec<Given> = bound.iter().map(Bound::given).collect();
     let prepared = Arc::new(Prepared::new(made, stream.device(), &given)?);
-    if prepared.plan.variant < made.generated.variants.len() {
+    if !made.generated.is_without_loops(prepared.plan.variant) {
         made.plans.keep(key, &prepared);
     }
     let time = prepared.time;

@@ -80,8 +80,8 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Nvrtc {
-    /// Finds and loads NVRTC: in the folder that `TILEWRIGHT_NVRTC` names, and then only there; otherwise
-    /// among the libraries of the system and of an installed toolkit; last in the given folders.
+    /// Finds and loads NVRTC: the library that `TILEWRIGHT_NVRTC` names, or the one in the folder that it names, and then
+    /// no other; otherwise among the libraries of the system and of an installed toolkit; last in the given folders.
     ///
     /// ```no_run
     /// use tilewright_runtime::nvrtc::Nvrtc;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::library::Library;
 use super::{Error, Nvrtc};
 
-/// Names the folder that contains NVRTC.
+/// Names the folder that contains NVRTC, or its library.
 const FOLDER_VARIABLE: &str = "TILEWRIGHT_NVRTC";
 /// File names, newest first.
 const NAMES: &[&str] = if cfg!(windows) {
@@ -46,7 +46,7 @@ impl fmt::Display for Absent {
         write!(
             f,
             "It is part of the CUDA toolkit (12.8 or newer), and comes alone as the Python package \
-             `nvidia-cuda-nvrtc`. Set {FOLDER_VARIABLE} to the folder that holds {}.",
+             `nvidia-cuda-nvrtc`. Set {FOLDER_VARIABLE} to the folder that holds {}, or to this file.",
             NAMES[0]
         )
     }
@@ -63,10 +63,10 @@ pub(super) fn find(more: &[PathBuf]) -> Result<Nvrtc, Error> {
     Err(Error::Absent(Absent { tried }))
 }
 
-/// Folders to search; a bare file name asks the system's loader.
+/// Folders to search, or a library; a bare file name asks the system's loader.
 fn folders(more: &[PathBuf]) -> Vec<PathBuf> {
     if let Some(folder) = env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty()) {
-        // An explicit folder is used exclusively: a fallback would hide the mistake.
+        // An explicit path is used exclusively: a fallback would hide the mistake.
         return vec![folder.into()];
     }
     let inside = |toolkit: PathBuf| toolkit.join(if cfg!(windows) { "bin" } else { "lib64" });
@@ -81,8 +81,11 @@ fn load(candidate: &Path) -> Result<Nvrtc, String> {
     if is_name && !candidate.is_dir() {
         return open(candidate, None);
     }
+    if candidate.is_file() {
+        return open(candidate, candidate.parent().and_then(builtins).as_deref());
+    }
     if !candidate.is_dir() {
-        return Err("there is no such folder".to_string());
+        return Err("there is no such file or folder".to_string());
     }
     let file = NAMES.iter().map(|name| candidate.join(name)).find(|file| file.is_file());
     let file = file.ok_or_else(|| format!("it does not hold {}", NAMES[0]))?;
@@ -122,12 +125,14 @@ mod tests {
     fn a_missing_library_is_an_error_with_advice() {
         let nowhere = PathBuf::from("/nonexistent/tilewright");
         let why = load(&nowhere).err();
-        assert_eq!(why.as_deref(), Some("there is no such folder"));
-        let absent = Absent { tried: vec![(nowhere, "there is no such folder".into())] };
+        assert_eq!(why.as_deref(), Some("there is no such file or folder"));
+        let absent = Absent { tried: vec![(nowhere, "there is no such file or folder".into())] };
         let text = absent.to_string();
-        for part in
-            ["NVRTC was not found", "/nonexistent/tilewright: there is no such folder", "TILEWRIGHT_NVRTC"]
-        {
+        for part in [
+            "NVRTC was not found",
+            "/nonexistent/tilewright: there is no such file or folder",
+            "TILEWRIGHT_NVRTC",
+        ] {
             assert!(text.contains(part), "{text}");
         }
     }
@@ -137,8 +142,10 @@ mod tests {
         let folder = env::temp_dir().join(format!("tilewright-nvrtc-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join(NAMES[0]), "not a library").unwrap();
-        let why = load(&folder).err().unwrap_or_default();
+        let of_folder = load(&folder).err().unwrap_or_default();
+        let of_file = load(&folder.join(NAMES[0])).err().unwrap_or_default();
         std::fs::remove_dir_all(&folder).unwrap();
-        assert!(why.contains("cannot be loaded"), "{why}");
+        assert!(of_folder.contains("cannot be loaded"), "{of_folder}");
+        assert_eq!(of_file, of_folder);
     }
 }

@@ -323,14 +323,36 @@ impl Random {
     }
 }
 
+/// Kernels of which alternatives are not exported, with their number.
+const LEFT_OUT: [(&str, usize); 2] = [("linear_hopper", 8), ("half", 11)];
+
 /// Launches of a kernel in C and in Rust.
 #[track_caller]
 fn same(kernel: &Generated, cases: u64) {
+    let left_out = launch::left_out(kernel);
+    let expected = LEFT_OUT.iter().find(|(name, _)| *name == kernel.name).map_or(0, |(_, count)| *count);
+    assert_eq!(left_out.len(), expected, "{}: {left_out:?}", kernel.name);
+    let source = exported(kernel).source;
+    let listed = source.split("*/").find(|part| part.contains("Left out")).unwrap_or_default();
+    assert!(
+        left_out.iter().all(|label| listed.contains(&format!("   {label}\n"))),
+        "{}: {listed}",
+        kernel.name
+    );
+    assert_eq!(listed.is_empty(), left_out.is_empty(), "{}", kernel.name);
     let kernel = &*launch::exportable(kernel).expect("it has other variants");
-    let folder = Folder::new();
-    let launches = built(&folder, kernel);
     let mut random = Random(kernel.name.len() as u64);
     let cases: Vec<Case> = (0..cases).map(|_| random.case(kernel)).collect();
+    let (planned, packed) = planned_alike(kernel, &cases);
+    println!("{}: {planned} of {} were launched, {packed} with copies", kernel.name, cases.len());
+    assert!(planned * 5 > cases.len(), "{}: {planned}", kernel.name);
+}
+
+/// Compares launches in C and in Rust, and returns how many were made, and how many of these with copies.
+#[track_caller]
+fn planned_alike(kernel: &Generated, cases: &[Case]) -> (usize, usize) {
+    let folder = Folder::new();
+    let launches = built(&folder, kernel);
     let mut child = Command::new(launches).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let text: String = cases.iter().map(Case::text).collect();
     let mut input = child.stdin.take().unwrap();
@@ -347,8 +369,7 @@ fn same(kernel: &Generated, cases: u64) {
         let line = lines.get(at).copied().unwrap_or("nothing");
         assert_eq!(line, expected, "{}, case {at}:\n{}", kernel.name, case.text());
     }
-    println!("{}: {planned} of {} were launched, {packed} with copies", kernel.name, cases.len());
-    assert!(planned * 5 > cases.len(), "{}: {planned}", kernel.name);
+    (planned, packed)
 }
 
 pub(crate) fn shipped(name: &str) -> Generated {
@@ -386,6 +407,47 @@ pub fn demanding(
 #[test]
 fn requirements_of_the_author() {
     same(&demanding().def().generate().expect("a kernel"), count(2000, 20_000));
+}
+
+/// A grid that is too long along y or z has all its blocks along x.
+#[kernel]
+pub fn long(x: &Tensor<f32, (L, M, N), (ldx, ldm, _1)>, y: &mut Tensor<f32, (L, M, N), (ldy, ldn, _1)>) {
+    let at = (block.z, block.y, block.x);
+    copy(tile(x, (1, 2, 64), at) + 1.0, tile(y, (1, 2, 64), at));
+}
+
+#[test]
+fn long_grids() {
+    let kernel = long().def().generate().expect("a kernel");
+    let tensor = |extents: [i64; 3], mutable| {
+        let [_, m, n] = extents;
+        let (strides, len) = (vec![m * n, n, 1], extents.iter().product::<i64>() as u64);
+        let address = if mutable { 1 << 44 } else { 1 << 43 };
+        Given::Tensor(Tensor { elem: Elem::F32, mutable, extents: extents.to_vec(), strides, len, address })
+    };
+    let case = |extents| Case {
+        limits: Limits::HOPPER,
+        given: vec![tensor(extents, false), tensor(extents, true)],
+        numbers: vec![0; 2],
+    };
+    let sizes = [
+        [1, 131_070, 3],
+        [1, 131_071, 3],
+        [65_535, 2, 64],
+        [65_536, 3, 65],
+        [70_000, 140_000, 1],
+        [70_000, 140_000, 200_000],
+    ];
+    let cases: Vec<Case> = sizes.into_iter().map(case).collect();
+    let grids: Vec<_> =
+        cases.iter().map(|case| plan(&kernel, &case.given, &case.limits).map(|plan| plan.grid)).collect();
+    assert_eq!(
+        grids[..4].iter().flatten().collect::<Vec<_>>(),
+        [&[1, 65_535, 1], &[65_536, 1, 1], &[1, 1, 65_535], &[2 * 2 * 65_536, 1, 1]]
+    );
+    let refused = "the grid would have 4900000000 blocks along x, and 2147483647 is the most";
+    assert!(grids[4].as_ref().is_err_and(|why| why.to_string().starts_with(refused)), "{:?}", grids[4]);
+    planned_alike(&kernel, &cases);
 }
 
 /// Alternatives for rows of limited lengths, none for the longest.

@@ -67,12 +67,10 @@ fn drivers_that_are_missing() {
     );
 }
 
-/// The module of Python, on a stand-in for PyTorch: the operator launches, and its refusals are errors of Python.
-#[test]
-fn a_module_of_python() {
+/// The lines that a script prints which imports the module `product` and a stand-in for PyTorch; `None` without Python.
+fn printed_by_python(keys: &str, script: &str) -> Option<Vec<String>> {
     let folder = Folder::new();
-    let (path, kernel) =
-        (folder.path(), product("name=product dtype=bf16 alpha_beta=true a=k_major b=k_major c=n_major"));
+    let (path, kernel) = (folder.path(), product(keys));
     let files = exported(&kernel);
     let module = folder.path().join("module");
     std::fs::create_dir(&module).unwrap();
@@ -85,7 +83,20 @@ fn a_module_of_python() {
         std::fs::write(module.join(name), text).unwrap();
     }
     driver(&folder, &kernel, &module);
-    let script = r#"
+    let mut command = Command::new("python3");
+    // Without a buffer, so that lines of Python and of the driver come in their order.
+    command.current_dir(&module).env("LD_LIBRARY_PATH", path).args(["-u", "-c", script]);
+    let Ok(output) = command.output() else {
+        println!("skipped: no Python");
+        return None;
+    };
+    let (message, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{message}{wrong}");
+    Some(message.lines().map(str::to_owned).collect())
+}
+
+/// What scripts call.
+const FUNCTIONS: &str = r#"
 import torch, product
 def refused(*arguments, call=product.product):
     try:
@@ -94,6 +105,12 @@ def refused(*arguments, call=product.product):
         print(type(error).__name__, str(error).replace("\n", " | "))
 def tensor(m, n, dtype=torch.bfloat16, **more):
     return torch.Tensor([m, n], dtype, **more)
+"#;
+
+/// The module of Python, on a stand-in for PyTorch: the operator launches, and its refusals are errors of Python.
+#[test]
+fn a_module_of_python() {
+    let script = r#"
 a, b, c = tensor(256, 64), tensor(128, 64), tensor(256, 128)
 product.product(a, b, c, 1.0, 0.0)
 product.product(tensor(256, 64), b, c, 2.0, 0.0)
@@ -106,16 +123,9 @@ refused(tensor(256, 64, strides=[1, 256]), b, c, 1.0, 0.0)
 refused(tensor(256, 64, kind="cpu"), b, c, 1.0, 0.0)
 refused(*[tensor(*of, kind="cpu") for of in [(256, 64), (128, 64), (256, 128)]], 1.0, 0.0)
 "#;
-    let mut command = Command::new("python3");
-    // Without a buffer, so that lines of Python and of the driver come in their order.
-    command.current_dir(&module).env("LD_LIBRARY_PATH", path).args(["-u", "-c", script]);
-    let Ok(output) = command.output() else {
-        println!("skipped: no Python");
-        return;
-    };
-    let (message, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{message}{wrong}");
-    let lines: Vec<&str> = message.lines().collect();
+    let keys = "name=product dtype=bf16 alpha_beta=true a=k_major b=k_major c=n_major";
+    let Some(lines) = printed_by_python(keys, &format!("{FUNCTIONS}{script}")) else { return };
+    let message = lines.join("\n");
     let [operator, first, second, refusals @ ..] = &lines[..] else { panic!("{message}") };
     assert_eq!(*operator, "operator tilewright::product writes c");
     assert!(first.starts_with("launched ") && first == second, "{message}");
@@ -131,4 +141,31 @@ refused(*[tensor(*of, kind="cpu") for of in [(256, 64), (128, 64), (256, 128)]],
         "ValueError the tensors are on cpu:0, and the kernel runs on a GPU",
     ];
     assert_eq!(refusals, expected);
+}
+
+/// Integers that C would truncate are refused. A tensor whose elements have the other sign in memory is copied.
+#[test]
+fn numbers_and_negative_tensors_of_python() {
+    let script = r#"
+def whole(m, n):
+    return tensor(m, n, torch.int32)
+a, b, c = whole(256, 64), whole(128, 64), whole(256, 128)
+product.product(a, b, c, 2**31 - 1, -2**31)
+for alpha in [2**31, -2**31 - 1, 2**32 + 1, 2**70]:
+    refused(a, b, c, alpha, 0)
+print("negative")
+a.negative = c.negative = True
+product.product(a, b, c, 1, 0)
+"#;
+    let keys = "name=product dtype=i32 alpha_beta=true bm=64 bn=64 a=k_major b=k_major c=n_major";
+    let Some(lines) = printed_by_python(keys, &format!("{FUNCTIONS}{script}")) else { return };
+    let [_, launched, refusals @ .., negative, a, c, copied_launch, back] = &lines[..] else {
+        panic!("{lines:?}")
+    };
+    assert!(launched.starts_with("launched ") && copied_launch.starts_with("launched "), "{lines:?}");
+    let refused =
+        |number: &str| format!("ValueError argument `alpha`: {number} is out of range for torch.int32");
+    let numbers = ["2147483648", "-2147483649", "4294967297", "1180591620717411303424"];
+    assert_eq!(refusals, numbers.map(refused));
+    assert_eq!([negative, a, c, back], ["negative", "resolved", "resolved", "copied"]);
 }

@@ -2,6 +2,7 @@
 
 use crate::MATMUL;
 use tilewright::bf16;
+use tilewright::kernels::memory::stencils;
 use tilewright_codegen::Elem;
 use tilewright_codegen::launch::{Given, Tensor, plan};
 use tilewright_codegen::words::{Kernels as _, Words};
@@ -132,6 +133,28 @@ fn a_launch_again_passes_the_same_to_the_driver() {
     assert_eq!((run.count("nvrtcCompileProgram"), run.count("cuModuleLoadData")), (1, 1));
     // Tensor maps are encoded once.
     assert!(run.count("cuTensorMapEncodeTiled") <= 3 && run.count("cuTensorMapReplaceAddress") == 0);
+}
+
+/// A grid that is too long along y is launched with all blocks along x, by a kernel that is compiled when it is first needed.
+#[test]
+fn long_grids_are_folded_once() {
+    let run = Fake::new().run(|| {
+        let (kernel, stream) = (stencils::stencil_5(), stream());
+        for (rows, grid) in [
+            (24, [1, 3, 1]),
+            (8 * 65_536 + 1, [65_537, 1, 1]),
+            (8 * 65_536 + 1, [65_537, 1, 1]),
+            (8 * 65_535, [1, 65_535, 1]),
+        ] {
+            let (x, mut y) = (zeros(&stream, [rows, 3]), zeros(&stream, [rows, 3]));
+            let numbers = [0.5f32, 0.125].map(Argument::scalar);
+            let [centre, side] = numbers;
+            let given = &mut [x.view().row_major().into(), y.view_mut().row_major().into(), centre, side];
+            assert_eq!(kernel.launch_with(&stream, given).unwrap().grid, grid);
+        }
+    });
+    let run = run.sound();
+    assert_eq!((launches(&run).len(), run.count("nvrtcCompileProgram")), (4, 2));
 }
 
 /// The plan has no address: other tensors of the same shape are passed, in maps too.

@@ -71,7 +71,7 @@ pub(crate) unsafe fn alone(program: Kernel, source: String) -> Built {
         name: program.name.clone(),
         params: program.params.iter().filter_map(tensor).collect(),
         requires: Vec::new(),
-        variants: vec![Variant { label: None, source, program }],
+        variants: vec![Variant::new(None, source, program)],
         packs: Vec::new(),
         empty_loops: Vec::new(),
         report: Default::default(),

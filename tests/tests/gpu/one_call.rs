@@ -6,6 +6,9 @@ use std::time::Instant;
 use tilewright::matmul::{Activation, Factor, Host, HostTensor, Matmul, Ran};
 use tilewright::prelude::*;
 use tilewright::{Element, matmul_into};
+use tilewright_tests::number::Number;
+use tilewright_tests::one_call::{self, Check, Drawn, PAIRS};
+use tilewright_tests::sweep::share;
 
 use super::stream;
 
@@ -71,6 +74,26 @@ fn options() {
     let (device, processor) = (run(&Host::new()), run(&Host::cpu()));
     for (one, other) in device.values().iter().zip(processor.values()) {
         assert!((one - other).abs() < 1e-4, "{one}, not {other}");
+    }
+}
+
+/// A device against the processor.
+struct DeviceAndProcessor;
+
+impl Check for DeviceAndProcessor {
+    fn check<T: Factor + Number, U: Number>(&self, drawn: &Drawn<T, U>, message: &str) {
+        let run = |host| drawn.run(host, 40).unwrap_or_else(|error| panic!("{message}: {error}"));
+        let ((device, one), (_, other)) = (run(&Host::new()), run(&Host::cpu()));
+        assert!(matches!(device, Ran::Device(_)), "{device}");
+        assert_eq!(drawn.difference([&one, &other], 16.0), None, "{message}");
+    }
+}
+
+#[test]
+fn hostile_numbers() {
+    let Some(_) = stream() else { return };
+    for seed in share(0..PAIRS * 60, 20) {
+        one_call::check(seed, |_| 40, &DeviceAndProcessor);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Lists of tensors, masks, loops that each thread leaves by itself and instructions of PTX on a device, against plain Rust.
 #![allow(unsafe_code)]
 
+use tilewright::kernels::memory::stencils;
 use tilewright::prelude::*;
 use tilewright_tests::{breaks, lists, masks, ptx};
 
@@ -111,5 +112,24 @@ fn instructions_of_ptx() {
             (parity[i], swapped[i], dot[i]),
             (a[i] ^ b[i] ^ 7, a[i].swap_bytes(), 2 * (c[i] + squares))
         );
+    }
+}
+
+/// A grid with more blocks along y than hardware has.
+#[test]
+fn long_grids_are_folded() {
+    let Some(stream) = stream() else { return };
+    let (m, n) = (8 * 65_536 + 1, 3);
+    let x = numbers(m * n, 0);
+    let from = DeviceTensor::from_host_row_major(&stream, [m, n], &x).unwrap();
+    let mut to = DeviceTensor::from_host_row_major(&stream, [m, n], &x).unwrap();
+    let launched = stencils::stencil_5().launch(&stream, &from, &mut to, 0.5, 0.125).unwrap();
+    assert_eq!(launched.grid, [65_537, 1, 1]);
+    let y = to.to_host().unwrap();
+    let at = |row: usize, column: usize| if row < m && column < n { x[row * n + column] } else { 0.0 };
+    for (row, column) in (0..m * n).map(|at| (at / n, at % n)) {
+        let (above, left) = (at(row.wrapping_sub(1), column), at(row, column.wrapping_sub(1)));
+        let near = above + at(row + 1, column) + (left + at(row, column + 1));
+        assert_eq!(y[row * n + column], 0.125f32.mul_add(near, 0.5 * at(row, column)), "{row}, {column}");
     }
 }

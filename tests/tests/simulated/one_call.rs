@@ -3,6 +3,8 @@
 
 use tilewright::matmul::{Activation, Error, Factor, Host, HostRef, HostTensor, Matmul, Precision, Ran};
 use tilewright::{Element, bf16, e4m3, e5m2, f16, matmul, matmul_into, tf32};
+use tilewright_tests::number::Number;
+use tilewright_tests::one_call::{self, Check, Drawn, PAIRS};
 use tilewright_tests::sweep::share;
 
 /// Whole numbers, which every element type has, and exactly.
@@ -127,15 +129,79 @@ fn options_compute_what_they_say() {
     }
 }
 
+/// The first rows of a product in the simulator, against all rows by loops.
+struct LoopsAndSimulator;
+
+impl Check for LoopsAndSimulator {
+    fn check<T: Factor + Number, U: Number>(&self, drawn: &Drawn<T, U>, message: &str) {
+        let large = (1 << 15) / drawn.row_work() + 1;
+        let small = 1.max(large - 1).min(9);
+        let run =
+            |m| drawn.run(&Host::cpu(), m).unwrap_or_else(|error| panic!("{message}, {m} rows: {error}"));
+        let ((simulated, first), (loops, all)) = (run(small), run(large));
+        assert!(
+            matches!((&simulated, &loops), (Ran::Simulator(_), Ran::Processor { .. })),
+            "{simulated}, {loops}"
+        );
+        let difference = drawn.difference([&first, &all], 0.0);
+        assert_eq!(difference, None, "{message}");
+    }
+}
+
+/// Where sums are exact, results are equal to the bit.
 #[test]
-fn gelu_is_the_same_in_the_simulator_and_by_loops() {
-    let [small, large] = [16, 64].map(|n: usize| {
-        let values = |scale: f32| (0..n * n).map(|at| if at / n == at % n { scale } else { 0.0 }).collect();
-        let diagonal = |scale| HostTensor::row_major([n, n], values(scale)).expect("as many");
-        let product = Matmul::new().activation(Activation::Gelu);
-        product.run(&Host::cpu(), &diagonal(1.5), &diagonal(-0.5)).expect("a product").at([3, 3])
-    });
-    assert!((small - large).abs() < 1e-6 && (large + 0.169_97).abs() < 1e-4, "{small} {large}");
+fn loops_and_simulator_agree() {
+    for seed in share(0..PAIRS * 60, 20) {
+        one_call::check(seed, |work| (1 << 15) / work + 1, &LoopsAndSimulator);
+    }
+}
+
+#[test]
+fn integers_are_not_scaled_by_fractions() {
+    for m in [4, 64] {
+        let ones = HostTensor::row_major([m, m], vec![1i8; m * m]).expect("as many");
+        let half = Matmul::new().alpha(0.5);
+        refused(
+            half.run(&Host::cpu(), &ones, &ones),
+            "argument `alpha`: 0.5 is not an integer, and i32 is needed here\nhelp: a product of i8 with a result of i32 is \
+             scaled in i32: name another type of the result with `out`, such as `out::<f32>()`, which is scaled in f32",
+        );
+        let half = Matmul::new().alpha(0.5).out::<f32>();
+        assert_eq!(half.run(&Host::cpu(), &ones, &ones).expect("a product").at([1, 2]), m as f32 / 2.0);
+    }
+}
+
+/// Refused for every size, by loops and in the simulator alike.
+#[test]
+fn layouts_and_types_that_kernels_do_not_take_are_refused() {
+    for m in [4, 64] {
+        let values = vec![1.0f32; m * m];
+        let square = HostRef::row_major([m, m], &values).expect("as many");
+        let repeated = HostRef::strided([m, m], [0, 1], &values).expect("long enough");
+        refused(
+            matmul(&Host::cpu(), repeated, square),
+            "argument `a`: its stride 0 is 0\nhelp: copy it to a tensor in which each element has its own memory",
+        );
+        let whole = HostTensor::row_major([m, m], vec![1i8; m * m]).expect("as many");
+        let scales = HostTensor::column_major([m], vec![0.5f32; m]).expect("as many");
+        refused(
+            Matmul::new().scale_rows(&scales).run(&Host::cpu(), &whole, &whole),
+            "argument `scale_rows`: its elements are f32, and the epilogue computes in i32\nhelp: convert them to i32",
+        );
+        let small = HostTensor::row_major([m, m], vec![e4m3::ZERO; m * m]).expect("as many");
+        let blocks = HostTensor::column_major([m, 1], vec![1.0f32; m]).expect("as many");
+        let block = HostTensor::row_major([1, 1], vec![1.0f32]).expect("as many");
+        refused(
+            Matmul::new().scale_blocks(&blocks, &block).run(&Host::cpu(), square, square),
+            "scales of blocks are for products of e4m3 and e5m2, and `a` and `b` are f32\nhelp: call `scale_rows` and \
+             `scale_columns`",
+        );
+        refused(
+            Matmul::new().scale_blocks(&blocks, &block).scale_rows(&scales).run(&Host::cpu(), &small, &small),
+            "a product has scales of blocks, or of rows and columns, not both\nhelp: leave `scale_blocks` out, or \
+             `scale_rows` and `scale_columns`",
+        );
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::f64::consts::PI;
 
+use tilewright::kernels::memory::stencils;
 use tilewright::kernels::pages::{
     convolution, convolution_by_w, convolution_of_few, fourier, fourier_columns, fourier_real, heat, life,
     selection, selection_long, selection_short, sorting, steps,
@@ -171,7 +172,9 @@ fn in_order(x: &[f32], n: usize) {
     let (y, order) = (done.get::<f32>("y").unwrap(), done.get::<i32>("order").unwrap());
     for (row, x) in x.chunks(n).enumerate() {
         let mut wanted: Vec<usize> = (0..n).collect();
-        wanted.sort_by(|a, b| x[*a].total_cmp(&x[*b])); // stable
+        // The total order, but NaN with a sign is not first.
+        let key = |at: &usize| (x[*at].is_nan(), x[*at].is_sign_negative() && x[*at].is_nan());
+        wanted.sort_by(|a, b| key(a).cmp(&key(b)).then(x[*a].total_cmp(&x[*b]))); // stable
         for (at, from) in wanted.into_iter().enumerate() {
             let at = row * n + at;
             assert_eq!((order[at] as usize, y[at].to_bits()), (from, x[from].to_bits()), "{n}, row {row}");
@@ -191,6 +194,22 @@ fn sorted_rows() {
             x[3..9].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 0.0, -f32::NAN]);
         }
         in_order(&x, n);
+    }
+}
+
+/// NaN of both signs are last.
+#[test]
+fn rows_of_any_bits_are_sorted() {
+    let mut random = Random::new(11);
+    for (n, rows) in [(1024, 2), (700, 3), (128, 5), (50, 9)] {
+        let any: Vec<f32> = (0..n * rows).map(|_| f32::from_bits(random.word())).collect();
+        in_order(&any, n);
+        let hostile = [f32::NAN, -f32::NAN, f32::from_bits(0xff80_0001), f32::from_bits(u32::MAX), 0.0, -0.0];
+        let few =
+            [f32::INFINITY, f32::NEG_INFINITY, f32::from_bits(i32::MAX as u32), f32::MIN, f32::MAX, 1e-45];
+        let all = [hostile, few].concat();
+        let some: Vec<f32> = (0..n * rows).map(|_| all[random.word() as usize % all.len()]).collect();
+        in_order(&some, n);
     }
 }
 
@@ -340,6 +359,69 @@ fn steps_of_heat_in_three_dimensions() {
     }
 }
 
+/// Blocks write whole parts of threads: other numbers of steps are refused, and those that divide are right.
+#[test]
+fn steps_of_heat_that_the_parts_of_threads_do_not_divide_are_refused() {
+    let extents @ [l, m, n] = [5, 61, 66];
+    let x = numbers(l * m * n, 5);
+    let of = |of: Arg| of.strides([m * n, n, 1]);
+    for (t, r, h) in [(1, 4, 32), (2, 4, 32), (3, 4, 32), (3, 3, 48), (2, 2, 32), (4, 2, 32), (8, 4, 32)] {
+        let constants = [("T", t), ("R", r), ("H", h), ("Z", 8)];
+        let args = [
+            of(Arg::tensor(&x, extents)),
+            of(Arg::output::<f32>(extents)),
+            Arg::number(0.4f32),
+            Arg::number(0.1f32),
+        ];
+        let done = match heat::heat_3d().specialize(&constants) {
+            Ok(kernel) => kernel.simulate(&args).map_err(|why| why.to_string()),
+            Err(why) => Err(why.to_string()),
+        };
+        if t % r != 0 || t % 2 != 0 {
+            let why = done.map(|_| ()).expect_err(&format!("T = {t}, R = {r}"));
+            assert!(
+                why.contains("this is false for the constants of this kernel"),
+                "T = {t}, R = {r}: {why}"
+            );
+            continue;
+        }
+        let mut now = wide(&x);
+        for _ in 0..t {
+            let next =
+                |at: usize| f64::from(0.4f32) * now[at] + f64::from(0.1f32) * around(&now, extents, at);
+            now = (0..l * m * n).map(next).collect();
+        }
+        let y = done.unwrap_or_else(|why| panic!("T = {t}, R = {r}: {why}")).get::<f32>("y").unwrap();
+        for (at, (y, wanted)) in y.iter().zip(&now).enumerate() {
+            assert!((f64::from(*y) - wanted).abs() < 1e-6, "T = {t}, R = {r}, {at}: {y}, {wanted}");
+        }
+    }
+}
+
+/// A grid with more blocks along y than hardware has.
+#[test]
+fn long_grids_are_folded() {
+    let extents @ [m, n] = [65_600, 3];
+    let x = numbers(m * n, 9);
+    let args = [
+        Arg::tensor(&x, extents).strides([n, 1]),
+        Arg::output::<f32>(extents).strides([n, 1]),
+        Arg::number(0.5f32),
+        Arg::number(0.125f32),
+    ];
+    let kernel = stencils::stencil_5().specialize(&[("R", 1), ("L", 32)]).unwrap();
+    let done = kernel.simulate(&args).unwrap();
+    assert_eq!(done.grid(), [65_600, 1, 1]);
+    let at = |row: usize, column: usize| if row < m && column < n { x[row * n + column] } else { 0.0 };
+    let y = done.get::<f32>("y").unwrap();
+    for (row, column) in (0..m * n).map(|at| (at / n, at % n)) {
+        let near = at(row.wrapping_sub(1), column)
+            + at(row + 1, column)
+            + (at(row, column.wrapping_sub(1)) + at(row, column + 1));
+        assert_eq!(y[row * n + column], 0.125f32.mul_add(near, 0.5 * at(row, column)), "{row}, {column}");
+    }
+}
+
 #[test]
 fn generations_of_life() {
     let pinned = |z, t| life::life().specialize(&[("Z", z), ("T", t)]).unwrap();
@@ -468,6 +550,14 @@ fn convolutions_and_their_gradients() {
         CLUSTER = 3
     );
     convolved(of([72, 9, 11, 5, 40], 3, 1), forward, by_x, by_w);
+    // Shortcuts: each pixel of y is of one pixel of x, and the gradient of the others is 0.
+    for (r, d) in [(1, 2), (1, 3), (1, 1), (3, 4)] {
+        let constants = [("R", r), ("D", d)];
+        let forward = convolution().specialize(&constants).unwrap();
+        let by_x = convolution_by_x().specialize(&constants).unwrap_or_else(|why| panic!("{r}, {d}: {why}"));
+        let by_w = convolution_by_w().specialize(&constants).unwrap();
+        convolved(of([16, 9, 6, 2, 8], r, d), forward, by_x, by_w);
+    }
     let (by_x, by_w) = (convolution_by_x!(R = 5, D = 3), convolution_by_w!(R = 5, D = 3));
     convolved(of([8, 13, 10, 2, 16], 5, 3), convolution!(R = 5, D = 3), by_x, by_w);
 }

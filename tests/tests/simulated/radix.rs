@@ -42,7 +42,7 @@ fn sorted(keys: &[u32]) -> (Vec<u32>, Vec<u32>) {
         ];
         let done = run(pass.def(), &args);
         let mut of_keys = args.clone();
-        (of_keys[2], of_keys[4]) = (Arg::tensor(&[0u32], [1]), Arg::in_out(&[0u32], [1]));
+        (of_keys[2], of_keys[4]) = (Arg::tensor::<u32>(&[], [0]), Arg::in_out::<u32>(&[], [0]));
         let alone = run(radix::radix_pass!(K = 2, V = 0).def(), &of_keys);
         assert_eq!(alone.get::<u32>("keys_to").unwrap(), done.get::<u32>("keys_to").unwrap());
         assert_eq!(alone.get::<i32>("bins").unwrap(), done.get::<i32>("bins").unwrap());

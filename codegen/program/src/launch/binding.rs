@@ -443,7 +443,8 @@ fn written_extents(
         return Ok(None);
     }
     let work = given.iter().enumerate().any(|(index, given)| written(index) && !given.is_empty());
-    let empty: Vec<usize> = (0..given.len()).filter(|index| given[*index].is_empty()).collect();
+    let is_empty = |index: &usize| given[*index].is_empty() && rules.uses(*index);
+    let empty: Vec<usize> = (0..given.len()).filter(is_empty).collect();
     let lookup = |symbol: Symbol| rules.value(sizes, symbol);
     let empty_loops = |work| {
         let serves = |of: &EmptyLoops| of.serves(&lookup, &empty) && of.variant().is_some();

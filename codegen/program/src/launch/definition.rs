@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use tilewright_layout::Symbol;
 
+use crate::cuda;
 use crate::cuda::report::Report;
 use crate::source::ast::{self, Arg, Level, Name, Span};
 use crate::source::diagnostic::Diagnostic;
@@ -167,6 +168,27 @@ pub struct Variant {
     pub source: String,
     /// The thread program that it was printed from.
     pub program: thread::Kernel,
+    folded: Folded,
+}
+
+/// A variant with all blocks along x, made when a launch first needs it.
+#[derive(Clone, Debug, Default)]
+struct Folded(OnceLock<Option<Box<Variant>>>);
+
+impl Variant {
+    /// A variant; `source` is its CUDA C.
+    pub fn new(label: Option<String>, source: String, program: thread::Kernel) -> Variant {
+        Variant { label, source, program, folded: Folded::default() }
+    }
+
+    /// The variant for grids that are too long along y or z: see [`thread::Kernel::folded`].
+    pub fn folded(&self) -> Option<&Variant> {
+        let make = || {
+            let program = self.program.folded()?;
+            Some(Box::new(Variant::new(self.label.clone(), cuda::print(&program), program)))
+        };
+        self.folded.0.get_or_init(make).as_deref()
+    }
 }
 
 /// A kernel without some loops, for launches with a size of 0 over which only these loops run. It is made when a
@@ -248,11 +270,58 @@ impl Pack {
 }
 
 impl Generated {
-    /// The variant of a launch plan: one of [`Generated::variants`], or after them one of a launch without loops.
+    /// The variant of a launch plan: one of [`Generated::variants`], after them one of a launch without loops, or after these one of
+    /// the first with all its blocks along x.
     pub fn variant(&self, index: usize) -> &Variant {
+        let folded = index.checked_sub(self.first_folded()).and_then(|of| self.variants.get(of)?.folded());
+        if let Some(folded) = folded {
+            return folded;
+        }
         let empty_loops =
             index.checked_sub(self.variants.len()).and_then(|at| self.empty_loops.get(at)?.variant());
         empty_loops.unwrap_or_else(|| &self.variants[index])
+    }
+
+    /// The index of the first variant with all its blocks along x.
+    fn first_folded(&self) -> usize {
+        self.variants.len() + self.empty_loops.len()
+    }
+
+    /// The number of variants that plans can have: see [`Generated::variant`].
+    pub fn plannable(&self) -> usize {
+        self.first_folded() + self.variants.len()
+    }
+
+    /// The variant that runs instead of another if the grid is too long along y or z: with all blocks along x, of the last one that
+    /// serves wherever the other does. It assumes least, so exported kernels have few of them.
+    pub(super) fn folded(&self, index: usize) -> Option<usize> {
+        let of = &self.variants[index];
+        let serves = |other: &Variant| {
+            let all = |variant: &Variant| {
+                let thread::Kernel { arch, arch_specific, params, launch, .. } = &variant.program;
+                (
+                    variant.label.clone(),
+                    *arch,
+                    *arch_specific,
+                    launch.packs.clone(),
+                    params[..self.params.len()].to_vec(),
+                )
+            };
+            let needs_no_more = other.program.needs.iter().all(|need| of.program.needs.contains(need));
+            needs_no_more && all(other) == all(of) && other.folded().is_some()
+        };
+        let last = self.variants.iter().rposition(serves)?;
+        Some(self.first_folded() + last)
+    }
+
+    /// The variant that a folded one was made of.
+    pub(super) fn unfolded(&self, index: usize) -> usize {
+        index - self.first_folded()
+    }
+
+    /// Is it a variant of a launch without loops?
+    pub fn is_without_loops(&self, index: usize) -> bool {
+        (self.variants.len()..self.first_folded()).contains(&index)
     }
 
     /// The source of the fastest variant.

@@ -26,7 +26,7 @@ use rules::{Alternative, Size, Sizes};
 use why::Why;
 
 pub use cost::{Estimate, Limit};
-pub use export::{Exported, Image, export, exportable, python, rust};
+pub use export::{Exported, Image, export, exportable, left_out, python, rust};
 pub use pack::Packed;
 pub use ranking::{Ranked, Ranking, ranking};
 pub use refusal::Refusal;
@@ -387,11 +387,11 @@ impl Launch<'_> {
         tried.truncate(index);
         let passed_over = tried.into_iter().map(|one| one.err().unwrap_or(Why::Slower)).collect();
         let (packed, sizes) = packing.packed(rules.variants[variant].class, copies);
-        let program = &kernel.variants[variant].program;
-        let grid = match self.given.iter().any(Given::is_empty) {
-            true => [0; 3],
-            false => self.grid(program, &rules.variants[variant], &sizes)?,
+        let (variant, grid) = match self.has_empty() {
+            true => (variant, [0; 3]),
+            false => self.grid_of_variant(variant, &sizes)?,
         };
+        let program = &kernel.variant(variant).program;
         let symbols = rules.symbols(&sizes);
         let (passed, bytes) = self.passed(program, &sizes, &packed);
         let spans = spans(self.given);
@@ -460,14 +460,44 @@ impl Launch<'_> {
         Ok((cost::quickest(first, &clocks), tried))
     }
 
+    /// Is there a tensor without elements that a variant uses?
+    fn has_empty(&self) -> bool {
+        self.given.iter().enumerate().any(|(arg, given)| given.is_empty() && self.rules.uses(arg))
+    }
+
+    /// The grid of a variant, or the variant with all blocks along x if the grid is too long along y or z.
+    fn grid_of_variant(&self, variant: usize, sizes: &Sizes) -> Result<(usize, [u32; 3]), Refusal> {
+        let Launch { rules, kernel, limits, .. } = *self;
+        let is_long = |axis: usize| {
+            product(&rules.variants[variant].grid[axis], sizes)
+                .is_some_and(|count| count > limits.grid[axis].into())
+        };
+        let plain = || {
+            self.grid(&kernel.variants[variant].program, &rules.variants[variant], sizes)
+                .map(|grid| (variant, grid))
+        };
+        if kernel.variants[variant].program.launch.persistent || !(is_long(1) || is_long(2)) {
+            return plain();
+        }
+        let Some(folded) = kernel.folded(variant) else { return plain() };
+        let program = &kernel.variant(folded).program;
+        let all = rules.variants[kernel.unfolded(folded)].grid.concat();
+        let alternative = [all, Vec::new(), Vec::new()];
+        self.axes(program, &alternative, sizes).map(|grid| (folded, grid))
+    }
+
     fn grid(&self, program: &Kernel, alternative: &Alternative, sizes: &Sizes) -> Result<[u32; 3], Refusal> {
         if program.launch.persistent {
             return self.resident(program, alternative, sizes);
         }
+        self.axes(program, &alternative.grid, sizes)
+    }
+
+    /// The blocks along each axis.
+    fn axes(&self, program: &Kernel, axes: &[Vec<Size>; 3], sizes: &Sizes) -> Result<[u32; 3], Refusal> {
         let mut grid = [0; 3];
-        for (axis, factors) in alternative.grid.iter().enumerate() {
-            let product = |all: i128, factor: &Size| Some(all * i128::from(factor.evaluate(sizes)?));
-            let blocks = factors.iter().try_fold(1, product);
+        for (axis, factors) in axes.iter().enumerate() {
+            let blocks = product(factors, sizes);
             let most = self.limits.grid[axis];
             grid[axis] = match blocks {
                 Some(blocks) if (0..=i128::from(most)).contains(&blocks) => blocks as u32,
@@ -547,6 +577,11 @@ impl Launch<'_> {
         let passed = program.params.iter().enumerate().map(one).collect();
         (passed, bytes)
     }
+}
+
+/// The product of some sizes, if all are known.
+fn product(factors: &[Size], sizes: &Sizes) -> Option<i128> {
+    factors.iter().try_fold(1i128, |all, factor| all.checked_mul(factor.evaluate(sizes)?.into()))
 }
 
 /// Most bytes that a variant may need for itself in a workspace.

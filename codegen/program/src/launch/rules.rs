@@ -1,6 +1,8 @@
 //! The checks and comparisons of a kernel's launches, prepared once: with numbers of sizes instead of names, and with the
 //! common parts of several variants evaluated once. It knows no arguments and no device.
 
+use std::collections::BTreeSet;
+
 use tilewright_layout::{Symbol, Value};
 
 use super::binding::Bound;
@@ -29,6 +31,14 @@ impl Size {
     pub(super) fn plain(self) -> Option<usize> {
         match self {
             Size::Of { times: 1, of, over: 1 } => Some(of),
+            _ => None,
+        }
+    }
+
+    /// The number of the size that it depends on.
+    fn symbol(self) -> Option<usize> {
+        match self {
+            Size::Of { of, .. } => Some(of),
             _ => None,
         }
     }
@@ -177,6 +187,8 @@ pub struct Rules {
     pub(super) variants: Vec<Alternative>,
     /// The rules of the kernel's packs.
     pub(super) packs: Vec<Rules>,
+    /// The arguments with elements that a variant accesses, or with sizes that it uses.
+    used: BTreeSet<usize>,
     alignment: u64,
 }
 
@@ -209,6 +221,7 @@ impl Rules {
             classes: Vec::new(),
             variants: Vec::new(),
             packs: Vec::new(),
+            used: BTreeSet::new(),
             alignment: 1,
         };
         // The first variant of each class.
@@ -216,6 +229,7 @@ impl Rules {
         for variant in variants {
             let program = &variant.program;
             let form = rules.form(program);
+            rules.used_by(program, &form);
             let form = index(&mut rules.forms, form);
             let same = |(first, class): &(&&Variant, &Class)| {
                 class.form == form && first.program.needs == program.needs
@@ -246,6 +260,31 @@ impl Rules {
             rules.variants.push(Alternative { class, grid, workspace, cost, competes });
         }
         rules
+    }
+
+    /// Does a variant use this argument? Others may be without elements, although sizes in programs are at least 1.
+    pub(super) fn uses(&self, arg: usize) -> bool {
+        self.used.contains(&arg)
+    }
+
+    fn used_by(&mut self, program: &Kernel, form: &Form) {
+        let passed =
+            program.used_sizes().into_iter().filter_map(|param| match &program.params[param as usize] {
+                Param::Int { symbol, .. } => Some(Value::Sym { times: 1, of: *symbol, over: 1 }),
+                _ => None,
+            });
+        let values: Vec<Value> = passed.chain(program.launch.grid.concat()).collect();
+        let sizes: Vec<Option<usize>> = values.into_iter().map(|value| self.size(value).symbol()).collect();
+        let accessed = program.accessed();
+        let is_used = |extent: &Size| match extent {
+            Size::Int(_) => false,
+            extent => extent.plain().is_none() || sizes.contains(&extent.plain()),
+        };
+        let used = form
+            .tensors
+            .iter()
+            .filter(|shape| accessed.contains(&(shape.arg as u32)) || shape.extents.iter().any(is_used));
+        self.used.extend(used.map(|shape| shape.arg));
     }
 
     /// Plans depend on the remainders of addresses by this number. If tensors do not overlap, they do not depend on

@@ -122,7 +122,7 @@ impl Wire for Variant {
 
     fn get(from: &mut Bytes<'_>) -> Option<Variant> {
         let (label, program) = (Wire::get(from)?, Wire::get(from)?);
-        Some(Variant { label, source: cuda::print(&program), program })
+        Some(Variant::new(label, cuda::print(&program), program))
     }
 }
 

@@ -198,6 +198,19 @@ impl Exprs {
         self.all.is_empty()
     }
 
+    /// The greatest value of a leaf, if there is such a leaf.
+    pub(crate) fn greatest_of_leaf(&self, leaf: &Int) -> Option<i64> {
+        Some(self.get(*self.known.get(leaf)?).hi)
+    }
+
+    /// Replaces a leaf in all expressions by another of the same range. Is there such a leaf?
+    pub(crate) fn replace_leaf(&mut self, leaf: &Int, with: Int) -> bool {
+        let Some(at) = self.known.remove(leaf) else { return false };
+        self.all[at.0 as usize].int = with.clone();
+        self.known.insert(with, at);
+        true
+    }
+
     /// The value, if it is a constant.
     pub fn constant(&self, at: Ix) -> Option<i64> {
         match self.get(at).int {

@@ -1,13 +1,32 @@
 //! The register arrays that statements use. Queries are answered for all arrays of a block at once: one
 //! query per array would take quadratic time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::isa::atom::{Done, Effect};
+use crate::thread::index::{Int, Ix};
 use crate::thread::visit::{Access, Use};
 use crate::thread::{AtomArg, Id, Kernel, Op, Param, Queue, Space, Stmt};
 
 impl Kernel {
+    /// The pointer parameters whose elements it may access.
+    pub fn accessed(&self) -> BTreeSet<Id> {
+        let mapped = self.params.iter().filter_map(|param| match param {
+            Param::TensorMap { tensor, .. } => Some(*tensor),
+            _ => None,
+        });
+        let mut all: BTreeSet<Id> = mapped.collect();
+        any(&self.body, &mut |op| {
+            op.each_use(&mut |used| {
+                if let Use::Memory { space: Space::Global(param), .. } = used {
+                    all.insert(param);
+                }
+            });
+            false
+        });
+        all
+    }
+
     /// Does it update elements of this pointer parameter atomically, so that they must have been initialised?
     pub fn updates(&self, param: Id) -> bool {
         let updated =
@@ -28,6 +47,26 @@ impl Kernel {
             op.each_use(&mut |used| result |= used == updated);
             result
         })
+    }
+}
+
+impl Kernel {
+    /// The integer parameters on which statements or other expressions depend.
+    pub fn used_sizes(&self) -> BTreeSet<Id> {
+        let mut used: BTreeSet<Ix> = self.exprs.iter().flat_map(|expr| expr.int.parts()).collect();
+        any(&self.body, &mut |op| {
+            op.each_use(&mut |of| {
+                if let Use::Integer(at) | Use::Operand(at) = of {
+                    used.insert(at);
+                }
+            });
+            false
+        });
+        let param = |at: Ix| match self.exprs.get(at).int {
+            Int::Param(id) => Some(id),
+            _ => None,
+        };
+        used.into_iter().filter_map(param).collect()
     }
 }
 

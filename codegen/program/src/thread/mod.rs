@@ -4,6 +4,7 @@
 //! Structured control flow. Everything is an index into one of the kernel's own tables; index expressions
 //! live in [`Exprs`]. A collective statement names the group that must arrive at it.
 
+mod fold;
 pub mod index;
 mod launch;
 pub mod mention;

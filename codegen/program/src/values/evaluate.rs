@@ -1,5 +1,6 @@
 //! Values of functions of elements, in double precision, where the values of their leaves are known.
 
+use super::arithmetic;
 use super::expr::Expr;
 use super::operation::{Bin, Cmp, Un};
 use super::typing::{Type, Types};
@@ -69,28 +70,10 @@ impl Types<'_> {
 }
 
 fn unary(f: Un, x: f64) -> Option<f64> {
-    Some(match f {
-        Un::Neg => -x,
-        Un::Abs => x.abs(),
-        Un::Exp => x.exp(),
-        Un::Exp2 => x.exp2(),
-        Un::Log => x.ln(),
-        Un::Log2 => x.log2(),
-        Un::Recip => 1.0 / x,
-        Un::Sqrt => x.sqrt(),
-        Un::Rsqrt => 1.0 / x.sqrt(),
-        Un::Tanh => x.tanh(),
-        Un::Sin => x.sin(),
-        Un::Cos => x.cos(),
-        Un::Floor => x.floor(),
-        Un::Ceil => x.ceil(),
-        Un::Trunc => x.trunc(),
-        Un::Round => x.round(),
-        Un::RoundEven => x.round_ties_even(),
-        Un::Apart => x,
-        Un::Fast(of) => return unary(of.exact(), x),
-        Un::Erf | Un::Gelu | Un::CountOnes | Un::LeadingZeros | Un::Not => return None,
-    })
+    match f {
+        Un::CountOnes | Un::LeadingZeros | Un::Not => None,
+        _ => Some(arithmetic::un_double(f, x)),
+    }
 }
 
 fn binary(f: Bin, x: f64, y: f64) -> Option<f64> {

@@ -2,6 +2,7 @@
 
 pub mod across;
 pub mod affine;
+pub mod arithmetic;
 pub mod condition;
 pub mod elem;
 pub mod element;

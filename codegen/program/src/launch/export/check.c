@@ -487,10 +487,10 @@ static int tw_check(const tw_launch *launch, tw_bound *sizes, int *empty_loops) 
         }
     for (at = 0; at < kernel->params; ++at) {
         if (!kernel->param[at].tensor) continue;
-        if (tw_empty(launch->tensors[at])) {
+        if (tw_empty(launch->tensors[at]) && kernel->param[at].used) {
             empty |= (uint64_t)1 << at;
             if (first_empty < 0) first_empty = at;
-        } else if (kernel->param[at].writes) {
+        } else if (kernel->param[at].writes && !tw_empty(launch->tensors[at])) {
             work = 1;
         }
     }

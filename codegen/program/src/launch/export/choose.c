@@ -163,6 +163,21 @@ static int tw_grid(const tw_variant *variant, const tw_limits *limits, const tw_
     return 0;
 }
 
+/* The grid of a variant, or the variant with all blocks along x if the grid is too long along y or z. */
+static int tw_grid_of(const tw_variant **variant, const tw_limits *limits, const tw_bound *sizes, uint32_t grid[3],
+                      tw_text *error) {
+    int axis, at;
+    for (axis = 1; axis < 3 && !(*variant)->persistent && (*variant)->folded; ++axis) {
+        tw_wide blocks = 1;
+        for (at = 0; at < (*variant)->factors[axis]; ++at) {
+            int64_t count;
+            blocks = tw_value((*variant)->grid[axis][at], sizes, &count) ? blocks * count : 0;
+        }
+        if (blocks > limits->grid[axis]) *variant = (*variant)->folded;
+    }
+    return tw_grid(*variant, limits, sizes, grid, error);
+}
+
 static int tw_planned(tw_packing *packing, tw_chosen *chosen, int *copies);
 
 /* Bytes of the reason why an alternative cannot run. */
@@ -463,10 +478,10 @@ static int tw_among(tw_packing *packing, tw_chosen *chosen, int *operands) {
     memcpy(chosen->sizes, packing->operands[best_operands].sizes, sizeof chosen->sizes);
     *operands = best_operands;
     for (at = 0; at < kernel->params; ++at)
-        if (kernel->param[at].tensor) any_empty |= tw_empty(launch->tensors[at]);
+        if (kernel->param[at].tensor && kernel->param[at].used) any_empty |= tw_empty(launch->tensors[at]);
     chosen->grid[0] = chosen->grid[1] = chosen->grid[2] = 0;
     if (any_empty) return 0;
-    return tw_grid(chosen->variant, packing->limits, chosen->sizes, chosen->grid, launch->error);
+    return tw_grid_of(&chosen->variant, packing->limits, chosen->sizes, chosen->grid, launch->error);
 }
 
 /* Checks the arguments and chooses. */

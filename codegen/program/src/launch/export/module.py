@@ -137,9 +137,12 @@ class _Call:
             self.kernel = _kernels[self.device.index] = kernel
 
     def launch(self, values):
-        for (name, _, _, _, extents), value in zip(PARAMETERS, values):
+        for (name, dtype, _, _, extents), value in zip(PARAMETERS, values):
             if extents is None:
                 setattr(self.arguments, name, value)
+                passed = getattr(self.arguments, name)
+                if isinstance(passed, int) and passed != value:
+                    raise ValueError("argument `%s`: %s is out of range for %s" % (name, value, dtype))
                 continue
             tensor = getattr(self.arguments, name)
             tensor.address = value.data_ptr()
@@ -162,7 +165,12 @@ def _stream(device):
     return raw(device.index) if raw is not None else torch.cuda.current_stream(device).cuda_stream
 
 
-def _launch(*values):
+def _launch(*given):
+    # The memory of a tensor with the negative bit has the elements with the other sign.
+    values = [
+        value.resolve_neg() if extents is not None and value.is_neg() else value
+        for (_, _, _, _, extents), value in zip(PARAMETERS, given)
+    ]
     key, device = [], None
     for (_, _, _, _, extents), value in zip(PARAMETERS, values):
         if extents is not None:
@@ -170,8 +178,12 @@ def _launch(*values):
             key.append((device, value.dtype, value.shape, value.stride()))
     if device.type == "cuda" and torch.cuda.current_device() != device.index:
         with torch.cuda.device(device):
-            return _planned(tuple(key), values)
-    return _planned(tuple(key), values)
+            _planned(tuple(key), values)
+    else:
+        _planned(tuple(key), values)
+    for (_, _, _, writes, _), value, tensor in zip(PARAMETERS, values, given):
+        if writes and value is not tensor:
+            tensor.copy_(value)
 
 
 def _planned(key, values):

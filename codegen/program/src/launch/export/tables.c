@@ -172,7 +172,7 @@ typedef struct {
     const unsigned char *block;
 } tw_image;
 
-typedef struct {
+typedef struct tw_variant {
     const char *entry;
     int of_class;
     uint32_t arch;
@@ -190,6 +190,7 @@ typedef struct {
     int images;
     const tw_image *image;
     int function;
+    const struct tw_variant *folded; /* with all blocks along x, for grids that are too long along y or z */
 } tw_variant;
 
 struct tw_kernel;
@@ -251,6 +252,7 @@ typedef struct {
     int type;
     int tensor;
     int writes;
+    int used; /* may not be without elements */
     int rank;
 } tw_param;
 

@@ -1,5 +1,6 @@
 //! The rules of launches as tables of C.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::super::cost;
@@ -173,7 +174,9 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
             operands,
         ];
         self.most.iter_mut().zip(counts).for_each(|(most, count)| *most = count.max(*most));
-        let params: Vec<String> = kernel.params.iter().map(param).collect();
+        let used = |arg| rules.variants.is_empty() || rules.uses(arg);
+        let params = kernel.params.iter().enumerate().map(|(arg, named)| param(named, used(arg)));
+        let params: Vec<String> = params.collect();
         let names: Vec<String> = rules.symbols.iter().map(|symbol| literal(symbol.name())).collect();
         let forms = self.forms(rules);
         let facts = self.facts(variants, rules);
@@ -188,9 +191,22 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
                 class.packs.len()
             ));
         }
-        let mut rows = Vec::new();
+        let (mut rows, mut folded) = (Vec::new(), BTreeMap::<usize, String>::new());
         for (index, variant) in variants.iter().enumerate() {
-            rows.push(self.variant(rules, index, variant)?);
+            // Kernels without loops, which are listed alone, are not folded.
+            let of = kernel.variants.get(index).filter(|_| variants.len() == kernel.variants.len());
+            let of = of.and_then(|_| kernel.folded(index));
+            let name = match of {
+                None => "0".to_owned(),
+                Some(of) if folded.contains_key(&of) => folded[&of].clone(),
+                Some(of) => {
+                    let row = self.variant(rules, kernel.unfolded(of), kernel.variant(of), "0")?;
+                    let name = format!("&{}[0]", self.array("tw_variant", &[row]));
+                    folded.insert(of, name.clone());
+                    name
+                }
+            };
+            rows.push(self.variant(rules, index, variant, &name)?);
         }
         let (mut nodes, mut requires) = (Nodes::default(), Vec::new());
         for require in &kernel.requires {
@@ -278,13 +294,18 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         format!("{{{}, {}}}", rows.len(), self.array("tw_moved", &rows))
     }
 
-    fn variant(&mut self, rules: &Rules, index: usize, variant: &Variant) -> Result<String, E> {
+    /// The row of a variant, with the program's grid and parameters; `folded` is the address of the row with all blocks along x.
+    fn variant(&mut self, rules: &Rules, index: usize, variant: &Variant, folded: &str) -> Result<String, E> {
         let (program, alternative) = (&variant.program, &rules.variants[index]);
         let launch = &program.launch;
         let cost = alternative.cost.as_ref().map(|cost| self.cost(&rules.counts, cost));
         let cost = cost.map_or("0".into(), |row| format!("&{}[0]", self.array("tw_cost", &[row])));
-        let grid: Vec<String> = alternative.grid.iter().map(|axis| self.sizes(axis)).collect();
-        let counts: Vec<String> = alternative.grid.iter().map(|axis| axis.len().to_string()).collect();
+        let axes = launch
+            .grid
+            .each_ref()
+            .map(|axis| axis.iter().map(|value| known(rules, *value)).collect::<Vec<_>>());
+        let grid = axes.each_ref().map(|axis| self.array("tw_size", axis));
+        let counts = axes.map(|axis| axis.len().to_string());
         let product = |axis: &Vec<tilewright_layout::Value>| {
             literal(&axis.iter().map(ToString::to_string).collect::<Vec<_>>().join("*"))
         };
@@ -308,7 +329,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         let [x, y, z] = launch.cluster;
         Ok(format!(
             "{{{}, {}, {}, {}, {}, {cost}, {{{}}}, {{{}}}, {{{}}}, {{{x}, {y}, {z}}}, {}, {}, {}, {}, {}, {count}, {parameters}, \
-             {}, {binaries}, {function}}}",
+             {}, {binaries}, {function}, {folded}}}",
             literal(&crate::cuda::entry(program)),
             alternative.class,
             program.arch,
@@ -443,14 +464,15 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
     }
 }
 
-fn param(Named { name, elem, tensor }: &Named) -> String {
+fn param(Named { name, elem, tensor }: &Named, used: bool) -> String {
     let (written, rank) = tensor.unwrap_or((false, 0));
     format!(
-        "{{{}, {}, {}, {}, {rank}}}",
+        "{{{}, {}, {}, {}, {}, {rank}}}",
         literal(name),
         constant(*elem),
         u8::from(tensor.is_some()),
-        u8::from(written)
+        u8::from(written),
+        u8::from(used)
     )
 }
 

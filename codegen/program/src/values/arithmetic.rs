@@ -8,20 +8,20 @@
 //! hardware's conversions give. 8-bit types (`fp8`) have their own conversions; their sums and products
 //! are computed in single precision.
 
-use tilewright_program::Elem;
-use tilewright_program::element::{bf16, f16};
-use tilewright_program::narrow;
-use tilewright_program::thread::{Bin, Cmp, Un};
-
-use tilewright_program::fp8;
+use super::elem::Elem;
+use super::element::{bf16, f16};
+use super::operation::{Bin, Cmp, Un};
+use super::{fp8, narrow, number};
 
 /// An element as an integer; fractions are truncated, as `as i64` does.
-pub(crate) fn to_int(bits: u64, elem: Elem) -> i64 {
+#[inline]
+pub fn to_int(bits: u64, elem: Elem) -> i64 {
     if elem.is_float() { i64::from(cast(bits, elem, Elem::I32) as i32) } else { int(bits, elem) }
 }
 
 /// The bits of an integer as an element.
-pub(crate) fn from_int(n: i64, elem: Elem) -> u64 {
+#[inline]
+pub fn from_int(n: i64, elem: Elem) -> u64 {
     match elem {
         Elem::F64 => (n as f64).to_bits(),
         Elem::F32 => u64::from((n as f32).to_bits()),
@@ -36,19 +36,19 @@ pub(crate) fn from_int(n: i64, elem: Elem) -> u64 {
 
 /// Rounds to the nearest half; NaN is 0x7fff.
 #[inline]
-pub(crate) fn half(x: f32) -> u16 {
+pub fn half(x: f32) -> u16 {
     if x.is_nan() { 0x7fff } else { f16::from_f32(x).to_bits() }
 }
 
 /// Rounds to the nearest bfloat16; NaN is 0x7fff.
 #[inline]
-pub(crate) fn brain(x: f32) -> u16 {
+pub fn brain(x: f32) -> u16 {
     if x.is_nan() { 0x7fff } else { bf16::from_f32(x).to_bits() }
 }
 
 /// A narrow or single-precision number as a float.
 #[inline]
-pub(crate) fn float(bits: u32, elem: Elem) -> f32 {
+pub fn float(bits: u32, elem: Elem) -> f32 {
     match elem {
         Elem::F16 => f16::from_bits(bits as u16).to_f32(),
         Elem::Bf16 => f32::from_bits(bits << 16),
@@ -79,7 +79,7 @@ fn low(bits: u64, elem: Elem) -> u64 {
 
 /// An integer element as a number; one of `u64` as the number of the same bits.
 #[inline]
-pub(crate) fn int(bits: u64, elem: Elem) -> i64 {
+pub fn int(bits: u64, elem: Elem) -> i64 {
     match elem {
         Elem::I32 => i64::from(bits as i32),
         Elem::I8 => i64::from(bits as i8),
@@ -89,7 +89,8 @@ pub(crate) fn int(bits: u64, elem: Elem) -> i64 {
 }
 
 /// An integer element as it is.
-pub(crate) fn whole(bits: u64, elem: Elem) -> i128 {
+#[inline]
+pub fn whole(bits: u64, elem: Elem) -> i128 {
     if elem == Elem::U64 { bits.into() } else { int(bits, elem).into() }
 }
 
@@ -105,7 +106,8 @@ fn to_odd(n: i128) -> f64 {
 }
 
 /// Any element as a double; every type but large integers of 64 bits fits.
-pub(crate) fn number(bits: u64, elem: Elem) -> f64 {
+#[inline]
+pub fn number(bits: u64, elem: Elem) -> f64 {
     match elem {
         Elem::F64 => f64::from_bits(bits),
         _ if elem.is_float() => f64::from(float(bits as u32, elem)),
@@ -115,7 +117,8 @@ pub(crate) fn number(bits: u64, elem: Elem) -> f64 {
 
 /// Converts: to floating-point types to nearest, ties to even; from them to integers towards zero, saturated,
 /// NaN to 0; between integers the low bits.
-pub(crate) fn cast(bits: u64, from: Elem, to: Elem) -> u64 {
+#[inline]
+pub fn cast(bits: u64, from: Elem, to: Elem) -> u64 {
     use Elem::{Bf16, F16, F32, F64, Tf32};
     if from == to {
         return bits;
@@ -137,7 +140,7 @@ pub(crate) fn cast(bits: u64, from: Elem, to: Elem) -> u64 {
     if !to.is_float() {
         let x = number(bits, if from == Tf32 { F32 } else { from });
         let bits = if to == Elem::U64 { x as u64 } else { (x as i64).cast_unsigned() };
-        let (least, most) = tilewright_program::number::range(to);
+        let (least, most) = number::range(to);
         return match to.bytes() {
             8 => bits,
             _ => low((bits.cast_signed() as i128).clamp(least, most) as u64, to),
@@ -166,7 +169,8 @@ pub(crate) fn cast(bits: u64, from: Elem, to: Elem) -> u64 {
 }
 
 /// A function of one value. `truth`: the operand is 1 or 0, and so is its negation.
-pub(crate) fn un(f: Un, truth: bool, x: u64, elem: Elem) -> u64 {
+#[inline]
+pub fn un(f: Un, truth: bool, x: u64, elem: Elem) -> u64 {
     if elem == Elem::F64 {
         return un_double(f, f64::from_bits(x)).to_bits();
     }
@@ -201,7 +205,8 @@ pub(crate) fn un(f: Un, truth: bool, x: u64, elem: Elem) -> u64 {
 /// 2¹²⁶: above it, a device's fast quotient is 0.
 const LARGE: f64 = 85_070_591_730_234_615_865_843_651_857_942_052_864.0;
 
-pub(crate) fn un_double(f: Un, x: f64) -> f64 {
+/// A function of a double.
+pub fn un_double(f: Un, x: f64) -> f64 {
     match f {
         Un::Neg => -x,
         Un::Abs => x.abs(),
@@ -293,7 +298,7 @@ macro_rules! float_pair {
 
 /// A function of two values of one type.
 #[inline]
-pub(crate) fn bin(f: Bin, x: u64, y: u64, elem: Elem) -> u64 {
+pub fn bin(f: Bin, x: u64, y: u64, elem: Elem) -> u64 {
     if elem == Elem::F64 {
         let (x, y) = (f64::from_bits(x), f64::from_bits(y));
         return float_pair!(f, x, y).to_bits();
@@ -386,7 +391,7 @@ fn bin_unsigned(f: Bin, n: u64, m: u64) -> u64 {
 
 /// `x * y + z`, rounded once.
 #[inline]
-pub(crate) fn fma(x: u64, y: u64, z: u64, elem: Elem) -> u64 {
+pub fn fma(x: u64, y: u64, z: u64, elem: Elem) -> u64 {
     match elem {
         Elem::F64 => f64::from_bits(x).mul_add(f64::from_bits(y), f64::from_bits(z)).to_bits(),
         Elem::F32 => u64::from(fmaf(x as u32, y as u32, z as u32)),
@@ -415,7 +420,7 @@ pub(crate) fn fma(x: u64, y: u64, z: u64, elem: Elem) -> u64 {
 /// the nearest float as the exact sum would (Boldo and Melquiond, 2008). Without the instruction, the
 /// library's is far slower.
 #[inline(always)]
-pub(crate) fn fmaf(x: u32, y: u32, z: u32) -> u32 {
+pub fn fmaf(x: u32, y: u32, z: u32) -> u32 {
     let [x, y, z] = [x, y, z].map(|bits| f64::from(f32::from_bits(bits)));
     (sum_to_odd(x * y, z) as f32).to_bits()
 }
@@ -437,7 +442,8 @@ fn sum_to_odd(a: f64, b: f64) -> f64 {
 }
 
 /// Compares two values of one type.
-pub(crate) fn cmp(how: Cmp, x: u64, y: u64, elem: Elem) -> bool {
+#[inline]
+pub fn cmp(how: Cmp, x: u64, y: u64, elem: Elem) -> bool {
     if elem.is_float() {
         let (x, y) = (number(x, elem), number(y, elem));
         return match how {
@@ -457,7 +463,8 @@ pub(crate) fn cmp(how: Cmp, x: u64, y: u64, elem: Elem) -> bool {
 }
 
 /// Is it nonzero?
-pub(crate) fn is_true(x: u64, elem: Elem) -> bool {
+#[inline]
+pub fn is_true(x: u64, elem: Elem) -> bool {
     if elem.is_float() { number(x, elem) != 0.0 } else { low(x, elem) != 0 }
 }
 
