@@ -34,7 +34,7 @@ use crate::values::semiring::Semiring;
 use masks::no_coordinate;
 use out_of_bounds::{CombinedOver, Coordinate, OutOfBounds, State, forget, join};
 use past_k::Writers;
-use propagation::{reads_coordinates, stored};
+use propagation::reads_coordinates;
 use writes::{on_tensor, region};
 
 /// The program with the masks of all reductions and the coordinates that functions read, beside their statements; and the facts
