@@ -1,9 +1,9 @@
 """Compares the simulator's counts with the hardware's counters, launch by launch.
 
-    cargo build --release -p tilewright-cli
-    python3 bench/gpu/counters.py --tilewright target/release/tilewright --out counters
+    cargo build --release -p tilewright-bench-gpu
+    python3 bench/gpu/counters.py --bench target/release/tilewright-bench --out counters
 
-Runs `tilewright bench counters` once under Nsight Compute (`ncu`), which reports for every instruction how often it was
+Runs `tilewright-bench counters` once under Nsight Compute (`ncu`), which reports for every instruction how often it was
 executed, its wavefronts in shared memory and its sectors in global memory; sums them by kind of instruction; and prints
 a table beside the simulator's counts of the same launches. Totals of the hardware's counters are printed below each
 kernel. All raw data are kept in the folder `--out`.
@@ -220,7 +220,7 @@ def judged(kind, hardware, model):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tilewright", default="tilewright", help="the command")
+    parser.add_argument("--bench", default="tilewright-bench", help="the program that measures")
     parser.add_argument("--out", default="counters", help="the folder for everything that was read")
     parser.add_argument("--report", help="a report of ncu that is there already: nothing is launched")
     options = parser.parse_args()
@@ -231,14 +231,14 @@ def main():
         return 2
 
     expected = os.path.join(options.out, "simulated.json")
-    run([options.tilewright, "bench", "counters", "--simulated", expected], os.path.join(options.out, "simulate.log"))
+    run([options.bench, "counters", "--simulated", expected], os.path.join(options.out, "simulate.log"))
     cases = json.load(open(expected))
     report = options.report or os.path.join(options.out, "launches.ncu-rep")
     if not options.report:
         totals = known_metrics(ncu, TOTALS, options.out)
         command = [ncu, "--clock-control", "none", "--cache-control", "none", "--section", "SourceCounters"]
         command += ["--metrics", ",".join(SOURCE + totals), "--force-overwrite", "--export", report]
-        command += [options.tilewright, "bench", "counters"]
+        command += [options.bench, "counters"]
         print(" ".join(command), flush=True)
         said = run(command, os.path.join(options.out, "ncu.log"))
         print("\n".join(line for line in said.splitlines() if "==ERROR==" in line or "==WARNING==" in line))

@@ -1,4 +1,4 @@
-"""PyTorch's times for the problems of `tilewright bench attention`: JSON on standard output.
+"""PyTorch's times for the problems of `tilewright-bench attention`: JSON on standard output.
 
 `scaled_dot_product_attention` by its flash and cuDNN backends, bf16. Device time by CUDA graphs, medians, rotating data
 that exceed the cache. A causal mask counts as half of the operations.

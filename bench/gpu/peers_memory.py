@@ -1,4 +1,4 @@
-"""PyTorch's times for the works of `tilewright bench memory`: JSON on standard output.
+"""PyTorch's times for the works of `tilewright-bench memory`: JSON on standard output.
 
 Device time by CUDA graphs, medians, rotating data that exceed the cache; a copy of as many bytes in the same run.
 """

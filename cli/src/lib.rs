@@ -21,8 +21,6 @@
 //! `export` work in the same way; `--help` lists all subcommands. `default-features = false` leaves out tilewright's own
 //! kernels. [`Commands`] adds references for `run` to compare results with, and peers for `bench` to measure beside a kernel.
 
-#[cfg(feature = "shipped")]
-mod bench;
 mod cache;
 mod choose;
 #[cfg(feature = "shipped")]
@@ -34,8 +32,11 @@ mod export;
 mod inspect;
 mod kernel;
 mod layout;
-mod measure;
-mod output;
+// For the project's own benchmarks, `bench/gpu`.
+#[doc(hidden)]
+pub mod measure;
+#[doc(hidden)]
+pub mod output;
 mod own;
 mod run;
 
@@ -45,6 +46,8 @@ use std::process::ExitCode;
 use tilewright::Kernel;
 
 pub use own::{Commands, Inputs, Operands, Results};
+#[doc(hidden)]
+pub use run::function::Function;
 
 /// A subcommand: its arguments, and its function.
 struct Subcommand {
@@ -60,7 +63,7 @@ const COMMANDS: &[Subcommand] = &[
     Subcommand { command: inspect::command, run: inspect::run },
     Subcommand { command: run::command, run: run::run },
     Subcommand { command: choose::command, run: choose::run },
-    Subcommand { command: bench::command, run: bench::run },
+    Subcommand { command: own::bench::command, run: own::bench::run },
     Subcommand { command: export::command, run: export::run },
     Subcommand { command: doctor::command, run: doctor::run },
     Subcommand { command: cache::command, run: cache::run },

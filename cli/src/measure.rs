@@ -1,11 +1,9 @@
 //! The measuring core: rounds in which the contenders run one after the other, each time on the next sets of
 //! data; medians, and the spread of the rounds. It does not know devices: a [`Timer`] launches and reports
 //! the time.
-// Some of it is for the benchmarks that ship alone.
-#![cfg_attr(not(feature = "shipped"), allow(dead_code))]
 
 /// Runs contenders, identified by their number, and reports the time.
-pub(crate) trait Timer {
+pub trait Timer {
     /// Why a run failed.
     type Error;
 
@@ -19,68 +17,68 @@ pub(crate) trait Timer {
 
 /// Durations and limits of a measurement.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Effort {
+pub struct Effort {
     /// Untimed samples of each contender.
-    pub(crate) warm_up: usize,
+    pub warm_up: usize,
     /// The target duration of a sample, by repeated launches: clocks have a resolution.
-    pub(crate) sample: f64,
+    pub sample: f64,
     /// Untimed launches right before the launches of a sample, so that dirty cache lines of the previous contender
     /// are not written back in the timed part.
-    pub(crate) lead: usize,
+    pub lead: usize,
     /// The limit of launches in a sample.
-    pub(crate) most_launches: usize,
+    pub most_launches: usize,
     /// The target duration of all rounds together …
-    pub(crate) total: f64,
+    pub total: f64,
     /// … within these bounds.
-    pub(crate) rounds: (usize, usize),
+    pub rounds: (usize, usize),
 }
 
 impl Effort {
     /// For figures in documents.
-    pub(crate) const USUAL: Effort =
+    pub const USUAL: Effort =
         Effort { warm_up: 3, sample: 1e-3, lead: 0, most_launches: 64, total: 1.5, rounds: (9, 51) };
     /// For a first impression.
-    pub(crate) const QUICK: Effort =
+    pub const QUICK: Effort =
         Effort { warm_up: 2, sample: 3e-4, lead: 0, most_launches: 16, total: 0.2, rounds: (5, 11) };
 }
 
 /// Seconds for one launch, one number for each repetition.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Samples {
+pub struct Samples {
     seconds: Vec<f64>,
     /// Launches in a sample.
-    pub(crate) launches: usize,
+    pub launches: usize,
 }
 
 impl Samples {
-    #[cfg(test)]
-    pub(crate) fn of(seconds: &[f64], launches: usize) -> Samples {
+    /// For tests of tables.
+    pub fn of(seconds: &[f64], launches: usize) -> Samples {
         Samples { seconds: seconds.to_vec(), launches }
     }
 
     /// The middle one.
-    pub(crate) fn median(&self) -> f64 {
+    pub fn median(&self) -> f64 {
         quantile(&self.seconds, 0.5)
     }
 
     /// Half the distance between the quartiles, as a part of the median.
-    pub(crate) fn spread(&self) -> f64 {
+    pub fn spread(&self) -> f64 {
         (quantile(&self.seconds, 0.75) - quantile(&self.seconds, 0.25)) / 2.0 / self.median()
     }
 
     /// The smallest and the largest.
-    pub(crate) fn range(&self) -> (f64, f64) {
+    pub fn range(&self) -> (f64, f64) {
         (quantile(&self.seconds, 0.0), quantile(&self.seconds, 1.0))
     }
 
     /// How many rounds there were.
-    pub(crate) fn rounds(&self) -> usize {
+    pub fn rounds(&self) -> usize {
         self.seconds.len()
     }
 
     /// The speed relative to another contender: the median of the rounds' ratios, since both run under the
     /// same clocks within a repetition, and its spread.
-    pub(crate) fn speed_against(&self, other: &Samples) -> (f64, f64) {
+    pub fn speed_against(&self, other: &Samples) -> (f64, f64) {
         let ratios: Vec<f64> =
             other.seconds.iter().zip(&self.seconds).map(|(other, own)| other / own).collect();
         let half = (quantile(&ratios, 0.75) - quantile(&ratios, 0.25)) / 2.0;
@@ -103,7 +101,7 @@ fn quantile(of: &[f64], part: f64) -> f64 {
 
 /// Measures contenders against each other: A B C A B C …, so that a change of the device's clocks affects all
 /// of them.
-pub(crate) fn measure<T: Timer>(
+pub fn measure<T: Timer>(
     timer: &mut T,
     contenders: usize,
     effort: &Effort,

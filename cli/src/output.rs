@@ -6,7 +6,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 /// The meaning of exit codes, for `--help`.
-pub(crate) const EXIT_CODES: &str = "\
+pub const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  it could not be done: the message says why
@@ -15,7 +15,7 @@ Exit codes:
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// It failed.
     Refused(String),
     /// It succeeded, and the result is wrong. The message has been printed.
@@ -23,17 +23,17 @@ pub(crate) enum Failure {
 }
 
 /// A result whose error is a [`Failure`].
-pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
+pub type Result<T = ()> = std::result::Result<T, Failure>;
 
 impl Failure {
     /// From any printable error.
-    pub(crate) fn of(why: impl fmt::Display) -> Failure {
+    pub fn of(why: impl fmt::Display) -> Failure {
         Failure::Refused(why.to_string())
     }
 }
 
 /// Ends a subcommand.
-pub(crate) fn finish(result: Result) -> ExitCode {
+pub fn finish(result: Result) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Refused(why)) => {
@@ -45,17 +45,17 @@ pub(crate) fn finish(result: Result) -> ExitCode {
 }
 
 /// Writes to standard output.
-pub(crate) fn print(text: &str) -> Result {
+pub fn print(text: &str) -> Result {
     write(text.as_bytes()).map_err(Failure::of)
 }
 
 /// Prints JSON.
-pub(crate) fn json(value: &serde_json::Value) -> Result {
+pub fn json(value: &serde_json::Value) -> Result {
     print(&format!("{value:#}\n"))
 }
 
 /// Writes into a file, or to standard output for `-`.
-pub(crate) fn save(file: &str, text: &str) -> Result {
+pub fn save(file: &str, text: &str) -> Result {
     if file == "-" {
         return print(text);
     }
@@ -63,7 +63,7 @@ pub(crate) fn save(file: &str, text: &str) -> Result {
 }
 
 /// A reader that closes its end early is not an error.
-pub(crate) fn write(bytes: &[u8]) -> std::io::Result<()> {
+pub fn write(bytes: &[u8]) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
@@ -72,12 +72,12 @@ pub(crate) fn write(bytes: &[u8]) -> std::io::Result<()> {
 }
 
 /// An option with a value.
-pub(crate) fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+pub fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value).help(help)
 }
 
 /// `1.234 ms`
-pub(crate) fn time(seconds: f64) -> String {
+pub fn time(seconds: f64) -> String {
     match seconds {
         s if s >= 1.0 => format!("{s:.3} s"),
         s if s >= 1e-3 => format!("{:.3} ms", s * 1e3),
@@ -86,7 +86,7 @@ pub(crate) fn time(seconds: f64) -> String {
 }
 
 /// Columns two spaces apart. `right` lists the right-aligned columns.
-pub(crate) fn table(rows: &[Vec<String>], right: &[usize]) -> String {
+pub fn table(rows: &[Vec<String>], right: &[usize]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width =
         |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max();
@@ -108,7 +108,7 @@ pub(crate) fn table(rows: &[Vec<String>], right: &[usize]) -> String {
 }
 
 /// `4.2 MB`, for people.
-pub(crate) fn bytes(count: u64) -> String {
+pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
     let mut value = count as f64;
     let mut unit = "bytes";

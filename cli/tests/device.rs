@@ -77,25 +77,3 @@ fn there_is_no_such_device() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(text(output.stderr), "error: there is no device 3: 1 device is there, counted from 0\n");
 }
-
-/// All arguments of references and kernels are accepted. No result is computed, and every check reports that.
-#[test]
-fn benchmarks_run_and_find_what_is_not_written() {
-    for (arguments, rows, missing) in [
-        ("gemm --against none --sizes 100x96x64 --kernel linear", 1, "9600 elements are missing"),
-        (
-            "gemm --against none --sizes 2x64x48x80 --kernel dtype=e4m3 --kernel b_dtype=i8,dtype=bf16,bias=rows",
-            2,
-            "6144 elements are missing",
-        ),
-        ("memory gather --dtype f32 --sizes 16x128", 1, "2048 elements are missing"),
-        ("memory stencil_7 --dtype f32 --sizes 8x32", 1, "2048 elements are missing"),
-        ("attention --sizes 2x64x80x64", 2, "8192 elements are missing"),
-    ] {
-        let words: Vec<&str> = ["bench"].into_iter().chain(arguments.split(' ')).collect();
-        let output = run(&[&words[..], &["--quick"]].concat());
-        let message = text(output.stdout);
-        assert_eq!(output.status.code(), Some(3), "{arguments}: {message}\n{}", text(output.stderr));
-        assert_eq!(message.matches(missing).count(), rows, "{arguments}: {message}");
-    }
-}

@@ -6,7 +6,7 @@
 //! $ cargo run --release --example ladder 4096       # another size
 //! ```
 //!
-//! `tilewright bench ladder` measures the same steps against cuBLASLt.
+//! `tilewright-bench ladder` measures the same steps against cuBLASLt.
 
 // The library has the same kernels in `tilewright::kernels::ladder`.
 #[allow(unreachable_pub)]

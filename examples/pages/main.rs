@@ -3,7 +3,7 @@
 //!
 //! ```console
 //! $ cargo run --release --example pages
-//! $ tilewright bench kernel fft_rows --size L=4096,M=4096
+//! $ tilewright bench fft_rows --size L=4096,M=4096
 //! ```
 
 mod convolution;

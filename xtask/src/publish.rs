@@ -28,6 +28,7 @@ pub(crate) fn rehearse() -> Outcome {
                     "--exclude=tilewright-tests",
                     "--exclude=tilewright-fuzz",
                     "--exclude=tilewright-bench",
+                    "--exclude=tilewright-bench-gpu",
                     "--allow-dirty",
                     "--offline",
                 ])

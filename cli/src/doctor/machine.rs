@@ -4,7 +4,7 @@ use tilewright_runtime::cache::Cache;
 use tilewright_runtime::nvrtc::Nvrtc;
 use tilewright_runtime::{Device, Properties};
 
-use crate::{bench, inspect, output};
+use crate::{inspect, output};
 
 /// An optional component.
 pub(super) struct Piece {
@@ -30,11 +30,6 @@ pub(super) const COSTS: &[(&str, &str)] = &[
         "Without it kernels run only where they were compiled before; checking, sources, reports and simulating work.",
     ),
     ("disassembler", "Without it `tilewright inspect --sass` has nothing to show; everything else works."),
-    (
-        "cuBLAS",
-        "It is part of the CUDA toolkit, and comes alone as the Python package `nvidia-cublas`. Without it `tilewright \
-         bench` has nothing to compare with; everything else works.",
-    ),
     ("cache", "Without it every program compiles its kernels anew, a fraction of a second for each."),
 ];
 
@@ -51,7 +46,6 @@ impl Machine {
             ("driver", driver),
             ("compiler", compiler()),
             ("disassembler", disassembler()),
-            ("cuBLAS", bench::comparison().map(|version| format!("cuBLASLt {version}"))),
             ("cache", cache()),
         ];
         let costs = |name| COSTS.iter().find(|row| row.0 == name).map_or("", |row| row.1);

@@ -184,11 +184,11 @@ mod tests {
     #[test]
     fn nothing_is_here() {
         let why = "there is no NVIDIA driver here.\n  libcuda.so.1: not found\nhelp: install NVIDIA's driver";
-        let costs = machine::COSTS.iter().find(|(name, _)| *name == "cuBLAS").map_or("", |row| row.1);
+        let costs = machine::COSTS.iter().find(|(name, _)| *name == "compiler").map_or("", |row| row.1);
         let machine = Machine {
             pieces: vec![
                 Piece { name: "driver", state: Err(why.into()), costs: "" },
-                Piece { name: "cuBLAS", state: Err("cuBLASLt was not found.".into()), costs },
+                Piece { name: "compiler", state: Err("NVRTC was not found.".into()), costs },
             ],
             devices: Vec::new(),
         };

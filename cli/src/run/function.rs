@@ -6,9 +6,12 @@ use tilewright_codegen::ast::{Binary, Expr, ExprKind, Pattern, Unary};
 use super::product::key;
 
 /// The function of each sum.
-pub(crate) enum Function<'d> {
+pub enum Function<'d> {
+    /// The sum itself.
     Identity,
+    /// A closure: its parameter and its body.
     Closure(&'d str, &'d Expr),
+    /// A function of the language.
     Named(&'d str),
 }
 
@@ -19,7 +22,7 @@ impl<'d> Function<'d> {
     }
 
     /// The function that a key names or writes; `None` if it cannot be evaluated here.
-    pub(crate) fn named(value: &'d ExprKind) -> Option<Function<'d>> {
+    pub fn named(value: &'d ExprKind) -> Option<Function<'d>> {
         let function = match value {
             ExprKind::Name(name) => Function::Named(name),
             ExprKind::Closure { params, body } => match &params[..] {
@@ -31,7 +34,8 @@ impl<'d> Function<'d> {
         function.at(0.5).map(|_| function)
     }
 
-    pub(crate) fn at(&self, x: f64) -> Option<f64> {
+    /// Its value; `None` if it has none.
+    pub fn at(&self, x: f64) -> Option<f64> {
         match self {
             Function::Identity => Some(x),
             Function::Closure(name, body) => value(body, name, x),

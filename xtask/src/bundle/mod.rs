@@ -27,8 +27,17 @@ struct Part {
 
 const PARTS: &[Part] = &[
     Part {
-        what: "the command",
-        arguments: &["-p", "tilewright-cli", "--bin", "tilewright"],
+        what: "the command, and what measures the kernels that ship",
+        arguments: &[
+            "-p",
+            "tilewright-cli",
+            "--bin",
+            "tilewright",
+            "-p",
+            "tilewright-bench-gpu",
+            "--bin",
+            "tilewright-bench",
+        ],
         source: "cli/src/main.rs",
     },
     Part {

@@ -48,10 +48,10 @@ if ! has_gpu; then
 fi
 export TILEWRIGHT_REQUIRE_GPU=1
 [ -n "${TILEWRIGHT_NVRTC:-}" ] || { folder="$(find_library libnvrtc.so.13)"; [ -n "$folder" ] && export TILEWRIGHT_NVRTC="$folder"; }
-[ -n "${TILEWRIGHT_CUBLASLT:-}" ] || { folder="$(find_library libcublasLt.so.13)"; [ -n "$folder" ] && export TILEWRIGHT_CUBLASLT="$folder"; }
+folder="$(find_library libcublasLt.so.13)"; [ -z "$folder" ] || export LD_LIBRARY_PATH="$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 # An empty cache of our own, so that what is measured is what lies here.
 export TILEWRIGHT_CACHE_DIR="${TILEWRIGHT_CACHE_DIR:-$(mktemp -d)}"
-tilewright="$programs/tilewright"
+bench="$programs/tilewright-bench"
 
 pack() {
     [ "$out" = "$results" ] || tar -czf "$results/results.tar.gz" -C "$out" .
@@ -103,7 +103,7 @@ sanitize() {
     done
     unset TILEWRIGHT_ARCH
     for tool in memcheck racecheck initcheck synccheck; do
-        LINES_SHOWN=4 logged "$tool" "$sanitizer" --tool "$tool" --error-exitcode 9 "$tilewright" bench launch --every-variant
+        LINES_SHOWN=4 logged "$tool" "$sanitizer" --tool "$tool" --error-exitcode 9 "$bench" launch --every-variant
     done
 }
 
@@ -115,19 +115,19 @@ sanitize-tests() {
 
 bench() {
     local LINES_SHOWN=400 type
-    logged gemm "$tilewright" bench gemm --sizes 1024,2048x2048x256,2048,4096,8192 --json "$out/gemm.json" --plot "$out/gemm.svg"
-    logged layouts "$tilewright" bench gemm --sizes 1024,2048,4096,8192 --layouts nn,tn,tt --json "$out/layouts.json"
-    logged uneven "$tilewright" bench gemm --sizes 1000,4095x4097x1023 --layouts nn,nt,tn,tt --json "$out/uneven.json"
-    logged batched "$tilewright" bench batched --sizes 64x128x128x128,512x64x64x64,64x256x256x256 --json "$out/batched.json"
-    logged ladder "$tilewright" bench ladder --json "$out/ladder.json" --plot "$out/ladder.svg"
+    logged gemm "$bench" gemm --sizes 1024,2048x2048x256,2048,4096,8192 --json "$out/gemm.json"
+    logged layouts "$bench" gemm --sizes 1024,2048,4096,8192 --layouts nn,tn,tt --json "$out/layouts.json"
+    logged uneven "$bench" gemm --sizes 1000,4095x4097x1023 --layouts nn,nt,tn,tt --json "$out/uneven.json"
+    logged batched "$bench" batched --sizes 64x128x128x128,512x64x64x64,64x256x256x256 --json "$out/batched.json"
+    logged ladder "$bench" ladder --json "$out/ladder.json"
     for type in f64 bf16 f16 i8; do
-        logged "gemm_$type" "$tilewright" bench gemm --dtype "$type" --sizes 2048,4096 --quick --json "$out/gemm_$type.json"
+        logged "gemm_$type" "$bench" gemm --dtype "$type" --sizes 2048,4096 --quick --json "$out/gemm_$type.json"
     done
-    logged jit "$tilewright" bench jit --json "$out/jit.json"
+    logged jit "$bench" jit --json "$out/jit.json"
 }
 
 counters() {
-    LINES_SHOWN=400 logged counters python3 "$here/counters.py" --tilewright "$tilewright" --out "$out/counters"
+    LINES_SHOWN=400 logged counters python3 "$here/counters.py" --bench "$bench" --out "$out/counters"
 }
 
 [ $# -gt 0 ] || set -- tests bench

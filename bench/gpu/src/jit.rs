@@ -27,7 +27,7 @@ const KEYS: &[&str] = &[
 const TIMES: usize = 5;
 
 /// Seconds for one variant of a kernel.
-pub(super) struct Timed {
+pub(crate) struct Timed {
     name: String,
     variant: usize,
     /// From the definition to the text of all variants.
@@ -46,7 +46,7 @@ fn kernel(keys: &str) -> Result<Generated> {
 }
 
 /// Compiles each kernel's first and last variant several times.
-pub(super) fn run(nvrtc: &Nvrtc, architecture: &str) -> Result<Vec<Timed>> {
+pub(crate) fn run(nvrtc: &Nvrtc, architecture: &str) -> Result<Vec<Timed>> {
     // The first compilation of a process starts the compiler.
     let folder = std::env::temp_dir().join(format!("tilewright-bench-{}", std::process::id()));
     let cache = Cache::at(&folder, 64 << 20);
@@ -126,13 +126,13 @@ fn compile(
     })
 }
 
-pub(super) fn middle(mut seconds: Vec<f64>) -> f64 {
+pub(crate) fn middle(mut seconds: Vec<f64>) -> f64 {
     seconds.sort_by(f64::total_cmp);
     seconds.get(seconds.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// For people.
-pub(super) fn table(all: &[Timed]) -> String {
+pub(crate) fn table(all: &[Timed]) -> String {
     let mut text = format!(
         "{:<48} {:>7} {:>10} {:>10} {:>10} {:>10} {:>9}\n",
         "kernel", "variant", "generate", "NVRTC", "fastest", "cache", "registers"
@@ -156,7 +156,7 @@ pub(super) fn table(all: &[Timed]) -> String {
 }
 
 /// For programs.
-pub(super) fn json(all: &[Timed]) -> Value {
+pub(crate) fn json(all: &[Timed]) -> Value {
     let row = |timed: &Timed| {
         json!({
             "kernel": timed.name,

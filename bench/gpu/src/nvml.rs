@@ -5,8 +5,6 @@
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::ptr;
 
-use super::library;
-
 const NAMES: &[&str] = if cfg!(windows) { &["nvml.dll"] } else { &["libnvidia-ml.so.1", "libnvidia-ml.so"] };
 const CLOCK_SM: c_uint = 1;
 
@@ -14,7 +12,7 @@ type Device = *mut c_void;
 type Read = unsafe extern "C" fn(Device, *mut c_uint) -> c_int;
 
 /// A device of NVML.
-pub(super) struct Nvml {
+pub(crate) struct Nvml {
     clock: unsafe extern "C" fn(Device, c_uint, *mut c_uint) -> c_int,
     most_clock: unsafe extern "C" fn(Device, c_uint, *mut c_uint) -> c_int,
     power: Read,
@@ -24,15 +22,16 @@ pub(super) struct Nvml {
 
 /// Clock in MHz and power in watts, at one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Reading {
-    pub(super) clock: u32,
-    pub(super) power: f64,
+pub(crate) struct Reading {
+    pub(crate) clock: u32,
+    pub(crate) power: f64,
 }
 
 impl Nvml {
     /// The device with this PCI address (`0000:06:00.0`), if NVML is installed and knows it.
-    pub(super) fn open(pci: &str) -> Option<Nvml> {
-        let library = library::open("NVML", NAMES, "TILEWRIGHT_NVML").ok()?;
+    pub(crate) fn open(pci: &str) -> Option<Nvml> {
+        // SAFETY: loading NVML runs no code that has preconditions.
+        let library = NAMES.iter().find_map(|name| unsafe { libloading::Library::new(*name) }.ok())?;
         macro_rules! function {
             ($name:literal, $ty:ty) => {{
                 // SAFETY: the type is the one that NVIDIA's header gives to this name; the library outlives
@@ -61,7 +60,7 @@ impl Nvml {
     }
 
     /// The current clock and power.
-    pub(super) fn read(&self) -> Option<Reading> {
+    pub(crate) fn read(&self) -> Option<Reading> {
         let (mut clock, mut milliwatts) = (0, 0);
         // SAFETY: the device is known to NVML, which has been started, and the numbers live through the calls.
         let fine = unsafe {
@@ -72,7 +71,7 @@ impl Nvml {
     }
 
     /// The highest clock, in MHz.
-    pub(super) fn most_clock(&self) -> Option<u32> {
+    pub(crate) fn most_clock(&self) -> Option<u32> {
         let mut clock = 0;
         // SAFETY: the device is known to NVML, which has been started, and the number lives through the call.
         let fine = unsafe { (self.most_clock)(self.device, CLOCK_SM, &mut clock) == 0 };

@@ -1,5 +1,5 @@
-//! Auxiliary kernels of benchmarks: random data, an oracle in double precision, comparison, a kernel that
-//! blocks the stream, and peak rates.
+//! Auxiliary kernels of benchmarks: random data, an oracle in double precision, comparison, and a kernel
+//! that blocks the stream.
 #![allow(unsafe_code)]
 
 use tilewright_codegen::Elem;
@@ -14,77 +14,69 @@ use super::form::{Activation, Extents};
 const SOURCE: &str = include_str!("helpers.cu");
 
 /// The compiled helpers.
-pub(super) struct Helpers<'d> {
+pub(crate) struct Helpers<'d> {
     device: &'d Device,
     functions: Vec<(&'static str, Function)>,
     sums: std::rc::Rc<Memory>,
 }
 
 /// Their names, and the threads of their blocks.
-const KERNELS: [(&str, u32); 8] = [
-    ("fill", 256),
-    ("reference", 256),
-    ("finish", 256),
-    ("compare", 256),
-    ("hold", 1),
-    ("multiply_add_f32", 256),
-    ("multiply_add_f64", 256),
-    ("move", 256),
-];
+const KERNELS: [(&str, u32); 5] =
+    [("fill", 256), ("reference", 256), ("finish", 256), ("compare", 256), ("hold", 1)];
 const SUMS: usize = 4 * 8;
 
 /// A matrix in memory, in elements: its row stride, its K stride, and its batch stride.
 #[derive(Clone, Copy)]
-pub(super) struct Matrix<'m> {
-    pub(super) memory: &'m Memory,
-    pub(super) elem: Elem,
+pub(crate) struct Matrix<'m> {
+    pub(crate) memory: &'m Memory,
+    pub(crate) elem: Elem,
     /// The 4-bit type, if each element has two numbers of it.
-    pub(super) packed: Option<Int4>,
-    pub(super) steps: [u64; 3],
+    pub(crate) packed: Option<Int4>,
+    pub(crate) steps: [u64; 3],
     /// Scales of its blocks.
-    pub(super) scales: Option<Scales<'m>>,
+    pub(crate) scales: Option<Scales<'m>>,
 }
 
 /// Scales of a matrix's blocks, and their zero points.
 #[derive(Clone, Copy)]
-pub(super) struct Scales<'m> {
-    pub(super) memory: &'m Memory,
-    pub(super) zeros: Option<&'m Memory>,
-    pub(super) elem: Elem,
+pub(crate) struct Scales<'m> {
+    pub(crate) memory: &'m Memory,
+    pub(crate) zeros: Option<&'m Memory>,
+    pub(crate) elem: Elem,
     /// Rows of a block, the stride from block to block along them; elements of a block along K, the stride along K.
-    pub(super) steps: [u64; 4],
+    pub(crate) steps: [u64; 4],
 }
 
 /// The epilogue of a product whose columns are contiguous.
-pub(super) struct Epilogue<'m> {
+pub(crate) struct Epilogue<'m> {
     /// A factor for each index of a mode of the result, 0 or 1.
-    pub(super) scale: Option<(&'m Memory, Elem, u64)>,
+    pub(crate) scale: Option<(&'m Memory, Elem, u64)>,
     /// A number that is added, for each index of a mode of the result, 0 or 1.
-    pub(super) bias: Option<(&'m Memory, Elem, u64)>,
+    pub(crate) bias: Option<(&'m Memory, Elem, u64)>,
     /// A matrix that is added, with the layout of the result, and whether it is added after the function.
-    pub(super) residual: Option<(&'m Memory, Elem, bool)>,
-    pub(super) activation: Activation,
+    pub(crate) residual: Option<(&'m Memory, Elem, bool)>,
+    pub(crate) activation: Activation,
 }
 
 /// The error of a result.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Error {
+pub(crate) struct Error {
     /// The norm of the difference divided by the norm of the expected result.
-    pub(super) relative: f64,
+    pub(crate) relative: f64,
     /// The largest difference, relative to the average magnitude of an element.
-    pub(super) largest: f64,
+    pub(crate) largest: f64,
     /// Unwritten elements and NaN.
-    pub(super) missing: u64,
+    pub(crate) missing: u64,
 }
 
 impl<'d> Helpers<'d> {
-    pub(super) fn compile(device: &'d Device, nvrtc: &Nvrtc) -> Result<Helpers<'d>> {
+    pub(crate) fn compile(device: &'d Device, nvrtc: &Nvrtc) -> Result<Helpers<'d>> {
         Helpers::with(device, nvrtc, "", &[])
     }
 
     /// The helpers with further kernels, whose blocks have 256 threads: their source, which can use the
     /// helpers, and their names.
-    pub(super) fn with(
+    pub(crate) fn with(
         device: &'d Device,
         nvrtc: &Nvrtc,
         more: &str,
@@ -103,32 +95,27 @@ impl<'d> Helpers<'d> {
     }
 
     /// Launches one of them.
-    pub(super) fn launch(&self, name: &str, grid: [u32; 3], arguments: &[Argument]) -> Result {
+    pub(crate) fn launch(&self, name: &str, grid: [u32; 3], arguments: &[Argument]) -> Result {
         let (_, function) = self.functions.iter().find(|known| known.0 == name).expect("all are compiled");
         // SAFETY: the methods below pass the arguments that `helpers.cu` declares, and memory is freed
         // after the stream has ended: the driver waits when memory is freed.
         unsafe { self.device.launch(function, grid, arguments) }
     }
 
-    fn launch_words(&self, name: &str, grid: [u32; 3], words: &[u64]) -> Result {
-        let arguments: Vec<Argument> = words.iter().copied().map(Argument::word).collect();
-        self.launch(name, grid, &arguments)
-    }
-
     /// Blocks that fill the device.
-    pub(super) fn everywhere(&self) -> [u32; 3] {
+    pub(crate) fn everywhere(&self) -> [u32; 3] {
         [8 * self.device.multiprocessors, 1, 1]
     }
 
     /// Random numbers between -1 and 1, or integers, of at most 8 bits, reproducible from the seed.
-    pub(super) fn fill(&self, memory: &Memory, elem: Elem, seed: u64) -> Result {
+    pub(crate) fn fill(&self, memory: &Memory, elem: Elem, seed: u64) -> Result {
         let count = memory.bytes as u64 / u64::from(elem.bytes());
         let arguments = [Argument::array(memory, elem), Argument::word(count), Argument::word(seed)];
         self.launch("fill", self.everywhere(), &arguments)
     }
 
     /// C(m, n) = Σ A(m, k)·B(n, k) in double precision, columns of C contiguous, product after product.
-    pub(super) fn reference(&self, a: Matrix, b: Matrix, c: &Memory, sizes: Extents) -> Result {
+    pub(crate) fn reference(&self, a: Matrix, b: Matrix, c: &Memory, sizes: Extents) -> Result {
         let Extents { batch, m, n, k } = sizes;
         let blocks = |n: i64| n.div_euclid(64) as u32 + u32::from(n % 64 != 0);
         let matrix = |of: Matrix| {
@@ -155,7 +142,7 @@ impl<'d> Helpers<'d> {
     }
 
     /// Applies an epilogue to a reference whose columns have `m` elements.
-    pub(super) fn finish(&self, c: &Memory, m: i64, n: i64, epilogue: &Epilogue) -> Result {
+    pub(crate) fn finish(&self, c: &Memory, m: i64, n: i64, epilogue: &Epilogue) -> Result {
         let vector = |of: &Option<(&Memory, Elem, u64)>| match of {
             Some((memory, elem, mode)) => [Argument::array(memory, *elem), Argument::word(*mode)],
             None => [Argument::no_array(), Argument::word(0)],
@@ -175,7 +162,7 @@ impl<'d> Helpers<'d> {
 
     /// The error of `got` against `expected`, element by element in memory. The expected magnitude is at least `least`: a sum of
     /// random numbers may be much smaller than its rounding errors usually are.
-    pub(super) fn compare(&self, got: &Memory, elem: Elem, expected: &Memory, least: f64) -> Result<Error> {
+    pub(crate) fn compare(&self, got: &Memory, elem: Elem, expected: &Memory, least: f64) -> Result<Error> {
         let count = got.bytes as u64 / u64::from(elem.bytes());
         self.device.set(&self.sums, 0)?;
         self.launch(
@@ -202,43 +189,13 @@ impl<'d> Helpers<'d> {
     }
 
     /// Blocks the stream for this time.
-    pub(super) fn hold(&self, seconds: f64) -> Result {
-        self.launch_words("hold", [1; 3], &[(seconds * 1e9) as u64])
-    }
-
-    /// Peak multiply-adds per second, counted as two operations, on CUDA cores; `None` for other types.
-    pub(super) fn most_operations(&self, elem: Elem) -> Result<Option<f64>> {
-        let name = match elem {
-            Elem::F32 => "multiply_add_f32",
-            Elem::F64 => "multiply_add_f64",
-            _ => return Ok(None),
-        };
-        let iterations = 20_000;
-        let run = || self.launch_words(name, self.everywhere(), &[self.sums.address, iterations]);
-        run()?;
-        let threads = f64::from(self.everywhere()[0]) * 256.0;
-        Ok(Some(threads * iterations as f64 * 16.0 * 2.0 / self.fastest(run)?))
-    }
-
-    /// Bytes read and written per second by a copy that is much larger than the cache.
-    pub(super) fn most_bytes(&self) -> Result<f64> {
-        let bytes = (8 * self.device.cache).max(256 << 20);
-        let (from, to) = (self.device.memory(bytes)?, self.device.memory(bytes)?);
-        self.fill(&from, Elem::F32, 1)?;
-        let words = [from.address, to.address, bytes as u64 / 16];
-        let run = || self.launch_words("move", self.everywhere(), &words);
-        run()?;
-        Ok(2.0 * bytes as f64 / self.fastest(run)?)
-    }
-
-    fn fastest(&self, run: impl Fn() -> Result) -> Result<f64> {
-        let times = (0..7).map(|_| self.device.time(&run)).collect::<Result<Vec<f64>>>()?;
-        Ok(times.into_iter().fold(f64::INFINITY, f64::min))
+    pub(crate) fn hold(&self, seconds: f64) -> Result {
+        self.launch("hold", [1; 3], &[Argument::word((seconds * 1e9) as u64)])
     }
 }
 
 /// Their source: the names of types and activations, and the kernels.
-pub(super) fn source() -> String {
+pub(crate) fn source() -> String {
     let names = |name: &str, of: Vec<&str>| {
         let all: Vec<String> = of.iter().map(|one| format!("{}_{one}", name.to_uppercase())).collect();
         format!("enum {name} {{ {} }};\n", all.join(", "))

@@ -16,17 +16,17 @@ use super::Result;
 use super::nvml::Nvml;
 
 /// A device, and the stream for all its work.
-pub(super) struct Device {
-    pub(super) name: String,
+pub(crate) struct Device {
+    pub(crate) name: String,
     /// Compute capability, such as 90.
-    pub(super) capability: u32,
-    pub(super) multiprocessors: u32,
+    pub(crate) capability: u32,
+    pub(crate) multiprocessors: u32,
     /// Bytes of the cache between the multiprocessors and memory.
-    pub(super) cache: usize,
+    pub(crate) cache: usize,
     /// CUDA version of the driver: `13.0`.
-    pub(super) driver: String,
-    pub(super) limits: Limits,
-    pub(super) nvml: Option<Nvml>,
+    pub(crate) driver: String,
+    pub(crate) limits: Limits,
+    pub(crate) nvml: Option<Nvml>,
     stream: sys::CUstream,
     events: [sys::CUevent; 2],
     /// Keeps the context alive.
@@ -40,7 +40,7 @@ fn failure(doing: &str, error: DriverError) -> String {
 
 impl Device {
     /// The first device.
-    pub(super) fn open() -> Result<Device> {
+    pub(crate) fn open() -> Result<Device> {
         let runtime = tilewright_runtime::Device::open(0).map_err(|why| why.to_string())?;
         let (context, properties) = (runtime.context().clone(), runtime.properties().clone());
         let call = |doing: &'static str| move |why: DriverError| failure(doing, why);
@@ -71,24 +71,24 @@ impl Device {
     }
 
     /// The target of kernels: `sm_90a`.
-    pub(super) fn architecture(&self) -> String {
+    pub(crate) fn architecture(&self) -> String {
         format!("sm_{}{}", self.capability, if self.capability >= 90 { "a" } else { "" })
     }
 
     /// The stream, for libraries.
-    pub(super) fn stream(&self) -> *mut c_void {
+    pub(crate) fn stream(&self) -> *mut c_void {
         self.stream.cast()
     }
 
     /// Memory, with every byte 0xff: floating-point elements are NaN, so unwritten elements are detected.
-    pub(super) fn memory(&self, bytes: usize) -> Result<Rc<Memory>> {
+    pub(crate) fn memory(&self, bytes: usize) -> Result<Rc<Memory>> {
         let memory = Rc::new(self.raw_memory(bytes)?);
         self.poison(&memory)?;
         Ok(memory)
     }
 
     /// Uninitialised memory.
-    pub(super) fn raw_memory(&self, bytes: usize) -> Result<Memory> {
+    pub(crate) fn raw_memory(&self, bytes: usize) -> Result<Memory> {
         // SAFETY: it is freed once, by `Memory`.
         let address = unsafe { result::malloc_sync(bytes.max(1)) };
         let address = address.map_err(|why| failure(&format!("allocating {bytes} bytes"), why))?;
@@ -96,19 +96,19 @@ impl Device {
     }
 
     /// Sets every byte to 0xff.
-    pub(super) fn poison(&self, memory: &Memory) -> Result {
+    pub(crate) fn poison(&self, memory: &Memory) -> Result {
         self.set(memory, 0xff)
     }
 
     /// Sets every byte.
-    pub(super) fn set(&self, memory: &Memory, byte: u8) -> Result {
+    pub(crate) fn set(&self, memory: &Memory, byte: u8) -> Result {
         // SAFETY: the memory is alive, and has `memory.bytes` bytes.
         unsafe { result::memset_d8_async(memory.address, byte, memory.bytes, self.stream) }
             .map_err(|why| failure("setting memory", why))
     }
 
     /// Starts a copy of the first bytes of one memory to another.
-    pub(super) fn copy(&self, from: &Memory, to: &Memory, bytes: usize) -> Result {
+    pub(crate) fn copy(&self, from: &Memory, to: &Memory, bytes: usize) -> Result {
         assert!(
             bytes <= from.bytes.min(to.bytes),
             "{bytes} bytes are copied from {} to {}",
@@ -121,7 +121,7 @@ impl Device {
     }
 
     /// Copies the first bytes to the host, after all work is done.
-    pub(super) fn read(&self, memory: &Memory, into: &mut [u8]) -> Result {
+    pub(crate) fn read(&self, memory: &Memory, into: &mut [u8]) -> Result {
         assert!(into.len() <= memory.bytes, "{} bytes are read from {}", into.len(), memory.bytes);
         self.finish()?;
         // SAFETY: both sides have this number of bytes, and no operation is in flight.
@@ -130,7 +130,7 @@ impl Device {
     }
 
     /// Copies bytes of the host to the first of a memory, after all work is done.
-    pub(super) fn write(&self, from: &[u8], memory: &Memory) -> Result {
+    pub(crate) fn write(&self, from: &[u8], memory: &Memory) -> Result {
         assert!(from.len() <= memory.bytes, "{} bytes are written to {}", from.len(), memory.bytes);
         self.finish()?;
         // SAFETY: both sides have this number of bytes, and no operation is in flight.
@@ -139,13 +139,13 @@ impl Device {
     }
 
     /// Waits until all work is done.
-    pub(super) fn finish(&self) -> Result {
+    pub(crate) fn finish(&self) -> Result {
         // SAFETY: the stream is alive.
         unsafe { result::stream::synchronize(self.stream) }.map_err(|why| failure("running", why))
     }
 
     /// Seconds on the device for the work that `begin` submits.
-    pub(super) fn time(&self, begin: impl FnOnce() -> Result) -> Result<f64> {
+    pub(crate) fn time(&self, begin: impl FnOnce() -> Result) -> Result<f64> {
         let [start, end] = self.events;
         let call = |why| failure("timing", why);
         // SAFETY: the events and the stream are alive.
@@ -160,7 +160,7 @@ impl Device {
     }
 
     /// A kernel of a binary, for launches of a shape, on any grid. It remains loaded.
-    pub(super) fn function(&self, cubin: &[u8], name: &str, shape: Shape) -> Result<Function> {
+    pub(crate) fn function(&self, cubin: &[u8], name: &str, shape: Shape) -> Result<Function> {
         // SAFETY: the context is current, and the binary comes from the compiler.
         let function = unsafe { raw::load(cubin, name, &shape) };
         let function = function.map_err(|why| format!("`{name}`: {why}"))?;
@@ -172,7 +172,7 @@ impl Device {
     /// # Safety
     ///
     /// The arguments match the kernel, and their memory lives until the stream has done the work.
-    pub(super) unsafe fn launch(
+    pub(crate) unsafe fn launch(
         &self,
         function: &Function,
         grid: [u32; 3],
@@ -190,15 +190,15 @@ impl Device {
 
 /// A loaded kernel.
 #[derive(Clone)]
-pub(super) struct Function {
+pub(crate) struct Function {
     function: sys::CUfunction,
     shape: Shape,
 }
 
 /// Device memory.
-pub(super) struct Memory {
-    pub(super) address: u64,
-    pub(super) bytes: usize,
+pub(crate) struct Memory {
+    pub(crate) address: u64,
+    pub(crate) bytes: usize,
 }
 
 impl Drop for Memory {
@@ -212,37 +212,37 @@ impl Drop for Memory {
 /// The bytes of one argument of a kernel.
 #[derive(Clone, Copy)]
 #[repr(C, align(128))]
-pub(super) struct Argument([u64; 16]);
+pub(crate) struct Argument([u64; 16]);
 
 impl Argument {
     /// Up to eight bytes, little-endian.
-    pub(super) fn word(word: u64) -> Argument {
+    pub(crate) fn word(word: u64) -> Argument {
         let mut bytes = [0; 16];
         bytes[0] = word;
         Argument(bytes)
     }
 
     /// An `Array` of `helpers.cu`: its address, and the number of its element type.
-    pub(super) fn array(memory: &Memory, elem: Elem) -> Argument {
+    pub(crate) fn array(memory: &Memory, elem: Elem) -> Argument {
         let mut words = [0; 16];
         (words[0], words[1]) = (memory.address, elem as u64);
         Argument(words)
     }
 
     /// The `Array` of numbers of four bits, two in a byte; their types follow the element types.
-    pub(super) fn int4(memory: &Memory, of: Int4) -> Argument {
+    pub(crate) fn int4(memory: &Memory, of: Int4) -> Argument {
         let mut words = [0; 16];
         (words[0], words[1]) = (memory.address, (Elem::all().count() + of as usize) as u64);
         Argument(words)
     }
 
     /// The `Array` without elements.
-    pub(super) fn no_array() -> Argument {
+    pub(crate) fn no_array() -> Argument {
         Argument([0; 16])
     }
 
     /// A tensor map of the argument of this name.
-    pub(super) fn map(name: &str, elem: Elem, address: u64, map: &Map) -> Result<Argument> {
+    pub(crate) fn map(name: &str, elem: Elem, address: u64, map: &Map) -> Result<Argument> {
         let made = raw::tensor_map(name, map, elem, address).map_err(|why| why.to_string())?;
         Ok(Argument(made.opaque))
     }

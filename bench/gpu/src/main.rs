@@ -1,4 +1,4 @@
-//! `tilewright bench`: kernels against their baselines, on a GPU, in reproducible figures.
+//! `tilewright-bench`: the kernels that ship against their peers, on a GPU, in reproducible figures.
 
 mod attention;
 mod case;
@@ -12,7 +12,6 @@ mod helpers;
 mod host;
 mod jit;
 mod ladder;
-mod library;
 mod memory;
 mod names;
 mod nvml;
@@ -20,10 +19,8 @@ mod once;
 mod operands;
 mod own;
 mod plan;
-mod plot;
 mod prepared;
 mod report;
-mod roof;
 
 use std::cell::RefCell;
 use std::process::ExitCode;
@@ -33,17 +30,15 @@ use serde_json::json;
 use tilewright_codegen::Elem;
 use tilewright_runtime::nvrtc::Nvrtc;
 
-use crate::output::{self, Failure};
-
-use crate::measure;
+use tilewright_cli::measure::Effort;
+use tilewright_cli::output::{self, Failure};
 
 use case::Row;
-pub(crate) use command::{command, sizes, texts};
+use command::{command, sizes, texts};
 use cublaslt::CublasLt;
 use driver::Device;
 use gemm::{Bench, Task};
 use helpers::Helpers;
-use measure::Effort;
 use plan::Plan;
 use prepared::Loaded;
 use report::Machine;
@@ -51,13 +46,8 @@ use report::Machine;
 /// A value, or a message for the person at the terminal.
 type Result<T = ()> = std::result::Result<T, String>;
 
-/// The installed version of cuBLASLt, or why there is none.
-pub(crate) fn comparison() -> Result<String> {
-    cublaslt::installed().map_err(|why| why.to_string())
-}
-
-pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
-    let outcome = match matches.subcommand() {
+fn main() -> ExitCode {
+    let outcome = match command().get_matches().subcommand() {
         Some(("gemm", matches)) => on_device(matches, plan::gemm_tasks(matches)),
         Some(("ladder", matches)) => on_device(matches, plan::ladder_tasks(matches)),
         Some(("batched", matches)) => on_device(matches, plan::batched_tasks(matches)),
@@ -65,7 +55,6 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
         Some(("attention", matches)) => attention_of(matches),
         Some(("launch", matches)) => launch(matches),
         Some(("counters", matches)) => counted(matches),
-        Some(("kernel", matches)) => return crate::own::bench::run(matches),
         Some(("jit", matches)) => jit_times(matches),
         _ => unreachable!("clap asks for a subcommand"),
     };
@@ -116,17 +105,8 @@ fn on_device(matches: &ArgMatches, plan: Result<Plan>) -> Result<bool> {
             all.extend(rows);
         }
     }
-    let files = (matches.get_one::<String>("json"), matches.get_one::<String>("plot"));
-    if files != (None, None) {
-        let roof = roof::of(&device, &helpers, plan.groups[0].1[0].form.a)?;
-        if let Some(file) = files.0 {
-            save(file, &format!("{:#}\n", report::json(&machine, roof.as_ref(), &legend, &all)))?;
-        }
-        if let Some(file) = files.1 {
-            let roof =
-                roof.ok_or("what this device can do at most is not known, so there is no roofline to draw")?;
-            save(file, &plot::roofline(&machine.line(), &roof, &all))?;
-        }
+    if let Some(file) = matches.get_one::<String>("json") {
+        save(file, &format!("{:#}\n", report::json(&machine, &legend, &all)))?;
     }
     let wrong: Vec<&Row> = all.iter().filter(|row| !row.right).collect();
     for row in &wrong {
@@ -150,7 +130,7 @@ fn measured(
     say(&format!("{}\n\n{}", machine.line(), report::heading()))?;
     let all = run(&device, &nvrtc, &|rows| say(&format!("{}\n", report::table(rows))))?;
     if let Some(file) = matches.get_one::<String>("json") {
-        save(file, &format!("{:#}\n", report::json(&machine, None, &[], &all)))?;
+        save(file, &format!("{:#}\n", report::json(&machine, &[], &all)))?;
     }
     Ok(all.iter().all(|row| row.right))
 }

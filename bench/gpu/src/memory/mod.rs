@@ -14,8 +14,8 @@ use super::Result;
 use super::case::{self, Case, Contender, Row};
 use super::driver::{Argument, Device, Memory};
 use super::helpers::{Error, Helpers};
-use super::measure::Effort;
 use super::prepared::{Loaded, Operand, Prepared};
+use tilewright_cli::measure::Effort;
 use work::{Contents, Given, Task, WORKS};
 
 const REFERENCES: &str = include_str!("references.cu");
@@ -40,19 +40,19 @@ const NAMES: &[&str] = &[
 const PAGE: usize = 4096;
 
 /// The selection of the command line.
-pub(super) struct Wanted<'m> {
+pub(crate) struct Wanted<'m> {
     /// Names of works; empty for all.
-    pub(super) works: Vec<&'m str>,
-    pub(super) elems: Vec<Elem>,
+    pub(crate) works: Vec<&'m str>,
+    pub(crate) elems: Vec<Elem>,
     /// Rows and columns; empty for the sizes in [`WORKS`].
-    pub(super) sizes: Vec<[i64; 2]>,
+    pub(crate) sizes: Vec<[i64; 2]>,
     /// Alternative kernels, each as a name and its keys; kernels of further launches follow after semicolons.
-    pub(super) kernels: Vec<&'m str>,
-    pub(super) effort: Effort,
+    pub(crate) kernels: Vec<&'m str>,
+    pub(crate) effort: Effort,
 }
 
 /// The names of all works.
-pub(super) fn names() -> Vec<&'static str> {
+pub(crate) fn names() -> Vec<&'static str> {
     WORKS.iter().map(|row| row.0).collect()
 }
 
@@ -76,7 +76,7 @@ impl Wanted<'_> {
 }
 
 /// Checks and measures everything; reports each table when it is complete.
-pub(super) fn run(
+pub(crate) fn run(
     device: &Device,
     nvrtc: &Nvrtc,
     wanted: &Wanted,

@@ -185,23 +185,3 @@ extern "C" __global__ void hold(u64 nanoseconds) {
     do asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
     while (now - start < nanoseconds);
 }
-
-// Peak rates. Multiply-adds from registers: 16 in each iteration of each thread.
-__device__ inline float mad(float x, float a, float b) { return fmaf(x, a, b); }
-__device__ inline double mad(double x, double a, double b) { return fma(x, a, b); }
-template <class T>
-__device__ inline void multiply_add(T* out, int iterations) {
-    T x[16], a = (T)0.999, b = (T)threadIdx.x;
-    for (int i = 0; i < 16; ++i) x[i] = (T)i;
-    for (int iteration = 0; iteration < iterations; ++iteration)
-        for (int i = 0; i < 16; ++i) x[i] = mad(x[i], a, b);
-    T sum = 0;
-    for (int i = 0; i < 16; ++i) sum += x[i];
-    if (sum == (T)-1.5) *out = sum;
-}
-extern "C" __global__ void multiply_add_f32(float* out, int iterations) { multiply_add(out, iterations); }
-extern "C" __global__ void multiply_add_f64(double* out, int iterations) { multiply_add(out, iterations); }
-
-extern "C" __global__ void move(const uint4* from, uint4* to, u64 count) {
-    for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < count; i += (u64)gridDim.x * blockDim.x) to[i] = from[i];
-}

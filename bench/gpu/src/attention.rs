@@ -12,8 +12,8 @@ use super::Result;
 use super::case::{self, Case, Contender, Row};
 use super::driver::{Argument, Device, Memory};
 use super::helpers::{Error, Helpers};
-use super::measure::Effort;
 use super::prepared::{Loaded, Operand, Prepared};
+use tilewright_cli::measure::Effort;
 
 const REFERENCE: &str = include_str!("attention.cu");
 const ELEM: Elem = Elem::Bf16;
@@ -21,14 +21,14 @@ const ELEM: Elem = Elem::Bf16;
 const WIDEST: i64 = 512;
 
 /// The selection of the command line.
-pub(super) struct Wanted<'m> {
+pub(crate) struct Wanted<'m> {
     /// Heads, queries, keys, D.
-    pub(super) sizes: Vec<[i64; 4]>,
+    pub(crate) sizes: Vec<[i64; 4]>,
     /// Causal, without a mask, or both.
-    pub(super) masks: Vec<bool>,
+    pub(crate) masks: Vec<bool>,
     /// Constants of the kernel.
-    pub(super) constants: Vec<&'m str>,
-    pub(super) effort: Effort,
+    pub(crate) constants: Vec<&'m str>,
+    pub(crate) effort: Effort,
 }
 
 /// One problem.
@@ -99,7 +99,7 @@ type Set = [Rc<Memory>; 4];
 const BOUND: f64 = 1e-2;
 
 /// Checks and measures everything; reports each table when it is complete.
-pub(super) fn run(
+pub(crate) fn run(
     device: &Device,
     nvrtc: &Nvrtc,
     wanted: &Wanted,

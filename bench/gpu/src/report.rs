@@ -2,26 +2,25 @@
 
 use serde_json::{Value, json};
 
-use crate::output::time;
+use tilewright_cli::output::time;
 
 use super::case::Row;
 use super::driver::Device;
-use super::plot::Roof;
 
 /// The machine of a measurement.
 #[derive(Clone, Debug)]
-pub(super) struct Machine {
-    pub(super) device: String,
-    pub(super) multiprocessors: u32,
-    pub(super) capability: u32,
-    pub(super) driver: String,
-    pub(super) nvrtc: String,
-    pub(super) cublaslt: Option<String>,
-    pub(super) most_clock: Option<u32>,
+pub(crate) struct Machine {
+    pub(crate) device: String,
+    pub(crate) multiprocessors: u32,
+    pub(crate) capability: u32,
+    pub(crate) driver: String,
+    pub(crate) nvrtc: String,
+    pub(crate) cublaslt: Option<String>,
+    pub(crate) most_clock: Option<u32>,
 }
 
 impl Machine {
-    pub(super) fn of(device: &Device, nvrtc: (i32, i32), cublaslt: Option<String>) -> Machine {
+    pub(crate) fn of(device: &Device, nvrtc: (i32, i32), cublaslt: Option<String>) -> Machine {
         Machine {
             device: device.name.clone(),
             multiprocessors: device.multiprocessors,
@@ -34,7 +33,7 @@ impl Machine {
     }
 
     /// One line.
-    pub(super) fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let Machine { device, multiprocessors, driver, nvrtc, .. } = self;
         let peer = self.cublaslt.as_ref().map_or(String::new(), |version| format!(", cuBLASLt {version}"));
         let clock = self.most_clock.map_or(String::new(), |mhz| format!(", up to {mhz} MHz"));
@@ -55,7 +54,7 @@ impl Machine {
 }
 
 /// The heading of [`row`].
-pub(super) fn heading() -> String {
+pub(crate) fn heading() -> String {
     let line = format!(
         "{:<44} {:>10} {:>6} {:>9} {:>8} {:>13} {:>9}  {}",
         "contender", "time", "±", "TFLOP/s", "GB/s", "speed", "error", "note"
@@ -64,7 +63,7 @@ pub(super) fn heading() -> String {
 }
 
 /// A line of the table.
-pub(super) fn row(row: &Row) -> String {
+pub(crate) fn row(row: &Row) -> String {
     let (ratio, spread) = row.against;
     let verdict = if row.right { "" } else { "WRONG " };
     let missing = if row.error.missing > 0 {
@@ -90,7 +89,7 @@ pub(super) fn row(row: &Row) -> String {
 }
 
 /// The table of one case: the first contender is the baseline.
-pub(super) fn table(rows: &[Row]) -> String {
+pub(crate) fn table(rows: &[Row]) -> String {
     let Some(first) = rows.first() else { return String::new() };
     let state = first.state.map_or(String::new(), |state| {
         format!(", clock at least {} MHz, power at most {:.0} W", state.clock, state.power)
@@ -120,7 +119,7 @@ fn chosen(rows: &[Row]) -> String {
 }
 
 /// All results as JSON, with the keys of short names.
-pub(super) fn json(machine: &Machine, roof: Option<&Roof>, keys: &[(&str, &str)], rows: &[Row]) -> Value {
+pub(crate) fn json(machine: &Machine, keys: &[(&str, &str)], rows: &[Row]) -> Value {
     let keys: serde_json::Map<String, Value> =
         keys.iter().map(|(name, keys)| ((*name).to_owned(), json!(keys))).collect();
     let row = |row: &Row| {
@@ -152,21 +151,20 @@ pub(super) fn json(machine: &Machine, roof: Option<&Roof>, keys: &[(&str, &str)]
     };
     json!({
         "machine": machine.json(),
-        "roof": roof.map(|roof| json!({ "operations": roof.operations, "bytes": roof.bytes })),
         "keys": keys,
         "results": rows.iter().map(row).collect::<Vec<_>>(),
     })
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::bench::helpers::Error;
-    use crate::bench::measure::Samples;
-    use crate::bench::nvml::Reading;
+    use crate::helpers::Error;
+    use crate::nvml::Reading;
+    use tilewright_cli::measure::Samples;
 
     /// A product of 1024³ in f32 that took this long.
-    pub(in crate::bench) fn sample(name: &str, seconds: &[f64], against: (f64, f64), missing: u64) -> Row {
+    pub(crate) fn sample(name: &str, seconds: &[f64], against: (f64, f64), missing: u64) -> Row {
         Row {
             suite: "gemm f32 nt".into(),
             problem: "1024x1024x1024".into(),

@@ -28,7 +28,7 @@ const QUEUED: usize = 20;
 const ROUNDS: usize = 20;
 
 /// Seconds of the host for launches of a kernel.
-pub(super) struct Launches {
+pub(crate) struct Launches {
     keys: &'static str,
     programs: usize,
     /// The first launch: generate, compile or find in the cache, load, check, launch.
@@ -63,7 +63,7 @@ impl Watch for Clock {
 }
 
 /// Launches kernels as programs do. Empty without a device.
-pub(super) fn launches(nvrtc: &Nvrtc) -> Result<Vec<Launches>> {
+pub(crate) fn launches(nvrtc: &Nvrtc) -> Result<Vec<Launches>> {
     if tilewright_runtime::Device::open(0).is_err() {
         return Ok(Vec::new());
     }
@@ -171,7 +171,7 @@ fn bare(device: &Device, nvrtc: &Nvrtc, keys: &str) -> Result<(usize, f64)> {
 }
 
 /// For people.
-pub(super) fn table(all: &[Launches]) -> String {
+pub(crate) fn table(all: &[Launches]) -> String {
     let Some(widest) = all.iter().map(|one| one.keys.len()).max() else { return String::new() };
     let mut text = format!(
         "\nµs of the host for a launch, through the runtime and by the driver alone\n{:<widest$} {:>8} {:>11} {:>12} {:>9}",
@@ -200,7 +200,7 @@ pub(super) fn table(all: &[Launches]) -> String {
 }
 
 /// For programs.
-pub(super) fn json(all: &[Launches]) -> Value {
+pub(crate) fn json(all: &[Launches]) -> Value {
     let row = |one: &Launches| {
         let parts: serde_json::Map<String, Value> = PARTS
             .iter()

@@ -17,7 +17,7 @@ use super::driver::{Argument, Device, Function, Memory};
 
 /// An argument of a kernel.
 #[derive(Clone)]
-pub(super) enum Operand {
+pub(crate) enum Operand {
     /// A tensor: its memory, the offset of its first element, extents and strides.
     Tensor { memory: Rc<Memory>, first: u64, extents: Vec<i64>, strides: Vec<i64> },
     /// A number.
@@ -25,7 +25,7 @@ pub(super) enum Operand {
 }
 
 /// A compiled kernel: its variants are loaded on demand.
-pub(super) struct Loaded<'k> {
+pub(crate) struct Loaded<'k> {
     kernel: &'k Generated,
     functions: Vec<Option<(Function, String)>>,
     /// The kernels that pack its arguments.
@@ -37,11 +37,11 @@ pub(super) struct Loaded<'k> {
 }
 
 /// A kernel with its arguments.
-pub(super) struct Prepared {
+pub(crate) struct Prepared {
     /// Kernels that run one after the other.
     steps: Vec<Step>,
     /// The variant and its resources: `variant 1 of 3, 128 registers`.
-    pub(super) note: String,
+    pub(crate) note: String,
     _memory: Vec<Rc<Memory>>,
 }
 
@@ -52,13 +52,13 @@ struct Step {
 }
 
 impl<'k> Loaded<'k> {
-    pub(super) fn new(kernel: &'k Generated) -> Loaded<'k> {
+    pub(crate) fn new(kernel: &'k Generated) -> Loaded<'k> {
         let packs = kernel.packs.iter().map(|pack| Loaded::new(&pack.kernel)).collect();
         Loaded { kernel, functions: vec![None; kernel.plannable()], packs, workspace: None, zeroed: None }
     }
 
     /// The variants that can run, and the estimated seconds of each; a launch takes the first.
-    pub(super) fn ranked(&self, device: &Device, operands: &[Operand]) -> Vec<(usize, Option<f64>)> {
+    pub(crate) fn ranked(&self, device: &Device, operands: &[Operand]) -> Vec<(usize, Option<f64>)> {
         let given: Vec<Given> =
             self.kernel.params.iter().zip(operands).map(|(param, operand)| given(param, operand)).collect();
         let serves = ranking(self.kernel, &given, &device.limits).map_or(Vec::new(), |all| all.serves);
@@ -66,7 +66,7 @@ impl<'k> Loaded<'k> {
     }
 
     /// Compiles all variants that the device runs, on all processors of the host.
-    pub(super) fn compile(&mut self, device: &Device, nvrtc: &Nvrtc) -> Result {
+    pub(crate) fn compile(&mut self, device: &Device, nvrtc: &Nvrtc) -> Result {
         let (kernel, next) = (self.kernel, AtomicUsize::new(0));
         let capability = device.capability;
         let runs = |of: &Kernel| of.arch <= capability && (!of.arch_specific || of.arch == capability);
@@ -97,7 +97,7 @@ impl<'k> Loaded<'k> {
     }
 
     /// Plans a launch, of one variant if it is given, and compiles its variant, and the kernels that pack its arguments.
-    pub(super) fn prepare(
+    pub(crate) fn prepare(
         &mut self,
         device: &Device,
         nvrtc: &Nvrtc,
@@ -222,14 +222,14 @@ fn load(
 }
 
 /// Would a launch of a variant be accepted?
-pub(super) fn can_run(device: &Device, kernel: &Generated, operands: &[Operand], variant: usize) -> bool {
+pub(crate) fn can_run(device: &Device, kernel: &Generated, operands: &[Operand], variant: usize) -> bool {
     let given: Vec<Given> =
         kernel.params.iter().zip(operands).map(|(param, operand)| given(param, operand)).collect();
     plan_of(kernel, variant, &given, &device.limits).is_ok()
 }
 
 impl Prepared {
-    pub(super) fn begin(&self, device: &Device) -> Result {
+    pub(crate) fn begin(&self, device: &Device) -> Result {
         self.steps.iter().try_for_each(|Step { function, grid, arguments }| {
             // SAFETY: the plan was made for these arguments, whose memory is kept alive.
             unsafe { device.launch(function, *grid, arguments) }

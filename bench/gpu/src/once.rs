@@ -14,13 +14,13 @@ use super::driver::Device;
 use super::prepared::{Loaded, Operand, can_run};
 
 /// A kernel and its name.
-pub(super) struct Named {
-    pub(super) name: String,
-    pub(super) kernel: Generated,
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) kernel: Generated,
 }
 
 /// Shipped kernels, and products of the family: the named ones, or all.
-pub(super) fn kernels(names: &[&str]) -> Result<Vec<Named>> {
+pub(crate) fn kernels(names: &[&str]) -> Result<Vec<Named>> {
     if names.is_empty() {
         let shipped = kernels::all().into_iter().map(|shipped| shipped.name.to_owned());
         let products = kernels::PRODUCTS.iter().map(|keys| (*keys).to_owned());
@@ -48,13 +48,13 @@ fn named(name: &str) -> Result<Named> {
 }
 
 /// The values of all symbols: extents from the user, and leading dimensions without gaps.
-pub(super) struct Sizes {
+pub(crate) struct Sizes {
     /// M, N, K, and L where there are batches.
-    pub(super) extents: [(&'static str, i64); 4],
+    pub(crate) extents: [(&'static str, i64); 4],
 }
 
 impl Sizes {
-    pub(super) fn new(m: i64, n: i64, k: i64) -> Sizes {
+    pub(crate) fn new(m: i64, n: i64, k: i64) -> Sizes {
         Sizes { extents: [("M", m), ("N", n), ("K", k), ("L", 2)] }
     }
 
@@ -64,7 +64,7 @@ impl Sizes {
 }
 
 /// Extents and strides of a parameter: the contiguous mode first, the others after it in their order.
-pub(super) fn shape(
+pub(crate) fn shape(
     kernel: &Generated,
     param: &Param,
     sizes: &Sizes,
@@ -90,13 +90,13 @@ pub(super) fn shape(
 }
 
 /// The length of a tensor in elements.
-pub(super) fn length(extents: &[i64], strides: &[i64]) -> i64 {
+pub(crate) fn length(extents: &[i64], strides: &[i64]) -> i64 {
     extents.iter().zip(strides).map(|(n, step)| (n - 1) * step).sum::<i64>() + 1
 }
 
 /// Launches a kernel once and waits: the variant of an ordinary launch, or each variant that can run at this
 /// size. Returns a description of the launches.
-pub(super) fn launch(
+pub(crate) fn launch(
     device: &Device,
     nvrtc: &Nvrtc,
     named: &Named,

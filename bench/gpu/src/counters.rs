@@ -10,10 +10,10 @@ use super::Result;
 use super::once::{self, Named, Sizes};
 
 /// A launch: its purpose, the kernel's name or keys, and its sizes.
-pub(super) struct Case {
-    pub(super) name: &'static str,
-    pub(super) kernel: &'static str,
-    pub(super) sizes: [i64; 3],
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) kernel: &'static str,
+    pub(crate) sizes: [i64; 3],
 }
 
 const fn case(name: &'static str, kernel: &'static str, sizes: [i64; 3]) -> Case {
@@ -21,7 +21,7 @@ const fn case(name: &'static str, kernel: &'static str, sizes: [i64; 3]) -> Case
 }
 
 /// Small grids: every count is exact, and the simulator is quick.
-pub(super) const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     case("padded by one column", "tutorial", [256, 128, 32]),
     case("guarded edges", "tutorial", [100, 77, 33]),
     case("scattered", "naive", [64, 64, 32]),
@@ -52,19 +52,19 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 impl Case {
-    pub(super) fn kernel(&self) -> Result<Named> {
+    pub(crate) fn kernel(&self) -> Result<Named> {
         let named = once::kernels(&[self.kernel])?;
         named.into_iter().next().ok_or_else(|| format!("there is no kernel `{}`", self.kernel))
     }
 
-    pub(super) fn sizes(&self) -> Sizes {
+    pub(crate) fn sizes(&self) -> Sizes {
         let [m, n, k] = self.sizes;
         Sizes::new(m, n, k)
     }
 }
 
 /// The simulator's counts for every case.
-pub(super) fn simulated() -> Result<Value> {
+pub(crate) fn simulated() -> Result<Value> {
     CASES.iter().map(simulate).collect::<Result<Vec<Value>>>().map(Value::from)
 }
 

@@ -9,16 +9,16 @@ use super::case::Row;
 use super::gemm::Ours;
 
 /// The kernels, in the order of the steps.
-pub(super) fn kernels() -> Result<Vec<Ours>> {
+pub(crate) fn kernels() -> Result<Vec<Ours>> {
     let kernel = |step: &Step| step.kernel.generate().map_err(|why| why.to_string());
     steps().iter().map(|step| Ours::new(step.name, kernel(step)?, &[])).collect()
 }
 
 /// The element type of all steps.
-pub(super) const ELEM: Elem = Elem::F32;
+pub(crate) const ELEM: Elem = Elem::F32;
 
 /// The gain of each step, beside the report's reasons.
-pub(super) fn explain(ours: &[Ours], rows: &[Row]) -> String {
+pub(crate) fn explain(ours: &[Ours], rows: &[Row]) -> String {
     let mut text = format!(
         "{:<16} {:>9} {:>7}  {:>9} {:>10} {:>10}  {}\n",
         "step", "TFLOP/s", "gain", "op/byte", "sectors", "wavefronts", "what changed, and why"

@@ -8,22 +8,22 @@ use tilewright_codegen::ast::ExprKind;
 
 use super::Result;
 use super::driver::{Device, Memory};
-use crate::run::function::Function;
+use tilewright_cli::Function;
 
 /// A function of one number.
 #[derive(Clone, Copy)]
-pub(super) struct Own(&'static Function<'static>);
+pub(crate) struct Own(&'static Function<'static>);
 
 impl Own {
     /// The function that a key writes; `None` if it cannot be evaluated here.
-    pub(super) fn of(value: &ExprKind) -> Option<Own> {
+    pub(crate) fn of(value: &ExprKind) -> Option<Own> {
         // Keys live as long as the command.
         let function = Function::named(Box::leak(Box::new(value.clone())))?;
         Some(Own(Box::leak(Box::new(function))))
     }
 
     /// Applies it to numbers of double precision on the device.
-    pub(super) fn apply(self, device: &Device, numbers: &Rc<Memory>) -> Result {
+    pub(crate) fn apply(self, device: &Device, numbers: &Rc<Memory>) -> Result {
         let mut bytes = vec![0; numbers.bytes];
         device.read(numbers, &mut bytes)?;
         self.map(&mut bytes)?;
@@ -55,7 +55,7 @@ impl fmt::Debug for Own {
 
 impl Own {
     /// Its name in a table.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self.0 {
             Function::Named(name) => name,
             Function::Closure(..) | Function::Identity => "a closure",

@@ -13,19 +13,19 @@ use super::helpers::{Epilogue, Error, Helpers, Matrix, Scales};
 
 /// One set of data.
 #[derive(Clone)]
-pub(super) struct Set {
-    pub(super) a: Rc<Memory>,
-    pub(super) b: Rc<Memory>,
-    pub(super) c: Rc<Memory>,
-    pub(super) scale: Option<Rc<Memory>>,
+pub(crate) struct Set {
+    pub(crate) a: Rc<Memory>,
+    pub(crate) b: Rc<Memory>,
+    pub(crate) c: Rc<Memory>,
+    pub(crate) scale: Option<Rc<Memory>>,
     /// Zero points of groups.
-    pub(super) zero: Option<Rc<Memory>>,
-    pub(super) bias: Option<Rc<Memory>>,
-    pub(super) residual: Option<Rc<Memory>>,
+    pub(crate) zero: Option<Rc<Memory>>,
+    pub(crate) bias: Option<Rc<Memory>>,
+    pub(crate) residual: Option<Rc<Memory>>,
     /// The second result.
-    pub(super) aux: Option<Rc<Memory>>,
+    pub(crate) aux: Option<Rc<Memory>>,
     /// Scales of A and of B.
-    pub(super) operand_scales: [Option<Rc<Memory>>; 2],
+    pub(crate) operand_scales: [Option<Rc<Memory>>; 2],
 }
 
 /// Elements of a block with a scale, along K, and of B along its rows.
@@ -33,10 +33,10 @@ const BLOCK: i64 = 128;
 
 /// Scales of an operand: the rows and the length along K that one scale serves, and the layout of scales in memory.
 #[derive(Clone)]
-pub(super) struct OperandScales {
+pub(crate) struct OperandScales {
     block: [i64; 2],
-    pub(super) extents: Vec<i64>,
-    pub(super) strides: Vec<i64>,
+    pub(crate) extents: Vec<i64>,
+    pub(crate) strides: Vec<i64>,
 }
 
 impl OperandScales {
@@ -47,7 +47,7 @@ impl OperandScales {
 
 /// Scales of A and of B, as cuBLASLt takes them. With scales of blocks, the scales of rows are contiguous along M, and the
 /// scales of squares along K, in rows of a multiple of four.
-pub(super) fn operand_scales(of: OfOperands, Extents { m, n, k, .. }: Extents) -> [OperandScales; 2] {
+pub(crate) fn operand_scales(of: OfOperands, Extents { m, n, k, .. }: Extents) -> [OperandScales; 2] {
     let blocks = |size: i64| size.div_euclid(BLOCK) + i64::from(size % BLOCK != 0);
     let along = (blocks(k) + 3) / 4 * 4;
     let rows = |rows: i64| OperandScales { block: [1, k.max(1)], extents: vec![rows], strides: vec![1] };
@@ -62,9 +62,9 @@ pub(super) fn operand_scales(of: OfOperands, Extents { m, n, k, .. }: Extents) -
 
 /// The sets of a form. A copy shares their memory.
 #[derive(Clone)]
-pub(super) struct Operands {
-    pub(super) form: Form,
-    pub(super) sets: Vec<Set>,
+pub(crate) struct Operands {
+    pub(crate) form: Form,
+    pub(crate) sets: Vec<Set>,
     /// Expected results of the first and the last set. They are computed once, so a kernel that changes its inputs is
     /// detected.
     expected: [Expected; 2],
@@ -79,9 +79,9 @@ struct Expected {
 
 /// The device and its helpers.
 #[derive(Clone, Copy)]
-pub(super) struct On<'a> {
-    pub(super) device: &'a Device,
-    pub(super) helpers: &'a Helpers<'a>,
+pub(crate) struct On<'a> {
+    pub(crate) device: &'a Device,
+    pub(crate) helpers: &'a Helpers<'a>,
 }
 
 impl On<'_> {
@@ -159,7 +159,7 @@ fn count(cache: usize, bytes: usize) -> usize {
 
 impl Operands {
     /// Random operands of a form.
-    pub(super) fn new(on: On, form: Form, sizes: Extents) -> Result<Operands> {
+    pub(crate) fn new(on: On, form: Form, sizes: Extents) -> Result<Operands> {
         let Extents { batch, m, n, k } = sizes;
         let (scale, bias) = (on.scales(&form, sizes)?, on.vector(form.bias, sizes, BIAS)?);
         let (of_operands, zero) = (on.of_operands(&form, sizes)?, on.zeros(&form, sizes)?);
@@ -185,7 +185,7 @@ impl Operands {
     }
 
     /// The operands of another form: the same, except for operands of other types.
-    pub(super) fn of(&self, on: On, form: Form, sizes: Extents) -> Result<Operands> {
+    pub(crate) fn of(&self, on: On, form: Form, sizes: Extents) -> Result<Operands> {
         let known = &self.form;
         if *known == form {
             return Ok(self.clone());
@@ -216,7 +216,7 @@ impl Operands {
     }
 
     /// Poisons results, runs, and compares, on the first and on the last set, the most recently written; the worst error.
-    pub(super) fn check(&self, on: On, reads_c: bool, begin: &dyn Fn(usize) -> Result) -> Result<Error> {
+    pub(crate) fn check(&self, on: On, reads_c: bool, begin: &dyn Fn(usize) -> Result) -> Result<Error> {
         let mut worst: Option<Error> = None;
         for (at, expected) in [0, self.sets.len() - 1].into_iter().zip(&self.expected) {
             let Set { c, aux, .. } = &self.sets[at];
@@ -238,7 +238,7 @@ impl Operands {
 }
 
 /// Compulsory traffic of a product: A, B, C, a residual and a second result once.
-pub(super) fn bytes(form: &Form, Extents { batch, m, n, k }: Extents) -> usize {
+pub(crate) fn bytes(form: &Form, Extents { batch, m, n, k }: Extents) -> usize {
     let groups = form.groups.map(|of| (of.elem, if of.zeros { 2 } else { 1 } * n * of.count(k)));
     let all = [(form.a, m * k), (form.b, n * form.k_of_b(k)), (form.out, m * n)];
     let matrices = form.residual.map(|of| of.elem).into_iter().chain(form.aux).map(|elem| (elem, m * n));

@@ -3,71 +3,71 @@
 use super::Result;
 use super::driver::Device;
 use super::helpers::{Error, Helpers};
-use super::measure::{self, Effort, Samples, Timer};
 use super::nvml::Reading;
+use tilewright_cli::measure::{self, Effort, Samples, Timer};
 
 /// One problem.
-pub(super) struct Case<'a> {
+pub(crate) struct Case<'a> {
     /// `gemm f32 nt`
-    pub(super) suite: String,
+    pub(crate) suite: String,
     /// `4096x4096x4096`
-    pub(super) problem: String,
+    pub(crate) problem: String,
     /// Operations of the problem.
-    pub(super) operations: f64,
+    pub(crate) operations: f64,
     /// Compulsory memory traffic in bytes: every input read once, every output written once.
-    pub(super) bytes: f64,
+    pub(crate) bytes: f64,
     /// The first is the baseline.
-    pub(super) contenders: Vec<Contender<'a>>,
+    pub(crate) contenders: Vec<Contender<'a>>,
 }
 
 /// One way to solve it.
-pub(super) struct Contender<'a> {
-    pub(super) name: String,
+pub(crate) struct Contender<'a> {
+    pub(crate) name: String,
     /// Registers, algorithm, variant.
-    pub(super) note: String,
+    pub(crate) note: String,
     /// Launches it on a set of data; any number is a valid set.
-    pub(super) begin: Box<dyn Fn(usize) -> Result + 'a>,
+    pub(crate) begin: Box<dyn Fn(usize) -> Result + 'a>,
     /// Poisons the output, runs, and compares with the oracle, on each of the given sets; returns the worst
     /// error.
-    pub(super) check: Box<dyn Fn() -> Result<Error> + 'a>,
+    pub(crate) check: Box<dyn Fn() -> Result<Error> + 'a>,
     /// The largest relative error that rounding explains.
-    pub(super) bound: f64,
+    pub(crate) bound: f64,
 }
 
 /// The result of one contender.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
-    pub(super) suite: String,
-    pub(super) problem: String,
-    pub(super) name: String,
-    pub(super) note: String,
-    pub(super) operations: f64,
-    pub(super) bytes: f64,
-    pub(super) samples: Samples,
+pub(crate) struct Row {
+    pub(crate) suite: String,
+    pub(crate) problem: String,
+    pub(crate) name: String,
+    pub(crate) note: String,
+    pub(crate) operations: f64,
+    pub(crate) bytes: f64,
+    pub(crate) samples: Samples,
     /// Speed against the first contender, and its spread.
-    pub(super) against: (f64, f64),
-    pub(super) error: Error,
-    pub(super) right: bool,
+    pub(crate) against: (f64, f64),
+    pub(crate) error: Error,
+    pub(crate) right: bool,
     /// Lowest clock and highest power sampled between rounds.
-    pub(super) state: Option<Reading>,
+    pub(crate) state: Option<Reading>,
     /// The estimated seconds of the launch.
-    pub(super) predicted: Option<f64>,
+    pub(crate) predicted: Option<f64>,
 }
 
 impl Row {
     /// Operations per second.
-    pub(super) fn rate(&self) -> f64 {
+    pub(crate) fn rate(&self) -> f64 {
         self.operations / self.samples.median()
     }
 
     /// Bytes per second, compulsory traffic only.
-    pub(super) fn bandwidth(&self) -> f64 {
+    pub(crate) fn bandwidth(&self) -> f64 {
         self.bytes / self.samples.median()
     }
 }
 
 /// Checks and measures a case. A contender with a wrong result is still measured, and its row reports it.
-pub(super) fn run(device: &Device, helpers: &Helpers, case: &Case, effort: &Effort) -> Result<Vec<Row>> {
+pub(crate) fn run(device: &Device, helpers: &Helpers, case: &Case, effort: &Effort) -> Result<Vec<Row>> {
     let blame = |contender: &Contender, why: String| {
         format!("{} {}, {}: {why}", case.suite, case.problem, contender.name)
     };
@@ -105,7 +105,7 @@ pub(super) fn run(device: &Device, helpers: &Helpers, case: &Case, effort: &Effo
 }
 
 /// The worse of two errors; NaN is the worst.
-pub(super) fn worse(a: Error, b: Error) -> Error {
+pub(crate) fn worse(a: Error, b: Error) -> Error {
     let most = |a: f64, b: f64| if a >= b || a.is_nan() { a } else { b };
     Error {
         relative: most(a.relative, b.relative),
@@ -120,7 +120,7 @@ fn is_right(error: &Error, bound: f64) -> bool {
 }
 
 /// Measures launches against each other, unchecked; with clock and power sampled between rounds.
-pub(super) fn time(
+pub(crate) fn time(
     device: &Device,
     helpers: &Helpers,
     begins: &[&dyn Fn(usize) -> Result],

@@ -5,16 +5,16 @@ use tilewright_codegen::Elem;
 
 /// A work of one size.
 #[derive(Clone, Debug)]
-pub(super) struct Task {
-    pub(super) work: Job,
-    pub(super) elem: Elem,
+pub(crate) struct Task {
+    pub(crate) work: Job,
+    pub(crate) elem: Elem,
     /// Rows and columns.
-    pub(super) sizes: [i64; 2],
+    pub(crate) sizes: [i64; 2],
 }
 
 /// The operation; a job may be several launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Job {
+pub(crate) enum Job {
     /// One launch of a kernel, or two where few, long rows are divided into pieces.
     One(Work),
     /// The sums of columns: partial sums, and the sums of the partial sums.
@@ -25,7 +25,7 @@ pub(super) enum Job {
 
 /// The initial contents of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Contents {
+pub(crate) enum Contents {
     /// Random elements.
     Random,
     /// Random integers from 0 on, less than this.
@@ -40,29 +40,29 @@ pub(super) enum Contents {
 
 /// One tensor: element type, extents, strides.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Tensor {
+pub(crate) struct Tensor {
     /// The memory that it is in.
-    pub(super) memory: usize,
-    pub(super) extents: Vec<i64>,
-    pub(super) strides: Vec<i64>,
+    pub(crate) memory: usize,
+    pub(crate) extents: Vec<i64>,
+    pub(crate) strides: Vec<i64>,
 }
 
 /// An argument of a launch.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Given {
+pub(crate) enum Given {
     Tensor(Tensor),
     Scalar(f64),
 }
 
 /// A launch: the chooser's kernel, and its arguments.
 #[derive(Clone, Debug)]
-pub(super) struct Step {
-    pub(super) kernel: memory::Choice,
-    pub(super) given: Vec<Given>,
+pub(crate) struct Step {
+    pub(crate) kernel: memory::Choice,
+    pub(crate) given: Vec<Given>,
 }
 
 /// Names of works, and their default sizes.
-pub(super) const WORKS: &[(&str, Job, &[[i64; 2]])] = &[
+pub(crate) const WORKS: &[(&str, Job, &[[i64; 2]])] = &[
     ("transpose", Job::One(Work::Transpose), &[[16384, 8192], [4096, 4097]]),
     ("softmax", Job::One(Work::Softmax), NORMS),
     ("layernorm", Job::One(Work::Layernorm), NORMS),
@@ -101,12 +101,12 @@ fn pieces(elem: Elem, rows: i64, columns: i64) -> i64 {
 }
 
 impl Task {
-    pub(super) fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         WORKS.iter().find(|(_, job, _)| *job == self.work).map_or("", |row| row.0)
     }
 
     /// Is there a kernel for it?
-    pub(super) fn exists(&self) -> bool {
+    pub(crate) fn exists(&self) -> bool {
         let one_type = match self.work {
             Job::One(work) => work.has_one_type(),
             Job::EqualHistogram => true,
@@ -116,7 +116,7 @@ impl Task {
     }
 
     /// Its size, as people write it.
-    pub(super) fn problem(&self) -> String {
+    pub(crate) fn problem(&self) -> String {
         let [m, n] = self.sizes;
         match self.work {
             Job::One(Work::Gather) => format!("{m}x{n} from {}x{n}", TABLE * m),
@@ -132,7 +132,7 @@ impl Task {
     }
 
     /// Element types and lengths of all memories: inputs first, then results, then workspace.
-    pub(super) fn memories(&self) -> (Vec<(Elem, i64)>, usize) {
+    pub(crate) fn memories(&self) -> (Vec<(Elem, i64)>, usize) {
         let (mut memories, result) = self.memories_of_one();
         // Alternatives may have smaller pieces.
         let pieces = |[rows, pieces]: [usize; 2]| {
@@ -167,7 +167,7 @@ impl Task {
     }
 
     /// The contents of memory before a launch.
-    pub(super) fn contents(&self, memory: usize) -> Contents {
+    pub(crate) fn contents(&self, memory: usize) -> Contents {
         match (self.work, memory) {
             (Job::One(Work::Gather), 1) => Contents::Distinct((TABLE * self.sizes[0]) as u64),
             (Job::One(Work::Histogram), 0) => Contents::Below(BINS as u64),
@@ -181,7 +181,7 @@ impl Task {
     }
 
     /// Compulsory traffic in bytes: inputs and results, once; of a table only the rows that are gathered.
-    pub(super) fn bytes(&self) -> i64 {
+    pub(crate) fn bytes(&self) -> i64 {
         let (mut memories, result) = self.memories();
         if self.work == Job::One(Work::Gather) {
             memories[0].1 /= TABLE;
@@ -190,7 +190,7 @@ impl Task {
     }
 
     /// Operations, for compute-bound works.
-    pub(super) fn operations(&self) -> f64 {
+    pub(crate) fn operations(&self) -> f64 {
         let [m, n] = self.sizes.map(|n| n as f64);
         match self.work {
             Job::One(Work::Gravity) => 20.0 * n * n,
@@ -200,7 +200,7 @@ impl Task {
     }
 
     /// The largest relative error that rounding explains.
-    pub(super) fn bound(&self) -> f64 {
+    pub(crate) fn bound(&self) -> f64 {
         let (memories, result) = self.memories();
         match (self.work, memories[result].0) {
             (Job::One(Work::Transpose | Work::Gather), _) | (_, Elem::I32) => 0.0,
@@ -211,7 +211,7 @@ impl Task {
     }
 
     /// The least magnitude to which an error is relative: of a sum of everything, its standard deviation.
-    pub(super) fn magnitude(&self) -> f64 {
+    pub(crate) fn magnitude(&self) -> f64 {
         match self.work {
             Job::One(Work::Sum) => (self.sizes.iter().product::<i64>() as f64 / 3.0).sqrt(),
             _ => 0.0,
@@ -219,7 +219,7 @@ impl Task {
     }
 
     /// The reference in `references.cu`, and its arguments besides the memories up to the result.
-    pub(super) fn reference(&self) -> (&'static str, Vec<u64>) {
+    pub(crate) fn reference(&self) -> (&'static str, Vec<u64>) {
         let [m, n] = self.sizes.map(|n| n as u64);
         let factors = STENCIL.map(f64::to_bits);
         match self.work {
@@ -241,7 +241,7 @@ impl Task {
     }
 
     /// The launches.
-    pub(super) fn steps(&self) -> Vec<Step> {
+    pub(crate) fn steps(&self) -> Vec<Step> {
         let all = self.steps_of_one();
         let (Some(two), [one]) = (self.in_pieces(), &all[..]) else { return all };
         let [rows, pieces] = two.sums.map(|n| n as i64);
@@ -257,7 +257,7 @@ impl Task {
     }
 
     /// Divides rows into pieces of this many elements.
-    pub(super) fn in_tiles(&self, given: &mut [Given], piece: i64) {
+    pub(crate) fn in_tiles(&self, given: &mut [Given], piece: i64) {
         let last = self.memories().0.len() - 1;
         for given in given {
             if let Given::Tensor(sums) = given

@@ -15,21 +15,21 @@ use super::own::Own;
 
 /// The extents of a product, and the number of such products.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Extents {
-    pub(super) batch: i64,
-    pub(super) m: i64,
-    pub(super) n: i64,
-    pub(super) k: i64,
+pub(crate) struct Extents {
+    pub(crate) batch: i64,
+    pub(crate) m: i64,
+    pub(crate) n: i64,
+    pub(crate) k: i64,
 }
 
 impl Extents {
     /// The extents of the transposed product.
-    pub(super) fn transposed(self) -> Extents {
+    pub(crate) fn transposed(self) -> Extents {
         Extents { m: self.n, n: self.m, ..self }
     }
 
     /// The extent of a mode of C.
-    pub(super) fn of_result(&self, mode: usize) -> i64 {
+    pub(crate) fn of_result(&self, mode: usize) -> i64 {
         [self.m, self.n][mode]
     }
 }
@@ -42,64 +42,64 @@ impl From<[i64; 4]> for Extents {
 
 /// C (M, N) = activation(A (M, K) · B (N, K)ᵀ · scale + bias), where A and B may have scales too.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Form {
-    pub(super) a: Elem,
-    pub(super) b: Elem,
+pub(crate) struct Form {
+    pub(crate) a: Elem,
+    pub(crate) b: Elem,
     /// The 4-bit type, if each element of B has two numbers of it, along K.
-    pub(super) packed: Option<Int4>,
-    pub(super) out: Elem,
-    pub(super) order: Order,
+    pub(crate) packed: Option<Int4>,
+    pub(crate) out: Elem,
+    pub(crate) order: Order,
     /// A factor for each column of C.
-    pub(super) scale: Option<Vector>,
+    pub(crate) scale: Option<Vector>,
     /// A factor for each column of C and each group along K.
-    pub(super) groups: Option<Groups>,
+    pub(crate) groups: Option<Groups>,
     /// The scales of A and of B, by which products of 8-bit numbers are multiplied.
-    pub(super) scales: Option<OfOperands>,
+    pub(crate) scales: Option<OfOperands>,
     /// A vector that is added to each row or column.
-    pub(super) bias: Option<Vector>,
+    pub(crate) bias: Option<Vector>,
     /// A matrix that is added.
-    pub(super) residual: Option<Residual>,
+    pub(crate) residual: Option<Residual>,
     /// The type of a second result, the argument of the function.
-    pub(super) aux: Option<Elem>,
-    pub(super) activation: Activation,
-    pub(super) precision: Precision,
+    pub(crate) aux: Option<Elem>,
+    pub(crate) activation: Activation,
+    pub(crate) precision: Precision,
     /// May tensor cores keep sums of 8-bit floating-point numbers all along K?
-    pub(super) fast_accum: bool,
+    pub(crate) fast_accum: bool,
 }
 
 /// Which mode is contiguous: `true` for A and B contiguous along K, and for a row-major C.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Order {
-    pub(super) a_rows: bool,
-    pub(super) b_rows: bool,
-    pub(super) c_rows: bool,
+pub(crate) struct Order {
+    pub(crate) a_rows: bool,
+    pub(crate) b_rows: bool,
+    pub(crate) c_rows: bool,
 }
 
 /// An argument with a number for each row (mode 0) or each column (mode 1) of C.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Vector {
-    pub(super) elem: Elem,
-    pub(super) mode: usize,
+pub(crate) struct Vector {
+    pub(crate) elem: Elem,
+    pub(crate) mode: usize,
 }
 
 /// A matrix that is added to C: its type, and whether after the function.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Residual {
-    pub(super) elem: Elem,
-    pub(super) after: bool,
+pub(crate) struct Residual {
+    pub(crate) elem: Elem,
+    pub(crate) after: bool,
 }
 
 /// Factors of elements of B: their type, how many elements along K have one, and whether these have a zero point too.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Groups {
-    pub(super) elem: Elem,
-    pub(super) size: i64,
-    pub(super) zeros: bool,
+pub(crate) struct Groups {
+    pub(crate) elem: Elem,
+    pub(crate) size: i64,
+    pub(crate) zeros: bool,
 }
 
 /// Which elements of A and of B have a scale in common.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum OfOperands {
+pub(crate) enum OfOperands {
     /// One scale for each row of A, and one for each row of B, which is a column of C.
     Rows,
     /// One scale for each row and each 128 of K of A, and one for each 128x128 block of B.
@@ -108,14 +108,14 @@ pub(super) enum OfOperands {
 
 impl Groups {
     /// How many there are along K.
-    pub(super) fn count(self, k: i64) -> i64 {
+    pub(crate) fn count(self, k: i64) -> i64 {
         (k + self.size - 1) / self.size
     }
 }
 
 /// The function that is applied to each element of C.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Activation {
+pub(crate) enum Activation {
     None,
     Relu,
     Gelu,
@@ -127,7 +127,7 @@ pub(super) enum Activation {
 
 impl Activation {
     /// Their names as values of the key `epilogue`.
-    pub(super) const ALL: [(&str, Activation); 5] = [
+    pub(crate) const ALL: [(&str, Activation); 5] = [
         ("none", Activation::None),
         ("relu", Activation::Relu),
         ("gelu", Activation::Gelu),
@@ -136,7 +136,7 @@ impl Activation {
     ];
 
     /// Its number in `helpers.cu`, which has no functions of the host.
-    pub(super) fn number(self) -> u64 {
+    pub(crate) fn number(self) -> u64 {
         Activation::ALL.iter().position(|row| row.1 == self).unwrap_or(0) as u64
     }
 
@@ -148,7 +148,7 @@ impl Activation {
 
 /// How precisely f32 operands are multiplied.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Precision {
+pub(crate) enum Precision {
     Strict,
     Tf32,
     F32x3,
@@ -156,7 +156,7 @@ pub(super) enum Precision {
 
 /// The role of an argument in a product.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Role {
+pub(crate) enum Role {
     A,
     B,
     C,
@@ -178,7 +178,7 @@ pub(super) enum Role {
 
 impl Form {
     /// The form of a kernel, by its arguments and keys, and the role of each argument.
-    pub(super) fn of(name: &str, kernel: &Generated, keys: &[Arg]) -> Result<(Form, Vec<Role>)> {
+    pub(crate) fn of(name: &str, kernel: &Generated, keys: &[Arg]) -> Result<(Form, Vec<Role>)> {
         let roles = roles(kernel).ok_or_else(|| {
             format!("`{name}` is no matrix product: it does not take A (M, K), B (N, K) and C (M, N)")
         })?;
@@ -230,7 +230,7 @@ impl Form {
 
     /// The library's product for the comparison: weights of the type of activations, strict f32, a bias of the type of C,
     /// and no residual, second result or other function; or why the library has none.
-    pub(super) fn peer(self) -> Result<Form> {
+    pub(crate) fn peer(self) -> Result<Form> {
         if let Some(Vector { mode, .. }) = self.bias
             && mode != usize::from(self.order.c_rows)
         {
@@ -248,14 +248,14 @@ impl Form {
     }
 
     /// The number of elements of B for `k` numbers along K.
-    pub(super) fn k_of_b(&self, k: i64) -> i64 {
+    pub(crate) fn k_of_b(&self, k: i64) -> i64 {
         if self.packed.is_some() { k / 2 } else { k }
     }
 
     /// The largest relative error, in the Frobenius norm, that rounding explains for random operands and K up to 16,384.
     /// Tensor cores truncate their sums. Sums of 8-bit numbers have 13 bits, if they are not promoted every 128 elements
     /// along K.
-    pub(super) fn bound(&self) -> f64 {
+    pub(crate) fn bound(&self) -> f64 {
         let sums = match (self.a, self.precision) {
             (Elem::F64, _) => 1e-13,
             (Elem::F32, Precision::Strict | Precision::F32x3) => 1e-5,

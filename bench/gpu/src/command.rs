@@ -1,10 +1,9 @@
-//! The command line of `tilewright bench`.
+//! The command line.
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use super::{Result, memory};
-use crate::output::option;
-use crate::own;
+use tilewright_cli::output::option;
 
 const METHOD: &str = "\
 How it is measured:
@@ -20,16 +19,15 @@ How it is measured:
 
 const EXAMPLES: &str = "\
 Examples:
-  tilewright bench gemm --sizes 1024,2048,4096
-  tilewright bench gemm --dtype bf16 --sizes 4096,4095x4097x1023 --layouts tn
-  tilewright bench gemm --dtype e4m3 --sizes 4096 --kernel 'arch=90 out=bf16' --kernel 'arch=90 out=bf16 fast_accum=true'
-  tilewright bench gemm --dtype bf16 --layouts tn --kernel 'arch=90 bias=rows epilogue=gelu'
-  tilewright bench gemm --kernel 'bk=16 stages=3' --kernel 'bk=16 schedule=(vec=4)' --layouts nn,nt,tn,tt
-  tilewright bench ladder --plot ladder.svg
-  tilewright bench batched --sizes 64x128x128x128
-  tilewright bench attention --sizes 16x4096x4096x128 --kernel 'BM=128 BN=64' --kernel 'BM=64 BN=64'
-  tilewright bench kernel fft_rows --size L=4096,M=4096
-  tilewright bench jit";
+  tilewright-bench gemm --sizes 1024,2048,4096
+  tilewright-bench gemm --dtype bf16 --sizes 4096,4095x4097x1023 --layouts tn
+  tilewright-bench gemm --dtype e4m3 --sizes 4096 --kernel 'arch=90 out=bf16' --kernel 'arch=90 out=bf16 fast_accum=true'
+  tilewright-bench gemm --dtype bf16 --layouts tn --kernel 'arch=90 bias=rows epilogue=gelu'
+  tilewright-bench gemm --kernel 'bk=16 stages=3' --kernel 'bk=16 schedule=(vec=4)' --layouts nn,nt,tn,tt
+  tilewright-bench ladder
+  tilewright-bench batched --sizes 64x128x128x128
+  tilewright-bench attention --sizes 16x4096x4096x128 --kernel 'BM=128 BN=64' --kernel 'BM=64 BN=64'
+  tilewright-bench jit";
 
 pub(crate) fn command() -> Command {
     let sizes = |default: &'static str, help: &'static str| {
@@ -42,8 +40,8 @@ pub(crate) fn command() -> Command {
     )
     .action(ArgAction::Append);
     let dtype = || option("dtype", "TYPE", "Element type of A and B").default_value("f32");
-    Command::new("bench")
-        .about("Measure kernels against their peers on a GPU")
+    Command::new("tilewright-bench")
+        .about("Measure the kernels that ship against their peers on a GPU")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .after_help(format!("{EXAMPLES}\n\n{METHOD}"))
@@ -128,7 +126,6 @@ pub(crate) fn command() -> Command {
                 .arg(sizes("256x256x64,100x77x33", "n or MxNxK, separated by commas"))
                 .arg(every_variant("launched, not only the one that a launch takes")),
         )
-        .subcommand(own::bench::command().name("kernel").about("Any kernel that ships, beside others and a copy of as many bytes"))
         .subcommand(
             Command::new("counters")
                 .about("Launch small kernels whose accesses the simulator counts: bench/gpu/counters.py compares")
@@ -149,11 +146,7 @@ fn every_variant(is: &str) -> Arg {
 
 fn common(command: Command) -> Command {
     let against = option("against", "PEER", "cublas, or none").value_parser(["cublas", "none"]);
-    quick_and_json(command.arg(against.default_value("cublas"))).arg(option(
-        "plot",
-        "FILE",
-        "Draw a roofline as SVG",
-    ))
+    quick_and_json(command.arg(against.default_value("cublas")))
 }
 
 fn quick_and_json(command: Command) -> Command {

@@ -7,7 +7,7 @@ const TITLED: [&str; 5] = ["dtype", "a", "b", "c", "batched"];
 
 /// A name for each text of keys: the key `name`, or the keys that not all of the texts have. Different keys have
 /// different names.
-pub(super) fn short(all: &[&str]) -> Vec<String> {
+pub(crate) fn short(all: &[&str]) -> Vec<String> {
     let split: Vec<Vec<&str>> = all.iter().map(|keys| words(keys)).collect();
     let shared = |word: &&&str| all.len() > 1 && split.iter().all(|words| words.contains(word));
     let mut names: Vec<String> = Vec::new();

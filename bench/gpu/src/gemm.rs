@@ -13,17 +13,17 @@ use super::cublaslt::{self, CublasLt, Problem, Product, Scales};
 use super::driver::{Device, Memory};
 use super::form::{Extents, Form, OfOperands, Order, Role};
 use super::helpers::Helpers;
-use super::measure::Effort;
 use super::operands::{self, On, OperandScales, Operands, Set};
 use super::prepared::{Loaded, Operand, Prepared};
+use tilewright_cli::measure::Effort;
 
 /// The device, compilers and libraries of a benchmark.
-pub(super) struct Bench<'a> {
-    pub(super) device: &'a Device,
-    pub(super) nvrtc: &'a Nvrtc,
-    pub(super) helpers: &'a Helpers<'a>,
-    pub(super) cublas: Option<&'a CublasLt>,
-    pub(super) effort: Effort,
+pub(crate) struct Bench<'a> {
+    pub(crate) device: &'a Device,
+    pub(crate) nvrtc: &'a Nvrtc,
+    pub(crate) helpers: &'a Helpers<'a>,
+    pub(crate) cublas: Option<&'a CublasLt>,
+    pub(crate) effort: Effort,
 }
 
 impl<'a> Bench<'a> {
@@ -33,19 +33,19 @@ impl<'a> Bench<'a> {
 }
 
 /// One of our kernels as a contender.
-pub(super) struct Ours {
+pub(crate) struct Ours {
     /// A short name, for tables and plots.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The full one.
-    pub(super) keys: String,
-    pub(super) kernel: Generated,
-    pub(super) form: Form,
+    pub(crate) keys: String,
+    pub(crate) kernel: Generated,
+    pub(crate) form: Form,
     roles: Vec<Role>,
 }
 
 impl Ours {
     /// A matrix product, and the keys that it was made from.
-    pub(super) fn new(name: &str, kernel: Generated, keys: &[Arg]) -> Result<Ours> {
+    pub(crate) fn new(name: &str, kernel: Generated, keys: &[Arg]) -> Result<Ours> {
         let (form, roles) = Form::of(name, &kernel, keys)?;
         Ok(Ours { name: name.to_owned(), keys: name.to_owned(), kernel, form, roles })
     }
@@ -62,20 +62,20 @@ impl Ours {
 }
 
 /// Products of one size, one after the other in memory, and their contenders.
-pub(super) struct Task<'k> {
-    pub(super) suite: String,
-    pub(super) sizes: Extents,
+pub(crate) struct Task<'k> {
+    pub(crate) suite: String,
+    pub(crate) sizes: Extents,
     /// All products of forms with the same peer, and their compiled kernels.
-    pub(super) ours: &'k [Ours],
-    pub(super) loaded: &'k [RefCell<Loaded<'k>>],
+    pub(crate) ours: &'k [Ours],
+    pub(crate) loaded: &'k [RefCell<Loaded<'k>>],
     /// Are their estimated times of interest?
-    pub(super) predict: bool,
+    pub(crate) predict: bool,
     /// Variants whose estimates are at most this many times the least are contenders, not only the one that a launch takes.
-    pub(super) every_variant: Option<f64>,
+    pub(crate) every_variant: Option<f64>,
 }
 
 /// Checks and measures one task.
-pub(super) fn run(bench: &Bench, task: &Task) -> Result<Vec<Row>> {
+pub(crate) fn run(bench: &Bench, task: &Task) -> Result<Vec<Row>> {
     let (device, on) = (bench.device, bench.on());
     let Some(first) = task.ours.first() else { return Ok(Vec::new()) };
     let common = Operands::new(on, first.form, task.sizes)?;

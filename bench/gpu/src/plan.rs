@@ -28,16 +28,16 @@ const BEST: &[(Elem, &[&str])] = &[
 ];
 
 /// A plan of measurements: kernels with one peer each, and sizes for all of them.
-pub(super) struct Plan {
-    pub(super) groups: Vec<(String, Vec<Ours>)>,
-    pub(super) sizes: Vec<Extents>,
-    pub(super) explain: Option<Explain>,
+pub(crate) struct Plan {
+    pub(crate) groups: Vec<(String, Vec<Ours>)>,
+    pub(crate) sizes: Vec<Extents>,
+    pub(crate) explain: Option<Explain>,
     /// Each variant that can run is a contender if its estimate is at most this many times the least.
-    pub(super) every_variant: Option<f64>,
+    pub(crate) every_variant: Option<f64>,
 }
 
 /// Explains the rows of one size.
-pub(super) type Explain = fn(&[Ours], &[Row]) -> String;
+pub(crate) type Explain = fn(&[Ours], &[Row]) -> String;
 
 fn elem(matches: &ArgMatches) -> Result<Elem> {
     let name = texts(matches, "dtype").concat();
@@ -129,7 +129,7 @@ fn products(keys: &[&str], problem: &Problem) -> Result<Vec<Ours>> {
     keys.iter().copied().zip(names::short(keys)).map(named).collect()
 }
 
-pub(super) fn gemm_tasks(matches: &ArgMatches) -> Result<Plan> {
+pub(crate) fn gemm_tasks(matches: &ArgMatches) -> Result<Plan> {
     let elem = elem(matches)?;
     let given = texts(matches, "kernel");
     let usual = BEST.iter().find(|(known, _)| *known == elem).map_or(&[][..], |(_, keys)| keys);
@@ -153,12 +153,12 @@ pub(super) fn gemm_tasks(matches: &ArgMatches) -> Result<Plan> {
     Ok(Plan { every_variant: matches.get_one("every-variant").copied(), ..plan })
 }
 
-pub(super) fn ladder_tasks(matches: &ArgMatches) -> Result<Plan> {
+pub(crate) fn ladder_tasks(matches: &ArgMatches) -> Result<Plan> {
     let groups = vec![(format!("ladder {}", ladder::ELEM), ladder::kernels()?)];
     plan(groups, sizes(&texts(matches, "sizes"), 3)?, Some(ladder::explain))
 }
 
-pub(super) fn batched_tasks(matches: &ArgMatches) -> Result<Plan> {
+pub(crate) fn batched_tasks(matches: &ArgMatches) -> Result<Plan> {
     let elem = elem(matches)?;
     let given = texts(matches, "kernel");
     let one = Problem::new(elem, "nt")?;
@@ -204,7 +204,7 @@ fn plan(groups: Vec<(String, Vec<Ours>)>, sizes: Vec<[i64; 4]>, explain: Option<
 }
 
 /// Short names whose keys are not their own text, and these keys; each once.
-pub(super) fn legend(plan: &Plan) -> Vec<(&str, &str)> {
+pub(crate) fn legend(plan: &Plan) -> Vec<(&str, &str)> {
     let mut all: Vec<(&str, &str)> = Vec::new();
     for ours in plan.groups.iter().flat_map(|(_, ours)| ours) {
         let one = (ours.name.as_str(), ours.keys.as_str());
@@ -227,14 +227,14 @@ mod tests {
     #[test]
     fn the_usual_kernels_are_products_of_their_types() {
         for (elem, _) in BEST {
-            let line = format!("bench gemm --dtype {elem} --layouts nn,nt,tn,tt");
+            let line = format!("tilewright-bench gemm --dtype {elem} --layouts nn,nt,tn,tt");
             let plan = gemm_tasks(matches(&line).subcommand().unwrap().1).unwrap();
             // With and without fast accumulation, 8-bit floats are two comparisons.
             let forms = if elem.is_fp8() { 8 } else { 4 };
             assert_eq!((plan.groups.len(), plan.sizes.len()), (forms, 3));
             assert!(plan.groups.iter().all(|(_, ours)| ours[0].form.a == *elem));
         }
-        let plan = batched_tasks(matches("bench batched").subcommand().unwrap().1).unwrap();
+        let plan = batched_tasks(matches("tilewright-bench batched").subcommand().unwrap().1).unwrap();
         assert_eq!(plan.sizes[0], [64, 128, 128, 128].into());
     }
 
@@ -258,8 +258,8 @@ mod tests {
         let message =
             |line: &str| gemm_tasks(matches(line).subcommand().unwrap().1).err().unwrap_or_default();
         let expected = "`fp8` is no element type of a product; write one of f32, f64, f16, bf16, i8, i32, tf32, e4m3, e5m2";
-        assert_eq!(message("bench gemm --dtype fp8"), expected);
-        assert!(message("bench gemm --layouts n").contains("write one of nn, nt, tn, tt"));
-        assert!(message("bench gemm --kernel bmm=64").contains("did you mean `bm`?"));
+        assert_eq!(message("tilewright-bench gemm --dtype fp8"), expected);
+        assert!(message("tilewright-bench gemm --layouts n").contains("write one of nn, nt, tn, tt"));
+        assert!(message("tilewright-bench gemm --kernel bmm=64").contains("did you mean `bm`?"));
     }
 }
