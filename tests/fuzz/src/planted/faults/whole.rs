@@ -107,8 +107,8 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         WRITTEN,
         "results of a part of a mode have a coordinate",
-        "let one = |at: &Edge| !along_combined(at) && !differs(at);",
-        "let one = |at: &Edge| !differs(at);",
+        "let is_combined = |edge: &Edge| along_combined(edge) || differs(edge);",
+        "let is_combined = |edge: &Edge| differs(edge);",
     )
     .targeted(7),
     fault(
