@@ -13,6 +13,8 @@ mod deliver;
 mod device;
 #[cfg(test)]
 mod drawn;
+#[cfg(test)]
+mod equivalents;
 mod expr;
 #[cfg(test)]
 mod extremes;
@@ -28,10 +30,8 @@ mod launch;
 mod levels;
 mod matmul;
 #[cfg(test)]
-mod mistakes;
+mod messages;
 mod names;
-#[cfg(test)]
-mod newcomer;
 #[cfg(test)]
 mod pages;
 mod pattern;

@@ -105,6 +105,19 @@ impl Arg {
         self
     }
 
+    /// The bits of a number, for references of tests.
+    #[doc(hidden)]
+    pub fn bits(&self) -> Option<u64> {
+        if let Kind::Number(bits) = &self.kind { Some(*bits) } else { None }
+    }
+
+    /// Extents, strides, offset and bytes of a tensor, for references of tests.
+    #[doc(hidden)]
+    pub fn parts(&self) -> Option<(&[i64], Vec<i64>, usize, Option<&[u8]>)> {
+        let Kind::Tensor { data, extents, offset, .. } = &self.kind else { return None };
+        Some((extents, self.all_strides(), *offset, data.as_deref()))
+    }
+
     /// The same tensor with its modes in another order.
     pub(crate) fn permuted(&self, modes: &[usize]) -> Arg {
         let (mut arg, all) = (self.clone(), self.all_strides());

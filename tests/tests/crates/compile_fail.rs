@@ -1,5 +1,5 @@
-//! One file per mistake, named after it, with the compiler's output beside it; and programs that must
-//! compile and run.
+//! Some mistakes as the compiler shows them, with its output beside each file; and programs that must compile and run. All
+//! messages of the macros are in `macros/messages`.
 //!
 //! The mistakes that macros report are modules of one crate, so that one run of the compiler reports them all. What the
 //! compiler itself reports would hide other errors, or be hidden by them: such a file is a crate.

@@ -38,6 +38,7 @@ mod tuples;
 mod week;
 mod weights;
 mod windows;
+mod written;
 
 use tilewright_codegen::Generated;
 use tilewright_sim::{Arg, Options, Outcome, run_every};
@@ -49,6 +50,7 @@ macro_rules! generated {
     };
 }
 pub(crate) use generated;
+use written::written;
 
 /// Numbers between -4 and 4.
 fn drawn(count: usize, seed: u64) -> Vec<f32> {

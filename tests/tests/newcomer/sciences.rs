@@ -1,6 +1,6 @@
 //! Kernels of simulations and of numerical mathematics: systems of equations, lattices, wavelets.
 
-use crate::{below, close, drawn, every, generated, right};
+use crate::{below, close, drawn, every, generated, right, written};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
 
@@ -24,14 +24,6 @@ fn black_scholes(
     copy(discounted * normal(-d2) - s * normal(-d1), tile(put, 512, block.x));
 }
 
-/// The integral of the normal density from 0, by Simpson's rule.
-fn normal(x: f64) -> f64 {
-    let (steps, h) = (2000, x / 2000.0);
-    let density = |x: f64| (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
-    let inner: f64 = (1..steps).map(|i| if i % 2 == 0 { 2.0 } else { 4.0 } * density(i as f64 * h)).sum();
-    0.5 + h / 3.0 * (density(0.0) + inner + density(x))
-}
-
 #[test]
 fn options_have_prices() {
     let (rate, sigma) = (0.03, 0.2);
@@ -47,18 +39,7 @@ fn options_have_prices() {
             Arg::output::<f64>([n]),
             Arg::output::<f64>([n]),
         ];
-        for out in every(generated!(black_scholes()), &args) {
-            let (call, put) = (out.get::<f64>("call").unwrap(), out.get::<f64>("put").unwrap());
-            for i in 0..n {
-                let d1 = ((s[i] / k[i]).ln() + (rate + sigma * sigma / 2.0) * t[i]) / (sigma * t[i].sqrt());
-                let d2 = d1 - sigma * t[i].sqrt();
-                let discounted = k[i] * (-rate * t[i]).exp();
-                let wanted = s[i] * normal(d1) - discounted * normal(d2);
-                assert!((call[i] - wanted).abs() < 1e-9, "{} and {wanted}", call[i]);
-                let parity = put[i] - (call[i] - s[i] + discounted);
-                assert!(parity.abs() < 1e-9, "{parity}");
-            }
-        }
+        written(black_scholes().def(), &args);
     }
 }
 
@@ -193,17 +174,7 @@ fn gray_scott(
 fn patterns_react_and_diffuse() {
     for (w, h) in [(1, 1), (64, 16), (70, 13)] {
         let (u, v) = (drawn(w * h, 1), drawn(w * h, 2));
-        let mut wanted = vec![0.0; 2 * w * h];
-        for j in 0..h {
-            for i in 0..w {
-                let at = |t: &[f32], di: usize, dj: usize| f64::from(t[(i + di) % w + (j + dj) % h * w]);
-                let around =
-                    |t| at(t, 1, 0) + at(t, w - 1, 0) + at(t, 0, 1) + at(t, 0, h - 1) - 4.0 * at(t, 0, 0);
-                let (a, b) = (at(&u, 0, 0), at(&v, 0, 0));
-                wanted[i + j * w] = a + 0.2 * around(&u) - a * b * b + 0.04 * (1.0 - a);
-                wanted[i + j * w + w * h] = b + 0.1 * around(&v) + a * b * b - 0.1 * b;
-            }
-        }
+
         let args = [
             Arg::number(0.04f32),
             Arg::number(0.06f32),
@@ -211,7 +182,7 @@ fn patterns_react_and_diffuse() {
             Arg::tensor(&v, [w, h]),
             Arg::output::<f32>([w, h, 2]),
         ];
-        right(generated!(gray_scott()), &args, "next", &wanted, 1e-4);
+        written(gray_scott().def(), &args);
     }
 }
 
@@ -334,17 +305,9 @@ fn haar(x: &Tensor<f32, { (2 * P, 2 * Q) }>, y: &mut Tensor<f32, (P, Q, _4)>) {
 fn wavelets() {
     for (p, q) in [(1, 1), (32, 8), (40, 11)] {
         let x = drawn(4 * p * q, 1);
-        let mut wanted = vec![0.0; 4 * p * q];
-        for (i, j) in (0..p * q).map(|at| (at % p, at / p)) {
-            let of = |a: usize, b: usize| f64::from(x[2 * i + a + (2 * j + b) * 2 * p]);
-            for band in 0..4 {
-                let sign = |on: usize| if on == 1 { -1.0 } else { 1.0 };
-                let term = |a, b| sign(a & band & 1) * sign(b & (band >> 1)) * of(a, b);
-                wanted[i + p * (j + q * band)] = 0.5 * (term(0, 0) + term(1, 0) + term(0, 1) + term(1, 1));
-            }
-        }
+
         let args = [Arg::tensor(&x, [2 * p, 2 * q]), Arg::output::<f32>([p, q, 4])];
-        right(generated!(haar()), &args, "y", &wanted, 1e-5);
+        written(haar().def(), &args);
     }
 }
 
@@ -437,13 +400,8 @@ fn strassen(a: &Tensor<f32, (P, _2, K, _2)>, b: &Tensor<f32, (Q, _2, K, _2)>, m:
 fn one_of_strassens_products() {
     for (p, q, k) in [(1, 1, 1), (32, 32, 16), (40, 33, 19)] {
         let (a, b) = (drawn(4 * p * k, 1), drawn(4 * q * k, 2));
-        let both = |t: &[f32], n: usize, i: usize, c: usize| {
-            f64::from(t[i + c * 2 * n]) + f64::from(t[i + n + (c + k) * 2 * n])
-        };
-        let wanted: Vec<f64> = (0..p * q)
-            .map(|at| (0..k).map(|c| both(&a, p, at % p, c) * both(&b, q, at / p, c)).sum())
-            .collect();
+
         let args = [Arg::tensor(&a, [p, 2, k, 2]), Arg::tensor(&b, [q, 2, k, 2]), Arg::output::<f32>([p, q])];
-        right(generated!(strassen()), &args, "m", &wanted, 1e-4);
+        written(strassen().def(), &args);
     }
 }

@@ -10,7 +10,19 @@ use crate::number::range;
 use crate::reference::Num;
 
 impl<'k> Block<'k> {
-    fn lookup(&self, name: &str) -> Option<Value<'k>> {
+    /// A closure, or the one of a name.
+    pub(super) fn closure(&self, of: &'k Expr) -> Option<(&'k [Pattern], &'k Expr)> {
+        match &of.kind {
+            ExprKind::Closure { params, body } => Some((params, body)),
+            ExprKind::Name(name) => match self.lookup(name) {
+                Some(Value::Closure(params, body)) => Some((params, body)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    pub(super) fn lookup(&self, name: &str) -> Option<Value<'k>> {
         let known = self.scope.iter().rev().find(|(known, _)| known == name);
         known.map(|(_, value)| value.clone()).or_else(|| self.symbols.get(name).map(|n| Value::Integer(*n)))
     }
@@ -31,6 +43,11 @@ impl<'k> Block<'k> {
             ExprKind::Path(path) => match path.as_str() {
                 "f32::INFINITY" => Value::Float(f64::INFINITY),
                 "f32::NEG_INFINITY" => Value::Float(f64::NEG_INFINITY),
+                "f32::MIN" => Value::Float(f32::MIN.into()),
+                "f32::MAX" => Value::Float(f32::MAX.into()),
+                "i32::MIN" => Value::Int(i32::MIN.into()),
+                "i32::MAX" => Value::Int(i32::MAX.into()),
+                "u32::MAX" => Value::Int(u32::MAX.into()),
                 other => return undefined(format!("`{other}` is unknown")),
             },
             ExprKind::Tuple(items) => {
@@ -112,7 +129,7 @@ impl<'k> Block<'k> {
                 let (from, to) = (self.integer(from)?, self.integer(to)?);
                 Value::Range(from, to)
             }
-            ExprKind::Closure { .. } => Value::Unit,
+            ExprKind::Closure { params, body } => Value::Closure(params, body),
             ExprKind::If { condition, then, other } => match self.value(condition)? {
                 Value::Bool(truth) => self.value(if truth { then } else { other })?,
                 condition => {

@@ -144,7 +144,13 @@ impl<'k> Block<'k> {
                 let (a, b) = (self.integer(of(0)?)?, self.integer(of(1)?)?);
                 Ok(Value::Integer((a + b - 1).div_euclid(b)))
             }
-            _ => self.number(name, args),
+            _ => match self.lookup(name) {
+                Some(Value::Closure(params, body)) => {
+                    let values = args.iter().map(|arg| self.value(&arg.value)).collect::<Result<_>>()?;
+                    self.applied((params, body), values)
+                }
+                _ => self.number(name, args),
+            },
         }
     }
 
@@ -382,10 +388,7 @@ impl<'k> Block<'k> {
     fn of_elements(&mut self, args: &'k [Arg]) -> Result<(Vec<Elements>, Value<'k>, bool)> {
         let given = entries(self.value(&args[0].value)?);
         let ins = given.iter().flat_map(leaves).map(|of| self.elements(&of)).collect::<Result<Vec<_>>>()?;
-        let closure = args.iter().find_map(|arg| match &arg.value.kind {
-            tilewright_codegen::ast::ExprKind::Closure { params, body } => Some((&params[..], &**body)),
-            _ => None,
-        });
+        let closure = args.iter().find_map(|arg| self.closure(&arg.value));
         let Some(closure) = closure else { return undefined("no closure") };
         let mut elements = ins.iter().cloned().map(Value::Elements);
         let mut values: Vec<Value<'k>> = given.iter().map(|of| shaped_as(of, &mut elements)).collect();

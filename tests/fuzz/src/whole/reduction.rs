@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{Arg, Expr, ExprKind, Pattern};
+use tilewright_codegen::ast::{Arg, Expr, Pattern};
 use tilewright_codegen::thread::Bin;
 
 use super::element::either;
@@ -96,8 +96,8 @@ impl<'k> Block<'k> {
         for (of, elem) in start.iter().zip(&elems) {
             identity.push(self.elements(of)?.as_type(*elem)?.cells[0].num);
         }
-        let ExprKind::Closure { params, body } = &args[2].value.kind else { return undefined("no closure") };
-        Ok(Combined { from, elems, identity, closure: (params, body), is_tuple })
+        let Some(closure) = self.closure(&args[2].value) else { return undefined("no closure") };
+        Ok(Combined { from, elems, identity, closure, is_tuple })
     }
 
     /// Two tuples, by the closure.

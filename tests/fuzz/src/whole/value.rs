@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use tilewright_codegen::Elem;
+use tilewright_codegen::ast::{Expr, Pattern};
 
 use crate::reference::{Buffer, Num};
 
@@ -198,6 +199,8 @@ pub(super) enum Value<'k> {
     Bool(bool),
     Text(&'k str),
     Type(Elem),
+    /// A function with a name: its parameters and its body.
+    Closure(&'k [Pattern], &'k Expr),
     Hole,
     Unit,
 }

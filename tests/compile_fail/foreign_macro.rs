@@ -1,8 +1,0 @@
-use tilewright::prelude::*;
-
-#[kernel]
-fn k(x: &mut Tensor<f32, N>) {
-    println!("{x:?}");
-}
-
-fn main() {}

@@ -1,6 +1,0 @@
-use tilewright::prelude::*;
-
-#[kernel]
-fn k(x: &mut [f32]) {}
-
-fn main() {}

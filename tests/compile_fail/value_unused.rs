@@ -1,9 +1,0 @@
-use tilewright::prelude::*;
-
-#[kernel]
-fn k(x: &mut Tensor<f32, (M, N)>) {
-    let t = tile(x, (32, 8), (block.x, block.y));
-    parallelize(t, layout!((32, 8)), thread.x);
-}
-
-fn main() {}

@@ -1,0 +1,110 @@
+//! Kernels compared with their own text, evaluated in double precision without the generator.
+
+use tilewright_codegen::ast;
+use tilewright_codegen::kernel_def::KernelDef;
+use tilewright_codegen::tile::{self, Program};
+use tilewright_codegen::{Definition, Elem, Generate as _};
+use tilewright_fuzz::case::{Case, Fit, Tensor};
+use tilewright_fuzz::{number, whole};
+use tilewright_layout::{Symbol, Value};
+use tilewright_sim::Arg;
+
+/// The results of every variant are those of the kernel's text.
+#[track_caller]
+pub(crate) fn written(def: &KernelDef, args: &[Arg]) {
+    if let Err(why) = compared(def, args) {
+        panic!("{why}");
+    }
+}
+
+fn compared(def: &KernelDef, args: &[Arg]) -> Result<(), String> {
+    let Some(definition) = def.definition() else { return Err("no definition".into()) };
+    let program = definition.program().map_err(|why| format!("{why:?}"))?;
+    let Definition::Function(kernel, settings) = &definition else { return Err("no function".into()) };
+    let mut case = case(&program, args)?;
+    let constants = settings.alternatives(kernel).map_err(|why| why.text())?.swap_remove(0).consts;
+    for constant in &kernel.consts {
+        let set = constants.iter().find(|(name, _)| name.text == constant.name.text).map(|known| known.1);
+        let default = match &constant.default {
+            Some(ast::Expr { kind: ast::ExprKind::Int(n), .. }) => Some(*n),
+            _ => None,
+        };
+        let value = set.or(default);
+        case.symbols.extend(value.map(|value| (Symbol::new(&constant.name.text), value)));
+    }
+    let wanted = whole::run(kernel, &case).map_err(|why| format!("undefined: {}", why.0))?;
+    let generated = definition.generate().kernel.ok_or("no kernel")?;
+    for outcome in crate::every(generated, args) {
+        for (tensor, wanted) in case.tensors.iter().zip(&wanted).filter(|(tensor, _)| tensor.written) {
+            let bytes = outcome.bytes(&tensor.name).ok_or("no result")?;
+            for (index, (got, known)) in tensor.decoded(bytes).into_iter().zip(&wanted.all).enumerate() {
+                let Some(num) = known else { continue };
+                // A reference that admits anything is none.
+                if num.is_unknown() || num.error > 0.02 * (1.0 + num.value.abs()) {
+                    return Err(format!(
+                        "undefined: `{}` at {index} is {num} up to {}",
+                        tensor.name, num.error
+                    ));
+                }
+                if !num.admits(tensor.elem, got) {
+                    let value = number::value(tensor.elem, got);
+                    let (name, variant) = (&tensor.name, outcome.variant() + 1);
+                    return Err(format!(
+                        "variant {variant}: `{name}` at {index} is {value}, and {num} is right"
+                    ));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The arguments as a case of random kernels.
+fn case(program: &Program, args: &[Arg]) -> Result<Case, String> {
+    let mut symbols: Vec<(Symbol, i64)> = Vec::new();
+    let (mut tensors, mut scalars) = (Vec::new(), Vec::new());
+    for (param, arg) in program.args.iter().zip(args) {
+        match param {
+            tile::Arg::Scalar(id) => {
+                scalars
+                    .push(number::value(program.scalars[*id as usize].elem, arg.bits().ok_or("no number")?));
+            }
+            tile::Arg::Tensor(id) => {
+                let tensor = program.tensor(*id);
+                let (extents, strides, offset, data) = arg.parts().ok_or("no tensor")?;
+                let leaves: Vec<(Value, Value)> = tensor.plain().leaves().collect();
+                let sizes = extents.iter().zip(&strides).zip(leaves);
+                for (size, leaf) in sizes.flat_map(|((n, d), (extent, stride))| [(*n, extent), (*d, stride)])
+                {
+                    if let Value::Sym { of, over: 1, .. } = leaf
+                        && symbols.iter().all(|(known, _)| *known != of)
+                    {
+                        symbols.push((of, size));
+                    }
+                }
+                tensors.push(buffer(tensor, extents, strides, offset, data));
+            }
+        }
+    }
+    Ok(Case { fit: Fit::Any, symbols, tensors, scalars })
+}
+
+fn buffer(
+    of: &tile::Tensor,
+    extents: &[i64],
+    strides: Vec<i64>,
+    offset: usize,
+    data: Option<&[u8]>,
+) -> Tensor {
+    let elem: Elem = of.elem;
+    let written = matches!(of.space, tile::Space::Global { mutable: true });
+    let length = extents.iter().zip(&strides).map(|(n, d)| (n - 1).max(0) * d).sum::<i64>() as usize + 1;
+    let named = (of.name.clone(), extents.to_vec());
+    let empty = Tensor { name: named.0, elem, written, extents: named.1, strides, offset, all: Vec::new() };
+    let all = match data {
+        Some(bytes) => empty.decoded(bytes).into_iter().map(|bits| Some(number::value(elem, bits))).collect(),
+        // It may be named before it is written, for its coordinates alone.
+        None => vec![Some(f64::NAN); offset + length],
+    };
+    Tensor { all, ..empty }
+}
