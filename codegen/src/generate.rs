@@ -323,7 +323,7 @@ impl Candidates {
         requires
     }
 
-    /// The variants of all candidates that can be made, the first of which is `best`.
+    /// The variants of all candidates that can be made. The first is `best`.
     fn variants(
         &mut self,
         best: &Specialized,
@@ -444,7 +444,7 @@ fn alike(
     };
     let shapes = |kernel: &Kernel| kernel.params.iter().filter_map(pointer).collect::<Vec<_>>();
     if known.is_some_and(|known| shapes(&known.program) != shapes(kernel)) {
-        return Err("its arguments have other extents or strides than those of the first alternative".into());
+        return Err("its arguments have other extents or strides than the first alternative has".into());
     }
     for require in own.requires.iter().filter(|require| !common.contains(require)) {
         match require.divides() {

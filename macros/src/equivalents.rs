@@ -1,4 +1,4 @@
-//! Kernels without messages, and spellings whose CUDA C is that of longer ones.
+//! Kernels without messages, and spellings with the same CUDA C as longer ones.
 
 use crate::function;
 use crate::matmul;

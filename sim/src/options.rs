@@ -38,7 +38,7 @@ pub struct Options {
     pub complete: bool,
     /// No element of a pure output may be written twice.
     pub written_once: bool,
-    /// Compute in integers modulo a power of two instead of floating-point numbers, so that nothing is rounded. Every variant
+    /// Compute in integers modulo a power of two instead of floating-point numbers, without rounding. Every variant
     /// of a kernel then has the same results, to the bit; see the [crate's documentation](crate#exact-comparison-of-variants).
     pub exact: bool,
     /// Report gathers and scatters out of bounds, which the language defines: loads are 0, and stores are dropped. An index of -1

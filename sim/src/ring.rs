@@ -1,12 +1,12 @@
-//! Integers modulo a power of two in place of floating-point numbers: sums and products are exact, so that their order
+//! Integers modulo a power of two instead of floating-point numbers: sums and products are exact, so that their order
 //! makes no difference.
 //!
-//! A number has the same bits in each type, so conversions between floating-point types change nothing: all of them have
+//! A number has the same bits in each type, so conversions between floating-point types keep it: all of them have
 //! the bits of the narrowest type of the kernel, but for one, which marks infinities and NaN. A mask by an infinity must
 //! stay one, in every order of additions.
 //!
 //! Whole numbers are themselves. One half is an odd constant, and with it each binary fraction is a number; products of
-//! fractions are exact, and sums are not those of the fractions. The exponential function is a power of an odd number,
+//! fractions are exact, and sums differ from the fractions' sums. The exponential function is a power of an odd number,
 //! so `exp(a + b) = exp(a) · exp(b)` as for real numbers. A quotient is a product with a function of the divisor. Any other
 //! function is a hash of its operands, except at zero and at infinity. Numbers are ordered as signed integers.
 
@@ -135,7 +135,7 @@ impl Ring {
         value::from_int(n.clamp(least, most) as i64, elem)
     }
 
-    /// Between types of which one is a floating-point type at least.
+    /// Between types, at least one a floating-point type.
     pub(crate) fn cast(self, x: u64, from: Elem, to: Elem) -> u64 {
         match (from.is_float(), to.is_float()) {
             (true, true) => x,

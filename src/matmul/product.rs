@@ -125,7 +125,7 @@ impl Form {
         Ok(form)
     }
 
-    /// Refuses a stride of 0, of which kernels know that it is greater.
+    /// Refuses a stride of 0, since kernels assume a greater one.
     fn has_strides(name: &str, modes: &Modes) -> Result<(), Refusal> {
         let repeated = |mode: &usize| modes.extents[*mode] > 1 && modes.strides[*mode] == 0;
         match (0..modes.rank).find(repeated) {
@@ -324,7 +324,7 @@ impl Form {
         }
     }
 
-    /// The type in which the epilogue computes: that of the sums, but integers that become another type are scaled as f32.
+    /// The type in which the epilogue computes: the sums' type, but integers that become another type are scaled as f32.
     pub(super) fn scaled(&self) -> Elem {
         let acc = self.elem.accumulator();
         if acc.is_float() || acc == self.out { acc } else { Elem::F32 }

@@ -83,7 +83,7 @@ pub(crate) fn find(
         origins.walk(&program.body, &mut State::new());
     }
     let Origins { mut elements, mut refused, assumed, .. } = origins;
-    // A check alone needs nothing more: a product that one variant may not combine is refused in another.
+    // A check alone needs no more: a product that one variant may not combine is refused in another.
     let needs = if asks { assumed.needs } else { needs };
     if let Some((_, why)) = refused.pop_first() {
         return Err(why);

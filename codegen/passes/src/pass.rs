@@ -46,7 +46,7 @@ pub struct Context {
 /// How the architecture of a specialization is chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arch {
-    /// It stays.
+    /// The program's own.
     Fixed,
     /// The oldest one with enough shared memory, unless the author named one.
     Oldest,
@@ -70,7 +70,7 @@ const fn pass(
     Pass { name, does, runs, pass }
 }
 
-/// All passes over tile programs. `lower` follows: it makes the thread program.
+/// All passes over tile programs. Then `lower` makes the thread program.
 pub const PASSES: &[Pass] = &[
     pass(
         "split_k",

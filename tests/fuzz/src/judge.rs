@@ -282,7 +282,7 @@ impl Right {
         Some(Verdict::Wrong(Box::new(Wrong { case: Some(case), variant, why })))
     }
 
-    /// The first variant that differs from another where nothing is rounded, and how.
+    /// The first variant that differs from another in exact arithmetic, and how.
     fn difference(&self, args: &[Arg], options: &Options) -> Option<(usize, String)> {
         // The run before has detected races.
         let options = Options { exact: true, races: false, ..options.clone() };
@@ -300,10 +300,7 @@ impl Right {
             let differs = |param: &&Param| first.bytes(&param.name) != outcome.bytes(&param.name);
             if let Some(param) = self.kernel.params.iter().find(differs) {
                 let (name, other) = (&param.name, first.variant() + 1);
-                return Some((
-                    variant,
-                    format!("in exact arithmetic `{name}` is not that of variant {other}"),
-                ));
+                return Some((variant, format!("in exact arithmetic `{name}` differs from variant {other}")));
             }
         }
         None

@@ -31,7 +31,7 @@ pub const REASONS: &[(&str, &str)] = &[
     ("a commit without a later wait is removed", "no thread reads what these copies write"),
     (
         "an operation is removed that no run of the kernel executes",
-        "the run is that of the kernel: see `is_executed`",
+        "the run is the kernel's: see `is_executed`",
     ),
     (
         "the fence of initialised mbarriers is removed where neither the copy engine nor another block uses them",
@@ -42,15 +42,15 @@ pub const REASONS: &[(&str, &str)] = &[
         "a compiler has no use of them that it could move across the wait or the fence",
     ),
     (
-        "a role requests fewer registers, which its arrays still fit in, or none, and the pool has as many as the others request",
-        "compilers allocate as many as the role has; only a request for more than the pool has, or arrays that do not fit, is a fault",
+        "a role requests fewer registers, which its arrays still fit in, or none, and the pool has the number that the others request",
+        "compilers allocate the number that the role has; only a request for more than the pool has, or arrays that do not fit, is a fault",
     ),
     (
         "the last release of a ring's slot is removed, or the first wait for a free one",
         "no later copy waits for it, and slots are free at the start: runs with more iterations than slots show these faults",
     ),
     (
-        "an order is removed from a ticket or a count that publishes nothing",
+        "an order is removed from a ticket or a count that publishes no element",
         "no thread reads what another wrote ahead of it",
     ),
     (
@@ -60,7 +60,7 @@ pub const REASONS: &[(&str, &str)] = &[
     (
         "__syncwarp is removed ahead of an elected arrival, where the warp only waited for wgmma since its last synchronisation",
         "only tensor cores have read the slot. wgmma.wait_group is executed by each lane and returns when their reads are complete, so \
-         the elected lane has itself observed what its arrival releases; the other lanes have accessed nothing",
+         the elected lane has itself observed what its arrival releases; the other lanes have no accesses",
     ),
 ];
 
@@ -136,10 +136,11 @@ fn program_order(list: &[Stmt]) -> Vec<&Stmt> {
 
 /// Does a statement itself, without its blocks, access memory that threads share?
 fn accesses_itself(kernel: &Kernel, stmt: &Stmt) -> bool {
-    let mut found = false;
-    stmt.op
-        .each_use(&mut |used| found |= matches!(used, Use::Memory { space, .. } if is_shared(kernel, space)));
-    found
+    let mut is_used = false;
+    stmt.op.each_use(&mut |used| {
+        is_used |= matches!(used, Use::Memory { space, .. } if is_shared(kernel, space))
+    });
+    is_used
 }
 
 /// Is it memory that threads share and write?
@@ -156,9 +157,9 @@ fn is_shared(kernel: &Kernel, space: Space) -> bool {
 /// Does a statement use registers of this array, up to the next pin of them?
 fn is_used<'s>(reg: Id, mut stmts: impl Iterator<Item = &'s &'s Stmt>) -> bool {
     let uses = |stmt: &Stmt| {
-        let mut found = false;
-        stmt.op.each_use(&mut |used| found |= matches!(used, Use::Registers(id, _) if id == reg));
-        found && !matches!(stmt.op, Op::Atom { .. })
+        let mut is_used = false;
+        stmt.op.each_use(&mut |used| is_used |= matches!(used, Use::Registers(id, _) if id == reg));
+        is_used && !matches!(stmt.op, Op::Atom { .. })
     };
     stmts.by_ref().take_while(|stmt| stmt.op != Op::Pin(reg)).any(|stmt| uses(stmt))
 }
@@ -170,18 +171,18 @@ fn accesses(kernel: &Kernel, stmt: &Stmt) -> bool {
 
 /// Does it access global memory, in its blocks too?
 fn is_in_global(stmt: &Stmt) -> bool {
-    let mut found = false;
-    stmt.op.each_use(&mut |used| found |= matches!(used, Use::Memory { space: Space::Global(_), .. }));
-    found || stmt.op.blocks().into_iter().flatten().any(is_in_global)
+    let mut is_used = false;
+    stmt.op.each_use(&mut |used| is_used |= matches!(used, Use::Memory { space: Space::Global(_), .. }));
+    is_used || stmt.op.blocks().into_iter().flatten().any(is_in_global)
 }
 
 /// Does it write memory that threads share, in its blocks too?
 fn writes(stmt: &Stmt) -> bool {
-    let mut found = false;
+    let mut is_used = false;
     stmt.op.each_use(&mut |used| {
-        found |= matches!(used, Use::Memory { access: Access::Write | Access::Update, .. })
+        is_used |= matches!(used, Use::Memory { access: Access::Write | Access::Update, .. })
     });
-    found || stmt.op.blocks().into_iter().flatten().any(writes)
+    is_used || stmt.op.blocks().into_iter().flatten().any(writes)
 }
 
 /// Does it order accesses, in its blocks too?

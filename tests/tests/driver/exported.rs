@@ -323,7 +323,7 @@ impl Random {
     }
 }
 
-/// Kernels of which alternatives are not exported, with their number.
+/// Kernels with alternatives that are not exported, with their number.
 const LEFT_OUT: [(&str, usize); 2] = [("linear_hopper", 8), ("half", 11)];
 
 /// Launches of a kernel in C and in Rust.

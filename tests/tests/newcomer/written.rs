@@ -9,7 +9,7 @@ use tilewright_fuzz::{number, whole};
 use tilewright_layout::{Symbol, Value};
 use tilewright_sim::Arg;
 
-/// The results of every variant are those of the kernel's text.
+/// The results of every variant are the results of the kernel's text.
 #[track_caller]
 pub(crate) fn written(def: &KernelDef, args: &[Arg]) {
     if let Err(why) = compared(def, args) {

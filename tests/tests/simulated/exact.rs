@@ -1,4 +1,4 @@
-//! Exact comparison: every variant of every kernel of the gallery, where nothing is rounded, against its first.
+//! Exact comparison: every variant of every kernel of the gallery, without rounding, against its first.
 
 use tilewright_codegen::Generated;
 use tilewright_sim::{Error, Options, Outcome, run_variant};

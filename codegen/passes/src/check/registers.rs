@@ -1,4 +1,4 @@
-//! Registers of asynchronous products against those of their threads. An instruction that is in flight uses its accumulators and its
+//! Registers of asynchronous products against their threads' registers. An instruction that is in flight uses its accumulators and its
 //! fragments, so the compiler cannot keep them in memory.
 
 use std::collections::BTreeSet;
@@ -108,7 +108,7 @@ impl Live<'_> {
                 }
                 continue;
             }
-            // What follows, or another iteration.
+            // The statements after it, or another iteration.
             let mut after = self.now.clone();
             let chooses = matches!(stmt.op, Op::If { .. } | Op::When { .. });
             loop {

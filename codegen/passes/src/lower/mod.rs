@@ -94,7 +94,7 @@ const fn thread_pass(
 /// All passes over the thread program, in the order in which they run at the end of lowering.
 pub const THREAD_PASSES: &[ThreadPass] = &[
     thread_pass("commits", "inserts commits of asynchronous copies", |kernel, _| commits::insert(kernel)),
-    thread_pass("tokens", "lets waits leave the copies in flight that nothing needs yet", tokens::relax),
+    thread_pass("tokens", "lets waits leave the copies in flight that are not needed yet", tokens::relax),
     thread_pass("fences", "inserts fences between the proxies of memory", |kernel, _| fences::insert(kernel)),
     thread_pass("pins", "keeps compilers from moving registers of asynchronous products", |kernel, _| {
         pins::insert(kernel)

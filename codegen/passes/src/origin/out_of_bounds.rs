@@ -173,7 +173,7 @@ impl OutOfBounds {
         OutOfBounds::union(parts, whole)
     }
 
-    /// The facts of a tensor from those of its parts.
+    /// The facts of a tensor from its parts' facts.
     fn union(parts: Vec<(Region, OutOfBounds)>, whole: &Region) -> OutOfBounds {
         let all = || parts.iter().map(|(_, of)| of);
         let size = |region: &Region| region.iter().map(|of| of.end - of.start).product::<i64>();

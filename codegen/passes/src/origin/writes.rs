@@ -161,7 +161,7 @@ impl Origins<'_> {
         self.written_region(to.tensor, region, known_part, state);
     }
 
-    /// Updates the state of a shared tensor of which a region is written, if it is known which one.
+    /// Updates the state of a shared tensor where a region is written, if the region is known.
     pub(super) fn written_region(
         &self,
         of: Id,
@@ -321,7 +321,7 @@ impl Origins<'_> {
     }
 }
 
-/// The analysis of a tensor's elements from that of a view of each of `threads` threads.
+/// The analysis of a tensor's elements from the analysis of a view of each of `threads` threads.
 pub(super) fn on_tensor(part: &OutOfBounds, to: &View, sizes: &[i64], threads: i64) -> OutOfBounds {
     let of = |edge: &Edge| of_whole(edge, to, sizes, threads);
     let edges = part.edges.as_ref().and_then(|edges| edges.iter().map(of).collect());

@@ -8,7 +8,7 @@ use crate::values::limits::MOST_EXTENT;
 use crate::values::target::GRID;
 
 impl Kernel {
-    /// The kernel with all blocks along x, if its grid may be too long along y or z. A block's coordinates are those of its number,
+    /// The kernel with all blocks along x, if its grid may be too long along y or z. A block's coordinates come from its number,
     /// x first, so that blocks of a cluster along x remain neighbours. `None` for clusters along y or z.
     pub fn folded(&self) -> Option<Kernel> {
         let long = |axis: u8| {

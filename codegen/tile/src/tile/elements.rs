@@ -101,7 +101,7 @@ impl Edge {
         Edge { name, base, modes, end, only_above: false, part: Vec::new() }
     }
 
-    /// Applies to its coordinate, and to those of its part.
+    /// Applies to its coordinate, and to its part's coordinates.
     pub fn try_map(self, f: &dyn Fn(Edge) -> Option<Edge>) -> Option<Edge> {
         let part = self.part.iter().cloned().map(f).collect::<Option<_>>()?;
         Some(Edge { part, ..f(Edge { part: Vec::new(), ..self })? })

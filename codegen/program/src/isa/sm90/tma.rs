@@ -13,7 +13,7 @@ use crate::values::operation::Change;
 static LOADS: Family =
     Family { name: "bulk loads", completes: Done::Mbarrier, async_proxy: true, ..Family::IN_ORDER };
 
-/// Prefetches to the L2 cache, which nothing waits for.
+/// Prefetches to the L2 cache, without a wait.
 static PREFETCHES: Family = Family { name: "bulk prefetches", async_proxy: true, ..Family::IN_ORDER };
 
 /// Prefetches of tensor maps.
