@@ -22,6 +22,7 @@ pub use assertions::asserted;
 /// Where a claim about out-of-bounds elements is false.
 pub const FALSE_CLAIM: &str = "a false claim";
 
+pub(crate) use constructs::statements as each_expression;
 pub use constructs::{CONSTRUCTS, constructs};
 
 use crate::case::Case;
