@@ -355,8 +355,8 @@ language! {
     /// see [Producers](super::products#producers). If the size of a cluster does not divide the number of tiles along x, blocks
     /// of the last cluster without a tile take part in its copies and exchanges, but do not write to global memory.
     ///
-    /// With `alternate = true` a kernel with a producer has twice the threads: two groups of consumers take the tiles alternately.
-    /// One multiplies while the other stores its results.
+    /// With `alternate = true` a kernel with a producer has twice the threads: two groups of consumers, of up to three warpgroups
+    /// each, take the tiles alternately. One multiplies while the other stores its results.
     fn persistent();
     /// Takes the tiles along x and y in bands of this number of rows, or rows of clusters, each band column by column. Concurrent
     /// blocks then share rows and columns of operands in the L2 cache. Persistent kernels take bands of 8 by default.

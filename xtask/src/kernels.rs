@@ -13,6 +13,7 @@ const OPTIONS: &[(&str, bool)] = &[
     ("--whole", false),
     ("--targeted", false),
     ("--exchanges", false),
+    ("--options", false),
 ];
 
 pub(crate) fn run(arguments: &[String]) -> Outcome {

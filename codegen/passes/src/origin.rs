@@ -27,7 +27,7 @@ use crate::tile::empty_loops;
 use crate::tile::pair::Scanned;
 use crate::tile::view::View;
 use crate::tile::{Across, Expr, How, Multiply, Op, Past, ProductViews, Program, Space, Stmt};
-use crate::values::affine::{Affine, Coord};
+use crate::values::affine::Coord;
 use crate::values::lanes::Lanes;
 use crate::values::number::Number;
 use crate::values::semiring::Semiring;
@@ -35,7 +35,6 @@ use masks::no_coordinate;
 use out_of_bounds::{CombinedOver, Coordinate, OutOfBounds, State, forget, join};
 use past_k::Writers;
 use propagation::reads_coordinates;
-use writes::{on_tensor, region};
 
 /// The program with the masks of all reductions and the coordinates that functions read, beside their statements; and the facts
 /// that a variant needs for that. Loops are not expanded yet: the iteration that copies a tile reads it.
@@ -250,31 +249,7 @@ impl Origins<'_> {
                 self.check_product(stmt, ProductViews { a, b, acc }, Semiring::SUMS, state);
                 self.multiplied(ProductViews { a, b, acc }, false, state);
             }
-            Op::Contents { from, to } => {
-                let (edges, at) = (self.edges(from, to, state), self.at(from, to, state));
-                let (contents, age) = (Some(0.0), self.loops.len());
-                let part = OutOfBounds { edges, contents, at, age, ..OutOfBounds::NONE };
-                let Some(sizes) = self.sizes(to.tensor) else {
-                    return self.update(to, OutOfBounds::UNKNOWN, state);
-                };
-                // Statements of an iteration see one slot.
-                let mut slot = to.clone();
-                let is_slot = |of: &Affine| of.any(&|coord| matches!(coord, Coord::Phase(_)));
-                let slots: Vec<usize> = (0..sizes.len()).filter(|mode| is_slot(&to.base[*mode])).collect();
-                slots.iter().for_each(|mode| slot.base[*mode] = 0.into());
-                let is_known = slot.base.iter().all(|base| base.constant().is_some());
-                let mut region = region(&slot, 1, &sizes).filter(|_| is_known);
-                for (mode, of) in
-                    region.iter_mut().flatten().enumerate().filter(|(mode, _)| slots.contains(mode))
-                {
-                    *of = 0..sizes[mode];
-                }
-                // Earlier contents of the slot have been replaced, unless they are other parts of the same ones.
-                if state.get(&to.tensor).is_some_and(|of| of.parts.is_empty()) {
-                    state.remove(&to.tensor);
-                }
-                self.written_region(to.tensor, region, on_tensor(&part, &slot, &sizes, 1), state);
-            }
+            Op::Contents { from, to } => self.filled_slot(from, to, state),
             Op::Gemm { acc, how: Multiply::Atom(_), .. } if self.followed.contains(&acc.tensor) => {}
             Op::Gemm { a, b, acc, how, .. } => {
                 if how.row(self.program.tensor(acc.tensor).elem).is_ok_and(Atom::is_scalar) {

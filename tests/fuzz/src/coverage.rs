@@ -13,12 +13,15 @@ use tilewright_codegen::tile::{Across, Expr, How, Multiply, Op, Order, Past, Pro
 use tilewright_codegen::{Elem, pass};
 
 use crate::judge::Right;
+use crate::options::{self, Choice};
 use crate::whole::CONSTRUCTS;
 
 /// Counts by feature.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     counts: BTreeMap<&'static str, u32>,
+    /// Kernels with both options.
+    pairs: BTreeMap<[Choice; 2], u32>,
     kernels: u32,
     /// Kernels of whole tiles have separate rows.
     whole: bool,
@@ -157,6 +160,11 @@ const WANTED: &[&str] = &[
 impl Coverage {
     /// Counts a kernel.
     pub fn add(&mut self, right: &Right) {
+        let ran = right.ran.iter().any(|count| *count > 0);
+        let pairs = options::PAIRS.iter().filter(|_| ran);
+        for pair in pairs.filter(|pair| pair.iter().all(|of| right.options.contains(of))) {
+            *self.pairs.entry(*pair).or_default() += 1;
+        }
         if right.is_whole {
             self.whole = true;
             self.kernels += 1;
@@ -185,6 +193,34 @@ impl Coverage {
         for (what, count) in &other.counts {
             *self.counts.entry(what).or_default() += count;
         }
+        for (pair, count) in &other.pairs {
+            *self.pairs.entry(*pair).or_default() += count;
+        }
+    }
+
+    /// The pairs of options that no passing kernel has.
+    pub fn missing_pairs(&self) -> Vec<String> {
+        let missing = options::PAIRS.iter().filter(|pair| !self.pairs.contains_key(*pair));
+        missing.map(|[x, y]| if x == y { x.to_string() } else { format!("{x} with {y}") }).collect()
+    }
+
+    /// A table of all options: how many kernels have one, and how many digits the number of kernels has that have both: a dot stands
+    /// for a pair that is not drawn.
+    pub fn table_of_options(&self) -> String {
+        let all = &options::ALL;
+        let count = |pair: [Choice; 2]| self.pairs.get(&pair).copied().unwrap_or(0);
+        let mut table = String::new();
+        for (at, option) in all.iter().enumerate() {
+            let digits =
+                |other: &Choice| match (options::reason(&[*other, *option]), count([*other, *option])) {
+                    (Some(_), _) => '.',
+                    (None, 0) => '0',
+                    (None, count) => char::from_digit(count.ilog10() + 1, 10).unwrap_or('9'),
+                };
+            let row: String = all[..at].iter().map(digits).collect();
+            table += &format!("{:<27}{:>6}  {row}\n", option.to_string(), count([*option; 2]));
+        }
+        table
     }
 
     /// Features in fewer kernels than this.

@@ -1,5 +1,6 @@
 //! Compares a kernel in the simulator with the reference interpreter: every variant, on sizes of every kind.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tilewright_codegen::ast::{Kernel, Level};
@@ -11,6 +12,7 @@ use tilewright_sim::{Arg, Error, FaultKind, Options, Outcome, run_every, run_var
 
 use crate::case::{Case, Fit, Sizes};
 use crate::change::{self, Change};
+use crate::options::{self, Choice};
 use crate::random::Random;
 use crate::reading;
 use crate::reference::{self, Buffer, Launch, Moment, Undefined};
@@ -63,6 +65,8 @@ pub struct Right {
     pub is_whole: bool,
     /// Constructs of its text, if it is.
     pub constructs: Vec<&'static str>,
+    /// Options of its statements, if it is text.
+    pub options: BTreeSet<Choice>,
     /// How often each variant ran.
     pub ran: Vec<u32>,
     /// Reasons of refused launches.
@@ -179,6 +183,11 @@ fn judged(subject: &Subject, plan: &Plan) -> Verdict {
         program,
         is_whole: subject.whole().is_some(),
         constructs: subject.whole().map_or_else(Vec::new, whole::constructs),
+        options: match &subject.source {
+            Source::Text(Definition::Function(kernel, _))
+            | Source::Whole(Definition::Function(kernel, _)) => options::of_kernel(kernel),
+            _ => BTreeSet::new(),
+        },
         refused: Vec::new(),
         elements: [0; 2],
     };

@@ -8,6 +8,7 @@ pub mod coverage;
 pub mod draw;
 pub mod judge;
 pub mod number;
+pub mod options;
 pub mod planted;
 pub mod random;
 pub mod reading;

@@ -9,7 +9,7 @@ use crate::case::Sizes;
 use crate::coverage::Coverage;
 use crate::draw::Kind;
 use crate::judge::{Plan, Subject, Verdict, judge};
-use crate::{shrink, source};
+use crate::{options, shrink, source};
 
 /// A batch.
 #[derive(Clone, Debug)]
@@ -66,6 +66,8 @@ pub struct Tally {
     pub wrong: BTreeMap<u64, String>,
     /// The coverage.
     pub coverage: Coverage,
+    /// Were kernels drawn for every pair of options?
+    pub has_options: bool,
 }
 
 /// Runs a batch.
@@ -107,6 +109,7 @@ impl Tally {
                 self.right += 1;
                 let runs: u64 = right.ran.iter().map(|&n| u64::from(n)).sum();
                 self.runs += runs;
+                self.has_options |= batch.kind == Kind::Options;
                 self.idle += u64::from(runs == 0);
                 self.coverage.add(&right);
                 for why in &right.refused {
@@ -145,6 +148,7 @@ impl Tally {
         self.elements = [self.elements[0] + other.elements[0], self.elements[1] + other.elements[1]];
         self.wrong.extend(other.wrong);
         self.coverage.merge(&other.coverage);
+        self.has_options |= other.has_options;
     }
 
     /// How many kernels were refused while compiling.
@@ -182,6 +186,12 @@ impl Tally {
         if !few.is_empty() {
             all.push(format!("in fewer than {least} kernels: {}", few.join("; ")));
         }
+        if self.has_options && self.drawn() >= options::PAIRS.len() as u64 {
+            let missing = self.coverage.missing_pairs();
+            if !missing.is_empty() {
+                all.push(format!("options in no right kernel: {}", missing.join("; ")));
+            }
+        }
         all
     }
 
@@ -196,9 +206,10 @@ impl Tally {
             if rows.is_empty() { String::new() } else { format!("{title}\n{}\n", rows.join("\n")) }
         };
         format!(
-            "{}\n\n{}{}{}\n{} kernels: {} right, {} wrong, {} refused, {} without a meaning; {} runs of variants, {} kernels \
+            "{}\n\n{}{}{}{}\n{} kernels: {} right, {} wrong, {} refused, {} without a meaning; {} runs of variants, {} kernels \
              never ran; {} elements compared, {} of them could be anything",
             self.coverage.text(),
+            if self.has_options { self.coverage.table_of_options() } else { String::new() },
             list("refused while compiling", &self.refused),
             list("undefined behaviour", &self.undefined),
             list("launches refused", &self.launches),

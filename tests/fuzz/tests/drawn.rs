@@ -8,7 +8,7 @@ use tilewright_codegen::view::View;
 use tilewright_fuzz::draw::Kind;
 use tilewright_fuzz::judge::Source;
 use tilewright_fuzz::run::{Batch, run};
-use tilewright_fuzz::{draw, source};
+use tilewright_fuzz::{draw, options, source};
 
 /// The first of the kernels, and how many: enough for every kind of statement, in some seconds.
 const SAMPLE: (u64, u64) = (137, 300);
@@ -42,6 +42,26 @@ fn drawn_kernels_of_exchanges_compute_what_their_text_says() {
     let tally = run(&Batch { count: 60, kind: Kind::Exchanges, ..Batch::default() });
     let complaints = tally.complaints(0);
     assert!(complaints.is_empty(), "{}\n\n{}", tally.text(), complaints.join("\n\n"));
+}
+
+/// Kernels for pairs of options, against the evaluator of their text.
+#[test]
+fn drawn_kernels_with_options_compute_what_their_text_says() {
+    let tally = run(&Batch { count: 80, kind: Kind::Options, ..Batch::default() });
+    let complaints = tally.complaints(0);
+    assert!(complaints.is_empty(), "{}\n\n{}", tally.text(), complaints.join("\n\n"));
+}
+
+/// Every option of the language is drawn beside every other, or there is a reason why not.
+#[test]
+fn each_option_is_drawn_beside_each_other() {
+    for (seed, pair) in options::PAIRS.iter().enumerate() {
+        let subject = Kind::Options.subject(seed as u64);
+        let drawn = options::of_kernel(subject.whole().expect("a kernel of whole tiles"));
+        let missing: Vec<_> = pair.iter().filter(|of| !drawn.contains(of)).collect();
+        assert!(missing.is_empty(), "seed {seed}: {missing:?} in\n{}", source::subject(&subject));
+    }
+    assert_eq!(options::idle_exceptions(), Vec::<String>::new(), "exceptions that concern no pair");
 }
 
 /// Each construct that they are about is drawn.
@@ -113,7 +133,7 @@ fn kernels_that_were_wrong_are_refused() {
 #[test]
 fn a_seed_draws_the_same_kernel_again() {
     for seed in 0..200 {
-        for kind in [Kind::Parts, Kind::Whole, Kind::Targeted, Kind::Exchanges] {
+        for kind in [Kind::Parts, Kind::Whole, Kind::Targeted, Kind::Exchanges, Kind::Options] {
             assert_eq!(source::subject(&kind.subject(seed)), source::subject(&kind.subject(seed)));
         }
     }

@@ -213,6 +213,11 @@ fn kernels_of_exchanges_drawn_at_random() {
     drawn(|seed| Kind::Exchanges.subject(seed), text, 0.5);
 }
 
+#[test]
+fn kernels_with_options_drawn_at_random() {
+    drawn(|seed| Kind::Options.subject(seed), text, 0.5);
+}
+
 /// Runs the kernels of the first seeds. `least`: of each as many runs.
 fn drawn(subject: fn(u64) -> Subject, oracle: Oracle, least: f64) {
     if stream().is_none() {

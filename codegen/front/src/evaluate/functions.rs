@@ -12,7 +12,7 @@ pub struct Function {
     /// Its usage, for messages.
     pub usage: &'static str,
     /// The names of its named arguments.
-    pub(super) named: &'static [&'static str],
+    pub named: &'static [&'static str],
     /// The most positional arguments.
     pub(super) most: usize,
     /// Is it a function of numbers, which applies to each element of tiles?
@@ -20,6 +20,9 @@ pub struct Function {
     /// The function that evaluates a call.
     pub(super) run: fn(&mut Evaluator, &Args) -> Result<Value, Problem>,
 }
+
+/// The named arguments of `pipelined`.
+pub(super) const PIPELINED: &[&str] = &["stages", "most_stages", "fragments", "exits", "producer", "split"];
 
 /// The function counts its arguments itself.
 const ANY: usize = usize::MAX;
@@ -305,11 +308,5 @@ pub const FUNCTIONS: &[Function] = &[
     number("fma", "fma(a, b, c)", 3, Evaluator::fma_call),
     number("select", "select(condition, a, b)", 3, Evaluator::select_call),
     row("unroll", "for i in unroll(0..4) { … }", &[], ANY, Evaluator::loop_call),
-    row(
-        "pipelined",
-        "for k in pipelined(0..n, stages = 3) { … }",
-        &["stages", "most_stages", "fragments", "exits", "producer"],
-        ANY,
-        Evaluator::loop_call,
-    ),
+    row("pipelined", "for k in pipelined(0..n, stages = 3) { … }", PIPELINED, ANY, Evaluator::loop_call),
 ];

@@ -1,5 +1,6 @@
 //! Loops and conditions of the kernel.
 
+use super::functions::PIPELINED;
 use super::value::Value;
 use super::{Evaluator, advice, integer};
 use crate::build::Builder;
@@ -400,9 +401,6 @@ fn breaks(stmt: &ast::Stmt) -> bool {
 pub(super) fn always() -> Test {
     Test::Equal(0.into(), 0.into())
 }
-
-/// The named arguments of `pipelined`.
-const PIPELINED: &[&str] = &["stages", "most_stages", "fragments", "exits", "producer", "split"];
 
 /// Is the range between two integers known to be empty?
 fn empty(from: &Affine, to: &Affine) -> bool {

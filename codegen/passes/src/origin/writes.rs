@@ -162,13 +162,7 @@ impl Origins<'_> {
     }
 
     /// Updates the state of a shared tensor where a region is written, if the region is known.
-    pub(super) fn written_region(
-        &self,
-        of: Id,
-        region: Option<Region>,
-        part: OutOfBounds,
-        state: &mut State,
-    ) {
+    fn written_region(&self, of: Id, region: Option<Region>, part: OutOfBounds, state: &mut State) {
         let before = state.get(&of);
         let known = match (region, self.sizes(of)) {
             (Some(region), Some(sizes)) => {
@@ -180,8 +174,38 @@ impl Origins<'_> {
         state.insert(of, known);
     }
 
+    /// Updates the state of a ring's tensor, of which a producer has filled the current slot, or a part of it.
+    pub(super) fn filled_slot(&mut self, from: &View, to: &View, state: &mut State) {
+        let (edges, at) = (self.edges(from, to, state), self.at(from, to, state));
+        let part = OutOfBounds { edges, contents: Some(0.0), at, age: self.loops.len(), ..OutOfBounds::NONE };
+        // Statements of an iteration see one slot.
+        let mut slot = to.clone();
+        let is_phase = |coord: &Coord| matches!(coord, Coord::Phase(_));
+        let slots: Vec<usize> = (0..to.base.len()).filter(|mode| to.base[*mode].any(&is_phase)).collect();
+        slots.iter().for_each(|mode| slot.base[*mode] = 0.into());
+        let is_known = slot.base.iter().all(|base| base.constant().is_some());
+        let Some(sizes) = self.sizes(to.tensor) else {
+            return self.update(to, OutOfBounds::UNKNOWN, state);
+        };
+        let written = region(&slot, 1, &sizes).filter(|_| is_known).map(|mut written| {
+            slots.iter().for_each(|mode| written[*mode] = 0..sizes[*mode]);
+            written
+        });
+        let Some(written) = written else {
+            let whole = sizes.iter().map(|size| 0..*size).collect();
+            let parts = vec![(whole, OutOfBounds::UNKNOWN)];
+            state.insert(to.tensor, OutOfBounds { parts, ..OutOfBounds::UNKNOWN });
+            return;
+        };
+        // Earlier contents of the slot have been replaced, unless they are other parts of the same ones.
+        if state.get(&to.tensor).is_some_and(|of| of.parts.is_empty()) {
+            state.remove(&to.tensor);
+        }
+        self.written_region(to.tensor, Some(written), on_tensor(&part, &slot, &sizes, 1), state);
+    }
+
     /// The extents of a tensor's modes, if they are constants.
-    pub(super) fn sizes(&self, of: Id) -> Option<Vec<i64>> {
+    fn sizes(&self, of: Id) -> Option<Vec<i64>> {
         self.program.tensor(of).plain().modes().map(|mode| mode.size().ok()).collect()
     }
 
@@ -322,7 +346,7 @@ impl Origins<'_> {
 }
 
 /// The analysis of a tensor's elements from the analysis of a view of each of `threads` threads.
-pub(super) fn on_tensor(part: &OutOfBounds, to: &View, sizes: &[i64], threads: i64) -> OutOfBounds {
+fn on_tensor(part: &OutOfBounds, to: &View, sizes: &[i64], threads: i64) -> OutOfBounds {
     let of = |edge: &Edge| of_whole(edge, to, sizes, threads);
     let edges = part.edges.as_ref().and_then(|edges| edges.iter().map(of).collect());
     let at = part.at.as_ref().map(|at| {
@@ -339,7 +363,7 @@ pub(super) fn on_tensor(part: &OutOfBounds, to: &View, sizes: &[i64], threads: i
 }
 
 /// The region of a tensor that threads, whose parts may exceed their tile, together write; `None` if it is no box.
-pub(super) fn region(to: &View, threads: i64, sizes: &[i64]) -> Option<Region> {
+fn region(to: &View, threads: i64, sizes: &[i64]) -> Option<Region> {
     /// The most elements that are visited: about the bytes of shared memory.
     const MOST: i64 = 1 << 18;
     let count = to.layout.size().unwrap_or(MOST);

@@ -11,7 +11,7 @@ fn main() -> ExitCode {
         Ok(read) => read,
         Err(message) => {
             eprintln!(
-                "error: {message}\nusage: kernels [COUNT] [--whole | --targeted | --exchanges] [--seed FIRST] [--seconds MOST] [--wrong MOST] [--unshrunk] [--until-wrong]"
+                "error: {message}\nusage: kernels [COUNT] [--whole | --targeted | --exchanges | --options] [--seed FIRST] [--seconds MOST] [--wrong MOST] [--unshrunk] [--until-wrong]"
             );
             return ExitCode::FAILURE;
         }
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     let share = match batch.kind {
         Kind::Parts => Some(50),
         Kind::Whole => Some(1000),
-        Kind::Targeted | Kind::Exchanges => None,
+        Kind::Targeted | Kind::Exchanges | Kind::Options => None,
     };
     let least = match share {
         Some(share) if tally.drawn() >= 2000 => (tally.drawn() / share) as u32,

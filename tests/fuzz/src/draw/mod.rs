@@ -35,12 +35,18 @@ pub enum Kind {
     Targeted,
     /// Exchanges between lanes and between blocks, loops that end by elements, tuples of tiles.
     Exchanges,
+    /// Each pair of options that can stand beside each other.
+    Options,
 }
 
 impl Kind {
     /// The kinds with an option.
-    pub const OPTIONS: [(&str, Kind); 3] =
-        [("--whole", Kind::Whole), ("--targeted", Kind::Targeted), ("--exchanges", Kind::Exchanges)];
+    pub const OPTIONS: [(&str, Kind); 4] = [
+        ("--whole", Kind::Whole),
+        ("--targeted", Kind::Targeted),
+        ("--exchanges", Kind::Exchanges),
+        ("--options", Kind::Options),
+    ];
 
     /// The option that selects this kind.
     pub fn option(self) -> &'static str {
@@ -54,6 +60,7 @@ impl Kind {
             Kind::Whole => whole_tiles(seed),
             Kind::Targeted => of_text(whole::targeted(seed)),
             Kind::Exchanges => of_text(whole::exchanges(seed)),
+            Kind::Options => of_text(whole::options(seed)),
         }
     }
 }

@@ -484,7 +484,7 @@ fn loops(stmt: &Stmt, inside: bool, present: &mut Vec<&'static str>) {
 }
 
 /// All expressions of statements.
-pub(super) fn statements<'k>(body: &'k [Stmt], see: &mut dyn FnMut(&'k ExprKind)) {
+pub(crate) fn statements<'k>(body: &'k [Stmt], see: &mut dyn FnMut(&'k ExprKind)) {
     for stmt in body {
         match &stmt.kind {
             StmtKind::Let { value, .. } | StmtKind::Expr(value) => statements_of(value, see),

@@ -1,7 +1,7 @@
 //! Calls.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{Arg, Expr, Name, Pattern};
+use tilewright_codegen::ast::{Arg, Expr, ExprKind, Name, Pattern};
 use tilewright_codegen::thread::{Bin, Cmp};
 
 use super::element;
@@ -32,9 +32,7 @@ impl<'k> Block<'k> {
         };
         let elem = types.first().and_then(|name| Elem::named(&name.text));
         match name {
-            "warp_shuffle" | "warp_ballot" | "warp_match" | "warp_sum" | "warp_maximum" | "warp_minimum" => {
-                self.over_lanes(name, args)
-            }
+            name if name.starts_with("warp_") || name.starts_with("block_") => self.over_lanes(name, args),
             // One element for each thread: the part of all threads is the tile.
             "parallelize" => {
                 let (view, threads) = (self.view(of(0)?)?, self.sizes(of(1)?)?);
@@ -46,8 +44,8 @@ impl<'k> Block<'k> {
             "walk" => self.value(of(1)?),
             "signal" => self.signalled(of(0)?),
             "wait" => self.awaited(of(0)?, of(1)?),
-            "tiled_mma" | "threads" | "persistent" | "cluster" | "at_most" | "assert" | "sync_threads"
-            | "blocks_per_sm" | "stage" => Ok(Value::Unit),
+            "tiled_mma" | "threads" | "persistent" | "raster" | "cluster" | "at_most" | "at_least"
+            | "assert" | "sync_threads" | "blocks_per_sm" | "stage" => Ok(Value::Unit),
             "pipelined" | "unroll" => self.value(of(0)?),
             "layout" | "padded" | "row_major" => self.value(of(0)?),
             "swizzled" => self.value(of(3)?),
@@ -134,6 +132,7 @@ impl<'k> Block<'k> {
             "reduce" => self.folded(args),
             "scan" => self.scanned(args),
             "gemm" => self.multiplied(args),
+            "asm" => self.modelled(args),
             "bits" => {
                 let given = self.value(of(0)?)?;
                 let given = self.elements(&given)?;
@@ -152,6 +151,16 @@ impl<'k> Block<'k> {
                 _ => self.number(name, args),
             },
         }
+    }
+
+    /// `asm::<i32>("…", a, b, model = |a, b| …)`
+    fn modelled(&mut self, args: &'k [Arg]) -> Result<Value<'k>> {
+        let Some(ExprKind::Closure { params, body }) = named(args, "model").map(|model| &model.kind) else {
+            return undefined("an instruction without a model");
+        };
+        let operands = args.iter().skip(1).filter(|arg| arg.name.is_none());
+        let operands = operands.map(|arg| self.value(&arg.value)).collect::<Result<_>>()?;
+        self.applied((params, body), operands)
     }
 
     /// `broadcast(bias, (BM, _))`

@@ -5,9 +5,9 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Arg, Expr, ExprKind};
 use tilewright_codegen::thread::{Bin, Cmp};
 
-use super::function::named;
+use super::function::{CLAIM, named};
 use super::value::{Cell, Elements, OutOfBounds, Store, Type, Value};
-use super::{Block, Result, undefined};
+use super::{Block, FALSE_CLAIM, Result, undefined};
 use crate::reference::Num;
 
 /// Lanes of a warp.
@@ -16,12 +16,27 @@ const LANES: usize = 32;
 impl<'k> Block<'k> {
     pub(super) fn over_lanes(&mut self, name: &str, args: &'k [Arg]) -> Result<Value<'k>> {
         let of = self.value(&args[0].value)?;
-        let of = self.elements(&of)?;
+        let mut of = self.elements(&of)?;
+        let count = of.cells.len();
         let lanes = match named(args, "lanes") {
             Some(lanes) => self.integer(lanes)? as usize,
+            None if name.starts_with("block_") => count,
             None => LANES,
         };
-        let count = of.cells.len();
+        if let Some(claim) = named(args, CLAIM) {
+            let claim = self.value(claim)?;
+            let claim = self.elements(&claim)?;
+            let claim = if let Some(elem) = of.ty.elem() { claim.as_type(elem)? } else { claim };
+            for cell in of.cells.iter_mut().filter(|cell| cell.is_outside()) {
+                if !cell.num.is_exact() {
+                    return undefined("a claim about a number that is not exact");
+                }
+                if cell.num != claim.cells[0].num {
+                    return undefined(FALSE_CLAIM);
+                }
+                cell.out_of_bounds = OutOfBounds::No;
+            }
+        }
         if of.sizes.len() != 1 || count % lanes != 0 {
             return undefined("parts of several elements");
         }
@@ -34,18 +49,66 @@ impl<'k> Block<'k> {
             "warp_match" => (Elem::U32, matched(&of, lanes)),
             _ => {
                 let Some(elem) = of.ty.elem() else { return undefined("no type") };
-                let with = match name {
-                    "warp_sum" => Bin::Add,
-                    "warp_maximum" => Bin::Max,
-                    _ => Bin::Min,
+                let (_, function) = name.split_once('_').unwrap_or_default();
+                let with = match function {
+                    "sum" => Bin::Add,
+                    "maximum" => Bin::Max,
+                    "minimum" => Bin::Min,
+                    _ => return self.combined_in_order(&of, lanes, args, function == "scan"),
                 };
-                (elem, combined(&of, lanes, with, elem))
+                let sums = match named(args, "acc").map(|acc| self.value(acc)).transpose()? {
+                    Some(Value::Type(acc)) => acc,
+                    _ if with == Bin::Add => elem.accumulator(),
+                    _ => elem,
+                };
+                for cell in &mut of.cells {
+                    cell.num = cell.num.cast(elem, sums);
+                }
+                (sums, combined(&of, lanes, with, sums))
             }
         };
+        Ok(self.of_lanes(&of, elem, nums))
+    }
+
+    /// A number for each lane.
+    fn of_lanes(&mut self, of: &Elements, elem: Elem, nums: Vec<Num>) -> Value<'k> {
         let outside = of.cells.iter().any(Cell::is_outside);
         let cell = |num| Some(if outside { Cell::unclear(num) } else { Cell::of(num) });
         let cells = nums.into_iter().map(cell).collect();
-        Ok(Value::View(self.fresh(elem, &of.sizes, cells)))
+        Value::View(self.fresh(elem, &of.sizes, cells))
+    }
+
+    /// `warp_reduce(x, 0.0, |a, b| …)`, `block_scan(x, 0.0, |a, b| …)`
+    fn combined_in_order(
+        &mut self,
+        of: &Elements,
+        lanes: usize,
+        args: &'k [Arg],
+        scans: bool,
+    ) -> Result<Value<'k>> {
+        let with = self.combiner(args)?;
+        let exclusive = match named(args, "exclusive") {
+            Some(exclusive) => matches!(self.value(exclusive)?, Value::Bool(true)),
+            None => false,
+        };
+        let mut nums = Vec::new();
+        for group in of.cells.chunks(lanes) {
+            let mut total = with.identity.clone();
+            for cell in group {
+                let next = match counts(cell) {
+                    None => vec![Num::UNKNOWN],
+                    Some(false) => total.clone(),
+                    Some(true) => self.joined(&with, &total, &[cell.num])?,
+                };
+                nums.push(if exclusive { total[0] } else { next[0] });
+                total = next;
+            }
+            if !scans {
+                let first = nums.len() - group.len();
+                nums[first..].fill(total[0]);
+            }
+        }
+        Ok(self.of_lanes(of, with.elems[0], nums))
     }
 
     fn shuffled(&mut self, of: &Elements, from: &'k Expr, lanes: usize) -> Result<Vec<Num>> {

@@ -26,6 +26,7 @@ pub const FALSE_CLAIM: &str = "a false claim";
 /// must refuse it.
 pub const MIXED_COORDINATES: &str = "coordinates that operands disagree about are read";
 
+pub(crate) use constructs::statements as each_expression;
 pub use constructs::{CONSTRUCTS, constructs};
 
 use crate::case::Case;

@@ -14,13 +14,17 @@ use super::{Block, FALSE_CLAIM, Result, undefined};
 use crate::reference::Num;
 
 /// Tuples of elements, with the closure that combines them and its identity.
-struct Combined<'k> {
+pub(super) struct Combined<'k> {
     from: Vec<Elements>,
-    elems: Vec<Elem>,
-    identity: Vec<Num>,
+    pub(super) elems: Vec<Elem>,
+    pub(super) identity: Vec<Num>,
     closure: (&'k [Pattern], &'k Expr),
     is_tuple: bool,
 }
+
+/// Operations of products.
+const OPERATIONS: [(&str, Bin); 4] =
+    [("add", Bin::Add), ("mul", Bin::Mul), ("min", Bin::Min), ("max", Bin::Max)];
 
 impl<'k> Block<'k> {
     /// `sum(x, 1)`
@@ -85,7 +89,7 @@ impl<'k> Block<'k> {
         Ok(Value::View(self.fresh(elem, &sizes, all.into_iter().zip(at).map(cell).collect())))
     }
 
-    fn combiner(&mut self, args: &'k [Arg]) -> Result<Combined<'k>> {
+    pub(super) fn combiner(&mut self, args: &'k [Arg]) -> Result<Combined<'k>> {
         let given = self.value(&args[0].value)?;
         let is_tuple = matches!(given, Value::Tuple(_));
         let from = entries(given).iter().map(|of| self.elements(of)).collect::<Result<Vec<_>>>()?;
@@ -100,8 +104,25 @@ impl<'k> Block<'k> {
         Ok(Combined { from, elems, identity, closure, is_tuple })
     }
 
+    /// The modes along which a statement combines elements. With a claim about elements out of bounds, these count.
+    fn combined_modes(&mut self, of: &mut Combined<'k>, args: &'k [Arg]) -> Result<Vec<i128>> {
+        let modes = match named(args, "mode") {
+            Some(modes) => self.numbers(modes)?,
+            None => (0..of.from[0].sizes.len() as i128).collect(),
+        };
+        if let Some(claim) = named(args, CLAIM) {
+            let claims = entries(self.value(claim)?);
+            for ((from, elem), claim) in of.from.iter_mut().zip(&of.elems).zip(claims) {
+                let claim = self.elements(&claim)?.as_type(*elem)?.cells[0].num;
+                checked(from, &modes, *elem, *elem, claim)?;
+                from.cells.iter_mut().for_each(|cell| cell.out_of_bounds = OutOfBounds::No);
+            }
+        }
+        Ok(modes)
+    }
+
     /// Two tuples, by the closure.
-    fn joined(&mut self, of: &Combined<'k>, x: &[Num], y: &[Num]) -> Result<Vec<Num>> {
+    pub(super) fn joined(&mut self, of: &Combined<'k>, x: &[Num], y: &[Num]) -> Result<Vec<Num>> {
         let side = |all: &[Num]| {
             let entry =
                 |(num, elem): (&Num, &Elem)| Value::Elements(Elements::number(Type::Elem(*elem), *num));
@@ -118,12 +139,9 @@ impl<'k> Block<'k> {
 
     /// `reduce(x, identity, |a, b| …, mode = 1)`: in any order.
     pub(super) fn folded(&mut self, args: &'k [Arg]) -> Result<Value<'k>> {
-        let of = self.combiner(args)?;
+        let mut of = self.combiner(args)?;
+        let modes = self.combined_modes(&mut of, args)?;
         let from_sizes = of.from[0].sizes.clone();
-        let modes = match named(args, "mode") {
-            Some(modes) => self.numbers(modes)?,
-            None => (0..from_sizes.len() as i128).collect(),
-        };
         let sizes = without(&from_sizes, &modes);
         let count = sizes.iter().product::<i64>() as usize;
         let mut sums = vec![of.identity.clone(); count];
@@ -155,12 +173,9 @@ impl<'k> Block<'k> {
 
     /// `scan(x, identity, |a, b| …, mode = 1)`
     pub(super) fn scanned(&mut self, args: &'k [Arg]) -> Result<Value<'k>> {
-        let of = self.combiner(args)?;
+        let mut of = self.combiner(args)?;
+        let modes = self.combined_modes(&mut of, args)?;
         let sizes = of.from[0].sizes.clone();
-        let modes = match named(args, "mode") {
-            Some(modes) => self.numbers(modes)?,
-            None => (0..sizes.len() as i128).collect(),
-        };
         let exclusive = match named(args, "exclusive") {
             Some(exclusive) => matches!(self.value(exclusive)?, Value::Bool(true)),
             None => false,
@@ -237,6 +252,14 @@ impl<'k> Block<'k> {
         let acc = self.view(&args[2].value)?;
         let mut sums = self.read(&acc, 0.0)?;
         let (Some(x), Some(y)) = (a.ty.elem(), b.ty.elem()) else { return undefined("no type") };
+        let operation = |of: &Expr| match &of.kind {
+            ExprKind::Name(name) => OPERATIONS.iter().find(|(known, _)| known == name).map(|(_, with)| *with),
+            _ => None,
+        };
+        let semiring = match named(args, "with").map(|with| &with.kind) {
+            Some(ExprKind::Tuple(both)) => operation(&both[0]).zip(operation(&both[1])),
+            _ => None,
+        };
         for (n, cell) in sums.cells.iter_mut().enumerate() {
             let at = digits(&acc.sizes, n as i64);
             let mut terms = vec![cell.num];
@@ -246,9 +269,16 @@ impl<'k> Block<'k> {
                 let right = &b.cells[linear(&b.sizes, &[at[1], k])];
                 row |= left.out_of_bounds == OutOfBounds::No;
                 column |= right.out_of_bounds == OutOfBounds::No;
+                // Where K ends, other operations leave elements out.
+                let counts = semiring.is_none()
+                    || left.out_of_bounds == OutOfBounds::No && right.out_of_bounds == OutOfBounds::No;
                 let (left, right) = (left.num.cast(x, acc.elem), right.num.cast(y, acc.elem));
-                // Products are added without rounding.
-                terms.push(Num::bin(Bin::Mul, left, right, Elem::F64));
+                match semiring {
+                    // Products are added without rounding.
+                    None => terms.push(Num::bin(Bin::Mul, left, right, Elem::F64)),
+                    Some((_, multiply)) if counts => terms.push(Num::bin(multiply, left, right, acc.elem)),
+                    Some(_) => {}
+                }
             }
             let out_of_bounds = if row && column {
                 cell.out_of_bounds
@@ -265,7 +295,7 @@ impl<'k> Block<'k> {
             *cell = Cell {
                 out_of_bounds,
                 at: Some(at.into()),
-                ..Cell::of(Num::fold(Bin::Add, &terms, acc.elem))
+                ..Cell::of(Num::fold(semiring.map_or(Bin::Add, |(combine, _)| combine), &terms, acc.elem))
             };
         }
         self.write(&acc, &sums)?;

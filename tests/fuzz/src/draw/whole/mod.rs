@@ -6,6 +6,7 @@ mod control;
 mod exchanges;
 mod integers;
 mod nested;
+mod options;
 mod order;
 mod places;
 mod product;
@@ -116,7 +117,16 @@ pub(super) fn exchanges(seed: u64) -> Kernel {
     drawn(&mut Random::new(!seed), Whole::exchange)
 }
 
-fn drawn(random: &mut Random, play: fn(&mut Whole)) -> Kernel {
+/// A kernel with a pair of options: which one, the seed decides.
+pub(super) fn options(seed: u64) -> Kernel {
+    let pairs = &crate::options::PAIRS;
+    let pair = pairs[seed as usize % pairs.len()];
+    let kernel = drawn(&mut Random::new(!seed), |whole| whole.optional(&pair));
+    // Instructions of PTX are not checked.
+    Kernel { is_unsafe: pair.iter().any(|of| of.function == "asm"), ..kernel }
+}
+
+fn drawn(random: &mut Random, play: impl FnOnce(&mut Whole)) -> Kernel {
     let mut whole = Whole {
         scene: Scene::new(random.clone()),
         pool: Vec::new(),
