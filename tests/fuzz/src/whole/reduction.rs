@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{Arg, Expr, Pattern};
+use tilewright_codegen::ast::{Arg, Expr, ExprKind, Pattern};
 use tilewright_codegen::thread::Bin;
 
 use super::element::either;
