@@ -258,29 +258,17 @@ fn a_part_of_k_above_the_diagonal() {
 /// A launch of other blocks than the program counts on ends with a fault or a refusal, or runs all the same.
 #[test]
 fn a_divided_product_that_is_not_persistent_does_not_panic() {
-    let (m, n, k) = (65, 33, 200);
+    let mut kernel = of_last_wave().def().generate().unwrap();
+    kernel.variants.iter_mut().for_each(|variant| variant.program.launch.persistent = false);
+    let (m, n, k) = (130, 64, 128);
     let (a, b, bias) = (small(m * k, 1), small(n * k, 2), small(n, 3));
-    let half = |all: &[f32]| all.iter().map(|x| f16::from_f32(*x)).collect::<Vec<_>>();
-    let last_wave = [
+    let args = [
         Arg::tensor(&bits(&a), [m, k]).strides([k, 1]),
         Arg::tensor(&bits(&b), [n, k]).strides([k, 1]),
         Arg::tensor(&bias, [n]),
         Arg::output::<f32>([m, n]).strides([n, 1]),
     ];
-    let two = [
-        Arg::tensor(&half(&a), [m, k]).strides([k, 1]),
-        Arg::tensor(&half(&b), [n, k]).strides([k, 1]),
-        Arg::tensor(&half(&b), [n, k]).strides([k, 1]),
-        Arg::output::<f16>([m, n]).strides([1, m]),
-    ];
-    for (def, args) in [(of_last_wave().def(), last_wave), (two_of_last_wave().def(), two)] {
-        let mut kernel = def.generate().unwrap();
-        kernel.variants.iter_mut().for_each(|variant| variant.program.launch.persistent = false);
-        let mut faults = 0;
-        for variant in 0..kernel.variants.len() {
-            let outcome = tilewright_sim::run_variant(&kernel, variant, &args, &options());
-            faults += usize::from(matches!(outcome, Err(tilewright_sim::Error::Fault(_))));
-        }
-        assert!(faults > 0);
-    }
+    let runs = (0..kernel.variants.len())
+        .map(|variant| tilewright_sim::run_variant(&kernel, variant, &args, &Options::default()));
+    assert!(runs.filter(|run| matches!(run, Err(tilewright_sim::Error::Fault(_)))).count() > 0);
 }
