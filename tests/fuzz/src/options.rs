@@ -103,6 +103,7 @@ const APART: &[Exception] = &[
     ("warp_scan.carry", "*", CARRY),
     ("block_scan.carry", "*", CARRY),
     ("copy.clamp", "copy.fill", ONE_OF_TWO),
+    ("copy.how", "copy.fill", ONE_OF_TWO),
     ("copy.clamp", "copy.boundary_check", ONE_OF_TWO),
     ("pipelined.stages", "pipelined.most_stages", ONE_OF_TWO),
     ("tiled_mma.warps", "tiled_mma.warpgroups", ONE_OF_TWO),

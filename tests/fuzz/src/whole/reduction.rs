@@ -280,6 +280,12 @@ impl<'k> Block<'k> {
                     Some(_) => {}
                 }
             }
+            // Rows that are out of bounds have the fill of sums of products alone.
+            let num = match semiring {
+                Some(_) if !(row && column) => Num::UNKNOWN,
+                Some((combine, _)) => Num::fold(combine, &terms, acc.elem),
+                None => Num::fold(Bin::Add, &terms, acc.elem),
+            };
             let out_of_bounds = if row && column {
                 cell.out_of_bounds
             } else {
@@ -292,11 +298,7 @@ impl<'k> Block<'k> {
             };
             let own = cell.at.as_ref().map_or([Along::Own; 2], |at| [at[0], at[1]]);
             let at = [both((&own[0], &side(&a, at[0]))), both((&own[1], &side(&b, at[1])))];
-            *cell = Cell {
-                out_of_bounds,
-                at: Some(at.into()),
-                ..Cell::of(Num::fold(semiring.map_or(Bin::Add, |(combine, _)| combine), &terms, acc.elem))
-            };
+            *cell = Cell { out_of_bounds, at: Some(at.into()), ..Cell::of(num) };
         }
         self.write(&acc, &sums)?;
         Ok(Value::Unit)
