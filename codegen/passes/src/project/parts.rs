@@ -122,7 +122,9 @@ impl Project<'_> {
         self.program.tokens += 1;
         let mut consumed = |stmts: Vec<Stmt>| -> Vec<Stmt> {
             let all = stmts.into_iter().flat_map(|stmt| self.consumed(stmt, Some(token))).collect::<Vec<_>>();
-            all.into_iter().map(|stmt| self.in_slot(stmt)).collect()
+            // The contents are at their slots already.
+            let is_in_slot = |stmt: &Stmt| matches!(stmt.op, Op::Contents { .. });
+            all.into_iter().map(|stmt| if is_in_slot(&stmt) { stmt } else { self.in_slot(stmt) }).collect()
         };
         let (start, finish) = (consumed(start), consumed(finish));
         Some(Parts { start, finish, odd, products, token, ring, var, by: self.consumers, span })
