@@ -354,7 +354,7 @@ fn groups_of_consumers_alternate() {
 }
 
 /// A row that was chosen before the loop: copies of later iterations may depend on it.
-#[kernel]
+#[kernel(allow(uncoalesced))]
 fn rows_after(ids: &Tensor<i32, N>, x: &Tensor<f32, (M, K), (ldx, _1)>, y: &mut Tensor<f32, (N, _64)>) {
     let own = map(tile(ids, 1, block.x), |i| i + 1);
     let s = shared::<f32>((1, 64));
