@@ -393,7 +393,7 @@ impl Candidates {
 
 /// Does the variant before serve every launch that this one does, as well? Variants of one candidate do if they assume the same.
 fn serves(last: &Kernel, kernel: &Kernel, is_of_same_candidate: bool) -> bool {
-    let launch = |kernel: &Kernel| (kernel.launch.cost.clone(), kernel.launch.grid.clone(), kernel.arch);
+    let launch = |kernel: &Kernel| (kernel.launch.cost, kernel.launch.grid.clone(), kernel.arch);
     last.needs == kernel.needs && (is_of_same_candidate || launch(last) == launch(kernel))
 }
 

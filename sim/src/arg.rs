@@ -50,6 +50,20 @@ fn signed(sizes: impl IntoIterator<Item = usize>) -> Vec<i64> {
     sizes.into_iter().map(|n| i64::try_from(n).unwrap_or(i64::MAX)).collect()
 }
 
+/// The memory of a tensor.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct ArgMemory<'a> {
+    /// Extents of its modes.
+    pub extents: &'a [i64],
+    /// Strides of its modes.
+    pub strides: Vec<i64>,
+    /// The offset of its first element.
+    pub offset: usize,
+    /// Its bytes, if it has contents.
+    pub bytes: Option<&'a [u8]>,
+}
+
 impl Arg {
     fn of(elem: Elem, data: Option<Vec<u8>>, mutable: bool, extents: Vec<i64>) -> Arg {
         Arg { elem, kind: Kind::Tensor { data, mutable, extents, strides: None, offset: 0 } }
@@ -111,11 +125,11 @@ impl Arg {
         if let Kind::Number(bits) = &self.kind { Some(*bits) } else { None }
     }
 
-    /// Extents, strides, offset and bytes of a tensor, for references of tests.
+    /// The memory of a tensor, for references of tests.
     #[doc(hidden)]
-    pub fn parts(&self) -> Option<(&[i64], Vec<i64>, usize, Option<&[u8]>)> {
+    pub fn memory(&self) -> Option<ArgMemory<'_>> {
         let Kind::Tensor { data, extents, offset, .. } = &self.kind else { return None };
-        Some((extents, self.all_strides(), *offset, data.as_deref()))
+        Some(ArgMemory { extents, strides: self.all_strides(), offset: *offset, bytes: data.as_deref() })
     }
 
     /// The same tensor with its modes in another order.

@@ -33,8 +33,8 @@ impl Arithmetic {
         self.element(x.bits(elem), elem)
     }
 
-    pub(crate) fn from_int(self, n: i64, elem: Elem) -> u64 {
-        self.ring_of(elem).map_or_else(|| value::from_int(n, elem), |ring| ring.from_int(n))
+    pub(crate) fn integer(self, n: i64, elem: Elem) -> u64 {
+        self.ring_of(elem).map_or_else(|| value::from_int(n, elem), |ring| ring.integer(n))
     }
 
     pub(crate) fn to_int(self, bits: u64, elem: Elem) -> i64 {

@@ -89,7 +89,7 @@ impl Cluster<'_> {
                 }
                 Ins::FromInt { elem, to, x } => {
                     self.writable(w, to, elem, 1)?;
-                    let bits = w.ints(x).map(|n| arithmetic.from_int(n, elem));
+                    let bits = w.ints(x).map(|n| arithmetic.integer(n, elem));
                     w.set(to, elem, &bits);
                 }
                 Ins::Cmp { how, elem, to, x, y } => {

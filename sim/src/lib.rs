@@ -117,7 +117,7 @@ mod table;
 mod update;
 mod warp;
 
-pub use arg::Arg;
+pub use arg::{Arg, ArgMemory};
 pub use error::Error;
 pub use fault::{Fault, FaultKind, Party};
 pub use options::{OnProgress, Options, Progress};

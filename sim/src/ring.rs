@@ -52,7 +52,7 @@ impl Ring {
         };
         let narrowest =
             programs.flat_map(types).filter(|elem| elem.is_float()).map(|elem| 8 * elem.bytes()).min();
-        Ring { bits: narrowest.unwrap_or(32) as u32 - 1 }
+        Ring { bits: narrowest.unwrap_or(32) - 1 }
     }
 
     fn mask(self) -> u64 {
@@ -118,7 +118,7 @@ impl Ring {
         if elem.is_float() { self.number(value::number(bits, elem)) } else { bits }
     }
 
-    pub(crate) fn from_int(self, n: i64) -> u64 {
+    pub(crate) fn integer(self, n: i64) -> u64 {
         n.cast_unsigned() & self.mask()
     }
 
@@ -139,7 +139,7 @@ impl Ring {
     pub(crate) fn cast(self, x: u64, from: Elem, to: Elem) -> u64 {
         match (from.is_float(), to.is_float()) {
             (true, true) => x,
-            (false, _) => self.from_int(value::whole(x, from) as i64),
+            (false, _) => self.integer(value::whole(x, from) as i64),
             (true, false) => self.to_int(x, to),
         }
     }
@@ -254,7 +254,7 @@ mod tests {
     fn triples(ring: Ring) -> impl Iterator<Item = [u64; 3]> {
         (0..2000).map(move |seed| {
             [0, 1, 2].map(|of| match ring.hash(seed, of, 0) {
-                x if ring.hash(seed, of, 1) % 16 == 0 => ring.special(x % 3),
+                x if ring.hash(seed, of, 1).is_multiple_of(16) => ring.special(x % 3),
                 x => x,
             })
         })
@@ -306,7 +306,7 @@ mod tests {
         for ring in RINGS {
             for n in -64..64 {
                 let x = ring.number(n as f64);
-                assert_eq!((x, ring.signed(x)), (ring.from_int(n), n));
+                assert_eq!((x, ring.signed(x)), (ring.integer(n), n));
                 for elem in [Elem::F16, Elem::F32, Elem::F64] {
                     assert_eq!(ring.cast(value::from_int(n, Elem::I8), Elem::I8, elem), x);
                     assert_eq!(value::int(ring.cast(x, elem, Elem::I8), Elem::I8), n);

@@ -264,7 +264,8 @@ pub fn check(seed: u64, rows: fn(usize) -> usize, check: &impl Check) {
         );
         check.check(&drawn, &format!("{seed}: {} to {}, {numbers:?} {sizes:?}, {options}", T::ELEM, U::ELEM));
     }
-    let all: [fn(u64, fn(usize) -> usize, &_); PAIRS as usize] = [
+    type Run<C> = fn(u64, fn(usize) -> usize, &C);
+    let all: [Run<_>; PAIRS as usize] = [
         one::<f64, f64>,
         one::<f64, f32>,
         one::<f32, f32>,

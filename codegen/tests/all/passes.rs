@@ -104,7 +104,7 @@ fn programs_are_well_formed_between_passes() {
     for keys in KEYS {
         let words = tilewright_codegen::words::Words::read(keys).unwrap();
         let programs =
-            tilewright_codegen::matmul::programs(&words.args()).unwrap_or_else(|_| panic!("{keys}"));
+            tilewright_codegen::matmul::programs(words.args()).unwrap_or_else(|_| panic!("{keys}"));
         for policy in [Policy::Best, Policy::General] {
             let mut program = programs.wide.clone();
             let mut context = Context { width: Width::WIDEST, policy, arch: Arch::Oldest, needs: Vec::new() };

@@ -73,7 +73,7 @@ impl Compiler<'_> {
             Val::Int(at, elem) => {
                 let num = self.num(*at);
                 match num.as_constant() {
-                    Some(n) => self.constant(*elem, self.given.arithmetic.from_int(n, *elem)),
+                    Some(n) => self.constant(*elem, self.given.arithmetic.integer(n, *elem)),
                     None => {
                         let x = self.location_of(num);
                         let to = self.scratch(*elem);

@@ -7,7 +7,7 @@ use tilewright_codegen::{Definition, Elem, Generate as _};
 use tilewright_fuzz::case::{Case, Fit, Tensor};
 use tilewright_fuzz::{number, whole};
 use tilewright_layout::{Symbol, Value};
-use tilewright_sim::Arg;
+use tilewright_sim::{Arg, ArgMemory};
 
 /// The results of every variant are the results of the kernel's text.
 #[track_caller]
@@ -71,7 +71,7 @@ fn case(program: &Program, args: &[Arg]) -> Result<Case, String> {
             }
             tile::Arg::Tensor(id) => {
                 let tensor = program.tensor(*id);
-                let (extents, strides, offset, data) = arg.parts().ok_or("no tensor")?;
+                let ArgMemory { extents, strides, offset, bytes: data } = arg.memory().ok_or("no tensor")?;
                 let leaves: Vec<(Value, Value)> = tensor.plain().leaves().collect();
                 let sizes = extents.iter().zip(&strides).zip(leaves);
                 for (size, leaf) in sizes.flat_map(|((n, d), (extent, stride))| [(*n, extent), (*d, stride)])

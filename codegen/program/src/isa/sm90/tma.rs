@@ -73,7 +73,7 @@ fn row(name: String, ptx: String, operands: Vec<Operand>, family: &'static Famil
         name: name.leak(),
         arch: 90,
         arch_specific: false,
-        family: family,
+        family,
         ptx: ptx.leak(),
         operands: operands.leak(),
         effect: Effect::Copy,
