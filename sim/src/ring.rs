@@ -102,13 +102,13 @@ impl Ring {
         }
         let (bits, least) = (x.abs().to_bits(), -1074);
         let (exponent, fraction) = ((bits >> 52) as i32, bits & ((1 << 52) - 1));
-        let (digits, power) =
+        let (mantissa, power) =
             if exponent == 0 { (fraction, least) } else { (fraction | 1 << 52, least + exponent - 1) };
-        let zeros = digits.trailing_zeros();
-        let (digits, power) = (digits >> zeros, power + zeros as i32);
+        let zeros = mantissa.trailing_zeros();
+        let (mantissa, power) = (mantissa >> zeros, power + zeros as i32);
         let magnitude = match power {
-            0.. => digits << power,
-            _ => digits.wrapping_mul(power_of(HALF, power.unsigned_abs().into())),
+            0.. => mantissa << power,
+            _ => mantissa.wrapping_mul(power_of(HALF, power.unsigned_abs().into())),
         };
         (if x < 0.0 { magnitude.wrapping_neg() } else { magnitude }) & self.mask()
     }

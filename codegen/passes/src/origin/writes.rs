@@ -174,7 +174,7 @@ impl Origins<'_> {
         state.insert(of, known);
     }
 
-    /// Updates the state of a ring's tensor, of which a producer has filled the current slot, or a part of it.
+    /// Updates the state of a ring's tensor: a producer has filled the current slot, or a part of it.
     pub(super) fn filled_slot(&mut self, from: &View, to: &View, state: &mut State) {
         let (edges, at) = (self.edges(from, to, state), self.at(from, to, state));
         let part = OutOfBounds { edges, contents: Some(0.0), at, age: self.loops.len(), ..OutOfBounds::NONE };

@@ -381,8 +381,8 @@ impl Whole {
                 None => base,
             }
         };
-        let place = tuple((0..extents.len()).map(coordinate).collect());
-        let pair = tuple(vec![place, binary(Binary::Add, name("x"), int(1))]);
+        let coordinates = tuple((0..extents.len()).map(coordinate).collect());
+        let pair = tuple(vec![coordinates, binary(Binary::Add, name("x"), int(1))]);
         let mut scatter = call("scatter", vec![name(&numbers.name), name(&to), closure(&["x", "at"], pair)]);
         if is_update {
             let how = match given.has("expected") {
