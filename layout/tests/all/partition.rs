@@ -72,8 +72,8 @@ fn tile_is_whole(tile: &Layout, size: i64) -> bool {
 
 fn all_coordinates(extents: &[i64]) -> Vec<Vec<i64>> {
     let size: i64 = extents.iter().product();
-    let lengths = |mut index: i64| extents.iter().map(|n| (index % n, index /= n).0).collect();
-    (0..size).map(lengths).collect()
+    let digits = |mut index: i64| extents.iter().map(|n| (index % n, index /= n).0).collect();
+    (0..size).map(digits).collect()
 }
 
 /// Obligations as text, or the error.

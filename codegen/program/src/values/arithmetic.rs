@@ -96,12 +96,12 @@ pub fn whole(bits: u64, elem: Elem) -> i128 {
 
 /// An integer as a double that is rounded to odd: rounded again to fewer bits it is the nearest number.
 fn to_odd(n: i128) -> f64 {
-    let (mut digits, mut shift) = (n.unsigned_abs(), 0);
-    while digits >> 53 != 0 {
-        digits = digits >> 1 | digits & 1;
+    let (mut mantissa, mut shift) = (n.unsigned_abs(), 0);
+    while mantissa >> 53 != 0 {
+        mantissa = mantissa >> 1 | mantissa & 1;
         shift += 1;
     }
-    let x = digits as f64 * 2f64.powi(shift);
+    let x = mantissa as f64 * 2f64.powi(shift);
     if n < 0 { -x } else { x }
 }
 
@@ -524,19 +524,19 @@ mod tests {
         }
     }
 
-    /// An independent reference: in integers of 128 bits times a power of two, rounded to `bits` digits.
+    /// An independent reference: in integers of 128 bits times a power of two, rounded to `bits` mantissa.
     fn exact_fma(x: f64, y: f64, z: f64, round: fn(f64) -> u16) -> Option<u16> {
         let part = |x: f64| {
             let bits = x.to_bits();
             let (exponent, fraction) = ((bits >> 52 & 0x7ff) as i32, (bits & ((1 << 52) - 1)) as i128);
-            let digits = fraction | 1 << 52;
+            let mantissa = fraction | 1 << 52;
             (
                 if x == 0.0 {
                     0
                 } else if x < 0.0 {
-                    -digits
+                    -mantissa
                 } else {
-                    digits
+                    mantissa
                 },
                 exponent - 1075,
             )
@@ -555,12 +555,12 @@ mod tests {
             return None;
         }
         let sum = (product.0 << (product.1 - low)) + (z.0 << (z.1 - low));
-        // to odd at 54 digits
+        // to odd at 54 mantissa
         let (mut n, mut e) = (sum.unsigned_abs(), low);
         while n >> 54 != 0 {
             (n, e) = (n >> 1 | n & 1, e + 1);
         }
-        let mut value = n as f64; // at most 54 digits, odd where bits were truncated: exact but for the last
+        let mut value = n as f64; // at most 54 mantissa, odd where bits were truncated: exact but for the last
         if n >> 53 != 0 {
             (n, e) = (n >> 1 | n & 1, e + 1);
             value = n as f64;
