@@ -187,6 +187,12 @@ impl Ring {
 
     pub(crate) fn bin(self, f: Bin, x: u64, y: u64) -> u64 {
         let (n, m) = (self.signed(x), self.signed(y));
+        // One of both, not its value as a floating-point number, which is rounded.
+        if let (Bin::Min | Bin::Max, true) = (f, self.is_special(x | y)) {
+            let is_nan = |x: u64| x == self.special(NAN);
+            let takes_first = is_nan(y) || !is_nan(x) && self.cmp(Cmp::Lt, x, y) == (f == Bin::Min);
+            return if takes_first { x } else { y };
+        }
         if self.is_special(x | y) || matches!((f, m), (Bin::Div | Bin::FastDiv | Bin::Rem | Bin::Pow, 0)) {
             let bits = |x| self.real(x).to_bits();
             return self.number(f64::from_bits(value::bin(f, bits(x), bits(y), Elem::F64)));
