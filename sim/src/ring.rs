@@ -144,9 +144,21 @@ impl Ring {
         }
     }
 
+    /// Real numbers that behave as two factors do, where infinities and NaN take part. Only whole numbers have the sign
+    /// that they stand for: beside another factor an infinity keeps its sign.
+    fn factors(self, x: u64, y: u64) -> [f64; 2] {
+        let one = |of: u64, other: u64| match self.signed(of) {
+            n if self.is_special(of) || n == 0 || !self.is_special(other) => self.real(of),
+            n if n.unsigned_abs() < 1 << (self.bits / 2) => n as f64,
+            _ => 1.0,
+        };
+        [one(x, y), one(y, x)]
+    }
+
     pub(crate) fn fma(self, x: u64, y: u64, z: u64) -> u64 {
         if self.is_special(x | y | z) {
-            return self.number(self.real(x) * self.real(y) + self.real(z));
+            let [x, y] = self.factors(x, y);
+            return self.number(x * y + self.real(z));
         }
         x.wrapping_mul(y).wrapping_add(z) & self.mask()
     }
@@ -193,16 +205,20 @@ impl Ring {
             let takes_first = is_nan(y) || !is_nan(x) && self.cmp(Cmp::Lt, x, y) == (f == Bin::Min);
             return if takes_first { x } else { y };
         }
-        if self.is_special(x | y) || matches!((f, m), (Bin::Div | Bin::FastDiv | Bin::Rem | Bin::Pow, 0)) {
-            let bits = |x| self.real(x).to_bits();
-            return self.number(f64::from_bits(value::bin(f, bits(x), bits(y), Elem::F64)));
+        let is_quotient = matches!(f, Bin::Div | Bin::FastDiv);
+        if self.is_special(x | y) && !is_quotient || matches!((f, m), (Bin::Rem | Bin::Pow, 0)) {
+            let [x, y] = match f {
+                Bin::Mul => self.factors(x, y),
+                _ => [x, y].map(|of| self.real(of)),
+            };
+            return self.number(f64::from_bits(value::bin(f, x.to_bits(), y.to_bits(), Elem::F64)));
         }
         let number = |n: i64| n.cast_unsigned() & self.mask();
         match f {
             Bin::Add => number(n.wrapping_add(m)),
             Bin::Sub => number(n.wrapping_sub(m)),
             Bin::Mul => number(n.wrapping_mul(m)),
-            Bin::Div | Bin::FastDiv => x.wrapping_mul(self.inverse(y)) & self.mask(),
+            Bin::Div | Bin::FastDiv => self.bin(Bin::Mul, x, self.un(Un::Recip, y)),
             Bin::Min => number(n.min(m)),
             Bin::Max => number(n.max(m)),
             Bin::CopySign => number(if m < 0 { -n.abs() } else { n.wrapping_abs() }),
@@ -299,6 +315,8 @@ mod tests {
                 assert_eq!(ring.bin(Bin::Max, least, x), x);
                 assert_eq!(ring.bin(Bin::Max, lowest, x), x);
                 assert_eq!(ring.un(Un::Exp, ring.bin(Bin::Sub, least, x)), 0);
+                assert_eq!(ring.fma(least, ring.number(std::f64::consts::LOG2_E), x), least);
+                assert_eq!(ring.bin(Bin::Mul, least, ring.integer(-1)), most);
                 assert!(ring.cmp(Cmp::Lt, least, x) && ring.cmp(Cmp::Lt, x, most));
                 assert_eq!(ring.cmp(Cmp::Lt, x, y), ring.bin(Bin::Min, x, y) == x && x != y, "{x} {y}");
             }

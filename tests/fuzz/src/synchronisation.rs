@@ -1,9 +1,10 @@
-//! Faults in the synchronisation of thread programs: each operation that orders accesses is removed, moved or weakened, one at a
-//! time. The simulator must report each of them, or its results must differ.
+//! Faults in thread programs: each operation that orders accesses is removed, moved or weakened, one at a time; each guard is
+//! removed, and each address moved by one element. The simulator must report each of them, or its results must differ.
 //!
 //! A change that has no effect is no fault: [`REASONS`] says when, and such changes are not made.
 
 use tilewright_codegen::atom::OperandKind;
+use tilewright_codegen::index::Ix;
 use tilewright_codegen::thread::visit::{Access, Use};
 use tilewright_codegen::thread::{
     Change, Fence, Id, Kernel, Mem, MemoryOrder, Op, Param, Queue, Scope, Space, Stmt, Val,
@@ -87,6 +88,9 @@ enum How {
     Scope(Scope),
     Registers(usize, Option<u32>),
     Everyone,
+    Unguard,
+    /// One element further.
+    Address,
 }
 
 /// The outcome of a fault.
@@ -217,6 +221,17 @@ fn class(op: &Op) -> Option<&'static str> {
     })
 }
 
+/// The condition under which an operation accesses memory.
+fn guard(op: &Op) -> Option<Ix> {
+    match op {
+        Op::Load { guard, .. }
+        | Op::Store { guard, .. }
+        | Op::Atomic { guard, .. }
+        | Op::Atom { guard, .. } => *guard,
+        _ => None,
+    }
+}
+
 /// A position in the list behind the next access, if no other order comes first.
 fn behind(kernel: &Kernel, list: &[Stmt], at: usize) -> Option<usize> {
     let next = (at + 1..list.len()).find(|&at| accesses(kernel, &list[at]) || orders(&list[at]))?;
@@ -285,6 +300,12 @@ fn changes(kernel: &Kernel, list: &[Stmt], at: usize, around: Around<'_>) -> Vec
         && (writes(&list[before]) || !orders(&list[before]))
     {
         all.push(("publish order", "ahead of the access that it publishes", How::Move(before)));
+    }
+    if guard(op).is_some() {
+        all.push(("guard", "removed", How::Unguard));
+    }
+    if let Op::Load { .. } | Op::Store { .. } = op {
+        all.push(("address", "one element further", How::Address));
     }
     let Some(class) = class(op) else { return all };
     let mut add = |change, how| all.push((class, change, how));
@@ -381,6 +402,12 @@ impl Fault {
                 expected: None,
             };
             let site = list[at].site;
+            // A guard is removed to no effect where it is true.
+            let guard = guard(&list[at].op).filter(|_| matches!(self.how, How::Unguard));
+            let op = match guard {
+                Some(cond) => Op::If { cond, then: Vec::new(), other: vec![Stmt { site, op }] },
+                None => op,
+            };
             list.insert(at, Stmt { site, op });
             true
         });
@@ -424,6 +451,17 @@ impl Fault {
                 (How::Everyone, Op::Elect(_, body)) => {
                     let body = std::mem::take(body);
                     list.splice(at..=at, body);
+                }
+                (
+                    How::Unguard,
+                    Op::Load { guard, .. }
+                    | Op::Store { guard, .. }
+                    | Op::Atomic { guard, .. }
+                    | Op::Atom { guard, .. },
+                ) => *guard = None,
+                (How::Address, Op::Load { from: mem, .. } | Op::Store { to: mem, .. }) => {
+                    let one = exprs.int(1);
+                    mem.index = exprs.add(mem.index, one);
                 }
                 (how, op) => unreachable!("{how:?} of {op:?}"),
             }
@@ -469,12 +507,12 @@ pub fn shown(
     Shown::Slips
 }
 
-/// The results of a kernel without a fault; `None` if it does not run.
-pub fn results(kernel: &Kernel, args: &[Arg], options: &Options) -> Option<Vec<(String, Vec<u8>)>> {
-    let outcome = run_program(kernel, args, options).ok()?;
+/// The results of a kernel without a fault, or why it does not run.
+pub fn results(kernel: &Kernel, args: &[Arg], options: &Options) -> Result<Vec<(String, Vec<u8>)>, Error> {
+    let outcome = run_program(kernel, args, options)?;
     let names = kernel.params.iter().filter_map(|param| match param {
         Param::Pointer { name, write: true, .. } => Some(name.clone()),
         _ => None,
     });
-    Some(names.filter_map(|name| Some((name.clone(), outcome.bytes(&name)?.to_vec()))).collect())
+    Ok(names.filter_map(|name| Some((name.clone(), outcome.bytes(&name)?.to_vec()))).collect())
 }

@@ -115,7 +115,7 @@ fn kernels_that_were_wrong_are_right() {
     ]
     .map(|seed| (seed, Kind::Whole));
     // Those that find planted faults, and what a shared row, sums of several threads and tiles of two loops stand for.
-    let targeted = [5, 7, 11, 19, 47, 60, 83, 881, 1_020_891].map(|seed| (seed, Kind::Targeted));
+    let targeted = [5, 7, 11, 47, 60, 83, 881, 1_020_891].map(|seed| (seed, Kind::Targeted));
     for (first, kind) in parts.into_iter().chain(whole).chain(targeted) {
         let tally = run(&Batch { first, kind, count: 1, ..Batch::default() });
         // Limits on the shares of refused kernels and unknown elements need many kernels.
@@ -123,11 +123,13 @@ fn kernels_that_were_wrong_are_right() {
     }
 }
 
-/// A maximum of sums that may have no terms.
+/// A maximum of sums that may have no terms; a coordinate that combined tiles disagree about.
 #[test]
 fn kernels_that_were_wrong_are_refused() {
-    let tally = run(&Batch { first: 300_451, count: 1, ..Batch::default() });
-    assert_eq!((tally.wrong.len(), tally.refusals()), (0, 1), "{}", tally.text());
+    for (first, kind) in [(300_451, Kind::Parts), (19, Kind::Targeted)] {
+        let tally = run(&Batch { first, kind, count: 1, ..Batch::default() });
+        assert_eq!((tally.wrong.len(), tally.refusals()), (0, 1), "{}", tally.text());
+    }
 }
 
 #[test]

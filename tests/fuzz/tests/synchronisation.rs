@@ -14,8 +14,8 @@ fn product() -> Kernel {
 #[test]
 fn every_fault_in_a_products_synchronisation_is_found() {
     let kernel = product();
-    let (m, n, k) = (128, 128, 128);
-    let numbers: Vec<f32> = (0..m * k).map(|at| (at % 13) as f32 - 6.0).collect();
+    let (m, n, k) = (128, 256, 128);
+    let numbers: Vec<f32> = (0..n * k).map(|at| (at % 13) as f32 - 6.0).collect();
     let args = [Arg::tensor(&numbers, [m, k]), Arg::tensor(&numbers, [n, k]), Arg::output::<f32>([m, n])];
     let options = Options { exact: true, count: false, ..Options::default() };
     let wanted = results(&kernel, &args, &options).expect("the kernel is right");

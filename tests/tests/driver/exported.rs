@@ -324,7 +324,7 @@ impl Random {
 }
 
 /// Kernels with alternatives that are not exported, with their number.
-const LEFT_OUT: [(&str, usize); 2] = [("linear_hopper", 8), ("half", 11)];
+const LEFT_OUT: [(&str, usize); 3] = [("linear_hopper", 8), ("half", 11), ("bytes", 11)];
 
 /// Launches of a kernel in C and in Rust.
 #[track_caller]

@@ -211,10 +211,7 @@ fn overlapping_results_are_refused() {
         let (a, mut c) = (zeros::<f32, 2>(&stream, [64, 64]), zeros::<f32, 2>(&stream, [64, 64]));
         let broadcast = c.view_mut().strides([1, 0]);
         let error = matmul_into(&stream, &a, &a, broadcast).expect_err("a refusal");
-        assert!(
-            error.to_string().starts_with("argument `c`: it is written, and its stride 1 is 0"),
-            "{error}"
-        );
+        assert!(error.to_string().starts_with("argument `c`: its stride 1 is 0"), "{error}");
         let empty = TensorRef::from(&a).extents([64, 0]);
         let error = matmul_into(&stream, empty, a.view().extents([0, 64]), &mut c).expect_err("a refusal");
         assert!(

@@ -464,8 +464,14 @@ fn limits() {
         ("FAKE_ATTRIBUTES", "97:49152", "bk=64", "bytes of shared memory"),
         ("FAKE_ATTRIBUTES", "1:128", "", "a block has 256 threads, and 128 is the device's most"),
         ("FAKE_ATTRIBUTES", "5:1", "", "the grid would have 2 blocks along x, and 1 is the most"),
-        ("FAKE_ATTRIBUTES", "6:1", "bn=64", "the grid would have 2 blocks along y, and 1 is the most"),
-        ("FAKE_ATTRIBUTES", "7:3", "batched=true", "the grid would have 4 blocks along z, and 3 is the most"),
+        // Blocks along y and z are counted along x where they are too many.
+        ("FAKE_ATTRIBUTES", "5:3,6:1", "bn=64", "the grid would have 4 blocks along x, and 3 is the most"),
+        (
+            "FAKE_ATTRIBUTES",
+            "5:3,7:3",
+            "batched=true",
+            "the grid would have 4 blocks along x, and 3 is the most",
+        ),
     ];
     for (name, value, keys, message) in rows {
         let fake =

@@ -42,7 +42,7 @@ pub enum Use {
 pub enum Order {
     /// No effect on the order: it computes, accesses memory, or contains other statements.
     None,
-    /// Issues an instruction, which may complete later: [`Atom::done`].
+    /// Issues an instruction, which may complete later: `atom.family.completes`.
     Issue(&'static Atom),
     /// Commits a group of instructions.
     Commit(Queue),

@@ -48,7 +48,9 @@ pub(super) fn located(all: &[&Elements], given: &[&Cell], sizes: &[i64], reads: 
     let mut known_type: At = None;
     for (of, cell) in all.iter().zip(given) {
         let Some(at) = &cell.at else { continue };
-        if of.sizes.len() != sizes.len() || at.len() != sizes.len() {
+        // One element that all have is a number: its coordinates are not theirs.
+        let is_number = of.cells.len() == 1 && sizes.iter().any(|size| *size > 1);
+        if is_number || of.sizes.len() != sizes.len() || at.len() != sizes.len() {
             continue;
         }
         if known_type.is_none() && of.sizes == sizes {
@@ -59,8 +61,12 @@ pub(super) fn located(all: &[&Elements], given: &[&Cell], sizes: &[i64], reads: 
             let known = known_type.as_ref().map_or(Along::Own, |known_type| known_type[mode]);
             match (known, at[mode]) {
                 _ if of.sizes[mode] != sizes[mode] => known,
-                (Along::Mixed, _) | (_, Along::Mixed) if !reads => Along::Mixed,
-                (Along::In(one, _), Along::In(other, _)) if !reads && one != other => Along::Mixed,
+                (first @ Along::Mixed(..), _) if !reads => first,
+                (Along::In(at, is_in), Along::Mixed(..)) if !reads => Along::Mixed(at, is_in),
+                (_, other @ Along::Mixed(..)) if !reads => other,
+                (Along::In(one, is_in), Along::In(other, _)) if !reads && one != other => {
+                    Along::Mixed(one, is_in)
+                }
                 (at @ Along::In(..), _) | (_, at @ Along::In(..)) => at,
                 (Along::Own, Along::Own) => Along::Own,
                 _ => Along::Unclear,

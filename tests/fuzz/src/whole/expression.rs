@@ -5,7 +5,7 @@ use tilewright_codegen::ast::{Arg, Binary, Expr, ExprKind, Pattern, Unary};
 
 use super::element;
 use super::value::{Elements, OutOfBounds, Type, Value, View};
-use super::{Block, Result, undefined};
+use super::{Block, MIXED_COORDINATES, Result, undefined};
 use crate::number::range;
 use crate::reference::Num;
 
@@ -199,6 +199,7 @@ impl<'k> Block<'k> {
             Value::Bool(x) => Elements::number(Type::Condition, Num::exact(f64::from(u8::from(*x)))),
             Value::Elements(of) => of.clone(),
             Value::View(view) => self.read(view, 0.0)?,
+            Value::MixedCoordinates => return undefined(MIXED_COORDINATES),
             _ => return undefined("no number and no tile"),
         })
     }

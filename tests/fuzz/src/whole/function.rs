@@ -6,7 +6,7 @@ use tilewright_codegen::thread::{Bin, Cmp};
 
 use super::element;
 use super::value::{Along, Cell, Elements, OutOfBounds, Store, Type, Value, View, digits};
-use super::{Block, MIXED_COORDINATES, Result, undefined};
+use super::{Block, Result, undefined};
 use crate::reference::Num;
 
 /// The argument with the number that out-of-bounds elements are.
@@ -573,6 +573,7 @@ fn coordinates<'k>(ins: &[Elements]) -> Result<Value<'k>> {
     let all: Vec<&Elements> = ins.iter().collect();
     let sizes = element::joint(&all)?;
     let mut modes: Vec<Vec<Cell>> = vec![Vec::new(); sizes.len()];
+    let mut mixed = vec![false; sizes.len()];
     for n in 0..sizes.iter().product::<i64>() as usize {
         let given =
             all.iter().map(|of| Ok(&of.cells[of.broadcast(&sizes, n)?])).collect::<Result<Vec<_>>>()?;
@@ -582,13 +583,22 @@ fn coordinates<'k>(ins: &[Elements]) -> Result<Value<'k>> {
                 Along::Own => Num::exact(own as f64),
                 Along::In(at, _) => Num::integer(at, Elem::I32),
                 Along::Unclear => Num::UNKNOWN,
-                Along::Mixed => return undefined(MIXED_COORDINATES),
+                Along::Mixed(..) => {
+                    mixed[mode] = true;
+                    Num::UNKNOWN
+                }
             };
             modes[mode].push(Cell::of(num));
         }
     }
-    let mode = |cells| {
-        Value::Elements(Elements { sizes: sizes.clone(), ty: Type::Elem(Elem::I32), cells, argument: false })
+    let mode = |(cells, is_mixed)| match is_mixed {
+        true => Value::MixedCoordinates,
+        false => Value::Elements(Elements {
+            sizes: sizes.clone(),
+            ty: Type::Elem(Elem::I32),
+            cells,
+            argument: false,
+        }),
     };
-    Ok(Value::Tuple(modes.into_iter().map(mode).collect()))
+    Ok(Value::Tuple(modes.into_iter().zip(mixed).map(mode).collect()))
 }

@@ -309,12 +309,14 @@ impl<'k> Block<'k> {
 fn checked(from: &Elements, modes: &[i128], source: Elem, elem: Elem, claim: Num) -> Result<()> {
     for cell in &from.cells {
         let Some(at) = &cell.at else { continue };
-        if at.contains(&Along::Unclear) || at.contains(&Along::Mixed) {
+        if at.contains(&Along::Unclear) {
             return undefined("a claim about coordinates that are not known");
         }
         let outside = |combined: bool| {
             let of = |mode: usize| modes.contains(&(mode as i128)) == combined;
-            at.iter().enumerate().any(|(mode, at)| of(mode) && matches!(at, Along::In(_, false)))
+            at.iter()
+                .enumerate()
+                .any(|(mode, at)| of(mode) && matches!(at, Along::In(_, false) | Along::Mixed(_, false)))
         };
         if !outside(true) || outside(false) {
             continue;

@@ -45,8 +45,8 @@ pub(super) enum Along {
     In(i128, bool),
     /// Unspecified.
     Unclear,
-    /// It differs among the elements that a function has combined.
-    Mixed,
+    /// It differs among the elements that a function has combined; that of the first.
+    Mixed(i128, bool),
 }
 
 pub(super) type At = Option<Rc<[Along]>>;
@@ -201,6 +201,8 @@ pub(super) enum Value<'k> {
     Type(Elem),
     /// A function with a name: its parameters and its body.
     Closure(&'k [Pattern], &'k Expr),
+    /// A coordinate along a mode about which operands disagree: it may not be read.
+    MixedCoordinates,
     Hole,
     Unit,
 }

@@ -53,7 +53,7 @@ fn tokens(text: &str) -> Result<Vec<Token>> {
                 len
             }
             '%' => {
-                let end = after(1).find(|c: char| !matches!(c, '0'..='9')).map_or(rest.len(), |end| end + 1);
+                let end = after(1).find(|c: char| !c.is_ascii_digit()).map_or(rest.len(), |end| end + 1);
                 let Ok(number) = rest[1..end].parse() else {
                     return Err(Problem::new("`%` is neither an operand nor a register here").help(
                         "write %0 for the result, %1 for the first operand, and %%smid for a register of PTX",
