@@ -14,7 +14,7 @@ use tilewright_fuzz::{draw, source, whole};
 use tilewright_sim::{Options, run_variant};
 use tilewright_tests::problem::Operand;
 use tilewright_tests::tensor::Tensor;
-use tilewright_tests::{arithmetic, by_all_cores, gathers, integers, types, views};
+use tilewright_tests::{arithmetic, by_all_cores, gathers, integers, sweep, types, views};
 
 use super::{device_run, stream};
 
@@ -146,7 +146,8 @@ impl Prepared<'_> {
 }
 
 /// Kernels with data-dependent integers, and with arithmetic on tiles, on random data: whatever the integers are, no access is out of
-/// bounds. `TILEWRIGHT_KERNELS` is the most runs of all of them together, one at least of each.
+/// bounds. A share of the runs, all with `TILEWRIGHT_SWEEP=all`. `TILEWRIGHT_KERNELS` is the most runs of all of them together, one at
+/// least of each.
 #[test]
 fn kernels_with_integers() {
     /// How often each is run.
@@ -168,17 +169,18 @@ fn kernels_with_integers() {
             (name, Subject { source, changes: Vec::new() }, oracle)
         })
         .collect();
+    let prepared = by_all_cores(&all, |(_, subject, _)| Prepared::new(subject));
     let runs = asked().map_or(RUNS, |most| (most / all.len() as u64).clamp(1, RUNS));
-    let judged = by_all_cores(&all, |(name, subject, oracle)| {
-        let stream = stream().expect("a device");
-        let Some(prepared) = Prepared::new(subject) else { return Ok((*name, 0)) };
-        let judged =
-            (0..runs).map(|seed| prepared.judge(&stream, seed, *oracle)).sum::<Result<u32, String>>();
-        judged.map(|ran| (*name, ran)).map_err(|why| format!("{name}: {why}"))
+    let jobs = (0..all.len()).flat_map(|kernel| (0..runs).map(move |seed| (kernel, seed)));
+    let jobs = sweep::share(jobs, if asked().is_some() { 1 } else { 6 });
+    let judged = by_all_cores(&jobs, |&(kernel, seed)| {
+        let ((name, _, oracle), stream) = (&all[kernel], stream().expect("a device"));
+        let judged = prepared[kernel].as_ref().map_or(Ok(0), |of| of.judge(&stream, seed, *oracle));
+        judged.unwrap_or_else(|why| panic!("{name}: {why}"))
     });
-    for judged in judged {
-        let (name, ran) = judged.unwrap_or_else(|why| panic!("{why}"));
-        assert!(ran > 0 || runs < RUNS, "{name} never ran");
+    for (kernel, (name, ..)) in all.iter().enumerate() {
+        let ran: u32 = jobs.iter().zip(&judged).filter(|(job, _)| job.0 == kernel).map(|(_, ran)| ran).sum();
+        assert!(ran > 0 || !sweep::is_full(), "{name} never ran");
         eprintln!("{name}: {ran} runs of variants");
     }
 }

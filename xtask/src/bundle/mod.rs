@@ -14,7 +14,7 @@ const FOLDER: &str = ".bundle";
 const MOST_BYTES: u64 = 25 << 20;
 const SCRIPT: &str = include_str!("run.sh");
 /// All programs, compressed; `run.sh` unpacks them. They have most of their code in common.
-const ARCHIVE: &str = "programs.tar.gz";
+const ARCHIVE: &str = "programs.tar.xz";
 
 /// A part of the bundle, and how it is built.
 struct Part {
@@ -123,7 +123,7 @@ fn put(folder: &Path, programs: &[(String, PathBuf)]) -> Outcome {
 fn pack(programs: &Path, folder: &Path) -> Outcome {
     fs::create_dir_all(folder).map_err(|why| cannot_write(folder, &why))?;
     let mut tar = Command::new("tar");
-    tar.arg("-czf").arg(folder.join(ARCHIVE)).arg("-C").arg(programs).arg(".");
+    tar.env("XZ_OPT", "-4 -T0").arg("-cJf").arg(folder.join(ARCHIVE)).arg("-C").arg(programs).arg(".");
     crate::shell::run(&mut tar)?;
     for file in FILES {
         let from = root().join(file);

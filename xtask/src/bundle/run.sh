@@ -27,11 +27,11 @@ find_library() {
 
 # The programs are unpacked beside this script, if one may write there, and again when the archive is another one.
 programs="$here"
-if [ -e "$here/programs.tar.gz" ]; then
-    sum="$(cksum <"$here/programs.tar.gz")"
+if [ -e "$here/programs.tar.xz" ]; then
+    sum="$(cksum <"$here/programs.tar.xz")"
     if [ "$(cat "$here/.unpacked" 2>/dev/null)" != "$sum" ]; then
         [ -w "$here" ] || programs="$(mktemp -d)"
-        tar -xzf "$here/programs.tar.gz" -C "$programs" || exit 1
+        tar -xJf "$here/programs.tar.xz" -C "$programs" || exit 1
         echo "$sum" >"$programs/.unpacked"
     fi
 fi
@@ -74,9 +74,11 @@ logged() {
     pack
 }
 
+# Long tests run a share of their cases, other ones each time; TILEWRIGHT_SWEEP=all runs all of them.
 tests() {
+    export TILEWRIGHT_SWEEP="${TILEWRIGHT_SWEEP:-$(date +%s)}"
     if [ -x "$programs/gpu-tests" ]; then
-        logged tests "$programs/gpu-tests" --test-threads=4
+        logged tests "$programs/gpu-tests" --test-threads=8
     else
         echo "skipped: no tests in this bundle"
     fi
