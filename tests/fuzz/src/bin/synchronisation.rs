@@ -1,4 +1,4 @@
-//! `cargo xtask mutants --drawn`: faults in the synchronisation of random kernels, which the simulator must find.
+//! `cargo xtask mutants` runs it: faults of random kernels, which the simulator must find.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
