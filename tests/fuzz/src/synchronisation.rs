@@ -402,13 +402,18 @@ impl Fault {
                 expected: None,
             };
             let site = list[at].site;
-            // A guard is removed to no effect where it is true.
-            let guard = guard(&list[at].op).filter(|_| matches!(self.how, How::Unguard));
-            let op = match guard {
-                Some(cond) => Op::If { cond, then: Vec::new(), other: vec![Stmt { site, op }] },
-                None => op,
+            // A guard is removed to no effect where it is true, and an address is moved to no effect where it is false.
+            let trap = vec![Stmt { site, op }];
+            let traps = match (guard(&list[at].op), &self.how) {
+                (Some(cond), How::Unguard) => {
+                    vec![Stmt { site, op: Op::If { cond, then: Vec::new(), other: trap } }]
+                }
+                (Some(cond), How::Address) => {
+                    vec![Stmt { site, op: Op::If { cond, then: trap, other: Vec::new() } }]
+                }
+                _ => trap,
             };
-            list.insert(at, Stmt { site, op });
+            list.splice(at..at, traps);
             true
         });
         kernel.body = body;

@@ -1,10 +1,8 @@
 //! Mutations of a thread program: a statement is selected by kind and by its number in program order, then
 //! removed, moved, repeated, or given another operand.
 
-use std::ops::Range;
-
 use tilewright_codegen::index::{Exprs, Int, Ix};
-use tilewright_codegen::thread::{AtomArg, Bar, Fence, Frag, Id, Kernel, Mem, Op, Scope, Space, Stmt, Val};
+use tilewright_codegen::thread::{AtomArg, Bar, Frag, Id, Kernel, Mem, Op, Scope, Space, Stmt};
 
 pub(crate) fn sync(op: &Op) -> bool {
     matches!(op, Op::Sync { .. })
@@ -22,10 +20,6 @@ pub(crate) fn fence(op: &Op) -> bool {
     matches!(op, Op::Fence(_))
 }
 
-pub(crate) fn proxy_fence(op: &Op) -> bool {
-    matches!(op, Op::Fence(Fence::ProxyAsync))
-}
-
 pub(crate) fn arrive(op: &Op) -> bool {
     matches!(op, Op::Arrive { .. })
 }
@@ -34,20 +28,12 @@ pub(crate) fn awaits(op: &Op) -> bool {
     matches!(op, Op::Await { .. })
 }
 
-pub(crate) fn init(op: &Op) -> bool {
-    matches!(op, Op::InitBarriers(_))
-}
-
 pub(crate) fn elect(op: &Op) -> bool {
     matches!(op, Op::Elect(..))
 }
 
 pub(crate) fn atom(op: &Op) -> bool {
     matches!(op, Op::Atom { .. })
-}
-
-pub(crate) fn assign(op: &Op) -> bool {
-    matches!(op, Op::Assign { .. })
 }
 
 pub(crate) fn repeat(op: &Op) -> bool {
@@ -74,41 +60,9 @@ pub(crate) fn store_shared(op: &Op) -> bool {
     matches!(op, Op::Store { to: Mem { space: Space::Shared(_), .. }, .. })
 }
 
-/// A statement in a few words.
-pub(crate) fn words(program: &Kernel, op: &Op) -> String {
-    let reg = |id: Id| &program.regs[id as usize].name;
-    match op {
-        Op::Load { to, .. } => format!("a read to `{}`", reg(to.reg)),
-        Op::Store { from, .. } => format!("a write from `{}`", reg(from.reg)),
-        Op::Assign { reg: to, .. } => format!("a value for `{}`", reg(*to)),
-        Op::Atom { row, .. } => row.name.into(),
-        Op::Leave { .. } => "break".into(),
-        Op::Set(var, _) => format!("a step of `{}`", program.vars[*var as usize].name),
-        Op::For { body, .. } | Op::Elect(_, body) | Op::If { then: body, .. } => {
-            let all: Vec<String> =
-                body.iter().filter(|stmt| acts(&stmt.op)).map(|stmt| words(program, &stmt.op)).collect();
-            format!("({})", all.join(", "))
-        }
-        other => format!("{other:?}"),
-    }
-}
-
 /// Is it more than a comment or the name of an integer?
 pub(crate) fn acts(op: &Op) -> bool {
     !matches!(op, Op::Comment(_) | Op::Let(..))
-}
-
-/// Selects the statement that names an integer, the first with that name.
-pub(crate) fn named(program: &Kernel, name: &str) -> impl Fn(&Op) -> bool + use<> {
-    nth_named(program, name, 0)
-}
-
-/// Selects the statement that names an integer, if several have that name.
-pub(crate) fn nth_named(program: &Kernel, name: &str, nth: usize) -> impl Fn(&Op) -> bool + use<> {
-    let mut vars = (0..program.vars.len()).filter(|&var| program.vars[var].name == name);
-    let names = || program.vars.iter().map(|var| var.name.as_str()).collect::<Vec<_>>().join(", ");
-    let var = vars.nth(nth).unwrap_or_else(|| panic!("nothing is named `{name}`: {}", names())) as Id;
-    move |op| matches!(op, Op::Let(id, _) if *id == var)
 }
 
 /// Replaces subexpressions of an expression, the outermost first.
@@ -200,19 +154,6 @@ fn indices(op: &mut Op) -> Vec<&mut Ix> {
 pub(crate) trait Cut {
     fn program(&mut self) -> &mut Kernel;
 
-    /// The number of statements, without comments and names of integers.
-    fn statements(&self) -> usize
-    where
-        Self: Clone,
-    {
-        let mut count = 0;
-        walk(&mut self.clone().program().body, &mut |list, at| {
-            count += usize::from(acts(&list[at].op));
-            false
-        });
-        count
-    }
-
     /// Changes a statement list at a selected statement.
     fn list(
         &mut self,
@@ -282,17 +223,6 @@ pub(crate) trait Cut {
         });
     }
 
-    /// Removes an election for some statements of its body.
-    fn unelect_part(&mut self, nth: usize, part: Range<usize>) {
-        self.list(elect, nth, |_, list, at| {
-            let Stmt { site, op: Op::Elect(scope, body) } = list.remove(at) else { return };
-            for (position, stmt) in body.into_iter().enumerate().rev() {
-                let op = Op::Elect(scope, vec![stmt.clone()]);
-                list.insert(at, if part.contains(&position) { stmt } else { Stmt { site, op } });
-            }
-        });
-    }
-
     fn elects(&mut self, nth: usize, scope: Scope) {
         self.op(elect, nth, |_, op| {
             if let Op::Elect(of, _) = op {
@@ -354,75 +284,11 @@ pub(crate) trait Cut {
         });
     }
 
-    /// `x < n` becomes true.
-    fn unguard(&mut self, what: impl Fn(&Op) -> bool, nth: usize) {
-        self.replace(what, nth, &mut |e, at| match e.get(at).int {
-            Int::Lt(..) => Some(e.int(1)),
-            Int::Within(x, _) => {
-                let zero = e.int(0);
-                let negative = e.lt(x, zero);
-                Some(e.not(negative))
-            }
-            _ => None,
-        });
-    }
-
-    /// Swaps two constant factors of multiplications.
-    fn swap_factors(&mut self, what: impl Fn(&Op) -> bool, nth: usize, one: i64, other: i64) {
-        self.replace(what, nth, &mut |e, at| {
-            let Int::Mul(x, n) = e.get(at).int else { return None };
-            let n = e.constant(n)?;
-            let n = if n == one { other } else { (n == other).then_some(one)? };
-            let n = e.int(n);
-            Some(e.mul(x, n))
-        });
-    }
-
-    /// `x % n` becomes `x % m`.
-    fn remainder(&mut self, what: impl Fn(&Op) -> bool, nth: usize, n: i64, m: i64) {
-        self.replace(what, nth, &mut |e, at| match e.get(at).int {
-            Int::Rem(x, by) if e.constant(by) == Some(n) => Some(e.rem(x, m)),
-            _ => None,
-        });
-    }
-
-    /// `x % n` becomes `x % m` in the definitions of integers with this part in their names.
-    fn remainders_of_names(&mut self, part: &str, n: i64, m: i64) {
-        let program = self.program();
-        let mut body = std::mem::take(&mut program.body);
-        let (exprs, vars, mut changed) = (&mut program.exprs, &program.vars, 0);
-        walk(&mut body, &mut |list, at| {
-            if let Op::Let(id, value) = &mut list[at].op
-                && vars[*id as usize].name.contains(part)
-            {
-                let new = rebuilt(exprs, *value, &mut |e, at| match e.get(at).int {
-                    Int::Rem(x, by) if e.constant(by) == Some(n) => Some(e.rem(x, m)),
-                    _ => None,
-                });
-                changed += usize::from(new != *value);
-                *value = new;
-            }
-            false
-        });
-        program.body = body;
-        assert!(changed > 0, "nothing named `{part}` has such a remainder");
-    }
-
     /// The wait allows `by` more groups in flight.
     fn pending(&mut self, nth: usize, by: i32) {
         self.op(wait, nth, |_, op| {
             if let Op::WaitQueue { pending, .. } = op {
                 *pending = pending.checked_add_signed(by).expect("a count");
-            }
-        });
-    }
-
-    /// Changes the bounds of a loop.
-    fn iterations(&mut self, nth: usize, first: i64, end: i64) {
-        self.op(repeat, nth, |e, op| {
-            if let Op::For { from, to, .. } = op {
-                let (first, end) = (e.int(first), e.int(end));
-                (*from, *to) = (e.add(*from, first), e.add(*to, end));
             }
         });
     }
@@ -453,41 +319,11 @@ pub(crate) trait Cut {
         );
     }
 
-    /// Replaces the array of an instruction's first address.
-    fn lands_in(&mut self, nth: usize, array: Id) {
-        self.op(atom, nth, |_, op| {
-            let Op::Atom { args, .. } = op else { return };
-            let Some(AtomArg::At(mem)) = args.first_mut() else { panic!("no address first") };
-            mem.space = Space::Shared(array);
-        });
-    }
-
     /// Makes a condition always true.
     fn always(&mut self, nth: usize) {
         self.op(condition, nth, |e, op| {
             if let Op::If { cond, .. } = op {
                 *cond = e.int(1);
-            }
-        });
-    }
-
-    /// Removes the guard of a reduction operand.
-    fn unmask(&mut self, nth: usize) {
-        self.op(assign, nth, |_, op| {
-            let Op::Assign { value: Val::Bin(_, _, right), .. } = op else { panic!("no sum: {op:?}") };
-            let Val::Guarded(_, inside, _) = &**right else { panic!("no guard: {right:?}") };
-            *right = inside.clone();
-        });
-    }
-
-    /// Changes the descriptors of a matrix instruction.
-    fn describes(&mut self, nth: usize, change: fn(&mut u32, &mut u8)) {
-        self.op(atom, nth, |_, op| {
-            let Op::Atom { args, .. } = op else { return };
-            for arg in args {
-                if let AtomArg::Descriptor { stride, mode, .. } = arg {
-                    change(stride, mode);
-                }
             }
         });
     }

@@ -15,13 +15,39 @@ const KERNELS: &[(&str, usize, &[(&str, usize)])] = &[
     ("wgmma_ring", 0, &[("M", 50), ("N", 40), ("K", 600)]),
     ("softmax", 0, &[("M", 2), ("N", 1100)]),
     ("row_sums", 0, &[("M", 5), ("N", 1100)]),
-    ("cumulative_sums", 0, &[("M", 3), ("N", 5000)]),
-    ("attention", 0, &[("M", 70), ("N", 70), ("K", 64), ("L", 1)]),
-    ("softmax_resident", 0, &[("M", 2), ("N", 3000)]),
+    ("cumulative_sums", 0, &[("M", 1), ("N", 17000)]),
+    ("attention", 0, &[("M", 70), ("N", 300), ("K", 64), ("L", 1)]),
+    ("softmax_resident", 0, &[("M", 1), ("N", 80000)]),
 ];
 
-/// Faults of these kernels that show nothing, and why.
-const SLIPS: &[(&str, &str, &str, &str)] = &[];
+/// Changes of these kernels without effect: kernel, class, change, how many, and why.
+const WITHOUT_EFFECT: &[(&str, &str, &str, usize, &str)] = &[
+    (
+        "softmax",
+        "address",
+        "one element further",
+        1,
+        "any number near a row's maximum gives the same quotients",
+    ),
+    ("attention", "barrier", "removed", 1, "ahead of the first copies, no thread reads their slots"),
+    ("attention", "barrier", "ahead of the last access", 1, "the same barrier"),
+    ("attention", "barrier", "behind the next access", 2, "the same barrier; and Q has a barrier of its own"),
+    ("softmax_resident", "barrier", "removed", 1, "it is behind a barrier of the cluster"),
+    (
+        "softmax_resident",
+        "barrier",
+        "ahead of the last access",
+        1,
+        "the cluster meets before the first exchange, wherever",
+    ),
+    (
+        "softmax_resident",
+        "publish order",
+        "ahead of the access that it publishes",
+        1,
+        "the arrival only expects bytes",
+    ),
+];
 
 #[test]
 fn faults_of_shipped_kernels_are_found() {
@@ -46,18 +72,25 @@ fn faults_of_shipped_kernels_are_found() {
         );
     }
     let found = by_all_cores(&sweep::share(cases, 6), |(name, program, args, wanted, fault)| {
-        let known = SLIPS.iter().any(|slip| (slip.0, slip.1, slip.2) == (*name, fault.class, fault.change));
-        if known || !fault.is_executed(program, args, &options) {
+        if !fault.is_executed(program, args, &options) {
             return None;
         }
         let shows = shown(&fault.plant(program), args, wanted, &options, 3);
-        Some(
-            (shows == Shown::Slips)
-                .then(|| format!("{name}: {}, {}: {}", fault.class, fault.change, fault.statement(program))),
-        )
+        Some((shows == Shown::Slips).then(|| {
+            let line = format!("{name}: {}, {}: {}", fault.class, fault.change, fault.statement(program));
+            ((*name, fault.class, fault.change), line)
+        }))
     });
-    let real: Vec<_> = found.into_iter().flatten().collect();
-    let slips: Vec<String> = real.iter().flatten().cloned().collect();
-    println!("{} of {} faults were found", real.len() - slips.len(), real.len());
+    let (all, mut slips) = (found.iter().flatten().count(), Vec::new());
+    let mut left: Vec<usize> = WITHOUT_EFFECT.iter().map(|row| row.3).collect();
+    for (key, line) in found.into_iter().flatten().flatten() {
+        match WITHOUT_EFFECT.iter().position(|row| (row.0, row.1, row.2) == key) {
+            Some(row) if left[row] > 0 => left[row] -= 1,
+            _ => slips.push(line),
+        }
+    }
+    let without_effect: usize = WITHOUT_EFFECT.iter().zip(&left).map(|(row, left)| row.3 - left).sum();
+    let real = all - without_effect;
+    println!("{} of {real} faults were found; {without_effect} changes have no effect", real - slips.len());
     assert!(slips.is_empty(), "{}", slips.join("\n"));
 }

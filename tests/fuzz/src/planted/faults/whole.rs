@@ -16,6 +16,9 @@ const EXCHANGE: &str = "codegen/passes/src/resolve/exchange.rs";
 const OVERLAP: &str = "codegen/passes/src/resolve/overlap.rs";
 const PROJECT: &str = "codegen/passes/src/project.rs";
 const COORDINATES: &str = "codegen/passes/src/origin/propagation.rs";
+const PART: &str = "codegen/passes/src/resolve/part.rs";
+const PRODUCT: &str = "codegen/passes/src/resolve/product.rs";
+const READS: &str = "codegen/tile/src/tile/mod.rs";
 const RING: &str = "codegen/passes/src/lower/ring.rs";
 const ORIGIN: &str = "codegen/passes/src/origin.rs";
 const WRITTEN: &str = "codegen/passes/src/origin/writes.rs";
@@ -34,6 +37,11 @@ impl Fault {
     /// Kernels about one interplay find it.
     const fn targeted(self, first: u64) -> Fault {
         Fault { kind: Kind::Targeted, first, ..self }
+    }
+
+    /// Kernels with all options of the language find it.
+    const fn options(self) -> Fault {
+        Fault { kind: Kind::Options, ..self }
     }
 
     /// Kernels whose lanes and blocks exchange elements find it.
@@ -205,4 +213,31 @@ pub(super) const FAULTS: &[Fault] = &[
         "mapped.elements.iter().rev().map(|given| shaped_as(given, &mut elements)).collect::<Vec<_>>().into_iter().rev().collect();",
     )
     .exchanged(),
+    fault(
+        PRODUCT,
+        "the rows of a warpgroup count the group that it alternates with",
+        "is_part.then_some(count)",
+        "is_part.then_some(members)",
+    )
+    .options(),
+    fault(
+        LOWERED_MASKS,
+        "what is known about a part of a tile is taken for the whole tile",
+        "if edge.part.is_empty() {",
+        "if !edge.part.is_empty() || edge.part.is_empty() {",
+    ),
+    fault(
+        COORDINATES,
+        "a function has the coordinates of its first tile, whatever the others have",
+        "if reads_coordinates(value) { first_known(&known, to) } else { agreed(&known, to, stmt) }",
+        "if reads_coordinates(value) || stmt < Id::MAX { first_known(&known, to) } else { agreed(&known, to, stmt) }",
+    )
+    .targeted(0),
+    fault(READS, "an integer that is read out of bounds is -1", "Purpose::Value => 0", "Purpose::Value => -1"),
+    fault(
+        PART,
+        "a thread's part of a tile ends where the rows of shared memory do",
+        "let extent = own.size()?.min(d.tile()[mode]);",
+        "let extent = own.size()?;",
+    ),
 ];
