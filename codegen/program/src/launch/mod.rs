@@ -7,6 +7,7 @@ pub mod definition;
 pub mod estimate;
 mod export;
 pub mod fields;
+mod number;
 mod pack;
 mod ranking;
 mod refusal;
@@ -21,12 +22,13 @@ use crate::thread::{Kernel, Param};
 use crate::values::elem::Elem;
 use crate::values::target::{BLOCK_THREADS, GRID, Target};
 
+use number::Natural;
 use pack::{Choice, Packing};
 use rules::{Alternative, Size, Sizes};
 use why::Why;
 
 pub use cost::{Estimate, Limit};
-pub use export::{Exported, Image, export, exportable, left_out, python, rust};
+pub use export::{Exported, Image, export, python, rust};
 pub use pack::Packed;
 pub use ranking::{Ranked, Ranking, ranking};
 pub use refusal::Refusal;
@@ -114,15 +116,10 @@ impl Limits {
 
     /// How many clusters of `of` blocks are resident at once, with `resident` blocks on each multiprocessor; one at least.
     pub fn clusters(&self, of: u32, resident: u32) -> u32 {
-        let blocks = self.multiprocessors.saturating_mul(resident.max(1));
-        let blocks = if of > 2 { blocks - blocks.div_ceil(IDLE) } else { blocks };
-        (blocks / of.max(1)).max(1)
+        let blocks = Natural(u64::from(self.multiprocessors) * u64::from(resident.max(1)));
+        u32::try_from(cost::clusters(blocks, of, Natural(of.max(1).into())).0).unwrap_or(u32::MAX)
     }
 }
-
-/// Clusters of more than two blocks leave this part of the multiprocessors idle, since their part of the chip has
-/// too few for a further cluster.
-const IDLE: u32 = 11;
 
 /// A checked launch.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,6 +2,7 @@
 //! arguments, and copies with rows along another mode, for variants that read such rows.
 
 use super::cost::{Estimate, Traffic};
+use super::number::Natural;
 use super::rules::{Broken, Check, Rules, Size, Sizes};
 use super::why::Why;
 use super::{Given, Limits, Plan, Tensor, binding, cost};
@@ -149,8 +150,8 @@ struct Operands {
     /// For each fact, whether it is false.
     broken: Vec<Option<Broken>>,
     /// For each of [`Rules::counts`], its value, if that is known.
-    counts: Vec<Option<u64>>,
-    traffic: Vec<Traffic>,
+    counts: Vec<Option<Natural>>,
+    traffic: Vec<Traffic<Natural>>,
 }
 
 /// A variant's launch: does it read copies, and its estimated clocks, copies included; `None` if the kernel has no cost model.
@@ -251,7 +252,9 @@ impl<'p> Packing<'p> {
         let alternative = &self.rules.variants[variant];
         let of_class = self.of_classes[alternative.class].as_ref().and_then(Option::as_ref);
         let operands = &self.operands[of_class.filter(|_| copies).map_or(0, |copies| copies.operands)];
-        let own = alternative.cost.as_ref()?.estimate(self.limits, &operands.counts, &operands.traffic)?;
+        let Operands { counts, traffic, .. } = operands;
+        let own =
+            alternative.cost.as_ref()?.estimate(&cost::Known { limits: self.limits, counts, traffic })?;
         let copies = operands.packs.iter().filter_map(|&which| self.copies[which].as_ref()?.as_ref());
         // Copies after the first run beside it, on devices whose launches overlap.
         let copying = |(index, (packed, clocks)): (usize, &(Packed, u64))| {
@@ -405,9 +408,9 @@ impl Operands {
         sizes: Sizes,
     ) -> Operands {
         let broken = rules.facts.iter().map(|fact| fact.broken(tensors, &sizes)).collect();
-        let value = |count: &Size| Some(count.evaluate(&sizes)?.max(0) as u64);
-        let counts = rules.counts.iter().map(value).collect();
-        let traffic = rules.moved.iter().map(|moved| Traffic::of(moved, &sizes)).collect();
+        let value = |size: usize| Some(Natural(u64::try_from(sizes[size]?.value).unwrap_or(0)));
+        let counts = rules.counts.iter().map(|count| count.number(&value)).collect();
+        let traffic = rules.moved.iter().map(|moved| Traffic::of(moved, &value)).collect();
         Operands { form, packs, sizes, broken, counts, traffic }
     }
 }

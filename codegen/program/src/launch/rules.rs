@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use tilewright_layout::{Symbol, Value};
 
 use super::binding::Bound;
+use super::number::Number;
 use super::{Tensor, common_multiple, cost, last_offset};
 use crate::launch::definition::{Generated, Pack, Variant};
 use crate::thread::{Cost, Fact, Kernel, Param};
@@ -54,6 +55,20 @@ impl Size {
                     over => value.checked_div_euclid(over)? + i64::from(value.rem_euclid(over) != 0),
                 };
                 quotient.checked_mul(times)
+            }
+            Size::Unknown => None,
+        }
+    }
+
+    /// The same for a size that counts something, in any numbers.
+    pub(super) fn number<N: Number>(self, sizes: &impl Fn(usize) -> Option<N>) -> Option<N> {
+        let natural = |number: i64| N::from(u64::try_from(number).unwrap_or(0));
+        match self {
+            Size::Int(n) => Some(natural(n)),
+            Size::Of { times, of, over } => {
+                let value = sizes(of)?;
+                let quotient = if over > 1 { value.divided_up(N::from(over.into())) } else { value };
+                Some(if times == 1 { quotient } else { quotient * natural(times) })
             }
             Size::Unknown => None,
         }

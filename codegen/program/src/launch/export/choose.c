@@ -36,7 +36,7 @@ static void tw_judge(const tw_launch *launch, tw_operands *operands) {
         operands->broken[at] = broken;
         operands->value[at] = value;
     }
-    for (at = 0; at < kernel->moves; ++at) tw_measure(&kernel->moved[at], operands->sizes, &operands->traffic[at]);
+    if (kernel->measure) kernel->measure(operands->sizes, operands);
 }
 
 /* The first fact of a class that does not hold, or -1. */
@@ -99,8 +99,29 @@ static const tw_image *tw_binary(const tw_variant *variant, uint32_t arch) {
     return best;
 }
 
+/* Bytes of memory of a launch. */
+static tw_count tw_bytes(const tw_memory *memory, const tw_bound *sizes) {
+    tw_count bytes = memory->bytes;
+    int at;
+    for (at = 0; at < memory->factors; ++at) {
+        int64_t value = 0;
+        (void)tw_value(memory->factor[at], sizes, &value);
+        bytes = tw_times(bytes, value > 0 ? (tw_count)value : 0);
+    }
+    return bytes;
+}
+
+/* Bytes of what blocks of an alternative pass to each other. */
+static tw_count tw_workspace(const tw_variant *variant, const tw_bound *sizes) {
+    tw_count bytes = 0;
+    int at;
+    for (at = 0; at < variant->parameters; ++at)
+        if (variant->parameter[at].memory) bytes = tw_plus(bytes, tw_bytes(variant->parameter[at].memory, sizes));
+    return bytes;
+}
+
 /* Why a device cannot run an alternative, if it cannot. */
-static int tw_unsupported(const tw_variant *variant, const tw_limits *limits, tw_text *text) {
+static int tw_unsupported(const tw_variant *variant, const tw_limits *limits, const tw_bound *sizes, tw_text *text) {
     if (variant->arch > limits->arch || (variant->exact && variant->arch != limits->arch))
         tw_put(text, "it is made for compute capability %u.%u%s, and the device has %u.%u", variant->arch / 10, variant->arch % 10,
                variant->exact ? " and no other" : " or newer", limits->arch / 10, limits->arch % 10);
@@ -109,6 +130,8 @@ static int tw_unsupported(const tw_variant *variant, const tw_limits *limits, tw
                limits->shared_bytes);
     else if (variant->threads > limits->threads)
         tw_put(text, "a block has %u threads, and %u is the device's most", variant->threads, limits->threads);
+    else if (tw_workspace(variant, sizes) > TW_MOST_WORKSPACE)
+        tw_put(text, "the sums that its blocks pass to each other need more than 256 MB of memory for these sizes");
     else if (!tw_binary(variant, limits->arch))
         tw_put(text, "there is no binary for compute capability %u.%u\nhelp: export it for sm_%u too", limits->arch / 10,
                limits->arch % 10, limits->arch);
@@ -329,13 +352,14 @@ static int tw_copies(tw_packing *packing, int of_class) {
 static int tw_clocks(const tw_packing *packing, const tw_variant *variant, int operands, tw_count *clocks) {
     const tw_operands *of = &packing->operands[operands];
     int at;
-    if (!tw_estimate(variant, packing->limits, of, clocks)) return 0;
+    if (!variant->estimate) return 0;
+    *clocks = variant->estimate(variant->own, of, packing->limits);
     for (at = 0; at < of->packs; ++at) {
         const tw_chosen *copy = &packing->copies[of->pack[at]].chosen;
         tw_count own = copy->estimated ? copy->clocks : 0;
         /* Copies after the first run beside it, on devices whose launches overlap. */
         if (at && packing->launch->kernel->pack[of->pack[at]].beside && packing->limits->arch >= 90 && own)
-            own -= copy->variant->cost->launch < own ? copy->variant->cost->launch : own;
+            own = tw_minus(own, copy->variant->launch_clocks);
         *clocks = tw_plus(*clocks, own);
     }
     return 1;
@@ -355,7 +379,7 @@ static const char *tw_why_not(const tw_packing *packing, int at, char reason[TW_
     if (rows >= 0)
         tw_put(&text, "`%s` is contiguous along mode %d, and this variant reads it along mode %d",
                kernel->param[kernel->pack[rows].arg].name, kernel->pack[rows].modes[1], kernel->pack[rows].modes[0]);
-    else if (!tw_unsupported(variant, packing->limits, &text) && fact >= 0)
+    else if (!tw_unsupported(variant, packing->limits, packing->operands[0].sizes, &text) && fact >= 0)
         tw_say_fact(&text, &kernel->fact[fact], &packing->operands[0], fact);
     help = strstr(reason, "\nhelp: ");
     if (!help) return 0;
@@ -437,14 +461,14 @@ static int tw_among(tw_packing *packing, tw_chosen *chosen, int *operands) {
         text.at = unused;
         text.left = sizeof unused;
         if (first >= 0 && variant->arch < newest) break;
-        if (tw_unsupported(variant, packing->limits, &text)) continue;
+        if (tw_unsupported(variant, packing->limits, packing->operands[0].sizes, &text)) continue;
         unfit = tw_rows_of(kernel, variant->of_class) >= 0 || tw_unmet(kernel, variant->of_class, &packing->operands[0]) >= 0;
         if (unfit) {
             read = tw_copies(packing, variant->of_class);
             if (read < 0) continue;
         }
         known = tw_clocks(packing, variant, read, &clocks);
-        if (!unfit && variant->cost && variant->cost->cut) {
+        if (!unfit && variant->cuts) {
             int other = tw_copies(packing, variant->of_class);
             tw_count packed;
             int estimated = other >= 0 && tw_clocks(packing, variant, other, &packed);
@@ -511,7 +535,7 @@ static int tw_planned(tw_packing *packing, tw_chosen *chosen, int *operands) {
         chosen->variant = &of->kernel->variant[0];
         chosen->estimated = 0;
         *operands = 0;
-        if (tw_unsupported(chosen->variant, packing->limits, launch->error)) return TILEWRIGHT_REFUSED;
+        if (tw_unsupported(chosen->variant, packing->limits, sizes, launch->error)) return TILEWRIGHT_REFUSED;
         fact = tw_unmet(of->kernel, chosen->variant->of_class, own);
         if (fact >= 0) {
             tw_say_fact(launch->error, &of->kernel->fact[fact], own, fact);

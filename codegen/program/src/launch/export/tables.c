@@ -42,6 +42,7 @@ __declspec(dllimport) void (*__stdcall GetProcAddress(void *library, const char 
                               unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream, void **parameters,     \
                               void **extra))                                                                                  \
     FUNCTION(cuLaunchKernelEx, (const void *config, void *function, void **parameters, void **extra))                         \
+    FUNCTION(cuMemsetD8Async, (unsigned long long address, unsigned char value, size_t bytes, void *stream))                  \
     FUNCTION(cuModuleGetFunction, (void **function, void *module, const char *name))                                          \
     FUNCTION(cuModuleLoadData, (void **module, const void *image))                                                            \
     FUNCTION(cuModuleUnload, (void *module))                                                                                  \
@@ -109,40 +110,7 @@ typedef struct {
     const int *pack;
 } tw_class;
 
-typedef struct {
-    int rank;
-    const tw_size *extents;
-    int rows;
-    const tw_size *strides;
-    uint32_t bytes;
-} tw_moved;
-
-/* Tensors that are read or written, for estimates. */
-typedef struct {
-    int count;
-    const tw_moved *tensors;
-} tw_moves;
-
-typedef struct {
-    tw_size count;
-    int tiles;
-    tw_size extent;
-    uint32_t over;
-} tw_factor;
-
-/* The estimate of an alternative, in clocks. */
-typedef struct {
-    tw_factor steps;
-    tw_size times[2];
-    uint32_t over;
-    uint32_t step, guarded_step, resident, alone, cut, rows, tile, cut_tile, guarded_tile, begin, launch;
-    uint32_t warps;
-    int factors;
-    const tw_factor *factor;
-    int reads, bulk, stores;
-} tw_cost;
-
-enum { TW_TENSOR, TW_SCALAR, TW_INT, TW_MAP };
+enum { TW_TENSOR, TW_SCALAR, TW_INT, TW_MAP, TW_WORKSPACE, TW_ZEROED };
 
 /* A tensor map for bulk copies, innermost mode first. */
 typedef struct {
@@ -156,11 +124,19 @@ typedef struct {
     const char *name;
 } tw_map;
 
+/* Memory of a launch: the extents, and bytes of an element. */
+typedef struct {
+    int factors;
+    const tw_size *factor;
+    uint32_t bytes;
+} tw_memory;
+
 typedef struct {
     int kind;
     int arg;
     tw_size value;
     const tw_map *map;
+    const tw_memory *memory;
 } tw_parameter;
 
 /* A binary: for its architecture and newer ones with the same first digit, or for that alone; PTX for all newer ones. */
@@ -172,13 +148,23 @@ typedef struct {
     const unsigned char *block;
 } tw_image;
 
+struct tw_operands;
+
+/* What a device can hold. */
+typedef struct {
+    uint32_t arch, shared_bytes, threads, grid[3], multiprocessors;
+} tw_limits;
+
 typedef struct tw_variant {
     const char *entry;
     int of_class;
     uint32_t arch;
     int exact;
     int competes;
-    const tw_cost *cost;
+    tw_count (*estimate)(const uint32_t *own, const struct tw_operands *of, const tw_limits *limits); /* clocks */
+    const uint32_t *own;
+    int cuts; /* takes longer where rows of an argument begin in the middle of a sector */
+    uint32_t launch_clocks;
     int factors[3];
     const tw_size *grid[3];
     const char *grid_text[3];
@@ -266,8 +252,6 @@ typedef struct tw_kernel {
     const tw_form *form;
     int facts;
     const tw_fact *fact;
-    int moves;
-    const tw_moves *moved;
     int classes;
     const tw_class *of_class;
     int variants;
@@ -276,16 +260,12 @@ typedef struct tw_kernel {
     const tw_pack *pack;
     int requires_;
     const tw_require *require;
+    void (*measure)(const tw_bound *sizes, struct tw_operands *of); /* what estimates read */
     const tw_node *node;
     int empty_loops_count;
     const tw_empty_loops *empty_loops;
     uint64_t alignment;
 } tw_kernel;
-
-/* What a device can hold. */
-typedef struct {
-    uint32_t arch, shared_bytes, threads, grid[3], multiprocessors;
-} tw_limits;
 
 /* An error text that is filled from the left. */
 typedef struct {

@@ -1,15 +1,19 @@
 //! The rules of launches as tables of C.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::super::cost;
+use super::super::cost::{self, Inputs, Traffic};
 use super::super::refusal::Refusal;
-use super::super::rules::{Check, Count, Rules, Size};
+use super::super::rules::{Check, Count, Rules, Size, index};
 use super::nodes::{Nodes, int, known, number};
+use super::recording::{Recorded, Recording};
 use super::text::literal;
 use super::{Image, constant};
+use crate::launch::MOST_WORKSPACE;
 use crate::launch::definition::{Generated, Pack, Param as Named, Variant};
+use crate::launch::number::Natural;
 use crate::thread::{Fact, Kernel, Param};
 use crate::values::affine::Affine;
 use crate::values::condition::Require;
@@ -27,8 +31,58 @@ pub(super) struct Tables<'i, E> {
     text: String,
     arrays: usize,
     functions: usize,
-    /// The largest number of sizes, facts, reads, packs, classes, parameters and operands of a kernel.
-    most: [usize; 7],
+    /// The functions that are recorded, each once.
+    recorded: Vec<String>,
+    /// The largest number of sizes, facts, counts, reads, packs, classes, parameters and operands of a kernel.
+    most: [usize; 8],
+}
+
+/// What recorded functions may call.
+const FUNCTIONS: [&str; 1] = [
+    "static tw_count tw_natural(const tw_bound *sizes, int of) { return sizes[of].value > 0 ? (tw_count)sizes[of].value : 0; }\n",
+];
+
+/// A launch of a variant, as its estimate reads it. Variants that differ in numbers alone have one function, which reads the
+/// numbers from a table.
+struct Launch<'r> {
+    rules: &'r Rules,
+    recording: &'r Recording,
+    own: RefCell<Vec<u32>>,
+}
+
+impl<'r> Launch<'r> {
+    /// The place of a number of the variant.
+    fn slot(&self, number: u32) -> String {
+        let mut own = self.own.borrow_mut();
+        own.push(number);
+        format!("own[{}]", own.len() - 1)
+    }
+}
+
+impl<'r> Inputs for Launch<'r> {
+    type Number = Recorded<'r, u64>;
+
+    fn own(&self, number: u32) -> Recorded<'r, u64> {
+        self.recording.number(self.slot(number))
+    }
+
+    fn count(&self, Count(of): Count) -> Option<Recorded<'r, u64>> {
+        let is_known = self.rules.counts[of] != Size::Unknown;
+        is_known.then(|| self.recording.number(format!("of->counts[{}]", self.slot(of as u32))))
+    }
+
+    fn traffic(&self, of: usize) -> Traffic<Recorded<'r, u64>> {
+        let slot = self.slot(of as u32);
+        let Traffic { bytes, alignment } = Traffic::of(&self.rules.moved[of], &|_| Some(Natural(1)));
+        Traffic {
+            bytes: bytes.map(|_| self.recording.number(format!("of->bytes[{slot}]"))),
+            alignment: alignment.map(|_| self.recording.number(format!("of->alignment[{slot}]"))),
+        }
+    }
+
+    fn multiprocessors(&self) -> Recorded<'r, u64> {
+        self.recording.number("limits->multiprocessors")
+    }
 }
 
 /// A size.
@@ -52,11 +106,23 @@ pub(super) fn types() -> String {
 
 impl<'i, E: From<Refusal>> Tables<'i, E> {
     pub(super) fn new(images: Images<'i, E>) -> Tables<'i, E> {
-        Tables { images, text: String::new(), arrays: 0, functions: 0, most: [1; 7] }
+        Tables { images, text: String::new(), arrays: 0, functions: 0, most: [1; 8], recorded: Vec::new() }
     }
 
     pub(super) fn text(&self) -> String {
-        self.text.clone()
+        let mut text = String::new();
+        for line in FUNCTIONS {
+            let Some((name, _)) = line.split_once('(') else { unreachable!("a function") };
+            let name = name.rsplit(' ').next().unwrap_or_default();
+            if self.recorded.iter().any(|function| function.contains(&format!("{name}("))) {
+                text += line;
+            }
+        }
+        for (index, function) in self.recorded.iter().enumerate() {
+            let Some((returns, rest)) = function.split_once('(') else { unreachable!("a function") };
+            let _ = writeln!(text, "static {returns} tw_function_{index}({rest}");
+        }
+        text + &self.text
     }
 
     /// Functions of all variants.
@@ -66,7 +132,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
 
     /// The constants of the interpreter.
     pub(super) fn limits(&self) -> String {
-        let names = ["SIZES", "FACTS", "MOVES", "PACKS", "CLASSES", "PARAMS", "OPERANDS"];
+        let names = ["SIZES", "FACTS", "COUNTS", "MOVES", "PACKS", "CLASSES", "PARAMS", "OPERANDS"];
         let mut text = String::from("\n/* Bounds of the tables at the end. */\n");
         for (name, most) in names.iter().zip(self.most) {
             let _ = writeln!(text, "#define TW_{name} {most}");
@@ -75,20 +141,11 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
             text,
             "\n/* The greatest extent and stride, and bytes of shared memory that a block has without asking. */\n\
              #define TW_MOST {MOST_EXTENT}\n#define TW_STATIC_SHARED {STATIC_SHARED}\n\n\
-             /* Estimates: see the fields of the tables. */\n#define TW_SCHEDULERS {:?}\n#define TW_IDLE {}\n#define TW_MEMORY {}\n#define TW_FEW_STORED {}\n\
-             #define TW_SHARING {}\n#define TW_SHARING_OF {}\nstatic const struct {{\n    uint64_t aligned;\n    \
-             uint32_t in_a_clock, alone, beside;\n}} tw_rows[] = {{",
-            cost::SCHEDULERS,
-            super::super::IDLE,
-            cost::MEMORY,
-            cost::FEW_STORED,
-            cost::SHARING.0,
-            cost::SHARING.1
+             /* Bytes that an alternative may need for itself in a workspace. */\n#define TW_MOST_WORKSPACE {MOST_WORKSPACE}\n\n\
+             /* Clusters of more than two blocks leave this part of the multiprocessors idle. */\n#define TW_IDLE {}\n",
+            cost::IDLE
         );
-        for (aligned, in_a_clock, [alone, beside]) in cost::ROWS {
-            let _ = write!(text, "{{UINT64_C({aligned}), {in_a_clock}, {alone}, {beside}}}, ");
-        }
-        text + "};\n"
+        text
     }
 
     /// A table, and its name.
@@ -167,6 +224,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         let counts = [
             rules.symbols.len(),
             rules.facts.len(),
+            rules.counts.len(),
             rules.moved.len(),
             packs.len(),
             rules.classes.len(),
@@ -180,7 +238,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         let names: Vec<String> = rules.symbols.iter().map(|symbol| literal(symbol.name())).collect();
         let forms = self.forms(rules);
         let facts = self.facts(variants, rules);
-        let moved: Vec<String> = rules.moved.iter().map(|moved| self.moved(moved)).collect();
+        let measure = self.measure(rules);
         let mut classes = Vec::new();
         for class in &rules.classes {
             let (needs, of) = (self.numbers("int", &class.needs), self.numbers("int", &class.packs));
@@ -217,7 +275,6 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
             (names.len(), self.array("char *const", &names)),
             (forms.len(), self.array("tw_form", &forms)),
             (facts.len(), self.array("tw_fact", &facts)),
-            (moved.len(), self.array("tw_moves", &moved)),
             (classes.len(), self.array("tw_class", &classes)),
             (rows.len(), self.array("tw_variant", &rows)),
             (packs.len(), self.array("tw_pack", packs)),
@@ -231,7 +288,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         self.arrays += 1;
         let _ = writeln!(
             self.text,
-            "static const tw_kernel {name} = {{{}, {}, {nodes}, {}, UINT64_C({})}};\n",
+            "static const tw_kernel {name} = {{{}, {}, {measure}, {nodes}, {}, UINT64_C({})}};\n",
             literal(&kernel.name),
             tables.join(", "),
             listed(&empty_loops),
@@ -284,22 +341,53 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         all
     }
 
-    fn moved(&mut self, moved: &[cost::Moved]) -> String {
-        let mut rows = Vec::new();
-        for of in moved {
-            let (extents, strides) = (self.sizes(&of.extents), self.sizes(&of.strides));
-            let (rank, count) = (of.extents.len(), of.strides.len());
-            rows.push(format!("{{{rank}, {extents}, {count}, {strides}, {}}}", of.bytes));
+    /// A function with this body, and its name.
+    fn function(&mut self, returns: &str, parameters: &str, body: &str) -> String {
+        let unused = parameters.split(", ").filter_map(|parameter| parameter.rsplit([' ', '*']).next());
+        let unused = unused.filter(|name| !body.contains(*name)).map(|name| format!("    (void){name};\n"));
+        let unused: String = unused.collect();
+        let at = index(&mut self.recorded, format!("{returns}({parameters}) {{\n{body}{unused}}}\n"));
+        format!("tw_function_{at}")
+    }
+
+    /// The function that computes what estimates read from the sizes of a launch, or 0.
+    fn measure(&mut self, rules: &Rules) -> String {
+        let recording = Recording::default();
+        let size = |of: usize| Some(recording.number(format!("tw_natural(sizes, {of})")));
+        let mut uses = Vec::new();
+        for (index, count) in rules.counts.iter().enumerate() {
+            uses.extend(count.number(&size).map(|count| (format!("of->counts[{index}] = "), count)));
         }
-        format!("{{{}, {}}}", rows.len(), self.array("tw_moved", &rows))
+        for (index, moved) in rules.moved.iter().enumerate() {
+            let Traffic { bytes, alignment } = Traffic::of(moved, &size);
+            uses.extend(bytes.map(|bytes| (format!("of->bytes[{index}] = "), bytes)));
+            uses.extend(alignment.map(|alignment| (format!("of->alignment[{index}] = "), alignment)));
+        }
+        match uses.is_empty() {
+            true => "0".into(),
+            false => self.function("void", "const tw_bound *sizes, tw_operands *of", &recording.body(&uses)),
+        }
+    }
+
+    /// The function that estimates the clocks of a variant, and the numbers of the variant that it reads, or zeros.
+    fn estimate(&mut self, rules: &Rules, rule: Option<&cost::Rule>) -> String {
+        let recording = Recording::default();
+        let launch = Launch { rules, recording: &recording, own: RefCell::default() };
+        let Some(terms) = rule.and_then(|rule| rule.terms(&launch)) else { return "0, 0".into() };
+        let body = recording.body(&[("return ".into(), terms.clocks)]);
+        let parameters = "const uint32_t *own, const tw_operands *of, const tw_limits *limits";
+        let name = self.function("tw_count", parameters, &body);
+        let own = self.numbers("uint32_t", &launch.own.into_inner());
+        format!("{name}, {own}")
     }
 
     /// The row of a variant, with the program's grid and parameters; `folded` is the address of the row with all blocks along x.
     fn variant(&mut self, rules: &Rules, index: usize, variant: &Variant, folded: &str) -> Result<String, E> {
         let (program, alternative) = (&variant.program, &rules.variants[index]);
         let launch = &program.launch;
-        let cost = alternative.cost.as_ref().map(|cost| self.cost(&rules.counts, cost));
-        let cost = cost.map_or("0".into(), |row| format!("&{}[0]", self.array("tw_cost", &[row])));
+        let estimate = self.estimate(rules, alternative.cost.as_ref());
+        let cuts = u8::from(alternative.cost.as_ref().is_some_and(cost::Rule::cuts));
+        let clocks = launch.cost.map_or(0, |cost| cost.launch);
         let axes = launch
             .grid
             .each_ref()
@@ -328,7 +416,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         self.functions += 1;
         let [x, y, z] = launch.cluster;
         Ok(format!(
-            "{{{}, {}, {}, {}, {}, {cost}, {{{}}}, {{{}}}, {{{}}}, {{{x}, {y}, {z}}}, {}, {}, {}, {}, {}, {count}, {parameters}, \
+            "{{{}, {}, {}, {}, {}, {estimate}, {cuts}, {clocks}, {{{}}}, {{{}}}, {{{}}}, {{{x}, {y}, {z}}}, {}, {}, {}, {}, {}, {count}, {parameters}, \
              {}, {binaries}, {function}, {folded}}}",
             literal(&crate::cuda::entry(program)),
             alternative.class,
@@ -347,54 +435,28 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         ))
     }
 
-    fn cost(&mut self, counts: &[Size], rule: &cost::Rule) -> String {
-        let size_of = |count: Option<Count>, or: Size| size(count.map_or(or, |Count(index)| counts[index]));
-        let factor = |(count, tiles): &(Count, Option<(Count, u32)>)| {
-            let (is_tiles, over) = (u8::from(tiles.is_some()), tiles.map_or(1, |(_, over)| over));
-            let extent = size_of(tiles.map(|(extent, _)| extent), Size::Unknown);
-            format!("{{{}, {is_tiles}, {extent}, {over}}}", size_of(Some(*count), Size::Unknown))
-        };
-        let factors: Vec<String> = rule.grid.iter().map(factor).collect();
-        let of = &rule.cost;
-        let clocks = [
-            of.step,
-            of.guarded_step,
-            of.resident,
-            of.alone,
-            of.cut,
-            of.rows,
-            of.tile,
-            of.cut_tile,
-            of.guarded_tile,
-            of.begin,
-            of.launch,
-        ];
-        let clocks = clocks.map(|n| n.to_string()).join(", ");
-        format!(
-            "{{{}, {{{}}}, {}, {clocks}, {}, {}, {}, {}, {}, {}}}",
-            factor(&(rule.steps, rule.extent)),
-            rule.times.map(|of| size_of(of, Size::Int(1))).join(", "),
-            of.over.max(1),
-            rule.warps,
-            factors.len(),
-            self.array("tw_factor", &factors),
-            rule.reads,
-            rule.bulk,
-            rule.stores
-        )
-    }
-
     fn parameters(&mut self, rules: &Rules, program: &Kernel) -> Vec<String> {
         let mut all = Vec::new();
         for (index, param) in program.params.iter().enumerate() {
             all.push(match param {
-                Param::Pointer { .. } => format!("{{TW_TENSOR, {index}, {}, 0}}", size(Size::Unknown)),
-                Param::Workspace { .. } => unreachable!("variants with a workspace are not exported"),
-                Param::Scalar { .. } => format!("{{TW_SCALAR, {index}, {}, 0}}", size(Size::Unknown)),
+                Param::Pointer { .. } => format!("{{TW_TENSOR, {index}, {}, 0, 0}}", size(Size::Unknown)),
+                Param::Workspace { elem, shape, zeroed, .. } => {
+                    let kind = if *zeroed { "ZEROED" } else { "WORKSPACE" };
+                    let factors: Vec<String> = shape.iter().map(|extent| known(rules, *extent)).collect();
+                    let row = format!(
+                        "{{{}, {}, {}}}",
+                        factors.len(),
+                        self.array("tw_size", &factors),
+                        elem.bytes()
+                    );
+                    let memory = self.array("tw_memory", &[row]);
+                    format!("{{TW_{kind}, 0, {}, 0, &{memory}[0]}}", size(Size::Unknown))
+                }
+                Param::Scalar { .. } => format!("{{TW_SCALAR, {index}, {}, 0, 0}}", size(Size::Unknown)),
                 Param::Int { symbol, .. } => {
                     let value =
                         known(rules, tilewright_layout::Value::Sym { times: 1, of: *symbol, over: 1 });
-                    format!("{{TW_INT, 0, {value}, 0}}")
+                    format!("{{TW_INT, 0, {value}, 0, 0}}")
                 }
                 Param::TensorMap { tensor, tile, steps, modes, swizzle, .. } => {
                     let Some(Param::Pointer { name, elem, shape, stride, .. }) =
@@ -420,7 +482,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
                         literal(name)
                     );
                     let map = self.array("tw_map", &[map]);
-                    format!("{{TW_MAP, {tensor}, {}, &{map}[0]}}", size(Size::Unknown))
+                    format!("{{TW_MAP, {tensor}, {}, &{map}[0], 0}}", size(Size::Unknown))
                 }
             });
         }
