@@ -145,8 +145,12 @@ impl Case {
         let plan = match plan(kernel, &self.given, &self.limits) {
             Ok(plan) => plan,
             Err(refusal) => {
-                // Messages end where their memory does.
-                let mut message = refusal.to_string();
+                // C does not list the variants of a reason, and messages end where their memory does.
+                let without = |line: &str| match line.strip_prefix("  variant") {
+                    Some(rest) => format!("  {}", rest.split_once(": ").expect("a reason").1),
+                    None => line.to_owned(),
+                };
+                let mut message = refusal.to_string().lines().map(without).collect::<Vec<_>>().join("\n");
                 message.truncate(1023);
                 return format!("refused {}", message.replace('\n', " | "));
             }

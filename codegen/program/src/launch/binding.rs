@@ -5,7 +5,9 @@ use tilewright_layout::{Symbol, Value};
 use crate::values::affine::{Affine, Undefined};
 use crate::values::condition::Test;
 
-use super::rules::{Alternative, Form, Rules, Size, Sizes};
+use super::choice;
+use super::number::Natural;
+use super::rules::{Form, Rules, Size, Sizes};
 use super::{Given, Refusal, Tensor};
 use crate::launch::definition::{EmptyLoops, Generated};
 use crate::thread::index::lcm;
@@ -437,9 +439,8 @@ fn written_extents(
     sizes: &Sizes,
 ) -> Result<Option<usize>, Refusal> {
     let written = |index: usize| matches!(kernel.params[index].tensor, Some((true, _)));
-    let no_blocks =
-        |first: &Alternative| first.grid.iter().flatten().any(|count| count.evaluate(sizes) == Some(0));
-    if rules.variants.first().is_some_and(no_blocks) {
+    let natural = |size: usize| Some(Natural(u64::try_from(sizes[size]?.value).unwrap_or(0)));
+    if rules.variants.first().is_some_and(|first| choice::has_no_blocks(&first.grid, &natural)) {
         return Ok(None);
     }
     let work = given.iter().enumerate().any(|(index, given)| written(index) && !given.is_empty());

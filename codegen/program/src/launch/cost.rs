@@ -2,9 +2,9 @@
 
 use tilewright_layout::Value;
 
+use super::Limits;
 use super::number::{Natural, Number, Real};
 use super::rules::{Count, Rules, Size, index};
-use super::{Limits, Tensor};
 use crate::thread::{Cost, Kernel, Param};
 use crate::values::target::WARP;
 
@@ -143,6 +143,28 @@ pub(super) trait Inputs {
     /// One of [`Rules::moved`].
     fn traffic(&self, of: usize) -> Traffic<Self::Number>;
     fn multiprocessors(&self) -> Self::Number;
+}
+
+/// The limits of a device.
+pub(super) struct Device<N> {
+    pub(super) arch: N,
+    pub(super) shared_bytes: N,
+    pub(super) threads: N,
+    pub(super) grid: [N; 3],
+    pub(super) multiprocessors: N,
+}
+
+impl From<&Limits> for Device<Natural> {
+    fn from(limits: &Limits) -> Device<Natural> {
+        let number = |number: u32| Natural(number.into());
+        Device {
+            arch: number(limits.arch),
+            shared_bytes: number(limits.shared_bytes),
+            threads: number(limits.threads),
+            grid: limits.grid.map(number),
+            multiprocessors: number(limits.multiprocessors),
+        }
+    }
 }
 
 /// The numbers of a launch.
@@ -487,7 +509,7 @@ fn copies<N: Number>(blocks: N, is_paired: N::Truth, rows: N, alignment: N) -> N
 
 /// Clusters of more than two blocks leave this part of the multiprocessors idle, since their part of the chip has
 /// too few for a further cluster.
-pub(super) const IDLE: u64 = 11;
+const IDLE: u64 = 11;
 
 /// Clocks from the last product of a part until its block knows whether it is the last one of its tile.
 const ARRIVAL: u64 = 5000;
@@ -499,35 +521,11 @@ const SUMS_LOADED: u64 = 32;
 const SCHEDULERS: f64 = 4.0;
 
 /// Bytes of a sector.
-const SECTOR: u64 = 32;
-
-/// Do rows of a matrix begin in the middle of a sector?
-pub(super) fn cuts_sectors(tensor: &Tensor) -> bool {
-    let bytes = u64::from(tensor.elem.bytes());
-    let cuts =
-        |stride: &i64| *stride != 1 && !stride.unsigned_abs().wrapping_mul(bytes).is_multiple_of(SECTOR);
-    tensor.strides.iter().any(cuts)
-}
-
-/// The first variant that fits, or, if that has a cost model, the fastest variant with a cost model.
-/// Variants that do not fit have no clocks.
-pub(super) fn quickest(first: usize, clocks: &[Option<u64>]) -> usize {
-    let Some(least) = clocks[first] else { return first };
-    let others = (first + 1..clocks.len()).filter_map(|other| Some((clocks[other]?, other)));
-    others.fold((least, first), |best, other| if other.0 < best.0 { other } else { best }).1
-}
+pub(super) const SECTOR: u64 = 32;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The chosen variant, where these variants fit with these clocks; 0 is one without a cost model.
-    #[track_caller]
-    fn check(all: &[Option<u64>], expected: usize) {
-        let first = all.iter().position(Option::is_some).expect("one that serves");
-        let clocks: Vec<_> = all.iter().map(|of| of.filter(|&clocks| clocks > 0)).collect();
-        assert_eq!(quickest(first, &clocks), expected);
-    }
 
     #[test]
     fn blocks_without_tiles_cost_the_same() {
@@ -543,14 +541,5 @@ mod tests {
         // Few blocks have a port each.
         assert!(copies(1, 16) > 500 && copies(1, 128) < 200);
         assert!(copies(66, 128) < copies(67, 128));
-    }
-
-    #[test]
-    fn the_fastest_variant_with_a_cost_model_is_chosen() {
-        check(&[Some(0), Some(5)], 0);
-        check(&[Some(9), Some(5), Some(7)], 1);
-        check(&[None, Some(9), None, Some(3), Some(0)], 3);
-        // Of equal variants the first.
-        check(&[Some(5), Some(5)], 0);
     }
 }

@@ -468,23 +468,18 @@ static int tw_overlaps(const tw_launch *launch) {
 /* Checks all arguments. `*empty_loops` is the kernel without loops that serves the launch where no other does, or -1. */
 static int tw_check(const tw_launch *launch, tw_bound *sizes, int *empty_loops) {
     const tw_kernel *kernel = launch->kernel;
-    const tw_variant *first = &kernel->variant[0];
     uint64_t empty = 0;
-    int at, axis, place, status, work = 0, blocks = 1, first_empty = -1;
+    int at, status, work = 0, blocks, first_empty = -1;
     *empty_loops = -1;
     for (at = 0; at < kernel->params; ++at) {
         if (!kernel->param[at].tensor) continue;
         status = tw_itself(&kernel->param[at], launch->tensors[at], launch->error);
         if (status) return status;
     }
-    status = tw_bind(launch, kernel->of_class[first->of_class].form, sizes);
+    status = tw_bind(launch, kernel->of_class[kernel->variant[0].of_class].form, sizes);
     if (!status) status = tw_required(launch, sizes);
     if (status) return status;
-    for (axis = 0; axis < 3; ++axis)
-        for (place = 0; place < first->factors[axis]; ++place) {
-            int64_t count;
-            if (tw_value(first->grid[axis][place], sizes, &count) && count == 0) blocks = 0;
-        }
+    blocks = !kernel->has_no_blocks(sizes);
     for (at = 0; at < kernel->params; ++at) {
         if (!kernel->param[at].tensor) continue;
         if (tw_empty(launch->tensors[at]) && kernel->param[at].used) {

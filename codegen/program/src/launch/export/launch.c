@@ -309,7 +309,7 @@ static int tw_plan(const tw_kernel *kernel, tilewright_context *context, tilewri
     tw_source sources[TW_PARAMS];
     void *function = 0;
     uint64_t next = 0;
-    int at, operands = 0, status;
+    int at, status;
     tw_begin(plan, &error);
     launch.kernel = kernel;
     launch.tensors = tensors;
@@ -350,7 +350,7 @@ static int tw_plan(const tw_kernel *kernel, tilewright_context *context, tilewri
     packing.launch = &launch;
     packing.limits = &limits;
     status = tw_current(context, &error);
-    if (!status) status = tw_planned(&packing, &chosen, &operands);
+    if (!status) status = tw_planned(&packing, &chosen);
     if (!status) status = tw_devices(&launch, context, 0);
     if (status) return status;
     memcpy(plan->grid, chosen.grid, sizeof plan->grid);
@@ -362,13 +362,13 @@ static int tw_plan(const tw_kernel *kernel, tilewright_context *context, tilewri
         if (tensors[at]) plan->tensor[at] = *tensors[at];
     }
     if (chosen.grid[0] && chosen.grid[1] && chosen.grid[2]) {
-        const tw_operands *read = &packing.operands[operands];
         plan->variant = (int)(chosen.variant - kernel->variant);
         if (plan->variant < 0 || plan->variant >= kernel->variants) plan->variant = kernel->variants;
-        for (at = 0; at < read->packs; ++at) {
-            const tw_pack *pack = &kernel->pack[read->pack[at]];
-            tw_copy *copy = &packing.copies[read->pack[at]];
+        for (at = 0; at < kernel->packs; ++at) {
+            const tw_pack *pack = &kernel->pack[at];
+            tw_copy *copy = &packing.copies[at];
             tw_source own[2];
+            if (!(chosen.copies >> at & 1)) continue;
             own[0] = sources[pack->arg];
             own[1].workspace = 1;
             own[1].arg = pack->arg;
@@ -376,7 +376,7 @@ static int tw_plan(const tw_kernel *kernel, tilewright_context *context, tilewri
             next += copy->copy.elements * tw_types[copy->copy.type].bytes;
             plan->workspace = next;
             next = tw_aligned(next);
-            if (read->packs > 1) copy->chosen.variant += (at ? 2 : 1) * pack->beside;
+            if (chosen.copies & (chosen.copies - 1)) copy->chosen.variant += (own[1].address ? 2 : 1) * pack->beside;
             status = tw_load(copy->chosen.variant, context, functions, &function, &error);
             if (!status) status = tw_step(plan, &copy->chosen, function, own, context->arch, &error);
             if (status) return status;

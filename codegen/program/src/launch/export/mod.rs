@@ -2,6 +2,7 @@
 //! [`super::plan`] as tables, and one interpreter of these tables in C. This module compiles no code: the caller passes the
 //! binaries.
 
+mod functions;
 mod lz4;
 mod nodes;
 mod python;

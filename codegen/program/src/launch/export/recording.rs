@@ -1,9 +1,13 @@
 //! Computations on numbers of a launch, recorded as statements of C: see [`crate::launch::number`].
 
 use std::cell::RefCell;
+use std::convert::Infallible;
 use std::fmt::Write;
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Not, Rem, Sub};
 
+use super::text::literal;
+use crate::launch::choice::NONE;
+use crate::launch::message::{Checks, Piece, Reason};
 use crate::launch::number::{Natural, Number, Real, Truth};
 
 /// The values that a function computes, each once, after the values that it is computed from.
@@ -72,15 +76,16 @@ impl Recording {
         Recorded::Computed(self, self.value(u64::NAME, text.into(), Vec::new()))
     }
 
-    /// The statements that compute some values, and then use their names.
-    pub(super) fn body(&self, uses: &[(String, Recorded<'_, u64>)]) -> String {
+    /// A condition of C.
+    pub(super) fn truth(&self, text: impl Into<String>) -> Recorded<'_, bool> {
+        Recorded::Computed(self, self.value(bool::NAME, text.into(), Vec::new()))
+    }
+
+    /// The statements that compute some values, and then use them.
+    pub(super) fn body(&self, uses: &[Use]) -> String {
         let values = self.values.borrow();
-        let mut live = vec![false; values.len()];
-        for (_, value) in uses {
-            if let Recorded::Computed(_, index) = value {
-                live[*index] = true;
-            }
-        }
+        let mut live: Vec<bool> = values.iter().map(|value| value.ty == STATEMENT).collect();
+        uses.iter().filter_map(|of| of.from).for_each(|index| live[index] = true);
         for (index, value) in values.iter().enumerate().rev() {
             if live[index] {
                 value.from.iter().for_each(|from| live[*from] = true);
@@ -89,14 +94,77 @@ impl Recording {
         let mut body = String::new();
         for (index, Computed { ty, text, .. }) in values.iter().enumerate().filter(|(index, _)| live[*index])
         {
-            let _ = writeln!(body, "    const {ty} v{index} = {text};");
+            let _ = match *ty {
+                STATEMENT => writeln!(body, "    {text};"),
+                ty => writeln!(body, "    const {ty} v{index} = {text};"),
+            };
         }
-        for (target, value) in uses {
-            let _ = writeln!(body, "    {target}{};", value.name());
-        }
+        uses.iter().for_each(|Use { text, .. }| {
+            let _ = writeln!(body, "    {text};");
+        });
         body
     }
 }
+
+/// The type of a statement, which has no value.
+const STATEMENT: &str = "";
+
+/// A statement at the end of a function, which uses a value.
+pub(super) struct Use {
+    text: String,
+    from: Option<usize>,
+}
+
+impl Use {
+    /// The text of a statement, where `A` is the value.
+    pub(super) fn of<T: Type>(text: &str, value: Recorded<'_, T>) -> Use {
+        Use { text: text.replace('A', &value.name()), from: value.part().map(|(_, index)| index) }
+    }
+}
+
+/// Every check is recorded, in order: a function returns at the first that fails.
+impl<'r> Checks for &'r Recording {
+    type Number = Recorded<'r, u64>;
+    type Failed<R> = Infallible;
+
+    fn check<R: Reason<Recorded<'r, u64>>>(
+        &self,
+        holds: Recorded<'r, bool>,
+        reason: impl FnOnce() -> R,
+    ) -> Result<(), Infallible> {
+        if holds.is(true) {
+            return Ok(());
+        }
+        let (mut format, mut values) = (String::new(), String::new());
+        let mut from: Vec<usize> = holds.part().into_iter().map(|(_, index)| index).collect();
+        for piece in reason().message().0 {
+            let (value, ty, how) = match piece {
+                Piece::Text(text) => {
+                    format += &text.replace('%', "%%");
+                    continue;
+                }
+                Piece::Count(value) => (value, "uint64_t", "PRIu64"),
+                Piece::Signed(value) => (value, "int64_t", "PRId64"),
+                Piece::Address(value) => (value, "uint64_t", "PRIx64"),
+            };
+            format += if how == "PRIx64" { "%#" } else { "%" };
+            // Ends the literal, and begins the next.
+            format += &format!("{MARK}{how}{MARK}");
+            let _ = write!(values, ", ({ty}){}", value.name());
+            from.extend(value.part().map(|(_, index)| index));
+        }
+        let mut literals = String::new();
+        for (index, part) in format.split(MARK).enumerate() {
+            literals += &if index % 2 == 0 { literal(part) } else { format!(" {part} ") };
+        }
+        let text = format!("if (!{}) return TW_REFUSE(error, {literals}{values})", holds.name());
+        self.values.borrow_mut().push(Computed { ty: STATEMENT, text, from });
+        Ok(())
+    }
+}
+
+/// Between a literal of C and the name of another one. No message has it.
+const MARK: char = '\u{1}';
 
 impl<'r, T: Type> Recorded<'r, T> {
     fn name(self) -> String {
@@ -124,6 +192,23 @@ fn computed<'r, T: Type>(parts: &[Option<(&'r Recording, usize)>], text: String)
     let Some(recording) = recording else { unreachable!("what is known is not computed in C") };
     let from = parts.iter().flatten().map(|(_, index)| *index).collect();
     Recorded::Computed(recording, recording.value(T::NAME, text, from))
+}
+
+/// A call, if it is needed, and else [`NONE`]. `A` in its text is the value that it takes.
+pub(super) fn called_if<'r>(
+    recording: &'r Recording,
+    is_needed: Recorded<'r, bool>,
+    text: &str,
+    value: Recorded<'r, u64>,
+) -> Recorded<'r, u64> {
+    let call = text.replace('A', &value.name());
+    let text = match is_needed {
+        Recorded::Known(false) => return NONE.into(),
+        Recorded::Known(true) => call,
+        is_needed => format!("{} ? {call} : TW_NONE", is_needed.name()),
+    };
+    let from = [is_needed.part(), value.part()].into_iter().flatten().map(|(_, index)| index).collect();
+    Recorded::Computed(recording, recording.value(u64::NAME, text, from))
 }
 
 /// What is computed from one value.
@@ -169,8 +254,26 @@ operators! {
     f64: Add add |a, b| a + b, "A + B";
     f64: Mul mul |a, b| a * b, "A * B";
     f64: Div div |a, b| a / b, "A / B";
-    bool: BitAnd bitand |a, b| a & b, "A & B";
-    bool: BitOr bitor |a, b| a | b, "A | B";
+}
+
+impl<'r> BitAnd for Recorded<'r, bool> {
+    type Output = Recorded<'r, bool>;
+
+    fn bitand(self, other: Recorded<'r, bool>) -> Recorded<'r, bool> {
+        match (self, other) {
+            (Recorded::Known(true), other) | (other, Recorded::Known(true)) => other,
+            (Recorded::Known(false), _) | (_, Recorded::Known(false)) => false.into(),
+            _ => from_two(self, other, |a, b| a & b, "A & B"),
+        }
+    }
+}
+
+impl<'r> BitOr for Recorded<'r, bool> {
+    type Output = Recorded<'r, bool>;
+
+    fn bitor(self, other: Recorded<'r, bool>) -> Recorded<'r, bool> {
+        !(!self & !other)
+    }
 }
 
 impl<'r> Add for Recorded<'r, u64> {

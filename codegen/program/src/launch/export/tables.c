@@ -88,26 +88,35 @@ typedef struct {
     const tw_shape *shapes;
 } tw_form;
 
-enum { TW_DIVIDES, TW_AT_MOST, TW_AT_LEAST, TW_ALIGNED, TW_SMALL };
+struct tw_operands;
+struct tw_packing;
 
-/* What an alternative assumes. */
+/* What a device can hold. */
 typedef struct {
-    int kind;
-    const char *name;
-    tw_size of;
-    int64_t number;
-    int arg;
-    const uint32_t *beyond;
-    const tw_size *strides;
+    uint32_t arch, shared_bytes, threads, grid[3], multiprocessors;
+} tw_limits;
+
+/* An error text that is filled from the left. */
+typedef struct {
+    char *at;
+    size_t left;
+} tw_text;
+
+/* How messages call what an alternative assumes: what stands before and after the number, if there is one. */
+typedef struct {
+    const char *before, *after;
 } tw_fact;
 
-/* Alternatives that differ in tiles alone have this in common. */
+/* Alternatives that differ in tiles alone have this in common. `kept_fact` are the facts that a copy does not change, and `rows` is
+   the reason why they do not read the arguments themselves, if rows are along another mode. */
 typedef struct {
     int form;
     int facts;
     const int *fact;
-    int packs;
-    const int *pack;
+    int kept_facts;
+    const int *kept_fact;
+    const char *rows;
+    tw_count (*copies)(struct tw_packing *packing, int of_class);
 } tw_class;
 
 enum { TW_TENSOR, TW_SCALAR, TW_INT, TW_MAP, TW_WORKSPACE, TW_ZEROED };
@@ -148,46 +157,35 @@ typedef struct {
     const unsigned char *block;
 } tw_image;
 
-struct tw_operands;
-
-/* What a device can hold. */
-typedef struct {
-    uint32_t arch, shared_bytes, threads, grid[3], multiprocessors;
-} tw_limits;
-
 typedef struct tw_variant {
     const char *entry;
     int of_class;
     uint32_t arch;
-    int exact;
     int competes;
-    tw_count (*estimate)(const uint32_t *own, const struct tw_operands *of, const tw_limits *limits); /* clocks */
-    const uint32_t *own;
     int cuts; /* takes longer where rows of an argument begin in the middle of a sector */
     uint32_t launch_clocks;
-    int factors[3];
-    const tw_size *grid[3];
-    const char *grid_text[3];
+    tw_count (*estimate)(const uint32_t *own, const struct tw_operands *of, const tw_limits *limits); /* clocks */
+    const uint32_t *own;
+    int (*supported)(const tw_bound *sizes, const tw_limits *limits, tw_text *error);
+    int (*blocks)(const tw_bound *sizes, const tw_limits *limits, uint32_t grid[3], tw_text *error);
+    int (*is_long)(const tw_bound *sizes, const tw_limits *limits); /* along y or z */
+    const struct tw_variant *folded; /* with all blocks along x, for grids that are too long along y or z */
     uint32_t cluster[3];
-    uint32_t threads, shared_bytes, blocks_per_sm;
-    int persistent, overlaps;
+    uint32_t threads, shared_bytes;
+    int overlaps;
     int parameters;
     const tw_parameter *parameter;
     int images;
     const tw_image *image;
     int function;
-    const struct tw_variant *folded; /* with all blocks along x, for grids that are too long along y or z */
 } tw_variant;
 
 struct tw_kernel;
 
-/* An argument that may be copied to aligned rows first. */
+/* An argument that may be copied to aligned rows first. `copied` has the copy, and the arguments of its launch, or returns 0. */
 typedef struct {
     int arg;
-    int rank;
-    const int *modes;
-    int transposes;
-    int64_t multiple;
+    int (*copied)(const tilewright_tensor *const *tensors, tilewright_tensor *copy, tilewright_tensor launch[2]);
     const struct tw_kernel *kernel;
     int beside; /* alternatives for a copy alone; then for the first of several, and for copies beside it; 0: one kind */
 } tw_pack;
@@ -252,6 +250,8 @@ typedef struct tw_kernel {
     const tw_form *form;
     int facts;
     const tw_fact *fact;
+    int limits; /* facts that all alternatives have */
+    const int *limit;
     int classes;
     const tw_class *of_class;
     int variants;
@@ -260,18 +260,14 @@ typedef struct tw_kernel {
     const tw_pack *pack;
     int requires_;
     const tw_require *require;
-    void (*measure)(const tw_bound *sizes, struct tw_operands *of); /* what estimates read */
+    int (*has_no_blocks)(const tw_bound *sizes);
+    /* What facts and estimates are about. */
+    void (*derive)(const tilewright_tensor *const *tensors, const tw_bound *sizes, struct tw_operands *of);
     const tw_node *node;
     int empty_loops_count;
     const tw_empty_loops *empty_loops;
     uint64_t alignment;
 } tw_kernel;
-
-/* An error text that is filled from the left. */
-typedef struct {
-    char *at;
-    size_t left;
-} tw_text;
 
 static void tw_put(tw_text *text, const char *format, ...)
 #if defined(__GNUC__)

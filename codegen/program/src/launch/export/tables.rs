@@ -1,20 +1,20 @@
 //! The rules of launches as tables of C.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::super::cost::{self, Inputs, Traffic};
+use super::super::cost;
 use super::super::refusal::Refusal;
-use super::super::rules::{Check, Count, Rules, Size, index};
+use super::super::rules::{Alternative, Arguments, Rules, Size};
+use super::functions::Functions;
 use super::nodes::{Nodes, int, known, number};
-use super::recording::{Recorded, Recording};
 use super::text::literal;
 use super::{Image, constant};
-use crate::launch::MOST_WORKSPACE;
 use crate::launch::definition::{Generated, Pack, Param as Named, Variant};
+use crate::launch::message::{Message, Piece};
 use crate::launch::number::Natural;
-use crate::thread::{Fact, Kernel, Param};
+use crate::launch::why::{Why, unmet};
+use crate::thread::{Kernel, Param};
 use crate::values::affine::Affine;
 use crate::values::condition::Require;
 use crate::values::condition::Test;
@@ -31,58 +31,9 @@ pub(super) struct Tables<'i, E> {
     text: String,
     arrays: usize,
     functions: usize,
-    /// The functions that are recorded, each once.
-    recorded: Vec<String>,
+    recorded: Functions,
     /// The largest number of sizes, facts, counts, reads, packs, classes, parameters and operands of a kernel.
     most: [usize; 8],
-}
-
-/// What recorded functions may call.
-const FUNCTIONS: [&str; 1] = [
-    "static tw_count tw_natural(const tw_bound *sizes, int of) { return sizes[of].value > 0 ? (tw_count)sizes[of].value : 0; }\n",
-];
-
-/// A launch of a variant, as its estimate reads it. Variants that differ in numbers alone have one function, which reads the
-/// numbers from a table.
-struct Launch<'r> {
-    rules: &'r Rules,
-    recording: &'r Recording,
-    own: RefCell<Vec<u32>>,
-}
-
-impl<'r> Launch<'r> {
-    /// The place of a number of the variant.
-    fn slot(&self, number: u32) -> String {
-        let mut own = self.own.borrow_mut();
-        own.push(number);
-        format!("own[{}]", own.len() - 1)
-    }
-}
-
-impl<'r> Inputs for Launch<'r> {
-    type Number = Recorded<'r, u64>;
-
-    fn own(&self, number: u32) -> Recorded<'r, u64> {
-        self.recording.number(self.slot(number))
-    }
-
-    fn count(&self, Count(of): Count) -> Option<Recorded<'r, u64>> {
-        let is_known = self.rules.counts[of] != Size::Unknown;
-        is_known.then(|| self.recording.number(format!("of->counts[{}]", self.slot(of as u32))))
-    }
-
-    fn traffic(&self, of: usize) -> Traffic<Recorded<'r, u64>> {
-        let slot = self.slot(of as u32);
-        let Traffic { bytes, alignment } = Traffic::of(&self.rules.moved[of], &|_| Some(Natural(1)));
-        Traffic {
-            bytes: bytes.map(|_| self.recording.number(format!("of->bytes[{slot}]"))),
-            alignment: alignment.map(|_| self.recording.number(format!("of->alignment[{slot}]"))),
-        }
-    }
-
-    fn multiprocessors(&self) -> Recorded<'r, u64> {
-        self.recording.number("limits->multiprocessors")
-    }
 }
 
 /// A size.
@@ -106,23 +57,18 @@ pub(super) fn types() -> String {
 
 impl<'i, E: From<Refusal>> Tables<'i, E> {
     pub(super) fn new(images: Images<'i, E>) -> Tables<'i, E> {
-        Tables { images, text: String::new(), arrays: 0, functions: 0, most: [1; 8], recorded: Vec::new() }
+        Tables {
+            images,
+            text: String::new(),
+            arrays: 0,
+            functions: 0,
+            most: [1; 8],
+            recorded: Functions::default(),
+        }
     }
 
     pub(super) fn text(&self) -> String {
-        let mut text = String::new();
-        for line in FUNCTIONS {
-            let Some((name, _)) = line.split_once('(') else { unreachable!("a function") };
-            let name = name.rsplit(' ').next().unwrap_or_default();
-            if self.recorded.iter().any(|function| function.contains(&format!("{name}("))) {
-                text += line;
-            }
-        }
-        for (index, function) in self.recorded.iter().enumerate() {
-            let Some((returns, rest)) = function.split_once('(') else { unreachable!("a function") };
-            let _ = writeln!(text, "static {returns} tw_function_{index}({rest}");
-        }
-        text + &self.text
+        self.recorded.text() + &self.text
     }
 
     /// Functions of all variants.
@@ -140,10 +86,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         let _ = write!(
             text,
             "\n/* The greatest extent and stride, and bytes of shared memory that a block has without asking. */\n\
-             #define TW_MOST {MOST_EXTENT}\n#define TW_STATIC_SHARED {STATIC_SHARED}\n\n\
-             /* Bytes that an alternative may need for itself in a workspace. */\n#define TW_MOST_WORKSPACE {MOST_WORKSPACE}\n\n\
-             /* Clusters of more than two blocks leave this part of the multiprocessors idle. */\n#define TW_IDLE {}\n",
-            cost::IDLE
+             #define TW_MOST {MOST_EXTENT}\n#define TW_STATIC_SHARED {STATIC_SHARED}\n"
         );
         text
     }
@@ -206,10 +149,8 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
 
     fn pack(&mut self, pack: &Pack) -> Result<String, E> {
         let kernel = self.kernel(&pack.kernel)?;
-        let modes = self.numbers("int", &pack.modes);
-        let (rank, transposes) = (pack.modes.len(), u8::from(pack.transposes));
-        let multiple = Pack::row_multiple(pack.kernel.params[0].elem);
-        Ok(format!("{{{}, {rank}, {modes}, {transposes}, {multiple}, &{kernel}, {}}}", pack.arg, pack.beside))
+        let copied = self.recorded.copied(pack);
+        Ok(format!("{{{}, {copied}, &{kernel}, {}}}", pack.arg, pack.beside))
     }
 
     fn table(
@@ -220,7 +161,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         packs: &[String],
         all_empty_loops: &[String],
     ) -> Result<String, E> {
-        let operands = 1 + rules.classes.iter().map(|class| 1 + class.packs.len()).sum::<usize>();
+        let operands = 1 + rules.classes.iter().map(|class| 2 + class.packs.len()).sum::<usize>();
         let counts = [
             rules.symbols.len(),
             rules.facts.len(),
@@ -238,33 +179,42 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         let names: Vec<String> = rules.symbols.iter().map(|symbol| literal(symbol.name())).collect();
         let forms = self.forms(rules);
         let facts = self.facts(variants, rules);
-        let measure = self.measure(rules);
+        let derive = self.recorded.derive(rules);
+        let no_blocks = rules.variants.first().map_or(Default::default(), |first| first.grid.clone());
+        let has_no_blocks = self.recorded.has_no_blocks(&no_blocks);
+        let limits = rules.variants.first().map_or(Vec::new(), |first| rules.limits(first.class));
+        let limits: Vec<usize> = limits.into_iter().map(|(_, fact)| fact).collect();
         let mut classes = Vec::new();
         for class in &rules.classes {
-            let (needs, of) = (self.numbers("int", &class.needs), self.numbers("int", &class.packs));
-            classes.push(format!(
-                "{{{}, {}, {needs}, {}, {of}}}",
-                class.form,
-                class.needs.len(),
-                class.packs.len()
-            ));
+            let [needs, kept] = [&class.needs, &class.kept].map(|facts| self.numbers("int", facts));
+            let along = class.packs.iter().find(|pack| kernel.packs[**pack].transposes);
+            let rows = along.map_or("0".into(), |pack| {
+                let reason: Message<Natural> = Why::Rows(*pack).message(kernel, &variants[0].program);
+                literal(&reason.text())
+            });
+            let copies = self.recorded.copies(kernel, class);
+            let (form, all, of_copies) = (class.form, class.needs.len(), class.kept.len());
+            classes.push(format!("{{{form}, {all}, {needs}, {of_copies}, {kept}, {rows}, {copies}}}"));
         }
         let (mut rows, mut folded) = (Vec::new(), BTreeMap::<usize, String>::new());
         for (index, variant) in variants.iter().enumerate() {
             // Kernels without loops, which are listed alone, are not folded.
             let of = kernel.variants.get(index).filter(|_| variants.len() == kernel.variants.len());
+            let of = of.filter(|variant| !variant.program.launch.persistent);
             let of = of.and_then(|_| kernel.folded(index));
             let name = match of {
                 None => "0".to_owned(),
                 Some(of) if folded.contains_key(&of) => folded[&of].clone(),
                 Some(of) => {
-                    let row = self.variant(rules, kernel.unfolded(of), kernel.variant(of), "0")?;
+                    let along_x = [rules.variants[kernel.unfolded(of)].grid.concat(), Vec::new(), Vec::new()];
+                    let row =
+                        self.variant(kernel, rules, kernel.unfolded(of), kernel.variant(of), &along_x, "0")?;
                     let name = format!("&{}[0]", self.array("tw_variant", &[row]));
                     folded.insert(of, name.clone());
                     name
                 }
             };
-            rows.push(self.variant(rules, index, variant, &name)?);
+            rows.push(self.variant(kernel, rules, index, variant, &rules.variants[index].grid, &name)?);
         }
         let (mut nodes, mut requires) = (Nodes::default(), Vec::new());
         for require in &kernel.requires {
@@ -275,6 +225,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
             (names.len(), self.array("char *const", &names)),
             (forms.len(), self.array("tw_form", &forms)),
             (facts.len(), self.array("tw_fact", &facts)),
+            (limits.len(), self.numbers("int", &limits)),
             (classes.len(), self.array("tw_class", &classes)),
             (rows.len(), self.array("tw_variant", &rows)),
             (packs.len(), self.array("tw_pack", packs)),
@@ -288,7 +239,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         self.arrays += 1;
         let _ = writeln!(
             self.text,
-            "static const tw_kernel {name} = {{{}, {}, {measure}, {nodes}, {}, UINT64_C({})}};\n",
+            "static const tw_kernel {name} = {{{}, {}, {has_no_blocks}, {derive}, {nodes}, {}, UINT64_C({})}};\n",
             literal(&kernel.name),
             tables.join(", "),
             listed(&empty_loops),
@@ -310,94 +261,52 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         all
     }
 
-    /// Facts, each with the name that messages use for its subject: the name in the first variant that needs it.
+    /// Facts, each with the text of messages about it: the text of the first variant that needs it.
     fn facts(&mut self, variants: &[Variant], rules: &Rules) -> Vec<String> {
         let mut all = Vec::new();
         for (index, check) in rules.facts.iter().enumerate() {
-            let named = variants.iter().zip(&rules.variants).find_map(|(variant, alternative)| {
+            let of_variant = |(variant, alternative): (&Variant, &Alternative)| {
                 let at = rules.classes[alternative.class].needs.iter().position(|need| *need == index)?;
-                Some(name(&variant.program, &variant.program.needs[at]))
-            });
-            let named = literal(&named.unwrap_or_default());
-            all.push(match check {
-                Check::Divides { of, divisor } => {
-                    format!("{{TW_DIVIDES, {named}, {}, {divisor}, 0, 0, 0}}", size(*of))
+                let value = check.is_false(&Unit).1;
+                Some(unmet(&variant.program, &variant.program.needs[at], value))
+            };
+            let message: Option<Message<Natural>> = variants.iter().zip(&rules.variants).find_map(of_variant);
+            let (mut texts, mut has_number) = ([String::new(), String::new()], false);
+            for piece in message.map_or(Vec::new(), |message| message.0) {
+                match piece {
+                    Piece::Text(text) => texts[usize::from(has_number)] += &text,
+                    _ => has_number = true,
                 }
-                Check::AtMost { of, limit } => {
-                    format!("{{TW_AT_MOST, {named}, {}, {}, 0, 0, 0}}", size(*of), int(*limit))
-                }
-                Check::AtLeast { of, limit } => {
-                    format!("{{TW_AT_LEAST, {named}, {}, {}, 0, 0, 0}}", size(*of), int(*limit))
-                }
-                Check::Aligned { arg, bytes } => {
-                    format!("{{TW_ALIGNED, {named}, {}, {bytes}, {arg}, 0, 0}}", size(Size::Unknown))
-                }
-                Check::Small { arg, distance, strides } => {
-                    let (distance, strides) = (self.numbers("uint32_t", distance), self.sizes(strides));
-                    format!("{{TW_SMALL, {named}, {}, 0, {arg}, {distance}, {strides}}}", size(Size::Unknown))
-                }
-            });
+            }
+            let [before, after] = texts.map(|text| literal(&text));
+            all.push(if has_number { format!("{{{before}, {after}}}") } else { format!("{{{before}, 0}}") });
         }
         all
     }
 
-    /// A function with this body, and its name.
-    fn function(&mut self, returns: &str, parameters: &str, body: &str) -> String {
-        let unused = parameters.split(", ").filter_map(|parameter| parameter.rsplit([' ', '*']).next());
-        let unused = unused.filter(|name| !body.contains(*name)).map(|name| format!("    (void){name};\n"));
-        let unused: String = unused.collect();
-        let at = index(&mut self.recorded, format!("{returns}({parameters}) {{\n{body}{unused}}}\n"));
-        format!("tw_function_{at}")
-    }
-
-    /// The function that computes what estimates read from the sizes of a launch, or 0.
-    fn measure(&mut self, rules: &Rules) -> String {
-        let recording = Recording::default();
-        let size = |of: usize| Some(recording.number(format!("tw_natural(sizes, {of})")));
-        let mut uses = Vec::new();
-        for (index, count) in rules.counts.iter().enumerate() {
-            uses.extend(count.number(&size).map(|count| (format!("of->counts[{index}] = "), count)));
-        }
-        for (index, moved) in rules.moved.iter().enumerate() {
-            let Traffic { bytes, alignment } = Traffic::of(moved, &size);
-            uses.extend(bytes.map(|bytes| (format!("of->bytes[{index}] = "), bytes)));
-            uses.extend(alignment.map(|alignment| (format!("of->alignment[{index}] = "), alignment)));
-        }
-        match uses.is_empty() {
-            true => "0".into(),
-            false => self.function("void", "const tw_bound *sizes, tw_operands *of", &recording.body(&uses)),
-        }
-    }
-
-    /// The function that estimates the clocks of a variant, and the numbers of the variant that it reads, or zeros.
-    fn estimate(&mut self, rules: &Rules, rule: Option<&cost::Rule>) -> String {
-        let recording = Recording::default();
-        let launch = Launch { rules, recording: &recording, own: RefCell::default() };
-        let Some(terms) = rule.and_then(|rule| rule.terms(&launch)) else { return "0, 0".into() };
-        let body = recording.body(&[("return ".into(), terms.clocks)]);
-        let parameters = "const uint32_t *own, const tw_operands *of, const tw_limits *limits";
-        let name = self.function("tw_count", parameters, &body);
-        let own = self.numbers("uint32_t", &launch.own.into_inner());
-        format!("{name}, {own}")
-    }
-
-    /// The row of a variant, with the program's grid and parameters; `folded` is the address of the row with all blocks along x.
-    fn variant(&mut self, rules: &Rules, index: usize, variant: &Variant, folded: &str) -> Result<String, E> {
+    /// The row of a variant, with the program's parameters; `folded` is the address of the row with all blocks along x.
+    fn variant(
+        &mut self,
+        kernel: &Generated,
+        rules: &Rules,
+        index: usize,
+        variant: &Variant,
+        grid: &[Vec<Size>; 3],
+        folded: &str,
+    ) -> Result<String, E> {
         let (program, alternative) = (&variant.program, &rules.variants[index]);
         let launch = &program.launch;
-        let estimate = self.estimate(rules, alternative.cost.as_ref());
+        let estimate = alternative.cost.as_ref().and_then(|rule| self.recorded.estimate(rules, rule));
+        let estimate = estimate.map_or("0, 0".into(), |(function, own)| {
+            format!("{function}, {}", self.numbers("uint32_t", &own))
+        });
         let cuts = u8::from(alternative.cost.as_ref().is_some_and(cost::Rule::cuts));
         let clocks = launch.cost.map_or(0, |cost| cost.launch);
-        let axes = launch
-            .grid
-            .each_ref()
-            .map(|axis| axis.iter().map(|value| known(rules, *value)).collect::<Vec<_>>());
-        let grid = axes.each_ref().map(|axis| self.array("tw_size", axis));
-        let counts = axes.map(|axis| axis.len().to_string());
-        let product = |axis: &Vec<tilewright_layout::Value>| {
-            literal(&axis.iter().map(ToString::to_string).collect::<Vec<_>>().join("*"))
-        };
-        let texts: Vec<String> = launch.grid.iter().map(product).collect();
+        let supported = self
+            .recorded
+            .supported(kernel, program, |places| alternative.workspace_bytes(&|size| places.size(size)));
+        let blocks = self.recorded.blocks(program, grid);
+        let is_long = if folded == "0" { "0".into() } else { self.recorded.is_long(grid) };
         let parameters = self.parameters(rules, program);
         let count = parameters.len();
         let parameters = self.array("tw_parameter", &parameters);
@@ -415,22 +324,14 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         let function = self.functions;
         self.functions += 1;
         let [x, y, z] = launch.cluster;
+        let (threads, shared_bytes) = (launch.threads, launch.shared_bytes);
+        let [competes, overlaps] = [alternative.competes, launch.overlaps].map(u8::from);
         Ok(format!(
-            "{{{}, {}, {}, {}, {}, {estimate}, {cuts}, {clocks}, {{{}}}, {{{}}}, {{{}}}, {{{x}, {y}, {z}}}, {}, {}, {}, {}, {}, {count}, {parameters}, \
-             {}, {binaries}, {function}, {folded}}}",
+            "{{{}, {}, {}, {competes}, {cuts}, {clocks}, {estimate}, {supported}, {blocks}, {is_long}, {folded}, \
+             {{{x}, {y}, {z}}}, {threads}, {shared_bytes}, {overlaps}, {count}, {parameters}, {}, {binaries}, {function}}}",
             literal(&crate::cuda::entry(program)),
             alternative.class,
             program.arch,
-            u8::from(program.arch_specific),
-            u8::from(alternative.competes),
-            counts.join(", "),
-            grid.join(", "),
-            texts.join(", "),
-            launch.threads,
-            launch.shared_bytes,
-            launch.blocks_per_sm,
-            u8::from(launch.persistent),
-            u8::from(launch.overlaps),
             images.len(),
         ))
     }
@@ -538,16 +439,25 @@ fn param(Named { name, elem, tensor }: &Named, used: bool) -> String {
     )
 }
 
-/// The subject of a fact, as messages call it.
-fn name(program: &Kernel, fact: &Fact) -> String {
-    match fact {
-        Fact::Divides(need) => need.of.to_string(),
-        Fact::AtMost { of, .. } | Fact::AtLeast { of, .. } => of.to_string(),
-        Fact::Aligned { param, .. } | Fact::Small { param, .. } => {
-            match program.params.get(*param as usize) {
-                Some(Param::Pointer { name, .. } | Param::Scalar { name, .. }) => name.clone(),
-                _ => String::new(),
-            }
-        }
+/// Arguments of any launch.
+struct Unit;
+
+impl Arguments for Unit {
+    type Number = Natural;
+
+    fn extent(&self, _: usize, _: usize) -> Natural {
+        Natural(1)
+    }
+
+    fn stride(&self, _: usize, _: usize) -> Natural {
+        Natural(1)
+    }
+
+    fn address(&self, _: usize) -> Natural {
+        Natural(0)
+    }
+
+    fn size(&self, _: usize) -> Option<Natural> {
+        Some(Natural(1))
     }
 }
