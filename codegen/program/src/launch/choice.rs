@@ -11,58 +11,43 @@ use crate::thread::Kernel;
 /// Most bytes that a variant may need for itself in a workspace.
 const MOST_WORKSPACE: u64 = 256 << 20;
 
-/// A condition in some numbers.
-type TruthOf<T> = <<T as Facts>::Number as Number>::Truth;
-
 /// The copies of a class of variants that cannot read the arguments, nor copies of them; the clocks of a variant without a cost model.
 pub(super) const NONE: u64 = u64::MAX;
 
-/// The set that has the copy of one pack.
-pub(super) fn copy_of<N: Number>(pack: usize) -> N {
-    N::from(1 << pack)
-}
-
-/// The facts of a class of variants, for arguments some of which are replaced by copies. Sets of copies are numbers: the sum of 2^pack.
-pub(super) trait Facts {
-    type Number: Number;
-
-    /// How many facts are false with these copies; [`NONE`] if the copies cannot be made, or where they are not needed.
-    fn false_facts(&mut self, is_needed: TruthOf<Self>, copies: Self::Number) -> Self::Number;
-    /// Is a fact false that is true of no copy?
-    fn is_hopeless(&mut self) -> TruthOf<Self>;
-    /// Do rows of the pack's argument begin in the middle of sectors?
-    fn cuts(&mut self, pack: usize) -> TruthOf<Self>;
-}
-
-/// The copies that variants of a class read, or [`NONE`]. If they can read the arguments themselves, these are copies of the arguments
-/// whose rows begin in the middle of a sector. Otherwise, an argument is copied if rows are read along another mode, or if more facts are
-/// true then. The class reads `packs`; `all` are the kernel's.
-pub(super) fn copies<F: Facts>(facts: &mut F, packs: &[usize], all: &[Pack]) -> F::Number {
-    let (zero, none) = (F::Number::from(0), F::Number::from(NONE));
-    let transposes = |pack: &usize| all[*pack].transposes;
-    let mut chosen =
-        packs.iter().filter(|pack| transposes(pack)).fold(zero, |set, pack| set + copy_of(*pack));
-    let is_unfit = match packs.iter().any(|pack| transposes(pack)) {
-        true => true.into(),
-        false => zero.less(facts.false_facts(true.into(), zero)),
+/// The copies that variants of a class read, or [`NONE`]: a sum of 2^pack. If they can read the arguments themselves, these are copies of
+/// the arguments whose rows begin in the middle of a sector. Otherwise, an argument is copied if rows are read along another mode, or if
+/// more facts are true then.
+///
+/// The class reads `packs` of `all`. A fact may be false that is true of no copy, so that it `is_hopeless`. `false_facts` counts those
+/// that are false with some copies, if that is needed; it is [`NONE`] if they cannot be made.
+pub(super) fn copies<N: Number>(
+    packs: &[usize],
+    all: &[Pack],
+    is_hopeless: N::Truth,
+    mut false_facts: impl FnMut(N::Truth, N) -> N,
+    cuts: impl Fn(usize) -> N::Truth,
+) -> N {
+    let (zero, none) = (N::from(0), N::from(NONE));
+    let set = |pack: usize| N::from(1 << pack);
+    let (along, others): (Vec<usize>, Vec<usize>) = packs.iter().partition(|pack| all[**pack].transposes);
+    let is_unfit = match along[..] {
+        [] => zero.less(false_facts(true.into(), zero)),
+        _ => true.into(),
     };
-    let is_needed = is_unfit & !facts.is_hopeless();
-    let mut least = facts.false_facts(is_needed, chosen);
-    for pack in packs.iter().filter(|pack| !transposes(pack)) {
-        let with = chosen + copy_of(*pack);
-        let count = facts.false_facts(is_needed & least.less(none), with);
+    let is_needed = is_unfit & !is_hopeless;
+    let mut chosen = along.into_iter().fold(zero, |all, pack| all + set(pack));
+    let mut least = false_facts(is_needed, chosen);
+    for pack in others {
+        let with = chosen + set(pack);
+        let count = false_facts(is_needed & least.less(none), with);
         let is_better = count.less(least);
-        chosen = F::Number::select(is_better, with, chosen);
-        least = F::Number::select(is_better, count, least);
+        (chosen, least) = (N::select(is_better, with, chosen), N::select(is_better, count, least));
     }
-    let mut cutting = zero;
-    for pack in packs {
-        cutting = cutting + F::Number::select(facts.cuts(*pack), copy_of(*pack), zero);
-    }
-    let set = F::Number::select(is_unfit, chosen, cutting);
-    let of_cutting = facts.false_facts(!is_unfit & zero.less(cutting), cutting);
-    let count = F::Number::select(is_unfit, least, of_cutting);
-    F::Number::select(zero.less(set) & count.less(1.into()), set, none)
+    let cutting = packs.iter().fold(zero, |all, pack| all + N::select(cuts(*pack), set(*pack), zero));
+    let of_cutting = false_facts(!is_unfit & zero.less(cutting), cutting);
+    let [set, count] =
+        [(chosen, cutting), (least, of_cutting)].map(|(unfit, fit)| N::select(is_unfit, unfit, fit));
+    N::select(zero.less(set) & count.less(1.into()), set, none)
 }
 
 /// Do rows of an argument begin in the middle of a sector?
@@ -82,21 +67,15 @@ pub(super) fn cuts_sectors<A: Arguments>(
 }
 
 /// A variant, while a launch chooses among all.
-pub(super) trait Candidate {
-    type Number: Number;
-
-    fn arch(&self) -> Self::Number;
+pub(super) struct Candidate<N: Number> {
+    pub(super) arch: N,
     /// Does a launch compare it with others by its cost?
-    fn competes(&self) -> <Self::Number as Number>::Truth;
+    pub(super) competes: N::Truth,
     /// Does it take longer where rows of an argument begin in the middle of a sector?
-    fn cuts(&self) -> <Self::Number as Number>::Truth;
-    fn is_supported(&self) -> <Self::Number as Number>::Truth;
+    pub(super) cuts: N::Truth,
+    pub(super) is_supported: N::Truth,
     /// Can it read the arguments themselves?
-    fn is_fit(&self) -> <Self::Number as Number>::Truth;
-    /// See [`copies`]; [`NONE`] where they are not needed.
-    fn copies(&mut self, is_needed: <Self::Number as Number>::Truth) -> Self::Number;
-    /// The estimate with these copies; [`NONE`] where it is not needed, or unknown.
-    fn clocks(&mut self, is_needed: <Self::Number as Number>::Truth, copies: Self::Number) -> Self::Number;
+    pub(super) is_fit: N::Truth,
 }
 
 /// A variant's launch: can it run, the copies that it reads, and its estimated clocks, copying included, or [`NONE`].
@@ -107,23 +86,23 @@ pub(super) struct Choice<N: Number> {
     pub(super) clocks: N,
 }
 
-/// The launch of a variant, if it is needed.
-pub(super) fn choice<C: Candidate>(
-    variant: &mut C,
-    is_needed: <C::Number as Number>::Truth,
-) -> Choice<C::Number> {
-    let (zero, none) = (C::Number::from(0), C::Number::from(NONE));
-    let is_supported = is_needed & variant.is_supported();
-    let is_fit = is_supported & variant.is_fit();
-    let copies = variant.copies((is_supported & !is_fit) | (is_fit & variant.cuts()));
-    let has_copies = copies.less(none);
-    let direct = variant.clocks(is_fit, zero);
-    let packed = variant.clocks(has_copies, copies);
+/// The launch of a variant. [`copies`] and the clocks with some copies are computed where they are needed, and are else [`NONE`].
+pub(super) fn choice<N: Number, P>(
+    variant: &Candidate<N>,
+    packing: &mut P,
+    copies: impl Fn(&mut P, N::Truth) -> N,
+    clocks: impl Fn(&mut P, N::Truth, N) -> N,
+) -> Choice<N> {
+    let is_fit = variant.is_supported & variant.is_fit;
+    let copies = copies(packing, (variant.is_supported & !is_fit) | (is_fit & variant.cuts));
+    let has_copies = copies.less(N::from(NONE));
+    let direct = clocks(packing, is_fit, 0.into());
+    let packed = clocks(packing, has_copies, copies);
     let is_packed = has_copies & (!is_fit | packed.less(direct));
     Choice {
         runs: is_fit | has_copies,
-        copies: C::Number::select(is_packed, copies, zero),
-        clocks: C::Number::select(is_packed, packed, direct),
+        copies: N::select(is_packed, copies, 0.into()),
+        clocks: N::select(is_packed, packed, direct),
     }
 }
 
@@ -153,16 +132,16 @@ impl<N: Number> Best<N> {
 
     /// The better one of this and another variant, which is admitted: the first that can run, or, if that has a cost model, the fastest
     /// with a cost model.
-    pub(super) fn or<C: Candidate<Number = N>>(self, index: N, variant: &C, choice: Choice<N>) -> Best<N> {
+    pub(super) fn or(self, index: N, variant: &Candidate<N>, choice: Choice<N>) -> Best<N> {
         let is_first = choice.runs & !self.index.less(N::from(NONE));
-        let is_better = choice.runs & (is_first | (variant.competes() & choice.clocks.less(self.clocks)));
+        let is_better = choice.runs & (is_first | (variant.competes & choice.clocks.less(self.clocks)));
         let select = |this: N, other: N| N::select(is_better, this, other);
         Best {
             index: select(index, self.index),
             copies: select(choice.copies, self.copies),
             clocks: select(choice.clocks, self.clocks),
-            arch: N::select(is_first, variant.arch(), self.arch),
-            is_settled: self.is_settled | (choice.runs & !variant.competes()),
+            arch: N::select(is_first, variant.arch, self.arch),
+            is_settled: self.is_settled | (choice.runs & !variant.competes),
         }
     }
 }
@@ -312,7 +291,7 @@ pub(super) fn grid<C: Checks>(
 }
 
 /// A number of blocks that clusters do not divide.
-fn uneven<N>(axis: usize, blocks: N, cluster: u32) -> Problem<N> {
+fn uneven<N: Number>(axis: usize, blocks: N, cluster: u32) -> Problem<N> {
     let axis = ["x", "y", "z"][axis];
     let message: Message<N> = message![
         format!("the number of blocks along {axis} is "),
@@ -329,49 +308,17 @@ mod tests {
     use super::*;
     use crate::launch::number::Natural;
 
-    /// A variant that reads the arguments themselves in so many clocks; 0 without a cost model, `None` if it cannot run.
-    struct Fixed(Option<u64>);
-
-    impl Candidate for Fixed {
-        type Number = Natural;
-
-        fn arch(&self) -> Natural {
-            Natural(90)
-        }
-
-        fn competes(&self) -> bool {
-            self.0 != Some(0)
-        }
-
-        fn cuts(&self) -> bool {
-            false
-        }
-
-        fn is_supported(&self) -> bool {
-            self.0.is_some()
-        }
-
-        fn is_fit(&self) -> bool {
-            true
-        }
-
-        fn copies(&mut self, _: bool) -> Natural {
-            Natural(NONE)
-        }
-
-        fn clocks(&mut self, _: bool, _: Natural) -> Natural {
-            Natural(self.0.filter(|clocks| *clocks > 0).unwrap_or(NONE))
-        }
-    }
-
     /// The chosen variant, where these variants fit with these clocks; 0 is one without a cost model.
     #[track_caller]
     fn check(all: &[Option<u64>], expected: u64) {
         let mut best = Best::none();
         for (index, clocks) in all.iter().enumerate() {
-            let mut variant = Fixed(*clocks);
-            let is_admitted = best.admits(variant.arch());
-            let choice = choice(&mut variant, is_admitted);
+            let (arch, is_supported) = (Natural(90), best.admits(Natural(90)) && clocks.is_some());
+            let variant =
+                Candidate { arch, competes: *clocks != Some(0), cuts: false, is_supported, is_fit: true };
+            let none = |_: &mut (), _| Natural(NONE);
+            let clocks = Natural(clocks.filter(|clocks| *clocks > 0).unwrap_or(NONE));
+            let choice = choice(&variant, &mut (), none, |(), _, _| clocks);
             best = best.or(Natural(index as u64), &variant, choice);
         }
         assert_eq!(best.index, Natural(expected));

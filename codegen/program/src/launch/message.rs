@@ -7,8 +7,10 @@ use super::refusal::Refusal;
 
 /// A part of a message.
 #[derive(Clone)]
-pub(super) enum Piece<N> {
+pub(super) enum Piece<N: Number> {
     Text(String),
+    /// The first text whose condition is true.
+    First(Vec<(N::Truth, String)>),
     Count(N),
     /// A number that may be negative, by its bits.
     Signed(N),
@@ -18,7 +20,7 @@ pub(super) enum Piece<N> {
 
 /// A text with numbers in it.
 #[derive(Clone)]
-pub(super) struct Message<N>(pub(super) Vec<Piece<N>>);
+pub(super) struct Message<N: Number>(pub(super) Vec<Piece<N>>);
 
 /// A message of these pieces: texts, and parts.
 macro_rules! message {
@@ -28,13 +30,13 @@ macro_rules! message {
 }
 pub(super) use message;
 
-impl<N> From<&str> for Piece<N> {
+impl<N: Number> From<&str> for Piece<N> {
     fn from(text: &str) -> Piece<N> {
         Piece::Text(text.to_owned())
     }
 }
 
-impl<N> From<String> for Piece<N> {
+impl<N: Number> From<String> for Piece<N> {
     fn from(text: String) -> Piece<N> {
         Piece::Text(text)
     }
@@ -46,6 +48,10 @@ impl Message<Natural> {
         for piece in &self.0 {
             let _ = match piece {
                 Piece::Text(piece) => write!(text, "{piece}"),
+                Piece::First(all) => match all.iter().find(|(holds, _)| *holds) {
+                    Some((_, piece)) => write!(text, "{piece}"),
+                    None => Ok(()),
+                },
                 Piece::Count(number) => write!(text, "{}", number.0),
                 Piece::Signed(number) => write!(text, "{}", number.0.cast_signed()),
                 Piece::Address(number) => write!(text, "{:#x}", number.0),
@@ -59,15 +65,20 @@ impl Message<Natural> {
 pub(super) const HELP: &str = "\nhelp: ";
 
 /// Why a launch is refused: the argument to blame, if it is one, the reason, and the remedy.
-pub(super) struct Problem<N> {
-    argument: Option<String>,
+pub(super) struct Problem<N: Number> {
+    argument: Option<Piece<N>>,
     message: Message<N>,
     help: Option<Message<N>>,
 }
 
-impl<N> Problem<N> {
+impl<N: Number> Problem<N> {
     pub(super) fn new(message: Message<N>) -> Problem<N> {
         Problem { argument: None, message, help: None }
+    }
+
+    /// Blames an argument.
+    pub(super) fn of(argument: impl Into<Piece<N>>, message: Message<N>) -> Problem<N> {
+        Problem { argument: Some(argument.into()), ..Problem::new(message) }
     }
 
     pub(super) fn help(self, help: Message<N>) -> Problem<N> {
@@ -77,7 +88,9 @@ impl<N> Problem<N> {
     /// All of it.
     pub(super) fn message(self) -> Message<N> {
         let mut all = Vec::new();
-        all.extend(self.argument.map(|argument| Piece::Text(format!("argument `{argument}`: "))));
+        if let Some(argument) = self.argument {
+            all.extend(["argument `".into(), argument, "`: ".into()]);
+        }
         all.extend(self.message.0);
         if let Some(help) = self.help {
             all.push(HELP.into());
@@ -91,7 +104,7 @@ impl From<Problem<Natural>> for Refusal {
     fn from(problem: Problem<Natural>) -> Refusal {
         let message = problem.message.text();
         let refusal = match &problem.argument {
-            Some(argument) => Refusal::of(argument, message),
+            Some(argument) => Refusal::of(&Message(vec![argument.clone()]).text(), message),
             None => Refusal::new(message),
         };
         match problem.help {
@@ -115,11 +128,11 @@ pub(super) trait Checks {
 }
 
 /// Why a check fails.
-pub(super) trait Reason<N> {
+pub(super) trait Reason<N: Number> {
     fn message(self) -> Message<N>;
 }
 
-impl<N> Reason<N> for Problem<N> {
+impl<N: Number> Reason<N> for Problem<N> {
     fn message(self) -> Message<N> {
         Problem::message(self)
     }

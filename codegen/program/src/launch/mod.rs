@@ -24,10 +24,10 @@ use crate::thread::{Kernel, Param};
 use crate::values::elem::Elem;
 use crate::values::target::{BLOCK_THREADS, GRID, Target};
 
-use choice::{Best, Candidate, Choice, NONE};
+use choice::{Best, Choice, NONE};
 use message::Now;
 use number::Natural;
-use pack::{OfVariant, Packing};
+use pack::Packing;
 use rules::{Arguments, Read, Size, Sizes};
 use why::Why;
 
@@ -328,7 +328,7 @@ impl Rules {
     /// The values of the sizes, with their names.
     fn symbols(&self, sizes: &Sizes) -> Vec<(Symbol, i64)> {
         let all = self.symbols.iter().zip(sizes);
-        all.filter_map(|(symbol, bound)| Some((*symbol, bound.as_ref()?.value))).collect()
+        all.filter_map(|(symbol, bound)| Some((*symbol, bound.as_ref()?.value.0.cast_signed()))).collect()
     }
 }
 
@@ -360,7 +360,7 @@ impl Launch<'_> {
         let rules = Rules::new(std::slice::from_ref(variant), &[], &|_| None);
         let value = |symbol: &Symbol| {
             let known = self.rules.symbols.iter().position(|known| known == symbol);
-            known.and_then(|number| sizes[number])
+            known.and_then(|number| sizes[number].clone())
         };
         let own: Sizes = rules.symbols.iter().map(value).collect();
         let packing = Packing::new(&rules, kernel, tensors, limits, own);
@@ -417,8 +417,7 @@ impl Launch<'_> {
         let mut tried = Vec::with_capacity(variants.len());
         let mut best = Best::none();
         for variant in variants {
-            let mut candidate = OfVariant { packing, variant };
-            let arch = candidate.arch();
+            let arch = Natural(kernel.variants[variant].program.arch.into());
             let is_admitted = best.admits(arch);
             if !all && !is_admitted {
                 break;
@@ -427,7 +426,8 @@ impl Launch<'_> {
                 tried.push(Err(Why::Older));
                 continue;
             }
-            let choice = choice::choice(&mut candidate, true);
+            let candidate = packing.candidate(variant);
+            let choice = packing.choice(variant, &candidate);
             if is_admitted {
                 best = best.or(Natural((variant - before) as u64), &candidate, choice);
             }

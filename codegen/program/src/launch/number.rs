@@ -17,6 +17,7 @@ pub(super) trait Number:
     type Truth: Truth;
 
     fn less(self, than: Self) -> Self::Truth;
+    fn equals(self, other: Self) -> Self::Truth;
     fn select(condition: Self::Truth, then: Self, otherwise: Self) -> Self;
     fn bits_of_both(self, other: Self) -> Self;
     /// The greatest power of two that divides it.
@@ -52,9 +53,15 @@ pub(super) trait Real:
 pub(super) trait Truth:
     Copy + From<bool> + Not<Output = Self> + BitAnd<Output = Self> + BitOr<Output = Self>
 {
+    /// Is it true in every launch that may come?
+    fn is_certain(self) -> bool;
 }
 
-impl Truth for bool {}
+impl Truth for bool {
+    fn is_certain(self) -> bool {
+        self
+    }
+}
 
 /// A number of a launch.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
@@ -92,6 +99,10 @@ impl Number for Natural {
 
     fn less(self, than: Natural) -> bool {
         self < than
+    }
+
+    fn equals(self, other: Natural) -> bool {
+        self == other
     }
 
     fn select(condition: bool, then: Natural, otherwise: Natural) -> Natural {

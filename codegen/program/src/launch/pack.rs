@@ -1,11 +1,11 @@
 //! Arguments that are packed before a kernel runs: copies with aligned rows, if a variant's facts are false for the
 //! arguments, and copies with rows along another mode, for variants that read such rows.
 
-use super::choice::{self, Candidate, Copied, Facts, NONE};
+use super::choice::{self, Candidate, Choice, Copied, NONE};
 use super::cost::{Estimate, Traffic};
 use super::message::Now;
 use super::number::Natural;
-use super::rules::{Alternative, Arguments, Broken, Check, Read, Rules, Sizes};
+use super::rules::{Arguments, Broken, Check, Read, Rules, Sizes};
 use super::why::Why;
 use super::{Given, Limits, Plan, Tensor, binding, cost};
 use crate::launch::definition::{Generated, Pack};
@@ -148,79 +148,6 @@ pub(super) struct Packing<'p> {
     of_classes: Vec<Option<u64>>,
 }
 
-/// A class of variants in a launch.
-struct OfClass<'o, 'p> {
-    packing: &'o mut Packing<'p>,
-    class: usize,
-}
-
-impl Facts for OfClass<'_, '_> {
-    type Number = Natural;
-
-    fn false_facts(&mut self, is_needed: bool, copies: Natural) -> Natural {
-        let operands = if is_needed { self.packing.operands(self.class, copies.0) } else { None };
-        Natural(operands.map_or(NONE, |operands| self.packing.broken(self.class, operands) as u64))
-    }
-
-    fn is_hopeless(&mut self) -> bool {
-        let broken = &self.packing.operands[0].broken;
-        self.packing.rules.classes[self.class].kept.iter().any(|fact| broken[*fact].is_some())
-    }
-
-    fn cuts(&mut self, pack: usize) -> bool {
-        let Packing { kernel, tensors, operands, .. } = self.packing;
-        let Pack { arg, modes, .. } = &kernel.packs[pack];
-        let bytes = kernel.params[*arg].elem.bytes();
-        choice::cuts_sectors(&Read { tensors, sizes: &operands[0].sizes }, *arg, modes.len(), bytes)
-    }
-}
-
-/// A variant in a launch.
-pub(super) struct OfVariant<'o, 'p> {
-    pub(super) packing: &'o mut Packing<'p>,
-    pub(super) variant: usize,
-}
-
-impl OfVariant<'_, '_> {
-    fn alternative(&self) -> &Alternative {
-        &self.packing.rules.variants[self.variant]
-    }
-}
-
-impl Candidate for OfVariant<'_, '_> {
-    type Number = Natural;
-
-    fn arch(&self) -> Natural {
-        Natural(self.packing.kernel.variants[self.variant].program.arch.into())
-    }
-
-    fn competes(&self) -> bool {
-        self.alternative().competes
-    }
-
-    fn cuts(&self) -> bool {
-        self.alternative().cost.as_ref().is_some_and(cost::Rule::cuts)
-    }
-
-    fn is_supported(&self) -> bool {
-        self.packing.unsupported(self.variant).is_none()
-    }
-
-    fn is_fit(&self) -> bool {
-        self.packing.unfit[self.alternative().class].is_none()
-    }
-
-    fn copies(&mut self, is_needed: bool) -> Natural {
-        let class = self.alternative().class;
-        Natural(if is_needed { self.packing.copies(class) } else { NONE })
-    }
-
-    fn clocks(&mut self, is_needed: bool, copies: Natural) -> Natural {
-        let estimate = if is_needed { self.packing.estimate(self.variant, copies.0) } else { None };
-        Natural(estimate.map_or(NONE, |estimate| estimate.clocks))
-    }
-}
-
 impl<'p> Packing<'p> {
     pub(super) fn new(
         rules: &'p Rules,
@@ -239,6 +166,28 @@ impl<'p> Packing<'p> {
             packing.unfit.push(why);
         }
         packing
+    }
+
+    pub(super) fn candidate(&self, variant: usize) -> Candidate<Natural> {
+        let alternative = &self.rules.variants[variant];
+        Candidate {
+            arch: Natural(self.kernel.variants[variant].program.arch.into()),
+            competes: alternative.competes,
+            cuts: alternative.cost.as_ref().is_some_and(cost::Rule::cuts),
+            is_supported: self.unsupported(variant).is_none(),
+            is_fit: self.unfit[alternative.class].is_none(),
+        }
+    }
+
+    /// See [`choice::choice`].
+    pub(super) fn choice(&mut self, variant: usize, candidate: &Candidate<Natural>) -> Choice<Natural> {
+        let class = self.rules.variants[variant].class;
+        let copies = |packing: &mut Self, is_needed| if is_needed { packing.copies(class) } else { NONE };
+        let clocks = |packing: &mut Self, is_needed, copies: Natural| {
+            let estimate = if is_needed { packing.estimate(variant, copies.0) } else { None };
+            Natural(estimate.map_or(NONE, |estimate| estimate.clocks))
+        };
+        choice::choice(candidate, self, |packing, is_needed| Natural(copies(packing, is_needed)), clocks)
     }
 
     /// Why a variant cannot run.
@@ -328,8 +277,20 @@ impl<'p> Packing<'p> {
         if let Some(known) = self.of_classes[class] {
             return known;
         }
-        let (packs, all) = (&self.rules.classes[class].packs, &self.kernel.packs);
-        let Natural(copies) = choice::copies(&mut OfClass { packing: self, class }, packs, all);
+        let Packing { rules, kernel, tensors, .. } = *self;
+        let broken = &self.operands[0].broken;
+        let is_hopeless = rules.classes[class].kept.iter().any(|fact| broken[*fact].is_some());
+        let cuts = |which: usize| {
+            let Pack { arg, modes, .. } = &kernel.packs[which];
+            let bytes = kernel.params[*arg].elem.bytes();
+            choice::cuts_sectors(&Read { tensors, sizes: &[] }, *arg, modes.len(), bytes)
+        };
+        let false_facts = |is_needed, copies: Natural| {
+            let operands = if is_needed { self.operands(class, copies.0) } else { None };
+            Natural(operands.map_or(NONE, |operands| self.broken(class, operands) as u64))
+        };
+        let packs = &rules.classes[class].packs;
+        let Natural(copies) = choice::copies(packs, &kernel.packs, is_hopeless, false_facts, cuts);
         self.of_classes[class] = Some(copies);
         copies
     }

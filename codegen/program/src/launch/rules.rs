@@ -12,7 +12,7 @@ use crate::launch::definition::{Generated, Pack, Variant};
 use crate::thread::{Cost, Fact, Kernel, Param};
 
 /// Values of sizes by their numbers, if they are known.
-pub(super) type Sizes = Vec<Option<Bound>>;
+pub(super) type Sizes<N = Natural> = Vec<Option<Bound<N>>>;
 
 /// A number, or `times * ceil(of / over)` of a numbered size.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -44,23 +44,7 @@ impl Size {
         }
     }
 
-    /// As [`Value::evaluate`].
-    pub(super) fn evaluate(self, sizes: &[Option<Bound>]) -> Option<i64> {
-        match self {
-            Size::Int(n) => Some(n),
-            Size::Of { times, of, over } => {
-                let value = sizes.get(of).copied().flatten()?.value;
-                let quotient = match i64::from(over) {
-                    1 => value,
-                    over => value.checked_div_euclid(over)? + i64::from(value.rem_euclid(over) != 0),
-                };
-                quotient.checked_mul(times)
-            }
-            Size::Unknown => None,
-        }
-    }
-
-    /// The same for a size that counts something, in any numbers.
+    /// As [`Value::evaluate`], in any numbers.
     pub(super) fn number<N: Number>(self, sizes: &impl Fn(usize) -> Option<N>) -> Option<N> {
         let natural = |number: i64| N::from(u64::try_from(number).unwrap_or(0));
         match self {
@@ -190,7 +174,7 @@ impl Arguments for Read<'_> {
     }
 
     fn size(&self, size: usize) -> Option<Natural> {
-        Some(Natural(u64::try_from(self.sizes[size]?.value).unwrap_or(0)))
+        Some(self.sizes[size].as_ref()?.value)
     }
 }
 
@@ -403,7 +387,7 @@ impl Rules {
     /// The value of a size of a program.
     pub(super) fn value(&self, sizes: &[Option<Bound>], symbol: Symbol) -> Option<i64> {
         let number = self.symbols.iter().position(|known| *known == symbol)?;
-        sizes[number].map(|bound| bound.value)
+        sizes[number].as_ref().map(|bound| bound.value.0.cast_signed())
     }
 
     /// A size as the kernel's author wrote it.

@@ -81,7 +81,7 @@ impl<N: Number> Why<N> {
 }
 
 /// An objection to one of the kernel's programs.
-pub(super) struct Objection<'k, N> {
+pub(super) struct Objection<'k, N: Number> {
     pub(super) why: Why<N>,
     pub(super) kernel: &'k Generated,
     pub(super) program: &'k Kernel,
@@ -94,7 +94,7 @@ impl<N: Number> Reason<N> for Objection<'_, N> {
 }
 
 /// The violated condition of a fact.
-pub(super) fn unmet<N>(program: &Kernel, fact: &Fact, value: Option<N>) -> Message<N> {
+pub(super) fn unmet<N: Number>(program: &Kernel, fact: &Fact, value: Option<N>) -> Message<N> {
     let name = |param: u32| match program.params.get(param as usize) {
         Some(Param::Pointer { name, .. } | Param::Scalar { name, .. }) => &**name,
         _ => "",

@@ -105,13 +105,12 @@ static int tw_operands_of(tw_packing *packing, int of_class, tw_count copies) {
     int form = kernel->of_class[of_class].form, at;
     char unused[64];
     tw_text text = tw_unseen(unused, sizeof unused);
-    tw_launch own = *packing->launch;
     tw_operands *operands;
     for (at = 0; at < packing->count; ++at) {
         operands = &packing->operands[at];
         if (operands->copies == copies && (!copies || operands->form == form)) return at;
     }
-    for (at = 0; at < kernel->params; ++at) tensors[at] = own.tensors[at];
+    for (at = 0; at < kernel->params; ++at) tensors[at] = packing->launch->tensors[at];
     for (at = 0; at < kernel->packs; ++at) {
         tw_copy *copy = &packing->copies[at];
         if (!(copies >> at & 1)) continue;
@@ -121,9 +120,7 @@ static int tw_operands_of(tw_packing *packing, int of_class, tw_count copies) {
     }
     if (packing->count == TW_OPERANDS) return -1;
     operands = &packing->operands[packing->count];
-    own.tensors = tensors;
-    own.error = &text;
-    if (tw_bind(&own, form, operands->sizes)) return -1;
+    if (kernel->form[form].bind(kernel, tensors, operands->sizes, &text)) return -1;
     operands->form = form;
     operands->copies = copies;
     kernel->derive(tensors, operands->sizes, operands);
@@ -272,9 +269,9 @@ static int tw_planned(tw_packing *packing, tw_chosen *chosen) {
     chosen->grid[0] = chosen->grid[1] = chosen->grid[2] = 0;
     for (at = 0; at < kernel->packs; ++at) packing->copies[at].state = 0;
     memset(packing->is_known, 0, sizeof packing->is_known);
-    if (empty_loops >= 0) {
+    if (empty_loops) {
         /* The kernel without loops: its sizes by their names. */
-        const tw_empty_loops *of = &kernel->empty_loops[empty_loops];
+        const tw_empty_loops *of = &kernel->empty_loops[empty_loops - 1];
         int fact;
         memset(chosen->sizes, 0, sizeof chosen->sizes);
         for (at = 0; at < of->kernel->sizes; ++at)

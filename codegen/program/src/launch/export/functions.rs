@@ -1,15 +1,21 @@
 //! The functions of exported C that decide: recordings of those that a launch in Rust calls.
 
 use std::cell::RefCell;
+use std::convert::Infallible;
 use std::fmt::Write;
 
+use super::nodes::Nodes;
 use super::recording::{Recorded, Recording, Use, called_if};
-use crate::launch::choice::{self, Best, Candidate, Copied, Facts};
+use crate::launch::binding::{self, Binds, Lent, Outcome};
+use crate::launch::choice::{self, Best, Candidate, Copied};
 use crate::launch::cost::{Device, Inputs, Rule, Traffic};
-use crate::launch::definition::{Generated, Pack};
-use crate::launch::number::Natural;
-use crate::launch::rules::{Arguments, Class, Count, Rules, Size, index};
+use crate::launch::definition::{Generated, Pack, Param};
+use crate::launch::message::{Checks, Reason};
+use crate::launch::number::{Natural, Number as _};
+use crate::launch::rules::{Arguments, Class, Count, Rules, Size, Sizes, index};
 use crate::thread::Kernel;
+use crate::values::affine::Affine;
+use crate::values::condition::Test;
 
 /// A number of C.
 type Number<'r> = Recorded<'r, u64>;
@@ -25,17 +31,18 @@ const HELPERS: [&str; 4] = [
     "static tw_count tw_plus(tw_count a, tw_count b) { return a + b < a ? ~(tw_count)0 : a + b; }\n",
     "static tw_count tw_minus(tw_count a, tw_count b) { return a > b ? a - b : 0; }\n",
     "static tw_count tw_positive(int64_t value) { return value > 0 ? (tw_count)value : 0; }\n",
-    "static tw_count tw_natural(const tw_bound *sizes, int of) { return sizes[of].value > 0 ? (tw_count)sizes[of].value : 0; }\n",
+    "static tw_count tw_natural(const tw_bound *sizes, int of) { return (tw_count)sizes[of]; }\n",
 ];
 
 impl Functions {
     /// A function with this body, and its name.
     fn function(&mut self, returns: &str, parameters: &str, body: &str) -> String {
-        let unused = parameters.split(", ").filter_map(|parameter| parameter.rsplit([' ', '*']).next());
-        let unused = unused.filter_map(|name| name.split('[').next());
-        let unused = unused.filter(|name| !body.contains(*name)).map(|name| format!("    (void){name};\n"));
-        let unused: String = unused.collect();
-        let at = index(&mut self.all, format!("{returns} NAME({parameters}) {{\n{unused}{body}}}\n\n"));
+        // Not every function reads all of its parameters.
+        let names = parameters.split(", ").filter_map(|parameter| parameter.rsplit([' ', '*']).next());
+        let names = names.filter_map(|name| name.split('[').next());
+        let unused = names.map(|name| format!("(void){name}")).collect::<Vec<_>>().join(", ");
+        let at =
+            index(&mut self.all, format!("{returns} NAME({parameters}) {{\n    {unused};\n{body}}}\n\n"));
         format!("tw_function_{at}")
     }
 
@@ -52,16 +59,45 @@ impl Functions {
             let name = helper.split('(').next().and_then(|head| head.rsplit(' ').next()).unwrap_or_default();
             !name.is_empty() && text.contains(&format!("{name}("))
         };
-        HELPERS.iter().filter(is_called).copied().collect::<String>() + "\n" + &text
+        let helpers = HELPERS.iter().filter(is_called).copied().collect::<String>();
+        let exact = if text.contains("tw_status(") { include_str!("exact.c") } else { "" };
+        format!("{helpers}{exact}\n{text}")
     }
 
-    /// Whether a grid has no blocks.
-    pub(super) fn has_no_blocks(&mut self, grid: &[Vec<Size>; 3]) -> String {
+    /// The checks of a kernel's arguments.
+    pub(super) fn check(&mut self, kernel: &Generated, rules: &Rules, nodes: &RefCell<Nodes>) -> String {
         let recording = Recording::default();
-        let places = Places::new(&recording);
-        let no_blocks = choice::has_no_blocks(grid, &|size| places.size(size));
-        let body = recording.body(&[Use::of("return A", no_blocks)]);
-        self.function("int", "const tw_bound *sizes", &body)
+        let binds = Evaluations { recording: &recording, nodes, sizes: RefCell::default() };
+        let Ok((sizes, empty_loops)) = binding::checked(&binds, rules, kernel, &lent(kernel, &recording));
+        binds.store(&sizes);
+        let body = recording.body(&[Use::of("*empty_loops = (int)A", empty_loops)]) + "    return 0;\n";
+        let parameters = "const tw_kernel *kernel, const tilewright_tensor *const *tensors, tw_bound *sizes, int *empty_loops, tw_text *error";
+        self.function("int", parameters, &body)
+    }
+
+    /// The values of sizes, as variants of a form take tensors.
+    pub(super) fn bind(
+        &mut self,
+        kernel: &Generated,
+        rules: &Rules,
+        form: usize,
+        nodes: &RefCell<Nodes>,
+    ) -> String {
+        let recording = Recording::default();
+        let binds = Evaluations { recording: &recording, nodes, sizes: RefCell::default() };
+        let Ok(sizes) = binding::bound(&binds, rules, kernel, form, &lent(kernel, &recording));
+        binds.store(&sizes);
+        let body = recording.body(&[]) + "    return 0;\n";
+        let parameters = "const tw_kernel *kernel, const tilewright_tensor *const *tensors, tw_bound *sizes, tw_text *error";
+        self.function("int", parameters, &body)
+    }
+
+    /// Checks that tensors do not overlap.
+    pub(super) fn apart(&mut self, kernel: &Generated) -> String {
+        let recording = Recording::default();
+        let Ok(()) = binding::apart(&&recording, &lent(kernel, &recording));
+        let body = recording.body(&[]) + "    return 0;\n";
+        self.function("int", "const tilewright_tensor *const *tensors, tw_text *error", &body)
     }
 
     /// What facts and estimates are about, from the arguments and the sizes.
@@ -101,8 +137,16 @@ impl Functions {
     /// The copies that a class reads.
     pub(super) fn copies(&mut self, kernel: &Generated, class: &Class) -> String {
         let recording = Recording::default();
-        let copies =
-            choice::copies(&mut OfClass { kernel, recording: &recording }, &class.packs, &kernel.packs);
+        let is_hopeless = recording.truth("tw_is_hopeless(packing, of_class)");
+        let false_facts = |is_needed, copies| {
+            called_if(&recording, is_needed, "tw_false_facts(packing, of_class, A)", copies)
+        };
+        let places = Places { recording: &recording, tensors: "packing->launch->tensors" };
+        let cuts = |pack: usize| {
+            let Pack { arg, modes, .. } = &kernel.packs[pack];
+            choice::cuts_sectors(&places, *arg, modes.len(), kernel.params[*arg].elem.bytes())
+        };
+        let copies = choice::copies(&class.packs, &kernel.packs, is_hopeless, false_facts, cuts);
         let body = recording.body(&[Use::of("return A", copies)]);
         self.function("tw_count", "tw_packing *packing, int of_class", &body)
     }
@@ -193,9 +237,22 @@ fn consider() -> String {
         arch: number("best->arch"),
         is_settled: recording.truth("best->is_settled"),
     };
-    let mut variant = OfVariant(&recording);
-    let is_admitted = best.admits(variant.arch());
-    let choice = choice::choice(&mut variant, is_admitted);
+    let truth = |name: &str| recording.truth(name);
+    let arch = number("variant->arch");
+    let variant = Candidate {
+        arch,
+        competes: truth("variant->competes"),
+        cuts: truth("variant->cuts"),
+        is_supported: best.admits(arch) & truth("tw_is_supported(packing, variant)"),
+        is_fit: truth("tw_is_fit(packing, variant)"),
+    };
+    let copies = |(): &mut (), is_needed| {
+        called_if(&recording, is_needed, "tw_copies(packing, variant->of_class)", 0.into())
+    };
+    let clocks = |(): &mut (), is_needed, copies| {
+        called_if(&recording, is_needed, "tw_clocks(packing, variant, A)", copies)
+    };
+    let choice = choice::choice(&variant, &mut (), copies, clocks);
     let best = best.or(number("(tw_count)index"), &variant, choice);
     let body = recording.body(&[
         Use::of("best->index = A", best.index),
@@ -210,6 +267,77 @@ fn consider() -> String {
         "static void tw_consider(tw_packing *packing, const tw_variant *variant, int index, tw_best *best) {{\n{body}}}\n"
     );
     text
+}
+
+/// The tensors of a launch.
+fn lent<'r>(kernel: &'r Generated, recording: &'r Recording) -> Vec<Option<Lent<'r, Number<'r>>>> {
+    let lent = |(arg, param): (usize, &'r Param)| {
+        let (is_written, rank) = param.tensor?;
+        let modes = |what: &str| {
+            let of = |mode| recording.number(format!("(tw_count)tensors[{arg}]->{what}[{mode}]"));
+            (0..rank).map(of).collect()
+        };
+        let number = |what: &str| recording.number(format!("tensors[{arg}]->{what}"));
+        let (extents, strides, len) = (modes("extents"), modes("strides"), number("elements"));
+        let (name, address) = (param.name.as_str(), number("address"));
+        Some(Lent { name, elem: param.elem, is_written, extents, strides, address, len })
+    };
+    kernel.params.iter().enumerate().map(lent).collect()
+}
+
+/// Exact evaluations, which read the values of sizes in memory.
+struct Evaluations<'r> {
+    recording: &'r Recording,
+    nodes: &'r RefCell<Nodes>,
+    /// The names of the values that are in memory.
+    sizes: RefCell<Vec<String>>,
+}
+
+impl<'r> Evaluations<'r> {
+    /// Stores the values that are not in memory.
+    fn store(&self, sizes: &Sizes<Number<'r>>) {
+        let mut stored = self.sizes.borrow_mut();
+        stored.resize(sizes.len(), String::new());
+        for (index, size) in sizes.iter().enumerate() {
+            let value = size.as_ref().map_or(0.into(), |bound| bound.value);
+            if stored[index] != value.name() {
+                self.recording.statement(&format!("sizes[{index}] = (int64_t)A"), value);
+                stored[index] = value.name();
+            }
+        }
+    }
+
+    fn outcome(&self, node: usize, sizes: &Sizes<Number<'r>>) -> Outcome<Number<'r>> {
+        self.store(sizes);
+        let status = self.recording.fresh(format!("tw_status(kernel, {node}, sizes)"));
+        let value = self.recording.fresh(format!("tw_number(kernel, {node}, sizes)"));
+        Outcome { overflows: status.equals(1.into()), divides: status.equals(2.into()), value }
+    }
+}
+
+impl<'r> Checks for Evaluations<'r> {
+    type Number = Number<'r>;
+    type Failed<R> = Infallible;
+
+    fn check<R: Reason<Number<'r>>>(
+        &self,
+        holds: Recorded<'r, bool>,
+        reason: impl FnOnce() -> R,
+    ) -> Result<(), Infallible> {
+        (&self.recording).check(holds, reason)
+    }
+}
+
+impl<'r> Binds for Evaluations<'r> {
+    fn test(&self, rules: &Rules, test: &Test, sizes: &Sizes<Number<'r>>) -> Outcome<Number<'r>> {
+        let node = self.nodes.borrow_mut().test(rules, test);
+        self.outcome(node, sizes)
+    }
+
+    fn integer(&self, rules: &Rules, of: &Affine, sizes: &Sizes<Number<'r>>) -> Outcome<Number<'r>> {
+        let node = self.nodes.borrow_mut().integer(rules, of);
+        self.outcome(node, sizes)
+    }
 }
 
 /// The limits of the device.
@@ -296,65 +424,5 @@ impl<'r> Inputs for Launch<'r> {
 
     fn multiprocessors(&self) -> Number<'r> {
         self.recording.number("limits->multiprocessors")
-    }
-}
-
-/// A class of variants.
-struct OfClass<'r> {
-    kernel: &'r Generated,
-    recording: &'r Recording,
-}
-
-impl<'r> Facts for OfClass<'r> {
-    type Number = Number<'r>;
-
-    fn false_facts(&mut self, is_needed: Recorded<'r, bool>, copies: Number<'r>) -> Number<'r> {
-        called_if(self.recording, is_needed, "tw_false_facts(packing, of_class, A)", copies)
-    }
-
-    fn is_hopeless(&mut self) -> Recorded<'r, bool> {
-        self.recording.truth("tw_is_hopeless(packing, of_class)")
-    }
-
-    fn cuts(&mut self, pack: usize) -> Recorded<'r, bool> {
-        let Pack { arg, modes, .. } = &self.kernel.packs[pack];
-        let bytes = self.kernel.params[*arg].elem.bytes();
-        let places = Places { recording: self.recording, tensors: "packing->launch->tensors" };
-        choice::cuts_sectors(&places, *arg, modes.len(), bytes)
-    }
-}
-
-/// A variant.
-struct OfVariant<'r>(&'r Recording);
-
-impl<'r> Candidate for OfVariant<'r> {
-    type Number = Number<'r>;
-
-    fn arch(&self) -> Number<'r> {
-        self.0.number("variant->arch")
-    }
-
-    fn competes(&self) -> Recorded<'r, bool> {
-        self.0.truth("variant->competes")
-    }
-
-    fn cuts(&self) -> Recorded<'r, bool> {
-        self.0.truth("variant->cuts")
-    }
-
-    fn is_supported(&self) -> Recorded<'r, bool> {
-        self.0.truth("tw_is_supported(packing, variant)")
-    }
-
-    fn is_fit(&self) -> Recorded<'r, bool> {
-        self.0.truth("tw_is_fit(packing, variant)")
-    }
-
-    fn copies(&mut self, is_needed: Recorded<'r, bool>) -> Number<'r> {
-        called_if(self.0, is_needed, "tw_copies(packing, variant->of_class)", 0.into())
-    }
-
-    fn clocks(&mut self, is_needed: Recorded<'r, bool>, copies: Number<'r>) -> Number<'r> {
-        called_if(self.0, is_needed, "tw_clocks(packing, variant, A)", copies)
     }
 }

@@ -315,7 +315,7 @@ static int tw_plan(const tw_kernel *kernel, tilewright_context *context, tilewri
     launch.tensors = tensors;
     launch.error = &error;
     if (!context->context) return TW_REFUSE(&error, "the kernel is not open\nhelp: call `%s_open` first", kernel->name);
-    if (tw_same(plan, &launch, context) && tw_overlaps(&launch) == 0) {
+    if (tw_same(plan, &launch, context) && kernel->apart(tensors, &error) == 0) {
         status = tw_devices(&launch, context, plan);
         if (status) {
             plan->made = 0;

@@ -76,6 +76,19 @@ impl Recording {
         Recorded::Computed(self, self.value(u64::NAME, text.into(), Vec::new()))
     }
 
+    /// A number of C that is read here, after the statements before it.
+    pub(super) fn fresh(&self, text: String) -> Recorded<'_, u64> {
+        let mut values = self.values.borrow_mut();
+        values.push(Computed { ty: u64::NAME, text, from: Vec::new() });
+        Recorded::Computed(self, values.len() - 1)
+    }
+
+    /// A statement of C, where `A` is the value.
+    pub(super) fn statement<T: Type>(&self, text: &str, value: Recorded<'_, T>) {
+        let Use { text, from } = Use::of(text, value);
+        self.values.borrow_mut().push(Computed { ty: STATEMENT, text, from: from.into_iter().collect() });
+    }
+
     /// A condition of C.
     pub(super) fn truth(&self, text: impl Into<String>) -> Recorded<'_, bool> {
         Recorded::Computed(self, self.value(bool::NAME, text.into(), Vec::new()))
@@ -143,6 +156,18 @@ impl<'r> Checks for &'r Recording {
                     format += &text.replace('%', "%%");
                     continue;
                 }
+                Piece::First(all) => {
+                    format += "%s";
+                    from.extend(all.iter().filter_map(|(is, _)| is.part().map(|(_, index)| index)));
+                    let choice = |(is, text): (Recorded<'r, bool>, String)| match is {
+                        Recorded::Known(true) => literal(&text),
+                        is => format!("{} ? {} : ", is.name(), literal(&text)),
+                    };
+                    let is_complete = all.iter().any(|(is, _)| is.is(true));
+                    let all = all.into_iter().filter(|(is, _)| !is.is(false)).map(choice).collect::<String>();
+                    let _ = write!(values, ", {all}{}", if is_complete { "" } else { "\"\"" });
+                    continue;
+                }
                 Piece::Count(value) => (value, "uint64_t", "PRIu64"),
                 Piece::Signed(value) => (value, "int64_t", "PRId64"),
                 Piece::Address(value) => (value, "uint64_t", "PRIx64"),
@@ -167,7 +192,7 @@ impl<'r> Checks for &'r Recording {
 const MARK: char = '\u{1}';
 
 impl<'r, T: Type> Recorded<'r, T> {
-    fn name(self) -> String {
+    pub(super) fn name(self) -> String {
         match self {
             Recorded::Known(value) => value.literal(),
             Recorded::Computed(_, index) => format!("v{index}"),
@@ -314,7 +339,11 @@ impl<T> From<T> for Recorded<'_, T> {
     }
 }
 
-impl Truth for Recorded<'_, bool> {}
+impl Truth for Recorded<'_, bool> {
+    fn is_certain(self) -> bool {
+        self.is(true)
+    }
+}
 
 impl<'r> Number for Recorded<'r, u64> {
     type Real = Recorded<'r, f64>;
@@ -322,6 +351,10 @@ impl<'r> Number for Recorded<'r, u64> {
 
     fn less(self, than: Self) -> Recorded<'r, bool> {
         if than.is(0) { false.into() } else { from_two(self, than, |a, b| a < b, "A < B") }
+    }
+
+    fn equals(self, other: Self) -> Recorded<'r, bool> {
+        from_two(self, other, |a, b| a == b, "A == B")
     }
 
     fn select(condition: Recorded<'r, bool>, then: Self, otherwise: Self) -> Self {

@@ -66,27 +66,8 @@ typedef struct {
     uint32_t over;
 } tw_size;
 
-/* The value of a size, and what of an argument determined it. */
-typedef struct {
-    int64_t value;
-    int known;
-    int arg;
-    int stride;
-    int mode;
-} tw_bound;
-
-/* The sizes of a tensor as alternatives take it. */
-typedef struct {
-    int arg;
-    int rank;
-    const tw_size *extents;
-    const tw_size *strides;
-} tw_shape;
-
-typedef struct {
-    int count;
-    const tw_shape *shapes;
-} tw_form;
+/* The value of a size. */
+typedef int64_t tw_bound;
 
 struct tw_operands;
 struct tw_packing;
@@ -101,6 +82,13 @@ typedef struct {
     char *at;
     size_t left;
 } tw_text;
+
+struct tw_kernel;
+
+/* Determines the sizes, as some alternatives take tensors. */
+typedef struct {
+    int (*bind)(const struct tw_kernel *kernel, const tilewright_tensor *const *tensors, tw_bound *sizes, tw_text *error);
+} tw_form;
 
 /* How messages call what an alternative assumes: what stands before and after the number, if there is one. */
 typedef struct {
@@ -203,39 +191,16 @@ typedef struct {
     tw_size size;
 } tw_node;
 
-typedef struct {
-    int size;
-    int node;
-} tw_equal;
-
-/* A requirement of the author on sizes. */
-typedef struct {
-    const char *text;
-    int of;
-    int test;
-    int computed;
-    int sizes;
-    const int *size;
-    int divides;
-    tw_size divided;
-    int64_t divisor;
-    int equals;
-    const tw_equal *equal;
-} tw_require;
-
 /* The kernel without loops, for launches where a size is 0 that only they run over. */
 typedef struct {
-    int size;
-    uint64_t idle;
     const struct tw_kernel *kernel;
-    const int *sizes;
+    const int *sizes; /* by its numbers; -1: none */
 } tw_empty_loops;
 
 typedef struct {
     const char *name;
     int type;
     int tensor;
-    int writes;
     int used; /* may not be without elements */
     int rank;
 } tw_param;
@@ -245,9 +210,11 @@ typedef struct tw_kernel {
     int params;
     const tw_param *param;
     int sizes;
-    const char *const *size;
-    int forms;
+    /* Checks tensors, and determines the sizes; for each form, determines the sizes; checks that tensors do not overlap. */
+    int (*check)(const struct tw_kernel *kernel, const tilewright_tensor *const *tensors, tw_bound *sizes, int *empty_loops,
+                 tw_text *error);
     const tw_form *form;
+    int (*apart)(const tilewright_tensor *const *tensors, tw_text *error);
     int facts;
     const tw_fact *fact;
     int limits; /* facts that all alternatives have */
@@ -258,13 +225,9 @@ typedef struct tw_kernel {
     const tw_variant *variant;
     int packs;
     const tw_pack *pack;
-    int requires_;
-    const tw_require *require;
-    int (*has_no_blocks)(const tw_bound *sizes);
     /* What facts and estimates are about. */
     void (*derive)(const tilewright_tensor *const *tensors, const tw_bound *sizes, struct tw_operands *of);
     const tw_node *node;
-    int empty_loops_count;
     const tw_empty_loops *empty_loops;
     uint64_t alignment;
 } tw_kernel;
@@ -326,27 +289,16 @@ static int tw_driver(tw_text *error) {
     return status;
 }
 
+/* The value of a size; 0 if it overflows. */
 static int tw_value(tw_size size, const tw_bound *sizes, int64_t *value) {
-    tw_wide product;
-    if (size.of == -1) {
-        *value = size.times;
-        return 1;
+    tw_wide product = size.times;
+    if (size.of >= 0) {
+        int64_t of = sizes[size.of], over = size.over, rest = ((of % over) + over) % over;
+        product *= (of - rest) / over + (rest != 0);
     }
-    if (size.of < 0 || !sizes[size.of].known) return 0;
-    {
-        int64_t of = sizes[size.of].value, quotient = of;
-        if (size.over > 1) {
-            int64_t over = size.over, rest = ((of % over) + over) % over;
-            quotient = (of - rest) / over + (rest != 0);
-        }
-        product = (tw_wide)quotient * size.times;
-    }
-    if (product > INT64_MAX || product < INT64_MIN) return 0;
     *value = (int64_t)product;
-    return 1;
+    return size.of > -2 && product <= INT64_MAX && product >= INT64_MIN;
 }
-
-static int tw_plain(tw_size size) { return size.of >= 0 && size.times == 1 && size.over == 1; }
 
 static int tw_empty(const tilewright_tensor *tensor) {
     int mode;

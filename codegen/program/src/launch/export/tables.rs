@@ -1,5 +1,6 @@
 //! The rules of launches as tables of C.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -15,9 +16,6 @@ use crate::launch::message::{Message, Piece};
 use crate::launch::number::Natural;
 use crate::launch::why::{Why, unmet};
 use crate::thread::{Kernel, Param};
-use crate::values::affine::Affine;
-use crate::values::condition::Require;
-use crate::values::condition::Test;
 use crate::values::elem::Elem;
 use crate::values::limits::MOST_EXTENT;
 use crate::values::target::STATIC_SHARED;
@@ -112,11 +110,6 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         name
     }
 
-    fn sizes(&mut self, all: &[Size]) -> String {
-        let rows: Vec<String> = all.iter().map(|of| size(*of)).collect();
-        self.array("tw_size", &rows)
-    }
-
     fn numbers<N: ToString>(&mut self, ty: &str, all: &[N]) -> String {
         let rows: Vec<String> = all.iter().map(ToString::to_string).collect();
         self.array(ty, &rows)
@@ -131,20 +124,21 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         }
         let mut all_empty_loops = Vec::new();
         for empty_loops in &kernel.empty_loops {
-            let Some(variant) = empty_loops.variant() else { continue };
+            let Some(variant) = empty_loops.variant() else {
+                all_empty_loops.push("{0, 0}".to_owned());
+                continue;
+            };
             let own = Rules::new(std::slice::from_ref(variant), &[], &|_| None);
-            let name = self.table(kernel, std::slice::from_ref(variant), &own, &[], &[])?;
+            let name = self.table(kernel, std::slice::from_ref(variant), &own, None)?;
             let sizes: Vec<i64> = own
                 .symbols
                 .iter()
                 .map(|symbol| number(&rules, *symbol).map_or(-1, |index| index as i64))
                 .collect();
             let sizes = self.numbers("int", &sizes);
-            let size = number(&rules, empty_loops.size()).map_or(-1, |index| index as i64);
-            let idle: u64 = empty_loops.idle().iter().map(|index| 1 << index).sum();
-            all_empty_loops.push(format!("{{{size}, UINT64_C({idle}), &{name}, {sizes}}}"));
+            all_empty_loops.push(format!("{{&{name}, {sizes}}}"));
         }
-        self.table(kernel, &kernel.variants, &rules, &packs, &all_empty_loops)
+        self.table(kernel, &kernel.variants, &rules, Some([&packs, &all_empty_loops]))
     }
 
     fn pack(&mut self, pack: &Pack) -> Result<String, E> {
@@ -153,14 +147,16 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         Ok(format!("{{{}, {copied}, &{kernel}, {}}}", pack.arg, pack.beside))
     }
 
+    /// The table of some variants, and its name. `more` are the packs and the kernels without loops of all variants; a kernel without
+    /// loops, which is alone, has no checks of its own.
     fn table(
         &mut self,
         kernel: &Generated,
         variants: &[Variant],
         rules: &Rules,
-        packs: &[String],
-        all_empty_loops: &[String],
+        more: Option<[&[String]; 2]>,
     ) -> Result<String, E> {
+        let [packs, all_empty_loops] = more.unwrap_or([&[], &[]]);
         let operands = 1 + rules.classes.iter().map(|class| 2 + class.packs.len()).sum::<usize>();
         let counts = [
             rules.symbols.len(),
@@ -176,12 +172,16 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         let used = |arg| rules.variants.is_empty() || rules.uses(arg);
         let params = kernel.params.iter().enumerate().map(|(arg, named)| param(named, used(arg)));
         let params: Vec<String> = params.collect();
-        let names: Vec<String> = rules.symbols.iter().map(|symbol| literal(symbol.name())).collect();
-        let forms = self.forms(rules);
+        let nodes = RefCell::new(Nodes::default());
+        let (mut check, mut forms, mut apart) = ("0".to_owned(), Vec::new(), "0".to_owned());
+        if more.is_some() {
+            check = self.recorded.check(kernel, rules, &nodes);
+            apart = self.recorded.apart(kernel);
+            let bind = |form| format!("{{{}}}", self.recorded.bind(kernel, rules, form, &nodes));
+            forms = (0..rules.forms.len()).map(bind).collect();
+        }
         let facts = self.facts(variants, rules);
         let derive = self.recorded.derive(rules);
-        let no_blocks = rules.variants.first().map_or(Default::default(), |first| first.grid.clone());
-        let has_no_blocks = self.recorded.has_no_blocks(&no_blocks);
         let limits = rules.variants.first().map_or(Vec::new(), |first| rules.limits(first.class));
         let limits: Vec<usize> = limits.into_iter().map(|(_, fact)| fact).collect();
         let mut classes = Vec::new();
@@ -198,9 +198,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         }
         let (mut rows, mut folded) = (Vec::new(), BTreeMap::<usize, String>::new());
         for (index, variant) in variants.iter().enumerate() {
-            // Kernels without loops, which are listed alone, are not folded.
-            let of = kernel.variants.get(index).filter(|_| variants.len() == kernel.variants.len());
-            let of = of.filter(|variant| !variant.program.launch.persistent);
+            let of = Some(variant).filter(|variant| more.is_some() && !variant.program.launch.persistent);
             let of = of.and_then(|_| kernel.folded(index));
             let name = match of {
                 None => "0".to_owned(),
@@ -216,49 +214,31 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
             };
             rows.push(self.variant(kernel, rules, index, variant, &rules.variants[index].grid, &name)?);
         }
-        let (mut nodes, mut requires) = (Nodes::default(), Vec::new());
-        for require in &kernel.requires {
-            requires.push(self.require(rules, &mut nodes, require));
-        }
+        let (forms, of_params) = (self.array("tw_form", &forms), self.array("tw_param", &params));
         let tables = [
-            (params.len(), self.array("tw_param", &params)),
-            (names.len(), self.array("char *const", &names)),
-            (forms.len(), self.array("tw_form", &forms)),
             (facts.len(), self.array("tw_fact", &facts)),
             (limits.len(), self.numbers("int", &limits)),
             (classes.len(), self.array("tw_class", &classes)),
             (rows.len(), self.array("tw_variant", &rows)),
             (packs.len(), self.array("tw_pack", packs)),
-            (requires.len(), self.array("tw_require", &requires)),
         ];
-        let nodes = self.array("tw_node", &nodes.rows);
-        let empty_loops = (all_empty_loops.len(), self.array("tw_empty_loops", all_empty_loops));
-        let listed = |(count, name): &(usize, String)| format!("{count}, {name}");
-        let tables: Vec<String> = tables.iter().map(listed).collect();
+        let nodes = self.array("tw_node", &nodes.into_inner().rows);
+        let empty_loops = self.array("tw_empty_loops", all_empty_loops);
+        let tables: Vec<String> = tables.iter().map(|(count, name)| format!("{count}, {name}")).collect();
         let name = format!("tw_kernel_{}", self.arrays);
         self.arrays += 1;
         let _ = writeln!(
             self.text,
-            "static const tw_kernel {name} = {{{}, {}, {has_no_blocks}, {derive}, {nodes}, {}, UINT64_C({})}};\n",
+            "static const tw_kernel {name} = {{{}, {}, {}, {}, {check}, {forms}, {apart}, {}, {derive}, {nodes}, {empty_loops}, \
+             UINT64_C({})}};\n",
             literal(&kernel.name),
+            params.len(),
+            of_params,
+            rules.symbols.len(),
             tables.join(", "),
-            listed(&empty_loops),
             rules.alignment()
         );
         Ok(name)
-    }
-
-    fn forms(&mut self, rules: &Rules) -> Vec<String> {
-        let mut all = Vec::new();
-        for form in &rules.forms {
-            let mut shapes = Vec::new();
-            for shape in &form.tensors {
-                let (extents, strides) = (self.sizes(&shape.extents), self.sizes(&shape.strides));
-                shapes.push(format!("{{{}, {}, {extents}, {strides}}}", shape.arg, shape.extents.len()));
-            }
-            all.push(format!("{{{}, {}}}", shapes.len(), self.array("tw_shape", &shapes)));
-        }
-        all
     }
 
     /// Facts, each with the text of messages about it: the text of the first variant that needs it.
@@ -389,54 +369,12 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         }
         all
     }
-
-    fn require(&mut self, rules: &Rules, nodes: &mut Nodes, require: &Require) -> String {
-        let test = nodes.test(rules, &require.test);
-        let of = require.of.and_then(|of| number(rules, of)).map_or(-1, |index| index as i64);
-        let computed = match (&require.test, require.of) {
-            (Test::Equal(_, value), Some(_)) => nodes.integer(rules, value) as i64,
-            _ => -1,
-        };
-        let symbols = require.test.integers().into_iter().flat_map(Affine::symbols);
-        let sizes: Vec<usize> = symbols.filter_map(|symbol| number(rules, symbol)).collect();
-        let list = self.numbers("int", &sizes);
-        let (divides, divided, divisor) = match require.divides() {
-            Some((of, n)) => (1, known(rules, of), n),
-            None => (0, size(Size::Unknown), 1),
-        };
-        let mut equals = Vec::new();
-        if let Test::Equal(a, b) = &require.test {
-            // The required value of a size, from the other side.
-            for (own, other) in [(a, b), (b, a)] {
-                if let Some(tilewright_layout::Value::Sym { times: 1, of, over: 1 }) = own.size()
-                    && let Some(index) = number(rules, of)
-                {
-                    let node = nodes.integer(rules, other);
-                    equals.push(format!("{{{index}, {node}}}"));
-                }
-            }
-        }
-        let equal = self.array("tw_equal", &equals);
-        format!(
-            "{{{}, {of}, {test}, {computed}, {}, {list}, {divides}, {divided}, {}, {}, {equal}}}",
-            literal(&require.text),
-            sizes.len(),
-            int(divisor),
-            equals.len()
-        )
-    }
 }
 
 fn param(Named { name, elem, tensor }: &Named, used: bool) -> String {
-    let (written, rank) = tensor.unwrap_or((false, 0));
-    format!(
-        "{{{}, {}, {}, {}, {}, {rank}}}",
-        literal(name),
-        constant(*elem),
-        u8::from(tensor.is_some()),
-        u8::from(written),
-        u8::from(used)
-    )
+    let [is_tensor, used] = [tensor.is_some(), used].map(u8::from);
+    let rank = tensor.map_or(0, |(_, rank)| rank);
+    format!("{{{}, {}, {is_tensor}, {used}, {rank}}}", literal(name), constant(*elem))
 }
 
 /// Arguments of any launch.
