@@ -62,14 +62,6 @@ fn write(matches: &ArgMatches) -> Result {
         matches.get_many::<String>("arch").into_iter().flatten().map(String::as_str).collect();
     let folder = matches.get_one::<String>("out").map_or(".", String::as_str);
     let mut paths = export::write(&chosen.def, &architectures, folder).map_err(Failure::of)?.to_vec();
-    let left_out = export::left_out(&chosen.def).map_err(Failure::of)?;
-    if !left_out.is_empty() {
-        eprintln!(
-            "note: `{}` was exported without its alternatives with split = blocks(n), which a launch in Rust may choose: {}",
-            chosen.def.name(),
-            left_out.join("; ")
-        );
-    }
     if matches.get_flag("python") {
         paths.push(export::write_python(&chosen.def, folder).map_err(Failure::of)?);
     }

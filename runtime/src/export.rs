@@ -88,12 +88,6 @@ pub fn export<K: Kernel + ?Sized>(kernel: &K, architectures: &[&str]) -> Result<
     launch::export(&generated, |variant| images(&nvrtc, variant, &targets))
 }
 
-/// The alternatives that [`export`] leaves out, by their constants or as variants: those with `split = blocks(n)`. A launch in Rust may choose
-/// them and be faster. The C file lists them.
-pub fn left_out<K: Kernel + ?Sized>(kernel: &K) -> Result<Vec<String>, Error> {
-    Ok(launch::left_out(&kernel.def().generate().map_err(Error::Kernel)?))
-}
-
 /// Exports a kernel and writes it into a folder as `NAME.h` and `NAME.c`: for a `build.rs`. Returns the paths.
 ///
 /// ```no_run

@@ -71,6 +71,15 @@ int cuModuleLoadData(void **module, const void *image) {
 #endif
     return *module = made, 0;
 }
+int cuMemsetD8Async(unsigned long long address, unsigned char value, size_t bytes, void *stream) {
+    (void)stream;
+#ifndef WITHOUT_PLAN
+    printf(" ; clear %llu %zu", address, bytes);
+#else
+    (void)address, (void)bytes;
+#endif
+    return value;
+}
 int cuModuleGetFunction(void **function, void *module, const char *name) { return *function = module, !*name; }
 int cuModuleUnload(void *module) { return !module; }
 int cuPointerGetAttribute(void *value, int attribute, unsigned long long address) {

@@ -1,33 +1,59 @@
-//! Binds arguments to parameters: kinds, extents, strides, lengths, overlaps; and the value of every symbol.
+//! Binds arguments to parameters: kinds, extents, strides, lengths, overlaps; and the value of every symbol. Checks of numbers are
+//! written for any numbers: see [`super::number`].
 
 use tilewright_layout::{Symbol, Value};
 
-use crate::values::affine::{Affine, Undefined};
-use crate::values::condition::Test;
-
-use super::rules::{Alternative, Form, Rules, Size, Sizes};
-use super::{Given, Refusal, Tensor};
-use crate::launch::definition::{EmptyLoops, Generated};
+use super::message::{Checks, Message, Now, Piece, Problem, message};
+use super::number::{Natural, Number, Truth};
+use super::rules::{Form, Rules, Shape, Size, Sizes};
+use super::{Given, Refusal, Tensor, choice};
+use crate::launch::definition::{Generated, Param};
 use crate::thread::index::lcm;
-use crate::values::condition::Require;
+use crate::values::affine::{Affine, Undefined};
+use crate::values::condition::{Require, Test};
 use crate::values::elem::Elem;
 use crate::values::limits::MOST_EXTENT;
 
-/// The value of a size, and the extent or stride that determined it.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Bound {
-    pub(super) value: i64,
-    arg: u32,
-    what: What,
+/// The greatest extent and stride.
+const MOST: u64 = MOST_EXTENT.cast_unsigned();
+
+/// A condition of checks.
+type TruthOf<C> = <<C as Checks>::Number as Number>::Truth;
+/// What a check of arguments that fails returns.
+type Failed<C> = <C as Checks>::Failed<Problem<<C as Checks>::Number>>;
+
+/// A tensor that is given for an argument. Negative numbers are as their bits.
+pub(super) struct Lent<'k, N> {
+    pub(super) name: &'k str,
+    pub(super) elem: Elem,
+    pub(super) is_written: bool,
+    pub(super) extents: Vec<N>,
+    pub(super) strides: Vec<N>,
+    pub(super) address: N,
+    pub(super) len: N,
 }
 
-/// `extent 0`, `stride 1`.
+impl<N: Number> Lent<'_, N> {
+    fn is_empty(&self) -> N::Truth {
+        self.extents.iter().fold(false.into(), |any: N::Truth, extent| any | extent.less(1.into()))
+    }
+
+    /// Elements from the first to the last; what is too many is the greatest number.
+    fn reach(&self) -> N {
+        let modes = self.extents.iter().zip(&self.strides);
+        modes.fold(1.into(), |sum, (extent, stride)| sum + (*extent - 1.into()) * *stride)
+    }
+
+    fn problem(&self, message: Message<N>) -> Problem<N> {
+        Problem::of(self.name, message)
+    }
+}
+
+/// What of an argument determines a size.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum What {
-    Extent(u16),
-    Stride(u16),
-    /// Computed from others: no argument has it.
-    Computed,
+    Extent(usize),
+    Stride(usize),
 }
 
 impl std::fmt::Display for What {
@@ -35,9 +61,74 @@ impl std::fmt::Display for What {
         match self {
             What::Extent(mode) => write!(f, "extent {mode}"),
             What::Stride(mode) => write!(f, "stride {mode}"),
-            What::Computed => f.write_str("count of blocks"),
         }
     }
+}
+
+/// The value of a size.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Bound<N: Number = Natural> {
+    pub(super) value: N,
+    /// Has an argument determined it yet? Strides of modes with one element do not.
+    is_known: N::Truth,
+    /// What determined it, of an argument: the first whose condition is true. None if it is computed from others.
+    sources: Vec<(N::Truth, What, usize)>,
+}
+
+impl<N: Number> Bound<N> {
+    /// The extent or stride that determined it.
+    fn what(&self) -> Piece<N> {
+        Piece::First(self.sources.iter().map(|(is, what, _)| (*is, what.to_string())).collect())
+    }
+
+    fn argument(&self, kernel: &Generated) -> Piece<N> {
+        let name = |arg: usize| kernel.params[arg].name.clone();
+        Piece::First(self.sources.iter().map(|(is, _, arg)| (*is, name(*arg))).collect())
+    }
+}
+
+/// The result of an exact evaluation.
+pub(super) struct Outcome<N: Number> {
+    /// 64 bits overflow.
+    pub(super) overflows: N::Truth,
+    /// It divides by a number below 1: the value.
+    pub(super) divides: N::Truth,
+    /// An integer by its bits, or a condition as 0 or 1.
+    pub(super) value: N,
+}
+
+impl<N: Number> Outcome<N> {
+    fn is_defined(&self) -> N::Truth {
+        !self.overflows & !self.divides
+    }
+}
+
+/// Checks of arguments, with the exact evaluation of what the author requires of sizes.
+pub(super) trait Binds: Checks {
+    fn test(&self, rules: &Rules, test: &Test, sizes: &Sizes<Self::Number>) -> Outcome<Self::Number>;
+    fn integer(&self, rules: &Rules, of: &Affine, sizes: &Sizes<Self::Number>) -> Outcome<Self::Number>;
+}
+
+impl Binds for Now {
+    fn test(&self, rules: &Rules, test: &Test, sizes: &Sizes) -> Outcome<Natural> {
+        let value = |symbol: Symbol| rules.value(sizes, symbol);
+        outcome(test.exact(&|coord| coord.at_launch(&value)).map(i64::from))
+    }
+
+    fn integer(&self, rules: &Rules, of: &Affine, sizes: &Sizes) -> Outcome<Natural> {
+        let value = |symbol: Symbol| rules.value(sizes, symbol);
+        outcome(of.exact(&|coord| coord.at_launch(&value)))
+    }
+}
+
+fn outcome(result: Result<i64, Undefined>) -> Outcome<Natural> {
+    let bits = |number: i64| Natural(number.cast_unsigned());
+    let (overflows, divides, value) = match result {
+        Ok(value) => (false, false, bits(value)),
+        Err(Undefined::DividesBy(by)) => (false, true, bits(by)),
+        Err(Undefined::Overflows) => (true, false, Natural(0)),
+    };
+    Outcome { overflows, divides, value }
 }
 
 /// Checks all arguments. Returns the values of the sizes, and the kernel without loops if the launch needs it.
@@ -54,7 +145,7 @@ pub(super) fn arguments(
         match (param.tensor, given) {
             (Some((mutable, rank)), Given::Tensor(tensor)) => {
                 element(&param.name, param.elem, tensor.elem)?;
-                itself(&param.name, mutable, rank, tensor)?;
+                lendable(&param.name, mutable, rank, tensor)?;
             }
             (None, Given::Scalar(elem)) if *elem == param.elem => {}
             (None, Given::Scalar(elem)) => {
@@ -76,11 +167,29 @@ pub(super) fn arguments(
             }
         }
     }
-    let sizes = sizes(rules, kernel, rules.classes[rules.variants[0].class].form, tensors)?;
-    required(rules, kernel, &sizes)?;
-    let empty_loops = written_extents(rules, kernel, given, &sizes)?;
-    overlaps(kernel, given)?;
-    Ok((sizes, empty_loops))
+    let lent = lent(kernel, tensors);
+    let (sizes, empty_loops) = checked(&Now, rules, kernel, &lent)?;
+    apart(&Now, &lent)?;
+    let serves = |index: &usize| empty_loops.0 == *index as u64 + 1;
+    Ok((sizes, (0..kernel.empty_loops.len()).find(serves)))
+}
+
+/// The tensors of a launch.
+fn lent<'k>(kernel: &'k Generated, tensors: &[Option<&Tensor>]) -> Vec<Option<Lent<'k, Natural>>> {
+    let bits = |all: &[i64]| all.iter().map(|number| Natural(number.cast_unsigned())).collect();
+    let lent = |(param, tensor): (&'k Param, &Option<&Tensor>)| {
+        let tensor = (*tensor)?;
+        Some(Lent {
+            name: &param.name,
+            elem: tensor.elem,
+            is_written: tensor.mutable,
+            extents: bits(&tensor.extents),
+            strides: bits(&tensor.strides),
+            address: Natural(tensor.address),
+            len: Natural(tensor.len),
+        })
+    };
+    kernel.params.iter().zip(tensors).map(lent).collect()
 }
 
 /// The values of the sizes for checked arguments. Some are replaced by copies, as a variant of this form reads them. All
@@ -91,83 +200,131 @@ pub(super) fn sizes(
     form: usize,
     tensors: &[Option<&Tensor>],
 ) -> Result<Sizes, Refusal> {
+    Ok(bound(&Now, rules, kernel, form, &lent(kernel, tensors))?)
+}
+
+/// Checks the tensors, and returns the sizes, and the number of the kernel without loops if the launch needs it, from 1 on.
+pub(super) fn checked<C: Binds>(
+    checks: &C,
+    rules: &Rules,
+    kernel: &Generated,
+    tensors: &[Option<Lent<'_, C::Number>>],
+) -> Result<(Sizes<C::Number>, C::Number), Failed<C>> {
+    for tensor in tensors.iter().flatten() {
+        itself(checks, tensor)?;
+    }
+    let form = rules.classes[rules.variants[0].class].form;
+    let sizes = bound(checks, rules, kernel, form, tensors)?;
+    required(checks, rules, kernel, &sizes)?;
+    let empty_loops = written_extents(checks, rules, kernel, tensors, &sizes)?;
+    Ok((sizes, empty_loops))
+}
+
+/// The values of the sizes, as variants of a form take tensors.
+pub(super) fn bound<C: Binds>(
+    checks: &C,
+    rules: &Rules,
+    kernel: &Generated,
+    form: usize,
+    tensors: &[Option<Lent<'_, C::Number>>],
+) -> Result<Sizes<C::Number>, Failed<C>> {
     let form = &rules.forms[form];
     let mut sizes = vec![None; rules.symbols.len()];
     // Plain sizes first, so that expressions of them can be evaluated.
     for plain in [true, false] {
         for shape in &form.tensors {
-            let Some(tensor) = tensors[shape.arg] else { continue };
-            let of = Of { rules, kernel, arg: shape.arg, plain };
-            of.tensor(&shape.extents, &shape.strides, tensor, &mut sizes)?;
+            let Some(tensor) = &tensors[shape.arg] else { continue };
+            Of { checks, rules, kernel, arg: shape.arg, tensor, plain }.tensor(shape, &mut sizes)?;
         }
         if plain {
-            unused_strides(rules, &kernel.requires, form, tensors, &mut sizes);
+            unused_strides(checks, rules, &kernel.requires, form, tensors, &mut sizes);
         }
     }
-    computed(rules, &kernel.requires, &mut sizes);
-    Ok(sizes)
-}
-
-/// Sizes of the grid that are computed from others. A value that is none is reported with the requirement.
-fn computed(rules: &Rules, requires: &[Require], sizes: &mut Sizes) {
-    for require in requires {
+    // Sizes of the grid that are computed from others. A value that is none is reported with the requirement.
+    for require in &kernel.requires {
         let number = require.of.and_then(|of| rules.symbols.iter().position(|known| *known == of));
-        let Some(number) = number.filter(|number| sizes[*number].is_none()) else { continue };
-        let value = require.computed(&|symbol| rules.value(sizes, symbol)).map_or(0, |(_, value)| value);
-        sizes[number] = Some(Bound { value: value.clamp(0, MOST_EXTENT), arg: 0, what: What::Computed });
+        let (Some(number), Test::Equal(_, of)) = (number, &require.test) else { continue };
+        if sizes[number].is_none() {
+            let outcome = checks.integer(rules, of, &sizes);
+            let is_positive = outcome.is_defined() & outcome.value.less(NEGATIVE.into());
+            let value = C::Number::select(is_positive, outcome.value.least(MOST.into()), 0.into());
+            sizes[number] = Some(Bound { value, is_known: true.into(), sources: Vec::new() });
+        }
     }
+    Ok(sizes)
 }
 
 /// Strides of modes with one element, and of tensors without elements, are not used. If no other stride determines such a
 /// symbol, it gets a value that satisfies the author's assertions, if there is such a value. The argument's stride is tried
 /// first.
-fn unused_strides(
+fn unused_strides<C: Binds>(
+    checks: &C,
     rules: &Rules,
     requires: &[Require],
     form: &Form,
-    tensors: &[Option<&Tensor>],
-    sizes: &mut Sizes,
+    tensors: &[Option<Lent<'_, C::Number>>],
+    sizes: &mut Sizes<C::Number>,
 ) {
+    let (one, most) = (C::Number::from(1), C::Number::from(MOST));
     let mut open = Vec::new();
     for shape in &form.tensors {
-        let Some(tensor) = tensors[shape.arg] else { continue };
+        let Some(tensor) = &tensors[shape.arg] else { continue };
         for (mode, wanted) in shape.strides.iter().enumerate() {
-            let Some(number) = wanted.plain().filter(|number| sizes[*number].is_none()) else { continue };
+            let Some(number) = wanted.plain() else { continue };
+            let Some(bound) = sizes[number].as_mut().filter(|bound| !bound.is_known.is_certain()) else {
+                continue;
+            };
             let others = tensor.extents.iter().enumerate().filter(|(other, _)| *other != mode);
-            let row = others.fold(1i64, |row, (_, extent)| row.saturating_mul((*extent).max(1)));
-            open.push((number, row.min(MOST_EXTENT)));
-            let value = Some(tensor.strides[mode]).filter(|given| (1..=MOST_EXTENT).contains(given));
-            let (arg, what) = (shape.arg as u32, What::Stride(mode as u16));
-            sizes[number] = Some(Bound { value: value.unwrap_or(1), arg, what });
+            let row = others.fold(one, |row, (_, extent)| row * extent.greatest(one));
+            let given = tensor.strides[mode];
+            let first = C::Number::select(given.less(one) | most.less(given), one, given);
+            open.push((number, row.least(most), bound.is_known));
+            bound.value = C::Number::select(bound.is_known, bound.value, first);
+            bound.is_known = true.into();
+            bound.sources.push((true.into(), What::Stride(mode), shape.arg));
         }
     }
-    for (number, row) in open {
-        let Some(first) = sizes[number].map(|bound| bound.value) else { continue };
+    for (number, row, was_known) in open {
         let symbol = rules.symbols[number];
         let own = Value::Sym { times: 1, of: symbol, over: 1 };
-        let about = |require: &&Require| {
+        let is_about = |require: &&Require| {
             require.test.integers().iter().any(|integer| integer.symbols().contains(&symbol))
         };
-        let about: Vec<&Require> = requires.iter().filter(about).collect();
-        let with = |value: i64, of: Symbol| match of == symbol {
-            true => Some(value),
-            false => rules.value(sizes, of),
+        let about: Vec<&Require> = requires.iter().filter(is_about).collect();
+        if about.is_empty() {
+            continue;
+        }
+        let with = |value: C::Number| {
+            let mut sizes = sizes.clone();
+            sizes[number] = sizes[number].take().map(|bound| Bound { value, ..bound });
+            sizes
         };
-        let hold = |value: &i64| {
-            let size = |of: Symbol| with(*value, of);
-            about.iter().all(|require| require.test.exact(&|coord| coord.at_launch(&size)) == Ok(true))
+        let are_met = |value: C::Number| {
+            let sizes = with(value);
+            let mut all = !value.less(one) & !most.less(value);
+            for require in &about {
+                let outcome = checks.test(rules, &require.test, &sizes);
+                all = all & outcome.is_defined() & !outcome.value.equals(0.into());
+            }
+            all
         };
         let divisors = about.iter().filter_map(|require| require.divides()).filter(|(of, _)| *of == own);
-        let multiple = divisors.fold(1, |all, (_, n)| lcm(all, n));
-        let equal = |require: &&Require| {
-            let Test::Equal(a, b) = &require.test else { return None };
-            let other = if a.size() == Some(own) { b } else { Some(a).filter(|_| b.size() == Some(own))? };
-            other.exact(&|coord| coord.at_launch(&|of| with(1, of))).ok()
-        };
-        let rounded = row.checked_add(multiple - 1).map_or(row, |sum| sum / multiple * multiple);
-        let choices = [first, row, rounded].into_iter().chain(about.iter().filter_map(equal));
-        let choice = choices.filter(|value| (1..=MOST_EXTENT).contains(value)).find(hold);
-        sizes[number] = sizes[number].map(|bound| Bound { value: choice.unwrap_or(first), ..bound });
+        let multiple = divisors.fold(1, |all, (_, n)| lcm(all, n)).cast_unsigned();
+        let first = sizes[number].as_ref().map_or(one, |bound| bound.value);
+        let mut choices = vec![first, row, row.divided_up(multiple.into()) * multiple.into()];
+        for require in &about {
+            let Test::Equal(a, b) = &require.test else { continue };
+            let of_other = [(a, b), (b, a)].into_iter().find(|(this, _)| this.size() == Some(own));
+            let Some((_, other)) = of_other else { continue };
+            let outcome = checks.integer(rules, other, &with(one));
+            choices.push(C::Number::select(outcome.is_defined(), outcome.value, 0.into()));
+        }
+        let mut choice = first;
+        for value in choices.into_iter().rev() {
+            choice = C::Number::select(are_met(value), value, choice);
+        }
+        let value = C::Number::select(was_known, first, choice);
+        sizes[number] = sizes[number].take().map(|bound| Bound { value, ..bound });
     }
 }
 
@@ -190,9 +347,8 @@ fn element(name: &str, wanted: Elem, given: Elem) -> Result<(), Refusal> {
         .help(format!("convert them, or make the kernel for {given}")))
 }
 
-/// Checks of one tensor alone.
-fn itself(name: &str, mutable: bool, rank: usize, tensor: &Tensor) -> Result<(), Refusal> {
-    let refuse = |message: String| Err(Refusal::of(name, message));
+/// Checks that a tensor is lent as the kernel takes it.
+fn lendable(name: &str, mutable: bool, rank: usize, tensor: &Tensor) -> Result<(), Refusal> {
     if mutable && !tensor.mutable {
         return Err(Refusal::of(name, "the kernel writes it, and it was lent for reading only").help(
             "lend it as `&mut`; to the simulator as `Arg::output`, or `Arg::in_out` if it is read too",
@@ -201,287 +357,362 @@ fn itself(name: &str, mutable: bool, rank: usize, tensor: &Tensor) -> Result<(),
     if tensor.extents.len() != rank || tensor.strides.len() != rank {
         let given = tensor.extents.len();
         let s = if rank == 1 { "" } else { "s" };
-        return refuse(format!("it has {rank} mode{s}, and a tensor of {given} was given"));
+        return Err(Refusal::of(name, format!("it has {rank} mode{s}, and a tensor of {given} was given")));
     }
-    for (mode, (&extent, &stride)) in tensor.extents.iter().zip(&tensor.strides).enumerate() {
-        if extent < 0 {
-            return refuse(format!("its extent {mode} is {extent}"));
-        }
-        if extent > MOST_EXTENT {
-            return refuse(format!(
-                "its extent {mode} is {extent}, and the limit is {MOST_EXTENT}: coordinates have 32 bits"
-            ));
-        }
-        if extent > 1 && !(0..=MOST_EXTENT).contains(&stride) {
-            return refuse(format!("its stride {mode} is {stride}, and strides go from 0 to {MOST_EXTENT}"));
-        }
-    }
-    if tensor.extents.contains(&0) {
-        return Ok(());
-    }
-    let bytes = u64::from(tensor.elem.bytes());
-    if !tensor.address.is_multiple_of(bytes) {
-        let message =
-            format!("it begins at address {:#x}, and {} is {bytes} bytes wide", tensor.address, tensor.elem);
-        return Err(Refusal::of(name, message).help(format!("begin at a multiple of {bytes} bytes")));
-    }
-    let needed = tensor.last_offset() + 1;
-    if needed > i128::from(tensor.len) {
-        return Err(Refusal::of(
-            name,
-            format!(
-                "extents {} with strides {} span {needed} elements, and the buffer has {}",
-                text(&tensor.extents),
-                text(&tensor.strides),
-                tensor.len
-            ),
-        )
-        .help("give a longer buffer, or smaller extents"));
-    }
-    if mutable { injective(name, tensor) } else { Ok(()) }
+    Ok(())
 }
 
-fn text(values: &[i64]) -> String {
-    let values: Vec<String> = values.iter().map(i64::to_string).collect();
-    format!("({})", values.join(", "))
+/// The bits of the least negative number.
+const NEGATIVE: u64 = 1 << 63;
+
+/// Checks of one tensor alone.
+fn itself<C: Checks>(checks: &C, tensor: &Lent<'_, C::Number>) -> Result<(), Failed<C>> {
+    let (number, most) = (C::Number::from, C::Number::from(MOST));
+    for (mode, (&extent, &stride)) in tensor.extents.iter().zip(&tensor.strides).enumerate() {
+        let its = |what: &str| format!("its {what} {mode} is ");
+        checks.check(extent.less(number(NEGATIVE)), || {
+            tensor.problem(message![its("extent"), Piece::Signed(extent)])
+        })?;
+        checks.check(!most.less(extent), || {
+            let limit = format!(", and the limit is {MOST}: coordinates have 32 bits");
+            tensor.problem(message![its("extent"), Piece::Signed(extent), limit])
+        })?;
+        checks.check(extent.less(number(2)) | !most.less(stride), || {
+            let limit = format!(", and strides go from 0 to {MOST}");
+            tensor.problem(message![its("stride"), Piece::Signed(stride), limit])
+        })?;
+    }
+    let (is_empty, bytes, elem) = (tensor.is_empty(), tensor.elem.bytes(), tensor.elem);
+    let over = tensor.address % number(bytes.into());
+    checks.check(is_empty | over.equals(number(0)), || {
+        let wide = format!(", and {elem} is {bytes} bytes wide");
+        let problem = tensor.problem(message!["it begins at address ", Piece::Address(tensor.address), wide]);
+        problem.help(message![format!("begin at a multiple of {bytes} bytes")])
+    })?;
+    let reach = tensor.reach();
+    checks.check(is_empty | !tensor.len.less(reach), || {
+        let mut all = vec![Piece::from("extents ")];
+        all.extend(list(&tensor.extents));
+        all.push(" with strides ".into());
+        all.extend(list(&tensor.strides));
+        let span = message![
+            " span ",
+            Piece::Count(reach),
+            " elements, and the buffer has ",
+            Piece::Count(tensor.len)
+        ];
+        all.extend(span.0);
+        tensor.problem(Message(all)).help(message!["give a longer buffer, or smaller extents"])
+    })?;
+    if tensor.is_written { injective(checks, tensor, is_empty) } else { Ok(()) }
 }
 
-/// Distinct coordinates of a written tensor have distinct addresses.
-fn injective(name: &str, tensor: &Tensor) -> Result<(), Refusal> {
-    let mut modes: Vec<(i64, i64, usize)> = Vec::new();
-    for (mode, (&extent, &stride)) in tensor.extents.iter().zip(&tensor.strides).enumerate() {
-        if extent > 1 {
-            modes.push((stride, extent, mode));
-        }
+/// `(2, 3)`
+fn list<N: Number>(values: &[N]) -> Vec<Piece<N>> {
+    let mut all = vec![Piece::from("(")];
+    for (index, value) in values.iter().enumerate() {
+        all.extend((index > 0).then(|| ", ".into()));
+        all.push(Piece::Signed(*value));
     }
-    modes.sort_unstable();
-    let mut reach = 0i128;
-    for (stride, extent, mode) in modes {
-        if i128::from(stride) <= reach {
-            let message = format!(
-                "it is written, and its stride {mode} is {stride}, not greater than the {} elements that its other modes span",
-                reach + 1
-            );
-            return Err(Refusal::of(name, message).help(
-                "give each element its own offset: pass a contiguous tensor; a tensor that repeats elements can only be read",
-            ));
+    all.push(")".into());
+    all
+}
+
+/// Distinct coordinates of a written tensor have distinct addresses: each stride is greater than what modes with lesser strides span.
+fn injective<C: Checks>(
+    checks: &C,
+    tensor: &Lent<'_, C::Number>,
+    is_empty: TruthOf<C>,
+) -> Result<(), Failed<C>> {
+    let modes: Vec<_> = tensor.extents.iter().copied().zip(tensor.strides.iter().copied()).collect();
+    for (mode, (extent, stride)) in modes.iter().copied().enumerate() {
+        let mut span = C::Number::from(0);
+        for (other, (n, d)) in modes.iter().copied().enumerate().filter(|(other, _)| *other != mode) {
+            // In the order of strides, then of extents, then of modes.
+            let is_before = match other < mode {
+                true => !stride.less(d) & !(stride.equals(d) & extent.less(n)),
+                false => d.less(stride) | (d.equals(stride) & n.less(extent)),
+            };
+            let of_other = (n - 1.into()) * d;
+            span = span + C::Number::select(is_before, of_other, 0.into());
         }
-        reach += i128::from(extent - 1) * i128::from(stride);
+        checks.check(is_empty | extent.less(2.into()) | span.less(stride), || {
+            let begin = format!("it is written, and its stride {mode} is ");
+            let elements = " elements that its other modes span";
+            let span = Piece::Count(span + 1.into());
+            tensor.problem(message![begin, Piece::Signed(stride), ", not greater than the ", span, elements]).help(
+                message![
+                    "give each element its own offset: pass a contiguous tensor; a tensor that repeats elements can only be read"
+                ],
+            )
+        })?;
     }
     Ok(())
 }
 
 /// One argument, while sizes are determined.
-struct Of<'k> {
+struct Of<'k, C: Checks> {
+    checks: &'k C,
     rules: &'k Rules,
     kernel: &'k Generated,
     arg: usize,
+    tensor: &'k Lent<'k, C::Number>,
     /// Plain sizes, or computed ones?
     plain: bool,
 }
 
-impl Of<'_> {
-    fn name(&self) -> &str {
-        &self.kernel.params[self.arg].name
-    }
-
-    fn tensor(
-        &self,
-        extents: &[Size],
-        strides: &[Size],
-        tensor: &Tensor,
-        sizes: &mut Sizes,
-    ) -> Result<(), Refusal> {
-        for (mode, (&wanted, &given)) in extents.iter().zip(&tensor.extents).enumerate() {
-            self.size(What::Extent(mode as u16), wanted, given, sizes)?;
+impl<C: Checks> Of<'_, C> {
+    fn tensor(&self, shape: &Shape, sizes: &mut Sizes<C::Number>) -> Result<(), Failed<C>> {
+        let tensor = self.tensor;
+        for (mode, (&wanted, &given)) in shape.extents.iter().zip(&tensor.extents).enumerate() {
+            self.size(What::Extent(mode), true.into(), wanted, given, sizes)?;
         }
-        let is_empty = tensor.extents.contains(&0);
-        for (mode, (&wanted, &given)) in strides.iter().zip(&tensor.strides).enumerate() {
+        let is_empty = tensor.is_empty();
+        for (mode, (&wanted, &given)) in shape.strides.iter().zip(&tensor.strides).enumerate() {
             // A mode of extent 1 has one coordinate for any stride, and a tensor without elements has none.
-            if tensor.extents[mode] <= 1 || is_empty {
-                continue;
+            let is_used = !tensor.extents[mode].less(2.into()) & !is_empty;
+            if matches!(wanted, Size::Of { .. }) {
+                self.checks.check(!is_used | !given.equals(0.into()), || {
+                    let its = format!("its stride {mode} is 0, and the kernel takes it for at least 1");
+                    tensor.problem(message![its]).help(message![format!(
+                        "pass a contiguous tensor; a kernel that reads repeated elements has the stride `_0` for mode {mode} in the type of this argument"
+                    )])
+                })?;
             }
-            if given == 0 && matches!(wanted, Size::Of { .. }) {
-                return Err(Refusal::of(
-                    self.name(),
-                    format!("its stride {mode} is 0, and the kernel takes it for at least 1"),
-                )
-                .help(format!(
-                    "pass a contiguous tensor; a kernel that reads repeated elements has the stride `_0` for mode {mode} in the type of this argument"
-                )));
-            }
-            let stride = self.size(What::Stride(mode as u16), wanted, given, sizes);
-            stride.map_err(|refusal| match wanted {
-                Size::Int(1) => refusal.help(format!(
-                    "mode {mode} must be contiguous: give it strides such as {}",
-                    text(&compact(&tensor.extents, mode))
-                )),
-                _ => refusal,
-            })?;
+            self.size(What::Stride(mode), is_used, wanted, given, sizes)?;
         }
         Ok(())
     }
 
-    fn size(&self, what: What, wanted: Size, given: i64, sizes: &mut Sizes) -> Result<(), Refusal> {
-        let refuse = |message: String| Err(Refusal::of(self.name(), message));
+    /// Determines a size, or compares it with its value, if the extent or stride is used.
+    fn size(
+        &self,
+        what: What,
+        is_used: TruthOf<C>,
+        wanted: Size,
+        given: C::Number,
+        sizes: &mut Sizes<C::Number>,
+    ) -> Result<(), Failed<C>> {
+        let (checks, tensor) = (self.checks, self.tensor);
+        let its = || format!("its {what} is ");
         if let Some(number) = wanted.plain() {
-            return match sizes[number] {
-                None => {
-                    sizes[number] = Some(Bound { value: given, arg: self.arg as u32, what });
-                    Ok(())
-                }
-                Some(known) if known.value == given => Ok(()),
-                Some(known) => refuse(format!(
-                    "its {what} is {given}, and `{}` is {}, the {} of `{}`",
-                    self.rules.symbols[number].name(),
-                    known.value,
-                    known.what,
-                    self.kernel.params[known.arg as usize].name
-                )),
+            if !self.plain {
+                return Ok(());
+            }
+            let Some(known) = &mut sizes[number] else {
+                let sources = vec![(is_used, what, self.arg)];
+                sizes[number] = Some(Bound { value: given, is_known: is_used, sources });
+                return Ok(());
             };
+            let name = self.rules.symbols[number].name();
+            checks.check(!is_used | !known.is_known | known.value.equals(given), || {
+                let and = format!(", and `{name}` is ");
+                let (known, what, of) =
+                    (Piece::Signed(known.value), known.what(), known.argument(self.kernel));
+                tensor.problem(message![
+                    its(),
+                    Piece::Signed(given),
+                    and,
+                    known,
+                    ", the ",
+                    what,
+                    " of `",
+                    of,
+                    "`"
+                ])
+            })?;
+            if !known.is_known.is_certain() {
+                known.value = C::Number::select(known.is_known, known.value, given);
+                known.is_known = known.is_known | is_used;
+                known.sources.push((is_used, what, self.arg));
+            }
+            return Ok(());
         }
         if self.plain {
             return Ok(());
         }
-        match (wanted.evaluate(sizes), wanted) {
-            (Some(expected), _) if expected == given => Ok(()),
-            (Some(expected), Size::Int(_)) => {
-                refuse(format!("its {what} is {given}, and the kernel is made for {expected}"))
+        let value = |size: usize| sizes[size].as_ref().map(|bound| bound.value);
+        let Some(expected) = wanted.number(&value) else {
+            return checks.check(!is_used, || {
+                let named = self.rules.named(wanted);
+                tensor.problem(message![format!("{}`{named}`, which no argument determines", its())])
+            });
+        };
+        checks.check(!is_used | expected.equals(given), || match wanted {
+            Size::Int(n) => {
+                let made = format!(", and the kernel is made for {n}");
+                let problem = tensor.problem(message![its(), Piece::Signed(given), made]);
+                match what {
+                    What::Stride(mode) if n == 1 => {
+                        let mut help =
+                            message![format!("mode {mode} must be contiguous: give it strides such as ")];
+                        help.0.extend(list(&compact(&tensor.extents, mode)));
+                        problem.help(help)
+                    }
+                    _ => problem,
+                }
             }
-            (Some(expected), _) => {
-                refuse(format!("its {what} is {given}, and `{}` is {expected}", self.rules.named(wanted)))
+            _ => {
+                let and = format!(", and `{}` is ", self.rules.named(wanted));
+                tensor.problem(message![its(), Piece::Signed(given), and, Piece::Signed(expected)])
             }
-            (None, _) => {
-                refuse(format!("its {what} is `{}`, which no argument determines", self.rules.named(wanted)))
-            }
-        }
+        })
     }
 }
 
 /// The strides of a tensor without gaps, with stride 1 along a mode.
-fn compact(extents: &[i64], first: usize) -> Vec<i64> {
-    let mut strides = vec![1; extents.len()];
-    let mut next = extents[first].max(1);
+fn compact<N: Number>(extents: &[N], first: usize) -> Vec<N> {
+    let mut strides = vec![N::from(1); extents.len()];
+    let mut next = extents[first].greatest(1.into());
     for mode in (0..extents.len()).filter(|mode| *mode != first) {
         strides[mode] = next;
-        next = next.saturating_mul(extents[mode].max(1));
+        next = next * extents[mode].greatest(1.into());
     }
     strides
 }
 
 /// The author's requirements on sizes.
-fn required(rules: &Rules, kernel: &Generated, bound: &[Option<Bound>]) -> Result<(), Refusal> {
-    let value = |symbol: Symbol| rules.value(bound, symbol);
-    let lookup = |symbol: Symbol| {
-        let number = rules.symbols.iter().position(|known| *known == symbol)?;
-        let bound = bound[number].filter(|bound| bound.what != What::Computed)?;
-        Some((symbol, &*kernel.params[bound.arg as usize].name, bound))
-    };
+fn required<C: Binds>(
+    checks: &C,
+    rules: &Rules,
+    kernel: &Generated,
+    sizes: &Sizes<C::Number>,
+) -> Result<(), Failed<C>> {
     for require in &kernel.requires {
-        let sizes: Vec<Symbol> = require.test.integers().into_iter().flat_map(Affine::symbols).collect();
-        if let Some(unknown) = sizes.iter().find(|size| value(**size).is_none()) {
-            return Err(Refusal::new(format!("no argument determines the size `{}`", unknown.name())));
-        }
-        let undefined = match require.test.exact(&|coord| coord.at_launch(&value)) {
-            Ok(true) => continue,
-            Ok(false) => None,
-            Err(Undefined::DividesBy(n)) => Some(format!("divides by {n}")),
-            Err(Undefined::Overflows) => Some("overflows 64 bits".to_owned()),
+        let bound = |symbol: &Symbol| {
+            let number = rules.symbols.iter().position(|known| known == symbol)?;
+            sizes[number].as_ref()
         };
-        let mut values: Vec<String> = Vec::new();
-        let others = sizes.iter().filter(|size| Some(**size) != require.of);
-        for (size, name, bound) in others.filter_map(|size| lookup(*size)) {
-            let text = format!("`{}` is {}, the {} of `{name}`", size.name(), bound.value, bound.what);
-            if !values.contains(&text) {
-                values.push(text);
-            }
+        let symbols: Vec<Symbol> = require.test.integers().into_iter().flat_map(Affine::symbols).collect();
+        if let Some(unknown) = symbols.iter().find(|symbol| bound(symbol).is_none()) {
+            let unknown = format!("no argument determines the size `{}`", unknown.name());
+            checks.check(false.into(), || Problem::new(message![unknown]))?;
+            continue;
         }
-        let (text, values) = (&require.text, values.join(", "));
-        let extent = require.of.and_then(lookup);
-        return Err(match (extent, undefined, require.computed(&value)) {
-            (Some((_, name, extent)), None, Some((_, computed))) => Refusal::of(
-                name,
-                format!("its {} is {}, and `{text}` is {computed}", extent.what, extent.value),
-            ),
-            (Some((_, name, extent)), why, _) => Refusal::of(
-                name,
-                format!("its {} is `{text}`, which {}: {values}", extent.what, why.unwrap_or_default()),
-            ),
-            (None, Some(why), _) => {
-                let refusal = Refusal::new(format!("the kernel asserts `{text}`, which {why}: {values}"));
-                let zero = sizes.iter().find(|size| value(**size) == Some(0));
-                match zero.filter(|_| why == "divides by 0") {
-                    Some(size) => refusal.help(format!(
-                        "where the kernel serves such launches, write assert({} == 0 || {text})",
-                        size.name()
-                    )),
-                    None => refusal,
-                }
+        let from_argument = |symbol: &Symbol| bound(symbol).filter(|bound| !bound.sources.is_empty());
+        let Outcome { overflows, divides, value } = checks.test(rules, &require.test, sizes);
+        let is_met = !overflows & !divides & !value.equals(0.into());
+        let values = || {
+            let (mut pieces, mut named): (Vec<Piece<C::Number>>, Vec<Symbol>) = (Vec::new(), Vec::new());
+            for symbol in symbols.iter().filter(|symbol| Some(**symbol) != require.of) {
+                let Some(bound) = from_argument(symbol).filter(|_| !named.contains(symbol)) else { continue };
+                let begin = format!("{}`{}` is ", if named.is_empty() { "" } else { ", " }, symbol.name());
+                let of = bound.argument(kernel);
+                pieces.extend(
+                    message![begin, Piece::Signed(bound.value), ", the ", bound.what(), " of `", of, "`"].0,
+                );
+                named.push(*symbol);
             }
-            (None, None, Some((_, computed))) => Refusal::new(format!(
-                "an axis of the grid has `{text}` blocks, which is {computed}, and 0 to {MOST_EXTENT} are possible: {values}"
-            )),
-            (None, None, None) => Refusal::new(format!("the kernel asserts `{text}`: {values}")),
-        });
+            pieces
+        };
+        let text = &require.text;
+        let extent = require.of.as_ref().and_then(from_argument);
+        let blame = |mut message: Message<C::Number>, has_values: bool| {
+            message.0.extend(if has_values { values() } else { Vec::new() });
+            match extent {
+                Some(extent) => Problem::of(extent.argument(kernel), message),
+                None => Problem::new(message),
+            }
+        };
+        // Undefined, for one reason or the other.
+        let undefined = |why: Message<C::Number>| {
+            let mut message = match extent {
+                Some(extent) => message!["its ", extent.what(), format!(" is `{text}`, which ")],
+                None => message![format!("the kernel asserts `{text}`, which ")],
+            };
+            message.0.extend(why.0);
+            message.0.push(": ".into());
+            blame(message, true)
+        };
+        let by = || message!["divides by ", Piece::Signed(value)];
+        let zeros = symbols.iter().filter_map(|symbol| Some((bound(symbol)?.value.equals(0.into()), symbol)));
+        let zeros: Vec<(TruthOf<C>, String)> =
+            zeros.map(|(is, symbol)| (is, symbol.name().to_owned())).collect();
+        if extent.is_none() {
+            let any = zeros.iter().fold(false.into(), |any: TruthOf<C>, (is, _)| any | *is);
+            checks.check(!(divides & value.equals(0.into()) & any), || {
+                let zero = Piece::First(zeros.clone());
+                let advice = "where the kernel serves such launches, write assert(";
+                undefined(by()).help(message![advice, zero, format!(" == 0 || {text})")])
+            })?;
+        }
+        checks.check(!divides, || undefined(by()))?;
+        checks.check(!overflows, || undefined(message!["overflows 64 bits"]))?;
+        let computed = match (&require.test, require.of) {
+            (Test::Equal(_, of), Some(_)) => Some(checks.integer(rules, of, sizes).value),
+            _ => None,
+        };
+        checks.check(is_met, || match (extent, computed) {
+            (Some(extent), Some(computed)) => {
+                let (is, and) = (Piece::Signed(extent.value), format!(", and `{text}` is "));
+                blame(message!["its ", extent.what(), " is ", is, and, Piece::Signed(computed)], false)
+            }
+            (None, Some(computed)) => {
+                let axis = format!("an axis of the grid has `{text}` blocks, which is ");
+                let limit = format!(", and 0 to {MOST} are possible: ");
+                blame(message![axis, Piece::Signed(computed), limit], true)
+            }
+            (_, None) => blame(message![format!("the kernel asserts `{text}`: ")], true),
+        })?;
     }
     Ok(())
 }
 
 /// A tensor without elements has sizes that violate every variant's assumption of at least 1. No kernel is launched
 /// then, which is correct only if no element is written, or no block would write one. Otherwise, if only loops read
-/// such tensors, the launch takes the kernel without these loops.
-fn written_extents(
+/// such tensors, the launch takes the kernel without these loops: its number, from 1 on.
+fn written_extents<C: Checks>(
+    checks: &C,
     rules: &Rules,
     kernel: &Generated,
-    given: &[Given],
-    sizes: &Sizes,
-) -> Result<Option<usize>, Refusal> {
-    let written = |index: usize| matches!(kernel.params[index].tensor, Some((true, _)));
-    let no_blocks =
-        |first: &Alternative| first.grid.iter().flatten().any(|count| count.evaluate(sizes) == Some(0));
-    if rules.variants.first().is_some_and(no_blocks) {
-        return Ok(None);
-    }
-    let work = given.iter().enumerate().any(|(index, given)| written(index) && !given.is_empty());
-    let is_empty = |index: &usize| given[*index].is_empty() && rules.uses(*index);
-    let empty: Vec<usize> = (0..given.len()).filter(is_empty).collect();
-    let lookup = |symbol: Symbol| rules.value(sizes, symbol);
-    let empty_loops = |work| {
-        let serves = |of: &EmptyLoops| of.serves(&lookup, &empty) && of.variant().is_some();
-        if work { kernel.empty_loops.iter().position(serves) } else { None }
+    tensors: &[Option<Lent<'_, C::Number>>],
+    sizes: &Sizes<C::Number>,
+) -> Result<C::Number, Failed<C>> {
+    let none: TruthOf<C> = false.into();
+    let value = |size: usize| sizes[size].as_ref().map(|bound| bound.value);
+    let has_work = |(tensor, param): (&Option<Lent<'_, C::Number>>, &Param)| {
+        tensor.as_ref().filter(|_| matches!(param.tensor, Some((true, _)))).map(|tensor| !tensor.is_empty())
     };
-    match empty.first() {
-        Some(_) if empty_loops(work).is_some() => Ok(empty_loops(work)),
-        Some(&index) if work => {
-            let name = &kernel.params[index].name;
-            let message = "it has no elements, and a tensor that the kernel writes has some";
-            Err(Refusal::of(name, message)
-                .help("an empty tensor may be read only in loops that then have no iteration, such as `for k in 0..x.size(2)`; otherwise fill the result yourself"))
+    let works = tensors.iter().zip(&kernel.params).filter_map(has_work).fold(none, |any, work| any | work);
+    let works = works & !choice::has_no_blocks(&rules.variants[0].grid, &value);
+    let tensors = tensors.iter().enumerate().filter_map(|(arg, tensor)| Some((arg, tensor.as_ref()?)));
+    let used: Vec<_> = tensors.filter(|(arg, _)| rules.uses(*arg)).collect();
+    let is_any_empty = used.iter().fold(none, |any, (_, tensor)| any | tensor.is_empty());
+    let mut number = C::Number::from(0);
+    for (index, empty_loops) in kernel.empty_loops.iter().enumerate().rev() {
+        let symbol = rules.symbols.iter().position(|known| *known == empty_loops.size());
+        let Some(size) = symbol.and_then(value) else { continue };
+        let others = used.iter().filter(|(arg, _)| !empty_loops.idle().contains(arg));
+        let serves = others.fold(size.equals(0.into()), |all, (_, tensor)| all & !tensor.is_empty());
+        let serves = serves & is_any_empty & works;
+        // The variant is made where it is first needed.
+        if !(!serves).is_certain() && empty_loops.variant().is_some() {
+            number = C::Number::select(serves, (index as u64 + 1).into(), number);
         }
-        _ => Ok(None),
     }
+    for (_, tensor) in used {
+        checks.check(!(tensor.is_empty() & works & number.equals(0.into())), || {
+            let problem = tensor.problem(message!["it has no elements, and a tensor that the kernel writes has some"]);
+            problem.help(message!["an empty tensor may be read only in loops that then have no iteration, such as `for k in 0..x.size(2)`; otherwise fill the result yourself"])
+        })?;
+    }
+    Ok(number)
 }
 
 /// A written argument overlaps no other.
-fn overlaps(kernel: &Generated, given: &[Given]) -> Result<(), Refusal> {
-    let range = |tensor: &Tensor| {
-        let reach = tensor.last_offset() + 1;
-        let start = i128::from(tensor.address);
-        (start, start + reach * i128::from(tensor.elem.bytes()))
-    };
-    for (at, one) in given.iter().enumerate() {
-        for (index, other) in given.iter().enumerate().skip(at + 1) {
-            let (Given::Tensor(one), Given::Tensor(other)) = (one, other) else { continue };
-            if !(one.mutable || other.mutable) || one.extents.contains(&0) || other.extents.contains(&0) {
-                continue;
-            }
-            let (a, b) = (range(one), range(other));
-            if a.0 < b.1 && b.0 < a.1 {
-                let (written, read) = if one.mutable { (at, index) } else { (index, at) };
-                let name = |index: usize| &kernel.params[index].name;
-                let message = format!("it is written, and overlaps `{}` in memory", name(read));
-                return Err(Refusal::of(name(written), message).help("pass a buffer that does not overlap"));
-            }
+pub(super) fn apart<C: Checks>(checks: &C, tensors: &[Option<Lent<'_, C::Number>>]) -> Result<(), Failed<C>> {
+    let tensors: Vec<_> = tensors.iter().flatten().collect();
+    for (at, one) in tensors.iter().enumerate() {
+        for other in tensors[at + 1..].iter().filter(|other| one.is_written || other.is_written) {
+            let end = |tensor: &Lent<'_, C::Number>| {
+                tensor.address + tensor.reach() * C::Number::from(tensor.elem.bytes().into())
+            };
+            let overlap = one.address.less(end(other)) & other.address.less(end(one));
+            let (written, read) = if one.is_written { (one, other) } else { (other, one) };
+            checks.check(one.is_empty() | other.is_empty() | !overlap, || {
+                let problem = format!("it is written, and overlaps `{}` in memory", read.name);
+                written.problem(message![problem]).help(message!["pass a buffer that does not overlap"])
+            })?;
         }
     }
     Ok(())

@@ -2,9 +2,9 @@
 
 use tilewright_layout::Value;
 
-use super::binding::Bound;
+use super::Limits;
+use super::number::{Natural, Number, Real};
 use super::rules::{Count, Rules, Size, index};
-use super::{Limits, Tensor};
 use crate::thread::{Cost, Kernel, Param};
 use crate::values::target::WARP;
 
@@ -12,15 +12,15 @@ use crate::values::target::WARP;
 /// the rows that the L2 cache delivers to all multiprocessors in a clock, and tenths of a clock in which a multiprocessor copies
 /// a row: alone, and while the other multiprocessor of its pair, which shares its port, copies too. The numbers are fitted to the
 /// times of products on an H100 and an H200: see bench/LOG.md, "The estimate".
-pub(super) const ROWS: [(u64, u64, [u64; 2]); 4] =
+const ROWS: [(u64, u64, [u64; 2]); 4] =
     [(32, 28, [31, 43]), (64, 30, [29, 41]), (128, 47, [6, 26]), (u64::MAX, 137, [1, 23])];
 /// The part of a block's work before and after its iterations that other blocks of the multiprocessor do not hide.
-pub(super) const SHARING: (u64, u64) = (17, 20);
+const SHARING: (u64, u64) = (17, 20);
 /// Bytes that memory delivers in a clock, while blocks are busy.
-pub(super) const MEMORY: u64 = 2913;
+const MEMORY: u64 = 2913;
 
 /// Bytes of results up to which the L2 cache takes parts of sectors as fast as whole ones.
-pub(super) const FEW_STORED: u64 = 1 << 20;
+const FEW_STORED: u64 = 1 << 20;
 
 /// The estimated clocks of a launch, and the terms that they are made of.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -110,34 +110,102 @@ pub(super) struct Moved {
 
 /// The facts about tensors on which costs depend.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Traffic {
+pub(super) struct Traffic<N> {
     /// The bytes of all.
-    bytes: Option<u64>,
+    pub(super) bytes: Option<N>,
     /// The largest power of two, of bytes, that divides all strides.
-    alignment: Option<u64>,
+    pub(super) alignment: Option<N>,
 }
 
-impl Traffic {
-    pub(super) fn of(moved: &[Moved], sizes: &[Option<Bound>]) -> Traffic {
-        let bytes = |of: &Moved| {
-            let mut elements = u64::from(of.bytes);
-            for extent in &of.extents {
-                elements = elements.saturating_mul(extent.evaluate(sizes)?.max(0) as u64);
-            }
-            Some(elements)
-        };
-        let strides = |of: &Moved| {
-            let bytes = u64::from(of.bytes);
-            of.strides
-                .iter()
-                .try_fold(0, |all, stride| Some(all | (stride.evaluate(sizes)?.unsigned_abs() * bytes)))
-        };
-        let alignment = moved.iter().try_fold(1u64 << 16, |all, of| Some(all | strides(of)?));
-        Traffic {
-            bytes: moved.iter().try_fold(0u64, |sum, of| Some(sum.saturating_add(bytes(of)?))),
-            alignment: alignment.map(|all| 1 << all.trailing_zeros()),
+impl<N: Number> Traffic<N> {
+    pub(super) fn of(moved: &[Moved], sizes: &impl Fn(usize) -> Option<N>) -> Traffic<N> {
+        let (mut bytes, mut strides) = (Some(N::from(0)), Some(N::from(1 << 16)));
+        for tensor in moved {
+            let of_element = N::from(tensor.bytes.into());
+            let multiply = |all: N, extent: &Size| Some(all * extent.number(sizes)?);
+            let of_tensor = tensor.extents.iter().try_fold(of_element, multiply);
+            bytes = bytes.zip(of_tensor).map(|(all, more)| all + more);
+            let combine = |all: N, stride: &Size| Some(all.bits_of_both(stride.number(sizes)? * of_element));
+            strides = strides.and_then(|all| tensor.strides.iter().try_fold(all, combine));
+        }
+        Traffic { bytes, alignment: strides.map(N::lowest_bit) }
+    }
+}
+
+/// The numbers that an estimate is computed from.
+pub(super) trait Inputs {
+    type Number: Number;
+
+    /// A number of the variant itself.
+    fn own(&self, number: u32) -> Self::Number;
+    /// One of [`Rules::counts`], if it is known.
+    fn count(&self, of: Count) -> Option<Self::Number>;
+    /// One of [`Rules::moved`].
+    fn traffic(&self, of: usize) -> Traffic<Self::Number>;
+    fn multiprocessors(&self) -> Self::Number;
+}
+
+/// The limits of a device.
+pub(super) struct Device<N> {
+    pub(super) arch: N,
+    pub(super) shared_bytes: N,
+    pub(super) threads: N,
+    pub(super) grid: [N; 3],
+    pub(super) multiprocessors: N,
+}
+
+impl From<&Limits> for Device<Natural> {
+    fn from(limits: &Limits) -> Device<Natural> {
+        let number = |number: u32| Natural(number.into());
+        Device {
+            arch: number(limits.arch),
+            shared_bytes: number(limits.shared_bytes),
+            threads: number(limits.threads),
+            grid: limits.grid.map(number),
+            multiprocessors: number(limits.multiprocessors),
         }
     }
+}
+
+/// The numbers of a launch.
+pub(super) struct Known<'l> {
+    pub(super) limits: &'l Limits,
+    pub(super) counts: &'l [Option<Natural>],
+    pub(super) traffic: &'l [Traffic<Natural>],
+}
+
+impl Inputs for Known<'_> {
+    type Number = Natural;
+
+    fn own(&self, number: u32) -> Natural {
+        Natural(number.into())
+    }
+
+    fn count(&self, of: Count) -> Option<Natural> {
+        self.counts[of.0]
+    }
+
+    fn traffic(&self, of: usize) -> Traffic<Natural> {
+        self.traffic[of]
+    }
+
+    fn multiprocessors(&self) -> Natural {
+        Natural(self.limits.multiprocessors.into())
+    }
+}
+
+/// An estimate, in the numbers that it is computed with.
+pub(super) struct Terms<N: Number> {
+    pub(super) clocks: N,
+    waves: N,
+    blocks: N,
+    steps: N,
+    step: N,
+    /// The bottlenecks: the first whose condition is true, or else the instructions of the iterations.
+    limits: [(Limit, N::Truth); 2],
+    tile: N,
+    memory: N,
+    edges: N,
 }
 
 impl Rule {
@@ -211,197 +279,237 @@ impl Rule {
         }
     }
 
-    /// Iterations of a tile's main loop.
-    fn trips(&self, counts: &[Option<u64>]) -> Option<u64> {
-        let factors = [self.steps].into_iter().chain(self.times.into_iter().flatten());
-        let count = |all: u64, of: Count| Some(all.saturating_mul(counts[of.0]?));
-        Some(factors.into_iter().try_fold(1, count)?.div_ceil(self.cost.over.max(1).into()))
-    }
-
     /// Does it take longer where rows of an argument begin in the middle of a sector?
     pub(super) fn cuts(&self) -> bool {
         self.cost.cut > 0
     }
 
-    /// The estimate for a launch with these [`Rules::counts`].
-    pub(super) fn estimate(
-        &self,
-        limits: &Limits,
-        counts: &[Option<u64>],
-        traffic: &[Traffic],
-    ) -> Option<Estimate> {
-        let (reads, bulk) = (traffic[self.reads], traffic[self.bulk]);
-        let stores = traffic[self.stores];
-        let cuts = stores.alignment.is_some_and(|alignment| alignment < SECTOR)
-            && stores.bytes.is_some_and(|bytes| bytes > FEW_STORED);
-        let cut = if cuts { self.cost.cut_tile } else { 0 };
-        let tile = u64::from(self.cost.tile) + u64::from(cut);
-        if self.cost.resident > 0 {
-            self.in_waves(limits, counts, tile, reads)
-        } else {
-            self.by_tiles(limits, counts, tile, reads, bulk)
+    /// The estimate for a launch.
+    pub(super) fn estimate(&self, launch: &Known<'_>) -> Option<Estimate> {
+        let terms = self.terms(launch)?;
+        let limit =
+            terms.limits.into_iter().find(|(_, holds)| *holds).map_or(Limit::Work, |(limit, _)| limit);
+        Some(Estimate {
+            clocks: terms.clocks.0,
+            waves: terms.waves.0,
+            blocks: terms.blocks.0,
+            steps: terms.steps.0,
+            step: terms.step.0,
+            limit,
+            tile: terms.tile.0,
+            memory: terms.memory.0,
+            edges: terms.edges.0,
+            launch: self.cost.launch.into(),
+            packing: 0,
+        })
+    }
+
+    /// The same, in any numbers.
+    pub(super) fn terms<I: Inputs>(&self, inputs: &I) -> Option<Terms<I::Number>> {
+        if self.cost.resident > 0 { self.in_waves(inputs) } else { self.by_tiles(inputs) }
+    }
+
+    /// Iterations of a tile's main loop.
+    fn trips<I: Inputs>(&self, inputs: &I) -> Option<I::Number> {
+        let factors = self.times.into_iter().flatten();
+        let all = factors
+            .into_iter()
+            .try_fold(inputs.count(self.steps)?, |all, of| Some(all * inputs.count(of)?))?;
+        Some(if self.cost.over > 1 { all.divided_up(inputs.own(self.cost.over)) } else { all })
+    }
+
+    /// Clocks of a tile beside its iterations, which depend on the rows of results.
+    fn tile<I: Inputs>(&self, inputs: &I) -> I::Number {
+        let tile = inputs.own(self.cost.tile);
+        let stores = inputs.traffic(self.stores);
+        match (stores.alignment, stores.bytes) {
+            (Some(alignment), Some(bytes)) if self.cost.cut_tile > 0 => {
+                let cuts = alignment.less(SECTOR.into()) & I::Number::from(FEW_STORED).less(bytes);
+                tile + I::Number::select(cuts, inputs.own(self.cost.cut_tile), 0.into())
+            }
+            _ => tile,
         }
     }
 
+    /// Further clocks of an iteration where rows that are read begin in the middle of a sector.
+    fn cut<I: Inputs>(&self, inputs: &I) -> Option<I::Number> {
+        let alignment = inputs.traffic(self.reads).alignment?;
+        Some(match self.cost.cut {
+            0 => 0.into(),
+            cut => I::Number::select(alignment.less(SECTOR.into()), inputs.own(cut), 0.into()),
+        })
+    }
+
     /// The estimate by waves: the blocks that the busiest multiprocessor has at once. The last wave has fewer blocks.
-    fn in_waves(
-        &self,
-        limits: &Limits,
-        counts: &[Option<u64>],
-        tile: u64,
-        reads: Traffic,
-    ) -> Option<Estimate> {
-        let count = |of: Count| counts[of.0];
-        let (cost, cluster) = (self.cost, self.cluster);
-        let mut blocks = 1u64;
+    fn in_waves<I: Inputs>(&self, inputs: &I) -> Option<Terms<I::Number>> {
+        let number = |number: u64| I::Number::from(number);
+        let (cost, own) = (&self.cost, |number: u32| inputs.own(number));
+        let mut blocks = number(1);
         // Along each axis of tiles, the part of the busiest one that is inside: all of it unless there is one tile.
         let mut inside = Vec::new();
         for (factor, extent) in &self.grid {
-            let along = count(*factor)?;
-            blocks = blocks.saturating_mul(along);
+            blocks = blocks * inputs.count(*factor)?;
             if let Some((extent, over)) = *extent {
-                inside.push((count(extent)? as f64 / f64::from(over)).min(1.0));
+                inside.push((inputs.count(extent)?.real() / own(over).real()).least(1.0.into()));
             }
         }
         // Warps that skip all leave their scheduler to others, but one warp of each is as long as before.
-        let executed = |clocks: u32, inside: f64| {
-            (f64::from(clocks) * inside.max(SCHEDULERS / f64::from(self.warps)).min(1.0)) as u64
+        let least = RealOf::<I>::from(SCHEDULERS) / own(self.warps).real();
+        let outside = |clocks: u32, inside: RealOf<I>| match clocks {
+            0 => number(0),
+            clocks => own(clocks) - (own(clocks).real() * inside.greatest(least).least(1.0.into())).whole(),
         };
-        let steps = self.trips(counts)?;
+        let steps = self.trips(inputs)?;
         let along = match self.extent {
-            Some((extent, over)) => count(extent)? as f64 / (steps.max(1) as f64 * f64::from(over)),
-            None => 1.0,
+            Some((extent, over)) => {
+                inputs.count(extent)?.real() / (steps.greatest(number(1)).real() * own(over).real())
+            }
+            None => 1.0.into(),
         };
         // A copy is guarded along one axis on average, a result along all.
         let copied = mean(&inside) * along;
-        let stored = inside.iter().product();
-        let outside = |clocks: u32, inside: f64| u64::from(clocks) - executed(clocks, inside);
-        let tile = tile - outside(cost.guarded_tile, stored);
-        let skipped = outside(cost.guarded_step, copied);
-        let at_once = |resident: u32| u64::from(limits.clusters(cluster, resident) * cluster);
-        let (waves, rest) = (blocks / at_once(cost.resident), blocks % at_once(cost.resident));
-        let last = rest.div_ceil(at_once(1));
-        let cut = if reads.alignment? < SECTOR { cost.cut } else { 0 };
-        let own = u64::from(cost.step.saturating_add(cut)) - skipped;
-        let alone = u64::from(cost.alone.saturating_add(cut));
-        let step = |blocks: u64| blocks.saturating_mul(own).max(alone);
-        let shared = |others: u64| {
-            let work = tile.saturating_sub(cost.begin.into());
-            others.saturating_mul(work).saturating_mul(SHARING.0) / SHARING.1
+        let stored = inside.iter().fold(1.0.into(), |all: RealOf<I>, part| all * *part);
+        let tile = self.tile(inputs) - outside(cost.guarded_tile, stored);
+        let cluster = own(self.cluster);
+        let at_once = |resident: u32| {
+            let multiprocessors = inputs.multiprocessors();
+            clusters(multiprocessors * own(resident), self.cluster, cluster) * cluster
         };
-        let wave = |blocks: u64| match blocks {
-            0 => 0,
-            _ => steps.saturating_mul(step(blocks)).saturating_add(tile).saturating_add(shared(blocks - 1)),
-        };
-        let of_waves = waves.saturating_mul(wave(cost.resident.into())).saturating_add(wave(last));
-        let memory = reads.bytes? / MEMORY;
-        let blocks = if waves > 0 { cost.resident.into() } else { last };
-        Some(Estimate {
-            clocks: of_waves.max(memory).saturating_add(cost.launch.into()),
-            waves: waves + u64::from(last > 0),
+        let (resident, at_all) = (own(cost.resident), at_once(cost.resident));
+        let (waves, rest) = (blocks / at_all, blocks % at_all);
+        let last = rest.divided_up(at_once(1));
+        let cut = self.cut(inputs)?;
+        let busy = own(cost.step) + cut - outside(cost.guarded_step, copied);
+        let alone = own(cost.alone) + cut;
+        let step = |blocks: I::Number| (blocks * busy).greatest(alone);
+        let work = tile - own(cost.begin);
+        let shared = |others: I::Number| others * work * number(SHARING.0) / number(SHARING.1);
+        let wave = |blocks: I::Number| steps * step(blocks) + tile + shared(blocks - number(1));
+        let of_last = I::Number::select(number(0).less(last), wave(last), number(0));
+        let of_waves = waves * wave(resident) + of_last;
+        let memory = inputs.traffic(self.reads).bytes? / number(MEMORY);
+        let blocks = I::Number::select(number(0).less(waves), resident, last);
+        Some(Terms {
+            clocks: of_waves.greatest(memory) + own(cost.launch),
+            waves: waves + last.least(number(1)),
             blocks,
             steps,
             step: step(blocks),
-            limit: match memory > of_waves {
-                true => Limit::Memory,
-                false if step(blocks) > blocks * own => Limit::Latency,
-                false => Limit::Work,
-            },
+            limits: [
+                (Limit::Memory, of_waves.less(memory)),
+                (Limit::Latency, (blocks * busy).less(step(blocks))),
+            ],
             tile,
             memory,
-            edges: 0,
-            launch: cost.launch.into(),
-            packing: 0,
+            edges: number(0),
         })
     }
 
     /// The estimate by the busiest block's tiles, one of them an edge tile.
-    fn by_tiles(
-        &self,
-        limits: &Limits,
-        counts: &[Option<u64>],
-        tile: u64,
-        reads: Traffic,
-        bulk: Traffic,
-    ) -> Option<Estimate> {
-        let count = |of: Count| counts[of.0];
-        let (cost, cluster) = (self.cost, self.cluster);
-        let (mut tiles, mut outside) = (1u64, 0u64);
+    fn by_tiles<I: Inputs>(&self, inputs: &I) -> Option<Terms<I::Number>> {
+        let number = |number: u64| I::Number::from(number);
+        let (cost, own) = (&self.cost, |number: u32| inputs.own(number));
+        let (mut tiles, mut outside) = (number(1), number(0));
         for (factor, extent) in &self.grid {
-            let along = count(*factor)?;
-            tiles = tiles.saturating_mul(along);
+            let along = inputs.count(*factor)?;
+            tiles = tiles * along;
             if let Some((extent, over)) = *extent {
-                let extent = count(extent)?;
                 // Each block of a persistent kernel's cluster copies a part.
-                let blocks = if self.persistent { cluster } else { 1 };
-                let of_block = u64::from(over / blocks);
-                outside += along.saturating_mul(over.into()).saturating_sub(extent).min(of_block);
+                let of_block = own(over / if self.persistent { self.cluster } else { 1 });
+                outside = outside + (along * own(over) - inputs.count(extent)?).least(of_block);
             }
         }
+        let cluster = own(self.cluster);
         if !self.persistent {
             // The axes of the grid count blocks.
-            tiles = tiles.div_ceil(cluster.into());
+            tiles = tiles.divided_up(cluster);
         }
         // Other kernels have the clocks of a multiprocessor, which its blocks share.
-        let resident = if self.persistent { self.blocks_per_sm } else { 1 };
-        let clusters = u64::from(limits.clusters(cluster, resident));
-        let parts = u64::from(self.divided);
-        let (tiles, divided) = match parts {
-            0 => (tiles, 0),
-            parts => (tiles / parts / clusters * clusters, tiles / parts % clusters * parts),
-        };
-        let (whole, last) = (tiles.div_ceil(clusters), divided.div_ceil(clusters));
+        let resident = if self.persistent { self.blocks_per_sm.max(1) } else { 1 };
+        let multiprocessors = inputs.multiprocessors();
+        let clusters = clusters(multiprocessors * own(resident), self.cluster, cluster);
+        let parts = own(self.divided.max(1));
+        let mut divided = number(0);
+        if self.divided > 0 {
+            let groups = tiles / parts;
+            (tiles, divided) = (groups / clusters * clusters, groups % clusters * parts);
+        }
+        let (whole, last) = (tiles.divided_up(clusters), divided.divided_up(clusters));
         let (tiles, waves) = (tiles + divided, whole + last);
-        let steps = self.trips(counts)?;
+        let steps = self.trips(inputs)?;
         // One block of each pair of multiprocessors starts first. If the last wave is not full, the other blocks copy faster.
-        let blocks = tiles.min(clusters).saturating_mul(cluster.into());
-        let paired = blocks > u64::from(limits.multiprocessors / 2);
-        let busy = tiles.saturating_mul(cluster.into()) / waves.max(1);
-        let copied = copies(busy, paired, cost.rows.into(), bulk.alignment?);
-        let own = cost.step + if reads.alignment? < SECTOR { cost.cut } else { 0 };
-        let step = copied.max(own.into());
-        let of_part = steps.div_ceil(parts.max(1));
-        let of_tile = steps.saturating_mul(step).saturating_add(tile);
-        let sums = ARRIVAL + tile + parts * self.shared / SUMS_LOADED;
-        let part = of_part.saturating_mul(step).saturating_add(sums);
-        let of_tiles = whole.saturating_mul(of_tile).saturating_add(last.saturating_mul(part));
-        let longest = if whole > 0 { steps } else { of_part };
-        let memory = if cost.rows > 0 { bulk.bytes? / MEMORY } else { 0 };
-        // A row or a column of an edge tile that is out of bounds takes a clock of each iteration.
-        let edges = if cost.rows > 0 { longest.saturating_mul(outside) } else { 0 };
-        Some(Estimate {
-            clocks: of_tiles.max(memory).saturating_add(edges).saturating_add(cost.launch.into()),
+        let blocks = tiles.least(clusters) * cluster;
+        let is_paired = (multiprocessors / number(2)).less(blocks);
+        let busy = tiles * cluster / waves.greatest(number(1));
+        let alignment = inputs.traffic(self.bulk).alignment?;
+        let copied = match cost.rows {
+            0 => number(0),
+            rows => copies(busy, is_paired, own(rows), alignment),
+        };
+        let work = own(cost.step) + self.cut(inputs)?;
+        let step = work.greatest(copied);
+        let tile = self.tile(inputs);
+        let mut of_tiles = whole * (steps * step + tile);
+        let mut longest = steps;
+        if self.divided > 0 {
+            let of_part = steps.divided_up(parts);
+            let sums = number(ARRIVAL) + tile + own(self.divided) * number(self.shared) / number(SUMS_LOADED);
+            of_tiles = of_tiles + last * (of_part * step + sums);
+            longest = I::Number::select(number(0).less(whole), steps, of_part);
+        }
+        let (memory, edges) = match cost.rows {
+            0 => (number(0), number(0)),
+            // A row or a column of an edge tile that is out of bounds takes a clock of each iteration.
+            _ => (inputs.traffic(self.bulk).bytes? / number(MEMORY), longest * outside),
+        };
+        Some(Terms {
+            clocks: of_tiles.greatest(memory) + edges + own(cost.launch),
             waves,
-            blocks: 1,
+            blocks: number(1),
             steps: longest,
             step,
-            limit: match memory > of_tiles {
-                true => Limit::Memory,
-                false if copied > own.into() => Limit::Rows,
-                false => Limit::Work,
-            },
+            limits: [(Limit::Memory, of_tiles.less(memory)), (Limit::Rows, work.less(copied))],
             tile,
             memory,
             edges,
-            launch: cost.launch.into(),
-            packing: 0,
         })
     }
 }
 
+/// A number with a fraction of an estimate.
+type RealOf<I> = <<I as Inputs>::Number as Number>::Real;
+
+/// How many clusters are resident at once where so many blocks would be, one at least. `size` is the number of their blocks.
+pub(super) fn clusters<N: Number>(blocks: N, of: u32, size: N) -> N {
+    let blocks = if of > 2 { blocks - blocks.divided_up(N::from(IDLE)) } else { blocks };
+    (blocks / size).greatest(N::from(1))
+}
+
 /// The mean part of tiles that is inside, along their axes: all where there are none.
-fn mean(inside: &[f64]) -> f64 {
-    if inside.is_empty() { 1.0 } else { inside.iter().sum::<f64>() / inside.len() as f64 }
+fn mean<R: Real>(inside: &[R]) -> R {
+    let sum = inside.iter().copied().reduce(|sum, part| sum + part);
+    sum.map_or(1.0.into(), |sum| sum / (inside.len() as f64).into())
 }
 
 /// Clocks in which `blocks` blocks, which share ports if they are paired, each copy `rows` rows that begin at multiples of
 /// `alignment` bytes.
-fn copies(blocks: u64, paired: bool, rows: u64, alignment: u64) -> u64 {
-    ROWS.iter().find(|(aligned, ..)| alignment < *aligned).map_or(0, |(_, in_a_clock, [alone, beside])| {
-        let own = rows * if paired { beside } else { alone } / 10;
-        own.max(blocks.saturating_mul(rows) / in_a_clock)
-    })
+fn copies<N: Number>(blocks: N, is_paired: N::Truth, rows: N, alignment: N) -> N {
+    let [.., (_, in_a_clock, [alone, beside])] = ROWS;
+    let mut row = [in_a_clock, alone, beside].map(N::from);
+    for (aligned, in_a_clock, [alone, beside]) in ROWS[..ROWS.len() - 1].iter().rev() {
+        let is_less = alignment.less(N::from(*aligned));
+        let [a, b, c] = row;
+        row = [(in_a_clock, a), (alone, b), (beside, c)]
+            .map(|(number, otherwise)| N::select(is_less, N::from(*number), otherwise));
+    }
+    let [in_a_clock, alone, beside] = row;
+    let own = rows * N::select(is_paired, beside, alone) / N::from(10);
+    own.greatest(blocks * rows / in_a_clock)
 }
+
+/// Clusters of more than two blocks leave this part of the multiprocessors idle, since their part of the chip has
+/// too few for a further cluster.
+const IDLE: u64 = 11;
 
 /// Clocks from the last product of a part until its block knows whether it is the last one of its tile.
 const ARRIVAL: u64 = 5000;
@@ -410,60 +518,28 @@ const ARRIVAL: u64 = 5000;
 const SUMS_LOADED: u64 = 32;
 
 /// Schedulers of a multiprocessor.
-pub(super) const SCHEDULERS: f64 = 4.0;
+const SCHEDULERS: f64 = 4.0;
 
 /// Bytes of a sector.
-const SECTOR: u64 = 32;
-
-/// Do rows of a matrix begin in the middle of a sector?
-pub(super) fn cuts_sectors(tensor: &Tensor) -> bool {
-    let bytes = u64::from(tensor.elem.bytes());
-    let cuts =
-        |stride: &i64| *stride != 1 && !stride.unsigned_abs().wrapping_mul(bytes).is_multiple_of(SECTOR);
-    tensor.strides.iter().any(cuts)
-}
-
-/// The first variant that fits, or, if that has a cost model, the fastest variant with a cost model.
-/// Variants that do not fit have no clocks.
-pub(super) fn quickest(first: usize, clocks: &[Option<u64>]) -> usize {
-    let Some(least) = clocks[first] else { return first };
-    let others = (first + 1..clocks.len()).filter_map(|other| Some((clocks[other]?, other)));
-    others.fold((least, first), |best, other| if other.0 < best.0 { other } else { best }).1
-}
+pub(super) const SECTOR: u64 = 32;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The chosen variant, where these variants fit with these clocks; 0 is one without a cost model.
-    #[track_caller]
-    fn check(all: &[Option<u64>], expected: usize) {
-        let first = all.iter().position(Option::is_some).expect("one that serves");
-        let clocks: Vec<_> = all.iter().map(|of| of.filter(|&clocks| clocks > 0)).collect();
-        assert_eq!(quickest(first, &clocks), expected);
-    }
-
     #[test]
     fn blocks_without_tiles_cost_the_same() {
-        assert_eq!([mean(&[]), mean(&[0.5]), mean(&[0.5, 1.0])], [1.0, 0.5, 0.75]);
+        assert_eq!([mean::<f64>(&[]), mean(&[0.5]), mean(&[0.5, 1.0])], [1.0, 0.5, 0.75]);
     }
 
     #[test]
     fn rows_that_cut_lines_take_longer() {
-        let copies = |blocks: u64, alignment| copies(blocks, blocks > 66, 256, alignment);
+        let copies =
+            |blocks: u64, alignment| copies(Natural(blocks), blocks > 66, Natural(256), Natural(alignment)).0;
         assert!(copies(132, 128) < 600 && copies(132, 64) > 650);
         assert!(copies(132, 16) > copies(132, 32));
         // Few blocks have a port each.
         assert!(copies(1, 16) > 500 && copies(1, 128) < 200);
         assert!(copies(66, 128) < copies(67, 128));
-    }
-
-    #[test]
-    fn the_fastest_variant_with_a_cost_model_is_chosen() {
-        check(&[Some(0), Some(5)], 0);
-        check(&[Some(9), Some(5), Some(7)], 1);
-        check(&[None, Some(9), None, Some(3), Some(0)], 3);
-        // Of equal variants the first.
-        check(&[Some(5), Some(5)], 0);
     }
 }

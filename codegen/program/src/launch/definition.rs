@@ -223,11 +223,6 @@ impl EmptyLoops {
         &self.idle
     }
 
-    /// Does it serve a launch with these sizes, and these arguments without elements?
-    pub(crate) fn serves(&self, size: &dyn Fn(Symbol) -> Option<i64>, empty: &[usize]) -> bool {
-        size(self.size) == Some(0) && empty.iter().all(|index| self.idle.contains(index))
-    }
-
     /// The program and its CUDA C; `None` if the rest of the kernel cannot be lowered without the loops.
     ///
     /// ```

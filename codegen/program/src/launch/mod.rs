@@ -2,11 +2,14 @@
 //! devices. It knows extents, strides, lengths and addresses, and touches no memory.
 
 mod binding;
+mod choice;
 mod cost;
 pub mod definition;
 pub mod estimate;
 mod export;
 pub mod fields;
+mod message;
+mod number;
 mod pack;
 mod ranking;
 mod refusal;
@@ -21,12 +24,15 @@ use crate::thread::{Kernel, Param};
 use crate::values::elem::Elem;
 use crate::values::target::{BLOCK_THREADS, GRID, Target};
 
-use pack::{Choice, Packing};
-use rules::{Alternative, Size, Sizes};
+use choice::{Best, Choice, NONE};
+use message::Now;
+use number::Natural;
+use pack::Packing;
+use rules::{Arguments, Read, Size, Sizes};
 use why::Why;
 
 pub use cost::{Estimate, Limit};
-pub use export::{Exported, Image, export, exportable, left_out, python, rust};
+pub use export::{Exported, Image, export, python, rust};
 pub use pack::Packed;
 pub use ranking::{Ranked, Ranking, ranking};
 pub use refusal::Refusal;
@@ -114,15 +120,10 @@ impl Limits {
 
     /// How many clusters of `of` blocks are resident at once, with `resident` blocks on each multiprocessor; one at least.
     pub fn clusters(&self, of: u32, resident: u32) -> u32 {
-        let blocks = self.multiprocessors.saturating_mul(resident.max(1));
-        let blocks = if of > 2 { blocks - blocks.div_ceil(IDLE) } else { blocks };
-        (blocks / of.max(1)).max(1)
+        let blocks = Natural(u64::from(self.multiprocessors) * u64::from(resident.max(1)));
+        u32::try_from(cost::clusters(blocks, of, Natural(of.max(1).into())).0).unwrap_or(u32::MAX)
     }
 }
-
-/// Clusters of more than two blocks leave this part of the multiprocessors idle, since their part of the chip has
-/// too few for a further cluster.
-const IDLE: u32 = 11;
 
 /// A checked launch.
 #[derive(Clone, Debug, PartialEq)]
@@ -327,7 +328,7 @@ impl Rules {
     /// The values of the sizes, with their names.
     fn symbols(&self, sizes: &Sizes) -> Vec<(Symbol, i64)> {
         let all = self.symbols.iter().zip(sizes);
-        all.filter_map(|(symbol, bound)| Some((*symbol, bound.as_ref()?.value))).collect()
+        all.filter_map(|(symbol, bound)| Some((*symbol, bound.as_ref()?.value.0.cast_signed()))).collect()
     }
 }
 
@@ -359,16 +360,17 @@ impl Launch<'_> {
         let rules = Rules::new(std::slice::from_ref(variant), &[], &|_| None);
         let value = |symbol: &Symbol| {
             let known = self.rules.symbols.iter().position(|known| known == symbol);
-            known.and_then(|number| sizes[number])
+            known.and_then(|number| sizes[number].clone())
         };
         let own: Sizes = rules.symbols.iter().map(value).collect();
         let packing = Packing::new(&rules, kernel, tensors, limits, own);
-        if let Some(why) = unsupported(&variant.program, limits).or_else(|| packing.unfit(0)) {
+        let supported = choice::supported(&Now, kernel, &variant.program, &limits.into(), Natural(0));
+        if let Some(why) = supported.err().map(|objection| objection.why).or_else(|| packing.unmet(0, 0)) {
             return Err(Refusal::new(why.text(kernel, number)));
         }
         let launch = Launch { rules: &rules, ..*self };
-        let (packed, own) = packing.packed(0, false);
-        let grid = launch.grid(&variant.program, &rules.variants[0], &own)?;
+        let (packed, own) = packing.packed(0, 0);
+        let grid = launch.grid(&variant.program, &rules.variants[0].grid, &own)?;
         let symbols = self.rules.symbols(sizes);
         let (passed, bytes) = launch.passed(&variant.program, &own, &packed);
         let (passed_over, spans) = (Vec::new(), spans(self.given));
@@ -380,10 +382,10 @@ impl Launch<'_> {
         let Launch { rules, kernel, tensors, limits, .. } = *self;
         let before = variants.start;
         let mut packing = Packing::new(rules, kernel, tensors, limits, sizes);
-        let (index, mut tried) = self.weighed(variants, &mut packing, false)?;
+        let (best, mut tried) = self.weighed(variants, &mut packing, false)?;
+        let (index, copies) = (best.index.0 as usize, best.copies.0);
         let variant = before + index;
-        let chosen = tried[index].as_ref().ok();
-        let (copies, clocks) = chosen.map_or((false, None), |choice| (choice.copies, choice.clocks));
+        let clocks = Some(best.clocks.0).filter(|clocks| *clocks < NONE);
         tried.truncate(index);
         let passed_over = tried.into_iter().map(|one| one.err().unwrap_or(Why::Slower)).collect();
         let (packed, sizes) = packing.packed(rules.variants[variant].class, copies);
@@ -398,66 +400,46 @@ impl Launch<'_> {
         Ok((Plan { variant, grid, symbols, passed, packed, passed_over, bytes, spans }, clocks))
     }
 
-    /// The cost of each of some variants, or why it cannot run, and the index of the fastest. Variants after the first
-    /// that is taken without comparison matter only if `all` are requested.
+    /// The best of some variants, and the launch of each, or why it cannot run. Variants after the first that is taken without
+    /// comparison matter only if `all` are requested.
     fn weighed(
         &self,
         variants: std::ops::Range<usize>,
         packing: &mut Packing<'_>,
         all: bool,
-    ) -> Result<(usize, Vec<Result<Choice, Why>>), Refusal> {
-        let Launch { rules, kernel, limits, .. } = *self;
+    ) -> Result<(Best<Natural>, Vec<Result<Choice<Natural>, Why>>), Refusal> {
+        let Launch { rules, kernel, .. } = *self;
         let before = variants.start;
         // Facts that all variants need are reported once.
         if let Some(why) = packing.limit(rules.variants[before].class) {
             return Err(Refusal::new(why.text(kernel, before)));
         }
-        let mut tried: Vec<Result<Choice, Why>> = Vec::with_capacity(variants.len());
-        // The architecture of variants that can run. Variants for an older architecture are for devices that cannot run newer variants.
-        let mut newest = None;
+        let mut tried = Vec::with_capacity(variants.len());
+        let mut best = Best::none();
         for variant in variants {
-            let (program, alternative) = (&kernel.variants[variant].program, &rules.variants[variant]);
-            if newest.is_some_and(|newest| program.arch < newest) {
-                if !all {
-                    break;
-                }
+            let arch = Natural(kernel.variants[variant].program.arch.into());
+            let is_admitted = best.admits(arch);
+            if !all && !is_admitted {
+                break;
+            }
+            if arch < best.arch {
                 tried.push(Err(Why::Older));
                 continue;
             }
-            let large = packing.workspace(variant) > MOST_WORKSPACE;
-            let unsupported = unsupported(program, limits).or(large.then_some(Why::Workspace));
-            let one = match (packing.unfit(alternative.class), unsupported) {
-                (Some(why @ Why::Rows(_)), Some(_)) | (_, Some(why)) => Err(why),
-                (Some(why), None) => match packing.copies(alternative.class) {
-                    true => Ok(packing.choice(variant, true)),
-                    false => Err(why),
-                },
-                (None, None) => {
-                    let direct = packing.choice(variant, false);
-                    let cuts = alternative.cost.as_ref().is_some_and(cost::Rule::cuts);
-                    let whole = cuts && packing.copies(alternative.class);
-                    let packed = whole.then(|| packing.choice(variant, true));
-                    Ok(packed.filter(|packed| packed.clocks < direct.clocks).unwrap_or(direct))
-                }
-            };
-            // Only variants with a cost model compete.
-            let settled = one.is_ok() && !alternative.competes;
-            newest = newest.or(one.is_ok().then_some(program.arch));
-            tried.push(one);
-            if settled && !all {
-                break;
+            let candidate = packing.candidate(variant);
+            let choice = packing.choice(variant, &candidate);
+            if is_admitted {
+                best = best.or(Natural((variant - before) as u64), &candidate, choice);
             }
+            let why = || packing.why_not(variant).unwrap_or(Why::Slower);
+            tried.push(if choice.runs { Ok(choice) } else { Err(why()) });
         }
-        let Some(first) = tried.iter().position(Result::is_ok) else {
+        if best.index == Natural(NONE) {
             let why = tried.into_iter().filter_map(Result::err).zip(before..);
             let why: Vec<String> = why.map(|(why, variant)| why.text(kernel, variant)).collect();
             return Err(Refusal::none_fits(&why));
-        };
-        let compared = |(index, one): (usize, &Result<Choice, Why>)| {
-            one.as_ref().ok().filter(|_| rules.variants[before + index].competes)?.clocks
-        };
-        let clocks: Vec<_> = tried.iter().enumerate().map(compared).collect();
-        Ok((cost::quickest(first, &clocks), tried))
+        }
+        Ok((best, tried))
     }
 
     /// Is there a tensor without elements that a variant uses?
@@ -467,75 +449,24 @@ impl Launch<'_> {
 
     /// The grid of a variant, or the variant with all blocks along x if the grid is too long along y or z.
     fn grid_of_variant(&self, variant: usize, sizes: &Sizes) -> Result<(usize, [u32; 3]), Refusal> {
-        let Launch { rules, kernel, limits, .. } = *self;
-        let is_long = |axis: usize| {
-            product(&rules.variants[variant].grid[axis], sizes)
-                .is_some_and(|count| count > limits.grid[axis].into())
+        let Launch { rules, kernel, limits, tensors, .. } = *self;
+        let (grid, read) = (&rules.variants[variant].grid, Read { tensors, sizes });
+        let is_long = choice::is_long(grid, &|size| read.size(size), &limits.into());
+        let program = &kernel.variants[variant].program;
+        let folded = kernel.folded(variant).filter(|_| is_long && !program.launch.persistent);
+        let Some(folded) = folded else {
+            return self.grid(program, grid, sizes).map(|grid| (variant, grid));
         };
-        let plain = || {
-            self.grid(&kernel.variants[variant].program, &rules.variants[variant], sizes)
-                .map(|grid| (variant, grid))
-        };
-        if kernel.variants[variant].program.launch.persistent || !(is_long(1) || is_long(2)) {
-            return plain();
-        }
-        let Some(folded) = kernel.folded(variant) else { return plain() };
-        let program = &kernel.variant(folded).program;
         let all = rules.variants[kernel.unfolded(folded)].grid.concat();
-        let alternative = [all, Vec::new(), Vec::new()];
-        self.axes(program, &alternative, sizes).map(|grid| (folded, grid))
-    }
-
-    fn grid(&self, program: &Kernel, alternative: &Alternative, sizes: &Sizes) -> Result<[u32; 3], Refusal> {
-        if program.launch.persistent {
-            return self.resident(program, alternative, sizes);
-        }
-        self.axes(program, &alternative.grid, sizes)
+        let grid = self.grid(&kernel.variant(folded).program, &[all, Vec::new(), Vec::new()], sizes)?;
+        Ok((folded, grid))
     }
 
     /// The blocks along each axis.
-    fn axes(&self, program: &Kernel, axes: &[Vec<Size>; 3], sizes: &Sizes) -> Result<[u32; 3], Refusal> {
-        let mut grid = [0; 3];
-        for (axis, factors) in axes.iter().enumerate() {
-            let blocks = product(factors, sizes);
-            let most = self.limits.grid[axis];
-            grid[axis] = match blocks {
-                Some(blocks) if (0..=i128::from(most)).contains(&blocks) => blocks as u32,
-                Some(blocks) => return Err(Refusal::grid(axis, blocks, most)),
-                None => return Err(Refusal::unknown(&program.launch.grid[axis])),
-            };
-            let cluster = program.launch.cluster[axis].max(1);
-            if grid[axis] % cluster != 0 {
-                return Err(Refusal::cluster(axis, grid[axis], cluster));
-            }
-        }
-        Ok(grid)
-    }
-
-    /// The grid of a persistent kernel: clusters that are resident on the device at once, no more than there are
-    /// tiles.
-    fn resident(
-        &self,
-        program: &Kernel,
-        alternative: &Alternative,
-        sizes: &Sizes,
-    ) -> Result<[u32; 3], Refusal> {
-        let mut tiles = 1i128;
-        for (factor, value) in alternative.grid.iter().flatten().zip(program.launch.grid.iter().flatten()) {
-            match factor.evaluate(sizes) {
-                Some(count) => tiles = tiles.saturating_mul(count.into()),
-                None => return Err(Refusal::unknown(std::slice::from_ref(value))),
-            }
-        }
-        // The tile scheduler's counter of a cluster has 32 bits, its blocks included.
-        let most = i32::MAX as u32 - self.limits.multiprocessors.saturating_mul(64);
-        if tiles > i128::from(most) {
-            return Err(Refusal::grid(0, tiles, most));
-        }
-        let cluster = program.launch.cluster.iter().product::<u32>().max(1);
-        let clusters = self.limits.clusters(cluster, program.launch.blocks_per_sm);
-        let clusters = tiles.clamp(0, i128::from(clusters)) as u32;
-        Ok([clusters * cluster, 1, 1])
+    fn grid(&self, program: &Kernel, grid: &[Vec<Size>; 3], sizes: &Sizes) -> Result<[u32; 3], Refusal> {
+        let read = Read { tensors: self.tensors, sizes };
+        let blocks = choice::grid(&Now, program, grid, &|size| read.size(size), &self.limits.into())?;
+        Ok(blocks.map(|blocks| u32::try_from(blocks.0).unwrap_or(u32::MAX)))
     }
 
     /// The parameters of a program that runs after these copies, and [`Plan::bytes`].
@@ -577,23 +508,4 @@ impl Launch<'_> {
         let passed = program.params.iter().enumerate().map(one).collect();
         (passed, bytes)
     }
-}
-
-/// The product of some sizes, if all are known.
-fn product(factors: &[Size], sizes: &Sizes) -> Option<i128> {
-    factors.iter().try_fold(1i128, |all, factor| all.checked_mul(factor.evaluate(sizes)?.into()))
-}
-
-/// Most bytes that a variant may need for itself in a workspace.
-const MOST_WORKSPACE: u64 = 256 << 20;
-
-/// Why a device cannot run a program, if it cannot.
-fn unsupported(program: &Kernel, limits: &Limits) -> Option<Why> {
-    if program.arch > limits.arch || (program.arch_specific && program.arch != limits.arch) {
-        return Some(Why::Capability(limits.arch));
-    }
-    if program.launch.shared_bytes > limits.shared_bytes {
-        return Some(Why::Shared(limits.shared_bytes));
-    }
-    (program.launch.threads > limits.threads).then_some(Why::Threads(limits.threads))
 }

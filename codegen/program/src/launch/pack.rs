@@ -1,8 +1,11 @@
 //! Arguments that are packed before a kernel runs: copies with aligned rows, if a variant's facts are false for the
 //! arguments, and copies with rows along another mode, for variants that read such rows.
 
+use super::choice::{self, Candidate, Choice, Copied, NONE};
 use super::cost::{Estimate, Traffic};
-use super::rules::{Broken, Check, Rules, Size, Sizes};
+use super::message::Now;
+use super::number::Natural;
+use super::rules::{Arguments, Broken, Check, Read, Rules, Sizes};
 use super::why::Why;
 use super::{Given, Limits, Plan, Tensor, binding, cost};
 use crate::launch::definition::{Generated, Pack};
@@ -11,7 +14,7 @@ use crate::launch::definition::{Generated, Pack};
 pub(super) const ALIGNED: u64 = 256;
 
 /// The assumed address of a copy while its own launch is planned: no argument of a device is there.
-const ELSEWHERE: u64 = 1 << 62;
+pub(super) const ELSEWHERE: u64 = 1 << 62;
 
 /// An argument that is copied before the kernel runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,9 +87,11 @@ impl Packed {
     /// The arguments of the copy: the kernel's argument with its modes in the pack's order, and its part of a
     /// workspace at this address.
     pub fn arguments(&self, kernel: &Generated, given: &[Given], workspace: u64) -> [Tensor; 2] {
-        let modes = &kernel.packs[self.pack].modes;
         let Given::Tensor(from) = &given[self.arg] else { unreachable!("a tensor is packed") };
-        [permuted(from, modes), padded(&self.placed(workspace), modes)]
+        let Some((_, [from, to])) = copied(&kernel.packs[self.pack], from) else {
+            unreachable!("a copy that is planned has a size")
+        };
+        [from, Tensor { address: workspace + self.copy.address, ..to }]
     }
 
     fn placed(&self, workspace: u64) -> Tensor {
@@ -98,71 +103,34 @@ impl Packed {
     }
 }
 
-/// A tensor with its modes in another order.
-fn permuted(tensor: &Tensor, modes: &[usize]) -> Tensor {
-    let in_order = |all: &[i64]| modes.iter().map(|&mode| all[mode]).collect();
-    Tensor { extents: in_order(&tensor.extents), strides: in_order(&tensor.strides), ..tensor.clone() }
-}
-
-/// All of a copy's memory, its padding included: rows are as long as their stride.
-fn padded(copy: &Tensor, modes: &[usize]) -> Tensor {
-    let mut all = permuted(copy, modes);
-    if all.extents[0] > 0 {
-        all.extents[0] = all.strides[1];
-    }
-    Tensor { mutable: true, ..all }
-}
-
-/// The copy of an argument: compact, but for rows of a multiple of 128 bytes. `None` if it is too large.
-fn copy_of(tensor: &Tensor, modes: &[usize]) -> Option<Tensor> {
-    let mut strides = vec![1; modes.len()];
-    let mut len = 1i64;
-    for (index, &mode) in modes.iter().enumerate() {
-        // Strides are at least 1, also of a tensor without elements.
-        let extent = tensor.extents[mode].max(1);
-        strides[mode] = len;
-        let extent = if index == 0 { row_of(extent, Pack::row_multiple(tensor.elem))? } else { extent };
-        len = len.checked_mul(extent)?;
-    }
-    let len = if tensor.extents.contains(&0) { 0 } else { len };
-    let bytes = u64::try_from(len).ok()?.checked_mul(u64::from(tensor.elem.bytes()))?;
-    (bytes < ELSEWHERE).then(|| Tensor {
-        mutable: false,
-        strides,
-        len: len as u64,
-        address: 0,
-        ..tensor.clone()
-    })
-}
-
-/// The next multiple of an extent.
-fn row_of(extent: i64, multiple: i64) -> Option<i64> {
-    extent.checked_add(multiple - 1).map(|sum| sum / multiple * multiple)
+/// The copy of an argument, and the arguments of the launch that makes it; `None` if it is too large.
+fn copied(pack: &Pack, tensor: &Tensor) -> Option<(Tensor, [Tensor; 2])> {
+    let naturals = |all: &[i64]| -> Vec<Natural> {
+        all.iter().map(|number| Natural(u64::try_from(*number).unwrap_or(0))).collect()
+    };
+    let integers = |all: Vec<Natural>| all.into_iter().map(|number| number.0.cast_signed()).collect();
+    let (extents, strides) = (naturals(&tensor.extents), naturals(&tensor.strides));
+    let (elem, multiple) = (tensor.elem, Pack::row_multiple(tensor.elem).cast_unsigned());
+    let copied = Copied::new(pack, elem.bytes(), multiple, &extents, &strides);
+    let tensor = Tensor { mutable: false, ..tensor.clone() };
+    let copy = Tensor { strides: integers(copied.strides), len: copied.len.0, address: 0, ..tensor.clone() };
+    let [from, to] = copied.launch.map(|modes| modes.map(integers));
+    let shaped = |[extents, strides]: [Vec<i64>; 2], of: &Tensor| Tensor { extents, strides, ..of.clone() };
+    let launch = [shaped(from, &tensor), Tensor { mutable: true, ..shaped(to, &copy) }];
+    copied.fits.then_some((copy, launch))
 }
 
 /// The operands of some variants: the arguments, some of them replaced by copies, and properties derived from them.
 struct Operands {
     form: usize,
-    /// Indices of the kernel's packs, in the order of the copies.
-    packs: Vec<usize>,
+    /// The set of the copies: the sum of 2^pack.
+    copies: u64,
     sizes: Sizes,
     /// For each fact, whether it is false.
     broken: Vec<Option<Broken>>,
     /// For each of [`Rules::counts`], its value, if that is known.
-    counts: Vec<Option<u64>>,
-    traffic: Vec<Traffic>,
-}
-
-/// A variant's launch: does it read copies, and its estimated clocks, copies included; `None` if the kernel has no cost model.
-pub(super) struct Choice {
-    pub(super) copies: bool,
-    pub(super) clocks: Option<u64>,
-}
-
-/// Operands with copies, and why each is made.
-struct Copies {
-    operands: usize,
-    why: Vec<Why>,
+    counts: Vec<Option<Natural>>,
+    traffic: Vec<Traffic<Natural>>,
 }
 
 /// The tensors that variants of a launch may read. Each is computed once, and only if a variant needs it.
@@ -174,10 +142,10 @@ pub(super) struct Packing<'p> {
     /// The arguments themselves are the first.
     operands: Vec<Operands>,
     copies: Vec<Option<Option<(Packed, u64)>>>,
-    /// For each class of variants: see [`Packing::unfit`].
+    /// For each class of variants, why they do not read the arguments themselves: rows are along another mode, or a fact is false.
     unfit: Vec<Option<Why>>,
-    /// For each class of variants: see [`Packing::copies`].
-    of_classes: Vec<Option<Option<Copies>>>,
+    /// For each class of variants: see [`choice::copies`].
+    of_classes: Vec<Option<u64>>,
 }
 
 impl<'p> Packing<'p> {
@@ -188,9 +156,8 @@ impl<'p> Packing<'p> {
         limits: &'p Limits,
         sizes: Sizes,
     ) -> Packing<'p> {
-        let copies = kernel.packs.iter().map(|_| None).collect();
-        let of_classes = rules.classes.iter().map(|_| None).collect();
-        let operands = vec![Operands::new(rules, 0, Vec::new(), tensors, sizes)];
+        let (copies, of_classes) = (vec![None; kernel.packs.len()], vec![None; rules.classes.len()]);
+        let operands = vec![Operands::new(rules, 0, 0, tensors, sizes)];
         let unfit = Vec::with_capacity(rules.classes.len());
         let mut packing = Packing { rules, kernel, tensors, limits, operands, copies, unfit, of_classes };
         for (number, class) in rules.classes.iter().enumerate() {
@@ -201,16 +168,49 @@ impl<'p> Packing<'p> {
         packing
     }
 
-    /// Why variants of a class do not read the arguments themselves: rows are along another mode, or a fact is false.
-    pub(super) fn unfit(&self, class: usize) -> Option<Why> {
-        self.unfit[class]
+    pub(super) fn candidate(&self, variant: usize) -> Candidate<Natural> {
+        let alternative = &self.rules.variants[variant];
+        Candidate {
+            arch: Natural(self.kernel.variants[variant].program.arch.into()),
+            competes: alternative.competes,
+            cuts: alternative.cost.as_ref().is_some_and(cost::Rule::cuts),
+            is_supported: self.unsupported(variant).is_none(),
+            is_fit: self.unfit[alternative.class].is_none(),
+        }
+    }
+
+    /// See [`choice::choice`].
+    pub(super) fn choice(&mut self, variant: usize, candidate: &Candidate<Natural>) -> Choice<Natural> {
+        let class = self.rules.variants[variant].class;
+        let copies = |packing: &mut Self, is_needed| if is_needed { packing.copies(class) } else { NONE };
+        let clocks = |packing: &mut Self, is_needed, copies: Natural| {
+            let estimate = if is_needed { packing.estimate(variant, copies.0) } else { None };
+            Natural(estimate.map_or(NONE, |estimate| estimate.clocks))
+        };
+        choice::choice(candidate, self, |packing, is_needed| Natural(copies(packing, is_needed)), clocks)
+    }
+
+    /// Why a variant cannot run.
+    pub(super) fn why_not(&self, variant: usize) -> Option<Why> {
+        match (self.unfit[self.rules.variants[variant].class], self.unsupported(variant)) {
+            (Some(why @ Why::Rows(_)), _) | (_, Some(why)) | (Some(why), None) => Some(why),
+            (None, None) => None,
+        }
+    }
+
+    /// Why the device cannot run a variant.
+    fn unsupported(&self, variant: usize) -> Option<Why> {
+        let (program, device) = (&self.kernel.variants[variant].program, self.limits.into());
+        let sizes = Read { tensors: self.tensors, sizes: &self.operands[0].sizes };
+        let workspace = self.rules.variants[variant].workspace_bytes(&|size| sizes.size(size));
+        choice::supported(&Now, self.kernel, program, &device, workspace).err().map(|objection| objection.why)
     }
 
     /// The first fact of a class that is false.
-    fn unmet(&self, class: usize, operands: usize) -> Option<Why> {
+    pub(super) fn unmet(&self, class: usize, operands: usize) -> Option<Why> {
         let broken = &self.operands[operands].broken;
         let mut needs = self.rules.classes[class].needs.iter().enumerate();
-        needs.find_map(|(index, fact)| Some(Why::Fact(index, broken[*fact]?)))
+        needs.find_map(|(index, fact)| broken[*fact].map(|Broken(value)| Why::Fact(index, value)))
     }
 
     /// The number of facts of a class that are false.
@@ -221,193 +221,151 @@ impl<'p> Packing<'p> {
 
     /// The first limit of all variants that an argument exceeds.
     pub(super) fn limit(&self, class: usize) -> Option<Why> {
-        let needs = &self.rules.classes[class].needs;
-        let limits = |fact: usize| {
-            matches!(self.rules.facts[fact], Check::AtMost { .. } | Check::AtLeast { .. })
-                && self.rules.classes.iter().all(|class| class.needs.contains(&fact))
-        };
-        let mut limits = needs.iter().enumerate().filter(|(_, fact)| limits(**fact));
-        limits.find_map(|(index, fact)| Some(Why::Fact(index, self.operands[0].broken[*fact]?)))
+        let mut limits = self.rules.limits(class).into_iter();
+        limits.find_map(|(index, fact)| {
+            self.operands[0].broken[fact].map(|Broken(value)| Why::Fact(index, value))
+        })
     }
 
-    /// A variant on the arguments themselves, or on the copies of [`Packing::copies`].
-    pub(super) fn choice(&self, variant: usize, copies: bool) -> Choice {
-        Choice { copies, clocks: self.estimate(variant, copies).map(|estimate| estimate.clocks) }
-    }
-
-    /// Bytes that a variant needs for itself in a workspace.
-    pub(super) fn workspace(&self, variant: usize) -> u64 {
-        let sizes = &self.operands[0].sizes;
-        let bytes = |(factors, bytes): &(Vec<Size>, u32)| {
-            let extents =
-                factors.iter().map(|factor| factor.evaluate(sizes).map_or(0, |extent| extent.max(0) as u64));
-            extents.fold(u64::from(*bytes), u64::saturating_mul)
-        };
-        self.rules.variants[variant].workspace.iter().map(bytes).fold(0, u64::saturating_add)
-    }
-
-    /// The estimate of a choice.
-    pub(super) fn estimate(&self, variant: usize, copies: bool) -> Option<Estimate> {
+    /// The estimate of a variant that reads these copies.
+    pub(super) fn estimate(&self, variant: usize, copies: u64) -> Option<Estimate> {
         let alternative = &self.rules.variants[variant];
-        let of_class = self.of_classes[alternative.class].as_ref().and_then(Option::as_ref);
-        let operands = &self.operands[of_class.filter(|_| copies).map_or(0, |copies| copies.operands)];
-        let own = alternative.cost.as_ref()?.estimate(self.limits, &operands.counts, &operands.traffic)?;
-        let copies = operands.packs.iter().filter_map(|&which| self.copies[which].as_ref()?.as_ref());
-        // Copies after the first run beside it, on devices whose launches overlap.
-        let copying = |(index, (packed, clocks)): (usize, &(Packed, u64))| {
-            let pack = &self.kernel.packs[packed.pack];
-            let is_beside = index > 0 && pack.beside > 0 && self.limits.arch >= 90;
-            let launch =
-                pack.kernel.variants[packed.plan.variant].program.launch.cost.map_or(0, |cost| cost.launch);
-            clocks.saturating_sub(if is_beside { launch.into() } else { 0 })
-        };
-        Some(own.packed(copies.enumerate().map(copying).sum()))
-    }
-
-    /// The arguments that a class of variants reads copies of, and why.
-    pub(super) fn copied(&self, class: usize) -> impl Iterator<Item = (usize, Why)> {
-        let copies = self.of_classes[class].as_ref().and_then(Option::as_ref);
-        let of = |copies: &'_ Copies| {
-            let packs =
-                self.operands[copies.operands].packs.iter().map(|&which| self.kernel.packs[which].arg);
-            packs.zip(copies.why.iter().copied()).collect::<Vec<_>>()
-        };
-        copies.map(of).unwrap_or_default().into_iter()
-    }
-
-    /// Are there copies for a class of variants? If it can run on the arguments themselves, these are copies of the arguments
-    /// whose rows begin in the middle of a sector.
-    pub(super) fn copies(&mut self, class: usize) -> bool {
-        if self.of_classes[class].is_none() {
-            let copies = match self.unfit(class) {
-                None => self.whole_sectors(class),
-                Some(_) => self.candidate(class),
-            };
-            self.of_classes[class] = Some(copies);
-        }
-        self.of_classes[class].as_ref().is_some_and(Option::is_some)
-    }
-
-    /// For a class that cannot run on the arguments themselves: an argument is packed if rows are read along another mode, or
-    /// if more facts are true then.
-    fn candidate(&mut self, class: usize) -> Option<Copies> {
-        let rules = self.rules;
-        let broken = &self.operands[0].broken;
-        let known = |fact: &usize| matches!(broken[*fact], Some(Broken(Some(_))));
-        if rules.classes[class].kept.iter().any(known) {
-            return None;
-        }
-        let packs = || rules.classes[class].packs.iter().copied();
-        let (mut chosen, mut why) = (Vec::new(), Vec::new());
-        for which in packs() {
+        let Operands { counts, traffic, .. } = &self.operands[self.known(alternative.class, copies)?];
+        let own =
+            alternative.cost.as_ref()?.estimate(&cost::Known { limits: self.limits, counts, traffic })?;
+        let mut clocks = Natural(own.clocks);
+        for (index, which) in packs(copies).enumerate() {
+            let Some((packed, of_copy)) = self.copies[which].as_ref()?.as_ref() else { continue };
             let pack = &self.kernel.packs[which];
-            if pack.transposes {
-                chosen.push(which);
-                why.push(Why::Along(pack.modes[0]));
-            }
+            let launch = pack.kernel.variants[packed.plan.variant].program.launch.cost;
+            let launch = launch.map_or(0, |cost| cost.launch.into());
+            let [index, beside, launch, arch] =
+                [index as u64, pack.beside as u64, launch, self.limits.arch.into()].map(Natural);
+            clocks = choice::with_copy(clocks, Natural(*of_copy), index, beside, launch, arch);
         }
-        let mut operands = self.operands(class, &chosen)?;
-        for which in packs().filter(|which| !self.kernel.packs[*which].transposes) {
-            chosen.push(which);
-            let other = self.operands(class, &chosen);
-            let before = self.broken(class, operands);
-            let Some(other) = other.filter(|other| self.broken(class, *other) < before) else {
-                chosen.pop();
-                continue;
-            };
-            let [before, after] = [operands, other].map(|operands| &self.operands[operands].broken);
-            let mended =
-                |(_, fact): &(usize, &usize)| before[**fact].is_some() && before[**fact] != after[**fact];
-            let cause = rules.classes[class].needs.iter().enumerate().find(mended);
-            why.extend(cause.and_then(|(index, fact)| Some(Why::Fact(index, before[*fact]?))));
-            operands = other;
-        }
-        (operands > 0 && self.unmet(class, operands).is_none()).then_some(Copies { operands, why })
+        Some(own.packed(clocks.0 - own.clocks))
     }
 
-    /// For a class that can run on the arguments themselves: copies of the arguments whose rows begin in the middle of a sector;
-    /// `None` if there are none.
-    fn whole_sectors(&mut self, class: usize) -> Option<Copies> {
-        let cuts = |which: &usize| {
-            let tensor = self.tensors[self.kernel.packs[*which].arg];
-            tensor.is_some_and(cost::cuts_sectors)
+    /// The arguments whose copies a class of variants reads, and why.
+    pub(super) fn copied(&self, class: usize, copies: u64) -> Vec<(usize, Why)> {
+        packs(copies).map(|which| (self.kernel.packs[which].arg, self.why(class, copies, which))).collect()
+    }
+
+    /// Why a class of variants reads the copy of a pack.
+    fn why(&self, class: usize, copies: u64, which: usize) -> Why {
+        let pack = &self.kernel.packs[which];
+        if pack.transposes {
+            return Why::Along(pack.modes[0]);
+        }
+        // The facts without this copy and those that were tried after it.
+        let before = packs(copies).filter(|other| self.kernel.packs[*other].transposes || *other < which);
+        let before = before.map(|other| 1 << other).sum();
+        let [before, after] = [before, before | 1 << which].map(|copies| self.known(class, copies));
+        let cause = before.zip(after).and_then(|(before, after)| {
+            let [before, after] = [before, after].map(|operands| &self.operands[operands].broken);
+            let mut needs = self.rules.classes[class].needs.iter().enumerate();
+            needs.find_map(|(index, fact)| {
+                let Broken(value) = before[*fact].filter(|_| before[*fact] != after[*fact])?;
+                Some(Why::Fact(index, value))
+            })
+        });
+        cause.filter(|_| self.unfit[class].is_some()).unwrap_or(Why::Sectors)
+    }
+
+    /// See [`choice::copies`].
+    fn copies(&mut self, class: usize) -> u64 {
+        if let Some(known) = self.of_classes[class] {
+            return known;
+        }
+        let Packing { rules, kernel, tensors, .. } = *self;
+        let broken = &self.operands[0].broken;
+        let is_hopeless = rules.classes[class].kept.iter().any(|fact| broken[*fact].is_some());
+        let cuts = |which: usize| {
+            let Pack { arg, modes, .. } = &kernel.packs[which];
+            let bytes = kernel.params[*arg].elem.bytes();
+            choice::cuts_sectors(&Read { tensors, sizes: &[] }, *arg, modes.len(), bytes)
         };
-        let packs: Vec<usize> = self.rules.classes[class].packs.iter().copied().filter(cuts).collect();
-        if packs.is_empty() {
-            return None;
-        }
-        let operands = self.operands(class, &packs)?;
-        let why = vec![Why::Sectors; packs.len()];
-        self.unmet(class, operands).is_none().then_some(Copies { operands, why })
+        let false_facts = |is_needed, copies: Natural| {
+            let operands = if is_needed { self.operands(class, copies.0) } else { None };
+            Natural(operands.map_or(NONE, |operands| self.broken(class, operands) as u64))
+        };
+        let packs = &rules.classes[class].packs;
+        let Natural(copies) = choice::copies(packs, &kernel.packs, is_hopeless, false_facts, cuts);
+        self.of_classes[class] = Some(copies);
+        copies
     }
 
-    /// The arguments with copies of these packs, as a class of variants reads them.
-    fn operands(&mut self, class: usize, packs: &[usize]) -> Option<usize> {
+    /// The arguments with these copies, as a class of variants reads them, if they are known.
+    fn known(&self, class: usize, copies: u64) -> Option<usize> {
         let form = self.rules.classes[class].form;
-        let same =
-            |known: &Operands| known.packs.iter().eq(packs) && (packs.is_empty() || known.form == form);
-        if let Some(known) = self.operands.iter().position(same) {
+        let is_same = |known: &Operands| known.copies == copies && (copies == 0 || known.form == form);
+        self.operands.iter().position(is_same)
+    }
+
+    /// The same; they are made if they can be.
+    fn operands(&mut self, class: usize, copies: u64) -> Option<usize> {
+        if let Some(known) = self.known(class, copies) {
             return Some(known);
         }
-        for &which in packs {
+        let form = self.rules.classes[class].form;
+        let mut tensors = self.tensors.to_vec();
+        for which in packs(copies) {
             if self.copies[which].is_none() {
                 self.copies[which] = Some(self.planned(which));
             }
         }
-        let mut tensors = self.tensors.to_vec();
-        for &which in packs {
+        for which in packs(copies) {
             let (packed, _) = self.copies[which].as_ref()?.as_ref()?;
             tensors[packed.arg] = Some(&packed.copy);
         }
         let sizes = binding::sizes(self.rules, self.kernel, form, &tensors).ok()?;
-        let operands = Operands::new(self.rules, form, packs.to_vec(), &tensors, sizes);
+        let operands = Operands::new(self.rules, form, copies, &tensors, sizes);
         self.operands.push(operands);
         Some(self.operands.len() - 1)
     }
 
     fn planned(&self, which: usize) -> Option<(Packed, u64)> {
         let (pack, rules) = (&self.kernel.packs[which], &self.rules.packs[which]);
-        let from = self.tensors[pack.arg]?;
-        let copy = copy_of(from, &pack.modes)?;
-        let to = padded(&Tensor { address: ELSEWHERE, ..copy.clone() }, &pack.modes);
-        let given = [permuted(from, &pack.modes), to].map(Given::Tensor);
+        let (copy, [from, to]) = copied(pack, self.tensors[pack.arg]?)?;
+        let given = [from, Tensor { address: ELSEWHERE, ..to }].map(Given::Tensor);
         let (plan, clocks) = rules.timed(&pack.kernel, &given, self.limits).ok()?;
-        let clocks = clocks.unwrap_or(0);
-        Some((Packed { pack: which, arg: pack.arg, copy, plan, why: Why::Sectors }, clocks))
+        Some((Packed { pack: which, arg: pack.arg, copy, plan, why: Why::Sectors }, clocks.unwrap_or(0)))
     }
 
     /// The copies, each at its offset in the workspace; and the sizes with them.
-    pub(super) fn packed(mut self, class: usize, copies: bool) -> (Vec<Packed>, Sizes) {
-        let copies = if copies { self.of_classes[class].take().flatten() } else { None };
-        let mut next = 0u64;
-        let mut all = Vec::new();
-        let operands = self.operands.swap_remove(copies.as_ref().map_or(0, |copies| copies.operands));
-        let why = copies.map(|copies| copies.why).unwrap_or_default();
-        let several = why.len() > 1;
-        for (which, why) in operands.packs.into_iter().zip(why) {
+    pub(super) fn packed(mut self, class: usize, copies: u64) -> (Vec<Packed>, Sizes) {
+        let operands = self.known(class, copies).unwrap_or(0);
+        let (mut next, mut all) = (0u64, Vec::new());
+        for which in packs(copies) {
+            let why = self.why(class, copies, which);
             let Some((mut packed, _)) = self.copies[which].take().flatten() else { continue };
             (packed.copy.address, packed.why) = (next, why);
             let kind = if all.is_empty() { 1 } else { 2 };
-            packed.plan.variant += if several { kind * self.kernel.packs[which].beside } else { 0 };
+            packed.plan.variant +=
+                if copies.count_ones() > 1 { kind * self.kernel.packs[which].beside } else { 0 };
             next = (next + packed.bytes()).next_multiple_of(ALIGNED);
             all.push(packed);
         }
-        (all, operands.sizes)
+        (all, self.operands.swap_remove(operands).sizes)
     }
 }
 
+/// The packs of a set of copies, in their order.
+fn packs(copies: u64) -> impl Iterator<Item = usize> {
+    (0..u64::BITS as usize).filter(move |pack| copies >> pack & 1 == 1)
+}
+
 impl Operands {
-    fn new(
-        rules: &Rules,
-        form: usize,
-        packs: Vec<usize>,
-        tensors: &[Option<&Tensor>],
-        sizes: Sizes,
-    ) -> Operands {
-        let broken = rules.facts.iter().map(|fact| fact.broken(tensors, &sizes)).collect();
-        let value = |count: &Size| Some(count.evaluate(&sizes)?.max(0) as u64);
-        let counts = rules.counts.iter().map(value).collect();
-        let traffic = rules.moved.iter().map(|moved| Traffic::of(moved, &sizes)).collect();
-        Operands { form, packs, sizes, broken, counts, traffic }
+    fn new(rules: &Rules, form: usize, copies: u64, tensors: &[Option<&Tensor>], sizes: Sizes) -> Operands {
+        let arguments = Read { tensors, sizes: &sizes };
+        let broken = |check: &Check| {
+            let (is_false, value) = check.is_false(&arguments);
+            is_false.then_some(Broken(value))
+        };
+        let value = |size: usize| arguments.size(size);
+        let broken = rules.facts.iter().map(broken).collect();
+        let counts = rules.counts.iter().map(|count| count.number(&value)).collect();
+        let traffic = rules.moved.iter().map(|moved| Traffic::of(moved, &value)).collect();
+        Operands { form, copies, broken, counts, traffic, sizes }
     }
 }

@@ -61,8 +61,9 @@ pub fn ranking(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<R
     }
     let launch = Launch { rules: &rules, kernel, given, tensors: &tensors, limits };
     let mut packing = Packing::new(&rules, kernel, &tensors, limits, sizes);
-    let (chosen, tried) = launch.weighed(0..kernel.variants.len(), &mut packing, true)?;
-    let (mut serves, mut refused, mut copies) = (Vec::new(), Vec::new(), false);
+    let (best, tried) = launch.weighed(0..kernel.variants.len(), &mut packing, true)?;
+    let chosen = best.index.0 as usize;
+    let (mut serves, mut refused) = (Vec::new(), Vec::new());
     for (variant, one) in tried.into_iter().enumerate() {
         let choice = match one {
             Ok(choice) => choice,
@@ -71,10 +72,9 @@ pub fn ranking(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<R
                 continue;
             }
         };
-        copies |= choice.copies && variant == chosen;
         let (alternative, program) = (&rules.variants[variant], &kernel.variants[variant].program);
-        let copied = choice.copies.then(|| packing.copied(alternative.class)).into_iter().flatten();
-        let estimate = packing.estimate(variant, choice.copies);
+        let copied = packing.copied(alternative.class, choice.copies.0).into_iter();
+        let estimate = packing.estimate(variant, choice.copies.0);
         let limit = estimate.and_then(|estimate| match estimate.limit {
             Limit::Memory => Some("memory"),
             Limit::Rows => Some("L2 rows"),
@@ -90,8 +90,8 @@ pub fn ranking(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<R
         });
     }
     let clocks = |one: &Ranked| one.estimate.filter(|_| one.competes).map_or(u64::MAX, |of| of.clocks);
-    let (_, sizes) = packing.packed(rules.variants[chosen].class, copies);
-    launch.grid(&kernel.variants[chosen].program, &rules.variants[chosen], &sizes)?;
+    let (_, sizes) = packing.packed(rules.variants[chosen].class, best.copies.0);
+    launch.grid(&kernel.variants[chosen].program, &rules.variants[chosen].grid, &sizes)?;
     serves.sort_by_key(|one| (one.variant != chosen, clocks(one)));
     Ok(Ranking { serves, refused })
 }

@@ -1,7 +1,8 @@
 //! Why a launch is refused.
 
 use std::fmt;
-use tilewright_layout::Value;
+
+use super::message::HELP;
 
 /// A launch that was refused before anything ran: the argument at fault, with numbers, and the remedy.
 #[derive(Clone, PartialEq, Eq)]
@@ -33,27 +34,6 @@ impl Refusal {
         self.argument.as_deref()
     }
 
-    pub(super) fn grid(axis: usize, blocks: i128, most: u32) -> Refusal {
-        let axis = ["x", "y", "z"][axis];
-        Refusal::new(format!("the grid would have {blocks} blocks along {axis}, and {most} is the most"))
-            .help("use larger tiles, or launch over parts of the tensors")
-    }
-
-    pub(super) fn cluster(axis: usize, blocks: u32, cluster: u32) -> Refusal {
-        let axis = ["x", "y", "z"][axis];
-        let message =
-            format!("the number of blocks along {axis} is {blocks}, and clusters take {cluster} at a time");
-        let help = format!(
-            "launch more blocks, as in `walk(max({cluster} * ceil_div(N, {cluster} * W), ceil_div(N, W)), block.x)` before tiles of W elements"
-        );
-        Refusal::new(message).help(help)
-    }
-
-    pub(super) fn unknown(factors: &[Value]) -> Refusal {
-        let texts: Vec<String> = factors.iter().map(Value::to_string).collect();
-        Refusal::new(format!("the grid's size `{}` does not follow from the arguments", texts.join("*")))
-    }
-
     /// Why no variant can run: each reason once, with its variants, then each remedy once.
     pub(super) fn none_fits(why: &[String]) -> Refusal {
         let mut reasons: Vec<(&str, Vec<usize>)> = Vec::new();
@@ -80,9 +60,6 @@ impl Refusal {
         }
     }
 }
-
-/// Where a reason ends and its remedy begins.
-const HELP: &str = "\nhelp: ";
 
 /// `variant 3`; `variants 1 to 4, 7`
 fn listed(variants: &[usize]) -> String {

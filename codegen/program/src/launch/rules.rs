@@ -6,12 +6,13 @@ use std::collections::BTreeSet;
 use tilewright_layout::{Symbol, Value};
 
 use super::binding::Bound;
-use super::{Tensor, common_multiple, cost, last_offset};
+use super::number::{Natural, Number};
+use super::{Tensor, common_multiple, cost};
 use crate::launch::definition::{Generated, Pack, Variant};
 use crate::thread::{Cost, Fact, Kernel, Param};
 
 /// Values of sizes by their numbers, if they are known.
-pub(super) type Sizes = Vec<Option<Bound>>;
+pub(super) type Sizes<N = Natural> = Vec<Option<Bound<N>>>;
 
 /// A number, or `times * ceil(of / over)` of a numbered size.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -43,17 +44,15 @@ impl Size {
         }
     }
 
-    /// As [`Value::evaluate`].
-    pub(super) fn evaluate(self, sizes: &[Option<Bound>]) -> Option<i64> {
+    /// As [`Value::evaluate`], in any numbers.
+    pub(super) fn number<N: Number>(self, sizes: &impl Fn(usize) -> Option<N>) -> Option<N> {
+        let natural = |number: i64| N::from(u64::try_from(number).unwrap_or(0));
         match self {
-            Size::Int(n) => Some(n),
+            Size::Int(n) => Some(natural(n)),
             Size::Of { times, of, over } => {
-                let value = sizes.get(of).copied().flatten()?.value;
-                let quotient = match i64::from(over) {
-                    1 => value,
-                    over => value.checked_div_euclid(over)? + i64::from(value.rem_euclid(over) != 0),
-                };
-                quotient.checked_mul(times)
+                let value = sizes(of)?;
+                let quotient = if over > 1 { value.divided_up(N::from(over.into())) } else { value };
+                Some(if times == 1 { quotient } else { quotient * natural(times) })
             }
             Size::Unknown => None,
         }
@@ -90,7 +89,7 @@ pub(super) enum Check {
 
 /// A false fact: the number that it is about, if that is known.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Broken(pub(super) Option<i64>);
+pub(super) struct Broken(pub(super) Option<Natural>);
 
 impl Check {
     /// Is it about an extent of these tensors?
@@ -103,28 +102,79 @@ impl Check {
         number.is_some() && form.tensors.iter().any(is_extent)
     }
 
-    pub(super) fn broken(&self, tensors: &[Option<&Tensor>], sizes: &[Option<Bound>]) -> Option<Broken> {
-        let size = |of: &Size, condition: &dyn Fn(i64) -> bool| match of.evaluate(sizes) {
-            Some(value) if condition(value) => None,
-            value => Some(Broken(value)),
+    /// Is it false, and the number that it is about, if that is known.
+    pub(super) fn is_false<A: Arguments>(&self, arguments: &A) -> (TruthOf<A>, Option<A::Number>) {
+        let number = |number: u64| A::Number::from(number);
+        let natural = |of: i64| number(u64::try_from(of).unwrap_or(0));
+        let size = |of: Size, is_false: &dyn Fn(A::Number) -> TruthOf<A>| {
+            let value = of.number(&|size| arguments.size(size));
+            (value.map_or(true.into(), is_false), value)
         };
         match self {
-            Check::Divides { of, divisor } => size(of, &|value| value % divisor == 0),
-            Check::AtMost { of, limit } => size(of, &|value| value <= *limit),
-            Check::AtLeast { of, limit } => size(of, &|value| value >= *limit),
+            Check::Divides { of, divisor } => size(*of, &|value| number(0).less(value % natural(*divisor))),
+            Check::AtMost { of, limit } => size(*of, &|value| natural(*limit).less(value)),
+            Check::AtLeast { of, limit } => size(*of, &|value| value.less(natural(*limit))),
             Check::Aligned { arg, bytes } => {
-                let over = tensors[*arg]?.address % u64::from(*bytes);
-                (over != 0).then_some(Broken(Some(over as i64)))
+                let over = arguments.address(*arg) % number(u64::from(*bytes));
+                (number(0).less(over), Some(over))
             }
             Check::Small { arg, distance, strides } => {
-                let tensor = tensors[*arg]?;
-                let extents = tensor.extents.iter().zip(distance).map(|(n, &more)| n + i64::from(more));
-                // For a mode with one element, the kernel may compute with the stride of another tensor.
-                let own = strides.iter().zip(&tensor.strides);
-                let strides = own.map(|(stride, given)| stride.evaluate(sizes).unwrap_or(*given));
-                (last_offset(extents.zip(strides)) > i128::from(i32::MAX)).then_some(Broken(None))
+                let mut last = number(0);
+                for (mode, (more, stride)) in distance.iter().zip(strides).enumerate() {
+                    // For a mode with one element, the kernel may compute with the stride of another tensor.
+                    let stride = stride.number(&|size| arguments.size(size));
+                    let stride = stride.unwrap_or_else(|| arguments.stride(*arg, mode));
+                    let extent = arguments.extent(*arg, mode) + number(u64::from(*more));
+                    last = last + (extent - number(1)) * stride;
+                }
+                (number(i32::MAX as u64).less(last), None)
             }
         }
+    }
+}
+
+/// A condition on arguments.
+type TruthOf<A> = <<A as Arguments>::Number as Number>::Truth;
+
+/// The arguments of a launch, some of them replaced by copies, and the sizes that they determine. What is negative is 0.
+pub(super) trait Arguments {
+    type Number: Number;
+
+    fn extent(&self, arg: usize, mode: usize) -> Self::Number;
+    fn stride(&self, arg: usize, mode: usize) -> Self::Number;
+    fn address(&self, arg: usize) -> Self::Number;
+    fn size(&self, size: usize) -> Option<Self::Number>;
+}
+
+/// The arguments of a launch that is planned.
+pub(super) struct Read<'l> {
+    pub(super) tensors: &'l [Option<&'l Tensor>],
+    pub(super) sizes: &'l [Option<Bound>],
+}
+
+impl Read<'_> {
+    fn number<T: TryInto<u64>>(&self, arg: usize, of: impl Fn(&Tensor) -> T) -> Natural {
+        Natural(self.tensors[arg].and_then(|tensor| of(tensor).try_into().ok()).unwrap_or(0))
+    }
+}
+
+impl Arguments for Read<'_> {
+    type Number = Natural;
+
+    fn extent(&self, arg: usize, mode: usize) -> Natural {
+        self.number(arg, |tensor| tensor.extents[mode])
+    }
+
+    fn stride(&self, arg: usize, mode: usize) -> Natural {
+        self.number(arg, |tensor| tensor.strides[mode])
+    }
+
+    fn address(&self, arg: usize) -> Natural {
+        self.number(arg, |tensor| tensor.address)
+    }
+
+    fn size(&self, size: usize) -> Option<Natural> {
+        Some(self.sizes[size].as_ref()?.value)
     }
 }
 
@@ -153,6 +203,18 @@ pub(super) struct Alternative {
     pub(super) cost: Option<cost::Rule>,
     /// Does a launch compare it with others by its cost?
     pub(super) competes: bool,
+}
+
+impl Alternative {
+    /// Bytes that the variant needs for itself in a workspace.
+    pub(super) fn workspace_bytes<N: Number>(&self, size: &impl Fn(usize) -> Option<N>) -> N {
+        let mut bytes = N::from(0);
+        for (extents, of_element) in &self.workspace {
+            let extents = extents.iter().map(|extent| extent.number(size).unwrap_or(N::from(0)));
+            bytes = bytes + extents.fold(N::from((*of_element).into()), |all, extent| all * extent);
+        }
+        bytes
+    }
 }
 
 /// A kernel's launch rules: the requirements and costs of each variant, and the number of its blocks.
@@ -287,6 +349,16 @@ impl Rules {
         self.used.extend(used.map(|shape| shape.arg));
     }
 
+    /// The limits that all variants have, as a class numbers them: the index among its facts, and in [`Rules::facts`].
+    pub(super) fn limits(&self, class: usize) -> Vec<(usize, usize)> {
+        let is_limit = |fact: usize| {
+            matches!(self.facts[fact], Check::AtMost { .. } | Check::AtLeast { .. })
+                && self.classes.iter().all(|class| class.needs.contains(&fact))
+        };
+        let needs = self.classes[class].needs.iter().copied().enumerate();
+        needs.filter(|(_, fact)| is_limit(*fact)).collect()
+    }
+
     /// Plans depend on the remainders of addresses by this number. If tensors do not overlap, they do not depend on
     /// addresses otherwise. The exception is launches without loops ([`Generated::empty_loops`]).
     pub fn alignment(&self) -> u64 {
@@ -315,7 +387,7 @@ impl Rules {
     /// The value of a size of a program.
     pub(super) fn value(&self, sizes: &[Option<Bound>], symbol: Symbol) -> Option<i64> {
         let number = self.symbols.iter().position(|known| *known == symbol)?;
-        sizes[number].map(|bound| bound.value)
+        sizes[number].as_ref().map(|bound| bound.value.0.cast_signed())
     }
 
     /// A size as the kernel's author wrote it.

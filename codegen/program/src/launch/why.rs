@@ -1,22 +1,23 @@
 //! Why a variant was not taken as it is. The text is made only on request.
 
-use super::rules::Broken;
+use super::message::{HELP, Message, Piece, Reason, message};
+use super::number::{Natural, Number};
 use crate::launch::definition::Generated;
 use crate::thread::{Fact, Kernel, Param};
 
 /// The objection to a variant, or to its use without copies.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Why {
+pub(super) enum Why<N = Natural> {
     /// The device has another compute capability.
-    Capability(u32),
+    Capability(N),
     /// The device's limit of shared memory.
-    Shared(u32),
+    Shared(N),
     /// The device's limit of threads.
-    Threads(u32),
+    Threads(N),
     /// What its blocks pass to each other needs too much memory.
     Workspace,
-    /// A fact of the program, by its index.
-    Fact(usize, Broken),
+    /// A fact of the program, by its index, and the number that it is about, if that is known.
+    Fact(usize, Option<N>),
     /// It reads rows along another mode than the argument has: the one that this pack copies.
     Rows(usize),
     /// An argument is copied, since the variant reads rows along this mode.
@@ -32,68 +33,99 @@ pub(super) enum Why {
 impl Why {
     /// In words, for one of the kernel's variants.
     pub(super) fn text(self, kernel: &Generated, variant: usize) -> String {
-        let program = &kernel.variant(variant).program;
+        self.message(kernel, &kernel.variant(variant).program).text()
+    }
+}
+
+impl<N: Number> Why<N> {
+    /// In words, for one of the kernel's programs.
+    pub(super) fn message(self, kernel: &Generated, program: &Kernel) -> Message<N> {
         let launch = &program.launch;
         match self {
             Why::Capability(has) => {
                 let exact = if program.arch_specific { " and no other" } else { " or newer" };
-                let (made, has) = (capability(program.arch), capability(has));
-                format!("it is made for compute capability {made}{exact}, and the device has {has}")
+                let (major, minor) = (program.arch / 10, program.arch % 10);
+                let made =
+                    format!("it is made for compute capability {major}.{minor}{exact}, and the device has ");
+                message![made, Piece::Count(has / 10.into()), ".", Piece::Count(has % 10.into())]
             }
-            Why::Shared(most) => format!(
-                "a block takes {} bytes of shared memory, and the device gives it {most} at most",
-                launch.shared_bytes
-            ),
+            Why::Shared(most) => message![
+                format!(
+                    "a block takes {} bytes of shared memory, and the device gives it ",
+                    launch.shared_bytes
+                ),
+                Piece::Count(most),
+                " at most"
+            ],
             Why::Threads(most) => {
-                format!("a block has {} threads, and {most} is the device's most", launch.threads)
+                let threads = format!("a block has {} threads, and ", launch.threads);
+                message![threads, Piece::Count(most), " is the device's most"]
             }
-            Why::Workspace => {
+            Why::Workspace => message![
                 "the sums that its blocks pass to each other need more than 256 MB of memory for these sizes"
-                    .into()
-            }
-            Why::Fact(index, broken) => unmet(program, &program.needs[index], broken),
+            ],
+            Why::Fact(index, value) => unmet(program, &program.needs[index], value),
             Why::Rows(pack) => {
                 let pack = &kernel.packs[pack];
                 let (name, [to, from]) = (&kernel.params[pack.arg].name, [pack.modes[0], pack.modes[1]]);
-                format!("`{name}` is contiguous along mode {from}, and this variant reads it along mode {to}")
+                message![format!(
+                    "`{name}` is contiguous along mode {from}, and this variant reads it along mode {to}"
+                )]
             }
-            Why::Along(mode) => format!("it is read in rows along mode {mode}"),
-            Why::Sectors => "its rows begin in the middle of sectors of 32 bytes".into(),
-            Why::Older => "another variant is made for a newer architecture that the device has".into(),
-            Why::Slower => "another variant takes less time for these sizes".into(),
+            Why::Along(mode) => message![format!("it is read in rows along mode {mode}")],
+            Why::Sectors => message!["its rows begin in the middle of sectors of 32 bytes"],
+            Why::Older => message!["another variant is made for a newer architecture that the device has"],
+            Why::Slower => message!["another variant takes less time for these sizes"],
         }
     }
 }
 
-/// `9.0`
-fn capability(arch: u32) -> String {
-    format!("{}.{}", arch / 10, arch % 10)
+/// An objection to one of the kernel's programs.
+pub(super) struct Objection<'k, N: Number> {
+    pub(super) why: Why<N>,
+    pub(super) kernel: &'k Generated,
+    pub(super) program: &'k Kernel,
+}
+
+impl<N: Number> Reason<N> for Objection<'_, N> {
+    fn message(self) -> Message<N> {
+        self.why.message(self.kernel, self.program)
+    }
 }
 
 /// The violated condition of a fact.
-fn unmet(program: &Kernel, fact: &Fact, Broken(value): Broken) -> String {
+pub(super) fn unmet<N: Number>(program: &Kernel, fact: &Fact, value: Option<N>) -> Message<N> {
     let name = |param: u32| match program.params.get(param as usize) {
         Some(Param::Pointer { name, .. } | Param::Scalar { name, .. }) => &**name,
         _ => "",
     };
+    let bound = |of: &dyn std::fmt::Display, value: N, limit: i64, [than, how, sizes]: [&str; 3]| {
+        let advice = format!("{HELP}{how} or assert in the kernel bounds it: choose {sizes}");
+        let made = format!(", and the kernel is made for at {than} {limit}{advice}");
+        message![format!("`{of}` is "), Piece::Signed(value), made]
+    };
     match (fact, value) {
         (Fact::Divides(need), Some(value)) => {
-            format!("{} does not divide {}, which is {value}", need.divisor, need.of)
+            message![format!("{} does not divide {}, which is ", need.divisor, need.of), Piece::Signed(value)]
         }
-        (Fact::Divides(need), None) => format!("{} is not known", need.of),
-        (Fact::AtMost { of, limit }, Some(value)) => format!(
-            "`{of}` is {value}, and the kernel is made for at most {limit}\nhelp: at_most or assert in the kernel bounds it: choose larger constants there, or smaller tensors"
-        ),
-        (Fact::AtLeast { of, limit }, Some(value)) => format!(
-            "`{of}` is {value}, and the kernel is made for at least {limit}\nhelp: at_least or assert in the kernel bounds it: choose a smaller bound there, or larger tensors"
-        ),
-        (Fact::AtMost { of, .. } | Fact::AtLeast { of, .. }, None) => format!("`{of}` is not known"),
-        (Fact::Aligned { param, bytes }, over) => {
-            let (name, over) = (name(*param), over.unwrap_or_default());
-            format!("`{name}` does not begin at a multiple of {bytes} bytes, but {over} bytes past one")
+        (Fact::Divides(need), None) => message![format!("{} is not known", need.of)],
+        (Fact::AtMost { of, limit }, Some(value)) => {
+            let words = ["most", "at_most", "larger constants there, or smaller tensors"];
+            bound(of, value, *limit, words)
         }
-        (Fact::Small { param, .. }, _) => {
-            format!("offsets into `{}`, rounded up to whole tiles, need 64 bits", name(*param))
+        (Fact::AtLeast { of, limit }, Some(value)) => {
+            let words = ["least", "at_least", "a smaller bound there, or larger tensors"];
+            bound(of, value, *limit, words)
+        }
+        (Fact::AtMost { of, .. } | Fact::AtLeast { of, .. }, None) => {
+            message![format!("`{of}` is not known")]
+        }
+        (Fact::Aligned { param, bytes }, Some(over)) => {
+            let begin = format!("`{}` does not begin at a multiple of {bytes} bytes, but ", name(*param));
+            message![begin, Piece::Count(over), " bytes past one"]
+        }
+        (Fact::Aligned { param, .. } | Fact::Small { param, .. }, _) => {
+            message![format!("offsets into `{}`, rounded up to whole tiles, need 64 bits", name(*param))]
         }
     }
 }

@@ -190,6 +190,8 @@ typedef struct {
     uint64_t address;
 } tw_source;
 
+static uint64_t tw_aligned(uint64_t bytes) { return (bytes + TW_COPY_ALIGNED - 1) / TW_COPY_ALIGNED * TW_COPY_ALIGNED; }
+
 static int tw_step(tilewright_plan *plan, const tw_chosen *chosen, void *function, const tw_source *sources, uint32_t arch,
                    tw_text *error) {
     const tw_variant *variant = chosen->variant;
@@ -216,6 +218,10 @@ static int tw_step(tilewright_plan *plan, const tw_chosen *chosen, void *functio
             parameter->kind = source->workspace ? TILEWRIGHT_WORKSPACE : TILEWRIGHT_ADDRESS;
             parameter->word = source->address;
             break;
+        case TW_WORKSPACE:
+        case TW_ZEROED:
+            parameter->kind = TILEWRIGHT_WORKSPACE;
+            break;
         case TW_SCALAR:
             parameter->kind = TILEWRIGHT_NUMBER;
             break;
@@ -236,6 +242,22 @@ static int tw_step(tilewright_plan *plan, const tw_chosen *chosen, void *functio
         }
     }
     return 0;
+}
+
+/* The memory that blocks of the last step pass sums to each other in, after the copies; then the memory that must be 0. */
+static void tw_memories(tilewright_plan *plan, const tw_chosen *chosen) {
+    const tw_variant *variant = chosen->variant;
+    int kind, at;
+    for (kind = TW_WORKSPACE; kind <= TW_ZEROED; ++kind) {
+        for (at = 0; at < variant->parameters; ++at) {
+            uint64_t from = tw_aligned(plan->workspace);
+            if (variant->parameter[at].kind != kind) continue;
+            if (kind == TW_ZEROED && !plan->zeroed) plan->zeros = from;
+            plan->parameter[plan->step[plan->steps - 1].first + at].word = from;
+            plan->workspace = from + tw_bytes(variant->parameter[at].memory, chosen->sizes);
+            if (kind == TW_ZEROED) plan->zeroed = plan->workspace - plan->zeros;
+        }
+    }
 }
 
 /* Everything that a plan depends on, but for numbers, and addresses up to their remainders. */
@@ -287,13 +309,13 @@ static int tw_plan(const tw_kernel *kernel, tilewright_context *context, tilewri
     tw_source sources[TW_PARAMS];
     void *function = 0;
     uint64_t next = 0;
-    int at, operands = 0, status;
+    int at, status;
     tw_begin(plan, &error);
     launch.kernel = kernel;
     launch.tensors = tensors;
     launch.error = &error;
     if (!context->context) return TW_REFUSE(&error, "the kernel is not open\nhelp: call `%s_open` first", kernel->name);
-    if (tw_same(plan, &launch, context) && tw_overlaps(&launch) == 0) {
+    if (tw_same(plan, &launch, context) && kernel->apart(tensors, &error) == 0) {
         status = tw_devices(&launch, context, plan);
         if (status) {
             plan->made = 0;
@@ -318,7 +340,7 @@ static int tw_plan(const tw_kernel *kernel, tilewright_context *context, tilewri
     }
     tw_begin(plan, &error);
     plan->made = plan->steps = plan->parameters = plan->maps = 0;
-    plan->workspace = 0;
+    plan->workspace = plan->zeroed = 0;
     plan->variant = -1;
     limits.arch = context->arch;
     limits.shared_bytes = context->shared_bytes;
@@ -328,7 +350,7 @@ static int tw_plan(const tw_kernel *kernel, tilewright_context *context, tilewri
     packing.launch = &launch;
     packing.limits = &limits;
     status = tw_current(context, &error);
-    if (!status) status = tw_planned(&packing, &chosen, &operands);
+    if (!status) status = tw_planned(&packing, &chosen);
     if (!status) status = tw_devices(&launch, context, 0);
     if (status) return status;
     memcpy(plan->grid, chosen.grid, sizeof plan->grid);
@@ -340,21 +362,21 @@ static int tw_plan(const tw_kernel *kernel, tilewright_context *context, tilewri
         if (tensors[at]) plan->tensor[at] = *tensors[at];
     }
     if (chosen.grid[0] && chosen.grid[1] && chosen.grid[2]) {
-        const tw_operands *read = &packing.operands[operands];
         plan->variant = (int)(chosen.variant - kernel->variant);
         if (plan->variant < 0 || plan->variant >= kernel->variants) plan->variant = kernel->variants;
-        for (at = 0; at < read->packs; ++at) {
-            const tw_pack *pack = &kernel->pack[read->pack[at]];
-            tw_copy *copy = &packing.copies[read->pack[at]];
+        for (at = 0; at < kernel->packs; ++at) {
+            const tw_pack *pack = &kernel->pack[at];
+            tw_copy *copy = &packing.copies[at];
             tw_source own[2];
+            if (!(chosen.copies >> at & 1)) continue;
             own[0] = sources[pack->arg];
             own[1].workspace = 1;
             own[1].arg = pack->arg;
             own[1].address = next;
             next += copy->copy.elements * tw_types[copy->copy.type].bytes;
             plan->workspace = next;
-            next = (next + TW_COPY_ALIGNED - 1) / TW_COPY_ALIGNED * TW_COPY_ALIGNED;
-            if (read->packs > 1) copy->chosen.variant += (at ? 2 : 1) * pack->beside;
+            next = tw_aligned(next);
+            if (chosen.copies & (chosen.copies - 1)) copy->chosen.variant += (own[1].address ? 2 : 1) * pack->beside;
             status = tw_load(copy->chosen.variant, context, functions, &function, &error);
             if (!status) status = tw_step(plan, &copy->chosen, function, own, context->arch, &error);
             if (status) return status;
@@ -363,6 +385,7 @@ static int tw_plan(const tw_kernel *kernel, tilewright_context *context, tilewri
         status = tw_load(chosen.variant, context, functions, &function, &error);
         if (!status) status = tw_step(plan, &chosen, function, sources, context->arch, &error);
         if (status) return status;
+        tw_memories(plan, &chosen);
         for (at = 0; at < plan->parameters; ++at)
             if (plan->parameter[at].kind == TILEWRIGHT_NUMBER) plan->parameter[at].word = numbers[plan->parameter[at].arg];
     }
@@ -434,13 +457,16 @@ static int tw_run(void *stream, tilewright_plan *plan, uint64_t workspace) {
         return TW_REFUSE(&error, "the stream is of another context than the kernel\nhelp: open the kernel in the stream's context");
     if (plan->workspace && (!workspace || workspace % TW_COPY_ALIGNED))
         return TW_REFUSE(&error,
-                         "the launch copies arguments first\nhelp: give it a workspace of %" PRIu64
+                         "the launch needs memory\nhelp: give it a workspace of %" PRIu64
                          " bytes that begins at a multiple of %d",
                          plan->workspace, TW_COPY_ALIGNED);
     for (at = 0; at < plan->steps && !plan->step[at].overlaps; ++at) continue;
     if (at < plan->steps) status = tw_failed(&error, "asking about the stream", cuStreamIsCapturing(stream, &captured));
+    if (plan->zeroed && !status)
+        status = tw_failed(&error, "clearing memory", cuMemsetD8Async(workspace + plan->zeros, 0, plan->zeroed, stream));
+    /* A kernel does not wait by itself for what is no kernel. */
     for (at = 0; at < plan->steps && !status; ++at)
-        status = tw_submit(plan, &plan->step[at], stream, !captured, workspace, &error);
+        status = tw_submit(plan, &plan->step[at], stream, !captured && (at || !plan->zeroed), workspace, &error);
     return status;
 }
 

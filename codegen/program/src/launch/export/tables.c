@@ -42,6 +42,7 @@ __declspec(dllimport) void (*__stdcall GetProcAddress(void *library, const char 
                               unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream, void **parameters,     \
                               void **extra))                                                                                  \
     FUNCTION(cuLaunchKernelEx, (const void *config, void *function, void **parameters, void **extra))                         \
+    FUNCTION(cuMemsetD8Async, (unsigned long long address, unsigned char value, size_t bytes, void *stream))                  \
     FUNCTION(cuModuleGetFunction, (void **function, void *module, const char *name))                                          \
     FUNCTION(cuModuleLoadData, (void **module, const void *image))                                                            \
     FUNCTION(cuModuleUnload, (void *module))                                                                                  \
@@ -65,84 +66,48 @@ typedef struct {
     uint32_t over;
 } tw_size;
 
-/* The value of a size, and what of an argument determined it. */
-typedef struct {
-    int64_t value;
-    int known;
-    int arg;
-    int stride;
-    int mode;
-} tw_bound;
+/* The value of a size. */
+typedef int64_t tw_bound;
 
-/* The sizes of a tensor as alternatives take it. */
-typedef struct {
-    int arg;
-    int rank;
-    const tw_size *extents;
-    const tw_size *strides;
-} tw_shape;
+struct tw_operands;
+struct tw_packing;
 
+/* What a device can hold. */
 typedef struct {
-    int count;
-    const tw_shape *shapes;
+    uint32_t arch, shared_bytes, threads, grid[3], multiprocessors;
+} tw_limits;
+
+/* An error text that is filled from the left. */
+typedef struct {
+    char *at;
+    size_t left;
+} tw_text;
+
+struct tw_kernel;
+
+/* Determines the sizes, as some alternatives take tensors. */
+typedef struct {
+    int (*bind)(const struct tw_kernel *kernel, const tilewright_tensor *const *tensors, tw_bound *sizes, tw_text *error);
 } tw_form;
 
-enum { TW_DIVIDES, TW_AT_MOST, TW_AT_LEAST, TW_ALIGNED, TW_SMALL };
-
-/* What an alternative assumes. */
+/* How messages call what an alternative assumes: what stands before and after the number, if there is one. */
 typedef struct {
-    int kind;
-    const char *name;
-    tw_size of;
-    int64_t number;
-    int arg;
-    const uint32_t *beyond;
-    const tw_size *strides;
+    const char *before, *after;
 } tw_fact;
 
-/* Alternatives that differ in tiles alone have this in common. */
+/* Alternatives that differ in tiles alone have this in common. `kept_fact` are the facts that a copy does not change, and `rows` is
+   the reason why they do not read the arguments themselves, if rows are along another mode. */
 typedef struct {
     int form;
     int facts;
     const int *fact;
-    int packs;
-    const int *pack;
+    int kept_facts;
+    const int *kept_fact;
+    const char *rows;
+    tw_count (*copies)(struct tw_packing *packing, int of_class);
 } tw_class;
 
-typedef struct {
-    int rank;
-    const tw_size *extents;
-    int rows;
-    const tw_size *strides;
-    uint32_t bytes;
-} tw_moved;
-
-/* Tensors that are read or written, for estimates. */
-typedef struct {
-    int count;
-    const tw_moved *tensors;
-} tw_moves;
-
-typedef struct {
-    tw_size count;
-    int tiles;
-    tw_size extent;
-    uint32_t over;
-} tw_factor;
-
-/* The estimate of an alternative, in clocks. */
-typedef struct {
-    tw_factor steps;
-    tw_size times[2];
-    uint32_t over;
-    uint32_t step, guarded_step, resident, alone, cut, rows, tile, cut_tile, guarded_tile, begin, launch;
-    uint32_t warps;
-    int factors;
-    const tw_factor *factor;
-    int reads, bulk, stores;
-} tw_cost;
-
-enum { TW_TENSOR, TW_SCALAR, TW_INT, TW_MAP };
+enum { TW_TENSOR, TW_SCALAR, TW_INT, TW_MAP, TW_WORKSPACE, TW_ZEROED };
 
 /* A tensor map for bulk copies, innermost mode first. */
 typedef struct {
@@ -156,11 +121,19 @@ typedef struct {
     const char *name;
 } tw_map;
 
+/* Memory of a launch: the extents, and bytes of an element. */
+typedef struct {
+    int factors;
+    const tw_size *factor;
+    uint32_t bytes;
+} tw_memory;
+
 typedef struct {
     int kind;
     int arg;
     tw_size value;
     const tw_map *map;
+    const tw_memory *memory;
 } tw_parameter;
 
 /* A binary: for its architecture and newer ones with the same first digit, or for that alone; PTX for all newer ones. */
@@ -176,32 +149,31 @@ typedef struct tw_variant {
     const char *entry;
     int of_class;
     uint32_t arch;
-    int exact;
     int competes;
-    const tw_cost *cost;
-    int factors[3];
-    const tw_size *grid[3];
-    const char *grid_text[3];
+    int cuts; /* takes longer where rows of an argument begin in the middle of a sector */
+    uint32_t launch_clocks;
+    tw_count (*estimate)(const uint32_t *own, const struct tw_operands *of, const tw_limits *limits); /* clocks */
+    const uint32_t *own;
+    int (*supported)(const tw_bound *sizes, const tw_limits *limits, tw_text *error);
+    int (*blocks)(const tw_bound *sizes, const tw_limits *limits, uint32_t grid[3], tw_text *error);
+    int (*is_long)(const tw_bound *sizes, const tw_limits *limits); /* along y or z */
+    const struct tw_variant *folded; /* with all blocks along x, for grids that are too long along y or z */
     uint32_t cluster[3];
-    uint32_t threads, shared_bytes, blocks_per_sm;
-    int persistent, overlaps;
+    uint32_t threads, shared_bytes;
+    int overlaps;
     int parameters;
     const tw_parameter *parameter;
     int images;
     const tw_image *image;
     int function;
-    const struct tw_variant *folded; /* with all blocks along x, for grids that are too long along y or z */
 } tw_variant;
 
 struct tw_kernel;
 
-/* An argument that may be copied to aligned rows first. */
+/* An argument that may be copied to aligned rows first. `copied` has the copy, and the arguments of its launch, or returns 0. */
 typedef struct {
     int arg;
-    int rank;
-    const int *modes;
-    int transposes;
-    int64_t multiple;
+    int (*copied)(const tilewright_tensor *const *tensors, tilewright_tensor *copy, tilewright_tensor launch[2]);
     const struct tw_kernel *kernel;
     int beside; /* alternatives for a copy alone; then for the first of several, and for copies beside it; 0: one kind */
 } tw_pack;
@@ -219,39 +191,16 @@ typedef struct {
     tw_size size;
 } tw_node;
 
-typedef struct {
-    int size;
-    int node;
-} tw_equal;
-
-/* A requirement of the author on sizes. */
-typedef struct {
-    const char *text;
-    int of;
-    int test;
-    int computed;
-    int sizes;
-    const int *size;
-    int divides;
-    tw_size divided;
-    int64_t divisor;
-    int equals;
-    const tw_equal *equal;
-} tw_require;
-
 /* The kernel without loops, for launches where a size is 0 that only they run over. */
 typedef struct {
-    int size;
-    uint64_t idle;
     const struct tw_kernel *kernel;
-    const int *sizes;
+    const int *sizes; /* by its numbers; -1: none */
 } tw_empty_loops;
 
 typedef struct {
     const char *name;
     int type;
     int tensor;
-    int writes;
     int used; /* may not be without elements */
     int rank;
 } tw_param;
@@ -261,37 +210,27 @@ typedef struct tw_kernel {
     int params;
     const tw_param *param;
     int sizes;
-    const char *const *size;
-    int forms;
+    /* Checks tensors, and determines the sizes; for each form, determines the sizes; checks that tensors do not overlap. */
+    int (*check)(const struct tw_kernel *kernel, const tilewright_tensor *const *tensors, tw_bound *sizes, int *empty_loops,
+                 tw_text *error);
     const tw_form *form;
+    int (*apart)(const tilewright_tensor *const *tensors, tw_text *error);
     int facts;
     const tw_fact *fact;
-    int moves;
-    const tw_moves *moved;
+    int limits; /* facts that all alternatives have */
+    const int *limit;
     int classes;
     const tw_class *of_class;
     int variants;
     const tw_variant *variant;
     int packs;
     const tw_pack *pack;
-    int requires_;
-    const tw_require *require;
+    /* What facts and estimates are about. */
+    void (*derive)(const tilewright_tensor *const *tensors, const tw_bound *sizes, struct tw_operands *of);
     const tw_node *node;
-    int empty_loops_count;
     const tw_empty_loops *empty_loops;
     uint64_t alignment;
 } tw_kernel;
-
-/* What a device can hold. */
-typedef struct {
-    uint32_t arch, shared_bytes, threads, grid[3], multiprocessors;
-} tw_limits;
-
-/* An error text that is filled from the left. */
-typedef struct {
-    char *at;
-    size_t left;
-} tw_text;
 
 static void tw_put(tw_text *text, const char *format, ...)
 #if defined(__GNUC__)
@@ -350,27 +289,16 @@ static int tw_driver(tw_text *error) {
     return status;
 }
 
+/* The value of a size; 0 if it overflows. */
 static int tw_value(tw_size size, const tw_bound *sizes, int64_t *value) {
-    tw_wide product;
-    if (size.of == -1) {
-        *value = size.times;
-        return 1;
+    tw_wide product = size.times;
+    if (size.of >= 0) {
+        int64_t of = sizes[size.of], over = size.over, rest = ((of % over) + over) % over;
+        product *= (of - rest) / over + (rest != 0);
     }
-    if (size.of < 0 || !sizes[size.of].known) return 0;
-    {
-        int64_t of = sizes[size.of].value, quotient = of;
-        if (size.over > 1) {
-            int64_t over = size.over, rest = ((of % over) + over) % over;
-            quotient = (of - rest) / over + (rest != 0);
-        }
-        product = (tw_wide)quotient * size.times;
-    }
-    if (product > INT64_MAX || product < INT64_MIN) return 0;
     *value = (int64_t)product;
-    return 1;
+    return size.of > -2 && product <= INT64_MAX && product >= INT64_MIN;
 }
-
-static int tw_plain(tw_size size) { return size.of >= 0 && size.times == 1 && size.over == 1; }
 
 static int tw_empty(const tilewright_tensor *tensor) {
     int mode;

@@ -1,19 +1,21 @@
 //! The rules of launches as tables of C.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::super::cost;
 use super::super::refusal::Refusal;
-use super::super::rules::{Check, Count, Rules, Size};
+use super::super::rules::{Alternative, Arguments, Rules, Size};
+use super::functions::Functions;
 use super::nodes::{Nodes, int, known, number};
 use super::text::literal;
 use super::{Image, constant};
 use crate::launch::definition::{Generated, Pack, Param as Named, Variant};
-use crate::thread::{Fact, Kernel, Param};
-use crate::values::affine::Affine;
-use crate::values::condition::Require;
-use crate::values::condition::Test;
+use crate::launch::message::{Message, Piece};
+use crate::launch::number::Natural;
+use crate::launch::why::{Why, unmet};
+use crate::thread::{Kernel, Param};
 use crate::values::elem::Elem;
 use crate::values::limits::MOST_EXTENT;
 use crate::values::target::STATIC_SHARED;
@@ -27,8 +29,9 @@ pub(super) struct Tables<'i, E> {
     text: String,
     arrays: usize,
     functions: usize,
-    /// The largest number of sizes, facts, reads, packs, classes, parameters and operands of a kernel.
-    most: [usize; 7],
+    recorded: Functions,
+    /// The largest number of sizes, facts, counts, reads, packs, classes, parameters and operands of a kernel.
+    most: [usize; 8],
 }
 
 /// A size.
@@ -52,11 +55,18 @@ pub(super) fn types() -> String {
 
 impl<'i, E: From<Refusal>> Tables<'i, E> {
     pub(super) fn new(images: Images<'i, E>) -> Tables<'i, E> {
-        Tables { images, text: String::new(), arrays: 0, functions: 0, most: [1; 7] }
+        Tables {
+            images,
+            text: String::new(),
+            arrays: 0,
+            functions: 0,
+            most: [1; 8],
+            recorded: Functions::default(),
+        }
     }
 
     pub(super) fn text(&self) -> String {
-        self.text.clone()
+        self.recorded.text() + &self.text
     }
 
     /// Functions of all variants.
@@ -66,7 +76,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
 
     /// The constants of the interpreter.
     pub(super) fn limits(&self) -> String {
-        let names = ["SIZES", "FACTS", "MOVES", "PACKS", "CLASSES", "PARAMS", "OPERANDS"];
+        let names = ["SIZES", "FACTS", "COUNTS", "MOVES", "PACKS", "CLASSES", "PARAMS", "OPERANDS"];
         let mut text = String::from("\n/* Bounds of the tables at the end. */\n");
         for (name, most) in names.iter().zip(self.most) {
             let _ = writeln!(text, "#define TW_{name} {most}");
@@ -74,21 +84,9 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         let _ = write!(
             text,
             "\n/* The greatest extent and stride, and bytes of shared memory that a block has without asking. */\n\
-             #define TW_MOST {MOST_EXTENT}\n#define TW_STATIC_SHARED {STATIC_SHARED}\n\n\
-             /* Estimates: see the fields of the tables. */\n#define TW_SCHEDULERS {:?}\n#define TW_IDLE {}\n#define TW_MEMORY {}\n#define TW_FEW_STORED {}\n\
-             #define TW_SHARING {}\n#define TW_SHARING_OF {}\nstatic const struct {{\n    uint64_t aligned;\n    \
-             uint32_t in_a_clock, alone, beside;\n}} tw_rows[] = {{",
-            cost::SCHEDULERS,
-            super::super::IDLE,
-            cost::MEMORY,
-            cost::FEW_STORED,
-            cost::SHARING.0,
-            cost::SHARING.1
+             #define TW_MOST {MOST_EXTENT}\n#define TW_STATIC_SHARED {STATIC_SHARED}\n"
         );
-        for (aligned, in_a_clock, [alone, beside]) in cost::ROWS {
-            let _ = write!(text, "{{UINT64_C({aligned}), {in_a_clock}, {alone}, {beside}}}, ");
-        }
-        text + "};\n"
+        text
     }
 
     /// A table, and its name.
@@ -112,11 +110,6 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         name
     }
 
-    fn sizes(&mut self, all: &[Size]) -> String {
-        let rows: Vec<String> = all.iter().map(|of| size(*of)).collect();
-        self.array("tw_size", &rows)
-    }
-
     fn numbers<N: ToString>(&mut self, ty: &str, all: &[N]) -> String {
         let rows: Vec<String> = all.iter().map(ToString::to_string).collect();
         self.array(ty, &rows)
@@ -131,42 +124,44 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         }
         let mut all_empty_loops = Vec::new();
         for empty_loops in &kernel.empty_loops {
-            let Some(variant) = empty_loops.variant() else { continue };
+            let Some(variant) = empty_loops.variant() else {
+                all_empty_loops.push("{0, 0}".to_owned());
+                continue;
+            };
             let own = Rules::new(std::slice::from_ref(variant), &[], &|_| None);
-            let name = self.table(kernel, std::slice::from_ref(variant), &own, &[], &[])?;
+            let name = self.table(kernel, std::slice::from_ref(variant), &own, None)?;
             let sizes: Vec<i64> = own
                 .symbols
                 .iter()
                 .map(|symbol| number(&rules, *symbol).map_or(-1, |index| index as i64))
                 .collect();
             let sizes = self.numbers("int", &sizes);
-            let size = number(&rules, empty_loops.size()).map_or(-1, |index| index as i64);
-            let idle: u64 = empty_loops.idle().iter().map(|index| 1 << index).sum();
-            all_empty_loops.push(format!("{{{size}, UINT64_C({idle}), &{name}, {sizes}}}"));
+            all_empty_loops.push(format!("{{&{name}, {sizes}}}"));
         }
-        self.table(kernel, &kernel.variants, &rules, &packs, &all_empty_loops)
+        self.table(kernel, &kernel.variants, &rules, Some([&packs, &all_empty_loops]))
     }
 
     fn pack(&mut self, pack: &Pack) -> Result<String, E> {
         let kernel = self.kernel(&pack.kernel)?;
-        let modes = self.numbers("int", &pack.modes);
-        let (rank, transposes) = (pack.modes.len(), u8::from(pack.transposes));
-        let multiple = Pack::row_multiple(pack.kernel.params[0].elem);
-        Ok(format!("{{{}, {rank}, {modes}, {transposes}, {multiple}, &{kernel}, {}}}", pack.arg, pack.beside))
+        let copied = self.recorded.copied(pack);
+        Ok(format!("{{{}, {copied}, &{kernel}, {}}}", pack.arg, pack.beside))
     }
 
+    /// The table of some variants, and its name. `more` are the packs and the kernels without loops of all variants; a kernel without
+    /// loops, which is alone, has no checks of its own.
     fn table(
         &mut self,
         kernel: &Generated,
         variants: &[Variant],
         rules: &Rules,
-        packs: &[String],
-        all_empty_loops: &[String],
+        more: Option<[&[String]; 2]>,
     ) -> Result<String, E> {
-        let operands = 1 + rules.classes.iter().map(|class| 1 + class.packs.len()).sum::<usize>();
+        let [packs, all_empty_loops] = more.unwrap_or([&[], &[]]);
+        let operands = 1 + rules.classes.iter().map(|class| 2 + class.packs.len()).sum::<usize>();
         let counts = [
             rules.symbols.len(),
             rules.facts.len(),
+            rules.counts.len(),
             rules.moved.len(),
             packs.len(),
             rules.classes.len(),
@@ -177,139 +172,121 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         let used = |arg| rules.variants.is_empty() || rules.uses(arg);
         let params = kernel.params.iter().enumerate().map(|(arg, named)| param(named, used(arg)));
         let params: Vec<String> = params.collect();
-        let names: Vec<String> = rules.symbols.iter().map(|symbol| literal(symbol.name())).collect();
-        let forms = self.forms(rules);
+        let nodes = RefCell::new(Nodes::default());
+        let (mut check, mut forms, mut apart) = ("0".to_owned(), Vec::new(), "0".to_owned());
+        if more.is_some() {
+            check = self.recorded.check(kernel, rules, &nodes);
+            apart = self.recorded.apart(kernel);
+            let bind = |form| format!("{{{}}}", self.recorded.bind(kernel, rules, form, &nodes));
+            forms = (0..rules.forms.len()).map(bind).collect();
+        }
         let facts = self.facts(variants, rules);
-        let moved: Vec<String> = rules.moved.iter().map(|moved| self.moved(moved)).collect();
+        let derive = self.recorded.derive(rules);
+        let limits = rules.variants.first().map_or(Vec::new(), |first| rules.limits(first.class));
+        let limits: Vec<usize> = limits.into_iter().map(|(_, fact)| fact).collect();
         let mut classes = Vec::new();
         for class in &rules.classes {
-            let (needs, of) = (self.numbers("int", &class.needs), self.numbers("int", &class.packs));
-            classes.push(format!(
-                "{{{}, {}, {needs}, {}, {of}}}",
-                class.form,
-                class.needs.len(),
-                class.packs.len()
-            ));
+            let [needs, kept] = [&class.needs, &class.kept].map(|facts| self.numbers("int", facts));
+            let along = class.packs.iter().find(|pack| kernel.packs[**pack].transposes);
+            let rows = along.map_or("0".into(), |pack| {
+                let reason: Message<Natural> = Why::Rows(*pack).message(kernel, &variants[0].program);
+                literal(&reason.text())
+            });
+            let copies = self.recorded.copies(kernel, class);
+            let (form, all, of_copies) = (class.form, class.needs.len(), class.kept.len());
+            classes.push(format!("{{{form}, {all}, {needs}, {of_copies}, {kept}, {rows}, {copies}}}"));
         }
         let (mut rows, mut folded) = (Vec::new(), BTreeMap::<usize, String>::new());
         for (index, variant) in variants.iter().enumerate() {
-            // Kernels without loops, which are listed alone, are not folded.
-            let of = kernel.variants.get(index).filter(|_| variants.len() == kernel.variants.len());
+            let of = Some(variant).filter(|variant| more.is_some() && !variant.program.launch.persistent);
             let of = of.and_then(|_| kernel.folded(index));
             let name = match of {
                 None => "0".to_owned(),
                 Some(of) if folded.contains_key(&of) => folded[&of].clone(),
                 Some(of) => {
-                    let row = self.variant(rules, kernel.unfolded(of), kernel.variant(of), "0")?;
+                    let along_x = [rules.variants[kernel.unfolded(of)].grid.concat(), Vec::new(), Vec::new()];
+                    let row =
+                        self.variant(kernel, rules, kernel.unfolded(of), kernel.variant(of), &along_x, "0")?;
                     let name = format!("&{}[0]", self.array("tw_variant", &[row]));
                     folded.insert(of, name.clone());
                     name
                 }
             };
-            rows.push(self.variant(rules, index, variant, &name)?);
+            rows.push(self.variant(kernel, rules, index, variant, &rules.variants[index].grid, &name)?);
         }
-        let (mut nodes, mut requires) = (Nodes::default(), Vec::new());
-        for require in &kernel.requires {
-            requires.push(self.require(rules, &mut nodes, require));
-        }
+        let (forms, of_params) = (self.array("tw_form", &forms), self.array("tw_param", &params));
         let tables = [
-            (params.len(), self.array("tw_param", &params)),
-            (names.len(), self.array("char *const", &names)),
-            (forms.len(), self.array("tw_form", &forms)),
             (facts.len(), self.array("tw_fact", &facts)),
-            (moved.len(), self.array("tw_moves", &moved)),
+            (limits.len(), self.numbers("int", &limits)),
             (classes.len(), self.array("tw_class", &classes)),
             (rows.len(), self.array("tw_variant", &rows)),
             (packs.len(), self.array("tw_pack", packs)),
-            (requires.len(), self.array("tw_require", &requires)),
         ];
-        let nodes = self.array("tw_node", &nodes.rows);
-        let empty_loops = (all_empty_loops.len(), self.array("tw_empty_loops", all_empty_loops));
-        let listed = |(count, name): &(usize, String)| format!("{count}, {name}");
-        let tables: Vec<String> = tables.iter().map(listed).collect();
+        let nodes = self.array("tw_node", &nodes.into_inner().rows);
+        let empty_loops = self.array("tw_empty_loops", all_empty_loops);
+        let tables: Vec<String> = tables.iter().map(|(count, name)| format!("{count}, {name}")).collect();
         let name = format!("tw_kernel_{}", self.arrays);
         self.arrays += 1;
         let _ = writeln!(
             self.text,
-            "static const tw_kernel {name} = {{{}, {}, {nodes}, {}, UINT64_C({})}};\n",
+            "static const tw_kernel {name} = {{{}, {}, {}, {}, {check}, {forms}, {apart}, {}, {derive}, {nodes}, {empty_loops}, \
+             UINT64_C({})}};\n",
             literal(&kernel.name),
+            params.len(),
+            of_params,
+            rules.symbols.len(),
             tables.join(", "),
-            listed(&empty_loops),
             rules.alignment()
         );
         Ok(name)
     }
 
-    fn forms(&mut self, rules: &Rules) -> Vec<String> {
-        let mut all = Vec::new();
-        for form in &rules.forms {
-            let mut shapes = Vec::new();
-            for shape in &form.tensors {
-                let (extents, strides) = (self.sizes(&shape.extents), self.sizes(&shape.strides));
-                shapes.push(format!("{{{}, {}, {extents}, {strides}}}", shape.arg, shape.extents.len()));
-            }
-            all.push(format!("{{{}, {}}}", shapes.len(), self.array("tw_shape", &shapes)));
-        }
-        all
-    }
-
-    /// Facts, each with the name that messages use for its subject: the name in the first variant that needs it.
+    /// Facts, each with the text of messages about it: the text of the first variant that needs it.
     fn facts(&mut self, variants: &[Variant], rules: &Rules) -> Vec<String> {
         let mut all = Vec::new();
         for (index, check) in rules.facts.iter().enumerate() {
-            let named = variants.iter().zip(&rules.variants).find_map(|(variant, alternative)| {
+            let of_variant = |(variant, alternative): (&Variant, &Alternative)| {
                 let at = rules.classes[alternative.class].needs.iter().position(|need| *need == index)?;
-                Some(name(&variant.program, &variant.program.needs[at]))
-            });
-            let named = literal(&named.unwrap_or_default());
-            all.push(match check {
-                Check::Divides { of, divisor } => {
-                    format!("{{TW_DIVIDES, {named}, {}, {divisor}, 0, 0, 0}}", size(*of))
+                let value = check.is_false(&Unit).1;
+                Some(unmet(&variant.program, &variant.program.needs[at], value))
+            };
+            let message: Option<Message<Natural>> = variants.iter().zip(&rules.variants).find_map(of_variant);
+            let (mut texts, mut has_number) = ([String::new(), String::new()], false);
+            for piece in message.map_or(Vec::new(), |message| message.0) {
+                match piece {
+                    Piece::Text(text) => texts[usize::from(has_number)] += &text,
+                    _ => has_number = true,
                 }
-                Check::AtMost { of, limit } => {
-                    format!("{{TW_AT_MOST, {named}, {}, {}, 0, 0, 0}}", size(*of), int(*limit))
-                }
-                Check::AtLeast { of, limit } => {
-                    format!("{{TW_AT_LEAST, {named}, {}, {}, 0, 0, 0}}", size(*of), int(*limit))
-                }
-                Check::Aligned { arg, bytes } => {
-                    format!("{{TW_ALIGNED, {named}, {}, {bytes}, {arg}, 0, 0}}", size(Size::Unknown))
-                }
-                Check::Small { arg, distance, strides } => {
-                    let (distance, strides) = (self.numbers("uint32_t", distance), self.sizes(strides));
-                    format!("{{TW_SMALL, {named}, {}, 0, {arg}, {distance}, {strides}}}", size(Size::Unknown))
-                }
-            });
+            }
+            let [before, after] = texts.map(|text| literal(&text));
+            all.push(if has_number { format!("{{{before}, {after}}}") } else { format!("{{{before}, 0}}") });
         }
         all
     }
 
-    fn moved(&mut self, moved: &[cost::Moved]) -> String {
-        let mut rows = Vec::new();
-        for of in moved {
-            let (extents, strides) = (self.sizes(&of.extents), self.sizes(&of.strides));
-            let (rank, count) = (of.extents.len(), of.strides.len());
-            rows.push(format!("{{{rank}, {extents}, {count}, {strides}, {}}}", of.bytes));
-        }
-        format!("{{{}, {}}}", rows.len(), self.array("tw_moved", &rows))
-    }
-
-    /// The row of a variant, with the program's grid and parameters; `folded` is the address of the row with all blocks along x.
-    fn variant(&mut self, rules: &Rules, index: usize, variant: &Variant, folded: &str) -> Result<String, E> {
+    /// The row of a variant, with the program's parameters; `folded` is the address of the row with all blocks along x.
+    fn variant(
+        &mut self,
+        kernel: &Generated,
+        rules: &Rules,
+        index: usize,
+        variant: &Variant,
+        grid: &[Vec<Size>; 3],
+        folded: &str,
+    ) -> Result<String, E> {
         let (program, alternative) = (&variant.program, &rules.variants[index]);
         let launch = &program.launch;
-        let cost = alternative.cost.as_ref().map(|cost| self.cost(&rules.counts, cost));
-        let cost = cost.map_or("0".into(), |row| format!("&{}[0]", self.array("tw_cost", &[row])));
-        let axes = launch
-            .grid
-            .each_ref()
-            .map(|axis| axis.iter().map(|value| known(rules, *value)).collect::<Vec<_>>());
-        let grid = axes.each_ref().map(|axis| self.array("tw_size", axis));
-        let counts = axes.map(|axis| axis.len().to_string());
-        let product = |axis: &Vec<tilewright_layout::Value>| {
-            literal(&axis.iter().map(ToString::to_string).collect::<Vec<_>>().join("*"))
-        };
-        let texts: Vec<String> = launch.grid.iter().map(product).collect();
+        let estimate = alternative.cost.as_ref().and_then(|rule| self.recorded.estimate(rules, rule));
+        let estimate = estimate.map_or("0, 0".into(), |(function, own)| {
+            format!("{function}, {}", self.numbers("uint32_t", &own))
+        });
+        let cuts = u8::from(alternative.cost.as_ref().is_some_and(cost::Rule::cuts));
+        let clocks = launch.cost.map_or(0, |cost| cost.launch);
+        let supported = self
+            .recorded
+            .supported(kernel, program, |places| alternative.workspace_bytes(&|size| places.size(size)));
+        let blocks = self.recorded.blocks(program, grid);
+        let is_long = if folded == "0" { "0".into() } else { self.recorded.is_long(grid) };
         let parameters = self.parameters(rules, program);
         let count = parameters.len();
         let parameters = self.array("tw_parameter", &parameters);
@@ -327,74 +304,40 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         let function = self.functions;
         self.functions += 1;
         let [x, y, z] = launch.cluster;
+        let (threads, shared_bytes) = (launch.threads, launch.shared_bytes);
+        let [competes, overlaps] = [alternative.competes, launch.overlaps].map(u8::from);
         Ok(format!(
-            "{{{}, {}, {}, {}, {}, {cost}, {{{}}}, {{{}}}, {{{}}}, {{{x}, {y}, {z}}}, {}, {}, {}, {}, {}, {count}, {parameters}, \
-             {}, {binaries}, {function}, {folded}}}",
+            "{{{}, {}, {}, {competes}, {cuts}, {clocks}, {estimate}, {supported}, {blocks}, {is_long}, {folded}, \
+             {{{x}, {y}, {z}}}, {threads}, {shared_bytes}, {overlaps}, {count}, {parameters}, {}, {binaries}, {function}}}",
             literal(&crate::cuda::entry(program)),
             alternative.class,
             program.arch,
-            u8::from(program.arch_specific),
-            u8::from(alternative.competes),
-            counts.join(", "),
-            grid.join(", "),
-            texts.join(", "),
-            launch.threads,
-            launch.shared_bytes,
-            launch.blocks_per_sm,
-            u8::from(launch.persistent),
-            u8::from(launch.overlaps),
             images.len(),
         ))
-    }
-
-    fn cost(&mut self, counts: &[Size], rule: &cost::Rule) -> String {
-        let size_of = |count: Option<Count>, or: Size| size(count.map_or(or, |Count(index)| counts[index]));
-        let factor = |(count, tiles): &(Count, Option<(Count, u32)>)| {
-            let (is_tiles, over) = (u8::from(tiles.is_some()), tiles.map_or(1, |(_, over)| over));
-            let extent = size_of(tiles.map(|(extent, _)| extent), Size::Unknown);
-            format!("{{{}, {is_tiles}, {extent}, {over}}}", size_of(Some(*count), Size::Unknown))
-        };
-        let factors: Vec<String> = rule.grid.iter().map(factor).collect();
-        let of = &rule.cost;
-        let clocks = [
-            of.step,
-            of.guarded_step,
-            of.resident,
-            of.alone,
-            of.cut,
-            of.rows,
-            of.tile,
-            of.cut_tile,
-            of.guarded_tile,
-            of.begin,
-            of.launch,
-        ];
-        let clocks = clocks.map(|n| n.to_string()).join(", ");
-        format!(
-            "{{{}, {{{}}}, {}, {clocks}, {}, {}, {}, {}, {}, {}}}",
-            factor(&(rule.steps, rule.extent)),
-            rule.times.map(|of| size_of(of, Size::Int(1))).join(", "),
-            of.over.max(1),
-            rule.warps,
-            factors.len(),
-            self.array("tw_factor", &factors),
-            rule.reads,
-            rule.bulk,
-            rule.stores
-        )
     }
 
     fn parameters(&mut self, rules: &Rules, program: &Kernel) -> Vec<String> {
         let mut all = Vec::new();
         for (index, param) in program.params.iter().enumerate() {
             all.push(match param {
-                Param::Pointer { .. } => format!("{{TW_TENSOR, {index}, {}, 0}}", size(Size::Unknown)),
-                Param::Workspace { .. } => unreachable!("variants with a workspace are not exported"),
-                Param::Scalar { .. } => format!("{{TW_SCALAR, {index}, {}, 0}}", size(Size::Unknown)),
+                Param::Pointer { .. } => format!("{{TW_TENSOR, {index}, {}, 0, 0}}", size(Size::Unknown)),
+                Param::Workspace { elem, shape, zeroed, .. } => {
+                    let kind = if *zeroed { "ZEROED" } else { "WORKSPACE" };
+                    let factors: Vec<String> = shape.iter().map(|extent| known(rules, *extent)).collect();
+                    let row = format!(
+                        "{{{}, {}, {}}}",
+                        factors.len(),
+                        self.array("tw_size", &factors),
+                        elem.bytes()
+                    );
+                    let memory = self.array("tw_memory", &[row]);
+                    format!("{{TW_{kind}, 0, {}, 0, &{memory}[0]}}", size(Size::Unknown))
+                }
+                Param::Scalar { .. } => format!("{{TW_SCALAR, {index}, {}, 0, 0}}", size(Size::Unknown)),
                 Param::Int { symbol, .. } => {
                     let value =
                         known(rules, tilewright_layout::Value::Sym { times: 1, of: *symbol, over: 1 });
-                    format!("{{TW_INT, 0, {value}, 0}}")
+                    format!("{{TW_INT, 0, {value}, 0, 0}}")
                 }
                 Param::TensorMap { tensor, tile, steps, modes, swizzle, .. } => {
                     let Some(Param::Pointer { name, elem, shape, stride, .. }) =
@@ -420,72 +363,39 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
                         literal(name)
                     );
                     let map = self.array("tw_map", &[map]);
-                    format!("{{TW_MAP, {tensor}, {}, &{map}[0]}}", size(Size::Unknown))
+                    format!("{{TW_MAP, {tensor}, {}, &{map}[0], 0}}", size(Size::Unknown))
                 }
             });
         }
         all
     }
-
-    fn require(&mut self, rules: &Rules, nodes: &mut Nodes, require: &Require) -> String {
-        let test = nodes.test(rules, &require.test);
-        let of = require.of.and_then(|of| number(rules, of)).map_or(-1, |index| index as i64);
-        let computed = match (&require.test, require.of) {
-            (Test::Equal(_, value), Some(_)) => nodes.integer(rules, value) as i64,
-            _ => -1,
-        };
-        let symbols = require.test.integers().into_iter().flat_map(Affine::symbols);
-        let sizes: Vec<usize> = symbols.filter_map(|symbol| number(rules, symbol)).collect();
-        let list = self.numbers("int", &sizes);
-        let (divides, divided, divisor) = match require.divides() {
-            Some((of, n)) => (1, known(rules, of), n),
-            None => (0, size(Size::Unknown), 1),
-        };
-        let mut equals = Vec::new();
-        if let Test::Equal(a, b) = &require.test {
-            // The required value of a size, from the other side.
-            for (own, other) in [(a, b), (b, a)] {
-                if let Some(tilewright_layout::Value::Sym { times: 1, of, over: 1 }) = own.size()
-                    && let Some(index) = number(rules, of)
-                {
-                    let node = nodes.integer(rules, other);
-                    equals.push(format!("{{{index}, {node}}}"));
-                }
-            }
-        }
-        let equal = self.array("tw_equal", &equals);
-        format!(
-            "{{{}, {of}, {test}, {computed}, {}, {list}, {divides}, {divided}, {}, {}, {equal}}}",
-            literal(&require.text),
-            sizes.len(),
-            int(divisor),
-            equals.len()
-        )
-    }
 }
 
 fn param(Named { name, elem, tensor }: &Named, used: bool) -> String {
-    let (written, rank) = tensor.unwrap_or((false, 0));
-    format!(
-        "{{{}, {}, {}, {}, {}, {rank}}}",
-        literal(name),
-        constant(*elem),
-        u8::from(tensor.is_some()),
-        u8::from(written),
-        u8::from(used)
-    )
+    let [is_tensor, used] = [tensor.is_some(), used].map(u8::from);
+    let rank = tensor.map_or(0, |(_, rank)| rank);
+    format!("{{{}, {}, {is_tensor}, {used}, {rank}}}", literal(name), constant(*elem))
 }
 
-/// The subject of a fact, as messages call it.
-fn name(program: &Kernel, fact: &Fact) -> String {
-    match fact {
-        Fact::Divides(need) => need.of.to_string(),
-        Fact::AtMost { of, .. } | Fact::AtLeast { of, .. } => of.to_string(),
-        Fact::Aligned { param, .. } | Fact::Small { param, .. } => {
-            match program.params.get(*param as usize) {
-                Some(Param::Pointer { name, .. } | Param::Scalar { name, .. }) => name.clone(),
-                _ => String::new(),
-            }
-        }
+/// Arguments of any launch.
+struct Unit;
+
+impl Arguments for Unit {
+    type Number = Natural;
+
+    fn extent(&self, _: usize, _: usize) -> Natural {
+        Natural(1)
+    }
+
+    fn stride(&self, _: usize, _: usize) -> Natural {
+        Natural(1)
+    }
+
+    fn address(&self, _: usize) -> Natural {
+        Natural(0)
+    }
+
+    fn size(&self, _: usize) -> Option<Natural> {
+        Some(Natural(1))
     }
 }

@@ -89,6 +89,7 @@ typedef struct tilewright_plan {
     int variant;      /* the alternative that runs, from 0; -1 where there is nothing to do */
     uint32_t grid[3]; /* of the kernel itself */
     uint64_t workspace; /* bytes of memory that a launch needs until it has ended */
+    uint64_t zeros, zeroed; /* where in it a launch sets bytes to 0 first, and how many */
     void *context;
     int steps, parameters, maps;
     tilewright_step step[TILEWRIGHT_STEPS];
