@@ -28,6 +28,7 @@ struct Side {
 }
 
 /// The element at which a function is evaluated.
+#[derive(Default)]
 struct Here<'a> {
     ins: &'a [Side],
     /// The element, leaf by leaf.
@@ -485,8 +486,7 @@ impl Lower<'_> {
     /// A condition on scalar arguments as 1 or 0.
     pub(super) fn condition_or_not(&mut self, of: &Expr) -> Result<Val> {
         let types = Types { ins: &[], scalars: &self.program.scalars };
-        let (value, ty) =
-            self.function(&types.condition(of)?, &[], &Here { ins: &[], at: &[], to: None, stands: &[] })?;
+        let (value, ty) = self.function(&types.condition(of)?, &[], &Here::default())?;
         Ok(match ty {
             Type::Condition => value,
             Type::Elem(elem) => Val::Cmp(Cmp::Ne, Box::new(value), Box::new(Val::lit(0, elem))),
@@ -509,7 +509,7 @@ impl Lower<'_> {
 
     /// A function of scalar values.
     pub(super) fn of_values(&mut self, of: &Expr, values: &[(Val, Elem)]) -> Result<Val> {
-        Ok(self.function(of, values, &Here { ins: &[], at: &[], to: None, stands: &[] })?.0)
+        Ok(self.function(of, values, &Here::default())?.0)
     }
 
     /// A uniform condition, on scalar arguments.

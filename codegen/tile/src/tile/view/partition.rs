@@ -2,7 +2,7 @@
 
 use tilewright_layout::{Layout, Swizzle, Tiler, Value};
 
-use super::{At, View, slice_mode};
+use super::{At, View, slice_mode, too_far};
 use crate::source::problem::{Problem, Result, count};
 use crate::values::affine::Affine;
 use crate::values::limits;
@@ -110,11 +110,10 @@ impl View {
         }
         if !idle.is_empty() {
             // Threads without an element are moved out of bounds along another mode.
-            let far = || Problem::new("a coordinate passes 63 bits");
             let (along, reach) = self.span();
             let reach = view.limits[along].get_or_insert((self.base[along].clone(), reach)).1;
             for offset in idle {
-                view.base[along] = view.base[along].plus(&offset, reach).ok_or_else(far)?;
+                view.base[along] = view.base[along].plus(&offset, reach).ok_or_else(too_far)?;
             }
         }
         Ok(view)
@@ -176,8 +175,7 @@ impl View {
             }
             [(_, Value::Basis { times, path })] => {
                 let along = usize::from(path.steps()[0]);
-                let reach =
-                    extent.checked_mul(times).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
+                let reach = extent.checked_mul(times).ok_or_else(too_far)?;
                 if self.limits[along].is_some() || limits.iter().any(|(_, other, _)| *other == along) {
                     return Err(ragged_twice(&self.name).arg(1));
                 }
@@ -294,9 +292,9 @@ pub type Stepped = (usize, Layout, Vec<(usize, Affine)>);
 pub fn limit_origin(base: &Affine, along: usize, extent: i64, others: &[Stepped]) -> Result<Affine> {
     let pieces =
         others.iter().filter(|(_, mode, _)| passes(mode, along, extent)).flat_map(|(.., steps)| steps);
-    pieces.filter(|(mode, _)| *mode == along).try_fold(base.clone(), |origin, (_, step)| {
-        origin.plus(step, 1).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))
-    })
+    pieces
+        .filter(|(mode, _)| *mode == along)
+        .try_fold(base.clone(), |origin, (_, step)| origin.plus(step, 1).ok_or_else(too_far))
 }
 
 /// A mode of a tensor has one limit.
