@@ -8,6 +8,17 @@
 
 use crate::{KernelDef, MatmulKernel, matmul_kernel};
 
+/// Shipped kernels: their modules, their functions, whose names they have, and what they do.
+macro_rules! shipped {
+    ($($module:ident::$kernel:ident: $about:literal,)*) => {
+        vec![$($crate::kernels::Shipped {
+            name: stringify!($kernel),
+            about: $about,
+            def: $module::$kernel().def().clone(),
+        },)*]
+    };
+}
+
 #[allow(dead_code)]
 #[path = "../examples/attention.rs"]
 pub mod attention;
@@ -127,165 +138,73 @@ pub struct Shipped {
 
 /// All shipped kernels except for the [`pages`].
 pub fn all() -> Vec<Shipped> {
-    let one = |name, about, def: &KernelDef| Shipped { name, about, def: def.clone() };
-    vec![
-        one("tutorial", "C = A·Bᵀ, as the MoYe.jl tutorial has it", tutorial::matmul_nt().def()),
-        one("naive", "C = A·B, one thread for each element, uncoalesced accesses", ladder::naive().def()),
-        one("coalesced", "C = A·B, coalesced accesses", ladder::coalesced().def()),
-        one("shared_tile", "C = A·B, tiles in shared memory", ladder::shared_tile().def()),
-        one("scaled_tile", "C = αA·B + βC, tiles in shared memory", ladder::scaled_tile().def()),
-        one("block_tile_1d", "C = αA·B + βC, eight results for each thread", ladder::block_tile_1d().def()),
-        one("softmax", "softmax of each row", softmax::softmax().def()),
-        one("linear", "C = gelu(A·Wᵀ + bias) on tensor cores, from whole tiles", linear::linear().def()),
-        one(
-            "linear_hopper",
-            "C = gelu(A·Wᵀ + bias) by wgmma, from whole tiles",
-            linear_hopper::linear_hopper().def(),
-        ),
-        one("attention", "softmax(Q·Kᵀ)·V, causal, from whole tiles", attention::attention().def()),
-        one(
-            "attention_hopper",
-            "softmax(Q·Kᵀ)·V, causal, by wgmma",
-            attention_hopper::attention_hopper().def(),
-        ),
-        one("transpose", "a matrix transposed", memory::transpose::transpose().def()),
-        one("softmax_row", "softmax of each row, a block per row", memory::rows::softmax_row().def()),
-        one("softmax_rows", "softmax of each row, a warp per row", memory::rows::softmax_rows().def()),
-        one("layernorm_row", "layer norm of each row, a block per row", memory::rows::layernorm_row().def()),
-        one("layernorm_rows", "layer norm of each row, a warp per row", memory::rows::layernorm_rows().def()),
-        one("rmsnorm_row", "RMS norm of each row, a block per row", memory::rows::rmsnorm_row().def()),
-        one("rmsnorm_rows", "RMS norm of each row, a warp per row", memory::rows::rmsnorm_rows().def()),
-        one(
-            "softmax_long",
-            "softmax of each row, a cluster for several rows, one after another",
-            memory::long_rows::softmax_long().def(),
-        ),
-        one(
-            "layernorm_long",
-            "layer norm of each row, a cluster for several rows, one after another",
-            memory::long_rows::layernorm_long().def(),
-        ),
-        one(
-            "rmsnorm_long",
-            "RMS norm of each row, a cluster for several rows, one after another",
-            memory::long_rows::rmsnorm_long().def(),
-        ),
-        one(
-            "softmax_resident",
-            "softmax of each row, kept on chip by a cluster",
-            memory::resident_rows::softmax_resident().def(),
-        ),
-        one(
-            "layernorm_resident",
-            "layer norm of each row, kept on chip by a cluster",
-            memory::resident_rows::layernorm_resident().def(),
-        ),
-        one(
-            "rmsnorm_resident",
-            "RMS norm of each row, kept on chip by a cluster",
-            memory::resident_rows::rmsnorm_resident().def(),
-        ),
-        one(
-            "softmax_streamed",
-            "softmax of each row, read twice by a cluster",
-            memory::streamed_rows::softmax_streamed().def(),
-        ),
-        one(
-            "layernorm_streamed",
-            "layer norm of each row, read twice by a cluster",
-            memory::streamed_rows::layernorm_streamed().def(),
-        ),
-        one(
-            "rmsnorm_streamed",
-            "RMS norm of each row, read twice by a cluster",
-            memory::streamed_rows::rmsnorm_streamed().def(),
-        ),
-        one(
-            "softmax_unaligned",
-            "softmax of each row, rows that are not aligned to vectors",
-            memory::unaligned_rows::softmax_unaligned().def(),
-        ),
-        one(
-            "layernorm_unaligned",
-            "layer norm of each row, rows that are not aligned to vectors",
-            memory::unaligned_rows::layernorm_unaligned().def(),
-        ),
-        one(
-            "rmsnorm_unaligned",
-            "RMS norm of each row, rows that are not aligned to vectors",
-            memory::unaligned_rows::rmsnorm_unaligned().def(),
-        ),
-        one(
-            "cumulative_sums_vectors",
+    use memory::{
+        bodies, gather, long_rows, long_sums, pieces, products, resident_rows, rows, scans, stencils,
+        streamed_rows, sums, transpose, unaligned_rows,
+    };
+    let shipped = |name, about, def: &KernelDef| Shipped { name, about, def: def.clone() };
+    let mut kernels =
+        vec![shipped("tutorial", "C = A·Bᵀ, as the MoYe.jl tutorial has it", tutorial::matmul_nt().def())];
+    kernels.extend(shipped! {
+        ladder::naive: "C = A·B, one thread for each element, uncoalesced accesses",
+        ladder::coalesced: "C = A·B, coalesced accesses",
+        ladder::shared_tile: "C = A·B, tiles in shared memory",
+        ladder::scaled_tile: "C = αA·B + βC, tiles in shared memory",
+        ladder::block_tile_1d: "C = αA·B + βC, eight results for each thread",
+        softmax::softmax: "softmax of each row",
+        linear::linear: "C = gelu(A·Wᵀ + bias) on tensor cores, from whole tiles",
+        linear_hopper::linear_hopper: "C = gelu(A·Wᵀ + bias) by wgmma, from whole tiles",
+        attention::attention: "softmax(Q·Kᵀ)·V, causal, from whole tiles",
+        attention_hopper::attention_hopper: "softmax(Q·Kᵀ)·V, causal, by wgmma",
+        transpose::transpose: "a matrix transposed",
+        rows::softmax_row: "softmax of each row, a block per row",
+        rows::softmax_rows: "softmax of each row, a warp per row",
+        rows::layernorm_row: "layer norm of each row, a block per row",
+        rows::layernorm_rows: "layer norm of each row, a warp per row",
+        rows::rmsnorm_row: "RMS norm of each row, a block per row",
+        rows::rmsnorm_rows: "RMS norm of each row, a warp per row",
+        long_rows::softmax_long: "softmax of each row, a cluster for several rows, one after another",
+        long_rows::layernorm_long: "layer norm of each row, a cluster for several rows, one after another",
+        long_rows::rmsnorm_long: "RMS norm of each row, a cluster for several rows, one after another",
+        resident_rows::softmax_resident: "softmax of each row, kept on chip by a cluster",
+        resident_rows::layernorm_resident: "layer norm of each row, kept on chip by a cluster",
+        resident_rows::rmsnorm_resident: "RMS norm of each row, kept on chip by a cluster",
+        streamed_rows::softmax_streamed: "softmax of each row, read twice by a cluster",
+        streamed_rows::layernorm_streamed: "layer norm of each row, read twice by a cluster",
+        streamed_rows::rmsnorm_streamed: "RMS norm of each row, read twice by a cluster",
+        unaligned_rows::softmax_unaligned: "softmax of each row, rows that are not aligned to vectors",
+        unaligned_rows::layernorm_unaligned: "layer norm of each row, rows that are not aligned to vectors",
+        unaligned_rows::rmsnorm_unaligned: "RMS norm of each row, rows that are not aligned to vectors",
+        unaligned_rows::cumulative_sums_vectors:
             "cumulative sums along rows that are not aligned to vectors, by vectors",
-            memory::unaligned_rows::cumulative_sums_vectors().def(),
-        ),
-        one("row_sums", "sums of rows, by blocks", memory::sums::row_sums().def()),
-        one("row_sums_short", "sums of rows, by warps", memory::sums::row_sums_short().def()),
-        one(
-            "piece_products",
-            "products of pieces of rows with a vector",
-            memory::long_sums::piece_products().def(),
-        ),
-        one(
-            "sums_of_pieces",
-            "sums of rows, from the sums of their pieces",
-            memory::long_sums::sums_of_pieces().def(),
-        ),
-        one("sum_of_all", "the sum of all elements, in one launch", memory::sums::sum_of_all().def()),
-        one("column_sums", "sums of pieces of columns", memory::sums::column_sums().def()),
-        one("cumulative_sums", "cumulative sums along rows", memory::scans::cumulative_sums().def()),
-        one("piece_sums", "sums of pieces of rows", memory::scans::piece_sums().def()),
-        one(
-            "cumulative_sums_of_pieces",
-            "cumulative sums along rows, from the sums of their pieces",
-            memory::scans::cumulative_sums_of_pieces().def(),
-        ),
-        one("piece_moments", "sums of pieces of rows, and of squares", memory::pieces::piece_moments().def()),
-        one(
-            "layernorm_of_pieces",
-            "layer norm of each row, from the sums of its pieces",
-            memory::pieces::layernorm_of_pieces().def(),
-        ),
-        one(
-            "rmsnorm_of_pieces",
-            "RMS norm of each row, from the sums of its pieces",
-            memory::pieces::rmsnorm_of_pieces().def(),
-        ),
-        one(
-            "piece_maxima",
-            "maxima of pieces of rows, and sums of powers",
-            memory::pieces::piece_maxima().def(),
-        ),
-        one(
-            "softmax_of_pieces",
-            "softmax of each row, from the maxima and sums of its pieces",
-            memory::pieces::softmax_of_pieces().def(),
-        ),
-        one(
-            "cumulative_sums_short",
-            "cumulative sums along short rows, a warp per row",
-            memory::scans::cumulative_sums_short().def(),
-        ),
-        one(
-            "cumulative_sums_unaligned",
-            "cumulative sums along rows that are not aligned to vectors",
-            memory::scans::cumulative_sums_unaligned().def(),
-        ),
-        one("gather_rows", "rows of a table by their indices", memory::gather::gather_rows().def()),
-        one("histogram", "counts of values", memory::gather::histogram().def()),
-        one("stencil_5", "five-point stencil of a matrix", memory::stencils::stencil_5().def()),
-        one("stencil_7", "seven-point stencil in three dimensions", memory::stencils::stencil_7().def()),
-        one("gemv", "y = A·x", memory::products::gemv().def()),
-        one("gemv_short", "y = A·x for short rows, several to a warp", memory::products::gemv_short().def()),
-        one(
-            "gemv_unaligned",
-            "matrix times vector, rows that are not aligned to vectors",
-            memory::products::gemv_unaligned().def(),
-        ),
-        one("gravity", "attraction among bodies, all pairs", memory::bodies::gravity().def()),
-        one("matmul", "C = A·Bᵀ, the product family; takes the keys of `matmul_kernel!`", MATMUL.def()),
-    ]
+        sums::row_sums: "sums of rows, by blocks",
+        sums::row_sums_short: "sums of rows, by warps",
+        long_sums::piece_products: "products of pieces of rows with a vector",
+        long_sums::sums_of_pieces: "sums of rows, from the sums of their pieces",
+        sums::sum_of_all: "the sum of all elements, in one launch",
+        sums::column_sums: "sums of pieces of columns",
+        scans::cumulative_sums: "cumulative sums along rows",
+        scans::piece_sums: "sums of pieces of rows",
+        scans::cumulative_sums_of_pieces: "cumulative sums along rows, from the sums of their pieces",
+        pieces::piece_moments: "sums of pieces of rows, and of squares",
+        pieces::layernorm_of_pieces: "layer norm of each row, from the sums of its pieces",
+        pieces::rmsnorm_of_pieces: "RMS norm of each row, from the sums of its pieces",
+        pieces::piece_maxima: "maxima of pieces of rows, and sums of powers",
+        pieces::softmax_of_pieces: "softmax of each row, from the maxima and sums of its pieces",
+        scans::cumulative_sums_short: "cumulative sums along short rows, a warp per row",
+        scans::cumulative_sums_unaligned: "cumulative sums along rows that are not aligned to vectors",
+        gather::gather_rows: "rows of a table by their indices",
+        gather::histogram: "counts of values",
+        stencils::stencil_5: "five-point stencil of a matrix",
+        stencils::stencil_7: "seven-point stencil in three dimensions",
+        products::gemv: "y = A·x",
+        products::gemv_short: "y = A·x for short rows, several to a warp",
+        products::gemv_unaligned: "matrix times vector, rows that are not aligned to vectors",
+        bodies::gravity: "attraction among bodies, all pairs",
+    });
+    let matmul = "C = A·Bᵀ, the product family; takes the keys of `matmul_kernel!`";
+    kernels.push(shipped("matmul", matmul, MATMUL.def()));
+    kernels
 }
 
 /// The shipped kernel of this name.

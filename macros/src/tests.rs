@@ -174,138 +174,129 @@ fn heads() {
     head("", "fn f(alpha: f32, n: i32)", "fn f(alpha: f32, n: i32) {}");
 }
 
-#[test]
-fn mistakes_in_bodies() {
-    wrong(
+/// Mistakes in bodies: the statement, what is underlined, and the message.
+const MISTAKES: &[(&str, &str, &str)] = &[
+    (
         "continue;",
         "continue",
         "an iteration runs to its end; help: put the rest of the loop's body under an `if`",
-    );
-    wrong(
-        "let n = loop {};",
-        "loop",
-        "a loop is a statement, not a value; help: write it on a line of its own",
-    );
-    wrong(
+    ),
+    ("let n = loop {};", "loop", "a loop is a statement, not a value; help: write it on a line of its own"),
+    (
         "break 1;",
         "break 1",
         "`break` is a statement without a value; help: write `break;` on a line of its own",
-    );
-    wrong("match x {}", "match", "there is no `match` in a kernel; help: write `if … { … } else { … }`");
-    wrong(
+    ),
+    ("match x {}", "match", "there is no `match` in a kernel; help: write `if … { … } else { … }`"),
+    (
         "return;",
         "return",
         "a kernel has no result; help: remove it, or put the remaining statements under an `if`",
-    );
-    wrong(
-        "let x: f32 = 1.0;",
-        "f32",
-        "types of values are inferred here; help: leave out the `:` and the type",
-    );
-    wrong("let x;", "let x", "a name needs a value at once; help: write `let x = …;`");
-    wrong(
+    ),
+    ("let x: f32 = 1.0;", "f32", "types of values are inferred here; help: leave out the `:` and the type"),
+    ("let x;", "let x", "a name needs a value at once; help: write `let x = …;`"),
+    (
         "let [a, b] = x;",
         "[a, b]",
         "this pattern has no meaning here; help: write a name, `_`, or a tuple of them",
-    );
-    wrong(
+    ),
+    (
         "struct A;",
         "struct",
         "a kernel holds statements and constants only; help: move this out of the kernel; a function of numbers is marked `#[device]` there",
-    );
-    wrong(
+    ),
+    (
         "f(1)(2);",
         "f(1)",
         "only functions of the language can be called; help: write the function's name in front of the parentheses",
-    );
-    wrong(
+    ),
+    (
         "a::b(1);",
         "a::b",
         "functions of the language are called by their names alone; help: import it, a `#[device]` function by `use` at the top of the kernel, and write `b(…)`",
-    );
-    wrong(
+    ),
+    (
         "let x = *y;",
         "*",
         "there is nothing to dereference here; help: leave out the `*`; a power is x * x, or pow(x, 3.0)",
-    );
-    wrong(
+    ),
+    (
         "let x = [0.0; 4];",
         "[0.0; 4]",
         "there are no arrays in a kernel; help: write registers::<f32>((8, 8), 0.0), or shared::<f32>(layout!((32, 32))); a list has each of its values, [x, x]",
-    );
-    wrong("let x = y?;", "?", "there are no errors to propagate in a kernel; help: leave out the `?`");
-    wrong(
+    ),
+    ("let x = y?;", "?", "there are no errors to propagate in a kernel; help: leave out the `?`"),
+    (
         "let x = a[..];",
         "..",
         "a range needs both its ends here; help: write `0..n`; in an index, all of a mode is `_`",
-    );
-    wrong(
+    ),
+    (
         "println!(\"x\");",
         "println",
         "`println!` has no meaning in a kernel; help: leave it out; kernel.simulate(…) runs it on the CPU, and results can be printed there",
-    );
-    wrong(
+    ),
+    (
         "let x = layout!();",
         "layout!()",
         "this layout has no shape; help: write `layout!((4, 8))` or `layout!((4, 8) : (8, 1))`",
-    );
-    wrong(
+    ),
+    (
         "let x = layout!(4 : 1 : 2);",
         ":",
         "a layout is a shape and at most one stride; help: write each in parentheses, with a colon between them: `layout!((4, 8) : (8, 1))`",
-    );
-    wrong(
+    ),
+    (
         "let x = x.cast::<f16>();",
         "::<f16>",
         "methods take no types; help: leave them out; an element type is changed with `x as f16`",
-    );
-    wrong(
+    ),
+    (
         "{ copy(a, b); }",
         "{",
         "a block of its own has no meaning here; help: write its statements without the braces, or as the last argument of a call: `role(…, || { … })`",
-    );
-    wrong(
+    ),
+    (
         "'a: for k in 0..4 {}",
         "'a:",
         "loops have no labels here; help: leave the label out: `break` leaves the innermost loop",
-    );
-    wrong("#[unroll] for k in 0..4 {}", "#[unroll]", "attributes mean nothing here; help: leave it out");
-    wrong(
-        "let x = |y: f32| y;",
-        "f32",
-        "types of values are inferred here; help: leave out the `:` and the type",
-    );
-    wrong(
-        "let x = if a { 1 };",
-        "if",
-        "this `if` has no value if its condition is false; help: add an `else`",
-    );
-    wrong(
+    ),
+    ("#[unroll] for k in 0..4 {}", "#[unroll]", "attributes mean nothing here; help: leave it out"),
+    ("let x = |y: f32| y;", "f32", "types of values are inferred here; help: leave out the `:` and the type"),
+    ("let x = if a { 1 };", "if", "this `if` has no value if its condition is false; help: add an `else`"),
+    (
         "let x = 99999999999999999999;",
         "99999999999999999999",
         "this number does not fit into 64 bits; help: write a smaller one",
-    );
-    wrong(
+    ),
+    (
         "let x = 1.5e4m3;",
         "1.5e4m3",
         "Rust reads `e4` as the exponent of this number and `m3` as its type; help: write `1.5 as e4m3`",
-    );
-    wrong("let x = 'c';", "'c'", "kernels have no values of this kind; help: write a number");
-    wrong(
+    ),
+    ("let x = 'c';", "'c'", "kernels have no values of this kind; help: write a number"),
+    (
         "let x = a.b = c;",
         "=",
         "an assignment is a statement, not a value; help: write it on a line of its own",
-    );
-    wrong(
+    ),
+    (
         "shared::<[f32; 4]>(x);",
         "[f32; 4]",
         "this is not an element type; help: write its name alone, such as `f32`, or a type that the attribute lists: `#[kernel(T = f32 | f64)]`",
-    );
-    wrong(
+    ),
+    (
         "let x = ((((a.b))).await);",
         "await",
         "a kernel is not asynchronous Rust; help: write `start(copy(…))` and later `wait(…)`",
-    );
+    ),
+];
+
+#[test]
+fn mistakes_in_bodies() {
+    for (text, underlined, expected) in MISTAKES {
+        wrong(text, underlined, expected);
+    }
 }
 
 #[test]

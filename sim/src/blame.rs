@@ -129,6 +129,23 @@ fn coordinate(note: &str, index: i64) -> Option<Vec<i64>> {
     )
 }
 
+/// What is added to the message about an element that has not been written, and the remedy: `early` is the name of an mbarrier
+/// whose phase -1 has been waited for.
+fn unwritten(space: Space, early: Option<String>) -> (String, String) {
+    match (space, early) {
+        (_, Some(name)) => (
+            format!(
+                ", and the wait for phase -1 of `{name}` passed at once: a new mbarrier counts as complete"
+            ),
+            format!("wait for the phase in which the array is written: the first one of `{name}` is phase 0"),
+        ),
+        (Space::Shared(_), None) => (String::new(), "write the whole tile before it is read".into()),
+        (Space::Global(_), None) => {
+            (String::new(), "read only what the kernel was given or has written".into())
+        }
+    }
+}
+
 impl Cluster<'_> {
     /// A party: some lanes of a warp and their action, with the verb in the singular for one lane.
     pub(crate) fn party(&self, warp: &Warp, lanes: u32, doing: impl Into<String>, site: u32) -> Party {
@@ -191,22 +208,11 @@ impl Cluster<'_> {
         };
         match trouble {
             Trouble::Unwritten(position) => {
-                let (mut message, mut help) = match space {
-                    Space::Shared(_) => (String::new(), "write the whole tile before it is read".to_string()),
-                    Space::Global(_) => {
-                        (String::new(), "read only what the kernel was given or has written".to_string())
-                    }
+                let early = match space {
+                    Space::Shared(array) => self.passed_early(array, block, me.thread),
+                    Space::Global(_) => None,
                 };
-                if let Space::Shared(array) = space
-                    && let Some(name) = self.passed_early(array, block, me.thread)
-                {
-                    message = format!(
-                        ", and the wait for phase -1 of `{name}` passed at once: a new mbarrier counts as complete"
-                    );
-                    help = format!(
-                        "wait for the phase in which the array is written: the first one of `{name}` is phase 0"
-                    );
-                }
+                let (message, help) = unwritten(space, early);
                 self.ctx.fault(
                     FaultKind::Unwritten,
                     format!("{} has not been written{message}", what(position)),

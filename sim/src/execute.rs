@@ -126,48 +126,17 @@ impl Cluster<'_> {
                         return Ok(Stop::Waits);
                     }
                 }
-                Ins::AwaitFlag { .. } | Ins::WaitQueue { .. } | Ins::Await { .. } => {
+                Ins::AwaitFlag { .. } | Ins::WaitQueue { .. } | Ins::Await { .. } | Ins::Registers(_) => {
                     if !self.wait(w, ins)? {
                         w.pc -= 1;
                         return Ok(Stop::Waits);
                     }
                 }
-                Ins::Loop { var, from, to, exit } => w.begin(var, from, to, exit),
-                Ins::Next { var, step, to, head } => w.next(var, step, to, head),
-                Ins::LoopV { var, from, to, exit } => w.begin_lanes(var, from, to, exit),
-                Ins::NextV { var, step, to, head } => w.next_lanes(var, step, to, head),
-                Ins::Narrow { cond, expected } => {
-                    let lanes = w.lanes_where(cond);
-                    w.narrow(if expected { lanes } else { !lanes });
-                }
-                Ins::NarrowBy { cond, elem, expected } => {
-                    let lanes = self.truth(w, cond, elem)?;
-                    w.narrow(if expected { lanes } else { !lanes });
-                }
-                Ins::Widen | Ins::EndIf => w.widen(),
-                Ins::If { cond, other } => w.branch(w.lanes_where(cond), other),
-                Ins::When { cond, elem, other } => {
-                    let lanes = self.truth(w, cond, elem)?;
-                    w.branch(lanes, other);
-                }
-                Ins::Else { end } => w.other(end),
-                Ins::Registers(count) => {
-                    if !self.set_registers(w, count)? {
-                        w.pc -= 1;
-                        return Ok(Stop::Waits);
-                    }
-                }
-                Ins::Role { from, to, other } => w.skip_unless((from..to).contains(&w.number), other),
-                Ins::Elect { scope, first, end } => {
-                    if scope == Scope::Warp {
-                        self.together(w, "elect.sync")?;
-                    }
-                    let lanes = self.elected(w, scope, first);
-                    w.branch(lanes, end);
-                }
-                Ins::Jump(to) => w.pc = to as usize,
-                Ins::Enter => w.narrow(u32::MAX),
-                Ins::Leave { cond, depth, next, exit } => w.leave(w.lanes_where(cond), depth, next, exit),
+                Ins::Loop { .. } | Ins::Next { .. } | Ins::Leave { .. } => self.branch(w, ins)?,
+                Ins::LoopV { .. } | Ins::NextV { .. } | Ins::Enter => self.branch(w, ins)?,
+                Ins::Narrow { .. } | Ins::NarrowBy { .. } | Ins::Widen => self.branch(w, ins)?,
+                Ins::If { .. } | Ins::When { .. } | Ins::Else { .. } | Ins::EndIf => self.branch(w, ins)?,
+                Ins::Role { .. } | Ins::Elect { .. } | Ins::Jump(_) => self.branch(w, ins)?,
                 Ins::End => {
                     self.has_awaited_previous(w)?;
                     return Ok(Stop::Ends);
@@ -176,12 +145,51 @@ impl Cluster<'_> {
         }
     }
 
+    /// Control flow: the next step, and the lanes that execute it.
+    fn branch(&mut self, w: &mut Warp, ins: &Ins) -> Result<()> {
+        match *ins {
+            Ins::Loop { var, from, to, exit } => w.begin(var, from, to, exit),
+            Ins::Next { var, step, to, head } => w.next(var, step, to, head),
+            Ins::LoopV { var, from, to, exit } => w.begin_lanes(var, from, to, exit),
+            Ins::NextV { var, step, to, head } => w.next_lanes(var, step, to, head),
+            Ins::Narrow { cond, expected } => {
+                let lanes = w.lanes_where(cond);
+                w.narrow(if expected { lanes } else { !lanes });
+            }
+            Ins::NarrowBy { cond, elem, expected } => {
+                let lanes = self.truth(w, cond, elem)?;
+                w.narrow(if expected { lanes } else { !lanes });
+            }
+            Ins::Widen | Ins::EndIf => w.widen(),
+            Ins::If { cond, other } => w.branch(w.lanes_where(cond), other),
+            Ins::When { cond, elem, other } => {
+                let lanes = self.truth(w, cond, elem)?;
+                w.branch(lanes, other);
+            }
+            Ins::Else { end } => w.other(end),
+            Ins::Role { from, to, other } => w.skip_unless((from..to).contains(&w.number), other),
+            Ins::Elect { scope, first, end } => {
+                if scope == Scope::Warp {
+                    self.together(w, "elect.sync")?;
+                }
+                let lanes = self.elected(w, scope, first);
+                w.branch(lanes, end);
+            }
+            Ins::Jump(to) => w.pc = to as usize,
+            Ins::Enter => w.narrow(u32::MAX),
+            Ins::Leave { cond, depth, next, exit } => w.leave(w.lanes_where(cond), depth, next, exit),
+            _ => {}
+        }
+        Ok(())
+    }
+
     /// Does a wait end now? Otherwise it is executed again later.
     fn wait(&mut self, w: &mut Warp, ins: &Ins) -> Result<bool> {
         match *ins {
             Ins::AwaitFlag { .. } => self.await_flag(w, ins),
             Ins::WaitQueue { queue, pending } => self.wait_queue(w, queue, pending),
             Ins::Await { bar, slot, phase } => self.wait_phase(w, bar, slot, phase),
+            Ins::Registers(count) => self.set_registers(w, count),
             _ => Ok(true),
         }
     }

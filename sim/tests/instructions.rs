@@ -259,105 +259,102 @@ fn products_of_a_warpgroup() {
 fn boxes_of_tensors() {
     for rank in 1..=5usize {
         for swizzle in [0, 32, 64, 128] {
-            let tile: Vec<u32> = [8, 4, 2, 2, 3][..rank].to_vec();
-            let extents: Vec<usize> = [12, 6, 3, 3, 4][..rank].to_vec();
-            let mut b = Build::new(32);
-            let shape: Vec<Value> = extents.iter().map(|&n| Value::Int(n as i64)).collect();
-            let mut next = 1i64;
-            let strides: Vec<i64> = extents
-                .iter()
-                .map(|&n| {
-                    let stride = next;
-                    next *= n as i64;
-                    stride
-                })
-                .collect();
-            let stride: Vec<Value> = strides.iter().map(|&d| Value::Int(d)).collect();
-            let from = b.matrix("from", F32, false, shape.clone(), stride.clone());
-            let to = b.matrix("to", F32, true, shape, stride);
-            let seen = b.tensor("seen", F32, true);
-            let modes: Vec<u8> = (0..rank as u8).collect();
-            let (source, target) = (b.map(from, &tile, &modes, swizzle), b.map(to, &tile, &modes, swizzle));
-            let len: u32 = tile.iter().product();
-            let buffer = b.shared("buffer", F32, len.next_multiple_of(32), "");
-            let (bar, zero, t) = (b.mbarriers("full", 1, 1), b.int(0), b.thread());
-            let x = b.reg("x", F32, 1);
-            let mut body = b.start(&[bar]);
-            // The box begins inside and ends out of bounds of every mode.
-            // Along the contiguous mode it begins with a group of 16 bytes.
-            let first = i64::from(tile[0]) - 4;
-            let at: Vec<_> = tile
-                .iter()
-                .enumerate()
-                .map(|(mode, &n)| b.int(i64::from(n) - if mode == 0 { 4 } else { 3 }))
-                .collect();
-            let load = vec![
-                AtomArg::At(mem(buffer, zero)),
-                AtomArg::Map { param: source, at: at.clone() },
-                AtomArg::Barrier { bar, slot: zero },
-            ];
-            let arrive = b.s(Op::Arrive { bar, slot: zero, peer: None, bytes: Some(len * 4) });
-            let load = b.atom(&format!("bulk_load_{rank}d"), load);
-            body.push(b.one(Scope::Block, vec![arrive, load]));
-            body.push(b.s(Op::Await { bar, slot: zero, phase: zero }));
-            for iteration in 0..len.div_ceil(32) {
-                let at = b.sum(&[(t, 1)], i64::from(iteration) * 32);
-                let some = b.lt(at, i64::from(len));
-                let moves = vec![b.load(x, buffer, at, 1), b.store(seen, at, x, 1)];
-                body.push(
-                    if (iteration + 1) * 32 <= len { moves } else { vec![b.if_(some, moves)] }.remove(0),
-                );
-                if (iteration + 1) * 32 <= len {
-                    body.push(b.store(seen, at, x, 1));
-                }
-            }
-            // Stores take groups of 16 bytes: the first begins where the box does.
-            let mut aligned = at;
-            aligned[0] = b.int(i64::from(tile[0]));
-            let store = vec![AtomArg::Map { param: target, at: aligned }, AtomArg::At(mem(buffer, zero))];
-            let mut one = vec![b.atom(&format!("bulk_store_{rank}d"), store), b.s(Op::Commit(Queue::Bulk))];
-            one.push(b.s(Op::WaitQueue { queue: Queue::Bulk, pending: 0 }));
-            body.push(b.one(Scope::Block, one));
-            let total: usize = extents.iter().product();
-            let numbers: Vec<f32> = (0..total).map(|x| x as f32 + 1.0).collect();
-            let args = [
-                Arg::tensor(&numbers, extents.clone()),
-                Arg::in_out(&vec![0.0f32; total], extents.clone()),
-                Arg::output::<f32>([len as usize]),
-            ];
-            let done = run_program(&b.done(body), &args, &options());
-            let done = done.unwrap_or_else(|error| panic!("{rank} modes, swizzle {swizzle}: {error}"));
-            let (seen, back) = (done.get::<f32>("seen").unwrap(), done.get::<f32>("to").unwrap());
-            let mut wanted = vec![0.0f32; total];
-            for n in 0..len as usize {
-                let location = |first: i64| {
-                    let (mut rest, mut offset, mut there) = (n, 0i64, true);
-                    for mode in 0..rank {
-                        let begin = if mode == 0 { first } else { i64::from(tile[mode]) - 3 };
-                        let at = (rest % tile[mode] as usize) as i64 + begin;
-                        rest /= tile[mode] as usize;
-                        there &= (0..extents[mode] as i64).contains(&at);
-                        offset += at * strides[mode];
-                    }
-                    there.then_some(offset as usize)
-                };
-                let mask = match swizzle {
-                    128 => 7,
-                    64 => 3,
-                    32 => 1,
-                    _ => 0,
-                };
-                let byte = n * 4;
-                let at = (byte ^ (byte >> 7 & mask) << 4) / 4;
-                let value = location(first).map_or(0.0, |offset| numbers[offset]);
-                assert_eq!(seen[at], value, "{rank} modes, swizzle {swizzle}: element {n} of the box");
-                if let Some(offset) = location(i64::from(tile[0])) {
-                    wanted[offset] = value;
-                }
-            }
-            assert_eq!(back, wanted, "{rank} modes, swizzle {swizzle}");
+            check_boxes(rank, swizzle);
         }
     }
+}
+
+fn check_boxes(rank: usize, swizzle: u32) {
+    let tile: Vec<u32> = [8, 4, 2, 2, 3][..rank].to_vec();
+    let extents: Vec<usize> = [12, 6, 3, 3, 4][..rank].to_vec();
+    let mut b = Build::new(32);
+    let shape: Vec<Value> = extents.iter().map(|&n| Value::Int(n as i64)).collect();
+    let mut next = 1i64;
+    let strides: Vec<i64> = extents
+        .iter()
+        .map(|&n| {
+            let stride = next;
+            next *= n as i64;
+            stride
+        })
+        .collect();
+    let stride: Vec<Value> = strides.iter().map(|&d| Value::Int(d)).collect();
+    let from = b.matrix("from", F32, false, shape.clone(), stride.clone());
+    let to = b.matrix("to", F32, true, shape, stride);
+    let seen = b.tensor("seen", F32, true);
+    let modes: Vec<u8> = (0..rank as u8).collect();
+    let (source, target) = (b.map(from, &tile, &modes, swizzle), b.map(to, &tile, &modes, swizzle));
+    let len: u32 = tile.iter().product();
+    let buffer = b.shared("buffer", F32, len.next_multiple_of(32), "");
+    let (bar, zero, t) = (b.mbarriers("full", 1, 1), b.int(0), b.thread());
+    let x = b.reg("x", F32, 1);
+    let mut body = b.start(&[bar]);
+    // The box begins inside and ends out of bounds of every mode.
+    // Along the contiguous mode it begins with a group of 16 bytes.
+    let first = i64::from(tile[0]) - 4;
+    let at: Vec<_> = tile
+        .iter()
+        .enumerate()
+        .map(|(mode, &n)| b.int(i64::from(n) - if mode == 0 { 4 } else { 3 }))
+        .collect();
+    let load = vec![
+        AtomArg::At(mem(buffer, zero)),
+        AtomArg::Map { param: source, at: at.clone() },
+        AtomArg::Barrier { bar, slot: zero },
+    ];
+    let arrive = b.s(Op::Arrive { bar, slot: zero, peer: None, bytes: Some(len * 4) });
+    let load = b.atom(&format!("bulk_load_{rank}d"), load);
+    body.push(b.one(Scope::Block, vec![arrive, load]));
+    body.push(b.s(Op::Await { bar, slot: zero, phase: zero }));
+    for iteration in 0..len.div_ceil(32) {
+        let at = b.sum(&[(t, 1)], i64::from(iteration) * 32);
+        let some = b.lt(at, i64::from(len));
+        let moves = vec![b.load(x, buffer, at, 1), b.store(seen, at, x, 1)];
+        body.push(if (iteration + 1) * 32 <= len { moves } else { vec![b.if_(some, moves)] }.remove(0));
+        if (iteration + 1) * 32 <= len {
+            body.push(b.store(seen, at, x, 1));
+        }
+    }
+    // Stores take groups of 16 bytes: the first begins where the box does.
+    let mut aligned = at;
+    aligned[0] = b.int(i64::from(tile[0]));
+    let store = vec![AtomArg::Map { param: target, at: aligned }, AtomArg::At(mem(buffer, zero))];
+    let mut one = vec![b.atom(&format!("bulk_store_{rank}d"), store), b.s(Op::Commit(Queue::Bulk))];
+    one.push(b.s(Op::WaitQueue { queue: Queue::Bulk, pending: 0 }));
+    body.push(b.one(Scope::Block, one));
+    let total: usize = extents.iter().product();
+    let numbers: Vec<f32> = (0..total).map(|x| x as f32 + 1.0).collect();
+    let args = [
+        Arg::tensor(&numbers, extents.clone()),
+        Arg::in_out(&vec![0.0f32; total], extents.clone()),
+        Arg::output::<f32>([len as usize]),
+    ];
+    let done = run_program(&b.done(body), &args, &options());
+    let done = done.unwrap_or_else(|error| panic!("{rank} modes, swizzle {swizzle}: {error}"));
+    let (seen, back) = (done.get::<f32>("seen").unwrap(), done.get::<f32>("to").unwrap());
+    let mut wanted = vec![0.0f32; total];
+    for n in 0..len as usize {
+        let location = |first: i64| {
+            let (mut rest, mut offset, mut there) = (n, 0i64, true);
+            for mode in 0..rank {
+                let begin = if mode == 0 { first } else { i64::from(tile[mode]) - 3 };
+                let at = (rest % tile[mode] as usize) as i64 + begin;
+                rest /= tile[mode] as usize;
+                there &= (0..extents[mode] as i64).contains(&at);
+                offset += at * strides[mode];
+            }
+            there.then_some(offset as usize)
+        };
+        let mask = (swizzle as usize / 16).saturating_sub(1);
+        let byte = n * 4;
+        let at = (byte ^ (byte >> 7 & mask) << 4) / 4;
+        let value = location(first).map_or(0.0, |offset| numbers[offset]);
+        assert_eq!(seen[at], value, "{rank} modes, swizzle {swizzle}: element {n} of the box");
+        if let Some(offset) = location(i64::from(tile[0])) {
+            wanted[offset] = value;
+        }
+    }
+    assert_eq!(back, wanted, "{rank} modes, swizzle {swizzle}");
 }
 
 /// Two blocks with a multicast box, which read each other's shared memory and arrive at each other's

@@ -31,7 +31,7 @@ use crate::values::affine::Coord;
 use crate::values::lanes::Lanes;
 use crate::values::number::Number;
 use crate::values::semiring::Semiring;
-use masks::no_coordinate;
+
 use out_of_bounds::{CombinedOver, Coordinate, OutOfBounds, State, forget, join};
 use past_k::Writers;
 use propagation::reads_coordinates;
@@ -184,9 +184,8 @@ impl Origins<'_> {
         }
         match &stmt.op {
             Op::Copy { from, to, how: How::Atom(_), .. } => {
-                let known = self.known(from, state);
-                let known = if known.is_none() { known } else { OutOfBounds::UNKNOWN };
-                self.update(to, known, state);
+                let known = Some(self.known(from, state)).filter(OutOfBounds::is_none);
+                self.update(to, known.unwrap_or(OutOfBounds::UNKNOWN), state);
             }
             Op::Copy { from, to, fill, .. } => {
                 self.follow_idle(std::slice::from_ref(from), to, state);
@@ -194,56 +193,11 @@ impl Origins<'_> {
             }
             Op::Fill { to, value } => {
                 let contents = if let Expr::Lit(x) = value { x.exact() } else { None };
-                self.written(
-                    stmt.by,
-                    to,
-                    OutOfBounds { contents, age: self.loops.len(), filled: true, ..OutOfBounds::NONE },
-                    state,
-                );
-            }
-            Op::Map { ins, to, value } => {
-                self.follow_idle(ins, to, state);
-                let known = self.mapped(stmt.id, ins, to, value, state);
-                self.follow_values(ins, to, value, state);
-                if reads_coordinates(value) {
-                    // Elements of no tensor have coordinates in their tile.
-                    let in_tile = ins.iter().find(|view| self.program.is_coordinates(view.tensor));
-                    let at = match (&known.at, in_tile) {
-                        (None, Some(in_tile)) => self.at(in_tile, to, state),
-                        (at, _) => at.clone(),
-                    };
-                    let at = at.unwrap_or_default();
-                    let known = |mode: u8| at.get(usize::from(mode)).and_then(Coordinate::known);
-                    let missing = (0..=u8::MAX)
-                        .find(|&mode| value.any(&|part| *part == Expr::At(mode)) && known(mode).is_none());
-                    let known = match missing {
-                        Some(mode) => Err(no_coordinate(self.program, mode, at.get(usize::from(mode)))),
-                        None => Ok(at.iter().map(|at| at.known().cloned()).collect()),
-                    };
-                    self.put(stmt, known, |elements, at| elements.coordinates = at);
-                }
+                let age = self.loops.len();
+                let known = OutOfBounds { contents, age, filled: true, ..OutOfBounds::NONE };
                 self.written(stmt.by, to, known, state);
             }
-            // An element is out of bounds where its index is.
-            Op::Gather { at, to, .. } => {
-                let ins: Vec<View> = at.iter().map(|(_, view)| view.clone()).collect();
-                let all = (1..ins.len() as u8).fold(Expr::In(0), |all, next| {
-                    Expr::Bin(Bin::Rem, Box::new(all), Box::new(Expr::In(next)))
-                });
-                let known = self.mapped(stmt.id, &ins, to, &all, state);
-                self.claim(stmt, &ins, CombinedOver { modes: &|_| false, across: &[] }, state);
-                self.written(stmt.by, to, known, state);
-            }
-            Op::Scatter { from, at, to, claimed, .. } => {
-                let all: Vec<View> = [from].into_iter().chain(at.iter().map(|(_, at)| at)).cloned().collect();
-                let mask = if *claimed { Ok(Vec::new()) } else { self.mask_of_scatter(&all, to, state) };
-                if *claimed {
-                    self.claim(stmt, &all[1..], CombinedOver { modes: &|_| true, across: &[] }, state);
-                }
-                self.mask(stmt, mask);
-                // Elements that are out of bounds are not stored.
-                self.update(to, OutOfBounds { edges: Some(Vec::new()), ..OutOfBounds::UNKNOWN }, state);
-            }
+            Op::Map { ins, to, value } => self.pass_map(stmt, ins, to, value, state),
             Op::Flow { a, b, acc } => {
                 self.followed.insert(acc.tensor);
                 self.check_product(stmt, ProductViews { a, b, acc }, Semiring::SUMS, state);
@@ -257,73 +211,25 @@ impl Origins<'_> {
                 }
                 self.multiplied(ProductViews { a, b, acc }, matches!(how, Multiply::Atom(_)), state)
             }
-            Op::Fold { from, to, across, identity, claimed, .. } => {
-                let mask = match *claimed {
-                    true => {
-                        let combined = CombinedOver { modes: &differ(from, to), across: &[*across] };
-                        self.claimed(stmt, from, identity, combined, state)
-                    }
-                    false => self.mask_of_fold(from, identity, state),
-                };
-                self.mask(stmt, mask);
-                for (from, to) in from.iter().zip(to) {
-                    self.reduced(from, to, None, &[*across], state);
-                }
-            }
-            Op::Reduce { from, to, with, across, claimed: value } => {
-                let same = with.identity(self.program.tensor(to.tensor).elem).map(Number::to_f64);
-                let mask = match value {
-                    Some(claim) => {
-                        let (from, to) = (std::slice::from_ref(from), std::slice::from_ref(to));
-                        let combined = CombinedOver { modes: &differ(from, to), across: &[*across] };
-                        self.claimed(stmt, from, &[*claim], combined, state)
-                    }
-                    None => self.mask_of_reduction(from, same, state),
-                };
-                self.mask(stmt, mask);
-                self.reduced(from, to, same, &[*across], state);
-            }
             Op::Scan { from, to, carry, how } => self.scanned(stmt, &Scanned { from, to, carry }, how, state),
-            Op::Lanes { ins, to, how, lanes, unmasked } => {
-                let known = match how {
-                    // An element of another thread.
-                    Lanes::Shuffle(_) if !self.known(&ins[0], state).is_none() => OutOfBounds::UNKNOWN,
-                    Lanes::Shuffle(_) | Lanes::Ballot | Lanes::Match => {
-                        OutOfBounds { at: Some(Vec::new()), ..OutOfBounds::NONE }
-                    }
-                };
-                if stmt.needs_coordinates() {
-                    let mask =
-                        if *unmasked { Ok(Vec::new()) } else { self.mask_of_lanes(&ins[0], how, state) };
-                    if *unmasked {
-                        let lanes = [Across::Warp(*lanes)];
-                        self.claim(
-                            stmt,
-                            &ins[..1],
-                            CombinedOver { modes: &|_| false, across: &lanes },
-                            state,
-                        );
-                    }
-                    self.mask(stmt, mask);
-                }
-                self.update(to, known, state);
-            }
+            Op::Gather { .. }
+            | Op::Scatter { .. }
+            | Op::Fold { .. }
+            | Op::Reduce { .. }
+            | Op::Lanes { .. } => self.pass_masked(stmt, state),
             Op::For { var, body, .. } | Op::Pipelined { var, body, .. } => self.repeated(*var, body, state),
             Op::Tiles { vars, body, .. } => self.for_each_tile(vars, body, state),
             Op::Step { var, past, body, .. } => {
                 let before = state.clone();
-                self.walk(body, state);
-                leave(body, &[*var], state);
+                self.pass_body(body, &[*var], state);
                 if *past == Past::Skip {
                     *state = join(&before, state);
                 }
             }
             Op::If { then, other, .. } | Op::When { then, other, .. } => {
                 let mut second = state.clone();
-                self.walk(then, state);
-                leave(then, &[], state);
-                self.walk(other, &mut second);
-                leave(other, &[], &mut second);
+                self.pass_body(then, &[], state);
+                self.pass_body(other, &[], &mut second);
                 *state = join(state, &second);
             }
             Op::Roles(roles) => self.pass_roles(roles, state),
@@ -336,6 +242,97 @@ impl Origins<'_> {
                 stmt.writes().into_iter().for_each(|to| self.update(to, OutOfBounds::UNKNOWN, state));
             }),
         }
+    }
+
+    fn pass_map(&mut self, stmt: &Stmt, ins: &[View], to: &View, value: &Expr, state: &mut State) {
+        self.follow_idle(ins, to, state);
+        let known = self.mapped(stmt.id, ins, to, value, state);
+        self.follow_values(ins, to, value, state);
+        if reads_coordinates(value) {
+            // Elements of no tensor have coordinates in their tile.
+            let in_tile = ins.iter().find(|view| self.program.is_coordinates(view.tensor));
+            let at = match (&known.at, in_tile) {
+                (None, Some(in_tile)) => self.at(in_tile, to, state),
+                (at, _) => at.clone(),
+            };
+            let read = self.coordinates_read(value, &at.unwrap_or_default());
+            self.put(stmt, read, |elements, at| elements.coordinates = at);
+        }
+        self.written(stmt.by, to, known, state);
+    }
+
+    /// A statement that leaves out elements which are out of bounds, or has a claim about them.
+    fn pass_masked(&mut self, stmt: &Stmt, state: &mut State) {
+        match &stmt.op {
+            // An element is out of bounds where its index is.
+            Op::Gather { at, to, .. } => {
+                let ins: Vec<View> = at.iter().map(|(_, view)| view.clone()).collect();
+                let all = (1..ins.len() as u8).fold(Expr::In(0), |all, next| {
+                    Expr::Bin(Bin::Rem, Box::new(all), Box::new(Expr::In(next)))
+                });
+                let known = self.mapped(stmt.id, &ins, to, &all, state);
+                self.claim(stmt, &ins, CombinedOver { modes: &|_| false, across: &[] }, state);
+                self.written(stmt.by, to, known, state);
+            }
+            Op::Scatter { from, at, to, claimed, .. } => {
+                let all: Vec<View> = [from].into_iter().chain(at.iter().map(|(_, at)| at)).cloned().collect();
+                let combined = CombinedOver { modes: &|_| true, across: &[] };
+                let mask = match *claimed {
+                    true => self.claimed(stmt, &all[1..], &[], combined, state),
+                    false => self.mask_of_scatter(&all, to, state),
+                };
+                self.mask(stmt, mask);
+                // Elements that are out of bounds are not stored.
+                self.update(to, OutOfBounds { edges: Some(Vec::new()), ..OutOfBounds::UNKNOWN }, state);
+            }
+            Op::Fold { from, to, across, identity, claimed, .. } => {
+                let combined = CombinedOver { modes: &differ(from, to), across: &[*across] };
+                let mask = match *claimed {
+                    true => self.claimed(stmt, from, identity, combined, state),
+                    false => self.mask_of_fold(from, identity, state),
+                };
+                self.mask(stmt, mask);
+                for (from, to) in from.iter().zip(to) {
+                    self.reduced(from, to, None, &[*across], state);
+                }
+            }
+            Op::Reduce { from, to, with, across, claimed: value } => {
+                let identity = with.identity(self.program.tensor(to.tensor).elem).map(Number::to_f64);
+                let [sources, targets] = [from, to].map(std::slice::from_ref);
+                let combined = CombinedOver { modes: &differ(sources, targets), across: &[*across] };
+                let mask = match value {
+                    Some(claim) => self.claimed(stmt, sources, &[*claim], combined, state),
+                    None => self.mask_of_reduction(from, identity, state),
+                };
+                self.mask(stmt, mask);
+                self.reduced(from, to, identity, &[*across], state);
+            }
+            Op::Lanes { ins, to, how, lanes, unmasked } => {
+                let known = match how {
+                    // An element of another thread.
+                    Lanes::Shuffle(_) if !self.known(&ins[0], state).is_none() => OutOfBounds::UNKNOWN,
+                    Lanes::Shuffle(_) | Lanes::Ballot | Lanes::Match => {
+                        OutOfBounds { at: Some(Vec::new()), ..OutOfBounds::NONE }
+                    }
+                };
+                if stmt.needs_coordinates() {
+                    let combined = CombinedOver { modes: &|_| false, across: &[Across::Warp(*lanes)] };
+                    let mask = match *unmasked {
+                        true => self.claimed(stmt, &ins[..1], &[], combined, state),
+                        false => self.mask_of_lanes(&ins[0], how, state),
+                    };
+                    self.mask(stmt, mask);
+                }
+                self.update(to, known, state);
+            }
+            _ => {}
+        }
+    }
+
+    /// Statements, after which the variables and the integers that were read in them are unknown.
+    fn pass_body(&mut self, body: &[Stmt], vars: &[Id], state: &mut State) {
+        self.walk(body, state);
+        leave(body, vars, state);
     }
 
     fn repeated(&mut self, var: Id, body: &[Stmt], state: &mut State) {
@@ -380,9 +377,8 @@ impl Origins<'_> {
         loop {
             *state = entry.clone();
             self.loops.extend(vars);
-            self.walk(body, state);
+            self.pass_body(body, vars, state);
             self.loops.truncate(self.loops.len() - vars.len());
-            leave(body, vars, state);
             let again = join(&entry, state);
             // Where it is left early.
             let (own, others) =

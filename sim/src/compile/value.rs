@@ -13,9 +13,7 @@ impl Compiler<'_> {
         if from == elem {
             return Ok(x);
         }
-        let to = self.scratch(elem);
-        self.emit(Ins::Cast { from, elem, to, x });
-        Ok(to)
+        Ok(self.emit_to(elem, |to| Ins::Cast { from, elem, to, x }))
     }
 
     /// A value in this cell.
@@ -76,9 +74,7 @@ impl Compiler<'_> {
                     Some(n) => self.constant(*elem, self.given.arithmetic.integer(n, *elem)),
                     None => {
                         let x = self.location_of(num);
-                        let to = self.scratch(*elem);
-                        self.emit(Ins::FromInt { elem: *elem, to, x });
-                        to
+                        self.emit_to(*elem, |to| Ins::FromInt { elem: *elem, to, x })
                     }
                 }
             }
@@ -86,22 +82,16 @@ impl Compiler<'_> {
             Val::Un(f, x) => {
                 let truth = *f == Un::Not && is_truth(x);
                 let (x, _) = self.value(x)?;
-                let to = self.scratch(elem);
-                self.emit(Ins::Un { f: *f, truth, elem, to, x });
-                to
+                self.emit_to(elem, |to| Ins::Un { f: *f, truth, elem, to, x })
             }
             Val::Bin(f, x, y) => {
                 let (x, y) = (self.value(x)?.0, self.value_of(y, elem)?);
-                let to = self.scratch(elem);
-                self.emit(Ins::Bin { f: *f, elem, to, x, y });
-                to
+                self.emit_to(elem, |to| Ins::Bin { f: *f, elem, to, x, y })
             }
             Val::Fma(of) => {
                 let (x, y) = (self.value_of(&of[0], elem)?, self.value_of(&of[1], elem)?);
                 let (z, _) = self.value(&of[2])?;
-                let to = self.scratch(elem);
-                self.emit(Ins::Fma { elem, to, x, y, z });
-                to
+                self.emit_to(elem, |to| Ins::Fma { elem, to, x, y, z })
             }
             Val::Product(row, of) => self.value(&Val::sum_of(row, (**of).clone()))?.0,
             Val::Ptx { text, model, .. } => match model {
@@ -116,9 +106,7 @@ impl Compiler<'_> {
             // Cells of 4 bytes contain the bits of any type.
             Val::Bits(elem, x) => {
                 let (x, _) = self.value(x)?;
-                let to = self.scratch(*elem);
-                self.emit(Ins::Move { elem: *elem, to, x });
-                to
+                self.emit_to(*elem, |to| Ins::Move { elem: *elem, to, x })
             }
             Val::Guarded(cond, x, y) => {
                 let cond = self.num(*cond);
@@ -129,50 +117,45 @@ impl Compiler<'_> {
                         let cond = self.location_of(cond);
                         let x = self.under(Ins::Narrow { cond, expected: true }, x, elem)?;
                         let y = self.under(Ins::Narrow { cond, expected: false }, y, elem)?;
-                        let to = self.scratch(elem);
-                        self.emit(Ins::Blend { cond, elem, to, x, y });
-                        to
+                        self.emit_to(elem, |to| Ins::Blend { cond, elem, to, x, y })
                     }
                 }
             }
             Val::Cmp(how, x, y) => {
                 let of = self.type_of(x);
                 let (x, y) = (self.value(x)?.0, self.value_of(y, of)?);
-                let to = self.scratch(elem);
-                self.emit(Ins::Cmp { how: *how, elem: of, to, x, y });
-                to
+                self.emit_to(elem, |to| Ins::Cmp { how: *how, elem: of, to, x, y })
             }
             Val::Pick(of) => {
                 let (cond, cond_elem) = self.value(&of[0])?;
                 let under = |expected| Ins::NarrowBy { cond, elem: cond_elem, expected };
                 let x = self.under(under(true), &of[1], elem)?;
                 let y = self.under(under(false), &of[2], elem)?;
-                let to = self.scratch(elem);
-                self.emit(Ins::Pick { cond, cond_elem, elem, to, x, y });
-                to
+                self.emit_to(elem, |to| Ins::Pick { cond, cond_elem, elem, to, x, y })
             }
             Val::ShuffleXor(x, by) => {
                 let (x, _) = self.value(x)?;
                 let by = self.operand(*by);
-                let to = self.scratch(elem);
-                self.emit(Ins::Shuffle { elem, to, x, lane: Lane::Xor(by) });
-                to
+                self.emit_to(elem, |to| Ins::Shuffle { elem, to, x, lane: Lane::Xor(by) })
             }
             Val::Shuffle(lanes, of) => {
                 let (x, _) = self.value(&of[0])?;
                 let lane = self.value_of(&of[1], Elem::I32)?;
-                let to = self.scratch(elem);
-                self.emit(Ins::Shuffle { elem, to, x, lane: Lane::Of(lane, *lanes) });
-                to
+                self.emit_to(elem, |to| Ins::Shuffle { elem, to, x, lane: Lane::Of(lane, *lanes) })
             }
             Val::Vote(how, x) => {
                 let (x, of) = self.value(x)?;
-                let to = self.scratch(elem);
-                self.emit(Ins::Vote { how: *how, elem: of, to, x });
-                to
+                self.emit_to(elem, |to| Ins::Vote { how: *how, elem: of, to, x })
             }
         };
         Ok((slot, elem))
+    }
+
+    /// A step that writes a new cell.
+    fn emit_to(&mut self, elem: Elem, ins: impl FnOnce(Slot) -> Ins) -> Slot {
+        let to = self.scratch(elem);
+        self.emit(ins(to));
+        to
     }
 
     /// A value that only some lanes compute.

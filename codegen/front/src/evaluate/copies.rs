@@ -4,6 +4,7 @@ use super::args::Args;
 use super::value::Value;
 use super::{Evaluator, advice, instruction, integer};
 use crate::isa;
+use crate::isa::atom::Atom;
 use crate::source::ast::Span;
 use crate::source::problem::Problem;
 use crate::source::spelling::did_you_mean;
@@ -12,43 +13,35 @@ use crate::tile::view::View;
 use crate::tile::{How, Space, Update};
 use crate::values::elem::Elem;
 use crate::values::expr::Expr;
+use crate::values::number::Number;
 use crate::values::typing::Type;
+
+/// The named arguments of a copy.
+#[derive(Default)]
+struct CopyOptions {
+    how: How,
+    /// An instruction, which has no other options.
+    row: Option<&'static Atom>,
+    fill: Option<(Number, Span)>,
+    update: Option<Change>,
+    order: Option<(MemoryOrder, Span)>,
+    clamps: bool,
+    /// The modes of `boundary_check`.
+    checked: Option<Vec<usize>>,
+}
+
+/// The error of arguments that exclude each other.
+fn not_both(first: &str, second: &str) -> Problem {
+    Problem::new(format!("a copy takes `{first}` or `{second}`, not both"))
+        .help(format!("leave out `{first}` or `{second}`"))
+}
 
 impl Evaluator {
     /// `copy(from, to)`
     pub(super) fn copy_call(&mut self, args: &Args) -> Result<Value, Problem> {
         let to = args.view(1)?;
-        let from = match args.get(0) {
-            Some(value) if value.as_number().is_some() => {
-                args.part(1)?;
-                let number = args.number(0)?;
-                let elem = match number.ty {
-                    // An integer of the kernel is an `i32`, and is converted as elements are.
-                    Some(Type::Elem(own)) if !matches!(value, Value::Number(_)) => own,
-                    _ => self.builder.elem(&to),
-                };
-                let one = self.room_for(args.name_or("number"), elem, std::slice::from_ref(&to))?;
-                self.builder.fill(&one, number.expr).map_err(|problem| problem.arg(0))?;
-                one
-            }
-            _ => args.view(0)?,
-        };
-        let [held, wanted] = [&from, &to].map(|view| self.builder.elem(view));
-        if (held == Elem::Bool) != (wanted == Elem::Bool) {
-            return Err(if held == Elem::Bool {
-                Problem::new("`copy` converts numbers, and this is a condition")
-                    .help("convert it: (x > 0.0) as f32 is 1 where it is true and 0 elsewhere, and as i32 counts")
-                    .arg(0)
-            } else {
-                Problem::new(format!("`{}` is a tile of bool, and these are elements of {held}", to.name))
-                    .help(format!(
-                        "compare them: copy({} != {}, …)",
-                        from.name,
-                        if held.is_float() { "0.0" } else { "0" }
-                    ))
-                    .arg(0)
-            });
-        }
+        let from = self.copy_source(args, &to)?;
+        self.check_conversion(&from, &to)?;
         let from = if integer::is_one(&to) { self.fitting(from, &to) } else { from };
         if from.rank() == to.rank() {
             if let Some(Value::View(_)) = args.get(0) {
@@ -56,56 +49,19 @@ impl Evaluator {
             }
             args.part(1)?;
         }
-        let (mut how, mut fill, mut update, mut order) = (How::Derive, None, None, None);
-        let (mut clamps, mut checked) = (false, None);
-        for (name, value, span) in &args.named {
-            match (name.text.as_str(), value) {
-                ("how", Value::Text(text)) if text == "plain" => how = How::Plain,
-                ("how", Value::Text(text)) if text == "staged" => how = How::Staged,
-                ("how", Value::Text(text)) if text == "realigned" => {
-                    let space = |view| self.builder.space(view);
-                    if !matches!((space(&from), space(&to)), (Space::Global { .. }, Space::Registers { .. }))
-                    {
-                        let message = format!(
-                            "how = \"realigned\" loads a thread's elements of a tensor into registers, and here `{}` is copied to `{}`",
-                            from.name, to.name
-                        );
-                        let help = "leave out `how`, or copy to registers_like(…)";
-                        return Ok(self.complain(*span, Problem::new(message).help(help)));
-                    }
-                    how = How::Realigned;
-                }
-                ("clamp", Value::Bool(yes)) => clamps = *yes,
-                ("boundary_check", modes) if modes_of(modes, &from).is_some() => {
-                    checked = modes_of(modes, &from);
-                }
-                ("how", Value::Text(text)) if change(text).is_some() => update = change(text),
-                ("order", _) => match memory_order(value, *span) {
-                    Ok(known) => order = Some(known),
-                    Err(problem) => return Ok(self.complain(*span, problem)),
-                },
-                ("how", Value::Text(text)) if isa::find(text).is_some() => {
-                    let row = match instruction::copy_row(text) {
-                        Ok(row) => row,
-                        Err(problem) => return Ok(self.complain(*span, problem)),
-                    };
-                    return self.copy_by(row, &from, &to).map(|()| Value::Unit);
-                }
-                ("expected", _) => {}
-                ("fill", value) if value.literal().is_some() => fill = value.literal().zip(Some(*span)),
-                (name, other) => {
-                    let problem = Problem::new(format!("`{name}` cannot be {}", other.kind()));
-                    return Ok(self.complain(*span, problem.help(usage(name, value))));
-                }
-            }
+        let options = match self.copy_options(args, &from, &to) {
+            Ok(options) => options,
+            Err((problem, span)) => return Ok(self.complain(span, problem)),
+        };
+        let CopyOptions { how, row, fill, update, order, clamps, checked } = options;
+        if let Some(row) = row {
+            return self.copy_by(row, &from, &to).map(|()| Value::Unit);
         }
         if clamps && fill.is_some() {
-            let problem = Problem::new("a copy takes `clamp` or `fill`, not both");
-            return Err(problem.help("leave out `clamp` or `fill`"));
+            return Err(not_both("clamp", "fill"));
         }
         if clamps && checked.is_some() {
-            let problem = Problem::new("a copy takes `clamp` or `boundary_check`, not both");
-            return Err(problem.help("leave out `clamp` or `boundary_check`"));
+            return Err(not_both("clamp", "boundary_check"));
         }
         let modes = 0..from.base.len();
         let from = match (clamps, checked) {
@@ -140,13 +96,88 @@ impl Evaluator {
                 Err(problem) if problem.arg == Some(2) => return Ok(self.complain(span, problem)),
                 done => done?,
             },
-            (_, Some(_)) => {
-                let problem = Problem::new("a copy takes `how` or `fill`, not both");
-                return Err(problem.help("leave out `how` or `fill`"));
-            }
+            (_, Some(_)) => return Err(not_both("how", "fill")),
             (how, None) => self.builder.copy_how(&from, &to, how, None)?,
         }
         Ok(Value::Unit)
+    }
+
+    /// The copied tile; a number is a tile of the target's shape.
+    fn copy_source(&mut self, args: &Args, to: &View) -> Result<View, Problem> {
+        let Some(value) = args.get(0).filter(|value| value.as_number().is_some()) else {
+            return args.view(0);
+        };
+        args.part(1)?;
+        let number = args.number(0)?;
+        let elem = match number.ty {
+            // An integer of the kernel is an `i32`, and is converted as elements are.
+            Some(Type::Elem(elem)) if !matches!(value, Value::Number(_)) => elem,
+            _ => self.builder.elem(to),
+        };
+        let tile = self.room_for(args.name_or("number"), elem, std::slice::from_ref(to))?;
+        self.builder.fill(&tile, number.expr).map_err(|problem| problem.arg(0))?;
+        Ok(tile)
+    }
+
+    /// Refuses copies from numbers to conditions and from conditions to numbers.
+    fn check_conversion(&self, from: &View, to: &View) -> Result<(), Problem> {
+        let problem = match [from, to].map(|view| self.builder.elem(view)) {
+            [Elem::Bool, Elem::Bool] => return Ok(()),
+            [Elem::Bool, _] => Problem::new("`copy` converts numbers, and this is a condition").help(
+                "convert it: (x > 0.0) as f32 is 1 where it is true and 0 elsewhere, and as i32 counts",
+            ),
+            [elem, Elem::Bool] => {
+                let zero = if elem.is_float() { "0.0" } else { "0" };
+                Problem::new(format!("`{}` is a tile of bool, and these are elements of {elem}", to.name))
+                    .help(format!("compare them: copy({} != {zero}, …)", from.name))
+            }
+            _ => return Ok(()),
+        };
+        Err(problem.arg(0))
+    }
+
+    /// The named arguments; or an error at one of them.
+    fn copy_options(&self, args: &Args, from: &View, to: &View) -> Result<CopyOptions, (Problem, Span)> {
+        let mut options = CopyOptions::default();
+        for (name, value, span) in &args.named {
+            match (name.text.as_str(), value) {
+                ("how", Value::Text(text)) if text == "plain" => options.how = How::Plain,
+                ("how", Value::Text(text)) if text == "staged" => options.how = How::Staged,
+                ("how", Value::Text(text)) if text == "realigned" => {
+                    let spaces = [from, to].map(|view| self.builder.space(view));
+                    if !matches!(spaces, [Space::Global { .. }, Space::Registers { .. }]) {
+                        let message = format!(
+                            "how = \"realigned\" loads a thread's elements of a tensor into registers, and here `{}` is copied to `{}`",
+                            from.name, to.name
+                        );
+                        let help = "leave out `how`, or copy to registers_like(…)";
+                        return Err((Problem::new(message).help(help), *span));
+                    }
+                    options.how = How::Realigned;
+                }
+                ("clamp", Value::Bool(yes)) => options.clamps = *yes,
+                ("boundary_check", modes) if modes_of(modes, from).is_some() => {
+                    options.checked = modes_of(modes, from);
+                }
+                ("how", Value::Text(text)) if change(text).is_some() => options.update = change(text),
+                ("order", _) => {
+                    options.order = Some(memory_order(value, *span).map_err(|problem| (problem, *span))?);
+                }
+                ("how", Value::Text(text)) if isa::find(text).is_some() => {
+                    options.row = Some(instruction::copy_row(text).map_err(|problem| (problem, *span))?);
+                    return Ok(options);
+                }
+                ("expected", _) => {}
+                ("fill", value) if value.literal().is_some() => {
+                    options.fill = value.literal().zip(Some(*span));
+                }
+                (name, other) => {
+                    let problem = Problem::new(format!("`{name}` cannot be {}", other.kind()));
+                    return Err((problem.help(usage(name, value)), *span));
+                }
+            }
+        }
+        Ok(options)
     }
 }
 

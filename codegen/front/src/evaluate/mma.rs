@@ -1,6 +1,6 @@
 //! Matrix instructions in kernels: `tiled_mma` and its methods.
 
-use crate::isa::atom::OperandName;
+use crate::isa::atom::{Atom, OperandName};
 use crate::isa::scope::Scope;
 use tilewright_layout::{Layout, Tuple};
 
@@ -118,21 +118,8 @@ impl Evaluator {
             threads => i64::from(threads.div_ceil(WARP)),
         };
         match (types, &args.values[..]) {
-            ([_, _], []) => {
-                let (elem, acc) = (self.elem(&types[0]), self.elem(&types[1]));
-                let (Some(elem), Some(acc)) = (elem, acc) else { return Ok(Value::Poison) };
-                let row = TiledMma::row(elem, acc, self.builder.program().arch);
-                // Alternatives are suggested where a tile is made.
-                let row = match row {
-                    Some(row) => row,
-                    None => TiledMma::best(elem, acc, self.builder.program().arch, [16, 8], 1)?.row,
-                };
-                if terms == Terms::Two && elem != Elem::Tf32 {
-                    return Err(Problem::new(format!(
-                        "elements of f32 are sums of terms of tf32, not of {elem}"
-                    ))
-                    .help("write tiled_mma::<tf32, f32>(warps = 8, terms = 2)"));
-                }
+            ([elem, acc], []) => {
+                let Some(row) = self.mma_row(elem, acc, terms)? else { return Ok(Value::Poison) };
                 let warps = match arranged {
                     Some(arranged) => Warps::Arranged(Layout::compact(Tuple::flat(&arranged))?),
                     None => Warps::Count(warps.unwrap_or(usual)),
@@ -174,6 +161,22 @@ impl Evaluator {
                 "`tiled_mma` needs the types of operands and sums, or the name of an instruction",
             ))),
         }
+    }
+
+    /// The instruction for elements and sums of these types; `None` if an error has been reported.
+    fn mma_row(&mut self, elem: &Name, acc: &Name, terms: Terms) -> Result<Option<&'static Atom>, Problem> {
+        let (Some(elem), Some(acc)) = (self.elem(elem), self.elem(acc)) else { return Ok(None) };
+        let arch = self.builder.program().arch;
+        // Alternatives are suggested where a tile is made.
+        let row = match TiledMma::row(elem, acc, arch) {
+            Some(row) => row,
+            None => TiledMma::best(elem, acc, arch, [16, 8], 1)?.row,
+        };
+        if terms == Terms::Two && elem != Elem::Tf32 {
+            return Err(Problem::new(format!("elements of f32 are sums of terms of tf32, not of {elem}"))
+                .help("write tiled_mma::<tf32, f32>(warps = 8, terms = 2)"));
+        }
+        Ok(Some(row))
     }
 
     /// `tiled_mma::<bf16, f32>(warpgroups = 2)`: wgmma, with a width that suits the tile.

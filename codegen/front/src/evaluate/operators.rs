@@ -56,46 +56,7 @@ impl Evaluator {
         span: Span,
         operands: [Span; 2],
     ) -> Value {
-        let (left, right) = match (&left, &right) {
-            (Value::View(_), Value::Number(_) | Value::Float(_) | Value::Int(_))
-            | (Value::Number(_) | Value::Float(_) | Value::Int(_), Value::View(_))
-                if self.in_closure =>
-            {
-                (self.met(left), self.met(right))
-            }
-            _ => (left, right),
-        };
-        // Integers of the kernel take the type of elements of 64 bits, which are no integers of the kernel as they are.
-        let (left, right) = match (self.wide(&left), self.wide(&right)) {
-            (Some(elem), None) => (left, self.widened(right, elem, operands[1])),
-            (None, Some(elem)) => (self.widened(left, elem, operands[0]), right),
-            _ => (left, right),
-        };
-        // A flag is loaded that meets a condition, and an element that meets an integer.
-        let (left, right) = match [&left, &right].map(|side| self.is_flag(side)) {
-            [true, other] if other || matches!(right, Value::Test(_) | Value::Bool(_) | Value::Number(_)) => {
-                (self.coordinates(left, operands[0]), self.read(right, operands[1]))
-            }
-            [false, true] if matches!(left, Value::Test(_) | Value::Bool(_) | Value::Number(_)) => {
-                (left, self.read(right, operands[1]))
-            }
-            _ => (left, right),
-        };
-        let (left, right) = match (&left, &right) {
-            (
-                Value::View(_),
-                Value::Int(_) | Value::Index(_) | Value::Size(_) | Value::Number(_) | Value::View(_),
-            )
-            | (Value::Int(_) | Value::Index(_) | Value::Size(_) | Value::Number(_), Value::View(_))
-                if !self.in_closure
-                    && [&left, &right]
-                        .into_iter()
-                        .all(|side| self.is_integer(side) && self.wide(side).is_none()) =>
-            {
-                (self.coordinates(left, operands[0]), self.coordinates(right, operands[1]))
-            }
-            _ => (left, right),
-        };
+        let (left, right) = self.convert_operands(left, right, operands);
         if matches!(left, Value::Poison) || matches!(right, Value::Poison) {
             return Value::Poison;
         }
@@ -158,6 +119,50 @@ impl Evaluator {
 }
 
 impl Evaluator {
+    /// Reads or converts tiles of one element, flags and integers that meet an operand of another kind.
+    fn convert_operands(&mut self, left: Value, right: Value, operands: [Span; 2]) -> (Value, Value) {
+        let (left, right) = match (&left, &right) {
+            (Value::View(_), Value::Number(_) | Value::Float(_) | Value::Int(_))
+            | (Value::Number(_) | Value::Float(_) | Value::Int(_), Value::View(_))
+                if self.in_closure =>
+            {
+                (self.met(left), self.met(right))
+            }
+            _ => (left, right),
+        };
+        // Integers of the kernel take the type of elements of 64 bits, which are no integers of the kernel as they are.
+        let (left, right) = match (self.wide(&left), self.wide(&right)) {
+            (Some(elem), None) => (left, self.widened(right, elem, operands[1])),
+            (None, Some(elem)) => (self.widened(left, elem, operands[0]), right),
+            _ => (left, right),
+        };
+        // A flag is loaded that meets a condition, and an element that meets an integer.
+        let (left, right) = match [&left, &right].map(|side| self.is_flag(side)) {
+            [true, other] if other || matches!(right, Value::Test(_) | Value::Bool(_) | Value::Number(_)) => {
+                (self.coordinates(left, operands[0]), self.read(right, operands[1]))
+            }
+            [false, true] if matches!(left, Value::Test(_) | Value::Bool(_) | Value::Number(_)) => {
+                (left, self.read(right, operands[1]))
+            }
+            _ => (left, right),
+        };
+        match (&left, &right) {
+            (
+                Value::View(_),
+                Value::Int(_) | Value::Index(_) | Value::Size(_) | Value::Number(_) | Value::View(_),
+            )
+            | (Value::Int(_) | Value::Index(_) | Value::Size(_) | Value::Number(_), Value::View(_))
+                if !self.in_closure
+                    && [&left, &right]
+                        .into_iter()
+                        .all(|side| self.is_integer(side) && self.wide(side).is_none()) =>
+            {
+                (self.coordinates(left, operands[0]), self.coordinates(right, operands[1]))
+            }
+            _ => (left, right),
+        }
+    }
+
     /// The type of an integer of 64 bits outside of closures: an element, or arithmetic on such.
     pub(super) fn wide(&self, value: &Value) -> Option<Elem> {
         let elem = match value {

@@ -24,15 +24,7 @@ impl Evaluator {
         let numbers: Vec<Scalar> =
             (1..args.values.len()).map(|n| args.number(n)).collect::<Result<_, Problem>>()?;
         text::check(text, numbers.len()).map_err(|problem| problem.arg(0))?;
-        let volatile = match named(args, "volatile") {
-            None => false,
-            Some((Value::Bool(volatile), _)) => *volatile,
-            Some((other, span)) => {
-                let problem =
-                    Problem::new(format!("`volatile` must be true or false, and this is {}", other.kind()));
-                return Ok(self.complain(span, problem.help("write volatile = true")));
-            }
-        };
+        let Some(volatile) = self.flag(args, "volatile", false) else { return Ok(Value::Poison) };
         let model = match named(args, "model") {
             None => None,
             Some((Value::Closure(closure), span)) => {

@@ -71,6 +71,20 @@ impl Evaluator {
         self.builder.program().cluster.iter().product()
     }
 
+    /// A named argument that is true or false; `None` if an error has been reported.
+    pub(super) fn flag(&mut self, args: &Args, name: &str, default: bool) -> Option<bool> {
+        match named(args, name) {
+            None => Some(default),
+            Some((Value::Bool(flag), _)) => Some(*flag),
+            Some((other, span)) => {
+                let problem =
+                    Problem::new(format!("`{name}` must be true or false, and this is {}", other.kind()));
+                self.complain(span, problem.help(format!("write {name} = true")));
+                None
+            }
+        }
+    }
+
     /// The threads that a call spans, where it may name lanes; `None` if an error has been reported.
     pub(super) fn over_lanes(&mut self, args: &Args, across: Across) -> Option<Across> {
         let across = match (across, self.blocks_of_cluster()) {
@@ -78,16 +92,10 @@ impl Evaluator {
             (Across::Cluster(_), blocks) => Across::Cluster(blocks),
             _ => across,
         };
-        let across = match (across, named(args, "per_block")) {
-            (_, None | Some((Value::Bool(false), _))) => across,
-            (Across::Cluster(blocks), Some((Value::Bool(true), _))) => Across::Blocks(blocks),
-            (_, Some((Value::Bool(true), _))) => Across::Blocks(1),
-            (_, Some((other, span))) => {
-                let problem =
-                    Problem::new(format!("`per_block` must be true or false, and this is {}", other.kind()));
-                self.complain(span, problem.help("write per_block = true"));
-                return None;
-            }
+        let across = match (across, self.flag(args, "per_block", false)?) {
+            (_, false) => across,
+            (Across::Cluster(blocks), true) => Across::Blocks(blocks),
+            (_, true) => Across::Blocks(1),
         };
         match named(args, "lanes") {
             None => Some(across),

@@ -20,15 +20,7 @@ impl Evaluator {
             return Ok(Value::Poison);
         };
         let extents = from[0].extents().ok_or_else(|| advice::whole(&from[0], &args.name).arg(0))?;
-        let exclusive = match named(args, "exclusive") {
-            None => false,
-            Some((Value::Bool(exclusive), _)) => *exclusive,
-            Some((other, span)) => {
-                let problem =
-                    Problem::new(format!("`exclusive` must be true or false, and this is {}", other.kind()));
-                return Ok(self.complain(span, problem.help("write exclusive = true")));
-            }
-        };
+        let Some(exclusive) = self.flag(args, "exclusive", false) else { return Ok(Value::Poison) };
         let carry = match named(args, "carry") {
             None => Vec::new(),
             Some((value, span)) => match views(value).filter(|views| views.len() == from.len()) {
@@ -49,15 +41,8 @@ impl Evaluator {
             "warp_scan" => Across::Warp(32),
             _ => Across::Block,
         };
-        let over_cluster = match named(args, "cluster") {
-            None => args.name == "cluster_scan",
-            Some((Value::Bool(over), _)) => *over,
-            Some((other, span)) => {
-                let problem =
-                    Problem::new(format!("`cluster` must be true or false, and this is {}", other.kind()));
-                return Ok(self.complain(span, problem.help("write cluster = true")));
-            }
-        };
+        let is_cluster = args.name == "cluster_scan";
+        let Some(over_cluster) = self.flag(args, "cluster", is_cluster) else { return Ok(Value::Poison) };
         let mut levels = match across {
             Across::Thread => {
                 let own = |mode: u8| Level::Own { mode, extent: extents[usize::from(mode)] };

@@ -204,21 +204,23 @@ impl<'p, 'b> Maps<'p, 'b> {
         Ok(Footprint { map, shift, thread: first, grains })
     }
 
+    /// The threads that access a view: of those that access the same elements two are enough, and one of another warp.
+    fn distinct_threads(&self, Key { by_thread, actors, .. }: &Key) -> Vec<u32> {
+        let Range { start, end } = actors.threads;
+        match (actors.elected, by_thread.iter().all(|base| base.terms.is_empty())) {
+            (true, _) => elected(self.program, actors).collect(),
+            (false, true) => [start, start + 1, end - 1].into_iter().filter(|thread| *thread < end).collect(),
+            (false, false) => (start..end).collect(),
+        }
+    }
+
     /// The map of a view; threads count from `first`.
     fn map(&mut self, view: &Key, grains: &Grains, first: u32) -> Option<Map> {
-        let (base, actors) = (&view.by_thread, &view.actors);
+        let base = &view.by_thread;
         let mut reach = vec![(i64::MAX, i64::MIN); base.len()];
         let mut ends: Vec<i64> =
             view.limits.iter().map(|limit| if limit.is_some() { i64::MIN } else { i64::MAX }).collect();
-        let threads: Vec<u32> = match (actors.elected, base.iter().all(|base| base.terms.is_empty())) {
-            (true, _) => elected(self.program, actors).collect(),
-            // All threads access the same elements: two of them are enough, and one of another warp.
-            (false, true) => {
-                let Range { start, end } = actors.threads;
-                [start, start + 1, end - 1].into_iter().filter(|thread| *thread < end).collect()
-            }
-            (false, false) => actors.threads.clone().collect(),
-        };
+        let threads = self.distinct_threads(view);
         if !self.budget.take(threads.len()) {
             return None;
         }

@@ -28,6 +28,7 @@ struct Side {
 }
 
 /// The element at which a function is evaluated.
+#[derive(Default)]
 struct Here<'a> {
     ins: &'a [Side],
     /// The element, leaf by leaf.
@@ -37,7 +38,26 @@ struct Here<'a> {
     stands: &'a [Option<Edge>],
 }
 
+/// The sides of an elementwise function, and how their elements are accessed.
+struct Elementwise<'a> {
+    ins: Vec<Side>,
+    /// Which inputs the function reads, beside their coordinates.
+    read: Vec<bool>,
+    to: Side,
+    /// The leaf along which memory is accessed, and the elements of a vector.
+    leaf: usize,
+    vector: i64,
+    /// The registers of the results, where these would overwrite elements that are read later.
+    aside: Option<u32>,
+    /// The coordinates of the elements, mode by mode.
+    stands: &'a [Option<Edge>],
+}
+
 impl Side {
+    /// The number of a thread's elements.
+    fn count(&self) -> i64 {
+        self.leaves.iter().map(|leaf| leaf.extent).product()
+    }
     /// Is one element broadcast along this leaf?
     fn is_broadcast(&self, which: usize) -> bool {
         self.leaves.get(which).is_some_and(|leaf| leaf.step == 0)
@@ -50,7 +70,7 @@ impl Lower<'_> {
         self.map_at(ins, to, value, &[])
     }
 
-    /// The same for a function that may read coordinates of elements, along each mode of the target.
+    /// A function that may read coordinates of elements, along each mode of the target.
     pub(super) fn map_at(
         &mut self,
         ins: &[View],
@@ -81,6 +101,32 @@ impl Lower<'_> {
         if self.compute_words(ins, to, &value)? {
             return Ok(());
         }
+        let map = self.elementwise(ins, to, &value, stands)?;
+        match self.everywhere(&value, &map)? {
+            None => self.map_vectors(&value, &map)?,
+            Some((cond, inside)) => {
+                let (then, ()) = self.nested(|lower| lower.map_vectors(inside, &map))?;
+                let (other, ()) = self.nested(|lower| lower.map_vectors(&value, &map))?;
+                self.emit(Op::When { cond, then, other });
+            }
+        }
+        let (Some(aside), to) = (map.aside, &map.to) else { return Ok(()) };
+        self.loops(&named(extents_of(&to.leaves)), Unroll::Full, &mut |lower, at| {
+            let from = lower.flat(&extents_of(&to.leaves), at)?;
+            let (reg, at) = lower.register_of(to, at);
+            lower.emit(Op::Assign { reg, at, value: Val::Reg(aside, from) });
+            Ok(())
+        })
+    }
+
+    /// The sides of a function, with the registers that it needs.
+    fn elementwise<'a>(
+        &mut self,
+        ins: &[View],
+        to: &View,
+        value: &Expr,
+        stands: &'a [Option<Edge>],
+    ) -> Result<Elementwise<'a>> {
         let read: Vec<bool> = (0..ins.len()).map(|n| value.reads(n as u8)).collect();
         let (mut ins, mut to) = refined(ins, to)?;
         let in_registers =
@@ -97,108 +143,88 @@ impl Lower<'_> {
             .chain([to])
             .map(|view| Side { leaves: leaves(&view), view, memory: None })
             .collect();
-        let (which, widths) = self.widths(&sides, &read);
-        let wide = widths.iter().copied().max().unwrap_or(1);
+        let (leaf, widths) = self.widths(&sides, &read);
+        let vector = widths.iter().copied().max().unwrap_or(1);
         for (index, (side, width)) in sides.iter_mut().zip(widths).enumerate() {
             let tensor = self.program.tensor(side.view.tensor);
             // Inputs that only provide coordinates are not read.
             let mentioned = read.get(index).copied().unwrap_or(true);
             if mentioned && !matches!(tensor.space, Space::Registers { .. }) {
                 let name = format!("{}_value", side.view.name);
-                side.memory = Some((self.register(name, tensor.elem, wide as u32, false), width));
+                side.memory = Some((self.register(name, tensor.elem, vector as u32, false), width));
             }
         }
-        let Some(to) = sides.pop() else { return Ok(()) };
-        let ins = sides;
+        let to = sides.pop().ok_or_else(Problem::reported)?;
         // If source and target overlap, elements that are read at another position than they are written would be
         // overwritten too early.
         let moved = |side: &Side| {
             side.view.tensor == to.view.tensor
                 && (side.view.layout != to.view.layout || side.view.base != to.view.base)
         };
-        let count: i64 = to.leaves.iter().map(|leaf| leaf.extent).product();
-        let aside = match to.memory {
-            None if ins.iter().any(moved) => {
-                let name = format!("{}_next", to.view.name);
-                Some(self.register(name, target.elem, count as u32, false))
+        let aside = (to.memory.is_none() && sides.iter().any(moved)).then(|| {
+            let elem = self.program.tensor(to.view.tensor).elem;
+            self.register(format!("{}_next", to.view.name), elem, to.count() as u32, false)
+        });
+        Ok(Elementwise { ins: sides, read, to, leaf, vector, aside, stands })
+    }
+
+    /// A function of all of a thread's elements, vector by vector.
+    fn map_vectors(&mut self, value: &Expr, map: &Elementwise<'_>) -> Result<()> {
+        let &Elementwise { ref ins, ref to, leaf, vector, .. } = map;
+        self.loops(&vectors_of(&to.leaves, leaf, vector), Unroll::Full, &mut |lower, at| {
+            let mut first = at.to_vec();
+            if let Some(at) = first.get_mut(leaf) {
+                let by = lower.int(vector);
+                *at = lower.exprs().mul(*at, by);
             }
-            _ => None,
-        };
-        let extents = vectors_of(&to.leaves, which, wide);
-        let all = |lower: &mut Self, value: &Expr| {
-            lower.loops(&extents, Unroll::Full, &mut |lower, at| {
-                let mut first = at.to_vec();
-                if let Some(at) = first.get_mut(which) {
-                    let by = lower.int(wide);
-                    *at = lower.exprs().mul(*at, by);
-                }
-                for side in &ins {
-                    lower.transfers(side, which, wide, &first, true)?;
-                }
-                lower.loops(&[("e".to_owned(), wide)], Unroll::Full, &mut |lower, e| {
-                    let mut at = first.clone();
-                    if let Some(at) = at.get_mut(which) {
-                        *at = lower.exprs().add(*at, e[0]);
-                    }
-                    let mut values = Vec::new();
-                    for (side, read) in ins.iter().zip(&read) {
-                        let (reg, index) = match side.memory {
-                            _ if !read => (0, lower.int(0)),
-                            Some((reg, _)) if side.is_broadcast(which) => (reg, lower.int(0)),
-                            Some((reg, _)) => (reg, e[0]),
-                            None => {
-                                let index = lower.register_index(&side.view, &side.leaves, &at);
-                                (lower.storage[side.view.tensor as usize], index)
-                            }
-                        };
-                        values.push((Val::Reg(reg, index), lower.program.tensor(side.view.tensor).elem));
-                    }
-                    let here = Here { ins: &ins, at: &at, to: Some(&to), stands };
-                    let (value, _) = lower.function(value, &values, &here)?;
-                    let (reg, index) = match (to.memory, aside) {
-                        (Some((reg, _)), _) => (reg, e[0]),
-                        (None, Some(reg)) => (reg, lower.flat(&extents_of(&to.leaves), &at)?),
-                        (None, None) => {
-                            let index = lower.register_index(&to.view, &to.leaves, &at);
-                            (lower.storage[to.view.tensor as usize], index)
-                        }
-                    };
-                    lower.emit(Op::Assign { reg, at: index, value });
-                    Ok(())
-                })?;
-                lower.transfers(&to, which, wide, &first, false)
-            })
-        };
-        match self.everywhere(&value, &ins, &to, stands)? {
-            None => all(self, &value)?,
-            Some((cond, inside)) => {
-                let (then, ()) = self.nested(|lower| all(lower, inside))?;
-                let (other, ()) = self.nested(|lower| all(lower, &value))?;
-                self.emit(Op::When { cond, then, other });
+            for side in ins {
+                lower.transfers(side, leaf, vector, &first, true)?;
             }
-        }
-        let Some(aside) = aside else { return Ok(()) };
-        self.loops(&named(extents_of(&to.leaves)), Unroll::Full, &mut |lower, at| {
-            let from = lower.flat(&extents_of(&to.leaves), at)?;
-            let index = lower.register_index(&to.view, &to.leaves, at);
-            let reg = lower.storage[to.view.tensor as usize];
-            lower.emit(Op::Assign { reg, at: index, value: Val::Reg(aside, from) });
-            Ok(())
+            lower.loops(&[("e".to_owned(), vector)], Unroll::Full, &mut |lower, e| {
+                lower.map_element(value, map, &first, e[0])
+            })?;
+            lower.transfers(to, leaf, vector, &first, false)
         })
+    }
+
+    /// A function of an element, which has this index in the vector that begins at `first`.
+    fn map_element(&mut self, value: &Expr, map: &Elementwise<'_>, first: &[Ix], index: Ix) -> Result<()> {
+        let mut at = first.to_vec();
+        if let Some(at) = at.get_mut(map.leaf) {
+            *at = self.exprs().add(*at, index);
+        }
+        let mut values = Vec::new();
+        for (side, read) in map.ins.iter().zip(&map.read) {
+            let (reg, at) = match side.memory {
+                _ if !read => (0, self.int(0)),
+                Some((reg, _)) if side.is_broadcast(map.leaf) => (reg, self.int(0)),
+                Some((reg, _)) => (reg, index),
+                None => self.register_of(side, &at),
+            };
+            values.push((Val::Reg(reg, at), self.program.tensor(side.view.tensor).elem));
+        }
+        let here = Here { ins: &map.ins, at: &at, to: Some(&map.to), stands: map.stands };
+        let (value, _) = self.function(value, &values, &here)?;
+        let (reg, at) = match (map.to.memory, map.aside) {
+            (Some((reg, _)), _) => (reg, index),
+            (None, Some(reg)) => (reg, self.flat(&extents_of(&map.to.leaves), &at)?),
+            (None, None) => self.register_of(&map.to, &at),
+        };
+        self.emit(Op::Assign { reg, at, value });
+        Ok(())
+    }
+
+    /// The register array of a side, and the index of an element in it.
+    fn register_of(&mut self, side: &Side, at: &[Ix]) -> (u32, Ix) {
+        let index = self.register_index(&side.view, &side.leaves, at);
+        (self.storage[side.view.tensor as usize], index)
     }
 
     /// Of a choice by ranges of coordinates: that it is the same for all of a thread's elements, and the value then. Coordinates ascend,
     /// so that it is, if it is for the first and the last element.
-    fn everywhere<'e>(
-        &mut self,
-        value: &'e Expr,
-        ins: &[Side],
-        to: &Side,
-        stands: &[Option<Edge>],
-    ) -> Result<Option<(Val, &'e Expr)>> {
+    fn everywhere<'e>(&mut self, value: &'e Expr, map: &Elementwise<'_>) -> Result<Option<(Val, &'e Expr)>> {
         let Expr::Pick(of) = value else { return Ok(None) };
-        let [cond, inside, _] = &**of;
-        let count: i64 = to.leaves.iter().map(|leaf| leaf.extent).product();
+        let ([cond, inside, _], Elementwise { ins, to, stands, .. }) = (&**of, map);
         // With one bound alone, such as the end of a row that begins at a vector, a condition for each element was faster.
         let bounded = matches!(cond, Expr::Bin(Bin::And, ..));
         let computes = inside.any(&|part| matches!(part, Expr::In(_)));
@@ -212,7 +238,7 @@ impl Lower<'_> {
             Expr::Coord(input, _) => ins.get(usize::from(*input)).is_some_and(|side| forward(&side.leaves)),
             _ => false,
         };
-        if to.memory.is_some() || count < FEW || !bounded || !computes || !is_range(cond, &ascends) {
+        if to.memory.is_some() || to.count() < FEW || !bounded || !computes || !is_range(cond, &ascends) {
             return Ok(None);
         }
         let last: Vec<i64> = to.leaves.iter().map(|leaf| leaf.extent - 1).collect();
@@ -460,8 +486,7 @@ impl Lower<'_> {
     /// A condition on scalar arguments as 1 or 0.
     pub(super) fn condition_or_not(&mut self, of: &Expr) -> Result<Val> {
         let types = Types { ins: &[], scalars: &self.program.scalars };
-        let (value, ty) =
-            self.function(&types.condition(of)?, &[], &Here { ins: &[], at: &[], to: None, stands: &[] })?;
+        let (value, ty) = self.function(&types.condition(of)?, &[], &Here::default())?;
         Ok(match ty {
             Type::Condition => value,
             Type::Elem(elem) => Val::Cmp(Cmp::Ne, Box::new(value), Box::new(Val::lit(0, elem))),
@@ -484,7 +509,7 @@ impl Lower<'_> {
 
     /// A function of scalar values.
     pub(super) fn of_values(&mut self, of: &Expr, values: &[(Val, Elem)]) -> Result<Val> {
-        Ok(self.function(of, values, &Here { ins: &[], at: &[], to: None, stands: &[] })?.0)
+        Ok(self.function(of, values, &Here::default())?.0)
     }
 
     /// A uniform condition, on scalar arguments.

@@ -100,19 +100,7 @@ impl Lower<'_> {
             tile::Op::Publish { ring, phase, bytes } => self.publish(*ring, phase, *bytes),
             tile::Op::Await { ring, phase } => self.wait_full(*ring, phase),
             tile::Op::Release { ring, phase } => self.release(*ring, phase).map_err(problem)?,
-            tile::Op::Roles(roles) => {
-                let mut all = Vec::new();
-                for (group, body) in roles {
-                    let group = &self.program.groups[*group as usize];
-                    all.push(Role {
-                        name: group.name.clone(),
-                        warps: group.warps.unwrap_or((0, self.program.threads().div_ceil(32))),
-                        registers: group.registers,
-                        body: self.role(body)?,
-                    });
-                }
-                self.emit(Op::Roles(all));
-            }
+            tile::Op::Roles(roles) => self.roles(roles)?,
             tile::Op::Reduce { from, to, with, across, .. } => {
                 self.reduce(from, to, *with, *across, known).map_err(problem)?
             }
@@ -137,27 +125,7 @@ impl Lower<'_> {
             tile::Op::Sync => self.meet(stmt.by),
             tile::Op::Ordered { order, groups, body } => self.ordered(*order, groups, body)?,
             tile::Op::For { var, unroll, body } => self.repeat(*var, *unroll, body)?,
-            tile::Op::Leave { of, test } => {
-                let ends = match test {
-                    Test::Not(inner) => match &**inner {
-                        Test::Less(left, right) => right.size().map(|right| (left, right)),
-                        _ => None,
-                    },
-                    _ => None,
-                };
-                let cond = match ends {
-                    Some((left, right)) => {
-                        let below = self.below(left, right);
-                        self.exprs().not(below)
-                    }
-                    None => self.test(test).map_err(problem)?,
-                };
-                if let Some(Int::Var(of)) =
-                    self.scope.vars[*of as usize].map(|at| self.kernel.exprs.get(at).int.clone())
-                {
-                    self.emit(Op::Leave { of, cond });
-                }
-            }
+            tile::Op::Leave { of, test } => self.leave(*of, test).map_err(problem)?,
             tile::Op::Step { var, at, past, body } => self.step(*var, at, *past, body)?,
             tile::Op::When { cond, then, other } => {
                 let cond = self.uniform(cond).map_err(problem)?;
@@ -170,6 +138,44 @@ impl Lower<'_> {
             }
             // Pipelined loops have been expanded before.
             tile::Op::Pipelined { var, body, .. } => self.repeat(*var, Unroll::No, body)?,
+        }
+        Ok(())
+    }
+
+    fn roles(&mut self, bodies: &[(Id, Vec<tile::Stmt>)]) -> std::result::Result<(), Diagnostic> {
+        let mut roles = Vec::new();
+        for (group, body) in bodies {
+            let group = &self.program.groups[*group as usize];
+            roles.push(Role {
+                name: group.name.clone(),
+                warps: group.warps.unwrap_or((0, self.program.threads().div_ceil(32))),
+                registers: group.registers,
+                body: self.role(body)?,
+            });
+        }
+        self.emit(Op::Roles(roles));
+        Ok(())
+    }
+
+    /// Leaves a loop if a condition is true.
+    fn leave(&mut self, of: Id, test: &Test) -> Result<()> {
+        let ends = match test {
+            Test::Not(inner) => match &**inner {
+                Test::Less(left, right) => right.size().map(|right| (left, right)),
+                _ => None,
+            },
+            _ => None,
+        };
+        let cond = match ends {
+            Some((left, right)) => {
+                let below = self.below(left, right);
+                self.exprs().not(below)
+            }
+            None => self.test(test)?,
+        };
+        let var = self.scope.vars[of as usize].map(|at| self.kernel.exprs.get(at).int.clone());
+        if let Some(Int::Var(of)) = var {
+            self.emit(Op::Leave { of, cond });
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use crate::source::problem::{Problem, Result};
 use crate::thread::Id;
 use crate::tile::elements::{Along, Edge};
 use crate::tile::view::View;
-use crate::tile::{Op, ProductViews, Program, Space, Stmt};
+use crate::tile::{Expr, Op, ProductViews, Program, Space, Stmt};
 use crate::values::elem::Elem;
 use crate::values::lanes::Lanes;
 use crate::values::number::{self, Number};
@@ -51,6 +51,16 @@ impl Origins<'_> {
         let edges =
             edges.ok_or_else(|| self.unknown(from, "reduce", &self.identity(from, identity), state))?;
         agreeing_edges(&from[0].name, edges)
+    }
+
+    /// The coordinates that a function reads; an error if one of them is not known.
+    pub(super) fn coordinates_read(&self, value: &Expr, at: &[Coordinate]) -> Result<Vec<Option<Edge>>> {
+        let known = |mode: u8| at.get(usize::from(mode)).and_then(Coordinate::known);
+        let is_missing = |mode: &u8| value.any(&|part| *part == Expr::At(*mode)) && known(*mode).is_none();
+        match (0..=u8::MAX).find(is_missing) {
+            Some(mode) => Err(no_coordinate(self.program, mode, at.get(usize::from(mode)))),
+            None => Ok(at.iter().map(|at| at.known().cloned()).collect()),
+        }
     }
 
     /// The edges of a ballot or match.
@@ -350,7 +360,7 @@ fn are_apart(edges: &[Edge]) -> bool {
 }
 
 /// The error where a function reads a coordinate that is unknown, with the statement that has left none.
-pub(super) fn no_coordinate(program: &Program, mode: u8, at: Option<&Coordinate>) -> Problem {
+fn no_coordinate(program: &Program, mode: u8, at: Option<&Coordinate>) -> Problem {
     let words = |by: &Id| {
         let mut words = String::new();
         for stmt in &program.body {

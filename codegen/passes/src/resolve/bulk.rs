@@ -18,6 +18,7 @@ use crate::tile::slots::slots_apart;
 use crate::tile::view::{At, View};
 use crate::tile::{Expr, Group, How, Op, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
+use crate::values::elem::Elem;
 
 /// Buffers: one is written while a bulk store reads the other.
 const BUFFERS: i64 = 2;
@@ -109,11 +110,11 @@ impl Resolve {
             Op::Atomic { update, .. } => isa::bulk_update(tensor.rank(), update.with, tensor.elem),
             _ => isa::bulk_store(tensor.rank()),
         };
-        let store = store.filter(|row| row.arch <= self.program.arch);
-        let store = store.filter(|_| self.width.writes == Width::WIDEST.writes);
+        let is_widest = self.width.writes == Width::WIDEST.writes;
+        let store = store.filter(|row| row.arch <= self.program.arch && is_widest);
         let (Some(fast), 0) = (contiguous(&self.program, to), self.repeats) else { return Ok(None) };
         let updates = matches!(stmt.op, Op::Atomic { .. });
-        if store.is_none() && (self.width.writes == Width::WIDEST.writes || self.loops == 0 || updates) {
+        if store.is_none() && (is_widest || self.loops == 0 || updates) {
             return Ok(None);
         }
         // The tensor's only other reader is the function of the elements that replace it.
@@ -123,48 +124,21 @@ impl Resolve {
         };
         let replaces = match &computed {
             Some(of) => {
-                let own = part::of_memory(to, d, stmt.by, false)?;
-                let mut reads = of.ins.iter().filter(|view| view.tensor == to.tensor).peekable();
-                let accesses = 1 + usize::from(reads.peek().is_some());
-                self.uses.statements(to.tensor) == accesses && reads.all(|view| view.is_same(&own))
+                let accesses = 1 + usize::from(of.ins.iter().any(|view| view.tensor == to.tensor));
+                let target = part::of_memory(to, d, stmt.by, false)?;
+                self.uses.statements(to.tensor) == accesses && reads_only(of.ins.iter(), &target)
             }
-            None => {
-                let mut reads = ins.iter().filter(|view| view.tensor == to.tensor);
-                self.uses.statements(to.tensor) == 1 && reads.all(|view| view.is_same(to))
-            }
+            None => self.uses.statements(to.tensor) == 1 && reads_only(ins.iter().copied(), to),
         };
         if !replaces || d.tile().len() != 2 {
             return Ok(None);
         }
         let (by, members, d) = self.members(stmt.by, d);
-        let [rows, columns] = d.tile()[..] else { return Ok(None) };
         let own = part_of_member(to, &members, &0.into())?;
-        let bytes = i64::from(tensor.elem.bytes());
-        // Along the contiguous mode a part is as wide as a swizzle.
-        let widths = match fast {
-            1 => [SWIZZLED, SWIZZLED / 2, SWIZZLED / 4].map(|wide| wide / bytes),
-            _ => COLUMNS,
-        };
-        let divided = widths.into_iter().filter(|wide| columns % wide == 0).map(|wide| columns / wide);
-        let mut ways = Vec::new();
-        for parts @ [down, across] in divided.chain([1]).flat_map(|across| ROWS.map(|down| [down, across])) {
-            let by_rows = in_parts(&d, Parts { mode: 0, count: down }).filter(|_| rows % down == 0);
-            let Some(own) = by_rows.and_then(|d| in_parts(&d, Parts { mode: 1, count: across })) else {
-                continue;
-            };
-            let layout = match (bytes, fast) {
-                (1 | 4, 1) => in_blocks([rows / down, columns / across], BLOCK.max(16 / bytes)),
-                _ => swizzled_tile(tensor.elem, [rows / down, columns / across], fast),
-            };
-            let Ok(layout) = layout else { continue };
-            let count = (down * across).min(BUFFERS);
-            let groups = i64::from(self.program.groups[by as usize].members.max(1));
-            let all = slots_apart(&layout, count * groups, i64::from(BOX_ALIGN) / bytes)?;
-            ways.push(Buffers { parts, own, count, bytes: all.cosize()? * bytes, all });
-        }
+        let choices = self.buffer_choices(by, &d, tensor.elem, fast)?;
         // Wide parts, in few rows.
-        self.fit(&ways.iter().map(|of| (of.parts[1], of.bytes)).collect::<Vec<_>>())?;
-        for Buffers { parts, own: d, count: buffers, bytes, all } in ways {
+        self.fit(&choices.iter().map(|of| (of.parts[1], of.bytes)).collect::<Vec<_>>())?;
+        for Buffers { parts, own: d, count, bytes, all } in choices {
             let same = |of: &&Staging| {
                 let own = self.program.tensor(of.buffers.tensor);
                 let alike =
@@ -177,17 +151,11 @@ impl Resolve {
             }
             let first = part_of(&own, parts, &0.into())?;
             let (free, index) = (self.free(stmt), self.program.tensors.len());
-            let whole = match &shared {
+            let buffers = match &shared {
                 Some(of) => of.buffers.clone(),
-                None => {
-                    let align = alignment(&all, tensor.elem).max(BOX_ALIGN);
-                    let name = format!("{}_staged", to.name);
-                    let id = self.tensor(&name, tensor.elem, Space::Shared { align }, Layout::compact(1)?);
-                    self.program.tensors[index].layout = all.clone();
-                    View::whole(id, &name, &all.shape())?
-                }
+                None => self.staged_buffers(&to.name, tensor.elem, &all)?,
             };
-            let buffer = slot(&whole, &0.into())?;
+            let buffer = slot(&buffers, &0.into())?;
             if store.is_some_and(|store| Boxes::of(&self.program, store, &buffer, &first).is_err()) {
                 self.program.tensors.truncate(index);
                 continue;
@@ -196,41 +164,81 @@ impl Resolve {
                 2 => rows_of_matrices(&d, fast).and_then(|rows| Some((isa::find(MATRICES[fast])?, rows))),
                 _ => None,
             };
-            let token = match (&shared, store) {
-                (Some(of), _) => of.token,
-                (None, None) => None,
-                (None, Some(_)) => {
-                    self.program.tokens += 1;
-                    let token = self.program.tokens - 1;
-                    self.stores.push(Stmt::new(stmt.span, by, Op::Wait { token, but: 0 }));
-                    Some(token)
-                }
+            let token = match &shared {
+                Some(of) => of.token,
+                None => store.map(|_| self.store_token(stmt, by)),
             };
             let leave = match (store, token) {
                 (Some(store), Some(token)) => Leave::Bulk(store, token),
                 _ => Leave::Threads(spread(&self.program, &[&first], d.threads(), self.width)?),
             };
             if shared.is_none() {
-                self.overlay(stmt, whole.tensor, free);
-                self.staging.push(Staging { by, parts, buffers: whole.clone(), token });
+                self.overlay(stmt, buffers.tensor, free);
+                self.staging.push(Staging { by, parts, buffers: buffers.clone(), token });
             }
             if let Some(of) = &computed {
                 self.moved(of);
             }
+            let is_shared = shared.is_some();
             return Ok(Some(BulkEpilogue {
                 computed,
                 by,
                 members,
-                buffers: whole,
-                count: buffers,
+                buffers,
+                count,
                 own: d,
                 parts,
                 matrices,
                 leave,
-                is_shared: shared.is_some(),
+                is_shared,
             }));
         }
         Ok(None)
+    }
+
+    /// The buffers that parts of a tile could have, with which threads have which elements: wide parts first.
+    fn buffer_choices(&self, by: Id, d: &Distribution, elem: Elem, fast: usize) -> Result<Vec<Buffers>> {
+        let (mut choices, bytes) = (Vec::new(), i64::from(elem.bytes()));
+        let [rows, columns] = d.tile()[..] else { return Ok(choices) };
+        // Along the contiguous mode a part is as wide as a swizzle.
+        let widths = match fast {
+            1 => [SWIZZLED, SWIZZLED / 2, SWIZZLED / 4].map(|wide| wide / bytes),
+            _ => COLUMNS,
+        };
+        let divided = widths.into_iter().filter(|wide| columns % wide == 0).map(|wide| columns / wide);
+        for parts @ [down, across] in divided.chain([1]).flat_map(|across| ROWS.map(|down| [down, across])) {
+            let by_rows = in_parts(d, Parts { mode: 0, count: down }).filter(|_| rows % down == 0);
+            let Some(own) = by_rows.and_then(|d| in_parts(&d, Parts { mode: 1, count: across })) else {
+                continue;
+            };
+            let layout = match (bytes, fast) {
+                (1 | 4, 1) => in_blocks([rows / down, columns / across], BLOCK.max(16 / bytes)),
+                _ => swizzled_tile(elem, [rows / down, columns / across], fast),
+            };
+            let Ok(layout) = layout else { continue };
+            let count = (down * across).min(BUFFERS);
+            let groups = i64::from(self.program.groups[by as usize].members.max(1));
+            let all = slots_apart(&layout, count * groups, i64::from(BOX_ALIGN) / bytes)?;
+            choices.push(Buffers { parts, own, count, bytes: all.cosize()? * bytes, all });
+        }
+        Ok(choices)
+    }
+
+    /// A shared tensor that stages a result.
+    fn staged_buffers(&mut self, result: &str, elem: Elem, layout: &Composed) -> Result<View> {
+        let name = format!("{result}_staged");
+        let space = Space::Shared { align: alignment(layout, elem).max(BOX_ALIGN) };
+        let id = self.tensor(&name, elem, space, Layout::compact(1)?);
+        self.program.tensors[id as usize].layout = layout.clone();
+        View::whole(id, &name, &layout.shape())
+    }
+
+    /// A token for bulk stores, and a wait for all of them.
+    fn store_token(&mut self, stmt: &Stmt, by: Id) -> Id {
+        let token = self.program.tokens;
+        self.program.tokens += 1;
+        self.stores.push(Stmt::new(stmt.span, by, Op::Wait { token, but: 0 }));
+        token
     }
 
     /// The warpgroups or warps of a group, if each has a separate part of the tile, so that they need not wait for each other; and
@@ -448,6 +456,11 @@ fn part_of(view: &View, [down, across]: [i64; 2], at: &Affine) -> Result<View> {
     };
     let rows = part_at(view, Parts { mode: 0, count: down }, &row)?;
     part_at(&rows, Parts { mode: 1, count: across }, &column)
+}
+
+/// Whether inputs read their tensor only where this view of it is.
+fn reads_only<'v>(mut ins: impl Iterator<Item = &'v View>, target: &View) -> bool {
+    ins.all(|view| view.tensor != target.tensor || view.is_same(target))
 }
 
 /// One of the buffers.

@@ -120,6 +120,35 @@ fn shuffled(kind: &str, x: Typed, lane: &str) -> Typed {
     Typed { piece: if narrow { cast(x.elem, &piece) } else { piece }, elem: x.elem }
 }
 
+/// A vote of all lanes of a warp.
+fn vote(how: &Vote, Typed { piece, elem }: Typed) -> Typed {
+    let (function, piece) = match how {
+        Vote::Ballot => ("__ballot_sync(0xffffffff, ", piece),
+        Vote::All(Bin::Min) => ("__reduce_min_sync(0xffffffff, ", piece),
+        Vote::All(Bin::Max) => ("__reduce_max_sync(0xffffffff, ", piece),
+        Vote::All(_) => ("__reduce_add_sync(0xffffffff, ", piece),
+        Vote::Match if elem.bytes() == 1 => ("match_byte(", piece),
+        Vote::Match if elem.is_word() => ("__match_any_sync(0xffffffff, ", piece),
+        Vote::Match => ("__match_any_sync(0xffffffff, ", cast(Elem::I32, &piece)),
+    };
+    let elem = if matches!(how, Vote::All(_)) { elem } else { Elem::U32 };
+    Typed { piece: Piece::new(format!("{function}{})", piece.text), Level::Primary), elem }
+}
+
+/// The bits of a value as a value of another type.
+fn reinterpreted(from: Typed, to: Elem) -> Piece {
+    // A tf32 is stored as a `float`.
+    let [source, wanted] = [from.elem, to].map(|elem| if elem == Elem::Tf32 { Elem::F32 } else { elem });
+    let row = BITS.iter().find(|row| (row.0, row.1) == (source, wanted));
+    match row {
+        Some((.., function)) => call(function, &[&from.piece]),
+        None if source == wanted => from.piece,
+        None if source == Elem::F64 => cast(to, &call("__double_as_longlong", &[&from.piece])),
+        None if wanted == Elem::F64 => call("__longlong_as_double", &[&cast(Elem::I64, &from.piece)]),
+        None => cast(to, &from.piece),
+    }
+}
+
 /// A literal, perhaps with a sign in front of it.
 fn signed(text: String) -> Piece {
     let level = if text.starts_with('-') { Level::Unary } else { Level::Primary };
@@ -178,20 +207,7 @@ impl Printer<'_> {
             }
             Val::Bits(to, x) => {
                 let from = self.typed(x);
-                // A tf32 is stored as a `float`.
-                let [source, wanted] =
-                    [from.elem, *to].map(|elem| if elem == Elem::Tf32 { Elem::F32 } else { elem });
-                let row = BITS.iter().find(|row| (row.0, row.1) == (source, wanted));
-                let piece = match row {
-                    Some((.., function)) => call(function, &[&from.piece]),
-                    None if source == wanted => from.piece,
-                    None if source == Elem::F64 => cast(*to, &call("__double_as_longlong", &[&from.piece])),
-                    None if wanted == Elem::F64 => {
-                        call("__longlong_as_double", &[&cast(Elem::I64, &from.piece)])
-                    }
-                    None => cast(*to, &from.piece),
-                };
-                Typed { piece, elem: *to }
+                Typed { piece: reinterpreted(from, *to), elem: *to }
             }
             Val::Guarded(guard, x, y) => {
                 let cond = self.int_piece(*guard);
@@ -224,33 +240,7 @@ impl Printer<'_> {
                 let width = if *lanes < 32 { format!(", {lanes}") } else { String::new() };
                 shuffled("", x, &format!("{lane}{width}"))
             }
-            Val::Vote(Vote::Ballot, x) => {
-                let x = self.typed(x).piece;
-                Typed {
-                    piece: Piece::new(format!("__ballot_sync(0xffffffff, {})", x.text), Level::Primary),
-                    elem: Elem::U32,
-                }
-            }
-            Val::Vote(Vote::All(with), x) => {
-                let x = self.typed(x);
-                let name = match with {
-                    Bin::Min => "min",
-                    Bin::Max => "max",
-                    _ => "add",
-                };
-                let text = format!("__reduce_{name}_sync(0xffffffff, {})", x.piece.text);
-                Typed { piece: Piece::new(text, Level::Primary), elem: x.elem }
-            }
-            Val::Vote(Vote::Match, x) => {
-                let Typed { piece, elem } = self.typed(x);
-                let text = if elem.bytes() == 1 {
-                    format!("match_byte({})", piece.text)
-                } else {
-                    let piece = if elem.is_word() { piece } else { cast(Elem::I32, &piece) };
-                    format!("__match_any_sync(0xffffffff, {})", piece.text)
-                };
-                Typed { piece: Piece::new(text, Level::Primary), elem: Elem::U32 }
-            }
+            Val::Vote(how, x) => vote(how, self.typed(x)),
         }
     }
 

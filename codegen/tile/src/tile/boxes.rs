@@ -91,6 +91,20 @@ fn begins_with_a_group(program: &Program, global: &View, mode: usize) -> Result<
 /// The remedy for a tile that bulk copies do not support.
 const BY_THREADS: &str = "let threads copy it: leave `producer` out";
 
+/// The most rows of a box, at most this many, where each box begins at an aligned address.
+fn rows_of_box(global: &View, rows: i64, most: i64, row_bytes: i64) -> Result<i64> {
+    let fits =
+        |size: &i64| rows % size == 0 && (*size == rows || size * row_bytes % i64::from(BOX_ALIGN) == 0);
+    (1..=most.min(rows)).rev().find(fits).ok_or_else(|| {
+        Problem::new(format!(
+            "a bulk copy moves at most {most} rows, and the {rows} rows of `{}`, {}, do not divide into equal parts of a multiple of {BOX_ALIGN} bytes",
+            global.name,
+            global.shape()
+        ))
+        .help(format!("use a tile of {most} rows at most, or {BY_THREADS}"))
+    })
+}
+
 impl Boxes {
     /// The bytes of all boxes.
     pub fn bytes(&self, elem: Elem) -> i64 {
@@ -160,22 +174,10 @@ impl Boxes {
             true => extent(order[0]),
             false => whole_groups(extent(order[0]), bytes),
         };
-        // Each begins at an aligned address.
         let mut sizes = vec![of_row.min(widest)];
         for (&mode, step) in order.iter().zip(&steps).skip(1) {
-            let (all, each) = (extent(mode), sizes.iter().product::<i64>() * bytes);
-            let fits =
-                |size: &i64| all % size == 0 && (*size == all || size * each % i64::from(BOX_ALIGN) == 0);
-            let most = (MOST_BOX - 1) / step + 1;
-            let size = (1..=most.min(all)).rev().find(fits);
-            sizes.push(size.ok_or_else(|| {
-                Problem::new(format!(
-                    "a bulk copy moves at most {most} rows, and the {all} rows of `{}`, {}, do not divide into equal parts of a multiple of {BOX_ALIGN} bytes",
-                    global.name,
-                    global.shape()
-                ))
-                .help(format!("use a tile of {most} rows at most, or {BY_THREADS}"))
-            })?);
+            let row_bytes = sizes.iter().product::<i64>() * bytes;
+            sizes.push(rows_of_box(global, extent(mode), (MOST_BOX - 1) / step + 1, row_bytes)?);
         }
         let counts: Vec<i64> =
             order.iter().zip(&sizes).map(|(&mode, &size)| (extent(mode) + size - 1) / size).collect();

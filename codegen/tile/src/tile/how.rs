@@ -120,9 +120,10 @@ impl From<u32> for Ahead {
 }
 
 /// The mechanism of a copy or product.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum How {
     /// Chosen from layouts and architecture.
+    #[default]
     Derive,
     /// Not through registers, in flight until a wait; a refusal if the fastest variant cannot.
     Async,

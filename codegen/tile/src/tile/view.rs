@@ -15,6 +15,11 @@ pub use partition::Partition;
 use partition::passes;
 pub use partition::{Stepped, limit_origin, position, ragged_twice};
 
+/// The error of coordinates that overflow.
+fn too_far() -> Problem {
+    Problem::new("a coordinate passes 63 bits")
+}
+
 /// A part of a tensor, seen under its own shape.
 #[derive(Clone, PartialEq, Debug)]
 pub struct View {
@@ -119,8 +124,7 @@ impl View {
     fn moved(&self, layout: Layout, by: &[(usize, Affine)]) -> Result<View> {
         let mut view = View { layout, ..self.clone() };
         for (mode, step) in by {
-            view.base[*mode] =
-                view.base[*mode].plus(step, 1).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
+            view.base[*mode] = view.base[*mode].plus(step, 1).ok_or_else(too_far)?;
         }
         Ok(view)
     }
@@ -160,7 +164,7 @@ impl View {
         let mut view = self.moved(layout, &steps)?;
         for (along, step) in tiles {
             if let Some((origin, _)) = &mut view.limits[along] {
-                *origin = origin.plus(&step, 1).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
+                *origin = origin.plus(&step, 1).ok_or_else(too_far)?;
             }
         }
         Ok(view)
@@ -213,8 +217,7 @@ pub fn slice_mode(
                     (_, true) => index.submode(over, None),
                     (Value::Int(n), false) => {
                         let submode = index.submode(over, Some(*n));
-                        over =
-                            n.checked_mul(over).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
+                        over = n.checked_mul(over).ok_or_else(too_far)?;
                         submode
                     }
                     (symbol, false) => {
@@ -223,9 +226,7 @@ pub fn slice_mode(
                 };
                 match stride {
                     Value::Basis { times, path } => {
-                        let step = submode
-                            .times(*times)
-                            .ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
+                        let step = submode.times(*times).ok_or_else(too_far)?;
                         steps.push((usize::from(path.steps()[0]), step));
                     }
                     Value::Int(0) => {}

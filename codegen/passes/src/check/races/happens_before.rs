@@ -61,6 +61,11 @@ pub(super) struct State<'p> {
 /// The events that a warp knows of.
 pub(super) type Clock = Vec<u32>;
 
+/// Adds the events of a clock to those that are known.
+pub(super) fn join(known: &mut [u32], news: &[u32]) {
+    known.iter_mut().zip(news).for_each(|(known, news)| *known = (*known).max(*news));
+}
+
 impl<'p> State<'p> {
     pub(super) fn new(rings: usize) -> State<'p> {
         let clocks = vec![vec![0; RINGS + rings]; WARPS];
@@ -111,7 +116,7 @@ impl<'p> State<'p> {
     pub(super) fn known_to(&self, warps: u32) -> Clock {
         let mut all = vec![0; self.clocks[0].len()];
         for warp in each(warps) {
-            all.iter_mut().zip(&self.clocks[warp]).for_each(|(all, known)| *all = (*all).max(*known));
+            join(&mut all, &self.clocks[warp]);
             all[warp] = self.last;
         }
         all
@@ -119,9 +124,7 @@ impl<'p> State<'p> {
 
     /// These warps learn something.
     pub(super) fn learn(&mut self, warps: u32, news: &Clock) {
-        for warp in each(warps) {
-            self.clocks[warp].iter_mut().zip(news).for_each(|(known, news)| *known = (*known).max(*news));
-        }
+        each(warps).for_each(|warp| join(&mut self.clocks[warp], news));
     }
 
     /// These warps learn that a ring's slot is full.

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::Findings;
 use super::blame::Fault;
 use super::event::{self, Completes, Event, Flights, Hold, Slot, Under, bits, commits, touches};
-use super::happens_before::{Clock, Flight, State};
+use super::happens_before::{Clock, Flight, State, join};
 use super::trace::{Env, Role, Step};
 use crate::check::Budget;
 use crate::check::touch::Maps;
@@ -254,15 +254,7 @@ impl<'p, 'b> Walk<'p, 'b> {
                 let count = self.state.of(first).queue(Flights::Copies).len();
                 self.state.land(first, Flights::Copies, count.saturating_sub(*pending as usize));
             }
-            Op::Wait { token, but } => {
-                // Operations of a queue complete in the order in which they were committed.
-                for which in [Flights::Copies, Flights::Products, Flights::Stores] {
-                    let queue = self.state.of(first).queue(which).iter().enumerate().rev();
-                    let mine = queue.filter(|(_, flight)| flight.token == Some(*token));
-                    let last = mine.map(|(at, _)| at + 1).nth(*but as usize);
-                    self.state.land(first, which, last.unwrap_or(0));
-                }
-            }
+            Op::Wait { token, but } => self.land(first, *token, *but),
             Op::Acquire { ring, phase } => {
                 let (phase, slots) = (env.value(self.program, phase), self.slots(*ring));
                 let warps = self.warps(stmt, env);
@@ -283,7 +275,7 @@ impl<'p, 'b> Walk<'p, 'b> {
                     None => self.state.known_to(warps),
                 };
                 let known = self.full.entry((*ring, phase)).or_insert_with(|| news.clone());
-                known.iter_mut().zip(&news).for_each(|(known, news)| *known = (*known).max(*news));
+                join(known, &news);
                 if bytes.is_none() {
                     group.slots_now.insert((*ring, phase.rem_euclid(self.slots(*ring))), Hold::NoLonger);
                 }
@@ -309,7 +301,7 @@ impl<'p, 'b> Walk<'p, 'b> {
                 let news = self.state.known_to(warps);
                 let (by, known) = self.free.entry((*ring, phase)).or_insert_with(|| (0, vec![0; news.len()]));
                 *by |= warps;
-                known.iter_mut().zip(&news).for_each(|(known, news)| *known = (*known).max(*news));
+                join(known, &news);
                 group.slots_now.insert((*ring, slot), Hold::NoLonger);
             }
             Op::Advance { ring } => {
@@ -322,6 +314,17 @@ impl<'p, 'b> Walk<'p, 'b> {
             _ => self.access(stmt, env, group),
         }
         true
+    }
+
+    /// Completes the operations of a token, except for the last ones. Operations of a queue complete in the order in which
+    /// they were committed.
+    fn land(&mut self, warp: u32, token: Id, but: u32) {
+        for which in [Flights::Copies, Flights::Products, Flights::Stores] {
+            let queue = self.state.of(warp).queue(which).iter().enumerate().rev();
+            let mine = queue.filter(|(_, flight)| flight.token == Some(token));
+            let last = mine.map(|(at, _)| at + 1).nth(but as usize);
+            self.state.land(warp, which, last.unwrap_or(0));
+        }
     }
 
     /// These warps have waited for a phase.
@@ -374,7 +377,7 @@ impl<'p, 'b> Walk<'p, 'b> {
                         let meeting = self.meetings.entry((stmt.by, member)).or_default();
                         group.arrived.push(((stmt.by, member), meeting.times));
                         meeting.clock.resize(news.len(), 0);
-                        meeting.clock.iter_mut().zip(&news).for_each(|(all, news)| *all = (*all).max(*news));
+                        join(&mut meeting.clock, &news);
                         meeting.arrived |= here;
                         if all & live & !meeting.arrived == 0 {
                             meeting.last = std::mem::take(&mut meeting.clock);

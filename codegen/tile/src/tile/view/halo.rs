@@ -2,7 +2,7 @@
 
 use tilewright_layout::{Layout, Value};
 
-use super::View;
+use super::{View, too_far};
 use crate::source::problem::{Problem, Result, count};
 use crate::values::affine::{Affine, Coord};
 
@@ -115,10 +115,9 @@ impl View {
                 .arg(1));
             };
             let along = usize::from(path.steps()[0]);
-            let far = || Problem::new("a coordinate passes 63 bits");
-            view.base[along] = view.base[along].plus(by, times).ok_or_else(far)?;
+            view.base[along] = view.base[along].plus(by, times).ok_or_else(too_far)?;
             if let Some((origin, _)) = &mut view.limits[along] {
-                *origin = origin.plus(by, times).ok_or_else(far)?;
+                *origin = origin.plus(by, times).ok_or_else(too_far)?;
             }
         }
         Ok(view)
@@ -149,9 +148,7 @@ impl View {
             };
             modes[index] = Layout::new(wide, Value::Basis { times, path })?;
             let along = usize::from(path.steps()[0]);
-            view.base[along] = view.base[along]
-                .plus(&before.into(), -times)
-                .ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
+            view.base[along] = view.base[along].plus(&before.into(), -times).ok_or_else(too_far)?;
         }
         view.layout = Layout::from_modes(modes)?;
         Ok(view)

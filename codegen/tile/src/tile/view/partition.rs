@@ -2,7 +2,7 @@
 
 use tilewright_layout::{Layout, Swizzle, Tiler, Value};
 
-use super::{At, View, slice_mode};
+use super::{At, View, slice_mode, too_far};
 use crate::source::problem::{Problem, Result, count};
 use crate::values::affine::Affine;
 use crate::values::limits;
@@ -24,6 +24,42 @@ pub struct Partition {
     pub swizzle: Swizzle,
 }
 
+/// Modes of a ragged partition.
+#[derive(Default)]
+struct Ragged {
+    /// Modes that run along no mode of the tensor, with fewer elements than threads: their numbers and extents.
+    spare: Vec<(usize, i64)>,
+    /// The other modes: their numbers, the mode of the tensor, and their extents along it.
+    limits: Vec<(usize, usize, i64)>,
+}
+
+/// A mode of a view whose extent is no multiple of the elements that `count` threads take at once, `values` each.
+struct Undivided {
+    index: usize,
+    extent: i64,
+    count: i64,
+    values: i64,
+}
+
+impl Undivided {
+    fn problem(&self, name: &str) -> Problem {
+        let &Undivided { index, extent, count, values } = self;
+        let instead = match extent % values {
+            0 => {
+                let near = nearest_divisors(extent / values, count);
+                format!("use {near} threads along it, or mark the partition `ragged = true`")
+            }
+            _ => format!("let each thread take {} elements", nearest_divisors(extent, values)),
+        };
+        let each = if values > 1 { format!(" with {values} elements each") } else { String::new() };
+        Problem::new(format!(
+            "{count} threads{each} do not divide the extent {extent} of mode {index} of `{name}`"
+        ))
+        .help(instead)
+        .arg(1)
+    }
+}
+
 impl View {
     /// Partitions over threads: mode by mode, a thread takes every `extent`-th element.
     ///
@@ -31,6 +67,65 @@ impl View {
     pub fn parallelize(&self, threads: &Layout, thread: &Affine, partition: &Partition) -> Result<View> {
         numbered(threads)?;
         let modes: Vec<Layout> = threads.modes().collect();
+        let projected = self.projected(threads, &modes, partition)?;
+        let (mut rests, mut steps, mut idle) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut ragged, mut stepped) = (Ragged::default(), Vec::<Stepped>::new());
+        for (index, mode) in self.layout.modes().enumerate() {
+            let first = steps.len();
+            let Some(share) = projected.get(index) else {
+                rests.push(mode);
+                continue;
+            };
+            let count = share.size()?;
+            let values = partition.values.get(index).copied().unwrap_or(1).max(1);
+            let Some(whole) = count.checked_mul(values) else {
+                let problem =
+                    format!("{count} threads with {values} elements each are more than any tensor has");
+                return Err(Problem::new(problem)
+                    .help("write the elements of one thread, such as values = (4, 1)")
+                    .arg(1));
+            };
+            if let Some(extent) = mode.size().ok().filter(|extent| extent % whole != 0) {
+                let undivided = Undivided { index, extent, count, values };
+                if !partition.ragged {
+                    return Err(undivided.problem(&self.name));
+                }
+                self.add_ragged(&mut ragged, &undivided, &mode, partition.surplus)?;
+            }
+            let of_thread = position(share, thread)?;
+            let spare = ragged.spare.iter().filter(|(of, _)| *of == index);
+            idle.extend(spare.map(|(_, extent)| of_thread.submode(*extent, None)));
+            let divided = mode.logical_divide(Tiler::from(values))?;
+            let (own, groups) = (divided.mode(0)?, divided.mode(1)?);
+            let divided = groups.logical_divide(Tiler::from(count))?;
+            let (tile, rest) = (divided.mode(0)?, divided.mode(1)?);
+            slice_mode(&tile, &At::Index(of_thread), &mut Vec::new(), &mut steps)?;
+            rests.push(if values > 1 { Layout::from_modes([own, rest])? } else { rest });
+            stepped.push((index, mode, steps[first..].to_vec()));
+        }
+        let mut view = View { of_thread: true, ..self.moved(Layout::from_modes(rests)?, &steps)? };
+        for (mode, along, reach) in ragged.limits {
+            let others: Vec<Stepped> = stepped.iter().filter(|(other, ..)| *other != mode).cloned().collect();
+            view.limits[along] = Some((limit_origin(&self.base[along], along, reach, &others)?, reach));
+        }
+        if !idle.is_empty() {
+            // Threads without an element are moved out of bounds along another mode.
+            let (along, reach) = self.span();
+            let reach = view.limits[along].get_or_insert((self.base[along].clone(), reach)).1;
+            for offset in idle {
+                view.base[along] = view.base[along].plus(&offset, reach).ok_or_else(too_far)?;
+            }
+        }
+        Ok(view)
+    }
+
+    /// The modes of the thread layout that divide the view's modes, in order.
+    fn projected<'l>(
+        &self,
+        threads: &Layout,
+        modes: &'l [Layout],
+        partition: &Partition,
+    ) -> Result<Vec<&'l Layout>> {
         if let Some(keep) = &partition.keep
             && keep.len() != modes.len()
         {
@@ -56,110 +151,46 @@ impl View {
             .help("leave modes out with a projection such as (1, _)")
             .arg(1));
         }
-        let (mut rests, mut steps, mut limits) = (Vec::new(), Vec::new(), Vec::new());
-        // Modes that run along no mode of the tensor, with fewer elements than threads.
-        let mut spare: Vec<(usize, i64)> = Vec::new();
-        let mut idle = Vec::new();
-        let mut stepped: Vec<Stepped> = Vec::new();
-        for (index, mode) in self.layout.modes().enumerate() {
-            let first = steps.len();
-            let Some(share) = projected.get(index) else {
-                rests.push(mode);
-                continue;
-            };
-            let count = share.size()?;
-            let values = partition.values.get(index).copied().unwrap_or(1).max(1);
-            let Some(whole) = count.checked_mul(values) else {
-                let problem =
-                    format!("{count} threads with {values} elements each are more than any tensor has");
-                return Err(Problem::new(problem)
-                    .help("write the elements of one thread, such as values = (4, 1)")
-                    .arg(1));
-            };
-            if let Ok(extent) = mode.size()
-                && extent % whole != 0
-                && !partition.ragged
-            {
-                let near = (extent % values == 0).then(|| nearest_divisors(extent / values, count));
-                let instead = match &near {
-                    Some(near) => {
-                        format!("use {near} threads along it, or mark the partition `ragged = true`")
-                    }
-                    None => format!("let each thread take {} elements", nearest_divisors(extent, values)),
-                };
-                let each = if values > 1 { format!(" with {values} elements each") } else { String::new() };
+        Ok(projected)
+    }
+
+    /// Adds a mode whose extent the threads do not divide to a ragged partition.
+    fn add_ragged(
+        &self,
+        Ragged { spare, limits }: &mut Ragged,
+        &Undivided { index, extent, count, values }: &Undivided,
+        mode: &Layout,
+        surplus: bool,
+    ) -> Result<()> {
+        match mode.leaves().collect::<Vec<_>>()[..] {
+            [(_, Value::Int(0))] if extent <= count && values == 1 => spare.push((index, extent)),
+            [(_, Value::Int(0))] if surplus => {}
+            [(_, Value::Int(0))] => {
                 return Err(Problem::new(format!(
-                    "{count} threads{each} do not divide the extent {extent} of mode {index} of `{}`",
+                    "elements of `{}` are broadcast along mode {index}, whose extent {extent} the threads do not divide",
                     self.name
                 ))
-                .help(instead)
+                .help("use a number of threads that divides it, or broadcast the part of a thread")
                 .arg(1));
             }
-            if let (Ok(extent), true) = (mode.size(), partition.ragged)
-                && extent % whole != 0
-            {
-                match mode.leaves().collect::<Vec<_>>()[..] {
-                    [(_, Value::Int(0))] if extent <= count && values == 1 => spare.push((index, extent)),
-                    [(_, Value::Int(0))] if partition.surplus => {}
-                    [(_, Value::Int(0))] => {
-                        return Err(Problem::new(format!(
-                            "elements of `{}` are broadcast along mode {index}, whose extent {extent} the threads do not divide",
-                            self.name
-                        ))
-                        .help("use a number of threads that divides it, or broadcast the part of a thread")
-                        .arg(1));
-                    }
-                    [(_, Value::Basis { times, path })] => {
-                        let along = usize::from(path.steps()[0]);
-                        let reach = extent
-                            .checked_mul(times)
-                            .ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
-                        if self.limits[along].is_some() || limits.iter().any(|(_, other, _)| *other == along)
-                        {
-                            return Err(ragged_twice(&self.name).arg(1));
-                        }
-                        limits.push((index, along, reach));
-                    }
-                    _ => {
-                        return Err(Problem::new(format!(
-                            "mode {index} of `{}` is nested, {}, and a ragged partition needs a flat mode",
-                            self.name,
-                            mode.shape()
-                        ))
-                        .arg(1));
-                    }
+            [(_, Value::Basis { times, path })] => {
+                let along = usize::from(path.steps()[0]);
+                let reach = extent.checked_mul(times).ok_or_else(too_far)?;
+                if self.limits[along].is_some() || limits.iter().any(|(_, other, _)| *other == along) {
+                    return Err(ragged_twice(&self.name).arg(1));
                 }
+                limits.push((index, along, reach));
             }
-            let of_thread = position(share, thread)?;
-            idle.extend(
-                spare
-                    .iter()
-                    .filter(|(of, _)| *of == index)
-                    .map(|(_, extent)| of_thread.submode(*extent, None)),
-            );
-            let divided = mode.logical_divide(Tiler::from(values))?;
-            let (own, groups) = (divided.mode(0)?, divided.mode(1)?);
-            let divided = groups.logical_divide(Tiler::from(count))?;
-            let (tile, rest) = (divided.mode(0)?, divided.mode(1)?);
-            slice_mode(&tile, &At::Index(of_thread), &mut Vec::new(), &mut steps)?;
-            rests.push(if values > 1 { Layout::from_modes([own, rest])? } else { rest });
-            stepped.push((index, mode, steps[first..].to_vec()));
-        }
-        let mut view = View { of_thread: true, ..self.moved(Layout::from_modes(rests)?, &steps)? };
-        for (mode, along, reach) in limits {
-            let others: Vec<Stepped> = stepped.iter().filter(|(other, ..)| *other != mode).cloned().collect();
-            view.limits[along] = Some((limit_origin(&self.base[along], along, reach, &others)?, reach));
-        }
-        if !idle.is_empty() {
-            // Threads without an element are moved out of bounds along another mode.
-            let far = || Problem::new("a coordinate passes 63 bits");
-            let (along, reach) = self.span();
-            let reach = view.limits[along].get_or_insert((self.base[along].clone(), reach)).1;
-            for offset in idle {
-                view.base[along] = view.base[along].plus(&offset, reach).ok_or_else(far)?;
+            _ => {
+                return Err(Problem::new(format!(
+                    "mode {index} of `{}` is nested, {}, and a ragged partition needs a flat mode",
+                    self.name,
+                    mode.shape()
+                ))
+                .arg(1));
             }
         }
-        Ok(view)
+        Ok(())
     }
 
     /// Partitions by a thread-value layout: `((values), rest, …)`.
@@ -261,9 +292,9 @@ pub type Stepped = (usize, Layout, Vec<(usize, Affine)>);
 pub fn limit_origin(base: &Affine, along: usize, extent: i64, others: &[Stepped]) -> Result<Affine> {
     let pieces =
         others.iter().filter(|(_, mode, _)| passes(mode, along, extent)).flat_map(|(.., steps)| steps);
-    pieces.filter(|(mode, _)| *mode == along).try_fold(base.clone(), |origin, (_, step)| {
-        origin.plus(step, 1).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))
-    })
+    pieces
+        .filter(|(mode, _)| *mode == along)
+        .try_fold(base.clone(), |origin, (_, step)| origin.plus(step, 1).ok_or_else(too_far))
 }
 
 /// A mode of a tensor has one limit.
