@@ -5,6 +5,7 @@ use tilewright_layout::Value;
 use super::Limits;
 use super::number::{Natural, Number, Real};
 use super::rules::{Count, Rules, Size, index};
+use crate::isa::devices;
 use crate::thread::{Cost, Kernel, Param};
 use crate::values::target::WARP;
 
@@ -16,9 +17,6 @@ const ROWS: [(u64, u64, [u64; 2]); 4] =
     [(32, 28, [31, 43]), (64, 30, [29, 41]), (128, 47, [6, 26]), (u64::MAX, 137, [1, 23])];
 /// The part of a block's work before and after its iterations that other blocks of the multiprocessor do not hide.
 const SHARING: (u64, u64) = (17, 20);
-/// Bytes that memory delivers in a clock, while blocks are busy.
-const MEMORY: u64 = 2913;
-
 /// Bytes of results up to which the L2 cache takes parts of sectors as fast as whole ones.
 const FEW_STORED: u64 = 1 << 20;
 
@@ -47,12 +45,14 @@ pub struct Estimate {
     pub launch: u64,
     /// Clocks of the launches that copy arguments before.
     pub packing: u64,
+    /// Millions of clocks in a second.
+    megahertz: u64,
 }
 
 impl Estimate {
-    /// Seconds, at the clock of an H100.
+    /// Seconds, at the clock of the device: see [`devices::Device`].
     pub fn seconds(&self) -> f64 {
-        self.clocks as f64 / crate::launch::estimate::HERTZ
+        self.clocks as f64 / (self.megahertz as f64 * 1e6)
     }
 
     pub(super) fn packed(self, packing: u64) -> Estimate {
@@ -142,6 +142,8 @@ pub(super) trait Inputs {
     fn count(&self, of: Count) -> Option<Self::Number>;
     /// One of [`Rules::moved`].
     fn traffic(&self, of: usize) -> Traffic<Self::Number>;
+    /// The compute capability of the device.
+    fn arch(&self) -> Self::Number;
     fn multiprocessors(&self) -> Self::Number;
 }
 
@@ -187,6 +189,10 @@ impl Inputs for PlanInputs<'_> {
 
     fn traffic(&self, of: usize) -> Traffic<Natural> {
         self.traffic[of]
+    }
+
+    fn arch(&self) -> Natural {
+        Natural(self.limits.arch.into())
     }
 
     fn multiprocessors(&self) -> Natural {
@@ -301,6 +307,7 @@ impl Rule {
             edges: terms.edges.0,
             launch: self.cost.launch.into(),
             packing: 0,
+            megahertz: devices::Device::of(launch.limits.arch).megahertz,
         })
     }
 
@@ -390,7 +397,7 @@ impl Rule {
         let wave = |blocks: I::Number| steps * step(blocks) + tile + shared(blocks - number(1));
         let of_last = I::Number::select(number(0).less(last), wave(last), number(0));
         let of_waves = waves * wave(resident) + of_last;
-        let memory = inputs.traffic(self.reads).bytes? / number(MEMORY);
+        let memory = inputs.traffic(self.reads).bytes? / memory_bytes_per_clock(inputs.arch());
         let blocks = I::Number::select(number(0).less(waves), resident, last);
         Some(Terms {
             clocks: of_waves.greatest(memory) + constant(cost.launch),
@@ -465,7 +472,7 @@ impl Rule {
             0 => (number(0), number(0)),
             // A row or a column of an edge tile that is out of bounds takes a clock of each iteration.
             _ => {
-                (inputs.traffic(self.bulk).bytes? / number(MEMORY), longest * outside)
+                (inputs.traffic(self.bulk).bytes? / memory_bytes_per_clock(inputs.arch()), longest * outside)
             }
         };
         Some(Terms {
@@ -480,6 +487,15 @@ impl Rule {
             edges,
         })
     }
+}
+
+/// Bytes that the memory of a device delivers in a clock.
+fn memory_bytes_per_clock<N: Number>(arch: N) -> N {
+    let [first, others @ ..] = devices::DEVICES;
+    others.iter().fold(N::from(first.memory_bytes_per_clock()), |rate, device| {
+        let is_older = arch.less(u64::from(device.arch).into());
+        N::select(is_older, rate, device.memory_bytes_per_clock().into())
+    })
 }
 
 /// A number with a fraction of an estimate.

@@ -368,6 +368,10 @@ impl<'r> Inputs for Launch<'r> {
         }
     }
 
+    fn arch(&self) -> Number<'r> {
+        self.recording.number("limits->arch")
+    }
+
     fn multiprocessors(&self) -> Number<'r> {
         self.recording.number("limits->multiprocessors")
     }
