@@ -1,5 +1,6 @@
-//! Exported kernels: the C files are compiled, and what they launch is compared with what a launch in Rust decides, on a driver
-//! of a few lines that prints its calls.
+//! Exported kernels: the C files are compiled, and their launches are compared with those of Rust, on a driver of a few lines that
+//! prints its calls. C records what Rust decides, so these are tests of the recording, of the tables and of the calls of the driver,
+//! with arguments of any kind, under a sanitizer.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -386,9 +387,7 @@ pub(crate) fn product(keys: &str) -> Generated {
 
 #[test]
 fn kernels_of_the_language() {
-    let names =
-        ["tutorial", "softmax", "attention", "attention_hopper", "linear", "gather_rows", "histogram"];
-    for name in share(names, 2) {
+    for name in share(["softmax", "attention_hopper", "gather_rows", "histogram"], 2) {
         same(&shipped(name), count(100, 1000));
     }
 }
@@ -410,7 +409,7 @@ pub fn demanding(
 
 #[test]
 fn requirements_of_the_author() {
-    same(&demanding().def().generate().expect("a kernel"), count(2000, 20_000));
+    same(&demanding().def().generate().expect("a kernel"), count(500, 20_000));
 }
 
 /// A grid that is too long along y or z has all its blocks along x.

@@ -9,6 +9,7 @@
 pub mod atom;
 mod cache;
 mod convert;
+pub mod devices;
 pub mod family;
 mod funnel;
 mod packed;

@@ -3,13 +3,14 @@
 
 use tilewright_layout::{Symbol, Value};
 
-use super::message::{Checks, Message, Now, Piece, Problem, message};
+use super::exact::{self, Outcome};
+use super::message::{Checks, Message, Piece, PlanChecks, Problem, message};
 use super::number::{Natural, Number, Truth};
 use super::rules::{Form, Rules, Shape, Size, Sizes};
 use super::{Given, Refusal, Tensor, choice};
 use crate::launch::definition::{Generated, Param};
 use crate::thread::index::lcm;
-use crate::values::affine::{Affine, Undefined};
+use crate::values::affine::Affine;
 use crate::values::condition::{Require, Test};
 use crate::values::elem::Elem;
 use crate::values::limits::MOST_EXTENT;
@@ -19,11 +20,13 @@ const MOST: u64 = MOST_EXTENT.cast_unsigned();
 
 /// A condition of checks.
 type TruthOf<C> = <<C as Checks>::Number as Number>::Truth;
+/// The sizes, and the number of the kernel without loops.
+type Checked<C> = (Sizes<<C as Checks>::Number>, <C as Checks>::Number);
 /// What a check of arguments that fails returns.
 type Failed<C> = <C as Checks>::Failed<Problem<<C as Checks>::Number>>;
 
 /// A tensor that is given for an argument. Negative numbers are as their bits.
-pub(super) struct Lent<'k, N> {
+pub(super) struct TensorArgument<'k, N> {
     pub(super) name: &'k str,
     pub(super) elem: Elem,
     pub(super) is_written: bool,
@@ -33,7 +36,7 @@ pub(super) struct Lent<'k, N> {
     pub(super) len: N,
 }
 
-impl<N: Number> Lent<'_, N> {
+impl<N: Number> TensorArgument<'_, N> {
     fn is_empty(&self) -> N::Truth {
         self.extents.iter().fold(false.into(), |any: N::Truth, extent| any | extent.less(1.into()))
     }
@@ -87,50 +90,6 @@ impl<N: Number> Bound<N> {
     }
 }
 
-/// The result of an exact evaluation.
-pub(super) struct Outcome<N: Number> {
-    /// 64 bits overflow.
-    pub(super) overflows: N::Truth,
-    /// It divides by a number below 1: the value.
-    pub(super) divides: N::Truth,
-    /// An integer by its bits, or a condition as 0 or 1.
-    pub(super) value: N,
-}
-
-impl<N: Number> Outcome<N> {
-    fn is_defined(&self) -> N::Truth {
-        !self.overflows & !self.divides
-    }
-}
-
-/// Checks of arguments, with the exact evaluation of what the author requires of sizes.
-pub(super) trait Binds: Checks {
-    fn test(&self, rules: &Rules, test: &Test, sizes: &Sizes<Self::Number>) -> Outcome<Self::Number>;
-    fn integer(&self, rules: &Rules, of: &Affine, sizes: &Sizes<Self::Number>) -> Outcome<Self::Number>;
-}
-
-impl Binds for Now {
-    fn test(&self, rules: &Rules, test: &Test, sizes: &Sizes) -> Outcome<Natural> {
-        let value = |symbol: Symbol| rules.value(sizes, symbol);
-        outcome(test.exact(&|coord| coord.at_launch(&value)).map(i64::from))
-    }
-
-    fn integer(&self, rules: &Rules, of: &Affine, sizes: &Sizes) -> Outcome<Natural> {
-        let value = |symbol: Symbol| rules.value(sizes, symbol);
-        outcome(of.exact(&|coord| coord.at_launch(&value)))
-    }
-}
-
-fn outcome(result: Result<i64, Undefined>) -> Outcome<Natural> {
-    let bits = |number: i64| Natural(number.cast_unsigned());
-    let (overflows, divides, value) = match result {
-        Ok(value) => (false, false, bits(value)),
-        Err(Undefined::DividesBy(by)) => (false, true, bits(by)),
-        Err(Undefined::Overflows) => (true, false, Natural(0)),
-    };
-    Outcome { overflows, divides, value }
-}
-
 /// Checks all arguments. Returns the values of the sizes, and the kernel without loops if the launch needs it.
 pub(super) fn arguments(
     rules: &Rules,
@@ -145,7 +104,7 @@ pub(super) fn arguments(
         match (param.tensor, given) {
             (Some((mutable, rank)), Given::Tensor(tensor)) => {
                 element(&param.name, param.elem, tensor.elem)?;
-                lendable(&param.name, mutable, rank, tensor)?;
+                rank_and_access(&param.name, mutable, rank, tensor)?;
             }
             (None, Given::Scalar(elem)) if *elem == param.elem => {}
             (None, Given::Scalar(elem)) => {
@@ -167,19 +126,22 @@ pub(super) fn arguments(
             }
         }
     }
-    let lent = lent(kernel, tensors);
-    let (sizes, empty_loops) = checked(&Now, rules, kernel, &lent)?;
-    apart(&Now, &lent)?;
+    let tensors = tensor_arguments(kernel, tensors);
+    let (sizes, empty_loops) = checked(&PlanChecks, rules, kernel, &tensors)?;
+    apart(&PlanChecks, &tensors)?;
     let serves = |index: &usize| empty_loops.0 == *index as u64 + 1;
     Ok((sizes, (0..kernel.empty_loops.len()).find(serves)))
 }
 
 /// The tensors of a launch.
-fn lent<'k>(kernel: &'k Generated, tensors: &[Option<&Tensor>]) -> Vec<Option<Lent<'k, Natural>>> {
+fn tensor_arguments<'k>(
+    kernel: &'k Generated,
+    tensors: &[Option<&Tensor>],
+) -> Vec<Option<TensorArgument<'k, Natural>>> {
     let bits = |all: &[i64]| all.iter().map(|number| Natural(number.cast_unsigned())).collect();
-    let lent = |(param, tensor): (&'k Param, &Option<&Tensor>)| {
+    let argument = |(param, tensor): (&'k Param, &Option<&Tensor>)| {
         let tensor = (*tensor)?;
-        Some(Lent {
+        Some(TensorArgument {
             name: &param.name,
             elem: tensor.elem,
             is_written: tensor.mutable,
@@ -189,7 +151,7 @@ fn lent<'k>(kernel: &'k Generated, tensors: &[Option<&Tensor>]) -> Vec<Option<Le
             len: Natural(tensor.len),
         })
     };
-    kernel.params.iter().zip(tensors).map(lent).collect()
+    kernel.params.iter().zip(tensors).map(argument).collect()
 }
 
 /// The values of the sizes for checked arguments. Some are replaced by copies, as a variant of this form reads them. All
@@ -200,16 +162,16 @@ pub(super) fn sizes(
     form: usize,
     tensors: &[Option<&Tensor>],
 ) -> Result<Sizes, Refusal> {
-    Ok(bound(&Now, rules, kernel, form, &lent(kernel, tensors))?)
+    Ok(bound(&PlanChecks, rules, kernel, form, &tensor_arguments(kernel, tensors))?)
 }
 
 /// Checks the tensors, and returns the sizes, and the number of the kernel without loops if the launch needs it, from 1 on.
-pub(super) fn checked<C: Binds>(
+pub(super) fn checked<C: Checks>(
     checks: &C,
     rules: &Rules,
     kernel: &Generated,
-    tensors: &[Option<Lent<'_, C::Number>>],
-) -> Result<(Sizes<C::Number>, C::Number), Failed<C>> {
+    tensors: &[Option<TensorArgument<'_, C::Number>>],
+) -> Result<Checked<C>, Failed<C>> {
     for tensor in tensors.iter().flatten() {
         itself(checks, tensor)?;
     }
@@ -220,13 +182,19 @@ pub(super) fn checked<C: Binds>(
     Ok((sizes, empty_loops))
 }
 
+/// The value of a symbol.
+fn value_of<N: Number>(rules: &Rules, sizes: &Sizes<N>, symbol: Symbol) -> Option<N> {
+    let number = rules.symbols.iter().position(|known| *known == symbol)?;
+    sizes[number].as_ref().map(|bound| bound.value)
+}
+
 /// The values of the sizes, as variants of a form take tensors.
-pub(super) fn bound<C: Binds>(
+pub(super) fn bound<C: Checks>(
     checks: &C,
     rules: &Rules,
     kernel: &Generated,
     form: usize,
-    tensors: &[Option<Lent<'_, C::Number>>],
+    tensors: &[Option<TensorArgument<'_, C::Number>>],
 ) -> Result<Sizes<C::Number>, Failed<C>> {
     let form = &rules.forms[form];
     let mut sizes = vec![None; rules.symbols.len()];
@@ -237,7 +205,7 @@ pub(super) fn bound<C: Binds>(
             Of { checks, rules, kernel, arg: shape.arg, tensor, plain }.tensor(shape, &mut sizes)?;
         }
         if plain {
-            unused_strides(checks, rules, &kernel.requires, form, tensors, &mut sizes);
+            unused_strides(rules, &kernel.requires, form, tensors, &mut sizes);
         }
     }
     // Sizes of the grid that are computed from others. A value that is none is reported with the requirement.
@@ -245,7 +213,7 @@ pub(super) fn bound<C: Binds>(
         let number = require.of.and_then(|of| rules.symbols.iter().position(|known| *known == of));
         let (Some(number), Test::Equal(_, of)) = (number, &require.test) else { continue };
         if sizes[number].is_none() {
-            let outcome = checks.integer(rules, of, &sizes);
+            let outcome = exact::integer(of, &|symbol| value_of(rules, &sizes, symbol));
             let is_positive = outcome.is_defined() & outcome.value.less(NEGATIVE.into());
             let value = C::Number::select(is_positive, outcome.value.least(MOST.into()), 0.into());
             sizes[number] = Some(Bound { value, is_known: true.into(), sources: Vec::new() });
@@ -257,15 +225,14 @@ pub(super) fn bound<C: Binds>(
 /// Strides of modes with one element, and of tensors without elements, are not used. If no other stride determines such a
 /// symbol, it gets a value that satisfies the author's assertions, if there is such a value. The argument's stride is tried
 /// first.
-fn unused_strides<C: Binds>(
-    checks: &C,
+fn unused_strides<N: Number>(
     rules: &Rules,
     requires: &[Require],
     form: &Form,
-    tensors: &[Option<Lent<'_, C::Number>>],
-    sizes: &mut Sizes<C::Number>,
+    tensors: &[Option<TensorArgument<'_, N>>],
+    sizes: &mut Sizes<N>,
 ) {
-    let (one, most) = (C::Number::from(1), C::Number::from(MOST));
+    let (one, most) = (N::from(1), N::from(MOST));
     let mut open = Vec::new();
     for shape in &form.tensors {
         let Some(tensor) = &tensors[shape.arg] else { continue };
@@ -277,9 +244,9 @@ fn unused_strides<C: Binds>(
             let others = tensor.extents.iter().enumerate().filter(|(other, _)| *other != mode);
             let row = others.fold(one, |row, (_, extent)| row * extent.greatest(one));
             let given = tensor.strides[mode];
-            let first = C::Number::select(given.less(one) | most.less(given), one, given);
+            let first = N::select(given.less(one) | most.less(given), one, given);
             open.push((number, row.least(most), bound.is_known));
-            bound.value = C::Number::select(bound.is_known, bound.value, first);
+            bound.value = N::select(bound.is_known, bound.value, first);
             bound.is_known = true.into();
             bound.sources.push((true.into(), What::Stride(mode), shape.arg));
         }
@@ -294,19 +261,18 @@ fn unused_strides<C: Binds>(
         if about.is_empty() {
             continue;
         }
-        let with = |value: C::Number| {
+        let with = |value: N| {
             let mut sizes = sizes.clone();
             sizes[number] = sizes[number].take().map(|bound| Bound { value, ..bound });
             sizes
         };
-        let are_met = |value: C::Number| {
+        let are_met = |value: N| {
             let sizes = with(value);
-            let mut all = !value.less(one) & !most.less(value);
-            for require in &about {
-                let outcome = checks.test(rules, &require.test, &sizes);
-                all = all & outcome.is_defined() & !outcome.value.equals(0.into());
-            }
-            all
+            let is_met = |require: &&Require| {
+                exact::test(&require.test, &|symbol| value_of(rules, &sizes, symbol)).is_true()
+            };
+            let is_possible = !value.less(one) & !most.less(value);
+            about.iter().map(is_met).fold(is_possible, |all, is_met| all & is_met)
         };
         let divisors = about.iter().filter_map(|require| require.divides()).filter(|(of, _)| *of == own);
         let multiple = divisors.fold(1, |all, (_, n)| lcm(all, n)).cast_unsigned();
@@ -316,14 +282,15 @@ fn unused_strides<C: Binds>(
             let Test::Equal(a, b) = &require.test else { continue };
             let of_other = [(a, b), (b, a)].into_iter().find(|(this, _)| this.size() == Some(own));
             let Some((_, other)) = of_other else { continue };
-            let outcome = checks.integer(rules, other, &with(one));
-            choices.push(C::Number::select(outcome.is_defined(), outcome.value, 0.into()));
+            let sizes = with(one);
+            let outcome = exact::integer(other, &|symbol| value_of(rules, &sizes, symbol));
+            choices.push(N::select(outcome.is_defined(), outcome.value, 0.into()));
         }
         let mut choice = first;
         for value in choices.into_iter().rev() {
-            choice = C::Number::select(are_met(value), value, choice);
+            choice = N::select(are_met(value), value, choice);
         }
-        let value = C::Number::select(was_known, first, choice);
+        let value = N::select(was_known, first, choice);
         sizes[number] = sizes[number].take().map(|bound| Bound { value, ..bound });
     }
 }
@@ -348,7 +315,7 @@ fn element(name: &str, wanted: Elem, given: Elem) -> Result<(), Refusal> {
 }
 
 /// Checks that a tensor is lent as the kernel takes it.
-fn lendable(name: &str, mutable: bool, rank: usize, tensor: &Tensor) -> Result<(), Refusal> {
+fn rank_and_access(name: &str, mutable: bool, rank: usize, tensor: &Tensor) -> Result<(), Refusal> {
     if mutable && !tensor.mutable {
         return Err(Refusal::of(name, "the kernel writes it, and it was lent for reading only").help(
             "lend it as `&mut`; to the simulator as `Arg::output`, or `Arg::in_out` if it is read too",
@@ -366,7 +333,7 @@ fn lendable(name: &str, mutable: bool, rank: usize, tensor: &Tensor) -> Result<(
 const NEGATIVE: u64 = 1 << 63;
 
 /// Checks of one tensor alone.
-fn itself<C: Checks>(checks: &C, tensor: &Lent<'_, C::Number>) -> Result<(), Failed<C>> {
+fn itself<C: Checks>(checks: &C, tensor: &TensorArgument<'_, C::Number>) -> Result<(), Failed<C>> {
     let (number, most) = (C::Number::from, C::Number::from(MOST));
     for (mode, (&extent, &stride)) in tensor.extents.iter().zip(&tensor.strides).enumerate() {
         let its = |what: &str| format!("its {what} {mode} is ");
@@ -421,7 +388,7 @@ fn list<N: Number>(values: &[N]) -> Vec<Piece<N>> {
 /// Distinct coordinates of a written tensor have distinct addresses: each stride is greater than what modes with lesser strides span.
 fn injective<C: Checks>(
     checks: &C,
-    tensor: &Lent<'_, C::Number>,
+    tensor: &TensorArgument<'_, C::Number>,
     is_empty: TruthOf<C>,
 ) -> Result<(), Failed<C>> {
     let modes: Vec<_> = tensor.extents.iter().copied().zip(tensor.strides.iter().copied()).collect();
@@ -456,7 +423,7 @@ struct Of<'k, C: Checks> {
     rules: &'k Rules,
     kernel: &'k Generated,
     arg: usize,
-    tensor: &'k Lent<'k, C::Number>,
+    tensor: &'k TensorArgument<'k, C::Number>,
     /// Plain sizes, or computed ones?
     plain: bool,
 }
@@ -572,7 +539,7 @@ fn compact<N: Number>(extents: &[N], first: usize) -> Vec<N> {
 }
 
 /// The author's requirements on sizes.
-fn required<C: Binds>(
+fn required<C: Checks>(
     checks: &C,
     rules: &Rules,
     kernel: &Generated,
@@ -590,8 +557,9 @@ fn required<C: Binds>(
             continue;
         }
         let from_argument = |symbol: &Symbol| bound(symbol).filter(|bound| !bound.sources.is_empty());
-        let Outcome { overflows, divides, value } = checks.test(rules, &require.test, sizes);
-        let is_met = !overflows & !divides & !value.equals(0.into());
+        let lookup = |symbol: Symbol| Some(bound(&symbol)?.value);
+        let outcome = exact::test(&require.test, &lookup);
+        let Outcome { overflows, divides, value } = outcome;
         let values = || {
             let (mut pieces, mut named): (Vec<Piece<C::Number>>, Vec<Symbol>) = (Vec::new(), Vec::new());
             for symbol in symbols.iter().filter(|symbol| Some(**symbol) != require.of) {
@@ -639,10 +607,10 @@ fn required<C: Binds>(
         checks.check(!divides, || undefined(by()))?;
         checks.check(!overflows, || undefined(message!["overflows 64 bits"]))?;
         let computed = match (&require.test, require.of) {
-            (Test::Equal(_, of), Some(_)) => Some(checks.integer(rules, of, sizes).value),
+            (Test::Equal(_, of), Some(_)) => Some(exact::integer(of, &lookup).value),
             _ => None,
         };
-        checks.check(is_met, || match (extent, computed) {
+        checks.check(outcome.is_true(), || match (extent, computed) {
             (Some(extent), Some(computed)) => {
                 let (is, and) = (Piece::Signed(extent.value), format!(", and `{text}` is "));
                 blame(message!["its ", extent.what(), " is ", is, and, Piece::Signed(computed)], false)
@@ -665,12 +633,12 @@ fn written_extents<C: Checks>(
     checks: &C,
     rules: &Rules,
     kernel: &Generated,
-    tensors: &[Option<Lent<'_, C::Number>>],
+    tensors: &[Option<TensorArgument<'_, C::Number>>],
     sizes: &Sizes<C::Number>,
 ) -> Result<C::Number, Failed<C>> {
     let none: TruthOf<C> = false.into();
     let value = |size: usize| sizes[size].as_ref().map(|bound| bound.value);
-    let has_work = |(tensor, param): (&Option<Lent<'_, C::Number>>, &Param)| {
+    let has_work = |(tensor, param): (&Option<TensorArgument<'_, C::Number>>, &Param)| {
         tensor.as_ref().filter(|_| matches!(param.tensor, Some((true, _)))).map(|tensor| !tensor.is_empty())
     };
     let works = tensors.iter().zip(&kernel.params).filter_map(has_work).fold(none, |any, work| any | work);
@@ -700,11 +668,14 @@ fn written_extents<C: Checks>(
 }
 
 /// A written argument overlaps no other.
-pub(super) fn apart<C: Checks>(checks: &C, tensors: &[Option<Lent<'_, C::Number>>]) -> Result<(), Failed<C>> {
+pub(super) fn apart<C: Checks>(
+    checks: &C,
+    tensors: &[Option<TensorArgument<'_, C::Number>>],
+) -> Result<(), Failed<C>> {
     let tensors: Vec<_> = tensors.iter().flatten().collect();
     for (at, one) in tensors.iter().enumerate() {
         for other in tensors[at + 1..].iter().filter(|other| one.is_written || other.is_written) {
-            let end = |tensor: &Lent<'_, C::Number>| {
+            let end = |tensor: &TensorArgument<'_, C::Number>| {
                 tensor.address + tensor.reach() * C::Number::from(tensor.elem.bytes().into())
             };
             let overlap = one.address.less(end(other)) & other.address.less(end(one));

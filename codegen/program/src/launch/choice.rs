@@ -233,14 +233,17 @@ pub(super) fn is_long<N: Number>(
     [1, 2].into_iter().filter_map(is_long).fold(false.into(), |any: N::Truth, long| any | long)
 }
 
-/// The blocks of a program's grid along x, y and z.
+/// Blocks along x, y and z.
+type Blocks<C> = [<C as Checks>::Number; 3];
+
+/// The blocks of a program's grid.
 pub(super) fn grid<C: Checks>(
     checks: &C,
     program: &Kernel,
     grid: &[Vec<Size>; 3],
     size: &impl Fn(usize) -> Option<C::Number>,
     device: &Device<C::Number>,
-) -> Result<[C::Number; 3], C::Failed<Problem<C::Number>>> {
+) -> Result<Blocks<C>, C::Failed<Problem<C::Number>>> {
     let number = |number: u64| C::Number::from(number);
     let launch = &program.launch;
     let too_many = |axis: usize, blocks, most| {
@@ -278,8 +281,7 @@ pub(super) fn grid<C: Checks>(
         let resident = device.multiprocessors * number(launch.blocks_per_sm.max(1).into());
         return Ok([clusters(resident, cluster, size).least(tiles) * size, number(1), number(1)]);
     }
-    for axis in 0..3 {
-        let (along, most) = (blocks[axis], device.grid[axis]);
+    for (axis, (&along, &most)) in blocks.iter().zip(&device.grid).enumerate() {
         checks.check(!most.less(along), || too_many(axis, along, most))?;
         let cluster = launch.cluster[axis].max(1);
         if cluster > 1 {

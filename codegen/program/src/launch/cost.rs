@@ -5,6 +5,7 @@ use tilewright_layout::Value;
 use super::Limits;
 use super::number::{Natural, Number, Real};
 use super::rules::{Count, Rules, Size, index};
+use crate::isa::devices;
 use crate::thread::{Cost, Kernel, Param};
 use crate::values::target::WARP;
 
@@ -16,9 +17,6 @@ const ROWS: [(u64, u64, [u64; 2]); 4] =
     [(32, 28, [31, 43]), (64, 30, [29, 41]), (128, 47, [6, 26]), (u64::MAX, 137, [1, 23])];
 /// The part of a block's work before and after its iterations that other blocks of the multiprocessor do not hide.
 const SHARING: (u64, u64) = (17, 20);
-/// Bytes that memory delivers in a clock, while blocks are busy.
-const MEMORY: u64 = 2913;
-
 /// Bytes of results up to which the L2 cache takes parts of sectors as fast as whole ones.
 const FEW_STORED: u64 = 1 << 20;
 
@@ -47,12 +45,14 @@ pub struct Estimate {
     pub launch: u64,
     /// Clocks of the launches that copy arguments before.
     pub packing: u64,
+    /// Millions of clocks in a second.
+    megahertz: u64,
 }
 
 impl Estimate {
-    /// Seconds, at the clock of an H100.
+    /// Seconds, at the clock of the device: see [`devices::Device`].
     pub fn seconds(&self) -> f64 {
-        self.clocks as f64 / crate::launch::estimate::HERTZ
+        self.clocks as f64 / (self.megahertz as f64 * 1e6)
     }
 
     pub(super) fn packed(self, packing: u64) -> Estimate {
@@ -136,12 +136,14 @@ impl<N: Number> Traffic<N> {
 pub(super) trait Inputs {
     type Number: Number;
 
-    /// A number of the variant itself.
-    fn own(&self, number: u32) -> Self::Number;
+    /// A constant of the variant.
+    fn constant(&self, number: u32) -> Self::Number;
     /// One of [`Rules::counts`], if it is known.
     fn count(&self, of: Count) -> Option<Self::Number>;
     /// One of [`Rules::moved`].
     fn traffic(&self, of: usize) -> Traffic<Self::Number>;
+    /// The compute capability of the device.
+    fn arch(&self) -> Self::Number;
     fn multiprocessors(&self) -> Self::Number;
 }
 
@@ -168,16 +170,16 @@ impl From<&Limits> for Device<Natural> {
 }
 
 /// The numbers of a launch.
-pub(super) struct Known<'l> {
+pub(super) struct PlanInputs<'l> {
     pub(super) limits: &'l Limits,
     pub(super) counts: &'l [Option<Natural>],
     pub(super) traffic: &'l [Traffic<Natural>],
 }
 
-impl Inputs for Known<'_> {
+impl Inputs for PlanInputs<'_> {
     type Number = Natural;
 
-    fn own(&self, number: u32) -> Natural {
+    fn constant(&self, number: u32) -> Natural {
         Natural(number.into())
     }
 
@@ -187,6 +189,10 @@ impl Inputs for Known<'_> {
 
     fn traffic(&self, of: usize) -> Traffic<Natural> {
         self.traffic[of]
+    }
+
+    fn arch(&self) -> Natural {
+        Natural(self.limits.arch.into())
     }
 
     fn multiprocessors(&self) -> Natural {
@@ -285,7 +291,7 @@ impl Rule {
     }
 
     /// The estimate for a launch.
-    pub(super) fn estimate(&self, launch: &Known<'_>) -> Option<Estimate> {
+    pub(super) fn estimate(&self, launch: &PlanInputs<'_>) -> Option<Estimate> {
         let terms = self.terms(launch)?;
         let limit =
             terms.limits.into_iter().find(|(_, holds)| *holds).map_or(Limit::Work, |(limit, _)| limit);
@@ -301,6 +307,7 @@ impl Rule {
             edges: terms.edges.0,
             launch: self.cost.launch.into(),
             packing: 0,
+            megahertz: devices::Device::of(launch.limits.arch).megahertz,
         })
     }
 
@@ -315,17 +322,17 @@ impl Rule {
         let all = factors
             .into_iter()
             .try_fold(inputs.count(self.steps)?, |all, of| Some(all * inputs.count(of)?))?;
-        Some(if self.cost.over > 1 { all.divided_up(inputs.own(self.cost.over)) } else { all })
+        Some(if self.cost.over > 1 { all.divided_up(inputs.constant(self.cost.over)) } else { all })
     }
 
     /// Clocks of a tile beside its iterations, which depend on the rows of results.
     fn tile<I: Inputs>(&self, inputs: &I) -> I::Number {
-        let tile = inputs.own(self.cost.tile);
+        let tile = inputs.constant(self.cost.tile);
         let stores = inputs.traffic(self.stores);
         match (stores.alignment, stores.bytes) {
             (Some(alignment), Some(bytes)) if self.cost.cut_tile > 0 => {
                 let cuts = alignment.less(SECTOR.into()) & I::Number::from(FEW_STORED).less(bytes);
-                tile + I::Number::select(cuts, inputs.own(self.cost.cut_tile), 0.into())
+                tile + I::Number::select(cuts, inputs.constant(self.cost.cut_tile), 0.into())
             }
             _ => tile,
         }
@@ -336,33 +343,36 @@ impl Rule {
         let alignment = inputs.traffic(self.reads).alignment?;
         Some(match self.cost.cut {
             0 => 0.into(),
-            cut => I::Number::select(alignment.less(SECTOR.into()), inputs.own(cut), 0.into()),
+            cut => I::Number::select(alignment.less(SECTOR.into()), inputs.constant(cut), 0.into()),
         })
     }
 
     /// The estimate by waves: the blocks that the busiest multiprocessor has at once. The last wave has fewer blocks.
     fn in_waves<I: Inputs>(&self, inputs: &I) -> Option<Terms<I::Number>> {
         let number = |number: u64| I::Number::from(number);
-        let (cost, own) = (&self.cost, |number: u32| inputs.own(number));
+        let (cost, constant) = (&self.cost, |number: u32| inputs.constant(number));
         let mut blocks = number(1);
         // Along each axis of tiles, the part of the busiest one that is inside: all of it unless there is one tile.
         let mut inside = Vec::new();
         for (factor, extent) in &self.grid {
             blocks = blocks * inputs.count(*factor)?;
             if let Some((extent, over)) = *extent {
-                inside.push((inputs.count(extent)?.real() / own(over).real()).least(1.0.into()));
+                inside.push((inputs.count(extent)?.real() / constant(over).real()).least(1.0.into()));
             }
         }
         // Warps that skip all leave their scheduler to others, but one warp of each is as long as before.
-        let least = RealOf::<I>::from(SCHEDULERS) / own(self.warps).real();
+        let least = RealOf::<I>::from(SCHEDULERS) / constant(self.warps).real();
         let outside = |clocks: u32, inside: RealOf<I>| match clocks {
             0 => number(0),
-            clocks => own(clocks) - (own(clocks).real() * inside.greatest(least).least(1.0.into())).whole(),
+            clocks => {
+                constant(clocks)
+                    - (constant(clocks).real() * inside.greatest(least).least(1.0.into())).whole()
+            }
         };
         let steps = self.trips(inputs)?;
         let along = match self.extent {
             Some((extent, over)) => {
-                inputs.count(extent)?.real() / (steps.greatest(number(1)).real() * own(over).real())
+                inputs.count(extent)?.real() / (steps.greatest(number(1)).real() * constant(over).real())
             }
             None => 1.0.into(),
         };
@@ -370,27 +380,27 @@ impl Rule {
         let copied = mean(&inside) * along;
         let stored = inside.iter().fold(1.0.into(), |all: RealOf<I>, part| all * *part);
         let tile = self.tile(inputs) - outside(cost.guarded_tile, stored);
-        let cluster = own(self.cluster);
+        let cluster = constant(self.cluster);
         let at_once = |resident: u32| {
             let multiprocessors = inputs.multiprocessors();
-            clusters(multiprocessors * own(resident), self.cluster, cluster) * cluster
+            clusters(multiprocessors * constant(resident), self.cluster, cluster) * cluster
         };
-        let (resident, at_all) = (own(cost.resident), at_once(cost.resident));
+        let (resident, at_all) = (constant(cost.resident), at_once(cost.resident));
         let (waves, rest) = (blocks / at_all, blocks % at_all);
         let last = rest.divided_up(at_once(1));
         let cut = self.cut(inputs)?;
-        let busy = own(cost.step) + cut - outside(cost.guarded_step, copied);
-        let alone = own(cost.alone) + cut;
+        let busy = constant(cost.step) + cut - outside(cost.guarded_step, copied);
+        let alone = constant(cost.alone) + cut;
         let step = |blocks: I::Number| (blocks * busy).greatest(alone);
-        let work = tile - own(cost.begin);
+        let work = tile - constant(cost.begin);
         let shared = |others: I::Number| others * work * number(SHARING.0) / number(SHARING.1);
         let wave = |blocks: I::Number| steps * step(blocks) + tile + shared(blocks - number(1));
         let of_last = I::Number::select(number(0).less(last), wave(last), number(0));
         let of_waves = waves * wave(resident) + of_last;
-        let memory = inputs.traffic(self.reads).bytes? / number(MEMORY);
+        let memory = inputs.traffic(self.reads).bytes? / memory_bytes_per_clock(inputs.arch());
         let blocks = I::Number::select(number(0).less(waves), resident, last);
         Some(Terms {
-            clocks: of_waves.greatest(memory) + own(cost.launch),
+            clocks: of_waves.greatest(memory) + constant(cost.launch),
             waves: waves + last.least(number(1)),
             blocks,
             steps,
@@ -408,18 +418,18 @@ impl Rule {
     /// The estimate by the busiest block's tiles, one of them an edge tile.
     fn by_tiles<I: Inputs>(&self, inputs: &I) -> Option<Terms<I::Number>> {
         let number = |number: u64| I::Number::from(number);
-        let (cost, own) = (&self.cost, |number: u32| inputs.own(number));
+        let (cost, constant) = (&self.cost, |number: u32| inputs.constant(number));
         let (mut tiles, mut outside) = (number(1), number(0));
         for (factor, extent) in &self.grid {
             let along = inputs.count(*factor)?;
             tiles = tiles * along;
             if let Some((extent, over)) = *extent {
                 // Each block of a persistent kernel's cluster copies a part.
-                let of_block = own(over / if self.persistent { self.cluster } else { 1 });
-                outside = outside + (along * own(over) - inputs.count(extent)?).least(of_block);
+                let of_block = constant(over / if self.persistent { self.cluster } else { 1 });
+                outside = outside + (along * constant(over) - inputs.count(extent)?).least(of_block);
             }
         }
-        let cluster = own(self.cluster);
+        let cluster = constant(self.cluster);
         if !self.persistent {
             // The axes of the grid count blocks.
             tiles = tiles.divided_up(cluster);
@@ -427,8 +437,8 @@ impl Rule {
         // Other kernels have the clocks of a multiprocessor, which its blocks share.
         let resident = if self.persistent { self.blocks_per_sm.max(1) } else { 1 };
         let multiprocessors = inputs.multiprocessors();
-        let clusters = clusters(multiprocessors * own(resident), self.cluster, cluster);
-        let parts = own(self.divided.max(1));
+        let clusters = clusters(multiprocessors * constant(resident), self.cluster, cluster);
+        let parts = constant(self.divided.max(1));
         let mut divided = number(0);
         if self.divided > 0 {
             let groups = tiles / parts;
@@ -444,26 +454,29 @@ impl Rule {
         let alignment = inputs.traffic(self.bulk).alignment?;
         let copied = match cost.rows {
             0 => number(0),
-            rows => copies(busy, is_paired, own(rows), alignment),
+            rows => copies(busy, is_paired, constant(rows), alignment),
         };
-        let work = own(cost.step) + self.cut(inputs)?;
+        let work = constant(cost.step) + self.cut(inputs)?;
         let step = work.greatest(copied);
         let tile = self.tile(inputs);
         let mut of_tiles = whole * (steps * step + tile);
         let mut longest = steps;
         if self.divided > 0 {
             let of_part = steps.divided_up(parts);
-            let sums = number(ARRIVAL) + tile + own(self.divided) * number(self.shared) / number(SUMS_LOADED);
+            let sums =
+                number(ARRIVAL) + tile + constant(self.divided) * number(self.shared) / number(SUMS_LOADED);
             of_tiles = of_tiles + last * (of_part * step + sums);
             longest = I::Number::select(number(0).less(whole), steps, of_part);
         }
         let (memory, edges) = match cost.rows {
             0 => (number(0), number(0)),
             // A row or a column of an edge tile that is out of bounds takes a clock of each iteration.
-            _ => (inputs.traffic(self.bulk).bytes? / number(MEMORY), longest * outside),
+            _ => {
+                (inputs.traffic(self.bulk).bytes? / memory_bytes_per_clock(inputs.arch()), longest * outside)
+            }
         };
         Some(Terms {
-            clocks: of_tiles.greatest(memory) + edges + own(cost.launch),
+            clocks: of_tiles.greatest(memory) + edges + constant(cost.launch),
             waves,
             blocks: number(1),
             steps: longest,
@@ -474,6 +487,15 @@ impl Rule {
             edges,
         })
     }
+}
+
+/// Bytes that the memory of a device delivers in a clock.
+fn memory_bytes_per_clock<N: Number>(arch: N) -> N {
+    let [first, others @ ..] = devices::DEVICES;
+    others.iter().fold(N::from(first.memory_bytes_per_clock()), |rate, device| {
+        let is_older = arch.less(u64::from(device.arch).into());
+        N::select(is_older, rate, device.memory_bytes_per_clock().into())
+    })
 }
 
 /// A number with a fraction of an estimate.
@@ -503,8 +525,8 @@ fn copies<N: Number>(blocks: N, is_paired: N::Truth, rows: N, alignment: N) -> N
             .map(|(number, otherwise)| N::select(is_less, N::from(*number), otherwise));
     }
     let [in_a_clock, alone, beside] = row;
-    let own = rows * N::select(is_paired, beside, alone) / N::from(10);
-    own.greatest(blocks * rows / in_a_clock)
+    let of_block = rows * N::select(is_paired, beside, alone) / N::from(10);
+    of_block.greatest(blocks * rows / in_a_clock)
 }
 
 /// Clusters of more than two blocks leave this part of the multiprocessors idle, since their part of the chip has

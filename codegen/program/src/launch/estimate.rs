@@ -81,9 +81,6 @@ mod device {
     pub(crate) const CLUSTERS: u32 = 1770;
 }
 
-/// Clocks in a second.
-pub(crate) const HERTZ: f64 = 1.98e9;
-
 /// The load of a kernel once in a tile, and of the loop with the largest load: its number of iterations, and the
 /// load of one. `None` if the number of iterations is unknown.
 fn main_loop(kernel: &Kernel, edges: Edges) -> Option<(Load, Trips, Load)> {

@@ -139,9 +139,9 @@ impl<N: Number> Reason<N> for Problem<N> {
 }
 
 /// The checks of a plan.
-pub(super) struct Now;
+pub(super) struct PlanChecks;
 
-impl Checks for Now {
+impl Checks for PlanChecks {
     type Number = Natural;
     type Failed<R> = R;
 

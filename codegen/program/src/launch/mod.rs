@@ -6,6 +6,7 @@ mod choice;
 mod cost;
 pub mod definition;
 pub mod estimate;
+mod exact;
 mod export;
 pub mod fields;
 mod message;
@@ -25,10 +26,10 @@ use crate::values::elem::Elem;
 use crate::values::target::{BLOCK_THREADS, GRID, Target};
 
 use choice::{Best, Choice, NONE};
-use message::Now;
+use message::PlanChecks;
 use number::Natural;
 use pack::Packing;
-use rules::{Arguments, Read, Size, Sizes};
+use rules::{Arguments, PlanArguments, Size, Sizes};
 use why::Why;
 
 pub use cost::{Estimate, Limit};
@@ -342,6 +343,9 @@ fn tensors(given: &[Given]) -> Vec<Option<&Tensor>> {
     given.iter().map(tensor).collect()
 }
 
+/// The launch of each variant, or why it cannot run.
+type Tried = Vec<Result<Choice<Natural>, Why>>;
+
 /// A launch, while it is planned.
 struct Launch<'l> {
     rules: &'l Rules,
@@ -364,7 +368,7 @@ impl Launch<'_> {
         };
         let own: Sizes = rules.symbols.iter().map(value).collect();
         let packing = Packing::new(&rules, kernel, tensors, limits, own);
-        let supported = choice::supported(&Now, kernel, &variant.program, &limits.into(), Natural(0));
+        let supported = choice::supported(&PlanChecks, kernel, &variant.program, &limits.into(), Natural(0));
         if let Some(why) = supported.err().map(|objection| objection.why).or_else(|| packing.unmet(0, 0)) {
             return Err(Refusal::new(why.text(kernel, number)));
         }
@@ -407,7 +411,7 @@ impl Launch<'_> {
         variants: std::ops::Range<usize>,
         packing: &mut Packing<'_>,
         all: bool,
-    ) -> Result<(Best<Natural>, Vec<Result<Choice<Natural>, Why>>), Refusal> {
+    ) -> Result<(Best<Natural>, Tried), Refusal> {
         let Launch { rules, kernel, .. } = *self;
         let before = variants.start;
         // Facts that all variants need are reported once.
@@ -450,7 +454,7 @@ impl Launch<'_> {
     /// The grid of a variant, or the variant with all blocks along x if the grid is too long along y or z.
     fn grid_of_variant(&self, variant: usize, sizes: &Sizes) -> Result<(usize, [u32; 3]), Refusal> {
         let Launch { rules, kernel, limits, tensors, .. } = *self;
-        let (grid, read) = (&rules.variants[variant].grid, Read { tensors, sizes });
+        let (grid, read) = (&rules.variants[variant].grid, PlanArguments { tensors, sizes });
         let is_long = choice::is_long(grid, &|size| read.size(size), &limits.into());
         let program = &kernel.variants[variant].program;
         let folded = kernel.folded(variant).filter(|_| is_long && !program.launch.persistent);
@@ -464,8 +468,8 @@ impl Launch<'_> {
 
     /// The blocks along each axis.
     fn grid(&self, program: &Kernel, grid: &[Vec<Size>; 3], sizes: &Sizes) -> Result<[u32; 3], Refusal> {
-        let read = Read { tensors: self.tensors, sizes };
-        let blocks = choice::grid(&Now, program, grid, &|size| read.size(size), &self.limits.into())?;
+        let read = PlanArguments { tensors: self.tensors, sizes };
+        let blocks = choice::grid(&PlanChecks, program, grid, &|size| read.size(size), &self.limits.into())?;
         Ok(blocks.map(|blocks| u32::try_from(blocks.0).unwrap_or(u32::MAX)))
     }
 

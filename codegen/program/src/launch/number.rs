@@ -19,6 +19,10 @@ pub(super) trait Number:
     fn less(self, than: Self) -> Self::Truth;
     fn equals(self, other: Self) -> Self::Truth;
     fn select(condition: Self::Truth, then: Self, otherwise: Self) -> Self;
+    /// Is it less, with a sign?
+    fn below(self, than: Self) -> Self::Truth;
+    /// The result of an operation with signs, and whether it overflows. A number that is divided by less than 1 is 0.
+    fn signed(operation: Signed, a: Self, b: Self) -> (Self, Self::Truth);
     fn bits_of_both(self, other: Self) -> Self;
     /// The greatest power of two that divides it.
     fn lowest_bit(self) -> Self;
@@ -35,6 +39,15 @@ pub(super) trait Number:
     fn divided_up(self, by: Self) -> Self {
         self / by + Self::select(Self::from(0).less(self % by), 1.into(), 0.into())
     }
+}
+
+/// An operation on integers with signs: quotients are rounded down.
+#[derive(Clone, Copy)]
+pub(super) enum Signed {
+    Add,
+    Multiply,
+    Divide,
+    Remain,
 }
 
 /// A number of 64 bits with a fraction.
@@ -107,6 +120,22 @@ impl Number for Natural {
 
     fn select(condition: bool, then: Natural, otherwise: Natural) -> Natural {
         if condition { then } else { otherwise }
+    }
+
+    fn below(self, than: Natural) -> bool {
+        self.0.cast_signed() < than.0.cast_signed()
+    }
+
+    fn signed(operation: Signed, a: Natural, b: Natural) -> (Natural, bool) {
+        let (a, b) = (a.0.cast_signed(), b.0.cast_signed());
+        let (value, overflows) = match operation {
+            Signed::Add => a.overflowing_add(b),
+            Signed::Multiply => a.overflowing_mul(b),
+            _ if b < 1 => (0, false),
+            Signed::Divide => (a.div_euclid(b), false),
+            Signed::Remain => (a.rem_euclid(b), false),
+        };
+        (Natural(value.cast_unsigned()), overflows)
     }
 
     fn bits_of_both(self, other: Natural) -> Natural {

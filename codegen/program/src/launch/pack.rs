@@ -3,9 +3,9 @@
 
 use super::choice::{self, Candidate, Choice, Copied, NONE};
 use super::cost::{Estimate, Traffic};
-use super::message::Now;
+use super::message::PlanChecks;
 use super::number::Natural;
-use super::rules::{Arguments, Broken, Check, Read, Rules, Sizes};
+use super::rules::{Arguments, Broken, Check, PlanArguments, Rules, Sizes};
 use super::why::Why;
 use super::{Given, Limits, Plan, Tensor, binding, cost};
 use crate::launch::definition::{Generated, Pack};
@@ -201,9 +201,11 @@ impl<'p> Packing<'p> {
     /// Why the device cannot run a variant.
     fn unsupported(&self, variant: usize) -> Option<Why> {
         let (program, device) = (&self.kernel.variants[variant].program, self.limits.into());
-        let sizes = Read { tensors: self.tensors, sizes: &self.operands[0].sizes };
+        let sizes = PlanArguments { tensors: self.tensors, sizes: &self.operands[0].sizes };
         let workspace = self.rules.variants[variant].workspace_bytes(&|size| sizes.size(size));
-        choice::supported(&Now, self.kernel, program, &device, workspace).err().map(|objection| objection.why)
+        choice::supported(&PlanChecks, self.kernel, program, &device, workspace)
+            .err()
+            .map(|objection| objection.why)
     }
 
     /// The first fact of a class that is false.
@@ -231,8 +233,11 @@ impl<'p> Packing<'p> {
     pub(super) fn estimate(&self, variant: usize, copies: u64) -> Option<Estimate> {
         let alternative = &self.rules.variants[variant];
         let Operands { counts, traffic, .. } = &self.operands[self.known(alternative.class, copies)?];
-        let own =
-            alternative.cost.as_ref()?.estimate(&cost::Known { limits: self.limits, counts, traffic })?;
+        let own = alternative.cost.as_ref()?.estimate(&cost::PlanInputs {
+            limits: self.limits,
+            counts,
+            traffic,
+        })?;
         let mut clocks = Natural(own.clocks);
         for (index, which) in packs(copies).enumerate() {
             let Some((packed, of_copy)) = self.copies[which].as_ref()?.as_ref() else { continue };
@@ -283,7 +288,7 @@ impl<'p> Packing<'p> {
         let cuts = |which: usize| {
             let Pack { arg, modes, .. } = &kernel.packs[which];
             let bytes = kernel.params[*arg].elem.bytes();
-            choice::cuts_sectors(&Read { tensors, sizes: &[] }, *arg, modes.len(), bytes)
+            choice::cuts_sectors(&PlanArguments { tensors, sizes: &[] }, *arg, modes.len(), bytes)
         };
         let false_facts = |is_needed, copies: Natural| {
             let operands = if is_needed { self.operands(class, copies.0) } else { None };
@@ -357,7 +362,7 @@ fn packs(copies: u64) -> impl Iterator<Item = usize> {
 
 impl Operands {
     fn new(rules: &Rules, form: usize, copies: u64, tensors: &[Option<&Tensor>], sizes: Sizes) -> Operands {
-        let arguments = Read { tensors, sizes: &sizes };
+        let arguments = PlanArguments { tensors, sizes: &sizes };
         let broken = |check: &Check| {
             let (is_false, value) = check.is_false(&arguments);
             is_false.then_some(Broken(value))

@@ -147,18 +147,18 @@ pub(super) trait Arguments {
 }
 
 /// The arguments of a launch that is planned.
-pub(super) struct Read<'l> {
+pub(super) struct PlanArguments<'l> {
     pub(super) tensors: &'l [Option<&'l Tensor>],
     pub(super) sizes: &'l [Option<Bound>],
 }
 
-impl Read<'_> {
+impl PlanArguments<'_> {
     fn number<T: TryInto<u64>>(&self, arg: usize, of: impl Fn(&Tensor) -> T) -> Natural {
         Natural(self.tensors[arg].and_then(|tensor| of(tensor).try_into().ok()).unwrap_or(0))
     }
 }
 
-impl Arguments for Read<'_> {
+impl Arguments for PlanArguments<'_> {
     type Number = Natural;
 
     fn extent(&self, arg: usize, mode: usize) -> Natural {

@@ -26,6 +26,6 @@ static int tw_check(const tw_launch *launch, tw_bound *sizes, int *empty_loops) 
             return TW_REFUSE(launch->error, "argument `%s`: it has %d mode%s, and a tensor of %d was given", param->name,
                              param->rank, param->rank == 1 ? "" : "s", tensor->rank);
     }
-    status = kernel->check(kernel, launch->tensors, sizes, empty_loops, launch->error);
+    status = kernel->check(launch->tensors, sizes, empty_loops, launch->error);
     return status ? status : kernel->apart(launch->tensors, launch->error);
 }

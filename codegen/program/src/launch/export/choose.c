@@ -1,6 +1,45 @@
 
 /* Which alternative a launch takes. What decides is recorded from the planner in Rust: the functions at the end. */
 
+/* What some alternatives read: the arguments, some of them replaced by copies, and what follows from them. */
+typedef struct tw_operands {
+    int form;
+    tw_count copies;
+    tw_bound sizes[TW_SIZES];
+    unsigned char broken[TW_FACTS]; /* is a fact false? */
+    tw_count value[TW_FACTS];       /* the number that it is about */
+    tw_count counts[TW_COUNTS], bytes[TW_MOVES], alignment[TW_MOVES];
+} tw_operands;
+
+/* A kernel's launch. */
+typedef struct {
+    const tw_variant *variant;
+    uint32_t grid[3];
+    tw_bound sizes[TW_SIZES];
+    tw_count clocks, copies;
+} tw_chosen;
+
+typedef struct {
+    int state; /* 0: not planned; 1: planned; 2: there is none */
+    tilewright_tensor copy;
+    tw_chosen chosen;
+} tw_copy;
+
+typedef struct tw_packing {
+    const tw_launch *launch;
+    const tw_limits *limits;
+    int count;
+    tw_operands operands[TW_OPERANDS];
+    tw_copy copies[TW_PACKS];
+    char is_known[TW_CLASSES];
+    tw_count of_class[TW_CLASSES]; /* the copies that its alternatives read */
+} tw_packing;
+
+static tw_count tw_times(tw_count a, tw_count b) {
+    tw_count product;
+    return __builtin_mul_overflow(a, b, &product) ? ~(tw_count)0 : product;
+}
+
 /* The copies of arguments that alternatives cannot read, and clocks that are not known. Sets of copies are sums of 2^pack. */
 #define TW_NONE (~(tw_count)0)
 
@@ -120,7 +159,7 @@ static int tw_operands_of(tw_packing *packing, int of_class, tw_count copies) {
     }
     if (packing->count == TW_OPERANDS) return -1;
     operands = &packing->operands[packing->count];
-    if (kernel->form[form].bind(kernel, tensors, operands->sizes, &text)) return -1;
+    if (kernel->form[form].bind(tensors, operands->sizes, &text)) return -1;
     operands->form = form;
     operands->copies = copies;
     kernel->derive(tensors, operands->sizes, operands);
@@ -172,7 +211,7 @@ static tw_count tw_clocks(tw_packing *packing, const tw_variant *variant, tw_cou
     int operands = tw_operands_of(packing, variant->of_class, copies), at;
     tw_count clocks, index = 0;
     if (operands < 0 || !variant->estimate) return TW_NONE;
-    clocks = variant->estimate(variant->own, &packing->operands[operands], packing->limits);
+    clocks = variant->estimate(variant->constants, &packing->operands[operands], packing->limits);
     for (at = 0; at < kernel->packs; ++at) {
         const tw_chosen *copy = &packing->copies[at].chosen;
         if (!(copies >> at & 1)) continue;

@@ -1,21 +1,16 @@
 //! The functions of exported C that decide: recordings of those that a launch in Rust calls.
 
 use std::cell::RefCell;
-use std::convert::Infallible;
 use std::fmt::Write;
 
-use super::nodes::Nodes;
 use super::recording::{Recorded, Recording, Use, called_if};
-use crate::launch::binding::{self, Binds, Lent, Outcome};
+use crate::launch::binding::{self, Bound, TensorArgument};
 use crate::launch::choice::{self, Best, Candidate, Copied};
 use crate::launch::cost::{Device, Inputs, Rule, Traffic};
 use crate::launch::definition::{Generated, Pack, Param};
-use crate::launch::message::{Checks, Reason};
-use crate::launch::number::{Natural, Number as _};
+use crate::launch::number::Natural;
 use crate::launch::rules::{Arguments, Class, Count, Rules, Size, Sizes, index};
 use crate::thread::Kernel;
-use crate::values::affine::Affine;
-use crate::values::condition::Test;
 
 /// A number of C.
 type Number<'r> = Recorded<'r, u64>;
@@ -27,7 +22,10 @@ pub(super) struct Functions {
 }
 
 /// What recorded functions may call.
-const HELPERS: [&str; 4] = [
+const HELPERS: [&str; 7] = [
+    "static int tw_sum_overflows(tw_count a, tw_count b) {\n    int64_t sum;\n    return __builtin_add_overflow((int64_t)a, (int64_t)b, &sum);\n}\n",
+    "static int tw_product_overflows(tw_count a, tw_count b) {\n    int64_t product;\n    return __builtin_mul_overflow((int64_t)a, (int64_t)b, &product);\n}\n",
+    "static tw_count tw_quotient(tw_count a, tw_count b) {\n    int64_t of = (int64_t)a, by = (int64_t)b;\n    return by < 1 ? 0 : (tw_count)(of / by - (of % by < 0));\n}\n",
     "static tw_count tw_plus(tw_count a, tw_count b) { return a + b < a ? ~(tw_count)0 : a + b; }\n",
     "static tw_count tw_minus(tw_count a, tw_count b) { return a > b ? a - b : 0; }\n",
     "static tw_count tw_positive(int64_t value) { return value > 0 ? (tw_count)value : 0; }\n",
@@ -60,42 +58,35 @@ impl Functions {
             !name.is_empty() && text.contains(&format!("{name}("))
         };
         let helpers = HELPERS.iter().filter(is_called).copied().collect::<String>();
-        let exact = if text.contains("tw_status(") { include_str!("exact.c") } else { "" };
-        format!("{helpers}{exact}\n{text}")
+        format!("{helpers}\n{text}")
     }
 
     /// The checks of a kernel's arguments.
-    pub(super) fn check(&mut self, kernel: &Generated, rules: &Rules, nodes: &RefCell<Nodes>) -> String {
+    pub(super) fn check(&mut self, kernel: &Generated, rules: &Rules) -> String {
         let recording = Recording::default();
-        let binds = Evaluations { recording: &recording, nodes, sizes: RefCell::default() };
-        let Ok((sizes, empty_loops)) = binding::checked(&binds, rules, kernel, &lent(kernel, &recording));
-        binds.store(&sizes);
-        let body = recording.body(&[Use::of("*empty_loops = (int)A", empty_loops)]) + "    return 0;\n";
-        let parameters = "const tw_kernel *kernel, const tilewright_tensor *const *tensors, tw_bound *sizes, int *empty_loops, tw_text *error";
+        let Ok((sizes, empty_loops)) =
+            binding::checked(&&recording, rules, kernel, &tensors(kernel, &recording));
+        let mut uses = stored(&sizes);
+        uses.push(Use::of("*empty_loops = (int)A", empty_loops));
+        let body = recording.body(&uses) + "    return 0;\n";
+        let parameters =
+            "const tilewright_tensor *const *tensors, tw_bound *sizes, int *empty_loops, tw_text *error";
         self.function("int", parameters, &body)
     }
 
     /// The values of sizes, as variants of a form take tensors.
-    pub(super) fn bind(
-        &mut self,
-        kernel: &Generated,
-        rules: &Rules,
-        form: usize,
-        nodes: &RefCell<Nodes>,
-    ) -> String {
+    pub(super) fn bind(&mut self, kernel: &Generated, rules: &Rules, form: usize) -> String {
         let recording = Recording::default();
-        let binds = Evaluations { recording: &recording, nodes, sizes: RefCell::default() };
-        let Ok(sizes) = binding::bound(&binds, rules, kernel, form, &lent(kernel, &recording));
-        binds.store(&sizes);
-        let body = recording.body(&[]) + "    return 0;\n";
-        let parameters = "const tw_kernel *kernel, const tilewright_tensor *const *tensors, tw_bound *sizes, tw_text *error";
+        let Ok(sizes) = binding::bound(&&recording, rules, kernel, form, &tensors(kernel, &recording));
+        let body = recording.body(&stored(&sizes)) + "    return 0;\n";
+        let parameters = "const tilewright_tensor *const *tensors, tw_bound *sizes, tw_text *error";
         self.function("int", parameters, &body)
     }
 
     /// Checks that tensors do not overlap.
     pub(super) fn apart(&mut self, kernel: &Generated) -> String {
         let recording = Recording::default();
-        let Ok(()) = binding::apart(&&recording, &lent(kernel, &recording));
+        let Ok(()) = binding::apart(&&recording, &tensors(kernel, &recording));
         let body = recording.body(&[]) + "    return 0;\n";
         self.function("int", "const tilewright_tensor *const *tensors, tw_text *error", &body)
     }
@@ -103,11 +94,11 @@ impl Functions {
     /// What facts and estimates are about, from the arguments and the sizes.
     pub(super) fn derive(&mut self, rules: &Rules) -> String {
         let recording = Recording::default();
-        let places = Places::new(&recording);
-        let size = |of: usize| places.size(of);
+        let arguments = CArguments::new(&recording);
+        let size = |of: usize| arguments.size(of);
         let mut uses = Vec::new();
         for (index, fact) in rules.facts.iter().enumerate() {
-            let (is_false, value) = fact.is_false(&places);
+            let (is_false, value) = fact.is_false(&arguments);
             uses.push(Use::of(&format!("of->broken[{index}] = (unsigned char)A"), is_false));
             uses.extend(value.map(|value| Use::of(&format!("of->value[{index}] = A"), value)));
         }
@@ -127,11 +118,11 @@ impl Functions {
     /// The clocks of a variant, and the numbers of the variant that the function reads; `None` if they are unknown.
     pub(super) fn estimate(&mut self, rules: &Rules, rule: &Rule) -> Option<(String, Vec<u32>)> {
         let recording = Recording::default();
-        let launch = Launch { rules, recording: &recording, own: RefCell::default() };
+        let launch = Launch { rules, recording: &recording, constants: RefCell::default() };
         let terms = rule.terms(&launch)?;
         let body = recording.body(&[Use::of("return A", terms.clocks)]);
-        let parameters = "const uint32_t *own, const tw_operands *of, const tw_limits *limits";
-        Some((self.function("tw_count", parameters, &body), launch.own.into_inner()))
+        let parameters = "const uint32_t *constants, const tw_operands *of, const tw_limits *limits";
+        Some((self.function("tw_count", parameters, &body), launch.constants.into_inner()))
     }
 
     /// The copies that a class reads.
@@ -141,10 +132,10 @@ impl Functions {
         let false_facts = |is_needed, copies| {
             called_if(&recording, is_needed, "tw_false_facts(packing, of_class, A)", copies)
         };
-        let places = Places { recording: &recording, tensors: "packing->launch->tensors" };
+        let arguments = CArguments { recording: &recording, tensors: "packing->launch->tensors" };
         let cuts = |pack: usize| {
             let Pack { arg, modes, .. } = &kernel.packs[pack];
-            choice::cuts_sectors(&places, *arg, modes.len(), kernel.params[*arg].elem.bytes())
+            choice::cuts_sectors(&arguments, *arg, modes.len(), kernel.params[*arg].elem.bytes())
         };
         let copies = choice::copies(&class.packs, &kernel.packs, is_hopeless, false_facts, cuts);
         let body = recording.body(&[Use::of("return A", copies)]);
@@ -154,10 +145,10 @@ impl Functions {
     /// The copy of a pack.
     pub(super) fn copied(&mut self, pack: &Pack) -> String {
         let recording = Recording::default();
-        let places = Places::new(&recording);
+        let arguments = CArguments::new(&recording);
         let (elem, modes) = (pack.kernel.params[0].elem, 0..pack.modes.len());
-        let extents: Vec<Number<'_>> = modes.clone().map(|mode| places.extent(0, mode)).collect();
-        let strides: Vec<Number<'_>> = modes.map(|mode| places.stride(0, mode)).collect();
+        let extents: Vec<Number<'_>> = modes.clone().map(|mode| arguments.extent(0, mode)).collect();
+        let strides: Vec<Number<'_>> = modes.map(|mode| arguments.stride(0, mode)).collect();
         let multiple = Pack::row_multiple(elem).cast_unsigned();
         let copied = Copied::new(pack, elem.bytes(), multiple, &extents, &strides);
         let all = |target: &str, values: &[Number<'_>]| -> Vec<Use> {
@@ -183,10 +174,10 @@ impl Functions {
         &mut self,
         kernel: &Generated,
         program: &Kernel,
-        bytes: impl for<'r> Fn(&Places<'r>) -> Number<'r>,
+        bytes: impl for<'r> Fn(&CArguments<'r>) -> Number<'r>,
     ) -> String {
         let recording = Recording::default();
-        let workspace = bytes(&Places::new(&recording));
+        let workspace = bytes(&CArguments::new(&recording));
         let Ok(()) = choice::supported(&&recording, kernel, program, &device(&recording), workspace);
         let body = recording.body(&[]) + "    return 0;\n";
         self.function("int", "const tw_bound *sizes, const tw_limits *limits, tw_text *error", &body)
@@ -195,8 +186,8 @@ impl Functions {
     /// The blocks of a program.
     pub(super) fn blocks(&mut self, program: &Kernel, grid: &[Vec<Size>; 3]) -> String {
         let recording = Recording::default();
-        let (places, device) = (Places::new(&recording), device(&recording));
-        let Ok(blocks) = choice::grid(&&recording, program, grid, &|size| places.size(size), &device);
+        let (arguments, device) = (CArguments::new(&recording), device(&recording));
+        let Ok(blocks) = choice::grid(&&recording, program, grid, &|size| arguments.size(size), &device);
         let set = |axis: usize| Use::of(&format!("grid[{axis}] = (uint32_t)A"), blocks[axis]);
         let body = recording.body(&[set(0), set(1), set(2)]) + "    return 0;\n";
         let parameters = "const tw_bound *sizes, const tw_limits *limits, uint32_t grid[3], tw_text *error";
@@ -206,8 +197,8 @@ impl Functions {
     /// Whether a grid is too long along y or z.
     pub(super) fn is_long(&mut self, grid: &[Vec<Size>; 3]) -> String {
         let recording = Recording::default();
-        let (places, device) = (Places::new(&recording), device(&recording));
-        let is_long = choice::is_long(grid, &|size| places.size(size), &device);
+        let (arguments, device) = (CArguments::new(&recording), device(&recording));
+        let is_long = choice::is_long(grid, &|size| arguments.size(size), &device);
         let body = recording.body(&[Use::of("return A", is_long)]);
         self.function("int", "const tw_bound *sizes, const tw_limits *limits", &body)
     }
@@ -269,9 +260,19 @@ fn consider() -> String {
     text
 }
 
+/// Stores the values of sizes.
+fn stored(sizes: &Sizes<Number<'_>>) -> Vec<Use> {
+    let value = |size: &Option<Bound<_>>| size.as_ref().map_or(0.into(), |bound| bound.value);
+    let store = |(index, size)| Use::of(&format!("sizes[{index}] = (int64_t)A"), value(size));
+    sizes.iter().enumerate().map(store).collect()
+}
+
 /// The tensors of a launch.
-fn lent<'r>(kernel: &'r Generated, recording: &'r Recording) -> Vec<Option<Lent<'r, Number<'r>>>> {
-    let lent = |(arg, param): (usize, &'r Param)| {
+fn tensors<'r>(
+    kernel: &'r Generated,
+    recording: &'r Recording,
+) -> Vec<Option<TensorArgument<'r, Number<'r>>>> {
+    let tensors = |(arg, param): (usize, &'r Param)| {
         let (is_written, rank) = param.tensor?;
         let modes = |what: &str| {
             let of = |mode| recording.number(format!("(tw_count)tensors[{arg}]->{what}[{mode}]"));
@@ -280,64 +281,9 @@ fn lent<'r>(kernel: &'r Generated, recording: &'r Recording) -> Vec<Option<Lent<
         let number = |what: &str| recording.number(format!("tensors[{arg}]->{what}"));
         let (extents, strides, len) = (modes("extents"), modes("strides"), number("elements"));
         let (name, address) = (param.name.as_str(), number("address"));
-        Some(Lent { name, elem: param.elem, is_written, extents, strides, address, len })
+        Some(TensorArgument { name, elem: param.elem, is_written, extents, strides, address, len })
     };
-    kernel.params.iter().enumerate().map(lent).collect()
-}
-
-/// Exact evaluations, which read the values of sizes in memory.
-struct Evaluations<'r> {
-    recording: &'r Recording,
-    nodes: &'r RefCell<Nodes>,
-    /// The names of the values that are in memory.
-    sizes: RefCell<Vec<String>>,
-}
-
-impl<'r> Evaluations<'r> {
-    /// Stores the values that are not in memory.
-    fn store(&self, sizes: &Sizes<Number<'r>>) {
-        let mut stored = self.sizes.borrow_mut();
-        stored.resize(sizes.len(), String::new());
-        for (index, size) in sizes.iter().enumerate() {
-            let value = size.as_ref().map_or(0.into(), |bound| bound.value);
-            if stored[index] != value.name() {
-                self.recording.statement(&format!("sizes[{index}] = (int64_t)A"), value);
-                stored[index] = value.name();
-            }
-        }
-    }
-
-    fn outcome(&self, node: usize, sizes: &Sizes<Number<'r>>) -> Outcome<Number<'r>> {
-        self.store(sizes);
-        let status = self.recording.fresh(format!("tw_status(kernel, {node}, sizes)"));
-        let value = self.recording.fresh(format!("tw_number(kernel, {node}, sizes)"));
-        Outcome { overflows: status.equals(1.into()), divides: status.equals(2.into()), value }
-    }
-}
-
-impl<'r> Checks for Evaluations<'r> {
-    type Number = Number<'r>;
-    type Failed<R> = Infallible;
-
-    fn check<R: Reason<Number<'r>>>(
-        &self,
-        holds: Recorded<'r, bool>,
-        reason: impl FnOnce() -> R,
-    ) -> Result<(), Infallible> {
-        (&self.recording).check(holds, reason)
-    }
-}
-
-impl<'r> Binds for Evaluations<'r> {
-    fn test(&self, rules: &Rules, test: &Test, sizes: &Sizes<Number<'r>>) -> Outcome<Number<'r>> {
-        let node = self.nodes.borrow_mut().test(rules, test);
-        self.outcome(node, sizes)
-    }
-
-    fn integer(&self, rules: &Rules, of: &Affine, sizes: &Sizes<Number<'r>>) -> Outcome<Number<'r>> {
-        let node = self.nodes.borrow_mut().integer(rules, of);
-        self.outcome(node, sizes)
-    }
+    kernel.params.iter().enumerate().map(tensors).collect()
 }
 
 /// The limits of the device.
@@ -353,18 +299,18 @@ fn device(recording: &Recording) -> Device<Number<'_>> {
 }
 
 /// The arguments and sizes of a launch, where the parameters of a function have them.
-pub(super) struct Places<'r> {
+pub(super) struct CArguments<'r> {
     recording: &'r Recording,
     tensors: &'static str,
 }
 
-impl<'r> Places<'r> {
-    fn new(recording: &'r Recording) -> Places<'r> {
-        Places { recording, tensors: "tensors" }
+impl<'r> CArguments<'r> {
+    fn new(recording: &'r Recording) -> CArguments<'r> {
+        CArguments { recording, tensors: "tensors" }
     }
 }
 
-impl<'r> Arguments for Places<'r> {
+impl<'r> Arguments for CArguments<'r> {
     type Number = Number<'r>;
 
     fn extent(&self, arg: usize, mode: usize) -> Number<'r> {
@@ -389,22 +335,22 @@ impl<'r> Arguments for Places<'r> {
 struct Launch<'r> {
     rules: &'r Rules,
     recording: &'r Recording,
-    own: RefCell<Vec<u32>>,
+    constants: RefCell<Vec<u32>>,
 }
 
 impl Launch<'_> {
-    /// The place of a number of the variant.
+    /// The slot of a constant.
     fn slot(&self, number: u32) -> String {
-        let mut own = self.own.borrow_mut();
-        own.push(number);
-        format!("own[{}]", own.len() - 1)
+        let mut constants = self.constants.borrow_mut();
+        constants.push(number);
+        format!("constants[{}]", constants.len() - 1)
     }
 }
 
 impl<'r> Inputs for Launch<'r> {
     type Number = Number<'r>;
 
-    fn own(&self, number: u32) -> Number<'r> {
+    fn constant(&self, number: u32) -> Number<'r> {
         self.recording.number(self.slot(number))
     }
 
@@ -420,6 +366,10 @@ impl<'r> Inputs for Launch<'r> {
             bytes: bytes.map(|_| self.recording.number(format!("of->bytes[{slot}]"))),
             alignment: alignment.map(|_| self.recording.number(format!("of->alignment[{slot}]"))),
         }
+    }
+
+    fn arch(&self) -> Number<'r> {
+        self.recording.number("limits->arch")
     }
 
     fn multiprocessors(&self) -> Number<'r> {

@@ -103,7 +103,7 @@ mod tests {
         check(b"abcdabcdabcd", 13);
         check(b"abcdabcdabcdabcdabcd", 14);
         check(&[0; 100_000], 410);
-        let text = include_bytes!("check.c");
+        let text = include_bytes!("launch.c");
         check(text, text.len() / 2);
         // Bytes without repetitions, of lengths around the limits of tokens.
         let mut state = 1u32;

@@ -1,10 +1,9 @@
-//! A kernel for other languages: a C header and a C source file, which depend on the driver alone. They contain the rules of
-//! [`super::plan`] as tables, and one interpreter of these tables in C. This module compiles no code: the caller passes the
-//! binaries.
+//! A kernel for other languages: a C header and a C source file, which depend on the driver alone. They contain
+//! tables, recordings of the functions that decide about launches in Rust (`functions`), and C that keeps results and calls the
+//! driver. This module compiles no code: the caller passes the binaries.
 
 mod functions;
 mod lz4;
-mod nodes;
 mod python;
 mod recording;
 mod rust;
@@ -77,7 +76,6 @@ pub fn export<E: From<Refusal>>(
     source += &tables::types();
     source += &tables.limits();
     source += include_str!("check.c");
-    source += include_str!("estimate.c");
     source += include_str!("choose.c");
     source += include_str!("launch.c");
     source += "\n/* The kernel. */\n\n";

@@ -8,7 +8,7 @@ use std::ops::{Add, BitAnd, BitOr, Div, Mul, Not, Rem, Sub};
 use super::text::literal;
 use crate::launch::choice::NONE;
 use crate::launch::message::{Checks, Piece, Reason};
-use crate::launch::number::{Natural, Number, Real, Truth};
+use crate::launch::number::{Natural, Number, Real, Signed, Truth};
 
 /// The values that a function computes, each once, after the values that it is computed from.
 #[derive(Default)]
@@ -74,19 +74,6 @@ impl Recording {
     /// A number of C.
     pub(super) fn number(&self, text: impl Into<String>) -> Recorded<'_, u64> {
         Recorded::Computed(self, self.value(u64::NAME, text.into(), Vec::new()))
-    }
-
-    /// A number of C that is read here, after the statements before it.
-    pub(super) fn fresh(&self, text: String) -> Recorded<'_, u64> {
-        let mut values = self.values.borrow_mut();
-        values.push(Computed { ty: u64::NAME, text, from: Vec::new() });
-        Recorded::Computed(self, values.len() - 1)
-    }
-
-    /// A statement of C, where `A` is the value.
-    pub(super) fn statement<T: Type>(&self, text: &str, value: Recorded<'_, T>) {
-        let Use { text, from } = Use::of(text, value);
-        self.values.borrow_mut().push(Computed { ty: STATEMENT, text, from: from.into_iter().collect() });
     }
 
     /// A condition of C.
@@ -192,7 +179,7 @@ impl<'r> Checks for &'r Recording {
 const MARK: char = '\u{1}';
 
 impl<'r, T: Type> Recorded<'r, T> {
-    pub(super) fn name(self) -> String {
+    fn name(self) -> String {
         match self {
             Recorded::Known(value) => value.literal(),
             Recorded::Computed(_, index) => format!("v{index}"),
@@ -366,6 +353,26 @@ impl<'r> Number for Recorded<'r, u64> {
                 computed(&[condition.part(), then.part(), otherwise.part()], text)
             }
         }
+    }
+
+    fn below(self, than: Self) -> Recorded<'r, bool> {
+        from_two(self, than, |a, b| Natural(a).below(Natural(b)), "(int64_t)A < (int64_t)B")
+    }
+
+    fn signed(operation: Signed, a: Self, b: Self) -> (Self, Recorded<'r, bool>) {
+        let known = |a, b| Natural::signed(operation, Natural(a), Natural(b));
+        let (value, overflows) = match operation {
+            Signed::Add => ("A + B", "tw_sum_overflows(A, B)"),
+            Signed::Multiply => ("A * B", "tw_product_overflows(A, B)"),
+            Signed::Divide => ("tw_quotient(A, B)", ""),
+            Signed::Remain => ("A - tw_quotient(A, B) * B", ""),
+        };
+        let value = from_two(a, b, |a, b| known(a, b).0.0, value);
+        let overflows = match overflows {
+            "" => false.into(),
+            overflows => from_two(a, b, |a, b| known(a, b).1, overflows),
+        };
+        (value, overflows)
     }
 
     fn bits_of_both(self, other: Self) -> Self {

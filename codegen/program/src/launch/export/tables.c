@@ -87,7 +87,7 @@ struct tw_kernel;
 
 /* Determines the sizes, as some alternatives take tensors. */
 typedef struct {
-    int (*bind)(const struct tw_kernel *kernel, const tilewright_tensor *const *tensors, tw_bound *sizes, tw_text *error);
+    int (*bind)(const tilewright_tensor *const *tensors, tw_bound *sizes, tw_text *error);
 } tw_form;
 
 /* How messages call what an alternative assumes: what stands before and after the number, if there is one. */
@@ -152,8 +152,8 @@ typedef struct tw_variant {
     int competes;
     int cuts; /* takes longer where rows of an argument begin in the middle of a sector */
     uint32_t launch_clocks;
-    tw_count (*estimate)(const uint32_t *own, const struct tw_operands *of, const tw_limits *limits); /* clocks */
-    const uint32_t *own;
+    tw_count (*estimate)(const uint32_t *constants, const struct tw_operands *of, const tw_limits *limits); /* clocks */
+    const uint32_t *constants;
     int (*supported)(const tw_bound *sizes, const tw_limits *limits, tw_text *error);
     int (*blocks)(const tw_bound *sizes, const tw_limits *limits, uint32_t grid[3], tw_text *error);
     int (*is_long)(const tw_bound *sizes, const tw_limits *limits); /* along y or z */
@@ -178,19 +178,6 @@ typedef struct {
     int beside; /* alternatives for a copy alone; then for the first of several, and for copies beside it; 0: one kind */
 } tw_pack;
 
-enum {
-    TW_NUMBER, TW_VALUE, TW_TERM, TW_DIGIT, TW_MUL, TW_DIV, TW_REM, TW_MIN, TW_MAX, TW_UNDEFINED,
-    TW_LESS, TW_EQUAL, TW_NOT, TW_BOTH, TW_EITHER, TW_FALSE
-};
-
-/* A node of an integer or of a condition. */
-typedef struct {
-    int op;
-    int a, b;
-    int64_t n, m;
-    tw_size size;
-} tw_node;
-
 /* The kernel without loops, for launches where a size is 0 that only they run over. */
 typedef struct {
     const struct tw_kernel *kernel;
@@ -211,7 +198,7 @@ typedef struct tw_kernel {
     const tw_param *param;
     int sizes;
     /* Checks tensors, and determines the sizes; for each form, determines the sizes; checks that tensors do not overlap. */
-    int (*check)(const struct tw_kernel *kernel, const tilewright_tensor *const *tensors, tw_bound *sizes, int *empty_loops,
+    int (*check)(const tilewright_tensor *const *tensors, tw_bound *sizes, int *empty_loops,
                  tw_text *error);
     const tw_form *form;
     int (*apart)(const tilewright_tensor *const *tensors, tw_text *error);
@@ -227,7 +214,6 @@ typedef struct tw_kernel {
     const tw_pack *pack;
     /* What facts and estimates are about. */
     void (*derive)(const tilewright_tensor *const *tensors, const tw_bound *sizes, struct tw_operands *of);
-    const tw_node *node;
     const tw_empty_loops *empty_loops;
     uint64_t alignment;
 } tw_kernel;

@@ -1,6 +1,5 @@
 //! The rules of launches as tables of C.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -8,17 +7,17 @@ use super::super::cost;
 use super::super::refusal::Refusal;
 use super::super::rules::{Alternative, Arguments, Rules, Size};
 use super::functions::Functions;
-use super::nodes::{Nodes, int, known, number};
 use super::text::literal;
 use super::{Image, constant};
 use crate::launch::definition::{Generated, Pack, Param as Named, Variant};
 use crate::launch::message::{Message, Piece};
 use crate::launch::number::Natural;
+use crate::launch::pack::{ALIGNED, ELSEWHERE};
 use crate::launch::why::{Why, unmet};
 use crate::thread::{Kernel, Param};
 use crate::values::elem::Elem;
-use crate::values::limits::MOST_EXTENT;
 use crate::values::target::STATIC_SHARED;
+use tilewright_layout::{Symbol, Value};
 
 /// The binaries of a variant.
 type Images<'i, E> = &'i mut dyn FnMut(&Variant) -> Result<Vec<Image>, E>;
@@ -35,12 +34,36 @@ pub(super) struct Tables<'i, E> {
 }
 
 /// A size.
-pub(super) fn size(of: Size) -> String {
+fn size(of: Size) -> String {
     match of {
         Size::Int(n) => format!("{{{}, -1, 1}}", int(n)),
         Size::Of { times, of, over } => format!("{{{}, {of}, {over}}}", int(times)),
         Size::Unknown => "{0, -2, 1}".into(),
     }
+}
+
+/// No size.
+const NONE: &str = "{0, -2, 1}";
+
+/// A size of a kernel, by its number.
+fn known(rules: &Rules, value: Value) -> String {
+    match value {
+        Value::Int(n) => size(Size::Int(n)),
+        Value::Sym { times, of, over } => match number(rules, of) {
+            Some(of) => size(Size::Of { times, of, over }),
+            None => NONE.into(),
+        },
+        Value::Basis { .. } | Value::Any => NONE.into(),
+    }
+}
+
+fn number(rules: &Rules, symbol: Symbol) -> Option<usize> {
+    rules.symbols.iter().position(|known| *known == symbol)
+}
+
+/// A literal: the least integer is none in C.
+fn int(n: i64) -> String {
+    if n == i64::MIN { "INT64_MIN".into() } else { format!("INT64_C({n})") }
 }
 
 /// The element types, by their numbers.
@@ -81,12 +104,11 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         for (name, most) in names.iter().zip(self.most) {
             let _ = writeln!(text, "#define TW_{name} {most}");
         }
-        let _ = write!(
-            text,
-            "\n/* The greatest extent and stride, and bytes of shared memory that a block has without asking. */\n\
-             #define TW_MOST {MOST_EXTENT}\n#define TW_STATIC_SHARED {STATIC_SHARED}\n"
-        );
-        text
+        text + &format!(
+            "\n/* Bytes of shared memory that a block has without asking; a multiple that copies begin at; and where a copy is assumed \
+             to be\n   while its own launch is planned. */\n#define TW_STATIC_SHARED {STATIC_SHARED}\n#define TW_COPY_ALIGNED {ALIGNED}\n\
+             #define TW_ELSEWHERE UINT64_C({ELSEWHERE})\n"
+        )
     }
 
     /// A table, and its name.
@@ -128,9 +150,9 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
                 all_empty_loops.push("{0, 0}".to_owned());
                 continue;
             };
-            let own = Rules::new(std::slice::from_ref(variant), &[], &|_| None);
-            let name = self.table(kernel, std::slice::from_ref(variant), &own, None)?;
-            let sizes: Vec<i64> = own
+            let rules_without = Rules::new(std::slice::from_ref(variant), &[], &|_| None);
+            let name = self.table(kernel, std::slice::from_ref(variant), &rules_without, None)?;
+            let sizes: Vec<i64> = rules_without
                 .symbols
                 .iter()
                 .map(|symbol| number(&rules, *symbol).map_or(-1, |index| index as i64))
@@ -172,12 +194,11 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         let used = |arg| rules.variants.is_empty() || rules.uses(arg);
         let params = kernel.params.iter().enumerate().map(|(arg, named)| param(named, used(arg)));
         let params: Vec<String> = params.collect();
-        let nodes = RefCell::new(Nodes::default());
         let (mut check, mut forms, mut apart) = ("0".to_owned(), Vec::new(), "0".to_owned());
         if more.is_some() {
-            check = self.recorded.check(kernel, rules, &nodes);
+            check = self.recorded.check(kernel, rules);
             apart = self.recorded.apart(kernel);
-            let bind = |form| format!("{{{}}}", self.recorded.bind(kernel, rules, form, &nodes));
+            let bind = |form| format!("{{{}}}", self.recorded.bind(kernel, rules, form));
             forms = (0..rules.forms.len()).map(bind).collect();
         }
         let facts = self.facts(variants, rules);
@@ -222,14 +243,13 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
             (rows.len(), self.array("tw_variant", &rows)),
             (packs.len(), self.array("tw_pack", packs)),
         ];
-        let nodes = self.array("tw_node", &nodes.into_inner().rows);
         let empty_loops = self.array("tw_empty_loops", all_empty_loops);
         let tables: Vec<String> = tables.iter().map(|(count, name)| format!("{count}, {name}")).collect();
         let name = format!("tw_kernel_{}", self.arrays);
         self.arrays += 1;
         let _ = writeln!(
             self.text,
-            "static const tw_kernel {name} = {{{}, {}, {}, {}, {check}, {forms}, {apart}, {}, {derive}, {nodes}, {empty_loops}, \
+            "static const tw_kernel {name} = {{{}, {}, {}, {}, {check}, {forms}, {apart}, {}, {derive}, {empty_loops}, \
              UINT64_C({})}};\n",
             literal(&kernel.name),
             params.len(),
@@ -277,14 +297,14 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         let (program, alternative) = (&variant.program, &rules.variants[index]);
         let launch = &program.launch;
         let estimate = alternative.cost.as_ref().and_then(|rule| self.recorded.estimate(rules, rule));
-        let estimate = estimate.map_or("0, 0".into(), |(function, own)| {
-            format!("{function}, {}", self.numbers("uint32_t", &own))
+        let estimate = estimate.map_or("0, 0".into(), |(function, constants)| {
+            format!("{function}, {}", self.numbers("uint32_t", &constants))
         });
         let cuts = u8::from(alternative.cost.as_ref().is_some_and(cost::Rule::cuts));
         let clocks = launch.cost.map_or(0, |cost| cost.launch);
-        let supported = self
-            .recorded
-            .supported(kernel, program, |places| alternative.workspace_bytes(&|size| places.size(size)));
+        let supported = self.recorded.supported(kernel, program, |arguments| {
+            alternative.workspace_bytes(&|size| arguments.size(size))
+        });
         let blocks = self.recorded.blocks(program, grid);
         let is_long = if folded == "0" { "0".into() } else { self.recorded.is_long(grid) };
         let parameters = self.parameters(rules, program);
@@ -335,8 +355,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
                 }
                 Param::Scalar { .. } => format!("{{TW_SCALAR, {index}, {}, 0, 0}}", size(Size::Unknown)),
                 Param::Int { symbol, .. } => {
-                    let value =
-                        known(rules, tilewright_layout::Value::Sym { times: 1, of: *symbol, over: 1 });
+                    let value = known(rules, Value::Sym { times: 1, of: *symbol, over: 1 });
                     format!("{{TW_INT, 0, {value}, 0, 0}}")
                 }
                 Param::TensorMap { tensor, tile, steps, modes, swizzle, .. } => {
@@ -345,7 +364,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
                     else {
                         unreachable!("a tensor map describes a pointer")
                     };
-                    let of = |values: &[tilewright_layout::Value]| -> Vec<String> {
+                    let of = |values: &[Value]| -> Vec<String> {
                         modes.iter().map(|&mode| known(rules, values[usize::from(mode)])).collect()
                     };
                     let (extents, strides) = (of(shape), of(stride));
