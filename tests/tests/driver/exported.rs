@@ -1,4 +1,4 @@
-//! Exported kernels: the C files are compiled, and their launches are compared with those of Rust, on a driver of a few lines that
+//! Exported kernels: the C files are compiled, and their launches are compared with Rust's, on a driver of a few lines that
 //! prints its calls. C records what Rust decides, so these are tests of the recording, of the tables and of the calls of the driver,
 //! with arguments of any kind, under a sanitizer.
 

@@ -1,4 +1,4 @@
-//! Which variant a launch takes, and of which arguments it makes copies first. It is written for any numbers: see [`super::number`].
+//! Which variant a launch takes, and the arguments that it copies first. It is written for any numbers: see [`super::number`].
 
 use super::cost::{Device, SECTOR, clusters};
 use super::message::{Checks, Message, Piece, Problem, message};
@@ -189,7 +189,7 @@ impl<N: Number> Copied<N> {
     }
 }
 
-/// Checks that a device can run a program, which needs so many bytes for itself in a workspace.
+/// Checks that a device can run a program, which needs these bytes for itself in a workspace.
 pub(super) fn supported<'k, C: Checks>(
     checks: &C,
     kernel: &'k Generated,

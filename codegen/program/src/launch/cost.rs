@@ -294,7 +294,7 @@ impl Rule {
     pub(super) fn estimate(&self, launch: &PlanInputs<'_>) -> Option<Estimate> {
         let terms = self.terms(launch)?;
         let limit =
-            terms.limits.into_iter().find(|(_, holds)| *holds).map_or(Limit::Work, |(limit, _)| limit);
+            terms.limits.into_iter().find(|(_, is_true)| *is_true).map_or(Limit::Work, |(limit, _)| limit);
         Some(Estimate {
             clocks: terms.clocks.0,
             waves: terms.waves.0,
@@ -501,7 +501,7 @@ fn memory_bytes_per_clock<N: Number>(arch: N) -> N {
 /// A number with a fraction of an estimate.
 type RealOf<I> = <<I as Inputs>::Number as Number>::Real;
 
-/// How many clusters are resident at once where so many blocks would be, one at least. `size` is the number of their blocks.
+/// The number of resident clusters, where this number of blocks would be resident: one at least. `size` is the number of their blocks.
 pub(super) fn clusters<N: Number>(blocks: N, of: u32, size: N) -> N {
     let blocks = if of > 2 { blocks - blocks.divided_up(N::from(IDLE)) } else { blocks };
     (blocks / size).greatest(N::from(1))

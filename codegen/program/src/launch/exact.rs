@@ -49,7 +49,7 @@ impl<N: Number> Outcome<N> {
         }
     }
 
-    /// What follows from two values.
+    /// What is computed from two values.
     fn with(self, other: Outcome<N>, next: impl FnOnce(N, N) -> Outcome<N>) -> Outcome<N> {
         self.then(other.then(next(self.value, other.value)))
     }

@@ -48,7 +48,7 @@ impl Message<Natural> {
         for piece in &self.0 {
             let _ = match piece {
                 Piece::Text(piece) => write!(text, "{piece}"),
-                Piece::First(all) => match all.iter().find(|(holds, _)| *holds) {
+                Piece::First(all) => match all.iter().find(|(is_true, _)| *is_true) {
                     Some((_, piece)) => write!(text, "{piece}"),
                     None => Ok(()),
                 },
@@ -122,7 +122,7 @@ pub(super) trait Checks {
 
     fn check<R: Reason<Self::Number>>(
         &self,
-        holds: <Self::Number as Number>::Truth,
+        is_true: <Self::Number as Number>::Truth,
         reason: impl FnOnce() -> R,
     ) -> Result<(), Self::Failed<R>>;
 }
@@ -145,7 +145,7 @@ impl Checks for PlanChecks {
     type Number = Natural;
     type Failed<R> = R;
 
-    fn check<R: Reason<Natural>>(&self, holds: bool, reason: impl FnOnce() -> R) -> Result<(), R> {
-        if holds { Ok(()) } else { Err(reason()) }
+    fn check<R: Reason<Natural>>(&self, is_true: bool, reason: impl FnOnce() -> R) -> Result<(), R> {
+        if is_true { Ok(()) } else { Err(reason()) }
     }
 }

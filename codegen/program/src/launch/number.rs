@@ -3,7 +3,7 @@
 
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Not, Rem, Sub};
 
-/// A number from 0 to 2^64 - 1. Sums and products beyond it are the greatest one, and differences below it are 0.
+/// A number from 0 to 2^64 - 1. Greater sums and products are the greatest one, and lesser differences are 0.
 pub(super) trait Number:
     Copy
     + From<u64>

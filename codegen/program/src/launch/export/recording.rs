@@ -129,14 +129,14 @@ impl<'r> Checks for &'r Recording {
 
     fn check<R: Reason<Recorded<'r, u64>>>(
         &self,
-        holds: Recorded<'r, bool>,
+        is_true: Recorded<'r, bool>,
         reason: impl FnOnce() -> R,
     ) -> Result<(), Infallible> {
-        if holds.is(true) {
+        if is_true.is(true) {
             return Ok(());
         }
         let (mut format, mut values) = (String::new(), String::new());
-        let mut from: Vec<usize> = holds.part().into_iter().map(|(_, index)| index).collect();
+        let mut from: Vec<usize> = is_true.part().into_iter().map(|(_, index)| index).collect();
         for piece in reason().message().0 {
             let (value, ty, how) = match piece {
                 Piece::Text(text) => {
@@ -169,7 +169,7 @@ impl<'r> Checks for &'r Recording {
         for (index, part) in format.split(MARK).enumerate() {
             literals += &if index % 2 == 0 { literal(part) } else { format!(" {part} ") };
         }
-        let text = format!("if (!{}) return TW_REFUSE(error, {literals}{values})", holds.name());
+        let text = format!("if (!{}) return TW_REFUSE(error, {literals}{values})", is_true.name());
         self.values.borrow_mut().push(Computed { ty: STATEMENT, text, from });
         Ok(())
     }
