@@ -371,52 +371,18 @@ pub fn product_with(operands: &[Operand], values: Values, finish: &Finish) -> Ve
 /// One of the results of a product.
 fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool) -> Vec<Wanted> {
     let all: Vec<&Tensor> = tensors(operands).collect();
-    let [a, b, c, ref more @ ..] = all[..] else { panic!("three matrices") };
+    let [a, _, c, ref more @ ..] = all[..] else { panic!("three matrices") };
     let mut numbers = operands.iter().filter_map(|operand| match operand {
         Operand::Number(elem, value) => Some(factor(*elem, *value)),
         Operand::Tensor(_) => None,
     });
     let (alpha, beta) = (numbers.next().unwrap_or(1.0), numbers.next().unwrap_or(0.0));
     let (rows, columns, terms) = (c.extents[0], c.extents[1], a.extents[1]);
-    let batches = c.extents.get(2).copied().unwrap_or(1);
-    let named = |name: &str| more.iter().find(|tensor| tensor.name == name);
+    let named = |name: &str| named(more, name);
     let residual = named("residual").filter(|_| !(is_aux && finish.after));
     let of_result = if is_aux { named(AUX).map_or(c.elem, |aux| aux.elem) } else { c.elem };
-    // Scales of B in groups along K.
-    let groups = more.iter().find(|vector| vector.name == "scale" && vector.extents.len() > 1);
-    let (scale_a, scale_b, zeros) = (named("scale_a"), named("scale_b"), named("zero"));
-    // Sums, and sums of magnitudes.
-    let mut sums = vec![(0.0f64, 0.0f64); c.count()];
-    for l in 0..batches {
-        for k in 0..terms {
-            let scaled: Vec<f64>;
-            let mut column_of_a = &a.values[(l * terms + k) * rows..][..rows];
-            if let Some(scale) = scale_a {
-                let scales = &scale.values[(l * scale.extents[1] + k / BLOCK) * rows..][..rows];
-                scaled = column_of_a.iter().zip(scales).map(|(x, scale)| x * scale).collect();
-                column_of_a = &scaled;
-            }
-            for n in 0..columns {
-                let factor = match b.over[1] > 1 {
-                    false => b.values[(l * terms + k) * columns + n],
-                    true => {
-                        let byte = b.values[(l * b.extents[1] + k / 2) * columns + n] as u8;
-                        f64::from(finish.pairs.value(byte, k % 2))
-                    }
-                };
-                let of_group = |of: &Tensor| of.values[(l * of.extents[1] + k / of.over[1]) * columns + n];
-                let factor = factor - zeros.map_or(0.0, |zeros| of_group(zeros));
-                let scale = groups.map_or(1.0, |groups| of_group(groups));
-                let scale = scale_b.map_or(scale, |scale| {
-                    let [of_n, of_k] = [scale.extents[0], scale.extents[1]];
-                    scale.values[(l * of_k + k / BLOCK) * of_n + n / BLOCK]
-                });
-                let factor = factor * scale;
-                let column = &mut sums[(l * columns + n) * rows..][..rows];
-                add_products(column, column_of_a, factor);
-            }
-        }
-    }
+    let (groups, zeros) = (group_scales(more), named("zero"));
+    let sums = sums_of_products(&all, finish.pairs);
     // Scaled weights are rounded to the type of A, and so are their differences from zero points.
     let roundings = [groups, zeros].into_iter().flatten().count() as f64;
     let rounding = finish.rounding + roundings * a.elem.roundoff();
@@ -486,6 +452,56 @@ fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool
         Wanted { value, within: if overflows { f64::INFINITY } else { within + narrowed } }
     };
     sums.iter().enumerate().map(one).collect()
+}
+
+fn named<'t>(tensors: &[&'t Tensor], name: &str) -> Option<&'t Tensor> {
+    tensors.iter().copied().find(|tensor| tensor.name == name)
+}
+
+/// The scales of B in groups along K.
+fn group_scales<'t>(tensors: &[&'t Tensor]) -> Option<&'t Tensor> {
+    named(tensors, "scale").filter(|scale| scale.extents.len() > 1)
+}
+
+/// For each element of C the sum of products, and the sum of their magnitudes.
+fn sums_of_products(tensors: &[&Tensor], pairs: Int4) -> Vec<(f64, f64)> {
+    let [a, b, c, ref more @ ..] = tensors[..] else { panic!("three matrices") };
+    let (rows, columns, terms) = (c.extents[0], c.extents[1], a.extents[1]);
+    let batches = c.extents.get(2).copied().unwrap_or(1);
+    let [scale_a, scale_b, zeros] = ["scale_a", "scale_b", "zero"].map(|name| named(more, name));
+    let groups = group_scales(more);
+    let mut sums = vec![(0.0f64, 0.0f64); c.count()];
+    for l in 0..batches {
+        for k in 0..terms {
+            let scaled: Vec<f64>;
+            let mut column_of_a = &a.values[(l * terms + k) * rows..][..rows];
+            if let Some(scale) = scale_a {
+                let scales = &scale.values[(l * scale.extents[1] + k / BLOCK) * rows..][..rows];
+                scaled = column_of_a.iter().zip(scales).map(|(x, scale)| x * scale).collect();
+                column_of_a = &scaled;
+            }
+            for n in 0..columns {
+                let factor = match b.over[1] > 1 {
+                    false => b.values[(l * terms + k) * columns + n],
+                    true => {
+                        let byte = b.values[(l * b.extents[1] + k / 2) * columns + n] as u8;
+                        f64::from(pairs.value(byte, k % 2))
+                    }
+                };
+                let of_group = |of: &Tensor| of.values[(l * of.extents[1] + k / of.over[1]) * columns + n];
+                let factor = factor - zeros.map_or(0.0, |zeros| of_group(zeros));
+                let scale = groups.map_or(1.0, |groups| of_group(groups));
+                let scale = scale_b.map_or(scale, |scale| {
+                    let [of_n, of_k] = [scale.extents[0], scale.extents[1]];
+                    scale.values[(l * of_k + k / BLOCK) * of_n + n / BLOCK]
+                });
+                let factor = factor * scale;
+                let column = &mut sums[(l * columns + n) * rows..][..rows];
+                add_products(column, column_of_a, factor);
+            }
+        }
+    }
+    sums
 }
 
 /// A factor as it is, or a smaller one with the same products: products of u32 are equal modulo 2^32 for 2^32 - 1 and for

@@ -101,7 +101,6 @@ fn program() -> Result<Program> {
             consumers,
             Box::new(|b: &mut Builder| {
                 let sums = layout!((8, 8));
-                let keep = |rows: bool| Partition { keep: Some(vec![rows, !rows]), ..Partition::default() };
                 let out = b.parallelize_over(&out, &sums, consumers, &Partition::default())?;
                 let acc = b.registers_like("acc", &out, 0.0)?;
                 b.repeat("k", steps, Unroll::No, |b, _| -> Result<()> {
@@ -125,12 +124,7 @@ fn program() -> Result<Program> {
             producer,
             Box::new(|b: &mut Builder| {
                 let threads = layout!((32, 2));
-                let scales = b.parallelize_over(
-                    &scales,
-                    &layout!((32, 2)),
-                    producer,
-                    &Partition { keep: Some(vec![true, false]), ..Partition::default() },
-                )?;
+                let scales = b.parallelize_over(&scales, &threads, producer, &keep(true))?;
                 let factor = b.registers("factor", Elem::F32, (1i64,))?;
                 b.copy(&scales, &factor)?;
                 let factor = b.regroup(&factor, (1i64, 1i64))?;
@@ -154,9 +148,7 @@ fn program() -> Result<Program> {
                             [At::All, At::Index(Affine::from(odd as i64)), At::All, At::Index(slot.clone())];
                         let to = b.slice(&sw, &index)?;
                         let to = b.parallelize_over(&to, &threads, producer, &Partition::default())?;
-                        let scaled =
-                            Expr::Bin(Bin::Mul, Box::new(weight.cast(Elem::F32)), Box::new(Expr::In(1)));
-                        b.map(&[packed.clone(), factor.clone()], &to, scaled)?;
+                        b.map(&[packed.clone(), factor.clone()], &to, scaled(weight))?;
                     }
                     b.statement(Op::Publish { ring, phase: Coord::Phase(ring).into(), bytes: None });
                     b.statement(Op::Advance { ring });
@@ -166,6 +158,15 @@ fn program() -> Result<Program> {
         ),
     ])?;
     Ok(b.finish())
+}
+
+/// A partition over threads along the rows or along the columns alone.
+fn keep(rows: bool) -> Partition {
+    Partition { keep: Some(vec![rows, !rows]), ..Partition::default() }
+}
+
+fn scaled(weight: Expr) -> Expr {
+    Expr::Bin(Bin::Mul, Box::new(weight.cast(Elem::F32)), Box::new(Expr::In(1)))
 }
 
 fn byte() -> Box<Expr> {
