@@ -21,17 +21,12 @@ const TESTS: &[(&str, fn())] = &[
     ("a_kernel_is_measured_beside_peers", a_kernel_is_measured_beside_peers),
     ("other_kernels_are_not_known", other_kernels_are_not_known),
     ("a_kernel_is_exported", a_kernel_is_exported),
-    ("alternatives_that_are_not_exported_are_listed", alternatives_that_are_not_exported_are_listed),
 ];
 
 fn main() -> ExitCode {
     match env::var(CHILD).as_deref() {
         Ok("peers") => return with_peers("scaled"),
         Ok("peers of none") => return with_peers("scled"),
-        Ok("shipped") => {
-            let named = tilewright::kernels::named("linear_hopper").expect("a kernel");
-            return tilewright_cli::Commands::of(&[&named.def]).main();
-        }
         Ok(_) => return own_kernels::main(),
         Err(_) => {}
     }
@@ -188,23 +183,4 @@ fn a_kernel_is_exported() {
         refused("sm_75"),
         "error: no variant of `scaled` runs on sm_75: they are for sm_80 and newer\nhelp: leave it out\n"
     );
-}
-
-fn alternatives_that_are_not_exported_are_listed() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("left-out-{}", std::process::id()));
-    let out = folder.to_str().unwrap();
-    let export = |child: &str, kernel: &str| {
-        let output = run_as(child, &["export", kernel, "--arch", "sm_90", "--out", out]).output().unwrap();
-        (text(output.stderr), fs::read_to_string(folder.join(format!("{kernel}.c"))).unwrap())
-    };
-    let (note, source) = export("shipped", "linear_hopper");
-    let listed = note.strip_prefix(
-        "note: `linear_hopper` was exported without its alternatives with split = blocks(n), which a launch in Rust may \
-         choose: ",
-    );
-    let listed: Vec<&str> = listed.unwrap_or_else(|| panic!("{note}")).trim_end().split("; ").collect();
-    assert!(listed.iter().all(|label| label.contains("PARTS = ") && !label.contains("PARTS = 1,")), "{note}");
-    assert!(listed.iter().all(|label| source.contains(&format!("   {label}\n"))), "{note}");
-    let (note, source) = export("1", "scaled");
-    assert!(note.is_empty() && !source.contains("Left out"), "{note}");
 }

@@ -30,79 +30,29 @@ Examples:
   tilewright-bench jit";
 
 pub(crate) fn command() -> Command {
-    let sizes = |default: &'static str, help: &'static str| {
-        option("sizes", "SIZES", help).value_delimiter(',').default_value(default)
-    };
-    let kernels = option(
-        "kernel",
-        "KEYS",
-        "Keys of `matmul_kernel!`, or `linear` and its constants; may be given several times",
-    )
-    .action(ArgAction::Append);
-    let dtype = || option("dtype", "TYPE", "Element type of A and B").default_value("f32");
     Command::new("tilewright-bench")
         .about("Measure the kernels that ship against their peers on a GPU")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .after_help(format!("{EXAMPLES}\n\n{METHOD}"))
-        .subcommand(
-            common(Command::new("gemm"))
-                .about("Matrix products: C (M, N) = A (M, K) · B (K, N)")
-                .arg(dtype())
-                .arg(sizes("1024,2048,4096", "n, MxNxK or LxMxNxK, separated by commas"))
-                .arg(
-                    option(
-                        "layouts",
-                        "LAYOUTS",
-                        "nn, nt, tn, tt: as BLAS writes it, columns of C contiguous [default: tn for tf32 and 8 bits, else nt]",
-                    )
-                    .value_delimiter(','),
-                )
-                .arg(kernels.clone())
-                .arg(
-                    every_variant(
-                        "a contender, with its estimate: which would have been the fastest? With a number, each whose estimate is at most this many times the least",
-                    )
-                    .value_name("TIMES")
-                    .action(ArgAction::Set)
-                    .num_args(0..=1)
-                    .require_equals(true)
-                    .default_missing_value("inf")
-                    .value_parser(value_parser!(f64)),
-                ),
-        )
+        .subcommand(gemm())
         .subcommand(
             common(Command::new("ladder"))
                 .about("The steps of a tutorial, from naive to fast, with the reasons")
-                .arg(sizes("4096", "n or MxNxK, separated by commas")),
+                .arg(shapes("4096", "n or MxNxK, separated by commas")),
         )
         .subcommand(
             common(Command::new("batched"))
                 .about("Many small products at once")
                 .arg(dtype())
-                .arg(sizes("64x128x128x128,64x256x256x256,64x512x512x512", "LxMxNxK, separated by commas"))
-                .arg(kernels),
+                .arg(shapes("64x128x128x128,64x256x256x256,64x512x512x512", "LxMxNxK, separated by commas"))
+                .arg(kernels()),
         )
-        .subcommand(
-            quick_and_json(Command::new("memory"))
-                .about("Memory-bound works, against a copy of as many bytes")
-                .arg(
-                    Arg::new("works")
-                        .value_name("WORK")
-                        .help(format!("Some of {}; all without any", memory::names().join(", ")))
-                        .num_args(0..),
-                )
-                .arg(option("dtype", "TYPES", "Element types, separated by commas").value_delimiter(',').default_value("f32,bf16"))
-                .arg(option("sizes", "SIZES", "Rows and columns, MxN, separated by commas; usual ones without it").value_delimiter(','))
-                .arg(
-                    option("kernel", "KERNEL", "A kernel and its constants beside the chooser's, or kernels of several launches, divided by semicolons; may be given several times")
-                        .action(ArgAction::Append),
-                ),
-        )
+        .subcommand(memory_bound())
         .subcommand(
             quick_and_json(Command::new("attention"))
                 .about("Attention on tensor cores, bf16: softmax(Q·Kᵀ)·V for each head")
-                .arg(sizes("16x4096x4096x64,16x4096x4096x128", "heads x queries x keys x D, separated by commas"))
+                .arg(shapes("16x4096x4096x64,16x4096x4096x128", "heads x queries x keys x D, separated by commas"))
                 .arg(
                     option("mask", "MASKS", "causal, none, separated by commas")
                         .value_delimiter(',')
@@ -123,7 +73,7 @@ pub(crate) fn command() -> Command {
                         .help("A kernel that comes with tilewright, or keys of `matmul_kernel!`; all of both without it")
                         .num_args(0..),
                 )
-                .arg(sizes("256x256x64,100x77x33", "n or MxNxK, separated by commas"))
+                .arg(shapes("256x256x64,100x77x33", "n or MxNxK, separated by commas"))
                 .arg(every_variant("launched, not only the one that a launch takes")),
         )
         .subcommand(
@@ -137,6 +87,63 @@ pub(crate) fn command() -> Command {
                 .arg(option("arch", "ARCH", "What is compiled for").default_value("sm_90a"))
                 .arg(option("json", "FILE", "Write the results as JSON")),
         )
+}
+
+fn gemm() -> Command {
+    common(Command::new("gemm"))
+        .about("Matrix products: C (M, N) = A (M, K) · B (K, N)")
+        .arg(dtype())
+        .arg(shapes("1024,2048,4096", "n, MxNxK or LxMxNxK, separated by commas"))
+        .arg(
+            option(
+                "layouts",
+                "LAYOUTS",
+                "nn, nt, tn, tt: as BLAS writes it, columns of C contiguous [default: tn for tf32 and 8 bits, else nt]",
+            )
+            .value_delimiter(','),
+        )
+        .arg(kernels())
+        .arg(
+            every_variant(
+                "a contender, with its estimate: which would have been the fastest? With a number, each whose estimate is at most this many times the least",
+            )
+            .value_name("TIMES")
+            .action(ArgAction::Set)
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("inf")
+            .value_parser(value_parser!(f64)),
+        )
+}
+
+fn memory_bound() -> Command {
+    quick_and_json(Command::new("memory"))
+        .about("Memory-bound works, against a copy of as many bytes")
+        .arg(
+            Arg::new("works")
+                .value_name("WORK")
+                .help(format!("Some of {}; all without any", memory::names().join(", ")))
+                .num_args(0..),
+        )
+        .arg(option("dtype", "TYPES", "Element types, separated by commas").value_delimiter(',').default_value("f32,bf16"))
+        .arg(option("sizes", "SIZES", "Rows and columns, MxN, separated by commas; usual ones without it").value_delimiter(','))
+        .arg(
+            option("kernel", "KERNEL", "A kernel and its constants beside the chooser's, or kernels of several launches, divided by semicolons; may be given several times")
+                .action(ArgAction::Append),
+        )
+}
+
+fn shapes(default: &'static str, help: &'static str) -> Arg {
+    option("sizes", "SIZES", help).value_delimiter(',').default_value(default)
+}
+
+fn kernels() -> Arg {
+    let help = "Keys of `matmul_kernel!`, or `linear` and its constants; may be given several times";
+    option("kernel", "KEYS", help).action(ArgAction::Append)
+}
+
+fn dtype() -> Arg {
+    option("dtype", "TYPE", "Element type of A and B").default_value("f32")
 }
 
 fn every_variant(is: &str) -> Arg {

@@ -3,6 +3,7 @@
 
 use tilewright_codegen::Elem::{self, *};
 use tilewright_codegen::atom::{Atom, OperandKind, OperandName};
+use tilewright_codegen::index::Ix;
 use tilewright_codegen::isa;
 use tilewright_codegen::thread::*;
 use tilewright_layout::Value;
@@ -76,6 +77,38 @@ pub(crate) fn rows(start: &str) -> Vec<&'static Atom> {
     isa::all().filter(|row| row.name.starts_with(start)).collect()
 }
 
+/// The offset of a unit of 16 bytes: row and column, swizzled within pairs of rows.
+fn unit(b: &mut Build, row: Ix, index: Ix) -> Ix {
+    let pair = b.e().div(row, 2);
+    let pair = b.e().rem(pair, 4);
+    let index = b.e().xor(index, pair);
+    b.sum(&[(row, 32), (index, 8)], 0)
+}
+
+/// The products of the fragments of a step.
+fn multiply(b: &mut Build, elem: Elem, [fa, fb, acc]: [Id; 3]) -> Stmt {
+    // ldmatrix.x4 of b loads rows 0..8 and 8..16: registers 0 and 2 are one 8x16 operand, 1 and 3 the
+    // other.
+    let pick = b.words("pair", elem, 4);
+    b.repeat("j", 8, |b, j| {
+        let (group, odd) = (b.e().div(j, 2), b.e().rem(j, 2));
+        let mut stmts = Vec::new();
+        for half in 0..4 {
+            let from = b.sum(&[(group, 8), (odd, 2)], (half / 2) * 4 + half % 2);
+            let to = b.int(half);
+            stmts.push(assign(pick, to, Val::Reg(fb, from)));
+        }
+        let pair = b.whole(pick);
+        stmts.push(b.repeat("i", 4, |b, i| {
+            let (d, a) = (b.sum(&[(i, 4), (j, 16)], 0), b.sum(&[(i, 8)], 0));
+            let d = AtomArg::Frag(Frag { reg: acc, at: d, len: 4 });
+            let a = AtomArg::Frag(Frag { reg: fa, at: a, len: 8 });
+            vec![atom(&format!("mma_m16n8k16_{elem}"), vec![d, a, pair.clone()])]
+        }));
+        stmts
+    })
+}
+
 /// C = A Bᵀ for one block: 128x128, both operands K-major with rows of 32, a ring of two stages, 2x2 warps of
 /// 64x64. Rows of shared memory are 64 bytes; units of 16 bytes are swizzled by XOR, so that ldmatrix has no
 /// bank conflicts.
@@ -96,14 +129,6 @@ pub(crate) fn product(elem: Elem) -> Kernel {
     let (tid, bx, by) = (b.thread(), b.block(0), b.block(1));
     let (lane, warp) = (b.e().rem(tid, 32), b.e().div(tid, 32));
     let (wm, wn) = (b.e().rem(warp, 2), b.e().div(warp, 2));
-
-    // A unit of 16 bytes: row and column, swizzled within pairs of rows.
-    let unit = |b: &mut Build, row, index| {
-        let pair = b.e().div(row, 2);
-        let pair = b.e().rem(pair, 4);
-        let index = b.e().xor(index, pair);
-        b.sum(&[(row, 32), (index, 8)], 0)
-    };
 
     let mut body = vec![b.repeat("i", 128, |_, i| vec![assign(acc, i, Val::lit(0.0, F32))])];
     let fill = |b: &mut Build, step, stage| {
@@ -151,26 +176,7 @@ pub(crate) fn product(elem: Elem) -> Kernel {
                 })
             };
             let (read_a, read_b) = (read(b, fa, sa, wm), read(b, fb, sb, wn));
-            // ldmatrix.x4 of b loads rows 0..8 and 8..16: registers 0 and 2 are one 8x16 operand, 1 and 3 the
-            // other.
-            let pick = b.words("pair", elem, 4);
-            let products = b.repeat("j", 8, |b, j| {
-                let (group, odd) = (b.e().div(j, 2), b.e().rem(j, 2));
-                let mut stmts = Vec::new();
-                for half in 0..4 {
-                    let from = b.sum(&[(group, 8), (odd, 2)], (half / 2) * 4 + half % 2);
-                    let to = b.int(half);
-                    stmts.push(assign(pick, to, Val::Reg(fb, from)));
-                }
-                let pair = b.whole(pick);
-                stmts.push(b.repeat("i", 4, |b, i| {
-                    let (d, a) = (b.sum(&[(i, 4), (j, 16)], 0), b.sum(&[(i, 8)], 0));
-                    let d = AtomArg::Frag(Frag { reg: acc, at: d, len: 4 });
-                    let a = AtomArg::Frag(Frag { reg: fa, at: a, len: 8 });
-                    vec![atom(&format!("mma_m16n8k16_{elem}"), vec![d, a, pair.clone()])]
-                }));
-                stmts
-            });
+            let products = multiply(b, elem, [fa, fb, acc]);
             vec![read_a, read_b, products]
         }));
         body.push(sync());

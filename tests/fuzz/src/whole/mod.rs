@@ -1,15 +1,18 @@
-//! A second reference: kernels of whole tiles, evaluated from their text as an array language would, block after
-//! block and statement after statement. It does not know threads, layouts or tile programs.
+//! The oracle: kernels, evaluated from their text as an array language would, block after block and statement after statement.
+//! It does not know tile programs, their views or lowering.
 
 mod assertions;
+mod buffer;
 mod constructs;
 mod element;
 mod expression;
 mod function;
 mod grid;
 mod lanes;
+mod number;
 mod reduction;
 mod statement;
+mod threads;
 mod value;
 mod view;
 
@@ -19,6 +22,9 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Kernel, ParamKind};
 
 pub use assertions::asserted;
+pub use buffer::Buffer;
+pub use number::Num;
+
 /// Where a claim about out-of-bounds elements is false.
 pub const FALSE_CLAIM: &str = "a false claim";
 
@@ -27,11 +33,15 @@ pub const FALSE_CLAIM: &str = "a false claim";
 pub const MIXED_COORDINATES: &str = "coordinates that operands disagree about are read";
 
 pub(crate) use constructs::statements as each_expression;
-pub use constructs::{CONSTRUCTS, constructs};
+pub use constructs::{CONSTRUCTS, PARTS, constructs};
 
 use crate::case::Case;
-use crate::reference::{Buffer, Undefined};
-use value::{Store, Value};
+use value::{Cell, Store, Value};
+pub(crate) use value::{digits, linear};
+
+/// Why a kernel is undefined: it reads uninitialised elements, for example.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Undefined(pub String);
 
 type Result<T> = std::result::Result<T, Undefined>;
 
@@ -45,8 +55,16 @@ struct Block<'k> {
     /// Values of names that are known at launch.
     symbols: BTreeMap<String, i128>,
     at: [i64; 3],
-    scope: Vec<(String, Value<'k>)>,
+    /// Does the text name its threads?
+    has_threads: bool,
+    /// The names of each thread.
+    scopes: Vec<Vec<(String, Value<'k>)>>,
+    /// The threads that run, and the one for which something is evaluated.
+    running: Vec<usize>,
+    thread: usize,
     stores: Vec<Store>,
+    /// What a statement writes.
+    writes: Vec<(usize, usize, Cell)>,
     /// Are integers asked for: in an index, a range, a condition of a statement?
     integers: bool,
     in_closure: bool,
@@ -63,11 +81,16 @@ const MOST_STEPS: usize = 20_000;
 /// Runs a kernel; returns its buffers.
 pub fn run(kernel: &Kernel, case: &Case) -> Result<Vec<Buffer>> {
     let symbols = case.symbols.iter().map(|(of, n)| (of.name().to_owned(), i128::from(*n))).collect();
+    let threads = threads::threads(kernel);
     let mut block = Block {
         kernel,
         symbols,
         at: [0; 3],
-        scope: Vec::new(),
+        scopes: vec![Vec::new(); threads.unwrap_or(1)],
+        running: (0..threads.unwrap_or(1)).collect(),
+        has_threads: threads.is_some(),
+        thread: 0,
+        writes: Vec::new(),
         stores: case.buffers().into_iter().map(Store::Global).collect(),
         integers: false,
         in_closure: false,
@@ -85,7 +108,7 @@ pub fn run(kernel: &Kernel, case: &Case) -> Result<Vec<Buffer>> {
                 block.arguments(case)?;
                 block.body(&kernel.body)?;
                 block.stores.truncate(tensors);
-                block.scope.clear();
+                block.scopes.iter_mut().for_each(Vec::clear);
             }
         }
     }
@@ -106,7 +129,7 @@ impl<'k> Block<'k> {
                 }
                 ParamKind::Scalar => Value::scalar(elem, scalars.next().copied().unwrap_or_default()),
             };
-            self.scope.push((param.name.text.clone(), value));
+            self.scopes.iter_mut().for_each(|scope| scope.push((param.name.text.clone(), value.clone())));
         }
         Ok(())
     }
