@@ -489,8 +489,8 @@ fn sums_of_products(tensors: &[&Tensor], pairs: Int4) -> Vec<(f64, f64)> {
                     }
                 };
                 let of_group = |of: &Tensor| of.values[(l * of.extents[1] + k / of.over[1]) * columns + n];
-                let factor = factor - zeros.map_or(0.0, |zeros| of_group(zeros));
-                let scale = groups.map_or(1.0, |groups| of_group(groups));
+                let factor = factor - zeros.map_or(0.0, of_group);
+                let scale = groups.map_or(1.0, of_group);
                 let scale = scale_b.map_or(scale, |scale| {
                     let [of_n, of_k] = [scale.extents[0], scale.extents[1]];
                     scale.values[(l * of_k + k / BLOCK) * of_n + n / BLOCK]
