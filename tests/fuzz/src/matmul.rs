@@ -23,7 +23,7 @@ pub fn run(program: &Program, case: &Case) -> Result<Vec<Buffer>, Undefined> {
     let mut after = before.clone();
     let along_k = case.tensors[a].extents[1];
     for n in 0..before[c].count() {
-        let place = before[c].index_of(n);
+        let index = before[c].index_of(n);
         let at = digits(&before[c].extents, n as i64);
         let (row, column, batch) = (at[0], at[1], at.get(2).copied().unwrap_or(0));
         let read = |of: usize, x: i64, y: i64| {
@@ -53,7 +53,7 @@ pub fn run(program: &Program, case: &Case) -> Result<Vec<Buffer>, Undefined> {
             let both = [(alpha, sum_of), (beta, old)].map(|(x, y)| Num::bin(Bin::Mul, x, y, scalar.elem));
             sum = (Num::fold(Bin::Add, &both, scalar.elem), scalar.elem);
         }
-        after[c].all[place] = Some(sum.0.cast(sum.1, of_c));
+        after[c].all[index] = Some(sum.0.cast(sum.1, of_c));
     }
     Ok(after)
 }

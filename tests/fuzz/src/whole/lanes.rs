@@ -35,7 +35,7 @@ impl<'k> Block<'k> {
         self.settled(made)
     }
 
-    /// What each lane gets, of tuples of which each lane has one.
+    /// What each lane gets. Each has one element of every tile of a tuple.
     pub(super) fn of_lanes(
         &mut self,
         name: &str,

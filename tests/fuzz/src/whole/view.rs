@@ -202,7 +202,9 @@ impl View {
     /// The spots of all elements.
     pub(super) fn spots(&self) -> &[Spot] {
         let count = self.sizes.iter().product::<i64>();
-        self.spots.all.get_or_init(|| (0..count).map(|n| (self.spots.of)(&places(&self.sizes, n))).collect())
+        self.spots
+            .all
+            .get_or_init(|| (0..count).map(|n| (self.spots.of)(&coordinates_of(&self.sizes, n))).collect())
     }
 
     /// The coordinates of an element of an argument.
@@ -296,12 +298,12 @@ impl View {
     /// The same elements, in order, under another shape.
     pub(super) fn regrouped(&self, sizes: Vec<i64>) -> View {
         let (from, own, modes) = (self.clone(), sizes.clone(), vec![None; sizes.len()]);
-        self.with(sizes, modes, move |at| from.spot(&places(&from.sizes, index(&own, at) as i64)))
+        self.with(sizes, modes, move |at| from.spot(&coordinates_of(&from.sizes, index(&own, at) as i64)))
     }
 }
 
 /// The coordinates of the element with this number.
-fn places(sizes: &[i64], n: i64) -> Vec<i128> {
+fn coordinates_of(sizes: &[i64], n: i64) -> Vec<i128> {
     digits(sizes, n).into_iter().map(i128::from).collect()
 }
 

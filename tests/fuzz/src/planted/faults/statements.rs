@@ -1,6 +1,7 @@
 //! Faults of statements over parts of threads: their views, bounds and elements.
 
 use super::{Fault, fault};
+use crate::draw::Kind;
 
 const ADDRESS: &str = "codegen/passes/src/lower/address.rs";
 const BOUNDS: &str = "codegen/tile/src/tile/bounds.rs";
@@ -121,7 +122,8 @@ pub(super) const FAULTS: &[Fault] = &[
         "an asynchronous copy drops its fill",
         "if let Some(cond) = piece.guard",
         "if let Some(cond) = piece.guard.filter(|_| !fill.to_f64().is_finite())",
-    ),
+    )
+    .by(Kind::Options, 140),
     fault(
         TRANSFER,
         "any registers count as contiguous for a vector",
@@ -164,7 +166,8 @@ pub(super) const FAULTS: &[Fault] = &[
         "no barrier between reductions of two iterations",
         "if self.scope.loops > 0 {",
         "if self.scope.loops > 99 {",
-    ),
+    )
+    .by(Kind::Options, 150),
     fault(
         REDUCE,
         "lanes that do not exist are reduced",
@@ -176,7 +179,8 @@ pub(super) const FAULTS: &[Fault] = &[
         "the second warp is not reduced",
         "let (from, to) = (self.int(1), self.int(count));",
         "let (from, to) = (self.int(2), self.int(count));",
-    ),
+    )
+    .by(Kind::Whole, 80),
     fault(
         COORDINATES,
         "a function's result has no bounds check",
@@ -231,7 +235,8 @@ pub(super) const FAULTS: &[Fault] = &[
         "a value outside of its tensor is -1",
         "let outside = self.int(read.purpose.out_of_bounds());",
         "let outside = self.int(-1);",
-    ),
+    )
+    .by(Kind::Whole, 50),
     fault(
         STATEMENT,
         "the branches of a condition are swapped",
