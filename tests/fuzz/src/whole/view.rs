@@ -134,8 +134,9 @@ impl<'k> Block<'k> {
         }
         let (from, by, extents) = (view.clone(), by.to_vec(), view.extents.clone());
         let moved = move |at: &[i128]| {
-            let at = from.spot(at).at.iter().zip(&by).map(|(at, by)| at + by).collect();
-            spot(&extents, at)
+            let mut at = from.spot(at).at.to_vec();
+            at.iter_mut().zip(&by).for_each(|(at, by)| *at += by);
+            spot(&extents, at.into())
         };
         Ok(view.with(view.sizes.clone(), view.modes.clone(), moved))
     }

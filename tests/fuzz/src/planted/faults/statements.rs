@@ -68,13 +68,15 @@ pub(super) const FAULTS: &[Fault] = &[
         "a base that is not aligned is read as vectors",
         "fits &= self.numbers.multiple(&as_tiles(&view.base[leaf.mode])) % width == 0;",
         "",
-    ),
+    )
+    .by(Kind::Options, 0),
     fault(
         BOUNDS,
         "vectors need not divide a thread's elements",
         "leaf.extent % width == 0 &&",
         "leaf.extent >= width &&",
-    ),
+    )
+    .by(Kind::Parts, 4050),
     fault(
         ADDRESS,
         "the step of a view's mode is dropped",
@@ -148,7 +150,8 @@ pub(super) const FAULTS: &[Fault] = &[
         "a value is not converted",
         "(value, Type::Elem(from)) => self.converted(*value, from, *to),",
         "(value, Type::Elem(from)) => self.converted(*value, from, from),",
-    ),
+    )
+    .by(Kind::Whole, 20),
     fault(
         REDUCE,
         "a mask is inverted",
@@ -217,7 +220,8 @@ pub(super) const FAULTS: &[Fault] = &[
         "and becomes or",
         "self.exprs().all(a, b)\n            }\n            Test::Either",
         "self.exprs().max(a, b)\n            }\n            Test::Either",
-    ),
+    )
+    .by(Kind::Whole, 40),
     fault(
         STATEMENT,
         "a loop ignores its lower bound",
