@@ -23,8 +23,8 @@ fn main() {
             break;
         }
         let kind = kinds[seed as usize % kinds.len()];
-        let kernel = kind.kernel(seed);
-        let Ok(Ok((program, generated))) = catch_unwind(AssertUnwindSafe(|| prepare(&kernel))) else {
+        let subject = kind.subject(seed);
+        let Ok(Ok((program, generated))) = catch_unwind(AssertUnwindSafe(|| prepare(&subject))) else {
             continue;
         };
         let mut random = Random::new(seed);

@@ -17,10 +17,3 @@ pub fn faults() -> impl Iterator<Item = &'static Fault> {
 const fn fault(file: &'static str, breaks: &'static str, text: &'static str, with: &'static str) -> Fault {
     Fault { file, text, with, breaks, kind: Kind::Parts, first: 0 }
 }
-
-impl Fault {
-    /// Kernels of another kind find it, from this seed.
-    const fn by(self, kind: Kind, first: u64) -> Fault {
-        Fault { kind, first, ..self }
-    }
-}

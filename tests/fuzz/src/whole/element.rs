@@ -4,10 +4,10 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Binary, Unary};
 use tilewright_codegen::thread::{Bin, Cmp, Un};
 
-use super::Num;
 use super::value::{Along, At, Cell, Elements, OutOfBounds, Type};
 use super::{Result, undefined};
 use crate::number::range;
+use crate::reference::Num;
 
 /// Whether a function of two elements is an out-of-bounds fill.
 pub(super) fn either(one: OutOfBounds, other: OutOfBounds) -> OutOfBounds {

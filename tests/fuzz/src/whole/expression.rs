@@ -3,11 +3,11 @@
 use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Arg, Binary, Expr, ExprKind, Pattern, Unary};
 
-use super::Num;
 use super::element;
 use super::value::{Elements, OutOfBounds, Type, Value, View};
 use super::{Block, MIXED_COORDINATES, Result, undefined};
 use crate::number::range;
+use crate::reference::Num;
 
 impl<'k> Block<'k> {
     /// A closure, or the one of a name.
@@ -23,7 +23,7 @@ impl<'k> Block<'k> {
     }
 
     pub(super) fn lookup(&self, name: &str) -> Option<Value<'k>> {
-        let known = self.scopes[self.thread].iter().rev().find(|(known, _)| known == name);
+        let known = self.scope.iter().rev().find(|(known, _)| known == name);
         known.map(|(_, value)| value.clone()).or_else(|| self.symbols.get(name).map(|n| Value::Integer(*n)))
     }
 
@@ -58,7 +58,6 @@ impl<'k> Block<'k> {
                     let axis = ["x", "y", "z"].iter().position(|axis| *axis == field.text);
                     Value::Integer(self.at[axis.unwrap_or(0)].into())
                 }
-                ExprKind::Name(name) if name == "thread" => Value::Integer(self.thread as i128),
                 _ => match (self.value(base)?, field.text.parse::<usize>()) {
                     (Value::Tuple(mut entries), Ok(n)) if n < entries.len() => entries.swap_remove(n),
                     _ => return undefined("no such field"),
@@ -100,7 +99,7 @@ impl<'k> Block<'k> {
                             && view.is_one()
                             && (to == Elem::I32 || to == Elem::U32 && !view.elem.is_float()) =>
                     {
-                        match view.spots()[0].position {
+                        match view.spots[0].position {
                             // Among elements its value is unspecified.
                             None if to == Elem::U32 && !self.integers => {
                                 Value::Elements(Elements::number(Type::Elem(to), Num::UNKNOWN))
@@ -140,19 +139,19 @@ impl<'k> Block<'k> {
                 }
             },
             ExprKind::Block { lets, value } => {
-                let depth = self.scopes[self.thread].len();
+                let depth = self.scope.len();
                 for (pattern, value) in lets {
                     let value = self.value(value)?;
                     self.bind(pattern, value)?;
                 }
                 let value = self.value(value)?;
-                self.scopes[self.thread].truncate(depth);
+                self.scope.truncate(depth);
                 value
             }
             ExprKind::Index { base, index } => self.index(base, index)?,
             ExprKind::Method { method, args, .. } if method.text == "accumulators" => self.sums(args)?,
             ExprKind::Method { receiver, method, args } => self.method(receiver, &method.text, args)?,
-            ExprKind::Layout { shape, stride } => self.layout(shape, stride.as_deref())?,
+            ExprKind::Layout { shape, .. } => self.value(shape)?,
             ExprKind::Call { function, types, args } => self.call(&function.text, types, args)?,
         })
     }
@@ -235,7 +234,7 @@ impl<'k> Block<'k> {
     /// An index: an element of memory that is out of bounds itself selects no element.
     pub(super) fn index_number(&self, of: &Value<'k>) -> Option<i128> {
         match of {
-            Value::View(view) if view.is_one() && view.spots()[0].position.is_none() => Some(-1),
+            Value::View(view) if view.is_one() && view.spots[0].position.is_none() => Some(-1),
             other => self.whole_number(other),
         }
     }
@@ -379,11 +378,13 @@ impl<'k> Block<'k> {
             if at.len() < coordinates.len() {
                 continue;
             }
-            let one = view.sliced(&at);
-            if one.spots()[0].position.is_none() {
+            let spot = view.sliced(&at).spots[0].clone();
+            if spot.position.is_none() {
                 cell.out_of_bounds = OutOfBounds::Perhaps;
             }
-            cell.num = self.read(&one, 0.0)?.cells[0].num;
+            let (sizes, spots, modes) = (vec![1], vec![spot].into(), vec![None]);
+            let read = self.read(&View { sizes, spots, modes, whole: false, ..view.clone() }, 0.0);
+            cell.num = read?.cells[0].num;
         }
         Ok(made)
     }
@@ -391,7 +392,7 @@ impl<'k> Block<'k> {
     /// Binds names.
     pub(super) fn bind(&mut self, pattern: &Pattern, value: Value<'k>) -> Result<()> {
         match (pattern, value) {
-            (Pattern::Name(name), value) => self.scopes[self.thread].push((name.text.clone(), value)),
+            (Pattern::Name(name), value) => self.scope.push((name.text.clone(), value)),
             (Pattern::Hole(_), _) => {}
             (Pattern::Tuple(_, inner), Value::Tuple(entries)) if inner.len() == entries.len() => {
                 for (pattern, entry) in inner.iter().zip(entries) {

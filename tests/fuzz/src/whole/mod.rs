@@ -1,18 +1,15 @@
-//! The oracle: kernels, evaluated from their text as an array language would, block after block and statement after statement.
-//! It does not know tile programs, their views or lowering.
+//! A second reference: kernels of whole tiles, evaluated from their text as an array language would, block after
+//! block and statement after statement. It does not know threads, layouts or tile programs.
 
 mod assertions;
-mod buffer;
 mod constructs;
 mod element;
 mod expression;
 mod function;
 mod grid;
 mod lanes;
-mod number;
 mod reduction;
 mod statement;
-mod threads;
 mod value;
 mod view;
 
@@ -22,9 +19,6 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Kernel, ParamKind};
 
 pub use assertions::asserted;
-pub use buffer::Buffer;
-pub use number::Num;
-
 /// Where a claim about out-of-bounds elements is false.
 pub const FALSE_CLAIM: &str = "a false claim";
 
@@ -33,15 +27,11 @@ pub const FALSE_CLAIM: &str = "a false claim";
 pub const MIXED_COORDINATES: &str = "coordinates that operands disagree about are read";
 
 pub(crate) use constructs::statements as each_expression;
-pub use constructs::{CONSTRUCTS, PARTS, constructs};
+pub use constructs::{CONSTRUCTS, constructs};
 
 use crate::case::Case;
-use value::{Cell, Store, Value};
-pub(crate) use value::{digits, linear};
-
-/// Why a kernel is undefined: it reads uninitialised elements, for example.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Undefined(pub String);
+use crate::reference::{Buffer, Undefined};
+use value::{Store, Value};
 
 type Result<T> = std::result::Result<T, Undefined>;
 
@@ -55,16 +45,8 @@ struct Block<'k> {
     /// Values of names that are known at launch.
     symbols: BTreeMap<String, i128>,
     at: [i64; 3],
-    /// Does the text name its threads?
-    has_threads: bool,
-    /// The names of each thread.
-    scopes: Vec<Vec<(String, Value<'k>)>>,
-    /// The threads that run, and the one for which something is evaluated.
-    running: Vec<usize>,
-    thread: usize,
+    scope: Vec<(String, Value<'k>)>,
     stores: Vec<Store>,
-    /// What a statement writes.
-    writes: Vec<(usize, usize, Cell)>,
     /// Are integers asked for: in an index, a range, a condition of a statement?
     integers: bool,
     in_closure: bool,
@@ -81,16 +63,11 @@ const MOST_STEPS: usize = 20_000;
 /// Runs a kernel; returns its buffers.
 pub fn run(kernel: &Kernel, case: &Case) -> Result<Vec<Buffer>> {
     let symbols = case.symbols.iter().map(|(of, n)| (of.name().to_owned(), i128::from(*n))).collect();
-    let threads = threads::threads(kernel);
     let mut block = Block {
         kernel,
         symbols,
         at: [0; 3],
-        scopes: vec![Vec::new(); threads.unwrap_or(1)],
-        running: (0..threads.unwrap_or(1)).collect(),
-        has_threads: threads.is_some(),
-        thread: 0,
-        writes: Vec::new(),
+        scope: Vec::new(),
         stores: case.buffers().into_iter().map(Store::Global).collect(),
         integers: false,
         in_closure: false,
@@ -108,7 +85,7 @@ pub fn run(kernel: &Kernel, case: &Case) -> Result<Vec<Buffer>> {
                 block.arguments(case)?;
                 block.body(&kernel.body)?;
                 block.stores.truncate(tensors);
-                block.scopes.iter_mut().for_each(Vec::clear);
+                block.scope.clear();
             }
         }
     }
@@ -129,7 +106,7 @@ impl<'k> Block<'k> {
                 }
                 ParamKind::Scalar => Value::scalar(elem, scalars.next().copied().unwrap_or_default()),
             };
-            self.scopes.iter_mut().for_each(|scope| scope.push((param.name.text.clone(), value.clone())));
+            self.scope.push((param.name.text.clone(), value));
         }
         Ok(())
     }

@@ -1,7 +1,6 @@
 //! Faults of loops that copy ahead: slots, waits, barriers, fragments.
 
 use super::{Fault, fault};
-use crate::draw::Kind;
 
 const LAYOUTS: &str = "codegen/tile/src/tile/slots.rs";
 const FILL: &str = "codegen/passes/src/pipeline/fill.rs";
@@ -101,8 +100,7 @@ pub(super) const FAULTS: &[Fault] = &[
         "an integer that copies need is not read ahead",
         "if early.contains(number) {\n                    ahead",
         "if early.len() > 9 {\n                    ahead",
-    )
-    .by(Kind::Targeted, 65),
+    ),
     fault(
         ALLOCATE,
         "shared arrays overlap",
