@@ -1,4 +1,4 @@
-//! Does the simulator detect faults? Those of a table are planted in hand-written programs: rings, roles, barriers, products,
+//! Does the simulator detect faults? Faults of a table are planted in hand-written programs: rings, roles, barriers, products,
 //! bulk copies, clusters, atomic updates. Every seed must detect each of them, and none may report a fault in a correct
 //! program. Others are made from kernels that ship (`shipped`).
 

@@ -53,7 +53,7 @@ const WITHOUT_EFFECT: &[(&str, &str, &str, usize, &str)] = &[
 ];
 
 #[test]
-fn faults_of_shipped_kernels_are_found() {
+fn faults_of_shipped_kernels_show() {
     let options = Options { exact: true, count: false, threads: 1, ..Options::default() };
     let mut cases = Vec::new();
     for (name, sizes) in KERNELS {
@@ -74,7 +74,7 @@ fn faults_of_shipped_kernels_are_found() {
             faults(program).into_iter().map(|fault| (*name, program, args.clone(), wanted.clone(), fault)),
         );
     }
-    let found = by_all_cores(&sweep::share(cases, 6), |(name, program, args, wanted, fault)| {
+    let outcomes = by_all_cores(&sweep::share(cases, 6), |(name, program, args, wanted, fault)| {
         if !fault.is_executed(program, args, &options) {
             return None;
         }
@@ -84,9 +84,9 @@ fn faults_of_shipped_kernels_are_found() {
             ((*name, fault.class, fault.change), line)
         }))
     });
-    let (all, mut slips) = (found.iter().flatten().count(), Vec::new());
+    let (all, mut slips) = (outcomes.iter().flatten().count(), Vec::new());
     let mut left: Vec<usize> = WITHOUT_EFFECT.iter().map(|row| row.3).collect();
-    for (key, line) in found.into_iter().flatten().flatten() {
+    for (key, line) in outcomes.into_iter().flatten().flatten() {
         match WITHOUT_EFFECT.iter().position(|row| (row.0, row.1, row.2) == key) {
             Some(row) if left[row] > 0 => left[row] -= 1,
             _ => slips.push(line),
@@ -94,6 +94,9 @@ fn faults_of_shipped_kernels_are_found() {
     }
     let without_effect: usize = WITHOUT_EFFECT.iter().zip(&left).map(|(row, left)| row.3 - left).sum();
     let real = all - without_effect;
-    println!("{} of {real} faults were found; {without_effect} changes have no effect", real - slips.len());
+    println!(
+        "{} of {real} faults were reported; {without_effect} changes have no effect",
+        real - slips.len()
+    );
     assert!(slips.is_empty(), "{}", slips.join("\n"));
 }

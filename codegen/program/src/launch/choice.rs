@@ -18,7 +18,7 @@ pub(super) const NONE: u64 = u64::MAX;
 /// the arguments whose rows begin in the middle of a sector. Otherwise, an argument is copied if rows are read along another mode, or if
 /// more facts are true then.
 ///
-/// The class reads `packs` of `all`. A fact may be false that is true of no copy, so that it `is_hopeless`. `false_facts` counts those
+/// The class reads `packs` of `all`. A fact may be false that is true of no copy, so that it `is_hopeless`. `false_facts` counts facts
 /// that are false with some copies, if that is needed; it is [`NONE`] if they cannot be made.
 pub(super) fn copies<N: Number>(
     packs: &[usize],

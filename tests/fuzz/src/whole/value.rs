@@ -45,7 +45,7 @@ pub(super) enum Along {
     In(i128, bool),
     /// Unspecified.
     Unclear,
-    /// It differs among the elements that a function has combined; that of the first.
+    /// It differs among the elements that a function has combined; the coordinate of the first.
     Mixed(i128, bool),
 }
 
