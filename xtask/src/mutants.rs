@@ -17,6 +17,6 @@ pub(crate) fn run(_: &[String]) -> Outcome {
     command.args(["--", "--ignored", "--nocapture", "a_thousand_seeds", "all_of_them_under_200_schedules"]);
     step("mutants", || spawn(&mut command))?;
     let mut drawn =
-        cargo(["run", "--quiet", "--profile=fuzz", "--package=tilewright-fuzz", "--bin", "synchronisation"]);
+        cargo(["run", "--quiet", "--profile=fuzz", "--package=tilewright-fuzz", "--bin", "mutation"]);
     step("faults of random kernels", || spawn(drawn.args(["--", "1000"])))
 }

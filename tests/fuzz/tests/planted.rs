@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tilewright_fuzz::planted::{MOST_MISSED, Search, faults, misfits, search};
+use tilewright_fuzz::planted::{Search, faults, misfits, search};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the workspace").to_path_buf()
@@ -18,14 +18,10 @@ fn planted_faults_still_apply() {
     assert!(count >= 100, "{count} faults");
 }
 
-/// Ten of them, other ones in each run.
+/// Ten that are not rare, other ones in each run.
 #[test]
 fn ten_planted_faults_are_found() {
     let seed = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970").as_secs();
-    let sample = Search { root: root(), count: 3_000, only: Vec::new(), sample: Some((10, seed)) };
-    let missed = search(&sample);
-    assert!(
-        matches!(missed, Ok(count) if count <= MOST_MISSED),
-        "{missed:?}: repeat it with `--planted --sample 10 --seed {seed}`"
-    );
+    let sample = Search { root: root(), count: 10_000, only: Vec::new(), sample: Some((10, seed)) };
+    assert_eq!(search(&sample), Ok(0), "repeat it with `--planted --sample 10 --seed {seed}`");
 }

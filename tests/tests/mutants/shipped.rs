@@ -1,7 +1,7 @@
-//! Every fault of [`tilewright_fuzz::synchronisation`] in kernels of each kind: in exact arithmetic the simulator reports it,
+//! Every fault of [`tilewright_fuzz::mutation`] in kernels of each kind: in exact arithmetic the simulator reports it,
 //! or a result differs.
 
-use tilewright_fuzz::synchronisation::{Shown, faults, results, shown};
+use tilewright_fuzz::mutation::{Shown, faults, results, shown};
 use tilewright_sim::Options;
 use tilewright_tests::problem::{Problem, Setting, Values};
 use tilewright_tests::tensor::Padding;
@@ -92,8 +92,15 @@ fn faults_of_shipped_kernels_show() {
             _ => slips.push(line),
         }
     }
+    let is_stale = |left: &&usize| **left > 0 && sweep::is_full();
+    assert_eq!(
+        left.iter().find(is_stale),
+        None,
+        "a row of changes without effect has fewer: {left:?} of each are left"
+    );
     let without_effect: usize = WITHOUT_EFFECT.iter().zip(&left).map(|(row, left)| row.3 - left).sum();
     let real = all - without_effect;
+    assert!(real > 0, "no fault was made");
     println!(
         "{} of {real} faults were reported; {without_effect} changes have no effect",
         real - slips.len()

@@ -3,6 +3,7 @@
 
 mod ahead;
 mod alternatives;
+mod assertions;
 mod breaks;
 mod choreography;
 mod claims;

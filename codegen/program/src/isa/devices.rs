@@ -1,8 +1,6 @@
 //! Devices by their published figures: NVIDIA's data sheets and architecture papers. The estimate of launches is measured on an H100
 //! and an H200; its rates for other devices are scaled by these figures.
 
-use crate::values::target::Target;
-
 /// A device.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Device {
@@ -10,47 +8,27 @@ pub struct Device {
     pub name: &'static str,
     /// Compute capability, such as 90.
     pub arch: u32,
-    /// Multiprocessors.
-    pub multiprocessors: u32,
     /// The boost clock.
     pub megahertz: u64,
-    /// Megabytes of the L2 cache.
-    pub l2_megabytes: u32,
     /// Gigabytes that memory delivers in a second.
     pub memory_gigabytes_per_second: u64,
-    /// Operations of a multiprocessor's tensor cores in a clock: on bf16, with sums in f32, without sparsity.
-    pub tensor_operations: u32,
 }
 
 /// The device that is measured.
-const H200: Device = row("H200", 90, [132, 50, 4096], 1980, 4800);
+const H200: Device = row("H200", 90, 1980, 4800);
 
 /// The devices, in the order of their compute capabilities. The last of an architecture stands for all of it.
 pub const DEVICES: [Device; 6] = [
-    row("A100", 80, [108, 40, 2048], 1410, 2039),
-    row("RTX 4090", 89, [128, 72, 512], 2520, 1008),
-    row("H100", 90, [132, 50, 4096], 1980, 3350),
+    row("A100", 80, 1410, 2039),
+    row("RTX 4090", 89, 2520, 1008),
+    row("H100", 90, 1980, 3350),
     H200,
-    row("B200", 100, [148, 126, 8192], 1965, 8000),
-    row("RTX 5090", 120, [170, 96, 512], 2407, 1792),
+    row("B200", 100, 1965, 8000),
+    row("RTX 5090", 120, 2407, 1792),
 ];
 
-const fn row(
-    name: &'static str,
-    arch: u32,
-    [multiprocessors, l2_megabytes, tensor_operations]: [u32; 3],
-    megahertz: u64,
-    memory_gigabytes_per_second: u64,
-) -> Device {
-    Device {
-        name,
-        arch,
-        multiprocessors,
-        megahertz,
-        l2_megabytes,
-        memory_gigabytes_per_second,
-        tensor_operations,
-    }
+const fn row(name: &'static str, arch: u32, megahertz: u64, memory_gigabytes_per_second: u64) -> Device {
+    Device { name, arch, megahertz, memory_gigabytes_per_second }
 }
 
 /// Bytes that the memory of an H200 delivers in a clock while blocks are busy, the L2 cache's part included: see bench/LOG.md, "The
@@ -68,11 +46,6 @@ impl Device {
         DEVICES.iter().rev().find(|device| device.arch <= arch).unwrap_or(&DEVICES[0])
     }
 
-    /// Bytes of shared memory of a multiprocessor.
-    pub fn shared_bytes(&self) -> u32 {
-        Target::of(self.arch).shared
-    }
-
     /// Bytes that memory delivers in a clock while blocks are busy.
     pub const fn memory_bytes_per_clock(&self) -> u64 {
         let scaled = MEASURED_MEMORY_BYTES_PER_CLOCK * self.memory_gigabytes_per_second * H200.megahertz;
@@ -83,6 +56,7 @@ impl Device {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::values::target::Target;
 
     #[test]
     fn rates_are_scaled_from_an_h200() {
@@ -94,8 +68,6 @@ mod tests {
     fn rows_agree_with_architectures() {
         assert!(DEVICES.is_sorted_by_key(|device| device.arch));
         for device in DEVICES {
-            let known = Target::of(device.arch).tensor_rate(crate::values::elem::Elem::Bf16);
-            assert!(known.is_none_or(|known| known == device.tensor_operations), "{}", device.name);
             assert_eq!(Target::of(device.arch).arch, device.arch, "{}", device.name);
         }
     }

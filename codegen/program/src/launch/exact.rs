@@ -2,9 +2,30 @@
 
 use tilewright_layout::Symbol;
 
-use super::number::{Number, Signed};
+use super::number::{Natural, Number, Signed};
 use crate::values::affine::{Affine, Arith, Coord};
-use crate::values::condition::Test;
+use crate::values::condition::{Require, Test};
+
+impl Test {
+    /// Is it true for these sizes?
+    pub fn is_true(&self, size: &dyn Fn(Symbol) -> Option<i64>) -> bool {
+        test(self, &|symbol| natural(size(symbol)?)).is_true()
+    }
+}
+
+impl Require {
+    /// The extent that it says how to compute, and the value that it has with these sizes, if it has one.
+    pub fn computed(&self, size: &dyn Fn(Symbol) -> Option<i64>) -> Option<(Symbol, i64)> {
+        let (Some(symbol), Test::Equal(_, computed)) = (self.of, &self.test) else { return None };
+        let outcome = integer(computed, &|symbol| natural(size(symbol)?));
+        outcome.is_defined().then_some((symbol, outcome.value.0.cast_signed()))
+    }
+}
+
+/// A size by its bits.
+fn natural(size: i64) -> Option<Natural> {
+    Some(Natural(size.cast_unsigned()))
+}
 
 /// The result of an exact evaluation.
 #[derive(Clone, Copy)]
@@ -125,5 +146,25 @@ pub(super) fn test<N: Number>(of: &Test, size: &dyn Fn(Symbol) -> Option<N>) -> 
         }
         Test::Both(both) => first(both, 0),
         Test::Either(both) => first(both, 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotients_and_products_that_have_no_value() {
+        let size = |name| Affine::from(Coord::Size { of: Symbol::new(name), over: 1 });
+        let two = |with| Affine::two(with, &size("M"), &size("K")).unwrap();
+        let outcome = |with, m: u64, k: u64| {
+            let value = |symbol: Symbol| Some(Natural(if symbol.name() == "M" { m } else { k }));
+            let outcome = integer(&two(with), &value);
+            (outcome.overflows, outcome.divides, outcome.value.0)
+        };
+        assert_eq!(outcome(Arith::Div, 7, 2), (false, false, 3));
+        assert_eq!(outcome(Arith::Div, 7, 0), (false, true, 0));
+        assert_eq!(outcome(Arith::Mul, 3, 5), (false, false, 15));
+        assert!(outcome(Arith::Mul, 1 << 40, 1 << 40).0);
     }
 }

@@ -63,15 +63,6 @@ pub enum Coord {
     Two(Arith, Box<[Affine; 2]>),
 }
 
-/// Why an integer has no value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Undefined {
-    /// A result that does not fit 64 bits.
-    Overflows,
-    /// A divisor that is not positive.
-    DividesBy(i64),
-}
-
 /// Binary operations that are not affine.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Arith {
@@ -377,33 +368,6 @@ impl Affine {
         })
     }
 
-    /// Its value for these coordinates in exact arithmetic, or why it has none.
-    ///
-    /// ```
-    /// use tilewright_program::affine::{Affine, Arith, Coord, Undefined};
-    /// let ratio = Affine::two(Arith::Div, &Coord::Scalar(0).into(), &Coord::Scalar(1).into()).unwrap();
-    /// let at = |a, b| ratio.exact(&|coord| Some(if *coord == Coord::Scalar(0) { a } else { b }));
-    /// assert_eq!((at(7, 2), at(7, 0)), (Ok(3), Err(Undefined::DividesBy(0))));
-    /// ```
-    pub fn exact(&self, lookup: &dyn Fn(&Coord) -> Option<i64>) -> Result<i64, Undefined> {
-        self.terms.iter().try_fold(self.constant, |sum, (coord, factor)| {
-            let value = match coord {
-                Coord::Submode { of, over, extent } => {
-                    let submode = of.exact(lookup)?.div_euclid(*over);
-                    extent.map_or(submode, |n| submode.rem_euclid(n))
-                }
-                Coord::Two(with, of) => match (with, of[0].exact(lookup)?, of[1].exact(lookup)?) {
-                    (Arith::Div | Arith::Rem, _, b) if b <= 0 => return Err(Undefined::DividesBy(b)),
-                    (Arith::Mul, a, b) => a.checked_mul(b).ok_or(Undefined::Overflows)?,
-                    (_, a, b) => with.apply(a, b),
-                },
-                _ => lookup(coord).ok_or(Undefined::Overflows)?,
-            };
-            let term = factor.checked_mul(value).ok_or(Undefined::Overflows)?;
-            sum.checked_add(term).ok_or(Undefined::Overflows)
-        })
-    }
-
     /// Its value for these coordinates, saturated to 64 bits, which is out of bounds of every tensor.
     pub fn eval(&self, lookup: &dyn Fn(&Coord) -> i64) -> i64 {
         self.terms.iter().fold(self.constant, |sum, (coord, factor)| {
@@ -428,14 +392,6 @@ impl Coord {
             Coord::Submode { of, .. } | Coord::Begin { iteration: of, .. } => std::slice::from_ref(of),
             Coord::Two(_, of) => &of[..],
             _ => &[],
-        }
-    }
-
-    /// Its value at launch, if it is a size, or a size divided and rounded up.
-    pub fn at_launch(&self, size: &dyn Fn(Symbol) -> Option<i64>) -> Option<i64> {
-        match self {
-            Coord::Size { of, over } => Value::Sym { times: 1, of: *of, over: *over }.evaluate(size),
-            _ => None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Conditions on integers of a kernel: in a user's `if`, and as bounds of loops.
 
-use crate::values::affine::{Affine, Coord, Undefined};
+use crate::values::affine::{Affine, Coord};
 use crate::values::expr::Expr;
 use tilewright_layout::{Symbol, Value};
 
@@ -134,19 +134,6 @@ impl Test {
         self.integers().iter().any(|at| at.per_thread())
     }
 
-    /// Is it true for these coordinates, in exact arithmetic? Operands of `&&` and `||` are evaluated from left to right,
-    /// and only as far as the result depends on them. It has no scalar conditions.
-    pub fn exact(&self, lookup: &dyn Fn(&Coord) -> Option<i64>) -> Result<bool, Undefined> {
-        Ok(match self {
-            Test::Less(a, b) => a.exact(lookup)? < b.exact(lookup)?,
-            Test::Equal(a, b) => a.exact(lookup)? == b.exact(lookup)?,
-            Test::IsTrue(_) => false,
-            Test::Not(inner) => !inner.exact(lookup)?,
-            Test::Both(both) => both[0].exact(lookup)? && both[1].exact(lookup)?,
-            Test::Either(both) => both[0].exact(lookup)? || both[1].exact(lookup)?,
-        })
-    }
-
     /// Is it true for these coordinates and scalar arguments?
     pub fn eval(&self, lookup: &dyn Fn(&Coord) -> i64, condition: &dyn Fn(&Expr) -> bool) -> bool {
         match self {
@@ -182,11 +169,5 @@ impl Require {
             ([(Coord::Submode { of, over: 1, extent: Some(n) }, 1)], 0) => Some((of.size()?, *n)),
             _ => None,
         }
-    }
-
-    /// The extent that it says how to compute, and the value that it has with these sizes, if it has one.
-    pub fn computed(&self, size: &dyn Fn(Symbol) -> Option<i64>) -> Option<(Symbol, i64)> {
-        let (Some(symbol), Test::Equal(_, of)) = (self.of, &self.test) else { return None };
-        Some((symbol, of.exact(&|coord| coord.at_launch(size)).ok()?))
     }
 }

@@ -15,5 +15,10 @@ pub fn faults() -> impl Iterator<Item = &'static Fault> {
 }
 
 const fn fault(file: &'static str, breaks: &'static str, text: &'static str, with: &'static str) -> Fault {
-    Fault { file, text, with, breaks, kind: Kind::Parts, first: 0 }
+    Fault { file, text, with, breaks, kind: Kind::Parts, first: 0, is_rare: false }
+}
+
+/// A fault that few kernels find.
+const fn rare(fault: Fault) -> Fault {
+    Fault { is_rare: true, ..fault }
 }

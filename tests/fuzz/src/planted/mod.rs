@@ -30,6 +30,8 @@ pub struct Fault {
     pub kind: Kind,
     /// The first seed that is drawn: one that finds it, where others seldom do.
     pub first: u64,
+    /// Do so few kernels find it that a sample leaves it out?
+    pub is_rare: bool,
 }
 
 /// Limit of faults that may be missed.
@@ -96,7 +98,7 @@ pub struct Search {
     pub count: u64,
     /// Only faults with one of these words in their text or file; all if there are none.
     pub only: Vec<String>,
-    /// How many of them, and the seed that draws them; all if there is none.
+    /// How many of them, of those that are not rare, and the seed that draws them; all if there is none.
     pub sample: Option<(usize, u64)>,
 }
 
@@ -109,7 +111,10 @@ impl Search {
         };
         let all: Vec<_> = numbered().into_iter().filter(|(_, fault)| named(fault)).collect();
         match self.sample {
-            Some((count, seed)) => Random::new(seed).shuffled(&all).into_iter().take(count).collect(),
+            Some((count, seed)) => {
+                let shuffled = Random::new(seed).shuffled(&all).into_iter();
+                shuffled.filter(|(_, fault)| !fault.is_rare).take(count).collect()
+            }
             None => all,
         }
     }

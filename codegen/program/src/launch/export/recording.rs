@@ -248,11 +248,18 @@ fn from_two<'r, A: Type, T: Type>(
 }
 
 macro_rules! operators {
-    ($($ty:ty: $operator:ident $function:ident $known:expr, $text:literal;)*) => {$(
+    ($($ty:ty: $operator:ident $function:ident $known:expr, $text:literal $(, with $identity:literal)?;)*) => {$(
         impl<'r> $operator for Recorded<'r, $ty> {
             type Output = Recorded<'r, $ty>;
 
             fn $function(self, other: Recorded<'r, $ty>) -> Recorded<'r, $ty> {
+                $(
+                    match (self.is($identity), other.is($identity)) {
+                        (true, _) => return other,
+                        (_, true) => return self,
+                        _ => {}
+                    }
+                )?
                 from_two(self, other, $known, $text)
             }
         }
@@ -260,7 +267,9 @@ macro_rules! operators {
 }
 
 operators! {
+    u64: Add add |a, b| (Natural(a) + Natural(b)).0, "tw_plus(A, B)", with 0;
     u64: Sub sub |a, b| (Natural(a) - Natural(b)).0, "tw_minus(A, B)";
+    u64: Mul mul |a, b| (Natural(a) * Natural(b)).0, "tw_times(A, B)", with 1;
     u64: Div div |a, b| a / b, "A / B";
     u64: Rem rem |a, b| a % b, "A % B";
     f64: Add add |a, b| a + b, "A + B";
@@ -285,30 +294,6 @@ impl<'r> BitOr for Recorded<'r, bool> {
 
     fn bitor(self, other: Recorded<'r, bool>) -> Recorded<'r, bool> {
         !(!self & !other)
-    }
-}
-
-impl<'r> Add for Recorded<'r, u64> {
-    type Output = Recorded<'r, u64>;
-
-    fn add(self, other: Recorded<'r, u64>) -> Recorded<'r, u64> {
-        match (self.is(0), other.is(0)) {
-            (true, _) => other,
-            (_, true) => self,
-            _ => from_two(self, other, |a, b| (Natural(a) + Natural(b)).0, "tw_plus(A, B)"),
-        }
-    }
-}
-
-impl<'r> Mul for Recorded<'r, u64> {
-    type Output = Recorded<'r, u64>;
-
-    fn mul(self, other: Recorded<'r, u64>) -> Recorded<'r, u64> {
-        match (self.is(1), other.is(1)) {
-            (true, _) => other,
-            (_, true) => self,
-            _ => from_two(self, other, |a, b| (Natural(a) * Natural(b)).0, "tw_times(A, B)"),
-        }
     }
 }
 

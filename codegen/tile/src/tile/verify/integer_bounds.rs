@@ -33,8 +33,8 @@ pub(super) fn of_statement(stmt: &Stmt) -> Vec<&Affine> {
 /// Refuses an integer that is too wide at any size.
 pub(super) fn check(program: &Program, at: &Affine) -> Result<()> {
     let Some(range) = wide(program, at) else { return Ok(()) };
-    let least = |test: &Test| test.exact(&|coord| coord.at_launch(&|_| Some(1)));
-    match requires(program, at).iter().all(|require| least(&require.test) == Ok(true)) {
+    let is_least = |require: &Require| require.test.is_true(&|_| Some(1));
+    match requires(program, at).iter().all(is_least) {
         true => Ok(()),
         false => Err(Problem::new(format!(
             "{} is an i32 among elements, and it can be {} to {}",

@@ -1,6 +1,6 @@
 //! Faults of loops that copy ahead: slots, waits, barriers, fragments.
 
-use super::{Fault, fault};
+use super::{Fault, fault, rare};
 
 const LAYOUTS: &str = "codegen/tile/src/tile/slots.rs";
 const FILL: &str = "codegen/passes/src/pipeline/fill.rs";
@@ -33,12 +33,12 @@ pub(super) const FAULTS: &[Fault] = &[
         "if barrier != Barrier::None {",
         "if barrier != Barrier::None && !matches!(stmt.op, Op::Await { .. }) {",
     ),
-    fault(
+    rare(fault(
         SYNCHRONISE,
         "no barrier before a loop that reuses the slots",
         "let used = ring.buffers.iter().any(|buffer| state.used.contains_key(buffer));",
         "let used = ring.buffers.is_empty();",
-    ),
+    )),
     fault(SLOTS, "the prologue skips the first stage", "for at in 0..ahead {", "for at in 1..ahead {"),
     fault(
         SLOTS,
@@ -46,12 +46,12 @@ pub(super) const FAULTS: &[Fault] = &[
         "plus(&ahead.into(), 1)",
         "plus(&(ahead - 1).into(), 1)",
     ),
-    fault(
+    rare(fault(
         SYNCHRONISE,
         "no barrier at the end of an iteration of one stage",
         "if barrier != Barrier::None {",
         "if barrier != Barrier::None && !matches!(stmt.op, Op::Release { .. }) {",
-    ),
+    )),
     fault(
         LAYOUTS,
         "slots overlap",

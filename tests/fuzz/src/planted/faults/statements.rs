@@ -1,6 +1,6 @@
 //! Faults of statements over parts of threads: their views, bounds and elements.
 
-use super::{Fault, fault};
+use super::{Fault, fault, rare};
 
 const ADDRESS: &str = "codegen/passes/src/lower/address.rs";
 const BOUNDS: &str = "codegen/tile/src/tile/bounds.rs";
@@ -289,10 +289,10 @@ pub(super) const FAULTS: &[Fault] = &[
         "let height = self.exprs().min(rest, width);",
         "let height = width;\n                let _ = rest;",
     ),
-    fault(
+    rare(fault(
         PARTITION,
         "all threads have the element of a mode that `along` adds",
         "[(_, Value::Int(0))] if extent <= count && values == 1 => spare.push((index, extent)),",
         "[(_, Value::Int(0))] if extent <= count && values == 1 => spare.clear(),",
-    ),
+    )),
 ];

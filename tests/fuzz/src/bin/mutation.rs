@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tilewright_fuzz::case::{Case, Fit, Sizes};
 use tilewright_fuzz::draw::Kind;
 use tilewright_fuzz::judge::prepare;
+use tilewright_fuzz::mutation::{Shown, faults, results, shown};
 use tilewright_fuzz::random::Random;
-use tilewright_fuzz::synchronisation::{Shown, faults, results, shown};
 use tilewright_sim::Options;
 
 fn main() {
