@@ -3,7 +3,7 @@
 use super::{Fault, fault as of_parts};
 use crate::draw::Kind;
 
-const AFFINE: &str = "codegen/program/src/values/affine.rs";
+const EXACT: &str = "codegen/program/src/launch/exact.rs";
 const BULK: &str = "codegen/passes/src/lower/bulk.rs";
 const BARRIERS: &str = "codegen/passes/src/resolve/barriers.rs";
 const OPERATORS: &str = "codegen/front/src/evaluate/operators.rs";
@@ -142,10 +142,10 @@ pub(super) const FAULTS: &[Fault] = &[
     )
     .targeted(0),
     fault(
-        AFFINE,
+        EXACT,
         "an assertion without a value holds",
-        "(Arith::Div | Arith::Rem, _, b) if b <= 0 => return Err(Undefined::DividesBy(b)),",
-        "(Arith::Div | Arith::Rem, _, b) if b <= 0 => 0,",
+        "divides: by.below(1.into()),",
+        "divides: false.into(),",
     )
     .first(3_618),
     fault(
