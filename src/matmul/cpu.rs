@@ -122,6 +122,13 @@ struct Epilogue<'e> {
     others: Vec<(&'static str, Modes, Vec<u64>)>,
 }
 
+/// A number, or a product that is not rounded yet: kernels round `x * y + z` once.
+#[derive(Clone, Copy)]
+enum Term {
+    Number(u64),
+    Product(u64, u64),
+}
+
 impl Epilogue<'_> {
     /// An element of another operand; `None` if there is none of this name.
     fn other(&self, name: &str, at: [usize; 3]) -> Option<u64> {
@@ -133,31 +140,48 @@ impl Epilogue<'_> {
         bin(function, x, y, self.elem)
     }
 
-    fn add(&self, x: u64, other: Option<u64>) -> u64 {
-        other.map_or(x, |other| self.two(Bin::Add, x, other))
+    /// `x` as a number.
+    fn rounded(&self, x: Term) -> u64 {
+        match x {
+            Term::Number(x) => x,
+            Term::Product(x, y) => self.two(Bin::Mul, x, y),
+        }
+    }
+
+    fn times(&self, x: Term, factor: Option<u64>) -> Term {
+        factor.map_or(x, |factor| Term::Product(self.rounded(x), factor))
+    }
+
+    fn add(&self, x: Term, other: Option<u64>) -> Term {
+        other.map_or(x, |other| {
+            Term::Number(match x {
+                Term::Number(x) => self.two(Bin::Add, x, other),
+                Term::Product(x, y) => fma(x, y, other, self.elem),
+            })
+        })
     }
 
     /// An element of the result.
     fn result(&self, sum: u64, before: u64, [m, n, l]: [usize; 3]) -> u64 {
         let (options, elem, out) = (self.form.options, self.elem, self.form.out);
-        let mut x = cast(sum, self.form.elem.accumulator(), elem);
-        if options.alpha_beta {
-            x = self.two(Bin::Mul, self.alpha, x);
-        }
+        let mut x = Term::Number(cast(sum, self.form.elem.accumulator(), elem));
+        x = self.times(x, options.alpha_beta.then_some(self.alpha));
         for (name, at) in [("scale_rows", m), ("scale_columns", n)] {
-            x = self.other(name, [at, 0, 0]).map_or(x, |factor| self.two(Bin::Mul, x, factor));
+            x = self.times(x, self.other(name, [at, 0, 0]));
         }
         if is_true(self.beta, elem) {
-            x = fma(self.beta, cast(before, out, elem), x, elem);
+            x = Term::Number(fma(self.beta, cast(before, out, elem), self.rounded(x), elem));
         }
         if let Some(side) = options.bias {
             x = self.add(x, self.other("bias", [if side == Side::Rows { m } else { n }, 0, 0]));
         }
         let residual = self.other("residual", [m, n, l]);
         x = self.add(x, residual.filter(|_| options.residual == Some(When::Before)));
-        x = options.activation.map_or(x, |function| self.activated(function, x));
+        if let Some(function) = options.activation {
+            x = Term::Number(self.activated(function, self.rounded(x)));
+        }
         x = self.add(x, residual.filter(|_| options.residual == Some(When::After)));
-        cast(x, elem, out)
+        cast(self.rounded(x), elem, out)
     }
 
     fn activated(&self, function: Activation, x: u64) -> u64 {

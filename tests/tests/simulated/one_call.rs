@@ -151,7 +151,8 @@ impl Check for LoopsAndSimulator {
 /// Where sums are exact, results are equal to the bit.
 #[test]
 fn loops_and_simulator_agree() {
-    for seed in share(0..PAIRS * 60, 20) {
+    // An epilogue of this product is halfway between two numbers before it is rounded.
+    for seed in share(0..PAIRS * 60, 20).into_iter().chain([531]) {
         one_call::check(seed, |work| (1 << 15) / work + 1, &LoopsAndSimulator);
     }
 }
