@@ -111,7 +111,7 @@ fn kernels_that_were_wrong_are_right() {
     let whole = [
         83, 241, 492, 1_055, 1_217, 1_349, 1_643, 1_947, 3_023, 5_836, 10_328, 20_149, 20_216, 70_443,
         301_591, 302_408, 302_622, 302_818, 304_774, 304_798, 306_400, 500_091, 500_420, 500_588, 501_207,
-        600_599, 964_544, 968_438, 1_032_119,
+        600_599, 964_544, 968_438, 1_032_119, 5_000_410, 5_000_909,
     ]
     .map(|seed| (seed, Kind::Whole));
     // Those that find planted faults, and what a shared row, sums of several threads and tiles of two loops stand for.

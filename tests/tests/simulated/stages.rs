@@ -143,3 +143,39 @@ fn attention_with_products_across_stages() {
         }
     }
 }
+
+/// Rows that numbers select are summed: numbers are read in one stage, and used there, in the next one and behind it.
+#[kernel]
+fn selected<const STAGED: usize = 0>(
+    x: &Tensor<f32, (M, N)>,
+    which: &Tensor<i32, K>,
+    y: &mut Tensor<f32, M>,
+) {
+    let x = tile(x, (64, 1), (block.x, _));
+    let mut sums = full::<f32>((64, 1), 0.0);
+    for k in 0..K {
+        let (j, next) = (which[k], which[k + 1]);
+        let one = x[(_, _, j)] * 2.0;
+        let other = x[(_, _, next)] * 0.5;
+        if STAGED == 1 {
+            stage(1, order = 0);
+        }
+        sums = map((sums, one, other), |sum, one, other| sum * 0.5 + one * other);
+        if STAGED == 1 {
+            stage(1);
+        }
+        sums += x[(_, _, j + 1)];
+    }
+    copy(sums[(_, 0)], tile(y, 64, block.x));
+}
+
+#[test]
+fn numbers_are_read_again_in_later_stages() {
+    for (m, n, k) in [(64, 3, 4), (70, 5, 1), (1, 1, 2), (130, 4, 9)] {
+        let x = numbers(m * n, k as u64);
+        let which: Vec<i32> = (0..k as i32).map(|at| at * 7 % n as i32).collect();
+        let args = [Arg::tensor(&x, [m, n]), Arg::tensor(&which, [k]), Arg::output::<f32>([m])];
+        let plain = results(&with(selected().def(), &[]), &args, "y", 0);
+        assert_eq!(results(&with(selected().def(), &[("STAGED", 1)]), &args, "y", 7), plain, "{m}x{n}, {k}");
+    }
+}

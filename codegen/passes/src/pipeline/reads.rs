@@ -43,12 +43,16 @@ fn numbers(of: &Affine, to: &mut BTreeSet<Id>) {
     }
 }
 
-/// The numbers that these statements depend on, transitively.
-fn needed(program: &Program, body: &[Stmt], of: &dyn Fn(&Stmt) -> bool) -> BTreeSet<Id> {
+/// The numbers that some of these statements depend on, transitively.
+pub(super) fn needed<'s>(
+    program: &Program,
+    stmts: impl DoubleEndedIterator<Item = &'s Stmt> + Clone,
+    of: &dyn Fn(&Stmt) -> bool,
+) -> BTreeSet<Id> {
     let mut all: BTreeSet<Id> =
-        body.iter().filter(|stmt| of(stmt)).flat_map(|stmt| used(program, stmt)).collect();
+        stmts.clone().filter(|stmt| of(stmt)).flat_map(|stmt| used(program, stmt)).collect();
     // Later reads may depend on earlier ones.
-    for stmt in body.iter().rev() {
+    for stmt in stmts.rev() {
         if let Op::Take { number, .. } = stmt.op
             && all.contains(&number)
         {
@@ -63,8 +67,8 @@ fn needed(program: &Program, body: &[Stmt], of: &dyn Fn(&Stmt) -> bool) -> BTree
 pub(super) fn apart(fetches: &Fetches<'_>, body: Vec<Stmt>) -> (Vec<Stmt>, Vec<Stmt>) {
     let program = fetches.program;
     let takes = |stmt: &Stmt| matches!(stmt.op, Op::Take { .. });
-    let early = needed(program, &body, &|stmt| fetches.takes(stmt));
-    let late = needed(program, &body, &|stmt| !takes(stmt));
+    let early = needed(program, body.iter(), &|stmt| fetches.takes(stmt));
+    let late = needed(program, body.iter(), &|stmt| !takes(stmt));
     let (mut ahead, mut work) = (Vec::new(), Vec::new());
     for stmt in body {
         match &stmt.op {
@@ -87,7 +91,7 @@ pub(super) fn apart(fetches: &Fetches<'_>, body: Vec<Stmt>) -> (Vec<Stmt>, Vec<S
 /// not write.
 pub(super) fn check(fetches: &Fetches<'_>, body: &[Stmt]) -> Result<(), (Problem, Span)> {
     let program = fetches.program;
-    let early = needed(program, body, &|stmt| fetches.takes(stmt));
+    let early = needed(program, body.iter(), &|stmt| fetches.takes(stmt));
     let mut late = None;
     body.iter().for_each(|stmt| {
         stmt.each(&mut |stmt| {

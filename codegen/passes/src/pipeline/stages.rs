@@ -11,11 +11,13 @@
 //! ```
 //!
 //! - `dependences`: the order of dependent statements, which the schedule must keep;
+//! - `numbers`: integers are read again where a statement of another stage has come between;
 //! - `rename`: registers for tiles that the next iteration overwrites before the last statement of this one has read them;
 //! - `waits`: products in flight are waited for where their registers are needed next;
 //! - `rings`: slots are awaited before their first use and released after their last.
 
 mod dependences;
+mod numbers;
 mod rename;
 mod rings;
 mod waits;
@@ -226,6 +228,7 @@ impl Staged {
         waits::placed(&schedule.program, &mut items, &tokens, slots);
         let mut staged = Staged { var, unroll, like, last, items, rings: Vec::new() };
         staged.insert_rings(&schedule.program, rings)?;
+        numbers::repeat(&schedule.program, &mut staged.items)?;
         Ok(staged)
     }
 

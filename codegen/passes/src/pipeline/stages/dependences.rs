@@ -175,7 +175,7 @@ impl Text {
     ) -> Result<(), Diagnostic> {
         for (second, later) in self.lines.iter().enumerate() {
             for earlier in &self.lines[..=second] {
-                for thing in self.shared(earlier, later) {
+                for thing in self.shared(earlier, later).filter(|thing| !self.is_read_anywhere(*thing)) {
                     if earlier.when() > later.when() {
                         return Err(self.too_early(program, earlier, later, thing));
                     }
@@ -188,6 +188,16 @@ impl Text {
             }
         }
         Ok(())
+    }
+
+    /// Is it a number that any statement can read, since the loop does not write what it is read from?
+    fn is_read_anywhere(&self, thing: Thing) -> bool {
+        self.lines.iter().any(|line| match &line.stmt.op {
+            Op::Take { number, from } if thing == Thing::Number(*number) => {
+                !self.lines.iter().any(|line| line.writes(Thing::Tensor(from.tensor)))
+            }
+            _ => false,
+        })
     }
 
     fn named(program: &Program, thing: Thing) -> String {

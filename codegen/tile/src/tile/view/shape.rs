@@ -72,14 +72,16 @@ impl View {
         Ok(self.rearranged(Layout::from_modes(modes)?))
     }
 
-    /// Broadcasts modes of extent 1 to the modes of another view.
+    /// Broadcasts modes of extent 1 to the modes of another view. One element that all of several elements meet is a number, without
+    /// coordinates.
     pub fn spread(&self, like: &View) -> Result<View> {
         if self.rank() != like.rank() {
             return Ok(self.clone());
         }
+        let is_number = self.layout.size() == Ok(1) && like.layout.size() != Ok(1);
         let modes = self.layout.modes().zip(like.layout.modes()).map(|(own, other)| {
             match (own.size(), other.size()) {
-                (Ok(1), Ok(wide)) if wide > 1 => Layout::new(wide, 0i64),
+                (Ok(1), Ok(wide)) if wide > 1 || is_number => Layout::new(wide, 0i64),
                 _ => Ok(own),
             }
         });
