@@ -122,7 +122,7 @@ struct Epilogue<'e> {
     others: Vec<(&'static str, Modes, Vec<u64>)>,
 }
 
-/// A number, or a product that is not rounded yet: kernels round `x * y + z` once.
+/// A number, or an exact product: kernels compute `x * y + z` by one instruction.
 #[derive(Clone, Copy)]
 enum Term {
     Number(u64),
