@@ -25,6 +25,7 @@ impl Hand {
             shared_bytes: 0,
             blocks_per_sm: 0,
             packs: Vec::new(),
+            read_sizes: Vec::new(),
             overlaps: false,
             beside: false,
             persistent: false,

@@ -69,7 +69,7 @@ macro_rules! lines {
 }
 
 lines! {
-    name arch grid more(<[Vec<Value>; 3]>::default()) cluster launch divided(0) bands(0) alternates(false) blocks_per_sm overlaps competes(false) packs(Vec::new()) at_most at_least(Vec::new()) requires(Vec::new())
+    name arch grid more(<[Vec<Value>; 3]>::default()) cluster launch divided(0) bands(0) alternates(false) blocks_per_sm overlaps competes(false) packs(Vec::new()) read_sizes(Vec::new()) at_most at_least(Vec::new()) requires(Vec::new())
     args tensors zeroed(BTreeSet::new()) scalars overlays groups rings vars reads(Vec::new()) constants(Vec::new()) tokens orders body
 }
 

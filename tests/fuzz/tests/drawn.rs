@@ -115,8 +115,11 @@ fn kernels_that_were_wrong_are_right() {
     ]
     .map(|seed| (seed, Kind::Whole));
     // Those that find planted faults, and what a shared row, sums of several threads and tiles of two loops stand for.
-    let targeted = [5, 7, 11, 47, 60, 83, 881, 1_020_891].map(|seed| (seed, Kind::Targeted));
-    for (first, kind) in parts.into_iter().chain(whole).chain(targeted) {
+    let targeted =
+        [5, 7, 11, 47, 60, 83, 881, 1_020_891, 7_000_356, 7_002_340].map(|seed| (seed, Kind::Targeted));
+    // Results in blocks of columns that bulk stores cannot begin at, or that do not divide the tile.
+    let options = [7_000_807, 7_001_089].map(|seed| (seed, Kind::Options));
+    for (first, kind) in parts.into_iter().chain(whole).chain(targeted).chain(options) {
         let tally = run(&Batch { first, kind, count: 1, ..Batch::default() });
         // Limits on the shares of refused kernels and unknown elements need many kernels.
         assert_eq!(tally.right, 1, "{kind:?} {first}: {}", tally.text());

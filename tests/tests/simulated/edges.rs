@@ -163,6 +163,56 @@ fn nothing_is_launched_for_tensors_without_elements() {
     );
 }
 
+/// Whether a loop runs depends on the length of a tensor that is not read.
+#[test]
+fn lengths_of_tensors_without_elements_are_not_taken_for_1() {
+    #[kernel(allow(unread))]
+    fn once(flags: &Tensor<i32, K>, x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+        let mut sum = full::<f32>(64, 0.0);
+        for _ in 0..min(flags.size(0), 1) {
+            sum += tile(x, 64, block.x);
+        }
+        copy(sum, tile(y, 64, block.x));
+    }
+    let x = [1.0f32; 70];
+    let args =
+        |flags: &[i32]| [Arg::tensor(flags, [flags.len()]), Arg::tensor(&x, [70]), Arg::output::<f32>([70])];
+    for flags in [&[0][..], &[]] {
+        for outcome in every_variant(once().def(), &args(flags)) {
+            assert_eq!(outcome.get::<f32>("y").unwrap(), [flags.len() as f32; 70]);
+        }
+    }
+}
+
+/// Results leave in blocks of columns: blocks of 33 rows begin between the addresses at which bulk stores can, and 24 columns are
+/// one and a half blocks of single bytes.
+#[test]
+fn results_leave_in_blocks_of_any_size() {
+    macro_rules! doubled {
+        ($elem:ident, $tile:expr) => {{
+            #[kernel(threads = 64, arch = 90)]
+            fn doubled(x: &Tensor<$elem, (R, C), (ldx, _1)>, y: &mut Tensor<$elem, (R, C), (ldy, _1)>) {
+                let at = (block.x, block.y);
+                copy(tile(x, $tile, at) * 2, tile(y, $tile, at));
+            }
+            for [rows, columns] in [[33, 32], [66, 64], [6, 32], [70, 96]] {
+                let of = |times: usize| (0..rows * columns).map(|at| (at % 50 * times) as $elem).collect();
+                let (x, wanted): (Vec<$elem>, Vec<$elem>) = (of(1), of(2));
+                let args = [
+                    Arg::tensor(&x, [rows, columns]).strides([columns, 1]),
+                    Arg::output::<$elem>([rows, columns]).strides([columns, 1]),
+                ];
+                for outcome in every_variant(doubled().def(), &args) {
+                    assert_eq!(outcome.get::<$elem>("y").unwrap(), wanted, "{rows}x{columns}");
+                }
+            }
+        }};
+    }
+    doubled!(i32, (33, 32));
+    doubled!(i8, (20, 24));
+    doubled!(u8, (33, 48));
+}
+
 #[test]
 fn elements_of_nested_fragments_are_masked_by_coordinate() {
     #[kernel(allow(unbounded, uncoalesced))]

@@ -195,7 +195,10 @@ impl Evaluator {
                 match mode {
                     Some(mode) => match (mode.size(), &mode.leaves().collect::<Vec<_>>()[..]) {
                         (Ok(n), _) => Value::Int(n),
-                        (_, [(extent, _)]) => Value::Size(*extent),
+                        (_, [(extent, _)]) => {
+                            self.builder.reads_size(*extent);
+                            Value::Size(*extent)
+                        }
                         (Err(error), _) => self.complain(span, error.into()),
                     },
                     None => {

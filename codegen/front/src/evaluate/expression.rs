@@ -173,6 +173,9 @@ impl Evaluator {
             _ => {
                 let symbol = tilewright_layout::Symbol::new(name);
                 let is_size = self.home.function.is_none() && self.builder.knows(symbol);
+                if is_size && !self.in_type {
+                    self.builder.reads_size(Size::symbol(name));
+                }
                 if is_size || (self.in_type && limits::is_name(name)) {
                     return Value::Size(Size::symbol(name));
                 }

@@ -161,6 +161,7 @@ impl<'p> Lower<'p> {
                 persistent: program.launch == tile::LaunchRule::Persistent,
                 cost: None,
                 packs: Vec::new(),
+                read_sizes: program.read_sizes.clone(),
             },
             needs: Vec::new(),
             params: Vec::new(),

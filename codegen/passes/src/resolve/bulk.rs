@@ -211,9 +211,11 @@ impl Resolve {
             let Some(own) = by_rows.and_then(|d| in_parts(&d, Parts { mode: 1, count: across })) else {
                 continue;
             };
+            let part @ [_, width] = [rows / down, columns / across];
+            let block = BLOCK.max(16 / bytes);
             let layout = match (bytes, fast) {
-                (1 | 4, 1) => in_blocks([rows / down, columns / across], BLOCK.max(16 / bytes)),
-                _ => swizzled_tile(elem, [rows / down, columns / across], fast),
+                (1 | 4, 1) if width % block == 0 => in_blocks(part, block, bytes),
+                _ => swizzled_tile(elem, part, fast),
             };
             let Ok(layout) = layout else { continue };
             let count = (down * across).min(BUFFERS);
@@ -430,10 +432,12 @@ impl Resolve {
 }
 
 /// A tile in blocks of some columns, where neighbouring lanes store pairs of a row: without the bank conflicts of swizzled
-/// rows.
-fn in_blocks([rows, columns]: [i64; 2], block: i64) -> Result<Composed> {
+/// rows. Each block begins where a box can.
+fn in_blocks([rows, columns]: [i64; 2], block: i64, bytes: i64) -> Result<Composed> {
     let shape = Tuple::of([rows.into(), (block, columns / block).into()]);
-    let stride = Tuple::of([block.into(), (1i64, rows * block).into()]);
+    let next =
+        (rows * block * bytes).cast_unsigned().next_multiple_of(BOX_ALIGN.into()).cast_signed() / bytes;
+    let stride = Tuple::of([block.into(), (1i64, next).into()]);
     Ok(Layout::new(shape, stride)?.into())
 }
 

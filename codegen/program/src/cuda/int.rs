@@ -290,6 +290,7 @@ mod tests {
             shared_bytes: 0,
             blocks_per_sm: 0,
             packs: Vec::new(),
+            read_sizes: Vec::new(),
             overlaps: false,
             beside: false,
             persistent: false,

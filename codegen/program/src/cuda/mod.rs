@@ -61,7 +61,7 @@ pub use names::{Names, comment};
 /// ```
 /// use tilewright_program::{cuda, index::Exprs, thread::{Kernel, Launch}};
 /// let launch = Launch {
-///     grid: Default::default(), divided: 0, cluster: [1; 3], threads: 128, shared_bytes: 0, blocks_per_sm: 0, packs: Vec::new(), overlaps: false, beside: false,
+///     grid: Default::default(), divided: 0, cluster: [1; 3], threads: 128, shared_bytes: 0, blocks_per_sm: 0, packs: Vec::new(), read_sizes: Vec::new(), overlaps: false, beside: false,
 ///     persistent: false, cost: None,
 /// };
 /// let kernel = Kernel {

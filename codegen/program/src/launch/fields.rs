@@ -65,7 +65,7 @@ macro_rules! thread_records {
         $table! {
             Launch {
                 grid, persistent = false, divided = 0, cluster = [1; 3], threads, shared_bytes = 0, blocks_per_sm = 0, overlaps = false, beside = false,
-                cost = None, packs = Vec::new()
+                cost = None, packs = Vec::new(), read_sizes = Vec::new()
             }
             Cost { steps, times = [None; 2], over = 0, step, guarded_step = 0, resident = 0, alone = 0, cut = 0, rows, tile, cut_tile = 0, guarded_tile = 0, begin = 0, launch }
             Shared { name, elem, len, offset, align, note }

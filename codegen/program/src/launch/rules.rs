@@ -335,7 +335,10 @@ impl Rules {
                 Param::Int { symbol, .. } => Some(Value::Sym { times: 1, of: *symbol, over: 1 }),
                 _ => None,
             });
-        let values: Vec<Value> = passed.chain(program.launch.grid.concat()).collect();
+        let values: Vec<Value> = passed
+            .chain(program.launch.grid.concat())
+            .chain(program.launch.read_sizes.iter().copied())
+            .collect();
         let sizes: Vec<Option<usize>> = values.into_iter().map(|value| self.size(value).symbol()).collect();
         let accessed = program.accessed();
         let is_used = |extent: &Size| match extent {

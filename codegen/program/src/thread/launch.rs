@@ -38,6 +38,9 @@ pub struct Launch {
     /// Arguments that it may read from a copy with aligned rows. A launch makes the copy first if the kernel's
     /// facts are false for the argument, or if the kernel reads rows along another mode.
     pub packs: Vec<Id>,
+    /// Sizes that the author's text reads. The generated text may not need them, since it assumes that each is at least 1: a tensor of
+    /// such a size counts as used, and may not be without elements.
+    pub read_sizes: Vec<Value>,
 }
 
 /// The cost model, in clocks of a tile: a launch multiplies it by the tiles of the busiest multiprocessor.

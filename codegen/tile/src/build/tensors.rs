@@ -327,6 +327,13 @@ impl Builder {
         self.program.symbols().contains(&symbol)
     }
 
+    /// The author's text reads this size.
+    pub fn reads_size(&mut self, size: Value) {
+        if !self.program.read_sizes.contains(&size) {
+            self.program.read_sizes.push(size);
+        }
+    }
+
     pub(super) fn writable(&self, view: &View, arg: usize) -> Result<()> {
         match self.space(view) {
             _ if view.repeats() => Err(Problem::new(format!(

@@ -101,6 +101,8 @@ pub struct Program {
     pub competes: bool,
     /// Arguments that a launch may pass as a copy with aligned rows; see [`crate::thread::Launch::packs`].
     pub packs: Vec<Id>,
+    /// Sizes that the text names or asks for; see [`crate::thread::Launch::read_sizes`].
+    pub read_sizes: Vec<Value>,
     /// Oldest compute capability.
     pub arch: u32,
     /// Did the author name it?
