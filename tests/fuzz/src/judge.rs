@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tilewright_codegen::ast::{Kernel, Level};
-use tilewright_codegen::definition::{Generated, Param};
+use tilewright_codegen::definition::Generated;
 use tilewright_codegen::launch::Limits;
 use tilewright_codegen::tile::Program;
 use tilewright_codegen::{Definition, Generate, generate};
 use tilewright_sim::{Arg, Error, FaultKind, Options, Outcome, run_every, run_variant};
 
-use crate::case::{Case, Fit, Sizes};
+use crate::case::{Case, Fit, Sizes, Tensor};
 use crate::change::{self, Change};
 use crate::options::{self, Choice};
 use crate::random::Random;
@@ -287,17 +287,18 @@ impl Right {
                 return Some(Verdict::Wrong(Box::new(Wrong { case: Some(case), variant, why })));
             }
         }
-        let (variant, why) = self.difference(&args, &options)?;
+        let (variant, why) = self.difference(&case, &wanted, &options)?;
         Some(Verdict::Wrong(Box::new(Wrong { case: Some(case), variant, why })))
     }
 
-    /// The first variant that differs from another in exact arithmetic, and how.
-    fn difference(&self, args: &[Arg], options: &Options) -> Option<(usize, String)> {
+    /// The first variant that differs from another in exact arithmetic, in elements that are specified, and how.
+    fn difference(&self, case: &Case, wanted: &[Buffer], options: &Options) -> Option<(usize, String)> {
+        let args = case.args(&self.program);
         // The run before has detected races.
         let options = Options { exact: true, races: false, ..options.clone() };
         let mut first: Option<Outcome> = None;
         for variant in 0..self.kernel.variants.len() {
-            let outcome = match run_variant(&self.kernel, variant, args, &options) {
+            let outcome = match run_variant(&self.kernel, variant, &args, &options) {
                 Ok(outcome) => outcome,
                 Err(Error::Refused(_)) => continue,
                 Err(error) => return Some((variant, format!("in exact arithmetic: {error}"))),
@@ -306,9 +307,15 @@ impl Right {
                 first = Some(outcome);
                 continue;
             };
-            let differs = |param: &&Param| first.bytes(&param.name) != outcome.bytes(&param.name);
-            if let Some(param) = self.kernel.params.iter().find(differs) {
-                let (name, other) = (&param.name, first.variant() + 1);
+            let differs = |(tensor, wanted): &(&Tensor, &Buffer)| {
+                let [one, other] =
+                    [first, &outcome].map(|of| of.bytes(&tensor.name).map(|all| tensor.decoded(all)));
+                let (Some(one), Some(other)) = (&one, &other) else { return one != other };
+                let is_known = |at: usize| wanted.all[at].is_none_or(|num| !num.is_unknown());
+                (0..one.len()).any(|at| one[at] != other[at] && is_known(at))
+            };
+            if let Some((tensor, _)) = case.tensors.iter().zip(wanted).find(differs) {
+                let (name, other) = (&tensor.name, first.variant() + 1);
                 return Some((variant, format!("in exact arithmetic `{name}` differs from variant {other}")));
             }
         }

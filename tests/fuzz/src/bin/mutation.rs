@@ -21,14 +21,14 @@ type Run = (Vec<Arg>, Vec<(String, Vec<u8>)>);
 #[derive(Default)]
 struct Row {
     made: u64,
-    found: u64,
+    caught: u64,
     /// No run of any order of warps differs.
     without_effect: u64,
 }
 
 impl fmt::Display for Row {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "{:>5} of {:>5}, {:>5}", self.found, self.made - self.without_effect, self.without_effect)
+        write!(to, "{:>5} of {:>5}, {:>5}", self.caught, self.made - self.without_effect, self.without_effect)
     }
 }
 
@@ -43,7 +43,7 @@ struct Runs<'k> {
 }
 
 impl Runs<'_> {
-    /// Up to `most` runs of so many drawn cases.
+    /// Up to `most` runs of `cases` drawn cases.
     fn next(&mut self, most: usize, cases: u64, random: &mut Random) -> Vec<Run> {
         let drawn = Case::draw(self.program, self.generated, Fit::Any, self.seed, &Sizes::default());
         let symbols = drawn.map_or_else(Vec::new, |case| case.symbols);
@@ -112,21 +112,21 @@ fn main() {
                         .any(|(args, wanted)| shown(&mutant, args, wanted, options, seeds) != Shown::Slips)
                 }))
             };
-            let found = shows(&options, &first, 2);
+            let caught = shows(&options, &first, 2);
             let row = tally.entry((fault.class, fault.change)).or_default();
             row.made += 1;
             total += 1;
-            if found.is_err() {
+            if caught.is_err() {
                 println!("PANIC {kind:?} {seed} variant {}: {}, {}", variant + 1, fault.class, fault.change);
             }
-            if found.unwrap_or(true) {
-                row.found += 1;
+            if caught.unwrap_or(true) {
+                row.caught += 1;
                 continue;
             }
             // A judge that knows nothing of races: the results of other orders of warps, for more sizes.
             let more = runs.next(16, 32, &mut random);
             if shows(&options, &more, 2).unwrap_or(true) {
-                row.found += 1;
+                row.caught += 1;
                 continue;
             }
             let unchecked = Options { races: false, ..options.clone() };
@@ -144,12 +144,12 @@ fn main() {
             }
         }
     }
-    println!("found of real ones, and changes without effect");
+    println!("caught of real ones, and changes without effect");
     let mut sum = Row::default();
     for ((class, change), row) in &tally {
         println!("{row}  {class}, {change}");
         sum.made += row.made;
-        sum.found += row.found;
+        sum.caught += row.caught;
         sum.without_effect += row.without_effect;
     }
     println!("{sum}");
