@@ -169,10 +169,11 @@ fn kernels_with_integers() {
             (name, Subject { source, changes: Vec::new() }, oracle)
         })
         .collect();
+    // A share of the kernels: compiling them takes most of the time.
+    let all = sweep::share(all, if asked().is_some() { 1 } else { 6 });
     let prepared = by_all_cores(&all, |(_, subject, _)| Prepared::new(subject));
     let runs = asked().map_or(RUNS, |most| (most / all.len() as u64).clamp(1, RUNS));
-    let jobs = (0..all.len()).flat_map(|kernel| (0..runs).map(move |seed| (kernel, seed)));
-    let jobs = sweep::share(jobs, if asked().is_some() { 1 } else { 6 });
+    let jobs: Vec<_> = (0..all.len()).flat_map(|kernel| (0..runs).map(move |seed| (kernel, seed))).collect();
     let judged = by_all_cores(&jobs, |&(kernel, seed)| {
         let ((name, _, oracle), stream) = (&all[kernel], stream().expect("a device"));
         let judged = prepared[kernel].as_ref().map_or(Ok(0), |of| of.judge(&stream, seed, *oracle));
