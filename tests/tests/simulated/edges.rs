@@ -190,7 +190,7 @@ fn lengths_of_tensors_without_elements_are_not_taken_for_1() {
 fn results_leave_in_blocks_of_any_size() {
     macro_rules! doubled {
         ($elem:ident, $tile:expr) => {{
-            #[kernel(threads = 64, arch = 90)]
+            #[kernel(threads = 64, arch = 90, allow(uncoalesced))]
             fn doubled(x: &Tensor<$elem, (R, C), (ldx, _1)>, y: &mut Tensor<$elem, (R, C), (ldy, _1)>) {
                 let at = (block.x, block.y);
                 copy(tile(x, $tile, at) * 2, tile(y, $tile, at));
