@@ -52,6 +52,7 @@ impl Evaluator {
                 ("copy", 0, Some(to)) => made_for(&to.value, "value"),
                 _ => Vec::new(),
             };
+            let read = self.builder.program().read_sizes.len();
             let value = match (&arg.name, &arg.value.kind) {
                 (Some(name), _) if row.name == "gemm" && name.text == "with" => self.operations(&arg.value),
                 (Some(name), ExprKind::Name(elem)) if name.text == "acc" => {
@@ -61,6 +62,10 @@ impl Evaluator {
                 (None, _) if row.of_numbers => self.unsettled(&arg.value),
                 _ => self.expr(&arg.value),
             };
+            // Launches check conditions with sizes as they are, 0 too.
+            if matches!(row.name, "assert" | "at_most" | "at_least") {
+                self.builder.forget_sizes(read);
+            }
             match &arg.name {
                 Some(name) => all.named.push((name.clone(), value, arg.value.span)),
                 None => all.values.push((value, arg.value.span)),

@@ -334,6 +334,11 @@ impl Builder {
         }
     }
 
+    /// All but the first of these sizes are not read.
+    pub fn forget_sizes(&mut self, first: usize) {
+        self.program.read_sizes.truncate(first);
+    }
+
     pub(super) fn writable(&self, view: &View, arg: usize) -> Result<()> {
         match self.space(view) {
             _ if view.repeats() => Err(Problem::new(format!(
