@@ -184,33 +184,62 @@ fn lengths_of_tensors_without_elements_are_not_taken_for_1() {
     }
 }
 
-/// Results leave in blocks of columns: blocks of 33 rows begin between the addresses at which bulk stores can, and 24 columns are
-/// one and a half blocks of single bytes.
+/// Products leave in blocks of columns, and blocks of 33 rows end between the addresses at which bulk stores can begin.
 #[test]
-fn results_leave_in_blocks_of_any_size() {
-    macro_rules! doubled {
-        ($elem:ident, $tile:expr) => {{
-            #[kernel(threads = 64, arch = 90, allow(uncoalesced))]
-            fn doubled(x: &Tensor<$elem, (R, C), (ldx, _1)>, y: &mut Tensor<$elem, (R, C), (ldy, _1)>) {
-                let at = (block.x, block.y);
-                copy(tile(x, $tile, at) * 2, tile(y, $tile, at));
-            }
-            for [rows, columns] in [[33, 32], [66, 64], [6, 32], [70, 96]] {
-                let of = |times: usize| (0..rows * columns).map(|at| (at % 50 * times) as $elem).collect();
-                let (x, wanted): (Vec<$elem>, Vec<$elem>) = (of(1), of(2));
-                let args = [
-                    Arg::tensor(&x, [rows, columns]).strides([columns, 1]),
-                    Arg::output::<$elem>([rows, columns]).strides([columns, 1]),
-                ];
-                for outcome in every_variant(doubled().def(), &args) {
-                    assert_eq!(outcome.get::<$elem>("y").unwrap(), wanted, "{rows}x{columns}");
-                }
-            }
-        }};
+fn results_leave_in_blocks_of_33_rows() {
+    #[kernel(threads = 64, arch = 90, allow(bank_conflicts))]
+    fn products(
+        a: &Tensor<i32, (M, K), (lda, _1)>,
+        b: &Tensor<i32, (N, K)>,
+        c: &mut Tensor<i32, (M, N), (ldc, _1)>,
+        transposed: &mut Tensor<i32, (M, N)>,
+    ) {
+        let (a, b) = (tile(a, (33, 16), (block.x, _)), tile(b, (32, 16), (block.y, _)));
+        let (sa, sb) = (shared::<i32>((33, 16)), shared::<i32>((32, 16)));
+        let mut acc = full::<i32>((33, 32), 0);
+        for k in pipelined(0..a.size(2), stages = 3, split = threads) {
+            copy(a[(_, _, k)], sa);
+            copy(b[(_, _, k)], sb);
+            gemm(sa, sb, &mut acc);
+        }
+        copy(acc, tile(c, (33, 32), (block.x, block.y)));
+        copy(acc, tile(transposed, (33, 32), (block.x, block.y)));
     }
-    doubled!(i32, (33, 32));
-    doubled!(i8, (20, 24));
-    doubled!(u8, (33, 48));
+    let k = 16;
+    for [m, n] in [[64, 32], [6, 32], [70, 96]] {
+        let numbers = |length: usize| (0..length).map(|at| (at * 7 % 11) as i32 - 5).collect::<Vec<_>>();
+        let (a, b) = (numbers(m * k), numbers(n * k));
+        let dot = |at: usize| (0..k).map(|step| a[at / n * k + step] * b[at % n + step * n]).sum::<i32>();
+        let wanted: Vec<i32> = (0..m * n).map(dot).collect();
+        let args = [
+            Arg::tensor(&a, [m, k]).strides([k, 1]),
+            Arg::tensor(&b, [n, k]),
+            Arg::output::<i32>([m, n]).strides([n, 1]),
+            Arg::output::<i32>([m, n]),
+        ];
+        for outcome in every_variant(products().def(), &args) {
+            assert_eq!(outcome.get::<i32>("c").unwrap(), wanted, "{m}x{n}");
+        }
+    }
+}
+
+/// 24 columns of single bytes are one and a half of the blocks in which they leave.
+#[test]
+fn results_leave_in_one_and_a_half_blocks() {
+    #[kernel(threads = 32, allow(uncoalesced))]
+    fn exchanged(y: &mut Tensor<i32, (M, N), (_72, _1)>, old: &mut Tensor<i8, (M, N), (ld, _1)>) {
+        persistent();
+        let at = (block.x, block.y);
+        let before = copy(iota((20, 24), 0), tile(y, (20, 24), at), how = "atomic_xor");
+        copy(before, tile(old, (20, 24), at));
+    }
+    let (m, n) = (22, 72);
+    let numbers: Vec<i32> = (0..m * n).map(|at| (at % 100) as i32).collect();
+    let args = [Arg::in_out(&numbers, [m, n]).strides([n, 1]), Arg::output::<i8>([m, n]).strides([n, 1])];
+    let wanted: Vec<i8> = numbers.iter().map(|n| *n as i8).collect();
+    for outcome in every_variant(exchanged().def(), &args) {
+        assert_eq!(outcome.get::<i8>("old").unwrap(), wanted);
+    }
 }
 
 #[test]

@@ -192,13 +192,7 @@ fn check(
                     let help = format!("make `{}` of {}, and convert where it is read", target.name, source.elem);
                     refuse(problem.help(help), inner.span);
                 }
-                let written = |body: &[Stmt]| {
-                    let mut written = false;
-                    body.iter().for_each(|other| {
-                        other.each(&mut |s| written |= s.writes().iter().any(|to| to.tensor == from.tensor));
-                    });
-                    written
-                };
+                let written = |body: &[Stmt]| body.iter().any(|other| other.writes_to(from.tensor));
                 if stages > 1 && written(body) {
                     refuse(written_in_the_loop(&source.name), inner.span);
                 } else if written(&body[..position]) {

@@ -113,10 +113,7 @@ pub(super) fn check(fetches: &Fetches<'_>, body: &[Stmt]) -> Result<(), (Problem
         if !early.contains(number) {
             continue;
         }
-        let mut written = false;
-        body.iter().for_each(|other| {
-            other.each(&mut |s| written |= s.writes().iter().any(|to| to.tensor == from.tensor));
-        });
+        let written = body.iter().any(|other| other.writes_to(from.tensor));
         let (whence, help) = match program.tensor(from.tensor).space {
             _ if written => ("computed in the loop", "read it from an argument, or write a plain loop"),
             // Other threads may have written it.

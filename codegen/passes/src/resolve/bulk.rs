@@ -7,7 +7,7 @@ use tilewright_layout::{Composed, Distribution, Layout, Path, Submode, Tuple, Va
 use super::epilogue::{Parts, in_parts, part_at};
 use super::forms::{contiguous, spread};
 use super::{Resolve, Width, part};
-use crate::build::tiled::{SWIZZLED, swizzled_tile};
+use crate::build::tiled::{SWIZZLED, swizzled_tile, to_next_box};
 use crate::build::{BOX_ALIGN, Builder, alignment};
 use crate::isa;
 use crate::isa::atom::Atom;
@@ -435,9 +435,7 @@ impl Resolve {
 /// rows. Each block begins where a box can.
 fn in_blocks([rows, columns]: [i64; 2], block: i64, bytes: i64) -> Result<Composed> {
     let shape = Tuple::of([rows.into(), (block, columns / block).into()]);
-    let next =
-        (rows * block * bytes).cast_unsigned().next_multiple_of(BOX_ALIGN.into()).cast_signed() / bytes;
-    let stride = Tuple::of([block.into(), (1i64, next).into()]);
+    let stride = Tuple::of([block.into(), (1i64, to_next_box(rows * block, bytes)).into()]);
     Ok(Layout::new(shape, stride)?.into())
 }
 

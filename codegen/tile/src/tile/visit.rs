@@ -424,6 +424,13 @@ impl Stmt {
         self.each_integer_mut(f);
     }
 
+    /// Does it, or a substatement, write to this tensor?
+    pub fn writes_to(&self, tensor: Id) -> bool {
+        let mut any = false;
+        self.each(&mut |stmt| any |= stmt.writes().iter().any(|to| to.tensor == tensor));
+        any
+    }
+
     /// This statement and its substatements, in order.
     pub fn each<'s>(&'s self, f: &mut dyn FnMut(&'s Stmt)) {
         f(self);

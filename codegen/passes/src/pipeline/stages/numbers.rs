@@ -39,11 +39,7 @@ fn taken(item: &Item) -> Option<Id> {
 /// A number is read again only if the loop does not write what it is read from.
 fn unwritten(program: &Program, items: &[Item], take: &Stmt) -> Result<(), Diagnostic> {
     let Op::Take { number, from } = &take.op else { return Ok(()) };
-    let mut writes = false;
-    for item in items {
-        item.stmt.each(&mut |stmt| writes |= stmt.writes().iter().any(|to| to.tensor == from.tensor));
-    }
-    if !writes {
+    if !items.iter().any(|item| item.stmt.writes_to(from.tensor)) {
         return Ok(());
     }
     let (number, from) = (&program.reads[*number as usize].name, &program.tensor(from.tensor).name);

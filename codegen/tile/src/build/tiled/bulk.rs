@@ -17,6 +17,11 @@ fn swizzled(elem: Elem, bytes: i64, layout: Layout) -> Result<Composed> {
     Ok(Composed::new(Swizzle::new((bytes / 16).trailing_zeros(), group, 3)?, 0, layout))
 }
 
+/// The elements of a block, with those up to the next address at which a box can begin.
+pub fn to_next_box(elements: i64, bytes: i64) -> i64 {
+    (elements * bytes).cast_unsigned().next_multiple_of(BOX_ALIGN.into()).cast_signed() / bytes
+}
+
 /// A tile whose mode `along` is contiguous, in blocks of a swizzled row. Each block is a box of a bulk copy, and begins at a
 /// multiple of 128 bytes. Rows that are no multiple of 16 bytes are longer than the tile's.
 ///
@@ -33,8 +38,7 @@ pub fn swizzled_tile(elem: Elem, [rows, columns]: [i64; 2], along: usize) -> Res
     let [run_of, others] = if along == 1 { [columns, rows] } else { [rows, columns] };
     let run_of = whole_groups(run_of, bytes);
     let run = row_of(run_of, bytes);
-    let block =
-        (others * run * bytes).cast_unsigned().next_multiple_of(BOX_ALIGN.into()).cast_signed() / bytes;
+    let block = to_next_box(others * run, bytes);
     let layout = match along {
         1 if run == run_of => Layout::new((rows, run), (run, 1i64))?,
         1 => Layout::new((rows, (run, run_of / run)), (run, (1i64, block)))?,

@@ -54,8 +54,8 @@ use crate::values::id::Id;
 
 pub use crate::tile::tiled_mma::PAD;
 pub use crate::tile::tiled_mma::{Terms, TiledMma};
-pub use bulk::swizzled_tile;
 pub use bulk::{SWIZZLED, row_of, rows_of};
+pub use bulk::{swizzled_tile, to_next_box};
 pub use fill::Fill;
 pub use operand::converts;
 pub use scales::Scaling;
