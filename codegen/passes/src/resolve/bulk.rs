@@ -295,7 +295,8 @@ impl Resolve {
     }
 
     /// Where a thread needs few elements of an argument, they are loaded before the wait for the last products: unless other
-    /// arguments have an element for each result. Then all loads are in flight together, in fewer registers.
+    /// arguments have an element for each result. Then all loads are in flight together, in fewer registers. Without a wait they
+    /// would only take registers.
     fn loaded_early(&mut self, stmt: &Stmt, ins: &[View]) -> Result<Vec<View>> {
         let of_memory = |view: &View| matches!(self.program.tensor(view.tensor).space, Space::Global { .. });
         for view in ins.iter().filter(|view| of_memory(view)) {
@@ -309,6 +310,9 @@ impl Resolve {
             op => waits(op),
         };
         let first = self.body.iter().rposition(|stmt| !only_waits(stmt)).map_or(0, |last| last + 1);
+        if first == self.body.len() {
+            return Ok(ins.to_vec());
+        }
         let waits = self.body.split_off(first);
         let mut made = Vec::new();
         for view in ins {
