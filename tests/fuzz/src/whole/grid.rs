@@ -11,9 +11,13 @@ const MOST: i128 = 4096;
 impl Block<'_> {
     pub(super) fn grid(&mut self) -> Result<[i64; 3]> {
         let mut counts: [Option<i128>; 3] = [None; 3];
+        let mut named = [false; 3];
         let mut wrong = false;
         let kernel = self.kernel;
         statements(&kernel.body, &mut |of| {
+            if let Some(axis) = axis(of) {
+                named[axis] = true;
+            }
             let ExprKind::Call { function, args, .. } = of else { return };
             if let ("walk", Some(ExprKind::Int(n))) =
                 (&*function.text, args.first().map(|arg| &arg.value.kind))
@@ -25,11 +29,7 @@ impl Block<'_> {
             }
             let Some((extents, sizes, at)) = self.tiles(args) else { return };
             for (mode, at) in at.iter().enumerate() {
-                let ExprKind::Field { base, field } = &at.kind else { continue };
-                if !matches!(&base.kind, ExprKind::Name(name) if name == "block") {
-                    continue;
-                }
-                let axis = ["x", "y", "z"].iter().position(|axis| *axis == field.text).unwrap_or(0);
+                let Some(axis) = axis(&at.kind) else { continue };
                 let size = sizes.get(mode).copied().unwrap_or(1);
                 let count = (extents[mode] + size - 1) / size;
                 wrong |= counts[axis].is_some_and(|known| known != count) || count > MOST;
@@ -38,6 +38,9 @@ impl Block<'_> {
         });
         if wrong {
             return undefined("an axis of the grid numbers tiles of different counts");
+        }
+        if counts.iter().zip(named).any(|(count, named)| named && count.is_none()) {
+            return undefined("no tile of an argument has as many blocks as an axis of the grid");
         }
         Ok(counts.map(|count| count.unwrap_or(1) as i64))
     }
@@ -56,6 +59,13 @@ impl Block<'_> {
         let sizes = list(&args.get(1)?.value).into_iter().map(number).collect::<Option<Vec<_>>>()?;
         Some((extents, sizes, list(&args.get(2)?.value)))
     }
+}
+
+/// The axis of the grid, if an expression is the block's coordinate along it.
+fn axis(of: &ExprKind) -> Option<usize> {
+    let ExprKind::Field { base, field } = of else { return None };
+    let is_block = matches!(&base.kind, ExprKind::Name(name) if name == "block");
+    ["x", "y", "z"].iter().position(|axis| is_block && *axis == field.text)
 }
 
 fn list(of: &Expr) -> Vec<&Expr> {
