@@ -226,7 +226,7 @@ impl Origins<'_> {
                     *state = join(&before, state);
                 }
             }
-            Op::If { then, other, .. } | Op::When { then, other, .. } => {
+            Op::If { then, other, .. } => {
                 let mut second = state.clone();
                 self.pass_body(then, &[], state);
                 self.pass_body(other, &[], &mut second);

@@ -309,10 +309,10 @@ fn ragged_partitions_end_where_their_tiles_do() {
 
 #[test]
 fn conditions_on_arguments() {
-    let cond = Expr::lit(1.0);
+    let cond = crate::values::condition::Test::IsTrue(Expr::lit(1.0));
     // A barrier in one arm does not order accesses before the other arm.
     let one_arm = transpose(layout!((32, 32) : (1, 33)), |b, _, _| {
-        b.when(
+        b.branch(
             cond.clone(),
             |b| {
                 b.sync();
@@ -329,7 +329,7 @@ fn conditions_on_arguments() {
         messages(&findings)
     );
     let both = transpose(layout!((32, 32) : (1, 33)), |b, _, _| {
-        b.when(
+        b.branch(
             cond.clone(),
             |b| {
                 b.sync();
@@ -347,8 +347,8 @@ fn conditions_on_arguments() {
     let twice = transpose(layout!((32, 32) : (1, 33)), |b, ts, tr| {
         b.sync();
         let neg = Expr::Un(crate::thread::Un::Neg, Box::new(Expr::In(0)));
-        b.when(cond.clone(), |b| b.map(std::slice::from_ref(ts), ts, neg.clone()), |_| Ok(())).unwrap();
-        b.when(cond.clone(), |b| b.map(std::slice::from_ref(tr), tr, neg.clone()), |_| Ok(())).unwrap();
+        b.branch(cond.clone(), |b| b.map(std::slice::from_ref(ts), ts, neg.clone()), |_| Ok(())).unwrap();
+        b.branch(cond.clone(), |b| b.map(std::slice::from_ref(tr), tr, neg.clone()), |_| Ok(())).unwrap();
         b.sync();
     });
     let outcome = finish(twice, Vec::new(), Vec::new(), &[]);

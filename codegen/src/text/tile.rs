@@ -131,7 +131,6 @@ variants! {
         "pipelined" Pipelined { var, ahead, body },
         "step" Step { var, at, past, body },
         "if" If { test, then, other = Vec::new() },
-        "when" When { cond, then, other = Vec::new() },
         "roles" Roles(roles),
         "acquire" Acquire { ring, phase },
         "publish" Publish { ring, phase, bytes },

@@ -3,6 +3,7 @@
 use crate::common::{Args, assert_close, numbers, result};
 use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::build::Builder;
+use tilewright_codegen::condition::Test;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::tile::{Ahead, Expr, How, Op, Order, Program};
 use tilewright_codegen::view::{At, Partition, View};
@@ -245,7 +246,7 @@ fn copies_in_loops_and_conditions() {
     b.repeat("again", Value::Int(2), tilewright_codegen::thread::Unroll::No, |b, _| {
         b.pipelined("k", p.steps, 3, |b, k| -> Result<()> {
             let (ga, gb) = (k_tile(b, &p.ga, &k)?, k_tile(b, &p.gb, &k)?);
-            b.when(twice.clone(), |b| b.copy(&ga, &p.sa), |b| b.copy(&ga, &p.sa))?;
+            b.branch(Test::IsTrue(twice.clone()), |b| b.copy(&ga, &p.sa), |b| b.copy(&ga, &p.sa))?;
             b.copy(&gb, &p.sb)?;
             b.gemm(&p.left, &p.right, &p.acc, Order::Plain)
         })

@@ -151,7 +151,7 @@ impl Change {
             (Change::When(_, cond, both), _) => {
                 let then = vec![stmt.clone()];
                 let other = if *both { then.clone() } else { Vec::new() };
-                *stmt = Stmt::new(span, by, Op::When { cond: cond.clone(), then, other });
+                *stmt = Stmt::new(span, by, Op::If { test: Test::IsTrue(cond.clone()), then, other });
             }
             (Change::Steps(_, iterations), Op::For { var, body, .. }) if extent(*var).is_some() => {
                 let (var, body) = (*var, body.clone());

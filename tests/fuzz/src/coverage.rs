@@ -44,7 +44,6 @@ const WANTED: &[&str] = &[
     "statement: pipelined",
     "statement: step",
     "statement: if",
-    "statement: when",
     "statement: roles",
     "statement: acquire",
     "statement: publish",
@@ -350,7 +349,6 @@ impl Seen {
                 self.test(test);
                 "statement: if"
             }
-            Op::When { .. } => "statement: when",
             Op::Roles(_) => "statement: roles",
             Op::Acquire { phase, .. } => {
                 self.coordinates(phase);

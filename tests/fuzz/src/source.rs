@@ -56,7 +56,6 @@ fn tiles(body: &[tile::Stmt], program: &tile::Program, depth: usize) -> String {
             tile::Op::Pipelined { var, ahead, .. } => format!("pipelined {var} {ahead:?}"),
             tile::Op::If { test, .. } => format!("if {test:?}"),
             tile::Op::Step { var, at, past, .. } => format!("step {var} at {at:?} {past:?}"),
-            tile::Op::When { cond, .. } => format!("when {cond:?}"),
             tile::Op::Roles(_) => "roles".into(),
             tile::Op::Tiles { vars, raster, .. } => format!("tiles {vars:?} {raster:?}"),
             _ => words,

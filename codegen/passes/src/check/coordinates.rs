@@ -162,7 +162,7 @@ impl<'p> Walk<'p, '_> {
                     *state = join(&before, state);
                 }
             }
-            Op::If { then, other, .. } | Op::When { then, other, .. } => {
+            Op::If { then, other, .. } => {
                 let mut second = state.clone();
                 self.statements(then, state);
                 self.statements(other, &mut second);

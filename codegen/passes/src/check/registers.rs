@@ -110,7 +110,7 @@ impl Live<'_> {
             }
             // The statements after it, or another iteration.
             let mut after = self.now.clone();
-            let chooses = matches!(stmt.op, Op::If { .. } | Op::When { .. });
+            let chooses = matches!(stmt.op, Op::If { .. });
             loop {
                 let mut all = if chooses { BTreeSet::new() } else { after.clone() };
                 for body in &bodies {

@@ -128,7 +128,7 @@ fn events<'p>(
         *next += 1;
         let at = *next;
         stmt.writes().into_iter().for_each(|view| note(view.tensor, at, false));
-        let repeats = !matches!(stmt.op, Op::If { .. } | Op::When { .. });
+        let repeats = !matches!(stmt.op, Op::If { .. });
         if repeats {
             loops.push(at);
         }

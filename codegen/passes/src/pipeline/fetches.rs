@@ -42,7 +42,7 @@ impl Level {
     fn only_copies(self, program: &Program, stmt: &Stmt) -> bool {
         match &stmt.op {
             Op::Copy { from, to, how, token: None, .. } => self.takes(program, [from, to], how),
-            Op::For { .. } | Op::If { .. } | Op::When { .. } => {
+            Op::For { .. } | Op::If { .. } => {
                 let mut inner = stmt.bodies().into_iter().flatten().peekable();
                 inner.peek().is_some() && inner.all(|stmt| self.only_copies(program, stmt))
             }
@@ -167,7 +167,7 @@ impl<'p> Fetches<'p> {
     fn always<'s>(&self, stmt: &'s Stmt) -> Vec<&'s View> {
         let all = |body: &'s [Stmt]| body.iter().flat_map(|stmt| self.always(stmt)).collect::<Vec<_>>();
         match &stmt.op {
-            Op::If { then, other, .. } | Op::When { then, other, .. } => {
+            Op::If { then, other, .. } => {
                 let other = all(other);
                 all(then).into_iter().filter(|to| other.contains(to)).collect()
             }
@@ -191,7 +191,7 @@ impl<'s> Again<'_> {
     fn body(&mut self, body: impl Iterator<Item = &'s Stmt>, known: &mut Vec<&'s View>) {
         for stmt in body {
             match &stmt.op {
-                Op::If { then, other, .. } | Op::When { then, other, .. } => {
+                Op::If { then, other, .. } => {
                     let mut here = known.clone();
                     self.body(then.iter(), known);
                     self.body(other.iter(), &mut here);
@@ -273,11 +273,6 @@ impl Own<'_> {
             Op::If { test, then, other } => {
                 under(conjuncts(test.clone()), then, f);
                 under(conjuncts(test.clone().negated()), other, f);
-            }
-            Op::When { cond, then, other } => {
-                let test = Test::IsTrue(cond.clone());
-                under(vec![test.clone()], then, f);
-                under(vec![test.negated()], other, f);
             }
             Op::For { var, body, .. } | Op::Pipelined { var, body, .. } if !self.program.runs(*var) => {
                 let var = &self.program.vars[*var as usize];

@@ -12,6 +12,7 @@ use crate::thread::{Change, MemoryOrder, Unroll};
 use crate::tile::view::{At, View};
 use crate::tile::{Expr, Form, How, LaunchRule, Op, Space, Stmt, Tensor, Update};
 use crate::values::affine::Affine;
+use crate::values::condition::Test;
 use crate::values::elem::Elem;
 use crate::values::target::WARP;
 
@@ -220,7 +221,7 @@ impl Resolve {
                 let fetch = copy(wide(to, false)?, wide(&epilogue.tile, true)?, How::Plain);
                 let then = |op| vec![Stmt { op, ..stmt.clone() }];
                 all.push(match test.clone() {
-                    Some(cond) => Op::When { cond, then: then(fetch), other: Vec::new() },
+                    Some(cond) => Op::If { test: Test::IsTrue(cond), then: then(fetch), other: Vec::new() },
                     None => fetch,
                 });
                 all.push(Op::Sync);

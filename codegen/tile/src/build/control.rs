@@ -5,7 +5,7 @@ use tilewright_layout::Value;
 use super::Builder;
 use crate::source::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
-use crate::tile::{Ahead, Expr, Op, Raster, StageOrder, Stmt, Var};
+use crate::tile::{Ahead, Op, Raster, StageOrder, Stmt, Var};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
 
@@ -191,33 +191,6 @@ impl Builder {
         Ok(())
     }
 
-    /// Statements for where a condition on scalar arguments is true, and for where it is false.
-    ///
-    /// ```
-    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Partition, View}};
-    /// # use tilewright_layout::{Layout, Value, layout};
-    /// # let mut b = Builder::new("example");
-    /// # let n = Value::symbol("N");
-    /// # let (x, y) = (b.tensor("x", Elem::F32, (n,), None, false)?, b.tensor("y", Elem::F32, (n,), None, true)?);
-    /// # let block = [At::Index(Coord::Block(0).into())];
-    /// # let (x, y) = (b.tile(&x, (1024,), &block)?, b.tile(&y, (1024,), &block)?);
-    /// # let threads = layout!(256 : 1);
-    /// # let (tx, ty) = (b.parallelize(&x, &threads)?, b.parallelize(&y, &threads)?);
-    /// let beta = b.scalar("beta", Elem::F32);
-    /// b.when(beta, |b| b.copy(&tx, &ty), |b| b.fill(&ty, Expr::lit(0.0)))?;
-    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
-    /// ```
-    pub fn when(
-        &mut self,
-        cond: Expr,
-        then: impl FnOnce(&mut Builder) -> Result<()>,
-        other: impl FnOnce(&mut Builder) -> Result<()>,
-    ) -> Result<()> {
-        let (then, other) = (self.body(then)?, self.body(other)?);
-        self.push(Op::When { cond, then, other });
-        Ok(())
-    }
-
     /// Statements for where a uniform coordinate is below a size.
     ///
     /// ```
@@ -236,7 +209,7 @@ impl Builder {
         self.branch(Test::less(left.clone(), right), then, |_| Ok(()))
     }
 
-    /// Statements for where a condition on integers is true, and for where it is false.
+    /// Statements for where a condition is true, and for where it is false.
     ///
     /// ```
     /// # use tilewright_codegen::{affine::Coord, build::Builder, condition::Test};

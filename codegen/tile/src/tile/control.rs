@@ -25,7 +25,7 @@ impl Structured for Program {
             Op::Step { past: Past::Last | Past::Anyway | Past::Inside, .. } | Op::Ordered { .. } => {
                 Control::One
             }
-            Op::If { .. } | Op::When { .. } => Control::One,
+            Op::If { .. } => Control::One,
             Op::Roles(roles) => {
                 let warps = |group: Id| self.groups[group as usize].warps.map(|(first, end)| end - first);
                 let all: Option<u32> = roles.iter().map(|(group, _)| warps(*group)).sum();
@@ -90,8 +90,8 @@ impl Program {
                 let var = &self.vars[*var as usize];
                 vec![&var.from, &var.to]
             }
-            // Scalar arguments, groups, and tiles of all threads decide.
-            Op::When { .. } | Op::Roles(_) | Op::Tiles { .. } | Op::Ordered { .. } => Vec::new(),
+            // Groups, and tiles of all threads decide.
+            Op::Roles(_) | Op::Tiles { .. } | Op::Ordered { .. } => Vec::new(),
             // Iterations of a loop whose bounds have been checked.
             Op::Step { .. } | Op::Leave { .. } => Vec::new(),
             of_elements!() | of_order!() => Vec::new(),

@@ -284,20 +284,11 @@ pub enum Op {
         /// The body.
         body: Vec<Stmt>,
     },
-    /// A condition on integers. If it differs between threads, no statement inside waits for other
+    /// A condition. If it differs between threads, no statement inside waits for other
     /// threads.
     If {
         /// The condition.
         test: Test,
-        /// Where it is true.
-        then: Vec<Stmt>,
-        /// Where it is false.
-        other: Vec<Stmt>,
-    },
-    /// A condition on scalar arguments, uniform in the grid.
-    When {
-        /// The condition.
-        cond: Expr,
         /// Where it is true.
         then: Vec<Stmt>,
         /// Where it is false.

@@ -74,7 +74,6 @@ macro_rules! of_control {
             | Op::Pipelined { .. }
             | Op::Step { .. }
             | Op::If { .. }
-            | Op::When { .. }
             | Op::Roles(_)
             | Op::Tiles { .. }
             | Op::Ordered { .. }
@@ -112,7 +111,7 @@ macro_rules! bodies {
             | Op::Step { body, .. }
             | Op::Tiles { body, .. }
             | Op::Ordered { body, .. } => vec![body],
-            Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
+            Op::If { then, other, .. } => vec![then, other],
             Op::Roles(roles) => roles.$iter().map(|(_, body)| body).collect(),
             Op::Leave { .. } | of_elements!() | of_order!() => Vec::new(),
         }
@@ -346,7 +345,7 @@ impl Stmt {
                 test.integers().into_iter().chain(scalars).collect()
             }
             Op::Step { at, .. } => vec![at],
-            Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => value.integers(),
+            Op::Fill { value, .. } | Op::Map { value, .. } => value.integers(),
             Op::Lanes { how, .. } => how.function().map(Expr::integers).unwrap_or_default(),
             without_integers!() => Vec::new(),
         }
@@ -357,9 +356,7 @@ impl Stmt {
         match &mut self.op {
             Op::If { test, .. } | Op::Leave { test, .. } => test.each_mut(f),
             Op::Step { at, .. } => f(at),
-            Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => {
-                value.each_integer_mut(f)
-            }
+            Op::Fill { value, .. } | Op::Map { value, .. } => value.each_integer_mut(f),
             Op::Lanes { how, .. } => {
                 if let Some(function) = how.function_mut() {
                     function.each_integer_mut(f);

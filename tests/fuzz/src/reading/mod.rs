@@ -125,7 +125,7 @@ fn decides(program: &Program) -> bool {
     program.body.iter().for_each(|stmt| {
         stmt.each(&mut |stmt| {
             let mut views = stmt.reads().into_iter().chain(stmt.writes());
-            result |= matches!(stmt.op, Op::If { .. } | Op::When { .. });
+            result |= matches!(stmt.op, Op::If { .. });
             result |= views.any(|view| view.base.iter().any(computed));
         });
     });

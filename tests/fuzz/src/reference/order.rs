@@ -141,10 +141,6 @@ impl<'l> Cluster<'l> {
                 let truth = self.test(test, at)?;
                 return self.list(if truth { then } else { other }, at, to);
             }
-            Op::When { cond, then, other } => {
-                let truth = self.truth(cond, at)?;
-                return self.list(if truth { then } else { other }, at, to);
-            }
             Op::Take { number, from } => {
                 let step = Step { stmt, at: at.clone() };
                 let purpose = self.program.reads[*number as usize].purpose;

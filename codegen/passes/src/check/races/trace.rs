@@ -178,6 +178,10 @@ impl<'p> Unroll<'p> {
                     self.statements(body);
                 }
             }
+            // A condition on scalar arguments is the same for the whole launch.
+            Op::If { test: Test::IsTrue(cond), then, other } if cond.integers().is_empty() => {
+                self.branch([then, other], (std::ptr::from_ref(stmt) as u64) | 1 << 63);
+            }
             Op::If { test, then, other } => {
                 if let Some(is_true) = self.is_true(test) {
                     return self.statements(if is_true { then } else { other });
@@ -189,10 +193,6 @@ impl<'p> Unroll<'p> {
                 }
                 self.arms += 2;
                 self.branch([then, other], self.arms);
-            }
-            // A condition on scalar arguments is the same for the whole launch.
-            Op::When { then, other, .. } => {
-                self.branch([then, other], (std::ptr::from_ref(stmt) as u64) | 1 << 63);
             }
             Op::Leave { .. } => {}
             Op::Roles(roles) => self.roles(stmt, roles),
