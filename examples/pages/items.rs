@@ -2,7 +2,7 @@
 
 use tilewright::prelude::*;
 
-/// An element as an integer in the order of the elements.
+/// An element as an integer in the order of the elements; NaN is the largest, and NaN with a sign the least.
 #[device]
 pub fn key_of(x: f32) -> u32 {
     bits::<u32>(x) ^ ((bits::<i32>(x) >> 31) as u32 | (1u32 << 31))

@@ -234,7 +234,7 @@ fn rows_to_select_from(n: usize, rows: usize, kind: usize) -> Vec<f32> {
         _ => numbers(n * rows, 3).into_iter().map(|x| (x * 4.0).trunc()).collect(),
     };
     if n > 40 && kind == 0 {
-        x[3..8].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 0.0]);
+        x[3..9].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 0.0, -f32::NAN]);
     }
     x
 }
