@@ -1,6 +1,6 @@
 //! Faults that kernels of whole tiles must find.
 
-use super::{Fault, fault as of_parts};
+use super::{Fault, fault as of_parts, rare};
 use crate::draw::Kind;
 
 const EXACT: &str = "codegen/program/src/launch/exact.rs";
@@ -216,8 +216,8 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         PRODUCT,
         "the rows of a warpgroup count the group that it alternates with",
-        "is_part.then_some(count)",
-        "is_part.then_some(members)",
+        "group.member_warps() == Some(mma.row.family.warps())",
+        "(group.members == 2 || group.member_warps() == Some(mma.row.family.warps()))",
     )
     .options(),
     fault(
@@ -225,7 +225,8 @@ pub(super) const FAULTS: &[Fault] = &[
         "what is known about a part of a tile is taken for the whole tile",
         "if edge.part.is_empty() {",
         "if !edge.part.is_empty() || edge.part.is_empty() {",
-    ),
+    )
+    .first(2030),
     fault(
         COORDINATES,
         "a function has the coordinates of its first tile, whatever the others have",
@@ -234,10 +235,10 @@ pub(super) const FAULTS: &[Fault] = &[
     )
     .targeted(0),
     fault(READS, "an integer that is read out of bounds is -1", "Purpose::Value => 0", "Purpose::Value => -1"),
-    fault(
+    rare(fault(
         PART,
         "a thread's part of a tile ends where the rows of shared memory do",
         "let extent = own.size()?.min(d.tile()[mode]);",
         "let extent = own.size()?;",
-    ),
+    )),
 ];
