@@ -127,15 +127,17 @@ impl Lower<'_> {
             tile::Op::For { var, unroll, body } => self.repeat(*var, *unroll, body)?,
             tile::Op::Leave { of, test } => self.leave(*of, test).map_err(problem)?,
             tile::Op::Step { var, at, past, body } => self.step(*var, at, *past, body)?,
-            tile::Op::If { test: Test::IsTrue(cond), then, other } if cond.integers().is_empty() => {
-                let cond = self.uniform(cond).map_err(problem)?;
-                let (then, other) = (self.block_of(then)?, self.block_of(other)?);
-                self.emit(Op::When { cond, then, other });
-            }
-            tile::Op::If { test, then, other } => {
-                let cond = self.test(test).map_err(problem)?;
-                self.branch(cond, then, other)?;
-            }
+            tile::Op::If { test, then, other } => match test.on_arguments() {
+                Some(cond) => {
+                    let cond = self.uniform(cond).map_err(problem)?;
+                    let (then, other) = (self.block_of(then)?, self.block_of(other)?);
+                    self.emit(Op::When { cond, then, other });
+                }
+                None => {
+                    let cond = self.test(test).map_err(problem)?;
+                    self.branch(cond, then, other)?;
+                }
+            },
             // Pipelined loops have been expanded before.
             tile::Op::Pipelined { var, body, .. } => self.repeat(*var, Unroll::No, body)?,
         }

@@ -19,7 +19,7 @@ pub enum Test {
     Less(Affine, Affine),
     /// Both are the same number.
     Equal(Affine, Affine),
-    /// A condition on scalar arguments.
+    /// A condition between numbers: of scalar arguments, and of integers.
     IsTrue(Expr),
     /// The test is false.
     Not(Box<Test>),
@@ -122,6 +122,14 @@ impl Test {
     pub fn scalars(&self) -> Vec<&Expr> {
         let own = if let Test::IsTrue(expr) = self { Some(expr) } else { None };
         own.into_iter().chain(self.inside().iter().flat_map(Test::scalars)).collect()
+    }
+
+    /// The condition, if it is one of scalar arguments alone: the same for the whole launch.
+    pub fn on_arguments(&self) -> Option<&Expr> {
+        match self {
+            Test::IsTrue(expr) if expr.integers().is_empty() => Some(expr),
+            _ => None,
+        }
     }
 
     /// Does any part of its integers satisfy this predicate?

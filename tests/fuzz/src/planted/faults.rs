@@ -18,6 +18,13 @@ const fn fault(file: &'static str, breaks: &'static str, text: &'static str, wit
     Fault { file, text, with, breaks, kind: Kind::Parts, first: 0, is_rare: false }
 }
 
+impl Fault {
+    /// Kernels from this seed on find it.
+    const fn first(self, first: u64) -> Fault {
+        Fault { first, ..self }
+    }
+}
+
 /// A fault that few kernels find.
 const fn rare(fault: Fault) -> Fault {
     Fault { is_rare: true, ..fault }

@@ -6,6 +6,8 @@ use tilewright_codegen::ast::{
     Arg, Binary, Expr, ExprKind, Kernel, ParamKind, Pattern, Stmt, StmtKind, Unary,
 };
 
+use super::grid::axis;
+
 /// Constructs in the text of a kernel, as rows of the coverage.
 pub fn constructs(kernel: &Kernel) -> Vec<&'static str> {
     let mut present = Vec::new();
@@ -208,10 +210,7 @@ impl<'k> Uses<'k> {
                 StmtKind::If { condition, then, other } => {
                     let mut present = Vec::new();
                     statements_of(condition, &mut |of| match of {
-                        ExprKind::Field { base, .. } if matches!(&base.kind, ExprKind::Name(name) if name == "block") =>
-                        {
-                            present.push("condition: of blocks");
-                        }
+                        of if axis(of).is_some() => present.push("condition: of blocks"),
                         ExprKind::Name(name) if name.starts_with('k') => {
                             present.push("condition: of iterations")
                         }

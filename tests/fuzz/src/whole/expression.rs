@@ -4,6 +4,7 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Arg, Binary, Expr, ExprKind, Pattern, Unary};
 
 use super::element;
+use super::grid::axis;
 use super::value::{Elements, OutOfBounds, Type, Value, View};
 use super::{Block, MIXED_COORDINATES, Result, undefined};
 use crate::number::range;
@@ -53,12 +54,9 @@ impl<'k> Block<'k> {
             ExprKind::Tuple(items) => {
                 Value::Tuple(items.iter().map(|item| self.value(item)).collect::<Result<_>>()?)
             }
-            ExprKind::Field { base, field } => match &base.kind {
-                ExprKind::Name(name) if name == "block" => {
-                    let axis = ["x", "y", "z"].iter().position(|axis| *axis == field.text);
-                    Value::Integer(self.at[axis.unwrap_or(0)].into())
-                }
-                _ => match (self.value(base)?, field.text.parse::<usize>()) {
+            kind @ ExprKind::Field { base, field } => match axis(kind) {
+                Some(axis) => Value::Integer(self.at[axis].into()),
+                None => match (self.value(base)?, field.text.parse::<usize>()) {
                     (Value::Tuple(mut entries), Ok(n)) if n < entries.len() => entries.swap_remove(n),
                     _ => return undefined("no such field"),
                 },

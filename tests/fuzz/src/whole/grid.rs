@@ -62,7 +62,7 @@ impl Block<'_> {
 }
 
 /// The axis of the grid, if an expression is the block's coordinate along it.
-fn axis(of: &ExprKind) -> Option<usize> {
+pub(super) fn axis(of: &ExprKind) -> Option<usize> {
     let ExprKind::Field { base, field } = of else { return None };
     let is_block = matches!(&base.kind, ExprKind::Name(name) if name == "block");
     ["x", "y", "z"].iter().position(|axis| is_block && *axis == field.text)

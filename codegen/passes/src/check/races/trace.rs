@@ -178,11 +178,10 @@ impl<'p> Unroll<'p> {
                     self.statements(body);
                 }
             }
-            // A condition on scalar arguments is the same for the whole launch.
-            Op::If { test: Test::IsTrue(cond), then, other } if cond.integers().is_empty() => {
-                self.branch([then, other], (std::ptr::from_ref(stmt) as u64) | 1 << 63);
-            }
             Op::If { test, then, other } => {
+                if test.on_arguments().is_some() {
+                    return self.branch([then, other], (std::ptr::from_ref(stmt) as u64) | 1 << 63);
+                }
                 if let Some(is_true) = self.is_true(test) {
                     return self.statements(if is_true { then } else { other });
                 }

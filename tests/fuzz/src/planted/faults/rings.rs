@@ -33,15 +33,13 @@ pub(super) const FAULTS: &[Fault] = &[
         "if barrier != Barrier::None {",
         "if barrier != Barrier::None && !matches!(stmt.op, Op::Await { .. }) {",
     ),
-    Fault {
-        first: 3960,
-        ..fault(
-            SYNCHRONISE,
-            "no barrier before a loop that reuses the slots",
-            "let used = ring.buffers.iter().any(|buffer| state.used.contains_key(buffer));",
-            "let used = ring.buffers.is_empty();",
-        )
-    },
+    fault(
+        SYNCHRONISE,
+        "no barrier before a loop that reuses the slots",
+        "let used = ring.buffers.iter().any(|buffer| state.used.contains_key(buffer));",
+        "let used = ring.buffers.is_empty();",
+    )
+    .first(3960),
     fault(SLOTS, "the prologue skips the first stage", "for at in 0..ahead {", "for at in 1..ahead {"),
     fault(
         SLOTS,

@@ -30,10 +30,6 @@ const fn fault(file: &'static str, breaks: &'static str, text: &'static str, wit
 }
 
 impl Fault {
-    const fn first(self, first: u64) -> Fault {
-        Fault { first, ..self }
-    }
-
     /// Kernels about one interplay find it.
     const fn targeted(self, first: u64) -> Fault {
         Fault { kind: Kind::Targeted, first, ..self }
