@@ -394,8 +394,8 @@ impl Program {
     /// ```
     /// use tilewright_program::affine::Coord;
     /// let program = tilewright_tile::tile::Program { cluster: [2, 1, 4], ..Default::default() };
-    /// let of = |mode, rank| program.number_in_cluster(mode).exact(&|at| (*at == Coord::ClusterRank).then_some(rank));
-    /// assert_eq!([0, 1, 2].map(|mode| of(mode, 5)), [Ok(1), Ok(0), Ok(2)]);
+    /// let of = |mode, rank: i64| program.number_in_cluster(mode).with(&Coord::ClusterRank, &rank.into())?.constant();
+    /// assert_eq!([0, 1, 2].map(|mode| of(mode, 5)), [Some(1), Some(0), Some(2)]);
     /// ```
     pub fn number_in_cluster(&self, mode: usize) -> Affine {
         let blocks = |modes: &[u32]| i64::from(modes.iter().product::<u32>());
@@ -410,10 +410,9 @@ impl Program {
     /// use tilewright_program::affine::Coord;
     /// let program = tilewright_tile::tile::Program { cluster: [2, 1, 4], ..Default::default() };
     /// let of = |mode, number: i64| {
-    ///     let rank = program.rank_in_cluster(mode, &number.into()).unwrap();
-    ///     rank.exact(&|at| (*at == Coord::ClusterRank).then_some(5))
+    ///     program.rank_in_cluster(mode, &number.into())?.with(&Coord::ClusterRank, &5.into())?.constant()
     /// };
-    /// assert_eq!((of(0, 0), of(2, 3)), (Ok(4), Ok(7)));
+    /// assert_eq!((of(0, 0), of(2, 3)), (Some(4), Some(7)));
     /// ```
     pub fn rank_in_cluster(&self, mode: usize, number: &Affine) -> Option<Affine> {
         let (mut rank, mut blocks) = (Affine::default(), 1);
