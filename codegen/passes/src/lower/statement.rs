@@ -197,7 +197,9 @@ impl Lower<'_> {
                 let value = self.condition_or_not(expr)?;
                 let var = self.var("holds", false);
                 self.emit(Op::Take(var, value));
-                self.exprs().leaf(Int::Var(var), 0, 1, 1, Scope::Grid)
+                let integers: Vec<Ix> = expr.integers().into_iter().map(|at| self.affine(at)).collect();
+                let same_for = integers.into_iter().map(|at| self.kernel.exprs.get(at).same_for).min();
+                self.exprs().leaf(Int::Var(var), 0, 1, 1, same_for.unwrap_or(Scope::Grid))
             }
             Test::Not(inner) => {
                 let inner = self.test(inner)?;

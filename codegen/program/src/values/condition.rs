@@ -96,10 +96,11 @@ impl Test {
         }
     }
 
-    /// The integers that it compares, also in its subtests.
+    /// The integers in it, also in its subtests and in scalar conditions.
     pub fn integers(&self) -> Vec<&Affine> {
         let own = match self {
             Test::Less(a, b) | Test::Equal(a, b) => vec![a, b],
+            Test::IsTrue(expr) => expr.integers(),
             _ => Vec::new(),
         };
         own.into_iter().chain(self.inside().iter().flat_map(Test::integers)).collect()

@@ -340,10 +340,7 @@ impl Stmt {
     /// The integers that it uses outside its views: in conditions, in functions of elements.
     pub fn integers(&self) -> Vec<&Affine> {
         match &self.op {
-            Op::If { test, .. } | Op::Leave { test, .. } => {
-                let scalars = test.scalars().into_iter().flat_map(Expr::integers);
-                test.integers().into_iter().chain(scalars).collect()
-            }
+            Op::If { test, .. } | Op::Leave { test, .. } => test.integers(),
             Op::Step { at, .. } => vec![at],
             Op::Fill { value, .. } | Op::Map { value, .. } => value.integers(),
             Op::Lanes { how, .. } => how.function().map(Expr::integers).unwrap_or_default(),

@@ -4,7 +4,7 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Binary, Expr, ParamKind, Stmt};
 
 use super::scene::{Extent, Scene};
-use super::tree::{binary, call, computed, decide, field, float, index, int, name, not};
+use super::tree::{binary, call, cast, computed, decide, field, float, index, int, name, not};
 
 /// Comparisons.
 const COMPARE: [Binary; 6] = [Binary::Lt, Binary::Le, Binary::Gt, Binary::Ge, Binary::Eq, Binary::Ne];
@@ -117,7 +117,12 @@ impl Scene {
             }
             6..8 if apart => {
                 let end = self.random.within(0, self.threads);
-                binary(op, field("thread", "x"), int(end))
+                let thread = field("thread", "x");
+                match self.random.below(4) {
+                    0 => binary(op, cast(thread, Elem::F32), float(end as f64)),
+                    1 => binary(op, cast(thread, Elem::I64), int(end)),
+                    _ => binary(op, thread, int(end)),
+                }
             }
             8 if apart => {
                 let loaded = self.loaded(true);
