@@ -12,6 +12,7 @@ pub fn all() -> Vec<(&'static str, KernelDef)> {
         ("convolution", convolution().def().clone()),
         ("transposed", transposed().def().clone()),
         ("biased", biased().def().clone()),
+        ("clustered", clustered().def().clone()),
         ("ordered", ordered().def().clone()),
     ]
 }
@@ -133,7 +134,19 @@ pub fn biased(
     );
 }
 
-/// The same, rastered in the order of a layout, for a matrix of 4x6 tiles.
+/// A copy whose clusters take the tiles of the grid in bands.
+#[kernel(arch = 90)]
+pub fn clustered(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) {
+    let t = layout!((16, 4));
+    raster(2);
+    cluster(2);
+    copy(
+        parallelize(tile(x, (16, 8), (block.x, block.y)), t, thread.x),
+        parallelize(tile(y, (16, 8), (block.x, block.y)), t, thread.x),
+    );
+}
+
+/// A copy whose blocks take the tiles in the order of a layout, for a matrix of 4x6 tiles.
 #[kernel]
 pub fn ordered(x: &Tensor<f32, { (64, 48) }>, y: &mut Tensor<f32, { (64, 48) }>) {
     let t = layout!((16, 4));

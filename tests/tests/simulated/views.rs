@@ -128,6 +128,10 @@ fn walks_come_to_every_tile() {
     }
     // Whole tiles need no bounds checks, in any raster order.
     assert!(!biased().source().contains("if ("), "{}", biased().source());
+    for (m, n) in [(70, 50), (16, 8), (33, 24), (128, 1), (64, 48)] {
+        let x = numbers(m * n, 1);
+        check(clustered().def(), &[Arg::tensor(&x, [m, n]), Arg::output::<f32>([m, n])], "y", &x);
+    }
     let x = numbers(64 * 48, 1);
     check(ordered().def(), &[Arg::tensor(&x, [64, 48]), Arg::output::<f32>([64, 48])], "y", &x);
 }

@@ -156,7 +156,7 @@ impl Lower<'_> {
         Ok(Share { first: self.name(first, "first"), apart: self.name(apart, "apart"), others })
     }
 
-    /// The tile of this block: blocks are numbered along x first, the order in which they are launched.
+    /// The tile of this block, or the tiles of its cluster: blocks are numbered along x first, the order in which they are launched.
     fn tile_of_block(
         &mut self,
         vars: &[Id],
@@ -164,7 +164,12 @@ impl Lower<'_> {
         extents: &[Value],
         body: &[tile::Stmt],
     ) -> std::result::Result<(), Diagnostic> {
-        let axes: Vec<Ix> = (0..vars.len() as u8).map(|axis| self.coord(&Coord::Block(axis))).collect();
+        let mut axes: Vec<Ix> = (0..vars.len() as u8).map(|axis| self.coord(&Coord::Block(axis))).collect();
+        let size = i64::from(self.program.cluster.iter().product::<u32>());
+        if let (2.., Some(first)) = (size, axes.first_mut()) {
+            let cluster = self.exprs().div(*first, size);
+            *first = self.name(cluster, "cluster");
+        }
         let coordinates = match raster {
             Raster::Plain => axes,
             Raster::Bands(_) => {

@@ -10,7 +10,7 @@ use crate::source::problem::Problem;
 use crate::thread::Id;
 use crate::tile::view::View;
 use crate::tile::view::leaf::leaves;
-use crate::tile::{Op, Program, Raster, Space, Stmt, Var};
+use crate::tile::{LaunchRule, Op, Program, Raster, Space, Stmt, Var};
 use crate::values::affine::{Affine, Arith, Coord};
 use crate::values::condition::Test;
 
@@ -87,6 +87,9 @@ pub(super) fn over_tiles(program: &mut Program) -> std::result::Result<(), Diagn
     for var in &mut program.vars {
         swap(&mut var.from);
         swap(&mut var.to);
+    }
+    if program.launch == LaunchRule::PerTile && blocks > 1 {
+        program.more[0].push(Value::Int(blocks.into()));
     }
     program.vars.extend(modes.iter().map(|&(name, extent)| Var::new(name, extent)));
     let vars: Vec<Id> = (first..first + modes.len() as Id).collect();
