@@ -4,8 +4,7 @@ use crate::function;
 use crate::text::Text;
 use proc_macro2::{Span, TokenStream, TokenTree};
 use tilewright_codegen::{Definition, ast};
-use tilewright_fuzz::draw;
-use tilewright_fuzz::judge::Source;
+use tilewright_fuzz::draw::Kind;
 
 const KERNELS: u64 = 200;
 
@@ -29,7 +28,7 @@ pub(crate) fn read(printed: &str) -> ast::Kernel {
 fn printed_kernels_are_read_as_they_were_drawn() {
     let mut count = 0;
     for seed in 0..KERNELS {
-        let Source::Text(Definition::Function(kernel, _)) = draw::subject(seed).source else { continue };
+        let Definition::Function(kernel, _) = Kind::Parts.kernel(seed) else { continue };
         let printed = kernel.to_string();
         assert_eq!(read(&printed).to_string(), printed, "seed {seed}");
         count += 1;

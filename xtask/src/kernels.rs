@@ -1,4 +1,4 @@
-//! Kernels drawn at random against a plain reference, and faults planted in the generator that they must
+//! Kernels drawn at random against the meaning of their text, and faults planted in the generator that they must
 //! find.
 
 use crate::shell::{Outcome, cargo, run as spawn, step};

@@ -13,7 +13,7 @@ use tilewright_sim::Arg;
 
 use crate::number;
 use crate::random::Random;
-use crate::reference::{Buffer, Num};
+use crate::whole::{Buffer, Num};
 
 /// Guard elements before and after every tensor, which must not be written. Their number keeps addresses
 /// aligned.
@@ -167,7 +167,7 @@ impl Case {
         program.args.iter().enumerate().map(one).collect()
     }
 
-    /// Buffers for the reference interpreter.
+    /// Buffers for the oracle.
     pub fn buffers(&self) -> Vec<Buffer> {
         let one = |tensor: &Tensor| Buffer {
             all: tensor.all.iter().map(|value| value.map(|value| tensor.num(value))).collect(),

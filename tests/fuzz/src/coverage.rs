@@ -1,20 +1,14 @@
-//! Coverage of random kernels: the number of passing kernels with each kind of statement, mechanism,
-//! coordinate, bound and variant. Matches are exhaustive, so that a new feature of the language needs a row
-//! here.
+//! Coverage of random kernels: the number of passing kernels with each construct of the text, and of kernels of parts with each bound,
+//! vector width and variant of what is generated.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use tilewright_codegen::affine::{Affine, Arith, Coord};
-use tilewright_codegen::condition::Test;
 use tilewright_codegen::lower::Policy;
-use tilewright_codegen::semiring::Semiring;
-use tilewright_codegen::thread::{self, Unroll};
-use tilewright_codegen::tile::{Across, Expr, How, Multiply, Op, Order, Past, Program, Space, Stmt};
-use tilewright_codegen::{Elem, pass};
+use tilewright_codegen::{pass, thread};
 
 use crate::judge::Right;
 use crate::options::{self, Choice};
-use crate::whole::CONSTRUCTS;
+use crate::whole::{CONSTRUCTS, PARTS};
 
 /// Counts by feature.
 #[derive(Clone, Debug, Default)]
@@ -23,119 +17,18 @@ pub struct Coverage {
     /// Kernels with both options.
     pairs: BTreeMap<[Choice; 2], u32>,
     kernels: u32,
-    /// Kernels of whole tiles have separate rows.
-    whole: bool,
+    /// Kernels of parts have separate rows.
+    parts: bool,
 }
 
-/// Features that must be drawn. Features that lowering refuses are not among them.
-const WANTED: &[&str] = &[
-    "statement: copy",
-    "statement: fill",
-    "statement: map",
-    "statement: gemm",
-    "statement: reduce",
-    "statement: fold",
-    "statement: scan",
-    "statement: wait for copies",
-    "statement: commit copies",
-    "statement: sync",
-    "statement: for",
-    "statement: leave",
-    "statement: pipelined",
-    "statement: step",
-    "statement: if",
-    "statement: roles",
-    "statement: acquire",
-    "statement: publish",
-    "statement: await",
-    "statement: release",
-    "statement: advance",
-    "statement: tiles",
-    "statement: wait for a token",
-    "statement: take",
-    "condition: less",
-    "condition: equal",
-    "condition: scalar",
-    "condition: not",
-    "condition: and",
-    "condition: or",
-    "condition: divergent",
-    "copy: derived",
-    "copy: asynchronous",
-    "copy: plain",
-    "copy: realigned",
-    "copy: staged",
-    "copy: here",
-    "copy: by an instruction",
-    "copy: global to registers",
-    "copy: global to shared",
-    "copy: global to global",
-    "copy: shared to registers",
-    "copy: shared to shared",
-    "copy: shared to global",
-    "copy: registers to registers",
-    "copy: registers to shared",
-    "copy: registers to global",
-    "copy: converts",
-    "copy: custom fill",
-    "gemm: plain",
-    "gemm: serpentine",
-    "gemm: rows",
-    "gemm: row serpentine",
-    "gemm: from memory",
-    "gemm: by an instruction",
-    "gemm: other operations",
-    "reduce: thread",
-    "reduce: warp",
-    "reduce: part of a warp",
-    "reduce: digits of threads",
-    "reduce: block",
-    "coordinate: block",
-    "coordinate: loop",
-    "coordinate: thread",
-    "coordinate: swizzled thread",
-    "coordinate: cluster rank",
-    "coordinate: digit",
-    "coordinate: begin",
-    "coordinate: phase",
-    "coordinate: size",
-    "coordinate: scalar",
-    "coordinate: loaded by the block",
-    "coordinate: loaded by a thread",
-    "coordinate: product",
-    "coordinate: quotient",
-    "coordinate: remainder",
-    "coordinate: minimum",
-    "coordinate: maximum",
-    "past: skip",
-    "past: last",
-    "past: anyway",
-    "past: inside",
-    "loop: not unrolled",
-    "loop: unrolled fully",
-    "loop: unrolled by",
-    "loop: ends computed",
-    "function: input",
-    "function: literal",
-    "function: scalar",
-    "function: coordinate",
-    "function: size",
-    "function: bits",
-    "function: unary",
-    "function: binary",
-    "function: fma",
-    "function: comparison",
-    "function: select",
-    "function: cast",
-    "function: integer of the kernel",
+/// Features of what is generated.
+const GENERATED: &[&str] = &[
     "bound: proven read",
     "bound: guarded read",
     "bound: proven write",
     "bound: guarded write",
     "bound: asynchronous or zero",
-    "bound: clamped",
     "bound: partial first tile",
-    "bound: ragged",
     "bound: mask",
     "width: 1",
     "width: 2",
@@ -146,14 +39,6 @@ const WANTED: &[&str] = &[
     "variant: aligned",
     "variant: small",
     "variant: general",
-    "element: f64",
-    "element: f32",
-    "element: f16",
-    "element: bf16",
-    "element: i32",
-    "element: u32",
-    "element: i8",
-    "element: u8",
 ];
 
 impl Coverage {
@@ -164,23 +49,15 @@ impl Coverage {
         for pair in pairs.filter(|pair| pair.iter().all(|of| right.options.contains(of))) {
             *self.pairs.entry(*pair).or_default() += 1;
         }
-        if right.is_whole {
-            self.whole = true;
-            self.kernels += 1;
-            for &what in &right.constructs {
-                debug_assert!(CONSTRUCTS.contains(&what), "{what}");
-                *self.counts.entry(what).or_default() += 1;
-            }
-            return;
-        }
-        let mut seen = Seen::default();
-        seen.program(&right.program);
-        if let Ok(expanded) = pass::expand(right.program.clone()) {
-            seen.program(&expanded);
-        }
-        seen.variants(right);
         self.kernels += 1;
-        for what in seen.0.into_keys() {
+        let mut seen: BTreeSet<&'static str> = right.constructs.iter().copied().collect();
+        if right.constructs.contains(&"parallelize") {
+            self.parts = true;
+            let mut generated = Seen::default();
+            generated.variants(right);
+            seen.append(&mut generated.0);
+        }
+        for what in seen {
             *self.counts.entry(what).or_default() += 1;
         }
     }
@@ -188,7 +65,7 @@ impl Coverage {
     /// Adds the counts of another.
     pub fn merge(&mut self, other: &Coverage) {
         self.kernels += other.kernels;
-        self.whole |= other.whole;
+        self.parts |= other.parts;
         for (what, count) in &other.counts {
             *self.counts.entry(what).or_default() += count;
         }
@@ -224,11 +101,11 @@ impl Coverage {
 
     /// Features in fewer kernels than this.
     pub fn below(&self, least: u32) -> Vec<&'static str> {
-        self.rows().iter().copied().filter(|what| self.count(what) < least).collect()
+        self.rows().into_iter().filter(|what| self.count(what) < least).collect()
     }
 
-    fn rows(&self) -> &'static [&'static str] {
-        if self.whole { CONSTRUCTS } else { WANTED }
+    fn rows(&self) -> Vec<&'static str> {
+        if self.parts { [PARTS, GENERATED].concat() } else { CONSTRUCTS.to_vec() }
     }
 
     fn count(&self, what: &str) -> u32 {
@@ -247,282 +124,11 @@ impl Coverage {
 
 /// The features of one kernel.
 #[derive(Default)]
-struct Seen(BTreeMap<&'static str, ()>);
+struct Seen(BTreeSet<&'static str>);
 
 impl Seen {
     fn has(&mut self, what: &'static str) {
-        debug_assert!(WANTED.contains(&what), "{what}");
-        self.0.insert(what, ());
-    }
-
-    fn program(&mut self, program: &Program) {
-        for tensor in &program.tensors {
-            self.has(match tensor.elem {
-                Elem::F64 => "element: f64",
-                Elem::F16 => "element: f16",
-                Elem::Bf16 => "element: bf16",
-                Elem::I32 => "element: i32",
-                Elem::U32 => "element: u32",
-                Elem::I8 => "element: i8",
-                Elem::U8 => "element: u8",
-                // The others are not drawn.
-                _ => "element: f32",
-            });
-        }
-        for stmt in &program.body {
-            stmt.each(&mut |stmt| self.statement(program, stmt));
-        }
-    }
-
-    fn statement(&mut self, program: &Program, stmt: &Stmt) {
-        for view in stmt.reads().into_iter().chain(stmt.writes()) {
-            view.base.iter().for_each(|base| self.coordinates(base));
-            if !view.clamped.is_empty() {
-                self.has("bound: clamped");
-            }
-            if view.limits.iter().any(Option::is_some) {
-                self.has("bound: ragged");
-            }
-        }
-        let what = match &stmt.op {
-            Op::Copy { from, to, how, fill, .. } => {
-                self.copy(program, (from.tensor, to.tensor), *how, fill.to_f64());
-                "statement: copy"
-            }
-            Op::Fill { value, .. } => {
-                self.function(value);
-                "statement: fill"
-            }
-            Op::Map { value, .. } => {
-                self.function(value);
-                "statement: map"
-            }
-            Op::Gemm { .. } => {
-                self.product(program, &stmt.op);
-                "statement: gemm"
-            }
-            Op::Reduce { across, .. } => {
-                self.has(match across {
-                    Across::Thread => "reduce: thread",
-                    Across::Warp(32) => "reduce: warp",
-                    Across::Warp(_) => "reduce: part of a warp",
-                    Across::Block => "reduce: block",
-                    Across::Submodes(_) => "reduce: digits of threads",
-                    // No kernel is drawn with it: the reference executes the blocks of a cluster one after another.
-                    Across::Cluster(_) | Across::Blocks(_) => "reduce: cluster",
-                });
-                "statement: reduce"
-            }
-            Op::Fold { with, .. } => {
-                with.iter().for_each(|value| self.function(value));
-                "statement: fold"
-            }
-            Op::Scan { how, .. } => {
-                how.with.iter().for_each(|value| self.function(value));
-                "statement: scan"
-            }
-            Op::WaitCopies { .. } => "statement: wait for copies",
-            Op::CommitCopies => "statement: commit copies",
-            Op::Sync => "statement: sync",
-            Op::For { var, unroll, .. } => {
-                self.repeat(program, *var, *unroll);
-                "statement: for"
-            }
-            Op::Leave { test, .. } => {
-                test.integers().into_iter().for_each(|at| self.coordinates(at));
-                "statement: leave"
-            }
-            Op::Pipelined { .. } => "statement: pipelined",
-            Op::Step { at, past, .. } => {
-                self.coordinates(at);
-                self.has(match past {
-                    Past::Skip => "past: skip",
-                    Past::Last => "past: last",
-                    Past::Anyway => "past: anyway",
-                    Past::Inside => "past: inside",
-                });
-                "statement: step"
-            }
-            Op::Take { .. } => "statement: take",
-            Op::If { test, .. } => {
-                test.integers().into_iter().for_each(|at| self.coordinates(at));
-                self.test(test);
-                "statement: if"
-            }
-            Op::Roles(_) => "statement: roles",
-            Op::Acquire { phase, .. } => {
-                self.coordinates(phase);
-                "statement: acquire"
-            }
-            Op::Publish { phase, .. } => {
-                self.coordinates(phase);
-                "statement: publish"
-            }
-            Op::Await { phase, .. } => {
-                self.coordinates(phase);
-                "statement: await"
-            }
-            Op::Release { phase, .. } => {
-                self.coordinates(phase);
-                "statement: release"
-            }
-            Op::Wait { .. } => "statement: wait for a token",
-            Op::Advance { .. } => "statement: advance",
-            Op::Tiles { .. } => "statement: tiles",
-            // Not drawn: tested by programs of the builder in `codegen/tests/all/choreography.rs`.
-            Op::Ordered { .. } => return,
-            // Cooperating blocks are not drawn either, nor exchanges between lanes, which `simulated lanes` tests.
-            Op::Lanes { .. }
-            | Op::Atomic { .. }
-            | Op::Gather { .. }
-            | Op::Scatter { .. }
-            | Op::Signal { .. }
-            | Op::AwaitFlag { .. }
-            | Op::SyncCluster
-            | Op::Flow { .. }
-            | Op::Contents { .. } => return,
-        };
-        self.has(what);
-    }
-
-    fn test(&mut self, test: &Test) {
-        self.has(match test {
-            Test::Less(..) => "condition: less",
-            Test::Equal(..) => "condition: equal",
-            Test::IsTrue(_) => "condition: scalar",
-            Test::Not(_) => "condition: not",
-            Test::Both(_) => "condition: and",
-            Test::Either(_) => "condition: or",
-        });
-        if test.per_thread() {
-            self.has("condition: divergent");
-        }
-        test.inside().iter().for_each(|inner| self.test(inner));
-    }
-
-    fn product(&mut self, program: &Program, op: &Op) {
-        let Op::Gemm { a, how, order, .. } = op else { return };
-        if how.semiring() != Semiring::SUMS {
-            self.has("gemm: other operations");
-        }
-        self.has(match order {
-            Order::Plain => "gemm: plain",
-            Order::Serpentine => "gemm: serpentine",
-            Order::Rows => "gemm: rows",
-            Order::RowSerpentine => "gemm: row serpentine",
-        });
-        if let Multiply::Atom(_) = how {
-            self.has("gemm: by an instruction");
-        } else if !matches!(program.tensor(a.tensor).space, Space::Registers { .. }) {
-            self.has("gemm: from memory");
-        }
-    }
-
-    fn repeat(&mut self, program: &Program, var: u32, unroll: Unroll) {
-        let var = &program.vars[var as usize];
-        if var.extent().is_none() {
-            [&var.from, &var.to].into_iter().for_each(|end| self.coordinates(end));
-            self.has("loop: ends computed");
-        }
-        self.has(match unroll {
-            Unroll::No => "loop: not unrolled",
-            Unroll::Full => "loop: unrolled fully",
-            Unroll::By(_) => "loop: unrolled by",
-        });
-    }
-
-    fn copy(&mut self, program: &Program, (from, to): (u32, u32), how: How, fill: f64) {
-        self.has(match how {
-            How::Derive => "copy: derived",
-            How::Async => "copy: asynchronous",
-            How::Plain => "copy: plain",
-            How::Realigned => "copy: realigned",
-            How::Staged => "copy: staged",
-            How::Here => "copy: here",
-            How::Atom(_) => "copy: by an instruction",
-        });
-        let (from, to) = (program.tensor(from), program.tensor(to));
-        use Space::{Global, Registers, Shared};
-        self.has(match (from.space, to.space) {
-            (Global { .. }, Registers { .. }) => "copy: global to registers",
-            (Global { .. }, Shared { .. }) => "copy: global to shared",
-            (Global { .. }, Global { .. }) => "copy: global to global",
-            (Shared { .. }, Registers { .. }) => "copy: shared to registers",
-            (Shared { .. }, Shared { .. }) => "copy: shared to shared",
-            (Shared { .. }, Global { .. }) => "copy: shared to global",
-            (Registers { .. }, Registers { .. }) => "copy: registers to registers",
-            (Registers { .. }, Shared { .. }) => "copy: registers to shared",
-            (Registers { .. }, Global { .. }) => "copy: registers to global",
-        });
-        if from.elem != to.elem {
-            self.has("copy: converts");
-        }
-        if fill != 0.0 {
-            self.has("copy: custom fill");
-        }
-    }
-
-    fn coordinates(&mut self, of: &Affine) {
-        for (coord, _) in &of.terms {
-            let what = match coord {
-                Coord::Block(_) => "coordinate: block",
-                Coord::Var(_) => "coordinate: loop",
-                Coord::Thread(_) => "coordinate: thread",
-                Coord::Swizzled(..) => "coordinate: swizzled thread",
-                Coord::ClusterRank => "coordinate: cluster rank",
-                // Families are not drawn either.
-                Coord::Member(_) => return,
-                Coord::Begin { iteration, .. } => {
-                    self.coordinates(iteration);
-                    "coordinate: begin"
-                }
-                Coord::Submode { of, .. } => {
-                    self.coordinates(of);
-                    "coordinate: digit"
-                }
-                Coord::Phase(_) => "coordinate: phase",
-                Coord::Size { .. } => "coordinate: size",
-                Coord::Scalar(_) => "coordinate: scalar",
-                Coord::Loaded { per_thread: false, .. } => "coordinate: loaded by the block",
-                Coord::Loaded { per_thread: true, .. } => "coordinate: loaded by a thread",
-                Coord::Two(with, of) => {
-                    of.iter().for_each(|of| self.coordinates(of));
-                    match with {
-                        Arith::Mul => "coordinate: product",
-                        Arith::Div => "coordinate: quotient",
-                        Arith::Rem => "coordinate: remainder",
-                        Arith::Min => "coordinate: minimum",
-                        Arith::Max => "coordinate: maximum",
-                    }
-                }
-            };
-            self.has(what);
-        }
-    }
-
-    fn function(&mut self, of: &Expr) {
-        let (what, parts): (_, Vec<&Expr>) = match of {
-            Expr::In(_) => ("function: input", vec![]),
-            Expr::Lit(_) => ("function: literal", vec![]),
-            Expr::Scalar(_) => ("function: scalar", vec![]),
-            Expr::Coord(..) | Expr::At(_) => ("function: coordinate", vec![]),
-            Expr::Index(at) => {
-                self.coordinates(at);
-                ("function: integer of the kernel", vec![])
-            }
-            Expr::Size(_) => ("function: size", vec![]),
-            Expr::Bits(_, x) => ("function: bits", vec![x]),
-            // Programs are compared in the simulator, which computes the model.
-            Expr::Ptx { args, .. } => return args.iter().for_each(|part| self.function(part)),
-            Expr::Un(_, x) => ("function: unary", vec![x]),
-            Expr::Bin(_, x, y) => ("function: binary", vec![x, y]),
-            Expr::Fma(x) => ("function: fma", x.iter().collect()),
-            Expr::Cmp(_, x, y) => ("function: comparison", vec![x, y]),
-            Expr::Pick(x) => ("function: select", x.iter().collect()),
-            Expr::Cast(_, x) => ("function: cast", vec![x]),
-        };
-        self.has(what);
-        parts.into_iter().for_each(|part| self.function(part));
+        self.0.insert(what);
     }
 
     /// The features of the thread programs that ran.

@@ -1,69 +1,42 @@
-//! Compares a kernel in the simulator with the reference interpreter: every variant, on sizes of every kind.
+//! Compares a kernel in the simulator with the meaning of its text: every variant, on sizes of every kind.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tilewright_codegen::ast::{Kernel, Level};
 use tilewright_codegen::definition::Generated;
+use tilewright_codegen::diagnostic::Diagnostic;
 use tilewright_codegen::launch::Limits;
 use tilewright_codegen::tile::Program;
-use tilewright_codegen::{Definition, Generate, generate};
+use tilewright_codegen::{Definition, Generate};
 use tilewright_sim::{Arg, Error, FaultKind, Options, Outcome, run_every, run_variant};
 
 use crate::case::{Case, Fit, Sizes, Tensor};
-use crate::change::{self, Change};
+use crate::matmul;
 use crate::options::{self, Choice};
-use crate::random::Random;
-use crate::reading;
-use crate::reference::{self, Buffer, Launch, Moment, Undefined};
-use crate::whole;
+use crate::whole::{self, Buffer, Undefined};
 
-/// The subject of a run: a kernel as text with changes, or a program of the builder.
-#[derive(Clone, Debug)]
-pub struct Subject {
-    /// Its source.
-    pub source: Source,
-    /// Changes of its tile program, in order.
-    pub changes: Vec<Change>,
-}
-
-/// The source of a tile program.
-#[derive(Clone, Debug)]
-#[allow(clippy::large_enum_variant)]
-pub enum Source {
-    /// The text of a kernel, or keys of a product.
-    Text(Definition),
-    /// The text of a kernel of whole tiles, which is evaluated unchanged.
-    Whole(Definition),
-    /// The builder.
-    Built(Program),
-    /// The builder, which refused it.
-    Refused(String),
-}
-
-/// The verdict on a subject.
+/// The verdict on a kernel.
 #[derive(Clone, Debug)]
 pub enum Verdict {
     /// It was refused while compiling, for this reason.
     Refused(String),
     /// Its behaviour is undefined, for this reason.
     Undefined(String),
-    /// Reference and simulator agree.
+    /// Oracle and simulator agree.
     Right(Box<Right>),
-    /// Reference and simulator differ.
+    /// Oracle and simulator differ.
     Wrong(Box<Wrong>),
 }
 
-/// A passing subject.
+/// A passing kernel.
 #[derive(Clone, Debug)]
 pub struct Right {
     /// The program as it was run.
     pub program: Program,
     /// The kernel.
     pub kernel: Generated,
-    /// Is it of whole tiles?
-    pub is_whole: bool,
-    /// Constructs of its text, if it is.
+    /// Constructs of its text.
     pub constructs: Vec<&'static str>,
     /// Options of its statements, if it is text.
     pub options: BTreeSet<Choice>,
@@ -71,11 +44,11 @@ pub struct Right {
     pub ran: Vec<u32>,
     /// Reasons of refused launches.
     pub refused: Vec<String>,
-    /// The number of elements that were compared with the reference, and how many of them had unknown values.
+    /// The number of elements that were compared, and how many of them had unknown values.
     pub elements: [u64; 2],
 }
 
-/// A failing subject.
+/// A failing kernel.
 #[derive(Clone, Debug)]
 pub struct Wrong {
     /// The run that shows it, unless the kernel could not be generated.
@@ -86,7 +59,7 @@ pub struct Wrong {
     pub why: String,
 }
 
-/// How a subject is run.
+/// How a kernel is run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The seed of sizes, elements and schedules.
@@ -97,53 +70,14 @@ pub struct Plan {
     pub sizes: Sizes,
 }
 
-impl Subject {
-    /// The text of a kernel of whole tiles.
-    pub fn whole(&self) -> Option<&Kernel> {
-        match &self.source {
-            Source::Whole(Definition::Function(kernel, _)) => Some(kernel),
-            _ => None,
-        }
-    }
-
-    /// Its tile program.
-    pub fn program(&self) -> Result<Program, String> {
-        let reading = |all: Vec<tilewright_codegen::diagnostic::Diagnostic>| {
-            let wrong = all.iter().find(|reading| reading.level == Level::Deny);
-            wrong.map_or_else(String::new, |reading| reading.message.clone())
-        };
-        let mut program = match &self.source {
-            Source::Text(definition) | Source::Whole(definition) => definition.program().map_err(reading)?,
-            Source::Built(program) => program.clone(),
-            Source::Refused(why) => return Err(why.clone()),
-        };
-        if !self.changes.is_empty() {
-            change::drop_claims(&mut program);
-        }
-        for change in &self.changes {
-            change.apply(&mut program);
-        }
-        program.number();
-        Ok(program)
-    }
-
-    /// Its kernel.
-    pub fn kernel(&self, program: &Program) -> Result<Generated, String> {
-        let outcome = match &self.source {
-            Source::Text(definition) | Source::Whole(definition) if self.changes.is_empty() => {
-                definition.generate()
-            }
-            _ => generate(program.clone()),
-        };
-        let wrong = outcome.diagnostics.iter().find(|reading| reading.level == Level::Deny);
-        let why = wrong.map_or_else(String::new, |reading| reading.message.clone());
-        outcome.kernel.ok_or(why)
-    }
+/// The text of a kernel; a product by keys has none.
+fn text(of: &Definition) -> Option<&Kernel> {
+    if let Definition::Function(kernel, _) = of { Some(kernel) } else { None }
 }
 
-/// Runs a subject.
-pub fn judge(subject: &Subject, plan: &Plan) -> Verdict {
-    match catch_unwind(AssertUnwindSafe(|| judged(subject, plan))) {
+/// Runs a kernel.
+pub fn judge(of: &Definition, plan: &Plan) -> Verdict {
+    match catch_unwind(AssertUnwindSafe(|| judged(of, plan))) {
         Ok(verdict) => verdict,
         Err(panic) => {
             let text = panic.downcast_ref::<String>().cloned();
@@ -154,22 +88,28 @@ pub fn judge(subject: &Subject, plan: &Plan) -> Verdict {
     }
 }
 
-/// The tile program of a subject and its kernel, or the diagnostics.
-pub fn prepare(subject: &Subject) -> Result<(Program, Generated), String> {
-    let program = subject.program()?;
-    let kernel = subject.kernel(&program)?;
+/// The tile program of a kernel and what is generated, or the first error.
+pub fn prepare(of: &Definition) -> Result<(Program, Generated), String> {
+    let first = |all: &[Diagnostic]| {
+        let wrong = all.iter().find(|diagnostic| diagnostic.level == Level::Deny);
+        wrong.map_or_else(String::new, |diagnostic| diagnostic.message.clone())
+    };
+    let program = of.program().map_err(|all| first(&all))?;
+    let outcome = of.generate();
+    let kernel = outcome.kernel.ok_or_else(|| first(&outcome.diagnostics))?;
     Ok((program, kernel))
 }
 
 /// The expected buffers after a run.
-pub fn wanted(program: &Program, case: &Case) -> Result<Vec<Buffer>, Undefined> {
-    let grid = case.grid(program).ok_or_else(|| Undefined("the grid is unknown".into()))?;
-    let (symbols, scalars, buffers) = (case.symbols.clone(), case.scalars.clone(), case.buffers());
-    reference::run(Launch { program, grid, symbols, scalars, buffers })
+pub fn wanted(of: &Definition, program: &Program, case: &Case) -> Result<Vec<Buffer>, Undefined> {
+    match of {
+        Definition::Function(kernel, settings) => whole::run(kernel, settings, case),
+        Definition::Matmul(_) => matmul::run(program, case),
+    }
 }
 
-fn judged(subject: &Subject, plan: &Plan) -> Verdict {
-    let (program, kernel) = match prepare(subject) {
+fn judged(of: &Definition, plan: &Plan) -> Verdict {
+    let (program, kernel) = match prepare(of) {
         Ok(made) => made,
         // A check of what the generator has made, and no answer to the author.
         Err(why) if why.starts_with("internal error") => {
@@ -181,13 +121,8 @@ fn judged(subject: &Subject, plan: &Plan) -> Verdict {
         ran: vec![0; kernel.variants.len()],
         kernel,
         program,
-        is_whole: subject.whole().is_some(),
-        constructs: subject.whole().map_or_else(Vec::new, whole::constructs),
-        options: match &subject.source {
-            Source::Text(Definition::Function(kernel, _))
-            | Source::Whole(Definition::Function(kernel, _)) => options::of_kernel(kernel),
-            _ => BTreeSet::new(),
-        },
+        constructs: text(of).map_or_else(Vec::new, whole::constructs),
+        options: text(of).map_or_else(BTreeSet::new, options::of_kernel),
         refused: Vec::new(),
         elements: [0; 2],
     };
@@ -197,10 +132,7 @@ fn judged(subject: &Subject, plan: &Plan) -> Verdict {
             let Some(case) = Case::draw(&right.program, &right.kernel, fit, seed, &plan.sizes) else {
                 continue;
             };
-            if let Some(why) = disagreement(subject, &right.program, &case, seed) {
-                return Verdict::Wrong(Box::new(Wrong { case: Some(case), variant: 0, why }));
-            }
-            if let Some(verdict) = right.run(subject, case, seed) {
+            if let Some(verdict) = right.run(of, case, seed) {
                 return verdict;
             }
         }
@@ -210,41 +142,20 @@ fn judged(subject: &Subject, plan: &Plan) -> Verdict {
     Verdict::Right(Box::new(right))
 }
 
-/// The first difference between a tile program and its text, sampled at a few points.
-fn disagreement(subject: &Subject, program: &Program, case: &Case, seed: u64) -> Option<String> {
-    let Source::Text(Definition::Function(kernel, _)) = &subject.source else { return None };
-    // Changes are not in the text.
-    if !subject.changes.is_empty() {
-        return None;
-    }
-    let mut random = Random::new(seed);
-    let grid = case.grid(program)?;
-    (0..4).find_map(|_| {
-        let block = grid.map(|blocks| random.within(0, blocks.max(1) - 1));
-        let thread = random.within(0, i64::from(program.threads()) - 1);
-        let iterations = (0..program.vars.len()).map(|_| i128::from(random.within(0, 2))).collect();
-        reading::differs(kernel, program, &case.symbols, &Moment { block, thread, iterations })
-    })
-}
-
 impl Right {
     /// One run of every variant; `Some` if that ends the test.
-    fn run(&mut self, subject: &Subject, case: Case, seed: u64) -> Option<Verdict> {
+    fn run(&mut self, of: &Definition, case: Case, seed: u64) -> Option<Verdict> {
         const MOST_BLOCKS: i64 = 64;
         let grid = case.grid(&self.program)?;
         if grid.iter().product::<i64>() > MOST_BLOCKS {
             return None;
         }
-        if let Some(kernel) = subject.whole()
+        if let Some(kernel) = text(of)
             && !whole::asserted(kernel, &case)
         {
             return self.refused_launch(case, seed);
         }
-        let wanted = match subject.whole() {
-            Some(kernel) => whole::run(kernel, &case),
-            None => wanted(&self.program, &case),
-        };
-        let wanted = match wanted {
+        let wanted = match wanted(of, &self.program, &case) {
             Ok(wanted) => wanted,
             Err(undefined) if undefined.0 == whole::FALSE_CLAIM => return self.false_claim(case, seed),
             Err(undefined) if undefined.0 == whole::MIXED_COORDINATES => {
@@ -265,7 +176,7 @@ impl Right {
         for variant in 0..self.kernel.variants.len() {
             let why = match run_variant(&self.kernel, variant, &args, &options) {
                 Ok(outcome) => {
-                    if !ran && self.is_whole {
+                    if !ran {
                         self.constructs.extend(&facts);
                     }
                     ran = true;
@@ -276,9 +187,7 @@ impl Right {
                 Err(Error::Refused(why)) if variant + 1 == self.kernel.variants.len() && !ran => {
                     self.without_loops(&case, &wanted, &args, &options, &why.to_string())
                 }
-                Err(Error::Refused(why))
-                    if self.is_whole && why.to_string().contains("the kernel asserts") =>
-                {
+                Err(Error::Refused(why)) if why.to_string().contains("the kernel asserts") => {
                     Some(format!("a launch is refused, and all assertions hold: {why}"))
                 }
                 Err(Error::Refused(_)) => None,
@@ -374,7 +283,7 @@ impl Right {
             }
             Err(error) => return Some(error.to_string()),
         };
-        self.constructs.extend(self.is_whole.then_some("sizes: 0 along a loop"));
+        self.constructs.push("sizes: 0 along a loop");
         let buffer = |outcome: &Outcome, name: &str| outcome.bytes(name).map(<[u8]>::to_vec);
         outcomes.iter().find_map(|outcome| self.compare(case, wanted, &|name| buffer(outcome, name)))
     }

@@ -81,11 +81,10 @@ fn concerns((x, y, _): &Exception, [one, other]: &[Choice; 2]) -> bool {
     is(x, one) && is(y, other) || is(x, other) && is(y, one)
 }
 
-const PARTS: &str =
-    "parts of several elements of a thread: kernels of parts have it, whose reference knows threads";
-const IN_TURN: &str = "blocks of a cluster exchange elements, and the reference runs one block after another";
+const PARTS: &str = "parts of several elements of a thread: kernels of parts have it";
+const IN_TURN: &str = "blocks of a cluster exchange elements, and the oracle runs one block after another";
 const ONE_OF_TWO: &str = "refused: one of both is written";
-const CARRY: &str = "a carry of each thread: the reference has carries of whole tiles";
+const CARRY: &str = "a carry of each thread: the oracle has carries of whole tiles";
 
 const ALTERNATES: &str =
     "refused: groups that alternate have copies, functions of elements and products alone";
@@ -94,7 +93,7 @@ const FRAGMENTS: &str = "refused: fragments of a loop with a producer are not pr
 const ONE_PRODUCT: &str = "refused: fragments are loaded ahead in loops that are one product on CUDA cores";
 const UPDATE: &str = "refused or without effect: an atomic update reads no memory out of bounds";
 
-/// Options that do not stand beside each other, or that the reference does not evaluate.
+/// Options that do not stand beside each other, or that the oracle does not evaluate.
 const APART: &[Exception] = &[
     ("parallelize.*", "*", PARTS),
     ("gemm.how", "*", PARTS),

@@ -5,10 +5,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tilewright_codegen::Definition;
+
 use crate::case::Sizes;
 use crate::coverage::Coverage;
 use crate::draw::Kind;
-use crate::judge::{Plan, Subject, Verdict, judge};
+use crate::judge::{Plan, Verdict, judge};
 use crate::{options, shrink, source};
 
 /// A batch.
@@ -48,7 +50,7 @@ impl Default for Batch {
 /// The tally of a batch.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Kernels that agree with the reference.
+    /// Kernels that agree with their text.
     pub right: u64,
     /// Of the passing kernels, the kernels without a variant that ran on any sizes.
     pub idle: u64,
@@ -99,12 +101,12 @@ pub fn run(batch: &Batch) -> Tally {
 
 impl Tally {
     fn take(&mut self, batch: &Batch, seed: u64) {
-        let subject = batch.kind.subject(seed);
+        let kernel = batch.kind.kernel(seed);
         let plan = Plan { seed, runs: 1, sizes: Sizes::default() };
         let count = |to: &mut BTreeMap<String, (u64, u64)>, why: &str| {
             to.entry(words(why)).or_insert((0, seed)).0 += 1;
         };
-        match judge(&subject, &plan) {
+        match judge(&kernel, &plan) {
             Verdict::Right(right) => {
                 self.right += 1;
                 let runs: u64 = right.ran.iter().map(|&n| u64::from(n)).sum();
@@ -122,11 +124,11 @@ impl Tally {
             Verdict::Undefined(why) => count(&mut self.undefined, &why),
             Verdict::Wrong(wrong) => {
                 let first = wrong.why.lines().next().unwrap_or_default().to_owned();
-                let (subject, _, wrong) = match batch.shrinks {
-                    true => shrink::smallest(subject, plan, *wrong),
-                    false => (subject, plan, *wrong),
+                let (kernel, _, wrong) = match batch.shrinks {
+                    true => shrink::smallest(kernel, plan, *wrong),
+                    false => (kernel, plan, *wrong),
                 };
-                let text = failure(seed, batch.kind, &first, &subject, &wrong);
+                let text = failure(seed, batch.kind, &first, &kernel, &wrong);
                 self.wrong.insert(seed, text);
             }
         }
@@ -227,12 +229,12 @@ impl Tally {
 }
 
 /// A failure as text.
-fn failure(seed: u64, kind: Kind, first: &str, subject: &Subject, wrong: &crate::judge::Wrong) -> String {
+fn failure(seed: u64, kind: Kind, first: &str, kernel: &Definition, wrong: &crate::judge::Wrong) -> String {
     let case = wrong.case.as_ref().map_or_else(String::new, |case| format!("sizes: {}\n", case.text()));
     let option = kind.option();
     format!(
         "seed {seed} (`cargo xtask fuzz kernels {option} --seed {seed}` repeats it): {first}\nthe smallest like it:\n\n{}\n{case}variant {}: {}\n",
-        source::subject(subject),
+        source::definition(kernel),
         wrong.variant + 1,
         wrong.why,
     )

@@ -3,14 +3,14 @@
 use tilewright_codegen::ast::{Arg, Expr, ExprKind, Kernel, ParamKind, Stmt, StmtKind};
 use tilewright_codegen::{Definition, Elem, Settings};
 
-use crate::judge::{Plan, Source, Subject, Verdict, Wrong, judge};
+use crate::judge::{Plan, Verdict, Wrong, judge};
 
 /// Limit of runs of smaller kernels.
 const MOST: u32 = 4000;
 
-/// The smallest failing subject like this one, its plan, and its failure.
-pub fn smallest(subject: Subject, plan: Plan, wrong: Wrong) -> (Subject, Plan, Wrong) {
-    let mut best = (subject, plan, wrong);
+/// The smallest failing kernel like this one, its plan, and its failure.
+pub fn smallest(kernel: Definition, plan: Plan, wrong: Wrong) -> (Definition, Plan, Wrong) {
+    let mut best = (kernel, plan, wrong);
     let mut left = MOST;
     best.1.runs = 3;
     if let Some(smaller) = pinned(&best, &mut left) {
@@ -18,20 +18,15 @@ pub fn smallest(subject: Subject, plan: Plan, wrong: Wrong) -> (Subject, Plan, W
     }
     loop {
         let before = best.0.clone();
-        changes(&mut best, &mut left);
         texts(&mut best, &mut left);
         sizes(&mut best, &mut left);
-        let same = matches!((&before.source, &best.0.source), (Source::Text(x), Source::Text(y)) | (Source::Whole(x), Source::Whole(y)) if x == y);
-        if (same && before.changes == best.0.changes)
-            || left == 0
-            || !matches!(best.0.source, Source::Text(_) | Source::Whole(_))
-        {
+        if before == best.0 || left == 0 {
             return best;
         }
     }
 }
 
-type Best = (Subject, Plan, Wrong);
+type Best = (Definition, Plan, Wrong);
 
 /// The class of a failure: its first words, without names and numbers.
 pub fn kind(why: &str) -> String {
@@ -47,12 +42,12 @@ pub fn kind(why: &str) -> String {
     of
 }
 
-/// Does a smaller subject fail in the same way?
-fn tried(best: &Best, subject: &Subject, plan: &Plan, left: &mut u32) -> Option<Best> {
+/// Does a smaller kernel fail in the same way?
+fn tried(best: &Best, smaller: &Definition, plan: &Plan, left: &mut u32) -> Option<Best> {
     *left = left.checked_sub(1)?;
-    match judge(subject, plan) {
+    match judge(smaller, plan) {
         Verdict::Wrong(wrong) if kind(&wrong.why) == kind(&best.2.why) => {
-            Some((subject.clone(), plan.clone(), *wrong))
+            Some((smaller.clone(), plan.clone(), *wrong))
         }
         _ => None,
     }
@@ -66,18 +61,6 @@ fn pinned(best: &Best, left: &mut u32) -> Option<Best> {
         plan.sizes.set.insert(symbol.name().into(), *size);
     }
     tried(best, &best.0, &plan, left)
-}
-
-fn changes(best: &mut Best, left: &mut u32) {
-    let mut at = 0;
-    while at < best.0.changes.len() {
-        let mut subject = best.0.clone();
-        subject.changes.remove(at);
-        match tried(best, &subject, &best.1, left) {
-            Some(smaller) => *best = smaller,
-            None => at += 1,
-        }
-    }
 }
 
 fn sizes(best: &mut Best, left: &mut u32) {
@@ -101,12 +84,7 @@ fn sizes(best: &mut Best, left: &mut u32) {
 fn texts(best: &mut Best, left: &mut u32) {
     let mut at = 0;
     loop {
-        let is_whole = best.0.whole().is_some();
-        let (Source::Text(Definition::Function(kernel, _)) | Source::Whole(Definition::Function(kernel, _))) =
-            &best.0.source
-        else {
-            return;
-        };
+        let Definition::Function(kernel, _) = &best.0 else { return };
         let mut kernel = kernel.clone();
         let mut edit = Edit { left: at, done: false };
         edit.kernel(&mut kernel);
@@ -114,13 +92,7 @@ fn texts(best: &mut Best, left: &mut u32) {
             return;
         }
         let definition = Definition::Function(kernel, Settings::default());
-        let source = if is_whole { Source::Whole(definition) } else { Source::Text(definition) };
-        // A statement of the text can be several of the tile program, before the changed ones.
-        let most = if best.0.changes.is_empty() { 0 } else { 3 };
-        let result = (0..=most).find_map(|by| {
-            let changes = best.0.changes.iter().map(|change| change.earlier(by)).collect();
-            tried(best, &Subject { source: source.clone(), changes }, &best.1, left)
-        });
+        let result = tried(best, &definition, &best.1, left);
         match result {
             Some(smaller) => *best = smaller,
             None if *left == 0 => return,

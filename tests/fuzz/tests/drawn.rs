@@ -2,25 +2,24 @@
 
 use std::collections::BTreeSet;
 
-use tilewright_codegen::Definition;
 use tilewright_codegen::tile::{Expr, Op, Program, Space, Stmt};
 use tilewright_codegen::view::View;
+use tilewright_codegen::{Definition, Generate};
 use tilewright_fuzz::draw::Kind;
-use tilewright_fuzz::judge::Source;
 use tilewright_fuzz::run::{Batch, run};
-use tilewright_fuzz::{draw, options, source};
+use tilewright_fuzz::{options, source};
 
-/// The first of the kernels, and how many: enough for every kind of statement, in some seconds.
-const SAMPLE: (u64, u64) = (137, 300);
+/// The first of the kernels, and how many: enough for every construct.
+const SAMPLE: (u64, u64) = (470, 300);
 
 #[test]
-fn drawn_kernels_compute_what_their_tiles_say() {
+fn drawn_kernels_of_parts_compute_what_their_text_says() {
     let tally = run(&Batch { first: SAMPLE.0, count: SAMPLE.1, ..Batch::default() });
     let complaints = tally.complaints(1);
     assert!(complaints.is_empty(), "{}\n\n{}", tally.text(), complaints.join("\n\n"));
 }
 
-/// Kernels of whole tiles, against the evaluator of their text.
+/// Kernels of whole tiles.
 #[test]
 fn drawn_kernels_of_whole_tiles_compute_what_their_text_says() {
     let tally = run(&Batch { count: 60, kind: Kind::Whole, ..Batch::default() });
@@ -28,7 +27,7 @@ fn drawn_kernels_of_whole_tiles_compute_what_their_text_says() {
     assert!(complaints.is_empty(), "{}\n\n{}", tally.text(), complaints.join("\n\n"));
 }
 
-/// Kernels about one interplay, against the same.
+/// Kernels about one interplay.
 #[test]
 fn drawn_kernels_about_one_interplay_compute_what_their_text_says() {
     let tally = run(&Batch { first: 100, count: 40, kind: Kind::Targeted, ..Batch::default() });
@@ -44,7 +43,7 @@ fn drawn_kernels_of_exchanges_compute_what_their_text_says() {
     assert!(complaints.is_empty(), "{}\n\n{}", tally.text(), complaints.join("\n\n"));
 }
 
-/// Kernels for pairs of options, against the evaluator of their text.
+/// Kernels for pairs of options.
 #[test]
 fn drawn_kernels_with_options_compute_what_their_text_says() {
     let tally = run(&Batch { count: 80, kind: Kind::Options, ..Batch::default() });
@@ -56,10 +55,11 @@ fn drawn_kernels_with_options_compute_what_their_text_says() {
 #[test]
 fn each_option_is_drawn_beside_each_other() {
     for (seed, pair) in options::PAIRS.iter().enumerate() {
-        let subject = Kind::Options.subject(seed as u64);
-        let drawn = options::of_kernel(subject.whole().expect("a kernel of whole tiles"));
+        let definition = Kind::Options.kernel(seed as u64);
+        let Definition::Function(kernel, _) = &definition else { panic!("no text") };
+        let drawn = options::of_kernel(kernel);
         let missing: Vec<_> = pair.iter().filter(|of| !drawn.contains(of)).collect();
-        assert!(missing.is_empty(), "seed {seed}: {missing:?} in\n{}", source::subject(&subject));
+        assert!(missing.is_empty(), "seed {seed}: {missing:?} in\n{}", source::definition(&definition));
     }
     assert_eq!(options::idle_exceptions(), Vec::<String>::new(), "exceptions that concern no pair");
 }
@@ -67,7 +67,7 @@ fn each_option_is_drawn_beside_each_other() {
 /// Each construct that they are about is drawn.
 #[test]
 fn kernels_of_exchanges_have_all_constructs() {
-    let text: String = (0..600).map(|seed| source::subject(&Kind::Exchanges.subject(seed))).collect();
+    let text: String = (0..600).map(|seed| source::definition(&Kind::Exchanges.kernel(seed))).collect();
     let wanted = [
         "warp_shuffle(",
         "warp_ballot(",
@@ -99,7 +99,7 @@ fn kernels_of_exchanges_have_all_constructs() {
 /// elements that all threads have, in a statement of one thread; coordinates of rows that go through shared memory; remainders of
 /// negative numbers in bounds of loops that a size of 0 may empty; numbers that are not exact and stay what they were where 0 is added;
 /// registers of roles without products; elements before a tile that threads do not divide; false claims of
-/// launches without blocks. And those to which the reference gave no meaning: integers of the kernel as `u32`, the least of two
+/// launches without blocks. And those to which the oracle gave no meaning: integers of the kernel as `u32`, the least of two
 /// literals, numbers of 8 bits beside one element.
 #[test]
 fn kernels_that_were_wrong_are_right() {
@@ -109,7 +109,7 @@ fn kernels_that_were_wrong_are_right() {
     ]
     .map(|seed| (seed, Kind::Parts));
     let whole = [
-        83, 241, 492, 1_055, 1_217, 1_349, 1_643, 1_947, 3_023, 5_836, 10_328, 20_149, 20_216, 70_443,
+        83, 110, 241, 492, 1_055, 1_217, 1_349, 1_643, 1_947, 3_023, 5_836, 10_328, 20_149, 20_216, 70_443,
         301_591, 302_408, 302_622, 302_818, 304_774, 304_798, 306_400, 500_091, 500_420, 500_588, 501_207,
         600_599, 964_544, 968_438, 1_032_119, 5_000_410, 5_000_909,
     ]
@@ -126,20 +126,18 @@ fn kernels_that_were_wrong_are_right() {
     }
 }
 
-/// A maximum of sums that may have no terms; a coordinate that combined tiles disagree about.
+/// A coordinate that combined tiles disagree about.
 #[test]
 fn kernels_that_were_wrong_are_refused() {
-    for (first, kind) in [(300_451, Kind::Parts), (19, Kind::Targeted)] {
-        let tally = run(&Batch { first, kind, count: 1, ..Batch::default() });
-        assert_eq!((tally.wrong.len(), tally.refusals()), (0, 1), "{}", tally.text());
-    }
+    let tally = run(&Batch { first: 19, kind: Kind::Targeted, count: 1, ..Batch::default() });
+    assert_eq!((tally.wrong.len(), tally.refusals()), (0, 1), "{}", tally.text());
 }
 
 #[test]
 fn a_seed_draws_the_same_kernel_again() {
     for seed in 0..200 {
         for kind in [Kind::Parts, Kind::Whole, Kind::Targeted, Kind::Exchanges, Kind::Options] {
-            assert_eq!(source::subject(&kind.subject(seed)), source::subject(&kind.subject(seed)));
+            assert_eq!(source::definition(&kind.kernel(seed)), source::definition(&kind.kernel(seed)));
         }
     }
 }
@@ -196,7 +194,7 @@ fn roles(program: &Program) -> BTreeSet<(&'static str, &'static str)> {
 /// Kernels about types of elements have each of the types in each role.
 #[test]
 fn types_of_elements_have_all_roles() {
-    let programs = (0..200).filter_map(|n| Kind::Targeted.subject(4 * n + 2).program().ok());
+    let programs = (0..200).filter_map(|n| Kind::Targeted.kernel(4 * n + 2).program().ok());
     let all: BTreeSet<_> = programs.flat_map(|program| roles(&program)).collect();
     let numbers = ["i64", "u64", "i16", "u16"];
     let mut wanted = Vec::new();
@@ -211,14 +209,13 @@ fn types_of_elements_have_all_roles() {
     assert!(missing.is_empty(), "{missing:?}\n{all:?}");
 }
 
-/// The text of a subject is complete: two of them never have the same text.
+/// The text of a kernel is complete: two of them never have the same text.
 #[test]
 fn kernels_differ() {
     let texts: BTreeSet<String> = (0..200)
-        .filter_map(|seed| match draw::subject(seed).source {
-            Source::Text(definition @ Definition::Function(..)) => Some(source::definition(&definition)),
-            _ => None,
-        })
+        .map(|seed| Kind::Parts.kernel(seed))
+        .filter(|of| matches!(of, Definition::Function(..)))
+        .map(|of| source::definition(&of))
         .collect();
     assert!(texts.len() > 150, "only {} of 200 are different kernels", texts.len());
 }

@@ -1,16 +1,17 @@
-//! Random kernels on a device, in every applicable variant, compared with the reference that checks the
-//! simulator.
+//! Random kernels on a device, in every applicable variant, compared with the meaning of their text, which
+//! checks the simulator.
 
 use tilewright::Stream;
 use tilewright::runtime::Built;
+use tilewright_codegen::Definition;
 use tilewright_codegen::definition::Generated;
 use tilewright_codegen::launch::plan;
 use tilewright_codegen::tile::{Arg, Program};
 use tilewright_fuzz::case::{Case, Fit, Sizes, Tensor as Drawn};
 use tilewright_fuzz::draw::Kind;
-use tilewright_fuzz::judge::{Source, Subject, prepare, wanted};
-use tilewright_fuzz::reference::{Buffer, Num, Undefined};
-use tilewright_fuzz::{draw, source, whole};
+use tilewright_fuzz::judge::{prepare, wanted};
+use tilewright_fuzz::source;
+use tilewright_fuzz::whole::{Buffer, Num, Undefined};
 use tilewright_sim::{Options, run_variant};
 use tilewright_tests::problem::Operand;
 use tilewright_tests::tensor::Tensor;
@@ -42,30 +43,22 @@ fn tensor(of: &Drawn) -> Tensor {
 }
 
 /// The expected results of a kernel on the arguments of a case.
-type Oracle = fn(&Subject, &Program, &Generated, &Case) -> Result<Vec<Buffer>, Undefined>;
+type Oracle = fn(&Definition, &Program, &Generated, &Case) -> Result<Vec<Buffer>, Undefined>;
 
-/// The results of the reference.
-fn reference(_: &Subject, program: &Program, _: &Generated, case: &Case) -> Result<Vec<Buffer>, Undefined> {
-    wanted(program, case)
+/// The results from the text.
+fn text(of: &Definition, program: &Program, _: &Generated, case: &Case) -> Result<Vec<Buffer>, Undefined> {
+    wanted(of, program, case)
 }
 
-/// The results from the text of a kernel of whole tiles.
-fn text(subject: &Subject, _: &Program, _: &Generated, case: &Case) -> Result<Vec<Buffer>, Undefined> {
-    match subject.whole() {
-        Some(kernel) => whole::run(kernel, case),
-        None => Err(Undefined("no kernel of whole tiles".into())),
-    }
-}
-
-/// The results of the reference, or, if it does not support a statement, of the simulator: its results are compared
+/// The results from the text, or, if it has a statement that is not evaluated, of the simulator: its results are compared
 /// with plain loops elsewhere. A device's functions are within a few units of the simulator's, its atomic sums in another order.
 fn simulated(
-    _: &Subject,
+    of: &Definition,
     program: &Program,
     kernel: &Generated,
     case: &Case,
 ) -> Result<Vec<Buffer>, Undefined> {
-    if let Ok(known) = wanted(program, case) {
+    if let Ok(known) = wanted(of, program, case) {
         return Ok(known);
     }
     let (options, last) = (Options { count: false, ..Options::default() }, kernel.variants.len() - 1);
@@ -86,7 +79,7 @@ fn simulated(
 
 /// A kernel, each of its variants as a kernel of its own.
 struct Prepared<'s> {
-    subject: &'s Subject,
+    definition: &'s Definition,
     program: Program,
     kernel: Generated,
     variants: Vec<Built>,
@@ -94,25 +87,25 @@ struct Prepared<'s> {
 
 impl Prepared<'_> {
     /// `None` for refused kernels, which are counted elsewhere, and for kernels that are too new for a tool.
-    fn new(subject: &Subject) -> Option<Prepared<'_>> {
-        let (program, kernel) = prepare(subject).ok()?;
+    fn new(definition: &Definition) -> Option<Prepared<'_>> {
+        let (program, kernel) = prepare(definition).ok()?;
         if newest().is_some_and(|newest| kernel.variants.iter().any(|of| of.program.arch > newest)) {
             return None;
         }
-        Some(Prepared { subject, program, variants: device_run::variants(&kernel), kernel })
+        Some(Prepared { definition, program, variants: device_run::variants(&kernel), kernel })
     }
 
     /// Runs it with the random data of a seed; returns the number of variants that ran.
     fn judge(&self, stream: &Stream, seed: u64, oracle: Oracle) -> Result<u32, String> {
-        let Prepared { subject, program, kernel, variants } = self;
-        let tell = |why: String| format!("seed {seed}: {why}\n{}", source::subject(subject));
+        let Prepared { definition, program, kernel, variants } = self;
+        let tell = |why: String| format!("seed {seed}: {why}\n{}", source::definition(definition));
         let mut ran = 0;
         for (index, fit) in [Fit::Whole, Fit::Any, Fit::Aligned].into_iter().enumerate() {
             let seed = seed.wrapping_mul(97) + index as u64;
             let Some(case) = Case::draw(program, kernel, fit, seed, &Sizes::default()) else { continue };
             let small = case.grid(program).is_some_and(|grid| grid.iter().product::<i64>() <= MOST_BLOCKS);
             let empty = case.tensors.iter().any(|tensor| tensor.extents.contains(&0));
-            let Ok(wanted) = oracle(subject, program, kernel, &case) else { continue };
+            let Ok(wanted) = oracle(definition, program, kernel, &case) else { continue };
             // A case that no launch accepts, such as a written tensor with overlapping modes, is refused by the
             // simulator too.
             let taken = plan(kernel, &case.given(program), &stream.device().limits()).is_ok();
@@ -157,21 +150,18 @@ fn kernels_with_integers() {
     }
     // Scattered rows may collide, which is a race.
     let all = integers::all().into_iter().chain(views::all()).filter(|(name, _)| *name != "scatter_rows");
-    let all = all.map(|(name, def)| (name, def, reference as Oracle));
+    let all = all.map(|(name, def)| (name, def, text as Oracle));
     // Old values depend on the order of updates.
     let types = types::all().into_iter().filter(|(name, _)| *name != "updates");
     let gathering = gathers::all().into_iter().chain(arithmetic::all()).chain(types);
     let gathering = gathering.map(|(name, def)| (name, def, simulated as Oracle));
-    let all: Vec<(&str, Subject, Oracle)> = all
+    let all: Vec<(&str, Definition, Oracle)> = all
         .chain(gathering)
-        .map(|(name, def, oracle)| {
-            let source = Source::Text(def.definition().expect("a definition of this version"));
-            (name, Subject { source, changes: Vec::new() }, oracle)
-        })
+        .map(|(name, def, oracle)| (name, def.definition().expect("a definition of this version"), oracle))
         .collect();
     // A share of the kernels: compiling them takes most of the time.
     let all = sweep::share(all, if asked().is_some() { 1 } else { 6 });
-    let prepared = by_all_cores(&all, |(_, subject, _)| Prepared::new(subject));
+    let prepared = by_all_cores(&all, |(_, definition, _)| Prepared::new(definition));
     let runs = asked().map_or(RUNS, |most| (most / all.len() as u64).clamp(1, RUNS));
     let jobs: Vec<_> = (0..all.len()).flat_map(|kernel| (0..runs).map(move |seed| (kernel, seed))).collect();
     let judged = by_all_cores(&jobs, |&(kernel, seed)| {
@@ -200,31 +190,31 @@ fn newest() -> Option<u32> {
 
 #[test]
 fn kernels_drawn_at_random() {
-    drawn(draw::subject, reference, 1.0);
+    drawn(Kind::Parts, 1.0);
 }
 
 #[test]
 fn kernels_of_whole_tiles_drawn_at_random() {
-    drawn(draw::whole_tiles, text, 0.5);
+    drawn(Kind::Whole, 0.5);
 }
 
 #[test]
 fn kernels_about_one_interplay_drawn_at_random() {
-    drawn(|seed| Kind::Targeted.subject(seed), text, 0.5);
+    drawn(Kind::Targeted, 0.5);
 }
 
 #[test]
 fn kernels_of_exchanges_drawn_at_random() {
-    drawn(|seed| Kind::Exchanges.subject(seed), text, 0.5);
+    drawn(Kind::Exchanges, 0.5);
 }
 
 #[test]
 fn kernels_with_options_drawn_at_random() {
-    drawn(|seed| Kind::Options.subject(seed), text, 0.5);
+    drawn(Kind::Options, 0.5);
 }
 
 /// Runs the kernels of the first seeds. `least`: of each as many runs.
-fn drawn(subject: fn(u64) -> Subject, oracle: Oracle, least: f64) {
+fn drawn(kind: Kind, least: f64) {
     if stream().is_none() {
         return;
     }
@@ -232,8 +222,8 @@ fn drawn(subject: fn(u64) -> Subject, oracle: Oracle, least: f64) {
     let (mut ran, mut wrong) = (0, Vec::new());
     let seeds: Vec<u64> = (0..count).collect();
     let judged = by_all_cores(&seeds, |&seed| {
-        let (stream, subject) = (stream().expect("a device"), subject(seed));
-        Prepared::new(&subject).map_or(Ok(0), |prepared| prepared.judge(&stream, seed, oracle))
+        let (stream, definition) = (stream().expect("a device"), kind.kernel(seed));
+        Prepared::new(&definition).map_or(Ok(0), |prepared| prepared.judge(&stream, seed, text))
     });
     for judged in judged {
         match judged {

@@ -1,6 +1,5 @@
 //! Kernels compared with their own text, evaluated in double precision without the generator.
 
-use tilewright_codegen::ast;
 use tilewright_codegen::kernel_def::KernelDef;
 use tilewright_codegen::tile::{self, Program};
 use tilewright_codegen::{Definition, Elem, Generate as _};
@@ -21,18 +20,8 @@ fn compared(def: &KernelDef, args: &[Arg]) -> Result<(), String> {
     let Some(definition) = def.definition() else { return Err("no definition".into()) };
     let program = definition.program().map_err(|why| format!("{why:?}"))?;
     let Definition::Function(kernel, settings) = &definition else { return Err("no function".into()) };
-    let mut case = case(&program, args)?;
-    let constants = settings.alternatives(kernel).map_err(|why| why.text())?.swap_remove(0).consts;
-    for constant in &kernel.consts {
-        let set = constants.iter().find(|(name, _)| name.text == constant.name.text).map(|known| known.1);
-        let default = match &constant.default {
-            Some(ast::Expr { kind: ast::ExprKind::Int(n), .. }) => Some(*n),
-            _ => None,
-        };
-        let value = set.or(default);
-        case.symbols.extend(value.map(|value| (Symbol::new(&constant.name.text), value)));
-    }
-    let wanted = whole::run(kernel, &case).map_err(|why| format!("undefined: {}", why.0))?;
+    let case = case(&program, args)?;
+    let wanted = whole::run(kernel, settings, &case).map_err(|why| format!("undefined: {}", why.0))?;
     let generated = definition.generate().kernel.ok_or("no kernel")?;
     for outcome in crate::every(generated, args) {
         for (tensor, wanted) in case.tensors.iter().zip(&wanted).filter(|(tensor, _)| tensor.written) {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use tilewright::prelude::*;
 use tilewright_codegen::thread::{Bin, Cmp, Frag, Interval, Kernel, Mem, Op, Stmt, Un, Val};
 use tilewright_codegen::{Elem, Generated, cuda};
-use tilewright_fuzz::draw;
+use tilewright_fuzz::draw::Kind;
 use tilewright_fuzz::judge::prepare;
 use tilewright_layout::Value;
 use tilewright_runtime::nvrtc::Nvrtc;
@@ -175,8 +175,8 @@ fn fuzz_guards_of_drawn_kernels() {
 fn drawn(seeds: std::ops::Range<u64>) {
     let Some(nvrtc) = nvrtc() else { return };
     none_is_wrong(&seeds.collect::<Vec<_>>(), |&seed| {
-        let both = [draw::subject(seed), draw::whole_tiles(seed)];
-        let made = both.iter().filter_map(|subject| prepare(subject).ok());
+        let both = [Kind::Parts.kernel(seed), Kind::Whole.kernel(seed)];
+        let made = both.iter().filter_map(|definition| prepare(definition).ok());
         made.flat_map(|(_, kernel)| without(&nvrtc, &format!("seed {seed}"), &kernel)).collect()
     });
 }

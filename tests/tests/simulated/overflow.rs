@@ -3,7 +3,7 @@
 use tilewright::prelude::*;
 use tilewright_codegen::Generated;
 use tilewright_codegen::thread::Kernel;
-use tilewright_fuzz::draw;
+use tilewright_fuzz::draw::Kind;
 use tilewright_fuzz::judge::prepare;
 use tilewright_sim::{Options, run_every};
 use tilewright_tests::overflow::*;
@@ -168,8 +168,8 @@ fn variables_are_as_wide_as_their_values() {
         result += kernel.variants.iter().map(|variant| narrowed(name, &variant.program)).sum::<usize>();
     }
     for seed in sweep::share(0..60, 3) {
-        for subject in [draw::subject(seed), draw::whole_tiles(seed)] {
-            let Ok((_, kernel)) = prepare(&subject) else { continue };
+        for definition in [Kind::Parts.kernel(seed), Kind::Whole.kernel(seed)] {
+            let Ok((_, kernel)) = prepare(&definition) else { continue };
             let of = |kernel: &Generated| {
                 let each =
                     kernel.variants.iter().map(|variant| narrowed(&format!("seed {seed}"), &variant.program));

@@ -32,9 +32,9 @@ fn main() -> ExitCode {
     let tally = run(&batch);
     println!("{}", tally.text());
     println!("{:.1} s", begun.elapsed().as_secs_f64());
-    // At least 2 % of all, if there are many; of whole tiles, whose kernels are shorter, 1 in 1000; of one interplay, any.
+    // At least 1 in 250 if there are many; of whole tiles, whose kernels are shorter, 1 in 1000; of one interplay, any.
     let share = match batch.kind {
-        Kind::Parts => Some(50),
+        Kind::Parts => Some(250),
         Kind::Whole => Some(1000),
         Kind::Targeted | Kind::Exchanges | Kind::Options => None,
     };

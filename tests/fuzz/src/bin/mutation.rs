@@ -82,8 +82,8 @@ fn main() {
             break;
         }
         let kind = kinds[seed as usize % kinds.len()];
-        let subject = kind.subject(seed);
-        let Ok(Ok((program, generated))) = catch_unwind(AssertUnwindSafe(|| prepare(&subject))) else {
+        let definition = kind.kernel(seed);
+        let Ok(Ok((program, generated))) = catch_unwind(AssertUnwindSafe(|| prepare(&definition))) else {
             continue;
         };
         let mut random = Random::new(seed);

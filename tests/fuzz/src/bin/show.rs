@@ -1,7 +1,7 @@
-//! A subject's text and the CUDA C of one of its variants; variants without loops are numbered last.
+//! A kernel's text and the CUDA C of one of its variants; variants without loops are numbered last.
 
 use tilewright_fuzz::draw::Kind;
-use tilewright_fuzz::source;
+use tilewright_fuzz::{judge, source};
 
 fn main() {
     let mut kind = Kind::Parts;
@@ -14,10 +14,10 @@ fn main() {
     }
     let seed = numbers.first().copied().unwrap_or(0);
     let variant = numbers.get(1).copied().unwrap_or(1);
-    let subject = kind.subject(seed);
-    println!("{}", source::subject(&subject));
-    match subject.program().and_then(|program| subject.kernel(&program)) {
-        Ok(kernel) => println!("{}", kernel.variant(variant as usize - 1).source),
+    let definition = kind.kernel(seed);
+    println!("{}", source::definition(&definition));
+    match judge::prepare(&definition) {
+        Ok((_, kernel)) => println!("{}", kernel.variant(variant as usize - 1).source),
         Err(why) => println!("refused: {why}"),
     }
 }

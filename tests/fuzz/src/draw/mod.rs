@@ -3,7 +3,6 @@
 //! are needed, and no two threads write one element.
 
 mod acts;
-mod built;
 mod form;
 mod function;
 mod integers;
@@ -17,8 +16,6 @@ mod whole;
 use tilewright_codegen::ast::{ConstParam, Kernel};
 use tilewright_codegen::{Definition, Settings};
 
-use crate::change;
-use crate::judge::{Source, Subject};
 use crate::random::Random;
 use scene::Scene;
 use tree::word;
@@ -26,7 +23,7 @@ use tree::word;
 /// Kinds of kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// Parts of threads, keys of products, programs of the builder.
+    /// Parts of threads, keys of products.
     #[default]
     Parts,
     /// Whole tiles.
@@ -53,58 +50,30 @@ impl Kind {
         Kind::OPTIONS.iter().find(|(_, kind)| *kind == self).map_or("", |(option, _)| option)
     }
 
-    /// The subject of a seed.
-    pub fn subject(self, seed: u64) -> Subject {
-        match self {
-            Kind::Parts => subject(seed),
-            Kind::Whole => whole_tiles(seed),
-            Kind::Targeted => of_text(whole::targeted(seed)),
-            Kind::Exchanges => of_text(whole::exchanges(seed)),
-            Kind::Options => of_text(whole::options(seed)),
-        }
+    /// The kernel of a seed.
+    pub fn kernel(self, seed: u64) -> Definition {
+        Definition::Function(
+            match self {
+                Kind::Parts => return parts(&mut Random::new(seed)),
+                Kind::Whole => whole::kernel(&mut Random::new(!seed)),
+                Kind::Targeted => whole::targeted(seed),
+                Kind::Exchanges => whole::exchanges(seed),
+                Kind::Options => whole::options(seed),
+            },
+            Settings::default(),
+        )
     }
 }
 
-/// The subject of a seed.
-pub fn subject(seed: u64) -> Subject {
-    let mut random = Random::new(seed);
-    let source = match random.below(100) {
-        0..6 => Source::Text(keys::product(&mut random)),
-        6..10 => built(built::roles(&mut random)),
-        10..16 => built(built::matrices(&mut random)),
-        _ => Source::Text(Definition::Function(kernel(&mut random), Settings::default())),
-    };
-    let mut subject = Subject { source, changes: Vec::new() };
-    // Changes that text cannot express.
-    if !matches!(subject.source, Source::Built(_))
-        && random.chance(60)
-        && let Ok(program) = subject.program()
-        && program.rings.is_empty()
-    {
-        subject.changes = change::draw(&program, &mut random);
-    }
-    subject
-}
-
-/// The subject of a seed, of whole tiles.
-pub fn whole_tiles(seed: u64) -> Subject {
-    of_text(whole::kernel(&mut Random::new(!seed)))
-}
-
-fn of_text(kernel: Kernel) -> Subject {
-    Subject { source: Source::Whole(Definition::Function(kernel, Settings::default())), changes: Vec::new() }
-}
-
-/// A program of the builder; a trivial one if it refused.
-fn built(made: tilewright_codegen::problem::Result<tilewright_codegen::tile::Program>) -> Source {
-    match made {
-        Ok(program) => Source::Built(program),
-        Err(problem) => Source::Refused(problem.message),
+fn parts(random: &mut Random) -> Definition {
+    match random.below(100) {
+        0..6 => keys::product(random),
+        _ => Definition::Function(kernel(random), Settings::default()),
     }
 }
 
 /// A kernel as text.
-pub fn kernel(random: &mut Random) -> Kernel {
+fn kernel(random: &mut Random) -> Kernel {
     let mut scene = Scene::new(random.clone());
     scene.play();
     *random = Random::new(scene.random.bits());

@@ -29,3 +29,10 @@ impl Fault {
 const fn rare(fault: Fault) -> Fault {
     Fault { is_rare: true, ..fault }
 }
+
+impl Fault {
+    /// Kernels of another kind find it, from this seed.
+    const fn by(self, kind: Kind, first: u64) -> Fault {
+        Fault { kind, first, ..self }
+    }
+}

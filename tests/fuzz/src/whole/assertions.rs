@@ -2,6 +2,7 @@
 
 use tilewright_codegen::ast::{Binary, Expr, ExprKind, Kernel, StmtKind};
 
+use super::grid::integer_at_launch;
 use crate::case::Case;
 
 /// Do all assertions hold? One without a value, such as a quotient by 0, does not.
@@ -31,22 +32,6 @@ fn truth(of: &Expr, case: &Case) -> Option<bool> {
 }
 
 fn number(of: &Expr, case: &Case) -> Option<i128> {
-    Some(match &of.kind {
-        ExprKind::Int(n) => i128::from(*n),
-        ExprKind::Name(name) => {
-            let known = case.symbols.iter().find(|(symbol, _)| symbol.name() == name)?;
-            i128::from(known.1)
-        }
-        ExprKind::Binary(op, a, b) => {
-            let (a, b) = (number(a, case)?, number(b, case)?);
-            match op {
-                Binary::Add => a + b,
-                Binary::Mul => a * b,
-                Binary::Div if b > 0 => a.div_euclid(b),
-                Binary::Rem if b > 0 => a.rem_euclid(b),
-                _ => return None,
-            }
-        }
-        _ => return None,
-    })
+    let known = |name: &str| case.symbols.iter().find(|(symbol, _)| symbol.name() == name);
+    integer_at_launch(of, &|name| known(name).map(|known| known.1.into()))
 }

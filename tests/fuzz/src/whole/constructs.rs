@@ -11,6 +11,17 @@ use super::grid::axis;
 /// Constructs in the text of a kernel, as rows of the coverage.
 pub fn constructs(kernel: &Kernel) -> Vec<&'static str> {
     let mut present = Vec::new();
+    if super::threads::threads(kernel).is_some() {
+        statements(&kernel.body, &mut |of| {
+            let ExprKind::Call { function, args, .. } = of else { return };
+            let is_given = |row: &&&str| match row.split_once('.') {
+                Some((name, option)) => function.text == name && is_named(args, option),
+                None => function.text == **row,
+            };
+            present.extend(PARTS.iter().filter(is_given));
+        });
+        return present;
+    }
     let mut see = |of: &ExprKind| present.extend(construct(of));
     statements(&kernel.body, &mut see);
     kernel.body.iter().for_each(|stmt| loops(stmt, false, &mut present));
@@ -24,6 +35,52 @@ pub fn constructs(kernel: &Kernel) -> Vec<&'static str> {
     present.dedup();
     present
 }
+
+/// Rows of the coverage of parts of threads: functions and their options.
+pub const PARTS: &[&str] = &[
+    "parallelize",
+    "parallelize.values",
+    "parallelize.ragged",
+    "registers",
+    "shared",
+    "padded",
+    "row_major",
+    "swizzled",
+    "copy.how",
+    "copy.fill",
+    "fill",
+    "map",
+    "select",
+    "fma",
+    "bits",
+    "sum",
+    "sum.acc",
+    "maximum",
+    "minimum",
+    "scan",
+    "scan.exclusive",
+    "warp_sum",
+    "warp_maximum",
+    "warp_minimum",
+    "warp_reduce",
+    "warp_scan",
+    "block_sum",
+    "block_maximum",
+    "block_minimum",
+    "block_reduce",
+    "block_scan",
+    "gemm",
+    "gemm.order",
+    "gemm.with",
+    "pipelined",
+    "pipelined.fragments",
+    "pipelined.exits",
+    "unroll",
+    "cp_async_commit",
+    "cp_async_wait",
+    "cp_async_wait_all",
+    "sync_threads",
+];
 
 /// Rows of the coverage of whole tiles.
 pub const CONSTRUCTS: &[&str] = &[
@@ -506,7 +563,7 @@ pub(crate) fn statements<'k>(body: &'k [Stmt], see: &mut dyn FnMut(&'k ExprKind)
     }
 }
 
-fn statements_of<'k>(of: &'k Expr, see: &mut dyn FnMut(&'k ExprKind)) {
+pub(super) fn statements_of<'k>(of: &'k Expr, see: &mut dyn FnMut(&'k ExprKind)) {
     see(&of.kind);
     match &of.kind {
         ExprKind::Tuple(items) => items.iter().for_each(|item| statements_of(item, see)),

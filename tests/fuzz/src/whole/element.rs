@@ -4,10 +4,10 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Binary, Unary};
 use tilewright_codegen::thread::{Bin, Cmp, Un};
 
+use super::Num;
 use super::value::{Along, At, Cell, Elements, OutOfBounds, Type};
 use super::{Result, undefined};
 use crate::number::range;
-use crate::reference::Num;
 
 /// Whether a function of two elements is an out-of-bounds fill.
 pub(super) fn either(one: OutOfBounds, other: OutOfBounds) -> OutOfBounds {
@@ -217,14 +217,24 @@ pub(super) fn binary(op: Binary, x: &Elements, y: &Elements) -> Result<Elements>
         Binary::And => arithmetic(Bin::And),
         Binary::Or => arithmetic(Bin::Or),
         Binary::Xor => arithmetic(Bin::Xor),
-        Binary::Shl => arithmetic(Bin::Shl),
-        Binary::Shr => arithmetic(Bin::Shr),
+        Binary::Shl => shifted(Bin::Shl, x, y),
+        Binary::Shr => shifted(Bin::Shr, x, y),
         Binary::Lt => compared(x, y, &|x, y| Num::cmp(Cmp::Lt, x, y)),
         Binary::Le => compared(x, y, &|x, y| Num::cmp(Cmp::Le, x, y)),
         Binary::Gt => compared(x, y, &|x, y| Num::cmp(Cmp::Lt, y, x)),
         Binary::Ge => compared(x, y, &|x, y| Num::cmp(Cmp::Le, y, x)),
         Binary::Eq => compared(x, y, &|x, y| Num::cmp(Cmp::Eq, x, y)),
         Binary::Ne => compared(x, y, &|x, y| Num::cmp(Cmp::Ne, x, y)),
+    }
+}
+
+/// A shift, whose distance may have another type.
+fn shifted(f: Bin, x: &Elements, y: &Elements) -> Result<Elements> {
+    match (x.ty, y.ty) {
+        (Type::Elem(elem), Type::Elem(other)) if elem != other && !other.is_float() => {
+            each(&[x, y], x.ty, &|x| Num::bin(f, x[0], x[1], elem))
+        }
+        _ => alike(&[x, y], &|x, elem| Num::bin(f, x[0], x[1], elem)),
     }
 }
 

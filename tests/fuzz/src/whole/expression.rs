@@ -3,12 +3,12 @@
 use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Arg, Binary, Expr, ExprKind, Pattern, Unary};
 
+use super::Num;
 use super::element;
 use super::grid::axis;
 use super::value::{Elements, OutOfBounds, Type, Value, View};
 use super::{Block, MIXED_COORDINATES, Result, undefined};
-use crate::number::range;
-use crate::reference::Num;
+use crate::number::{self, range};
 
 impl<'k> Block<'k> {
     /// A closure, or the one of a name.
@@ -24,14 +24,14 @@ impl<'k> Block<'k> {
     }
 
     pub(super) fn lookup(&self, name: &str) -> Option<Value<'k>> {
-        let known = self.scope.iter().rev().find(|(known, _)| known == name);
+        let known = self.scopes[self.thread].iter().rev().find(|(known, _)| known == name);
         known.map(|(_, value)| value.clone()).or_else(|| self.symbols.get(name).map(|n| Value::Integer(*n)))
     }
 
     pub(super) fn value(&mut self, of: &'k Expr) -> Result<Value<'k>> {
         Ok(match &of.kind {
             ExprKind::Int(n) => Value::Int((*n).into()),
-            ExprKind::Long(_) => return undefined("an integer of 64 bits"),
+            ExprKind::Long(n) => Value::Int((*n).into()),
             ExprKind::Float(x) => Value::Float(*x),
             ExprKind::Bool(x) => Value::Bool(*x),
             ExprKind::Str(text) => Value::Text(text),
@@ -41,21 +41,27 @@ impl<'k> Block<'k> {
                 (None, Some(elem)) => Value::Type(elem),
                 (None, None) => return undefined(format!("`{name}` is unknown")),
             },
-            ExprKind::Path(path) => match path.as_str() {
-                "f32::INFINITY" => Value::Float(f64::INFINITY),
-                "f32::NEG_INFINITY" => Value::Float(f64::NEG_INFINITY),
-                "f32::MIN" => Value::Float(f32::MIN.into()),
-                "f32::MAX" => Value::Float(f32::MAX.into()),
-                "i32::MIN" => Value::Int(i32::MIN.into()),
-                "i32::MAX" => Value::Int(i32::MAX.into()),
-                "u32::MAX" => Value::Int(u32::MAX.into()),
-                other => return undefined(format!("`{other}` is unknown")),
-            },
+            ExprKind::Path(path) => {
+                let (ty, limit) = path.split_once("::").unwrap_or_default();
+                let elem = self.elem(ty)?;
+                match (limit, elem.is_float()) {
+                    ("INFINITY", true) => Value::Float(f64::INFINITY),
+                    ("NEG_INFINITY", true) => Value::Float(f64::NEG_INFINITY),
+                    ("MIN", true) => Value::Float(-tilewright_codegen::number::greatest(elem)),
+                    ("MAX", true) => Value::Float(tilewright_codegen::number::greatest(elem)),
+                    ("MIN", false) => Value::Int(number::integers(elem).0),
+                    ("MAX", false) => Value::Int(number::integers(elem).1),
+                    _ => return undefined(format!("`{path}` is unknown")),
+                }
+            }
             ExprKind::Tuple(items) => {
                 Value::Tuple(items.iter().map(|item| self.value(item)).collect::<Result<_>>()?)
             }
             kind @ ExprKind::Field { base, field } => match axis(kind) {
                 Some(axis) => Value::Integer(self.at[axis].into()),
+                None if matches!(&base.kind, ExprKind::Name(name) if name == "thread") => {
+                    Value::Integer(self.thread as i128)
+                }
                 None => match (self.value(base)?, field.text.parse::<usize>()) {
                     (Value::Tuple(mut entries), Ok(n)) if n < entries.len() => entries.swap_remove(n),
                     _ => return undefined("no such field"),
@@ -76,7 +82,7 @@ impl<'k> Block<'k> {
                 self.binary(*op, x, y)?
             }
             ExprKind::Cast(inner, to) => {
-                let Some(to) = Elem::named(&to.text) else { return undefined("an unknown type") };
+                let to = self.elem(&to.text)?;
                 match self.value(inner)? {
                     Value::Integer(n)
                         if to == Elem::I32 && (!self.in_closure || i32::try_from(n).is_ok()) =>
@@ -97,7 +103,7 @@ impl<'k> Block<'k> {
                             && view.is_one()
                             && (to == Elem::I32 || to == Elem::U32 && !view.elem.is_float()) =>
                     {
-                        match view.spots[0].position {
+                        match view.spots()[0].position {
                             // Among elements its value is unspecified.
                             None if to == Elem::U32 && !self.integers => {
                                 Value::Elements(Elements::number(Type::Elem(to), Num::UNKNOWN))
@@ -137,20 +143,23 @@ impl<'k> Block<'k> {
                 }
             },
             ExprKind::Block { lets, value } => {
-                let depth = self.scope.len();
+                let depth = self.scopes[self.thread].len();
                 for (pattern, value) in lets {
                     let value = self.value(value)?;
                     self.bind(pattern, value)?;
                 }
                 let value = self.value(value)?;
-                self.scope.truncate(depth);
+                self.scopes[self.thread].truncate(depth);
                 value
             }
             ExprKind::Index { base, index } => self.index(base, index)?,
             ExprKind::Method { method, args, .. } if method.text == "accumulators" => self.sums(args)?,
             ExprKind::Method { receiver, method, args } => self.method(receiver, &method.text, args)?,
-            ExprKind::Layout { shape, .. } => self.value(shape)?,
-            ExprKind::Call { function, types, args } => self.call(&function.text, types, args)?,
+            ExprKind::Layout { shape, stride } => self.layout(shape, stride.as_deref())?,
+            kind @ ExprKind::Call { function, types, args } => match self.own_exchanged(kind) {
+                Some(value) => value,
+                None => self.call(&function.text, types, args)?,
+            },
         })
     }
 
@@ -232,7 +241,7 @@ impl<'k> Block<'k> {
     /// An index: an element of memory that is out of bounds itself selects no element.
     pub(super) fn index_number(&self, of: &Value<'k>) -> Option<i128> {
         match of {
-            Value::View(view) if view.is_one() && view.spots[0].position.is_none() => Some(-1),
+            Value::View(view) if view.is_one() && view.spots()[0].position.is_none() => Some(-1),
             other => self.whole_number(other),
         }
     }
@@ -248,11 +257,27 @@ impl<'k> Block<'k> {
         }
     }
 
+    /// A condition of the kernel; where such are asked for, also an element that is one.
+    fn truth(&self, of: &Value<'k>) -> Option<bool> {
+        let known = |of: &Elements| match (of.ty, &of.cells[..]) {
+            (Type::Condition, [cell]) if !cell.num.is_unknown() => Some(cell.num.value != 0.0),
+            _ => None,
+        };
+        match of {
+            Value::Bool(truth) => Some(*truth),
+            Value::View(view) if self.integers && view.is_one() => known(&self.read(view, 0.0).ok()?),
+            Value::Elements(of) if self.integers => known(of),
+            _ => None,
+        }
+    }
+
     fn binary(&mut self, op: Binary, x: Value<'k>, y: Value<'k>) -> Result<Value<'k>> {
-        if let (Value::Bool(x), Value::Bool(y)) = (&x, &y) {
+        if let (Some(x), Some(y)) = (self.truth(&x), self.truth(&y)) {
             return Ok(Value::Bool(match op {
-                Binary::And => *x && *y,
-                Binary::Or => *x || *y,
+                Binary::And => x && y,
+                Binary::Or => x || y,
+                Binary::Xor | Binary::Ne => x != y,
+                Binary::Eq => x == y,
                 _ => return undefined("arithmetic on conditions"),
             }));
         }
@@ -376,13 +401,11 @@ impl<'k> Block<'k> {
             if at.len() < coordinates.len() {
                 continue;
             }
-            let spot = view.sliced(&at).spots[0].clone();
-            if spot.position.is_none() {
+            let one = view.sliced(&at);
+            if one.spots()[0].position.is_none() {
                 cell.out_of_bounds = OutOfBounds::Perhaps;
             }
-            let (sizes, spots, modes) = (vec![1], vec![spot].into(), vec![None]);
-            let read = self.read(&View { sizes, spots, modes, whole: false, ..view.clone() }, 0.0);
-            cell.num = read?.cells[0].num;
+            cell.num = self.read(&one, 0.0)?.cells[0].num;
         }
         Ok(made)
     }
@@ -390,7 +413,7 @@ impl<'k> Block<'k> {
     /// Binds names.
     pub(super) fn bind(&mut self, pattern: &Pattern, value: Value<'k>) -> Result<()> {
         match (pattern, value) {
-            (Pattern::Name(name), value) => self.scope.push((name.text.clone(), value)),
+            (Pattern::Name(name), value) => self.scopes[self.thread].push((name.text.clone(), value)),
             (Pattern::Hole(_), _) => {}
             (Pattern::Tuple(_, inner), Value::Tuple(entries)) if inner.len() == entries.len() => {
                 for (pattern, entry) in inner.iter().zip(entries) {

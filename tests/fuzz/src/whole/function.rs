@@ -4,10 +4,10 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Arg, Expr, ExprKind, Name, Pattern};
 use tilewright_codegen::thread::{Bin, Cmp};
 
+use super::Num;
 use super::element;
 use super::value::{Along, Cell, Elements, OutOfBounds, Store, Type, Value, View, digits};
 use super::{Block, Result, undefined};
-use crate::reference::Num;
 
 /// The argument with the number that out-of-bounds elements are.
 pub(super) const CLAIM: &str = "out_of_bounds";
@@ -30,9 +30,13 @@ impl<'k> Block<'k> {
                 None => undefined(format!("an argument of `{name}` is missing")),
             }
         };
-        let elem = types.first().and_then(|name| Elem::named(&name.text));
+        let elem = types.first().map(|name| self.elem(&name.text)).transpose()?;
         match name {
             name if name.starts_with("warp_") || name.starts_with("block_") => self.over_lanes(name, args),
+            "parallelize" if self.has_threads => {
+                let view = self.view(of(0)?)?;
+                self.part(&view, args)
+            }
             // One element for each thread: the part of all threads is the tile.
             "parallelize" => {
                 let (view, threads) = (self.view(of(0)?)?, self.sizes(of(1)?)?);
@@ -41,11 +45,12 @@ impl<'k> Block<'k> {
                     false => undefined("parts of several elements"),
                 }
             }
-            "walk" => self.value(of(1)?),
+            "walk" => self.walked(of(0)?, of(1)?),
             "signal" => self.signalled(of(0)?),
             "wait" => self.awaited(of(0)?, of(1)?),
             "tiled_mma" | "threads" | "persistent" | "raster" | "cluster" | "at_most" | "at_least"
-            | "assert" | "sync_threads" | "blocks_per_sm" | "stage" => Ok(Value::Unit),
+            | "assert" | "sync_threads" | "blocks_per_sm" | "stage" | "cp_async_commit" | "cp_async_wait"
+            | "cp_async_wait_all" => Ok(Value::Unit),
             "pipelined" | "unroll" => self.value(of(0)?),
             "layout" | "padded" | "row_major" => self.value(of(0)?),
             "swizzled" => self.value(of(3)?),
@@ -58,7 +63,7 @@ impl<'k> Block<'k> {
                 let at = entries(at?);
                 let at = at.into_iter().map(|at| self.coordinate(at)).collect::<Result<Vec<_>>>()?;
                 let halo = match named(args, "halo") {
-                    Some(halo) => self.halo(halo)?,
+                    Some(halo) => self.halo(halo, tile.len())?,
                     None => Vec::new(),
                 };
                 Ok(Value::View(self.tile(&view, &tile, &at, &halo)?))
@@ -67,10 +72,16 @@ impl<'k> Block<'k> {
                 let sizes = self.sizes(of(0)?)?;
                 let count = sizes.iter().product::<i64>() as usize;
                 let Some(elem) = elem else { return undefined("no type") };
-                Ok(Value::View(self.memory(elem, &sizes, count, Store::Shared(vec![None; count]))))
+                Ok(Value::View(self.memory(elem, &sizes, Store::Shared(vec![None; count]))))
             }
-            "full" => {
-                let sizes = self.sizes(of(0)?)?;
+            "full" | "registers" | "registers_like" => {
+                let (sizes, elem) = match name {
+                    "registers_like" => {
+                        let like = self.view(of(0)?)?;
+                        (like.sizes, elem.or(Some(like.elem)))
+                    }
+                    _ => (self.sizes(of(0)?)?, elem),
+                };
                 let Some(elem) = elem else { return undefined("no type") };
                 let value = self.value(of(1)?)?;
                 let value = self.elements(&value)?.as_type(elem)?;
@@ -103,8 +114,7 @@ impl<'k> Block<'k> {
             "regroup" => {
                 let view = self.view(of(0)?)?;
                 let sizes = self.sizes(of(1)?)?;
-                let modes = vec![None; sizes.len()];
-                Ok(Value::View(View { sizes, modes, whole: false, ..view }))
+                Ok(Value::View(view.regrouped(sizes)))
             }
             "broadcast" => self.repeated(of(0)?, of(1)?),
             "copy" => self.copy(of(0)?, of(1)?, args),
@@ -114,7 +124,7 @@ impl<'k> Block<'k> {
                 let value = self.elements(&value)?.as_type(to.elem)?;
                 let cell =
                     Cell { at: None, out_of_bounds: OutOfBounds::No, filled: true, ..value.cells[0].clone() };
-                let count = to.spots.len();
+                let count = to.sizes.iter().product::<i64>() as usize;
                 self.write(
                     &to,
                     &Elements {
@@ -253,7 +263,12 @@ impl<'k> Block<'k> {
 
     /// A shape; nested modes are one.
     pub(super) fn sizes(&mut self, of: &'k Expr) -> Result<Vec<i64>> {
-        let all = entries(self.value(of)?);
+        let all = match self.value(of)? {
+            Value::Layout(layout) => {
+                return Ok(layout.modes().map(|mode| mode.size().unwrap_or(0)).collect());
+            }
+            other => entries(other),
+        };
         all.into_iter()
             .map(|of| {
                 let leaves = entries(of);
@@ -267,8 +282,11 @@ impl<'k> Block<'k> {
     }
 
     /// Elements before and after, for each mode.
-    fn halo(&mut self, of: &'k Expr) -> Result<Vec<(i128, i128)>> {
-        let all = entries(self.value(of)?);
+    fn halo(&mut self, of: &'k Expr, rank: usize) -> Result<Vec<(i128, i128)>> {
+        let all = match self.value(of)? {
+            Value::Tuple(all) => all,
+            one => vec![one; rank],
+        };
         all.into_iter()
             .map(|of| {
                 let sides = entries(of);
@@ -292,7 +310,7 @@ impl<'k> Block<'k> {
             Value::View(view) if named(args, "clamp").is_some() => {
                 let mut read = self.read(&self.clamped(&view)?, fill)?;
                 // Their values come from elements in bounds, but they are out of bounds themselves.
-                for (cell, spot) in read.cells.iter_mut().zip(view.spots.iter()) {
+                for (cell, spot) in read.cells.iter_mut().zip(view.spots().iter()) {
                     if spot.position.is_none() {
                         cell.out_of_bounds = OutOfBounds::Perhaps;
                     }
@@ -309,7 +327,7 @@ impl<'k> Block<'k> {
             return Ok(Value::Unit);
         };
         let mut old = Vec::new();
-        for (n, spot) in to.spots.iter().enumerate() {
+        for (n, spot) in to.spots().iter().enumerate() {
             let cell = from.cells[from.broadcast(&to.sizes, n)?].clone();
             let adds_zero = cell.num == Num::exact(0.0) && matches!(how, Atomic::By(Bin::Add));
             if spot.position.is_some() && cell.is_outside() && !adds_zero {
@@ -381,13 +399,14 @@ impl<'k> Block<'k> {
         if params.len() != values.len() {
             return undefined("a closure with other parameters");
         }
-        let (depth, integers) = (self.scope.len(), std::mem::replace(&mut self.integers, false));
+        let depth = self.scopes[self.thread].len();
+        let integers = std::mem::replace(&mut self.integers, false);
         let outer = std::mem::replace(&mut self.in_closure, true);
         for (pattern, value) in params.iter().zip(values) {
             self.bind(pattern, value)?;
         }
         let value = self.value(body);
-        self.scope.truncate(depth);
+        self.scopes[self.thread].truncate(depth);
         self.integers = integers;
         self.in_closure = outer;
         value
@@ -467,7 +486,7 @@ impl<'k> Block<'k> {
         let says = named(args, CLAIM).is_some();
         let how = self.updates(args)?;
         let mut old: Vec<Option<Cell>> = Vec::new();
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = std::collections::BTreeMap::new();
         for n in 0..sizes.iter().product::<i64>() as usize {
             let mut out_of_bounds = OutOfBounds::No;
             for of in &all {
@@ -491,26 +510,25 @@ impl<'k> Block<'k> {
             if at.contains(&None) {
                 return undefined("a place is not known");
             }
-            let spot = to.sliced(&at).spots[0].clone();
-            let Some(position) = spot.position else { continue };
+            let one = to.sliced(&at);
+            let Some(position) = one.spots()[0].position else { continue };
             let cell = value.cells[value.broadcast(&sizes, n)?].clone();
-            let again = !seen.insert(position);
+            let again = seen.insert(position, n);
             if let Some(how) = how {
                 let num = self.update(&to, Some(position), cell.num, how)?;
                 // The first of several updates is not known, nor the last of several exchanges.
-                if again && !matches!(how, Atomic::By(_)) {
+                if again.is_some() && !matches!(how, Atomic::By(_)) {
                     return undefined("two exchanges have the same index");
                 }
-                let num = if again { Num::UNKNOWN } else { num };
-                old.pop();
-                old.push(Some(Cell { num, ..unstored }));
+                old[n] = Some(Cell { num, ..unstored });
+                for one in again.into_iter().flat_map(|before| [before, n]) {
+                    old[one] = old[one].take().map(|cell| Cell { num: Num::UNKNOWN, ..cell });
+                }
                 continue;
             }
-            if again {
+            if again.is_some() {
                 return undefined("two elements have the same place");
             }
-            let (sizes, spots, modes) = (vec![1], vec![spot].into(), vec![None]);
-            let one = View { sizes, spots, modes, whole: false, ..to.clone() };
             self.write(
                 &one,
                 &Elements { sizes: vec![1], ty: value.ty, cells: vec![Cell::of(cell.num)], argument: false },

@@ -1,24 +1,31 @@
-//! A second reference: kernels of whole tiles, evaluated from their text as an array language would, block after
-//! block and statement after statement. It does not know threads, layouts or tile programs.
+//! The oracle: kernels, evaluated from their text as an array language would, block after block and statement after statement.
+//! It does not know tile programs, their views or lowering.
 
 mod assertions;
+mod buffer;
 mod constructs;
 mod element;
 mod expression;
 mod function;
 mod grid;
 mod lanes;
+mod number;
 mod reduction;
 mod statement;
+mod threads;
 mod value;
 mod view;
 
 use std::collections::BTreeMap;
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{Kernel, ParamKind};
+use tilewright_codegen::ast::{ExprKind, Kernel, ParamKind};
+use tilewright_codegen::definition::Settings;
 
 pub use assertions::asserted;
+pub use buffer::Buffer;
+pub use number::Num;
+
 /// Where a claim about out-of-bounds elements is false.
 pub const FALSE_CLAIM: &str = "a false claim";
 
@@ -27,11 +34,15 @@ pub const FALSE_CLAIM: &str = "a false claim";
 pub const MIXED_COORDINATES: &str = "coordinates that operands disagree about are read";
 
 pub(crate) use constructs::statements as each_expression;
-pub use constructs::{CONSTRUCTS, constructs};
+pub use constructs::{CONSTRUCTS, PARTS, constructs};
 
 use crate::case::Case;
-use crate::reference::{Buffer, Undefined};
-use value::{Store, Value};
+use value::{Cell, Store, Value};
+pub(crate) use value::{digits, linear};
+
+/// Why a kernel is undefined: it reads uninitialised elements, for example.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Undefined(pub String);
 
 type Result<T> = std::result::Result<T, Undefined>;
 
@@ -44,9 +55,21 @@ struct Block<'k> {
     kernel: &'k Kernel,
     /// Values of names that are known at launch.
     symbols: BTreeMap<String, i128>,
+    /// Constants and element types of this use of the kernel.
+    settings: Vec<(String, Value<'k>)>,
     at: [i64; 3],
-    scope: Vec<(String, Value<'k>)>,
+    /// Does the text name its threads?
+    has_threads: bool,
+    /// The names of each thread.
+    scopes: Vec<Vec<(String, Value<'k>)>>,
+    /// The threads that run, and the one for which something is evaluated.
+    running: Vec<usize>,
+    thread: usize,
     stores: Vec<Store>,
+    /// What the exchanges in a statement gave each of the threads, by their calls.
+    exchanged: Vec<(&'k ExprKind, Vec<Value<'k>>)>,
+    /// What a statement writes.
+    writes: Vec<(usize, usize, Cell)>,
     /// Are integers asked for: in an index, a range, a condition of a statement?
     integers: bool,
     in_closure: bool,
@@ -60,14 +83,21 @@ struct Block<'k> {
 /// Statements of one block; more are a fault of the draw.
 const MOST_STEPS: usize = 20_000;
 
-/// Runs a kernel; returns its buffers.
-pub fn run(kernel: &Kernel, case: &Case) -> Result<Vec<Buffer>> {
+/// Runs a kernel with these settings, with the first of its alternatives; returns its buffers.
+pub fn run(kernel: &Kernel, settings: &Settings, case: &Case) -> Result<Vec<Buffer>> {
     let symbols = case.symbols.iter().map(|(of, n)| (of.name().to_owned(), i128::from(*n))).collect();
+    let threads = threads::threads(kernel);
     let mut block = Block {
         kernel,
         symbols,
+        settings: constants(kernel, settings)?,
         at: [0; 3],
-        scope: Vec::new(),
+        scopes: vec![Vec::new(); threads.unwrap_or(1)],
+        running: (0..threads.unwrap_or(1)).collect(),
+        has_threads: threads.is_some(),
+        thread: 0,
+        exchanged: Vec::new(),
+        writes: Vec::new(),
         stores: case.buffers().into_iter().map(Store::Global).collect(),
         integers: false,
         in_closure: false,
@@ -85,7 +115,7 @@ pub fn run(kernel: &Kernel, case: &Case) -> Result<Vec<Buffer>> {
                 block.arguments(case)?;
                 block.body(&kernel.body)?;
                 block.stores.truncate(tensors);
-                block.scope.clear();
+                block.scopes.iter_mut().for_each(Vec::clear);
             }
         }
     }
@@ -93,12 +123,48 @@ pub fn run(kernel: &Kernel, case: &Case) -> Result<Vec<Buffer>> {
     Ok(block.stores.into_iter().filter_map(global).collect())
 }
 
+/// The constants and element types of a use of a kernel.
+fn constants<'k>(kernel: &Kernel, settings: &Settings) -> Result<Vec<(String, Value<'k>)>> {
+    let mut all = Vec::new();
+    let Some(alternative) = settings.alternatives(kernel).ok().and_then(|all| all.into_iter().next()) else {
+        return undefined("no alternative");
+    };
+    for constant in &kernel.consts {
+        let set = alternative.consts.iter().rev().find(|(name, _)| name.text == constant.name.text);
+        let default = constant.default.as_ref().map(|default| &default.kind);
+        match (set, default) {
+            (Some((_, n)), _) | (None, Some(ExprKind::Int(n))) => {
+                all.push((constant.name.text.clone(), Value::Int((*n).into())));
+            }
+            _ => return undefined("a constant without a value"),
+        }
+    }
+    for param in &kernel.types {
+        let set = settings.types.iter().find(|(name, _)| name.text == param.name.text).map(|known| known.1);
+        let first = || param.allowed.first().and_then(|name| Elem::named(&name.text));
+        let Some(elem) = set.or_else(first) else { return undefined("an unknown type") };
+        all.push((param.name.text.clone(), Value::Type(elem)));
+    }
+    Ok(all)
+}
+
 impl<'k> Block<'k> {
+    /// An element type by its name.
+    fn elem(&self, name: &str) -> Result<Elem> {
+        let set = self.settings.iter().find(|(known, _)| known == name);
+        match (set, Elem::named(name)) {
+            (Some((_, Value::Type(elem))), _) => Ok(*elem),
+            (None, Some(elem)) => Ok(elem),
+            _ => undefined("an unknown type"),
+        }
+    }
+
     /// The names of arguments.
     fn arguments(&mut self, case: &Case) -> Result<()> {
+        self.scopes.iter_mut().for_each(|scope| scope.clone_from(&self.settings));
         let (mut tensors, mut scalars) = (0, case.scalars.iter());
         for param in &self.kernel.params {
-            let Some(elem) = Elem::named(&param.elem.text) else { return undefined("an unknown type") };
+            let elem = self.elem(&param.elem.text)?;
             let value = match param.kind {
                 ParamKind::Tensor { .. } => {
                     tensors += 1;
@@ -106,7 +172,7 @@ impl<'k> Block<'k> {
                 }
                 ParamKind::Scalar => Value::scalar(elem, scalars.next().copied().unwrap_or_default()),
             };
-            self.scope.push((param.name.text.clone(), value));
+            self.scopes.iter_mut().for_each(|scope| scope.push((param.name.text.clone(), value.clone())));
         }
         Ok(())
     }

@@ -6,12 +6,12 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Arg, Expr, ExprKind, Pattern};
 use tilewright_codegen::thread::Bin;
 
+use super::Num;
 use super::element::either;
 use super::function::{CLAIM, entries, named};
 use super::value::{Along, At, Cell, Elements, OutOfBounds, Type, Value, View, digits, linear};
 use super::view::both;
 use super::{Block, FALSE_CLAIM, Result, undefined};
-use crate::reference::Num;
 
 /// Tuples of elements, with the closure that combines them and its identity.
 pub(super) struct Combined<'k> {
@@ -23,8 +23,15 @@ pub(super) struct Combined<'k> {
 }
 
 /// Operations of products.
-const OPERATIONS: [(&str, Bin); 4] =
-    [("add", Bin::Add), ("mul", Bin::Mul), ("min", Bin::Min), ("max", Bin::Max)];
+const OPERATIONS: [(&str, Bin); 7] = [
+    ("add", Bin::Add),
+    ("mul", Bin::Mul),
+    ("min", Bin::Min),
+    ("max", Bin::Max),
+    ("and", Bin::And),
+    ("or", Bin::Or),
+    ("xor", Bin::Xor),
+];
 
 impl<'k> Block<'k> {
     /// `sum(x, 1)`
@@ -32,10 +39,10 @@ impl<'k> Block<'k> {
         let given = self.value(&args[0].value)?;
         let from = self.elements(&given)?;
         let Some(source) = from.ty.stored() else { return undefined("no type") };
-        let (with, identity) = match name {
-            "sum" => (Bin::Add, (|_| Num::exact(0.0)) as fn(Elem) -> Num),
-            "maximum" => (Bin::Max, (|elem| Num::range(elem).0) as fn(Elem) -> Num),
-            _ => (Bin::Min, (|elem| Num::range(elem).1) as fn(Elem) -> Num),
+        let with = match name {
+            "sum" => Bin::Add,
+            "maximum" => Bin::Max,
+            _ => Bin::Min,
         };
         let elem = match named(args, "acc") {
             Some(acc) => match self.value(acc)? {
@@ -77,12 +84,12 @@ impl<'k> Block<'k> {
                 OutOfBounds::Yes => *outside = true,
                 OutOfBounds::Perhaps => {
                     *outside = true;
-                    terms.push(if num == identity(elem) { num } else { Num::UNKNOWN });
+                    terms.push(if num == identity(with, elem) { num } else { Num::UNKNOWN });
                 }
             }
         }
         let cell = |((mut terms, inside, outside), at): ((Vec<Num>, bool, bool), At)| {
-            terms.push(identity(elem));
+            terms.push(identity(with, elem));
             let out_of_bounds = if !inside && outside { OutOfBounds::Perhaps } else { OutOfBounds::No };
             Some(Cell { out_of_bounds, at, ..Cell::of(Num::fold(with, &terms, elem)) })
         };
@@ -260,6 +267,9 @@ impl<'k> Block<'k> {
             Some(ExprKind::Tuple(both)) => operation(&both[0]).zip(operation(&both[1])),
             _ => None,
         };
+        // A thread multiplies the fill that an author has chosen.
+        let has_fill = |of: &Cell| self.has_threads && of.num != Num::exact(0.0);
+        let counts = |of: &Cell| of.out_of_bounds == OutOfBounds::No || semiring.is_some() && has_fill(of);
         for (n, cell) in sums.cells.iter_mut().enumerate() {
             let at = digits(&acc.sizes, n as i64);
             let mut terms = vec![cell.num];
@@ -267,16 +277,17 @@ impl<'k> Block<'k> {
             for k in 0..a.sizes[1] {
                 let left = &a.cells[linear(&a.sizes, &[at[0], k])];
                 let right = &b.cells[linear(&b.sizes, &[at[1], k])];
-                row |= left.out_of_bounds == OutOfBounds::No;
-                column |= right.out_of_bounds == OutOfBounds::No;
-                // Where K ends, other operations leave elements out.
-                let counts = semiring.is_none()
-                    || left.out_of_bounds == OutOfBounds::No && right.out_of_bounds == OutOfBounds::No;
+                let both = [counts(left), counts(right)];
+                row |= both[0];
+                column |= both[1];
                 let (left, right) = (left.num.cast(x, acc.elem), right.num.cast(y, acc.elem));
                 match semiring {
                     // Products are added without rounding.
                     None => terms.push(Num::bin(Bin::Mul, left, right, Elem::F64)),
-                    Some((_, multiply)) if counts => terms.push(Num::bin(multiply, left, right, acc.elem)),
+                    // Where K ends, other operations leave elements out.
+                    Some((_, multiply)) if both == [true; 2] => {
+                        terms.push(Num::bin(multiply, left, right, acc.elem))
+                    }
                     Some(_) => {}
                 }
             }
@@ -302,6 +313,15 @@ impl<'k> Block<'k> {
         }
         self.write(&acc, &sums)?;
         Ok(Value::Unit)
+    }
+}
+
+/// The number that a sum, a maximum or a minimum begins with.
+pub(super) fn identity(with: Bin, elem: Elem) -> Num {
+    match with {
+        Bin::Add => Num::exact(0.0),
+        Bin::Max => Num::range(elem).0,
+        _ => Num::range(elem).1,
     }
 }
 

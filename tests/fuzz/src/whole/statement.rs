@@ -8,7 +8,8 @@ use super::{Block, MOST_STEPS, Result, expression, undefined};
 
 impl<'k> Block<'k> {
     pub(super) fn body(&mut self, body: &'k [Stmt]) -> Result<()> {
-        let depth = self.scope.len();
+        let depths = self.depths();
+        let stores = self.stores.len();
         for stmt in body {
             self.steps += 1;
             if self.steps > MOST_STEPS {
@@ -19,20 +20,40 @@ impl<'k> Block<'k> {
                 break;
             }
         }
-        self.scope.truncate(depth);
+        self.leave(depths);
+        self.stores.truncate(stores);
         Ok(())
+    }
+
+    fn depths(&self) -> Vec<usize> {
+        self.scopes.iter().map(Vec::len).collect()
+    }
+
+    /// Forgets names.
+    fn leave(&mut self, depths: Vec<usize>) {
+        self.scopes.iter_mut().zip(depths).for_each(|(scope, depth)| scope.truncate(depth));
     }
 
     fn statement(&mut self, stmt: &'k Stmt) -> Result<()> {
         match &stmt.kind {
             StmtKind::Let { pattern, value } => {
                 let named = matches!(value.kind, ExprKind::Name(_) | ExprKind::Field { .. });
-                let value = self.value(value)?;
-                let value = if named { self.seconds(value) } else { self.kept(value)? };
-                self.bind(pattern, value)
+                self.exchanges(value)?;
+                self.for_threads(|block| {
+                    let value = block.value(value)?;
+                    let value = if named { block.seconds(value) } else { block.kept(value)? };
+                    block.bind(pattern, value)
+                })?;
+                Ok(())
             }
-            StmtKind::Expr(value) => self.value(value).map(|_| ()),
-            StmtKind::Assign { target, op, value } => self.assign(target, *op, value),
+            StmtKind::Expr(value) => {
+                self.exchanges(value)?;
+                self.for_threads(|block| block.value(value)).map(|_| ())
+            }
+            StmtKind::Assign { target, op, value } => {
+                self.exchanges(value)?;
+                self.for_threads(|block| block.assign(target, *op, value)).map(|_| ())
+            }
             StmtKind::For { pattern: Pattern::Name(name), range, body } => {
                 // One that is known to be empty while compiling is not in the program.
                 if let ExprKind::Range(from, to) = &range.kind
@@ -41,19 +62,26 @@ impl<'k> Block<'k> {
                 {
                     return Ok(());
                 }
+                self.exchanges(range)?;
                 let outer = std::mem::replace(&mut self.integers, true);
-                let range = self.value(range);
+                let ranges = self.for_threads(|block| block.value(range));
                 self.integers = outer;
-                let (from, to) = match range? {
-                    Value::Range(from, to) => (from, to),
-                    Value::Tuple(values) => {
-                        return self.each(&Pattern::Name(name.clone()), values, body);
+                let mut ends = Vec::new();
+                for range in ranges? {
+                    match range {
+                        Value::Range(from, to) => ends.push((from, to)),
+                        Value::Tuple(values) => {
+                            return self.each(&Pattern::Name(name.clone()), values, body);
+                        }
+                        _ => return undefined("no range"),
                     }
-                    _ => return undefined("no range"),
-                };
+                }
+                let from = ends.iter().map(|end| end.0).min().unwrap_or(0);
+                let to = ends.iter().map(|end| end.1).max().unwrap_or(0);
                 for n in from..if self.supposed { from } else { to } {
                     self.steps += 1;
-                    self.iteration(&name.text, n, body)?;
+                    let runs: Vec<bool> = ends.iter().map(|end| (end.0..end.1).contains(&n)).collect();
+                    self.only(self.threads_with(&runs, true), |block| block.iteration(&name.text, n, body))?;
                     if std::mem::take(&mut self.left) {
                         break;
                     }
@@ -79,7 +107,7 @@ impl<'k> Block<'k> {
                 _ => undefined("no tuple"),
             },
             StmtKind::While { condition, body } => {
-                while !self.supposed && self.decided(condition)? {
+                while !self.supposed && self.continues(condition)? {
                     self.steps += 1;
                     if self.steps > MOST_STEPS {
                         return undefined("it takes too long");
@@ -101,9 +129,19 @@ impl<'k> Block<'k> {
                 if let Some(value_of) = self.constant(condition) {
                     return self.body(if value_of != 0 { then } else { other });
                 }
-                let then_runs = self.decided(condition)?;
-                let (runs, not) = if then_runs { (then, other) } else { (other, then) };
-                self.either(|block| block.body(runs), |block| block.body(not))
+                self.exchanges(condition)?;
+                let truths = self.for_threads(|block| block.decided(condition))?;
+                let (yes, no) = (self.threads_with(&truths, true), self.threads_with(&truths, false));
+                self.either(
+                    |block| {
+                        block.only(yes.clone(), |block| block.body(then))?;
+                        block.only(no.clone(), |block| block.body(other))
+                    },
+                    |block| {
+                        block.only(yes.clone(), |block| block.body(other))?;
+                        block.only(no.clone(), |block| block.body(then))
+                    },
+                )
             }
             _ => undefined("a statement that is not supported"),
         }
@@ -111,13 +149,22 @@ impl<'k> Block<'k> {
 
     /// A loop over a tuple, which is unrolled.
     fn each(&mut self, pattern: &Pattern, values: Vec<Value<'k>>, body: &'k [Stmt]) -> Result<()> {
+        if self.has_threads {
+            return undefined("a loop over tiles of threads");
+        }
         for value in values {
-            let depth = self.scope.len();
+            let depths = self.depths();
             self.bind(pattern, value)?;
             self.body(body)?;
-            self.scope.truncate(depth);
+            self.leave(depths);
         }
         Ok(())
+    }
+
+    /// Whether a loop's condition is true.
+    fn continues(&mut self, condition: &'k Expr) -> Result<bool> {
+        self.exchanges(condition)?;
+        self.decided(condition)
     }
 
     /// Whether a condition is true.
@@ -157,10 +204,12 @@ impl<'k> Block<'k> {
         match &of.kind {
             ExprKind::Int(n) => Some((*n).into()),
             ExprKind::Bool(value_of) => Some((*value_of).into()),
-            ExprKind::Name(name) => match self.scope.iter().rev().find(|(known, _)| known == name) {
-                Some((_, Value::Int(n))) => Some(*n),
-                _ => None,
-            },
+            ExprKind::Name(name) => {
+                match self.scopes[self.thread].iter().rev().find(|(known, _)| known == name) {
+                    Some((_, Value::Int(n))) => Some(*n),
+                    _ => None,
+                }
+            }
             ExprKind::Unary(Unary::Neg, x) => Some(-self.constant(x)?),
             ExprKind::Unary(Unary::Not, x) => Some(1 - self.constant(x)?),
             ExprKind::Call { function, args, .. } => {
@@ -188,9 +237,12 @@ impl<'k> Block<'k> {
     }
 
     fn iteration(&mut self, var: &str, n: i128, body: &'k [Stmt]) -> Result<()> {
-        self.scope.push((var.to_owned(), Value::Integer(n)));
+        let depths = self.depths();
+        for thread in self.running.clone() {
+            self.scopes[thread].push((var.to_owned(), Value::Integer(n)));
+        }
         self.body(body)?;
-        self.scope.pop();
+        self.leave(depths);
         Ok(())
     }
 
@@ -208,14 +260,15 @@ impl<'k> Block<'k> {
         let before: Vec<_> = self.stores.iter().map(|store| store.cells().cloned()).collect();
         runs(self)?;
         let first = self.exchanged(before);
-        let outer = (self.supposed, self.integers, self.in_closure, self.scope.len());
+        let outer = (self.supposed, self.integers, self.in_closure);
+        let depths = self.depths();
         let left = std::mem::replace(&mut self.left, false);
         self.supposed = true;
         // A condition that cannot be computed has no consequence.
         let _ = not(self);
         (self.supposed, self.integers, self.in_closure) = (outer.0, outer.1, outer.2);
         self.left = left;
-        self.scope.truncate(outer.3);
+        self.leave(depths);
         let second = self.exchanged(first);
         for (store, second) in self.stores.iter_mut().zip(second) {
             let Some((cells, second)) = store.cells_mut().zip(second) else { continue };
@@ -280,7 +333,7 @@ impl<'k> Block<'k> {
     fn is_of_one_tile(&self, of: &Expr) -> bool {
         match &of.kind {
             ExprKind::Name(name) => {
-                let known = self.scope.iter().rev().find(|(known, _)| known == name);
+                let known = self.scopes[self.thread].iter().rev().find(|(known, _)| known == name);
                 let global = |view: &View| matches!(self.stores[view.store], Store::Global(_));
                 known.is_some_and(|(_, value)| matches!(value, Value::View(view) if global(view)))
             }

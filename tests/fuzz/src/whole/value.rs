@@ -1,11 +1,13 @@
 //! Values of a kernel's text: integers, numbers, tiles as tables of elements, positions in memory.
 
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Expr, Pattern};
+use tilewright_layout::Layout;
 
-use crate::reference::{Buffer, Num};
+use super::{Buffer, Num};
 
 /// Is an element an out-of-bounds fill?
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -137,26 +139,33 @@ pub(super) struct Spot {
     pub(super) at: Rc<[i128]>,
 }
 
+/// A function of coordinates.
+pub(super) type SpotOf = dyn Fn(&[i128]) -> Spot;
+
+/// The spots of a view: a function of coordinates, also out of bounds, and a table that is made when all are needed.
+pub(super) struct Spots {
+    pub(super) of: Box<SpotOf>,
+    pub(super) all: OnceCell<Vec<Spot>>,
+}
+
 /// Positions in a store.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct View {
     pub(super) store: usize,
     pub(super) elem: Elem,
     pub(super) sizes: Vec<i64>,
-    pub(super) spots: Rc<Vec<Spot>>,
+    pub(super) spots: Rc<Spots>,
     /// Extents of the store.
     pub(super) extents: Rc<[i64]>,
-    /// Where its first element is.
-    pub(super) origin: Rc<[i128]>,
-    /// The mode of the store that each mode runs along, and its step; `None` if there is none.
-    pub(super) modes: Vec<Option<(usize, i128)>>,
+    /// The mode of the store that each mode runs along; `None` if there is none.
+    pub(super) modes: Vec<Option<usize>>,
     /// Is it all of the store, as it is?
     pub(super) whole: bool,
 }
 
 impl View {
     pub(super) fn is_one(&self) -> bool {
-        self.spots.len() == 1
+        self.sizes.iter().product::<i64>() == 1
     }
 }
 
@@ -199,6 +208,7 @@ pub(super) enum Value<'k> {
     Bool(bool),
     Text(&'k str),
     Type(Elem),
+    Layout(Rc<Layout>),
     /// A function with a name: its parameters and its body.
     Closure(&'k [Pattern], &'k Expr),
     /// A coordinate along a mode about which operands disagree: it may not be read.
@@ -209,7 +219,7 @@ pub(super) enum Value<'k> {
 
 impl Value<'_> {
     pub(super) fn scalar(elem: Elem, value: f64) -> Value<'static> {
-        Value::Elements(Elements::argument(Type::Elem(elem), Num::exact(value)))
+        Value::Elements(Elements::argument(Type::of(elem), Num::exact(value)))
     }
 
     pub(super) fn int(&self) -> Option<i128> {
@@ -225,7 +235,7 @@ impl Value<'_> {
 }
 
 /// The coordinates of an element, the leftmost mode fastest.
-pub(super) fn digits(sizes: &[i64], mut at: i64) -> Vec<i64> {
+pub(crate) fn digits(sizes: &[i64], mut at: i64) -> Vec<i64> {
     let coordinate = |size: &i64| {
         let coordinate = at % size;
         at /= size;
@@ -235,7 +245,7 @@ pub(super) fn digits(sizes: &[i64], mut at: i64) -> Vec<i64> {
 }
 
 /// The position of coordinates; coordinates along modes of extent 1 do not count.
-pub(super) fn linear(sizes: &[i64], at: &[i64]) -> usize {
+pub(crate) fn linear(sizes: &[i64], at: &[i64]) -> usize {
     let mut position = 0;
     for (size, at) in sizes.iter().zip(at).rev() {
         position = position * size + if *size == 1 { 0 } else { *at };

@@ -1,40 +1,32 @@
 //! Views: tiles of tensors, slices, other shapes of the same elements.
 
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 use tilewright_codegen::Elem;
 
-use super::value::{Along, At, Cell, Elements, OutOfBounds, Spot, Store, Type, Value, View, digits, linear};
+use super::Num;
+use super::value::{
+    Along, At, Cell, Elements, OutOfBounds, Spot, Spots, Store, Type, Value, View, digits, linear,
+};
 use super::{Block, Result, undefined};
-use crate::reference::Num;
 
 impl<'k> Block<'k> {
     /// An argument as a whole.
     pub(super) fn tensor(&self, store: usize, elem: Elem) -> Value<'k> {
         let Store::Global(buffer) = &self.stores[store] else { return Value::Unit };
-        let sizes = buffer.extents.clone();
-        let spot = |n: usize| Spot {
-            position: Some(n),
-            at: digits(&sizes, n as i64).into_iter().map(i128::from).collect(),
-        };
-        let spots = Rc::new((0..buffer.count()).map(spot).collect());
-        Value::View(View::all(store, elem, sizes.clone(), spots))
+        Value::View(View::all(store, elem, buffer.extents.clone()))
     }
 
     /// Registers.
     pub(super) fn fresh(&mut self, elem: Elem, sizes: &[i64], cells: Vec<Option<Cell>>) -> View {
-        self.memory(elem, sizes, cells.len(), Store::Registers(cells))
+        self.memory(elem, sizes, Store::Registers(cells))
     }
 
-    /// Memory of a block, for `count` elements.
-    pub(super) fn memory(&mut self, elem: Elem, sizes: &[i64], count: usize, store: Store) -> View {
-        let spot = |n: usize| Spot {
-            position: Some(n),
-            at: digits(sizes, n as i64).into_iter().map(i128::from).collect(),
-        };
-        let spots = Rc::new((0..count).map(spot).collect());
+    /// Memory of a block, or of a thread.
+    pub(super) fn memory(&mut self, elem: Elem, sizes: &[i64], store: Store) -> View {
         self.stores.push(store);
-        View::all(self.stores.len() - 1, elem, sizes.to_vec(), spots)
+        View::all(self.stores.len() - 1, elem, sizes.to_vec())
     }
 
     /// A copy of elements in registers; elements in memory remain there.
@@ -62,6 +54,7 @@ impl<'k> Block<'k> {
                 // Of an argument; out of bounds of other memory only the value is specified.
                 let (out_of_bounds, at, outside) = match &self.stores[view.store] {
                     Store::Global(_) => (OutOfBounds::Yes, view.coordinates(spot), Some(view.outside(spot))),
+                    _ if self.has_threads => (OutOfBounds::Yes, view.unclear(), None),
                     _ => (OutOfBounds::Perhaps, view.unclear(), None),
                 };
                 return Ok(Cell { out_of_bounds, at, outside, ..Cell::of(num) });
@@ -80,27 +73,21 @@ impl<'k> Block<'k> {
                 },
             }
         };
-        let cells = view.spots.iter().map(cell).collect::<Result<_>>()?;
+        let cells = view.spots().iter().map(cell).collect::<Result<_>>()?;
         Ok(Elements { sizes: view.sizes.clone(), ty: Type::of(view.elem), cells, argument: false })
     }
 
-    /// Stores elements, one for each of the view or one for all. A statement that does not run changes no values.
+    /// Stores elements at the end of the statement, one for each of the view or one for all. A statement that does not run changes no values.
     pub(super) fn write(&mut self, view: &View, from: &Elements) -> Result<()> {
-        for (n, spot) in view.spots.iter().enumerate() {
+        for (n, spot) in view.spots().iter().enumerate() {
             let Some(to) = spot.position else { continue };
             let cell = &from.cells[from.broadcast(&view.sizes, n)?];
-            match &mut self.stores[view.store] {
-                Store::Global(_) if self.supposed => {}
-                Store::Global(buffer) => {
-                    let to = buffer.index_of(to);
-                    buffer.all[to] = Some(cell.num);
-                }
-                Store::Shared(cells) | Store::Registers(cells) => {
-                    let at = view.stored(from, &cell.at);
-                    let cell = Cell { at, supposed: self.supposed, ..cell.clone() };
-                    cells[to] = Some(cell);
-                }
-            }
+            let cell = match &self.stores[view.store] {
+                Store::Global(_) if self.supposed => continue,
+                Store::Global(_) => cell.clone(),
+                _ => Cell { at: view.stored(from, &cell.at), supposed: self.supposed, ..cell.clone() },
+            };
+            self.writes.push((view.store, to, cell));
         }
         Ok(())
     }
@@ -113,50 +100,31 @@ impl<'k> Block<'k> {
         at: &[Value<'k>],
         halo: &[(i128, i128)],
     ) -> Result<View> {
-        let rank = view.sizes.len();
         let size = |mode: usize| tile.get(mode).copied().unwrap_or(1);
-        // The modes of the result: inside of the tile, then over tiles.
-        let mut sizes = Vec::new();
-        for mode in 0..tile.len() {
-            let (before, after) = halo.get(mode).copied().unwrap_or_default();
-            sizes.push((size(mode) + before + after) as i64);
-        }
-        let mut base = vec![0; rank];
-        let mut over = Vec::new();
-        let mut modes: Vec<_> = (0..tile.len()).map(|mode| Some((mode, 1))).collect();
+        let halo = |mode: usize| halo.get(mode).copied().unwrap_or_default();
+        // The modes of the result: inside of the tile, then over tiles, each with its step.
+        let mut sizes: Vec<i64> =
+            (0..tile.len()).map(|mode| (size(mode) + halo(mode).0 + halo(mode).1) as i64).collect();
+        let mut steps: Vec<(usize, i128)> = (0..tile.len()).map(|mode| (mode, 1)).collect();
+        let mut first: Vec<i128> = (0..view.sizes.len()).map(|mode| -halo(mode).0).collect();
         for (mode, at) in at.iter().enumerate() {
             match at {
                 Value::Hole => {
-                    let count = (i128::from(view.sizes[mode]) + size(mode) - 1) / size(mode);
-                    over.push(mode);
-                    modes.push(Some((mode, size(mode))));
-                    sizes.push(count as i64);
+                    steps.push((mode, size(mode)));
+                    sizes.push(((i128::from(view.sizes[mode]) + size(mode) - 1) / size(mode)) as i64);
                 }
                 other => {
                     let Some(n) = other.int() else { return undefined("a coordinate is no integer") };
-                    base[mode] = n * size(mode);
+                    first[mode] += n * size(mode);
                 }
             }
         }
-        for (mode, base) in base.iter_mut().enumerate() {
-            *base -= halo.get(mode).map_or(0, |halo| halo.0);
-        }
-        let spots = (0..sizes.iter().product::<i64>()).map(|n| {
-            let digits = digits(&sizes, n);
-            let mut coordinates = base.clone();
-            for (mode, coordinate) in digits.iter().enumerate() {
-                match mode < tile.len() {
-                    true => coordinates[mode] += i128::from(*coordinate),
-                    false => {
-                        let of = over[mode - tile.len()];
-                        coordinates[of] += i128::from(*coordinate) * size(of);
-                    }
-                }
-            }
-            view.spot(coordinates)
-        });
-        let spots = Rc::new(spots.collect());
-        Ok(View { spots, sizes, origin: base.into(), modes, whole: false, ..view.clone() })
+        let (from, modes) = (view.clone(), steps.iter().map(|(mode, _)| view.modes[*mode]).collect());
+        Ok(view.with(sizes, modes, move |own| {
+            let mut at = first.clone();
+            steps.iter().zip(own).for_each(|((mode, step), own)| at[*mode] += own * step);
+            from.spot(&at)
+        }))
     }
 
     /// The elements at this offset along each mode.
@@ -164,49 +132,86 @@ impl<'k> Block<'k> {
         if let Store::Registers(_) = &self.stores[view.store] {
             return undefined("registers are shifted");
         }
-        let moved = |at: &[i128]| -> Vec<i128> {
-            let mut at = at.to_vec();
-            at.iter_mut().zip(by).for_each(|(at, by)| *at += by);
-            at
+        let (from, by, extents) = (view.clone(), by.to_vec(), view.extents.clone());
+        let moved = move |at: &[i128]| {
+            let mut at = from.spot(at).at.to_vec();
+            at.iter_mut().zip(&by).for_each(|(at, by)| *at += by);
+            spot(&extents, at.into())
         };
-        let spots = view.spots.iter().map(|spot| whole_spot(&view.extents, moved(&spot.at))).collect();
-        let origin = moved(&view.origin).into();
-        Ok(View { spots: Rc::new(spots), origin, whole: false, ..view.clone() })
+        Ok(view.with(view.sizes.clone(), view.modes.clone(), moved))
     }
 
     /// The nearest elements inside.
     pub(super) fn clamped(&self, view: &View) -> Result<View> {
         let Store::Global(buffer) = &self.stores[view.store] else { return Ok(view.clone()) };
-        let extents = buffer.extents.clone();
+        let (from, extents) = (view.clone(), buffer.extents.clone());
         if extents.contains(&0) {
             return undefined("there is no nearest element");
         }
-        let near = |spot: &Spot| {
-            let at = spot.at.iter().zip(&extents).map(|(at, n)| (*at).clamp(0, i128::from(*n) - 1));
-            Spot { at: spot.at.clone(), ..whole_spot(&extents, at.collect()) }
+        let near = move |at: &[i128]| {
+            let own = from.spot(at).at;
+            let at = own.iter().zip(&extents).map(|(at, n)| (*at).clamp(0, i128::from(*n) - 1));
+            Spot { at: own.clone(), ..spot(&extents, at.collect()) }
         };
-        Ok(View { spots: Rc::new(view.spots.iter().map(near).collect()), ..view.clone() })
+        Ok(View { whole: view.whole, ..view.with(view.sizes.clone(), view.modes.clone(), near) })
     }
 }
 
-fn whole_spot(extents: &[i64], at: Vec<i128>) -> Spot {
-    let inside = at.iter().zip(extents).all(|(at, n)| (0..i128::from(*n)).contains(at));
-    let small: Vec<i64> = if inside { at.iter().map(|at| *at as i64).collect() } else { Vec::new() };
-    Spot { position: inside.then(|| linear(extents, &small)), at: at.into() }
+/// The spot at coordinates of a store.
+fn spot(extents: &[i64], at: Rc<[i128]>) -> Spot {
+    let position = is_inside(extents, &at).then(|| index(extents, &at));
+    Spot { position, at }
+}
+
+fn is_inside(sizes: &[i64], at: &[i128]) -> bool {
+    at.iter().zip(sizes).all(|(at, n)| (0..i128::from(*n)).contains(at))
+}
+
+/// The position of coordinates that are inside.
+fn index(sizes: &[i64], at: &[i128]) -> usize {
+    at.iter().zip(sizes).rev().fold(0, |position, (at, n)| position * i128::from(*n) + at) as usize
 }
 
 impl View {
     /// All of a store.
-    fn all(store: usize, elem: Elem, sizes: Vec<i64>, spots: Rc<Vec<Spot>>) -> View {
-        let modes = (0..sizes.len()).map(|mode| Some((mode, 1))).collect();
-        let (extents, origin) = (sizes.clone().into(), vec![0; sizes.len()].into());
-        View { store, elem, sizes, spots, extents, origin, modes, whole: true }
+    fn all(store: usize, elem: Elem, sizes: Vec<i64>) -> View {
+        let (modes, extents) = ((0..sizes.len()).map(Some).collect(), Rc::<[i64]>::from(&sizes[..]));
+        let own = extents.clone();
+        let spots = Spots { of: Box::new(move |at| spot(&own, at.into())), all: OnceCell::new() };
+        View { store, elem, sizes, spots: Rc::new(spots), extents, modes, whole: true }
+    }
+
+    /// Another view of the same store.
+    pub(super) fn with(
+        &self,
+        sizes: Vec<i64>,
+        modes: Vec<Option<usize>>,
+        of: impl Fn(&[i128]) -> Spot + 'static,
+    ) -> View {
+        let spots = Rc::new(Spots { of: Box::new(of), all: OnceCell::new() });
+        View { sizes, modes, spots, whole: false, ..self.clone() }
+    }
+
+    /// The spot at coordinates, also out of bounds.
+    pub(super) fn spot(&self, at: &[i128]) -> Spot {
+        match self.spots.all.get() {
+            Some(all) if is_inside(&self.sizes, at) => all[index(&self.sizes, at)].clone(),
+            _ => (self.spots.of)(at),
+        }
+    }
+
+    /// The spots of all elements.
+    pub(super) fn spots(&self) -> &[Spot] {
+        let count = self.sizes.iter().product::<i64>();
+        self.spots
+            .all
+            .get_or_init(|| (0..count).map(|n| (self.spots.of)(&coordinates_of(&self.sizes, n))).collect())
     }
 
     /// The coordinates of an element of an argument.
     fn coordinates(&self, spot: &Spot) -> At {
-        let one = |mode: &Option<(usize, i128)>| match mode {
-            Some((mode, _)) => {
+        let one = |mode: &Option<usize>| match mode {
+            Some(mode) => {
                 let (at, end) = (spot.at[*mode], i128::from(self.extents[*mode]));
                 Along::In(at, (0..end).contains(&at))
             }
@@ -230,8 +235,8 @@ impl View {
         if self.whole {
             return at.clone();
         }
-        let one = |mode: &Option<(usize, i128)>| match (mode, at) {
-            (Some((mode, _)), Some(at)) if at[*mode] != Along::Own => at[*mode],
+        let one = |mode: &Option<usize>| match (mode, at) {
+            (Some(mode), Some(at)) if at[*mode] != Along::Own => at[*mode],
             _ => Along::Unclear,
         };
         Some(self.modes.iter().map(one).collect())
@@ -244,7 +249,7 @@ impl View {
         }
         let mut all = vec![Along::Unclear; self.extents.len()];
         for (mode, of) in self.modes.iter().enumerate() {
-            let Some((of, _)) = of else { continue };
+            let Some(of) = of else { continue };
             let own = if self.whole { Along::Own } else { Along::Unclear };
             let is_repeated = from.sizes.len() != self.sizes.len() || from.sizes[mode] != self.sizes[mode];
             all[*of] = match at {
@@ -255,65 +260,52 @@ impl View {
         Some(all.into())
     }
 
-    /// The spot at coordinates of a whole tensor.
-    fn spot(&self, at: Vec<i128>) -> Spot {
-        whole_spot(&self.sizes, at)
-    }
-
     /// `x[(_, 0, k)]`
     pub(super) fn sliced(&self, index: &[Option<i128>]) -> View {
         let kept: Vec<usize> = (0..self.sizes.len()).filter(|mode| index[*mode].is_none()).collect();
         let mut sizes: Vec<i64> = kept.iter().map(|mode| self.sizes[*mode]).collect();
-        let mut modes: Vec<_> = kept.iter().map(|mode| self.modes.get(*mode).copied().flatten()).collect();
+        let mut modes: Vec<_> = kept.iter().map(|mode| self.modes[*mode]).collect();
         if sizes.is_empty() {
             // One element is a tile of one mode.
             sizes.push(1);
             modes.push(None);
         }
-        // Coordinates in the store, also of elements that do not exist.
-        let there = |of: &[i128]| -> Rc<[i128]> {
-            let mut at = self.origin.to_vec();
-            for (position, mode) in of.iter().zip(&self.modes) {
-                if let Some((mode, step)) = mode {
-                    at[*mode] += position * step;
-                }
-            }
-            at.into()
-        };
-        let first: Vec<i128> = index.iter().map(|at| at.unwrap_or(0)).collect();
-        let origin = there(&first);
-        let spot = |n: i64| {
-            let digits = digits(&sizes, n);
-            let mut at: Vec<i128> = index.iter().map(|at| at.unwrap_or(0)).collect();
-            kept.iter().zip(digits).for_each(|(mode, coordinate)| at[*mode] = coordinate.into());
-            let inside = at.iter().zip(&self.sizes).all(|(at, n)| (0..i128::from(*n)).contains(at));
-            if !inside {
-                return Spot { position: None, at: there(&at) };
-            }
-            let at: Vec<i64> = at.iter().map(|at| *at as i64).collect();
-            self.spots[linear(&self.sizes, &at)].clone()
-        };
-        let spots = (0..sizes.iter().product::<i64>()).map(spot).collect();
-        View { sizes, spots: Rc::new(spots), origin, modes, whole: false, ..self.clone() }
+        let (from, fixed) = (self.clone(), index.iter().map(|at| at.unwrap_or(0)).collect::<Vec<_>>());
+        self.with(sizes, modes, move |own| {
+            let mut at = fixed.clone();
+            kept.iter().zip(own).for_each(|(mode, own)| at[*mode] = *own);
+            let spot = from.spot(&at);
+            Spot { position: spot.position.filter(|_| is_inside(&from.sizes, &at)), ..spot }
+        })
     }
 
     /// The same elements under another shape, by the mode of this view of each mode; `None` repeats.
-    pub(super) fn reshaped(&self, sizes: Vec<i64>, from: &[Option<usize>]) -> View {
-        let spot = |n: i64| {
-            let digits = digits(&sizes, n);
-            let mut at = vec![0; self.sizes.len()];
-            for (coordinate, from) in digits.iter().zip(from) {
-                if let Some(from) = from {
-                    at[*from] = *coordinate;
+    pub(super) fn reshaped(&self, sizes: Vec<i64>, order: &[Option<usize>]) -> View {
+        let modes = order.iter().map(|from| from.and_then(|from| self.modes[from])).collect();
+        let whole = self.whole && sizes == self.sizes && order.iter().copied().eq((0..order.len()).map(Some));
+        let (from, order) = (self.clone(), order.to_vec());
+        let reshaped = self.with(sizes, modes, move |own| {
+            let mut at = vec![0; from.sizes.len()];
+            for (own, mode) in own.iter().zip(&order) {
+                if let Some(mode) = mode {
+                    at[*mode] = *own;
                 }
             }
-            self.spots[linear(&self.sizes, &at)].clone()
-        };
-        let spots = (0..sizes.iter().product::<i64>()).map(spot).collect();
-        let modes = from.iter().map(|from| from.and_then(|from| self.modes[from])).collect();
-        let whole = self.whole && sizes == self.sizes && from.iter().copied().eq((0..from.len()).map(Some));
-        View { spots: Rc::new(spots), sizes, modes, whole, ..self.clone() }
+            from.spot(&at)
+        });
+        View { whole, ..reshaped }
     }
+
+    /// The same elements, in order, under another shape.
+    pub(super) fn regrouped(&self, sizes: Vec<i64>) -> View {
+        let (from, own, modes) = (self.clone(), sizes.clone(), vec![None; sizes.len()]);
+        self.with(sizes, modes, move |at| from.spot(&coordinates_of(&from.sizes, index(&own, at) as i64)))
+    }
+}
+
+/// The coordinates of the element with this number.
+fn coordinates_of(sizes: &[i64], n: i64) -> Vec<i128> {
+    digits(sizes, n).into_iter().map(i128::from).collect()
 }
 
 impl Cell {

@@ -1,6 +1,7 @@
 //! Faults of integers: their arithmetic, ranges and induction variables.
 
 use super::{Fault, fault};
+use crate::draw::Kind;
 
 const INDEX: &str = "codegen/program/src/thread/index.rs";
 const DIVISION: &str = "codegen/program/src/thread/index/division.rs";
@@ -10,7 +11,8 @@ const STRENGTH_REDUCTION: &str = "codegen/passes/src/lower/strength_reduction.rs
 const NUMBERING: &str = "codegen/passes/src/lower/numbering.rs";
 
 pub(super) const FAULTS: &[Fault] = &[
-    fault(DIVISION, "a negative quotient is rounded up", "self.int(-(up / n)));", "self.int(1 - up / n));"),
+    fault(DIVISION, "a negative quotient is rounded up", "self.int(-(up / n)));", "self.int(1 - up / n));")
+        .by(Kind::Whole, 0),
     fault(
         DIVISION,
         "a remainder may be as large as the divisor",

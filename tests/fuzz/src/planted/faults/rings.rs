@@ -1,6 +1,7 @@
 //! Faults of loops that copy ahead: slots, waits, barriers, fragments.
 
 use super::{Fault, fault, rare};
+use crate::draw::Kind;
 
 const LAYOUTS: &str = "codegen/tile/src/tile/slots.rs";
 const FILL: &str = "codegen/passes/src/pipeline/fill.rs";
@@ -101,7 +102,8 @@ pub(super) const FAULTS: &[Fault] = &[
         "an integer that copies need is not read ahead",
         "if early.contains(number) {\n                    ahead",
         "if early.len() > 9 {\n                    ahead",
-    ),
+    )
+    .by(Kind::Targeted, 65),
     fault(
         ALLOCATE,
         "shared arrays overlap",
@@ -131,7 +133,8 @@ pub(super) const FAULTS: &[Fault] = &[
         "no __syncwarp before a release of a slot",
         "self.emit(Op::Fence(Fence::Threads(Scope::Warp)));",
         "",
-    ),
+    )
+    .by(Kind::Options, 150),
     fault(
         RING,
         "a phase does not advance",

@@ -1,6 +1,7 @@
 //! Faults of statements over parts of threads: their views, bounds and elements.
 
 use super::{Fault, fault, rare};
+use crate::draw::Kind;
 
 const ADDRESS: &str = "codegen/passes/src/lower/address.rs";
 const BOUNDS: &str = "codegen/tile/src/tile/bounds.rs";
@@ -67,13 +68,15 @@ pub(super) const FAULTS: &[Fault] = &[
         "a base that is not aligned is read as vectors",
         "fits &= self.numbers.multiple(&as_tiles(&view.base[leaf.mode])) % width == 0;",
         "",
-    ),
+    )
+    .by(Kind::Options, 0),
     fault(
         BOUNDS,
         "vectors need not divide a thread's elements",
         "leaf.extent % width == 0 &&",
         "leaf.extent >= width &&",
-    ),
+    )
+    .by(Kind::Parts, 4050),
     fault(
         ADDRESS,
         "the step of a view's mode is dropped",
@@ -121,7 +124,8 @@ pub(super) const FAULTS: &[Fault] = &[
         "an asynchronous copy drops its fill",
         "if let Some(cond) = piece.guard",
         "if let Some(cond) = piece.guard.filter(|_| !fill.to_f64().is_finite())",
-    ),
+    )
+    .by(Kind::Options, 140),
     fault(
         TRANSFER,
         "any registers count as contiguous for a vector",
@@ -146,7 +150,8 @@ pub(super) const FAULTS: &[Fault] = &[
         "a value is not converted",
         "(value, Type::Elem(from)) => self.converted(*value, from, *to),",
         "(value, Type::Elem(from)) => self.converted(*value, from, from),",
-    ),
+    )
+    .by(Kind::Whole, 20),
     fault(
         REDUCE,
         "a mask is inverted",
@@ -164,7 +169,8 @@ pub(super) const FAULTS: &[Fault] = &[
         "no barrier between reductions of two iterations",
         "if self.scope.loops > 0 {",
         "if self.scope.loops > 99 {",
-    ),
+    )
+    .by(Kind::Options, 150),
     fault(
         REDUCE,
         "lanes that do not exist are reduced",
@@ -176,7 +182,8 @@ pub(super) const FAULTS: &[Fault] = &[
         "the second warp is not reduced",
         "let (from, to) = (self.int(1), self.int(count));",
         "let (from, to) = (self.int(2), self.int(count));",
-    ),
+    )
+    .by(Kind::Whole, 80),
     fault(
         COORDINATES,
         "a function's result has no bounds check",
@@ -213,7 +220,8 @@ pub(super) const FAULTS: &[Fault] = &[
         "and becomes or",
         "self.exprs().all(a, b)\n            }\n            Test::Either",
         "self.exprs().max(a, b)\n            }\n            Test::Either",
-    ),
+    )
+    .by(Kind::Whole, 40),
     fault(
         STATEMENT,
         "a loop ignores its lower bound",
@@ -231,7 +239,8 @@ pub(super) const FAULTS: &[Fault] = &[
         "a value outside of its tensor is -1",
         "let outside = self.int(read.purpose.out_of_bounds());",
         "let outside = self.int(-1);",
-    ),
+    )
+    .by(Kind::Whole, 50),
     fault(
         STATEMENT,
         "the branches of a condition are swapped",

@@ -59,13 +59,15 @@ pub(super) const FAULTS: &[Fault] = &[
         }
         self.iterate(&[var], body, state);
         if self",
-    ),
+    )
+    .by(Kind::Targeted, 40),
     fault(
         BARRIERS,
         "no barrier before an element of a whole tile is read as an integer",
         "matches!(&stmt.op, Op::Take { from, .. } if since(&from.tensor).whole)",
         "false",
-    ),
+    )
+    .first(2030),
     fault(
         BARRIERS,
         "what a copy in flight reads is overwritten",
@@ -77,7 +79,8 @@ pub(super) const FAULTS: &[Fault] = &[
         "an epilogue is staged where a copy is in flight",
         "if self.in_flight.any(stmt, &free) {",
         "if self.in_flight.any(stmt, &free) && free.is_empty() {",
-    ),
+    )
+    .first(2030),
     fault(
         OVERLAP,
         "a tile is copied to another view of itself without registers between",
@@ -155,7 +158,8 @@ pub(super) const FAULTS: &[Fault] = &[
         "remainders that are known while compiling may be negative",
         "Value::Int(x.checked_rem_euclid(y)?)",
         "Value::Int(x.checked_rem(y)?)",
-    ),
+    )
+    .first(1740),
     fault(
         CALLS,
         "the greater of two elements of 64 bits is computed as of two integers",
