@@ -27,14 +27,12 @@ impl<'k> Block<'k> {
         if of.sizes.len() != 1 || of.cells.len() % lanes != 0 {
             return undefined("parts of several elements");
         }
-        let from = match args.get(1).filter(|_| name == "warp_shuffle").map(|from| &from.value) {
-            Some(from) if !matches!(from.kind, ExprKind::Closure { .. }) => {
-                let from = self.value(from)?;
-                let from = self.elements(&from)?;
+        let from = match self.lanes_taken(name, args)? {
+            Some(from) => {
                 let cell = |at| Ok(from.cells[from.broadcast(&of.sizes, at)?].clone());
                 (0..of.cells.len()).map(cell).collect::<Result<Vec<_>>>()?
             }
-            _ => Vec::new(),
+            None => Vec::new(),
         };
         let made = self.of_lanes(name, &[of], &from, lanes, args)?.swap_remove(0);
         self.settled(made)
@@ -47,6 +45,17 @@ impl<'k> Block<'k> {
             None if name.starts_with("block_") => all,
             None => LANES,
         })
+    }
+
+    /// The lanes that a shuffle takes elements from, unless a function says them.
+    pub(super) fn lanes_taken(&mut self, name: &str, args: &'k [Arg]) -> Result<Option<Elements>> {
+        match args.get(1).filter(|_| name == "warp_shuffle").map(|from| &from.value) {
+            Some(from) if !matches!(from.kind, ExprKind::Closure { .. }) => {
+                let from = self.value(from)?;
+                self.elements(&from).map(Some)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// What each lane gets. Each has one element of every tile of a tuple. `from`: the lane that each takes an element of.

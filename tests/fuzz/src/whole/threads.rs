@@ -192,14 +192,7 @@ impl<'k> Block<'k> {
             let given = block.value(&args[0].value)?;
             let is_tuple = matches!(given, Value::Tuple(_));
             let all = entries(given).iter().map(|of| block.elements(of)).collect::<Result<Vec<_>>>()?;
-            let from = match args.get(1).filter(|_| name == "warp_shuffle").map(|from| &from.value) {
-                Some(from) if !matches!(from.kind, ExprKind::Closure { .. }) => {
-                    let from = block.value(from)?;
-                    Some(block.elements(&from)?)
-                }
-                _ => None,
-            };
-            Ok((all, is_tuple, from))
+            Ok((all, is_tuple, block.lanes_taken(name, args)?))
         })?;
         let (first, is_tuple, _) = &given[0];
         let lanes = self.lanes(name, args, given.len())?;
