@@ -23,16 +23,14 @@ impl Fault {
     const fn first(self, first: u64) -> Fault {
         Fault { first, ..self }
     }
+
+    /// Kernels of another kind find it, from this seed.
+    const fn by(self, kind: Kind, first: u64) -> Fault {
+        Fault { kind, ..self.first(first) }
+    }
 }
 
 /// A fault that few kernels find.
 const fn rare(fault: Fault) -> Fault {
     Fault { is_rare: true, ..fault }
-}
-
-impl Fault {
-    /// Kernels of another kind find it, from this seed.
-    const fn by(self, kind: Kind, first: u64) -> Fault {
-        Fault { kind, first, ..self }
-    }
 }

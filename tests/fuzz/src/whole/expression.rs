@@ -156,7 +156,7 @@ impl<'k> Block<'k> {
             ExprKind::Method { method, args, .. } if method.text == "accumulators" => self.sums(args)?,
             ExprKind::Method { receiver, method, args } => self.method(receiver, &method.text, args)?,
             ExprKind::Layout { shape, stride } => self.layout(shape, stride.as_deref())?,
-            kind @ ExprKind::Call { function, types, args } => match self.own_exchanged(kind) {
+            kind @ ExprKind::Call { function, types, args } => match self.exchanged_value(kind) {
                 Some(value) => value,
                 None => self.call(&function.text, types, args)?,
             },

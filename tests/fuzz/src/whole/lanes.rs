@@ -34,7 +34,7 @@ impl<'k> Block<'k> {
             }
             None => Vec::new(),
         };
-        let made = self.of_lanes(name, &[of], &from, lanes, args)?.swap_remove(0);
+        let made = self.exchange_lanes(name, &[of], &from, lanes, args)?.swap_remove(0);
         self.settled(made)
     }
 
@@ -59,7 +59,7 @@ impl<'k> Block<'k> {
     }
 
     /// What each lane gets. Each has one element of every tile of a tuple. `from`: the lane that each takes an element of.
-    pub(super) fn of_lanes(
+    pub(super) fn exchange_lanes(
         &mut self,
         name: &str,
         all: &[Elements],

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Arg, Expr, ExprKind, Pattern};
+use tilewright_codegen::semiring::Semiring;
 use tilewright_codegen::thread::Bin;
 
 use super::Num;
@@ -21,17 +22,6 @@ pub(super) struct Combined<'k> {
     closure: (&'k [Pattern], &'k Expr),
     is_tuple: bool,
 }
-
-/// Operations of products.
-const OPERATIONS: [(&str, Bin); 7] = [
-    ("add", Bin::Add),
-    ("mul", Bin::Mul),
-    ("min", Bin::Min),
-    ("max", Bin::Max),
-    ("and", Bin::And),
-    ("or", Bin::Or),
-    ("xor", Bin::Xor),
-];
 
 impl<'k> Block<'k> {
     /// `sum(x, 1)`
@@ -260,7 +250,9 @@ impl<'k> Block<'k> {
         let mut sums = self.read(&acc, 0.0)?;
         let (Some(x), Some(y)) = (a.ty.elem(), b.ty.elem()) else { return undefined("no type") };
         let operation = |of: &Expr| match &of.kind {
-            ExprKind::Name(name) => OPERATIONS.iter().find(|(known, _)| known == name).map(|(_, with)| *with),
+            ExprKind::Name(name) => {
+                Semiring::OPERATIONS.iter().find(|(known, _)| known == name).map(|(_, with)| *with)
+            }
             _ => None,
         };
         let semiring = match named(args, "with").map(|with| &with.kind) {

@@ -177,7 +177,7 @@ impl<'k> Block<'k> {
     }
 
     /// What the thread has from an exchange of this statement.
-    pub(super) fn own_exchanged(&self, call: &ExprKind) -> Option<Value<'k>> {
+    pub(super) fn exchanged_value(&self, call: &ExprKind) -> Option<Value<'k>> {
         let (_, values) = self.exchanged.iter().find(|(known, _)| std::ptr::eq(*known, call))?;
         let own = self.running.iter().position(|thread| *thread == self.thread)?;
         values.get(own).cloned()
@@ -210,7 +210,7 @@ impl<'k> Block<'k> {
             let lane = |from: &Elements| Ok(from.cells[from.broadcast(&first[0].sizes, n)?].clone());
             let from = given.iter().filter_map(|(.., from)| from.as_ref()).map(lane);
             let from = from.collect::<Result<Vec<_>>>()?;
-            for (entry, of) in self.of_lanes(name, &all, &from, lanes, args)?.into_iter().enumerate() {
+            for (entry, of) in self.exchange_lanes(name, &all, &from, lanes, args)?.into_iter().enumerate() {
                 for (made, cell) in made.iter_mut().zip(of.cells) {
                     if made.len() == entry {
                         made.push((Vec::new(), of.ty));

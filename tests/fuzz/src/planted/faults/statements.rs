@@ -76,7 +76,7 @@ pub(super) const FAULTS: &[Fault] = &[
         "leaf.extent % width == 0 &&",
         "leaf.extent >= width &&",
     )
-    .by(Kind::Parts, 4050),
+    .first(4050),
     fault(
         ADDRESS,
         "the step of a view's mode is dropped",
