@@ -55,6 +55,25 @@ products!(likeliest, likeliest_parts, f32, NEG_INFINITY, max, mul);
 products!(reachable, reachable_parts, u32, MIN, or, and);
 products!(parity, parity_parts, u32, MIN, xor, and);
 
+/// Extents of two names that are declared equal end together; otherwise -∞ would meet elements, and the product is refused.
+#[kernel(allow(uncoalesced))]
+fn likeliest_of_two_names(
+    a: &Tensor<f32, (M, K)>,
+    b: &Tensor<f32, (N, L), (ldb, _1)>,
+    c: &mut Tensor<f32, (M, N)>,
+) {
+    assert(L == K);
+    let t = layout!((8, 4));
+    let (a, b) = (tile(a, (16, 4), (block.x, _)), tile(b, (8, 4), (block.y, _)));
+    let (a, b) = (parallelize(a, t, thread.x, (1, _)), parallelize(b, t, thread.x, (_, 1)));
+    let c = parallelize(tile(c, (16, 8), (block.x, block.y)), t, thread.x);
+    let mut acc = registers_like(c, f32::NEG_INFINITY);
+    for k in 0..a.size(2) {
+        gemm(a[(_, _, k)], b[(_, _, k)], &mut acc, with = (max, mul));
+    }
+    copy(acc, c);
+}
+
 /// Compares a kernel's result with a fold over K, exactly.
 fn check<T>(kernel: Generated, first: T, number: impl Fn(usize) -> T, fold: impl Fn(T, T, T) -> T)
 where
@@ -78,10 +97,10 @@ where
 }
 
 macro_rules! tested {
-    ($test:ident: $whole:ident, $parts:ident, $first:expr, $number:expr, $fold:expr) => {
+    ($test:ident: [$($kernel:ident),*], $first:expr, $number:expr, $fold:expr) => {
         #[test]
         fn $test() {
-            for kernel in [$whole().def(), $parts().def()] {
+            for kernel in [$($kernel().def()),*] {
                 check(kernel.generate().unwrap(), $first, $number, $fold);
             }
         }
@@ -89,15 +108,15 @@ macro_rules! tested {
 }
 
 // Some distances are infinite, and some weights negative.
-tested!(shortest_paths: shortest, shortest_parts, f32::INFINITY,
+tested!(shortest_paths: [shortest, shortest_parts], f32::INFINITY,
     |at| if at % 11 == 0 { f32::INFINITY } else { (at % 17) as f32 - 5.0 },
     |sum, a, b| sum.min(a + b));
-tested!(longest_paths: longest, longest_parts, i32::MIN, |at| (at % 23) as i32 - 40, |sum, a, b| sum.max(a + b));
-tested!(widest_paths: widest, widest_parts, f64::NEG_INFINITY,
+tested!(longest_paths: [longest, longest_parts], i32::MIN, |at| (at % 23) as i32 - 40, |sum, a, b| sum.max(a + b));
+tested!(widest_paths: [widest, widest_parts], f64::NEG_INFINITY,
     |at| (at % 13) as f64 - 20.0, |sum, a, b| sum.max(a.min(b)));
-tested!(likeliest_paths: likeliest, likeliest_parts, f32::NEG_INFINITY,
+tested!(likeliest_paths: [likeliest, likeliest_parts, likeliest_of_two_names], f32::NEG_INFINITY,
     |at| (at % 9) as f32 - 20.0, |sum, a, b| sum.max(a * b));
-tested!(reachable_bits: reachable, reachable_parts, 0u32,
+tested!(reachable_bits: [reachable, reachable_parts], 0u32,
     |at| (at as u32).wrapping_mul(0x9e37_79b9), |sum, a, b| sum | (a & b));
-tested!(products_of_bit_matrices: parity, parity_parts, 0u32,
+tested!(products_of_bit_matrices: [parity, parity_parts], 0u32,
     |at| (at as u32).wrapping_mul(0x85eb_ca6b), |sum, a, b| sum ^ (a & b));

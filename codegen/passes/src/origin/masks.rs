@@ -117,38 +117,49 @@ impl Origins<'_> {
         elem: Elem,
         state: &State,
     ) -> Result<()> {
-        let fills = with.fills(elem).unwrap_or_default();
-        let mut ends = Vec::new();
-        for view in operands {
-            let edges = self.edges(view, view, state).map(|edges| {
-                let concerned = edges.into_iter().filter(|edge| edge.runs_along(1) || edge.parts_along(1));
-                concerned.map(|edge| match edge.runs_along(1) {
-                    true => End {
-                        size: Some(edge.end),
-                        before: !edge.only_above && self.program.range(&edge.base).lo < 0,
-                    },
-                    false => End { size: None, before: true },
-                })
-            });
-            match edges {
-                Some(edges) => ends.extend(edges),
+        let mut ends: [Vec<End>; 2] = Default::default();
+        for (view, ends) in operands.into_iter().zip(&mut ends) {
+            *ends = match self.edges(view, view, state) {
+                Some(edges) => edges.into_iter().filter_map(|edge| self.end_along_k(edge)).collect(),
                 // Sums of elements from several iterations correspond to no coordinate.
-                None if with == Semiring::SUMS => {}
-                None => ends.push(End { size: None, before: true }),
+                None if with == Semiring::SUMS => Vec::new(),
+                None => vec![End::UNKNOWN],
+            };
+        }
+        for (side, other) in [(0, 1), (1, 0)] {
+            for end in &ends[side] {
+                let ends_too = ends[other].iter().any(|other| end.is_together_with(other));
+                self.is_neutral_past(end, (!ends_too).then_some(side), operands, with, elem, state)?;
             }
         }
-        ends.into_iter().try_for_each(|end| self.is_neutral_past(end, operands, fills, with, elem, state))
+        Ok(())
     }
 
+    /// Where an edge ends K, the second mode of an operand.
+    fn end_along_k(&self, edge: Edge) -> Option<End> {
+        if !edge.runs_along(1) {
+            return edge.parts_along(1).then_some(End::UNKNOWN);
+        }
+        let before = !edge.only_above && self.program.range(&edge.base).lo < 0;
+        let along_k = Edge {
+            end: self.program.canonical(edge.end),
+            modes: edge.modes.get(1).cloned().into_iter().collect(),
+            ..edge
+        };
+        Some(End { size: Some(edge.end), before, edge: Some(along_k) })
+    }
+
+    /// `meets`: the operand that ends here, if the other one may have elements there.
     fn is_neutral_past(
         &self,
-        end: End,
+        end: &End,
+        meets: Option<usize>,
         operands: [&View; 2],
-        fills: [f64; 2],
         with: Semiring,
         elem: Elem,
         state: &State,
     ) -> Result<()> {
+        let fills = with.fills(elem).unwrap_or_default();
         let mut contents = [None; 2];
         for ((view, fill), contents) in operands.into_iter().zip(fills).zip(&mut contents) {
             *contents = match self.program.tensor(view.tensor).space {
@@ -162,7 +173,11 @@ impl Origins<'_> {
         let names = operands.map(|view| &view.name);
         let sums = with == Semiring::SUMS;
         match contents {
-            [Some(x), Some(y)] if with.is_neutral(x, y, elem) => Ok(()),
+            [Some(x), Some(y)] if with.is_neutral(x, y, elem) => {
+                // Sums of products have the values that the operands' functions have there.
+                let meets = meets.filter(|side| !sums && !with.absorbs([x, y][*side], elem));
+                meets.map_or(Ok(()), |side| Err(meets_elements(names[side], names[1 - side], [x, y][side])))
+            }
             // Products of 0 and finite numbers are 0.
             [Some(0.0), None] | [None, Some(0.0)] if sums => Ok(()),
             [Some(x), Some(y)] => Err(Problem::new(format!(
@@ -340,6 +355,15 @@ impl Origins<'_> {
             .help(format!("reduce elements in the iteration that copied them from global memory; or copy them to registers first, filled with the identity, copy(x, piece, fill = {fill}); or {claim}")),
         }
     }
+}
+
+/// The error where one operand ends and the other may go on: the first one's value there does not absorb elements.
+fn meets_elements(ends: &str, goes_on: &str, value: f64) -> Problem {
+    Problem::new(format!(
+        "along K, `{ends}` may end where `{goes_on}` still has elements, and {} combined with an element changes the result",
+        shown_as(value)
+    ))
+    .help("give both extents one name, or declare that they are equal: assert(K == L); or use tiles that divide them")
 }
 
 /// Edges of one coordinate, unless elements are computed from several coordinates along it: at the edge, one may be in

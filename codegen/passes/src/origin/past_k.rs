@@ -7,6 +7,7 @@ use tilewright_layout::Value;
 
 use super::propagation::shown;
 use crate::thread::Id;
+use crate::tile::elements::Edge;
 use crate::tile::view::View;
 use crate::tile::{Expr, Op, Program, Space, Stmt};
 use crate::values::affine::Affine;
@@ -22,12 +23,22 @@ const DEEPEST: u32 = 16;
 const DEEPEST_EXPRESSION: u32 = 100;
 
 /// Where K ends, for the elements after that.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct End {
     /// The size; `None` if it is not known which one.
     pub(super) size: Option<Value>,
     /// May coordinates be negative too?
     pub(super) before: bool,
+    /// Its coordinate along K, if that is known: operands with the same one end together.
+    pub(super) edge: Option<Edge>,
+}
+
+impl End {
+    pub(super) const UNKNOWN: End = End { size: None, before: true, edge: None };
+
+    pub(super) fn is_together_with(&self, other: &End) -> bool {
+        self.edge.as_ref().zip(other.edge.as_ref()).is_some_and(|(own, other)| own.is_same(other))
+    }
 }
 
 /// The statements that write each tensor.
@@ -55,17 +66,17 @@ impl<'p> Writers<'p> {
             Op::Flow { a, b, .. } => (a, b),
             _ => return false,
         };
-        let end = End { size: None, before: false };
-        [a, b].into_iter().any(|view| self.value(view, end) != Some(0.0))
+        let end = End { before: false, ..End::UNKNOWN };
+        [a, b].into_iter().any(|view| self.value(view, &end) != Some(0.0))
     }
 
     /// The value of an operand's elements past the end of K, its second mode; `None` if it is not known.
-    pub(super) fn value(&self, view: &View, end: End) -> Option<f64> {
+    pub(super) fn value(&self, view: &View, end: &End) -> Option<f64> {
         self.of_view(view, 1, end, 0.0, 0)
     }
 
     /// The same along a mode of a view. `fill`: the value that replaces elements of global memory.
-    fn of_view(&self, view: &View, mode: usize, end: End, fill: f64, depth: u32) -> Option<f64> {
+    fn of_view(&self, view: &View, mode: usize, end: &End, fill: f64, depth: u32) -> Option<f64> {
         let tensor = self.program.tensor(view.tensor);
         let along = shown(view, mode);
         if !matches!(tensor.space, Space::Global { .. }) {
@@ -79,7 +90,7 @@ impl<'p> Writers<'p> {
     }
 
     /// The value that all statements write which write the tensor.
-    fn of_tensor(&self, of: Id, along: &[usize], end: End, depth: u32) -> Option<f64> {
+    fn of_tensor(&self, of: Id, along: &[usize], end: &End, depth: u32) -> Option<f64> {
         if depth > DEEPEST {
             return None;
         }
@@ -88,7 +99,7 @@ impl<'p> Writers<'p> {
         values.all(|value| value == Some(first)).then_some(first)
     }
 
-    fn written(&self, stmt: &Stmt, of: Id, along: &[usize], end: End, depth: u32) -> Option<f64> {
+    fn written(&self, stmt: &Stmt, of: Id, along: &[usize], end: &End, depth: u32) -> Option<f64> {
         let mode_of = |to: &View| {
             (0..to.rank()).find(|mode| shown(to, *mode).iter().any(|index| along.contains(index)))
         };
@@ -104,7 +115,7 @@ impl<'p> Writers<'p> {
     }
 
     /// The value of a function past the end, if it is the same for all values of what is not known there.
-    fn computed(&self, ins: &[View], mode: usize, value: &Expr, end: End, depth: u32) -> Option<f64> {
+    fn computed(&self, ins: &[View], mode: usize, value: &Expr, end: &End, depth: u32) -> Option<f64> {
         let known = |view| self.of_view(view, mode, end, 0.0, depth).map_or(Interval::ANY, Interval::only);
         let elems: Vec<Elem> = ins.iter().map(|view| self.program.tensor(view.tensor).elem).collect();
         let size = end.size.map(Affine::from);

@@ -71,6 +71,21 @@ impl Semiring {
         self.add.identity(elem).map(Number::to_f64) == Some(product)
     }
 
+    /// Does this value's product with any element change no sum? Of floating-point types, with any finite element.
+    pub fn absorbs(self, x: f64, elem: Elem) -> bool {
+        let absorbing = match self.mul {
+            Bin::Mul => Bin::Add,
+            Bin::Min => Bin::Max,
+            Bin::Max => Bin::Min,
+            Bin::And => Bin::Or,
+            Bin::Or => Bin::And,
+            Bin::Add if x.is_infinite() => self.add,
+            _ => return false,
+        };
+        let is_identity = |of: Bin| of.identity(elem).map(Number::to_f64) == Some(x);
+        is_identity(absorbing) && is_identity(self.add)
+    }
+
     /// The same of integers: a product that does not fit differs from every identity.
     fn is_neutral_of_integers(self, x: f64, y: f64, elem: Elem) -> bool {
         let (least, most) = number::range(elem);
@@ -106,6 +121,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn only_some_fills_absorb_elements() {
+        let absorbs = |add, mul, elem| {
+            let with = Semiring { add, mul };
+            with.fills(elem).is_some_and(|fills| fills.iter().all(|fill| with.absorbs(*fill, elem)))
+        };
+        assert!(absorbs(Bin::Add, Bin::Mul, Elem::F32) && absorbs(Bin::Min, Bin::Add, Elem::F32));
+        assert!(absorbs(Bin::Max, Bin::Min, Elem::I32) && absorbs(Bin::And, Bin::Or, Elem::U8));
+        // -∞ times a negative number is ∞; the largest integer plus one is the least; 0 + x is x.
+        assert!(!absorbs(Bin::Max, Bin::Mul, Elem::F32) && !absorbs(Bin::Min, Bin::Add, Elem::I32));
+        assert!(!absorbs(Bin::Add, Bin::Add, Elem::F32) && !absorbs(Bin::Xor, Bin::Or, Elem::I32));
     }
 
     #[test]

@@ -159,7 +159,10 @@ impl Bounds<'_> {
             return false;
         }
         // Tiles of `factor` that cover this mode are all full when `factor` divides the extent.
-        let covers = |(of, factor): &(Value, i64)| *factor > 0 && extent.ceil_div(*factor) == Some(*of);
+        let own = |of: Value| self.program.canonical(of);
+        let covers = |(of, factor): &(Value, i64)| {
+            *factor > 0 && own(extent).ceil_div(*factor).map(own) == Some(own(*of))
+        };
         let Some(tiles) = bounded.iter().position(covers) else {
             return true;
         };
@@ -511,7 +514,8 @@ impl Bounds<'_> {
         if self.program.asserted(of) % divisor == 0 {
             return true;
         }
-        let says = |fact: &Fact| matches!(fact, Fact::Divides(known) if known.of == of && known.divisor % divisor == 0);
+        let own = |of: Value| self.program.canonical(of);
+        let says = |fact: &Fact| matches!(fact, Fact::Divides(known) if known.divisor % divisor == 0 && own(known.of) == own(of));
         self.needs.iter().chain(needs).any(says)
     }
 }
