@@ -259,9 +259,7 @@ impl<'k> Block<'k> {
             Some(ExprKind::Tuple(both)) => operation(&both[0]).zip(operation(&both[1])),
             _ => None,
         };
-        // A thread multiplies the fill that an author has chosen.
-        let has_fill = |of: &Cell| self.has_threads && of.num != Num::exact(0.0);
-        let counts = |of: &Cell| of.out_of_bounds == OutOfBounds::No || semiring.is_some() && has_fill(of);
+        let counts = |of: &Cell| of.out_of_bounds == OutOfBounds::No;
         for (n, cell) in sums.cells.iter_mut().enumerate() {
             let at = digits(&acc.sizes, n as i64);
             let mut terms = vec![cell.num];
