@@ -343,7 +343,7 @@ language! {
     /// Refuses launches with a larger size: `at_most(N, W)`, in a kernel whose tile of W elements must cover a whole row.
     fn at_most(size: Number, limit: Number);
     /// Refuses launches with a smaller size: `at_least(N, 4097)`. Elements that are in bounds for all accepted sizes, such as all
-    /// elements of a thread but its last, need no bounds check.
+    /// elements of a thread but its last, need no bounds check. `at_least(N, 0)`: the kernel serves launches with `N = 0` as well.
     fn at_least(size: Number, limit: Number)
         => f32 [3.0, 1.0], "at_least(N, 2);", "copy(2.0 * x, y);", f32 [6.0, 2.0];
     /// The least number of blocks per multiprocessor, for `__launch_bounds__`, which limits the registers of a thread.

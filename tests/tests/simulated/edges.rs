@@ -184,6 +184,52 @@ fn lengths_of_tensors_without_elements_are_not_taken_for_1() {
     }
 }
 
+/// Sizes that may be 0: of rows in one tile, of rows in a loop with copies ahead, and of a list that selects rows.
+#[test]
+fn kernels_serve_sizes_that_may_be_0() {
+    #[kernel(allow(uncoalesced))]
+    fn totals(
+        x: &Tensor<f32, (M, N), (ldx, _1)>,
+        list: &Tensor<i32, Z>,
+        whole: &mut Tensor<f32, (M, _1)>,
+        ahead: &mut Tensor<f32, (M, _1)>,
+        listed: &mut Tensor<f32, (M, _1)>,
+    ) {
+        assert(N >= 0 && N <= 128);
+        assert(Z >= 0);
+        copy(sum(tile(x, (32, 128), (block.x, 0)), 1), tile(whole, (32, 1), (block.x, 0)));
+        let (rows, s) = (tile(x, (32, 32), (block.x, _)), shared::<f32>((32, 32)));
+        let mut total = full::<f32>((32, 1), 0.0);
+        for k in pipelined(0..rows.size(2), stages = 2) {
+            copy(rows[(_, _, k)], s);
+            total += sum(s, 1);
+        }
+        copy(total, tile(ahead, (32, 1), (block.x, 0)));
+        let mut total = full::<f32>((32, 1), 0.0);
+        for z in 0..Z {
+            total += tile(x, (32, 1), (block.x, list[(z)]));
+        }
+        copy(total, tile(listed, (32, 1), (block.x, 0)));
+    }
+    let m = 35;
+    for (n, list) in [(70, &[3i32, 69, 0][..]), (70, &[]), (0, &[]), (0, &[0]), (1, &[0, 0])] {
+        let x: Vec<f32> = (0..m * n).map(|at| (at % 19) as f32 - 4.0).collect();
+        let of_rows = |columns: &[usize]| -> Vec<f32> {
+            let element = |row: usize, column: &usize| if *column < n { x[row * n + column] } else { 0.0 };
+            (0..m).map(|row| columns.iter().map(|column| element(row, column)).sum()).collect()
+        };
+        let (all, some): (Vec<usize>, Vec<usize>) = ((0..n).collect(), list.iter().map(|z| *z as usize).collect());
+        let results = [(); 3].map(|()| Arg::output::<f32>([m, 1]));
+        let mut args = vec![Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::tensor(list, [list.len()])];
+        args.extend(results);
+        for outcome in every_variant(totals().def(), &args) {
+            for (name, columns) in [("whole", &all), ("ahead", &all), ("listed", &some)] {
+                assert_eq!(outcome.get::<f32>(name).unwrap(), of_rows(columns), "{name} of {n}, {list:?}");
+            }
+        }
+    }
+}
+
 /// Products leave in blocks of columns, and blocks of 33 rows end between the addresses at which bulk stores can begin.
 #[test]
 fn results_leave_in_blocks_of_33_rows() {

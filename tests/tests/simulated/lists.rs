@@ -37,7 +37,7 @@ fn tensors_of_a_list_are_summed() {
 
 #[test]
 fn tensors_of_a_list_have_lengths_of_their_own() {
-    for sizes in [vec![1, 700, 256], vec![256, 512, 1024, 3, 255]] {
+    for sizes in [vec![1, 700, 256], vec![256, 512, 1024, 3, 255], vec![0, 300, 0], vec![0, 0]] {
         let kernel = adam().specialize(&[("K", sizes.len())]).unwrap();
         let values = |seed: usize| -> Vec<Vec<f32>> {
             sizes.iter().enumerate().map(|(i, n)| numbers(*n, seed + 17 * i)).collect()
@@ -68,7 +68,7 @@ fn tensors_of_a_list_have_lengths_of_their_own() {
 
 #[test]
 fn vectors_are_concatenated() {
-    for sizes in [[1, 128, 300, 5], [128, 256, 128, 384]] {
+    for sizes in [[1, 128, 300, 5], [128, 256, 128, 384], [0, 128, 300, 0], [3, 0, 0, 200]] {
         let xs: Vec<Vec<i32>> = sizes.iter().map(|n| (0..*n).map(|i| i * 37 + n).collect()).collect();
         let expected = xs.concat();
         let n = expected.len();

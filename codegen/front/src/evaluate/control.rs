@@ -155,8 +155,9 @@ impl Evaluator {
         add: fn(&mut Builder, tilewright_layout::Value, i64) -> &mut Builder,
     ) -> Result<Value, Problem> {
         let limit = args.integer(1)?;
+        let is_most = fits(&0, &1);
         match args.get(0) {
-            Some(Value::Size(size)) if limit > 0 => {
+            Some(Value::Size(size)) if limit >= i64::from(is_most) => {
                 add(&mut self.builder, *size, limit);
                 Ok(Value::Unit)
             }
@@ -164,9 +165,10 @@ impl Evaluator {
             Some(Value::Int(size)) => {
                 Err(Problem::new(format!("{size} is {otherwise} than {limit}")).help(help).arg(0))
             }
-            Some(Value::Size(_)) => Err(args.needs(1, "a positive integer")),
+            Some(Value::Size(_)) if is_most => Err(args.needs(1, "a positive integer")),
+            Some(Value::Size(_)) => Err(args.needs(1, "a positive integer or 0")),
             Some(Value::View(_) | Value::Index(_) | Value::Number(_)) => {
-                let with = if fits(&0, &1) { "min" } else { "max" };
+                let with = if is_most { "min" } else { "max" };
                 Err(Problem::new(format!(
                     "`{}` bounds a size, which a launch checks; this value is known only while the kernel runs",
                     args.name

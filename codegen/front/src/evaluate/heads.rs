@@ -159,6 +159,9 @@ impl Evaluator {
                 },
                 ParamKind::Scalar => ParamKind::Scalar,
             };
+            if let (ParamKind::Tensor { shape, .. }, ParamKind::Tensor { shape: own, .. }) = (&param.kind, &kind) {
+                self.may_be_empty(shape, own);
+            }
             let name = Name { text, span: param.name.span };
             match self.param(&ast::Param { name, kind, list: None, elem: param.elem.clone() }) {
                 // One mistake in the type is one error.
@@ -167,6 +170,15 @@ impl Evaluator {
             }
         }
         Value::Tuple(all)
+    }
+
+    /// Extents `_` of a list's tensor, here with their names, may be 0.
+    fn may_be_empty(&mut self, shape: &ast::Expr, own: &ast::Expr) {
+        for (extent, own) in modes(shape).iter().zip(modes(own)) {
+            if let (ast::ExprKind::Hole, ast::ExprKind::Name(name)) = (&extent.kind, &own.kind) {
+                self.builder.at_least(Size::symbol(name), 0);
+            }
+        }
     }
 
     /// An argument.
@@ -293,22 +305,28 @@ fn listed(list: &str, n: i64) -> String {
     format!("{list}_{n}")
 }
 
+/// The extents or strides of modes, or the only one.
+fn modes(of: &ast::Expr) -> &[ast::Expr] {
+    match &of.kind {
+        ast::ExprKind::Tuple(modes) => modes,
+        _ => std::slice::from_ref(of),
+    }
+}
+
 /// Extents or strides of a tensor of a list, with names for the extents and strides that only it has.
 fn named(of: &ast::Expr, name: &str) -> ast::Expr {
-    let one = |of: &ast::Expr, name: String| match of.kind {
-        ast::ExprKind::Hole => ast::Expr { span: of.span, kind: ast::ExprKind::Name(name) },
+    let all = modes(of);
+    let one = |(mode, of): (usize, &ast::Expr)| match of.kind {
+        ast::ExprKind::Hole => {
+            let name = if all.len() > 1 { format!("{name}{mode}") } else { name.to_owned() };
+            ast::Expr { span: of.span, kind: ast::ExprKind::Name(name) }
+        }
         _ => of.clone(),
     };
-    match &of.kind {
-        ast::ExprKind::Tuple(modes) if modes.len() > 1 => {
-            let modes = modes.iter().enumerate().map(|(mode, of)| one(of, format!("{name}{mode}"))).collect();
-            ast::Expr { span: of.span, kind: ast::ExprKind::Tuple(modes) }
-        }
-        ast::ExprKind::Tuple(modes) => {
-            let modes = modes.iter().map(|of| one(of, name.to_owned())).collect();
-            ast::Expr { span: of.span, kind: ast::ExprKind::Tuple(modes) }
-        }
-        _ => one(of, name.to_owned()),
+    let mut named: Vec<ast::Expr> = all.iter().enumerate().map(one).collect();
+    match of.kind {
+        ast::ExprKind::Tuple(_) => ast::Expr { span: of.span, kind: ast::ExprKind::Tuple(named) },
+        _ => named.swap_remove(0),
     }
 }
 

@@ -121,7 +121,15 @@ impl Lower<'_> {
         };
         self.assumed.need(Fact::Aligned { param: tensor, bytes: 16 });
         let divisor = i64::from(16 / source.elem.bytes());
-        let strides: Vec<Value> = source.plain().leaves().map(|leaf| leaf.1).collect();
+        let (extents, strides): (Vec<Value>, Vec<Value>) = source.plain().leaves().unzip();
+        // No map describes a tensor without elements.
+        for of in extents {
+            if let Value::Sym { of: size, .. } = of
+                && self.program.least(size) == 0
+            {
+                self.assumed.need(Fact::AtLeast { of, limit: 1 });
+            }
+        }
         for &mode in &boxes.order[1..] {
             self.assumed.need(Fact::Divides(Obligation { divisor, of: strides[mode] }));
         }

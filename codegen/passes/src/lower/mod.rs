@@ -232,11 +232,9 @@ impl<'p> Lower<'p> {
             let name = symbol.name().to_owned();
             self.kernel.params.push(Param::Int { name, symbol, wide: false });
             let size = Value::Sym { times: 1, of: symbol, over: 1 };
-            let own = |limits: &[(Value, i64)]| -> Vec<i64> {
-                limits.iter().filter(|(of, _)| *of == size).map(|(_, limit)| (*limit).max(1)).collect()
-            };
-            let least = own(&self.program.at_least).into_iter().fold(1, i64::max);
-            let most = own(&self.program.at_most).into_iter().fold(MOST_EXTENT, i64::min).max(least);
+            let least = self.program.least(symbol);
+            let limits = self.program.at_most.iter().filter(|(of, _)| *of == size);
+            let most = limits.map(|(_, limit)| *limit).fold(MOST_EXTENT, i64::min).max(least);
             let multiple = self.program.asserted(size);
             let at = self.exprs().leaf(Int::Param(param), least, most, multiple, thread::Scope::Grid);
             self.symbols.push((symbol, at));

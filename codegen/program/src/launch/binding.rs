@@ -644,22 +644,26 @@ fn written_extents<C: Checks>(
     let works = tensors.iter().zip(&kernel.params).filter_map(has_work).fold(none, |any, work| any | work);
     let works = works & !choice::has_no_blocks(&rules.variants[0].grid, &value);
     let tensors = tensors.iter().enumerate().filter_map(|(arg, tensor)| Some((arg, tensor.as_ref()?)));
-    let used: Vec<_> = tensors.filter(|(arg, _)| rules.uses(*arg)).collect();
-    let is_any_empty = used.iter().fold(none, |any, (_, tensor)| any | tensor.is_empty());
+    let lacks = |(arg, tensor): (usize, &TensorArgument<'_, C::Number>)| {
+        let modes = tensor.extents.iter().enumerate().filter(|(mode, _)| rules.needs_elements(arg, *mode));
+        modes.fold(none, |any, (_, extent)| any | extent.less(1.into()))
+    };
+    let used: Vec<_> = tensors.map(|(arg, tensor)| (arg, tensor, lacks((arg, tensor)))).collect();
+    let is_any_empty = used.iter().fold(none, |any, (.., lacks)| any | *lacks);
     let mut number = C::Number::from(0);
     for (index, empty_loops) in kernel.empty_loops.iter().enumerate().rev() {
         let symbol = rules.symbols.iter().position(|known| *known == empty_loops.size());
         let Some(size) = symbol.and_then(value) else { continue };
-        let others = used.iter().filter(|(arg, _)| !empty_loops.idle().contains(arg));
-        let serves = others.fold(size.equals(0.into()), |all, (_, tensor)| all & !tensor.is_empty());
+        let others = used.iter().filter(|(arg, ..)| !empty_loops.idle().contains(arg));
+        let serves = others.fold(size.equals(0.into()), |all, (.., lacks)| all & !*lacks);
         let serves = serves & is_any_empty & works;
         // The variant is made where it is first needed.
         if !(!serves).is_certain() && empty_loops.variant().is_some() {
             number = C::Number::select(serves, (index as u64 + 1).into(), number);
         }
     }
-    for (_, tensor) in used {
-        checks.check(!(tensor.is_empty() & works & number.equals(0.into())), || {
+    for (_, tensor, lacks) in used {
+        checks.check(!(lacks & works & number.equals(0.into())), || {
             let problem = tensor.problem(message!["it has no elements, and a tensor that the kernel writes has some"]);
             problem.help(message!["an empty tensor may be read only in loops that then have no iteration, such as `for k in 0..x.size(2)`; otherwise fill the result yourself"])
         })?;

@@ -446,9 +446,17 @@ impl Launch<'_> {
         Ok((best, tried))
     }
 
-    /// Is there a tensor without elements that a variant uses?
+    /// Is there a tensor without elements that a variant uses, and whose extents are at least 1?
     fn has_empty(&self) -> bool {
-        self.given.iter().enumerate().any(|(arg, given)| given.is_empty() && self.rules.uses(arg))
+        let lacks = |(arg, given): (usize, &Given)| match given {
+            Given::Tensor(tensor) => {
+                let is_zero =
+                    |(mode, extent): (usize, &i64)| *extent == 0 && self.rules.needs_elements(arg, mode);
+                tensor.extents.iter().enumerate().any(is_zero)
+            }
+            _ => false,
+        };
+        self.given.iter().enumerate().any(lacks)
     }
 
     /// The grid of a variant, or the variant with all blocks along x if the grid is too long along y or z.

@@ -251,6 +251,8 @@ pub struct Rules {
     pub(super) packs: Vec<Rules>,
     /// The arguments with elements that a variant accesses, or with sizes that it uses.
     used: BTreeSet<usize>,
+    /// The sizes that may be 0: in programs, all others are at least 1.
+    zeros: BTreeSet<usize>,
     alignment: u64,
 }
 
@@ -284,6 +286,7 @@ impl Rules {
             variants: Vec::new(),
             packs: Vec::new(),
             used: BTreeSet::new(),
+            zeros: BTreeSet::new(),
             alignment: 1,
         };
         // The first variant of each class.
@@ -324,9 +327,11 @@ impl Rules {
         rules
     }
 
-    /// Does a variant use this argument? Others may be without elements, although sizes in programs are at least 1.
-    pub(super) fn uses(&self, arg: usize) -> bool {
-        self.used.contains(&arg)
+    /// Must this extent of an argument be at least 1? Arguments that no variant uses may be without elements.
+    pub(super) fn needs_elements(&self, arg: usize, mode: usize) -> bool {
+        let mut shapes = self.forms.iter().flat_map(|form| &form.tensors).filter(|shape| shape.arg == arg);
+        let may_be_zero = |extent: Size| extent.plain().is_some_and(|size| self.zeros.contains(&size));
+        self.used.contains(&arg) && !shapes.all(|shape| may_be_zero(shape.extents[mode]))
     }
 
     fn used_by(&mut self, program: &Kernel, form: &Form) {
@@ -416,7 +421,11 @@ impl Rules {
         let check = match fact {
             Fact::Divides(need) => Check::Divides { of: self.size(need.of), divisor: need.divisor },
             Fact::AtMost { of, limit } => Check::AtMost { of: self.size(*of), limit: *limit },
-            Fact::AtLeast { of, limit } => Check::AtLeast { of: self.size(*of), limit: *limit },
+            Fact::AtLeast { of, limit } => {
+                let of = self.size(*of);
+                self.zeros.extend(of.plain().filter(|_| *limit == 0));
+                Check::AtLeast { of, limit: *limit }
+            }
             Fact::Aligned { param, bytes } => {
                 self.alignment = common_multiple(self.alignment, u64::from(*bytes));
                 // Parameters begin with the arguments, in their order.

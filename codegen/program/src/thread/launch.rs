@@ -120,7 +120,7 @@ pub enum Fact {
         /// The largest.
         limit: i64,
     },
-    /// A size is no smaller. All variants need it, too.
+    /// A size is no smaller. All variants need it, too. Other sizes are at least 1, so 0 admits a tensor without elements.
     AtLeast {
         /// The size.
         of: Value,

@@ -83,8 +83,8 @@ impl Builder {
         self
     }
 
-    /// A launch with a smaller size is refused, so accesses that are in bounds for greater sizes are not checked. Each size is
-    /// at least 1.
+    /// A launch with a smaller size is refused, so accesses that are in bounds for greater sizes are not checked. A size that
+    /// nothing is said about is at least 1; with the limit 0, the kernel serves tensors without elements.
     ///
     /// ```
     /// use tilewright_codegen::build::Builder;
@@ -94,8 +94,11 @@ impl Builder {
     /// assert_eq!(b.finish().at_least, [(Value::symbol("N"), 4097)]);
     /// ```
     pub fn at_least(&mut self, size: Value, limit: i64) -> &mut Builder {
-        if limit > 1 {
-            self.program.at_least.push((size, limit));
+        let known = self.program.at_least.iter_mut().find(|(known, _)| *known == size);
+        match known {
+            Some((_, known)) => *known = limit.max(*known),
+            None if limit == 0 || limit > 1 => self.program.at_least.push((size, limit)),
+            None => {}
         }
         self
     }

@@ -18,7 +18,8 @@ pub fn all(program: &Program, lower: fn(&Program) -> Option<Variant>) -> Vec<Emp
     let mut all: Vec<Symbol> = arguments(program).flat_map(|id| sizes(program, id)).collect();
     all.sort_unstable_by_key(|size| size.name());
     all.dedup();
-    all.into_iter().filter_map(|size| of(program, size, lower)).collect()
+    let needs_elements = |size: &Symbol| program.least(*size) > 0;
+    all.into_iter().filter(needs_elements).filter_map(|size| of(program, size, lower)).collect()
 }
 
 fn of(program: &Program, size: Symbol, lower: fn(&Program) -> Option<Variant>) -> Option<EmptyLoops> {

@@ -276,7 +276,7 @@ static int tw_among(tw_packing *packing, tw_chosen *chosen) {
     const tw_launch *launch = packing->launch;
     const tw_kernel *kernel = launch->kernel;
     tw_best best;
-    int at, any_empty = 0;
+    int at, mode, any_empty = 0;
     /* Limits that all alternatives have are reported once. */
     for (at = 0; at < kernel->limits; ++at)
         if (packing->operands[0].broken[kernel->limit[at]])
@@ -291,7 +291,8 @@ static int tw_among(tw_packing *packing, tw_chosen *chosen) {
     memcpy(chosen->sizes, packing->operands[tw_operands_of(packing, chosen->variant->of_class, best.copies)].sizes,
            sizeof chosen->sizes);
     for (at = 0; at < kernel->params; ++at)
-        if (kernel->param[at].tensor && kernel->param[at].used) any_empty |= tw_empty(launch->tensors[at]);
+        for (mode = 0; kernel->param[at].tensor && mode < kernel->param[at].rank; ++mode)
+            any_empty |= kernel->param[at].nonzero >> mode & (launch->tensors[at]->extents[mode] == 0);
     return any_empty ? 0 : tw_grid(chosen, packing->limits, launch->error);
 }
 

@@ -188,7 +188,7 @@ typedef struct {
     const char *name;
     int type;
     int tensor;
-    int used; /* may not be without elements */
+    unsigned nonzero; /* a bit for each mode whose extent is at least 1 */
     int rank;
 } tw_param;
 

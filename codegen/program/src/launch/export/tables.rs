@@ -191,8 +191,8 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
             operands,
         ];
         self.most.iter_mut().zip(counts).for_each(|(most, count)| *most = count.max(*most));
-        let used = |arg| rules.variants.is_empty() || rules.uses(arg);
-        let params = kernel.params.iter().enumerate().map(|(arg, named)| param(named, used(arg)));
+        let needs = |arg, mode| rules.variants.is_empty() || rules.needs_elements(arg, mode);
+        let params = kernel.params.iter().enumerate().map(|(arg, named)| param(named, &|mode| needs(arg, mode)));
         let params: Vec<String> = params.collect();
         let (mut check, mut forms, mut apart) = ("0".to_owned(), Vec::new(), "0".to_owned());
         if more.is_some() {
@@ -390,10 +390,11 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
     }
 }
 
-fn param(Named { name, elem, tensor }: &Named, used: bool) -> String {
-    let [is_tensor, used] = [tensor.is_some(), used].map(u8::from);
+fn param(Named { name, elem, tensor }: &Named, needs_elements: &dyn Fn(usize) -> bool) -> String {
+    let is_tensor = u8::from(tensor.is_some());
     let rank = tensor.map_or(0, |(_, rank)| rank);
-    format!("{{{}, {}, {is_tensor}, {used}, {rank}}}", literal(name), constant(*elem))
+    let nonzero: u32 = (0..rank).filter(|mode| needs_elements(*mode)).map(|mode| 1 << mode).sum();
+    format!("{{{}, {}, {is_tensor}, {nonzero}, {rank}}}", literal(name), constant(*elem))
 }
 
 /// Arguments of any launch.

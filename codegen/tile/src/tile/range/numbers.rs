@@ -66,8 +66,7 @@ impl<'a> Numbers<'a> {
                 let asserted = program.at_most.iter().filter(|(size, _)| *size == own);
                 let tiles = |limit: i64| Value::Int(limit).ceil_div((*over).into())?.int();
                 let least = asserted.filter_map(|(_, limit)| tiles(*limit)).fold(most(size), i64::min);
-                let smallest = program.at_least.iter().filter(|(size, _)| *size == own);
-                let lo = smallest.filter_map(|(_, limit)| tiles(*limit)).fold(1, i64::max);
+                let lo = tiles(program.least(*of)).unwrap_or(1);
                 Range { lo: lo.into(), hi: least.max(lo).into() }
             }
             Coord::Scalar(id) => Range::of(program.scalars[*id as usize].elem),

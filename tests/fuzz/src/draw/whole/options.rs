@@ -128,7 +128,7 @@ impl Whole {
                 self.scene.tensor(Elem::F32, &[extent], false);
                 of
             });
-            self.push(call("at_least", vec![name(&of), int(1)]));
+            self.push(call("at_least", vec![name(&of), int(number % 2)]));
         }
     }
 
