@@ -160,7 +160,7 @@ fn kernels_with_integers() {
         .map(|(name, def, oracle)| (name, def.definition().expect("a definition of this version"), oracle))
         .collect();
     // A share of the kernels: compiling them takes most of the time.
-    let all = sweep::share(all, if asked().is_some() { 1 } else { 6 });
+    let all = sweep::share(all, if asked().is_some() { 1 } else { 8 });
     let prepared = by_all_cores(&all, |(_, definition, _)| Prepared::new(definition));
     let runs = asked().map_or(RUNS, |most| (most / all.len() as u64).clamp(1, RUNS));
     let jobs: Vec<_> = (0..all.len()).flat_map(|kernel| (0..runs).map(move |seed| (kernel, seed))).collect();
