@@ -2,10 +2,11 @@
 
 use tilewright::prelude::*;
 
-/// An element as an integer in the order of the elements; NaN is the largest, and NaN with a sign the least.
+/// An element as an integer in the order of the elements, from -∞ at 0 on; NaN of either sign is the largest.
 #[device]
 pub fn key_of(x: f32) -> u32 {
-    bits::<u32>(x) ^ ((bits::<i32>(x) >> 31) as u32 | (1u32 << 31))
+    let ordered = bits::<u32>(x) ^ ((bits::<i32>(x) >> 31) as u32 | (1u32 << 31));
+    ordered - 0x007f_ffff
 }
 
 /// A key and an index as an integer in the order of the keys, and of equal ones of the indices, from the last to the first.
@@ -58,8 +59,8 @@ pub fn append_one(item: View, bound: View, list: &mut View, count: &mut View) {
 /// Stores items, as elements and where they were, at their ranks in a row; items of rank -1 nowhere.
 #[device]
 pub fn put(items: View, rank: View, row: usize, y: &mut View, order: &mut View) {
-    let number = |key| bits::<f32>(if key >= (1u32 << 31) { key ^ (1u32 << 31) } else { !key });
-    scatter((items, rank), y, |item, rank| ((rank, row), number((item >> 32) as u32)));
+    let number = |ordered| bits::<f32>(if ordered >= (1u32 << 31) { ordered ^ (1u32 << 31) } else { !ordered });
+    scatter((items, rank), y, |item, rank| ((rank, row), number((item >> 32) as u32 + 0x007f_ffff)));
     scatter((items, rank), order, |item, rank| ((rank, row), (u32::MAX - item as u32) as i32));
 }
 

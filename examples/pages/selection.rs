@@ -3,7 +3,7 @@
 use tilewright::prelude::*;
 
 /// The K largest elements of each row and where they were, in descending order; of equal elements the first. NaN is the largest,
-/// and NaN with a sign the least. T threads read W elements at once and keep those that reach a bound, which at least K elements reach. If
+/// whatever its sign. T threads read W elements at once and keep those that reach a bound, which at least K elements reach. If
 /// there is no room for them, the bound is raised.
 #[kernel(overlaps, choose((T, W, MOST, B) in [
     (32, 256, 256, 32), (32, 512, 512, 32), (32, 1024, 1024, 16), (64, 512, 2048, 16), (64, 1024, 4096, 16),

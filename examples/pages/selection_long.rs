@@ -3,7 +3,7 @@
 use tilewright::prelude::*;
 
 /// The K largest elements of each row and where they were, in descending order; of equal elements the first. NaN is the largest,
-/// and NaN with a sign the least. C blocks of T threads read a row twice: first each thread finds its largest element,
+/// whatever its sign. C blocks of T threads read a row twice: first each thread finds its largest element,
 /// then each block lists the elements that reach a bound, as K of these do and few more.
 #[kernel(arch = 90, allow(uncoalesced), choose((T, C, B) in [
     (1024, 2, 1), (256, 4, 4), (512, 1, 2), (512, 4, 2), (256, 8, 4), (512, 8, 2), (512, 16, 2),

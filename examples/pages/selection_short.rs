@@ -3,7 +3,7 @@
 use tilewright::prelude::*;
 
 /// The K largest elements of each row and where they were, in descending order; of equal elements the first. NaN is the largest,
-/// and NaN with a sign the least. A warp has a row in registers, and takes the largest of the items that are left, K times.
+/// whatever its sign. A warp has a row in registers, and takes the largest of the items that are left, K times.
 #[kernel(overlaps, choose(W in [128, 256, 512]))]
 pub fn top_k_of_short<const W: usize, const K: usize = 2>(
     x: &Tensor<f32, (L, M), (_1, ldx)>,
