@@ -168,7 +168,7 @@ fn set(definition: &mut Definition, consts: &[(&str, usize)], types: &[(&str, El
             let set = Settings {
                 consts: values.iter().map(|(text, value)| (name(text), *value)).collect(),
                 types: types.iter().map(|(text, elem)| (name(text), *elem)).collect(),
-                levels: Vec::new(),
+                ..Settings::default()
             };
             problems.extend(set.repeated());
             settings.consts.retain(|(old, _)| !consts.iter().any(|(new, _)| *new == old.text));

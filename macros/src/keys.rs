@@ -131,12 +131,26 @@ pub(crate) fn settings(tokens: TokenStream, kernel: &ast::Kernel, text: &mut Tex
             }
             continue;
         }
+        let constant = kernel.consts.iter().find(|constant| constant.name.text == name.text);
         match number(&arg.value) {
+            _ if constant.is_some_and(ast::ConstParam::is_function) => match arg.value.is_closure() {
+                true => settings.functions.push((name, arg.value)),
+                false => no_closure(&arg.value, text),
+            },
             Ok(value) => settings.consts.push((name, value)),
             Err(at) => unreadable(at, &name, text),
         }
     }
     settings
+}
+
+fn no_closure(at: &ast::Expr, text: &mut Text) {
+    let instead = match &at.kind {
+        ExprKind::Hole => return, // reported already
+        ExprKind::Name(name) => format!("write `|x| {name}(x)`"),
+        _ => "write one, such as `|x| max(x, 0.0)`".to_owned(),
+    };
+    text.wrong(text.tokens_of(at.span), "this constant is a closure", &instead);
 }
 
 fn unreadable(at: &ast::Expr, name: &Name, text: &mut Text) {

@@ -23,19 +23,25 @@ pub(crate) fn generics(
         match param {
             GenericParam::Const(constant) => {
                 let is_size = matches!(&constant.ty, Type::Path(path) if path.path.is_ident("usize"));
-                if !is_size {
+                let is_function = matches!(constant.ty, Type::FnPtr(_));
+                let default = constant.default.as_ref().map(|(_, value)| expr(value, text));
+                let is_closure = default.as_ref().is_some_and(ast::Expr::is_closure);
+                if is_function && !is_closure {
+                    let instead = format!("write one: `const {}: fn(f32) -> f32 = {{ |x| x }}`", constant.ident);
+                    text.wrong(constant.ident.span(), "a function has a closure as its default", &instead);
+                } else if is_size && is_closure {
+                    let instead = "write its type: `fn(f32) -> f32`";
+                    text.wrong(TokenRange::of(&constant.ty), "this constant is a closure", instead);
+                } else if !is_size && !is_function {
                     let instead = match named(&constant.ty).map(|name| name.to_string()).as_deref() {
                         Some("bool") => "write `usize`, 1 or 0, and `if FLAG == 1`",
                         Some("f32" | "f64") => "write the number in the body, or an argument, `alpha: f32`",
                         _ => "write `usize`",
                     };
-                    text.wrong(TokenRange::of(&constant.ty), "a kernel's constants are sizes", instead);
+                    text.wrong(TokenRange::of(&constant.ty), "a kernel's constants are sizes and closures", instead);
                 }
                 let name = text.name(&constant.ident);
-                consts.push(ConstParam {
-                    name,
-                    default: constant.default.as_ref().map(|(_, value)| expr(value, text)),
-                });
+                consts.push(ConstParam { name, default });
             }
             GenericParam::Type(ty) => {
                 let name = ty.ident.to_string();
@@ -47,12 +53,11 @@ pub(crate) fn generics(
                         _ => false,
                     });
                 if is_function {
-                    let instead = "write the function where it is used, |x| x * tanh(x), or a `#[device]` function that kernels import; for kernels that differ in it, a `macro_rules!` around `#[kernel]` takes it as an `expr`";
-                    text.wrong(
-                        TokenRange::of(&ty.bounds),
-                        "a kernel takes tensors and numbers, and no functions",
-                        instead,
+                    let instead = format!(
+                        "write a constant, `const {}: fn(f32) -> f32 = {{ |x| x }}`, and set it where the kernel is used: `name!({} = |x| max(x, 0.0))`",
+                        ty.ident, ty.ident
                     );
+                    text.wrong(TokenRange::of(&ty.bounds), "functions of a kernel are constants", &instead);
                     continue;
                 }
                 if !ty.bounds.is_empty() {

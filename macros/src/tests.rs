@@ -372,7 +372,7 @@ fn mistakes_in_heads() {
         "T",
         "the function has no element type `T`; help: add it to the function: `fn name<T, …>(…)`",
     );
-    wrong("", "fn f<const B: i32 = 4>()", "i32", "a kernel's constants are sizes; help: write `usize`");
+    wrong("", "fn f<const B: i32 = 4>()", "i32", "a kernel's constants are sizes and closures; help: write `usize`");
     wrong(
         "unroll",
         "fn f()",
@@ -435,13 +435,14 @@ fn keys_are_read() {
 #[track_caller]
 fn check_settings(text: &str, expected: &str) {
     let mut text_of = Text::new(Span::call_site());
-    let item = "fn nt<T, const BM: usize = 1, const BN: usize = 2>() {}";
+    let item = "fn nt<T, const BM: usize = 1, const BN: usize = 2, const F: fn(f32) -> f32 = { |x| x }>() {}";
     let kernel = function::read(tokens("T = f32 | f64"), tokens(item), &mut text_of).unwrap();
     let settings = keys::settings(tokens(text), &kernel, &mut text_of);
     let consts = settings.consts.iter().map(|(name, value)| format!("{} = {value}", name.text));
     let types = settings.types.iter().map(|(name, elem)| format!("{} = {elem}", name.text));
+    let functions = settings.functions.iter().map(|(name, value)| format!("{} = {}", name.text, compact::expr(value)));
     let outcome = reported(&text_of);
-    let settings: Vec<_> = types.chain(consts).collect();
+    let settings: Vec<_> = types.chain(consts).chain(functions).collect();
     assert_eq!(if outcome.is_empty() { settings.join(", ") } else { outcome }, expected);
 }
 
@@ -450,6 +451,10 @@ fn settings_are_read() {
     check_settings("BM = 64, T = f64", "T = f64, BM = 64");
     check_settings("BM = 2 * (32 + 8) / 4 - 1", "BM = 19");
     check_settings("BM = -1", "BM = -1");
+    check_settings("F = |x| x + 1.0, BM = 3", "BM = 3, F = |x| (x + 1.0)");
+    check_settings("F = 3", "4-5: this constant is a closure; help: write one, such as `|x| max(x, 0.0)`");
+    check_settings("F = relu", "4-8: this constant is a closure; help: write `|x| relu(x)`");
+    check_settings("BM = |x| x", "5-10: this is not a size; help: write an integer such as `64`");
     check_settings(
         "BM = SIZE",
         "5-9: a macro sees the name `SIZE`, not its value; help: write the number, or set it at run time: `.specialize(&[(\"BM\", SIZE)])`",

@@ -32,10 +32,16 @@ impl Evaluator {
             }
         }
         for constant in &kernel.consts {
-            let set = settings.consts.iter().rev().find(|(name, _)| name.text == constant.name.text);
+            let is_constant = |name: &Name| name.text == constant.name.text;
+            let set = settings.consts.iter().rev().find(|(name, _)| is_constant(name));
+            let function = settings.functions.iter().rev().find(|(name, _)| is_constant(name));
             let value = match (set, &constant.default) {
+                (Some((name, n)), _) if constant.is_function() => {
+                    let problem = Problem::new(format!("`{}` is a closure, and {n} is none", name.text));
+                    self.complain(name.span, problem.help(format!("write `{} = |x| …`", name.text)))
+                }
                 (Some((_, n)), _) => Value::Int(*n),
-                (None, Some(default)) => self.expr(default),
+                (None, Some(default)) => self.expr(function.map_or(default, |(_, function)| function)),
                 (None, None) => self.complain(
                     constant.name.span,
                     Problem::new(format!("the constant `{}` has no value", constant.name.text))

@@ -25,11 +25,13 @@ pub enum Definition {
     Matmul(Vec<Arg>),
 }
 
-/// The settings of a use of a `#[kernel]`: constants, element types and levels.
+/// The settings of a use of a `#[kernel]`: constants, closures, element types and levels.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Settings {
     /// `BM = 64`
     pub consts: Vec<(Name, i64)>,
+    /// `EPILOGUE = |x| max(x, 0.0)`
+    pub functions: Vec<(Name, ast::Expr)>,
     /// `T = f64`
     pub types: Vec<(Name, Elem)>,
     /// Levels of lints, strongest last.
@@ -79,6 +81,10 @@ impl Settings {
             let of = kernel.consts.iter_mut().find(|constant| constant.name.text == name.text);
             of.into_iter().for_each(|constant| constant.default = Some((*value).into()));
         }
+        for (name, function) in &self.functions {
+            let of = kernel.consts.iter_mut().find(|constant| constant.name.text == name.text);
+            of.into_iter().for_each(|constant| constant.default = Some(function.clone()));
+        }
         for (name, elem) in &self.types {
             let of = kernel.types.iter_mut().find(|param| param.name.text == name.text);
             of.into_iter().for_each(|param| param.allowed.retain(|known| known.text == elem.name()));
@@ -89,8 +95,8 @@ impl Settings {
 
     /// Names that a use sets twice. Names that the kernel does not have are refused when it is made.
     pub fn repeated(&self) -> Vec<Diagnostic> {
-        let names = self.consts.iter().map(|(name, _)| name).chain(self.types.iter().map(|(name, _)| name));
-        let names: Vec<&Name> = names.collect();
+        let names = self.consts.iter().map(|(name, _)| name).chain(self.functions.iter().map(|(name, _)| name));
+        let names: Vec<&Name> = names.chain(self.types.iter().map(|(name, _)| name)).collect();
         let again =
             |(at, name): &(usize, &&Name)| names[..*at].iter().any(|earlier| earlier.text == name.text);
         let say = |(_, name): (usize, &&Name)| {
@@ -111,7 +117,7 @@ const MOST_ALTERNATIVES: usize = 96;
 
 wire! {
     enum Definition { 0 Function(a, b), 1 Matmul(a) }
-    struct Settings { consts, types, levels }
+    struct Settings { consts, functions, types, levels }
 }
 
 /// The outcome: a kernel unless there was an error, and all diagnostics.

@@ -202,6 +202,13 @@ pub struct ConstParam {
     pub default: Option<Expr>,
 }
 
+impl ConstParam {
+    /// Is it a closure? Others are sizes.
+    pub fn is_function(&self) -> bool {
+        self.default.as_ref().is_some_and(Expr::is_closure)
+    }
+}
+
 /// An element type of the kernel.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TypeParam {
@@ -546,6 +553,11 @@ impl Binary {
 /// A chain of operators, `a + b * c - d`, is a left-leaning tree whose nesting depth is its length. It is
 /// split into links here, so that no function recurses on its length.
 impl Expr {
+    /// Is it `|x| …`?
+    pub fn is_closure(&self) -> bool {
+        matches!(self.kind, ExprKind::Closure { .. })
+    }
+
     /// The first operand of a chain, and its links, the last first: the span of the result, the operator, the
     /// right side. No links if it is no chain.
     pub fn chain(&self) -> (&Expr, Vec<(Span, Binary, &Expr)>) {

@@ -20,7 +20,7 @@ impl Display for Kernel {
             Some(value) if matches!(value.kind, ExprKind::Int(_)) => {
                 format!("const {}: usize = {}", constant.name.text, expr(value))
             }
-            Some(value) => format!("const {}: usize = {{ {} }}", constant.name.text, expr(value)),
+            Some(value) => format!("const {}: {} = {{ {} }}", constant.name.text, constant_type(value), expr(value)),
             None => format!("const {}: usize", constant.name.text),
         });
         let generics: Vec<String> =
@@ -36,6 +36,14 @@ impl Display for Kernel {
         let mut changed = BTreeSet::new();
         self.body.iter().for_each(|stmt| changes(stmt, &mut changed));
         writeln!(to, ") {}", block(&self.body, 0, &changed))
+    }
+}
+
+/// The type of a constant with this value.
+fn constant_type(value: &Expr) -> String {
+    match &value.kind {
+        ExprKind::Closure { params, .. } => format!("fn({}) -> f32", vec!["f32"; params.len()].join(", ")),
+        _ => "usize".into(),
     }
 }
 

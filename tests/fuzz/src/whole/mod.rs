@@ -124,17 +124,22 @@ pub fn run(kernel: &Kernel, settings: &Settings, case: &Case) -> Result<Vec<Buff
 }
 
 /// The constants and element types of a use of a kernel.
-fn constants<'k>(kernel: &Kernel, settings: &Settings) -> Result<Vec<(String, Value<'k>)>> {
+fn constants<'k>(kernel: &'k Kernel, settings: &'k Settings) -> Result<Vec<(String, Value<'k>)>> {
     let mut all = Vec::new();
     let Some(alternative) = settings.alternatives(kernel).ok().and_then(|all| all.into_iter().next()) else {
         return undefined("no alternative");
     };
     for constant in &kernel.consts {
         let set = alternative.consts.iter().rev().find(|(name, _)| name.text == constant.name.text);
-        let default = constant.default.as_ref().map(|default| &default.kind);
+        let function = settings.functions.iter().find(|(name, _)| name.text == constant.name.text);
+        let default = function.map(|(_, function)| function).or(constant.default.as_ref());
+        let default = default.map(|default| &default.kind);
         match (set, default) {
             (Some((_, n)), _) | (None, Some(ExprKind::Int(n))) => {
                 all.push((constant.name.text.clone(), Value::Int((*n).into())));
+            }
+            (None, Some(ExprKind::Closure { params, body })) => {
+                all.push((constant.name.text.clone(), Value::Closure(params, body)));
             }
             _ => return undefined("a constant without a value"),
         }
