@@ -101,9 +101,6 @@ impl Lower<'_> {
             tile::Op::Await { ring, phase } => self.wait_full(*ring, phase),
             tile::Op::Release { ring, phase } => self.release(*ring, phase).map_err(problem)?,
             tile::Op::Roles(roles) => self.roles(roles)?,
-            tile::Op::Reduce { from, to, with, across, .. } => {
-                self.reduce(from, to, *with, *across, known).map_err(problem)?
-            }
             tile::Op::Fold { from, to, with, identity, across, .. } => {
                 self.fold(from, to, with, identity, *across, known).map_err(problem)?
             }
@@ -416,19 +413,10 @@ fn described(op: &tile::Op) -> Option<String> {
             Expr::In(0) => format!("{} <- {}, {}", to.name, ins[0].name, to.shape()),
             _ => format!("{} <- f({}), {}", to.name, names(ins), to.shape()),
         }),
-        tile::Op::Reduce { from, to, with, across, .. } => {
-            let what = match with {
-                Bin::Add => "sum",
-                Bin::Mul => "product",
-                Bin::Min => "minimum",
-                Bin::Max => "maximum",
-                _ => "reduction",
-            };
-            Some(format!("{} <- {what} of {}, {}{}", to.name, from.name, from.shape(), across.described()))
-        }
-        tile::Op::Fold { from, to, across, .. } => {
+        tile::Op::Fold { from, to, with, across, .. } => {
+            let what = Expr::operation(with).and_then(Bin::reduction_name).unwrap_or("reduction");
             let (to, shape) = (names(to), from[0].shape());
-            Some(format!("{to} <- reduction of {}, {shape}{}", names(from), across.described()))
+            Some(format!("{to} <- {what} of {}, {shape}{}", names(from), across.described()))
         }
         tile::Op::Scan { from, to, .. } => {
             Some(format!("{} <- scan of {}, {}", names(to), names(from), from[0].shape()))

@@ -155,8 +155,8 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         REDUCE,
         "a mask is inverted",
-        "Val::Guarded(inside, Box::new(element.clone()), Box::new(neutral))",
-        "Val::Guarded(inside, Box::new(neutral), Box::new(element.clone()))",
+        "Val::Guarded(inside, Box::new(element), Box::new(neutral))",
+        "Val::Guarded(inside, Box::new(neutral), Box::new(element))",
     ),
     fault(
         REDUCE,
