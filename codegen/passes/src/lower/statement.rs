@@ -8,7 +8,7 @@ use crate::isa::atom::OperandName;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::index::{Int, Ix};
-use crate::thread::{Bin, Id, Op, Queue, Role, Scope, Stmt, Unroll};
+use crate::thread::{Bin, Id, Op, Queue, Role, Scope, Stmt, Unroll, Val};
 use crate::tile::elements::ElementFacts;
 use crate::tile::pair::Scanned;
 use crate::tile::view::View;
@@ -124,17 +124,13 @@ impl Lower<'_> {
             tile::Op::For { var, unroll, body } => self.repeat(*var, *unroll, body)?,
             tile::Op::Leave { of, test } => self.leave(*of, test).map_err(problem)?,
             tile::Op::Step { var, at, past, body } => self.step(*var, at, *past, body)?,
-            tile::Op::If { test, then, other } => match test.on_arguments() {
-                Some(cond) => {
-                    let cond = self.uniform(cond).map_err(problem)?;
-                    let (then, other) = (self.block_of(then)?, self.block_of(other)?);
-                    self.emit(Op::When { cond, then, other });
-                }
-                None => {
-                    let cond = self.test(test).map_err(problem)?;
-                    self.branch(cond, then, other)?;
-                }
-            },
+            tile::Op::If { test, then, other } => {
+                let cond = match test.on_arguments() {
+                    Some(cond) => self.uniform(cond),
+                    None => self.test(test).map(Val::from),
+                };
+                self.branch(cond.map_err(problem)?, then, other)?;
+            }
             // Pipelined loops have been expanded before.
             tile::Op::Pipelined { var, body, .. } => self.repeat(*var, Unroll::No, body)?,
         }
@@ -218,11 +214,11 @@ impl Lower<'_> {
     /// Both arms of a condition, or one if the condition is constant.
     fn branch(
         &mut self,
-        cond: Ix,
+        cond: Val,
         then: &[tile::Stmt],
         other: &[tile::Stmt],
     ) -> std::result::Result<(), Diagnostic> {
-        let known = self.kernel.exprs.constant(cond);
+        let known = if let Val::Int(cond, _) = cond { self.kernel.exprs.constant(cond) } else { None };
         let (then, other) = (self.block_of(then)?, self.block_of(other)?);
         match known {
             Some(0) => self.block.extend(other),
@@ -365,7 +361,7 @@ impl Lower<'_> {
         drop_unread(&self.kernel.exprs, &mut then);
         match always {
             Some(_) => self.block.extend(then),
-            None => self.emit(Op::If { cond: inside, then, other: Vec::new() }),
+            None => self.emit(Op::If { cond: inside.into(), then, other: Vec::new() }),
         }
         Ok(())
     }

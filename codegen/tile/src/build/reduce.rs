@@ -61,7 +61,14 @@ impl Builder {
             Problem::new(format!("elements cannot be combined by {with:?}: the order would matter"))
         })?;
         let (from, to) = (std::slice::from_ref(from), std::slice::from_ref(to));
-        self.fold(from, to, vec![with.into()], vec![identity], across, claimed.as_ref().map(std::slice::from_ref))
+        self.fold(
+            from,
+            to,
+            vec![with.into()],
+            vec![identity],
+            across,
+            claimed.as_ref().map(std::slice::from_ref),
+        )
     }
 
     /// Reduces tuples of elements by an associative and commutative function, in the types of the results. `with` has one expression for

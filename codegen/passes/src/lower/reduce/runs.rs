@@ -217,7 +217,7 @@ impl Lower<'_> {
         let first = self.exprs().eq(lane, zero);
         match runs.threads {
             1 => self.block.extend(store),
-            _ => self.emit(Op::If { cond: first, then: store, other: Vec::new() }),
+            _ => self.emit(Op::If { cond: first.into(), then: store, other: Vec::new() }),
         }
         self.meet(self.scope.by);
         Ok(kept)

@@ -244,8 +244,8 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         STATEMENT,
         "the branches of a condition are swapped",
-        "self.emit(Op::When { cond, then, other });",
-        "self.emit(Op::When { cond, then: other, other: then });",
+        "None => self.emit(Op::If { cond, then, other }),",
+        "None => self.emit(Op::If { cond, then: other, other: then }),",
     ),
     fault(
         STATEMENT,
