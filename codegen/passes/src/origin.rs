@@ -29,7 +29,6 @@ use crate::tile::view::View;
 use crate::tile::{Across, Expr, How, Multiply, Op, Past, ProductViews, Program, Space, Stmt};
 use crate::values::affine::Coord;
 use crate::values::lanes::Lanes;
-use crate::values::number::Number;
 use crate::values::semiring::Semiring;
 
 use out_of_bounds::{CombinedOver, Coordinate, OutOfBounds, State, forget, join};
@@ -212,11 +211,9 @@ impl Origins<'_> {
                 self.multiplied(ProductViews { a, b, acc }, matches!(how, Multiply::Atom(_)), state)
             }
             Op::Scan { from, to, carry, how } => self.scanned(stmt, &Scanned { from, to, carry }, how, state),
-            Op::Gather { .. }
-            | Op::Scatter { .. }
-            | Op::Fold { .. }
-            | Op::Reduce { .. }
-            | Op::Lanes { .. } => self.pass_masked(stmt, state),
+            Op::Gather { .. } | Op::Scatter { .. } | Op::Fold { .. } | Op::Lanes { .. } => {
+                self.pass_masked(stmt, state)
+            }
             Op::For { var, body, .. } | Op::Pipelined { var, body, .. } => self.repeated(*var, body, state),
             Op::Tiles { vars, body, .. } => self.for_each_tile(vars, body, state),
             Op::Step { var, past, body, .. } => {
@@ -285,27 +282,19 @@ impl Origins<'_> {
                 // Elements that are out of bounds are not stored.
                 self.update(to, OutOfBounds { edges: Some(Vec::new()), ..OutOfBounds::UNKNOWN }, state);
             }
-            Op::Fold { from, to, across, identity, claimed, .. } => {
+            Op::Fold { from, to, with, across, identity, claimed } => {
                 let combined = CombinedOver { modes: &differ(from, to), across: &[*across] };
                 let mask = match *claimed {
                     true => self.claimed(stmt, from, identity, combined, state),
-                    false => self.mask_of_fold(from, identity, state),
+                    false => {
+                        let name = Expr::operation(with).and_then(Bin::reduction_name);
+                        self.mask_of_tuples(from, identity, name.unwrap_or("reduce"), state)
+                    }
                 };
                 self.mask(stmt, mask);
-                for (from, to) in from.iter().zip(to) {
-                    self.reduced(from, to, None, &[*across], state);
+                for ((from, to), identity) in from.iter().zip(to).zip(identity) {
+                    self.reduced(from, to, *identity, &[*across], state);
                 }
-            }
-            Op::Reduce { from, to, with, across, claimed: value } => {
-                let identity = with.identity(self.program.tensor(to.tensor).elem).map(Number::to_f64);
-                let [sources, targets] = [from, to].map(std::slice::from_ref);
-                let combined = CombinedOver { modes: &differ(sources, targets), across: &[*across] };
-                let mask = match value {
-                    Some(claim) => self.claimed(stmt, sources, &[*claim], combined, state),
-                    None => self.mask_of_reduction(from, identity, state),
-                };
-                self.mask(stmt, mask);
-                self.reduced(from, to, identity, &[*across], state);
             }
             Op::Lanes { ins, to, how, lanes, unmasked } => {
                 let known = match how {

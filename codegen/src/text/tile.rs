@@ -112,7 +112,6 @@ variants! {
         "flow" Flow { a, b, acc },
         "contents" Contents { from, to },
         "gemm" Gemm { a, b, acc, how = Multiply::SUMS, order = Order::Plain, token = None },
-        "reduce" Reduce { from, to, with, across, claimed = None },
         "fold" Fold { from, to, with, identity, across, claimed = false },
         "scan" Scan { from, to, carry = Vec::new(), how },
         "lanes" Lanes { ins, to, how, lanes = 32, unmasked = false },

@@ -260,7 +260,7 @@ fn a_step_of_attention_can_be_built() {
     assert_eq!(program.rings.len(), 3);
     assert_eq!(program.tokens, 2);
     // Reductions go across the four lanes that share a row.
-    assert_eq!(count(&program, |op| matches!(op, Op::Reduce { across: Across::Warp(4), .. })), 2);
+    assert_eq!(count(&program, |op| matches!(op, Op::Fold { across: Across::Warp(4), .. })), 2);
     assert_eq!(count(&program, |op| matches!(op, Op::Ordered { groups, .. } if groups.len() == 2)), 1);
     let mut statements = 0;
     program.body.iter().for_each(|stmt| stmt.each(&mut |_| statements += 1));

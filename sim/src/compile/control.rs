@@ -1,7 +1,7 @@
 //! Control flow: loops, branches, roles, elected threads.
 
 use tilewright_program::index::Ix;
-use tilewright_program::thread::{Id, Op, Role, Scope, Stmt, Unroll};
+use tilewright_program::thread::{Id, Op, Role, Scope, Stmt, Unroll, Val};
 
 use super::{Asking, Compiler, Level, Result, resources};
 use crate::code::*;
@@ -48,18 +48,21 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    pub(super) fn choose(&mut self, cond: Ix, then: &[Stmt], other: &[Stmt]) -> Result<()> {
-        let cond = self.num(cond);
-        match cond.as_constant() {
-            Some(0) => self.statements(other),
-            Some(_) => self.statements(then),
-            None => {
-                let cond = self.location_of(cond);
-                let label = self.label();
-                self.emit(Ins::If { cond, other: label });
-                self.branches(label, then, other)
+    pub(super) fn choose(&mut self, cond: &Val, then: &[Stmt], other: &[Stmt]) -> Result<()> {
+        if let Val::Int(cond, _) = cond {
+            let cond = self.num(*cond);
+            match cond.as_constant() {
+                Some(0) => return self.statements(other),
+                Some(_) => return self.statements(then),
+                None => {}
             }
+            let (cond, label) = (self.location_of(cond), self.label());
+            self.emit(Ins::If { cond, other: label });
+            return self.branches(label, then, other);
         }
+        let ((cond, elem), label) = (self.value(cond)?, self.label());
+        self.emit(Ins::When { cond, elem, other: label });
+        self.branches(label, then, other)
     }
 
     /// Leaves a loop, lane by lane.
@@ -190,9 +193,7 @@ fn is_left(body: &[Stmt], var: Id) -> bool {
     body.iter().any(|stmt| match &stmt.op {
         Op::Leave { of, .. } => *of == var,
         Op::For { body, .. } | Op::Elect(_, body) => is_left(body, var),
-        Op::If { then, other, .. } | Op::When { then, other, .. } => {
-            is_left(then, var) || is_left(other, var)
-        }
+        Op::If { then, other, .. } => is_left(then, var) || is_left(other, var),
         Op::Roles(roles) => roles.iter().any(|role| is_left(&role.body, var)),
         _ => false,
     })

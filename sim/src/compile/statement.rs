@@ -94,13 +94,7 @@ impl Compiler<'_> {
                 self.loops.pop();
             }
             Op::Leave { of, cond } => self.leave(*of, *cond)?,
-            Op::If { cond, then, other } => self.choose(*cond, then, other)?,
-            Op::When { cond, then, other } => {
-                let (cond, elem) = self.value(cond)?;
-                let label = self.label();
-                self.emit(Ins::When { cond, elem, other: label });
-                self.branches(label, then, other)?;
-            }
+            Op::If { cond, then, other } => self.choose(cond, then, other)?,
             Op::Roles(roles) => self.roles(roles, stmt.site)?,
             Op::Elect(scope, body) => self.elect(*scope, body)?,
         }

@@ -144,7 +144,7 @@ impl Build {
     }
 
     pub fn if_(&mut self, cond: Ix, then: Vec<Stmt>) -> Stmt {
-        self.s(Op::If { cond, then, other: vec![] })
+        self.s(Op::If { cond: cond.into(), then, other: vec![] })
     }
 
     pub fn repeat(

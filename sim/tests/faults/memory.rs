@@ -51,7 +51,7 @@ fn between_columns() {
     let four = bad.exprs.int(4);
     let thread = bad.exprs.leaf(tilewright_codegen::index::Int::Thread, 0, 31, 1, Scope::Thread);
     bad.body[0].op = match bad.body[0].op.clone() {
-        Op::If { then, other, .. } => Op::If { cond: bad.exprs.lt(thread, four), then, other },
+        Op::If { then, other, .. } => Op::If { cond: bad.exprs.lt(thread, four).into(), then, other },
         op => op,
     };
     let text = fault(&bad, &args).to_string();

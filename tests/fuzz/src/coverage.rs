@@ -181,7 +181,7 @@ impl Seen {
                     }
                 }
                 thread::Op::For { body, .. } | thread::Op::Elect(_, body) => self.thread_list(body),
-                thread::Op::If { then, other, .. } | thread::Op::When { then, other, .. } => {
+                thread::Op::If { then, other, .. } => {
                     self.thread_list(then);
                     self.thread_list(other);
                 }

@@ -406,10 +406,10 @@ impl Fault {
             let trap = vec![Stmt { site, op }];
             let traps = match (guard(&list[at].op), &self.how) {
                 (Some(cond), How::Unguard) => {
-                    vec![Stmt { site, op: Op::If { cond, then: Vec::new(), other: trap } }]
+                    vec![Stmt { site, op: Op::If { cond: cond.into(), then: Vec::new(), other: trap } }]
                 }
                 (Some(cond), How::Address) => {
-                    vec![Stmt { site, op: Op::If { cond, then: trap, other: Vec::new() } }]
+                    vec![Stmt { site, op: Op::If { cond: cond.into(), then: trap, other: Vec::new() } }]
                 }
                 _ => trap,
             };

@@ -170,9 +170,7 @@ fn roles(program: &Program) -> BTreeSet<(&'static str, &'static str)> {
             let converts = has(|part| matches!(part, Expr::Cast(..))) && of_first != Some(elem(to));
             all.extend(of_first.filter(|_| converts).map(|elem| ("conversion", elem)));
         }
-        Op::Reduce { from, .. } => {
-            all.insert(("reduction", elem(from)));
-        }
+        Op::Fold { from, .. } => all.extend(from.iter().map(|of| ("reduction", elem(of)))),
         Op::Gather { from, .. } => {
             all.insert(("gather", elem(from)));
         }

@@ -2,7 +2,7 @@
 //! removed, moved, repeated, or given another operand.
 
 use tilewright_codegen::index::{Exprs, Int, Ix};
-use tilewright_codegen::thread::{AtomArg, Bar, Frag, Id, Kernel, Mem, Op, Scope, Space, Stmt};
+use tilewright_codegen::thread::{AtomArg, Bar, Frag, Id, Kernel, Mem, Op, Scope, Space, Stmt, Val};
 
 pub(crate) fn sync(op: &Op) -> bool {
     matches!(op, Op::Sync { .. })
@@ -41,7 +41,7 @@ pub(crate) fn repeat(op: &Op) -> bool {
 }
 
 pub(crate) fn condition(op: &Op) -> bool {
-    matches!(op, Op::If { .. })
+    matches!(op, Op::If { cond: Val::Int(..), .. })
 }
 
 pub(crate) fn load(op: &Op) -> bool {
@@ -103,7 +103,7 @@ pub(crate) fn rebuilt(e: &mut Exprs, at: Ix, replace: Replace<'_>) -> Ix {
 fn lists(op: &mut Op) -> Vec<&mut Vec<Stmt>> {
     match op {
         Op::For { body, .. } | Op::Elect(_, body) => vec![body],
-        Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
+        Op::If { then, other, .. } => vec![then, other],
         Op::Roles(roles) => roles.iter_mut().map(|role| &mut role.body).collect(),
         _ => Vec::new(),
     }
@@ -132,7 +132,7 @@ fn indices(op: &mut Op) -> Vec<&mut Ix> {
         Op::Arrive { slot, .. } => vec![slot],
         Op::Await { slot, phase, .. } => vec![slot, phase],
         Op::For { from, to, .. } => vec![from, to],
-        Op::If { cond, .. } | Op::Leave { cond, .. } => vec![cond],
+        Op::If { cond: Val::Int(cond, _), .. } | Op::Leave { cond, .. } => vec![cond],
         Op::Atom { args, guard, .. } => {
             fn of(arg: &mut AtomArg) -> Vec<&mut Ix> {
                 match arg {
@@ -238,7 +238,7 @@ pub(crate) trait Cut {
             let (thread, end) = (e.leaf(Int::Thread, 0, last, 1, Scope::Thread), e.int(threads));
             let cond = e.lt(thread, end);
             let stmt = list[at].clone();
-            list[at].op = Op::If { cond, then: vec![stmt], other: vec![] };
+            list[at].op = Op::If { cond: cond.into(), then: vec![stmt], other: vec![] };
         });
     }
 
@@ -323,7 +323,7 @@ pub(crate) trait Cut {
     fn always(&mut self, nth: usize) {
         self.op(condition, nth, |e, op| {
             if let Op::If { cond, .. } = op {
-                *cond = e.int(1);
+                *cond = e.int(1).into();
             }
         });
     }

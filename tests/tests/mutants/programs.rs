@@ -619,7 +619,7 @@ pub(crate) fn tickets() -> Program {
         b.one(Scope::Block, vec![ticket, passed]),
         b.sync(),
         b.load(old, last, zero, 1),
-        b.s(Op::When { cond: is_last, then: read, other: vec![] }),
+        b.s(Op::If { cond: is_last, then: read, other: vec![] }),
     ]);
     let args = vec![Arg::output::<f32>([64]), Arg::in_out(&[0.0f32; 128], [128]), Arg::in_out(&[0i32], [1])];
     program(b.done(body), args, vec![1.0; 64])

@@ -71,7 +71,7 @@ trait Plant: Cut {
             let all = e.not(first);
             let cond = e.select(first, below, all);
             let stmt = list[at].clone();
-            list[at].op = Op::If { cond, then: vec![stmt], other: vec![] };
+            list[at].op = Op::If { cond: cond.into(), then: vec![stmt], other: vec![] };
         });
     }
 

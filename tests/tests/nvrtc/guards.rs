@@ -451,12 +451,8 @@ fn statements(kernel: &Kernel, body: &[Stmt], changed: &mut bool) -> Vec<Stmt> {
         let mut value = |of: &mut Val| *of = rewritten(kernel, of, changed);
         match &mut stmt.op {
             Op::Take(_, of) | Op::Assign { value: of, .. } | Op::Atomic { value: of, .. } => value(of),
-            Op::When { cond, then, other } => {
+            Op::If { cond, then, other } => {
                 value(cond);
-                *then = statements(kernel, then, changed);
-                *other = statements(kernel, other, changed);
-            }
-            Op::If { then, other, .. } => {
                 *then = statements(kernel, then, changed);
                 *other = statements(kernel, other, changed);
             }

@@ -253,13 +253,13 @@ pub(crate) fn wide() -> Kernel {
     let last = b.sum(&[(offset, 1)], -1);
     body.extend([s(Op::Let(var, zero)), s(Op::Set(var, next))]);
     body.push(s(Op::If {
-        cond: far,
+        cond: far.into(),
         then: vec![store(to, offset, frag, None)],
         other: vec![store(to, last, frag, None)],
     }));
     let positive = Val::Cmp(Cmp::Lt, Box::new(Val::lit(0.0, F32)), Box::new(Val::Reg(sum, zero)));
     let then = vec![store(to, row, frag, None)];
-    body.push(s(Op::When { cond: positive, then, other: vec![] }));
+    body.push(s(Op::If { cond: positive, then, other: vec![] }));
     b.done(body)
 }
 

@@ -158,7 +158,8 @@ pub(crate) fn product(elem: Elem) -> Kernel {
         let more = b.e().lt(next, steps);
         let (stage, other) = (b.e().rem(step, 2), b.e().rem(next, 2));
         let then = fill(b, next, other);
-        let mut body = vec![s(Op::If { cond: more, then, other: vec![s(Op::Commit(Queue::CpAsync))] })];
+        let mut body =
+            vec![s(Op::If { cond: more.into(), then, other: vec![s(Op::Commit(Queue::CpAsync))] })];
         body.push(s(Op::WaitQueue { queue: Queue::CpAsync, pending: 1 }));
         body.push(sync());
         body.push(b.repeat("kk", 2, |b, kk| {

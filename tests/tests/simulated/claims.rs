@@ -156,7 +156,7 @@ fn claims_are_not_in_the_source() {
         for stmt in body {
             match &mut stmt.op {
                 Op::For { body, .. } | Op::Elect(_, body) => drop(body, dropped),
-                Op::If { then, other, .. } | Op::When { then, other, .. } => {
+                Op::If { then, other, .. } => {
                     drop(then, dropped);
                     drop(other, dropped);
                 }

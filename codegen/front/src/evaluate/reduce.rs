@@ -31,14 +31,8 @@ pub(super) fn parts(name: &str) -> Option<(Option<Bin>, Across)> {
         Some(("cluster", with)) => (Across::Cluster(0), with),
         _ => (Across::Thread, name),
     };
-    let with = match with {
-        "sum" => Some(Bin::Add),
-        "minimum" => Some(Bin::Min),
-        "maximum" => Some(Bin::Max),
-        "reduce" => None,
-        _ => return None,
-    };
-    Some((with, across))
+    let operation = [Bin::Add, Bin::Min, Bin::Max].into_iter().find(|by| by.reduction_name() == Some(with));
+    (operation.is_some() || with == "reduce").then_some((operation, across))
 }
 
 /// Tuples of elements, and how they are combined.

@@ -10,7 +10,7 @@ use crate::cuda::report::Access;
 use crate::isa::atom::OperandKind;
 use crate::source::ast::Span;
 use crate::thread::index::Ix;
-use crate::thread::{AtomArg, Frag, Id, Kernel, Mem, Op, Param, Scope, Space, Stmt};
+use crate::thread::{AtomArg, Frag, Id, Kernel, Mem, Op, Param, Scope, Space, Stmt, Val};
 use crate::tile::{self, Program};
 
 /// Global tensors are assumed to begin where allocations do.
@@ -140,13 +140,11 @@ impl Sites<'_> {
             Op::If { cond, then, other } => {
                 for (condition, body) in [(true, then), (false, other)] {
                     let mut around = around.clone();
-                    around.conditions.push((*cond, condition));
+                    if let Val::Int(cond, _) = cond {
+                        around.conditions.push((*cond, condition));
+                    }
                     self.of(body, &around);
                 }
-            }
-            Op::When { then, other, .. } => {
-                self.of(then, around);
-                self.of(other, around);
             }
             Op::Roles(roles) => roles
                 .iter()

@@ -123,12 +123,6 @@ impl<'p> Walk<'p, '_> {
                 let what = combined(&[before, sums], self.threads, self.budget);
                 self.write(stmt, acc, what, state);
             }
-            Op::Reduce { from, to, across, .. } => {
-                let parts = self.reduced(from, to, *across, state);
-                let before = self.read(to, state);
-                let what = combined(&[before, parts], self.threads, self.budget);
-                self.write(stmt, to, what, state);
-            }
             Op::Fold { from, to, across, .. } => {
                 // Entries are chosen together: each has the origins of all.
                 let mut parts: Vec<_> =

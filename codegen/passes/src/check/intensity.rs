@@ -93,7 +93,7 @@ impl Steps<'_> {
                 }
                 inner.times(iterations)
             }
-            Op::If { then, other, .. } | Op::When { then, other, .. } => {
+            Op::If { then, other, .. } => {
                 let (then, other) = (self.of(then, threads), self.of(other, threads));
                 if then.operations + then.bytes >= other.operations + other.bytes { then } else { other }
             }

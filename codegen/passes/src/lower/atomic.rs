@@ -93,7 +93,7 @@ impl Lower<'_> {
             let op = Op::Atomic { to: address, op: update.with, value, guard, order, scope, old, expected };
             let site = lower.scope.site;
             lower.emit(match missing {
-                Some(cond) => Op::When { cond, then: vec![Stmt { site, op }], other: Vec::new() },
+                Some(cond) => Op::If { cond, then: vec![Stmt { site, op }], other: Vec::new() },
                 None => op,
             });
             Ok(())

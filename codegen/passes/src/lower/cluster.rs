@@ -133,7 +133,7 @@ impl Lower<'_> {
             })
         })?;
         let cond = self.exprs().lt(thread, most);
-        self.emit(Op::If { cond, then: sent, other: Vec::new() });
+        self.emit(Op::If { cond: cond.into(), then: sent, other: Vec::new() });
         self.comment("until the results of all blocks have arrived".into());
         self.emit(Op::Await { bar, slot, phase });
         self.count_exchange();

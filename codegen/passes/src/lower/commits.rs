@@ -96,7 +96,7 @@ mod tests {
     }
 
     fn either(then: Vec<Op>, other: Vec<Op>) -> Op {
-        Op::If { cond: Ix::default(), then: block(then), other: block(other) }
+        Op::If { cond: Ix::default().into(), then: block(then), other: block(other) }
     }
 
     #[track_caller]

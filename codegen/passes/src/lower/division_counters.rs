@@ -92,7 +92,7 @@ impl Lower<'_> {
             then.push(self.next_division(divisions, higher));
         }
         let other = vec![self.stmt(Op::Set(division.remainder.id, next))];
-        self.stmt(Op::If { cond, then, other })
+        self.stmt(Op::If { cond: cond.into(), then, other })
     }
 
     /// A quotient by a size, which is counted where the number grows by 1 with the iterations of a loop.

@@ -263,11 +263,11 @@ impl Lower<'_> {
         let comments = self.block.iter().rev().take_while(|stmt| matches!(stmt.op, Op::Comment(_))).count();
         let before = self.block.len() - comments;
         let same = |stmt: &Stmt| {
-            matches!(&stmt.op, Op::If { cond: known, other, .. } if *known == cond && !other.is_empty())
+            matches!(&stmt.op, Op::If { cond: known, other, .. } if *known == cond.into() && !other.is_empty())
                 && !sets_variables(&stmt.op)
         };
         if !self.block[..before].last().is_some_and(same) {
-            return self.emit(Op::If { cond, then, other });
+            return self.emit(Op::If { cond: cond.into(), then, other });
         }
         let comments = self.block.split_off(before);
         if let Some(Stmt { op: Op::If { then: first, other: second, .. }, .. }) = self.block.last_mut() {
@@ -330,9 +330,9 @@ impl Lower<'_> {
             let (none, ()) = self
                 .nested(|lower| access(lower, &Piece { at, first: zero, len: width, guard: Some(zero) }))?;
             let site = self.scope.site;
-            other = vec![Stmt { site, op: Op::If { cond, then: other, other: none } }];
+            other = vec![Stmt { site, op: Op::If { cond: cond.into(), then: other, other: none } }];
         }
-        self.emit(Op::If { cond, then, other });
+        self.emit(Op::If { cond: cond.into(), then, other });
         Ok(())
     }
 

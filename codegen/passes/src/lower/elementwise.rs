@@ -84,7 +84,7 @@ impl Lower<'_> {
                 Ok(self.nested(|lower| lower.map_at(ins, to, value, stands))?.0)
             };
             let (then, other) = (branch(&then)?, branch(&other)?);
-            self.emit(Op::When { cond: test, then, other });
+            self.emit(Op::If { cond: test, then, other });
             return Ok(());
         }
         let target = self.program.tensor(to.tensor);
@@ -107,7 +107,7 @@ impl Lower<'_> {
             Some((cond, inside)) => {
                 let (then, ()) = self.nested(|lower| lower.map_vectors(inside, &map))?;
                 let (other, ()) = self.nested(|lower| lower.map_vectors(&value, &map))?;
-                self.emit(Op::When { cond, then, other });
+                self.emit(Op::If { cond, then, other });
             }
         }
         let (Some(aside), to) = (map.aside, &map.to) else { return Ok(()) };

@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn an_access_on_one_path_needs_a_fence() {
-        let either = Op::If { cond: Ix::default(), then: block(vec![store(0)]), other: Vec::new() };
+        let either = Op::If { cond: Ix::default().into(), then: block(vec![store(0)]), other: Vec::new() };
         check(vec![either.clone(), Op::sync(0), bulk()], vec![either, FENCE, Op::sync(0), bulk()]);
     }
 }

@@ -21,10 +21,17 @@ pub(super) use runs::{Kept, PARTIAL_UNROLL, Runs};
 /// Lanes of a warp.
 const WARP: i64 = 32;
 
-/// The accumulators of a reduction, and how tuples of elements are combined.
+/// The accumulators of a reduction, and the functions that combine tuples of elements, one for each entry.
 pub(super) struct Combined<'a> {
     pub(super) parts: Vec<Part>,
-    pub(super) how: How<'a>,
+    pub(super) functions: &'a [Expr],
+}
+
+impl Combined<'_> {
+    /// The operation, if the elements are combined by one.
+    pub(super) fn operation(&self) -> Option<Bin> {
+        Expr::operation(self.functions)
+    }
 }
 
 /// An entry of the tuples.
@@ -37,30 +44,8 @@ pub(super) struct Part {
     pub(super) name: String,
 }
 
-#[derive(Clone, Copy)]
-pub(super) enum How<'a> {
-    /// By an operation.
-    Bin(Bin),
-    /// By a function for each entry.
-    Functions(&'a [Expr]),
-}
-
 impl Lower<'_> {
-    pub(super) fn reduce(
-        &mut self,
-        from: &View,
-        to: &View,
-        with: Bin,
-        across: Across,
-        known: &ElementFacts,
-    ) -> Result<()> {
-        let elem = self.program.tensor(to.tensor).elem;
-        let neutral = with.identity(elem).unwrap_or(Number::Int(0));
-        let (from, to) = (std::slice::from_ref(from), std::slice::from_ref(to));
-        self.combine(from, to, &[neutral], How::Bin(with), across, known)
-    }
-
-    /// The same for tuples, by functions.
+    /// Reduces tuples by functions.
     pub(super) fn fold(
         &mut self,
         from: &[View],
@@ -70,8 +55,29 @@ impl Lower<'_> {
         across: Across,
         known: &ElementFacts,
     ) -> Result<()> {
+        self.at_tensor(&self.program.tensor(to[0].tensor).name);
         let typed = self.typed(to, with)?;
-        self.combine(from, to, neutral, How::Functions(&typed), across, known)
+        let all = Combined { parts: self.parts(to, neutral), functions: &typed };
+        self.loops(&named(extents_of(&leaves(&from[0]))), Unroll::Full, &mut |lower, at| {
+            let kept = lower.target_at(&from[0], &to[0], at)?;
+            let slot = lower.register_index(&to[0], &leaves(&to[0]), &kept);
+            let elements = lower.masked_elements(&all, known, from, at);
+            lower.add(&all, slot, elements)
+        })?;
+        let submodes = across.submodes(self.combined());
+        match (across, &submodes[..]) {
+            (_, []) => Ok(()),
+            (Across::Warp(_), &[(lanes, _), ..]) => self.across_lanes(&all, lanes),
+            (Across::Block, _) => self.across_block(&all),
+            (Across::Cluster(blocks), _) => {
+                self.across_block(&all)?;
+                // Its warps have met to combine their results.
+                self.across_blocks(&all, blocks.into(), self.combined() > WARP)
+            }
+            (Across::Blocks(1), _) => Ok(()),
+            (Across::Blocks(blocks), _) => self.across_blocks(&all, blocks.into(), false),
+            (Across::Thread | Across::Submodes(_), _) => self.across_digits(&all, &submodes),
+        }
     }
 
     /// Functions of two tuples, in the types of their entries.
@@ -92,73 +98,39 @@ impl Lower<'_> {
         to.iter().zip(neutral).map(of).collect()
     }
 
-    fn combine(
-        &mut self,
-        from: &[View],
-        to: &[View],
-        neutral: &[Number],
-        how: How<'_>,
-        across: Across,
-        known: &ElementFacts,
-    ) -> Result<()> {
-        let program = self.program;
-        let tensor = |view: &View| program.tensor(view.tensor);
-        self.at_tensor(&tensor(&to[0]).name);
-        let all = Combined { parts: self.parts(to, neutral), how };
-        self.loops(&named(extents_of(&leaves(&from[0]))), Unroll::Full, &mut |lower, at| {
-            let mut elements = Vec::new();
-            let kept = lower.target_at(&from[0], &to[0], at)?;
-            let slot = lower.register_index(&to[0], &leaves(&to[0]), &kept);
-            for (view, part) in from.iter().zip(&all.parts) {
-                let (reg, source_at) = lower.own_element(view, at);
-                elements.push(lower.converted(Val::Reg(reg, source_at), tensor(view).elem, part.elem));
-            }
-            lower.leave_out(&all, known, from, at, &mut elements);
-            lower.add(&all, slot, elements)
-        })?;
-        let submodes = across.submodes(self.combined());
-        match (across, &submodes[..]) {
-            (_, []) => Ok(()),
-            (Across::Warp(_), &[(lanes, _), ..]) => self.across_lanes(&all, lanes),
-            (Across::Block, _) => self.across_block(&all),
-            (Across::Cluster(blocks), _) => {
-                self.across_block(&all)?;
-                // Its warps have met to combine their results.
-                self.across_blocks(&all, blocks.into(), self.combined() > WARP)
-            }
-            (Across::Blocks(1), _) => Ok(()),
-            (Across::Blocks(blocks), _) => self.across_blocks(&all, blocks.into(), false),
-            (Across::Thread | Across::Submodes(_), _) => self.across_digits(&all, &submodes),
-        }
-    }
-
-    /// Out-of-bounds elements become the identity, unless the author claims that they are. Elements are given by the views
-    /// and their index in the views.
-    pub(super) fn leave_out(
+    /// The elements of views at an index, in the types of the accumulators. Out-of-bounds elements become the identity,
+    /// unless the author claims that they are.
+    pub(super) fn masked_elements(
         &mut self,
         all: &Combined<'_>,
         known: &ElementFacts,
         from: &[View],
         at: &[Ix],
-        elements: &mut [Val],
-    ) {
+    ) -> Vec<Val> {
+        let mut elements = Vec::new();
+        for (view, part) in from.iter().zip(&all.parts) {
+            let (reg, index) = self.own_element(view, at);
+            let elem = self.program.tensor(view.tensor).elem;
+            elements.push(self.converted(Val::Reg(reg, index), elem, part.elem));
+        }
         for (((element, part), view), edges) in elements.iter().zip(&all.parts).zip(from).zip(&known.claims) {
             self.claim(element, edges, view, at, part.neutral);
         }
         let coordinates = self.coordinates(&from[0], &leaves(&from[0]), at);
-        let Some(inside) = self.inside(&known.masks, &coordinates) else { return };
-        for (element, part) in elements.iter_mut().zip(&all.parts) {
+        let Some(inside) = self.inside(&known.masks, &coordinates) else { return elements };
+        let mask = |(element, part): (Val, &Part)| {
             let neutral = Val::Lit(part.neutral, part.elem);
-            *element = Val::Guarded(inside, Box::new(element.clone()), Box::new(neutral));
-        }
+            Val::Guarded(inside, Box::new(element), Box::new(neutral))
+        };
+        elements.into_iter().zip(&all.parts).map(mask).collect()
     }
 
     /// Combines the accumulators at an index with other elements.
     fn add(&mut self, all: &Combined<'_>, at: Ix, others: Vec<Val>) -> Result<()> {
         let own: Vec<Val> = all.parts.iter().map(|part| Val::Reg(part.reg, at)).collect();
-        let others = match all.how {
-            How::Bin(_) => others,
-            How::Functions(_) => self.in_registers(all, "other", others),
+        let others = match all.operation() {
+            Some(_) => others,
+            None => self.in_registers(all, "other", others),
         };
         let next = self.joined(all, &own, &others)?;
         for (part, value) in all.parts.iter().zip(next) {
@@ -183,19 +155,10 @@ impl Lower<'_> {
 
     /// Two tuples combined. The functions of a tuple are computed before any of its entries can change.
     pub(super) fn joined(&mut self, all: &Combined<'_>, left: &[Val], right: &[Val]) -> Result<Vec<Val>> {
-        let functions = match all.how {
-            How::Bin(with) => {
-                let join = |(left, right): (&Val, &Val)| {
-                    Val::Bin(with, Box::new(left.clone()), Box::new(right.clone()))
-                };
-                return Ok(left.iter().zip(right).map(join).collect());
-            }
-            How::Functions(functions) => functions,
-        };
         let elems = all.parts.iter().chain(&all.parts).map(|part| part.elem);
         let values: Vec<(Val, Elem)> = left.iter().chain(right).cloned().zip(elems).collect();
         let mut next = Vec::new();
-        for (part, function) in all.parts.iter().zip(functions) {
+        for (part, function) in all.parts.iter().zip(all.functions) {
             let value = self.of_values(function, &values)?;
             next.push(match all.parts.len() {
                 1 => value,
@@ -246,10 +209,8 @@ impl Lower<'_> {
     /// The operation, where one instruction combines the elements of all lanes.
     fn of_warp(&self, all: &Combined<'_>) -> Option<Bin> {
         let [Part { elem: Elem::I32 | Elem::U32, .. }] = all.parts[..] else { return None };
-        match all.how {
-            How::Bin(with @ (Bin::Add | Bin::Min | Bin::Max)) if self.kernel.arch >= 80 => Some(with),
-            _ => None,
-        }
+        let with = all.operation().filter(|_| self.kernel.arch >= 80)?;
+        matches!(with, Bin::Add | Bin::Min | Bin::Max).then_some(with)
     }
 
     /// A reduction with a partial last warp: missing lanes contribute the identity. Lane 0 of every warp

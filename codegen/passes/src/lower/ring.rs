@@ -166,7 +166,7 @@ impl Lower<'_> {
                 lower.scope.one_warp = true;
                 lower.statements(body)
             })?;
-            lower.emit(Op::If { cond, then, other: Vec::new() });
+            lower.emit(Op::If { cond: cond.into(), then, other: Vec::new() });
             Ok(())
         })?;
         Ok(block)
@@ -189,7 +189,7 @@ impl Lower<'_> {
                 None => {
                     let (thread, zero) = (self.coord(&Coord::Thread(by)), self.int(0));
                     let cond = self.exprs().eq(thread, zero);
-                    return self.emit(Op::If { cond, then: ops.collect(), other: Vec::new() });
+                    return self.emit(Op::If { cond: cond.into(), then: ops.collect(), other: Vec::new() });
                 }
             },
         };

@@ -8,11 +8,10 @@ use tilewright_layout::Layout;
 
 use super::Lower;
 use super::numbering::named;
-use super::reduce::{Combined, How, Kept, PARTIAL_UNROLL, Part, Runs, load};
+use super::reduce::{Combined, Kept, PARTIAL_UNROLL, Part, Runs, load};
 use crate::source::problem::Result;
 use crate::thread::index::{Int, Ix};
 use crate::thread::{Bin, Frag, Op, Scope, Unroll, Val};
-use crate::tile::Expr;
 use crate::tile::elements::ElementFacts;
 use crate::tile::pair::Scanned;
 use crate::tile::view::View;
@@ -44,18 +43,13 @@ impl Lower<'_> {
         let tensor = |view: &View| program.tensor(view.tensor);
         self.at_tensor(&tensor(&to[0]).name);
         let typed = self.typed(to, &how.with)?;
-        let all = Combined { parts: self.parts(to, &how.identity), how: How::Functions(&typed) };
+        let all = Combined { parts: self.parts(to, &how.identity), functions: &typed };
         let levels = self.levels_of(how);
         let order = Order::new(&from[0], &how.modes());
         let (count, together) = (order.count(), order.rest());
         let values = self.room(&all, "scanned", count);
         self.each_of(&order, &mut |lower, at, position| {
-            let mut elements = Vec::new();
-            for view in from {
-                let (reg, index) = lower.own_element(view, at);
-                elements.push(Val::Reg(reg, index));
-            }
-            lower.leave_out(&all, known, from, at, &mut elements);
+            let elements = lower.masked_elements(&all, known, from, at);
             lower.set(&values, position, elements);
             Ok(())
         })?;
@@ -367,7 +361,7 @@ impl Lower<'_> {
             let reg = self.register(format!("{}_{name}", part.name), part.elem, len as u32, false);
             Part { reg, ..part.clone() }
         });
-        Combined { parts: parts.collect(), how: all.how }
+        Combined { parts: parts.collect(), functions: all.functions }
     }
 
     fn over(&mut self, len: i64, body: &mut dyn FnMut(&mut Self, Ix) -> Result<()>) -> Result<()> {
@@ -457,11 +451,5 @@ impl Order {
 
 /// Is the function known to be commutative?
 fn commutes(all: &Combined<'_>) -> bool {
-    match all.how {
-        How::Functions([Expr::Bin(with, x, y)]) => {
-            let same = matches!((&**x, &**y), (Expr::In(0), Expr::In(1)) | (Expr::In(1), Expr::In(0)));
-            same && matches!(with, Bin::Add | Bin::Mul | Bin::And | Bin::Or | Bin::Xor)
-        }
-        How::Functions(_) | How::Bin(_) => false,
-    }
+    matches!(all.operation(), Some(Bin::Add | Bin::Mul | Bin::And | Bin::Or | Bin::Xor))
 }

@@ -8,7 +8,7 @@ use crate::isa::atom::OperandName;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::index::{Int, Ix};
-use crate::thread::{Bin, Id, Op, Queue, Role, Scope, Stmt, Unroll};
+use crate::thread::{Bin, Id, Op, Queue, Role, Scope, Stmt, Unroll, Val};
 use crate::tile::elements::ElementFacts;
 use crate::tile::pair::Scanned;
 use crate::tile::view::View;
@@ -101,9 +101,6 @@ impl Lower<'_> {
             tile::Op::Await { ring, phase } => self.wait_full(*ring, phase),
             tile::Op::Release { ring, phase } => self.release(*ring, phase).map_err(problem)?,
             tile::Op::Roles(roles) => self.roles(roles)?,
-            tile::Op::Reduce { from, to, with, across, .. } => {
-                self.reduce(from, to, *with, *across, known).map_err(problem)?
-            }
             tile::Op::Fold { from, to, with, identity, across, .. } => {
                 self.fold(from, to, with, identity, *across, known).map_err(problem)?
             }
@@ -127,17 +124,13 @@ impl Lower<'_> {
             tile::Op::For { var, unroll, body } => self.repeat(*var, *unroll, body)?,
             tile::Op::Leave { of, test } => self.leave(*of, test).map_err(problem)?,
             tile::Op::Step { var, at, past, body } => self.step(*var, at, *past, body)?,
-            tile::Op::If { test, then, other } => match test.on_arguments() {
-                Some(cond) => {
-                    let cond = self.uniform(cond).map_err(problem)?;
-                    let (then, other) = (self.block_of(then)?, self.block_of(other)?);
-                    self.emit(Op::When { cond, then, other });
-                }
-                None => {
-                    let cond = self.test(test).map_err(problem)?;
-                    self.branch(cond, then, other)?;
-                }
-            },
+            tile::Op::If { test, then, other } => {
+                let cond = match test.on_arguments() {
+                    Some(cond) => self.uniform(cond),
+                    None => self.test(test).map(Val::from),
+                };
+                self.branch(cond.map_err(problem)?, then, other)?;
+            }
             // Pipelined loops have been expanded before.
             tile::Op::Pipelined { var, body, .. } => self.repeat(*var, Unroll::No, body)?,
         }
@@ -221,11 +214,11 @@ impl Lower<'_> {
     /// Both arms of a condition, or one if the condition is constant.
     fn branch(
         &mut self,
-        cond: Ix,
+        cond: Val,
         then: &[tile::Stmt],
         other: &[tile::Stmt],
     ) -> std::result::Result<(), Diagnostic> {
-        let known = self.kernel.exprs.constant(cond);
+        let known = if let Val::Int(cond, _) = cond { self.kernel.exprs.constant(cond) } else { None };
         let (then, other) = (self.block_of(then)?, self.block_of(other)?);
         match known {
             Some(0) => self.block.extend(other),
@@ -368,7 +361,7 @@ impl Lower<'_> {
         drop_unread(&self.kernel.exprs, &mut then);
         match always {
             Some(_) => self.block.extend(then),
-            None => self.emit(Op::If { cond: inside, then, other: Vec::new() }),
+            None => self.emit(Op::If { cond: inside.into(), then, other: Vec::new() }),
         }
         Ok(())
     }
@@ -416,19 +409,10 @@ fn described(op: &tile::Op) -> Option<String> {
             Expr::In(0) => format!("{} <- {}, {}", to.name, ins[0].name, to.shape()),
             _ => format!("{} <- f({}), {}", to.name, names(ins), to.shape()),
         }),
-        tile::Op::Reduce { from, to, with, across, .. } => {
-            let what = match with {
-                Bin::Add => "sum",
-                Bin::Mul => "product",
-                Bin::Min => "minimum",
-                Bin::Max => "maximum",
-                _ => "reduction",
-            };
-            Some(format!("{} <- {what} of {}, {}{}", to.name, from.name, from.shape(), across.described()))
-        }
-        tile::Op::Fold { from, to, across, .. } => {
+        tile::Op::Fold { from, to, with, across, .. } => {
+            let what = Expr::operation(with).and_then(Bin::reduction_name).unwrap_or("reduction");
             let (to, shape) = (names(to), from[0].shape());
-            Some(format!("{to} <- reduction of {}, {shape}{}", names(from), across.described()))
+            Some(format!("{to} <- {what} of {}, {shape}{}", names(from), across.described()))
         }
         tile::Op::Scan { from, to, .. } => {
             Some(format!("{} <- scan of {}, {}", names(to), names(from), from[0].shape()))

@@ -5,7 +5,7 @@
 use super::Lower;
 use super::dead_variables::drop_unread;
 use crate::thread::index::{Int, Ix};
-use crate::thread::{Id, Op, Stmt};
+use crate::thread::{Id, Op, Stmt, Val};
 
 /// A loop.
 #[derive(Default)]
@@ -32,7 +32,7 @@ impl Lower<'_> {
         let (mut looped, mut before) = (self.looped(var, start), Vec::new());
         self.reduce_names(&mut looped, body, &mut before);
         for stmt in body {
-            if let Op::If { cond, then, other } = &mut stmt.op
+            if let Op::If { cond: Val::Int(cond, _), then, other } = &mut stmt.op
                 && other.is_empty()
                 && self.remains_false(&looped, *cond)
             {

@@ -187,7 +187,7 @@ mod tests {
 
     fn either(then: Vec<Vec<Stmt>>, other: Vec<Vec<Stmt>>) -> Vec<Stmt> {
         let (then, other) = (then.concat(), other.concat());
-        vec![stmt(0, Op::If { cond: Ix::default(), then, other })]
+        vec![stmt(0, Op::If { cond: Ix::default().into(), then, other })]
     }
 
     fn pending(body: &[Stmt], to: &mut Vec<u32>) {

@@ -212,7 +212,7 @@ impl Lower<'_> {
                     })?;
                     match lower.kernel.exprs.constant(cond) {
                         Some(0) => other.into_iter().for_each(|stmt| lower.emit(stmt.op)),
-                        _ => lower.emit(Op::If { cond, then, other }),
+                        _ => lower.emit(Op::If { cond: cond.into(), then, other }),
                     }
                     return Ok(());
                 }

@@ -40,16 +40,29 @@ impl Origins<'_> {
         }
     }
 
-    /// The edges of all tensors of a fold with this identity.
-    pub(super) fn mask_of_fold(
-        &mut self,
+    /// The edges whose out-of-bounds elements a reduction or scan replaces by the identity.
+    pub(super) fn mask_of_tuples(
+        &self,
         from: &[View],
         identity: &[Number],
+        function: &str,
         state: &State,
     ) -> Result<Vec<Edge>> {
-        let edges = self.all_edges(from, state);
-        let edges =
-            edges.ok_or_else(|| self.unknown(from, "reduce", &self.identity(from, identity), state))?;
+        let known = |view: &View| state.get(&view.tensor).cloned().unwrap_or(OutOfBounds::NONE);
+        let known: Vec<OutOfBounds> = from.iter().map(known).collect();
+        // A tuple leaves the result unchanged if all of its entries do: where one tensor ends, another may continue.
+        let are = |contents: fn(&OutOfBounds) -> Option<f64>| {
+            known.iter().zip(identity).all(|(known, identity)| contents(known) == Some(identity.to_f64()))
+        };
+        if known.iter().all(OutOfBounds::is_none) || are(|known| known.contents) {
+            return Ok(Vec::new());
+        }
+        let are_begun = are(|known| known.begun);
+        let edges = |known: OutOfBounds| known.edges.filter(|_| known.begun.is_none() || are_begun);
+        let all: Option<Vec<Vec<Edge>>> = known.into_iter().map(edges).collect();
+        let edges = all
+            .map(union)
+            .ok_or_else(|| self.unknown(from, function, &self.identity(from, identity), state))?;
         agreeing_edges(&from[0].name, edges)
     }
 
@@ -90,23 +103,6 @@ impl Origins<'_> {
             self.known(view, state).edges.filter(|_| !begun)
         };
         from.iter().map(one).collect::<Option<Vec<_>>>().map(union)
-    }
-
-    /// The edges whose out-of-bounds elements a scan replaces by the identity.
-    pub(super) fn left_out(&self, from: &[View], identity: &[Number], state: &State) -> Result<Vec<Edge>> {
-        let of = |view: &View| state.get(&view.tensor).cloned().unwrap_or(OutOfBounds::NONE);
-        // A tuple leaves the result unchanged if all of its entries do: where one tensor ends, another may continue.
-        let mut entries = from.iter().zip(identity);
-        let inside = from.iter().all(|view| of(view).is_none());
-        if inside || entries.all(|(view, identity)| of(view).contents == Some(identity.to_f64())) {
-            return Ok(Vec::new());
-        }
-        let all: Option<Vec<Vec<Edge>>> =
-            from.iter().map(|view| of(view).edges.filter(|_| of(view).begun.is_none())).collect();
-        let edges = all
-            .map(union)
-            .ok_or_else(|| self.unknown(from, "scan", &self.identity(from, identity), state))?;
-        agreeing_edges(&from[0].name, edges)
     }
 
     /// Refuses a product whose result depends on elements past the end of K.
@@ -220,34 +216,6 @@ impl Origins<'_> {
     fn is_computed(&self, view: &View, state: &State) -> bool {
         let is_global = matches!(self.program.tensor(view.tensor).space, Space::Global { .. });
         !is_global && state.get(&view.tensor).and_then(|known| known.contents).is_none()
-    }
-
-    /// The edges whose out-of-bounds elements a reduction replaces by its identity.
-    pub(super) fn mask_of_reduction(
-        &self,
-        from: &View,
-        same: Option<f64>,
-        state: &State,
-    ) -> Result<Vec<Edge>> {
-        let outside = state.get(&from.tensor).cloned().unwrap_or(OutOfBounds::NONE);
-        let begun = outside.begun.is_none() || outside.begun == same;
-        match outside.edges {
-            Some(edges) if edges.is_empty() => Ok(edges),
-            _ if outside.contents.is_some() && outside.contents == same => Ok(Vec::new()),
-            Some(edges) if begun => agreeing_edges(&from.name, edges),
-            _ => {
-                let elem = self.program.tensor(from.tensor).elem;
-                let identity = Number::from(same.unwrap_or(0.0));
-                let (least, most) = range_of(elem);
-                let function = match identity.to_f64() {
-                    0.0 => "sum",
-                    x if x <= least => "maximum",
-                    x if x >= most => "minimum",
-                    _ => "reduce",
-                };
-                Err(self.unknown(std::slice::from_ref(from), function, &identity.written_as(elem), state))
-            }
-        }
     }
 
     /// Keeps the coordinates of elements of these tiles, which are combined along some modes and across threads, for a claim
@@ -412,12 +380,6 @@ fn no_coordinate(program: &Program, mode: u8, at: Option<&Coordinate>) -> Proble
         "it is not known which coordinates elements have along mode {mode} here, so `at.{mode}` has no value{why}"
     ))
     .help("pass a tile of the intended tensor as well, which the closure does not read: (x, tile_of_y) and |x, _, at| …; coordinates within a tile are iota((64, 32), 0)")
-}
-
-/// The limits of a type, infinities of floating-point types.
-fn range_of(elem: Elem) -> (f64, f64) {
-    let (least, most) = number::range(elem);
-    if elem.is_float() { (f64::NEG_INFINITY, f64::INFINITY) } else { (least as f64, most as f64) }
 }
 
 /// A value in a message.

@@ -59,11 +59,11 @@ impl Origins<'_> {
                 let combined = CombinedOver { modes: &modes, across: &how.across() };
                 self.claimed(stmt, from, &how.identity, combined, state)
             }
-            false => self.left_out(from, &how.identity, state),
+            false => self.mask_of_tuples(from, &how.identity, "scan", state),
         };
         self.mask(stmt, mask);
-        for (from, carry) in from.iter().zip(carry) {
-            self.reduced(from, carry, None, &how.across(), state);
+        for ((from, carry), identity) in from.iter().zip(carry).zip(&how.identity) {
+            self.reduced(from, carry, *identity, &how.across(), state);
         }
         for (from, to) in from.iter().zip(to) {
             let edges = self.edges(from, to, state);
@@ -78,13 +78,13 @@ impl Origins<'_> {
         &mut self,
         from: &View,
         to: &View,
-        same: Option<f64>,
+        identity: Number,
         across: &[Across],
         state: &mut State,
     ) {
         let before = state.get(&to.tensor).cloned().unwrap_or(OutOfBounds::NONE);
         let source = state.get(&from.tensor).cloned().unwrap_or(OutOfBounds::NONE);
-        let contents = before.contents.filter(|x| Some(*x) == same);
+        let contents = before.contents.filter(|x| *x == identity.to_f64());
         let combined: Vec<bool> = match (from.extents(), to.extents()) {
             (Some(from), Some(to)) => from.iter().zip(&to).map(|(from, to)| from != to).collect(),
             _ => vec![true; from.rank()],

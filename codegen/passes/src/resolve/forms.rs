@@ -52,7 +52,7 @@ pub(super) fn choose(
         };
         known.insert(*id, own.map_err(|problem| problem.at(tensor.span))?);
     }
-    let reduced = stmts.iter().filter(|stmt| matches!(stmt.op, Op::Reduce { .. } | Op::Fold { .. }));
+    let reduced = stmts.iter().filter(|stmt| matches!(stmt.op, Op::Fold { .. }));
     let reduced = reduced.flat_map(|stmt| stmt.writes()).map(|to| to.tensor).collect();
     let mut indexed = BTreeMap::<Id, BTreeSet<usize>>::new();
     for view in stmts.iter().flat_map(|stmt| whole::views(&stmt.op)) {
@@ -105,7 +105,7 @@ fn share(indexed: &mut BTreeMap<Id, BTreeSet<usize>>, program: &Program, stmts: 
     while std::mem::take(&mut changed) {
         for stmt in stmts {
             let views = match &stmt.op {
-                Op::Gemm { .. } | Op::Reduce { .. } => continue,
+                Op::Gemm { .. } => continue,
                 Op::Fold { from, .. } => from.iter().collect(),
                 op => whole::views(op),
             };
@@ -187,11 +187,6 @@ impl Choice<'_> {
         match &stmt.op {
             op if whole::unpacks(op).is_some() => Ok(false),
             Op::Gemm { .. } => Ok(false),
-            Op::Reduce { from, to, .. } => {
-                let Some(own) = self.forms.get(&from.tensor) else { return Ok(false) };
-                let Some(all) = seen(from, own)? else { return Ok(false) };
-                self.give(&[to], &all.projected(&kept(from, to)?))
-            }
             Op::Scan { from, to, carry, how } => {
                 for view in from.iter().chain(to) {
                     let Some(own) = self.forms.get(&view.tensor) else { continue };
@@ -260,7 +255,6 @@ impl Choice<'_> {
             return self.take(&[a], &left);
         }
         let combined: Vec<&View> = match &stmt.op {
-            Op::Reduce { from, .. } => vec![from],
             Op::Scan { from, .. } | Op::Fold { from, .. } => from.iter().collect(),
             _ => views.clone(),
         };
@@ -273,7 +267,6 @@ impl Choice<'_> {
         };
         let views: Vec<&View> = match &stmt.op {
             Op::Gemm { acc, .. } => vec![acc],
-            Op::Reduce { from, .. } => vec![from],
             Op::Scan { from, to, .. } => from.iter().chain(to).collect(),
             Op::Fold { from, .. } => from.iter().collect(),
             _ => views,

@@ -10,7 +10,7 @@ use super::words::moved;
 use super::{Resolve, extents};
 use crate::build::Builder;
 use crate::source::problem::{Problem, Result};
-use crate::thread::{Bin, Id};
+use crate::thread::Id;
 use crate::tile::alternative::Policy;
 use crate::tile::bounds::Assumed;
 use crate::tile::pair::{Scanned, align};
@@ -155,7 +155,6 @@ impl Resolve {
             }
             Op::Gather { .. } | Op::Scatter { .. } => self.indexed(stmt)?,
             Op::Scan { from, to, carry, how } => self.scan(stmt, &Scanned { from, to, carry }, how)?,
-            Op::Reduce { from, to, with, claimed, .. } => self.reduce(stmt, from, to, *with, *claimed)?,
             Op::Fold { from, to, with, identity, claimed, .. } => {
                 self.fold(stmt, from, to, with, *claimed, identity)?
             }
@@ -281,37 +280,6 @@ impl Resolve {
 
     /// A reduction: within each thread, then across the threads that share a result. The target's old value
     /// is combined once.
-    fn reduce(
-        &mut self,
-        stmt: &Stmt,
-        from: &View,
-        to: &View,
-        with: Bin,
-        claimed: Option<Number>,
-    ) -> Result<()> {
-        let elem = self.program.tensor(to.tensor).elem;
-        let identity = with.identity(elem).ok_or_else(|| {
-            Problem::new(format!("elements cannot be combined by {with:?}: the order would matter"))
-        })?;
-        let combined = self.combined(from, to)?;
-        let across = combined.across;
-        let out = self.side(stmt, to, &combined.rest, true)?;
-        let is_fresh = self.are_filled(std::slice::from_ref(&out), &[identity], &combined);
-        let own = match is_fresh {
-            true => out.clone(),
-            false => self.accumulator(stmt, to, identity, &combined)?,
-        };
-        let source = self.combinable(stmt, from, &combined.all, identity, claimed.is_some())?;
-        self.push(stmt, Op::Reduce { from: source, to: own.clone(), with, across, claimed });
-        if is_fresh {
-            return Ok(());
-        }
-        let value = Expr::Bin(with, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
-        self.push(stmt, Op::Map { ins: vec![out.clone(), own], to: out, value });
-        Ok(())
-    }
-
-    /// The same by functions of tuples.
     fn fold(
         &mut self,
         stmt: &Stmt,

@@ -67,7 +67,7 @@ impl Forward<Program> for Loads<'_> {
     }
 
     fn pass(&mut self, stmt: &Stmt, state: &mut State) -> Edit<Stmt> {
-        if matches!(stmt.op, Op::Reduce { .. } | Op::Fold { .. } | Op::Scan { .. }) {
+        if matches!(stmt.op, Op::Fold { .. } | Op::Scan { .. }) {
             let read = stmt.reads();
             let known = read.iter().filter_map(|view| Some((view.tensor, state.get(&view.tensor)?.clone())));
             self.known.0.insert(stmt.id, known.collect());

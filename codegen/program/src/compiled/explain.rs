@@ -126,8 +126,7 @@ impl Nest<'_> {
             Op::Leave { of, cond } => {
                 self.line("", format!("leave the loop over {} if {}", self.var(*of), self.int(*cond)));
             }
-            Op::If { cond, then, other } => self.branches(format!("if {}", self.int(*cond)), then, other),
-            Op::When { cond, then, other } => self.branches(format!("if {}", self.val(cond)), then, other),
+            Op::If { cond, then, other } => self.branches(format!("if {}", self.val(cond)), then, other),
             Op::Roles(roles) => {
                 for role in roles {
                     let (first, end) = role.warps;

@@ -35,9 +35,8 @@ impl Printer<'_> {
 
     /// An empty line before a comment, and around statements of several lines.
     fn spacing(&mut self, body: &[Stmt], at: usize) {
-        let long = |stmt: &Stmt| {
-            matches!(stmt.op, Op::For { .. } | Op::If { .. } | Op::When { .. } | Op::Roles(_) | Op::Elect(..))
-        };
+        let long =
+            |stmt: &Stmt| matches!(stmt.op, Op::For { .. } | Op::If { .. } | Op::Roles(_) | Op::Elect(..));
         let is_comment = |stmt: &Stmt| matches!(stmt.op, Op::Comment(_));
         let Some(before) = at.checked_sub(1).map(|at| &body[at]) else {
             return;
@@ -116,14 +115,10 @@ impl Printer<'_> {
             Op::For { .. } => self.for_loop(stmt),
             Op::Leave { of, cond } => self.leave(*of, *cond),
             Op::If { cond, then, other } => {
-                let cond = self.int(*cond);
+                let cond = self.value(cond);
                 let outer = std::mem::replace(&mut self.elements_elsewhere, stores_elements(other));
                 self.branch(&cond, then, other);
                 self.elements_elsewhere = outer;
-            }
-            Op::When { cond, then, other } => {
-                let cond = self.value(cond);
-                self.branch(&cond, then, other);
             }
             Op::Roles(roles) => self.roles(roles),
             Op::Elect(scope, body) => {

@@ -152,7 +152,6 @@ macro_rules! thread_variants {
                 "for" For { var, from, to, step, unroll, body },
                 "leave" Leave { of, cond },
                 "if" If { cond, then, other = Vec::new() },
-                "when" When { cond, then, other = Vec::new() },
                 "roles" Roles(roles),
                 "elect" Elect(scope, body),
             }

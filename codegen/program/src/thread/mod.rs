@@ -356,6 +356,13 @@ pub enum Val {
     },
 }
 
+impl From<Ix> for Val {
+    /// An `i32`.
+    fn from(at: Ix) -> Val {
+        Val::Int(at, Elem::I32)
+    }
+}
+
 impl Val {
     /// The sum that a product of one thread makes of `a`, `b` and `d`.
     pub fn sum_of(row: &Atom, [a, b, d]: [Val; 3]) -> Val {

@@ -160,15 +160,6 @@ pub enum Op {
     /// A condition.
     If {
         /// Not 0 where it is true.
-        cond: Ix,
-        /// Where it is true.
-        then: Vec<Stmt>,
-        /// Where it is false.
-        other: Vec<Stmt>,
-    },
-    /// A condition on a value that is uniform in the grid: scalar arguments.
-    When {
-        /// Not 0 where it is true.
         cond: Val,
         /// Where it is true.
         then: Vec<Stmt>,

@@ -91,7 +91,7 @@ impl Structured for Kernel {
         match &stmt.op {
             Op::For { var, .. } => Control::Repeat { var: *var, runs: false },
             Op::Leave { of, .. } => Control::Leave(*of),
-            Op::If { .. } | Op::When { .. } => Control::One,
+            Op::If { .. } => Control::One,
             Op::Elect(..) => Control::OneOrNone,
             Op::Roles(roles) => {
                 let warps: u32 = roles.iter().map(|role| role.warps.1 - role.warps.0).sum();
@@ -111,7 +111,7 @@ impl Op {
     pub fn blocks(&self) -> Vec<&[Stmt]> {
         match self {
             Op::For { body, .. } | Op::Elect(_, body) => vec![body],
-            Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
+            Op::If { then, other, .. } => vec![then, other],
             Op::Roles(roles) => roles.iter().map(|role| role.body.as_slice()).collect(),
             Op::Leave { .. } | simple!() => Vec::new(),
         }
@@ -121,7 +121,7 @@ impl Op {
     pub fn blocks_mut(&mut self) -> Vec<&mut Vec<Stmt>> {
         match self {
             Op::For { body, .. } | Op::Elect(_, body) => vec![body],
-            Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
+            Op::If { then, other, .. } => vec![then, other],
             Op::Roles(roles) => roles.iter_mut().map(|role| &mut role.body).collect(),
             Op::Leave { .. } | simple!() => Vec::new(),
         }
@@ -152,7 +152,6 @@ impl Op {
             | Op::For { .. }
             | Op::Leave { .. }
             | Op::If { .. }
-            | Op::When { .. }
             | Op::Elect(..)
             | Op::Roles(_) => Order::None,
         }
@@ -161,10 +160,8 @@ impl Op {
     /// Everything that it uses, without its blocks.
     pub fn each_use(&self, f: &mut dyn FnMut(Use)) {
         match self {
-            Op::Let(_, at) | Op::Set(_, at) | Op::Leave { cond: at, .. } | Op::If { cond: at, .. } => {
-                f(Use::Integer(*at));
-            }
-            Op::Take(_, value) | Op::When { cond: value, .. } => value.each_use(f),
+            Op::Let(_, at) | Op::Set(_, at) | Op::Leave { cond: at, .. } => f(Use::Integer(*at)),
+            Op::Take(_, value) | Op::If { cond: value, .. } => value.each_use(f),
             Op::Assign { reg, at, value } => {
                 f(Use::Registers(*reg, Access::Write));
                 f(Use::Integer(*at));

@@ -64,6 +64,13 @@ pub enum Expr {
     },
 }
 
+impl From<Bin> for Expr {
+    /// The operation of the first two inputs.
+    fn from(with: Bin) -> Expr {
+        Expr::Bin(with, Box::new(Expr::In(0)), Box::new(Expr::In(1)))
+    }
+}
+
 impl Expr {
     /// The condition on scalar arguments alone without which an input is not read, if there is one.
     pub fn read_where(&self, input: u8) -> Option<&Expr> {
@@ -98,6 +105,18 @@ impl Expr {
     /// ```
     pub fn cast(self, to: Elem) -> Expr {
         Expr::Cast(to, Box::new(self))
+    }
+
+    /// The operation, if a reduction by these functions of two tuples is one operation of two elements.
+    ///
+    /// ```
+    /// use tilewright_program::{thread::Bin, values::expr::Expr};
+    /// assert_eq!(Expr::operation(&[Bin::Max.into()]), Some(Bin::Max));
+    /// assert_eq!(Expr::operation(&[Expr::In(0)]), None);
+    /// ```
+    pub fn operation(functions: &[Expr]) -> Option<Bin> {
+        let [Expr::Bin(with, x, y)] = functions else { return None };
+        matches!((&**x, &**y), (Expr::In(0), Expr::In(1)) | (Expr::In(1), Expr::In(0))).then_some(*with)
     }
 
     /// Its direct subexpressions.

@@ -119,6 +119,16 @@ impl Bin {
             Bin::Pow | Bin::CopySign | Bin::MulHigh | Bin::FastDiv => None,
         }
     }
+
+    /// The name of a reduction by this operation in the language, if it has one.
+    pub fn reduction_name(self) -> Option<&'static str> {
+        match self {
+            Bin::Add => Some("sum"),
+            Bin::Min => Some("minimum"),
+            Bin::Max => Some("maximum"),
+            _ => None,
+        }
+    }
 }
 
 /// How an atomic update changes an element.

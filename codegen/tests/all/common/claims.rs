@@ -83,11 +83,11 @@ impl Thread<'_> {
                     return ControlFlow::Break(*of);
                 }
             }
-            Op::If { cond, then, other } => {
+            Op::If { cond: Val::Int(cond, _), then, other } => {
                 return self.body(if self.int(*cond) != 0 { then } else { other });
             }
             // Both branches are checked, whatever the indices are.
-            Op::When { cond, then, other } => {
+            Op::If { cond, then, other } => {
                 self.value(cond);
                 self.body(then)?;
                 return self.body(other);

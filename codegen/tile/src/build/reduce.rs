@@ -45,6 +45,8 @@ impl Builder {
     /// b.fill(&total, Expr::lit(0.0))?;
     /// b.reduce_claimed(&own, &total, Bin::Add, Across::Thread, Some(0.into()))?;
     /// assert!(b.reduce_claimed(&own, &total, Bin::Add, Across::Thread, Some(1.into())).is_err());
+    /// // in another order, the result would be another
+    /// assert!(b.reduce(&own, &total, Bin::Sub, Across::Thread).is_err());
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn reduce_claimed(
@@ -55,16 +57,21 @@ impl Builder {
         across: Across,
         claimed: Option<Number>,
     ) -> Result<()> {
-        let identity = with.identity(self.elem(to)).unwrap_or(Number::Int(0));
-        if let Some(claimed) = claimed.filter(|claimed| !claimed.is(identity)) {
-            return Err(would_count(claimed, identity, self.elem(to)));
-        }
-        self.reducible(from, to)?;
-        self.push(Op::Reduce { from: from.clone(), to: to.clone(), with, across, claimed });
-        Ok(())
+        let identity = with.identity(self.elem(to)).ok_or_else(|| {
+            Problem::new(format!("elements cannot be combined by {with:?}: the order would matter"))
+        })?;
+        let (from, to) = (std::slice::from_ref(from), std::slice::from_ref(to));
+        self.fold(
+            from,
+            to,
+            vec![with.into()],
+            vec![identity],
+            across,
+            claimed.as_ref().map(std::slice::from_ref),
+        )
     }
 
-    /// Reduces tuples of elements by an associative and commutative function. `with` has one expression for
+    /// Reduces tuples of elements by an associative and commutative function, in the types of the results. `with` has one expression for
     /// each entry. Its first inputs are the accumulated tuple, and the others the next tuple. `identity` is the
     /// identity, and `claimed` has the values of out-of-bounds elements, where the author claims that they are the identity.
     ///
@@ -132,15 +139,6 @@ impl Builder {
         let both: Vec<Elem> = elems.iter().chain(elems).copied().collect();
         for n in 0..count {
             crate::tile::pair::align(&from[n], &from[0])?;
-            if self.elem(&from[n]) != elems[n] {
-                return Err(Problem::new(format!(
-                    "elements of `{}`, {}, are combined in {}",
-                    from[n].name,
-                    self.elem(&from[n]),
-                    elems[n]
-                ))
-                .help("convert the elements first, with `map`"));
-            }
             identity[n].check(elems[n])?;
             let types = Types { ins: &both, scalars: &self.program.scalars };
             types.typed(&with[n], elems[n]).map_err(|problem| Problem { arg: None, ..problem })?;

@@ -11,7 +11,6 @@ use crate::values::expr::Expr;
 use crate::values::id::Id;
 use crate::values::lanes::Lanes;
 use crate::values::number::Number;
-use crate::values::operation::Bin;
 use crate::values::scan::Scan;
 
 /// A statement.
@@ -104,20 +103,6 @@ pub enum Op {
         order: Order,
         /// In flight until this token has been waited for.
         token: Option<Id>,
-    },
-    /// Reduces elements along the modes that `to` lacks (extent 1 there).
-    Reduce {
-        /// The source.
-        from: View,
-        /// The destination; it takes part, so it must be initialised.
-        to: View,
-        /// How.
-        with: Bin,
-        /// The threads that it spans, besides each thread's own elements.
-        across: Across,
-        /// The claimed value of out-of-bounds elements of the user's tensor; without a claim they are
-        /// masked.
-        claimed: Option<Number>,
     },
     /// Reduces tuples of elements along the modes that targets lack (extent 1 there), by an associative and
     /// commutative function.

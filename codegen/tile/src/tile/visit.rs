@@ -18,7 +18,6 @@ macro_rules! of_tiles {
             | Op::Fill { .. }
             | Op::Map { .. }
             | Op::Gemm { .. }
-            | Op::Reduce { .. }
             | Op::Fold { .. }
             | Op::Scan { .. }
             | Op::Lanes { .. }
@@ -91,7 +90,6 @@ macro_rules! without_integers {
             | Op::Scatter { .. }
             | Op::Tiles { .. }
             | Op::Roles(_)
-            | Op::Reduce { .. }
             | Op::Fold { .. }
             | Op::Scan { .. }
             | Op::Ordered { .. }
@@ -132,7 +130,6 @@ impl Op {
             Op::AwaitFlag { flag, .. } => vec![flag],
             Op::Map { ins, .. } | Op::Lanes { ins, .. } => ins.iter().collect(),
             Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
-            Op::Reduce { from, to, .. } => vec![from, to],
             Op::Fold { from, to, .. } => from.iter().chain(to).collect(),
             Op::Scan { from, carry, .. } => from.iter().chain(carry).collect(),
             Op::Fill { .. }
@@ -151,7 +148,6 @@ impl Op {
             | Op::Fill { to, .. }
             | Op::Map { to, .. }
             | Op::Lanes { to, .. }
-            | Op::Reduce { to, .. }
             | Op::Atomic { to, .. }
             | Op::Gather { to, .. }
             | Op::Scatter { to, .. }
@@ -213,7 +209,7 @@ impl Stmt {
     /// Does it combine elements of the blocks of a cluster?
     pub fn is_over_cluster(&self) -> bool {
         match &self.op {
-            Op::Reduce { across, .. } | Op::Fold { across, .. } => {
+            Op::Fold { across, .. } => {
                 matches!(across, Across::Cluster(_) | Across::Blocks(2..))
             }
             Op::Scan { how, .. } => how.blocks().is_some(),
@@ -279,7 +275,6 @@ impl Stmt {
             Op::Take { from, .. } => format!("the read of `{}`", from.name),
             Op::Fill { to, .. } => format!("the fill of `{}`", to.name),
             Op::Map { to, .. } => format!("the function that sets `{}`", to.name),
-            Op::Reduce { to, .. } => format!("the reduction to `{}`", to.name),
             Op::Fold { to, .. } => format!("the reduction to `{}`", to[0].name),
             Op::Scan { to, .. } => format!("the scan to `{}`", to[0].name),
             Op::Lanes { to, .. } => format!("the exchange to `{}`", to.name),
@@ -300,9 +295,7 @@ impl Stmt {
             Op::Sync => Some("`sync_threads()`"),
             Op::SyncCluster => Some("a barrier of the cluster"),
             Op::Signal { .. } | Op::AwaitFlag { .. } => Some("a flag between blocks"),
-            Op::Reduce { across, .. } | Op::Fold { across, .. } => {
-                (*across != Across::Thread).then_some("a reduction over threads")
-            }
+            Op::Fold { across, .. } => (*across != Across::Thread).then_some("a reduction over threads"),
             Op::Scan { how, .. } => (!how.across().is_empty()).then_some("a scan over threads"),
             Op::Lanes { .. } => Some("an exchange between lanes"),
             Op::Gemm { how: Multiply::Atom(_), .. } | Op::Copy { how: How::Atom(_), .. } => {
@@ -319,7 +312,7 @@ impl Stmt {
     /// of a product past the end of K?
     pub fn needs_coordinates(&self) -> bool {
         match &self.op {
-            Op::Reduce { .. } | Op::Fold { .. } | Op::Scan { .. } | Op::Scatter { .. } => true,
+            Op::Fold { .. } | Op::Scan { .. } | Op::Scatter { .. } => true,
             Op::Lanes { how, .. } => matches!(how, Lanes::Ballot | Lanes::Match),
             Op::Gemm { how, .. } => how.semiring() != Semiring::SUMS,
             Op::Map { value, .. } => value.any(&|part| matches!(part, Expr::At(_))),
@@ -378,9 +371,7 @@ impl Stmt {
     /// All views that it names, mutably.
     pub fn views_mut(&mut self) -> Vec<&mut View> {
         match &mut self.op {
-            Op::Copy { from, to, .. } | Op::Contents { from, to } | Op::Reduce { from, to, .. } => {
-                vec![from, to]
-            }
+            Op::Copy { from, to, .. } | Op::Contents { from, to } => vec![from, to],
             Op::Atomic { from, to, update } => [from, to].into_iter().chain(update.tiles_mut()).collect(),
             Op::Gather { from, at, to } => {
                 [from, to].into_iter().chain(at.iter_mut().map(|(_, at)| at)).collect()

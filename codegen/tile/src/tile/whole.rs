@@ -44,9 +44,7 @@ pub(crate) fn is_combined<'s>(tile: Id, statements: impl Iterator<Item = &'s Stm
                 return;
             }
             match &stmt.op {
-                Op::Reduce { across: Across::Block, .. } | Op::Fold { across: Across::Block, .. } => {
-                    combined = true
-                }
+                Op::Fold { across: Across::Block, .. } => combined = true,
                 Op::Fill { value: Expr::Lit(_), .. } if !combined => {}
                 _ => others = true,
             }

@@ -41,7 +41,7 @@ pub(super) fn stores() -> Of {
                 let thread = e.leaf(tilewright_codegen::index::Int::Thread, 0, 63, 1, Scope::Thread);
                 let (one, body) = (e.int(1), vec![Stmt { site: 0, op: WAIT }]);
                 let cond = e.eq(thread, one);
-                *op = Op::If { cond, then: body, other: vec![] };
+                *op = Op::If { cond: cond.into(), then: body, other: vec![] };
             });
         })
         .p("only the storing thread executes the proxy fence", "MissingFence", |k| {

@@ -229,10 +229,10 @@ impl<'p, 'b> Walk<'p, 'b> {
         match &stmt.op {
             _ if stmt.is_barrier() => return self.meet(stmt, group, live),
             // A group that has to wait comes here again.
-            Op::Reduce { .. } | Op::Fold { .. } | Op::Scan { .. } if !group.arrived.is_empty() => {
+            Op::Fold { .. } | Op::Scan { .. } if !group.arrived.is_empty() => {
                 return self.meet(stmt, group, live);
             }
-            Op::Reduce { across, .. } | Op::Fold { across, .. } => {
+            Op::Fold { across, .. } => {
                 self.access(stmt, env, group);
                 // A block-wide reduction has a barrier inside. It orders accesses here, although users should not rely
                 // on it.

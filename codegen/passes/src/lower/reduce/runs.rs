@@ -2,7 +2,7 @@
 
 use super::super::Lower;
 use super::super::numbering::named;
-use super::{Combined, How, Part, WARP, load};
+use super::{Combined, Part, WARP, load};
 use crate::isa::WORD;
 use crate::source::problem::Result;
 use crate::thread::index::Ix;
@@ -138,7 +138,7 @@ impl Lower<'_> {
     /// Closures take longer than shuffles: each lane of a warp has one run, where every lane has one.
     fn by_lanes(&self, all: &Combined<'_>, runs: &Runs<'_>) -> bool {
         let count = runs.count();
-        matches!(all.how, How::Functions(_))
+        all.operation().is_none()
             && *runs.submodes == [(count, 1)]
             && count > 2
             && count <= WARP
@@ -217,7 +217,7 @@ impl Lower<'_> {
         let first = self.exprs().eq(lane, zero);
         match runs.threads {
             1 => self.block.extend(store),
-            _ => self.emit(Op::If { cond: first, then: store, other: Vec::new() }),
+            _ => self.emit(Op::If { cond: first.into(), then: store, other: Vec::new() }),
         }
         self.meet(self.scope.by);
         Ok(kept)

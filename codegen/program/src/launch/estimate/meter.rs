@@ -196,12 +196,12 @@ impl<'k> Meter<'k> {
             Op::Await { .. } => once(Load { issued: warps, latency: device::MBARRIER, ..Load::default() }),
             Op::WaitQueue { .. } => once(Load { issued: warps, ..Load::default() }),
             Op::For { .. } => self.repeated(op, warps),
-            Op::If { then, other, .. } | Op::When { then, other, .. } => {
+            Op::If { cond, then, other } => {
                 let (then, other) = (self.body(then, warps)?, self.body(other, warps)?);
                 let weight =
                     |parts: &Parts| parts.once.size() + parts.loops.iter().map(|of| of.1.size()).sum::<f64>();
                 let mut most = if weight(&then) >= weight(&other) { then } else { other };
-                if let Op::If { cond, .. } = op {
+                if let Val::Int(cond, _) = cond {
                     most.omitted = Load::default().beside(most.once, self.ahead(*cond));
                 }
                 Some(most)

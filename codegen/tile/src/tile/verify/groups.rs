@@ -203,8 +203,7 @@ fn one(program: &Program, stmt: &Stmt, around: Around) -> Result<()> {
 fn over_cluster(program: &Program, stmt: &Stmt) -> Result<()> {
     let size = program.cluster.iter().product();
     let blocks = match &stmt.op {
-        Op::Reduce { across: Across::Cluster(blocks) | Across::Blocks(blocks), .. }
-        | Op::Fold { across: Across::Cluster(blocks) | Across::Blocks(blocks), .. } => *blocks,
+        Op::Fold { across: Across::Cluster(blocks) | Across::Blocks(blocks), .. } => *blocks,
         Op::Scan { how, .. } => how.blocks().unwrap_or(size),
         _ => size,
     };

@@ -189,12 +189,10 @@ fn statement(stmt: &Stmt) -> Result<u64> {
         coordinate(at)?;
     }
     let across = match &stmt.op {
-        Op::Reduce { across: Across::Block | Across::Submodes(_), .. }
-        | Op::Fold { across: Across::Block | Across::Submodes(_), .. } => 8,
-        Op::Reduce { across: Across::Cluster(_) | Across::Blocks(_), .. }
-        | Op::Fold { across: Across::Cluster(_) | Across::Blocks(_), .. } => 16,
+        Op::Fold { across: Across::Block | Across::Submodes(_), .. } => 8,
+        Op::Fold { across: Across::Cluster(_) | Across::Blocks(_), .. } => 16,
         Op::Scan { how, .. } => 8 * how.levels.len() as u64,
-        Op::Reduce { across: Across::Warp(_), .. } | Op::Fold { across: Across::Warp(_), .. } => 2,
+        Op::Fold { across: Across::Warp(_), .. } => 2,
         _ => 0,
     };
     Ok(1.max(leaves / 2) + across + operations / 8)

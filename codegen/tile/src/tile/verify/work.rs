@@ -22,14 +22,6 @@ pub(super) fn check(program: &Program, stmt: &Stmt) -> Result<()> {
             let row = how.row(program.tensor(acc.tensor).elem)?;
             if row.is_scalar() { same_k(a, b) } else { product(program, row, [a, b]) }
         }
-        Op::Reduce { from, to, with, across, .. } => {
-            in_registers(program, [from, to].into_iter(), "a reduction")?;
-            if with.identity(program.tensor(to.tensor).elem).is_none() {
-                let reported = format!("elements cannot be combined by {with:?}: the order would matter");
-                return Err(Problem::new(reported));
-            }
-            groups(*across, threads)
-        }
         Op::Fold { from, to, across, .. } => {
             in_registers(program, from.iter().chain(to), "a reduction")?;
             groups(*across, threads)
@@ -222,9 +214,9 @@ mod tests {
         Ok(Op::Gemm { a: left, b: right, acc, how: how.into(), order, token: None })
     }
 
-    fn sum(b: &mut Builder, with: Bin, across: Across) -> Result<Op> {
-        let (from, to) = (registers(b, "x", (4, 2))?, registers(b, "y", (4, 1))?);
-        Ok(Op::Reduce { from, to, with, across, claimed: None })
+    fn sum(from: View, to: View, across: Across) -> Op {
+        let (with, identity) = (vec![Bin::Add.into()], vec![0.0.into()]);
+        Op::Fold { from: vec![from], to: vec![to], with, identity, across, claimed: false }
     }
 
     #[test]
@@ -243,18 +235,13 @@ mod tests {
             "`cp_async_16_or_zero` is not a copy between views",
         );
         check(
-            |b| sum(b, Bin::Sub, Across::Thread),
-            "elements cannot be combined by Sub: the order would matter",
-        );
-        check(
-            |b| sum(b, Bin::Add, Across::Warp(3)),
+            |b| Ok(sum(registers(b, "x", (4, 2))?, registers(b, "y", (4, 1))?, Across::Warp(3))),
             "groups of 3 lanes cannot combine their elements: there are 0 threads",
         );
         check(
             |b| {
                 let from = b.shared("s", Elem::F32, layout!((4, 2)))?;
-                let to = registers(b, "y", (4, 1))?;
-                Ok(Op::Reduce { from, to, with: Bin::Add, across: Across::Thread, claimed: None })
+                Ok(sum(from, registers(b, "y", (4, 1))?, Across::Thread))
             },
             "a reduction needs both sides in registers",
         );

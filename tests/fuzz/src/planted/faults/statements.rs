@@ -155,8 +155,8 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         REDUCE,
         "a mask is inverted",
-        "Val::Guarded(inside, Box::new(element.clone()), Box::new(neutral))",
-        "Val::Guarded(inside, Box::new(neutral), Box::new(element.clone()))",
+        "Val::Guarded(inside, Box::new(element), Box::new(neutral))",
+        "Val::Guarded(inside, Box::new(neutral), Box::new(element))",
     ),
     fault(
         REDUCE,
@@ -244,8 +244,8 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         STATEMENT,
         "the branches of a condition are swapped",
-        "self.emit(Op::When { cond, then, other });",
-        "self.emit(Op::When { cond, then: other, other: then });",
+        "None => self.emit(Op::If { cond, then, other }),",
+        "None => self.emit(Op::If { cond, then: other, other: then }),",
     ),
     fault(
         STATEMENT,
