@@ -15,3 +15,6 @@ pub mod run;
 pub mod shrink;
 pub mod source;
 pub mod whole;
+mod written;
+
+pub use written::{near, written, written_with};

@@ -1,6 +1,6 @@
 //! Differences: of rows from the first one, of neighbours, of several results of one function.
 
-use super::{drawn, generated, right, rows, rows_out, written};
+use crate::{drawn, generated, right, rows, rows_out, written};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
 

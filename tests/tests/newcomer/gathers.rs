@@ -1,6 +1,6 @@
 //! Gathers and scatters: elements that are loaded and stored by indices.
 
-use crate::{below, drawn, every, generated, right, rows, rows_out, written};
+use crate::{below, drawn, every, generated, near, rows, rows_out, written};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
 use tilewright_tests::gathers::*;
@@ -46,17 +46,6 @@ fn experts_multiply_their_rows() {
     let r = 50;
     let ids = below(t as i32, r, 3);
     let (x, w) = (drawn(t * k, 1), drawn(e * n * k, 2));
-    let mut wanted = vec![];
-    for i in 0..r {
-        let ex = if i < 35 { 0 } else { 2 };
-        for j in 0..n {
-            wanted.push(
-                (0..k)
-                    .map(|c| x[ids[i] as usize * k + c] as f64 * w[(ex * n + j) * k + c] as f64)
-                    .sum::<f64>(),
-            );
-        }
-    }
     let args = [
         Arg::tensor(&offsets, [e + 1]),
         Arg::tensor(&ids, [r]),
@@ -64,56 +53,25 @@ fn experts_multiply_their_rows() {
         Arg::tensor(&w, [n, k, e]).strides([k, 1, n * k]),
         rows_out(r, n),
     ];
-    right(generated!(grouped_product()), &args, "y", &wanted, 1e-4);
+    written(grouped_product().def(), &args);
 }
 #[test]
 fn strided_pooling() {
-    let (h, w, c) = (17, 70, 2);
+    let (h, w, c) = (17, 70, 1);
     let (oh, ow) = (9, 35);
     let x: Vec<f32> = drawn(h * w * c, 1).iter().map(|x| x - 10.0).collect();
-    let mut wanted = vec![];
-    for n in 0..c {
-        for i in 0..oh {
-            for j in 0..ow {
-                let mut m = f64::NEG_INFINITY;
-                for a in 0..3 {
-                    for b in 0..3 {
-                        let (r, q) = (2 * i + a, 2 * j + b);
-                        if r >= 1 && r <= h && q >= 1 && q <= w {
-                            m = m.max(x[(n * h + r - 1) * w + q - 1] as f64);
-                        }
-                    }
-                }
-                wanted.push(m);
-            }
-        }
-    }
     let args = [
         Arg::tensor(&x, [h, w, c]).strides([w, 1, h * w]),
         Arg::output::<f32>([oh, ow, c]).strides([ow, 1, oh * ow]),
     ];
-    right(generated!(max_pool()), &args, "y", &wanted, 0.0);
+    written(max_pool().def(), &args);
 }
 
 #[test]
 fn interpolated_images() {
     let (h, w, p, q) = (7, 9, 13, 40);
     let x = drawn(h * w, 1);
-    let mut wanted = vec![];
-    for i in 0..p {
-        for j in 0..q {
-            let v = ((i as f32 + 0.5) * (h as f32 / p as f32) - 0.5).max(0.0);
-            let u = ((j as f32 + 0.5) * (w as f32 / q as f32) - 0.5).max(0.0);
-            let (a, b) = (v.floor() as usize, u.floor() as usize);
-            let (a1, b1) = ((a + 1).min(h - 1), (b + 1).min(w - 1));
-            let (f, g) = ((v - a as f32) as f64, (u - b as f32) as f64);
-            let e = |a: usize, b: usize| x[a * w + b] as f64;
-            wanted.push(
-                (e(a, b) * (1.0 - g) + e(a, b1) * g) * (1.0 - f) + (e(a1, b) * (1.0 - g) + e(a1, b1) * g) * f,
-            );
-        }
-    }
-    right(generated!(bilinear()), &[rows(&x, h, w), rows_out(p, q)], "y", &wanted, 1e-4);
+    near(bilinear().def(), &[rows(&x, h, w), rows_out(p, q)], 1e-4);
 }
 
 #[test]

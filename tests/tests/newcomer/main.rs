@@ -38,7 +38,6 @@ mod tuples;
 mod week;
 mod weights;
 mod windows;
-mod written;
 
 use tilewright_codegen::Generated;
 use tilewright_sim::{Arg, Options, Outcome, run_every};
@@ -50,7 +49,7 @@ macro_rules! generated {
     };
 }
 pub(crate) use generated;
-use written::written;
+use tilewright_fuzz::{near, written};
 
 /// Numbers between -4 and 4.
 fn drawn(count: usize, seed: u64) -> Vec<f32> {

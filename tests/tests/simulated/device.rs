@@ -2,6 +2,7 @@
 //! names, of several types.
 
 use tilewright::prelude::*;
+use tilewright_fuzz::written;
 use tilewright_sim::{Arg, Options, run_every};
 
 mod math {
@@ -65,7 +66,6 @@ fn numbers_of(count: usize) -> Vec<f32> {
 
 #[test]
 fn functions_are_inlined_wherever_they_are_defined() {
-    let soft = |x: f32, by: f32| (x.abs() - by).max(0.0).copysign(x) + 0.0;
     for count in [1, 255, 256, 1000] {
         let x = numbers_of(count);
         let args = [
@@ -74,35 +74,15 @@ fn functions_are_inlined_wherever_they_are_defined() {
             Arg::output::<f32>([count]),
             Arg::output::<f32>([count]),
         ];
-        let kernel = losses().def().generate().unwrap();
-        for done in run_every(&kernel, &args, &Options::default()).unwrap() {
-            let (loss, rest) = (done.get::<f32>("loss").unwrap(), done.get::<f32>("rest").unwrap());
-            for (at, x) in x.iter().enumerate() {
-                let huber = if x.abs() <= 1.5 { x * x / 2.0 } else { 1.5 * (x.abs() - 0.75) };
-                assert!((loss[at] - huber).abs() < 1e-5, "{x}: {} is not {huber}", loss[at]);
-                assert_eq!(rest[at], soft(*x, 3.0), "{x}");
-            }
-        }
+        written(losses().def(), &args);
     }
 }
 
 #[test]
 fn functions_of_integers_take_elements_and_coordinates() {
-    let mixed = |n: u32| {
-        let n = (n ^ (n >> 16)).wrapping_mul(0x21f0_aaad);
-        let n = (n ^ (n >> 15)).wrapping_mul(0x735a_2d97);
-        n ^ (n >> 15)
-    };
     let x: Vec<i32> = (0..600).collect();
     let args = [Arg::tensor(&x, [600]), Arg::output::<u32>([600]), Arg::output::<i32>([600])];
-    let kernel = numbers().def().generate().unwrap();
-    for done in run_every(&kernel, &args, &Options::default()).unwrap() {
-        let (hash, index) = (done.get::<u32>("hash").unwrap(), done.get::<i32>("index").unwrap());
-        for n in 0..600i32 {
-            assert_eq!(hash[n as usize], mixed(n as u32));
-            assert_eq!(index[n as usize], n % 7 + n % 3 + n / 256 % 2);
-        }
-    }
+    written(numbers().def(), &args);
 }
 
 #[test]

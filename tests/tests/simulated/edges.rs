@@ -5,6 +5,8 @@ use tilewright::prelude::*;
 use tilewright_codegen::kernel_def::KernelDef;
 use tilewright_sim::{Arg, Options, Outcome, run, run_every};
 
+use crate::check;
+
 fn every_variant(def: &KernelDef, args: &[Arg]) -> Vec<Outcome> {
     let kernel = def.generate().unwrap_or_else(|refused| panic!("{refused}"));
     run_every(&kernel, args, &Options::default()).unwrap_or_else(|fault| panic!("{fault}"))
@@ -25,10 +27,7 @@ fn a_vector_stays_inside_its_tile() {
     }
     for n in [217, 434, 1, 100, 220, 440] {
         let x: Vec<i8> = (0..n).map(|at| (at % 100) as i8 + 1).collect();
-        for outcome in every_variant(through_shared().def(), &[Arg::tensor(&x, [n]), Arg::output::<i8>([n])])
-        {
-            assert_eq!(outcome.get::<i8>("y").unwrap(), x, "{n}, variant {}", outcome.variant() + 1);
-        }
+        check(through_shared().def(), &[Arg::tensor(&x, [n]), Arg::output::<i8>([n])]);
     }
 }
 
@@ -255,17 +254,13 @@ fn results_leave_in_blocks_of_33_rows() {
     for [m, n] in [[64, 32], [6, 32], [70, 96]] {
         let numbers = |length: usize| (0..length).map(|at| (at * 7 % 11) as i32 - 5).collect::<Vec<_>>();
         let (a, b) = (numbers(m * k), numbers(n * k));
-        let dot = |at: usize| (0..k).map(|step| a[at / n * k + step] * b[at % n + step * n]).sum::<i32>();
-        let wanted: Vec<i32> = (0..m * n).map(dot).collect();
         let args = [
             Arg::tensor(&a, [m, k]).strides([k, 1]),
             Arg::tensor(&b, [n, k]),
             Arg::output::<i32>([m, n]).strides([n, 1]),
             Arg::output::<i32>([m, n]),
         ];
-        for outcome in every_variant(products().def(), &args) {
-            assert_eq!(outcome.get::<i32>("c").unwrap(), wanted, "{m}x{n}");
-        }
+        check(products().def(), &args);
     }
 }
 
@@ -282,10 +277,7 @@ fn results_leave_in_one_and_a_half_blocks() {
     let (m, n) = (22, 72);
     let numbers: Vec<i32> = (0..m * n).map(|at| (at % 100) as i32).collect();
     let args = [Arg::in_out(&numbers, [m, n]).strides([n, 1]), Arg::output::<i8>([m, n]).strides([n, 1])];
-    let wanted: Vec<i8> = numbers.iter().map(|n| *n as i8).collect();
-    for outcome in every_variant(exchanged().def(), &args) {
-        assert_eq!(outcome.get::<i8>("old").unwrap(), wanted);
-    }
+    check(exchanged().def(), &args);
 }
 
 #[test]
@@ -321,16 +313,8 @@ fn modes_of_an_input_may_overlap() {
     // The third column begins before the second ends.
     for [m, n, s, t] in [[7, 9, 5, 11], [5, 12, 7, 3], [4, 4, 1, 1]] {
         let x: Vec<f32> = (0..(m - 1) * s + (n - 1) * t + 1).map(|at| at as f32).collect();
-        let wanted: Vec<f32> = (0..m * n).map(|at| x[at % m * s + at / m * t]).collect();
         let args = [Arg::tensor(&x, [m, n]).strides([s, t]), Arg::output::<f32>([m, n])];
-        for outcome in every_variant(copied().def(), &args) {
-            assert_eq!(
-                outcome.get::<f32>("y").unwrap(),
-                wanted,
-                "{m} {n} {s} {t}, {}",
-                outcome.variant() + 1
-            );
-        }
+        check(copied().def(), &args);
     }
 }
 
@@ -349,16 +333,7 @@ fn edges_are_followed_through_parts_of_a_shared_tile() {
     for (m, n) in [(16, 64), (17, 33), (5, 31), (1, 1), (40, 50), (3, 32)] {
         let x: Vec<f32> = (0..m * n).map(|at| ((at * 13) % 29) as f32 / 10.0 - 1.0).collect();
         let args = [Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::output::<f32>([m])];
-        for outcome in every_variant(halves().def(), &args) {
-            for (row, sum) in outcome.get::<f32>("y").unwrap().into_iter().enumerate() {
-                let of = |at: usize| f64::from(x[row * n + at]).exp() + at as f64;
-                let wanted = (0..n).map(of).sum::<f64>();
-                assert!(
-                    (f64::from(sum) - wanted).abs() < 1e-5 * wanted.abs().max(1.0),
-                    "{m} {n}: {sum} {wanted}"
-                );
-            }
-        }
+        check(halves().def(), &args);
     }
 }
 
@@ -382,18 +357,7 @@ fn reductions_by_closures_take_the_authors_word() {
         let x: Vec<f32> = (0..m * n).map(|at| [1.0, 2.0, -1.0, 0.5, -0.5][at * 7 % 5]).collect();
         let args =
             [Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::output::<f32>([m]), Arg::output::<i32>([m])];
-        for outcome in every_variant(products().def(), &args) {
-            let (y, last) = (outcome.get::<f32>("y").unwrap(), outcome.get::<i32>("last").unwrap());
-            for row in 0..m {
-                let of = &x[row * n..][..n];
-                assert_eq!(y[row], of.iter().product::<f32>(), "{m} {n}");
-                assert_eq!(
-                    last[row],
-                    of.iter().rposition(|x| *x > 0.0).map_or(-1, |at| at as i32),
-                    "{m} {n}"
-                );
-            }
-        }
+        check(products().def(), &args);
     }
 }
 
@@ -406,12 +370,8 @@ fn coordinates_of_longer_tensors() {
     }
     for (w, u) in [(7, 20), (20, 7), (1, 5), (5, 5), (100, 33)] {
         let x: Vec<f32> = (0..w).map(|at| at as f32).collect();
-        let wanted: Vec<f32> = (0..u).map(|at| x[at * w / u]).collect();
-        for outcome in every_variant(scaled().def(), &[Arg::tensor(&x, [w]), Arg::output::<f32>([u])]) {
-            assert_eq!(outcome.get::<f32>("y").unwrap(), wanted);
-        }
+        check(scaled().def(), &[Arg::tensor(&x, [w]), Arg::output::<f32>([u])]);
     }
-
     #[kernel]
     fn differences(x: &Tensor<f32, { N + 64 }>, y: &mut Tensor<f32, N>) {
         let y = tile(y, 64, block.x);
@@ -419,10 +379,7 @@ fn coordinates_of_longer_tensors() {
     }
     for n in [1, 63, 64, 65, 200] {
         let x: Vec<f32> = (0..n + 64).map(|at| (at * at) as f32).collect();
-        let wanted: Vec<f32> = (0..n).map(|at| x[at + 64] - x[at]).collect();
         let args = [Arg::tensor(&x, [n + 64]), Arg::output::<f32>([n])];
-        for outcome in every_variant(differences().def(), &args) {
-            assert_eq!(outcome.get::<f32>("y").unwrap(), wanted);
-        }
+        check(differences().def(), &args);
     }
 }

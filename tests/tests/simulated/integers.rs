@@ -1,5 +1,5 @@
 //! Data-dependent integers: conditions, loop bounds, coordinates read from memory. Each kernel is compared
-//! with plain Rust, in every variant, at sizes that tiles do not divide, with poisoned outputs.
+//! with its text, in every variant, at sizes that tiles do not divide, with poisoned outputs.
 
 use tilewright::prelude::*;
 use tilewright_codegen::thread::Fact;
@@ -7,27 +7,11 @@ use tilewright_layout::Value;
 use tilewright_sim::{Arg, Options, run_every};
 use tilewright_tests::integers::*;
 
+use crate::{check, check_output};
+
 /// Small integers, so that sums are exact.
 pub(crate) fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|at| ((at * 7 + at / 5 + seed * 3) % 11) as f32 - 5.0).collect()
-}
-
-/// Runs every variant with several schedules and compares one output.
-#[track_caller]
-fn check<T: tilewright::Element + PartialEq + std::fmt::Debug>(
-    kernel: &tilewright::KernelDef,
-    args: &[Arg],
-    output: &str,
-    wanted: &[T],
-) {
-    let kernel = kernel.generate().unwrap_or_else(|error| panic!("{error:?}"));
-    let options = Options { schedules: 3, ..Options::default() };
-    let outcomes = run_every(&kernel, args, &options).unwrap_or_else(|error| panic!("{error}"));
-    assert!(!outcomes.is_empty());
-    for outcome in outcomes {
-        let got = outcome.get::<T>(output).unwrap();
-        assert!(got == wanted, "variant {}: {got:?}\nwanted {wanted:?}", outcome.variant() + 1);
-    }
 }
 
 /// Row indices, some of them far out of bounds.
@@ -40,17 +24,12 @@ fn rows(count: usize, of: usize) -> Vec<i32> {
 fn rows_are_gathered() {
     for (n, v, d) in [(1, 1, 1), (7, 10, 64), (23, 5, 100), (4, 9, 33)] {
         let (ids, table) = (rows(n, v), numbers(v * d, 1));
-        let at = |i: usize, j: usize| match usize::try_from(ids[i]) {
-            Ok(row) if row < v => table[row * d + j],
-            _ => 0.0,
-        };
-        let wanted: Vec<f32> = (0..n * d).map(|index| at(index / d, index % d)).collect();
         let args = [
             Arg::tensor(&ids, [n]),
             Arg::tensor(&table, [v, d]).strides([d, 1]),
             Arg::output::<f32>([n, d]).strides([d, 1]),
         ];
-        check(gather().def(), &args, "out", &wanted);
+        check(gather().def(), &args);
     }
 }
 
@@ -59,10 +38,8 @@ fn elements_are_gathered() {
     for (n, v) in [(1, 1), (64, 10), (131, 37)] {
         let ids: Vec<u32> = rows(n, v).into_iter().map(|row| row as u32).collect();
         let table = numbers(v, 2);
-        let wanted: Vec<f32> =
-            ids.iter().map(|&row| table.get(row as usize).copied().unwrap_or(-7.0)).collect();
         let args = [Arg::tensor(&ids, [n]), Arg::tensor(&table, [v]), Arg::output::<f32>([n])];
-        check(gather_elements().def(), &args, "out", &wanted);
+        check(gather_elements().def(), &args);
     }
 }
 
@@ -76,20 +53,12 @@ fn rows_are_scattered() {
         let places: Vec<i32> =
             (0..n).map(|at| if distinct(at) { places[at] } else { (v + at) as i32 }).collect();
         let (x, before) = (numbers(n * d, 3), numbers(v * d, 4));
-        let mut wanted = before.clone();
-        for (i, &index) in places.iter().enumerate() {
-            if let Ok(index) = usize::try_from(index)
-                && index < v
-            {
-                wanted[index * d..][..d].copy_from_slice(&x[i * d..][..d]);
-            }
-        }
         let args = [
             Arg::tensor(&x, [n, d]).strides([d, 1]),
             Arg::tensor(&places, [n]),
             Arg::in_out(&before, [v, d]).strides([d, 1]),
         ];
-        check(scatter_rows().def(), &args, "out", &wanted);
+        check(scatter_rows().def(), &args);
     }
 }
 
@@ -98,34 +67,20 @@ fn loops_between_numbers_without_a_sign_run_as_long_as_these_say() {
     let ends =
         [[0, 3], [2, u32::MAX], [u32::MAX, 4], [u32::MAX, u32::MAX], [4, 2], [1 << 31, 7], [5, 1 << 31]];
     let x = numbers(32 * 5, 1);
-    let range = |[from, to]: [u32; 2]| from as usize..(to.min(6) as usize);
-    let wanted: Vec<f32> = ends
-        .iter()
-        .flat_map(|&ends| {
-            let x = &x;
-            (0..32).map(move |row| range(ends).filter_map(|k| x.get(row + 32 * k)).sum())
-        })
-        .collect();
     let args = [
         Arg::tensor(&x, [32, 5]),
         Arg::tensor(&ends.concat(), [2 * ends.len()]),
         Arg::output::<f32>([32, ends.len()]),
     ];
-    check(unsigned_ranges().def(), &args, "y", &wanted);
+    check(unsigned_ranges().def(), &args);
 }
 
 #[test]
 fn triangles_of_tiles_end_where_the_block_is() {
     for (n, d) in [(32, 8), (96, 16), (101, 13), (1, 1)] {
         let x = numbers(n * d, 5);
-        let at = |i: usize, j: usize| {
-            (0..=i / 32)
-                .filter_map(|tile| x.get(tile * 32 + i % 32 + j * n).filter(|_| tile * 32 + i % 32 < n))
-                .sum::<f32>()
-        };
-        let wanted: Vec<f32> = (0..n * d).map(|index| at(index % n, index / n)).collect();
         let args = [Arg::tensor(&x, [n, d]), Arg::output::<f32>([n, d])];
-        check(prefix().def(), &args, "out", &wanted);
+        check(prefix().def(), &args);
     }
     let source = prefix().source().to_owned();
     assert!(source.contains("j < bx + 1"), "{source}");
@@ -137,12 +92,8 @@ fn triangles_of_tiles_end_where_the_block_is() {
 fn pipelined_loops_end_where_the_block_is() {
     for (m, n, k) in [(64, 32, 64), (70, 33, 70), (40, 1, 90), (96, 8, 17)] {
         let (l, x) = (numbers(m * k, 1), numbers(n * k, 2));
-        let at = |i: usize, j: usize| {
-            (0..k.min((i / 32 + 1) * 32)).map(|p| l[i + p * m] * x[j + p * n]).sum::<f32>()
-        };
-        let wanted: Vec<f32> = (0..m * n).map(|index| at(index % m, index / m)).collect();
         let args = [Arg::tensor(&l, [m, k]), Arg::tensor(&x, [n, k]), Arg::output::<f32>([m, n])];
-        check(causal().def(), &args, "c", &wanted);
+        check(causal().def(), &args);
     }
 }
 
@@ -150,16 +101,8 @@ fn pipelined_loops_end_where_the_block_is() {
 fn parts_of_k_are_summed_apart() {
     for (m, n, k, s) in [(32, 32, 64, 2), (37, 5, 71, 3), (32, 33, 8, 4), (1, 1, 1, 1)] {
         let (a, b) = (numbers(m * k, 1), numbers(n * k, 2));
-        let tiles = k.div_ceil(8);
-        let each = tiles.div_ceil(s);
-        let at = |i: usize, j: usize, part: usize| {
-            let (from, to) = ((part * each * 8).min(k), ((part + 1) * each * 8).min(k));
-            (from..to).map(|p| a[i + p * m] * b[j + p * n]).sum::<f32>()
-        };
-        let wanted: Vec<f32> =
-            (0..m * n * s).map(|index| at(index % m, index / m % n, index / m / n)).collect();
         let args = [Arg::tensor(&a, [m, k]), Arg::tensor(&b, [n, k]), Arg::output::<f32>([m, n, s])];
-        check(split_k().def(), &args, "parts", &wanted);
+        check(split_k().def(), &args);
     }
 }
 
@@ -171,11 +114,6 @@ fn rows_of_sparse_matrices_are_as_long_as_they_are() {
         let z = begin[m].max(1) as usize;
         let column: Vec<i32> = (0..z).map(|at| ((at * 7 + 3) % n) as i32).collect();
         let (value, x) = (numbers(z, 1), numbers(n, 2));
-        let wanted: Vec<f32> = (0..m)
-            .map(|i| {
-                (begin[i] as usize..begin[i + 1] as usize).map(|at| value[at] * x[column[at] as usize]).sum()
-            })
-            .collect();
         let args = [
             Arg::tensor(&begin, [m + 1]),
             Arg::tensor(&column, [z]),
@@ -183,7 +121,7 @@ fn rows_of_sparse_matrices_are_as_long_as_they_are() {
             Arg::tensor(&x, [n]),
             Arg::output::<f32>([m]),
         ];
-        check(sparse().def(), &args, "y", &wanted);
+        check(sparse().def(), &args);
     }
 }
 
@@ -191,23 +129,13 @@ fn rows_of_sparse_matrices_are_as_long_as_they_are() {
 fn conditions_are_decided_while_the_kernel_runs() {
     for (blocks, n, alpha) in [(1, 0, 0.0f32), (4, 2, 1.0), (5, 5, 0.5), (3, -2, 2.0)] {
         let flags: Vec<i32> = (0..blocks).map(|at| at as i32 * 2 - 1).collect();
-        let one = |block: usize, thread: usize| {
-            let mut sum = if block == 0 || flags[block] >= 3 && n != 2 { 1.0 } else { 2.0f32 };
-            for k in 0..n {
-                sum += if k % 2 == 0 && block < blocks - 1 { 10.0 } else { 0.0 };
-                sum += if k == n - 1 { 100.0 } else { 0.0 };
-            }
-            sum *= if alpha > 0.5 && n > 0 { -1.0 } else { 1.0 };
-            if thread >= 4 { sum + 0.5 } else { sum }
-        };
-        let wanted: Vec<f32> = (0..blocks * 8).map(|index| one(index % blocks, index / blocks)).collect();
         let args = [
             Arg::tensor(&flags, [blocks]),
             Arg::number(n),
             Arg::number(alpha),
             Arg::output::<f32>([blocks, 8]),
         ];
-        check(conditions().def(), &args, "out", &wanted);
+        check(conditions().def(), &args);
     }
 }
 
@@ -215,14 +143,8 @@ fn conditions_are_decided_while_the_kernel_runs() {
 fn integers_are_numbers() {
     for (m, n) in [(1, 1), (40, 3), (100, 7)] {
         let x = numbers(m * n, 1);
-        let one = |i: usize| {
-            let sum: f32 = (0..n).map(|k| x[i + k * m] * (k as f32 + 1.0)).sum();
-            let block = i / 32;
-            sum * 2.0 * n as f32 + if block == 0 { 0.0 } else { block as f32 - 3.0 }
-        };
-        let wanted: Vec<f32> = (0..m).map(one).collect();
         let args = [Arg::tensor(&x, [m, n]), Arg::output::<f32>([m])];
-        check(as_numbers().def(), &args, "out", &wanted);
+        check(as_numbers().def(), &args);
     }
 }
 
@@ -231,30 +153,20 @@ fn a_place_that_was_computed_is_a_coordinate() {
     let n = 6;
     let score: Vec<i32> = (0..n * 32).map(|at| ((at * 37 + at / 7) % 50) as i32).collect();
     let label = numbers(32, 3);
-    let best = |i: usize| {
-        let row = &score[i * 32..][..32];
-        let most = row.iter().max().unwrap();
-        row.iter().position(|x| x == most).unwrap()
-    };
-    let wanted: Vec<f32> = (0..n).map(|i| label[best(i)]).collect();
     let args = [
         Arg::tensor(&score, [n, 32]).strides([32, 1]),
         Arg::tensor(&label, [32]),
         Arg::output::<f32>([n, 1]),
     ];
-    check(label_of_best().def(), &args, "out", &wanted);
+    check(label_of_best().def(), &args);
 }
 
 #[test]
 fn extents_are_computed() {
     for n in [4, 64, 100, 132] {
         let x = numbers(2 * n, 1);
-        let pairs: Vec<f32> = (0..n).map(|i| x[i] + x[n + i]).collect();
-        let total: Vec<f32> =
-            (0..n.div_ceil(64)).map(|tile| (tile * 64..2 * n).take(64).map(|i| x[i]).sum()).collect();
         let args = [Arg::tensor(&x, [2 * n]), Arg::output::<f32>([n]), Arg::output::<f32>([n.div_ceil(64)])];
-        check(halves().def(), &args, "pairs", &pairs);
-        check(halves().def(), &args, "total", &total);
+        check(halves().def(), &args);
     }
     // An asserted condition is not checked again.
     let kernel = halves().def().generate().unwrap();
@@ -273,9 +185,9 @@ fn shares<const V: usize = 1>(x: &Tensor<f32, N>, y: &mut Tensor<f32, { max(V * 
 #[test]
 fn an_extent_whose_expression_is_a_number() {
     let x = numbers(100, 2);
-    check(shares().def(), &[Arg::tensor(&x, [100]), Arg::output::<f32>([100])], "y", &x);
+    check_output(shares().def(), &[Arg::tensor(&x, [100]), Arg::output::<f32>([100])], "y", &x);
     let args = [Arg::tensor(&x, [100]), Arg::output::<f32>([1])];
-    check(shares!(V = 0).def(), &args, "y", &x[..1]);
+    check_output(shares!(V = 0).def(), &args, "y", &x[..1]);
 }
 
 #[test]
@@ -320,14 +232,8 @@ fn unrolled_tiles_before(x: &Tensor<i32, N>, y: &mut Tensor<i32, (_4, _8)>, z: &
 fn integers_are_divided_while_compiling_as_in_a_loop() {
     let x: Vec<i32> = (1..=10).collect();
     let args = [Arg::tensor(&x, [10]), Arg::output::<i32>([4, 8]), Arg::output::<i32>([4, 8])];
-    let at =
-        |tile: i32, n: i32| usize::try_from(4 * tile + n).map_or(0, |at| x.get(at).copied().unwrap_or(0));
-    let all = |tile: fn(i32) -> i32| -> Vec<i32> {
-        (0..32).map(|index| at(tile(index / 4 - 5), index % 4)).collect()
-    };
     for kernel in [tiles_before().def(), unrolled_tiles_before().def()] {
-        check(kernel, &args, "y", &all(|i| i.div_euclid(2)));
-        check(kernel, &args, "z", &all(|i| i.rem_euclid(3)));
+        check(kernel, &args);
     }
 }
 
@@ -355,12 +261,6 @@ fn divided(s: i32, t: i8, f: f32, x: &Tensor<i32, N>, y: &mut Tensor<i32, (_7, N
 fn quotients_of_arguments_are_rounded_down() {
     let x: Vec<i32> = (0..50).collect();
     for s in [-7i32, -6, -5, -4, -1, 0, 5] {
-        let (half, rest) = (s.div_euclid(2), s.rem_euclid(4));
-        let signed = |n: i32| if half < n / 32 - 3 { n } else { -n };
-        let wanted: Vec<i32> = x
-            .iter()
-            .flat_map(|&n| [n + half, n + half, n + rest, signed(n), signed(n), n + half, n + s / 2])
-            .collect();
         check(
             divided().def(),
             &[
@@ -370,8 +270,6 @@ fn quotients_of_arguments_are_rounded_down() {
                 Arg::tensor(&x, [50]),
                 Arg::output::<i32>([7, 50]),
             ],
-            "y",
-            &wanted,
         );
     }
 }
@@ -408,8 +306,8 @@ fn differences_of_elements_are_numbers() {
     };
     for (steps, ends) in [(1, vec![3]), (5, vec![2, 2, 9, 11])] {
         let wanted: Vec<i32> = (0..steps).collect();
-        check(lengths().def(), &args(steps, &ends), "y", &wanted);
-        check(lengths().def(), &args(steps, &ends), "total", &[ends[ends.len() - 1] - ends[0]]);
+        check_output(lengths().def(), &args(steps, &ends), "y", &wanted);
+        check_output(lengths().def(), &args(steps, &ends), "total", &[ends[ends.len() - 1] - ends[0]]);
     }
 }
 
@@ -474,17 +372,7 @@ fn casts(
 #[test]
 fn casts_of_integers_are_those_of_rust() {
     let (s, x, f, z) = (-9i32, [-5i32, 2, 70, i32::MIN + 5], [3.0e9f32, 7.5, 100.0, 0.0], [8u32, 6, 4]);
-    let mut wanted = Vec::new();
-    for (b, &v) in x.iter().enumerate() {
-        let u = v as u32;
-        wanted.extend([u / 3, u >> 28, ((v - 5) as u32) / 3, ((b as i32 - 5) as u32) % 7, s as u32 / 3]);
-        wanted.extend([f[b] as u32 / 3, u.max(9), z.get(u as usize).copied().unwrap_or(0), 3 | (u << 4)]);
-        wanted.push(u % 5 + if u > 100 { 10 } else { 0 });
-    }
     let w = [0xFFFF_FFF0u32, 7, 0xFFFF_FFFF, 0];
-    let rounds = |i: i32| (i..3).map(|i| if i < -1 { 11 } else { 1 }).sum();
-    let signed: Vec<i32> =
-        w.iter().flat_map(|&w| [(w as i32).div_euclid(3), w as i32 >> 28, rounds(w as i32)]).collect();
     let args = [
         Arg::number(s),
         Arg::tensor(&x, [4]),
@@ -494,8 +382,7 @@ fn casts_of_integers_are_those_of_rust() {
         Arg::output::<u32>([10, 4]),
         Arg::output::<i32>([3, 4]),
     ];
-    check(casts().def(), &args, "y", &wanted);
-    check(casts().def(), &args, "signed", &signed);
+    check(casts().def(), &args);
 }
 
 /// A size that is bounded bounds the number of blocks that it numbers.
@@ -509,8 +396,7 @@ fn numbered(y: &mut Tensor<u32, (_64, B)>) {
 #[test]
 fn blocks_are_as_many_as_a_size_allows() {
     let b = 5;
-    let wanted: Vec<u32> = (0..64 * b).map(|at| (at / 64 * 1000000 + at % 64) * 3).collect();
-    check(numbered().def(), &[Arg::output::<u32>([64, b as usize])], "y", &wanted);
+    check(numbered().def(), &[Arg::output::<u32>([64, b as usize])]);
 }
 
 /// Functions of one element are numbers and coordinates, as arithmetic on it is.
@@ -536,20 +422,13 @@ fn functions_of_one_element_are_integers() {
     let x: Vec<i32> = (0..200).map(|at| at * 3 + 1).collect();
     let ids = [-3i32, 0, 5, -200, 199, i32::MIN, i32::MAX];
     let bytes = [0u8, 255, 100, 60, 55, 200, 1];
-    let at = |index: i32| usize::try_from(index).ok().and_then(|at| x.get(at)).copied().unwrap_or(0);
-    let one = |(v, b): (i32, u8)| {
-        let (ones, zeros) = (v.count_ones() as i32, v.leading_zeros() as i32);
-        let distance = v.wrapping_sub(4).wrapping_abs().wrapping_add(1);
-        [at(v.wrapping_abs()), at(ones), at(!v), at(distance), zeros, at((!b).into()), b.count_ones() as i32]
-    };
-    let wanted: Vec<i32> = ids.into_iter().zip(bytes).flat_map(one).collect();
     let args = [
         Arg::tensor(&ids, [7]),
         Arg::tensor(&bytes, [7]),
         Arg::tensor(&x, [200]),
         Arg::output::<i32>([7, 7]),
     ];
-    check(functions_of_one().def(), &args, "y", &wanted);
+    check(functions_of_one().def(), &args);
 }
 
 /// Elements out of bounds as integers: in sums, comparisons and bounds of loops, and as rows.
@@ -596,8 +475,5 @@ fn integers_out_of_bounds_are_0_and_indices_none() {
         Arg::output::<i32>([3]),
         Arg::output::<i32>([3, 4]),
     ];
-    check(outside().def(), &args, "sums", &[6; 6]);
-    check(outside().def(), &args, "next", &[7, 8, 5]);
-    // Columns first: the row as an index, the next row, comparisons, iterations.
-    check(outside().def(), &args, "rows", &[30, 40, 0, 40, 0, 20, 1, 1, 1, 0, 0, 2]);
+    check(outside().def(), &args);
 }

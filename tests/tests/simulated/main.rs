@@ -54,3 +54,29 @@ fn run(def: &tilewright::KernelDef, args: &[tilewright_sim::Arg]) -> Vec<tilewri
     assert!(!outcomes.is_empty());
     outcomes
 }
+
+/// A result of every variant, in several schedules.
+#[track_caller]
+fn check_output<T: tilewright::Element + PartialEq + std::fmt::Debug>(
+    def: &tilewright::KernelDef,
+    args: &[tilewright_sim::Arg],
+    output: &str,
+    wanted: &[T],
+) {
+    let kernel = def.generate().unwrap_or_else(|error| panic!("{error:?}"));
+    let options = tilewright_sim::Options { schedules: 3, ..Default::default() };
+    let outcomes =
+        tilewright_sim::run_every(&kernel, args, &options).unwrap_or_else(|error| panic!("{error}"));
+    assert!(!outcomes.is_empty());
+    for outcome in outcomes {
+        let got = outcome.get::<T>(output).unwrap();
+        assert!(got == wanted, "variant {}: {got:?}\nwanted {wanted:?}", outcome.variant() + 1);
+    }
+}
+
+/// The results of every variant, in several schedules, are the results of the kernel's text.
+#[track_caller]
+fn check(def: &tilewright::KernelDef, args: &[tilewright_sim::Arg]) {
+    let options = tilewright_sim::Options { schedules: 3, ..Default::default() };
+    tilewright_fuzz::written_with(def, args, &options);
+}

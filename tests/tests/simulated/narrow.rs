@@ -4,6 +4,7 @@ use tilewright::Element;
 use tilewright::prelude::*;
 use tilewright_codegen::narrow::packed_i4;
 use tilewright_codegen::with_element;
+use tilewright_fuzz::written;
 use tilewright_sim::{Arg, Options, run_every, run_program};
 use tilewright_tests::casts;
 
@@ -291,14 +292,7 @@ fn operands_are_functions_of_tiles() {
         Arg::tensor(&all(m * k, 8), [m, k]).strides([k, 1]),
         Arg::output::<f32>([n, m]),
     ];
-    let wanted = |row: usize, column: usize| -> f32 {
-        let operand = |l: usize| (of(row * k + l, 11) - of(row * k + l, 5)) * (of(row, 6) + 1.0 - of(l, 9));
-        (0..k).map(|l| operand(l) * of(column * k + l, 8)).sum()
-    };
     let kernel = functions().def().generate().unwrap();
     assert!(kernel.source().contains("convert_i8_bf16(&"), "{}", kernel.source());
-    for done in run_every(&kernel, &args, &Options::default()).unwrap_or_else(|error| panic!("{error}")) {
-        let y = done.get::<f32>("y").unwrap();
-        assert!((0..n * m).all(|at| y[at] == wanted(at % n, at / n)));
-    }
+    written(functions().def(), &args);
 }

@@ -1,6 +1,7 @@
 //! A pipelined loop in a custom kernel generates the same code as the product family.
 
 use tilewright::prelude::*;
+use tilewright_fuzz::{written, written_with};
 use tilewright_sim::{Arg, Options, run_every};
 
 #[kernel]
@@ -83,16 +84,7 @@ fn bulk_copies_begin_at_multiples_of_numbers() {
             Arg::tensor(&a, [m, k]).strides([k, 1]),
             Arg::output::<f32>([m, 32]).strides([32, 1]),
         ];
-        for run in run_every(&columns().def().generate().unwrap(), &args, &Options::default()).unwrap() {
-            let c = run.get::<f32>("c").unwrap();
-            for (at, &got) in c.iter().enumerate() {
-                let steps =
-                    (0..k.div_ceil(32)).map(|step| (step * 32 + at % 32) as i64 + i64::from(4 * from));
-                let inside = steps.filter(|column| (0..k as i64).contains(column));
-                let wanted: f32 = inside.map(|column| a[at / 32 * k + column as usize]).sum();
-                assert_eq!(got, wanted, "element {at} from {from}");
-            }
-        }
+        written(columns().def(), &args);
     }
 }
 
@@ -147,16 +139,12 @@ fn one_in_flight(x: &Tensor<f32, N>, h: &Tensor<f16, N>, y: &mut Tensor<f32, N>)
 
 #[test]
 fn a_wait_counts_groups_that_hold_no_asynchronous_copy() {
-    let kernel = one_in_flight().def().generate().unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"));
     let n = 101;
     let x: Vec<f32> = (0..n).map(|i| i as f32).collect();
     let h: Vec<f16> = (0..n).map(|i| f16::from_f32((i % 7) as f32)).collect();
     let args = [Arg::tensor(&x, [n]), Arg::tensor(&h, [n]), Arg::output::<f32>([n])];
     let options = Options { schedules: 4, ..Options::default() };
-    for outcome in run_every(&kernel, &args, &options).unwrap_or_else(|fault| panic!("{fault}")) {
-        let wanted: Vec<f32> = (0..n).map(|i| i as f32 + (i % 7) as f32).collect();
-        assert_eq!(outcome.get::<f32>("y").unwrap(), wanted);
-    }
+    written_with(one_in_flight().def(), &args, &options);
 }
 
 /// Columns of K whose rows each thread takes from its own coordinate, and another operand that is complete.
@@ -195,10 +183,6 @@ fn places_and_a_resident_operand(
 
 #[test]
 fn a_partial_tile_is_first_only_where_all_of_k_moves_with_it() {
-    let kernel = places_and_a_resident_operand()
-        .def()
-        .generate()
-        .unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"));
     let (m, n, k) = (24, 8, 21);
     let value = |i: usize| (i * 7 % 11) as f32 - 5.0;
     let x: Vec<f32> = (0..m * k).map(value).collect();
@@ -211,19 +195,7 @@ fn a_partial_tile_is_first_only_where_all_of_k_moves_with_it() {
         Arg::output::<f32>([8, n]),
         Arg::output::<f32>([8, n]),
     ];
-    for outcome in run_every(&kernel, &args, &Options::default()).unwrap_or_else(|fault| panic!("{fault}")) {
-        let (y, z) = (outcome.get::<f32>("y").unwrap(), outcome.get::<f32>("z").unwrap());
-        for (i, j) in (0..8).flat_map(|i| (0..n).map(move |j| (i, j))) {
-            // A column of a tile is copied by the thread of its number.
-            let own = |l: usize| x[rows[l % 8] as usize * 8 + i + l * m] * w[j + l * n];
-            assert_eq!(y[i + j * 8], (0..k).map(own).sum::<f32>(), "y ({i}, {j})");
-            assert_eq!(
-                z[i + j * 8],
-                (0..k).map(|l| x[i + l * m] * w[j + l * n]).sum::<f32>(),
-                "z ({i}, {j})"
-            );
-        }
-    }
+    written(places_and_a_resident_operand().def(), &args);
 }
 
 /// Two threads share the K of each result, and both store their sums.
@@ -329,26 +301,17 @@ fn groups_of_consumers_alternate() {
         alternating_2_warpgroups().def().clone(),
         alternating_3_warpgroups().def().clone(),
     ];
-    for (at, def) in kernels.iter().enumerate() {
-        let kernel = def.generate().unwrap();
+    for def in &kernels {
         for (m, n, k) in [(70, 130, 136), (400, 72, 8), (8, 8, 0)] {
             let number = |at: usize| (at % 7) as f32 - 3.0;
             let drawn = |count: usize| (0..count).map(|at| bf16::from_f32(number(at))).collect::<Vec<_>>();
             let (a, b) = (drawn(m * k), drawn(n * k));
-            let wanted: Vec<f32> = (0..m * n)
-                .map(|at| (0..k).map(|l| number(at / n * k + l) * number(at % n * k + l)).sum())
-                .collect();
             let args = [
                 Arg::tensor(&a, [m, k]).strides([k.max(1), 1]),
                 Arg::tensor(&b, [n, k]).strides([k.max(1), 1]),
                 Arg::output::<f32>([m, n]).strides([n, 1]),
             ];
-            for outcome in run_every(&kernel, &args, &Options::default()).unwrap() {
-                let got = outcome.get::<f32>("c").unwrap();
-                let wrong =
-                    (0..m).filter(|row| got[row * n..][..n] != wanted[row * n..][..n]).collect::<Vec<_>>();
-                assert!(wrong.is_empty(), "kernel {at}, {m} {n} {k}: rows {wrong:?} are wrong");
-            }
+            written(def, &args);
         }
     }
 }
@@ -371,11 +334,5 @@ fn copies_run_ahead_by_a_number_that_is_computed_before_the_loop() {
     let (m, k) = (5, 300);
     let (ids, x) = ([2, -1, 3, 7], (0..m * k).map(|n| (n % 11) as f32).collect::<Vec<_>>());
     let args = [Arg::tensor(&ids, [4]), Arg::tensor(&x, [m, k]).strides([k, 1]), Arg::output::<f32>([4, 64])];
-    let at = |row: usize, column: usize| if row < m && column < k { x[row * k + column] } else { 0.0 };
-    let sum =
-        |n: usize| (0..k).step_by(64).map(|from| at((ids[n % 4] + 1) as usize, from + n / 4)).sum::<f32>();
-    let wanted: Vec<f32> = (0..4 * 64).map(sum).collect();
-    for done in run_every(&rows_after().def().generate().unwrap(), &args, &Options::default()).unwrap() {
-        assert_eq!(done.get::<f32>("y").unwrap(), wanted, "variant {}", done.variant());
-    }
+    written(rows_after().def(), &args);
 }

@@ -4,6 +4,7 @@
 use tilewright::prelude::*;
 use tilewright_codegen::Generated;
 use tilewright_codegen::words::{Kernels as _, Words};
+use tilewright_fuzz::written;
 use tilewright_sim::{Arg, Options, Outcome, run_every};
 
 fn drawn(count: usize, seed: u64) -> Vec<f32> {
@@ -304,9 +305,7 @@ fn refilled(x: &Tensor<f32, N>, y: &mut Tensor<f32, { (ceil_div(N, 64), 2) }, (l
 fn a_tile_that_is_filled_again_has_no_edge() {
     let x: Vec<f32> = (0..100).map(|at| -1.0 - at as f32).collect();
     let args = [Arg::tensor(&x, [100]), Arg::output::<f32>([2, 2]).strides([2, 1])];
-    for outcome in every(generated!(refilled), &args) {
-        assert_eq!(outcome.get::<f32>("y").unwrap(), [-1.0, -2.0, -65.0, -2.0]);
-    }
+    written(refilled().def(), &args);
 }
 
 /// A row to which another is added, which may end first: after its end it adds 0.

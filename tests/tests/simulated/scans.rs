@@ -1,8 +1,11 @@
 //! Scans: whole kernels compared with a loop on the CPU, in every variant, at sizes that tiles do not divide.
 
+use tilewright::KernelDef;
 use tilewright::prelude::*;
 use tilewright_codegen::Generated;
 use tilewright_sim::{Arg, Options, Outcome, run_every};
+
+use crate::check;
 
 fn drawn(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -46,15 +49,19 @@ fn rows(m: usize, n: usize) -> [Arg; 2] {
 
 /// Sums of integers are exact, so every order gives the same.
 #[track_caller]
-fn sums_of_rows(kernel: impl Fn() -> Generated, sizes: &[(usize, usize)], exclusive: bool) {
+fn sums_before(kernel: &Generated, sizes: &[(usize, usize)]) {
     for &(m, n) in sizes {
         let x = drawn(m * n, (m * 1000 + n) as u64);
-        let wanted: Vec<f32> =
-            x.chunks(n).flat_map(|row| prefixes(row, 0.0, exclusive, |a, b| a + b)).collect();
-        for outcome in every(kernel(), &rows(m, n)) {
+        let wanted: Vec<f32> = x.chunks(n).flat_map(|row| prefixes(row, 0.0, true, |a, b| a + b)).collect();
+        for outcome in every(kernel.clone(), &rows(m, n)) {
             assert_eq!(outcome.get::<f32>("y").unwrap(), wanted, "{m}x{n}");
         }
     }
+}
+
+#[track_caller]
+fn check_rows(def: &KernelDef, sizes: &[(usize, usize)]) {
+    sizes.iter().for_each(|&(m, n)| check(def, &rows(m, n)));
 }
 
 /// Whole tiles: one block per row, tile after tile.
@@ -75,12 +82,12 @@ fn running_sum<const W: usize = 512, const L: usize = 64>(
 #[test]
 fn whole_rows_are_scanned_tile_by_tile() {
     let sizes = [(1, 1), (3, 512), (2, 513), (3, 1000), (1, 2049), (2, 7)];
-    sums_of_rows(|| generated!(running_sum()), &sizes, false);
+    check_rows(running_sum().def(), &sizes);
     // Not a power of two; one warp; more threads than elements; several warps with one element each.
-    sums_of_rows(|| generated!(running_sum!(W = 96, L = 96)), &sizes, false);
-    sums_of_rows(|| generated!(running_sum!(W = 128, L = 32)), &sizes, false);
-    sums_of_rows(|| generated!(running_sum!(W = 64, L = 128)), &sizes, false);
-    sums_of_rows(|| generated!(running_sum!(W = 240, L = 48)), &sizes, false);
+    check_rows(running_sum!(W = 96, L = 96).def(), &sizes);
+    check_rows(running_sum!(W = 128, L = 32).def(), &sizes);
+    check_rows(running_sum!(W = 64, L = 128).def(), &sizes);
+    check_rows(running_sum!(W = 240, L = 48).def(), &sizes);
 }
 
 /// Rows and columns of a whole tile, several rows for each block, and a scan of both modes together.
@@ -105,23 +112,7 @@ fn tiles_are_scanned_along_any_mode() {
         let x = drawn(m * n, 3);
         let out = || Arg::output::<f32>([m, n]).strides([n, 1]);
         let args = [Arg::tensor(&x, [m, n]).strides([n, 1]), out(), out(), out()];
-        for outcome in every(generated!(tiles()), &args) {
-            let [rows, columns, all] =
-                ["along_rows", "along_columns", "all"].map(|name| outcome.get::<f32>(name).unwrap());
-            for i in 0..m {
-                for j in 0..n {
-                    let (top, left) = (i / 16 * 16, j / 32 * 32);
-                    let right = (left + 32).min(n);
-                    let of_row: f32 = (left..=j).map(|j| x[i * n + j]).sum();
-                    let of_column: f32 = (top..i).map(|i| x[i * n + j]).sum();
-                    let before: f32 =
-                        (top..i).flat_map(|i| (left..right).map(move |j| i * n + j)).map(|at| x[at]).sum();
-                    assert_eq!(rows[i * n + j], of_row, "{m}x{n} {i} {j}");
-                    assert_eq!(columns[i * n + j], of_column, "{m}x{n} {i} {j}");
-                    assert_eq!(all[i * n + j], before + of_row, "{m}x{n} {i} {j}");
-                }
-            }
-        }
+        check(tiles().def(), &args);
     }
 }
 
@@ -143,8 +134,8 @@ fn by_parts<const L: usize = 64>(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Ten
 #[test]
 fn parts_of_threads_are_scanned_level_by_level() {
     let sizes = [(3, 256), (2, 300), (1, 1), (2, 1025)];
-    sums_of_rows(|| generated!(by_parts()), &sizes, true);
-    sums_of_rows(|| generated!(by_parts!(L = 40)), &sizes, true);
+    sums_before(&generated!(by_parts()), &sizes);
+    sums_before(&generated!(by_parts!(L = 40)), &sizes);
 }
 
 /// Eight lanes together; each has two elements, which are scanned separately.
@@ -205,24 +196,10 @@ fn order_matters_to_what_does_not_commute() {
     for (m, n) in [(2, 256), (1, 1), (3, 777)] {
         let of = |seed| -> Vec<i32> { drawn(m * n, seed).into_iter().map(|x| x as i32 % 3).collect() };
         let (a, x) = (of(11), of(12));
-        let wanted: Vec<i32> = a
-            .chunks(n)
-            .zip(x.chunks(n))
-            .flat_map(|(a, x)| {
-                let mut y = 0i32;
-                let next = |(a, x): (&i32, &i32)| {
-                    y = y.wrapping_mul(*a).wrapping_add(*x);
-                    y
-                };
-                a.iter().zip(x).map(next).collect::<Vec<_>>()
-            })
-            .collect();
         let given = |x: &[i32]| Arg::tensor(x, [m, n]).strides([n, 1]);
         let args = [given(&a), given(&x), Arg::output::<i32>([m, n]).strides([n, 1])];
-        for kernel in [generated!(recurrence()), generated!(recurrence!(L = 48))] {
-            for outcome in every(kernel, &args) {
-                assert_eq!(outcome.get::<i32>("y").unwrap(), wanted, "{m}x{n}");
-            }
+        for kernel in [recurrence(), recurrence!(L = 48)] {
+            check(kernel.def(), &args);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Copies and elementwise functions.
 
 use tilewright::prelude::*;
+use tilewright_fuzz::written_with;
 use tilewright_sim::{Arg, Options, run_every};
 
 pub(crate) const SIZES: [usize; 6] = [1, 3, 31, 100, 256, 1000];
@@ -85,14 +86,10 @@ fn both_levels(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, M>) {
 
 #[test]
 fn both_levels_work_in_one_kernel() {
-    let kernel = both_levels().def().generate().unwrap();
     let (m, n) = (37, 50);
     let x = numbers(m * n, 1);
-    let wanted: Vec<f32> = x.chunks(n).map(|row| row.iter().sum::<f32>() + 1.0).collect();
     let args = [Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::output::<f32>([m])];
-    for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{e}")) {
-        assert_eq!(outcome.get::<f32>("y").unwrap(), wanted);
-    }
+    written_with(both_levels().def(), &args, &options());
 }
 
 /// Where each element of a tile stands, in tiles that are contiguous along either mode, read transposed, and reduced.
@@ -112,7 +109,6 @@ fn places<const R: usize = 8, const W: usize = 64>(
 
 #[test]
 fn elements_of_whole_tiles_know_their_coordinates() {
-    let kernel = places().def().generate().unwrap();
     for (m, n) in [(8, 64), (13, 70), (1, 1), (24, 65)] {
         let args = [
             Arg::tensor(&numbers(m * n, 1), [m, n]).strides([n, 1]),
@@ -120,19 +116,7 @@ fn elements_of_whole_tiles_know_their_coordinates() {
             Arg::output::<i32>([n, m]).strides([m, 1]),
             Arg::output::<i32>([m, n.div_ceil(64)]),
         ];
-        for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{m} {n}: {e}")) {
-            let (y, t) = (outcome.get::<i32>("y").unwrap(), outcome.get::<i32>("t").unwrap());
-            let rows = outcome.get::<i32>("rows").unwrap();
-            for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
-                assert_eq!(y[i * n + j], (i * 1000 + j) as i32, "variant {}", outcome.variant());
-                assert_eq!(t[j * m + i], (i + j * 1000) as i32, "variant {}, transposed", outcome.variant());
-            }
-            assert!(
-                rows.iter().enumerate().all(|(at, row)| *row == (at % m) as i32),
-                "variant {}: {rows:?}",
-                outcome.variant()
-            );
-        }
+        written_with(places().def(), &args, &options());
     }
 }
 
@@ -185,47 +169,22 @@ fn through_shared(x: &Tensor<i32, (M, N)>, y: &mut Tensor<i32, (M, N)>, one: &mu
 fn coordinates_survive_shared_memory() {
     for (m, n) in [(33, 9), (64, 16), (5, 3)] {
         let x: Vec<i32> = (0..m * n).map(|x| x as i32).collect();
-        let kernel = through_shared().def().generate().unwrap();
         let args =
             [Arg::tensor(&x, [m, n]), Arg::output::<i32>([m, n]), Arg::in_out(&vec![-1; m * n], [m, n])];
-        for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{m} {n}: {e}")) {
-            let index = |at: usize| ((at % m) * 1000 + at / m) as i32;
-            assert_eq!(
-                outcome.get::<i32>("y").unwrap(),
-                (0..m * n).map(index).collect::<Vec<_>>(),
-                "{m} {n}"
-            );
-            let rows = (0..m * n).map(|at| if at % m % 32 == 0 { index(at) } else { -1 });
-            assert_eq!(outcome.get::<i32>("one").unwrap(), rows.collect::<Vec<_>>(), "{m} {n}");
-        }
+        written_with(through_shared().def(), &args, &options());
     }
 }
 
 #[test]
 fn repeated_elements_have_no_coordinate_along_what_repeats_them() {
     for (m, n) in [(1, 1), (4, 8), (5, 9), (12, 17)] {
-        let index = |at: usize| ((at % m) * 1000 + at / m) as i32;
         let x = numbers(m * n, 1);
         let x = || Arg::tensor(&x, [m, n]);
         let all = || Arg::output::<i32>([m, n]);
-        let kernel = repeated_rows().def().generate().unwrap();
         let args = [x(), all(), all(), all()];
-        for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{m} {n}: {e}")) {
-            let columns: Vec<i32> = (0..m * n).map(|at| (at / m) as i32).collect();
-            let both: Vec<i32> = (0..m * n).map(index).collect();
-            assert_eq!(outcome.get::<i32>("columns").unwrap(), columns, "{m} {n}");
-            for name in ["both", "reduced"] {
-                assert_eq!(outcome.get::<i32>(name).unwrap(), both, "{m} {n}, `{name}`");
-            }
-        }
-        let kernel = row_first().def().generate().unwrap();
+        written_with(repeated_rows().def(), &args, &options());
         let args = [x(), all(), Arg::in_out(&vec![-1; m * n], [m, n])];
-        for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{m} {n}: {e}")) {
-            let both: Vec<i32> = (0..m * n).map(index).collect();
-            assert_eq!(outcome.get::<i32>("y").unwrap(), both, "{m} {n}");
-            let lines = (0..m * n).map(|at| if at % m % 4 == 0 { index(at) } else { -1 });
-            assert_eq!(outcome.get::<i32>("one").unwrap(), lines.collect::<Vec<_>>(), "{m} {n}");
-        }
+        written_with(row_first().def(), &args, &options());
     }
 }
 

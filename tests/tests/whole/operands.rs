@@ -2,6 +2,7 @@
 
 use tilewright::prelude::*;
 use tilewright::program::narrow::packed_i4;
+use tilewright_fuzz::written_with;
 use tilewright_sim::{Arg, run_every};
 
 use crate::elements::{bits, numbers, options};
@@ -107,7 +108,6 @@ fn close(got: f32, wanted: f64, most: f64) {
 
 #[test]
 fn warps_that_share_k_add_their_sums() {
-    let kernel = shared_k().def().generate().unwrap();
     for (m, n, k) in [(32, 16, 64), (65, 19, 130), (3, 40, 7), (1, 1, 1), (32, 16, 0)] {
         let [a, b] = [(m, 1), (n, 2)].map(|(rows, seed)| numbers(rows * k, seed));
         let bias = numbers(n, 3);
@@ -117,12 +117,7 @@ fn warps_that_share_k_add_their_sums() {
             Arg::tensor(&bias, [n]),
             Arg::output::<f32>([m, n]).strides([n, 1]),
         ];
-        for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{m} {n} {k}: {e}")) {
-            for (at, got) in outcome.get::<f32>("c").unwrap().into_iter().enumerate() {
-                let sum: f32 = (0..k).map(|l| a[at / n * k + l] * b[at % n * k + l]).sum();
-                assert_eq!(got, 2.0 * sum + bias[at % n], "{m} {n} {k} {at}");
-            }
-        }
+        written_with(shared_k().def(), &args, &options());
     }
 }
 
@@ -137,15 +132,7 @@ fn functions_of_elements_past_the_end_of_k_are_0_where_they_say_so() {
             Arg::output::<f32>([m, n]).strides([n, 1]),
         ];
         for def in [powers().def(), powers_by_warps().def()] {
-            let kernel = def.generate().unwrap();
-            for outcome in
-                run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{m} {n} {k}: {e}"))
-            {
-                for (at, got) in outcome.get::<f32>("c").unwrap().into_iter().enumerate() {
-                    let sum: f32 = (0..k).map(|l| a[at / n * k + l].exp2() * b[at % n * k + l].exp2()).sum();
-                    assert_eq!(got, sum, "{m} {n} {k} {at}");
-                }
-            }
+            written_with(&def, &args, &options());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Sums and extrema over modes of whole tiles.
 
 use tilewright::prelude::*;
+use tilewright_fuzz::written_with;
 use tilewright_sim::{Arg, run_every};
 
 use crate::elements::{numbers, options};
@@ -55,27 +56,10 @@ fn alternating(x: &Tensor<i32, (M, N)>, y: &mut Tensor<i32, (M, N)>) {
 
 #[test]
 fn tuples_at_the_edge_of_one_tile_are_left_out_of_scans() {
-    let kernel = alternating().def().generate().unwrap();
     for (m, n) in [(8, 4), (5, 7), (13, 3)] {
         let x: Vec<i32> = (0..m * n).map(|i| (i % 5) as i32 - 2).collect();
-        let mut wanted = vec![0; m * n];
-        for (tile_m, tile_n) in
-            (0..m.div_ceil(8)).flat_map(|i| (0..n.div_ceil(4)).map(move |j| (8 * i, 4 * j)))
-        {
-            let mut before = 0;
-            for (i, j) in
-                (tile_n..n.min(tile_n + 4)).flat_map(|j| (tile_m..m.min(tile_m + 8)).map(move |i| (i, j)))
-            {
-                before = x[i + j * m] - before;
-                wanted[i + j * m] = before;
-            }
-        }
         let args = [Arg::tensor(&x, [m, n]), Arg::output::<i32>([m, n])];
-        for outcome in
-            run_every(&kernel, &args, &options()).unwrap_or_else(|error| panic!("{m} {n}: {error}"))
-        {
-            assert_eq!(outcome.get::<i32>("y").unwrap(), wanted, "{m} {n}");
-        }
+        written_with(alternating().def(), &args, &options());
     }
 }
 
@@ -96,15 +80,10 @@ fn filled_first(x: &Tensor<i32, (_3, N)>, y: &mut Tensor<f32, 2>, z: &mut Tensor
 
 #[test]
 fn threads_beyond_a_tile_that_is_only_filled_have_no_part_in_its_sum() {
-    let kernel = filled_first().def().generate().unwrap();
     for n in [5, 8] {
         let x: Vec<i32> = (0..3 * n as i32).collect();
         let args = [Arg::tensor(&x, [3, n]), Arg::output::<f32>([2]), Arg::output::<f16>([3, n])];
-        for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{n}: {e}")) {
-            assert_eq!(outcome.get::<f32>("y").unwrap(), [24.0, 16.0], "{n}");
-            let wanted: Vec<f16> = x.iter().map(|&x| f16::from_f32(x as f32)).collect();
-            assert_eq!(outcome.get::<f16>("z").unwrap(), wanted, "{n}");
-        }
+        written_with(filled_first().def(), &args, &options());
     }
 }
 
@@ -134,12 +113,8 @@ fn combined_parts_of_a_mode_have_no_coordinate() {
     let x = numbers(512, 1);
     let all = [of_sums().def().clone(), of_sums_by_threads().def().clone(), of_maxima().def().clone()];
     for def in all.into_iter().chain([of_minima().def().clone(), of_folds().def().clone()]) {
-        let kernel = def.generate().unwrap();
         let outputs = [Arg::output::<i32>([256]), Arg::output::<f32>([256])];
         let args = [[Arg::tensor(&x, [512])].as_slice(), &outputs].concat();
-        for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{}: {e}", def.name()))
-        {
-            assert_eq!(outcome.get::<i32>("y").unwrap(), (0..256).collect::<Vec<_>>(), "{}", def.name());
-        }
+        written_with(&def, &args, &options());
     }
 }

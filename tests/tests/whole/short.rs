@@ -1,6 +1,7 @@
 //! Tiles that are smaller than the block: threads outside of them have no element that counts.
 
 use tilewright::prelude::*;
+use tilewright_fuzz::written_with;
 use tilewright_sim::{Arg, run_every};
 
 use crate::elements::options;
@@ -100,7 +101,6 @@ fn columns(
 
 #[test]
 fn columns_of_small_tiles() {
-    let kernel = columns().def().generate().unwrap();
     let args = [
         Arg::tensor(&[1.0f32; 8], [8]),
         Arg::tensor(&[1.0f32; 40 * 64], [40, 64]),
@@ -109,12 +109,7 @@ fn columns_of_small_tiles() {
         Arg::output::<f32>([8]),
         Arg::in_out(&[1.0f32; 40], [40]),
     ];
-    for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|fault| panic!("{fault}")) {
-        assert_eq!(outcome.get::<f32>("a").unwrap(), [16.0; 40]);
-        assert_eq!(outcome.get::<f32>("b").unwrap(), [80.0; 8]);
-        assert_eq!(outcome.get::<f32>("c").unwrap(), [160.0; 8]);
-        assert_eq!(outcome.get::<f32>("d").unwrap(), [67.0; 40]);
-    }
+    written_with(columns().def(), &args, &options());
 }
 
 /// One element in shared memory, which is read as an integer: the end of a loop, a side of a condition.
@@ -136,13 +131,9 @@ fn repeated(x: &Tensor<i32, N>, y: &mut Tensor<i32, N>) {
 
 #[test]
 fn an_element_is_written_before_it_is_read_as_an_integer() {
-    let kernel = repeated().def().generate().unwrap();
     let x: Vec<i32> = (0..100).map(|i| i % 5).collect();
-    let wanted: Vec<i32> = x.iter().map(|x| 4 * x + 1).collect();
     let args = [Arg::tensor(&x, [100]), Arg::output::<i32>([100])];
-    for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|error| panic!("{error}")) {
-        assert_eq!(outcome.get::<i32>("y").unwrap(), wanted);
-    }
+    written_with(repeated().def(), &args, &options());
 }
 
 /// Tiles of 160 and 992 bytes that a producer copies, and one in boxes of 112: each begins where a bulk copy may.
@@ -180,12 +171,8 @@ fn summed(
 
 #[test]
 fn slots_of_small_tiles_are_aligned_for_bulk_copies() {
-    let kernel = summed().def().generate().unwrap();
     let x: Vec<i32> = (0..130).collect();
     let z: Vec<f64> = (0..8 * 31).map(f64::from).collect();
-    let y: Vec<i32> = (0..40).map(|i| x.iter().skip(i).step_by(40).sum()).collect();
-    let w: Vec<f64> = (0..4 * 31).map(|i| z[i % 4 + i / 4 * 8] + z[i % 4 + 4 + i / 4 * 8]).collect();
-    let v: Vec<f64> = (0..6 * 7).map(|i| (i / 6..31).step_by(7).map(|k| z[i % 6 + k * 8]).sum()).collect();
     let args = [
         Arg::tensor(&x, [130]),
         Arg::tensor(&z, [8, 31]),
@@ -193,9 +180,5 @@ fn slots_of_small_tiles_are_aligned_for_bulk_copies() {
         Arg::output::<f64>([4, 31]),
         Arg::output::<f64>([6, 7]),
     ];
-    for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|error| panic!("{error}")) {
-        assert_eq!(outcome.get::<i32>("y").unwrap(), y);
-        assert_eq!(outcome.get::<f64>("w").unwrap(), w);
-        assert_eq!(outcome.get::<f64>("v").unwrap(), v);
-    }
+    written_with(summed().def(), &args, &options());
 }

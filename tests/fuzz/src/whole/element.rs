@@ -5,6 +5,7 @@ use tilewright_codegen::ast::{Binary, Unary};
 use tilewright_codegen::thread::{Bin, Cmp, Un};
 
 use super::Num;
+use super::number::doubles;
 use super::value::{Along, At, Cell, Elements, OutOfBounds, Type};
 use super::{Result, undefined};
 use crate::number::range;
@@ -172,7 +173,8 @@ pub(super) fn alike(all: &[&Elements], of: &dyn Fn(&[Num], Elem) -> Num) -> Resu
             return each(all, Type::Whole, &|x| Some(of(x, Elem::I32)).filter(both).unwrap_or(Num::UNKNOWN));
         }
         // Literals alone get their type from the rest of the expression, which is not known here: all have small integers.
-        let is_small = |x: &Num| x.is_exact() && x.value.fract() == 0.0 && x.value.abs() <= 256.0;
+        let is_small =
+            |x: &Num| doubles() || x.is_exact() && x.value.fract() == 0.0 && x.value.abs() <= 256.0;
         return each(all, Type::Literal, &|x| match x.iter().all(is_small) {
             true => Some(of(x, Elem::F64)).filter(is_small).unwrap_or(Num::UNKNOWN),
             false => Num::UNKNOWN,
@@ -313,5 +315,8 @@ fn sigmoid(x: &[Num], elem: Elem) -> Num {
 
 /// With a wider bound: it may be computed in other steps.
 fn loose(x: Num, elem: Elem) -> Num {
+    if doubles() {
+        return x;
+    }
     Num::near(x.value, x.error * 4.0 + 8.0 * elem.roundoff() * x.value.abs())
 }

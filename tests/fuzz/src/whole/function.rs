@@ -1,7 +1,7 @@
 //! Calls.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{Arg, Expr, ExprKind, Name, Pattern};
+use tilewright_codegen::ast::{Arg, Device, DeviceType, Expr, ExprKind, Name, Pattern};
 use tilewright_codegen::thread::{Bin, Cmp};
 
 use super::Num;
@@ -158,9 +158,36 @@ impl<'k> Block<'k> {
                     let values = args.iter().map(|arg| self.value(&arg.value)).collect::<Result<_>>()?;
                     self.applied((params, body), values)
                 }
-                _ => self.number(name, args),
+                _ => match device(&self.kernel.devices, name) {
+                    Some(device) => self.device(device, args),
+                    None => self.number(name, args),
+                },
             },
         }
+    }
+
+    /// A function that kernels share, of numbers.
+    fn device(&mut self, device: &'k Device, args: &'k [Arg]) -> Result<Value<'k>> {
+        let depth = self.scopes[self.thread].len();
+        let mut values = Vec::new();
+        for (param, arg) in device.params.iter().zip(args) {
+            let DeviceType::Number(elem) = &param.ty else {
+                return undefined("a parameter that is no number");
+            };
+            let (elem, value) = (self.elem(&elem.text)?, self.value(&arg.value)?);
+            values.push((param.name.text.clone(), Value::Elements(self.elements(&value)?.as_type(elem)?)));
+        }
+        if !device.body.is_empty() {
+            return undefined("a function with statements");
+        }
+        let integers = std::mem::replace(&mut self.integers, false);
+        let outer = std::mem::replace(&mut self.in_closure, true);
+        self.scopes[self.thread].extend(values);
+        let value = self.value(&device.value);
+        self.scopes[self.thread].truncate(depth);
+        self.integers = integers;
+        self.in_closure = outer;
+        value
     }
 
     /// `asm::<i32>("…", a, b, model = |a, b| …)`
@@ -241,7 +268,12 @@ impl<'k> Block<'k> {
     }
 
     pub(super) fn view(&mut self, of: &'k Expr) -> Result<View> {
-        match self.value(of)? {
+        let value = self.value(of)?;
+        self.as_view(value)
+    }
+
+    pub(super) fn as_view(&mut self, of: Value<'k>) -> Result<View> {
+        match of {
             Value::View(view) => Ok(view),
             Value::Elements(of) => match self.settled(of)? {
                 Value::View(view) => Ok(view),
@@ -539,11 +571,17 @@ impl<'k> Block<'k> {
 }
 
 /// The entries of a tuple and of the tuples in it.
-fn leaves<'k>(of: &Value<'k>) -> Vec<Value<'k>> {
+pub(super) fn leaves<'k>(of: &Value<'k>) -> Vec<Value<'k>> {
     match of {
         Value::Tuple(all) => all.iter().flat_map(leaves).collect(),
         one => vec![one.clone()],
     }
+}
+
+/// A function that kernels share, by its name, also one that another uses.
+fn device<'k>(devices: &'k [Device], name: &str) -> Option<&'k Device> {
+    let own = devices.iter().find(|device| device.name.text == name);
+    own.or_else(|| devices.iter().find_map(|of| device(&of.devices, name)))
 }
 
 /// A value with other leaves.

@@ -85,6 +85,26 @@ const MOST_STEPS: usize = 20_000;
 
 /// Runs a kernel with these settings, with the first of its alternatives; returns its buffers.
 pub fn run(kernel: &Kernel, settings: &Settings, case: &Case) -> Result<Vec<Buffer>> {
+    run_blocks(kernel, settings, case, None)
+}
+
+/// [`run`] with numbers in double precision, which have no error bounds.
+pub fn run_in_doubles(
+    kernel: &Kernel,
+    settings: &Settings,
+    case: &Case,
+    grid: [i64; 3],
+) -> Result<Vec<Buffer>> {
+    number::in_doubles(|| run_blocks(kernel, settings, case, Some(grid)))
+}
+
+/// Runs a kernel with this grid if its text does not have one.
+pub fn run_blocks(
+    kernel: &Kernel,
+    settings: &Settings,
+    case: &Case,
+    grid: Option<[i64; 3]>,
+) -> Result<Vec<Buffer>> {
     let symbols = case.symbols.iter().map(|(of, n)| (of.name().to_owned(), i128::from(*n))).collect();
     let threads = threads::threads(kernel);
     let mut block = Block {
@@ -106,7 +126,7 @@ pub fn run(kernel: &Kernel, settings: &Settings, case: &Case) -> Result<Vec<Buff
         steps: 0,
     };
     let tensors = block.stores.len();
-    let grid = block.grid()?;
+    let grid = block.grid().or_else(|why| grid.ok_or(why))?;
     for z in 0..grid[2] {
         for y in 0..grid[1] {
             for x in 0..grid[0] {

@@ -1,5 +1,6 @@
 //! Numbers with error bounds, and arithmetic of element types on them.
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::fmt;
 
@@ -9,6 +10,29 @@ use tilewright_codegen::thread::{Bin, Cmp, Un};
 use tilewright_codegen::number::Number;
 
 use crate::number::{self, represents, whole};
+
+thread_local! {
+    static IN_DOUBLES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Evaluates with numbers in double precision, which are rounded to types of at most 16 bits alone and have no error bounds: every
+/// comparison has a result.
+pub(super) fn in_doubles<T>(evaluate: impl FnOnce() -> T) -> T {
+    IN_DOUBLES.set(true);
+    let value = evaluate();
+    IN_DOUBLES.set(false);
+    value
+}
+
+/// Are numbers in double precision?
+pub(super) fn doubles() -> bool {
+    IN_DOUBLES.get()
+}
+
+/// A number in double precision.
+fn double(value: f64) -> Num {
+    if value.is_nan() { Num::UNKNOWN } else { Num::exact(value) }
+}
 
 /// A number, and a bound on the error of a kernel's result: 0 if it must be exact, infinity if it is
 /// unknown.
@@ -117,6 +141,14 @@ impl Num {
                 _ => Num::UNKNOWN,
             };
         }
+        if doubles() {
+            let is_narrow = elem.bytes() < 4 || elem == Elem::Tf32;
+            return double(if is_narrow {
+                number::value(elem, number::bits(elem, self.value))
+            } else {
+                self.value
+            });
+        }
         // An integer is rounded to the nearest number of the host.
         let exact = self.is_exact() && !rounded && (self.rest == 0.0 || elem == Elem::F64);
         if exact && represents(elem, self.value) {
@@ -223,6 +255,9 @@ impl Num {
             _ => x,
         };
         let at = x.value;
+        if doubles() {
+            return double(of(at));
+        }
         let (low, value, high) = (of(at - x.error), of(at), of(at + x.error));
         let periodic = matches!(f, Un::Sin | Un::Cos);
         // Functions that are not monotonic, and whose error is absolute where they are near 0, by their largest slope.
@@ -246,7 +281,7 @@ impl Num {
 
     /// The bits of an element as another type of the same size.
     pub fn bits(self, from: Elem, to: Elem) -> Num {
-        match self.is_exact() && !(from.is_float() && self.value == 0.0) {
+        match self.is_exact() && (doubles() || !(from.is_float() && self.value == 0.0)) {
             true if from == to => self,
             true if from.is_float() => Num::of_bits(to, number::bits(from, self.value)),
             true => self
@@ -275,6 +310,8 @@ impl Num {
             let value = match f {
                 Bin::Add => a + b,
                 Bin::Mul => a * b,
+                Bin::Sub if doubles() => a - b,
+                Bin::Div if doubles() => a / b,
                 _ => f64::NAN,
             };
             return if value.is_nan() { Num::UNKNOWN } else { Num::exact(value) };
@@ -319,6 +356,7 @@ impl Num {
                 let own = if elem == Elem::F64 { 1e-12 } else { 4e-6 };
                 Num::near(value, own * value + 1e-30).fit(elem, true)
             }
+            Bin::Div if elem.is_float() && doubles() => double(a / b),
             Bin::Div if elem.is_float() => {
                 if b.abs() <= 2.0 * y.error || b == 0.0 {
                     return Num::UNKNOWN;
@@ -379,6 +417,9 @@ impl Num {
             _ if !elem.is_float() => rest.iter().fold(first, |known, x| Num::bin(with, known, *x, elem)),
             Bin::Add => {
                 let value: f64 = all.iter().map(|x| x.value).sum();
+                if doubles() {
+                    return double(value);
+                }
                 let size: f64 = all.iter().map(|x| x.value.abs() + x.error).sum();
                 let error: f64 = all.iter().map(|x| x.error).sum();
                 let whole_numbers = all.iter().all(|x| x.is_exact() && x.value.fract() == 0.0);
@@ -394,6 +435,9 @@ impl Num {
             Bin::Mul => {
                 let product =
                     rest.iter().fold(first, |product, x| Num::bin(Bin::Mul, product, *x, Elem::F64));
+                if doubles() {
+                    return product;
+                }
                 // No factor may be close to overflow.
                 let size: f64 = all.iter().map(|x| x.value.abs().max(1.0)).product();
                 if size <= whole(elem) { product.fit(elem, false) } else { Num::UNKNOWN }

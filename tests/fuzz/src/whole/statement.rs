@@ -3,6 +3,7 @@
 use tilewright_codegen::ast::{Binary, Expr, ExprKind, Pattern, Stmt, StmtKind, Unary};
 
 use super::element;
+use super::function::leaves;
 use super::value::{Cell, Elements, OutOfBounds, Store, Type, Value, View};
 use super::{Block, MOST_STEPS, Result, expression, undefined};
 
@@ -54,7 +55,8 @@ impl<'k> Block<'k> {
                 self.exchanges(value)?;
                 self.for_threads(|block| block.assign(target, *op, value)).map(|_| ())
             }
-            StmtKind::For { pattern: Pattern::Name(name), range, body } => {
+            StmtKind::For { pattern: pattern @ (Pattern::Name(_) | Pattern::Hole(_)), range, body } => {
+                let name = if let Pattern::Name(name) = pattern { &*name.text } else { "_" };
                 // One that is known to be empty while compiling is not in the program.
                 if let ExprKind::Range(from, to) = &range.kind
                     && let (Some(from), Some(to)) = (self.constant(from), self.constant(to))
@@ -71,7 +73,7 @@ impl<'k> Block<'k> {
                     match range {
                         Value::Range(from, to) => ends.push((from, to)),
                         Value::Tuple(values) => {
-                            return self.each(&Pattern::Name(name.clone()), values, body);
+                            return self.each(pattern, values, body);
                         }
                         _ => return undefined("no range"),
                     }
@@ -81,7 +83,7 @@ impl<'k> Block<'k> {
                 for n in from..if self.supposed { from } else { to } {
                     self.steps += 1;
                     let runs: Vec<bool> = ends.iter().map(|end| (end.0..end.1).contains(&n)).collect();
-                    self.only(self.threads_with(&runs, true), |block| block.iteration(&name.text, n, body))?;
+                    self.only(self.threads_with(&runs, true), |block| block.iteration(name, n, body))?;
                     if std::mem::take(&mut self.left) {
                         break;
                     }
@@ -90,7 +92,7 @@ impl<'k> Block<'k> {
                 let last = to.max(from);
                 let before: Vec<bool> = self.stores.iter().map(is_outside).collect();
                 for n in last..last + if from < to { 1 } else { 2 } {
-                    self.suppose(|block| block.iteration(&name.text, n, body));
+                    self.suppose(|block| block.iteration(name, n, body));
                 }
                 // If the loop runs over a size of 0, all elements are out of bounds, also along modes whose edges differ between
                 // iterations, which are not known after the loop.
@@ -312,21 +314,23 @@ impl<'k> Block<'k> {
     }
 
     fn assign(&mut self, target: &'k Expr, op: Option<Binary>, value: &'k Expr) -> Result<()> {
-        if let (ExprKind::Tuple(targets), ExprKind::Tuple(values)) = (&target.kind, &value.kind) {
-            let mut made = Vec::new();
-            for value in values {
-                let value = self.value(value)?;
-                made.push(self.elements(&value)?);
+        let one_tile = self.is_of_one_tile(value);
+        let value = self.value(value)?;
+        if let Value::Tuple(_) = &value {
+            let values = leaves(&value).iter().map(|of| self.elements(of)).collect::<Result<Vec<_>>>()?;
+            let targets = leaves(&self.value(target)?);
+            if targets.len() != values.len() {
+                return undefined("a tuple of another length");
             }
-            for (target, value) in targets.iter().zip(&made) {
-                self.set(target, None, value)?;
+            for (target, value) in targets.into_iter().zip(&values) {
+                let target = self.as_view(target)?;
+                self.set(&target, None, value)?;
             }
             return Ok(());
         }
-        let one_tile = self.is_of_one_tile(value);
-        let value = self.value(value)?;
         let value = self.elements(&value)?;
-        self.set(target, op.map(|op| (op, one_tile)), &value)
+        let target = self.view(target)?;
+        self.set(&target, op.map(|op| (op, one_tile)), &value)
     }
 
     /// Is it a tile of an argument, or arithmetic on it with a literal?
@@ -346,11 +350,10 @@ impl<'k> Block<'k> {
     }
 
     /// Sets a tile, or with an operator changes it by elements, of one tile or not.
-    fn set(&mut self, target: &'k Expr, op: Option<(Binary, bool)>, value: &Elements) -> Result<()> {
-        let to = self.view(target)?;
+    fn set(&mut self, to: &View, op: Option<(Binary, bool)>, value: &Elements) -> Result<()> {
         let value = match op {
             Some((op, one_tile)) => {
-                let before = self.read(&to, 0.0)?;
+                let before = self.read(to, 0.0)?;
                 let mut made = element::binary(op, &before, value)?;
                 before.accumulated(value, &mut made)?;
                 if one_tile && matches!(op, Binary::Add | Binary::Sub | Binary::Or | Binary::Xor) {
@@ -361,7 +364,7 @@ impl<'k> Block<'k> {
             None => value.clone(),
         };
         let value = value.as_type(to.elem)?;
-        self.write(&to, &value)
+        self.write(to, &value)
     }
 }
 

@@ -3,27 +3,54 @@
 use tilewright_codegen::kernel_def::KernelDef;
 use tilewright_codegen::tile::{self, Program};
 use tilewright_codegen::{Definition, Elem, Generate as _};
-use tilewright_fuzz::case::{Case, Fit, Tensor};
-use tilewright_fuzz::{number, whole};
 use tilewright_layout::{Symbol, Value};
-use tilewright_sim::{Arg, ArgMemory};
+use tilewright_sim::{Arg, ArgMemory, Options, run_every};
 
-/// The results of every variant are the results of the kernel's text.
+use crate::case::{Case, Fit, Tensor};
+use crate::{number, whole};
+
+/// The results of every variant are the results of the kernel's text, within the error bounds of its operations.
 #[track_caller]
-pub(crate) fn written(def: &KernelDef, args: &[Arg]) {
-    if let Err(why) = compared(def, args) {
+pub fn written(def: &KernelDef, args: &[Arg]) {
+    written_with(def, args, &Options::default());
+}
+
+/// [`written`], in these schedules and on this device.
+#[track_caller]
+pub fn written_with(def: &KernelDef, args: &[Arg], options: &Options) {
+    if let Err(why) = compared(def, args, options, None) {
         panic!("{why}");
     }
 }
 
-fn compared(def: &KernelDef, args: &[Arg]) -> Result<(), String> {
+/// The results of every variant are the results of the kernel's text in double precision: integers are equal, and other numbers
+/// differ by at most `within` and the roundoff of a narrow type, relative to numbers greater than 1. For comparisons and functions whose
+/// result error bounds do not decide.
+#[track_caller]
+pub fn near(def: &KernelDef, args: &[Arg], within: f64) {
+    if let Err(why) = compared(def, args, &Options::default(), Some(within)) {
+        panic!("{why}");
+    }
+}
+
+fn compared(def: &KernelDef, args: &[Arg], options: &Options, within: Option<f64>) -> Result<(), String> {
     let Some(definition) = def.definition() else { return Err("no definition".into()) };
     let program = definition.program().map_err(|why| format!("{why:?}"))?;
     let Definition::Function(kernel, settings) = &definition else { return Err("no function".into()) };
     let case = case(&program, args)?;
-    let wanted = whole::run(kernel, settings, &case).map_err(|why| format!("undefined: {}", why.0))?;
+    // The text of some kernels does not say how many blocks there are.
+    let grid = case.grid(&program).ok_or("no grid")?;
+    let wanted = match within {
+        Some(_) => whole::run_in_doubles(kernel, settings, &case, grid),
+        None => whole::run_blocks(kernel, settings, &case, Some(grid)),
+    };
+    let wanted = wanted.map_err(|why| format!("undefined: {}", why.0))?;
     let generated = definition.generate().kernel.ok_or("no kernel")?;
-    for outcome in crate::every(generated, args) {
+    let outcomes = run_every(&generated, args, options).map_err(|fault| fault.to_string())?;
+    if outcomes.is_empty() {
+        return Err("no variant ran".into());
+    }
+    for outcome in outcomes {
         for (tensor, wanted) in case.tensors.iter().zip(&wanted).filter(|(tensor, _)| tensor.written) {
             let bytes = outcome.bytes(&tensor.name).ok_or("no result")?;
             for (index, (got, known)) in tensor.decoded(bytes).into_iter().zip(&wanted.all).enumerate() {
@@ -35,8 +62,13 @@ fn compared(def: &KernelDef, args: &[Arg]) -> Result<(), String> {
                         tensor.name, num.error
                     ));
                 }
-                if !num.admits(tensor.elem, got) {
-                    let value = number::value(tensor.elem, got);
+                let value = number::value(tensor.elem, got);
+                let roundoff = if tensor.elem.bytes() < 4 { 2.0 * tensor.elem.roundoff() } else { 0.0 };
+                let is_near =
+                    |within: f64| (value - num.value).abs() <= (within + roundoff) * (1.0 + num.value.abs());
+                let is_right =
+                    num.admits(tensor.elem, got) || tensor.elem.is_float() && within.is_some_and(is_near);
+                if !is_right {
                     let (name, variant) = (&tensor.name, outcome.variant() + 1);
                     return Err(format!(
                         "variant {variant}: `{name}` at {index} is {value}, and {num} is right"
