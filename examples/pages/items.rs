@@ -59,7 +59,8 @@ pub fn append_one(item: View, bound: View, list: &mut View, count: &mut View) {
 /// Stores items, as elements and where they were, at their ranks in a row; items of rank -1 nowhere.
 #[device]
 pub fn put(items: View, rank: View, row: usize, y: &mut View, order: &mut View) {
-    let number = |ordered| bits::<f32>(if ordered >= (1u32 << 31) { ordered ^ (1u32 << 31) } else { !ordered });
+    let number =
+        |ordered| bits::<f32>(if ordered >= (1u32 << 31) { ordered ^ (1u32 << 31) } else { !ordered });
     scatter((items, rank), y, |item, rank| ((rank, row), number((item >> 32) as u32 + 0x007f_ffff)));
     scatter((items, rank), order, |item, rank| ((rank, row), (u32::MAX - item as u32) as i32));
 }

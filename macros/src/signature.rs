@@ -27,7 +27,8 @@ pub(crate) fn generics(
                 let default = constant.default.as_ref().map(|(_, value)| expr(value, text));
                 let is_closure = default.as_ref().is_some_and(ast::Expr::is_closure);
                 if is_function && !is_closure {
-                    let instead = format!("write one: `const {}: fn(f32) -> f32 = {{ |x| x }}`", constant.ident);
+                    let instead =
+                        format!("write one: `const {}: fn(f32) -> f32 = {{ |x| x }}`", constant.ident);
                     text.wrong(constant.ident.span(), "a function has a closure as its default", &instead);
                 } else if is_size && is_closure {
                     let instead = "write its type: `fn(f32) -> f32`";
@@ -38,7 +39,11 @@ pub(crate) fn generics(
                         Some("f32" | "f64") => "write the number in the body, or an argument, `alpha: f32`",
                         _ => "write `usize`",
                     };
-                    text.wrong(TokenRange::of(&constant.ty), "a kernel's constants are sizes and closures", instead);
+                    text.wrong(
+                        TokenRange::of(&constant.ty),
+                        "a kernel's constants are sizes and closures",
+                        instead,
+                    );
                 }
                 let name = text.name(&constant.ident);
                 consts.push(ConstParam { name, default });

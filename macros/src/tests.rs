@@ -372,7 +372,12 @@ fn mistakes_in_heads() {
         "T",
         "the function has no element type `T`; help: add it to the function: `fn name<T, …>(…)`",
     );
-    wrong("", "fn f<const B: i32 = 4>()", "i32", "a kernel's constants are sizes and closures; help: write `usize`");
+    wrong(
+        "",
+        "fn f<const B: i32 = 4>()",
+        "i32",
+        "a kernel's constants are sizes and closures; help: write `usize`",
+    );
     wrong(
         "unroll",
         "fn f()",
@@ -440,7 +445,8 @@ fn check_settings(text: &str, expected: &str) {
     let settings = keys::settings(tokens(text), &kernel, &mut text_of);
     let consts = settings.consts.iter().map(|(name, value)| format!("{} = {value}", name.text));
     let types = settings.types.iter().map(|(name, elem)| format!("{} = {elem}", name.text));
-    let functions = settings.functions.iter().map(|(name, value)| format!("{} = {}", name.text, compact::expr(value)));
+    let functions =
+        settings.functions.iter().map(|(name, value)| format!("{} = {}", name.text, compact::expr(value)));
     let outcome = reported(&text_of);
     let settings: Vec<_> = types.chain(consts).chain(functions).collect();
     assert_eq!(if outcome.is_empty() { settings.join(", ") } else { outcome }, expected);

@@ -217,7 +217,8 @@ fn kernels_serve_sizes_that_may_be_0() {
             let element = |row: usize, column: &usize| if *column < n { x[row * n + column] } else { 0.0 };
             (0..m).map(|row| columns.iter().map(|column| element(row, column)).sum()).collect()
         };
-        let (all, some): (Vec<usize>, Vec<usize>) = ((0..n).collect(), list.iter().map(|z| *z as usize).collect());
+        let (all, some): (Vec<usize>, Vec<usize>) =
+            ((0..n).collect(), list.iter().map(|z| *z as usize).collect());
         let results = [(); 3].map(|()| Arg::output::<f32>([m, 1]));
         let mut args = vec![Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::tensor(list, [list.len()])];
         args.extend(results);

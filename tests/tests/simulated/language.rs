@@ -294,14 +294,15 @@ fn closures_are_constants() {
     fn combined<
         T,
         const PART: usize = 128,
-        const EACH: fn(f32, i32) -> f32 = { |x, place| x },
+        const EACH: fn(f32, i32) -> f32 = { |x, at| x },
         const COMBINE: fn(f32, f32) -> f32 = { |x, y| x + y },
     >(
         x: &Tensor<T, (M, N), (ldx, _1)>,
         y: &mut Tensor<T, M>,
     ) {
         assert(N <= PART);
-        let elements = map(tile(x, (8, PART), (block.x, 0)), |x, at| if at.1 < N { EACH(2 * x, at.1) } else { 0 });
+        let elements =
+            map(tile(x, (8, PART), (block.x, 0)), |x, at| if at.1 < N { EACH(2 * x, at.1) } else { 0 });
         let total = reduce(elements, 0, COMBINE, mode = 1);
         copy(total, tile(y, 8, block.x).along(0));
     }
@@ -317,11 +318,14 @@ fn closures_are_constants() {
     let wanted = rows(&|total, x, _| total + x);
     assert!(done.get::<f32>("y").unwrap().iter().zip(&wanted).all(|(y, x)| *y == *x as f32));
     let args = [Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::output::<i32>([m])];
-    let weighed = combined!(T = i32, EACH = |x, place| x * (place % 3) - PART as i32);
+    let weighed = combined!(T = i32, EACH = |x, at| x * (at % 3) - PART as i32);
     let done = weighed.simulate(&args).unwrap();
     assert_eq!(done.get::<i32>("y").unwrap(), rows(&|total, x, at| total + x * (at % 3) - 128));
     let bits = combined!(T = i32, COMBINE = |x, y| x ^ y, PART = 256);
     assert_eq!(bits.simulate(&args).unwrap().get::<i32>("y").unwrap(), rows(&|total, x, _| total ^ x));
     let refused = combined().specialize(&[("EACH", 3)]).unwrap_err().to_string();
-    assert!(refused.contains("`EACH` is a closure, and 3 is none") && refused.contains("write `EACH = |x| …`"), "{refused}");
+    assert!(
+        refused.contains("`EACH` is a closure, and 3 is none") && refused.contains("write `EACH = |x| …`"),
+        "{refused}"
+    );
 }

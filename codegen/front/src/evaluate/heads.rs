@@ -165,7 +165,9 @@ impl Evaluator {
                 },
                 ParamKind::Scalar => ParamKind::Scalar,
             };
-            if let (ParamKind::Tensor { shape, .. }, ParamKind::Tensor { shape: own, .. }) = (&param.kind, &kind) {
+            if let (ParamKind::Tensor { shape, .. }, ParamKind::Tensor { shape: own, .. }) =
+                (&param.kind, &kind)
+            {
                 self.may_be_empty(shape, own);
             }
             let name = Name { text, span: param.name.span };

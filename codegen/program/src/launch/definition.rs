@@ -95,7 +95,8 @@ impl Settings {
 
     /// Names that a use sets twice. Names that the kernel does not have are refused when it is made.
     pub fn repeated(&self) -> Vec<Diagnostic> {
-        let names = self.consts.iter().map(|(name, _)| name).chain(self.functions.iter().map(|(name, _)| name));
+        let names =
+            self.consts.iter().map(|(name, _)| name).chain(self.functions.iter().map(|(name, _)| name));
         let names: Vec<&Name> = names.chain(self.types.iter().map(|(name, _)| name)).collect();
         let again =
             |(at, name): &(usize, &&Name)| names[..*at].iter().any(|earlier| earlier.text == name.text);

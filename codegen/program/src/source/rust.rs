@@ -20,7 +20,9 @@ impl Display for Kernel {
             Some(value) if matches!(value.kind, ExprKind::Int(_)) => {
                 format!("const {}: usize = {}", constant.name.text, expr(value))
             }
-            Some(value) => format!("const {}: {} = {{ {} }}", constant.name.text, constant_type(value), expr(value)),
+            Some(value) => {
+                format!("const {}: {} = {{ {} }}", constant.name.text, constant_type(value), expr(value))
+            }
             None => format!("const {}: usize", constant.name.text),
         });
         let generics: Vec<String> =

@@ -83,8 +83,8 @@ impl Builder {
         self
     }
 
-    /// A launch with a smaller size is refused, so accesses that are in bounds for greater sizes are not checked. A size that
-    /// nothing is said about is at least 1; with the limit 0, the kernel serves tensors without elements.
+    /// A launch with a smaller size is refused, so accesses that are in bounds for greater sizes are not checked. Sizes without
+    /// a limit are at least 1; with the limit 0, the kernel serves tensors without elements.
     ///
     /// ```
     /// use tilewright_codegen::build::Builder;

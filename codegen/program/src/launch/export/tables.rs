@@ -192,7 +192,8 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         ];
         self.most.iter_mut().zip(counts).for_each(|(most, count)| *most = count.max(*most));
         let needs = |arg, mode| rules.variants.is_empty() || rules.needs_elements(arg, mode);
-        let params = kernel.params.iter().enumerate().map(|(arg, named)| param(named, &|mode| needs(arg, mode)));
+        let params =
+            kernel.params.iter().enumerate().map(|(arg, named)| param(named, &|mode| needs(arg, mode)));
         let params: Vec<String> = params.collect();
         let (mut check, mut forms, mut apart) = ("0".to_owned(), Vec::new(), "0".to_owned());
         if more.is_some() {
