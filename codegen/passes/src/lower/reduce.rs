@@ -67,7 +67,7 @@ impl Lower<'_> {
         let submodes = across.submodes(self.combined());
         match (across, &submodes[..]) {
             (_, []) => Ok(()),
-            (Across::Warp(_), &[(lanes, _), ..]) => self.across_lanes(&all, lanes),
+            (Across::Warp(_), &[(lanes, _), ..]) => self.butterfly(&all, lanes, 1),
             (Across::Block, _) => self.across_block(&all),
             (Across::Cluster(blocks), _) => {
                 self.across_block(&all)?;
@@ -127,15 +127,12 @@ impl Lower<'_> {
 
     /// Combines the accumulators at an index with other elements.
     fn add(&mut self, all: &Combined<'_>, at: Ix, others: Vec<Val>) -> Result<()> {
-        let own: Vec<Val> = all.parts.iter().map(|part| Val::Reg(part.reg, at)).collect();
         let others = match all.operation() {
             Some(_) => others,
             None => self.in_registers(all, "other", others),
         };
-        let next = self.joined(all, &own, &others)?;
-        for (part, value) in all.parts.iter().zip(next) {
-            self.emit(Op::Assign { reg: part.reg, at, value });
-        }
+        let next = self.joined(all, &self.tuple(all, at), &others)?;
+        self.set(all, at, next);
         Ok(())
     }
 
@@ -173,33 +170,61 @@ impl Lower<'_> {
         Ok(next)
     }
 
+    /// Two tuples combined, in this order where a condition is true, elsewhere in the other order.
+    pub(super) fn joined_in_order(
+        &mut self,
+        all: &Combined<'_>,
+        cond: Ix,
+        left: &[Val],
+        right: &[Val],
+    ) -> Result<Vec<Val>> {
+        let pick = |(x, y): (&Val, &Val)| Val::Guarded(cond, Box::new(x.clone()), Box::new(y.clone()));
+        let (first, second) =
+            (left.iter().zip(right).map(pick).collect(), right.iter().zip(left).map(pick).collect());
+        let first = self.in_registers(all, "first", first);
+        let second = self.in_registers(all, "second", second);
+        self.joined(all, &first, &second)
+    }
+
+    /// A loop over registers.
+    pub(super) fn over(&mut self, len: i64, body: &mut dyn FnMut(&mut Self, Ix) -> Result<()>) -> Result<()> {
+        self.loops(&named([len]), Unroll::Full, &mut |lower, at| body(lower, at[0]))
+    }
+
+    /// The tuple at an index.
+    pub(super) fn tuple(&self, all: &Combined<'_>, at: Ix) -> Vec<Val> {
+        all.parts.iter().map(|part| Val::Reg(part.reg, at)).collect()
+    }
+
+    /// Sets the tuple at an index.
+    pub(super) fn set(&mut self, to: &Combined<'_>, at: Ix, values: Vec<Val>) {
+        for (part, value) in to.parts.iter().zip(values) {
+            self.emit(Op::Assign { reg: part.reg, at, value });
+        }
+    }
+
     /// How many results a thread has.
     pub(super) fn results(&self, all: &Combined<'_>) -> i64 {
         i64::from(self.kernel.regs[all.parts[0].reg as usize].len)
     }
 
-    /// A butterfly shuffle: after it every lane of a group of `lanes` neighbours has the result.
-    fn across_lanes(&mut self, all: &Combined<'_>, lanes: i64) -> Result<()> {
-        self.butterfly(all, lanes, 1)
-    }
-
-    /// The same over `lanes` lanes that are `step` apart.
+    /// A butterfly shuffle: after it every lane of a group of `lanes` lanes, which are `step` apart, has the result.
     fn butterfly(&mut self, all: &Combined<'_>, lanes: i64, step: i64) -> Result<()> {
         let len = self.results(all);
         if let (WARP, Some(with)) = (lanes, self.of_warp(all)) {
-            return self.loops(&named([len]), Unroll::Full, &mut |lower, at| {
+            return self.over(len, &mut |lower, at| {
                 let reg = all.parts[0].reg;
-                let value = Val::Vote(Vote::All(with), Box::new(Val::Reg(reg, at[0])));
-                lower.emit(Op::Assign { reg, at: at[0], value });
+                let value = Val::Vote(Vote::All(with), Box::new(Val::Reg(reg, at)));
+                lower.emit(Op::Assign { reg, at, value });
                 Ok(())
             });
         }
         let mut distance = lanes / 2 * step;
         while distance >= step {
             let by = self.int(distance);
-            self.loops(&named([len]), Unroll::Full, &mut |lower, at| {
-                let other = |part: &Part| Val::ShuffleXor(Box::new(Val::Reg(part.reg, at[0])), by);
-                lower.add(all, at[0], all.parts.iter().map(other).collect())
+            self.over(len, &mut |lower, at| {
+                let other = |part: &Part| Val::ShuffleXor(Box::new(Val::Reg(part.reg, at)), by);
+                lower.add(all, at, all.parts.iter().map(other).collect())
             })?;
             distance /= 2;
         }
@@ -227,16 +252,16 @@ impl Lower<'_> {
             let by = self.int(distance);
             let from = self.exprs().xor(thread, by);
             let there = self.exprs().lt(from, threads);
-            self.loops(&named([len]), Unroll::Full, &mut |lower, at| {
+            self.over(len, &mut |lower, at| {
                 let mut elements = Vec::new();
                 for (part, &other) in all.parts.iter().zip(&others) {
                     // Every lane takes part in the shuffle, even if its result is masked.
-                    let shuffled = Val::ShuffleXor(Box::new(Val::Reg(part.reg, at[0])), by);
+                    let shuffled = Val::ShuffleXor(Box::new(Val::Reg(part.reg, at)), by);
                     lower.emit(Op::Assign { reg: other, at: zero, value: shuffled });
                     let neutral = Val::Lit(part.neutral, part.elem);
                     elements.push(Val::Guarded(there, Box::new(Val::Reg(other, zero)), Box::new(neutral)));
                 }
-                lower.add(all, at[0], elements)
+                lower.add(all, at, elements)
             })?;
             distance /= 2;
         }
@@ -248,7 +273,7 @@ impl Lower<'_> {
     fn across_block(&mut self, all: &Combined<'_>) -> Result<()> {
         let threads = self.combined();
         match threads % WARP {
-            0 => self.across_lanes(all, WARP)?,
+            0 => self.butterfly(all, WARP, 1)?,
             _ => self.gather_in_first_lane(all, threads)?,
         }
         if threads == WARP {

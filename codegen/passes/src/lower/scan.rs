@@ -283,13 +283,7 @@ impl Lower<'_> {
             lower.set(done, at, continued);
             let total = match commutes {
                 true => lower.joined(values, &own, &others)?,
-                false => {
-                    let first = others.iter().cloned().zip(own.clone()).map(pick).collect();
-                    let second = own.into_iter().zip(others).map(pick).collect();
-                    let first = lower.in_registers(values, "first", first);
-                    let second = lower.in_registers(values, "second", second);
-                    lower.joined(values, &first, &second)?
-                }
+                false => lower.joined_in_order(values, upper, &others, &own)?,
             };
             lower.set(values, at, total);
             Ok(())
@@ -364,26 +358,11 @@ impl Lower<'_> {
         Combined { parts: parts.collect(), functions: all.functions }
     }
 
-    fn over(&mut self, len: i64, body: &mut dyn FnMut(&mut Self, Ix) -> Result<()>) -> Result<()> {
-        self.loops(&named([len]), Unroll::Full, &mut |lower, at| body(lower, at[0]))
-    }
-
-    /// The tuple at an index.
-    fn tuple(&self, all: &Combined<'_>, at: Ix) -> Vec<Val> {
-        all.parts.iter().map(|part| Val::Reg(part.reg, at)).collect()
-    }
-
     /// The tuple at an index, or the identity.
     fn tuple_or_identity(&self, all: &Combined<'_>, of: Option<&[Part]>, at: Ix) -> Vec<Val> {
         match of {
             Some(parts) => parts.iter().map(|part| Val::Reg(part.reg, at)).collect(),
             None => all.parts.iter().map(|part| Val::Lit(part.neutral, part.elem)).collect(),
-        }
-    }
-
-    fn set(&mut self, to: &Combined<'_>, at: Ix, values: Vec<Val>) {
-        for (part, value) in to.parts.iter().zip(values) {
-            self.emit(Op::Assign { reg: part.reg, at, value });
         }
     }
 

@@ -310,7 +310,14 @@ impl Resolve {
             return Ok(());
         }
         self.push(stmt, fold(sources, own.clone(), combined.across));
-        self.push(stmt, fold(own, out, Across::Thread));
+        let last = match with {
+            [value] => {
+                let ins = vec![out[0].clone(), own.remove(0)];
+                Op::Map { ins, to: out.remove(0), value: value.clone() }
+            }
+            _ => fold(own, out, Across::Thread),
+        };
+        self.push(stmt, last);
         Ok(())
     }
 

@@ -1,7 +1,6 @@
 //! Reductions through shared memory: runs of threads store their elements, and threads combine the elements of several runs.
 
 use super::super::Lower;
-use super::super::numbering::named;
 use super::{Combined, Part, WARP, load};
 use crate::isa::WORD;
 use crate::source::problem::Result;
@@ -76,13 +75,7 @@ impl Lower<'_> {
         }
         let partials: Vec<u32> =
             all.parts.iter().map(|part| self.register("partial".into(), part.elem, 1, false)).collect();
-        self.loops(&named([len]), Unroll::Full, &mut |lower, at| {
-            for (part, &array) in all.parts.iter().zip(&kept.arrays) {
-                let from = lower.address_of_run(kept, array, at[0], home);
-                lower.emit(load(Frag { reg: part.reg, at: at[0], len: 1 }, from));
-            }
-            Ok(())
-        })?;
+        self.load_run(all, kept, home, None)?;
         if count == 1 {
             return Ok(());
         }
@@ -90,17 +83,29 @@ impl Lower<'_> {
         let at = self.exprs().leaf(crate::thread::index::Int::Var(var), 1, count - 1, 1, Scope::Block);
         let other = self.run_at(runs, home, at);
         let (body, ()) = self.nested(|lower| {
-            lower.loops(&named([len]), Unroll::Full, &mut |lower, at| {
+            lower.over(len, &mut |lower, at| {
                 for (&partial, &array) in partials.iter().zip(&kept.arrays) {
-                    let from = lower.address_of_run(kept, array, at[0], other);
+                    let from = lower.address_of_run(kept, array, at, other);
                     lower.emit(load(Frag { reg: partial, at: zero, len: 1 }, from));
                 }
-                lower.add(all, at[0], partials.iter().map(|&partial| Val::Reg(partial, zero)).collect())
+                lower.add(all, at, partials.iter().map(|&partial| Val::Reg(partial, zero)).collect())
             })
         })?;
         let (from, to) = (self.int(1), self.int(count));
         self.emit(Op::For { var, from, to, step: 1, unroll: unroll_partials(count), body });
         Ok(())
+    }
+
+    /// Loads the results of a run; the identity where the guard fails.
+    fn load_run(&mut self, all: &Combined<'_>, kept: &Kept, run: Ix, guard: Option<Ix>) -> Result<()> {
+        self.over(self.results(all), &mut |lower, at| {
+            for (part, &array) in all.parts.iter().zip(&kept.arrays) {
+                let from = lower.address_of_run(kept, array, at, run);
+                let to = Frag { reg: part.reg, at, len: 1 };
+                lower.emit(Op::Load { to, from, guard, fill: part.neutral, volatile_at: None });
+            }
+            Ok(())
+        })
     }
 
     /// One instruction combines a run from each lane. That is quicker than to add eight or more of them one after the other.
@@ -119,20 +124,12 @@ impl Lower<'_> {
         count: i64,
         home: Ix,
     ) -> Result<()> {
-        let len = self.results(all);
         let thread = self.affine(&crate::values::affine::Coord::Thread(self.scope.by).into());
         let (lane, limit) = (self.exprs().rem(thread, WARP), self.int(count));
         let run = self.exprs().add(home, lane);
         let guard = (count < WARP).then(|| self.exprs().lt(lane, limit));
-        self.loops(&named([len]), Unroll::Full, &mut |lower, at| {
-            for (part, &array) in all.parts.iter().zip(&kept.arrays) {
-                let from = lower.address_of_run(kept, array, at[0], run);
-                let to = Frag { reg: part.reg, at: at[0], len: 1 };
-                lower.emit(Op::Load { to, from, guard, fill: part.neutral, volatile_at: None });
-            }
-            Ok(())
-        })?;
-        self.across_lanes(all, WARP)
+        self.load_run(all, kept, run, guard)?;
+        self.butterfly(all, WARP, 1)
     }
 
     /// Closures take longer than shuffles: each lane of a warp has one run, where every lane has one.
@@ -151,34 +148,19 @@ impl Lower<'_> {
         let thread = self.affine(&crate::values::affine::Coord::Thread(self.scope.by).into());
         let lane = self.exprs().rem(thread, count);
         let run = self.exprs().add(home, lane);
-        self.loops(&named([len]), Unroll::Full, &mut |lower, at| {
-            for (part, &array) in all.parts.iter().zip(&kept.arrays) {
-                let from = lower.address_of_run(kept, array, at[0], run);
-                lower.emit(load(Frag { reg: part.reg, at: at[0], len: 1 }, from));
-            }
-            Ok(())
-        })?;
+        self.load_run(all, kept, run, None)?;
         // The lower lane's elements come first in both lanes, so that all get the same number.
         let mut distance = 1;
         while distance < count {
             let (by, two) = (self.int(distance), self.int(2 * distance));
             let bit = self.exprs().remainder(thread, two);
             let low = self.exprs().lt(bit, by);
-            self.loops(&named([len]), Unroll::Full, &mut |lower, at| {
-                let own: Vec<Val> = all.parts.iter().map(|part| Val::Reg(part.reg, at[0])).collect();
+            self.over(len, &mut |lower, at| {
+                let own = lower.tuple(all, at);
                 let others = own.iter().map(|own| Val::ShuffleXor(Box::new(own.clone()), by)).collect();
                 let others = lower.in_registers(all, "other", others);
-                let pick = |(one, two): (&Val, &Val)| {
-                    Val::Guarded(low, Box::new(one.clone()), Box::new(two.clone()))
-                };
-                let left = own.iter().zip(&others).map(pick).collect();
-                let right = others.iter().zip(&own).map(pick).collect();
-                let left = lower.in_registers(all, "left", left);
-                let right = lower.in_registers(all, "right", right);
-                let next = lower.joined(all, &left, &right)?;
-                for (part, value) in all.parts.iter().zip(next) {
-                    lower.emit(Op::Assign { reg: part.reg, at: at[0], value });
-                }
+                let next = lower.joined_in_order(all, low, &own, &others)?;
+                lower.set(all, at, next);
                 Ok(())
             })?;
             distance *= 2;
@@ -204,10 +186,10 @@ impl Lower<'_> {
         let run = self.exprs().div(thread, runs.threads);
         let kept = Kept { arrays, begin, count, run, in_words: false };
         let (store, ()) = self.nested(|lower| {
-            lower.loops(&named([len]), Unroll::Full, &mut |lower, at| {
+            lower.over(len, &mut |lower, at| {
                 for (part, &array) in all.parts.iter().zip(&kept.arrays) {
-                    let to = lower.address_of_run(&kept, array, at[0], run);
-                    let from = Frag { reg: part.reg, at: at[0], len: 1 };
+                    let to = lower.address_of_run(&kept, array, at, run);
+                    let from = Frag { reg: part.reg, at, len: 1 };
                     lower.emit(Op::Store { to, from, guard: None });
                 }
                 Ok(())
