@@ -225,8 +225,7 @@ fn spins_of_one_colour() {
     for (w, h) in [(2, 2), (64, 8), (70, 14)] {
         let s: Vec<i8> = below(2, w * h, 5).into_iter().map(|x| 2 * x as i8 - 1).collect();
         for colour in [0, 1] {
-            let args =
-                [Arg::number(colour as i32), Arg::number(0.4f32), Arg::number(7u32), Arg::in_out(&s, [w, h])];
+            let args = [Arg::number(colour), Arg::number(0.4f32), Arg::number(7u32), Arg::in_out(&s, [w, h])];
             written(ising().def(), &args);
         }
     }

@@ -154,7 +154,7 @@ fn attention_in_windows() {
     let (q, k, v) = (bf(drawn(t * d * h, 1)), bf(drawn(t * d * h, 2)), bf(drawn(t * d * h, 3)));
     let s = |a: Arg| a.strides([d, 1, t * d]);
     let args = [
-        Arg::number(w as i32),
+        Arg::number(w),
         Arg::number(0.125f32),
         s(Arg::tensor(&q, [t, d, h])),
         s(Arg::tensor(&k, [t, d, h])),

@@ -78,7 +78,7 @@ logged() {
 tests() {
     export TILEWRIGHT_SWEEP="${TILEWRIGHT_SWEEP:-$(date +%s)}"
     if [ -x "$programs/gpu-tests" ]; then
-        logged tests "$programs/gpu-tests" --test-threads=8
+        logged tests "$programs/gpu-tests" --test-threads="$(nproc)"
     else
         echo "skipped: no tests in this bundle"
     fi
