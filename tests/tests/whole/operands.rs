@@ -132,7 +132,7 @@ fn functions_of_elements_past_the_end_of_k_are_0_where_they_say_so() {
             Arg::output::<f32>([m, n]).strides([n, 1]),
         ];
         for def in [powers().def(), powers_by_warps().def()] {
-            written_with(&def, &args, &options());
+            written_with(def, &args, &options());
         }
     }
 }
