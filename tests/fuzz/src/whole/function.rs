@@ -479,8 +479,9 @@ impl<'k> Block<'k> {
                 },
                 (None, Type::Elem(elem)) => elem,
                 (None, Type::Condition) => Elem::Bool,
+                // Literals alone are of the type of a sum.
                 (None, _) => match ins[0].ty.elem() {
-                    Some(elem) => elem,
+                    Some(elem) => elem.accumulator(),
                     None => return undefined("no type"),
                 },
             };
