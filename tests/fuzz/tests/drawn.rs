@@ -184,7 +184,7 @@ fn roles(program: &Program) -> BTreeSet<(&'static str, &'static str)> {
             let converts = has(|part| matches!(part, Expr::Cast(..))) && of_first != Some(elem(to));
             all.extend(of_first.filter(|_| converts).map(|elem| ("conversion", elem)));
         }
-        Op::Fold { from, .. } => all.extend(from.iter().map(|of| ("reduction", elem(of)))),
+        Op::Fold { from, .. } => all.extend(from.iter().map(|view| ("reduction", elem(view)))),
         Op::Gather { from, .. } => {
             all.insert(("gather", elem(from)));
         }

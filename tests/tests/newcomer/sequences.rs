@@ -80,7 +80,7 @@ fn distances_of_texts() {
     let m = lengths.len();
     let text = |seed| drawn(m * l, seed).iter().map(|x| (x * 100.0) as i32 as u8 % 4).collect::<Vec<u8>>();
     let (a, b) = (text(1), text(2));
-    let both: Vec<i32> = lengths.iter().map(|of| of.0).chain(lengths.iter().map(|of| of.1)).collect();
+    let both: Vec<i32> = lengths.iter().map(|pair| pair.0).chain(lengths.iter().map(|pair| pair.1)).collect();
     let rows = |x: &[u8]| Arg::tensor(x, [m, l]).strides([l, 1]);
     let args = [rows(&a), rows(&b), Arg::tensor(&both, [m, 2]), Arg::output::<i32>([m])];
     written(distances().def(), &args);

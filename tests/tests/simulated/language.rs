@@ -308,8 +308,8 @@ fn closures_are_constants() {
     }
     let (m, n) = (11, 100);
     let x: Vec<i32> = (0..m * n).map(|at| at as i32 % 23 - 9).collect();
-    let rows = |of: &dyn Fn(i32, i32, i32) -> i32| -> Vec<i32> {
-        let row = |row: usize| (0..n).fold(0, |total, at| of(total, 2 * x[row * n + at], at as i32));
+    let rows = |combine: &dyn Fn(i32, i32, i32) -> i32| -> Vec<i32> {
+        let row = |row: usize| (0..n).fold(0, |total, at| combine(total, 2 * x[row * n + at], at as i32));
         (0..m).map(row).collect()
     };
     let floats: Vec<f32> = x.iter().map(|x| *x as f32).collect();

@@ -165,10 +165,10 @@ impl Evaluator {
                 },
                 ParamKind::Scalar => ParamKind::Scalar,
             };
-            if let (ParamKind::Tensor { shape, .. }, ParamKind::Tensor { shape: own, .. }) =
+            if let (ParamKind::Tensor { shape, .. }, ParamKind::Tensor { shape: names, .. }) =
                 (&param.kind, &kind)
             {
-                self.may_be_empty(shape, own);
+                self.allow_empty(shape, names);
             }
             let name = Name { text, span: param.name.span };
             match self.param(&ast::Param { name, kind, list: None, elem: param.elem.clone() }) {
@@ -181,9 +181,9 @@ impl Evaluator {
     }
 
     /// Extents `_` of a list's tensor, here with their names, may be 0.
-    fn may_be_empty(&mut self, shape: &ast::Expr, own: &ast::Expr) {
-        for (extent, own) in modes(shape).iter().zip(modes(own)) {
-            if let (ast::ExprKind::Hole, ast::ExprKind::Name(name)) = (&extent.kind, &own.kind) {
+    fn allow_empty(&mut self, shape: &ast::Expr, names: &ast::Expr) {
+        for (extent, named) in modes(shape).iter().zip(modes(names)) {
+            if let (ast::ExprKind::Hole, ast::ExprKind::Name(name)) = (&extent.kind, &named.kind) {
                 self.builder.at_least(Size::symbol(name), 0);
             }
         }
@@ -314,10 +314,10 @@ fn listed(list: &str, n: i64) -> String {
 }
 
 /// The extents or strides of modes, or the only one.
-fn modes(of: &ast::Expr) -> &[ast::Expr] {
-    match &of.kind {
+fn modes(shape: &ast::Expr) -> &[ast::Expr] {
+    match &shape.kind {
         ast::ExprKind::Tuple(modes) => modes,
-        _ => std::slice::from_ref(of),
+        _ => std::slice::from_ref(shape),
     }
 }
 

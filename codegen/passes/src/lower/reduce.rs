@@ -90,12 +90,12 @@ impl Lower<'_> {
 
     /// The entries of tuples.
     pub(super) fn parts(&self, to: &[View], neutral: &[Number]) -> Vec<Part> {
-        let of = |(view, &neutral): (&View, &Number)| {
+        let part = |(view, &neutral): (&View, &Number)| {
             let tensor = self.program.tensor(view.tensor);
             let reg = self.storage[view.tensor as usize];
             Part { reg, elem: tensor.elem, neutral, name: tensor.name.clone() }
         };
-        to.iter().zip(neutral).map(of).collect()
+        to.iter().zip(neutral).map(part).collect()
     }
 
     /// The elements of views at an index, in the types of the accumulators. Out-of-bounds elements become the identity,

@@ -37,7 +37,7 @@ impl End {
     pub(super) const UNKNOWN: End = End { size: None, before: true, edge: None };
 
     pub(super) fn is_together_with(&self, other: &End) -> bool {
-        self.edge.as_ref().zip(other.edge.as_ref()).is_some_and(|(own, other)| own.is_same(other))
+        self.edge.as_ref().zip(other.edge.as_ref()).is_some_and(|(edge, other)| edge.is_same(other))
     }
 }
 

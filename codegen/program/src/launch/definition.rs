@@ -82,8 +82,8 @@ impl Settings {
             of.into_iter().for_each(|constant| constant.default = Some((*value).into()));
         }
         for (name, function) in &self.functions {
-            let of = kernel.consts.iter_mut().find(|constant| constant.name.text == name.text);
-            of.into_iter().for_each(|constant| constant.default = Some(function.clone()));
+            let constants = kernel.consts.iter_mut().filter(|constant| constant.name.text == name.text);
+            constants.for_each(|constant| constant.default = Some(function.clone()));
         }
         for (name, elem) in &self.types {
             let of = kernel.types.iter_mut().find(|param| param.name.text == name.text);

@@ -422,9 +422,9 @@ impl Rules {
             Fact::Divides(need) => Check::Divides { of: self.size(need.of), divisor: need.divisor },
             Fact::AtMost { of, limit } => Check::AtMost { of: self.size(*of), limit: *limit },
             Fact::AtLeast { of, limit } => {
-                let of = self.size(*of);
-                self.zeros.extend(of.plain().filter(|_| *limit == 0));
-                Check::AtLeast { of, limit: *limit }
+                let size = self.size(*of);
+                self.zeros.extend(size.plain().filter(|_| *limit == 0));
+                Check::AtLeast { of: size, limit: *limit }
             }
             Fact::Aligned { param, bytes } => {
                 self.alignment = common_multiple(self.alignment, u64::from(*bytes));

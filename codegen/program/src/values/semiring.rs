@@ -82,7 +82,7 @@ impl Semiring {
             Bin::Add if x.is_infinite() => self.add,
             _ => return false,
         };
-        let is_identity = |of: Bin| of.identity(elem).map(Number::to_f64) == Some(x);
+        let is_identity = |operation: Bin| operation.identity(elem).map(Number::to_f64) == Some(x);
         is_identity(absorbing) && is_identity(self.add)
     }
 

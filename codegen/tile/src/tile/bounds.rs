@@ -159,9 +159,9 @@ impl Bounds<'_> {
             return false;
         }
         // Tiles of `factor` that cover this mode are all full when `factor` divides the extent.
-        let own = |of: Value| self.program.canonical(of);
+        let canonical = |size: Value| self.program.canonical(size);
         let covers = |(of, factor): &(Value, i64)| {
-            *factor > 0 && own(extent).ceil_div(*factor).map(own) == Some(own(*of))
+            *factor > 0 && canonical(extent).ceil_div(*factor).map(canonical) == Some(canonical(*of))
         };
         let Some(tiles) = bounded.iter().position(covers) else {
             return true;
@@ -514,8 +514,8 @@ impl Bounds<'_> {
         if self.program.asserted(of) % divisor == 0 {
             return true;
         }
-        let own = |of: Value| self.program.canonical(of);
-        let says = |fact: &Fact| matches!(fact, Fact::Divides(known) if known.divisor % divisor == 0 && own(known.of) == own(of));
+        let canonical = |size: Value| self.program.canonical(size);
+        let says = |fact: &Fact| matches!(fact, Fact::Divides(known) if known.divisor % divisor == 0 && canonical(known.of) == canonical(of));
         self.needs.iter().chain(needs).any(says)
     }
 }

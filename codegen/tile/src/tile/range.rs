@@ -171,8 +171,8 @@ impl Program {
 
     /// The least number that a size can be.
     pub fn least(&self, size: Symbol) -> i64 {
-        let own = Value::Sym { times: 1, of: size, over: 1 };
-        self.at_least.iter().find(|(known, _)| *known == own).map_or(1, |(_, limit)| *limit)
+        let plain = Value::Sym { times: 1, of: size, over: 1 };
+        self.at_least.iter().find(|(known, _)| *known == plain).map_or(1, |(_, limit)| *limit)
     }
 
     /// A size, or a count of tiles, by the sizes that it is computed from or asserted to be equal to.

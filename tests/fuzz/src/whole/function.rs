@@ -581,8 +581,8 @@ pub(super) fn leaves<'k>(of: &Value<'k>) -> Vec<Value<'k>> {
 
 /// A function that kernels share, by its name, also one that another uses.
 fn device<'k>(devices: &'k [Device], name: &str) -> Option<&'k Device> {
-    let own = devices.iter().find(|device| device.name.text == name);
-    own.or_else(|| devices.iter().find_map(|of| device(&of.devices, name)))
+    let imported = devices.iter().find(|device| device.name.text == name);
+    imported.or_else(|| devices.iter().find_map(|user| device(&user.devices, name)))
 }
 
 /// A value with other leaves.

@@ -259,7 +259,7 @@ impl<'k> Block<'k> {
             Some(ExprKind::Tuple(both)) => operation(&both[0]).zip(operation(&both[1])),
             _ => None,
         };
-        let counts = |of: &Cell| of.out_of_bounds == OutOfBounds::No;
+        let counts = |cell: &Cell| cell.out_of_bounds == OutOfBounds::No;
         for (n, cell) in sums.cells.iter_mut().enumerate() {
             let at = digits(&acc.sizes, n as i64);
             let mut terms = vec![cell.num];

@@ -156,10 +156,10 @@ impl Lower<'_> {
             let bit = self.exprs().remainder(thread, two);
             let low = self.exprs().lt(bit, by);
             self.over(len, &mut |lower, at| {
-                let own = lower.tuple(all, at);
-                let others = own.iter().map(|own| Val::ShuffleXor(Box::new(own.clone()), by)).collect();
+                let tuple = lower.tuple(all, at);
+                let others = tuple.iter().map(|entry| Val::ShuffleXor(Box::new(entry.clone()), by)).collect();
                 let others = lower.in_registers(all, "other", others);
-                let next = lower.joined_in_order(all, low, &own, &others)?;
+                let next = lower.joined_in_order(all, low, &tuple, &others)?;
                 lower.set(all, at, next);
                 Ok(())
             })?;
