@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 use tilewright_codegen::Generated;
-use tilewright_codegen::launch::{Limits, Ranked, Ranking, ranking};
+use tilewright_codegen::launch::{Limits, Ranked, Ranking, Record, model, ranking};
 use tilewright_layout::Value;
 
 use crate::kernel;
@@ -19,7 +19,7 @@ Examples:
   tilewright choose tutorial --size 200,100,50 --multiprocessors 114";
 
 const TERMS: &str = "\
-A launch takes the variant with the least time. A variant runs in waves of `blocks` blocks on each multiprocessor. A wave takes
+A launch takes the variant that a record says is the fastest, or else the one with the least time. A variant runs in waves of `blocks` blocks on each multiprocessor. A wave takes
 `tile` clocks, some of them again for each further block, and `step` clocks for each of its `steps`; `longest` is the unit that
 limits a step. Memory traffic, edges of tiles, the launch itself and packing of arguments add to this. Clocks are for an H100. The output ends with the loops of the variant that
 is taken, which `inspect --explain` shows without sizes.";
@@ -43,6 +43,10 @@ pub(crate) fn command() -> Command {
                 .default_value("132")
                 .value_parser(value_parser!(u32).range(1..)),
         )
+        .arg(
+            option("name", "NAME", "The device's name, as its driver says it: records of this device count")
+                .default_value("NVIDIA H200"),
+        )
         .after_help(format!(
             "{}\n\n{TERMS}\n\n{}\n\n{}",
             kernel::examples(EXAMPLES),
@@ -63,7 +67,9 @@ fn show(matches: &ArgMatches) -> Result {
     let newest = kernel.variants.iter().map(|variant| variant.program.arch).max();
     let limits = Limits::of(newest.unwrap_or_default().max(Limits::HOPPER.arch));
     let multiprocessors = matches.get_one("multiprocessors").copied().unwrap_or(limits.multiprocessors);
-    let ranking = ranking(kernel, &given, &Limits { multiprocessors, ..limits }).map_err(Failure::of)?;
+    let model = model(matches.get_one::<String>("name").map_or("", String::as_str));
+    let limits = Limits { multiprocessors, model, ..limits };
+    let ranking = ranking(kernel, &given, &limits).map_err(Failure::of)?;
     let sizes: Vec<String> = sizes.iter().map(|(name, value)| format!("{name} = {value}")).collect();
     print(&format!("{}: {}\n\n{}", kernel.name, sizes.join(", "), text(kernel, &ranking)))
 }
@@ -75,6 +81,18 @@ fn text(kernel: &Generated, ranking: &Ranking) -> String {
     let rows: Vec<_> =
         std::iter::once(head).chain(ranking.serves.iter().map(|one| row(kernel, one))).collect();
     let mut text = output::table(&rows, &[0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12]);
+    if let (Some(record), [first, ..]) = (&ranking.record, &ranking.serves[..]) {
+        let Record { device, sizes, microseconds, spread, estimated, driver, .. } = record;
+        let sizes: Vec<String> = sizes.iter().map(|(name, size)| format!("{name} = {size}")).collect();
+        text += &format!(
+            "\nvariant {} is taken by a record: {} ± {:.1} % on an {device}, driver {driver}, for {}; the estimate's choice took {estimated} \
+             times as long\n",
+            first.variant + 1,
+            time(microseconds / 1e6),
+            100.0 * spread,
+            sizes.join(", "),
+        );
+    }
     if let [first, _, ..] = &ranking.serves[..]
         && !first.competes
     {

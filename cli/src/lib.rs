@@ -17,7 +17,7 @@
 //! }
 //! ```
 //!
-//! Then `cargo run --bin kernels -- inspect shifted --report` prints the kernel's report. `run`, `draw`, `choose`, `bench` and
+//! Then `cargo run --bin kernels -- inspect shifted --report` prints the kernel's report. `run`, `draw`, `choose`, `bench`, `tune` and
 //! `export` work in the same way; `--help` lists all subcommands. `default-features = false` leaves out tilewright's own
 //! kernels. [`Commands`] adds references for `run` to compare results with, and peers for `bench` to measure beside a kernel.
 
@@ -45,6 +45,7 @@ use std::process::ExitCode;
 
 use tilewright::Kernel;
 
+pub use own::tune::{Tuning, tune};
 pub use own::{Commands, Inputs, Operands, Results};
 #[doc(hidden)]
 pub use run::function::Function;
@@ -64,6 +65,7 @@ const COMMANDS: &[Subcommand] = &[
     Subcommand { command: run::command, run: run::run },
     Subcommand { command: choose::command, run: choose::run },
     Subcommand { command: own::bench::command, run: own::bench::run },
+    Subcommand { command: own::tune::command, run: own::tune::run },
     Subcommand { command: export::command, run: export::run },
     Subcommand { command: doctor::command, run: doctor::run },
     Subcommand { command: cache::command, run: cache::run },
@@ -77,6 +79,7 @@ const OWN: &[Subcommand] = &[
     Subcommand { command: draw::command, run: draw::run },
     Subcommand { command: choose::command, run: choose::run },
     Subcommand { command: own::bench::command, run: own::bench::run },
+    Subcommand { command: own::tune::command, run: own::tune::run },
     Subcommand { command: export::command, run: export::run },
     Subcommand { command: layout::command, run: layout::run },
     Subcommand { command: cache::command, run: cache::run },

@@ -10,6 +10,7 @@ use insta::assert_snapshot;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 use std::{env, fs};
+use tilewright::prelude::*;
 
 /// Set in child processes.
 const CHILD: &str = "TILEWRIGHT_OWN_KERNELS";
@@ -19,12 +20,15 @@ const TESTS: &[(&str, fn())] = &[
     ("results_are_compared_with_the_programs_reference", results_are_compared_with_the_programs_reference),
     ("a_kernel_is_measured_beside_a_copy", a_kernel_is_measured_beside_a_copy),
     ("a_kernel_is_measured_beside_peers", a_kernel_is_measured_beside_peers),
+    ("alternatives_are_tuned", alternatives_are_tuned),
+    ("lists_are_pruned_without_a_device", lists_are_pruned_without_a_device),
     ("other_kernels_are_not_known", other_kernels_are_not_known),
     ("a_kernel_is_exported", a_kernel_is_exported),
 ];
 
 fn main() -> ExitCode {
     match env::var(CHILD).as_deref() {
+        Ok("alternatives") => return tilewright_cli::main(&[&sums()]),
         Ok("peers") => return with_peers("scaled"),
         Ok("peers of none") => return with_peers("scled"),
         Ok(_) => return own_kernels::main(),
@@ -38,6 +42,72 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+/// Sums of rows.
+#[tilewright::kernel(choose(PART in [1024, 256, 64]))]
+fn sums<const PART: usize>(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, M>) {
+    let x = tile(x, (4, PART), (block.x, _));
+    let mut total = full::<f32>((4, 1), 0.0);
+    for k in 0..x.size(2) {
+        total += sum(x[(_, _, k)], 1);
+    }
+    copy(total, tile(y, 4, block.x).along(0));
+}
+
+fn alternatives_are_tuned() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("records-{}", std::process::id()));
+    let _ = fs::remove_file(&file);
+    let path = file.to_str().unwrap();
+    let tuned = |arguments: &[&str]| {
+        let all = [&["tune", "sums", "--quick", "--records", path][..], arguments].concat();
+        let output = run_as("alternatives", &all).output().unwrap();
+        assert!(output.status.success(), "{}{}", text(output.stdout), text(output.stderr));
+        text(output.stdout)
+    };
+    let first = tuned(&["--size", "M=100,N=3000"]);
+    assert!(first.starts_with("M=100,N=3000: PART = ") && first.contains(", the fastest of 3; "), "{first}");
+    // A size with a record is skipped, and others are added.
+    let second = tuned(&["--size", "M=100,N=3000", "--size", "M=7,N=64"]);
+    assert!(second.starts_with("M=100,N=3000: there is a record\nM=7,N=64: PART = "), "{second}");
+    let written = fs::read_to_string(&file).unwrap();
+    let lines: Vec<&str> = written.lines().collect();
+    assert_eq!(lines.len(), 2, "{written}");
+    assert!(lines[0].contains(" | Fake GPU 0 | M = 100, N = 3000, ldx = 3000 | PART = "), "{written}");
+    assert!(tuned(&["--size", "M=7,N=64", "--again"]).starts_with("M=7,N=64: PART = "));
+    // Launches consult it, and say so.
+    let slowest = written.replace("PART = 1024", "PART = 64").replace("PART = 256", "PART = 64");
+    fs::write(&file, slowest).unwrap();
+    let chosen = |size: &str| {
+        let mut command = run_as("alternatives", &["choose", "sums", "--size", size, "--name", "Fake GPU 0"]);
+        text(command.env("TILEWRIGHT_RECORDS", path).output().unwrap().stdout)
+    };
+    let (near, far) = (chosen("M=101,N=3000"), chosen("M=150,N=3000"));
+    assert!(
+        near.contains(" is taken by a record: ") && near.contains("for M = 100, N = 3000, ldx = 3000"),
+        "{near}"
+    );
+    assert!(!far.contains("record"), "{far}");
+    let mut command = run_as("alternatives", &["choose", "sums", "--size", "M=1,N=1"]);
+    let refused = command.env("TILEWRIGHT_RECORDS", "nowhere").output().unwrap();
+    let message = text(refused.stderr);
+    assert!(message.starts_with("error: nowhere of TILEWRIGHT_RECORDS cannot be read: "), "{message}");
+}
+
+fn lists_are_pruned_without_a_device() {
+    let drawn = ["tune", "sums", "--size", "M=1..9000,N=1..20000", "--drawn", "30", "--estimate"];
+    let message = text(run_as("alternatives", &drawn).output().unwrap().stdout);
+    let first = message.lines().next().unwrap_or_default();
+    assert!(
+        first.ends_with(" of 3 alternatives, by the number of sizes at which each is the fastest"),
+        "{message}"
+    );
+    assert!(message.contains("\nchoose(PART in ["), "{message}");
+    let output = run(&["tune", "scaled", "--size", "M=64,N=64", "--estimate"]);
+    assert_eq!(
+        text(output.stderr),
+        "error: `scaled` has no alternatives\nhelp: list values of its constants: #[kernel(choose(BM in [64, 128]))]\n"
+    );
 }
 
 /// The example with peers: one that submits a copy, and one that fails.

@@ -308,7 +308,8 @@ impl Candidates {
         }
         let first = best.program;
         let params = params(&first);
-        Ok(Generated { name: first.name, params, variants, requires, packs, empty_loops: Vec::new(), report })
+        let (empty_loops, records) = (Vec::new(), Vec::new());
+        Ok(Generated { name: first.name, params, variants, requires, packs, empty_loops, report, records })
     }
 
     /// The assertions on sizes that every launch checks.

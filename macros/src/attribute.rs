@@ -2,11 +2,11 @@
 //! overlap.
 
 use crate::expr::expr;
-use crate::keys::number;
-use crate::text::{Text, TokenRange};
+use crate::space::{self, Entry};
+use crate::text::Text;
 use proc_macro2::TokenStream;
 use syn::parse::{Parse, ParseStream};
-use syn::{Ident, Token, bracketed, parenthesized};
+use syn::{Ident, Token, parenthesized};
 use tilewright_codegen::ast::{Arg, Choice, Level, Name, TypeParam};
 use tilewright_codegen::diagnostic::LINTS;
 use tilewright_codegen::evaluate::KEYS;
@@ -31,19 +31,12 @@ enum Part {
     Key(Ident, syn::Expr),
     Level(Ident, Vec<Ident>),
     Overlaps(Ident),
-    Choose(Vec<Listed>),
-}
-
-/// `(BM, BN) in [(128, 256), (64, 128)]`
-struct Listed {
-    names: Vec<Ident>,
-    rows: Vec<syn::Expr>,
+    Choose(Vec<Entry>),
 }
 
 const PARTS: &str = "write `T = f32 | f64`, `threads = 128`, `arch = 90`, `deny(bank_conflicts)`, `choose(BM in [64, 128])` or `overlaps`";
 /// The word that lists values of constants.
 const CHOOSE: &str = "choose";
-const VALUES: &str = "write `choose(BM in [64, 128])`, or `choose((BM, BN) in [(64, 128), (128, 64)])`";
 /// The word that lets launches overlap.
 const OVERLAPS: &str = "overlaps";
 
@@ -54,6 +47,7 @@ pub(crate) fn attribute(tokens: TokenStream, text: &mut Text) -> Attribute {
         read.unreadable = true;
         return read;
     };
+    let mut entries_of_all = Vec::new();
     for part in parts {
         match part {
             Part::Types(name, allowed) => {
@@ -74,21 +68,7 @@ pub(crate) fn attribute(tokens: TokenStream, text: &mut Text) -> Attribute {
                 };
                 read.levels.extend(lints.iter().map(|name| (text.name(name), level)));
             }
-            Part::Choose(listed) => {
-                for Listed { names, rows } in listed {
-                    let named = read.choices.iter().flat_map(|choice: &Choice| &choice.names);
-                    let known: Vec<String> = named.map(|name| name.text.clone()).collect();
-                    for (at, name) in names.iter().enumerate() {
-                        if known.iter().any(|known| name == known) || names[..at].contains(name) {
-                            let what = format!("the values of `{name}` are listed twice");
-                            text.wrong(name.span(), what, "list them once");
-                        }
-                    }
-                    let rows = rows.iter().filter_map(|row| values(row, names.len(), text)).collect();
-                    read.choices
-                        .push(Choice { names: names.iter().map(|name| text.name(name)).collect(), rows });
-                }
-            }
+            Part::Choose(entries) => entries_of_all.extend(entries),
             Part::Overlaps(word) => {
                 if std::mem::replace(&mut read.overlaps, true) {
                     text.wrong(word.span(), format!("`{OVERLAPS}` is given twice"), "remove one of them");
@@ -96,6 +76,7 @@ pub(crate) fn attribute(tokens: TokenStream, text: &mut Text) -> Attribute {
             }
         }
     }
+    read.choices = space::choices(entries_of_all, text);
     read
 }
 
@@ -123,8 +104,8 @@ fn part(input: ParseStream<'_>) -> syn::Result<Part> {
     if name == CHOOSE && input.peek(syn::token::Paren) {
         let inside;
         parenthesized!(inside in input);
-        let listed = inside.parse_terminated(listed, Token![,])?;
-        return Ok(Part::Choose(listed.into_iter().collect()));
+        let entries = inside.parse_terminated(Entry::parse, Token![,])?;
+        return Ok(Part::Choose(entries.into_iter().collect()));
     }
     if input.peek(syn::token::Paren) {
         let inside;
@@ -145,55 +126,6 @@ fn part(input: ParseStream<'_>) -> syn::Result<Part> {
         allowed.push(element_name(input)?);
     }
     Ok(Part::Types(name, allowed))
-}
-
-/// Constants, and the list of their values.
-fn listed(input: ParseStream<'_>) -> syn::Result<Listed> {
-    let wrong =
-        |error: syn::Error| syn::Error::new(error.span(), format!("this lists no values\nhelp: {VALUES}"));
-    let names = if input.peek(syn::token::Paren) {
-        let inside;
-        parenthesized!(inside in input);
-        inside.parse_terminated(Ident::parse, Token![,]).map_err(wrong)?.into_iter().collect()
-    } else {
-        vec![input.parse::<Ident>().map_err(wrong)?]
-    };
-    input.parse::<Token![in]>().map_err(wrong)?;
-    if !input.peek(syn::token::Bracket) {
-        return Err(wrong(input.error("")));
-    }
-    let inside;
-    let brackets = bracketed!(inside in input);
-    let rows: Vec<syn::Expr> = inside.parse_terminated(syn::Expr::parse, Token![,])?.into_iter().collect();
-    if rows.is_empty() || names.is_empty() {
-        return Err(wrong(syn::Error::new(brackets.span.join(), "")));
-    }
-    Ok(Listed { names, rows })
-}
-
-/// The values of `count` constants; errors are recorded in the text.
-fn values(from: &syn::Expr, count: usize, text: &mut Text) -> Option<Vec<i64>> {
-    let parts: Vec<&syn::Expr> = match from {
-        syn::Expr::Tuple(tuple) => tuple.elems.iter().collect(),
-        one => vec![one],
-    };
-    if parts.len() != count {
-        let values = if parts.len() == 1 { "value" } else { "values" };
-        let what = format!("{} {values} for {count} constants", parts.len());
-        text.wrong(TokenRange::of(from), what, VALUES);
-        return None;
-    }
-    let of = |part: &syn::Expr, text: &mut Text| {
-        let value = expr(part, text);
-        let known = number(&value).ok();
-        if known.is_none() {
-            text.wrong(TokenRange::of(part), "this is not a size", "write an integer such as `64`");
-        }
-        known
-    };
-    // Every part is read, so that every mistake is reported.
-    let read: Vec<Option<i64>> = parts.into_iter().map(|part| of(part, text)).collect();
-    read.into_iter().collect()
 }
 
 fn element_name(input: ParseStream<'_>) -> syn::Result<Ident> {

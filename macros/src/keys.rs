@@ -168,11 +168,20 @@ fn unreadable(at: &ast::Expr, name: &Name, text: &mut Text) {
 
 /// Evaluates arithmetic over literals; otherwise returns the subexpression that is something else.
 pub(crate) fn number(from: &ast::Expr) -> Result<i64, &ast::Expr> {
+    number_of(from, &|_| None)
+}
+
+/// The same, over names with values too.
+pub(crate) fn number_of<'e>(
+    from: &'e ast::Expr,
+    value: &dyn Fn(&str) -> Option<i64>,
+) -> Result<i64, &'e ast::Expr> {
     match &from.kind {
-        ExprKind::Int(value) => Ok(*value),
-        ExprKind::Unary(Unary::Neg, inner) => number(inner)?.checked_neg().ok_or(from),
+        ExprKind::Int(number) => Ok(*number),
+        ExprKind::Name(name) => value(name).ok_or(from),
+        ExprKind::Unary(Unary::Neg, inner) => number_of(inner, value)?.checked_neg().ok_or(from),
         ExprKind::Binary(op, left, right) => {
-            let (left, right) = (number(left)?, number(right)?);
+            let (left, right) = (number_of(left, value)?, number_of(right, value)?);
             match op {
                 Binary::Add => left.checked_add(right),
                 Binary::Sub => left.checked_sub(right),

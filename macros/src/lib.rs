@@ -37,6 +37,7 @@ mod pages;
 mod pattern;
 mod shadow;
 mod signature;
+mod space;
 mod specialize;
 mod stmt;
 #[cfg(test)]

@@ -162,6 +162,11 @@ fn heads() {
         "fn f<const M: usize, const A: usize, const B: usize>()",
         "fn f<M, A, B>() {} M in [[1], [4]] A, B in [[1, 2]]",
     );
+    head(
+        "choose(A in 1..=7 step 3, B in [2, 3], C in 8..10, if A * B < 12 && B != 3 || A == 1)",
+        "fn f<const A: usize, const B: usize, const C: usize>()",
+        "fn f<A, B, C>() {} A, B in [[1, 2], [1, 3], [4, 2]] C in [[8], [9]]",
+    );
     head("", "fn f(a: &Tensor<f32, (M, K)>)", "fn f(a: &f32(M, K)) {}");
     head("", "fn f(a: &mut Tensor<f32, ((M, _2), K)>)", "fn f(a: &mut f32((M, 2), K)) {}");
     head("", "fn f(a: &Tensor<f32, (M, _8)>)", "fn f(a: &f32(M, 8)) {}");

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::{CudaContext, CudaStream};
-use tilewright_program::launch::Limits;
+use tilewright_program::launch::{Limits, model};
 
 use crate::absence::Absence;
 use crate::driver::driver;
@@ -156,6 +156,7 @@ impl Device {
             threads: p.threads_per_block,
             grid: p.grid,
             multiprocessors: p.multiprocessors,
+            model: model(&p.name),
         }
     }
 

@@ -13,6 +13,7 @@ use tilewright_program::thread;
 
 use crate::cache::{Cache, Request};
 use crate::nvrtc::{self, Nvrtc};
+use crate::records;
 
 /// An architecture to compile for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +74,7 @@ impl From<Refusal> for Error {
 /// ```
 pub fn export<K: Kernel + ?Sized>(kernel: &K, architectures: &[&str]) -> Result<Exported, Error> {
     let targets = architectures.iter().map(|text| Target::read(text)).collect::<Result<Vec<_>, _>>()?;
-    let generated = kernel.def().generate().map_err(Error::Kernel)?;
+    let generated = records::consulted(kernel.def().generate().map_err(Error::Kernel)?)?;
     for (target, text) in targets.iter().zip(architectures) {
         if !generated.variants.iter().any(|variant| target.serves(&variant.program)) {
             let oldest = generated.variants.iter().map(|variant| variant.program.arch).min().unwrap_or(0);

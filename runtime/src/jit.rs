@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
 use tilewright_program::kernel_def::KernelDef;
+use tilewright_program::launch::Record;
 use tilewright_program::{Definition, Generated, cuda, thread};
 
 use crate::absence::Absence;
@@ -21,6 +22,7 @@ use crate::error::{Error, While};
 use crate::launch::Plans;
 use crate::nvrtc::{self, Nvrtc};
 use crate::raw::{self, Shape};
+use crate::records;
 
 /// A kernel as the generator made it from its definition, in this program or in a macro. The source that a definition carries
 /// is never used.
@@ -81,7 +83,7 @@ pub(crate) fn made(def: &KernelDef) -> Result<Arc<Made>, Error> {
     if let Some(made) = find(&KNOWN.read().unwrap_or_else(PoisonError::into_inner)) {
         return Ok(made);
     }
-    let generated = def.generate()?;
+    let generated = records::consulted(def.generate()?)?;
     let is_unsafe = def.definition().as_ref().is_some_and(is_unsafe);
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
     // Another thread may have been faster; loaded functions are looked up by the number of the stored kernel.
@@ -127,7 +129,12 @@ pub(crate) fn defined(definition: &Definition) -> Result<Arc<Made>, Error> {
         Definition::Matmul(_) => "matmul",
     };
     let made = tilewright_codegen::Generate::kernel(definition, name, &Default::default())?;
-    Ok(numbered(made, is_unsafe(definition)))
+    Ok(numbered(records::consulted(made)?, is_unsafe(definition)))
+}
+
+/// The same kernel with other records.
+pub(crate) fn recorded(made: &Made, records: Vec<Record>) -> Arc<Made> {
+    numbered(Generated { records, ..made.generated.clone() }, made.is_unsafe)
 }
 
 /// An already generated kernel. Its number, and the functions loaded under it, are its own.

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use tilewright_program::element::Element;
+use tilewright_program::kernel_def::KernelDef;
 use tilewright_program::kernel_value::{Kernel, MatmulKernel};
-use tilewright_program::launch::Refusal;
+use tilewright_program::launch::{Record, Refusal};
 use tilewright_program::{Elem, Generated};
 
 use crate::argument::Argument;
@@ -54,7 +55,7 @@ pub trait Launch: Kernel {
 
 impl<K: Kernel + ?Sized> Launch for K {}
 
-/// A kernel that a program built with the builder, at run time.
+/// A kernel that is generated already, such as one that a program built with the builder.
 ///
 /// ```no_run
 /// # use tilewright_codegen::{build::Builder, generate};
@@ -97,6 +98,21 @@ impl Built {
     /// neither was modified; some of the variants may be missing.
     pub unsafe fn new(generated: Generated) -> Built {
         Built { made: jit::built(generated) }
+    }
+
+    /// The kernel that a program carries.
+    pub fn carried(kernel: &KernelDef) -> Result<Built, Error> {
+        Ok(Built { made: jit::made(kernel)? })
+    }
+
+    /// The same kernel, whose launches consult these records alone.
+    pub fn with_records(&self, records: Vec<Record>) -> Built {
+        Built { made: jit::recorded(&self.made, records) }
+    }
+
+    /// Compiles and loads one variant. Several threads may do so at once.
+    pub fn compile_variant(&self, device: &Device, variant: usize) -> Result<Compiled, Error> {
+        Ok(jit::loaded(device, &self.made, variant)?.compiled.clone())
     }
 
     /// The generated kernel.

@@ -110,6 +110,7 @@ results, but never wrong addresses.
 pub mod cache;
 pub mod export;
 pub mod nvrtc;
+pub mod records;
 pub mod report;
 
 #[cfg(feature = "cuda")]

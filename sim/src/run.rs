@@ -132,6 +132,7 @@ pub fn run_program(program: &Kernel, args: &[Arg], options: &Options) -> Result<
         packs: Vec::new(),
         empty_loops: Vec::new(),
         report: Default::default(),
+        records: Vec::new(),
     };
     run(&kernel, args, options)
 }

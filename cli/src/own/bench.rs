@@ -8,7 +8,7 @@ use serde_json::json;
 use tilewright::cudarc::driver::sys::CUevent_flags::CU_EVENT_DEFAULT;
 use tilewright::cudarc::driver::{CudaSlice, CudaStream};
 use tilewright_codegen::Elem;
-use tilewright_runtime::{Device, Stream};
+use tilewright_runtime::{Built, Device, Stream};
 
 use super::peer::{self, Failed, Peer};
 use crate::kernel::{self, Chosen};
@@ -152,7 +152,7 @@ fn on_device<'a>(
     let (mut kernels, mut results) = (Vec::new(), Vec::new());
     let first = [(chosen.name.to_owned(), chosen)].into_iter();
     for (name, one) in first.chain(against.iter().map(|(name, other)| (name.clone(), other))) {
-        let mut launches = Launches::new(stream, one.def.clone(), problem)?;
+        let mut launches = Launches::new(stream, Built::carried(&one.def)?, problem)?;
         // The first launch compiles.
         let launched = launches.launch()?;
         let note = launched.variant.map_or("nothing to do".into(), |variant| {

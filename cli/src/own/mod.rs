@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod peer;
 mod reference;
+pub(crate) mod tune;
 
 use std::collections::HashMap;
 use std::process::ExitCode;

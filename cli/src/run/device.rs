@@ -5,7 +5,7 @@ use std::time::Duration;
 use tilewright_codegen::element::Element;
 use tilewright_codegen::kernel_def::KernelDef;
 use tilewright_codegen::{Elem, with_element};
-use tilewright_runtime::{self as runtime, Device, DeviceTensor, Launch, Launched, Stored, Stream};
+use tilewright_runtime::{self as runtime, Built, Device, DeviceTensor, Launched, Stored, Stream};
 
 use super::problem::{Argument, Problem, Tensor, decoded, encoded};
 use crate::output::{Failure, Result};
@@ -31,7 +31,7 @@ pub(super) fn run(def: &KernelDef, problem: &Problem, ordinal: usize) -> Result<
 }
 
 fn on(stream: &Stream, def: &KernelDef, problem: &Problem) -> std::result::Result<Ran, runtime::Error> {
-    let mut launches = Launches::new(stream, def.clone(), problem)?;
+    let mut launches = Launches::new(stream, Built::carried(def)?, problem)?;
     let launched = launches.launch()?;
     let mut time = Duration::MAX;
     // Results are read before further launches add to them.
@@ -46,14 +46,14 @@ fn on(stream: &Stream, def: &KernelDef, problem: &Problem) -> std::result::Resul
 /// A kernel and its arguments on a device, to be launched any number of times.
 pub(crate) struct Launches<'s> {
     stream: &'s Stream,
-    def: KernelDef,
+    kernel: Built,
     owned: Vec<Box<dyn Owned>>,
 }
 
 impl<'s> Launches<'s> {
     pub(crate) fn new(
         stream: &'s Stream,
-        def: KernelDef,
+        kernel: Built,
         problem: &Problem,
     ) -> std::result::Result<Launches<'s>, runtime::Error> {
         let mut owned: Vec<Box<dyn Owned>> = Vec::new();
@@ -63,12 +63,23 @@ impl<'s> Launches<'s> {
                 Argument::Number { elem, value, .. } => Box::new(Number(*elem, *value)),
             });
         }
-        Ok(Launches { stream, def, owned })
+        Ok(Launches { stream, kernel, owned })
     }
 
     pub(crate) fn launch(&mut self) -> std::result::Result<Launched, runtime::Error> {
         let mut arguments: Vec<_> = self.owned.iter_mut().map(|one| one.argument()).collect();
-        self.def.launch_with(self.stream, &mut arguments)
+        self.kernel.launch_with(self.stream, &mut arguments)
+    }
+
+    /// Sets the kernel.
+    pub(crate) fn set(&mut self, kernel: Built) {
+        self.kernel = kernel;
+    }
+
+    /// Sets the kernel, and what it writes to what it was at the beginning.
+    pub(crate) fn replace(&mut self, kernel: Built) -> std::result::Result<(), runtime::Error> {
+        self.kernel = kernel;
+        self.owned.iter_mut().try_for_each(|one| one.reset())
     }
 
     /// The written tensors as stored.
@@ -81,6 +92,10 @@ impl<'s> Launches<'s> {
 /// An argument on the device, of any type.
 trait Owned {
     fn argument(&mut self) -> runtime::Argument<'_>;
+    /// Sets it to what it was at the beginning, if it is written.
+    fn reset(&mut self) -> std::result::Result<(), runtime::Error> {
+        Ok(())
+    }
     /// Its contents as stored, if it is written.
     fn result(&self) -> std::result::Result<Option<Vec<f64>>, runtime::Error>;
 }
@@ -99,23 +114,27 @@ impl Owned for Number {
 
 struct Sent<T: Element, const R: usize> {
     tensor: DeviceTensor<T, R>,
-    written: bool,
+    /// What it was at the beginning, if it is written.
+    written: Option<Vec<T>>,
 }
 
-impl<T: Element, const R: usize> Owned for Sent<T, R> {
+impl<T: Element + Stored<Elem = T>, const R: usize> Owned for Sent<T, R> {
     fn argument(&mut self) -> runtime::Argument<'_> {
-        match self.written {
+        match self.written.is_some() {
             true => (&mut self.tensor).into(),
             false => (&self.tensor).into(),
         }
     }
 
+    fn reset(&mut self) -> std::result::Result<(), runtime::Error> {
+        self.written.as_ref().map_or(Ok(()), |values| self.tensor.write(values))
+    }
+
     fn result(&self) -> std::result::Result<Option<Vec<f64>>, runtime::Error> {
-        if !self.written {
+        if self.written.is_none() {
             return Ok(None);
         }
-        let stored = self.tensor.to_host_stored()?;
-        Ok(Some(stored.into_iter().map(|value| decoded(T::ELEM, value.to_raw())).collect()))
+        Ok(Some(converted(&self.tensor.to_host_stored()?, |value| decoded(T::ELEM, value.to_raw()))))
     }
 }
 
@@ -137,8 +156,23 @@ fn with_rank<T: Element + Stored<Elem = T>, const R: usize>(
         modes.iter_mut().zip(values).for_each(|(mode, value)| *mode = *value);
         modes
     };
-    let values: Vec<T> = tensor.values.iter().map(|&value| T::from_raw(encoded(T::ELEM, value))).collect();
+    let values: Vec<T> = converted(&tensor.values, |&value| T::from_raw(encoded(T::ELEM, value)));
     let (extents, strides) = (all(&tensor.extents), all(&tensor.strides));
     let sent = DeviceTensor::from_host_strided(stream, extents, strides, &values)?;
-    Ok(Box::new(Sent { tensor: sent, written: tensor.written }))
+    Ok(Box::new(Sent { tensor: sent, written: tensor.written.then_some(values) }))
+}
+
+/// Converts values, by all processors.
+fn converted<S: Sync, T: Send>(values: &[S], convert: impl Fn(&S) -> T + Sync) -> Vec<T> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let part = values.len().div_ceil(threads).max(1 << 16);
+    let convert = &convert;
+    std::thread::scope(|scope| {
+        let parts = values.chunks(part);
+        let running: Vec<_> =
+            parts.map(|part| scope.spawn(move || part.iter().map(convert).collect::<Vec<T>>())).collect();
+        let joined =
+            running.into_iter().map(|one| one.join().unwrap_or_else(|why| std::panic::resume_unwind(why)));
+        joined.flatten().collect()
+    })
 }

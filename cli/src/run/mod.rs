@@ -7,7 +7,7 @@ pub(crate) mod input;
 pub(crate) mod problem;
 mod product;
 mod reference;
-mod simulated;
+pub(crate) mod simulated;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};

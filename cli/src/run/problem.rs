@@ -105,7 +105,7 @@ impl Problem {
                         },
                         written: *write,
                         read,
-                        values: (0..if empty { 0 } else { reach }).map(&mut value).collect(),
+                        values: repeated(if empty { 0 } else { reach }, contents, &mut value),
                         extents: shape.iter().map(|&n| n as usize).collect(),
                         strides: strides.iter().map(|&d| d as usize).collect(),
                     })
@@ -415,6 +415,17 @@ fn strides(shape: &[i64], strides: &[Value], from_last: bool, known: &mut Known)
         all[mode] = value;
     }
     Some(all)
+}
+
+/// Elements of a tensor by their numbers in memory: random ones are repeated after a prime number of them.
+fn repeated(len: i64, contents: Option<Contents>, value: impl FnMut(i64) -> f64) -> Vec<f64> {
+    const PERIOD: i64 = 1_048_573;
+    let period = if matches!(contents, Some(Contents::Index)) { len } else { len.min(PERIOD) };
+    let mut values: Vec<f64> = (0..period).map(value).collect();
+    while (values.len() as i64) < len {
+        values.extend_from_within(..values.len().min(len as usize - values.len()));
+    }
+    values
 }
 
 /// Random numbers from a seed: splitmix64.

@@ -28,7 +28,7 @@ pub(super) struct Ran {
 
 pub(super) fn run(kernel: &Generated, problem: &Problem, wanted: &Wanted) -> Result<Ran, Error> {
     let arguments: Vec<Arg> = problem.arguments.iter().map(argument).collect();
-    let bar = bar();
+    let bar = bar("  {bar:40} {pos} of {len} blocks, {eta} left");
     let progress: Option<OnProgress> = bar.clone().map(|bar| -> OnProgress {
         Arc::new(move |progress| {
             bar.set_length(progress.total);
@@ -49,11 +49,11 @@ pub(super) fn run(kernel: &Generated, problem: &Problem, wanted: &Wanted) -> Res
 }
 
 /// A progress bar, on a terminal only.
-fn bar() -> Option<ProgressBar> {
+pub(crate) fn bar(template: &str) -> Option<ProgressBar> {
     if !std::io::stderr().is_terminal() {
         return None;
     }
-    let style = ProgressStyle::with_template("  {bar:40} {pos} of {len} blocks, {eta} left");
+    let style = ProgressStyle::with_template(template);
     Some(ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())))
 }
 

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tilewright::codegen::definition::Generated;
-use tilewright::codegen::launch::{Given, Limits, Ranked, Tensor, ranking};
+use tilewright::codegen::launch::{Given, Limits, Ranked, Record, Tensor, plan, ranking};
 use tilewright::codegen::matmul::schedule;
 use tilewright::codegen::words::{Kernels as _, Words};
-use tilewright::kernels::{FASTEST, PLAIN, PRODUCTS, pages};
+use tilewright::kernels::{FASTEST, PLAIN, PRODUCTS, named, pages};
 use tilewright_tests::sweep;
 
 /// The measurements of one problem: keys, and seconds.
@@ -220,6 +220,77 @@ fn long_rows_take_blocks_by_their_number() {
     assert_eq!(blocks(131_072, 64), 2);
     assert!((4..=8).contains(&blocks(131_072, 16)));
     assert!(blocks(32_768, 1000) <= 4);
+}
+
+/// A record is taken at its sizes and near them, by this kernel on this device, if its alternative can run.
+#[test]
+fn records_come_before_estimates() {
+    let kernel = named("linear_hopper").unwrap().def.generate().unwrap();
+    let given = |[m, n, k]: [i64; 3], stride: i64| -> Vec<Given> {
+        let tensor = |elem, extents: &[i64], strides: &[i64], index: u64, mutable| {
+            let len = 1 + extents.iter().zip(strides).map(|(n, d)| (n - 1) * d).sum::<i64>() as u64;
+            let (extents, strides, address) = (extents.to_vec(), strides.to_vec(), (index + 1) << 50);
+            Given::Tensor(Tensor { elem, mutable, extents, strides, len, address })
+        };
+        let (bf16, f32) = (kernel.params[0].elem, kernel.params[2].elem);
+        vec![
+            tensor(bf16, &[m, k], &[stride, 1], 0, false),
+            tensor(bf16, &[n, k], &[stride, 1], 1, false),
+            tensor(f32, &[n], &[1], 2, false),
+            tensor(bf16, &[m, n], &[n, 1], 3, true),
+        ]
+    };
+    let taken = |kernel: &Generated, sizes: [i64; 3], stride: i64| {
+        let ranking = ranking(kernel, &given(sizes, stride), &Limits::HOPPER).unwrap();
+        let variant = plan(kernel, &given(sizes, stride), &Limits::HOPPER).unwrap().variant;
+        assert_eq!(ranking.serves[0].variant, variant);
+        assert_eq!(ranking.record.is_some(), kernel.alternative(variant) == SLOW, "{sizes:?}");
+        ranking.record.map(|record| record.microseconds)
+    };
+    const SLOW: &str =
+        "BM = 16, BN = 64, WARPGROUPS = 1, STAGES = 16, CLUSTER = 1, SPLIT = 1, W_LEFT = 1, PARTS = 1";
+    let sizes = |m: i64| [("M", m), ("N", 4096), ("K", 4096), ("lda", 4096), ("ldw", 4096), ("ldc", 4096)];
+    let record = Record {
+        kernel: "linear_hopper".into(),
+        fingerprint: kernel.fingerprint(),
+        device: "NVIDIA H200".into(),
+        sizes: sizes(4096).map(|(name, size)| (name.to_owned(), size)).to_vec(),
+        alternative: SLOW.into(),
+        microseconds: 1.0,
+        spread: 0.01,
+        estimated: 1.0,
+        driver: "13.0".into(),
+    };
+    let with = |records: &[Record]| kernel.clone().with_records(records.iter());
+    let alone = with(std::slice::from_ref(&record));
+    let other = |change: fn(&mut Record)| {
+        let mut other = record.clone();
+        change(&mut other);
+        other
+    };
+    let near = [([4096; 3], 4096), ([4096 + 256, 4096, 4096 - 256], 4096), ([4001, 4096, 4095], 4096)];
+    let far = [([4096 + 257, 4096, 4096], 4096), ([4096; 3], 4104), ([2048, 4096, 4096], 4096)];
+    assert_eq!(taken(&kernel, [4096; 3], 4096), None);
+    near.iter()
+        .for_each(|(sizes, stride)| assert_eq!(taken(&alone, *sizes, *stride), Some(1.0), "{sizes:?}"));
+    far.iter()
+        .for_each(|(sizes, stride)| assert_eq!(taken(&alone, *sizes, *stride), None, "{sizes:?} {stride}"));
+    // The nearest one, and of equal ones the last.
+    let later = other(|record| record.microseconds = 2.0);
+    let nearer = other(|record| (record.sizes[0].1, record.microseconds) = (4200, 3.0));
+    let all = with(&[record.clone(), later, nearer]);
+    assert_eq!(taken(&all, [4096; 3], 4096), Some(2.0));
+    assert_eq!(taken(&all, [4190, 4096, 4096], 4096), Some(3.0));
+    // Of other code, another device, an alternative that there is not.
+    assert!(with(&[other(|record| record.fingerprint += 1)]).records.is_empty());
+    assert!(with(&[other(|record| record.kernel += "s")]).records.is_empty());
+    assert_eq!(taken(&with(&[other(|record| record.device = "NVIDIA H100".into())]), [4096; 3], 4096), None);
+    assert_eq!(taken(&with(&[other(|record| record.alternative = "BM = 17".into())]), [4096; 3], 4096), None);
+    // Bulk copies do not take rows that begin anywhere: another alternative can run.
+    let mut unaligned = record.clone();
+    unaligned.sizes = sizes(4096).map(|(name, size)| (name.to_owned(), size - 1)).to_vec();
+    let variant = plan(&with(&[unaligned]), &given([4095; 3], 4095), &Limits::HOPPER).unwrap().variant;
+    assert!(variant < kernel.variants.len());
 }
 
 fn geometric_mean(of: impl Iterator<Item = f64>) -> f64 {

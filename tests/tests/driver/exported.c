@@ -46,6 +46,10 @@ int cuDeviceGetAttribute(int *value, int attribute, int ordinal) {
     }
     return 0;
 }
+int cuDeviceGetName(char *name, int length, int ordinal) {
+    (void)ordinal;
+    return snprintf(name, (size_t)length, "NVIDIA H200") < 0;
+}
 int cuFuncGetAttribute(int *value, int attribute, void *function) {
     (void)attribute, (void)function;
     return *value = 1024, 0;

@@ -11,7 +11,7 @@ use tilewright::kernels;
 use tilewright::prelude::*;
 use tilewright_codegen::definition::Variant;
 use tilewright_codegen::launch::{
-    self, Exported, Given, Image, Limits, Map, Passed, Plan, Refusal, Tensor, plan,
+    self, Exported, Given, Image, Limits, Map, Passed, Plan, Record, Refusal, Tensor, plan, ranking,
 };
 use tilewright_codegen::target::STATIC_SHARED;
 use tilewright_codegen::thread;
@@ -122,7 +122,7 @@ pub(crate) struct Case {
 impl Case {
     /// For the program's input.
     pub(crate) fn text(&self) -> String {
-        let Limits { arch, shared_bytes, threads, grid: [x, y, z], multiprocessors } = self.limits;
+        let Limits { arch, shared_bytes, threads, grid: [x, y, z], multiprocessors, model: _ } = self.limits;
         let mut text = format!("{arch} {shared_bytes} {threads} {x} {y} {z} {multiprocessors}\n");
         for (given, number) in self.given.iter().zip(&self.numbers) {
             match given {
@@ -482,6 +482,47 @@ fn lists_of_tensors() {
 #[test]
 fn alternatives_by_their_estimates() {
     same(&shipped("linear_hopper"), count(300, 5000));
+}
+
+/// Records of some launches, each of an alternative that is drawn, on this device or on another one.
+#[test]
+fn records_of_launches() {
+    for kernel in [shipped("linear_hopper"), product("name=half dtype=bf16 a=k_major b=k_major c=n_major")] {
+        let mut random = Random(5);
+        let cases: Vec<Case> = (0..count(120, 3000)).map(|_| random.case(&kernel)).collect();
+        let fingerprint = kernel.fingerprint();
+        let record = |case: &Case| {
+            let plan = plan(&kernel, &case.given, &case.limits).ok()?;
+            let serves = ranking(&kernel, &case.given, &case.limits).ok()?.serves;
+            let taken = serves[random.next() as usize % serves.len()].variant;
+            let shift = |size: i64, random: &mut Random| {
+                size + random.of(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, size / 32, 1])
+            };
+            let sizes =
+                plan.symbols.iter().map(|(name, size)| (name.name().to_owned(), shift(*size, &mut random)));
+            Some(Record {
+                kernel: kernel.name.clone(),
+                fingerprint,
+                sizes: sizes.collect(),
+                device: (*random.of(&["NVIDIA H200", "NVIDIA H200", "NVIDIA H100"])).to_owned(),
+                alternative: kernel.alternative(taken),
+                microseconds: 1.0,
+                spread: 0.0,
+                estimated: 1.0,
+                driver: "13.0".into(),
+            })
+        };
+        let records: Vec<Record> = cases.iter().filter_map(record).collect();
+        let recorded = kernel.clone().with_records(records.iter());
+        let differ = |case: &&Case| {
+            let of = |kernel| plan(kernel, &case.given, &case.limits).ok().map(|plan| plan.variant);
+            of(&kernel) != of(&recorded)
+        };
+        let different = cases.iter().filter(differ).count();
+        println!("{}: {} records, {different} launches differ", kernel.name, records.len());
+        assert!(different > 4, "{different} of {}", cases.len());
+        planned_alike(&recorded, &cases);
+    }
 }
 
 #[test]

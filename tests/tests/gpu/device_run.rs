@@ -75,6 +75,7 @@ pub(crate) unsafe fn alone(program: Kernel, source: String) -> Built {
         packs: Vec::new(),
         empty_loops: Vec::new(),
         report: Default::default(),
+        records: Vec::new(),
     };
     // SAFETY: by the caller's contract.
     unsafe { Built::new(generated) }

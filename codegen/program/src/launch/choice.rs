@@ -3,7 +3,7 @@
 use super::cost::{Device, SECTOR, clusters};
 use super::message::{Checks, Message, Piece, Problem, message};
 use super::number::Number;
-use super::rules::{Arguments, Size};
+use super::rules::{Arguments, Rules, Size};
 use super::why::{Objection, Why};
 use crate::launch::definition::{Generated, Pack};
 use crate::thread::Kernel;
@@ -71,6 +71,8 @@ pub(super) struct Candidate<N: Number> {
     pub(super) arch: N,
     /// Does a launch compare it with others by its cost?
     pub(super) competes: N::Truth,
+    /// Is it of the alternative that a record says is the fastest?
+    pub(super) is_recorded: N::Truth,
     /// Does it take longer where rows of an argument begin in the middle of a sector?
     pub(super) cuts: N::Truth,
     pub(super) is_supported: N::Truth,
@@ -113,6 +115,7 @@ pub(super) struct Best<N: Number> {
     pub(super) index: N,
     pub(super) copies: N,
     pub(super) clocks: N,
+    pub(super) is_recorded: N::Truth,
     /// The architecture of the first that can run. Variants for an older architecture are for devices that cannot run newer variants.
     pub(super) arch: N,
     /// Variants that follow are not considered: only variants with a cost model compete.
@@ -122,7 +125,14 @@ pub(super) struct Best<N: Number> {
 impl<N: Number> Best<N> {
     pub(super) fn none() -> Best<N> {
         let (zero, none) = (N::from(0), N::from(NONE));
-        Best { index: none, copies: zero, clocks: none, arch: zero, is_settled: false.into() }
+        Best {
+            index: none,
+            copies: zero,
+            clocks: none,
+            is_recorded: false.into(),
+            arch: zero,
+            is_settled: false.into(),
+        }
     }
 
     /// Is a variant for this architecture to be considered?
@@ -131,19 +141,58 @@ impl<N: Number> Best<N> {
     }
 
     /// The better one of this and another variant, which is admitted: the first that can run, or, if that has a cost model, the fastest
-    /// with a cost model.
+    /// with a cost model: by a record, or else by its estimate.
     pub(super) fn or(self, index: N, variant: &Candidate<N>, choice: Choice<N>) -> Best<N> {
         let is_first = choice.runs & !self.index.less(N::from(NONE));
-        let is_better = choice.runs & (is_first | (variant.competes & choice.clocks.less(self.clocks)));
+        let [this, known] = [(variant.is_recorded, choice.clocks), (self.is_recorded, self.clocks)];
+        let precedes = precedes::<N>(this, known);
+        let is_better = choice.runs & (is_first | (variant.competes & precedes));
         let select = |this: N, other: N| N::select(is_better, this, other);
         Best {
             index: select(index, self.index),
             copies: select(choice.copies, self.copies),
             clocks: select(choice.clocks, self.clocks),
+            is_recorded: (is_better & variant.is_recorded) | (!is_better & self.is_recorded),
             arch: N::select(is_first, variant.arch, self.arch),
             is_settled: self.is_settled | (choice.runs & !variant.competes),
         }
     }
+}
+
+/// The part of a size by which sizes of a launch may differ from a record's.
+const NEAR: u64 = 16;
+/// Alignment of strides matters up to this number of elements.
+const ALIGNED: u64 = 16;
+
+/// The record of the device whose sizes are nearest, the last of equally near ones, and the number of its alternative; else both are
+/// [`NONE`]. All sizes are near, and strides have the same alignment.
+pub(super) fn nearest<N: Number>(rules: &Rules, model: N, size: &impl Fn(usize) -> Option<N>) -> [N; 2] {
+    let number = |number: u64| N::from(number);
+    let (mut best, mut least) = ([number(NONE); 2], number(NONE));
+    for (at, record) in rules.records.iter().enumerate() {
+        let (mut is_near, mut distance) = (model.equals(number(record.model)), number(0));
+        for (of, recorded, is_stride) in &record.sizes {
+            let (recorded, size) = (number(*recorded), size(*of).unwrap_or(number(0)));
+            let apart = (size - recorded) + (recorded - size);
+            is_near = is_near & !(recorded / number(NEAR)).less(apart);
+            distance = distance + apart * number(1 << 20) / recorded.greatest(number(1));
+            if *is_stride {
+                let [one, other] = [size, recorded].map(|of| of.bits_of_both(number(ALIGNED)).lowest_bit());
+                is_near = is_near & one.equals(other);
+            }
+        }
+        let is_nearer = is_near & !least.less(distance);
+        let select = |this: N, other: N| N::select(is_nearer, this, other);
+        best = [select(number(at as u64), best[0]), select(number(record.alternative), best[1])];
+        least = select(distance, least);
+    }
+    best
+}
+
+/// Is a variant of these candidates better, by records and by clocks?
+pub(super) fn precedes<N: Number>(this: (N::Truth, N), other: (N::Truth, N)) -> N::Truth {
+    let is_same = (this.0 & other.0) | (!this.0 & !other.0);
+    (this.0 & !other.0) | (is_same & this.1.less(other.1))
 }
 
 /// The clocks of a launch with one more copy before it. Copies after the first run beside it, on devices whose launches overlap.
@@ -316,8 +365,14 @@ mod tests {
         let mut best = Best::none();
         for (index, clocks) in all.iter().enumerate() {
             let (arch, is_supported) = (Natural(90), best.admits(Natural(90)) && clocks.is_some());
-            let variant =
-                Candidate { arch, competes: *clocks != Some(0), cuts: false, is_supported, is_fit: true };
+            let variant = Candidate {
+                arch,
+                competes: *clocks != Some(0),
+                is_recorded: false,
+                cuts: false,
+                is_supported,
+                is_fit: true,
+            };
             let none = |_: &mut (), _| Natural(NONE);
             let clocks = Natural(clocks.filter(|clocks| *clocks > 0).unwrap_or(NONE));
             let choice = choice(&variant, &mut (), none, |(), _, _| clocks);

@@ -154,6 +154,7 @@ pub(super) struct Device<N> {
     pub(super) threads: N,
     pub(super) grid: [N; 3],
     pub(super) multiprocessors: N,
+    pub(super) model: N,
 }
 
 impl From<&Limits> for Device<Natural> {
@@ -165,6 +166,7 @@ impl From<&Limits> for Device<Natural> {
             threads: number(limits.threads),
             grid: limits.grid.map(number),
             multiprocessors: number(limits.multiprocessors),
+            model: Natural(limits.model),
         }
     }
 }

@@ -7,6 +7,7 @@ use tilewright_layout::Symbol;
 
 use crate::cuda;
 use crate::cuda::report::Report;
+use crate::launch::records::{Record, hash, model};
 use crate::source::ast::{self, Arg, Level, Name, Span};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::wire::wire;
@@ -147,6 +148,8 @@ pub struct Generated {
     pub empty_loops: Vec<EmptyLoops>,
     /// The static report of the first variant.
     pub report: Report,
+    /// Measurements that launches prefer to the estimate: see [`Generated::with_records`].
+    pub records: Vec<Record>,
 }
 
 /// A kernel that copies an argument to memory with aligned rows. A launch runs it first if a variant's
@@ -329,6 +332,28 @@ impl Generated {
     /// The source of the fastest variant.
     pub fn source(&self) -> &str {
         &self.variants[0].source
+    }
+
+    /// A hash of the generated code. Records of other code do not count.
+    pub fn fingerprint(&self) -> u64 {
+        self.variants.iter().fold(model(&self.name), |all, variant| hash(all, variant.source.as_bytes()))
+    }
+
+    /// The alternative that a variant is of: its constants, or the variant itself where no constants are listed.
+    pub fn alternative(&self, variant: usize) -> String {
+        let label = self.variants.get(variant).and_then(|variant| variant.label.clone());
+        label.unwrap_or_else(|| format!("variant {}", variant + 1))
+    }
+
+    /// The kernel with the records that are its own.
+    pub fn with_records<'r>(self, all: impl Iterator<Item = &'r Record> + Clone) -> Generated {
+        let mut named = all.filter(|record| record.kernel == self.name).peekable();
+        if named.peek().is_none() {
+            return self;
+        }
+        let fingerprint = self.fingerprint();
+        let records = named.filter(|record| record.fingerprint == fingerprint).cloned().collect();
+        Generated { records, ..self }
     }
 
     /// The source of the fastest variant, with the report as a comment at its top.

@@ -13,6 +13,7 @@ mod message;
 mod number;
 mod pack;
 mod ranking;
+mod records;
 mod refusal;
 mod rules;
 mod why;
@@ -36,6 +37,7 @@ pub use cost::{Estimate, Limit};
 pub use export::{Exported, Image, export, python, rust};
 pub use pack::Packed;
 pub use ranking::{Ranked, Ranking, ranking};
+pub use records::{Record, model, records};
 pub use refusal::Refusal;
 pub use rules::Rules;
 
@@ -97,16 +99,19 @@ pub struct Limits {
     pub grid: [u32; 3],
     /// Multiprocessors, which bound how many blocks of a persistent kernel there are.
     pub multiprocessors: u32,
+    /// A number of its name: see [`model`].
+    pub model: u64,
 }
 
 impl Limits {
-    /// The limits of the H100 and H200.
+    /// The limits of the H100 and H200, under the name of the latter.
     pub const HOPPER: Limits = Limits {
         arch: 90,
         shared_bytes: 227 << 10,
         threads: BLOCK_THREADS,
         grid: GRID,
         multiprocessors: 132,
+        model: model("NVIDIA H200"),
     };
 
     /// The limits of an architecture, with the multiprocessors of an H100.

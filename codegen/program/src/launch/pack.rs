@@ -146,6 +146,8 @@ pub(super) struct Packing<'p> {
     unfit: Vec<Option<Why>>,
     /// For each class of variants: see [`choice::copies`].
     of_classes: Vec<Option<u64>>,
+    /// The nearest record, and the number of its alternative: see [`choice::nearest`].
+    pub(super) record: [Natural; 2],
 }
 
 impl<'p> Packing<'p> {
@@ -159,7 +161,10 @@ impl<'p> Packing<'p> {
         let (copies, of_classes) = (vec![None; kernel.packs.len()], vec![None; rules.classes.len()]);
         let operands = vec![Operands::new(rules, 0, 0, tensors, sizes)];
         let unfit = Vec::with_capacity(rules.classes.len());
-        let mut packing = Packing { rules, kernel, tensors, limits, operands, copies, unfit, of_classes };
+        let size = |of: usize| PlanArguments { tensors, sizes: &operands[0].sizes }.size(of);
+        let record = choice::nearest(rules, Natural(limits.model), &size);
+        let mut packing =
+            Packing { rules, kernel, tensors, limits, operands, copies, unfit, of_classes, record };
         for (number, class) in rules.classes.iter().enumerate() {
             let rows = class.packs.iter().find(|which| kernel.packs[**which].transposes);
             let why = rows.map(|which| Why::Rows(*which)).or_else(|| packing.unmet(number, 0));
@@ -173,6 +178,7 @@ impl<'p> Packing<'p> {
         Candidate {
             arch: Natural(self.kernel.variants[variant].program.arch.into()),
             competes: alternative.competes,
+            is_recorded: Natural(alternative.number) == self.record[1],
             cuts: alternative.cost.as_ref().is_some_and(cost::Rule::cuts),
             is_supported: self.unsupported(variant).is_none(),
             is_fit: self.unfit[alternative.class].is_none(),

@@ -2,6 +2,7 @@
 
 use super::cost::{Estimate, Limit};
 use super::pack::Packing;
+use super::records::Record;
 use super::rules::Rules;
 use super::{Given, Launch, Limits, Refusal, binding, tensors};
 use crate::launch::definition::Generated;
@@ -14,6 +15,8 @@ pub struct Ranking {
     pub serves: Vec<Ranked>,
     /// The others, in their order, and why they cannot run.
     pub refused: Vec<(usize, String)>,
+    /// The record that the first one is taken by.
+    pub record: Option<Record>,
 }
 
 /// A variant that can run.
@@ -57,7 +60,7 @@ pub fn ranking(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<R
     if let Some(empty_loops) = empty_loops {
         let variant = kernel.variants.len() + empty_loops;
         let one = Ranked { variant, estimate: None, competes: false, limit: None, packed: Vec::new() };
-        return Ok(Ranking { serves: vec![one], refused: Vec::new() });
+        return Ok(Ranking { serves: vec![one], refused: Vec::new(), record: None });
     }
     let launch = Launch { rules: &rules, kernel, given, tensors: &tensors, limits };
     let mut packing = Packing::new(&rules, kernel, &tensors, limits, sizes);
@@ -89,9 +92,10 @@ pub fn ranking(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<R
             packed: copied.map(|(arg, why)| (arg, why.text(kernel, variant))).collect(),
         });
     }
+    let record = kernel.records.get(packing.record[0].0 as usize).filter(|_| best.is_recorded).cloned();
     let clocks = |one: &Ranked| one.estimate.filter(|_| one.competes).map_or(u64::MAX, |of| of.clocks);
     let (_, sizes) = packing.packed(rules.variants[chosen].class, best.copies.0);
     launch.grid(&kernel.variants[chosen].program, &rules.variants[chosen].grid, &sizes)?;
     serves.sort_by_key(|one| (one.variant != chosen, clocks(one)));
-    Ok(Ranking { serves, refused })
+    Ok(Ranking { serves, refused, record })
 }

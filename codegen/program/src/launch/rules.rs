@@ -7,6 +7,7 @@ use tilewright_layout::{Symbol, Value};
 
 use super::binding::Bound;
 use super::number::{Natural, Number};
+use super::records::model;
 use super::{Tensor, common_multiple, cost};
 use crate::launch::definition::{Generated, Pack, Variant};
 use crate::thread::{Cost, Fact, Kernel, Param};
@@ -203,6 +204,8 @@ pub(super) struct Alternative {
     pub(super) cost: Option<cost::Rule>,
     /// Does a launch compare it with others by its cost?
     pub(super) competes: bool,
+    /// The number of the alternative that it is of.
+    pub(super) number: u64,
 }
 
 impl Alternative {
@@ -215,6 +218,17 @@ impl Alternative {
         }
         bytes
     }
+}
+
+/// A record of a kernel, in numbers.
+#[derive(Debug)]
+pub(super) struct Recorded {
+    /// Its device: see [`model`](super::records::model).
+    pub(super) model: u64,
+    /// The numbers of sizes, their values, and whether they are strides.
+    pub(super) sizes: Vec<(usize, u64, bool)>,
+    /// The number of the alternative.
+    pub(super) alternative: u64,
 }
 
 /// A kernel's launch rules: the requirements and costs of each variant, and the number of its blocks.
@@ -249,6 +263,7 @@ pub struct Rules {
     pub(super) variants: Vec<Alternative>,
     /// The rules of the kernel's packs.
     pub(super) packs: Vec<Rules>,
+    pub(super) records: Vec<Recorded>,
     /// The arguments with elements that a variant accesses, or with sizes that it uses.
     used: BTreeSet<usize>,
     /// The sizes that may be 0: in programs, all others are at least 1.
@@ -271,7 +286,38 @@ impl Rules {
         let alignment = packs.iter().fold(MAPPED, |all, pack| common_multiple(all, pack.alignment));
         let mut rules = Rules::new(&kernel.variants, &kernel.packs, cost);
         (rules.alignment, rules.packs) = (common_multiple(rules.alignment, alignment), packs);
+        rules.record(kernel);
         rules
+    }
+
+    /// Numbers the alternatives, and sets the records.
+    fn record(&mut self, kernel: &Generated) {
+        let mut names = Vec::new();
+        for (at, alternative) in self.variants.iter_mut().enumerate() {
+            alternative.number = index(&mut names, kernel.alternative(at)) as u64;
+        }
+        for record in &kernel.records {
+            let number = |name: &str| self.symbols.iter().position(|symbol| symbol.name() == name);
+            let size = |(name, size): &(String, i64)| {
+                let number = number(name)?;
+                Some((number, u64::try_from(*size).unwrap_or(0), self.is_stride(number)))
+            };
+            // A name that is none of these is no variant's.
+            let alternative =
+                names.iter().position(|name| *name == record.alternative).unwrap_or(names.len());
+            let sizes = record.sizes.iter().filter_map(size).collect();
+            self.records.push(Recorded {
+                model: model(&record.device),
+                sizes,
+                alternative: alternative as u64,
+            });
+        }
+    }
+
+    /// Is a size a stride?
+    fn is_stride(&self, size: usize) -> bool {
+        let shapes = self.forms.iter().flat_map(|form| &form.tensors);
+        shapes.flat_map(|shape| &shape.strides).any(|stride| stride.plain() == Some(size))
     }
 
     /// The rules of some variants.
@@ -285,6 +331,7 @@ impl Rules {
             classes: Vec::new(),
             variants: Vec::new(),
             packs: Vec::new(),
+            records: Vec::new(),
             used: BTreeSet::new(),
             zeros: BTreeSet::new(),
             alignment: 1,
@@ -322,7 +369,7 @@ impl Rules {
                 _ => None,
             });
             let workspace = of_launch.collect();
-            rules.variants.push(Alternative { class, grid, workspace, cost, competes });
+            rules.variants.push(Alternative { class, grid, workspace, cost, competes, number: 0 });
         }
         rules
     }

@@ -105,13 +105,34 @@ records! {
     Kernel { name, arch, arch_specific, launch, needs, params, shared, regs, bars, vars, sites, exprs, body }
     Param { name, elem, tensor }
     Pack { arg, modes, transposes, kernel, beside }
-    Generated { name, params, variants, requires, packs, empty_loops, report }
     Report {
         threads, shared_bytes, shared, accesses, alternatives, left_out, instruction, intensity, needs, packs, undecided, compiled
     }
     Access { what, tensor, space, width, wavefronts, sectors, note }
     Compiled { arch, registers, spilled, inner }
     Loop { instructions, multiply_adds }
+}
+
+/// Records are read where it is launched.
+impl Wire for Generated {
+    fn put(&self, to: &mut Vec<u8>) {
+        let Generated { name, params, variants, requires, packs, empty_loops, report, records: _ } = self;
+        (name.put(to), params.put(to), variants.put(to), requires.put(to));
+        (packs.put(to), empty_loops.put(to), report.put(to));
+    }
+
+    fn get(from: &mut Bytes<'_>) -> Option<Generated> {
+        Some(Generated {
+            name: Wire::get(from)?,
+            params: Wire::get(from)?,
+            variants: Wire::get(from)?,
+            requires: Wire::get(from)?,
+            packs: Wire::get(from)?,
+            empty_loops: Wire::get(from)?,
+            report: Wire::get(from)?,
+            records: Vec::new(),
+        })
+    }
 }
 
 impl Wire for Variant {

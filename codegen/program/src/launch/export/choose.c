@@ -33,6 +33,7 @@ typedef struct tw_packing {
     tw_copy copies[TW_PACKS];
     char is_known[TW_CLASSES];
     tw_count of_class[TW_CLASSES]; /* the copies that its alternatives read */
+    tw_count recorded;             /* the number of the alternative that a record says is the fastest */
 } tw_packing;
 
 static tw_count tw_times(tw_count a, tw_count b) {
@@ -46,7 +47,7 @@ static tw_count tw_times(tw_count a, tw_count b) {
 /* The best alternative so far. */
 typedef struct {
     tw_count index, copies, clocks, arch;
-    int is_settled;
+    int is_recorded, is_settled;
 } tw_best;
 
 static void tw_consider(tw_packing *packing, const tw_variant *variant, int index, tw_best *best);
@@ -326,5 +327,6 @@ static int tw_planned(tw_packing *packing, tw_chosen *chosen) {
         return tw_grid(chosen, packing->limits, launch->error);
     }
     kernel->derive(launch->tensors, own->sizes, own);
+    packing->recorded = kernel->recorded(own->sizes, packing->limits);
     return tw_among(packing, chosen);
 }

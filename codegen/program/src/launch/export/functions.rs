@@ -125,6 +125,15 @@ impl Functions {
         Some((self.function("tw_count", parameters, &body), launch.constants.into_inner()))
     }
 
+    /// The alternative of the nearest record.
+    pub(super) fn recorded(&mut self, rules: &Rules) -> String {
+        let recording = Recording::default();
+        let (arguments, device) = (CArguments::new(&recording), device(&recording));
+        let [_, alternative] = choice::nearest(rules, device.model, &|size| arguments.size(size));
+        let body = recording.body(&[Use::of("return A", alternative)]);
+        self.function("tw_count", "const tw_bound *sizes, const tw_limits *limits", &body)
+    }
+
     /// The copies that a class reads.
     pub(super) fn copies(&mut self, kernel: &Generated, class: &Class) -> String {
         let recording = Recording::default();
@@ -225,6 +234,7 @@ fn consider() -> String {
         index: number("best->index"),
         copies: number("best->copies"),
         clocks: number("best->clocks"),
+        is_recorded: recording.truth("best->is_recorded"),
         arch: number("best->arch"),
         is_settled: recording.truth("best->is_settled"),
     };
@@ -233,6 +243,7 @@ fn consider() -> String {
     let variant = Candidate {
         arch,
         competes: truth("variant->competes"),
+        is_recorded: truth("variant->alternative == packing->recorded"),
         cuts: truth("variant->cuts"),
         is_supported: best.admits(arch) & truth("tw_is_supported(packing, variant)"),
         is_fit: truth("tw_is_fit(packing, variant)"),
@@ -249,6 +260,7 @@ fn consider() -> String {
         Use::of("best->index = A", best.index),
         Use::of("best->copies = A", best.copies),
         Use::of("best->clocks = A", best.clocks),
+        Use::of("best->is_recorded = A", best.is_recorded),
         Use::of("best->arch = A", best.arch),
         Use::of("best->is_settled = A", best.is_settled),
     ]);
@@ -295,6 +307,7 @@ fn device(recording: &Recording) -> Device<Number<'_>> {
         threads: limit("threads"),
         grid: [0, 1, 2].map(|axis| limit(&format!("grid[{axis}]"))),
         multiprocessors: limit("multiprocessors"),
+        model: limit("model"),
     }
 }
 

@@ -46,6 +46,7 @@ static int tw_open(tilewright_context *context, tw_text *error) {
     static const int attributes[] = {TW_ATTRIBUTE_MAJOR,  TW_ATTRIBUTE_MINOR,      TW_ATTRIBUTE_SHARED,    TW_ATTRIBUTE_THREADS,
                                      TW_ATTRIBUTE_GRID_X, TW_ATTRIBUTE_GRID_X + 1, TW_ATTRIBUTE_GRID_X + 2, TW_ATTRIBUTE_MULTIPROCESSORS};
     int values[8], at, status = tw_driver(error);
+    char name[256] = "";
     if (status) return status;
     status = cuInit(0);
     if (status == TW_NO_DEVICE)
@@ -59,7 +60,10 @@ static int tw_open(tilewright_context *context, tw_text *error) {
     status = tw_failed(error, "asking for the device", cuCtxGetDevice(&context->device));
     for (at = 0; at < 8 && !status; ++at)
         status = tw_failed(error, "asking for the device", cuDeviceGetAttribute(&values[at], attributes[at], context->device));
+    if (!status) status = tw_failed(error, "asking for the device's name", cuDeviceGetName(name, sizeof name, context->device));
     if (status) return status;
+    context->model = UINT64_C(0xcbf29ce484222325);
+    for (at = 0; name[at]; ++at) context->model = (context->model ^ (unsigned char)name[at]) * UINT64_C(0x100000001b3);
     context->arch = (uint32_t)(values[0] * 10 + values[1]);
     context->shared_bytes = (uint32_t)values[2];
     context->threads = (uint32_t)values[3];
@@ -346,6 +350,7 @@ static int tw_plan(const tw_kernel *kernel, tilewright_context *context, tilewri
     limits.shared_bytes = context->shared_bytes;
     limits.threads = context->threads;
     limits.multiprocessors = context->multiprocessors;
+    limits.model = context->model;
     memcpy(limits.grid, context->grid, sizeof limits.grid);
     packing.launch = &launch;
     packing.limits = &limits;

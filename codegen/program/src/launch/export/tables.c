@@ -34,6 +34,7 @@ __declspec(dllimport) void (*__stdcall GetProcAddress(void *library, const char 
     FUNCTION(cuCtxGetCurrent, (void **context))                                                                               \
     FUNCTION(cuCtxGetDevice, (int *device))                                                                                   \
     FUNCTION(cuDeviceGetAttribute, (int *value, int attribute, int device))                                                   \
+    FUNCTION(cuDeviceGetName, (char *name, int length, int device))                                                           \
     FUNCTION(cuFuncGetAttribute, (int *value, int attribute, void *function))                                                 \
     FUNCTION(cuFuncSetAttribute, (void *function, int attribute, int value))                                                  \
     FUNCTION(cuGetErrorName, (int error, const char **text))                                                                  \
@@ -75,6 +76,7 @@ struct tw_packing;
 /* What a device can hold. */
 typedef struct {
     uint32_t arch, shared_bytes, threads, grid[3], multiprocessors;
+    uint64_t model;
 } tw_limits;
 
 /* An error text that is filled from the left. */
@@ -150,6 +152,7 @@ typedef struct tw_variant {
     int of_class;
     uint32_t arch;
     int competes;
+    tw_count alternative;
     int cuts; /* takes longer where rows of an argument begin in the middle of a sector */
     uint32_t launch_clocks;
     tw_count (*estimate)(const uint32_t *constants, const struct tw_operands *of, const tw_limits *limits); /* clocks */
@@ -216,6 +219,8 @@ typedef struct tw_kernel {
     void (*derive)(const tilewright_tensor *const *tensors, const tw_bound *sizes, struct tw_operands *of);
     const tw_empty_loops *empty_loops;
     uint64_t alignment;
+    /* The number of the alternative that the nearest record says is the fastest, or TW_NONE. */
+    tw_count (*recorded)(const tw_bound *sizes, const tw_limits *limits);
 } tw_kernel;
 
 static void tw_put(tw_text *text, const char *format, ...)

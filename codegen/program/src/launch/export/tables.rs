@@ -203,7 +203,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
             forms = (0..rules.forms.len()).map(bind).collect();
         }
         let facts = self.facts(variants, rules);
-        let derive = self.recorded.derive(rules);
+        let (derive, recorded) = (self.recorded.derive(rules), self.recorded.recorded(rules));
         let limits = rules.variants.first().map_or(Vec::new(), |first| rules.limits(first.class));
         let limits: Vec<usize> = limits.into_iter().map(|(_, fact)| fact).collect();
         let mut classes = Vec::new();
@@ -251,7 +251,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         let _ = writeln!(
             self.text,
             "static const tw_kernel {name} = {{{}, {}, {}, {}, {check}, {forms}, {apart}, {}, {derive}, {empty_loops}, \
-             UINT64_C({})}};\n",
+             UINT64_C({}), {recorded}}};\n",
             literal(&kernel.name),
             params.len(),
             of_params,
@@ -328,11 +328,12 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         let (threads, shared_bytes) = (launch.threads, launch.shared_bytes);
         let [competes, overlaps] = [alternative.competes, launch.overlaps].map(u8::from);
         Ok(format!(
-            "{{{}, {}, {}, {competes}, {cuts}, {clocks}, {estimate}, {supported}, {blocks}, {is_long}, {folded}, \
+            "{{{}, {}, {}, {competes}, {}, {cuts}, {clocks}, {estimate}, {supported}, {blocks}, {is_long}, {folded}, \
              {{{x}, {y}, {z}}}, {threads}, {shared_bytes}, {overlaps}, {count}, {parameters}, {}, {binaries}, {function}}}",
             literal(&crate::cuda::entry(program)),
             alternative.class,
             program.arch,
+            alternative.number,
             images.len(),
         ))
     }

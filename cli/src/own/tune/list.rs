@@ -1,0 +1,120 @@
+//! The list of alternatives that the estimate prunes a space to.
+
+use std::collections::BTreeMap;
+
+use tilewright_codegen::Generated;
+use tilewright_codegen::launch::{Limits, ranking};
+
+use crate::output::{self, Failure, Result};
+use crate::run::input::Input;
+use crate::run::problem::unallocated;
+
+/// An alternative without which no size takes longer by this part is left out.
+const AS_FAST: f64 = 0.01;
+
+/// The alternatives that are the fastest at some sizes, with their numbers, and a list for `choose`.
+pub(super) fn pruned(kernel: &Generated, all: &[String], inputs: &[Input]) -> Result<String> {
+    let newest = kernel.variants.iter().map(|variant| variant.program.arch).max().unwrap_or_default();
+    let limits = Limits::of(newest.max(Limits::HOPPER.arch));
+    let (mut names, mut sizes) = (Vec::new(), Vec::new());
+    for one in all {
+        let (_, given) = unallocated(kernel, Some(one), inputs)?;
+        let ranking = ranking(kernel, &given, &limits).map_err(|why| Failure::of(format!("{one}: {why}")))?;
+        let mut times = BTreeMap::new();
+        for ranked in &ranking.serves {
+            let Some(estimate) = ranked.estimate.filter(|_| ranked.competes) else { continue };
+            let name = kernel.alternative(ranked.variant);
+            let number = names.iter().position(|known| *known == name).unwrap_or(names.len());
+            if number == names.len() {
+                names.push(name);
+            }
+            let time = times.entry(number).or_insert(f64::INFINITY);
+            *time = estimate.seconds().min(*time);
+        }
+        sizes.push(times);
+    }
+    if names.is_empty() {
+        return Err(Failure::Refused(format!(
+            "`{}` has no alternatives\nhelp: list values of its constants: #[kernel(choose(BM in [64, 128]))]",
+            kernel.name
+        )));
+    }
+    let kept = kept(names.len(), &sizes);
+    let firsts: Vec<usize> =
+        sizes.iter().filter_map(|times| fastest(times, &kept)).map(|(at, _)| at).collect();
+    let count = |at: usize| firsts.iter().filter(|first| **first == at).count();
+    let mut rows: Vec<(usize, &str)> = kept.iter().map(|at| (count(*at), names[*at].as_str())).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.0));
+    let head = vec!["sizes".to_owned(), "alternative".to_owned()];
+    let cells = rows.iter().map(|(count, name)| vec![count.to_string(), (*name).to_owned()]);
+    let table = output::table(&std::iter::once(head).chain(cells).collect::<Vec<_>>(), &[0]);
+    let kept: Vec<&str> = rows.iter().map(|row| row.1).collect();
+    let list = choose(&kept).map_or_else(String::new, |list| format!("\n{list}\n"));
+    let (count, of) = (rows.len(), names.len());
+    Ok(format!(
+        "{count} of {of} alternatives, by the number of sizes at which each is the fastest\n{table}{list}"
+    ))
+}
+
+/// The fastest of the kept alternatives, and its time.
+fn fastest(times: &BTreeMap<usize, f64>, kept: &[usize]) -> Option<(usize, f64)> {
+    let known = times.iter().filter(|(at, _)| kept.contains(at)).map(|(at, time)| (*at, *time));
+    known.min_by(|one, other| one.1.total_cmp(&other.1))
+}
+
+/// The alternatives that are needed, those that the others miss least left out first.
+fn kept(count: usize, sizes: &[BTreeMap<usize, f64>]) -> Vec<usize> {
+    let mut kept: Vec<usize> = (0..count).collect();
+    let all = kept.clone();
+    let loss = |kept: &[usize]| {
+        let of = |times: &BTreeMap<usize, f64>| {
+            let (_, best) = fastest(times, &all)?;
+            Some(fastest(times, kept).map_or(f64::INFINITY, |(_, time)| time / best - 1.0))
+        };
+        sizes.iter().filter_map(of).fold(0.0, f64::max)
+    };
+    loop {
+        let without = |at: &usize| kept.iter().copied().filter(|other| other != at).collect::<Vec<_>>();
+        let all = kept.iter().map(without).map(|others| (loss(&others), others));
+        match all.min_by(|one, other| one.0.total_cmp(&other.0)) {
+            Some((loss, others)) if loss <= AS_FAST => kept = others,
+            _ => return kept,
+        }
+    }
+}
+
+/// `choose((BM, BN) in [(128, 256), (64, 128)])`; `None` if the alternatives are not values of constants.
+fn choose(alternatives: &[&str]) -> Option<String> {
+    let rows: Vec<Vec<(&str, &str)>> = alternatives
+        .iter()
+        .map(|name| name.split(", ").map(|pair| pair.split_once(" = ")).collect())
+        .collect::<Option<_>>()?;
+    let tuple = |items: Vec<&str>| match &items[..] {
+        [one] => (*one).to_owned(),
+        all => format!("({})", all.join(", ")),
+    };
+    let names = tuple(rows.first()?.iter().map(|pair| pair.0).collect());
+    let values: Vec<String> = rows.iter().map(|row| tuple(row.iter().map(|pair| pair.1).collect())).collect();
+    Some(format!("choose({names} in [{}])", values.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alternatives_that_others_replace_are_left_out() {
+        let sizes = [
+            BTreeMap::from([(0, 1.0), (1, 1.005), (2, 3.0)]),
+            BTreeMap::from([(0, 2.0), (1, 1.9), (2, 1.0)]),
+            BTreeMap::from([(1, 5.0), (2, 4.99)]),
+        ];
+        assert_eq!(kept(3, &sizes), [1, 2]);
+        assert_eq!(
+            choose(&["BM = 64, BN = 8", "BM = 1, BN = 2"]).unwrap(),
+            "choose((BM, BN) in [(64, 8), (1, 2)])"
+        );
+        assert_eq!(choose(&["PART = 64", "PART = 1"]).unwrap(), "choose(PART in [64, 1])");
+        assert_eq!(choose(&["variant 3"]), None);
+    }
+}

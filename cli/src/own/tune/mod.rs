@@ -1,0 +1,442 @@
+//! `tune`: measures the alternatives of a kernel for some sizes, and writes which is the fastest as records that launches consult.
+
+mod list;
+mod lock;
+mod sizes;
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use tilewright::Kernel;
+use tilewright_codegen::launch::{Given, Record, plan, ranking, records};
+use tilewright_codegen::{Elem, Generated};
+use tilewright_runtime::{Built, Device, Stream};
+
+use super::peer::Failed;
+use crate::kernel::{self, Chosen};
+use crate::measure::{self, Effort, Samples, Timer};
+use crate::output::{Failure, Result, finish, option, print, time};
+use crate::run::input::Input;
+use crate::run::problem::{Problem, unallocated};
+use crate::run::{self, device::Launches, simulated::bar};
+
+const EXAMPLES: &str = "\
+Examples:
+  tilewright tune KERNEL --size M=4096,N=4096 --size M=64,N=4096
+  tilewright tune KERNEL --size M=1..8192,N=4096 --drawn 20 --quick
+  tilewright tune KERNEL --size M=1..8192,N=1024..16384 --drawn 200 --estimate";
+
+const METHOD: &str = "\
+For each of the sizes, the alternatives that the estimate says are the fastest are compiled side by side, and the results of each are
+compared with what the estimate's choice writes. Then they are launched in turns; the slower half is left out, and the rest is measured
+for longer, until one and the estimate's choice are left. The fastest is a line of the file of records; sizes that have a line are
+skipped, so a command that was stopped goes on where it was. Launches consult the files that TILEWRIGHT_RECORDS names, and what
+`tilewright::runtime::records::add` adds.
+
+--estimate needs no GPU: it prints the alternatives that the estimate says are the fastest at some of the sizes, as a list for
+`choose`. Alternatives without which no size takes 1 % longer are left out.";
+
+pub(crate) fn command() -> Command {
+    let flag = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
+    };
+    Command::new("tune")
+        .about("Find the fastest alternatives of a kernel for some sizes, and record them for launches")
+        .args(kernel::args())
+        .arg(
+            option(
+                "size",
+                "M,N,K",
+                "Extents, in this order or by name: M=300,K=7; may be given several times",
+            )
+            .visible_alias("sizes")
+            .action(ArgAction::Append)
+            .required(true),
+        )
+        .arg(
+            option("drawn", "N", "Draw so many sizes from the ranges in --size, M=1..8192")
+                .value_parser(value_parser!(usize)),
+        )
+        .arg(
+            option("seed", "N", "Decides which sizes are drawn")
+                .default_value("0")
+                .value_parser(value_parser!(u64)),
+        )
+        .arg(run::inputs())
+        .arg(option("records", "FILE", "Where the records are, and are added").default_value("records.txt"))
+        .arg(
+            option(
+                "candidates",
+                "N",
+                "Measure so many alternatives of each size [default: 12, or 4 with --quick]",
+            )
+            .value_parser(value_parser!(usize)),
+        )
+        .arg(
+            option("device", "N", "The device's number")
+                .default_value("0")
+                .value_parser(value_parser!(usize)),
+        )
+        .arg(flag("quick", "Fewer alternatives and shorter measurements"))
+        .arg(flag("again", "Measure sizes again that have a record"))
+        .arg(flag("estimate", "Rank by the estimate alone, without a GPU, and print a list for `choose`"))
+        .after_help(format!("{}\n\n{METHOD}\n\n{}", kernel::examples(EXAMPLES), kernel::help()))
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
+    finish(kernel::chosen(matches).and_then(|chosen| show(matches, &chosen)))
+}
+
+/// How thoroughly alternatives are measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning {
+    /// The number of alternatives that are measured: those that the estimate says are the fastest.
+    pub candidates: usize,
+    /// Fewer and shorter measurements.
+    pub quick: bool,
+}
+
+impl Tuning {
+    /// For records that are kept.
+    pub const USUAL: Tuning = Tuning { candidates: 12, quick: false };
+    /// For a first impression.
+    pub const QUICK: Tuning = Tuning { candidates: 4, quick: true };
+
+    /// The measurement of a round, from 0.
+    fn effort(&self, round: u32) -> Effort {
+        let rounds = (if self.quick { 3 } else { 5 }) << round.min(3);
+        let sample = if self.quick { 2e-4 } else { 1e-3 };
+        Effort { warm_up: 1, sample, lead: 0, most_launches: 32, total: 60.0, rounds: (rounds, rounds) }
+    }
+}
+
+/// The fastest alternative of a kernel for some sizes, `M=4096,N=1000`, measured on random inputs.
+///
+/// ```no_run
+/// # use tilewright::prelude::*;
+/// # fn show(kernel: &dyn tilewright::Kernel, stream: &Stream) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+/// let record = tilewright_cli::tune(kernel, stream, "M=4096,N=1000", &tilewright_cli::Tuning::USUAL)?;
+/// tilewright::runtime::records::add(&record.to_string())?; // or write it to a file
+/// # Ok(())
+/// # }
+/// ```
+pub fn tune(
+    kernel: &dyn Kernel,
+    stream: &Stream,
+    sizes: &str,
+    tuning: &Tuning,
+) -> std::result::Result<Record, Failed> {
+    let kernel = Built::carried(kernel.def())?.with_records(Vec::new());
+    let problem = Case::new(&kernel, stream.device(), sizes, &[]).map_err(message)?;
+    Ok(problem.measured(stream, tuning)?.record)
+}
+
+fn message(failure: Failure) -> Failed {
+    match failure {
+        Failure::Refused(why) => why.into(),
+        Failure::Wrong => "a result was wrong".into(),
+    }
+}
+
+fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
+    let given: Vec<&str> =
+        matches.get_many::<String>("size").into_iter().flatten().map(String::as_str).collect();
+    let seed = matches.get_one("seed").copied().unwrap_or(0);
+    let all = sizes::all(&given, matches.get_one("drawn").copied(), seed)?;
+    let inputs = run::described(matches)?;
+    if matches.get_flag("estimate") {
+        return print(&list::pruned(&chosen.generated, &all, &inputs)?);
+    }
+    let quick = matches.get_flag("quick");
+    let usual = if quick { Tuning::QUICK } else { Tuning::USUAL };
+    let candidates = matches.get_one("candidates").copied().unwrap_or(usual.candidates);
+    let tuning = Tuning { candidates, ..usual };
+    let device = Device::open(matches.get_one("device").copied().unwrap_or(0)).map_err(Failure::of)?;
+    let _lock = lock::Lock::of(&device)?;
+    let stream = device.stream().map_err(Failure::of)?;
+    let kernel = Built::carried(&chosen.def).map_err(Failure::of)?.with_records(Vec::new());
+    let path = Path::new(matches.get_one::<String>("records").map_or("", String::as_str));
+    let known = match std::fs::read_to_string(path) {
+        Ok(text) => records(&text).0,
+        Err(_) => Vec::new(),
+    };
+    let again = matches.get_flag("again");
+    let bar = bar("  {bar:40} {pos} of {len} sizes, {eta} left: {msg}");
+    bar.iter().for_each(|bar| bar.set_length(all.len() as u64));
+    for sizes in &all {
+        let case = Case::new(&kernel, &device, sizes, &inputs)?;
+        bar.iter().for_each(|bar| bar.set_message(sizes.clone()));
+        let text = if !again && known.iter().any(|record| case.has(record)) {
+            format!("{sizes}: there is a record\n")
+        } else {
+            let measured = case.measured(&stream, &tuning).map_err(Failure::of)?;
+            append(path, &measured.record)?;
+            measured.text(sizes)
+        };
+        match &bar {
+            Some(bar) => bar.println(text.trim_end()),
+            None => print(&text)?,
+        }
+        bar.iter().for_each(|bar| bar.inc(1));
+    }
+    bar.iter().for_each(|bar| bar.finish_and_clear());
+    Ok(())
+}
+
+/// Adds a line to a file at once.
+fn append(path: &Path, record: &Record) -> Result {
+    let failed = |why| Failure::Refused(format!("cannot write {}: {why}", path.display()));
+    let mut file = OpenOptions::new().create(true).append(true).open(path).map_err(failed)?;
+    file.write_all(format!("{record}\n").as_bytes()).map_err(failed)
+}
+
+/// A launch of a kernel, and the alternatives that can run it, the estimate's choice first.
+struct Case<'k> {
+    kernel: &'k Built,
+    problem: Problem,
+    /// What a record of this launch begins with.
+    record: Record,
+    /// Alternatives by their names, each with its fastest variant.
+    alternatives: Vec<(String, usize)>,
+}
+
+/// A measurement, and what a reader may want to know of it.
+struct Measured {
+    record: Record,
+    candidates: usize,
+    /// Candidates that were left out, and why.
+    left_out: Vec<String>,
+}
+
+impl Measured {
+    fn text(&self, sizes: &str) -> String {
+        let Measured { record, candidates, left_out } = self;
+        let mut text = format!(
+            "{sizes}: {}, {} ± {:.1} %, the fastest of {candidates}; the estimate's choice took {} times as long\n",
+            record.alternative,
+            time(record.microseconds / 1e6),
+            100.0 * record.spread,
+            record.estimated,
+        );
+        left_out.iter().for_each(|why| text += &format!("  {why}\n"));
+        text
+    }
+}
+
+/// Launches candidates on the same arguments.
+struct OnDevice<'l, 's> {
+    stream: &'s Stream,
+    launches: &'l mut Launches<'s>,
+    kernels: Vec<Built>,
+}
+
+impl Timer for OnDevice<'_, '_> {
+    type Error = Failed;
+
+    fn time(&mut self, contender: usize, _: usize, launches: usize) -> std::result::Result<f64, Failed> {
+        self.launches.set(self.kernels[contender].clone());
+        let work = || (0..launches).try_for_each(|_| self.launches.launch().map(|_| ()));
+        Ok(self.stream.time(work)?.1.as_secs_f64())
+    }
+}
+
+impl Case<'_> {
+    fn new<'k>(kernel: &'k Built, device: &Device, sizes: &str, inputs: &[Input]) -> Result<Case<'k>> {
+        let (generated, limits) = (kernel.generated(), device.limits());
+        let (_, given) = unallocated(generated, Some(sizes), inputs)?;
+        let ranking = ranking(generated, &given, &limits).map_err(Failure::of)?;
+        let mut alternatives: Vec<(String, usize)> = Vec::new();
+        for one in ranking.serves.iter().filter(|one| one.competes) {
+            let name = generated.alternative(one.variant);
+            if !alternatives.iter().any(|(known, _)| *known == name) {
+                alternatives.push((name, one.variant));
+            }
+        }
+        if alternatives.is_empty() {
+            return Err(Failure::Refused(format!(
+                "`{}` has no alternatives for {sizes}\nhelp: list values of its constants: #[kernel(choose(BM in [64, 128]))]",
+                generated.name
+            )));
+        }
+        let version = device.driver_version().map_err(Failure::of)?;
+        Ok(Case {
+            kernel,
+            problem: Problem::new(generated, Some(sizes), inputs, 0)?,
+            record: Record {
+                kernel: generated.name.clone(),
+                fingerprint: generated.fingerprint(),
+                device: device.properties().name.clone(),
+                sizes: symbols(generated, &given, device)?,
+                alternative: String::new(),
+                microseconds: 0.0,
+                spread: 0.0,
+                estimated: 1.0,
+                driver: format!("{}.{}", version.0, version.1),
+            },
+            alternatives,
+        })
+    }
+
+    /// Is it a record of this launch?
+    fn has(&self, record: &Record) -> bool {
+        let facts = |of: &Record| (of.kernel.clone(), of.fingerprint, of.device.clone(), of.sizes.clone());
+        facts(record) == facts(&self.record)
+    }
+
+    /// The kernel whose launches take an alternative.
+    fn taking(&self, alternative: &str) -> Built {
+        self.kernel.with_records(vec![Record { alternative: alternative.to_owned(), ..self.record.clone() }])
+    }
+
+    fn measured(&self, stream: &Stream, tuning: &Tuning) -> std::result::Result<Measured, Failed> {
+        let count = self.alternatives.len().min(tuning.candidates.max(1));
+        let (mut candidates, mut left_out) = self.compiled(stream.device(), &self.alternatives[..count]);
+        let mut launches = Launches::new(stream, self.kernel.clone(), &self.problem)?;
+        let mut expected = None;
+        let mut right = Vec::new();
+        for (name, kernel) in candidates.drain(..) {
+            launches.replace(kernel.clone())?;
+            launches.launch()?;
+            let results = launches.results()?;
+            let first = expected.get_or_insert_with(|| results.clone());
+            let apart = difference(&results, first);
+            if apart > self.allowed() {
+                left_out.push(format!("left out, since its results differ by {apart:.1e}: {name}"));
+                continue;
+            }
+            right.push((name, kernel));
+        }
+        if right.is_empty() {
+            return Err(left_out.join("\n").into());
+        }
+        let (name, samples, estimated) = fastest(stream, &mut launches, right, tuning)?;
+        let round = |value: f64, digits: f64| (value * digits).round() / digits;
+        let record = Record {
+            alternative: name,
+            microseconds: round(samples.median() * 1e6, 1e3),
+            spread: samples.spread(),
+            estimated: round(estimated, 1e3),
+            ..self.record.clone()
+        };
+        Ok(Measured { record, candidates: count, left_out })
+    }
+
+    /// Candidates, compiled side by side; and those that cannot be compiled, in words.
+    fn compiled(&self, device: &Device, all: &[(String, usize)]) -> (Vec<(String, Built)>, Vec<String>) {
+        let kernels: Vec<Built> = all.iter().map(|(name, _)| self.taking(name)).collect();
+        let (next, threads) =
+            (AtomicUsize::new(0), std::thread::available_parallelism().map_or(1, usize::from));
+        let failures = std::sync::Mutex::new(vec![None; all.len()]);
+        std::thread::scope(|scope| {
+            for _ in 0..threads.min(all.len()) {
+                scope.spawn(|| {
+                    loop {
+                        let at = next.fetch_add(1, Ordering::Relaxed);
+                        let Some((_, variant)) = all.get(at) else { return };
+                        let failure = kernels[at].compile_variant(device, *variant).err();
+                        let mut failures = failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                        failures[at] = failure.map(|why| why.to_string());
+                    }
+                });
+            }
+        });
+        let failures = failures.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (mut made, mut left_out) = (Vec::new(), Vec::new());
+        for (((name, _), kernel), failure) in all.iter().zip(kernels).zip(failures) {
+            match failure {
+                None => made.push((name.clone(), kernel)),
+                Some(why) => left_out.push(format!("left out: {name}: {why}")),
+            }
+        }
+        (made, left_out)
+    }
+
+    /// The difference of results that rounding explains: none of integers.
+    fn allowed(&self) -> f64 {
+        const SUMS: f64 = 1e-3;
+        let written = self.problem.tensors().filter(|tensor| tensor.written).map(|tensor| tensor.elem);
+        let of = |elem: Elem| if elem.is_float() { (32.0 * elem.roundoff()).max(SUMS) } else { 0.0 };
+        written.map(of).fold(0.0, f64::max)
+    }
+}
+
+/// The largest difference of results, relative to their mean size. What is no number in both is equal, and infinitely far from others.
+fn difference(results: &[Vec<f64>], others: &[Vec<f64>]) -> f64 {
+    let one = |(results, others): (&Vec<f64>, &Vec<f64>)| {
+        let numbers = || others.iter().filter(|value| value.is_finite());
+        let mean =
+            (numbers().map(|value| value * value).sum::<f64>() / numbers().count().max(1) as f64).sqrt();
+        let apart = |(one, other): (&f64, &f64)| match (one - other).abs() {
+            _ if one == other || one.is_nan() && other.is_nan() => 0.0,
+            apart if apart.is_nan() => f64::INFINITY,
+            apart => apart,
+        };
+        let most = results.iter().zip(others).map(apart).fold(0.0, f64::max);
+        if most == 0.0 { 0.0 } else { most / mean }
+    };
+    results.iter().zip(others).map(one).fold(0.0, f64::max)
+}
+
+/// The name and the times of the fastest, and the time of the first as a multiple. The slower half is left out after each round; the
+/// first, which is the estimate's choice, stays until the end, and is taken unless another is clearly faster.
+fn fastest<'s>(
+    stream: &'s Stream,
+    launches: &mut Launches<'s>,
+    mut candidates: Vec<(String, Built)>,
+    tuning: &Tuning,
+) -> std::result::Result<(String, Samples, f64), Failed> {
+    /// Alternatives that are less than this part faster are as fast.
+    const AS_FAST: f64 = 0.005;
+    let mut round = 0;
+    loop {
+        let kernels = candidates.iter().map(|(_, kernel)| kernel.clone()).collect();
+        let mut timer = OnDevice { stream, launches, kernels };
+        let all = measure::measure(&mut timer, candidates.len(), &tuning.effort(round))?;
+        let mut order: Vec<usize> = (0..candidates.len()).collect();
+        order.sort_by(|one, other| all[*one].median().total_cmp(&all[*other].median()));
+        if candidates.len() < 3 && (round > 1 || candidates.len() == 1) {
+            let [best, first] = [&all[order[0]], &all[0]].map(Samples::median);
+            let taken = if first <= best * (1.0 + AS_FAST) { 0 } else { order[0] };
+            let estimated = first / all[taken].median();
+            return Ok((candidates.swap_remove(taken).0, all[taken].clone(), estimated));
+        }
+        order.truncate(candidates.len() / 2);
+        candidates = candidates
+            .into_iter()
+            .enumerate()
+            .filter(|(at, _)| *at == 0 || order.contains(at))
+            .map(|(_, candidate)| candidate)
+            .collect();
+        round += 1;
+    }
+}
+
+/// The sizes of a launch by name, strides included.
+fn symbols(kernel: &Generated, given: &[Given], device: &Device) -> Result<Vec<(String, i64)>> {
+    let plan = plan(kernel, given, &device.limits()).map_err(Failure::of)?;
+    let mut all: Vec<(String, i64)> =
+        plan.symbols.iter().map(|(symbol, value)| (symbol.name().to_owned(), *value)).collect();
+    all.sort();
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::difference;
+
+    #[test]
+    fn results_without_numbers_are_compared() {
+        let all = |values: &[f64]| vec![values.to_vec()];
+        let (nan, infinite) = (f64::NAN, f64::INFINITY);
+        assert_eq!(difference(&all(&[nan, infinite, 2.0]), &all(&[nan, infinite, 2.0])), 0.0);
+        assert_eq!(difference(&all(&[nan, 4.0]), &all(&[nan, 2.0])), 1.0);
+        for (one, other) in [(nan, 1.0), (1.0, nan), (infinite, 1.0), (1.0, infinite), (infinite, -infinite)]
+        {
+            assert_eq!(difference(&all(&[one, 2.0]), &all(&[other, 2.0])), infinite, "{one} {other}");
+        }
+    }
+}

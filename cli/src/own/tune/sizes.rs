@@ -1,0 +1,91 @@
+//! The sizes that are tuned: as given, or drawn from ranges.
+
+use crate::output::{Failure, Result};
+
+/// All sizes: the given ones, or `drawn` of each, with numbers from their ranges.
+pub(super) fn all(given: &[&str], drawn: Option<usize>, seed: u64) -> Result<Vec<String>> {
+    let has_ranges = given.iter().any(|text| text.contains(".."));
+    let Some(count) = drawn else {
+        return match has_ranges {
+            false => Ok(given.iter().map(|text| (*text).to_owned()).collect()),
+            true => Err(Failure::of("a range needs a number of sizes to draw\nhelp: add --drawn 20")),
+        };
+    };
+    if !has_ranges {
+        return Err(Failure::of("there is no range to draw sizes from\nhelp: write --size M=1..8192,N=4096"));
+    }
+    let mut random = Random(seed);
+    let drawn = given.iter().flat_map(|text| std::iter::repeat_n(*text, count));
+    drawn.map(|text| one(text, &mut random)).collect()
+}
+
+/// Sizes with a number for each range.
+fn one(text: &str, random: &mut Random) -> Result<String> {
+    let word = |word: &str| {
+        let (name, value) = word.split_once('=').map_or(("", word), |(name, value)| (name, value));
+        let Some((least, most)) = value.split_once("..") else { return Ok(word.to_owned()) };
+        let number = |text: &str| text.trim_start_matches('=').trim().parse::<u64>().ok();
+        match (number(least), number(most)) {
+            (Some(least), Some(most)) if 0 < least && least <= most => {
+                let value = random.between(least, most);
+                Ok(if name.is_empty() { value.to_string() } else { format!("{name}={value}") })
+            }
+            _ => Err(Failure::Refused(format!("`{value}` is no range\nhelp: write {name}=1..8192"))),
+        }
+    };
+    let words: Vec<String> = text.split(',').map(word).collect::<Result<_>>()?;
+    Ok(words.join(","))
+}
+
+/// Random numbers from a seed: splitmix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number whose logarithm is uniform; half of them are multiples of the largest power of two up to 64 that leaves it in range.
+    fn between(&mut self, least: u64, most: u64) -> u64 {
+        let part = (self.next() >> 11) as f64 / (1u64 << 53) as f64;
+        let (low, high) = ((least as f64).ln(), (most as f64 + 1.0).ln());
+        let value = ((low + part * (high - low)).exp() as u64).clamp(least, most);
+        let even = (0..7).rev().map(|bits| value >> bits << bits).find(|even| *even >= least.max(1));
+        if self.next().is_multiple_of(2) { even.unwrap_or(value) } else { value }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_drawn_from_ranges() {
+        let Ok(drawn) = all(&["M=1..8192,N=4096", "8..16,100"], Some(50), 3) else {
+            panic!("there are sizes")
+        };
+        assert_eq!(drawn.len(), 100);
+        for sizes in &drawn[..50] {
+            let (m, n) = sizes.split_once(',').expect("two sizes");
+            let m: u64 = m.strip_prefix("M=").expect("its name").parse().expect("a number");
+            assert!((1..=8192).contains(&m) && n == "N=4096", "{sizes}");
+        }
+        assert!(drawn[50..].iter().all(|sizes| sizes.ends_with(",100")), "{drawn:?}");
+    }
+
+    #[track_caller]
+    fn check(given: &[&str], drawn: Option<usize>, expected: &str) {
+        let refused = all(given, drawn, 0).err().map(|failure| format!("{failure:?}"));
+        assert_eq!(refused.as_deref(), Some(format!("Refused({expected:?})").as_str()));
+    }
+
+    #[test]
+    fn mistakes() {
+        check(&["M=1..8"], None, "a range needs a number of sizes to draw\nhelp: add --drawn 20");
+        check(&["M=8"], Some(2), "there is no range to draw sizes from\nhelp: write --size M=1..8192,N=4096");
+        check(&["M=8..1"], Some(2), "`8..1` is no range\nhelp: write M=1..8192");
+    }
+}
