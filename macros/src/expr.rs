@@ -180,6 +180,32 @@ fn closure(closure: &syn::ExprClosure, text: &mut Text) -> (TokenRange, ExprKind
     (extent, ExprKind::Closure { params, body })
 }
 
+/// `let Some(bias) = bias`, the condition of an `if`.
+pub(crate) struct Tested {
+    /// `bias.is_some()`
+    pub(crate) condition: ast::Expr,
+    pub(crate) pattern: ast::Pattern,
+    /// `bias[0]`
+    pub(crate) value: ast::Expr,
+}
+
+/// Is the condition a test of an optional argument, which is a list of at most one tensor?
+pub(crate) fn optional(condition: &Expr, text: &mut Text) -> Option<Tested> {
+    let Expr::Let(tested) = condition else { return None };
+    let syn::Pat::TupleStruct(some) = &*tested.pat else { return None };
+    let (true, [inner]) = (some.path.is_ident("Some"), &some.elems.iter().collect::<Vec<_>>()[..]) else {
+        return None;
+    };
+    let (pattern, list) = (pattern(inner, text)?, expr(&tested.expr, text));
+    let made = |kind| ast::Expr { span: list.span, kind };
+    let boxed = |of: ast::Expr| Box::new(of);
+    let method = Name { text: "is_some".into(), span: list.span };
+    let condition = made(ExprKind::Method { receiver: boxed(list.clone()), method, args: Vec::new() });
+    let index = boxed(made(ExprKind::Int(0)));
+    let value = made(ExprKind::Index { base: boxed(list.clone()), index });
+    Some(Tested { condition, pattern, value })
+}
+
 /// An `if` that has a value.
 fn choice(branch: &syn::ExprIf, text: &mut Text) -> Option<(TokenRange, ExprKind)> {
     let start = TokenRange::from(branch.if_token.span);
@@ -187,8 +213,17 @@ fn choice(branch: &syn::ExprIf, text: &mut Text) -> Option<(TokenRange, ExprKind
         text.wrong(start, "this `if` has no value if its condition is false", "add an `else`");
         return None;
     };
-    let condition = boxed(&branch.cond, text);
-    let then = Box::new(block_value(&branch.then_branch, text)?);
+    let tested = optional(&branch.cond, text);
+    let condition = tested.as_ref().map(|tested| tested.condition.clone());
+    let condition = Box::new(condition.unwrap_or_else(|| expr(&branch.cond, text)));
+    let mut then = block_value(&branch.then_branch, text)?;
+    if let Some(Tested { pattern, value, .. }) = tested {
+        then = ast::Expr {
+            span: then.span,
+            kind: ExprKind::Block { lets: vec![(pattern, value)], value: Box::new(then) },
+        };
+    }
+    let then = Box::new(then);
     let other = boxed(other, text);
     Some((start.to(text.tokens_of(other.span)), ExprKind::If { condition, then, other }))
 }
@@ -237,7 +272,10 @@ fn refusal(from: &Expr) -> (TokenRange, &'static str, &'static str) {
             ("a loop is a statement, not a value", "write it on a line of its own")
         }
         Expr::Match(_) => ("there is no `match` in a kernel", "write `if … { … } else { … }`"),
-        Expr::Let(_) => ("there are no patterns to test in a kernel", "write a comparison such as `k == 0`"),
+        Expr::Let(_) => (
+            "a condition in a kernel tests this pattern only: `if let Some(x) = argument`",
+            "write `if let Some(x) = argument { … } else { … }`, or a comparison such as `k == 0`",
+        ),
         Expr::Return(syn::ExprReturn { expr: Some(_), .. }) => (
             "there is no `return`, and a kernel has no result",
             "put the remaining statements under an `if`; the value of a `#[device]` function is its last expression, such as `if … { x } else { y }`",

@@ -127,8 +127,9 @@ fn kernel(function: &ItemFn, attribute: Attribute, text: &mut Text) -> ast::Kern
         }
     }
     let name = text.name(&sig.ident);
-    let (consts, types) = signature::generics(&sig.generics, &attribute, text);
-    let params = sig.inputs.iter().filter_map(|input| signature::argument(input, text)).collect();
+    let (mut consts, types) = signature::generics(&sig.generics, &attribute, text);
+    let params: Vec<_> = sig.inputs.iter().filter_map(|input| signature::argument(input, text)).collect();
+    consts.extend(signature::presences(&params));
     let body = stmt::block(&device::without_uses(&function.block, None, text), text);
     let is_unsafe = matches!(sig.safety, syn::Safety::Unsafe(_));
     for constant in attribute.choices.iter().flat_map(|choice| &choice.names) {

@@ -1,6 +1,7 @@
 //! `key = value, …`: the arguments of `matmul_kernel!(…)` and of `name!(…)`.
 
 use crate::expr::expr;
+use crate::signature::{is_optional, presence};
 use crate::text::{Text, TokenRange};
 use proc_macro2::TokenStream;
 use syn::parse::ParseStream;
@@ -127,6 +128,19 @@ pub(crate) fn settings(tokens: TokenStream, kernel: &ast::Kernel, text: &mut Tex
                     let range = text.tokens_of(arg.value.span);
                     let instead = format!("the element types are {}", Elem::names());
                     text.wrong(range, "this is not an element type", &instead);
+                }
+            }
+            continue;
+        }
+        if kernel.params.iter().any(|param| param.name.text == name.text && is_optional(param)) {
+            match &arg.value.kind {
+                ExprKind::Name(none) if none == "None" => {
+                    settings.consts.push((Name { text: presence(&name.text), ..name }, 0));
+                }
+                _ => {
+                    let what = "an optional argument is passed when the kernel is launched";
+                    let instead = format!("write `{} = None` for a kernel without it", name.text);
+                    text.wrong(text.tokens_of(arg.value.span), what, &instead);
                 }
             }
             continue;

@@ -2,6 +2,7 @@
 //! made only from the head of the function, so that an error in the body is not reported again at launches.
 
 use crate::carry;
+use crate::signature::is_optional;
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::{Ident, Lifetime};
@@ -79,6 +80,12 @@ fn argument(param: &Param, types: &[TypeParam], range: usize) -> (TokenStream, T
                 None => (quote!(#name: impl #kind), lent(quote!(#name))),
                 Some(length) => {
                     let listed = match length.kind {
+                        // One type, so that `None` has a type too.
+                        _ if is_optional(param) => {
+                            let view = format_ident!("{}", if mutable { "TensorMut" } else { "TensorRef" });
+                            let view = quote!(::tilewright::__private::#view<#life, #elem, #rank>);
+                            quote!(#name: ::core::option::Option<#view>)
+                        }
                         ExprKind::Int(length) => {
                             let length = Literal::i64_unsuffixed(length);
                             quote!(#name: [impl #kind; #length])
@@ -133,6 +140,9 @@ fn describe(param: &Param) -> String {
                 (if mutable { "written" } else { "read" }, if rank == 1 { "mode" } else { "modes" });
             match param.list {
                 None => format!("`{name}`, a tensor of {rank} {modes} that is {done}"),
+                Some(_) if is_optional(param) => {
+                    format!("`{name}`, an optional tensor of {rank} {modes} that is {done}")
+                }
                 Some(_) => format!("`{name}`, a list of tensors of {rank} {modes} that are {done}"),
             }
         }

@@ -116,6 +116,39 @@ pub(crate) fn generics(
     (consts, types)
 }
 
+/// The constant of an optional argument: 1 if there is the argument.
+pub(crate) fn presence(name: &str) -> String {
+    format!("HAS_{}", name.to_uppercase())
+}
+
+/// The constants of the optional arguments, which there are unless a use of the kernel leaves them out.
+pub(crate) fn presences(params: &[Param]) -> impl Iterator<Item = ConstParam> {
+    let optional = params.iter().filter(|param| is_optional(param));
+    optional.map(|param| ConstParam {
+        name: ast::Name { text: presence(&param.name.text), span: param.name.span },
+        default: Some(1.into()),
+    })
+}
+
+/// Is the argument an optional one: a list of at most one tensor?
+pub(crate) fn is_optional(param: &Param) -> bool {
+    let length = param.list.as_ref().map(|length| &length.kind);
+    matches!(length, Some(ExprKind::Name(name)) if *name == presence(&param.name.text))
+}
+
+/// The type in `Option<…>`.
+fn optional(ty: &Type) -> Option<&Type> {
+    let Type::Path(path) = ty else { return None };
+    let last = path.path.segments.last().filter(|last| last.ident == "Option")?;
+    match &last.arguments {
+        PathArguments::AngleBracketed(list) => match list.args.first() {
+            Some(GenericArgument::Type(ty)) if list.args.len() == 1 => Some(ty),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// Reads one argument.
 pub(crate) fn argument(from: &syn::FnArg, text: &mut Text) -> Option<Param> {
     let syn::FnArg::Typed(from) = from else {
@@ -140,18 +173,25 @@ pub(crate) fn argument(from: &syn::FnArg, text: &mut Text) -> Option<Param> {
     };
     let (ty, list) = match &*from.ty {
         Type::Array(list) => (&*list.elem, Some(&list.len)),
-        ty => (ty, None),
+        ty => (optional(ty).unwrap_or(ty), None),
     };
+    let is_optional = optional(&from.ty).is_some();
     let (elem, kind) = kind(ty, text)?;
-    if list.is_some() && matches!(kind, ParamKind::Scalar) {
-        text.wrong(
-            TokenRange::of(ty),
-            "a list has tensors",
-            "write a tensor of these numbers, `&Tensor<f32, N>`, or `[&Tensor<f32, N>; 4]`",
-        );
+    if (list.is_some() || is_optional) && matches!(kind, ParamKind::Scalar) {
+        let what = if is_optional { "an optional argument is a tensor" } else { "a list has tensors" };
+        let instead = match is_optional {
+            true => "write `Option<&Tensor<f32, N>>`, or a constant of the kernel",
+            false => "write a tensor of these numbers, `&Tensor<f32, N>`, or `[&Tensor<f32, N>; 4]`",
+        };
+        text.wrong(TokenRange::of(ty), what, instead);
         return None;
     }
-    Some(Param { name: name?, elem, kind, list: list.map(|len| expr(len, text)) })
+    let name = name?;
+    let list = match is_optional {
+        true => Some(ast::Expr { span: name.span, kind: ExprKind::Name(presence(&name.text)) }),
+        false => list.map(|len| expr(len, text)),
+    };
+    Some(Param { name, elem, kind, list })
 }
 
 /// A parameter of a function that kernels share.

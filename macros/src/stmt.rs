@@ -1,6 +1,6 @@
 //! Statements: from syn's tree to the AST.
 
-use crate::expr::{arguments, assigning, expr};
+use crate::expr::{Tested, arguments, assigning, expr, optional};
 use crate::pattern::pattern;
 use crate::text::{Text, TokenRange};
 use syn::Expr;
@@ -122,8 +122,13 @@ fn effect(from: &Expr, text: &mut Text) -> Option<Stmt> {
         Expr::If(x) => {
             attributes(&x.attrs, text);
             let start = TokenRange::from(x.if_token.span);
-            let condition = expr(&x.cond, text);
-            let then = nested(&x.then_branch, x.if_token.span, text);
+            let tested = optional(&x.cond, text);
+            let condition = tested.as_ref().map(|tested| tested.condition.clone());
+            let condition = condition.unwrap_or_else(|| expr(&x.cond, text));
+            let mut then = nested(&x.then_branch, x.if_token.span, text);
+            if let Some(Tested { pattern, value, .. }) = tested {
+                then.insert(0, Stmt { span: value.span, kind: StmtKind::Let { pattern, value } });
+            }
             let other = match x.else_branch.as_ref().map(|(_, other)| &**other) {
                 None => Vec::new(),
                 Some(Expr::Block(block)) => nested(&block.block, x.if_token.span, text),

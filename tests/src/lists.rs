@@ -14,6 +14,7 @@ pub fn all() -> Vec<(&'static str, KernelDef)> {
         ("added", added().def().clone()),
         ("transposed_pair", transposed_pair().def().clone()),
         ("halves", halves().def().clone()),
+        ("shifted", shifted().def().clone()),
     ]
 }
 
@@ -138,4 +139,21 @@ pub fn halves(
     let pairs = map(regroup(tile(x, 512, block.x), (2, 256)), |x| x);
     copy(pairs[(0, _)], tile(even, 256, block.x));
     copy(pairs[(1, _)], tile(odd, 256, block.x));
+}
+
+/// x plus a bias, if there is one; the sums before the function too, if they are asked for.
+#[kernel]
+pub fn shifted(
+    x: &Tensor<f32, (M, N), (ldx, _1)>,
+    bias: Option<&Tensor<f32, N>>,
+    y: &mut Tensor<f32, (M, N), (ldy, _1)>,
+    before: Option<&mut Tensor<f32, (M, N), (ldy, _1)>>,
+) {
+    let at = (block.x, block.y);
+    let x = tile(x, (4, 64), at);
+    let sum = if let Some(row) = bias { x + tile(row, 64, block.y).along(1) } else { 1.0 * x };
+    if let Some(before) = before {
+        copy(sum, tile(before, (4, 64), at));
+    }
+    copy(map(sum, |x| max(x, 0.0)), tile(y, (4, 64), at));
 }

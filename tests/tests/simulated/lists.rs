@@ -35,6 +35,39 @@ fn tensors_of_a_list_are_summed() {
     }
 }
 
+/// Optional arguments: a kernel without one has no parameter for it.
+#[test]
+fn optional_arguments_are_there_or_not() {
+    let kernels = [
+        (shifted(), [true, true]),
+        (shifted!(bias = None), [false, true]),
+        (shifted!(before = None), [true, false]),
+        (shifted!(bias = None, before = None), [false, false]),
+        (shifted().specialize(&[("HAS_BIAS", 0)]).unwrap(), [false, true]),
+    ];
+    for (kernel, [has_bias, has_before]) in kernels {
+        let names: Vec<&str> = kernel.params().iter().map(|param| &*param.name).collect();
+        let all = [("x", true), ("bias", has_bias), ("y", true), ("before", has_before)];
+        let expected: Vec<&str> = all.iter().filter(|row| row.1).map(|row| row.0).collect();
+        assert_eq!(names, expected);
+        for (m, n) in [(4, 64), (9, 130)] {
+            let (x, bias) = (numbers(m * n, 3), numbers(n, 5));
+            let matrix = || Arg::output::<f32>([m, n]).strides([n, 1]);
+            let mut args = vec![Arg::tensor(&x, [m, n]).strides([n, 1])];
+            args.extend(has_bias.then(|| Arg::tensor(&bias, [n])));
+            args.push(matrix());
+            args.extend(has_before.then(matrix));
+            let sum = |i: usize| f64::from(x[i]) + if has_bias { f64::from(bias[i % n]) } else { 0.0 };
+            for done in run(kernel.def(), &args) {
+                near(&done, "y", (0..m * n).map(|i| sum(i).max(0.0)));
+                if has_before {
+                    near(&done, "before", (0..m * n).map(sum));
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn tensors_of_a_list_have_lengths_of_their_own() {
     for sizes in [vec![1, 700, 256], vec![256, 512, 1024, 3, 255], vec![0, 300, 0], vec![0, 0]] {

@@ -109,7 +109,7 @@ mod tests {
             BTreeMap::from([(0, 2.0), (1, 1.9), (2, 1.0)]),
             BTreeMap::from([(1, 5.0), (2, 4.99)]),
         ];
-        assert_eq!(kept(3, &sizes), [1, 2]);
+        assert_eq!(kept(3, &sizes), [0, 2]);
         assert_eq!(
             choose(&["BM = 64, BN = 8", "BM = 1, BN = 2"]).unwrap(),
             "choose((BM, BN) in [(64, 8), (1, 2)])"

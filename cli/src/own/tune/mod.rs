@@ -396,23 +396,31 @@ fn fastest<'s>(
         let kernels = candidates.iter().map(|(_, kernel)| kernel.clone()).collect();
         let mut timer = OnDevice { stream, launches, kernels };
         let all = measure::measure(&mut timer, candidates.len(), &tuning.effort(round))?;
-        let mut order: Vec<usize> = (0..candidates.len()).collect();
-        order.sort_by(|one, other| all[*one].median().total_cmp(&all[*other].median()));
+        let medians: Vec<f64> = all.iter().map(Samples::median).collect();
+        let order = order(&medians);
         if candidates.len() < 3 && (round > 1 || candidates.len() == 1) {
-            let [best, first] = [&all[order[0]], &all[0]].map(Samples::median);
-            let taken = if first <= best * (1.0 + AS_FAST) { 0 } else { order[0] };
-            let estimated = first / all[taken].median();
+            let taken = if medians[0] <= medians[order[0]] * (1.0 + AS_FAST) { 0 } else { order[0] };
+            let estimated = medians[0] / medians[taken];
             return Ok((candidates.swap_remove(taken).0, all[taken].clone(), estimated));
         }
-        order.truncate(candidates.len() / 2);
-        candidates = candidates
-            .into_iter()
-            .enumerate()
-            .filter(|(at, _)| *at == 0 || order.contains(at))
-            .map(|(_, candidate)| candidate)
-            .collect();
+        let mut keeps = keeps(&medians).into_iter();
+        candidates.retain(|_| keeps.next() == Some(true));
         round += 1;
     }
+}
+
+/// Candidates by their times, the fastest first.
+fn order(times: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..times.len()).collect();
+    order.sort_by(|one, other| times[*one].total_cmp(&times[*other]));
+    order
+}
+
+/// Whether each candidate is measured again: the faster half is, and the first.
+fn keeps(times: &[f64]) -> Vec<bool> {
+    let order = order(times);
+    let faster = &order[..times.len() / 2];
+    (0..times.len()).map(|at| at == 0 || faster.contains(&at)).collect()
 }
 
 /// The sizes of a launch by name, strides included.
@@ -426,7 +434,25 @@ fn symbols(kernel: &Generated, given: &[Given], device: &Device) -> Result<Vec<(
 
 #[cfg(test)]
 mod tests {
-    use super::difference;
+    use super::{difference, keeps};
+
+    /// Two candidates are left at last, also where the first is the slowest.
+    #[test]
+    fn the_slower_half_is_left_out() {
+        for count in 2..20 {
+            for first in [0.0, 1e9] {
+                let mut times: Vec<f64> = (0..count).map(|n| f64::from((n * 7) % count) + 1.0).collect();
+                times[0] = first;
+                let fastest = times[1..].iter().copied().fold(f64::INFINITY, f64::min);
+                while times.len() > 2 {
+                    let (before, mut keeps) = (times.len(), keeps(&times).into_iter());
+                    times.retain(|_| keeps.next() == Some(true));
+                    assert!(times.len() < before && times[0] == first, "{times:?}");
+                }
+                assert!(first == 0.0 || times.contains(&fastest), "{times:?}");
+            }
+        }
+    }
 
     #[test]
     fn results_without_numbers_are_compared() {

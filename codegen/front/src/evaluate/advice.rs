@@ -311,11 +311,18 @@ pub(super) fn variable_of_device(name: &str, scope: &[&str]) -> String {
 pub(super) const NAMES_IN_KEYS: &str =
     "a macro sees this name, not its value: write the value, or set it at run time with `.specialize(…)`";
 
+/// The help where an optional argument is used as a tensor.
+pub(super) const OPTIONAL: &str = "take it first: `if let Some(x) = argument { … } else { … }`";
+
 /// The help for a method that a value does not have.
 pub(super) fn method(name: &str, of: &Value) -> String {
     const METHODS: [&str; 4] = ["size", "cosize", "rank", "shape"];
     let usage = FUNCTIONS.iter().find(|row| row.name == name).map(|row| row.usage);
     match (of, usage) {
+        (Value::View(view), None) if name == "is_some" => {
+            format!("`{0}` is always there: use it without `if let`, or give it the type `Option<&Tensor<…>>`", view.name)
+        }
+        (of, None) if of.is_optional() => OPTIONAL.into(),
         (_, Some(usage)) => format!("functions are called by their names: {usage}"),
         (Value::Range(..), _) => {
             "a loop runs over a..b, one by one: for every fourth, for i in 0..n / 4 { let k = 4 * i; … }, and backwards, for i in 0..n { let k = n - 1 - i; … }".into()

@@ -32,8 +32,9 @@ impl Args {
     pub(super) fn needs(&self, arg: usize, what: &str) -> Problem {
         match self.values.get(arg) {
             Some((value, _)) => {
+                let help = if value.is_optional() { advice::OPTIONAL.to_owned() } else { self.usage() };
                 Problem::new(format!("`{}` needs {what} here, and this is {}", self.name, value.kind()))
-                    .help(self.usage())
+                    .help(help)
                     .arg(arg)
             }
             None => Problem::new(format!("`{}` needs {what} as argument {}", self.name, arg + 1))

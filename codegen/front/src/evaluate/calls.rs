@@ -241,6 +241,7 @@ impl Evaluator {
                 Value::Tuple(all) => Value::Int(all.len() as i64),
                 other => other,
             },
+            ("is_some", None, []) if of.is_optional() => Value::Bool(of.items().len() == 1),
             ("rank", Some(layout), []) => Value::Int(layout.rank() as i64),
             ("shape", Some(layout), []) => Value::from(layout.shape()),
             (name, ..) => {

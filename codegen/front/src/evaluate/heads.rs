@@ -137,20 +137,22 @@ impl Evaluator {
     /// A list of tensors: an argument for each, with a number after the name.
     fn list(&mut self, kernel: &Kernel, param: &ast::Param, length: &ast::Expr) -> Value {
         let count = match self.expr(length) {
-            Value::Int(count) if (1..=limits::MOST_LISTED).contains(&count) => count,
+            Value::Int(count) if (0..=limits::MOST_LISTED).contains(&count) => count,
             Value::Poison => return Value::Poison,
             other => {
                 let most = limits::MOST_LISTED;
                 let problem =
-                    Problem::new(format!("a list has 1 to {most} tensors, and this is {}", other.kind()));
+                    Problem::new(format!("a list has at most {most} tensors, and this is {}", other.kind()));
                 return self
                     .complain(length.span, problem.help("write a number or a constant of the kernel"));
             }
         };
         let mut all = Vec::new();
         for n in 0..count {
-            let text = listed(&param.name.text, n);
-            if let Some(other) = kernel.params.iter().find(|other| other.name.text == text) {
+            let text = if count == 1 { param.name.text.clone() } else { listed(&param.name.text, n) };
+            let is_other =
+                |other: &&ast::Param| other.name.text == text && other.name.text != param.name.text;
+            if let Some(other) = kernel.params.iter().find(is_other) {
                 let problem = Problem::new(format!(
                     "`{text}` is the name of this argument and of a tensor of the list `{}`",
                     param.name.text

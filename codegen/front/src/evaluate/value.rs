@@ -138,6 +138,7 @@ impl Value {
             Value::Tuple(_) => match self.tuple() {
                 Some(tuple) => format!("the tuple {tuple}"),
                 None if self.is_coordinates() => "the coordinates of an element".into(),
+                None if self.is_optional() => "an optional argument, or a list of at most one tensor".into(),
                 None => "a tuple".into(),
             },
             Value::Layout(layout) => format!("the layout {layout}"),
@@ -167,6 +168,11 @@ impl Value {
             Value::Tuple(items) => items.iter().map(Value::leaves).fold(0, usize::saturating_add),
             _ => 1,
         }
+    }
+
+    /// Is it an argument that may be left out, or another list of at most one tensor?
+    pub(super) fn is_optional(&self) -> bool {
+        matches!(self, Value::Tuple(items) if matches!(items[..], [] | [Value::View(_)]))
     }
 
     /// Are they the coordinates of an element, which a closure has as its last parameter?
