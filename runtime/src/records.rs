@@ -46,10 +46,10 @@ pub fn consulted(kernel: Generated) -> Result<Generated, Refusal> {
     Ok(kernel.with_records(known.iter().chain(added.iter())))
 }
 
-fn read(text: &str, place: &str) -> Result<Vec<Record>, Refusal> {
+fn read(text: &str, origin: &str) -> Result<Vec<Record>, Refusal> {
     let (all, wrong) = records(text);
     match wrong.into_iter().next() {
         None => Ok(all),
-        Some((line, why)) => Err(Refusal::new(format!("{place}line {line}: {why}"))),
+        Some((line, why)) => Err(Refusal::new(format!("{origin}line {line}: {why}"))),
     }
 }

@@ -58,7 +58,7 @@ pub(crate) fn command() -> Command {
             .required(true),
         )
         .arg(
-            option("drawn", "N", "Draw so many sizes from the ranges in --size, M=1..8192")
+            option("drawn", "N", "Draw this number of sizes from the ranges in --size, M=1..8192")
                 .value_parser(value_parser!(usize)),
         )
         .arg(
@@ -72,7 +72,7 @@ pub(crate) fn command() -> Command {
             option(
                 "candidates",
                 "N",
-                "Measure so many alternatives of each size [default: 12, or 4 with --quick]",
+                "Measure this number of alternatives of each size [default: 12, or 4 with --quick]",
             )
             .value_parser(value_parser!(usize)),
         )
@@ -106,11 +106,11 @@ impl Tuning {
     /// For a first impression.
     pub const QUICK: Tuning = Tuning { candidates: 4, quick: true };
 
-    /// The measurement of a round, from 0.
-    fn effort(&self, round: u32) -> Effort {
-        let rounds = (if self.quick { 3 } else { 5 }) << round.min(3);
+    /// The measurement of a phase, from 0.
+    fn effort(&self, phase: u32) -> Effort {
+        let count = (if self.quick { 3 } else { 5 }) << phase.min(3);
         let sample = if self.quick { 2e-4 } else { 1e-3 };
-        Effort { warm_up: 1, sample, lead: 0, most_launches: 32, total: 60.0, rounds: (rounds, rounds) }
+        Effort { warm_up: 1, sample, lead: 0, most_launches: 32, total: 60.0, rounds: (count, count) }
     }
 }
 
@@ -314,12 +314,12 @@ impl Case<'_> {
             return Err(left_out.join("\n").into());
         }
         let (name, samples, estimated) = fastest(stream, &mut launches, right, tuning)?;
-        let round = |value: f64, digits: f64| (value * digits).round() / digits;
+        let shortened = |value: f64, digits: f64| (value * digits).round() / digits;
         let record = Record {
             alternative: name,
-            microseconds: round(samples.median() * 1e6, 1e3),
+            microseconds: shortened(samples.median() * 1e6, 1e3),
             spread: samples.spread(),
-            estimated: round(estimated, 1e3),
+            estimated: shortened(estimated, 1e3),
             ..self.record.clone()
         };
         Ok(Measured { record, candidates: count, left_out })
@@ -381,8 +381,8 @@ fn difference(results: &[Vec<f64>], others: &[Vec<f64>]) -> f64 {
     results.iter().zip(others).map(one).fold(0.0, f64::max)
 }
 
-/// The name and the times of the fastest, and the time of the first as a multiple. The slower half is left out after each round; the
-/// first, which is the estimate's choice, stays until the end, and is taken unless another is clearly faster.
+/// The name and the times of the fastest, and the time of the first as a multiple. The slower half is left out after each phase; the
+/// first, which is the estimate's choice, is kept until the end, and is taken unless another is clearly faster.
 fn fastest<'s>(
     stream: &'s Stream,
     launches: &mut Launches<'s>,
@@ -391,21 +391,21 @@ fn fastest<'s>(
 ) -> std::result::Result<(String, Samples, f64), Failed> {
     /// Alternatives that are less than this part faster are as fast.
     const AS_FAST: f64 = 0.005;
-    let mut round = 0;
+    let mut phase = 0;
     loop {
         let kernels = candidates.iter().map(|(_, kernel)| kernel.clone()).collect();
         let mut timer = OnDevice { stream, launches, kernels };
-        let all = measure::measure(&mut timer, candidates.len(), &tuning.effort(round))?;
+        let all = measure::measure(&mut timer, candidates.len(), &tuning.effort(phase))?;
         let medians: Vec<f64> = all.iter().map(Samples::median).collect();
         let order = order(&medians);
-        if candidates.len() < 3 && (round > 1 || candidates.len() == 1) {
+        if candidates.len() < 3 && (phase > 1 || candidates.len() == 1) {
             let taken = if medians[0] <= medians[order[0]] * (1.0 + AS_FAST) { 0 } else { order[0] };
             let estimated = medians[0] / medians[taken];
             return Ok((candidates.swap_remove(taken).0, all[taken].clone(), estimated));
         }
         let mut keeps = keeps(&medians).into_iter();
         candidates.retain(|_| keeps.next() == Some(true));
-        round += 1;
+        phase += 1;
     }
 }
 
