@@ -8,64 +8,54 @@
 
 use tilewright::prelude::*;
 
-/// c = gelu(a·wᵀ + bias). A launch chooses tiles for its sizes. Some have W as the left operand: wgmma computes at least 64 of its
-/// rows, so that few rows of a need less. The first in the list are also the tiles of the variant that takes any launch; it needs
-/// registers for addresses and guards too.
-#[kernel(arch = 90, overlaps, choose((BM, BN, WARPGROUPS, STAGES, CLUSTER, SPLIT, W_LEFT, PARTS) in [
-    (128, 128, 2, 6, 1, 1, 0, 1), (128, 256, 2, 4, 1, 1, 0, 1), (128, 192, 2, 4, 1, 1, 0, 1),
-    (128, 160, 2, 5, 1, 1, 0, 1), (256, 128, 2, 4, 1, 1, 0, 1), (64, 192, 1, 6, 1, 1, 0, 1),
-    (64, 160, 1, 7, 1, 1, 0, 1), (64, 128, 1, 8, 1, 1, 0, 1), (64, 96, 1, 10, 1, 1, 0, 1),
-    (64, 64, 1, 13, 1, 1, 0, 1), (64, 32, 1, 16, 1, 1, 0, 1), (128, 256, 2, 4, 2, 1, 0, 1),
-    (128, 192, 2, 4, 2, 1, 0, 1), (64, 128, 1, 8, 4, 1, 0, 1), (64, 64, 1, 14, 1, 2, 0, 1),
-    (64, 64, 1, 14, 1, 4, 0, 1), (64, 64, 1, 14, 1, 8, 0, 1), (64, 128, 1, 9, 1, 2, 0, 1),
-    (64, 128, 1, 9, 1, 4, 0, 1), (64, 192, 1, 7, 1, 2, 0, 1), (64, 192, 1, 7, 1, 4, 0, 1),
-    (128, 128, 2, 7, 1, 2, 0, 1), (128, 128, 2, 7, 1, 4, 0, 1), (128, 192, 2, 5, 1, 4, 0, 1),
-    (64, 32, 1, 16, 1, 2, 0, 1), (64, 32, 1, 16, 1, 4, 0, 1), (64, 32, 1, 16, 1, 8, 0, 1),
-    (64, 128, 1, 9, 2, 2, 0, 1), (64, 128, 1, 9, 2, 4, 0, 1), (64, 128, 1, 9, 4, 2, 0, 1),
-    (64, 192, 1, 7, 4, 2, 0, 1), (64, 256, 1, 5, 4, 2, 0, 1), (64, 192, 1, 6, 4, 1, 0, 1),
-    (64, 256, 1, 5, 4, 1, 0, 1), (16, 64, 1, 16, 1, 1, 1, 1), (32, 64, 1, 16, 1, 1, 1, 1),
-    (96, 64, 1, 10, 1, 1, 1, 1), (128, 64, 1, 8, 1, 1, 1, 1), (160, 128, 2, 5, 1, 1, 1, 1),
-    (160, 64, 1, 7, 4, 1, 1, 1), (192, 64, 1, 6, 4, 1, 1, 1), (32, 64, 1, 16, 1, 16, 1, 1),
-    (192, 64, 1, 7, 4, 2, 1, 1), (192, 64, 1, 6, 2, 1, 1, 1), (128, 64, 1, 8, 4, 1, 1, 1),
-    (96, 64, 1, 10, 4, 1, 1, 1), (160, 64, 1, 8, 1, 2, 1, 1), (64, 160, 1, 8, 1, 2, 0, 1),
-    (128, 64, 1, 8, 2, 1, 1, 1), (192, 192, 3, 3, 1, 1, 0, 2), (128, 192, 2, 4, 1, 1, 0, 2),
-    (128, 192, 2, 4, 1, 1, 0, 6), (128, 112, 2, 6, 1, 1, 0, 7), (64, 256, 1, 5, 1, 1, 0, 4),
-    (64, 160, 1, 7, 1, 1, 0, 16), (64, 128, 1, 8, 1, 1, 0, 8), (64, 64, 1, 13, 1, 1, 0, 8),
+/// c = F(a·wᵀ + bias). Uses set both: `linear_hopper!(F = |x| x, bias = None)`. A launch chooses tiles for its sizes. Some have W as the
+/// left operand: wgmma computes at least 64 of its rows, so that few rows of a need less. The first in the list are also the tiles of the
+/// variant that takes any launch; it needs registers for addresses and guards too.
+#[kernel(arch = 90, overlaps, choose((BM, BN, CLUSTER, SPLIT, W_LEFT, PARTS) in [
+    (128, 128, 1, 1, 0, 1), (128, 256, 1, 1, 0, 1), (128, 192, 1, 1, 0, 1), (128, 160, 1, 1, 0, 1),
+    (256, 128, 1, 1, 0, 1), (64, 192, 1, 1, 0, 1), (64, 160, 1, 1, 0, 1), (64, 128, 1, 1, 0, 1), (64, 96, 1, 1, 0, 1),
+    (64, 64, 1, 1, 0, 1), (64, 32, 1, 1, 0, 1), (128, 256, 2, 1, 0, 1), (128, 192, 2, 1, 0, 1), (64, 128, 4, 1, 0, 1),
+    (64, 64, 1, 2, 0, 1), (64, 64, 1, 4, 0, 1), (64, 64, 1, 8, 0, 1), (64, 128, 1, 2, 0, 1), (64, 128, 1, 4, 0, 1),
+    (64, 192, 1, 2, 0, 1), (64, 192, 1, 4, 0, 1), (128, 128, 1, 2, 0, 1), (128, 128, 1, 4, 0, 1),
+    (128, 192, 1, 4, 0, 1), (64, 32, 1, 2, 0, 1), (64, 32, 1, 4, 0, 1), (64, 32, 1, 8, 0, 1), (64, 128, 2, 2, 0, 1),
+    (64, 128, 2, 4, 0, 1), (64, 128, 4, 2, 0, 1), (64, 192, 4, 2, 0, 1), (64, 256, 4, 2, 0, 1), (64, 192, 4, 1, 0, 1),
+    (64, 256, 4, 1, 0, 1), (16, 64, 1, 1, 1, 1), (32, 64, 1, 1, 1, 1), (96, 64, 1, 1, 1, 1), (128, 64, 1, 1, 1, 1),
+    (160, 128, 1, 1, 1, 1), (160, 64, 4, 1, 1, 1), (192, 64, 4, 1, 1, 1), (32, 64, 1, 16, 1, 1),
+    (192, 64, 4, 2, 1, 1), (192, 64, 2, 1, 1, 1), (128, 64, 4, 1, 1, 1), (96, 64, 4, 1, 1, 1), (160, 64, 1, 2, 1, 1),
+    (64, 160, 1, 2, 0, 1), (128, 64, 2, 1, 1, 1), (192, 192, 1, 1, 0, 2), (128, 192, 1, 1, 0, 2),
+    (128, 192, 1, 1, 0, 6), (128, 112, 1, 1, 0, 7), (64, 256, 1, 1, 0, 4), (64, 160, 1, 1, 0, 16),
+    (64, 128, 1, 1, 0, 8), (64, 64, 1, 1, 0, 8),
 ]))]
 pub fn linear_hopper<
     const BM: usize,
     const BN: usize,
-    const WARPGROUPS: usize,
-    const STAGES: usize,
     const CLUSTER: usize,
     const SPLIT: usize,
     const W_LEFT: usize,
     const PARTS: usize,
-    const BK: usize = 64,
+    const F: fn(f32) -> f32 = { |x| gelu(x) },
 >(
     a: &Tensor<bf16, (M, K), (lda, _1)>,
     w: &Tensor<bf16, (N, K), (ldw, _1)>,
-    bias: &Tensor<f32, N>,
+    bias: Option<&Tensor<f32, N>>,
     c: &mut Tensor<bf16, (M, N), (ldc, _1)>,
 ) {
     cluster(CLUSTER); // blocks that read the same rows of the right operand copy them once
     persistent(); // only the blocks that are resident at once; each computes several tiles of c
     let (row, column) = if W_LEFT == 1 { (block.y, block.x) } else { (block.x, block.y) };
-    let order = if W_LEFT == 1 { (1, 0) } else { (0, 1) };
-    let ga = tile(a, (BM, BK), (row, _)); // (BM, BK, k)
-    let gw = tile(w, (BN, BK), (column, _)); // (BN, BK, k)
-    let gc = permute(tile(c, (BM, BN), (row, column)), order);
-    let gb = tile(bias, BN, column).along(1 - W_LEFT);
+    let ga = tile(a, (BM, 64), (row, _)); // (BM, 64, k)
+    let gw = tile(w, (BN, 64), (column, _)); // (BN, 64, k)
+    let gc = permute(tile(c, (BM, BN), (row, column)), if W_LEFT == 1 { (1, 0) } else { (0, 1) });
 
-    let sa = shared::<bf16>((BM, BK)); // no layout: the swizzle that bulk copies and wgmma share
-    let sw = shared::<bf16>((BN, BK));
-    let mma = tiled_mma::<bf16, f32>(warpgroups = WARPGROUPS);
-    let (left, right) = if W_LEFT == 1 { (sw, sa) } else { (sa, sw) };
+    let sa = shared::<bf16>((BM, 64)); // no layout: the swizzle that bulk copies and wgmma share
+    let sw = shared::<bf16>((BN, 64));
+    let (left, right, rows) = if W_LEFT == 1 { (sw, sa, BN) } else { (sa, sw, BM) };
+    let mma = tiled_mma::<bf16, f32>(warpgroups = if rows > 192 { 2 } else { rows / 64 });
     let mut acc = mma.accumulators(if W_LEFT == 1 { (BN, BM) } else { (BM, BN) }, 0.0);
 
     for k in pipelined(
         0..ga.size(2),
-        stages = STAGES,
+        most_stages = 16,
         producer = warp,
         split = if PARTS > 1 { blocks(PARTS) } else { cluster(SPLIT) },
     ) {
@@ -73,7 +63,11 @@ pub fn linear_hopper<
         copy(gw[(_, _, k)], sw);
         gemm(left, right, &mut acc);
     }
-    copy(map((acc, gb), |x, b| gelu(x + b)), gc);
+    if let Some(bias) = bias {
+        copy(map((acc, tile(bias, BN, column).along(1 - W_LEFT)), |x, b| F(x + b)), gc);
+    } else {
+        copy(map(acc, |x| F(x)), gc);
+    }
 }
 
 fn main() {

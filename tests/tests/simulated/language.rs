@@ -288,6 +288,36 @@ fn sizes_have_a_least() {
 }
 
 /// Each use sets the functions of a kernel: in maps, in other closures, and to combine elements.
+/// The function and the bias of a shipped kernel are its user's.
+#[test]
+fn a_linear_layer_has_any_epilogue() {
+    use tilewright::kernels::linear_hopper::linear_hopper;
+    use tilewright::prelude::bf16;
+    let (m, n, k) = (5, 72, 136);
+    let numbers = |count: usize, by: usize| -> Vec<bf16> {
+        (0..count).map(|at| bf16::from_f32(((at * by + at / 9) % 17) as f32 / 8.0 - 1.0)).collect()
+    };
+    let (a, w) = (numbers(m * k, 7), numbers(n * k, 11));
+    let bias: Vec<f32> = (0..n).map(|at| at as f32 / 16.0 - 2.0).collect();
+    let matrix = |of: &[bf16], rows: usize| Arg::tensor(of, [rows, k]).strides([k, 1]);
+    let check = |kernel: &tilewright::KernelDef, bias: Option<&[f32]>, function: fn(f64) -> f64| {
+        let mut args = vec![matrix(&a, m), matrix(&w, n)];
+        args.extend(bias.map(|bias| Arg::tensor(bias, [n])));
+        args.push(Arg::output::<bf16>([m, n]).strides([n, 1]));
+        let done = kernel.simulate(&args).unwrap();
+        let c = done.get::<bf16>("c").unwrap();
+        for (at, c) in c.iter().enumerate() {
+            let (c, row, column) = (f64::from(c.to_f32()), at / n, at % n);
+            let products =
+                (0..k).map(|k_at| f64::from(a[row * k + k_at].to_f32() * w[column * k + k_at].to_f32()));
+            let wanted = function(products.sum::<f64>() + bias.map_or(0.0, |bias| bias[column].into()));
+            assert!((c - wanted).abs() <= 0.01 * wanted.abs() + 1e-3, "{row}, {column}: {c}, {wanted}");
+        }
+    };
+    check(linear_hopper!(F = |x| max(x, 0.0)).def(), Some(&bias), |x| x.max(0.0));
+    check(linear_hopper!(F = |x| 0.5 * x, bias = None).def(), None, |x| 0.5 * x);
+}
+
 #[test]
 fn closures_are_constants() {
     #[kernel(T = f32 | i32)]
