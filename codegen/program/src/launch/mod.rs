@@ -470,7 +470,7 @@ impl Launch<'_> {
         let (grid, read) = (&rules.variants[variant].grid, PlanArguments { tensors, sizes });
         let is_long = choice::is_long(grid, &|size| read.size(size), &limits.into());
         let program = &kernel.variants[variant].program;
-        let folded = kernel.folded(variant).filter(|_| is_long && !program.launch.persistent);
+        let folded = if is_long && !program.launch.persistent { kernel.folded(variant) } else { None };
         let Some(folded) = folded else {
             return self.grid(program, grid, sizes).map(|grid| (variant, grid));
         };
