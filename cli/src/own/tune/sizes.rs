@@ -1,6 +1,7 @@
 //! The sizes that are tuned: as given, or drawn from ranges.
 
 use crate::output::{Failure, Result};
+use crate::run::problem::Random;
 
 /// All sizes: the given ones, or `drawn` of each, with numbers from their ranges.
 pub(super) fn all(given: &[&str], drawn: Option<usize>, seed: u64) -> Result<Vec<String>> {
@@ -27,7 +28,7 @@ fn one(text: &str, random: &mut Random) -> Result<String> {
         let number = |text: &str| text.trim_start_matches('=').trim().parse::<u64>().ok();
         match (number(least), number(most)) {
             (Some(least), Some(most)) if 0 < least && least <= most => {
-                let value = random.between(least, most);
+                let value = between(random, least, most);
                 Ok(if name.is_empty() { value.to_string() } else { format!("{name}={value}") })
             }
             _ => Err(Failure::Refused(format!("`{value}` is no range\nhelp: write {name}=1..8192"))),
@@ -37,25 +38,13 @@ fn one(text: &str, random: &mut Random) -> Result<String> {
     Ok(words.join(","))
 }
 
-/// Random numbers from a seed: splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number whose logarithm is uniform; half of them are multiples of the largest power of two up to 64 that leaves it in range.
-    fn between(&mut self, least: u64, most: u64) -> u64 {
-        let part = (self.next() >> 11) as f64 / (1u64 << 53) as f64;
-        let (low, high) = ((least as f64).ln(), (most as f64 + 1.0).ln());
-        let value = ((low + part * (high - low)).exp() as u64).clamp(least, most);
-        let even = (0..7).rev().map(|bits| value >> bits << bits).find(|even| *even >= least.max(1));
-        if self.next().is_multiple_of(2) { even.unwrap_or(value) } else { value }
-    }
+/// A number whose logarithm is uniform; half of them are multiples of the largest power of two up to 64 that leaves it in range.
+fn between(random: &mut Random, least: u64, most: u64) -> u64 {
+    let part = (random.next() >> 11) as f64 / (1u64 << 53) as f64;
+    let (low, high) = ((least as f64).ln(), (most as f64 + 1.0).ln());
+    let value = ((low + part * (high - low)).exp() as u64).clamp(least, most);
+    let even = (0..7).rev().map(|bits| value >> bits << bits).find(|even| *even >= least.max(1));
+    if random.next().is_multiple_of(2) { even.unwrap_or(value) } else { value }
 }
 
 #[cfg(test)]
