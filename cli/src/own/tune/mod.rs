@@ -131,8 +131,8 @@ pub fn tune(
     tuning: &Tuning,
 ) -> std::result::Result<Record, Failed> {
     let kernel = Built::carried(kernel.def())?.with_records(Vec::new());
-    let problem = Case::new(&kernel, stream.device(), sizes, &[]).map_err(message)?;
-    Ok(problem.measured(stream, tuning)?.record)
+    let case = Case::new(&kernel, stream.device(), sizes, &[]).map_err(message)?;
+    Ok(case.measured(stream, tuning)?.record)
 }
 
 fn message(failure: Failure) -> Failed {
@@ -197,7 +197,8 @@ fn append(path: &Path, record: &Record) -> Result {
 /// A launch of a kernel, and the alternatives that can run it, the estimate's choice first.
 struct Case<'k> {
     kernel: &'k Built,
-    problem: Problem,
+    sizes: &'k str,
+    inputs: &'k [Input],
     /// What a record of this launch begins with.
     record: Record,
     /// Alternatives by their names, each with its fastest variant.
@@ -245,7 +246,7 @@ impl Timer for OnDevice<'_, '_> {
 }
 
 impl Case<'_> {
-    fn new<'k>(kernel: &'k Built, device: &Device, sizes: &str, inputs: &[Input]) -> Result<Case<'k>> {
+    fn new<'k>(kernel: &'k Built, device: &Device, sizes: &'k str, inputs: &'k [Input]) -> Result<Case<'k>> {
         let (generated, limits) = (kernel.generated(), device.limits());
         let (_, given) = unallocated(generated, Some(sizes), inputs)?;
         let ranking = ranking(generated, &given, &limits).map_err(Failure::of)?;
@@ -265,7 +266,8 @@ impl Case<'_> {
         let version = device.driver_version().map_err(Failure::of)?;
         Ok(Case {
             kernel,
-            problem: Problem::new(generated, Some(sizes), inputs, 0)?,
+            sizes,
+            inputs,
             record: Record {
                 kernel: generated.name.clone(),
                 fingerprint: generated.fingerprint(),
@@ -295,7 +297,9 @@ impl Case<'_> {
     fn measured(&self, stream: &Stream, tuning: &Tuning) -> std::result::Result<Measured, Failed> {
         let count = self.alternatives.len().min(tuning.candidates.max(1));
         let (mut candidates, mut left_out) = self.compiled(stream.device(), &self.alternatives[..count]);
-        let mut launches = Launches::new(stream, self.kernel.clone(), &self.problem)?;
+        let problem =
+            Problem::new(self.kernel.generated(), Some(self.sizes), self.inputs, 0).map_err(message)?;
+        let mut launches = Launches::new(stream, self.kernel.clone(), &problem)?;
         let mut expected = None;
         let mut right = Vec::new();
         for (name, kernel) in candidates.drain(..) {
@@ -304,7 +308,7 @@ impl Case<'_> {
             let results = launches.results()?;
             let first = expected.get_or_insert_with(|| results.clone());
             let apart = difference(&results, first);
-            if apart > self.allowed() {
+            if apart > allowed(&problem) {
                 left_out.push(format!("left out, since its results differ by {apart:.1e}: {name}"));
                 continue;
             }
@@ -354,14 +358,14 @@ impl Case<'_> {
         }
         (made, left_out)
     }
+}
 
-    /// The difference of results that rounding explains: none of integers.
-    fn allowed(&self) -> f64 {
-        const SUMS: f64 = 1e-3;
-        let written = self.problem.tensors().filter(|tensor| tensor.written).map(|tensor| tensor.elem);
-        let of = |elem: Elem| if elem.is_float() { (32.0 * elem.roundoff()).max(SUMS) } else { 0.0 };
-        written.map(of).fold(0.0, f64::max)
-    }
+/// The difference of results that rounding explains: none of integers.
+fn allowed(problem: &Problem) -> f64 {
+    const SUMS: f64 = 1e-3;
+    let written = problem.tensors().filter(|tensor| tensor.written).map(|tensor| tensor.elem);
+    let of = |elem: Elem| if elem.is_float() { (32.0 * elem.roundoff()).max(SUMS) } else { 0.0 };
+    written.map(of).fold(0.0, f64::max)
 }
 
 /// The largest difference of results, relative to their mean size. What is no number in both is equal, and infinitely far from others.

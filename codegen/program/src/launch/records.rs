@@ -73,7 +73,11 @@ impl FromStr for Record {
             kernel: kernel.to_owned(),
             fingerprint: u64::from_str_radix(fingerprint, 16).map_err(|_| wrong(name))?,
             device: device.to_owned(),
-            sizes: sizes.split(',').map(size).collect::<Result<_, Refusal>>()?,
+            sizes: sizes
+                .split(',')
+                .filter(|_| !sizes.is_empty())
+                .map(size)
+                .collect::<Result<_, Refusal>>()?,
             alternative: alternative.to_owned(),
             microseconds: number(time, "us")?,
             spread: number(spread, "%")? / 100.0,
