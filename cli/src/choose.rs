@@ -85,7 +85,7 @@ fn text(kernel: &Generated, ranking: &Ranking) -> String {
         let Record { device, sizes, microseconds, spread, estimated, driver, .. } = record;
         let sizes: Vec<String> = sizes.iter().map(|(name, size)| format!("{name} = {size}")).collect();
         text += &format!(
-            "\nvariant {} is taken by a record: {} ± {:.1} % on an {device}, driver {driver}, for {}; the estimate's choice took {estimated} \
+            "\nvariant {} is taken by a record: {} ± {:.1} % on an {device}, driver {driver}, for {}; the estimate's choice took {estimated:.3} \
              times as long\n",
             first.variant + 1,
             time(microseconds / 1e6),

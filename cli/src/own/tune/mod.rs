@@ -217,7 +217,7 @@ impl Measured {
     fn text(&self, sizes: &str) -> String {
         let Measured { record, candidates, left_out } = self;
         let mut text = format!(
-            "{sizes}: {}, {} ± {:.1} %, the fastest of {candidates}; the estimate's choice took {} times as long\n",
+            "{sizes}: {}, {} ± {:.1} %, the fastest of {candidates}; the estimate's choice took {:.3} times as long\n",
             record.alternative,
             time(record.microseconds / 1e6),
             100.0 * record.spread,
@@ -318,12 +318,11 @@ impl Case<'_> {
             return Err(left_out.join("\n").into());
         }
         let (name, samples, estimated) = fastest(stream, &mut launches, right, tuning)?;
-        let shortened = |value: f64, digits: f64| (value * digits).round() / digits;
         let record = Record {
             alternative: name,
-            microseconds: shortened(samples.median() * 1e6, 1e3),
+            microseconds: samples.median() * 1e6,
             spread: samples.spread(),
-            estimated: shortened(estimated, 1e3),
+            estimated,
             ..self.record.clone()
         };
         Ok(Measured { record, candidates: count, left_out })

@@ -3,7 +3,7 @@
 //!
 //! ```
 //! use tilewright_program::launch::Record;
-//! let line = "sums 00c0ffee00c0ffee | NVIDIA H200 | M = 8192, N = 100 | PART = 64 | 12.5 us | 0.8 % | 1.07 | driver 13.0";
+//! let line = "sums 00c0ffee00c0ffee | NVIDIA H200 | M = 8192, N = 100 | PART = 64 | 12.500 us | 0.8 % | 1.070 | driver 13.0";
 //! let record: Record = line.parse()?;
 //! assert_eq!((record.alternative.as_str(), record.to_string().as_str()), ("PART = 64", line));
 //! # Ok::<(), tilewright_program::launch::Refusal>(())
@@ -45,8 +45,11 @@ impl Display for Record {
         let Record { kernel, fingerprint, device, alternative, microseconds, estimated, driver, .. } = self;
         let sizes: Vec<String> = self.sizes.iter().map(|(name, size)| format!("{name} = {size}")).collect();
         let (sizes, spread) = (sizes.join(", "), 100.0 * self.spread);
-        write!(f, "{kernel} {fingerprint:016x} | {device} | {sizes} | {alternative} | {microseconds} us | ")?;
-        write!(f, "{spread:.1} % | {estimated} | driver {driver}")
+        write!(
+            f,
+            "{kernel} {fingerprint:016x} | {device} | {sizes} | {alternative} | {microseconds:.3} us | "
+        )?;
+        write!(f, "{spread:.1} % | {estimated:.3} | driver {driver}")
     }
 }
 
