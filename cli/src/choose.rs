@@ -6,6 +6,7 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use tilewright_codegen::Generated;
 use tilewright_codegen::launch::{Limits, Ranked, Ranking, Record, model, ranking};
 use tilewright_layout::Value;
+use tilewright_runtime::records;
 
 use crate::kernel;
 use crate::output::{self, Failure, Result, finish, option, print, time};
@@ -19,10 +20,11 @@ Examples:
   tilewright choose tutorial --size 200,100,50 --multiprocessors 114";
 
 const TERMS: &str = "\
-A launch takes the variant that a record says is the fastest, or else the one with the least time. A variant runs in waves of `blocks` blocks on each multiprocessor. A wave takes
-`tile` clocks, some of them again for each further block, and `step` clocks for each of its `steps`; `longest` is the unit that
-limits a step. Memory traffic, edges of tiles, the launch itself and packing of arguments add to this. Clocks are for an H100. The output ends with the loops of the variant that
-is taken, which `inspect --explain` shows without sizes.";
+A launch takes the variant that a record says is the fastest, or else the one with the least time. A variant runs in waves of
+`blocks` blocks on each multiprocessor. A wave takes `tile` clocks, some of them again for each further block, and `step` clocks
+for each of its `steps`; `longest` is the unit that limits a step. Memory traffic, edges of tiles, the launch itself and packing
+of arguments add to this. Clocks are for an H100. The output ends with the loops of the variant that is taken, which `inspect
+--explain` shows without sizes.";
 
 pub(crate) fn command() -> Command {
     Command::new("choose")
@@ -44,7 +46,7 @@ pub(crate) fn command() -> Command {
                 .value_parser(value_parser!(u32).range(1..)),
         )
         .arg(
-            option("name", "NAME", "The device's name, as its driver says it: records of this device count")
+            option("name", "NAME", "The device's name; its records count")
                 .default_value("NVIDIA H200"),
         )
         .after_help(format!(
@@ -61,7 +63,7 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
 
 fn show(matches: &ArgMatches) -> Result {
     let chosen = kernel::chosen(matches)?;
-    let kernel = &chosen.generated;
+    let kernel = &records::consulted(chosen.generated).map_err(Failure::of)?;
     let sizes = matches.get_one::<String>("size").map(String::as_str);
     let (sizes, given) = unallocated(kernel, sizes, &run::described(matches)?)?;
     let newest = kernel.variants.iter().map(|variant| variant.program.arch).max();
@@ -85,7 +87,7 @@ fn text(kernel: &Generated, ranking: &Ranking) -> String {
         let Record { device, sizes, microseconds, spread, estimated, driver, .. } = record;
         let sizes: Vec<String> = sizes.iter().map(|(name, size)| format!("{name} = {size}")).collect();
         text += &format!(
-            "\nvariant {} is taken by a record: {} ± {:.1} % on an {device}, driver {driver}, for {}; the estimate's choice took {estimated:.3} \
+            "\nvariant {} is taken by a record: {} ± {:.1} % on {device}, driver {driver}, for {}; the estimate's choice took {estimated:.3} \
              times as long\n",
             first.variant + 1,
             time(microseconds / 1e6),

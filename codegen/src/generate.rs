@@ -440,7 +440,9 @@ fn alike(
     kernel: &mut Kernel,
 ) -> std::result::Result<(), String> {
     let pointer = |param: &ThreadParam| match param {
-        ThreadParam::Pointer { shape, stride, .. } => Some((shape.clone(), stride.clone())),
+        ThreadParam::Pointer { name, shape, stride, .. } => {
+            Some((name.clone(), shape.clone(), stride.clone()))
+        }
         _ => None,
     };
     let shapes = |kernel: &Kernel| kernel.params.iter().filter_map(pointer).collect::<Vec<_>>();

@@ -189,14 +189,16 @@ pub(crate) struct Tested {
     pub(crate) value: ast::Expr,
 }
 
-/// Is the condition a test of an optional argument, which is a list of at most one tensor?
+/// The test of an optional argument, which is a list of at most one tensor, if the condition is one.
 pub(crate) fn optional(condition: &Expr, text: &mut Text) -> Option<Tested> {
     let Expr::Let(tested) = condition else { return None };
     let syn::Pat::TupleStruct(some) = &*tested.pat else { return None };
     let (true, [inner]) = (some.path.is_ident("Some"), &some.elems.iter().collect::<Vec<_>>()[..]) else {
         return None;
     };
-    let (pattern, list) = (pattern(inner, text)?, expr(&tested.expr, text));
+    let hole = |text: &mut Text| ast::Pattern::Hole(text.span(TokenRange::of(inner)));
+    let pattern = pattern(inner, text).unwrap_or_else(|| hole(text));
+    let list = expr(&tested.expr, text);
     let made = |kind| ast::Expr { span: list.span, kind };
     let boxed = |of: ast::Expr| Box::new(of);
     let method = Name { text: "is_some".into(), span: list.span };
@@ -273,8 +275,8 @@ fn refusal(from: &Expr) -> (TokenRange, &'static str, &'static str) {
         }
         Expr::Match(_) => ("there is no `match` in a kernel", "write `if … { … } else { … }`"),
         Expr::Let(_) => (
-            "a condition in a kernel tests this pattern only: `if let Some(x) = argument`",
-            "write `if let Some(x) = argument { … } else { … }`, or a comparison such as `k == 0`",
+            "`if let Some(x) = argument` is the only pattern that a kernel tests",
+            "write it like this for an optional argument, or a comparison such as `k == 0`",
         ),
         Expr::Return(syn::ExprReturn { expr: Some(_), .. }) => (
             "there is no `return`, and a kernel has no result",

@@ -129,7 +129,20 @@ fn kernel(function: &ItemFn, attribute: Attribute, text: &mut Text) -> ast::Kern
     let name = text.name(&sig.ident);
     let (mut consts, types) = signature::generics(&sig.generics, &attribute, text);
     let params: Vec<_> = sig.inputs.iter().filter_map(|input| signature::argument(input, text)).collect();
-    consts.extend(signature::presences(&params));
+    let is_presence = |constant: &ast::Name| {
+        let optional = params.iter().filter(|param| param.optional);
+        optional.map(|param| signature::presence(&param.name.text)).any(|name| name == constant.text)
+    };
+    for constant in attribute.choices.iter().flat_map(|choice| &choice.names).filter(|name| is_presence(name))
+    {
+        let what = "a launch does not choose whether there is an argument";
+        text.wrong(
+            text.tokens_of(constant.span),
+            what,
+            "leave it out where the kernel is used: `name!(bias = None)`",
+        );
+    }
+    signature::add_presences(&mut consts, &params, text);
     let body = stmt::block(&device::without_uses(&function.block, None, text), text);
     let is_unsafe = matches!(sig.safety, syn::Safety::Unsafe(_));
     for constant in attribute.choices.iter().flat_map(|choice| &choice.names) {

@@ -1,7 +1,7 @@
 //! `key = value, …`: the arguments of `matmul_kernel!(…)` and of `name!(…)`.
 
 use crate::expr::expr;
-use crate::signature::{is_optional, presence};
+use crate::signature::presence;
 use crate::text::{Text, TokenRange};
 use proc_macro2::TokenStream;
 use syn::parse::ParseStream;
@@ -132,7 +132,7 @@ pub(crate) fn settings(tokens: TokenStream, kernel: &ast::Kernel, text: &mut Tex
             }
             continue;
         }
-        if kernel.params.iter().any(|param| param.name.text == name.text && is_optional(param)) {
+        if kernel.params.iter().any(|param| param.name.text == name.text && param.optional) {
             match &arg.value.kind {
                 ExprKind::Name(none) if none == "None" => {
                     settings.consts.push((Name { text: presence(&name.text), ..name }, 0));

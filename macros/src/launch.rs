@@ -2,7 +2,6 @@
 //! made only from the head of the function, so that an error in the body is not reported again at launches.
 
 use crate::carry;
-use crate::signature::is_optional;
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::{Ident, Lifetime};
@@ -35,6 +34,14 @@ pub(crate) fn method(is_unsafe: bool, params: &[Param], types: &[TypeParam]) -> 
         false => quote!(&mut [#(#passed),*]),
         true => quote!(&mut ::std::vec::Vec::from_iter(::core::iter::empty() #(.chain(#passed))*)),
     };
+    let optional = params.iter().filter(|param| param.optional).map(|param| &param.name.text);
+    let given = params
+        .iter()
+        .filter(|param| param.optional)
+        .map(|param| syn::parse_str::<Ident>(&param.name.text).unwrap_or_else(|_| format_ident!("argument")));
+    let presence = params.iter().any(|param| param.optional).then(|| {
+        quote!(::tilewright::__private::Launch::__presence(self, &[#((#optional, ::core::option::Option::is_some(&#given))),*])?;)
+    });
     let call = quote!((self, #stream, #all));
     let (danger, call, qualifier) = match is_unsafe {
         true => (
@@ -59,6 +66,7 @@ pub(crate) fn method(is_unsafe: bool, params: &[Param], types: &[TypeParam]) -> 
             #stream: &::tilewright::__private::Stream,
             #(#declared),*
         ) -> ::core::result::Result<::tilewright::__private::Launched, ::tilewright::__private::LaunchError> {
+            #presence
             #call
         }
     }
@@ -81,7 +89,7 @@ fn argument(param: &Param, types: &[TypeParam], range: usize) -> (TokenStream, T
                 Some(length) => {
                     let listed = match length.kind {
                         // One type, so that `None` has a type too.
-                        _ if is_optional(param) => {
+                        _ if param.optional => {
                             let view = format_ident!("{}", if mutable { "TensorMut" } else { "TensorRef" });
                             let view = quote!(::tilewright::__private::#view<#life, #elem, #rank>);
                             quote!(#name: ::core::option::Option<#view>)
@@ -140,7 +148,7 @@ fn describe(param: &Param) -> String {
                 (if mutable { "written" } else { "read" }, if rank == 1 { "mode" } else { "modes" });
             match param.list {
                 None => format!("`{name}`, a tensor of {rank} {modes} that is {done}"),
-                Some(_) if is_optional(param) => {
+                Some(_) if param.optional => {
                     format!("`{name}`, an optional tensor of {rank} {modes} that is {done}")
                 }
                 Some(_) => format!("`{name}`, a list of tensors of {rank} {modes} that are {done}"),

@@ -121,19 +121,20 @@ pub(crate) fn presence(name: &str) -> String {
     format!("HAS_{}", name.to_uppercase())
 }
 
-/// The constants of the optional arguments, which there are unless a use of the kernel leaves them out.
-pub(crate) fn presences(params: &[Param]) -> impl Iterator<Item = ConstParam> {
-    let optional = params.iter().filter(|param| is_optional(param));
-    optional.map(|param| ConstParam {
-        name: ast::Name { text: presence(&param.name.text), span: param.name.span },
-        default: Some(1.into()),
-    })
-}
-
-/// Is the argument an optional one: a list of at most one tensor?
-pub(crate) fn is_optional(param: &Param) -> bool {
-    let length = param.list.as_ref().map(|length| &length.kind);
-    matches!(length, Some(ExprKind::Name(name)) if *name == presence(&param.name.text))
+/// Adds the constants of the optional arguments, which there are unless a use of the kernel leaves them out.
+pub(crate) fn add_presences(consts: &mut Vec<ConstParam>, params: &[Param], text: &mut Text) {
+    for param in params.iter().filter(|param| param.optional) {
+        let name = ast::Name { text: presence(&param.name.text), span: param.name.span };
+        if let Some(other) = consts.iter().find(|other| other.name.text == name.text) {
+            let what = format!(
+                "`{}` is the constant of the optional argument `{}` and of another one",
+                name.text, param.name.text
+            );
+            text.wrong(text.tokens_of(other.name.span), what, "rename one of them");
+            continue;
+        }
+        consts.push(ConstParam { name, default: Some(1.into()) });
+    }
 }
 
 /// The type in `Option<…>`.
@@ -191,7 +192,7 @@ pub(crate) fn argument(from: &syn::FnArg, text: &mut Text) -> Option<Param> {
         true => Some(ast::Expr { span: name.span, kind: ExprKind::Name(presence(&name.text)) }),
         false => list.map(|len| expr(len, text)),
     };
-    Some(Param { name, elem, kind, list })
+    Some(Param { name, elem, kind, list, optional: is_optional })
 }
 
 /// A parameter of a function that kernels share.

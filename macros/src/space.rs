@@ -21,7 +21,7 @@ pub(crate) enum Entry {
 const VALUES: &str = "write `choose(BM in [64, 128])`, `choose(BM in 32..=256 step 32)`, or `choose((BM, BN) in [(64, 128), (128, 64)])`";
 const CONDITION: &str = "compare constants that `choose` lists: `if BM * BN <= 32768`";
 /// Most values of a range, and most combinations that conditions select from.
-const MOST_COMBINATIONS: usize = 1 << 16;
+const MAX_COMBINATIONS: usize = 1 << 16;
 
 impl Parse for Entry {
     fn parse(input: ParseStream<'_>) -> syn::Result<Entry> {
@@ -98,6 +98,9 @@ pub(crate) fn choices(entries: Vec<Entry>, text: &mut Text) -> Vec<Choice> {
 /// Keeps the combinations for which a condition is true.
 fn select(choices: &mut Vec<Choice>, condition: &syn::Expr, text: &mut Text) {
     let condition = &expr(condition, text);
+    if matches!(condition.kind, ExprKind::Hole) {
+        return; // reported already
+    }
     let compared = condition.names();
     let is_compared = |choice: &Choice| choice.names.iter().any(|name| compared.contains_key(&*name.text));
     let Some(first) = choices.iter().position(is_compared) else {
@@ -108,8 +111,15 @@ fn select(choices: &mut Vec<Choice>, condition: &syn::Expr, text: &mut Text) {
     let mut joint = Choice { names: Vec::new(), rows: vec![Vec::new()] };
     for Choice { names, rows } in joined {
         joint.names.extend(names);
+        let count = joint.rows.len().saturating_mul(rows.len());
+        if count > MAX_COMBINATIONS {
+            let what = format!(
+                "a condition selects from {MAX_COMBINATIONS} combinations at most, and these are {count}"
+            );
+            return text.wrong(text.tokens_of(condition.span), what, "list fewer values");
+        }
         let longer = |row: &Vec<i64>| rows.iter().map(|more| [&row[..], more].concat()).collect::<Vec<_>>();
-        joint.rows = joint.rows.iter().flat_map(longer).take(MOST_COMBINATIONS).collect();
+        joint.rows = joint.rows.iter().flat_map(longer).collect();
     }
     let is_listed = !joint.rows.is_empty();
     let mut wrong = None;
@@ -124,7 +134,9 @@ fn select(choices: &mut Vec<Choice>, condition: &syn::Expr, text: &mut Text) {
         })
     });
     match wrong {
-        Some(span) => text.wrong(text.tokens_of(span), "this is no comparison of constants", CONDITION),
+        Some(span) => {
+            text.wrong(text.tokens_of(span), "this is no comparison of constants, or has no value", CONDITION)
+        }
         None if is_listed && joint.rows.is_empty() => {
             let at = text.tokens_of(condition.span);
             text.wrong(
@@ -139,12 +151,12 @@ fn select(choices: &mut Vec<Choice>, condition: &syn::Expr, text: &mut Text) {
     choices.insert(first.min(choices.len()), joint);
 }
 
-/// Is a condition true with these values of constants? Otherwise the part that is no comparison of constants.
+/// Whether a condition is true with these values of constants; or the part that is no comparison of constants, or has no value.
 fn is_true<'e>(condition: &'e ast::Expr, value: &dyn Fn(&str) -> Option<i64>) -> Result<bool, &'e ast::Expr> {
     match &condition.kind {
         ExprKind::Unary(Unary::Not, inner) => Ok(!is_true(inner, value)?),
-        ExprKind::Binary(Binary::And, left, right) => Ok(is_true(left, value)? & is_true(right, value)?),
-        ExprKind::Binary(Binary::Or, left, right) => Ok(is_true(left, value)? | is_true(right, value)?),
+        ExprKind::Binary(Binary::And, left, right) => Ok(is_true(left, value)? && is_true(right, value)?),
+        ExprKind::Binary(Binary::Or, left, right) => Ok(is_true(left, value)? || is_true(right, value)?),
         ExprKind::Binary(operator, left, right) => {
             let numbers = (number_of(left, value)?, number_of(right, value)?);
             let ordering = numbers.0.cmp(&numbers.1);
@@ -168,11 +180,11 @@ fn range_values(range: &syn::ExprRange, step: Option<&syn::Expr>, text: &mut Tex
     // Every bound is read, so that every mistake is reported.
     let [first, last, step] = bounds.map(|bound| bound.map(|bound| size(bound, text)));
     let (first, last, step) = (first??, last??, step.unwrap_or(Some(1))?);
-    let last = if matches!(range.limits, RangeLimits::HalfOpen(_)) { last.checked_sub(1)? } else { last };
+    let last = if matches!(range.limits, RangeLimits::HalfOpen(_)) { last.saturating_sub(1) } else { last };
     let step = usize::try_from(step).ok().filter(|step| *step > 0);
     let count = step.map_or(0, |step| last.saturating_sub(first).saturating_add(1).max(0) as usize / step);
     match step {
-        Some(step) if first <= last && count <= MOST_COMBINATIONS => {
+        Some(step) if first <= last && count <= MAX_COMBINATIONS => {
             Some((first..=last).step_by(step).map(|value| vec![value]).collect())
         }
         _ => {

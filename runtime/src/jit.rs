@@ -132,9 +132,16 @@ pub(crate) fn defined(definition: &Definition) -> Result<Arc<Made>, Error> {
     Ok(numbered(records::consulted(made)?, is_unsafe(definition)))
 }
 
-/// The same kernel with other records.
-pub(crate) fn recorded(made: &Made, records: Vec<Record>) -> Arc<Made> {
-    numbered(Generated { records, ..made.generated.clone() }, made.is_unsafe)
+/// The kernel of a definition without records.
+pub(crate) fn unrecorded(def: &KernelDef) -> Result<Arc<Made>, Error> {
+    Ok(numbered(def.generate()?, def.definition().as_ref().is_some_and(is_unsafe)))
+}
+
+/// A kernel with other records. Its code, and so what is loaded of it, stays as it was.
+pub(crate) fn with_records(made: &Made, records: Vec<Record>) -> Arc<Made> {
+    let generated = Generated { records, ..made.generated.clone() };
+    let (plans, packs) = (Plans::of(&generated), made.packs.clone());
+    Arc::new(Made { number: made.number, generated, packs, is_unsafe: made.is_unsafe, plans })
 }
 
 /// An already generated kernel. Its number, and the functions loaded under it, are its own.

@@ -46,6 +46,26 @@ pub trait Launch: Kernel {
         launch(&jit::made(self.def())?, stream, arguments, true, &mut ())
     }
 
+    /// Checks that the optional arguments that are given are those that the kernel has.
+    #[doc(hidden)]
+    fn __presence(&self, optional: &[(&str, bool)]) -> Result<(), Error> {
+        for (name, is_given) in optional {
+            let has = self.def().params().iter().any(|param| param.name == *name);
+            if has != *is_given {
+                let message = match has {
+                    true => "it is not given, and this kernel was made with it",
+                    false => "it is given, and this kernel was made without it",
+                };
+                let help = match has {
+                    true => format!("pass `Some(…)`, or launch `{}!({name} = None)`", self.def().name()),
+                    false => format!("pass `None`, or launch `{}()`", self.def().name()),
+                };
+                return Err(Refusal::of(name, message).help(help).into());
+            }
+        }
+        Ok(())
+    }
+
     /// Compiles and loads every variant that a device can run, and reports each: registers, spills, messages.
     /// Later launches do not compile.
     fn compile_for(&self, device: &Device) -> Result<Vec<Compiled>, Error> {
@@ -105,9 +125,14 @@ impl Built {
         Ok(Built { made: jit::made(kernel)? })
     }
 
-    /// The same kernel, whose launches consult these records alone.
+    /// The kernel that a program carries, whose launches consult no records.
+    pub fn without_records(kernel: &KernelDef) -> Result<Built, Error> {
+        Ok(Built { made: jit::unrecorded(kernel)? })
+    }
+
+    /// This kernel with other records, which its launches consult alone.
     pub fn with_records(&self, records: Vec<Record>) -> Built {
-        Built { made: jit::recorded(&self.made, records) }
+        Built { made: jit::with_records(&self.made, records) }
     }
 
     /// Compiles and loads one variant. Several threads may do so at once.

@@ -9,7 +9,7 @@ use tilewright_program::launch::{Record, Refusal, records};
 /// The records of the kernels that ship with tilewright.
 const SHIPPED: &str = include_str!("records.txt");
 /// The environment variable with the paths of files, separated as in `PATH`.
-const FILES: &str = "TILEWRIGHT_RECORDS";
+const VARIABLE: &str = "TILEWRIGHT_RECORDS";
 
 static ADDED: RwLock<Vec<Record>> = RwLock::new(Vec::new());
 
@@ -33,10 +33,12 @@ pub fn consulted(kernel: Generated) -> Result<Generated, Refusal> {
     static KNOWN: OnceLock<Result<Vec<Record>, Refusal>> = OnceLock::new();
     let known = KNOWN.get_or_init(|| {
         let mut all = read(SHIPPED, "the records that ship, ")?;
-        for path in std::env::var_os(FILES).iter().flat_map(std::env::split_paths) {
+        let files = std::env::var_os(VARIABLE);
+        let paths = files.iter().flat_map(std::env::split_paths);
+        for path in paths.filter(|path| !path.as_os_str().is_empty()) {
             let name = path.display();
             let text = std::fs::read_to_string(&path)
-                .map_err(|why| Refusal::new(format!("{name} of {FILES} cannot be read: {why}")))?;
+                .map_err(|why| Refusal::new(format!("{name} of {VARIABLE} cannot be read: {why}")))?;
             all.extend(read(&text, &format!("{name}, "))?);
         }
         Ok(all)

@@ -7,8 +7,6 @@ use tilewright_codegen::kernel_def::KernelDef;
 use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_codegen::{Definition, Generated, matmul};
 
-use tilewright_runtime::records;
-
 use crate::output::{Failure, Result};
 use crate::own;
 pub(crate) use parts::{Part, parts};
@@ -113,7 +111,7 @@ pub(crate) fn choose(name: &str, keys: &str) -> Result<Chosen> {
         "" => listed.def,
         keys => Words::specialize(&listed.def, keys).map_err(Failure::of)?,
     };
-    let generated = records::consulted(def.generate().map_err(Failure::of)?).map_err(Failure::of)?;
+    let generated = def.generate().map_err(Failure::of)?;
     let definition = definition(&def)?;
     Ok(Chosen { name: listed.name, def, definition, generated })
 }

@@ -287,7 +287,6 @@ fn sizes_have_a_least() {
     );
 }
 
-/// Each use sets the functions of a kernel: in maps, in other closures, and to combine elements.
 /// The function and the bias of a shipped kernel are its user's.
 #[test]
 fn a_linear_layer_has_any_epilogue() {
@@ -318,6 +317,7 @@ fn a_linear_layer_has_any_epilogue() {
     check(linear_hopper!(F = |x| 0.5 * x, bias = None).def(), None, |x| 0.5 * x);
 }
 
+/// Each use sets the functions of a kernel: in maps, in other closures, and to combine elements.
 #[test]
 fn closures_are_constants() {
     #[kernel(T = f32 | i32)]

@@ -9,8 +9,8 @@ use crate::output::{self, Failure, Result};
 use crate::run::input::Input;
 use crate::run::problem::unallocated;
 
-/// An alternative without which no size takes longer by this part is left out.
-const AS_FAST: f64 = 0.01;
+/// An alternative is left out if no size takes longer by more than this part without it.
+const MAX_LOSS: f64 = 0.01;
 
 /// The alternatives that are the fastest at some sizes, with their numbers, and a list for `choose`.
 pub(super) fn pruned(kernel: &Generated, all: &[String], inputs: &[Input]) -> Result<String> {
@@ -62,22 +62,23 @@ fn fastest(times: &BTreeMap<usize, f64>, kept: &[usize]) -> Option<(usize, f64)>
     known.min_by(|one, other| one.1.total_cmp(&other.1))
 }
 
-/// The alternatives that are needed, those that the others miss least left out first.
+/// The alternatives that are needed. Those whose loss is least are left out first.
 fn kept(count: usize, sizes: &[BTreeMap<usize, f64>]) -> Vec<usize> {
     let mut kept: Vec<usize> = (0..count).collect();
-    let all = kept.clone();
+    let best = |times: &BTreeMap<usize, f64>| times.values().copied().fold(f64::INFINITY, f64::min);
+    let best: Vec<f64> = sizes.iter().map(best).collect();
     let loss = |kept: &[usize]| {
-        let of = |times: &BTreeMap<usize, f64>| {
-            let (_, best) = fastest(times, &all)?;
-            Some(fastest(times, kept).map_or(f64::INFINITY, |(_, time)| time / best - 1.0))
+        let of = |(times, best): (&BTreeMap<usize, f64>, &f64)| match times.is_empty() {
+            true => 0.0,
+            false => fastest(times, kept).map_or(f64::INFINITY, |(_, time)| time / best - 1.0),
         };
-        sizes.iter().filter_map(of).fold(0.0, f64::max)
+        sizes.iter().zip(&best).map(of).fold(0.0, f64::max)
     };
     loop {
         let without = |at: &usize| kept.iter().copied().filter(|other| other != at).collect::<Vec<_>>();
         let all = kept.iter().map(without).map(|others| (loss(&others), others));
         match all.min_by(|one, other| one.0.total_cmp(&other.0)) {
-            Some((loss, others)) if loss <= AS_FAST => kept = others,
+            Some((loss, others)) if loss <= MAX_LOSS => kept = others,
             _ => return kept,
         }
     }

@@ -20,7 +20,10 @@ impl Lock {
         };
         let path = std::env::temp_dir().join(format!("tilewright-{number}.lock"));
         let failed = |why| Failure::Refused(format!("cannot lock {}: {why}", path.display()));
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+        // Another user may have made it, who alone may write it.
+        let file = File::open(&path);
+        let make = |_| OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let file = file.or_else(make).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

@@ -31,14 +31,13 @@ Examples:
   tilewright tune KERNEL --size M=1..8192,N=1024..16384 --drawn 200 --estimate";
 
 const METHOD: &str = "\
-For each of the sizes, the alternatives that the estimate says are the fastest are compiled side by side, and the results of each are
-compared with what the estimate's choice writes. Then they are launched in turns; the slower half is left out, and the rest is measured
-for longer, until one and the estimate's choice are left. The fastest is a line of the file of records; sizes that have a line are
-skipped, so a command that was stopped goes on where it was. Launches consult the files that TILEWRIGHT_RECORDS names, and what
-`tilewright::runtime::records::add` adds.
+For each size, the alternatives with the least estimates are compiled side by side. Their results are compared with the results of
+the estimate's choice. Then they are launched in turns. The slower half is left out, and the rest is measured for longer, until one and the
+estimate's choice are left. The fastest becomes a line of the file of records. Sizes that have a line are skipped, so a command that was
+stopped goes on where it was. Launches consult the files that TILEWRIGHT_RECORDS names, and what `tilewright::runtime::records::add` adds.
 
---estimate needs no GPU: it prints the alternatives that the estimate says are the fastest at some of the sizes, as a list for
-`choose`. Alternatives without which no size takes 1 % longer are left out.";
+--estimate needs no GPU. It prints the alternatives with the least estimates at some of the sizes, as a list for `choose`. An alternative
+is left out if every size stays within 1 % of its least estimate without it.";
 
 pub(crate) fn command() -> Command {
     let flag = |name: &'static str, help: &'static str| {
@@ -130,7 +129,7 @@ pub fn tune(
     sizes: &str,
     tuning: &Tuning,
 ) -> std::result::Result<Record, Failed> {
-    let kernel = Built::carried(kernel.def())?.with_records(Vec::new());
+    let kernel = Built::without_records(kernel.def())?;
     let case = Case::new(&kernel, stream.device(), sizes, &[]).map_err(message)?;
     Ok(case.measured(stream, tuning)?.record)
 }
@@ -158,40 +157,61 @@ fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
     let device = Device::open(matches.get_one("device").copied().unwrap_or(0)).map_err(Failure::of)?;
     let _lock = lock::Lock::of(&device)?;
     let stream = device.stream().map_err(Failure::of)?;
-    let kernel = Built::carried(&chosen.def).map_err(Failure::of)?.with_records(Vec::new());
+    let kernel = Built::without_records(&chosen.def).map_err(Failure::of)?;
     let path = Path::new(matches.get_one::<String>("records").map_or("", String::as_str));
-    let known = match std::fs::read_to_string(path) {
+    let mut known = match std::fs::read_to_string(path) {
         Ok(text) => records(&text).0,
         Err(_) => Vec::new(),
     };
     let again = matches.get_flag("again");
     let bar = bar("  {bar:40} {pos} of {len} sizes, {eta} left: {msg}");
     bar.iter().for_each(|bar| bar.set_length(all.len() as u64));
+    let mut failed = 0;
     for sizes in &all {
-        let case = Case::new(&kernel, &device, sizes, &inputs)?;
         bar.iter().for_each(|bar| bar.set_message(sizes.clone()));
-        let text = if !again && known.iter().any(|record| case.has(record)) {
-            format!("{sizes}: there is a record\n")
-        } else {
-            let measured = case.measured(&stream, &tuning).map_err(Failure::of)?;
-            append(path, &measured.record)?;
-            measured.text(sizes)
+        let text = match Case::new(&kernel, &device, sizes, &inputs) {
+            Ok(case) if !again && known.iter().any(|record| case.has(record)) => {
+                format!("{sizes}: there is a record\n")
+            }
+            Ok(case) => match case.measured(&stream, &tuning) {
+                Ok(measured) => {
+                    append(path, &measured.record)?;
+                    let text = measured.text(sizes);
+                    known.push(measured.record);
+                    text
+                }
+                Err(why) => skipped(sizes, &why.to_string(), &mut failed),
+            },
+            Err(Failure::Refused(why)) => skipped(sizes, &why, &mut failed),
+            Err(failure) => return Err(failure),
         };
         match &bar {
-            Some(bar) => bar.println(text.trim_end()),
+            Some(bar) => bar.suspend(|| print(&text))?,
             None => print(&text)?,
         }
         bar.iter().for_each(|bar| bar.inc(1));
     }
     bar.iter().for_each(|bar| bar.finish_and_clear());
-    Ok(())
+    match failed {
+        0 => Ok(()),
+        count => Err(Failure::Refused(format!("{count} of {} sizes could not be measured", all.len()))),
+    }
+}
+
+/// The line for sizes that cannot be measured.
+fn skipped(sizes: &str, why: &str, failed: &mut usize) -> String {
+    *failed += 1;
+    format!("{sizes}: left out: {why}\n")
 }
 
 /// Adds a line to a file at once.
 fn append(path: &Path, record: &Record) -> Result {
     let failed = |why| Failure::Refused(format!("cannot write {}: {why}", path.display()));
     let mut file = OpenOptions::new().create(true).append(true).open(path).map_err(failed)?;
-    file.write_all(format!("{record}\n").as_bytes()).map_err(failed)
+    // A file that was edited may not end with the end of a line.
+    let ends = std::fs::read(path).map_err(failed)?.last().is_none_or(|last| *last == b'\n');
+    let start = if ends { "" } else { "\n" };
+    file.write_all(format!("{start}{record}\n").as_bytes()).map_err(failed)
 }
 
 /// A launch of a kernel, and the alternatives that can run it, the estimate's choice first.
@@ -304,18 +324,22 @@ impl Case<'_> {
         let mut right = Vec::new();
         for (name, kernel) in candidates.drain(..) {
             launches.replace(kernel.clone())?;
-            launches.launch()?;
+            let launched = launches.launch()?.variant;
+            let taken = launched.map(|variant| self.kernel.generated().alternative(variant));
+            if taken.is_some_and(|taken| taken != name) {
+                left_out.push(format!("left out, since it cannot run: {name}"));
+                continue;
+            }
             let results = launches.results()?;
             let first = expected.get_or_insert_with(|| results.clone());
-            let apart = difference(&results, first);
-            if apart > allowed(&problem) {
+            if let Some(apart) = difference(&problem, &results, first) {
                 left_out.push(format!("left out, since its results differ by {apart:.1e}: {name}"));
                 continue;
             }
             right.push((name, kernel));
         }
-        if right.is_empty() {
-            return Err(left_out.join("\n").into());
+        if right.first().is_none_or(|(name, _)| *name != self.alternatives[0].0) {
+            return Err(format!("the estimate's choice cannot be measured\n{}", left_out.join("\n")).into());
         }
         let (name, samples, estimated) = fastest(stream, &mut launches, right, tuning)?;
         let record = Record {
@@ -359,29 +383,33 @@ impl Case<'_> {
     }
 }
 
-/// The difference of results that rounding explains: none of integers.
-fn allowed(problem: &Problem) -> f64 {
-    const SUMS: f64 = 1e-3;
-    let written = problem.tensors().filter(|tensor| tensor.written).map(|tensor| tensor.elem);
-    let of = |elem: Elem| if elem.is_float() { (32.0 * elem.roundoff()).max(SUMS) } else { 0.0 };
-    written.map(of).fold(0.0, f64::max)
+/// The largest difference of results relative to their mean size, if rounding does not explain it. Integers are equal; what is no number
+/// in both is equal too.
+fn difference(problem: &Problem, results: &[Vec<f64>], others: &[Vec<f64>]) -> Option<f64> {
+    let written = problem.tensors().filter(|tensor| tensor.written);
+    let pairs = written.zip(results.iter().zip(others));
+    let apart = pairs.map(|(tensor, (results, others))| (tensor.elem, relative(results, others)));
+    let wrong = apart.filter(|(elem, apart)| *apart > tolerance(*elem));
+    wrong.map(|(_, apart)| apart).reduce(f64::max)
 }
 
-/// The largest difference of results, relative to their mean size. What is no number in both is equal, and infinitely far from others.
-fn difference(results: &[Vec<f64>], others: &[Vec<f64>]) -> f64 {
-    let one = |(results, others): (&Vec<f64>, &Vec<f64>)| {
-        let numbers = || others.iter().filter(|value| value.is_finite());
-        let mean =
-            (numbers().map(|value| value * value).sum::<f64>() / numbers().count().max(1) as f64).sqrt();
-        let apart = |(one, other): (&f64, &f64)| match (one - other).abs() {
-            _ if one == other || one.is_nan() && other.is_nan() => 0.0,
-            apart if apart.is_nan() => f64::INFINITY,
-            apart => apart,
-        };
-        let most = results.iter().zip(others).map(apart).fold(0.0, f64::max);
-        if most == 0.0 { 0.0 } else { most / mean }
+/// The difference that rounding explains, accumulation included.
+fn tolerance(elem: Elem) -> f64 {
+    const ACCUMULATION_TOLERANCE: f64 = 1e-3;
+    if elem.is_float() { (32.0 * elem.roundoff()).max(ACCUMULATION_TOLERANCE) } else { 0.0 }
+}
+
+/// The largest difference relative to the mean size; infinite between a number and none.
+fn relative(results: &[f64], others: &[f64]) -> f64 {
+    let numbers = || others.iter().filter(|value| value.is_finite());
+    let mean = (numbers().map(|value| value * value).sum::<f64>() / numbers().count().max(1) as f64).sqrt();
+    let apart = |(one, other): (&f64, &f64)| match (one - other).abs() {
+        _ if one == other || one.is_nan() && other.is_nan() => 0.0,
+        apart if apart.is_nan() => f64::INFINITY,
+        apart => apart,
     };
-    results.iter().zip(others).map(one).fold(0.0, f64::max)
+    let most = results.iter().zip(others).map(apart).fold(0.0, f64::max);
+    if most == 0.0 { 0.0 } else { most / mean }
 }
 
 /// The name and the times of the fastest, and the time of the first as a multiple. The slower half is left out after each phase; the
@@ -393,7 +421,7 @@ fn fastest<'s>(
     tuning: &Tuning,
 ) -> std::result::Result<(String, Samples, f64), Failed> {
     /// Alternatives that are less than this part faster are as fast.
-    const AS_FAST: f64 = 0.005;
+    const MIN_GAIN: f64 = 0.005;
     let mut phase = 0;
     loop {
         let kernels = candidates.iter().map(|(_, kernel)| kernel.clone()).collect();
@@ -402,7 +430,7 @@ fn fastest<'s>(
         let medians: Vec<f64> = all.iter().map(Samples::median).collect();
         let order = order(&medians);
         if candidates.len() < 3 && (phase > 1 || candidates.len() == 1) {
-            let taken = if medians[0] <= medians[order[0]] * (1.0 + AS_FAST) { 0 } else { order[0] };
+            let taken = if medians[0] <= medians[order[0]] * (1.0 + MIN_GAIN) { 0 } else { order[0] };
             let estimated = medians[0] / medians[taken];
             return Ok((candidates.swap_remove(taken).0, all[taken].clone(), estimated));
         }
@@ -419,10 +447,11 @@ fn order(times: &[f64]) -> Vec<usize> {
     order
 }
 
-/// Whether each candidate is measured again: the faster half is, and the first.
+/// Whether each candidate is measured again: the first is, and the faster half of the others.
 fn keeps(times: &[f64]) -> Vec<bool> {
     let order = order(times);
-    let faster = &order[..times.len() / 2];
+    let others: Vec<usize> = order.into_iter().filter(|at| *at > 0).collect();
+    let faster = &others[..others.len().div_ceil(2)];
     (0..times.len()).map(|at| at == 0 || faster.contains(&at)).collect()
 }
 
@@ -437,9 +466,9 @@ fn symbols(kernel: &Generated, given: &[Given], device: &Device) -> Result<Vec<(
 
 #[cfg(test)]
 mod tests {
-    use super::{difference, keeps};
+    use super::{keeps, relative};
 
-    /// Two candidates are left at last, also where the first is the slowest.
+    /// Two candidates are left at last, the first and the fastest of the others.
     #[test]
     fn the_slower_half_is_left_out() {
         for count in 2..20 {
@@ -452,20 +481,19 @@ mod tests {
                     times.retain(|_| keeps.next() == Some(true));
                     assert!(times.len() < before && times[0] == first, "{times:?}");
                 }
-                assert!(first == 0.0 || times.contains(&fastest), "{times:?}");
+                assert!(times.contains(&fastest), "{times:?}");
             }
         }
     }
 
     #[test]
     fn results_without_numbers_are_compared() {
-        let all = |values: &[f64]| vec![values.to_vec()];
         let (nan, infinite) = (f64::NAN, f64::INFINITY);
-        assert_eq!(difference(&all(&[nan, infinite, 2.0]), &all(&[nan, infinite, 2.0])), 0.0);
-        assert_eq!(difference(&all(&[nan, 4.0]), &all(&[nan, 2.0])), 1.0);
+        assert_eq!(relative(&[nan, infinite, 2.0], &[nan, infinite, 2.0]), 0.0);
+        assert_eq!(relative(&[nan, 4.0], &[nan, 2.0]), 1.0);
         for (one, other) in [(nan, 1.0), (1.0, nan), (infinite, 1.0), (1.0, infinite), (infinite, -infinite)]
         {
-            assert_eq!(difference(&all(&[one, 2.0]), &all(&[other, 2.0])), infinite, "{one} {other}");
+            assert_eq!(relative(&[one, 2.0], &[other, 2.0]), infinite, "{one} {other}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::output::{Failure, Result};
 use crate::run::problem::Random;
 
-/// All sizes: the given ones, or `drawn` of each, with numbers from their ranges.
+/// All sizes, each once: the given ones, and `drawn` of each that has ranges, with numbers from these.
 pub(super) fn all(given: &[&str], drawn: Option<usize>, seed: u64) -> Result<Vec<String>> {
     let has_ranges = given.iter().any(|text| text.contains(".."));
     let Some(count) = drawn else {
@@ -16,12 +16,20 @@ pub(super) fn all(given: &[&str], drawn: Option<usize>, seed: u64) -> Result<Vec
         return Err(Failure::of("there is no range to draw sizes from\nhelp: write --size M=1..8192,N=4096"));
     }
     let mut random = Random(seed);
-    let drawn = given.iter().flat_map(|text| std::iter::repeat_n(*text, count));
-    drawn.map(|text| one(text, &mut random)).collect()
+    let drawn = |text: &&str| if text.contains("..") { count } else { 1 };
+    let texts = given.iter().flat_map(|text| std::iter::repeat_n(*text, drawn(text)));
+    let mut sizes: Vec<String> = Vec::new();
+    for text in texts {
+        let one = draw(text, &mut random)?;
+        if !sizes.contains(&one) {
+            sizes.push(one);
+        }
+    }
+    Ok(sizes)
 }
 
 /// Sizes with a number for each range.
-fn one(text: &str, random: &mut Random) -> Result<String> {
+fn draw(text: &str, random: &mut Random) -> Result<String> {
     let word = |word: &str| {
         let (name, value) = word.split_once('=').map_or(("", word), |(name, value)| (name, value));
         let Some((least, most)) = value.split_once("..") else { return Ok(word.to_owned()) };
@@ -31,7 +39,10 @@ fn one(text: &str, random: &mut Random) -> Result<String> {
                 let value = between(random, least, most);
                 Ok(if name.is_empty() { value.to_string() } else { format!("{name}={value}") })
             }
-            _ => Err(Failure::Refused(format!("`{value}` is no range\nhelp: write {name}=1..8192"))),
+            _ => {
+                let form = if name.is_empty() { "1..8192".to_owned() } else { format!("{name}=1..8192") };
+                Err(Failure::Refused(format!("`{value}` is no range\nhelp: write {form}")))
+            }
         }
     };
     let words: Vec<String> = text.split(',').map(word).collect::<Result<_>>()?;
@@ -56,13 +67,14 @@ mod tests {
         let Ok(drawn) = all(&["M=1..8192,N=4096", "8..16,100"], Some(50), 3) else {
             panic!("there are sizes")
         };
-        assert_eq!(drawn.len(), 100);
-        for sizes in &drawn[..50] {
+        let of_first = drawn.iter().filter(|sizes| sizes.starts_with('M')).count();
+        assert!(of_first > 40 && drawn.len() < 60, "{drawn:?}");
+        for sizes in &drawn[..of_first] {
             let (m, n) = sizes.split_once(',').expect("two sizes");
             let m: u64 = m.strip_prefix("M=").expect("its name").parse().expect("a number");
             assert!((1..=8192).contains(&m) && n == "N=4096", "{sizes}");
         }
-        assert!(drawn[50..].iter().all(|sizes| sizes.ends_with(",100")), "{drawn:?}");
+        assert!(drawn[of_first..].iter().all(|sizes| sizes.ends_with(",100")), "{drawn:?}");
     }
 
     #[track_caller]

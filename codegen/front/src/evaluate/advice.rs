@@ -323,6 +323,9 @@ pub(super) fn method(name: &str, of: &Value) -> String {
             format!("`{0}` is always there: use it without `if let`, or give it the type `Option<&Tensor<…>>`", view.name)
         }
         (of, None) if of.is_optional() => OPTIONAL.into(),
+        (_, None) if name == "is_some" => {
+            "`if let Some(x) = argument` takes an argument of type `Option<&Tensor<…>>`".into()
+        }
         (_, Some(usage)) => format!("functions are called by their names: {usage}"),
         (Value::Range(..), _) => {
             "a loop runs over a..b, one by one: for every fourth, for i in 0..n / 4 { let k = 4 * i; … }, and backwards, for i in 0..n { let k = n - 1 - i; … }".into()

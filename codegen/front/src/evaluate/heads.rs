@@ -149,7 +149,7 @@ impl Evaluator {
         };
         let mut all = Vec::new();
         for n in 0..count {
-            let text = if count == 1 { param.name.text.clone() } else { listed(&param.name.text, n) };
+            let text = if param.optional { param.name.text.clone() } else { listed(&param.name.text, n) };
             let is_other =
                 |other: &&ast::Param| other.name.text == text && other.name.text != param.name.text;
             if let Some(other) = kernel.params.iter().find(is_other) {
@@ -173,7 +173,13 @@ impl Evaluator {
                 self.allow_empty(shape, names);
             }
             let name = Name { text, span: param.name.span };
-            match self.param(&ast::Param { name, kind, list: None, elem: param.elem.clone() }) {
+            match self.param(&ast::Param {
+                name,
+                kind,
+                list: None,
+                elem: param.elem.clone(),
+                optional: false,
+            }) {
                 // One mistake in the type is one error.
                 Value::Poison => return Value::Poison,
                 value => all.push(value),

@@ -135,10 +135,12 @@ impl Value {
             Value::Bool(b) => format!("`{b}`"),
             Value::Text(text) => format!("the text {text:?}"),
             Value::Hole => "`_`".into(),
+            Value::Tuple(_) if self.is_optional() => {
+                "an optional argument, or a list of at most one tensor".into()
+            }
             Value::Tuple(_) => match self.tuple() {
                 Some(tuple) => format!("the tuple {tuple}"),
                 None if self.is_coordinates() => "the coordinates of an element".into(),
-                None if self.is_optional() => "an optional argument, or a list of at most one tensor".into(),
                 None => "a tuple".into(),
             },
             Value::Layout(layout) => format!("the layout {layout}"),
@@ -170,7 +172,7 @@ impl Value {
         }
     }
 
-    /// Is it an argument that may be left out, or another list of at most one tensor?
+    /// Whether it is an argument that may be left out, or another list of at most one tensor.
     pub(super) fn is_optional(&self) -> bool {
         matches!(self, Value::Tuple(items) if matches!(items[..], [] | [Value::View(_)]))
     }

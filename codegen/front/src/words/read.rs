@@ -406,7 +406,7 @@ impl<'t> Reader<'t> {
             }
         };
         self.expect(",", "")?;
-        Ok(Param { name, elem, kind, list: None })
+        Ok(Param { name, elem, kind, list: None, optional: false })
     }
 
     /// A statement.

@@ -71,7 +71,7 @@ pub(super) struct Candidate<N: Number> {
     pub(super) arch: N,
     /// Does a launch compare it with others by its cost?
     pub(super) competes: N::Truth,
-    /// Is it of the alternative that a record says is the fastest?
+    /// Whether a record says that its alternative is the fastest.
     pub(super) is_recorded: N::Truth,
     /// Does it take longer where rows of an argument begin in the middle of a sector?
     pub(super) cuts: N::Truth,
@@ -159,10 +159,10 @@ impl<N: Number> Best<N> {
     }
 }
 
-/// The part of a size by which sizes of a launch may differ from a record's.
-const NEAR: u64 = 16;
+/// Sizes of a launch are at most a record's, and less by at most this part, so that tiles that fit one fit the other.
+const NEAR_PART: u64 = 16;
 /// Alignment of strides matters up to this number of elements.
-const ALIGNED: u64 = 16;
+const MAX_STRIDE_ALIGNMENT: u64 = 16;
 
 /// The record of the device whose sizes are nearest, the last of equally near ones, and the number of its alternative; else both are
 /// [`NONE`]. All sizes are near, and strides have the same alignment.
@@ -173,11 +173,12 @@ pub(super) fn nearest<N: Number>(rules: &Rules, model: N, size: &impl Fn(usize) 
         let (mut is_near, mut distance) = (model.equals(number(record.model)), number(0));
         for (of, recorded, is_stride) in &record.sizes {
             let (recorded, size) = (number(*recorded), size(*of).unwrap_or(number(0)));
-            let apart = (size - recorded) + (recorded - size);
-            is_near = is_near & !(recorded / number(NEAR)).less(apart);
+            let apart = recorded - size;
+            is_near = is_near & !recorded.less(size) & !(recorded / number(NEAR_PART)).less(apart);
             distance = distance + apart * number(1 << 20) / recorded.greatest(number(1));
             if *is_stride {
-                let [one, other] = [size, recorded].map(|of| of.bits_of_both(number(ALIGNED)).lowest_bit());
+                let [one, other] =
+                    [size, recorded].map(|of| of.bits_of_both(number(MAX_STRIDE_ALIGNMENT)).lowest_bit());
                 is_near = is_near & one.equals(other);
             }
         }
@@ -189,7 +190,7 @@ pub(super) fn nearest<N: Number>(rules: &Rules, model: N, size: &impl Fn(usize) 
     best
 }
 
-/// Is a variant of these candidates better, by records and by clocks?
+/// Whether one candidate is better than another, by records and then by clocks.
 pub(super) fn precedes<N: Number>(this: (N::Truth, N), other: (N::Truth, N)) -> N::Truth {
     let is_same = (this.0 & other.0) | (!this.0 & !other.0);
     (this.0 & !other.0) | (is_same & this.1.less(other.1))

@@ -99,7 +99,7 @@ pub struct Limits {
     pub grid: [u32; 3],
     /// Multiprocessors, which bound how many blocks of a persistent kernel there are.
     pub multiprocessors: u32,
-    /// A number of its name: see [`model`].
+    /// A hash of its name: see [`model`].
     pub model: u64,
 }
 

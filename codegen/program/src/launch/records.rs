@@ -96,7 +96,7 @@ pub fn records(text: &str) -> (Vec<Record>, Vec<(usize, Refusal)>) {
     let (mut all, mut wrong) = (Vec::new(), Vec::new());
     for (at, line) in text.lines().enumerate() {
         match line.trim().parse() {
-            _ if line.trim().is_empty() || line.starts_with('#') => {}
+            _ if line.trim().is_empty() || line.trim_start().starts_with('#') => {}
             Ok(record) => all.push(record),
             Err(why) => wrong.push((at + 1, why)),
         }
@@ -104,7 +104,7 @@ pub fn records(text: &str) -> (Vec<Record>, Vec<(usize, Refusal)>) {
     (all, wrong)
 }
 
-/// A number of a device's name, by which devices are the same.
+/// A hash of a device's name.
 pub const fn model(name: &str) -> u64 {
     hash(0xcbf2_9ce4_8422_2325, name.as_bytes())
 }

@@ -229,6 +229,8 @@ pub struct Param {
     pub kind: ParamKind,
     /// The number of tensors of a list, `[&Tensor<f32, N>; 4]`.
     pub list: Option<Expr>,
+    /// Whether it is a list of at most one tensor, `Option<&Tensor<f32, N>>`, whose number is a constant that the macro adds.
+    pub optional: bool,
 }
 
 /// Tensor or scalar.
@@ -506,7 +508,7 @@ wire! {
     enum Level { 0 Allow, 1 Warn, 2 Deny }
     struct ConstParam { name, default }
     struct TypeParam { name, allowed }
-    struct Param { name, elem, kind, list }
+    struct Param { name, elem, kind, list, optional }
     enum ParamKind { 0 Tensor { mutable, shape, stride }, 1 Scalar }
     enum StmtKind {
         0 Let { pattern, value }, 1 Assign { target, op, value }, 2 For { pattern, range, body },

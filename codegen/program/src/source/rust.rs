@@ -16,15 +16,25 @@ impl Display for Kernel {
         let attribute = attribute(self);
         let attribute =
             if attribute.is_empty() { String::new() } else { format!("({})", attribute.join(", ")) };
-        let consts = self.consts.iter().map(|constant| match &constant.default {
-            Some(value) if matches!(value.kind, ExprKind::Int(_)) => {
-                format!("const {}: usize = {}", constant.name.text, expr(value))
-            }
-            Some(value) => {
-                format!("const {}: {} = {{ {} }}", constant.name.text, constant_type(value), expr(value))
-            }
-            None => format!("const {}: usize", constant.name.text),
-        });
+        // The constant of an optional argument follows from its type, unless the argument is left out.
+        let implied: Vec<&str> = self.params.iter().filter_map(|param| presence(self, param)).collect();
+        let consts =
+            self.consts.iter().filter(|constant| !implied.contains(&&*constant.name.text)).map(|constant| {
+                match &constant.default {
+                    Some(value) if matches!(value.kind, ExprKind::Int(_)) => {
+                        format!("const {}: usize = {}", constant.name.text, expr(value))
+                    }
+                    Some(value) => {
+                        format!(
+                            "const {}: {} = {{ {} }}",
+                            constant.name.text,
+                            constant_type(value),
+                            expr(value)
+                        )
+                    }
+                    None => format!("const {}: usize", constant.name.text),
+                }
+            });
         let generics: Vec<String> =
             self.types.iter().map(|param| param.name.text.clone()).chain(consts).collect();
         let generics = match &generics[..] {
@@ -34,11 +44,20 @@ impl Display for Kernel {
         let unsafety = if self.is_unsafe { "unsafe " } else { "" };
         writeln!(to, "#[kernel{attribute}]")?;
         writeln!(to, "pub {unsafety}fn {}{generics}(", self.name.text)?;
+        let parameter = |param: &Param| parameter(param, presence(self, param).is_some());
         self.params.iter().try_for_each(|param| writeln!(to, "    {},", parameter(param)))?;
         let mut changed = BTreeSet::new();
         self.body.iter().for_each(|stmt| changes(stmt, &mut changed));
         writeln!(to, ") {}", block(&self.body, 0, &changed))
     }
+}
+
+/// The constant of an optional argument that is there by default.
+fn presence<'k>(kernel: &'k Kernel, param: &'k Param) -> Option<&'k str> {
+    let ExprKind::Name(name) = &param.list.as_ref().filter(|_| param.optional)?.kind else { return None };
+    let constant = kernel.consts.iter().find(|constant| constant.name.text == *name)?;
+    let is_one = matches!(constant.default.as_ref()?.kind, ExprKind::Int(1));
+    is_one.then_some(name)
 }
 
 /// The type of a constant with this value.
@@ -106,13 +125,15 @@ fn names(of: &[Name]) -> Vec<String> {
     of.iter().map(|name| name.text.clone()).collect()
 }
 
-fn parameter(of: &Param) -> String {
+/// An argument; an optional one that is left out is an empty list.
+fn parameter(of: &Param, is_there: bool) -> String {
     let (name, elem) = (&of.name.text, &of.elem.text);
     let ParamKind::Tensor { mutable, shape, stride } = &of.kind else { return format!("{name}: {elem}") };
     let borrow = if *mutable { "&mut " } else { "&" };
     let stride = stride.as_ref().map_or(String::new(), |stride| format!(", {}", extents(stride)));
     let tensor = format!("{borrow}Tensor<{elem}, {}{stride}>", extents(shape));
     match &of.list {
+        Some(_) if of.optional && is_there => format!("{name}: Option<{tensor}>"),
         Some(len) => format!("{name}: [{tensor}; {}]", expr(len)),
         None => format!("{name}: {tensor}"),
     }

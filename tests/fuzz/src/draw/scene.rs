@@ -213,6 +213,7 @@ impl Scene {
             elem: word(elem.name()),
             kind: ParamKind::Scalar,
             list: None,
+            optional: false,
         });
         self.scalars.push((to.clone(), elem));
         to

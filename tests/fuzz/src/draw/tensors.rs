@@ -54,7 +54,13 @@ impl Scene {
         }
         let stride = stride(self);
         let kind = ParamKind::Tensor { mutable, shape, stride };
-        self.params.push(Param { name: word(to), elem: word(elem.name()), kind, list: None });
+        self.params.push(Param {
+            name: word(to),
+            elem: word(elem.name()),
+            kind,
+            list: None,
+            optional: false,
+        });
     }
 
     /// Explicit strides; `None` for a column-major tensor.

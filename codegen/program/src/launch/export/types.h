@@ -48,7 +48,7 @@ typedef struct tilewright_context {
     void *context;
     int device;
     uint32_t arch, shared_bytes, threads, grid[3], multiprocessors;
-    uint64_t model; /* a number of its name */
+    uint64_t model; /* a hash of its name */
 } tilewright_context;
 
 typedef struct tilewright_function {
