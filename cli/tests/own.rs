@@ -82,7 +82,7 @@ fn alternatives_are_tuned() {
         let mut command = run_as("alternatives", &["choose", "sums", "--size", size, "--name", "Fake GPU 0"]);
         text(command.env("TILEWRIGHT_RECORDS", path).output().unwrap().stdout)
     };
-    let (near, far) = (chosen("M=101,N=3000"), chosen("M=150,N=3000"));
+    let (near, far) = (chosen("M=99,N=3000"), chosen("M=101,N=3000"));
     assert!(
         near.contains(" is taken by a record: ") && near.contains("for M = 100, N = 3000, ldx = 3000"),
         "{near}"

@@ -137,7 +137,7 @@ pub(crate) fn unrecorded(def: &KernelDef) -> Result<Arc<Made>, Error> {
     Ok(numbered(def.generate()?, def.definition().as_ref().is_some_and(is_unsafe)))
 }
 
-/// A kernel with other records. Its code, and so what is loaded of it, stays as it was.
+/// A kernel with other records. Its code is the same, and so is what is loaded of it.
 pub(crate) fn with_records(made: &Made, records: Vec<Record>) -> Arc<Made> {
     let generated = Generated { records, ..made.generated.clone() };
     let (plans, packs) = (Plans::of(&generated), made.packs.clone());

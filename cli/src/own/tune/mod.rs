@@ -37,7 +37,7 @@ estimate's choice are left. The fastest becomes a line of the file of records. S
 stopped goes on where it was. Launches consult the files that TILEWRIGHT_RECORDS names, and what `tilewright::runtime::records::add` adds.
 
 --estimate needs no GPU. It prints the alternatives with the least estimates at some of the sizes, as a list for `choose`. An alternative
-is left out if every size stays within 1 % of its least estimate without it.";
+is left out if every size is within 1 % of its least estimate without it.";
 
 pub(crate) fn command() -> Command {
     let flag = |name: &'static str, help: &'static str| {

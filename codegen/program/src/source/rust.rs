@@ -16,7 +16,7 @@ impl Display for Kernel {
         let attribute = attribute(self);
         let attribute =
             if attribute.is_empty() { String::new() } else { format!("({})", attribute.join(", ")) };
-        // The constant of an optional argument follows from its type, unless the argument is left out.
+        // The type of an optional argument implies its constant, unless the argument is left out.
         let implied: Vec<&str> = self.params.iter().filter_map(|param| presence(self, param)).collect();
         let consts =
             self.consts.iter().filter(|constant| !implied.contains(&&*constant.name.text)).map(|constant| {
