@@ -468,6 +468,33 @@ fn threads_share_plans() {
     assert_eq!(launches(&run).len(), 4 * 60);
 }
 
+/// A launch passes the optional arguments that its kernel was made with, by name.
+#[test]
+fn optional_arguments_are_launched() {
+    let run = Fake::new().run(|| {
+        let stream = stream();
+        let matrix = || zeros(&stream, [8, 64]);
+        let (x, bias) = (matrix(), DeviceTensor::<f32, 1>::zeros(&stream, [64]).unwrap());
+        let (mut y, mut before) = (matrix(), matrix());
+        let x = || x.view().row_major();
+        let (both, neither) = (lists::shifted(), lists::shifted!(bias = None, before = None));
+        let mut launch = |kernel: &lists::shifted, has_bias: bool, has_before: bool| {
+            let bias = has_bias.then(|| bias.view());
+            let before = has_before.then(|| before.view_mut().row_major());
+            let launched = kernel.launch(&stream, x(), bias, y.view_mut().row_major(), before);
+            launched.map(drop).map_err(|why| why.to_string())
+        };
+        assert_eq!(launch(&both, true, true), Ok(()));
+        assert_eq!(launch(&neither, false, false), Ok(()));
+        let refused = "argument `bias`: it is not given, and this kernel was made with it\nhelp: pass `Some(…)`, or launch `shifted!(bias = None)`";
+        assert_eq!(launch(&both, false, true), Err(refused.to_owned()));
+        let refused = "argument `before`: it is given, and this kernel was made without it\nhelp: pass `None`, or launch `shifted()`";
+        assert_eq!(launch(&neither, false, true), Err(refused.to_owned()));
+    });
+    let run = run.sound();
+    assert_eq!(launches(&run).len(), 2);
+}
+
 #[test]
 fn lists_of_tensors_are_launched() {
     let run = Fake::new().run(|| {
