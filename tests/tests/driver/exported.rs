@@ -492,14 +492,13 @@ fn records_of_launches() {
         let cases: Vec<Case> = (0..count(120, 3000)).map(|_| random.case(&kernel)).collect();
         let fingerprint = kernel.fingerprint();
         let record = |case: &Case| {
-            let plan = plan(&kernel, &case.given, &case.limits).ok()?;
+            let sizes = launch::sizes(&kernel, &case.given).ok()?;
             let serves = ranking(&kernel, &case.given, &case.limits).ok()?.serves;
             let taken = serves[random.next() as usize % serves.len()].variant;
             let shift = |size: i64, random: &mut Random| {
                 size + random.of(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, size / 32, 1])
             };
-            let sizes =
-                plan.symbols.iter().map(|(name, size)| (name.name().to_owned(), shift(*size, &mut random)));
+            let sizes = sizes.iter().map(|(name, size)| (name.name().to_owned(), shift(*size, &mut random)));
             Some(Record {
                 kernel: kernel.name.clone(),
                 fingerprint,

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use tilewright::Kernel;
-use tilewright_codegen::launch::{Given, Record, plan, ranking, records};
-use tilewright_codegen::{Elem, Generated};
+use tilewright_codegen::Elem;
+use tilewright_codegen::launch::{self, Record, ranking, records};
 use tilewright_runtime::{Built, Device, Stream};
 
 use super::peer::Failed;
@@ -284,6 +284,8 @@ impl Case<'_> {
             )));
         }
         let version = device.driver_version().map_err(Failure::of)?;
+        let named = launch::sizes(generated, &given).map_err(Failure::of)?.into_iter();
+        let named = named.map(|(symbol, size)| (symbol.name().to_owned(), size));
         Ok(Case {
             kernel,
             sizes,
@@ -292,7 +294,7 @@ impl Case<'_> {
                 kernel: generated.name.clone(),
                 fingerprint: generated.fingerprint(),
                 device: device.properties().name.clone(),
-                sizes: symbols(generated, &given, device)?,
+                sizes: named.collect(),
                 alternative: String::new(),
                 microseconds: 0.0,
                 spread: 0.0,
@@ -324,9 +326,10 @@ impl Case<'_> {
         let mut right = Vec::new();
         for (name, kernel) in candidates.drain(..) {
             launches.replace(kernel.clone())?;
-            let launched = launches.launch()?.variant;
-            let taken = launched.map(|variant| self.kernel.generated().alternative(variant));
-            if taken.is_some_and(|taken| taken != name) {
+            let Some(variant) = launches.launch()?.variant else {
+                return Err("a launch of these sizes has nothing to do".into());
+            };
+            if self.kernel.generated().alternative(variant) != name {
                 left_out.push(format!("left out, since it cannot run: {name}"));
                 continue;
             }
@@ -453,15 +456,6 @@ fn keeps(times: &[f64]) -> Vec<bool> {
     let others: Vec<usize> = order.into_iter().filter(|at| *at > 0).collect();
     let faster = &others[..others.len().div_ceil(2)];
     (0..times.len()).map(|at| at == 0 || faster.contains(&at)).collect()
-}
-
-/// The sizes of a launch by name, strides included.
-fn symbols(kernel: &Generated, given: &[Given], device: &Device) -> Result<Vec<(String, i64)>> {
-    let plan = plan(kernel, given, &device.limits()).map_err(Failure::of)?;
-    let mut all: Vec<(String, i64)> =
-        plan.symbols.iter().map(|(symbol, value)| (symbol.name().to_owned(), *value)).collect();
-    all.sort();
-    Ok(all)
 }
 
 #[cfg(test)]

@@ -288,6 +288,28 @@ pub fn plan(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<Plan
     Rules::of(kernel).plan(kernel, given, limits)
 }
 
+/// The extents and strides of a launch by name, as its arguments have them: a plan's are those of copies, where it makes some.
+///
+/// ```
+/// use tilewright_program::launch::{Given, Tensor, sizes};
+/// use tilewright_codegen::words::{Kernels as _, Words};
+/// let kernel = Words::read("dtype=bf16 arch=90 a=k_major b=k_major").unwrap().matmul().unwrap();
+/// let tensor = |rows: i64, columns: i64, strides: [i64; 2], mutable| {
+///     let (elem, len) = (kernel.params[0].elem, (rows * columns) as u64);
+///     let address = if mutable { 1 << 40 } else { 1 << 32 };
+///     Given::Tensor(Tensor { elem, mutable, extents: vec![rows, columns], strides: strides.into(), len, address })
+/// };
+/// let given = [tensor(64, 1023, [1023, 1], false), tensor(32, 1023, [1023, 1], false), tensor(64, 32, [1, 64], true)];
+/// let all: Vec<String> = sizes(&kernel, &given)?.iter().map(|(name, size)| format!("{}={size}", name.name())).collect();
+/// assert!(all.contains(&"lda=1023".to_owned()), "{all:?}");
+/// # Ok::<(), tilewright_program::launch::Refusal>(())
+/// ```
+pub fn sizes(kernel: &Generated, given: &[Given]) -> Result<Vec<(Symbol, i64)>, Refusal> {
+    let (rules, tensors) = (Rules::of(kernel), tensors(given));
+    let (sizes, _) = binding::arguments(&rules, kernel, given, &tensors)?;
+    Ok(rules.symbols(&sizes))
+}
+
 /// The same for one of [`Generated::variants`]: it is refused if its facts are false.
 pub fn plan_of(
     kernel: &Generated,
