@@ -327,7 +327,7 @@ impl Case<'_> {
         for (name, kernel) in candidates.drain(..) {
             launches.replace(kernel.clone())?;
             let Some(variant) = launches.launch()?.variant else {
-                return Err("a launch of these sizes has nothing to do".into());
+                return Err("a launch of these sizes is empty".into());
             };
             if self.kernel.generated().alternative(variant) != name {
                 left_out.push(format!("left out, since it cannot run: {name}"));

@@ -288,7 +288,7 @@ pub fn plan(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<Plan
     Rules::of(kernel).plan(kernel, given, limits)
 }
 
-/// The extents and strides of a launch by name, as its arguments have them: a plan's are those of copies, where it makes some.
+/// The extents and strides of a launch by name, as its arguments have them. A plan has the strides of copies, where it makes some.
 ///
 /// ```
 /// use tilewright_program::launch::{Given, Tensor, sizes};
