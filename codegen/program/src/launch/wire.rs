@@ -117,8 +117,13 @@ records! {
 impl Wire for Generated {
     fn put(&self, to: &mut Vec<u8>) {
         let Generated { name, params, variants, requires, packs, empty_loops, report, records: _ } = self;
-        (name.put(to), params.put(to), variants.put(to), requires.put(to));
-        (packs.put(to), empty_loops.put(to), report.put(to));
+        name.put(to);
+        params.put(to);
+        variants.put(to);
+        requires.put(to);
+        packs.put(to);
+        empty_loops.put(to);
+        report.put(to);
     }
 
     fn get(from: &mut Bytes<'_>) -> Option<Generated> {
