@@ -66,8 +66,7 @@ fn show(matches: &ArgMatches) -> Result {
     let kernel = &records::consulted(chosen.generated).map_err(Failure::of)?;
     let sizes = matches.get_one::<String>("size").map(String::as_str);
     let (sizes, given) = unallocated(kernel, sizes, &run::described(matches)?)?;
-    let newest = kernel.variants.iter().map(|variant| variant.program.arch).max();
-    let limits = Limits::of(newest.unwrap_or_default().max(Limits::HOPPER.arch));
+    let limits = kernel::limits(kernel);
     let multiprocessors = matches.get_one("multiprocessors").copied().unwrap_or(limits.multiprocessors);
     let model = model(matches.get_one::<String>("name").map_or("", String::as_str));
     let limits = Limits { multiprocessors, model, ..limits };
@@ -84,15 +83,14 @@ fn text(kernel: &Generated, ranking: &Ranking) -> String {
         std::iter::once(head).chain(ranking.serves.iter().map(|one| row(kernel, one))).collect();
     let mut text = output::table(&rows, &[0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12]);
     if let (Some(record), [first, ..]) = (&ranking.record, &ranking.serves[..]) {
-        let Record { device, sizes, microseconds, spread, estimated, driver, .. } = record;
-        let sizes: Vec<String> = sizes.iter().map(|(name, size)| format!("{name} = {size}")).collect();
+        let Record { device, microseconds, spread, estimated, driver, .. } = record;
         text += &format!(
             "\nvariant {} is taken by a record: {} ± {:.1} % on {device}, driver {driver}, for {}; the estimate's choice took {estimated:.3} \
              times as long\n",
             first.variant + 1,
             time(microseconds / 1e6),
             100.0 * spread,
-            sizes.join(", "),
+            record.named_sizes(),
         );
     }
     if let [first, _, ..] = &ranking.serves[..]

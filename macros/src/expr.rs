@@ -199,12 +199,11 @@ pub(crate) fn optional(condition: &Expr, text: &mut Text) -> Option<Tested> {
     let hole = |text: &mut Text| ast::Pattern::Hole(text.span(TokenRange::of(inner)));
     let pattern = pattern(inner, text).unwrap_or_else(|| hole(text));
     let list = expr(&tested.expr, text);
-    let made = |kind| ast::Expr { span: list.span, kind };
-    let boxed = |of: ast::Expr| Box::new(of);
+    let at_list = |kind| ast::Expr { span: list.span, kind };
     let method = Name { text: "is_some".into(), span: list.span };
-    let condition = made(ExprKind::Method { receiver: boxed(list.clone()), method, args: Vec::new() });
-    let index = boxed(made(ExprKind::Int(0)));
-    let value = made(ExprKind::Index { base: boxed(list.clone()), index });
+    let condition = at_list(ExprKind::Method { receiver: Box::new(list.clone()), method, args: Vec::new() });
+    let index = Box::new(at_list(ExprKind::Int(0)));
+    let value = at_list(ExprKind::Index { base: Box::new(list.clone()), index });
     Some(Tested { condition, pattern, value })
 }
 

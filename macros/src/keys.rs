@@ -185,7 +185,7 @@ pub(crate) fn number(from: &ast::Expr) -> Result<i64, &ast::Expr> {
     number_of(from, &|_| None)
 }
 
-/// The same, over names with values too.
+/// Evaluates arithmetic over literals and over names with values.
 pub(crate) fn number_of<'e>(
     from: &'e ast::Expr,
     value: &dyn Fn(&str) -> Option<i64>,

@@ -4,6 +4,7 @@ mod parts;
 
 use clap::{Arg, ArgMatches};
 use tilewright_codegen::kernel_def::KernelDef;
+use tilewright_codegen::launch::Limits;
 use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_codegen::{Definition, Generated, matmul};
 
@@ -118,6 +119,12 @@ pub(crate) fn choose(name: &str, keys: &str) -> Result<Chosen> {
 
 fn definition(def: &KernelDef) -> Result<Definition> {
     def.definition().ok_or_else(|| Failure::of("this kernel was compiled by another version of tilewright"))
+}
+
+/// The limits of the newest device that the kernel is made for; at least of an H200.
+pub(crate) fn limits(kernel: &Generated) -> Limits {
+    let newest = kernel.variants.iter().map(|variant| variant.program.arch).max();
+    Limits::of(newest.unwrap_or_default().max(Limits::HOPPER.arch))
 }
 
 /// By its name in the list, or by its name in the source.

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use tilewright_codegen::Generated;
-use tilewright_codegen::launch::{Limits, ranking};
+use tilewright_codegen::launch::ranking;
 
+use super::without_alternatives;
+use crate::kernel;
 use crate::output::{self, Failure, Result};
 use crate::run::input::Input;
 use crate::run::problem::unallocated;
@@ -14,8 +16,7 @@ const MAX_LOSS: f64 = 0.01;
 
 /// The alternatives that are the fastest at some sizes, with their numbers, and a list for `choose`.
 pub(super) fn pruned(kernel: &Generated, all: &[String], inputs: &[Input]) -> Result<String> {
-    let newest = kernel.variants.iter().map(|variant| variant.program.arch).max().unwrap_or_default();
-    let limits = Limits::of(newest.max(Limits::HOPPER.arch));
+    let limits = kernel::limits(kernel);
     let (mut names, mut sizes) = (Vec::new(), Vec::new());
     for one in all {
         let (_, given) = unallocated(kernel, Some(one), inputs)?;
@@ -34,10 +35,7 @@ pub(super) fn pruned(kernel: &Generated, all: &[String], inputs: &[Input]) -> Re
         sizes.push(times);
     }
     if names.is_empty() {
-        return Err(Failure::Refused(format!(
-            "`{}` has no alternatives\nhelp: list values of its constants: #[kernel(choose(BM in [64, 128]))]",
-            kernel.name
-        )));
+        return Err(without_alternatives(kernel));
     }
     let kept = kept(names.len(), &sizes);
     let firsts: Vec<usize> =
@@ -50,9 +48,10 @@ pub(super) fn pruned(kernel: &Generated, all: &[String], inputs: &[Input]) -> Re
     let table = output::table(&std::iter::once(head).chain(cells).collect::<Vec<_>>(), &[0]);
     let kept: Vec<&str> = rows.iter().map(|row| row.1).collect();
     let list = choose(&kept).map_or_else(String::new, |list| format!("\n{list}\n"));
-    let (count, of) = (rows.len(), names.len());
     Ok(format!(
-        "{count} of {of} alternatives, by the number of sizes at which each is the fastest\n{table}{list}"
+        "{} of {} alternatives, by the number of sizes at which each is the fastest\n{table}{list}",
+        rows.len(),
+        names.len()
     ))
 }
 
@@ -68,16 +67,16 @@ fn kept(count: usize, sizes: &[BTreeMap<usize, f64>]) -> Vec<usize> {
     let best = |times: &BTreeMap<usize, f64>| times.values().copied().fold(f64::INFINITY, f64::min);
     let best: Vec<f64> = sizes.iter().map(best).collect();
     let loss = |kept: &[usize]| {
-        let of = |(times, best): (&BTreeMap<usize, f64>, &f64)| match times.is_empty() {
+        let loss_at = |(times, best): (&BTreeMap<usize, f64>, &f64)| match times.is_empty() {
             true => 0.0,
             false => fastest(times, kept).map_or(f64::INFINITY, |(_, time)| time / best - 1.0),
         };
-        sizes.iter().zip(&best).map(of).fold(0.0, f64::max)
+        sizes.iter().zip(&best).map(loss_at).fold(0.0, f64::max)
     };
     loop {
         let without = |at: &usize| kept.iter().copied().filter(|other| other != at).collect::<Vec<_>>();
-        let all = kept.iter().map(without).map(|others| (loss(&others), others));
-        match all.min_by(|one, other| one.0.total_cmp(&other.0)) {
+        let losses = kept.iter().map(without).map(|others| (loss(&others), others));
+        match losses.min_by(|one, other| one.0.total_cmp(&other.0)) {
             Some((loss, others)) if loss <= MAX_LOSS => kept = others,
             _ => return kept,
         }

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use tilewright::Kernel;
-use tilewright_codegen::Elem;
 use tilewright_codegen::launch::{self, Record, ranking, records};
+use tilewright_codegen::{Elem, Generated};
 use tilewright_runtime::{Built, Device, Stream};
 
 use super::peer::Failed;
@@ -198,6 +198,12 @@ fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
     }
 }
 
+/// The refusal of a kernel without alternatives.
+fn without_alternatives(kernel: &Generated) -> Failure {
+    let help = "list values of its constants: #[kernel(choose(BM in [64, 128]))]";
+    Failure::Refused(format!("`{}` has no alternatives\nhelp: {help}", kernel.name))
+}
+
 /// The line for sizes that cannot be measured.
 fn skipped(sizes: &str, why: &str, failed: &mut usize) -> String {
     *failed += 1;
@@ -278,10 +284,7 @@ impl Case<'_> {
             }
         }
         if alternatives.is_empty() {
-            return Err(Failure::Refused(format!(
-                "`{}` has no alternatives for {sizes}\nhelp: list values of its constants: #[kernel(choose(BM in [64, 128]))]",
-                generated.name
-            )));
+            return Err(without_alternatives(generated));
         }
         let version = device.driver_version().map_err(Failure::of)?;
         let named = launch::sizes(generated, &given).map_err(Failure::of)?.into_iter();
@@ -305,10 +308,16 @@ impl Case<'_> {
         })
     }
 
-    /// Is it a record of this launch?
+    /// Whether it is a record of this launch.
     fn has(&self, record: &Record) -> bool {
-        let facts = |of: &Record| (of.kernel.clone(), of.fingerprint, of.device.clone(), of.sizes.clone());
-        facts(record) == facts(&self.record)
+        let launch = |record: &Record| Record {
+            sizes: record.sizes.clone(),
+            kernel: record.kernel.clone(),
+            fingerprint: record.fingerprint,
+            device: record.device.clone(),
+            ..self.record.clone()
+        };
+        launch(record) == self.record
     }
 
     /// The kernel whose launches take an alternative.

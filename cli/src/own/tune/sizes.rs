@@ -20,9 +20,9 @@ pub(super) fn all(given: &[&str], drawn: Option<usize>, seed: u64) -> Result<Vec
     let texts = given.iter().flat_map(|text| std::iter::repeat_n(*text, drawn(text)));
     let mut sizes: Vec<String> = Vec::new();
     for text in texts {
-        let one = draw(text, &mut random)?;
-        if !sizes.contains(&one) {
-            sizes.push(one);
+        let drawn_sizes = draw(text, &mut random)?;
+        if !sizes.contains(&drawn_sizes) {
+            sizes.push(drawn_sizes);
         }
     }
     Ok(sizes)

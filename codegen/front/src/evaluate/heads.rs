@@ -134,7 +134,7 @@ impl Evaluator {
         }
     }
 
-    /// A list of tensors: an argument for each, with a number after the name.
+    /// A list of tensors: an argument for each, with a number after the name; an optional one keeps its name.
     fn list(&mut self, kernel: &Kernel, param: &ast::Param, length: &ast::Expr) -> Value {
         let count = match self.expr(length) {
             Value::Int(count) if (0..=limits::MOST_LISTED).contains(&count) => count,

@@ -171,14 +171,14 @@ pub(super) fn nearest<N: Number>(rules: &Rules, model: N, size: &impl Fn(usize) 
     let (mut best, mut least) = ([number(NONE); 2], number(NONE));
     for (at, record) in rules.records.iter().enumerate() {
         let (mut is_near, mut distance) = (model.equals(number(record.model)), number(0));
-        for (of, recorded, is_stride) in &record.sizes {
-            let (recorded, size) = (number(*recorded), size(*of).unwrap_or(number(0)));
+        for (symbol, recorded, is_stride) in &record.sizes {
+            let (recorded, size) = (number(*recorded), size(*symbol).unwrap_or(number(0)));
             let apart = recorded - size;
             is_near = is_near & !recorded.less(size) & !(recorded / number(NEAR_PART)).less(apart);
             distance = distance + apart * number(1 << 20) / recorded.greatest(number(1));
             if *is_stride {
-                let [one, other] =
-                    [size, recorded].map(|of| of.bits_of_both(number(MAX_STRIDE_ALIGNMENT)).lowest_bit());
+                let [one, other] = [size, recorded]
+                    .map(|stride| stride.bits_of_both(number(MAX_STRIDE_ALIGNMENT)).lowest_bit());
                 is_near = is_near & one.equals(other);
             }
         }

@@ -43,13 +43,20 @@ const FORM: &str = "a record has eight parts: KERNEL FINGERPRINT | DEVICE | SIZE
 impl Display for Record {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Record { kernel, fingerprint, device, alternative, microseconds, estimated, driver, .. } = self;
-        let sizes: Vec<String> = self.sizes.iter().map(|(name, size)| format!("{name} = {size}")).collect();
-        let (sizes, spread) = (sizes.join(", "), 100.0 * self.spread);
+        let (sizes, spread) = (self.named_sizes(), 100.0 * self.spread);
         write!(
             f,
             "{kernel} {fingerprint:016x} | {device} | {sizes} | {alternative} | {microseconds:.3} us | "
         )?;
         write!(f, "{spread:.1} % | {estimated:.3} | driver {driver}")
+    }
+}
+
+impl Record {
+    /// Its sizes as text: `M = 8192, N = 100`.
+    pub fn named_sizes(&self) -> String {
+        let sizes: Vec<String> = self.sizes.iter().map(|(name, size)| format!("{name} = {size}")).collect();
+        sizes.join(", ")
     }
 }
 
