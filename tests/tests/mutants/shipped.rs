@@ -35,6 +35,13 @@ const WITHOUT_EFFECT: &[(&str, &str, &str, usize, &str)] = &[
     ("attention", "barrier", "removed", 1, "ahead of the first copies, no thread reads their slots"),
     ("attention", "barrier", "ahead of the last access", 1, "the same barrier"),
     ("attention", "barrier", "behind the next access", 2, "the same barrier; and Q has a barrier of its own"),
+    (
+        "softmax_resident",
+        "address",
+        "one element further",
+        1,
+        "any number near a row's maximum gives the same quotients",
+    ),
     ("softmax_resident", "barrier", "removed", 1, "it is behind a barrier of the cluster"),
     (
         "softmax_resident",
