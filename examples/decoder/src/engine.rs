@@ -1,0 +1,219 @@
+//! Several sequences at once: pages of keys and values, steps, samples. Sequences join and leave while others run.
+
+use std::sync::Arc;
+
+use crate::Result;
+use crate::model::Config;
+
+/// Tokens of a page of keys and values.
+pub const PAGE: usize = 16;
+/// Most tokens of a prompt in one step.
+pub const CHUNK: usize = 256;
+
+/// The tokens of a step.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    pub tokens: Vec<u32>,
+    pub positions: Vec<u32>,
+    /// The row of `tables` for each token.
+    pub sequences: Vec<usize>,
+    /// The pages of each sequence.
+    pub tables: Vec<Vec<u32>>,
+    /// The number of last tokens whose logits are wanted.
+    pub logits: usize,
+}
+
+/// What runs a model.
+pub trait Backend {
+    fn config(&self) -> &Config;
+    /// The number of pages that it has memory for.
+    fn pages(&self) -> usize;
+    /// Most tokens of a step.
+    fn most_tokens(&self) -> usize;
+    /// Writes the keys and values of all tokens, and returns rows of logits.
+    fn forward(&mut self, batch: &Batch) -> Result<Vec<f32>>;
+}
+
+/// How a sequence goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Most tokens after the prompt.
+    pub tokens: usize,
+    /// 0 takes the likeliest token.
+    pub temperature: f32,
+    /// The likeliest tokens whose probabilities add up to this number.
+    pub top_p: f32,
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { tokens: 64, temperature: 0.0, top_p: 1.0, seed: 0 }
+    }
+}
+
+/// A sequence that runs.
+struct Sequence {
+    id: u64,
+    tokens: Vec<u32>,
+    /// Tokens whose keys and values are in pages.
+    cached: usize,
+    /// The length at which it ends.
+    most: usize,
+    pages: Vec<u32>,
+    settings: Settings,
+    random: u64,
+}
+
+/// A token of a sequence.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Event {
+    pub id: u64,
+    pub token: u32,
+    /// Whether it is the last one.
+    pub ends: bool,
+}
+
+/// Runs sequences on a backend.
+pub struct Engine<B> {
+    pub backend: B,
+    free: Vec<u32>,
+    sequences: Vec<Sequence>,
+    /// Tokens after which a sequence ends.
+    end: Arc<[u32]>,
+    next: u64,
+}
+
+impl<B: Backend> Engine<B> {
+    pub fn new(backend: B, end: &[u32]) -> Engine<B> {
+        let free = (0..backend.pages() as u32).rev().collect();
+        Engine { backend, free, sequences: Vec::new(), end: end.into(), next: 0 }
+    }
+
+    /// The number of pages that no sequence has.
+    pub fn free_pages(&self) -> usize {
+        self.free.len()
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.sequences.is_empty()
+    }
+
+    /// Adds a sequence, and gives it pages for all of its tokens. An error refuses this sequence alone.
+    pub fn join(&mut self, prompt: &[u32], settings: Settings) -> Result<u64> {
+        let context = self.backend.config().context;
+        if prompt.is_empty() || prompt.len() >= context {
+            return Err(format!(
+                "a prompt has 1 to {} tokens, and this one has {}",
+                context - 1,
+                prompt.len()
+            )
+            .into());
+        }
+        let most = (prompt.len().saturating_add(settings.tokens)).min(context);
+        let needs = most.div_ceil(PAGE);
+        if self.sequences.len() >= self.backend.most_tokens() || needs > self.free.len() {
+            let (free, all) = (self.free.len(), self.backend.pages());
+            return Err(format!("the sequence needs {needs} pages, and {free} of {all} are free").into());
+        }
+        let pages = self.free.split_off(self.free.len() - needs);
+        let (id, tokens, random) = (self.next, prompt.to_vec(), settings.seed);
+        self.next += 1;
+        self.sequences.push(Sequence { id, tokens, cached: 0, most, pages, settings, random });
+        Ok(id)
+    }
+
+    /// Ends a sequence, and frees its pages. There may be no such sequence any more.
+    pub fn cancel(&mut self, id: u64) {
+        let Some(at) = self.sequences.iter().position(|of| of.id == id) else { return };
+        self.free.extend(self.sequences.remove(at).pages);
+    }
+
+    /// A part of each new prompt, then a token for each sequence whose prompt has been read.
+    pub fn step(&mut self) -> Result<Vec<Event>> {
+        let mut events = Vec::new();
+        let chunk = CHUNK.min(self.backend.most_tokens());
+        for at in 0..self.sequences.len() {
+            let sequence = &self.sequences[at];
+            let waiting = sequence.tokens.len() - sequence.cached;
+            if waiting > 1 {
+                self.advance(&[at], waiting.min(chunk), &mut events)?;
+            }
+        }
+        // A sequence that has sampled a token in this step waits for the next one.
+        let ready = |at: &usize| {
+            let of = &self.sequences[*at];
+            of.tokens.len() - of.cached == 1 && events.iter().all(|event| event.id != of.id)
+        };
+        let ready: Vec<usize> = (0..self.sequences.len()).filter(ready).collect();
+        if !ready.is_empty() {
+            self.advance(&ready, 1, &mut events)?;
+        }
+        for event in events.iter().filter(|event| event.ends) {
+            self.cancel(event.id);
+        }
+        Ok(events)
+    }
+
+    /// Reads `count` tokens of each of these sequences, and samples where they are the last ones.
+    fn advance(&mut self, all: &[usize], count: usize, events: &mut Vec<Event>) -> Result<()> {
+        let mut batch = Batch::default();
+        for (row, at) in all.iter().enumerate() {
+            let of = &self.sequences[*at];
+            let range = of.cached..of.cached + count;
+            batch.tokens.extend(&of.tokens[range.clone()]);
+            batch.positions.extend(range.map(|at| at as u32));
+            batch.sequences.extend(std::iter::repeat_n(row, count));
+            batch.tables.push(of.pages.clone());
+        }
+        let ends = |at: &usize| self.sequences[*at].cached + count == self.sequences[*at].tokens.len();
+        batch.logits = all.iter().filter(|at| ends(at)).count();
+        let logits = self.backend.forward(&batch)?;
+        let mut rows = logits.chunks_exact((logits.len() / batch.logits.max(1)).max(1));
+        for at in all {
+            let of = &mut self.sequences[*at];
+            of.cached += count;
+            if of.cached == of.tokens.len() {
+                let token = sample(rows.next().unwrap_or_default(), of.settings, &mut of.random);
+                of.tokens.push(token);
+                let ends = self.end.contains(&token) || of.tokens.len() >= of.most;
+                events.push(Event { id: of.id, token, ends });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A token, with the probabilities of the logits.
+fn sample(logits: &[f32], settings: Settings, random: &mut u64) -> u32 {
+    let order = |a: &(usize, f32), b: &(usize, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+    let all = || logits.iter().copied().enumerate();
+    let Some((best, most)) = all().min_by(order) else { return 0 };
+    if settings.temperature <= 0.0 {
+        return best as u32;
+    }
+    let weight = |(at, x): (usize, f32)| (at, ((x - most) / settings.temperature).exp());
+    let mut weights: Vec<(usize, f32)> = all().map(weight).collect();
+    weights.sort_unstable_by(order);
+    let total: f32 = weights.iter().map(|of| of.1).sum();
+    let (mut kept, mut sum) = (0, 0.0);
+    while kept < weights.len() && sum < settings.top_p * total {
+        sum += weights[kept].1;
+        kept += 1;
+    }
+    let mut left = uniform(random) * sum;
+    let chosen = weights[..kept].iter().find(|(_, weight)| {
+        left -= weight;
+        left < 0.0
+    });
+    chosen.map_or(best, |of| of.0) as u32
+}
+
+/// The next number of a generator (SplitMix64), from 0 to 1.
+fn uniform(state: &mut u64) -> f32 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut bits = *state;
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((bits ^ (bits >> 31)) >> 40) as f32 / (1u64 << 24) as f32
+}

@@ -1,0 +1,146 @@
+//! The model in plain loops on the CPU, in f32.
+
+use std::sync::Arc;
+
+use crate::Result;
+use crate::engine::{Backend, Batch, PAGE};
+use crate::model::{Config, Model};
+use crate::weights::dot;
+
+/// Weights, and pages of keys and values.
+pub struct Host {
+    model: Arc<Model>,
+    /// For each layer, rows of all heads: a row for each token of each page.
+    keys: Vec<Vec<f32>>,
+    values: Vec<Vec<f32>>,
+    pages: usize,
+    /// Cosines and sines, a row for each position.
+    rotations: [Vec<f32>; 2],
+}
+
+impl Host {
+    pub fn new(model: Arc<Model>, pages: usize) -> Host {
+        let config = &model.config;
+        let rotations = config.rotations(config.context);
+        let empty = vec![vec![0.0; pages * PAGE * config.widths()[1]]; config.layers];
+        Host { keys: empty.clone(), values: empty, pages, rotations, model }
+    }
+
+    /// Turns the heads of a row by the angles of a position.
+    fn rotate(&self, row: &mut [f32], position: usize) {
+        let Config { head, rope_pairs, .. } = self.model.config;
+        let half = head / 2;
+        for head in row.chunks_exact_mut(head) {
+            for at in 0..half {
+                let [cosine, sine] = [0, 1].map(|of| self.rotations[of][position * half + at]);
+                let (left, right) = if rope_pairs { (2 * at, 2 * at + 1) } else { (at, at + half) };
+                let (a, b) = (head[left], head[right]);
+                (head[left], head[right]) = (a * cosine - b * sine, b * cosine + a * sine);
+            }
+        }
+    }
+
+    /// Attention of one head of a token to all tokens up to it.
+    fn attend(
+        &self,
+        layer: usize,
+        (pages, position): (&[u32], usize),
+        kv: usize,
+        query: &[f32],
+        out: &mut [f32],
+    ) {
+        let (width, head) = (self.model.config.widths()[1], query.len());
+        let row = |at: usize| (pages[at / PAGE] as usize * PAGE + at % PAGE) * width + kv * head;
+        let scale = 1.0 / (head as f32).sqrt();
+        let score = |at: usize| scale * dot(query, &self.keys[layer][row(at)..][..head]);
+        let mut weights: Vec<f32> = (0..=position).map(score).collect();
+        let most = weights.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        weights.iter_mut().for_each(|of| *of = (*of - most).exp());
+        let total: f32 = weights.iter().sum();
+        out.fill(0.0);
+        for (at, weight) in weights.iter().enumerate() {
+            let value = &self.values[layer][row(at)..][..head];
+            out.iter_mut().zip(value).for_each(|(out, value)| *out += weight / total * value);
+        }
+    }
+
+    /// The attention of a layer: queries, keys and values are the rows of `qkv`.
+    fn attention(&mut self, layer: usize, batch: &Batch, qkv: &mut [f32]) -> Vec<f32> {
+        let (Config { heads, kv_heads, head, .. }, [queries, keys]) =
+            (self.model.config, self.model.config.widths());
+        let all = || batch.positions.iter().map(|of| *of as usize).zip(&batch.sequences);
+        for (row, (position, sequence)) in qkv.chunks_exact_mut(queries + 2 * keys).zip(all()) {
+            self.rotate(&mut row[..queries + keys], position);
+            let slot = batch.tables[*sequence][position / PAGE] as usize * PAGE + position % PAGE;
+            self.keys[layer][slot * keys..][..keys].copy_from_slice(&row[queries..][..keys]);
+            self.values[layer][slot * keys..][..keys].copy_from_slice(&row[queries + keys..]);
+        }
+        let mut out = vec![0.0; batch.tokens.len() * queries];
+        let rows = qkv.chunks_exact(queries + 2 * keys).zip(out.chunks_exact_mut(queries));
+        for ((row, out), (position, sequence)) in rows.zip(all()) {
+            for (at, (query, out)) in row.chunks_exact(head).zip(out.chunks_exact_mut(head)).enumerate() {
+                let seen = (&batch.tables[*sequence][..], position);
+                self.attend(layer, seen, at * kv_heads / heads, query, out);
+            }
+        }
+        out
+    }
+}
+
+/// Rows divided by the root of their mean square, times weights.
+fn norm(x: &[f32], weights: &[f32], epsilon: f32) -> Vec<f32> {
+    let of = |row: &[f32]| {
+        let scale = 1.0 / (dot(row, row) / row.len() as f32 + epsilon).sqrt();
+        row.iter().zip(weights).map(move |(x, weight)| x * scale * weight).collect::<Vec<_>>()
+    };
+    x.chunks_exact(weights.len()).flat_map(of).collect()
+}
+
+fn add(x: &mut [f32], more: &[f32]) {
+    x.iter_mut().zip(more).for_each(|(x, more)| *x += more);
+}
+
+/// silu(gate)·up of rows that have both.
+fn gated(rows: &[f32], hidden: usize) -> Vec<f32> {
+    let of = |row: &[f32]| {
+        let (gate, up) = row.split_at(hidden);
+        gate.iter().zip(up).map(|(gate, up)| gate / (1.0 + (-gate).exp()) * up).collect::<Vec<_>>()
+    };
+    rows.chunks_exact(2 * hidden).flat_map(of).collect()
+}
+
+impl Backend for Host {
+    fn config(&self) -> &Config {
+        &self.model.config
+    }
+
+    fn pages(&self) -> usize {
+        self.pages
+    }
+
+    fn most_tokens(&self) -> usize {
+        64
+    }
+
+    fn forward(&mut self, batch: &Batch) -> Result<Vec<f32>> {
+        let model = self.model.clone();
+        let Config { width, hidden, epsilon, .. } = model.config;
+        let mut x = vec![0.0; batch.tokens.len() * width];
+        for (row, token) in x.chunks_exact_mut(width).zip(&batch.tokens) {
+            let token = *token as usize;
+            if token >= model.embedding.rows {
+                return Err(format!("there is no token {token}").into());
+            }
+            model.embedding.row(token, row);
+        }
+        for (at, layer) in model.layers.iter().enumerate() {
+            let mut qkv = layer.qkv.times(&norm(&x, &layer.attention_norm, epsilon));
+            let attended = self.attention(at, batch, &mut qkv);
+            add(&mut x, &layer.output.times(&attended));
+            let rows = layer.gate_up.times(&norm(&x, &layer.ffn_norm, epsilon));
+            add(&mut x, &layer.down.times(&gated(&rows, hidden)));
+        }
+        let last = &x[x.len() - batch.logits * width..];
+        Ok(model.head().times(&norm(last, &model.norm, epsilon)))
+    }
+}

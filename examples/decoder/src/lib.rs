@@ -1,0 +1,15 @@
+//! A decoder of Llama-style language models: GGUF or safetensors in, text out.
+//!
+//! A [`model`] is weights and sizes. A [`engine::Backend`] runs it: [`host`] in plain loops on the CPU. The
+//! [`engine`] runs several sequences together, whose keys and values are in pages.
+
+pub mod engine;
+pub mod gguf;
+pub mod host;
+pub mod model;
+pub mod safetensors;
+pub mod tokenizer;
+pub mod weights;
+
+/// A result with the reason of a failure.
+pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;

@@ -1,0 +1,96 @@
+//! A decoder of Llama-style language models.
+//!
+//! ```console
+//! $ python3 examples/decoder/fetch.py
+//! $ cargo run -p decoder -- "The capital of France is"
+//! ```
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use decoder::Result;
+use decoder::engine::{Engine, Settings};
+use decoder::host::Host;
+use decoder::model::Model;
+
+const USAGE: &str = "usage: decoder [options] PROMPT...
+  --model PATH       a GGUF file, or a folder with safetensors  [target/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf]
+  --tokens N         most tokens of an answer  [64]
+  --temperature T    0 takes the likeliest token  [0]
+  --top-p P          sample among the likeliest tokens with this probability in all  [1]
+  --seed S           the seed of samples  [0]
+  --ids              print tokens as numbers";
+
+/// The command line.
+struct Options {
+    model: PathBuf,
+    settings: Settings,
+    ids: bool,
+    prompts: Vec<String>,
+}
+
+fn options() -> Result<Options> {
+    let model = "target/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf".into();
+    let mut options = Options { model, settings: Settings::default(), ids: false, prompts: Vec::new() };
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().ok_or_else(|| format!("`{arg}` needs a value\n{USAGE}"));
+        match arg.as_str() {
+            "--model" => options.model = value()?.into(),
+            "--tokens" => options.settings.tokens = value()?.parse()?,
+            "--temperature" => options.settings.temperature = value()?.parse()?,
+            "--top-p" => options.settings.top_p = value()?.parse()?,
+            "--seed" => options.settings.seed = value()?.parse()?,
+            "--ids" => options.ids = true,
+            _ if arg.starts_with("--") => return Err(format!("there is no option `{arg}`\n{USAGE}").into()),
+            _ => options.prompts.push(arg),
+        }
+    }
+    if options.prompts.is_empty() {
+        return Err(USAGE.into());
+    }
+    Ok(options)
+}
+
+fn run() -> Result<()> {
+    let Options { model, settings, ids, prompts } = options()?;
+    if !model.exists() {
+        let help = "fetch the usual model: python3 examples/decoder/fetch.py";
+        return Err(format!("there is no {}\n{help}", model.display()).into());
+    }
+    let (model, tokenizer) = Model::open(&model)?;
+    let model = Arc::new(model);
+    let mut engine = Engine::new(Host::new(model, 1024), &tokenizer.end);
+    let mut texts = Vec::new();
+    for prompt in &prompts {
+        let tokens = tokenizer.encode(prompt)?;
+        texts.push((engine.join(&tokens, settings)?, tokens));
+    }
+    let one = prompts.len() == 1 && !ids;
+    if one {
+        print!("{}", prompts[0]);
+    }
+    while !engine.is_idle() {
+        for event in engine.step()? {
+            if one && !tokenizer.end.contains(&event.token) {
+                let mut out = std::io::stdout().lock();
+                out.write_all(tokenizer.bytes(event.token))?;
+                out.flush()?;
+            }
+            texts.iter_mut().filter(|of| of.0 == event.id).for_each(|of| of.1.push(event.token));
+        }
+    }
+    for (_, tokens) in texts.iter().filter(|_| !one) {
+        if ids { println!("{tokens:?}") } else { println!("{}", tokenizer.decode(tokens)) }
+    }
+    println!();
+    Ok(())
+}
+
+fn main() {
+    if let Err(why) = run() {
+        eprintln!("{why}");
+        std::process::exit(1);
+    }
+}

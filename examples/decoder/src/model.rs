@@ -1,0 +1,142 @@
+//! A model of the Llama family: its sizes and its weights.
+
+use std::path::Path;
+
+use crate::Result;
+use crate::gguf::Gguf;
+use crate::safetensors::Folder;
+use crate::tokenizer::Tokenizer;
+use crate::weights::Matrix;
+
+/// The sizes of a model.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    pub layers: usize,
+    pub width: usize,
+    /// The width between the two products of a feed-forward part.
+    pub hidden: usize,
+    pub heads: usize,
+    /// Heads of keys and values, each for several heads of queries.
+    pub kv_heads: usize,
+    /// The width of a head.
+    pub head: usize,
+    /// The greatest number of tokens of a sequence.
+    pub context: usize,
+    pub epsilon: f32,
+    pub rope_base: f64,
+    /// Whether rotary embedding turns neighbours. Otherwise it turns elements of both halves.
+    pub rope_pairs: bool,
+}
+
+impl Config {
+    /// The width of queries, and of keys or values.
+    pub fn widths(&self) -> [usize; 2] {
+        [self.heads * self.head, self.kv_heads * self.head]
+    }
+
+    /// The cosine and the sine of each angle at each position, a row for each position.
+    pub fn rotations(&self, positions: usize) -> [Vec<f32>; 2] {
+        let half = self.head / 2;
+        let angle = |at: usize| {
+            let frequency = self.rope_base.powf(-2.0 * (at % half) as f64 / self.head as f64);
+            (at / half) as f64 * frequency
+        };
+        let all = || (0..positions * half).map(angle);
+        [all().map(|of| of.cos() as f32).collect(), all().map(|of| of.sin() as f32).collect()]
+    }
+}
+
+/// The weights of a layer.
+pub struct Layer {
+    pub attention_norm: Vec<f32>,
+    /// Queries, keys and values.
+    pub qkv: Matrix,
+    pub output: Matrix,
+    pub ffn_norm: Vec<f32>,
+    /// The gate, and what it multiplies.
+    pub gate_up: Matrix,
+    pub down: Matrix,
+}
+
+/// All weights.
+pub struct Model {
+    pub config: Config,
+    pub embedding: Matrix,
+    pub layers: Vec<Layer>,
+    pub norm: Vec<f32>,
+    /// The logits' weights, if they are not the embedding.
+    pub head: Option<Matrix>,
+}
+
+/// Tensors by their names in GGUF files.
+pub trait Tensors {
+    /// `None` if there is no such tensor.
+    fn matrix(&mut self, name: &str) -> Result<Option<Matrix>>;
+}
+
+impl Model {
+    /// Opens a GGUF file, or a folder with safetensors.
+    pub fn open(path: &Path) -> Result<(Model, Tokenizer)> {
+        if path.is_dir() {
+            let mut folder = Folder::open(path)?;
+            let tokenizer = folder.tokenizer()?;
+            return Ok((Model::read(folder.config()?, &mut folder)?, tokenizer));
+        }
+        let mut gguf = Gguf::open(path)?;
+        let tokenizer = gguf.tokenizer()?;
+        Ok((Model::read(gguf.config()?, &mut gguf)?, tokenizer))
+    }
+
+    fn read(config: Config, tensors: &mut impl Tensors) -> Result<Model> {
+        let Config { width, hidden, head, .. } = config;
+        let [queries, keys] = config.widths();
+        if head % 2 != 0 || config.kv_heads == 0 || config.heads % config.kv_heads != 0 {
+            return Err(format!("heads do not fit: {config:?}").into());
+        }
+        if tensors.matrix("rope_freqs.weight").is_ok_and(|of| of.is_some()) {
+            return Err("positions are scaled, `rope_freqs.weight`, which is not supported".into());
+        }
+        let mut read = |name: &str, rows: usize, columns: usize| -> Result<Matrix> {
+            let matrix = tensors.matrix(name)?.ok_or_else(|| format!("the model has no `{name}`"))?;
+            if [matrix.rows, matrix.columns] != [rows, columns] {
+                let (r, c) = (matrix.rows, matrix.columns);
+                return Err(format!(
+                    "`{name}` is {r}x{c}, and the sizes of the model make it {rows}x{columns}"
+                )
+                .into());
+            }
+            Ok(matrix)
+        };
+        let mut layers = Vec::new();
+        for layer in 0..config.layers {
+            let mut of =
+                |name: &str, rows, columns| read(&format!("blk.{layer}.{name}.weight"), rows, columns);
+            let qkv = [of("attn_q", queries, width)?, of("attn_k", keys, width)?, of("attn_v", keys, width)?];
+            let gate_up = [of("ffn_gate", hidden, width)?, of("ffn_up", hidden, width)?];
+            layers.push(Layer {
+                attention_norm: of("attn_norm", 1, width)?.to_f32(),
+                qkv: Matrix::stacked(&qkv.each_ref())?,
+                output: of("attn_output", width, queries)?,
+                ffn_norm: of("ffn_norm", 1, width)?.to_f32(),
+                gate_up: Matrix::stacked(&gate_up.each_ref())?,
+                down: of("ffn_down", width, hidden)?,
+            });
+        }
+        let norm = read("output_norm.weight", 1, width)?.to_f32();
+        let embedding = tensors.matrix("token_embd.weight")?.ok_or("the model has no `token_embd.weight`")?;
+        if embedding.columns != width {
+            return Err(format!(
+                "tokens have {} elements, and the model's width is {width}",
+                embedding.columns
+            )
+            .into());
+        }
+        let head = tensors.matrix("output.weight")?;
+        Ok(Model { config, embedding, layers, norm, head })
+    }
+
+    /// The weights of the logits.
+    pub fn head(&self) -> &Matrix {
+        self.head.as_ref().unwrap_or(&self.embedding)
+    }
+}

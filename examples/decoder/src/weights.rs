@@ -1,0 +1,146 @@
+//! Matrices of weights in the formats of model files, and their products on the CPU.
+
+use crate::Result;
+use tilewright::{bf16, f16};
+
+/// How a file stores numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    F32,
+    F16,
+    Bf16,
+    /// Blocks of 32: a scale in f16, and 32 integers of 8 bits.
+    Q8,
+    /// Blocks of 32: a scale and an offset in f16, and 32 integers of 4 bits. A byte has elements i and i + 16.
+    Q4,
+}
+
+impl Format {
+    /// Elements of a block, and its bytes.
+    pub const fn block(self) -> (usize, usize) {
+        match self {
+            Format::F32 => (1, 4),
+            Format::F16 | Format::Bf16 => (1, 2),
+            Format::Q8 => (32, 2 + 32),
+            Format::Q4 => (32, 2 + 2 + 16),
+        }
+    }
+}
+
+/// A matrix whose rows are contiguous.
+#[derive(Clone, Debug)]
+pub struct Matrix {
+    pub format: Format,
+    pub rows: usize,
+    pub columns: usize,
+    pub bytes: Vec<u8>,
+}
+
+fn half(bytes: &[u8]) -> f32 {
+    f16::from_bits(u16::from_le_bytes([bytes[0], bytes[1]])).to_f32()
+}
+
+impl Matrix {
+    /// The bytes of a row.
+    pub fn row_bytes(&self) -> usize {
+        let (elements, bytes) = self.format.block();
+        self.columns / elements * bytes
+    }
+
+    /// Checks that the columns are whole blocks, and that there are bytes for all rows.
+    pub fn checked(self) -> Result<Matrix> {
+        let Matrix { format, rows, columns, .. } = self;
+        if columns % format.block().0 != 0 || self.bytes.len() != rows * self.row_bytes() {
+            return Err(
+                format!("{} bytes are no {rows}x{columns} matrix of {format:?}", self.bytes.len()).into()
+            );
+        }
+        Ok(self)
+    }
+
+    /// The matrices as one: the rows of the first, then those of the second, and so on.
+    pub fn stacked(all: &[&Matrix]) -> Result<Matrix> {
+        let [first, ..] = all else { return Err("no matrices to stack".into()) };
+        if all.iter().any(|of| (of.format, of.columns) != (first.format, first.columns)) {
+            return Err("matrices of one product have different formats or widths".into());
+        }
+        let bytes = all.iter().flat_map(|of| of.bytes.iter().copied()).collect();
+        let rows = all.iter().map(|of| of.rows).sum();
+        Matrix { format: first.format, rows, columns: first.columns, bytes }.checked()
+    }
+
+    /// A row in f32.
+    pub fn row(&self, at: usize, out: &mut [f32]) {
+        let row = &self.bytes[at * self.row_bytes()..][..self.row_bytes()];
+        let (elements, bytes) = self.format.block();
+        for (block, out) in row.chunks_exact(bytes).zip(out.chunks_exact_mut(elements)) {
+            match self.format {
+                Format::F32 => out[0] = f32::from_le_bytes([block[0], block[1], block[2], block[3]]),
+                Format::F16 => out[0] = half(block),
+                Format::Bf16 => out[0] = bf16::from_bits(u16::from_le_bytes([block[0], block[1]])).to_f32(),
+                Format::Q8 => {
+                    let scale = half(block);
+                    for (out, code) in out.iter_mut().zip(&block[2..]) {
+                        *out = scale * f32::from(code.cast_signed());
+                    }
+                }
+                Format::Q4 => {
+                    let (scale, offset) = (half(block), half(&block[2..]));
+                    let (low, high) = out.split_at_mut(16);
+                    for ((low, high), byte) in low.iter_mut().zip(high).zip(&block[4..]) {
+                        *low = scale * f32::from(byte & 15) + offset;
+                        *high = scale * f32::from(byte >> 4) + offset;
+                    }
+                }
+            }
+        }
+    }
+
+    /// All elements in f32.
+    pub fn to_f32(&self) -> Vec<f32> {
+        let mut all = vec![0.0; self.rows * self.columns];
+        for (at, row) in all.chunks_exact_mut(self.columns).enumerate() {
+            self.row(at, row);
+        }
+        all
+    }
+
+    /// x·Wᵀ for the rows of `x`, by all cores.
+    pub fn times(&self, x: &[f32]) -> Vec<f32> {
+        let (count, mut columns) = (x.len() / self.columns, Vec::new());
+        columns.resize(self.rows * count, 0.0);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let share = self.rows.div_ceil(cores).max(1);
+        std::thread::scope(|scope| {
+            for (part, out) in columns.chunks_mut(share * count.max(1)).enumerate() {
+                scope.spawn(move || self.columns_of(x, part * share, count, out));
+            }
+        });
+        let transposed = (0..count).flat_map(|token| columns.iter().skip(token).step_by(count));
+        transposed.copied().collect()
+    }
+
+    /// Columns of x·Wᵀ, from `first` on.
+    fn columns_of(&self, x: &[f32], first: usize, count: usize, out: &mut [f32]) {
+        let mut row = vec![0.0; self.columns];
+        for (at, out) in out.chunks_exact_mut(count).enumerate() {
+            self.row(first + at, &mut row);
+            for (out, x) in out.iter_mut().zip(x.chunks_exact(self.columns)) {
+                *out = dot(&row, x);
+            }
+        }
+    }
+}
+
+/// A dot product, in sixteen sums that the compiler keeps in vector registers.
+pub fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let ((a, rest_of_a), (b, rest_of_b)) = (a.as_chunks::<16>(), b.as_chunks::<16>());
+    let mut sums = [0.0f32; 16];
+    for (a, b) in a.iter().zip(b) {
+        for at in 0..16 {
+            sums[at] += a[at] * b[at];
+        }
+    }
+    let rest: f32 = rest_of_a.iter().zip(rest_of_b).map(|(a, b)| a * b).sum();
+    sums.iter().sum::<f32>() + rest
+}
