@@ -35,6 +35,7 @@ pub mod linear;
 #[path = "../examples/linear_hopper.rs"]
 pub mod linear_hopper;
 pub mod memory;
+pub mod models;
 pub mod pages;
 #[allow(dead_code)]
 #[path = "../examples/softmax.rs"]
@@ -136,7 +137,7 @@ pub struct Shipped {
     pub def: KernelDef,
 }
 
-/// All shipped kernels except for the [`pages`].
+/// All shipped kernels except for the [`pages`] and the [`models`].
 pub fn all() -> Vec<Shipped> {
     use memory::{
         bodies, gather, long_rows, long_sums, pieces, products, resident_rows, rows, scans, stencils,
@@ -209,5 +210,5 @@ pub fn all() -> Vec<Shipped> {
 
 /// The shipped kernel of this name.
 pub fn named(name: &str) -> Option<Shipped> {
-    all().into_iter().chain(pages::all()).find(|kernel| kernel.name == name)
+    all().into_iter().chain(pages::all()).chain(models::all()).find(|kernel| kernel.name == name)
 }

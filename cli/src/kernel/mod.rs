@@ -53,7 +53,8 @@ fn listed() -> Vec<Listed> {
 
 #[cfg(feature = "shipped")]
 fn ours() -> Vec<Listed> {
-    let all = tilewright::kernels::all().into_iter().chain(tilewright::kernels::pages::all());
+    use tilewright::kernels;
+    let all = kernels::all().into_iter().chain(kernels::pages::all()).chain(kernels::models::all());
     all.map(|shipped| Listed { name: shipped.name, about: shipped.about, def: shipped.def }).collect()
 }
 

@@ -22,6 +22,7 @@ mod language;
 mod lists;
 mod masks;
 mod memory;
+mod models;
 mod narrow;
 mod one_call;
 mod order;

@@ -163,9 +163,14 @@ impl<'k> Block<'k> {
         })
     }
 
-    /// `t.size(1)`, `v.along(0)`
+    /// `t.size(1)`, `v.along(0)`, `list.len()`
     fn method(&mut self, receiver: &'k Expr, method: &str, args: &'k [Arg]) -> Result<Value<'k>> {
-        let Value::View(view) = self.value(receiver)? else { return undefined("a method of no tile") };
+        let view = match (self.value(receiver)?, method) {
+            (Value::View(view), _) => view,
+            (Value::Tuple(list), "len") => return Ok(Value::Int(list.len() as i128)),
+            (Value::Tuple(list), "is_some") => return Ok(Value::Bool(!list.is_empty())),
+            _ => return undefined("a method of no tile"),
+        };
         let Some(mode) = args.first().and_then(|arg| self.value(&arg.value).ok()?.int()) else {
             return undefined("a method without a mode");
         };
@@ -345,7 +350,15 @@ impl<'k> Block<'k> {
 
     /// `x[(_, 0, k)]`, or in a closure a gather.
     fn index(&mut self, base: &'k Expr, index: &'k Expr) -> Result<Value<'k>> {
-        let Value::View(view) = self.value(base)? else { return undefined("what is indexed is no tile") };
+        let view = match self.value(base)? {
+            Value::View(view) => view,
+            Value::Tuple(list) => {
+                let tensor =
+                    usize::try_from(self.integer(index)?).ok().and_then(|at| list.into_iter().nth(at));
+                return tensor.map_or_else(|| undefined("no tensor of a list"), Ok);
+            }
+            _ => return undefined("what is indexed is no tile"),
+        };
         let items: Vec<&Expr> = match &index.kind {
             ExprKind::Tuple(items) => items.iter().collect(),
             _ => vec![index],

@@ -30,6 +30,9 @@ impl<'k> Block<'k> {
                 None => undefined(format!("an argument of `{name}` is missing")),
             }
         };
+        if let ("unpack_int4", [kind, elem]) = (name, types) {
+            return self.unpacked(kind.text == "i4", self.elem(&elem.text)?, of(0)?);
+        }
         let elem = types.first().map(|name| self.elem(&name.text)).transpose()?;
         match name {
             name if name.starts_with("warp_") || name.starts_with("block_") => self.over_lanes(name, args),
@@ -420,6 +423,29 @@ impl<'k> Block<'k> {
                 Ok(old)
             }
         }
+    }
+
+    /// `unpack_int4::<i4, bf16>(bytes)`: a byte has two neighbours along the last mode, the first in its lower bits.
+    fn unpacked(&mut self, signed: bool, elem: Elem, bytes: &'k Expr) -> Result<Value<'k>> {
+        let value = self.value(bytes)?;
+        let mut all = self.elements(&value)?;
+        let rows = all.sizes.split_last().map_or(1, |(_, rows)| rows.iter().product::<i64>()) as usize;
+        let half = |cell: &Cell, high: bool| {
+            let Some(byte) = cell.num.int() else { return undefined("a byte of unknown bits") };
+            let nibble = (byte >> if high { 4 } else { 0 }) & 15;
+            let number = if signed && nibble > 7 { nibble - 16 } else { nibble };
+            Ok(Cell { num: Num::integer(number, Elem::I32).cast(Elem::I32, elem), ..cell.clone() })
+        };
+        let mut cells = Vec::new();
+        for column in all.cells.chunks(rows) {
+            for high in [false, true] {
+                cells.extend(column.iter().map(|cell| half(cell, high)).collect::<Result<Vec<_>>>()?);
+            }
+        }
+        if let Some(last) = all.sizes.last_mut() {
+            *last *= 2;
+        }
+        Ok(Value::Elements(Elements { ty: Type::Elem(elem), cells, ..all }))
     }
 
     /// The value of a closure of elements.

@@ -190,11 +190,19 @@ impl<'k> Block<'k> {
         let (mut tensors, mut scalars) = (0, case.scalars.iter());
         for param in &self.kernel.params {
             let elem = self.elem(&param.elem.text)?;
+            let length = match &param.list {
+                Some(length) => self.integer(length)?,
+                None => 0,
+            };
+            let mut next = || {
+                tensors += 1;
+                self.tensor(tensors - 1, elem)
+            };
             let value = match param.kind {
-                ParamKind::Tensor { .. } => {
-                    tensors += 1;
-                    self.tensor(tensors - 1, elem)
+                ParamKind::Tensor { .. } if param.list.is_some() => {
+                    Value::Tuple((0..length).map(|_| next()).collect())
                 }
+                ParamKind::Tensor { .. } => next(),
                 ParamKind::Scalar => Value::scalar(elem, scalars.next().copied().unwrap_or_default()),
             };
             self.scopes.iter_mut().for_each(|scope| scope.push((param.name.text.clone(), value.clone())));

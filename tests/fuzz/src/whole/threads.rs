@@ -97,7 +97,14 @@ impl<'k> Block<'k> {
     /// `walk(3, block.x)`, `walk(layout!((4, 6) : (6, 1)), block.x)`: the coordinates at which a layout has this number.
     pub(super) fn walked(&mut self, order: &'k Expr, at: &'k Expr) -> Result<Value<'k>> {
         let (order, at) = (self.value(order)?, self.integer(at)?);
-        let Value::Layout(layout) = order else { return Ok(Value::Integer(at)) };
+        let layout = match order {
+            Value::Layout(layout) => layout,
+            shape @ Value::Tuple(_) => match Layout::compact(tuple(&shape)?) {
+                Ok(layout) => Rc::new(layout),
+                Err(_) => return undefined("a layout that is too large"),
+            },
+            _ => return Ok(Value::Integer(at)),
+        };
         let position =
             layout.offsets().ok().and_then(|mut all| all.position(|offset| i128::from(offset) == at));
         let Some(position) = position else { return undefined("a number that the layout does not have") };

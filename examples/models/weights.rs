@@ -1,0 +1,93 @@
+//! Linear layers of few rows: weights of 16 bits, or of 8 and 4 bits with a scale for each 32 of a row. Weights are the left operand, whose
+//! elements are converted in registers.
+
+use tilewright::prelude::*;
+
+/// y = a·wᵀ, or x += a·wᵀ.
+#[kernel(T = f16 | bf16, Y = f16 | bf16 | f32, choose((BN, BM) in [(64, 16), (64, 64), (128, 128)]))]
+pub fn linear_half<T, Y, const BN: usize, const BM: usize>(
+    a: &Tensor<T, (M, K), (lda, _1)>,
+    w: &Tensor<T, (N, K), (ldw, _1)>,
+    y: Option<&mut Tensor<Y, (M, N), (ldy, _1)>>,
+    x: Option<&mut Tensor<f32, (M, N), (ldx, _1)>>,
+) {
+    let (ga, gw) = (tile(a, (BM, 64), (block.y, _)), tile(w, (BN, 64), (block.x, _)));
+    let (sa, sw) = (shared::<T>((BM, 64)), shared::<T>((BN, 64)));
+    let mut acc = tiled_mma::<T, f32>(warps = 4).accumulators((BN, BM), 0.0);
+    for k in pipelined(0..ga.size(2), stages = 4) {
+        copy(ga[(_, _, k)], sa);
+        copy(gw[(_, _, k)], sw);
+        gemm(sw, sa, &mut acc);
+    }
+    if let Some(y) = y {
+        copy(acc, permute(tile(y, (BM, BN), (block.y, block.x)), (1, 0)));
+    }
+    if let Some(x) = x {
+        let gx = permute(tile(x, (BM, BN), (block.y, block.x)), (1, 0));
+        copy(map((acc, gx), |acc, x| acc + x), gx);
+    }
+}
+
+/// The weights are integers of 8 bits times scales.
+#[kernel(T = f16 | bf16, Y = f16 | bf16 | f32, choose((BN, BM) in [(64, 16), (64, 64)]))]
+pub fn linear_q8<T, Y, const BN: usize, const BM: usize>(
+    a: &Tensor<T, (M, K), (lda, _1)>,
+    codes: &Tensor<i8, (N, K), (ldw, _1)>,
+    scales: &Tensor<T, { (N, ceil_div(K, 32)) }>,
+    y: Option<&mut Tensor<Y, (M, N), (ldy, _1)>>,
+    x: Option<&mut Tensor<f32, (M, N), (ldx, _1)>>,
+) {
+    let (ga, gw) = (tile(a, (BM, 64), (block.y, _)), tile(codes, (BN, 64), (block.x, _)));
+    let gs = tile(scales, (BN, 2), (block.x, _));
+    let (sa, sw, ss) = (shared::<T>((BM, 64)), shared::<i8>((BN, 64)), shared::<T>((BN, 2)));
+    let mut acc = tiled_mma::<T, f32>(warps = 4).accumulators((BN, BM), 0.0);
+    for k in pipelined(0..ga.size(2), stages = 4) {
+        copy(ga[(_, _, k)], sa);
+        copy(gw[(_, _, k)], sw);
+        copy(gs[(_, _, k)], ss);
+        let scales = regroup(broadcast(ss, (_, 32, _)), (BN, 64));
+        gemm(map((sw, scales), |code, scale| code as T * scale), sa, &mut acc);
+    }
+    if let Some(y) = y {
+        copy(acc, permute(tile(y, (BM, BN), (block.y, block.x)), (1, 0)));
+    }
+    if let Some(x) = x {
+        let gx = permute(tile(x, (BM, BN), (block.y, block.x)), (1, 0));
+        copy(map((acc, gx), |acc, x| acc + x), gx);
+    }
+}
+
+/// The weights are integers of 4 bits, two in a byte, times scales, plus offsets.
+#[kernel(T = f16 | bf16, Y = f16 | bf16 | f32, choose((BN, BM) in [(64, 16), (64, 64)]))]
+pub fn linear_q4<T, Y, const BN: usize, const BM: usize>(
+    a: &Tensor<T, (M, K), (lda, _1)>,
+    codes: &Tensor<u8, { (N, ceil_div(K, 2)) }, (ldw, _1)>,
+    scales: &Tensor<T, { (N, ceil_div(K, 32)) }>,
+    offsets: &Tensor<T, { (N, ceil_div(K, 32)) }>,
+    y: Option<&mut Tensor<Y, (M, N), (ldy, _1)>>,
+    x: Option<&mut Tensor<f32, (M, N), (ldx, _1)>>,
+) {
+    let (ga, gw) = (tile(a, (BM, 64), (block.y, _)), tile(codes, (BN, 32), (block.x, _)));
+    let (gs, go) = (tile(scales, (BN, 2), (block.x, _)), tile(offsets, (BN, 2), (block.x, _)));
+    let (sa, sw) = (shared::<T>((BM, 64)), shared::<u8>((BN, 32)));
+    let (ss, so) = (shared::<T>((BN, 2)), shared::<T>((BN, 2)));
+    let mut acc = tiled_mma::<T, f32>(warps = 4).accumulators((BN, BM), 0.0);
+    for k in pipelined(0..ga.size(2), stages = 4) {
+        copy(ga[(_, _, k)], sa);
+        copy(gw[(_, _, k)], sw);
+        copy(gs[(_, _, k)], ss);
+        copy(go[(_, _, k)], so);
+        let scales = regroup(broadcast(ss, (_, 32, _)), (BN, 64));
+        let offsets = regroup(broadcast(so, (_, 32, _)), (BN, 64));
+        let w =
+            map((unpack_int4::<u4, T>(sw), scales, offsets), |code, scale, offset| fma(code, scale, offset));
+        gemm(w, sa, &mut acc);
+    }
+    if let Some(y) = y {
+        copy(acc, permute(tile(y, (BM, BN), (block.y, block.x)), (1, 0)));
+    }
+    if let Some(x) = x {
+        let gx = permute(tile(x, (BM, BN), (block.y, block.x)), (1, 0));
+        copy(map((acc, gx), |acc, x| acc + x), gx);
+    }
+}

@@ -1,0 +1,36 @@
+//! Kernels of language models, of `examples/models`: each serves any sizes, in 16 bits with accumulators in f32.
+
+#![allow(dead_code)]
+
+use super::Shipped;
+
+#[path = "../../examples/models/embed.rs"]
+pub mod embed;
+#[path = "../../examples/models/gate.rs"]
+pub mod gate;
+#[path = "../../examples/models/paged.rs"]
+pub mod paged;
+#[path = "../../examples/models/rms_norm.rs"]
+pub mod rms_norm;
+#[path = "../../examples/models/weights.rs"]
+pub mod weights;
+
+/// All of them.
+///
+/// ```
+/// use tilewright::kernels;
+/// assert!(kernels::models::all().iter().any(|kernel| kernel.name == "paged_attention"));
+/// ```
+pub fn all() -> Vec<Shipped> {
+    shipped! {
+        embed::embed: "rows of a table by their tokens",
+        embed::embed_q8: "rows of a table of 8-bit integers with scales",
+        gate::gate: "silu(gate) · up",
+        paged::rotate_and_store: "rotary embedding of queries and keys, and their pages",
+        paged::paged_attention: "attention to keys and values in pages",
+        rms_norm::rms_norm: "RMS norm of rows in f32, in 16 bits",
+        weights::linear_half: "a linear layer of few rows, weights of 16 bits",
+        weights::linear_q8: "a linear layer of few rows, weights of 8 bits with scales",
+        weights::linear_q4: "a linear layer of few rows, weights of 4 bits with scales and offsets",
+    }
+}

@@ -1,0 +1,123 @@
+//! The kernels of `examples/models`, compared with their text in double precision, at sizes that tiles do not divide.
+
+use tilewright::kernels::models::{embed, gate, paged, rms_norm, weights};
+use tilewright::prelude::*;
+use tilewright_fuzz::{near, written};
+use tilewright_tests::number::Random;
+
+fn numbers(count: usize, seed: u64) -> Vec<f32> {
+    let mut random = Random::new(seed);
+    (0..count).map(|_| (random.word() % 2001) as f32 / 1000.0 - 1.0).collect()
+}
+
+fn halves(count: usize, seed: u64) -> Vec<f16> {
+    numbers(count, seed).into_iter().map(f16::from_f32).collect()
+}
+
+fn bytes(count: usize, seed: u64) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    (0..count).map(|_| random.word() as u8).collect()
+}
+
+fn below(count: usize, most: usize, seed: u64) -> Vec<i32> {
+    let mut random = Random::new(seed);
+    (0..count).map(|_| (random.word() as usize % most) as i32).collect()
+}
+
+/// A matrix with contiguous rows.
+fn rows(of: Arg, columns: usize) -> Arg {
+    of.strides([columns, 1])
+}
+
+#[test]
+fn embeddings() {
+    for (m, v, d) in [(5, 40, 1088), (1, 3, 576)] {
+        let tokens = Arg::tensor(&below(m, v, 1), [m]);
+        let x = rows(Arg::output::<f32>([m, d]), d);
+        let table = rows(Arg::tensor(&halves(v * d, 2), [v, d]), d);
+        written(embed::embed().def(), &[tokens.clone(), table, x.clone()]);
+        let codes: Vec<i8> = bytes(v * d, 3).into_iter().map(u8::cast_signed).collect();
+        let codes = rows(Arg::tensor(&codes, [v, d]), d);
+        let scales = rows(Arg::tensor(&halves(v * d / 32, 4), [v, d / 32]), d / 32);
+        written(embed::embed_q8().def(), &[tokens, codes, scales, x]);
+    }
+}
+
+#[test]
+fn norms_and_gates() {
+    for (m, n) in [(3, 576), (2, 2100), (1, 1)] {
+        let (x, w) = (rows(Arg::tensor(&numbers(m * n, 1), [m, n]), n), Arg::tensor(&numbers(n, 2), [n]));
+        let y = rows(Arg::output::<f16>([m, n]), n);
+        let args = [Arg::number(1e-5f32), x, w, y.clone()];
+        for limit in [1024, 2048, 4096, 8192].into_iter().filter(|limit| n <= *limit) {
+            near(rms_norm::rms_norm().specialize(&[("LIMIT", limit)]).unwrap().def(), &args, 1e-5);
+        }
+        let both = Arg::tensor(&halves(m * 2 * n, 3), [m, n, 2]).strides([2 * n, 1, n]);
+        near(gate::gate().def(), &[both, y], 1e-5);
+    }
+}
+
+#[test]
+fn linear_layers() {
+    for (m, n, k) in [(3, 70, 160), (1, 64, 64), (70, 33, 96)] {
+        let a = rows(Arg::tensor(&halves(m * k, 1), [m, k]), k);
+        let out = [rows(Arg::output::<f16>([m, n]), n), rows(Arg::in_out(&numbers(m * n, 2), [m, n]), n)];
+        let of = |weights: &[Arg]| [&[a.clone()], weights, &out].concat();
+        near(weights::linear_half().def(), &of(&[rows(Arg::tensor(&halves(n * k, 3), [n, k]), k)]), 1e-3);
+        let (groups, small) = (k / 32, |seed| halves(n * k / 32, seed).into_iter());
+        let scales: Vec<f16> = small(4).map(|of| f16::from_f32(of.to_f32() / 64.0)).collect();
+        let scales = Arg::tensor(&scales, [n, groups]);
+        let codes: Vec<i8> = bytes(n * k, 5).into_iter().map(u8::cast_signed).collect();
+        let codes = rows(Arg::tensor(&codes, [n, k]), k);
+        near(weights::linear_q8().def(), &of(&[codes, scales.clone()]), 1e-3);
+        let codes = rows(Arg::tensor(&bytes(n * k / 2, 6), [n, k / 2]), k / 2);
+        let offsets = Arg::tensor(&small(7).collect::<Vec<_>>(), [n, groups]);
+        near(weights::linear_q4().def(), &of(&[codes, scales, offsets]), 1e-3);
+    }
+}
+
+#[test]
+fn attention_to_pages() {
+    let (j, g, d, p, r) = (2, 3, 64, 16, 9);
+    // Two new tokens of the first sequence, and one of the second.
+    let (positions, sequences) = ([16i32, 17, 5], [0i32, 0, 1]);
+    let table = rows(Arg::tensor(&[7i32, 2, 4, 0], [2, 2]), 2);
+    let (m, heads) = (3, (g + 2) * j);
+    let given = [Arg::tensor(&positions, [m]), Arg::tensor(&sequences, [m]), table];
+    let three = |of: Arg, heads: usize| of.strides([heads * d, d, 1]);
+    let pages = |of: Arg| of.strides([p * j * d, j * d, d, 1]);
+    let stored = |seed| pages(Arg::in_out(&halves(r * p * j * d, seed), [r, p, j, d]));
+    let angles = |seed| rows(Arg::tensor(&numbers(20 * d / 2, seed), [20, d / 2]), d / 2);
+    let qkv = three(Arg::tensor(&halves(m * heads * d, 3), [m, heads, d]), heads);
+    let q = three(Arg::output::<f16>([m, g * j, d]), g * j);
+    let args = [&given[..], &[angles(1), angles(2), qkv, q, stored(4), stored(5)]].concat();
+    near(paged::rotate_and_store!(G = 3).def(), &args, 1e-4);
+
+    let [q, k, v] =
+        [(m * g * j * d, 6), (r * p * j * d, 7), (r * p * j * d, 8)].map(|(count, seed)| halves(count, seed));
+    let cached = |of| pages(Arg::tensor(of, [r, p, j, d]));
+    let out = three(Arg::output::<f16>([m, g * j, d]), g * j);
+    let given_q = three(Arg::tensor(&q, [m, g * j, d]), g * j);
+    let args = [&[Arg::number(0.125f32)], &given[..], &[given_q, cached(&k), cached(&v), out]].concat();
+    let done = paged::paged_attention!(G = 3).simulate(&args).unwrap().get::<f16>("out").unwrap();
+    for (head, got) in done.chunks_exact(d).enumerate() {
+        let (token, head) = (head / (g * j), head % (g * j));
+        let page = |at: usize| [[7, 2], [4, 0]][sequences[token] as usize][at / p];
+        let row = |at: usize| ((page(at) * p + at % p) * j + head / g) * d;
+        let query = &q[(token * g * j + head) * d..];
+        let score = |at: usize| {
+            (0..d).map(|c| f64::from(query[c].to_f32()) * f64::from(k[row(at) + c].to_f32())).sum::<f64>()
+                / 8.0
+        };
+        let weights: Vec<f64> = (0..=positions[token] as usize).map(|at| score(at).exp()).collect();
+        for (c, got) in got.iter().enumerate() {
+            let sum: f64 =
+                weights.iter().enumerate().map(|(at, w)| w * f64::from(v[row(at) + c].to_f32())).sum();
+            let wanted = sum / weights.iter().sum::<f64>();
+            assert!(
+                (f64::from(got.to_f32()) - wanted).abs() < 1e-3,
+                "token {token}, head {head}: {got:?}, not {wanted}"
+            );
+        }
+    }
+}
