@@ -13,12 +13,12 @@ pub fn embed<T>(
     copy(tile(table, (1, 1024), (token, block.y)), tile(x, (1, 1024), (block.x, block.y)));
 }
 
-/// Rows of a table of 8-bit integers, with a scale for each 32 of a row.
-#[kernel(T = f16 | bf16)]
+/// Rows of a table of 8-bit integers, with a scale for each 32 of a row: columns of scales are contiguous, as in the linear layers.
+#[kernel(T = f16 | bf16, allow(uncoalesced))]
 pub fn embed_q8<T>(
     tokens: &Tensor<i32, M>,
     codes: &Tensor<i8, (V, D), (ldc, _1)>,
-    scales: &Tensor<T, { (V, ceil_div(D, 32)) }, (lds, _1)>,
+    scales: &Tensor<T, { (V, ceil_div(D, 32)) }>,
     x: &mut Tensor<f32, (M, D), (ldx, _1)>,
 ) {
     let token = tokens[(block.x)];

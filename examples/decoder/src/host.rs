@@ -28,14 +28,12 @@ impl Host {
 
     /// Turns the heads of a row by the angles of a position.
     fn rotate(&self, row: &mut [f32], position: usize) {
-        let Config { head, rope_pairs, .. } = self.model.config;
-        let half = head / 2;
-        for head in row.chunks_exact_mut(head) {
-            for at in 0..half {
+        let half = self.model.config.head / 2;
+        for head in row.chunks_exact_mut(2 * half) {
+            let (left, right) = head.split_at_mut(half);
+            for (at, (a, b)) in left.iter_mut().zip(right).enumerate() {
                 let [cosine, sine] = [0, 1].map(|of| self.rotations[of][position * half + at]);
-                let (left, right) = if rope_pairs { (2 * at, 2 * at + 1) } else { (at, at + half) };
-                let (a, b) = (head[left], head[right]);
-                (head[left], head[right]) = (a * cosine - b * sine, b * cosine + a * sine);
+                (*a, *b) = (*a * cosine - *b * sine, *b * cosine + *a * sine);
             }
         }
     }

@@ -6,8 +6,10 @@
 pub mod engine;
 pub mod gguf;
 pub mod host;
+pub mod kernels;
 pub mod model;
 pub mod safetensors;
+pub mod simulated;
 pub mod tokenizer;
 pub mod weights;
 

@@ -24,7 +24,7 @@ pub struct Config {
     pub context: usize,
     pub epsilon: f32,
     pub rope_base: f64,
-    /// Whether rotary embedding turns neighbours. Otherwise it turns elements of both halves.
+    /// Whether the file has neighbours that rotary embedding turns. Here they are in the two halves of a head.
     pub rope_pairs: bool,
 }
 
@@ -111,7 +111,11 @@ impl Model {
         for layer in 0..config.layers {
             let mut of =
                 |name: &str, rows, columns| read(&format!("blk.{layer}.{name}.weight"), rows, columns);
-            let qkv = [of("attn_q", queries, width)?, of("attn_k", keys, width)?, of("attn_v", keys, width)?];
+            let mut qkv =
+                [of("attn_q", queries, width)?, of("attn_k", keys, width)?, of("attn_v", keys, width)?];
+            if config.rope_pairs {
+                qkv[..2].iter_mut().for_each(|of| of.unpair(head));
+            }
             let gate_up = [of("ffn_gate", hidden, width)?, of("ffn_up", hidden, width)?];
             layers.push(Layer {
                 attention_norm: of("attn_norm", 1, width)?.to_f32(),

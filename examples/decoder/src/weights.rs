@@ -69,6 +69,14 @@ impl Matrix {
         Matrix { format: first.format, rows, columns: first.columns, bytes }.checked()
     }
 
+    /// Orders the rows of each head as rotary embedding of halves has them: those with even numbers first.
+    pub fn unpair(&mut self, head: usize) {
+        let (row, half) = (self.row_bytes(), head / 2);
+        let from = |at: usize| at / head * head + at % half * 2 + at % head / half;
+        let rows = (0..self.rows).flat_map(|at| &self.bytes[from(at) * row..][..row]);
+        self.bytes = rows.copied().collect();
+    }
+
     /// A row in f32.
     pub fn row(&self, at: usize, out: &mut [f32]) {
         let row = &self.bytes[at * self.row_bytes()..][..self.row_bytes()];

@@ -38,7 +38,7 @@ fn embeddings() {
         written(embed::embed().def(), &[tokens.clone(), table, x.clone()]);
         let codes: Vec<i8> = bytes(v * d, 3).into_iter().map(u8::cast_signed).collect();
         let codes = rows(Arg::tensor(&codes, [v, d]), d);
-        let scales = rows(Arg::tensor(&halves(v * d / 32, 4), [v, d / 32]), d / 32);
+        let scales = Arg::tensor(&halves(v * d / 32, 4), [v, d / 32]);
         written(embed::embed_q8().def(), &[tokens, codes, scales, x]);
     }
 }

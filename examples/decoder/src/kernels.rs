@@ -1,0 +1,402 @@
+//! The model as launches of kernels, on whatever runs them.
+
+use std::sync::Arc;
+
+use tilewright::kernels::models::{embed, gate, paged, rms_norm, weights};
+use tilewright::{KernelDef, f16};
+
+use crate::Result;
+use crate::engine::{Backend, Batch, CHUNK, PAGE};
+use crate::model::{Config, Model};
+use crate::weights::{Format, Matrix};
+
+/// Sequences of a step.
+const SEQUENCES: usize = 64;
+
+/// The contents of a buffer.
+#[derive(Clone, Debug)]
+pub enum Data {
+    F32(Vec<f32>),
+    F16(Vec<f16>),
+    I32(Vec<i32>),
+    I8(Vec<i8>),
+    U8(Vec<u8>),
+}
+
+/// An argument of a launch.
+#[derive(Clone, Debug)]
+pub enum Value {
+    Number(f32),
+    Tensor(Tensor),
+}
+
+/// A part of a buffer.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    pub buffer: usize,
+    pub extents: Vec<usize>,
+    pub strides: Vec<usize>,
+    pub offset: usize,
+    pub written: bool,
+}
+
+/// A kernel by its number, and its arguments.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    pub kernel: usize,
+    pub args: Vec<Value>,
+}
+
+/// Where kernels run: a device or the simulator.
+pub trait Runner {
+    /// A new buffer, and its number.
+    fn buffer(&mut self, data: Data) -> Result<usize>;
+    /// Writes the first elements of a buffer.
+    fn write(&mut self, buffer: usize, values: &[i32]) -> Result<()>;
+    /// The first elements of a buffer.
+    fn read(&mut self, buffer: usize, count: usize) -> Result<Vec<f32>>;
+    /// A kernel, and its number.
+    fn kernel(&mut self, def: &KernelDef) -> Result<usize>;
+    /// Runs launches in order. The same number means the same launches as before.
+    fn run(&mut self, number: usize, launches: &[Launch]) -> Result<()>;
+}
+
+/// Weights in buffers.
+struct Weights {
+    format: Format,
+    rows: usize,
+    columns: usize,
+    /// Numbers or codes; scales and offsets of each 32 of a row, column after column.
+    buffers: Vec<usize>,
+}
+
+/// Numbers of kernels for a format of weights: y = a·wᵀ, x += a·wᵀ.
+#[derive(Clone, Copy)]
+struct Linear {
+    format: Format,
+    store: usize,
+    add: usize,
+}
+
+struct Layer {
+    norms: [usize; 2],
+    qkv: Weights,
+    output: Weights,
+    gate_up: Weights,
+    down: Weights,
+    pages: [usize; 2],
+}
+
+/// Buffers of a step: f32 for the residual stream, f16 for operands of products.
+struct Buffers {
+    tokens: usize,
+    positions: usize,
+    sequences: usize,
+    table: usize,
+    x: usize,
+    normed: usize,
+    qkv: usize,
+    q: usize,
+    attended: usize,
+    gate_up: usize,
+    gated: usize,
+    logits: usize,
+    rotations: [usize; 2],
+}
+
+/// A model on a runner.
+pub struct Kernels<R> {
+    runner: R,
+    config: Config,
+    pages: usize,
+    layers: Vec<Layer>,
+    embedding: Weights,
+    head: Option<Weights>,
+    norm: usize,
+    buffers: Buffers,
+    linear: Vec<Linear>,
+    /// Kernels: embedding, norm, rotation, attention, gate, logits.
+    others: [usize; 6],
+}
+
+fn halves(values: Vec<f32>) -> Vec<f16> {
+    values.into_iter().map(f16::from_f32).collect()
+}
+
+/// The numbers of each block of 32, as `of` reads them, column after column.
+fn by_columns(matrix: &Matrix, at: usize) -> Data {
+    let (blocks, size) = (matrix.columns / 32, matrix.format.block().1);
+    let bits = |block: usize, row: usize| {
+        let first = row * matrix.row_bytes() + block * size + at;
+        f16::from_bits(u16::from_le_bytes([matrix.bytes[first], matrix.bytes[first + 1]]))
+    };
+    Data::F16((0..blocks).flat_map(|block| (0..matrix.rows).map(move |row| bits(block, row))).collect())
+}
+
+impl Weights {
+    fn new(runner: &mut impl Runner, matrix: &Matrix) -> Result<Weights> {
+        let &Matrix { format, rows, columns, .. } = matrix;
+        let blocks = || matrix.bytes.chunks_exact(format.block().1);
+        let all = match format {
+            Format::F32 | Format::F16 | Format::Bf16 => vec![Data::F16(halves(matrix.to_f32()))],
+            Format::Q8 => {
+                let codes = blocks().flat_map(|of| of[2..].iter().map(|code| code.cast_signed()));
+                vec![Data::I8(codes.collect()), by_columns(matrix, 0)]
+            }
+            Format::Q4 => {
+                // A byte has neighbours here.
+                let code =
+                    |of: &[u8], at: usize| if at < 16 { of[4 + at] & 15 } else { of[4 + at - 16] >> 4 };
+                let pairs = |of| (0..16).map(move |at| code(of, 2 * at) | (code(of, 2 * at + 1) << 4));
+                let codes = Data::U8(blocks().flat_map(pairs).collect());
+                vec![codes, by_columns(matrix, 0), by_columns(matrix, 2)]
+            }
+        };
+        let buffers = all.into_iter().map(|data| runner.buffer(data)).collect::<Result<_>>()?;
+        let format = if matches!(format, Format::Q8 | Format::Q4) { format } else { Format::F16 };
+        Ok(Weights { format, rows, columns, buffers })
+    }
+
+    /// The arguments: scales and offsets by columns.
+    fn args(&self) -> Vec<Value> {
+        let width = if self.format == Format::Q4 { self.columns / 2 } else { self.columns };
+        let narrow = |buffer| Value::read(buffer, [self.rows, self.columns / 32], [1, self.rows]);
+        let numbers = Value::rows(self.buffers[0], self.rows, width);
+        [numbers].into_iter().chain(self.buffers[1..].iter().map(|of| narrow(*of))).collect()
+    }
+}
+
+impl Value {
+    fn read<const R: usize>(buffer: usize, extents: [usize; R], strides: [usize; R]) -> Value {
+        let (extents, strides) = (extents.to_vec(), strides.to_vec());
+        Value::Tensor(Tensor { buffer, extents, strides, offset: 0, written: false })
+    }
+
+    fn vector(buffer: usize, count: usize) -> Value {
+        Value::read(buffer, [count], [1])
+    }
+
+    fn rows(buffer: usize, rows: usize, columns: usize) -> Value {
+        Value::read(buffer, [rows, columns], [columns, 1])
+    }
+
+    /// A tensor that the kernel writes.
+    fn written(mut self) -> Value {
+        if let Value::Tensor(of) = &mut self {
+            of.written = true;
+        }
+        self
+    }
+
+    /// Begins later.
+    fn from(mut self, offset: usize) -> Value {
+        if let Value::Tensor(of) = &mut self {
+            of.offset = offset;
+        }
+        self
+    }
+}
+
+impl<R: Runner> Kernels<R> {
+    /// Moves a model to a runner, with memory for this number of pages.
+    pub fn new(mut runner: R, model: &Arc<Model>, pages: usize) -> Result<Kernels<R>> {
+        let config = model.config;
+        let [queries, keys] = config.widths();
+        let layers = model.layers.iter().map(|layer| {
+            let norms = [&layer.attention_norm, &layer.ffn_norm].map(|norm| Data::F32(norm.clone()));
+            let [first, second] = norms;
+            let stored = || Data::F16(vec![f16::from_f32(0.0); pages * PAGE * keys]);
+            Ok(Layer {
+                norms: [runner.buffer(first)?, runner.buffer(second)?],
+                qkv: Weights::new(&mut runner, &layer.qkv)?,
+                output: Weights::new(&mut runner, &layer.output)?,
+                gate_up: Weights::new(&mut runner, &layer.gate_up)?,
+                down: Weights::new(&mut runner, &layer.down)?,
+                pages: [runner.buffer(stored())?, runner.buffer(stored())?],
+            })
+        });
+        let layers = layers.collect::<Result<_>>()?;
+        let embedding = Weights::new(&mut runner, &halved(&model.embedding))?;
+        let head = model.head.as_ref().map(|head| Weights::new(&mut runner, head)).transpose()?;
+        let norm = runner.buffer(Data::F32(model.norm.clone()))?;
+        let [cosines, sines] = config.rotations(config.context);
+        let rotations = [runner.buffer(Data::F32(cosines))?, runner.buffer(Data::F32(sines))?];
+        let table = runner.buffer(Data::I32(vec![0; SEQUENCES * config.context.div_ceil(PAGE)]))?;
+        let mut integers = || runner.buffer(Data::I32(vec![0; CHUNK]));
+        let [tokens, positions, sequences] = [integers()?, integers()?, integers()?];
+        let mut half = |width| runner.buffer(Data::F16(vec![f16::from_f32(0.0); CHUNK * width]));
+        let [normed, qkv, q] = [half(config.width)?, half(queries + 2 * keys)?, half(queries)?];
+        let [attended, gate_up, gated] = [half(queries)?, half(2 * config.hidden)?, half(config.hidden)?];
+        let x = runner.buffer(Data::F32(vec![0.0; CHUNK * config.width]))?;
+        let logits = runner.buffer(Data::F32(vec![0.0; SEQUENCES * model.head().rows]))?;
+        let buffers = Buffers {
+            tokens,
+            positions,
+            sequences,
+            table,
+            x,
+            normed,
+            qkv,
+            q,
+            attended,
+            gate_up,
+            gated,
+            logits,
+            rotations,
+        };
+        let (others, linear) = kernels(&mut runner, &config, &embedding, head.as_ref())?;
+        Ok(Kernels { runner, config, pages, layers, embedding, head, norm, buffers, linear, others })
+    }
+
+    /// y = a·wᵀ, or x += a·wᵀ.
+    fn linear(&self, weights: &Weights, a: usize, to: usize, count: usize, adds: bool) -> Launch {
+        let linear = self.linear.iter().find(|of| of.format == weights.format);
+        let kernel = linear.map_or(usize::MAX, |of| if adds { of.add } else { of.store });
+        let mut args = vec![Value::rows(a, count, weights.columns)];
+        args.extend(weights.args());
+        args.push(Value::rows(to, count, weights.rows).written());
+        Launch { kernel, args }
+    }
+
+    /// Normalises rows from `first` on.
+    fn normed(&self, weights: usize, first: usize, count: usize) -> Launch {
+        let (width, of) = (self.config.width, &self.buffers);
+        let x = Value::rows(of.x, count, width).from(first * width);
+        let y = Value::rows(of.normed, count, width).written();
+        let args = vec![Value::Number(self.config.epsilon), x, Value::vector(weights, width), y];
+        Launch { kernel: self.others[1], args }
+    }
+
+    /// The launches of a step: `logits` of the last of `count` tokens.
+    fn launches(&self, count: usize, logits: usize) -> Vec<Launch> {
+        let Config { width, hidden, heads, kv_heads, head, context, .. } = self.config;
+        let (of, [queries, keys]) = (&self.buffers, self.config.widths());
+        let pages = context.div_ceil(PAGE);
+        let [embed, _, rotate, attend, gate, last] = self.others;
+        let mut all = Vec::new();
+        let mut args = vec![Value::vector(of.tokens, count)];
+        args.extend(self.embedding.args());
+        args.push(Value::rows(of.x, count, width).written());
+        all.push(Launch { kernel: embed, args });
+        let heads_of =
+            |buffer, heads: usize| Value::read(buffer, [count, heads, head], [heads * head, head, 1]);
+        let place = [
+            Value::vector(of.positions, count),
+            Value::vector(of.sequences, count),
+            Value::rows(of.table, SEQUENCES, pages),
+        ];
+        for layer in &self.layers {
+            let stored = layer.pages.map(|of| {
+                let strides = [PAGE * keys, keys, head, 1];
+                Value::read(of, [self.pages, PAGE, kv_heads, head], strides)
+            });
+            all.push(self.normed(layer.norms[0], 0, count));
+            all.push(self.linear(&layer.qkv, of.normed, of.qkv, count, false));
+            let angles = of.rotations.map(|of| Value::rows(of, context, head / 2));
+            let mut args = [&place[..], &angles, &[heads_of(of.qkv, heads + 2 * kv_heads)]].concat();
+            args.push(heads_of(of.q, heads).written());
+            args.extend(stored.clone().map(Value::written));
+            all.push(Launch { kernel: rotate, args });
+            let mut args =
+                [&[Value::Number(1.0 / (head as f32).sqrt())], &place[..], &[heads_of(of.q, heads)]].concat();
+            args.extend(stored);
+            args.push(heads_of(of.attended, heads).written());
+            all.push(Launch { kernel: attend, args });
+            all.push(self.linear(&layer.output, of.attended, of.x, count, true));
+            all.push(self.normed(layer.norms[1], 0, count));
+            all.push(self.linear(&layer.gate_up, of.normed, of.gate_up, count, false));
+            let both = Value::read(of.gate_up, [count, hidden, 2], [2 * hidden, 1, hidden]);
+            all.push(Launch {
+                kernel: gate,
+                args: vec![both, Value::rows(of.gated, count, hidden).written()],
+            });
+            all.push(self.linear(&layer.down, of.gated, of.x, count, true));
+        }
+        debug_assert_eq!(queries, heads * head);
+        if logits > 0 {
+            all.push(self.normed(self.norm, count - logits, logits));
+            let head = self.head.as_ref().unwrap_or(&self.embedding);
+            let launch = self.linear(head, of.normed, of.logits, logits, false);
+            all.push(Launch { kernel: last, ..launch });
+        }
+        all
+    }
+}
+
+/// Embeddings that kernels read: of 16 bits, unless they are of 8.
+fn halved(matrix: &Matrix) -> std::borrow::Cow<'_, Matrix> {
+    if matrix.format != Format::Q4 {
+        return std::borrow::Cow::Borrowed(matrix);
+    }
+    let bytes =
+        matrix.to_f32().into_iter().flat_map(|of| f16::from_f32(of).to_bits().to_le_bytes()).collect();
+    std::borrow::Cow::Owned(Matrix { format: Format::F16, bytes, ..*matrix })
+}
+
+/// The kernels for a model: the others, and those of linear layers.
+fn kernels(
+    runner: &mut impl Runner,
+    config: &Config,
+    embedding: &Weights,
+    head: Option<&Weights>,
+) -> Result<([usize; 6], Vec<Linear>)> {
+    let sizes = [("G", config.heads / config.kv_heads), ("D", config.head), ("P", PAGE)];
+    let rotate = paged::rotate_and_store().specialize(&sizes)?;
+    let attend = paged::paged_attention().specialize(&sizes)?;
+    let embed = match embedding.format {
+        Format::Q8 => embed::embed_q8().def().clone(),
+        _ => embed::embed().def().clone(),
+    };
+    let last = match head.unwrap_or(embedding).format {
+        Format::Q8 => weights::linear_q8!(Y = f32, x = None).def().clone(),
+        Format::Q4 => weights::linear_q4!(Y = f32, x = None).def().clone(),
+        _ => weights::linear_half!(Y = f32, x = None).def().clone(),
+    };
+    let [norm, gate] = [rms_norm::rms_norm().def().clone(), gate::gate().def().clone()];
+    let mut others = [0; 6];
+    for (id, def) in others.iter_mut().zip([&embed, &norm, rotate.def(), attend.def(), &gate, &last]) {
+        *id = runner.kernel(def)?;
+    }
+    let mut linear = |format, store: &KernelDef, add: &KernelDef| {
+        Ok(Linear { format, store: runner.kernel(store)?, add: runner.kernel(add)? })
+    };
+    let all = [
+        linear(Format::F16, weights::linear_half!(x = None).def(), weights::linear_half!(y = None).def()),
+        linear(Format::Q8, weights::linear_q8!(x = None).def(), weights::linear_q8!(y = None).def()),
+        linear(Format::Q4, weights::linear_q4!(x = None).def(), weights::linear_q4!(y = None).def()),
+    ];
+    Ok((others, all.into_iter().collect::<Result<_>>()?))
+}
+
+impl<R: Runner> Backend for Kernels<R> {
+    fn config(&self) -> &Config {
+        &self.config
+    }
+
+    fn pages(&self) -> usize {
+        self.pages
+    }
+
+    fn most_tokens(&self) -> usize {
+        SEQUENCES
+    }
+
+    fn forward(&mut self, batch: &Batch) -> Result<Vec<f32>> {
+        let (count, pages) = (batch.tokens.len(), self.config.context.div_ceil(PAGE));
+        let vocabulary = self.head.as_ref().unwrap_or(&self.embedding).rows;
+        if let Some(token) = batch.tokens.iter().find(|token| **token as usize >= self.embedding.rows) {
+            return Err(format!("there is no token {token}").into());
+        }
+        let signed = |all: &[u32]| all.iter().map(|of| of.cast_signed()).collect::<Vec<i32>>();
+        let row = |of: &Vec<u32>| [signed(of), vec![0; pages - of.len()]].concat();
+        let table: Vec<i32> = batch.tables.iter().flat_map(row).collect();
+        let sequences: Vec<i32> = batch.sequences.iter().map(|of| *of as i32).collect();
+        self.runner.write(self.buffers.tokens, &signed(&batch.tokens))?;
+        self.runner.write(self.buffers.positions, &signed(&batch.positions))?;
+        self.runner.write(self.buffers.sequences, &sequences)?;
+        self.runner.write(self.buffers.table, &table)?;
+        let launches = self.launches(count, batch.logits);
+        self.runner.run(count * (SEQUENCES + 1) + batch.logits, &launches)?;
+        self.runner.read(self.buffers.logits, batch.logits * vocabulary)
+    }
+}

@@ -1,0 +1,78 @@
+//! Kernels in the simulator, which checks every access.
+
+use tilewright::KernelDef;
+use tilewright::prelude::*;
+
+use crate::Result;
+use crate::kernels::{Data, Launch, Runner, Tensor, Value};
+
+/// Buffers on the host, and kernels.
+#[derive(Default)]
+pub struct Simulated {
+    buffers: Vec<Data>,
+    kernels: Vec<KernelDef>,
+}
+
+impl Simulated {
+    fn arg(&self, value: &Value) -> Arg {
+        let Tensor { buffer, extents, strides, offset, written } = match value {
+            Value::Number(number) => return Arg::number(*number),
+            Value::Tensor(tensor) => tensor,
+        };
+        fn arg<T: tilewright::Element>(data: &[T], extents: &[usize], written: bool) -> Arg {
+            let extents = extents.iter().copied();
+            if written { Arg::in_out(data, extents) } else { Arg::tensor(data, extents) }
+        }
+        let arg = match &self.buffers[*buffer] {
+            Data::F32(data) => arg(data, extents, *written),
+            Data::F16(data) => arg(data, extents, *written),
+            Data::I32(data) => arg(data, extents, *written),
+            Data::I8(data) => arg(data, extents, *written),
+            Data::U8(data) => arg(data, extents, *written),
+        };
+        arg.strides(strides.iter().copied()).offset(*offset)
+    }
+}
+
+impl Runner for Simulated {
+    fn buffer(&mut self, data: Data) -> Result<usize> {
+        self.buffers.push(data);
+        Ok(self.buffers.len() - 1)
+    }
+
+    fn write(&mut self, buffer: usize, values: &[i32]) -> Result<()> {
+        if let Data::I32(data) = &mut self.buffers[buffer] {
+            data[..values.len()].copy_from_slice(values);
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, buffer: usize, count: usize) -> Result<Vec<f32>> {
+        let Data::F32(data) = &self.buffers[buffer] else { return Err("no buffer of f32".into()) };
+        Ok(data[..count].to_vec())
+    }
+
+    fn kernel(&mut self, def: &KernelDef) -> Result<usize> {
+        self.kernels.push(def.clone());
+        Ok(self.kernels.len() - 1)
+    }
+
+    fn run(&mut self, _: usize, launches: &[Launch]) -> Result<()> {
+        for Launch { kernel, args } in launches {
+            let given: Vec<Arg> = args.iter().map(|value| self.arg(value)).collect();
+            let done = self.kernels[*kernel].simulate(&given)?;
+            let written = args.iter().filter_map(|value| match value {
+                Value::Tensor(of) if of.written => Some(of.buffer),
+                _ => None,
+            });
+            for (buffer, (name, _)) in written.zip(done.names()) {
+                match &mut self.buffers[buffer] {
+                    Data::F32(data) => *data = done.get(name)?,
+                    Data::F16(data) => *data = done.get(name)?,
+                    _ => return Err("kernels write numbers of f32 and f16".into()),
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+//! Layers with random weights: kernels in the simulator, compared with plain loops.
+
+use std::sync::Arc;
+
+use decoder::engine::{Backend, Batch};
+use decoder::host::Host;
+use decoder::kernels::Kernels;
+use decoder::model::{Config, Layer, Model};
+use decoder::simulated::Simulated;
+use decoder::weights::{Format, Matrix};
+use tilewright::f16;
+
+/// Pseudo-random numbers from 0 to 65535.
+fn words(seed: u32) -> impl Iterator<Item = u16> {
+    let mut state = seed.wrapping_mul(2_654_435_761) | 1;
+    std::iter::repeat_with(move || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        (state >> 8) as u16
+    })
+}
+
+/// Weights of about 1/√columns.
+fn matrix(format: Format, rows: usize, columns: usize, seed: u32) -> Matrix {
+    let (elements, size) = format.block();
+    let (mut random, spread) = (words(seed), 2.0 / (columns as f32).sqrt());
+    let mut number = |scale: f32| (f32::from(random.next().unwrap()) / 32768.0 - 1.0) * scale;
+    let mut bytes = Vec::new();
+    for _ in 0..rows * columns / elements {
+        let start = bytes.len();
+        match format {
+            Format::F32 => bytes.extend(number(spread).to_le_bytes()),
+            Format::F16 | Format::Bf16 => bytes.extend(f16::from_f32(number(spread)).to_bits().to_le_bytes()),
+            Format::Q8 => bytes.extend(f16::from_f32(number(spread) / 128.0).to_bits().to_le_bytes()),
+            Format::Q4 => {
+                let scale = number(spread) / 8.0;
+                bytes.extend(
+                    [scale, -7.5 * scale].map(|of| f16::from_f32(of).to_bits().to_le_bytes()).concat(),
+                );
+            }
+        }
+        bytes.extend(words(seed + start as u32).take(size - (bytes.len() - start)).map(|of| of as u8));
+    }
+    Matrix { format, rows, columns, bytes }.checked().unwrap()
+}
+
+fn model(config: Config, vocabulary: usize, [embedding, weights]: [Format; 2]) -> Arc<Model> {
+    let Config { width, hidden, .. } = config;
+    let [queries, keys] = config.widths();
+    let norm =
+        |seed| matrix(Format::F32, 1, width, seed).to_f32().iter().map(|of| 1.0 + of).collect::<Vec<_>>();
+    let layer = |at: usize| {
+        let of = |rows, columns, seed| matrix(weights, rows, columns, 10 * at as u32 + seed);
+        Layer {
+            attention_norm: norm(1),
+            qkv: of(queries + 2 * keys, width, 2),
+            output: of(width, queries, 3),
+            ffn_norm: norm(4),
+            gate_up: of(2 * hidden, width, 5),
+            down: of(width, hidden, 6),
+        }
+    };
+    let layers = (0..config.layers).map(layer).collect();
+    let embedding = matrix(embedding, vocabulary, width, 7);
+    Arc::new(Model { config, embedding, layers, norm: norm(8), head: None })
+}
+
+#[track_caller]
+fn check(config: Config, vocabulary: usize, formats: [Format; 2]) {
+    let model = model(config, vocabulary, formats);
+    let mut host = Host::new(model.clone(), 8);
+    let mut kernels = Kernels::new(Simulated::default(), &model, 8).unwrap();
+    // A prompt in two steps, another sequence, then a token for each.
+    let pages = vec![vec![5, 1], vec![3]];
+    let one = |tokens: std::ops::Range<u32>, row: usize, logits| Batch {
+        tokens: tokens.clone().map(|at| (at * 7 + row as u32) % vocabulary as u32).collect(),
+        positions: tokens.clone().collect(),
+        sequences: vec![row; tokens.len()],
+        tables: pages.clone(),
+        logits,
+    };
+    let both = Batch {
+        tokens: vec![3, 4],
+        positions: vec![20, 2],
+        sequences: vec![0, 1],
+        tables: pages.clone(),
+        logits: 2,
+    };
+    for batch in [one(0..3, 0, 0), one(3..20, 0, 1), one(0..2, 1, 1), both] {
+        let (wanted, got) = (host.forward(&batch).unwrap(), kernels.forward(&batch).unwrap());
+        assert_eq!(got.len(), wanted.len());
+        let most = wanted.iter().fold(1.0f32, |most, of| most.max(of.abs()));
+        for (at, (got, wanted)) in got.iter().zip(&wanted).enumerate() {
+            assert!((got - wanted).abs() < 1e-2 * most, "{formats:?}: logit {at} is {got}, not {wanted}");
+        }
+    }
+}
+
+const SMALL: Config = Config {
+    layers: 2,
+    width: 96,
+    hidden: 160,
+    heads: 4,
+    kv_heads: 2,
+    head: 32,
+    context: 64,
+    epsilon: 1e-5,
+    rope_base: 10_000.0,
+    rope_pairs: false,
+};
+
+#[test]
+fn small_models_of_each_format() {
+    for formats in
+        [[Format::Q8, Format::Q4], [Format::F16, Format::Q8], [Format::F32, Format::F16], [Format::Q4; 2]]
+    {
+        check(SMALL, 70, formats);
+    }
+}
+
+/// The sizes of SmolLM2-135M.
+#[test]
+fn a_layer_of_a_real_size() {
+    let real = Config { layers: 1, width: 576, hidden: 1536, heads: 9, kv_heads: 3, head: 64, ..SMALL };
+    check(real, 300, [Format::Q8, Format::Q4]);
+}
