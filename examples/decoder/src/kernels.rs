@@ -1,5 +1,6 @@
 //! The model as launches of kernels, on whatever runs them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tilewright::kernels::models::{embed, gate, paged, rms_norm, weights};
@@ -51,10 +52,10 @@ pub struct Launch {
 pub trait Runner {
     /// A new buffer, and its number.
     fn buffer(&mut self, data: Data) -> Result<usize>;
-    /// Writes the first elements of a buffer.
-    fn write(&mut self, buffer: usize, values: &[i32]) -> Result<()>;
-    /// The first elements of a buffer.
-    fn read(&mut self, buffer: usize, count: usize) -> Result<Vec<f32>>;
+    /// Writes a buffer of integers.
+    fn write(&mut self, buffer: usize, values: Vec<i32>) -> Result<()>;
+    /// A buffer of f32.
+    fn read(&mut self, buffer: usize) -> Result<Vec<f32>>;
     /// A kernel, and its number.
     fn kernel(&mut self, def: &KernelDef) -> Result<usize>;
     /// Runs launches in order. The same number means the same launches as before.
@@ -89,10 +90,8 @@ struct Layer {
 
 /// Buffers of a step: f32 for the residual stream, f16 for operands of products.
 struct Buffers {
-    tokens: usize,
-    positions: usize,
-    sequences: usize,
-    table: usize,
+    /// Tokens, their positions, the rows of the table, and the table of pages.
+    inputs: usize,
     x: usize,
     normed: usize,
     qkv: usize,
@@ -100,7 +99,8 @@ struct Buffers {
     attended: usize,
     gate_up: usize,
     gated: usize,
-    logits: usize,
+    /// For each number of rows of logits.
+    logits: HashMap<usize, usize>,
     rotations: [usize; 2],
 }
 
@@ -221,29 +221,14 @@ impl<R: Runner> Kernels<R> {
         let norm = runner.buffer(Data::F32(model.norm.clone()))?;
         let [cosines, sines] = config.rotations(config.context);
         let rotations = [runner.buffer(Data::F32(cosines))?, runner.buffer(Data::F32(sines))?];
-        let table = runner.buffer(Data::I32(vec![0; SEQUENCES * config.context.div_ceil(PAGE)]))?;
-        let mut integers = || runner.buffer(Data::I32(vec![0; CHUNK]));
-        let [tokens, positions, sequences] = [integers()?, integers()?, integers()?];
+        let inputs = 3 * CHUNK + SEQUENCES * config.context.div_ceil(PAGE);
+        let inputs = runner.buffer(Data::I32(vec![0; inputs]))?;
         let mut half = |width| runner.buffer(Data::F16(vec![f16::from_f32(0.0); CHUNK * width]));
         let [normed, qkv, q] = [half(config.width)?, half(queries + 2 * keys)?, half(queries)?];
         let [attended, gate_up, gated] = [half(queries)?, half(2 * config.hidden)?, half(config.hidden)?];
         let x = runner.buffer(Data::F32(vec![0.0; CHUNK * config.width]))?;
-        let logits = runner.buffer(Data::F32(vec![0.0; SEQUENCES * model.head().rows]))?;
-        let buffers = Buffers {
-            tokens,
-            positions,
-            sequences,
-            table,
-            x,
-            normed,
-            qkv,
-            q,
-            attended,
-            gate_up,
-            gated,
-            logits,
-            rotations,
-        };
+        let logits = HashMap::new();
+        let buffers = Buffers { inputs, x, normed, qkv, q, attended, gate_up, gated, logits, rotations };
         let (others, linear) = kernels(&mut runner, &config, &embedding, head.as_ref())?;
         Ok(Kernels { runner, config, pages, layers, embedding, head, norm, buffers, linear, others })
     }
@@ -270,21 +255,19 @@ impl<R: Runner> Kernels<R> {
     /// The launches of a step: `logits` of the last of `count` tokens.
     fn launches(&self, count: usize, logits: usize) -> Vec<Launch> {
         let Config { width, hidden, heads, kv_heads, head, context, .. } = self.config;
-        let (of, [queries, keys]) = (&self.buffers, self.config.widths());
+        let (of, [_, keys]) = (&self.buffers, self.config.widths());
         let pages = context.div_ceil(PAGE);
         let [embed, _, rotate, attend, gate, last] = self.others;
         let mut all = Vec::new();
-        let mut args = vec![Value::vector(of.tokens, count)];
+        let input = |at: usize| Value::vector(of.inputs, count).from(at * CHUNK);
+        let mut args = vec![input(0)];
         args.extend(self.embedding.args());
         args.push(Value::rows(of.x, count, width).written());
         all.push(Launch { kernel: embed, args });
         let heads_of =
             |buffer, heads: usize| Value::read(buffer, [count, heads, head], [heads * head, head, 1]);
-        let place = [
-            Value::vector(of.positions, count),
-            Value::vector(of.sequences, count),
-            Value::rows(of.table, SEQUENCES, pages),
-        ];
+        let table = Value::rows(of.inputs, SEQUENCES, pages).from(3 * CHUNK);
+        let tokens = [input(1), input(2), table];
         for layer in &self.layers {
             let stored = layer.pages.map(|of| {
                 let strides = [PAGE * keys, keys, head, 1];
@@ -293,12 +276,13 @@ impl<R: Runner> Kernels<R> {
             all.push(self.normed(layer.norms[0], 0, count));
             all.push(self.linear(&layer.qkv, of.normed, of.qkv, count, false));
             let angles = of.rotations.map(|of| Value::rows(of, context, head / 2));
-            let mut args = [&place[..], &angles, &[heads_of(of.qkv, heads + 2 * kv_heads)]].concat();
+            let mut args = [&tokens[..], &angles, &[heads_of(of.qkv, heads + 2 * kv_heads)]].concat();
             args.push(heads_of(of.q, heads).written());
             args.extend(stored.clone().map(Value::written));
             all.push(Launch { kernel: rotate, args });
             let mut args =
-                [&[Value::Number(1.0 / (head as f32).sqrt())], &place[..], &[heads_of(of.q, heads)]].concat();
+                [&[Value::Number(1.0 / (head as f32).sqrt())], &tokens[..], &[heads_of(of.q, heads)]]
+                    .concat();
             args.extend(stored);
             args.push(heads_of(of.attended, heads).written());
             all.push(Launch { kernel: attend, args });
@@ -312,12 +296,10 @@ impl<R: Runner> Kernels<R> {
             });
             all.push(self.linear(&layer.down, of.gated, of.x, count, true));
         }
-        debug_assert_eq!(queries, heads * head);
-        if logits > 0 {
+        if let Some(buffer) = of.logits.get(&logits) {
             all.push(self.normed(self.norm, count - logits, logits));
             let head = self.head.as_ref().unwrap_or(&self.embedding);
-            let launch = self.linear(head, of.normed, of.logits, logits, false);
-            all.push(Launch { kernel: last, ..launch });
+            all.push(Launch { kernel: last, ..self.linear(head, of.normed, *buffer, logits, false) });
         }
         all
     }
@@ -387,16 +369,21 @@ impl<R: Runner> Backend for Kernels<R> {
         if let Some(token) = batch.tokens.iter().find(|token| **token as usize >= self.embedding.rows) {
             return Err(format!("there is no token {token}").into());
         }
-        let signed = |all: &[u32]| all.iter().map(|of| of.cast_signed()).collect::<Vec<i32>>();
-        let row = |of: &Vec<u32>| [signed(of), vec![0; pages - of.len()]].concat();
-        let table: Vec<i32> = batch.tables.iter().flat_map(row).collect();
-        let sequences: Vec<i32> = batch.sequences.iter().map(|of| *of as i32).collect();
-        self.runner.write(self.buffers.tokens, &signed(&batch.tokens))?;
-        self.runner.write(self.buffers.positions, &signed(&batch.positions))?;
-        self.runner.write(self.buffers.sequences, &sequences)?;
-        self.runner.write(self.buffers.table, &table)?;
+        let padded = |all: &[u32], length: usize| {
+            let signed = all.iter().map(|of| of.cast_signed());
+            signed.chain(std::iter::repeat(0)).take(length).collect::<Vec<i32>>()
+        };
+        let sequences: Vec<u32> = batch.sequences.iter().map(|of| *of as u32).collect();
+        let mut inputs = [&batch.tokens, &batch.positions, &sequences].map(|of| padded(of, CHUNK)).concat();
+        inputs.extend(batch.tables.iter().flat_map(|of| padded(of, pages)));
+        inputs.resize(3 * CHUNK + SEQUENCES * pages, 0);
+        self.runner.write(self.buffers.inputs, inputs)?;
+        if batch.logits > 0 && !self.buffers.logits.contains_key(&batch.logits) {
+            let buffer = self.runner.buffer(Data::F32(vec![0.0; batch.logits * vocabulary]))?;
+            self.buffers.logits.insert(batch.logits, buffer);
+        }
         let launches = self.launches(count, batch.logits);
         self.runner.run(count * (SEQUENCES + 1) + batch.logits, &launches)?;
-        self.runner.read(self.buffers.logits, batch.logits * vocabulary)
+        self.buffers.logits.get(&batch.logits).map_or(Ok(Vec::new()), |buffer| self.runner.read(*buffer))
     }
 }

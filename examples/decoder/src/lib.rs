@@ -3,6 +3,7 @@
 //! A [`model`] is weights and sizes. A [`engine::Backend`] runs it: [`host`] in plain loops on the CPU. The
 //! [`engine`] runs several sequences together, whose keys and values are in pages.
 
+pub mod device;
 pub mod engine;
 pub mod gguf;
 pub mod host;

@@ -10,9 +10,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use decoder::Result;
-use decoder::engine::{Engine, Settings};
+use decoder::device::OnDevice;
+use decoder::engine::{Backend, Engine, Settings};
 use decoder::host::Host;
+use decoder::kernels::Kernels;
 use decoder::model::Model;
+use decoder::tokenizer::Tokenizer;
 
 const USAGE: &str = "usage: decoder [options] PROMPT...
   --model PATH       a GGUF file, or a folder with safetensors  [target/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf]
@@ -20,19 +23,25 @@ const USAGE: &str = "usage: decoder [options] PROMPT...
   --temperature T    0 takes the likeliest token  [0]
   --top-p P          sample among the likeliest tokens with this probability in all  [1]
   --seed S           the seed of samples  [0]
-  --ids              print tokens as numbers";
+  --ids              print tokens as numbers
+  --host             compute on the CPU, also where there is a GPU";
+
+/// Pages of 16 tokens.
+const PAGES: usize = 2048;
 
 /// The command line.
 struct Options {
     model: PathBuf,
     settings: Settings,
     ids: bool,
+    host: bool,
     prompts: Vec<String>,
 }
 
 fn options() -> Result<Options> {
     let model = "target/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf".into();
-    let mut options = Options { model, settings: Settings::default(), ids: false, prompts: Vec::new() };
+    let settings = Settings::default();
+    let mut options = Options { model, settings, ids: false, host: false, prompts: Vec::new() };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or_else(|| format!("`{arg}` needs a value\n{USAGE}"));
@@ -43,6 +52,7 @@ fn options() -> Result<Options> {
             "--top-p" => options.settings.top_p = value()?.parse()?,
             "--seed" => options.settings.seed = value()?.parse()?,
             "--ids" => options.ids = true,
+            "--host" => options.host = true,
             _ if arg.starts_with("--") => return Err(format!("there is no option `{arg}`\n{USAGE}").into()),
             _ => options.prompts.push(arg),
         }
@@ -54,18 +64,28 @@ fn options() -> Result<Options> {
 }
 
 fn run() -> Result<()> {
-    let Options { model, settings, ids, prompts } = options()?;
-    if !model.exists() {
+    let options = options()?;
+    if !options.model.exists() {
         let help = "fetch the usual model: python3 examples/decoder/fetch.py";
-        return Err(format!("there is no {}\n{help}", model.display()).into());
+        return Err(format!("there is no {}\n{help}", options.model.display()).into());
     }
-    let (model, tokenizer) = Model::open(&model)?;
+    let (model, tokenizer) = Model::open(&options.model)?;
     let model = Arc::new(model);
-    let mut engine = Engine::new(Host::new(model, 1024), &tokenizer.end);
+    let device = if options.host { None } else { OnDevice::open().ok() };
+    match device {
+        Some(device) => answer(Kernels::new(device, &model, PAGES)?, &tokenizer, &options),
+        None => answer(Host::new(model, PAGES), &tokenizer, &options),
+    }
+}
+
+/// Runs all prompts together, and prints a single one as it grows.
+fn answer(backend: impl Backend, tokenizer: &Tokenizer, options: &Options) -> Result<()> {
+    let Options { settings, ids, prompts, .. } = options;
+    let mut engine = Engine::new(backend, &tokenizer.end);
     let mut texts = Vec::new();
-    for prompt in &prompts {
+    for prompt in prompts {
         let tokens = tokenizer.encode(prompt)?;
-        texts.push((engine.join(&tokens, settings)?, tokens));
+        texts.push((engine.join(&tokens, *settings)?, tokens));
     }
     let one = prompts.len() == 1 && !ids;
     if one {
@@ -82,7 +102,7 @@ fn run() -> Result<()> {
         }
     }
     for (_, tokens) in texts.iter().filter(|_| !one) {
-        if ids { println!("{tokens:?}") } else { println!("{}", tokenizer.decode(tokens)) }
+        if *ids { println!("{tokens:?}") } else { println!("{}", tokenizer.decode(tokens)) }
     }
     println!();
     Ok(())

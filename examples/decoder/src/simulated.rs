@@ -40,16 +40,17 @@ impl Runner for Simulated {
         Ok(self.buffers.len() - 1)
     }
 
-    fn write(&mut self, buffer: usize, values: &[i32]) -> Result<()> {
-        if let Data::I32(data) = &mut self.buffers[buffer] {
-            data[..values.len()].copy_from_slice(values);
-        }
+    fn write(&mut self, buffer: usize, values: Vec<i32>) -> Result<()> {
+        self.buffers[buffer] = Data::I32(values);
         Ok(())
     }
 
-    fn read(&mut self, buffer: usize, count: usize) -> Result<Vec<f32>> {
-        let Data::F32(data) = &self.buffers[buffer] else { return Err("no buffer of f32".into()) };
-        Ok(data[..count].to_vec())
+    fn read(&mut self, buffer: usize) -> Result<Vec<f32>> {
+        if let Data::F32(data) = &self.buffers[buffer] {
+            Ok(data.clone())
+        } else {
+            Err("no buffer of f32".into())
+        }
     }
 
     fn kernel(&mut self, def: &KernelDef) -> Result<usize> {
