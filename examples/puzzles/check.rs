@@ -43,4 +43,4 @@ pub(super) fn output(layout: &Layout) -> Arg {
 }
 
 pub(super) use super::costs::{cost_at_most, operations_at_most};
-pub(super) use super::goal::Goal;
+pub(super) use super::goal::{Goal, Writer};

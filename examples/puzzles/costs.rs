@@ -10,7 +10,7 @@ pub(super) fn cost_at_most(done: &Outcome, goal: u64, what: &str, cost: fn(&Acce
     if total <= goal {
         return Ok(());
     }
-    let mut text = format!("the result is right, but it takes {total} {what}; the goal is {goal}");
+    let mut text = format!("the result is right, but the cost is {total} {what}; the goal is {goal}");
     for access in done.accesses().iter().filter(|access| cost(access) > 0) {
         let line = access.line.as_deref().unwrap_or("an unknown line");
         text += &format!("\n{} by the {} of `{}`, at {line}", cost(access), access.what, access.tensor);

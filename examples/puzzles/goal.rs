@@ -10,12 +10,21 @@ use tilewright::sim::Outcome;
 
 use super::check::{Check, coordinates};
 
-/// A result: its name, its layout in memory, the tile of a block, and the thread layout if the kernel has one.
+/// What writes an element of a result.
+pub(super) enum Writer<const R: usize> {
+    /// The block that takes the element's tile, in an order of the kernel.
+    Any,
+    /// The block with the coordinates of the element's tile, of this shape.
+    Block([i64; R]),
+    /// A thread of this block, under a thread layout, with a number of neighbours along each mode.
+    Thread([i64; R], Layout, [i64; R]),
+}
+
+/// A result: its name, its layout in memory, and what writes its elements.
 pub(super) struct Goal<const R: usize> {
     pub(super) tensor: &'static str,
     pub(super) layout: Layout,
-    pub(super) tile: [i64; R],
-    pub(super) threads: Option<Layout>,
+    pub(super) writer: Writer<R>,
 }
 
 impl<const R: usize> Goal<R> {
@@ -54,14 +63,17 @@ impl<const R: usize> Goal<R> {
 
     /// The block and the thread that should write an element.
     fn writer(&self, at: [usize; R]) -> Result<String, Box<dyn Error>> {
-        let (mut block, mut inner) = ([0; 3], Vec::new());
-        for (mode, (&at, &tile)) in at.iter().zip(&self.tile).enumerate() {
-            block[mode] = at / tile as usize;
-            inner.push((at % tile as usize) as i64);
-        }
-        let block = format!("block {}", tuple(&block));
-        let Some(threads) = &self.threads else { return Ok(format!("a thread of {block}")) };
-        let parts = Distribution::of_threads(&self.tile, threads, &[])?;
+        let tile = match &self.writer {
+            Writer::Any => return Ok("one of the blocks".into()),
+            Writer::Block(tile) | Writer::Thread(tile, ..) => tile.map(|extent| extent as usize),
+        };
+        let along = |mode: usize| if mode < R { at[mode] / tile[mode] } else { 0 };
+        let block = format!("block {}", tuple(&[along(0), along(1), along(2)]));
+        let Writer::Thread(shape, threads, values) = &self.writer else {
+            return Ok(format!("a thread of {block}"));
+        };
+        let inner: Vec<i64> = (0..R).map(|mode| (at[mode] % tile[mode]) as i64).collect();
+        let parts = Distribution::of_threads(shape, threads, values)?;
         let has = |thread: &i64| (0..parts.values()).any(|value| parts.coordinate(*thread, value) == inner);
         let thread = (0..parts.threads()).find(has).expect("each element of a tile has a thread");
         Ok(format!("thread {thread} of {block}"))

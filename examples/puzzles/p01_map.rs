@@ -11,7 +11,7 @@
 //!
 //! `map(x, y, |x| x * x)` writes a function of each element of `x` to `y`.
 
-use super::check::{Check, Goal, input, output};
+use super::check::{Check, Goal, Writer, input, output};
 use tilewright::KernelDef;
 use tilewright::prelude::*;
 
@@ -27,5 +27,5 @@ pub(super) fn check(kernel: &KernelDef) -> Check {
     let y = layout!(200);
     let x = |[n]: [usize; 1]| n as f32;
     let done = kernel.simulate(&[input(&y, x), output(&y)])?;
-    Goal { tensor: "y", layout: y, tile: [64], threads: None }.compare(&done, |at| 2.0 * x(at) + 1.0)
+    Goal { tensor: "y", layout: y, writer: Writer::Block([64]) }.compare(&done, |at| 2.0 * x(at) + 1.0)
 }

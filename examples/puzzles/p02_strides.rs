@@ -14,7 +14,7 @@
 //! `Tensor<f32, (M, N)>` is column-major. `Tensor<f32, (M, N), (ld, _1)>` has the strides `ld`, which is known at
 //! launch, and 1. Both matrices have the same coordinates, so one copy converts between their layouts.
 
-use super::check::{Check, Goal, input, output};
+use super::check::{Check, Goal, Writer, input, output};
 use tilewright::KernelDef;
 use tilewright::prelude::*;
 
@@ -33,5 +33,5 @@ pub(super) fn check(kernel: &KernelDef) -> Check {
     let x = |[i, j]: [usize; 2]| (100 * i + j) as f32;
     let done = kernel.simulate(&[input(&layout!((20, 30)), x), output(&y)]);
     let done = done.map_err(|why| format!("the launch passes a row-major `y`, and is refused\n{why}"))?;
-    Goal { tensor: "y", layout: y, tile: [16, 16], threads: None }.compare(&done, x)
+    Goal { tensor: "y", layout: y, writer: Writer::Block([16, 16]) }.compare(&done, x)
 }

@@ -12,7 +12,7 @@
 //!
 //! `bias` has an element for each column, and columns are divided among blocks along y.
 
-use super::check::{Check, Goal, input, output};
+use super::check::{Check, Goal, Writer, input, output};
 use tilewright::KernelDef;
 use tilewright::prelude::*;
 
@@ -30,5 +30,6 @@ pub(super) fn check(kernel: &KernelDef) -> Check {
     let x = |[i, j]: [usize; 2]| (100 * i + j) as f32;
     let bias = |[j]: [usize; 1]| (1000 * j) as f32;
     let done = kernel.simulate(&[input(&y, x), input(&layout!(30), bias), output(&y)])?;
-    Goal { tensor: "y", layout: y, tile: [16, 16], threads: None }.compare(&done, |at| x(at) + bias([at[1]]))
+    Goal { tensor: "y", layout: y, writer: Writer::Block([16, 16]) }
+        .compare(&done, |at| x(at) + bias([at[1]]))
 }

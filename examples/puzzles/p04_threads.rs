@@ -13,7 +13,7 @@
 //!
 //! A warp has 32 consecutive threads, and moves sectors of 32 adjacent bytes. Rows of these matrices are contiguous.
 
-use super::check::{Check, Goal, cost_at_most, input, output};
+use super::check::{Check, Goal, Writer, cost_at_most, input, output};
 use tilewright::KernelDef;
 use tilewright::prelude::*;
 
@@ -31,8 +31,8 @@ pub(super) fn check(kernel: &KernelDef) -> Check {
     let y = layout!((40, 72) : (80, 1));
     let x = |[i, j]: [usize; 2]| (100 * i + j) as f32;
     let done = kernel.simulate(&[input(&y, x), output(&y)])?;
-    let threads = Some(layout!((4, 32) : (32, 1)));
-    Goal { tensor: "y", layout: y, tile: [32, 32], threads }.compare(&done, x)?;
+    let threads = layout!((4, 32) : (32, 1));
+    Goal { tensor: "y", layout: y, writer: Writer::Thread([32, 32], threads, [1, 1]) }.compare(&done, x)?;
     let least = done.accesses().iter().map(|access| access.least_sectors).sum();
     cost_at_most(&done, least, "sectors of 32 bytes", |access| access.sectors)
 }

@@ -12,7 +12,7 @@
 //!
 //! `iota(64)` has the numbers 0 to 63, and a closure may index a shared tile.
 
-use super::check::{Check, Goal, input, output};
+use super::check::{Check, Goal, Writer, input, output};
 use tilewright::KernelDef;
 use tilewright::prelude::*;
 
@@ -32,5 +32,5 @@ pub(super) fn check(kernel: &KernelDef) -> Check {
     let x = |[n]: [usize; 1]| (n * n % 17) as f32;
     let sum = |[n]: [usize; 1]| (n.max(2) - 2..(n + 3).min(200)).map(|n| x([n])).sum();
     let done = kernel.simulate(&[input(&y, x), output(&y)])?;
-    Goal { tensor: "y", layout: y, tile: [64], threads: None }.compare(&done, sum)
+    Goal { tensor: "y", layout: y, writer: Writer::Block([64]) }.compare(&done, sum)
 }

@@ -13,7 +13,7 @@
 //!  2 │  2  6 10 14            2 │  2  7 12 17
 //! ```
 
-use super::check::{Check, Goal, cost_at_most, input, output};
+use super::check::{Check, Goal, Writer, cost_at_most, input, output};
 use tilewright::KernelDef;
 use tilewright::prelude::*;
 
@@ -34,7 +34,7 @@ pub(super) fn check(kernel: &KernelDef) -> Check {
     let y = layout!((40, 50) : (50, 1));
     let x = |[i, j]: [usize; 2]| (100 * i + j) as f32;
     let done = kernel.simulate(&[input(&layout!((40, 50)), x), output(&y)])?;
-    let threads = Some(layout!((8, 32) : (32, 1)));
-    Goal { tensor: "y", layout: y, tile: [32, 32], threads }.compare(&done, x)?;
+    let threads = layout!((8, 32) : (32, 1));
+    Goal { tensor: "y", layout: y, writer: Writer::Thread([32, 32], threads, [1, 1]) }.compare(&done, x)?;
     cost_at_most(&done, 0, "bank conflicts", |access| access.bank_conflicts())
 }

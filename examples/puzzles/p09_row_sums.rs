@@ -11,7 +11,7 @@
 //!
 //! `full::<f32>((8, 1), 0.0)` is a tile in registers. `y.along(0)` views a vector as a column.
 
-use super::check::{Check, Goal, input, output};
+use super::check::{Check, Goal, Writer, input, output};
 use tilewright::KernelDef;
 use tilewright::prelude::*;
 
@@ -32,5 +32,5 @@ pub(super) fn check(kernel: &KernelDef) -> Check {
     let y = layout!(20);
     let done = kernel.simulate(&[input(&layout!((20, 70) : (70, 1)), x), output(&y)])?;
     let expected = |[i]: [usize; 1]| (0..70).map(|j| x([i, j])).sum();
-    Goal { tensor: "y", layout: y, tile: [8], threads: None }.compare(&done, expected)
+    Goal { tensor: "y", layout: y, writer: Writer::Block([8]) }.compare(&done, expected)
 }

@@ -9,7 +9,7 @@
 //! block_sum(x)    a + b + c + d
 //! ```
 
-use super::check::{Check, Goal, input, output};
+use super::check::{Check, Goal, Writer, input, output};
 use tilewright::KernelDef;
 use tilewright::prelude::*;
 
@@ -31,6 +31,7 @@ pub(super) fn check(kernel: &KernelDef) -> Check {
     let x = |[i, j]: [usize; 2]| ((i + j) % 5 + 1) as f32;
     let done = kernel.simulate(&[input(&y, x), output(&y)])?;
     let total = |i| (0..200).map(|j| x([i, j])).sum::<f32>();
-    let threads = Some(layout!((1, 128)));
-    Goal { tensor: "y", layout: y, tile: [1, 256], threads }.compare(&done, |at| x(at) / total(at[0]))
+    let threads = layout!((1, 128));
+    Goal { tensor: "y", layout: y, writer: Writer::Thread([1, 256], threads, [1, 1]) }
+        .compare(&done, |at| x(at) / total(at[0]))
 }

@@ -10,7 +10,7 @@
 //! With m = max x, no exponent is positive. Reductions of whole tiles along mode 1 are `sum(t, 1)`, `maximum(t, 1)`
 //! and `minimum(t, 1)`. Their results have the shape (4, 1), and operators repeat them along rows.
 
-use super::check::{Check, Goal, input, output};
+use super::check::{Check, Goal, Writer, input, output};
 use tilewright::KernelDef;
 use tilewright::prelude::*;
 
@@ -31,5 +31,5 @@ pub(super) fn check(kernel: &KernelDef) -> Check {
     // Ten of each number from 0 to 9, plus 30i.
     let total: f32 = (0..10).map(|j| 10.0 * f32::exp(j as f32 - 9.0)).sum();
     let expected = |[_, j]: [usize; 2]| f32::exp((j % 10) as f32 - 9.0) / total;
-    Goal { tensor: "y", layout: y, tile: [4, 128], threads: None }.compare(&done, expected)
+    Goal { tensor: "y", layout: y, writer: Writer::Block([4, 128]) }.compare(&done, expected)
 }

@@ -9,7 +9,7 @@
 //! y        1  3  6 | 10 15 21 | 28
 //! ```
 
-use super::check::{Check, Goal, input, output};
+use super::check::{Check, Goal, Writer, input, output};
 use tilewright::KernelDef;
 use tilewright::prelude::*;
 
@@ -29,5 +29,5 @@ pub(super) fn check(kernel: &KernelDef) -> Check {
     let x = |[i, j]: [usize; 2]| ((i + j) % 3) as f32;
     let done = kernel.simulate(&[input(&y, x), output(&y)])?;
     let expected = |[i, j]: [usize; 2]| (0..=j).map(|j| x([i, j])).sum();
-    Goal { tensor: "y", layout: y, tile: [4, 150], threads: None }.compare(&done, expected)
+    Goal { tensor: "y", layout: y, writer: Writer::Block([4, 150]) }.compare(&done, expected)
 }

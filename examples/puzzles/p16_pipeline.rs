@@ -10,7 +10,7 @@
 //! In `for k in pipelined(0..n, stages = 3)`, copies from global to shared memory run two iterations ahead. Each shared
 //! tile has three slots. Waits and barriers are generated, one barrier for each iteration.
 
-use super::check::{Check, Goal, input, operations_at_most, output};
+use super::check::{Check, Goal, Writer, input, operations_at_most, output};
 use tilewright::KernelDef;
 use tilewright::prelude::*;
 
@@ -34,6 +34,6 @@ pub(super) fn check(kernel: &KernelDef) -> Check {
     let x = |[i, k]: [usize; 2]| ((i + 2 * k) % 5) as f32 - 2.0;
     let done = kernel.simulate(&[input(&a, x), input(&b, x), output(&c)])?;
     let expected = |[i, j]: [usize; 2]| (0..60).map(|k| x([i, k]) * x([j, k])).sum();
-    Goal { tensor: "c", layout: c, tile: [32, 32], threads: None }.compare(&done, expected)?;
+    Goal { tensor: "c", layout: c, writer: Writer::Block([32, 32]) }.compare(&done, expected)?;
     operations_at_most(&done, "barriers", 4 * 64 * 8) // four blocks of 64 threads, 8 iterations
 }

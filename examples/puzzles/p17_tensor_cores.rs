@@ -10,7 +10,7 @@
 //!
 //! A `gemm` into such accumulators runs on tensor cores. Other statements take them as they take every tile.
 
-use super::check::{Check, Goal, input, operations_at_most, output};
+use super::check::{Check, Goal, Writer, input, operations_at_most, output};
 use tilewright::KernelDef;
 use tilewright::prelude::*;
 
@@ -39,6 +39,6 @@ pub(super) fn check(kernel: &KernelDef) -> Check {
     let half = |at| bf16::from_f32(x(at));
     let done = kernel.simulate(&[input(&a, half), input(&b, half), output(&c)])?;
     let expected = |[i, j]: [usize; 2]| (0..72).map(|k| x([i, k]) * x([j, k])).sum();
-    Goal { tensor: "c", layout: c, tile: [32, 32], threads: None }.compare(&done, expected)?;
+    Goal { tensor: "c", layout: c, writer: Writer::Block([32, 32]) }.compare(&done, expected)?;
     operations_at_most(&done, "multiply-adds", 0) // on CUDA cores
 }

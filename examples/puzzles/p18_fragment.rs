@@ -13,7 +13,7 @@
 //!  8 │  T0 V2  T0 V3  T1 V2  T1 V3  T2 V2  T2 V3  T3 V2  T3 V3
 //! ```
 
-use super::check::{Check, Goal, input, output};
+use super::check::{Check, Goal, Writer, input, output};
 use tilewright::KernelDef;
 use tilewright::prelude::*;
 
@@ -53,6 +53,6 @@ pub(super) fn check(kernel: &KernelDef) -> Check {
     let half = |at| bf16::from_f32(x(at));
     let done = kernel.simulate(&[input(&a, half), input(&b, half), output(&c)])?;
     let expected = |[i, j]: [usize; 2]| (0..40).map(|k| x([i, k]) * x([j, k])).sum();
-    Goal { tensor: "c", layout: c, tile: [16, 8], threads: Some(layout!((8, 4) : (4, 1))) }
+    Goal { tensor: "c", layout: c, writer: Writer::Thread([16, 8], layout!((8, 4) : (4, 1)), [1, 2]) }
         .compare(&done, expected)
 }

@@ -8,7 +8,7 @@
 //! exp(s - most) · exp(most - now) = exp(s - now)
 //! ```
 
-use super::check::{Check, Goal, input, output};
+use super::check::{Check, Goal, Writer, input, output};
 use tilewright::KernelDef;
 use tilewright::prelude::*;
 
@@ -54,5 +54,5 @@ pub(super) fn check(kernel: &KernelDef) -> Check {
         let weights = || (0..50).map(|j| dot(i, j).exp());
         weights().enumerate().map(|(j, w)| w * x([j, d])).sum::<f32>() / weights().sum::<f32>()
     };
-    Goal { tensor: "o", layout: o, tile: [32, 16], threads: None }.compare_within(0.01, &done, expected)
+    Goal { tensor: "o", layout: o, writer: Writer::Block([32, 16]) }.compare_within(0.01, &done, expected)
 }
