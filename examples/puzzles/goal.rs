@@ -49,7 +49,7 @@ impl<const R: usize> Goal<R> {
         let ranges: Vec<String> = (0..R).map(|mode| ranges(all.iter().map(|(at, _)| at[mode]))).collect();
         let (name, count) = (self.tensor, all.len());
         Err(format!(
-            "`{name}` at {at} is {got}; {expected} is expected\n\
+            "`{name}` at {at} is {got:?}; {expected:?} is expected\n\
              {writer} should write it\n\
              {count} of {size} elements are wrong, at coordinates ({ranges})",
             at = tuple(&at),

@@ -4,7 +4,7 @@
 pub(super) const HINTS: [&[&str]; 20] = [
     &[
         "`copy` does not change elements. `map` has a third argument, a closure of one element.",
-        "`map(x, y, |x| …)` writes to `y`. Literals have the type of their neighbours: write 2.0, not 2.",
+        "`map(x, y, |x| …)` writes the value of the closure to `y`.",
     ],
     &[
         "The body is right. The type of `y` describes column-major memory.",
@@ -44,7 +44,7 @@ pub(super) const HINTS: [&[&str]; 20] = [
         "The block has one row, so all of its threads should get one sum.",
     ],
     &[
-        "Rows 0 to 2 are right: their elements are below 89.",
+        "Every row has a sum that is infinite, and some have infinite elements: ∞ / ∞ is NaN.",
         "Subtract the largest element of each row before `exp`.",
         "`x - maximum(x, 1)` is a tile of the shape of `x`.",
     ],
@@ -83,7 +83,7 @@ pub(super) const HINTS: [&[&str]; 20] = [
         "The thread number grows by 1 along a row and by 4 along a column.",
     ],
     &[
-        "There are 8 tiles and 3 blocks. How many iterations does each block need?",
+        "There are 13 tiles and 3 blocks. How many iterations does each block need?",
         "`/` rounds down. A block whose last tile is out of bounds writes no elements.",
         "`ceil_div(a, b)` is a / b, rounded up.",
     ],

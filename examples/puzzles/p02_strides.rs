@@ -19,7 +19,7 @@ use tilewright::KernelDef;
 use tilewright::prelude::*;
 
 /// y = x, where x is column-major and y is row-major.
-#[kernel]
+#[kernel(allow(uncoalesced))]
 pub fn rows_of_columns(
     x: &Tensor<f32, (M, N)>,
     // HOLE: y is row-major.

@@ -26,10 +26,10 @@ pub fn softmax(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (
 
 pub(super) fn check(kernel: &KernelDef) -> Check {
     let y = layout!((6, 100) : (100, 1));
-    let x = |[i, j]: [usize; 2]| (30 * i) as f32 + (j % 10) as f32;
+    let x = |[i, j]: [usize; 2]| (40 * i + 127 - 29 * (j % 4)) as f32;
     let done = kernel.simulate(&[input(&y, x), output(&y)])?;
-    // Ten of each number from 0 to 9, plus 30i.
-    let total: f32 = (0..10).map(|j| 10.0 * f32::exp(j as f32 - 9.0)).sum();
-    let expected = |[_, j]: [usize; 2]| f32::exp((j % 10) as f32 - 9.0) / total;
+    // A row has 25 of each of four numbers, the largest is 40i + 127.
+    let grown = |j: usize| f32::exp(-29.0 * (j % 4) as f32);
+    let expected = |[_, j]: [usize; 2]| grown(j) / (0..100).map(grown).sum::<f32>();
     Goal { tensor: "y", layout: y, writer: Writer::Block([4, 128]) }.compare(&done, expected)
 }

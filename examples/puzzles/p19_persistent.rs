@@ -27,7 +27,7 @@ pub fn resident<const BLOCKS: usize = 3>(x: &Tensor<f32, N>, y: &mut Tensor<f32,
 }
 
 pub(super) fn check(kernel: &KernelDef) -> Check {
-    let y = layout!(500);
+    let y = layout!(800);
     let x = |[n]: [usize; 1]| n as f32;
     let done = kernel.simulate(&[input(&y, x), output(&y)])?;
     Goal { tensor: "y", layout: y, writer: Writer::Any }.compare(&done, |at| 2.0 * x(at))

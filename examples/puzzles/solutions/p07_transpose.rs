@@ -1,5 +1,5 @@
-//! With a stride of 33, element (i, j) is in bank (i + j) mod 32: rows and columns have 32 banks. `padded((32, 32),
-//! 1)` is this layout.
+//! With a stride of 33, element (i, j) is in bank (i + j) mod 32: rows and columns have 32 banks. `padded` makes
+//! such layouts.
 
 use tilewright::prelude::*;
 

@@ -1,5 +1,5 @@
-//! The accumulators of `mma` are distributed as its instruction requires. The number of threads is that of its
-//! warps.
+//! The accumulators of `mma` are distributed as its instruction requires. Its four warps are the 128 threads of the
+//! block.
 
 use tilewright::prelude::*;
 
