@@ -2,7 +2,6 @@
 //! should write it.
 
 use std::collections::BTreeSet;
-use std::error::Error;
 
 use tilewright::Layout;
 use tilewright::layouts::Distribution;
@@ -16,8 +15,16 @@ pub(super) enum Writer<const R: usize> {
     Any,
     /// The block with the coordinates of the element's tile, of this shape.
     Block([i64; R]),
-    /// A thread of this block, under a thread layout, with a number of neighbours along each mode.
-    Thread([i64; R], Layout, [i64; R]),
+    /// A thread of this block: the distribution of the tile over threads.
+    Thread([i64; R], Distribution),
+}
+
+impl<const R: usize> Writer<R> {
+    /// Under a thread layout, with a number of neighbours for each thread along each mode.
+    pub(super) fn thread(tile: [i64; R], threads: &Layout, values: [i64; R]) -> Writer<R> {
+        let parts = Distribution::of_threads(&tile, threads, &values).expect("the layout divides the tile");
+        Writer::Thread(tile, parts)
+    }
 }
 
 /// A result: its name, its layout in memory, and what writes its elements.
@@ -54,7 +61,7 @@ impl<const R: usize> Goal<R> {
              {count} of {size} elements are wrong, at coordinates ({ranges})",
             at = tuple(&at),
             expected = value(at),
-            writer = self.writer(at)?,
+            writer = self.writer(at),
             size = self.layout.size()?,
             ranges = ranges.join("; "),
         )
@@ -62,21 +69,20 @@ impl<const R: usize> Goal<R> {
     }
 
     /// The block and the thread that should write an element.
-    fn writer(&self, at: [usize; R]) -> Result<String, Box<dyn Error>> {
+    fn writer(&self, at: [usize; R]) -> String {
         let tile = match &self.writer {
-            Writer::Any => return Ok("one of the blocks".into()),
+            Writer::Any => return "one of the blocks".into(),
             Writer::Block(tile) | Writer::Thread(tile, ..) => tile.map(|extent| extent as usize),
         };
         let along = |mode: usize| if mode < R { at[mode] / tile[mode] } else { 0 };
         let block = format!("block {}", tuple(&[along(0), along(1), along(2)]));
-        let Writer::Thread(shape, threads, values) = &self.writer else {
-            return Ok(format!("a thread of {block}"));
+        let Writer::Thread(_, parts) = &self.writer else {
+            return format!("a thread of {block}");
         };
         let inner: Vec<i64> = (0..R).map(|mode| (at[mode] % tile[mode]) as i64).collect();
-        let parts = Distribution::of_threads(shape, threads, values)?;
         let has = |thread: &i64| (0..parts.values()).any(|value| parts.coordinate(*thread, value) == inner);
         let thread = (0..parts.threads()).find(has).expect("each element of a tile has a thread");
-        Ok(format!("thread {thread} of {block}"))
+        format!("thread {thread} of {block}")
     }
 }
 

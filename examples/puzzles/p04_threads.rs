@@ -32,7 +32,7 @@ pub(super) fn check(kernel: &KernelDef) -> Check {
     let x = |[i, j]: [usize; 2]| (100 * i + j) as f32;
     let done = kernel.simulate(&[input(&y, x), output(&y)])?;
     let threads = layout!((4, 32) : (32, 1));
-    Goal { tensor: "y", layout: y, writer: Writer::Thread([32, 32], threads, [1, 1]) }.compare(&done, x)?;
+    Goal { tensor: "y", layout: y, writer: Writer::thread([32, 32], &threads, [1, 1]) }.compare(&done, x)?;
     let least = done.accesses().iter().map(|access| access.least_sectors).sum();
     cost_at_most(&done, least, "sectors of 32 bytes", |access| access.sectors)
 }

@@ -35,6 +35,6 @@ pub(super) fn check(kernel: &KernelDef) -> Check {
     let x = |[i, j]: [usize; 2]| (100 * i + j) as f32;
     let done = kernel.simulate(&[input(&layout!((40, 50)), x), output(&y)])?;
     let threads = layout!((8, 32) : (32, 1));
-    Goal { tensor: "y", layout: y, writer: Writer::Thread([32, 32], threads, [1, 1]) }.compare(&done, x)?;
+    Goal { tensor: "y", layout: y, writer: Writer::thread([32, 32], &threads, [1, 1]) }.compare(&done, x)?;
     cost_at_most(&done, 0, "bank conflicts", |access| access.bank_conflicts())
 }

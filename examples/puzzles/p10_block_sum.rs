@@ -32,6 +32,6 @@ pub(super) fn check(kernel: &KernelDef) -> Check {
     let done = kernel.simulate(&[input(&y, x), output(&y)])?;
     let total = |i| (0..200).map(|j| x([i, j])).sum::<f32>();
     let threads = layout!((1, 128));
-    Goal { tensor: "y", layout: y, writer: Writer::Thread([1, 256], threads, [1, 1]) }
+    Goal { tensor: "y", layout: y, writer: Writer::thread([1, 256], &threads, [1, 1]) }
         .compare(&done, |at| x(at) / total(at[0]))
 }

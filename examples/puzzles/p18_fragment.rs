@@ -53,6 +53,6 @@ pub(super) fn check(kernel: &KernelDef) -> Check {
     let half = |at| bf16::from_f32(x(at));
     let done = kernel.simulate(&[input(&a, half), input(&b, half), output(&c)])?;
     let expected = |[i, j]: [usize; 2]| (0..40).map(|k| x([i, k]) * x([j, k])).sum();
-    Goal { tensor: "c", layout: c, writer: Writer::Thread([16, 8], layout!((8, 4) : (4, 1)), [1, 2]) }
+    Goal { tensor: "c", layout: c, writer: Writer::thread([16, 8], &layout!((8, 4) : (4, 1)), [1, 2]) }
         .compare(&done, expected)
 }
