@@ -24,6 +24,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("memory", &["each adds up to 1", "softmax_row", "4 wavefronts"]),
     ("own_kernel", &["where they belong", "refused: argument `b`", "with seed 0"]),
     ("pages", &["in order: [-1.0, 0.5, 3.0, inf]", "of four pixels: 16"]),
+    ("puzzles", &["0 of 20", "1. Map", "1.0 is expected"]),
     ("snapshot_test", &["scale(const float* __restrict__ x"]),
     ("softmax", &["softmax(const float", "expf", "most_next_of_warps"]),
     ("tutorial", &["matmul_nt("]),
