@@ -1,6 +1,9 @@
-//! Counts words to avoid, in identifiers and in prose, and compares them with limits that only go down.
+//! Counts words to avoid, in identifiers and in prose, and compares them with limits that only go down. Finds long sentences of
+//! documents.
 //!
-//! Each is a private word where the field has a better one, or a phrase that has to be read twice. `words.txt` has the limits.
+//! Each word is a private one where the field has a better one, or a phrase that has to be read twice. `words.txt` has the limits.
+
+mod sentences;
 
 use std::collections::HashMap;
 use std::fs;
@@ -47,23 +50,48 @@ struct Count {
 
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     match arguments {
-        [] => step("words", || check(&counted()?)),
+        [] => {
+            step("sentences", check_sentences)?;
+            step("words", || check(&counted()?))
+        }
         [bless] if bless == "--bless" => bless_limits(&counted()?),
         _ => Err("`cargo xtask words` takes `--bless` at most".into()),
     }
 }
 
+/// The files of the repository that match a pattern, with their texts.
+fn files(patterns: &[&str]) -> Outcome<Vec<(String, String)>> {
+    let listed = Command::new("git").arg("ls-files").args(patterns).current_dir(root()).output();
+    let listed = listed.map_err(|why| format!("git: {why}"))?;
+    let names = String::from_utf8_lossy(&listed.stdout);
+    Ok(names
+        .lines()
+        .filter_map(|name| Some((name.to_owned(), fs::read_to_string(root().join(name)).ok()?)))
+        .collect())
+}
+
+/// No document has a sentence that is too long.
+fn check_sentences() -> Outcome {
+    let long = |(name, text): &(String, String)| {
+        let long = sentences::long_sentences(text);
+        long.into_iter().map(|sentence| format!("{name}, {sentence}")).collect::<Vec<_>>()
+    };
+    let long: Vec<String> = files(&["*.md"])?.iter().flat_map(long).collect();
+    if long.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("divide these sentences:\n    {}", long.join("\n    ")))
+    }
+}
+
 /// Counts of all words, in the order of [`INSTEAD`].
 fn counted() -> Outcome<Vec<Count>> {
-    let listed = Command::new("git").args(["ls-files", "*.rs", "*.md"]).current_dir(root()).output();
-    let listed = listed.map_err(|why| format!("git: {why}"))?;
     let mut all = vec![Count::default(); INSTEAD.len()];
-    for name in String::from_utf8_lossy(&listed.stdout).lines() {
+    for (name, text) in files(&["*.rs", "*.md"])? {
         // This table names the words, and the log is a laboratory's notes.
-        if ["xtask/src/words.rs", "bench/LOG.md"].contains(&name) {
+        if ["xtask/src/words.rs", "bench/LOG.md"].contains(&name.as_str()) {
             continue;
         }
-        let Ok(text) = fs::read_to_string(root().join(name)) else { continue };
         let (code, prose) = if name.ends_with(".md") { (String::new(), text) } else { parted(&text) };
         let prose = prose.to_lowercase();
         let identifiers = in_identifiers(&code);
