@@ -1,38 +1,104 @@
-//! From CUDA, Triton and CuTe to tilewright: the same concepts side by side.
+//! From CUDA, Triton, CUTLASS and TileLang to tilewright: the same concepts side by side.
 //!
-//! | CUDA | Triton | CuTe | here |
-//! |---|---|---|---|
-//! | `blockIdx.x` | `tl.program_id(0)` | `blockIdx.x` | `block.x`; the grid is [derived](crate::language::kernels#tiles-and-the-grid) |
-//! | `threadIdx.x` | none | `threadIdx.x` | none for [whole tiles](crate::language::tiles#whole-tiles); `thread.x` in [`parallelize`](crate::language::parallelize) |
-//! | `p + i * ld + j` | `p + offs[:, None] * ld + …` | `make_tensor(p, layout)` | `Tensor<f32, (M, N), (ld, _1)>` |
-//! | `blockDim.x * blockIdx.x` | `pid * BLOCK + tl.arange` | `local_tile` | [`tile`](crate::language::tile) |
-//! | index arithmetic | none | `local_partition` | [`parallelize`](crate::language::parallelize) |
-//! | `__shared__ float s[32][33]` | none | `make_tensor(make_smem_ptr(p), layout)` | [`shared`](crate::language::shared) |
-//! | `float r[8]` | a tensor | `make_fragment_like` | [`full`](crate::language::full), [`registers`](crate::language::registers), the result of [`map`](crate::language::map) |
-//! | `if (i < n)` | `mask=offs < n` | a predicate tensor | none: bounds checks are [generated](crate::language::kernels#tiles-and-the-grid) |
-//! | `__syncthreads()` | none | `__syncthreads()` | none for whole tiles; [`sync_threads`](crate::language::sync_threads) |
-//! | `__shfl_xor_sync` in a reduction | `tl.sum(x, 1)` | `__shfl_xor_sync` | [`sum`](crate::language::sum), [`warp_sum`](crate::language::warp_sum), [`block_sum`](crate::language::block_sum) |
-//! | `__shfl_sync`, `__ballot_sync`, `__match_any_sync` | | the same | [`warp_shuffle`](crate::language::warp_shuffle), [`warp_ballot`](crate::language::warp_ballot), [`warp_match`](crate::language::warp_match) |
-//! | `__expf`, `__sinf`, `__fdividef` | | the same | [`fast_exp`](crate::language::fast_exp), [`fast_sin`](crate::language::fast_sin), [`fast_div`](crate::language::fast_div) |
-//! | `float2` | | `float2` | [pairs](crate::language::tiles#indexing-sizes-assignments): a mode of extent 2 |
-//! | `atomicAdd` | `tl.atomic_add` | `atomicAdd` | `copy(x, y, how = "atomic_add")` |
-//! | `old = atomicAdd(&n, 1)` | `old = tl.atomic_add(p, 1)` | `atomicAdd` | `let old = copy(1, n, how = "atomic_add")`: [between blocks](crate::language::control#between-blocks) |
-//! | `__threadfence()` and a flag | `sem="release"` | `Barrier` | [`signal`](crate::language::signal), [`wait`](crate::language::wait) |
-//! | `while (err > eps)` | `while err > eps` | `while` | [`while`](crate::language::control#loops-and-conditions) |
-//! | `__device__` | `@triton.jit` | `CUTE_DEVICE` | [`#[device]`](crate::language::closures#functions-that-kernels-share) |
-//! | `x[ids[i]]` | `tl.load(x + i)` | `x(i)` | `map(ids, y, |i| x[(i)])`: a [gather](crate::language::closures#gathers-and-scatters) |
-//! | `y[ids[i]] = v` | `tl.store(y + i, v)` | `y(i) = v` | [`scatter`](crate::language::scatter) |
-//! | `__umulhi` | `tl.umulhi` | `__umulhi` | [`mul_high`](crate::language::mul_high) |
-//! | `cp.async` | `tl.load`, `num_stages` | `SM80_CP_ASYNC_…` | [`copy`](crate::language::copy) to shared memory, [`pipelined`](crate::language::pipelined) |
-//! | `p + offset` | `offs + k` | `domain_offset` | [`shift`](crate::language::shift) |
-//! | | `tl.reshape`, in row-major order | `composition`, in column-major order | [`regroup`](crate::language::regroup), as CuTe orders elements |
-//! | | `tl.swizzle2d` | `idx2crd` | [`walk`](crate::language::walk), which also determines the grid; [`raster`](crate::language::raster) |
-//! | programmatic dependent launch | `launch_pdl=True` | `launch_with_pdl` | the key `overlaps` |
-//! | `mma.sync` | `tl.dot` | `TiledMMA`, `gemm` | [`tiled_mma`](crate::language::tiled_mma), [`gemm`](crate::language::gemm) |
-//! | `(i ^ j) * 8` | none | `Swizzle<3,3,3>` | a derived layout, or [`swizzled`](crate::language::swizzled) |
-//! | `template <int BM>` | `BM: tl.constexpr` | `Int<128>{}` | `const BM: usize = 128` |
-//! | `x * scale` | `x * scale` | a functor | `x * scale` on [tiles](crate::language::tiles#arithmetic-on-tiles); a closure, in [`map`](crate::language::map) |
-//! | `x > 0 ? x : 0` | `tl.where(x > 0, x, 0)` | a functor | `if x > 0.0 { x } else { 0.0 }`, or [`select`](crate::language::select) |
+//! | CUDA | Triton | CuTe | TileLang | here |
+//! |---|---|---|---|---|
+//! | `__global__` | `@triton.jit` | `__global__` | `@T.prim_func` | `#[kernel]`, a [kernel](crate::language::kernels#a-kernel) |
+//! | `__device__` | `@triton.jit` | `CUTE_DEVICE` | `T.macro` | [`#[device]`](crate::language::closures#functions-that-kernels-share) |
+//! | `blockIdx.x`, CTA | `tl.program_id(0)` | `blockIdx.x` | `T.Kernel(…) as bx` | `block.x`; the grid is [derived](crate::language::kernels#tiles-and-the-grid) |
+//! | `threadIdx.x` | none | `threadIdx.x` | `T.get_thread_binding()` | none for [whole tiles](crate::language::tiles#whole-tiles); `thread.x` in [`parallelize`](crate::language::parallelize) |
+//! | `blockDim`, `__launch_bounds__` | `num_warps` | `MaxThreadsPerBlock` | `threads=128` | [`threads`](crate::language::threads), or `#[kernel(threads = 128)]`; [`blocks_per_sm`](crate::language::blocks_per_sm) |
+//! | `p + i * ld + j` | `p + offs[:, None] * ld + …` | `make_tensor(p, layout)` | `T.Tensor((M, N), …)` | `Tensor<f32, (M, N), (ld, _1)>` |
+//! | `blockDim.x * blockIdx.x` | `pid * BLOCK + tl.arange`, `tl.make_block_ptr` | `local_tile` | `A[by * BM, k * BK]` | [`tile`](crate::language::tile) |
+//! | index arithmetic | none | `local_partition`, `partition_S`, MoYe's `@parallelize` | `T.Parallel` | [`parallelize`](crate::language::parallelize) |
+//! | `__shared__`, `extern __shared__` | none | `make_tensor(make_smem_ptr(p), layout)` | `T.alloc_shared` | [`shared`](crate::language::shared) |
+//! | `float r[8]` | a tensor | `make_fragment_like` | `T.alloc_fragment`, `T.alloc_local` | [`full`](crate::language::full), [`registers`](crate::language::registers), the result of [`map`](crate::language::map) |
+//! | `if (i < n)` | `mask=offs < n`, `boundary_check` | a predicate tensor, `copy_if` | none | none: predication is [generated](crate::language::kernels#tiles-and-the-grid) |
+//! | `float4`, `__ldg` | `tl.multiple_of`, `tl.max_contiguous` | `UniversalCopy<uint128_t>` | `coalesced_width` | none: vectorized access is derived; `values = (1, 4)` in [`parallelize`](crate::language::parallelize) |
+//! | `__syncthreads()` | none, `tl.debug_barrier` | `__syncthreads()` | none | none for whole tiles; [`sync_threads`](crate::language::sync_threads) |
+//! | `__shfl_xor_sync` in a reduction | `tl.sum(x, 1)`, `tl.reduce` | `__shfl_xor_sync` | `T.reduce_sum`, `T.reduce_max` | [`sum`](crate::language::sum), [`reduce`](crate::language::reduce), [`warp_sum`](crate::language::warp_sum), [`block_sum`](crate::language::block_sum) |
+//! | `cub::BlockScan` | `tl.cumsum`, `tl.associative_scan` | | `T.cumsum` | [`scan`](crate::language::scan) |
+//! | `__shfl_sync`, `__ballot_sync`, `__match_any_sync` | | the same | `T.tvm_warp_shuffle` | [`warp_shuffle`](crate::language::warp_shuffle), [`warp_ballot`](crate::language::warp_ballot), [`warp_match`](crate::language::warp_match) |
+//! | `__expf`, `__sinf`, `__fdividef` | | the same | `T.__exp` | [`fast_exp`](crate::language::fast_exp), [`fast_sin`](crate::language::fast_sin), [`fast_div`](crate::language::fast_div) |
+//! | `__umulhi` | `tl.umulhi` | `__umulhi` | | [`mul_high`](crate::language::mul_high) |
+//! | `float2` | | `float2` | | [pairs](crate::language::tiles#indexing-sizes-assignments): a mode of extent 2 |
+//! | `x * scale` | `x * scale` | a functor | `T.Parallel` | `x * scale` on [tiles](crate::language::tiles#arithmetic-on-tiles); a closure, in [`map`](crate::language::map) |
+//! | `x > 0 ? x : 0` | `tl.where(x > 0, x, 0)` | a functor | `T.if_then_else` | `if x > 0.0 { x } else { 0.0 }`, or [`select`](crate::language::select) |
+//! | `x[ids[i]]` | `tl.load(x + i)` | `x(i)` | `x[ids[i]]` | `map(ids, y, \|i\| x[(i)])`: a [gather](crate::language::closures#gathers-and-scatters) |
+//! | `y[ids[i]] = v` | `tl.store(y + i, v)` | `y(i) = v` | `y[ids[i]] = v` | [`scatter`](crate::language::scatter) |
+//! | `atomicAdd` | `tl.atomic_add` | `atomicAdd` | `T.atomic_add` | `copy(x, y, how = "atomic_add")` |
+//! | `old = atomicAdd(&n, 1)` | `old = tl.atomic_add(p, 1)` | `atomicAdd` | `T.atomic_add(…, return_prev=True)` | `let old = copy(1, n, how = "atomic_add")`: [between blocks](crate::language::control#between-blocks) |
+//! | `atomicCAS` | `tl.atomic_cas` | `atomicCAS` | | [compare and exchange](crate::language::control#between-blocks) |
+//! | `__threadfence()` and a flag | `sem="release"` | `Barrier` | | [`signal`](crate::language::signal), [`wait`](crate::language::wait) |
+//! | `while (err > eps)` | `while err > eps` | `while` | `while` | [`while`](crate::language::control#loops-and-conditions) |
+//! | `#pragma unroll` | `tl.static_range` | `CUTE_UNROLL` | `T.unroll` | [`unroll`](crate::language::unroll) |
+//! | `template <int BM>` | `BM: tl.constexpr` | `Int<128>{}` | a Python number | `const BM: usize = 128`: [constants](crate::language::kernels#constants-and-alternatives) |
+//! | `p + offset` | `offs + k` | `domain_offset` | | [`shift`](crate::language::shift) |
+//! | | `tl.trans`, `tl.permute` | `select<1, 0>` | | [`permute`](crate::language::permute) |
+//! | | `tl.reshape`, in row-major order | `composition`, in column-major order | `T.reshape` | [`regroup`](crate::language::regroup), as CuTe orders elements |
+//! | | `tl.broadcast_to` | stride 0 | | [`broadcast`](crate::language::broadcast) |
+//! | `(i ^ j) * 8` | none | `Swizzle<3,3,3>` | `T.annotate_layout` | a derived layout, or [`swizzled`](crate::language::swizzled); padding by [`padded`](crate::language::padded) |
+//! | inline `asm` | `tl.inline_asm_elementwise` | `asm` | `T.ptx_…` | [`asm`](crate::language::asm) |
+//!
+//! # GEMM, pipelines, clusters
+//!
+//! | elsewhere | here |
+//! |---|---|
+//! | GEMM, `GemmUniversal`, `tl.dot`, `T.gemm` | [`gemm`](crate::language::gemm) in a kernel; [`matmul_kernel!`](crate::matmul_kernel); the call `matmul` |
+//! | accumulators, `tCrC` | `mma.accumulators((BM, BN), 0.0)` of [`tiled_mma`](crate::language::tiled_mma); [`full`](crate::language::full) on CUDA cores |
+//! | `mma.sync`, `ldmatrix`, `TiledMMA`, `TiledCopy` | [`tiled_mma`](crate::language::tiled_mma); by name, [explicit instructions](crate::language::products#explicit-instructions) |
+//! | wgmma, warpgroup, `SM90_64x128x16…` | `tiled_mma::<bf16, f32>(warpgroups = 2)` |
+//! | main loop, collective mainloop, `T.Pipelined` | `for k in` [`pipelined`](crate::language::pipelined)`(0..n, stages = 3)` |
+//! | `num_stages`, `StageCountAuto`, multistage | `stages = 3`; `most_stages = 16` |
+//! | `cp.async`, `SM80_CP_ASYNC_…` | [`copy`](crate::language::copy) to shared memory |
+//! | TMA, `cp.async.bulk.tensor`, tensor map, `make_tma_copy`, `tl.make_tensor_descriptor` | the same [`copy`](crate::language::copy) in a loop with `producer = warp`; tensor maps are made at launch |
+//! | warp specialization, `KernelTmaWarpSpecialized`, `tl.range(warp_specialize=True)`, `T.ws` | `producer = warp`: [producers](crate::language::products#producers) |
+//! | cooperative, ping-pong (`KernelTmaWarpSpecializedPingpong`) | `warpgroups = 2`; `persistent(alternate = true)`, the key `ping_pong` |
+//! | mbarrier, `PipelineTmaAsync`, phase, `setmaxnreg` | none: generated with the ring |
+//! | epilogue, epilogue visitor tree, `LinearCombination` | `copy(map(acc, \|x\| …), c)`; the keys `epilogue`, `bias`, `residual`, `alpha_beta`, `aux` |
+//! | persistent kernel, `T.Persistent` | [`persistent`](crate::language::persistent) |
+//! | tile scheduler, rasterization, threadblock swizzle, `tl.swizzle2d`, `T.use_swizzle`, `idx2crd` | [`raster`](crate::language::raster); [`walk`](crate::language::walk), which also determines the grid |
+//! | split-K, `SplitKParallel`, `SPLIT_K` | `split = cluster(4)`: [split-K](crate::language::products#split-k-and-stream-k) |
+//! | stream-K, `StreamKScheduler` | `split = blocks(4)` |
+//! | sliced-K | `warps = (1, 1, 8)` |
+//! | cluster shape, `num_ctas`, multicast | [`cluster`](crate::language::cluster); [multicast](crate::language::products#multicast) of copies is derived |
+//! | distributed shared memory, `mapa`, `map_shared_rank` | [`peer`](crate::language::peer), [`cluster_reduce`](crate::language::cluster_reduce) |
+//! | batched GEMM | the key `batched`; a third mode |
+//! | grouped GEMM | no key; one launch over a [list of tensors](crate::language::kernels#lists-of-tensors) |
+//! | block scaled FP8, `tl.dot_scaled` | the key `scales = blocks`, for e4m3 and e5m2 |
+//! | mixed-input GEMM, W4A16, GPTQ, AWQ | the keys `b_dtype`, `group_size`, `zeros`; [narrow weights](crate::language::products#narrow-weights) |
+//! | 3xTF32, `OpMultiplyAddFastF32` | the key `precision = f32x3`; `terms = 2` |
+//! | implicit GEMM convolution | the kernels of `examples/pages` |
+//! | flash attention | `examples/attention.rs`, `examples/attention_hopper.rs` |
+//! | programmatic dependent launch, PDL, GDC, `griddepcontrol`, `launch_pdl=True`, `launch_with_pdl` | `#[kernel(overlaps)]`, the key `overlaps` |
+//! | software pipelining by hand, modulo schedule | [`stage`](crate::language::stage) |
+//!
+//! # Tuning and tools
+//!
+//! | elsewhere | here |
+//! |---|---|
+//! | autotuning, `triton.autotune`, `Config`, `cutlass_profiler` | `#[kernel(choose(…))]`, a choice at each launch; [`tilewright tune`](crate::from_your_program#tuning) measures |
+//! | heuristics | the estimate: `tilewright explain` shows its terms |
+//! | occupancy, registers, spills | `tilewright inspect KERNEL --report`: threads, shared memory, registers, spills; [`blocks_per_sm`](crate::language::blocks_per_sm) |
+//! | coalescing, sectors, bank conflicts, wavefronts (`ncu`) | `kernel().report()`, and [lints](crate::language::lints#lints) |
+//! | `TRITON_INTERPRET=1`, `compute-sanitizer` | `kernel().simulate(…)`: races, bounds, barriers, unwritten results |
+//! | SASS, PTX, `cuobjdump`, `MLIR_ENABLE_DUMP` | `tilewright inspect KERNEL --sass`, `--ptx`, `--explain`; `kernel().source()` is the CUDA C |
+//! | `print_latex` | `tilewright draw KERNEL --part …` |
+//! | layout algebra: `composition`, `zipped_divide`, `logical_divide`, `blocked_product`, `coalesce`, `complement` | the same names, in kernels and in the crate `tilewright-layout` |
+//! | AOT, `triton.compile`, `.so` | `tilewright export`: C, Rust, PyTorch |
+//!
+//! # What is absent
+//!
+//! | not here | instead |
+//! |---|---|
+//! | tcgen05, tensor memory (TMEM), CTA pairs | mma.sync on Blackwell |
+//! | MXFP8, MXFP4, NVFP4 | `scales = blocks`, or scales in your own kernel |
+//! | sparse `mma.sp` | none |
+//! | textures, constant memory, dynamic parallelism | none |
+//! | `grid.sync()` | another launch, or [the last block to arrive](crate::language::control#between-blocks) |
+//! | `printf`, `tl.device_print` | results of the simulator |
+//! | AMD, `hip` | none |
+//!
+//! [Limits](crate::language::limits) lists what the language leaves out.
 //!
 //! # Threads, blocks and bounds
 //!
@@ -49,9 +115,9 @@
 //!     tl.store(y + i, alpha * tl.load(x + i, mask=i < n), mask=i < n)
 //! ```
 //!
-//! Here you write no indices. The generator derives the number of blocks from the tiles, the distribution over threads
-//! and the vector width from the layout in memory, and the bounds checks from the tensor. If the tile divides N,
-//! a variant without checks runs.
+//! Here you write no indices. The generator derives the number of blocks from the tiles, and the bounds checks from the tensor.
+//! It derives the distribution over threads and the vector width from the layout in memory. If the tile divides N, a variant
+//! without checks runs.
 //!
 //! ```
 //! use tilewright::prelude::*;
@@ -160,7 +226,7 @@
 //! # Ok::<(), tilewright::sim::Error>(())
 //! ```
 //!
-//! # Products, pipelines and tensor cores
+//! # GEMM on tensor cores
 //!
 //! ```python
 //! acc = tl.zeros((BM, BN), dtype=tl.float32)                                   # Triton, num_stages=3
@@ -202,7 +268,7 @@
 //! assert!(product().source().contains("ldmatrix"));
 //! ```
 //!
-//! [`matmul_kernel!`](crate::matmul_kernel) makes tuned products from keys.
+//! [`matmul_kernel!`](crate::matmul_kernel) makes tuned GEMMs from keys.
 //!
 //! # Atomics and data-dependent addresses
 //!
@@ -252,5 +318,5 @@
 //! - `kernel().source()` is the CUDA C, `kernel().explain()` the loop nest with the loops of grid and block,
 //!   `kernel().report()` the cost of every access.
 //! - `kernel().simulate(…)` runs it without a GPU, and reports races, bounds and unwritten results.
-//! - Mistakes are errors at your own tokens, while compiling: names of CUDA, Triton and CuTe, such as
-//!   `threadIdx` or `tl.dot`, have messages with their counterparts here.
+//! - Mistakes are errors at your own tokens, while compiling. Names of CUDA, Triton and CuTe, such as `threadIdx` or `tl.dot`,
+//!   have messages with their counterparts here.

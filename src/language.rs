@@ -6,15 +6,15 @@
 //! - [Closures](closures): functions of elements, functions that kernels share, coordinates, gathers and scatters.
 //! - [Reductions and scans](reductions): over a thread, a warp, a block, a cluster, or a whole tile.
 //! - [Control flow](control): loops, conditions, software pipelines, and the integers in them.
-//! - [Products](products): on CUDA cores and on tensor cores, with producer warps, explicit instructions, built-in products.
-//! - [Keys of products](keys): all keys of `matmul_kernel!`, by subject.
+//! - [GEMM](products): tensor cores, warp specialization, split-K, narrow weights, explicit instructions, built-in products.
+//! - [Keys of GEMM](keys): all keys of `matmul_kernel!`, by subject.
 //! - [Types](types): conversions, literals, accumulators, and the accuracy of functions.
 //! - [Lints](lints): warnings with names, and their levels.
 //! - [Limits](limits): what the language leaves out, and what to write instead.
 //!
 //! The items below document the functions of the language, in an editor too. Inside `#[kernel]` the generator
 //! evaluates them. Elsewhere they cannot be called, because their argument types have no values outside of a kernel.
-//! If you know CUDA, Triton or CuTe, begin with [`coming_from`](crate::coming_from).
+//! If you know CUDA, Triton, CUTLASS or TileLang, begin with [`coming_from`](crate::coming_from).
 
 pub(crate) mod functions;
 
