@@ -78,7 +78,7 @@
 //! |---|---|
 //! | autotuning, `triton.autotune`, `Config`, `cutlass_profiler` | `#[kernel(choose(…))]`, a choice at each launch; [`tilewright tune`](crate::from_your_program#tuning) measures |
 //! | heuristics | the estimate: `tilewright explain` shows its terms |
-//! | occupancy, registers, spills | `tilewright inspect KERNEL --report`: threads, shared memory, registers, spills; [`blocks_per_sm`](crate::language::blocks_per_sm) |
+//! | occupancy, registers, spills | `tilewright inspect KERNEL --report --arch sm_90`: threads, shared memory, registers, spills; [`blocks_per_sm`](crate::language::blocks_per_sm) |
 //! | coalescing, sectors, bank conflicts, wavefronts (`ncu`) | `kernel().report()`, and [lints](crate::language::lints#lints) |
 //! | `TRITON_INTERPRET=1`, `compute-sanitizer` | `kernel().simulate(…)`: races, bounds, barriers, unwritten results |
 //! | SASS, PTX, `cuobjdump`, `MLIR_ENABLE_DUMP` | `tilewright inspect KERNEL --sass`, `--ptx`, `--explain`; `kernel().source()` is the CUDA C |
