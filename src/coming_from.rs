@@ -4,6 +4,7 @@
 //! |---|---|---|---|---|
 //! | `__global__` | `@triton.jit` | `__global__` | `@T.prim_func` | `#[kernel]`, a [kernel](crate::language::kernels#a-kernel) |
 //! | `__device__` | `@triton.jit` | `CUTE_DEVICE` | `T.macro` | [`#[device]`](crate::language::closures#functions-that-kernels-share) |
+//! | `<<<grid, block, shared, stream>>>` | `kernel[grid](…)` | `<<<…>>>`, `launch_kernel_on_cluster` | `kernel(…)` | `kernel().launch(&stream, …)` |
 //! | `blockIdx.x`, CTA | `tl.program_id(0)` | `blockIdx.x` | `T.Kernel(…) as bx` | `block.x`; the grid is [derived](crate::language::kernels#tiles-and-the-grid) |
 //! | `threadIdx.x` | none | `threadIdx.x` | `T.get_thread_binding()` | none for [whole tiles](crate::language::tiles#whole-tiles); `thread.x` in [`parallelize`](crate::language::parallelize) |
 //! | `blockDim`, `__launch_bounds__` | `num_warps` | `MaxThreadsPerBlock` | `threads=128` | [`threads`](crate::language::threads), or `#[kernel(threads = 128)]`; [`blocks_per_sm`](crate::language::blocks_per_sm) |
@@ -11,11 +12,14 @@
 //! | `blockDim.x * blockIdx.x` | `pid * BLOCK + tl.arange`, `tl.make_block_ptr` | `local_tile` | `A[by * BM, k * BK]` | [`tile`](crate::language::tile) |
 //! | index arithmetic | none | `local_partition`, `partition_S`, MoYe's `@parallelize` | `T.Parallel` | [`parallelize`](crate::language::parallelize) |
 //! | `__shared__`, `extern __shared__` | none | `make_tensor(make_smem_ptr(p), layout)` | `T.alloc_shared` | [`shared`](crate::language::shared) |
+//! | loads and stores, `cudaMemcpyAsync` on the device | `tl.load`, `tl.store` | `copy`, `cooperative_copy` | `T.copy` | [`copy`](crate::language::copy) |
 //! | `float r[8]` | a tensor | `make_fragment_like` | `T.alloc_fragment`, `T.alloc_local` | [`full`](crate::language::full), [`registers`](crate::language::registers), the result of [`map`](crate::language::map) |
+//! | `r[i] = 0` | `tl.zeros`, `tl.full` | `clear`, `fill` | `T.clear`, `T.fill` | [`full`](crate::language::full), [`fill`](crate::language::fill) |
+//! | `threadIdx.x + j` as data | `tl.arange` | `make_identity_tensor` | a loop variable | coordinates of a closure; [`iota`](crate::language::iota) |
 //! | `if (i < n)` | `mask=offs < n`, `boundary_check` | a predicate tensor, `copy_if` | none | none: predication is [generated](crate::language::kernels#tiles-and-the-grid) |
-//! | `float4`, `__ldg` | `tl.multiple_of`, `tl.max_contiguous` | `UniversalCopy<uint128_t>` | `coalesced_width` | none: vectorized access is derived; `values = (1, 4)` in [`parallelize`](crate::language::parallelize) |
+//! | `float4`, `__ldg` | `tl.multiple_of`, `tl.max_contiguous` | `UniversalCopy<uint128_t>` | `T.vectorized`, `coalesced_width` | none: vectorized access is derived; `values = (1, 4)` in [`parallelize`](crate::language::parallelize) |
 //! | `__syncthreads()` | none, `tl.debug_barrier` | `__syncthreads()` | none | none for whole tiles; [`sync_threads`](crate::language::sync_threads) |
-//! | `__shfl_xor_sync` in a reduction | `tl.sum(x, 1)`, `tl.reduce` | `__shfl_xor_sync` | `T.reduce_sum`, `T.reduce_max` | [`sum`](crate::language::sum), [`reduce`](crate::language::reduce), [`warp_sum`](crate::language::warp_sum), [`block_sum`](crate::language::block_sum) |
+//! | `__shfl_xor_sync` in a reduction | `tl.sum(x, 1)`, `tl.max`, `tl.argmax`, `tl.reduce` | `__shfl_xor_sync` | `T.reduce_sum`, `T.reduce_max` | [`sum`](crate::language::sum), [`reduce`](crate::language::reduce), [`warp_sum`](crate::language::warp_sum), [`block_sum`](crate::language::block_sum) |
 //! | `cub::BlockScan` | `tl.cumsum`, `tl.associative_scan` | | `T.cumsum` | [`scan`](crate::language::scan) |
 //! | `__shfl_sync`, `__ballot_sync`, `__match_any_sync` | | the same | `T.tvm_warp_shuffle` | [`warp_shuffle`](crate::language::warp_shuffle), [`warp_ballot`](crate::language::warp_ballot), [`warp_match`](crate::language::warp_match) |
 //! | `__expf`, `__sinf`, `__fdividef` | | the same | `T.__exp` | [`fast_exp`](crate::language::fast_exp), [`fast_sin`](crate::language::fast_sin), [`fast_div`](crate::language::fast_div) |
@@ -30,6 +34,9 @@
 //! | `atomicCAS` | `tl.atomic_cas` | `atomicCAS` | | [compare and exchange](crate::language::control#between-blocks) |
 //! | `__threadfence()` and a flag | `sem="release"` | `Barrier` | | [`signal`](crate::language::signal), [`wait`](crate::language::wait) |
 //! | `while (err > eps)` | `while err > eps` | `while` | `while` | [`while`](crate::language::control#loops-and-conditions) |
+//! | `(a + b - 1) / b` | `tl.cdiv` | `ceil_div` | `T.ceildiv` | [`ceil_div`](crate::language::ceil_div) |
+//! | `int n`, a size | `n` | `Shape` of run-time integers | `T.dynamic`, `T.symbolic` | `N`, a name in an extent |
+//! | `__builtin_assume` | `tl.assume` | `CUTE_STATIC_ASSERT` | `T.assume` | [`assert`](crate::language::assert), [`at_most`](crate::language::at_most), [`at_least`](crate::language::at_least) |
 //! | `#pragma unroll` | `tl.static_range` | `CUTE_UNROLL` | `T.unroll` | [`unroll`](crate::language::unroll) |
 //! | `template <int BM>` | `BM: tl.constexpr` | `Int<128>{}` | a Python number | `const BM: usize = 128`: [constants](crate::language::kernels#constants-and-alternatives) |
 //! | `p + offset` | `offs + k` | `domain_offset` | | [`shift`](crate::language::shift) |
@@ -66,7 +73,7 @@
 //! | grouped GEMM | no key; one launch over a [list of tensors](crate::language::kernels#lists-of-tensors) |
 //! | block scaled FP8, `tl.dot_scaled` | the key `scales = blocks`, for e4m3 and e5m2 |
 //! | mixed-input GEMM, W4A16, GPTQ, AWQ | the keys `b_dtype`, `group_size`, `zeros`; [narrow weights](crate::language::products#narrow-weights) |
-//! | 3xTF32, `OpMultiplyAddFastF32` | the key `precision = f32x3`; `terms = 2` |
+//! | 3xTF32, `OpMultiplyAddFastF32`, `input_precision="tf32x3"` | the key `precision = f32x3`; `terms = 2` |
 //! | implicit GEMM convolution | the kernels of `examples/pages` |
 //! | flash attention | `examples/attention.rs`, `examples/attention_hopper.rs` |
 //! | programmatic dependent launch, PDL, GDC, `griddepcontrol`, `launch_pdl=True`, `launch_with_pdl` | `#[kernel(overlaps)]`, the key `overlaps` |
