@@ -116,8 +116,8 @@ impl Backend for Host {
         self.pages
     }
 
-    fn most_tokens(&self) -> usize {
-        64
+    fn limits(&self) -> [usize; 2] {
+        [64, 256]
     }
 
     fn forward(&mut self, batch: &Batch) -> Result<Vec<f32>> {

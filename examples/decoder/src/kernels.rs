@@ -7,12 +7,13 @@ use tilewright::kernels::models::{embed, gate, paged, rms_norm, weights};
 use tilewright::{KernelDef, f16};
 
 use crate::Result;
-use crate::engine::{Backend, Batch, CHUNK, PAGE};
+use crate::engine::{Backend, Batch, PAGE};
 use crate::model::{Config, Model};
 use crate::weights::{Format, Matrix};
 
-/// Sequences of a step.
+/// Most sequences, and most tokens of a step.
 const SEQUENCES: usize = 64;
+const CHUNK: usize = 512;
 
 /// The contents of a buffer.
 #[derive(Clone, Debug)]
@@ -359,8 +360,8 @@ impl<R: Runner> Backend for Kernels<R> {
         self.pages
     }
 
-    fn most_tokens(&self) -> usize {
-        SEQUENCES
+    fn limits(&self) -> [usize; 2] {
+        [SEQUENCES, CHUNK]
     }
 
     fn forward(&mut self, batch: &Batch) -> Result<Vec<f32>> {
