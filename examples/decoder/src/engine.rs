@@ -6,7 +6,7 @@ use crate::Result;
 use crate::model::Config;
 
 /// Tokens of a page of keys and values.
-pub const PAGE: usize = 16;
+pub const PAGE: usize = 64;
 
 /// The tokens of a step.
 #[derive(Clone, Debug, Default)]

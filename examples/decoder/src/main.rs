@@ -28,8 +28,8 @@ const USAGE: &str = "usage: decoder [options] PROMPT...
   --time             print how long the first token and the others took
   --host             compute on the CPU, also where there is a GPU";
 
-/// Pages of 16 tokens.
-const PAGES: usize = 2048;
+/// Pages of 64 tokens.
+const PAGES: usize = 1024;
 
 /// The command line.
 struct Options {

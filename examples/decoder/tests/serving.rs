@@ -12,7 +12,7 @@ const CONFIG: Config = Config {
     heads: 1,
     kv_heads: 1,
     head: 2,
-    context: 96,
+    context: 400,
     epsilon: 1e-5,
     rope_base: 10_000.0,
     rope_pairs: false,
@@ -90,7 +90,7 @@ impl Random {
 
 #[test]
 fn ten_thousand_sequences_come_and_go() {
-    let (mut random, mut engine) = (Random(1), Engine::new(Hashes::new(40), &[0]));
+    let (mut random, mut engine) = (Random(1), Engine::new(Hashes::new(12), &[0]));
     // Sequences that run: their numbers, prompts, most tokens, and texts so far.
     let mut running: Vec<(u64, Vec<u32>, usize, Vec<u32>)> = Vec::new();
     let (mut joined, mut refused, mut cancelled) = (0, 0, 0);
@@ -119,27 +119,27 @@ fn ten_thousand_sequences_come_and_go() {
             }
         }
     }
-    assert_eq!((engine.free_pages(), running.len()), (40, 0));
+    assert_eq!((engine.free_pages(), running.len()), (12, 0));
     assert!(refused > 100 && cancelled > 100, "{refused} were refused, {cancelled} cancelled");
 }
 
 #[test]
 fn what_cannot_be_served_is_refused_alone() {
-    let mut engine = Engine::new(Hashes::new(4), &[0]);
+    let mut engine = Engine::new(Hashes::new(3), &[0]);
     let settings = Settings { tokens: 20, ..Settings::default() };
-    let first = engine.join(&[1; 20], settings).unwrap();
-    let why = engine.join(&[1; 20], settings).unwrap_err().to_string();
-    assert_eq!(why, "the sequence needs 3 pages, and 1 of 4 are free");
+    let first = engine.join(&[1; 100], settings).unwrap();
+    let why = engine.join(&[1; 100], settings).unwrap_err().to_string();
+    assert_eq!(why, "the sequence needs 2 pages, and 1 of 3 are free");
     assert_eq!(
         engine.join(&[], settings).unwrap_err().to_string(),
-        "a prompt has 1 to 95 tokens, and this one has 0"
+        "a prompt has 1 to 399 tokens, and this one has 0"
     );
-    assert!(engine.join(&[1; 96], settings).is_err());
+    assert!(engine.join(&[1; 400], settings).is_err());
     assert!(engine.step().is_ok());
     engine.cancel(first);
     engine.cancel(first);
-    assert_eq!(engine.free_pages(), 4);
-    assert!(engine.join(&[1; 20], settings).is_ok());
+    assert_eq!(engine.free_pages(), 3);
+    assert!(engine.join(&[1; 100], settings).is_ok());
 }
 
 /// A step that fails leaves every sequence as it was: it can be tried again, or its sequences cancelled.
