@@ -231,7 +231,7 @@ impl<R: Runner> Kernels<R> {
         let embedding = Weights::new(&mut runner, &halved(&model.embedding))?;
         let head = model.head.as_ref().map(|head| Weights::new(&mut runner, head)).transpose()?;
         let norm = runner.buffer(Data::F32(model.norm.clone()))?;
-        let [cosines, sines] = config.rotations(config.context);
+        let [cosines, sines] = model.rotations();
         let rotations = [runner.buffer(Data::F32(cosines))?, runner.buffer(Data::F32(sines))?];
         let inputs = 3 * CHUNK + SEQUENCES * config.context.div_ceil(PAGE);
         let inputs = runner.buffer(Data::I32(vec![0; inputs]))?;

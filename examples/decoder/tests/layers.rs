@@ -63,7 +63,8 @@ fn model(config: Config, vocabulary: usize, [embedding, weights]: [Format; 2]) -
     };
     let layers = (0..config.layers).map(layer).collect();
     let embedding = matrix(embedding, vocabulary, width, 7);
-    Arc::new(Model { config, embedding, layers, norm: norm(8), head: None })
+    let divisors = Some((0..config.head / 2).map(|at| 1.0 + at as f32 / 8.0).collect());
+    Arc::new(Model { config, embedding, layers, norm: norm(8), head: None, divisors })
 }
 
 #[track_caller]
