@@ -1,4 +1,4 @@
-//! Attention of tokens to keys and values in pages: those of a prompt, and the newest token of each of several sequences.
+//! Attention of tokens to keys and values in pages: the tokens of a prompt, or the newest token of each of several sequences.
 
 use tilewright::prelude::*;
 
@@ -20,7 +20,7 @@ pub fn rotate_and_store<T, const G: usize = 1, const D: usize = 64, const P: usi
     let position = positions[(token)];
     let (page, slot) = (table[(sequences[(token)], position / P)], position % P);
     let (c, s) = (tile(cosines, (1, D / 2), (position, 0)), tile(sines, (1, D / 2), (position, 0)));
-    let turn = |a, b, c, s| {
+    let rotate = |a, b, c, s| {
         let (a, b) = (a as f32, b as f32);
         (a * c - b * s, b * c + a * s)
     };
@@ -28,7 +28,7 @@ pub fn rotate_and_store<T, const G: usize = 1, const D: usize = 64, const P: usi
         tile(qkv, (1, G, D / 2), (token, head, 0))[(0, _, _)],
         tile(qkv, (1, G, D / 2), (token, head, 1))[(0, _, _)],
     );
-    let (a, b) = map((a, b, c, s), turn);
+    let (a, b) = map((a, b, c, s), rotate);
     copy(a, tile(q, (1, G, D / 2), (token, head, 0))[(0, _, _)]);
     copy(b, tile(q, (1, G, D / 2), (token, head, 1))[(0, _, _)]);
     let at = G * J + head;
@@ -36,7 +36,7 @@ pub fn rotate_and_store<T, const G: usize = 1, const D: usize = 64, const P: usi
         tile(qkv, (1, 1, D / 2), (token, at, 0))[(0, _, _)],
         tile(qkv, (1, 1, D / 2), (token, at, 1))[(0, _, _)],
     );
-    let (a, b) = map((a, b, c, s), turn);
+    let (a, b) = map((a, b, c, s), rotate);
     copy(a, tile(keys, (1, 1, 1, D / 2), (page, slot, head, 0))[(0, 0, _, _)]);
     copy(b, tile(keys, (1, 1, 1, D / 2), (page, slot, head, 1))[(0, 0, _, _)]);
     let value = tile(qkv, (1, 1, D), (token, at + J, 0))[(0, _, _)];

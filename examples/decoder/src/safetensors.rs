@@ -108,7 +108,7 @@ impl Folder {
 }
 
 impl Folder {
-    /// What divides each frequency: those of low frequencies by a factor, those of high ones by 1.
+    /// What divides each frequency: a factor for low ones, 1 for high ones.
     fn divisors(&self) -> Result<Option<Matrix>> {
         // Newer files have all of it in `rope_parameters`.
         let [old, new] = ["rope_scaling", "rope_parameters"].map(|key| &self.config[key]);

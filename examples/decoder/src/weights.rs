@@ -58,7 +58,7 @@ impl Matrix {
         Ok(self)
     }
 
-    /// The matrices as one: the rows of the first, then those of the second, and so on.
+    /// The matrices as one: the rows of the first, then of the second, and so on.
     pub fn stacked(all: &[&Matrix]) -> Result<Matrix> {
         let [first, ..] = all else { return Err("no matrices to stack".into()) };
         if all.iter().any(|of| (of.format, of.columns) != (first.format, first.columns)) {
