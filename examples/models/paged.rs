@@ -1,11 +1,11 @@
-//! Attention of tokens to keys and values in pages: those of a prompt, and the newest token of each of several sequences.
+//! Attention of tokens to keys and values in pages: the tokens of a prompt, or the newest token of each of several sequences.
 
 use tilewright::prelude::*;
 
 /// Turns queries and keys by the angles of their positions, and stores keys and values in pages. A row of `qkv` has G heads of queries
 /// for each of the J heads of keys, then the keys, then the values.
 #[kernel(T = f16 | bf16)]
-pub fn rotate_and_store<T, const G: usize = 1, const D: usize = 64, const P: usize = 16>(
+pub fn rotate_and_store<T, const G: usize = 1, const D: usize = 64, const P: usize = 64>(
     positions: &Tensor<i32, M>,
     sequences: &Tensor<i32, M>,
     table: &Tensor<i32, (S, L), (ldt, _1)>,
@@ -20,7 +20,7 @@ pub fn rotate_and_store<T, const G: usize = 1, const D: usize = 64, const P: usi
     let position = positions[(token)];
     let (page, slot) = (table[(sequences[(token)], position / P)], position % P);
     let (c, s) = (tile(cosines, (1, D / 2), (position, 0)), tile(sines, (1, D / 2), (position, 0)));
-    let turn = |a, b, c, s| {
+    let rotate = |a, b, c, s| {
         let (a, b) = (a as f32, b as f32);
         (a * c - b * s, b * c + a * s)
     };
@@ -28,7 +28,7 @@ pub fn rotate_and_store<T, const G: usize = 1, const D: usize = 64, const P: usi
         tile(qkv, (1, G, D / 2), (token, head, 0))[(0, _, _)],
         tile(qkv, (1, G, D / 2), (token, head, 1))[(0, _, _)],
     );
-    let (a, b) = map((a, b, c, s), turn);
+    let (a, b) = map((a, b, c, s), rotate);
     copy(a, tile(q, (1, G, D / 2), (token, head, 0))[(0, _, _)]);
     copy(b, tile(q, (1, G, D / 2), (token, head, 1))[(0, _, _)]);
     let at = G * J + head;
@@ -36,46 +36,125 @@ pub fn rotate_and_store<T, const G: usize = 1, const D: usize = 64, const P: usi
         tile(qkv, (1, 1, D / 2), (token, at, 0))[(0, _, _)],
         tile(qkv, (1, 1, D / 2), (token, at, 1))[(0, _, _)],
     );
-    let (a, b) = map((a, b, c, s), turn);
+    let (a, b) = map((a, b, c, s), rotate);
     copy(a, tile(keys, (1, 1, 1, D / 2), (page, slot, head, 0))[(0, 0, _, _)]);
     copy(b, tile(keys, (1, 1, 1, D / 2), (page, slot, head, 1))[(0, 0, _, _)]);
     let value = tile(qkv, (1, 1, D), (token, at + J, 0))[(0, _, _)];
     copy(value, tile(values, (1, 1, 1, D), (page, slot, head, 0))[(0, 0, _, _)]);
 }
 
-/// softmax(scale · Q·Kᵀ)·V of each token and the tokens of its sequence up to it. G heads of queries share a head of keys.
-#[kernel(T = f16 | bf16)]
-pub fn paged_attention<T, const G: usize = 1, const D: usize = 64, const P: usize = 16>(
+/// softmax(scale · Q·Kᵀ)·V of each token and the tokens of its sequence up to it. G heads of queries, the rows of a tile, share a head
+/// of keys. The C blocks of a cluster have a part of the pages each.
+#[kernel(T = f16 | bf16, choose(C in [1, 2, 4, 8]))]
+pub fn paged_attention<T, const C: usize, const G: usize = 1, const D: usize = 64, const P: usize = 64>(
     scale: f32,
     positions: &Tensor<i32, M>,
     sequences: &Tensor<i32, M>,
     table: &Tensor<i32, (S, L), (ldt, _1)>,
-    q: &Tensor<T, { (M, G * J, D) }, (ldq, hq, _1)>,
+    q: &Tensor<T, (M, J, G, D), (ldq, jq, hq, _1)>,
     keys: &Tensor<T, (R, P, J, D), (rk, pk, hk, _1)>,
     values: &Tensor<T, (R, P, J, D), (rv, pv, hv, _1)>,
-    out: &mut Tensor<T, { (M, G * J, D) }, (ldo, ho, _1)>,
+    out: &mut Tensor<T, (M, J, G, D), (ldo, jo, ho, _1)>,
 ) {
-    let (token, head) = walk((M, J), block.x);
+    cluster(C);
+    let ((part, token), head) = (walk((C, M), block.x), block.y);
     let (last, sequence) = (positions[(token)], sequences[(token)]);
-    let q = map(tile(q, (1, G, D), (token, head, 0))[(0, _, _)], |q| q as f32 * scale);
-    let mut most = full::<f32>((G, 1, 1), f32::NEG_INFINITY);
-    let mut total = full::<f32>((G, 1, 1), 0.0);
-    let mut acc = full::<f32>((G, 1, D), 0.0);
-    for n in 0..last / P + 1 {
+    let each = ceil_div(last / P + 1, C);
+    let (sq, sk, sv) = (shared::<T>((16, D)), shared::<T>((P, D)), shared::<T>((P, D)));
+    copy(tile(q, (1, 1, 16, D), (token, head, 0, 0))[(0, 0, _, _)], sq);
+    let mma = tiled_mma::<T, f32>(warps = 1);
+    let mut acc = mma.accumulators((16, D), 0.0);
+    let mut most = full::<f32>((16, 1), f32::MIN);
+    let mut total = full::<f32>((16, 1), 0.0);
+    for n in pipelined(part * each..min(last / P + 1, (part + 1) * each), stages = 2) {
         let page = table[(sequence, n)];
-        let k = tile(keys, (1, P, 1, D), (page, 0, head, 0))[(0, _, 0, _)];
-        let v = tile(values, (1, P, 1, D), (page, 0, head, 0))[(0, _, 0, _)];
-        let s = sum(map((broadcast(q, (_, P, _)), broadcast(k, (G, _, _))), |q, k| q * k as f32), 2); // (G, P, 1)
-        let s = map(s, |s, at| if (n * P + at.1 <= last) & (page < R) { s } else { f32::NEG_INFINITY });
+        copy(tile(keys, (1, P, 1, D), (page, 0, head, 0))[(0, _, 0, _)], sk);
+        copy(tile(values, (1, P, 1, D), (page, 0, head, 0))[(0, _, 0, _)], sv);
+        let mut s = mma.accumulators((16, P), 0.0);
+        gemm(sq, sk, &mut s);
+        let s =
+            map(s, |s, at| if (n * P + at.1 <= last) & (page < R) { s * scale } else { f32::NEG_INFINITY });
         let next = map((most, maximum(s, 1)), |a, b| max(a, b));
         let p = map((s, next), |s, m| exp(s - m));
         total = map((total, most, next, sum(p, 1, out_of_bounds = 0.0)), |t, m, n, p| t * exp(m - n) + p);
-        let more = sum(map((p, broadcast(v, (G, _, _))), |p, v| p * v as f32), 1, out_of_bounds = 0.0); // (G, 1, D)
-        acc = map((acc, most, next, more), |acc, m, n, more| acc * exp(m - n) + more);
+        acc = map((acc, most, next), |acc, m, n| acc * exp(m - n));
+        gemm(map(p, |p| p as T), permute(sv, (1, 0)), &mut acc);
+        most = next;
+    }
+    let to = tile(out, (1, 1, 16, D), (token, head, 0, 0))[(0, 0, _, _)];
+    if C == 1 {
+        copy(map((acc, total), |acc, total| acc / total), to);
+    } else {
+        let (so, sm, st) = (shared::<f32>((16, D)), shared::<f32>((16, 1)), shared::<f32>((16, 1)));
+        copy(acc, so);
+        copy(most, sm);
+        copy(total, st);
+        sync_cluster();
+        let mut best = full::<f32>((16, 1), f32::MIN);
+        for other in unroll(0..C) {
+            best = map((best, peer(sm, other)), |a, b| max(a, b));
+        }
+        let mut total = full::<f32>((16, 1), 0.0);
+        let mut acc = full::<f32>((16, D / C), 0.0);
+        for other in unroll(0..C) {
+            let weight = map((peer(sm, other), best), |m, best| exp(m - best));
+            total = map((total, peer(st, other), weight), |t, more, w| t + more * w);
+            acc = map((acc, tile(peer(so, other), (16, D / C), (0, part)), weight), |acc, more, w| {
+                acc + more * w
+            });
+        }
+        copy(map((acc, total), |acc, total| acc / total), tile(to, (16, D / C), (0, part)));
+        sync_cluster();
+    }
+}
+
+/// The same for the tokens of one sequence, one after the other.
+#[kernel(T = f16 | bf16)]
+pub fn paged_prefill<
+    T,
+    const BM: usize = 64,
+    const G: usize = 1,
+    const D: usize = 64,
+    const P: usize = 64,
+>(
+    scale: f32,
+    positions: &Tensor<i32, M>,
+    sequences: &Tensor<i32, M>,
+    table: &Tensor<i32, (S, L), (ldt, _1)>,
+    q: &Tensor<T, { (M, J * G, D) }, (ldq, hq, _1)>,
+    keys: &Tensor<T, (R, P, J, D), (rk, pk, hk, _1)>,
+    values: &Tensor<T, (R, P, J, D), (rv, pv, hv, _1)>,
+    out: &mut Tensor<T, { (M, J * G, D) }, (ldo, ho, _1)>,
+) {
+    let (first, sequence, head) = (positions[(0)], sequences[(0)], block.y / G);
+    let (sq, sk, sv) = (shared::<T>((BM, D)), shared::<T>((P, D)), shared::<T>((P, D)));
+    copy(tile(q, (BM, 1, D), (block.x, block.y, 0))[(_, 0, _)], sq);
+    let mma = tiled_mma::<T, f32>(warps = BM / 16);
+    let mut acc = mma.accumulators((BM, D), 0.0);
+    let mut most = full::<f32>((BM, 1), f32::MIN);
+    let mut total = full::<f32>((BM, 1), 0.0);
+    for n in pipelined(0..ceil_div(first + min(M, (block.x + 1) * BM), P), stages = 2) {
+        let page = table[(sequence, n)];
+        copy(tile(keys, (1, P, 1, D), (page, 0, head, 0))[(0, _, 0, _)], sk);
+        copy(tile(values, (1, P, 1, D), (page, 0, head, 0))[(0, _, 0, _)], sv);
+        let mut s = mma.accumulators((BM, P), 0.0);
+        gemm(sq, sk, &mut s);
+        let s =
+            map(
+                s,
+                |s, at| {
+                    if (n * P + at.1 <= first + at.0) & (page < R) { s * scale } else { f32::NEG_INFINITY }
+                },
+            );
+        let next = map((most, maximum(s, 1)), |a, b| max(a, b));
+        let p = map((s, next), |s, m| exp(s - m));
+        total = map((total, most, next, sum(p, 1, out_of_bounds = 0.0)), |t, m, n, p| t * exp(m - n) + p);
+        acc = map((acc, most, next), |acc, m, n| acc * exp(m - n));
+        gemm(map(p, |p| p as T), permute(sv, (1, 0)), &mut acc);
         most = next;
     }
     copy(
-        map((acc, total), |acc, total| acc / total)[(_, 0, _)],
-        tile(out, (1, G, D), (token, head, 0))[(0, _, _)],
+        map((acc, total), |acc, total| acc / total),
+        tile(out, (BM, 1, D), (block.x, block.y, 0))[(_, 0, _)],
     );
 }

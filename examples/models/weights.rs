@@ -4,8 +4,8 @@
 use tilewright::prelude::*;
 
 /// y = a·wᵀ, or x += a·wᵀ.
-#[kernel(T = f16 | bf16, Y = f16 | bf16 | f32, choose((BN, BM) in [(64, 16), (64, 64), (128, 128)]))]
-pub fn linear_half<T, Y, const BN: usize, const BM: usize>(
+#[kernel(T = f16 | bf16, Y = f16 | bf16 | f32, choose((BN, BM, SPLIT) in [(64, 16, 1), (64, 16, 4), (64, 16, 8), (64, 64, 1), (64, 64, 4), (128, 128, 1)]))]
+pub fn linear_half<T, Y, const BN: usize, const BM: usize, const SPLIT: usize>(
     a: &Tensor<T, (M, K), (lda, _1)>,
     w: &Tensor<T, (N, K), (ldw, _1)>,
     y: Option<&mut Tensor<Y, (M, N), (ldy, _1)>>,
@@ -14,7 +14,7 @@ pub fn linear_half<T, Y, const BN: usize, const BM: usize>(
     let (ga, gw) = (tile(a, (BM, 64), (block.y, _)), tile(w, (BN, 64), (block.x, _)));
     let (sa, sw) = (shared::<T>((BM, 64)), shared::<T>((BN, 64)));
     let mut acc = tiled_mma::<T, f32>(warps = 4).accumulators((BN, BM), 0.0);
-    for k in pipelined(0..ga.size(2), stages = 4) {
+    for k in pipelined(0..ga.size(2), stages = 4, split = cluster(SPLIT)) {
         copy(ga[(_, _, k)], sa);
         copy(gw[(_, _, k)], sw);
         gemm(sw, sa, &mut acc);
@@ -29,8 +29,8 @@ pub fn linear_half<T, Y, const BN: usize, const BM: usize>(
 }
 
 /// The weights are integers of 8 bits times scales.
-#[kernel(T = f16 | bf16, Y = f16 | bf16 | f32, choose((BN, BM) in [(64, 16), (64, 64)]))]
-pub fn linear_q8<T, Y, const BN: usize, const BM: usize>(
+#[kernel(T = f16 | bf16, Y = f16 | bf16 | f32, choose((BN, BM, SPLIT) in [(64, 16, 1), (64, 16, 4), (64, 16, 8), (64, 64, 1), (64, 64, 4)]))]
+pub fn linear_q8<T, Y, const BN: usize, const BM: usize, const SPLIT: usize>(
     a: &Tensor<T, (M, K), (lda, _1)>,
     codes: &Tensor<i8, (N, K), (ldw, _1)>,
     scales: &Tensor<T, { (N, ceil_div(K, 32)) }>,
@@ -41,7 +41,7 @@ pub fn linear_q8<T, Y, const BN: usize, const BM: usize>(
     let gs = tile(scales, (BN, 2), (block.x, _));
     let (sa, sw, ss) = (shared::<T>((BM, 64)), shared::<i8>((BN, 64)), shared::<T>((BN, 2)));
     let mut acc = tiled_mma::<T, f32>(warps = 4).accumulators((BN, BM), 0.0);
-    for k in pipelined(0..ga.size(2), stages = 4) {
+    for k in pipelined(0..ga.size(2), stages = 4, split = cluster(SPLIT)) {
         copy(ga[(_, _, k)], sa);
         copy(gw[(_, _, k)], sw);
         copy(gs[(_, _, k)], ss);
@@ -58,8 +58,8 @@ pub fn linear_q8<T, Y, const BN: usize, const BM: usize>(
 }
 
 /// The weights are integers of 4 bits, two in a byte, times scales, plus offsets.
-#[kernel(T = f16 | bf16, Y = f16 | bf16 | f32, choose((BN, BM) in [(64, 16), (64, 64)]))]
-pub fn linear_q4<T, Y, const BN: usize, const BM: usize>(
+#[kernel(T = f16 | bf16, Y = f16 | bf16 | f32, choose((BN, BM, SPLIT) in [(64, 16, 1), (64, 16, 4), (64, 16, 8), (64, 64, 1), (64, 64, 4)]))]
+pub fn linear_q4<T, Y, const BN: usize, const BM: usize, const SPLIT: usize>(
     a: &Tensor<T, (M, K), (lda, _1)>,
     codes: &Tensor<u8, { (N, ceil_div(K, 2)) }, (ldw, _1)>,
     scales: &Tensor<T, { (N, ceil_div(K, 32)) }>,
@@ -72,7 +72,7 @@ pub fn linear_q4<T, Y, const BN: usize, const BM: usize>(
     let (sa, sw) = (shared::<T>((BM, 64)), shared::<u8>((BN, 32)));
     let (ss, so) = (shared::<T>((BN, 2)), shared::<T>((BN, 2)));
     let mut acc = tiled_mma::<T, f32>(warps = 4).accumulators((BN, BM), 0.0);
-    for k in pipelined(0..ga.size(2), stages = 4) {
+    for k in pipelined(0..ga.size(2), stages = 4, split = cluster(SPLIT)) {
         copy(ga[(_, _, k)], sa);
         copy(gw[(_, _, k)], sw);
         copy(gs[(_, _, k)], ss);

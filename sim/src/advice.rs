@@ -169,11 +169,11 @@ impl Cluster<'_> {
         let (lacks, help) = match weak.lack {
             Lack::Release => (
                 "releases nothing",
-                "let it release (order `Release` or `Both`), so that blocks that read it see what was written before",
+                "let it release, order = \"release\" or \"acq_rel\", so that blocks that read it see what was written before",
             ),
             Lack::Acquire => (
                 "acquires nothing",
-                "let it acquire (order `Acquire` or `Both`), so that later accesses see what other blocks had written before they updated it",
+                "let it acquire, order = \"acquire\" or \"acq_rel\", so that later accesses see what other blocks had written before they updated it",
             ),
             Lack::Scope => ("has the scope of one block", "give it the scope of the grid"),
         };

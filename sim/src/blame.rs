@@ -299,13 +299,16 @@ impl Cluster<'_> {
     /// A deadlock: all warps wait, and no operation is in flight.
     pub(crate) fn deadlock(&self) -> Box<Fault> {
         let mut parties: Vec<Party> = Vec::new();
-        let mut ended = Vec::new();
+        let mut ended: Vec<(usize, Vec<u32>)> = Vec::new();
         // Does a warp wait at a barrier of the block, and does every one at some barrier?
-        let (mut barrier, mut every, mut registers, mut bytes) = (false, true, false, None);
+        let (mut barrier, mut every, mut registers, mut advice) = (false, true, false, None);
         let entry = self.ctx.kernel.launch.registers_at_entry().next_multiple_of(8);
         for warp in self.warps.iter().flatten() {
             if warp.ended {
-                ended.extend(warp.threads(warp.live));
+                match ended.iter_mut().find(|(block, _)| *block == warp.block) {
+                    Some((_, threads)) => threads.extend(warp.threads(warp.live)),
+                    None => ended.push((warp.block, warp.threads(warp.live))),
+                }
                 continue;
             }
             every &= matches!(warp.waiting, Some(Waiting::Barrier(_) | Waiting::Cluster));
@@ -325,12 +328,15 @@ impl Cluster<'_> {
                 Some(Waiting::Flag { word, least }) => {
                     let flag = self.ctx.element(Space::Global(word.buffer), word.at as i64);
                     let value = self.overlay.flag(&self.ctx.world, *word).unwrap_or_default();
+                    advice.get_or_insert_with(|| {
+                        "let a block that has begun change what another waits for: signal(flags[(i)]) of the same flag".into()
+                    });
                     format!("wait until {flag} is {least}, and it is {value}")
                 }
                 Some(Waiting::Mbarriers(all)) => {
                     let (block, at, want) = all[0];
-                    let (words, advice) = self.mbarrier_in_words(block, at, want);
-                    bytes = bytes.or(advice);
+                    let (words, more) = self.mbarrier_in_words(block, at, want);
+                    advice = advice.or(more);
                     words
                 }
                 Some(Waiting::Registers(more)) => {
@@ -360,7 +366,17 @@ impl Cluster<'_> {
         }
         let message = match ended.is_empty() {
             true => "every thread waits, and nothing is in flight".to_string(),
-            false => format!("threads {} have ended, and the others wait forever", ranges(&ended)),
+            false => {
+                let of_block = |(block, threads): &(usize, Vec<u32>)| match self.blocks.len() {
+                    1 => ranges(threads),
+                    _ => {
+                        let [x, y, z] = self.blocks[*block].at;
+                        format!("{} of block ({x}, {y}, {z})", ranges(threads))
+                    }
+                };
+                let threads: Vec<String> = ended.iter().map(of_block).collect();
+                format!("threads {} have ended, and the others wait forever", threads.join(", "))
+            }
         };
         if barrier && every && !ended.is_empty() {
             return self.ctx.fault(
@@ -382,7 +398,7 @@ impl Cluster<'_> {
             FaultKind::Deadlock,
             message,
             parties,
-            bytes.unwrap_or_else(|| {
+            advice.unwrap_or_else(|| {
                 "check the arrival count and the expected bytes of each phase, and that every wait has its arrivals".into()
             }),
         )

@@ -140,7 +140,8 @@ impl Runner for OnDevice {
         Ok(self.kernels.len() - 1)
     }
 
-    fn run(&mut self, number: usize, launches: &[Launch]) -> Result<()> {
+    fn run(&mut self, number: Option<usize>, launches: &[Launch]) -> Result<()> {
+        let Some(number) = number else { return self.all(launches) };
         match self.recorded.get(&number) {
             Some(Recorded::Graph(graph)) => return Ok(graph.launch()?),
             None => {

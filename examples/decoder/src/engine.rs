@@ -6,9 +6,7 @@ use crate::Result;
 use crate::model::Config;
 
 /// Tokens of a page of keys and values.
-pub const PAGE: usize = 16;
-/// Most tokens of a prompt in one step.
-pub const CHUNK: usize = 256;
+pub const PAGE: usize = 64;
 
 /// The tokens of a step.
 #[derive(Clone, Debug, Default)]
@@ -28,8 +26,8 @@ pub trait Backend {
     fn config(&self) -> &Config;
     /// The number of pages that it has memory for.
     fn pages(&self) -> usize;
-    /// Most tokens of a step.
-    fn most_tokens(&self) -> usize;
+    /// Most sequences, and most tokens of a step.
+    fn limits(&self) -> [usize; 2];
     /// Writes the keys and values of all tokens, and returns rows of logits.
     fn forward(&mut self, batch: &Batch) -> Result<Vec<f32>>;
 }
@@ -112,7 +110,7 @@ impl<B: Backend> Engine<B> {
         }
         let most = (prompt.len().saturating_add(settings.tokens)).min(context);
         let needs = most.div_ceil(PAGE);
-        if self.sequences.len() >= self.backend.most_tokens() || needs > self.free.len() {
+        if self.sequences.len() >= self.backend.limits()[0] || needs > self.free.len() {
             let (free, all) = (self.free.len(), self.backend.pages());
             return Err(format!("the sequence needs {needs} pages, and {free} of {all} are free").into());
         }
@@ -129,30 +127,27 @@ impl<B: Backend> Engine<B> {
         self.free.extend(self.sequences.remove(at).pages);
     }
 
-    /// A part of each new prompt, then a token for each sequence whose prompt has been read.
+    /// A part of each new prompt, and a token for each sequence whose prompt has been read. After an error the sequences are as they
+    /// were, so that the step can be tried again.
     pub fn step(&mut self) -> Result<Vec<Event>> {
-        let mut events = Vec::new();
-        let chunk = CHUNK.min(self.backend.most_tokens());
-        for at in 0..self.sequences.len() {
-            let sequence = &self.sequences[at];
-            let waiting = sequence.tokens.len() - sequence.cached;
-            if waiting > 1 {
-                self.advance(&[at], waiting.min(chunk), &mut events)?;
+        let [_, chunk] = self.backend.limits();
+        let waiting = |of: &Sequence| of.tokens.len() - of.cached;
+        let all = || self.sequences.iter().map(waiting).enumerate();
+        let ready: Vec<usize> = all().filter(|of| of.1 == 1).map(|of| of.0).collect();
+        let prompts = all().filter(|of| of.1 > 1).map(|(at, waiting)| (vec![at], waiting.min(chunk)));
+        let parts: Vec<(Vec<usize>, usize)> = prompts.chain([(ready, 1)]).collect();
+        let (mut events, mut result) = (Vec::new(), Ok(()));
+        for (sequences, count) in parts.iter().filter(|of| !of.0.is_empty()) {
+            result = self.advance(sequences, *count, &mut events);
+            if result.is_err() {
+                break;
             }
-        }
-        // A sequence that has sampled a token in this step waits for the next one.
-        let ready = |at: &usize| {
-            let of = &self.sequences[*at];
-            of.tokens.len() - of.cached == 1 && events.iter().all(|event| event.id != of.id)
-        };
-        let ready: Vec<usize> = (0..self.sequences.len()).filter(ready).collect();
-        if !ready.is_empty() {
-            self.advance(&ready, 1, &mut events)?;
         }
         for event in events.iter().filter(|event| event.ends) {
             self.cancel(event.id);
         }
-        Ok(events)
+        // What has been sampled is reported first.
+        if events.is_empty() { result.map(|()| events) } else { Ok(events) }
     }
 
     /// Reads `count` tokens of each of these sequences, and samples where they are the last ones.

@@ -21,7 +21,7 @@ pub struct Host {
 impl Host {
     pub fn new(model: Arc<Model>, pages: usize) -> Host {
         let config = &model.config;
-        let rotations = config.rotations(config.context);
+        let rotations = model.rotations();
         let empty = vec![vec![0.0; pages * PAGE * config.widths()[1]]; config.layers];
         Host { keys: empty.clone(), values: empty, pages, rotations, model }
     }
@@ -116,8 +116,8 @@ impl Backend for Host {
         self.pages
     }
 
-    fn most_tokens(&self) -> usize {
-        64
+    fn limits(&self) -> [usize; 2] {
+        [64, 256]
     }
 
     fn forward(&mut self, batch: &Batch) -> Result<Vec<f32>> {

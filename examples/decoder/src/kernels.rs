@@ -7,12 +7,13 @@ use tilewright::kernels::models::{embed, gate, paged, rms_norm, weights};
 use tilewright::{KernelDef, f16};
 
 use crate::Result;
-use crate::engine::{Backend, Batch, CHUNK, PAGE};
+use crate::engine::{Backend, Batch, PAGE};
 use crate::model::{Config, Model};
 use crate::weights::{Format, Matrix};
 
-/// Sequences of a step.
+/// Most sequences, and most tokens of a step.
 const SEQUENCES: usize = 64;
+const CHUNK: usize = 512;
 
 /// The contents of a buffer.
 #[derive(Clone, Debug)]
@@ -59,7 +60,7 @@ pub trait Runner {
     /// A kernel, and its number.
     fn kernel(&mut self, def: &KernelDef) -> Result<usize>;
     /// Runs launches in order. The same number means the same launches as before.
-    fn run(&mut self, number: usize, launches: &[Launch]) -> Result<()>;
+    fn run(&mut self, number: Option<usize>, launches: &[Launch]) -> Result<()>;
 }
 
 /// Weights in buffers.
@@ -104,6 +105,19 @@ struct Buffers {
     rotations: [usize; 2],
 }
 
+/// The numbers of the kernels of a model.
+struct Numbers {
+    embed: usize,
+    norm: usize,
+    rotate: usize,
+    /// Attention of the newest tokens of several sequences, and of the tokens of a prompt.
+    attend: usize,
+    prefill: usize,
+    gate: usize,
+    logits: usize,
+    linear: Vec<Linear>,
+}
+
 /// A model on a runner.
 pub struct Kernels<R> {
     runner: R,
@@ -114,9 +128,7 @@ pub struct Kernels<R> {
     head: Option<Weights>,
     norm: usize,
     buffers: Buffers,
-    linear: Vec<Linear>,
-    /// Kernels: embedding, norm, rotation, attention, gate, logits.
-    others: [usize; 6],
+    numbers: Numbers,
 }
 
 fn halves(values: Vec<f32>) -> Vec<f16> {
@@ -219,7 +231,7 @@ impl<R: Runner> Kernels<R> {
         let embedding = Weights::new(&mut runner, &halved(&model.embedding))?;
         let head = model.head.as_ref().map(|head| Weights::new(&mut runner, head)).transpose()?;
         let norm = runner.buffer(Data::F32(model.norm.clone()))?;
-        let [cosines, sines] = config.rotations(config.context);
+        let [cosines, sines] = model.rotations();
         let rotations = [runner.buffer(Data::F32(cosines))?, runner.buffer(Data::F32(sines))?];
         let inputs = 3 * CHUNK + SEQUENCES * config.context.div_ceil(PAGE);
         let inputs = runner.buffer(Data::I32(vec![0; inputs]))?;
@@ -229,13 +241,14 @@ impl<R: Runner> Kernels<R> {
         let x = runner.buffer(Data::F32(vec![0.0; CHUNK * config.width]))?;
         let logits = HashMap::new();
         let buffers = Buffers { inputs, x, normed, qkv, q, attended, gate_up, gated, logits, rotations };
-        let (others, linear) = kernels(&mut runner, &config, &embedding, head.as_ref())?;
-        Ok(Kernels { runner, config, pages, layers, embedding, head, norm, buffers, linear, others })
+        let numbers =
+            numbers(&mut runner, &config, embedding.format, head.as_ref().unwrap_or(&embedding).format)?;
+        Ok(Kernels { runner, config, pages, layers, embedding, head, norm, buffers, numbers })
     }
 
     /// y = a·wᵀ, or x += a·wᵀ.
     fn linear(&self, weights: &Weights, a: usize, to: usize, count: usize, adds: bool) -> Launch {
-        let linear = self.linear.iter().find(|of| of.format == weights.format);
+        let linear = self.numbers.linear.iter().find(|of| of.format == weights.format);
         let kernel = linear.map_or(usize::MAX, |of| if adds { of.add } else { of.store });
         let mut args = vec![Value::rows(a, count, weights.columns)];
         args.extend(weights.args());
@@ -249,7 +262,7 @@ impl<R: Runner> Kernels<R> {
         let x = Value::rows(of.x, count, width).from(first * width);
         let y = Value::rows(of.normed, count, width).written();
         let args = vec![Value::Number(self.config.epsilon), x, Value::vector(weights, width), y];
-        Launch { kernel: self.others[1], args }
+        Launch { kernel: self.numbers.norm, args }
     }
 
     /// The launches of a step: `logits` of the last of `count` tokens.
@@ -257,7 +270,8 @@ impl<R: Runner> Kernels<R> {
         let Config { width, hidden, heads, kv_heads, head, context, .. } = self.config;
         let (of, [_, keys]) = (&self.buffers, self.config.widths());
         let pages = context.div_ceil(PAGE);
-        let [embed, _, rotate, attend, gate, last] = self.others;
+        let Numbers { embed, rotate, attend, prefill, gate, logits: last, .. } = self.numbers;
+        let is_prompt = count > logits;
         let mut all = Vec::new();
         let input = |at: usize| Value::vector(of.inputs, count).from(at * CHUNK);
         let mut args = vec![input(0)];
@@ -280,12 +294,18 @@ impl<R: Runner> Kernels<R> {
             args.push(heads_of(of.q, heads).written());
             args.extend(stored.clone().map(Value::written));
             all.push(Launch { kernel: rotate, args });
-            let mut args =
-                [&[Value::Number(1.0 / (head as f32).sqrt())], &tokens[..], &[heads_of(of.q, heads)]]
-                    .concat();
-            args.extend(stored);
-            args.push(heads_of(of.attended, heads).written());
-            all.push(Launch { kernel: attend, args });
+            // Queries by tokens, or by tokens and heads of keys.
+            let queries = |buffer| match is_prompt {
+                true => heads_of(buffer, heads),
+                false => {
+                    let (group, width) = (heads / kv_heads, heads * head);
+                    Value::read(buffer, [count, kv_heads, group, head], [width, group * head, head, 1])
+                }
+            };
+            let scale = Value::Number(1.0 / (head as f32).sqrt());
+            let mut args = [&[scale], &tokens[..], &[queries(of.q)], &stored].concat();
+            args.push(queries(of.attended).written());
+            all.push(Launch { kernel: if is_prompt { prefill } else { attend }, args });
             all.push(self.linear(&layer.output, of.attended, of.x, count, true));
             all.push(self.normed(layer.norms[1], 0, count));
             all.push(self.linear(&layer.gate_up, of.normed, of.gate_up, count, false));
@@ -315,39 +335,34 @@ fn halved(matrix: &Matrix) -> std::borrow::Cow<'_, Matrix> {
     std::borrow::Cow::Owned(Matrix { format: Format::F16, bytes, ..*matrix })
 }
 
-/// The kernels for a model: the others, and those of linear layers.
-fn kernels(
-    runner: &mut impl Runner,
-    config: &Config,
-    embedding: &Weights,
-    head: Option<&Weights>,
-) -> Result<([usize; 6], Vec<Linear>)> {
+/// The kernels of a model with embeddings and logits of these formats.
+fn numbers(runner: &mut impl Runner, config: &Config, embedding: Format, head: Format) -> Result<Numbers> {
     let sizes = [("G", config.heads / config.kv_heads), ("D", config.head), ("P", PAGE)];
-    let rotate = paged::rotate_and_store().specialize(&sizes)?;
-    let attend = paged::paged_attention().specialize(&sizes)?;
-    let embed = match embedding.format {
-        Format::Q8 => embed::embed_q8().def().clone(),
-        _ => embed::embed().def().clone(),
-    };
-    let last = match head.unwrap_or(embedding).format {
-        Format::Q8 => weights::linear_q8!(Y = f32, x = None).def().clone(),
-        Format::Q4 => weights::linear_q4!(Y = f32, x = None).def().clone(),
-        _ => weights::linear_half!(Y = f32, x = None).def().clone(),
-    };
-    let [norm, gate] = [rms_norm::rms_norm().def().clone(), gate::gate().def().clone()];
-    let mut others = [0; 6];
-    for (id, def) in others.iter_mut().zip([&embed, &norm, rotate.def(), attend.def(), &gate, &last]) {
-        *id = runner.kernel(def)?;
-    }
     let mut linear = |format, store: &KernelDef, add: &KernelDef| {
         Ok(Linear { format, store: runner.kernel(store)?, add: runner.kernel(add)? })
     };
-    let all = [
+    let linear = [
         linear(Format::F16, weights::linear_half!(x = None).def(), weights::linear_half!(y = None).def()),
         linear(Format::Q8, weights::linear_q8!(x = None).def(), weights::linear_q8!(y = None).def()),
         linear(Format::Q4, weights::linear_q4!(x = None).def(), weights::linear_q4!(y = None).def()),
     ];
-    Ok((others, all.into_iter().collect::<Result<_>>()?))
+    Ok(Numbers {
+        embed: match embedding {
+            Format::Q8 => runner.kernel(embed::embed_q8().def())?,
+            _ => runner.kernel(embed::embed().def())?,
+        },
+        norm: runner.kernel(rms_norm::rms_norm().def())?,
+        rotate: runner.kernel(paged::rotate_and_store().specialize(&sizes)?.def())?,
+        attend: runner.kernel(paged::paged_attention().specialize(&sizes)?.def())?,
+        prefill: runner.kernel(paged::paged_prefill().specialize(&sizes)?.def())?,
+        gate: runner.kernel(gate::gate().def())?,
+        logits: match head {
+            Format::Q8 => runner.kernel(weights::linear_q8!(Y = f32, x = None).def())?,
+            Format::Q4 => runner.kernel(weights::linear_q4!(Y = f32, x = None).def())?,
+            _ => runner.kernel(weights::linear_half!(Y = f32, x = None).def())?,
+        },
+        linear: linear.into_iter().collect::<Result<_>>()?,
+    })
 }
 
 impl<R: Runner> Backend for Kernels<R> {
@@ -359,8 +374,8 @@ impl<R: Runner> Backend for Kernels<R> {
         self.pages
     }
 
-    fn most_tokens(&self) -> usize {
-        SEQUENCES
+    fn limits(&self) -> [usize; 2] {
+        [SEQUENCES, CHUNK]
     }
 
     fn forward(&mut self, batch: &Batch) -> Result<Vec<f32>> {
@@ -383,7 +398,8 @@ impl<R: Runner> Backend for Kernels<R> {
             self.buffers.logits.insert(batch.logits, buffer);
         }
         let launches = self.launches(count, batch.logits);
-        self.runner.run(count * (SEQUENCES + 1) + batch.logits, &launches)?;
+        // Steps of as many sequences are the same launches.
+        self.runner.run((count == batch.logits).then_some(count), &launches)?;
         self.buffers.logits.get(&batch.logits).map_or(Ok(Vec::new()), |buffer| self.runner.read(*buffer))
     }
 }

@@ -8,6 +8,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use decoder::Result;
 use decoder::device::OnDevice;
@@ -24,10 +25,11 @@ const USAGE: &str = "usage: decoder [options] PROMPT...
   --top-p P          sample among the likeliest tokens with this probability in all  [1]
   --seed S           the seed of samples  [0]
   --ids              print tokens as numbers
+  --time             print how long the first token and the others took
   --host             compute on the CPU, also where there is a GPU";
 
-/// Pages of 16 tokens.
-const PAGES: usize = 2048;
+/// Pages of 64 tokens.
+const PAGES: usize = 1024;
 
 /// The command line.
 struct Options {
@@ -35,13 +37,14 @@ struct Options {
     settings: Settings,
     ids: bool,
     host: bool,
+    time: bool,
     prompts: Vec<String>,
 }
 
 fn options() -> Result<Options> {
     let model = "target/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf".into();
     let settings = Settings::default();
-    let mut options = Options { model, settings, ids: false, host: false, prompts: Vec::new() };
+    let mut options = Options { model, settings, ids: false, host: false, time: false, prompts: Vec::new() };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or_else(|| format!("`{arg}` needs a value\n{USAGE}"));
@@ -53,6 +56,7 @@ fn options() -> Result<Options> {
             "--seed" => options.settings.seed = value()?.parse()?,
             "--ids" => options.ids = true,
             "--host" => options.host = true,
+            "--time" => options.time = true,
             _ if arg.starts_with("--") => return Err(format!("there is no option `{arg}`\n{USAGE}").into()),
             _ => options.prompts.push(arg),
         }
@@ -91,8 +95,14 @@ fn answer(backend: impl Backend, tokenizer: &Tokenizer, options: &Options) -> Re
     if one {
         print!("{}", prompts[0]);
     }
+    let (start, mut first, mut count) = (Instant::now(), Duration::ZERO, 0);
     while !engine.is_idle() {
-        for event in engine.step()? {
+        let events = engine.step()?;
+        if count == 0 && !events.is_empty() {
+            first = start.elapsed();
+        }
+        count += events.len();
+        for event in events {
             if one && !tokenizer.end.contains(&event.token) {
                 let mut out = std::io::stdout().lock();
                 out.write_all(tokenizer.bytes(event.token))?;
@@ -105,6 +115,11 @@ fn answer(backend: impl Backend, tokenizer: &Tokenizer, options: &Options) -> Re
         if *ids { println!("{tokens:?}") } else { println!("{}", tokenizer.decode(tokens)) }
     }
     println!();
+    if options.time {
+        let rest = (start.elapsed() - first).as_secs_f64();
+        let each = (count - prompts.len()) as f64 / rest;
+        eprintln!("first tokens after {:.0} ms, then {each:.0} tokens a second", first.as_secs_f64() * 1e3);
+    }
     Ok(())
 }
 

@@ -33,17 +33,6 @@ impl Config {
     pub fn widths(&self) -> [usize; 2] {
         [self.heads * self.head, self.kv_heads * self.head]
     }
-
-    /// The cosine and the sine of each angle at each position, a row for each position.
-    pub fn rotations(&self, positions: usize) -> [Vec<f32>; 2] {
-        let half = self.head / 2;
-        let angle = |at: usize| {
-            let frequency = self.rope_base.powf(-2.0 * (at % half) as f64 / self.head as f64);
-            (at / half) as f64 * frequency
-        };
-        let all = || (0..positions * half).map(angle);
-        [all().map(|of| of.cos() as f32).collect(), all().map(|of| of.sin() as f32).collect()]
-    }
 }
 
 /// The weights of a layer.
@@ -66,6 +55,8 @@ pub struct Model {
     pub norm: Vec<f32>,
     /// The logits' weights, if they are not the embedding.
     pub head: Option<Matrix>,
+    /// What divides each frequency of rotary embedding, if anything does: for contexts longer than in the first training.
+    pub divisors: Option<Vec<f32>>,
 }
 
 /// Tensors by their names in GGUF files.
@@ -92,9 +83,6 @@ impl Model {
         let [queries, keys] = config.widths();
         if head % 2 != 0 || config.kv_heads == 0 || config.heads % config.kv_heads != 0 {
             return Err(format!("heads do not fit: {config:?}").into());
-        }
-        if tensors.matrix("rope_freqs.weight").is_ok_and(|of| of.is_some()) {
-            return Err("positions are scaled, `rope_freqs.weight`, which is not supported".into());
         }
         let mut read = |name: &str, rows: usize, columns: usize| -> Result<Matrix> {
             let matrix = tensors.matrix(name)?.ok_or_else(|| format!("the model has no `{name}`"))?;
@@ -136,7 +124,24 @@ impl Model {
             .into());
         }
         let head = tensors.matrix("output.weight")?;
-        Ok(Model { config, embedding, layers, norm, head })
+        let divisors = tensors.matrix("rope_freqs.weight")?.map(|of| of.to_f32());
+        if divisors.as_ref().is_some_and(|of| of.len() != config.head / 2) {
+            return Err("`rope_freqs.weight` does not have a number for each frequency".into());
+        }
+        Ok(Model { config, embedding, layers, norm, head, divisors })
+    }
+
+    /// The cosine and the sine of each angle at each position, a row for each position.
+    pub fn rotations(&self) -> [Vec<f32>; 2] {
+        let Config { head, rope_base, context, .. } = self.config;
+        let half = head / 2;
+        let angle = |at: usize| {
+            let frequency = rope_base.powf(-2.0 * (at % half) as f64 / head as f64);
+            let divisor = self.divisors.as_ref().map_or(1.0, |of| f64::from(of[at % half]));
+            (at / half) as f64 * frequency / divisor
+        };
+        let all = || (0..context * half).map(angle);
+        [all().map(|of| of.cos() as f32).collect(), all().map(|of| of.sin() as f32).collect()]
     }
 
     /// The weights of the logits.

@@ -43,9 +43,6 @@ impl Folder {
         if architecture != "llama" {
             return Err(format!("the architecture is {architecture}, and this decoder runs \"llama\"").into());
         }
-        if !self.config["rope_scaling"].is_null() {
-            return Err("positions are scaled, `rope_scaling`, which is not supported".into());
-        }
         let real = |key: &str| self.config[key].as_f64().ok_or_else(|| format!("config.json has no `{key}`"));
         let size = |key: &str| real(key).map(|of| of as usize);
         let (width, heads) = (size("hidden_size")?, size("num_attention_heads")?);
@@ -58,7 +55,9 @@ impl Folder {
             head: size("head_dim").unwrap_or(width / heads.max(1)),
             context: size("max_position_embeddings")?,
             epsilon: real("rms_norm_eps")? as f32,
-            rope_base: real("rope_theta").unwrap_or(10_000.0),
+            rope_base: (real("rope_theta").ok())
+                .or(self.config["rope_parameters"]["rope_theta"].as_f64())
+                .unwrap_or(10_000.0),
             rope_pairs: false,
         })
     }
@@ -108,6 +107,36 @@ impl Folder {
     }
 }
 
+impl Folder {
+    /// What divides each frequency: a factor for low ones, 1 for high ones.
+    fn divisors(&self) -> Result<Option<Matrix>> {
+        // Newer files have all of it in `rope_parameters`.
+        let [old, new] = ["rope_scaling", "rope_parameters"].map(|key| &self.config[key]);
+        let of = if new.is_null() { old } else { new };
+        if of.is_null() || of["rope_type"] == "default" {
+            return Ok(None);
+        }
+        let number = |key: &str| of[key].as_f64().ok_or_else(|| format!("`rope_scaling` has no `{key}`"));
+        if of["rope_type"] != "llama3" {
+            return Err(
+                format!("positions are scaled by {}, and only \"llama3\" is known", of["rope_type"]).into()
+            );
+        }
+        let (factor, low, high) =
+            (number("factor")?, number("low_freq_factor")?, number("high_freq_factor")?);
+        let (context, config) = (number("original_max_position_embeddings")?, self.config()?);
+        let divisor = |at: usize| {
+            let frequency = config.rope_base.powf(-2.0 * at as f64 / config.head as f64);
+            let turns = context * frequency / std::f64::consts::TAU;
+            let part = ((turns - low) / (high - low)).clamp(0.0, 1.0);
+            (1.0 / (part + (1.0 - part) / factor)) as f32
+        };
+        let columns = config.head / 2;
+        let bytes = (0..columns).flat_map(|at| divisor(at).to_le_bytes()).collect();
+        Ok(Some(Matrix { format: Format::F32, rows: 1, columns, bytes }))
+    }
+}
+
 /// Adds the tensors of one file.
 fn header(path: &Path, all: &mut HashMap<String, (PathBuf, Value, u64)>) -> Result<()> {
     let mut file = File::open(path)?;
@@ -148,6 +177,9 @@ fn name_here(name: &str) -> String {
 
 impl Tensors for Folder {
     fn matrix(&mut self, name: &str) -> Result<Option<Matrix>> {
+        if name == "rope_freqs.weight" {
+            return self.divisors();
+        }
         let name = name_here(name);
         let Some((path, of, data)) = self.tensors.get(&name) else { return Ok(None) };
         let format = match of["dtype"].as_str().unwrap_or_default() {

@@ -58,7 +58,7 @@ impl Runner for Simulated {
         Ok(self.kernels.len() - 1)
     }
 
-    fn run(&mut self, _: usize, launches: &[Launch]) -> Result<()> {
+    fn run(&mut self, _: Option<usize>, launches: &[Launch]) -> Result<()> {
         for Launch { kernel, args } in launches {
             let given: Vec<Arg> = args.iter().map(|value| self.arg(value)).collect();
             let done = self.kernels[*kernel].simulate(&given)?;

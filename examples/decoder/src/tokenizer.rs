@@ -110,9 +110,9 @@ impl Tokenizer {
         let mut all: Vec<u32> = self.begin.into_iter().collect();
         let mut rest = text;
         while !rest.is_empty() {
-            let found = self.special.iter().filter(|(of, _)| !of.is_empty());
-            let found = found.filter_map(|(of, id)| Some((rest.find(of.as_str())?, of.len(), *id))).min();
-            let (plain, token, next) = match found {
+            let special = self.special.iter().filter(|(of, _)| !of.is_empty());
+            let first = special.filter_map(|(of, id)| Some((rest.find(of.as_str())?, of.len(), *id))).min();
+            let (plain, token, next) = match first {
                 Some((at, length, id)) => (&rest[..at], Some(id), &rest[at + length..]),
                 None => (rest, None, ""),
             };
@@ -131,10 +131,10 @@ impl Tokenizer {
             let mut parts = Vec::new();
             for piece in pieces {
                 let mut start = 0;
-                for found in pattern.find_iter(piece) {
-                    let found = found?;
-                    parts.extend([&piece[start..found.start()], found.as_str()]);
-                    start = found.end();
+                for part in pattern.find_iter(piece) {
+                    let part = part?;
+                    parts.extend([&piece[start..part.start()], part.as_str()]);
+                    start = part.end();
                 }
                 parts.push(&piece[start..]);
             }

@@ -58,7 +58,7 @@ impl Matrix {
         Ok(self)
     }
 
-    /// The matrices as one: the rows of the first, then those of the second, and so on.
+    /// The matrices as one: the rows of the first, then of the second, and so on.
     pub fn stacked(all: &[&Matrix]) -> Result<Matrix> {
         let [first, ..] = all else { return Err("no matrices to stack".into()) };
         if all.iter().any(|of| (of.format, of.columns) != (first.format, first.columns)) {
@@ -88,17 +88,20 @@ impl Matrix {
                 Format::Bf16 => out[0] = bf16::from_bits(u16::from_le_bytes([block[0], block[1]])).to_f32(),
                 Format::Q8 => {
                     let scale = half(block);
-                    for (out, code) in out.iter_mut().zip(&block[2..]) {
-                        *out = scale * f32::from(code.cast_signed());
-                    }
+                    let (Some(codes), Some(out)) = (block[2..].first_chunk(), out.first_chunk_mut()) else {
+                        return;
+                    };
+                    scaled::<32>(codes, out, |code| scale * f32::from(code.cast_signed()));
                 }
                 Format::Q4 => {
                     let (scale, offset) = (half(block), half(&block[2..]));
                     let (low, high) = out.split_at_mut(16);
-                    for ((low, high), byte) in low.iter_mut().zip(high).zip(&block[4..]) {
-                        *low = scale * f32::from(byte & 15) + offset;
-                        *high = scale * f32::from(byte >> 4) + offset;
-                    }
+                    let (Some(codes), Some(low)) = (block[4..].first_chunk(), low.first_chunk_mut()) else {
+                        return;
+                    };
+                    let Some(high) = high.first_chunk_mut() else { return };
+                    scaled::<16>(codes, low, |code| scale * f32::from(code & 15) + offset);
+                    scaled::<16>(codes, high, |code| scale * f32::from(code >> 4) + offset);
                 }
             }
         }
@@ -137,6 +140,13 @@ impl Matrix {
                 *out = dot(&row, x);
             }
         }
+    }
+}
+
+/// Numbers of codes. Their number is known to the compiler, which computes several at once.
+fn scaled<const N: usize>(codes: &[u8; N], out: &mut [f32; N], of: impl Fn(u8) -> f32) {
+    for (out, code) in out.iter_mut().zip(codes) {
+        *out = of(*code);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The likeliest tokens and the logits of a real model, compared with those of transformers, which computes in f32 as well.
+//! The likeliest tokens and the logits of a real model, compared with transformers, which computes in f32 as well.
 //! `tests/reference.py` makes `tests/greedy.json`. Without the model, which `fetch.py` fetches, there is no test.
 
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ fn cases() -> Vec<Case> {
 }
 
 #[test]
-fn texts_are_those_of_transformers() {
+fn texts_are_equal_to_transformers() {
     let Some((model, tokenizer)) = fetched() else { return };
     let mut engine = Engine::new(Host::new(model, 256), &tokenizer.end);
     let cases = cases();
@@ -64,7 +64,7 @@ fn texts_are_those_of_transformers() {
 }
 
 #[test]
-fn logits_are_those_of_transformers() {
+fn logits_are_near_transformers() {
     let Some((model, _)) = fetched() else { return };
     let mut host = Host::new(model, 16);
     for case in cases() {
