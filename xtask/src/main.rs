@@ -108,7 +108,7 @@ const TASKS: &[Task] = &[
     Task {
         word: "words",
         arguments: "[--bless]",
-        purpose: "words that have a better one, counted against limits that only go down; or lower the limits",
+        purpose: "long sentences of documents, and words to avoid against limits that only go down; or lower the limits",
         run: words::run,
     },
     Task { word: "help", arguments: "", purpose: "print this list", run: help },
