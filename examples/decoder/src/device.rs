@@ -6,7 +6,7 @@ use tilewright::runtime::{Argument, Built, Graph};
 use tilewright::{Device, DeviceTensor, KernelDef, Stream, f16};
 
 use crate::Result;
-use crate::kernels::{Data, Launch, Runner, Tensor, Value};
+use crate::launch::{Data, Launch, Runner, Tensor, Value};
 
 enum Buffer {
     F32(DeviceTensor<f32, 1>),
@@ -116,6 +116,7 @@ impl Runner for OnDevice {
         self.buffers.push(Some(match data {
             Data::F32(data) => Buffer::F32(DeviceTensor::from_host(stream, [data.len()], &data)?),
             Data::F16(data) => Buffer::F16(DeviceTensor::from_host(stream, [data.len()], &data)?),
+            Data::Zeros(count) => Buffer::F16(DeviceTensor::zeros(stream, [count])?),
             Data::I32(data) => Buffer::I32(DeviceTensor::from_host(stream, [data.len()], &data)?),
             Data::I8(data) => Buffer::I8(DeviceTensor::from_host(stream, [data.len()], &data)?),
             Data::U8(data) => Buffer::U8(DeviceTensor::from_host(stream, [data.len()], &data)?),

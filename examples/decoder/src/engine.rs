@@ -110,8 +110,12 @@ impl<B: Backend> Engine<B> {
         }
         let most = (prompt.len().saturating_add(settings.tokens)).min(context);
         let needs = most.div_ceil(PAGE);
-        if self.sequences.len() >= self.backend.limits()[0] || needs > self.free.len() {
-            let (free, all) = (self.free.len(), self.backend.pages());
+        let ([most_sequences, _], (free, all)) =
+            (self.backend.limits(), (self.free.len(), self.backend.pages()));
+        if self.sequences.len() >= most_sequences {
+            return Err(format!("{most_sequences} sequences run already").into());
+        }
+        if needs > free {
             return Err(format!("the sequence needs {needs} pages, and {free} of {all} are free").into());
         }
         let pages = self.free.split_off(self.free.len() - needs);

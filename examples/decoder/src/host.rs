@@ -22,8 +22,9 @@ impl Host {
     pub fn new(model: Arc<Model>, pages: usize) -> Host {
         let config = &model.config;
         let rotations = model.rotations();
-        let empty = vec![vec![0.0; pages * PAGE * config.widths()[1]]; config.layers];
-        Host { keys: empty.clone(), values: empty, pages, rotations, model }
+        // Memory of zeros that is never written takes no room.
+        let empty = || (0..config.layers).map(|_| vec![0.0; pages * PAGE * config.widths()[1]]).collect();
+        Host { keys: empty(), values: empty(), pages, rotations, model }
     }
 
     /// Turns the heads of a row by the angles of a position.

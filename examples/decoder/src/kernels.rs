@@ -8,60 +8,13 @@ use tilewright::{KernelDef, f16};
 
 use crate::Result;
 use crate::engine::{Backend, Batch, PAGE};
+use crate::launch::{Data, Launch, Runner, Value};
 use crate::model::{Config, Model};
 use crate::weights::{Format, Matrix};
 
 /// Most sequences, and most tokens of a step.
 const SEQUENCES: usize = 64;
 const CHUNK: usize = 512;
-
-/// The contents of a buffer.
-#[derive(Clone, Debug)]
-pub enum Data {
-    F32(Vec<f32>),
-    F16(Vec<f16>),
-    I32(Vec<i32>),
-    I8(Vec<i8>),
-    U8(Vec<u8>),
-}
-
-/// An argument of a launch.
-#[derive(Clone, Debug)]
-pub enum Value {
-    Number(f32),
-    Tensor(Tensor),
-}
-
-/// A part of a buffer.
-#[derive(Clone, Debug)]
-pub struct Tensor {
-    pub buffer: usize,
-    pub extents: Vec<usize>,
-    pub strides: Vec<usize>,
-    pub offset: usize,
-    pub written: bool,
-}
-
-/// A kernel by its number, and its arguments.
-#[derive(Clone, Debug)]
-pub struct Launch {
-    pub kernel: usize,
-    pub args: Vec<Value>,
-}
-
-/// Where kernels run: a device or the simulator.
-pub trait Runner {
-    /// A new buffer, and its number.
-    fn buffer(&mut self, data: Data) -> Result<usize>;
-    /// Writes a buffer of integers.
-    fn write(&mut self, buffer: usize, values: Vec<i32>) -> Result<()>;
-    /// A buffer of f32.
-    fn read(&mut self, buffer: usize) -> Result<Vec<f32>>;
-    /// A kernel, and its number.
-    fn kernel(&mut self, def: &KernelDef) -> Result<usize>;
-    /// Runs launches in order. The same number means the same launches as before.
-    fn run(&mut self, number: Option<usize>, launches: &[Launch]) -> Result<()>;
-}
 
 /// Weights in buffers.
 struct Weights {
@@ -178,37 +131,6 @@ impl Weights {
     }
 }
 
-impl Value {
-    fn read<const R: usize>(buffer: usize, extents: [usize; R], strides: [usize; R]) -> Value {
-        let (extents, strides) = (extents.to_vec(), strides.to_vec());
-        Value::Tensor(Tensor { buffer, extents, strides, offset: 0, written: false })
-    }
-
-    fn vector(buffer: usize, count: usize) -> Value {
-        Value::read(buffer, [count], [1])
-    }
-
-    fn rows(buffer: usize, rows: usize, columns: usize) -> Value {
-        Value::read(buffer, [rows, columns], [columns, 1])
-    }
-
-    /// A tensor that the kernel writes.
-    fn written(mut self) -> Value {
-        if let Value::Tensor(of) = &mut self {
-            of.written = true;
-        }
-        self
-    }
-
-    /// Begins later.
-    fn from(mut self, offset: usize) -> Value {
-        if let Value::Tensor(of) = &mut self {
-            of.offset = offset;
-        }
-        self
-    }
-}
-
 impl<R: Runner> Kernels<R> {
     /// Moves a model to a runner, with memory for this number of pages.
     pub fn new(mut runner: R, model: &Arc<Model>, pages: usize) -> Result<Kernels<R>> {
@@ -217,7 +139,7 @@ impl<R: Runner> Kernels<R> {
         let layers = model.layers.iter().map(|layer| {
             let norms = [&layer.attention_norm, &layer.ffn_norm].map(|norm| Data::F32(norm.clone()));
             let [first, second] = norms;
-            let stored = || Data::F16(vec![f16::from_f32(0.0); pages * PAGE * keys]);
+            let stored = || Data::Zeros(pages * PAGE * keys);
             Ok(Layer {
                 norms: [runner.buffer(first)?, runner.buffer(second)?],
                 qkv: Weights::new(&mut runner, &layer.qkv)?,
@@ -235,7 +157,7 @@ impl<R: Runner> Kernels<R> {
         let rotations = [runner.buffer(Data::F32(cosines))?, runner.buffer(Data::F32(sines))?];
         let inputs = 3 * CHUNK + SEQUENCES * config.context.div_ceil(PAGE);
         let inputs = runner.buffer(Data::I32(vec![0; inputs]))?;
-        let mut half = |width| runner.buffer(Data::F16(vec![f16::from_f32(0.0); CHUNK * width]));
+        let mut half = |width| runner.buffer(Data::Zeros(CHUNK * width));
         let [normed, qkv, q] = [half(config.width)?, half(queries + 2 * keys)?, half(queries)?];
         let [attended, gate_up, gated] = [half(queries)?, half(2 * config.hidden)?, half(config.hidden)?];
         let x = runner.buffer(Data::F32(vec![0.0; CHUNK * config.width]))?;

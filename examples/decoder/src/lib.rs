@@ -1,13 +1,14 @@
 //! A decoder of Llama-style language models: GGUF or safetensors in, text out.
 //!
-//! A [`model`] is weights and sizes. A [`engine::Backend`] runs it: [`host`] in plain loops on the CPU. The
-//! [`engine`] runs several sequences together, whose keys and values are in pages.
+//! A [`model`] is weights and sizes. An [`engine::Backend`] runs it: [`host`] in plain loops on the CPU, or [`kernels`], whose launches run on a
+//! [`device`] or in the [simulator](simulated). The [`engine`] runs several sequences together, whose keys and values are in pages.
 
 pub mod device;
 pub mod engine;
 pub mod gguf;
 pub mod host;
 pub mod kernels;
+pub mod launch;
 pub mod model;
 pub mod safetensors;
 pub mod simulated;

@@ -5,6 +5,7 @@
 //! $ cargo run -p decoder -- "The capital of France is"
 //! ```
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -86,17 +87,26 @@ fn run() -> Result<()> {
 fn answer(backend: impl Backend, tokenizer: &Tokenizer, options: &Options) -> Result<()> {
     let Options { settings, ids, prompts, .. } = options;
     let mut engine = Engine::new(backend, &tokenizer.end);
-    let mut texts = Vec::new();
+    let mut texts: Vec<Vec<u32>> = Vec::new();
     for prompt in prompts {
-        let tokens = tokenizer.encode(prompt)?;
-        texts.push((engine.join(&tokens, *settings)?, tokens));
+        texts.push(tokenizer.encode(prompt)?);
     }
+    // The next prompt that waits, and the prompts that run, by the numbers of their sequences.
+    let (mut next, mut running) = (0, HashMap::new());
     let one = prompts.len() == 1 && !ids;
     if one {
         print!("{}", prompts[0]);
     }
     let (start, mut first, mut count) = (Instant::now(), Duration::ZERO, 0);
-    while !engine.is_idle() {
+    while next < prompts.len() || !engine.is_idle() {
+        while next < prompts.len() {
+            match engine.join(&texts[next], *settings) {
+                Ok(id) => running.insert(id, next),
+                Err(why) if engine.is_idle() => return Err(format!("{:?}: {why}", prompts[next]).into()),
+                Err(_) => break,
+            };
+            next += 1;
+        }
         let events = engine.step()?;
         if count == 0 && !events.is_empty() {
             first = start.elapsed();
@@ -108,10 +118,10 @@ fn answer(backend: impl Backend, tokenizer: &Tokenizer, options: &Options) -> Re
                 out.write_all(tokenizer.bytes(event.token))?;
                 out.flush()?;
             }
-            texts.iter_mut().filter(|of| of.0 == event.id).for_each(|of| of.1.push(event.token));
+            texts[running[&event.id]].push(event.token);
         }
     }
-    for (_, tokens) in texts.iter().filter(|_| !one) {
+    for tokens in texts.iter().filter(|_| !one) {
         if *ids { println!("{tokens:?}") } else { println!("{}", tokenizer.decode(tokens)) }
     }
     println!();

@@ -4,7 +4,7 @@ use tilewright::KernelDef;
 use tilewright::prelude::*;
 
 use crate::Result;
-use crate::kernels::{Data, Launch, Runner, Tensor, Value};
+use crate::launch::{Data, Launch, Runner, Tensor, Value};
 
 /// Buffers on the host, and kernels.
 #[derive(Default)]
@@ -29,6 +29,7 @@ impl Simulated {
             Data::I32(data) => arg(data, extents, *written),
             Data::I8(data) => arg(data, extents, *written),
             Data::U8(data) => arg(data, extents, *written),
+            Data::Zeros(_) => arg::<f16>(&[], extents, *written),
         };
         arg.strides(strides.iter().copied()).offset(*offset)
     }
@@ -36,7 +37,10 @@ impl Simulated {
 
 impl Runner for Simulated {
     fn buffer(&mut self, data: Data) -> Result<usize> {
-        self.buffers.push(data);
+        self.buffers.push(match data {
+            Data::Zeros(count) => Data::F16(vec![f16::from_f32(0.0); count]),
+            data => data,
+        });
         Ok(self.buffers.len() - 1)
     }
 
