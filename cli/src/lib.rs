@@ -25,9 +25,11 @@ mod cache;
 mod choose;
 #[cfg(feature = "shipped")]
 mod completions;
+mod data;
 #[cfg(feature = "shipped")]
 mod doctor;
 mod draw;
+mod explore;
 mod export;
 mod inspect;
 mod kernel;
@@ -61,6 +63,7 @@ struct Subcommand {
 const COMMANDS: &[Subcommand] = &[
     Subcommand { command: layout::command, run: layout::run },
     Subcommand { command: draw::command, run: draw::run },
+    Subcommand { command: explore::command, run: explore::run },
     Subcommand { command: inspect::command, run: inspect::run },
     Subcommand { command: run::command, run: run::run },
     Subcommand { command: choose::command, run: choose::run },
@@ -77,6 +80,7 @@ const OWN: &[Subcommand] = &[
     Subcommand { command: inspect::command, run: inspect::run },
     Subcommand { command: run::command, run: run::run },
     Subcommand { command: draw::command, run: draw::run },
+    Subcommand { command: explore::command, run: explore::run },
     Subcommand { command: choose::command, run: choose::run },
     Subcommand { command: own::bench::command, run: own::bench::run },
     Subcommand { command: own::tune::command, run: own::tune::run },

@@ -13,7 +13,7 @@ use crate::kernel::{self, Chosen, Part};
 use crate::output::{self, Failure, Result, finish, print};
 #[cfg(feature = "shipped")]
 pub(crate) use compiled::{NO_DISASSEMBLER, disassembler};
-pub(crate) use json::report;
+pub(crate) use json::{access, part, report};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -13,6 +13,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use tilewright_codegen::Generated;
+use tilewright_sim::{Fault, OnEvent, Party};
 
 use crate::inspect;
 use crate::kernel::{self, Chosen};
@@ -124,7 +125,8 @@ fn carry_out(matches: &ArgMatches, chosen: &Chosen) -> Result {
     let shown = match device {
         Where::Simulator => {
             let schedules = *matches.get_one::<u32>("schedules").unwrap_or(&1);
-            let wanted = simulated::Wanted { seed, schedules, locations: chosen.def.locations() };
+            let locations = chosen.def.locations();
+            let wanted = simulated::Wanted { seed, schedules, locations, events: None };
             match simulated::run(&chosen.generated, &problem, &wanted) {
                 Ok(ran) => in_simulator(ran, schedules),
                 Err(tilewright_sim::Error::Fault(fault)) => return faulty(matches, &fault),
@@ -150,12 +152,40 @@ fn carry_out(matches: &ArgMatches, chosen: &Chosen) -> Result {
 }
 
 /// A fault is printed in full, and ends the command.
-fn faulty(matches: &ArgMatches, fault: &tilewright_sim::Fault) -> Result {
+fn faulty(matches: &ArgMatches, fault: &Fault) -> Result {
     match matches.get_flag("json") {
-        true => output::json(&json!({ "fault": fault.to_string(), "seed": fault.seed() }))?,
+        true => output::json(&fault_as_json(fault))?,
         false => eprintln!("{fault}"),
     }
     Err(Failure::Wrong)
+}
+
+fn fault_as_json(fault: &Fault) -> Value {
+    let party = |party: &Party| {
+        json!({ "block": party.block, "threads": party.threads, "doing": party.doing, "line": party.line })
+    };
+    json!({
+        "fault": fault.to_string(),
+        "message": fault.message(),
+        "parties": fault.parties().iter().map(party).collect::<Vec<_>>(),
+        "help": fault.help(),
+        "variant": fault.variant() + 1,
+        "seed": fault.seed(),
+    })
+}
+
+/// A run in the simulator, as `--json` prints it; or its fault.
+pub(crate) fn simulate(chosen: &Chosen, sizes: Option<&str>, seed: u64, events: OnEvent) -> Result<Value> {
+    let problem = Problem::new(&chosen.generated, sizes, &[], seed)?;
+    let locations = chosen.def.locations();
+    let wanted = simulated::Wanted { seed, schedules: 1, locations, events: Some(events) };
+    let shown = match simulated::run(&chosen.generated, &problem, &wanted) {
+        Ok(ran) => in_simulator(ran, 1),
+        Err(tilewright_sim::Error::Fault(fault)) => return Ok(fault_as_json(&fault)),
+        Err(why) => return Err(Failure::of(why)),
+    };
+    let compared = reference::compare(chosen.name, &chosen.definition, &problem, &shown.results);
+    Ok(all(chosen, &problem, seed, &shown, compared.as_ref()))
 }
 
 fn in_simulator(ran: simulated::Ran, schedules: u32) -> Shown {
