@@ -311,7 +311,10 @@ impl Cluster<'_> {
             every &= matches!(warp.waiting, Some(Waiting::Barrier(_) | Waiting::Cluster));
             barrier |= matches!(warp.waiting, Some(Waiting::Barrier(_)));
             registers |= matches!(warp.waiting, Some(Waiting::Registers(_)));
-            let (doing, advice) = self.wait_in_words(warp);
+            let (mut doing, advice) = self.wait_in_words(warp);
+            if matches!(warp.waiting, Some(Waiting::Products(_))) {
+                doing += ", which not all of its four warps have issued";
+            }
             bytes = bytes.or(advice);
             let line = self.ctx.line(self.stopped_at(warp));
             let block = self.blocks[warp.block].at;
@@ -390,9 +393,7 @@ impl Cluster<'_> {
                     free * LANES as u32
                 )
             }
-            Some(Waiting::Products(number)) => format!(
-                "wait for matrix product {number} of their warpgroup, which not all of its four warps have issued"
-            ),
+            Some(Waiting::Products(number)) => format!("wait for matrix product {number} of their warpgroup"),
         };
         (words, None)
     }

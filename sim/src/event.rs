@@ -128,11 +128,9 @@ impl Cluster<'_> {
         });
     }
 
-    /// Tells that a copy has landed, unless a part of it is in flight.
+    /// Tells that a copy has landed.
     pub(crate) fn tell_landed(&self, copy: u64) {
-        if !self.agents.contains_key(&copy) {
-            self.tell_of_block(0, Happening::Lands { copy });
-        }
+        self.tell_of_block(0, Happening::Lands { copy });
     }
 
     /// Tells that threads have arrived at an mbarrier.

@@ -10,7 +10,7 @@ use tilewright_codegen::{Definition, Generate, Sample, accesses_of, cuda, explai
 use super::answers::Question;
 use crate::data;
 use crate::inspect;
-use crate::kernel::{self, Chosen};
+use crate::kernel::{self, Chosen, Part};
 use crate::output::{Failure, Result};
 
 /// A kernel, and one of its variants.
@@ -38,8 +38,15 @@ pub(super) fn kernel(question: &Question) -> Result<Value> {
         "report": report.to_string(),
         "loops": explain::nest(program),
         "accesses": accesses.iter().map(|one| access(one, &statements)).collect::<Vec<_>>(),
-        "parts": parts.iter().map(inspect::part).collect::<Vec<_>>(),
+        "parts": parts.iter().map(part_of).collect::<Vec<_>>(),
     }))
+}
+
+fn part_of(part: &Part) -> Value {
+    let mut json = inspect::part(part);
+    json["bytes"] = part.element.into();
+    json["drawn"] = part.picture.is_ok().into();
+    json
 }
 
 /// The picture of one tensor or partition.

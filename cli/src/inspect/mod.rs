@@ -160,7 +160,7 @@ fn completed(chosen: &Chosen, variant: usize, arch: Option<&str>) -> Result<Repo
 
 fn layouts(parts: &[Part]) -> String {
     let one = |part: &Part| {
-        let Part { name, what, layout, picture } = part;
+        let Part { name, what, layout, picture, .. } = part;
         match picture {
             Ok(picture) => format!("{name}: {what}\n{}", picture.table()),
             Err(why) => format!("{name}: {what}\n{layout}\nnot drawn: {why}\n"),
