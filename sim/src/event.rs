@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::agent::{Agent, Work};
 use crate::machine::{Cluster, Result, Stop};
 use crate::sync::barrier_in_words;
-use crate::warp::Warp;
+use crate::warp::{Waiting, Warp};
 
 /// A callback that receives events.
 pub type OnEvent = Arc<dyn Fn(&Event) + Send + Sync>;
@@ -48,8 +48,13 @@ pub struct Event {
 pub enum Happening {
     /// The warp runs, up to its next wait.
     Runs,
-    /// The warp waits, for this.
-    Waits(String),
+    /// The warp waits.
+    Waits {
+        /// The barrier or the slot of mbarriers, empty for other waits.
+        at: String,
+        /// What for, in words.
+        what: String,
+    },
     /// The warp ends.
     Ends,
     /// The warp is the last to arrive at this barrier of threads, and all that wait at it go on.
@@ -103,8 +108,14 @@ impl Cluster<'_> {
         match stop {
             Ok(Stop::Ends) => self.tell_of_warp(warp, self.site(warp), Happening::Ends),
             Ok(Stop::Waits) if warp.waiting.is_some() && self.events.is_some() => {
-                let waits = Happening::Waits(self.wait_in_words(warp).0);
-                self.tell_of_warp(warp, self.stopped_at(warp), waits);
+                let at = match &warp.waiting {
+                    Some(Waiting::Barrier(id)) => barrier_in_words(Some(*id)),
+                    Some(Waiting::Cluster) => barrier_in_words(None),
+                    Some(Waiting::Mbarriers(all)) => self.mbarrier_name(all[0].1),
+                    _ => String::new(),
+                };
+                let what = self.wait_in_words(warp).0;
+                self.tell_of_warp(warp, self.stopped_at(warp), Happening::Waits { at, what });
             }
             _ => {}
         }

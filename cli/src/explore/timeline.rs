@@ -41,7 +41,7 @@ fn as_json(event: &Event) -> Value {
     let Event { block, warp, happening, line } = event;
     match happening {
         Happening::Runs => json!([block, warp, "runs", line]),
-        Happening::Waits(what) => json!([block, warp, "waits", line, what]),
+        Happening::Waits { at, what } => json!([block, warp, "waits", line, what, at]),
         Happening::Ends => json!([block, warp, "ends", line]),
         Happening::Meets(barrier) => json!([block, warp, "meets", line, barrier]),
         Happening::Arrives { at, bytes } => json!([block, warp, "arrives", line, at, bytes]),
