@@ -140,7 +140,8 @@ impl Decision {
 }
 
 /// The columns of the table.
-const HEAD: &str = "time clocks waves blocks steps step longest tile memory edges launch packing variant program";
+const HEAD: &str =
+    "time clocks waves blocks steps step longest tile memory edges launch packing variant program";
 
 /// The variants that can run, best first, followed by the others.
 fn text(kernel: &Generated, ranking: &Ranking) -> String {

@@ -61,7 +61,8 @@ pub(super) fn is_known(question: &str) -> bool {
 pub(super) fn print(question: &str) -> Result {
     std::thread::spawn(|| {
         std::thread::sleep(SLOWEST);
-        let why = format!("this took more than {} s; take smaller sizes, or fewer alternatives", SLOWEST.as_secs());
+        let why =
+            format!("this took more than {} s; take smaller sizes, or fewer alternatives", SLOWEST.as_secs());
         let written = output::write(json!({ "error": why }).to_string().as_bytes());
         std::process::exit(i32::from(written.is_err()));
     });

@@ -53,18 +53,7 @@ impl Request {
     /// Reads a request, or says why it is refused.
     pub(super) fn read(from: &mut TcpStream) -> Result<Request, Answer> {
         let until = Instant::now() + SLOWEST;
-        let mut bytes = Vec::new();
-        let end = loop {
-            if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
-                break end;
-            }
-            if bytes.len() > LONGEST_HEAD {
-                return Err(Answer::refused("431 Request Header Fields Too Large", "the request's head is too long"));
-            }
-            more(from, &mut bytes, until)?;
-        };
-        let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
-        let mut body = bytes.split_off(end + 4);
+        let (head, mut body) = head(from, until)?;
         let mut lines = head.split("\r\n");
         let mut words = lines.next().unwrap_or_default().split(' ');
         let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -97,6 +86,25 @@ impl Request {
             host: field("Host").unwrap_or_default().to_owned(),
             body,
         })
+    }
+}
+
+/// Reads the lines in front of the body, and perhaps some of the body.
+fn head(from: &mut TcpStream, until: Instant) -> Result<(String, Vec<u8>), Answer> {
+    const END: &[u8] = b"\r\n\r\n";
+    let mut bytes = Vec::new();
+    loop {
+        let end = bytes.windows(END.len()).position(|four| four == END);
+        if end.unwrap_or(bytes.len()) > LONGEST_HEAD {
+            let status = "431 Request Header Fields Too Large";
+            return Err(Answer::refused(status, "the request's head is too long"));
+        }
+        if let Some(end) = end {
+            let body = bytes.split_off(end + END.len());
+            bytes.truncate(end);
+            return Ok((String::from_utf8_lossy(&bytes).into_owned(), body));
+        }
+        more(from, &mut bytes, until)?;
     }
 }
 

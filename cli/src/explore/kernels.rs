@@ -18,8 +18,8 @@ pub(super) fn kernel(question: &Question) -> Result<Value> {
     let chosen = question.kernel()?;
     let variants = &chosen.generated.variants;
     let variant = question.number("variant").unwrap_or(1).clamp(1, variants.len() as u64) as usize - 1;
-    let function = chosen.definition.function();
-    let statements = Statements::of(function.as_ref());
+    let function = inspect::function(&chosen);
+    let statements = Statements::of(function.as_ref().ok());
     let locations = chosen.def.locations();
     let program = &chosen.generated.variant(variant).program;
     let (source, spans) = cuda::print_with_spans(program);
@@ -30,7 +30,7 @@ pub(super) fn kernel(question: &Question) -> Result<Value> {
     Ok(json!({
         "kernel": chosen.name,
         "settings": settings(&chosen),
-        "function": function.as_ref().map(|function| statements.lines(function, &locations)),
+        "function": function.as_ref().map_or_else(refused, |function| statements.lines(function, &locations)),
         "source": source.collect::<Vec<_>>(),
         "variant": variant + 1,
         "variants": variants.iter().map(|one| &one.label).collect::<Vec<_>>(),
@@ -40,6 +40,12 @@ pub(super) fn kernel(question: &Question) -> Result<Value> {
         "accesses": accesses.iter().map(|one| access(one, &statements)).collect::<Vec<_>>(),
         "parts": parts.iter().map(part_of).collect::<Vec<_>>(),
     }))
+}
+
+/// Why there is no function, as lines of a comment.
+fn refused(why: &Failure) -> Value {
+    let Failure::Refused(why) = why else { return Value::Null };
+    why.lines().map(|line| json!([format!("// {line}"), null, null])).collect()
 }
 
 fn part_of(part: &Part) -> Value {

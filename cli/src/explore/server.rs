@@ -22,7 +22,9 @@ const MOST_CONNECTIONS: usize = 8;
 /// Serves until the process is ended.
 pub(super) fn serve(port: u16) -> Result {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|why| {
-        Failure::Refused(format!("port {port} cannot be used: {why}\nhelp: leave out --port, which takes a free one"))
+        Failure::Refused(format!(
+            "port {port} cannot be used: {why}\nhelp: leave out --port, which takes a free one"
+        ))
     })?;
     let port = listener.local_addr().map_err(Failure::of)?.port();
     let server = Arc::new(Server { token: token(), port, connections: AtomicUsize::new(0) });
@@ -66,7 +68,10 @@ impl Server {
     fn answer_to(&self, request: &Request) -> Answer {
         let hosts = ["127.0.0.1", "localhost"].map(|name| format!("{name}:{}", self.port));
         if !hosts.contains(&request.host) {
-            return Answer::refused("403 Forbidden", "the page is served to this computer alone, as 127.0.0.1");
+            return Answer::refused(
+                "403 Forbidden",
+                "the page is served to this computer alone, as 127.0.0.1",
+            );
         }
         if !request.query.split('&').any(|pair| pair.strip_prefix("token=") == Some(&self.token)) {
             let why = "the token in the address is not the one that `tilewright explore` has printed\n\
@@ -79,7 +84,10 @@ impl Server {
             }
             ("POST", Some(question)) if answers::is_known(question) => ask(question, &request.body),
             ("GET" | "POST", _) => Answer::refused("404 Not Found", "there is no such page or question"),
-            _ => Answer::refused("405 Method Not Allowed", "the page is read by GET, and questions come by POST"),
+            _ => Answer::refused(
+                "405 Method Not Allowed",
+                "the page is read by GET, and questions come by POST",
+            ),
         }
     }
 }
@@ -93,7 +101,8 @@ fn finish_reading(stream: &mut TcpStream) {
 
 /// Asks a process of this program.
 fn ask(question: &str, body: &[u8]) -> Answer {
-    let body = answer_of_process(question, body).unwrap_or_else(|why| json!({ "error": why }).to_string().into());
+    let body =
+        answer_of_process(question, body).unwrap_or_else(|why| json!({ "error": why }).to_string().into());
     Answer { status: "200 OK", kind: "application/json", body }
 }
 

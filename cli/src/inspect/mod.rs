@@ -6,6 +6,7 @@ mod json;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::process::ExitCode;
 use tilewright_codegen::Generate;
+use tilewright_codegen::ast;
 use tilewright_codegen::definition::Variant;
 use tilewright_codegen::report::Report;
 
@@ -79,12 +80,7 @@ fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
     let variants = picked(matches, &chosen.generated.variants)?;
     let mut sections = Vec::new();
     if matches.get_flag("function") {
-        let function = chosen.definition.function().ok_or_else(|| {
-            Failure::Refused(format!(
-                "`{}` is not a function of the language with these keys\nhelp: products on tensor cores and products with given tiles are: dtype=bf16, or bm=128 bn=128",
-                chosen.name
-            ))
-        })?;
+        let function = function(chosen)?;
         sections.push(format!("use tilewright::prelude::*;\n\n{function}"));
     }
     if matches.get_flag("layouts") {
@@ -123,6 +119,16 @@ fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
         }
     }
     print(&sections.join("\n"))
+}
+
+/// The kernel as a function of the language.
+pub(crate) fn function(chosen: &Chosen) -> Result<ast::Kernel> {
+    chosen.definition.function().ok_or_else(|| {
+        Failure::Refused(format!(
+            "`{}` is not a function of the language with these keys\nhelp: products on tensor cores and products with given tiles are: dtype=bf16, or bm=128 bn=128",
+            chosen.name
+        ))
+    })
 }
 
 /// The variants that `--variant` names, with their numbers.

@@ -62,7 +62,8 @@ fn warps(layout: &Composed, bytes: i64) -> Vec<Value> {
     let mut before = 1;
     for (mode, of) in layout.layout().modes().enumerate() {
         let Ok(extent) = of.size() else { return warps };
-        let (step, lanes) = if mode == 0 { (1, layout.layout().size().unwrap_or(0)) } else { (before, extent) };
+        let (step, lanes) =
+            if mode == 0 { (1, layout.layout().size().unwrap_or(0)) } else { (before, extent) };
         before *= extent;
         if mode > 0 && extent == 1 {
             continue;

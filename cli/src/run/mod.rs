@@ -161,9 +161,7 @@ fn faulty(matches: &ArgMatches, fault: &Fault) -> Result {
 }
 
 fn fault_as_json(fault: &Fault) -> Value {
-    let party = |party: &Party| {
-        json!({ "block": party.block, "threads": party.threads, "doing": party.doing, "line": party.line })
-    };
+    let party = |party: &Party| json!({ "block": party.block, "threads": party.threads, "doing": party.doing, "line": party.line });
     json!({
         "fault": fault.to_string(),
         "message": fault.message(),

@@ -104,7 +104,8 @@ pub fn print_with_spans(kernel: &Kernel) -> (String, Vec<Span>) {
     let source = sections.join("\n");
     // The body is the end of the source, in front of a closing brace.
     let before = source.lines().count().saturating_sub(sites.len() + 1);
-    let spans = sites.iter().map(|site| kernel.sites.get(*site as usize).map_or(Span::default(), |site| site.span));
+    let spans =
+        sites.iter().map(|site| kernel.sites.get(*site as usize).map_or(Span::default(), |site| site.span));
     let rest = std::iter::repeat(Span::default());
     let spans = rest.clone().take(before).chain(spans).chain(rest.take(1)).collect();
     (source, spans)
