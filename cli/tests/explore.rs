@@ -59,10 +59,10 @@ fn requests_are_refused() {
     let server = Server::start();
     let Server { address, token, .. } = &server;
     assert!(address.starts_with("127.0.0.1:") && token.len() == 32, "{address} {token}");
-    let check = |first: &str, fields: &str, status: u16, said: &str| {
+    let check = |first: &str, fields: &str, status: u16, expected: &str| {
         let (actual, body) = server.send(&format!("{first} HTTP/1.1\r\n{fields}\r\n"));
         assert_eq!(actual, status, "{first} {:.200}: {body:.200}", fields);
-        assert!(body.contains(said), "{first} {fields}: {body:.200}");
+        assert!(body.contains(expected), "{first} {fields}: {body:.200}");
     };
     let host = &format!("Host: {address}\r\n");
     let (page, question) = (&format!("GET /?token={token}"), &format!("POST /api/layouts?token={token}"));
@@ -96,7 +96,7 @@ fn questions_are_answered() {
     check("list", json!({}), "/kernels/0/name", json!("tutorial"));
     check("list", json!({}), "/operations/0/theme", json!("Making layouts"));
     let expressions =
-        json!({ "expressions": ["(4,8):(8,1)", "complement(4:2, 24)", "coalesce(4:1"], "bytes": 2 });
+        json!({ "expressions": ["(4,8):(8,1)", "complement(4:2, 24)", "composition(4:1)"], "bytes": 2 });
     check("layouts", expressions.clone(), "/0/layout/stride", json!("(8,1)"));
     check("layouts", expressions.clone(), "/0/picture/cells/8", json!(["8", "", 0]));
     check("layouts", expressions.clone(), "/0/warps/0/warp/bytes", json!(2));
@@ -105,7 +105,7 @@ fn questions_are_answered() {
         "layouts",
         expressions,
         "/2/error",
-        json!("expression: cannot read `coalesce(4:1`: column 13: expected `,` or `)`, found the end."),
+        json!("composition has 1 operand; it takes composition(layout, tiler)"),
     );
     let tv = json!({ "expressions": ["tiled_copy((2,2):(2,1), (1,2))"] });
     check("layouts", tv, "/0/picture/cells/3", json!(["T1", "V1", 1]));
@@ -150,8 +150,8 @@ fn lines_of_the_source_name_their_statements() {
     let answer = server.ask("kernel", &json!({ "kernel": "tutorial" }));
     let source = answer["source"].as_array().unwrap();
     let of = |text: &str| {
-        let found = source.iter().find(|line| line[0].as_str().unwrap().trim().starts_with(text));
-        found.unwrap_or_else(|| panic!("{text}"))[1].as_u64()
+        let line = source.iter().find(|line| line[0].as_str().unwrap().trim().starts_with(text));
+        line.unwrap_or_else(|| panic!("{text}"))[1].as_u64()
     };
     assert_eq!(of("extern \"C\""), None);
     assert_eq!(of("for (int k = 0;"), Some(13));

@@ -103,7 +103,7 @@ impl Cluster<'_> {
         self.tell_of_warp(warp, self.ctx.code.sites[warp.pc], Happening::Runs);
     }
 
-    /// Tells why a warp has stopped. After a barrier that it has completed it waits for nothing.
+    /// Tells why a warp has stopped. At a barrier that it completes itself it does not wait.
     pub(crate) fn tell_stop(&self, warp: &Warp, stop: &Result<Stop>) {
         match stop {
             Ok(Stop::Ends) => self.tell_of_warp(warp, self.site(warp), Happening::Ends),

@@ -186,7 +186,7 @@ pub(crate) struct Cluster<'c> {
     pub(crate) counts: Counts,
     pub(crate) memo: Memo,
     pub(crate) random: Random,
-    /// Who is told about its events.
+    /// Receives its events.
     pub(crate) events: Option<&'c OnEvent>,
 }
 

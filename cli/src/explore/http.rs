@@ -10,7 +10,7 @@ const LONGEST_HEAD: usize = 16 << 10;
 pub(super) const LONGEST_BODY: usize = 64 << 10;
 const SLOWEST: Duration = Duration::from_secs(5);
 
-/// What the page may load: nothing from elsewhere.
+/// What the page may load: its own text, and answers of this server.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -26,21 +26,21 @@ pub(super) struct Request {
 
 /// A status, and the text that explains it.
 pub(super) struct Answer {
-    pub(super) status: &'static str,
+    pub(super) status: u16,
     pub(super) kind: &'static str,
     pub(super) body: Vec<u8>,
 }
 
 impl Answer {
     /// A message.
-    pub(super) fn refused(status: &'static str, why: &str) -> Answer {
+    pub(super) fn refused(status: u16, why: &str) -> Answer {
         Answer { status, kind: "text/plain; charset=utf-8", body: format!("{why}\n").into_bytes() }
     }
 
     pub(super) fn write(&self, to: &mut TcpStream) -> std::io::Result<()> {
         let Answer { status, kind, body } = self;
         let head = format!(
-            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\nCache-Control: no-store\r\n\
+            "HTTP/1.1 {status} \r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\nCache-Control: no-store\r\n\
              X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\nContent-Security-Policy: {POLICY}\r\n\r\n",
             body.len()
         );
@@ -60,20 +60,20 @@ impl Request {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let fields: Vec<(&str, &str)> = lines.filter_map(|line| line.split_once(':')).collect();
         let field = |name: &str| {
-            let found = fields.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-            found.map(|(_, value)| value.trim())
+            let field = fields.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+            field.map(|(_, value)| value.trim())
         };
         if field("Transfer-Encoding").is_some() {
-            return Err(Answer::refused("411 Length Required", "a body needs a Content-Length"));
+            return Err(Answer::refused(411, "a body needs a Content-Length"));
         }
         let length = match field("Content-Length").map(str::parse::<usize>) {
             None => 0,
             Some(Ok(length)) if length <= LONGEST_BODY => length,
             Some(Ok(_)) => {
                 let why = format!("a body has at most {LONGEST_BODY} bytes");
-                return Err(Answer::refused("413 Content Too Large", &why));
+                return Err(Answer::refused(413, &why));
             }
-            Some(Err(_)) => return Err(Answer::refused("400 Bad Request", "Content-Length is no number")),
+            Some(Err(_)) => return Err(Answer::refused(400, "Content-Length is no number")),
         };
         while body.len() < length {
             more(from, &mut body, until)?;
@@ -96,8 +96,7 @@ fn head(from: &mut TcpStream, until: Instant) -> Result<(String, Vec<u8>), Answe
     loop {
         let end = bytes.windows(END.len()).position(|four| four == END);
         if end.unwrap_or(bytes.len()) > LONGEST_HEAD {
-            let status = "431 Request Header Fields Too Large";
-            return Err(Answer::refused(status, "the request's head is too long"));
+            return Err(Answer::refused(431, "the request's head is too long"));
         }
         if let Some(end) = end {
             let body = bytes.split_off(end + END.len());
@@ -110,20 +109,20 @@ fn head(from: &mut TcpStream, until: Instant) -> Result<(String, Vec<u8>), Answe
 
 /// Reads more bytes, as long as there is time.
 fn more(from: &mut TcpStream, to: &mut Vec<u8>, until: Instant) -> Result<(), Answer> {
-    let late = || Answer::refused("408 Request Timeout", "the request took too long to arrive");
+    let late = || Answer::refused(408, "the request took too long to arrive");
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() {
         return Err(late());
     }
     let mut part = [0; 4096];
     match from.set_read_timeout(Some(left)).and_then(|()| from.read(&mut part)) {
-        Ok(0) => Err(Answer::refused("400 Bad Request", "the request is incomplete")),
+        Ok(0) => Err(Answer::refused(400, "the request is incomplete")),
         Ok(count) => {
             to.extend_from_slice(&part[..count]);
             Ok(())
         }
         Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Err(late()),
         Err(why) if why.kind() == ErrorKind::Interrupted => Ok(()),
-        Err(why) => Err(Answer::refused("400 Bad Request", &why.to_string())),
+        Err(why) => Err(Answer::refused(400, &why.to_string())),
     }
 }

@@ -24,7 +24,7 @@ Examples:
 const ABOUT: &str = "\
 The page shows layouts and the operations on them, kernels beside their CUDA C, bank conflicts and sectors of every access, runs in
 the simulator step by step, and which variant a launch takes. Only this computer can open it, by the address that is printed. The
-part of the address after `#` holds what is shown: append it to the address that the next start prints.";
+part of the address after `#` is the state of the page: append it to the address that the next start prints.";
 
 pub(crate) fn command() -> Command {
     Command::new("explore")

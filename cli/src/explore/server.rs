@@ -54,7 +54,7 @@ impl Server {
         let others = self.connections.fetch_add(1, Ordering::Relaxed);
         let answer = match Request::read(&mut stream) {
             Ok(_) if others >= MOST_CONNECTIONS => {
-                Answer::refused("503 Service Unavailable", "too many questions at once; ask again")
+                Answer::refused(503, "too many questions at once; ask again")
             }
             Ok(request) => self.answer_to(&request),
             Err(refused) => refused,
@@ -68,26 +68,20 @@ impl Server {
     fn answer_to(&self, request: &Request) -> Answer {
         let hosts = ["127.0.0.1", "localhost"].map(|name| format!("{name}:{}", self.port));
         if !hosts.contains(&request.host) {
-            return Answer::refused(
-                "403 Forbidden",
-                "the page is served to this computer alone, as 127.0.0.1",
-            );
+            return Answer::refused(403, "the page is served to this computer alone, as 127.0.0.1");
         }
         if !request.query.split('&').any(|pair| pair.strip_prefix("token=") == Some(&self.token)) {
             let why = "the token in the address is not the one that `tilewright explore` has printed\n\
                        help: open the address of its last start; the part of a link after `#` can be appended to it";
-            return Answer::refused("403 Forbidden", why);
+            return Answer::refused(403, why);
         }
         match (&*request.method, request.path.strip_prefix("/api/")) {
             ("GET", None) if request.path == "/" => {
-                Answer { status: "200 OK", kind: "text/html; charset=utf-8", body: PAGE.into() }
+                Answer { status: 200, kind: "text/html; charset=utf-8", body: PAGE.into() }
             }
             ("POST", Some(question)) if answers::is_known(question) => ask(question, &request.body),
-            ("GET" | "POST", _) => Answer::refused("404 Not Found", "there is no such page or question"),
-            _ => Answer::refused(
-                "405 Method Not Allowed",
-                "the page is read by GET, and questions come by POST",
-            ),
+            ("GET" | "POST", _) => Answer::refused(404, "there is no such page or question"),
+            _ => Answer::refused(405, "the page is read by GET, and questions come by POST"),
         }
     }
 }
@@ -103,7 +97,7 @@ fn finish_reading(stream: &mut TcpStream) {
 fn ask(question: &str, body: &[u8]) -> Answer {
     let body =
         answer_of_process(question, body).unwrap_or_else(|why| json!({ "error": why }).to_string().into());
-    Answer { status: "200 OK", kind: "application/json", body }
+    Answer { status: 200, kind: "application/json", body }
 }
 
 fn answer_of_process(question: &str, body: &[u8]) -> std::result::Result<Vec<u8>, String> {
@@ -123,6 +117,6 @@ fn answer_of_process(question: &str, body: &[u8]) -> std::result::Result<Vec<u8>
     if done.status.success() {
         return Ok(done.stdout);
     }
-    let said = String::from_utf8_lossy(&done.stderr);
-    Err(format!("the answer failed, {}; please report it with these inputs\n{}", done.status, said.trim()))
+    let message = String::from_utf8_lossy(&done.stderr);
+    Err(format!("the answer failed, {}; please report it with these inputs\n{}", done.status, message.trim()))
 }

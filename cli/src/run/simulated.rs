@@ -17,7 +17,7 @@ pub(super) struct Wanted {
     pub(super) schedules: u32,
     /// The kernel's source location, for faults.
     pub(super) locations: Locations,
-    /// Who is told about the events of its first cluster.
+    /// Receives the events of its first cluster.
     pub(super) events: Option<OnEvent>,
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Site {
     pub(super) left: bool,
     /// Byte addresses in the first warp at the beginning of its loops, and the active lanes.
     pub(super) first: (Lanes, u32),
-    /// The access of which `banks` or `sectors` are the cost.
+    /// The access that costs `banks` or `sectors`.
     pub(super) worst: Option<WarpAccess>,
     pub(super) guarded: bool,
     around: Around,

@@ -52,7 +52,7 @@ fn own<'s>(stmt: &'s Stmt, indent: usize, changed: &BTreeSet<String>, owners: &m
 }
 
 impl Stmt {
-    /// The spans of it and of its expressions, without those of its substatements.
+    /// The spans of the statement and of its expressions; substatements have their own.
     pub fn spans(&self) -> Vec<Span> {
         let mut spans = vec![self.span];
         let mut left: Vec<&Expr> = self.exprs();
