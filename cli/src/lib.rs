@@ -17,8 +17,8 @@
 //! }
 //! ```
 //!
-//! Then `cargo run --bin kernels -- inspect shifted --report` prints the kernel's report. `run`, `draw`, `choose`, `bench`, `tune` and
-//! `export` work in the same way; `--help` lists all subcommands. `default-features = false` leaves out tilewright's own
+//! Then `cargo run --bin kernels -- inspect shifted --report` prints the kernel's report. `run`, `draw`, `explore`, `choose`, `bench`, `tune`
+//! and `export` work in the same way; `--help` lists all subcommands. `default-features = false` leaves out tilewright's own
 //! kernels. [`Commands`] adds references for `run` to compare results with, and peers for `bench` to measure beside a kernel.
 
 mod cache;
