@@ -135,6 +135,9 @@ fn questions_are_answered() {
     check("choose", kernel(""), "/sizes", json!({ "M": 32, "N": 32, "K": 8 }));
     check("run", kernel("BM=32 BN=32"), "/comparison/right", json!(true));
     check("run", kernel("BM=32 BN=32"), "/events/1/2", json!("begins"));
+    let large = json!({ "kernel": "tutorial", "size": "M=8192,N=8192,K=8" });
+    let why = "these sizes make 67239936 elements, and a run on this page has at most 16777216\nhelp: take smaller sizes, or `tilewright run tutorial`";
+    check("run", large, "/error", json!(why));
     let unknown = json!({ "kernel": "tutoral" });
     check(
         "kernel",

@@ -10,6 +10,7 @@ use crate::choose::{self, Decision, Device};
 use crate::kernel;
 use crate::layout;
 use crate::output::{self, Failure, Result};
+use crate::run::input::Input;
 
 /// The limit of a process that answers.
 const SLOWEST: Duration = Duration::from_secs(10);
@@ -45,6 +46,12 @@ impl Question {
 
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         self.0[name].as_u64()
+    }
+
+    /// Arguments in words, as `--input` takes them, separated by semicolons.
+    pub(super) fn inputs(&self) -> Result<Vec<Input>> {
+        let inputs = self.text("inputs").split(';').map(str::trim);
+        inputs.filter(|input| !input.is_empty()).map(Input::read).collect()
     }
 
     /// The kernel that it names.
@@ -105,5 +112,5 @@ fn choose(question: &Question) -> Result<Value> {
     let multiprocessors = question.number("multiprocessors").and_then(|count| u32::try_from(count).ok());
     let device = Device { multiprocessors: multiprocessors.filter(|count| *count > 0), name: choose::NAME };
     let chosen = question.kernel()?;
-    Ok(Decision::new(chosen.generated, question.given("size"), &[], &device)?.json())
+    Ok(Decision::new(chosen.generated, question.given("size"), &question.inputs()?, &device)?.json())
 }

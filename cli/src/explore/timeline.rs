@@ -3,14 +3,19 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
+use tilewright_codegen::launch::Given;
 use tilewright_sim::{Event, Happening};
 
 use super::answers::Question;
-use crate::output::Result;
+use crate::output::{Failure, Result};
 use crate::run;
+use crate::run::problem::unallocated;
 
 /// Later events are left out.
 const MOST_EVENTS: usize = 20_000;
+
+/// Elements of all tensors of a run: with more it would take too long, and fill the memory meanwhile.
+const MOST_ELEMENTS: u64 = 1 << 24;
 
 /// Events, and whether some are left out.
 type Recorded = (Vec<Value>, bool);
@@ -28,8 +33,20 @@ pub(super) fn run(question: &Question) -> Result<Value> {
             false => recorded.1 = true,
         }
     });
-    let mut answer =
-        run::simulate(&chosen, question.given("size"), question.number("seed").unwrap_or(0), events)?;
+    let (sizes, inputs) = (question.given("size"), question.inputs()?);
+    let (_, arguments) = unallocated(&chosen.generated, sizes, &inputs)?;
+    let elements = arguments.iter().map(|argument| match argument {
+        Given::Tensor(tensor) => tensor.len,
+        Given::Scalar(_) => 1,
+    });
+    let elements = elements.fold(0, u64::saturating_add);
+    if elements > MOST_ELEMENTS {
+        return Err(Failure::Refused(format!(
+            "these sizes make {elements} elements, and a run on this page has at most {MOST_ELEMENTS}\nhelp: take smaller sizes, or `tilewright run {}`",
+            chosen.name
+        )));
+    }
+    let mut answer = run::simulate(&chosen, sizes, &inputs, question.number("seed").unwrap_or(0), events)?;
     let mut recorded = recorded.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     answer["events"] = std::mem::take(&mut recorded.0).into();
     answer["cut"] = recorded.1.into();
