@@ -4,7 +4,7 @@ mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use common::tilewright;
 use serde_json::{Value, json};
@@ -162,4 +162,32 @@ fn lines_of_the_source_name_their_statements() {
     assert_eq!(of("cp_async_wait<0>"), Some(16));
     assert_eq!(of("// acc += "), Some(18));
     assert_eq!(of("// tc_gc of c"), Some(20));
+}
+
+/// The page in a browser, where one is installed: what it shows for a state in its address.
+#[test]
+fn the_page_shows_the_state_of_its_address() {
+    let server = Server::start();
+    let folder =
+        std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("browser-{}", std::process::id()));
+    let page = |fragment: &str| {
+        let url = format!("http://{}/?token={}#{fragment}", server.address, server.token);
+        let profile = format!("--user-data-dir={}", folder.display());
+        let settings =
+            ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000", "--dump-dom"];
+        let output = Command::new("chromium").args(settings).args([profile, url]).output().ok()?;
+        Some(String::from_utf8(output.stdout).unwrap())
+    };
+    for (fragment, expected) in [
+        ("e=(8,8):(8,1)", "2-way conflict on bank 0, lanes 0, 4"),
+        ("tab=kernel&keys=BM=64&stmt=14", r#"class="ln pin" data-at="14" title="examples/tutorial.rs:30""#),
+        ("tab=accesses&access=1", "copy of sa: the warp's access that costs the most"),
+        ("tab=run&size=32,32,8&keys=BM=32 BN=32&step=1", "2 of 80: warp 7: begins copy 1 into sa, 128 bytes"),
+        ("tab=choice&sizes=256,256,64", "tutorial: K = 64, M = 256, N = 256"),
+        ("tab=kernel&keys=BMM=3", "did you mean `BM`?"),
+    ] {
+        let Some(text) = page(fragment) else { return };
+        assert!(text.contains(expected), "{fragment}: `{expected}` is missing");
+    }
+    let _ = std::fs::remove_dir_all(folder);
 }
