@@ -183,7 +183,7 @@ fn the_page_shows_the_state_of_its_address() {
         ("tab=kernel&keys=BM=64&stmt=14", r#"class="ln pin" data-at="14" title="examples/tutorial.rs:30""#),
         ("tab=accesses&access=1", "copy of sa: the warp's access that costs the most"),
         ("tab=run&size=32,32,8&keys=BM=32 BN=32&step=1", "2 of 80: warp 7: begins copy 1 into sa, 128 bytes"),
-        ("tab=choice&sizes=256,256,64", "tutorial: K = 64, M = 256, N = 256"),
+        ("tab=choice&sizes=256,256,64", "matmul_nt: K = 64, M = 256, N = 256"),
         ("tab=kernel&keys=BMM=3", "did you mean `BM`?"),
     ] {
         let Some(text) = page(fragment) else { return };
