@@ -2,22 +2,25 @@
 
 use std::process::ExitCode;
 
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use serde_json::json;
 use tilewright_codegen::Generated;
+use tilewright_codegen::explain::nest;
 use tilewright_codegen::launch::{Limits, Ranked, Ranking, Record, model, ranking};
 use tilewright_layout::Value;
 use tilewright_runtime::records;
 
 use crate::kernel;
 use crate::output::{self, Failure, Result, finish, option, print, time};
-use crate::run::{self, problem::unallocated};
+use crate::run::{self, input::Input, problem::unallocated};
 
 const EXAMPLES: &str = "\
 Examples:
   tilewright choose linear_hopper --size M=16,N=4096,K=4096
   tilewright choose linear_hopper BM=64 --size 1024,1024,1024
   tilewright choose matmul dtype=bf16 arch=90 a=k_major b=k_major --size 4096,4096,512
-  tilewright choose tutorial --size 200,100,50 --multiprocessors 114";
+  tilewright choose tutorial --size 200,100,50 --multiprocessors 114
+  tilewright choose tutorial --size 200,100,50 --json";
 
 const TERMS: &str = "\
 A launch takes the variant that a record says is the fastest, or else the one with the least time. A variant runs in waves of
@@ -47,8 +50,9 @@ pub(crate) fn command() -> Command {
         )
         .arg(
             option("name", "NAME", "The device's name; its records count")
-                .default_value("NVIDIA H200"),
+                .default_value(NAME),
         )
+        .arg(Arg::new("json").long("json").help("Print what a program can read").action(ArgAction::SetTrue))
         .after_help(format!(
             "{}\n\n{TERMS}\n\n{}\n\n{}",
             kernel::examples(EXAMPLES),
@@ -62,26 +66,99 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
 }
 
 fn show(matches: &ArgMatches) -> Result {
-    let chosen = kernel::chosen(matches)?;
-    let kernel = &records::consulted(chosen.generated).map_err(Failure::of)?;
+    let generated = kernel::chosen(matches)?.generated;
     let sizes = matches.get_one::<String>("size").map(String::as_str);
-    let (sizes, given) = unallocated(kernel, sizes, &run::described(matches)?)?;
-    let limits = kernel::limits(kernel);
-    let multiprocessors = matches.get_one("multiprocessors").copied().unwrap_or(limits.multiprocessors);
-    let model = model(matches.get_one::<String>("name").map_or("", String::as_str));
-    let limits = Limits { multiprocessors, model, ..limits };
-    let ranking = ranking(kernel, &given, &limits).map_err(Failure::of)?;
-    let sizes: Vec<String> = sizes.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-    print(&format!("{}: {}\n\n{}", kernel.name, sizes.join(", "), text(kernel, &ranking)))
+    let device = Device {
+        multiprocessors: matches.get_one("multiprocessors").copied(),
+        name: matches.get_one::<String>("name").map_or("", String::as_str),
+    };
+    let decision = Decision::new(generated, sizes, &run::described(matches)?, &device)?;
+    match matches.get_flag("json") {
+        true => output::json(&decision.json()),
+        false => {
+            let Decision { kernel, sizes, ranking } = &decision;
+            let sizes: Vec<String> = sizes.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+            print(&format!("{}: {}\n\n{}", kernel.name, sizes.join(", "), text(kernel, ranking)))
+        }
+    }
 }
+
+/// The device whose records count unless the command names another.
+pub(crate) const NAME: &str = "NVIDIA H200";
+
+/// The device that a kernel is chosen for. What is not given is an H100's.
+pub(crate) struct Device<'d> {
+    pub(crate) multiprocessors: Option<u32>,
+    pub(crate) name: &'d str,
+}
+
+/// The decision of a launch.
+pub(crate) struct Decision {
+    kernel: Generated,
+    /// Extents by name.
+    sizes: Vec<(String, i64)>,
+    ranking: Ranking,
+}
+
+impl Decision {
+    pub(crate) fn new(
+        kernel: Generated,
+        sizes: Option<&str>,
+        inputs: &[Input],
+        device: &Device<'_>,
+    ) -> Result<Decision> {
+        let kernel = records::consulted(kernel).map_err(Failure::of)?;
+        let (sizes, given) = unallocated(&kernel, sizes, inputs)?;
+        let limits = kernel::limits(&kernel);
+        let multiprocessors = device.multiprocessors.unwrap_or(limits.multiprocessors);
+        let limits = Limits { multiprocessors, model: model(device.name), ..limits };
+        let ranking = ranking(&kernel, &given, &limits).map_err(Failure::of)?;
+        Ok(Decision { kernel, sizes, ranking })
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        let Decision { kernel, sizes, ranking } = self;
+        let serves = ranking.serves.iter().map(|one| {
+            let terms = row(kernel, one);
+            let terms = HEAD.split(' ').zip(terms).map(|(name, term)| (name.to_owned(), term.into()));
+            json!({
+                "variant": one.variant + 1,
+                "seconds": one.estimate.map(|of| of.seconds()),
+                "competes": one.competes,
+                "terms": terms.collect::<serde_json::Map<_, _>>(),
+            })
+        });
+        let loops = ranking.serves.first().map(|one| nest(&kernel.variant(one.variant).program));
+        json!({
+            "kernel": kernel.name,
+            "sizes": sizes.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+            "serves": serves.collect::<Vec<_>>(),
+            "why": why(kernel, ranking),
+            "loops": loops,
+        })
+    }
+}
+
+/// The columns of the table.
+const HEAD: &str =
+    "time clocks waves blocks steps step longest tile memory edges launch packing variant program";
 
 /// The variants that can run, best first, followed by the others.
 fn text(kernel: &Generated, ranking: &Ranking) -> String {
-    let head = "time clocks waves blocks steps step longest tile memory edges launch packing variant program";
-    let head = head.split(' ').map(str::to_owned).collect();
+    let head = HEAD.split(' ').map(str::to_owned).collect();
     let rows: Vec<_> =
         std::iter::once(head).chain(ranking.serves.iter().map(|one| row(kernel, one))).collect();
-    let mut text = output::table(&rows, &[0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12]);
+    let mut text = output::table(&rows, &[0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12]) + &why(kernel, ranking);
+    if let Some(Ranked { variant, .. }) = ranking.serves.first() {
+        let loops = nest(&kernel.variant(*variant).program);
+        text += &format!("\nvariant {} runs through\n{loops}", variant + 1);
+    }
+    text
+}
+
+/// Why the first one is taken where its estimate does not decide, and why others read copies or cannot run.
+fn why(kernel: &Generated, ranking: &Ranking) -> String {
+    let mut text = String::new();
     if let (Some(record), [first, ..]) = (&ranking.record, &ranking.serves[..]) {
         let Record { device, microseconds, spread, estimated, driver, .. } = record;
         text += &format!(
@@ -103,12 +180,7 @@ fn text(kernel: &Generated, ranking: &Ranking) -> String {
         one.packed.iter().map(move |packed| (one.variant, why(packed)))
     });
     text += &grouped(copied, ["reads", "read"]);
-    text += &grouped(ranking.refused.iter().cloned(), ["cannot run:", "cannot run:"]);
-    if let Some(Ranked { variant, .. }) = ranking.serves.first() {
-        let loops = tilewright_codegen::explain::nest(&kernel.variant(*variant).program);
-        text += &format!("\nvariant {} runs through\n{loops}", variant + 1);
-    }
-    text
+    text + &grouped(ranking.refused.iter().cloned(), ["cannot run:", "cannot run:"])
 }
 
 /// Variants with their reasons; variants with the same reason are in one line. Variants that differ only in tiles

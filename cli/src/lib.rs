@@ -17,17 +17,19 @@
 //! }
 //! ```
 //!
-//! Then `cargo run --bin kernels -- inspect shifted --report` prints the kernel's report. `run`, `draw`, `choose`, `bench`, `tune` and
-//! `export` work in the same way; `--help` lists all subcommands. `default-features = false` leaves out tilewright's own
+//! Then `cargo run --bin kernels -- inspect shifted --report` prints the kernel's report. `run`, `draw`, `explore`, `choose`, `bench`, `tune`
+//! and `export` work in the same way; `--help` lists all subcommands. `default-features = false` leaves out tilewright's own
 //! kernels. [`Commands`] adds references for `run` to compare results with, and peers for `bench` to measure beside a kernel.
 
 mod cache;
 mod choose;
 #[cfg(feature = "shipped")]
 mod completions;
+mod data;
 #[cfg(feature = "shipped")]
 mod doctor;
 mod draw;
+mod explore;
 mod export;
 mod inspect;
 mod kernel;
@@ -61,6 +63,7 @@ struct Subcommand {
 const COMMANDS: &[Subcommand] = &[
     Subcommand { command: layout::command, run: layout::run },
     Subcommand { command: draw::command, run: draw::run },
+    Subcommand { command: explore::command, run: explore::run },
     Subcommand { command: inspect::command, run: inspect::run },
     Subcommand { command: run::command, run: run::run },
     Subcommand { command: choose::command, run: choose::run },
@@ -77,6 +80,7 @@ const OWN: &[Subcommand] = &[
     Subcommand { command: inspect::command, run: inspect::run },
     Subcommand { command: run::command, run: run::run },
     Subcommand { command: draw::command, run: draw::run },
+    Subcommand { command: explore::command, run: explore::run },
     Subcommand { command: choose::command, run: choose::run },
     Subcommand { command: own::bench::command, run: own::bench::run },
     Subcommand { command: own::tune::command, run: own::tune::run },

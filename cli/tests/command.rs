@@ -8,7 +8,7 @@ use insta::assert_snapshot;
 #[test]
 fn help() {
     assert_snapshot!("help", printed(&["--help"]));
-    for subcommand in ["draw", "inspect", "run", "doctor", "cache", "completions"] {
+    for subcommand in ["draw", "explore", "inspect", "run", "doctor", "cache", "completions"] {
         // The list of keys belongs to the generator.
         let help = printed(&[subcommand, "--help"]);
         let help = help.split("Keys of matmul:").next().unwrap_or_default();

@@ -11,7 +11,7 @@ pub mod words;
 pub use generate::generate;
 pub use specialize::{GENERATOR, Generate};
 pub use tilewright_front::{evaluate, matmul};
-pub use tilewright_passes::check::report_of;
+pub use tilewright_passes::check::{Sample, accesses_of, report_of};
 pub use tilewright_passes::{lower, pass, pipeline, resolve, synchronise};
 pub use tilewright_program::{
     Definition, Elem, Generated, Outcome, Settings, affine, ast, atom, compiled, condition, cuda, definition,

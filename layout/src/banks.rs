@@ -135,7 +135,7 @@ impl WarpAccess {
         let unit = self.bytes.max(BANK);
         let slots = (BANK_ROW / unit) as usize;
         let bits = unit.trailing_zeros();
-        let group = lanes_in_group(self.transfer, self.bytes, self.pairs_up());
+        let group = self.lanes_together();
         let mut report = BankReport { wavefronts: 0, ideal: 0, degree: 0, worst: None };
         let mut first = 0;
         while first < LANES {
@@ -154,6 +154,18 @@ impl WarpAccess {
             first += group;
         }
         Ok(report)
+    }
+
+    /// The number of consecutive lanes that shared memory serves together. Only words of lanes in one such group conflict.
+    ///
+    /// ```
+    /// use tilewright_layout::{Transfer, WarpAccess, layout};
+    /// let vectors = WarpAccess::new(layout!((32, 4) : (4, 1)), 4, Transfer::Store)?;
+    /// assert_eq!(vectors.lanes_together(), 8); // 16 bytes each
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    pub fn lanes_together(&self) -> usize {
+        lanes_in_group(self.transfer, self.bytes, self.pairs_up())
     }
 
     /// Does every active lane share its address with its partner, for one of the two pairings?

@@ -155,6 +155,7 @@ impl Cluster<'_> {
     pub(crate) fn begin(&mut self, agent: Agent) -> u64 {
         let id = self.next_agent;
         self.next_agent += 1;
+        self.tell_begun(id, &agent);
         self.agents.insert(id, agent);
         id
     }
@@ -206,6 +207,19 @@ impl Cluster<'_> {
     }
 
     fn land(&mut self, id: u64, reading: bool) -> Result<()> {
+        // The bytes of a copy can complete a phase of an mbarrier, which comes after the copy.
+        let completes = self.agents.get(&id).is_some_and(|agent| agent.bytes() > 0);
+        if completes {
+            self.tell_landed(id);
+        }
+        let landed = self.lands(id, reading);
+        if !completes && !self.agents.contains_key(&id) {
+            self.tell_landed(id);
+        }
+        landed
+    }
+
+    fn lands(&mut self, id: u64, reading: bool) -> Result<()> {
         let Some(mut agent) = self.agents.remove(&id) else { return Ok(()) };
         match &mut agent.work {
             Work::Copies(all) => {
@@ -235,7 +249,7 @@ impl Cluster<'_> {
                         self.agents.insert(id, agent);
                         // Its writes land later, unless they are waited for.
                         if !reading && self.agents.contains_key(&id) {
-                            return self.land(id, false);
+                            return self.lands(id, false);
                         }
                     }
                     Some(bytes) if reading => {

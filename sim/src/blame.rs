@@ -10,6 +10,7 @@ use crate::fault::{Fault, FaultKind, Party, count, ranges};
 use crate::machine::{Cluster, Context};
 use crate::shadow::{By, Conflict, Stamp};
 use crate::shared::Trouble;
+use crate::sync::barrier_in_words;
 use crate::warp::{LANES, Waiting, Warp};
 
 impl Context<'_> {
@@ -302,7 +303,6 @@ impl Cluster<'_> {
         let mut ended: Vec<(usize, Vec<u32>)> = Vec::new();
         // Does a warp wait at a barrier of the block, and does every one at some barrier?
         let (mut barrier, mut every, mut registers, mut advice) = (false, true, false, None);
-        let entry = self.ctx.kernel.launch.registers_at_entry().next_multiple_of(8);
         for warp in self.warps.iter().flatten() {
             if warp.ended {
                 match ended.iter_mut().find(|(block, _)| *block == warp.block) {
@@ -312,49 +312,14 @@ impl Cluster<'_> {
                 continue;
             }
             every &= matches!(warp.waiting, Some(Waiting::Barrier(_) | Waiting::Cluster));
-            let doing = match &warp.waiting {
-                None => "can go on".to_string(),
-                Some(Waiting::Barrier(id)) => {
-                    barrier = true;
-                    let bar = &self.blocks[warp.block].barriers[id];
-                    let name = if *id == 0 { "the block's barrier".into() } else { format!("barrier {id}") };
-                    format!("wait at {name}, where {} of {} threads have arrived", bar.arrived, bar.expected)
-                }
-                Some(Waiting::Cluster) => format!(
-                    "wait at the cluster's barrier, where {} of {} threads have arrived",
-                    self.barriers[warp.block / self.ctx.cluster() as usize].arrived,
-                    self.barriers[warp.block / self.ctx.cluster() as usize].expected
-                ),
-                Some(Waiting::Flag { word, least }) => {
-                    let flag = self.ctx.element(Space::Global(word.buffer), word.at as i64);
-                    let value = self.overlay.flag(&self.ctx.world, *word).unwrap_or_default();
-                    advice.get_or_insert_with(|| {
-                        "let a block that has begun change what another waits for: signal(flags[(i)]) of the same flag".into()
-                    });
-                    format!("wait until {flag} is {least}, and it is {value}")
-                }
-                Some(Waiting::Mbarriers(all)) => {
-                    let (block, at, want) = all[0];
-                    let (words, more) = self.mbarrier_in_words(block, at, want);
-                    advice = advice.or(more);
-                    words
-                }
-                Some(Waiting::Registers(more)) => {
-                    let free = self.blocks[warp.block].free;
-                    registers = true;
-                    let warps = self.ctx.warps();
-                    format!(
-                        "wait for {more} more registers a thread (setmaxnreg): the block has {entry} x {} registers, of which {} are free",
-                        warps * LANES as u32,
-                        free * LANES as u32
-                    )
-                }
-                Some(Waiting::Products(number)) => format!(
-                    "wait for matrix product {number} of their warpgroup, which not all of its four warps have issued"
-                ),
-            };
-            let site = self.ctx.code.sites[warp.pc.min(self.ctx.code.sites.len() - 1)];
-            let line = self.ctx.line(site);
+            barrier |= matches!(warp.waiting, Some(Waiting::Barrier(_)));
+            registers |= matches!(warp.waiting, Some(Waiting::Registers(_)));
+            let (mut doing, more) = self.wait_in_words(warp);
+            if matches!(warp.waiting, Some(Waiting::Products(_))) {
+                doing += ", which not all of its four warps have issued";
+            }
+            advice = advice.or(more);
+            let line = self.ctx.line(self.stopped_at(warp));
             let block = self.blocks[warp.block].at;
             let alike = parties
                 .iter_mut()
@@ -402,6 +367,49 @@ impl Cluster<'_> {
                 "check the arrival count and the expected bytes of each phase, and that every wait has its arrivals".into()
             }),
         )
+    }
+
+    /// The row of the program's sites at which a warp waits. Barriers of threads are not executed again after the wait.
+    pub(crate) fn stopped_at(&self, warp: &Warp) -> u32 {
+        let past = matches!(warp.waiting, Some(Waiting::Barrier(_) | Waiting::Cluster));
+        self.ctx.code.sites[warp.pc - usize::from(past)]
+    }
+
+    /// What a warp waits for, and help if it waits for bytes of copies.
+    pub(crate) fn wait_in_words(&self, warp: &Warp) -> (String, Option<String>) {
+        let words = match &warp.waiting {
+            None => "can go on".to_string(),
+            Some(Waiting::Barrier(id)) => {
+                let bar = &self.blocks[warp.block].barriers[id];
+                let name = barrier_in_words(Some(*id));
+                format!("wait at {name}, where {} of {} threads have arrived", bar.arrived, bar.expected)
+            }
+            Some(Waiting::Cluster) => {
+                let bar = &self.barriers[warp.block / self.ctx.cluster() as usize];
+                let name = barrier_in_words(None);
+                format!("wait at {name}, where {} of {} threads have arrived", bar.arrived, bar.expected)
+            }
+            Some(Waiting::Flag { word, least }) => {
+                let flag = self.ctx.element(Space::Global(word.buffer), word.at as i64);
+                let value = self.overlay.flag(&self.ctx.world, *word).unwrap_or_default();
+                let help = "let a block that has begun change what another waits for: signal(flags[(i)]) of the same flag";
+                return (format!("wait until {flag} is {least}, and it is {value}"), Some(help.into()));
+            }
+            Some(Waiting::Mbarriers(all)) => {
+                let (block, at, want) = all[0];
+                return self.mbarrier_in_words(block, at, want);
+            }
+            Some(Waiting::Registers(more)) => {
+                let entry = self.ctx.kernel.launch.registers_at_entry().next_multiple_of(8);
+                let (free, threads) = (self.blocks[warp.block].free, self.ctx.warps() * LANES as u32);
+                format!(
+                    "wait for {more} more registers a thread (setmaxnreg): the block has {entry} x {threads} registers, of which {} are free",
+                    free * LANES as u32
+                )
+            }
+            Some(Waiting::Products(number)) => format!("wait for matrix product {number} of their warpgroup"),
+        };
+        (words, None)
     }
 
     /// A wait for an mbarrier that never ends, and help.

@@ -98,6 +98,7 @@ mod code;
 mod compile;
 mod count;
 mod error;
+mod event;
 mod execute;
 mod fault;
 mod fragment;
@@ -119,6 +120,7 @@ mod warp;
 
 pub use arg::{Arg, ArgMemory};
 pub use error::Error;
+pub use event::{Event, Happening, OnEvent};
 pub use fault::{Fault, FaultKind, Party};
 pub use options::{OnProgress, Options, Progress};
 pub use outcome::{AccessCount, Copied, Outcome, Unread};

@@ -13,6 +13,7 @@ use crate::agent::{Agent, Products};
 use crate::clock::{Carried, Component, Components};
 use crate::code::{Code, RANK};
 use crate::count::{Counts, Memo};
+use crate::event::OnEvent;
 use crate::fault::Fault;
 use crate::global::{Overlay, World};
 use crate::shared::Shared;
@@ -37,6 +38,7 @@ pub(crate) struct Context<'c> {
     pub(crate) seed: u64,
     pub(crate) variant: usize,
     pub(crate) locations: Option<&'c Locations>,
+    pub(crate) events: Option<&'c OnEvent>,
     /// Granularity of shared memory: the bytes of the smallest element.
     pub(crate) grain: usize,
     /// Blocks that are resident on the device at once.
@@ -184,6 +186,8 @@ pub(crate) struct Cluster<'c> {
     pub(crate) counts: Counts,
     pub(crate) memo: Memo,
     pub(crate) random: Random,
+    /// Receives its events.
+    pub(crate) events: Option<&'c OnEvent>,
 }
 
 /// Why a warp stops running.
@@ -265,6 +269,7 @@ impl<'c> Cluster<'c> {
             counts: Counts::new(ctx.code.counters),
             memo: Memo::default(),
             random,
+            events: ctx.events.filter(|_| number == 0),
         }
     }
 
@@ -283,7 +288,9 @@ impl<'c> Cluster<'c> {
             let chosen = ready[self.random.below(ready.len())];
             let Some(mut warp) = self.warps[chosen].take() else { continue };
             warp.waiting = None;
+            self.tell_run(&warp);
             let stop = self.execute(&mut warp);
+            self.tell_stop(&warp, &stop);
             let block = warp.block;
             if stop == Ok(Stop::Ends) {
                 warp.ended = true;

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use tilewright_program::kernel_def::Locations;
 use tilewright_program::launch::Limits;
 
+use crate::event::OnEvent;
+
 /// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
@@ -52,6 +54,8 @@ pub struct Options {
     pub limits: Limits,
     /// Called with the progress after every cluster of blocks.
     pub progress: Option<OnProgress>,
+    /// Called with the events of the kernel's first cluster of blocks, in the first schedule; see [`Event`](crate::Event).
+    pub events: Option<OnEvent>,
     /// The lines of the kernel's file, which faults name; `simulate` fills them in.
     pub locations: Option<Locations>,
 }
@@ -70,6 +74,7 @@ impl Default for Options {
             threads: 0,
             limits: Limits::HOPPER,
             progress: None,
+            events: None,
             locations: None,
         }
     }
@@ -89,6 +94,7 @@ impl fmt::Debug for Options {
             .field("threads", &self.threads)
             .field("limits", &self.limits)
             .field("progress", &self.progress.as_ref().map(|_| "…"))
+            .field("events", &self.events.as_ref().map(|_| "…"))
             .finish()
     }
 }

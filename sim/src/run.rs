@@ -159,7 +159,8 @@ fn launches(
         let [_, to] = packed.arguments(kernel, &given(&args), 0);
         let (from, to) = (args[packed.arg].permuted(&pack.modes), Arg::uninitialised(to));
         let copier = &pack.kernel.variant(packed.plan.variant).program;
-        let outcome = execute(&pack.kernel, copier, packed.plan, &[from, to], (options, arithmetic))?;
+        let silent = Options { events: None, ..options.clone() };
+        let outcome = execute(&pack.kernel, copier, packed.plan, &[from, to], (&silent, arithmetic))?;
         let bytes = outcome.results.first().map(|(_, _, bytes)| bytes.clone()).unwrap_or_default();
         read[packed.arg] = Arg::copied(packed.copy, bytes);
         copies.push(Copied { argument, why, outcome });
@@ -386,6 +387,7 @@ fn context<'c>(
         seed: options.seed.wrapping_add(u64::from(schedule)),
         variant: plan.variant,
         locations: options.locations.as_ref(),
+        events: options.events.as_ref().filter(|_| schedule == 0),
         resident: options.limits.multiprocessors.saturating_mul(program.launch.blocks_per_sm.max(1)),
         grain,
         arrays: arrays(program, code),

@@ -78,6 +78,7 @@ impl Cluster<'_> {
             return Ok(false);
         }
         let done = std::mem::take(barrier);
+        self.tell_met(w, id);
         if id.is_none() {
             let size = self.ctx.cluster() as usize;
             let first = w.block / size * size;
@@ -355,6 +356,7 @@ impl Cluster<'_> {
             mbarrier.missing -= 1;
             mbarrier.bytes += i64::from(bytes.unwrap_or(0));
             mbarrier.expected += i64::from(bytes.unwrap_or(0));
+            self.tell_arrival(w, at, bytes);
             self.maybe_complete(block, at);
         }
         w.seen.epoch += 1;
@@ -394,6 +396,7 @@ impl Cluster<'_> {
             mbarrier.missing = mbarrier.count;
             mbarrier.carried.join(&mbarrier.brought);
             mbarrier.carried.plain.raise(component, mbarrier.completed as u32);
+            self.tell_completed(block, at);
         }
     }
 
@@ -530,6 +533,15 @@ impl Cluster<'_> {
         w.locks.retain(|lock| lock.product > number);
         w.product_groups.drain(..closed);
         true
+    }
+}
+
+/// A barrier of threads, by the hardware's number; the cluster's has none.
+pub(crate) fn barrier_in_words(id: Option<u32>) -> String {
+    match id {
+        None => "the cluster's barrier".into(),
+        Some(0) => "the block's barrier".into(),
+        Some(id) => format!("barrier {id}"),
     }
 }
 

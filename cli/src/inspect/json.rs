@@ -23,7 +23,7 @@ fn param(param: &Param) -> Value {
     json!({ "name": param.name, "element": param.elem.name(), "tensor": tensor })
 }
 
-fn part(part: &Part) -> Value {
+pub(crate) fn part(part: &Part) -> Value {
     json!({ "name": part.name, "what": part.what, "layout": part.layout })
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn report(report: &Report) -> Value {
     })
 }
 
-fn access(access: &Access) -> Value {
+pub(crate) fn access(access: &Access) -> Value {
     let pair =
         |cost: Option<(u32, u32)>| cost.map(|(takes, least)| json!({ "takes": takes, "least": least }));
     json!({

@@ -6,6 +6,7 @@ mod json;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::process::ExitCode;
 use tilewright_codegen::Generate;
+use tilewright_codegen::ast;
 use tilewright_codegen::definition::Variant;
 use tilewright_codegen::report::Report;
 
@@ -13,7 +14,7 @@ use crate::kernel::{self, Chosen, Part};
 use crate::output::{self, Failure, Result, finish, print};
 #[cfg(feature = "shipped")]
 pub(crate) use compiled::{NO_DISASSEMBLER, disassembler};
-pub(crate) use json::report;
+pub(crate) use json::{access, part, report};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -79,12 +80,7 @@ fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
     let variants = picked(matches, &chosen.generated.variants)?;
     let mut sections = Vec::new();
     if matches.get_flag("function") {
-        let function = chosen.definition.function().ok_or_else(|| {
-            Failure::Refused(format!(
-                "`{}` is not a function of the language with these keys\nhelp: products on tensor cores and products with given tiles are: dtype=bf16, or bm=128 bn=128",
-                chosen.name
-            ))
-        })?;
+        let function = function(chosen)?;
         sections.push(format!("use tilewright::prelude::*;\n\n{function}"));
     }
     if matches.get_flag("layouts") {
@@ -125,6 +121,16 @@ fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
     print(&sections.join("\n"))
 }
 
+/// The kernel as a function of the language.
+pub(crate) fn function(chosen: &Chosen) -> Result<ast::Kernel> {
+    chosen.definition.function().ok_or_else(|| {
+        Failure::Refused(format!(
+            "`{}` is not a function of the language with these keys\nhelp: products on tensor cores and products with given tiles are: dtype=bf16, or bm=128 bn=128",
+            chosen.name
+        ))
+    })
+}
+
 /// The variants that `--variant` names, with their numbers.
 fn picked<'v>(matches: &ArgMatches, all: &'v [Variant]) -> Result<Vec<(usize, &'v Variant)>> {
     let numbered = || all.iter().enumerate().map(|(index, variant)| (index + 1, variant));
@@ -160,7 +166,7 @@ fn completed(chosen: &Chosen, variant: usize, arch: Option<&str>) -> Result<Repo
 
 fn layouts(parts: &[Part]) -> String {
     let one = |part: &Part| {
-        let Part { name, what, layout, picture } = part;
+        let Part { name, what, layout, picture, .. } = part;
         match picture {
             Ok(picture) => format!("{name}: {what}\n{}", picture.table()),
             Err(why) => format!("{name}: {what}\n{layout}\nnot drawn: {why}\n"),

@@ -44,7 +44,7 @@ pub(crate) struct Listed {
 }
 
 /// The kernels that a program lists, or the kernels that ship with tilewright.
-fn listed() -> Vec<Listed> {
+pub(crate) fn listed() -> Vec<Listed> {
     match own::listed() {
         Some(own) => own,
         None => ours(),

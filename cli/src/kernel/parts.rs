@@ -15,6 +15,8 @@ pub(crate) struct Part {
     pub(crate) name: String,
     /// Its description.
     pub(crate) what: String,
+    /// The bytes of an element.
+    pub(crate) element: u32,
     /// Its layout; for a partition, in coordinates of its tensor.
     pub(crate) layout: String,
     /// A picture, or why there is none.
@@ -54,18 +56,21 @@ fn tensor(tensor: &Tensor) -> Part {
     Part {
         name: tensor.name.clone(),
         what: format!("{} {what}", tensor.elem),
+        element: tensor.elem.bytes(),
         layout: tensor.layout.to_string(),
         picture,
     }
 }
 
 fn partition(program: &Program, view: &View) -> Part {
-    let of = &program.tensor(view.tensor).name;
+    let tensor = program.tensor(view.tensor);
+    let (of, element) = (&tensor.name, tensor.elem.bytes());
     let what = match threads(program, view) {
         Some(threads) => format!("what each of {threads} threads has of {of}"),
         None => format!("a part of {of}"),
     };
-    Part { name: view.name.clone(), what, layout: view.layout.to_string(), picture: picture(program, view) }
+    let (layout, picture) = (view.layout.to_string(), picture(program, view));
+    Part { name: view.name.clone(), what, element, layout, picture }
 }
 
 /// The number of threads that a view is partitioned over, if it differs between threads.

@@ -4,6 +4,7 @@ mod batch;
 mod explain;
 mod expression;
 mod item;
+pub(crate) mod json;
 mod operations;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -22,6 +23,7 @@ Examples:
   tilewright layout --explain 'composition((7,6):(6,1), 8:4)'
   tilewright layout --table 'Sw<3,0,3> o 0 o (8,8):(8,1)'
   tilewright layout --svg copy.svg 'tiled_copy((4,8):(8,1), (2,1))'
+  tilewright layout --json '(8,8):(8,1)'
   printf 'composition|(6,2):(8,2)|(4,3):(3,1)\\ncoalesce|(2,(1,6)):(1,(6,2))|\\n' | tilewright layout --batch
 
 Operands:
@@ -56,6 +58,10 @@ pub(crate) fn command() -> Command {
             flag("batch", "Read lines `operation|A|B` from standard input and answer each with one line")
                 .conflicts_with_all(["expression", "table", "svg", "explain"]),
         )
+        .arg(
+            flag("json", "Print the result for a program to read, with its picture, its steps and bank conflicts of 4-byte elements")
+                .conflicts_with_all(["batch", "table", "svg", "explain"]),
+        )
         .after_help(format!("{EXAMPLES}\n\n{}", operations::help()))
 }
 
@@ -64,6 +70,14 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
         return finish(batch::run().map_err(|e| Failure::Text(e.to_string())));
     }
     let text = matches.get_one::<String>("expression").map_or("", String::as_str);
+    if matches.get_flag("json") {
+        let answer = json::answer(text, 4);
+        let failed = answer.get("error").is_some();
+        return output::finish(output::json(&answer).and_then(|()| match failed {
+            true => Err(output::Failure::of("the expression has no result")),
+            false => Ok(()),
+        }));
+    }
     let mut steps = Vec::new();
     let result = expression::evaluate(text, &mut steps);
     finish(show(matches, &steps, result))

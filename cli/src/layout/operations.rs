@@ -16,7 +16,6 @@ pub(crate) struct Operation {
     pub(crate) law: Law,
     pub(crate) help: &'static str,
     /// An example that has an answer.
-    #[cfg_attr(not(test), allow(dead_code))]
     example: &'static str,
 }
 
@@ -460,6 +459,12 @@ fn distance(a: &str, b: &str) -> usize {
         }
     }
     row[b.len()]
+}
+
+/// The table as data: of each operation its usage, what it does, and an example.
+pub(crate) fn themes() -> impl Iterator<Item = (&'static str, Vec<[String; 3]>)> {
+    let row = |row: &Operation| [row.usage(), row.help.to_owned(), row.example.to_owned()];
+    THEMES.iter().map(move |(theme, rows)| (*theme, rows.iter().map(row).collect()))
 }
 
 /// The table, for `--help`.

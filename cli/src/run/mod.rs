@@ -4,6 +4,7 @@
 pub(crate) mod device;
 pub(crate) mod function;
 pub(crate) mod input;
+mod json;
 pub(crate) mod problem;
 mod product;
 mod reference;
@@ -13,8 +14,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use tilewright_codegen::Generated;
+use tilewright_sim::{Fault, OnEvent};
 
-use crate::inspect;
 use crate::kernel::{self, Chosen};
 use crate::output::{self, Failure, Result, finish, print};
 use input::Input;
@@ -124,7 +125,8 @@ fn carry_out(matches: &ArgMatches, chosen: &Chosen) -> Result {
     let shown = match device {
         Where::Simulator => {
             let schedules = *matches.get_one::<u32>("schedules").unwrap_or(&1);
-            let wanted = simulated::Wanted { seed, schedules, locations: chosen.def.locations() };
+            let locations = chosen.def.locations();
+            let wanted = simulated::Wanted { seed, schedules, locations, events: None };
             match simulated::run(&chosen.generated, &problem, &wanted) {
                 Ok(ran) => in_simulator(ran, schedules),
                 Err(tilewright_sim::Error::Fault(fault)) => return faulty(matches, &fault),
@@ -140,7 +142,7 @@ fn carry_out(matches: &ArgMatches, chosen: &Chosen) -> Result {
         ));
     }
     match matches.get_flag("json") {
-        true => output::json(&all(chosen, &problem, seed, &shown, compared.as_ref()))?,
+        true => output::json(&json::run(chosen, &problem, seed, &shown, compared.as_ref()))?,
         false => print(&text(&chosen.generated, &problem, seed, &shown, compared.as_ref()))?,
     }
     match compared {
@@ -150,12 +152,32 @@ fn carry_out(matches: &ArgMatches, chosen: &Chosen) -> Result {
 }
 
 /// A fault is printed in full, and ends the command.
-fn faulty(matches: &ArgMatches, fault: &tilewright_sim::Fault) -> Result {
+fn faulty(matches: &ArgMatches, fault: &Fault) -> Result {
     match matches.get_flag("json") {
-        true => output::json(&json!({ "fault": fault.to_string(), "seed": fault.seed() }))?,
+        true => output::json(&json::fault(fault))?,
         false => eprintln!("{fault}"),
     }
     Err(Failure::Wrong)
+}
+
+/// A run in the simulator, as `--json` prints it; or its fault.
+pub(crate) fn simulate(
+    chosen: &Chosen,
+    sizes: Option<&str>,
+    inputs: &[Input],
+    seed: u64,
+    events: OnEvent,
+) -> Result<Value> {
+    let problem = Problem::new(&chosen.generated, sizes, inputs, seed)?;
+    let locations = chosen.def.locations();
+    let wanted = simulated::Wanted { seed, schedules: 1, locations, events: Some(events) };
+    let shown = match simulated::run(&chosen.generated, &problem, &wanted) {
+        Ok(ran) => in_simulator(ran, 1),
+        Err(tilewright_sim::Error::Fault(fault)) => return Ok(json::fault(&fault)),
+        Err(why) => return Err(Failure::of(why)),
+    };
+    let compared = reference::compare(chosen.name, &chosen.definition, &problem, &shown.results);
+    Ok(json::run(chosen, &problem, seed, &shown, compared.as_ref()))
 }
 
 fn in_simulator(ran: simulated::Ran, schedules: u32) -> Shown {
@@ -253,29 +275,6 @@ fn verdict(comparison: &Comparison) -> String {
             )
         }
     }
-}
-
-fn all(chosen: &Chosen, problem: &Problem, seed: u64, shown: &Shown, compared: Option<&Comparison>) -> Value {
-    let sizes: serde_json::Map<String, Value> =
-        problem.sizes.iter().map(|(name, value)| (name.clone(), (*value).into())).collect();
-    let compared = compared.map(|comparison| {
-        json!({
-            "right": comparison.is_right(),
-            "largest_error": comparison.error,
-            "part_of_rounding": comparison.share,
-            "wrong": comparison.wrong,
-            "elements": comparison.elements,
-        })
-    });
-    json!({
-        "kernel": chosen.name,
-        "device": shown.device,
-        "sizes": sizes,
-        "seed": seed,
-        "comparison": compared,
-        "report": inspect::report(&tilewright_codegen::report_of(&chosen.generated, shown.variant.unwrap_or(0))),
-        "run": shown.json,
-    })
 }
 
 #[cfg(test)]

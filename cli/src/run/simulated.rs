@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tilewright_codegen::element::Element;
 use tilewright_codegen::kernel_def::Locations;
 use tilewright_codegen::{Generated, with_element};
-use tilewright_sim::{Arg, Error, OnProgress, Options, Outcome};
+use tilewright_sim::{Arg, Error, OnEvent, OnProgress, Options, Outcome};
 
 use super::problem::{Argument, Problem, Tensor, decoded, encoded};
 
@@ -17,6 +17,8 @@ pub(super) struct Wanted {
     pub(super) schedules: u32,
     /// The kernel's source location, for faults.
     pub(super) locations: Locations,
+    /// Receives the events of its first cluster.
+    pub(super) events: Option<OnEvent>,
 }
 
 /// The outcome of a run in the simulator.
@@ -35,9 +37,10 @@ pub(super) fn run(kernel: &Generated, problem: &Problem, wanted: &Wanted) -> Res
             bar.set_position(progress.done);
         })
     });
-    let Wanted { seed, schedules, locations } = wanted;
-    let locations = Some(locations.clone());
-    let options = Options { seed: *seed, schedules: *schedules, progress, locations, ..Options::default() };
+    let Wanted { seed, schedules, locations, events } = wanted;
+    let (locations, events) = (Some(locations.clone()), events.clone());
+    let options =
+        Options { seed: *seed, schedules: *schedules, progress, locations, events, ..Options::default() };
     let outcome = tilewright_sim::run(kernel, &arguments, &options);
     if let Some(bar) = bar {
         bar.finish_and_clear();
@@ -102,7 +105,8 @@ mod tests {
     fn a_fault_names_its_seed() {
         let kernel = mistaken().def().generate().unwrap();
         let Ok(problem) = Problem::new(&kernel, Some("70,40"), &[], 3) else { panic!("there is a problem") };
-        let wanted = Wanted { seed: 3, schedules: 2, locations: mistaken().def().locations() };
+        let locations = mistaken().def().locations();
+        let wanted = Wanted { seed: 3, schedules: 2, locations, events: None };
         let Err(Error::Fault(fault)) = run(&kernel, &problem, &wanted) else { panic!("it has a fault") };
         let message = fault.to_string();
         assert!(message.starts_with("kernel `mistaken`: a race\n"), "{message}");

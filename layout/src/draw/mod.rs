@@ -20,6 +20,7 @@
 //! ```
 
 mod axis;
+mod grid;
 mod svg;
 mod table;
 
@@ -30,6 +31,7 @@ use crate::tuple::Tuple;
 use crate::tv::TiledCopy;
 use crate::value::{Path, Value};
 use axis::Axis;
+pub use grid::Drawn;
 
 /// The number of colours, which repeat as banks do.
 const TONES: i64 = 8;

@@ -33,6 +33,8 @@ pub(super) struct Site {
     pub(super) left: bool,
     /// Byte addresses in the first warp at the beginning of its loops, and the active lanes.
     pub(super) first: (Lanes, u32),
+    /// The access that costs `banks` or `sectors`.
+    pub(super) worst: Option<WarpAccess>,
     pub(super) guarded: bool,
     around: Around,
 }
@@ -173,6 +175,7 @@ impl Sites<'_> {
             sectors: None,
             left: false,
             first: ([0; LANES], 0),
+            worst: None,
             guarded: guard.is_some(),
             around,
         });
@@ -277,14 +280,14 @@ impl Site {
                 let report = access.banks().ok();
                 let cost = |report: &BankReport| (report.excess(), report.wavefronts);
                 if report.as_ref().map(cost) > self.banks.as_ref().map(cost) {
-                    self.banks = report;
+                    (self.banks, self.worst) = (report, Some(access));
                 }
             }
             Space::Global(_) => {
                 let report = access.sectors(BASE_ALIGNMENT).ok();
                 let cost = |report: &SectorReport| (report.sectors - report.ideal_sectors, report.sectors);
                 if report.as_ref().map(cost) > self.sectors.as_ref().map(cost) {
-                    self.sectors = report;
+                    (self.sectors, self.worst) = (report, Some(access));
                 }
             }
         }

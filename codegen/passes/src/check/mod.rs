@@ -24,6 +24,8 @@ mod unread;
 mod unwritten;
 mod warp;
 
+use tilewright_layout::WarpAccess;
+
 use crate::cuda::Names;
 use crate::cuda::report::{Access, Report};
 use crate::launch::definition::Generated;
@@ -165,6 +167,41 @@ pub fn report_of(kernel: &Generated, variant: usize) -> Report {
 /// The report of any variant.
 pub(crate) fn report(kernel: &Kernel) -> Report {
     reported(kernel, &accesses::measure(kernel, &mut Budget::of(MOST_EVALUATIONS)), Vec::new())
+}
+
+/// An access of a kernel with the addresses of a warp.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Sample {
+    /// Its line in the report.
+    pub access: Access,
+    /// The author's statement.
+    pub span: Span,
+    /// The warp's access that costs the most, in bytes from the beginning of the array or of the tensor. `None` if the evaluation
+    /// is left to the simulator.
+    pub warp: Option<WarpAccess>,
+}
+
+/// The accesses of a variant, by its index, in the order of the report.
+///
+/// ```
+/// use tilewright_codegen::{Definition, Generate, accesses_of};
+/// let kernel = Definition::Matmul(Vec::new()).generate().kernel.unwrap();
+/// let first = &accesses_of(&kernel, 0)[0];
+/// assert_eq!(first.access, kernel.report.accesses[0]);
+/// let sectors = first.warp.unwrap().sectors(256).unwrap();
+/// assert_eq!(first.access.sectors, Some((sectors.sectors, sectors.ideal_sectors)));
+/// ```
+pub fn accesses_of(kernel: &Generated, variant: usize) -> Vec<Sample> {
+    let kernel = &kernel.variant(variant).program;
+    let names = Names::of(kernel);
+    let mut samples: Vec<Sample> = Vec::new();
+    for site in accesses::measure(kernel, &mut Budget::of(MOST_EVALUATIONS)) {
+        let (access, span) = (site.line(&names), site.span);
+        if !samples.iter().any(|known| (known.span, &known.access) == (span, &access)) {
+            samples.push(Sample { access, span, warp: site.worst });
+        }
+    }
+    samples
 }
 
 fn reported(kernel: &Kernel, sites: &[Site], mut undecided: Vec<String>) -> Report {

@@ -363,7 +363,9 @@ impl Printer<'_> {
 
     /// An operation that no GPU supports must not compile: a program that contains it is invalid.
     pub(super) fn impossible(&mut self, what: &str) {
-        self.out.push_str(&format!("#error \"{what} does not exist\"\n"));
+        let depth = std::mem::take(&mut self.depth);
+        self.line(&format!("#error \"{what} does not exist\""));
+        self.depth = depth;
     }
 
     pub(super) fn is_access(stmt: &Stmt) -> bool {

@@ -50,6 +50,7 @@ use common::Call;
 use constants::Constants;
 use loops::Loop;
 
+use crate::source::ast::Span;
 use crate::thread::index::Exprs;
 use crate::thread::mention::{any, counts, widest};
 use crate::thread::{Id, Kernel, Op, Stmt};
@@ -72,10 +73,25 @@ pub use names::{Names, comment};
 /// assert!(source.ends_with("extern \"C\" __global__ void __launch_bounds__(128) nothing() {\n}\n"));
 /// ```
 pub fn print(kernel: &Kernel) -> String {
+    print_with_spans(kernel).0
+}
+
+/// The same, with the span of each line: of the author's statement that it comes from.
+///
+/// ```
+/// # use tilewright_codegen::Generate;
+/// use tilewright_program::{Definition, cuda};
+/// let kernel = Definition::Matmul(vec![]).generate().kernel.unwrap();
+/// let (source, spans) = cuda::print_with_spans(&kernel.variants[0].program);
+/// assert_eq!(source.lines().count(), spans.len());
+/// assert_eq!(source, kernel.source());
+/// ```
+pub fn print_with_spans(kernel: &Kernel) -> (String, Vec<Span>) {
     let kernel = without_claims(kernel);
     let mut printer = Printer::new(&kernel);
     printer.body();
     let body = std::mem::take(&mut printer.out);
+    let sites = std::mem::take(&mut printer.sites);
     let (header, atoms, signature) = (printer.header(), printer.atom_functions(), printer.signature());
     let atoms = atoms + &printer.ptx_functions();
     let (prologue, memory) = (printer.prologue(), printer.shared_memory());
@@ -85,7 +101,14 @@ pub fn print(kernel: &Kernel) -> String {
     let prelude = prelude::needed_by(&code);
     let sections = [header].into_iter().chain(prelude).chain(code);
     let sections: Vec<String> = sections.filter(|section| !section.is_empty()).collect();
-    sections.join("\n")
+    let source = sections.join("\n");
+    // The body is the end of the source, in front of a closing brace.
+    let before = source.lines().count().saturating_sub(sites.len() + 1);
+    let spans =
+        sites.iter().map(|site| kernel.sites.get(*site as usize).map_or(Span::default(), |site| site.span));
+    let rest = std::iter::repeat(Span::default());
+    let spans = rest.clone().take(before).chain(spans).chain(rest.take(1)).collect();
+    (source, spans)
 }
 
 /// The kernel without claims of its author, which only the simulator checks.
@@ -114,6 +137,9 @@ struct Printer<'k> {
     exprs: Exprs,
     names: Names,
     out: String,
+    /// The site of each line of `out`, and of the statement that is being printed.
+    sites: Vec<Id>,
+    site: Id,
     depth: usize,
     /// Register arrays that are not declared yet.
     undeclared: BTreeSet<Id>,
@@ -170,6 +196,8 @@ impl<'k> Printer<'k> {
             exprs: kernel.exprs.clone(),
             names: Names::of(kernel),
             out: String::new(),
+            sites: Vec::new(),
+            site: 0,
             depth: 1,
             undeclared: (0..kernel.regs.len() as Id).collect(),
             uses: counts(&kernel.body),
@@ -229,6 +257,8 @@ impl<'k> Printer<'k> {
         }
         self.out.push_str(text);
         self.out.push('\n');
+        let lines = 1 + text.matches('\n').count();
+        self.sites.extend(std::iter::repeat_n(self.site, lines));
     }
 
     /// An empty line, unless a block begins here or the previous line is empty.
@@ -236,6 +266,7 @@ impl<'k> Printer<'k> {
         let fresh = self.out.is_empty() || self.out.ends_with("{\n") || self.out.ends_with("\n\n");
         if !fresh {
             self.out.push('\n');
+            self.sites.push(self.site);
         }
     }
 }

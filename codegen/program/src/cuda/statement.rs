@@ -12,9 +12,11 @@ use crate::values::elem::Elem;
 impl Printer<'_> {
     pub(super) fn block(&mut self, body: &[Stmt]) {
         self.names.open();
+        let outer = self.site;
         let places = Places::of(body);
         let mut at = self.calls_common(body);
         while let Some(stmt) = body.get(at) {
+            self.site = stmt.site;
             self.spacing(body, at);
             if self.copy(body, at) {
                 at += 2;
@@ -24,6 +26,7 @@ impl Printer<'_> {
             self.statement(stmt);
             at += 1;
         }
+        self.site = outer;
         self.names.close();
     }
 

@@ -1,5 +1,7 @@
 //! A function of the language as Rust, as an author would have written it. It knows no meaning of names.
 
+mod lines;
+
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 
