@@ -189,6 +189,13 @@ pub(crate) struct Tested {
     pub(crate) value: ast::Expr,
 }
 
+/// Whether the suffix of a number is a name in lower case that no type has.
+fn is_name(suffix: &str) -> bool {
+    suffix.starts_with(|first: char| first.is_ascii_lowercase())
+        && suffix != "usize"
+        && tilewright_codegen::Elem::named(suffix).is_none()
+}
+
 /// The test of an optional argument, which is a list of at most one tensor, if the condition is one.
 pub(crate) fn optional(condition: &Expr, text: &mut Text) -> Option<Tested> {
     let Expr::Let(tested) = condition else { return None };
@@ -378,6 +385,12 @@ fn literal(from: &Lit, text: &mut Text) -> Option<ExprKind> {
             Err(_) if int.base10_parse::<u64>().is_ok() => ExprKind::Long(int.base10_parse().ok()?),
             Err(_) => {
                 text.wrong(int.span(), "this number does not fit into 64 bits", "write a smaller one");
+                return None;
+            }
+            Ok(value) if is_name(int.suffix()) => {
+                let (written, name) = (int.to_string(), int.suffix());
+                let what = format!("`{written}` is one number, of a type `{name}` that does not exist");
+                text.wrong(int.span(), what, &format!("write {value} * {name}, a product"));
                 return None;
             }
             // Coordinates and constants are sizes anyhow.

@@ -311,6 +311,9 @@ pub(super) fn variable_of_device(name: &str, scope: &[&str]) -> String {
 pub(super) const NAMES_IN_KEYS: &str =
     "a macro sees this name, not its value: write the value, or set it at run time with `.specialize(…)`";
 
+/// Instead of an instruction where its accumulators are needed.
+pub(super) const ACCUMULATORS: &str = "its accumulators are a tile: let mut acc = tiled_mma::<bf16, f32>(warps = 8).accumulators((BM, BN), 0.0)";
+
 /// The help where an optional argument is used as a tensor.
 pub(super) const OPTIONAL: &str = "take it first: `if let Some(x) = argument { … } else { … }`";
 

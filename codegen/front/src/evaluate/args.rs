@@ -32,7 +32,11 @@ impl Args {
     pub(super) fn needs(&self, arg: usize, what: &str) -> Problem {
         match self.values.get(arg) {
             Some((value, _)) => {
-                let help = if value.is_optional() { advice::OPTIONAL.to_owned() } else { self.usage() };
+                let help = match value {
+                    Value::Mma(_) => advice::ACCUMULATORS.to_owned(),
+                    _ if value.is_optional() => advice::OPTIONAL.to_owned(),
+                    _ => self.usage(),
+                };
                 Problem::new(format!("`{}` needs {what} here, and this is {}", self.name, value.kind()))
                     .help(help)
                     .arg(arg)
