@@ -81,8 +81,12 @@ impl Model {
     fn read(config: Config, tensors: &mut impl Tensors) -> Result<Model> {
         let Config { width, hidden, head, .. } = config;
         let [queries, keys] = config.widths();
-        if head % 2 != 0 || config.kv_heads == 0 || config.heads % config.kv_heads != 0 {
+        if head == 0 || head % 2 != 0 || config.kv_heads == 0 || config.heads % config.kv_heads != 0 {
             return Err(format!("heads do not fit: {config:?}").into());
+        }
+        // Sizes of a damaged file are refused before memory is taken for them.
+        if config.context > 1 << 21 || width > 1 << 17 || queries > 1 << 17 || hidden > 1 << 20 {
+            return Err(format!("sizes are too large: {config:?}").into());
         }
         let mut read = |name: &str, rows: usize, columns: usize| -> Result<Matrix> {
             let matrix = tensors.matrix(name)?.ok_or_else(|| format!("the model has no `{name}`"))?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use decoder::engine::{Backend, Batch};
 use decoder::host::Host;
 use decoder::model::Model;
+use decoder::tokenizer::Tokenizer;
 use serde_json::{Map, Value, json};
 
 const WIDTH: usize = 32;
@@ -50,10 +51,8 @@ fn file() -> Vec<u8> {
     [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &data].concat()
 }
 
-#[test]
-fn logits_are_near_transformers() {
-    let folder = std::env::temp_dir().join(format!("decoder-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
+/// The files of the folder.
+fn files() -> [(&'static str, Vec<u8>); 3] {
     let scaling = json!({
         "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
         "original_max_position_embeddings": 32
@@ -67,20 +66,58 @@ fn logits_are_near_transformers() {
         [("a", 0), ("b", 1), ("ab", 2)].map(|(text, id)| (text.into(), id.into())).into_iter().collect();
     let model = json!({ "type": "BPE", "vocab": vocabulary, "merges": [["a", "b"]] });
     let tokenizer = json!({ "model": model, "pre_tokenizer": { "type": "ByteLevel" }, "added_tokens": [] });
-    fs::write(folder.join("config.json"), config.to_string()).unwrap();
-    fs::write(folder.join("tokenizer.json"), tokenizer.to_string()).unwrap();
-    fs::write(folder.join("model.safetensors"), file()).unwrap();
+    [
+        ("config.json", config.to_string().into_bytes()),
+        ("tokenizer.json", tokenizer.to_string().into_bytes()),
+        ("model.safetensors", file()),
+    ]
+}
+
+/// Opens a model of these files.
+fn opened(files: &[(&str, Vec<u8>)], name: &str) -> decoder::Result<(Model, Tokenizer)> {
+    let folder = std::env::temp_dir().join(format!("decoder-{name}-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    files.iter().for_each(|(file, bytes)| fs::write(folder.join(file), bytes).unwrap());
     let opened = Model::open(&folder);
     fs::remove_dir_all(&folder).unwrap();
-    let (model, tokenizer) = opened.unwrap();
-    assert_eq!((tokenizer.encode("abba").unwrap(), &tokenizer.end[..]), (vec![2, 1, 0], &[2][..]));
+    opened
+}
+
+/// Logits of 100 tokens.
+fn logits(model: Model) -> Vec<f32> {
     let tokens: Vec<u32> = (0..100).map(|at| at * 7 % VOCABULARY as u32).collect();
     let (positions, sequences) = ((0..100).collect(), vec![0; 100]);
     let batch = Batch { tokens, positions, sequences, tables: vec![vec![1, 0]], logits: 1 };
-    let logits = Host::new(Arc::new(model), 2).forward(&batch).unwrap();
+    Host::new(Arc::new(model), 2).forward(&batch).unwrap()
+}
+
+#[test]
+fn logits_are_near_transformers() {
+    let (model, tokenizer) = opened(&files(), "whole").unwrap();
+    assert_eq!((tokenizer.encode("abba").unwrap(), &tokenizer.end[..]), (vec![2, 1, 0], &[2][..]));
+    let logits = logits(model);
     // LlamaForCausalLM in f32, transformers 5.24.
     let wanted = [1.3791, -1.1915, -1.9019, 0.2399, 0.077, -1.813, 0.4692, 1.6916];
     for (got, wanted) in logits.iter().zip(wanted) {
         assert!((got - wanted).abs() < 1e-3, "{:?}", &logits[..8]);
     }
+}
+
+/// Each byte of the texts and of the header changed, and files that end early: an error, or a model.
+#[test]
+fn damaged_files_are_errors() {
+    let mut refused = 0;
+    for (at, length) in [(0, 600), (1, 200), (2, 400)] {
+        for place in (0..length).step_by(3) {
+            let mut files = files();
+            let bytes = &mut files[at].1;
+            let index = place % bytes.len();
+            match place % 2 {
+                0 => bytes[index] = bytes[index].wrapping_add(1 + (place % 250) as u8),
+                _ => bytes.truncate(index),
+            }
+            refused += usize::from(opened(&files, "damaged").is_err());
+        }
+    }
+    assert!(refused > 200, "{refused} were refused");
 }
