@@ -60,6 +60,13 @@ fn documentation(reference: &str, name: &str) -> String {
     lines.join(" ").replace("[`", "").replace("`]", "").replace('`', "")
 }
 
+/// The lines with functions; the others are headings of groups.
+fn lines_of_functions(page: &str) -> impl Iterator<Item = &str> {
+    let (_, block) = section(page, "Functions").split_once("```text\n").unwrap();
+    let (block, _) = block.split_once("\n```").unwrap();
+    block.lines().filter(|line| line.ends_with([')', ']']) || line.contains(" // "))
+}
+
 /// Does a text begin with these words?
 fn begins_with(text: &str, words: &str) -> bool {
     text.strip_prefix(words).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
@@ -77,16 +84,9 @@ fn the_page_is_short() {
 fn every_function_is_on_the_page() {
     let page = page();
     let reference = fs::read_to_string(root().join("src/language/functions.rs")).unwrap();
-    let (_, block) = section(&page, "Functions").split_once("```text\n").unwrap();
     let mut wrong = Vec::new();
     let mut listed = Vec::new();
-    for line in block
-        .split_once("\n```")
-        .unwrap()
-        .0
-        .lines()
-        .filter(|line| line.ends_with([')', ']']) || line.contains(" // "))
-    {
+    for line in lines_of_functions(&page) {
         let (entries, meaning) = line.split_once(" // ").unwrap_or((line, ""));
         for text in entries.split("; ") {
             let Some(function) = FUNCTIONS.iter().find(|function| entry(function) == text) else {
@@ -120,7 +120,21 @@ fn every_key_is_on_the_page() {
     let named: BTreeSet<&str> =
         lists.split('`').skip(1).step_by(2).filter(|code| !code.contains(' ')).collect();
     let keys: BTreeSet<&str> = matmul::keys().chain(matmul::schedule()).map(|(name, ..)| *name).collect();
-    assert!(named == keys, "only on the page or only in the table: {:?}", named.symmetric_difference(&keys));
+    let differ: Vec<_> = named.symmetric_difference(&keys).collect();
+    assert!(differ.is_empty(), "keys that only llms.txt has, or only the table: {differ:?}");
+}
+
+/// The arguments of `#[kernel]` are in the macro's message about unknown arguments.
+#[test]
+fn every_argument_of_the_attribute_is_on_the_page() {
+    let (page, source) = (page(), fs::read_to_string(root().join("macros/src/attribute.rs")).unwrap());
+    let (_, message) = source.split_once("const PARTS: &str = \"").unwrap();
+    let (message, _) = message.split_once("\";").unwrap();
+    let row = section(&page, "Options").lines().find(|line| line.starts_with("| `#[kernel(")).unwrap();
+    for part in message.split('`').skip(1).step_by(2) {
+        let name = part.split([' ', '(']).next().unwrap_or_default();
+        assert!(row.contains(&format!("`{name}")), "llms.txt lacks the argument {name} of `#[kernel]`");
+    }
 }
 
 /// The cells of a row of a table. The first and the last are code.
@@ -133,7 +147,16 @@ fn without_space(text: &str) -> String {
     text.split_whitespace().collect()
 }
 
-/// Every mistake is in the tables of wrong programs, with this message.
+/// Does a text have these parts, in this order?
+fn has_parts(text: &str, parts: &str) -> bool {
+    let mut rest = Some(text);
+    for part in parts.split('…') {
+        rest = rest.and_then(|rest| rest.split_once(part)).map(|halves| halves.1);
+    }
+    rest.is_some()
+}
+
+/// Every mistake is in the tables of wrong programs, with this message. `…` stands for any code.
 #[test]
 fn mistakes_have_these_messages() {
     let mut tables = String::new();
@@ -154,7 +177,7 @@ fn mistakes_have_these_messages() {
         let [wrong, message, _] = &row[..] else { panic!("three cells: {row:?}") };
         let (wrong, end) = (without_space(wrong.trim_matches('`')), format!(": {message}"));
         let has = |(source, messages): &(String, &str)| {
-            source.contains(&wrong) && messages.lines().any(|line| line.ends_with(&end))
+            has_parts(source, &wrong) && messages.lines().any(|line| line.ends_with(&end))
         };
         assert!(
             programs.iter().any(has),
