@@ -11,6 +11,7 @@
 //! - [Types](types): conversions, literals, accumulators, and the accuracy of functions.
 //! - [Lints](lints): warnings with names, and their levels.
 //! - [Limits](limits): what the language leaves out, and what to write instead.
+//! - [Quick reference](quick_reference): all of it on one page, with examples and frequent mistakes.
 //!
 //! The items below document the functions of the language, in an editor too. Inside `#[kernel]` the generator
 //! evaluates them. Elsewhere they cannot be called, because their argument types have no values outside of a kernel.
@@ -42,3 +43,5 @@ pub mod types {}
 pub mod lints {}
 #[doc = include_str!("language/limits.md")]
 pub mod limits {}
+#[doc = include_str!("../llms.txt")]
+pub mod quick_reference {}

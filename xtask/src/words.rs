@@ -76,7 +76,7 @@ fn check_sentences() -> Outcome {
         let long = sentences::long_sentences(text);
         long.into_iter().map(|sentence| format!("{name}, {sentence}")).collect::<Vec<_>>()
     };
-    let long: Vec<String> = files(&["*.md"])?.iter().flat_map(long).collect();
+    let long: Vec<String> = files(&["*.md", "llms.txt"])?.iter().flat_map(long).collect();
     if long.is_empty() {
         Ok(())
     } else {

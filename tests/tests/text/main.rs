@@ -6,3 +6,4 @@ mod explain;
 mod merged;
 mod plurals;
 mod programs;
+mod quick_reference;
