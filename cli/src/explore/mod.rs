@@ -13,7 +13,6 @@ mod timeline;
 use clap::{Arg, ArgMatches, Command, value_parser};
 use std::process::ExitCode;
 
-use crate::kernel;
 use crate::output::{finish, option};
 
 const EXAMPLES: &str = "\
@@ -35,7 +34,7 @@ pub(crate) fn command() -> Command {
                 .value_parser(value_parser!(u16)),
         )
         .arg(Arg::new("answer").long("answer").hide(true))
-        .after_help(format!("{}\n\n{ABOUT}", kernel::examples(EXAMPLES)))
+        .after_help(format!("{EXAMPLES}\n\n{ABOUT}"))
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
