@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::shell::{Outcome, cargo, run as spawn, step};
-use crate::{publish, test, words};
+use crate::{first_run, publish, test, words};
 
 type Check = (&'static str, fn() -> Outcome);
 
@@ -11,7 +11,7 @@ const CHECKS: &[Check] = &[
     ("format", format),
     ("words", || words::run(&[])),
     ("clippy", clippy),
-    ("first run", first_run),
+    ("first run", first_run::run),
     ("test", || test::run(&[])),
     ("documentation", documentation),
     ("publish", publish::rehearse),
@@ -54,11 +54,6 @@ fn clippy() -> Outcome {
         // The command as a library for a program's own kernels, without the shipped ones.
         clippy(&["--package=tilewright-cli", "--no-default-features"])
     })
-}
-
-/// The first command of the README.
-fn first_run() -> Outcome {
-    step("first run", || spawn(&mut cargo(["run", "--example", "matmul"])))
 }
 
 fn documentation() -> Outcome {

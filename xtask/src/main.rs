@@ -7,6 +7,7 @@ mod bench;
 mod bundle;
 mod ci;
 mod disassembler;
+mod first_run;
 mod fuzz;
 mod gpu_test;
 mod kernels;
@@ -44,6 +45,12 @@ const TASKS: &[Task] = &[
         arguments: "",
         purpose: "formatting, clippy, tests, documentation, packaging: what a change must pass",
         run: ci::run,
+    },
+    Task {
+        word: "first-run",
+        arguments: "",
+        purpose: "the first commands of the README, and its first program in an empty folder",
+        run: |_| first_run::run(),
     },
     Task {
         word: "sweep",
