@@ -135,6 +135,11 @@ fn questions_are_answered() {
     check("choose", kernel(""), "/sizes", json!({ "M": 32, "N": 32, "K": 8 }));
     check("run", kernel("BM=32 BN=32"), "/comparison/right", json!(true));
     check("run", kernel("BM=32 BN=32"), "/events/1/2", json!("begins"));
+    // A product has the lines of the function that makes the same kernel.
+    let product = json!({ "kernel": "matmul", "keys": "bm=32 bn=32 bk=8 tc=(8,4)", "size": "M=32,N=32,K=8" });
+    check("kernel", product.clone(), "/accesses/0/at", json!(17));
+    check("kernel", product.clone(), "/function/22/2", json!("matmul:23"));
+    check("run", product, "/events/1/3", json!("matmul:24"));
     let large = json!({ "kernel": "tutorial", "size": "M=8192,N=8192,K=8" });
     let why = "these sizes make 67239936 elements, and a run on this page has at most 16777216\nhelp: take smaller sizes, or `tilewright run tutorial`";
     check("run", large, "/error", json!(why));
