@@ -181,7 +181,8 @@ fn the_page_shows_the_state_of_its_address() {
         let settings =
             ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000", "--dump-dom"];
         let output = Command::new("chromium").args(settings).args([profile, url]).output().ok()?;
-        Some(String::from_utf8(output.stdout).unwrap())
+        // A browser that cannot run here prints no page.
+        String::from_utf8(output.stdout).ok().filter(|text| text.contains("<title>"))
     };
     for (fragment, expected) in [
         ("e=(8,8):(8,1)", "2-way conflict on bank 0, lanes 0, 4"),
