@@ -133,6 +133,7 @@ impl Decision {
             "kernel": kernel.name,
             "sizes": sizes.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
             "serves": serves.collect::<Vec<_>>(),
+            "by_estimate": ranking.record.is_none() && ranking.serves.first().is_some_and(|one| one.competes),
             "why": why(kernel, ranking),
             "loops": loops,
         })

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
-use tilewright_codegen::ast::{ExprKind, Kernel, Stmt};
+use tilewright_codegen::ast::{ExprKind, Kernel, Span, Stmt};
 use tilewright_codegen::kernel_def::Locations;
-use tilewright_codegen::{Definition, Generate, Sample, accesses_of, cuda, explain, matmul, report_of};
+use tilewright_codegen::{
+    Definition, Generate, Generated, Sample, Settings, accesses_of, cuda, explain, matmul, report_of,
+};
 
 use super::answers::Question;
 use crate::data;
@@ -18,34 +20,30 @@ pub(super) fn kernel(question: &Question) -> Result<Value> {
     let chosen = question.kernel()?;
     let variants = &chosen.generated.variants;
     let variant = question.number("variant").unwrap_or(1).clamp(1, variants.len() as u64) as usize - 1;
-    let function = inspect::function(&chosen);
-    let statements = Statements::of(function.as_ref().ok());
-    let locations = chosen.def.locations();
+    let text = Text::of(&chosen, variant);
+    let (generated, same) = text
+        .of_function
+        .as_ref()
+        .map_or((&chosen.generated, variant), |(generated, same)| (generated, *same));
+    let (source, spans) = cuda::print_with_spans(&generated.variant(same).program);
+    let source = source.lines().zip(&spans).map(|(line, span)| json!([line, text.statement(*span)]));
+    let accesses = accesses_of(generated, same);
     let program = &chosen.generated.variant(variant).program;
-    let (source, spans) = cuda::print_with_spans(program);
-    let source = source.lines().zip(&spans).map(|(line, span)| json!([line, statements.of_span(span.0)]));
-    let accesses = accesses_of(&chosen.generated, variant);
     let report = report_of(&chosen.generated, variant);
     let parts = chosen.definition.program().map(|program| kernel::parts(&program)).unwrap_or_default();
     Ok(json!({
         "kernel": chosen.name,
         "settings": settings(&chosen),
-        "function": function.as_ref().map_or_else(refused, |function| statements.lines(function, &locations)),
+        "function": text.lines(),
         "source": source.collect::<Vec<_>>(),
         "variant": variant + 1,
         "variants": variants.iter().map(|one| &one.label).collect::<Vec<_>>(),
         "architecture": program.arch,
         "report": report.to_string(),
         "loops": explain::nest(program),
-        "accesses": accesses.iter().map(|one| access(one, &statements)).collect::<Vec<_>>(),
+        "accesses": accesses.iter().map(|one| access(one, &text)).collect::<Vec<_>>(),
         "parts": parts.iter().map(part_of).collect::<Vec<_>>(),
     }))
-}
-
-/// Why there is no function, as lines of a comment.
-fn refused(why: &Failure) -> Value {
-    let Failure::Refused(why) = why else { return Value::Null };
-    why.lines().map(|line| json!([format!("// {line}"), null, null])).collect()
 }
 
 fn part_of(part: &Part) -> Value {
@@ -53,6 +51,18 @@ fn part_of(part: &Part) -> Value {
     json["bytes"] = part.element.into();
     json["drawn"] = part.picture.is_ok().into();
     json
+}
+
+/// The kernel; a product with the lines of its function, if all their variants are the same.
+pub(super) fn with_lines(chosen: Chosen) -> Chosen {
+    let sources = |of: &Generated| of.variants.iter().map(|one| one.source.clone()).collect::<Vec<_>>();
+    let Text { of_function, locations, .. } = Text::of(&chosen, 0);
+    match of_function {
+        Some((generated, _)) if sources(&generated) == sources(&chosen.generated) => {
+            Chosen { def: chosen.definition.def(&generated, &locations), generated, ..chosen }
+        }
+        _ => chosen,
+    }
 }
 
 /// The picture of one tensor or partition.
@@ -64,9 +74,9 @@ pub(super) fn part(question: &Question) -> Result<Value> {
     Ok(data::picture(part.picture.as_ref().map_err(String::clone)))
 }
 
-fn access(sample: &Sample, statements: &Statements) -> Value {
+fn access(sample: &Sample, text: &Text) -> Value {
     let mut access = inspect::access(&sample.access);
-    access["at"] = json!(statements.of_span(sample.span.0));
+    access["at"] = json!(text.statement(sample.span));
     access["warp"] = sample.warp.as_ref().map_or(Value::Null, data::warp);
     access
 }
@@ -104,37 +114,85 @@ fn settings(chosen: &Chosen) -> Value {
     json!({ "constants": constants.collect::<Vec<_>>(), "types": types.collect::<Vec<_>>() })
 }
 
-/// The statements of a function, numbered, and the spans in each. Without the author's text there are none.
-struct Statements {
+/// A kernel as a function: its statements are numbered, and each span is in one of them.
+struct Text {
+    function: Result<Kernel>,
+    locations: Locations,
+    /// Of a product: the kernel that is generated from its function, for its spans, and the variant with the product's source.
+    of_function: Option<(Generated, usize)>,
     numbers: HashMap<u32, usize>,
 }
 
-impl Statements {
-    fn of(function: Option<&Kernel>) -> Statements {
-        let mut statements = Statements { numbers: HashMap::new() };
-        let mut left: Vec<&Stmt> = function.iter().flat_map(|function| &function.body).rev().collect();
+impl Text {
+    fn of(chosen: &Chosen, variant: usize) -> Text {
+        let (function, locations) = (inspect::function(chosen), chosen.def.locations());
+        let mut text = Text { function, locations, of_function: None, numbers: HashMap::new() };
+        if matches!(chosen.definition, Definition::Matmul(_)) {
+            text.of_function = text.regenerated(&chosen.generated.variants[variant].source);
+            if text.of_function.is_none() {
+                return text;
+            }
+            text.locations = text.own_locations(chosen.name);
+        }
+        text.number();
+        text
+    }
+
+    /// The kernel of the function, whose statements get spans, and its variant with this source.
+    fn regenerated(&mut self, source: &str) -> Option<(Generated, usize)> {
+        let function = self.function.as_mut().ok()?;
+        function.number_statements();
+        let kernel = Definition::Function(function.clone(), Settings::default()).generate().kernel?;
+        let same = kernel.variants.iter().position(|variant| variant.source == source)?;
+        Some((kernel, same))
+    }
+
+    /// The first line of each statement in the text of the function, as if that were a file of this name.
+    fn own_locations(&self, name: &str) -> Locations {
+        let mut lines = Vec::new();
+        for (line, (_, stmt)) in self.function.iter().flat_map(Kernel::lines).enumerate() {
+            let Some(stmt) = stmt else { continue };
+            let span = stmt.span.0 as usize;
+            lines.resize(lines.len().max(span + 1), 0);
+            if lines[span] == 0 {
+                lines[span] = line as u32 + 1;
+            }
+        }
+        Locations { file: name.to_owned(), lines }
+    }
+
+    fn number(&mut self) {
+        let Ok(function) = &self.function else { return };
+        let mut left: Vec<&Stmt> = function.body.iter().rev().collect();
         let mut number = 0;
         while let Some(stmt) = left.pop() {
             // 0 is the span of what has no text.
             for span in stmt.spans().into_iter().filter(|span| span.0 != 0) {
-                statements.numbers.insert(span.0, number);
+                self.numbers.insert(span.0, number);
             }
             number += 1;
             left.extend(stmt.stmts().into_iter().rev());
         }
-        statements
     }
 
-    fn of_span(&self, span: u32) -> Option<usize> {
-        self.numbers.get(&span).copied()
+    /// The number of the statement of a span.
+    fn statement(&self, span: Span) -> Option<usize> {
+        self.numbers.get(&span.0).copied()
     }
 
-    /// The lines of the function: the text, the number of the statement, and its line in the author's file.
-    fn lines(&self, function: &Kernel, locations: &Locations) -> Value {
+    /// Its lines: the text, the number of the statement, and its line in the author's file. Without a function, why not.
+    fn lines(&self) -> Value {
+        let function = match &self.function {
+            Ok(function) => function,
+            Err(Failure::Refused(why)) => {
+                return why.lines().map(|line| json!([format!("// {line}"), null, null])).collect();
+            }
+            Err(Failure::Wrong) => return Value::Null,
+        };
         let lines = function.lines();
         let line = |(text, stmt): &(String, Option<&Stmt>)| {
-            let number = stmt.and_then(|stmt| self.of_span(stmt.span.0));
-            let location = stmt.filter(|_| number.is_some()).and_then(|stmt| locations.of(stmt.span));
+            let number = stmt.and_then(|stmt| self.statement(stmt.span));
+            let location = stmt.filter(|_| number.is_some()).and_then(|stmt| self.locations.of(stmt.span));
             json!([text, number, location])
         };
         lines.iter().map(line).collect()

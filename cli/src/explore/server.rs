@@ -36,6 +36,9 @@ pub(super) fn serve(port: u16) -> Result {
     Ok(())
 }
 
+/// How long an answer waits for a browser that does not read it.
+const SLOWEST_READER: Duration = Duration::from_secs(10);
+
 struct Server {
     /// Who knows it may ask.
     token: String,
@@ -59,6 +62,7 @@ impl Server {
             Ok(request) => self.answer_to(&request),
             Err(refused) => refused,
         };
+        let _ = stream.set_write_timeout(Some(SLOWEST_READER));
         // A browser that does not want the answer any more is no error.
         let _ = answer.write(&mut stream);
         finish_reading(&mut stream);

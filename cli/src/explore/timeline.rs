@@ -7,6 +7,7 @@ use tilewright_codegen::launch::Given;
 use tilewright_sim::{Event, Happening};
 
 use super::answers::Question;
+use super::kernels;
 use crate::output::{Failure, Result};
 use crate::run;
 use crate::run::problem::unallocated;
@@ -22,7 +23,7 @@ type Recorded = (Vec<Value>, bool);
 
 /// The run, with the events of its first cluster of blocks.
 pub(super) fn run(question: &Question) -> Result<Value> {
-    let chosen = question.kernel()?;
+    let chosen = kernels::with_lines(question.kernel()?);
     let recorded: Arc<Mutex<Recorded>> = Arc::default();
     let seen = recorded.clone();
     let events = Arc::new(move |event: &Event| {

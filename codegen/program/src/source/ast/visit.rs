@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Expr, ExprKind, Span, Stmt, StmtKind};
+use super::{Expr, ExprKind, Kernel, Span, Stmt, StmtKind};
 
 impl Expr {
     /// Its direct subexpressions.
@@ -26,6 +26,66 @@ impl Expr {
             ExprKind::If { condition, then, other } => vec![condition, then, other],
             ExprKind::Block { lets, value } => lets.iter().map(|(_, of)| of).chain([&**value]).collect(),
             _ => Vec::new(),
+        }
+    }
+}
+
+impl Expr {
+    /// Its direct subexpressions, to change them.
+    fn inside_mut(&mut self) -> Vec<&mut Expr> {
+        match &mut self.kind {
+            ExprKind::Tuple(items) => items.iter_mut().collect(),
+            ExprKind::Call { args, .. } => args.iter_mut().map(|arg| &mut arg.value).collect(),
+            ExprKind::Method { receiver, args, .. } => {
+                [&mut **receiver].into_iter().chain(args.iter_mut().map(|arg| &mut arg.value)).collect()
+            }
+            ExprKind::Field { base: inner, .. }
+            | ExprKind::Unary(_, inner)
+            | ExprKind::Cast(inner, _)
+            | ExprKind::Closure { body: inner, .. } => vec![inner],
+            ExprKind::Index { base: a, index: b } | ExprKind::Binary(_, a, b) | ExprKind::Range(a, b) => {
+                vec![a, b]
+            }
+            ExprKind::Layout { shape, stride } => {
+                [Some(&mut **shape), stride.as_deref_mut()].into_iter().flatten().collect()
+            }
+            ExprKind::If { condition, then, other } => vec![condition, then, other],
+            ExprKind::Block { lets, value } => {
+                lets.iter_mut().map(|(_, of)| of).chain([&mut **value]).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Kernel {
+    /// Gives each statement a span of its own, from 1 on, which its expressions share. For a function without an author's text.
+    pub fn number_statements(&mut self) {
+        let mut left: Vec<&mut Stmt> = self.body.iter_mut().collect();
+        let mut last = 0;
+        while let Some(stmt) = left.pop() {
+            last += 1;
+            stmt.span = Span(last);
+            let mut inside: Vec<&mut Expr> = Vec::new();
+            match &mut stmt.kind {
+                StmtKind::Let { value, .. } | StmtKind::Expr(value) => inside.push(value),
+                StmtKind::Assign { target, value, .. } => inside.extend([target, value]),
+                StmtKind::For { range: head, body, .. }
+                | StmtKind::While { condition: head, body }
+                | StmtKind::Block { head, body } => {
+                    inside.push(head);
+                    left.extend(body);
+                }
+                StmtKind::If { condition, then, other } => {
+                    inside.push(condition);
+                    left.extend(then.iter_mut().chain(other));
+                }
+                StmtKind::Break => {}
+            }
+            while let Some(expr) = inside.pop() {
+                expr.span = Span(last);
+                inside.extend(expr.inside_mut());
+            }
         }
     }
 }
