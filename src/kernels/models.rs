@@ -1,4 +1,5 @@
-//! Kernels of language models, of `examples/models`: each serves any sizes, in 16 bits with accumulators in f32.
+//! Kernels of language models, of `examples/models`, in 16 bits with accumulators in f32. They serve any sizes, but for norms of at most
+//! 8192 columns, and at most 16 heads of queries for a head of keys.
 
 #![allow(dead_code)]
 

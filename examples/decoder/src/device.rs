@@ -16,19 +16,27 @@ enum Buffer {
     U8(DeviceTensor<u8, 1>),
 }
 
-/// What has become of launches with a number.
+/// A buffer during a launch.
+enum Lent<'a> {
+    Read(&'a Buffer),
+    /// For one argument.
+    Written(Option<&'a mut Buffer>),
+}
+
+/// The state of launches that come again.
 enum Recorded {
     /// They have run, so that their kernels are compiled.
     Compiled,
     Graph(Graph),
+    /// The driver cannot capture them.
+    Uncapturable,
 }
 
 /// A stream with buffers and kernels.
 pub struct OnDevice {
     recorded: HashMap<usize, Recorded>,
     stream: Stream,
-    /// A buffer is taken out while a launch writes it.
-    buffers: Vec<Option<Buffer>>,
+    buffers: Vec<Buffer>,
     kernels: Vec<Built>,
 }
 
@@ -46,7 +54,7 @@ macro_rules! argument {
     };
 }
 
-/// The same code for a buffer of any type.
+/// Code for a buffer of any type.
 macro_rules! of_any_type {
     ($buffer:expr, $tensor:ident => $code:expr) => {
         match $buffer {
@@ -59,11 +67,11 @@ macro_rules! of_any_type {
     };
 }
 
-fn read<'a>(buffer: &'a Buffer, of: &Tensor) -> Result<Argument<'a>> {
+fn read_argument<'a>(buffer: &'a Buffer, of: &Tensor) -> Result<Argument<'a>> {
     Ok(of_any_type!(buffer, tensor => argument!(view, tensor, of, 1 2 3 4)))
 }
 
-fn written<'a>(buffer: &'a mut Buffer, of: &Tensor) -> Result<Argument<'a>> {
+fn written_argument<'a>(buffer: &'a mut Buffer, of: &Tensor) -> Result<Argument<'a>> {
     Ok(of_any_type!(buffer, tensor => argument!(view_mut, tensor, of, 1 2 3 4)))
 }
 
@@ -75,33 +83,31 @@ impl OnDevice {
     }
 
     fn launch(&mut self, Launch { kernel, args }: &Launch) -> Result<()> {
-        let is_written = |of: &Value| if let Value::Tensor(of) = of { of.written } else { false };
-        let mut taken = Vec::new();
-        for value in args.iter().filter(|value| is_written(value)) {
-            if let Value::Tensor(of) = value {
-                taken.push((
-                    of.buffer,
-                    self.buffers[of.buffer].take().ok_or("a kernel writes a buffer twice")?,
-                ));
-            }
-        }
-        let mut results = taken.iter_mut();
+        let tensors = args
+            .iter()
+            .filter_map(|value| if let Value::Tensor(tensor) = value { Some(tensor) } else { None });
+        let written: Vec<usize> =
+            tensors.filter(|tensor| tensor.written).map(|tensor| tensor.buffer).collect();
+        let lend = |(id, buffer)| match written.contains(&id) {
+            true => Lent::Written(Some(buffer)),
+            false => Lent::Read(buffer),
+        };
+        let mut buffers: Vec<Lent> = self.buffers.iter_mut().enumerate().map(lend).collect();
         let mut given = Vec::new();
         for value in args {
             given.push(match value {
                 Value::Number(number) => Argument::scalar(*number),
-                Value::Tensor(of) if of.written => written(&mut results.next().ok_or("no buffer")?.1, of)?,
-                Value::Tensor(of) => {
-                    read(self.buffers[of.buffer].as_ref().ok_or("a kernel reads what it writes")?, of)?
-                }
+                Value::Tensor(tensor) => match buffers.get_mut(tensor.buffer) {
+                    Some(Lent::Read(buffer)) => read_argument(*buffer, tensor)?,
+                    Some(Lent::Written(buffer)) => written_argument(
+                        buffer.take().ok_or("a kernel uses a buffer that it writes twice")?,
+                        tensor,
+                    )?,
+                    None => return Err("there is no such buffer".into()),
+                },
             });
         }
-        let done = self.kernels[*kernel].launch_with(&self.stream, &mut given);
-        drop(given);
-        for (buffer, tensor) in taken {
-            self.buffers[buffer] = Some(tensor);
-        }
-        done?;
+        self.kernels[*kernel].launch_with(&self.stream, &mut given)?;
         Ok(())
     }
 
@@ -110,29 +116,44 @@ impl OnDevice {
     }
 }
 
+impl OnDevice {
+    fn capture(&mut self, launches: &[Launch]) -> Result<Graph> {
+        let (stream, mut result) = (self.stream.clone(), Ok(()));
+        // SAFETY: buffers and graphs are in this struct. Graphs are dropped first, and no buffer is dropped or replaced before. Only this
+        // struct uses the buffers and the stream, and launches make and drop no tensors.
+        let graph = unsafe {
+            stream.capture(|| {
+                result = self.all(launches);
+                Ok(())
+            })
+        };
+        result.and(Ok(graph?))
+    }
+}
+
 impl Runner for OnDevice {
     fn buffer(&mut self, data: Data) -> Result<usize> {
         let stream = &self.stream;
-        self.buffers.push(Some(match data {
+        self.buffers.push(match data {
             Data::F32(data) => Buffer::F32(DeviceTensor::from_host(stream, [data.len()], &data)?),
             Data::F16(data) => Buffer::F16(DeviceTensor::from_host(stream, [data.len()], &data)?),
             Data::Zeros(count) => Buffer::F16(DeviceTensor::zeros(stream, [count])?),
             Data::I32(data) => Buffer::I32(DeviceTensor::from_host(stream, [data.len()], &data)?),
             Data::I8(data) => Buffer::I8(DeviceTensor::from_host(stream, [data.len()], &data)?),
             Data::U8(data) => Buffer::U8(DeviceTensor::from_host(stream, [data.len()], &data)?),
-        }));
+        });
         Ok(self.buffers.len() - 1)
     }
 
     fn write(&mut self, buffer: usize, values: Vec<i32>) -> Result<()> {
-        let Some(Buffer::I32(tensor)) = &mut self.buffers[buffer] else {
+        let Buffer::I32(tensor) = &mut self.buffers[buffer] else {
             return Err("no buffer of i32".into());
         };
         Ok(tensor.write(&values)?)
     }
 
     fn read(&mut self, buffer: usize) -> Result<Vec<f32>> {
-        let Some(Buffer::F32(tensor)) = &self.buffers[buffer] else { return Err("no buffer of f32".into()) };
+        let Buffer::F32(tensor) = &self.buffers[buffer] else { return Err("no buffer of f32".into()) };
         Ok(tensor.to_host()?)
     }
 
@@ -141,32 +162,27 @@ impl Runner for OnDevice {
         Ok(self.kernels.len() - 1)
     }
 
-    fn run(&mut self, number: Option<usize>, launches: &[Launch]) -> Result<()> {
-        let Some(number) = number else { return self.all(launches) };
-        match self.recorded.get(&number) {
+    fn run(&mut self, graph: Option<usize>, launches: &[Launch]) -> Result<()> {
+        let Some(graph) = graph else { return self.all(launches) };
+        let state = match self.recorded.get(&graph) {
             Some(Recorded::Graph(graph)) => return Ok(graph.launch()?),
+            Some(Recorded::Uncapturable) => return self.all(launches),
+            Some(Recorded::Compiled) => match self.capture(launches) {
+                Ok(graph) => {
+                    graph.launch()?;
+                    Recorded::Graph(graph)
+                }
+                Err(_) => {
+                    self.all(launches)?;
+                    Recorded::Uncapturable
+                }
+            },
             None => {
                 self.all(launches)?;
-                self.recorded.insert(number, Recorded::Compiled);
+                Recorded::Compiled
             }
-            Some(Recorded::Compiled) => {
-                let (stream, mut failed) = (self.stream.clone(), None);
-                // SAFETY: buffers live as long as graphs, in the same struct, whose fields are dropped in order, and are never
-                // replaced. Only this struct uses them and the stream; launches make and drop no tensors.
-                let graph = unsafe {
-                    stream.capture(|| {
-                        failed = self.all(launches).err();
-                        Ok(())
-                    })
-                };
-                if let Some(why) = failed {
-                    return Err(why);
-                }
-                let graph = graph?;
-                graph.launch()?;
-                self.recorded.insert(number, Recorded::Graph(graph));
-            }
-        }
+        };
+        self.recorded.insert(graph, state);
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use crate::model::Config;
 /// Tokens of a page of keys and values.
 pub const PAGE: usize = 64;
 
-/// The tokens of a step.
+/// The tokens of a step: several of one sequence, one after the other, or one of each of several sequences.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     pub tokens: Vec<u32>,
@@ -24,6 +24,8 @@ pub struct Batch {
 /// What runs a model.
 pub trait Backend {
     fn config(&self) -> &Config;
+    /// The number of tokens that there are.
+    fn vocabulary(&self) -> usize;
     /// The number of pages that it has memory for.
     fn pages(&self) -> usize;
     /// Most sequences, and most tokens of a step.
@@ -32,10 +34,10 @@ pub trait Backend {
     fn forward(&mut self, batch: &Batch) -> Result<Vec<f32>>;
 }
 
-/// How a sequence goes on.
+/// How tokens are chosen, and how many.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Most tokens after the prompt.
+    /// Most tokens after the prompt, at least 1.
     pub tokens: usize,
     /// 0 takes the likeliest token.
     pub temperature: f32,
@@ -57,7 +59,7 @@ struct Sequence {
     /// Tokens whose keys and values are in pages.
     cached: usize,
     /// The length at which it ends.
-    most: usize,
+    max_length: usize,
     pages: Vec<u32>,
     settings: Settings,
     random: u64,
@@ -108,8 +110,14 @@ impl<B: Backend> Engine<B> {
             )
             .into());
         }
-        let most = (prompt.len().saturating_add(settings.tokens)).min(context);
-        let needs = most.div_ceil(PAGE);
+        if let Some(token) = prompt.iter().find(|token| **token as usize >= self.backend.vocabulary()) {
+            return Err(format!("there is no token {token}").into());
+        }
+        if settings.tokens == 0 {
+            return Err("a sequence has at least one token after its prompt".into());
+        }
+        let max_length = (prompt.len().saturating_add(settings.tokens)).min(context);
+        let needs = max_length.div_ceil(PAGE);
         let ([most_sequences, _], (free, all)) =
             (self.backend.limits(), (self.free.len(), self.backend.pages()));
         if self.sequences.len() >= most_sequences {
@@ -121,7 +129,7 @@ impl<B: Backend> Engine<B> {
         let pages = self.free.split_off(self.free.len() - needs);
         let (id, tokens, random) = (self.next, prompt.to_vec(), settings.seed);
         self.next += 1;
-        self.sequences.push(Sequence { id, tokens, cached: 0, most, pages, settings, random });
+        self.sequences.push(Sequence { id, tokens, cached: 0, max_length, pages, settings, random });
         Ok(id)
     }
 
@@ -131,8 +139,8 @@ impl<B: Backend> Engine<B> {
         self.free.extend(self.sequences.remove(at).pages);
     }
 
-    /// A part of each new prompt, and a token for each sequence whose prompt has been read. After an error the sequences are as they
-    /// were, so that the step can be tried again.
+    /// A part of each new prompt, and a token for each sequence whose prompt has been read. Where the backend fails, its tokens are read
+    /// again by the next step. The error is returned by the first step that has no events.
     pub fn step(&mut self) -> Result<Vec<Event>> {
         let [_, chunk] = self.backend.limits();
         let waiting = |of: &Sequence| of.tokens.len() - of.cached;
@@ -175,7 +183,7 @@ impl<B: Backend> Engine<B> {
             if of.cached == of.tokens.len() {
                 let token = sample(rows.next().unwrap_or_default(), of.settings, &mut of.random);
                 of.tokens.push(token);
-                let ends = self.end.contains(&token) || of.tokens.len() >= of.most;
+                let ends = self.end.contains(&token) || of.tokens.len() >= of.max_length;
                 events.push(Event { id: of.id, token, ends });
             }
         }

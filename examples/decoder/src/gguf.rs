@@ -59,8 +59,10 @@ impl Gguf {
         }
         for _ in 0..tensors {
             let (name, rank) = (self.text()?, self.u32()?);
-            let extents =
-                (0..rank.min(8)).map(|_| Ok(usize::try_from(self.u64()?)?)).collect::<Result<_>>()?;
+            if rank > 4 {
+                return Err(format!("`{name}` has {rank} modes").into());
+            }
+            let extents = (0..rank).map(|_| Ok(usize::try_from(self.u64()?)?)).collect::<Result<_>>()?;
             let entry = Entry { extents, format: self.u32()?, offset: self.u64()? };
             self.tensors.insert(name, entry);
         }
@@ -110,6 +112,9 @@ impl Gguf {
             8 => return Ok(Value::Text(self.text()?)),
             9 => {
                 let (kind, count) = (self.u32()?, self.u64()?);
+                if kind == 9 {
+                    return Err("the metadata has a list of lists".into());
+                }
                 return Ok(Value::List((0..count).map(|_| self.value(kind)).collect::<Result<_>>()?));
             }
             10 => self.u64()? as f64,
@@ -141,6 +146,13 @@ impl Gguf {
         if architecture != "llama" {
             return Err(format!("the architecture is `{architecture}`, and this decoder runs `llama`").into());
         }
+        let scaling = self.text_of("llama.rope.scaling.type").unwrap_or("none");
+        if scaling != "none" && !self.tensors.contains_key("rope_freqs.weight") {
+            return Err(format!("positions are scaled, `{scaling}`, which is not supported").into());
+        }
+        if let Some(name) = self.tensors.keys().find(|name| name.ends_with(".bias")) {
+            return Err(format!("the model has `{name}`, and biases are not supported").into());
+        }
         let real = |key: &str| {
             self.number(&format!("llama.{key}")).ok_or_else(|| format!("the metadata has no `llama.{key}`"))
         };
@@ -167,21 +179,26 @@ impl Gguf {
                 format!("the tokenizer is `{kind}`, and this decoder has byte-level BPE, `gpt2`").into()
             );
         }
-        let patterns = tokenizer::patterns(self.text_of("tokenizer.ggml.pre").unwrap_or_default())?;
+        let pre = self.text_of("tokenizer.ggml.pre").unwrap_or_default();
+        let patterns = tokenizer::patterns(pre)?;
         let tokens = self.texts("tokenizer.ggml.tokens")?;
         let merges = self.texts("tokenizer.ggml.merges")?;
         let id = |key: &str| self.number(&format!("tokenizer.ggml.{key}")).map(|of| of as u32);
-        // Tokens of the type 3 are control tokens.
+        // Tokens of the types 3 and 4 are control tokens and added ones.
         let special = match self.metadata.get("tokenizer.ggml.token_type") {
             Some(Value::List(types)) => {
                 let types = types.iter().enumerate();
-                types.filter(|(_, of)| matches!(of, Value::Number(3.0))).map(|(at, _)| at as u32).collect()
+                types
+                    .filter(|(_, of)| matches!(of, Value::Number(3.0 | 4.0)))
+                    .map(|(at, _)| at as u32)
+                    .collect()
             }
             _ => Vec::new(),
         };
         let begin = id("bos_token_id").filter(|_| self.number("tokenizer.ggml.add_bos_token") == Some(1.0));
         let end = [id("eos_token_id"), id("eot_token_id")].into_iter().flatten().collect();
-        Tokenizer::new(tokens, &merges, special, &patterns, begin, end)
+        let tokenizer = Tokenizer::new(tokens, &merges, special, &patterns, begin, end)?;
+        Ok(if pre.starts_with("llama") { tokenizer.with_whole_pieces() } else { tokenizer })
     }
 }
 

@@ -113,6 +113,10 @@ impl Backend for Host {
         &self.model.config
     }
 
+    fn vocabulary(&self) -> usize {
+        self.model.embedding.rows
+    }
+
     fn pages(&self) -> usize {
         self.pages
     }
@@ -126,11 +130,7 @@ impl Backend for Host {
         let Config { width, hidden, epsilon, .. } = model.config;
         let mut x = vec![0.0; batch.tokens.len() * width];
         for (row, token) in x.chunks_exact_mut(width).zip(&batch.tokens) {
-            let token = *token as usize;
-            if token >= model.embedding.rows {
-                return Err(format!("there is no token {token}").into());
-            }
-            model.embedding.row(token, row);
+            model.embedding.row(*token as usize, row);
         }
         for (at, layer) in model.layers.iter().enumerate() {
             let mut qkv = layer.qkv.times(&norm(&x, &layer.attention_norm, epsilon));

@@ -1,7 +1,6 @@
 //! The model as launches of kernels, on whatever runs them.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use tilewright::kernels::models::{embed, gate, paged, rms_norm, weights};
 use tilewright::{KernelDef, f16};
@@ -21,11 +20,11 @@ struct Weights {
     format: Format,
     rows: usize,
     columns: usize,
-    /// Numbers or codes; scales and offsets of each 32 of a row, column after column.
+    /// KernelIds or codes; scales and offsets of each 32 of a row, column after column.
     buffers: Vec<usize>,
 }
 
-/// Numbers of kernels for a format of weights: y = a·wᵀ, x += a·wᵀ.
+/// The kernels for a format of weights: y = a·wᵀ, x += a·wᵀ.
 #[derive(Clone, Copy)]
 struct Linear {
     format: Format,
@@ -53,13 +52,13 @@ struct Buffers {
     attended: usize,
     gate_up: usize,
     gated: usize,
-    /// For each number of rows of logits.
+    /// By their number of rows.
     logits: HashMap<usize, usize>,
     rotations: [usize; 2],
 }
 
-/// The numbers of the kernels of a model.
-struct Numbers {
+/// The kernels of a model, by the runner's numbers.
+struct KernelIds {
     embed: usize,
     norm: usize,
     rotate: usize,
@@ -81,14 +80,14 @@ pub struct Kernels<R> {
     head: Option<Weights>,
     norm: usize,
     buffers: Buffers,
-    numbers: Numbers,
+    kernels: KernelIds,
 }
 
 fn halves(values: Vec<f32>) -> Vec<f16> {
     values.into_iter().map(f16::from_f32).collect()
 }
 
-/// The numbers of each block of 32, as `of` reads them, column after column.
+/// The numbers in f16 at byte `at` of each block of 32, column after column.
 fn by_columns(matrix: &Matrix, at: usize) -> Data {
     let (blocks, size) = (matrix.columns / 32, matrix.format.block().1);
     let bits = |block: usize, row: usize| {
@@ -109,7 +108,7 @@ impl Weights {
                 vec![Data::I8(codes.collect()), by_columns(matrix, 0)]
             }
             Format::Q4 => {
-                // A byte has neighbours here.
+                // Byte i has elements 2i and 2i + 1.
                 let code =
                     |of: &[u8], at: usize| if at < 16 { of[4 + at] & 15 } else { of[4 + at - 16] >> 4 };
                 let pairs = |of| (0..16).map(move |at| code(of, 2 * at) | (code(of, 2 * at + 1) << 4));
@@ -133,8 +132,14 @@ impl Weights {
 
 impl<R: Runner> Kernels<R> {
     /// Moves a model to a runner, with memory for this number of pages.
-    pub fn new(mut runner: R, model: &Arc<Model>, pages: usize) -> Result<Kernels<R>> {
+    pub fn new(mut runner: R, model: &Model, pages: usize) -> Result<Kernels<R>> {
         let config = model.config;
+        if config.heads / config.kv_heads > 16 || config.width > 8192 {
+            return Err(format!(
+                "kernels have at most 16 heads for a head of keys, and 8192 columns: {config:?}"
+            )
+            .into());
+        }
         let [queries, keys] = config.widths();
         let layers = model.layers.iter().map(|layer| {
             let norms = [&layer.attention_norm, &layer.ffn_norm].map(|norm| Data::F32(norm.clone()));
@@ -163,14 +168,14 @@ impl<R: Runner> Kernels<R> {
         let x = runner.buffer(Data::F32(vec![0.0; CHUNK * config.width]))?;
         let logits = HashMap::new();
         let buffers = Buffers { inputs, x, normed, qkv, q, attended, gate_up, gated, logits, rotations };
-        let numbers =
-            numbers(&mut runner, &config, embedding.format, head.as_ref().unwrap_or(&embedding).format)?;
-        Ok(Kernels { runner, config, pages, layers, embedding, head, norm, buffers, numbers })
+        let kernels =
+            kernel_ids(&mut runner, &config, embedding.format, head.as_ref().unwrap_or(&embedding).format)?;
+        Ok(Kernels { runner, config, pages, layers, embedding, head, norm, buffers, kernels })
     }
 
     /// y = a·wᵀ, or x += a·wᵀ.
     fn linear(&self, weights: &Weights, a: usize, to: usize, count: usize, adds: bool) -> Launch {
-        let linear = self.numbers.linear.iter().find(|of| of.format == weights.format);
+        let linear = self.kernels.linear.iter().find(|of| of.format == weights.format);
         let kernel = linear.map_or(usize::MAX, |of| if adds { of.add } else { of.store });
         let mut args = vec![Value::rows(a, count, weights.columns)];
         args.extend(weights.args());
@@ -184,7 +189,7 @@ impl<R: Runner> Kernels<R> {
         let x = Value::rows(of.x, count, width).from(first * width);
         let y = Value::rows(of.normed, count, width).written();
         let args = vec![Value::Number(self.config.epsilon), x, Value::vector(weights, width), y];
-        Launch { kernel: self.numbers.norm, args }
+        Launch { kernel: self.kernels.norm, args }
     }
 
     /// The launches of a step: `logits` of the last of `count` tokens.
@@ -192,7 +197,7 @@ impl<R: Runner> Kernels<R> {
         let Config { width, hidden, heads, kv_heads, head, context, .. } = self.config;
         let (of, [_, keys]) = (&self.buffers, self.config.widths());
         let pages = context.div_ceil(PAGE);
-        let Numbers { embed, rotate, attend, prefill, gate, logits: last, .. } = self.numbers;
+        let KernelIds { embed, rotate, attend, prefill, gate, logits: last, .. } = self.kernels;
         let is_prompt = count > logits;
         let mut all = Vec::new();
         let input = |at: usize| Value::vector(of.inputs, count).from(at * CHUNK);
@@ -238,7 +243,7 @@ impl<R: Runner> Kernels<R> {
             });
             all.push(self.linear(&layer.down, of.gated, of.x, count, true));
         }
-        if let Some(buffer) = of.logits.get(&logits) {
+        if let Some(buffer) = of.logits.get(&logits.next_power_of_two()).filter(|_| logits > 0) {
             all.push(self.normed(self.norm, count - logits, logits));
             let head = self.head.as_ref().unwrap_or(&self.embedding);
             all.push(Launch { kernel: last, ..self.linear(head, of.normed, *buffer, logits, false) });
@@ -258,7 +263,12 @@ fn halved(matrix: &Matrix) -> std::borrow::Cow<'_, Matrix> {
 }
 
 /// The kernels of a model with embeddings and logits of these formats.
-fn numbers(runner: &mut impl Runner, config: &Config, embedding: Format, head: Format) -> Result<Numbers> {
+fn kernel_ids(
+    runner: &mut impl Runner,
+    config: &Config,
+    embedding: Format,
+    head: Format,
+) -> Result<KernelIds> {
     let sizes = [("G", config.heads / config.kv_heads), ("D", config.head), ("P", PAGE)];
     let mut linear = |format, store: &KernelDef, add: &KernelDef| {
         Ok(Linear { format, store: runner.kernel(store)?, add: runner.kernel(add)? })
@@ -268,7 +278,7 @@ fn numbers(runner: &mut impl Runner, config: &Config, embedding: Format, head: F
         linear(Format::Q8, weights::linear_q8!(x = None).def(), weights::linear_q8!(y = None).def()),
         linear(Format::Q4, weights::linear_q4!(x = None).def(), weights::linear_q4!(y = None).def()),
     ];
-    Ok(Numbers {
+    Ok(KernelIds {
         embed: match embedding {
             Format::Q8 => runner.kernel(embed::embed_q8().def())?,
             _ => runner.kernel(embed::embed().def())?,
@@ -292,6 +302,10 @@ impl<R: Runner> Backend for Kernels<R> {
         &self.config
     }
 
+    fn vocabulary(&self) -> usize {
+        self.embedding.rows
+    }
+
     fn pages(&self) -> usize {
         self.pages
     }
@@ -302,9 +316,9 @@ impl<R: Runner> Backend for Kernels<R> {
 
     fn forward(&mut self, batch: &Batch) -> Result<Vec<f32>> {
         let (count, pages) = (batch.tokens.len(), self.config.context.div_ceil(PAGE));
-        let vocabulary = self.head.as_ref().unwrap_or(&self.embedding).rows;
-        if let Some(token) = batch.tokens.iter().find(|token| **token as usize >= self.embedding.rows) {
-            return Err(format!("there is no token {token}").into());
+        let of_one = batch.sequences.iter().all(|row| Some(row) == batch.sequences.first());
+        if count > CHUNK || batch.tables.len() > SEQUENCES || count > batch.logits && !of_one {
+            return Err("a step has tokens of one sequence, or one token of each".into());
         }
         let padded = |all: &[u32], length: usize| {
             let signed = all.iter().map(|of| of.cast_signed());
@@ -315,13 +329,20 @@ impl<R: Runner> Backend for Kernels<R> {
         inputs.extend(batch.tables.iter().flat_map(|of| padded(of, pages)));
         inputs.resize(3 * CHUNK + SEQUENCES * pages, 0);
         self.runner.write(self.buffers.inputs, inputs)?;
-        if batch.logits > 0 && !self.buffers.logits.contains_key(&batch.logits) {
-            let buffer = self.runner.buffer(Data::F32(vec![0.0; batch.logits * vocabulary]))?;
-            self.buffers.logits.insert(batch.logits, buffer);
+        // Buffers of logits have 1, 2, 4, … rows.
+        let (rows, vocabulary) = (batch.logits.next_power_of_two(), self.vocabulary());
+        if !self.buffers.logits.contains_key(&rows) {
+            let buffer = self.runner.buffer(Data::F32(vec![0.0; rows * vocabulary]))?;
+            self.buffers.logits.insert(rows, buffer);
         }
         let launches = self.launches(count, batch.logits);
-        // Steps of as many sequences are the same launches.
+        // Each number of sequences has one graph.
         self.runner.run((count == batch.logits).then_some(count), &launches)?;
-        self.buffers.logits.get(&batch.logits).map_or(Ok(Vec::new()), |buffer| self.runner.read(*buffer))
+        if batch.logits == 0 {
+            return Ok(Vec::new());
+        }
+        let mut logits = self.runner.read(self.buffers.logits[&rows])?;
+        logits.truncate(batch.logits * vocabulary);
+        Ok(logits)
     }
 }

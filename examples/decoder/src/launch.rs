@@ -50,8 +50,8 @@ pub trait Runner {
     fn read(&mut self, buffer: usize) -> Result<Vec<f32>>;
     /// A kernel, and its number.
     fn kernel(&mut self, def: &KernelDef) -> Result<usize>;
-    /// Runs launches in order. The same number means the same launches as before.
-    fn run(&mut self, number: Option<usize>, launches: &[Launch]) -> Result<()>;
+    /// Runs launches in order. With a number of a graph they are the launches of the last call with this number.
+    fn run(&mut self, graph: Option<usize>, launches: &[Launch]) -> Result<()>;
 }
 
 impl Value {

@@ -87,10 +87,7 @@ fn run() -> Result<()> {
 fn answer(backend: impl Backend, tokenizer: &Tokenizer, options: &Options) -> Result<()> {
     let Options { settings, ids, prompts, .. } = options;
     let mut engine = Engine::new(backend, &tokenizer.end);
-    let mut texts: Vec<Vec<u32>> = Vec::new();
-    for prompt in prompts {
-        texts.push(tokenizer.encode(prompt)?);
-    }
+    let mut texts = prompts.iter().map(|prompt| tokenizer.encode(prompt)).collect::<Result<Vec<_>>>()?;
     // The next prompt that waits, and the prompts that run, by the numbers of their sequences.
     let (mut next, mut running) = (0, HashMap::new());
     let one = prompts.len() == 1 && !ids;
@@ -101,10 +98,13 @@ fn answer(backend: impl Backend, tokenizer: &Tokenizer, options: &Options) -> Re
     while next < prompts.len() || !engine.is_idle() {
         while next < prompts.len() {
             match engine.join(&texts[next], *settings) {
-                Ok(id) => running.insert(id, next),
-                Err(why) if engine.is_idle() => return Err(format!("{:?}: {why}", prompts[next]).into()),
+                Ok(id) => {
+                    running.insert(id, next);
+                }
+                // There will never be more room.
+                Err(why) if engine.is_idle() => eprintln!("{:?}: {why}", prompts[next]),
                 Err(_) => break,
-            };
+            }
             next += 1;
         }
         let events = engine.step()?;
@@ -122,12 +122,14 @@ fn answer(backend: impl Backend, tokenizer: &Tokenizer, options: &Options) -> Re
         }
     }
     for tokens in texts.iter().filter(|_| !one) {
-        if *ids { println!("{tokens:?}") } else { println!("{}", tokenizer.decode(tokens)) }
+        if *ids { println!("{tokens:?}") } else { println!("{}", tokenizer.text(tokens)) }
     }
-    println!();
+    if one {
+        println!();
+    }
     if options.time {
         let rest = (start.elapsed() - first).as_secs_f64();
-        let each = (count - prompts.len()) as f64 / rest;
+        let each = count.saturating_sub(running.len()) as f64 / rest;
         eprintln!("first tokens after {:.0} ms, then {each:.0} tokens a second", first.as_secs_f64() * 1e3);
     }
     Ok(())

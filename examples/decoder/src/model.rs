@@ -24,11 +24,29 @@ pub struct Config {
     pub context: usize,
     pub epsilon: f32,
     pub rope_base: f64,
-    /// Whether the file has neighbours that rotary embedding turns. Here they are in the two halves of a head.
+    /// Whether rotary embedding turns elements 2i and 2i + 1 of the file's heads. Matrices are reordered: here it turns i and i + head / 2.
     pub rope_pairs: bool,
 }
 
 impl Config {
+    /// Refuses sizes that do not fit together, and sizes of a damaged file before memory is taken for them.
+    fn check(&self) -> Result<()> {
+        let Config { layers, width, hidden, heads, kv_heads, head, context, .. } = *self;
+        let fits = head % 2 == 0 && kv_heads > 0 && heads % kv_heads == 0;
+        let limits = [
+            (layers, 1 << 10),
+            (width, 1 << 17),
+            (hidden, 1 << 20),
+            (heads, 1 << 12),
+            (head, 1 << 10),
+            (context, 1 << 20),
+        ];
+        if !fits || limits.iter().any(|(size, limit)| !(1..=*limit).contains(size)) {
+            return Err(format!("sizes of this model are not supported: {self:?}").into());
+        }
+        Ok(())
+    }
+
     /// The width of queries, and of keys or values.
     pub fn widths(&self) -> [usize; 2] {
         [self.heads * self.head, self.kv_heads * self.head]
@@ -79,15 +97,9 @@ impl Model {
     }
 
     fn read(config: Config, tensors: &mut impl Tensors) -> Result<Model> {
+        config.check()?;
         let Config { width, hidden, head, .. } = config;
         let [queries, keys] = config.widths();
-        if head == 0 || head % 2 != 0 || config.kv_heads == 0 || config.heads % config.kv_heads != 0 {
-            return Err(format!("heads do not fit: {config:?}").into());
-        }
-        // Sizes of a damaged file are refused before memory is taken for them.
-        if config.context > 1 << 21 || width > 1 << 17 || queries > 1 << 17 || hidden > 1 << 20 {
-            return Err(format!("sizes are too large: {config:?}").into());
-        }
         let mut read = |name: &str, rows: usize, columns: usize| -> Result<Matrix> {
             let matrix = tensors.matrix(name)?.ok_or_else(|| format!("the model has no `{name}`"))?;
             if [matrix.rows, matrix.columns] != [rows, columns] {
@@ -120,14 +132,17 @@ impl Model {
         }
         let norm = read("output_norm.weight", 1, width)?.to_f32();
         let embedding = tensors.matrix("token_embd.weight")?.ok_or("the model has no `token_embd.weight`")?;
-        if embedding.columns != width {
-            return Err(format!(
-                "tokens have {} elements, and the model's width is {width}",
-                embedding.columns
-            )
-            .into());
-        }
         let head = tensors.matrix("output.weight")?;
+        let rows = embedding.rows;
+        for of in head.iter().chain([&embedding]) {
+            if [of.rows, of.columns] != [rows, width] {
+                let (r, c) = (of.rows, of.columns);
+                return Err(format!(
+                    "embeddings and logits have {r}x{c} weights, and {rows}x{width} are expected"
+                )
+                .into());
+            }
+        }
         let divisors = tensors.matrix("rope_freqs.weight")?.map(|of| of.to_f32());
         if divisors.as_ref().is_some_and(|of| of.len() != config.head / 2) {
             return Err("`rope_freqs.weight` does not have a number for each frequency".into());

@@ -43,6 +43,10 @@ impl Folder {
         if architecture != "llama" {
             return Err(format!("the architecture is {architecture}, and this decoder runs \"llama\"").into());
         }
+        let silu = self.config["hidden_act"].as_str().is_none_or(|of| of == "silu");
+        if !silu || self.config["attention_bias"] == true || self.config["mlp_bias"] == true {
+            return Err("biases, and functions other than silu, are not supported".into());
+        }
         let real = |key: &str| self.config[key].as_f64().ok_or_else(|| format!("config.json has no `{key}`"));
         let size = |key: &str| real(key).map(|of| of as usize);
         let (width, heads) = (size("hidden_size")?, size("num_attention_heads")?);
@@ -65,7 +69,7 @@ impl Folder {
     pub fn tokenizer(&self) -> Result<Tokenizer> {
         let all = json(&self.path.join("tokenizer.json"))?;
         let model = &all["model"];
-        if model["type"] != "BPE" || !model["byte_fallback"].as_bool().is_none_or(|of| !of) {
+        if model["type"] != "BPE" || model["byte_fallback"] == true {
             return Err("tokenizer.json has no byte-level BPE".into());
         }
         let mut tokens = Vec::new();
@@ -91,36 +95,33 @@ impl Folder {
             Value::Array(all) => all.iter().filter_map(Value::as_u64).map(|id| id as u32).collect(),
             one => one.as_u64().map(|id| id as u32).into_iter().collect::<Vec<u32>>(),
         };
-        // A template that puts a token before each text is a rule of the post-processor.
-        let begins = all["post_processor"].to_string().contains("bos")
-            || all["post_processor"].to_string().contains("begin");
-        let begin = ids("bos_token_id").first().copied().filter(|_| begins);
+        // The post-processor may put a token before each text.
+        let parts = all["post_processor"]["processors"]
+            .as_array()
+            .map_or(std::slice::from_ref(&all["post_processor"]), Vec::as_slice);
+        let first = parts.iter().find_map(|part| part["single"][0]["SpecialToken"]["id"].as_str());
+        let begin = added.clone().find(|(text, _)| Some(*text) == first).map(|(_, id)| id as u32);
+        if !all["normalizer"].is_null() {
+            return Err("tokenizer.json normalizes texts, which is not supported".into());
+        }
         let special = added.map(|(_, id)| id as u32).collect();
-        Tokenizer::new(
-            tokens,
-            &merges,
-            special,
-            &patterns_of_json(&all["pre_tokenizer"])?,
-            begin,
-            ids("eos_token_id"),
-        )
+        let patterns = patterns_of_json(&all["pre_tokenizer"])?;
+        let tokenizer = Tokenizer::new(tokens, &merges, special, &patterns, begin, ids("eos_token_id"))?;
+        Ok(if model["ignore_merges"] == true { tokenizer.with_whole_pieces() } else { tokenizer })
     }
-}
 
-impl Folder {
     /// What divides each frequency: a factor for low ones, 1 for high ones.
     fn divisors(&self) -> Result<Option<Matrix>> {
         // Newer files have all of it in `rope_parameters`.
         let [old, new] = ["rope_scaling", "rope_parameters"].map(|key| &self.config[key]);
         let of = if new.is_null() { old } else { new };
-        if of.is_null() || of["rope_type"] == "default" {
+        let kind = of["rope_type"].as_str().or(of["type"].as_str()).unwrap_or("default");
+        if kind == "default" {
             return Ok(None);
         }
         let number = |key: &str| of[key].as_f64().ok_or_else(|| format!("`rope_scaling` has no `{key}`"));
-        if of["rope_type"] != "llama3" {
-            return Err(
-                format!("positions are scaled by {}, and only \"llama3\" is known", of["rope_type"]).into()
-            );
+        if kind != "llama3" {
+            return Err(format!("positions are scaled by `{kind}`, and only `llama3` is supported").into());
         }
         let (factor, low, high) =
             (number("factor")?, number("low_freq_factor")?, number("high_freq_factor")?);
@@ -200,7 +201,8 @@ impl Tensors for Folder {
         file.seek(SeekFrom::Start(data.saturating_add(*start)))?;
         let mut bytes = vec![0; usize::try_from(length.ok_or("a tensor is out of its file")?)?];
         file.read_exact(&mut bytes)?;
-        let rows = extents.iter().rev().skip(1).product();
+        let rows = extents.iter().rev().skip(1).try_fold(1usize, |rows, of| rows.checked_mul(*of));
+        let rows = rows.ok_or("a tensor is too large")?;
         Ok(Some(
             Matrix { format, rows, columns: *columns, bytes }
                 .checked()

@@ -1,5 +1,6 @@
 //! Byte-level byte-pair encoding, as GPT-2 and its successors have it.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use fancy_regex::Regex;
@@ -16,6 +17,8 @@ pub struct Tokenizer {
     merges: HashMap<(u32, u32), (usize, u32)>,
     /// Control tokens, which no merge makes.
     special: Vec<(String, u32)>,
+    /// Tokens by their bytes, where a piece that is a token is not divided, whatever the merges are.
+    whole: Option<HashMap<Vec<u8>, u32>>,
     /// Each divides pieces of text into its matches and the text between them.
     patterns: Vec<Regex>,
     /// The token before a text.
@@ -95,14 +98,20 @@ impl Tokenizer {
         }
         let special: Vec<(String, u32)> =
             special.into_iter().filter_map(|id| Some((texts.get(id as usize)?.clone(), id))).collect();
+        let of_characters =
+            |text: &str| text.chars().map(|of| characters.get(&of).copied()).collect::<Option<Vec<u8>>>();
+        let mut tokens: Vec<Vec<u8>> =
+            texts.iter().map(|text| of_characters(text).unwrap_or_default()).collect();
         // Control tokens are text as it is.
-        let bytes_of = |text: &str| match text.chars().map(|of| characters.get(&of).copied()).collect() {
-            Some(bytes) => bytes,
-            None => text.as_bytes().to_vec(),
-        };
-        let tokens = texts.iter().map(|text| bytes_of(text)).collect();
+        special.iter().for_each(|(text, id)| tokens[*id as usize] = text.clone().into_bytes());
         let patterns = patterns.iter().map(|of| Regex::new(of)).collect::<std::result::Result<_, _>>()?;
-        Ok(Tokenizer { tokens, bytes, merges, special, patterns, begin, end })
+        Ok(Tokenizer { tokens, bytes, merges, special, whole: None, patterns, begin, end })
+    }
+
+    /// Pieces that are tokens are not divided.
+    pub fn with_whole_pieces(self) -> Tokenizer {
+        let whole = self.tokens.iter().cloned().zip(0..).collect();
+        Tokenizer { whole: Some(whole), ..self }
     }
 
     /// The tokens of a text, in which control tokens are recognised.
@@ -111,9 +120,10 @@ impl Tokenizer {
         let mut rest = text;
         while !rest.is_empty() {
             let special = self.special.iter().filter(|(of, _)| !of.is_empty());
-            let first = special.filter_map(|(of, id)| Some((rest.find(of.as_str())?, of.len(), *id))).min();
+            let first =
+                special.filter_map(|(of, id)| Some((rest.find(of.as_str())?, Reverse(of.len()), *id))).min();
             let (plain, token, next) = match first {
-                Some((at, length, id)) => (&rest[..at], Some(id), &rest[at + length..]),
+                Some((at, Reverse(length), id)) => (&rest[..at], Some(id), &rest[at + length..]),
                 None => (rest, None, ""),
             };
             for piece in self.pieces(plain)? {
@@ -146,6 +156,9 @@ impl Tokenizer {
 
     /// Merges the pair of the lowest rank, until no pair has a rank.
     fn merge(&self, piece: &[u8], all: &mut Vec<u32>) {
+        if let Some(token) = self.whole.as_ref().and_then(|whole| whole.get(piece)) {
+            return all.push(*token);
+        }
         let mut tokens: Vec<u32> = piece.iter().filter_map(|byte| self.bytes[usize::from(*byte)]).collect();
         loop {
             let ranked = tokens.windows(2).enumerate().filter_map(|(at, pair)| {
@@ -163,9 +176,10 @@ impl Tokenizer {
         self.tokens.get(token as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// The text of tokens.
-    pub fn decode(&self, tokens: &[u32]) -> String {
-        let bytes: Vec<u8> = tokens.iter().flat_map(|token| self.bytes(*token)).copied().collect();
+    /// The text of tokens, without those before and after it.
+    pub fn text(&self, tokens: &[u32]) -> String {
+        let shown = tokens.iter().filter(|token| Some(**token) != self.begin && !self.end.contains(token));
+        let bytes: Vec<u8> = shown.flat_map(|token| self.bytes(*token)).copied().collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }

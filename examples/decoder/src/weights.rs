@@ -50,7 +50,9 @@ impl Matrix {
     /// Checks that the columns are whole blocks, and that there are bytes for all rows.
     pub fn checked(self) -> Result<Matrix> {
         let Matrix { format, rows, columns, .. } = self;
-        if columns % format.block().0 != 0 || self.bytes.len() != rows * self.row_bytes() {
+        let (elements, bytes) = format.block();
+        let expected = (columns / elements).checked_mul(bytes).and_then(|row| row.checked_mul(rows));
+        if columns == 0 || columns % elements != 0 || Some(self.bytes.len()) != expected {
             return Err(
                 format!("{} bytes are no {rows}x{columns} matrix of {format:?}", self.bytes.len()).into()
             );

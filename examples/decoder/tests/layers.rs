@@ -8,7 +8,7 @@ use decoder::kernels::Kernels;
 use decoder::model::{Config, Layer, Model};
 use decoder::simulated::Simulated;
 use decoder::weights::{Format, Matrix};
-use tilewright::f16;
+use tilewright::{bf16, f16};
 
 /// Pseudo-random numbers from 0 to 65535.
 fn words(seed: u32) -> impl Iterator<Item = u16> {
@@ -31,7 +31,8 @@ fn matrix(format: Format, rows: usize, columns: usize, seed: u32) -> Matrix {
         let start = bytes.len();
         match format {
             Format::F32 => bytes.extend(number(spread).to_le_bytes()),
-            Format::F16 | Format::Bf16 => bytes.extend(f16::from_f32(number(spread)).to_bits().to_le_bytes()),
+            Format::F16 => bytes.extend(f16::from_f32(number(spread)).to_bits().to_le_bytes()),
+            Format::Bf16 => bytes.extend(bf16::from_f32(number(spread)).to_bits().to_le_bytes()),
             Format::Q8 => bytes.extend(f16::from_f32(number(spread) / 128.0).to_bits().to_le_bytes()),
             Format::Q4 => {
                 let scale = number(spread) / 8.0;
@@ -114,7 +115,7 @@ const SMALL: Config = Config {
 #[test]
 fn small_models_of_each_format() {
     for formats in
-        [[Format::Q8, Format::Q4], [Format::F16, Format::Q8], [Format::F32, Format::F16], [Format::Q4; 2]]
+        [[Format::Q8, Format::Q4], [Format::F16, Format::Q8], [Format::Bf16, Format::F32], [Format::Q4; 2]]
     {
         check(SMALL, 70, formats, 70);
     }

@@ -103,7 +103,7 @@ fn logits_are_near_transformers() {
     }
 }
 
-/// Each byte of the texts and of the header changed, and files that end early: an error, or a model.
+/// Bytes of the texts and of the header that are changed, and files that end early, give an error or a model.
 #[test]
 fn damaged_files_are_errors() {
     let mut refused = 0;

@@ -41,6 +41,10 @@ impl Backend for Hashes {
         &CONFIG
     }
 
+    fn vocabulary(&self) -> usize {
+        VOCABULARY
+    }
+
     fn pages(&self) -> usize {
         self.pages.len()
     }
@@ -94,16 +98,18 @@ fn ten_thousand_sequences_come_and_go() {
     // Sequences that run: their numbers, prompts, most tokens, and texts so far.
     let mut running: Vec<(u64, Vec<u32>, usize, Vec<u32>)> = Vec::new();
     let (mut joined, mut refused, mut cancelled) = (0, 0, 0);
-    while joined + refused < 10_000 || !engine.is_idle() {
+    while joined < 10_000 || !engine.is_idle() {
         for _ in 0..random.below(4) {
             let prompt: Vec<u32> =
                 (0..random.below(100)).map(|_| 1 + random.below(VOCABULARY - 1) as u32).collect();
             let settings = Settings { tokens: 1 + random.below(60), ..Settings::default() };
             match engine.join(&prompt, settings) {
-                Ok(id) => running.push((id, prompt, settings.tokens, Vec::new())),
+                Ok(id) => {
+                    running.push((id, prompt, settings.tokens, Vec::new()));
+                    joined += 1;
+                }
                 Err(_) => refused += 1,
             }
-            joined += 1;
         }
         if !running.is_empty() && random.below(8) == 0 {
             let (id, ..) = running.swap_remove(random.below(running.len()));
@@ -135,6 +141,8 @@ fn what_cannot_be_served_is_refused_alone() {
         "a prompt has 1 to 399 tokens, and this one has 0"
     );
     assert!(engine.join(&[1; 400], settings).is_err());
+    assert_eq!(engine.join(&[1, 97], settings).unwrap_err().to_string(), "there is no token 97");
+    assert!(engine.join(&[1], Settings { tokens: 0, ..settings }).is_err());
     assert!(engine.step().is_ok());
     engine.cancel(first);
     engine.cancel(first);
