@@ -98,7 +98,7 @@ impl OnDevice {
             given.push(match value {
                 Value::Number(number) => Argument::scalar(*number),
                 Value::Tensor(tensor) => match buffers.get_mut(tensor.buffer) {
-                    Some(Lent::Read(buffer)) => read_argument(*buffer, tensor)?,
+                    Some(Lent::Read(buffer)) => read_argument(buffer, tensor)?,
                     Some(Lent::Written(buffer)) => written_argument(
                         buffer.take().ok_or("a kernel uses a buffer that it writes twice")?,
                         tensor,

@@ -108,12 +108,12 @@ fn logits_are_near_transformers() {
 fn damaged_files_are_errors() {
     let mut refused = 0;
     for (at, length) in [(0, 600), (1, 200), (2, 400)] {
-        for place in (0..length).step_by(3) {
+        for index in (0..length).step_by(3) {
             let mut files = files();
             let bytes = &mut files[at].1;
-            let index = place % bytes.len();
-            match place % 2 {
-                0 => bytes[index] = bytes[index].wrapping_add(1 + (place % 250) as u8),
+            let index = index % bytes.len();
+            match index % 2 {
+                0 => bytes[index] = bytes[index].wrapping_add(1 + (index % 250) as u8),
                 _ => bytes.truncate(index),
             }
             refused += usize::from(opened(&files, "damaged").is_err());

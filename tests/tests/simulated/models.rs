@@ -62,7 +62,7 @@ fn linear_layers() {
     for (m, n, k) in [(3, 70, 160), (1, 64, 64), (70, 33, 96)] {
         let a = rows(Arg::tensor(&halves(m * k, 1), [m, k]), k);
         let out = [rows(Arg::output::<f16>([m, n]), n), rows(Arg::in_out(&numbers(m * n, 2), [m, n]), n)];
-        let of = |weights: &[Arg]| [&[a.clone()], weights, &out].concat();
+        let of = |weights: &[Arg]| [std::slice::from_ref(&a), weights, &out].concat();
         near(weights::linear_half().def(), &of(&[rows(Arg::tensor(&halves(n * k, 3), [n, k]), k)]), 1e-3);
         let (groups, small) = (k / 32, |seed| halves(n * k / 32, seed).into_iter());
         let scales: Vec<f16> = small(4).map(|of| f16::from_f32(of.to_f32() / 64.0)).collect();

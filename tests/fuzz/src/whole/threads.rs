@@ -94,7 +94,7 @@ impl<'k> Block<'k> {
         }
     }
 
-    /// `walk(3, block.x)`, `walk(layout!((4, 6) : (6, 1)), block.x)`: the coordinates at which a layout has this number.
+    /// `walk(3, block.x)`, `walk((4, 6), block.x)`, `walk(layout!((4, 6) : (6, 1)), block.x)`: the coordinates at which a layout has this number.
     pub(super) fn walked(&mut self, order: &'k Expr, at: &'k Expr) -> Result<Value<'k>> {
         let (order, at) = (self.value(order)?, self.integer(at)?);
         let layout = match order {
