@@ -108,7 +108,7 @@ pub fn paged_attention<T, const C: usize, const G: usize = 1, const D: usize = 6
     }
 }
 
-/// The same for the tokens of one sequence, one after the other.
+/// Attention of the tokens of a prompt, one after the other: BM of them are the rows of a tile, for one head.
 #[kernel(T = f16 | bf16)]
 pub fn paged_prefill<
     T,

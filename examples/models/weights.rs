@@ -3,13 +3,12 @@
 
 use tilewright::prelude::*;
 
-/// y = a·wᵀ, or x += a·wᵀ.
+/// y = a·wᵀ, or with ADD = 1 y += a·wᵀ.
 #[kernel(T = f16 | bf16, Y = f16 | bf16 | f32, choose((BN, BM, SPLIT) in [(64, 16, 1), (64, 16, 4), (64, 16, 8), (64, 64, 1), (64, 64, 4), (128, 128, 1)]))]
-pub fn linear_half<T, Y, const BN: usize, const BM: usize, const SPLIT: usize>(
+pub fn linear_half<T, Y, const BN: usize, const BM: usize, const SPLIT: usize, const ADD: usize = 0>(
     a: &Tensor<T, (M, K), (lda, _1)>,
     w: &Tensor<T, (N, K), (ldw, _1)>,
-    y: Option<&mut Tensor<Y, (M, N), (ldy, _1)>>,
-    x: Option<&mut Tensor<f32, (M, N), (ldx, _1)>>,
+    y: &mut Tensor<Y, (M, N), (ldy, _1)>,
 ) {
     let (ga, gw) = (tile(a, (BM, 64), (block.y, _)), tile(w, (BN, 64), (block.x, _)));
     let (sa, sw) = (shared::<T>((BM, 64)), shared::<T>((BN, 64)));
@@ -19,23 +18,17 @@ pub fn linear_half<T, Y, const BN: usize, const BM: usize, const SPLIT: usize>(
         copy(gw[(_, _, k)], sw);
         gemm(sw, sa, &mut acc);
     }
-    if let Some(y) = y {
-        copy(acc, permute(tile(y, (BM, BN), (block.y, block.x)), (1, 0)));
-    }
-    if let Some(x) = x {
-        let gx = permute(tile(x, (BM, BN), (block.y, block.x)), (1, 0));
-        copy(map((acc, gx), |acc, x| acc + x), gx);
-    }
+    let gy = permute(tile(y, (BM, BN), (block.y, block.x)), (1, 0));
+    copy(if ADD == 1 { map((acc, gy), |acc, y| acc + y as f32) } else { acc }, gy);
 }
 
 /// The weights are integers of 8 bits times scales.
 #[kernel(T = f16 | bf16, Y = f16 | bf16 | f32, choose((BN, BM, SPLIT) in [(64, 16, 1), (64, 16, 4), (64, 16, 8), (64, 64, 1), (64, 64, 4)]))]
-pub fn linear_q8<T, Y, const BN: usize, const BM: usize, const SPLIT: usize>(
+pub fn linear_q8<T, Y, const BN: usize, const BM: usize, const SPLIT: usize, const ADD: usize = 0>(
     a: &Tensor<T, (M, K), (lda, _1)>,
     codes: &Tensor<i8, (N, K), (ldw, _1)>,
     scales: &Tensor<T, { (N, ceil_div(K, 32)) }>,
-    y: Option<&mut Tensor<Y, (M, N), (ldy, _1)>>,
-    x: Option<&mut Tensor<f32, (M, N), (ldx, _1)>>,
+    y: &mut Tensor<Y, (M, N), (ldy, _1)>,
 ) {
     let (ga, gw) = (tile(a, (BM, 64), (block.y, _)), tile(codes, (BN, 64), (block.x, _)));
     let gs = tile(scales, (BN, 2), (block.x, _));
@@ -48,24 +41,18 @@ pub fn linear_q8<T, Y, const BN: usize, const BM: usize, const SPLIT: usize>(
         let scales = regroup(broadcast(ss, (_, 32, _)), (BN, 64));
         gemm(map((sw, scales), |code, scale| code as T * scale), sa, &mut acc);
     }
-    if let Some(y) = y {
-        copy(acc, permute(tile(y, (BM, BN), (block.y, block.x)), (1, 0)));
-    }
-    if let Some(x) = x {
-        let gx = permute(tile(x, (BM, BN), (block.y, block.x)), (1, 0));
-        copy(map((acc, gx), |acc, x| acc + x), gx);
-    }
+    let gy = permute(tile(y, (BM, BN), (block.y, block.x)), (1, 0));
+    copy(if ADD == 1 { map((acc, gy), |acc, y| acc + y as f32) } else { acc }, gy);
 }
 
 /// The weights are integers of 4 bits, two in a byte, times scales, plus offsets.
 #[kernel(T = f16 | bf16, Y = f16 | bf16 | f32, choose((BN, BM, SPLIT) in [(64, 16, 1), (64, 16, 4), (64, 16, 8), (64, 64, 1), (64, 64, 4)]))]
-pub fn linear_q4<T, Y, const BN: usize, const BM: usize, const SPLIT: usize>(
+pub fn linear_q4<T, Y, const BN: usize, const BM: usize, const SPLIT: usize, const ADD: usize = 0>(
     a: &Tensor<T, (M, K), (lda, _1)>,
     codes: &Tensor<u8, { (N, ceil_div(K, 2)) }, (ldw, _1)>,
     scales: &Tensor<T, { (N, ceil_div(K, 32)) }>,
     offsets: &Tensor<T, { (N, ceil_div(K, 32)) }>,
-    y: Option<&mut Tensor<Y, (M, N), (ldy, _1)>>,
-    x: Option<&mut Tensor<f32, (M, N), (ldx, _1)>>,
+    y: &mut Tensor<Y, (M, N), (ldy, _1)>,
 ) {
     let (ga, gw) = (tile(a, (BM, 64), (block.y, _)), tile(codes, (BN, 32), (block.x, _)));
     let (gs, go) = (tile(scales, (BN, 2), (block.x, _)), tile(offsets, (BN, 2), (block.x, _)));
@@ -83,11 +70,6 @@ pub fn linear_q4<T, Y, const BN: usize, const BM: usize, const SPLIT: usize>(
             map((unpack_int4::<u4, T>(sw), scales, offsets), |code, scale, offset| fma(code, scale, offset));
         gemm(w, sa, &mut acc);
     }
-    if let Some(y) = y {
-        copy(acc, permute(tile(y, (BM, BN), (block.y, block.x)), (1, 0)));
-    }
-    if let Some(x) = x {
-        let gx = permute(tile(x, (BM, BN), (block.y, block.x)), (1, 0));
-        copy(map((acc, gx), |acc, x| acc + x), gx);
-    }
+    let gy = permute(tile(y, (BM, BN), (block.y, block.x)), (1, 0));
+    copy(if ADD == 1 { map((acc, gy), |acc, y| acc + y as f32) } else { acc }, gy);
 }

@@ -50,7 +50,7 @@ const MECHANISMS: &[(&str, &str)] = &[
 /// The kernels whose most general variant is shown as well: guarded accesses and offsets of 64 bits.
 const GENERAL: &[&str] = &["tutorial", "softmax", "matmul-stages_3-bk_16-schedule__vec_4_"];
 
-/// The same for `examples/pages` and `examples/models`, with one choice of their constants.
+/// Mechanisms of `examples/pages` and `examples/models`, with one choice of their constants.
 const PAGES: &[(&str, &str, &str)] = &[
     ("a transform in registers and shared memory", "fft_columns", "N=256 P=16 W=16"),
     ("the largest elements by merges", "top_k_of_short", "W=128"),
@@ -58,7 +58,7 @@ const PAGES: &[(&str, &str, &str)] = &[
     ("comparisons of neighbours as bytes", "life_step", ""),
     ("boxes of images by TMA", "convolution", "BW=8 BH=8 BB=2 BN=128 STAGES=6"),
     ("patches of few channels", "convolution_of_few", "T=f16"),
-    ("weights of four bits with scales and offsets", "linear_q4", "HAS_X=0 BN=64 BM=16 SPLIT=1"),
+    ("weights of four bits with scales and offsets", "linear_q4", "BN=64 BM=16 SPLIT=1"),
     ("keys in pages, over the blocks of a cluster", "paged_attention", "C=4 G=4"),
 ];
 

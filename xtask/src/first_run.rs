@@ -48,7 +48,7 @@ fn in_folder(folder: &Path, add: &[&str], program: &str) -> Outcome {
     let clone = root();
     let clone = clone.to_str().ok_or("the clone's path is not Unicode")?;
     let add: Vec<&str> = add.iter().map(|word| if *word == "../tilewright" { clone } else { word }).collect();
-    // The same versions as in the clone, which are built already.
+    // The clone's versions, which are built already.
     fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock")).map_err(|why| why.to_string())?;
     spawn(&mut cargo(&add))?;
     fs::write(folder.join("src/main.rs"), program).map_err(|why| why.to_string())?;

@@ -109,7 +109,7 @@ const TASKS: &[Task] = &[
     Task {
         word: "setup",
         arguments: "",
-        purpose: "only obtain what the tests need (NVRTC, nvdisasm); `test` does this by itself",
+        purpose: "only obtain what the tests need (NVRTC, nvdisasm, a model); `test` does this by itself",
         run: setup::run,
     },
     Task {

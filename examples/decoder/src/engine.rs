@@ -144,9 +144,9 @@ impl<B: Backend> Engine<B> {
     pub fn step(&mut self) -> Result<Vec<Event>> {
         let [_, chunk] = self.backend.limits();
         let waiting = |of: &Sequence| of.tokens.len() - of.cached;
-        let all = || self.sequences.iter().map(waiting).enumerate();
-        let ready: Vec<usize> = all().filter(|of| of.1 == 1).map(|of| of.0).collect();
-        let prompts = all().filter(|of| of.1 > 1).map(|(at, waiting)| (vec![at], waiting.min(chunk)));
+        let counts = || self.sequences.iter().map(waiting).enumerate();
+        let ready: Vec<usize> = counts().filter(|of| of.1 == 1).map(|of| of.0).collect();
+        let prompts = counts().filter(|of| of.1 > 1).map(|(at, waiting)| (vec![at], waiting.min(chunk)));
         let parts: Vec<(Vec<usize>, usize)> = prompts.chain([(ready, 1)]).collect();
         let (mut events, mut result) = (Vec::new(), Ok(()));
         for (sequences, count) in parts.iter().filter(|of| !of.0.is_empty()) {
@@ -166,25 +166,25 @@ impl<B: Backend> Engine<B> {
     fn advance(&mut self, all: &[usize], count: usize, events: &mut Vec<Event>) -> Result<()> {
         let mut batch = Batch::default();
         for (row, at) in all.iter().enumerate() {
-            let of = &self.sequences[*at];
-            let range = of.cached..of.cached + count;
-            batch.tokens.extend(&of.tokens[range.clone()]);
+            let sequence = &self.sequences[*at];
+            let range = sequence.cached..sequence.cached + count;
+            batch.tokens.extend(&sequence.tokens[range.clone()]);
             batch.positions.extend(range.map(|at| at as u32));
             batch.sequences.extend(std::iter::repeat_n(row, count));
-            batch.tables.push(of.pages.clone());
+            batch.tables.push(sequence.pages.clone());
         }
         let ends = |at: &usize| self.sequences[*at].cached + count == self.sequences[*at].tokens.len();
         batch.logits = all.iter().filter(|at| ends(at)).count();
         let logits = self.backend.forward(&batch)?;
         let mut rows = logits.chunks_exact((logits.len() / batch.logits.max(1)).max(1));
         for at in all {
-            let of = &mut self.sequences[*at];
-            of.cached += count;
-            if of.cached == of.tokens.len() {
-                let token = sample(rows.next().unwrap_or_default(), of.settings, &mut of.random);
-                of.tokens.push(token);
-                let ends = self.end.contains(&token) || of.tokens.len() >= of.max_length;
-                events.push(Event { id: of.id, token, ends });
+            let sequence = &mut self.sequences[*at];
+            sequence.cached += count;
+            if sequence.cached == sequence.tokens.len() {
+                let token = sample(rows.next().unwrap_or_default(), sequence.settings, &mut sequence.random);
+                sequence.tokens.push(token);
+                let ends = self.end.contains(&token) || sequence.tokens.len() >= sequence.max_length;
+                events.push(Event { id: sequence.id, token, ends });
             }
         }
         Ok(())
@@ -194,13 +194,13 @@ impl<B: Backend> Engine<B> {
 /// A token, with the probabilities of the logits.
 fn sample(logits: &[f32], settings: Settings, random: &mut u64) -> u32 {
     let order = |a: &(usize, f32), b: &(usize, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-    let all = || logits.iter().copied().enumerate();
-    let Some((best, most)) = all().min_by(order) else { return 0 };
+    let numbered = || logits.iter().copied().enumerate();
+    let Some((best, most)) = numbered().min_by(order) else { return 0 };
     if settings.temperature <= 0.0 {
         return best as u32;
     }
     let weight = |(at, x): (usize, f32)| (at, ((x - most) / settings.temperature).exp());
-    let mut weights: Vec<(usize, f32)> = all().map(weight).collect();
+    let mut weights: Vec<(usize, f32)> = numbered().map(weight).collect();
     weights.sort_unstable_by(order);
     let total: f32 = weights.iter().map(|of| of.1).sum();
     let (mut kept, mut sum) = (0, 0.0);

@@ -88,11 +88,11 @@ impl Host {
 
 /// Rows divided by the root of their mean square, times weights.
 fn norm(x: &[f32], weights: &[f32], epsilon: f32) -> Vec<f32> {
-    let of = |row: &[f32]| {
+    let row_of = |row: &[f32]| {
         let scale = 1.0 / (dot(row, row) / row.len() as f32 + epsilon).sqrt();
         row.iter().zip(weights).map(move |(x, weight)| x * scale * weight).collect::<Vec<_>>()
     };
-    x.chunks_exact(weights.len()).flat_map(of).collect()
+    x.chunks_exact(weights.len()).flat_map(row_of).collect()
 }
 
 fn add(x: &mut [f32], more: &[f32]) {
@@ -101,11 +101,11 @@ fn add(x: &mut [f32], more: &[f32]) {
 
 /// silu(gate)·up of rows that have both.
 fn gated(rows: &[f32], hidden: usize) -> Vec<f32> {
-    let of = |row: &[f32]| {
+    let row_of = |row: &[f32]| {
         let (gate, up) = row.split_at(hidden);
         gate.iter().zip(up).map(|(gate, up)| gate / (1.0 + (-gate).exp()) * up).collect::<Vec<_>>()
     };
-    rows.chunks_exact(2 * hidden).flat_map(of).collect()
+    rows.chunks_exact(2 * hidden).flat_map(row_of).collect()
 }
 
 impl Backend for Host {

@@ -20,7 +20,7 @@ struct Weights {
     format: Format,
     rows: usize,
     columns: usize,
-    /// KernelIds or codes; scales and offsets of each 32 of a row, column after column.
+    /// Numbers or codes; scales and offsets of each 32 of a row, column after column.
     buffers: Vec<usize>,
 }
 
@@ -88,7 +88,7 @@ fn halves(values: Vec<f32>) -> Vec<f16> {
 }
 
 /// The numbers in f16 at byte `at` of each block of 32, column after column.
-fn by_columns(matrix: &Matrix, at: usize) -> Data {
+fn block_numbers(matrix: &Matrix, at: usize) -> Data {
     let (blocks, size) = (matrix.columns / 32, matrix.format.block().1);
     let bits = |block: usize, row: usize| {
         let first = row * matrix.row_bytes() + block * size + at;
@@ -101,11 +101,11 @@ impl Weights {
     fn new(runner: &mut impl Runner, matrix: &Matrix) -> Result<Weights> {
         let &Matrix { format, rows, columns, .. } = matrix;
         let blocks = || matrix.bytes.chunks_exact(format.block().1);
-        let all = match format {
+        let data = match format {
             Format::F32 | Format::F16 | Format::Bf16 => vec![Data::F16(halves(matrix.to_f32()))],
             Format::Q8 => {
                 let codes = blocks().flat_map(|of| of[2..].iter().map(|code| code.cast_signed()));
-                vec![Data::I8(codes.collect()), by_columns(matrix, 0)]
+                vec![Data::I8(codes.collect()), block_numbers(matrix, 0)]
             }
             Format::Q4 => {
                 // Byte i has elements 2i and 2i + 1.
@@ -113,10 +113,10 @@ impl Weights {
                     |of: &[u8], at: usize| if at < 16 { of[4 + at] & 15 } else { of[4 + at - 16] >> 4 };
                 let pairs = |of| (0..16).map(move |at| code(of, 2 * at) | (code(of, 2 * at + 1) << 4));
                 let codes = Data::U8(blocks().flat_map(pairs).collect());
-                vec![codes, by_columns(matrix, 0), by_columns(matrix, 2)]
+                vec![codes, block_numbers(matrix, 0), block_numbers(matrix, 2)]
             }
         };
-        let buffers = all.into_iter().map(|data| runner.buffer(data)).collect::<Result<_>>()?;
+        let buffers = data.into_iter().map(|data| runner.buffer(data)).collect::<Result<_>>()?;
         let format = if matches!(format, Format::Q8 | Format::Q4) { format } else { Format::F16 };
         Ok(Weights { format, rows, columns, buffers })
     }
@@ -274,9 +274,9 @@ fn kernel_ids(
         Ok(Linear { format, store: runner.kernel(store)?, add: runner.kernel(add)? })
     };
     let linear = [
-        linear(Format::F16, weights::linear_half!(x = None).def(), weights::linear_half!(y = None).def()),
-        linear(Format::Q8, weights::linear_q8!(x = None).def(), weights::linear_q8!(y = None).def()),
-        linear(Format::Q4, weights::linear_q4!(x = None).def(), weights::linear_q4!(y = None).def()),
+        linear(Format::F16, weights::linear_half().def(), weights::linear_half!(Y = f32, ADD = 1).def()),
+        linear(Format::Q8, weights::linear_q8().def(), weights::linear_q8!(Y = f32, ADD = 1).def()),
+        linear(Format::Q4, weights::linear_q4().def(), weights::linear_q4!(Y = f32, ADD = 1).def()),
     ];
     Ok(KernelIds {
         embed: match embedding {
@@ -289,9 +289,9 @@ fn kernel_ids(
         prefill: runner.kernel(paged::paged_prefill().specialize(&sizes)?.def())?,
         gate: runner.kernel(gate::gate().def())?,
         logits: match head {
-            Format::Q8 => runner.kernel(weights::linear_q8!(Y = f32, x = None).def())?,
-            Format::Q4 => runner.kernel(weights::linear_q4!(Y = f32, x = None).def())?,
-            _ => runner.kernel(weights::linear_half!(Y = f32, x = None).def())?,
+            Format::Q8 => runner.kernel(weights::linear_q8!(Y = f32).def())?,
+            Format::Q4 => runner.kernel(weights::linear_q4!(Y = f32).def())?,
+            _ => runner.kernel(weights::linear_half!(Y = f32).def())?,
         },
         linear: linear.into_iter().collect::<Result<_>>()?,
     })

@@ -27,7 +27,7 @@ impl Picture {
         lines(&self.rows)
     }
 
-    /// The same of its columns.
+    /// The shown columns: the coordinate of each, and the weight of the line left of it.
     pub fn columns(&self) -> impl Iterator<Item = (i64, usize)> {
         lines(&self.columns)
     }

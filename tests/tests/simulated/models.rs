@@ -1,5 +1,6 @@
 //! The kernels of `examples/models`, compared with their text in double precision, at sizes that tiles do not divide.
 
+use tilewright::KernelDef;
 use tilewright::kernels::models::{embed, gate, paged, rms_norm, weights};
 use tilewright::prelude::*;
 use tilewright_fuzz::{near, written};
@@ -61,18 +62,29 @@ fn norms_and_gates() {
 fn linear_layers() {
     for (m, n, k) in [(3, 70, 160), (1, 64, 64), (70, 33, 96)] {
         let a = rows(Arg::tensor(&halves(m * k, 1), [m, k]), k);
-        let out = [rows(Arg::output::<f16>([m, n]), n), rows(Arg::in_out(&numbers(m * n, 2), [m, n]), n)];
-        let of = |weights: &[Arg]| [std::slice::from_ref(&a), weights, &out].concat();
-        near(weights::linear_half().def(), &of(&[rows(Arg::tensor(&halves(n * k, 3), [n, k]), k)]), 1e-3);
+        // Stored in f16, and added to numbers of f32.
+        let outputs = [rows(Arg::output::<f16>([m, n]), n), rows(Arg::in_out(&numbers(m * n, 2), [m, n]), n)];
+        let [stored, added] = &outputs;
+        let check = |store: &KernelDef, add: &KernelDef, weights: &[Arg]| {
+            for (def, y) in [(store, stored), (add, added)] {
+                near(def, &[std::slice::from_ref(&a), weights, std::slice::from_ref(y)].concat(), 1e-3);
+            }
+        };
+        let w = rows(Arg::tensor(&halves(n * k, 3), [n, k]), k);
+        check(weights::linear_half().def(), weights::linear_half!(Y = f32, ADD = 1).def(), &[w]);
         let (groups, small) = (k / 32, |seed| halves(n * k / 32, seed).into_iter());
         let scales: Vec<f16> = small(4).map(|of| f16::from_f32(of.to_f32() / 64.0)).collect();
         let scales = Arg::tensor(&scales, [n, groups]);
         let codes: Vec<i8> = bytes(n * k, 5).into_iter().map(u8::cast_signed).collect();
-        let codes = rows(Arg::tensor(&codes, [n, k]), k);
-        near(weights::linear_q8().def(), &of(&[codes, scales.clone()]), 1e-3);
+        let w = [rows(Arg::tensor(&codes, [n, k]), k), scales.clone()];
+        check(weights::linear_q8().def(), weights::linear_q8!(Y = f32, ADD = 1).def(), &w);
         let codes = rows(Arg::tensor(&bytes(n * k / 2, 6), [n, k / 2]), k / 2);
         let offsets = Arg::tensor(&small(7).collect::<Vec<_>>(), [n, groups]);
-        near(weights::linear_q4().def(), &of(&[codes, scales, offsets]), 1e-3);
+        check(
+            weights::linear_q4().def(),
+            weights::linear_q4!(Y = f32, ADD = 1).def(),
+            &[codes, scales, offsets],
+        );
     }
 }
 

@@ -24,7 +24,7 @@ impl Kernel {
         let mut changed = BTreeSet::new();
         self.body.iter().for_each(|stmt| changes(stmt, &mut changed));
         let mut owners = Vec::new();
-        self.body.iter().for_each(|stmt| own(stmt, 4, &changed, &mut owners));
+        self.body.iter().for_each(|stmt| push_owners(stmt, 4, &changed, &mut owners));
         let text = self.to_string();
         let head = text.lines().count().saturating_sub(owners.len() + 1);
         let owner = |line: usize| line.checked_sub(head).and_then(|at| owners.get(at).copied());
@@ -33,7 +33,7 @@ impl Kernel {
 }
 
 /// The innermost statement of each line of a statement.
-fn own<'s>(stmt: &'s Stmt, indent: usize, changed: &BTreeSet<String>, owners: &mut Vec<&'s Stmt>) {
+fn push_owners<'s>(stmt: &'s Stmt, indent: usize, changed: &BTreeSet<String>, owners: &mut Vec<&'s Stmt>) {
     let blocks: Vec<&[Stmt]> = match &stmt.kind {
         StmtKind::For { body, .. } | StmtKind::While { body, .. } | StmtKind::Block { body, .. } => {
             vec![body]
@@ -47,7 +47,7 @@ fn own<'s>(stmt: &'s Stmt, indent: usize, changed: &BTreeSet<String>, owners: &m
     };
     owners.push(stmt);
     for block in blocks {
-        block.iter().for_each(|stmt| own(stmt, indent + 4, changed, owners));
+        block.iter().for_each(|stmt| push_owners(stmt, indent + 4, changed, owners));
         owners.push(stmt);
     }
 }
