@@ -183,6 +183,11 @@ impl<R: Runner> Kernels<R> {
         Launch { kernel, args }
     }
 
+    /// The weights of the logits.
+    fn head(&self) -> &Weights {
+        self.head.as_ref().unwrap_or(&self.embedding)
+    }
+
     /// Normalises rows from `first` on.
     fn normed(&self, weights: usize, first: usize, count: usize) -> Launch {
         let (width, of) = (self.config.width, &self.buffers);
@@ -245,8 +250,7 @@ impl<R: Runner> Kernels<R> {
         }
         if let Some(buffer) = of.logits.get(&logits.next_power_of_two()).filter(|_| logits > 0) {
             all.push(self.normed(self.norm, count - logits, logits));
-            let head = self.head.as_ref().unwrap_or(&self.embedding);
-            all.push(Launch { kernel: last, ..self.linear(head, of.normed, *buffer, logits, false) });
+            all.push(Launch { kernel: last, ..self.linear(self.head(), of.normed, *buffer, logits, false) });
         }
         all
     }
