@@ -45,8 +45,9 @@ pub fn linear_q8<T, Y, const BN: usize, const BM: usize, const SPLIT: usize, con
     copy(if ADD == 1 { map((acc, gy), |acc, y| acc + y as f32) } else { acc }, gy);
 }
 
-/// The weights are integers of 4 bits, two in a byte, times scales, plus offsets.
-#[kernel(T = f16 | bf16, Y = f16 | bf16 | f32, choose((BN, BM, SPLIT) in [(64, 16, 1), (64, 16, 4), (64, 16, 8), (64, 64, 1), (64, 64, 4)]))]
+/// The weights are integers of 4 bits, two in a byte, times scales, plus offsets. Bytes are in the order in which tensor cores need them:
+/// byte 4t + 2s + h of each 16 has elements 16s + 8h + 2t and the next. So a thread reads neighbours.
+#[kernel(T = f16 | bf16, Y = f16 | bf16 | f32, choose((BN, BM, SPLIT) in [(64, 16, 1), (64, 16, 2), (64, 16, 4), (64, 16, 8), (64, 64, 1), (64, 64, 4)]))]
 pub fn linear_q4<T, Y, const BN: usize, const BM: usize, const SPLIT: usize, const ADD: usize = 0>(
     a: &Tensor<T, (M, K), (lda, _1)>,
     codes: &Tensor<u8, { (N, ceil_div(K, 2)) }, (ldw, _1)>,
@@ -54,20 +55,24 @@ pub fn linear_q4<T, Y, const BN: usize, const BM: usize, const SPLIT: usize, con
     offsets: &Tensor<T, { (N, ceil_div(K, 32)) }>,
     y: &mut Tensor<Y, (M, N), (ldy, _1)>,
 ) {
-    let (ga, gw) = (tile(a, (BM, 64), (block.y, _)), tile(codes, (BN, 32), (block.x, _)));
-    let (gs, go) = (tile(scales, (BN, 2), (block.x, _)), tile(offsets, (BN, 2), (block.x, _)));
-    let (sa, sw) = (shared::<T>((BM, 64)), shared::<u8>((BN, 32)));
-    let (ss, so) = (shared::<T>((BN, 2)), shared::<T>((BN, 2)));
+    let (ga, gw) = (tile(a, (BM, 128), (block.y, _)), tile(codes, (BN, 64), (block.x, _)));
+    let (gs, go) = (tile(scales, (BN, 4), (block.x, _)), tile(offsets, (BN, 4), (block.x, _)));
+    let sa = shared::<T>((BM, 128));
+    let sw = shared::<u8>(swizzled(2, 4, 3, row_major((BN, 64))));
+    let (ss, so) = (shared::<T>((BN, 4)), shared::<T>((BN, 4)));
+    // From the order (h, s, t) in memory to the order (t, h, s) along K.
+    let bytes = regroup(permute(regroup(sw, (BN, 2, 2, 4, 4)), (0, 3, 1, 2, 4)), (BN, 64));
     let mut acc = tiled_mma::<T, f32>(warps = 4).accumulators((BN, BM), 0.0);
     for k in pipelined(0..ga.size(2), stages = 4, split = cluster(SPLIT)) {
         copy(ga[(_, _, k)], sa);
         copy(gw[(_, _, k)], sw);
         copy(gs[(_, _, k)], ss);
         copy(go[(_, _, k)], so);
-        let scales = regroup(broadcast(ss, (_, 32, _)), (BN, 64));
-        let offsets = regroup(broadcast(so, (_, 32, _)), (BN, 64));
-        let w =
-            map((unpack_int4::<u4, T>(sw), scales, offsets), |code, scale, offset| fma(code, scale, offset));
+        let scales = regroup(broadcast(ss, (_, 32, _)), (BN, 128));
+        let offsets = regroup(broadcast(so, (_, 32, _)), (BN, 128));
+        let w = map((unpack_int4::<u4, T>(bytes), scales, offsets), |code, scale, offset| {
+            fma(code, scale, offset)
+        });
         gemm(w, sa, &mut acc);
     }
     let gy = permute(tile(y, (BM, BN), (block.y, block.x)), (1, 0));

@@ -7,8 +7,12 @@ use super::Shipped;
 
 #[path = "../../examples/models/embed.rs"]
 pub mod embed;
+#[path = "../../examples/models/experts.rs"]
+pub mod experts;
 #[path = "../../examples/models/gate.rs"]
 pub mod gate;
+#[path = "../../examples/models/gated_gemm.rs"]
+pub mod gated_gemm;
 #[path = "../../examples/models/paged.rs"]
 pub mod paged;
 #[path = "../../examples/models/rms_norm.rs"]
@@ -26,6 +30,9 @@ pub fn all() -> Vec<Shipped> {
     shipped! {
         embed::embed: "rows of a table by their tokens",
         embed::embed_q8: "rows of a table of 8-bit integers with scales",
+        experts::expert_tiles: "the tiles of the rows of experts, from their offsets",
+        experts::experts: "GEMMs of experts, each of its own rows",
+        gated_gemm::gated_gemm: "silu(x·wᵀ) · (x·uᵀ)",
         gate::gate: "silu(gate) · up",
         paged::rotate_and_store: "rotary embedding of queries and keys, and their pages",
         paged::paged_attention: "attention of new tokens to keys and values in pages",

@@ -59,7 +59,7 @@ const PAGES: &[(&str, &str, &str)] = &[
     ("boxes of images by TMA", "convolution", "BW=8 BH=8 BB=2 BN=128 STAGES=6"),
     ("patches of few channels", "convolution_of_few", "T=f16"),
     ("weights of four bits with scales and offsets", "linear_q4", "BN=64 BM=16 SPLIT=1"),
-    ("keys in pages, over the blocks of a cluster", "paged_attention", "C=4 G=4"),
+    ("keys in pages, in parts that the last block combines", "paged_attention", "G=4"),
 ];
 
 #[test]

@@ -34,7 +34,7 @@ enum Recorded {
 
 /// A stream with buffers and kernels.
 pub struct OnDevice {
-    recorded: HashMap<usize, Recorded>,
+    recorded: HashMap<[usize; 2], Recorded>,
     stream: Stream,
     buffers: Vec<Buffer>,
     kernels: Vec<Built>,
@@ -68,11 +68,11 @@ macro_rules! of_any_type {
 }
 
 fn read_argument<'a>(buffer: &'a Buffer, of: &Tensor) -> Result<Argument<'a>> {
-    Ok(of_any_type!(buffer, tensor => argument!(view, tensor, of, 1 2 3 4)))
+    Ok(of_any_type!(buffer, tensor => argument!(view, tensor, of, 1 2 3 4 5)))
 }
 
 fn written_argument<'a>(buffer: &'a mut Buffer, of: &Tensor) -> Result<Argument<'a>> {
-    Ok(of_any_type!(buffer, tensor => argument!(view_mut, tensor, of, 1 2 3 4)))
+    Ok(of_any_type!(buffer, tensor => argument!(view_mut, tensor, of, 1 2 3 4 5)))
 }
 
 impl OnDevice {
@@ -162,7 +162,7 @@ impl Runner for OnDevice {
         Ok(self.kernels.len() - 1)
     }
 
-    fn run(&mut self, graph: Option<usize>, launches: &[Launch]) -> Result<()> {
+    fn run(&mut self, graph: Option<[usize; 2]>, launches: &[Launch]) -> Result<()> {
         let Some(graph) = graph else { return self.all(launches) };
         let state = match self.recorded.get(&graph) {
             Some(Recorded::Graph(graph)) => return Ok(graph.launch()?),

@@ -14,6 +14,10 @@ use crate::weights::{Format, Matrix};
 /// Most sequences, and most tokens of a step.
 const SEQUENCES: usize = 64;
 const CHUNK: usize = 512;
+/// Blocks of attention that fill a GPU, most parts of a sequence, and keys that a block reads at once.
+const BLOCKS: usize = 264;
+const MOST_PARTS: usize = 64;
+const KEYS: usize = 32;
 
 /// Weights in buffers.
 struct Weights {
@@ -55,6 +59,8 @@ struct Buffers {
     /// By their number of rows.
     logits: HashMap<usize, usize>,
     rotations: [usize; 2],
+    /// Of attention: the results of parts of sequences, their maxima and sums, and how many parts have arrived.
+    parts: [usize; 3],
 }
 
 /// The kernels of a model, by the runner's numbers.
@@ -108,10 +114,12 @@ impl Weights {
                 vec![Data::I8(codes.collect()), block_numbers(matrix, 0)]
             }
             Format::Q4 => {
-                // Byte i has elements 2i and 2i + 1.
                 let code =
                     |of: &[u8], at: usize| if at < 16 { of[4 + at] & 15 } else { of[4 + at - 16] >> 4 };
-                let pairs = |of| (0..16).map(move |at| code(of, 2 * at) | (code(of, 2 * at + 1) << 4));
+                // The first of both elements of a byte, in the order of `linear_q4`.
+                let first = |byte: usize| byte / 2 % 2 * 16 + byte % 2 * 8 + byte / 4 * 2;
+                let both = move |of, at| code(of, at) | (code(of, at + 1) << 4);
+                let pairs = |of| (0..16).map(move |byte| both(of, first(byte)));
                 let codes = Data::U8(blocks().flat_map(pairs).collect());
                 vec![codes, block_numbers(matrix, 0), block_numbers(matrix, 2)]
             }
@@ -166,8 +174,14 @@ impl<R: Runner> Kernels<R> {
         let [normed, qkv, q] = [half(config.width)?, half(queries + 2 * keys)?, half(queries)?];
         let [attended, gate_up, gated] = [half(queries)?, half(2 * config.hidden)?, half(config.hidden)?];
         let x = runner.buffer(Data::F32(vec![0.0; CHUNK * config.width]))?;
+        let blocks = BLOCKS.max(SEQUENCES * config.kv_heads) * (config.heads / config.kv_heads);
+        let mut numbers = |count| runner.buffer(Data::F32(vec![0.0; count]));
+        let [results, sums] = [numbers(blocks * config.head)?, numbers(2 * blocks)?];
+        let arrived = runner.buffer(Data::I32(vec![0; SEQUENCES * config.kv_heads]))?;
+        let parts = [results, sums, arrived];
         let logits = HashMap::new();
-        let buffers = Buffers { inputs, x, normed, qkv, q, attended, gate_up, gated, logits, rotations };
+        let buffers =
+            Buffers { inputs, x, normed, qkv, q, attended, gate_up, gated, logits, rotations, parts };
         let kernels =
             kernel_ids(&mut runner, &config, embedding.format, head.as_ref().unwrap_or(&embedding).format)?;
         Ok(Kernels { runner, config, pages, layers, embedding, head, norm, buffers, kernels })
@@ -197,8 +211,30 @@ impl<R: Runner> Kernels<R> {
         Launch { kernel: self.kernels.norm, args }
     }
 
-    /// The launches of a step: `logits` of the last of `count` tokens.
-    fn launches(&self, count: usize, logits: usize) -> Vec<Launch> {
+    /// Into how many parts the keys of each sequence are divided, so that few sequences fill a GPU too: a power of two.
+    fn parts(&self, count: usize, longest: usize) -> usize {
+        let most = (BLOCKS / (count * self.config.kv_heads)).clamp(1, MOST_PARTS);
+        1 << most.min(longest.div_ceil(KEYS)).max(1).ilog2()
+    }
+
+    /// Where attention stores the results of parts.
+    fn of_parts(&self, parts: usize, count: usize) -> [Value; 3] {
+        let Config { heads, kv_heads, head, .. } = self.config;
+        let (group, [results, sums, arrived]) = (heads / kv_heads, self.buffers.parts);
+        let compact = |buffer, extents: &[usize]| {
+            let strides =
+                extents.iter().scan(1, |next, extent| Some(std::mem::replace(next, *next * extent)));
+            Value::tensor(buffer, extents.to_vec(), strides.collect()).written()
+        };
+        [
+            compact(results, &[head, group, kv_heads, count, parts]),
+            compact(sums, &[group, parts, kv_heads, count, 2]),
+            compact(arrived, &[kv_heads, count]),
+        ]
+    }
+
+    /// The launches of a step: `logits` of the last of `count` tokens. Keys of each sequence are divided into parts.
+    fn launches(&self, count: usize, logits: usize, parts: usize) -> Vec<Launch> {
         let Config { width, hidden, heads, kv_heads, head, context, .. } = self.config;
         let (of, [_, keys]) = (&self.buffers, self.config.widths());
         let pages = context.div_ceil(PAGE);
@@ -236,6 +272,9 @@ impl<R: Runner> Kernels<R> {
             };
             let scale = Value::Number(1.0 / (head as f32).sqrt());
             let mut args = [&[scale], &tokens[..], &[queries(of.q)], &stored].concat();
+            if !is_prompt {
+                args.extend(self.of_parts(parts, count));
+            }
             args.push(queries(of.attended).written());
             all.push(Launch { kernel: if is_prompt { prefill } else { attend }, args });
             all.push(self.linear(&layer.output, of.attended, of.x, count, true));
@@ -339,9 +378,11 @@ impl<R: Runner> Backend for Kernels<R> {
             let buffer = self.runner.buffer(Data::F32(vec![0.0; rows * vocabulary]))?;
             self.buffers.logits.insert(rows, buffer);
         }
-        let launches = self.launches(count, batch.logits);
-        // Each number of sequences has one graph.
-        self.runner.run((count == batch.logits).then_some(count), &launches)?;
+        let longest = batch.positions.iter().max().map_or(0, |last| *last as usize + 1);
+        let parts = self.parts(count, longest);
+        let launches = self.launches(count, batch.logits, parts);
+        // Each number of sequences and of parts has one graph.
+        self.runner.run((count == batch.logits).then_some([count, parts]), &launches)?;
         if batch.logits == 0 {
             return Ok(Vec::new());
         }

@@ -50,13 +50,16 @@ pub trait Runner {
     fn read(&mut self, buffer: usize) -> Result<Vec<f32>>;
     /// A kernel, and its number.
     fn kernel(&mut self, def: &KernelDef) -> Result<usize>;
-    /// Runs launches in order. With a number of a graph they are the launches of the last call with this number.
-    fn run(&mut self, graph: Option<usize>, launches: &[Launch]) -> Result<()>;
+    /// Runs launches in order. With the numbers of a graph they are the launches of the last call with these numbers.
+    fn run(&mut self, graph: Option<[usize; 2]>, launches: &[Launch]) -> Result<()>;
 }
 
 impl Value {
     pub(crate) fn read<const R: usize>(buffer: usize, extents: [usize; R], strides: [usize; R]) -> Value {
-        let (extents, strides) = (extents.to_vec(), strides.to_vec());
+        Value::tensor(buffer, extents.to_vec(), strides.to_vec())
+    }
+
+    pub(crate) fn tensor(buffer: usize, extents: Vec<usize>, strides: Vec<usize>) -> Value {
         Value::Tensor(Tensor { buffer, extents, strides, offset: 0, written: false })
     }
 

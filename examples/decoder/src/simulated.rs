@@ -62,7 +62,7 @@ impl Runner for Simulated {
         Ok(self.kernels.len() - 1)
     }
 
-    fn run(&mut self, _: Option<usize>, launches: &[Launch]) -> Result<()> {
+    fn run(&mut self, _: Option<[usize; 2]>, launches: &[Launch]) -> Result<()> {
         for Launch { kernel, args } in launches {
             let given: Vec<Arg> = args.iter().map(|value| self.arg(value)).collect();
             let done = self.kernels[*kernel].simulate(&given)?;
@@ -74,7 +74,8 @@ impl Runner for Simulated {
                 match &mut self.buffers[buffer] {
                     Data::F32(data) => *data = done.get(name)?,
                     Data::F16(data) => *data = done.get(name)?,
-                    _ => return Err("kernels write numbers of f32 and f16".into()),
+                    Data::I32(data) => *data = done.get(name)?,
+                    _ => return Err("kernels write numbers of f32, f16 and i32".into()),
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! The kernels of `examples/models`, compared with their text in double precision, at sizes that tiles do not divide.
 
 use tilewright::KernelDef;
-use tilewright::kernels::models::{embed, gate, paged, rms_norm, weights};
+use tilewright::kernels::models::{embed, experts, gate, gated_gemm, paged, rms_norm, weights};
 use tilewright::prelude::*;
 use tilewright_fuzz::{near, written};
 use tilewright_tests::number::Random;
@@ -88,6 +88,61 @@ fn linear_layers() {
     }
 }
 
+/// A matrix of these rows in double precision.
+fn wide(of: &[f16]) -> Vec<f64> {
+    of.iter().map(|of| f64::from(of.to_f32())).collect()
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+#[test]
+fn experts_multiply_their_own_rows() {
+    // One expert has no rows, one has more than a tile.
+    let (n, k, offsets) = (136, 72, [0i32, 5, 5, 45, 46]);
+    let (m, count) = (46, offsets.len() - 1);
+    let (x, w) = (halves(m * k, 1), halves(count * n * k, 2));
+    for (bm, bn) in [(16, 256), (64, 128)] {
+        let most = m / bm + count;
+        let given = Arg::tensor(&offsets, [offsets.len()]);
+        let plan = experts::expert_tiles().specialize(&[("BM", bm)]).unwrap();
+        let planned = plan.simulate(&[given, rows(Arg::output::<i32>([most, 3]), 3)]).unwrap();
+        let tiles = rows(Arg::tensor(&planned.get::<i32>("tiles").unwrap(), [most, 3]), 3);
+        let args = [
+            tiles,
+            rows(Arg::tensor(&x, [m, k]), k),
+            Arg::tensor(&w, [count, n, k]).strides([n * k, k, 1]),
+            rows(Arg::output::<f16>([m, n]), n),
+        ];
+        let sizes = [("BM", bm), ("BN", bn)];
+        let multiply = experts::experts!(T = f16).specialize(&sizes).unwrap();
+        let got: Vec<f16> = multiply.simulate(&args).unwrap().get("y").unwrap();
+        let (x, w) = (wide(&x), wide(&w));
+        for (at, got) in got.iter().enumerate() {
+            let (row, column) = (at / n, at % n);
+            let expert = offsets.iter().rposition(|first| *first as usize <= row).unwrap();
+            let wanted = dot(&x[row * k..][..k], &w[(expert * n + column) * k..][..k]);
+            let got = f64::from(got.to_f32());
+            assert!(
+                (got - wanted).abs() < 1e-2 + 1e-3 * wanted.abs(),
+                "{row}, {column}: {got}, not {wanted}"
+            );
+        }
+    }
+}
+
+#[test]
+fn gates_of_two_products() {
+    let (m, n, k) = (70, 72, 136);
+    let [x, w, u] = [(m, 1), (n, 2), (n, 3)]
+        .map(|(count, seed)| rows(Arg::tensor(&halves(count * k, seed), [count, k]), k));
+    let args = [x, w, u, rows(Arg::output::<f16>([m, n]), n)];
+    for sizes in [[("BM", 128), ("BN", 64)], [("BM", 64), ("BN", 32)]] {
+        near(gated_gemm::gated_gemm!(T = f16).specialize(&sizes).unwrap().def(), &args, 2e-3);
+    }
+}
+
 /// Sizes of attention: heads of keys, heads of queries for each, their width, tokens of a page, pages.
 const SIZES: [usize; 5] = [2, 3, 64, 16, 9];
 
@@ -152,11 +207,16 @@ fn attention_to_pages() {
     let numbers = given(3);
     let heads = |of: Arg| of.strides([g * j * d, g * d, d, 1]);
     let [q, out] = [Arg::tensor(&numbers[0], [3, j, g, d]), Arg::output::<f16>([3, j, g, d])].map(heads);
-    let more = [q, cached(&numbers[1]), cached(&numbers[2]), out];
-    let args = [&[Arg::number(0.125f32)], &tokens(&all, table)[..], &more].concat();
-    for blocks in [1, 2, 4, 8] {
-        let kernel = paged::paged_attention!(G = 3, P = 16).specialize(&[("C", blocks)]).unwrap();
-        attends(&kernel.simulate(&args).unwrap().get("out").unwrap(), &numbers, &all, table);
+    for x in [1, 2, 5, 8, 11] {
+        let unknown = |count| vec![f32::NAN; count];
+        let parts = Arg::in_out(&unknown(d * g * j * 3 * x), [d, g, j, 3, x]);
+        let sums = Arg::in_out(&unknown(g * x * j * 3 * 2), [g, x, j, 3, 2]);
+        let arrived = Arg::in_out(&vec![0; 3 * j], [j, 3]);
+        let more = [q.clone(), cached(&numbers[1]), cached(&numbers[2]), parts, sums, arrived, out.clone()];
+        let args = [&[Arg::number(0.125f32)], &tokens(&all, table)[..], &more].concat();
+        let done = paged::paged_attention!(G = 3, P = 16, BN = 16).simulate(&args).unwrap();
+        attends(&done.get("out").unwrap(), &numbers, &all, table);
+        assert_eq!(done.get::<i32>("arrived").unwrap(), vec![0; 3 * j]);
     }
     // Tokens of a prompt, after others.
     let all: Vec<(usize, usize)> = (7..77).map(|at| (at, 0)).collect();
