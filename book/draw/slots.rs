@@ -39,7 +39,7 @@ pub(crate) fn of_pipeline() -> Result<String, sim::Error> {
     let warps = 2;
     let mut of_warp = vec![0; warps];
     let each = begun.len() / (ITERATIONS * warps);
-    let mut filled = vec![(usize::MAX, 0); ITERATIONS];
+    let mut filled = [(usize::MAX, 0); ITERATIONS];
     for (position, copy) in &begun {
         let warp = events[*position].warp.unwrap_or(0) as usize;
         let iteration = of_warp[warp] / each;
