@@ -19,8 +19,8 @@ pub(crate) fn first_units(tile: &str, about: &str) -> Result<Picture, LayoutErro
     let active: Vec<Option<i64>> = addresses.iter().copied().map(Some).collect();
     let wavefronts =
         WarpAccess::from_addresses(&active, UNIT_BYTES, Transfer::Load)?.banks()?.wavefronts as i64;
-    let served =
-        (0..LANES as usize).map(|lane| (lane as i64, wavefront(lane), wavefront(lane) + groups[lane] * wavefronts));
+    let served = (0..LANES as usize)
+        .map(|lane| (lane as i64, wavefront(lane), wavefront(lane) + groups[lane] * wavefronts));
     let s = if wavefronts == 1 { "" } else { "s" };
     let title = format!("{about}: {wavefronts} wavefront{s}");
     Picture::owned(&title, (wavefronts, UNITS), served)

@@ -1,4 +1,4 @@
-//! Writes the pictures of the book. With the word `screenshots` it also takes those of the page `tilewright explore`, by Chromium.
+//! Writes the pictures of the book. With the word `screenshots` it also takes pictures of the page `tilewright explore`, by Chromium.
 
 use std::error::Error;
 use std::fs;

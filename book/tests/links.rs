@@ -8,7 +8,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
 
-/// All Markdown files, except those of `src/`: rustdoc checks their links.
+/// All Markdown files, except the pages in `src/`, whose links rustdoc checks.
 fn documents(folder: &Path, all: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
