@@ -43,7 +43,7 @@
 //! ```
 //! use tilewright_layout::layout;
 //! let error = layout!((2, 2) : (1, 1)).complement(8).unwrap_err();
-//! assert!(error.to_string().contains("coordinates (1,0) and (0,1)"), "{error}");
+//! assert!(error.to_string().contains("its coordinates 1 and 2 share the offset 1"), "{error}");
 //! ```
 //!
 //! # What it knows of devices
