@@ -15,6 +15,10 @@
 //! # Ok::<(), tilewright_layout::LayoutError>(())
 //! ```
 //!
+//! The picture is an 8x4 matrix in tiles of 4x2. [`draw`] made it, and lines separate the tiles:
+//!
+#![doc = include_str!("pictures/divided.svg")]
+//!
 //! New to layouts? The [`guide`] teaches them from zero, with pictures. It ends with a table of what you want and which function does it.
 //!
 //! # Types
