@@ -325,5 +325,5 @@
 //! - `kernel().source()` is the CUDA C, `kernel().explain()` the loop nest with the loops of grid and block,
 //!   `kernel().report()` the cost of every access.
 //! - `kernel().simulate(…)` runs it without a GPU, and reports races, bounds and unwritten results.
-//! - Mistakes are errors at your own tokens, while compiling. Names of CUDA, Triton and CuTe, such as `threadIdx` or `tl.dot`,
-//!   have messages with their counterparts here.
+//! - Mistakes are errors at your own tokens, while compiling. If you write a name of CUDA, Triton or CuTe, such as `threadIdx` or
+//!   `tl.dot`, the error names its counterpart.

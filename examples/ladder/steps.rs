@@ -228,7 +228,7 @@ pub fn steps() -> Vec<Step> {
             naive().def(),
             true,
             "one thread per element of C, consecutive threads down a column",
-            "a warp reads 32 rows of A at once: 32 sectors for 32 words",
+            "a warp reads 16 rows of A at once: 16 sectors for 16 words",
         ),
         step(
             "coalesced",

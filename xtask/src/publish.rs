@@ -29,6 +29,8 @@ pub(crate) fn rehearse() -> Outcome {
                     "--exclude=tilewright-fuzz",
                     "--exclude=tilewright-bench",
                     "--exclude=tilewright-bench-gpu",
+                    "--exclude=tilewright-book",
+                    "--exclude=decoder",
                     "--allow-dirty",
                     "--offline",
                 ])

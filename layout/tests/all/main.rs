@@ -2,6 +2,7 @@
 
 mod analysis;
 mod common;
+mod comparison;
 mod distribution;
 mod errors;
 mod fuzz;

@@ -3,7 +3,7 @@
 
 use tilewright_layout::{Layout, Result};
 
-fn apply(op: &str, a: &Layout, b: &str) -> Result<Layout> {
+pub(crate) fn apply(op: &str, a: &Layout, b: &str) -> Result<Layout> {
     let right = || b.parse::<Layout>();
     match op {
         "coalesce" => Ok(a.coalesce()),
