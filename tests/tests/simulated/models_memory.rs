@@ -2,7 +2,9 @@
 //! rows at unaligned addresses, rows of one element. Gradients are compared with differences of losses.
 
 use tilewright::KernelDef;
-use tilewright::kernels::models::cross_entropy;
+use tilewright::kernels::models::{
+    adamw, cross_entropy, dropout, embed_backward, gated, norm_gradients, norms, rope,
+};
 use tilewright::prelude::*;
 use tilewright_sim::{Arg, Options, Outcome, run_every};
 use tilewright_tests::number::{Number, Random};
@@ -50,6 +52,25 @@ fn near_rows<T: Number>(outcome: &Outcome, name: &str, wanted: &[f64], [n, ld]: 
     }
 }
 
+/// Numbers whose rows are `ld` apart, with a large number between them, and the same without.
+fn matrix<T: Number>([m, n, ld]: [usize; 3], seed: u64) -> (Vec<T>, Vec<f64>) {
+    let mut all: Vec<T> = numbers((m - 1) * ld + n, seed);
+    all.iter_mut().enumerate().filter(|(at, _)| at % ld >= n).for_each(|(_, x)| *x = T::of(1e4));
+    let packed = all.chunks(ld).flat_map(|row| wide(&row[..n])).collect();
+    (all, packed)
+}
+
+/// The gradient of a function by central differences.
+fn gradient(x: &[f64], function: impl Fn(&[f64]) -> f64) -> Vec<f64> {
+    let step = 1e-4;
+    let moved = |at: usize, by: f64| {
+        let mut x = x.to_vec();
+        x[at] += by;
+        function(&x)
+    };
+    (0..x.len()).map(|at| (moved(at, step) - moved(at, -step)) / (2.0 * step)).collect()
+}
+
 /// Losses and gradients of rows of logits; log Σ exp(x).
 fn cross_entropies(x: &[f64], n: usize, labels: &[i64], smoothing: f64) -> [Vec<f64>; 3] {
     let mut results = [vec![], vec![], vec![]];
@@ -71,10 +92,9 @@ const IGNORED: i32 = 7;
 
 /// Logits, whose rows are `ld` apart, with a large number between them, and labels of all kinds.
 fn logits(m: usize, n: usize, ld: usize) -> (Vec<f64>, Vec<bf16>, Vec<i64>) {
-    let mut x: Vec<bf16> = numbers(m * ld, 1);
-    x.iter_mut().enumerate().filter(|(at, _)| at % ld >= n).for_each(|(_, x)| *x = bf16::of(1e30));
-    x.iter_mut().step_by(5).for_each(|x| *x = bf16::of(8.0 * x.to()));
-    let packed = x.chunks_exact(ld).flat_map(|row| wide(&row[..n])).collect();
+    let (x, packed) = matrix::<bf16>([m, n, ld], 1);
+    let x = x.into_iter().map(|x| bf16::of(8.0 * x.to())).collect();
+    let packed = packed.into_iter().map(|x| 8.0 * x).collect();
     let labels = (0..m as i64).map(|i| [0, n as i64 - 1, -1, 1 << 40, IGNORED.into(), n as i64][i as usize % 6]);
     (packed, x, labels.collect())
 }
@@ -116,6 +136,394 @@ fn losses_of_rows() {
             for outcome in outcomes(kernel.def(), &args) {
                 near::<f32>(&outcome, "loss", &losses, 1e-5);
                 near_rows::<bf16>(&outcome, "logits", &halved, [n, ld], 4e-3);
+            }
+        }
+    }
+}
+
+/// The row's mean, or 0; its factor 1 / √(mean of squares + epsilon) from there; normalised numbers.
+fn normalised(row: &[f64], centred: bool) -> (f64, f64, Vec<f64>) {
+    let n = row.len() as f64;
+    let mean = if centred { row.iter().sum::<f64>() / n } else { 0.0 };
+    let squares: f64 = row.iter().map(|x| (x - mean).powi(2)).sum();
+    let scale = 1.0 / (squares / n + EPSILON).sqrt();
+    (mean, scale, row.iter().map(|x| (x - mean) * scale).collect())
+}
+
+const EPSILON: f64 = 1e-3;
+
+/// Constants of the norms: rows and columns of a tile, threads.
+const NORMS: [[usize; 3]; 7] =
+    [[16, 128, 256], [4, 512, 256], [1, 1024, 128], [1, 2048, 256], [1, 4096, 512], [1, 8192, 1024], [1, 16384, 1024]];
+
+/// The alternatives of a norm for rows of n elements.
+fn alternatives(def: &KernelDef, n: usize, most: usize) -> Vec<KernelDef> {
+    let fitting = NORMS.iter().filter(|[_, w, _]| n <= *w && *w <= most);
+    fitting.map(|[r, w, l]| def.specialize(&[("R", *r), ("W", *w), ("L", *l)], &[]).unwrap()).collect()
+}
+
+#[test]
+fn norms_of_rows() {
+    for (m, n, ld) in [(5, 100, 100), (3, 520, 528), (1, 1, 3), (2, 2100, 2101)] {
+        let (x, packed) = matrix::<bf16>([m, n, ld], 1);
+        let (branch, added) = matrix::<bf16>([m, n, ld], 2);
+        let (w, b): (Vec<bf16>, Vec<bf16>) = (numbers(n, 3), numbers(n, 4));
+        let (given, w_of, b_of) = (rows(Arg::tensor(&x, [m, n]), ld), wide(&w), wide(&b));
+        let (weights, biases) = (Arg::tensor(&w, [n]), Arg::tensor(&b, [n]));
+        let (y, of_rows) = (rows(Arg::output::<bf16>([m, n]), ld), || Arg::output::<f32>([m]));
+        let epsilon = Arg::number(EPSILON as f32);
+        let wanted = |x: &[f64], centred: bool| {
+            let mut results = [vec![], vec![], vec![]];
+            for row in x.chunks(n) {
+                let (mean, scale, normal) = normalised(row, centred);
+                let biased = |at: usize| normal[at] * w_of[at] + if centred { b_of[at] } else { 0.0 };
+                results[0].extend((0..n).map(biased));
+                results[1].push(mean);
+                results[2].push(scale);
+            }
+            results
+        };
+        let args = [epsilon.clone(), given.clone(), weights.clone(), y.clone(), of_rows()];
+        let [results, _, scales] = wanted(&packed, false);
+        for def in alternatives(norms::rms_norm_with_rstd().def(), n, 16384) {
+            for outcome in outcomes(&def, &args) {
+                near_rows::<bf16>(&outcome, "y", &results, [n, ld], 4e-3);
+                near::<f32>(&outcome, "rstd", &scales, 1e-5);
+            }
+        }
+        let args = [epsilon.clone(), given, weights.clone(), biases, y.clone(), of_rows(), of_rows()];
+        let [results, means, scales] = wanted(&packed, true);
+        for def in alternatives(norms::layer_norm().def(), n, 16384) {
+            for outcome in outcomes(&def, &args) {
+                near_rows::<bf16>(&outcome, "y", &results, [n, ld], 4e-3);
+                near::<f32>(&outcome, "mean", &means, 1e-5);
+                near::<f32>(&outcome, "rstd", &scales, 1e-5);
+            }
+        }
+        let sums: Vec<f64> = packed.iter().zip(&added).map(|(x, b)| x + b).collect();
+        let rounded: Vec<f64> = sums.iter().map(|x| bf16::of(*x).to()).collect();
+        let branch = rows(Arg::tensor(&branch, [m, n]), ld);
+        let streams = [
+            (norms::add_rms_norm().def().clone(), rows(Arg::in_out(&x, [m, n]), ld), rounded),
+            (
+                norms::add_rms_norm!(X = f32, rstd = None).def().clone(),
+                rows(Arg::in_out(&x.iter().map(|x| x.to() as f32).collect::<Vec<_>>(), [m, n]), ld),
+                sums,
+            ),
+        ];
+        for (at, (def, stream, sums)) in streams.into_iter().enumerate() {
+            let [results, _, scales] = wanted(&sums, false);
+            let mut args = vec![epsilon.clone(), branch.clone(), weights.clone(), stream, y.clone()];
+            args.extend((at == 0).then(of_rows));
+            for def in alternatives(&def, n, 16384) {
+                for outcome in outcomes(&def, &args) {
+                    near_rows::<bf16>(&outcome, "y", &results, [n, ld], 4e-3);
+                    match at {
+                        0 => {
+                            near_rows::<bf16>(&outcome, "x", &sums, [n, ld], 0.0);
+                            near::<f32>(&outcome, "rstd", &scales, 1e-5);
+                        }
+                        _ => near_rows::<f32>(&outcome, "x", &sums, [n, ld], 1e-6),
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn gradients_of_norms() {
+    for (m, n, ld, p) in [(37, 30, 30, 2), (3, 520, 528, 5), (2, 1, 3, 1), (2, 1030, 1033, 2)] {
+        let (x, packed) = matrix::<f32>([m, n, ld], 1);
+        let (dy, slopes) = matrix::<f32>([m, n, ld], 2);
+        let w: Vec<f32> = numbers(n, 3);
+        for centred in [false, true] {
+            let mut statistics = [vec![], vec![]];
+            let (mut dx, mut dw, mut db) = (vec![], vec![0.0; n], vec![0.0; n]);
+            for (x, dy) in packed.chunks(n).zip(slopes.chunks(n)) {
+                let (mean, scale, normal) = normalised(x, centred);
+                statistics[0].push(mean as f32);
+                statistics[1].push(scale as f32);
+                dx.extend(gradient(x, |x| {
+                    let y = normalised(x, centred).2;
+                    y.iter().zip(&w).zip(dy).map(|((y, w), dy)| y * w.to() * dy).sum()
+                }));
+                (0..n).for_each(|at| dw[at] += normal[at] * dy[at]);
+                (0..n).for_each(|at| db[at] += dy[at]);
+            }
+            let [mean, rstd] = statistics.map(|of| Arg::tensor(&of, [m]));
+            let (memory, weights) = (rows(Arg::tensor(&x, [m, n]), ld), Arg::tensor(&w, [n]));
+            let (dy, d_x) = (rows(Arg::tensor(&dy, [m, n]), ld), rows(Arg::output::<f32>([m, n]), ld));
+            let parts = rows(Arg::output::<f32>([p, n]), ld);
+            let (def, args) = match centred {
+                false => (
+                    norm_gradients::rms_norm_backward!(T = f32).def().clone(),
+                    vec![memory, weights, rstd, dy, d_x, parts],
+                ),
+                true => (
+                    norm_gradients::layer_norm_backward!(T = f32).def().clone(),
+                    vec![memory, weights, mean, rstd, dy, d_x, parts.clone(), parts],
+                ),
+            };
+            for def in alternatives(&def, n, 8192) {
+                for outcome in outcomes(&def, &args) {
+                    near_rows::<f32>(&outcome, "dx", &dx, [n, ld], 2e-4);
+                    let results = [("dw_parts", &dw), ("db_parts", &db)];
+                    for (name, wanted) in &results[..1 + usize::from(centred)] {
+                        let parts = outcome.get::<f32>(name).unwrap();
+                        let args = [rows(Arg::tensor(&parts, [p, n]), ld), Arg::output::<f32>([n])];
+                        let sum = norm_gradients::sum_parts!(T = f32).simulate(&args).unwrap();
+                        near::<f32>(&sum, "total", wanted, 1e-4);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Heads of D elements, turned by the angles of their positions.
+fn turned(x: &[f64], angles: &[(f64, f64)], d: usize, in_pairs: bool) -> Vec<f64> {
+    let mut y = x.to_vec();
+    for (head, y) in x.chunks(d).zip(y.chunks_mut(d)) {
+        for (i, (c, s)) in angles.iter().enumerate() {
+            let (a, b) = if in_pairs { (2 * i, 2 * i + 1) } else { (i, i + d / 2) };
+            y[a] = head[a] * c - head[b] * s;
+            y[b] = head[b] * c + head[a] * s;
+        }
+    }
+    y
+}
+
+#[test]
+fn rotary_embedding() {
+    for (m, j, d, space) in [(3, 5, 128, 0), (2, 33, 64, 8), (1, 1, 128, 3)] {
+        let (hx, ldx, limit) = (d + space, j * (d + space) + space, 9);
+        let positions: Vec<i32> = [7, 0, 8][..m].to_vec();
+        let tables: [Vec<f32>; 2] = [1, 2].map(|seed| numbers(limit * d / 2, seed));
+        let x: Vec<bf16> = numbers((m - 1) * ldx + (j - 1) * hx + d, 3);
+        let packed = |x: &[f64]| -> Vec<f64> {
+            (0..m * j).flat_map(|at| x[at / j * ldx + at % j * hx..][..d].to_vec()).collect()
+        };
+        let three = |of: Arg| of.strides([ldx, hx, 1]);
+        let [c, s] = tables.each_ref().map(|of| rows(Arg::tensor(of, [limit, d / 2]), d / 2));
+        for (in_pairs, heads, sign, in_place) in
+            [(false, 4, 1.0, false), (true, 8, -1.0, true), (false, 32, -1.0, true), (true, 16, 1.0, false)]
+        {
+            let wanted: Vec<f64> = packed(&wide(&x))
+                .chunks(j * d)
+                .zip(&positions)
+                .flat_map(|(x, position)| {
+                    let angle = |i: usize| {
+                        let at = *position as usize * d / 2 + i;
+                        (tables[0][at].to(), sign * tables[1][at].to())
+                    };
+                    turned(x, &(0..d / 2).map(angle).collect::<Vec<_>>(), d, in_pairs)
+                })
+                .collect();
+            let def = match (in_pairs, in_place) {
+                (false, false) => rope::rope().def().clone(),
+                (false, true) => rope::rope!(x = None).def().clone(),
+                (true, false) => rope::rope_pairs().def().clone(),
+                (true, true) => rope::rope_pairs!(x = None).def().clone(),
+            };
+            let def = def.specialize(&[("H", heads), ("D", d)], &[]).unwrap();
+            let mut args = vec![Arg::number(sign as f32), Arg::tensor(&positions, [m]), c.clone(), s.clone()];
+            args.extend(match in_place {
+                true => vec![three(Arg::in_out(&x, [m, j, d]))],
+                false => vec![three(Arg::tensor(&x, [m, j, d])), three(Arg::output::<bf16>([m, j, d]))],
+            });
+            for outcome in outcomes(&def, &args) {
+                let got = packed(&wide(&outcome.get::<bf16>("y").unwrap()));
+                let far = got.iter().zip(&wanted).position(|(got, wanted)| (got - wanted).abs() > 1e-2);
+                assert_eq!(far, None, "{} of {heads} heads", def.name());
+            }
+        }
+    }
+}
+
+/// Random words of counters.
+#[kernel]
+fn words(
+    key: u64,
+    a: &Tensor<u32, N>,
+    b: &Tensor<u32, N>,
+    c: &Tensor<u32, N>,
+    d: &Tensor<u32, N>,
+    words: &mut Tensor<u32, (N, _4)>,
+) {
+    use tilewright::kernels::models::dropout::philox;
+    let counter = |x| map(tile(x, 32, block.x), |x| x);
+    let (a, b, c, d) = philox(counter(a), counter(b), counter(c), counter(d), key);
+    for (k, x) in ((0, a), (1, b), (2, c), (3, d)) {
+        copy(x, tile(words, (32, 1), (block.x, k))[(_, 0)]);
+    }
+}
+
+/// Known words of Random123, the reference implementation of Philox 4x32-10: a key, a counter and its words.
+const KNOWN: [(u64, [u32; 4], [u32; 4]); 3] = [
+    (0, [0; 4], [0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8]),
+    (u64::MAX, [u32::MAX; 4], [0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd]),
+    (
+        0x299f31d0_a4093822,
+        [0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344],
+        [0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1],
+    ),
+];
+
+/// Philox 4x32-10.
+fn philox(key: u64, mut counter: [u32; 4]) -> [u32; 4] {
+    for round in 0..10u32 {
+        let key = [key as u32, (key >> 32) as u32];
+        let key = [
+            key[0].wrapping_add(0x9e3779b9u32.wrapping_mul(round)),
+            key[1].wrapping_add(0xbb67ae85u32.wrapping_mul(round)),
+        ];
+        let products = [0xd2511f53 * u64::from(counter[0]), 0xcd9e8d57 * u64::from(counter[2])];
+        let high = products.map(|of| (of >> 32) as u32);
+        counter = [
+            high[1] ^ counter[1] ^ key[0],
+            products[1] as u32,
+            high[0] ^ counter[3] ^ key[1],
+            products[0] as u32,
+        ];
+    }
+    counter
+}
+
+#[test]
+fn dropped_elements() {
+    for (key, counter, known) in KNOWN {
+        assert_eq!(philox(key, counter), known);
+        let given = counter.map(|word| Arg::tensor(&[word; 3], [3]));
+        let args = [&[Arg::number(key)], &given[..], &[Arg::output::<u32>([3, 4])]].concat();
+        let done = self::words().simulate(&args).unwrap().get::<u32>("words").unwrap();
+        assert!(done.chunks(3).zip(known).all(|(got, word)| got == [word; 3]));
+    }
+    let (seed, offset) = (0x1234_5678_9abc_def0u64, 0x7_0000_0003u64);
+    for (m, n, ld, p) in [(2, 4100, 4104, 0.25f32), (3, 5, 7, 0.5), (1, 1, 1, 0.0), (1, 9, 9, 1.0)] {
+        let (x, packed) = matrix::<bf16>([m, n, ld], 1);
+        let wanted: Vec<f64> = (0..m * n)
+            .map(|at| {
+                let (row, column) = (at / n, at % n);
+                let counter = [(column / 4) as u32, row as u32, offset as u32, (offset >> 32) as u32];
+                let word = philox(seed, counter)[column % 4];
+                let is_kept = p < 1.0 && f64::from(word) >= f64::from(p) * 2f64.powi(32);
+                if is_kept { packed[at] / (1.0 - f64::from(p)) } else { 0.0 }
+            })
+            .collect();
+        let kept = wanted.iter().filter(|y| **y != 0.0).count() as f64 / wanted.len() as f64;
+        assert!(n < 100 || (kept - 0.75).abs() < 0.02, "{kept}");
+        let (x, y) = (rows(Arg::tensor(&x, [m, n]), ld), rows(Arg::output::<bf16>([m, n]), ld));
+        let args = [Arg::number(p), Arg::number(seed), Arg::number(offset), x, y];
+        for outcome in outcomes(dropout::dropout().def(), &args) {
+            near_rows::<bf16>(&outcome, "y", &wanted, [n, ld], 4e-3);
+        }
+    }
+}
+
+#[test]
+fn steps_of_adamw() {
+    let (n, rate, decay, scale) = (1500, 0.01, 0.1, 0.5);
+    let (betas, epsilon, corrections) = ([0.9, 0.95], 1e-8, [0.271, 0.142625]);
+    let g: Vec<bf16> = numbers(n, 1);
+    let [mut m, mut v, mut w]: [Vec<f32>; 3] = [numbers(n, 2), numbers(n, 3), numbers(n, 4)];
+    v.iter_mut().for_each(|v| *v = v.abs());
+    let settings = [rate, betas[0], betas[1], epsilon, decay, corrections[0], corrections[1], scale];
+    let settings = settings.map(|x| Arg::number(x as f32));
+    let given = |w: Arg| {
+        let moments = [&m, &v].map(|of| Arg::in_out(of, [n]));
+        [&settings[..], &[Arg::tensor(&g, [n])], &moments, &[w]].concat()
+    };
+    let narrow: Vec<bf16> = w.iter().map(|w| bf16::of(w.to())).collect();
+    let mut args = given(Arg::in_out(&w, [n]));
+    let in_bf16 = outcomes(adamw::adamw!(T = bf16, rounded = None).def(), &given(Arg::in_out(&narrow, [n])));
+    args.push(Arg::output::<bf16>([n]));
+    let done = outcomes(adamw::adamw().def(), &args);
+    let step = |at: usize, m: &mut f32, v: &mut f32, w: f64| {
+        let g = g[at].to() * scale;
+        let next = [betas[0] * m.to() + (1.0 - betas[0]) * g, betas[1] * v.to() + (1.0 - betas[1]) * g * g];
+        let size = next[0] / corrections[0] / ((next[1] / corrections[1]).sqrt() + epsilon);
+        (next, w * (1.0 - rate * decay) - rate * size)
+    };
+    let mut wanted = [vec![], vec![], vec![], vec![]];
+    for at in 0..n {
+        let (next, weight) = step(at, &mut m[at], &mut v[at], w[at].to());
+        wanted[0].push(next[0]);
+        wanted[1].push(next[1]);
+        wanted[2].push(weight);
+        wanted[3].push(step(at, &mut m[at], &mut v[at], narrow[at].to()).1);
+    }
+    w.clear();
+    for outcome in done {
+        near::<f32>(&outcome, "m", &wanted[0], 1e-6);
+        near::<f32>(&outcome, "v", &wanted[1], 1e-6);
+        near::<f32>(&outcome, "weights", &wanted[2], 1e-6);
+        near::<bf16>(&outcome, "rounded", &wanted[2], 4e-3);
+    }
+    for outcome in in_bf16 {
+        near::<bf16>(&outcome, "weights", &wanted[3], 4e-3);
+    }
+}
+
+#[test]
+fn gradients_of_embeddings() {
+    for (m, v, d, ld) in [(6, 4, 1100, 1100), (6, 4, 1100, 1104), (4, 3, 1, 1)] {
+        let tokens = [2i64, 0, 2, -1, 1 << 33, 2];
+        let (dx, packed) = matrix::<bf16>([m, d, ld], 1);
+        let before: Vec<f32> = numbers(v * d, 2);
+        let mut wanted = wide(&before);
+        for (token, dx) in tokens.iter().zip(packed.chunks(d)).filter(|(token, _)| (0..v as i64).contains(token)) {
+            dx.iter().enumerate().for_each(|(at, dx)| wanted[*token as usize * d + at] += dx);
+        }
+        let table = rows(Arg::in_out(&before, [v, d]), d);
+        let args = [Arg::tensor(&tokens[..m], [m]), rows(Arg::tensor(&dx, [m, d]), ld), table];
+        for outcome in outcomes(embed_backward::embed_backward().def(), &args) {
+            near::<f32>(&outcome, "d_table", &wanted, 1e-6);
+        }
+    }
+}
+
+/// The error function: its series.
+fn erf(x: f64) -> f64 {
+    let terms = (0..60).scan(x, |term, n| {
+        let this = *term / f64::from(2 * n + 1);
+        *term *= -x * x / f64::from(n + 1);
+        Some(this)
+    });
+    terms.sum::<f64>() * std::f64::consts::FRAC_2_SQRT_PI
+}
+
+#[test]
+fn gates() {
+    let functions: [fn(f64) -> f64; 3] = [
+        |x| x / (1.0 + (-x).exp()),
+        |x| 0.5 * x * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2)),
+        |x| 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh()),
+    ];
+    for (m, f, ldy) in [(2, 2100, 2104), (3, 5, 5), (1, 1, 1)] {
+        let x: Vec<f32> = numbers::<f32>(m * 2 * f, 1).into_iter().map(|x| 4.0 * x).collect();
+        let (dy, slopes) = matrix::<f32>([m, f, ldy], 2);
+        let both = |of: Arg| of.strides([2 * f, 1, f]);
+        for (kind, function) in functions.iter().enumerate() {
+            let row = |at: usize| at / f * 2 * f + at % f;
+            let y: Vec<f64> = (0..m * f).map(|at| function(x[row(at)].to()) * x[row(at) + f].to()).collect();
+            let given = both(Arg::tensor(&x, [m, f, 2]));
+            let forward = gated::gated!(T = f32).def().specialize(&[("KIND", kind)], &[]).unwrap();
+            let args = [given.clone(), rows(Arg::output::<f32>([m, f]), ldy)];
+            for outcome in outcomes(&forward, &args) {
+                near_rows::<f32>(&outcome, "y", &y, [f, ldy], 1e-5);
+            }
+            let mut wanted = vec![0.0; m * 2 * f];
+            for at in 0..m * f {
+                let pair = [x[row(at)].to(), x[row(at) + f].to()];
+                let slope = gradient(&pair, |pair| function(pair[0]) * pair[1] * slopes[at]);
+                (wanted[row(at)], wanted[row(at) + f]) = (slope[0], slope[1]);
+            }
+            let backward = gated::gated_backward!(T = f32).def().specialize(&[("KIND", kind)], &[]).unwrap();
+            let dy = rows(Arg::tensor(&dy, [m, f]), ldy);
+            let args = [given, dy, both(Arg::output::<f32>([m, f, 2]))];
+            for outcome in outcomes(&backward, &args) {
+                near::<f32>(&outcome, "d_gate_up", &wanted, 2e-5);
             }
         }
     }
