@@ -3,7 +3,7 @@
 
 use tilewright::KernelDef;
 use tilewright::kernels::models::{
-    adamw, cross_entropy, dropout, embed_backward, gated, norm_gradients, norms, rope,
+    adamw, conv1d, cross_entropy, dropout, embed_backward, gated, norm_gradients, norms, rope, sample,
 };
 use tilewright::prelude::*;
 use tilewright_sim::{Arg, Options, Outcome, run_every};
@@ -524,6 +524,131 @@ fn gates() {
             let args = [given, dy, both(Arg::output::<f32>([m, f, 2]))];
             for outcome in outcomes(&backward, &args) {
                 near::<f32>(&outcome, "d_gate_up", &wanted, 2e-5);
+            }
+        }
+    }
+}
+
+/// The probabilities of tokens, 0 for those that are left out.
+fn likely(x: &[f64], temperature: f64, top_k: usize, top_p: f64) -> Vec<f64> {
+    let most = x.iter().copied().fold(f64::MIN, f64::max);
+    let weight = |x: &f64| match temperature == 0.0 {
+        true => f64::from(*x == most),
+        false => ((x - most) / temperature).exp(),
+    };
+    let mut weights: Vec<f64> = x.iter().map(weight).collect();
+    let mut sorted = weights.clone();
+    sorted.sort_by(|a, b| b.total_cmp(a));
+    if top_k > 0 {
+        let least = sorted[top_k.min(x.len()) - 1];
+        for of in [&mut weights, &mut sorted] {
+            of.iter_mut().filter(|w| **w < least).for_each(|w| *w = 0.0);
+        }
+    }
+    let all: f64 = sorted.iter().sum();
+    let upto = sorted.iter().scan(0.0, |sum, w| {
+        *sum += w;
+        Some((*sum, *w))
+    });
+    let least = upto.filter(|(sum, _)| *sum >= top_p * all * (1.0 - 1e-6)).map(|(_, w)| w).next().unwrap();
+    weights.iter_mut().filter(|w| **w < least).for_each(|w| *w = 0.0);
+    let all: f64 = weights.iter().sum();
+    weights.into_iter().map(|w| w / all).collect()
+}
+
+#[test]
+fn sampled_tokens() {
+    for (m, n, ld, sizes) in [(40, 50, 51, [256, 32, 1]), (20, 400, 403, [256, 32, 2]), (2, 1, 1, [2048, 256, 1])] {
+        let row: Vec<bf16> = numbers::<bf16>(n, 1).into_iter().map(|x| bf16::of(6.0 * x.to())).collect();
+        let mut x = row.clone();
+        x.resize(ld, bf16::of(1e9));
+        let x = x.repeat(m);
+        // A stratum of random numbers for each row: a token of probability p has m·p of them, up to rounding.
+        let random: Vec<f32> = (0..m).map(|i| (i as f32 + 0.5) / m as f32).collect();
+        for (temperature, top_k, top_p) in
+            [(1.0, 0, 0.9), (0.5, 7, 1.0), (2.0, 20, 0.53), (0.0, 0, 0.9), (0.7, 1, 0.0), (1.0, 0, 1.0)]
+        {
+            let wanted = likely(&wide(&row), temperature, top_k, top_p);
+            let each = |x: f64| Arg::tensor(&vec![x as f32; m], [m]);
+            let rest = [
+                each(top_p),
+                Arg::tensor(&random, [m]),
+                rows(Arg::tensor(&x, [m, n]), ld),
+                Arg::output::<i32>([m]),
+            ];
+            let few = Arg::tensor(&vec![top_k as i32; m], [m]);
+            let with = (sample::sample_top_p().def().clone(), vec![each(temperature), few]);
+            let without = (sample::sample_top_p!(top_k = None).def().clone(), vec![each(temperature)]);
+            for (def, first) in [Some(with), (top_k == 0).then_some(without)].into_iter().flatten() {
+                let def = def.specialize(&[("W", sizes[0]), ("L", sizes[1]), ("C", sizes[2])], &[]).unwrap();
+                for outcome in outcomes(&def, &[&first[..], &rest].concat()) {
+                    let mut counts = vec![0.0; n];
+                    outcome.get::<i32>("tokens").unwrap().iter().for_each(|token| counts[*token as usize] += 1.0);
+                    for (at, (count, wanted)) in counts.iter().zip(&wanted).enumerate() {
+                        let is_right = (count - m as f64 * wanted).abs() < 1.001 && (*wanted > 0.0 || *count == 0.0);
+                        assert!(is_right, "{n} {temperature} {top_k} {top_p}: {count} of {at}, not {}", wanted * m as f64);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Causal convolution of one channel with silu.
+fn convolved(x: &[f64], w: &[f64], bias: f64) -> Vec<f64> {
+    let taps = w.len();
+    let z = (0..x.len()).map(|t| {
+        let terms = w.iter().enumerate().filter(|(k, _)| t + k + 1 >= taps);
+        bias + terms.map(|(k, w)| w * x[t + k + 1 - taps]).sum::<f64>()
+    });
+    z.map(|z| z / (1.0 + (-z).exp())).collect()
+}
+
+#[test]
+fn convolutions_over_time() {
+    for (taps, b, l, d, space, p) in [(4, 2, 37, 70, 0, 2), (3, 1, 70, 128, 8, 1), (2, 2, 1, 3, 5, 3)] {
+        let ld = d + space;
+        let strides = |of: Arg| of.strides([l * ld, ld, 1]);
+        let (x, dy): (Vec<f32>, Vec<f32>) = (numbers(b * l * ld, 1), numbers(b * l * ld, 2));
+        let (w, bias): (Vec<f32>, Vec<f32>) = (numbers(taps * d, 3), numbers(d, 4));
+        let channel = |of: &[f32], at: usize, c: usize| -> Vec<f64> {
+            (0..l).map(|t| of[(at * l + t) * ld + c].to()).collect()
+        };
+        let mut wanted = [vec![0.0; b * l * ld], vec![0.0; b * l * ld], vec![0.0; (taps + 1) * d]];
+        for c in 0..d {
+            let of_c: Vec<f64> = (0..taps).map(|k| w[k * d + c].to()).chain([bias[c].to()]).collect();
+            for at in 0..b {
+                let (x, dy) = (channel(&x, at, c), channel(&dy, at, c));
+                let loss = |x: &[f64], w: &[f64]| {
+                    convolved(x, &w[..taps], w[taps]).iter().zip(&dy).map(|(y, dy)| y * dy).sum::<f64>()
+                };
+                let (y, dx) = (convolved(&x, &of_c[..taps], of_c[taps]), gradient(&x, |x| loss(x, &of_c)));
+                for t in 0..l {
+                    wanted[0][(at * l + t) * ld + c] = y[t];
+                    wanted[1][(at * l + t) * ld + c] = dx[t];
+                }
+                for (k, slope) in gradient(&of_c, |w| loss(&x, w)).into_iter().enumerate() {
+                    wanted[2][k * d + c] += slope;
+                }
+            }
+        }
+        let size = (b * l - 1) * ld + d;
+        let of_rows = |at: usize| wanted[at][..size].chunks(ld).flat_map(|row| row[..d].to_vec()).collect::<Vec<_>>();
+        let given = [rows(Arg::tensor(&w, [taps, d]), d), Arg::tensor(&bias, [d]), strides(Arg::tensor(&x, [b, l, d]))];
+        let result = strides(Arg::output::<f32>([b, l, d]));
+        let forward = conv1d::conv1d_causal!(T = f32).def().specialize(&[("K", taps)], &[]).unwrap();
+        for outcome in outcomes(&forward, &[&given[..], &[result.clone()]].concat()) {
+            near_rows::<f32>(&outcome, "y", &of_rows(0), [d, ld], 1e-5);
+        }
+        let parts = Arg::output::<f32>([p, taps + 1, d]).strides([(taps + 1) * d, d, 1]);
+        let args = [&given[..], &[strides(Arg::tensor(&dy, [b, l, d])), result, parts]].concat();
+        let backward = conv1d::conv1d_causal_backward!(T = f32).def().specialize(&[("K", taps)], &[]).unwrap();
+        for outcome in outcomes(&backward, &args) {
+            near_rows::<f32>(&outcome, "dx", &of_rows(1), [d, ld], 1e-5);
+            let parts = outcome.get::<f32>("parts").unwrap();
+            let sums: Vec<f64> = (0..(taps + 1) * d).map(|at| parts[at..].iter().step_by((taps + 1) * d).map(|x| x.to()).sum()).collect();
+            for (got, wanted) in sums.iter().zip(&wanted[2]) {
+                assert!((got - wanted).abs() < 1e-4, "{got}, not {wanted}");
             }
         }
     }
