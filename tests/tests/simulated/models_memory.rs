@@ -4,6 +4,7 @@
 use tilewright::KernelDef;
 use tilewright::kernels::models::{
     adamw, conv1d, cross_entropy, dropout, embed_backward, gated, norm_gradients, norms, rope, sample,
+    selective_scan,
 };
 use tilewright::prelude::*;
 use tilewright_sim::{Arg, Options, Outcome, run_every};
@@ -649,6 +650,51 @@ fn convolutions_over_time() {
             let sums: Vec<f64> = (0..(taps + 1) * d).map(|at| parts[at..].iter().step_by((taps + 1) * d).map(|x| x.to()).sum()).collect();
             for (got, wanted) in sums.iter().zip(&wanted[2]) {
                 assert!((got - wanted).abs() < 1e-4, "{got}, not {wanted}");
+            }
+        }
+    }
+}
+
+#[test]
+fn selective_scans() {
+    const S: usize = 16;
+    for (b, l, d, space) in [(2, 37, 70, 2), (1, 1, 128, 0), (1, 18, 3, 1)] {
+        let ld = d + space;
+        let strides = |of: Arg| of.strides([l * ld, ld, 1]);
+        let a: Vec<f32> = numbers::<f32>(d * S, 1).iter().map(|a| -4.0 * a.abs()).collect();
+        let (skip, state): (Vec<f32>, Vec<f32>) = (numbers(d, 2), numbers(b * d * S, 3));
+        let [x, mut dt]: [Vec<bf16>; 2] = [4, 5].map(|seed| numbers(b * l * ld, seed));
+        dt.iter_mut().for_each(|dt| *dt = bf16::of(dt.to().abs()));
+        let [in_b, in_c]: [Vec<bf16>; 2] = [6, 7].map(|seed| numbers(b * l * S, seed));
+        let mut h = wide(&state);
+        let mut y = vec![0.0; b * l * d];
+        for at in 0..b * l {
+            for channel in 0..d {
+                let (x, dt) = (x[at * ld + channel].to(), dt[at * ld + channel].to());
+                let h = &mut h[(at / l * d + channel) * S..][..S];
+                for (n, h) in h.iter_mut().enumerate() {
+                    *h = (dt * a[channel * S + n].to()).exp() * *h + dt * x * in_b[at * S + n].to();
+                    y[at * d + channel] += *h * in_c[at * S + n].to();
+                }
+                y[at * d + channel] += skip[channel].to() * x;
+            }
+        }
+        let of_states = |of: &[bf16]| Arg::tensor(of, [b, l, S]).strides([l * S, S, 1]);
+        let args = [
+            rows(Arg::tensor(&a, [d, S]), S),
+            Arg::tensor(&skip, [d]),
+            strides(Arg::tensor(&x, [b, l, d])),
+            strides(Arg::tensor(&dt, [b, l, d])),
+            of_states(&in_b),
+            of_states(&in_c),
+            Arg::in_out(&state, [b, d, S]).strides([d * S, S, 1]),
+            strides(Arg::output::<bf16>([b, l, d])),
+        ];
+        for lanes in [1, 2, 4] {
+            let def = selective_scan::selective_scan().specialize(&[("G", lanes)]).unwrap();
+            for outcome in outcomes(def.def(), &args) {
+                near_rows::<bf16>(&outcome, "y", &y, [d, ld], 4e-3);
+                near::<f32>(&outcome, "state", &h, 1e-4);
             }
         }
     }
