@@ -3,7 +3,7 @@
 
 use tilewright::KernelDef;
 use tilewright::kernels::models::{
-    adamw, conv1d, cross_entropy, dropout, embed_backward, gated, norm_gradients, norms, rope, sample,
+    adamw, conv1d, cross_entropy, dropout, embed_backward, gated, gated_linear_attention, norm_gradients, norms, rope, sample,
     selective_scan,
 };
 use tilewright::prelude::*;
@@ -696,6 +696,44 @@ fn selective_scans() {
                 near_rows::<bf16>(&outcome, "y", &y, [d, ld], 4e-3);
                 near::<f32>(&outcome, "state", &h, 1e-4);
             }
+        }
+    }
+}
+
+#[test]
+fn linear_attention_with_gates() {
+    for (dk, dv, b, l, heads, e) in [(64, 64, 1, 130, 2, 70), (32, 64, 2, 1, 1, 16), (64, 128, 1, 64, 1, 5)] {
+        let (size, values) = (b * l * heads * dk, b * l * heads * e);
+        let [q, k]: [Vec<bf16>; 2] = [1, 2].map(|seed| numbers(size, seed));
+        let v: Vec<bf16> = numbers(values, 3);
+        let gates: Vec<f32> = numbers::<f32>(b * l * heads, 4).iter().map(|g| -0.2 * g.abs()).collect();
+        let state: Vec<f32> = numbers(b * heads * e * dk, 5);
+        let (mut s, mut out) = (wide(&state), vec![0.0; values]);
+        for at in 0..b * l * heads {
+            let (batch, head) = (at / (l * heads), at % heads);
+            for row in 0..e {
+                let s = &mut s[((batch * heads + head) * e + row) * dk..][..dk];
+                for (c, s) in s.iter_mut().enumerate() {
+                    *s = gates[at].to().exp() * *s + v[at * e + row].to() * k[at * dk + c].to();
+                    out[at * e + row] += 0.125 * *s * q[at * dk + c].to();
+                }
+            }
+        }
+        let of_heads = |of: Arg, d: usize| of.strides([l * heads * d, heads * d, d, 1]);
+        let args = [
+            Arg::number(0.125f32),
+            Arg::tensor(&gates, [b, l, heads]).strides([l * heads, heads, 1]),
+            of_heads(Arg::tensor(&q, [b, l, heads, dk]), dk),
+            of_heads(Arg::tensor(&k, [b, l, heads, dk]), dk),
+            of_heads(Arg::tensor(&v, [b, l, heads, e]), e),
+            Arg::in_out(&state, [b, heads, e, dk]).strides([heads * e * dk, e * dk, dk, 1]),
+            of_heads(Arg::output::<bf16>([b, l, heads, e]), e),
+        ];
+        let kernel = gated_linear_attention::gated_linear_attention();
+        let def = kernel.specialize(&[("DK", dk), ("DV", dv)]).unwrap();
+        for outcome in outcomes(def.def(), &args) {
+            near::<bf16>(&outcome, "out", &out, 0.03);
+            near::<f32>(&outcome, "state", &s, 0.03);
         }
     }
 }
