@@ -43,7 +43,9 @@ fn slopes(x: View, dy: View, w: View, bias: View, taps: usize, threads: Arrangem
     let of_channels = |w| parallelize(w, threads, thread.x, (_, 1), values = values).along(1);
     let mut z = map((part(x), of_channels(bias)), |_, bias| bias as f32);
     for k in unroll(0..taps) {
-        z = map((z, part(shift(x, (k - taps + 1, 0))), of_channels(w[(k, _)])), |z, x, w| fma(w as f32, x as f32, z));
+        z = map((z, part(shift(x, (k - taps + 1, 0))), of_channels(w[(k, _)])), |z, x, w| {
+            fma(w as f32, x as f32, z)
+        });
     }
     map((z, part(dy)), |z, dy| {
         let s = fast_sigmoid(z);
@@ -65,15 +67,21 @@ pub fn conv1d_causal_backward<T, const K: usize = 4>(
     use self::slopes;
     at_most(P, 65536);
     blocks_per_sm(2);
-    let (p, c, threads, few) = (walk(P, block.x), block.y, layout!((32, 8) : (8, 1)), layout!((4, 64) : (64, 1)));
+    let (p, c, threads, few) =
+        (walk(P, block.x), block.y, layout!((32, 8) : (8, 1)), layout!((4, 64) : (64, 1)));
     let part = |x| parallelize(x, threads, thread.x, values = (1, 8));
-    let (w, bias, dz) = (tile(w, (K, 64), (0, c)), tile(bias, 64, c), shared::<f32>(swizzled(1, 2, 3, layout!((36, 64) : (64, 1)))));
+    let (w, bias, dz) = (
+        tile(w, (K, 64), (0, c)),
+        tile(bias, 64, c),
+        shared::<f32>(swizzled(1, 2, 3, layout!((36, 64) : (64, 1)))),
+    );
     let (first, rest) = (tile(dz, (32, 64), (0, 0)), tile(dz, (4, 64), (8, 0)));
     let mut sums = registers::<f32>((K + 1, 8), 0.0);
     for b in 0..B {
         for i in 0..ceil_div(max(ceil_div(L, 32) - p, 0), P) {
             let t = P * i + p;
-            let (now, dy32) = (tile(x, (1, 32, 64), (b, t, c))[(0, _, _)], tile(dy, (1, 32, 64), (b, t, c))[(0, _, _)]);
+            let (now, dy32) =
+                (tile(x, (1, 32, 64), (b, t, c))[(0, _, _)], tile(dy, (1, 32, 64), (b, t, c))[(0, _, _)]);
             // The gradients of the next times, which depend on the last times of this tile.
             let (x4, dy4) = (tile(x, (1, 4, 64), (b, 8 * t + 8, c)), tile(dy, (1, 4, 64), (b, 8 * t + 8, c)));
             let later = slopes(x4[(0, _, _)], dy4[(0, _, _)], w, bias, K, few, 1);

@@ -103,7 +103,9 @@ pub fn cross_entropy_in_place<T, I, const W: usize, const L: usize, const C: usi
     let memory = parallelize(memory, threads, thread.x, values = (1, 8));
     let row = registers_like(memory, 0.0);
     copy(memory, row, fill = T::NEG_INFINITY);
-    let target = map(parallelize(tile(loss, 1, i).along(0), layout!((L, 1)), thread.x, (_, 1)), |_| logits[(i, label)] as f32);
+    let target = map(parallelize(tile(loss, 1, i).along(0), layout!((L, 1)), thread.x, (_, 1)), |_| {
+        logits[(i, label)] as f32
+    });
     let most = maximum(map(row, |x| x as f32), out_of_bounds = f32::NEG_INFINITY);
     let most = block_reduce(most, f32::MIN, |a, b| max(a, b), out_of_bounds = f32::MIN);
     let total = block_sum(sum(map((row, most), |x, most| power(x as f32, most)), out_of_bounds = 0.0));

@@ -5,7 +5,13 @@ use tilewright::prelude::*;
 /// The function of the gate, by its number: silu, gelu, or gelu by tanh.
 #[device]
 fn gate_of(x: f32, kind: i32) -> f32 {
-    if kind == 0 { silu(x) } else if kind == 1 { gelu(x) } else { gelu_tanh(x) }
+    if kind == 0 {
+        silu(x)
+    } else if kind == 1 {
+        gelu(x)
+    } else {
+        gelu_tanh(x)
+    }
 }
 
 /// Its derivative.

@@ -35,7 +35,8 @@ pub fn gated_linear_attention<T, const DK: usize = 64, const DV: usize = 64>(
         acc = map((acc, sg.along(0)), |acc, g| acc * exp(g));
         let mut p = mma.accumulators((64, 64), 0.0);
         gemm(sq, sk, &mut p);
-        let p = map((p, sg.along(0), sg.along(1)), |p, g, h, at| if at.1 <= at.0 { p * exp(g - h) } else { 0.0 });
+        let p =
+            map((p, sg.along(0), sg.along(1)), |p, g, h, at| if at.1 <= at.0 { p * exp(g - h) } else { 0.0 });
         gemm(map(p, |p| p as T), permute(sv, (1, 0)), &mut acc);
         copy(map(acc, |acc| scale * acc), tile(out, (1, 64, 1, DV), (batch, n, head, e))[(0, _, 0, _)]);
         s = map(s, |s| s * exp(end));

@@ -49,9 +49,10 @@ pub fn rope_pairs<T, const H: usize, const D: usize = 128>(
     let heads = |x| regroup(tile(x, (1, H, D), (block.x, block.y, 0))[(0, _, _)], (H, 8, D / 8));
     let mut x4 = map(if let Some(x) = x { heads(x) } else { heads(y) }, |x| x as f32);
     for i in unroll(0..4) {
-        let (a, b) = map((x4[(_, 2 * i, _)], x4[(_, 2 * i + 1, _)], c[(i, _)].along(1), s[(i, _)].along(1)), |a, b, c, s| {
-            turned(a, b, c, sign * s)
-        });
+        let (a, b) = map(
+            (x4[(_, 2 * i, _)], x4[(_, 2 * i + 1, _)], c[(i, _)].along(1), s[(i, _)].along(1)),
+            |a, b, c, s| turned(a, b, c, sign * s),
+        );
         x4[(_, 2 * i, _)] = a;
         x4[(_, 2 * i + 1, _)] = b;
     }

@@ -14,8 +14,7 @@ fn threshold(weights: View, shares: View, need: View) -> View {
         });
         let add = |(a, b, c), (d, e, f)| (a + d, b + e, c + f);
         let parts = reduce(parts, (0.0, 0.0, 0.0), add, out_of_bounds = (0.0, 0.0, 0.0));
-        let (a, b, c) =
-            cluster_reduce(parts, (0.0, 0.0, 0.0), add, out_of_bounds = (0.0, 0.0, 0.0));
+        let (a, b, c) = cluster_reduce(parts, (0.0, 0.0, 0.0), add, out_of_bounds = (0.0, 0.0, 0.0));
         cut = map((cut, a, b, c, need), |cut, a, b, c, need| {
             let k = (a >= need) as u32 + (b >= need) as u32 + (c >= need) as u32;
             cut + (k << (28 - 2 * step))
@@ -49,7 +48,13 @@ pub fn sample_top_p<T, const W: usize, const L: usize, const C: usize>(
     let most = cluster_reduce(most, f32::MIN, |a, b| max(a, b), out_of_bounds = f32::MIN);
     let weights = map((row, most), |x, most| {
         let t = temperature[(i)];
-        if t > 0.0 { exp((x - most) / t) } else if x == most { 1.0 } else { 0.0 }
+        if t > 0.0 {
+            exp((x - most) / t)
+        } else if x == most {
+            1.0
+        } else {
+            0.0
+        }
     });
     let above = |w, cut| if bits::<u32>(w) >= cut { w } else { 0.0 };
     let likely = if let Some(top_k) = top_k {
@@ -66,14 +71,19 @@ pub fn sample_top_p<T, const W: usize, const L: usize, const C: usize>(
     let left = map((to, own, all), |to, own, all| all * random[(i)] - (to - own));
     // The first element whose sum exceeds the random number; if rounding hides it, the last.
     let sums = scan(kept, 0.0, |a, b| a + b, out_of_bounds = 0.0);
-    let first = map((kept, sums, left), |w, sum, left, at| if (w > 0.0) & (sum > left) { at.1 } else { i32::MAX });
+    let first =
+        map((kept, sums, left), |w, sum, left, at| if (w > 0.0) & (sum > left) { at.1 } else { i32::MAX });
     let last = map(kept, |w, at| if w > 0.0 { at.1 } else { i32::MIN });
-    let token = map((minimum(first, out_of_bounds = i32::MAX), maximum(last, out_of_bounds = i32::MIN)), |a, b| min(a, b));
+    let token =
+        map((minimum(first, out_of_bounds = i32::MAX), maximum(last, out_of_bounds = i32::MIN)), |a, b| {
+            min(a, b)
+        });
     let candidate = map((own, left, token), |own, left, token| {
         (if (own > 0.0) & (own > left) { part * L + thread.x } else { i32::MAX }, token)
     });
     let earlier = |(a, t), (b, u)| if b < a { (b, u) } else { (a, t) };
-    let winner = cluster_reduce(candidate, (i32::MAX, i32::MAX), earlier, out_of_bounds = (i32::MAX, i32::MAX));
+    let winner =
+        cluster_reduce(candidate, (i32::MAX, i32::MAX), earlier, out_of_bounds = (i32::MAX, i32::MAX));
     if part == 0 {
         copy(winner.1, parallelize(tile(tokens, 1, i).along(0), layout!((L, 1)), thread.x, ragged = true));
     }

@@ -32,10 +32,14 @@ pub fn selective_scan<T, const G: usize>(
         copy(tile(b, (1, 16, 16), (batch, k, 0))[(0, _, _)], sb);
         copy(tile(c, (1, 16, 16), (batch, k, 0))[(0, _, _)], sc);
         for t in unroll(0..16) {
-            let (x, dt) = (map(of_channel(sx[(t, _)]), |x| x as f32), map(of_channel(sdt[(t, _)]), |x| x as f32));
-            h = map((h, a, dt, x, of_states(sb[(t, _)])), |h, a, dt, x, b| fma(exp2(dt * a), h, dt * x * b as f32));
+            let (x, dt) =
+                (map(of_channel(sx[(t, _)]), |x| x as f32), map(of_channel(sdt[(t, _)]), |x| x as f32));
+            h = map((h, a, dt, x, of_states(sb[(t, _)])), |h, a, dt, x, b| {
+                fma(exp2(dt * a), h, dt * x * b as f32)
+            });
             let own = sum(map((h, of_states(sc[(t, _)])), |h, c| h * c as f32), 1, out_of_bounds = 0.0);
-            let total = map((warp_sum(own, lanes = G, out_of_bounds = 0.0), skip, x), |sum, d, x| fma(d, x, sum));
+            let total =
+                map((warp_sum(own, lanes = G, out_of_bounds = 0.0), skip, x), |sum, d, x| fma(d, x, sum));
             if thread.x % G == 0 {
                 copy(total, of_channel(sy[(t, _)]));
             }
