@@ -2,30 +2,38 @@
 
 use tilewright::prelude::*;
 
-/// The function of the gate, by its number: silu, gelu, or gelu by tanh.
+/// 1 / (1 + exp(-x)) by approximate functions, for memory-bound kernels.
+#[device]
+fn fast_sigmoid(x: f32) -> f32 {
+    fast_div(1.0, 1.0 + fast_exp(-x))
+}
+
+/// The function of the gate, by its number: silu, gelu, or gelu by tanh, which is x · sigmoid(2u) where gelu has tanh(u).
 #[device]
 fn gate_of(x: f32, kind: i32) -> f32 {
+    use self::fast_sigmoid;
     if kind == 0 {
-        silu(x)
+        x * fast_sigmoid(x)
     } else if kind == 1 {
         gelu(x)
     } else {
-        gelu_tanh(x)
+        x * fast_sigmoid(1.5957691216057308 * x * (1.0 + 0.044715 * x * x))
     }
 }
 
 /// Its derivative.
 #[device]
 fn slope_of(x: f32, kind: i32) -> f32 {
-    let s = sigmoid(x);
-    let t = tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
+    use self::fast_sigmoid;
+    let s = fast_sigmoid(x);
+    let t = fast_sigmoid(1.5957691216057308 * x * (1.0 + 0.044715 * x * x));
     let normal = 0.5 * (1.0 + erf(0.7071067811865476 * x));
     if kind == 0 {
         s * (1.0 + x * (1.0 - s))
     } else if kind == 1 {
-        normal + x * 0.3989422804014327 * exp(-0.5 * x * x)
+        normal + x * 0.3989422804014327 * fast_exp(-0.5 * x * x)
     } else {
-        0.5 * (1.0 + t) + 0.3989422804014327 * x * (1.0 - t * t) * (1.0 + 0.134145 * x * x)
+        t * (1.0 + 1.5957691216057308 * x * (1.0 - t) * (1.0 + 0.134145 * x * x))
     }
 }
 

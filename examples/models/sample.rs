@@ -23,6 +23,17 @@ fn threshold(weights: View, shares: View, need: View) -> View {
     cut
 }
 
+/// Of a thread's elements, the first where the sum of weights exceeds a number; if rounding hides it, the last with a weight.
+#[device]
+fn element(weights: View, left: View) -> View {
+    let sums = scan(weights, 0.0, |a, b| a + b, out_of_bounds = 0.0);
+    let first =
+        map((weights, sums, left), |w, sum, left, at| if (w > 0.0) & (sum > left) { at.1 } else { i32::MAX });
+    let last = map(weights, |w, at| if w > 0.0 { at.1 } else { i32::MIN });
+    let last = maximum(last, out_of_bounds = i32::MIN);
+    map((minimum(first, out_of_bounds = i32::MAX), last), |first, last| min(first, last))
+}
+
 /// A token of each row, with probabilities softmax(x / temperature): of the `top_k` most probable, or all if that is 0, the fewest that have
 /// the probability `top_p`. Equal ones are kept together. `random` is from 0 to below 1. At temperature 0, the token is one of the most
 /// probable. The C blocks of a cluster keep W elements of a row each in registers.
@@ -35,7 +46,7 @@ pub fn sample_top_p<T, const W: usize, const L: usize, const C: usize>(
     logits: &Tensor<T, (M, N), (ldx, _1)>,
     tokens: &mut Tensor<i32, M>,
 ) {
-    use self::threshold;
+    use self::{element, threshold};
     assert(N <= W * C - 7);
     cluster(C);
     let (part, i) = walk((C, M), block.x);
@@ -69,16 +80,7 @@ pub fn sample_top_p<T, const W: usize, const L: usize, const C: usize>(
     let to = cluster_scan(own, 0.0, |a, b| a + b, out_of_bounds = 0.0);
     let all = cluster_reduce(to, 0.0, |a, b| max(a, b), out_of_bounds = 0.0);
     let left = map((to, own, all), |to, own, all| all * random[(i)] - (to - own));
-    // The first element whose sum exceeds the random number; if rounding hides it, the last.
-    let sums = scan(kept, 0.0, |a, b| a + b, out_of_bounds = 0.0);
-    let first =
-        map((kept, sums, left), |w, sum, left, at| if (w > 0.0) & (sum > left) { at.1 } else { i32::MAX });
-    let last = map(kept, |w, at| if w > 0.0 { at.1 } else { i32::MIN });
-    let token =
-        map((minimum(first, out_of_bounds = i32::MAX), maximum(last, out_of_bounds = i32::MIN)), |a, b| {
-            min(a, b)
-        });
-    let candidate = map((own, left, token), |own, left, token| {
+    let candidate = map((own, left, element(kept, left)), |own, left, token| {
         (if (own > 0.0) & (own > left) { part * L + thread.x } else { i32::MAX }, token)
     });
     let earlier = |(a, t), (b, u)| if b < a { (b, u) } else { (a, t) };

@@ -749,40 +749,66 @@ fn selective_scans() {
     }
 }
 
+/// Linear attention, one time after the other: the final state and the results.
+fn linear_attention(
+    [b, l, heads, e, dk]: [usize; 5],
+    [q, k, v]: [&[bf16]; 3],
+    gate: impl Fn(usize, usize) -> f64,
+    state: &[f32],
+) -> [Vec<f64>; 2] {
+    let (mut s, mut out) = (wide(state), vec![0.0; b * l * heads * e]);
+    for at in 0..b * l * heads {
+        let (batch, head) = (at / (l * heads), at % heads);
+        for row in 0..e {
+            let s = &mut s[((batch * heads + head) * e + row) * dk..][..dk];
+            for (c, s) in s.iter_mut().enumerate() {
+                *s = gate(at, c).exp() * *s + v[at * e + row].to() * k[at * dk + c].to();
+                out[at * e + row] += 0.125 * *s * q[at * dk + c].to();
+            }
+        }
+    }
+    [s, out]
+}
+
 #[test]
 fn linear_attention_with_gates() {
     for (dk, dv, b, l, heads, e) in [(64, 64, 1, 130, 2, 70), (32, 64, 2, 1, 1, 16), (64, 128, 1, 64, 1, 5)] {
         let (size, values) = (b * l * heads * dk, b * l * heads * e);
         let [q, k]: [Vec<bf16>; 2] = [1, 2].map(|seed| numbers(size, seed));
         let v: Vec<bf16> = numbers(values, 3);
-        let gates: Vec<f32> = numbers::<f32>(b * l * heads, 4).iter().map(|g| -0.2 * g.abs()).collect();
+        let gates: Vec<f32> = numbers::<f32>(size, 4).iter().map(|g| -0.2 * g.abs()).collect();
         let state: Vec<f32> = numbers(b * heads * e * dk, 5);
-        let (mut s, mut out) = (wide(&state), vec![0.0; values]);
-        for at in 0..b * l * heads {
-            let (batch, head) = (at / (l * heads), at % heads);
-            for row in 0..e {
-                let s = &mut s[((batch * heads + head) * e + row) * dk..][..dk];
-                for (c, s) in s.iter_mut().enumerate() {
-                    *s = gates[at].to().exp() * *s + v[at * e + row].to() * k[at * dk + c].to();
-                    out[at * e + row] += 0.125 * *s * q[at * dk + c].to();
-                }
-            }
-        }
         let of_heads = |of: Arg, d: usize| of.strides([l * heads * d, heads * d, d, 1]);
-        let args = [
-            Arg::number(0.125f32),
-            Arg::tensor(&gates, [b, l, heads]).strides([l * heads, heads, 1]),
-            of_heads(Arg::tensor(&q, [b, l, heads, dk]), dk),
-            of_heads(Arg::tensor(&k, [b, l, heads, dk]), dk),
-            of_heads(Arg::tensor(&v, [b, l, heads, e]), e),
-            Arg::in_out(&state, [b, heads, e, dk]).strides([heads * e * dk, e * dk, dk, 1]),
-            of_heads(Arg::output::<bf16>([b, l, heads, e]), e),
-        ];
+        let args = |gates: Arg| {
+            let of_keys = |of: &[bf16]| of_heads(Arg::tensor(of, [b, l, heads, dk]), dk);
+            [
+                Arg::number(0.125f32),
+                gates,
+                of_keys(&q),
+                of_keys(&k),
+                of_heads(Arg::tensor(&v, [b, l, heads, e]), e),
+                Arg::in_out(&state, [b, heads, e, dk]).strides([heads * e * dk, e * dk, dk, 1]),
+                of_heads(Arg::output::<bf16>([b, l, heads, e]), e),
+            ]
+        };
+        let attention = |gate: &dyn Fn(usize, usize) -> f64| {
+            linear_attention([b, l, heads, e, dk], [&q, &k, &v], gate, &state)
+        };
+        let [s, out] = attention(&|at, _| gates[at].to());
+        let of_times = &gates[..b * l * heads];
+        let given = args(Arg::tensor(of_times, [b, l, heads]).strides([l * heads, heads, 1]));
         let kernel = gated_linear_attention::gated_linear_attention();
         let def = kernel.specialize(&[("DK", dk), ("DV", dv)]).unwrap();
-        for outcome in written_outcomes(def.def(), &args, false) {
+        for outcome in written_outcomes(def.def(), &given, false) {
             agrees::<bf16>(&outcome, "out", &out, 0.03);
             agrees::<f32>(&outcome, "state", &s, 0.03);
+        }
+        let [s, out] = attention(&|at, c| gates[at * dk + c].to());
+        let given = args(of_heads(Arg::tensor(&gates, [b, l, heads, dk]), dk));
+        let kernel = gated_linear_attention::gated_linear_attention_by_keys();
+        for outcome in outcomes(kernel.specialize(&[("DK", dk)]).unwrap().def(), &given) {
+            agrees::<bf16>(&outcome, "out", &out, 4e-3);
+            agrees::<f32>(&outcome, "state", &s, 1e-4);
         }
     }
 }
