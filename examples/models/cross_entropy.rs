@@ -17,9 +17,9 @@ fn merged(a: f32, s: f32, x: f32, b: f32, t: f32, y: f32) -> (f32, f32, f32) {
     (max(a, b), fma(s, power(a, max(a, b)), t * power(b, max(a, b))), x + y)
 }
 
-/// The loss of each row, and its log Σ exp(x) for the backward pass. The C blocks of a cluster have every C-th piece of a row.
-#[kernel(T = bf16 | f16 | f32, I = i64 | i32, choose((L, C) in [(128, 1), (512, 1), (512, 4), (512, 8)]))]
-pub fn cross_entropy<T, I, const L: usize, const C: usize>(
+/// The loss of each row, and its log Σ exp(x) for the backward pass. A block has a row. If rows are few, it has more threads.
+#[kernel(T = bf16 | f16 | f32, I = i64 | i32, choose((L, LEAST) in [(1024, 1), (512, 256), (128, 2048)]))]
+pub fn cross_entropy<T, I, const L: usize, const LEAST: usize>(
     smoothing: f32,
     ignored: i32,
     labels: &Tensor<I, M>,
@@ -28,16 +28,16 @@ pub fn cross_entropy<T, I, const L: usize, const C: usize>(
     lse: &mut Tensor<f32, M>,
 ) {
     use self::{merged, power};
-    cluster(C);
-    let (part, i) = walk((C, M), block.x);
-    let (label, before, threads) = (labels[(i)], i * ldx % 8, layout!((1, L)));
+    assert(M >= LEAST);
+    let (i, threads) = (block.x, layout!((1, L)));
+    let (label, before) = (labels[(i)], i * ldx % 8);
     let row = shift(tile(logits, (1, 16 * L), (i, _)), (0, -before, 0));
     let row = parallelize(row, threads, thread.x, values = (1, 8));
     let (mut most, mut total) = (registers::<f32>((1, 1), f32::MIN), registers::<f32>((1, 1), 0.0));
     let mut plain = registers::<f32>((1, 1), 0.0);
-    for k in 0..ceil_div(N + before, 16 * L * C) {
-        let piece = registers_like::<f32>(row[(_, _, C * k + part)], 0.0);
-        copy(row[(_, _, C * k + part)], piece, fill = f32::NEG_INFINITY);
+    for k in 0..ceil_div(N + before, 16 * L) {
+        let piece = registers_like::<f32>(row[(_, _, k)], 0.0);
+        copy(row[(_, _, k)], piece, fill = f32::NEG_INFINITY);
         let next = max(most, maximum(piece, out_of_bounds = f32::NEG_INFINITY));
         let more = sum(map((piece, next), |x, most| power(x, most)), out_of_bounds = 0.0);
         total = map((total, most, next, more), |t, most, next, more| fma(t, power(most, next), more));
@@ -47,16 +47,14 @@ pub fn cross_entropy<T, I, const L: usize, const C: usize>(
         }
     }
     let merge = |(a, s, x), (b, t, y)| merged(a, s, x, b, t, y);
-    let (most, total, plain) = cluster_reduce((most, total, plain), (f32::MIN, 0.0, 0.0), merge);
+    let (most, total, plain) = block_reduce((most, total, plain), (f32::MIN, 0.0, 0.0), merge);
     let log_sum = map((most, total), |most, total| most + log(total));
     let losses = map((log_sum, plain), |log_sum, plain| {
         let wanted = (1.0 - smoothing) * logits[(i, label)] as f32 + smoothing * (plain / N as f32);
         if (label >= 0) & (label < N as I) & (label != ignored as I) { log_sum - wanted } else { 0.0 }
     });
-    if part == 0 {
-        copy(losses, parallelize(tile(loss, 1, i).along(0), layout!((L, 1)), thread.x, ragged = true));
-        copy(log_sum, parallelize(tile(lse, 1, i).along(0), layout!((L, 1)), thread.x, ragged = true));
-    }
+    copy(losses, parallelize(tile(loss, 1, i).along(0), layout!((L, 1)), thread.x, ragged = true));
+    copy(log_sum, parallelize(tile(lse, 1, i).along(0), layout!((L, 1)), thread.x, ragged = true));
 }
 
 /// The gradients of the logits from those of the losses.

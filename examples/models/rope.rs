@@ -11,7 +11,7 @@ fn turned(a: f32, b: f32, c: f32, s: f32) -> (f32, f32) {
 }
 
 /// Turns elements i and i + D/2. A block has H heads of a token.
-#[kernel(T = bf16 | f16 | f32, choose(H in [32, 16, 8, 4]))]
+#[kernel(T = bf16 | f16 | f32, choose(H in [32, 16, 8]))]
 pub fn rope<T, const H: usize, const D: usize = 128>(
     sign: f32,
     positions: &Tensor<i32, M>,
@@ -32,7 +32,7 @@ pub fn rope<T, const H: usize, const D: usize = 128>(
 }
 
 /// Turns elements 2i and 2i + 1. A thread has groups of four neighbouring pairs.
-#[kernel(T = bf16 | f16 | f32, choose(H in [32, 16, 8, 4]))]
+#[kernel(T = bf16 | f16 | f32, choose(H in [32, 16, 8]))]
 pub fn rope_pairs<T, const H: usize, const D: usize = 128>(
     sign: f32,
     positions: &Tensor<i32, M>,

@@ -124,8 +124,8 @@ fn losses_of_rows() {
         let of_rows = || Arg::output::<f32>([m]);
         let memory = rows(Arg::tensor(&x, [m, n]), ld);
         let args = [&given[..], &[label.clone(), memory.clone(), of_rows(), of_rows()]].concat();
-        for [l, c] in [[128, 1], [512, 1], [512, 4], [512, 8]] {
-            let kernel = cross_entropy::cross_entropy().specialize(&[("L", l), ("C", c)]).unwrap();
+        for l in [128, 512, 1024] {
+            let kernel = cross_entropy::cross_entropy().specialize(&[("L", l), ("LEAST", 1)]).unwrap();
             for outcome in outcomes(kernel.def(), &args) {
                 agrees::<f32>(&outcome, "loss", &losses, 1e-5);
                 agrees::<f32>(&outcome, "lse", &lse, 1e-5);
@@ -170,18 +170,22 @@ const EPSILON: f64 = 1e-3;
 
 /// Constants of the norms: rows and columns of a tile, threads.
 const NORMS: [[usize; 3]; 7] = [
-    [16, 128, 256],
-    [4, 512, 256],
-    [1, 1024, 128],
-    [1, 2048, 256],
-    [1, 4096, 512],
-    [1, 8192, 1024],
+    [16, 128, 128],
+    [4, 512, 128],
+    [1, 1024, 64],
+    [1, 2048, 128],
+    [1, 4096, 256],
+    [1, 8192, 512],
     [1, 16384, 1024],
 ];
 
+/// Constants of the gradients of norms.
+const GRADIENTS: [[usize; 3]; 6] =
+    [[16, 128, 256], [4, 512, 256], [1, 1024, 128], [1, 2048, 256], [1, 4096, 512], [1, 8192, 512]];
+
 /// The alternatives of a norm for rows of n elements.
-fn alternatives(def: &KernelDef, n: usize, most: usize) -> Vec<KernelDef> {
-    let fitting = NORMS.iter().filter(|[_, w, _]| n <= *w && *w <= most);
+fn alternatives(def: &KernelDef, n: usize, all: &[[usize; 3]]) -> Vec<KernelDef> {
+    let fitting = all.iter().filter(|[_, w, _]| n <= *w);
     fitting.map(|[r, w, l]| def.specialize(&[("R", *r), ("W", *w), ("L", *l)], &[]).unwrap()).collect()
 }
 
@@ -211,7 +215,7 @@ fn norms_of_rows() {
         if ld == n {
             near(norms::rms_norm_with_rstd!(R = 16, W = 128, L = 256).def(), &args, 1e-2);
         }
-        for def in alternatives(norms::rms_norm_with_rstd().def(), n, 16384) {
+        for def in alternatives(norms::rms_norm_with_rstd().def(), n, &NORMS) {
             for outcome in outcomes(&def, &args) {
                 agrees_rows::<bf16>(&outcome, "y", &results, [n, ld], 4e-3);
                 agrees::<f32>(&outcome, "rstd", &scales, 1e-5);
@@ -222,7 +226,7 @@ fn norms_of_rows() {
         if ld == n {
             near(norms::layer_norm!(R = 16, W = 128, L = 256).def(), &args, 1e-2);
         }
-        for def in alternatives(norms::layer_norm().def(), n, 16384) {
+        for def in alternatives(norms::layer_norm().def(), n, &NORMS) {
             for outcome in outcomes(&def, &args) {
                 agrees_rows::<bf16>(&outcome, "y", &results, [n, ld], 4e-3);
                 agrees::<f32>(&outcome, "mean", &means, 1e-5);
@@ -244,7 +248,7 @@ fn norms_of_rows() {
             let [results, _, scales] = wanted(&sums, false);
             let mut args = vec![epsilon.clone(), branch.clone(), weights.clone(), stream, y.clone()];
             args.extend((at == 0).then(of_rows));
-            for def in alternatives(&def, n, 16384) {
+            for def in alternatives(&def, n, &NORMS) {
                 for outcome in outcomes(&def, &args) {
                     agrees_rows::<bf16>(&outcome, "y", &results, [n, ld], 4e-3);
                     match at {
@@ -294,7 +298,7 @@ fn gradients_of_norms() {
                     vec![memory, weights, mean, rstd, dy, d_x, parts.clone(), parts],
                 ),
             };
-            for def in alternatives(&def, n, 8192) {
+            for def in alternatives(&def, n, &GRADIENTS) {
                 for outcome in outcomes(&def, &args) {
                     agrees_rows::<f32>(&outcome, "dx", &dx, [n, ld], 2e-4);
                     let results = [("dw_parts", &dw), ("db_parts", &db)];
