@@ -5,18 +5,42 @@
 
 use super::Shipped;
 
+#[path = "../../examples/models/adamw.rs"]
+pub mod adamw;
+#[path = "../../examples/models/conv1d.rs"]
+pub mod conv1d;
+#[path = "../../examples/models/cross_entropy.rs"]
+pub mod cross_entropy;
+#[path = "../../examples/models/dropout.rs"]
+pub mod dropout;
 #[path = "../../examples/models/embed.rs"]
 pub mod embed;
+#[path = "../../examples/models/embed_backward.rs"]
+pub mod embed_backward;
 #[path = "../../examples/models/experts.rs"]
 pub mod experts;
 #[path = "../../examples/models/gate.rs"]
 pub mod gate;
+#[path = "../../examples/models/gated.rs"]
+pub mod gated;
 #[path = "../../examples/models/gated_gemm.rs"]
 pub mod gated_gemm;
+#[path = "../../examples/models/gated_linear_attention.rs"]
+pub mod gated_linear_attention;
+#[path = "../../examples/models/norm_gradients.rs"]
+pub mod norm_gradients;
+#[path = "../../examples/models/norms.rs"]
+pub mod norms;
 #[path = "../../examples/models/paged.rs"]
 pub mod paged;
 #[path = "../../examples/models/rms_norm.rs"]
 pub mod rms_norm;
+#[path = "../../examples/models/rope.rs"]
+pub mod rope;
+#[path = "../../examples/models/sample.rs"]
+pub mod sample;
+#[path = "../../examples/models/selective_scan.rs"]
+pub mod selective_scan;
 #[path = "../../examples/models/weights.rs"]
 pub mod weights;
 
@@ -28,16 +52,37 @@ pub mod weights;
 /// ```
 pub fn all() -> Vec<Shipped> {
     shipped! {
+        adamw::adamw: "a step of AdamW, with moments in f32",
+        conv1d::conv1d_causal: "a causal convolution over time of each channel, and silu",
+        conv1d::conv1d_causal_backward: "its gradients of the input, and parts of those of the weights",
+        cross_entropy::cross_entropy: "cross entropy of rows of logits and their labels",
+        cross_entropy::cross_entropy_backward: "gradients of the logits",
+        cross_entropy::cross_entropy_in_place: "cross entropy, and gradients in place of the logits, in one pass",
+        dropout::dropout: "dropout by Philox 4x32-10, forward and backward",
         embed::embed: "rows of a table by their tokens",
         embed::embed_q8: "rows of a table of 8-bit integers with scales",
+        embed_backward::embed_backward: "gradients of an embedding, by atomic additions",
         experts::expert_tiles: "the tiles of the rows of experts, from their offsets",
         experts::experts: "GEMMs of experts, each of its own rows",
-        gated_gemm::gated_gemm: "silu(x·wᵀ) · (x·uᵀ)",
         gate::gate: "silu(gate) · up",
+        gated::gated: "silu, gelu or gelu by tanh of a gate, times another factor",
+        gated::gated_backward: "gradients of the gate and of the factor",
+        gated_gemm::gated_gemm: "silu(x·wᵀ) · (x·uᵀ)",
+        gated_linear_attention::gated_linear_attention: "linear attention with a gate for each head and time, by chunks",
+        norm_gradients::rms_norm_backward: "gradients of an RMS norm, and parts of those of the weights",
+        norm_gradients::layer_norm_backward: "gradients of a layer norm, and parts of those of weights and bias",
+        norm_gradients::sum_parts: "the sum of parts of gradients",
+        norms::rms_norm_with_rstd: "RMS norm of rows in 16 bits, with the factor of each row",
+        norms::add_rms_norm: "a branch added to a residual stream, and the RMS norm of its rows",
+        norms::layer_norm: "layer norm of rows in 16 bits, with the statistics of each row",
         paged::rotate_and_store: "rotary embedding of queries and keys, and their pages",
         paged::paged_attention: "attention of new tokens to keys and values in pages",
         paged::paged_prefill: "attention of a prompt to keys and values in pages",
         rms_norm::rms_norm: "RMS norm of rows in f32, in 16 bits",
+        rope::rope: "rotary embedding of halves of heads, in place or not",
+        rope::rope_pairs: "rotary embedding of neighbouring pairs, in place or not",
+        sample::sample_top_p: "samples of tokens by temperature, top-k and top-p, without sorting",
+        selective_scan::selective_scan: "the scan of a selective model of state spaces, with 16 states for each channel",
         weights::linear_half: "a linear layer of few rows, weights of 16 bits",
         weights::linear_q8: "a linear layer of few rows, weights of 8 bits with scales",
         weights::linear_q4: "a linear layer of few rows, weights of 4 bits with scales and offsets",

@@ -1,0 +1,109 @@
+//! Causal convolutions over time, each channel by itself, with silu, as in models of state spaces. Channels are contiguous. Times before
+//! the first are 0. Each of the K taps has a row of weights.
+
+use tilewright::prelude::*;
+
+/// 1 / (1 + exp(-x)) by approximate functions, for memory-bound kernels.
+#[device]
+fn fast_sigmoid(x: f32) -> f32 {
+    fast_div(1.0, 1.0 + fast_exp(-x))
+}
+
+/// z(t) = Σ w(k) · x(t - K + 1 + k) + bias for a tile of times and channels. The weights are a tile (1, K, channels).
+#[device]
+fn weighted(x: View, w: View, bias: View, taps: usize) -> View {
+    let mut z = map((x, bias), |_, bias| bias as f32);
+    for k in unroll(0..taps) {
+        z = map((z, shift(x, (k - taps + 1, 0)), w[(_, k, _)]), |z, x, w| fma(w as f32, x as f32, z));
+    }
+    z
+}
+
+/// y = silu(z).
+#[kernel(T = bf16 | f16 | f32)]
+pub fn conv1d_causal<T, const K: usize = 4>(
+    w: &Tensor<T, { (K, D) }, (ldw, _1)>,
+    bias: &Tensor<T, D>,
+    x: &Tensor<T, (B, L, D), (batch_x, ldx, _1)>,
+    y: &mut Tensor<T, (B, L, D), (batch_y, ldy, _1)>,
+) {
+    use self::{fast_sigmoid, weighted};
+    let (t, b) = walk((ceil_div(L, 32), B), block.x);
+    let w = regroup(tile(w, (K, 128), (0, block.y)), (1, K, 128));
+    let x = tile(x, (1, 32, 128), (b, t, block.y))[(0, _, _)];
+    let z = weighted(x, w, tile(bias, 128, block.y).along(1), K);
+    copy(map(z, |z| z * fast_sigmoid(z)), tile(y, (1, 32, 128), (b, t, block.y))[(0, _, _)]);
+}
+
+/// A thread's part of the gradient of z for a tile of times and channels.
+#[device]
+fn slopes(x: View, dy: View, w: View, bias: View, taps: usize, threads: Arrangement, values: usize) -> View {
+    use self::fast_sigmoid;
+    let part = |x| parallelize(x, threads, thread.x, values = (1, values));
+    let of_channels = |w| parallelize(w, threads, thread.x, (_, 1), values = values).along(1);
+    let mut z = map((part(x), of_channels(bias)), |_, bias| bias as f32);
+    for k in unroll(0..taps) {
+        z = map((z, part(shift(x, (k - taps + 1, 0))), of_channels(w[(k, _)])), |z, x, w| {
+            fma(w as f32, x as f32, z)
+        });
+    }
+    map((z, part(dy)), |z, dy| {
+        let s = fast_sigmoid(z);
+        dy as f32 * s * fma(z, 1.0 - s, 1.0)
+    })
+}
+
+/// Gradients of x, and parts of those of the weights and, in row K, of the bias: each of P blocks for the same channels has every P-th tile
+/// of times.
+#[kernel(T = bf16 | f16 | f32)]
+pub fn conv1d_causal_backward<T, const K: usize = 4>(
+    w: &Tensor<T, { (K, D) }, (ldw, _1)>,
+    bias: &Tensor<T, D>,
+    x: &Tensor<T, (B, L, D), (batch_x, ldx, _1)>,
+    dy: &Tensor<T, (B, L, D), (batch_dy, ldy, _1)>,
+    dx: &mut Tensor<T, (B, L, D), (batch_dx, lddx, _1)>,
+    parts: &mut Tensor<f32, { (P, K + 1, D) }, (part, ldp, _1)>,
+) {
+    use self::slopes;
+    at_most(P, 65536);
+    blocks_per_sm(2);
+    let (p, c, threads, few) =
+        (walk(P, block.x), block.y, layout!((32, 8) : (8, 1)), layout!((4, 64) : (64, 1)));
+    let part = |x| parallelize(x, threads, thread.x, values = (1, 8));
+    let (w, bias, dz) = (
+        tile(w, (K, 64), (0, c)),
+        tile(bias, 64, c),
+        shared::<f32>(swizzled(1, 2, 3, layout!((36, 64) : (64, 1)))),
+    );
+    let (first, rest) = (tile(dz, (32, 64), (0, 0)), tile(dz, (4, 64), (8, 0)));
+    let mut sums = registers::<f32>((K + 1, 8), 0.0);
+    for b in 0..B {
+        for i in 0..ceil_div(max(ceil_div(L, 32) - p, 0), P) {
+            let t = P * i + p;
+            let (now, dy32) =
+                (tile(x, (1, 32, 64), (b, t, c))[(0, _, _)], tile(dy, (1, 32, 64), (b, t, c))[(0, _, _)]);
+            // The gradients of the next times, which depend on the last times of this tile.
+            let (x4, dy4) = (tile(x, (1, 4, 64), (b, 8 * t + 8, c)), tile(dy, (1, 4, 64), (b, 8 * t + 8, c)));
+            let later = slopes(x4[(0, _, _)], dy4[(0, _, _)], w, bias, K, few, 1);
+            let here = slopes(now, dy32, w, bias, K, threads, 8);
+            copy(later, parallelize(rest, few, thread.x));
+            copy(here, part(first));
+            sync_threads();
+            let mut d = registers_like::<f32>(here, 0.0);
+            for k in unroll(0..K) {
+                let w = parallelize(w[(k, _)], threads, thread.x, (_, 1), values = 8).along(1);
+                d = map((d, part(shift(first, (K - 1 - k, 0))), w), |d, dz, w| fma(w as f32, dz, d));
+                sums[(k, _)] += map((here, part(shift(now, (k - K + 1, 0)))), |dz, x| dz * x as f32)[(0, _)];
+            }
+            sums[(K, _)] += here[(0, _)];
+            sync_threads();
+            copy(d, part(tile(dx, (1, 32, 64), (b, t, c))[(0, _, _)]));
+        }
+    }
+    for k in unroll(0..K + 1) {
+        copy(sums[(k, _)].along(1), part(first));
+        sync_threads();
+        copy(sum(first, 0, out_of_bounds = 0.0), tile(parts, (1, 1, 64), (p, k, c))[(0, _, _)]);
+        sync_threads();
+    }
+}

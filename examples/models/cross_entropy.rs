@@ -1,0 +1,130 @@
+//! Cross entropy of rows of logits: the negative logarithm of the label's probability. A row whose label is negative, `ignored` or out of
+//! bounds has the loss 0 and no gradient. With label smoothing, a part of the probability is spread over all labels. Tiles begin at an
+//! aligned address, up to 7 elements before their row.
+
+use tilewright::prelude::*;
+
+/// exp(x - most), by the instruction for powers of 2.
+#[device]
+fn power(x: f32, most: f32) -> f32 {
+    exp2(1.4426950408889634 * (x - most))
+}
+
+/// Two maxima, sums of exp(x - maximum) and plain sums as one.
+#[device]
+fn merged(a: f32, s: f32, x: f32, b: f32, t: f32, y: f32) -> (f32, f32, f32) {
+    use self::power;
+    (max(a, b), fma(s, power(a, max(a, b)), t * power(b, max(a, b))), x + y)
+}
+
+/// The loss of each row, and its log Σ exp(x) for the backward pass. A block has a row. If rows are few, it has more threads.
+#[kernel(T = bf16 | f16 | f32, I = i64 | i32, choose((L, LEAST) in [(1024, 1), (512, 256), (128, 2048)]))]
+pub fn cross_entropy<T, I, const L: usize, const LEAST: usize>(
+    smoothing: f32,
+    ignored: i32,
+    labels: &Tensor<I, M>,
+    logits: &Tensor<T, (M, N), (ldx, _1)>,
+    loss: &mut Tensor<f32, M>,
+    lse: &mut Tensor<f32, M>,
+) {
+    use self::{merged, power};
+    assert(M >= LEAST);
+    let (i, threads) = (block.x, layout!((1, L)));
+    let (label, before) = (labels[(i)], i * ldx % 8);
+    let row = shift(tile(logits, (1, 16 * L), (i, _)), (0, -before, 0));
+    let row = parallelize(row, threads, thread.x, values = (1, 8));
+    let (mut most, mut total) = (registers::<f32>((1, 1), f32::MIN), registers::<f32>((1, 1), 0.0));
+    let mut plain = registers::<f32>((1, 1), 0.0);
+    for k in 0..ceil_div(N + before, 16 * L) {
+        let piece = registers_like::<f32>(row[(_, _, k)], 0.0);
+        copy(row[(_, _, k)], piece, fill = f32::NEG_INFINITY);
+        let next = max(most, maximum(piece, out_of_bounds = f32::NEG_INFINITY));
+        let more = sum(map((piece, next), |x, most| power(x, most)), out_of_bounds = 0.0);
+        total = map((total, most, next, more), |t, most, next, more| fma(t, power(most, next), more));
+        most = next;
+        if smoothing > 0.0 {
+            plain += sum(piece);
+        }
+    }
+    let merge = |(a, s, x), (b, t, y)| merged(a, s, x, b, t, y);
+    let (most, total, plain) = block_reduce((most, total, plain), (f32::MIN, 0.0, 0.0), merge);
+    let log_sum = map((most, total), |most, total| most + log(total));
+    let losses = map((log_sum, plain), |log_sum, plain| {
+        let wanted = (1.0 - smoothing) * logits[(i, label)] as f32 + smoothing * (plain / N as f32);
+        if (label >= 0) & (label < N as I) & (label != ignored as I) { log_sum - wanted } else { 0.0 }
+    });
+    copy(losses, parallelize(tile(loss, 1, i).along(0), layout!((L, 1)), thread.x, ragged = true));
+    copy(log_sum, parallelize(tile(lse, 1, i).along(0), layout!((L, 1)), thread.x, ragged = true));
+}
+
+/// The gradients of the logits from those of the losses.
+#[kernel(T = bf16 | f16 | f32, I = i64 | i32)]
+pub fn cross_entropy_backward<T, I>(
+    smoothing: f32,
+    ignored: i32,
+    labels: &Tensor<I, M>,
+    lse: &Tensor<f32, M>,
+    d_loss: &Tensor<f32, M>,
+    logits: &Tensor<T, (M, N), (ld, _1)>,
+    d_logits: &mut Tensor<T, (M, N), (ld, _1)>,
+) {
+    use self::power;
+    let (n, i) = walk((ceil_div(N + 7, 4096), M), block.x);
+    let (label, before) = (labels[(i)], i * ld % 8);
+    let x = shift(tile(logits, (1, 4096), (i, n)), (0, -before));
+    let dx = shift(tile(d_logits, (1, 4096), (i, n)), (0, -before));
+    map(x, dx, |x, at| {
+        let valid = (label >= 0) & (label < N as I) & (label != ignored as I);
+        let wanted = smoothing / N as f32 + if at.1 as I == label { 1.0 - smoothing } else { 0.0 };
+        ((if valid { d_loss[(i)] } else { 0.0 }) * (power(x as f32, lse[(i)]) - wanted)) as T
+    });
+}
+
+/// Losses, and their gradients times `scale` in place of the logits, which are read once: each of the C blocks of a cluster keeps W
+/// elements of a row in registers.
+#[kernel(T = bf16 | f16 | f32, I = i64 | i32, choose((W, L, C) in [(1024, 128, 1), (4096, 256, 1), (8192, 256, 1), (16384, 512, 1), (16384, 512, 2), (16384, 512, 4), (16384, 512, 8), (16384, 512, 16)]))]
+pub fn cross_entropy_in_place<T, I, const W: usize, const L: usize, const C: usize>(
+    smoothing: f32,
+    ignored: i32,
+    scale: f32,
+    labels: &Tensor<I, M>,
+    logits: &mut Tensor<T, (M, N), (ld, _1)>,
+    loss: &mut Tensor<f32, M>,
+) {
+    use self::{merged, power};
+    assert(N <= W * C - 7);
+    blocks_per_sm(1024 / L);
+    cluster(C);
+    let (part, i) = walk((C, M), block.x);
+    let (label, threads) = (labels[(i)], layout!((1, L)));
+    let memory = shift(tile(logits, (1, W), (i, part)), (0, -(i * ld % 8)));
+    let memory = parallelize(memory, threads, thread.x, values = (1, 8));
+    let row = registers_like(memory, 0.0);
+    copy(memory, row, fill = T::NEG_INFINITY);
+    let target = map(parallelize(tile(loss, 1, i).along(0), layout!((L, 1)), thread.x, (_, 1)), |_| {
+        logits[(i, label)] as f32
+    });
+    let most = maximum(map(row, |x| x as f32), out_of_bounds = f32::NEG_INFINITY);
+    let most = block_reduce(most, f32::MIN, |a, b| max(a, b), out_of_bounds = f32::MIN);
+    let total = block_sum(sum(map((row, most), |x, most| power(x as f32, most)), out_of_bounds = 0.0));
+    let mut plain = registers::<f32>((1, 1), 0.0);
+    if smoothing > 0.0 {
+        plain += block_sum(sum(map(row, |x| x as f32)));
+    }
+    let merge = |(a, s, x), (b, t, y)| merged(a, s, x, b, t, y);
+    let (most, total, plain) =
+        cluster_reduce((most, total, plain), (f32::MIN, 0.0, 0.0), merge, per_block = true);
+    let log_sum = map((most, total), |most, total| most + log(total));
+    let valid = (label >= 0) & (label < N as I) & (label != ignored as I);
+    map((row, log_sum), memory, |x, log_sum, at| {
+        let wanted = smoothing / N as f32 + if at.1 as I == label { 1.0 - smoothing } else { 0.0 };
+        ((if valid { scale } else { 0.0 }) * (power(x as f32, log_sum) - wanted)) as T
+    });
+    let losses = map((log_sum, plain, target), |log_sum, plain, x| {
+        let wanted = (1.0 - smoothing) * x + smoothing * (plain / N as f32);
+        if valid { log_sum - wanted } else { 0.0 }
+    });
+    if part == 0 {
+        copy(losses, parallelize(tile(loss, 1, i).along(0), layout!((L, 1)), thread.x, ragged = true));
+    }
+}
