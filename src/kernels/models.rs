@@ -19,8 +19,6 @@ pub mod embed;
 pub mod embed_backward;
 #[path = "../../examples/models/experts.rs"]
 pub mod experts;
-#[path = "../../examples/models/gate.rs"]
-pub mod gate;
 #[path = "../../examples/models/gated.rs"]
 pub mod gated;
 #[path = "../../examples/models/gated_gemm.rs"]
@@ -64,7 +62,6 @@ pub fn all() -> Vec<Shipped> {
         embed_backward::embed_backward: "gradients of an embedding, by atomic additions",
         experts::expert_tiles: "the tiles of the rows of experts, from their offsets",
         experts::experts: "GEMMs of experts, each of its own rows",
-        gate::gate: "silu(gate) · up",
         gated::gated: "silu, gelu or gelu by tanh of a gate, times another factor",
         gated::gated_backward: "gradients of the gate and of the factor",
         gated_gemm::gated_gemm: "silu(x·wᵀ) · (x·uᵀ)",

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tilewright::kernels::models::{embed, gate, paged, rms_norm, weights};
+use tilewright::kernels::models::{embed, gated, paged, rms_norm, weights};
 use tilewright::{KernelDef, f16};
 
 use crate::Result;
@@ -330,7 +330,7 @@ fn kernel_ids(
         rotate: runner.kernel(paged::rotate_and_store().specialize(&sizes)?.def())?,
         attend: runner.kernel(paged::paged_attention().specialize(&sizes)?.def())?,
         prefill: runner.kernel(paged::paged_prefill().specialize(&sizes)?.def())?,
-        gate: runner.kernel(gate::gate().def())?,
+        gate: runner.kernel(gated::gated!(T = f16).def())?,
         logits: match head {
             Format::Q8 => runner.kernel(weights::linear_q8!(Y = f32).def())?,
             Format::Q4 => runner.kernel(weights::linear_q4!(Y = f32).def())?,

@@ -1,7 +1,7 @@
 //! The kernels of `examples/models`, compared with their text in double precision, at sizes that tiles do not divide.
 
 use tilewright::KernelDef;
-use tilewright::kernels::models::{embed, experts, gate, gated_gemm, paged, rms_norm, weights};
+use tilewright::kernels::models::{embed, experts, gated_gemm, paged, rms_norm, weights};
 use tilewright::prelude::*;
 use tilewright_fuzz::{near, written};
 use tilewright_tests::number::Random;
@@ -45,16 +45,14 @@ fn embeddings() {
 }
 
 #[test]
-fn norms_and_gates() {
+fn norms() {
     for (m, n) in [(3, 576), (2, 2100), (1, 1)] {
         let (x, w) = (rows(Arg::tensor(&numbers(m * n, 1), [m, n]), n), Arg::tensor(&numbers(n, 2), [n]));
         let y = rows(Arg::output::<f16>([m, n]), n);
-        let args = [Arg::number(1e-5f32), x, w, y.clone()];
+        let args = [Arg::number(1e-5f32), x, w, y];
         for limit in [1024, 2048, 4096, 8192].into_iter().filter(|limit| n <= *limit) {
             near(rms_norm::rms_norm().specialize(&[("LIMIT", limit)]).unwrap().def(), &args, 1e-5);
         }
-        let both = Arg::tensor(&halves(m * 2 * n, 3), [m, n, 2]).strides([2 * n, 1, n]);
-        near(gate::gate().def(), &[both, y], 1e-5);
     }
 }
 
