@@ -55,7 +55,7 @@ fn slopes(x: View, dy: View, w: View, bias: View, taps: usize, threads: Arrangem
 
 /// Gradients of x, and parts of the gradients of the weights and, in row K, of the bias. The same channels have P blocks: each has every
 /// P-th tile of times, and writes a part.
-#[kernel(T = bf16 | f16 | f32)]
+#[kernel(T = bf16 | f16 | f32, arch = sm_90)]
 pub fn conv1d_causal_backward<T, const K: usize = 4>(
     w: &Tensor<T, { (K, D) }, (ldw, _1)>,
     bias: &Tensor<T, D>,

@@ -26,12 +26,13 @@ fn threshold(weights: View, shares: View, need: View) -> View {
 /// The first of a thread's elements where the sum of weights exceeds a number. If rounding hides it, the last with a weight.
 #[device]
 fn element(weights: View, rest: View) -> View {
-    let sums = scan(weights, 0.0, |a, b| a + b, out_of_bounds = 0.0);
+    let mut mass = registers::<f32>((1, 1), 0.0);
+    let sums = scan(weights, 0.0, |a, b| a + b, carry = &mut mass, out_of_bounds = 0.0);
     let first =
         map((weights, sums, rest), |w, sum, rest, at| if (w > 0.0) & (sum > rest) { at.1 } else { i32::MAX });
-    let last = map(weights, |w, at| if w > 0.0 { at.1 } else { i32::MIN });
-    let last = maximum(last, out_of_bounds = i32::MIN);
-    map((minimum(first, out_of_bounds = i32::MAX), last), |first, last| min(first, last))
+    let first = minimum(first, out_of_bounds = i32::MAX);
+    let last = maximum(map(weights, |w, at| if w > 0.0 { at.1 } else { i32::MIN }), out_of_bounds = i32::MIN);
+    map((first, last, mass, rest), |first, last, mass, rest| if mass > rest { first } else { last })
 }
 
 /// A token of each row, with probabilities softmax(x / temperature) of the tokens that are kept. First the `top_k` most probable tokens are
