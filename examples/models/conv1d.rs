@@ -1,5 +1,5 @@
 //! Causal convolutions over time, each channel by itself, with silu, as in models of state spaces. Channels are contiguous. Times before
-//! the first are 0. Each of the K taps has a row of weights.
+//! the first are 0. Each of the K taps, 2 to 5, has a row of weights.
 
 use tilewright::prelude::*;
 
@@ -40,10 +40,10 @@ pub fn conv1d_causal<T, const K: usize = 4>(
 fn slopes(x: View, dy: View, w: View, bias: View, taps: usize, threads: Arrangement, values: usize) -> View {
     use self::fast_sigmoid;
     let part = |x| parallelize(x, threads, thread.x, values = (1, values));
-    let of_channels = |w| parallelize(w, threads, thread.x, (_, 1), values = values).along(1);
-    let mut z = map((part(x), of_channels(bias)), |_, bias| bias as f32);
+    let channels_of = |w| parallelize(w, threads, thread.x, (_, 1), values = values).along(1);
+    let mut z = map((part(x), channels_of(bias)), |_, bias| bias as f32);
     for k in unroll(0..taps) {
-        z = map((z, part(shift(x, (k - taps + 1, 0))), of_channels(w[(k, _)])), |z, x, w| {
+        z = map((z, part(shift(x, (k - taps + 1, 0))), channels_of(w[(k, _)])), |z, x, w| {
             fma(w as f32, x as f32, z)
         });
     }
@@ -53,9 +53,9 @@ fn slopes(x: View, dy: View, w: View, bias: View, taps: usize, threads: Arrangem
     })
 }
 
-/// Gradients of x, and parts of those of the weights and, in row K, of the bias: each of P blocks for the same channels has every P-th tile
-/// of times.
-#[kernel(T = bf16 | f16 | f32)]
+/// Gradients of x, and parts of the gradients of the weights and, in row K, of the bias. The same channels have P blocks: each has every
+/// P-th tile of times, and writes a part.
+#[kernel(T = bf16 | f16 | f32, arch = sm_90)]
 pub fn conv1d_causal_backward<T, const K: usize = 4>(
     w: &Tensor<T, { (K, D) }, (ldw, _1)>,
     bias: &Tensor<T, D>,
@@ -80,24 +80,23 @@ pub fn conv1d_causal_backward<T, const K: usize = 4>(
     for b in 0..B {
         for i in 0..ceil_div(max(ceil_div(L, 32) - p, 0), P) {
             let t = P * i + p;
-            let (now, dy32) =
-                (tile(x, (1, 32, 64), (b, t, c))[(0, _, _)], tile(dy, (1, 32, 64), (b, t, c))[(0, _, _)]);
-            // The gradients of the next times, which depend on the last times of this tile.
-            let (x4, dy4) = (tile(x, (1, 4, 64), (b, 8 * t + 8, c)), tile(dy, (1, 4, 64), (b, 8 * t + 8, c)));
-            let later = slopes(x4[(0, _, _)], dy4[(0, _, _)], w, bias, K, few, 1);
-            let here = slopes(now, dy32, w, bias, K, threads, 8);
-            copy(later, parallelize(rest, few, thread.x));
-            copy(here, part(first));
+            let times = |x, n, at| tile(x, (1, n, 64), (b, at, c))[(0, _, _)];
+            // The gradients of the next times depend on the last times of this tile.
+            let dz4 = slopes(times(x, 4, 8 * t + 8), times(dy, 4, 8 * t + 8), w, bias, K, few, 1);
+            let x32 = times(x, 32, t);
+            let dz32 = slopes(x32, times(dy, 32, t), w, bias, K, threads, 8);
+            copy(dz4, parallelize(rest, few, thread.x));
+            copy(dz32, part(first));
             sync_threads();
-            let mut d = registers_like::<f32>(here, 0.0);
+            let mut d = registers_like::<f32>(dz32, 0.0);
             for k in unroll(0..K) {
                 let w = parallelize(w[(k, _)], threads, thread.x, (_, 1), values = 8).along(1);
                 d = map((d, part(shift(first, (K - 1 - k, 0))), w), |d, dz, w| fma(w as f32, dz, d));
-                sums[(k, _)] += map((here, part(shift(now, (k - K + 1, 0)))), |dz, x| dz * x as f32)[(0, _)];
+                sums[(k, _)] += map((dz32, part(shift(x32, (k - K + 1, 0)))), |dz, x| dz * x as f32)[(0, _)];
             }
-            sums[(K, _)] += here[(0, _)];
+            sums[(K, _)] += dz32[(0, _)];
             sync_threads();
-            copy(d, part(tile(dx, (1, 32, 64), (b, t, c))[(0, _, _)]));
+            copy(d, part(times(dx, 32, t)));
         }
     }
     for k in unroll(0..K + 1) {

@@ -57,7 +57,7 @@ pub fn cross_entropy<T, I, const L: usize, const LEAST: usize>(
     copy(log_sum, parallelize(tile(lse, 1, i).along(0), layout!((L, 1)), thread.x, ragged = true));
 }
 
-/// The gradients of the logits from those of the losses.
+/// Gradients of the logits, from the gradients of the losses.
 #[kernel(T = bf16 | f16 | f32, I = i64 | i32)]
 pub fn cross_entropy_backward<T, I>(
     smoothing: f32,
@@ -80,10 +80,10 @@ pub fn cross_entropy_backward<T, I>(
     });
 }
 
-/// Losses, and their gradients times `scale` in place of the logits, which are read once: each of the C blocks of a cluster keeps W
-/// elements of a row in registers.
+/// Losses. Their gradients times `scale` overwrite the logits, which are read once. Each of the C blocks of a cluster has W elements of a row
+/// in registers.
 #[kernel(T = bf16 | f16 | f32, I = i64 | i32, choose((W, L, C) in [(1024, 128, 1), (4096, 256, 1), (8192, 256, 1), (16384, 512, 1), (16384, 512, 2), (16384, 512, 4), (16384, 512, 8), (16384, 512, 16)]))]
-pub fn cross_entropy_in_place<T, I, const W: usize, const L: usize, const C: usize>(
+pub fn cross_entropy_fused<T, I, const W: usize, const L: usize, const C: usize>(
     smoothing: f32,
     ignored: i32,
     scale: f32,

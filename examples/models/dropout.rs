@@ -3,21 +3,21 @@
 
 use tilewright::prelude::*;
 
-/// A round of Philox 4x32: the next counter, with this key.
+/// One step of Philox 4x32: the next counter, with this key.
 #[device]
-fn philox_round(a: u32, b: u32, c: u32, d: u32, k: u32, l: u32) -> (u32, u32, u32, u32) {
+fn philox_step(a: u32, b: u32, c: u32, d: u32, k: u32, l: u32) -> (u32, u32, u32, u32) {
     (mul_high(c, 3449720151) ^ b ^ k, c * 3449720151, mul_high(a, 3528531795) ^ d ^ l, a * 3528531795)
 }
 
 /// Philox 4x32-10: four random words of a counter of four words and a key of two, as tiles.
 #[device]
 pub fn philox(a: View, b: View, c: View, d: View, key: u64) -> (View, View, View, View) {
-    use self::philox_round;
+    use self::philox_step;
     let mut counter = (a, b, c, d);
     for r in unroll(0..10) {
         counter = map(counter, |a, b, c, d| {
             let (k, l) = (key as u32, (key >> 32) as u32);
-            philox_round(a, b, c, d, k + 2654435769u32 * (r as u32), l + 3144134277u32 * (r as u32))
+            philox_step(a, b, c, d, k + 2654435769u32 * (r as u32), l + 3144134277u32 * (r as u32))
         });
     }
     counter

@@ -3,8 +3,8 @@
 
 use tilewright::prelude::*;
 
-/// S(t) = exp(g(t)) · S(t - 1) + v(t) · k(t)ᵀ and out(t) = scale · S(t) · q(t), for heads of keys of DK elements and values of E. `gates` has
-/// the logarithms g, at most 0. `state` is S before and after. A block has DV rows of the state of a head.
+/// S(t) = exp(g(t)) · S(t - 1) + v(t) · k(t)ᵀ and out(t) = scale · S(t) · q(t). Keys have DK elements, and values E. `gates` has the logarithms
+/// g, at most 0. `state` is S before and after. A block has DV rows of the state of a head.
 #[kernel(T = bf16 | f16, allow(uncoalesced))]
 pub fn gated_linear_attention<T, const DK: usize = 64, const DV: usize = 64>(
     scale: f32,
@@ -46,8 +46,8 @@ pub fn gated_linear_attention<T, const DK: usize = 64, const DV: usize = 64>(
     copy(s, memory);
 }
 
-/// S(t) = S(t - 1) · diag(exp(g(t))) + v(t) · k(t)ᵀ and out(t) = scale · S(t) · q(t), where `gates` has a logarithm g for each element of a key. A
-/// block has 16 rows of the state of a head, in registers: 8 neighbouring lanes share a row.
+/// S(t) = S(t - 1) · diag(exp(g(t))) + v(t) · k(t)ᵀ and out(t) = scale · S(t) · q(t). `gates` has a logarithm g for each element of a key. A
+/// block has 16 rows of the state of a head, in registers. Eight neighbouring lanes share a row.
 #[kernel(T = bf16 | f16 | f32, threads = 128)]
 pub fn gated_linear_attention_by_keys<T, const DK: usize = 64>(
     scale: f32,
@@ -62,8 +62,8 @@ pub fn gated_linear_attention_by_keys<T, const DK: usize = 64>(
     let (sq, sk, sv) = (shared::<T>((16, DK)), shared::<T>((16, DK)), shared::<T>((16, 16)));
     let (sg, decays) = (shared::<f32>((16, DK)), shared::<f32>(layout!((16, DK) : (DK, 1))));
     let results = shared::<f32>(layout!((16, 16) : (16, 1)));
-    let of_row = |x| parallelize(x, threads, thread.x, (1, _)).along(0);
-    let of_keys = |x| parallelize(x, threads, thread.x, (_, 1), values = 4).along(1);
+    let row_of = |x| parallelize(x, threads, thread.x, (1, _)).along(0);
+    let keys_of = |x| parallelize(x, threads, thread.x, (_, 1), values = 4).along(1);
     let memory = tile(state, (1, 1, 16, DK), (batch, head, e, 0))[(0, 0, _, _)];
     let memory = parallelize(memory, threads, thread.x, values = (1, 4));
     let mut s = map(memory, |s| s);
@@ -75,14 +75,14 @@ pub fn gated_linear_attention_by_keys<T, const DK: usize = 64>(
         copy(map(sg, |g| exp(g)), decays);
         sync_threads();
         for t in unroll(0..16) {
-            let v = map(of_row(sv[(t, _)]), |v| v as f32);
-            s = map((s, of_keys(decays[(t, _)]), v, of_keys(sk[(t, _)])), |s, d, v, k| {
+            let v = map(row_of(sv[(t, _)]), |v| v as f32);
+            s = map((s, keys_of(decays[(t, _)]), v, keys_of(sk[(t, _)])), |s, d, v, k| {
                 fma(d, s, v * k as f32)
             });
-            let own = sum(map((s, of_keys(sq[(t, _)])), |s, q| s * q as f32), 1, out_of_bounds = 0.0);
-            let total = warp_sum(own, lanes = 8, out_of_bounds = 0.0);
+            let part_sum = sum(map((s, keys_of(sq[(t, _)])), |s, q| s * q as f32), 1, out_of_bounds = 0.0);
+            let total = warp_sum(part_sum, lanes = 8, out_of_bounds = 0.0);
             if thread.x % 8 == 0 {
-                copy(scale * total, of_row(results[(t, _)]));
+                copy(scale * total, row_of(results[(t, _)]));
             }
         }
         copy(results, tile(out, (1, 16, 1, 16), (batch, n, head, e))[(0, _, 0, _)]);

@@ -1,4 +1,5 @@
-//! Gradients of norms. Each of P blocks has every P-th tile of R rows, and adds up its part of the gradients of the weights, a row of P.
+//! Gradients of norms. Each of P blocks has every P-th tile of R rows, and adds up a part of the
+//! gradients of the weights.
 //! Another launch adds up the parts, so results do not differ from run to run.
 
 use tilewright::prelude::*;
@@ -56,10 +57,10 @@ pub fn layer_norm_backward<T, const R: usize, const W: usize, const L: usize>(
         let dy = map(tile(dy, (R, W), (i, 0)), |d| d as f32);
         let products = map((x, dy, w), |x, d, w| (d * w, x * d * w));
         let (plain, scaled) = reduce(products, (0.0, 0.0), |(a, s), (b, t)| (a + b, s + t), mode = 1);
-        let made = map((x, dy, w, plain, scaled, r), |x, d, w, plain, scaled, r| {
+        let gradient = map((x, dy, w, plain, scaled, r), |x, d, w, plain, scaled, r| {
             (d * w - (plain + x * scaled) / N as f32) * r
         });
-        copy(made, tile(dx, (R, W), (i, 0)));
+        copy(gradient, tile(dx, (R, W), (i, 0)));
         dw += map((x, dy), |x, d| x * d);
         db += dy;
     }

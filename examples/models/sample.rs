@@ -2,8 +2,8 @@
 
 use tilewright::prelude::*;
 
-/// The greatest number, as bits, such that elements whose weights are at least as great have `need` in all. Bits of numbers from 0 on are
-/// ordered as the numbers are. Two bits for each step.
+/// The greatest number, as bits, such that the shares of elements with at least this weight add up to `need`. Bits of numbers from 0 on are
+/// ordered like the numbers. A step determines two bits.
 #[device]
 fn threshold(weights: View, shares: View, need: View) -> View {
     let mut cut = registers::<u32>((1, 1), 0);
@@ -23,20 +23,22 @@ fn threshold(weights: View, shares: View, need: View) -> View {
     cut
 }
 
-/// Of a thread's elements, the first where the sum of weights exceeds a number; if rounding hides it, the last with a weight.
+/// The first of a thread's elements where the sum of weights exceeds a number. If rounding hides it, the last with a weight.
 #[device]
-fn element(weights: View, left: View) -> View {
-    let sums = scan(weights, 0.0, |a, b| a + b, out_of_bounds = 0.0);
+fn element(weights: View, rest: View) -> View {
+    let mut mass = registers::<f32>((1, 1), 0.0);
+    let sums = scan(weights, 0.0, |a, b| a + b, carry = &mut mass, out_of_bounds = 0.0);
     let first =
-        map((weights, sums, left), |w, sum, left, at| if (w > 0.0) & (sum > left) { at.1 } else { i32::MAX });
-    let last = map(weights, |w, at| if w > 0.0 { at.1 } else { i32::MIN });
-    let last = maximum(last, out_of_bounds = i32::MIN);
-    map((minimum(first, out_of_bounds = i32::MAX), last), |first, last| min(first, last))
+        map((weights, sums, rest), |w, sum, rest, at| if (w > 0.0) & (sum > rest) { at.1 } else { i32::MAX });
+    let first = minimum(first, out_of_bounds = i32::MAX);
+    let last = maximum(map(weights, |w, at| if w > 0.0 { at.1 } else { i32::MIN }), out_of_bounds = i32::MIN);
+    map((first, last, mass, rest), |first, last, mass, rest| if mass > rest { first } else { last })
 }
 
-/// A token of each row, with probabilities softmax(x / temperature): of the `top_k` most probable, or all if that is 0, the fewest that have
-/// the probability `top_p`. Equal ones are kept together. `random` is from 0 to below 1. At temperature 0, the token is one of the most
-/// probable. The C blocks of a cluster keep W elements of a row each in registers.
+/// A token of each row, with probabilities softmax(x / temperature) of the tokens that are kept. First the `top_k` most probable tokens are
+/// kept, or all if that is 0. Of these, the fewest are kept whose probabilities add up to `top_p`. Equally probable tokens are kept together.
+/// `random` is from 0 to below 1. At temperature 0 the most probable tokens are kept. Each of the C blocks of a cluster has W elements of a
+/// row in registers.
 #[kernel(T = bf16 | f16 | f32, choose((W, L, C) in [(2048, 256, 1), (8192, 512, 1), (16384, 512, 1), (16384, 512, 2), (16384, 512, 4), (16384, 512, 8), (16384, 512, 16)]))]
 pub fn sample_top_p<T, const W: usize, const L: usize, const C: usize>(
     temperature: &Tensor<f32, M>,
@@ -74,14 +76,16 @@ pub fn sample_top_p<T, const W: usize, const L: usize, const C: usize>(
     } else {
         weights
     };
-    let all = cluster_sum(sum(likely, out_of_bounds = 0.0), out_of_bounds = 0.0);
-    let kept = map((likely, threshold(likely, likely, map(all, |all| max(all * top_p[(i)], 1e-30)))), above);
-    let own = sum(kept, out_of_bounds = 0.0);
-    let to = cluster_scan(own, 0.0, |a, b| a + b, out_of_bounds = 0.0);
-    let all = cluster_reduce(to, 0.0, |a, b| max(a, b), out_of_bounds = 0.0);
-    let left = map((to, own, all), |to, own, all| all * random[(i)] - (to - own));
-    let candidate = map((own, left, element(kept, left)), |own, left, token| {
-        (if (own > 0.0) & (own > left) { part * L + thread.x } else { i32::MAX }, token)
+    let mass = cluster_sum(sum(likely, out_of_bounds = 0.0), out_of_bounds = 0.0);
+    let need = map(mass, |mass| max(mass * top_p[(i)], 1e-30));
+    let kept = map((likely, threshold(likely, likely, need)), above);
+    // Threads divide the mass of the kept tokens in their order. The random number is in the part of one of them.
+    let part_mass = sum(kept, out_of_bounds = 0.0);
+    let end = cluster_scan(part_mass, 0.0, |a, b| a + b, out_of_bounds = 0.0);
+    let mass = cluster_reduce(end, 0.0, |a, b| max(a, b), out_of_bounds = 0.0);
+    let rest = map((end, part_mass, mass), |end, part, mass| mass * random[(i)] - (end - part));
+    let candidate = map((part_mass, rest, element(kept, rest)), |mass, rest, token| {
+        (if (mass > 0.0) & (mass > rest) { part * L + thread.x } else { i32::MAX }, token)
     });
     let earlier = |(a, t), (b, u)| if b < a { (b, u) } else { (a, t) };
     let winner =

@@ -2,8 +2,8 @@
 
 use tilewright::prelude::*;
 
-/// h(t) = exp(dt(t) · a) · h(t - 1) + dt(t) · x(t) · b(t) and y(t) = Σ c(t) · h(t) + skip · x(t), where each channel has 16 states. A block
-/// has 128/G channels of a sequence, and G neighbouring lanes share the states of a channel. `state` is h before and after.
+/// h(t) = exp(dt(t) · a) · h(t - 1) + dt(t) · x(t) · b(t) and y(t) = Σ c(t) · h(t) + skip · x(t). Each channel has 16 states. A block has
+/// 128/G channels of a sequence, and G neighbouring lanes share the states of a channel. `state` is h before and after.
 #[kernel(T = bf16 | f16 | f32, threads = 128, choose(G in [1, 2, 4]))]
 pub fn selective_scan<T, const G: usize>(
     a: &Tensor<f32, (D, _16), (lda, _1)>,
@@ -19,11 +19,11 @@ pub fn selective_scan<T, const G: usize>(
     let (sx, sdt) = (shared::<T>((16, 128 / G)), shared::<T>((16, 128 / G)));
     let (sb, sc) = (shared::<T>((16, 16)), shared::<T>((16, 16)));
     let sy = shared::<f32>(layout!((16, 128 / G) : (128 / G, 1)));
-    let of_channel = |x| parallelize(x, threads, thread.x, (1, _)).along(0);
-    let of_states = |x| parallelize(x, threads, thread.x, (_, 1), values = 16 / G).along(1);
+    let channel_of = |x| parallelize(x, threads, thread.x, (1, _)).along(0);
+    let states_of = |x| parallelize(x, threads, thread.x, (_, 1), values = 16 / G).along(1);
     let part = |x| parallelize(x, threads, thread.x, values = (1, 16 / G));
     let a = map(part(tile(a, (128 / G, 16), (channels, 0))), |a| 1.4426950408889634 * a);
-    let skip = map(of_channel(tile(skip, 128 / G, channels)), |d| d);
+    let skip = map(channel_of(tile(skip, 128 / G, channels)), |d| d);
     let memory = part(tile(state, (1, 128 / G, 16), (batch, channels, 0))[(0, _, _)]);
     let mut h = map(memory, |h| h);
     for k in pipelined(0..ceil_div(L, 16), stages = 3) {
@@ -33,15 +33,16 @@ pub fn selective_scan<T, const G: usize>(
         copy(tile(c, (1, 16, 16), (batch, k, 0))[(0, _, _)], sc);
         for t in unroll(0..16) {
             let (x, dt) =
-                (map(of_channel(sx[(t, _)]), |x| x as f32), map(of_channel(sdt[(t, _)]), |x| x as f32));
-            h = map((h, a, dt, x, of_states(sb[(t, _)])), |h, a, dt, x, b| {
+                (map(channel_of(sx[(t, _)]), |x| x as f32), map(channel_of(sdt[(t, _)]), |x| x as f32));
+            h = map((h, a, dt, x, states_of(sb[(t, _)])), |h, a, dt, x, b| {
                 fma(exp2(dt * a), h, dt * x * b as f32)
             });
-            let own = sum(map((h, of_states(sc[(t, _)])), |h, c| h * c as f32), 1, out_of_bounds = 0.0);
-            let total =
-                map((warp_sum(own, lanes = G, out_of_bounds = 0.0), skip, x), |sum, d, x| fma(d, x, sum));
+            let part_sum = sum(map((h, states_of(sc[(t, _)])), |h, c| h * c as f32), 1, out_of_bounds = 0.0);
+            let total = map((warp_sum(part_sum, lanes = G, out_of_bounds = 0.0), skip, x), |sum, d, x| {
+                fma(d, x, sum)
+            });
             if thread.x % G == 0 {
-                copy(total, of_channel(sy[(t, _)]));
+                copy(total, channel_of(sy[(t, _)]));
             }
         }
         copy(sy, tile(y, (1, 16, 128 / G), (batch, k, channels))[(0, _, _)]);

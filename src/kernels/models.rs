@@ -1,5 +1,6 @@
-//! Kernels of language models, of `examples/models`, in 16 bits with accumulators in f32. They serve any sizes, but for norms of at most
-//! 8192 columns, and at most 16 heads of queries for a head of keys.
+//! Kernels of language models, of `examples/models`, in 16 bits with accumulators in f32. They serve any sizes, with a
+//! few limits. Norms have at most 8192 or 16384 columns. A head of keys has at most 16 heads of queries. Samples and the fused cross entropy
+//! have at most 262137 logits in a row.
 
 #![allow(dead_code)]
 
@@ -52,10 +53,10 @@ pub fn all() -> Vec<Shipped> {
     shipped! {
         adamw::adamw: "a step of AdamW, with moments in f32",
         conv1d::conv1d_causal: "a causal convolution over time of each channel, and silu",
-        conv1d::conv1d_causal_backward: "its gradients of the input, and parts of those of the weights",
+        conv1d::conv1d_causal_backward: "gradients of its input, and parts of the gradients of its weights",
         cross_entropy::cross_entropy: "cross entropy of rows of logits and their labels",
         cross_entropy::cross_entropy_backward: "gradients of the logits",
-        cross_entropy::cross_entropy_in_place: "cross entropy, and gradients in place of the logits, in one pass",
+        cross_entropy::cross_entropy_fused: "cross entropy, and gradients that overwrite the logits, in one pass",
         dropout::dropout: "dropout by Philox 4x32-10, forward and backward",
         embed::embed: "rows of a table by their tokens",
         embed::embed_q8: "rows of a table of 8-bit integers with scales",
@@ -66,8 +67,8 @@ pub fn all() -> Vec<Shipped> {
         gated::gated_backward: "gradients of the gate and of the factor",
         gated_gemm::gated_gemm: "silu(x·wᵀ) · (x·uᵀ)",
         gated_linear_attention::gated_linear_attention: "linear attention with a gate for each head and time, by chunks",
-        norm_gradients::rms_norm_backward: "gradients of an RMS norm, and parts of those of the weights",
-        norm_gradients::layer_norm_backward: "gradients of a layer norm, and parts of those of weights and bias",
+        norm_gradients::rms_norm_backward: "gradients of an RMS norm, and parts of the gradients of its weights",
+        norm_gradients::layer_norm_backward: "gradients of a layer norm, and parts of the gradients of its weights and bias",
         norm_gradients::sum_parts: "the sum of parts of gradients",
         norms::rms_norm_with_rstd: "RMS norm of rows in 16 bits, with the factor of each row",
         norms::add_rms_norm: "a branch added to a residual stream, and the RMS norm of its rows",
@@ -76,8 +77,8 @@ pub fn all() -> Vec<Shipped> {
         paged::paged_attention: "attention of new tokens to keys and values in pages",
         paged::paged_prefill: "attention of a prompt to keys and values in pages",
         rms_norm::rms_norm: "RMS norm of rows in f32, in 16 bits",
-        rope::rope: "rotary embedding of halves of heads, in place or not",
-        rope::rope_pairs: "rotary embedding of neighbouring pairs, in place or not",
+        rope::rope: "rotary embedding of the halves of heads",
+        rope::rope_pairs: "rotary embedding of neighbouring pairs",
         sample::sample_top_p: "samples of tokens by temperature, top-k and top-p, without sorting",
         selective_scan::selective_scan: "the scan of a selective model of state spaces, with 16 states for each channel",
         weights::linear_half: "a linear layer of few rows, weights of 16 bits",

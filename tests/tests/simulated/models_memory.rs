@@ -148,7 +148,7 @@ fn losses_of_rows() {
                 continue;
             }
             let sizes = [("W", w), ("L", l), ("C", c)];
-            let kernel = cross_entropy::cross_entropy_in_place().specialize(&sizes).unwrap();
+            let kernel = cross_entropy::cross_entropy_fused().specialize(&sizes).unwrap();
             for outcome in outcomes(kernel.def(), &args) {
                 agrees::<f32>(&outcome, "loss", &losses, 1e-5);
                 agrees_rows::<bf16>(&outcome, "logits", &halved, [n, ld], 4e-3);
@@ -314,8 +314,8 @@ fn gradients_of_norms() {
     }
 }
 
-/// Heads of D elements, turned by the angles of their positions.
-fn turned(x: &[f64], angles: &[(f64, f64)], d: usize, in_pairs: bool) -> Vec<f64> {
+/// Heads of D elements, rotated by the angles of their positions.
+fn rotated(x: &[f64], angles: &[(f64, f64)], d: usize, in_pairs: bool) -> Vec<f64> {
     let mut y = x.to_vec();
     for (head, y) in x.chunks(d).zip(y.chunks_mut(d)) {
         for (i, (c, s)) in angles.iter().enumerate() {
@@ -339,7 +339,7 @@ fn rotary_embedding() {
         };
         let three = |of: Arg| of.strides([ldx, hx, 1]);
         let [c, s] = tables.each_ref().map(|of| rows(Arg::tensor(of, [limit, d / 2]), d / 2));
-        for (in_pairs, heads, sign, in_place) in
+        for (in_pairs, heads, sign, overwrites) in
             [(false, 4, 1.0, false), (true, 8, -1.0, true), (false, 32, -1.0, true), (true, 16, 1.0, false)]
         {
             let wanted: Vec<f64> = packed(&wide(&x))
@@ -350,10 +350,10 @@ fn rotary_embedding() {
                         let at = *position as usize * d / 2 + i;
                         (tables[0][at].to(), sign * tables[1][at].to())
                     };
-                    turned(x, &(0..d / 2).map(angle).collect::<Vec<_>>(), d, in_pairs)
+                    rotated(x, &(0..d / 2).map(angle).collect::<Vec<_>>(), d, in_pairs)
                 })
                 .collect();
-            let def = match (in_pairs, in_place) {
+            let def = match (in_pairs, overwrites) {
                 (false, false) => rope::rope().def().clone(),
                 (false, true) => rope::rope!(x = None).def().clone(),
                 (true, false) => rope::rope_pairs().def().clone(),
@@ -361,7 +361,7 @@ fn rotary_embedding() {
             };
             let def = def.specialize(&[("H", heads), ("D", d)], &[]).unwrap();
             let mut args = vec![Arg::number(sign as f32), Arg::tensor(&positions, [m]), c.clone(), s.clone()];
-            args.extend(match in_place {
+            args.extend(match overwrites {
                 true => vec![three(Arg::in_out(&x, [m, j, d]))],
                 false => vec![three(Arg::tensor(&x, [m, j, d])), three(Arg::output::<bf16>([m, j, d]))],
             });
@@ -405,11 +405,11 @@ const KNOWN: [(u64, [u32; 4], [u32; 4]); 3] = [
 
 /// Philox 4x32-10.
 fn philox(key: u64, mut counter: [u32; 4]) -> [u32; 4] {
-    for round in 0..10u32 {
+    for step in 0..10u32 {
         let key = [key as u32, (key >> 32) as u32];
         let key = [
-            key[0].wrapping_add(0x9e3779b9u32.wrapping_mul(round)),
-            key[1].wrapping_add(0xbb67ae85u32.wrapping_mul(round)),
+            key[0].wrapping_add(0x9e3779b9u32.wrapping_mul(step)),
+            key[1].wrapping_add(0xbb67ae85u32.wrapping_mul(step)),
         ];
         let products = [0xd2511f53 * u64::from(counter[0]), 0xcd9e8d57 * u64::from(counter[2])];
         let high = products.map(|of| (of >> 32) as u32);
@@ -688,7 +688,7 @@ fn convolutions_over_time() {
         ];
         let result = strides(Arg::output::<f32>([b, l, d]));
         let forward = conv1d::conv1d_causal!(T = f32).def().specialize(&[("K", taps)], &[]).unwrap();
-        for outcome in outcomes(&forward, &[&given[..], &[result.clone()]].concat()) {
+        for outcome in outcomes(&forward, &[&given[..], std::slice::from_ref(&result)].concat()) {
             agrees_rows::<f32>(&outcome, "y", &of_rows(0), [d, ld], 1e-5);
         }
         let parts = Arg::output::<f32>([p, taps + 1, d]).strides([(taps + 1) * d, d, 1]);
