@@ -5,6 +5,10 @@
 
 use super::Shipped;
 
+#[path = "../../examples/models/attention_backward.rs"]
+pub mod attention_backward;
+#[path = "../../examples/models/attention_forward.rs"]
+pub mod attention_forward;
 #[path = "../../examples/models/embed.rs"]
 pub mod embed;
 #[path = "../../examples/models/gate.rs"]
@@ -24,6 +28,10 @@ pub mod weights;
 /// ```
 pub fn all() -> Vec<Shipped> {
     shipped! {
+        attention_forward::attention_forward: "attention of a training step or a prompt, for Hopper",
+        attention_backward::attention_delta: "sums of results times their gradients, for gradients of attention",
+        attention_backward::attention_grad_keys: "gradients of keys and values of attention, for Hopper",
+        attention_backward::attention_grad_queries: "gradients of queries of attention, for Hopper",
         embed::embed: "rows of a table by their tokens",
         embed::embed_q8: "rows of a table of 8-bit integers with scales",
         gate::gate: "silu(gate) · up",
