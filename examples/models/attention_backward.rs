@@ -19,16 +19,16 @@ pub fn attention_delta<T, const D: usize = 128>(
 /// Gradients of keys and values. A block has a tile of keys, and loops over the queries of all heads that share it. With `EARLY = 1` the
 /// product for values starts earlier, which needs more registers. With D = 256 there are registers for one of the two results only: launch
 /// the kernel for each.
-#[kernel(T = f16 | bf16, arch = 90, allow(unused))]
+#[kernel(T = f16 | bf16, arch = 90, allow(unused), choose((BM, BN, EARLY) in [(64, 128, 0), (96, 128, 1), (32, 128, 0), (64, 64, 1)]))]
 pub fn attention_grad_keys<
     T,
-    const BM: usize = 64,
-    const BN: usize = 128,
+    const BM: usize,
+    const BN: usize,
+    const EARLY: usize,
     const D: usize = 128,
     const CAUSAL: usize = 0,
     const WINDOW: usize = 0,
     const SOFTCAP: usize = 0,
-    const EARLY: usize = 0,
 >(
     scale: f32,
     left: i32,
@@ -117,11 +117,11 @@ pub fn attention_grad_keys<
 }
 
 /// Gradients of queries. A block has a tile of queries, and loops over the keys that they see.
-#[kernel(T = f16 | bf16, arch = 90, allow(unused))]
+#[kernel(T = f16 | bf16, arch = 90, allow(unused), choose((BM, BN) in [(128, 128), (128, 48), (64, 128)]))]
 pub fn attention_grad_queries<
     T,
-    const BM: usize = 128,
-    const BN: usize = 128,
+    const BM: usize,
+    const BN: usize,
     const D: usize = 128,
     const CAUSAL: usize = 0,
     const WINDOW: usize = 0,

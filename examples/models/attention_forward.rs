@@ -10,11 +10,11 @@ use tilewright::prelude::*;
 ///
 /// `OVERLAP` is the schedule of products. 0 waits for each product. With 1 the next product of queries and keys overlaps this softmax.
 /// With 2 that product starts before this product with values, which overlaps the next softmax.
-#[kernel(T = f16 | bf16, arch = 90, allow(unused))]
+#[kernel(T = f16 | bf16, arch = 90, allow(unused), choose((BM, BN) in [(128, 128), (128, 176), (128, 80), (64, 128)]))]
 pub fn attention_forward<
     T,
-    const BM: usize = 128,
-    const BN: usize = 128,
+    const BM: usize,
+    const BN: usize,
     const D: usize = 128,
     const CAUSAL: usize = 0,
     const WINDOW: usize = 0,
