@@ -9,6 +9,8 @@ use super::Shipped;
 pub mod attention_backward;
 #[path = "../../examples/models/attention_forward.rs"]
 pub mod attention_forward;
+#[path = "../../examples/models/attention_ragged.rs"]
+pub mod attention_ragged;
 #[path = "../../examples/models/embed.rs"]
 pub mod embed;
 #[path = "../../examples/models/gate.rs"]
@@ -32,6 +34,7 @@ pub fn all() -> Vec<Shipped> {
         attention_backward::attention_delta: "sums of results times their gradients, for gradients of attention",
         attention_backward::attention_grad_keys: "gradients of keys and values of attention, for Hopper",
         attention_backward::attention_grad_queries: "gradients of queries of attention, for Hopper",
+        attention_ragged::attention_ragged: "attention of sequences of several lengths, for Hopper",
         embed::embed: "rows of a table by their tokens",
         embed::embed_q8: "rows of a table of 8-bit integers with scales",
         gate::gate: "silu(gate) · up",
