@@ -8,6 +8,12 @@ use super::Shipped;
 
 #[path = "../../examples/models/adamw.rs"]
 pub mod adamw;
+#[path = "../../examples/models/attention_backward.rs"]
+pub mod attention_backward;
+#[path = "../../examples/models/attention_forward.rs"]
+pub mod attention_forward;
+#[path = "../../examples/models/attention_ragged.rs"]
+pub mod attention_ragged;
 #[path = "../../examples/models/conv1d.rs"]
 pub mod conv1d;
 #[path = "../../examples/models/cross_entropy.rs"]
@@ -52,6 +58,11 @@ pub mod weights;
 pub fn all() -> Vec<Shipped> {
     shipped! {
         adamw::adamw: "a step of AdamW, with moments in f32",
+        attention_forward::attention_forward: "attention of a training step or a prompt, for Hopper",
+        attention_backward::attention_delta: "sums of results times their gradients, for gradients of attention",
+        attention_backward::attention_grad_keys: "gradients of keys and values of attention, for Hopper",
+        attention_backward::attention_grad_queries: "gradients of queries of attention, for Hopper",
+        attention_ragged::attention_ragged: "attention of sequences of several lengths, for Hopper",
         conv1d::conv1d_causal: "a causal convolution over time of each channel, and silu",
         conv1d::conv1d_causal_backward: "gradients of its input, and parts of the gradients of its weights",
         cross_entropy::cross_entropy: "cross entropy of rows of logits and their labels",

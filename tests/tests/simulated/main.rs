@@ -23,6 +23,7 @@ mod lists;
 mod masks;
 mod memory;
 mod models;
+mod models_attention;
 mod models_memory;
 mod narrow;
 mod one_call;
