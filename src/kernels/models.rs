@@ -1,5 +1,6 @@
 //! Kernels of language models, of `examples/models`, in 16 bits with accumulators in f32. They serve any sizes, but for norms of at most
-//! 8192 columns, and at most 16 heads of queries for a head of keys.
+//! 8192 columns, and at most 16 heads of queries for a head of keys in pages. Attention without pages needs rows that begin at multiples
+//! of 16 bytes, and heads of 64, 128 or 256 elements.
 
 #![allow(dead_code)]
 
