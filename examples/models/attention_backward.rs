@@ -16,9 +16,11 @@ pub fn attention_delta<T, const D: usize = 128>(
     copy(sum(map((o, g), |o, g| o as f32 * g as f32), 1), to);
 }
 
-/// Gradients of keys and values. A block has a tile of keys, and loops over the queries of all heads that share it. With `EARLY = 1` the
-/// product for values starts earlier, which needs more registers. With D = 256 there are registers for one of the two results only: launch
-/// the kernel for each.
+/// Gradients of keys and values. A block has a tile of keys, and loops over the queries of all heads that share it. With D = 256 there are
+/// registers for one of the two results only: launch the kernel for each.
+///
+/// With `EARLY = 1` the product for values starts before slopes are computed. With `OVERLAP = 1` both last products of a tile overlap the
+/// first products and exponentials of the next one. Both need more registers.
 #[kernel(T = f16 | bf16, arch = 90, allow(unused), choose((BM, BN, EARLY) in [(64, 128, 0), (96, 128, 1), (32, 128, 0), (64, 64, 1)]))]
 pub fn attention_grad_keys<
     T,
@@ -29,6 +31,7 @@ pub fn attention_grad_keys<
     const CAUSAL: usize = 0,
     const WINDOW: usize = 0,
     const SOFTCAP: usize = 0,
+    const OVERLAP: usize = 0,
 >(
     scale: f32,
     left: i32,
@@ -62,7 +65,7 @@ pub fn attention_grad_keys<
     let seen = if WINDOW == 1 { min(M, max(0, (column + 1) * BN - last + left)) } else { M };
     let count = max(0, ceil_div(seen, BM) - first);
     let group = H / J;
-    for n in pipelined(0..group * count, stages = 2, producer = warp) {
+    for n in pipelined(0..group * count, stages = 2 + OVERLAP, producer = warp) {
         let head = shared_head * group + min(n / max(1, count), group - 1);
         let row = first + n % max(1, count);
         copy(tile(q, (BM, D, 1, 1), (row, 0, head, batch))[(_, _, 0, 0)], sq);
@@ -75,7 +78,7 @@ pub fn attention_grad_keys<
         if let Some(_) = grad_k {
             gemm(sv, sg, &mut grads);
         }
-        stage(0, order = 1);
+        stage(0, order = 2);
         if SOFTCAP == 1 {
             scores = map(scores, |s| fast_tanh(s * (scale / cap)));
         }
@@ -98,14 +101,17 @@ pub fn attention_grad_keys<
                 gemm(weights, permute(sg, (1, 0)), &mut dv);
             }
         }
-        if let Some(_) = grad_k {
-            let slopes = map((scores, grads, sd.along(1), slopes), |p, g, d, s| (p * (g - d) * s) as T);
-            gemm(slopes, permute(sq, (1, 0)), &mut dk);
+        let slopes = map((scores, grads, sd.along(1), slopes), |p, g, d, s| (p * (g - d) * s) as T);
+        if OVERLAP == 1 {
+            stage(1, order = 1);
         }
         if EARLY == 0 {
             if let Some(_) = grad_v {
                 gemm(weights, permute(sg, (1, 0)), &mut dv);
             }
+        }
+        if let Some(_) = grad_k {
+            gemm(slopes, permute(sq, (1, 0)), &mut dk);
         }
     }
     if let Some(grad_v) = grad_v {
@@ -116,7 +122,8 @@ pub fn attention_grad_keys<
     }
 }
 
-/// Gradients of queries. A block has a tile of queries, and loops over the keys that they see.
+/// Gradients of queries. A block has a tile of queries, and loops over the keys that they see. With `OVERLAP = 1` the last product of a tile
+/// overlaps the first products and exponentials of the next one.
 #[kernel(T = f16 | bf16, arch = 90, allow(unused), choose((BM, BN) in [(128, 128), (128, 48), (64, 128)]))]
 pub fn attention_grad_queries<
     T,
@@ -126,6 +133,7 @@ pub fn attention_grad_queries<
     const CAUSAL: usize = 0,
     const WINDOW: usize = 0,
     const SOFTCAP: usize = 0,
+    const OVERLAP: usize = 0,
 >(
     scale: f32,
     left: i32,
@@ -156,14 +164,14 @@ pub fn attention_grad_queries<
     let last = N - M;
     let seen = if CAUSAL == 1 { min(N, max(0, (row + 1) * BM + last)) } else { N };
     let first = if WINDOW == 1 { max(0, row * BM + last - left) / BN } else { 0 };
-    for n in pipelined(first..ceil_div(seen, BN), stages = 2, producer = warp) {
+    for n in pipelined(first..ceil_div(seen, BN), stages = 2 + OVERLAP, producer = warp) {
         copy(gk[(_, _, 0, 0, n)], sk);
         copy(gv[(_, _, 0, 0, n)], sv);
         let mut scores = mma.accumulators((BM, BN), 0.0);
         let mut grads = mma.accumulators((BM, BN), 0.0);
         gemm(sq, sk, &mut scores);
         gemm(sg, sv, &mut grads);
-        stage(0, order = 1);
+        stage(0, order = 2);
         if SOFTCAP == 1 {
             scores = map(scores, |s| fast_tanh(s * (scale / cap)));
         }
@@ -181,6 +189,9 @@ pub fn attention_grad_queries<
             }
         }
         let slopes = map((scores, grads, delta, slopes), |p, g, d, s| (p * (g - d) * s) as T);
+        if OVERLAP == 1 {
+            stage(1, order = 1);
+        }
         gemm(slopes, permute(sk, (1, 0)), &mut dq);
     }
     copy(dq * scale, tile(grad_q, (BM, D, 1, 1), (row, 0, head, batch))[(_, _, 0, 0)]);

@@ -1,6 +1,8 @@
-//! Kernels of language models, of `examples/models`, in 16 bits with accumulators in f32. They serve any sizes, with a
-//! few limits. Norms have at most 8192 or 16384 columns. A head of keys has at most 16 heads of queries. Samples and the fused cross entropy
-//! have at most 262137 logits in a row.
+//! Kernels of language models, of `examples/models`, in 16 bits with accumulators in f32. They serve any sizes, with a few limits.
+//!
+//! - Norms have at most 8192 or 16384 columns. Samples and the fused cross entropy have at most 262137 logits in a row.
+//! - Attention in pages has at most 16 heads of queries for a head of keys. Attention without pages needs rows that begin at multiples
+//!   of 16 bytes, and heads of 64, 128 or 256 elements.
 
 #![allow(dead_code)]
 

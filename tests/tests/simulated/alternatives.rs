@@ -121,6 +121,30 @@ fn an_assertion_of_one_alternative_does_not_concern_others() {
     assert!(refused.contains("32 does not divide N, which is 33"), "{refused}");
 }
 
+/// Sums of rows, in parts for short and for long rows.
+#[kernel(choose((PART, LEAST) in [(256, 300), (64, 1)]))]
+fn sums_of_long_rows<const PART: usize, const LEAST: usize>(
+    x: &Tensor<f32, (M, N), (ldx, _1)>,
+    y: &mut Tensor<f32, M>,
+) {
+    assert(N >= LEAST);
+    let x = tile(x, (8, PART), (block.x, _));
+    let mut total = full::<f32>((8, 1), 0.0);
+    for k in 0..x.size(2) {
+        total += sum(x[(_, _, k)], 1);
+    }
+    copy(total, tile(y, 8, block.x).along(0));
+}
+
+#[test]
+fn a_size_of_at_least_one_is_no_further_assertion() {
+    let report = sums_of_long_rows().report().to_string();
+    assert!(!report.contains("left out"), "{report}");
+    let label = |n| taken(sums_of_long_rows().def(), &[&[64, n], &[64]]);
+    assert_eq!(label(100), "PART = 64, LEAST = 1");
+    assert!(["PART = 256, LEAST = 300", "PART = 64, LEAST = 1"].contains(&&*label(4096)));
+}
+
 /// Sums of rows that one tile has, in tiles of several lengths.
 #[kernel(choose((PART, ROWS) in [(1024, 1), (256, 4), (256, 8), (64, 8)]))]
 fn short_sums<const PART: usize, const ROWS: usize>(

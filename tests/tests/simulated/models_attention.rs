@@ -257,8 +257,13 @@ impl Problem {
         }
     }
 
-    /// Simulates the three launches of the backward pass, with the logarithms of sums from the definition.
-    fn gradients<T: Half>(&self, tiles: [[usize; 2]; 2], early: usize) -> Vec<(&'static str, Vec<T>)> {
+    /// Simulates the three launches of the backward pass, with the logarithms of sums from the definition, and with these values of
+    /// `EARLY` and `OVERLAP`.
+    fn gradients<T: Half>(
+        &self,
+        tiles: [[usize; 2]; 2],
+        [early, overlap]: [usize; 2],
+    ) -> Vec<(&'static str, Vec<T>)> {
         let [q, k, v, g] = self.inputs::<T>();
         let group = self.heads / self.shared_heads;
         let (mut o, mut lse) = (q.clone(), Vec::new());
@@ -274,7 +279,7 @@ impl Problem {
         let rows = [&lse, &delta].map(|numbers| Arg::tensor(numbers, self.numbers_of_rows()));
         let inputs = [self.numbers(), [&q, &k, &v, &g].map(Heads::input).to_vec(), rows.to_vec()].concat();
         let mut all = Vec::new();
-        let constants = self.constants(tiles[0]);
+        let constants = [&self.constants(tiles[0])[..], &[("OVERLAP", overlap)]].concat();
         let kernel = attention_backward::attention_grad_queries().specialize_for::<T>(&constants).unwrap();
         for outcome in outcomes(kernel.def(), &[&inputs[..], &[q.output()]].concat()) {
             all.push(("grad_q", outcome.get("grad_q").unwrap()));
@@ -282,7 +287,8 @@ impl Problem {
         // Of the widest heads, each launch has one of the results.
         let launches = if self.width > 128 { vec![[1, 0], [0, 1]] } else { vec![[1, 1]] };
         for [has_k, has_v] in launches {
-            let results = [("HAS_GRAD_K", has_k), ("HAS_GRAD_V", has_v), ("EARLY", early)];
+            let results =
+                [("HAS_GRAD_K", has_k), ("HAS_GRAD_V", has_v), ("EARLY", early), ("OVERLAP", overlap)];
             let constants = [&self.constants(tiles[1])[..], &results].concat();
             let kernel = attention_backward::attention_grad_keys().specialize_for::<T>(&constants).unwrap();
             let results = [(has_k, "grad_k", &k), (has_v, "grad_v", &v)];
@@ -296,7 +302,7 @@ impl Problem {
     }
 
     /// Compares gradients with their definition.
-    fn check_backward<T: Half>(&self, tiles: [[usize; 2]; 2], early: usize) {
+    fn check_backward<T: Half>(&self, tiles: [[usize; 2]; 2], schedule: [usize; 2]) {
         let [q, k, v, g] = self.inputs::<T>();
         let group = self.heads / self.shared_heads;
         let of_head = |head: usize, batch| {
@@ -313,7 +319,7 @@ impl Problem {
             }
             sum
         };
-        for (name, got) in self.gradients::<T>(tiles, early) {
+        for (name, got) in self.gradients::<T>(tiles, schedule) {
             let text = format!("{self:?} {tiles:?} {name}");
             match name {
                 "grad_q" => {
@@ -432,19 +438,20 @@ fn forward_with_options() {
 
 #[test]
 fn backward() {
-    FULL.check_backward::<f16>([[128, 128], [64, 128]], 0);
-    Problem { batches: 1, ..CAUSAL }.check_backward::<bf16>([[64, 48], [32, 64]], 1);
+    FULL.check_backward::<f16>([[128, 128], [64, 128]], [0, 0]);
+    Problem { batches: 1, ..CAUSAL }.check_backward::<bf16>([[64, 48], [32, 64]], [1, 0]);
+    Problem { batches: 1, ..CAUSAL }.check_backward::<f16>([[128, 48], [48, 128]], [0, 1]);
 }
 
 #[test]
 fn backward_of_wide_heads() {
-    Problem { width: 128, batches: 1, ..CAUSAL }.check_backward::<f16>([[128, 96], [48, 128]], 0);
+    Problem { width: 128, batches: 1, ..CAUSAL }.check_backward::<f16>([[128, 96], [48, 128]], [0, 1]);
 }
 
 #[test]
 fn backward_of_the_widest_heads() {
     let wide = Problem { width: 256, queries: 40, keys: 70, batches: 1, heads: 1, ..CAUSAL };
-    wide.check_backward::<f16>([[64, 48], [32, 64]], 0);
+    wide.check_backward::<f16>([[64, 48], [32, 64]], [0, 0]);
 }
 
 #[test]
@@ -457,18 +464,18 @@ fn ragged() {
 #[test]
 fn backward_with_options() {
     let blind = Problem { gap: 0, batches: 1, heads: 6, shared_heads: 2, queries: 65, keys: 40, ..CAUSAL };
-    blind.check_backward::<f16>([[64, 64], [64, 64]], 0);
+    blind.check_backward::<f16>([[64, 64], [64, 64]], [0, 0]);
     let window = Problem { left: Some(20), batches: 1, ..CAUSAL };
-    window.check_backward::<f16>([[64, 32], [32, 64]], 0);
-    Problem { causal: false, ..window }.check_backward::<f16>([[64, 32], [32, 64]], 1);
-    Problem { cap: Some(0.8), ..window }.check_backward::<f16>([[64, 64], [64, 64]], 0);
+    window.check_backward::<f16>([[64, 32], [32, 64]], [0, 1]);
+    Problem { causal: false, ..window }.check_backward::<f16>([[64, 32], [32, 64]], [1, 0]);
+    Problem { cap: Some(0.8), ..window }.check_backward::<f16>([[64, 64], [64, 64]], [0, 0]);
 }
 
 #[test]
 fn gradients_are_finite_differences() {
     let small = Problem { queries: 3, keys: 5, batches: 1, cap: Some(2.0), ..CAUSAL };
     let inputs = small.inputs::<f16>().map(|heads| heads.doubles());
-    for (name, got) in small.gradients::<f16>([[64, 32], [32, 64]], 0) {
+    for (name, got) in small.gradients::<f16>([[64, 32], [32, 64]], [0, 0]) {
         let which = ["grad_q", "grad_k", "grad_v"].iter().position(|known| *known == name).unwrap();
         let mut checked = 0;
         for (at, got) in got.iter().enumerate().filter(|(_, got)| !got.to().is_nan()) {

@@ -76,7 +76,10 @@ impl Test {
             Test::Equal(..) => limits.len() == 2,
             _ => limits.len() == 1,
         };
-        counted && limits.iter().all(|(_, least, most)| least.unwrap_or(2) > 1 && most.unwrap_or(1) > 0)
+        counted
+            && limits.iter().all(|(_, least, most)| {
+                least.is_none_or(|least| least > 0) && most.is_none_or(|most| most > 0)
+            })
     }
 
     /// The negation; of a negation its operand.
