@@ -48,6 +48,8 @@ pub mod kernels;
 pub mod language;
 #[cfg(feature = "matmul")]
 pub mod matmul;
+#[cfg(all(feature = "kernels", feature = "cuda"))]
+pub mod models;
 pub mod prelude;
 
 #[cfg(feature = "matmul")]

@@ -10,6 +10,7 @@ pub mod host;
 pub mod kernels;
 pub mod launch;
 pub mod model;
+pub mod random;
 pub mod safetensors;
 pub mod simulated;
 pub mod tokenizer;

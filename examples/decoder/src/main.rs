@@ -17,6 +17,7 @@ use decoder::engine::{Backend, Engine, Settings};
 use decoder::host::Host;
 use decoder::kernels::Kernels;
 use decoder::model::Model;
+use decoder::random;
 use decoder::tokenizer::Tokenizer;
 
 const USAGE: &str = "usage: decoder [options] PROMPT...
@@ -27,7 +28,8 @@ const USAGE: &str = "usage: decoder [options] PROMPT...
   --seed S           the seed of samples  [0]
   --ids              print tokens as numbers
   --time             print how long the first token and the others took
-  --host             compute on the CPU, also where there is a GPU";
+  --host             compute on the CPU, also where there is a GPU
+  --random SIZES     time random weights of these sizes, such as llama-3.2-1b: N sequences of L tokens, --random SIZES N L";
 
 /// Pages of 64 tokens.
 const PAGES: usize = 1024;
@@ -68,7 +70,43 @@ fn options() -> Result<Options> {
     Ok(options)
 }
 
+/// Times N sequences of L random tokens: their first tokens, and the tokens after these.
+fn random_times(args: &[String]) -> Result<()> {
+    let [sizes, count, length] = args else { return Err(USAGE.into()) };
+    let (count, length): (u32, u32) = (count.parse()?, length.parse()?);
+    let model = random::model(sizes)?;
+    let mut engine = Engine::new(Kernels::new(OnDevice::open()?, &model, PAGES)?, &[]);
+    for round in 0..3 {
+        let settings = Settings { tokens: 128, ..Settings::default() };
+        let prompt =
+            |of: u32| (0..length).map(|at| (of * 7919 + at * 104729 + round) % 128000).collect::<Vec<_>>();
+        for of in 0..count {
+            engine.join(&prompt(of), settings)?;
+        }
+        let (mut start, mut tokens, mut first) = (Instant::now(), 0, Duration::ZERO);
+        while !engine.is_idle() {
+            let events = engine.step()?.len();
+            if tokens == 0 && events == count as usize {
+                first = start.elapsed();
+                (start, tokens) = (Instant::now(), 1);
+            } else if tokens > 0 {
+                tokens += events;
+            }
+        }
+        let each = (tokens - 1) as f64 / start.elapsed().as_secs_f64();
+        println!(
+            "{sizes}, {count} of {length}: first tokens after {:.1} ms, then {each:.0} tokens a second",
+            first.as_secs_f64() * 1e3
+        );
+    }
+    Ok(())
+}
+
 fn run() -> Result<()> {
+    let args: Vec<String> = std::env::args().collect();
+    if args.get(1).is_some_and(|arg| arg == "--random") {
+        return random_times(&args[2..]);
+    }
     let options = options()?;
     if !options.model.exists() {
         let help = "fetch the usual model: python3 examples/decoder/fetch.py";

@@ -96,7 +96,7 @@ impl Model {
         Ok((Model::read(gguf.config()?, &mut gguf)?, tokenizer))
     }
 
-    fn read(config: Config, tensors: &mut impl Tensors) -> Result<Model> {
+    pub(crate) fn read(config: Config, tensors: &mut impl Tensors) -> Result<Model> {
         config.check()?;
         let Config { width, hidden, head, .. } = config;
         let [queries, keys] = config.widths();
