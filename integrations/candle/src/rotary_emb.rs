@@ -1,0 +1,107 @@
+//! The operator of `candle_nn::rotary_emb`.
+
+use candle_core::{DType, Result, Shape, Tensor};
+
+use crate::kernels::rotate;
+use crate::launch::{Launch, specialized};
+use crate::operator::{Call, Inputs, Operator, apply};
+use crate::view::View;
+
+/// Rotary embedding of (batch, heads, positions, width), as `candle_nn::rotary_emb::rope`, with gradients. Cosines and sines have half the
+/// width: (positions, width / 2), or (batch, positions, width / 2).
+pub fn rope(xs: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
+    apply(Rope { sign: 1.0 }, &[xs, cos, sin])
+}
+
+struct Rope {
+    /// -1 for the inverse.
+    sign: f32,
+}
+
+impl Operator for Rope {
+    fn name(&self) -> &'static str {
+        "rope"
+    }
+
+    fn inputs(&self) -> &'static [&'static str] {
+        &["xs", "cos", "sin"]
+    }
+
+    fn result(&self, inputs: &Inputs) -> Result<(DType, Shape)> {
+        inputs.check_floats(3)?;
+        inputs.check_rank(0, 4, "(batch, heads, positions, width)")?;
+        let &[batch, _, positions, width] = inputs.dims(0) else { unreachable!("it has four dimensions") };
+        if width % 2 != 0 {
+            return inputs.refuse(0, "its last dimension must be even");
+        }
+        for index in [1, 2] {
+            let (table, own) = match *inputs.dims(index) {
+                [table, own] => (table, own),
+                [first, table, own] if first == batch => (table, own),
+                _ => {
+                    return inputs
+                        .refuse(index, "it must be (positions, width / 2), or with the batch before");
+                }
+            };
+            if own != width / 2 || table < positions {
+                return inputs.refuse(
+                    index,
+                    format!(
+                        "`xs` is {:?}: at least {positions} rows of {} are needed",
+                        inputs.dims(0),
+                        width / 2
+                    ),
+                );
+            }
+        }
+        Ok((inputs.dtype(0), inputs.dims(0).into()))
+    }
+
+    fn accepts(&self, _: usize, view: &View) -> bool {
+        view.has_contiguous_rows()
+    }
+
+    fn launches(&self, call: &Call) -> Result<Vec<Launch>> {
+        let &[batch, _, positions, width] = call.input(0).dims() else { return Ok(Vec::new()) };
+        let (elem, half) = (call.input(0).elem(), (width / 2).next_power_of_two().max(8));
+        let kernel = specialized(&rotate(), &[("H", half)], &[("T", elem)])?;
+        let heads = |view: View, first: usize| {
+            view.select(0, first).split(2, 2, width / 2).map(|view| view.permute(&[1, 3, 2, 0]))
+        };
+        let table = |view: View, first: usize| {
+            let view = if view.dims().len() == 3 { view.select(0, first) } else { view };
+            view.narrow(0, 0, positions)
+        };
+        let launch = |at: usize| {
+            let tables = [1, 2].map(|index| table(call.input(index), at).into());
+            let [cos, sin] = tables;
+            let (x, y) = (heads(call.input(0), at)?, heads(call.result(), at)?);
+            Ok(Launch::shared(kernel.clone(), vec![x.into(), cos, sin, y.into(), self.sign.into()]))
+        };
+        (0..batch).map(launch).collect()
+    }
+
+    fn host(&self, call: &Call, inputs: &[Vec<f32>]) -> Option<Vec<f32>> {
+        let &[batch, heads, positions, width] = call.input(0).dims() else { return None };
+        let (half, tables) = (width / 2, call.input(1));
+        let rows = tables.dims()[tables.dims().len() - 2];
+        let mut all = inputs[0].clone();
+        for (index, row) in all.chunks_mut(width.max(1)).enumerate() {
+            let (first, position) = (index / (heads * positions), index % positions);
+            let first = if tables.dims().len() == 3 { first.min(batch) } else { 0 };
+            let at = (first * rows + position) * half;
+            for pair in 0..half {
+                let (a, b) = (row[pair], row[half + pair]);
+                let (c, s) = (inputs[1][at + pair], self.sign * inputs[2][at + pair]);
+                (row[pair], row[half + pair]) = (a * c - b * s, b * c + a * s);
+            }
+        }
+        Some(all)
+    }
+
+    /// The inverse rotation. Angles have no gradients.
+    fn backward(&self, inputs: &[&Tensor], _: &Tensor, gradient: &Tensor) -> Result<Vec<Option<Tensor>>> {
+        let inverse = Rope { sign: -self.sign };
+        Ok(vec![Some(apply(inverse, &[gradient, inputs[1], inputs[2]])?), None, None])
+    }
+}
