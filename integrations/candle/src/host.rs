@@ -1,7 +1,9 @@
 //! Operators on the CPU: by plain Rust, or with their kernels in the simulator.
 
+use std::cell::Cell;
+
 use candle_core::backend::BackendStorage;
-use candle_core::{CpuStorage, DType, Error, Result, Storage, Tensor, bail};
+use candle_core::{CpuStorage, DType, Error, Result, bail};
 use half::{bf16, f16};
 use tilewright::matmul::{Host, HostRef, HostTensor, Matmul};
 use tilewright::prelude as types;
@@ -14,38 +16,41 @@ use crate::view::{Slot, View};
 /// Runs an operator on the CPU.
 pub(crate) fn run(operator: &dyn Operator, call: &Call, inputs: &[&CpuStorage]) -> Result<CpuStorage> {
     let values = call.inputs.iter().zip(inputs).map(|(view, storage)| to_f32(view, storage));
+    if SIMULATED.get() {
+        return simulate(operator, call, inputs);
+    }
     match operator.host(call, &values.collect::<Result<Vec<_>>>()?) {
         Some(values) => from_f32(call.dtype, values),
-        None => simulated(operator, call, inputs),
+        None => simulate(operator, call, inputs),
     }
 }
 
-/// Runs the kernels of an operator in the simulator, which checks every access: a test of an operator without a GPU.
-pub fn simulate(operator: &impl Operator, inputs: &[&Tensor]) -> Result<Tensor> {
-    let mut all: Vec<Tensor> = inputs.iter().map(|input| (*input).clone()).collect();
-    for (index, input) in all.iter_mut().enumerate() {
-        let view = View::new(Slot::Input(index), input.dtype(), input.layout())?;
-        if !operator.accepts(index, &view) {
-            *input = input.contiguous()?;
+/// Runs the operators of `work` on the CPU by their kernels in the simulator, which checks every access: a test without a GPU.
+///
+/// ```
+/// use candle_core::{DType, Device, Tensor};
+/// use tilewright_candle::{ops, simulated};
+/// let x = Tensor::ones((2, 32), DType::BF16, &Device::Cpu)?;
+/// let y = simulated(|| ops::softmax_last_dim(&x))?;
+/// assert_eq!(y.to_dtype(DType::F32)?.to_vec2::<f32>()?[1][31], 1.0 / 32.0);
+/// # candle_core::Result::Ok(())
+/// ```
+pub fn simulated<T>(work: impl FnOnce() -> T) -> T {
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            SIMULATED.set(self.0);
         }
     }
-    all.extend(operator.constants());
-    let guards: Vec<_> = all.iter().map(Tensor::storage_and_layout).collect();
-    let layouts: Vec<_> =
-        all.iter().zip(&guards).map(|(input, (_, layout))| (input.dtype(), *layout)).collect();
-    let mut storages = Vec::new();
-    for (storage, _) in &guards {
-        let Storage::Cpu(storage) = &**storage else { bail!("the simulator takes tensors of the CPU") };
-        storages.push(storage);
-    }
-    let call = Call::new(operator, &layouts, 90)?;
-    let result = simulated(operator, &call, &storages)?;
-    to_f32(&call.result, &result)
-        .and_then(|values| Tensor::from_vec(values, call.shape, inputs[0].device()))?
-        .to_dtype(call.dtype)
+    let _before = Before(SIMULATED.replace(true));
+    work()
 }
 
-fn simulated(operator: &dyn Operator, call: &Call, inputs: &[&CpuStorage]) -> Result<CpuStorage> {
+thread_local! {
+    static SIMULATED: Cell<bool> = const { Cell::new(false) };
+}
+
+fn simulate(operator: &dyn Operator, call: &Call, inputs: &[&CpuStorage]) -> Result<CpuStorage> {
     // Elements that no kernel writes are NaN.
     let mut result = from_f32(call.dtype, vec![f32::NAN; call.result.count()])?;
     for launch in operator.launches(call)? {
@@ -92,18 +97,16 @@ fn multiply(product: &Product, inputs: &[&CpuStorage], dtype: DType) -> Result<C
     let Product { a, b, bias, activation, c } = product;
     let (left, right) = (all(a)?, all(b)?);
     let added = bias.as_ref().map(|bias| Ok::<_, Error>((all(bias)?, bias))).transpose()?;
-    let mut out = HostTensor::zeros([c.dims[1], c.dims[0]]).map_err(Error::wrap)?;
+    let mut out = HostTensor::zeros([c.dims[0], c.dims[1]]).map_err(Error::wrap)?;
     let mut matmul = Matmul::<Host>::new();
     if let Some((values, view)) = &added {
         let bias = HostRef::strided([view.dims[0]], [view.strides[0]], &values[view.offset..]);
-        matmul = matmul.bias_of_rows(bias.map_err(Error::wrap)?);
+        matmul = matmul.bias(bias.map_err(Error::wrap)?);
     }
     if let Some(activation) = activation {
         matmul = matmul.activation(*activation);
     }
-    // The transposed product, column-major, is the product, row-major.
-    let (a, b) = (matrix(a, &left)?.transposed(), matrix(b, &right)?.transposed());
-    matmul.run_into(&Host::cpu(), b, a, &mut out).map_err(Error::wrap)?;
+    matmul.run_into(&Host::cpu(), matrix(a, &left)?, matrix(b, &right)?, &mut out).map_err(Error::wrap)?;
     from_f32(dtype, out.into_values())
 }
 

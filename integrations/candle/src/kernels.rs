@@ -73,7 +73,7 @@ pub fn cross_entropy<T, const W: usize = 4096>(
         let now = map((most, maximum(row, 1)), |m, x| max(m, x));
         let grown = sum(map((row, now), |x, m| exp(x - m)), 1);
         total = map((total, most, now, grown), |t, m, now, g| t * exp(m - now) + g);
-        let own = map(row, |x, at| if (n * W + at.1) as u32 == target { x } else { 0.0 });
+        let own = map(row, |x, at| if at.1 as u32 == target { x } else { 0.0 });
         picked = map((picked, sum(own, 1)), |p, x| p + x);
         most = now;
     }

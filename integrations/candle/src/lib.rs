@@ -18,7 +18,7 @@ mod view;
 pub use attention::{flash_attn, flash_attn_varlen, flash_attn_windowed};
 #[cfg(feature = "cuda")]
 pub use device::capture;
-pub use host::simulate;
+pub use host::simulated;
 pub use launch::{Argument, Launch, specialized};
 pub use linear::{QLinear, linear, matmul};
 pub use operator::{Call, Inputs, Operator, apply};

@@ -46,22 +46,30 @@ pub trait Operator: Send + Sync + 'static {
         Err(Error::BackwardNotSupported { op: self.name() })
     }
 
-    /// The gradients of the inputs, one for each. By default candle differentiates [`Operator::formula`].
+    /// The gradients of the inputs, one for each; `None` is 0. By default candle differentiates [`Operator::formula`].
     fn backward(
         &self,
         inputs: &[&Tensor],
         _result: &Tensor,
         gradient: &Tensor,
     ) -> Result<Vec<Option<Tensor>>> {
-        let is_float = |input: &&Tensor| input.dtype().is_float();
-        let variables = inputs.iter().map(|input| is_float(input).then(|| Var::from_tensor(&input.detach())));
-        let variables = variables.map(Option::transpose).collect::<Result<Vec<_>>>()?;
-        let tensor =
-            |(input, variable): (&&Tensor, &Option<Var>)| variable.as_deref().unwrap_or(input).clone();
-        let tensors: Vec<Tensor> = inputs.iter().zip(&variables).map(tensor).collect();
-        let grads = (self.formula(&tensors)? * gradient.detach())?.sum_all()?.backward()?;
-        Ok(variables.iter().map(|variable| grads.get(variable.as_deref()?).cloned()).collect())
+        differentiate(self, inputs, gradient)
     }
+}
+
+/// The gradients of [`Operator::formula`] by candle's.
+pub(crate) fn differentiate(
+    operator: &(impl Operator + ?Sized),
+    inputs: &[&Tensor],
+    gradient: &Tensor,
+) -> Result<Vec<Option<Tensor>>> {
+    let is_float = |input: &&Tensor| input.dtype().is_float();
+    let variables = inputs.iter().map(|input| is_float(input).then(|| Var::from_tensor(&input.detach())));
+    let variables = variables.map(Option::transpose).collect::<Result<Vec<_>>>()?;
+    let tensor = |(input, variable): (&&Tensor, &Option<Var>)| variable.as_deref().unwrap_or(input).clone();
+    let tensors: Vec<Tensor> = inputs.iter().zip(&variables).map(tensor).collect();
+    let grads = (operator.formula(&tensors)? * gradient.detach())?.sum_all()?.backward()?;
+    Ok(variables.iter().map(|variable| grads.get(variable.as_deref()?).cloned()).collect())
 }
 
 /// The types and shapes of the inputs of a call, and messages about them.
@@ -244,6 +252,12 @@ impl<O: Operator> Custom<O> {
         gradient: &Tensor,
     ) -> Result<[Option<Tensor>; N]> {
         let all = self.0.backward(&inputs, result, gradient)?;
+        // Candle expects a gradient of every input that depends on variables.
+        let known = |(input, gradient): (&&Tensor, Option<Tensor>)| match gradient {
+            None if input.track_op() => Ok(Some(input.zeros_like()?)),
+            gradient => Ok(gradient),
+        };
+        let all = inputs.iter().zip(all).map(known).collect::<Result<Vec<_>>>()?;
         let Ok(all) = all.try_into() else { bail!("{}: one gradient for each input", self.0.name()) };
         Ok(all)
     }

@@ -1,10 +1,10 @@
 //! The operator of `candle_nn::rotary_emb`.
 
-use candle_core::{DType, Result, Shape, Tensor};
+use candle_core::{D, DType, Result, Shape, Tensor};
 
 use crate::kernels::rotate;
 use crate::launch::{Launch, specialized};
-use crate::operator::{Call, Inputs, Operator, apply};
+use crate::operator::{Call, Inputs, Operator, apply, differentiate};
 use crate::view::View;
 
 /// Rotary embedding of (batch, heads, positions, width), as `candle_nn::rotary_emb::rope`, with gradients. Cosines and sines have half the
@@ -99,8 +99,25 @@ impl Operator for Rope {
         Some(all)
     }
 
-    /// The inverse rotation. Angles have no gradients.
+    fn formula(&self, inputs: &[Tensor]) -> Result<Tensor> {
+        let &[batch, _, positions, width] = inputs[0].dims() else { unreachable!("it has four dimensions") };
+        let table = |table: &Tensor| {
+            let table = table.narrow(D::Minus2, 0, positions)?;
+            let tables = if table.rank() == 3 { batch } else { 1 };
+            table.reshape((tables, 1, positions, width / 2))
+        };
+        let (c, s) = (table(&inputs[1])?, (table(&inputs[2])? * f64::from(self.sign))?);
+        let half = |start: usize| inputs[0].narrow(D::Minus1, start, width / 2);
+        let (a, b) = (half(0)?, half(width / 2)?);
+        let first = (a.broadcast_mul(&c)? - b.broadcast_mul(&s)?)?;
+        Tensor::cat(&[first, (b.broadcast_mul(&c)? + a.broadcast_mul(&s)?)?], D::Minus1)
+    }
+
+    /// The inverse rotation. Tables of angles seldom are variables.
     fn backward(&self, inputs: &[&Tensor], _: &Tensor, gradient: &Tensor) -> Result<Vec<Option<Tensor>>> {
+        if inputs[1].track_op() || inputs[2].track_op() {
+            return differentiate(self, inputs, gradient);
+        }
         let inverse = Rope { sign: -self.sign };
         Ok(vec![Some(apply(inverse, &[gradient, inputs[1], inputs[2]])?), None, None])
     }
