@@ -156,34 +156,6 @@ impl Operator for Attention {
         (0..batch).flat_map(|at| (0..shared).map(move |member| (at, member))).map(launch).collect()
     }
 
-    fn host(&self, call: &Call, inputs: &[Vec<f32>]) -> Option<Vec<f32>> {
-        let (q, k) = (call.input(0), call.input(1));
-        let (&[_, queries, heads, width], &[_, keys, key_heads, _]) = (q.dims(), k.dims()) else {
-            return None;
-        };
-        let mut all = Vec::with_capacity(inputs[0].len());
-        for (row, q) in inputs[0].chunks(width.max(1)).enumerate() {
-            let (batch, query, head) = (row / (queries * heads), row / heads % queries, row % heads);
-            let at = |key: usize| ((batch * keys + key) * key_heads + head * key_heads / heads) * width;
-            let seen: Vec<usize> =
-                (0..keys).filter(|key| self.sees([query, *key], [queries, keys])).collect();
-            let score = |key: &usize| {
-                self.scale * q.iter().zip(&inputs[1][at(*key)..]).map(|(q, k)| q * k).sum::<f32>()
-            };
-            let scores: Vec<f32> = seen.iter().map(score).collect();
-            let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            let weights: Vec<f32> = scores.iter().map(|score| (score - most).exp()).collect();
-            let total: f32 = weights.iter().sum();
-            let mut out = vec![0.0; width];
-            for (weight, key) in weights.iter().zip(&seen) {
-                let values = &inputs[2][at(*key)..];
-                out.iter_mut().zip(values).for_each(|(out, value)| *out += weight / total * value);
-            }
-            all.extend(out);
-        }
-        Some(all)
-    }
-
     fn formula(&self, inputs: &[Tensor]) -> Result<Tensor> {
         let (dtype, shared) = (inputs[0].dtype(), inputs[0].dim(2)? / inputs[1].dim(2)?);
         let heads_first = |tensor: &Tensor| tensor.transpose(1, 2)?.contiguous()?.to_dtype(DType::F32);

@@ -1,9 +1,9 @@
-//! Operators on the CPU: by plain Rust, or with their kernels in the simulator.
+//! Operators on the CPU: by candle's operators, or with their kernels in the simulator.
 
 use std::cell::Cell;
 
 use candle_core::backend::BackendStorage;
-use candle_core::{CpuStorage, DType, Error, Result, bail};
+use candle_core::{CpuStorage, DType, Device, Error, Result, Tensor, bail};
 use half::{bf16, f16};
 use tilewright::matmul::{Host, HostRef, HostTensor, Matmul};
 use tilewright::prelude as types;
@@ -15,13 +15,19 @@ use crate::view::{Slot, View};
 
 /// Runs an operator on the CPU.
 pub(crate) fn run(operator: &dyn Operator, call: &Call, inputs: &[&CpuStorage]) -> Result<CpuStorage> {
-    let values = call.inputs.iter().zip(inputs).map(|(view, storage)| to_f32(view, storage));
     if SIMULATED.get() {
         return simulate(operator, call, inputs);
     }
-    match operator.host(call, &values.collect::<Result<Vec<_>>>()?) {
-        Some(values) => from_f32(call.dtype, values),
-        None => simulate(operator, call, inputs),
+    let tensor = |(view, storage): (&View, &&CpuStorage)| {
+        let values = Tensor::from_vec(to_f32(view, storage)?, view.dims(), &Device::Cpu)?;
+        let dtype = storage.dtype();
+        if dtype.is_float() { Ok(values) } else { values.to_dtype(dtype) }
+    };
+    let count = operator.inputs().len();
+    let tensors = call.inputs.iter().zip(inputs).take(count).map(tensor).collect::<Result<Vec<_>>>()?;
+    match operator.formula(&tensors) {
+        Err(Error::BackwardNotSupported { .. }) => simulate(operator, call, inputs),
+        result => from_f32(call.dtype, result?.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?),
     }
 }
 

@@ -89,15 +89,6 @@ impl Operator for Linear {
         })])
     }
 
-    /// By candle's product.
-    fn host(&self, call: &Call, inputs: &[Vec<f32>]) -> Option<Vec<f32>> {
-        let tensor = |(index, values): (usize, &Vec<f32>)| {
-            Tensor::from_slice(values, call.input(index).dims(), &Device::Cpu)
-        };
-        let tensors = inputs.iter().enumerate().map(tensor).collect::<Result<Vec<_>>>().ok()?;
-        self.formula(&tensors).ok()?.flatten_all().ok()?.to_vec1().ok()
-    }
-
     fn formula(&self, inputs: &[Tensor]) -> Result<Tensor> {
         let product = inputs[0].broadcast_matmul(&inputs[1].t()?)?;
         let product = if self.has_bias { product.broadcast_add(&inputs[2])? } else { product };
@@ -238,12 +229,6 @@ impl Operator for QLinear {
         arguments.extend(self.offsets.iter().map(|_| table(3).into()));
         arguments.push(call.result().rows()?.into());
         Ok(vec![Launch::shared(kernel, arguments)])
-    }
-
-    /// By candle's product.
-    fn host(&self, call: &Call, inputs: &[Vec<f32>]) -> Option<Vec<f32>> {
-        let xs = Tensor::from_slice(&inputs[0], call.input(0).dims(), &Device::Cpu).ok()?;
-        self.formula(&[xs]).ok()?.flatten_all().ok()?.to_vec1().ok()
     }
 
     fn formula(&self, inputs: &[Tensor]) -> Result<Tensor> {

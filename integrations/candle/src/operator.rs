@@ -9,7 +9,7 @@ use crate::view::{Slot, View};
 
 /// An operator whose CUDA part is a list of launches.
 ///
-/// Required are its name, its inputs and the launches. The CPU then runs the kernels in the simulator.
+/// Required are its name, its inputs and the launches. Without [`Operator::formula`], the CPU runs the kernels in the simulator.
 pub trait Operator: Send + Sync + 'static {
     /// Its name in messages.
     fn name(&self) -> &'static str;
@@ -36,12 +36,7 @@ pub trait Operator: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Computes the result on the CPU from the elements of the inputs, row-major. `None` runs the kernels in the simulator.
-    fn host(&self, _call: &Call, _inputs: &[Vec<f32>]) -> Option<Vec<f32>> {
-        None
-    }
-
-    /// The result by candle's differentiable operators, for [`Operator::backward`].
+    /// The result by candle's differentiable operators, for [`Operator::backward`] and for the CPU, which computes it in f32.
     fn formula(&self, _inputs: &[Tensor]) -> Result<Tensor> {
         Err(Error::BackwardNotSupported { op: self.name() })
     }

@@ -104,35 +104,6 @@ impl Operator for Rows {
         Ok(vec![Launch::shared(kernel, arguments)])
     }
 
-    fn host(&self, call: &Call, inputs: &[Vec<f32>]) -> Option<Vec<f32>> {
-        let columns = *call.input(0).dims().last()?;
-        let mut all = Vec::with_capacity(inputs[0].len());
-        for row in inputs[0].chunks(columns.max(1)) {
-            let average = |sum: f64| (sum / columns as f64) as f32;
-            match self.work {
-                Work::Softmax => {
-                    let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-                    let grown: Vec<f32> = row.iter().map(|x| (x - most).exp()).collect();
-                    let total: f32 = grown.iter().sum();
-                    all.extend(grown.iter().map(|x| x / total));
-                }
-                Work::Layernorm => {
-                    let mean = average(row.iter().map(|x| f64::from(*x)).sum());
-                    let variance = average(row.iter().map(|x| f64::from(x - mean).powi(2)).sum());
-                    let factor = (variance + self.eps).sqrt().recip();
-                    let weights = inputs[1].iter().zip(&inputs[2]);
-                    all.extend(row.iter().zip(weights).map(|(x, (w, b))| (x - mean) * factor * w + b));
-                }
-                _ => {
-                    let squares = average(row.iter().map(|x| f64::from(*x).powi(2)).sum());
-                    let factor = (squares + self.eps).sqrt().recip();
-                    all.extend(row.iter().zip(&inputs[1]).map(|(x, w)| x * factor * w));
-                }
-            }
-        }
-        Some(all)
-    }
-
     fn formula(&self, inputs: &[Tensor]) -> Result<Tensor> {
         let dtype = inputs[0].dtype();
         let inputs = inputs.iter().map(|input| input.to_dtype(DType::F32)).collect::<Result<Vec<_>>>()?;
@@ -193,8 +164,8 @@ impl Operator for Gate {
         )])
     }
 
-    fn host(&self, _: &Call, inputs: &[Vec<f32>]) -> Option<Vec<f32>> {
-        Some(inputs[0].iter().zip(&inputs[1]).map(|(gate, up)| gate / (1.0 + (-gate).exp()) * up).collect())
+    fn formula(&self, inputs: &[Tensor]) -> Result<Tensor> {
+        inputs[0].silu()? * &inputs[1]
     }
 
     fn backward(&self, inputs: &[&Tensor], _: &Tensor, gradient: &Tensor) -> Result<Vec<Option<Tensor>>> {
@@ -229,14 +200,10 @@ impl Operator for GateGradients {
         )])
     }
 
-    fn host(&self, _: &Call, inputs: &[Vec<f32>]) -> Option<Vec<f32>> {
-        let part = |function: fn(f32, f32) -> f32| {
-            inputs[0].iter().zip(&inputs[1]).zip(&inputs[2]).map(move |((g, u), d)| d * function(*g, *u))
-        };
-        fn sigmoid(x: f32) -> f32 {
-            1.0 / (1.0 + (-x).exp())
-        }
-        let gate = part(|g, u| u * sigmoid(g) * (1.0 + g * (1.0 - sigmoid(g))));
-        Some(gate.chain(part(|g, _| g * sigmoid(g))).collect())
+    fn formula(&self, inputs: &[Tensor]) -> Result<Tensor> {
+        let [gate, up, gradient] = inputs else { unreachable!("it has three inputs") };
+        let sigmoid = (gate.neg()?.exp()? + 1.0)?.recip()?;
+        let slope = (&sigmoid * ((gate * (1.0 - &sigmoid)?)? + 1.0)?)?;
+        Tensor::stack(&[((gradient * up)? * slope)?, ((gradient * gate)? * sigmoid)?], 0)
     }
 }

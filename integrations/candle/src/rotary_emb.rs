@@ -81,24 +81,6 @@ impl Operator for Rope {
         (0..batch).map(launch).collect()
     }
 
-    fn host(&self, call: &Call, inputs: &[Vec<f32>]) -> Option<Vec<f32>> {
-        let &[batch, heads, positions, width] = call.input(0).dims() else { return None };
-        let (half, tables) = (width / 2, call.input(1));
-        let rows = tables.dims()[tables.dims().len() - 2];
-        let mut all = inputs[0].clone();
-        for (index, row) in all.chunks_mut(width.max(1)).enumerate() {
-            let (first, position) = (index / (heads * positions), index % positions);
-            let first = if tables.dims().len() == 3 { first.min(batch) } else { 0 };
-            let at = (first * rows + position) * half;
-            for pair in 0..half {
-                let (a, b) = (row[pair], row[half + pair]);
-                let (c, s) = (inputs[1][at + pair], self.sign * inputs[2][at + pair]);
-                (row[pair], row[half + pair]) = (a * c - b * s, b * c + a * s);
-            }
-        }
-        Some(all)
-    }
-
     fn formula(&self, inputs: &[Tensor]) -> Result<Tensor> {
         let &[batch, _, positions, width] = inputs[0].dims() else { unreachable!("it has four dimensions") };
         let table = |table: &Tensor| {

@@ -5,8 +5,6 @@ use candle_nn::{AdamW, Optimizer, ParamsAdamW};
 use tilewright_candle as tilewright;
 
 const TOKENS: usize = 64;
-const BATCH: usize = 8;
-const POSITIONS: usize = 128;
 const HEADS: usize = 2;
 const HEAD: usize = 64;
 const WIDTH: usize = HEADS * HEAD;
@@ -44,6 +42,11 @@ const CANDLE: Operators = Operators {
     loss: |x, target| candle_nn::loss::cross_entropy(&x.to_dtype(DType::F32)?, target),
 };
 
+/// Sequences of a batch, and their positions.
+fn sizes(device: &Device) -> (usize, usize) {
+    if device.is_cpu() { (4, 32) } else { (16, 256) }
+}
+
 /// Causal attention by candle's differentiable operators.
 pub(crate) fn candle_attention(q: &Tensor, k: &Tensor, v: &Tensor) -> Result<Tensor> {
     let [q, k, v] = [q, k, v].map(|x| x.transpose(1, 2)?.contiguous());
@@ -59,6 +62,7 @@ pub(crate) fn candle_attention(q: &Tensor, k: &Tensor, v: &Tensor) -> Result<Ten
 struct Model {
     weights: Vec<Var>,
     angles: [Tensor; 2],
+    sizes: (usize, usize),
     dtype: DType,
 }
 
@@ -69,11 +73,12 @@ impl Model {
             initial.iter().map(|of| Var::from_tensor(&of.to_device(device)?)).collect::<Result<_>>()?;
         let angle =
             |at: usize| (at / (HEAD / 2)) as f32 / 1e4f32.powf((at % (HEAD / 2)) as f32 / (HEAD / 2) as f32);
+        let sizes = sizes(device);
         let table = |function: fn(f32) -> f32| {
-            let values: Vec<f32> = (0..POSITIONS * HEAD / 2).map(|at| function(angle(at))).collect();
-            Tensor::from_vec(values, (POSITIONS, HEAD / 2), device)?.to_dtype(dtype)
+            let values: Vec<f32> = (0..sizes.1 * HEAD / 2).map(|at| function(angle(at))).collect();
+            Tensor::from_vec(values, (sizes.1, HEAD / 2), device)?.to_dtype(dtype)
         };
-        Ok(Model { weights, angles: [table(f32::cos)?, table(f32::sin)?], dtype })
+        Ok(Model { weights, angles: [table(f32::cos)?, table(f32::sin)?], sizes, dtype })
     }
 
     fn initial() -> Result<Vec<Tensor>> {
@@ -91,18 +96,19 @@ impl Model {
 
     fn loss(&self, by: &Operators, tokens: &Tensor) -> Result<Tensor> {
         let weights = self.weights.iter().map(|of| of.to_dtype(self.dtype)).collect::<Result<Vec<_>>>()?;
-        let (inputs, targets) = (tokens.narrow(1, 0, POSITIONS)?, tokens.narrow(1, 1, POSITIONS)?);
-        let mut x = weights[0].embedding(&inputs.flatten_all()?)?.reshape((BATCH, POSITIONS, WIDTH))?;
+        let (batch, positions) = self.sizes;
+        let (inputs, targets) = (tokens.narrow(1, 0, positions)?, tokens.narrow(1, 1, positions)?);
+        let mut x = weights[0].embedding(&inputs.flatten_all()?)?.reshape((batch, positions, WIDTH))?;
         for layer in weights[3..].chunks(6) {
             let y = (by.linear)(&(by.norm)(&x, &layer[0])?, &layer[1])?;
             let heads =
-                |part: usize| y.narrow(2, part * WIDTH, WIDTH)?.reshape((BATCH, POSITIONS, HEADS, HEAD));
+                |part: usize| y.narrow(2, part * WIDTH, WIDTH)?.reshape((batch, positions, HEADS, HEAD));
             let rotate = |x: Tensor| {
                 (by.rope)(&x.transpose(1, 2)?.contiguous()?, &self.angles[0], &self.angles[1])?
                     .transpose(1, 2)
             };
             let y = (by.attention)(&rotate(heads(0)?)?, &rotate(heads(1)?)?, &heads(2)?)?;
-            x = (x + (by.linear)(&y.reshape((BATCH, POSITIONS, WIDTH))?, &layer[2])?)?;
+            x = (x + (by.linear)(&y.reshape((batch, positions, WIDTH))?, &layer[2])?)?;
             let y = (by.gate)(&(by.linear)(&(by.norm)(&x, &layer[3])?, &layer[4])?)?;
             x = (x + (by.linear)(&y, &layer[5])?)?;
         }
@@ -118,15 +124,16 @@ fn tokens(step: usize, device: &Device) -> Result<Tensor> {
         random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (random >> 33) as u32
     };
+    let (batch, positions) = sizes(device);
     let mut all = Vec::new();
-    for _ in 0..BATCH {
+    for _ in 0..batch {
         let mut token = next() % TOKENS as u32;
-        for _ in 0..=POSITIONS {
+        for _ in 0..=positions {
             all.push(token);
             token = if next() % 8 == 0 { next() } else { 5 * token + 3 } % TOKENS as u32;
         }
     }
-    Tensor::from_vec(all, (BATCH, POSITIONS + 1), device)
+    Tensor::from_vec(all, (batch, positions + 1), device)
 }
 
 /// Losses of a training run.
