@@ -150,7 +150,7 @@ impl QLinear {
             let values = Tensor::from_vec(values, (outputs, inputs / 32), &Device::Cpu)?;
             values.t()?.contiguous()?.to_dtype(dtype)?.to_device(device)
         };
-        // Byte i of the kernel has elements 2i and 2i + 1; that of a block has i and i + 16.
+        // Byte i has elements 2i and 2i + 1 in the kernel, and elements i and i + 16 in a block.
         let code = |block: &[u8], at: usize| (block[head + at % 16] >> (4 * (at / 16))) & 15;
         let pairs = |block: &[u8]| {
             (0..16).map(|at| code(block, 2 * at) | code(block, 2 * at + 1) << 4).collect::<Vec<_>>()
@@ -208,7 +208,7 @@ impl Operator for QLinear {
         let (dims, (groups, outputs)) = (inputs.dims(0), self.scales.dims2()?);
         if inputs.dtype(0) != self.scales.dtype() {
             return inputs
-                .refuse(0, format!("the type must be {:?}, that of the scales", self.scales.dtype()));
+                .refuse(0, format!("the type must be {:?}, as the scales have", self.scales.dtype()));
         }
         if dims.len() < 2 || dims[dims.len() - 1] != 32 * groups {
             return inputs.refuse(0, format!("the last of two or more dimensions must be {}", 32 * groups));

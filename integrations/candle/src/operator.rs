@@ -20,7 +20,7 @@ pub trait Operator: Send + Sync + 'static {
     /// The launches that compute the result.
     fn launches(&self, call: &Call) -> Result<Vec<Launch>>;
 
-    /// Type and shape of the result: by default those of the first input. Checks the inputs.
+    /// Type and shape of the result, by default the first input's. Checks the inputs.
     fn result(&self, inputs: &Inputs) -> Result<(DType, Shape)> {
         Ok((inputs.dtype(0), inputs.dims(0).into()))
     }

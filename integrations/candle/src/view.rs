@@ -69,7 +69,7 @@ impl View {
         last.is_none_or(|(extent, stride)| *extent <= 1 || *stride == 1)
     }
 
-    /// One mode in place of `count` neighbouring modes from `first` on, where their strides permit it.
+    /// Replaces `count` neighbouring modes from `first` on by one, where their strides permit it.
     pub fn merge(mut self, first: usize, count: usize) -> Result<View> {
         let (mut extent, mut stride) = (1, 1);
         for mode in (first..first + count).rev() {
@@ -94,7 +94,7 @@ impl View {
         if rank == 0 { bail!("a scalar has no rows") } else { self.merge(0, rank - 1) }
     }
 
-    /// Two modes in place of one: `outer` times `inner` elements.
+    /// Divides a mode into two: `outer` times `inner` elements.
     pub fn split(mut self, mode: usize, outer: usize, inner: usize) -> Result<View> {
         if outer * inner != self.dims[mode] {
             bail!("mode {mode} of {:?} is not {outer} times {inner}", self.dims)

@@ -10,7 +10,7 @@ fn random(dims: &[usize], dtype: DType) -> Tensor {
     Tensor::randn(0f32, 1.0, dims, &CPU).unwrap().to_dtype(dtype).unwrap()
 }
 
-/// Compares the result of kernels with that of the CPU, and their gradients of the first input.
+/// Compares results of kernels and of the CPU, and gradients of the first input.
 #[track_caller]
 fn check(what: &str, tolerance: f64, inputs: &[Tensor], function: &dyn Fn(&[Tensor]) -> Result<Tensor>) {
     let run = || {
