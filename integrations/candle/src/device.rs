@@ -8,7 +8,7 @@ use candle_core::cuda_backend::cudarc::driver::{CudaSlice, CudaStream, DeviceRep
 use candle_core::cuda_backend::{CudaDType, CudaDevice, CudaStorage};
 use candle_core::{DType, Error, Result, bail};
 use half::{bf16, f16};
-use tilewright::matmul::Matmul;
+use tilewright::matmul::{Factor, Matmul};
 use tilewright::runtime::{self, Graph, Plain};
 use tilewright::{Elem, Launch as _, Stream, TensorMut, TensorRef};
 
@@ -77,7 +77,10 @@ fn run_typed<T: CudaDType + DeviceRepr + Plain>(
     device: &CudaDevice,
     stream: &Stream,
     inputs: &[&CudaStorage],
-) -> Result<CudaStorage> {
+) -> Result<CudaStorage>
+where
+    T::Elem: Factor<Product = T::Elem>,
+{
     // SAFETY: any bits are a number, and the kernels write the result.
     let mut result: CudaSlice<T> = unsafe { device.alloc(call.result.count()) }?;
     let failed = |error: runtime::Error| Error::Msg(format!("{}: {error}", operator.name())).bt();
@@ -161,7 +164,7 @@ fn multiply<T: CudaDType + Plain>(
     result: &mut CudaSlice<T>,
 ) -> Result<()>
 where
-    T::Elem: tilewright::matmul::Factor<Product = T::Elem>,
+    T::Elem: Factor<Product = T::Elem>,
 {
     let Product { a, b, bias, activation, c } = product;
     let operand = |view: &View| match view.slot {
