@@ -63,7 +63,7 @@ pub(crate) fn differentiate(
     let variables = variables.map(Option::transpose).collect::<Result<Vec<_>>>()?;
     let tensor = |(input, variable): (&&Tensor, &Option<Var>)| variable.as_deref().unwrap_or(input).clone();
     let tensors: Vec<Tensor> = inputs.iter().zip(&variables).map(tensor).collect();
-    let grads = (operator.formula(&tensors)? * gradient.detach())?.sum_all()?.backward()?;
+    let grads = (operator.formula(&tensors)? * gradient.detach())?.flatten_all()?.sum_all()?.backward()?;
     Ok(variables.iter().map(|variable| grads.get(variable.as_deref()?).cloned()).collect())
 }
 

@@ -72,10 +72,16 @@ impl Operator for Rope {
             let view = if view.dims().len() == 3 { view.select(0, first) } else { view };
             view.narrow(0, 0, positions)
         };
+        // All sequences at once, where they share the tables and their heads are equally far apart.
+        let one_table = [1, 2].iter().all(|index| call.input(*index).dims().len() == 2);
+        let (x, y, batch) = match call.input(0).merge(0, 2) {
+            Ok(x) if one_table => (x.unsqueeze(0), call.result().merge(0, 2)?.unsqueeze(0), 1),
+            _ => (call.input(0), call.result(), batch),
+        };
         let launch = |at: usize| {
             let tables = [1, 2].map(|index| table(call.input(index), at).into());
             let [cos, sin] = tables;
-            let (x, y) = (heads(call.input(0), at)?, heads(call.result(), at)?);
+            let (x, y) = (heads(x.clone(), at)?, heads(y.clone(), at)?);
             Ok(Launch::shared(kernel.clone(), vec![x.into(), cos, sin, y.into(), self.sign.into()]))
         };
         (0..batch).map(launch).collect()

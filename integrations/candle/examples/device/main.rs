@@ -39,5 +39,7 @@ fn main() -> Result<()> {
     if runs("bench") {
         bench::run(&device()?)?;
     }
+    #[cfg(feature = "cuda")]
+    check::finish()?;
     Ok(())
 }
