@@ -23,6 +23,8 @@ fn near(ours: &Tensor, theirs: &Tensor, tolerance: f64, what: &str) {
     assert!(apart <= tolerance, "{what}: {apart} apart");
 }
 
+/// A view of an input.
+type Change<'f> = &'f dyn Fn(&Tensor) -> Result<Tensor>;
 type Function<'f> = &'f dyn Fn(&[Tensor]) -> Result<Tensor>;
 
 /// Compares results and gradients of two functions, with inputs as they are, transposed and narrowed.
@@ -30,7 +32,7 @@ type Function<'f> = &'f dyn Fn(&[Tensor]) -> Result<Tensor>;
 fn check(ours: Function, theirs: Function, inputs: &[Tensor]) {
     let transposed = |x: &Tensor| x.transpose(0, x.rank() - 1)?.contiguous()?.transpose(0, x.rank() - 1);
     let narrowed = |x: &Tensor| Tensor::cat(&[x, x], D::Minus1)?.narrow(D::Minus1, 0, x.dim(D::Minus1)?);
-    let views: [(&str, &dyn Fn(&Tensor) -> Result<Tensor>); 3] =
+    let views: [(&str, Change); 3] =
         [("contiguous", &|x| Ok(x.clone())), ("transposed", &transposed), ("narrowed", &narrowed)];
     for (what, view) in views {
         let result = |function: Function| {

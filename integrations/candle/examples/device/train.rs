@@ -161,8 +161,10 @@ pub(crate) fn run(device: &Device) -> Result<()> {
         for step in [0, 1, 5, 10, 20, 30, 40, STEPS - 1] {
             println!("  step {step:2}: {:.4} {:.4}", ours[step], theirs[step]);
         }
-        let apart = ours.iter().zip(&theirs).map(|(ours, theirs)| (ours - theirs).abs()).fold(0.0, f32::max);
-        println!("  at most {apart:.4} apart");
+        let apart = ours.iter().zip(&theirs).map(|(ours, theirs)| (ours - theirs).abs());
+        let (sum, most) = apart.fold((0.0, 0f32), |(sum, most), apart| (sum + apart, most.max(apart)));
+        let apart = sum / STEPS as f32;
+        println!("  {apart:.4} apart on average, {most:.4} at most");
         if apart > tolerance || ours[STEPS - 1] > 0.6 * ours[0] {
             candle_core::bail!("the losses differ, or do not fall")
         }
