@@ -157,6 +157,9 @@ impl Call {
     pub(crate) fn new(operator: &dyn Operator, layouts: &[(DType, &Layout)], arch: u32) -> Result<Call> {
         let inputs = Inputs { name: operator.name(), names: operator.inputs(), layouts };
         let (dtype, shape) = operator.result(&inputs)?;
+        if !matches!(dtype, DType::F32 | DType::F16 | DType::BF16) {
+            bail!("{}: the result is {dtype:?}, and must be F32, F16 or BF16", operator.name())
+        }
         let view = |(index, (dtype, layout)): (usize, &(DType, &Layout))| {
             View::new(Slot::Input(index), *dtype, layout)
         };
