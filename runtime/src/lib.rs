@@ -97,8 +97,8 @@ freed. This guarantee depends on:
 - Graphs. A captured launch could run after its tensors are freed, and cudarc lets any thread capture any stream of cudarc at
   any moment. Kernels, copies and allocations of this crate use streams that no safe call hands out. A buffer's own stream is
   used only for events, and the driver reports reliably whether an event was captured. A launch goes on only if it was not,
-  and is refused otherwise. [`Stream::capture`], [`Stream::from_cuda`], [`Stream::from_cuda_in_thread`] and [`Stream::cuda_stream`] are `unsafe`, and their
-  documentation has the requirements. If another thread captures a stream to which cudarc itself submits work, that work is
+  and is refused otherwise. [`Stream::capture`], [`Stream::from_cuda`], [`Stream::from_cuda_in_thread`] and
+  [`Stream::cuda_stream`] are `unsafe`, and their documentation has the requirements. If another thread captures a stream to which cudarc itself submits work, that work is
   captured: its order after a kernel may be lost, which gives wrong results, but never wrong addresses.
 - Errors. If anything fails after a kernel was submitted, the launch waits for the kernel before it returns the error.
 
