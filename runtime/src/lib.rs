@@ -92,12 +92,13 @@ freed. This guarantee depends on:
   the context of the stream. Addresses never come from a trait that anybody can implement.
 - The order. A launch waits for the stream of each buffer, and that stream waits for the launch, by events that the launch
   records. A buffer is freed in the order of its stream, so after the kernel, in whichever order values are dropped. Streams
-  that are a different stream in every thread are refused. If memory is not freed in the order of a stream, the launch waits.
+  that are a different stream in every thread are refused, unless the launch is on that stream itself, which takes the `unsafe`
+  [`Stream::from_cuda_in_thread`]. If memory is not freed in the order of a stream, the launch waits.
 - Graphs. A captured launch could run after its tensors are freed, and cudarc lets any thread capture any stream of cudarc at
   any moment. Kernels, copies and allocations of this crate use streams that no safe call hands out. A buffer's own stream is
   used only for events, and the driver reports reliably whether an event was captured. A launch goes on only if it was not,
-  and is refused otherwise. [`Stream::capture`], [`Stream::from_cuda`] and [`Stream::cuda_stream`] are `unsafe`, and their
-  documentation has the requirements. If another thread captures a stream to which cudarc itself submits work, that work is
+  and is refused otherwise. [`Stream::capture`], [`Stream::from_cuda`], [`Stream::from_cuda_in_thread`] and
+  [`Stream::cuda_stream`] are `unsafe`, and their documentation has the requirements. If another thread captures a stream to which cudarc itself submits work, that work is
   captured: its order after a kernel may be lost, which gives wrong results, but never wrong addresses.
 - Errors. If anything fails after a kernel was submitted, the launch waits for the kernel before it returns the error.
 

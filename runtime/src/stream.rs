@@ -80,6 +80,18 @@ impl Stream {
         &self.inner.device
     }
 
+    /// A stream of cudarc for the calling thread alone, which may be cudarc's per-thread stream. Buffers of the per-thread stream can
+    /// then be lent too.
+    ///
+    /// # Safety
+    /// As for [`Stream::from_cuda`], and where it is the per-thread stream:
+    /// - only the calling thread uses the result;
+    /// - buffers of the per-thread stream that other threads allocate or free are ordered with launches, for example by the events of
+    ///   cudarc.
+    pub unsafe fn from_cuda_in_thread(stream: Arc<CudaStream>) -> Result<Stream, Error> {
+        Ok(Stream::around(Device::of(stream.context())?, stream, true))
+    }
+
     /// The stream as cudarc knows it. Ordering cudarc's buffers with launches does not need it: lend them
     /// ([`crate::TensorRef`]), or hand them over ([`crate::DeviceTensor::from_slice`]).
     ///

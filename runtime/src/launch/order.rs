@@ -43,7 +43,8 @@ impl<'s> Order<'s> {
             if own.context() != launch.context() {
                 return Err(elsewhere(name, own, launch).into());
             }
-            if is_per_thread(own) {
+            // A launch on the per-thread stream comes from `Stream::from_cuda_in_thread`.
+            if is_per_thread(own) && !is_per_thread(launch) {
                 return Err(per_thread(&format!("the stream of argument `{name}`")));
             }
             let is_known = |known: &Arc<CudaContext>| Arc::ptr_eq(known, own.context());

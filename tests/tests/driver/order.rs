@@ -365,6 +365,30 @@ fn a_foreign_stream() {
 }
 
 #[test]
+fn the_stream_of_a_thread() {
+    let run = Fake::new().run(|| {
+        let theirs = device().context().per_thread_stream();
+        // SAFETY: one thread uses the stream.
+        let stream = unsafe { Stream::from_cuda_in_thread(theirs.clone()) }.unwrap();
+        let (a, b) =
+            (theirs.alloc_zeros::<f32>(256 * 64).unwrap(), theirs.alloc_zeros::<f32>(128 * 64).unwrap());
+        let mut c = theirs.alloc_zeros::<f32>(256 * 128).unwrap();
+        let launched = MATMUL
+            .launch(
+                &stream,
+                TensorRef::new(&a, [256, 64]),
+                TensorRef::new(&b, [128, 64]),
+                TensorMut::new(&mut c, [256, 128]),
+            )
+            .unwrap();
+        assert!(!launched.waited, "buffers are freed in the order of the thread's stream");
+    });
+    let run = run.sound();
+    let is_event = |name: &str| name.starts_with("cuEventRecord") || name.starts_with("cuStreamWaitEvent");
+    run.check(!run.calls.iter().any(|call| is_event(&call.name)), "one stream needs no events");
+}
+
+#[test]
 fn graphs() {
     both(|fake| {
         let run = fake.run(|| {

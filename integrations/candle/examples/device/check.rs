@@ -1,0 +1,134 @@
+//! Operators on a GPU beside the operators on the CPU, with gradients; and a graph.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use candle_core::quantized::{GgmlDType, QTensor};
+use candle_core::{DType, Device, Module, Result, Tensor, Var, bail};
+use tilewright_candle::{Activation, QLinear, capture, flash_attn, linear, loss, ops, rotary_emb};
+
+type Function<'f> = &'f dyn Fn(&[Tensor]) -> Result<Tensor>;
+
+fn random(dims: &[usize], dtype: DType) -> Result<Tensor> {
+    Tensor::randn(0f32, 1.0, dims, &Device::Cpu)?.to_dtype(dtype)
+}
+
+fn apart(one: &Tensor, other: &Tensor) -> Result<f64> {
+    let host = |x: &Tensor| x.to_device(&Device::Cpu)?.to_dtype(DType::F64);
+    (host(one)? - host(other)?)?.abs()?.flatten_all()?.max(0)?.to_scalar()
+}
+
+/// Compares the result, and the gradients of inputs of real numbers.
+fn check(name: &str, tolerance: f64, device: &Device, inputs: &[Tensor], function: Function) -> Result<()> {
+    let run = |device: &Device| {
+        let variables: Vec<Option<Var>> = inputs
+            .iter()
+            .map(|x| x.dtype().is_float().then(|| Var::from_tensor(&x.to_device(device)?)).transpose())
+            .collect::<Result<_>>()?;
+        let tensors = inputs.iter().zip(&variables).map(|(x, variable)| match variable {
+            Some(variable) => Ok(variable.as_tensor().clone()),
+            None => x.to_device(device),
+        });
+        let y = function(&tensors.collect::<Result<Vec<_>>>()?)?;
+        let weights = Tensor::arange(0f32, y.elem_count() as f32, device)?.cos()?;
+        let grads = (y.flatten_all()?.to_dtype(DType::F32)? * weights)?.sum_all()?.backward()?;
+        let mut all = vec![y];
+        all.extend(variables.iter().flatten().filter_map(|variable| grads.get(variable).cloned()));
+        Result::Ok(all)
+    };
+    let (device, host) = (run(device)?, run(&Device::Cpu)?);
+    let differences =
+        device.iter().zip(&host).map(|(device, host)| apart(device, host)).collect::<Result<Vec<_>>>()?;
+    let agrees = differences.iter().all(|apart| *apart <= tolerance);
+    FAILED.fetch_add(usize::from(!agrees), Ordering::Relaxed);
+    println!("{} {name}: {differences:.5?} apart", if agrees { "ok    " } else { "FAILED" });
+    Ok(())
+}
+
+static FAILED: AtomicUsize = AtomicUsize::new(0);
+
+/// Fails if a comparison has failed.
+pub(crate) fn finish() -> Result<()> {
+    match FAILED.load(Ordering::Relaxed) {
+        0 => Ok(()),
+        count => bail!("{count} comparisons failed"),
+    }
+}
+
+pub(crate) fn run(device: &Device) -> Result<()> {
+    for (dtype, tolerance) in [(DType::F32, 1e-3), (DType::F16, 0.1), (DType::BF16, 0.5)] {
+        println!("{dtype:?}");
+        for width in [96, 1000, 4096, 20000] {
+            let x = [random(&[3, 5, width], dtype)?, random(&[width], dtype)?, random(&[width], dtype)?];
+            check("rms_norm", tolerance, device, &x[..2], &|x| ops::rms_norm(&x[0], &x[1], 1e-5))?;
+            check("layer_norm", tolerance, device, &x, &|x| ops::layer_norm(&x[0], &x[1], &x[2], 1e-5))?;
+            check("softmax_last_dim", tolerance, device, &x[..1], &|x| ops::softmax_last_dim(&x[0]))?;
+            let strided = |x: &[Tensor]| {
+                ops::rms_norm(&x[0].narrow(2, 0, width / 2)?, &x[1].narrow(0, 0, width / 2)?, 1e-5)
+            };
+            check("rms_norm of parts of rows", tolerance, device, &x[..2], &strided)?;
+            check("swiglu", tolerance, device, &x[..1], &|x| ops::swiglu(&x[0]))?;
+        }
+        let heads = [random(&[2, 3, 70, 64], dtype)?, random(&[80, 32], dtype)?, random(&[80, 32], dtype)?];
+        check("rope", tolerance, device, &heads, &|x| {
+            rotary_emb::rope(&x[0], &x[1].detach(), &x[2].detach())
+        })?;
+        for width in [64, 128, 80] {
+            let x = [(200, 4), (300, 2), (300, 2)]
+                .map(|(positions, heads)| random(&[2, positions, heads, width], dtype));
+            let [q, k, v] = x;
+            let x = [q?, k?, v?];
+            for causal in [true, false] {
+                check("flash_attn", tolerance, device, &x, &|x| {
+                    flash_attn(&x[0], &x[1], &x[2], 0.1, causal)
+                })?;
+            }
+        }
+        let target = Tensor::arange(0u32, 40, &Device::Cpu)?;
+        check("cross_entropy", tolerance, device, &[random(&[40, 9000], dtype)?, target], &|x| {
+            loss::cross_entropy(&x[0], &x[1])
+        })?;
+        let x = [random(&[2, 70, 128], dtype)?, random(&[200, 128], dtype)?, random(&[200], dtype)?];
+        for activation in [None, Some(Activation::Relu), Some(Activation::Gelu), Some(Activation::Silu)] {
+            // Sums of 200 products of 16 bits.
+            check("linear", 10.0 * tolerance, device, &x, &|x| {
+                linear(&x[0], &x[1], Some(&x[2]), activation)
+            })?;
+        }
+        if dtype != DType::F32 {
+            for format in [GgmlDType::Q8_0, GgmlDType::Q4_0, GgmlDType::Q4_1] {
+                let weights = QTensor::quantize(&random(&[200, 256], DType::F32)?, format)?;
+                check("QLinear", 10.0 * tolerance, device, &[random(&[7, 256], dtype)?], &|x| {
+                    QLinear::new(&weights, dtype, x[0].device())?.forward(&x[0])
+                })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A part of a model in a graph, on new inputs at each launch.
+#[allow(unsafe_code)]
+pub(crate) fn graph() -> Result<()> {
+    let device = Device::new_cuda_with_stream(0)?;
+    let cuda = device.as_cuda_device()?;
+    // SAFETY: all tensors are used on one stream.
+    unsafe { cuda.disable_event_tracking() };
+    let on = |x: Result<Tensor>| x?.to_device(&device);
+    let norm = on(random(&[256], DType::BF16))?;
+    let weight = on(random(&[512, 256], DType::BF16))?;
+    let (x, y) = (on(random(&[32, 256], DType::BF16))?, Tensor::zeros((32, 256), DType::BF16, &device)?);
+    let work = |x: &Tensor| ops::swiglu(&linear(&ops::rms_norm(x, &norm, 1e-5)?, &weight, None, None)?);
+    let step = || y.slice_set(&work(&x)?, 0, 0);
+    step()?;
+    // SAFETY: the tensors live to the end of this function, and the graph is dropped before them.
+    let graph = unsafe { capture(cuda, step) }?;
+    for _ in 0..3 {
+        let next = on(random(&[32, 256], DType::BF16))?;
+        x.slice_set(&next, 0, 0)?;
+        graph.launch().map_err(candle_core::Error::wrap)?;
+        let apart = apart(&y, &work(&next)?)?;
+        FAILED.fetch_add(usize::from(apart > 0.0), Ordering::Relaxed);
+        println!("{} graph: {apart:.5} apart", if apart > 0.0 { "FAILED" } else { "ok    " });
+    }
+    Ok(())
+}

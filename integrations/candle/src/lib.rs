@@ -1,0 +1,26 @@
+#![doc = include_str!("../README.md")]
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod attention;
+#[cfg(feature = "cuda")]
+mod device;
+mod host;
+pub mod kernels;
+mod launch;
+mod linear;
+pub mod loss;
+mod operator;
+pub mod ops;
+pub mod rotary_emb;
+
+mod view;
+
+pub use attention::{flash_attn, flash_attn_varlen, flash_attn_windowed};
+#[cfg(feature = "cuda")]
+pub use device::capture;
+pub use host::simulated;
+pub use launch::{Argument, Launch, specialized};
+pub use linear::{QLinear, linear, matmul};
+pub use operator::{Call, Inputs, Operator, apply};
+pub use tilewright::matmul::Activation;
+pub use view::View;
