@@ -479,7 +479,7 @@ fn gradients_are_finite_differences() {
         let which = ["grad_q", "grad_k", "grad_v"].iter().position(|known| *known == name).unwrap();
         let mut checked = 0;
         for (at, got) in got.iter().enumerate().filter(|(_, got)| !got.to().is_nan()) {
-            let mut by = |step: f64| {
+            let by = |step: f64| {
                 let mut inputs = inputs.clone();
                 inputs[which].all[at] += step;
                 loss(&small, &inputs)
