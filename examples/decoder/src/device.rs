@@ -145,15 +145,21 @@ impl Runner for OnDevice {
         Ok(self.buffers.len() - 1)
     }
 
-    fn write(&mut self, buffer: usize, values: Vec<i32>) -> Result<()> {
-        let Buffer::I32(tensor) = &mut self.buffers[buffer] else {
-            return Err("no buffer of i32".into());
-        };
-        Ok(tensor.write(&values)?)
+    fn write(&mut self, buffer: usize, data: Data) -> Result<()> {
+        match (&mut self.buffers[buffer], data) {
+            (Buffer::I32(tensor), Data::I32(values)) => Ok(tensor.write(&values)?),
+            (Buffer::F32(tensor), Data::F32(values)) => Ok(tensor.write(&values)?),
+            _ => Err("a buffer is written with numbers of its type, i32 or f32".into()),
+        }
     }
 
     fn read(&mut self, buffer: usize) -> Result<Vec<f32>> {
         let Buffer::F32(tensor) = &self.buffers[buffer] else { return Err("no buffer of f32".into()) };
+        Ok(tensor.to_host()?)
+    }
+
+    fn read_integers(&mut self, buffer: usize) -> Result<Vec<i32>> {
+        let Buffer::I32(tensor) = &self.buffers[buffer] else { return Err("no buffer of i32".into()) };
         Ok(tensor.to_host()?)
     }
 

@@ -32,6 +32,21 @@ pub trait Backend {
     fn limits(&self) -> [usize; 2];
     /// Writes the keys and values of all tokens, and returns rows of logits.
     fn forward(&mut self, batch: &Batch) -> Result<Vec<f32>>;
+    /// Writes the keys and values of all tokens, and chooses a token by each row of logits.
+    fn choose(&mut self, batch: &Batch, choices: &[Choice]) -> Result<Vec<u32>> {
+        let logits = self.forward(batch)?;
+        let rows = logits.chunks_exact(self.vocabulary().max(1));
+        Ok(rows.zip(choices).map(|(row, choice)| choice.token(row)).collect())
+    }
+}
+
+/// How a token is chosen: see [`Settings`].
+#[derive(Clone, Copy, Debug)]
+pub struct Choice {
+    pub temperature: f32,
+    pub top_p: f32,
+    /// A random number from 0 to 1.
+    pub random: f32,
 }
 
 /// How tokens are chosen, and how many.
@@ -175,13 +190,20 @@ impl<B: Backend> Engine<B> {
         }
         let ends = |at: &usize| self.sequences[*at].cached + count == self.sequences[*at].tokens.len();
         batch.logits = all.iter().filter(|at| ends(at)).count();
-        let logits = self.backend.forward(&batch)?;
-        let mut rows = logits.chunks_exact((logits.len() / batch.logits.max(1)).max(1));
+        // A step that fails is tried again with the same random numbers.
+        let drawn = |at: &usize| uniform(self.sequences[*at].random);
+        let choice = |at: &usize| {
+            let Settings { temperature, top_p, .. } = self.sequences[*at].settings;
+            Choice { temperature, top_p, random: if temperature > 0.0 { drawn(at).0 } else { 0.0 } }
+        };
+        let choices: Vec<Choice> = all.iter().filter(|at| ends(at)).map(choice).collect();
+        let mut chosen = self.backend.choose(&batch, &choices)?.into_iter();
         for at in all {
             let sequence = &mut self.sequences[*at];
             sequence.cached += count;
             if sequence.cached == sequence.tokens.len() {
-                let token = sample(rows.next().unwrap_or_default(), sequence.settings, &mut sequence.random);
+                sequence.random = uniform(sequence.random).1;
+                let token = chosen.next().ok_or("the backend chose no token")?;
                 sequence.tokens.push(token);
                 let ends = self.end.contains(&token) || sequence.tokens.len() >= sequence.max_length;
                 events.push(Event { id: sequence.id, token, ends });
@@ -191,36 +213,38 @@ impl<B: Backend> Engine<B> {
     }
 }
 
-/// A token, with the probabilities of the logits.
-fn sample(logits: &[f32], settings: Settings, random: &mut u64) -> u32 {
-    let order = |a: &(usize, f32), b: &(usize, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-    let numbered = || logits.iter().copied().enumerate();
-    let Some((best, most)) = numbered().min_by(order) else { return 0 };
-    if settings.temperature <= 0.0 {
-        return best as u32;
+impl Choice {
+    /// A token, with the probabilities of the logits.
+    fn token(&self, logits: &[f32]) -> u32 {
+        let order = |a: &(usize, f32), b: &(usize, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+        let numbered = || logits.iter().copied().enumerate();
+        let Some((best, most)) = numbered().min_by(order) else { return 0 };
+        if self.temperature <= 0.0 {
+            return best as u32;
+        }
+        let weight = |(at, x): (usize, f32)| (at, ((x - most) / self.temperature).exp());
+        let mut weights: Vec<(usize, f32)> = numbered().map(weight).collect();
+        weights.sort_unstable_by(order);
+        let total: f32 = weights.iter().map(|of| of.1).sum();
+        let (mut kept, mut sum) = (0, 0.0);
+        while kept < weights.len() && sum < self.top_p * total {
+            sum += weights[kept].1;
+            kept += 1;
+        }
+        let mut left = self.random * sum;
+        let chosen = weights[..kept].iter().find(|(_, weight)| {
+            left -= weight;
+            left < 0.0
+        });
+        chosen.map_or(best, |of| of.0) as u32
     }
-    let weight = |(at, x): (usize, f32)| (at, ((x - most) / settings.temperature).exp());
-    let mut weights: Vec<(usize, f32)> = numbered().map(weight).collect();
-    weights.sort_unstable_by(order);
-    let total: f32 = weights.iter().map(|of| of.1).sum();
-    let (mut kept, mut sum) = (0, 0.0);
-    while kept < weights.len() && sum < settings.top_p * total {
-        sum += weights[kept].1;
-        kept += 1;
-    }
-    let mut left = uniform(random) * sum;
-    let chosen = weights[..kept].iter().find(|(_, weight)| {
-        left -= weight;
-        left < 0.0
-    });
-    chosen.map_or(best, |of| of.0) as u32
 }
 
-/// The next number of a generator (SplitMix64), from 0 to 1.
-fn uniform(state: &mut u64) -> f32 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut bits = *state;
+/// A number from 0 to 1, and the next state of its generator (SplitMix64).
+fn uniform(state: u64) -> (f32, u64) {
+    let next = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut bits = next;
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((bits ^ (bits >> 31)) >> 40) as f32 / (1u64 << 24) as f32
+    (((bits ^ (bits >> 31)) >> 40) as f32 / (1u64 << 24) as f32, next)
 }

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use tilewright::kernels::models::{embed, gated, paged, rms_norm, weights};
+use tilewright::kernels::models::{embed, gated, paged, rms_norm, sample, weights};
 use tilewright::{KernelDef, f16};
 
 use crate::Result;
-use crate::engine::{Backend, Batch, PAGE};
+use crate::engine::{Backend, Batch, Choice, PAGE};
 use crate::launch::{Data, Launch, Runner, Value};
 use crate::model::{Config, Model};
 use crate::weights::{Format, Matrix};
@@ -61,6 +61,9 @@ struct Buffers {
     rotations: [usize; 2],
     /// Of attention: the results of parts of sequences, their maxima and sums, and how many parts have arrived.
     parts: [usize; 3],
+    /// Of samples: temperatures, top-p and random numbers, and the tokens.
+    choices: usize,
+    chosen: usize,
 }
 
 /// The kernels of a model, by the runner's numbers.
@@ -73,6 +76,7 @@ struct KernelIds {
     prefill: usize,
     gate: usize,
     logits: usize,
+    sample: usize,
     linear: Vec<Linear>,
 }
 
@@ -142,9 +146,9 @@ impl<R: Runner> Kernels<R> {
     /// Moves a model to a runner, with memory for this number of pages.
     pub fn new(mut runner: R, model: &Model, pages: usize) -> Result<Kernels<R>> {
         let config = model.config;
-        if config.heads / config.kv_heads > 16 || config.width > 8192 {
+        if config.heads / config.kv_heads > 16 || config.width > 8192 || model.embedding.rows > 262_137 {
             return Err(format!(
-                "kernels have at most 16 heads for a head of keys, and 8192 columns: {config:?}"
+                "kernels have at most 16 heads for a head of keys, 8192 columns and 262137 tokens: {config:?}"
             )
             .into());
         }
@@ -179,9 +183,24 @@ impl<R: Runner> Kernels<R> {
         let [results, sums] = [numbers(blocks * config.head)?, numbers(2 * blocks)?];
         let arrived = runner.buffer(Data::I32(vec![0; SEQUENCES * config.kv_heads]))?;
         let parts = [results, sums, arrived];
+        let choices = runner.buffer(Data::F32(vec![0.0; 3 * SEQUENCES]))?;
+        let chosen = runner.buffer(Data::I32(vec![0; SEQUENCES]))?;
         let logits = HashMap::new();
-        let buffers =
-            Buffers { inputs, x, normed, qkv, q, attended, gate_up, gated, logits, rotations, parts };
+        let buffers = Buffers {
+            inputs,
+            x,
+            normed,
+            qkv,
+            q,
+            attended,
+            gate_up,
+            gated,
+            logits,
+            rotations,
+            parts,
+            choices,
+            chosen,
+        };
         let kernels =
             kernel_ids(&mut runner, &config, embedding.format, head.as_ref().unwrap_or(&embedding).format)?;
         Ok(Kernels { runner, config, pages, layers, embedding, head, norm, buffers, kernels })
@@ -238,7 +257,7 @@ impl<R: Runner> Kernels<R> {
         let Config { width, hidden, heads, kv_heads, head, context, .. } = self.config;
         let (of, [_, keys]) = (&self.buffers, self.config.widths());
         let pages = context.div_ceil(PAGE);
-        let KernelIds { embed, rotate, attend, prefill, gate, logits: last, .. } = self.kernels;
+        let KernelIds { embed, rotate, attend, prefill, gate, logits: last, sample, .. } = self.kernels;
         let is_prompt = count > logits;
         let mut all = Vec::new();
         let input = |at: usize| Value::vector(of.inputs, count).from(at * CHUNK);
@@ -290,8 +309,43 @@ impl<R: Runner> Kernels<R> {
         if let Some(buffer) = of.logits.get(&logits.next_power_of_two()).filter(|_| logits > 0) {
             all.push(self.normed(self.norm, count - logits, logits));
             all.push(Launch { kernel: last, ..self.linear(self.head(), of.normed, *buffer, logits, false) });
+            let choice = |at: usize| Value::vector(of.choices, logits).from(at * SEQUENCES);
+            let rows = Value::rows(*buffer, logits, self.vocabulary());
+            let chosen = Value::vector(of.chosen, logits).written();
+            all.push(Launch { kernel: sample, args: vec![choice(0), choice(1), choice(2), rows, chosen] });
         }
         all
+    }
+}
+
+impl<R: Runner> Kernels<R> {
+    /// Runs a step. Logits and samples are in buffers.
+    fn run(&mut self, batch: &Batch) -> Result<()> {
+        let (count, pages) = (batch.tokens.len(), self.config.context.div_ceil(PAGE));
+        let of_one = batch.sequences.iter().all(|row| Some(row) == batch.sequences.first());
+        if count > CHUNK || batch.tables.len() > SEQUENCES || count > batch.logits && !of_one {
+            return Err("a step has tokens of one sequence, or one token of each".into());
+        }
+        let padded = |all: &[u32], length: usize| {
+            let signed = all.iter().map(|of| of.cast_signed());
+            signed.chain(std::iter::repeat(0)).take(length).collect::<Vec<i32>>()
+        };
+        let sequences: Vec<u32> = batch.sequences.iter().map(|of| *of as u32).collect();
+        let mut inputs = [&batch.tokens, &batch.positions, &sequences].map(|of| padded(of, CHUNK)).concat();
+        inputs.extend(batch.tables.iter().flat_map(|of| padded(of, pages)));
+        inputs.resize(3 * CHUNK + SEQUENCES * pages, 0);
+        self.runner.write(self.buffers.inputs, Data::I32(inputs))?;
+        // Buffers of logits have 1, 2, 4, … rows.
+        let (rows, vocabulary) = (batch.logits.next_power_of_two(), self.vocabulary());
+        if !self.buffers.logits.contains_key(&rows) {
+            let buffer = self.runner.buffer(Data::F32(vec![0.0; rows * vocabulary]))?;
+            self.buffers.logits.insert(rows, buffer);
+        }
+        let longest = batch.positions.iter().max().map_or(0, |last| *last as usize + 1);
+        let parts = self.parts(count, longest);
+        let launches = self.launches(count, batch.logits, parts);
+        // Each number of sequences and of parts has one graph.
+        self.runner.run((count == batch.logits).then_some([count, parts]), &launches)
     }
 }
 
@@ -336,6 +390,7 @@ fn kernel_ids(
             Format::Q4 => runner.kernel(weights::linear_q4!(Y = f32).def())?,
             _ => runner.kernel(weights::linear_half!(Y = f32).def())?,
         },
+        sample: runner.kernel(sample::sample_top_p!(T = f32, top_k = None).def())?,
         linear: linear.into_iter().collect::<Result<_>>()?,
     })
 }
@@ -358,36 +413,28 @@ impl<R: Runner> Backend for Kernels<R> {
     }
 
     fn forward(&mut self, batch: &Batch) -> Result<Vec<f32>> {
-        let (count, pages) = (batch.tokens.len(), self.config.context.div_ceil(PAGE));
-        let of_one = batch.sequences.iter().all(|row| Some(row) == batch.sequences.first());
-        if count > CHUNK || batch.tables.len() > SEQUENCES || count > batch.logits && !of_one {
-            return Err("a step has tokens of one sequence, or one token of each".into());
-        }
-        let padded = |all: &[u32], length: usize| {
-            let signed = all.iter().map(|of| of.cast_signed());
-            signed.chain(std::iter::repeat(0)).take(length).collect::<Vec<i32>>()
-        };
-        let sequences: Vec<u32> = batch.sequences.iter().map(|of| *of as u32).collect();
-        let mut inputs = [&batch.tokens, &batch.positions, &sequences].map(|of| padded(of, CHUNK)).concat();
-        inputs.extend(batch.tables.iter().flat_map(|of| padded(of, pages)));
-        inputs.resize(3 * CHUNK + SEQUENCES * pages, 0);
-        self.runner.write(self.buffers.inputs, inputs)?;
-        // Buffers of logits have 1, 2, 4, … rows.
-        let (rows, vocabulary) = (batch.logits.next_power_of_two(), self.vocabulary());
-        if !self.buffers.logits.contains_key(&rows) {
-            let buffer = self.runner.buffer(Data::F32(vec![0.0; rows * vocabulary]))?;
-            self.buffers.logits.insert(rows, buffer);
-        }
-        let longest = batch.positions.iter().max().map_or(0, |last| *last as usize + 1);
-        let parts = self.parts(count, longest);
-        let launches = self.launches(count, batch.logits, parts);
-        // Each number of sequences and of parts has one graph.
-        self.runner.run((count == batch.logits).then_some([count, parts]), &launches)?;
+        self.run(batch)?;
         if batch.logits == 0 {
             return Ok(Vec::new());
         }
-        let mut logits = self.runner.read(self.buffers.logits[&rows])?;
-        logits.truncate(batch.logits * vocabulary);
+        let mut logits = self.runner.read(self.buffers.logits[&batch.logits.next_power_of_two()])?;
+        logits.truncate(batch.logits * self.vocabulary());
         Ok(logits)
+    }
+
+    fn choose(&mut self, batch: &Batch, choices: &[Choice]) -> Result<Vec<u32>> {
+        let mut numbers = vec![0.0; 3 * SEQUENCES];
+        for (at, Choice { temperature, top_p, random }) in choices.iter().enumerate() {
+            for (part, number) in [temperature, top_p, random].into_iter().enumerate() {
+                numbers[part * SEQUENCES + at] = *number;
+            }
+        }
+        self.runner.write(self.buffers.choices, Data::F32(numbers))?;
+        self.run(batch)?;
+        if choices.is_empty() {
+            return Ok(Vec::new());
+        }
+        let tokens = self.runner.read_integers(self.buffers.chosen)?;
+        Ok(tokens[..choices.len()].iter().map(|token| token.cast_unsigned()).collect())
     }
 }

@@ -44,10 +44,12 @@ pub struct Launch {
 pub trait Runner {
     /// A new buffer, and its number.
     fn buffer(&mut self, data: Data) -> Result<usize>;
-    /// Writes a buffer of integers.
-    fn write(&mut self, buffer: usize, values: Vec<i32>) -> Result<()>;
+    /// Writes a buffer with data of its type and length.
+    fn write(&mut self, buffer: usize, data: Data) -> Result<()>;
     /// A buffer of f32.
     fn read(&mut self, buffer: usize) -> Result<Vec<f32>>;
+    /// A buffer of integers.
+    fn read_integers(&mut self, buffer: usize) -> Result<Vec<i32>>;
     /// A kernel, and its number.
     fn kernel(&mut self, def: &KernelDef) -> Result<usize>;
     /// Runs launches in order. With the numbers of a graph they are the launches of the last call with these numbers.

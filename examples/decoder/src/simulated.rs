@@ -44,9 +44,17 @@ impl Runner for Simulated {
         Ok(self.buffers.len() - 1)
     }
 
-    fn write(&mut self, buffer: usize, values: Vec<i32>) -> Result<()> {
-        self.buffers[buffer] = Data::I32(values);
+    fn write(&mut self, buffer: usize, data: Data) -> Result<()> {
+        self.buffers[buffer] = data;
         Ok(())
+    }
+
+    fn read_integers(&mut self, buffer: usize) -> Result<Vec<i32>> {
+        if let Data::I32(data) = &self.buffers[buffer] {
+            Ok(data.clone())
+        } else {
+            Err("no buffer of i32".into())
+        }
     }
 
     fn read(&mut self, buffer: usize) -> Result<Vec<f32>> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use decoder::engine::{Backend, Batch};
+use decoder::engine::{Backend, Batch, Choice};
 use decoder::host::Host;
 use decoder::kernels::Kernels;
 use decoder::model::{Config, Layer, Model};
@@ -89,13 +89,27 @@ fn check(config: Config, vocabulary: usize, formats: [Format; 2], prompt: u32) {
         tables: pages.clone(),
         logits: 2,
     };
-    for batch in [one(0..3, 0, 0), one(3..prompt, 0, 1), one(0..2, 1, 1), both] {
+    for batch in [one(0..3, 0, 0), one(3..prompt, 0, 1), one(0..2, 1, 1), both.clone()] {
         let (wanted, got) = (host.forward(&batch).unwrap(), kernels.forward(&batch).unwrap());
         assert_eq!(got.len(), wanted.len());
         let most = wanted.iter().fold(1.0f32, |most, of| most.max(of.abs()));
         for (at, (got, wanted)) in got.iter().zip(&wanted).enumerate() {
             assert!((got - wanted).abs() < 1e-2 * most, "{formats:?}: logit {at} is {got}, not {wanted}");
         }
+    }
+    // The likeliest tokens, and samples among half of the probability.
+    let choice = |temperature, random| Choice { temperature, top_p: 0.5, random };
+    let logits = kernels.forward(&both).unwrap();
+    let likeliest = |row: &[f32]| (0..vocabulary).max_by(|a, b| row[*a].total_cmp(&row[*b])).unwrap() as u32;
+    let wanted: Vec<u32> = logits.chunks_exact(vocabulary).map(likeliest).collect();
+    assert_eq!(kernels.choose(&both, &[choice(0.0, 0.0); 2]).unwrap(), wanted);
+    let chosen = kernels.choose(&both, &[choice(1.0, 0.3), choice(1.0, 0.9)]).unwrap();
+    for (row, token) in logits.chunks_exact(vocabulary).zip(chosen) {
+        let weight = |of: f32| f64::from(of).exp();
+        let own = row[token as usize];
+        let likelier: f64 = row.iter().filter(|of| **of > own).map(|of| weight(*of)).sum();
+        let all: f64 = row.iter().map(|of| weight(*of)).sum();
+        assert!(likelier < 0.5 * all * (1.0 + 1e-3), "token {token} is not among half of the probability");
     }
 }
 
