@@ -42,9 +42,12 @@ pub(super) fn run(question: &Question) -> Result<Value> {
     });
     let elements = elements.fold(0, u64::saturating_add);
     if elements > MOST_ELEMENTS {
+        let other = match chosen.written {
+            Some(_) => String::new(),
+            None => format!(", or `tilewright run {}`", chosen.name),
+        };
         return Err(Failure::Refused(format!(
-            "these sizes make {elements} elements, and a run on this page has at most {MOST_ELEMENTS}\nhelp: take smaller sizes, or `tilewright run {}`",
-            chosen.name
+            "these sizes make {elements} elements, and a run on this page has at most {MOST_ELEMENTS}\nhelp: take smaller sizes{other}"
         )));
     }
     let mut answer = run::simulate(&chosen, sizes, &inputs, question.number("seed").unwrap_or(0), events)?;
