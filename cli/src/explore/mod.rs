@@ -2,7 +2,7 @@
 //!
 //! One process serves the page, and questions of the page are answered by further processes of this program: a question that takes
 //! too long, or makes the generator fail, ends with its process. What a question can name is a kernel of the list and its keys, a
-//! layout, sizes and a seed; no file, and no program. A kernel as text is parsed, generated and simulated, and nothing else of it runs.
+//! layout, sizes and a seed; no file, and no program. A kernel as text is parsed, generated and simulated, never run.
 
 mod answers;
 mod http;

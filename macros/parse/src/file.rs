@@ -162,7 +162,7 @@ fn devices(item: &Item, items: &[Item], users: &mut Vec<String>, text: &mut Text
         let Some(TokenTree::Ident(last)) = used.path.into_iter().last() else { continue };
         let path = last.to_string();
         let is_named = |item: &&Item| item.name.as_ref().is_some_and(|name| *name == path);
-        let Some(found) = items.iter().filter(|item| item.kind == Kind::Device).find(is_named) else {
+        let Some(function) = items.iter().filter(|item| item.kind == Kind::Device).find(is_named) else {
             let what = format!("the text has no function `{path}` for kernels");
             text.wrong(last.span(), what, &format!("write `#[device] fn {path}(…)` above the kernel"));
             continue;
@@ -174,7 +174,8 @@ fn devices(item: &Item, items: &[Item], users: &mut Vec<String>, text: &mut Text
         }
         users.push(path);
         devices.extend(
-            device(found, items, users, text).map(|device| Device { name: text.name(&used.name), ..device }),
+            device(function, items, users, text)
+                .map(|device| Device { name: text.name(&used.name), ..device }),
         );
         users.pop();
     }
