@@ -194,6 +194,20 @@ fn transpose<T, const B: usize = 32>(a: &Tensor<T, (M, N)>, b: &mut Tensor<T, (N
 }
 ";
 
+/// Each matrix product in flight is complete later.
+#[test]
+fn products_in_flight_are_events() {
+    let keys = "dtype=bf16 arch=90 bm=64 bn=64 bk=64";
+    let question = json!({ "kernel": "matmul", "keys": keys, "size": "M=64,N=64,K=128" });
+    let answer = Server::start().ask("run", &question);
+    let numbers = |what: &str| -> Vec<u64> {
+        let events = answer["events"].as_array().unwrap_or_else(|| panic!("{answer}")).iter();
+        events.filter(|event| event[2] == what).map(|event| event[4].as_u64().unwrap()).collect()
+    };
+    assert_eq!(numbers("issues"), (1..=8).collect::<Vec<_>>());
+    assert_eq!(numbers("finishes"), numbers("issues"));
+}
+
 #[test]
 fn texts_are_kernels_too() {
     let server = Server::start();

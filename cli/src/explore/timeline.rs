@@ -69,5 +69,9 @@ fn as_json(event: &Event) -> Value {
         Happening::Completes { at, phase } => json!([block, warp, "completes", line, at, phase]),
         Happening::Begins { copy, to, bytes } => json!([block, warp, "begins", line, copy, to, bytes]),
         Happening::Lands { copy } => json!([block, warp, "lands", line, copy]),
+        Happening::Issues { product, warpgroup } => json!([block, warp, "issues", line, product, warpgroup]),
+        Happening::Finishes { product, warpgroup } => {
+            json!([block, warp, "finishes", line, product, warpgroup])
+        }
     }
 }
