@@ -94,8 +94,12 @@ pub(crate) fn of_ring() -> Result<String, sim::Error> {
 fn record(kernel: &impl Simulate, args: &[Arg]) -> Result<Vec<Event>, sim::Error> {
     let events: Arc<Mutex<Vec<Event>>> = Arc::default();
     let seen = events.clone();
-    let receive =
-        move |event: &Event| seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(event.clone());
+    let receive = move |event: &Event| {
+        // Matrix products in flight are not drawn.
+        if !matches!(event.happening, Happening::Issues { .. } | Happening::Finishes { .. }) {
+            seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(event.clone());
+        }
+    };
     kernel.simulate_with(args, &Options { events: Some(Arc::new(receive)), ..Options::default() })?;
     Ok(std::mem::take(&mut *events.lock().unwrap_or_else(|poisoned| poisoned.into_inner())))
 }

@@ -169,6 +169,89 @@ fn lines_of_the_source_name_their_statements() {
     assert_eq!(of("// tc_gc of c"), Some(20));
 }
 
+/// A kernel as text. The copy of `sb` has bank conflicts.
+const TEXT: &str = "use tilewright::prelude::*;
+
+#[device]
+fn double<T>(x: T) -> T {
+    x + x
+}
+
+#[kernel(T = f32 | f16)]
+fn transpose<T, const B: usize = 32>(a: &Tensor<T, (M, N)>, b: &mut Tensor<T, (N, M)>) {
+    use self::double;
+    let t = layout!((32, 8));
+    let s = shared::<T>(layout!((B, B)));
+    // A tile of each block.
+    copy(
+        parallelize(tile(a, (B, B), (block.x, block.y)), t, thread.x),
+        parallelize(s, t, thread.x),
+    );
+    cp_async_wait_all();
+    sync_threads();
+    let to = parallelize(tile(b, (B, B), (block.y, block.x)), t, thread.x);
+    copy(map(parallelize(permute(s, (1, 0)), t, thread.x), |x| double(x)), to);
+}
+";
+
+/// Each matrix product in flight is complete later.
+#[test]
+fn products_in_flight_are_events() {
+    let keys = "dtype=bf16 arch=90 bm=64 bn=64 bk=64";
+    let question = json!({ "kernel": "matmul", "keys": keys, "size": "M=64,N=64,K=128" });
+    let answer = Server::start().ask("run", &question);
+    let numbers = |what: &str| -> Vec<u64> {
+        let events = answer["events"].as_array().unwrap_or_else(|| panic!("{answer}")).iter();
+        events.filter(|event| event[2] == what).map(|event| event[4].as_u64().unwrap()).collect()
+    };
+    assert_eq!(numbers("issues"), (1..=8).collect::<Vec<_>>());
+    assert_eq!(numbers("finishes"), numbers("issues"));
+}
+
+#[test]
+fn texts_are_kernels_too() {
+    let server = Server::start();
+    let check = |question: &str, text: &str, keys: &str, path: &str, expected: Value| {
+        let answer =
+            server.ask(question, &json!({ "text": text, "keys": keys, "size": "M=40,N=36", "part": "s" }));
+        assert_eq!(answer.pointer(path), Some(&expected), "{question} {keys} {path}: {answer}");
+    };
+    check("kernel", TEXT, "B=64", "/settings/constants/0/value", json!(64));
+    check("kernel", TEXT, "T=f16", "/settings/types/0/value", json!("f16"));
+    // A statement of several lines, and the lines of its CUDA C.
+    check("kernel", TEXT, "", "/function/12", json!(["    // A tile of each block.", null, null]));
+    let tiled = "        parallelize(tile(a, (B, B), (block.x, block.y)), t, thread.x),";
+    check("kernel", TEXT, "", "/function/14", json!([tiled, 2, "text:15"]));
+    check("kernel", TEXT, "", "/function/21", json!(["}", null, null]));
+    let source = server.ask("kernel", &json!({ "text": TEXT }))["source"].clone();
+    let is_copy = |line: &&Value| line[0].as_str().unwrap().contains("cp_async_4(&s[");
+    assert_eq!(source.as_array().unwrap().iter().find(is_copy).unwrap()[1], 2);
+    check("kernel", TEXT, "", "/messages/0/range", json!([21, 63, 21, 72]));
+    check("kernel", TEXT, "", "/accesses/2/warp/banks/takes", json!(32));
+    check("part", TEXT, "", "/columns/31", json!([31, 0]));
+    check("choose", TEXT, "", "/sizes", json!({ "M": 40, "N": 36 }));
+    check("run", TEXT, "T=f16", "/events/0/3", json!("text:14"));
+    check("run", TEXT, "T=f16", "/cut", json!(false));
+    // Mistakes are at the author's lines and columns.
+    let wrong = TEXT.replace("thread.x), |x|", "lane.z), |x|");
+    let why = "`lane` is not defined in this kernel\n 21 |     copy(map(parallelize(permute(s, (1, 0)), t, lane.z), |x| double(x)), to);\n    |                                                 ^^^^\nhelp: write thread.x % 32; the closure of warp_shuffle(x, |lane| lane ^ 1) is given it";
+    check("kernel", &wrong, "", "/error", json!(why));
+    check("kernel", &wrong, "", "/messages/0/range", json!([21, 48, 21, 52]));
+    check("run", &wrong, "", "/error", json!(why));
+    let why = "the text from here on is not Rust\n 1 | fn {\n   |    ^\nhelp: close every bracket and quotation mark";
+    check("kernel", "fn {", "", "/error", json!(why));
+    let why = "`transpose` has no constant `BB`\n  BB=1\n  ^^\nhelp: it has B, T";
+    check("choose", TEXT, "BB=1", "/error", json!(why));
+    check("kernel", &" ".repeat(40_000), "", "/error", json!("a text has at most 32768 bytes"));
+    check(
+        "kernel",
+        &format!("#[kernel] fn k() {{ f({}1) }}", "-(".repeat(10_000)),
+        "",
+        "/messages/0/range/0",
+        json!(1),
+    );
+}
+
 /// The page in a browser, where one is installed: what it shows for a state in its address.
 #[test]
 fn the_page_shows_the_state_of_its_address() {
@@ -184,6 +267,8 @@ fn the_page_shows_the_state_of_its_address() {
         // A browser that cannot run here prints no page.
         String::from_utf8(output.stdout).ok().filter(|text| text.contains("<title>"))
     };
+    let escaped = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+    let (text, wrong) = (escaped(TEXT), escaped(&TEXT.replace("thread.x), |x|", "lane.z), |x|")));
     for (fragment, expected) in [
         ("e=(8,8):(8,1)", "2-way conflict on bank 0, lanes 0, 4"),
         ("tab=kernel&keys=BM=64&stmt=14", r#"class="ln pin" data-at="14" title="examples/tutorial.rs:30""#),
@@ -191,6 +276,16 @@ fn the_page_shows_the_state_of_its_address() {
         ("tab=run&size=32,32,8&keys=BM=32 BN=32&step=1", "2 of 80: warp 7: begins copy 1 into sa, 128 bytes"),
         ("tab=choice&sizes=256,256,64", "matmul_nt: K = 64, M = 256, N = 256"),
         ("tab=kernel&keys=BMM=3", "did you mean `BM`?"),
+        (
+            &format!("tab=kernel&kernel=(text)&keys=B=64&stmt=2&text={text}"),
+            r#"class="ln pin" data-at="2" title="text:15""#,
+        ),
+        (
+            &format!("tab=kernel&kernel=(text)&text={text}"),
+            "bank_conflicts: a warp's load from `s` takes 32 wavefronts",
+        ),
+        (&format!("tab=run&kernel=(text)&step=1&text={text}"), "of 256 threads have arrived, text:19"),
+        (&format!("tab=kernel&kernel=(text)&text={wrong}"), "`lane` is not defined in this kernel"),
     ] {
         let Some(text) = page(fragment) else { return };
         assert!(text.contains(expected), "{fragment}: `{expected}` is missing");

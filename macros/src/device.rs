@@ -6,17 +6,16 @@
 //! function expands to the kernel.
 
 use crate::deliver::{Made, Report};
-use crate::expr::block_value;
-use crate::function::{self, MOST_DEVICES};
-use crate::text::{Text, TokenRange};
-use crate::{guard, names, shadow, signature};
+use crate::function;
+use crate::text::Text;
+use crate::{names, shadow};
 use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote};
-use syn::{ItemFn, Stmt, UseTree};
-use tilewright_codegen::ast::{Device, DeviceParam, DeviceType};
+use syn::ItemFn;
+use tilewright_codegen::ast::Device;
 use tilewright_codegen::evaluate;
-use tilewright_codegen::problem::Problem;
 use tilewright_codegen::wire::{decode, encode};
+use tilewright_parse::device::{self as parse, Used};
 
 /// The user of functions, and the functions fetched so far: the input of `__with_device!` after a definition.
 pub(crate) struct User {
@@ -42,12 +41,6 @@ impl Fetched {
     }
 }
 
-/// A function that is used: its name here, and its path.
-struct Used {
-    name: Ident,
-    path: TokenStream,
-}
-
 impl User {
     pub(crate) fn new(kind: &str, attr: TokenStream, item: TokenStream) -> User {
         User { kind: Ident::new(kind, Span::call_site()), attr, item, fetched: Vec::new() }
@@ -55,11 +48,8 @@ impl User {
 
     /// Asks for the next function that is used; `None` if all have been fetched.
     fn next(&self) -> Option<TokenStream> {
-        guard::check(self.item.clone()).ok()?;
-        let function = syn::parse2::<ItemFn>(self.item.clone()).ok()?;
-        let (used, wrong) = used(&function.block, own(&self.kind, &function));
-        let next = used.get(self.fetched.len()).filter(|_| wrong.is_empty() && used.len() <= MOST_DEVICES)?;
-        let Used { name, path } = next;
+        let used = parse::used_by(&self.item, self.kind == "device")?;
+        let Used { name, path } = used.get(self.fetched.len())?;
         let User { kind, attr, item, fetched } = self;
         let known = fetched.iter().map(|(name, bytes)| quote!(#name #bytes));
         Some(quote!(#path! { #name #kind [#(#known)*] [#attr] [#item] }))
@@ -115,165 +105,26 @@ fn given(tokens: TokenStream) -> Option<User> {
     Some(User { kind, attr, item, fetched })
 }
 
-/// A mistake: its span, the message, and the remedy.
-type Wrong = (TokenRange, String, String);
-
-/// The name of a function, which it cannot use itself.
-fn own<'f>(kind: &Ident, function: &'f ItemFn) -> Option<&'f Ident> {
-    (kind == "device").then_some(&function.sig.ident)
-}
-
-/// The functions that a body uses, and mistakes among them; `own` is the name of the function.
-fn used(block: &syn::Block, own: Option<&Ident>) -> (Vec<Used>, Vec<Wrong>) {
-    let (mut all, mut wrong) = (Vec::new(), Vec::new());
-    for stmt in &block.stmts {
-        if let Stmt::Item(syn::Item::Use(item)) = stmt {
-            let leading = item.leading_colon;
-            leaves(&item.tree, &quote!(#leading), &mut all, &mut wrong);
-        }
-    }
-    for one in &all {
-        if own.is_some_and(|own| one.path.to_string() == quote!(self::#own).to_string()) {
-            let Problem { message, help, .. } = evaluate::recursive(&one.name.to_string());
-            wrong.push((one.name.span().into(), message, help.unwrap_or_default()));
-        }
-    }
-    if let Some(one) = all.get(MOST_DEVICES) {
-        let message = format!("at most {MOST_DEVICES} functions are used");
-        wrong.push((one.name.span().into(), message, "join some of them to one".into()));
-    }
-    (all, wrong)
-}
-
-fn leaves(tree: &UseTree, path: &TokenStream, all: &mut Vec<Used>, wrong: &mut Vec<Wrong>) {
-    let mut leaf = |ident: &Ident, name: &Ident| match ident
-        .to_string()
-        .chars()
-        .all(|c| c.is_lowercase() || c.is_ascii_digit() || c == '_')
-    {
-        true => all.push(Used { name: name.clone(), path: quote!(#path #ident) }),
-        false => wrong.push((
-            ident.span().into(),
-            format!("`{ident}` is not a `#[device]` function, and kernels use no other items"),
-            "write constants as numbers, or as `const` in the kernel".into(),
-        )),
-    };
-    match tree {
-        UseTree::Path(inner) => {
-            let ident = &inner.ident;
-            leaves(&inner.tree, &quote!(#path #ident ::), all, wrong);
-        }
-        UseTree::Name(last) => leaf(&last.ident, &last.ident),
-        UseTree::Rename(last) => leaf(&last.ident, &last.rename),
-        UseTree::Group(group) => group.items.iter().for_each(|tree| leaves(tree, path, all, wrong)),
-        UseTree::Glob(star) => wrong.push((
-            TokenRange::of(star),
-            "functions are used by their names".into(),
-            "list them: `use self::{soft, clip};`".into(),
-        )),
-    }
-}
-
-/// A body without its imports, whose mistakes are recorded.
-pub(crate) fn without_uses(block: &syn::Block, own: Option<&Ident>, text: &mut Text) -> syn::Block {
-    let (_, wrong) = used(block, own);
-    for (range, what, instead) in wrong {
-        text.wrong(range, what, &instead);
-    }
-    let stmts = block.stmts.iter().filter(|stmt| !is_import(stmt)).cloned().collect();
-    syn::Block { stmts, ..block.clone() }
-}
-
-/// The imports of the user of functions.
-pub(crate) fn imports(devices: &[Device], item: &TokenStream) -> TokenStream {
-    let function = syn::parse2::<ItemFn>(item.clone()).ok().filter(|_| !devices.is_empty());
-    let stmts = function.into_iter().flat_map(|function| function.block.stmts);
-    stmts.filter(is_import).map(|stmt| quote!(#stmt)).collect()
-}
-
-fn is_import(stmt: &Stmt) -> bool {
-    matches!(stmt, Stmt::Item(syn::Item::Use(_)))
-}
-
 /// The items of `#[device]`.
 fn device(attr: &TokenStream, item: TokenStream, fetched: Fetched) -> TokenStream {
     let mut text = Text::new(Span::call_site());
-    let function = match guard::check(item.clone()) {
-        Ok(()) => text.parse(|input: syn::parse::ParseStream<'_>| input.parse::<ItemFn>(), item.clone()),
-        Err(refused) => {
-            text.wrong(refused.at, refused.what, refused.instead);
-            None
-        }
-    };
-    if let Some(first) = attr.clone().into_iter().next() {
-        text.wrong(first.span(), "`#[device]` takes no arguments", "leave it out");
-    }
+    let function = parse::function(attr, item.clone(), &mut text);
     let Some(function) = function else {
         return Report::of(&text.problems, Made::Kernel("device"), &text).items();
     };
     let broken = fetched.broken;
     let devices = fetched.named(&mut text);
-    let read = read(&function, devices, &mut text).filter(|_| text.problems.is_empty() && !broken);
+    let read = parse::read(&function, devices, &mut text).filter(|_| text.problems.is_empty() && !broken);
     if let Some(device) = &read {
         text.problems = evaluate::device(device);
     }
     let name = &function.sig.ident;
     let report = Report::of(&text.problems, Made::Kernel(&name.to_string()), &text).items();
     let shadow =
-        read.as_ref().map(|device| shadow::of_device(device, &imports(&device.devices, &item), &text));
+        read.as_ref().map(|device| shadow::of_device(device, &parse::imports(&device.devices, &item), &text));
     let bytes = read.filter(|_| text.problems.is_empty()).map_or_else(Vec::new, |device| encode(&device));
     let (items, names) = (items(&function, &bytes, &text), names::used(&item));
     quote!(#report #items #names #shadow)
-}
-
-/// The function as a tree.
-fn read(function: &ItemFn, devices: Vec<Device>, text: &mut Text) -> Option<Device> {
-    let sig = &function.sig;
-    let qualifiers = [
-        (sig.constness.as_ref().map(TokenRange::of), "`const`"),
-        (sig.asyncness.as_ref().map(TokenRange::of), "`async`"),
-        (matches!(sig.safety, syn::Safety::Unsafe(_)).then(|| TokenRange::of(&sig.safety)), "`unsafe`"),
-        (sig.abi.as_ref().map(TokenRange::of), "`extern`"),
-        (sig.variadic.as_ref().map(TokenRange::of), "a variable number of arguments"),
-    ];
-    for (range, what) in qualifiers {
-        if let Some(range) = range {
-            text.wrong(range, format!("a `#[device]` function cannot have {what}"), "leave it out");
-        }
-    }
-    let mut types = Vec::new();
-    for generic in &sig.generics.params {
-        if let syn::GenericParam::Type(ty) = generic
-            && ty.bounds.is_empty()
-            && ty.default.is_none()
-        {
-            types.push(text.name(&ty.ident));
-            continue;
-        }
-        let what = "a `#[device]` function is generic in element types only, without bounds";
-        let instead = "write `fn name<T>(x: T) -> T`; a constant is a parameter, `n: usize`, and a closure too, `f: fn(f32) -> f32`";
-        text.wrong(TokenRange::of(generic), what, instead);
-    }
-    let mut params = Vec::new();
-    for input in &sig.inputs {
-        params.extend(signature::device_param(input, text));
-    }
-    let result = match &sig.output {
-        syn::ReturnType::Type(_, result) => signature::device_type(result, text)?,
-        syn::ReturnType::Default => DeviceType::Tuple(Vec::new()),
-    };
-    let is_number = |ty: &DeviceType| matches!(ty, DeviceType::Number(_));
-    let of_numbers = params.iter().all(|param: &DeviceParam| is_number(&param.ty));
-    if of_numbers && !is_number(&result) && result == DeviceType::Tuple(Vec::new()) {
-        text.wrong(sig.ident.span(), "a `#[device]` function returns a number", "write its type: `-> f32`");
-        return None;
-    }
-    let block = without_uses(&function.block, Some(&sig.ident), text);
-    let (body, value) = match of_numbers && is_number(&result) {
-        true => (Vec::new(), block_value(&block, text)?),
-        false => crate::stmt::with_value(&block, result != DeviceType::Tuple(Vec::new()), text)?,
-    };
-    Some(Device { name: text.name(&sig.ident), types, params, result, devices, body, value })
 }
 
 /// A function that says where it belongs, for imports, editors and documentation, and the macro beside it.

@@ -1,18 +1,19 @@
 //! `#[kernel]`: a function to a definition, and the definition to items.
 
-use crate::attribute::{Attribute, attribute};
 use crate::deliver::{self, Made, Report};
 use crate::device::{self, Fetched};
 use crate::guard;
-use crate::text::{Text, TokenRange};
-use crate::{carry, generate, launch, levels, names, shadow, signature, specialize, stmt};
+use crate::text::Text;
+use crate::{carry, generate, launch, levels, names, shadow, specialize};
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote};
 use syn::parse::{ParseStream, Parser};
-use syn::{Attribute as SynAttribute, Ident, ItemFn, Visibility};
+use syn::{Attribute as SynAttribute, Ident, Visibility};
 use tilewright_codegen::kernel_def::Locations;
 use tilewright_codegen::wire::encode;
 use tilewright_codegen::{Definition, Elem, Generated, Settings, ast};
+use tilewright_parse::device::imports;
+pub(crate) use tilewright_parse::function::{MOST_TYPES, read};
 
 /// The head of the function, for the items that it expands to. Parsed separately, so that an error in the
 /// body does not make the name unknown where it is used.
@@ -48,8 +49,7 @@ pub(crate) fn expand_with(
     let broken = fetched.broken;
     let kernel = kernel.map(|kernel| ast::Kernel { devices: fetched.named(&mut text), ..kernel });
     let set = levels::levels(lints, &mut text);
-    let shadow =
-        kernel.as_ref().map(|kernel| shadow::of(kernel, &device::imports(&kernel.devices, &item), &text));
+    let shadow = kernel.as_ref().map(|kernel| shadow::of(kernel, &imports(&kernel.devices, &item), &text));
     let mut outcome = None;
     if let Some(kernel) = kernel {
         head.types.clone_from(&kernel.types);
@@ -93,70 +93,6 @@ pub(crate) fn carried(of: TokenStream) -> TokenStream {
     attribute.and_then(|tokens| within(tokens, Delimiter::Brace).next()).unwrap_or_default()
 }
 
-/// The kernel, as far as it can be parsed; errors are recorded in the text.
-pub(crate) fn read(attr: TokenStream, item: TokenStream, text: &mut Text) -> Option<ast::Kernel> {
-    for tokens in [&attr, &item] {
-        if let Err(refused) = guard::check(tokens.clone()) {
-            text.wrong(refused.at, refused.what, refused.instead);
-            return None;
-        }
-    }
-    let attribute = attribute(attr, text);
-    let function = text.parse(|input: ParseStream<'_>| input.parse::<ItemFn>(), item)?;
-    Some(kernel(&function, attribute, text))
-}
-
-fn kernel(function: &ItemFn, attribute: Attribute, text: &mut Text) -> ast::Kernel {
-    let sig = &function.sig;
-    let qualifiers = [
-        (sig.constness.as_ref().map(TokenRange::of), "`const`"),
-        (sig.asyncness.as_ref().map(TokenRange::of), "`async`"),
-        (sig.abi.as_ref().map(TokenRange::of), "`extern`"),
-        (sig.variadic.as_ref().map(TokenRange::of), "a variable number of arguments"),
-    ];
-    for (range, what) in qualifiers {
-        if let Some(range) = range {
-            text.wrong(range, format!("a kernel cannot have {what}"), "leave it out");
-        }
-    }
-    if let syn::ReturnType::Type(_, ty) = &sig.output {
-        let is_unit = matches!(&**ty, syn::Type::Tuple(tuple) if tuple.elems.is_empty());
-        if !is_unit {
-            let instead = "write the result to a tensor: `c: &mut Tensor<f32, (M, N)>`";
-            text.wrong(TokenRange::of(ty), "a kernel has no result", instead);
-        }
-    }
-    let name = text.name(&sig.ident);
-    let (mut consts, types) = signature::generics(&sig.generics, &attribute, text);
-    let params: Vec<_> = sig.inputs.iter().filter_map(|input| signature::argument(input, text)).collect();
-    let is_presence = |constant: &ast::Name| {
-        let optional = params.iter().filter(|param| param.optional);
-        optional.map(|param| signature::presence(&param.name.text)).any(|name| name == constant.text)
-    };
-    for constant in attribute.choices.iter().flat_map(|choice| &choice.names).filter(|name| is_presence(name))
-    {
-        let what = "a launch does not choose whether there is an argument";
-        text.wrong(
-            text.tokens_of(constant.span),
-            what,
-            "leave it out where the kernel is used: `name!(bias = None)`",
-        );
-    }
-    signature::add_presences(&mut consts, &params, text);
-    let body = stmt::block(&device::without_uses(&function.block, None, text), text);
-    let is_unsafe = matches!(sig.safety, syn::Safety::Unsafe(_));
-    for constant in attribute.choices.iter().flat_map(|choice| &choice.names) {
-        if !consts.iter().any(|known| known.name.text == constant.text) {
-            let what = format!("the function has no constant `{}`", constant.text);
-            let instead = format!("add it to the function: `fn name<const {}: usize>(…)`", constant.text);
-            text.wrong(text.tokens_of(constant.span), what, &instead);
-        }
-    }
-    let Attribute { levels, keys, overlaps, choices, .. } = attribute;
-    let devices = Vec::new();
-    ast::Kernel { name, is_unsafe, consts, types, params, devices, body, levels, keys, overlaps, choices }
-}
-
 /// Attributes, visibility and name: the tokens before `fn`, and the word after it.
 fn head(item: TokenStream) -> Option<Head> {
     let mut tokens = item.into_iter();
@@ -176,13 +112,6 @@ fn head(item: TokenStream) -> Option<Head> {
     .ok()?;
     Some(Head { attrs, vis, name, types: Vec::new(), takes: None })
 }
-
-/// The largest number of functions that a kernel or another function uses.
-pub(crate) const MOST_DEVICES: usize = 64;
-
-/// The largest number of element types: [`tilewright_codegen::kernel_value::Specialized`] has no room for
-/// more.
-pub(crate) const MOST_TYPES: usize = 4;
 
 impl Head {
     /// A type, which derives the other items. An `impl` cannot contain items: there the type is the only error, since the

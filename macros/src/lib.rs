@@ -1,31 +1,23 @@
 //! The macros of tilewright: a shell around `tilewright-codegen`.
 //!
-//! Tokens are bounded (`guard`), parsed by syn, converted to the generator's AST whose spans are numbers
-//! (`text` keeps the table from numbers to tokens), generated, and quoted. Semantics are decided in the
-//! generator: this crate does not know what `tile` does. The functions below take `proc_macro2` tokens, so that
-//! tests can call them without a compiler.
+//! Tokens are parsed by `tilewright-parse`, generated, and quoted. The functions below take `proc_macro2` tokens, so that tests can
+//! call them without a compiler.
 
-mod attribute;
 mod carry;
-#[cfg(test)]
-mod compact;
 mod deliver;
 mod device;
 #[cfg(test)]
 mod drawn;
 #[cfg(test)]
 mod equivalents;
-mod expr;
 #[cfg(test)]
 mod extremes;
 mod function;
 #[cfg(test)]
 mod fuzz;
 mod generate;
-mod guard;
 #[cfg(test)]
 mod hostile;
-mod keys;
 mod launch;
 mod levels;
 mod matmul;
@@ -34,17 +26,11 @@ mod messages;
 mod names;
 #[cfg(test)]
 mod pages;
-mod pattern;
 mod shadow;
-mod signature;
-mod space;
 mod specialize;
-mod stmt;
-#[cfg(test)]
-mod tests;
-mod text;
 
 use proc_macro::TokenStream;
+use tilewright_parse::{attribute, guard, keys, text};
 
 /// See `tilewright::kernel`.
 #[proc_macro_attribute]

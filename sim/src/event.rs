@@ -1,7 +1,7 @@
 //! Events of a run, for a picture of it: what each warp waits for, which copies are in flight, and when barriers complete.
 //!
 //! They come in the order of the schedule. That is one possible order and no time: a warp runs until it waits, and a seed decides
-//! which one is next. Ordinary loads, stores and arithmetic are no events, nor are the matrix products in flight.
+//! which one is next. Ordinary loads, stores and arithmetic are no events.
 
 use std::sync::Arc;
 
@@ -87,6 +87,20 @@ pub enum Happening {
         /// Its number.
         copy: u64,
     },
+    /// The last of the four warps of a warpgroup issues a matrix product, which is in flight from now on.
+    Issues {
+        /// Its number in its warpgroup.
+        product: u64,
+        /// The warpgroup's number in its block.
+        warpgroup: u32,
+    },
+    /// A matrix product in flight is complete.
+    Finishes {
+        /// Its number in its warpgroup.
+        product: u64,
+        /// The warpgroup's number in its block.
+        warpgroup: u32,
+    },
 }
 
 impl Cluster<'_> {
@@ -142,6 +156,16 @@ impl Cluster<'_> {
     /// Tells that a copy has landed.
     pub(crate) fn tell_landed(&self, copy: u64) {
         self.tell_of_block(0, Happening::Lands { copy });
+    }
+
+    /// Tells that a matrix product is in flight.
+    pub(crate) fn tell_issued(&self, warp: &Warp, product: u64, warpgroup: u32) {
+        self.tell_of_warp(warp, self.site(warp), Happening::Issues { product, warpgroup });
+    }
+
+    /// Tells that a matrix product is complete.
+    pub(crate) fn tell_finished(&self, block: usize, product: u64, warpgroup: u32) {
+        self.tell_of_block(block, Happening::Finishes { product, warpgroup });
     }
 
     /// Tells that threads have arrived at an mbarrier.

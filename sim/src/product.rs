@@ -460,6 +460,9 @@ impl Cluster<'_> {
         let part = w.number as usize % GROUP;
         w.seen.release(w.first, w.live, &mut product.carried[part]);
         product.begun |= 1 << part;
+        if product.begun == 0xf {
+            self.tell_issued(w, number, group as u32);
+        }
         Ok(())
     }
 
@@ -584,6 +587,7 @@ impl Cluster<'_> {
             }
         }
         self.blocks[block].groups[group].completed = product.number;
+        self.tell_finished(block, product.number, group as u32);
         Ok(())
     }
 

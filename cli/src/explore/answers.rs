@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::{kernels, timeline};
 use crate::choose::{self, Decision, Device};
 use crate::kernel;
+use crate::kernel::written::{self, Messages};
 use crate::layout;
 use crate::output::{self, Failure, Result};
 use crate::run::input::Input;
@@ -54,9 +55,17 @@ impl Question {
         inputs.filter(|input| !input.is_empty()).map(Input::read).collect()
     }
 
-    /// The kernel that it names.
+    /// The kernel that it names, or whose text it contains.
     pub(super) fn kernel(&self) -> Result<kernel::Chosen> {
-        kernel::choose(self.text("kernel"), self.text("keys"))
+        match self.written() {
+            Some(written) => Ok(written?),
+            None => kernel::choose(self.text("kernel"), self.text("keys")),
+        }
+    }
+
+    /// The kernel whose text it contains, or its mistakes.
+    pub(super) fn written(&self) -> Option<std::result::Result<kernel::Chosen, Messages>> {
+        self.0["text"].as_str().map(|text| written::choose(text, self.text("keys")))
     }
 }
 

@@ -17,7 +17,13 @@ use crate::output::{Failure, Result};
 
 /// A kernel, and one of its variants.
 pub(super) fn kernel(question: &Question) -> Result<Value> {
-    let chosen = question.kernel()?;
+    let chosen = match question.written() {
+        Some(Err(mistakes)) => {
+            return Ok(json!({ "error": mistakes.to_string(), "messages": mistakes.json() }));
+        }
+        Some(Ok(written)) => written,
+        None => question.kernel()?,
+    };
     let variants = &chosen.generated.variants;
     let variant = question.number("variant").unwrap_or(1).clamp(1, variants.len() as u64) as usize - 1;
     let text = Text::of(&chosen, variant);
@@ -34,7 +40,12 @@ pub(super) fn kernel(question: &Question) -> Result<Value> {
     Ok(json!({
         "kernel": chosen.name,
         "settings": settings(&chosen),
-        "function": text.lines(),
+        "function": match &chosen.written {
+            Some(written) => text.written_lines(&written.source),
+            None => text.lines(),
+        },
+        "editable": text.function.as_ref().is_ok_and(|function| function.devices.is_empty()),
+        "messages": chosen.written.as_ref().map(|written| written.warnings.json()),
         "source": source.collect::<Vec<_>>(),
         "variant": variant + 1,
         "variants": variants.iter().map(|one| &one.label).collect::<Vec<_>>(),
@@ -121,12 +132,15 @@ struct Text {
     /// Of a product: the kernel that is generated from its function, for its spans, and the variant with the product's source.
     of_function: Option<(Generated, usize)>,
     numbers: HashMap<u32, usize>,
+    /// The first statement of each line in the author's file.
+    firsts: HashMap<u32, usize>,
 }
 
 impl Text {
     fn of(chosen: &Chosen, variant: usize) -> Text {
         let (function, locations) = (inspect::function(chosen), chosen.def.locations());
-        let mut text = Text { function, locations, of_function: None, numbers: HashMap::new() };
+        let mut text =
+            Text { function, locations, of_function: None, numbers: HashMap::new(), firsts: HashMap::new() };
         if matches!(chosen.definition, Definition::Matmul(_)) {
             text.of_function = text.regenerated(&chosen.generated.variants[variant].source);
             if text.of_function.is_none() {
@@ -166,6 +180,9 @@ impl Text {
         let mut left: Vec<&Stmt> = function.body.iter().rev().collect();
         let mut number = 0;
         while let Some(stmt) = left.pop() {
+            if let Some(line) = self.locations.lines.get(stmt.span.0 as usize) {
+                self.firsts.entry(*line).or_insert(number);
+            }
             // 0 is the span of what has no text.
             for span in stmt.spans().into_iter().filter(|span| span.0 != 0) {
                 self.numbers.insert(span.0, number);
@@ -178,6 +195,19 @@ impl Text {
     /// The number of the statement of a span.
     fn statement(&self, span: Span) -> Option<usize> {
         self.numbers.get(&span.0).copied()
+    }
+
+    /// The lines of the author's text, as [`Text::lines`] has them. A statement ends at an empty line, a comment or a closing brace.
+    fn written_lines(&self, source: &str) -> Value {
+        let mut number = None;
+        let line = |(index, line): (usize, &str)| {
+            let start = line.trim_start();
+            let ends = start.is_empty() || start.starts_with("//") || start.starts_with('}');
+            let first = self.firsts.get(&(index as u32 + 1)).copied();
+            number = first.or(number.filter(|_| !ends));
+            json!([line, number, number.map(|_| format!("{}:{}", self.locations.file, index + 1))])
+        };
+        source.lines().enumerate().map(line).collect()
     }
 
     /// Its lines: the text, the number of the statement, and its line in the author's file. Without a function, why not.

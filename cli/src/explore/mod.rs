@@ -2,7 +2,7 @@
 //!
 //! One process serves the page, and questions of the page are answered by further processes of this program: a question that takes
 //! too long, or makes the generator fail, ends with its process. What a question can name is a kernel of the list and its keys, a
-//! layout, sizes and a seed; no file, and no program.
+//! layout, sizes and a seed; no file, and no program. A kernel as text is parsed, generated and simulated, never run.
 
 mod answers;
 mod http;
@@ -22,8 +22,9 @@ Examples:
 
 const ABOUT: &str = "\
 The page shows layouts and the operations on them, kernels beside their CUDA C, bank conflicts and sectors of every access, runs in
-the simulator step by step, and which variant a launch takes. Only this computer can open it, by the address that is printed. The
-part of the address after `#` is the state of the page: append it to the address that the next start prints.";
+the simulator step by step, and which variant a launch takes. A kernel is one of the list, or the text of a #[kernel] function. Only
+this computer can open the page, by the address that is printed. The part of the address after `#` is the state of the page: append
+it to the address that the next start prints.";
 
 pub(crate) fn command() -> Command {
     Command::new("explore")

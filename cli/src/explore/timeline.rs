@@ -42,9 +42,12 @@ pub(super) fn run(question: &Question) -> Result<Value> {
     });
     let elements = elements.fold(0, u64::saturating_add);
     if elements > MOST_ELEMENTS {
+        let other = match chosen.written {
+            Some(_) => String::new(),
+            None => format!(", or `tilewright run {}`", chosen.name),
+        };
         return Err(Failure::Refused(format!(
-            "these sizes make {elements} elements, and a run on this page has at most {MOST_ELEMENTS}\nhelp: take smaller sizes, or `tilewright run {}`",
-            chosen.name
+            "these sizes make {elements} elements, and a run on this page has at most {MOST_ELEMENTS}\nhelp: take smaller sizes{other}"
         )));
     }
     let mut answer = run::simulate(&chosen, sizes, &inputs, question.number("seed").unwrap_or(0), events)?;
@@ -66,5 +69,9 @@ fn as_json(event: &Event) -> Value {
         Happening::Completes { at, phase } => json!([block, warp, "completes", line, at, phase]),
         Happening::Begins { copy, to, bytes } => json!([block, warp, "begins", line, copy, to, bytes]),
         Happening::Lands { copy } => json!([block, warp, "lands", line, copy]),
+        Happening::Issues { product, warpgroup } => json!([block, warp, "issues", line, product, warpgroup]),
+        Happening::Finishes { product, warpgroup } => {
+            json!([block, warp, "finishes", line, product, warpgroup])
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Kernels on the command line: the name of a listed one, and its keys.
 
 mod parts;
+pub(crate) mod written;
 
 use clap::{Arg, ArgMatches};
 use tilewright_codegen::kernel_def::KernelDef;
@@ -11,6 +12,7 @@ use tilewright_codegen::{Definition, Generated, matmul};
 use crate::output::{Failure, Result};
 use crate::own;
 pub(crate) use parts::{Part, parts};
+use written::Written;
 
 /// A kernel that the command line names.
 pub(crate) struct Chosen {
@@ -22,6 +24,8 @@ pub(crate) struct Chosen {
     pub(crate) definition: Definition,
     /// The generated kernel, with all its variants.
     pub(crate) generated: Generated,
+    /// The text that it is from, if it is not in the list.
+    pub(crate) written: Option<Written>,
 }
 
 /// The two arguments that name a kernel.
@@ -115,7 +119,7 @@ pub(crate) fn choose(name: &str, keys: &str) -> Result<Chosen> {
     };
     let generated = def.generate().map_err(Failure::of)?;
     let definition = definition(&def)?;
-    Ok(Chosen { name: listed.name, def, definition, generated })
+    Ok(Chosen { name: listed.name, def, definition, generated, written: None })
 }
 
 fn definition(def: &KernelDef) -> Result<Definition> {

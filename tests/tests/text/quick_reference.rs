@@ -127,7 +127,7 @@ fn every_key_is_on_the_page() {
 /// The arguments of `#[kernel]` are in the macro's message about unknown arguments.
 #[test]
 fn every_argument_of_the_attribute_is_on_the_page() {
-    let (page, source) = (page(), fs::read_to_string(root().join("macros/src/attribute.rs")).unwrap());
+    let (page, source) = (page(), fs::read_to_string(root().join("macros/parse/src/attribute.rs")).unwrap());
     let (_, message) = source.split_once("const PARTS: &str = \"").unwrap();
     let (message, _) = message.split_once("\";").unwrap();
     let row = section(&page, "Options").lines().find(|line| line.starts_with("| `#[kernel(")).unwrap();

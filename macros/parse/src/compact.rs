@@ -1,6 +1,6 @@
 //! Trees as text, for tests: like the source, with parentheses around every operation.
 
-use tilewright_codegen::ast::*;
+use tilewright_program::ast::*;
 
 pub(crate) fn kernel(k: &Kernel) -> String {
     let mut text = format!("{}fn {}", if k.is_unsafe { "unsafe " } else { "" }, k.name.text);

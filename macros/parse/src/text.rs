@@ -3,21 +3,24 @@
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::spanned::Spanned;
-use tilewright_codegen::ast;
-use tilewright_codegen::diagnostic::Diagnostic;
-use tilewright_codegen::evaluate::elsewhere;
-use tilewright_codegen::kernel_def::Locations;
-use tilewright_codegen::limits::DEEPEST;
+use tilewright_front::evaluate::elsewhere;
+use tilewright_program::ast;
+use tilewright_program::diagnostic::Diagnostic;
+use tilewright_program::kernel_def::Locations;
+use tilewright_program::limits::DEEPEST;
 
 /// From a first token to a last.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TokenRange {
-    pub(crate) first: Span,
-    pub(crate) last: Span,
+pub struct TokenRange {
+    /// The first token.
+    pub first: Span,
+    /// The last token.
+    pub last: Span,
 }
 
 impl TokenRange {
-    pub(crate) fn of(tokens: &impl ToTokens) -> TokenRange {
+    /// The range of these tokens.
+    pub fn of(tokens: &impl ToTokens) -> TokenRange {
         let mut all = tokens.to_token_stream().into_iter();
         let Some(first) = all.next() else {
             return TokenRange::from(Span::call_site());
@@ -40,14 +43,14 @@ impl From<Span> for TokenRange {
 
 /// Positions and errors of one macro invocation.
 #[derive(Debug)]
-pub(crate) struct Text {
+pub struct Text {
     /// The whole invocation: span number 0.
     whole: TokenRange,
     /// Numbers below this belong to a definition in another invocation: see `__specialize!`.
     base: u32,
     locations: Vec<TokenRange>,
     /// The errors so far.
-    pub(crate) problems: Vec<Diagnostic>,
+    pub problems: Vec<Diagnostic>,
     depth: u32,
 }
 
@@ -59,38 +62,40 @@ const INDEX: &str = "an index is one tuple with an entry for each mode: x[(0, _,
 
 impl Text {
     /// Number 0 is the whole invocation: errors without a narrower span point at it.
-    pub(crate) fn new(whole: impl Into<TokenRange>) -> Text {
+    pub fn new(whole: impl Into<TokenRange>) -> Text {
         Text { whole: whole.into(), base: 1, locations: Vec::new(), problems: Vec::new(), depth: 0 }
     }
 
     /// The text of an invocation that refers to a definition elsewhere, which has used this many numbers.
-    pub(crate) fn after(locations: &Locations, whole: TokenRange) -> Text {
+    pub fn after(locations: &Locations, whole: TokenRange) -> Text {
         Text { base: locations.lines.len() as u32, ..Text::new(whole) }
     }
 
-    pub(crate) fn span(&mut self, range: impl Into<TokenRange>) -> ast::Span {
+    /// A number for a range.
+    pub fn span(&mut self, range: impl Into<TokenRange>) -> ast::Span {
         self.locations.push(range.into());
         ast::Span(self.base + self.locations.len() as u32 - 1)
     }
 
     /// The tokens of a number; the whole invocation for 0 and for numbers of a definition elsewhere.
-    pub(crate) fn tokens_of(&self, span: ast::Span) -> TokenRange {
+    pub fn tokens_of(&self, span: ast::Span) -> TokenRange {
         let known = span.0.checked_sub(self.base).and_then(|at| self.locations.get(at as usize));
         known.copied().unwrap_or(self.whole)
     }
 
     /// Does the number belong to a definition in another invocation?
-    pub(crate) fn is_elsewhere(&self, span: ast::Span) -> bool {
+    pub fn is_elsewhere(&self, span: ast::Span) -> bool {
         (1..self.base).contains(&span.0)
     }
 
-    pub(crate) fn name(&mut self, ident: &syn::Ident) -> ast::Name {
+    /// A name with its number.
+    pub fn name(&mut self, ident: &syn::Ident) -> ast::Name {
         let text = ident.to_string();
         ast::Name { text: text.strip_prefix("r#").unwrap_or(&text).into(), span: self.span(ident.span()) }
     }
 
     /// Records an error.
-    pub(crate) fn wrong(&mut self, range: impl Into<TokenRange>, what: impl Into<String>, instead: &str) {
+    pub fn wrong(&mut self, range: impl Into<TokenRange>, what: impl Into<String>, instead: &str) {
         let span = self.span(range);
         self.problems.push(Diagnostic::error(span, what).help(instead));
     }
@@ -137,7 +142,7 @@ impl Text {
     }
 
     /// Lines of all spans, for messages where the tokens are out of reach.
-    pub(crate) fn lines(&self) -> Locations {
+    pub fn lines(&self) -> Locations {
         let whole = self.whole.first;
         let line = |span: Span| span.start().line as u32;
         let lines = std::iter::once(line(whole)).chain(self.locations.iter().map(|range| line(range.first)));

@@ -5,11 +5,11 @@ use crate::expr::{element, expr, layout_macro, path_value};
 use crate::function::MOST_TYPES;
 use crate::text::{Text, TokenRange};
 use syn::{GenericArgument, GenericParam, PathArguments, Type};
-use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{
+use tilewright_program::Elem;
+use tilewright_program::ast::{
     self, ConstParam, DeviceParam, DeviceType, ExprKind, Param, ParamKind, TypeParam,
 };
-use tilewright_codegen::limits::MOST_LISTED;
+use tilewright_program::limits::MOST_LISTED;
 
 /// Reads the constants and the element types between `<` and `>`.
 pub(crate) fn generics(

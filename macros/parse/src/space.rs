@@ -2,7 +2,7 @@
 
 use syn::parse::{Parse, ParseStream};
 use syn::{Ident, RangeLimits, Token, bracketed, parenthesized};
-use tilewright_codegen::ast::{self, Binary, Choice, ExprKind, Unary};
+use tilewright_program::ast::{self, Binary, Choice, ExprKind, Unary};
 
 use crate::expr::expr;
 use crate::keys::number_of;

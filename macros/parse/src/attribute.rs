@@ -7,19 +7,23 @@ use crate::text::Text;
 use proc_macro2::TokenStream;
 use syn::parse::{Parse, ParseStream};
 use syn::{Ident, Token, parenthesized};
-use tilewright_codegen::ast::{Arg, Choice, Level, Name, TypeParam};
-use tilewright_codegen::diagnostic::LINTS;
-use tilewright_codegen::evaluate::KEYS;
+use tilewright_front::evaluate::KEYS;
+use tilewright_program::ast::{Arg, Choice, Level, Name, TypeParam};
+use tilewright_program::diagnostic::LINTS;
 
 /// The contents of an attribute.
 #[derive(Debug, Default)]
-pub(crate) struct Attribute {
-    pub(crate) types: Vec<TypeParam>,
-    pub(crate) levels: Vec<(Name, Level)>,
-    pub(crate) keys: Vec<Arg>,
+pub struct Attribute {
+    /// Element types with their alternatives.
+    pub types: Vec<TypeParam>,
+    /// Levels of lints.
+    pub levels: Vec<(Name, Level)>,
+    /// Keys with their values.
+    pub keys: Vec<Arg>,
     /// `overlaps` is set.
-    pub(crate) overlaps: bool,
-    pub(crate) choices: Vec<Choice>,
+    pub overlaps: bool,
+    /// Constants that a launch chooses.
+    pub choices: Vec<Choice>,
     /// It has a separate error: a missing entry may have been meant.
     pub(crate) unreadable: bool,
 }
@@ -41,7 +45,7 @@ const CHOOSE: &str = "choose";
 const OVERLAPS: &str = "overlaps";
 
 /// Reads the tokens between the parentheses.
-pub(crate) fn attribute(tokens: TokenStream, text: &mut Text) -> Attribute {
+pub fn attribute(tokens: TokenStream, text: &mut Text) -> Attribute {
     let mut read = Attribute::default();
     let Some(parts) = text.parse(|input: ParseStream<'_>| parts(input), tokens) else {
         read.unreadable = true;

@@ -4,7 +4,7 @@ use crate::expr::{Tested, arguments, assigning, expr, optional};
 use crate::pattern::pattern;
 use crate::text::{Text, TokenRange};
 use syn::Expr;
-use tilewright_codegen::ast::{self, Pattern, Stmt, StmtKind};
+use tilewright_program::ast::{self, Pattern, Stmt, StmtKind};
 
 /// Reads the statements of a block.
 pub(crate) fn block(from: &syn::Block, text: &mut Text) -> Vec<Stmt> {

@@ -3,7 +3,7 @@
 use crate::expr::around;
 use crate::text::{Text, TokenRange};
 use syn::Pat;
-use tilewright_codegen::ast::Pattern;
+use tilewright_program::ast::Pattern;
 
 /// Converts a pattern; `None` after an error.
 pub(crate) fn pattern(from: &Pat, text: &mut Text) -> Option<Pattern> {

@@ -6,15 +6,15 @@ use crate::text::{Text, TokenRange};
 use proc_macro2::TokenStream;
 use syn::parse::ParseStream;
 use syn::{Expr, Ident, Token};
-use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{self, Arg, Binary, ExprKind, Name, Unary};
-use tilewright_codegen::definition::Settings;
+use tilewright_program::Elem;
+use tilewright_program::ast::{self, Arg, Binary, ExprKind, Name, Unary};
+use tilewright_program::definition::Settings;
 
 /// A key and its value, or the mistake in it.
 type Pair = syn::Result<(Ident, Expr)>;
 
 /// Reads keys. A mistake in one does not hide the mistakes in the others.
-pub(crate) fn keys(tokens: TokenStream, text: &mut Text) -> Vec<Arg> {
+pub fn keys(tokens: TokenStream, text: &mut Text) -> Vec<Arg> {
     let Some(pairs) = text.parse(|input: ParseStream<'_>| Ok(pairs(input)), tokens) else {
         return Vec::new();
     };
@@ -114,7 +114,7 @@ fn skip(input: ParseStream<'_>) {
 }
 
 /// The settings of a kernel's specialisation: constants and element types.
-pub(crate) fn settings(tokens: TokenStream, kernel: &ast::Kernel, text: &mut Text) -> Settings {
+pub fn settings(tokens: TokenStream, kernel: &ast::Kernel, text: &mut Text) -> Settings {
     let mut settings = Settings::default();
     for arg in keys(tokens, text) {
         let Some(name) = arg.name else { continue };

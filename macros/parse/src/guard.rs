@@ -2,7 +2,7 @@
 //! compiler's stack; here nesting is measured without recursion. syn reads a number in the square of its length.
 
 use proc_macro2::{Delimiter, Spacing, Span, TokenStream, TokenTree};
-use tilewright_codegen::limits::DEEPEST;
+use tilewright_program::limits::DEEPEST;
 
 /// Most tokens in a row without `,`, `;` or the end of a block: syn nests a chain of operators as deep as it
 /// is long.
@@ -13,10 +13,13 @@ const LONGEST_NUMBER: usize = 1100;
 
 /// Why tokens are refused.
 #[derive(Debug)]
-pub(crate) struct Unreadable {
-    pub(crate) at: Span,
-    pub(crate) what: String,
-    pub(crate) instead: &'static str,
+pub struct Unreadable {
+    /// The token that is too much.
+    pub at: Span,
+    /// The mistake.
+    pub what: String,
+    /// The remedy.
+    pub instead: &'static str,
 }
 
 /// The parser's depth: `deep` counts brackets and prefixes that open a level without one, `long` all tokens.
@@ -50,7 +53,7 @@ impl Open {
 }
 
 /// Refuses tokens that are nested too deep for the parser.
-pub(crate) fn check(tokens: TokenStream) -> Result<(), Unreadable> {
+pub fn check(tokens: TokenStream) -> Result<(), Unreadable> {
     let mut open = vec![Open::new(tokens, Level::default())];
     while let Some(here) = open.last_mut() {
         let Some(token) = here.tokens.next() else {

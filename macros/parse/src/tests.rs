@@ -1,11 +1,10 @@
 //! Text to trees, and text to messages.
 
 use crate::text::Text;
-use crate::{compact, function, keys, matmul};
+use crate::{compact, function, keys};
 use proc_macro2::{Span, TokenStream};
-use tilewright_codegen::Definition;
-use tilewright_codegen::diagnostic::Diagnostic;
-use tilewright_codegen::wire::{decode, encode};
+use tilewright_program::diagnostic::Diagnostic;
+use tilewright_program::wire::{decode, encode};
 
 /// The kernel of this text, or its messages; every line with the text that it underlines.
 fn read(attr: &str, item: &str) -> String {
@@ -417,7 +416,7 @@ fn all_mistakes_are_reported() {
 #[track_caller]
 fn check_keys(text: &str, expected: &str) {
     let mut text_of = Text::new(Span::call_site());
-    let Definition::Matmul(args) = matmul::read(tokens(text), &mut text_of) else { unreachable!() };
+    let args = keys::keys(tokens(text), &mut text_of);
     let outcome = reported(&text_of);
     assert_eq!(if outcome.is_empty() { compact::args(&args) } else { outcome }, expected);
 }

@@ -6,8 +6,8 @@ use proc_macro2::TokenStream;
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{BinOp, Expr, Lit, Member, Token, UnOp};
-use tilewright_codegen::ast::{self, Arg, Binary, ExprKind, Name, Unary};
-use tilewright_codegen::limits::LONGEST_CHAIN;
+use tilewright_program::ast::{self, Arg, Binary, ExprKind, Name, Unary};
+use tilewright_program::limits::LONGEST_CHAIN;
 
 /// Converts an expression. After an error the result is a hole, and the error is recorded in the text.
 pub(crate) fn expr(from: &Expr, text: &mut Text) -> ast::Expr {
@@ -193,7 +193,7 @@ pub(crate) struct Tested {
 fn is_name(suffix: &str) -> bool {
     suffix.starts_with(|first: char| first.is_ascii_lowercase())
         && suffix != "usize"
-        && tilewright_codegen::Elem::named(suffix).is_none()
+        && tilewright_program::Elem::named(suffix).is_none()
 }
 
 /// The test of an optional argument, which is a list of at most one tensor, if the condition is one.
@@ -468,7 +468,7 @@ fn callee(path: &syn::Path, text: &mut Text) -> Option<(Name, Vec<Name>)> {
         let last = path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
         let what = "functions of the language are called by their names alone";
         let own = ["self", "super", "crate"].iter().any(|start| path.segments[0].ident == start);
-        let elsewhere = tilewright_codegen::evaluate::elsewhere(&last).filter(|_| !own);
+        let elsewhere = tilewright_front::evaluate::elsewhere(&last).filter(|_| !own);
         let fast = (path.segments[0].ident == "fast").then(|| format!("write `fast_{last}(…)`"));
         let instead = fast.or(elsewhere).unwrap_or_else(|| {
             format!(
