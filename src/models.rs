@@ -97,8 +97,8 @@ fn launch(
     static KNOWN: LazyLock<Mutex<HashMap<String, Built>>> = LazyLock::new(Default::default);
     let key = format!("{} {constants:?} {types:?}", kernel.def().name());
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let found = known().get(&key).cloned();
-    let built = match found {
+    let cached = known().get(&key).cloned();
+    let built = match cached {
         Some(built) => built,
         None => {
             let built = Built::carried(&kernel.def().specialize(constants, types)?)?;

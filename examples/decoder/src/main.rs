@@ -76,10 +76,10 @@ fn random_times(args: &[String]) -> Result<()> {
     let (count, length): (u32, u32) = (count.parse()?, length.parse()?);
     let model = random::model(sizes)?;
     let mut engine = Engine::new(Kernels::new(OnDevice::open()?, &model, PAGES)?, &[]);
-    for round in 0..3 {
+    for repeat in 0..3 {
         let settings = Settings { tokens: 128, ..Settings::default() };
         let prompt =
-            |of: u32| (0..length).map(|at| (of * 7919 + at * 104729 + round) % 128000).collect::<Vec<_>>();
+            |of: u32| (0..length).map(|at| (of * 7919 + at * 104729 + repeat) % 128000).collect::<Vec<_>>();
         for of in 0..count {
             engine.join(&prompt(of), settings)?;
         }

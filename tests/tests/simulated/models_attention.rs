@@ -126,7 +126,7 @@ impl<T: Number> Heads<T> {
         Heads { extents: self.extents, gap: self.gap, all: self.all.iter().map(|x| x.to()).collect() }
     }
 
-    /// Asserts that these are the results, and that nothing else was written.
+    /// Asserts that these are the results, and that no other element was written.
     #[track_caller]
     fn check(&self, name: &str, got: Vec<T>, within: f64, wanted: impl Fn(usize, usize) -> Rows) {
         let ([_, width, heads, batches], gap) = (self.extents, self.gap);
