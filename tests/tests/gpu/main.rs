@@ -11,6 +11,7 @@ mod hopper;
 mod interop;
 mod kernels;
 mod lanes;
+mod models;
 mod narrow;
 mod one_call;
 mod ordering;
