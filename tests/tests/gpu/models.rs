@@ -180,11 +180,11 @@ fn attention_in_pages() {
     let (positions_there, sequences_there, table_there) =
         (integers(&positions), integers(&sequences), integers(&table));
     let mut out = DeviceTensor::<bf16, 1>::poisoned(&stream, [tokens * heads * group * d]).expect("memory");
-    let cached = |of: &DeviceTensor<bf16, 1>| {
-        of.view().reshaped([pages, page, heads, d], [page * heads * d, heads * d, d, 1])
-    };
-    let ([keys, values], queries) =
-        ([cached(&k), cached(&v)], ([tokens, heads, group, d], [heads * group * d, group * d, d, 1]));
+    let in_pages = ([pages, page, heads, d], [page * heads * d, heads * d, d, 1]);
+    let ([keys, values], queries) = (
+        [&k, &v].map(|of| of.view().reshaped(in_pages.0, in_pages.1)),
+        ([tokens, heads, group, d], [heads * group * d, group * d, d, 1]),
+    );
     let all = Pages {
         keys,
         values,
