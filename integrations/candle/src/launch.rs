@@ -35,7 +35,7 @@ pub(crate) struct Product {
 /// An argument of a kernel.
 #[derive(Clone, Debug)]
 pub enum Argument {
-    /// A part of an input or of the result.
+    /// A part of an input or of a result.
     Tensor(View),
     /// A number.
     F32(f32),

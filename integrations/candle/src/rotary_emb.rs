@@ -102,7 +102,7 @@ impl Operator for Rope {
     }
 
     /// The inverse rotation. Tables of angles seldom are variables.
-    fn backward(&self, inputs: &[&Tensor], _: &Tensor, gradient: &Tensor) -> Result<Vec<Option<Tensor>>> {
+    fn backward(&self, inputs: &[&Tensor], _: &[Tensor], gradient: &Tensor) -> Result<Vec<Option<Tensor>>> {
         if inputs[1].track_op() || inputs[2].track_op() {
             return differentiate(self, inputs, gradient);
         }
