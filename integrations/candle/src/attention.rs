@@ -174,13 +174,13 @@ impl Operator for Attention {
         if self.is_shipped(call.arch(), dtype, width) {
             let has_lse = [("HAS_SINKS", 0), ("HAS_LSE", self.keeps.into())];
             let constants = [&self.constants(width)[..], &has_lse].concat();
-            let kernel = specialized(&attention_forward(), &constants, &[("T", q.elem())])?;
+            let types = [("T", q.elem())];
             let mut arguments = self.numbers();
             arguments.extend([q.clone(), k, call.input(2), call.result()].map(heads_last));
             if self.keeps {
                 arguments.push(row_numbers(call, q.dims())?.into());
             }
-            return Ok(vec![Launch::shared(kernel, arguments)]);
+            return Ok(vec![Launch::specialized(&attention_forward(), &constants, &types, arguments)?]);
         }
         let (&[batch, _, heads, width], key_heads) = (q.dims(), k.dims()[2]) else { return Ok(Vec::new()) };
         if q.elem() != Elem::Bf16 {
@@ -194,26 +194,14 @@ impl Operator for Attention {
         };
         // One of the query heads that share a head of keys, in each launch.
         let shared = heads / key_heads;
-        let of_batch = |view: View, at: usize, member: usize| {
-            let view = view.select(0, at);
-            let view = if view.dims()[1] == heads {
-                view.split(1, key_heads, shared)?.select(2, member)
-            } else {
-                view
-            };
-            Ok::<_, candle_core::Error>(view.permute(&[0, 2, 1]))
-        };
         let launch = |(at, member): (usize, usize)| {
-            let view = |view: View| of_batch(view, at, member);
-            let (q, o) = (view(call.input(0))?, view(call.result())?);
-            let (k, v) = (
-                call.input(1).select(0, at).permute(&[0, 2, 1]),
-                call.input(2).select(0, at).permute(&[0, 2, 1]),
-            );
-            Ok(Launch::shared(
-                kernel.clone(),
-                vec![q.into(), k.into(), v.into(), o.into(), self.scale.into()],
-            ))
+            let of_query = |view: View| {
+                let view = view.select(0, at).split(1, key_heads, shared)?.select(2, member);
+                Result::Ok(view.permute(&[0, 2, 1]).into())
+            };
+            let of_key = |index| call.input(index).select(0, at).permute(&[0, 2, 1]).into();
+            let (q, o) = (of_query(call.input(0))?, of_query(call.result())?);
+            Ok(Launch::shared(kernel.clone(), vec![q, of_key(1), of_key(2), o, self.scale.into()]))
         };
         (0..batch).flat_map(|at| (0..shared).map(move |member| (at, member))).map(launch).collect()
     }
@@ -222,13 +210,13 @@ impl Operator for Attention {
         let (dtype, shared) = (inputs[0].dtype(), inputs[0].dim(2)? / inputs[1].dim(2)?);
         let heads_first = |tensor: &Tensor| tensor.transpose(1, 2)?.contiguous()?.to_dtype(DType::F32);
         let [q, k, v] = [0, 1, 2].map(|index| heads_first(&inputs[index]));
-        let (q, (batch, heads, keys, width)) =
-            (q?, k.as_ref().map_err(|e| candle_core::Error::Msg(e.to_string()))?.dims4()?);
+        let (q, k, v) = (q?, k?, v?);
+        let (batch, heads, keys, width) = k.dims4()?;
         let repeat = |tensor: Tensor| {
             let all = tensor.unsqueeze(2)?.broadcast_as((batch, heads, shared, keys, width))?;
             all.contiguous()?.reshape((batch, heads * shared, keys, width))
         };
-        let (k, v) = (repeat(k?)?, repeat(v?)?);
+        let (k, v) = (repeat(k)?, repeat(v)?);
         let mask = self.mask(q.dim(2)?, keys, q.device())?;
         let scores = (q.matmul(&k.t()?.contiguous()?)? * f64::from(self.scale))?;
         let scores = scores.broadcast_add(&((&mask - 1.0)? * 1e30)?)?;
@@ -238,6 +226,7 @@ impl Operator for Attention {
         let weights = grown.broadcast_div(&grown.sum_keepdim(D::Minus1)?.maximum(1e-30)?)?;
         weights.matmul(&v)?.transpose(1, 2)?.contiguous()?.to_dtype(dtype)
     }
+
     fn backward(
         &self,
         inputs: &[&Tensor],
@@ -254,13 +243,14 @@ impl Operator for Attention {
             let results = results.collect::<Result<Vec<_>>>()?;
             let delta = row_numbers(call, inputs[0].dims())?;
             let lse = call.input(4).permute(&[2, 1, 0]);
-            let sums = specialized(&attention_delta(), &[("D", width)], &types)?;
-            let mut launches = vec![Launch::shared(sums, vec![o, grad_o.clone(), delta.clone().into()])];
+            let arguments = vec![o, grad_o.clone(), delta.clone().into()];
+            let sums = Launch::specialized(&attention_delta(), &[("D", width)], &types, arguments)?;
+            let mut launches = vec![sums];
             let mut launch = |kernel: &KernelDef, constants: &[(&str, usize)], results: &[Argument]| {
-                let kernel = specialized(kernel, &[&self.constants(width)[..], constants].concat(), &types)?;
+                let constants = [&self.constants(width)[..], constants].concat();
                 let tensors = [q.clone(), k.clone(), v.clone(), grad_o.clone(), lse.clone().into()];
                 let given = [&self.numbers()[..], &tensors, &[delta.clone().into()], results].concat();
-                launches.push(Launch::shared(kernel, given));
+                launches.push(Launch::specialized(kernel, &constants, &types, given)?);
                 Result::Ok(())
             };
             launch(attention_grad_queries().def(), &[], &results[..1])?;
@@ -280,8 +270,8 @@ impl Operator for Attention {
 /// Do rows begin at multiples of 16 bytes in 16 bits?
 fn is_aligned(view: &View) -> bool {
     let rank = view.dims().len();
-    let apart = view.strides().iter().take(rank.saturating_sub(1)).all(|stride| stride % 8 == 0);
-    view.has_contiguous_rows() && apart && view.offset % 8 == 0
+    let apart = view.strides().iter().take(rank.saturating_sub(1)).all(|stride| stride.is_multiple_of(8));
+    view.has_contiguous_rows() && apart && view.offset.is_multiple_of(8)
 }
 
 /// (batch, positions, heads, width) as (positions, width, heads, batch).
@@ -335,12 +325,12 @@ impl Operator for Sequences {
         let q = call.input(0);
         let options = [("BM", ROWS), ("HAS_SINKS", 0), ("HAS_LSE", 0)];
         let constants = [&self.attention.constants(q.dims()[2])[..], &options].concat();
-        let kernel = specialized(&attention_ragged(), &constants, &[("T", q.elem())])?;
+        let types = [("T", q.elem())];
         let mut arguments = self.attention.numbers();
         arguments.extend([3, 4, 5].map(|index| call.input(index).signed().into()));
         let tensors = [q, call.input(1), call.input(2), call.result()];
         arguments.extend(tensors.map(|view| view.permute(&[0, 2, 1]).into()));
-        Ok(vec![Launch::shared(kernel, arguments)])
+        Ok(vec![Launch::specialized(&attention_ragged(), &constants, &types, arguments)?])
     }
 
     /// `flash_attn` of each sequence.

@@ -72,6 +72,16 @@ impl Launch {
         Launch { step: Step::Kernel(kernel, arguments) }
     }
 
+    /// A launch of a kernel with other constants and element types.
+    pub fn specialized(
+        kernel: &impl Kernel,
+        constants: &[(&str, usize)],
+        types: &[(&str, Elem)],
+        arguments: Vec<Argument>,
+    ) -> Result<Launch> {
+        Ok(Launch::shared(specialized(kernel, constants, types)?, arguments))
+    }
+
     pub(crate) fn matmul(product: Product) -> Launch {
         Launch { step: Step::Matmul(Box::new(product)) }
     }

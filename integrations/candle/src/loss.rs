@@ -1,10 +1,10 @@
 //! The operator of `candle_nn::loss`.
 
 use candle_core::{DType, Result, Shape, Tensor};
-use tilewright::Elem;
 use tilewright::kernels::models::cross_entropy as kernels;
+use tilewright::{Elem, Kernel};
 
-use crate::launch::{Argument, Launch, specialized};
+use crate::launch::{Argument, Launch};
 use crate::operator::{Call, Inputs, Operator, apply, differentiate, run};
 use crate::view::View;
 
@@ -37,17 +37,14 @@ impl Operator for CrossEntropy {
         Ok((DType::F32, inputs.dims(0)[0].into()))
     }
 
-    fn accepts(&self, index: usize, view: &View) -> bool {
-        index == 1 || view.has_contiguous_rows()
+    fn accepts(&self, _: usize, view: &View) -> bool {
+        view.has_contiguous_rows()
     }
 
     fn launches(&self, call: &Call) -> Result<Vec<Launch>> {
         let (x, targets) = (call.input(0), call.input(1).signed());
-        let kernel = specialized(&kernels::cross_entropy(), &[], &types(&x, &targets))?;
         let lse = call.output(DType::F32, x.dims()[0])?;
-        let numbers = vec![0.0.into(), NONE.into()];
-        let tensors = [targets, x, call.result(), lse].map(Argument::from);
-        Ok(vec![Launch::shared(kernel, [numbers, tensors.into()].concat())])
+        Ok(vec![launch(&kernels::cross_entropy(), x.elem(), [targets, x, call.result(), lse])?])
     }
 
     fn formula(&self, inputs: &[Tensor]) -> Result<Tensor> {
@@ -65,20 +62,17 @@ impl Operator for CrossEntropy {
         let (x, gradient) = (inputs[0].contiguous()?, gradient.contiguous()?);
         let mut gradients = run(self.name(), &[inputs[1], lse, &gradient, &x], |call| {
             let [targets, lse, gradient, x] = [0, 1, 2, 3].map(|index| call.input(index));
-            let targets = targets.signed();
-            let kernel = specialized(&kernels::cross_entropy_backward(), &[], &types(&x, &targets))?;
-            let numbers = vec![0.0.into(), NONE.into()];
             let to = call.output(inputs[0].dtype(), inputs[0].dims())?;
-            let tensors = [targets, lse, gradient, x, to].map(Argument::from);
-            Ok(vec![Launch::shared(kernel, [numbers, tensors.into()].concat())])
+            let (elem, tensors) = (x.elem(), [targets.signed(), lse, gradient, x, to]);
+            Ok(vec![launch(&kernels::cross_entropy_backward(), elem, tensors)?])
         })?;
         Ok(vec![gradients.pop(), None])
     }
 }
 
-/// No target is ignored.
-const NONE: i32 = -1;
-
-fn types(x: &View, targets: &View) -> [(&'static str, Elem); 2] {
-    [("T", x.elem()), ("I", targets.elem())]
+/// A launch without label smoothing and without an ignored target. The first tensor has the targets.
+fn launch<const N: usize>(kernel: &impl Kernel, elem: Elem, tensors: [View; N]) -> Result<Launch> {
+    let types = [("T", elem), ("I", tensors[0].elem())];
+    let numbers = [Argument::from(0.0), Argument::from(-1)];
+    Launch::specialized(kernel, &[], &types, numbers.into_iter().chain(tensors.map(Argument::from)).collect())
 }

@@ -46,7 +46,7 @@ pub trait Operator: Send + Sync + 'static {
     }
 
     /// The gradients of the inputs, one for each; `None` is 0. By default candle differentiates [`Operator::formula`]. After the result,
-    /// `results` has what the launches asked of [`Call::output`]; a formula has nothing more.
+    /// `results` has what the launches asked of [`Call::output`]; a formula has no more.
     fn backward(
         &self,
         inputs: &[&Tensor],

@@ -88,14 +88,11 @@ impl Operator for Rows {
     }
 
     fn accepts(&self, index: usize, view: &View) -> bool {
-        if !view.has_contiguous_rows() {
-            return false;
-        }
         let Ok(rows) = view.clone().rows() else { return false };
-        // Some kernels for long rows take inputs and results with one distance between rows.
-        if self.keeps {
-            return true;
+        if self.keeps || !view.has_contiguous_rows() {
+            return view.has_contiguous_rows();
         }
+        // Some kernels for long rows take inputs and results with one distance between rows.
         let kernel = self.choice(view).kernel;
         let any_distance = !kernel.ends_with("_long") && !kernel.ends_with("_unaligned");
         index > 0 || any_distance || rows.strides()[0] == rows.dims()[1]
@@ -111,12 +108,13 @@ impl Operator for Rows {
                 true => specialized(&norms::layer_norm(), &[], &types)?,
                 false => specialized(&norms::rms_norm_with_rstd(), &[], &types)?,
             };
-            let statistics = || Ok(call.output(DType::F32, x.dims()[0])?.into());
-            let statistics = (0..=usize::from(is_layer)).map(|_| statistics()).collect::<Result<Vec<_>>>()?;
-            let mut arguments: Vec<Argument> = vec![self.eps.into(), x.clone().into()];
+            let rows = x.dims()[0];
+            let mut arguments: Vec<Argument> = vec![self.eps.into(), x.into()];
             arguments.extend(weights.map(Argument::from));
             arguments.push(y.into());
-            arguments.extend(statistics);
+            for _ in 0..=usize::from(is_layer) {
+                arguments.push(call.output(DType::F32, rows)?.into());
+            }
             return Ok(vec![Launch::shared(kernel, arguments)]);
         }
         let choice = self.choice(&call.input(0));
@@ -152,6 +150,7 @@ impl Operator for Rows {
         };
         y.to_dtype(dtype)
     }
+
     fn backward(
         &self,
         inputs: &[&Tensor],
@@ -185,8 +184,8 @@ impl Operator for Rows {
             for total in totals {
                 let parts = call.output(DType::F32, (parts, columns))?;
                 arguments.push(parts.clone().into());
-                let sum = specialized(&norm_gradients::sum_parts(), &[], &types)?;
-                sums.push(Launch::shared(sum, vec![parts.into(), total.into()]));
+                let arguments = vec![parts.into(), total.into()];
+                sums.push(Launch::specialized(&norm_gradients::sum_parts(), &[], &types, arguments)?);
             }
             Ok(std::iter::once(Launch::shared(kernel, arguments)).chain(sums).collect())
         };
@@ -223,8 +222,9 @@ impl Operator for Swiglu {
     }
 
     fn launches(&self, call: &Call) -> Result<Vec<Launch>> {
-        let kernel = specialized(&gated::gated(), &[], &[("T", call.input(0).elem())])?;
-        Ok(vec![Launch::shared(kernel, vec![halves(call.input(0))?.into(), call.result().rows()?.into()])])
+        let (both, y) = (halves(call.input(0))?, call.result().rows()?);
+        let types = [("T", both.elem())];
+        Ok(vec![Launch::specialized(&gated::gated(), &[], &types, vec![both.into(), y.into()])?])
     }
 
     fn formula(&self, inputs: &[Tensor]) -> Result<Tensor> {
@@ -237,11 +237,10 @@ impl Operator for Swiglu {
             return differentiate(self, inputs, gradient);
         }
         let gradients = run(self.name(), &[inputs[0], &gradient.contiguous()?], |call| {
-            let kernel = specialized(&gated::gated_backward(), &[], &[("T", call.input(0).elem())])?;
-            let to = call.output(inputs[0].dtype(), inputs[0].dims())?;
-            let arguments =
-                vec![halves(call.input(0))?.into(), call.input(1).rows()?.into(), halves(to)?.into()];
-            Ok(vec![Launch::shared(kernel, arguments)])
+            let to = halves(call.output(inputs[0].dtype(), inputs[0].dims())?)?;
+            let (both, dy, types) = (halves(call.input(0))?, call.input(1).rows()?, [("T", to.elem())]);
+            let arguments = vec![both.into(), dy.into(), to.into()];
+            Ok(vec![Launch::specialized(&gated::gated_backward(), &[], &types, arguments)?])
         })?;
         Ok(gradients.into_iter().map(Some).collect())
     }
