@@ -9,7 +9,7 @@ use tilewright::kernels::{attention::attention, attention_hopper::attention_hopp
 use tilewright::{Elem, KernelDef};
 
 use crate::launch::{Argument, Launch, specialized};
-use crate::operator::{Call, Inputs, Operator, apply, arch, differentiate, run};
+use crate::operator::{Call, Gradients, Inputs, Operator, apply, arch, differentiate, run};
 use crate::view::View;
 
 /// softmax(scale · Q·Kᵀ)·V of (batch, positions, heads, width), as `candle_flash_attn::flash_attn`. Keys may have fewer heads. A causal
@@ -227,12 +227,7 @@ impl Operator for Attention {
         weights.matmul(&v)?.transpose(1, 2)?.contiguous()?.to_dtype(dtype)
     }
 
-    fn backward(
-        &self,
-        inputs: &[&Tensor],
-        results: &[Tensor],
-        gradient: &Tensor,
-    ) -> Result<Vec<Option<Tensor>>> {
+    fn backward(&self, inputs: &[&Tensor], results: &[Tensor], gradient: &Tensor) -> Result<Gradients> {
         let [o, lse] = results else { return differentiate(self, inputs, gradient) };
         let (gradient, dtype) = (gradient.contiguous()?, gradient.dtype());
         let given = [inputs[0], inputs[1], inputs[2], &gradient, lse, o];

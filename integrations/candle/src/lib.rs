@@ -20,6 +20,6 @@ pub use device::capture;
 pub use host::simulated;
 pub use launch::{Argument, Launch, specialized};
 pub use linear::{QLinear, linear, matmul};
-pub use operator::{Call, Inputs, Operator, apply, run};
+pub use operator::{Call, Gradients, Inputs, Operator, apply, run};
 pub use tilewright::matmul::Activation;
 pub use view::View;

@@ -6,7 +6,7 @@ use tilewright::kernels::models::weights::{linear_q4, linear_q8};
 use tilewright::matmul::Activation;
 
 use crate::launch::{Launch, Product, specialized};
-use crate::operator::{Call, Inputs, Operator, apply};
+use crate::operator::{Call, Gradients, Inputs, Operator, apply};
 use crate::view::View;
 
 /// activation(xs · weightᵀ + bias), with the weight (outputs, inputs) of `candle_nn::Linear`, in one kernel.
@@ -96,7 +96,7 @@ impl Operator for Linear {
     }
 
     /// By the kernels of the product.
-    fn backward(&self, inputs: &[&Tensor], _: &[Tensor], gradient: &Tensor) -> Result<Vec<Option<Tensor>>> {
+    fn backward(&self, inputs: &[&Tensor], _: &[Tensor], gradient: &Tensor) -> Result<Gradients> {
         let inputs: Vec<Tensor> = inputs.iter().map(|input| input.detach()).collect();
         let mut gradient = gradient.detach();
         if self.activation.is_some() {

@@ -5,7 +5,7 @@ use tilewright::kernels::models::cross_entropy as kernels;
 use tilewright::{Elem, Kernel};
 
 use crate::launch::{Argument, Launch};
-use crate::operator::{Call, Inputs, Operator, apply, differentiate, run};
+use crate::operator::{Call, Gradients, Inputs, Operator, apply, differentiate, run};
 use crate::view::View;
 
 /// The average cross entropy of logits (N, C) and targets (N), as `candle_nn::loss::cross_entropy`. Sums are in f32.
@@ -52,12 +52,7 @@ impl Operator for CrossEntropy {
         x.log_sum_exp(1)? - x.gather(&targets.unsqueeze(1)?, 1)?.squeeze(1)?
     }
 
-    fn backward(
-        &self,
-        inputs: &[&Tensor],
-        results: &[Tensor],
-        gradient: &Tensor,
-    ) -> Result<Vec<Option<Tensor>>> {
+    fn backward(&self, inputs: &[&Tensor], results: &[Tensor], gradient: &Tensor) -> Result<Gradients> {
         let [_, lse] = results else { return differentiate(self, inputs, gradient) };
         let (x, gradient) = (inputs[0].contiguous()?, gradient.contiguous()?);
         let mut gradients = run(self.name(), &[inputs[1], lse, &gradient, &x], |call| {

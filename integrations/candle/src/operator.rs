@@ -45,24 +45,22 @@ pub trait Operator: Send + Sync + 'static {
         Err(Error::BackwardNotSupported { op: self.name() })
     }
 
-    /// The gradients of the inputs, one for each; `None` is 0. By default candle differentiates [`Operator::formula`]. After the result,
+    /// The gradients of the inputs. By default candle differentiates [`Operator::formula`]. After the result,
     /// `results` has what the launches asked of [`Call::output`]; a formula has no more.
-    fn backward(
-        &self,
-        inputs: &[&Tensor],
-        _results: &[Tensor],
-        gradient: &Tensor,
-    ) -> Result<Vec<Option<Tensor>>> {
+    fn backward(&self, inputs: &[&Tensor], _results: &[Tensor], gradient: &Tensor) -> Result<Gradients> {
         differentiate(self, inputs, gradient)
     }
 }
+
+/// A gradient of each input of an operator; `None` is 0.
+pub type Gradients = Vec<Option<Tensor>>;
 
 /// The gradients of [`Operator::formula`] by candle's.
 pub(crate) fn differentiate(
     operator: &(impl Operator + ?Sized),
     inputs: &[&Tensor],
     gradient: &Tensor,
-) -> Result<Vec<Option<Tensor>>> {
+) -> Result<Gradients> {
     let is_float = |input: &&Tensor| input.dtype().is_float();
     let variables = inputs.iter().map(|input| is_float(input).then(|| Var::from_tensor(&input.detach())));
     let variables = variables.map(Option::transpose).collect::<Result<Vec<_>>>()?;

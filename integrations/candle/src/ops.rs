@@ -6,7 +6,7 @@ use tilewright::kernels::models::{gated, norm_gradients, norms};
 
 use crate::host::runs_kernels;
 use crate::launch::{Argument, Launch, kept, specialized};
-use crate::operator::{Call, Inputs, Operator, apply, differentiate, run};
+use crate::operator::{Call, Gradients, Inputs, Operator, apply, differentiate, run};
 use crate::view::View;
 
 /// x / √(mean x² + eps) · alpha along the last dimension, as `candle_nn::ops::rms_norm`, with gradients.
@@ -151,12 +151,7 @@ impl Operator for Rows {
         y.to_dtype(dtype)
     }
 
-    fn backward(
-        &self,
-        inputs: &[&Tensor],
-        results: &[Tensor],
-        gradient: &Tensor,
-    ) -> Result<Vec<Option<Tensor>>> {
+    fn backward(&self, inputs: &[&Tensor], results: &[Tensor], gradient: &Tensor) -> Result<Gradients> {
         if !self.keeps || results.len() == 1 {
             return differentiate(self, inputs, gradient);
         }
@@ -232,7 +227,7 @@ impl Operator for Swiglu {
         inputs[0].narrow(D::Minus1, 0, width)?.silu()? * inputs[0].narrow(D::Minus1, width, width)?
     }
 
-    fn backward(&self, inputs: &[&Tensor], _: &[Tensor], gradient: &Tensor) -> Result<Vec<Option<Tensor>>> {
+    fn backward(&self, inputs: &[&Tensor], _: &[Tensor], gradient: &Tensor) -> Result<Gradients> {
         if !runs_kernels(gradient) {
             return differentiate(self, inputs, gradient);
         }
