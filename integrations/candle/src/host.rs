@@ -144,10 +144,10 @@ fn multiply(product: &Product, inputs: &[&CpuStorage], dtype: DType) -> Result<C
 /// An argument of the simulator.
 fn simulated_argument(view: &View, storage: &CpuStorage, written: bool) -> Result<Arg> {
     let extents = || view.dims.iter().copied();
-    let place = |arg: Arg| arg.strides(view.strides.iter().copied()).offset(view.offset);
+    let strided = |arg: Arg| arg.strides(view.strides.iter().copied()).offset(view.offset);
     macro_rules! arg {
         ($data:expr) => {
-            place(if written { Arg::in_out($data, extents()) } else { Arg::tensor($data, extents()) })
+            strided(if written { Arg::in_out($data, extents()) } else { Arg::tensor($data, extents()) })
         };
     }
     Ok(match storage {
