@@ -4,16 +4,17 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use candle_core::cuda_backend::cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};
+use candle_core::backend::{BackendDevice, BackendStorage};
+use candle_core::cuda_backend::cudarc::driver::{CudaSlice, CudaStream};
 use candle_core::cuda_backend::{CudaDType, CudaDevice, CudaStorage};
-use candle_core::{DType, Error, Result, bail};
+use candle_core::{DType, Error, Result, Shape, bail};
 use half::{bf16, f16};
 use tilewright::matmul::{Factor, Matmul};
 use tilewright::runtime::{self, Graph, Plain};
 use tilewright::{Elem, Launch as _, Stream, TensorMut, TensorRef};
 
-use crate::launch::{Argument, Product, Step};
-use crate::operator::{Call, Operator};
+use crate::launch::{Argument, Launch, Product, Step};
+use crate::operator::Call;
 use crate::view::{Slot, View};
 
 /// The stream of a device of candle, as kernels are launched on it. Each thread has its own value, because the stream of
@@ -55,58 +56,44 @@ pub unsafe fn capture(device: &CudaDevice, work: impl FnOnce() -> Result<()>) ->
     graph.map_err(Error::wrap)
 }
 
-/// Runs the launches of an operator.
-pub(crate) fn run(
-    operator: &dyn Operator,
-    call: &Call,
-    device: &CudaDevice,
-    stream: &Stream,
-    inputs: &[&CudaStorage],
-) -> Result<CudaStorage> {
-    match call.dtype {
-        DType::F32 => run_typed::<f32>(operator, call, device, stream, inputs),
-        DType::F16 => run_typed::<f16>(operator, call, device, stream, inputs),
-        DType::BF16 => run_typed::<bf16>(operator, call, device, stream, inputs),
-        other => bail!("{}: a result has no elements of type {other:?}", operator.name()),
-    }
-}
-
-fn run_typed<T: CudaDType + DeviceRepr + Plain>(
-    operator: &dyn Operator,
-    call: &Call,
-    device: &CudaDevice,
-    stream: &Stream,
-    inputs: &[&CudaStorage],
-) -> Result<CudaStorage>
-where
-    T::Elem: Factor<Product = T::Elem>,
-{
-    // SAFETY: any bits are a number, and the kernels write the result.
-    let mut result: CudaSlice<T> = unsafe { device.alloc(call.result.count()) }?;
-    let failed = |error: runtime::Error| Error::Msg(format!("{}: {error}", operator.name())).bt();
-    for launch in operator.launches(call)? {
+/// Runs launches.
+pub(crate) fn run(call: &Call, launches: Vec<Launch>, inputs: &[&CudaStorage]) -> Result<Vec<CudaStorage>> {
+    let device = inputs[0].device();
+    let stream = stream(device)?;
+    // SAFETY: any bits are a number, and the kernels write the results.
+    let alloc = |(dtype, shape): &(DType, Shape)| unsafe { device.alloc_uninit(shape, *dtype) };
+    let mut outputs = call.outputs.borrow().iter().map(alloc).collect::<Result<Vec<_>>>()?;
+    for launch in launches {
         match launch.step {
             Step::Kernel(kernel, arguments) => {
-                let mut slice = Some(&mut result);
+                let mut free: Vec<_> = outputs.iter_mut().map(Some).collect();
                 let argument = |argument: &Argument| match argument {
                     Argument::Tensor(view) => match view.slot {
                         Slot::Input(index) => input(view, inputs[index]),
-                        Slot::Result => match slice.take() {
-                            Some(slice) => output(view, slice),
-                            None => bail!("{}: a launch writes the result once", operator.name()),
+                        Slot::Output(index) => match free[index].take() {
+                            Some(storage) => output(view, storage),
+                            None => bail!("{}: a launch has each result once", call.name),
                         },
                     },
                     Argument::F32(number) => Ok(tilewright::Argument::scalar(*number)),
                     Argument::I32(number) => Ok(tilewright::Argument::scalar(*number)),
                 };
                 let mut arguments = arguments.iter().map(argument).collect::<Result<Vec<_>>>()?;
-                kernel.launch_with(stream, &mut arguments).map_err(failed)?;
+                let failed = |error: runtime::Error| Error::Msg(format!("{}: {error}", call.name)).bt();
+                kernel.launch_with(&stream, &mut arguments).map_err(failed)?;
             }
-            Step::Matmul(product) => multiply(&product, stream, inputs, &mut result)
-                .map_err(|error| Error::Msg(format!("{}: {error}", operator.name())).bt())?,
+            Step::Matmul(product) => {
+                let result = &mut outputs[0];
+                let done = match result.dtype() {
+                    DType::F32 => multiply::<f32>(&product, &stream, inputs, result),
+                    DType::F16 => multiply::<f16>(&product, &stream, inputs, result),
+                    _ => multiply::<bf16>(&product, &stream, inputs, result),
+                };
+                done.map_err(|error| Error::Msg(format!("{}: {error}", call.name)).bt())?;
+            }
         }
     }
-    Ok(CudaStorage::wrap_cuda_slice(result, device.clone()))
+    Ok(outputs)
 }
 
 /// A buffer as a tensor of any rank.
@@ -131,6 +118,11 @@ fn whole<S: Plain>(slice: &CudaSlice<S>) -> TensorRef<'_, S::Elem, 1> {
     TensorRef::new(slice, [slice.len()])
 }
 
+fn whole_mut<S: Plain>(slice: &mut CudaSlice<S>) -> TensorMut<'_, S::Elem, 1> {
+    let len = slice.len();
+    TensorMut::new(slice, [len])
+}
+
 fn input<'a>(view: &View, storage: &'a CudaStorage) -> Result<tilewright::Argument<'a>> {
     match view.elem {
         Elem::F64 => ranked!(whole(storage.as_cuda_slice::<f64>()?), view),
@@ -138,6 +130,12 @@ fn input<'a>(view: &View, storage: &'a CudaStorage) -> Result<tilewright::Argume
         Elem::F16 => ranked!(whole(storage.as_cuda_slice::<f16>()?), view),
         Elem::Bf16 => ranked!(whole(storage.as_cuda_slice::<bf16>()?), view),
         Elem::U32 => ranked!(whole(storage.as_cuda_slice::<u32>()?), view),
+        Elem::I32 if storage.dtype() == DType::U32 => {
+            let slice = storage.as_cuda_slice::<u32>()?;
+            // SAFETY: integers are signed integers, as many.
+            let Some(signed) = (unsafe { slice.transmute::<i32>(slice.len()) }) else { bail!("no integers") };
+            ranked!(TensorRef::new(&signed, [slice.len()]), view)
+        }
         Elem::I32 => ranked!(whole(storage.as_cuda_slice::<i32>()?), view),
         Elem::I64 => ranked!(whole(storage.as_cuda_slice::<i64>()?), view),
         Elem::U8 => ranked!(whole(storage.as_cuda_slice::<u8>()?), view),
@@ -151,9 +149,12 @@ fn input<'a>(view: &View, storage: &'a CudaStorage) -> Result<tilewright::Argume
     }
 }
 
-fn output<'a, S: Plain>(view: &View, slice: &'a mut CudaSlice<S>) -> Result<tilewright::Argument<'a>> {
-    let len = slice.len();
-    ranked!(TensorMut::new(slice, [len]), view)
+fn output<'a>(view: &View, storage: &'a mut CudaStorage) -> Result<tilewright::Argument<'a>> {
+    match view.elem {
+        Elem::F16 => ranked!(whole_mut(storage.as_cuda_slice_mut::<f16>()?), view),
+        Elem::Bf16 => ranked!(whole_mut(storage.as_cuda_slice_mut::<bf16>()?), view),
+        _ => ranked!(whole_mut(storage.as_cuda_slice_mut::<f32>()?), view),
+    }
 }
 
 /// A product by `tilewright::matmul`, which chooses the kernel for types, layouts and sizes.
@@ -161,7 +162,7 @@ fn multiply<T: CudaDType + Plain>(
     product: &Product,
     stream: &Stream,
     inputs: &[&CudaStorage],
-    result: &mut CudaSlice<T>,
+    result: &mut CudaStorage,
 ) -> Result<()>
 where
     T::Elem: Factor<Product = T::Elem>,
@@ -169,7 +170,7 @@ where
     let Product { a, b, bias, activation, c } = product;
     let operand = |view: &View| match view.slot {
         Slot::Input(index) => Ok((whole(inputs[index].as_cuda_slice::<T>()?), view.clone())),
-        Slot::Result => bail!("a product reads inputs"),
+        Slot::Output(_) => bail!("a product reads inputs"),
     };
     fn matrix<'t, E: tilewright::Element>(
         (tensor, view): (TensorRef<'t, E, 1>, View),
@@ -185,8 +186,8 @@ where
     if let Some(activation) = activation {
         matmul = matmul.activation(*activation);
     }
-    let len = result.len();
-    let out = TensorMut::new(result, [len]).reshaped(modes::<2>(&c.dims), modes(&c.strides)).offset(c.offset);
+    let out = whole_mut(result.as_cuda_slice_mut::<T>()?);
+    let out = out.reshaped(modes::<2>(&c.dims), modes(&c.strides)).offset(c.offset);
     matmul.run_into(stream, matrix(operand(a)?), matrix(operand(b)?), out).map_err(Error::wrap)?;
     Ok(())
 }

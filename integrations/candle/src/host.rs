@@ -3,32 +3,38 @@
 use std::cell::Cell;
 
 use candle_core::backend::BackendStorage;
-use candle_core::{CpuStorage, DType, Device, Error, Result, Tensor, bail};
+use candle_core::{CpuStorage, DType, Error, Result, Shape, Tensor, bail};
 use half::{bf16, f16};
 use tilewright::matmul::{Host, HostRef, HostTensor, Matmul};
 use tilewright::prelude as types;
-use tilewright::{Arg, Elem, Element, Simulate};
+use tilewright::{Arg, Elem, ParamDef, Simulate};
 
-use crate::launch::{Argument, Product, Step};
+use crate::launch::{Argument, Launch, Product, Step};
 use crate::operator::{Call, Operator};
 use crate::view::{Slot, View};
 
-/// Runs an operator on the CPU.
-pub(crate) fn run(operator: &dyn Operator, call: &Call, inputs: &[&CpuStorage]) -> Result<CpuStorage> {
-    if SIMULATED.get() {
-        return simulate(operator, call, inputs);
+/// The result of an operator on the CPU by its formula in f32, if it has one. The simulator and other devices run kernels.
+pub(crate) fn formula(
+    operator: &impl Operator,
+    inputs: &[Tensor],
+    dtype: DType,
+) -> Result<Option<CpuStorage>> {
+    if runs_kernels(&inputs[0]) {
+        return Ok(None);
     }
-    let tensor = |(view, storage): (&View, &&CpuStorage)| {
-        let values = Tensor::from_vec(to_f32(view, storage)?, view.dims(), &Device::Cpu)?;
-        let dtype = storage.dtype();
-        if dtype.is_float() { Ok(values) } else { values.to_dtype(dtype) }
+    let plain = |input: &Tensor| {
+        let input = input.detach().contiguous()?;
+        if input.dtype().is_float() { input.to_dtype(DType::F32) } else { Ok(input) }
     };
-    let count = operator.inputs().len();
-    let tensors = call.inputs.iter().zip(inputs).take(count).map(tensor).collect::<Result<Vec<_>>>()?;
-    match operator.formula(&tensors) {
-        Err(Error::BackwardNotSupported { .. }) => simulate(operator, call, inputs),
-        result => from_f32(call.dtype, result?.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?),
+    match operator.formula(&inputs.iter().map(plain).collect::<Result<Vec<_>>>()?) {
+        Err(Error::BackwardNotSupported { .. }) => Ok(None),
+        result => Some(from_f32(dtype, result?.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)).transpose(),
     }
+}
+
+/// Do kernels run on the device of a tensor?
+pub(crate) fn runs_kernels(tensor: &Tensor) -> bool {
+    !tensor.device().is_cpu() || SIMULATED.get()
 }
 
 /// Runs the operators of `work` on the CPU by their kernels in the simulator, which checks every access: a test without a GPU.
@@ -56,37 +62,56 @@ thread_local! {
     static SIMULATED: Cell<bool> = const { Cell::new(false) };
 }
 
-fn simulate(operator: &dyn Operator, call: &Call, inputs: &[&CpuStorage]) -> Result<CpuStorage> {
+pub(crate) fn simulate(
+    call: &Call,
+    launches: Vec<Launch>,
+    inputs: &[&CpuStorage],
+) -> Result<Vec<CpuStorage>> {
     // Elements that no kernel writes are NaN.
-    let mut result = from_f32(call.dtype, vec![f32::NAN; call.result.count()])?;
-    for launch in operator.launches(call)? {
+    let poisoned = |(dtype, shape): &(DType, Shape)| from_f32(*dtype, vec![f32::NAN; shape.elem_count()]);
+    let mut outputs = call.outputs.borrow().iter().map(poisoned).collect::<Result<Vec<_>>>()?;
+    for launch in launches {
         match launch.step {
             Step::Kernel(kernel, arguments) => {
-                let arg = |argument: &Argument| match argument {
-                    Argument::Tensor(view) => simulated_argument(view, inputs, &result),
+                let params = || kernel.params().iter().zip(&arguments);
+                let arg = |(param, argument): (&ParamDef, &Argument)| match argument {
+                    Argument::Tensor(view) => {
+                        let storage = match view.slot {
+                            Slot::Input(index) => inputs[index],
+                            Slot::Output(index) => &outputs[index],
+                        };
+                        simulated_argument(view, storage, is_written(param))
+                    }
                     Argument::F32(number) => Ok(Arg::number(*number)),
                     Argument::I32(number) => Ok(Arg::number(*number)),
                 };
-                let args = arguments.iter().map(arg).collect::<Result<Vec<_>>>()?;
+                let args = params().map(arg).collect::<Result<Vec<_>>>()?;
                 let done = kernel.simulate(&args).map_err(Error::wrap)?;
-                if let Some((name, _)) = done.names().next() {
-                    result = match call.dtype {
-                        DType::F32 => CpuStorage::F32(done.get(name).map_err(Error::wrap)?),
+                for (param, argument) in params().filter(|(param, _)| is_written(param)) {
+                    let Argument::Tensor(View { slot: Slot::Output(index), .. }) = argument else {
+                        bail!("{}: a kernel writes `{}`, which is no result", call.name, param.name)
+                    };
+                    outputs[*index] = match outputs[*index].dtype() {
+                        DType::F32 => CpuStorage::F32(done.get(&param.name).map_err(Error::wrap)?),
                         DType::F16 => {
-                            let all: Vec<types::f16> = done.get(name).map_err(Error::wrap)?;
+                            let all: Vec<types::f16> = done.get(&param.name).map_err(Error::wrap)?;
                             CpuStorage::F16(all.iter().map(|x| f16::from_bits(x.to_bits())).collect())
                         }
                         _ => {
-                            let all: Vec<types::bf16> = done.get(name).map_err(Error::wrap)?;
+                            let all: Vec<types::bf16> = done.get(&param.name).map_err(Error::wrap)?;
                             CpuStorage::BF16(all.iter().map(|x| bf16::from_bits(x.to_bits())).collect())
                         }
                     };
                 }
             }
-            Step::Matmul(product) => result = multiply(&product, inputs, call.dtype)?,
+            Step::Matmul(product) => outputs[0] = multiply(&product, inputs, outputs[0].dtype())?,
         }
     }
-    Ok(result)
+    Ok(outputs)
+}
+
+fn is_written(param: &ParamDef) -> bool {
+    matches!(param.tensor, Some((true, _)))
 }
 
 /// A product by the simulator, in f32: elements of 16 bits are exact in it, and kernels accumulate in it.
@@ -117,35 +142,33 @@ fn multiply(product: &Product, inputs: &[&CpuStorage], dtype: DType) -> Result<C
 }
 
 /// An argument of the simulator.
-fn simulated_argument(view: &View, inputs: &[&CpuStorage], result: &CpuStorage) -> Result<Arg> {
-    fn arg<T: Element>(data: &[T], view: &View) -> Arg {
-        let extents = view.dims.iter().copied();
-        let arg = match view.slot {
-            Slot::Input(_) => Arg::tensor(data, extents),
-            Slot::Result => Arg::in_out(data, extents),
+fn simulated_argument(view: &View, storage: &CpuStorage, written: bool) -> Result<Arg> {
+    let extents = || view.dims.iter().copied();
+    let strided = |arg: Arg| arg.strides(view.strides.iter().copied()).offset(view.offset);
+    macro_rules! arg {
+        ($data:expr) => {
+            strided(if written { Arg::in_out($data, extents()) } else { Arg::tensor($data, extents()) })
         };
-        arg.strides(view.strides.iter().copied()).offset(view.offset)
     }
-    let storage = match view.slot {
-        Slot::Input(index) => inputs[index],
-        Slot::Result => result,
-    };
     Ok(match storage {
-        CpuStorage::F64(data) => arg(data, view),
-        CpuStorage::F32(data) => arg(data, view),
+        CpuStorage::F64(data) => arg!(data),
+        CpuStorage::F32(data) => arg!(data),
         CpuStorage::F16(data) => {
-            arg(&data.iter().map(|x| types::f16::from_bits(x.to_bits())).collect::<Vec<_>>(), view)
+            arg!(&data.iter().map(|x| types::f16::from_bits(x.to_bits())).collect::<Vec<_>>())
         }
         CpuStorage::BF16(data) => {
-            arg(&data.iter().map(|x| types::bf16::from_bits(x.to_bits())).collect::<Vec<_>>(), view)
+            arg!(&data.iter().map(|x| types::bf16::from_bits(x.to_bits())).collect::<Vec<_>>())
         }
         CpuStorage::U8(data) if view.elem == Elem::I8 => {
-            arg(&data.iter().map(|byte| byte.cast_signed()).collect::<Vec<_>>(), view)
+            arg!(&data.iter().map(|byte| byte.cast_signed()).collect::<Vec<_>>())
         }
-        CpuStorage::U8(data) => arg(data, view),
-        CpuStorage::U32(data) => arg(data, view),
-        CpuStorage::I32(data) => arg(data, view),
-        CpuStorage::I64(data) => arg(data, view),
+        CpuStorage::U8(data) => arg!(data),
+        CpuStorage::U32(data) if view.elem == Elem::I32 => {
+            arg!(&data.iter().map(|number| number.cast_signed()).collect::<Vec<_>>())
+        }
+        CpuStorage::U32(data) => arg!(data),
+        CpuStorage::I32(data) => arg!(data),
+        CpuStorage::I64(data) => arg!(data),
         other => bail!("kernels have no elements of type {:?}", other.dtype()),
     })
 }

@@ -35,7 +35,7 @@ pub(crate) struct Product {
 /// An argument of a kernel.
 #[derive(Clone, Debug)]
 pub enum Argument {
-    /// A part of an input or of the result.
+    /// A part of an input or of a result.
     Tensor(View),
     /// A number.
     F32(f32),
@@ -70,6 +70,16 @@ impl Launch {
     /// A launch of a kernel from [`specialized`].
     pub fn shared(kernel: Arc<KernelDef>, arguments: Vec<Argument>) -> Launch {
         Launch { step: Step::Kernel(kernel, arguments) }
+    }
+
+    /// A launch of a kernel with other constants and element types.
+    pub fn specialized(
+        kernel: &impl Kernel,
+        constants: &[(&str, usize)],
+        types: &[(&str, Elem)],
+        arguments: Vec<Argument>,
+    ) -> Result<Launch> {
+        Ok(Launch::shared(specialized(kernel, constants, types)?, arguments))
     }
 
     pub(crate) fn matmul(product: Product) -> Launch {

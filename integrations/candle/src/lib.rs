@@ -12,7 +12,6 @@ pub mod loss;
 mod operator;
 pub mod ops;
 pub mod rotary_emb;
-
 mod view;
 
 pub use attention::{flash_attn, flash_attn_varlen, flash_attn_windowed};
@@ -21,6 +20,6 @@ pub use device::capture;
 pub use host::simulated;
 pub use launch::{Argument, Launch, specialized};
 pub use linear::{QLinear, linear, matmul};
-pub use operator::{Call, Inputs, Operator, apply};
+pub use operator::{Call, Gradients, Inputs, Operator, apply, run};
 pub use tilewright::matmul::Activation;
 pub use view::View;

@@ -6,7 +6,7 @@ use tilewright::kernels::models::weights::{linear_q4, linear_q8};
 use tilewright::matmul::Activation;
 
 use crate::launch::{Launch, Product, specialized};
-use crate::operator::{Call, Inputs, Operator, apply};
+use crate::operator::{Call, Gradients, Inputs, Operator, apply};
 use crate::view::View;
 
 /// activation(xs · weightᵀ + bias), with the weight (outputs, inputs) of `candle_nn::Linear`, in one kernel.
@@ -96,7 +96,7 @@ impl Operator for Linear {
     }
 
     /// By the kernels of the product.
-    fn backward(&self, inputs: &[&Tensor], _: &Tensor, gradient: &Tensor) -> Result<Vec<Option<Tensor>>> {
+    fn backward(&self, inputs: &[&Tensor], _: &[Tensor], gradient: &Tensor) -> Result<Gradients> {
         let inputs: Vec<Tensor> = inputs.iter().map(|input| input.detach()).collect();
         let mut gradient = gradient.detach();
         if self.activation.is_some() {
@@ -150,11 +150,11 @@ impl QLinear {
             let values = Tensor::from_vec(values, (outputs, inputs / 32), &Device::Cpu)?;
             values.t()?.contiguous()?.to_dtype(dtype)?.to_device(device)
         };
-        // Byte i has elements 2i and 2i + 1 in the kernel, and elements i and i + 16 in a block.
+        // Byte i of a block has elements i and i + 16. In the kernel, byte 4t + 2s + h has element 16s + 8h + 2t and the next.
         let code = |block: &[u8], at: usize| (block[head + at % 16] >> (4 * (at / 16))) & 15;
-        let pairs = |block: &[u8]| {
-            (0..16).map(|at| code(block, 2 * at) | code(block, 2 * at + 1) << 4).collect::<Vec<_>>()
-        };
+        let first = |byte: usize| byte / 2 % 2 * 16 + byte % 2 * 8 + byte / 4 * 2;
+        let pair = |block: &[u8], at: usize| code(block, at) | code(block, at + 1) << 4;
+        let pairs = |block: &[u8]| (0..16).map(|byte| pair(block, first(byte))).collect::<Vec<_>>();
         let (codes, width): (Vec<u8>, _) = match weight.dtype() {
             GgmlDType::Q8_0 => (blocks().flat_map(|block| block[head..].to_vec()).collect(), inputs),
             _ => (blocks().flat_map(pairs).collect(), inputs / 2),
@@ -172,7 +172,8 @@ impl QLinear {
             None => (&codes - (codes.ge(128.0)?.to_dtype(DType::F32)? * 256.0)?)?,
             Some(_) => {
                 let high = (&codes / 16.0)?.floor()?;
-                Tensor::stack(&[&(codes - (&high * 16.0)?)?, &high], D::Minus1)?
+                let pairs = Tensor::stack(&[&(codes - (&high * 16.0)?)?, &high], D::Minus1)?;
+                pairs.reshape(((), 4, 2, 2, 2))?.permute((0, 2, 3, 1, 4))?.contiguous()?
             }
         };
         let (groups, outputs) = self.scales.dims2()?;

@@ -1,7 +1,11 @@
 //! Operators of candle that are kernels: what an operator says, and its call on any device.
 
+use std::cell::RefCell;
+use std::sync::{Mutex, PoisonError};
+
+use candle_core::op::BackpropOp;
 use candle_core::{CpuStorage, CudaStorage, CustomOp1, CustomOp2, CustomOp3};
-use candle_core::{DType, Error, Layout, Result, Shape, Storage, Tensor, Var, bail};
+use candle_core::{DType, Device, Error, Layout, Result, Shape, Storage, Tensor, Var, bail};
 
 use crate::host;
 use crate::launch::Launch;
@@ -41,23 +45,22 @@ pub trait Operator: Send + Sync + 'static {
         Err(Error::BackwardNotSupported { op: self.name() })
     }
 
-    /// The gradients of the inputs, one for each; `None` is 0. By default candle differentiates [`Operator::formula`].
-    fn backward(
-        &self,
-        inputs: &[&Tensor],
-        _result: &Tensor,
-        gradient: &Tensor,
-    ) -> Result<Vec<Option<Tensor>>> {
+    /// The gradients of the inputs. By default candle differentiates [`Operator::formula`]. After the result,
+    /// `results` has what the launches asked of [`Call::output`]; a formula has no more.
+    fn backward(&self, inputs: &[&Tensor], _results: &[Tensor], gradient: &Tensor) -> Result<Gradients> {
         differentiate(self, inputs, gradient)
     }
 }
+
+/// A gradient of each input of an operator; `None` is 0.
+pub type Gradients = Vec<Option<Tensor>>;
 
 /// The gradients of [`Operator::formula`] by candle's.
 pub(crate) fn differentiate(
     operator: &(impl Operator + ?Sized),
     inputs: &[&Tensor],
     gradient: &Tensor,
-) -> Result<Vec<Option<Tensor>>> {
+) -> Result<Gradients> {
     let is_float = |input: &&Tensor| input.dtype().is_float();
     let variables = inputs.iter().map(|input| is_float(input).then(|| Var::from_tensor(&input.detach())));
     let variables = variables.map(Option::transpose).collect::<Result<Vec<_>>>()?;
@@ -128,14 +131,13 @@ impl Inputs<'_> {
     }
 }
 
-/// A call of an operator: views of its inputs and of its result, which is contiguous.
+/// A call: views of its inputs and of its results, which are contiguous.
 #[derive(Debug)]
 pub struct Call {
+    pub(crate) name: &'static str,
     pub(crate) inputs: Vec<View>,
-    pub(crate) result: View,
-    pub(crate) dtype: DType,
-    pub(crate) shape: Shape,
-    pub(crate) arch: u32,
+    pub(crate) outputs: RefCell<Vec<(DType, Shape)>>,
+    arch: u32,
 }
 
 impl Call {
@@ -144,9 +146,26 @@ impl Call {
         self.inputs[index].clone()
     }
 
-    /// The result.
+    /// The result of an operator: the first output.
     pub fn result(&self) -> View {
-        self.result.clone()
+        let (dtype, shape) = &self.outputs.borrow()[0];
+        View::new(Slot::Output(0), *dtype, &Layout::contiguous(shape)).expect("its type was checked")
+    }
+
+    /// The type of the result.
+    pub fn dtype(&self) -> DType {
+        self.outputs.borrow()[0].0
+    }
+
+    /// Another result: memory between launches, or numbers for [`Operator::backward`].
+    pub fn output(&self, dtype: DType, shape: impl Into<Shape>) -> Result<View> {
+        if !matches!(dtype, DType::F32 | DType::F16 | DType::BF16) {
+            bail!("{}: the result is {dtype:?}, and must be F32, F16 or BF16", self.name)
+        }
+        let (mut all, shape) = (self.outputs.borrow_mut(), shape.into());
+        let view = View::new(Slot::Output(all.len()), dtype, &Layout::contiguous(&shape));
+        all.push((dtype, shape));
+        view
     }
 
     /// The compute capability of the device, such as 90; the simulator's is 90.
@@ -154,19 +173,67 @@ impl Call {
         self.arch
     }
 
-    pub(crate) fn new(operator: &dyn Operator, layouts: &[(DType, &Layout)], arch: u32) -> Result<Call> {
-        let inputs = Inputs { name: operator.name(), names: operator.inputs(), layouts };
-        let (dtype, shape) = operator.result(&inputs)?;
-        if !matches!(dtype, DType::F32 | DType::F16 | DType::BF16) {
-            bail!("{}: the result is {dtype:?}, and must be F32, F16 or BF16", operator.name())
-        }
-        let view = |(index, (dtype, layout)): (usize, &(DType, &Layout))| {
-            View::new(Slot::Input(index), *dtype, layout)
-        };
-        let result = View::new(Slot::Result, dtype, &Layout::contiguous(&shape))?;
-        let inputs = layouts.iter().enumerate().map(view).collect::<Result<_>>()?;
-        Ok(Call { inputs, result, dtype, shape, arch })
+    fn new(name: &'static str, inputs: &[&Tensor]) -> Result<Call> {
+        let view =
+            |(index, input): (usize, &&Tensor)| View::new(Slot::Input(index), input.dtype(), input.layout());
+        let views = inputs.iter().enumerate().map(view).collect::<Result<_>>()?;
+        Ok(Call { name, inputs: views, outputs: RefCell::default(), arch: arch(inputs[0].device())? })
     }
+
+    /// Runs launches on the device of the inputs.
+    fn run(&self, inputs: &[&Tensor], launches: Vec<Launch>) -> Result<Vec<Storage>> {
+        let guards: Vec<_> = inputs.iter().map(|input| input.storage_and_layout().0).collect();
+        macro_rules! storages {
+            ($kind:ident) => {{
+                let storage = |(index, guard)| match guard {
+                    &Storage::$kind(ref storage) => Ok(storage),
+                    _ => bail!("{}: tensor {index} is on another device than the first", self.name),
+                };
+                guards.iter().map(|guard| &**guard).enumerate().map(storage).collect::<Result<Vec<_>>>()?
+            }};
+        }
+        match &*guards[0] {
+            Storage::Cpu(_) => {
+                let all = host::simulate(self, launches, &storages!(Cpu))?;
+                Ok(all.into_iter().map(Storage::Cpu).collect())
+            }
+            #[cfg(feature = "cuda")]
+            Storage::Cuda(_) => {
+                let all = crate::device::run(self, launches, &storages!(Cuda))?;
+                Ok(all.into_iter().map(Storage::Cuda).collect())
+            }
+            _ => bail!("{}: kernels run on CUDA devices, and in the simulator", self.name),
+        }
+    }
+
+    /// Results from `first` on as tensors.
+    fn tensors(&self, first: usize, storages: impl IntoIterator<Item = Storage>) -> Vec<Tensor> {
+        let outputs = self.outputs.borrow();
+        let tensor = |(storage, (_, shape)): (Storage, &(DType, Shape))| {
+            Tensor::from_storage(storage, shape.clone(), BackpropOp::none(), false)
+        };
+        storages.into_iter().zip(&outputs[first..]).map(tensor).collect()
+    }
+}
+
+/// The compute capability of a device; the simulator's is 90.
+pub(crate) fn arch(device: &Device) -> Result<u32> {
+    match device {
+        #[cfg(feature = "cuda")]
+        Device::Cuda(device) => Ok(crate::device::stream(device)?.device().properties().arch()),
+        _ => Ok(90),
+    }
+}
+
+/// Runs launches, and returns all their outputs, for [`Operator::backward`]. On the CPU they run in the simulator.
+pub fn run(
+    name: &'static str,
+    inputs: &[&Tensor],
+    launches: impl FnOnce(&Call) -> Result<Vec<Launch>>,
+) -> Result<Vec<Tensor>> {
+    let call = Call::new(name, inputs)?;
+    let storages = call.run(inputs, launches(&call)?)?;
+    Ok(call.tensors(0, storages))
 }
 
 /// Runs an operator on the device of its inputs.
@@ -181,13 +248,22 @@ pub fn apply(operator: impl Operator, inputs: &[&Tensor]) -> Result<Tensor> {
     }
     // The messages about shapes come before any copy.
     let layouts: Vec<_> = inputs.iter().map(|input| (input.dtype(), input.layout())).collect();
-    operator.result(&Inputs { name, names, layouts: &layouts })?;
+    let (dtype, shape) = operator.result(&Inputs { name, names, layouts: &layouts })?;
     let accepted = |(index, input): (usize, &&Tensor)| {
         let view = View::new(Slot::Input(index), input.dtype(), input.layout())?;
         if operator.accepts(index, &view) { Ok((*input).clone()) } else { input.contiguous() }
     };
     let inputs = inputs.iter().enumerate().map(accepted).collect::<Result<Vec<_>>>()?;
-    let custom = Custom(operator);
+    let constants = operator.constants();
+    let all: Vec<&Tensor> = inputs.iter().chain(&constants).collect();
+    let call = Call::new(name, &all)?;
+    call.output(dtype, &shape)?;
+    let mut storages = match host::formula(&operator, &inputs, dtype)? {
+        Some(result) => vec![Storage::Cpu(result)],
+        None => call.run(&all, operator.launches(&call)?)?,
+    };
+    let result = Mutex::new(Some((storages.remove(0), shape)));
+    let custom = Custom { operator, result, kept: call.tensors(1, storages) };
     match inputs.as_slice() {
         [a] => a.apply_op1(custom),
         [a, b] => a.apply_op2(b, custom),
@@ -196,51 +272,17 @@ pub fn apply(operator: impl Operator, inputs: &[&Tensor]) -> Result<Tensor> {
     }
 }
 
-/// An operator as candle's.
-struct Custom<O>(O);
+/// An operator as candle's, which has run.
+struct Custom<O> {
+    operator: O,
+    result: Mutex<Option<(Storage, Shape)>>,
+    /// The outputs after the result.
+    kept: Vec<Tensor>,
+}
 
 impl<O: Operator> Custom<O> {
-    fn cpu(&self, inputs: &[(&CpuStorage, &Layout)]) -> Result<(CpuStorage, Shape)> {
-        let constants = self.0.constants();
-        let guards: Vec<_> = constants.iter().map(Tensor::storage_and_layout).collect();
-        let mut inputs = inputs.to_vec();
-        for (storage, layout) in &guards {
-            let Storage::Cpu(storage) = &**storage else {
-                bail!("{}: a constant is not on the CPU", self.0.name())
-            };
-            inputs.push((storage, layout));
-        }
-        let layouts: Vec<_> = inputs.iter().map(|(storage, layout)| (dtype(storage), *layout)).collect();
-        let storages: Vec<_> = inputs.iter().map(|(storage, _)| *storage).collect();
-        let call = Call::new(&self.0, &layouts, 90)?;
-        let result = host::run(&self.0, &call, &storages)?;
-        Ok((result, call.shape))
-    }
-
-    #[cfg(feature = "cuda")]
-    fn cuda(&self, inputs: &[(&CudaStorage, &Layout)]) -> Result<(CudaStorage, Shape)> {
-        use candle_core::backend::BackendStorage;
-        let constants = self.0.constants();
-        let guards: Vec<_> = constants.iter().map(Tensor::storage_and_layout).collect();
-        let mut inputs = inputs.to_vec();
-        for (storage, layout) in &guards {
-            let Storage::Cuda(storage) = &**storage else {
-                bail!("{}: a constant is not on the device", self.0.name())
-            };
-            inputs.push((storage, layout));
-        }
-        let layouts: Vec<_> = inputs.iter().map(|(storage, layout)| (storage.dtype(), *layout)).collect();
-        let storages: Vec<_> = inputs.iter().map(|(storage, _)| *storage).collect();
-        let device = storages[0].device();
-        let stream = crate::device::stream(device)?;
-        let call = Call::new(&self.0, &layouts, stream.device().properties().arch())?;
-        let result = crate::device::run(&self.0, &call, device, &stream, &storages)?;
-        Ok((result, call.shape))
-    }
-
-    #[cfg(not(feature = "cuda"))]
-    fn cuda(&self, _: &[(&CudaStorage, &Layout)]) -> Result<(CudaStorage, Shape)> {
-        Err(Error::NotCompiledWithCudaSupport)
+    fn take(&self) -> Option<(Storage, Shape)> {
+        self.result.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     fn gradients<const N: usize>(
@@ -249,21 +291,17 @@ impl<O: Operator> Custom<O> {
         result: &Tensor,
         gradient: &Tensor,
     ) -> Result<[Option<Tensor>; N]> {
-        let all = self.0.backward(&inputs, result, gradient)?;
+        let results: Vec<Tensor> = std::iter::once(result).chain(&self.kept).map(Tensor::detach).collect();
+        let all = self.operator.backward(&inputs, &results, gradient)?;
         // Candle expects a gradient of every input that depends on variables.
         let known = |(input, gradient): (&&Tensor, Option<Tensor>)| match gradient {
             None if input.track_op() => Ok(Some(input.zeros_like()?)),
             gradient => Ok(gradient),
         };
         let all = inputs.iter().zip(all).map(known).collect::<Result<Vec<_>>>()?;
-        let Ok(all) = all.try_into() else { bail!("{}: one gradient for each input", self.0.name()) };
+        let Ok(all) = all.try_into() else { bail!("{}: one gradient for each input", self.operator.name()) };
         Ok(all)
     }
-}
-
-fn dtype(storage: &CpuStorage) -> DType {
-    use candle_core::backend::BackendStorage;
-    storage.dtype()
 }
 
 /// The traits of candle, by the number of inputs.
@@ -271,15 +309,23 @@ macro_rules! custom {
     ($($custom:ident: $(($storage:ident, $layout:ident, $arg:ident)),* -> $gradients:ty, $all:pat => $each:expr;)*) => {$(
         impl<O: Operator> $custom for Custom<O> {
             fn name(&self) -> &'static str {
-                self.0.name()
+                self.operator.name()
             }
 
             fn cpu_fwd(&self, $($storage: &CpuStorage, $layout: &Layout),*) -> Result<(CpuStorage, Shape)> {
-                self.cpu(&[$(($storage, $layout)),*])
+                $(let _ = ($storage, $layout);)*
+                match self.take() {
+                    Some((Storage::Cpu(storage), shape)) => Ok((storage, shape)),
+                    _ => bail!("{}: an operator runs once", self.operator.name()),
+                }
             }
 
             fn cuda_fwd(&self, $($storage: &CudaStorage, $layout: &Layout),*) -> Result<(CudaStorage, Shape)> {
-                self.cuda(&[$(($storage, $layout)),*])
+                $(let _ = ($storage, $layout);)*
+                match self.take() {
+                    Some((Storage::Cuda(storage), shape)) => Ok((storage, shape)),
+                    _ => bail!("{}: an operator runs once", self.operator.name()),
+                }
             }
 
             fn bwd(&self, $($arg: &Tensor,)* result: &Tensor, gradient: &Tensor) -> Result<$gradients> {

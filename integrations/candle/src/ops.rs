@@ -1,11 +1,12 @@
 //! The operators of `candle_nn::ops`: norms, softmax, gates.
 
-use candle_core::{D, DType, Result, Shape, Tensor};
+use candle_core::{D, DType, Result, Shape, Tensor, bail};
 use tilewright::kernels::memory::{Choice, Work, choose};
+use tilewright::kernels::models::{gated, norm_gradients, norms};
 
-use crate::kernels;
-use crate::launch::{Launch, kept, specialized};
-use crate::operator::{Call, Inputs, Operator, apply};
+use crate::host::runs_kernels;
+use crate::launch::{Argument, Launch, kept, specialized};
+use crate::operator::{Call, Gradients, Inputs, Operator, apply, differentiate, run};
 use crate::view::View;
 
 /// x / √(mean x² + eps) · alpha along the last dimension, as `candle_nn::ops::rms_norm`, with gradients.
@@ -18,37 +19,42 @@ use crate::view::View;
 /// # candle_core::Result::Ok(())
 /// ```
 pub fn rms_norm(xs: &Tensor, alpha: &Tensor, eps: f32) -> Result<Tensor> {
-    apply(Rows { work: Work::Rmsnorm, eps }, &[xs, alpha])
+    Rows::apply(Work::Rmsnorm, eps, &[xs, alpha])
 }
 
 /// (x - mean x) / √(variance x + eps) · alpha + beta along the last dimension, as `candle_nn::ops::layer_norm`, with gradients.
 pub fn layer_norm(xs: &Tensor, alpha: &Tensor, beta: &Tensor, eps: f32) -> Result<Tensor> {
-    apply(Rows { work: Work::Layernorm, eps }, &[xs, alpha, beta])
+    Rows::apply(Work::Layernorm, eps, &[xs, alpha, beta])
 }
 
 /// The softmax along the last dimension, as `candle_nn::ops::softmax_last_dim`, with gradients.
 pub fn softmax_last_dim(xs: &Tensor) -> Result<Tensor> {
-    apply(Rows { work: Work::Softmax, eps: 0.0 }, &[xs])
+    Rows::apply(Work::Softmax, 0.0, &[xs])
 }
 
 /// silu(gate) · up, where the last dimension has both halves, as `candle_nn::ops::swiglu`.
 pub fn swiglu(xs: &Tensor) -> Result<Tensor> {
-    let width = xs.dim(D::Minus1)? / 2;
-    silu_gate(&xs.narrow(D::Minus1, 0, width)?, &xs.narrow(D::Minus1, width, width)?)
-}
-
-/// silu(gate) · up.
-pub fn silu_gate(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
-    apply(Gate, &[gate, up])
+    apply(Swiglu, &[xs])
 }
 
 /// A function of rows.
 struct Rows {
     work: Work,
     eps: f32,
+    /// Does a norm keep the statistics of rows for its gradients?
+    keeps: bool,
 }
 
+/// The most columns of the kernels for gradients of norms.
+const MOST_COLUMNS: usize = 8192;
+
 impl Rows {
+    fn apply(work: Work, eps: f32, inputs: &[&Tensor]) -> Result<Tensor> {
+        let has_gradients = inputs.iter().any(|input| input.track_op());
+        let fits = inputs[0].dims().last().is_some_and(|columns| *columns <= MOST_COLUMNS);
+        apply(Rows { work, eps, keeps: work != Work::Softmax && has_gradients && fits }, inputs)
+    }
+
     fn choice(&self, view: &View) -> Choice {
         let columns = view.dims().last().copied().unwrap_or(1);
         choose(self.work, view.elem(), view.count() / columns.max(1), columns)
@@ -82,10 +88,10 @@ impl Operator for Rows {
     }
 
     fn accepts(&self, index: usize, view: &View) -> bool {
-        if !view.has_contiguous_rows() {
-            return false;
-        }
         let Ok(rows) = view.clone().rows() else { return false };
+        if self.keeps || !view.has_contiguous_rows() {
+            return view.has_contiguous_rows();
+        }
         // Some kernels for long rows take inputs and results with one distance between rows.
         let kernel = self.choice(view).kernel;
         let any_distance = !kernel.ends_with("_long") && !kernel.ends_with("_unaligned");
@@ -93,11 +99,29 @@ impl Operator for Rows {
     }
 
     fn launches(&self, call: &Call) -> Result<Vec<Launch>> {
+        let (x, y) = (call.input(0).rows()?, call.result().rows()?);
+        let weights = (1..self.inputs().len()).map(|index| call.input(index));
+        if self.keeps {
+            let is_layer = self.work == Work::Layernorm;
+            let types = [("T", x.elem())];
+            let kernel = match is_layer {
+                true => specialized(&norms::layer_norm(), &[], &types)?,
+                false => specialized(&norms::rms_norm_with_rstd(), &[], &types)?,
+            };
+            let rows = x.dims()[0];
+            let mut arguments: Vec<Argument> = vec![self.eps.into(), x.into()];
+            arguments.extend(weights.map(Argument::from));
+            arguments.push(y.into());
+            for _ in 0..=usize::from(is_layer) {
+                arguments.push(call.output(DType::F32, rows)?.into());
+            }
+            return Ok(vec![Launch::shared(kernel, arguments)]);
+        }
         let choice = self.choice(&call.input(0));
         let kernel = kept(choice.to_string(), || choice.def())?;
-        let mut arguments = vec![call.input(0).rows()?.into()];
-        arguments.extend((1..self.inputs().len()).map(|index| call.input(index).unsqueeze(0).into()));
-        arguments.push(call.result().rows()?.into());
+        let mut arguments: Vec<Argument> = vec![x.into()];
+        arguments.extend(weights.map(|weights| weights.unsqueeze(0).into()));
+        arguments.push(y.into());
         if self.work != Work::Softmax {
             arguments.push(self.eps.into());
         }
@@ -126,84 +150,93 @@ impl Operator for Rows {
         };
         y.to_dtype(dtype)
     }
-}
 
-/// silu(gate) · up.
-struct Gate;
-
-/// The gradients of gate and up, one after the other.
-struct GateGradients;
-
-fn check_gate(inputs: &Inputs, count: usize) -> Result<()> {
-    inputs.check_floats(count)?;
-    if inputs.dims(0).is_empty() {
-        return inputs.refuse(0, "it has no dimension");
+    fn backward(&self, inputs: &[&Tensor], results: &[Tensor], gradient: &Tensor) -> Result<Gradients> {
+        if !self.keeps || results.len() == 1 {
+            return differentiate(self, inputs, gradient);
+        }
+        let is_layer = self.work == Work::Layernorm;
+        let gradient = gradient.contiguous()?;
+        let given: Vec<&Tensor> =
+            inputs[..2].iter().copied().chain(&results[1..]).chain([&gradient]).collect();
+        let launches = |call: &Call| {
+            let (x, dtype) = (call.input(0).rows()?, inputs[0].dtype());
+            let &[rows, columns] = x.dims() else { bail!("a matrix has two modes") };
+            let parts = 132 * (MOST_COLUMNS / columns).clamp(1, 8) / (1 + usize::from(is_layer));
+            let parts = parts.min(rows);
+            let types = [("T", x.elem())];
+            let kernel = match is_layer {
+                true => specialized(&norm_gradients::layer_norm_backward(), &[], &types)?,
+                false => specialized(&norm_gradients::rms_norm_backward(), &[], &types)?,
+            };
+            let mut arguments: Vec<Argument> = vec![x.into()];
+            arguments.extend((1..given.len() - 1).map(|index| call.input(index).into()));
+            arguments.push(call.input(given.len() - 1).rows()?.into());
+            arguments.push(call.output(dtype, inputs[0].dims())?.rows()?.into());
+            let totals =
+                inputs[1..].iter().map(|_| call.output(dtype, columns)).collect::<Result<Vec<_>>>()?;
+            let mut sums = Vec::new();
+            for total in totals {
+                let parts = call.output(DType::F32, (parts, columns))?;
+                arguments.push(parts.clone().into());
+                let arguments = vec![parts.into(), total.into()];
+                sums.push(Launch::specialized(&norm_gradients::sum_parts(), &[], &types, arguments)?);
+            }
+            Ok(std::iter::once(Launch::shared(kernel, arguments)).chain(sums).collect())
+        };
+        Ok(run(self.name(), &given, launches)?.into_iter().take(inputs.len()).map(Some).collect())
     }
-    (1..count).try_for_each(|index| inputs.check_dims(index, inputs.dims(0), "the shape of `gate`"))
 }
 
-impl Operator for Gate {
+/// silu(gate) · up of both halves of rows.
+struct Swiglu;
+
+/// Both halves of rows: (rows, columns, 2).
+fn halves(view: View) -> Result<View> {
+    let columns = view.dims()[view.dims().len() - 1];
+    Ok(view.rows()?.split(1, 2, columns / 2)?.permute(&[0, 2, 1]))
+}
+
+impl Operator for Swiglu {
     fn name(&self) -> &'static str {
-        "silu_gate"
+        "swiglu"
     }
 
     fn inputs(&self) -> &'static [&'static str] {
-        &["gate", "up"]
+        &["xs"]
     }
 
     fn result(&self, inputs: &Inputs) -> Result<(DType, Shape)> {
-        check_gate(inputs, 2)?;
-        Ok((inputs.dtype(0), inputs.dims(0).into()))
+        inputs.check_floats(1)?;
+        match inputs.dims(0) {
+            [rows @ .., columns] if columns % 2 == 0 => {
+                Ok((inputs.dtype(0), [rows, &[columns / 2]].concat().into()))
+            }
+            _ => inputs.refuse(0, "its last dimension must be even"),
+        }
     }
 
     fn launches(&self, call: &Call) -> Result<Vec<Launch>> {
-        let [gate, up, y] = [call.input(0), call.input(1), call.result()].map(View::rows);
-        Ok(vec![Launch::shared(
-            specialized(&kernels::silu_gate(), &[], &[("T", call.input(0).elem())])?,
-            vec![gate?.into(), up?.into(), y?.into()],
-        )])
+        let (both, y) = (halves(call.input(0))?, call.result().rows()?);
+        let types = [("T", both.elem())];
+        Ok(vec![Launch::specialized(&gated::gated(), &[], &types, vec![both.into(), y.into()])?])
     }
 
     fn formula(&self, inputs: &[Tensor]) -> Result<Tensor> {
-        inputs[0].silu()? * &inputs[1]
+        let width = inputs[0].dim(D::Minus1)? / 2;
+        inputs[0].narrow(D::Minus1, 0, width)?.silu()? * inputs[0].narrow(D::Minus1, width, width)?
     }
 
-    fn backward(&self, inputs: &[&Tensor], _: &Tensor, gradient: &Tensor) -> Result<Vec<Option<Tensor>>> {
-        let both = apply(GateGradients, &[inputs[0], inputs[1], gradient])?;
-        Ok(vec![Some(both.get(0)?), Some(both.get(1)?)])
-    }
-}
-
-impl Operator for GateGradients {
-    fn name(&self) -> &'static str {
-        "silu_gate_gradients"
-    }
-
-    fn inputs(&self) -> &'static [&'static str] {
-        &["gate", "up", "gradient"]
-    }
-
-    fn result(&self, inputs: &Inputs) -> Result<(DType, Shape)> {
-        check_gate(inputs, 3)?;
-        let dims = [&[2], inputs.dims(0)].concat();
-        Ok((inputs.dtype(0), dims.into()))
-    }
-
-    fn launches(&self, call: &Call) -> Result<Vec<Launch>> {
-        let [gate, up, gradient] = [0, 1, 2].map(|index| call.input(index).rows());
-        let rank = call.input(0).dims().len();
-        let y = call.result().merge(1, rank - 1)?.permute(&[1, 2, 0]);
-        let arguments = vec![gate?.into(), up?.into(), gradient?.into(), y.into()];
-        Ok(vec![Launch::shared(
-            specialized(&kernels::silu_gate_gradients(), &[], &[("T", call.input(0).elem())])?,
-            arguments,
-        )])
-    }
-
-    fn formula(&self, inputs: &[Tensor]) -> Result<Tensor> {
-        let [gate, up, gradient] = inputs else { unreachable!("it has three inputs") };
-        let sigmoid = (gate.neg()?.exp()? + 1.0)?.recip()?;
-        let slope = (&sigmoid * ((gate * (1.0 - &sigmoid)?)? + 1.0)?)?;
-        Tensor::stack(&[((gradient * up)? * slope)?, ((gradient * gate)? * sigmoid)?], 0)
+    fn backward(&self, inputs: &[&Tensor], _: &[Tensor], gradient: &Tensor) -> Result<Gradients> {
+        if !runs_kernels(gradient) {
+            return differentiate(self, inputs, gradient);
+        }
+        let gradients = run(self.name(), &[inputs[0], &gradient.contiguous()?], |call| {
+            let to = halves(call.output(inputs[0].dtype(), inputs[0].dims())?)?;
+            let (both, dy, types) = (halves(call.input(0))?, call.input(1).rows()?, [("T", to.elem())]);
+            let arguments = vec![both.into(), dy.into(), to.into()];
+            Ok(vec![Launch::specialized(&gated::gated_backward(), &[], &types, arguments)?])
+        })?;
+        Ok(gradients.into_iter().map(Some).collect())
     }
 }

@@ -4,7 +4,7 @@ use candle_core::{D, DType, Result, Shape, Tensor};
 
 use crate::kernels::rotate;
 use crate::launch::{Launch, specialized};
-use crate::operator::{Call, Inputs, Operator, apply, differentiate};
+use crate::operator::{Call, Gradients, Inputs, Operator, apply, differentiate};
 use crate::view::View;
 
 /// Rotary embedding of (batch, heads, positions, width), as `candle_nn::rotary_emb::rope`, with gradients. Cosines and sines have half the
@@ -102,7 +102,7 @@ impl Operator for Rope {
     }
 
     /// The inverse rotation. Tables of angles seldom are variables.
-    fn backward(&self, inputs: &[&Tensor], _: &Tensor, gradient: &Tensor) -> Result<Vec<Option<Tensor>>> {
+    fn backward(&self, inputs: &[&Tensor], _: &[Tensor], gradient: &Tensor) -> Result<Gradients> {
         if inputs[1].track_op() || inputs[2].track_op() {
             return differentiate(self, inputs, gradient);
         }

@@ -8,11 +8,11 @@ use tilewright::Elem;
 pub(crate) enum Slot {
     /// An input, by its index.
     Input(usize),
-    /// The result.
-    Result,
+    /// A result, by its index.
+    Output(usize),
 }
 
-/// A part of an input or of the result, to be an argument of a kernel. Its methods change modes and copy no data.
+/// A part of an input or of a result, to be an argument of a kernel. Its methods change modes and copy no data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     pub(crate) slot: Slot,
@@ -134,11 +134,13 @@ impl View {
         self
     }
 
-    /// Bytes as signed integers.
+    /// Integers of 8 and 32 bits as signed ones.
     pub fn signed(mut self) -> View {
-        if self.elem == Elem::U8 {
-            self.elem = Elem::I8;
-        }
+        self.elem = match self.elem {
+            Elem::U8 => Elem::I8,
+            Elem::U32 => Elem::I32,
+            other => other,
+        };
         self
     }
 

@@ -2,7 +2,8 @@
 
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{D, DType, Device, Module, Result, Tensor, Var};
-use tilewright_candle::{Activation, QLinear, flash_attn, linear, loss, matmul, ops, rotary_emb, simulated};
+use tilewright_candle::{Activation, QLinear, flash_attn, flash_attn_varlen, flash_attn_windowed, linear};
+use tilewright_candle::{loss, matmul, ops, rotary_emb, simulated};
 
 const CPU: Device = Device::Cpu;
 
@@ -10,24 +11,55 @@ fn random(dims: &[usize], dtype: DType) -> Tensor {
     Tensor::randn(0f32, 1.0, dims, &CPU).unwrap().to_dtype(dtype).unwrap()
 }
 
-/// Compares results of kernels and of the CPU, and gradients of the first input.
+/// Compares results of kernels and of the CPU, and gradients of the first input. Without gradients, kernels may be others.
 #[track_caller]
 fn check(what: &str, tolerance: f64, inputs: &[Tensor], function: &dyn Fn(&[Tensor]) -> Result<Tensor>) {
+    check_gradients(what, tolerance, inputs, 1, function);
+    check_result(what, tolerance, inputs, function);
+}
+
+/// Compares results without gradients.
+#[track_caller]
+fn check_result(
+    what: &str,
+    tolerance: f64,
+    inputs: &[Tensor],
+    function: &dyn Fn(&[Tensor]) -> Result<Tensor>,
+) {
+    let apart = apart(&simulated(|| function(inputs)).unwrap(), &function(inputs).unwrap());
+    assert!(apart <= tolerance, "{what} without gradients: {apart} apart");
+}
+
+/// Compares results of kernels and of the CPU, and gradients of the first `count` inputs.
+#[track_caller]
+fn check_gradients(
+    what: &str,
+    tolerance: f64,
+    inputs: &[Tensor],
+    count: usize,
+    function: &dyn Fn(&[Tensor]) -> Result<Tensor>,
+) {
     let run = || {
-        let variable = Var::from_tensor(&inputs[0])?;
+        let variables = inputs[..count].iter().map(Var::from_tensor).collect::<Result<Vec<_>>>()?;
         let mut all = inputs.to_vec();
-        all[0] = variable.as_tensor().clone();
+        all.iter_mut().zip(&variables).for_each(|(input, variable)| *input = variable.as_tensor().clone());
         let y = function(&all)?;
         let weights = Tensor::arange(0f32, y.elem_count() as f32, &CPU)?.cos()?.reshape(y.dims())?;
         let grads = (y.to_dtype(DType::F32)? * weights)?.sum_all()?.backward()?;
-        Result::Ok([y.clone(), grads.get(&variable).unwrap().clone()])
+        let grads = variables.iter().map(|variable| grads.get(variable).unwrap().clone());
+        Result::Ok(std::iter::once(y).chain(grads).collect::<Vec<_>>())
     };
     let (kernels, host) = (simulated(run).unwrap(), run().unwrap());
-    for (name, (kernel, host)) in ["result", "gradient"].into_iter().zip(kernels.iter().zip(&host)) {
-        let apart = (kernel.to_dtype(DType::F64).unwrap() - host.to_dtype(DType::F64).unwrap()).unwrap();
-        let apart = apart.abs().unwrap().flatten_all().unwrap().max(0).unwrap().to_scalar::<f64>().unwrap();
-        assert!(apart <= tolerance, "{what}: {name} {apart} apart");
+    for (index, (kernel, host)) in kernels.iter().zip(&host).enumerate() {
+        assert_eq!((kernel.dims(), kernel.dtype()), (host.dims(), host.dtype()), "{what}: {index}");
+        let apart = apart(kernel, host);
+        assert!(apart <= tolerance, "{what}: the result, or gradient {index}, {apart} apart");
     }
+}
+
+fn apart(one: &Tensor, other: &Tensor) -> f64 {
+    let apart = (one.to_dtype(DType::F64).unwrap() - other.to_dtype(DType::F64).unwrap()).unwrap();
+    apart.abs().unwrap().flatten_all().unwrap().max(0).unwrap().to_scalar().unwrap()
 }
 
 /// The first half of each row of a tensor of twice the width: rows are apart.
@@ -40,8 +72,12 @@ fn rows() {
     for (dtype, tolerance) in [(DType::F32, 1e-5), (DType::F16, 4e-3), (DType::BF16, 4e-2)] {
         for width in [40, 33, 700] {
             let inputs = [random(&[2, 3, width], dtype), random(&[width], dtype), random(&[width], dtype)];
-            check("rms_norm", tolerance, &inputs, &|x| ops::rms_norm(&narrowed(&x[0])?, &x[1], 1e-5));
-            check("layer_norm", tolerance, &inputs, &|x| ops::layer_norm(&x[0], &x[1], &x[2], 1e-5));
+            let rms_norm = |x: &[Tensor]| ops::rms_norm(&narrowed(&x[0])?, &x[1], 1e-5);
+            let layer_norm = |x: &[Tensor]| ops::layer_norm(&x[0], &x[1], &x[2], 1e-5);
+            check("rms_norm", tolerance, &inputs, &rms_norm);
+            check("layer_norm", tolerance, &inputs, &layer_norm);
+            check_gradients("weights of rms_norm", 4.0 * tolerance, &inputs, 2, &rms_norm);
+            check_gradients("weights of layer_norm", 4.0 * tolerance, &inputs, 3, &layer_norm);
             check("softmax", tolerance, &inputs, &|x| ops::softmax_last_dim(&x[0].transpose(0, 1)?));
         }
     }
@@ -83,12 +119,34 @@ fn losses() {
 
 #[test]
 fn attention() {
-    // Two batches, two heads of queries for a head of keys, more keys than queries; and a whole head without a mask.
-    for (batch, queries, keys, heads, key_heads, width) in [(2, 5, 140, 2, 1, 64), (1, 20, 20, 1, 1, 128)] {
+    // Two batches, two heads of queries for a head of keys, more keys than queries, a window; and a whole head without a mask.
+    for (batch, queries, keys, heads, key_heads, width) in
+        [(2, 5, 140, 2, 1, 64), (1, 20, 20, 1, 1, 128), (1, 4, 9, 1, 1, 256), (2, 5, 70, 2, 1, 32)]
+    {
+        let dtype = if width == 64 { DType::F16 } else { DType::BF16 };
         let dims = |positions, heads| [batch, positions, heads, width];
         let inputs = [(queries, heads), (keys, key_heads), (keys, key_heads)]
-            .map(|(positions, heads)| random(&dims(positions, heads), DType::BF16));
-        check("flash_attn", 0.05, &inputs, &|x| flash_attn(&x[0], &x[1], &x[2], 0.1, width == 64));
+            .map(|(positions, heads)| random(&dims(positions, heads), dtype));
+        let causal = width < 128;
+        let attend = |x: &[Tensor]| flash_attn(&x[0], &x[1], &x[2], 0.1, causal);
+        check_result("flash_attn", 0.05, &inputs, &attend);
+        check_gradients("flash_attn", 0.05, &inputs, 3, &attend);
+        if width == 64 {
+            let windowed = |x: &[Tensor]| flash_attn_windowed(&x[0], &x[1], &x[2], 0.1, Some(9), Some(0));
+            check_gradients("flash_attn_windowed", 0.05, &inputs, 3, &windowed);
+        }
+    }
+}
+
+#[test]
+fn attention_of_sequences() {
+    let ends = |ends: &[u32]| Tensor::new(ends, &CPU).unwrap();
+    let (queries, keys) = (ends(&[0, 5, 5, 140]), ends(&[0, 40, 43, 190]));
+    let inputs = [(140, 2), (190, 1), (190, 1)].map(|(rows, heads)| random(&[rows, heads, 64], DType::BF16));
+    for causal in [false, true] {
+        let attend =
+            |x: &[Tensor]| flash_attn_varlen(&x[0], &x[1], &x[2], &queries, &keys, 135, 147, 0.1, causal);
+        check_gradients("flash_attn_varlen", 0.05, &inputs, 3, &attend);
     }
 }
 

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{DType, Device, Module, Result, Tensor, Var, bail};
-use tilewright_candle::{Activation, QLinear, capture, flash_attn, linear, loss, ops, rotary_emb};
+use tilewright_candle::{Activation, QLinear, capture, flash_attn, flash_attn_varlen, flash_attn_windowed};
+use tilewright_candle::{linear, loss, ops, rotary_emb};
 
 type Function<'f> = &'f dyn Fn(&[Tensor]) -> Result<Tensor>;
 
@@ -72,7 +73,7 @@ pub(crate) fn run(device: &Device) -> Result<()> {
         check("rope", tolerance, device, &heads, &|x| {
             rotary_emb::rope(&x[0], &x[1].detach(), &x[2].detach())
         })?;
-        for width in [64, 128, 80] {
+        for width in [64, 128, 256, 80, 32] {
             let x = [(200, 4), (300, 2), (300, 2)]
                 .map(|(positions, heads)| random(&[2, positions, heads, width], dtype));
             let [q, k, v] = x;
@@ -81,7 +82,17 @@ pub(crate) fn run(device: &Device) -> Result<()> {
                 check("flash_attn", tolerance, device, &x, &|x| {
                     flash_attn(&x[0], &x[1], &x[2], 0.1, causal)
                 })?;
+                let ends =
+                    [Tensor::new(&[0u32, 7, 7, 200], device)?, Tensor::new(&[0u32, 90, 99, 300], device)?];
+                let first = [x[0].get(0)?, x[1].get(0)?, x[2].get(0)?];
+                check("flash_attn_varlen", tolerance, device, &first, &|x| {
+                    let [queries, keys] = [0, 1].map(|index| ends[index].to_device(x[0].device()));
+                    flash_attn_varlen(&x[0], &x[1], &x[2], &queries?, &keys?, 193, 201, 0.1, causal)
+                })?;
             }
+            check("flash_attn_windowed", tolerance, device, &x, &|x| {
+                flash_attn_windowed(&x[0], &x[1], &x[2], 0.1, Some(40), Some(0))
+            })?;
         }
         let target = Tensor::arange(0u32, 40, &Device::Cpu)?;
         check("cross_entropy", tolerance, device, &[random(&[40, 9000], dtype)?, target], &|x| {
