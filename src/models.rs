@@ -188,8 +188,18 @@ pub fn attention_backward<T: Half>(
         let tensors = [&q, &k, &v, &grad_o].map(|tensor| tensor.clone().into());
         numbers.into_iter().chain(tensors).chain([lse.clone().into(), delta.view().into()])
     };
-    let mut arguments: Vec<Argument<'_>> = given().chain([grad_k.into(), grad_v.into()]).collect();
-    launch(stream, &backward::attention_grad_keys(), &constants, &half::<T>(), &mut arguments)?;
+    let keys = |results: &[(&str, usize)], more: Vec<Argument<'_>>| {
+        let mut arguments: Vec<Argument<'_>> = given().chain(more).collect();
+        let constants = [&constants[..], results].concat();
+        launch(stream, &backward::attention_grad_keys(), &constants, &half::<T>(), &mut arguments)
+    };
+    // The accumulators of both do not fit the registers for the widest heads.
+    if width > 128 {
+        keys(&[("HAS_GRAD_V", 0)], vec![grad_k.into()])?;
+        keys(&[("HAS_GRAD_K", 0)], vec![grad_v.into()])?;
+    } else {
+        keys(&[], vec![grad_k.into(), grad_v.into()])?;
+    }
     let mut arguments: Vec<Argument<'_>> = given().chain([grad_q.into()]).collect();
     launch(stream, &backward::attention_grad_queries(), &constants, &half::<T>(), &mut arguments)
 }

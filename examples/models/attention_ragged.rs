@@ -88,7 +88,7 @@ pub fn attention_ragged<
     let inverse = map(total, |t| if t > 0.0 { 1.0 / t } else { 0.0 });
     copy(map((out, inverse), |o, i| (o * i) as T), sq);
     // Rows after the last query belong to another sequence.
-    let rows = min(BM, end_q - first_row);
+    let rows = max(0, min(BM, end_q - first_row));
     for part in 0..rows / 16 {
         let to = tile(o, (16, D, 1), (row * (BM / 16) + part, 0, head))[(_, _, 0)];
         copy(tile(sq, (16, D), (part, 0)), shift(to, (start_q, 0)));
