@@ -196,19 +196,19 @@ fn attention_in_pages() {
     models::paged_attention(&stream, 0.125, from, all, to).expect("attention");
     let mut wanted = Vec::new();
     for (token, head) in (0..tokens).flat_map(|token| (0..heads * group).map(move |head| (token, head))) {
-        let place = |at: usize| {
+        let index_of = |at: usize| {
             let page_of = table[sequences[token] as usize * row + at / page] as usize;
             ((page_of * page + at % page) * heads + head / group) * d
         };
         let query = &given[0].1[(token * heads * group + head) * d..][..d];
         let seen = 0..=positions[token] as usize;
         let weight = |at: usize| {
-            (query.iter().zip(&given[1].1[place(at)..]).map(|(q, k)| q * k).sum::<f64>() / 8.0).exp()
+            (query.iter().zip(&given[1].1[index_of(at)..]).map(|(q, k)| q * k).sum::<f64>() / 8.0).exp()
         };
         let weights: Vec<f64> = seen.clone().map(weight).collect();
         let total: f64 = weights.iter().sum();
         wanted.extend((0..d).map(|c| {
-            seen.clone().zip(&weights).map(|(at, w)| w * given[2].1[place(at) + c]).sum::<f64>() / total
+            seen.clone().zip(&weights).map(|(at, w)| w * given[2].1[index_of(at) + c]).sum::<f64>() / total
         }));
     }
     close("attention in pages", out.to_host().expect("a copy").into_iter().map(value), &wanted, 1e-2);
