@@ -26,7 +26,6 @@ Examples:
   tilewright-bench gemm --kernel 'bk=16 stages=3' --kernel 'bk=16 schedule=(vec=4)' --layouts nn,nt,tn,tt
   tilewright-bench ladder
   tilewright-bench batched --sizes 64x128x128x128
-  tilewright-bench attention --sizes 16x4096x4096x128 --kernel 'BM=128 BN=64' --kernel 'BM=64 BN=64'
   tilewright-bench jit";
 
 pub(crate) fn command() -> Command {
@@ -49,21 +48,6 @@ pub(crate) fn command() -> Command {
                 .arg(kernels()),
         )
         .subcommand(memory_bound())
-        .subcommand(
-            quick_and_json(Command::new("attention"))
-                .about("Attention on tensor cores, bf16: softmax(Q·Kᵀ)·V for each head")
-                .arg(shapes("16x4096x4096x64,16x4096x4096x128", "heads x queries x keys x D, separated by commas"))
-                .arg(
-                    option("mask", "MASKS", "causal, none, separated by commas")
-                        .value_delimiter(',')
-                        .value_parser(["causal", "none"])
-                        .default_value("causal,none"),
-                )
-                .arg(
-                    option("kernel", "CONSTANTS", "Constants of the kernel `attention`; may be given several times")
-                        .action(ArgAction::Append),
-                ),
-        )
         .subcommand(
             Command::new("launch")
                 .about("Launch kernels once, unmeasured: for profilers and sanitizers")

@@ -1,6 +1,5 @@
 //! `tilewright-bench`: the kernels that ship against their peers, on a GPU, in reproducible figures.
 
-mod attention;
 mod case;
 mod command;
 mod counters;
@@ -52,7 +51,6 @@ fn main() -> ExitCode {
         Some(("ladder", matches)) => on_device(matches, plan::ladder_tasks(matches)),
         Some(("batched", matches)) => on_device(matches, plan::batched_tasks(matches)),
         Some(("memory", matches)) => memory_works(matches),
-        Some(("attention", matches)) => attention_of(matches),
         Some(("launch", matches)) => launch(matches),
         Some(("counters", matches)) => counted(matches),
         Some(("jit", matches)) => jit_times(matches),
@@ -133,17 +131,6 @@ fn measured(
         save(file, &format!("{:#}\n", report::json(&machine, &[], &all)))?;
     }
     Ok(all.iter().all(|row| row.right))
-}
-
-fn attention_of(matches: &ArgMatches) -> Result<bool> {
-    let constants = texts(matches, "kernel");
-    let wanted = attention::Wanted {
-        sizes: sizes(&texts(matches, "sizes"), 4)?,
-        masks: texts(matches, "mask").into_iter().map(|mask| mask == "causal").collect(),
-        constants: if constants.is_empty() { vec![""] } else { constants },
-        effort: effort(matches),
-    };
-    measured(matches, |device, nvrtc, tell| attention::run(device, nvrtc, &wanted, tell))
 }
 
 fn memory_works(matches: &ArgMatches) -> Result<bool> {
