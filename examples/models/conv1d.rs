@@ -66,7 +66,6 @@ pub fn conv1d_causal_backward<T, const K: usize = 4>(
 ) {
     use self::slopes;
     at_most(P, 65536);
-    blocks_per_sm(2);
     let (p, c, threads, few) =
         (walk(P, block.x), block.y, layout!((32, 8) : (8, 1)), layout!((4, 64) : (64, 1)));
     let part = |x| parallelize(x, threads, thread.x, values = (1, 8));
