@@ -67,41 +67,38 @@ pub fn conv1d_causal_backward<T, const K: usize = 4>(
     use self::slopes;
     at_most(P, 65536);
     let (p, c, threads, few) =
-        (walk(P, block.x), block.y, layout!((32, 8) : (8, 1)), layout!((4, 64) : (64, 1)));
-    let part = |x| parallelize(x, threads, thread.x, values = (1, 8));
-    let (w, bias, dz) = (
-        tile(w, (K, 64), (0, c)),
-        tile(bias, 64, c),
-        shared::<f32>(swizzled(1, 2, 3, layout!((36, 64) : (64, 1)))),
-    );
-    let (first, rest) = (tile(dz, (32, 64), (0, 0)), tile(dz, (4, 64), (8, 0)));
-    let mut sums = registers::<f32>((K + 1, 8), 0.0);
+        (walk(P, block.x), block.y, layout!((16, 8) : (8, 1)), layout!((4, 32) : (32, 1)));
+    let part = |x| parallelize(x, threads, thread.x, values = (1, 4));
+    let (w, bias, dz) =
+        (tile(w, (K, 32), (0, c)), tile(bias, 32, c), shared::<f32>(layout!((20, 32) : (32, 1))));
+    let (first, rest) = (tile(dz, (16, 32), (0, 0)), tile(dz, (4, 32), (4, 0)));
+    let mut sums = registers::<f32>((K + 1, 4), 0.0);
     for b in 0..B {
-        for i in 0..ceil_div(max(ceil_div(L, 32) - p, 0), P) {
+        for i in 0..ceil_div(max(ceil_div(L, 16) - p, 0), P) {
             let t = P * i + p;
-            let times = |x, n, at| tile(x, (1, n, 64), (b, at, c))[(0, _, _)];
+            let times = |x, n, at| tile(x, (1, n, 32), (b, at, c))[(0, _, _)];
             // The gradients of the next times depend on the last times of this tile.
-            let dz4 = slopes(times(x, 4, 8 * t + 8), times(dy, 4, 8 * t + 8), w, bias, K, few, 1);
-            let x32 = times(x, 32, t);
-            let dz32 = slopes(x32, times(dy, 32, t), w, bias, K, threads, 8);
+            let dz4 = slopes(times(x, 4, 4 * t + 4), times(dy, 4, 4 * t + 4), w, bias, K, few, 1);
+            let x16 = times(x, 16, t);
+            let dz16 = slopes(x16, times(dy, 16, t), w, bias, K, threads, 4);
             copy(dz4, parallelize(rest, few, thread.x));
-            copy(dz32, part(first));
+            copy(dz16, part(first));
             sync_threads();
-            let mut d = registers_like::<f32>(dz32, 0.0);
+            let mut d = registers_like::<f32>(dz16, 0.0);
             for k in unroll(0..K) {
-                let w = parallelize(w[(k, _)], threads, thread.x, (_, 1), values = 8).along(1);
+                let w = parallelize(w[(k, _)], threads, thread.x, (_, 1), values = 4).along(1);
                 d = map((d, part(shift(first, (K - 1 - k, 0))), w), |d, dz, w| fma(w as f32, dz, d));
-                sums[(k, _)] += map((dz32, part(shift(x32, (k - K + 1, 0)))), |dz, x| dz * x as f32)[(0, _)];
+                sums[(k, _)] += map((dz16, part(shift(x16, (k - K + 1, 0)))), |dz, x| dz * x as f32)[(0, _)];
             }
-            sums[(K, _)] += dz32[(0, _)];
+            sums[(K, _)] += dz16[(0, _)];
             sync_threads();
-            copy(d, part(times(dx, 32, t)));
+            copy(d, part(times(dx, 16, t)));
         }
     }
     for k in unroll(0..K + 1) {
         copy(sums[(k, _)].along(1), part(first));
         sync_threads();
-        copy(sum(first, 0, out_of_bounds = 0.0), tile(parts, (1, 1, 64), (p, k, c))[(0, _, _)]);
+        copy(sum(first, 0, out_of_bounds = 0.0), tile(parts, (1, 1, 32), (p, k, c))[(0, _, _)]);
         sync_threads();
     }
 }
