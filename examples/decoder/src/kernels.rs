@@ -237,7 +237,7 @@ impl<R: Runner> Kernels<R> {
     }
 
     /// Where attention stores the results of parts.
-    fn of_parts(&self, parts: usize, count: usize) -> [Value; 3] {
+    fn attention_parts(&self, parts: usize, count: usize) -> [Value; 3] {
         let Config { heads, kv_heads, head, .. } = self.config;
         let (group, [results, sums, arrived]) = (heads / kv_heads, self.buffers.parts);
         let compact = |buffer, extents: &[usize]| {
@@ -292,7 +292,7 @@ impl<R: Runner> Kernels<R> {
             let scale = Value::Number(1.0 / (head as f32).sqrt());
             let mut args = [&[scale], &tokens[..], &[queries(of.q)], &stored].concat();
             if !is_prompt {
-                args.extend(self.of_parts(parts, count));
+                args.extend(self.attention_parts(parts, count));
             }
             args.push(queries(of.attended).written());
             all.push(Launch { kernel: if is_prompt { prefill } else { attend }, args });
