@@ -216,13 +216,6 @@ pub(crate) enum Ins {
         y: Slot,
     },
     /// Joins the values of two branches.
-    Blend {
-        cond: Src,
-        elem: Elem,
-        to: Slot,
-        x: Slot,
-        y: Slot,
-    },
     Pick {
         cond: Slot,
         cond_elem: Elem,
@@ -249,12 +242,10 @@ pub(crate) enum Ins {
         to: Slot,
         x: Slot,
     },
-    /// Restricts the active lanes to those where this is true, until `Widen`.
+    /// Restricts the active lanes to those where a guard is true, until `Widen`.
+    Guard(Src),
+    /// Restricts the active lanes to those where this is true, or false, until `Widen`.
     Narrow {
-        cond: Src,
-        expected: bool,
-    },
-    NarrowBy {
         cond: Slot,
         elem: Elem,
         expected: bool,

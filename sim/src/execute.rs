@@ -97,10 +97,6 @@ impl Cluster<'_> {
                     self.ready(w, to, Elem::I32, &[(x, elem), (y, elem)])?;
                     compare(w, arithmetic, how, elem, to, [x, y]);
                 }
-                Ins::Blend { cond, elem, to, x, y } => {
-                    let cond = w.lanes_where(cond);
-                    self.blend(w, cond, elem, to, x, y)?;
-                }
                 Ins::Pick { cond, cond_elem, elem, to, x, y } => {
                     let cond = self.truth(w, cond, cond_elem)?;
                     self.blend(w, cond, elem, to, x, y)?;
@@ -134,7 +130,7 @@ impl Cluster<'_> {
                 }
                 Ins::Loop { .. } | Ins::Next { .. } | Ins::Leave { .. } => self.branch(w, ins)?,
                 Ins::LoopV { .. } | Ins::NextV { .. } | Ins::Enter => self.branch(w, ins)?,
-                Ins::Narrow { .. } | Ins::NarrowBy { .. } | Ins::Widen => self.branch(w, ins)?,
+                Ins::Guard(_) | Ins::Narrow { .. } | Ins::Widen => self.branch(w, ins)?,
                 Ins::If { .. } | Ins::When { .. } | Ins::Else { .. } | Ins::EndIf => self.branch(w, ins)?,
                 Ins::Role { .. } | Ins::Elect { .. } | Ins::Jump(_) => self.branch(w, ins)?,
                 Ins::End => {
@@ -152,11 +148,8 @@ impl Cluster<'_> {
             Ins::Next { var, step, to, head } => w.next(var, step, to, head),
             Ins::LoopV { var, from, to, exit } => w.begin_lanes(var, from, to, exit),
             Ins::NextV { var, step, to, head } => w.next_lanes(var, step, to, head),
-            Ins::Narrow { cond, expected } => {
-                let lanes = w.lanes_where(cond);
-                w.narrow(if expected { lanes } else { !lanes });
-            }
-            Ins::NarrowBy { cond, elem, expected } => {
+            Ins::Guard(cond) => w.narrow(w.lanes_where(cond)),
+            Ins::Narrow { cond, elem, expected } => {
                 let lanes = self.truth(w, cond, elem)?;
                 w.narrow(if expected { lanes } else { !lanes });
             }

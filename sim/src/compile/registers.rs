@@ -183,7 +183,7 @@ fn cells(code: &Code, ins: &Ins) -> Cells {
         Ins::Cast { from, elem, to, x } => (vec![one(to, elem)], vec![one(x, from)]),
         Ins::FromInt { elem, to, .. } => (vec![one(to, elem)], vec![]),
         Ins::ToInt { elem, x, .. } => (vec![], vec![one(x, elem)]),
-        Ins::Bin { elem, to, x, y, .. } | Ins::Blend { elem, to, x, y, .. } => {
+        Ins::Bin { elem, to, x, y, .. } => {
             (vec![one(to, elem)], vec![one(x, elem), one(y, elem)])
         }
         Ins::Cmp { elem, to, x, y, .. } => (vec![one(to, Elem::I32)], vec![one(x, elem), one(y, elem)]),
@@ -193,7 +193,7 @@ fn cells(code: &Code, ins: &Ins) -> Cells {
         Ins::Pick { cond, cond_elem, elem, to, x, y } => {
             (vec![one(to, elem)], vec![one(cond, cond_elem), one(x, elem), one(y, elem)])
         }
-        Ins::NarrowBy { cond, elem, .. } | Ins::When { cond, elem, .. } => (vec![], vec![one(cond, elem)]),
+        Ins::Narrow { cond, elem, .. } | Ins::When { cond, elem, .. } => (vec![], vec![one(cond, elem)]),
         Ins::Load { ref from, to, .. } => (vec![memory(from, to)], vec![]),
         Ins::Store { ref to, from, .. } => (vec![], vec![memory(to, from)]),
         Ins::Atomic { ref to, value, expected, .. } => {

@@ -1,7 +1,7 @@
 //! Values of elements: steps on register cells.
 
 use tilewright_program::Elem;
-use tilewright_program::thread::{Claim, Frag, Un, Val};
+use tilewright_program::thread::{self, Claim, Frag, Un, Val};
 
 use super::{Compiler, Result};
 use crate::code::*;
@@ -108,40 +108,28 @@ impl Compiler<'_> {
                 let (x, _) = self.value(x)?;
                 self.emit_to(*elem, |to| Ins::Move { elem: *elem, to, x })
             }
-            Val::Guarded(cond, x, y) => {
-                let cond = self.num(*cond);
-                match cond.as_constant() {
-                    Some(0) => self.value_of(y, elem)?,
-                    Some(_) => self.value(x)?.0,
-                    None => {
-                        let cond = self.location_of(cond);
-                        let x = self.under(Ins::Narrow { cond, expected: true }, x, elem)?;
-                        let y = self.under(Ins::Narrow { cond, expected: false }, y, elem)?;
-                        self.emit_to(elem, |to| Ins::Blend { cond, elem, to, x, y })
-                    }
-                }
-            }
             Val::Cmp(how, x, y) => {
                 let of = self.type_of(x);
                 let (x, y) = (self.value(x)?.0, self.value_of(y, of)?);
                 self.emit_to(elem, |to| Ins::Cmp { how: *how, elem: of, to, x, y })
             }
-            Val::Pick(of) => {
-                let (cond, cond_elem) = self.value(&of[0])?;
-                let under = |expected| Ins::NarrowBy { cond, elem: cond_elem, expected };
-                let x = self.under(under(true), &of[1], elem)?;
-                let y = self.under(under(false), &of[2], elem)?;
-                self.emit_to(elem, |to| Ins::Pick { cond, cond_elem, elem, to, x, y })
-            }
-            Val::ShuffleXor(x, by) => {
+            Val::Pick(of) => match self.constant_guard(&of[0]) {
+                Some(cond) => self.value_of(&of[if cond == 0 { 2 } else { 1 }], elem)?,
+                None => {
+                    let (cond, cond_elem) = self.value(&of[0])?;
+                    let under = |expected| Ins::Narrow { cond, elem: cond_elem, expected };
+                    let x = self.under(under(true), &of[1], elem)?;
+                    let y = self.under(under(false), &of[2], elem)?;
+                    self.emit_to(elem, |to| Ins::Pick { cond, cond_elem, elem, to, x, y })
+                }
+            },
+            Val::Shuffle(x, lane) => {
                 let (x, _) = self.value(x)?;
-                let by = self.operand(*by);
-                self.emit_to(elem, |to| Ins::Shuffle { elem, to, x, lane: Lane::Xor(by) })
-            }
-            Val::Shuffle(lanes, of) => {
-                let (x, _) = self.value(&of[0])?;
-                let lane = self.value_of(&of[1], Elem::I32)?;
-                self.emit_to(elem, |to| Ins::Shuffle { elem, to, x, lane: Lane::Of(lane, *lanes) })
+                let lane = match lane {
+                    thread::Lane::Xor(by) => Lane::Xor(self.operand(*by)),
+                    thread::Lane::InGroup(lanes, lane) => Lane::Of(self.value_of(lane, Elem::I32)?, *lanes),
+                };
+                self.emit_to(elem, |to| Ins::Shuffle { elem, to, x, lane })
             }
             Val::Vote(how, x) => {
                 let (x, of) = self.value(x)?;
@@ -149,6 +137,11 @@ impl Compiler<'_> {
             }
         };
         Ok((slot, elem))
+    }
+
+    /// A guard that is known while the program is compiled.
+    fn constant_guard(&mut self, cond: &Val) -> Option<i64> {
+        if let Val::Int(at, _) = cond { self.num(*at).as_constant() } else { None }
     }
 
     /// A step that writes a new cell.
@@ -181,7 +174,6 @@ fn target(ins: &mut Ins) -> Option<&mut Slot> {
         | Ins::Cast { to, .. }
         | Ins::FromInt { to, .. }
         | Ins::Cmp { to, .. }
-        | Ins::Blend { to, .. }
         | Ins::Pick { to, .. }
         | Ins::Shuffle { to, .. }
         | Ins::Vote { to, .. } => Some(to),

@@ -128,7 +128,7 @@ mod tests {
         let mut lower = Lower::new(Assumed { program: &program, policy: Policy::General, needs });
         let mut masked = || {
             let (block, ()) = lower.nested(|lower| lower.statements(&program.body)).unwrap();
-            format!("{block:?}").matches("Guarded").count()
+            format!("{block:?}").matches("Pick").count()
         };
         let first = masked();
         assert_eq!((first, masked()), (1, 1));

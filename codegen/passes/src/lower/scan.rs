@@ -273,12 +273,12 @@ impl Lower<'_> {
         let by = self.int(distance);
         let commutes = commutes(values);
         self.over(self.results(values), &mut |lower, at| {
-            let shuffled = |value: Val| Val::ShuffleXor(Box::new(value), by);
+            let shuffled = |value: Val| value.butterfly(by);
             let others = lower.tuple(values, at).into_iter().map(shuffled).collect();
             let others = lower.in_registers(values, "other", others);
             let own = lower.tuple(values, at);
             let continued = lower.joined(values, &others, &lower.tuple(done, at))?;
-            let pick = |(x, y): (Val, Val)| Val::Guarded(upper, Box::new(x), Box::new(y));
+            let pick = |(x, y): (Val, Val)| Val::guarded(upper, x, y);
             let continued = continued.into_iter().zip(lower.tuple(done, at)).map(pick).collect();
             lower.set(done, at, continued);
             let total = match commutes {
@@ -326,7 +326,7 @@ impl Lower<'_> {
         let here = self.exprs().eq(run, own);
         let (body, ()) = self.nested(|lower| {
             lower.over(len, &mut |lower, at| {
-                let pick = |(x, y): (Val, Val)| Val::Guarded(here, Box::new(x), Box::new(y));
+                let pick = |(x, y): (Val, Val)| Val::guarded(here, x, y);
                 let kept_so_far = lower.tuple(values, at).into_iter().zip(lower.tuple(&preceding, at));
                 let kept_so_far = kept_so_far.map(pick).collect();
                 lower.set(&preceding, at, kept_so_far);

@@ -3,7 +3,7 @@
 use super::Printer;
 use super::literal::{literal, widened};
 use super::piece::{Level, Piece, binary};
-use crate::thread::{Bin, Cmp, Fast, Interval, Param, Un, Val, Vote};
+use crate::thread::{Bin, Cmp, Fast, Interval, Lane, Param, Un, Val, Vote};
 use crate::values::elem::{Elem, Kind};
 use crate::values::number;
 
@@ -209,10 +209,6 @@ impl Printer<'_> {
                 let from = self.typed(x);
                 Typed { piece: reinterpreted(from, *to), elem: *to }
             }
-            Val::Guarded(guard, x, y) => {
-                let cond = self.int_piece(*guard);
-                self.choice(cond, x, y)
-            }
             Val::Cmp(how, x, y) => {
                 let (x, y) = (self.operand(x), self.operand(y));
                 let (sign, level) = match how {
@@ -226,17 +222,21 @@ impl Printer<'_> {
             Val::Pick(args) => {
                 let [cond, x, y] = &**args;
                 let mut truth = self.operand(cond).piece;
-                if !is_truth(cond) {
+                // An integer of the kernel is a guard, which is 1 or 0.
+                if !is_truth(cond) && !matches!(cond, Val::Int(..)) {
                     truth = binary(&truth, "!=", &Piece::new("0", Level::Primary), Level::Equal);
                 }
-                self.choice(truth, x, y)
+                let (x, y) = (self.typed(x), self.typed(y));
+                let (inside, outside) = (x.piece.at(Level::Or), y.piece.at(Level::Ternary));
+                let text = format!("{} ? {inside} : {outside}", truth.at(Level::Or));
+                Typed { piece: Piece::new(text, Level::Ternary), elem: x.elem }
             }
-            Val::ShuffleXor(x, lanes) => {
-                let (x, lanes) = (self.typed(x), self.int(*lanes));
-                shuffled("xor", x, &lanes)
+            Val::Shuffle(x, Lane::Xor(distance)) => {
+                let (x, distance) = (self.typed(x), self.int(*distance));
+                shuffled("xor", x, &distance)
             }
-            Val::Shuffle(lanes, parts) => {
-                let (x, lane) = (self.typed(&parts[0]), self.typed(&parts[1]).piece.text);
+            Val::Shuffle(x, Lane::InGroup(lanes, lane)) => {
+                let (x, lane) = (self.typed(x), self.typed(lane).piece.text);
                 let width = if *lanes < 32 { format!(", {lanes}") } else { String::new() };
                 shuffled("", x, &format!("{lane}{width}"))
             }
@@ -268,13 +268,6 @@ impl Printer<'_> {
         }
         let (name, at) = (self.names.regs[*reg as usize].clone(), self.int(*at));
         Some(Piece::new(format!("paired_to_float({name}, {at})"), Level::Primary))
-    }
-
-    fn choice(&mut self, cond: Piece, x: &Val, y: &Val) -> Typed {
-        let (x, y) = (self.typed(x), self.typed(y));
-        let text =
-            format!("{} ? {} : {}", cond.at(Level::Or), x.piece.at(Level::Or), y.piece.at(Level::Ternary));
-        Typed { piece: Piece::new(text, Level::Ternary), elem: x.elem }
     }
 
     fn one(&mut self, function: Un, value: &Val) -> Typed {

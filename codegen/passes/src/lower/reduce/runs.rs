@@ -157,7 +157,7 @@ impl Lower<'_> {
             let low = self.exprs().lt(bit, by);
             self.over(len, &mut |lower, at| {
                 let tuple = lower.tuple(all, at);
-                let others = tuple.iter().map(|entry| Val::ShuffleXor(Box::new(entry.clone()), by)).collect();
+                let others = tuple.iter().map(|entry| entry.clone().butterfly(by)).collect();
                 let others = lower.in_registers(all, "other", others);
                 let next = lower.joined_in_order(all, low, &tuple, &others)?;
                 lower.set(all, at, next);

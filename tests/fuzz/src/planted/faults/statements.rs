@@ -155,8 +155,8 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         REDUCE,
         "a mask is inverted",
-        "Val::Guarded(inside, Box::new(element), Box::new(neutral))",
-        "Val::Guarded(inside, Box::new(neutral), Box::new(element))",
+        "Val::guarded(inside, element, neutral)",
+        "Val::guarded(inside, neutral, element)",
     ),
     fault(
         REDUCE,
