@@ -214,7 +214,7 @@ impl Origins<'_> {
             Op::Gather { .. } | Op::Scatter { .. } | Op::Fold { .. } | Op::Lanes { .. } => {
                 self.pass_masked(stmt, state)
             }
-            Op::For { var, body, .. } | Op::Pipelined { var, body, .. } => self.repeated(*var, body, state),
+            Op::For { var, body, .. } => self.repeated(*var, body, state),
             Op::Tiles { vars, body, .. } => self.for_each_tile(vars, body, state),
             Op::Step { var, past, body, .. } => {
                 let before = state.clone();

@@ -85,7 +85,7 @@ pub fn warp_specialize(program: Program) -> std::result::Result<Program, Diagnos
 
 /// Is it a loop whose copies a producer issues?
 fn is_produced(stmt: &Stmt) -> bool {
-    matches!(&stmt.op, Op::Pipelined { ahead: Ahead { producer: true, .. }, .. })
+    matches!(&stmt.op, Op::For { ahead: Some(Ahead { producer: true, .. }), .. })
 }
 
 /// The loops around pipelined loops with a producer, which leaves them where other threads do.
@@ -93,7 +93,7 @@ fn around_produced(body: &[Stmt]) -> BTreeSet<Id> {
     let mut all = BTreeSet::new();
     for stmt in body {
         stmt.each(&mut |stmt| {
-            if let Op::For { var, body, .. } = &stmt.op {
+            if let Op::For { var, ahead: None, body, .. } = &stmt.op {
                 let mut fills = false;
                 body.iter().for_each(|stmt| stmt.each(&mut |inner| fills |= is_produced(inner)));
                 all.extend(fills.then_some(*var));
@@ -132,7 +132,7 @@ fn filled(program: &Program, body: &[Stmt]) -> BTreeSet<Id> {
     };
     for stmt in body {
         stmt.each(&mut |stmt| match &stmt.op {
-            Op::Pipelined { body, .. } if is_produced(stmt) => fills(body),
+            Op::For { body, .. } if is_produced(stmt) => fills(body),
             _ => {}
         });
     }
@@ -153,7 +153,7 @@ fn needed(program: &Program, body: &[Stmt]) -> BTreeSet<Id> {
             return;
         }
         all.extend(reads::decide(program, stmt));
-        if let (true, Op::Pipelined { body, .. }) = (is_produced(stmt), &stmt.op) {
+        if let (true, Op::For { body, .. }) = (is_produced(stmt), &stmt.op) {
             let fills = body.iter().filter(|stmt| is_fill(program, stmt));
             all.extend(fills.flat_map(|fill| reads::used(program, fill)));
         }
@@ -314,7 +314,7 @@ impl Project<'_> {
         stmt: Stmt,
         produced: &mut Vec<Stmt>,
     ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
-        let Op::Pipelined { var, ahead, mut body } = stmt.op else { return Ok(vec![stmt]) };
+        let Op::For { var, ahead: Some(ahead), mut body, .. } = stmt.op else { return Ok(vec![stmt]) };
         let span = stmt.span;
         let transform = self.transform.and_then(|_| transform::of_loop(self.program, &self.uses, &body));
         let mut own = Vec::new();
@@ -345,7 +345,7 @@ impl Project<'_> {
             self.filled(ring, fills, &mut filled, &mut contents, span)?;
         }
         let by = self.producer;
-        produced.push(Stmt::new(span, by, Op::For { var, unroll: Unroll::No, body: filled }));
+        produced.push(Stmt::new(span, by, Op::For { var, unroll: Unroll::No, ahead: None, body: filled }));
         let computed = match &transform {
             Some(transform) => Some(self.computed(transform, own, &contents, var, ahead.stages, span)?),
             None => None,
@@ -401,7 +401,7 @@ impl Project<'_> {
             inner.extend(rings.iter().map(|&ring| of(Op::Release { ring, phase: phase(ring) })));
             inner.append(&mut end);
             inner.extend(rings.iter().map(|&ring| of(Op::Advance { ring })));
-            return Ok(self.in_order(vec![of(Op::For { var, unroll: Unroll::No, body: inner })]));
+            return Ok(self.in_order(vec![of(Op::For { var, unroll: Unroll::No, ahead: None, body: inner })]));
         };
         let phase = phase(ring);
         // One product is in flight while the next is started.
@@ -423,7 +423,7 @@ impl Project<'_> {
             of(Op::Advance { ring }),
         ]);
         // Under the condition, ptxas would see a path without the wait, and serialize the products.
-        let mut looped = self.in_order(vec![of(Op::For { var, unroll: Unroll::No, body: inner })]);
+        let mut looped = self.in_order(vec![of(Op::For { var, unroll: Unroll::No, ahead: None, body: inner })]);
         looped.extend([of(Op::Wait { token, but: 0 }), if_so(started, vec![release()])]);
         Ok(looped)
     }

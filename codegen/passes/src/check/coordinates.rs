@@ -144,7 +144,7 @@ impl<'p> Walk<'p, '_> {
                     self.write(stmt, carry, Origin::Any, state);
                 }
             }
-            Op::For { var, body, .. } | Op::Pipelined { var, body, .. } => {
+            Op::For { var, body, .. } => {
                 self.repeated(body, state);
                 self.joined(*var, state);
             }

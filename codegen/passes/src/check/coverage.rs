@@ -37,7 +37,7 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
     let mut loops: Vec<(Id, Span)> = Vec::new();
     for stmt in &program.body {
         stmt.each(&mut |stmt| {
-            if let Op::For { var, .. } | Op::Pipelined { var, .. } = stmt.op {
+            if let Op::For { var, .. } = stmt.op {
                 loops.push((var, stmt.span));
             }
             all.extend(stmt.reads().into_iter().chain(stmt.writes()).map(|view| (stmt.span, view)));

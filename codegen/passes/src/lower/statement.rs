@@ -121,7 +121,8 @@ impl Lower<'_> {
             }
             tile::Op::Sync => self.meet(stmt.by),
             tile::Op::Ordered { order, groups, body } => self.ordered(*order, groups, body)?,
-            tile::Op::For { var, unroll, body } => self.repeat(*var, *unroll, body)?,
+            // Pipelined loops have been expanded before.
+            tile::Op::For { var, unroll, body, .. } => self.repeat(*var, *unroll, body)?,
             tile::Op::Leave { of, test } => self.leave(*of, test).map_err(problem)?,
             tile::Op::Step { var, at, past, body } => self.step(*var, at, *past, body)?,
             tile::Op::If { test, then, other } => {
@@ -131,8 +132,6 @@ impl Lower<'_> {
                 };
                 self.branch(cond.map_err(problem)?, then, other)?;
             }
-            // Pipelined loops have been expanded before.
-            tile::Op::Pipelined { var, body, .. } => self.repeat(*var, Unroll::No, body)?,
         }
         Ok(())
     }

@@ -42,7 +42,7 @@ impl Level {
     fn only_copies(self, program: &Program, stmt: &Stmt) -> bool {
         match &stmt.op {
             Op::Copy { from, to, how, token: None, .. } => self.takes(program, [from, to], how),
-            Op::For { .. } | Op::If { .. } => {
+            Op::For { ahead: None, .. } | Op::If { .. } => {
                 let mut inner = stmt.bodies().into_iter().flatten().peekable();
                 inner.peek().is_some() && inner.all(|stmt| self.only_copies(program, stmt))
             }
@@ -238,7 +238,7 @@ impl Own<'_> {
         let (mut inner, mut read) = (BTreeSet::new(), BTreeSet::new());
         for stmt in body {
             stmt.each(&mut |stmt| match stmt.op {
-                Op::For { var, .. } | Op::Pipelined { var, .. } => drop(inner.insert(var)),
+                Op::For { var, .. } => drop(inner.insert(var)),
                 Op::Take { number, .. } => drop(read.insert(number)),
                 _ => {}
             });
@@ -274,7 +274,7 @@ impl Own<'_> {
                 under(conjuncts(test.clone()), then, f);
                 under(conjuncts(test.clone().negated()), other, f);
             }
-            Op::For { var, body, .. } | Op::Pipelined { var, body, .. } if !self.program.runs(*var) => {
+            Op::For { var, body, .. } if !self.program.runs(*var) => {
                 let var = &self.program.vars[*var as usize];
                 under(vec![Test::Less(var.from.clone(), var.to.clone())], body, f);
             }

@@ -46,7 +46,7 @@ use crate::thread::Id;
 use crate::tile::slots::with_slots;
 use crate::tile::view::View;
 use crate::tile::visit::each;
-use crate::tile::{Ahead, Op, Program, Space, Stmt};
+use crate::tile::{Op, Program, Space, Stmt};
 use crate::values::target::Target;
 use fetches::Level;
 pub(crate) use fetches::{Fetches, is_in_flight};
@@ -61,7 +61,7 @@ pub fn schedule(program: Program) -> std::result::Result<Program, Diagnostic> {
     for stages in (1..=most).rev() {
         for stmt in &mut fewer.body {
             stmt.each_mut(&mut |stmt| {
-                if let Op::Pipelined { ahead, .. } = &mut stmt.op
+                if let Op::For { ahead: Some(ahead), .. } = &mut stmt.op
                     && ahead.fewer
                 {
                     ahead.stages = ahead.stages.min(stages).max(ahead.fragments);
@@ -81,7 +81,7 @@ pub fn schedule(program: Program) -> std::result::Result<Program, Diagnostic> {
 fn most_stages(program: &Program) -> Option<u32> {
     let mut most = None;
     each(&program.body, &mut |stmt| match &stmt.op {
-        Op::Pipelined { ahead, .. } if ahead.fewer => most = most.max(Some(ahead.stages)),
+        Op::For { ahead: Some(ahead), .. } if ahead.fewer => most = most.max(Some(ahead.stages)),
         _ => {}
     });
     most
@@ -139,7 +139,7 @@ fn without_annotations(mut body: Vec<Stmt>) -> Vec<Stmt> {
 
 /// Checks the pipelined loops of a statement and lists the tensors that they fill, with the number of stages.
 fn find(program: &Program, stmt: &Stmt, to: &mut Vec<(Id, i64)>) -> std::result::Result<(), Diagnostic> {
-    if let Op::Pipelined { var, ahead: ahead @ Ahead { stages, .. }, body } = &stmt.op {
+    if let Op::For { var, ahead: Some(ahead), body, .. } = &stmt.op {
         if let Some(problem) = ahead.unfit() {
             return Err(problem.at(stmt.span));
         }
@@ -148,11 +148,11 @@ fn find(program: &Program, stmt: &Stmt, to: &mut Vec<(Id, i64)>) -> std::result:
         if buffers.is_empty() {
             return Err(fetches.none(body).at(stmt.span));
         }
-        check(&fetches, body, &buffers, *stages).map_err(|(problem, span)| problem.at(span))?;
+        check(&fetches, body, &buffers, ahead.stages).map_err(|(problem, span)| problem.at(span))?;
         if fetches.level == Level::Fragments {
             steps::unfit(program, stmt).map_or(Ok(()), |problem| Err(problem.at(stmt.span)))?;
         }
-        to.extend(buffers.iter().map(|id| (*id, i64::from(*stages))));
+        to.extend(buffers.iter().map(|id| (*id, i64::from(ahead.stages))));
     }
     stmt.bodies().into_iter().flatten().try_for_each(|stmt| find(program, stmt, to))
 }
@@ -253,7 +253,7 @@ fn alone(
         }
     }
     let inside = match &stmt.op {
-        Op::Pipelined { var, ahead, body } => {
+        Op::For { var, ahead: Some(ahead), body, .. } => {
             [inside, &Fetches::of(program, *var, ahead, body).tensors(body)].concat()
         }
         _ => inside.to_vec(),

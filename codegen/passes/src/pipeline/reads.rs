@@ -27,7 +27,7 @@ pub(crate) fn used(program: &Program, stmt: &Stmt) -> BTreeSet<Id> {
 pub(crate) fn decide(program: &Program, stmt: &Stmt) -> BTreeSet<Id> {
     let mut all = BTreeSet::new();
     stmt.integers().into_iter().for_each(|at| numbers(at, &mut all));
-    if let Op::For { var, .. } | Op::Pipelined { var, .. } = &stmt.op {
+    if let Op::For { var, .. } = &stmt.op {
         let var = &program.vars[*var as usize];
         [&var.from, &var.to].into_iter().for_each(|at| numbers(at, &mut all));
     }

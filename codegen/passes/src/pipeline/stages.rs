@@ -113,7 +113,7 @@ pub(crate) fn accesses(body: &[Stmt]) -> BTreeMap<Id, usize> {
 pub(super) fn private(program: &Program) -> BTreeMap<Id, BTreeSet<Id>> {
     let (total, mut all) = (accesses(&program.body), BTreeMap::new());
     let mut visit = |stmt: &Stmt| {
-        if let Op::For { var, body, .. } | Op::Pipelined { var, body, .. } = &stmt.op
+        if let Op::For { var, body, .. } = &stmt.op
             && is_staged(body)
         {
             let inside = accesses(body);
@@ -145,7 +145,7 @@ impl Schedule {
     /// A plain loop with stages.
     pub(super) fn staged(&mut self, stmt: Stmt) -> std::result::Result<Vec<Stmt>, Diagnostic> {
         let like = Stmt { op: Op::Sync, ..stmt.clone() };
-        let Op::For { var, unroll, body } = stmt.op else { return Ok(vec![stmt]) };
+        let Op::For { var, unroll, body, .. } = stmt.op else { return Ok(vec![stmt]) };
         let placed = self.placed(body)?;
         let staged = Staged::new(self, var, unroll, like, placed, &[])?;
         staged.peeled(self).map_err(|problem| problem.at(stmt.span))
@@ -243,7 +243,7 @@ impl Staged {
         let after = |at: &Affine, by: i64| at.plus(&by.into(), 1).ok_or_else(far);
         if self.last == 0 {
             let body = self.items.iter().map(|item| item.stmt.clone()).collect();
-            return Ok(vec![self.statement(Op::For { var: self.var, unroll: self.unroll, body })]);
+            return Ok(vec![self.statement(Op::For { var: self.var, unroll: self.unroll, ahead: None, body })]);
         }
         let mut written = Vec::new();
         for at in 0..self.last {
@@ -253,7 +253,7 @@ impl Staged {
         schedule.program.vars.push(Var { name: format!("{name}_step"), from: begin, to: to.clone() });
         let var = schedule.program.vars.len() as Id - 1;
         let body = self.step(Step::Main, &Coord::Var(var).into())?;
-        written.push(self.statement(Op::For { var, unroll: self.unroll, body }));
+        written.push(self.statement(Op::For { var, unroll: self.unroll, ahead: None, body }));
         for at in 0..self.last {
             // The step belongs to the epilogue alone: steps before the loop also run where there are few iterations.
             let test = Test::less(after(&from, self.last - at - 1)?, to.clone());

@@ -11,7 +11,7 @@ use crate::values::elem::Elem;
 impl Schedule {
     /// The moves behind a loop, whose statement is given.
     pub(super) fn moved(&self, stmt: &Stmt, after: &[Stmt]) -> Vec<Stmt> {
-        let Op::Pipelined { ahead, body, .. } = &stmt.op else { return Vec::new() };
+        let Op::For { ahead: Some(ahead), body, .. } = &stmt.op else { return Vec::new() };
         let sums = body.iter().filter_map(|stmt| match &stmt.op {
             Op::Gemm { acc, .. } if ahead.fragments > 1 => Some(acc),
             _ => None,

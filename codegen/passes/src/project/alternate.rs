@@ -30,7 +30,6 @@ pub(super) fn check(program: &Program, looped: Option<Span>) -> std::result::Res
                 | Op::Fill { .. }
                 | Op::Map { .. }
                 | Op::Gemm { .. }
-                | Op::Pipelined { .. }
                 | Op::For { .. }
                 | Op::If { .. }
         );

@@ -38,7 +38,7 @@ const AXIS: usize = 2;
 /// The blocks that share a loop, if they do.
 fn blocks_of(stmt: &Stmt) -> Option<Split> {
     match &stmt.op {
-        Op::Pipelined { ahead, .. } => Some(ahead.split).filter(|split| split.blocks() > 1),
+        Op::For { ahead: Some(ahead), .. } => Some(ahead.split).filter(|split| split.blocks() > 1),
         _ => None,
     }
 }
@@ -187,7 +187,7 @@ fn whole_clusters(program: &mut Program, sharing: u32) -> Option<()> {
 
 /// The tiles outside of a loop to which it adds. It sets its other tiles in each iteration before it uses them.
 fn summed(program: &Program, stmt: &Stmt, outside: &[Stmt]) -> std::result::Result<Vec<View>, Diagnostic> {
-    let Op::Pipelined { body, .. } = &stmt.op else { return Ok(Vec::new()) };
+    let Op::For { body, .. } = &stmt.op else { return Ok(Vec::new()) };
     let outer = accessed(outside);
     let added = |stmt: &&Stmt| !is_fill(program, stmt) && !matches!(stmt.op, Op::Take { .. });
     let (mut sums, mut own): (Vec<View>, BTreeSet<Id>) = (Vec::new(), BTreeSet::new());
@@ -265,7 +265,7 @@ fn begin_at_zero(before: &[Stmt], sums: &[View]) -> std::result::Result<(), Diag
 /// A loop over this block's part of the iterations; the last block may have fewer. With the number `blocks` it runs all of them.
 fn part_of_steps(program: &mut Program, stmt: &mut Stmt, (part, blocks): (&Affine, i64)) -> Result<()> {
     let is_persistent = program.divided > 0;
-    let Op::Pipelined { var, ahead, body } = &mut stmt.op else { return Err(Problem::reported()) };
+    let Op::For { var, ahead: Some(ahead), body, .. } = &mut stmt.op else { return Err(Problem::reported()) };
     ahead.split = Split::Threads;
     let to = &mut program.vars[*var as usize].to;
     let all = to.clone();

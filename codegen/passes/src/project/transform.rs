@@ -306,7 +306,7 @@ impl Project<'_> {
         body.extend(self.in_parts(transform, own, span)?);
         body.push(of(Op::Publish { ring, phase: phase(ring), bytes: None }));
         body.extend([ring].into_iter().chain(rings).map(|ring| of(Op::Advance { ring })));
-        self.transformed.insert(var, of(Op::For { var, unroll: Unroll::No, body }));
+        self.transformed.insert(var, of(Op::For { var, unroll: Unroll::No, ahead: None, body }));
         let tensor = |id: &Id| *transform.memory_of.get(id).unwrap_or(id);
         Ok(Computed { ring, tiles: transform.targets.iter().map(tensor).collect() })
     }
@@ -406,7 +406,7 @@ pub(super) fn role(produced: &[Stmt], by: Id, loops: &BTreeMap<Id, Stmt>) -> Vec
 pub(super) fn is_used(program: &Program) -> bool {
     let (total, mut any) = (uses(&program.body), false);
     let mut look = |stmt: &Stmt| {
-        if let (true, Op::Pipelined { body, .. }) = (is_produced(stmt), &stmt.op) {
+        if let (true, Op::For { body, .. }) = (is_produced(stmt), &stmt.op) {
             any |= of_loop(program, &total, body).is_some();
         }
     };

@@ -33,7 +33,7 @@ impl Forward<Program> for Written<'_> {
     }
 
     fn pass(&mut self, stmt: &Stmt, written: &mut Self::State) -> Edit<Stmt> {
-        if let (true, Op::Pipelined { body, .. }) = (is_produced(stmt), &stmt.op) {
+        if let (true, Op::For { body, .. }) = (is_produced(stmt), &stmt.op) {
             self.copies(body, written);
         }
         written.extend(self.writes(stmt));

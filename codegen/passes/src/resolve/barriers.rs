@@ -45,7 +45,7 @@ impl InFlight {
 pub(super) fn placed(program: &Program, body: Vec<Stmt>) -> (Vec<Stmt>, InFlight) {
     let mut filled = BTreeSet::new();
     super::each(&body, &mut |stmt| {
-        if let Op::Pipelined { var, ahead, body } = &stmt.op {
+        if let Op::For { var, ahead: Some(ahead), body, .. } = &stmt.op {
             // The loop itself waits for its copies, and no other statement writes there.
             filled.extend(Fetches::of(program, *var, ahead, body).tensors(body));
         }
@@ -95,7 +95,7 @@ impl Forward<Program> for Barriers<'_> {
 
     fn pass(&mut self, stmt: &Stmt, state: &mut State) -> Edit<Stmt> {
         match &stmt.op {
-            Op::For { body, .. } | Op::Pipelined { body, .. } | Op::Tiles { body, .. } => {
+            Op::For { body, .. } | Op::Tiles { body, .. } => {
                 // Hazards with statements before a loop get a barrier before it, not in each iteration.
                 let mut meets = None;
                 super::each(body, &mut |inner| meets = meets.or(self.conflict(inner, state)));

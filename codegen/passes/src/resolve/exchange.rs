@@ -46,7 +46,7 @@ impl Uses {
             for view in stmt.reads() {
                 uses.last.insert(view.tensor, (stmt.id, true));
             }
-            if let Op::Pipelined { ahead, body, .. } = &stmt.op {
+            if let Op::For { ahead: Some(ahead), body, .. } = &stmt.op {
                 let filled = body.iter().flat_map(Stmt::writes);
                 uses.slots.extend(filled.map(|view| (view.tensor, i64::from(ahead.stages))));
             }

@@ -203,7 +203,7 @@ impl Resolve {
             // A block of a kernel that is not persistent has one tile.
             let persistent = self.program.launch == LaunchRule::Persistent;
             let loops = match stmt.op {
-                Op::For { .. } | Op::Pipelined { .. } => true,
+                Op::For { .. } => true,
                 Op::Tiles { .. } => persistent,
                 _ => false,
             };

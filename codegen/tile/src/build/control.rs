@@ -66,7 +66,7 @@ impl Builder {
         body: impl FnOnce(&mut Builder, Affine) -> T,
     ) -> T {
         let (var, body, done) = self.loop_body(name, from.into(), to.into(), body);
-        self.push(Op::For { var, unroll, body });
+        self.push(Op::For { var, unroll, ahead: None, body });
         done
     }
 
@@ -139,7 +139,7 @@ impl Builder {
         body: impl FnOnce(&mut Builder, Affine) -> T,
     ) -> T {
         let (var, body, done) = self.loop_body(name, 0.into(), to.into(), body);
-        self.push(Op::Pipelined { var, ahead: ahead.into(), body });
+        self.push(Op::For { var, unroll: Unroll::No, ahead: Some(ahead.into()), body });
         done
     }
 

@@ -11,7 +11,7 @@ impl Structured for Program {
 
     fn control(&self, stmt: &Stmt) -> Control {
         match &stmt.op {
-            Op::For { var, .. } | Op::Pipelined { var, .. } => {
+            Op::For { var, .. } => {
                 Control::Repeat { var: *var, runs: self.runs(*var) }
             }
             Op::Tiles { vars, .. } => match self.launch {
@@ -86,7 +86,7 @@ impl Program {
     fn decided_by<'p>(&'p self, op: &'p Op) -> Vec<&'p Affine> {
         match op {
             Op::If { test, .. } => test.integers(),
-            Op::For { var, .. } | Op::Pipelined { var, .. } => {
+            Op::For { var, .. } => {
                 let var = &self.vars[*var as usize];
                 vec![&var.from, &var.to]
             }

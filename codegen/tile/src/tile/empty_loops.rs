@@ -86,7 +86,7 @@ fn without_loops(program: &Program, body: &[Stmt], size: Symbol) -> Option<Vec<S
     let mut result = false;
     let mut kept = Vec::new();
     for stmt in body {
-        if let Op::For { var, .. } | Op::Pipelined { var, .. } = &stmt.op
+        if let Op::For { var, .. } = &stmt.op
             && is_empty(program, *var, size)
         {
             result = true;

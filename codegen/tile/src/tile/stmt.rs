@@ -218,7 +218,11 @@ pub enum Op {
         var: Id,
         /// Unrolling.
         unroll: Unroll,
-        /// The body.
+        /// The stages of a software-pipelined loop, whose copies from global to shared memory run some stages ahead: in
+        /// each iteration, the shared tensors contain the tiles that its own copies fetch. Waits and barriers for the
+        /// copies are not part of the body. See the pass `pipeline`, which lowers it.
+        ahead: Option<Ahead>,
+        /// The body of an iteration.
         body: Vec<Stmt>,
     },
     /// Leaves an enclosing loop in the threads where a condition is true.
@@ -246,17 +250,6 @@ pub enum Op {
         from: View,
         /// The slot.
         to: View,
-    },
-    /// A software-pipelined loop whose copies from global to shared memory run some stages ahead: in each iteration,
-    /// the shared tensors contain the tiles that its own copies fetch. See the pass `pipeline`, which lowers
-    /// it.
-    Pipelined {
-        /// The variable.
-        var: Id,
-        /// Its stages.
-        ahead: Ahead,
-        /// The body of an iteration. Waits and barriers for the copies are not part of it.
-        body: Vec<Stmt>,
     },
     /// One iteration of a loop by itself, peeled.
     Step {

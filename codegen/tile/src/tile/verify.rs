@@ -108,7 +108,7 @@ fn statements(
         for at in stmt.integers() {
             integer(program, at).map_err(|problem| problem.at(stmt.span))?;
         }
-        if let Op::For { var, .. } | Op::Pipelined { var, .. } | Op::Step { var, .. } = &stmt.op {
+        if let Op::For { var, .. } | Op::Step { var, .. } = &stmt.op {
             let var = &program.vars[*var as usize];
             for at in [&var.from, &var.to] {
                 integer(program, at).map_err(|problem| problem.at(stmt.span))?;

@@ -70,7 +70,6 @@ macro_rules! of_control {
     () => {
         Op::For { .. }
             | Op::Leave { .. }
-            | Op::Pipelined { .. }
             | Op::Step { .. }
             | Op::If { .. }
             | Op::Roles(_)
@@ -94,7 +93,6 @@ macro_rules! without_integers {
             | Op::Scan { .. }
             | Op::Ordered { .. }
             | Op::For { .. }
-            | Op::Pipelined { .. }
             | beside_tiles!()
             | of_order!()
     };
@@ -105,7 +103,6 @@ macro_rules! bodies {
     ($op:expr, $iter:ident) => {
         match $op {
             Op::For { body, .. }
-            | Op::Pipelined { body, .. }
             | Op::Step { body, .. }
             | Op::Tiles { body, .. }
             | Op::Ordered { body, .. } => vec![body],
@@ -302,7 +299,7 @@ impl Stmt {
                 Some("this instruction")
             }
             Op::Roles(_) => Some("work in roles"),
-            Op::Pipelined { .. } => Some("a pipelined loop"),
+            Op::For { ahead: Some(_), .. } => Some("a pipelined loop"),
             Op::Tiles { .. } | Op::Ordered { .. } => Some("a loop over tiles"),
             _ => self.ring().map(|_| "a ring"),
         }
@@ -361,7 +358,7 @@ impl Stmt {
         let mut views = self.reads().into_iter().chain(self.writes());
         let in_views = views.any(|view| view.base.iter().any(test));
         let ends = match &self.op {
-            Op::For { var, .. } | Op::Pipelined { var, .. } => program.vars.get(*var as usize),
+            Op::For { var, .. } => program.vars.get(*var as usize),
             _ => None,
         };
         let mut ends = ends.into_iter().flat_map(|var| [&var.from, &var.to]);

@@ -12,7 +12,7 @@ pub(super) fn followed(program: &Program) -> Vec<bool> {
     let (mut written, mut plain) = (vec![false; program.tensors.len()], vec![true; program.tensors.len()]);
     for stmt in &program.body {
         stmt.each(&mut |stmt| {
-            if let Op::For { var, .. } | Op::Pipelined { var, .. } = &stmt.op
+            if let Op::For { var, .. } = &stmt.op
                 && program.vars[*var as usize].from.constant().is_some()
             {
                 counted.push(*var);

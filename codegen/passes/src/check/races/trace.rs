@@ -164,6 +164,7 @@ impl<'p> Unroll<'p> {
             {
                 self.leave(std::slice::from_ref(stmt), "a condition says whether its slot is handed on");
             }
+            Op::For { ahead: Some(_), .. } => self.leave(std::slice::from_ref(stmt), "it is pipelined"),
             Op::For { var, body, .. } => self.repeat(stmt, *var, body),
             Op::Step { var, at, past, body } => {
                 let extent = self.end(at, &self.program.vars[*var as usize].to);
@@ -197,7 +198,6 @@ impl<'p> Unroll<'p> {
             Op::Roles(roles) => self.roles(stmt, roles),
             Op::Tiles { vars, body, .. } => self.tiles(stmt.by, vars, body),
             Op::Ordered { order, groups, body } => self.ordered(stmt, *order, groups, body),
-            Op::Pipelined { .. } => self.leave(std::slice::from_ref(stmt), "it is pipelined"),
             of_elements!() | of_order!() => {
                 self.perform(stmt);
                 if let Op::Advance { ring } = stmt.op {

@@ -128,7 +128,7 @@ fn counted(program: &Program, family: Id, body: &[Stmt]) -> std::result::Result<
     for stmt in body {
         match &stmt.op {
             Op::Advance { .. } => {}
-            Op::For { body, .. } | Op::Step { body, .. } | Op::Ordered { body, .. } => {
+            Op::For { ahead: None, body, .. } | Op::Step { body, .. } | Op::Ordered { body, .. } => {
                 counted(program, family, body)?;
             }
             _ => {

@@ -24,7 +24,7 @@ fn body(program: &Program, stmts: &[Stmt], loops: &mut Vec<Id>) -> Result<(), St
         }
         let known = loops.len();
         loops.extend(match &stmt.op {
-            Op::For { var, .. } | Op::Pipelined { var, .. } | Op::Step { var, .. } => vec![*var],
+            Op::For { var, .. } | Op::Step { var, .. } => vec![*var],
             Op::Tiles { vars, .. } => vars.clone(),
             _ => Vec::new(),
         });

@@ -92,7 +92,7 @@ fn find<'p>(body: &'p [Stmt], around: Option<Id>, copies: &mut Vec<(&'p Stmt, Op
             copies.push((stmt, around));
         }
         let around = match &stmt.op {
-            Op::For { var, .. } | Op::Pipelined { var, .. } => Some(*var),
+            Op::For { var, .. } => Some(*var),
             _ => around,
         };
         stmt.bodies().into_iter().for_each(|body| find(body, around, copies));
