@@ -157,7 +157,7 @@ pub fn mma_sync() -> Result<Program> {
     b.repeat("k", steps, Unroll::No, |b, step| -> Result<()> {
         let ahead = step.plus(&1.into(), 1).unwrap_or_default();
         fetch(b, &ahead)?;
-        b.wait_copies(1);
+        b.wait(None, 1);
         b.sync();
         let slot = step.submode(1, Some(STAGES));
         let (slot_a, slot_b) = (at(&sa, b, &slot)?, at(&sb, b, &slot)?);

@@ -418,13 +418,13 @@ impl Project<'_> {
             (Test::less(0, Coord::Var(var)), Test::less(0, self.program.vars[var as usize].to.clone()));
         let if_so = |test, then| of(Op::If { test, then, other: Vec::new() });
         inner.extend([
-            of(Op::Wait { token, but: products as u32 }),
+            of(Op::Wait { token: Some(token), but: products as u32 }),
             if_so(first, vec![release()]),
             of(Op::Advance { ring }),
         ]);
         // Under the condition, ptxas would see a path without the wait, and serialize the products.
         let mut looped = self.in_order(vec![of(Op::For { var, unroll: Unroll::No, ahead: None, body: inner })]);
-        looped.extend([of(Op::Wait { token, but: 0 }), if_so(started, vec![release()])]);
+        looped.extend([of(Op::Wait { token: Some(token), but: 0 }), if_so(started, vec![release()])]);
         Ok(looped)
     }
 
@@ -438,7 +438,7 @@ impl Project<'_> {
         };
         let last = body.iter().rposition(|stmt| uses(stmt) || matches!(stmt.op, Op::Await { .. }));
         let end = last.map_or(0, |last| last + 1);
-        end + body[end..].iter().take_while(|stmt| matches!(stmt.op, Op::Wait { .. })).count()
+        end + body[end..].iter().take_while(|stmt| matches!(stmt.op, Op::Wait { token: Some(_), .. })).count()
     }
 
     /// A statement of the consumers. A product of warpgroups is started under the token, or waited for at once.
@@ -458,7 +458,7 @@ impl Project<'_> {
             *own = Some(token);
         }
         // In a scheduled loop its wait runs where it runs.
-        let wait = Stmt { op: Op::Wait { token, but: 0 }, ..stmt.clone() };
+        let wait = Stmt { op: Op::Wait { token: Some(token), but: 0 }, ..stmt.clone() };
         if under.is_some() { vec![stmt] } else { vec![stmt, wait] }
     }
 
@@ -477,15 +477,17 @@ fn together(body: Vec<Stmt>) -> Vec<Stmt> {
             [
                 ..,
                 Stmt { op: Op::Gemm { token: Some(_), .. }, .. },
-                Stmt { op: Op::Wait { token, .. }, .. },
+                Stmt { op: Op::Wait { token: Some(token), .. }, .. },
             ] => Some(*token),
             _ => None,
         };
         if let (Some(token), Op::Gemm { token: own @ Some(_), .. }) = (before, &mut stmt.op) {
             *own = Some(token);
             all.pop();
-        } else if let ([.., Stmt { op: Op::Gemm { token: Some(of), .. }, .. }], Op::Wait { token, .. }) =
-            (&all[..], &mut stmt.op)
+        } else if let (
+            [.., Stmt { op: Op::Gemm { token: Some(of), .. }, .. }],
+            Op::Wait { token: Some(token), .. },
+        ) = (&all[..], &mut stmt.op)
         {
             *token = *of;
         }

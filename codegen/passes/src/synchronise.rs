@@ -243,7 +243,7 @@ impl Synchroniser<'_> {
         let mut emit = |op| placed.push(Stmt { op, ..stmt.clone() });
         match stmt.op {
             _ if !self.asynchronous.contains(&id) => {}
-            Op::Await { .. } => emit(Op::WaitCopies { pending: in_flight }),
+            Op::Await { .. } => emit(Op::Wait { token: None, but: in_flight }),
             // A wait for all copies commits them.
             Op::Publish { .. } if ring.slots > 1 => emit(Op::CommitCopies),
             _ => {}

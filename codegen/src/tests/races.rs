@@ -92,7 +92,7 @@ fn handed(how: How) -> Program {
                         .map(|view| b.parallelize_over(view, &threads, producer, &Default::default()));
                     b.at(Span(2)).copy_how(&from?, &to?, how, None)?;
                     if how == How::Async {
-                        b.at(Span(3)).wait_copies(0);
+                        b.at(Span(3)).wait(None, 0);
                     }
                     b.at(Span(4)).statement(Op::Publish {
                         ring,
@@ -314,7 +314,7 @@ fn overlaid(always: bool) -> Program {
     b.at(Span(1)).copy_how(&from, &to, How::Async, None).unwrap();
     let test = Test::less(Coord::Block(0), 1);
     let wait = |b: &mut Builder| -> Result<()> {
-        b.at(Span(2)).wait_copies(0);
+        b.at(Span(2)).wait(None, 0);
         Ok(())
     };
     match always {

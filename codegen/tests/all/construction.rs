@@ -210,7 +210,7 @@ fn attend(
             b.fill(&scores, Expr::lit(0.0))?;
             b.gemm_how(&queries, &keys, &scores, How::Atom(row(QK)?), Order::Plain, Some(product))
         })?;
-        b.wait(product);
+        b.wait(product, 0);
         b.statement(Op::Release { ring: *k_ring, phase: Coord::Phase(*k_ring).into() });
         b.statement(Op::Advance { ring: *k_ring });
         online_softmax(b, &by_row, &acc_by_row, &stats, scale)?;
@@ -223,7 +223,7 @@ fn attend(
         let values = last(b, sv, &slot)?;
         let values = b.permute(&values, &[1, 0])?;
         b.gemm_how(&shares, &values, &acc, How::Atom(row(PV)?), Order::Plain, Some(weighed))?;
-        b.wait(weighed);
+        b.wait(weighed, 0);
         b.statement(Op::Release { ring: *v_ring, phase: Coord::Phase(*v_ring).into() });
         b.statement(Op::Advance { ring: *v_ring });
         Ok(())

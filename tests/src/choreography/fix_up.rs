@@ -85,7 +85,7 @@ fn program() -> Result<Program> {
                 let from = last(b, from, &step)?;
                 b.copy(&from, to)?;
             }
-            b.wait_copies(0);
+            b.wait(None, 0);
             b.sync();
             b.gemm(&own_a, &own_b, &acc, Order::Plain)?;
             b.sync();

@@ -130,7 +130,7 @@ fn multiply(b: &mut Builder, (ring, steps): (Id, Value), from: [&View; 2], acc: 
         let (left, right) = (last(b, from[0], &slot)?, last(b, from[1], &slot)?);
         let token = b.token();
         b.gemm_how(&left, &right, acc, How::Atom(isa::named(WGMMA)?), Order::Plain, Some(token))?;
-        b.wait_all_but(token, 1);
+        b.wait(token, 1);
         let phase = before(b);
         b.condition(&times(&k, -1), Value::Int(0), |b| {
             b.statement(Op::Release { ring, phase });
@@ -139,7 +139,7 @@ fn multiply(b: &mut Builder, (ring, steps): (Id, Value), from: [&View; 2], acc: 
         b.statement(Op::Advance { ring });
         Ok(token)
     })?;
-    b.wait(token);
+    b.wait(token, 0);
     let phase = before(b);
     b.statement(Op::Release { ring, phase });
     Ok(())

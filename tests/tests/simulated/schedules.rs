@@ -146,7 +146,7 @@ fn restage(program: &mut Program, random: &mut Random) {
         // Barriers and waits for copies stay with the next statement, waits for products with the previous one.
         for (at, stmt) in body.iter().enumerate().rev() {
             let like = match stmt.op {
-                Op::Sync | Op::WaitCopies { .. } => at + 1,
+                Op::Sync | Op::Wait { token: None, .. } => at + 1,
                 Op::Wait { .. } => at - 1,
                 _ => at,
             };

@@ -119,14 +119,14 @@ impl Evaluator {
 
     /// `cp_async_wait_all()`
     pub(super) fn cp_async_wait_all_call(&mut self, _: &Args) -> Result<Value, Problem> {
-        self.builder.wait_copies(0);
+        self.builder.wait(None, 0);
         Ok(Value::Unit)
     }
 
     /// `cp_async_wait(1)`
     pub(super) fn cp_async_wait_call(&mut self, args: &Args) -> Result<Value, Problem> {
         let pending = u32::try_from(args.integer(0)?).map_err(|_| args.needs(0, "a number of groups"))?;
-        self.builder.wait_copies(pending);
+        self.builder.wait(None, pending);
         Ok(Value::Unit)
     }
 

@@ -83,7 +83,7 @@ impl Lower<'_> {
             tile::Op::Gemm { a, b, acc, how, order, token } => {
                 self.gemm(*how, ProductViews { a, b, acc }, *order, *token).map_err(problem)?;
             }
-            tile::Op::Wait { token, but } => self.wait_for(*token, *but),
+            tile::Op::Wait { token: Some(token), but } => self.wait_for(*token, *but),
             tile::Op::Atomic { from, to, update } => self.atomic(from, to, update).map_err(problem)?,
             tile::Op::Gather { from, at, to } => self.gather(from, at, to, known).map_err(problem)?,
             tile::Op::Scatter { from, at, to, update, .. } => {
@@ -113,11 +113,11 @@ impl Lower<'_> {
             tile::Op::CommitCopies => {
                 self.emit(Op::Commit(Queue::CpAsync));
             }
-            tile::Op::WaitCopies { pending } => {
-                if *pending > 0 {
+            tile::Op::Wait { token: None, but } => {
+                if *but > 0 {
                     self.comment("until this thread's oldest copies in flight have arrived".into());
                 }
-                self.emit(Op::WaitQueue { queue: Queue::CpAsync, pending: *pending });
+                self.emit(Op::WaitQueue { queue: Queue::CpAsync, pending: *but });
             }
             tile::Op::Sync => self.meet(stmt.by),
             tile::Op::Ordered { order, groups, body } => self.ordered(*order, groups, body)?,

@@ -204,8 +204,8 @@ fn check(
                 }
             }
             // The loop counts groups of copies in flight; a wait for all of them needs no count.
-            Op::WaitCopies { pending: 0 } if level == Level::Tiles && waits => {}
-            Op::WaitCopies { .. } | Op::CommitCopies if level == Level::Tiles => {
+            Op::Wait { token: None, but: 0 } if level == Level::Tiles && waits => {}
+            Op::Wait { token: None, .. } | Op::CommitCopies if level == Level::Tiles => {
                 let problem = Problem::new("a pipelined loop already waits for its copies");
                 let help = match waits {
                     true => "wait for other copies with cp_async_wait_all(), which needs no groups",

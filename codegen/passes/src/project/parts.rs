@@ -181,14 +181,14 @@ impl Parts {
         let phase = Affine::from(Coord::Phase(self.ring)).plus(&1.into(), -1).ok_or_else(far)?;
         b.statement(Op::Advance { ring: self.ring });
         self.run(b, &self.start, odd, &before.plus(&1.into(), 1).ok_or_else(far)?)?;
-        b.wait_all_but(self.token, self.products);
+        b.wait(self.token, self.products);
         b.statement(Op::Release { ring: self.ring, phase });
         self.run(b, &self.finish, !odd, before)
     }
 
     /// Finishes an iteration after which no product is in flight.
     fn done(&self, b: &mut Builder, odd: bool, at: &Affine) -> Result<()> {
-        b.wait(self.token);
+        b.wait(self.token, 0);
         b.statement(Op::Release { ring: self.ring, phase: Coord::Phase(self.ring).into() });
         self.run(b, &self.finish, odd, at)?;
         b.statement(Op::Advance { ring: self.ring });

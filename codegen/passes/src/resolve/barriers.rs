@@ -109,14 +109,14 @@ impl Forward<Program> for Barriers<'_> {
                 let flies = state.iter().any(|(id, since)| {
                     (since.arriving || since.departing) && (stmt.releases() || others(id, since))
                 });
-                let wait = Stmt { op: Op::WaitCopies { pending: 0 }, ..stmt.clone() };
+                let wait = Stmt { op: Op::Wait { token: None, but: 0 }, ..stmt.clone() };
                 if flies {
                     landed(state);
                 }
                 synchronised(state);
                 if flies { Edit::Ahead(vec![wait]) } else { Edit::Keep }
             }
-            Op::WaitCopies { pending: 0 } => {
+            Op::Wait { token: None, but: 0 } => {
                 landed(state);
                 Edit::Keep
             }
@@ -248,7 +248,7 @@ fn meet(meets: Option<bool>, stmt: &Stmt, state: &mut State) -> Vec<Stmt> {
     let Some(waits) = meets else { return Vec::new() };
     let mut ops = Vec::new();
     if waits {
-        ops.push(Op::WaitCopies { pending: 0 });
+        ops.push(Op::Wait { token: None, but: 0 });
         landed(state);
     }
     ops.push(Op::Sync);

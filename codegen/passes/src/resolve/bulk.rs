@@ -239,7 +239,7 @@ impl Resolve {
     fn store_token(&mut self, stmt: &Stmt, by: Id) -> Id {
         let token = self.program.tokens;
         self.program.tokens += 1;
-        self.stores.push(Stmt::new(stmt.span, by, Op::Wait { token, but: 0 }));
+        self.stores.push(Stmt::new(stmt.span, by, Op::Wait { token: Some(token), but: 0 }));
         token
     }
 
@@ -304,7 +304,7 @@ impl Resolve {
                 return Ok(ins.to_vec());
             }
         }
-        let waits = |op: &Op| matches!(op, Op::Wait { .. } | Op::Release { .. } | Op::WaitCopies { .. });
+        let waits = |op: &Op| matches!(op, Op::Wait { .. } | Op::Release { .. });
         let only_waits = |stmt: &Stmt| match &stmt.op {
             Op::If { then, other, .. } => then.iter().chain(other).all(|stmt| waits(&stmt.op)),
             op => waits(op),
@@ -362,7 +362,7 @@ impl Resolve {
             let first = member.times(*count).ok_or_else(Problem::reported)?;
             if let (Leave::Bulk(_, token), true, 1..) = (leave, looped || *is_shared, all % count) {
                 // The last part before is in the first buffer.
-                b.wait(*token);
+                b.wait(*token, 0);
             }
             let part = |b: &mut Builder, at: Affine| -> Result<()> {
                 let ins: Vec<View> =
@@ -380,7 +380,7 @@ impl Resolve {
                 let freed = match leave {
                     _ if !looped && !is_shared && all == 1 => Vec::new(),
                     Leave::Bulk(_, token) => {
-                        vec![Op::Wait { token: *token, but: *count as u32 - 1 }, Op::Sync]
+                        vec![Op::Wait { token: Some(*token), but: *count as u32 - 1 }, Op::Sync]
                     }
                     Leave::Threads(_) => vec![Op::Sync],
                 };

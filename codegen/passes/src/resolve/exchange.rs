@@ -133,13 +133,13 @@ impl Resolve {
     /// A shared tensor of a statement overlays tiles that are no longer used.
     pub(super) fn overlay(&mut self, stmt: &Stmt, id: Id, free: Vec<Id>) {
         if self.in_flight.any(stmt, &free) {
-            self.push(stmt, Op::WaitCopies { pending: 0 });
+            self.push(stmt, Op::Wait { token: None, but: 0 });
         }
         // Bulk stores may still read buffers of earlier results, which no later result uses again. They are awaited at the end
         // too, since a condition may leave this out.
         let tokens: Vec<Option<Id>> =
             self.staging.extract_if(.., |of| free.contains(&of.buffers.tensor)).map(|of| of.token).collect();
-        let is_of = |stmt: &&Stmt| matches!(stmt.op, Op::Wait { token, .. } if tokens.contains(&Some(token)));
+        let is_of = |stmt: &&Stmt| matches!(stmt.op, Op::Wait { token, .. } if tokens.contains(&token));
         let waits: Vec<Stmt> = self.stores.iter().filter(is_of).cloned().collect();
         self.body.extend(waits);
         if !free.is_empty() {

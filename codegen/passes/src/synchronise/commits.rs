@@ -13,7 +13,7 @@ use crate::values::flow::{CopyGroups, Edit, Forward, forward};
 /// Inserts the commits.
 pub(super) fn placed(mut program: Program) -> Result<Program, Diagnostic> {
     let mut counts = false;
-    let counted = |stmt: &Stmt| matches!(stmt.op, Op::WaitCopies { pending: 1.. });
+    let counted = |stmt: &Stmt| matches!(stmt.op, Op::Wait { token: None, but: 1.. });
     program.body.iter().for_each(|stmt| stmt.each(&mut |stmt| counts |= counted(stmt)));
     if !counts {
         return Ok(program);
@@ -56,9 +56,9 @@ impl Forward<Program> for Commits<'_> {
             Op::Publish { ring, .. } if self.program.rings[*ring as usize].is_of_one_group() => {
                 groups.commit()
             }
-            Op::WaitCopies { pending } => {
+            Op::Wait { token: None, but } => {
                 groups.commit();
-                if *pending > 0 && before.open {
+                if *but > 0 && before.open {
                     if before.closed {
                         self.refused.get_or_insert_with(|| ambiguous().at(stmt.span));
                     }

@@ -61,7 +61,7 @@ fn body(
                         written.push((key(acc, at), get(acc, at) + sum));
                     }
                 }
-                Op::Sync | Op::WaitCopies { .. } => {}
+                Op::Sync | Op::Wait { .. } => {}
                 other => panic!("{other:?} is not interpreted"),
             }
         }

@@ -296,7 +296,7 @@ impl Builder {
     /// ```
     /// # use tilewright_codegen::{build::Builder, tile::Op};
     /// let mut b = Builder::new("by_hand");
-    /// b.statement(Op::WaitCopies { pending: 2 });
+    /// b.statement(Op::Wait { token: None, but: 2 });
     /// assert_eq!(b.finish().body.len(), 1);
     /// ```
     pub fn statement(&mut self, op: Op) {

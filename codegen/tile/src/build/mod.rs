@@ -48,7 +48,7 @@
 //!     let (from_a, from_b) = (b.slice(&ta_ga, &at)?, b.slice(&tb_gb, &at)?);
 //!     b.copy(&from_a, &ta_sa)?;
 //!     b.copy(&from_b, &tb_sb)?;
-//!     b.wait_copies(0); // copies from global to shared memory are in flight until a wait
+//!     b.wait(None, 0); // copies from global to shared memory are in flight until a wait
 //!     b.sync();
 //!     b.gemm(&tc_sa, &tc_sb, &acc, Order::Plain)?;
 //!     b.sync();

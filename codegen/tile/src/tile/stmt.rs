@@ -196,18 +196,13 @@ pub enum Op {
     },
     /// A cluster barrier: earlier writes of threads become visible to the whole cluster.
     SyncCluster,
-    /// Waits until all but the last `pending` commit groups of this thread's copies are done.
-    WaitCopies {
-        /// How many may be in flight.
-        pending: u32,
-    },
     /// Commits a group of copies.
     CommitCopies,
-    /// Waits for operations under a token.
+    /// Waits for operations under a token, or for commit groups of this thread's copies.
     Wait {
         /// The token.
-        token: Id,
-        /// How many of the last operations under it may remain in flight.
+        token: Option<Id>,
+        /// How many of the last operations under it, or of the last groups, may remain in flight.
         but: u32,
     },
     /// A barrier of all threads of the group.

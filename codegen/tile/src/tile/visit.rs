@@ -51,7 +51,6 @@ pub use of_elements;
 macro_rules! of_order {
     () => {
         Op::SyncCluster
-            | Op::WaitCopies { .. }
             | Op::CommitCopies
             | Op::Wait { .. }
             | Op::Sync
@@ -239,8 +238,7 @@ impl Stmt {
     /// The token that it waits for, or under which its operation is in flight.
     pub fn token(&self) -> Option<Id> {
         match self.op {
-            Op::Copy { token, .. } | Op::Gemm { token, .. } => token,
-            Op::Wait { token, .. } => Some(token),
+            Op::Copy { token, .. } | Op::Gemm { token, .. } | Op::Wait { token, .. } => token,
             _ => None,
         }
     }

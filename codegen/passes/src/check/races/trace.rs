@@ -418,7 +418,7 @@ fn most_pending(body: &[Stmt]) -> i64 {
     let mut most = 0;
     for stmt in body {
         stmt.each(&mut |stmt| {
-            if let Op::WaitCopies { pending: left } | Op::Wait { but: left, .. } = stmt.op {
+            if let Op::Wait { but: left, .. } = stmt.op {
                 most = most.max(i64::from(left));
             }
         });

@@ -247,14 +247,14 @@ impl<'p, 'b> Walk<'p, 'b> {
                 }
             }
             Op::CommitCopies => self.state.commit(first, Flights::Copies, None),
-            Op::WaitCopies { pending } => {
+            Op::Wait { token: None, but } => {
                 if !self.state.of(first).open.is_empty() {
                     self.state.commit(first, Flights::Copies, None);
                 }
                 let count = self.state.of(first).queue(Flights::Copies).len();
-                self.state.land(first, Flights::Copies, count.saturating_sub(*pending as usize));
+                self.state.land(first, Flights::Copies, count.saturating_sub(*but as usize));
             }
-            Op::Wait { token, but } => self.land(first, *token, *but),
+            Op::Wait { token: Some(token), but } => self.land(first, *token, *but),
             Op::Acquire { ring, phase } => {
                 let (phase, slots) = (env.value(self.program, phase), self.slots(*ring));
                 let warps = self.warps(stmt, env);

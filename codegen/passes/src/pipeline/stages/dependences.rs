@@ -94,7 +94,7 @@ impl Line {
     }
 
     fn is_barrier(&self) -> bool {
-        matches!(self.stmt.op, Op::Sync | Op::WaitCopies { .. })
+        matches!(self.stmt.op, Op::Sync | Op::Wait { token: None, .. })
     }
 
     /// It in words.
@@ -125,7 +125,7 @@ impl Text {
         for (at, (order, stmt)) in at.into_iter().zip(placed) {
             let mut refused = None;
             stmt.each(&mut |inner| match inner.op {
-                Op::CommitCopies | Op::WaitCopies { pending: 1.. } => {
+                Op::CommitCopies | Op::Wait { token: None, but: 1.. } => {
                     let problem = Problem::new(
                         "commit groups are counted in the order of the text, and stages change that order",
                     );
@@ -144,7 +144,7 @@ impl Text {
         }
         // A wait concerns all that is in flight under its token.
         for line in 0..lines.len() {
-            let Op::Wait { token, .. } = lines[line].stmt.op else { continue };
+            let Op::Wait { token: Some(token), .. } = lines[line].stmt.op else { continue };
             let under = lines.iter().filter(|other| other.writes(Thing::Token(token)));
             let all: Vec<_> = under.flat_map(|other| other.accesses.iter().copied()).collect();
             lines[line].accesses.extend(all);

@@ -103,7 +103,7 @@ const WHOLE: &str = "a statement on whole tiles";
 fn collective(program: &Program, stmt: &Stmt) -> Option<&'static str> {
     match &stmt.op {
         op if is_cooperative(program, stmt.by, op) => Some(WHOLE),
-        Op::Wait { token, .. } => multiplies(program, *token).then_some("this wait for products"),
+        Op::Wait { token: Some(token), .. } => multiplies(program, *token).then_some("this wait for products"),
         _ => stmt.collective(),
     }
 }
@@ -167,7 +167,7 @@ mod tests {
             let how = Multiply::Atom(crate::isa::find("mma_m16n8k8_tf32").expect("a row of the table"));
             let [x, y, acc] =
                 ["x", "y", "acc"].map(|name| b.registers(name, Elem::F32, (4i64, 1i64)).unwrap());
-            b.wait(token);
+            b.wait(token, 0);
             let (order, token) = (Order::default(), Some(token));
             b.statement(Op::Gemm { a: x, b: y, acc, how, order, token });
         };

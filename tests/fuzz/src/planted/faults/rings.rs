@@ -19,8 +19,8 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         SYNCHRONISE,
         "a wait leaves one group more in flight",
-        "WaitCopies { pending: in_flight }",
-        "WaitCopies { pending: in_flight + 1 }",
+        "Wait { token: None, but: in_flight }",
+        "Wait { token: None, but: in_flight + 1 }",
     ),
     fault(
         SLOTS,
