@@ -28,7 +28,7 @@ pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
     for stmt in &program.body {
         stmt.each(&mut |stmt| {
             let flag = match &stmt.op {
-                Op::AwaitFlag { flag, least } if !later(least) => flag,
+                Op::Flag { flag, with: Change::Await, value } if !later(value) => flag,
                 Op::Atomic { to, update: Update { with: Change::Await, .. }, .. } => to,
                 _ => return,
             };

@@ -89,8 +89,7 @@ impl Lower<'_> {
             tile::Op::Scatter { from, at, to, update, .. } => {
                 self.scatter(from, at, to, update.as_ref(), known).map_err(problem)?
             }
-            tile::Op::Signal { flag, add } => self.signal(flag, *add).map_err(problem)?,
-            tile::Op::AwaitFlag { flag, least } => self.await_flag(flag, least).map_err(problem)?,
+            tile::Op::Flag { flag, with, value } => self.flag(flag, *with, value).map_err(problem)?,
             tile::Op::SyncCluster => self.meet_cluster(),
             tile::Op::Advance { ring } => self.advance(*ring),
             tile::Op::Tiles { vars, raster, divided, body } => {

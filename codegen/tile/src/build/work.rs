@@ -144,7 +144,7 @@ impl Builder {
     /// ```
     pub fn signal(&mut self, flag: &View, add: i64) -> Result<()> {
         self.is_flag(flag)?;
-        self.push(Op::Signal { flag: flag.clone(), add });
+        self.push(Op::Flag { flag: flag.clone(), with: Change::Add, value: add.into() });
         Ok(())
     }
 
@@ -166,7 +166,7 @@ impl Builder {
                 "a group waits for one value of a flag, not for another in each thread",
             ));
         }
-        self.push(Op::AwaitFlag { flag: flag.clone(), least: least.clone() });
+        self.push(Op::Flag { flag: flag.clone(), with: Change::Await, value: least.clone() });
         Ok(())
     }
 

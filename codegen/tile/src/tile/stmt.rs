@@ -2,7 +2,7 @@
 
 use super::{Across, Ahead, How, Multiply, Order, Past, Raster, StageOrder, Update};
 use crate::source::ast::Span;
-use crate::thread::Unroll;
+use crate::thread::{Change, Unroll};
 use crate::tile::elements::ElementFacts;
 use crate::tile::view::View;
 use crate::values::affine::Affine;
@@ -179,20 +179,16 @@ pub enum Op {
         /// Are all elements of the user's tensors in bounds, or have coordinates out of bounds, as the author says?
         claimed: bool,
     },
-    /// Releases a flag: all that the group did before is visible to groups of other blocks that wait for it.
-    /// The flag is one `i32` in global memory, which is raised by `add`.
-    Signal {
+    /// Releases or acquires a flag, one `i32` in global memory. [`Change::Add`] raises it: all that the group did before
+    /// is visible to groups of other blocks that wait for it. [`Change::Await`] waits until the flag has reached a value,
+    /// and the group sees all writes before that.
+    Flag {
         /// The flag.
         flag: View,
-        /// The increment.
-        add: i64,
-    },
-    /// Acquires a flag: the group waits until the flag has reached a value, and sees all writes before that.
-    AwaitFlag {
-        /// The flag.
-        flag: View,
-        /// The value.
-        least: Affine,
+        /// How.
+        with: Change,
+        /// The increment, or the value to wait for.
+        value: Affine,
     },
     /// A cluster barrier: earlier writes of threads become visible to the whole cluster.
     SyncCluster,

@@ -32,7 +32,7 @@ pub use of_tiles;
 #[macro_export]
 macro_rules! beside_tiles {
     () => {
-        Op::Take { .. } | Op::Signal { .. } | Op::AwaitFlag { .. } | Op::Flow { .. } | Op::Contents { .. }
+        Op::Take { .. } | Op::Flag { .. } | Op::Flow { .. } | Op::Contents { .. }
     };
 }
 pub use beside_tiles;
@@ -92,7 +92,9 @@ macro_rules! without_integers {
             | Op::Scan { .. }
             | Op::Ordered { .. }
             | Op::For { .. }
-            | beside_tiles!()
+            | Op::Take { .. }
+            | Op::Flow { .. }
+            | Op::Contents { .. }
             | of_order!()
     };
 }
@@ -123,7 +125,7 @@ impl Op {
                 let old = update.iter().flat_map(|update| update.tiles());
                 [from].into_iter().chain(at.iter().map(|(_, at)| at)).chain(old).collect()
             }
-            Op::AwaitFlag { flag, .. } => vec![flag],
+            Op::Flag { flag, with: Change::Await, .. } => vec![flag],
             Op::Map { ins, .. } | Op::Lanes { ins, .. } => ins.iter().collect(),
             Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
             Op::Fold { from, to, .. } => from.iter().chain(to).collect(),
@@ -131,7 +133,7 @@ impl Op {
             Op::Fill { .. }
             | Op::Flow { .. }
             | Op::Contents { .. }
-            | Op::Signal { .. }
+            | Op::Flag { .. }
             | of_order!()
             | of_control!() => Vec::new(),
         }
@@ -146,15 +148,15 @@ impl Op {
             | Op::Lanes { to, .. }
             | Op::Atomic { to, .. }
             | Op::Gather { to, .. }
-            | Op::Scatter { to, .. }
-            | Op::Signal { flag: to, .. } => vec![to],
+            | Op::Scatter { to, .. } => vec![to],
+            Op::Flag { flag, with, .. } if *with != Change::Await => vec![flag],
             Op::Gemm { acc, .. } => vec![acc],
             Op::Fold { to, .. } => to.iter().collect(),
             Op::Scan { to, carry, .. } => carry.iter().chain(to).collect(),
             Op::Take { .. }
             | Op::Flow { .. }
             | Op::Contents { .. }
-            | Op::AwaitFlag { .. }
+            | Op::Flag { .. }
             | of_order!()
             | of_control!() => Vec::new(),
         }
@@ -227,12 +229,12 @@ impl Stmt {
 
     /// Is it a barrier of all threads of the group, itself or at its flag?
     pub fn is_barrier(&self) -> bool {
-        matches!(self.op, Op::Sync | Op::SyncCluster | Op::Signal { .. } | Op::AwaitFlag { .. })
+        matches!(self.op, Op::Sync | Op::SyncCluster | Op::Flag { .. })
     }
 
     /// Is it a barrier that makes earlier writes visible to other blocks through a flag?
     pub fn releases(&self) -> bool {
-        matches!(self.op, Op::Signal { .. })
+        matches!(self.op, Op::Flag { with: Change::Add, .. })
     }
 
     /// The token that it waits for, or under which its operation is in flight.
@@ -289,7 +291,7 @@ impl Stmt {
         match &self.op {
             Op::Sync => Some("`sync_threads()`"),
             Op::SyncCluster => Some("a barrier of the cluster"),
-            Op::Signal { .. } | Op::AwaitFlag { .. } => Some("a flag between blocks"),
+            Op::Flag { .. } => Some("a flag between blocks"),
             Op::Fold { across, .. } => (*across != Across::Thread).then_some("a reduction over threads"),
             Op::Scan { how, .. } => (!how.across().is_empty()).then_some("a scan over threads"),
             Op::Lanes { .. } => Some("an exchange between lanes"),
@@ -329,7 +331,7 @@ impl Stmt {
     pub fn integers(&self) -> Vec<&Affine> {
         match &self.op {
             Op::If { test, .. } | Op::Leave { test, .. } => test.integers(),
-            Op::Step { at, .. } => vec![at],
+            Op::Step { at, .. } | Op::Flag { value: at, .. } => vec![at],
             Op::Fill { value, .. } | Op::Map { value, .. } => value.integers(),
             Op::Lanes { how, .. } => how.function().map(Expr::integers).unwrap_or_default(),
             without_integers!() => Vec::new(),
@@ -340,7 +342,7 @@ impl Stmt {
     pub fn each_integer_mut(&mut self, f: &mut dyn FnMut(&mut Affine)) {
         match &mut self.op {
             Op::If { test, .. } | Op::Leave { test, .. } => test.each_mut(f),
-            Op::Step { at, .. } => f(at),
+            Op::Step { at, .. } | Op::Flag { value: at, .. } => f(at),
             Op::Fill { value, .. } | Op::Map { value, .. } => value.each_integer_mut(f),
             Op::Lanes { how, .. } => {
                 if let Some(function) = how.function_mut() {
@@ -375,7 +377,7 @@ impl Stmt {
                 let old = update.iter_mut().flat_map(|update| update.tiles_mut());
                 [from, to].into_iter().chain(at.iter_mut().map(|(_, at)| at)).chain(old).collect()
             }
-            Op::Signal { flag, .. } | Op::AwaitFlag { flag, .. } => vec![flag],
+            Op::Flag { flag, .. } => vec![flag],
             Op::Fold { from, to, .. } => from.iter_mut().chain(to).collect(),
             Op::Scan { from, to, carry, .. } => from.iter_mut().chain(to).chain(carry).collect(),
             Op::Fill { to, .. } => vec![to],

@@ -35,7 +35,7 @@ pub(super) fn check(program: &Program, stmt: &Stmt) -> Result<()> {
             groups(Across::Warp(*lanes), threads)
         }
         Op::Map { ins, value, .. } => coordinates(ins, value),
-        Op::Signal { flag, .. } | Op::AwaitFlag { flag, .. } => one_element(flag),
+        Op::Flag { flag, .. } => one_element(flag),
         _ => Ok(()),
     }
 }
@@ -188,6 +188,7 @@ mod tests {
     use tilewright_layout::layout;
 
     use super::*;
+    use crate::thread::Change;
     use crate::build::Builder;
     use crate::thread::Bin;
     use crate::tile::Order;
@@ -253,7 +254,10 @@ mod tests {
             "a function reads a coordinate along a mode that its input does not have",
         );
         check(
-            |b| Ok(Op::Signal { flag: b.registers("f", Elem::I32, (4i64,))?, add: 1 }),
+            |b| {
+                let flag = b.registers("f", Elem::I32, (4i64,))?;
+                Ok(Op::Flag { flag, with: Change::Add, value: 1.into() })
+            },
             "a flag is one element, and `f` is (4)",
         );
     }
