@@ -107,8 +107,7 @@ variants! {
     Op {
         "copy" Copy { from, to, how = How::Derive, fill = Number::Float(0.0), token = None },
         "take" Take { number, from },
-        "set" Fill { to, value },
-        "map" Map { ins, to, value },
+        "map" Map { ins = Vec::new(), to, value },
         "flow" Flow { a, b, acc },
         "contents" Contents { from, to },
         "gemm" Gemm { a, b, acc, how = Multiply::SUMS, order = Order::Plain, token = None },

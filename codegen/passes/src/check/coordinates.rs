@@ -90,7 +90,6 @@ impl<'p> Walk<'p, '_> {
                 let what = combined(&ins, self.threads, self.budget);
                 self.write(stmt, to, what, state);
             }
-            Op::Fill { to, .. } => self.write(stmt, to, Origin::Any, state),
             Op::Map { ins, to, value } => {
                 let counts = self.counts(to);
                 let ins: Vec<Origin<Function>> = ins

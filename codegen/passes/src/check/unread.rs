@@ -98,7 +98,7 @@ fn lost(program: &Program) -> Vec<Span> {
         });
         let around = if events[0].reads { 0 } else { around };
         for write in events.iter().skip(1).filter(|event| !event.reads) {
-            if !matches!(write.stmt.op, Op::Copy { .. } | Op::Map { .. } | Op::Fill { .. }) {
+            if !matches!(write.stmt.op, Op::Copy { .. } | Op::Map { .. }) {
                 continue;
             }
             let repeated =

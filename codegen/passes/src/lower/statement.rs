@@ -30,7 +30,7 @@ impl Lower<'_> {
     /// The accumulators that a statement clears, if the next statement that accesses them is a product that can replace
     /// them. The compiler leaves such a product in flight; before it clears registers, it would wait for other products.
     fn is_replaced(&self, stmt: &tile::Stmt, after: &[tile::Stmt]) -> Option<Id> {
-        let tile::Op::Fill { to, value: Expr::Lit(zero) } = &stmt.op else { return None };
+        let tile::Op::Map { to, value: Expr::Lit(zero), .. } = &stmt.op else { return None };
         let uses = |stmt: &&tile::Stmt| {
             let mut uses = false;
             stmt.each(&mut |stmt| {
@@ -75,9 +75,8 @@ impl Lower<'_> {
                 }
             }
             tile::Op::Take { number, from } => self.take(*number, from).map_err(problem)?,
-            tile::Op::Fill { to, value } => self.map(&[], to, value).map_err(problem)?,
             tile::Op::Map { ins, to, value } => {
-                self.map_at(ins, to, value, &known.coordinates).map_err(problem)?
+                self.map(ins, to, value, &known.coordinates).map_err(problem)?
             }
             tile::Op::Flow { .. } | tile::Op::Contents { .. } => {}
             tile::Op::Gemm { a, b, acc, how, order, token } => {

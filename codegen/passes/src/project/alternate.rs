@@ -27,7 +27,6 @@ pub(super) fn check(program: &Program, looped: Option<Span>) -> std::result::Res
         let alone = matches!(
             stmt.op,
             Op::Copy { .. }
-                | Op::Fill { .. }
                 | Op::Map { .. }
                 | Op::Gemm { .. }
                 | Op::For { .. }

@@ -69,7 +69,7 @@ impl Project<'_> {
                     start.push(stmt.clone());
                 }
                 Op::Contents { .. } | Op::Await { .. } => start.push(stmt.clone()),
-                Op::Fill { .. } | Op::Copy { token: None, .. } | Op::Map { .. } => {
+                Op::Copy { token: None, .. } | Op::Map { .. } => {
                     if !written.iter().all(|id| is_register(self.program, *id)) {
                         return None;
                     }

@@ -247,7 +247,7 @@ fn does_more(stmt: &Stmt) -> Diagnostic {
 /// Every block has its own accumulators, and all of them are added: they must begin at 0.
 fn begin_at_zero(before: &[Stmt], sums: &[View]) -> std::result::Result<(), Diagnostic> {
     let is_sum = |to: &&View| sums.iter().any(|acc| acc.tensor == to.tensor);
-    let is_zero = |op: &Op| matches!(op, Op::Fill { value: Expr::Lit(number), .. } if number.is_zero());
+    let is_zero = |op: &Op| matches!(op, Op::Map { value: Expr::Lit(number), .. } if number.is_zero());
     let mut wrong = None;
     before.iter().for_each(|stmt| {
         stmt.each(&mut |stmt| {
@@ -443,7 +443,7 @@ impl Parts {
         let mut own = stmt.clone();
         if !matches!(
             own.op,
-            Op::Copy { .. } | Op::Map { .. } | Op::Fill { .. } | Op::Atomic { .. } | Op::Sync
+            Op::Copy { .. } | Op::Map { .. } | Op::Atomic { .. } | Op::Sync
         ) {
             return Err(refuse("this needs all of them"));
         }

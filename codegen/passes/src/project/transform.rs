@@ -75,7 +75,7 @@ pub(super) fn of_loop(program: &Program, total: &BTreeMap<Id, usize>, body: &[St
     let fits = |stmt: &Stmt| {
         let simple = match &stmt.op {
             Op::Copy { how: How::Derive, token: None, .. } => true,
-            Op::Map { value, .. } => !value.any(&|part| matches!(part, Expr::At(_))),
+            Op::Map { ins, value, .. } => !ins.is_empty() && !value.any(&|part| matches!(part, Expr::At(_))),
             _ => false,
         };
         let [to] = stmt.writes()[..] else { return false };

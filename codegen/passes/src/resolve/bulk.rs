@@ -291,7 +291,7 @@ impl Resolve {
         };
         let remains = index + 1 == self.body.len() && !waits || ins.iter().all(is_own);
         let whole = to.tensor == from.tensor && !value.any(&|part| matches!(part, Expr::At(_)));
-        (whole && remains).then(|| Computed { ins: ins.clone(), value: value.clone(), index })
+        (whole && remains && !ins.is_empty()).then(|| Computed { ins: ins.clone(), value: value.clone(), index })
     }
 
     /// Where a thread needs few elements of an argument, they are loaded before the wait for the last products: unless other

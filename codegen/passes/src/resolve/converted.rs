@@ -91,11 +91,11 @@ impl Operands {
                     }
                     before.clear();
                 }
+                (op, Some(to)) if op.filled().is_some() && program.forms.contains_key(&to.tensor) => {}
                 (Op::Map { .. }, Some(to)) if is_own(to) => _ = before.insert(to.tensor, stmt),
                 (op, Some(to)) if whole::unpacks(op).is_some() && is_own(to) => {
                     before.insert(to.tensor, stmt);
                 }
-                (Op::Fill { to, .. }, _) if program.forms.contains_key(&to.tensor) => {}
                 // What the function reads may change.
                 _ => before.clear(),
             }

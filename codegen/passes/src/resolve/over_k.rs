@@ -80,7 +80,7 @@ fn after_products(
     let multiplies = |stmt: &Stmt| matches!(&stmt.op, Op::Gemm { acc: to, .. } if to.tensor == acc);
     let writes = |stmt: &Stmt| stmt.writes().iter().any(|view| view.tensor == acc);
     let touches = |stmt: &Stmt| writes(stmt) || stmt.reads().iter().any(|view| view.tensor == acc);
-    let zeroes = |op: &Op| matches!(op, Op::Fill { value: Expr::Lit(value), .. } if value.is_zero());
+    let zeroes = |op: &Op| matches!(op, Op::Map { value: Expr::Lit(value), .. } if value.is_zero());
     let Some(last) = body.iter().rposition(|stmt| any(stmt, multiplies)) else { return Ok(body) };
     let after = body.split_off(last + 1);
     let Tensor { name, elem, span, .. } = program.tensor(acc).clone();

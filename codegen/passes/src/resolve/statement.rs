@@ -106,10 +106,10 @@ impl Resolve {
                     token: *token,
                 })?;
             }
-            Op::Fill { to, value } => {
+            Op::Map { to, value, .. } if stmt.op.filled().is_some() => {
                 let d = self.elements(stmt, &[], to)?;
                 let to = self.side(stmt, to, &d, true)?;
-                push(self, Op::Fill { to, value: value.clone() });
+                push(self, Op::fill(to, value.clone()));
             }
             Op::Map { ins, to, value } if self.is_in_words(to) => self.in_words(stmt, ins, to, value)?,
             Op::Map { ins, to, value } => {
@@ -171,7 +171,7 @@ impl Resolve {
         let old = update.old.as_ref().map(|old| self.side(stmt, old, d, true)).transpose()?;
         if let Some(old) = &old {
             let elem = self.program.tensor(old.tensor).elem;
-            self.push(stmt, Op::Fill { to: old.clone(), value: Expr::lit(0i64).cast(elem) });
+            self.push(stmt, Op::fill(old.clone(), Expr::lit(0i64).cast(elem)));
         }
         let expected = update.expected.as_ref().map(|view| self.side(stmt, view, d, false)).transpose()?;
         Ok(Update { old, expected, ..update.clone() })
@@ -374,7 +374,7 @@ impl Resolve {
             let is_own =
                 out.shape() == own && self.program.tensor(out.tensor).layout == layout.clone().into();
             is_own
-                && matches!(&stmt.op, Op::Fill { to, value: Expr::Lit(value) } if to == out && value == identity)
+                && matches!(&stmt.op, Op::Map { to, value: Expr::Lit(value), .. } if to == out && value == identity)
         })
     }
 
@@ -385,7 +385,7 @@ impl Resolve {
         let space = Space::Registers { words: false };
         let own = self.tensor(&name, elem, space, Layout::compact(shape.clone())?);
         let own = View::whole(own, &name, &shape)?;
-        self.push(stmt, Op::Fill { to: own.clone(), value: Expr::Lit(identity) });
+        self.push(stmt, Op::fill(own.clone(), Expr::Lit(identity)));
         Ok(own)
     }
 

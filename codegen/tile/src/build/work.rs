@@ -221,7 +221,7 @@ impl Builder {
         self.writable(to, 0)?;
         let types = Types { ins: &[], scalars: &self.program.scalars };
         types.typed(&value, self.elem(to)).map_err(|problem| problem.arg(1))?;
-        self.write(Op::Fill { to: to.clone(), value })
+        self.write(Op::fill(to.clone(), value))
     }
 
     /// An elementwise function: sets every element of `to` to a function of the elements of `ins`. An input

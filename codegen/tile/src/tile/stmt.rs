@@ -72,14 +72,8 @@ pub enum Op {
         /// The element.
         from: View,
     },
-    /// Fills elements with one value.
-    Fill {
-        /// The destination.
-        to: View,
-        /// The value.
-        value: Expr,
-    },
-    /// Elementwise: sets each element of `to` to a function of elements of `ins`; views of the same shape.
+    /// Elementwise: sets each element of `to` to a function of elements of `ins`; views of the same shape. Without inputs it
+    /// fills `to`; see [`Op::fill`].
     Map {
         /// The inputs of the function.
         ins: Vec<View>,
@@ -328,4 +322,21 @@ pub enum Op {
         /// The body of each.
         body: Vec<Stmt>,
     },
+}
+
+impl Op {
+    /// Fills elements with one value.
+    pub fn fill(to: View, value: Expr) -> Op {
+        Op::Map { ins: Vec::new(), to, value }
+    }
+
+    /// The elements that it fills with one value, and that value.
+    pub fn filled(&self) -> Option<(&View, &Expr)> {
+        match self {
+            Op::Map { ins, to, value } if ins.is_empty() => {
+                (!value.any(&|part| matches!(part, Expr::At(_)))).then_some((to, value))
+            }
+            _ => None,
+        }
+    }
 }

@@ -15,7 +15,6 @@ use crate::values::semiring::Semiring;
 macro_rules! of_tiles {
     () => {
         Op::Copy { .. }
-            | Op::Fill { .. }
             | Op::Map { .. }
             | Op::Gemm { .. }
             | Op::Fold { .. }
@@ -130,8 +129,7 @@ impl Op {
             Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
             Op::Fold { from, to, .. } => from.iter().chain(to).collect(),
             Op::Scan { from, carry, .. } => from.iter().chain(carry).collect(),
-            Op::Fill { .. }
-            | Op::Flow { .. }
+            Op::Flow { .. }
             | Op::Contents { .. }
             | Op::Flag { .. }
             | of_order!()
@@ -143,7 +141,6 @@ impl Op {
     pub fn writes(&self) -> Vec<&View> {
         match self {
             Op::Copy { to, .. }
-            | Op::Fill { to, .. }
             | Op::Map { to, .. }
             | Op::Lanes { to, .. }
             | Op::Atomic { to, .. }
@@ -179,7 +176,7 @@ impl Op {
     pub fn stores(&self) -> Option<&View> {
         match self {
             Op::Copy { how: How::Atom(_), .. } => None,
-            Op::Copy { to, .. } | Op::Fill { to, .. } | Op::Map { to, .. } => Some(to),
+            Op::Copy { to, .. } | Op::Map { to, .. } => Some(to),
             _ => None,
         }
     }
@@ -256,7 +253,6 @@ impl Stmt {
         matches!(
             self.op,
             Op::Copy { .. }
-                | Op::Fill { .. }
                 | Op::Map { .. }
                 | Op::Gather { .. }
                 | Op::Scan { .. }
@@ -270,7 +266,7 @@ impl Stmt {
             Op::Copy { from, to, .. } => format!("the copy of `{}` to `{}`", from.name, to.name),
             Op::Gemm { a, b, .. } => format!("the product of `{}` and `{}`", a.name, b.name),
             Op::Take { from, .. } => format!("the read of `{}`", from.name),
-            Op::Fill { to, .. } => format!("the fill of `{}`", to.name),
+            Op::Map { to, .. } if self.op.filled().is_some() => format!("the fill of `{}`", to.name),
             Op::Map { to, .. } => format!("the function that sets `{}`", to.name),
             Op::Fold { to, .. } => format!("the reduction to `{}`", to[0].name),
             Op::Scan { to, .. } => format!("the scan to `{}`", to[0].name),
@@ -332,7 +328,7 @@ impl Stmt {
         match &self.op {
             Op::If { test, .. } | Op::Leave { test, .. } => test.integers(),
             Op::Step { at, .. } | Op::Flag { value: at, .. } => vec![at],
-            Op::Fill { value, .. } | Op::Map { value, .. } => value.integers(),
+            Op::Map { value, .. } => value.integers(),
             Op::Lanes { how, .. } => how.function().map(Expr::integers).unwrap_or_default(),
             without_integers!() => Vec::new(),
         }
@@ -343,7 +339,7 @@ impl Stmt {
         match &mut self.op {
             Op::If { test, .. } | Op::Leave { test, .. } => test.each_mut(f),
             Op::Step { at, .. } | Op::Flag { value: at, .. } => f(at),
-            Op::Fill { value, .. } | Op::Map { value, .. } => value.each_integer_mut(f),
+            Op::Map { value, .. } => value.each_integer_mut(f),
             Op::Lanes { how, .. } => {
                 if let Some(function) = how.function_mut() {
                     function.each_integer_mut(f);
@@ -380,7 +376,6 @@ impl Stmt {
             Op::Flag { flag, .. } => vec![flag],
             Op::Fold { from, to, .. } => from.iter_mut().chain(to).collect(),
             Op::Scan { from, to, carry, .. } => from.iter_mut().chain(to).chain(carry).collect(),
-            Op::Fill { to, .. } => vec![to],
             Op::Take { from, .. } => vec![from],
             Op::Map { ins, to, .. } | Op::Lanes { ins, to, .. } => ins.iter_mut().chain([to]).collect(),
             Op::Gemm { a, b, acc, .. } | Op::Flow { a, b, acc } => vec![a, b, acc],

@@ -45,7 +45,7 @@ pub(crate) fn is_combined<'s>(tile: Id, statements: impl Iterator<Item = &'s Stm
             }
             match &stmt.op {
                 Op::Fold { across: Across::Block, .. } => combined = true,
-                Op::Fill { value: Expr::Lit(_), .. } if !combined => {}
+                Op::Map { value: Expr::Lit(_), .. } if !combined => {}
                 _ => others = true,
             }
         });

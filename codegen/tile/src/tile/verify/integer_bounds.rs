@@ -14,7 +14,7 @@ const LIMIT: i64 = 1 << 31;
 /// The integers of a statement's functions that are neither converted directly nor compared with one another.
 pub(super) fn of_statement(stmt: &Stmt) -> Vec<&Affine> {
     let mut left: Vec<&Expr> = match &stmt.op {
-        Op::Fill { value, .. } | Op::Map { value, .. } => vec![value],
+        Op::Map { value, .. } => vec![value],
         Op::If { test, .. } => test.scalars(),
         _ => Vec::new(),
     };

@@ -67,7 +67,7 @@ pub fn is_deep(program: &Program) -> bool {
     let mut left: Vec<(&Stmt, u32)> = program.body.iter().map(|stmt| (stmt, 1)).collect();
     while let Some((stmt, depth)) = left.pop() {
         let function = match &stmt.op {
-            Op::Fill { value, .. } | Op::Map { value, .. } => measure(value).1,
+            Op::Map { value, .. } => measure(value).1,
             Op::If { test, .. } => test.scalars().into_iter().map(|expr| measure(expr).1).max().unwrap_or(0),
             Op::Fold { with, .. } | Op::Scan { how: Scan { with, .. }, .. } => {
                 with.iter().map(|value| measure(value).1).max().unwrap_or(0)
@@ -175,7 +175,7 @@ fn statement(stmt: &Stmt) -> Result<u64> {
         view.within_limits()?;
     }
     let operations = match &stmt.op {
-        Op::Fill { value, .. } | Op::Map { value, .. } => function(value)?,
+        Op::Map { value, .. } => function(value)?,
         Op::Fold { with, .. } | Op::Scan { how: Scan { with, .. }, .. } => {
             with.iter().map(function).sum::<Result<u64>>()?
         }

@@ -257,8 +257,8 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         STATEMENT,
         "a wait leaves one group more in flight",
-        "pending: *pending });",
-        "pending: *pending + 1 });",
+        "pending: *but });",
+        "pending: *but + 1 });",
     ),
     fault(STATEMENT, "a loop exit is inverted", "self.exprs().not(below)", "below"),
     fault(
