@@ -80,7 +80,7 @@ impl Compiler<'_> {
             }
             Val::Param(id) => self.constant(elem, self.given.scalars[*id as usize]),
             Val::Un(f, x) => {
-                let truth = *f == Un::Not && is_truth(x);
+                let truth = *f == Un::Not && x.is_truth();
                 let (x, _) = self.value(x)?;
                 self.emit_to(elem, |to| Ins::Un { f: *f, truth, elem, to, x })
             }
@@ -113,14 +113,12 @@ impl Compiler<'_> {
                 let (x, y) = (self.value(x)?.0, self.value_of(y, of)?);
                 self.emit_to(elem, |to| Ins::Cmp { how: *how, elem: of, to, x, y })
             }
-            Val::Pick(of) => match self.constant_guard(&of[0]) {
-                Some(cond) => self.value_of(&of[if cond == 0 { 2 } else { 1 }], elem)?,
-                None => {
-                    let (cond, cond_elem) = self.value(&of[0])?;
-                    let under = |expected| Ins::Narrow { cond, elem: cond_elem, expected };
-                    let x = self.under(under(true), &of[1], elem)?;
-                    let y = self.under(under(false), &of[2], elem)?;
-                    self.emit_to(elem, |to| Ins::Pick { cond, cond_elem, elem, to, x, y })
+            Val::Pick(of) => match self.condition(&of[0])? {
+                Cond::Int(Src::Const(known)) => self.value_of(&of[if known != 0 { 1 } else { 2 }], elem)?,
+                cond => {
+                    let x = self.under(Ins::Narrow { cond, expected: true }, &of[1], elem)?;
+                    let y = self.under(Ins::Narrow { cond, expected: false }, &of[2], elem)?;
+                    self.emit_to(elem, |to| Ins::Pick { cond, elem, to, x, y })
                 }
             },
             Val::Shuffle(x, lane) => {
@@ -137,11 +135,6 @@ impl Compiler<'_> {
             }
         };
         Ok((slot, elem))
-    }
-
-    /// A guard that is known while the program is compiled.
-    fn constant_guard(&mut self, cond: &Val) -> Option<i64> {
-        if let Val::Int(at, _) = cond { self.num(*at).as_constant() } else { None }
     }
 
     /// A step that writes a new cell.
@@ -178,17 +171,5 @@ fn target(ins: &mut Ins) -> Option<&mut Slot> {
         | Ins::Shuffle { to, .. }
         | Ins::Vote { to, .. } => Some(to),
         _ => None,
-    }
-}
-
-/// Is it always 1 or 0?
-fn is_truth(value: &Val) -> bool {
-    use tilewright_program::thread::Bin;
-    match value {
-        Val::Cmp(..) => true,
-        Val::Un(Un::Not, x) => is_truth(x),
-        Val::Bin(Bin::And | Bin::Or | Bin::Xor, x, y) => is_truth(x) && is_truth(y),
-        Val::Pick(of) => is_truth(&of[1]) && is_truth(&of[2]),
-        _ => false,
     }
 }

@@ -223,7 +223,7 @@ impl Printer<'_> {
                 let [cond, x, y] = &**args;
                 let mut truth = self.operand(cond).piece;
                 // An integer of the kernel is a guard, which is 1 or 0.
-                if !is_truth(cond) && !matches!(cond, Val::Int(..)) {
+                if !cond.is_truth() && !matches!(cond, Val::Int(..)) {
                     truth = binary(&truth, "!=", &Piece::new("0", Level::Primary), Level::Equal);
                 }
                 let (x, y) = (self.typed(x), self.typed(y));
@@ -281,7 +281,7 @@ impl Printer<'_> {
             Piece::new(format!("{sign}{gap}{operand}"), Level::Unary)
         };
         let result = match function {
-            Un::Not if is_truth(value) => {
+            Un::Not if value.is_truth() => {
                 return Typed { piece: prefix("!"), elem };
             }
             Un::Not => prefix("~"),
@@ -354,7 +354,7 @@ impl Printer<'_> {
         let (mut left, mut conditions) = (vec![y, x], Vec::new());
         while let Some(next) = left.pop() {
             match next {
-                Val::Bin(Bin::And, x, y) if is_truth(next) => left.extend([&**y, &**x]),
+                Val::Bin(Bin::And, x, y) if next.is_truth() => left.extend([&**y, &**x]),
                 _ => conditions.push(next),
             }
         }
@@ -457,17 +457,6 @@ fn counted(function: Un, x: &Piece, elem: Elem) -> Typed {
         _ => call(&format!("__clz{long}"), &[&own]),
     };
     Typed { piece: if elem == Elem::I32 { count } else { cast(elem, &count) }, elem }
-}
-
-/// Is it always 1 or 0?
-fn is_truth(value: &Val) -> bool {
-    match value {
-        Val::Cmp(..) => true,
-        Val::Un(Un::Not, x) => is_truth(x),
-        Val::Bin(Bin::And | Bin::Or | Bin::Xor, x, y) => is_truth(x) && is_truth(y),
-        Val::Pick(of) => is_truth(&of[1]) && is_truth(&of[2]),
-        _ => false,
-    }
 }
 
 /// A result in the working type, converted to the element's own.

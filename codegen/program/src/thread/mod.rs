@@ -377,6 +377,17 @@ impl Val {
         }
     }
 
+    /// Is it always 1 or 0?
+    pub fn is_truth(&self) -> bool {
+        match self {
+            Val::Cmp(..) => true,
+            Val::Un(Un::Not, x) => x.is_truth(),
+            Val::Bin(Bin::And | Bin::Or | Bin::Xor, x, y) => x.is_truth() && y.is_truth(),
+            Val::Pick(of) => of[1].is_truth() && of[2].is_truth(),
+            _ => false,
+        }
+    }
+
     /// The first value where a guard is true, elsewhere the second.
     pub fn guarded(guard: Ix, inside: Val, outside: Val) -> Val {
         Val::Pick(Box::new([guard.into(), inside, outside]))
