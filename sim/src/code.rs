@@ -575,5 +575,5 @@ pub(crate) const THREAD: u32 = 0;
 
 /// Is a type stored in the file of 64-bit cells?
 pub(crate) fn is_double(elem: Elem) -> bool {
-    elem.bytes() == 8
+    elem.bits() == 64
 }

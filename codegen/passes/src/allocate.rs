@@ -56,7 +56,7 @@ pub fn allocate(program: &Program) -> Allocation {
 
 /// The size of a tensor.
 fn bytes(tensor: &Tensor) -> u32 {
-    tensor.layout.cosize().unwrap_or(0) as u32 * tensor.elem.bytes()
+    tensor.elem.bytes_of(tensor.layout.cosize().unwrap_or(0) as u32)
 }
 
 impl Allocation {

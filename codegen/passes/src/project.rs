@@ -401,7 +401,12 @@ impl Project<'_> {
             inner.extend(rings.iter().map(|&ring| of(Op::Release { ring, phase: phase(ring) })));
             inner.append(&mut end);
             inner.extend(rings.iter().map(|&ring| of(Op::Advance { ring })));
-            return Ok(self.in_order(vec![of(Op::For { var, unroll: Unroll::No, ahead: None, body: inner })]));
+            return Ok(self.in_order(vec![of(Op::For {
+                var,
+                unroll: Unroll::No,
+                ahead: None,
+                body: inner,
+            })]));
         };
         let phase = phase(ring);
         // One product is in flight while the next is started.
@@ -423,7 +428,8 @@ impl Project<'_> {
             of(Op::Advance { ring }),
         ]);
         // Under the condition, ptxas would see a path without the wait, and serialize the products.
-        let mut looped = self.in_order(vec![of(Op::For { var, unroll: Unroll::No, ahead: None, body: inner })]);
+        let mut looped =
+            self.in_order(vec![of(Op::For { var, unroll: Unroll::No, ahead: None, body: inner })]);
         looped.extend([of(Op::Wait { token: Some(token), but: 0 }), if_so(started, vec![release()])]);
         Ok(looped)
     }

@@ -96,7 +96,7 @@ pub(crate) fn program(elem: Elem, rank: usize, transposes: bool, overlaps: bool)
 
 /// The clocks of such a kernel.
 fn cost(elem: Elem, transposes: bool) -> Cost {
-    let elements = TILE / i64::from(elem.bytes());
+    let elements = elem.elements_in(TILE);
     let one_by_one = if transposes { elements * 10 / ELEMENTS } else { 0 };
     Cost { steps: 1.into(), step: CLOCKS.0.max(one_by_one as u32), launch: CLOCKS.1, ..Cost::default() }
 }

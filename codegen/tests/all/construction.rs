@@ -137,7 +137,7 @@ fn fetch(b: &mut Builder, Rings([queries, keys, values]): &Rings, tiles: &Tiles)
         b.statement(Op::Publish {
             ring: *ring,
             phase: Coord::Phase(*ring).into(),
-            bytes: Some(from.layout.size()? as u32 * b.elem(from).bytes()),
+            bytes: Some(b.elem(from).bytes_of(from.layout.size()? as u32)),
         });
         let slot = b.slot(*ring);
         let to = last(b, to, &slot)?;

@@ -251,7 +251,7 @@ impl Compiler<'_> {
     /// Checks that values of memory and of registers are equally wide.
     fn same_width(&self, space: Space, elem: Elem, name: Id) -> Result<()> {
         let memory = self.elem_of(space);
-        if memory.bytes() == elem.bytes() {
+        if memory.bits() == elem.bits() {
             return Ok(());
         }
         self.malformed(format!(

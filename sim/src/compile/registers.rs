@@ -174,9 +174,7 @@ fn cells(code: &Code, ins: &Ins) -> Cells {
         Ins::Cast { from, elem, to, x } => (vec![one(to, elem)], vec![one(x, from)]),
         Ins::FromInt { elem, to, .. } => (vec![one(to, elem)], vec![]),
         Ins::ToInt { elem, x, .. } => (vec![], vec![one(x, elem)]),
-        Ins::Bin { elem, to, x, y, .. } => {
-            (vec![one(to, elem)], vec![one(x, elem), one(y, elem)])
-        }
+        Ins::Bin { elem, to, x, y, .. } => (vec![one(to, elem)], vec![one(x, elem), one(y, elem)]),
         Ins::Cmp { elem, to, x, y, .. } => (vec![one(to, Elem::I32)], vec![one(x, elem), one(y, elem)]),
         Ins::Fma { elem, to, x, y, z } => {
             (vec![one(to, elem)], vec![one(x, elem), one(y, elem), one(z, elem)])

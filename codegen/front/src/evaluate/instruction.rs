@@ -81,7 +81,7 @@ impl Evaluator {
             return Err(Problem::new(message).help(help).arg(of_rows));
         }
         let bytes = |view: &View| -> Result<i64, Problem> {
-            Ok(view.layout.mode(0)?.size()? * i64::from(self.builder.elem(view).bytes()))
+            Ok(self.builder.elem(view).bytes_of(view.layout.mode(0)?.size()?))
         };
         let leaves = rows.layout.mode(0)?;
         let in_a_row = leaves.leaves().filter(|(extent, _)| extent.factor() > 1).count() == 1;

@@ -40,7 +40,7 @@ impl Lower<'_> {
             && let Some((of @ Value::Sym { .. }, _)) =
                 self.program.tensor(global.tensor).plain().leaves().nth(boxes.order[0])
         {
-            let divisor = i64::from(16 / self.program.tensor(global.tensor).elem.bytes());
+            let divisor = self.program.tensor(global.tensor).elem.elements_in(16i64);
             self.assumed.need(Fact::Divides(Obligation { divisor, of }));
         }
         let param = self.map_of(global, &boxes);
@@ -120,7 +120,7 @@ impl Lower<'_> {
             swizzle: boxes.swizzle,
         };
         self.assumed.need(Fact::Aligned { param: tensor, bytes: 16 });
-        let divisor = i64::from(16 / source.elem.bytes());
+        let divisor = source.elem.elements_in(16i64);
         let (extents, strides): (Vec<Value>, Vec<Value>) = source.plain().leaves().unzip();
         // No map describes a tensor without elements.
         for of in extents {

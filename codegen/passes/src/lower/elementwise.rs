@@ -291,7 +291,7 @@ impl Lower<'_> {
                             1
                         }
                         Space::Global { .. } | Space::Shared { .. } => {
-                            let most = i64::from(16 / tensor.elem.bytes());
+                            let most = tensor.elem.elements_in(16i64);
                             self.bounds().width(
                                 &side.view,
                                 &side.leaves,

@@ -45,7 +45,7 @@ impl Lower<'_> {
         let (view, source) = (&pair.from, self.program.tensor(pair.from.tensor));
         let side = Side { view, leaves: from };
         let (elem, target) = (source.elem, self.program.tensor(pair.to.tensor).elem);
-        let row = isa::funnel_shift(width * i64::from(elem.bytes()));
+        let row = isa::funnel_shift(elem.bytes_of(width));
         let row = row.ok_or_else(|| Problem::internal("no instruction shifts vectors"))?;
         self.arch_of(row);
         let extents = vectors_of(from, which, width);

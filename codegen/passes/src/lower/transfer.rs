@@ -174,7 +174,7 @@ impl Lower<'_> {
         let Some((which, width)) = self.bounds().asynchronous(pair, from, to, &mut needs) else {
             return Ok(false);
         };
-        let bytes = width * i64::from(self.program.tensor(pair.from.tensor).elem.bytes());
+        let bytes = self.program.tensor(pair.from.tensor).elem.bytes_of(width);
         let [Some(plain), Some(or_zero)] = [false, true].map(|zero| isa::cp_async(bytes, zero)) else {
             return Ok(false);
         };

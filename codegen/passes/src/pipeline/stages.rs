@@ -243,7 +243,12 @@ impl Staged {
         let after = |at: &Affine, by: i64| at.plus(&by.into(), 1).ok_or_else(far);
         if self.last == 0 {
             let body = self.items.iter().map(|item| item.stmt.clone()).collect();
-            return Ok(vec![self.statement(Op::For { var: self.var, unroll: self.unroll, ahead: None, body })]);
+            return Ok(vec![self.statement(Op::For {
+                var: self.var,
+                unroll: self.unroll,
+                ahead: None,
+                body,
+            })]);
         }
         let mut written = Vec::new();
         for at in 0..self.last {

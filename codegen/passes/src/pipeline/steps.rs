@@ -226,7 +226,12 @@ impl Steps {
     pub(super) fn alone(&self, schedule: &mut Schedule) -> Result<Vec<Stmt>> {
         if !self.ahead || self.count == 1 {
             let body = [&self.loads[..], &self.work[..]].concat();
-            return Ok(vec![self.statement(Op::For { var: self.var, unroll: Unroll::Full, ahead: None, body })]);
+            return Ok(vec![self.statement(Op::For {
+                var: self.var,
+                unroll: Unroll::Full,
+                ahead: None,
+                body,
+            })]);
         }
         let last = self.count - 1;
         let first = self.at(&self.loads, &0.into())?;

@@ -26,11 +26,7 @@ pub(super) fn check(program: &Program, looped: Option<Span>) -> std::result::Res
     let mut check = |stmt: &Stmt| {
         let alone = matches!(
             stmt.op,
-            Op::Copy { .. }
-                | Op::Map { .. }
-                | Op::Gemm { .. }
-                | Op::For { .. }
-                | Op::If { .. }
+            Op::Copy { .. } | Op::Map { .. } | Op::Gemm { .. } | Op::For { .. } | Op::If { .. }
         );
         if !alone || !is_fill(program, stmt) && stmt.writes().into_iter().any(is_shared) {
             wrong.get_or_insert(stmt.span);

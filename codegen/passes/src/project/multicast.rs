@@ -65,7 +65,7 @@ fn part(program: &Program, from: &View, to: &View, mode: usize, blocks: i64) -> 
     let begin: Vec<i64> = (0..target.plain().rank()).map(begin).collect();
     let Value::Int(offset) = target.plain().at(Tuple::flat(&begin)).ok()? else { return None };
     let period = i64::from(align).max(PERIOD * crate::build::tiled::SWIZZLED);
-    if offset * i64::from(target.elem.bytes()) % period != 0 {
+    if target.elem.bytes_of(offset) % period != 0 {
         return None;
     }
     let of_block = |own: usize| if own == mode { program.number_in_cluster(0) } else { Affine::default() };

@@ -100,7 +100,7 @@ impl Project<'_> {
         }
         let registers = |id: &Id| -> i64 {
             let of = self.program.tensor(*id);
-            let bytes = of.plain().size().unwrap_or(i64::MAX / 8) * i64::from(of.elem.bytes());
+            let bytes = of.elem.bytes_of(of.plain().size().unwrap_or(i64::MAX / 8));
             bytes / 4 / i64::from(self.program.groups[self.consumers as usize].threads)
         };
         let most = self.program.groups[self.consumers as usize].registers.unwrap_or(REGISTER_POOL.most);

@@ -155,7 +155,7 @@ impl Project<'_> {
                 _ => Ok(tensor.layout.clone()),
             };
             // Bulk copies write whole boxes, which must be aligned in every slot.
-            let apart = i64::from(BOX_ALIGN / tensor.elem.bytes());
+            let apart = tensor.elem.elements_in(i64::from(BOX_ALIGN));
             let layout = one
                 .and_then(|one| slots_apart(&one, slots, apart))
                 .map_err(|problem| problem.at(fill.span))?;

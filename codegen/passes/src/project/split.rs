@@ -441,10 +441,7 @@ impl Parts {
             .help("leave `split` out, or use only copies, functions of elements and updates after the loop")
         };
         let mut own = stmt.clone();
-        if !matches!(
-            own.op,
-            Op::Copy { .. } | Op::Map { .. } | Op::Atomic { .. } | Op::Sync
-        ) {
+        if !matches!(own.op, Op::Copy { .. } | Op::Map { .. } | Op::Atomic { .. } | Op::Sync) {
             return Err(refuse("this needs all of them"));
         }
         for view in own.views_mut() {

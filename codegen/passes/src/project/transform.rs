@@ -109,7 +109,7 @@ pub(super) fn of_loop(program: &Program, total: &BTreeMap<Id, usize>, body: &[St
     let mut modes = views().filter_map(|view| filled.get(&view.tensor).copied());
     let along = modes.next().unwrap_or(1);
     // Threads write the elements that they have read if all tiles are distributed alike.
-    let alike = views().all(|view| program.tensor(view.tensor).elem.bytes() == elem.bytes());
+    let alike = views().all(|view| program.tensor(view.tensor).elem.bits() == elem.bits());
     let alike = alike && modes.all(|mode| mode == along);
     let mut transform = Transform { own, targets, memory_of: BTreeMap::new(), extents, along, elem };
     if alike && keep_zero(program, &stmts) {
@@ -185,7 +185,7 @@ fn keep_zero(program: &Program, stmts: &[&Stmt]) -> bool {
 impl Transform {
     /// The mode along which a computed tile is contiguous: tensor cores read elements along K, unless they have 16 bits.
     fn along_of(&self, elem: Elem) -> usize {
-        if elem.bytes() == 2 { self.along } else { 1 }
+        if elem.bits() == 16 { self.along } else { 1 }
     }
 
     /// Tiles take the memory of copied tiles that pass a test.
@@ -222,7 +222,7 @@ impl Transform {
     /// the tile.
     fn parts(&self) -> i64 {
         let (along, across) = (self.along, 1 - self.along);
-        let vectors = (0..5).map(|bit| (WIDEST / i64::from(self.elem.bytes())) >> bit).take_while(|n| *n > 0);
+        let vectors = (0..5).map(|bit| self.elem.elements_in(WIDEST) >> bit).take_while(|n| *n > 0);
         let [count, length] = [across, along].map(|mode| self.extents[mode]);
         for vector in vectors {
             let share = vector * i64::from(THREADS);
@@ -324,7 +324,7 @@ impl Project<'_> {
                 true => swizzled_tile(tensor.elem, transform.extents, transform.along_of(tensor.elem))?,
                 false => tensor.layout.clone(),
             };
-            tensor.layout = slots_apart(&tile, slots, i64::from(BOX_ALIGN / tensor.elem.bytes()))?;
+            tensor.layout = slots_apart(&tile, slots, tensor.elem.elements_in(i64::from(BOX_ALIGN)))?;
             tensor.space = Space::Shared { align: alignment(&tensor.layout, tensor.elem) };
             self.buffers.insert(id, Buffer { ring, slots });
             buffers.push(id);

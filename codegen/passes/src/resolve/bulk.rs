@@ -291,7 +291,11 @@ impl Resolve {
         };
         let remains = index + 1 == self.body.len() && !waits || ins.iter().all(is_own);
         let whole = to.tensor == from.tensor && !value.any(&|part| matches!(part, Expr::At(_)));
-        (whole && remains && !ins.is_empty()).then(|| Computed { ins: ins.clone(), value: value.clone(), index })
+        (whole && remains && !ins.is_empty()).then(|| Computed {
+            ins: ins.clone(),
+            value: value.clone(),
+            index,
+        })
     }
 
     /// Where a thread needs few elements of an argument, they are loaded before the wait for the last products: unless other
@@ -318,7 +322,7 @@ impl Resolve {
         for view in ins {
             let tensor = self.program.tensor(view.tensor);
             let count = view.layout.filter().size()?;
-            let few = count * i64::from(tensor.elem.bytes()) <= EARLY && count < view.layout.size()?;
+            let few = tensor.elem.bytes_of(count) <= EARLY && count < view.layout.size()?;
             let reads = matches!(tensor.space, Space::Global { mutable: false });
             made.push(view.clone());
             if few && reads {

@@ -151,14 +151,14 @@ impl Resolve {
             if first.layout.size()? < threads || !is_worth_it(&narrow, &wide, fast, elem)? {
                 continue;
             }
-            let accesses = wide.values() / shared::vector(&wide, fast, i64::from(16 / elem.bytes()));
+            let accesses = wide.values() / shared::vector(&wide, fast, elem.elements_in(16i64));
             if parts.count > 1 && accesses > ACCESSES {
                 continue;
             }
             let layout = shared::exchanged(elem, &narrow, &wide, fast)?;
             // Not every view can be masked where threads do not divide it.
             let fits = part::of_memory(&first, &wide, stmt.by, true).is_ok();
-            if fits && self.has_room(stmt, layout.cosize()? * i64::from(elem.bytes())) {
+            if fits && self.has_room(stmt, elem.bytes_of(layout.cosize()?)) {
                 let tile = self.scratch(stmt, &format!("{}_staged", to.name), elem, layout)?;
                 let tile = EpilogueTile { tile, narrow, wide, parts };
                 return Ok(Some(Epilogue::Threads(Box::new(tile))));

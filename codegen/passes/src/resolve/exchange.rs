@@ -166,7 +166,7 @@ impl Resolve {
         shared
             .map(|(id, tensor)| {
                 let slots = self.uses.slots.get(&id).copied().unwrap_or(1);
-                (id, tensor.layout.cosize().unwrap_or(0) * i64::from(tensor.elem.bytes()) * slots)
+                (id, tensor.elem.bytes_of(tensor.layout.cosize().unwrap_or(0)) * slots)
             })
             .collect()
     }

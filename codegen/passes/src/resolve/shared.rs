@@ -88,7 +88,7 @@ fn layout_for(
             continue;
         }
         for (d, stores) in accesses(program, stmt, id, forms, width)? {
-            uses = used(uses, &d, fast, i64::from(16 / tensor.elem.bytes()), stores)?;
+            uses = used(uses, &d, fast, tensor.elem.elements_in(16i64), stores)?;
         }
     }
     Ok(Some(uses.layout()?))
@@ -102,7 +102,7 @@ pub(super) fn operand(
     mma: &TiledMma,
     operand: OperandName,
 ) -> Result<Composed> {
-    let uses = used(SharedUses::new(elem, tile, 1)?, own, 1, i64::from(16 / elem.bytes()), true)?;
+    let uses = used(SharedUses::new(elem, tile, 1)?, own, 1, elem.elements_in(16i64), true)?;
     uses.multiplied(mma, operand)?.layout()
 }
 
@@ -111,7 +111,7 @@ pub(super) fn exchanged(elem: Elem, from: &Distribution, to: &Distribution, fast
     let [rows, columns] = from.tile()[..] else {
         return Ok(Layout::compact(Tuple::flat(from.tile()))?.into());
     };
-    let most = i64::from(16 / elem.bytes());
+    let most = elem.elements_in(16i64);
     let uses = used(SharedUses::new(elem, [rows, columns], fast)?, from, fast, most, true)?;
     used(uses, to, fast, most, false)?.layout()
 }

@@ -43,12 +43,12 @@ impl Resolve {
     fn narrowed(&mut self, stmt: &Stmt, from: &View, to: &View, d: &Distribution) -> Result<View> {
         let side = self.side(stmt, from, d, false)?;
         let (elem, wide) = (self.program.tensor(to.tensor).elem, self.program.tensor(from.tensor).elem);
-        let Some(own) = self.forms.get(&from.tensor).cloned().filter(|_| elem.bytes() < wide.bytes()) else {
+        let Some(own) = self.forms.get(&from.tensor).cloned().filter(|_| elem.bits() < wide.bits()) else {
             return Ok(side);
         };
         let name = format!("{}_packed", from.name);
         let layout = fragment(&name, elem, &own)?;
-        let packed = self.tensor(&name, elem, Space::Registers { words: elem.bytes() == 2 }, layout);
+        let packed = self.tensor(&name, elem, Space::Registers { words: elem.bits() == 16 }, layout);
         let into = part::of_tile(from, &own, d, packed)?.with_name(&name);
         self.push(stmt, moved(side, into.clone()));
         Ok(into)
@@ -431,7 +431,7 @@ fn fragment(name: &str, elem: Elem, d: &Distribution) -> Result<Layout> {
         .help(match [512, 1024].into_iter().find(|more| registers * d.threads() <= MOST_REGISTERS * more) {
             Some(more) => format!("use a smaller tile, or more threads: `threads({more})`"),
             None => {
-                let most = MOST_REGISTERS * 4 / i64::from(elem.bytes()) * d.threads();
+                let most = elem.elements_in(4 * MOST_REGISTERS) * d.threads();
                 format!("use a smaller tile, of at most {most} elements: the others are those of other blocks, or of a loop")
             }
         }));

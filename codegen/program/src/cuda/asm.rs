@@ -69,7 +69,7 @@ impl Printer<'_> {
     /// An address in shared memory in the units of descriptors: the array, and the offset from its start in units of 16 bytes.
     fn units(&mut self, mem: &Mem) -> Option<(String, String)> {
         let (Space::Shared(id), None) = (mem.space, mem.peer) else { return None };
-        let elements = UNIT / i64::from(self.kernel.shared[id as usize].elem.bytes());
+        let elements = self.kernel.shared[id as usize].elem.elements_in(UNIT);
         let units = self.exprs.exact(mem.index, elements)?;
         let mut terms = Vec::new();
         self.exprs.terms(mem.index, &mut terms);
@@ -194,7 +194,7 @@ fn register(elem: Elem, words: bool) -> (&'static str, &'static str) {
 pub(crate) fn registers(operand: &Operand, words: bool) -> u32 {
     let values =
         operand.tv.parse::<Layout>().ok().and_then(|tv| tv.mode(1).ok()?.size().ok()).unwrap_or(1) as u32;
-    if words { (values * operand.elem.bytes()).div_ceil(4) } else { values }
+    if words { operand.elem.bytes_of(values).div_ceil(4) } else { values }
 }
 
 fn parameter(operand: &Operand, by_number: bool) -> Option<String> {

@@ -102,7 +102,7 @@ fn working(elem: Elem) -> Elem {
 
 /// Is it stored as bits in a struct, with conversions from and to other types?
 fn is_bits(elem: Elem) -> bool {
-    elem.is_float() && elem.bytes() < 4
+    elem.is_float() && elem.bits() < 32
 }
 
 fn call(function: &str, args: &[&Piece]) -> Piece {
@@ -127,7 +127,7 @@ fn vote(how: &Vote, Typed { piece, elem }: Typed) -> Typed {
         Vote::All(Bin::Min) => ("__reduce_min_sync(0xffffffff, ", piece),
         Vote::All(Bin::Max) => ("__reduce_max_sync(0xffffffff, ", piece),
         Vote::All(_) => ("__reduce_add_sync(0xffffffff, ", piece),
-        Vote::Match if elem.bytes() == 1 => ("match_byte(", piece),
+        Vote::Match if elem.bits() == 8 => ("match_byte(", piece),
         Vote::Match if elem.is_word() => ("__match_any_sync(0xffffffff, ", piece),
         Vote::Match => ("__match_any_sync(0xffffffff, ", cast(Elem::I32, &piece)),
     };
@@ -439,18 +439,18 @@ fn operation(function: Bin, elem: Elem, [x, y]: [&Piece; 2], [of_x, of_y]: [Inte
 
 /// The name of a function for integers of 32 bits, or of its counterpart for 64.
 fn sized(function: &str, elem: Elem) -> String {
-    if elem.bytes() > 4 { format!("{function}_64") } else { function.to_owned() }
+    if elem.bits() > 32 { format!("{function}_64") } else { function.to_owned() }
 }
 
 /// Bit counts of an integer; of narrow types in their own width.
 fn counted(function: Un, x: &Piece, elem: Elem) -> Typed {
-    let unused = 32u32.saturating_sub(8 * elem.bytes());
+    let unused = 32u32.saturating_sub(elem.bits());
     let number = |n: u32| Piece::new(n.to_string(), Level::Primary);
     let own = match unused {
         0 => x.clone(),
         _ => binary(x, "&", &number(u32::MAX >> unused), Level::BitAnd),
     };
-    let long = if elem.bytes() > 4 { "ll" } else { "" };
+    let long = if elem.bits() > 32 { "ll" } else { "" };
     let count = match function {
         Un::CountOnes => call(&format!("__popc{long}"), &[&own]),
         _ if unused > 0 => binary(&call("__clz", &[&own]), "-", &number(unused), Level::Sum),
@@ -473,7 +473,7 @@ fn rounded(piece: Piece, elem: Elem) -> Piece {
 fn narrowed_int(piece: &Piece, from: Elem, to: Elem) -> Piece {
     match to {
         _ if to == Elem::F16 || to.is_fp8() => rounded(cast(Elem::F32, piece), to),
-        _ if from.bytes() > 4 => call(&format!("double_to_{to}"), &[&call("long_to_odd", &[piece])]),
+        _ if from.bits() > 32 => call(&format!("double_to_{to}"), &[&call("long_to_odd", &[piece])]),
         _ => call(&format!("double_to_{to}"), &[&cast(Elem::F64, piece)]),
     }
 }
@@ -504,7 +504,7 @@ fn convert(piece: &Piece, from: Elem, to: Elem) -> Piece {
         (F32, to) if is_narrow(to) => rounded(piece.clone(), to),
         (F64, to) if is_narrow(to) => call(&format!("double_to_{to}"), &[piece]),
         // Exact, and much faster than by way of `double`.
-        (from, to) if is_narrow(to) && from.bytes() < 4 => rounded(cast(F32, piece), to),
+        (from, to) if is_narrow(to) && from.bits() < 32 => rounded(cast(F32, piece), to),
         (_, to) if is_narrow(to) => narrowed_int(piece, from, to),
         (F32, I32) => call("__float2int_rz", &[piece]),
         (F32, U32) => call("__float2uint_rz", &[piece]),

@@ -72,10 +72,9 @@ impl Kernel {
                 }
                 Param::Int { .. } | Param::TensorMap { .. } => Elem::I32,
             },
-            Val::Un(_, x)
-            | Val::Bin(_, x, _)
-            | Val::Shuffle(x, _)
-            | Val::Vote(Vote::All(_), x) => self.type_of(x),
+            Val::Un(_, x) | Val::Bin(_, x, _) | Val::Shuffle(x, _) | Val::Vote(Vote::All(_), x) => {
+                self.type_of(x)
+            }
             Val::Vote(Vote::Ballot | Vote::Match, _) => Elem::U32,
             Val::Ptx { elem, .. } => *elem,
             Val::Fma(of) | Val::Product(_, of) => self.type_of(&of[2]),
@@ -173,7 +172,7 @@ pub struct Shared {
 impl Shared {
     /// Bytes that it takes.
     pub fn bytes(&self) -> u32 {
-        self.len * self.elem.bytes()
+        self.elem.bytes_of(self.len)
     }
 }
 
@@ -194,8 +193,8 @@ impl Reg {
     /// How many registers of 32 bits a thread needs for it.
     pub fn registers(&self) -> u32 {
         match self.words {
-            true => (self.len * self.elem.bytes()).div_ceil(4),
-            false => self.len * self.elem.bytes().div_ceil(4),
+            true => self.elem.bytes_of(self.len).div_ceil(4),
+            false => self.elem.bytes_of(self.len).div_ceil(4),
         }
     }
 }

@@ -50,7 +50,9 @@ fn body(
                 Op::Copy { from, to, .. } => {
                     written.extend((0..size(to)).map(|i| (key(to, i), get(from, i))));
                 }
-                Op::Map { to, value: Expr::Lit(_), .. } => written.extend((0..size(to)).map(|i| (key(to, i), 0.0))),
+                Op::Map { to, value: Expr::Lit(_), .. } => {
+                    written.extend((0..size(to)).map(|i| (key(to, i), 0.0)))
+                }
                 Op::Gemm { a, b, acc, .. } => {
                     let extents = |view: &View| view.extents().expect("extents");
                     let (rows, columns, steps) = (extents(a)[0], extents(b)[0], extents(a)[1]);

@@ -152,10 +152,7 @@ impl Builder {
                 .help(format!("make numbers of them: `{name} as i32`, with sums of i32"))
                 .arg(flags));
         }
-        if x.is_float() != y.is_float()
-            || x.is_float() != z.is_float()
-            || z.bytes() < x.bytes().max(y.bytes())
-        {
+        if x.is_float() != y.is_float() || x.is_float() != z.is_float() || z.bits() < x.bits().max(y.bits()) {
             return Err(Problem::new(format!(
                 "`{}` of {x} times `{}` of {y} cannot be summed in `{}` of {z}",
                 a.name, b.name, acc.name

@@ -60,7 +60,7 @@ pub fn ring(program: &Program, buffer: Id) -> Result<Id> {
 /// Bulk stores clip out-of-bounds elements in groups of 16 bytes, so the row extent must be a multiple of that.
 fn ends_with_a_group(program: &Program, global: &View, mode: usize) -> Result<()> {
     let tensor = program.tensor(global.tensor);
-    let divisor = i64::from(16 / tensor.elem.bytes());
+    let divisor = tensor.elem.elements_in(16i64);
     match tensor.plain().leaves().nth(mode).and_then(|leaf| leaf.0.int()) {
         Some(n) if n % divisor != 0 => Err(Problem::new(format!(
             "a bulk store writes 16 bytes at once, {divisor} elements of {}, and rows of `{}` have {n}",
@@ -75,7 +75,7 @@ fn ends_with_a_group(program: &Program, global: &View, mode: usize) -> Result<()
 /// A box begins at a multiple of 16 bytes along the contiguous mode: elsewhere the instruction is an illegal one.
 fn begins_with_a_group(program: &Program, global: &View, mode: usize) -> Result<()> {
     let tensor = program.tensor(global.tensor);
-    let group = i64::from(16 / tensor.elem.bytes());
+    let group = tensor.elem.elements_in(16i64);
     if program.divisor(&global.base[mode]) % group == 0 {
         return Ok(());
     }

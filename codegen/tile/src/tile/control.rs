@@ -11,9 +11,7 @@ impl Structured for Program {
 
     fn control(&self, stmt: &Stmt) -> Control {
         match &stmt.op {
-            Op::For { var, .. } => {
-                Control::Repeat { var: *var, runs: self.runs(*var) }
-            }
+            Op::For { var, .. } => Control::Repeat { var: *var, runs: self.runs(*var) },
             Op::Tiles { vars, .. } => match self.launch {
                 LaunchRule::Persistent => {
                     Control::Repeat { var: vars.first().copied().unwrap_or(Id::MAX), runs: false }

@@ -57,7 +57,7 @@ fn arrays(program: &Program) -> std::result::Result<(), Diagnostic> {
             Ok(len) => i128::from(len),
             Err(error) => return Err(problem(format!("the size of `{}`: {error}", tensor.name))),
         };
-        let bytes = len * i128::from(tensor.elem.bytes());
+        let bytes = tensor.elem.bytes_of(len);
         if bytes > MOST_BYTES {
             let each = tensor.elem.bytes();
             return Err(problem(format!(

@@ -129,11 +129,9 @@ impl Op {
             Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
             Op::Fold { from, to, .. } => from.iter().chain(to).collect(),
             Op::Scan { from, carry, .. } => from.iter().chain(carry).collect(),
-            Op::Flow { .. }
-            | Op::Contents { .. }
-            | Op::Flag { .. }
-            | of_order!()
-            | of_control!() => Vec::new(),
+            Op::Flow { .. } | Op::Contents { .. } | Op::Flag { .. } | of_order!() | of_control!() => {
+                Vec::new()
+            }
         }
     }
 
@@ -252,11 +250,7 @@ impl Stmt {
     pub fn sets(&self) -> bool {
         matches!(
             self.op,
-            Op::Copy { .. }
-                | Op::Map { .. }
-                | Op::Gather { .. }
-                | Op::Scan { .. }
-                | Op::Lanes { .. }
+            Op::Copy { .. } | Op::Map { .. } | Op::Gather { .. } | Op::Scan { .. } | Op::Lanes { .. }
         )
     }
 

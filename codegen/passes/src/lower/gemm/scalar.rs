@@ -107,7 +107,7 @@ impl Lower<'_> {
             return Ok(());
         }
         let tensor = self.program.tensor(operand.view.tensor);
-        let most = i64::from(16 / tensor.elem.bytes());
+        let most = tensor.elem.elements_in(16i64);
         let (mut which, mut width) = (0, 1);
         for leaf in 0..operand.rows {
             if operand.leaves[leaf].extent > 1 && operand.leaves[leaf].step == 1 {

@@ -233,7 +233,7 @@ impl Lower<'_> {
         let index = self.exprs().add(run, row);
         let mut index = self.exprs().add(kept.begin, index);
         if kept.in_words {
-            let apart = self.int((WORD / self.kernel.shared[array as usize].elem.bytes()).max(1).into());
+            let apart = self.int(self.kernel.shared[array as usize].elem.elements_in(WORD).max(1).into());
             index = self.exprs().mul(index, apart);
         }
         Mem { space: Space::Shared(array), index, peer: None }
@@ -254,7 +254,7 @@ impl Lower<'_> {
 
     /// A scratch array in shared memory.
     pub(in super::super) fn scratch_array(&mut self, name: &str, elem: Elem, len: u32, of: &str) -> u32 {
-        let offset = self.allocation.append(len * elem.bytes(), ALIGN);
+        let offset = self.allocation.append(elem.bytes_of(len), ALIGN);
         let note = format!("{len} results of {of}");
         self.kernel.shared.push(Shared { name: name.to_owned(), elem, len, offset, align: ALIGN, note });
         self.kernel.shared.len() as u32 - 1

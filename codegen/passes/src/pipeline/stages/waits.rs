@@ -26,7 +26,8 @@ pub(super) fn apart(placed: Vec<(StageOrder, Stmt)>) -> (BTreeSet<Id>, Vec<(Stag
         _ => None,
     };
     let tokens: BTreeSet<Id> = placed.windows(2).filter_map(at_once).collect();
-    let moves = |stmt: &Stmt| matches!(&stmt.op, Op::Wait { token: Some(token), .. } if tokens.contains(token));
+    let moves =
+        |stmt: &Stmt| matches!(&stmt.op, Op::Wait { token: Some(token), .. } if tokens.contains(token));
     let rest = placed.into_iter().filter(|(_, stmt)| !moves(stmt)).collect();
     (tokens, rest)
 }

@@ -96,7 +96,7 @@ impl Builder {
     pub fn fragment(&mut self, name: &str, elem: Elem, partition: &View) -> Result<View> {
         let flat: Option<Vec<i64>> = partition.extents();
         let flat = flat.ok_or_else(|| Problem::new("a fragment needs a partition of known size"))?;
-        self.registers_in(name, elem, Tuple::flat(&flat), elem.bytes() < 4)
+        self.registers_in(name, elem, Tuple::flat(&flat), elem.bits() < 32)
     }
 
     /// Registers for an operand (`a`, `b` or `d`) of a matrix product over a tile that is not in memory: accumulators, or values

@@ -99,7 +99,7 @@ impl Builder {
 
     /// Registers for a converted fragment.
     fn converted(&mut self, fragment: &View, elem: Elem, name: &str) -> Result<View> {
-        self.registers_in(&format!("{name}_{elem}"), elem, fragment.shape(), elem.bytes() < 4)
+        self.registers_in(&format!("{name}_{elem}"), elem, fragment.shape(), elem.bits() < 32)
     }
 
     /// Registers for sums of operands with two terms, until the sums are promoted: for all fragments if all k-steps are
@@ -110,7 +110,7 @@ impl Builder {
         let [values, down, across] = extents[..] else {
             return Err(Problem::new("accumulators have three modes"));
         };
-        let bytes = values * down * across * i64::from(self.elem(acc).bytes());
+        let bytes = self.elem(acc).bytes_of(values * down * across);
         let together = steps > 1 && steps * mma.shape()[2] <= SPAN && bytes <= MOST_BYTES;
         let (shape, steps) = if together { (acc.shape(), steps) } else { (Tuple::flat(&[values, 1, 1]), 1) };
         Ok(Promoting { sums: self.registers("sums", self.elem(acc), shape)?, steps })

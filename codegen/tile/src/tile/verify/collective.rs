@@ -103,7 +103,9 @@ const WHOLE: &str = "a statement on whole tiles";
 fn collective(program: &Program, stmt: &Stmt) -> Option<&'static str> {
     match &stmt.op {
         op if is_cooperative(program, stmt.by, op) => Some(WHOLE),
-        Op::Wait { token: Some(token), .. } => multiplies(program, *token).then_some("this wait for products"),
+        Op::Wait { token: Some(token), .. } => {
+            multiplies(program, *token).then_some("this wait for products")
+        }
         _ => stmt.collective(),
     }
 }

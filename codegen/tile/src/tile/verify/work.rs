@@ -188,9 +188,9 @@ mod tests {
     use tilewright_layout::layout;
 
     use super::*;
-    use crate::thread::Change;
     use crate::build::Builder;
     use crate::thread::Bin;
+    use crate::thread::Change;
     use crate::tile::Order;
     use crate::tile::alternative::Policy;
     use crate::values::elem::Elem;

@@ -254,12 +254,7 @@ pub(super) const FAULTS: &[Fault] = &[
         "if skips { self.kernel.exprs.constant(inside).or(Some(1)) } else { Some(1) }",
     ),
     fault(STATEMENT, "a barrier is omitted", "tile::Op::Sync => self.meet(stmt.by),", "tile::Op::Sync => {}"),
-    fault(
-        STATEMENT,
-        "a wait leaves one group more in flight",
-        "pending: *but });",
-        "pending: *but + 1 });",
-    ),
+    fault(STATEMENT, "a wait leaves one group more in flight", "pending: *but });", "pending: *but + 1 });"),
     fault(STATEMENT, "a loop exit is inverted", "self.exprs().not(below)", "below"),
     fault(
         FAMILY,
