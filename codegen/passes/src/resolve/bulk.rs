@@ -198,11 +198,11 @@ impl Resolve {
 
     /// The buffers that parts of a tile could have, with which threads have which elements: wide parts first.
     fn buffer_choices(&self, by: Id, d: &Distribution, elem: Elem, fast: usize) -> Result<Vec<Buffers>> {
-        let (mut choices, bytes) = (Vec::new(), i64::from(elem.bytes()));
+        let mut choices = Vec::new();
         let [rows, columns] = d.tile()[..] else { return Ok(choices) };
         // Along the contiguous mode a part is as wide as a swizzle.
         let widths = match fast {
-            1 => [SWIZZLED, SWIZZLED / 2, SWIZZLED / 4].map(|wide| wide / bytes),
+            1 => [SWIZZLED, SWIZZLED / 2, SWIZZLED / 4].map(|wide| elem.elements_in(wide)),
             _ => COLUMNS,
         };
         let divided = widths.into_iter().filter(|wide| columns % wide == 0).map(|wide| columns / wide);
@@ -212,16 +212,16 @@ impl Resolve {
                 continue;
             };
             let part @ [_, width] = [rows / down, columns / across];
-            let block = BLOCK.max(16 / bytes);
-            let layout = match (bytes, fast) {
-                (1 | 4, 1) if width % block == 0 => in_blocks(part, block, bytes),
+            let block = BLOCK.max(elem.elements_in(16));
+            let layout = match (elem.bits(), fast) {
+                (8 | 32, 1) if width % block == 0 => in_blocks(part, block, elem.bytes().into()),
                 _ => swizzled_tile(elem, part, fast),
             };
             let Ok(layout) = layout else { continue };
             let count = (down * across).min(BUFFERS);
             let groups = i64::from(self.program.groups[by as usize].members.max(1));
-            let all = slots_apart(&layout, count * groups, i64::from(BOX_ALIGN) / bytes)?;
-            choices.push(Buffers { parts, own, count, bytes: all.cosize()? * bytes, all });
+            let all = slots_apart(&layout, count * groups, elem.elements_in(BOX_ALIGN.into()))?;
+            choices.push(Buffers { parts, own, count, bytes: elem.bytes_of(all.cosize()?), all });
         }
         Ok(choices)
     }

@@ -416,7 +416,7 @@ const MOST_REGISTERS: i64 = 255;
 
 /// The registers of a thread's fragment of a tile.
 fn registers(elem: Elem, d: &Distribution) -> i64 {
-    (part::fragment_modes(d).iter().product::<i64>() * i64::from(elem.bytes()) + 3) / 4
+    (elem.bytes_of(part::fragment_modes(d).iter().product::<i64>()) + 3) / 4
 }
 
 /// The layout of a thread's fragment of a tile.

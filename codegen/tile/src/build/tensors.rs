@@ -412,7 +412,7 @@ fn repeats(layout: &Layout) -> bool {
 pub fn fits(count: i128, elem: Elem) -> Result<()> {
     /// Threads have at most 255 registers of 32 bits.
     const MOST: i128 = 255;
-    let registers = count.saturating_mul(i128::from(elem.bytes())).saturating_add(3) / 4;
+    let registers = elem.bytes_of(count).saturating_add(3) / 4;
     if registers <= MOST {
         return Ok(());
     }

@@ -90,7 +90,7 @@ impl Matrices {
         name: Option<&str>,
     ) -> Result<Option<Matrices>> {
         let ([extent, k], bytes) = (mma.tile_of(operand).0, i64::from(elem.bytes()));
-        let matrices = extent * k * bytes / MATRIX;
+        let matrices = elem.bytes_of(extent * k) / MATRIX;
         // Elements that are converted would move into registers of other lanes.
         let own = mma.row.operand(operand).is_some_and(|of| of.elem.bits() == elem.bits());
         let transposed = along == 0;
