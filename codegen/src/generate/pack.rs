@@ -43,7 +43,7 @@ const ELEMENTS: i64 = 34;
 pub(crate) fn program(elem: Elem, rank: usize, transposes: bool, overlaps: bool) -> Result<Program> {
     let mut b = Builder::new(if transposes { "pack_transposed" } else { "pack" });
     if overlaps {
-        b.overlaps();
+        b.program_mut().overlaps = true;
     }
     let [least, most] = LINES;
     let lines = if transposes { elem.elements_in(ACROSS).clamp(least, most) } else { least };

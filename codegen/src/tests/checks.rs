@@ -77,14 +77,14 @@ fn matmul(stages: i64, pad: i64, tc: Layout) -> Program {
     } else {
         for slot in 0..stages - 1 {
             fetch(&mut b, 11, &slot.into(), &slot.into());
-            b.at(Span(13)).commit_copies();
+            b.at(Span(13)).statement(Op::CommitCopies);
         }
         b.repeat("k", steps, Unroll::No, |b, step| {
             b.at(Span(1)).wait(None, stages as u32 - 2);
             b.at(Span(2)).sync();
             let ahead = step.plus(&(stages - 1).into(), 1).unwrap();
             fetch(b, 3, &ahead, &ahead.submode(1, Some(stages)));
-            b.at(Span(5)).commit_copies();
+            b.at(Span(5)).statement(Op::CommitCopies);
             let slot = step.submode(1, Some(stages));
             let (sa, sb) = (column(b, &tc_sa, &slot), column(b, &tc_sb, &slot));
             b.at(Span(6)).gemm(&sa, &sb, &acc, Order::Plain).unwrap();

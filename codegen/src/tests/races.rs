@@ -12,7 +12,7 @@ use crate::source::ast::Span;
 use crate::source::problem::Result;
 use crate::thread::{Id, Unroll};
 use crate::tile::view::{At, View};
-use crate::tile::{Expr, How, Op, Order, Program, Purpose, Ring, Stmt};
+use crate::tile::{Expr, How, Multiply, Op, Order, Program, Purpose, Ring, Stmt};
 use crate::values::affine::Coord;
 use crate::values::condition::Test;
 
@@ -237,7 +237,7 @@ fn filled_by(warps: u32, also: &dyn Fn(&mut Builder)) -> Program {
                     b.at(Span(6)).statement(Op::Await { ring, phase: Coord::Phase(ring).into() });
                     let slot = b.slot(ring);
                     let (left, right) = (last(b, &sx, slot.clone())?, last(b, &sy, slot)?);
-                    let (token, row) = (b.token(), How::Atom(isa::named(ROW)?));
+                    let (token, row) = (b.token(), Multiply::Atom(isa::named(ROW)?));
                     b.at(Span(7)).gemm_how(&left, &right, &acc, row, Order::Plain, Some(token))?;
                     b.at(Span(8)).wait(token);
                     b.at(Span(9)).statement(Op::Release { ring, phase: Coord::Phase(ring).into() });

@@ -6,7 +6,7 @@ use tilewright_codegen::atom::{Atom, OperandName};
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::{Problem, Result};
 use tilewright_codegen::thread::{Bin, Id, Un, Unroll};
-use tilewright_codegen::tile::{Across, Expr, How, Op, Order, Program, Ring, Stmt};
+use tilewright_codegen::tile::{Across, Expr, How, Multiply, Op, Order, Program, Ring, Stmt};
 use tilewright_codegen::tiled::{Terms, TiledMma};
 use tilewright_codegen::view::{At, View};
 use tilewright_codegen::{Elem, generate, isa};
@@ -208,7 +208,7 @@ fn attend(
         let (product, weighed) = (b.token(), b.token());
         b.ordered(&halves, |b| {
             b.fill(&scores, Expr::lit(0.0))?;
-            b.gemm_how(&queries, &keys, &scores, How::Atom(row(QK)?), Order::Plain, Some(product))
+            b.gemm_how(&queries, &keys, &scores, Multiply::Atom(row(QK)?), Order::Plain, Some(product))
         })?;
         b.wait(product, 0);
         b.statement(Op::Release { ring: *k_ring, phase: Coord::Phase(*k_ring).into() });
@@ -222,7 +222,7 @@ fn attend(
         let slot = b.slot(*v_ring);
         let values = last(b, sv, &slot)?;
         let values = b.permute(&values, &[1, 0])?;
-        b.gemm_how(&shares, &values, &acc, How::Atom(row(PV)?), Order::Plain, Some(weighed))?;
+        b.gemm_how(&shares, &values, &acc, Multiply::Atom(row(PV)?), Order::Plain, Some(weighed))?;
         b.wait(weighed, 0);
         b.statement(Op::Release { ring: *v_ring, phase: Coord::Phase(*v_ring).into() });
         b.statement(Op::Advance { ring: *v_ring });

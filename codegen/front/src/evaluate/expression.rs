@@ -172,7 +172,8 @@ impl Evaluator {
             "thread" => Value::Special("thread"),
             _ => {
                 let symbol = tilewright_layout::Symbol::new(name);
-                let is_size = self.home.function.is_none() && self.builder.knows(symbol);
+                let is_size =
+                    self.home.function.is_none() && self.builder.program().symbols().contains(&symbol);
                 if is_size && !self.in_type {
                     self.builder.reads_size(Size::symbol(name));
                 }

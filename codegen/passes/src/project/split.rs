@@ -355,7 +355,7 @@ fn exchanged(
         b.copy(acc, &parts)?;
         stored.push(parts);
     }
-    b.sync_cluster();
+    b.statement(Op::SyncCluster);
     for (acc, parts) in sums.iter().zip(stored) {
         let mut tile = acc.extents().ok_or_else(Problem::reported)?;
         tile[own.mode] /= own.blocks;

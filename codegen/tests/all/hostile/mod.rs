@@ -298,7 +298,8 @@ fn carry_out(calls: &[Call]) -> Builder {
                 None
             }),
             13 => {
-                b.cluster([n as u32, m as u32, 1]).blocks_per_sm(other as u32);
+                b.cluster([n as u32, m as u32, 1]);
+                b.program_mut().blocks_per_sm = other as u32;
                 None
             }
             14 => {

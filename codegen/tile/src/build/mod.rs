@@ -194,6 +194,18 @@ impl Builder {
         &self.program
     }
 
+    /// The program so far, for properties of its launch: `overlaps`, `blocks_per_sm`, `bands`, `alternates`.
+    ///
+    /// ```
+    /// use tilewright_codegen::build::Builder;
+    /// let mut b = Builder::new("two_at_once");
+    /// b.program_mut().blocks_per_sm = 2;
+    /// assert_eq!(b.finish().blocks_per_sm, 2);
+    /// ```
+    pub fn program_mut(&mut self) -> &mut Program {
+        &mut self.program
+    }
+
     /// The finished program.
     ///
     /// ```

@@ -17,32 +17,6 @@ impl Builder {
         self.push(Op::Sync);
     }
 
-    /// A cluster barrier: earlier writes to each other's shared memory become visible to all.
-    ///
-    /// ```
-    /// # use tilewright_codegen::{build::Builder, tile::Op};
-    /// let mut b = Builder::new("meet");
-    /// b.cluster([2, 1, 1]);
-    /// b.sync_cluster();
-    /// assert_eq!(b.finish().body[0].op, Op::SyncCluster);
-    /// ```
-    pub fn sync_cluster(&mut self) {
-        self.push(Op::SyncCluster);
-    }
-
-    /// Commits a group of asynchronous copies.
-    ///
-    /// ```
-    /// # use tilewright_codegen::{build::Builder, tile::Op};
-    /// let mut b = Builder::new("groups");
-    /// b.commit_copies();
-    /// b.wait(None, 0);
-    /// assert_eq!(b.finish().body[0].op, Op::CommitCopies);
-    /// ```
-    pub fn commit_copies(&mut self) {
-        self.push(Op::CommitCopies);
-    }
-
     /// A token for an asynchronous operation.
     ///
     /// ```

@@ -1,7 +1,7 @@
 //! Tensors: arguments, shared memory, registers.
 
 use crate::isa::atom::OperandName;
-use tilewright_layout::{Composed, Layout, Symbol, Tuple, Value};
+use tilewright_layout::{Composed, Layout, Tuple, Value};
 
 use super::Builder;
 use crate::source::problem::{Problem, Result};
@@ -311,20 +311,6 @@ impl Builder {
     /// ```
     pub fn space(&self, view: &View) -> Space {
         self.program.tensor(view.tensor).space
-    }
-
-    /// Does an argument bring the symbol of an extent or stride?
-    ///
-    /// ```
-    /// # use tilewright_codegen::{Elem, build::Builder};
-    /// # use tilewright_layout::{Symbol, Value};
-    /// let mut b = Builder::new("symbols");
-    /// b.tensor("x", Elem::F32, (Value::symbol("N"),), None, false)?;
-    /// assert!(b.knows(Symbol::new("N")) && !b.knows(Symbol::new("M")));
-    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
-    /// ```
-    pub fn knows(&self, symbol: Symbol) -> bool {
-        self.program.symbols().contains(&symbol)
     }
 
     /// The author's text reads this size.

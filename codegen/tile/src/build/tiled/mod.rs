@@ -48,7 +48,7 @@ use tilewright_layout::{Tuple, Value};
 use crate::build::Builder;
 use crate::source::problem::{Problem, Result};
 use crate::tile::view::View;
-use crate::tile::{How, Order};
+use crate::tile::{Multiply, Order};
 use crate::values::elem::Elem;
 use crate::values::id::Id;
 
@@ -168,7 +168,7 @@ impl Builder {
             right.scale(b, &of_b[0], &kk)?;
             match &promoting {
                 Some(promoting) => b.multiply_terms(mma, [&of_a, &of_b], acc, promoting, &kk),
-                None => b.gemm_how(&of_a[0], &of_b[0], acc, How::Atom(mma.row), Order::Plain, None),
+                None => b.gemm_how(&of_a[0], &of_b[0], acc, Multiply::Atom(mma.row), Order::Plain, None),
             }
         })
     }

@@ -8,7 +8,7 @@ use crate::isa;
 use crate::source::problem::{Problem, Result};
 use crate::thread::Unroll;
 use crate::tile::view::{At, View};
-use crate::tile::{Expr, How, Order};
+use crate::tile::{Expr, How, Multiply, Order};
 use crate::values::affine::Affine;
 use crate::values::elem::Elem;
 use crate::values::narrow::Int4;
@@ -156,7 +156,7 @@ impl Builder {
             return Err(Problem::new("operands have two terms each"));
         };
         for (left, right) in [(low_a, high_b), (high_a, low_b), (high_a, high_b)] {
-            self.gemm_how(left, right, sums, How::Atom(mma.row), Order::Plain, None)?;
+            self.gemm_how(left, right, sums, Multiply::Atom(mma.row), Order::Plain, None)?;
         }
         Ok(())
     }

@@ -191,8 +191,8 @@ mod tests {
     use crate::build::Builder;
     use crate::thread::Bin;
     use crate::thread::Change;
-    use crate::tile::Order;
     use crate::tile::alternative::Policy;
+    use crate::tile::{Multiply, Order};
     use crate::values::elem::Elem;
     use crate::{isa, tile::verify};
 
@@ -209,10 +209,10 @@ mod tests {
         b.registers(name, Elem::F32, shape)
     }
 
-    fn product(b: &mut Builder, k: [i64; 2], how: How) -> Result<Op> {
+    fn product(b: &mut Builder, k: [i64; 2], how: Multiply) -> Result<Op> {
         let (left, right) = (registers(b, "x", (4, k[0]))?, registers(b, "y", (4, k[1]))?);
         let (acc, order) = (registers(b, "acc", (4, 4))?, Order::Plain);
-        Ok(Op::Gemm { a: left, b: right, acc, how: how.into(), order, token: None })
+        Ok(Op::Gemm { a: left, b: right, acc, how, order, token: None })
     }
 
     fn sum(from: View, to: View, across: Across) -> Op {
@@ -222,9 +222,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_computed_is_refused() {
-        check(|b| product(b, [2, 3], How::Derive), "`x` has K = 2 and `y` has K = 3");
+        check(|b| product(b, [2, 3], Multiply::SUMS), "`x` has K = 2 and `y` has K = 3");
         check(
-            |b| product(b, [2, 2], How::Atom(isa::named("ldmatrix_x4")?)),
+            |b| product(b, [2, 2], Multiply::Atom(isa::named("ldmatrix_x4")?)),
             "`ldmatrix_x4` is not a matrix product",
         );
         check(
