@@ -40,6 +40,7 @@ use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
 use crate::tile::view::View;
+use crate::tile::visit::preorder;
 use crate::tile::{Ahead, Form, LaunchRule, Op, Program, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
@@ -52,15 +53,8 @@ pub use split::split_k;
 
 /// The program as roles; as it is where it has no producer, and neither is persistent over its whole grid nor rasters it.
 pub fn warp_specialize(program: Program) -> std::result::Result<Program, Diagnostic> {
-    let (mut loops, mut tiles) = (Vec::new(), false);
-    for stmt in &program.body {
-        stmt.each(&mut |stmt| {
-            tiles |= matches!(stmt.op, Op::Tiles { .. });
-            if is_produced(stmt) {
-                loops.push(stmt);
-            }
-        });
-    }
+    let loops: Vec<&Stmt> = preorder(&program.body).filter(|stmt| is_produced(stmt)).collect();
+    let tiles = preorder(&program.body).any(|stmt| matches!(stmt.op, Op::Tiles { .. }));
     // Programs with groups contain their loops over tiles.
     let whole = program.groups.len() == 1 && !tiles;
     let rasters = (program.launch == LaunchRule::Persistent || program.bands > 0) && whole;
@@ -90,26 +84,17 @@ fn is_produced(stmt: &Stmt) -> bool {
 
 /// The loops around pipelined loops with a producer, which leaves them where other threads do.
 fn around_produced(body: &[Stmt]) -> BTreeSet<Id> {
-    let mut all = BTreeSet::new();
-    for stmt in body {
-        stmt.each(&mut |stmt| {
-            if let Op::For { var, ahead: None, body, .. } = &stmt.op {
-                let mut fills = false;
-                body.iter().for_each(|stmt| stmt.each(&mut |inner| fills |= is_produced(inner)));
-                all.extend(fills.then_some(*var));
-            }
-        });
-    }
-    all
+    let around = |stmt: &Stmt| match &stmt.op {
+        Op::For { var, ahead: None, body, .. } => preorder(body).any(is_produced).then_some(*var),
+        _ => None,
+    };
+    preorder(body).filter_map(around).collect()
 }
 
 /// Does a statement concern the producer: by a loop whose copies it issues, or by the end of a loop around one?
 fn concerns_producer(stmt: &Stmt, around: &BTreeSet<Id>) -> bool {
-    let mut concerns = false;
-    stmt.each(&mut |inner| {
-        concerns |= is_produced(inner) || matches!(inner.op, Op::Leave { of, .. } if around.contains(&of));
-    });
-    concerns
+    stmt.preorder()
+        .any(|inner| is_produced(inner) || matches!(inner.op, Op::Leave { of, .. } if around.contains(&of)))
 }
 
 /// Is it a copy from global to shared memory?
@@ -125,18 +110,14 @@ fn is_fill(program: &Program, stmt: &Stmt) -> bool {
 
 /// The shared tensors that producers fill.
 fn filled(program: &Program, body: &[Stmt]) -> BTreeSet<Id> {
-    let mut all = BTreeSet::new();
-    let mut fills = |body: &[Stmt]| {
-        let fills = body.iter().filter(|stmt| is_fill(program, stmt));
-        all.extend(fills.flat_map(Stmt::writes).map(|to| to.tensor));
+    let fills = |stmt: &Stmt| match &stmt.op {
+        Op::For { body, .. } if is_produced(stmt) => {
+            let fills = body.iter().filter(|stmt| is_fill(program, stmt)).flat_map(Stmt::writes);
+            fills.map(|to| to.tensor).collect()
+        }
+        _ => Vec::new(),
     };
-    for stmt in body {
-        stmt.each(&mut |stmt| match &stmt.op {
-            Op::For { body, .. } if is_produced(stmt) => fills(body),
-            _ => {}
-        });
-    }
-    all
+    preorder(body).flat_map(fills).collect()
 }
 
 /// The integers read from memory that a producer depends on, transitively: for its copies, and for the loops and conditions
@@ -300,7 +281,7 @@ impl Project<'_> {
 
     /// A buffer of a ring that does not belong to the loop around.
     fn used(&self, stmt: &Stmt) -> Option<String> {
-        let mut views = stmt.reads().into_iter().chain(stmt.writes());
+        let mut views = stmt.accesses();
         let other = |view: &&View| {
             let inside = |buffer: &Buffer| self.inside.contains(&buffer.ring);
             self.filled.contains(&view.tensor) && !self.buffers.get(&view.tensor).is_some_and(inside)
@@ -437,11 +418,7 @@ impl Project<'_> {
     /// The end of the statements that use slots of rings.
     fn last_use(&self, rings: &[Id], body: &[Stmt]) -> usize {
         let is_slot = |view: &View| self.buffers.get(&view.tensor).is_some_and(|of| rings.contains(&of.ring));
-        let uses = |stmt: &Stmt| {
-            let mut any = false;
-            stmt.each(&mut |stmt| any |= stmt.reads().into_iter().chain(stmt.writes()).any(is_slot));
-            any
-        };
+        let uses = |stmt: &Stmt| stmt.preorder().any(|stmt| stmt.accesses().any(is_slot));
         let last = body.iter().rposition(|stmt| uses(stmt) || matches!(stmt.op, Op::Await { .. }));
         let end = last.map_or(0, |last| last + 1);
         end + body[end..].iter().take_while(|stmt| matches!(stmt.op, Op::Wait { token: Some(_), .. })).count()

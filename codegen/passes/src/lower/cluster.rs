@@ -26,6 +26,7 @@ use crate::source::problem::{Problem, Result};
 use crate::thread::index::{Int, Ix};
 use crate::thread::{AtomArg, Bar, Frag, Id, Mem, Op, Scope, Unroll};
 use crate::tile;
+use crate::tile::visit::preorder;
 use crate::values::affine::Coord;
 
 /// Exchanges that may be under way at once.
@@ -72,11 +73,8 @@ impl Lower<'_> {
 
     /// The mbarriers of exchanges, if there are any.
     pub(super) fn declare_exchanges(&mut self) -> Option<Id> {
-        let (mut all, mut straight) = (0, 0);
-        for stmt in &self.program.body {
-            straight += i64::from(stmt.is_over_cluster());
-            stmt.each(&mut |stmt| all += i64::from(stmt.is_over_cluster()));
-        }
+        let straight = self.program.body.iter().filter(|stmt| stmt.is_over_cluster()).count() as i64;
+        let all = preorder(&self.program.body).filter(|stmt| stmt.is_over_cluster()).count() as i64;
         if all == 0 {
             return None;
         }
@@ -207,8 +205,7 @@ impl Lower<'_> {
 
     /// Exchanges in a loop begin before it.
     pub(super) fn before_exchanges(&mut self, body: &[tile::Stmt]) {
-        let mut exchanges = false;
-        body.iter().for_each(|stmt| stmt.each(&mut |stmt| exchanges |= stmt.is_over_cluster()));
+        let exchanges = preorder(body).any(|stmt| stmt.is_over_cluster());
         if exchanges && self.scope.loops == 0 {
             self.start_exchanges();
         }

@@ -11,6 +11,7 @@ use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::index::{Int, Ix};
 use crate::thread::{self, Bar, Fence, Id, Op, Queue, Scope};
+use crate::tile::visit::preorder;
 use crate::tile::{self, How, Ring, Stmt};
 use crate::values::affine::{Affine, Coord};
 
@@ -55,13 +56,8 @@ impl Lower<'_> {
 
     /// A block must not exit while others of its cluster may access its shared memory or mbarriers.
     pub(super) fn end_rings(&mut self) {
-        let mut reached = self.program.rings.iter().any(|ring| ring.over_cluster);
-        for stmt in &self.program.body {
-            stmt.each(&mut |stmt| {
-                reached |= stmt.reads().into_iter().chain(stmt.writes()).any(|view| view.peer.is_some());
-            });
-        }
-        if reached {
+        let mut views = preorder(&self.program.body).flat_map(Stmt::accesses);
+        if self.program.rings.iter().any(|ring| ring.over_cluster) || views.any(|view| view.peer.is_some()) {
             self.meet_cluster();
         }
     }
@@ -296,13 +292,8 @@ impl Lower<'_> {
 
     /// The tokens of the operations of a queue.
     fn tokens_of(&self, queue: Queue) -> BTreeSet<Id> {
-        let mut all = BTreeSet::new();
-        for stmt in &self.program.body {
-            stmt.each(&mut |stmt| {
-                all.extend(issued(stmt).filter(|(_, of)| *of == queue).map(|(token, _)| token));
-            });
-        }
-        all
+        let issued = preorder(&self.program.body).filter_map(issued);
+        issued.filter(|(_, of)| *of == queue).map(|(token, _)| token).collect()
     }
 }
 
@@ -332,20 +323,18 @@ pub(super) fn scope(program: &tile::Program, ring: &Ring) -> Scope {
         |stmt: &Stmt| stmt.instruction().is_some_and(|row| row.operand(OperandName::Mask).is_some());
     // Buffers with such accesses, and buffers that blocks share.
     let (mut ordinary, mut shared) = (Vec::new(), Vec::new());
-    for stmt in &program.body {
-        stmt.each(&mut |stmt| {
-            for view in stmt.reads().into_iter().chain(stmt.writes()) {
-                if !ring.buffers.contains(&view.tensor) {
-                    continue;
-                }
-                if !asynchronous(stmt) {
-                    ordinary.push(view.tensor);
-                }
-                if multicasts(stmt) || view.peer.is_some() {
-                    shared.push(view.tensor);
-                }
+    for stmt in preorder(&program.body) {
+        for view in stmt.accesses() {
+            if !ring.buffers.contains(&view.tensor) {
+                continue;
             }
-        });
+            if !asynchronous(stmt) {
+                ordinary.push(view.tensor);
+            }
+            if multicasts(stmt) || view.peer.is_some() {
+                shared.push(view.tensor);
+            }
+        }
     }
     let over_cluster = ring.over_cluster && ordinary.iter().any(|buffer| shared.contains(buffer));
     if over_cluster { Scope::Cluster } else { Scope::Block }

@@ -32,11 +32,8 @@ impl Lower<'_> {
     fn is_replaced(&self, stmt: &tile::Stmt, after: &[tile::Stmt]) -> Option<Id> {
         let tile::Op::Map { to, value: Expr::Lit(zero), .. } = &stmt.op else { return None };
         let uses = |stmt: &&tile::Stmt| {
-            let mut uses = false;
-            stmt.each(&mut |stmt| {
-                uses |= stmt.reads().iter().chain(&stmt.writes()).any(|view| view.tensor == to.tensor)
-            });
-            uses
+            stmt.preorder()
+                .any(|stmt| stmt.reads().iter().chain(&stmt.writes()).any(|view| view.tensor == to.tensor))
         };
         let Some(tile::Op::Gemm { acc, how: Multiply::Atom(row), .. }) =
             after.iter().find(uses).map(|next| &next.op)

@@ -13,6 +13,7 @@ use super::commits::{Copies, copies, groups};
 use super::ring::is_bulk_store;
 use crate::thread::{Id, Kernel, Op, Queue, Stmt};
 use crate::tile;
+use crate::tile::visit::preorder;
 use crate::values::flow::{Edit, Forward, forward};
 
 /// The most groups that are left in flight.
@@ -40,13 +41,8 @@ impl Lower<'_> {
 
     /// Waits for copies under a token, if there are any.
     pub(super) fn wait_for_copies(&mut self, token: Id, but: u32) {
-        let mut issued = false;
-        for stmt in &self.program.body {
-            stmt.each(&mut |stmt| {
-                issued |= matches!(&stmt.op, tile::Op::Copy { token: Some(of), how, .. } if *of == token && !is_bulk_store(*how));
-            });
-        }
-        if issued {
+        let issues = |stmt: &tile::Stmt| matches!(&stmt.op, tile::Op::Copy { token: Some(of), how, .. } if *of == token && !is_bulk_store(*how));
+        if preorder(&self.program.body).any(issues) {
             self.marked(Mark::Waits(token, but), Op::WaitQueue { queue: Queue::CpAsync, pending: 0 });
         }
     }

@@ -29,6 +29,7 @@ use super::schedule::{Own, Schedule};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result, count};
 use crate::thread::{Id, Unroll};
+use crate::tile::visit::preorder;
 use crate::tile::{Op, Past, Program, Space, StageOrder, Stmt, Var};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
@@ -100,19 +101,16 @@ pub(super) fn is_staged(body: &[Stmt]) -> bool {
 /// How many times statements access each tensor.
 pub(crate) fn accesses(body: &[Stmt]) -> BTreeMap<Id, usize> {
     let mut all = BTreeMap::new();
-    let mut add = |stmt: &Stmt| {
-        for view in stmt.reads().into_iter().chain(stmt.writes()) {
-            *all.entry(view.tensor).or_default() += 1;
-        }
-    };
-    body.iter().for_each(|stmt| stmt.each(&mut add));
+    for view in preorder(body).flat_map(Stmt::accesses) {
+        *all.entry(view.tensor).or_default() += 1;
+    }
     all
 }
 
 /// For each loop with stages, by its variable, the register tensors that are not used outside of it.
 pub(super) fn private(program: &Program) -> BTreeMap<Id, BTreeSet<Id>> {
     let (total, mut all) = (accesses(&program.body), BTreeMap::new());
-    let mut visit = |stmt: &Stmt| {
+    for stmt in preorder(&program.body) {
         if let Op::For { var, body, .. } = &stmt.op
             && is_staged(body)
         {
@@ -122,8 +120,7 @@ pub(super) fn private(program: &Program) -> BTreeMap<Id, BTreeSet<Id>> {
             };
             all.insert(*var, inside.iter().filter(is_private).map(|(id, _)| *id).collect());
         }
-    };
-    program.body.iter().for_each(|stmt| stmt.each(&mut visit));
+    }
     all
 }
 
@@ -198,11 +195,7 @@ impl Schedule {
 
 /// Does a statement access one of these tensors?
 fn uses(stmt: &Stmt, tensors: &[Id]) -> bool {
-    let mut any = false;
-    stmt.each(&mut |stmt| {
-        any |= stmt.reads().into_iter().chain(stmt.writes()).any(|view| tensors.contains(&view.tensor));
-    });
-    any
+    stmt.preorder().any(|stmt| stmt.accesses().any(|view| tensors.contains(&view.tensor)))
 }
 
 impl Staged {

@@ -45,6 +45,7 @@ use super::fetches::{Fetches, Level};
 use super::schedule::{Schedule, Slot};
 use crate::source::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
+use crate::tile::visit::preorder;
 use crate::tile::{Ahead, Op, Past, Program, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
@@ -124,8 +125,7 @@ impl Steps {
         let like = Stmt { op: Op::Sync, ..stmt.clone() };
         // Edges and coordinates of elements are analysed per statement in terms of the loop's variable, which k-steps
         // that are written out replace.
-        let mut follows = false;
-        work.iter().for_each(|stmt| stmt.each(&mut |stmt| follows |= stmt.needs_coordinates()));
+        let follows = preorder(&work).any(|stmt| stmt.needs_coordinates());
         Ok(Some(Steps {
             var: *var,
             count,

@@ -27,6 +27,7 @@ use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::{Bin, Id};
 use crate::tile::view::{At, View};
+use crate::tile::visit::preorder;
 use crate::tile::{Expr, LaunchRule, Op, Program, Space, Split, Stmt};
 use crate::values::affine::{Affine, Arith, Coord};
 use crate::values::elem::Elem;
@@ -45,8 +46,7 @@ fn blocks_of(stmt: &Stmt) -> Option<Split> {
 
 /// The program with the loop shared by several blocks; unchanged where none is shared.
 pub fn split_k(mut program: Program) -> std::result::Result<Program, Diagnostic> {
-    let mut all = Vec::new();
-    program.body.iter().for_each(|stmt| stmt.each(&mut |stmt| all.extend(blocks_of(stmt).map(|_| stmt))));
+    let all: Vec<&Stmt> = preorder(&program.body).filter(|stmt| blocks_of(stmt).is_some()).collect();
     let Some(first) = all.first() else { return Ok(program) };
     let at = program.body.iter().position(|stmt| blocks_of(stmt).is_some());
     let (1, Some(at)) = (all.len(), at) else {
@@ -248,12 +248,9 @@ fn does_more(stmt: &Stmt) -> Diagnostic {
 fn begin_at_zero(before: &[Stmt], sums: &[View]) -> std::result::Result<(), Diagnostic> {
     let is_sum = |to: &&View| sums.iter().any(|acc| acc.tensor == to.tensor);
     let is_zero = |op: &Op| matches!(op, Op::Map { value: Expr::Lit(number), .. } if number.is_zero());
-    let mut wrong = None;
-    before.iter().for_each(|stmt| {
-        stmt.each(&mut |stmt| {
-            let written = stmt.writes().into_iter().find(is_sum).filter(|_| !is_zero(&stmt.op));
-            wrong = wrong.take().or(written.map(|to| (to.name.clone(), stmt.span)));
-        });
+    let wrong = preorder(before).filter(|stmt| !is_zero(&stmt.op)).find_map(|stmt| {
+        let written = stmt.writes().into_iter().find(is_sum);
+        written.map(|to| (to.name.clone(), stmt.span))
     });
     let Some((name, span)) = wrong else { return Ok(()) };
     let problem = Problem::new(format!(
@@ -302,17 +299,12 @@ fn part_of_steps(program: &mut Program, stmt: &mut Stmt, (part, blocks): (&Affin
 
 /// The tensors that statements write.
 fn written(body: &[Stmt]) -> BTreeSet<Id> {
-    let mut all = BTreeSet::new();
-    body.iter().for_each(|stmt| stmt.each(&mut |stmt| all.extend(stmt.writes().iter().map(|to| to.tensor))));
-    all
+    preorder(body).flat_map(Stmt::writes).map(|to| to.tensor).collect()
 }
 
 /// The tensors that statements read or write.
 fn accessed(body: &[Stmt]) -> BTreeSet<Id> {
-    let mut all = written(body);
-    let mut add = |stmt: &Stmt| all.extend(stmt.reads().iter().map(|of| of.tensor));
-    body.iter().for_each(|stmt| stmt.each(&mut add));
-    all
+    preorder(body).flat_map(Stmt::accesses).map(|view| view.tensor).collect()
 }
 
 /// The mode of the sums that the blocks divide: rows, or else columns.

@@ -32,6 +32,7 @@ use crate::source::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
 use crate::tile::slots::slots_apart;
 use crate::tile::view::{At, View};
+use crate::tile::visit::preorder;
 use crate::tile::{Expr, Form, How, Op, Program, Ring, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::elem::Elem;
@@ -99,7 +100,7 @@ pub(super) fn of_loop(program: &Program, total: &BTreeMap<Id, usize>, body: &[St
     let stmts: Vec<&Stmt> = body.iter().zip(&own).filter(|(_, own)| **own).map(|(stmt, _)| stmt).collect();
     let written = stmts.iter().flat_map(|stmt| stmt.writes()).map(|to| to.tensor);
     let targets: BTreeSet<Id> = written.filter(|id| is_shared(*id)).collect();
-    let views = || stmts.iter().flat_map(|stmt| stmt.reads().into_iter().chain(stmt.writes()));
+    let views = || stmts.iter().flat_map(|stmt| stmt.accesses());
     let &[rows, columns] = &views().next()?.extents()?[..] else { return None };
     let extents = [rows, columns];
     if targets.is_empty() || views().any(|view| view.extents().is_none_or(|own| own != extents)) {
@@ -161,12 +162,8 @@ fn is_whole(program: &Program, view: &View) -> bool {
 /// The statements that write a tensor, or read it.
 fn positions(body: &[Stmt], id: Id, writes: bool) -> Vec<usize> {
     let accesses = |stmt: &Stmt| {
-        let mut any = false;
-        stmt.each(&mut |stmt| {
-            let views = if writes { stmt.writes() } else { stmt.reads() };
-            any |= views.iter().any(|view| view.tensor == id);
-        });
-        any
+        let views = stmt.preorder().flat_map(if writes { Stmt::writes } else { Stmt::reads });
+        views.into_iter().any(|view| view.tensor == id)
     };
     (0..body.len()).filter(|at| accesses(&body[*at])).collect()
 }
@@ -244,9 +241,7 @@ pub(super) struct Computed {
 impl Computed {
     /// Does a statement read one of the tiles?
     pub(super) fn is_used(&self, stmt: &Stmt) -> bool {
-        let mut any = false;
-        stmt.each(&mut |stmt| any |= stmt.reads().iter().any(|from| self.tiles.contains(&from.tensor)));
-        any
+        stmt.preorder().any(|stmt| stmt.reads().iter().any(|from| self.tiles.contains(&from.tensor)))
     }
 }
 
@@ -404,12 +399,10 @@ pub(super) fn role(produced: &[Stmt], by: Id, loops: &BTreeMap<Id, Stmt>) -> Vec
 
 /// Does the group compute tiles in any loop of a program?
 pub(super) fn is_used(program: &Program) -> bool {
-    let (total, mut any) = (uses(&program.body), false);
-    let mut look = |stmt: &Stmt| {
-        if let (true, Op::For { body, .. }) = (is_produced(stmt), &stmt.op) {
-            any |= of_loop(program, &total, body).is_some();
-        }
+    let total = uses(&program.body);
+    let computes = |stmt: &Stmt| match &stmt.op {
+        Op::For { body, .. } if is_produced(stmt) => of_loop(program, &total, body).is_some(),
+        _ => false,
     };
-    program.body.iter().for_each(|stmt| stmt.each(&mut look));
-    any
+    preorder(&program.body).any(computes)
 }

@@ -10,11 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_layout::{Layout, Value};
 
-use super::{each, extents};
+use super::extents;
 use crate::build::tiled::{Scaling, TiledMma, converts};
 use crate::isa::atom::{Effect, OperandName};
 use crate::thread::{Bin, Id};
 use crate::tile::view::View;
+use crate::tile::visit::preorder;
 use crate::tile::{Expr, Form, Op, Program, Space, Stmt, whole};
 use crate::values::narrow::Int4;
 
@@ -52,11 +53,10 @@ impl Operands {
     pub(super) fn of(program: &mut Program, body: &[Stmt]) -> Operands {
         let mut operands = Operands::default();
         let mut uses = BTreeMap::<Id, usize>::new();
-        each(body, &mut |stmt| {
-            let views = stmt.reads().into_iter().chain(stmt.writes());
-            let touched: BTreeSet<Id> = views.map(|view| view.tensor).collect();
+        for stmt in preorder(body) {
+            let touched: BTreeSet<Id> = stmt.accesses().map(|view| view.tensor).collect();
             touched.into_iter().for_each(|id| *uses.entry(id).or_default() += 1);
-        });
+        }
         operands.in_body(program, &uses, body);
         for id in &operands.computed {
             program.forms.remove(id);

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use tilewright_layout::{Composed, Distribution, Tuple};
 
 use super::words::moved;
-use super::{Resolve, each, part, shared};
+use super::{Resolve, part, shared};
 use crate::source::problem::{Problem, Result};
 use crate::thread::Id;
 use crate::tile::view::View;
+use crate::tile::visit::preorder;
 use crate::tile::{Op, Program, Space, Stmt};
 use crate::values::elem::Elem;
 use crate::values::target::{STATIC_SHARED, Target};
@@ -35,10 +36,9 @@ impl Uses {
     pub(super) fn of(program: &Program, body: &[Stmt]) -> Uses {
         let in_order = program.rings.is_empty() && program.groups.len() == 1;
         let mut uses = Uses { in_order, ..Uses::default() };
-        each(body, &mut |stmt| {
-            uses.in_order &= stmt.reads().into_iter().chain(stmt.writes()).all(|view| view.peer.is_none());
-            let touched: BTreeSet<Id> =
-                stmt.reads().into_iter().chain(stmt.writes()).map(|view| view.tensor).collect();
+        for stmt in preorder(body) {
+            uses.in_order &= stmt.accesses().all(|view| view.peer.is_none());
+            let touched: BTreeSet<Id> = stmt.accesses().map(|view| view.tensor).collect();
             touched.into_iter().for_each(|id| *uses.statements.entry(id).or_default() += 1);
             for view in stmt.writes() {
                 uses.last.insert(view.tensor, (stmt.id, false));
@@ -50,7 +50,7 @@ impl Uses {
                 let filled = body.iter().flat_map(Stmt::writes);
                 uses.slots.extend(filled.map(|view| (view.tensor, i64::from(ahead.stages))));
             }
-        });
+        }
         uses
     }
 

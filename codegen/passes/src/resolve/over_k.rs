@@ -66,9 +66,7 @@ pub(super) fn added(
 
 /// Does a test hold for a statement, or one inside it?
 fn any(stmt: &Stmt, test: impl Fn(&Stmt) -> bool) -> bool {
-    let mut any = false;
-    stmt.each(&mut |stmt| any |= test(stmt));
-    any
+    stmt.preorder().any(|stmt| test(stmt))
 }
 
 fn after_products(

@@ -94,6 +94,7 @@ use crate::source::ast::Span;
 use crate::source::problem::Result;
 use crate::thread::Id;
 use crate::tile::fills;
+use crate::tile::visit::preorder;
 use crate::tile::{Op, Program, StageOrder, Stmt};
 use crate::values::affine::{Affine, Coord};
 pub use group::Role;
@@ -218,10 +219,7 @@ impl Builder {
         self.program.body = self.open.pop().unwrap_or_default();
         for axis in 0..3u8 {
             let block = |at: &Affine| at.any(&|coord| *coord == Coord::Block(axis));
-            let mut used = false;
-            for stmt in &self.program.body {
-                stmt.each(&mut |stmt| used |= stmt.mentions(&self.program, &block));
-            }
+            let used = preorder(&self.program.body).any(|stmt| stmt.mentions(&self.program, &block));
             // An axis that is used but numbers no tiles: the grid's size is not known.
             if !used {
                 self.program.grid[usize::from(axis)].get_or_insert(Value::Int(1));

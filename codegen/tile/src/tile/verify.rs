@@ -87,7 +87,7 @@ fn statements(
 ) -> std::result::Result<(), Diagnostic> {
     for stmt in body {
         work::check(program, stmt).map_err(|problem| problem.at(stmt.span))?;
-        for view in stmt.reads().into_iter().chain(stmt.writes()) {
+        for view in stmt.accesses() {
             of_view(program, view, unrolled).map_err(|problem| problem.at(stmt.span))?;
         }
         if let Some((view, mode)) = stmt

@@ -266,12 +266,10 @@ impl Stmt {
             Op::Scan { to, .. } => format!("the scan to `{}`", to[0].name),
             Op::Lanes { to, .. } => format!("the exchange to `{}`", to.name),
             _ => {
-                let mut written = None;
-                self.each(&mut |stmt| {
-                    written = written.or(stmt.writes().first().map(|to| to.name.as_str()));
-                });
-                written
-                    .map_or("another statement".into(), |name| format!("the statement that writes `{name}`"))
+                let mut written = self.preorder().flat_map(Stmt::writes);
+                written.next().map_or("another statement".into(), |to| {
+                    format!("the statement that writes `{}`", to.name)
+                })
             }
         }
     }
@@ -345,7 +343,7 @@ impl Stmt {
 
     /// Does a coordinate in the statement itself satisfy this predicate?
     pub fn mentions(&self, program: &Program, test: &dyn Fn(&Affine) -> bool) -> bool {
-        let mut views = self.reads().into_iter().chain(self.writes());
+        let mut views = self.accesses();
         let in_views = views.any(|view| view.base.iter().any(test));
         let ends = match &self.op {
             Op::For { var, .. } => program.vars.get(*var as usize),
@@ -395,19 +393,24 @@ impl Stmt {
         self.each_integer_mut(f);
     }
 
+    /// The views that it reads or writes itself.
+    pub fn accesses(&self) -> impl Iterator<Item = &View> {
+        self.reads().into_iter().chain(self.writes())
+    }
+
     /// Does it, or a substatement, write to this tensor?
     pub fn writes_to(&self, tensor: Id) -> bool {
-        let mut any = false;
-        self.each(&mut |stmt| any |= stmt.writes().iter().any(|to| to.tensor == tensor));
-        any
+        self.preorder().any(|stmt| stmt.writes().iter().any(|to| to.tensor == tensor))
     }
 
     /// This statement and its substatements, in order.
+    pub fn preorder(&self) -> Preorder<'_> {
+        Preorder { left: vec![self] }
+    }
+
+    /// Calls a function with this statement and its substatements, in order.
     pub fn each<'s>(&'s self, f: &mut dyn FnMut(&'s Stmt)) {
-        f(self);
-        for stmt in self.bodies().into_iter().flatten() {
-            stmt.each(f);
-        }
+        self.preorder().for_each(f);
     }
 
     /// The same, mutably.
@@ -419,7 +422,25 @@ impl Stmt {
     }
 }
 
-/// All statements, also inside others.
-pub fn each<'s>(body: &'s [Stmt], f: &mut dyn FnMut(&'s Stmt)) {
-    body.iter().for_each(|stmt| stmt.each(f));
+/// Statements, each before its substatements.
+pub struct Preorder<'s> {
+    /// The next statements, the first one last.
+    left: Vec<&'s Stmt>,
+}
+
+impl<'s> Iterator for Preorder<'s> {
+    type Item = &'s Stmt;
+
+    fn next(&mut self) -> Option<&'s Stmt> {
+        let stmt = self.left.pop()?;
+        let others = self.left.len();
+        self.left.extend(stmt.bodies().into_iter().flatten());
+        self.left[others..].reverse();
+        Some(stmt)
+    }
+}
+
+/// These statements and their substatements, in order.
+pub fn preorder(body: &[Stmt]) -> Preorder<'_> {
+    Preorder { left: body.iter().rev().collect() }
 }

@@ -12,12 +12,8 @@ use crate::tile::{Op, Program, StageOrder, Stmt};
 pub(super) fn apart(placed: Vec<(StageOrder, Stmt)>) -> (BTreeSet<Id>, Vec<(StageOrder, Stmt)>) {
     // Tokens, with how many statements of the body name each, and how many may be moved.
     let mut named: BTreeMap<Id, usize> = BTreeMap::new();
-    for (_, stmt) in &placed {
-        stmt.each(&mut |stmt| {
-            if let Some(token) = stmt.token() {
-                *named.entry(token).or_default() += 1;
-            }
-        });
+    for token in placed.iter().flat_map(|(_, stmt)| stmt.preorder()).filter_map(Stmt::token) {
+        *named.entry(token).or_default() += 1;
     }
     let at_once = |pair: &[(StageOrder, Stmt)]| match (&pair[0].1.op, &pair[1].1.op) {
         (Op::Gemm { token: Some(of), .. }, Op::Wait { token: Some(token), but: 0 }) => {

@@ -4,6 +4,7 @@
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::Problem;
 use crate::thread::Id;
+use crate::tile::visit::preorder;
 use crate::tile::whole::{Kind, is_combined, is_cooperative, kind};
 use crate::tile::{Op, Program, Space, Stmt};
 
@@ -112,13 +113,7 @@ fn collective(program: &Program, stmt: &Stmt) -> Option<&'static str> {
 
 /// Is a product in flight under a token?
 fn multiplies(program: &Program, token: Id) -> bool {
-    let mut multiplies = false;
-    for stmt in &program.body {
-        stmt.each(&mut |stmt| {
-            multiplies |= matches!(stmt.op, Op::Gemm { token: Some(of), .. } if of == token);
-        });
-    }
-    multiplies
+    preorder(&program.body).any(|stmt| matches!(stmt.op, Op::Gemm { token: Some(of), .. } if of == token))
 }
 
 #[cfg(test)]

@@ -169,7 +169,7 @@ fn groups(program: &Program) -> Result<()> {
 /// The cost of a statement.
 fn statement(stmt: &Stmt) -> Result<u64> {
     let mut leaves = 0;
-    for view in stmt.reads().into_iter().chain(stmt.writes()) {
+    for view in stmt.accesses() {
         name("a view", &view.name)?;
         leaves += view.layout.leaves().count() as u64;
         view.within_limits()?;
