@@ -130,8 +130,7 @@ fn restage(program: &mut Program, random: &mut Random) {
     let spaces = spaces(program);
     each(&mut program.body, &mut |stmt| {
         let Op::For { body, .. } = &stmt.op else { return };
-        let mut tiles = false;
-        stmt.each(&mut |stmt| tiles |= is_fetch(&spaces, &stmt.op));
+        let tiles = stmt.preorder().any(|stmt| is_fetch(&spaces, &stmt.op));
         if matches!(stmt.op, Op::For { ahead: Some(_), .. }) && !tiles {
             // It loads fragments of a product.
             return;

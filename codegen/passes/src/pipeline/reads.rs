@@ -14,13 +14,13 @@ use crate::values::affine::{Affine, Coord};
 /// The numbers that a statement, or one inside it, depends on.
 pub(crate) fn used(program: &Program, stmt: &Stmt) -> BTreeSet<Id> {
     let mut all = BTreeSet::new();
-    stmt.each(&mut |stmt| {
+    for stmt in stmt.preorder() {
         for view in stmt.accesses() {
             let limits = view.limits.iter().flatten().map(|limit| &limit.0);
             view.base.iter().chain(limits).for_each(|at| numbers(at, &mut all));
         }
         all.extend(decide(program, stmt));
-    });
+    }
     all
 }
 
