@@ -264,7 +264,7 @@ impl Lower<'_> {
         let before = self.block.len() - comments;
         let same = |stmt: &Stmt| {
             matches!(&stmt.op, Op::If { cond: known, other, .. } if *known == cond.into() && !other.is_empty())
-                && !sets_variables(&stmt.op)
+                && !stmt.preorder().any(|stmt| matches!(stmt.op, Op::Set(..)))
         };
         if !self.block[..before].last().is_some_and(same) {
             return self.emit(Op::If { cond: cond.into(), then, other });
@@ -415,9 +415,4 @@ impl Lower<'_> {
         let short = self.exprs().sub(most, past);
         self.name(short, &format!("{}_short", of.name()))
     }
-}
-
-/// Does a statement change an integer variable?
-fn sets_variables(op: &Op) -> bool {
-    matches!(op, Op::Set(..)) || op.blocks().into_iter().flatten().any(|stmt| sets_variables(&stmt.op))
 }

@@ -386,11 +386,10 @@ fn sign(op: Bin) -> Option<&'static str> {
 
 /// Does a statement, or one inside it, have a separate line?
 fn says(stmt: &Stmt) -> bool {
-    let own = match &stmt.op {
+    stmt.preorder().any(|stmt| match &stmt.op {
         Op::Comment(_) | Op::Leave { .. } | Op::Roles(_) => true,
         op => matches!(op.order(), Order::Barrier | Order::Wait(..) | Order::Await),
-    };
-    own || stmt.op.blocks().into_iter().flatten().any(says)
+    })
 }
 
 fn product(factors: &[Value]) -> String {

@@ -8,6 +8,7 @@ use super::piece::Level;
 use super::signature::WIDTH;
 use crate::isa::atom::{Atom, Effect, Operand, OperandKind, OperandName};
 use crate::thread::index::Ix;
+use crate::thread::visit::preorder;
 use crate::thread::{AtomArg, Mem, Op, Scope, Space, Stmt};
 use crate::values::elem::Elem;
 
@@ -131,20 +132,15 @@ pub(super) fn loads_matrices(body: &[Stmt]) -> bool {
 
 /// The rows that statements use, in the order of their first use.
 pub(super) fn rows(body: &[Stmt]) -> Vec<&'static Atom> {
-    let mut rows = Vec::new();
-    collect(body, &mut rows);
-    rows
-}
-
-fn collect(body: &[Stmt], rows: &mut Vec<&'static Atom>) {
-    for stmt in body {
+    let mut rows: Vec<&'static Atom> = Vec::new();
+    for stmt in preorder(body) {
         if let Op::Atom { row, .. } = &stmt.op
             && !rows.iter().any(|known| known.name == row.name)
         {
             rows.push(row);
         }
-        stmt.op.blocks().into_iter().for_each(|body| collect(body, rows));
     }
+    rows
 }
 
 /// An operand of inline assembly: the constraint and the C expressions.

@@ -4,7 +4,7 @@
 use super::{AtomArg, Change, Fence, Frag, Id, Kernel, Lane, Mem, Op, Queue, Space, Stmt, Val};
 use crate::isa::atom::{Atom, Effect};
 use crate::thread::index::Ix;
-use crate::values::flow::{Control, Structured};
+use crate::values::flow::{Control, Preorder, Structured};
 
 /// Is something read, written or both?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -158,6 +158,13 @@ impl Op {
     }
 
     /// Everything that it uses, without its blocks.
+    pub fn uses(&self) -> Vec<Use> {
+        let mut all = Vec::new();
+        self.each_use(&mut |used| all.push(used));
+        all
+    }
+
+    /// Calls a function with everything that it uses, without its blocks.
     pub fn each_use(&self, f: &mut dyn FnMut(Use)) {
         match self {
             Op::Let(_, at) | Op::Set(_, at) | Op::Leave { cond: at, .. } => f(Use::Integer(*at)),
@@ -212,6 +219,18 @@ impl Op {
             | Op::Roles(_)
             | Op::Elect(..) => {}
         }
+    }
+}
+
+/// These statements and those inside them, in order.
+pub fn preorder(body: &[Stmt]) -> Preorder<'_, Stmt> {
+    Preorder::new(body.iter(), |stmt| stmt.op.blocks().into_iter().flatten().collect())
+}
+
+impl Stmt {
+    /// This statement and those inside it, in order.
+    pub fn preorder(&self) -> Preorder<'_, Stmt> {
+        preorder(std::slice::from_ref(self))
     }
 }
 

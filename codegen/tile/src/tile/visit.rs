@@ -6,6 +6,7 @@ use crate::thread::Change;
 use crate::tile::view::View;
 use crate::values::affine::Affine;
 use crate::values::expr::Expr;
+use crate::values::flow::Preorder;
 use crate::values::id::Id;
 use crate::values::lanes::Lanes;
 use crate::values::semiring::Semiring;
@@ -404,8 +405,8 @@ impl Stmt {
     }
 
     /// This statement and its substatements, in order.
-    pub fn preorder(&self) -> Preorder<'_> {
-        Preorder { left: vec![self] }
+    pub fn preorder(&self) -> Preorder<'_, Stmt> {
+        preorder(std::slice::from_ref(self))
     }
 
     /// Calls a function with this statement and its substatements, in order.
@@ -422,25 +423,7 @@ impl Stmt {
     }
 }
 
-/// Statements, each before its substatements.
-pub struct Preorder<'s> {
-    /// The next statements, the first one last.
-    left: Vec<&'s Stmt>,
-}
-
-impl<'s> Iterator for Preorder<'s> {
-    type Item = &'s Stmt;
-
-    fn next(&mut self) -> Option<&'s Stmt> {
-        let stmt = self.left.pop()?;
-        let others = self.left.len();
-        self.left.extend(stmt.bodies().into_iter().flatten());
-        self.left[others..].reverse();
-        Some(stmt)
-    }
-}
-
 /// These statements and their substatements, in order.
-pub fn preorder(body: &[Stmt]) -> Preorder<'_> {
-    Preorder { left: body.iter().rev().collect() }
+pub fn preorder(body: &[Stmt]) -> Preorder<'_, Stmt> {
+    Preorder::new(body.iter(), |stmt| stmt.bodies().into_iter().flatten().collect())
 }
