@@ -74,7 +74,6 @@ impl Lower<'_> {
         let mut begin = vec![self.int(0); outer.len()];
         for ((&mode, &size), &number) in boxes.order.iter().zip(&boxes.sizes).zip(at) {
             let Some(leaf) = outer.iter().position(|leaf| leaf.mode == mode) else { continue };
-            let size = self.int(size);
             begin[leaf] = self.exprs().mul(number, size);
         }
         let coordinates = self.coordinates(global, outer, &begin);
@@ -102,7 +101,7 @@ impl Lower<'_> {
         if known.lo >= least && known.hi <= i64::from(i32::MAX) {
             return coordinate;
         }
-        let (least, most) = (self.int(least), self.int(most));
+        let least = self.int(least);
         let above = self.exprs().max(coordinate, least);
         self.exprs().min(above, most)
     }

@@ -104,10 +104,7 @@ impl Lower<'_> {
         let exchange = self.next_exchange()?;
         let (buffers, begin) = match self.scope.loops {
             0 => (1, self.int(0)),
-            _ => {
-                let size = self.int(blocks * len);
-                (SLOTS, self.exprs().mul(exchange.slot, size))
-            }
+            _ => (SLOTS, self.exprs().mul(exchange.slot, blocks * len)),
         };
         let array = |part: &Part| {
             let count = (buffers * blocks * len) as u32 * words_of(part).len;
@@ -120,7 +117,7 @@ impl Lower<'_> {
         let bytes = Some((blocks * len) as u32 * each);
         let ExchangeSlot { bar, slot, phase } = exchange;
         self.elect(vec![Op::Arrive { bar, slot, peer: None, bytes }]);
-        let (thread, most) = (self.coord(&Coord::Thread(self.scope.by)), self.int(blocks));
+        let thread = self.coord(&Coord::Thread(self.scope.by));
         let (sent, ()) = self.nested(|lower| {
             lower.loops(&named([len]), Unroll::Full, &mut |lower, at| {
                 for (part, &array) in all.parts.iter().zip(&kept.arrays) {
@@ -130,7 +127,7 @@ impl Lower<'_> {
                 Ok(())
             })
         })?;
-        let cond = self.exprs().lt(thread, most);
+        let cond = self.exprs().lt(thread, blocks);
         self.emit(Op::If { cond: cond.into(), then: sent, other: Vec::new() });
         self.comment("until the results of all blocks have arrived".into());
         self.emit(Op::Await { bar, slot, phase });
@@ -185,8 +182,8 @@ impl Lower<'_> {
         match count {
             Count::Known(count) => *count += 1,
             Count::Variable(count) => {
-                let (count, one) = (*count, self.int(1));
-                let next = self.exprs().add(count, one);
+                let count = *count;
+                let next = self.exprs().add(count, 1);
                 if let Int::Var(id) = self.kernel.exprs.get(count).int {
                     self.emit(Op::Set(id, next));
                 }

@@ -170,8 +170,7 @@ impl Lower<'_> {
         self.loops(&vectors_of(&to.leaves, leaf, vector), Unroll::Full, &mut |lower, at| {
             let mut first = at.to_vec();
             if let Some(at) = first.get_mut(leaf) {
-                let by = lower.int(vector);
-                *at = lower.exprs().mul(*at, by);
+                *at = lower.exprs().mul(*at, vector);
             }
             for side in ins {
                 lower.transfers(side, leaf, vector, &first, true)?;

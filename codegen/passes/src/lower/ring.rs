@@ -9,7 +9,7 @@ use super::tokens::Mark;
 use crate::isa::atom::{Done, OperandName};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
-use crate::thread::index::{Int, Ix};
+use crate::thread::index::{Int, Ix, Operand};
 use crate::thread::{self, Bar, Fence, Id, Op, Queue, Scope};
 use crate::tile::visit::preorder;
 use crate::tile::{self, How, Ring, Stmt};
@@ -118,18 +118,17 @@ impl Lower<'_> {
         else {
             return self.int(0);
         };
-        let slots = self.int(self.slots(ring));
+        let slots = self.slots(ring);
         let before = self.exprs().mul(wraps, slots);
         self.exprs().add(before, slot)
     }
 
     pub(super) fn advance(&mut self, ring: Id) {
-        let one = self.int(1);
-        self.skip(ring, one);
+        self.skip(ring, 1);
     }
 
     /// Advances a ring by a number of slots.
-    pub(super) fn skip(&mut self, ring: Id, by: Ix) {
+    pub(super) fn skip(&mut self, ring: Id, by: impl Operand) {
         let Some(position) = self.scope.ring_positions.get(ring as usize).copied().flatten() else { return };
         let (phase, slots) = (self.phase(ring), self.slots(ring));
         let next = self.exprs().add(phase, by);
@@ -156,8 +155,8 @@ impl Lower<'_> {
                 return lower.statements(body);
             }
             let thread = lower.coord(&Coord::Thread(group));
-            let (warp, zero) = (lower.exprs().div(thread, 32), lower.int(0));
-            let cond = lower.exprs().eq(warp, zero);
+            let warp = lower.exprs().div(thread, 32);
+            let cond = lower.exprs().eq(warp, 0);
             let (then, ()) = lower.nested(|lower| {
                 lower.scope.one_warp = true;
                 lower.statements(body)
@@ -183,8 +182,8 @@ impl Lower<'_> {
                 Some(scope) => scope,
                 // One thread of each member of a family.
                 None => {
-                    let (thread, zero) = (self.coord(&Coord::Thread(by)), self.int(0));
-                    let cond = self.exprs().eq(thread, zero);
+                    let thread = self.coord(&Coord::Thread(by));
+                    let cond = self.exprs().eq(thread, 0);
                     return self.emit(Op::If { cond: cond.into(), then: ops.collect(), other: Vec::new() });
                 }
             },
@@ -217,8 +216,7 @@ impl Lower<'_> {
         let (slot, wraps) = self.slot(ring, phase);
         let bar = self.rings[ring as usize] + 1;
         // In the first pass over the ring every slot is free: it waits for the phase before the first, which is complete.
-        let before = self.int(-1);
-        let phase = self.exprs().add(wraps, before);
+        let phase = self.exprs().add(wraps, -1);
         let Ring { name, to, .. } = &self.program.rings[ring as usize];
         let readers = &self.program.groups[*to as usize].name;
         self.comment(format!(

@@ -99,8 +99,7 @@ impl Lower<'_> {
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let mut position = lower.int(0);
             for (&index, &(_, step)) in at.iter().zip(&order.leaves) {
-                let by = lower.int(step);
-                let term = lower.exprs().mul(index, by);
+                let term = lower.exprs().mul(index, step);
                 position = lower.exprs().add(position, term);
             }
             body(lower, at, position)
@@ -368,10 +367,9 @@ impl Lower<'_> {
 
     /// An element of a row, and the one after it.
     fn neighbours(&mut self, at: &[Ix], extent: i64) -> [Ix; 2] {
-        let by = self.int(extent);
-        let row = self.exprs().mul(at[1], by);
-        let (here, one) = (self.exprs().add(row, at[0]), self.int(1));
-        [here, self.exprs().add(here, one)]
+        let row = self.exprs().mul(at[1], extent);
+        let here = self.exprs().add(row, at[0]);
+        [here, self.exprs().add(here, 1)]
     }
 
     fn neighbours_of(&mut self, element: i64, row: Ix, extent: i64) -> [Ix; 2] {

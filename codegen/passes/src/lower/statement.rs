@@ -328,8 +328,7 @@ impl Lower<'_> {
         // There is no last iteration where there is none at all; within the loop there is one.
         let is_first = self.kernel.exprs.constant(at) == Some(0);
         if past == Past::Last && !is_first {
-            let one = self.int(1);
-            let last = self.exprs().sub(extent, one);
+            let last = self.exprs().sub(extent, 1);
             at = self.exprs().min(at, last);
             // It is the smaller of the two.
             let hi = self.kernel.exprs.get(last).hi;

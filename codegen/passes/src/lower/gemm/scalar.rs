@@ -125,9 +125,8 @@ impl Lower<'_> {
         let operand = &*operand;
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let mut rows = at.to_vec();
-            let by = lower.int(width);
             if let Some(row) = rows.get_mut(which) {
-                *row = lower.exprs().mul(*row, by);
+                *row = lower.exprs().mul(*row, width);
             }
             let to = Frag {
                 reg: operand.reg,

@@ -113,8 +113,8 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         RING,
         "a ring's first slots are not free",
-        "let before = self.int(-1);",
-        "let before = self.int(0);",
+        "self.exprs().add(wraps, -1)",
+        "self.exprs().add(wraps, 0)",
     ),
     fault(
         RING,

@@ -259,8 +259,8 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         FAMILY,
         "threads of a group are numbered from the block's",
-        "self.exprs().sub(thread, first)",
-        "self.exprs().add(thread, first)",
+        "self.exprs().sub(thread, i64::from(first))",
+        "self.exprs().add(thread, i64::from(first))",
     ),
     fault(
         PARTITION,
