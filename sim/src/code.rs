@@ -129,6 +129,13 @@ pub(crate) enum Lane {
     Of(Slot, u32),
 }
 
+/// A condition of a step: an integer, or a value of elements. It is true where it is not 0.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cond {
+    Int(Src),
+    Value(Slot, Elem),
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Location {
     pub(crate) access: u32,
@@ -216,16 +223,8 @@ pub(crate) enum Ins {
         y: Slot,
     },
     /// Joins the values of two branches.
-    Blend {
-        cond: Src,
-        elem: Elem,
-        to: Slot,
-        x: Slot,
-        y: Slot,
-    },
     Pick {
-        cond: Slot,
-        cond_elem: Elem,
+        cond: Cond,
         elem: Elem,
         to: Slot,
         x: Slot,
@@ -249,14 +248,9 @@ pub(crate) enum Ins {
         to: Slot,
         x: Slot,
     },
-    /// Restricts the active lanes to those where this is true, until `Widen`.
+    /// Restricts the active lanes to those where this is true, or false, until `Widen`.
     Narrow {
-        cond: Src,
-        expected: bool,
-    },
-    NarrowBy {
-        cond: Slot,
-        elem: Elem,
+        cond: Cond,
         expected: bool,
     },
     Widen,
@@ -348,12 +342,7 @@ pub(crate) enum Ins {
         head: u32,
     },
     If {
-        cond: Src,
-        other: u32,
-    },
-    When {
-        cond: Slot,
-        elem: Elem,
+        cond: Cond,
         other: u32,
     },
     Else {
@@ -387,6 +376,25 @@ pub(crate) enum Ins {
         exit: u32,
     },
     End,
+}
+
+impl Ins {
+    /// Where it may jump, besides the next step.
+    pub(crate) fn targets(&mut self) -> Vec<&mut u32> {
+        match self {
+            Ins::Loop { exit: to, .. }
+            | Ins::LoopV { exit: to, .. }
+            | Ins::Next { head: to, .. }
+            | Ins::NextV { head: to, .. }
+            | Ins::If { other: to, .. }
+            | Ins::Else { end: to }
+            | Ins::Role { other: to, .. }
+            | Ins::Elect { end: to, .. }
+            | Ins::Jump(to) => vec![to],
+            Ins::Leave { next, exit, .. } => vec![exit, next],
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// The kind of an access.
@@ -567,5 +575,5 @@ pub(crate) const THREAD: u32 = 0;
 
 /// Is a type stored in the file of 64-bit cells?
 pub(crate) fn is_double(elem: Elem) -> bool {
-    elem.bytes() == 8
+    elem.bits() == 64
 }

@@ -190,7 +190,7 @@ impl Origins<'_> {
                 self.follow_idle(std::slice::from_ref(from), to, state);
                 self.copied(stmt.by, from, to, *fill, state, self.loops.len())
             }
-            Op::Fill { to, value } => {
+            Op::Map { to, value, .. } if stmt.op.filled().is_some() => {
                 let contents = if let Expr::Lit(x) = value { x.exact() } else { None };
                 let age = self.loops.len();
                 let known = OutOfBounds { contents, age, filled: true, ..OutOfBounds::NONE };
@@ -214,7 +214,7 @@ impl Origins<'_> {
             Op::Gather { .. } | Op::Scatter { .. } | Op::Fold { .. } | Op::Lanes { .. } => {
                 self.pass_masked(stmt, state)
             }
-            Op::For { var, body, .. } | Op::Pipelined { var, body, .. } => self.repeated(*var, body, state),
+            Op::For { var, body, .. } => self.repeated(*var, body, state),
             Op::Tiles { vars, body, .. } => self.for_each_tile(vars, body, state),
             Op::Step { var, past, body, .. } => {
                 let before = state.clone();

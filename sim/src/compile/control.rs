@@ -49,20 +49,21 @@ impl Compiler<'_> {
     }
 
     pub(super) fn choose(&mut self, cond: &Val, then: &[Stmt], other: &[Stmt]) -> Result<()> {
-        if let Val::Int(cond, _) = cond {
-            let cond = self.num(*cond);
-            match cond.as_constant() {
-                Some(0) => return self.statements(other),
-                Some(_) => return self.statements(then),
-                None => {}
-            }
-            let (cond, label) = (self.location_of(cond), self.label());
-            self.emit(Ins::If { cond, other: label });
-            return self.branches(label, then, other);
+        let cond = self.condition(cond)?;
+        if let Cond::Int(Src::Const(known)) = cond {
+            return self.statements(if known != 0 { then } else { other });
         }
-        let ((cond, elem), label) = (self.value(cond)?, self.label());
-        self.emit(Ins::When { cond, elem, other: label });
+        let label = self.label();
+        self.emit(Ins::If { cond, other: label });
         self.branches(label, then, other)
+    }
+
+    pub(super) fn condition(&mut self, cond: &Val) -> Result<Cond> {
+        if let Val::Int(cond, _) = cond {
+            return Ok(Cond::Int(self.src(*cond)));
+        }
+        let (slot, elem) = self.value(cond)?;
+        Ok(Cond::Value(slot, elem))
     }
 
     /// Leaves a loop, lane by lane.

@@ -179,7 +179,7 @@ impl Compiler<'_> {
         let elem = self.elem_of(to.space);
         let slot = self.scratch(elem);
         if let Some(guard) = guard {
-            self.emit(Ins::Narrow { cond: guard, expected: true });
+            self.emit(Ins::Narrow { cond: Cond::Int(guard), expected: true });
         }
         self.value_into(value, slot, elem)?;
         let expected = match expected {

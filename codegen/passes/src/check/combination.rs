@@ -4,6 +4,7 @@
 
 use crate::source::ast::{Level, Name};
 use crate::source::diagnostic::Diagnostic;
+use crate::tile::visit::preorder;
 use crate::tile::{Expr, Op, Program, Stmt};
 use crate::values::elem::Elem;
 use crate::values::number::Number;
@@ -19,15 +20,13 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
     if super::level(LINT, levels) == Level::Allow {
         return diagnostics;
     }
-    program.body.iter().for_each(|stmt| {
-        stmt.each(&mut |stmt| {
-            if let Some((message, help)) = judged(program, stmt) {
-                diagnostics.extend(
-                    super::lint(stmt.span, LINT, levels, message).map(|diagnostic| diagnostic.help(help)),
-                );
-            }
-        });
-    });
+    for stmt in preorder(&program.body) {
+        if let Some((message, help)) = judged(program, stmt) {
+            diagnostics.extend(
+                super::lint(stmt.span, LINT, levels, message).map(|diagnostic| diagnostic.help(help)),
+            );
+        }
+    }
     // One span in an unrolled loop or a closure makes several statements.
     diagnostics.dedup_by(|one, other| one.span == other.span);
     diagnostics

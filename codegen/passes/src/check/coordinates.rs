@@ -90,7 +90,6 @@ impl<'p> Walk<'p, '_> {
                 let what = combined(&ins, self.threads, self.budget);
                 self.write(stmt, to, what, state);
             }
-            Op::Fill { to, .. } => self.write(stmt, to, Origin::Any, state),
             Op::Map { ins, to, value } => {
                 let counts = self.counts(to);
                 let ins: Vec<Origin<Function>> = ins
@@ -144,7 +143,7 @@ impl<'p> Walk<'p, '_> {
                     self.write(stmt, carry, Origin::Any, state);
                 }
             }
-            Op::For { var, body, .. } | Op::Pipelined { var, body, .. } => {
+            Op::For { var, body, .. } => {
                 self.repeated(body, state);
                 self.joined(*var, state);
             }

@@ -7,6 +7,7 @@ use crate::source::ast::{Level, Name, Span};
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::Id;
 use crate::tile::view::View;
+use crate::tile::visit::preorder;
 use crate::tile::{Arg, Op, Program};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
@@ -35,13 +36,11 @@ struct Access<'p> {
 pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
     let mut all: Vec<(Span, &View)> = Vec::new();
     let mut loops: Vec<(Id, Span)> = Vec::new();
-    for stmt in &program.body {
-        stmt.each(&mut |stmt| {
-            if let Op::For { var, .. } | Op::Pipelined { var, .. } = stmt.op {
-                loops.push((var, stmt.span));
-            }
-            all.extend(stmt.reads().into_iter().chain(stmt.writes()).map(|view| (stmt.span, view)));
-        });
+    for stmt in preorder(&program.body) {
+        if let Op::For { var, .. } = stmt.op {
+            loops.push((var, stmt.span));
+        }
+        all.extend(stmt.accesses().map(|view| (stmt.span, view)));
     }
     let (mut diagnostics, mut known) = (Vec::new(), Vec::new());
     for arg in &program.args {

@@ -5,24 +5,25 @@ use crate::source::ast::{Level, Name};
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::Change;
 use crate::tile::Program;
+use crate::tile::visit::preorder;
 
 /// One finding for each such statement.
 pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
     let mut diagnostics = Vec::new();
-    for stmt in &program.body {
-        stmt.each(&mut |stmt| {
-            let Some((to, with)) = stmt.op.updates() else { return };
-            let elem = program.tensor(to.tensor).elem;
-            if !matches!(with, Change::Add | Change::Sub) || !elem.is_float() {
-                return;
-            }
-            let message = format!(
-                "atomic sums of {elem} in `{}` are rounded in the order in which threads add, so they differ from run to run",
-                to.name
-            );
-            let help = "let one block add each element, from partial sums that the others write to another tensor; or add integers";
-            diagnostics.extend(super::lint(stmt.span, "deterministic", levels, message).map(|diagnostic| diagnostic.help(help)));
-        });
+    for stmt in preorder(&program.body) {
+        let Some((to, with)) = stmt.op.updates() else { continue };
+        let elem = program.tensor(to.tensor).elem;
+        if !matches!(with, Change::Add | Change::Sub) || !elem.is_float() {
+            continue;
+        }
+        let message = format!(
+            "atomic sums of {elem} in `{}` are rounded in the order in which threads add, so they differ from run to run",
+            to.name
+        );
+        let help = "let one block add each element, from partial sums that the others write to another tensor; or add integers";
+        diagnostics.extend(
+            super::lint(stmt.span, "deterministic", levels, message).map(|diagnostic| diagnostic.help(help)),
+        );
     }
     diagnostics
 }

@@ -2,7 +2,7 @@
 
 use crate::isa::atom::OperandKind;
 use crate::thread::index::Ix;
-use crate::thread::{AtomArg, Kernel, Op, Param, Space, Stmt, Unroll, Val};
+use crate::thread::{AtomArg, Kernel, Lane, Op, Param, Space, Stmt, Unroll, Val};
 
 /// Operations and bytes of a block.
 #[derive(Clone, Copy, Default)]
@@ -137,9 +137,8 @@ fn operations(value: &Val) -> f64 {
         Val::Fma(x) => 2.0 + all(&x[..]),
         Val::Ptx { args, .. } => 1.0 + all(args),
         Val::Product(row, x) => 2.0 * row.multiply_adds() + all(&x[..]),
-        Val::Cast(_, x) | Val::Bits(_, x) | Val::ShuffleXor(x, _) | Val::Vote(_, x) => operations(x),
-        Val::Shuffle(_, x) => all(&x[..]),
-        Val::Guarded(_, x, y) | Val::Cmp(_, x, y) => operations(x) + operations(y),
+        Val::Cast(_, x) | Val::Bits(_, x) | Val::Vote(_, x) | Val::Shuffle(x, Lane::Xor(_)) => operations(x),
+        Val::Cmp(_, x, y) | Val::Shuffle(x, Lane::InGroup(_, y)) => operations(x) + operations(y),
         Val::Pick(x) => all(&x[..]),
     }
 }

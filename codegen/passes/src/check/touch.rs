@@ -11,6 +11,7 @@ use super::races::Env;
 use crate::thread::Id;
 use crate::thread::index::gcd;
 use crate::tile::view::View;
+use crate::tile::visit::preorder;
 use crate::tile::{Program, Space};
 use crate::values::affine::{Affine, Coord};
 
@@ -331,15 +332,13 @@ impl Grains {
     fn of(program: &Program, tensor: Id) -> Option<Grains> {
         let mut modes = extents(program, tensor)?;
         let whole = modes.clone();
-        for stmt in &program.body {
-            stmt.each(&mut |stmt| {
-                let views = stmt.reads().into_iter().chain(stmt.writes());
-                for view in views.filter(|view| view.tensor == tensor) {
-                    for (mode, grain) in modes.iter_mut().enumerate() {
-                        *grain = gcd(*grain, of_view(view, mode));
-                    }
+        for stmt in preorder(&program.body) {
+            let views = stmt.accesses();
+            for view in views.filter(|view| view.tensor == tensor) {
+                for (mode, grain) in modes.iter_mut().enumerate() {
+                    *grain = gcd(*grain, of_view(view, mode));
                 }
-            });
+            }
         }
         Some(Grains { modes: modes.iter().zip(whole).map(|(&grain, all)| (grain, all / grain)).collect() })
     }

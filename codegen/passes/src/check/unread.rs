@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use crate::source::ast::{Level, Name, Span};
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::Id;
+use crate::tile::visit::preorder;
 use crate::tile::{How, Multiply, Op, Program, Space, Stmt};
 
 /// One finding for each such tensor, at its declaration.
 pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
     let (mut read, mut written): (Vec<Id>, Vec<Id>) = (Vec::new(), Vec::new());
     let mut by_hand = false;
-    let mut note = |stmt: &Stmt| {
+    for stmt in preorder(&program.body) {
         read.extend(stmt.reads().into_iter().map(|view| view.tensor));
         written.extend(stmt.writes().into_iter().map(|view| view.tensor));
         // The entries of a tuple are computed together.
@@ -23,8 +24,7 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
         // An atom may read where it writes.
         by_hand |=
             matches!(stmt.op, Op::Copy { how: How::Atom(_), .. } | Op::Gemm { how: Multiply::Atom(_), .. });
-    };
-    program.body.iter().for_each(|stmt| stmt.each(&mut note));
+    }
     if by_hand {
         return Vec::new();
     }
@@ -98,7 +98,7 @@ fn lost(program: &Program) -> Vec<Span> {
         });
         let around = if events[0].reads { 0 } else { around };
         for write in events.iter().skip(1).filter(|event| !event.reads) {
-            if !matches!(write.stmt.op, Op::Copy { .. } | Op::Map { .. } | Op::Fill { .. }) {
+            if !matches!(write.stmt.op, Op::Copy { .. } | Op::Map { .. }) {
                 continue;
             }
             let repeated =

@@ -4,13 +4,12 @@
 use crate::source::ast::{Level, Name, Span};
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::Id;
+use crate::tile::visit::preorder;
 use crate::tile::{Arg, Program, Space, Stmt};
 
 /// One finding for each such argument, at its name, and one for each such tile in registers, where it is read first.
 pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
-    let mut written: Vec<Id> = Vec::new();
-    let mut note = |stmt: &Stmt| written.extend(stmt.writes().into_iter().map(|view| view.tensor));
-    program.body.iter().for_each(|stmt| stmt.each(&mut |stmt| note(stmt)));
+    let written: Vec<Id> = preorder(&program.body).flat_map(Stmt::writes).map(|to| to.tensor).collect();
     let mut diagnostics = Vec::new();
     for arg in &program.args {
         let Arg::Tensor(id) = arg else { continue };
@@ -25,11 +24,8 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
             super::lint(tensor.span, "unwritten", levels, message).map(|diagnostic| diagnostic.help(help)),
         );
     }
-    let mut read: Vec<(Id, Span)> = Vec::new();
-    let mut note = |stmt: &Stmt| {
-        read.extend(stmt.reads().into_iter().map(|view| (view.tensor, stmt.span)));
-    };
-    program.body.iter().for_each(|stmt| stmt.each(&mut |stmt| note(stmt)));
+    let read = |stmt| Stmt::reads(stmt).into_iter().map(|view| (view.tensor, stmt.span));
+    let read: Vec<(Id, Span)> = preorder(&program.body).flat_map(read).collect();
     for (id, tensor) in program.tensors.iter().enumerate() {
         let first = read.iter().find(|(of, _)| *of as usize == id && !written.contains(of));
         if let (Some((_, span)), Space::Registers { .. }) = (first, tensor.space) {

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use tilewright_layout::{Symbol, Value};
 
 use crate::thread::index::{Int, Ix, lcm};
-use crate::thread::{Fact, Id, Kernel, Op, Param, Stmt};
+use crate::thread::visit::preorder;
+use crate::thread::{Fact, Id, Kernel, Op, Param};
 
 /// How many lanes a warp has.
 pub(super) const LANES: usize = 32;
@@ -34,7 +35,11 @@ pub(super) struct Warp<'k> {
 impl<'k> Warp<'k> {
     pub(super) fn new(kernel: &'k Kernel) -> Warp<'k> {
         let mut names = vec![None; kernel.vars.len()];
-        name(&kernel.body, &mut names);
+        for stmt in preorder(&kernel.body) {
+            if let Op::Let(id, at) = stmt.op {
+                names[id as usize] = Some(at);
+            }
+        }
         let params = kernel.params.iter().map(|param| match param {
             Param::Int { symbol, .. } => representative(kernel, *symbol),
             _ => 0,
@@ -130,16 +135,6 @@ impl<'k> Warp<'k> {
                 x
             }
         }
-    }
-}
-
-/// Values of names, wherever they are given.
-fn name(body: &[Stmt], names: &mut [Option<Ix>]) {
-    for stmt in body {
-        if let Op::Let(id, at) = stmt.op {
-            names[id as usize] = Some(at);
-        }
-        stmt.op.blocks().into_iter().for_each(|body| name(body, names));
     }
 }
 

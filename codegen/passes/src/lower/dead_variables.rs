@@ -17,12 +17,10 @@ pub(super) fn drop_unread(exprs: &Exprs, list: &mut Vec<Stmt>) {
 
 /// Does a statement, or one inside it, read a variable?
 pub(super) fn reads(exprs: &Exprs, stmt: &Stmt, var: Id) -> bool {
-    let mut result = false;
-    stmt.op.each_use(&mut |used| match used {
-        Use::Integer(at) | Use::Operand(at) => result |= depends(exprs, at, var),
-        Use::Registers(..) | Use::Memory { .. } => {}
-    });
-    result || stmt.op.blocks().into_iter().flatten().any(|stmt| reads(exprs, stmt, var))
+    stmt.preorder().flat_map(|stmt| stmt.op.uses()).any(|used| match used {
+        Use::Integer(at) | Use::Operand(at) => depends(exprs, at, var),
+        Use::Registers(..) | Use::Memory { .. } => false,
+    })
 }
 
 fn depends(exprs: &Exprs, at: Ix, var: Id) -> bool {

@@ -390,15 +390,13 @@ impl<'p> Lower<'p> {
                 let symbol = self.symbols.iter().find(|(known, _)| *known == of).map(|(_, at)| *at);
                 let symbol = symbol.unwrap_or_default();
                 let rounded = if over > 1 {
-                    let more = self.int(i64::from(over) - 1);
-                    let sum = self.exprs().add(symbol, more);
+                    let sum = self.exprs().add(symbol, i64::from(over) - 1);
                     let count = self.exprs().div(sum, i64::from(over));
                     self.name_tile_of(count, of, over.into());
                     count
                 } else {
                     symbol
                 };
-                let times = self.int(times);
                 self.exprs().mul(rounded, times)
             }
             Value::Basis { .. } | Value::Any => self.int(0),
@@ -474,12 +472,11 @@ impl<'p> Lower<'p> {
     fn affine(&mut self, affine: &Affine) -> Ix {
         let mut sum = self.int(0);
         for (coord, factor) in &affine.terms {
-            let (at, factor) = (self.coord(coord), self.int(*factor));
-            let term = self.exprs().mul(at, factor);
+            let at = self.coord(coord);
+            let term = self.exprs().mul(at, *factor);
             sum = self.exprs().add(sum, term);
         }
-        let constant = self.int(affine.constant);
-        self.exprs().add(sum, constant)
+        self.exprs().add(sum, affine.constant)
     }
 
     /// Names an expression that is invariant in the kernel, at the kernel's top. Equal expressions have the first of their names.

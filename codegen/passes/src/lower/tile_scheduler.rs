@@ -115,9 +115,9 @@ impl Lower<'_> {
     /// The number of a tile's part; `tile` becomes the number of the tile itself.
     fn part_of_tile(&mut self, wave: &LastWave, tile: &mut Ix) -> Ix {
         let &LastWave { whole, parts, .. } = wave;
-        let (most, zero) = (self.kernel.exprs.get(*tile).hi.max(0), self.int(0));
+        let most = self.kernel.exprs.get(*tile).hi.max(0);
         let after = self.exprs().sub(*tile, whole);
-        let after = self.exprs().max(after, zero);
+        let after = self.exprs().max(after, 0);
         self.exprs().assume(after, 0, most);
         let after = self.name_here(after, "after");
         let is_whole = self.exprs().lt(*tile, whole);

@@ -359,7 +359,7 @@ fn no_coordinate(program: &Program, mode: u8, at: Option<&Coordinate>) -> Proble
             stmt.each(&mut |stmt| {
                 if stmt.id == *by {
                     words = match &stmt.op {
-                        Op::For { var, .. } | Op::Pipelined { var, .. } | Op::Step { var, .. } => {
+                        Op::For { var, .. } | Op::Step { var, .. } => {
                             format!("the loop over `{}`", program.vars[*var as usize].name)
                         }
                         _ => stmt.words(),

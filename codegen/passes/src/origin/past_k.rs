@@ -106,7 +106,7 @@ impl<'p> Writers<'p> {
         match &stmt.op {
             Op::Copy { from, to, fill, .. } => self.of_view(from, mode_of(to)?, end, fill.exact()?, depth),
             Op::Contents { from, to } => self.of_view(from, mode_of(to)?, end, 0.0, depth),
-            Op::Fill { value: Expr::Lit(value), .. } => value.exact(),
+            Op::Map { value: Expr::Lit(value), .. } => value.exact(),
             Op::Map { ins, to, value } if to.tensor == of => {
                 self.computed(ins, mode_of(to)?, value, end, depth)
             }

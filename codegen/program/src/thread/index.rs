@@ -148,6 +148,24 @@ impl Expr {
     }
 }
 
+/// The second operand of an operation: an expression, or a constant.
+pub trait Operand {
+    /// The expression.
+    fn within(self, exprs: &mut Exprs) -> Ix;
+}
+
+impl Operand for Ix {
+    fn within(self, _: &mut Exprs) -> Ix {
+        self
+    }
+}
+
+impl Operand for i64 {
+    fn within(self, exprs: &mut Exprs) -> Ix {
+        exprs.int(self)
+    }
+}
+
 /// The arena.
 #[derive(Clone, Debug, Default)]
 pub struct Exprs {
@@ -355,7 +373,8 @@ impl Exprs {
     }
 
     /// `a + b`
-    pub fn add(&mut self, a: Ix, b: Ix) -> Ix {
+    pub fn add(&mut self, a: Ix, b: impl Operand) -> Ix {
+        let b = b.within(self);
         match (self.constant(a), self.constant(b)) {
             (Some(x), Some(y)) => return self.int(x.saturating_add(y)),
             (Some(0), _) => return b,
@@ -392,7 +411,8 @@ impl Exprs {
     }
 
     /// `a - b`
-    pub fn sub(&mut self, a: Ix, b: Ix) -> Ix {
+    pub fn sub(&mut self, a: Ix, b: impl Operand) -> Ix {
+        let b = b.within(self);
         match (self.constant(a), self.constant(b)) {
             (Some(x), Some(y)) => return self.int(x.saturating_sub(y)),
             (_, Some(n)) => {
@@ -410,7 +430,8 @@ impl Exprs {
     }
 
     /// `a * b`
-    pub fn mul(&mut self, a: Ix, b: Ix) -> Ix {
+    pub fn mul(&mut self, a: Ix, b: impl Operand) -> Ix {
+        let b = b.within(self);
         match (self.constant(a), self.constant(b)) {
             (Some(x), Some(y)) => return self.int(x.saturating_mul(y)),
             (Some(_), None) => return self.mul(b, a),

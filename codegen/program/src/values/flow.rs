@@ -28,6 +28,33 @@ pub enum Control {
     OneOrNone,
 }
 
+/// Statements, each before those inside it.
+pub struct Preorder<'s, S> {
+    /// The next statements, the first one last.
+    left: Vec<&'s S>,
+    inside: fn(&'s S) -> Vec<&'s S>,
+}
+
+impl<'s, S> Preorder<'s, S> {
+    /// These statements and those inside them, which a function lists.
+    pub fn new(
+        first: impl DoubleEndedIterator<Item = &'s S>,
+        inside: fn(&'s S) -> Vec<&'s S>,
+    ) -> Preorder<'s, S> {
+        Preorder { left: first.rev().collect(), inside }
+    }
+}
+
+impl<'s, S> Iterator for Preorder<'s, S> {
+    type Item = &'s S;
+
+    fn next(&mut self) -> Option<&'s S> {
+        let stmt = self.left.pop()?;
+        self.left.extend((self.inside)(stmt).into_iter().rev());
+        Some(stmt)
+    }
+}
+
 /// A program whose statements contain blocks of statements.
 pub trait Structured {
     /// A statement of it.

@@ -11,9 +11,7 @@ impl Structured for Program {
 
     fn control(&self, stmt: &Stmt) -> Control {
         match &stmt.op {
-            Op::For { var, .. } | Op::Pipelined { var, .. } => {
-                Control::Repeat { var: *var, runs: self.runs(*var) }
-            }
+            Op::For { var, .. } => Control::Repeat { var: *var, runs: self.runs(*var) },
             Op::Tiles { vars, .. } => match self.launch {
                 LaunchRule::Persistent => {
                     Control::Repeat { var: vars.first().copied().unwrap_or(Id::MAX), runs: false }
@@ -86,7 +84,7 @@ impl Program {
     fn decided_by<'p>(&'p self, op: &'p Op) -> Vec<&'p Affine> {
         match op {
             Op::If { test, .. } => test.integers(),
-            Op::For { var, .. } | Op::Pipelined { var, .. } => {
+            Op::For { var, .. } => {
                 let var = &self.vars[*var as usize];
                 vec![&var.from, &var.to]
             }

@@ -520,11 +520,9 @@ impl<'k> Meter<'k> {
             Val::Cast(_, x) => all(&[x]).then(issued(1.0), 1.0),
             Val::Bits(_, x) => all(&[x]),
             Val::Ptx { args, .. } => all(&args.iter().collect::<Vec<_>>()).then(issued(1.0), 1.0),
-            Val::Bin(_, x, y) | Val::Cmp(_, x, y) | Val::Guarded(_, x, y) => {
-                all(&[x, y]).then(issued(1.0), 1.0)
-            }
+            Val::Bin(_, x, y) | Val::Cmp(_, x, y) => all(&[x, y]).then(issued(1.0), 1.0),
             Val::Pick(x) => all(&[&x[0], &x[1], &x[2]]).then(issued(1.0), 1.0),
-            Val::ShuffleXor(..) | Val::Shuffle(..) | Val::Vote(..) => {
+            Val::Shuffle(..) | Val::Vote(..) => {
                 let shuffle =
                     Load { issued: 1.0, wavefronts: 1.0, latency: device::SHARED, ..Load::default() };
                 all(&value.parts()).then(shuffle, 1.0)
