@@ -123,7 +123,7 @@ fn program() -> Result<Program> {
 /// The main loop of one tile, with one wgmma group in flight while the next is issued.
 fn multiply(b: &mut Builder, (ring, steps): (Id, Value), from: [&View; 2], acc: &View) -> Result<()> {
     b.fill(acc, Expr::lit(0.0))?;
-    let before = |b: &Builder| sum(Coord::Phase(ring).into(), &(-1).into());
+    let before = |_: &Builder| sum(Coord::Phase(ring).into(), &(-1).into());
     let token = b.repeat("k", steps, Unroll::No, |b, k| -> Result<Id> {
         b.statement(Op::Await { ring, phase: Coord::Phase(ring).into() });
         let slot = b.slot(ring);

@@ -69,17 +69,13 @@ fn remove_unread(list: &mut Vec<Stmt>, read: &Read) {
     }
 }
 
-/// Removes a statement, and the comment before it if no other statement follows there.
+/// Removes a statement, and the comment before it if no other statement follows under it.
 fn remove_with_comment(list: &mut Vec<Stmt>, at: usize) {
-    let site = list.remove(at).site;
+    list.remove(at);
     let is_comment = |stmt: &Stmt| matches!(stmt.op, Op::Comment(_));
-    let goes_on = list.get(at).is_some_and(|next| next.site == site && !is_comment(next));
-    if let Some(before) = at.checked_sub(1)
-        && is_comment(&list[before])
-        && list[before].site == site
-        && !goes_on
-    {
-        list.remove(before);
+    let goes_on = list.get(at).is_some_and(|next| !is_comment(next));
+    if !goes_on && at > 0 && is_comment(&list[at - 1]) {
+        list.remove(at - 1);
     }
 }
 
