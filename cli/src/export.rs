@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use tilewright_runtime::export;
+use tilewright_codegen::kernel_def::KernelDef;
+use tilewright_runtime::{bundle, export};
 
 use crate::kernel;
 use crate::output::{self, Failure, Result, finish, option, print};
@@ -11,7 +12,8 @@ use crate::output::{self, Failure, Result, finish, option, print};
 const EXAMPLES: &str = "\
 Examples:
   tilewright export softmax --arch sm_90
-  tilewright export matmul dtype=bf16 name=product --arch sm_90,sm_80,compute_80 --out src/kernels";
+  tilewright export matmul dtype=bf16 name=product --arch sm_90,sm_80,compute_80 --out src/kernels
+  tilewright export softmax --with 'matmul dtype=bf16' --arch sm_90 --bundle kernels.bundle";
 
 const FILES: &str = "\
 NAME.h and NAME.c contain the binaries, and everything that a launch in Rust decides: the checks of arguments, the choice among
@@ -30,6 +32,12 @@ pub(crate) fn command() -> Command {
             )
             .value_delimiter(',')
             .required(true),
+        )
+        .arg(option("bundle", "FILE", "Write a bundle instead, for programs in Rust that then need no NVRTC"))
+        .arg(
+            option("with", "'KERNEL KEYS'", "Another kernel of the bundle; may be repeated")
+                .action(ArgAction::Append)
+                .requires("bundle"),
         )
         .arg(option("out", "FOLDER", "Where the files are written").default_value("."))
         .arg(
@@ -60,6 +68,9 @@ fn write(matches: &ArgMatches) -> Result {
     let chosen = kernel::chosen(matches)?;
     let architectures: Vec<&str> =
         matches.get_many::<String>("arch").into_iter().flatten().map(String::as_str).collect();
+    if let Some(path) = matches.get_one::<String>("bundle") {
+        return bundle(chosen.def, matches, &architectures, path);
+    }
     let folder = matches.get_one::<String>("out").map_or(".", String::as_str);
     let mut paths = export::write(&chosen.def, &architectures, folder).map_err(Failure::of)?.to_vec();
     if matches.get_flag("python") {
@@ -71,4 +82,14 @@ fn write(matches: &ArgMatches) -> Result {
     let size = |path: &std::path::PathBuf| std::fs::metadata(path).map_or(0, |of| of.len());
     let line = |path: &std::path::PathBuf| format!("{} ({})\n", path.display(), output::bytes(size(path)));
     print(&paths.iter().map(line).collect::<String>())
+}
+
+fn bundle(first: KernelDef, matches: &ArgMatches, architectures: &[&str], path: &str) -> Result {
+    let others = matches.get_many::<String>("with").into_iter().flatten().map(|words| {
+        let (name, keys) = words.split_once(' ').unwrap_or((words, ""));
+        Ok(kernel::choose(name, keys)?.def)
+    });
+    let all = [Ok(first)].into_iter().chain(others).collect::<Result<Vec<_>>>()?;
+    let bytes = bundle::write(&all.iter().collect::<Vec<_>>(), architectures, path).map_err(Failure::of)?;
+    print(&format!("{path} ({}, kernels: {})\n", output::bytes(bytes), all.len()))
 }

@@ -17,10 +17,15 @@ use crate::records;
 
 /// An architecture to compile for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Target {
+pub(crate) struct Target {
     arch: u32,
     /// PTX, which newer devices compile when they load it.
-    ptx: bool,
+    pub(crate) ptx: bool,
+}
+
+/// The architectures of a request.
+pub(crate) fn targets(architectures: &[&str]) -> Result<Vec<Target>, Refusal> {
+    architectures.iter().map(|text| Target::read(text)).collect()
 }
 
 /// Why a kernel was not exported.
@@ -73,7 +78,7 @@ impl From<Refusal> for Error {
 /// # }
 /// ```
 pub fn export<K: Kernel + ?Sized>(kernel: &K, architectures: &[&str]) -> Result<Exported, Error> {
-    let targets = architectures.iter().map(|text| Target::read(text)).collect::<Result<Vec<_>, _>>()?;
+    let targets = targets(architectures)?;
     let generated = records::consulted(kernel.def().generate().map_err(Error::Kernel)?)?;
     for (target, text) in targets.iter().zip(architectures) {
         if !generated.variants.iter().any(|variant| target.serves(&variant.program)) {
@@ -164,9 +169,14 @@ impl Target {
         })
     }
 
-    fn serves(self, program: &thread::Kernel) -> bool {
+    pub(crate) fn serves(self, program: &thread::Kernel) -> bool {
         let exact = !program.arch_specific || program.arch == self.arch;
         program.arch <= self.arch && exact && !(self.ptx && program.arch_specific)
+    }
+
+    /// The architecture that NVRTC compiles a program for.
+    pub(crate) fn of_program(self, program: &thread::Kernel) -> String {
+        format!("sm_{}{}", self.arch, if program.arch_specific { "a" } else { "" })
     }
 }
 
@@ -179,8 +189,7 @@ fn images(nvrtc: &Nvrtc, variant: &Variant, targets: &[Target]) -> Result<Vec<Im
         let bytes = if ptx {
             nvrtc.ptx(source, &name, &format!("compute_{arch}")).map_err(Error::Compile)?.into_bytes()
         } else {
-            let architecture = format!("sm_{arch}{}", if program.arch_specific { "a" } else { "" });
-            let request = Request { source, name: &name, arch: &architecture, options: &[] };
+            let request = Request { source, name: &name, arch: &target.of_program(program), options: &[] };
             let result = Cache::open().compile(Ok(nvrtc), &request).map_err(Error::Compile)?;
             result.compiled.cubin
         };

@@ -239,7 +239,7 @@ fn filled_by(warps: u32, also: &dyn Fn(&mut Builder)) -> Program {
                     let (left, right) = (last(b, &sx, slot.clone())?, last(b, &sy, slot)?);
                     let (token, row) = (b.token(), Multiply::Atom(isa::named(ROW)?));
                     b.at(Span(7)).gemm_how(&left, &right, &acc, row, Order::Plain, Some(token))?;
-                    b.at(Span(8)).wait(token);
+                    b.at(Span(8)).wait(token, 0);
                     b.at(Span(9)).statement(Op::Release { ring, phase: Coord::Phase(ring).into() });
                     b.at(Span(10)).statement(Op::Advance { ring });
                     Ok(())

@@ -45,7 +45,7 @@ const fn roots<const N: usize>(degree: u32) -> [u32; N] {
 }
 
 /// A hash of the bytes so far.
-pub(super) struct Sha256 {
+pub(crate) struct Sha256 {
     state: [u32; 8],
     /// The bytes that do not fill a block yet.
     rest: Vec<u8>,
@@ -58,7 +58,7 @@ impl Sha256 {
     }
 
     /// The hash of these bytes, as text.
-    pub(super) fn of(bytes: &[u8]) -> String {
+    pub(crate) fn of(bytes: &[u8]) -> String {
         let mut hash = Sha256::new();
         hash.update(bytes);
         hash.finish()

@@ -93,6 +93,9 @@ const fn thread_pass(
 
 /// All passes over the thread program, in the order in which they run at the end of lowering.
 pub const THREAD_PASSES: &[ThreadPass] = &[
+    thread_pass("dead_variables", "removes names and registers that no statement reads", |kernel, _| {
+        dead_variables::remove(kernel)
+    }),
     thread_pass("commits", "inserts commits of asynchronous copies", |kernel, _| commits::insert(kernel)),
     thread_pass("tokens", "lets waits leave the copies in flight that are not needed yet", tokens::relax),
     thread_pass("fences", "inserts fences between the proxies of memory", |kernel, _| fences::insert(kernel)),

@@ -201,14 +201,19 @@ impl Lower<'_> {
             lower.set(values, next, value);
             Ok(())
         })?;
-        let totals = self.room(values, "total", rows);
-        self.over(rows, &mut |lower, at| {
-            let [_, last] = lower.neighbours_of(extent - 2, at, extent);
-            let last = lower.tuple(values, last);
-            lower.set(&totals, at, last);
-            Ok(())
-        })?;
-        let before = self.prefixes(&totals, above, carry, false)?;
+        // Without levels above and without a carry, nobody needs the totals.
+        let before = if above.is_empty() && carry.is_none() {
+            None
+        } else {
+            let totals = self.room(values, "total", rows);
+            self.over(rows, &mut |lower, at| {
+                let [_, last] = lower.neighbours_of(extent - 2, at, extent);
+                let last = lower.tuple(values, last);
+                lower.set(&totals, at, last);
+                Ok(())
+            })?;
+            self.prefixes(&totals, above, carry, false)?
+        };
         let before = before.as_deref();
         if inclusive && before.is_none() {
             return Ok(values.parts.clone());

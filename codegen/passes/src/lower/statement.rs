@@ -3,7 +3,6 @@
 use tilewright_layout::Value;
 
 use super::Lower;
-use super::dead_variables::drop_unread;
 use crate::isa::atom::OperandName;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
@@ -345,13 +344,12 @@ impl Lower<'_> {
         {
             self.comment(format!("ahead of the loop: the copies of iteration {at}"));
         }
-        let (mut then, ()) = self.nested(|lower| {
+        let (then, ()) = self.nested(|lower| {
             let value = lower.step_value(&of.name, at, begin, extent, past);
             lower.bind(var, value);
             lower.scope.ahead = lower.scope.loops > 0 && past != Past::Inside;
             lower.statements(body)
         })?;
-        drop_unread(&self.kernel.exprs, &mut then);
         match always {
             Some(_) => self.block.extend(then),
             None => self.emit(Op::If { cond: inside.into(), then, other: Vec::new() }),

@@ -4,7 +4,6 @@
 use tilewright_layout::Value;
 
 use super::Lower;
-use super::dead_variables::drop_unread;
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::index::{ConstantName, Int, Ix};
 use crate::thread::{Id, Op, Scope, Unroll};
@@ -71,7 +70,7 @@ impl Lower<'_> {
         let last = self.kernel.exprs.get(waves).hi.max(1) - 1;
         let wave = self.var("wave", last > i64::from(i32::MAX));
         let at = self.exprs().leaf(Int::Var(wave), 0, last, 1, Scope::Cluster);
-        let (mut body, ()) = self.nested(|lower| {
+        let (body, ()) = self.nested(|lower| {
             let far = lower.exprs().mul(at, apart);
             let tile = lower.exprs().add(first, far);
             let hi = lower.kernel.exprs.get(all).hi - 1;
@@ -91,8 +90,6 @@ impl Lower<'_> {
             others.iter().for_each(|&(ring, slots)| lower.skip(ring, slots));
             Ok::<(), Diagnostic>(())
         })?;
-        // A role that only passes tiles on does not need to know which they are.
-        drop_unread(&self.kernel.exprs, &mut body);
         let zero = self.int(0);
         self.emit(Op::For { var: wave, from: zero, to: waves, step: 1, unroll: Unroll::No, body });
         Ok(())

@@ -194,7 +194,7 @@ impl Reg {
     pub fn registers(&self) -> u32 {
         match self.words {
             true => self.elem.bytes_of(self.len).div_ceil(4),
-            false => self.elem.bytes_of(self.len).div_ceil(4),
+            false => self.len * self.elem.bits().div_ceil(32),
         }
     }
 }

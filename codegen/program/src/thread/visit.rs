@@ -263,7 +263,7 @@ impl Atom {
 
 impl Val {
     /// The values that it is computed from.
-    pub(crate) fn parts(&self) -> Vec<&Val> {
+    pub fn parts(&self) -> Vec<&Val> {
         match self {
             Val::Reg(..) | Val::Lit(..) | Val::Int(..) | Val::Param(_) => Vec::new(),
             Val::Un(_, x) | Val::Cast(_, x) | Val::Bits(_, x) | Val::Vote(_, x) => vec![x],
