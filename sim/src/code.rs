@@ -129,6 +129,13 @@ pub(crate) enum Lane {
     Of(Slot, u32),
 }
 
+/// Where an integer is: one of the warp, or one of each lane.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum IntCell {
+    Warp(u32),
+    Lanes(u32),
+}
+
 /// A condition of a step: an integer, or a value of elements. It is true where it is not 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Cond {
@@ -148,26 +155,14 @@ pub(crate) struct Location {
 pub(crate) enum Ins {
     /// A jump target; removed once the program is complete.
     Label(u32),
-    IntS {
+    Int {
         op: IntOp,
-        to: u32,
+        to: IntCell,
         a: Src,
         b: Src,
     },
-    IntV {
-        op: IntOp,
-        to: u32,
-        a: Src,
-        b: Src,
-    },
-    SelectS {
-        to: u32,
-        cond: Src,
-        a: Src,
-        b: Src,
-    },
-    SelectV {
-        to: u32,
+    Select {
+        to: IntCell,
         cond: Src,
         a: Src,
         b: Src,
@@ -315,28 +310,15 @@ pub(crate) enum Ins {
     Init(Id),
     /// Waits for the previous kernel in the stream.
     AwaitPrevious,
-    /// A loop with uniform bounds.
+    /// Begins a loop. If its bounds differ from lane to lane, lanes leave it one by one.
     Loop {
-        var: u32,
+        var: IntCell,
         from: Src,
         to: Src,
         exit: u32,
     },
     Next {
-        var: u32,
-        step: i64,
-        to: Src,
-        head: u32,
-    },
-    /// A loop with divergent bounds, which lanes leave one by one.
-    LoopV {
-        var: u32,
-        from: Src,
-        to: Src,
-        exit: u32,
-    },
-    NextV {
-        var: u32,
+        var: IntCell,
         step: i64,
         to: Src,
         head: u32,
@@ -383,9 +365,7 @@ impl Ins {
     pub(crate) fn targets(&mut self) -> Vec<&mut u32> {
         match self {
             Ins::Loop { exit: to, .. }
-            | Ins::LoopV { exit: to, .. }
             | Ins::Next { head: to, .. }
-            | Ins::NextV { head: to, .. }
             | Ins::If { other: to, .. }
             | Ins::Else { end: to }
             | Ins::Role { other: to, .. }

@@ -6,7 +6,7 @@ use tilewright_program::number::{self, Number};
 use tilewright_program::thread::{Bin, Cmp, Scope, Un, Vote};
 
 use crate::arithmetic::Arithmetic;
-use crate::code::{Claimed, Cond, Ins, IntOp, Lane, Slot, Src, is_double};
+use crate::code::{Claimed, Cond, Ins, IntCell, IntOp, Lane, Slot, Src, is_double};
 use crate::count::Class;
 use crate::fault::FaultKind;
 use crate::machine::{Cluster, Result, Stop};
@@ -52,12 +52,16 @@ impl Cluster<'_> {
             w.pc += 1;
             match *ins {
                 Ins::Label(_) => {}
-                Ins::IntS { op, to, a, b } => w.scalars[to as usize] = op.of(w.scalar(a), w.scalar(b)),
-                Ins::IntV { op, to, a, b } => w.vectors[to as usize] = each(op, &w.ints(a), &w.ints(b)),
-                Ins::SelectS { to, cond, a, b } => {
+                Ins::Int { op, to: IntCell::Warp(to), a, b } => {
+                    w.scalars[to as usize] = op.of(w.scalar(a), w.scalar(b));
+                }
+                Ins::Int { op, to: IntCell::Lanes(to), a, b } => {
+                    w.vectors[to as usize] = each(op, &w.ints(a), &w.ints(b));
+                }
+                Ins::Select { to: IntCell::Warp(to), cond, a, b } => {
                     w.scalars[to as usize] = if w.scalar(cond) != 0 { w.scalar(a) } else { w.scalar(b) };
                 }
-                Ins::SelectV { to, cond, a, b } => select(w, to, cond, [a, b]),
+                Ins::Select { to: IntCell::Lanes(to), cond, a, b } => select(w, to, cond, [a, b]),
                 Ins::Set { to, a } => {
                     let new = w.ints(a);
                     w.set_ints(to, |lane| new[lane]);
@@ -129,8 +133,7 @@ impl Cluster<'_> {
                     }
                 }
                 Ins::Loop { .. } | Ins::Next { .. } | Ins::Leave { .. } => self.branch(w, ins)?,
-                Ins::LoopV { .. } | Ins::NextV { .. } | Ins::Enter => self.branch(w, ins)?,
-                Ins::Narrow { .. } | Ins::Widen => self.branch(w, ins)?,
+                Ins::Enter | Ins::Narrow { .. } | Ins::Widen => self.branch(w, ins)?,
                 Ins::If { .. } | Ins::Else { .. } | Ins::EndIf => self.branch(w, ins)?,
                 Ins::Role { .. } | Ins::Elect { .. } | Ins::Jump(_) => self.branch(w, ins)?,
                 Ins::End => {
@@ -146,8 +149,6 @@ impl Cluster<'_> {
         match *ins {
             Ins::Loop { var, from, to, exit } => w.begin(var, from, to, exit),
             Ins::Next { var, step, to, head } => w.next(var, step, to, head),
-            Ins::LoopV { var, from, to, exit } => w.begin_lanes(var, from, to, exit),
-            Ins::NextV { var, step, to, head } => w.next_lanes(var, step, to, head),
             Ins::Narrow { cond, expected } => {
                 let lanes = self.truth(w, cond)?;
                 w.narrow(if expected { lanes } else { !lanes });

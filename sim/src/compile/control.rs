@@ -132,19 +132,14 @@ impl Compiler<'_> {
         }
         let (from, to) = (self.location_of(from), self.location_of(to));
         let head = self.label();
-        let file = if vector { &mut self.code.vectors } else { &mut self.code.scalars };
-        let cell = *file;
-        *file += 1;
-        let num = self.numbers.cell(vector, cell, self.levels.len() as u32, false, range);
+        let (slot, cell) = self.integer(vector);
+        let num = self.numbers.cell(vector, slot, self.levels.len() as u32, false, range);
         if vector {
             self.branches.push(exit);
         } else {
             self.enter(var, body, exit);
         }
-        self.emit(match vector {
-            false => Ins::Loop { var: cell, from, to, exit },
-            true => Ins::LoopV { var: cell, from, to, exit },
-        });
+        self.emit(Ins::Loop { var: cell, from, to, exit });
         self.levels.push(Level::default());
         let outer = self.vars[var as usize];
         self.bind(var, num);
@@ -160,10 +155,7 @@ impl Compiler<'_> {
         let outer = &mut self.levels.last_mut().expect("there is always a level").body;
         outer.extend(level.before);
         outer.extend(level.body);
-        self.emit(match vector {
-            false => Ins::Next { var: cell, step, to, head },
-            true => Ins::NextV { var: cell, step, to, head },
-        });
+        self.emit(Ins::Next { var: cell, step, to, head });
         self.exit(vector || is_left(body, var), exit);
         Ok(())
     }

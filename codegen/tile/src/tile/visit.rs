@@ -114,48 +114,52 @@ macro_rules! bodies {
     };
 }
 
+/// The views that an operation reads, updates, writes, and names in an annotation; of a reference to it, and with that
+/// reference's iterators.
+macro_rules! views {
+    ($op:expr, $iter:ident, $tiles:ident) => {
+        match $op {
+            Op::Copy { from, to, .. } => [vec![from], vec![], vec![to], vec![]],
+            Op::Take { from, .. } => [vec![from], vec![], vec![], vec![]],
+            Op::Map { ins, to, .. } | Op::Lanes { ins, to, .. } => {
+                [ins.$iter().collect(), vec![], vec![to], vec![]]
+            }
+            Op::Gemm { a, b, acc, .. } => [vec![a, b], vec![acc], vec![], vec![]],
+            Op::Fold { from, to, .. } => [from.$iter().collect(), to.$iter().collect(), vec![], vec![]],
+            Op::Scan { from, to, carry, .. } => {
+                [from.$iter().collect(), carry.$iter().collect(), to.$iter().collect(), vec![]]
+            }
+            Op::Atomic { from, to, update } => {
+                [[from].into_iter().chain(update.$tiles()).collect(), vec![], vec![to], vec![]]
+            }
+            Op::Gather { from, at, to } => {
+                [[from].into_iter().chain(at.$iter().map(|(_, at)| at)).collect(), vec![], vec![to], vec![]]
+            }
+            Op::Scatter { from, at, to, update, .. } => {
+                let ins = [from].into_iter().chain(at.$iter().map(|(_, at)| at));
+                let tiles = update.$iter().flat_map(|update| update.$tiles());
+                [ins.chain(tiles).collect(), vec![], vec![to], vec![]]
+            }
+            Op::Flag { flag, with: Change::Await, .. } => [vec![flag], vec![], vec![], vec![]],
+            Op::Flag { flag, .. } => [vec![], vec![], vec![flag], vec![]],
+            Op::Flow { a, b, acc } => [vec![], vec![], vec![], vec![a, b, acc]],
+            Op::Contents { from, to } => [vec![], vec![], vec![], vec![from, to]],
+            of_order!() | of_control!() => [vec![], vec![], vec![], vec![]],
+        }
+    };
+}
+
 impl Op {
     /// The views that it reads itself, not in its substatements.
     pub fn reads(&self) -> Vec<&View> {
-        match self {
-            Op::Copy { from, .. } | Op::Take { from, .. } => vec![from],
-            Op::Atomic { from, update, .. } => [from].into_iter().chain(update.tiles()).collect(),
-            Op::Gather { from, at, .. } => [from].into_iter().chain(at.iter().map(|(_, at)| at)).collect(),
-            Op::Scatter { from, at, update, .. } => {
-                let old = update.iter().flat_map(|update| update.tiles());
-                [from].into_iter().chain(at.iter().map(|(_, at)| at)).chain(old).collect()
-            }
-            Op::Flag { flag, with: Change::Await, .. } => vec![flag],
-            Op::Map { ins, .. } | Op::Lanes { ins, .. } => ins.iter().collect(),
-            Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
-            Op::Fold { from, to, .. } => from.iter().chain(to).collect(),
-            Op::Scan { from, carry, .. } => from.iter().chain(carry).collect(),
-            Op::Flow { .. } | Op::Contents { .. } | Op::Flag { .. } | of_order!() | of_control!() => {
-                Vec::new()
-            }
-        }
+        let [reads, updates, ..] = views!(self, iter, tiles);
+        [reads, updates].concat()
     }
 
     /// The views that it writes.
     pub fn writes(&self) -> Vec<&View> {
-        match self {
-            Op::Copy { to, .. }
-            | Op::Map { to, .. }
-            | Op::Lanes { to, .. }
-            | Op::Atomic { to, .. }
-            | Op::Gather { to, .. }
-            | Op::Scatter { to, .. } => vec![to],
-            Op::Flag { flag, with, .. } if *with != Change::Await => vec![flag],
-            Op::Gemm { acc, .. } => vec![acc],
-            Op::Fold { to, .. } => to.iter().collect(),
-            Op::Scan { to, carry, .. } => carry.iter().chain(to).collect(),
-            Op::Take { .. }
-            | Op::Flow { .. }
-            | Op::Contents { .. }
-            | Op::Flag { .. }
-            | of_order!()
-            | of_control!() => Vec::new(),
-        }
+        let [_, updates, writes, _] = views!(self, iter, tiles);
+        [updates, writes].concat()
     }
 
     /// The view in memory whose elements it updates atomically, and how.
@@ -356,24 +360,7 @@ impl Stmt {
 
     /// All views that it names, mutably.
     pub fn views_mut(&mut self) -> Vec<&mut View> {
-        match &mut self.op {
-            Op::Copy { from, to, .. } | Op::Contents { from, to } => vec![from, to],
-            Op::Atomic { from, to, update } => [from, to].into_iter().chain(update.tiles_mut()).collect(),
-            Op::Gather { from, at, to } => {
-                [from, to].into_iter().chain(at.iter_mut().map(|(_, at)| at)).collect()
-            }
-            Op::Scatter { from, at, to, update, .. } => {
-                let old = update.iter_mut().flat_map(|update| update.tiles_mut());
-                [from, to].into_iter().chain(at.iter_mut().map(|(_, at)| at)).chain(old).collect()
-            }
-            Op::Flag { flag, .. } => vec![flag],
-            Op::Fold { from, to, .. } => from.iter_mut().chain(to).collect(),
-            Op::Scan { from, to, carry, .. } => from.iter_mut().chain(to).chain(carry).collect(),
-            Op::Take { from, .. } => vec![from],
-            Op::Map { ins, to, .. } | Op::Lanes { ins, to, .. } => ins.iter_mut().chain([to]).collect(),
-            Op::Gemm { a, b, acc, .. } | Op::Flow { a, b, acc } => vec![a, b, acc],
-            of_order!() | of_control!() => Vec::new(),
-        }
+        views!(&mut self.op, iter_mut, tiles_mut).into_iter().flatten().collect()
     }
 
     /// All integers on which it depends without its substatements, including phases of rings and
