@@ -95,7 +95,7 @@ impl Structured for Kernel {
             Op::Elect(..) => Control::OneOrNone,
             Op::Roles(roles) => {
                 let warps: u32 = roles.iter().map(|role| role.warps.1 - role.warps.0).sum();
-                if warps < self.launch.threads.div_ceil(32) { Control::OneOrNone } else { Control::One }
+                Control::Together { all: warps >= self.launch.threads.div_ceil(32) }
             }
             simple!() => Control::Straight,
         }
@@ -244,7 +244,7 @@ impl Atom {
 
 impl Val {
     /// The values that it is computed from.
-    pub(crate) fn parts(&self) -> Vec<&Val> {
+    pub fn parts(&self) -> Vec<&Val> {
         match self {
             Val::Reg(..) | Val::Lit(..) | Val::Int(..) | Val::Param(_) => Vec::new(),
             Val::Un(_, x) | Val::Cast(_, x) | Val::Bits(_, x) | Val::ShuffleXor(x, _) | Val::Vote(_, x) => {

@@ -279,12 +279,10 @@ impl Stmt {
             Op::Scan { to, .. } => format!("the scan to `{}`", to[0].name),
             Op::Lanes { to, .. } => format!("the exchange to `{}`", to.name),
             _ => {
-                let mut written = None;
-                self.each(&mut |stmt| {
-                    written = written.or(stmt.writes().first().map(|to| to.name.as_str()));
-                });
-                written
-                    .map_or("another statement".into(), |name| format!("the statement that writes `{name}`"))
+                let written = all(std::slice::from_ref(self)).flat_map(Stmt::writes).next();
+                written.map_or("another statement".into(), |to| {
+                    format!("the statement that writes `{}`", to.name)
+                })
             }
         }
     }
@@ -358,14 +356,18 @@ impl Stmt {
 
     /// Does a coordinate in the statement itself satisfy this predicate?
     pub fn mentions(&self, program: &Program, test: &dyn Fn(&Affine) -> bool) -> bool {
-        let mut views = self.reads().into_iter().chain(self.writes());
-        let in_views = views.any(|view| view.base.iter().any(test));
+        let in_views = self.views().any(|view| view.base.iter().any(test));
         let ends = match &self.op {
             Op::For { var, .. } | Op::Pipelined { var, .. } => program.vars.get(*var as usize),
             _ => None,
         };
         let mut ends = ends.into_iter().flat_map(|var| [&var.from, &var.to]);
         in_views || ends.any(test) || self.integers().into_iter().any(test)
+    }
+
+    /// The views that it reads itself, then those that it writes.
+    pub fn views(&self) -> impl Iterator<Item = &View> {
+        self.reads().into_iter().chain(self.writes())
     }
 
     /// All views that it names, mutably.
@@ -411,9 +413,7 @@ impl Stmt {
 
     /// Does it, or a substatement, write to this tensor?
     pub fn writes_to(&self, tensor: Id) -> bool {
-        let mut any = false;
-        self.each(&mut |stmt| any |= stmt.writes().iter().any(|to| to.tensor == tensor));
-        any
+        all(std::slice::from_ref(self)).any(|stmt| stmt.writes().iter().any(|to| to.tensor == tensor))
     }
 
     /// This statement and its substatements, in order.
@@ -431,6 +431,23 @@ impl Stmt {
             stmt.each_mut(f);
         }
     }
+}
+
+/// All statements, also inside others, in order.
+pub fn all(body: &[Stmt]) -> impl Iterator<Item = &Stmt> {
+    let mut open = vec![body.iter()];
+    std::iter::from_fn(move || {
+        while let Some(rest) = open.last_mut() {
+            match rest.next() {
+                Some(stmt) => {
+                    open.extend(stmt.bodies().into_iter().rev().map(|body| body.iter()));
+                    return Some(stmt);
+                }
+                None => _ = open.pop(),
+            }
+        }
+        None
+    })
 }
 
 /// All statements, also inside others.
