@@ -28,9 +28,11 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
             "for tensor cores, make the accumulators of an instruction: let mut {} = tiled_mma::<{of_a}, f32>(warps = 4).accumulators(({m}, {n}), 0.0)",
             acc.name
         );
-        diagnostics.extend(
-            super::lint(stmt.span, "cuda_cores", levels, message).map(|diagnostic| diagnostic.help(help)),
-        );
+        diagnostics.extend(super::lint(
+            "cuda_cores",
+            levels,
+            Diagnostic::error(stmt.span, message).help(help),
+        ));
     }
     diagnostics
 }

@@ -79,14 +79,15 @@ struct Live<'p> {
 
 impl Live<'_> {
     fn most(program: &Program, body: &[Stmt]) -> Most {
-        let of_products = |stmt: &Stmt| match &stmt.op {
-            Op::Gemm { a, acc, how: Multiply::Atom(row), .. } if row.family.is_asynchronous() => {
-                vec![a.tensor, acc.tensor]
+        let mut tiles = BTreeSet::new();
+        for stmt in preorder(body) {
+            if let Op::Gemm { a, acc, how: Multiply::Atom(row), .. } = &stmt.op
+                && row.family.is_asynchronous()
+            {
+                tiles.extend([a.tensor, acc.tensor]);
             }
-            _ => Vec::new(),
-        };
-        let in_registers = |id: &Id| matches!(program.tensor(*id).space, Space::Registers { .. });
-        let tiles = preorder(body).flat_map(of_products).filter(in_registers).collect();
+        }
+        tiles.retain(|id| matches!(program.tensor(*id).space, Space::Registers { .. }));
         let mut live = Live { program, tiles, now: BTreeSet::new(), most: Most::default() };
         live.before(body);
         live.most

@@ -3,9 +3,9 @@
 
 use crate::source::ast::Span;
 use crate::source::diagnostic::Diagnostic;
-use crate::tile::Program;
 use crate::tile::verify::written_whole;
 use crate::tile::visit::preorder;
+use crate::tile::{Program, Stmt};
 use crate::values::affine::Coord;
 
 /// All findings.
@@ -13,9 +13,8 @@ pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
     let mut diagnostics = Vec::new();
     if program.threads() == 0 {
         const WRITE: &str = "copy(2.0 * tile(x, 256, block.x), tile(y, 256, block.x))";
-        let mut by_thread =
-            preorder(&program.body).filter(|stmt| stmt.mentions(program, &|at| at.per_thread()));
-        let first = by_thread.next().map(|stmt| stmt.span);
+        let mentions = |stmt: &&Stmt| stmt.mentions(program, &|at| at.per_thread());
+        let first = preorder(&program.body).find(mentions).map(|stmt| stmt.span);
         diagnostics.push(match (first, &program.body[..]) {
             (_, []) => Diagnostic::error(Span::default(), "this kernel does nothing")
                 .help(format!("write a result to a tensor: {WRITE}")),

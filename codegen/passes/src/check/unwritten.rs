@@ -1,7 +1,7 @@
 //! Unwritten tensors: arguments that are declared `&mut`, because a copy was forgotten or its operands are swapped, and
 //! registers that are read.
 
-use crate::source::ast::{Level, Name, Span};
+use crate::source::ast::{Level, Name};
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::Id;
 use crate::tile::visit::preorder;
@@ -9,7 +9,7 @@ use crate::tile::{Arg, Program, Space, Stmt};
 
 /// One finding for each such argument, at its name, and one for each such tile in registers, where it is read first.
 pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
-    let written: Vec<Id> = preorder(&program.body).flat_map(Stmt::writes).map(|to| to.tensor).collect();
+    let written: Vec<Id> = preorder(&program.body).flat_map(Stmt::writes).map(|view| view.tensor).collect();
     let mut diagnostics = Vec::new();
     for arg in &program.args {
         let Arg::Tensor(id) = arg else { continue };
@@ -20,17 +20,20 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
         let name = &tensor.name;
         let message = format!("`{name}` is `&mut`, but never written");
         let help = format!("write it, as in copy(result, {name}), or declare `{name}: &Tensor<…>`");
-        diagnostics.extend(
-            super::lint(tensor.span, "unwritten", levels, message).map(|diagnostic| diagnostic.help(help)),
-        );
+        diagnostics.extend(super::lint(
+            "unwritten",
+            levels,
+            Diagnostic::error(tensor.span, message).help(help),
+        ));
     }
-    let read = |stmt| Stmt::reads(stmt).into_iter().map(|view| (view.tensor, stmt.span));
-    let read: Vec<(Id, Span)> = preorder(&program.body).flat_map(read).collect();
-    for (id, tensor) in program.tensors.iter().enumerate() {
-        let first = read.iter().find(|(of, _)| *of as usize == id && !written.contains(of));
-        if let (Some((_, span)), Space::Registers { .. }) = (first, tensor.space) {
+    for (id, tensor) in (0..).zip(&program.tensors) {
+        let reads = |stmt: &&Stmt| stmt.reads().iter().any(|view| view.tensor == id);
+        if !matches!(tensor.space, Space::Registers { .. }) || written.contains(&id) {
+            continue;
+        }
+        if let Some(stmt) = preorder(&program.body).find(reads) {
             let (message, help) = words(&tensor.name);
-            diagnostics.push(Diagnostic::error(*span, message).help(help));
+            diagnostics.push(Diagnostic::error(stmt.span, message).help(help));
         }
     }
     diagnostics

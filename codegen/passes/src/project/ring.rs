@@ -138,7 +138,7 @@ impl Project<'_> {
             let along = contiguous(program, from).or_else(|| of_rows(program, from));
             let along = along.map(|mode| mode_of(to, mode));
             let tensor = program.tensor(to.tensor);
-            let tile: Option<Vec<i64>> = tensor.plain().modes().map(|mode| mode.size().ok()).collect();
+            let tile: Option<Vec<i64>> = tensor.extents();
             // Fewer rows than a swizzle exchanges have no bank conflicts.
             let is_flat =
                 |tile: &[i64; 2], along: usize| tile[1 - along] < PATTERN && tile[along] <= MOST_BOX;

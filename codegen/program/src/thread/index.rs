@@ -5,12 +5,14 @@
 
 mod choice;
 mod division;
+mod lanes;
 
 use std::collections::HashMap;
 
 use crate::isa::scope::Scope;
 use crate::source::wire::wire;
 use crate::values::id::Id;
+pub use lanes::{LANES, Lanes, Leaf};
 
 /// An expression: its index in the arena.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]

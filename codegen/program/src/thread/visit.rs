@@ -95,7 +95,7 @@ impl Structured for Kernel {
             Op::Elect(..) => Control::OneOrNone,
             Op::Roles(roles) => {
                 let warps: u32 = roles.iter().map(|role| role.warps.1 - role.warps.0).sum();
-                if warps < self.launch.threads.div_ceil(32) { Control::OneOrNone } else { Control::One }
+                Control::Together { all: warps >= self.launch.threads.div_ceil(32) }
             }
             simple!() => Control::Straight,
         }

@@ -27,10 +27,7 @@ impl Structured for Program {
             Op::Roles(roles) => {
                 let warps = |group: Id| self.groups[group as usize].warps.map(|(first, end)| end - first);
                 let all: Option<u32> = roles.iter().map(|(group, _)| warps(*group)).sum();
-                match all.is_none_or(|all| all >= self.threads().div_ceil(32)) {
-                    true => Control::One,
-                    false => Control::OneOrNone,
-                }
+                Control::Together { all: all.is_none_or(|all| all >= self.threads().div_ceil(32)) }
             }
             of_elements!() | of_order!() => Control::Straight,
         }
@@ -38,6 +35,14 @@ impl Structured for Program {
 
     fn blocks(stmt: &mut Stmt) -> Vec<&mut Vec<Stmt>> {
         stmt.bodies_mut()
+    }
+
+    fn vars(&self, stmt: &Stmt) -> Vec<Id> {
+        match &stmt.op {
+            Op::For { var, .. } | Op::Step { var, .. } => vec![*var],
+            Op::Tiles { vars, .. } => vars.clone(),
+            _ => Vec::new(),
+        }
     }
 }
 

@@ -9,15 +9,12 @@ use crate::values::affine::{Affine, Coord};
 
 /// For each tensor whether it is judged.
 pub(super) fn followed(program: &Program) -> Vec<bool> {
-    let mut counted = Vec::new();
     let (mut written, mut plain) = (vec![false; program.tensors.len()], vec![true; program.tensors.len()]);
-    for stmt in preorder(&program.body) {
-        if let Op::For { var, .. } = &stmt.op
-            && program.vars[*var as usize].from.constant().is_some()
-        {
-            counted.push(*var);
-        }
-    }
+    let counted = |stmt: &Stmt| match stmt.op {
+        Op::For { var, .. } => program.vars[var as usize].from.constant().map(|_| var),
+        _ => None,
+    };
+    let counted: Vec<Id> = preorder(&program.body).filter_map(counted).collect();
     for stmt in preorder(&program.body) {
         let at_once = completes(program, stmt);
         stmt.writes().into_iter().for_each(|view| written[view.tensor as usize] = true);
@@ -25,11 +22,12 @@ pub(super) fn followed(program: &Program) -> Vec<bool> {
             plain[view.tensor as usize] &= at_once && is_known(view, &counted);
         }
     }
-    let all = program.tensors.iter().zip(written).zip(plain);
-    all.map(|((tensor, written), plain)| {
-        matches!(tensor.space, Space::Global { mutable: true }) && written && plain
-    })
-    .collect()
+    let tensors = program.tensors.iter().zip(written).zip(plain);
+    tensors
+        .map(|((tensor, written), plain)| {
+            matches!(tensor.space, Space::Global { mutable: true }) && written && plain
+        })
+        .collect()
 }
 
 /// Does a statement read and write elements of global memory at once, each thread its own?

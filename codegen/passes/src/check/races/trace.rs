@@ -8,8 +8,7 @@ use crate::check::touch::Actors;
 use crate::source::ast::Span;
 use crate::thread::Id;
 use crate::thread::index::gcd;
-use crate::tile::visit::preorder;
-use crate::tile::visit::{of_elements, of_order};
+use crate::tile::visit::{of_elements, of_order, preorder};
 use crate::tile::{LaunchRule, Op, Past, Program, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
@@ -270,7 +269,7 @@ impl<'p> Unroll<'p> {
     fn repeat(&mut self, stmt: &'p Stmt, var: Id, body: &'p [Stmt]) {
         let (mut period, mut periodic) = (1i64, true);
         self.period(body, var, &mut period, &mut periodic);
-        if body.iter().any(uses_rings) {
+        if preorder(body).any(|stmt| stmt.ring().is_some()) {
             period = lcm(period, self.slots);
         }
         let wanted = period.saturating_add(self.pending).saturating_add(1);
@@ -398,22 +397,17 @@ impl<'p> Unroll<'p> {
 
 /// Visits the terms of coordinates of views of shared memory.
 fn each_term(program: &Program, body: &[Stmt], f: &mut dyn FnMut(&Coord)) {
-    for stmt in preorder(body) {
-        for view in stmt.accesses() {
-            if matches!(program.tensor(view.tensor).space, Space::Shared { .. }) {
-                view.base.iter().flat_map(|base| &base.terms).for_each(|(coord, _)| f(coord));
-            }
-        }
-    }
-}
-
-fn uses_rings(stmt: &Stmt) -> bool {
-    stmt.preorder().any(|stmt| stmt.ring().is_some())
+    let views = preorder(body).flat_map(Stmt::accesses);
+    let shared = views.filter(|view| matches!(program.tensor(view.tensor).space, Space::Shared { .. }));
+    shared.flat_map(|view| &view.base).flat_map(|base| &base.terms).for_each(|(coord, _)| f(coord));
 }
 
 fn most_pending(body: &[Stmt]) -> i64 {
-    let pending = |stmt: &Stmt| if let Op::Wait { but, .. } = stmt.op { Some(i64::from(but)) } else { None };
-    preorder(body).filter_map(pending).max().unwrap_or(0)
+    let pending = preorder(body).filter_map(|stmt| match stmt.op {
+        Op::Wait { but: left, .. } => Some(left.into()),
+        _ => None,
+    });
+    pending.max().unwrap_or(0)
 }
 
 /// The least common multiple, at most the greatest number.

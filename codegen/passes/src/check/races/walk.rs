@@ -7,12 +7,12 @@ use super::blame::Fault;
 use super::event::{self, Completes, Event, Flights, Hold, Slot, Under, bits, commits, touches};
 use super::happens_before::{Clock, Flight, State, join};
 use super::trace::{Env, Role, Step};
-use crate::check::Budget;
 use crate::check::touch::Maps;
 use crate::source::ast::Span;
 use crate::thread::Id;
 use crate::tile::visit::preorder;
 use crate::tile::{Across, Op, Program, Space, Stmt};
+use crate::view_elements::Budget;
 
 /// The walk of a program.
 pub(super) struct Walk<'p, 'b> {
@@ -484,11 +484,10 @@ impl<'p, 'b> Walk<'p, 'b> {
 
 /// The first access of these statements to a tensor.
 fn first_touch(program: &Program, body: &[Stmt], tensor: Id) -> Option<Span> {
-    let touches = |stmt: &&Stmt| {
-        let waits = !matches!(stmt.op, Op::Advance { .. });
-        let ring = stmt.ring().filter(|_| waits).map(|ring| &program.rings[ring as usize]);
-        ring.is_some_and(|ring| ring.buffers.contains(&tensor))
+    let uses = |stmt: &&Stmt| {
+        let ring = stmt.ring().filter(|_| !matches!(stmt.op, Op::Advance { .. }));
+        ring.is_some_and(|ring| program.rings[ring as usize].buffers.contains(&tensor))
             || stmt.accesses().any(|view| view.tensor == tensor)
     };
-    preorder(body).find(touches).map(|stmt| stmt.span)
+    preorder(body).find(uses).map(|stmt| stmt.span)
 }
