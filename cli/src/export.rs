@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 use tilewright_runtime::export;
 
 use crate::kernel;
-use crate::output::{self, Failure, Result, finish, option, print};
+use crate::output::{self, Failure, Result, finish, flag, option, print, text, texts};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,18 +32,8 @@ pub(crate) fn command() -> Command {
             .required(true),
         )
         .arg(option("out", "FOLDER", "Where the files are written").default_value("."))
-        .arg(
-            Arg::new("python")
-                .long("python")
-                .help("Write NAME.py too, which launches on tensors of PyTorch")
-                .action(ArgAction::SetTrue),
-        )
-        .arg(
-            Arg::new("rust")
-                .long("rust")
-                .help("Write NAME.rs too, for a program in Rust that links neither tilewright nor NVRTC")
-                .action(ArgAction::SetTrue),
-        )
+        .arg(flag("python", "Write NAME.py too, which launches on tensors of PyTorch"))
+        .arg(flag("rust", "Write NAME.rs too, for a program in Rust that links neither tilewright nor NVRTC"))
         .after_help(format!(
             "{}\n\n{FILES}\n\n{}\n\n{}",
             kernel::examples(EXAMPLES),
@@ -58,9 +48,7 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
 
 fn write(matches: &ArgMatches) -> Result {
     let chosen = kernel::chosen(matches)?;
-    let architectures: Vec<&str> =
-        matches.get_many::<String>("arch").into_iter().flatten().map(String::as_str).collect();
-    let folder = matches.get_one::<String>("out").map_or(".", String::as_str);
+    let (architectures, folder) = (texts(matches, "arch"), text(matches, "out").unwrap_or("."));
     let mut paths = export::write(&chosen.def, &architectures, folder).map_err(Failure::of)?.to_vec();
     if matches.get_flag("python") {
         paths.push(export::write_python(&chosen.def, folder).map_err(Failure::of)?);

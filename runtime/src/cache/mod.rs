@@ -10,7 +10,6 @@
 mod entry;
 mod folder;
 mod note;
-mod sha256;
 mod trust;
 
 use std::fs::{self, File, OpenOptions};
