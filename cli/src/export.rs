@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{ArgAction, ArgMatches, Command};
 use tilewright_codegen::kernel_def::KernelDef;
 use tilewright_runtime::{bundle, export};
 
 use crate::kernel;
-use crate::output::{self, Failure, Result, finish, option, print};
+use crate::output::{self, Failure, Result, finish, flag, option, print, text, texts};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,18 +40,8 @@ pub(crate) fn command() -> Command {
                 .requires("bundle"),
         )
         .arg(option("out", "FOLDER", "Where the files are written").default_value("."))
-        .arg(
-            Arg::new("python")
-                .long("python")
-                .help("Write NAME.py too, which launches on tensors of PyTorch")
-                .action(ArgAction::SetTrue),
-        )
-        .arg(
-            Arg::new("rust")
-                .long("rust")
-                .help("Write NAME.rs too, for a program in Rust that links neither tilewright nor NVRTC")
-                .action(ArgAction::SetTrue),
-        )
+        .arg(flag("python", "Write NAME.py too, which launches on tensors of PyTorch"))
+        .arg(flag("rust", "Write NAME.rs too, for a program in Rust that links neither tilewright nor NVRTC"))
         .after_help(format!(
             "{}\n\n{FILES}\n\n{}\n\n{}",
             kernel::examples(EXAMPLES),
@@ -66,12 +56,11 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
 
 fn write(matches: &ArgMatches) -> Result {
     let chosen = kernel::chosen(matches)?;
-    let architectures: Vec<&str> =
-        matches.get_many::<String>("arch").into_iter().flatten().map(String::as_str).collect();
-    if let Some(path) = matches.get_one::<String>("bundle") {
+    let architectures = texts(matches, "arch");
+    if let Some(path) = text(matches, "bundle") {
         return bundle(chosen.def, matches, &architectures, path);
     }
-    let folder = matches.get_one::<String>("out").map_or(".", String::as_str);
+    let folder = text(matches, "out").unwrap_or(".");
     let mut paths = export::write(&chosen.def, &architectures, folder).map_err(Failure::of)?.to_vec();
     if matches.get_flag("python") {
         paths.push(export::write_python(&chosen.def, folder).map_err(Failure::of)?);
@@ -85,7 +74,7 @@ fn write(matches: &ArgMatches) -> Result {
 }
 
 fn bundle(first: KernelDef, matches: &ArgMatches, architectures: &[&str], path: &str) -> Result {
-    let others = matches.get_many::<String>("with").into_iter().flatten().map(|words| {
+    let others = texts(matches, "with").into_iter().map(|words| {
         let (name, keys) = words.split_once(' ').unwrap_or((words, ""));
         Ok(kernel::choose(name, keys)?.def)
     });

@@ -49,8 +49,9 @@ use tilewright::Kernel;
 
 pub use own::tune::{Tuning, tune};
 pub use own::{Commands, Inputs, Operands, Results};
+// For the project's own benchmarks.
 #[doc(hidden)]
-pub use run::function::Function;
+pub use run::{counted, function::Function, problem::placed_with};
 
 /// A subcommand: its arguments, and its function.
 struct Subcommand {

@@ -1,9 +1,9 @@
 //! Arguments of a launch: tensors and numbers of any types.
 
+use smallvec::SmallVec;
 use tilewright_program::Elem;
 use tilewright_program::element::Element;
 
-use crate::few::Few;
 use crate::tensor::{Buffer, DeviceTensor, Region, TensorMut, TensorRef};
 
 /// An argument of a kernel whose types are known only at run time: a tensor that is read, a tensor that is
@@ -33,17 +33,16 @@ pub(crate) struct Lent<'a> {
     pub(crate) buffer: Buffer<'a>,
     pub(crate) elem: Elem,
     /// Extents, then strides.
-    pub(crate) modes: Few<i64, 8>,
+    pub(crate) modes: SmallVec<[i64; 8]>,
     /// In elements.
     offset: usize,
 }
 
 impl<'a> Lent<'a> {
     fn argument<const R: usize>(buffer: Buffer<'a>, elem: Elem, region: Region<R>) -> Argument<'a> {
-        let mut modes = Few::new(0);
         // Values that do not fit are refused by name when the launch is planned.
         let values = region.extents.into_iter().chain(region.strides);
-        modes.extend(values.map(|value| i64::try_from(value).unwrap_or(i64::MAX)));
+        let modes = values.map(|value| i64::try_from(value).unwrap_or(i64::MAX)).collect();
         Argument { kind: Kind::Tensor(Lent { buffer, elem, modes, offset: region.offset }) }
     }
 
@@ -85,7 +84,7 @@ impl Argument<'_> {
 
     fn modes(&self) -> &[i64] {
         match &self.kind {
-            Kind::Tensor(lent) => lent.modes.as_slice(),
+            Kind::Tensor(lent) => &lent.modes,
             Kind::Scalar(..) => &[],
         }
     }
@@ -100,7 +99,7 @@ impl Argument<'_> {
     /// ```
     pub fn swapped(mut self, one: usize, other: usize) -> Self {
         if let Kind::Tensor(lent) = &mut self.kind {
-            let modes = lent.modes.as_mut_slice();
+            let modes = &mut lent.modes;
             let rank = modes.len() / 2;
             modes.swap(one, other);
             modes.swap(rank + one, rank + other);

@@ -16,8 +16,8 @@ use tilewright_program::kernel_def::{FORMAT, KernelDef};
 use tilewright_program::launch::Refusal;
 use tilewright_program::wire::{decode, encode};
 
-use crate::cache::sha256::Sha256;
-use crate::cache::{Cache, Request, entry};
+use crate::cache::entry::{self, checksum};
+use crate::cache::{Cache, Request};
 use crate::export::{Error, Target, targets};
 use crate::nvrtc::{Compiled, Nvrtc};
 use crate::records;
@@ -44,7 +44,7 @@ struct Index {
 /// The identity of a kernel: its definition and the generated code. Another generator makes other code.
 fn identity(def: &KernelDef) -> String {
     let definition: &[u8] = def.encoded();
-    Sha256::of(&[&(definition.len() as u64).to_le_bytes(), definition, def.source().as_bytes()].concat())
+    checksum(&[&(definition.len() as u64).to_le_bytes(), definition, def.source().as_bytes()].concat())
 }
 
 /// A bundle of kernels for some architectures, `sm_90` or `sm_80`. All variants that run there are compiled.
@@ -67,7 +67,7 @@ pub fn make(kernels: &[&KernelDef], architectures: &[&str]) -> Result<Vec<u8>, E
     for def in kernels {
         let generated = records::consulted(def.generate().map_err(Error::Kernel)?)?;
         let programs = KernelDef::programs(&generated);
-        let sum = Sha256::of(&programs);
+        let sum = checksum(&programs);
         index.kernels.push((identity(def), sum, append(&mut blobs, &programs)));
         for kernel in [&generated].into_iter().chain(generated.packs.iter().map(|pack| &pack.kernel)) {
             for variant in &kernel.variants {
@@ -81,7 +81,7 @@ pub fn make(kernels: &[&KernelDef], architectures: &[&str]) -> Result<Vec<u8>, E
     }
     let index = encode(&(index.kernels, index.binaries));
     let length = (index.len() as u64).to_le_bytes();
-    Ok([magic().as_bytes(), Sha256::of(&index).as_bytes(), &length, &index, &blobs].concat())
+    Ok([magic().as_bytes(), checksum(&index).as_bytes(), &length, &index, &blobs].concat())
 }
 
 /// Appends bytes, and returns where they are.
@@ -181,7 +181,7 @@ fn read(bytes: &'static [u8]) -> Result<(Index, &'static [u8]), Refusal> {
         let (sum, rest) = rest.split_at_checked(entry::DIGITS)?;
         let (length, rest) = rest.split_first_chunk::<8>()?;
         let (index, blobs) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
-        let (kernels, binaries) = decode(index).filter(|_| Sha256::of(index).as_bytes() == sum)?;
+        let (kernels, binaries) = decode(index).filter(|_| checksum(index).as_bytes() == sum)?;
         Some((Index { kernels, binaries }, blobs))
     };
     index().ok_or_else(damaged)
@@ -191,7 +191,7 @@ fn read(bytes: &'static [u8]) -> Result<(Index, &'static [u8]), Refusal> {
 pub(crate) fn kernel(def: &KernelDef) -> Option<Generated> {
     let all = ADDED.read().unwrap_or_else(PoisonError::into_inner);
     let (sum, programs) = all.as_ref()?.kernels.get(&identity(def))?;
-    if Sha256::of(programs) != *sum {
+    if checksum(programs) != *sum {
         return None;
     }
     // SAFETY: `make` has made the bytes, as who added the bundle promised.

@@ -126,8 +126,6 @@ mod driver;
 #[cfg(feature = "cuda")]
 mod error;
 #[cfg(feature = "cuda")]
-mod few;
-#[cfg(feature = "cuda")]
 mod jit;
 #[cfg(feature = "cuda")]
 mod kernel;

@@ -2,6 +2,7 @@
 
 use super::item::{Failure, Item, Kind};
 use Kind::{Layout as L, Layouts, Number as N, Tiler as T, Tuple as C, Tuples, Value as V};
+use tilewright_codegen::source::spelling::did_you_mean;
 use tilewright_layout::{Composed, Layout, MmaAtom, TiledCopy, TiledMma, Tiler, Tuple, Value};
 
 type Answer = Result<Item, Failure>;
@@ -435,30 +436,9 @@ fn all() -> impl Iterator<Item = &'static Operation> {
 /// An error for an unknown operation, with the nearest known name.
 pub(crate) fn unknown(name: &str) -> Failure {
     let shown: String = name.chars().take(40).collect();
-    let advice = match nearest(&shown, all().map(|operation| operation.name)) {
-        Some(near) => format!("; did you mean `{near}`?"),
-        None => "; `tilewright layout --help` lists them".to_owned(),
-    };
-    Failure::Text(format!("there is no operation `{shown}`{advice}"))
-}
-
-/// The nearest known name, if one is near.
-pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    let near = known.map(|known| (distance(name, known), known)).min();
-    near.filter(|(changes, near)| *changes <= near.len() / 3).map(|(_, near)| near)
-}
-
-/// The edit distance of two words.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.bytes().enumerate() {
-            let next = (diagonal + usize::from(x != y)).min(row[j] + 1).min(row[j + 1] + 1);
-            diagonal = std::mem::replace(&mut row[j + 1], next);
-        }
-    }
-    row[b.len()]
+    let near = did_you_mean(&shown, all().map(|operation| operation.name));
+    let advice = near.unwrap_or_else(|| "`tilewright layout --help` lists them".to_owned());
+    Failure::Text(format!("there is no operation `{shown}`; {advice}"))
 }
 
 /// The table as data: of each operation its usage, what it does, and an example.

@@ -16,6 +16,7 @@ use tilewright_codegen::kernel_def::KernelDef;
 use crate::kernel::Listed;
 pub use peer::Operands;
 use peer::{Failed, Launch, Prepare};
+pub(crate) use reference::coordinates;
 pub use reference::{Inputs, Results};
 
 /// A reference for results.

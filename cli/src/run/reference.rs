@@ -94,17 +94,7 @@ fn compared(
     let all: usize = result.extents.iter().product();
     // Odd, so that every row is sampled where their number is a power of two.
     let step = (all.saturating_mul(terms) / MOST_TERMS) | 1;
-    for index in (0..all).step_by(step) {
-        let mut rest = index;
-        let at: Vec<usize> = result
-            .extents
-            .iter()
-            .map(|extent| {
-                let coordinate = rest % extent;
-                rest /= extent;
-                coordinate
-            })
-            .collect();
+    for at in own::coordinates(&result.extents, step) {
         let value = values[result.offset_of(&at)];
         let (right, allowed) = expected(&at);
         let error = (value - right).abs();

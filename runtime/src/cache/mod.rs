@@ -10,7 +10,6 @@
 pub(crate) mod entry;
 mod folder;
 mod note;
-pub(crate) mod sha256;
 mod trust;
 
 use std::fs::{self, File, OpenOptions};

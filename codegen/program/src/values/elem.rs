@@ -27,8 +27,7 @@ pub enum Elem {
 
 wire! {
     enum Elem {
-        0 F64, 1 F32, 2 F16, 3 Bf16, 4 I32, 5 U32, 6 I8, 7 U8, 8 Tf32, 9 E4m3, 10 E5m2, 11 I64, 12 U64, 13 I16, 14 U16,
-        15 Bool,
+        F64, F32, F16, Bf16, I32, U32, I8, U8, Tf32, E4m3, E5m2, I64, U64, I16, U16, Bool,
     }
 }
 
