@@ -1,6 +1,6 @@
 //! Shrinks a failing kernel while it fails in the same way.
 
-use tilewright_codegen::ast::{Arg, Expr, ExprKind, Kernel, ParamKind, Stmt, StmtKind};
+use tilewright_codegen::ast::{Expr, ExprKind, Kernel, ParamKind, Stmt, StmtKind};
 use tilewright_codegen::{Definition, Elem, Settings};
 
 use crate::judge::{Plan, Verdict, Wrong, judge};
@@ -140,8 +140,10 @@ impl Edit {
             at += 1;
         }
         for elem in [Elem::F64, Elem::F16, Elem::Bf16, Elem::I32, Elem::U32, Elem::I8, Elem::U8] {
-            if self.hit() {
-                renamed(of, elem.name());
+            if self.hit()
+                && let Some(renamed) = with_floats(of, elem)
+            {
+                *of = renamed;
             }
         }
     }
@@ -182,153 +184,64 @@ impl Edit {
     }
 
     fn expr(&mut self, of: &mut Expr) {
-        if self.done {
-            return;
-        }
-        match &mut of.kind {
-            ExprKind::Int(n) => {
-                for smaller in [0, 1, *n / 2, *n - 1] {
-                    if smaller >= 0 && smaller < *n && self.hit() {
-                        *n = smaller;
-                        return;
-                    }
-                }
+        for smaller in simpler(of) {
+            if self.done {
+                return;
             }
-            ExprKind::Float(x) => {
-                for simpler in [0.0, 1.0] {
-                    if *x != simpler && *x != 0.0 && self.hit() {
-                        *x = simpler;
-                        return;
-                    }
-                }
-            }
-            ExprKind::Tuple(items) => items.iter_mut().for_each(|item| self.expr(item)),
-            ExprKind::Binary(_, x, y) => {
-                for part in [(**x).clone(), (**y).clone()] {
-                    if self.hit() {
-                        *of = part;
-                        return;
-                    }
-                }
-                if let ExprKind::Binary(_, x, y) = &mut of.kind {
-                    self.expr(x);
-                    self.expr(y);
-                }
-            }
-            ExprKind::Unary(_, inner) | ExprKind::Cast(inner, _) => {
-                if self.hit() {
-                    let inner = (**inner).clone();
-                    *of = inner;
-                    return;
-                }
-                self.expr(inner);
-            }
-            ExprKind::If { condition, then, other } => {
-                for part in [(**then).clone(), (**other).clone()] {
-                    if self.hit() {
-                        *of = part;
-                        return;
-                    }
-                }
-                for part in [condition, then, other] {
-                    self.expr(part);
-                }
-            }
-            ExprKind::Call { function, args, .. } => {
-                let tiles = ["tile", "parallelize", "shared", "registers", "copy", "map", "gemm", "fill"];
-                if !tiles.contains(&function.text.as_str()) {
-                    let parts: Vec<Expr> = args.iter().map(|arg| arg.value.clone()).collect();
-                    for part in parts {
-                        if self.hit() {
-                            *of = part;
-                            return;
-                        }
-                    }
-                }
-                if let ExprKind::Call { args, .. } = &mut of.kind {
-                    self.args(args);
-                }
-            }
-            ExprKind::Index { index, .. } => self.expr(index),
-            ExprKind::Range(from, to) => {
-                self.expr(from);
-                self.expr(to);
-            }
-            ExprKind::Layout { shape, stride } => {
-                if stride.is_some() && self.hit() {
-                    *stride = None;
-                    return;
-                }
-                self.expr(shape);
-                if let Some(stride) = stride {
-                    self.expr(stride);
-                }
-            }
-            ExprKind::Closure { body, .. } => self.expr(body),
-            _ => {}
-        }
-    }
-
-    fn args(&mut self, args: &mut Vec<Arg>) {
-        for at in (0..args.len()).rev() {
-            if args[at].name.is_some() && self.hit() {
-                args.remove(at);
+            if self.hit() {
+                of.kind = smaller;
                 return;
             }
         }
-        args.iter_mut().for_each(|arg| self.expr(&mut arg.value));
+        of.inside_mut().into_iter().for_each(|part| self.expr(part));
     }
 }
 
-/// The same with `f32` instead of a type.
-fn renamed(of: &mut Kernel, elem: &str) {
-    let name = |name: &mut tilewright_codegen::ast::Name| {
-        if name.text == elem {
-            name.text = "f32".into();
+/// Functions whose calls are not replaced by their arguments.
+const TILES: [&str; 8] = ["tile", "parallelize", "shared", "registers", "copy", "map", "gemm", "fill"];
+
+/// What may stand instead of an expression: parts of it, smaller numbers, a call without an option.
+fn simpler(of: &Expr) -> Vec<ExprKind> {
+    match &of.kind {
+        ExprKind::Int(n) => {
+            let smaller = [0, 1, n / 2, n - 1].into_iter().filter(|smaller| (0..*n).contains(smaller));
+            smaller.map(ExprKind::Int).collect()
         }
-    };
-    fn all(of: &mut Expr, name: &dyn Fn(&mut tilewright_codegen::ast::Name)) {
-        match &mut of.kind {
-            ExprKind::Call { types, args, .. } => {
-                types.iter_mut().for_each(name);
-                args.iter_mut().for_each(|arg| all(&mut arg.value, name));
-            }
-            ExprKind::Cast(inner, to) => {
-                name(to);
-                all(inner, name);
-            }
-            ExprKind::Binary(_, x, y) => {
-                all(x, name);
-                all(y, name);
-            }
-            ExprKind::Unary(_, x) | ExprKind::Closure { body: x, .. } => all(x, name),
-            ExprKind::If { condition, then, other } => {
-                [condition, then, other].into_iter().for_each(|x| all(x, name));
-            }
-            ExprKind::Tuple(items) => items.iter_mut().for_each(|item| all(item, name)),
-            ExprKind::Int(_) | ExprKind::Float(_) => {}
-            _ => {}
+        ExprKind::Float(x) if *x != 0.0 => {
+            [0.0, 1.0].into_iter().filter(|simpler| simpler != x).map(ExprKind::Float).collect()
         }
-    }
-    fn list(body: &mut [Stmt], name: &dyn Fn(&mut tilewright_codegen::ast::Name)) {
-        for stmt in body {
-            match &mut stmt.kind {
-                StmtKind::Let { value, .. } | StmtKind::Expr(value) | StmtKind::Assign { value, .. } => {
-                    all(value, name);
-                }
-                StmtKind::For { body, .. } | StmtKind::While { body, .. } | StmtKind::Block { body, .. } => {
-                    list(body, name);
-                }
-                StmtKind::Break => {}
-                StmtKind::If { then, other, .. } => {
-                    list(then, name);
-                    list(other, name);
-                }
-            }
+        ExprKind::Binary(_, x, y) | ExprKind::If { then: x, other: y, .. } => {
+            vec![x.kind.clone(), y.kind.clone()]
         }
+        ExprKind::Unary(_, x) | ExprKind::Cast(x, _) => vec![x.kind.clone()],
+        ExprKind::Layout { shape, stride: Some(_) } => {
+            vec![ExprKind::Layout { shape: shape.clone(), stride: None }]
+        }
+        ExprKind::Call { function, types, args } => {
+            let is_tile = TILES.contains(&&*function.text);
+            let parts = args.iter().filter(|_| !is_tile).map(|arg| arg.value.kind.clone());
+            let options = (0..args.len()).rev().filter(|at| args[*at].name.is_some());
+            let without = options.map(|at| {
+                let mut args = args.clone();
+                args.remove(at);
+                ExprKind::Call { function: function.clone(), types: types.clone(), args }
+            });
+            parts.chain(without).collect()
+        }
+        _ => Vec::new(),
     }
-    for param in &mut of.params {
-        name(&mut param.elem);
+}
+
+/// The kernel with `f32` instead of a type.
+fn with_floats(of: &Kernel, elem: Elem) -> Option<Kernel> {
+    let text = of.to_string();
+    let mut words = String::new();
+    for word in text.split_inclusive(|letter: char| !letter.is_alphanumeric() && letter != '_') {
+        let is_type = word.strip_suffix(|letter: char| !letter.is_alphanumeric() && letter != '_');
+        words += &match is_type.unwrap_or(word) == elem.name() {
+            true => word.replacen(elem.name(), "f32", 1),
+            false => word.to_owned(),
+        };
     }
-    list(&mut of.body, &name);
+    tilewright_parse::file::read(&words).0
 }

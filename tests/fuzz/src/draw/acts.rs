@@ -2,14 +2,10 @@
 //! that gather tiles.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{Binary, Expr, ExprKind, Stmt};
 
 use super::form::Form;
 use super::scene::{ELEMS, Part, Scene};
-use super::tree::{
-    assign, binary, call, choice, effect, hole, index, int, literal, method, name, range, repeat, text,
-    tuple, with,
-};
+use super::text::{as_elem, choice, last_mode, literal, repeat, tuple, with};
 
 /// Are all warps full?
 fn warps(threads: i64) -> bool {
@@ -75,28 +71,28 @@ impl Scene {
             }
             _ => {
                 self.fill(&out);
-                self.push(assign(name(&out.name), Some(Binary::Add), name(&part.name)));
+                self.push(format!("{out} += {part};"));
             }
         }
     }
 
     fn fill(&mut self, out: &Part) {
         let value = literal(self.random.within(0, 3) as f64, out.elem);
-        self.push(effect(call("fill", vec![name(&out.name), value])));
+        self.push(format!("fill({out}, {value});"));
     }
 
     pub(super) fn copy(&mut self, from: &Part, to: &Part) {
-        let copy = call("copy", vec![name(&from.name), name(&to.name)]);
+        let copy = format!("copy({from}, {to})");
         let copy = match self.random.below(12) {
-            0 => with(copy, "how", text("plain")),
-            1 => with(copy, "how", text("staged")),
+            0 => with(copy, "how", "\"plain\""),
+            1 => with(copy, "how", "\"staged\""),
             2..5 if from.is_global => {
                 let fill = self.random.pick(&[1.0, 2.0, 0.0, 3.0]);
                 with(copy, "fill", literal(fill, from.elem))
             }
             _ => copy,
         };
-        self.push(effect(copy));
+        self.push(format!("{copy};"));
     }
 
     fn in_registers(&mut self, part: &Part) -> Part {
@@ -109,8 +105,7 @@ impl Scene {
     fn map_into(&mut self, ins: &[Part], out: &Part) {
         let elems: Vec<Elem> = ins.iter().map(|part| part.elem).collect();
         let closure = self.closure(&elems, out.elem);
-        let views = tuple(ins.iter().map(|part| name(&part.name)).collect());
-        self.push(effect(call("map", vec![views, name(&out.name), closure])));
+        self.push(format!("map({}, {out}, {closure});", tuple(ins)));
     }
 
     /// A function of a part, of similar ones, and of broadcast elements.
@@ -139,16 +134,15 @@ impl Scene {
         }
         let elems: Vec<Elem> = ins.iter().map(|part| part.elem).collect();
         let closure = self.closure(&elems, part.elem);
-        let views = tuple(ins.iter().map(|part| name(&part.name)).collect());
-        let made = self.bind("m", call("map", vec![views, closure]));
-        Part { name: made, is_registers: true, is_global: false, ..part.clone() }
+        let name = self.bind("m", format!("map({}, {closure})", tuple(&ins)));
+        Part { name, is_registers: true, is_global: false, ..part.clone() }
     }
 
     /// Through shared memory, to another partition.
     fn through_shared(&mut self, part: &Part, form: &Form) -> (Part, Form) {
         let elem = if self.random.chance(85) { part.elem } else { self.elem() };
         let array = self.shared(elem, &form.tile);
-        let to = self.bind("w", form.of(name(&array)));
+        let to = self.bind("w", form.of(&array));
         let to = Part { name: to, elem, is_registers: false, is_global: false, shape: form.shape() };
         match self.random.below(6) {
             0 => self.map_into(std::slice::from_ref(part), &to),
@@ -156,18 +150,15 @@ impl Scene {
         }
         if part.is_global {
             if self.random.chance(20) {
-                self.push(effect(call("cp_async_commit", Vec::new())));
+                self.push("cp_async_commit();");
             }
-            let wait = match self.random.chance(25) {
-                true => call("cp_async_wait", vec![int(0)]),
-                false => call("cp_async_wait_all", Vec::new()),
-            };
-            self.push(effect(wait));
+            let waits_for_some = self.random.chance(25);
+            self.push(if waits_for_some { "cp_async_wait(0);" } else { "cp_async_wait_all();" });
         }
-        self.push(effect(call("sync_threads", Vec::new())));
+        self.push("sync_threads();");
         match self.otherwise(form) {
             Some(other) if self.random.chance(70) => {
-                let from = self.bind("q", other.of(name(&array)));
+                let from = self.bind("q", other.of(&array));
                 (Part { name: from, shape: other.shape(), ..to }, other)
             }
             _ => (to, form.clone()),
@@ -177,17 +168,13 @@ impl Scene {
     /// `r += x;` and its like.
     fn changed(&mut self, part: &Part, form: &Form) -> Part {
         let part = if part.is_registers { part.clone() } else { self.in_registers(part) };
-        let op = self.random.pick(&[None, Some(Binary::Add), Some(Binary::Sub), Some(Binary::Mul)]);
+        let op = self.random.pick(&["", "+", "-", "*"]);
         let value = match self.random.below(4) {
             0 => literal(self.random.within(1, 3) as f64, part.elem),
-            1 => name(&self.scalar(part.elem)),
-            _ => {
-                let other = self.input(form, part.elem, 0);
-                name(&other.name)
-            }
+            1 => self.scalar(part.elem),
+            _ => self.input(form, part.elem, 0).name,
         };
-        let stmt = assign(name(&part.name), op, value);
-        let stmt = self.perhaps(stmt, true);
+        let stmt = self.perhaps(format!("{part} {op}= {value};"));
         self.push(stmt);
         part
     }
@@ -199,15 +186,15 @@ impl Scene {
         let whole = self.random.below(3);
         let (mut shape, mut elem, mut from) = (part.shape.clone(), part.elem, part.name.clone());
         if whole < 2 {
-            let mut args = vec![name(&from)];
+            let mut call = format!("{kind}({from})");
             if whole == 0 {
                 let mode = self.random.below(part.shape.len());
                 shape[mode] = 1;
-                args.push(int(mode as i64));
+                call = format!("{kind}({from}, {mode})");
             } else {
                 shape.fill(1);
             }
-            let made = self.reduction(kind, args, &mut elem);
+            let made = self.reduction(call, kind, &mut elem);
             from = self.bind("e", made);
         }
         let across = match (warps(self.threads), self.random.below(4)) {
@@ -218,72 +205,56 @@ impl Scene {
         };
         if let Some(across) = across {
             let kind = if self.random.chance(80) { kind } else { self.random.pick(&kinds) };
-            let made = self.reduction(&format!("{across}_{kind}"), vec![name(&from)], &mut elem);
+            let made = self.reduction(format!("{across}_{kind}({from})"), kind, &mut elem);
             from = self.bind("e", made);
         }
         let made = if self.random.chance(25) { self.folded(&from, &shape, elem) } else { from };
-        let combined = Part { name: made, shape, elem, ..part.clone() };
-        let ins = [part.clone(), combined];
-        let closure = self.closure(&ins.each_ref().map(|part| part.elem), part.elem);
-        let views = tuple(ins.iter().map(|part| name(&part.name)).collect());
-        let made = self.bind("m", call("map", vec![views, closure]));
-        Part { name: made, ..part.clone() }
+        let closure = self.closure(&[part.elem, elem], part.elem);
+        let name = self.bind("m", format!("map(({part}, {made}), {closure})"));
+        Part { name, ..part.clone() }
     }
 
     /// Reductions of elements or pairs by closures.
     fn folded(&mut self, from: &str, shape: &[i64], elem: Elem) -> String {
         let (least, _) = crate::number::range(elem);
-        let least = match elem {
-            Elem::U32 | Elem::U8 => int(0),
-            _ if elem.is_float() => super::tree::float(f64::NEG_INFINITY),
-            _ => int(least as i64),
-        };
-        let (a, b) = (|| name("a"), || name("b"));
-        let larger = choice(binary(Binary::Lt, a(), b()), b(), a());
+        let larger = choice("(a < b)", "b", "a");
         let function = match warps(self.threads) {
             true => self.random.pick(&["warp_reduce", "block_reduce"]),
             false => "block_reduce",
         };
+        let least = literal(least, elem);
         if self.random.chance(50) {
-            let largest = super::tree::closure(&["a", "b"], larger);
             if self.random.chance(50) {
                 let function =
                     if self.random.chance(50) { "scan" } else { &function.replace("reduce", "scan") };
-                let made = call(function, vec![name(from), least, largest]);
-                let made = match self.random.chance(50) {
-                    true => super::tree::with(made, "exclusive", super::tree::expr(ExprKind::Bool(true))),
-                    false => made,
-                };
+                let made = format!("{function}({from}, {least}, |a, b| {larger})");
+                let made = if self.random.chance(50) { with(made, "exclusive", true) } else { made };
                 return self.bind("e", made);
             }
-            return self.bind("e", call(function, vec![name(from), least, largest]));
+            return self.bind("e", format!("{function}({from}, {least}, |a, b| {larger})"));
         }
         // The maximum, and its multiplicity.
         let ones = self.registers(elem, shape, 1.0);
-        let pair = |x: Expr, y: Expr| tuple(vec![x, y]);
-        let count = binary(Binary::Add, name("n"), name("m"));
-        let both = super::tree::pairs([["a", "n"], ["b", "m"]], pair(larger, count));
-        let given = pair(name(from), name(&ones.name));
-        let made = call(function, vec![given, pair(least, literal(0.0, elem)), both]);
-        let both = self.bind("e", made);
-        self.bind("e", super::tree::field(&both, "0"))
+        let zero = literal(0.0, elem);
+        let both = format!("|(a, n), (b, m)| ({larger}, n + m)");
+        let both = self.bind("e", format!("{function}(({from}, {ones}), ({least}, {zero}), {both})"));
+        self.bind("e", format!("{both}.0"))
     }
 
     /// A reduction, and the type of its accumulator.
-    fn reduction(&mut self, function: &str, args: Vec<Expr>, elem: &mut Elem) -> Expr {
-        let made = call(function, args);
-        if !function.ends_with("sum") {
-            return made;
+    fn reduction(&mut self, call: String, kind: &str, elem: &mut Elem) -> String {
+        if kind != "sum" {
+            return call;
         }
         if self.random.chance(85) {
             // Accumulators of narrow elements are wide.
             *elem = elem.accumulator();
-            return made;
+            return call;
         }
         let alike =
             ELEMS.map(|(_, other)| other).into_iter().filter(|other| other.is_float() == elem.is_float());
         *elem = self.random.pick(&alike.collect::<Vec<_>>());
-        with(made, "acc", name(elem.name()))
+        with(call, "acc", *elem)
     }
 
     /// Unrolled indexing along a mode.
@@ -294,16 +265,14 @@ impl Scene {
         let mode = self.random.below(part.shape.len());
         let to = self.registers(part.elem, &part.shape, 0.0);
         let var = self.fresh("u");
-        let at = |reversed: bool| -> Vec<Expr> {
-            let last = int(part.shape[mode] - 1);
-            let position = if reversed { binary(Binary::Sub, last, name(&var)) } else { name(&var) };
-            (0..part.shape.len()).map(|m| if m == mode { position.clone() } else { hole() }).collect()
+        let at = |position: &str| -> String {
+            let entries = (0..part.shape.len()).map(|m| if m == mode { position } else { "_" });
+            tuple(&entries.collect::<Vec<_>>())
         };
-        let reversed = self.random.chance(40);
-        let (from, into) = (index(name(&part.name), at(reversed)), index(name(&to.name), at(false)));
-        let body = vec![effect(call("copy", vec![from, into]))];
-        let extent = range(int(0), int(part.shape[mode]));
-        self.push(repeat(&var, call("unroll", vec![extent]), body));
+        let last = part.shape[mode] - 1;
+        let from = if self.random.chance(40) { format!("{last} - {var}") } else { var.clone() };
+        let body = format!("copy({part}[{}], {to}[{}]);\n", at(&from), at(&var));
+        self.push(repeat(&var, &format!("unroll(0..{})", part.shape[mode]), &body));
         to
     }
 
@@ -315,76 +284,75 @@ impl Scene {
         let acc_elem = if self.random.chance(80) { elem } else { self.wider(elem) };
         let acc = self.registers(acc_elem, &form.shape(), 0.0);
         let var = self.fresh("k");
-        let at = |position: Expr| -> Vec<Expr> { (0..rank).map(|_| hole()).chain([position]).collect() };
         let extent = match self.random.chance(85) {
-            true => method(name(&part.name), "size", vec![int(rank as i64)]),
-            false => int(self.random.within(1, 4)),
+            true => format!("{part}.size({rank})"),
+            false => self.random.within(1, 4).to_string(),
         };
-        let (from, extent) = self.ends(extent);
-        let position = self.iteration(&var);
-        let slice = Part { name: String::new(), ..part.clone() };
-        let taken = index(name(&part.name), at(position));
-        let exclusive = form.is_exclusive();
-        let way = if exclusive { self.random.below(10) } else { self.random.below(5) };
-        match way {
+        let over = self.ends(&extent);
+        let taken = format!("{part}[{}]", last_mode(rank, self.iteration(&var)));
+        let slice = Part { name: String::new(), ..part };
+        match if form.is_exclusive() { self.random.below(10) } else { self.random.below(5) } {
             0..5 => {
                 let body = self.inside(&var, |scene| {
                     let from = scene.bind("f", taken);
                     scene.added(&Part { name: from, ..slice }, &acc);
                 });
-                self.push(repeat(&var, range(from, extent), body));
+                self.push(repeat(&var, &over, &body));
             }
-            _ => {
-                // Through shared memory, where the loop may be pipelined.
-                let ahead = self.random.chance(60);
-                let array = self.shared(elem, &form.tile);
-                let to = self.bind("w", form.of(name(&array)));
-                let (other, read) = match self.otherwise(&form) {
-                    Some(other) if other.shape() == form.shape() && self.random.chance(60) => {
-                        let read = self.bind("q", other.of(name(&array)));
-                        (other, read)
-                    }
-                    _ => (form.clone(), to.clone()),
-                };
-                let how = if ahead && elem.bytes() < 4 && self.random.chance(60) {
-                    0
-                } else {
-                    self.random.below(6)
-                };
-                let body = self.inside(&var, |scene| {
-                    let copy = call("copy", vec![taken, name(&to)]);
-                    let copy = match how {
-                        0 => with(copy, "how", text("staged")),
-                        1 if !ahead => with(copy, "how", text("plain")),
-                        2 if !ahead => with(copy, "fill", literal(1.0, elem)),
-                        _ => copy,
-                    };
-                    scene.push(effect(copy));
-                    if !ahead {
-                        scene.push(effect(call("cp_async_wait_all", Vec::new())));
-                        scene.push(effect(call("sync_threads", Vec::new())));
-                    }
-                    let part = Part { name: read, is_global: false, shape: other.shape(), ..slice };
-                    scene.added(&part, &acc);
-                    if !ahead {
-                        scene.push(effect(call("sync_threads", Vec::new())));
-                    }
-                });
-                let extent = range(from, extent);
-                let extent = match ahead {
-                    true => {
-                        let stages = self.random.weighted(&[(2, 1), (5, 2), (4, 3), (1, 4)]);
-                        with(call("pipelined", vec![extent]), "stages", int(stages))
-                    }
-                    false => extent,
-                };
-                self.push(repeat(&var, extent, body));
-                if self.random.chance(30) {
-                    self.push(effect(call("sync_threads", Vec::new())));
-                }
-            }
+            _ => self.gather_through_shared(&form, (&var, over), (slice, taken), &acc),
         }
         self.finish(&acc, &form);
+    }
+
+    /// Through shared memory, where the loop may be pipelined.
+    fn gather_through_shared(
+        &mut self,
+        form: &Form,
+        (var, over): (&str, String),
+        (slice, taken): (Part, String),
+        acc: &Part,
+    ) {
+        let elem = slice.elem;
+        let ahead = self.random.chance(60);
+        let array = self.shared(elem, &form.tile);
+        let to = self.bind("w", form.of(&array));
+        let (other, read) = match self.otherwise(form) {
+            Some(other) if other.shape() == form.shape() && self.random.chance(60) => {
+                let read = self.bind("q", other.of(&array));
+                (other, read)
+            }
+            _ => (form.clone(), to.clone()),
+        };
+        let how = if ahead && elem.bytes() < 4 && self.random.chance(60) { 0 } else { self.random.below(6) };
+        let body = self.inside(var, |scene| {
+            let copy = format!("copy({taken}, {to})");
+            let copy = match how {
+                0 => with(copy, "how", "\"staged\""),
+                1 if !ahead => with(copy, "how", "\"plain\""),
+                2 if !ahead => with(copy, "fill", literal(1.0, elem)),
+                _ => copy,
+            };
+            scene.push(format!("{copy};"));
+            if !ahead {
+                scene.push("cp_async_wait_all();\nsync_threads();");
+            }
+            let part = Part { name: read, is_global: false, shape: other.shape(), ..slice };
+            scene.added(&part, acc);
+            if !ahead {
+                scene.push("sync_threads();");
+            }
+        });
+        let over = match ahead {
+            true => {
+                let stages = self.random.weighted(&[(2, 1), (5, 2), (4, 3), (1, 4)]);
+                format!("pipelined({over}, stages = {stages})")
+            }
+            false => over,
+        };
+        self.push(repeat(var, &over, &body));
+        if self.random.chance(30) {
+            self.push("sync_threads();");
+        }
     }
 
     /// A tile much larger than its tensor; a thread accesses a few of its elements.
@@ -410,36 +378,31 @@ impl Scene {
                 _ => self.random.within(0, 2).min(each - 1),
             };
             let at = if position == take { 0 } else { at };
-            let (from, into) = (vec![int(at)], vec![int(position)]);
-            let view = self.bind("f", index(name(&part.name), from));
-            self.push(effect(call("copy", vec![name(&view), index(name(&to.name), into)])));
+            let view = self.bind("f", format!("{part}[{at}]"));
+            self.push(format!("copy({view}, {to}[{position}]);"));
         }
         let small = Form { tile: vec![3 * threads], ..form };
         self.finish(&to, &small);
     }
 
     /// The tile index of an iteration.
-    fn iteration(&mut self, var: &str) -> Expr {
-        let k = name(var);
+    fn iteration(&mut self, k: &str) -> String {
         match self.random.below(20) {
-            0 => binary(Binary::Add, k, int(1)),
-            1 => binary(Binary::Sub, k, int(1)),
-            2 => binary(Binary::Mul, k, int(2)),
-            3 => binary(Binary::Mul, k, int(1000)),
-            4 => binary(Binary::Div, k, int(2)),
-            5 => binary(Binary::Rem, k, int(2)),
-            6 => {
-                let more = binary(Binary::Add, k, int(1));
-                binary(Binary::Rem, more, int(3))
-            }
+            0 => format!("({k} + 1)"),
+            1 => format!("({k} - 1)"),
+            2 => format!("({k} * 2)"),
+            3 => format!("({k} * 1000)"),
+            4 => format!("({k} / 2)"),
+            5 => format!("({k} % 2)"),
+            6 => format!("(({k} + 1) % 3)"),
             7 => self.anywhere(1),
-            _ => k,
+            _ => k.into(),
         }
     }
 
     /// The body of a loop.
-    pub(super) fn inside(&mut self, var: &str, body: impl FnOnce(&mut Scene)) -> Vec<Stmt> {
-        self.bodies.push(Vec::new());
+    pub(super) fn inside(&mut self, var: &str, body: impl FnOnce(&mut Scene)) -> String {
+        self.bodies.push(String::new());
         self.vars.push(var.to_owned());
         body(self);
         self.vars.pop();
@@ -447,11 +410,9 @@ impl Scene {
     }
 
     fn added(&mut self, part: &Part, acc: &Part) {
-        let same = part.elem == acc.elem;
         match self.random.below(6) {
-            0..2 if same => {
-                let stmt = assign(name(&acc.name), Some(Binary::Add), name(&part.name));
-                let stmt = self.perhaps(stmt, true);
+            0..2 if part.elem == acc.elem => {
+                let stmt = self.perhaps(format!("{acc} += {part};"));
                 self.push(stmt);
             }
             2 => {
@@ -463,11 +424,8 @@ impl Scene {
                 self.map_into(&[acc.clone(), made], acc);
             }
             _ => {
-                let (a, b) = (name("a"), name("b"));
-                let b = if same { b } else { super::tree::cast(b, acc.elem) };
-                let sum = super::tree::closure(&["a", "b"], binary(Binary::Add, a, b));
-                let views = tuple(vec![name(&acc.name), name(&part.name)]);
-                self.push(effect(call("map", vec![views, name(&acc.name), sum])));
+                let b = as_elem("b", part.elem, acc.elem);
+                self.push(format!("map(({acc}, {part}), {acc}, |a, b| a + {b});"));
             }
         }
     }

@@ -1,10 +1,7 @@
 //! Partitions of tiles over threads.
 
-use tilewright_codegen::ast::Expr;
-
 use super::scene::Scene;
-use super::tree::{call, expr, field, hole, int, ints, layout, name, nested_entries, truth, with};
-use tilewright_codegen::ast::ExprKind;
+use super::text::{list, nested_entries, tuple, with};
 
 /// A partitioned tile.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,18 +46,17 @@ impl Form {
     }
 
     /// `parallelize(tile, threads, thread.x, …)`
-    pub(super) fn of(&self, tile: Expr) -> Expr {
-        let mut args = vec![tile, name(&self.threads.0), field("thread", "x")];
+    pub(super) fn of(&self, tile: &str) -> String {
+        let mut part = format!("parallelize({tile}, {}, thread.x)", self.threads.0);
         if let Some(keep) = &self.keep {
-            let entries = keep.iter().map(|&kept| if kept { int(1) } else { hole() }).collect();
-            args.push(expr(ExprKind::Tuple(entries)));
+            let entries: Vec<&str> = keep.iter().map(|&kept| if kept { "1" } else { "_" }).collect();
+            part = format!("parallelize({tile}, {}, thread.x, {})", self.threads.0, list(&entries));
         }
-        let mut part = call("parallelize", args);
         if self.values.iter().any(|&n| n > 1) {
-            part = with(part, "values", ints(&self.values));
+            part = with(part, "values", tuple(&self.values));
         }
         if self.ragged {
-            part = with(part, "ragged", truth(true));
+            part = with(part, "ragged", true);
         }
         part
     }
@@ -176,10 +172,10 @@ impl Scene {
             strides[mode][leaf] = next;
             next *= nested[mode][leaf];
         }
-        let entries = nested_entries;
+        let shape = nested_entries(&nested);
         let made = match plain && self.random.chance(80) {
-            true => layout(entries(&nested), None),
-            false => layout(entries(&nested), Some(entries(&strides))),
+            true => format!("layout!({shape})"),
+            false => format!("layout!({shape} : {})", nested_entries(&strides)),
         };
         self.bind("t", made)
     }

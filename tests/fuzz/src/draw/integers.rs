@@ -1,20 +1,18 @@
 //! Integers as data: coordinates from memory, sizes, arguments; conditions; loop bounds.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{Binary, Expr, ParamKind, Stmt};
 
-use super::scene::{Extent, Scene};
-use super::tree::{binary, call, cast, computed, decide, field, float, index, int, name, not};
+use super::scene::{Scene, block};
+use super::text::{computed, decide};
 
 /// Comparisons.
-const COMPARE: [Binary; 6] = [Binary::Lt, Binary::Le, Binary::Gt, Binary::Ge, Binary::Eq, Binary::Ne];
+const COMPARE: [&str; 6] = ["<", "<=", ">", ">=", "==", "!="];
 
 impl Scene {
     /// An integer from memory, uniform in the block or one for each thread.
-    pub(super) fn loaded(&mut self, per_thread: bool) -> Expr {
-        let known: Vec<String> = self.indices.clone();
-        let of = match !known.is_empty() && self.random.chance(60) {
-            true => self.random.pick(&known),
+    pub(super) fn loaded(&mut self, per_thread: bool) -> String {
+        let of = match !self.indices.is_empty() && self.random.chance(60) {
+            true => self.random.pick(&self.indices),
             false => {
                 let elem =
                     self.random.weighted(&[(6, Elem::I32), (2, Elem::U32), (1, Elem::I8), (1, Elem::U8)]);
@@ -25,77 +23,66 @@ impl Scene {
             }
         };
         let at = match per_thread {
-            true => field("thread", "x"),
+            true => "thread.x".into(),
             false => match self.random.below(4) {
-                0 if !self.vars.is_empty() => name(&self.random.pick(&self.vars.clone())),
-                1 if !self.axes.is_empty() => {
-                    let axis = self.random.below(self.axes.len());
-                    self.unnumbered(axis)
-                }
+                0 if !self.vars.is_empty() => self.var(),
+                1 if !self.axes.is_empty() => self.unnumbered(),
                 _ => computed(self.random.within(-1, 3)),
             },
         };
-        index(name(&of), vec![at])
+        format!("{of}[{at}]")
     }
 
     /// The name of an argument's extent.
-    pub(super) fn size(&mut self) -> Option<Expr> {
-        let symbols = self.params.iter().filter_map(|param| match &param.kind {
-            ParamKind::Tensor { shape, .. } => Some(Extent::symbols(shape)),
-            ParamKind::Scalar => None,
-        });
-        let all: Vec<String> = symbols.flatten().collect();
-        if all.is_empty() { None } else { Some(name(&self.random.pick(&all))) }
+    pub(super) fn size(&mut self) -> Option<String> {
+        if self.extents.is_empty() { None } else { Some(self.random.pick(&self.extents)) }
     }
 
     /// A small integer, uniform in the block, and not from memory.
-    pub(super) fn integer_of_launch(&mut self) -> Expr {
-        let end = int(self.random.within(2, 4));
+    pub(super) fn integer_of_launch(&mut self) -> String {
+        let end = self.random.within(2, 4);
         match self.random.below(3) {
-            0 if !self.vars.is_empty() => name(&self.random.pick(&self.vars.clone())),
+            0 if !self.vars.is_empty() => self.var(),
             1 if !self.axes.is_empty() => {
-                let axis = self.random.below(self.axes.len());
-                binary(Binary::Rem, self.block(axis), end)
+                format!("({} % {end})", block(self.random.below(self.axes.len())))
             }
-            _ => self.size().map_or_else(|| int(2), |size| binary(Binary::Rem, size, end)),
+            _ => self.size().map_or_else(|| "2".into(), |size| format!("({size} % {end})")),
         }
     }
 
     /// An integer of any kind.
-    pub(super) fn integer(&mut self) -> Expr {
+    pub(super) fn integer(&mut self) -> String {
         let mut made = match self.random.below(12) {
-            0..3 if !self.vars.is_empty() => name(&self.random.pick(&self.vars.clone())),
-            0..5 if !self.axes.is_empty() => {
-                let axis = self.random.below(self.axes.len());
-                self.unnumbered(axis)
-            }
-            5..7 => self.size().unwrap_or_else(|| int(3)),
+            0..3 if !self.vars.is_empty() => self.var(),
+            0..5 if !self.axes.is_empty() => self.unnumbered(),
+            5..7 => self.size().unwrap_or_else(|| "3".into()),
             7 => {
                 let scalar = self.scalar(Elem::I32);
-                let size = self.size();
-                size.map_or_else(|| name(&scalar), |size| call("min", vec![name(&scalar), size]))
+                match self.size() {
+                    Some(size) => format!("min({scalar}, {size})"),
+                    None => scalar,
+                }
             }
             8..10 => self.loaded(false),
-            _ => int(self.random.within(-1, 5)),
+            _ => self.random.within(-1, 5).to_string(),
         };
         for _ in 0..self.random.below(3) {
-            let by = int(self.random.within(2, 4));
+            let by = self.random.within(2, 4);
             made = match self.random.below(9) {
-                0 => binary(Binary::Add, made, by),
-                1 => binary(Binary::Sub, made, by),
-                2 => binary(Binary::Mul, made, by),
-                3 => binary(Binary::Div, made, by),
-                4 => binary(Binary::Rem, made, by),
-                5 => call("min", vec![made, by]),
-                6 => call("max", vec![made, by]),
+                0 => format!("({made} + {by})"),
+                1 => format!("({made} - {by})"),
+                2 => format!("({made} * {by})"),
+                3 => format!("({made} / {by})"),
+                4 => format!("({made} % {by})"),
+                5 => format!("min({made}, {by})"),
+                6 => format!("max({made}, {by})"),
                 7 => {
-                    let size = self.size().unwrap_or(by);
-                    let op = self.random.pick(&[Binary::Div, Binary::Rem]);
-                    binary(op, call("max", vec![made, int(0)]), size)
+                    let size = self.size().unwrap_or_else(|| by.to_string());
+                    format!("(max({made}, 0) {} {size})", self.random.pick(&["/", "%"]))
                 }
                 _ => {
-                    let size = self.size().unwrap_or(by);
-                    binary(Binary::Mul, call("min", vec![made, int(9)]), size)
+                    let size = self.size().unwrap_or_else(|| by.to_string());
+                    format!("(min({made}, 9) * {size})")
                 }
             };
         }
@@ -103,67 +90,53 @@ impl Scene {
     }
 
     /// A condition on integers and arguments; also a divergent one, where no barrier is inside.
-    pub(super) fn condition(&mut self, apart: bool) -> Expr {
+    pub(super) fn condition(&mut self, apart: bool) -> String {
         let op = self.random.pick(&COMPARE);
         match self.random.below(14) {
             0..4 => {
                 let (x, y) = (self.condition(apart), self.condition(apart));
-                binary(self.random.pick(&[Binary::And, Binary::Or]), x, y)
+                format!("({x} {} {y})", self.random.pick(&["&", "|"]))
             }
-            4 => not(self.condition(apart)),
+            4 => format!("!{}", self.condition(apart)),
             5 => {
                 let scalar = self.scalar(Elem::F32);
-                binary(op, name(&scalar), float(self.random.within(-1, 2) as f64))
+                format!("({scalar} {op} {:?})", self.random.within(-1, 2) as f64)
             }
             6..8 if apart => {
                 let end = self.random.within(0, self.threads);
-                let thread = field("thread", "x");
                 match self.random.below(4) {
-                    0 => binary(op, cast(thread, Elem::F32), float(end as f64)),
-                    1 => binary(op, cast(thread, Elem::I64), int(end)),
-                    _ => binary(op, thread, int(end)),
+                    0 => format!("((thread.x as f32) {op} {:?})", end as f64),
+                    1 => format!("((thread.x as i64) {op} {end})"),
+                    _ => format!("(thread.x {op} {end})"),
                 }
             }
-            8 if apart => {
-                let loaded = self.loaded(true);
-                binary(op, loaded, int(self.random.within(-1, 2)))
-            }
-            _ => {
-                let (x, y) = (self.integer(), self.integer());
-                binary(op, x, y)
-            }
+            8 if apart => format!("({} {op} {})", self.loaded(true), self.random.within(-1, 2)),
+            _ => format!("({} {op} {})", self.integer(), self.integer()),
         }
     }
 
     /// Perhaps wraps a statement in a condition, with an else branch.
-    pub(super) fn perhaps(&mut self, stmt: Stmt, apart: bool) -> Stmt {
+    pub(super) fn perhaps(&mut self, stmt: String) -> String {
         if !self.random.chance(45) {
             return stmt;
         }
-        let condition = self.condition(apart);
-        let other = if self.random.chance(30) { vec![stmt.clone()] } else { Vec::new() };
-        decide(condition, vec![stmt], other)
+        let condition = self.condition(true);
+        let other = if self.random.chance(30) { &stmt } else { "" };
+        decide(&condition, &stmt, other)
     }
 
     /// Loop bounds within an extent.
-    pub(super) fn ends(&mut self, extent: Expr) -> (Expr, Expr) {
+    pub(super) fn ends(&mut self, extent: &str) -> String {
         match self.random.below(10) {
-            0 => {
-                let end = self.integer();
-                (int(0), call("min", vec![extent, call("min", vec![end, int(6)])]))
-            }
-            1 => {
-                let (from, to) = (self.integer(), self.integer());
-                (call("max", vec![from, int(-2)]), call("min", vec![to, int(5)]))
-            }
+            0 => format!("0..min({extent}, min({}, 6))", self.integer()),
+            1 => format!("max({}, -2)..min({}, 5)", self.integer(), self.integer()),
             // Triangular: up to the block's own tile.
             2 if !self.axes.is_empty() => {
-                let axis = self.random.below(self.axes.len());
-                let next = binary(Binary::Add, self.block(axis), int(1));
-                (int(0), call("min", vec![extent, next]))
+                let block = block(self.random.below(self.axes.len()));
+                format!("0..min({extent}, {block} + 1)")
             }
-            3 => (int(self.random.within(0, 2)), extent),
-            _ => (int(0), extent),
+            3 => format!("{}..{extent}", self.random.within(0, 2)),
+            _ => format!("0..{extent}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Draws kernels. A kernel is a few acts by the same threads: tiles are moved, functions applied, elements
+//! Draws kernels, as texts of the language. A kernel is a few acts by the same threads: tiles are moved, functions applied, elements
 //! reduced, tiles multiplied. Draws aim to be valid, so that few are refused: there are barriers where they
 //! are needed, and no two threads write one element.
 
@@ -10,15 +10,14 @@ mod keys;
 mod product;
 mod scene;
 mod tensors;
-mod tree;
+mod text;
 mod whole;
 
-use tilewright_codegen::ast::{ConstParam, Kernel};
+use tilewright_codegen::ast::Kernel;
 use tilewright_codegen::{Definition, Settings};
 
 use crate::random::Random;
 use scene::Scene;
-use tree::word;
 
 /// Kinds of kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,23 +71,20 @@ fn parts(random: &mut Random) -> Definition {
     }
 }
 
-/// A kernel as text.
+/// A kernel of parts of threads.
 fn kernel(random: &mut Random) -> Kernel {
     let mut scene = Scene::new(random.clone());
     scene.play();
     *random = Random::new(scene.random.bits());
-    let consts: Vec<ConstParam> = std::mem::take(&mut scene.consts);
-    Kernel {
-        name: word("drawn"),
-        is_unsafe: false,
-        consts,
-        types: Vec::new(),
-        params: std::mem::take(&mut scene.params),
-        devices: Vec::new(),
-        body: scene.bodies.pop().unwrap_or_default(),
-        levels: Vec::new(),
-        keys: Vec::new(),
-        overlaps: scene.random.chance(5),
-        choices: Vec::new(),
-    }
+    let keys = if scene.random.chance(5) { vec!["overlaps".into()] } else { Vec::new() };
+    read(&scene, &keys, "")
+}
+
+/// Reads what was drawn.
+fn read(scene: &Scene, keys: &[String], qualifier: &str) -> Kernel {
+    let (keys, params, body) = (keys.join(", "), scene.params.join(", "), scene.bodies.concat());
+    let text = format!("#[kernel({keys})]\n{qualifier}fn drawn({params}) {{\n{body}}}\n");
+    let (kernel, read) = tilewright_parse::file::read(&text);
+    assert!(read.problems.is_empty(), "{:?} in\n{text}", read.problems);
+    kernel.expect("a kernel")
 }

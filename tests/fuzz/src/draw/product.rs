@@ -1,11 +1,10 @@
 //! Acts that multiply tiles: operands in shared memory, in global memory, or in registers.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::ast::Expr;
 
 use super::form::Form;
-use super::scene::{Part, Scene};
-use super::tree::{call, effect, hole, index, int, method, name, range, repeat, text, truth, tuple, with};
+use super::scene::{Extent, Part, Scene, block};
+use super::text::{repeat, tuple, with};
 
 /// Element types of operands and accumulators.
 const TYPES: [(u32, [Elem; 3]); 10] = [
@@ -21,14 +20,23 @@ const TYPES: [(u32, [Elem; 3]); 10] = [
     (1, [Elem::U32, Elem::U32, Elem::U32]),
 ];
 
+/// The operations that combine and multiply, of floats and of integers.
+const OPERATIONS: [[[&str; 2]; 4]; 2] = [
+    [["min", "add"], ["max", "add"], ["max", "min"], ["max", "mul"]],
+    [["min", "add"], ["or", "and"], ["xor", "and"], ["max", "min"]],
+];
+
 struct Operand {
     /// The source of the copies, tile by tile.
-    from: Option<Part>,
+    from: Part,
     /// Their target in shared memory.
     to: String,
     /// The part that a thread multiplies.
-    view: Expr,
+    view: String,
 }
+
+/// A call of `gemm` on two operands.
+type Gemm<'g> = &'g dyn Fn(&str, &str) -> String;
 
 impl Scene {
     /// Accumulates products of tiles over a loop, and stores the result.
@@ -40,35 +48,31 @@ impl Scene {
         let each = [self.random.pick(&[1, 1, 2, 3, 4]), self.random.pick(&[1, 1, 2, 4])];
         let bk = self.random.pick(&[1, 2, 3, 4, 4, 6, 8, 8]);
         let threads = self.thread_layout(&grid);
-        let keep = |kept: [bool; 2]| Some(kept.to_vec());
-        let form = |tile: [i64; 2], keep: Option<Vec<bool>>, values: Vec<i64>| Form {
+        let form = |tile: [i64; 2], keep: Option<[bool; 2]>, values: &[i64]| Form {
             tile: tile.to_vec(),
             threads: (threads.clone(), grid.clone()),
-            keep,
-            values,
+            keep: keep.map(Vec::from),
+            values: values.to_vec(),
             ragged: false,
         };
         let values = [0, 1].map(|mode| if each[mode] % 2 == 0 && self.random.chance(40) { 2 } else { 1 });
         let (m, n) = (rows * each[0], columns * each[1]);
-        let of_a = form([m, bk], keep([true, false]), vec![values[0]]);
-        let of_b = form([n, bk], keep([false, true]), vec![values[1]]);
-        let of_c = form([m, n], None, values.to_vec());
+        let of_a = form([m, bk], Some([true, false]), &values[..1]);
+        let of_b = form([n, bk], Some([false, true]), &values[1..]);
+        let of_c = form([m, n], None, &values);
         let acc = self.registers(sum, &of_c.shape(), 0.0);
         let order = self.random.pick(&["plain", "serpentine", "rows", "row_serpentine"]);
-        let operations = self.random.chance(25).then(|| match sum.is_float() {
-            true => self.random.pick(&[["min", "add"], ["max", "add"], ["max", "min"], ["max", "mul"]]),
-            false => self.random.pick(&[["min", "add"], ["or", "and"], ["xor", "and"], ["max", "min"]]),
-        });
-        let gemm = |scene: &mut Scene, a: Expr, b: Expr| {
-            let product = call("gemm", vec![a, b, name(&acc.name)]);
-            let product = if order == "plain" { product } else { with(product, "order", text(order)) };
-            let product = match operations {
-                Some([combine, multiply]) => {
-                    with(product, "with", tuple(vec![name(combine), name(multiply)]))
-                }
-                None => product,
-            };
-            scene.push(effect(product));
+        let operations = &OPERATIONS[usize::from(!sum.is_float())];
+        let operations = self.random.chance(25).then(|| self.random.pick(operations));
+        let gemm = |a: &str, b: &str| {
+            let mut product = format!("gemm({a}, {b}, {acc})");
+            if order != "plain" {
+                product = with(product, "order", format!("{order:?}"));
+            }
+            if let Some(operations) = &operations {
+                product = with(product, "with", tuple(operations));
+            }
+            format!("{product};")
         };
         match self.random.below(10) {
             // Directly from memory, or from registers.
@@ -78,136 +82,110 @@ impl Scene {
                     true => {
                         let to = scene.registers(part.elem, &part.shape, 0.0);
                         scene.copy(&part, &to);
-                        name(&to.name)
+                        to.name
                     }
-                    false => name(&part.name),
+                    false => part.name,
                 };
                 let (a, b) = (load(self, a), load(self, b));
-                gemm(self, a, b);
+                self.push(gemm(&a, &b));
             }
             // All of K at once, if it is short.
             3 if !grid.contains(&1) => {
                 let (a, b) = (self.input(&of_a, x, 1), self.input(&of_b, y, 1));
-                let var = self.fresh("k");
-                let extent = method(name(&a.name), "size", vec![int(2)]);
-                let body = self.inside(&var, |scene| {
-                    let at = || vec![hole(), hole(), name(&var)];
-                    let (a, b) = (index(name(&a.name), at()), index(name(&b.name), at()));
-                    gemm(scene, a, b);
-                });
-                self.push(repeat(&var, range(int(0), extent), body));
+                let k = self.fresh("k");
+                let product = gemm(&format!("{a}[(_, _, {k})]"), &format!("{b}[(_, _, {k})]"));
+                self.push(repeat(&k, &format!("0..{a}.size(2)"), &product));
             }
             _ => self.by_tiles([(&of_a, x), (&of_b, y)], bk, &gemm),
         }
-        let out = match self.random.chance(80) {
-            true => sum,
-            false => self.elem(),
-        };
+        let out = if self.random.chance(80) { sum } else { self.elem() };
         let out = self.output(&of_c, out);
         match self.random.chance(70) {
             true => self.copy(&acc, &out),
             false => {
                 let closure = self.closure(&[acc.elem], out.elem);
-                self.push(effect(call("map", vec![name(&acc.name), name(&out.name), closure])));
+                self.push(format!("map({acc}, {out}, {closure});"));
             }
         }
     }
 
     /// Tiles of both operands are copied to shared memory, and multiplied.
-    fn by_tiles(&mut self, operands: [(&Form, Elem); 2], bk: i64, gemm: &dyn Fn(&mut Scene, Expr, Expr)) {
+    fn by_tiles(&mut self, operands: [(&Form, Elem); 2], bk: i64, gemm: Gemm<'_>) {
         let ahead = self.random.chance(75);
-        let mut all = Vec::new();
         // Both have the same K.
         let looped = self.extent(bk);
-        for (form, elem) in operands {
-            let array = self.shared(elem, &form.tile);
-            let view = name(&self.bind("f", form.of(name(&array))));
-            let whole = Form { keep: None, values: Vec::new(), ..form.clone() };
-            let fetch = (0..10).find_map(|_| self.otherwise(&whole).filter(Form::is_exclusive));
-            let Some(fetch) = fetch else {
-                all.push(Operand { from: None, to: array, view });
-                continue;
-            };
-            let from = self.operand(&fetch, elem, looped.clone());
-            let to = self.bind("w", fetch.of(name(&array)));
-            all.push(Operand { from: Some(from), to, view });
-        }
-        let [a, b] = &all[..] else { return };
-        let (Some(of_a), Some(of_b)) = (&a.from, &b.from) else {
+        let [a, b] = operands.map(|(form, elem)| self.operand_in_shared(form, elem, &looped));
+        let (Some(a), Some(b)) = (a, b) else {
             // No thread layout fits.
             return;
         };
         let var = self.fresh("k");
-        let extent = method(name(&of_a.name), "size", vec![int(2)]);
         let staged =
             self.random.chance(if operands.iter().all(|(_, elem)| elem.bytes() >= 4) { 25 } else { 70 });
         let twice = ahead && bk % 2 == 0 && self.random.chance(50);
-        let body = self.inside(&var, |scene| {
-            for (part, to) in [(of_a, &a.to), (of_b, &b.to)] {
-                let taken = index(name(&part.name), vec![hole(), hole(), name(&var)]);
-                let copy = call("copy", vec![taken, name(to)]);
-                let copy = if staged { with(copy, "how", text("staged")) } else { copy };
-                scene.push(effect(copy));
-            }
-            if !ahead {
-                scene.push(effect(call("cp_async_wait_all", Vec::new())));
-                scene.push(effect(call("sync_threads", Vec::new())));
-            }
-            gemm(scene, a.view.clone(), b.view.clone());
-            if !ahead {
-                scene.push(effect(call("sync_threads", Vec::new())));
-            }
-        });
-        let extent = range(int(0), extent);
-        let extent = if !ahead {
-            extent
-        } else {
+        let mut body = String::new();
+        for Operand { from, to, .. } in [&a, &b] {
+            let how = if staged { ", how = \"staged\"" } else { "" };
+            body += &format!("copy({from}[(_, _, {var})], {to}{how});\n");
+        }
+        let product = gemm(&a.view, &b.view);
+        body += &match ahead {
+            true => product,
+            false => format!("cp_async_wait_all();\nsync_threads();\n{product}\nsync_threads();"),
+        };
+        let mut over = format!("0..{}.size(2)", a.from);
+        if ahead {
             let least = if twice { 2 } else { 1 };
             let stages = self.random.weighted(&[(2, 1), (5, 2), (3, 3), (1, 4)]).max(least);
-            let range = with(call("pipelined", vec![extent]), "stages", int(stages));
-            match twice {
-                true => {
-                    let range = with(range, "fragments", int(2));
-                    if self.random.chance(30) { with(range, "exits", truth(false)) } else { range }
-                }
-                false => range,
-            }
-        };
-        let whole = repeat(&var, extent, body);
+            over = format!("pipelined({over}, stages = {stages})");
+        }
+        if twice {
+            over = with(over, "fragments", 2);
+            over = if self.random.chance(30) { with(over, "exits", false) } else { over };
+        }
+        let whole = repeat(&var, &over, &body);
         match self.random.below(10) {
             // A second loop over the same tiles and slots.
             0 => {
-                self.push(whole.clone());
-                self.push(whole);
+                self.push(&whole);
+                self.push(&whole);
             }
             1 => {
                 let outer = self.fresh("j");
                 let times = self.random.within(1, 3);
-                self.push(repeat(&outer, range(int(0), int(times)), vec![whole]));
+                self.push(repeat(&outer, &format!("0..{times}"), &whole));
             }
             _ => self.push(whole),
         }
     }
 
+    fn operand_in_shared(&mut self, form: &Form, elem: Elem, looped: &Extent) -> Option<Operand> {
+        let array = self.shared(elem, &form.tile);
+        let view = self.bind("f", form.of(&array));
+        let whole = Form { keep: None, values: Vec::new(), ..form.clone() };
+        let fetch = (0..10).find_map(|_| self.otherwise(&whole).filter(Form::is_exclusive))?;
+        let from = self.operand(&fetch, elem, looped);
+        let to = self.bind("w", fetch.of(&array));
+        Some(Operand { from, to, view })
+    }
+
     /// An operand in global memory: rows by the grid, K tile by tile.
-    fn operand(&mut self, form: &Form, elem: Elem, looped: super::scene::Extent) -> Part {
-        let tile = form.tile.clone();
+    fn operand(&mut self, form: &Form, elem: Elem, looped: &Extent) -> Part {
+        let tile = &form.tile;
         let axis = (0..self.axes.len()).find(|&axis| self.axes[axis].tile == tile[0]);
         let (rows, at) = match axis {
             Some(axis) => {
                 self.numbered[axis] = true;
-                (self.axes[axis].extent.clone(), self.block(axis))
+                (self.axes[axis].extent.clone(), block(axis))
             }
             None => {
                 let at = self.anywhere(tile[0]);
                 (self.extent(tile[0]), at)
             }
         };
-        let tensor = self.tensor(elem, &[rows, looped], false);
-        let tiles =
-            call("tile", vec![name(&tensor), super::tree::ints(&tile), super::tree::tuple(vec![at, hole()])]);
-        let tiles = self.bind("g", tiles);
-        let part = self.bind("p", form.of(name(&tiles)));
-        Part { name: part, elem, is_registers: false, is_global: true, shape: form.shape() }
+        let tensor = self.tensor(elem, &[rows, looped.clone()], false);
+        let tiles = self.bind("g", format!("tile({tensor}, {}, ({at}, _))", tuple(tile)));
+        let name = self.bind("p", form.of(&tiles));
+        Part { name, elem, is_registers: false, is_global: true, shape: form.shape() }
     }
 }

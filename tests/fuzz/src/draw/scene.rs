@@ -1,10 +1,11 @@
 //! The state of a kernel being drawn.
 
+use std::fmt::{self, Display, Formatter};
+
 use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{Binary, ConstParam, Expr, ExprKind, Param, ParamKind, Stmt};
 
 use super::form::Form;
-use super::tree::{binary, bind, call, computed, field, int, list, name, word};
+use super::text::computed;
 use crate::random::Random;
 
 /// Extents and strides of arguments.
@@ -14,20 +15,22 @@ pub(super) enum Extent {
     Int(i64),
 }
 
-impl Extent {
-    pub(super) fn expr(&self) -> Expr {
+/// As an expression.
+impl Display for Extent {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Extent::Symbol(text) => name(text),
-            Extent::Int(n) => int(*n),
+            Extent::Symbol(text) => to.write_str(text),
+            Extent::Int(n) => write!(to, "{n}"),
         }
     }
+}
 
-    /// The names in a shape.
-    pub(super) fn symbols(shape: &Expr) -> Vec<String> {
-        match &shape.kind {
-            ExprKind::Name(name) => vec![name.clone()],
-            ExprKind::Tuple(items) => items.iter().flat_map(Extent::symbols).collect(),
-            _ => Vec::new(),
+impl Extent {
+    /// In the type of an argument.
+    pub(super) fn in_type(&self) -> String {
+        match self {
+            Extent::Symbol(text) => text.clone(),
+            Extent::Int(n) => format!("_{n}"),
         }
     }
 }
@@ -50,12 +53,18 @@ pub(super) struct Part {
     pub(super) shape: Vec<i64>,
 }
 
+impl Display for Part {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        to.write_str(&self.name)
+    }
+}
+
 pub(super) struct Scene {
     pub(super) random: Random,
-    pub(super) consts: Vec<ConstParam>,
-    pub(super) params: Vec<Param>,
-    /// Statements of the open blocks, innermost last.
-    pub(super) bodies: Vec<Vec<Stmt>>,
+    /// The text of each argument.
+    pub(super) params: Vec<String>,
+    /// The statements of the open blocks, innermost last.
+    pub(super) bodies: Vec<String>,
     pub(super) threads: i64,
     pub(super) axes: Vec<Axis>,
     /// Does each axis number tiles alone, so that the grid is known?
@@ -66,6 +75,8 @@ pub(super) struct Scene {
     pub(super) scalars: Vec<(String, Elem)>,
     /// Arguments that are read as integers.
     pub(super) indices: Vec<String>,
+    /// The extents of arguments that are names, one after another.
+    pub(super) extents: Vec<String>,
     /// Sizes known at launch only.
     pub(super) sizes: Vec<String>,
     names: usize,
@@ -105,15 +116,15 @@ impl Scene {
         let threads = random.weighted(&THREADS);
         Scene {
             random,
-            consts: Vec::new(),
             params: Vec::new(),
-            bodies: vec![Vec::new()],
+            bodies: vec![String::new()],
             threads,
             axes: Vec::new(),
             numbered: Vec::new(),
             vars: Vec::new(),
             scalars: Vec::new(),
             indices: Vec::new(),
+            extents: Vec::new(),
             sizes: Vec::new(),
             names: 0,
         }
@@ -147,9 +158,7 @@ impl Scene {
                 let Axis { extent, tile } = self.axes[axis].clone();
                 let elem = self.elem();
                 let tensor = self.tensor(elem, &[extent], false);
-                let tiles =
-                    call("tile", vec![name(&tensor), list(vec![int(tile)]), list(vec![self.block(axis)])]);
-                self.bind("n", tiles);
+                self.bind("n", format!("tile({tensor}, ({tile},), ({},))", block(axis)));
             }
         }
     }
@@ -187,16 +196,17 @@ impl Scene {
         self.random.weighted(&ELEMS)
     }
 
-    pub(super) fn push(&mut self, stmt: Stmt) {
+    /// Adds a statement.
+    pub(super) fn push(&mut self, stmt: impl Display) {
         if let Some(body) = self.bodies.last_mut() {
-            body.push(stmt);
+            *body += &format!("{stmt}\n");
         }
     }
 
     /// Binds a fresh name.
-    pub(super) fn bind(&mut self, of: &str, value: Expr) -> String {
+    pub(super) fn bind(&mut self, of: &str, value: impl Display) -> String {
         let to = self.fresh(of);
-        self.push(bind(&to, value));
+        self.push(format!("let {to} = {value};"));
         to
     }
 
@@ -208,24 +218,18 @@ impl Scene {
             return known.clone();
         }
         let to = self.fresh("s");
-        self.params.push(Param {
-            name: word(&to),
-            elem: word(elem.name()),
-            kind: ParamKind::Scalar,
-            list: None,
-            optional: false,
-        });
+        self.params.push(format!("{to}: {elem}"));
         self.scalars.push((to.clone(), elem));
         to
     }
 
-    /// `block.x`
-    pub(super) fn block(&self, axis: usize) -> Expr {
-        field("block", ["x", "y", "z"][axis])
+    /// One of the loop variables in scope.
+    pub(super) fn var(&mut self) -> String {
+        self.random.pick(&self.vars)
     }
 
     /// An arbitrary coordinate: of the block, of loops, constants, in and out of bounds.
-    pub(super) fn anywhere(&mut self, tile: i64) -> Expr {
+    pub(super) fn anywhere(&mut self, tile: i64) -> String {
         match self.random.below(20) {
             0 => return self.integer(),
             1 => return self.loaded(false),
@@ -233,14 +237,8 @@ impl Scene {
             _ => {}
         }
         let mut leaf = match self.random.below(10) {
-            0..3 if !self.vars.is_empty() => {
-                let var = self.random.pick(&self.vars.clone());
-                name(&var)
-            }
-            0..6 if !self.axes.is_empty() => {
-                let axis = self.random.below(self.axes.len());
-                self.unnumbered(axis)
-            }
+            0..3 if !self.vars.is_empty() => self.var(),
+            0..6 if !self.axes.is_empty() => self.unnumbered(),
             _ => {
                 let n = self.random.weighted(&[(8, 0), (4, 1), (2, 2), (1, 7), (1, 100_000), (2, -1)]);
                 return computed(n);
@@ -249,30 +247,35 @@ impl Scene {
         for _ in 0..self.random.below(3) {
             let by = self.random.weighted(&[(4, 2), (3, 3), (1, 5)]);
             leaf = match self.random.below(13) {
-                0..3 => binary(Binary::Mul, leaf, int(by)),
-                3..5 => binary(Binary::Add, leaf, int(by - 2)),
-                5..7 => binary(Binary::Sub, leaf, int(by)),
-                7..9 => binary(Binary::Rem, leaf, int(by)),
-                9..11 => binary(Binary::Div, leaf, int(by)),
+                0..3 => format!("({leaf} * {by})"),
+                3..5 => format!("({leaf} + {})", by - 2),
+                5..7 => format!("({leaf} - {by})"),
+                7..9 => format!("({leaf} % {by})"),
+                9..11 => format!("({leaf} / {by})"),
                 _ => {
                     let far = [1000, 65_537, 1_000_000, 3_000_001, around(tile), around(tile), around(tile)];
-                    binary(Binary::Mul, leaf, int(self.random.pick(&far)))
+                    format!("({leaf} * {})", self.random.pick(&far))
                 }
             };
         }
         leaf
     }
 
-    /// A function of the block's index that does not number tiles.
-    pub(super) fn unnumbered(&mut self, axis: usize) -> Expr {
-        let block = self.block(axis);
+    /// A function of the block's index along some axis that does not number tiles.
+    pub(super) fn unnumbered(&mut self) -> String {
+        let block = block(self.random.below(self.axes.len()));
         match self.random.below(4) {
-            0 => binary(Binary::Mul, block, int(2)),
-            1 => binary(Binary::Div, block, int(2)),
-            2 => binary(Binary::Rem, block, int(3)),
-            _ => binary(Binary::Sub, int(2), block),
+            0 => format!("({block} * 2)"),
+            1 => format!("({block} / 2)"),
+            2 => format!("({block} % 3)"),
+            _ => format!("(2 - {block})"),
         }
     }
+}
+
+/// `block.x`
+pub(super) fn block(axis: usize) -> String {
+    format!("block.{}", ["x", "y", "z"][axis])
 }
 
 /// A number of tiles after which a 32-bit coordinate wraps to the same value, or next to it.

@@ -28,7 +28,7 @@ pub fn constructs(kernel: &Kernel) -> Vec<&'static str> {
     let mut uses = Uses { kernel, present, names: BTreeMap::new(), loops: 0, produced: false };
     uses.body(&kernel.body);
     let mut present = uses.present;
-    if kernel.keys.iter().any(|key| key.name.as_ref().is_some_and(|name| name.text == "arch")) {
+    if is_named(&kernel.keys, "arch") {
         present.push("whole: sm_90");
     }
     present.sort_unstable();
@@ -322,15 +322,7 @@ impl<'k> Uses<'k> {
             return;
         }
         self.produced = true;
-        for arg in args.iter().filter(|arg| arg.name.as_ref().is_some_and(|name| name.text == "stages")) {
-            self.present.extend(match arg.value.kind {
-                ExprKind::Int(1) => Some("producer: 1 stage"),
-                ExprKind::Int(2) => Some("producer: 2 stages"),
-                ExprKind::Int(3) => Some("producer: 3 stages"),
-                ExprKind::Int(4) => Some("producer: 4 stages"),
-                _ => None,
-            });
-        }
+        self.present.extend(row_of_number("producer: ", args, "stages"));
     }
 
     fn value(&mut self, of: &'k Expr) {
@@ -413,18 +405,7 @@ impl<'k> Uses<'k> {
             }
             "shift" if what(0) == What::Written => present.push("order: views that overlap"),
             "gemm" if self.loops == 0 => present.push("product: of one tile"),
-            "tiled_mma" => {
-                for arg in
-                    args.iter().filter(|arg| arg.name.as_ref().is_some_and(|name| name.text == "warpgroups"))
-                {
-                    present.extend(match arg.value.kind {
-                        ExprKind::Int(1) => Some("product: by 1 warpgroup"),
-                        ExprKind::Int(2) => Some("product: by 2 warpgroups"),
-                        ExprKind::Int(3) => Some("product: by 3 warpgroups"),
-                        _ => None,
-                    });
-                }
-            }
+            "tiled_mma" => present.extend(row_of_number("product: by ", args, "warpgroups")),
             _ => {}
         }
         self.present.append(&mut present);
@@ -441,7 +422,20 @@ fn collect<'k>(of: &'k Expr, calls: &mut Vec<(&'k str, &'k [Arg])>) {
 }
 
 fn is_named(args: &[Arg], key: &str) -> bool {
-    args.iter().any(|arg| arg.name.as_ref().is_some_and(|name| name.text == key))
+    args.iter().any(|arg| arg.is(key))
+}
+
+/// The row that is named after this.
+fn row(group: &str, name: &str) -> Option<&'static str> {
+    CONSTRUCTS.iter().find(|row| row.strip_prefix(group) == Some(name)).copied()
+}
+
+/// The row of a number that an argument is.
+fn row_of_number(group: &str, args: &[Arg], key: &str) -> Option<&'static str> {
+    let arg = args.iter().find(|arg| arg.is(key))?;
+    let ExprKind::Int(n) = arg.value.kind else { return None };
+    let begin = format!("{group}{n} ");
+    CONSTRUCTS.iter().find(|row| row.starts_with(&begin)).copied()
 }
 
 fn construct(of: &ExprKind) -> Vec<&'static str> {
@@ -468,50 +462,28 @@ fn construct(of: &ExprKind) -> Vec<&'static str> {
             let modes =
                 |n: usize| args.get(n).is_some_and(|arg| arg.name.is_none()) || is_named(args, "mode");
             all.extend(match function.text.as_str() {
-                "iota" => Some("whole: iota"),
-                "full" => Some("whole: full"),
-                "map" => Some("whole: map"),
-                "scatter" => Some("whole: scatter"),
                 "sum" | "maximum" | "minimum" if modes(1) => Some("whole: reductions along modes"),
+                "sum" | "maximum" | "minimum" => Some("whole: reductions of all"),
                 "reduce" if matches!(args[0].value.kind, ExprKind::Tuple(_)) => {
                     Some("whole: reductions of tuples")
                 }
                 "reduce" => Some("whole: reductions by closures"),
-                "sum" | "maximum" | "minimum" => Some("whole: reductions of all"),
-                "scan" => Some("whole: scan"),
-                "permute" => Some("whole: permute"),
-                "regroup" => Some("whole: regroup"),
-                "broadcast" => Some("whole: broadcast"),
-                "shift" => Some("whole: shift"),
-                "shared" if matches!(args[0].value.kind, ExprKind::Tuple(_) | ExprKind::Int(_)) => {
-                    Some("whole: shared")
+                "shared" if !matches!(args[0].value.kind, ExprKind::Tuple(_) | ExprKind::Int(_)) => {
+                    Some("whole: shared with a layout")
                 }
-                "shared" => Some("whole: shared with a layout"),
-                "gemm" => Some("whole: gemm"),
-                "pipelined" => Some("whole: pipelined"),
-                "persistent" => Some("whole: persistent"),
-                "cluster" => Some("whole: cluster"),
                 "abs" | "min" | "max" | "exp" | "sqrt" | "floor" | "select" | "fma" => {
                     Some("whole: functions of numbers")
                 }
-                _ => None,
+                name => row("whole: ", name),
             });
-            for (key, what) in [
-                ("carry", "whole: scan with a carry"),
-                ("exclusive", "whole: exclusive scan"),
-                ("halo", "whole: halo"),
-                ("clamp", "whole: clamp"),
-                ("producer", "whole: producer"),
-            ] {
-                all.extend(is_named(args, key).then_some(what));
-            }
+            all.extend(is_named(args, "carry").then_some("whole: scan with a carry"));
+            all.extend(is_named(args, "exclusive").then_some("whole: exclusive scan"));
+            let named = args.iter().filter_map(|arg| arg.name.as_ref());
+            all.extend(named.filter_map(|name| row("whole: ", &name.text)));
             if is_named(args, "how") && matches!(function.text.as_str(), "scatter" | "copy") {
                 all.push("whole: atomic updates");
             }
-            let several = |arg: &Arg| {
-                arg.name.as_ref().is_some_and(|name| name.text == "mode")
-                    && matches!(arg.value.kind, ExprKind::Tuple(_))
-            };
+            let several = |arg: &Arg| arg.is("mode") && matches!(arg.value.kind, ExprKind::Tuple(_));
             if function.text == "scan" && args.iter().any(several) {
                 all.push("whole: scan along several modes");
             }
@@ -539,58 +511,18 @@ fn loops(stmt: &Stmt, inside: bool, present: &mut Vec<&'static str>) {
     }
 }
 
-/// All expressions of statements.
-pub(crate) fn statements<'k>(body: &'k [Stmt], see: &mut dyn FnMut(&'k ExprKind)) {
+/// All expressions of statements, except for conditions and what is assigned to.
+pub(crate) fn statements<'k>(body: impl IntoIterator<Item = &'k Stmt>, see: &mut dyn FnMut(&'k ExprKind)) {
     for stmt in body {
-        match &stmt.kind {
-            StmtKind::Let { value, .. } | StmtKind::Expr(value) => statements_of(value, see),
-            StmtKind::Assign { value, .. } => statements_of(value, see),
-            StmtKind::For { range, body, .. } => {
-                statements_of(range, see);
-                statements(body, see);
-            }
-            StmtKind::If { then, other, .. } => {
-                statements(then, see);
-                statements(other, see);
-            }
-            StmtKind::While { condition, body } => {
-                statements_of(condition, see);
-                statements(body, see);
-            }
-            StmtKind::Break => {}
-            StmtKind::Block { body, .. } => statements(body, see),
+        if !matches!(stmt.kind, StmtKind::If { .. }) {
+            stmt.exprs().last().into_iter().for_each(|of| statements_of(of, see));
         }
+        statements(stmt.stmts(), see);
     }
 }
 
+/// An expression and all parts of it.
 pub(super) fn statements_of<'k>(of: &'k Expr, see: &mut dyn FnMut(&'k ExprKind)) {
     see(&of.kind);
-    match &of.kind {
-        ExprKind::Tuple(items) => items.iter().for_each(|item| statements_of(item, see)),
-        ExprKind::Call { args, .. } => args.iter().for_each(|arg| statements_of(&arg.value, see)),
-        ExprKind::Method { receiver, args, .. } => {
-            statements_of(receiver, see);
-            args.iter().for_each(|arg| statements_of(&arg.value, see));
-        }
-        ExprKind::Field { base, .. } => statements_of(base, see),
-        ExprKind::Index { base: x, index: y } | ExprKind::Range(x, y) => {
-            statements_of(x, see);
-            statements_of(y, see);
-        }
-        ExprKind::Unary(_, x) | ExprKind::Cast(x, _) | ExprKind::Closure { body: x, .. } => {
-            statements_of(x, see)
-        }
-        ExprKind::Binary(_, x, y) => {
-            statements_of(x, see);
-            statements_of(y, see);
-        }
-        ExprKind::If { condition, then, other } => {
-            [condition, then, other].into_iter().for_each(|x| statements_of(x, see));
-        }
-        ExprKind::Block { lets, value } => {
-            lets.iter().for_each(|(_, x)| statements_of(x, see));
-            statements_of(value, see);
-        }
-        _ => {}
-    }
+    of.inside().into_iter().for_each(|part| statements_of(part, see));
 }

@@ -41,19 +41,7 @@ impl<'k> Block<'k> {
                 (None, Some(elem)) => Value::Type(elem),
                 (None, None) => return undefined(format!("`{name}` is unknown")),
             },
-            ExprKind::Path(path) => {
-                let (ty, limit) = path.split_once("::").unwrap_or_default();
-                let elem = self.elem(ty)?;
-                match (limit, elem.is_float()) {
-                    ("INFINITY", true) => Value::Float(f64::INFINITY),
-                    ("NEG_INFINITY", true) => Value::Float(f64::NEG_INFINITY),
-                    ("MIN", true) => Value::Float(-tilewright_codegen::number::greatest(elem)),
-                    ("MAX", true) => Value::Float(tilewright_codegen::number::greatest(elem)),
-                    ("MIN", false) => Value::Int(number::integers(elem).0),
-                    ("MAX", false) => Value::Int(number::integers(elem).1),
-                    _ => return undefined(format!("`{path}` is unknown")),
-                }
-            }
+            ExprKind::Path(path) => self.limit(path)?,
             ExprKind::Tuple(items) => {
                 Value::Tuple(items.iter().map(|item| self.value(item)).collect::<Result<_>>()?)
             }
@@ -83,51 +71,8 @@ impl<'k> Block<'k> {
             }
             ExprKind::Cast(inner, to) => {
                 let to = self.elem(&to.text)?;
-                match self.value(inner)? {
-                    Value::Integer(n)
-                        if to == Elem::I32 && (!self.in_closure || i32::try_from(n).is_ok()) =>
-                    {
-                        Value::Integer(n)
-                    }
-                    Value::Integer(n) if !self.in_closure && to == Elem::U32 => {
-                        let ty = if (0..1 << 31).contains(&n) { Type::Whole } else { Type::Elem(to) };
-                        Value::Elements(Elements::argument(ty, Num::integer(n, to)))
-                    }
-                    // For any type: it has not been truncated to 32 bits.
-                    Value::Integer(n) => {
-                        Value::Elements(Elements::number(Type::Elem(to), Num::integer(n, to)))
-                    }
-                    // One element of memory becomes an integer of the kernel; a number with a point has no sign as an element.
-                    Value::View(view)
-                        if !self.in_closure
-                            && view.is_one()
-                            && (to == Elem::I32 || to == Elem::U32 && !view.elem.is_float()) =>
-                    {
-                        match view.spots()[0].position {
-                            // Among elements its value is unspecified.
-                            None if to == Elem::U32 && !self.integers => {
-                                Value::Elements(Elements::number(Type::Elem(to), Num::UNKNOWN))
-                            }
-                            None => Value::Integer(0),
-                            Some(_) => {
-                                let cast = self.read(&view, 0.0)?.cast(to)?;
-                                let wraps = match to {
-                                    Elem::U32 => range(view.elem).0 < 0.0,
-                                    _ => view.elem == Elem::U32,
-                                };
-                                match Value::Elements(cast.clone()).int() {
-                                    // A number of the type as well.
-                                    Some(_) if wraps => {
-                                        Value::Elements(Elements::argument(cast.ty, cast.cells[0].num))
-                                    }
-                                    Some(n) => Value::Integer(n),
-                                    None => return undefined("no integer"),
-                                }
-                            }
-                        }
-                    }
-                    other => Value::Elements(self.elements(&other)?.cast(to)?),
-                }
+                let value = self.value(inner)?;
+                self.converted(value, to)?
             }
             ExprKind::Range(from, to) => {
                 let (from, to) = (self.integer(from)?, self.integer(to)?);
@@ -161,6 +106,68 @@ impl<'k> Block<'k> {
                 None => self.call(&function.text, types, args)?,
             },
         })
+    }
+
+    /// `f32::INFINITY`, `i32::MAX`
+    fn limit(&self, path: &str) -> Result<Value<'k>> {
+        let (ty, limit) = path.split_once("::").unwrap_or_default();
+        let elem = self.elem(ty)?;
+        let greatest = || tilewright_codegen::number::greatest(elem);
+        Ok(match (limit, elem.is_float()) {
+            ("INFINITY", true) => Value::Float(f64::INFINITY),
+            ("NEG_INFINITY", true) => Value::Float(f64::NEG_INFINITY),
+            ("MIN", true) => Value::Float(-greatest()),
+            ("MAX", true) => Value::Float(greatest()),
+            ("MIN", false) => Value::Int(number::integers(elem).0),
+            ("MAX", false) => Value::Int(number::integers(elem).1),
+            _ => return undefined(format!("`{path}` is unknown")),
+        })
+    }
+
+    /// `x as f32`
+    fn converted(&mut self, value: Value<'k>, to: Elem) -> Result<Value<'k>> {
+        Ok(match value {
+            Value::Integer(n) if to == Elem::I32 && (!self.in_closure || i32::try_from(n).is_ok()) => {
+                Value::Integer(n)
+            }
+            Value::Integer(n) if !self.in_closure && to == Elem::U32 => {
+                let ty = if (0..1 << 31).contains(&n) { Type::Whole } else { Type::Elem(to) };
+                Value::Elements(Elements::argument(ty, Num::integer(n, to)))
+            }
+            // For any type: it has not been truncated to 32 bits.
+            Value::Integer(n) => Value::Elements(Elements::number(Type::Elem(to), Num::integer(n, to))),
+            // One element of memory becomes an integer of the kernel; a number with a point has no sign as an element.
+            Value::View(view)
+                if !self.in_closure
+                    && view.is_one()
+                    && (to == Elem::I32 || to == Elem::U32 && !view.elem.is_float()) =>
+            {
+                self.converted_element(&view, to)?
+            }
+            other => Value::Elements(self.elements(&other)?.cast(to)?),
+        })
+    }
+
+    /// One element of memory as an integer.
+    fn converted_element(&mut self, view: &View, to: Elem) -> Result<Value<'k>> {
+        if view.spots()[0].position.is_none() {
+            // Among elements its value is unspecified.
+            return Ok(match to == Elem::U32 && !self.integers {
+                true => Value::Elements(Elements::number(Type::Elem(to), Num::UNKNOWN)),
+                false => Value::Integer(0),
+            });
+        }
+        let cast = self.read(view, 0.0)?.cast(to)?;
+        let wraps = match to {
+            Elem::U32 => range(view.elem).0 < 0.0,
+            _ => view.elem == Elem::U32,
+        };
+        match Value::Elements(cast.clone()).int() {
+            // A number of the type as well.
+            Some(_) if wraps => Ok(Value::Elements(Elements::argument(cast.ty, cast.cells[0].num))),
+            Some(n) => Ok(Value::Integer(n)),
+            None => undefined("no integer"),
+        }
     }
 
     /// `t.size(1)`, `v.along(0)`, `list.len()`
@@ -310,13 +317,7 @@ impl<'k> Block<'k> {
             // Of bits, it is a number among elements alone.
             made.argument &=
                 !matches!(op, Binary::And | Binary::Or | Binary::Xor | Binary::Shl | Binary::Shr);
-            if self.integers && made.ty == Type::Condition && made.cells.len() == 1 {
-                return match made.cells[0].num.is_exact() {
-                    true => Ok(Value::Bool(made.cells[0].num.value != 0.0)),
-                    false => undefined("a condition is not known"),
-                };
-            }
-            return Ok(Value::Elements(made));
+            return self.decided_elements(made);
         };
         let literal = matches!((&x, &y), (Value::Int(_), Value::Int(_)));
         match op {
@@ -339,13 +340,18 @@ impl<'k> Block<'k> {
             });
         }
         let made = element::binary(op, &all[0], &all[1])?;
-        if self.integers && made.ty == Type::Condition && made.cells.len() == 1 {
-            return match made.cells[0].num.is_exact() {
-                true => Ok(Value::Bool(made.cells[0].num.value != 0.0)),
-                false => undefined("a condition is not known"),
-            };
+        self.decided_elements(Elements { argument: false, ..made })
+    }
+
+    /// Elements; one condition where integers are asked for is known.
+    fn decided_elements(&self, of: Elements) -> Result<Value<'k>> {
+        if !self.integers || of.ty != Type::Condition || of.cells.len() != 1 {
+            return Ok(Value::Elements(of));
         }
-        Ok(Value::Elements(Elements { argument: false, ..made }))
+        match of.cells[0].num.is_exact() {
+            true => Ok(Value::Bool(of.cells[0].num.value != 0.0)),
+            false => undefined("a condition is not known"),
+        }
     }
 
     /// `x[(_, 0, k)]`, or in a closure a gather.

@@ -17,6 +17,14 @@ pub(super) fn named<'k>(args: &'k [Arg], key: &str) -> Option<&'k Expr> {
     args.iter().find(|arg| arg.name.as_ref().is_some_and(|name| name.text == key)).map(|arg| &arg.value)
 }
 
+/// An argument by its position.
+fn argument<'k>(function: &str, args: &'k [Arg], n: usize) -> Result<&'k Expr> {
+    match args.get(n).filter(|arg| arg.name.is_none()) {
+        Some(arg) => Ok(&arg.value),
+        None => undefined(format!("an argument of `{function}` is missing")),
+    }
+}
+
 /// A value, or the entries of a tuple.
 pub(super) fn entries(of: Value<'_>) -> Vec<Value<'_>> {
     if let Value::Tuple(all) = of { all } else { vec![of] }
@@ -24,12 +32,7 @@ pub(super) fn entries(of: Value<'_>) -> Vec<Value<'_>> {
 
 impl<'k> Block<'k> {
     pub(super) fn call(&mut self, name: &str, types: &[Name], args: &'k [Arg]) -> Result<Value<'k>> {
-        let of = |n: usize| -> Result<&'k Expr> {
-            match args.get(n).filter(|arg| arg.name.is_none()) {
-                Some(arg) => Ok(&arg.value),
-                None => undefined(format!("an argument of `{name}` is missing")),
-            }
-        };
+        let of = |n| argument(name, args, n);
         if let ("unpack_int4", [kind, elem]) = (name, types) {
             return self.unpacked(kind.text == "i4", self.elem(&elem.text)?, of(0)?);
         }
@@ -57,88 +60,11 @@ impl<'k> Block<'k> {
             "pipelined" | "unroll" => self.value(of(0)?),
             "layout" | "padded" | "row_major" => self.value(of(0)?),
             "swizzled" => self.value(of(3)?),
-            "tile" => {
-                let view = self.view(of(0)?)?;
-                let tile = self.numbers(of(1)?)?;
-                let outer = std::mem::replace(&mut self.integers, true);
-                let at = self.value(of(2)?);
-                self.integers = outer;
-                let at = entries(at?);
-                let at = at.into_iter().map(|at| self.coordinate(at)).collect::<Result<Vec<_>>>()?;
-                let halo = match named(args, "halo") {
-                    Some(halo) => self.halo(halo, tile.len())?,
-                    None => Vec::new(),
-                };
-                Ok(Value::View(self.tile(&view, &tile, &at, &halo)?))
-            }
-            "shared" => {
-                let sizes = self.sizes(of(0)?)?;
-                let count = sizes.iter().product::<i64>() as usize;
-                let Some(elem) = elem else { return undefined("no type") };
-                Ok(Value::View(self.memory(elem, &sizes, Store::Shared(vec![None; count]))))
-            }
-            "full" | "registers" | "registers_like" => {
-                let (sizes, elem) = match name {
-                    "registers_like" => {
-                        let like = self.view(of(0)?)?;
-                        (like.sizes, elem.or(Some(like.elem)))
-                    }
-                    _ => (self.sizes(of(0)?)?, elem),
-                };
-                let Some(elem) = elem else { return undefined("no type") };
-                let value = self.value(of(1)?)?;
-                let value = self.elements(&value)?.as_type(elem)?;
-                let count = sizes.iter().product::<i64>() as usize;
-                let cells = vec![Some(Cell { at: None, filled: true, ..value.cells[0].clone() }); count];
-                Ok(Value::View(self.fresh(elem, &sizes, cells)))
-            }
-            "iota" => {
-                let sizes = self.sizes(of(0)?)?;
-                let mode = match args.len() {
-                    1 => 0,
-                    _ => self.integer(of(1)?)? as usize,
-                };
-                let count = sizes.iter().product::<i64>();
-                let cell = |n| Some(Cell::of(Num::exact(digits(&sizes, n)[mode] as f64)));
-                Ok(Value::View(self.fresh(Elem::I32, &sizes, (0..count).map(cell).collect())))
-            }
-            "shift" => {
-                let view = self.view(of(0)?)?;
-                let by = self.numbers(of(1)?)?;
-                Ok(Value::View(self.shift(&view, &by)?))
-            }
-            "permute" => {
-                let view = self.view(of(0)?)?;
-                let order: Vec<usize> = self.numbers(of(1)?)?.into_iter().map(|n| n as usize).collect();
-                let sizes = order.iter().map(|&mode| view.sizes[mode]).collect();
-                let from: Vec<Option<usize>> = order.into_iter().map(Some).collect();
-                Ok(Value::View(view.reshaped(sizes, &from)))
-            }
-            "regroup" => {
-                let view = self.view(of(0)?)?;
-                let sizes = self.sizes(of(1)?)?;
-                Ok(Value::View(view.regrouped(sizes)))
-            }
+            "tile" | "shift" | "permute" | "regroup" => Ok(Value::View(self.view_of(name, args)?)),
+            "shared" | "full" | "registers" | "registers_like" | "iota" => self.storage(name, elem, args),
             "broadcast" => self.repeated(of(0)?, of(1)?),
             "copy" => self.copy(of(0)?, of(1)?, args),
-            "fill" => {
-                let to = self.view(of(0)?)?;
-                let value = self.value(of(1)?)?;
-                let value = self.elements(&value)?.as_type(to.elem)?;
-                let cell =
-                    Cell { at: None, out_of_bounds: OutOfBounds::No, filled: true, ..value.cells[0].clone() };
-                let count = to.sizes.iter().product::<i64>() as usize;
-                self.write(
-                    &to,
-                    &Elements {
-                        sizes: to.sizes.clone(),
-                        ty: value.ty,
-                        cells: vec![cell; count],
-                        argument: false,
-                    },
-                )?;
-                Ok(Value::Unit)
-            }
+            "fill" => self.fill(of(0)?, of(1)?),
             "map" => self.map(args),
             "scatter" => self.scatter(args),
             "sum" | "maximum" | "minimum" => self.reduced(name, args),
@@ -167,6 +93,84 @@ impl<'k> Block<'k> {
                 },
             },
         }
+    }
+
+    /// A view of a tile or an argument.
+    fn view_of(&mut self, name: &str, args: &'k [Arg]) -> Result<View> {
+        let of = |n| argument(name, args, n);
+        let view = self.view(of(0)?)?;
+        match name {
+            "shift" => {
+                let by = self.numbers(of(1)?)?;
+                self.shift(&view, &by)
+            }
+            "permute" => {
+                let order: Vec<usize> = self.numbers(of(1)?)?.into_iter().map(|n| n as usize).collect();
+                let sizes = order.iter().map(|&mode| view.sizes[mode]).collect();
+                let from: Vec<Option<usize>> = order.into_iter().map(Some).collect();
+                Ok(view.reshaped(sizes, &from))
+            }
+            "regroup" => {
+                let sizes = self.sizes(of(1)?)?;
+                Ok(view.regrouped(sizes))
+            }
+            _ => {
+                let tile = self.numbers(of(1)?)?;
+                let outer = std::mem::replace(&mut self.integers, true);
+                let at = self.value(of(2)?);
+                self.integers = outer;
+                let at = entries(at?);
+                let at = at.into_iter().map(|at| self.coordinate(at)).collect::<Result<Vec<_>>>()?;
+                let halo = match named(args, "halo") {
+                    Some(halo) => self.halo(halo, tile.len())?,
+                    None => Vec::new(),
+                };
+                self.tile(&view, &tile, &at, &halo)
+            }
+        }
+    }
+
+    /// A new tile in shared memory or in registers.
+    fn storage(&mut self, name: &str, elem: Option<Elem>, args: &'k [Arg]) -> Result<Value<'k>> {
+        let of = |n| argument(name, args, n);
+        let (sizes, elem) = match name {
+            "registers_like" => {
+                let like = self.view(of(0)?)?;
+                (like.sizes, elem.or(Some(like.elem)))
+            }
+            "iota" => (self.sizes(of(0)?)?, Some(Elem::I32)),
+            _ => (self.sizes(of(0)?)?, elem),
+        };
+        let Some(elem) = elem else { return undefined("no type") };
+        let count = sizes.iter().product::<i64>();
+        let cells = match name {
+            "shared" => {
+                let store = Store::Shared(vec![None; count as usize]);
+                return Ok(Value::View(self.memory(elem, &sizes, store)));
+            }
+            "iota" => {
+                let mode = if args.len() == 1 { 0 } else { self.integer(of(1)?)? as usize };
+                let cell = |n| Some(Cell::of(Num::exact(digits(&sizes, n)[mode] as f64)));
+                (0..count).map(cell).collect()
+            }
+            _ => {
+                let value = self.value(of(1)?)?;
+                let value = self.elements(&value)?.as_type(elem)?;
+                vec![Some(Cell { at: None, filled: true, ..value.cells[0].clone() }); count as usize]
+            }
+        };
+        Ok(Value::View(self.fresh(elem, &sizes, cells)))
+    }
+
+    fn fill(&mut self, to: &'k Expr, value: &'k Expr) -> Result<Value<'k>> {
+        let to = self.view(to)?;
+        let value = self.value(value)?;
+        let value = self.elements(&value)?.as_type(to.elem)?;
+        let cell = Cell { at: None, out_of_bounds: OutOfBounds::No, filled: true, ..value.cells[0].clone() };
+        let cells = vec![cell; to.sizes.iter().product::<i64>() as usize];
+        let sizes = to.sizes.clone();
+        self.write(&to, &Elements { sizes, ty: value.ty, cells, argument: false })?;
+        Ok(Value::Unit)
     }
 
     /// A function that kernels share, of numbers.

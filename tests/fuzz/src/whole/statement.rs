@@ -56,53 +56,7 @@ impl<'k> Block<'k> {
                 self.for_threads(|block| block.assign(target, *op, value)).map(|_| ())
             }
             StmtKind::For { pattern: pattern @ (Pattern::Name(_) | Pattern::Hole(_)), range, body } => {
-                let name = if let Pattern::Name(name) = pattern { &*name.text } else { "_" };
-                // One that is known to be empty while compiling is not in the program.
-                if let ExprKind::Range(from, to) = &range.kind
-                    && let (Some(from), Some(to)) = (self.constant(from), self.constant(to))
-                    && from >= to
-                {
-                    return Ok(());
-                }
-                self.exchanges(range)?;
-                let outer = std::mem::replace(&mut self.integers, true);
-                let ranges = self.for_threads(|block| block.value(range));
-                self.integers = outer;
-                let mut ends = Vec::new();
-                for range in ranges? {
-                    match range {
-                        Value::Range(from, to) => ends.push((from, to)),
-                        Value::Tuple(values) => {
-                            return self.each(pattern, values, body);
-                        }
-                        _ => return undefined("no range"),
-                    }
-                }
-                let from = ends.iter().map(|end| end.0).min().unwrap_or(0);
-                let to = ends.iter().map(|end| end.1).max().unwrap_or(0);
-                for n in from..if self.supposed { from } else { to } {
-                    self.steps += 1;
-                    let runs: Vec<bool> = ends.iter().map(|end| (end.0..end.1).contains(&n)).collect();
-                    self.only(self.threads_with(&runs, true), |block| block.iteration(name, n, body))?;
-                    if std::mem::take(&mut self.left) {
-                        break;
-                    }
-                }
-                // Two more: values that differ between iterations are unknown after the loop.
-                let last = to.max(from);
-                let before: Vec<bool> = self.stores.iter().map(is_outside).collect();
-                for n in last..last + if from < to { 1 } else { 2 } {
-                    self.suppose(|block| block.iteration(name, n, body));
-                }
-                // If the loop runs over a size of 0, all elements are out of bounds, also along modes whose edges differ between
-                // iterations, which are not known after the loop.
-                for (store, before) in self.stores.iter_mut().zip(before) {
-                    if from >= to && !before && is_outside(store) {
-                        let cells = store.cells_mut().into_iter().flatten().flatten();
-                        cells.for_each(|cell| cell.out_of_bounds = OutOfBounds::Perhaps);
-                    }
-                }
-                Ok(())
+                self.counted_loop(pattern, range, body)
             }
             StmtKind::For { pattern, range, body } => match self.value(range)? {
                 Value::Tuple(values) => self.each(pattern, values, body),
@@ -147,6 +101,57 @@ impl<'k> Block<'k> {
             }
             _ => undefined("a statement that is not supported"),
         }
+    }
+
+    /// A loop over a range, or over a tuple with one name.
+    fn counted_loop(&mut self, pattern: &Pattern, range: &'k Expr, body: &'k [Stmt]) -> Result<()> {
+        let name = if let Pattern::Name(name) = pattern { &*name.text } else { "_" };
+        // One that is known to be empty while compiling is not in the program.
+        if let ExprKind::Range(from, to) = &range.kind
+            && let (Some(from), Some(to)) = (self.constant(from), self.constant(to))
+            && from >= to
+        {
+            return Ok(());
+        }
+        self.exchanges(range)?;
+        let outer = std::mem::replace(&mut self.integers, true);
+        let ranges = self.for_threads(|block| block.value(range));
+        self.integers = outer;
+        let mut ends = Vec::new();
+        for range in ranges? {
+            match range {
+                Value::Range(from, to) => ends.push((from, to)),
+                Value::Tuple(values) => {
+                    return self.each(pattern, values, body);
+                }
+                _ => return undefined("no range"),
+            }
+        }
+        let from = ends.iter().map(|end| end.0).min().unwrap_or(0);
+        let to = ends.iter().map(|end| end.1).max().unwrap_or(0);
+        for n in from..if self.supposed { from } else { to } {
+            self.steps += 1;
+            let runs: Vec<bool> = ends.iter().map(|end| (end.0..end.1).contains(&n)).collect();
+            self.only(self.threads_with(&runs, true), |block| block.iteration(name, n, body))?;
+            if std::mem::take(&mut self.left) {
+                break;
+            }
+        }
+        // Two more: values that differ between iterations are unknown after the loop.
+        let last = to.max(from);
+        let before: Vec<bool> = self.stores.iter().map(is_outside).collect();
+        for n in last..last + if from < to { 1 } else { 2 } {
+            self.suppose(|block| block.iteration(name, n, body));
+        }
+        // If the loop runs over a size of 0, all elements are out of bounds, also along modes whose edges differ between
+        // iterations, which are not known after the loop.
+        for (store, before) in self.stores.iter_mut().zip(before) {
+            if from >= to && !before && is_outside(store) {
+                let cells = store.cells_mut().into_iter().flatten().flatten();
+                cells.for_each(|cell| cell.out_of_bounds = OutOfBounds::Perhaps);
+            }
+        }
+        Ok(())
     }
 
     /// A loop over a tuple, which is unrolled.

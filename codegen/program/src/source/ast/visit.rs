@@ -40,7 +40,7 @@ impl Expr {
     }
 
     /// Its direct subexpressions, to change them.
-    fn inside_mut(&mut self) -> Vec<&mut Expr> {
+    pub fn inside_mut(&mut self) -> Vec<&mut Expr> {
         parts!(&mut self.kind, iter_mut, as_deref_mut, mut)
     }
 }

@@ -1,12 +1,7 @@
 //! Loops, conditions, pipelines.
 
-use tilewright_codegen::ast::{Binary, Expr, Stmt};
-
-use super::super::tree::{
-    assign, binary, call, cast, closure, decide, field, hole, index, int, method, name, range, repeat, typed,
-    with,
-};
-use super::{Known, Space, Whole, list_of};
+use super::super::text::{cast, decide, last_mode, repeat, tuple, with};
+use super::{Known, Space, Whole};
 
 impl Whole {
     pub(super) fn controlled(&mut self) {
@@ -23,15 +18,15 @@ impl Whole {
     }
 
     /// The statements of a block, whose tiles end with it.
-    fn within(&mut self, body: impl FnOnce(&mut Whole)) -> Vec<Stmt> {
+    fn within(&mut self, body: impl FnOnce(&mut Whole)) -> String {
         let known = self.pool.len();
-        self.scene.bodies.push(Vec::new());
+        self.scene.bodies.push(String::new());
         body(self);
         self.pool.truncate(known);
         self.scene.bodies.pop().unwrap_or_default()
     }
 
-    pub(super) fn in_loop(&mut self, var: &str, body: impl FnOnce(&mut Whole)) -> Vec<Stmt> {
+    pub(super) fn in_loop(&mut self, var: &str, body: impl FnOnce(&mut Whole)) -> String {
         self.scene.vars.push(var.to_owned());
         let body = self.within(body);
         self.scene.vars.pop();
@@ -44,9 +39,9 @@ impl Whole {
         let then = self.within(|whole| whole.updates(&to));
         let other = match self.scene.random.chance(40) {
             true => self.within(|whole| whole.updates(&to)),
-            false => Vec::new(),
+            false => String::new(),
         };
-        self.scene.push(decide(condition, then, other));
+        self.scene.push(decide(&condition, &then, &other));
         self.examined(30, &to);
     }
 
@@ -60,11 +55,9 @@ impl Whole {
                 self.masked(of);
             }
             1 | 2 => {
-                let mode = self.scene.random.below(of.shape.len());
-                let at = cast(field("at", &mode.to_string()), of.elem);
-                let value = binary(self.scene.random.pick(&[Binary::Add, Binary::Mul]), name("x"), at);
-                let made = call("map", vec![name(&of.name), closure(&["x", "at"], value)]);
-                let made = self.made(made, of.elem, of.shape.clone());
+                let at = cast(format!("at.{}", self.scene.random.below(of.shape.len())), of.elem);
+                let op = self.scene.random.pick(&["+", "*"]);
+                let made = self.mapped_to(of, "x, at", format!("x {op} {at}"));
                 self.store(&made);
             }
             _ => self.reduced_of(of),
@@ -88,29 +81,23 @@ impl Whole {
             self.step();
         }
         let value = self.value_for(to);
-        let op = self.scene.random.pick(&[None, Some(Binary::Add), Some(Binary::Add), Some(Binary::Sub)]);
-        self.scene.push(assign(name(&to.name), op, value));
+        let op = self.scene.random.pick(&["", "+", "+", "-"]);
+        self.scene.push(format!("{to} {op}= {value};"));
     }
 
     /// A loop over a few iterations, whose end may come from memory.
     fn counted_loop(&mut self) {
         let Some(to) = self.target() else { return };
         let var = self.scene.fresh("k");
-        let end = int(self.scene.random.within(1, 4));
+        let end = self.scene.random.within(1, 4);
         let end = match self.scene.random.below(3) {
-            0 => end,
-            1 => {
-                let loaded = self.scene.loaded(false);
-                call("min", vec![loaded, end])
-            }
-            _ => {
-                let integer = self.scene.integer();
-                call("min", vec![integer, end])
-            }
+            0 => end.to_string(),
+            1 => format!("min({}, {end})", self.scene.loaded(false)),
+            _ => format!("min({}, {end})", self.scene.integer()),
         };
-        let from = int(self.scene.random.weighted(&[(4, 0), (1, 1), (1, -1)]));
+        let from = self.scene.random.weighted(&[(4, 0), (1, 1), (1, -1)]);
         let body = self.in_loop(&var, |whole| whole.updates(&to));
-        self.scene.push(repeat(&var, range(from, end), body));
+        self.scene.push(repeat(&var, &format!("{from}..{end}"), &body));
     }
 
     /// A mode of tiles, summed up.
@@ -121,8 +108,7 @@ impl Whole {
         let acc = self.full(elem, &shape, 0.0);
         let var = self.scene.fresh("k");
         let body = self.in_loop(&var, |whole| {
-            let at = whole.iteration(&var);
-            let taken = whole.taken(&tiles, at);
+            let taken = whole.taken(&tiles, &var);
             let bound = whole.scene.bind("f", taken);
             let known = Known { name: bound, ..tiles.clone() };
             whole.pool.push(known.clone());
@@ -134,18 +120,17 @@ impl Whole {
                 whole.made(value, known.elem, known.shape.clone());
             }
             if whole.scene.random.chance(if whole.staged { 100 } else { 10 }) {
-                let mut stage = call("stage", vec![int(1)]);
+                let mut stage = "stage(1)".into();
                 if whole.scene.random.chance(30) {
-                    stage = with(stage, "order", int(whole.scene.random.within(0, 1)));
+                    stage = with(stage, "order", whole.scene.random.within(0, 1));
                 }
-                whole.push(stage);
+                whole.scene.push(format!("{stage};"));
             }
             let body = whole.within(|whole| whole.accumulates(&known, &acc));
-            whole.perhaps(25, body);
+            whole.perhaps(25, &body);
         });
-        let end = method(name(&tiles.name), "size", vec![int(shape.len() as i64)]);
-        let all = self.span(end);
-        self.scene.push(repeat(&var, all, body));
+        let all = self.span(&format!("{tiles}.size({})", shape.len()));
+        self.scene.push(repeat(&var, &all, &body));
         self.examined(35, &acc);
     }
 
@@ -154,14 +139,12 @@ impl Whole {
             true => self.function(std::slice::from_ref(from), acc.elem),
             false => self.value_for(acc),
         };
-        self.scene.push(assign(name(&acc.name), Some(Binary::Add), value));
+        self.scene.push(format!("{acc} += {value};"));
     }
 
     /// `x[(_, _, k)]`
-    fn taken(&mut self, tiles: &Known, iteration: Expr) -> Expr {
-        let mut at: Vec<Expr> = tiles.shape.iter().map(|_| hole()).collect();
-        at.push(iteration);
-        index(name(&tiles.name), at)
+    fn taken(&mut self, tiles: &Known, var: &str) -> String {
+        format!("{tiles}[{}]", last_mode(tiles.shape.len(), self.iteration(var)))
     }
 
     /// Copies to shared memory ahead of their use.
@@ -179,32 +162,24 @@ impl Whole {
             }
             false => (acc, shape),
         };
-        let slot = typed("shared", elem, vec![list_of(&shape)]);
-        let slot = self.scene.bind("sh", slot);
+        let slot = self.shared(elem, &shape);
         let var = self.scene.fresh("k");
         let body = self.in_loop(&var, |whole| {
-            let at = whole.iteration(&var);
-            let taken = whole.taken(&tiles, at);
-            let taken = match shape == tiles.shape {
-                true => taken,
-                false => call("regroup", vec![taken, list_of(&shape)]),
-            };
-            let copy = call("copy", vec![taken, name(&slot)]);
-            whole.push(copy);
-            let shape = shape.clone();
-            let known =
-                Known { name: slot.clone(), elem, shape, space: Space::Shared, own: None, placed: false };
-            whole.pool.push(known.clone());
+            let taken = whole.taken(&tiles, &var);
+            match shape == tiles.shape {
+                true => whole.copy(taken, &slot),
+                false => whole.copy(format!("regroup({taken}, {})", tuple(&shape)), &slot),
+            }
+            whole.pool.push(slot.clone());
             if whole.scene.random.chance(15) {
                 whole.step();
             }
-            let body = whole.within(|whole| whole.accumulates(&known, &acc));
-            whole.perhaps(30, body);
+            let body = whole.within(|whole| whole.accumulates(&slot, &acc));
+            whole.perhaps(30, &body);
         });
-        let end = method(name(&tiles.name), "size", vec![int(tiles.shape.len() as i64)]);
-        let all = self.span(end);
-        let all = self.ahead(all);
-        self.scene.push(repeat(&var, all, body));
+        let all = self.span(&format!("{tiles}.size({})", tiles.shape.len()));
+        let all = self.ahead(&all);
+        self.scene.push(repeat(&var, &all, &body));
         self.examined(35, &acc);
     }
 }

@@ -15,13 +15,14 @@ mod targeted;
 mod types;
 mod views;
 
-use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{Arg, Binary, Expr, Kernel};
+use std::fmt::{self, Display, Formatter};
 
-use super::scene::{Axis, Extent, Scene};
-use super::tree::{
-    assign, binary, call, effect, hole, int, ints, list, literal, name, tuple, typed, with, word,
-};
+use tilewright_codegen::Elem;
+use tilewright_codegen::ast::Kernel;
+
+use super::read;
+use super::scene::{Axis, Extent, Scene, block};
+use super::text::{list, literal, tuple, with};
 use crate::random::Random;
 
 /// Where a tile is.
@@ -45,6 +46,12 @@ struct Known {
     placed: bool,
 }
 
+impl Display for Known {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        to.write_str(&self.name)
+    }
+}
+
 /// A kernel being drawn.
 struct Whole {
     scene: Scene,
@@ -52,7 +59,8 @@ struct Whole {
     /// Tiles that the axes of the grid number.
     frame: Vec<i64>,
     depth: u32,
-    keys: Vec<Arg>,
+    /// The keys of the attribute.
+    keys: Vec<String>,
     /// Warpgroups that multiply; 0 for warps.
     warpgroups: i64,
     /// Do statements of loops have stages, wherever they can?
@@ -96,7 +104,7 @@ const MOST: i64 = 2048;
 
 /// A kernel of any statements.
 pub(super) fn kernel(random: &mut Random) -> Kernel {
-    drawn(random, Whole::play)
+    drawn(random, "", Whole::play)
 }
 
 /// A kernel about one interplay of statements that others seldom have: which one, the seed decides.
@@ -109,24 +117,24 @@ pub(super) fn targeted(seed: u64) -> Kernel {
         (_, 9) => Whole::compute,
         _ => Whole::aim,
     };
-    drawn(&mut Random::new(!seed), play)
+    drawn(&mut Random::new(!seed), "", play)
 }
 
 /// A kernel whose threads, lanes or blocks exchange elements.
 pub(super) fn exchanges(seed: u64) -> Kernel {
-    drawn(&mut Random::new(!seed), Whole::exchange)
+    drawn(&mut Random::new(!seed), "", Whole::exchange)
 }
 
 /// A kernel with a pair of options: which one, the seed decides.
 pub(super) fn options(seed: u64) -> Kernel {
     let pairs = &crate::options::PAIRS;
     let pair = pairs[seed as usize % pairs.len()];
-    let kernel = drawn(&mut Random::new(!seed), |whole| whole.optional(&pair));
     // Instructions of PTX are not checked.
-    Kernel { is_unsafe: pair.iter().any(|of| of.function == "asm"), ..kernel }
+    let qualifier = if pair.iter().any(|of| of.function == "asm") { "unsafe " } else { "" };
+    drawn(&mut Random::new(!seed), qualifier, |whole| whole.optional(&pair))
 }
 
-fn drawn(random: &mut Random, play: impl FnOnce(&mut Whole)) -> Kernel {
+fn drawn(random: &mut Random, qualifier: &str, play: impl FnOnce(&mut Whole)) -> Kernel {
     let mut whole = Whole {
         scene: Scene::new(random.clone()),
         pool: Vec::new(),
@@ -139,20 +147,7 @@ fn drawn(random: &mut Random, play: impl FnOnce(&mut Whole)) -> Kernel {
         computes: false,
     };
     play(&mut whole);
-    let mut scene = whole.scene;
-    Kernel {
-        name: word("drawn"),
-        is_unsafe: false,
-        consts: Vec::new(),
-        types: Vec::new(),
-        params: std::mem::take(&mut scene.params),
-        devices: Vec::new(),
-        body: scene.bodies.pop().unwrap_or_default(),
-        levels: Vec::new(),
-        keys: whole.keys,
-        overlaps: false,
-        choices: Vec::new(),
-    }
+    read(&whole.scene, &whole.keys, qualifier)
 }
 
 /// The subject of a kernel.
@@ -178,11 +173,10 @@ impl Whole {
         } else if subject == Subject::Product {
             let warps = self.frame[0] / 16 * (self.frame[1] / 16).max(1);
             self.scene.threads = 32 * self.scene.random.pick(&[1, 2, 4, 4, 8]).min(warps);
-            self.keys.push(Arg { name: Some(word("threads")), value: int(self.scene.threads) });
+            self.set_threads();
         } else if self.scene.random.chance(80) {
-            let threads = self.scene.random.pick(&[32, 64, 64, 96, 128, 128, 256]);
-            self.scene.threads = threads;
-            self.keys.push(Arg { name: Some(word("threads")), value: int(threads) });
+            self.scene.threads = self.scene.random.pick(&[32, 64, 64, 96, 128, 128, 256]);
+            self.set_threads();
         } else {
             self.scene.threads = 256;
         }
@@ -218,6 +212,11 @@ impl Whole {
         if self.scene.random.chance(8) {
             self.asserted();
         }
+    }
+
+    /// Writes the number of threads into the attribute.
+    fn set_threads(&mut self) {
+        self.keys.push(format!("threads = {}", self.scene.threads));
     }
 
     /// The axes of the grid, which number tiles of the frame along some of its modes.
@@ -256,15 +255,14 @@ impl Whole {
     /// An assertion that is true wherever it has a value.
     fn asserted(&mut self) {
         let (Some(a), Some(b)) = (self.scene.size(), self.scene.size()) else { return };
-        let part = binary(self.scene.random.pick(&[Binary::Div, Binary::Rem]), a.clone(), b.clone());
-        let condition = binary(Binary::Le, part.clone(), a.clone());
+        let part = format!("({a} {} {b})", self.scene.random.pick(&["/", "%"]));
         let condition = match self.scene.random.below(3) {
-            0 => binary(Binary::Or, binary(Binary::Eq, b, int(0)), condition),
-            1 => binary(Binary::Or, binary(Binary::Eq, part, int(0)), binary(Binary::Gt, a, int(0))),
-            _ => condition,
+            0 => format!("({b} == 0) | ({part} <= {a})"),
+            1 => format!("({part} == 0) | ({a} > 0)"),
+            _ => format!("{part} <= {a}"),
         };
         if let Some(body) = self.scene.bodies.first_mut() {
-            body.insert(0, super::tree::effect(call("assert", vec![condition])));
+            body.insert_str(0, &format!("assert({condition});\n"));
         }
     }
 
@@ -281,18 +279,12 @@ impl Whole {
     }
 
     /// A coordinate that numbers no tiles.
-    fn somewhere(&mut self) -> Expr {
+    fn somewhere(&mut self) -> String {
         match self.scene.random.below(8) {
             0 => self.scene.loaded(false),
-            1..3 if !self.scene.axes.is_empty() => {
-                let axis = self.scene.random.below(self.scene.axes.len());
-                self.scene.unnumbered(axis)
-            }
-            3 if !self.scene.vars.is_empty() => {
-                let var = self.scene.random.pick(&self.scene.vars.clone());
-                name(&var)
-            }
-            _ => int(self.scene.random.weighted(&[(9, 0), (2, 1), (1, 2), (1, -1)])),
+            1..3 if !self.scene.axes.is_empty() => self.scene.unnumbered(),
+            3 if !self.scene.vars.is_empty() => self.scene.var(),
+            _ => self.scene.random.weighted(&[(9, "0"), (2, "1"), (1, "2"), (1, "-1")]).into(),
         }
     }
 
@@ -314,9 +306,9 @@ impl Whole {
     fn tile(&mut self, elem: Elem, shape: Vec<i64>, looped: bool) -> Known {
         let (extents, at, own) = self.placed(&shape, looped, false);
         let tensor = self.scene.tensor(elem, &extents, false);
-        let mut made = call("tile", vec![name(&tensor), list_of(&shape), tuple(at)]);
+        let mut made = format!("tile({tensor}, {}, {})", tuple(&shape), tuple(&at));
         if !looped && self.scene.random.chance(5) {
-            made = with(made, "halo", ints(&vec![0; shape.len()]));
+            made = with(made, "halo", tuple(&vec![0; shape.len()]));
         }
         let bound = self.scene.bind("x", made);
         let own = if own { Some(extents) } else { None };
@@ -333,7 +325,7 @@ impl Whole {
     }
 
     /// Extents of a tensor with tiles of this shape, and the coordinates of the block's. Whether no other block has them.
-    fn placed(&mut self, shape: &[i64], looped: bool, alone: bool) -> (Vec<Extent>, Vec<Expr>, bool) {
+    fn placed(&mut self, shape: &[i64], looped: bool, alone: bool) -> (Vec<Extent>, Vec<String>, bool) {
         let (mut extents, mut at) = (Vec::new(), Vec::new());
         let mut free: Vec<usize> = (0..self.scene.axes.len()).collect();
         let over = if looped { self.scene.random.below(shape.len()) } else { usize::MAX };
@@ -342,31 +334,29 @@ impl Whole {
             let axis = free.iter().position(|&axis| self.scene.axes[axis].tile == tile);
             if mode == over {
                 extents.push(self.scene.extent(tile));
-                at.push(hole());
+                at.push("_".into());
             } else if let Some(index) = axis
                 && (alone || self.scene.random.chance(85))
             {
                 let axis = free.remove(index);
                 extents.push(self.scene.axes[axis].extent.clone());
-                at.push(self.scene.block(axis));
+                at.push(block(axis));
                 self.scene.numbered[axis] = true;
             } else if alone && !free.is_empty() {
                 let axis = free.remove(0);
                 extents.push(self.scene.extent(tile));
-                let block = self.scene.block(axis);
-                at.push(binary(Binary::Mul, block, int(self.scene.random.within(2, 3))));
+                at.push(format!("({} * {})", block(axis), self.scene.random.within(2, 3)));
                 plain = false;
             } else {
                 extents.push(self.scene.extent(tile));
-                at.push(if alone { int(0) } else { self.somewhere() });
+                at.push(if alone { "0".into() } else { self.somewhere() });
                 plain &= alone;
             }
         }
         if alone {
             for axis in free.clone() {
-                let block = self.scene.block(axis);
                 extents.push(self.scene.extent(2));
-                at.push(binary(Binary::Mul, block, int(2)));
+                at.push(format!("({} * 2)", block(axis)));
                 plain = false;
             }
             free.clear();
@@ -387,23 +377,23 @@ impl Whole {
         let elem = if self.scene.random.chance(80) { from.elem } else { self.scene.elem() };
         let to = self.result(elem, &from.shape);
         match self.scene.random.below(10) {
-            0..5 => self.copy(&from.name, &to.name),
+            0..5 => self.copy(from, &to),
             5..7 => {
                 let closure = self.scene.closure(&[from.elem], elem);
-                self.push(call("map", vec![name(&from.name), name(&to.name), closure]));
+                self.scene.push(format!("map({from}, {to}, {closure});"));
             }
             7 => {
                 let value = self.function(std::slice::from_ref(from), elem);
-                self.scene.push(assign(name(&to.name), None, value));
+                self.scene.push(format!("{to} = {value};"));
             }
             8 => {
                 let value = self.function(std::slice::from_ref(from), elem);
-                let op = self.scene.random.pick(&[Binary::Add, Binary::Sub]);
-                self.scene.push(assign(name(&to.name), Some(op), value));
+                let op = self.scene.random.pick(&["+", "-"]);
+                self.scene.push(format!("{to} {op}= {value};"));
             }
             _ => {
                 let value = self.function(&[from.clone(), to.clone()], elem);
-                self.push(call("copy", vec![value, name(&to.name)]));
+                self.copy(value, &to);
             }
         }
     }
@@ -412,17 +402,13 @@ impl Whole {
     fn result(&mut self, elem: Elem, shape: &[i64]) -> Known {
         let (extents, at, own) = self.placed(shape, false, true);
         let tensor = self.scene.tensor(elem, &extents, true);
-        let bound = self.scene.bind("o", call("tile", vec![name(&tensor), list_of(shape), tuple(at)]));
+        let bound = self.scene.bind("o", format!("tile({tensor}, {}, {})", tuple(shape), tuple(&at)));
         let own = if own { Some(extents) } else { None };
         Known { own, ..self.global(bound, elem, shape.to_vec()) }
     }
 
-    fn copy(&mut self, from: &str, to: &str) {
-        self.push(call("copy", vec![name(from), name(to)]));
-    }
-
-    fn push(&mut self, value: Expr) {
-        self.scene.push(effect(value));
+    fn copy(&mut self, from: impl Display, to: impl Display) {
+        self.scene.push(format!("copy({from}, {to});"));
     }
 
     /// A tile of the pool; later ones more often.
@@ -436,7 +422,7 @@ impl Whole {
     }
 
     /// Makes a tile in registers known.
-    fn made(&mut self, value: Expr, elem: Elem, shape: Vec<i64>) -> Known {
+    fn made(&mut self, value: impl Display, elem: Elem, shape: Vec<i64>) -> Known {
         let name = self.scene.bind("v", value);
         let known = Known { name, elem, shape, space: Space::Registers, own: None, placed: false };
         self.pool.push(known.clone());
@@ -445,16 +431,17 @@ impl Whole {
 
     /// A tile of registers, filled.
     fn full(&mut self, elem: Elem, shape: &[i64], value: f64) -> Known {
-        let made = typed("full", elem, vec![list_of(shape), literal(value, elem)]);
-        self.made(made, elem, shape.to_vec())
+        self.filled_with(elem, shape, literal(value, elem))
     }
-}
 
-/// A shape; one extent is a number.
-fn list_of(shape: &[i64]) -> Expr {
-    match shape {
-        [one] => int(*one),
-        all => list(all.iter().map(|&n| int(n)).collect()),
+    fn filled_with(&mut self, elem: Elem, shape: &[i64], value: impl Display) -> Known {
+        self.made(format!("full::<{elem}>({}, {value})", tuple(shape)), elem, shape.to_vec())
+    }
+
+    /// A shared array.
+    fn shared(&mut self, elem: Elem, shape: &[i64]) -> Known {
+        let name = self.scene.bind("sh", format!("shared::<{elem}>({})", tuple(shape)));
+        Known { name, elem, shape: shape.to_vec(), space: Space::Shared, own: None, placed: false }
     }
 }
 

@@ -2,14 +2,10 @@
 //! loops; bounds depend on variables of outer loops or on integers in memory.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{Arg, Binary, Expr, Stmt};
 
-use super::super::scene::{Axis, Extent};
-use super::super::tree::{
-    assign, binary, call, cast, closure, effect, field, hole, index, int, literal, method, name, range,
-    repeat, tuple, typed, with, word,
-};
-use super::{Known, Whole, list_of};
+use super::super::scene::{Axis, Extent, block};
+use super::super::text::{as_elem, cast, repeat, tuple};
+use super::{Known, Whole};
 
 /// The loops, and the tiles that the innermost one reads.
 struct Nest {
@@ -19,6 +15,8 @@ struct Nest {
     over: Vec<(Extent, i64)>,
     /// The coordinate of the operand along its rows.
     row: Coordinate,
+    /// The type of operands.
+    elem: Elem,
     /// The operand: its tensor, and its tile's shape.
     operand: (String, Vec<i64>),
     /// The other operand of a product, and its tile's shape.
@@ -42,7 +40,7 @@ impl Whole {
     pub(super) fn nest(&mut self) {
         self.scene.threads = self.scene.random.pick(&[32, 64, 128, 128, 256]);
         let nest = self.loops();
-        self.keys.push(Arg { name: Some(word("threads")), value: int(self.scene.threads) });
+        self.set_threads();
         let known = match nest.inside {
             None => Some(self.accumulator(&nest)),
             Some(_) => None,
@@ -105,30 +103,22 @@ impl Whole {
             if cores {
                 let most = rows / 16 * (width / 16).max(1);
                 self.scene.threads = self.scene.threads.min(32 * most);
-                let warps = with(typed("tiled_mma", elem, Vec::new()), "warps", int(self.scene.threads / 32));
-                let mut made = warps;
-                if let tilewright_codegen::ast::ExprKind::Call { types, .. } = &mut made.kind {
-                    types.push(word(sums.name()));
-                }
-                mma = Some(self.scene.bind("mma", made));
+                let instruction = self.tiled_mma(elem, sums);
+                mma = Some(self.scene.bind("mma", instruction));
             }
             (sums, vec![rows, width])
         } else {
             let width = if self.scene.random.chance(50) { columns } else { 1 };
             (if elem == Elem::U8 { Elem::I32 } else { elem }, vec![rows, width])
         };
-        Nest { vars, over, row, operand, other, inside, acc, mma }
+        Nest { vars, over, row, elem, operand, other, inside, acc, mma }
     }
 
     fn accumulator(&mut self, nest: &Nest) -> Known {
         let (elem, shape) = nest.acc.clone();
         match &nest.mma {
             None => self.full(elem, &shape, 0.0),
-            Some(mma) => {
-                let shape_of = tuple(shape.iter().map(|&n| int(n)).collect());
-                let made = method(name(mma), "accumulators", vec![shape_of, literal(0.0, elem)]);
-                self.made(made, elem, shape)
-            }
+            Some(mma) => self.accumulators(mma, elem, &shape),
         }
     }
 
@@ -136,20 +126,11 @@ impl Whole {
     fn level(&mut self, nest: &Nest, of: usize, acc: Option<Known>) {
         let (last, var) = (of + 1 == nest.vars.len(), nest.vars[of].clone());
         let staged = last && self.scene.random.chance(75);
-        let slots: Vec<String> = match last
-            && (staged || nest.other.is_some() || self.scene.random.chance(30))
-        {
-            true => {
-                let elem = self.element_of(nest);
-                let shapes = [Some(nest.operand.1[..2].to_vec()), nest.other.as_ref().map(|of| of.1.clone())];
-                let mut slots = Vec::new();
-                for shape in shapes.into_iter().flatten() {
-                    slots.push(self.scene.bind("sh", typed("shared", elem, vec![list_of(&shape)])));
-                }
-                slots
-            }
-            false => Vec::new(),
-        };
+        let mut slots = Vec::new();
+        if last && (staged || nest.other.is_some() || self.scene.random.chance(30)) {
+            slots.push(self.shared(nest.elem, &nest.operand.1[..2]));
+            slots.extend(nest.other.as_ref().map(|(_, shape)| self.shared(nest.elem, shape)));
+        }
         let all = self.bounds(nest, of);
         let body = self.in_loop(&var, |whole| {
             let own = if nest.inside == Some(of) { Some(whole.accumulator(nest)) } else { None };
@@ -163,145 +144,125 @@ impl Whole {
             }
         });
         let all = match staged {
-            true if self.scene.random.chance(10) => self.ahead(all),
-            true => with(call("pipelined", vec![all]), "stages", int(self.scene.random.within(1, 4))),
+            true if self.scene.random.chance(10) => self.ahead(&all),
+            true => format!("pipelined({all}, stages = {})", self.scene.random.within(1, 4)),
             false => all,
         };
-        self.scene.push(repeat(&var, all, body));
-    }
-
-    fn element_of(&self, nest: &Nest) -> Elem {
-        let of = self.scene.params.iter().find(|param| param.name.text == nest.operand.0);
-        of.and_then(|param| Elem::named(&param.elem.text)).unwrap_or(Elem::F32)
+        self.scene.push(repeat(&var, &all, &body));
     }
 
     /// The range of a loop: over the tiles, to a constant, to the variable of another loop or from it, by integers in memory.
-    fn bounds(&mut self, nest: &Nest, of: usize) -> Expr {
+    fn bounds(&mut self, nest: &Nest, of: usize) -> String {
         let (extent, tile) = &nest.over[of];
-        let tiles = call("ceil_div", vec![extent.expr(), int(*tile)]);
-        let outer = (of > 0).then(|| name(&nest.vars[self.scene.random.below(of)]));
-        let most = int(self.scene.random.within(1, 4));
+        let tiles = format!("ceil_div({extent}, {tile})");
+        let outer = (of > 0).then(|| &nest.vars[self.scene.random.below(of)]);
+        let most = self.scene.random.within(1, 4);
         match (self.scene.random.below(12), outer) {
-            (0, Some(outer)) => range(int(0), binary(Binary::Add, outer, int(1))),
-            (1 | 2, Some(outer)) => {
-                let next = binary(Binary::Add, outer, int(1));
-                range(int(0), call("min", vec![next, tiles]))
-            }
-            (3, Some(outer)) => range(outer, tiles),
-            (4, Some(outer)) => {
-                let table = self.table();
-                let loaded = index(name(&table), vec![outer]);
-                range(int(0), call("min", vec![loaded, most]))
-            }
-            (4, None) => {
-                let table = self.table();
-                range(int(0), call("min", vec![method(name(&table), "size", vec![int(0)]), most]))
-            }
-            (5 | 6, _) => range(int(0), most),
-            _ => range(int(0), call("min", vec![tiles, int(6)])),
+            (0, Some(outer)) => format!("0..{outer} + 1"),
+            (1 | 2, Some(outer)) => format!("0..min({outer} + 1, {tiles})"),
+            (3, Some(outer)) => format!("{outer}..{tiles}"),
+            (4, Some(outer)) => format!("0..min({}[{outer}], {most})", self.table()),
+            (4, None) => format!("0..min({}.size(0), {most})", self.table()),
+            (5 | 6, _) => format!("0..{most}"),
+            _ => format!("0..min({tiles}, 6)"),
         }
     }
 
     /// An integer that depends on the variable of a loop, and perhaps on others.
-    fn coordinate(&mut self, nest: &Nest, of: usize) -> Expr {
-        let own = name(&nest.vars[of]);
-        let others: Vec<String> = nest.vars[..of].to_vec();
+    fn coordinate(&mut self, nest: &Nest, of: usize) -> String {
+        let own = &nest.vars[of];
+        let others = &nest.vars[..of];
         if others.is_empty() || self.scene.random.chance(65) {
-            return own;
+            return own.clone();
         }
-        let outer = name(&self.scene.random.pick(&others));
+        let outer = self.scene.random.pick(others);
         match self.scene.random.below(4) {
-            0 => binary(Binary::Add, outer, own),
-            1 => binary(Binary::Add, binary(Binary::Mul, outer, int(2)), own),
+            0 => format!("{outer} + {own}"),
+            1 => format!("{outer} * 2 + {own}"),
             2 => {
                 let table = self.table();
                 let by = self.scene.random.within(1, 4);
-                let listed = name(&self.scene.bind("q", index(name(&table), vec![outer])));
-                binary(Binary::Add, binary(Binary::Mul, listed, int(by)), own)
+                let listed = self.scene.bind("q", format!("{table}[{outer}]"));
+                format!("{listed} * {by} + {own}")
             }
-            _ => binary(Binary::Sub, own, outer),
+            _ => format!("{own} - {outer}"),
         }
     }
 
     /// The tile that an iteration of the innermost loop reads.
-    fn nested_tile(&mut self, nest: &Nest) -> Expr {
+    fn nested_tile(&mut self, nest: &Nest) -> String {
         let last = nest.vars.len() - 1;
         let row = match nest.row {
-            Coordinate::Block => self.scene.block(0),
-            Coordinate::Loop(of) => name(&nest.vars[of]),
+            Coordinate::Block => block(0),
+            Coordinate::Loop(of) => nest.vars[of].clone(),
         };
         let mut at = vec![row, self.coordinate(nest, last)];
-        let others = (0..last).filter(|of| nest.row != Coordinate::Loop(*of)).map(|of| name(&nest.vars[of]));
-        at.extend(others);
+        at.extend((0..last).filter(|of| nest.row != Coordinate::Loop(*of)).map(|of| nest.vars[of].clone()));
         let (tensor, shape) = &nest.operand;
-        first_two(call("tile", vec![name(tensor), list_of(shape), tuple(at)]), shape.len())
+        first_two(format!("tile({tensor}, {}, {})", tuple(shape), tuple(&at)), shape.len())
     }
 
-    fn innermost(&mut self, nest: &Nest, slots: &[String], acc: &Known) {
+    fn innermost(&mut self, nest: &Nest, slots: &[Known], acc: &Known) {
         let tile = self.nested_tile(nest);
-        let mut body: Vec<Stmt> = Vec::new();
-        let copied = |to: &str, from: Expr| effect(call("copy", vec![from, name(to)]));
         let value = match slots.first() {
             Some(slot) => {
-                self.scene.push(copied(slot, tile));
-                name(slot)
+                self.copy(tile, slot);
+                slot.name.clone()
             }
-            None => name(&self.scene.bind("x", tile)),
+            None => self.scene.bind("x", tile),
         };
-        if let (Some((tensor, shape)), Some(slot)) = (&nest.other, slots.get(1)) {
-            let at = tuple(vec![int(0), name(&nest.vars[nest.vars.len() - 1])]);
-            self.scene.push(copied(slot, call("tile", vec![name(tensor), list_of(shape), at])));
-            body.push(effect(call("gemm", vec![value, name(slot), name(&acc.name)])));
-        } else {
-            let elem = self.element_of(nest);
-            let narrow = acc.shape[1] < nest.operand.1[1];
-            let value = match self.scene.random.below(4) {
-                0 => {
-                    let at = cast(field("at", &self.scene.random.below(2).to_string()), acc.elem);
-                    let product = binary(Binary::Mul, cast(name("x"), acc.elem), at);
-                    call("map", vec![value, closure(&["x", "at"], product)])
+        let update = match (&nest.other, slots.get(1)) {
+            (Some((tensor, shape)), Some(slot)) => {
+                let k = &nest.vars[nest.vars.len() - 1];
+                self.copy(format!("tile({tensor}, {}, (0, {k}))", tuple(shape)), slot);
+                format!("gemm({value}, {slot}, {acc});\n")
+            }
+            _ => {
+                let value = match self.scene.random.below(4) {
+                    0 => {
+                        let at = cast(format!("at.{}", self.scene.random.below(2)), acc.elem);
+                        format!("map({value}, |x, at| {} * {at})", cast("x", acc.elem))
+                    }
+                    _ => as_elem(value, nest.elem, acc.elem),
+                };
+                match acc.shape[1] < nest.operand.1[1] {
+                    true => format!("{acc} += sum({value}, 1, acc = {});\n", acc.elem),
+                    false => format!("{acc} += {value};\n"),
                 }
-                _ if elem != acc.elem => cast(value, acc.elem),
-                _ => value,
-            };
-            let value = match narrow {
-                true => with(call("sum", vec![value, int(1)]), "acc", name(acc.elem.name())),
-                false => value,
-            };
-            body.push(assign(name(&acc.name), Some(Binary::Add), value));
-        }
-        self.perhaps(15, body);
+            }
+        };
+        self.perhaps(15, &update);
     }
 
     /// Stores an accumulator in the body of a loop: one tile for each iteration of the loop and of its outer loops.
     fn store_in(&mut self, nest: &Nest, of: usize, acc: &Known) {
         let row = match nest.row {
-            Coordinate::Loop(row) if row > of => int(0),
-            Coordinate::Loop(row) => name(&nest.vars[row]),
-            Coordinate::Block => self.scene.block(0),
+            Coordinate::Loop(row) if row > of => "0".into(),
+            Coordinate::Loop(row) => nest.vars[row].clone(),
+            Coordinate::Block => block(0),
         };
         let height = match (nest.row, self.scene.axes.first()) {
             (Coordinate::Loop(row), _) => nest.over[row].0.clone(),
             (_, Some(axis)) => axis.extent.clone(),
             _ => Extent::Int(acc.shape[0]),
         };
-        let (mut extents, mut at) = (vec![height, self.scene.extent(acc.shape[1])], vec![row, int(0)]);
+        let (mut extents, mut at) = (vec![height, self.scene.extent(acc.shape[1])], vec![row, "0".into()]);
         let mut shape = acc.shape.clone();
         for outer in (0..=of).filter(|outer| nest.row != Coordinate::Loop(*outer)) {
             extents.push(nest.over[outer].0.clone());
-            at.push(name(&nest.vars[outer]));
+            at.push(nest.vars[outer].clone());
             shape.push(1);
         }
         let to = self.scene.tensor(acc.elem, &extents, true);
-        let tile = call("tile", vec![name(&to), list_of(&shape), tuple(at)]);
-        self.push(call("copy", vec![name(&acc.name), first_two(tile, shape.len())]));
+        let tile = format!("tile({to}, {}, {})", tuple(&shape), tuple(&at));
+        self.copy(acc, first_two(tile, shape.len()));
     }
 }
 
 /// A tile without its modes of one element after the second.
-fn first_two(tile: Expr, rank: usize) -> Expr {
+fn first_two(tile: String, rank: usize) -> String {
     match rank {
         2 => tile,
-        _ => index(tile, (0..rank).map(|mode| if mode < 2 { hole() } else { int(0) }).collect()),
+        _ => format!("{tile}[(_, _{})]", ", 0".repeat(rank - 2)),
     }
 }

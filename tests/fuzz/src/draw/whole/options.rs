@@ -1,14 +1,12 @@
 //! Kernels for a pair of options: each of their statements has all of its options of the pair, and perhaps others.
 
+use std::fmt::Display;
+
 use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{Arg, Binary, Expr, ExprKind};
 
 use super::super::scene::Extent;
-use super::super::tree::{
-    binary, call, choice, closure, effect, field, float, hole, index, int, ints, layout, literal, method,
-    name, range, repeat, text, truth, tuple, typed, with, word,
-};
-use super::{Known, Space, Whole, list_of};
+use super::super::text::{choice, float, literal, repeat, tuple, with};
+use super::{Known, Space, Whole};
 use crate::case::ZERO;
 use crate::options::Choice;
 
@@ -34,9 +32,9 @@ impl Given<'_> {
         self.options.contains(&name)
     }
 
-    /// Perhaps with a claim.
-    fn claimed(&self, of: Expr, value: Expr) -> Expr {
-        if self.has("out_of_bounds") { with(of, "out_of_bounds", value) } else { of }
+    /// A call with one of the options, if the statements have it.
+    fn with(&self, call: String, option: &str, value: impl Display) -> String {
+        if self.has(option) { with(call, option, value) } else { call }
     }
 }
 
@@ -72,7 +70,7 @@ impl Whole {
             self.frame = self.shape();
         }
         if !by_warpgroups {
-            self.keys.push(Arg { name: Some(word("threads")), value: int(self.scene.threads) });
+            self.set_threads();
         }
         self.axes();
         self.launched(pair, alternates, multiplies);
@@ -89,8 +87,7 @@ impl Whole {
         }
         if !multiplies && self.pool.iter().all(|known| known.space == Space::Global) {
             let x = self.input();
-            let sum = binary(Binary::Add, name(&x.name), literal(1.0, x.elem));
-            self.made(sum, x.elem, x.shape);
+            self.made(format!("{x} + {}", literal(1.0, x.elem)), x.elem, x.shape);
         }
         if !alternates && self.pool.iter().any(|known| known.space == Space::Registers) {
             self.output();
@@ -102,20 +99,20 @@ impl Whole {
     fn launched(&mut self, pair: &[Choice; 2], alternates: bool, multiplies: bool) {
         let calls = |function: &str| pair.iter().any(|of| of.function == function);
         if alternates {
-            self.push(with(call("persistent", Vec::new()), "alternate", truth(true)));
+            self.scene.push("persistent(alternate = true);");
         } else if calls("persistent") || calls("raster") && multiplies {
-            self.push(call("persistent", Vec::new()));
+            self.scene.push("persistent();");
         }
         let number = self.scene.random.within(1, 4);
         if calls("raster") {
-            self.push(call("raster", vec![int(number)]));
+            self.scene.push(format!("raster({number});"));
         }
         if calls("blocks_per_sm") {
-            self.push(call("blocks_per_sm", vec![int(number.min(2))]));
+            self.scene.push(format!("blocks_per_sm({});", number.min(2)));
         }
         if calls("cluster") || pair.iter().any(|of| of.function.starts_with("cluster_")) {
             self.hopper();
-            self.push(call("cluster", vec![int(if number > 2 { 4 } else { 2 })]));
+            self.scene.push(format!("cluster({});", if number > 2 { 4 } else { 2 }));
         }
         let symbol = self.scene.axes.iter().find_map(|axis| match &axis.extent {
             Extent::Symbol(of) => Some(of.clone()),
@@ -128,7 +125,7 @@ impl Whole {
                 self.scene.tensor(Elem::F32, &[extent], false);
                 of
             });
-            self.push(call("at_least", vec![name(&of), int(number % 2)]));
+            self.scene.push(format!("at_least({of}, {});", number % 2));
         }
     }
 
@@ -155,112 +152,82 @@ impl Whole {
         let by_producer = has("pipelined", "producer") || self.warpgroups > 0 || alternates;
         let mut tiles = Vec::new();
         for (axis, size) in [(0, rows), (1, columns)] {
-            let fits = |at: &usize| self.scene.axes[*at].tile == size && (axis == 0 || *at > 0);
-            let (extent, at) = match (0..self.scene.axes.len()).find(fits) {
-                Some(axis) => {
-                    self.scene.numbered[axis] = true;
-                    (self.scene.axes[axis].extent.clone(), self.scene.block(axis))
-                }
-                None => (self.scene.extent(size), int(0)),
-            };
+            let (extent, at) = self.rows_of_block(axis, size);
             let tensor = match by_producer {
                 true => self.scene.rows(elem, &[extent, looped.clone()]),
                 false => self.scene.tensor(elem, &[extent, looped.clone()], false),
             };
-            let of = call("tile", vec![name(&tensor), list_of(&[size, bk]), tuple(vec![at, hole()])]);
-            tiles.push((self.scene.bind("x", of), [size, bk]));
+            tiles.push(self.scene.bind("x", format!("tile({tensor}, ({size}, {bk}), ({at}, _))")));
         }
         let semiring = has("gemm", "with").then(|| self.scene.random.pick(&SEMIRINGS));
-        let acc = if cores {
-            let multiplied = if terms { Elem::Tf32 } else { elem };
-            let mut mma = typed("tiled_mma", multiplied, Vec::new());
-            if let ExprKind::Call { types, .. } = &mut mma.kind {
-                types.push(word(sums.name()));
-            }
-            let mma = match self.warpgroups {
-                0 => with(mma, "warps", int(self.scene.threads / 32)),
-                groups => with(mma, "warpgroups", int(groups)),
-            };
-            let mma = if terms { with(mma, "terms", int(2)) } else { mma };
-            let mma = self.scene.bind("mma", mma);
-            let made = method(name(&mma), "accumulators", vec![ints(&[rows, columns]), literal(0.0, sums)]);
-            self.made(made, sums, vec![rows, columns])
-        } else {
-            let zero = match semiring {
-                Some((combine, ..)) if sums == Elem::I32 => {
-                    let (least, most) = crate::number::range(sums);
-                    int(if combine == "min" { most as i64 } else { least as i64 })
-                }
-                Some((.., begin)) => float(begin),
-                None => literal(0.0, sums),
-            };
-            let full = typed("full", sums, vec![list_of(&[rows, columns]), zero]);
-            self.made(full, sums, vec![rows, columns])
+        let acc = match cores {
+            true => self.accumulators_with(terms, (elem, sums), &[rows, columns]),
+            false => self.filled_with(sums, &[rows, columns], first_of(semiring, sums)),
         };
-        let slots: Vec<String> = tiles
-            .iter()
-            .map(|(_, shape)| self.scene.bind("sh", typed("shared", elem, vec![list_of(shape)])))
-            .collect();
+        let slots = [rows, columns].map(|size| self.shared(elem, &[size, bk]));
         let var = self.scene.fresh("k");
         let order = self.scene.random.pick(&["serpentine", "rows", "row_serpentine"]);
-        let position = int(self.scene.random.within(0, 1));
-        let body = self.in_loop(&var, |whole| {
-            for ((tile, _), slot) in tiles.iter().zip(&slots) {
-                let taken = index(name(tile), vec![hole(), hole(), name(&var)]);
-                whole.push(call("copy", vec![taken, name(slot)]));
-            }
-            if has("stage", "order") {
-                whole.push(with(call("stage", vec![int(1)]), "order", position));
-            }
-            let gemm = call("gemm", vec![name(&slots[0]), name(&slots[1]), name(&acc.name)]);
-            let gemm = if has("gemm", "order") { with(gemm, "order", text(order)) } else { gemm };
-            let gemm = match semiring {
-                Some((combine, multiply, _)) => {
-                    with(gemm, "with", tuple(vec![name(combine), name(multiply)]))
-                }
-                None => gemm,
-            };
-            whole.scene.push(effect(gemm));
-        });
-        let end = method(name(&tiles[0].0), "size", vec![int(2)]);
-        let ahead = self.pipelined_with(range(int(0), end), pair, alternates);
-        self.scene.push(repeat(&var, ahead, body));
+        let position = self.scene.random.within(0, 1);
+        let mut body = String::new();
+        for (tile, slot) in tiles.iter().zip(&slots) {
+            body += &format!("copy({tile}[(_, _, {var})], {slot});\n");
+        }
+        if has("stage", "order") {
+            body += &format!("stage(1, order = {position});\n");
+        }
+        let mut gemm = format!("gemm({}, {}, {acc})", slots[0], slots[1]);
+        if has("gemm", "order") {
+            gemm = with(gemm, "order", format!("{order:?}"));
+        }
+        if let Some((combine, multiply, _)) = semiring {
+            gemm = with(gemm, "with", format!("({combine}, {multiply})"));
+        }
+        body += &format!("{gemm};\n");
+        let ahead = self.pipelined_with(format!("0..{}.size(2)", tiles[0]), pair, alternates);
+        self.scene.push(repeat(&var, &ahead, &body));
         let stored = match self.scene.random.chance(40) {
-            true => {
-                let value = binary(Binary::Add, name("x"), literal(1.0, sums));
-                self.made(call("map", vec![name(&acc.name), closure(&["x"], value)]), sums, acc.shape.clone())
-            }
+            true => self.mapped_to(&acc, "x", format!("x + {}", literal(1.0, sums))),
             false => acc,
         };
         let to = self.result(sums, &stored.shape);
-        self.copy(&stored.name, &to.name);
+        self.copy(stored, to);
+    }
+
+    /// Accumulators on tensor cores, perhaps of products of two terms.
+    fn accumulators_with(&mut self, terms: bool, (elem, sums): (Elem, Elem), shape: &[i64]) -> Known {
+        let mut mma = self.tiled_mma(if terms { Elem::Tf32 } else { elem }, sums);
+        if terms {
+            mma = with(mma, "terms", 2);
+        }
+        let mma = self.scene.bind("mma", mma);
+        self.accumulators(&mma, sums, shape)
     }
 
     /// The loop's options of the pair, and those that they need.
-    fn pipelined_with(&mut self, over: Expr, pair: &[Choice; 2], alternates: bool) -> Expr {
+    fn pipelined_with(&mut self, over: String, pair: &[Choice; 2], alternates: bool) -> String {
         let has = |option: &str| pair.iter().any(|of| of.function == "pipelined" && of.name == option);
-        let stages = int(self.scene.random.within(1, 3));
-        let stages = if has("fragments") || has("exits") { int(2) } else { stages };
+        let stages = self.scene.random.within(1, 3);
+        let stages = if has("fragments") || has("exits") { 2 } else { stages };
         let key = if has("most_stages") { "most_stages" } else { "stages" };
-        let mut all = with(call("pipelined", vec![over]), key, stages);
+        let mut all = format!("pipelined({over}, {key} = {stages})");
         if has("fragments") || has("exits") {
-            all = with(all, "fragments", int(2));
+            all = with(all, "fragments", 2);
         }
         if has("exits") {
-            all = with(all, "exits", truth(false));
+            all = with(all, "exits", false);
         }
         if has("producer") || self.warpgroups > 0 || alternates {
             self.hopper();
-            all = with(all, "producer", name("warp"));
+            all = with(all, "producer", "warp");
         }
         if has("split") {
-            let count = int(self.scene.random.pick(&[2, 4]));
+            let count = self.scene.random.pick(&[2, 4]);
             let kinds: &[&str] = match pair.iter().any(|of| of.function == "persistent") {
                 true => &["threads", "blocks"],
                 false => &["threads", "cluster"],
             };
             let kind = self.scene.random.pick(kinds);
-            let split = if kind == "threads" { name(kind) } else { call(kind, vec![count]) };
+            let split = if kind == "threads" { kind.into() } else { format!("{kind}({count})") };
             self.hopper();
             all = with(all, "split", split);
         }
@@ -292,13 +259,12 @@ impl Whole {
         let (extents, at, _) = self.placed(&shape, false, false);
         let tensor = self.scene.tensor(elem, &extents, false);
         let sides: Vec<i64> = shape.iter().map(|_| self.scene.random.within(0, 2)).collect();
-        let made = call("tile", vec![name(&tensor), list_of(&shape), tuple(at)]);
-        let x = self.scene.bind("x", with(made, "halo", ints(&sides)));
+        let made = format!("tile({tensor}, {}, {}, halo = {})", tuple(&shape), tuple(&at), tuple(&sides));
+        let x = self.scene.bind("x", made);
         let shape: Vec<i64> = shape.iter().zip(&sides).map(|(n, side)| n + 2 * side).collect();
-        let value = binary(Binary::Mul, name("x"), literal(2.0, elem));
-        let made = self.made(call("map", vec![name(&x), closure(&["x"], value)]), elem, shape);
+        let made = self.made(format!("map({x}, |x| x * {})", literal(2.0, elem)), elem, shape);
         let to = self.result(elem, &made.shape);
-        self.copy(&made.name, &to.name);
+        self.copy(made, to);
     }
 
     fn copy_with(&mut self, given: &Given) {
@@ -311,57 +277,44 @@ impl Whole {
         }
         let to = match given.has("how") {
             true => {
-                let shared = self.scene.bind("sh", typed("shared", x.elem, vec![list_of(&x.shape)]));
-                self.pool.push(Known {
-                    name: shared.clone(),
-                    space: Space::Shared,
-                    own: None,
-                    placed: false,
-                    ..x.clone()
-                });
+                let shared = self.shared(x.elem, &x.shape);
+                self.pool.push(shared.clone());
                 shared
             }
-            false => self.full(x.elem, &x.shape, 0.0).name,
+            false => self.full(x.elem, &x.shape, 0.0),
         };
-        let mut copy = call("copy", vec![name(&x.name), name(&to)]);
+        let mut copy = format!("copy({x}, {to})");
         if given.has("fill") {
-            let fill = self.scene.random.within(0, 3) as f64;
-            copy = with(copy, "fill", literal(fill, x.elem));
+            copy = with(copy, "fill", literal(self.scene.random.within(0, 3) as f64, x.elem));
         }
-        if given.has("clamp") {
-            copy = with(copy, "clamp", truth(true));
-        }
-        if given.has("boundary_check") {
-            copy = with(copy, "boundary_check", ints(&(0..x.shape.len() as i64).collect::<Vec<_>>()));
-        }
+        copy = given.with(copy, "clamp", true);
+        copy = given.with(copy, "boundary_check", tuple(&(0..x.shape.len()).collect::<Vec<_>>()));
         if given.has("how") {
-            let how = self.scene.random.pick(&["plain", "staged"]);
-            copy = with(copy, "how", text(how));
+            copy = with(copy, "how", self.scene.random.pick(&["\"plain\"", "\"staged\""]));
         }
-        self.push(copy);
+        self.scene.push(format!("{copy};"));
     }
 
     /// An atomic update of a tile that only this block has, perhaps with its old elements.
     fn update_with(&mut self, given: &Given) {
         let shape = self.frame.clone();
-        let numbers = self.made(call("iota", vec![list_of(&shape), int(0)]), Elem::I32, shape.clone());
+        let numbers = self.made(format!("iota({}, 0)", tuple(&shape)), Elem::I32, shape.clone());
         let to = self.result(Elem::I32, &shape);
         let how = match given.has("expected") {
             true => "atomic_compare_exchange",
             false => self.scene.random.pick(&["atomic_add", "atomic_max", "atomic_xor", "atomic_exchange"]),
         };
-        let update = call("copy", vec![name(&numbers.name), name(&to.name)]);
-        let mut update = with(update, "how", text(how));
+        let mut update = format!("copy({numbers}, {to}, how = {how:?})");
         if given.has("expected") {
-            update = with(update, "expected", int(self.scene.random.within(0, 2)));
+            update = with(update, "expected", self.scene.random.within(0, 2));
         }
         if given.has("order") {
             let order = self.scene.random.pick(&["relaxed", "acquire", "release", "acq_rel"]);
-            update = with(update, "order", text(order));
+            update = with(update, "order", format!("{order:?}"));
         }
         match self.scene.random.chance(50) {
             true => _ = self.made(update, Elem::I32, shape),
-            false => self.push(update),
+            false => self.scene.push(format!("{update};")),
         }
     }
 
@@ -369,60 +322,51 @@ impl Whole {
     fn scatter_with(&mut self, given: &Given) {
         let is_update = given.has("how") || given.has("order") || given.has("expected");
         let shape = self.frame.clone();
-        let numbers = self.made(call("iota", vec![list_of(&shape), int(0)]), Elem::I32, shape.clone());
+        let numbers = self.made(format!("iota({}, 0)", tuple(&shape)), Elem::I32, shape.clone());
         let (extents, at, _) = self.placed(&shape, false, true);
         let to = self.scene.tensor(Elem::I32, &extents, true);
-        let coordinate = |mode: usize| -> Expr {
-            let base = at.get(mode).cloned().unwrap_or_else(|| int(0));
+        let coordinate = |mode: usize| -> String {
+            let base = at.get(mode).map_or("0", |base| base);
             match shape.get(mode) {
-                Some(tile) => {
-                    binary(Binary::Add, binary(Binary::Mul, base, int(*tile)), field("at", &mode.to_string()))
-                }
-                None => base,
+                Some(tile) => format!("{base} * {tile} + at.{mode}"),
+                None => base.into(),
             }
         };
-        let coordinates = tuple((0..extents.len()).map(coordinate).collect());
-        let pair = tuple(vec![coordinates, binary(Binary::Add, name("x"), int(1))]);
-        let mut scatter = call("scatter", vec![name(&numbers.name), name(&to), closure(&["x", "at"], pair)]);
+        let coordinates: Vec<String> = (0..extents.len()).map(coordinate).collect();
+        let pair = format!("({}, x + 1)", tuple(&coordinates));
+        let mut scatter = format!("scatter({numbers}, {to}, |x, at| {pair})");
         if is_update {
             let how = match given.has("expected") {
                 true => "atomic_compare_exchange",
                 false => self.scene.random.pick(&["atomic_add", "atomic_max"]),
             };
-            scatter = with(scatter, "how", text(how));
+            scatter = with(scatter, "how", format!("{how:?}"));
         }
-        if given.has("expected") {
-            scatter = with(scatter, "expected", int(0));
-        }
+        scatter = given.with(scatter, "expected", 0);
         if given.has("order") {
-            scatter = with(scatter, "order", text(self.scene.random.pick(&["relaxed", "release"])));
+            scatter = with(scatter, "order", self.scene.random.pick(&["\"relaxed\"", "\"release\""]));
         }
-        if given.has("out_of_bounds") {
-            scatter = with(scatter, "out_of_bounds", int(-1));
-        }
-        self.push(scatter);
+        scatter = given.with(scatter, "out_of_bounds", -1);
+        self.scene.push(format!("{scatter};"));
     }
 
     /// A tile whose out-of-bounds elements are 0.
     fn zero_outside(&mut self, elem: Elem) -> Known {
         let shape = self.frame.clone();
         let x = self.tile(elem, shape.clone(), false);
-        self.made(binary(Binary::Mul, name(&x.name), literal(2.0, elem)), elem, shape)
+        self.made(format!("{x} * {}", literal(2.0, elem)), elem, shape)
     }
 
     /// A tile, and a function that is its elements in bounds and another number elsewhere.
-    fn tile_with_outside(&mut self, elem: Elem, shape: &[i64], outside: Expr) -> (String, Expr) {
+    fn tile_with_outside(&mut self, elem: Elem, shape: &[i64], outside: &str) -> (String, String) {
         let (extents, at, _) = self.placed(shape, false, false);
         let tensor = self.scene.tensor(elem, &extents, false);
-        let tile = self.scene.bind("x", call("tile", vec![name(&tensor), list_of(shape), tuple(at)]));
-        let inside = |(mode, extent): (usize, &Extent)| {
-            let at = || field("at", &mode.to_string());
-            let begun = binary(Binary::Ge, at(), int(0));
-            binary(Binary::And, begun, binary(Binary::Lt, at(), extent.expr()))
-        };
+        let tile = self.scene.bind("x", format!("tile({tensor}, {}, {})", tuple(shape), tuple(&at)));
+        let inside =
+            |(mode, extent): (usize, &Extent)| format!("((at.{mode} >= 0) & (at.{mode} < {extent}))");
         let inside = extents.iter().take(shape.len()).enumerate().map(inside);
-        let inside = inside.reduce(|x, y| binary(Binary::And, x, y)).unwrap_or_else(|| truth(true));
-        (tile, closure(&["x", "at"], choice(inside, name("x"), outside)))
+        let inside = inside.reduce(|x, y| format!("({x} & {y})")).unwrap_or_else(|| "true".into());
+        (tile, format!("|x, at| {}", choice(inside, "x", outside)))
     }
 
     fn reduction_with(&mut self, given: &Given) {
@@ -432,67 +376,58 @@ impl Whole {
             true => self.zero_outside(elem),
             false => {
                 let shape = self.frame.clone();
-                let (tile, function) = self.tile_with_outside(elem, &shape, outside.clone());
-                self.made(call("map", vec![name(&tile), function]), elem, shape)
+                let (tile, function) = self.tile_with_outside(elem, &shape, &outside);
+                self.made(format!("map({tile}, {function})"), elem, shape)
             }
         };
-        let (mut args, mut shape) = (vec![name(&of.name)], vec![1; of.shape.len()]);
+        let (mut made, mut shape) = (format!("{}({of})", given.function), vec![1; of.shape.len()]);
         if self.scene.random.chance(60) {
             let mode = self.scene.random.below(of.shape.len());
             shape.clone_from(&of.shape);
             shape[mode] = 1;
-            args.push(int(mode as i64));
+            made = format!("{}({of}, {mode})", given.function);
         }
-        let (mut made, mut sums) = (call(given.function, args), elem);
-        if given.function == "sum" {
-            sums = elem.accumulator();
-        }
+        let mut sums = if given.function == "sum" { elem.accumulator() } else { elem };
         if given.has("acc") {
             sums = if elem.is_float() {
                 self.scene.random.pick(&[Elem::F32, Elem::F64])
             } else {
                 self.scene.random.pick(&[Elem::I32, Elem::I64])
             };
-            made = with(made, "acc", name(sums.name()));
+            made = with(made, "acc", sums);
         }
-        self.made(given.claimed(made, outside), sums, shape);
+        self.made(given.with(made, "out_of_bounds", outside), sums, shape);
+    }
+
+    /// A call with the mode along which it reduces, if it has one, and the shape that is left.
+    fn along_a_mode(&mut self, given: &Given, call: String, of: &Known) -> (String, Vec<i64>) {
+        if !given.has("mode") {
+            return (call, vec![1; of.shape.len()]);
+        }
+        let mode = self.scene.random.below(of.shape.len());
+        let mut shape = of.shape.clone();
+        shape[mode] = 1;
+        (with(call, "mode", mode), shape)
     }
 
     fn folded_with(&mut self, given: &Given) {
         let elem = self.scene.random.pick(&[Elem::F32, Elem::I32]);
         let of = self.zero_outside(elem);
-        let sum = closure(&["a", "b"], binary(Binary::Add, name("a"), name("b")));
-        let mut made = call("reduce", vec![name(&of.name), literal(0.0, elem), sum]);
-        let mut shape = vec![1; of.shape.len()];
-        if given.has("mode") {
-            let mode = self.scene.random.below(of.shape.len());
-            shape.clone_from(&of.shape);
-            shape[mode] = 1;
-            made = with(made, "mode", int(mode as i64));
-        }
-        self.made(given.claimed(made, literal(0.0, elem)), elem, shape);
+        let zero = literal(0.0, elem);
+        let (made, shape) = self.along_a_mode(given, format!("reduce({of}, {zero}, |a, b| a + b)"), &of);
+        self.made(given.with(made, "out_of_bounds", zero), elem, shape);
     }
 
     fn scan_with(&mut self, given: &Given) {
         let elem = self.scene.random.pick(&[Elem::F32, Elem::I32]);
         let of = self.zero_outside(elem);
-        let sum = closure(&["a", "b"], binary(Binary::Add, name("a"), name("b")));
-        let mut made = call("scan", vec![name(&of.name), literal(0.0, elem), sum]);
-        let mut left = vec![1; of.shape.len()];
-        if given.has("mode") {
-            let mode = self.scene.random.below(of.shape.len());
-            left.clone_from(&of.shape);
-            left[mode] = 1;
-            made = with(made, "mode", int(mode as i64));
-        }
-        if given.has("exclusive") {
-            made = with(made, "exclusive", truth(true));
-        }
+        let zero = literal(0.0, elem);
+        let (made, left) = self.along_a_mode(given, format!("scan({of}, {zero}, |a, b| a + b)"), &of);
+        let mut made = given.with(made, "exclusive", true);
         if given.has("carry") {
-            let carry = self.full(elem, &left, 1.0);
-            made = with(made, "carry", name(&carry.name));
+            made = with(made, "carry", self.full(elem, &left, 1.0));
         }
-        self.made(given.claimed(made, literal(0.0, elem)), elem, of.shape);
+        self.made(given.with(made, "out_of_bounds", zero), elem, of.shape);
     }
 
     /// The last of a block's statements signals a flag, and the next block waits for it.
@@ -500,29 +435,24 @@ impl Whole {
         let count = 3;
         let words = self.scene.fresh(ZERO);
         self.scene.named_tensor(&words, Elem::I32, &[Extent::Int(count)]);
-        let to = call("tile", vec![name(&words), int(1), int(0)]);
-        self.push(with(call("copy", vec![int(1), to]), "how", text("atomic_max")));
-        let waits = call("wait", vec![call("tile", vec![name(&words), int(1), int(0)]), int(1)]);
+        self.scene.push(format!("copy(1, tile({words}, 1, 0), how = \"atomic_max\");"));
         let order = self.scene.random.pick(&["relaxed", "acquire"]);
-        let seen = self.scene.bind("v", with(waits, "order", text(order)));
+        let seen = self.scene.bind("v", format!("wait(tile({words}, 1, 0), 1, order = {order:?})"));
         let x = self.tile(Elem::I32, self.frame.clone(), false);
-        self.made(binary(Binary::Add, name(&x.name), name(&seen)), Elem::I32, x.shape);
+        self.made(format!("{x} + {seen}"), Elem::I32, x.shape);
     }
 
     /// An instruction of PTX, with its model.
     fn asm_with(&mut self, given: &Given) {
         let x = self.tile(Elem::I32, self.frame.clone(), false);
         let (ptx, model) = self.scene.random.pick(&[
-            ("add.s32 %0, %1, %2;", Binary::Add),
-            ("xor.b32 %0, %1, %2;", Binary::Xor),
-            ("sub.s32 %0, %1, %2;", Binary::Sub),
+            ("add.s32 %0, %1, %2;", "+"),
+            ("xor.b32 %0, %1, %2;", "^"),
+            ("sub.s32 %0, %1, %2;", "-"),
         ]);
-        let model = closure(&["a", "b"], binary(model, name("a"), name("b")));
-        let other = binary(Binary::Add, name("x"), int(self.scene.random.within(1, 5)));
-        let asm = typed("asm", Elem::I32, vec![text(ptx), name("x"), other]);
-        let asm = with(asm, "model", model);
-        let asm = if given.has("volatile") { with(asm, "volatile", truth(true)) } else { asm };
-        self.made(call("map", vec![name(&x.name), closure(&["x"], asm)]), Elem::I32, x.shape);
+        let other = format!("x + {}", self.scene.random.within(1, 5));
+        let asm = format!("asm::<i32>({ptx:?}, x, {other}, model = |a, b| a {model} b)");
+        self.mapped_to(&x, "x", given.with(asm, "volatile", true));
     }
 
     /// An exchange between lanes, or a reduction over the threads of a block, of parts of one element for each thread.
@@ -533,76 +463,71 @@ impl Whole {
         } else {
             self.scene.random.pick(&[Elem::I32, Elem::F32])
         };
-        let part =
-            |of: &str| call("parallelize", vec![name(of), layout(int(threads), None), field("thread", "x")]);
         let is_extreme = given.function.ends_with("imum");
-        let mut outside = literal(0.0, elem);
-        let (tile, mut function) = self.tile_with_outside(elem, &[threads], identity(given.function, elem));
-        if is_extreme && given.has("out_of_bounds") {
-            outside = identity(given.function, elem);
-        } else {
-            function = closure(&["x"], binary(Binary::Mul, name("x"), literal(2.0, elem)));
-        }
-        let p = self.scene.bind("p", part(&tile));
-        let own = self.scene.bind("v", call("map", vec![name(&p), function]));
-        let sum = closure(&["a", "b"], binary(Binary::Add, name("a"), name("b")));
         let zero = literal(0.0, elem);
+        let mut outside = zero.clone();
+        let identity = identity(given.function, elem);
+        let (tile, mut function) = self.tile_with_outside(elem, &[threads], &identity);
+        if is_extreme && given.has("out_of_bounds") {
+            outside = identity;
+        } else {
+            function = format!("|x| x * {}", literal(2.0, elem));
+        }
+        let p = self.part(&tile);
+        let p = self.scene.bind("p", p);
+        let own = self.scene.bind("v", format!("map({p}, {function})"));
         let (mut made, mut result) = match given.function {
-            "warp_shuffle" => (
-                call(
-                    "warp_shuffle",
-                    vec![name(&own), closure(&["lane"], binary(Binary::Xor, name("lane"), int(1)))],
-                ),
-                elem,
-            ),
+            "warp_shuffle" => (format!("warp_shuffle({own}, |lane| lane ^ 1)"), elem),
             "warp_ballot" => {
-                let votes = call(
-                    "map",
-                    vec![name(&own), closure(&["x"], binary(Binary::Gt, name("x"), zero.clone()))],
-                );
-                outside = truth(false);
-                (call("warp_ballot", vec![votes]), Elem::U32)
+                outside = "false".into();
+                (format!("warp_ballot(map({own}, |x| x > {zero}))"), Elem::U32)
             }
-            "warp_match" => (call("warp_match", vec![name(&own)]), Elem::U32),
-            "warp_reduce" | "block_reduce" | "warp_scan" | "block_scan" => {
-                (call(given.function, vec![name(&own), zero, sum]), elem)
+            "warp_match" => (format!("warp_match({own})"), Elem::U32),
+            function @ ("warp_reduce" | "block_reduce" | "warp_scan" | "block_scan") => {
+                (format!("{function}({own}, {zero}, |a, b| a + b)"), elem)
             }
-            function => (
-                call(function, vec![name(&own)]),
-                if function.ends_with("_sum") { elem.accumulator() } else { elem },
-            ),
+            function if function.ends_with("_sum") => (format!("{function}({own})"), elem.accumulator()),
+            function => (format!("{function}({own})"), elem),
         };
         if given.has("lanes") {
-            made = with(made, "lanes", int(self.scene.random.pick(&[2, 8, 16])));
+            made = with(made, "lanes", self.scene.random.pick(&[2, 8, 16]));
         }
         if given.has("acc") {
             result = if elem.is_float() { Elem::F64 } else { Elem::I64 };
-            made = with(made, "acc", name(result.name()));
+            made = with(made, "acc", result);
         }
-        if given.has("exclusive") {
-            made = with(made, "exclusive", truth(true));
-        }
-        let made = self.scene.bind("v", given.claimed(made, outside));
+        made = given.with(made, "exclusive", true);
+        let made = self.scene.bind("v", given.with(made, "out_of_bounds", outside));
         // Where the grid has more axes, the tensor has more modes.
         let to = match self.scene.axes.len() {
             0 | 1 => self.result(result, &[threads]).name,
             _ => {
                 let to = self.result(result, &[threads, 1]);
-                self.scene.bind("o", index(name(&to.name), vec![hole(), int(0)]))
+                self.scene.bind("o", format!("{to}[(_, 0)]"))
             }
         };
-        self.push(call("copy", vec![name(&made), part(&to)]));
+        let to = self.part(&to);
+        self.copy(made, to);
+    }
+}
+
+/// What an accumulator of a product on CUDA cores begins with.
+fn first_of(semiring: Option<(&str, &str, f64)>, sums: Elem) -> String {
+    match semiring {
+        Some((combine, ..)) if sums == Elem::I32 => {
+            identity(if combine == "min" { "minimum" } else { "maximum" }, sums)
+        }
+        Some((.., begin)) => float(begin),
+        None => literal(0.0, sums),
     }
 }
 
 /// What a reduction leaves unchanged.
-fn identity(function: &str, elem: Elem) -> Expr {
+fn identity(function: &str, elem: Elem) -> String {
     let (low, high) = crate::number::range(elem);
-    match (elem.is_float(), function) {
-        (true, of) if of.ends_with("maximum") => float(f64::NEG_INFINITY),
-        (true, of) if of.ends_with("minimum") => float(f64::INFINITY),
-        (false, of) if of.ends_with("maximum") => int(low as i64),
-        (false, of) if of.ends_with("minimum") => int(high as i64),
+    match function {
+        of if of.ends_with("maximum") => literal(low, elem),
+        of if of.ends_with("minimum") => literal(high, elem),
         _ => literal(0.0, elem),
     }
 }

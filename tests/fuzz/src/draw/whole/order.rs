@@ -1,13 +1,10 @@
 //! Tiles that are read and written through overlapping views: a statement reads what earlier statements have written.
 
-use tilewright_codegen::ast::{Binary, Expr};
+use tilewright_codegen::Elem;
 
-use super::super::scene::Extent;
-use super::super::tree::{
-    assign, binary, call, closure, decide, hole, index, int, ints, list, literal, method, name, repeat,
-    tuple, typed,
-};
-use super::{Known, Space, Whole, list_of};
+use super::super::scene::{Extent, block};
+use super::super::text::{last_mode, list, literal, repeat, tuple};
+use super::{Known, Whole};
 
 /// A tensor that a block reads and writes alone, along one mode of tiles.
 struct Line {
@@ -24,15 +21,15 @@ impl Whole {
         let line = self.line(elem);
         let acc = self.full(elem, &line.shape, 1.0);
         let mut slots: Vec<Known> =
-            (0..self.scene.random.within(1, 2)).map(|_| self.slot(elem, &line.shape)).collect();
+            (0..self.scene.random.within(1, 2)).map(|_| self.shared(elem, &line.shape)).collect();
         if self.scene.random.chance(50) {
-            for slot in slots.clone() {
-                let at = self.tile_of(&line, int(0));
-                self.push(call("copy", vec![at, name(&slot.name)]));
+            for slot in &slots {
+                let at = self.tile_of(&line, "0");
+                self.copy(at, slot);
             }
         } else {
-            for slot in slots.clone() {
-                self.push(call("fill", vec![name(&slot.name), literal(1.0, elem)]));
+            for slot in &slots {
+                self.scene.push(format!("fill({slot}, {});", literal(1.0, elem)));
             }
         }
         for _ in 0..self.scene.random.weighted(&[(3, 0), (4, 1), (1, 2)]) {
@@ -40,24 +37,23 @@ impl Whole {
         }
         for _ in 0..self.scene.random.weighted(&[(1, 0), (5, 1), (3, 2)]) {
             let var = self.scene.fresh("k");
-            let end = method(name(&line.tiles), "size", vec![int(line.shape.len() as i64)]);
-            let range = self.span(end);
+            let range = self.span(&format!("{}.size({})", line.tiles, line.shape.len()));
             let ahead = self.scene.random.chance(35);
-            let range = if ahead { self.ahead(range) } else { range };
-            let own = if ahead { Some(self.slot(elem, &line.shape)) } else { None };
+            let range = if ahead { self.ahead(&range) } else { range };
+            let own = if ahead { Some(self.shared(elem, &line.shape)) } else { None };
             let body = self.in_loop(&var, |whole| {
                 let mut slots = slots.clone();
                 if let Some(own) = own {
                     let at = whole.iteration(&var);
-                    let from = whole.tile_of(&line, at);
-                    whole.push(call("copy", vec![from, name(&own.name)]));
+                    let from = whole.tile_of(&line, &at);
+                    whole.copy(from, &own);
                     slots = vec![own];
                 }
                 for _ in 0..whole.scene.random.within(1, 3) {
                     whole.changes(&line, Some(&var), &slots, &acc);
                 }
             });
-            self.scene.push(repeat(&var, range, body));
+            self.scene.push(repeat(&var, &range, &body));
         }
         if self.scene.random.chance(50) {
             self.changes(&line, None, &slots, &acc);
@@ -66,14 +62,8 @@ impl Whole {
         self.store(&acc);
     }
 
-    fn slot(&mut self, elem: tilewright_codegen::Elem, shape: &[i64]) -> Known {
-        let made = typed("shared", elem, vec![list_of(shape)]);
-        let name = self.scene.bind("sh", made);
-        Known { name, elem, shape: shape.to_vec(), space: Space::Shared, own: None, placed: false }
-    }
-
     /// An argument, each of whose lines of tiles belongs to one block.
-    fn line(&mut self, elem: tilewright_codegen::Elem) -> Line {
+    fn line(&mut self, elem: Elem) -> Line {
         let mut shape = self.frame.clone();
         // A mode that no axis numbers.
         let free =
@@ -93,119 +83,106 @@ impl Whole {
             true => 0,
             false => self.scene.random.pick(&modes),
         };
-        let (mut extents, mut at): (Vec<Extent>, Vec<Expr>) = (Vec::new(), Vec::new());
+        let (mut extents, mut at): (Vec<Extent>, Vec<String>) = (Vec::new(), Vec::new());
         let mut left: Vec<usize> = (0..self.scene.axes.len()).collect();
         for (mode, &tile) in shape.iter().enumerate() {
             let axis = left.iter().position(|&axis| self.scene.axes[axis].tile == tile);
             match axis {
                 _ if mode == over => {
                     extents.push(self.scene.extent(tile));
-                    at.push(hole());
+                    at.push("_".into());
                 }
                 Some(number) => {
                     let axis = left.remove(number);
                     extents.push(self.scene.axes[axis].extent.clone());
-                    at.push(self.scene.block(axis));
+                    at.push(block(axis));
                     self.scene.numbered[axis] = true;
                 }
                 None => {
                     extents.push(self.scene.extent(tile));
-                    at.push(int(0));
+                    at.push("0".into());
                 }
             }
         }
         for axis in left {
             extents.push(self.scene.extent(2));
-            at.push(binary(Binary::Mul, self.scene.block(axis), int(2)));
+            at.push(format!("{} * 2", block(axis)));
         }
         let tensor = self.scene.tensor(elem, &extents, true);
-        let tiles = self.scene.bind("g", call("tile", vec![name(&tensor), list_of(&shape), tuple(at)]));
+        let tiles = self.scene.bind("g", format!("tile({tensor}, {}, {})", tuple(&shape), tuple(&at)));
         Line { tiles, shape, over }
     }
 
     /// One of the tiles; some begin between two of them.
-    fn tile_of(&mut self, line: &Line, at: Expr) -> Expr {
-        let mut all: Vec<Expr> = line.shape.iter().map(|_| hole()).collect();
-        all.push(at);
-        let one = index(name(&line.tiles), all);
+    fn tile_of(&mut self, line: &Line, at: &str) -> String {
+        let one = format!("{}[{}]", line.tiles, last_mode(line.shape.len(), at));
         if !self.scene.random.chance(15) {
             return one;
         }
         let by = self.scene.random.within(-3, 3);
-        let by = (0..line.shape.len()).map(|mode| int(if mode == line.over { by } else { 0 })).collect();
+        let by: Vec<i64> = (0..line.shape.len()).map(|mode| if mode == line.over { by } else { 0 }).collect();
         let one = self.scene.bind("w", one);
-        call("shift", vec![name(&one), list(by)])
+        format!("shift({one}, {})", list(&by))
     }
 
     /// A statement that reads or writes one of the tiles or of the slots.
     fn changes(&mut self, line: &Line, var: Option<&str>, slots: &[Known], acc: &Known) {
-        self.scene.bodies.push(Vec::new());
+        self.scene.bodies.push(String::new());
         let at = match var {
             Some(var) => self.iteration(var),
-            None => int(self.scene.random.within(0, 1)),
+            None => self.scene.random.within(0, 1).to_string(),
         };
         let slot = self.scene.random.pick(slots);
         let other = self.scene.random.pick(slots);
         let elem = slot.elem;
-        let more = |of: Expr, by: f64| binary(Binary::Add, of, literal(by, elem));
         match self.scene.random.below(11) {
             0 | 1 => {
-                let to = self.tile_of(line, at);
-                let value = self.scene.random.within(0, 3) as f64;
-                self.push(call("fill", vec![to, literal(value, elem)]));
+                let to = self.tile_of(line, &at);
+                let value = literal(self.scene.random.within(0, 3) as f64, elem);
+                self.scene.push(format!("fill({to}, {value});"));
             }
             2 => {
-                let from = self.tile_of(line, at);
+                let from = self.tile_of(line, &at);
                 if var.is_some() && slots.len() == 1 {
-                    self.scene.push(assign(name(&acc.name), Some(Binary::Add), from));
+                    self.scene.push(format!("{acc} += {from};"));
                 } else {
-                    self.push(call("copy", vec![from, name(&slot.name)]));
+                    self.copy(from, slot);
                 }
             }
             3 | 4 => {
-                let to = self.tile_of(line, at);
-                let made = call("map", vec![name(&slot.name), closure(&["s"], more(name("s"), 1.0))]);
-                self.push(call("copy", vec![made, to]));
+                let to = self.tile_of(line, &at);
+                self.copy(format!("map({slot}, |s| s + {})", literal(1.0, elem)), to);
             }
             5 => {
-                let to = self.tile_of(line, at);
-                self.push(call("copy", vec![name(&slot.name), to]));
+                let to = self.tile_of(line, &at);
+                self.copy(slot, to);
             }
-            6 => self.scene.push(assign(name(&acc.name), Some(Binary::Add), name(&slot.name))),
             7 => {
-                let to = self.tile_of(line, at);
-                self.push(call("copy", vec![name(&acc.name), to]));
+                let to = self.tile_of(line, &at);
+                self.copy(acc, to);
             }
-            8 if slot.name != other.name => {
-                self.push(call("copy", vec![name(&slot.name), name(&other.name)]))
-            }
+            8 if slot.name != other.name => self.copy(slot, other),
             9 => {
                 let moved = self.moved(&slot);
-                self.push(call("copy", vec![moved, name(&other.name)]));
+                self.copy(moved, other);
             }
             10 => {
                 let moved = self.moved(&slot);
-                let sum = binary(Binary::Add, name(&slot.name), moved);
-                self.scene.push(assign(name(&other.name), None, sum));
+                self.scene.push(format!("{other} = {slot} + {moved};"));
             }
-            _ => self.scene.push(assign(name(&acc.name), Some(Binary::Add), name(&slot.name))),
+            _ => self.scene.push(format!("{acc} += {slot};")),
         }
         let body = self.scene.bodies.pop().unwrap_or_default();
-        if self.scene.random.chance(25) {
-            let condition = self.decision();
-            self.scene.push(decide(condition, body, Vec::new()));
-        } else {
-            body.into_iter().for_each(|stmt| self.scene.push(stmt));
-        }
+        self.perhaps(25, &body);
     }
 
     /// Another view of a tile in shared memory, of the same shape.
-    pub(super) fn moved(&mut self, of: &Known) -> Expr {
+    pub(super) fn moved(&mut self, of: &Known) -> String {
         let rank = of.shape.len();
         if rank == 2 && of.shape[0] == of.shape[1] && self.scene.random.chance(40) {
-            return call("permute", vec![name(&of.name), ints(&[1, 0])]);
+            return format!("permute({of}, (1, 0))");
         }
-        let by = of.shape.iter().map(|_| int(self.scene.random.within(-1, 2))).collect();
-        call("shift", vec![name(&of.name), list(by)])
+        let by: Vec<i64> = of.shape.iter().map(|_| self.scene.random.within(-1, 2)).collect();
+        format!("shift({of}, {})", list(&by))
     }
 }

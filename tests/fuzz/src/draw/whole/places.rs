@@ -1,51 +1,37 @@
 //! Gathers and scatters: accesses to elements at computed indices.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{Binary, Expr};
 
 use super::super::scene::Extent;
-use super::super::tree::{
-    binary, call, cast, choice, closure, field, index, int, literal, name, negative, text, tuple, with,
-};
+use super::super::text::{as_elem, cast, choice, list, literal, tuple, with};
 use super::{Known, Space, Whole};
 
 impl Whole {
     /// An index from an element and its coordinates.
-    fn index_of(&mut self, of: &Known) -> Expr {
-        let element = match of.elem {
-            Elem::I32 => name("x"),
-            _ => cast(name("x"), Elem::I32),
-        };
-        let at = |scene: &mut super::Scene| {
-            let mode = scene.random.below(of.shape.len());
-            field("at", &mode.to_string())
-        };
+    fn index_of(&mut self, of: &Known) -> String {
+        let at = |scene: &mut super::Scene| format!("at.{}", scene.random.below(of.shape.len()));
         let mut made = match (of.placed, self.scene.random.below(3)) {
             (true, 0 | 1) => at(&mut self.scene),
-            _ => element,
+            _ => as_elem("x", of.elem, Elem::I32),
         };
         for _ in 0..self.scene.random.below(3) {
             let by = self.scene.random.within(1, 5);
             made = match self.scene.random.below(14) {
-                6 | 7 => binary(Binary::Mul, made.clone(), made),
-                8 => negative(made),
-                9 => choice(binary(Binary::Lt, made.clone(), int(0)), negative(made.clone()), made),
-                10 => {
-                    let far = self.scene.random.pick(&[4096, 65_537, 1_000_003]);
-                    binary(Binary::Mul, made, int(far))
-                }
+                6 | 7 => format!("({made} * {made})"),
+                8 => format!("(-{made})"),
+                9 => choice(format!("{made} < 0"), format!("-{made}"), made),
+                10 => format!("({made} * {})", self.scene.random.pick(&[4096, 65_537, 1_000_003])),
                 11 | 12 if !self.scene.sizes.is_empty() => {
-                    let size = name(&self.scene.random.pick(&self.scene.sizes.clone()));
-                    let square = binary(Binary::Mul, made.clone(), made);
-                    binary(self.scene.random.pick(&[Binary::Rem, Binary::Rem, Binary::Mul]), square, size)
+                    let size = self.scene.random.pick(&self.scene.sizes);
+                    format!("({made} * {made} {} {size})", self.scene.random.pick(&["%", "%", "*"]))
                 }
-                13 => call("abs", vec![made]),
-                0 => binary(Binary::Add, made, int(by)),
-                1 => binary(Binary::Sub, int(by), made),
-                2 => binary(Binary::Mul, made, int(by)),
-                3 => binary(Binary::Rem, made, int(by)),
-                4 if of.placed => binary(Binary::Add, made, at(&mut self.scene)),
-                _ => call("max", vec![made, int(0)]),
+                13 => format!("abs({made})"),
+                0 => format!("({made} + {by})"),
+                1 => format!("({by} - {made})"),
+                2 => format!("({made} * {by})"),
+                3 => format!("({made} % {by})"),
+                4 if of.placed => format!("({made} + {})", at(&mut self.scene)),
+                _ => format!("max({made}, 0)"),
             };
         }
         made
@@ -67,20 +53,18 @@ impl Whole {
                 (self.scene.tensor(elem, &extents, false), elem, rank)
             }
         };
-        let mut at: Vec<Expr> = (0..rank).map(|_| self.index_of(&of)).collect();
+        let mut at: Vec<String> = (0..rank).map(|_| self.index_of(&of)).collect();
         if rank > 1 && self.scene.random.chance(30) {
-            at[0] = int(self.scene.random.within(-1, 3));
+            at[0] = self.scene.random.within(-1, 3).to_string();
         }
-        let there = index(name(&table), at);
-        let own = if of.elem == elem { name("x") } else { cast(name("x"), elem) };
+        let there = format!("{table}[{}]", tuple(&at));
         let value = match self.scene.random.below(3) {
-            0 => binary(Binary::Add, there, own),
-            1 => binary(Binary::Mul, there, literal(2.0, elem)),
+            0 => format!("({there} + {})", as_elem("x", of.elem, elem)),
+            1 => format!("({there} * {})", literal(2.0, elem)),
             _ => there,
         };
-        let params: &[&str] = if of.placed { &["x", "at"] } else { &["x"] };
-        let value = cast(value, elem);
-        self.made(call("map", vec![name(&of.name), closure(params, value)]), elem, of.shape);
+        let (params, value) = (parameters(&of), cast(value, elem));
+        self.made(format!("map({of}, |{params}| {value})"), elem, of.shape);
     }
 
     pub(super) fn scattered(&mut self) {
@@ -93,32 +77,19 @@ impl Whole {
         let Some(of) = self.pick(|known| known.own.is_some()) else { return };
         let Some(extents) = of.own.clone() else { return };
         let to = self.scene.tensor(of.elem, &extents, true);
-        let at: Vec<Expr> = extents
+        let one = literal(1.0, of.elem);
+        let at: Vec<String> = extents
             .iter()
             .enumerate()
-            .map(|(mode, extent)| {
-                let at = field("at", &mode.to_string());
-                match self.scene.random.below(4) {
-                    0 => {
-                        let last = binary(Binary::Sub, extent.expr(), int(1));
-                        binary(Binary::Sub, last, at)
-                    }
-                    1 => binary(Binary::Add, at, int(self.scene.random.within(-2, 3))),
-                    2 if mode == 0 => {
-                        let zero = literal(1.0, of.elem);
-                        choice(binary(Binary::Lt, name("x"), zero), at, negative(int(1)))
-                    }
-                    _ => at,
-                }
+            .map(|(mode, extent)| match self.scene.random.below(4) {
+                0 => format!("{extent} - 1 - at.{mode}"),
+                1 => format!("at.{mode} + {}", self.scene.random.within(-2, 3)),
+                2 if mode == 0 => choice(format!("x < {one}"), format!("at.{mode}"), "-1"),
+                _ => format!("at.{mode}"),
             })
             .collect();
-        let value = if self.scene.random.chance(50) {
-            name("x")
-        } else {
-            binary(Binary::Add, name("x"), literal(1.0, of.elem))
-        };
-        let pair = tuple(vec![tuple(at), value]);
-        self.push(call("scatter", vec![name(&of.name), name(&to), closure(&["x", "at"], pair)]));
+        let value = if self.scene.random.chance(50) { "x".into() } else { format!("x + {one}") };
+        self.scene.push(format!("scatter({of}, {to}, |x, at| ({}, {value}));", tuple(&at)));
     }
 
     /// A histogram.
@@ -129,45 +100,29 @@ impl Whole {
         let to = match self.scene.random.chance(60) {
             true => {
                 rank = self.scene.random.weighted(&[(4, 1), (1, 2)]);
-                let extents: Vec<Extent> =
-                    (0..rank)
-                        .map(|_| {
-                            if self.scene.random.chance(40) {
-                                Extent::Int(bins)
-                            } else {
-                                self.scene.extent(8)
-                            }
-                        })
-                        .collect();
+                let extent = |scene: &mut super::Scene| match scene.random.chance(40) {
+                    true => Extent::Int(bins),
+                    false => scene.extent(8),
+                };
+                let extents: Vec<Extent> = (0..rank).map(|_| extent(&mut self.scene)).collect();
                 self.scene.tensor(Elem::I32, &extents, true)
             }
             false => {
-                let shape = super::list_of(&[bins]);
-                let to = self.scene.bind("sh", super::typed("shared", Elem::I32, vec![shape]));
-                self.push(call("fill", vec![name(&to), int(0)]));
-                let shape = vec![bins];
-                self.pool.push(Known {
-                    name: to.clone(),
-                    elem: Elem::I32,
-                    shape,
-                    space: Space::Shared,
-                    own: None,
-                    placed: false,
-                });
-                to
+                let to = self.shared(Elem::I32, &[bins]);
+                self.scene.push(format!("fill({to}, 0);"));
+                self.pool.push(to.clone());
+                to.name
             }
         };
-        let coordinates = tuple((0..rank).map(|_| self.index_of(&of)).collect());
-        let value = match self.scene.random.chance(50) {
-            true => int(1),
-            false if of.elem == Elem::I32 => name("x"),
-            false => cast(name("x"), Elem::I32),
-        };
-        let params: &[&str] = if of.placed { &["x", "at"] } else { &["x"] };
-        let scatter = call(
-            "scatter",
-            vec![name(&of.name), name(&to), closure(params, tuple(vec![coordinates, value]))],
-        );
-        self.push(with(scatter, "how", text("atomic_add")));
+        let coordinates: Vec<String> = (0..rank).map(|_| self.index_of(&of)).collect();
+        let value = if self.scene.random.chance(50) { "1".into() } else { as_elem("x", of.elem, Elem::I32) };
+        let pair = list(&[tuple(&coordinates), value]);
+        let scatter = format!("scatter({of}, {to}, |{}| {pair})", parameters(&of));
+        self.scene.push(format!("{};", with(scatter, "how", "\"atomic_add\"")));
     }
+}
+
+/// The parameters of a function of a tile's elements, with their coordinates if they have any.
+fn parameters(of: &Known) -> &'static str {
+    if of.placed { "x, at" } else { "x" }
 }

@@ -1,14 +1,10 @@
 //! Products of whole tiles, and producers.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{Arg, Binary, Expr, Stmt};
 
-use super::super::scene::Extent;
-use super::super::tree::{
-    binary, call, choice, closure, effect, hole, index, int, ints, list, literal, method, name, negative,
-    repeat, tuple, typed, with, word,
-};
-use super::{Known, Space, Whole, list_of};
+use super::super::scene::{Extent, block};
+use super::super::text::{choice, literal, repeat, tuple, with};
+use super::{Known, Space, Whole};
 
 /// Types of operands, of sums, and whether tensor cores multiply them.
 const TYPES: [(u32, (Elem, Elem, bool)); 7] = [
@@ -21,19 +17,25 @@ const TYPES: [(u32, (Elem, Elem, bool)); 7] = [
     (2, (Elem::I8, Elem::I32, true)),
 ];
 
+/// Operands of a product: their tiles in global memory, and where they are in shared memory.
+struct Operands {
+    tiles: Vec<(String, Vec<i64>)>,
+    slots: Vec<Known>,
+    /// What is multiplied instead of the slots, and its value.
+    computed: Vec<(String, Known)>,
+}
+
 impl Whole {
     /// Needs the newest of the architectures that are drawn.
     pub(super) fn hopper(&mut self) {
-        let is_arch = |key: &Arg| key.name.as_ref().is_some_and(|name| name.text == "arch");
-        if !self.keys.iter().any(is_arch) {
-            self.keys.push(Arg { name: Some(word("arch")), value: int(90) });
+        if !self.keys.iter().any(|key| key.starts_with("arch")) {
+            self.keys.push("arch = 90".into());
         }
     }
 
     /// The keys of a pipelined loop.
-    pub(super) fn ahead(&mut self, range: Expr) -> Expr {
-        let stages = self.scene.random.within(1, 4);
-        let all = with(call("pipelined", vec![range]), "stages", int(stages));
+    pub(super) fn ahead(&mut self, range: &str) -> String {
+        let all = format!("pipelined({range}, stages = {})", self.scene.random.within(1, 4));
         let likely = match self.warpgroups {
             _ if self.listed => 100,
             0 => 30,
@@ -43,7 +45,7 @@ impl Whole {
             return all;
         }
         self.hopper();
-        with(all, "producer", name("warp"))
+        with(all, "producer", "warp")
     }
 
     /// A shape that tensor cores multiply, and how many warpgroups do.
@@ -55,6 +57,32 @@ impl Whole {
             return vec![64 * self.warpgroups, columns];
         }
         vec![self.scene.random.pick(&[16, 32, 64, 64, 128]), columns]
+    }
+
+    /// The rows or columns of an operand: their extent, and the tile of the block.
+    pub(super) fn rows_of_block(&mut self, axis: usize, size: i64) -> (Extent, String) {
+        let fits = |at: &usize| self.scene.axes[*at].tile == size && (axis == 0 || *at > 0);
+        match (0..self.scene.axes.len()).find(fits) {
+            Some(axis) => {
+                self.scene.numbered[axis] = true;
+                (self.scene.axes[axis].extent.clone(), block(axis))
+            }
+            None => (self.scene.extent(size), "0".into()),
+        }
+    }
+
+    /// Accumulators of a product on tensor cores.
+    pub(super) fn accumulators(&mut self, mma: &str, sums: Elem, shape: &[i64]) -> Known {
+        let zero = literal(0.0, sums);
+        self.made(format!("{mma}.accumulators({}, {zero})", tuple(shape)), sums, shape.to_vec())
+    }
+
+    /// The instruction by which all threads multiply.
+    pub(super) fn tiled_mma(&self, elem: Elem, sums: Elem) -> String {
+        match self.warpgroups {
+            0 => format!("tiled_mma::<{elem}, {sums}>(warps = {})", self.scene.threads / 32),
+            groups => format!("tiled_mma::<{elem}, {sums}>(warpgroups = {groups})"),
+        }
     }
 
     /// Sums of products, tile by tile along K, or of one tile; on tensor cores if asked for.
@@ -71,92 +99,27 @@ impl Whole {
         let looped = self.scene.extent(bk);
         let mut tiles = Vec::new();
         for (axis, size) in [(0, rows), (1, columns)] {
-            let known = (0..self.scene.axes.len())
-                .find(|&at| self.scene.axes[at].tile == size && (axis == 0 || at > 0));
-            let (extent, at) = match known {
-                Some(axis) => {
-                    self.scene.numbered[axis] = true;
-                    (self.scene.axes[axis].extent.clone(), self.scene.block(axis))
-                }
-                None => (self.scene.extent(size), int(0)),
-            };
-            tiles.push(self.operand(elem, [extent, looped.clone()], [size, bk], at));
+            let (extent, at) = self.rows_of_block(axis, size);
+            tiles.push(self.operand(elem, [extent, looped.clone()], [size, bk], &at));
         }
         let acc = match cores {
             true => {
-                let (by, count) = match self.warpgroups {
-                    0 => ("warps", self.scene.threads / 32),
-                    groups => ("warpgroups", groups),
-                };
-                let mut mma = with(typed("tiled_mma", elem, Vec::new()), by, int(count));
-                if let tilewright_codegen::ast::ExprKind::Call { types, .. } = &mut mma.kind {
-                    types.push(word(sums.name()));
-                }
+                let mma = self.tiled_mma(elem, sums);
                 let mma = self.scene.bind("mma", mma);
-                let made =
-                    method(name(&mma), "accumulators", vec![ints(&[rows, columns]), literal(0.0, sums)]);
-                self.made(made, sums, vec![rows, columns])
+                self.accumulators(&mma, sums, &[rows, columns])
             }
             false => self.full(sums, &[rows, columns], 0.0),
         };
-        let slots: Vec<String> = tiles
-            .iter()
-            .map(|(_, shape)| {
-                let slot = typed("shared", elem, vec![list_of(shape)]);
-                self.scene.bind("sh", slot)
-            })
-            .collect();
+        let slots: Vec<Known> = tiles.iter().map(|(_, shape)| self.shared(elem, shape)).collect();
         let computed = if self.computes { self.computed_operands(elem, &tiles, &slots) } else { Vec::new() };
-        let operand = |at: usize| computed.get(at).map_or(&slots[at], |(_, to)| to);
-        let steps = |whole: &mut Whole, at: Expr| {
-            let taken = |(tiles, slot): (&(String, Vec<i64>), &String)| {
-                let taken = index(name(&tiles.0), vec![hole(), hole(), at.clone()]);
-                effect(call("copy", vec![taken, name(slot)]))
-            };
-            let copies: Vec<Stmt> = tiles.iter().zip(&slots).map(taken).collect();
-            let multiplied = effect(call("gemm", vec![name(operand(0)), name(operand(1)), name(&acc.name)]));
-            if whole.computes {
-                copies.into_iter().for_each(|copy| whole.scene.push(copy));
-                for (value, to) in &computed {
-                    whole.scene.push(effect(call("copy", vec![value.clone(), name(to)])));
-                }
-                whole.scene.push(multiplied);
-                return;
-            }
-            if !whole.listed && whole.scene.random.chance(12) {
-                let all = copies.into_iter().chain([multiplied]).collect();
-                whole.perhaps(100, all);
-                return;
-            }
-            copies.into_iter().for_each(|copy| whole.scene.push(copy));
-            whole.perhaps(30, vec![multiplied]);
-        };
+        let operands = Operands { tiles, slots, computed };
         // Products of warpgroups take what producers have copied.
         let bulk = on_cores && self.warpgroups > 0;
         if !self.listed && self.scene.random.chance(if bulk { 5 } else { 25 }) {
             let at = self.somewhere();
-            steps(self, at);
+            self.product_step(&operands, &acc, &at);
         } else {
-            let var = self.scene.fresh("k");
-            let end = method(name(&tiles[0].0), "size", vec![int(2)]);
-            let listed = if self.listed || self.scene.random.chance(25) { Some(self.listed()) } else { None };
-            let body = self.in_loop(&var, |whole| {
-                let at = match &listed {
-                    Some((table, _)) => name(&whole.scene.bind("j", index(name(table), vec![name(&var)]))),
-                    None => whole.iteration(&var),
-                };
-                steps(whole, at);
-                if whole.scene.random.chance(12) {
-                    whole.changed();
-                }
-            });
-            let all = match listed {
-                Some((_, all)) => all,
-                None => self.span(end),
-            };
-            let all =
-                if self.scene.random.chance(if bulk { 100 } else { 75 }) { self.ahead(all) } else { all };
-            self.scene.push(repeat(&var, all, body));
+            self.product_loop(&operands, &acc, bulk);
         }
         if on_cores {
             self.examined(25, &acc);
@@ -167,34 +130,79 @@ impl Whole {
         }
     }
 
+    fn product_loop(&mut self, operands: &Operands, acc: &Known, bulk: bool) {
+        let var = self.scene.fresh("k");
+        let listed = if self.listed || self.scene.random.chance(25) { Some(self.listed()) } else { None };
+        let body = self.in_loop(&var, |whole| {
+            let at = match &listed {
+                Some((table, _)) => whole.scene.bind("j", format!("{table}[{var}]")),
+                None => whole.iteration(&var),
+            };
+            whole.product_step(operands, acc, &at);
+            if whole.scene.random.chance(12) {
+                whole.changed();
+            }
+        });
+        let all = match listed {
+            Some((_, all)) => all,
+            None => self.span(&format!("{}.size(2)", operands.tiles[0].0)),
+        };
+        let all = if self.scene.random.chance(if bulk { 100 } else { 75 }) { self.ahead(&all) } else { all };
+        self.scene.push(repeat(&var, &all, &body));
+    }
+
+    /// Copies of a tile of each operand, and their product.
+    fn product_step(&mut self, operands: &Operands, acc: &Known, at: &str) {
+        let Operands { tiles, slots, computed } = operands;
+        let copies: String = tiles
+            .iter()
+            .zip(slots)
+            .map(|((tiles, _), slot)| format!("copy({tiles}[(_, _, {at})], {slot});\n"))
+            .collect();
+        let operand = |at: usize| computed.get(at).map_or(&slots[at], |(_, to)| to);
+        let multiplied = format!("gemm({}, {}, {acc});\n", operand(0), operand(1));
+        if self.computes {
+            self.scene.push(copies.trim_end());
+            for (value, to) in computed {
+                self.copy(value, to);
+            }
+            self.scene.push(multiplied.trim_end());
+            return;
+        }
+        if !self.listed && self.scene.random.chance(12) {
+            self.perhaps(100, &(copies + &multiplied));
+            return;
+        }
+        self.scene.push(copies.trim_end());
+        self.perhaps(30, &multiplied);
+    }
+
     /// Further tiles in shared memory, functions of the copied tiles, which are multiplied instead of these.
     fn computed_operands(
         &mut self,
         elem: Elem,
         tiles: &[(String, Vec<i64>)],
-        slots: &[String],
-    ) -> Vec<(Expr, String)> {
-        let mut all: Vec<(Expr, String)> = Vec::new();
+        slots: &[Known],
+    ) -> Vec<(String, Known)> {
+        let mut all: Vec<(String, Known)> = Vec::new();
+        let (zero, one) = (literal(0.0, elem), literal(1.0, elem));
         for at in 0..slots.len() {
             let from = match all.last() {
                 Some((_, known)) if tiles[0].1 == tiles[1].1 && self.scene.random.chance(15) => known,
                 _ => &slots[at],
             };
-            let x = || name("x");
             let value = match self.scene.random.below(5) {
-                0 => x(),
-                1 => negative(x()),
-                2 => binary(Binary::Add, x(), x()),
-                3 => choice(binary(Binary::Gt, x(), literal(0.0, elem)), x(), literal(0.0, elem)),
-                _ => binary(Binary::Add, x(), literal(1.0, elem)),
+                0 => "x".into(),
+                1 => "-x".into(),
+                2 => "x + x".into(),
+                3 => choice(format!("x > {zero}"), "x", &zero),
+                _ => format!("x + {one}"),
             };
-            let other = slots[1 - at.min(1)].clone();
-            let mut value = call("map", vec![name(from), closure(&["x"], value)]);
+            let mut value = format!("map({from}, |x| {value})");
             if tiles[0].1 == tiles[1].1 && self.scene.random.chance(20) {
-                let both = tuple(vec![name(&slots[at]), name(&other)]);
-                value = call("map", vec![both, closure(&["x", "y"], binary(Binary::Sub, x(), name("y")))]);
+                value = format!("map(({}, {}), |x, y| x - y)", slots[at], slots[1 - at.min(1)]);
             }
-            let to = self.scene.bind("sh", typed("shared", elem, vec![list_of(&tiles[at].1)]));
+            let to = self.shared(elem, &tiles[at].1);
             all.push((value, to));
         }
         all
@@ -203,17 +211,16 @@ impl Whole {
     /// Some elements, by their coordinates.
     pub(super) fn masked(&mut self, of: &Known) -> Known {
         let condition = self.mask(of.shape.len());
-        let value = choice(condition, name("x"), literal(0.0, of.elem));
-        self.made(call("map", vec![name(&of.name), closure(&["x", "at"], value)]), of.elem, of.shape.clone())
+        self.mapped_to(of, "x, at", choice(condition, "x", literal(0.0, of.elem)))
     }
 
-    fn operand(&mut self, elem: Elem, extents: [Extent; 2], shape: [i64; 2], at: Expr) -> (String, Vec<i64>) {
+    fn operand(&mut self, elem: Elem, extents: [Extent; 2], shape: [i64; 2], at: &str) -> (String, Vec<i64>) {
         let tensor = match self.listed && self.scene.random.chance(75) {
             true => self.scene.rows(elem, &extents),
             false => self.scene.tensor(elem, &extents, false),
         };
-        let tiles = call("tile", vec![name(&tensor), list_of(&shape), tuple(vec![at, hole()])]);
-        (self.scene.bind("x", tiles), shape.to_vec())
+        let tiles = self.scene.bind("x", format!("tile({tensor}, {}, ({at}, _))", tuple(&shape)));
+        (tiles, shape.to_vec())
     }
 
     /// An element of an argument, which is a number.
@@ -222,7 +229,7 @@ impl Whole {
         let extent = self.scene.extent(1);
         let tensor = self.scene.tensor(elem, &[extent], false);
         let at = self.somewhere();
-        let name = self.scene.bind("e", index(name(&tensor), vec![at]));
+        let name = self.scene.bind("e", format!("{tensor}[{at}]"));
         let shape = vec![1];
         self.pool.push(Known { name, elem, shape, space: Space::Global, own: None, placed: false });
     }
@@ -230,12 +237,12 @@ impl Whole {
     /// Statements about the launch.
     pub(super) fn launch(&mut self) {
         if self.scene.random.chance(8) {
-            self.push(call("persistent", Vec::new()));
+            self.scene.push("persistent();");
         }
         if self.scene.random.chance(6) && !self.scene.axes.is_empty() {
             self.hopper();
             let blocks = self.scene.random.pick(&[1, 2, 2, 4]);
-            self.push(call("cluster", vec![int(blocks)]));
+            self.scene.push(format!("cluster({blocks});"));
         }
     }
 
@@ -244,9 +251,8 @@ impl Whole {
         let Some(from) = self.pick(|known| known.elem == Elem::I32) else { return };
         let extents: Vec<Extent> = from.shape.iter().map(|&n| self.scene.extent(n)).collect();
         let tensor = self.scene.tensor(Elem::I32, &extents, true);
-        let at = list(from.shape.iter().map(|_| int(0)).collect());
-        let to = call("tile", vec![name(&tensor), list_of(&from.shape), at]);
-        let copy = call("copy", vec![name(&from.name), to]);
-        self.push(with(copy, "how", super::super::tree::text("atomic_add")));
+        let at = super::list(&vec![0; from.shape.len()]);
+        let to = format!("tile({tensor}, {}, {at})", tuple(&from.shape));
+        self.scene.push(format!("copy({from}, {to}, how = \"atomic_add\");"));
     }
 }

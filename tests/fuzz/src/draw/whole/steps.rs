@@ -1,13 +1,14 @@
 //! Statements that compute tiles from tiles.
 
-use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{Binary, Expr};
+use std::fmt::Display;
 
-use super::super::tree::{
-    assign, binary, call, cast, choice, closure, float, int, ints, literal, name, pairs, truth, tuple, typed,
-    with,
-};
-use super::{Known, Space, Whole, joint, list_of};
+use tilewright_codegen::Elem;
+
+use super::super::text::{as_elem, cast, choice, commas, literal, tuple, with};
+use super::{Known, Space, Whole, joint};
+
+/// The largest element, and the first of its coordinates.
+const FIRST_LARGEST: &str = "|(a, i), (b, j)| if (b > a) | ((b == a) & (j < i)) { (b, j) } else { (a, i) }";
 
 impl Whole {
     /// A statement of any kind.
@@ -51,17 +52,13 @@ impl Whole {
     }
 
     /// An expression with operators on tiles; the first of them is used.
-    pub(super) fn function(&mut self, operands: &[Known], elem: Elem) -> Expr {
-        let named: Vec<(String, Elem)> =
-            operands.iter().map(|known| (known.name.clone(), known.elem)).collect();
-        let named: Vec<(&str, Elem)> = named.iter().map(|(name, elem)| (name.as_str(), *elem)).collect();
-        let own = |known: &Known| {
-            if known.elem == elem { name(&known.name) } else { cast(name(&known.name), elem) }
-        };
+    pub(super) fn function(&mut self, operands: &[Known], elem: Elem) -> String {
+        let named: Vec<(&str, Elem)> =
+            operands.iter().map(|known| (known.name.as_str(), known.elem)).collect();
         let depth = self.scene.random.within(0, 3) as u32;
-        let all = operands.iter().map(own).reduce(|x, y| {
-            let op = self.scene.random.pick(&[Binary::Add, Binary::Sub, Binary::Add]);
-            binary(op, x, y)
+        let all = operands.iter().map(|known| as_elem(known, known.elem, elem)).reduce(|x, y| {
+            let op = self.scene.random.pick(&["+", "-", "+"]);
+            format!("({x} {op} {y})")
         });
         let Some(all) = all else { return literal(1.0, elem) };
         if depth == 0 {
@@ -70,18 +67,18 @@ impl Whole {
         let more = self.scene.function(&named, elem, depth);
         match self.scene.random.below(4) {
             0 => {
-                let how = self.scene.random.pick(&[Binary::Lt, Binary::Ge, Binary::Eq]);
-                let zero = literal(self.scene.random.within(0, 2) as f64, elem);
-                let condition = binary(how, all.clone(), zero);
+                let how = self.scene.random.pick(&["<", ">=", "=="]);
+                let limit = literal(self.scene.random.within(0, 2) as f64, elem);
+                let condition = format!("({all} {how} {limit})");
                 match self.scene.random.below(3) {
-                    0 => call("select", vec![condition, more, all]),
+                    0 => format!("select({condition}, {more}, {all})"),
                     1 => choice(condition, more, all),
-                    _ => binary(Binary::Add, cast(condition, elem), more),
+                    _ => format!("({} + {more})", cast(condition, elem)),
                 }
             }
-            1 => call(self.scene.random.pick(&["min", "max"]), vec![all, more]),
-            2 => binary(Binary::Add, all, more),
-            _ => binary(Binary::Sub, more, all),
+            1 => format!("{}({all}, {more})", self.scene.random.pick(&["min", "max"])),
+            2 => format!("({all} + {more})"),
+            _ => format!("({more} - {all})"),
         }
     }
 
@@ -117,49 +114,40 @@ impl Whole {
             let other = cast(self.scene.function(&elems, elem, 1), elem);
             value = choice(condition, value, other);
         }
-        let given = tuple(all.iter().map(|known| name(&known.name)).collect());
+        let (given, params) = (tuple(&all), commas(params));
         if self.scene.random.chance(15) {
             let second = self.scene.elem();
             let other = cast(self.scene.function(&elems, second, 1), second);
-            let function = closure(&params, tuple(vec![value, other]));
-            let both = self.scene.bind("b", call("map", vec![given, function]));
-            self.made(super::super::tree::field(&both, "0"), elem, shape.clone());
-            self.made(super::super::tree::field(&both, "1"), second, shape);
+            let both = self.scene.bind("b", format!("map({given}, |{params}| ({value}, {other}))"));
+            self.made(format!("{both}.0"), elem, shape.clone());
+            self.made(format!("{both}.1"), second, shape);
             return;
         }
-        self.made(call("map", vec![given, closure(&params, value)]), elem, shape);
+        self.made(format!("map({given}, |{params}| {value})"), elem, shape);
     }
 
     /// A condition on coordinates.
-    pub(super) fn mask(&mut self, rank: usize) -> Expr {
-        let at = |whole: &mut Whole| {
-            let mode = whole.scene.random.below(rank);
-            super::super::tree::field("at", &mode.to_string())
-        };
-        let left = at(self);
+    pub(super) fn mask(&mut self, rank: usize) -> String {
+        let left = self.scene.random.below(rank);
         let right = match self.scene.random.below(3) {
-            0 => at(self),
-            1 => int(self.scene.random.within(0, 40)),
-            _ => {
-                let by = at(self);
-                binary(Binary::Rem, by, int(self.scene.random.within(2, 5)))
-            }
+            0 => format!("at.{}", self.scene.random.below(rank)),
+            1 => self.scene.random.within(0, 40).to_string(),
+            _ => format!("(at.{} % {})", self.scene.random.below(rank), self.scene.random.within(2, 5)),
         };
-        binary(self.scene.random.pick(&[Binary::Lt, Binary::Ge, Binary::Eq]), left, right)
+        format!("(at.{left} {} {right})", self.scene.random.pick(&["<", ">=", "=="]))
     }
 
     /// `v += x;` and its like.
     pub(super) fn changed(&mut self) {
         let Some(to) = self.pick(|known| known.space != Space::Global) else { return self.operators() };
         let value = self.value_for(&to);
-        let op = self.scene.random.pick(&[None, Some(Binary::Add), Some(Binary::Sub), Some(Binary::Add)]);
-        self.scene.push(assign(name(&to.name), op, value));
+        let op = self.scene.random.pick(&["", "+", "-", "+"]);
+        self.scene.push(format!("{to} {op}= {value};"));
     }
 
     /// An expression that is broadcast to a tile.
-    pub(super) fn value_for(&mut self, to: &Known) -> Expr {
-        let shape = to.shape.clone();
-        match self.pick(|known| joint(&known.shape, &shape).as_ref() == Some(&shape)) {
+    pub(super) fn value_for(&mut self, to: &Known) -> String {
+        match self.pick(|known| joint(&known.shape, &to.shape).as_ref() == Some(&to.shape)) {
             Some(from) => self.function(&[from], to.elem),
             None => literal(1.0, to.elem),
         }
@@ -196,10 +184,9 @@ impl Whole {
         let modes = self.modes(from.shape.len());
         let shape = Self::without(&from.shape, modes.as_ref());
         let kind = self.scene.random.pick(&["sum", "sum", "maximum", "minimum"]);
-        let mut args = vec![name(&from.name)];
-        args.extend(modes.map(|modes| ints(&modes)));
+        let along = modes.map_or(String::new(), |modes| format!(", {}", tuple(&modes)));
         let elem = if kind == "sum" { from.elem.accumulator() } else { from.elem };
-        self.made(call(kind, args), elem, shape);
+        self.made(format!("{kind}({from}{along})"), elem, shape);
     }
 
     /// Reductions by closures, of one tile, or of a tile and its coordinates.
@@ -208,47 +195,27 @@ impl Whole {
         let modes = self.modes(from.shape.len());
         let shape = Self::without(&from.shape, modes.as_ref());
         let least = least(from.elem);
-        let along = |call: Expr| match &modes {
-            Some(modes) => with(call, "mode", ints(modes)),
-            None => call,
-        };
+        let along = modes.map_or(String::new(), |modes| format!(", mode = {}", tuple(&modes)));
         if self.scene.random.chance(40) {
             let (neutral, body) = match self.scene.random.below(3) {
-                0 => (literal(0.0, from.elem), binary(Binary::Add, name("a"), name("b"))),
-                1 => (least, call("max", vec![name("a"), name("b")])),
-                _ => (least, choice(binary(Binary::Gt, name("b"), name("a")), name("b"), name("a"))),
+                0 => (literal(0.0, from.elem), "a + b"),
+                1 => (least, "max(a, b)"),
+                _ => (least, "if b > a { b } else { a }"),
             };
-            let made = along(call("reduce", vec![name(&from.name), neutral, closure(&["a", "b"], body)]));
-            self.made(made, from.elem, shape);
+            self.made(format!("reduce({from}, {neutral}, |a, b| {body}{along})"), from.elem, shape);
             return;
         }
-        // The largest element, and the first of its coordinates.
         let mode = self.scene.random.below(from.shape.len());
         let places = match from.placed && self.scene.random.chance(50) {
-            true => {
-                let at = super::super::tree::field("at", &mode.to_string());
-                let made = call("map", vec![name(&from.name), closure(&["x", "at"], at)]);
-                self.made(made, Elem::I32, from.shape.clone())
-            }
-            false => {
-                let made = call("iota", vec![list_of(&from.shape), int(mode as i64)]);
-                self.made(made, Elem::I32, from.shape.clone())
-            }
+            true => format!("map({from}, |x, at| at.{mode})"),
+            false => format!("iota({}, {mode})", tuple(&from.shape)),
         };
-        let pair = |x: Expr, y: Expr| tuple(vec![x, y]);
-        let tie = binary(
-            Binary::And,
-            binary(Binary::Eq, name("b"), name("a")),
-            binary(Binary::Lt, name("j"), name("i")),
-        );
-        let wins = binary(Binary::Or, binary(Binary::Gt, name("b"), name("a")), tie);
-        let body = choice(wins, pair(name("b"), name("j")), pair(name("a"), name("i")));
-        let neutral = pair(least, int(2_147_483_647));
-        let given = pair(name(&from.name), name(&places.name));
-        let made = along(call("reduce", vec![given, neutral, pairs([["a", "i"], ["b", "j"]], body)]));
+        let places = self.made(places, Elem::I32, from.shape.clone());
+        let neutral = format!("({least}, 2147483647)");
+        let made = format!("reduce(({from}, {places}), {neutral}, {FIRST_LARGEST}{along})");
         let both = self.scene.bind("b", made);
-        self.made(super::super::tree::field(&both, "0"), from.elem, shape.clone());
-        self.made(super::super::tree::field(&both, "1"), Elem::I32, shape);
+        self.made(format!("{both}.0"), from.elem, shape.clone());
+        self.made(format!("{both}.1"), Elem::I32, shape);
     }
 
     fn scanned(&mut self) {
@@ -259,20 +226,19 @@ impl Whole {
             return self.composed(&from, modes);
         }
         let (neutral, body) = match self.scene.random.below(2) {
-            0 => (literal(0.0, from.elem), binary(Binary::Add, name("a"), name("b"))),
-            _ => (least(from.elem), call("max", vec![name("a"), name("b")])),
+            0 => (literal(0.0, from.elem), "a + b"),
+            _ => (least(from.elem), "max(a, b)"),
         };
-        let mut made = call("scan", vec![name(&from.name), neutral, closure(&["a", "b"], body)]);
+        let mut made = format!("scan({from}, {neutral}, |a, b| {body})");
         if let Some(modes) = &modes {
-            made = with(made, "mode", ints(modes));
+            made = with(made, "mode", tuple(modes));
         }
         if self.scene.random.chance(30) {
-            made = with(made, "exclusive", truth(true));
+            made = with(made, "exclusive", true);
         }
         if self.scene.random.chance(25) {
             let shape = Self::without(&from.shape, modes.as_ref());
-            let carry = self.full(from.elem, &shape, 1.0);
-            made = with(made, "carry", name(&carry.name));
+            made = with(made, "carry", self.full(from.elem, &shape, 1.0));
         }
         self.made(made, from.elem, from.shape.clone());
     }
@@ -282,22 +248,17 @@ impl Whole {
         let slope = self.full(from.elem, &from.shape, 1.0);
         if self.scene.random.chance(50) {
             let value = self.scene.random.within(0, 2) as f64;
-            let shape: Vec<i64> = from.shape.iter().map(|_| 1).collect();
-            let one = self.full(from.elem, &shape, value);
-            self.scene.push(assign(name(&slope.name), None, name(&one.name)));
+            let one = self.full(from.elem, &vec![1; from.shape.len()], value);
+            self.scene.push(format!("{slope} = {one};"));
         }
-        let pair = |x: Expr, y: Expr| tuple(vec![x, y]);
-        let product = |x: &str, y: &str| binary(Binary::Mul, name(x), name(y));
-        let value = binary(Binary::Add, product("b", "i"), name("j"));
-        let function = pairs([["a", "i"], ["b", "j"]], pair(product("a", "b"), value));
-        let given = pair(name(&slope.name), name(&from.name));
-        let neutral = pair(literal(1.0, from.elem), literal(0.0, from.elem));
-        let mut made = call("scan", vec![given, neutral, function]);
+        let neutral = format!("({}, {})", literal(1.0, from.elem), literal(0.0, from.elem));
+        let function = "|(a, i), (b, j)| (a * b, b * i + j)";
+        let mut made = format!("scan(({slope}, {from}), {neutral}, {function})");
         if let Some(modes) = &modes {
-            made = with(made, "mode", ints(modes));
+            made = with(made, "mode", tuple(modes));
         }
         let both = self.scene.bind("b", made);
-        self.made(super::super::tree::field(&both, "1"), from.elem, from.shape.clone());
+        self.made(format!("{both}.1"), from.elem, from.shape.clone());
     }
 
     /// A tile that was filled, changed by one that is repeated along some of its modes.
@@ -307,8 +268,7 @@ impl Whole {
         let mode = self.scene.random.below(shape.len());
         let one = |(at, n): (usize, i64)| if at == mode { 1 } else { n };
         let row = self.tile(elem, shape.iter().copied().enumerate().map(one).collect(), false);
-        let update = assign(name(&to.name), Some(Binary::Add), name(&row.name));
-        self.perhaps(40, vec![update]);
+        self.perhaps(40, &format!("{to} += {row};\n"));
         self.examined(100, &to);
     }
 
@@ -318,15 +278,9 @@ impl Whole {
         let Some(of) = self.pick(whole) else { return self.through_shared() };
         let value = self.moved(&of);
         match self.scene.random.below(3) {
-            0 => {
-                let sum = binary(Binary::Add, name(&of.name), value);
-                self.scene.push(assign(name(&of.name), None, sum));
-            }
-            1 => {
-                let value = binary(Binary::Add, value, literal(1.0, of.elem));
-                self.push(call("copy", vec![value, name(&of.name)]));
-            }
-            _ => self.push(call("copy", vec![value, name(&of.name)])),
+            0 => self.scene.push(format!("{of} = {of} + {value};")),
+            1 => self.copy(format!("{value} + {}", literal(1.0, of.elem)), &of),
+            _ => self.copy(value, &of),
         }
     }
 
@@ -334,25 +288,24 @@ impl Whole {
         let Some(from) = self.pick(|_| true) else { return };
         let elem = if self.scene.random.chance(80) { from.elem } else { self.scene.elem() };
         let to = match self.scene.random.chance(70) {
-            true => {
-                let made = typed("shared", elem, vec![list_of(&from.shape)]);
-                self.scene.bind("sh", made)
+            true => self.shared(elem, &from.shape),
+            false => {
+                let (name, shape) = (self.scene.shared(elem, &from.shape), from.shape.clone());
+                Known { name, elem, shape, space: Space::Shared, own: None, placed: false }
             }
-            false => self.scene.shared(elem, &from.shape),
         };
         match self.scene.random.below(5) {
             0 => {
                 let value = self.function(std::slice::from_ref(&from), elem);
-                self.scene.push(assign(name(&to), None, value));
+                self.scene.push(format!("{to} = {value};"));
             }
             1 => {
                 let function = self.scene.closure(&[from.elem], elem);
-                self.push(call("map", vec![name(&from.name), name(&to), function]));
+                self.scene.push(format!("map({from}, {to}, {function});"));
             }
-            _ => self.copy(&from.name, &to),
+            _ => self.copy(&from, &to),
         }
-        let shape = from.shape.clone();
-        self.pool.push(Known { name: to, elem, shape, space: Space::Shared, own: None, placed: false });
+        self.pool.push(to);
     }
 
     /// Tiles without operands.
@@ -360,21 +313,26 @@ impl Whole {
         let Some(like) = self.pick(|_| true) else { return };
         if self.scene.random.chance(60) {
             let mode = self.scene.random.below(like.shape.len());
-            let mut args = vec![list_of(&like.shape)];
-            if like.shape.len() > 1 || self.scene.random.chance(30) {
-                args.push(int(mode as i64));
-            }
-            self.made(call("iota", args), Elem::I32, like.shape);
+            let shape = tuple(&like.shape);
+            let iota = match like.shape.len() > 1 || self.scene.random.chance(30) {
+                true => format!("iota({shape}, {mode})"),
+                false => format!("iota({shape})"),
+            };
+            self.made(iota, Elem::I32, like.shape);
         } else {
             let elem = self.scene.elem();
             let value = self.scene.random.within(0, 3) as f64;
             self.full(elem, &like.shape, value);
         }
     }
+
+    /// `map(x, |x| value)`
+    pub(super) fn mapped_to(&mut self, of: &Known, params: &str, value: impl Display) -> Known {
+        self.made(format!("map({of}, |{params}| {value})"), of.elem, of.shape.clone())
+    }
 }
 
 /// The identity of a maximum.
-pub(super) fn least(elem: Elem) -> Expr {
-    let (least, _) = crate::number::range(elem);
-    if elem.is_float() { float(f64::NEG_INFINITY) } else { int(least as i64) }
+pub(super) fn least(elem: Elem) -> String {
+    literal(crate::number::range(elem).0, elem)
 }

@@ -2,12 +2,9 @@
 //! that read integers. Random kernels seldom have all parts of these combinations.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{Arg, Binary, Expr};
 
-use super::super::tree::{
-    assign, binary, call, cast, closure, decide, field, int, literal, name, range, repeat, tuple, typed, word,
-};
-use super::{Known, Space, Whole, list_of};
+use super::super::text::{as_elem, decide, literal, repeat};
+use super::{Known, Whole};
 
 impl Whole {
     pub(super) fn aim(&mut self) {
@@ -56,7 +53,7 @@ impl Whole {
             self.frame[0] = self.frame[0].min(64);
         }
         self.scene.threads = self.scene.random.pick(&[32, 64, 128, 256]);
-        self.keys.push(Arg { name: Some(word("threads")), value: int(self.scene.threads) });
+        self.set_threads();
         self.axes();
         for _ in 0..self.scene.random.weighted(&[(4, 1), (1, 2)]) {
             let elem = self.scene.random.pick(&[Elem::F32, Elem::F32, Elem::I32, Elem::F16]);
@@ -90,9 +87,9 @@ impl Whole {
         match self.scene.random.below(10) {
             0 => row,
             1 => {
-                let to = self.scene.bind("sh", typed("shared", elem, vec![list_of(&row.shape)]));
-                self.copy(&row.name, &to);
-                Known { name: to, space: Space::Shared, own: None, placed: false, ..row }
+                let to = self.shared(elem, &row.shape);
+                self.copy(row, &to);
+                to
             }
             _ => self.in_registers(&row),
         }
@@ -101,11 +98,11 @@ impl Whole {
     fn in_registers(&mut self, of: &Known) -> Known {
         if self.scene.random.chance(30) {
             let to = self.full(of.elem, &of.shape, 0.0);
-            self.copy(&of.name, &to.name);
+            self.copy(of, &to);
             return to;
         }
-        let value = binary(Binary::Add, name("x"), literal(self.scene.random.within(0, 1) as f64, of.elem));
-        self.made(call("map", vec![name(&of.name), closure(&["x"], value)]), of.elem, of.shape.clone())
+        let number = literal(self.scene.random.within(0, 1) as f64, of.elem);
+        self.mapped_to(of, "x", format!("x + {number}"))
     }
 
     /// A tile of the frame's shape, where the block is.
@@ -127,20 +124,19 @@ impl Whole {
             operands.retain(|of| of.name != tile.name);
         }
         for of in operands {
-            let op = self.scene.random.pick(&[Binary::Add, Binary::Add, Binary::Sub]);
-            let value = if of.elem == elem { name(&of.name) } else { cast(name(&of.name), elem) };
-            let update = assign(name(&to.name), Some(op), value);
+            let op = self.scene.random.pick(&["+", "+", "-"]);
+            let update = format!("{to} {op}= {};\n", as_elem(&of, of.elem, elem));
             match self.scene.random.below(8) {
                 0 | 1 => {
                     let condition = self.decision();
-                    self.scene.push(decide(condition, vec![update], Vec::new()));
+                    self.scene.push(decide(&condition, &update, ""));
                 }
                 2 => {
                     let var = self.scene.fresh("k");
-                    let end = int(self.scene.random.within(0, 2));
-                    self.scene.push(repeat(&var, range(int(0), end), vec![update]));
+                    let end = self.scene.random.within(0, 2);
+                    self.scene.push(repeat(&var, &format!("0..{end}"), &update));
                 }
-                _ => self.scene.push(update),
+                _ => self.scene.push(update.trim_end()),
             }
         }
         to
@@ -149,15 +145,12 @@ impl Whole {
     /// `row + tile`
     fn operators_on(&mut self, row: &Known, elem: Elem) -> Known {
         let tile = self.full_tile(elem);
-        let row = if row.elem == elem { name(&row.name) } else { cast(name(&row.name), elem) };
-        let (x, y) = match self.scene.random.chance(70) {
-            true => (row, name(&tile.name)),
-            false => (name(&tile.name), row),
-        };
+        let row = as_elem(row, row.elem, elem);
+        let (x, y) = if self.scene.random.chance(70) { (row, tile.name) } else { (tile.name, row) };
         let value = match self.scene.random.below(3) {
-            0 => call("max", vec![x, y]),
-            1 => binary(Binary::Sub, x, y),
-            _ => binary(Binary::Add, x, y),
+            0 => format!("max({x}, {y})"),
+            1 => format!("{x} - {y}"),
+            _ => format!("{x} + {y}"),
         };
         self.made(value, elem, self.frame.clone())
     }
@@ -166,34 +159,25 @@ impl Whole {
     fn closure_on(&mut self, row: &Known, elem: Elem) -> Known {
         let tile = self.full_tile(elem);
         let mode = self.scene.random.below(self.frame.len());
-        let at = field("at", &mode.to_string());
-        let (first, second) = match self.scene.random.chance(70) {
-            true => (row.clone(), tile),
-            false => (tile, row.clone()),
-        };
-        let given = tuple(vec![name(&first.name), name(&second.name)]);
-        let sum = binary(Binary::Add, cast(name("a"), elem), cast(name("b"), elem));
-        let value = binary(Binary::Add, sum, cast(at, elem));
-        let made = call("map", vec![given, closure(&["a", "b", "at"], cast(value, elem))]);
-        self.made(made, elem, self.frame.clone())
+        let (x, y) = if self.scene.random.chance(70) { (row, &tile) } else { (&tile, row) };
+        let value = format!("((a as {elem}) + (b as {elem}) + (at.{mode} as {elem})) as {elem}");
+        self.made(format!("map(({x}, {y}), |a, b, at| {value})"), elem, self.frame.clone())
     }
 
     /// Stores the coordinates of a tile's elements.
     fn numbers(&mut self, of: &Known) {
-        let mut value: Option<Expr> = None;
+        let mut value: Option<String> = None;
         for mode in 0..of.shape.len() {
             if self.scene.random.chance(80) {
-                let at = field("at", &mode.to_string());
                 value = Some(match value {
-                    Some(before) => binary(Binary::Add, binary(Binary::Mul, before, int(1000)), at),
-                    None => at,
+                    Some(before) => format!("({before} * 1000 + at.{mode})"),
+                    None => format!("at.{mode}"),
                 });
             }
         }
         let Some(value) = value else { return self.store(of) };
-        let made = call("map", vec![name(&of.name), closure(&["x", "at"], value)]);
-        let made = self.made(made, Elem::I32, of.shape.clone());
+        let made = self.made(format!("map({of}, |x, at| {value})"), Elem::I32, of.shape.clone());
         let to = self.result(Elem::I32, &made.shape);
-        self.copy(&made.name, &to.name);
+        self.copy(made, to);
     }
 }

@@ -2,14 +2,10 @@
 //! scatters, atomic updates with their old values, coordinates and conditions of statements.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{Arg, Binary, Expr};
 
 use super::super::scene::Extent;
-use super::super::tree::{
-    assign, binary, call, cast, choice, closure, decide, index, int, literal, name, not, range, repeat, text,
-    truth, tuple, typed, with, word,
-};
-use super::{Known, Space, Whole, list_of};
+use super::super::text::{as_elem, cast, choice, decide, literal, repeat, tuple};
+use super::{Known, Space, Whole};
 
 /// The types, and some types that they are converted from and to.
 const TYPES: [(u32, Elem); 9] = [
@@ -39,7 +35,7 @@ impl Whole {
     pub(super) fn typed_elements(&mut self) {
         self.frame = self.shape();
         self.scene.threads = self.scene.random.pick(&[32, 64, 128, 256]);
-        self.keys.push(Arg { name: Some(word("threads")), value: int(self.scene.threads) });
+        self.set_threads();
         self.axes();
         for _ in 0..self.scene.random.within(2, 3) {
             let elem = self.scene.random.weighted(&TYPES);
@@ -83,21 +79,18 @@ impl Whole {
             _ => self.number_type(),
         };
         if self.scene.random.chance(50) {
-            let shared = typed("shared", elem, vec![list_of(&of.shape)]);
-            let to = self.scene.bind("sh", shared);
-            self.copy(&of.name, &to);
-            let known = Known { name: to, elem, own: None, placed: false, ..of.clone() };
-            self.pool.push(Known { space: Space::Shared, ..known });
+            let to = self.shared(elem, &of.shape);
+            self.copy(of, &to);
+            self.pool.push(to);
         } else {
-            let value = if elem == Elem::Bool { truth(false) } else { literal(0.0, elem) };
-            let made = typed("full", elem, vec![list_of(&of.shape), value]);
-            let to = self.made(made, elem, of.shape.clone());
-            self.copy(&of.name, &to.name);
+            let value = if elem == Elem::Bool { "false".into() } else { literal(0.0, elem) };
+            let to = self.filled_with(elem, &of.shape, value);
+            self.copy(of, to);
         }
     }
 
     /// A tile of a function's elements. Conditions are written to a tile, or made one by their name.
-    fn tile_of_elements(&mut self, value: Expr, elem: Elem, shape: Vec<i64>) -> Known {
+    fn tile_of_elements(&mut self, value: String, elem: Elem, shape: Vec<i64>) -> Known {
         if elem != Elem::Bool {
             return self.made(value, elem, shape);
         }
@@ -106,11 +99,10 @@ impl Whole {
         if self.pool.len() % 2 == 1 {
             return self.made(value, elem, shape);
         }
-        let filled = typed("full", elem, vec![list_of(&shape), truth(filled)]);
-        let to = self.made(filled, elem, shape);
+        let to = self.filled_with(elem, &shape, filled);
         match assigned {
-            true => self.scene.push(assign(name(&to.name), None, value)),
-            false => self.push(call("copy", vec![value, name(&to.name)])),
+            true => self.scene.push(format!("{to} = {value};")),
+            false => self.copy(value, &to),
         }
         to
     }
@@ -133,73 +125,58 @@ impl Whole {
         };
         let to = self.result(elem, &from.shape);
         match self.scene.random.below(3) {
-            0 if elem == from.elem => self.scene.push(assign(name(&to.name), None, name(&from.name))),
-            1 if elem == from.elem => {
-                self.push(call("map", vec![name(&from.name), name(&to.name), closure(&["x"], name("x"))]));
-            }
-            _ => self.copy(&from.name, &to.name),
+            0 if elem == from.elem => self.scene.push(format!("{to} = {from};")),
+            1 if elem == from.elem => self.scene.push(format!("map({from}, {to}, |x| x);")),
+            _ => self.copy(from, to),
         }
     }
 
     /// Another tile of this type and shape, or the same.
-    fn like(&mut self, of: &Known) -> Known {
+    pub(super) fn like(&mut self, of: &Known) -> Known {
         self.pick(|known| known.elem == of.elem && known.shape == of.shape).unwrap_or_else(|| of.clone())
     }
 
     /// Arithmetic of elements of one type.
-    fn arithmetic(&mut self, elem: Elem, operands: &[&str], depth: u32) -> Expr {
+    fn arithmetic(&mut self, elem: Elem, operands: &[&str], depth: u32) -> String {
         if depth == 0 || self.scene.random.chance(15) {
             if self.scene.random.chance(75) {
-                return name(self.scene.random.pick(operands));
+                return self.scene.random.pick(operands).into();
             }
             return literal(self.scene.random.within(0, 7) as f64, elem);
         }
         if elem == Elem::Bool {
-            let x = self.logic(operands, depth - 1);
-            let y = self.logic(operands, depth - 1);
-            return binary(self.scene.random.pick(&[Binary::And, Binary::Or, Binary::Xor]), x, y);
+            let (x, y) = (self.logic(operands, depth - 1), self.logic(operands, depth - 1));
+            return format!("({x} {} {y})", self.scene.random.pick(&["&", "|", "^"]));
         }
         let x = self.arithmetic(elem, operands, depth - 1);
         let y = self.arithmetic(elem, operands, depth - 1);
         let op = match elem.is_float() {
-            true => self.scene.random.pick(&[Binary::Add, Binary::Sub, Binary::Mul]),
-            false => self.scene.random.pick(&[
-                Binary::Add,
-                Binary::Add,
-                Binary::Sub,
-                Binary::Mul,
-                Binary::Div,
-                Binary::Rem,
-                Binary::And,
-                Binary::Or,
-                Binary::Xor,
-                Binary::Shl,
-                Binary::Shr,
-            ]),
+            true => self.scene.random.pick(&["+", "-", "*"]),
+            false => self.scene.random.pick(&["+", "+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>"]),
         };
         match self.scene.random.below(10) {
-            0 => call(self.scene.random.pick(&["min", "max"]), vec![x, y]),
+            0 => format!("{}({x}, {y})", self.scene.random.pick(&["min", "max"])),
             // A literal alone would have no type.
             1 if is_integer(elem) => {
-                let own = name(self.scene.random.pick(operands));
+                let own = self.scene.random.pick(operands);
                 match self.scene.random.below(4) {
-                    0 => not(own),
-                    1 => call("count_ones", vec![own]),
-                    2 => call("leading_zeros", vec![own]),
-                    _ => call("abs", vec![own]),
+                    0 => format!("!{own}"),
+                    1 => format!("count_ones({own})"),
+                    2 => format!("leading_zeros({own})"),
+                    _ => format!("abs({own})"),
                 }
             }
-            2 => choice(binary(Binary::Lt, x.clone(), y.clone()), x, y),
-            _ => binary(op, x, y),
+            2 => choice(format!("{x} < {y}"), &x, &y),
+            _ => format!("({x} {op} {y})"),
         }
     }
 
-    fn logic(&mut self, operands: &[&str], depth: u32) -> Expr {
+    fn logic(&mut self, operands: &[&str], depth: u32) -> String {
         let own = match depth {
-            0 => name(self.scene.random.pick(operands)),
+            0 => self.scene.random.pick(operands).into(),
             _ => self.arithmetic(Elem::Bool, operands, depth),
         };
-        if self.scene.random.chance(25) { not(own) } else { own }
+        if self.scene.random.chance(25) { format!("!{own}") } else { own }
     }
 
     /// A function of two tiles of one type.
@@ -207,53 +184,44 @@ impl Whole {
         let Some(x) = self.pick(|_| true) else { return };
         let y = self.like(&x);
         if self.scene.random.chance(25) && is_integer(x.elem) {
-            let op = self.scene.random.pick(&[Binary::Add, Binary::Sub, Binary::Mul, Binary::Xor]);
-            self.made(binary(op, name(&x.name), name(&y.name)), x.elem, x.shape);
+            let op = self.scene.random.pick(&["+", "-", "*", "^"]);
+            self.made(format!("{x} {op} {y}"), x.elem, x.shape);
             return;
         }
-        let own = name(self.scene.random.pick(&["a", "b"]));
+        let own = self.scene.random.pick(&["a", "b"]);
         let value = match x.elem {
             Elem::Bool => self.logic(&["a", "b"], 2),
-            elem => {
-                let value = self.arithmetic(elem, &["a", "b"], 3);
-                binary(Binary::Add, own, value)
-            }
+            elem => format!("{own} + {}", self.arithmetic(elem, &["a", "b"], 3)),
         };
-        let given = tuple(vec![name(&x.name), name(&y.name)]);
-        self.tile_of_elements(call("map", vec![given, closure(&["a", "b"], value)]), x.elem, x.shape);
+        self.tile_of_elements(format!("map(({x}, {y}), |a, b| {value})"), x.elem, x.shape);
     }
 
     /// A comparison, and perhaps a choice by it.
     fn related(&mut self) {
         let Some(x) = self.pick(|known| known.elem != Elem::Bool) else { return };
         let y = self.like(&x);
-        let op =
-            self.scene.random.pick(&[Binary::Lt, Binary::Le, Binary::Gt, Binary::Ge, Binary::Eq, Binary::Ne]);
+        let op = self.scene.random.pick(&["<", "<=", ">", ">=", "==", "!="]);
         let other = match self.scene.random.chance(70) {
-            true => name(&y.name),
+            true => y.name.clone(),
             false => literal(self.scene.random.within(0, 3) as f64, x.elem),
         };
         if self.scene.random.chance(50) {
-            let mask = self.made(binary(op, name(&x.name), other), Elem::Bool, x.shape.clone());
+            let mask = self.made(format!("{x} {op} {other}"), Elem::Bool, x.shape.clone());
             match self.scene.random.chance(50) {
                 true => {
-                    let value = choice(name(&mask.name), name(&x.name), name(&y.name));
-                    self.made(value, x.elem, x.shape);
+                    self.made(choice(mask, &x, y), x.elem, x.shape);
                 }
                 false => {
                     let to = self.result(Elem::Bool, &x.shape);
-                    self.copy(&mask.name, &to.name);
+                    self.copy(mask, to);
                 }
             }
             return;
         }
-        let given = tuple(vec![name(&x.name), name(&y.name)]);
-        let value = binary(op, name("a"), name("b"));
-        let compared = call("map", vec![given, closure(&["a", "b"], value)]);
+        let compared = format!("map(({x}, {y}), |a, b| a {op} b)");
         let flags = self.tile_of_elements(compared, Elem::Bool, x.shape.clone());
-        let given = tuple(vec![name(&flags.name), name(&x.name), name(&y.name)]);
-        let value = choice(name("h"), name("a"), name("b"));
-        self.made(call("map", vec![given, closure(&["h", "a", "b"], value)]), x.elem, x.shape);
+        let value = choice("h", "a", "b");
+        self.made(format!("map(({flags}, {x}, {y}), |h, a, b| {value})"), x.elem, x.shape);
     }
 
     /// `x as u64`
@@ -261,8 +229,8 @@ impl Whole {
         let Some(x) = self.pick(|_| true) else { return };
         let to = self.number_type();
         let value = match self.scene.random.chance(50) {
-            true => cast(name(&x.name), to),
-            false => call("map", vec![name(&x.name), closure(&["x"], cast(name("x"), to))]),
+            true => format!("{x} as {to}"),
+            false => format!("map({x}, |x| x as {to})"),
         };
         self.made(value, to, x.shape);
     }
@@ -279,18 +247,18 @@ impl Whole {
         let mut shape = x.shape.clone();
         shape[mode] = 1;
         // `sum` counts tiles of conditions as well.
-        self.made(call(function, vec![name(&x.name), int(mode as i64)]), elem, shape);
+        self.made(format!("{function}({x}, {mode})"), elem, shape);
     }
 
     /// An index from elements: as they are, or arithmetic on them.
-    fn position(&mut self, elem: Elem, x: &str) -> Expr {
+    fn position(&mut self, elem: Elem) -> String {
         let by = literal(self.scene.random.within(1, 7) as f64, elem);
         match self.scene.random.below(6) {
-            0 => binary(Binary::Rem, name(x), by),
-            1 => binary(Binary::Add, name(x), by),
-            2 => binary(Binary::Mul, name(x), name(x)),
-            3 => call("abs", vec![binary(Binary::Sub, name(x), by)]),
-            _ => name(x),
+            0 => format!("x % {by}"),
+            1 => format!("x + {by}"),
+            2 => "x * x".into(),
+            3 => format!("abs(x - {by})"),
+            _ => "x".into(),
         }
     }
 
@@ -301,9 +269,8 @@ impl Whole {
         let rank = self.scene.random.within(1, 2);
         let extents: Vec<Extent> = (0..rank).map(|_| self.scene.extent(8)).collect();
         let table = self.scene.tensor(elem, &extents, false);
-        let at = (0..rank).map(|_| self.position(x.elem, "x")).collect();
-        let there = index(name(&table), at);
-        self.tile_of_elements(call("map", vec![name(&x.name), closure(&["x"], there)]), elem, x.shape);
+        let at: Vec<String> = (0..rank).map(|_| self.position(x.elem)).collect();
+        self.tile_of_elements(format!("map({x}, |x| {table}[{}])", tuple(&at)), elem, x.shape);
     }
 
     /// Atomic updates at indices that may collide.
@@ -313,10 +280,8 @@ impl Whole {
         let how = self.scene.random.pick(&UPDATES);
         let extent = if self.scene.random.chance(50) { Extent::Int(3) } else { self.scene.extent(8) };
         let to = self.scene.tensor(elem, &[extent], true);
-        let value = if x.elem == elem { name("x") } else { cast(name("x"), elem) };
-        let pair = tuple(vec![self.position(x.elem, "x"), value]);
-        let scatter = call("scatter", vec![name(&x.name), name(&to), closure(&["x"], pair)]);
-        self.push(with(scatter, "how", text(how)));
+        let (at, value) = (self.position(x.elem), as_elem("x", x.elem, elem));
+        self.scene.push(format!("scatter({x}, {to}, |x| ({at}, {value}), how = {how:?});"));
     }
 
     /// Atomic updates of a tile that only this block has, and its old values.
@@ -324,41 +289,34 @@ impl Whole {
         let elem = self.scene.random.weighted(&ATOMIC);
         // No element of it is out of bounds.
         let mode = self.scene.random.below(self.frame.len());
-        let numbers = call("iota", vec![list_of(&self.frame), int(mode as i64)]);
-        let numbers = self.made(numbers, Elem::I32, self.frame.clone());
+        let shape = self.frame.clone();
+        let numbers = self.made(format!("iota({}, {mode})", tuple(&shape)), Elem::I32, shape.clone());
         let factor = literal(self.scene.random.within(1, 9) as f64, elem);
-        let value = binary(Binary::Mul, cast(name("i"), elem), factor);
-        let value = binary(Binary::Rem, value, literal(self.scene.random.within(2, 8) as f64, elem));
-        let x = self.made(
-            call("map", vec![name(&numbers.name), closure(&["i"], value)]),
-            elem,
-            self.frame.clone(),
-        );
+        let end = literal(self.scene.random.within(2, 8) as f64, elem);
+        let value = format!("{} * {factor} % {end}", cast("i", elem));
+        let x = self.made(format!("map({numbers}, |i| {value})"), elem, shape);
         let to = self.result(elem, &x.shape);
-        let update = call("copy", vec![name(&x.name), name(&to.name)]);
-        let update = match self.scene.random.below(3) {
+        let option = match self.scene.random.below(3) {
             0 => {
-                let update = with(update, "how", text("atomic_compare_exchange"));
-                with(update, "expected", literal(self.scene.random.within(0, 2) as f64, elem))
+                let expected = literal(self.scene.random.within(0, 2) as f64, elem);
+                format!("how = \"atomic_compare_exchange\", expected = {expected}")
             }
-            1 => with(update, "how", text("atomic_exchange")),
-            _ => {
-                let how = self.scene.random.pick(&UPDATES);
-                with(update, "how", text(how))
-            }
+            1 => "how = \"atomic_exchange\"".into(),
+            _ => format!("how = {:?}", self.scene.random.pick(&UPDATES)),
         };
+        let update = format!("copy({x}, {to}, {option})");
         if self.scene.random.chance(70) {
             self.made(update, elem, x.shape);
         } else {
-            self.push(update);
+            self.scene.push(format!("{update};"));
         }
     }
 
     /// One element of a small argument, in bounds.
-    fn element(&mut self, elem: Elem) -> Expr {
+    fn element(&mut self, elem: Elem) -> String {
         let extent = self.scene.random.within(2, 5);
         let table = self.scene.tensor(elem, &[Extent::Int(extent)], false);
-        index(name(&table), vec![int(self.scene.random.within(0, extent - 1))])
+        format!("{table}[{}]", self.scene.random.within(0, extent - 1))
     }
 
     /// A type whose elements are integers of memory.
@@ -372,16 +330,16 @@ impl Whole {
         let shape = self.frame.clone();
         let extents: Vec<Extent> = shape.iter().map(|&tile| self.scene.extent(tile)).collect();
         let table = self.scene.tensor(elem, &extents, false);
-        let mut at: Vec<Expr> = shape.iter().map(|_| int(0)).collect();
+        let mut at = vec!["0".to_owned(); shape.len()];
         let mode = self.scene.random.below(shape.len());
         let number = self.element(of);
         at[mode] = match self.scene.random.below(4) {
-            0 => binary(Binary::Rem, number, int(self.scene.random.within(2, 5))),
-            1 => binary(Binary::Sub, number, int(1)),
-            2 => binary(Binary::Add, number, int(self.scene.random.within(1, 2))),
+            0 => format!("{number} % {}", self.scene.random.within(2, 5)),
+            1 => format!("{number} - 1"),
+            2 => format!("{number} + {}", self.scene.random.within(1, 2)),
             _ => number,
         };
-        let tile = self.scene.bind("x", call("tile", vec![name(&table), list_of(&shape), tuple(at)]));
+        let tile = self.scene.bind("x", format!("tile({table}, {}, {})", tuple(&shape), tuple(&at)));
         let known = self.global(tile, elem, shape);
         self.pool.push(known.clone());
         self.stored_elsewhere(&known);
@@ -391,24 +349,24 @@ impl Whole {
     fn decided_by_elements(&mut self) {
         let Some(x) = self.pick(|known| is_integer(known.elem)) else { return };
         let to = self.full(x.elem, &x.shape, 0.0);
-        let update = assign(name(&to.name), Some(Binary::Add), name(&x.name));
+        let update = format!("{to} += {x};\n");
         let of = self.index_type();
-        match self.scene.random.below(3) {
+        let stmt = match self.scene.random.below(3) {
             0 => {
                 let go = self.element(Elem::Bool);
-                let go = if self.scene.random.chance(30) { not(go) } else { go };
-                self.scene.push(decide(go, vec![update], Vec::new()));
+                let go = if self.scene.random.chance(30) { format!("!{go}") } else { go };
+                decide(&go, &update, "")
             }
             1 => {
-                let op = self.scene.random.pick(&[Binary::Lt, Binary::Ge, Binary::Eq]);
-                let condition = binary(op, self.element(of), int(self.scene.random.within(0, 2)));
-                self.scene.push(decide(condition, vec![update], Vec::new()));
+                let op = self.scene.random.pick(&["<", ">=", "=="]);
+                let condition = format!("{} {op} {}", self.element(of), self.scene.random.within(0, 2));
+                decide(&condition, &update, "")
             }
             _ => {
                 let var = self.scene.fresh("k");
-                let end = binary(Binary::Rem, self.element(of), int(4));
-                self.scene.push(repeat(&var, range(int(0), end), vec![update]));
+                repeat(&var, &format!("0..{} % 4", self.element(of)), &update)
             }
-        }
+        };
+        self.scene.push(stmt);
     }
 }

@@ -1,6 +1,6 @@
 //! Other views of tiles.
 
-use super::super::tree::{call, float, hole, int, ints, list, literal, method, name, truth, tuple, with};
+use super::super::text::{list, literal, tuple};
 use super::{Known, Space, Whole};
 
 impl Whole {
@@ -15,7 +15,7 @@ impl Whole {
         }
     }
 
-    fn view(&mut self, of: &Known, value: tilewright_codegen::ast::Expr, shape: Vec<i64>) {
+    fn view(&mut self, of: &Known, value: String, shape: Vec<i64>) {
         let name = self.scene.bind("w", value);
         self.pool.push(Known { name, shape, own: None, placed: false, ..of.clone() });
     }
@@ -25,8 +25,7 @@ impl Whole {
         let modes: Vec<i64> = (0..of.shape.len() as i64).collect();
         let order = self.scene.random.shuffled(&modes);
         let shape = order.iter().map(|&mode| of.shape[mode as usize]).collect();
-        let value = call("permute", vec![name(&of.name), ints(&order)]);
-        self.view(&of, value, shape);
+        self.view(&of, format!("permute({of}, {})", tuple(&order)), shape);
     }
 
     fn regrouped(&mut self) {
@@ -34,8 +33,7 @@ impl Whole {
         let count: i64 = of.shape.iter().product();
         let parts = self.scene.random.within(1, 2) as usize;
         let shape = self.scene.split(count, parts);
-        let value = call("regroup", vec![name(&of.name), super::list_of(&shape)]);
-        self.view(&of, value, shape);
+        self.view(&of, format!("regroup({of}, {})", tuple(&shape)), shape);
     }
 
     fn along(&mut self) {
@@ -43,34 +41,25 @@ impl Whole {
         let mode = self.scene.random.below(2);
         let mut shape = vec![1, 1];
         shape[mode] = of.shape[0];
-        let value = method(name(&of.name), "along", vec![int(mode as i64)]);
-        self.view(&of, value, shape);
+        self.view(&of, format!("{of}.along({mode})"), shape);
     }
 
     /// A neighbouring tile.
     fn shifted(&mut self) {
         let Some(of) = self.pick(|known| known.placed && known.space == Space::Global) else { return };
         let by: Vec<i64> = of.shape.iter().map(|_| self.scene.random.within(-2, 2)).collect();
-        let by = list(by.into_iter().map(int).collect());
-        let value = call("shift", vec![name(&of.name), by]);
-        let shape = of.shape.clone();
-        self.view(&of, value, shape);
+        self.view(&of, format!("shift({of}, {})", list(&by)), of.shape.clone());
     }
 
     /// A copy into registers with another value for out-of-bounds elements.
     fn filled(&mut self) {
         let Some(of) = self.pick(|known| known.space == Space::Global) else { return };
         let to = self.full(of.elem, &of.shape, 0.0);
-        let copy = call("copy", vec![name(&of.name), name(&to.name)]);
-        let copy = match self.scene.random.chance(50) {
-            true => {
-                let fill = self.scene.random.within(0, 3) as f64;
-                let fill = if of.elem.is_float() { float(fill) } else { literal(fill, of.elem) };
-                with(copy, "fill", fill)
-            }
-            false => with(copy, "clamp", truth(true)),
+        let option = match self.scene.random.chance(50) {
+            true => format!("fill = {}", literal(self.scene.random.within(0, 3) as f64, of.elem)),
+            false => "clamp = true".into(),
         };
-        self.push(copy);
+        self.scene.push(format!("copy({of}, {to}, {option});"));
     }
 
     /// Repeated along a new mode.
@@ -83,8 +72,8 @@ impl Whole {
         let at = self.scene.random.below(of.shape.len() + 1);
         let mut shape = of.shape.clone();
         shape.insert(at, times);
-        let entries = (0..shape.len()).map(|mode| if mode == at { int(times) } else { hole() }).collect();
-        let value = call("broadcast", vec![name(&of.name), tuple(entries)]);
-        self.view(&of, value, shape);
+        let entry = |mode| if mode == at { times.to_string() } else { "_".into() };
+        let entries: Vec<String> = (0..shape.len()).map(entry).collect();
+        self.view(&of, format!("broadcast({of}, {})", tuple(&entries)), shape);
     }
 }
