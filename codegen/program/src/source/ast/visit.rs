@@ -32,7 +32,7 @@ impl Expr {
 
 impl Expr {
     /// Its direct subexpressions, to change them.
-    fn inside_mut(&mut self) -> Vec<&mut Expr> {
+    pub fn inside_mut(&mut self) -> Vec<&mut Expr> {
         match &mut self.kind {
             ExprKind::Tuple(items) => items.iter_mut().collect(),
             ExprKind::Call { args, .. } => args.iter_mut().map(|arg| &mut arg.value).collect(),
