@@ -20,8 +20,6 @@ pub(super) use ring::{BULK, bulk};
 
 /// Bytes of the widest copy.
 const WIDE: i64 = 16;
-/// Rows of C in a band of the raster order.
-pub(super) const BAND: i64 = 2048;
 /// Elements of C in tiles that have a separate variant for sizes which they divide.
 const LARGE: i64 = 128 * 128;
 
