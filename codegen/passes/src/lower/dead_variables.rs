@@ -53,7 +53,8 @@ impl Read {
 /// Removes what is not read, and loops and conditions that are empty then.
 fn remove_unread(list: &mut Vec<Stmt>, read: &Read) {
     for at in (0..list.len()).rev() {
-        let op = &mut list[at].op;
+        // The comment that was here may have gone with the statement behind it.
+        let Some(Stmt { op, .. }) = list.get_mut(at) else { continue };
         op.blocks_mut().into_iter().for_each(|block| remove_unread(block, read));
         let is_dead = match op {
             Op::Let(id, _) => !read.variables.contains(id),
