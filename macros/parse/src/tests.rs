@@ -166,6 +166,12 @@ fn heads() {
         "fn f<const A: usize, const B: usize, const C: usize>()",
         "fn f<A, B, C>() {} A, B in [[1, 2], [1, 3], [4, 2]] C in [[8], [9]]",
     );
+    head(
+        "choose((A, B) in h200::gated_gemm)",
+        "fn f<const A: usize, const B: usize>()",
+        "fn f<A, B>() {} A, B in [[128, 128], [192, 96], [128, 112], [128, 64], [64, 128], [64, 64], [64, 32]]",
+    );
+    head("choose(A in h200::gated_gemm)", "fn f<const A: usize>()", "fn f<A>() {} A in [[128], [192], [64]]");
     head("", "fn f(a: &Tensor<f32, (M, K)>)", "fn f(a: &f32(M, K)) {}");
     head("", "fn f(a: &mut Tensor<f32, ((M, _2), K)>)", "fn f(a: &mut f32((M, 2), K)) {}");
     head("", "fn f(a: &Tensor<f32, (M, _8)>)", "fn f(a: &f32(M, 8)) {}");
