@@ -260,6 +260,7 @@ pub(crate) enum Ins {
         from: Slot,
         guard: Option<Src>,
     },
+    /// Updates an element, or waits until it is at least the value.
     Atomic {
         to: Location,
         op: Change,
@@ -269,14 +270,6 @@ pub(crate) enum Ins {
         scope: Scope,
         old: Option<Slot>,
         expected: Option<Slot>,
-    },
-    /// Waits until an element is at least this.
-    AwaitFlag {
-        from: Location,
-        least: Slot,
-        guard: Option<Src>,
-        order: MemoryOrder,
-        old: Option<Slot>,
     },
     /// A row of the table, with its operands.
     Atom(u32),

@@ -3,7 +3,7 @@
 
 use tilewright_program::Elem;
 use tilewright_program::number::{self, Number};
-use tilewright_program::thread::{Bin, Cmp, Scope, Un, Vote};
+use tilewright_program::thread::{Bin, Change, Cmp, Scope, Un, Vote};
 
 use crate::arithmetic::Arithmetic;
 use crate::code::{Claimed, Cond, Ins, IntCell, IntOp, Lane, Slot, Src, is_double};
@@ -110,7 +110,6 @@ impl Cluster<'_> {
                 Ins::Move { elem, to, x } => self.one(w, to, x, elem, elem, |bits| bits)?,
                 Ins::Load { from, to, guard, fill } => self.load(w, from, to, guard, fill)?,
                 Ins::Store { to, from, guard } => self.store(w, to, from, guard)?,
-                Ins::Atomic { .. } => self.atomic(w, ins)?,
                 Ins::Atom(at) => self.atom(w, at)?,
                 Ins::Claim(claim) => self.check_claim(w, claim)?,
                 Ins::Commit(queue) => self.commit(w, queue)?,
@@ -126,12 +125,16 @@ impl Cluster<'_> {
                         return Ok(Stop::Waits);
                     }
                 }
-                Ins::AwaitFlag { .. } | Ins::WaitQueue { .. } | Ins::Await { .. } | Ins::Registers(_) => {
+                Ins::Atomic { op: Change::Await, .. }
+                | Ins::WaitQueue { .. }
+                | Ins::Await { .. }
+                | Ins::Registers(_) => {
                     if !self.wait(w, ins)? {
                         w.pc -= 1;
                         return Ok(Stop::Waits);
                     }
                 }
+                Ins::Atomic { .. } => self.atomic(w, ins)?,
                 Ins::Loop { .. } | Ins::Next { .. } | Ins::Leave { .. } => self.branch(w, ins)?,
                 Ins::Enter | Ins::Narrow { .. } | Ins::Widen => self.branch(w, ins)?,
                 Ins::If { .. } | Ins::Else { .. } | Ins::EndIf => self.branch(w, ins)?,
@@ -178,7 +181,7 @@ impl Cluster<'_> {
     /// Does a wait end now? Otherwise it is executed again later.
     fn wait(&mut self, w: &mut Warp, ins: &Ins) -> Result<bool> {
         match *ins {
-            Ins::AwaitFlag { .. } => self.await_flag(w, ins),
+            Ins::Atomic { .. } => self.await_flag(w, ins),
             Ins::WaitQueue { queue, pending } => self.wait_queue(w, queue, pending),
             Ins::Await { bar, slot, phase } => self.wait_phase(w, bar, slot, phase),
             Ins::Registers(count) => self.set_registers(w, count),

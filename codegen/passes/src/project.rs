@@ -40,7 +40,7 @@ use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
 use crate::tile::view::View;
-use crate::tile::visit::preorder;
+use crate::tile::visit::{each_mut, preorder, rename};
 use crate::tile::{Ahead, Form, LaunchRule, Op, Program, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
@@ -174,12 +174,8 @@ fn roles(program: &mut Program, span: Span) -> std::result::Result<Vec<Stmt>, Di
             continue;
         }
         let (own, all) = (Coord::Thread(consumers), Coord::Thread(0));
-        for stmt in &mut stmts {
-            stmt.each_mut(&mut |stmt| {
-                stmt.by = 0;
-                stmt.each_affine_mut(&mut |at| *at = at.replaced(&own, &all));
-            });
-        }
+        each_mut(&mut stmts, &mut |stmt| stmt.by = 0);
+        rename(&mut stmts, &own, &all);
         body.append(&mut stmts);
     }
     Ok(body)

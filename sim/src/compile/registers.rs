@@ -188,7 +188,6 @@ fn cells(code: &Code, ins: &Ins) -> Cells {
         Ins::Atomic { ref to, value, expected, .. } => {
             (vec![], [Some(value), expected].into_iter().flatten().map(|slot| memory(to, slot)).collect())
         }
-        Ins::AwaitFlag { ref from, least, .. } => (vec![], vec![memory(from, least)]),
         Ins::Atom(at) => atom(code, &code.atoms[at as usize]),
         _ => (vec![], vec![]),
     }

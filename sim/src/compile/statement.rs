@@ -201,10 +201,7 @@ impl Compiler<'_> {
         };
         let to = self.location(to, What::Atomic, 1, 0);
         let (op, order, scope) = (*op, *order, *scope);
-        self.emit(match op {
-            Change::Await => Ins::AwaitFlag { from: to, least: slot, guard, order, old },
-            _ => Ins::Atomic { to, op, value: slot, guard, order, scope, old, expected },
-        });
+        self.emit(Ins::Atomic { to, op, value: slot, guard, order, scope, old, expected });
         Ok(())
     }
 }

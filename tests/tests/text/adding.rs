@@ -167,7 +167,7 @@ const ADDITIONS: [(&str, &[&str], usize); 3] = [
 ];
 
 /// The most files that name a statement: the greatest number, and the one in the middle.
-const STATEMENTS: (usize, usize) = (45, 12);
+const STATEMENTS: (usize, usize) = (44, 11);
 
 #[test]
 fn additions_change_few_files() {

@@ -45,7 +45,7 @@ use crate::source::problem::Problem;
 use crate::thread::Id;
 use crate::tile::slots::with_slots;
 use crate::tile::view::View;
-use crate::tile::visit::preorder;
+use crate::tile::visit::{each_mut, preorder};
 use crate::tile::{Op, Program, Space, Stmt};
 use crate::values::target::Target;
 use fetches::Level;
@@ -59,15 +59,13 @@ pub fn schedule(program: Program) -> std::result::Result<Program, Diagnostic> {
     let room = Target::of(program.arch).block_shared;
     let mut fewer = program.clone();
     for stages in (1..=most).rev() {
-        for stmt in &mut fewer.body {
-            stmt.each_mut(&mut |stmt| {
-                if let Op::For { ahead: Some(ahead), .. } = &mut stmt.op
-                    && ahead.fewer
-                {
-                    ahead.stages = ahead.stages.min(stages).max(ahead.fragments);
-                }
-            });
-        }
+        each_mut(&mut fewer.body, &mut |stmt| {
+            if let Op::For { ahead: Some(ahead), .. } = &mut stmt.op
+                && ahead.fewer
+            {
+                ahead.stages = ahead.stages.min(stages).max(ahead.fragments);
+            }
+        });
         fewer.rename_stages(stages + 1, stages);
         let written = with_stages(fewer.clone())?;
         if allocate(&written).bytes <= room || stages == 1 {
@@ -120,7 +118,7 @@ fn with_stages(program: Program) -> std::result::Result<Program, Diagnostic> {
     let slots = slots.into_iter().map(|(id, _)| id).collect();
     let mut schedule = Schedule { program: written, private, slots };
     let mut body = schedule.body(body)?;
-    body.iter_mut().for_each(|stmt| stmt.each_mut(&mut |stmt| stmt.stage = None));
+    each_mut(&mut body, &mut |stmt| stmt.stage = None);
     schedule.program.body = body;
     Ok(schedule.program)
 }

@@ -29,7 +29,7 @@ use super::schedule::{Own, Schedule};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result, count};
 use crate::thread::{Id, Unroll};
-use crate::tile::visit::preorder;
+use crate::tile::visit::{preorder, substitute};
 use crate::tile::{Op, Past, Program, Space, StageOrder, Stmt, Var};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
@@ -315,12 +315,7 @@ impl Staged {
 
 /// A statement with the loop's variable replaced by an iteration.
 fn at_iteration(mut stmt: Stmt, var: Id, iteration: &Affine) -> Result<Stmt> {
-    let mut far = false;
-    stmt.each_mut(&mut |stmt| {
-        stmt.each_affine_mut(&mut |at| match at.with(&Coord::Var(var), iteration) {
-            Some(now) => *at = now,
-            None => far = true,
-        });
-    });
-    if far { Err(Problem::new("a coordinate passes 63 bits")) } else { Ok(stmt) }
+    let far = || Problem::new("a coordinate passes 63 bits");
+    substitute(std::slice::from_mut(&mut stmt), &Coord::Var(var), iteration).ok_or_else(far)?;
+    Ok(stmt)
 }

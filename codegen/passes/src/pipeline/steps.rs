@@ -45,7 +45,7 @@ use super::fetches::{Fetches, Level};
 use super::schedule::{Schedule, Slot};
 use crate::source::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
-use crate::tile::visit::preorder;
+use crate::tile::visit::{self, preorder};
 use crate::tile::{Ahead, Op, Past, Program, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
@@ -113,13 +113,11 @@ impl Steps {
         let mut body = body.clone();
         if ahead.stages > 1 {
             let step = Affine::from(Coord::Var(*var));
-            for stmt in &mut body {
-                stmt.each_mut(&mut |stmt| {
-                    for view in stmt.views_mut().into_iter().filter(|view| registers.contains(&view.tensor)) {
-                        view.at_slot(&step, SLOTS);
-                    }
-                });
-            }
+            visit::each_mut(&mut body, &mut |stmt| {
+                for view in stmt.views_mut().into_iter().filter(|view| registers.contains(&view.tensor)) {
+                    view.at_slot(&step, SLOTS);
+                }
+            });
         }
         let (loads, work): (Vec<Stmt>, Vec<Stmt>) = body.into_iter().partition(|stmt| fetches.takes(stmt));
         let like = Stmt { op: Op::Sync, ..stmt.clone() };
@@ -150,33 +148,9 @@ impl Steps {
     fn at(&self, body: &[Stmt], step: &Affine) -> Result<Vec<Stmt>> {
         let mut body = body.to_vec();
         let this = Coord::Var(self.var);
-        let set = |at: &mut Affine| -> Result<()> {
-            *at = at.with(&this, step).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
-            Ok(())
-        };
-        let mut done = Ok(());
-        for stmt in &mut body {
-            stmt.each_mut(&mut |stmt| {
-                let mut one = || -> Result<()> {
-                    let mut far = Ok(());
-                    stmt.each_integer_mut(&mut |at| {
-                        if far.is_ok() {
-                            far = set(at);
-                        }
-                    });
-                    far?;
-                    for view in stmt.views_mut() {
-                        view.base.iter_mut().try_for_each(set)?;
-                        view.limits.iter_mut().flatten().try_for_each(|(origin, _)| set(origin))?;
-                    }
-                    Ok(())
-                };
-                if let Err(problem) = one() {
-                    done = Err(problem);
-                }
-            });
-        }
-        done.map(|()| body)
+        let far = || Problem::new("a coordinate passes 63 bits");
+        visit::substitute(&mut body, &this, step).ok_or_else(far)?;
+        Ok(body)
     }
 
     /// The k-steps below `last`: each loads the fragments of the next k-step and does its own work. The first also does

@@ -5,7 +5,7 @@ use tilewright_layout::{Tiler, Tuple, Value};
 
 use crate::isa;
 use crate::tile::view::{At, View};
-use crate::tile::visit::preorder;
+use crate::tile::visit::{each_mut, preorder};
 use crate::tile::{How, Op, Program, Space, Stmt};
 use crate::values::affine::Affine;
 
@@ -24,13 +24,11 @@ pub(super) fn multicast(program: &mut Program, produced: &mut [Stmt]) {
         return;
     }
     let mut parts = fills.into_iter();
-    produced.iter_mut().for_each(|stmt| {
-        stmt.each_mut(&mut |stmt| {
-            let Op::Copy { from, to, how, .. } = &mut stmt.op else { return };
-            if let Some(part) = parts.next().flatten() {
-                (*from, *to, *how) = part;
-            }
-        })
+    each_mut(produced, &mut |stmt| {
+        let Op::Copy { from, to, how, .. } = &mut stmt.op else { return };
+        if let Some(part) = parts.next().flatten() {
+            (*from, *to, *how) = part;
+        }
     });
     let by = produced.first().map(|stmt| stmt.by);
     let of_producer = program.rings.iter_mut().filter(|ring| Some(ring.from) == by);

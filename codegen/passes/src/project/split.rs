@@ -12,7 +12,6 @@
 
 mod grid;
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_layout::{Composed, Layout, Tiler, Tuple, Value};
@@ -27,7 +26,7 @@ use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::{Bin, Id};
 use crate::tile::view::{At, View};
-use crate::tile::visit::preorder;
+use crate::tile::visit::{preorder, substitute};
 use crate::tile::{Expr, LaunchRule, Op, Program, Space, Split, Stmt};
 use crate::values::affine::{Affine, Arith, Coord};
 use crate::values::elem::Elem;
@@ -162,17 +161,12 @@ fn multiplied(program: &mut Program, body: &mut [Stmt], blocks: i64) -> Option<A
     }
     program.more[AXIS].push(blocks.into());
     let own = block.submode(blocks, None);
-    let passes = Cell::new(false);
-    let swap = |at: &mut Affine| match at.with(&Coord::Block(AXIS as u8), &own) {
-        Some(swapped) => *at = swapped,
-        None => passes.set(true),
-    };
-    body.iter_mut().for_each(|stmt| stmt.each_mut(&mut |stmt| stmt.each_affine_mut(&mut |at| swap(at))));
-    for var in &mut program.vars {
-        swap(&mut var.from);
-        swap(&mut var.to);
+    let axis = Coord::Block(AXIS as u8);
+    substitute(body, &axis, &own)?;
+    for end in program.vars.iter_mut().flat_map(|var| [&mut var.from, &mut var.to]) {
+        *end = end.with(&axis, &own)?;
     }
-    (!passes.get()).then(|| block.submode(1, Some(blocks)))
+    Some(block.submode(1, Some(blocks)))
 }
 
 /// The grid in whole clusters along x.
@@ -285,16 +279,7 @@ fn part_of_steps(program: &mut Program, stmt: &mut Stmt, (part, blocks): (&Affin
     }
     *to = Affine::two(Arith::Max, &own, &0.into()).ok_or_else(far)?;
     let own = Affine::from(Coord::Var(*var)).plus(&before, 1).ok_or_else(far)?;
-    let mut passes = false;
-    for stmt in body {
-        stmt.each_mut(&mut |stmt| {
-            stmt.each_affine_mut(&mut |at| match at.with(&Coord::Var(*var), &own) {
-                Some(moved) => *at = moved,
-                None => passes = true,
-            });
-        });
-    }
-    if passes { Err(far()) } else { Ok(()) }
+    substitute(body, &Coord::Var(*var), &own).ok_or_else(far)
 }
 
 /// The tensors that statements write.

@@ -32,7 +32,7 @@ use crate::source::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
 use crate::tile::slots::slots_apart;
 use crate::tile::view::{At, View};
-use crate::tile::visit::preorder;
+use crate::tile::visit::{each_mut, preorder};
 use crate::tile::{Expr, Form, How, Op, Program, Ring, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::elem::Elem;
@@ -252,13 +252,11 @@ impl Project<'_> {
         transform: &Transform,
         mut body: Vec<Stmt>,
     ) -> (Vec<Stmt>, Vec<Stmt>) {
-        for stmt in &mut body {
-            stmt.each_mut(&mut |stmt| {
-                for view in stmt.views_mut() {
-                    view.tensor = *transform.memory_of.get(&view.tensor).unwrap_or(&view.tensor);
-                }
-            });
-        }
+        each_mut(&mut body, &mut |stmt| {
+            for view in stmt.views_mut() {
+                view.tensor = *transform.memory_of.get(&view.tensor).unwrap_or(&view.tensor);
+            }
+        });
         for (tile, copied) in &transform.memory_of {
             let [elem, own] = [tile, copied].map(|id| self.program.tensor(*id).elem);
             if elem != own {

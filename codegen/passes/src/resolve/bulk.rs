@@ -16,6 +16,7 @@ use crate::thread::{Id, Unroll};
 use crate::tile::boxes::Boxes;
 use crate::tile::slots::slots_apart;
 use crate::tile::view::{At, View};
+use crate::tile::visit::rename;
 use crate::tile::{Expr, Group, How, Op, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::elem::Elem;
@@ -430,9 +431,7 @@ impl Resolve {
             && next.by == *by
         {
             let (from, to) = (Coord::Var(*other), Coord::Var(*one));
-            for stmt in &mut *second {
-                stmt.each_mut(&mut |stmt| stmt.each_affine_mut(&mut |at| *at = at.replaced(&from, &to)));
-            }
+            rename(second, &from, &to);
             first.append(second);
             self.body.pop();
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::tile::visit::preorder;
+use crate::tile::visit::{each_mut, preorder};
 use crate::tile::{How, Op, Program, Space, Stmt};
 use crate::values::elem::Elem;
 use crate::values::id::Id;
@@ -44,19 +44,17 @@ pub(crate) fn fill(program: &mut Program) {
     let elems: Vec<(Elem, bool)> = (0..program.tensors.len() as Id)
         .map(|id| (program.tensor(id).elem, is_global(program, id)))
         .collect();
-    for stmt in &mut program.body {
-        stmt.each_mut(&mut |stmt| {
-            if let Op::Copy { from, to, how, fill, .. } = &mut stmt.op
-                && let (elem, true) = elems[from.tensor as usize]
-                && let Some(&wanted) = wanted.get(&to.tensor)
-                && fill.is_zero()
-                && !matches!(how, How::Atom(_))
-                && Number::from(wanted).value(elem) == wanted
-            {
-                *fill = wanted.into();
-            }
-        });
-    }
+    each_mut(&mut program.body, &mut |stmt| {
+        if let Op::Copy { from, to, how, fill, .. } = &mut stmt.op
+            && let (elem, true) = elems[from.tensor as usize]
+            && let Some(&wanted) = wanted.get(&to.tensor)
+            && fill.is_zero()
+            && !matches!(how, How::Atom(_))
+            && Number::from(wanted).value(elem) == wanted
+        {
+            *fill = wanted.into();
+        }
+    });
 }
 
 /// Tensors that products of other semirings than sums of products read.

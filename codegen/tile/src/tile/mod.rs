@@ -335,12 +335,10 @@ impl Program {
     /// that they add have 0.
     pub fn number(&mut self) {
         let mut next = 1;
-        for stmt in &mut self.body {
-            stmt.each_mut(&mut |stmt| {
-                stmt.id = next;
-                next += 1;
-            });
-        }
+        visit::each_mut(&mut self.body, &mut |stmt| {
+            stmt.id = next;
+            next += 1;
+        });
     }
 
     /// Gives named constants another number of stages.

@@ -4,7 +4,7 @@ use super::{Across, How, Multiply, Op, Program, Stmt};
 use crate::isa::atom::{Atom, Effect};
 use crate::thread::Change;
 use crate::tile::view::View;
-use crate::values::affine::Affine;
+use crate::values::affine::{Affine, Coord};
 use crate::values::expr::Expr;
 use crate::values::flow::Preorder;
 use crate::values::id::Id;
@@ -413,4 +413,26 @@ impl Stmt {
 /// These statements and their substatements, in order.
 pub fn preorder(body: &[Stmt]) -> Preorder<'_, Stmt> {
     Preorder::new(body.iter(), |stmt| stmt.bodies().into_iter().flatten().collect())
+}
+
+/// Calls a function with these statements and their substatements, in order.
+pub fn each_mut(body: &mut [Stmt], f: &mut dyn FnMut(&mut Stmt)) {
+    body.iter_mut().for_each(|stmt| stmt.each_mut(f));
+}
+
+/// Replaces a coordinate in all integers on which statements depend; `None` if one of them passes 63 bits.
+pub fn substitute(body: &mut [Stmt], coord: &Coord, value: &Affine) -> Option<()> {
+    let mut fits = Some(());
+    each_mut(body, &mut |stmt| {
+        stmt.each_affine_mut(&mut |at| match at.with(coord, value) {
+            Some(now) => *at = now,
+            None => fits = None,
+        });
+    });
+    fits
+}
+
+/// Renames a coordinate in all integers on which statements depend.
+pub fn rename(body: &mut [Stmt], coord: &Coord, to: &Coord) {
+    each_mut(body, &mut |stmt| stmt.each_affine_mut(&mut |at| *at = at.replaced(coord, to)));
 }
