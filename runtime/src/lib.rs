@@ -108,6 +108,7 @@ results, but never wrong addresses.
 )]
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod bundle;
 pub mod cache;
 pub mod export;
 pub mod nvrtc;

@@ -12,13 +12,13 @@ use crate::nvrtc::{self, Compiled};
 /// Bump it when the format changes: older files are then never read.
 const MAGIC: &str = "tilewright kernel 1\n";
 const EXTENSION: &str = ".kernel";
-const DIGITS: usize = 64;
+pub(crate) const DIGITS: usize = 64;
 /// The text lines of an entry are shorter than this.
 const MOST_ABOUT: u64 = 4096;
 
 /// The key of a request: a hash of everything that affects the compiler's output, except the compiler's
 /// version.
-pub(super) fn key(request: &Request<'_>) -> String {
+pub(crate) fn key(request: &Request<'_>) -> String {
     let Request { source, name, arch, options } = request;
     let mut hash = Hash::new();
     let mut part = |text: &str| {
@@ -39,7 +39,7 @@ fn digits(hash: Hash) -> String {
 }
 
 /// The checksum of some bytes.
-fn checksum(bytes: &[u8]) -> String {
+pub(crate) fn checksum(bytes: &[u8]) -> String {
     let mut hash = Hash::new();
     hash.update(bytes);
     digits(hash)
@@ -60,7 +60,7 @@ pub(super) fn parse_name(name: &str) -> Option<(String, (i32, i32))> {
     (ours && digits).then(|| (key.to_string(), version))
 }
 
-pub(super) fn encode(key: &str, request: &Request<'_>, version: (i32, i32), compiled: &Compiled) -> Vec<u8> {
+pub(crate) fn encode(key: &str, request: &Request<'_>, version: (i32, i32), compiled: &Compiled) -> Vec<u8> {
     let (major, minor) = version;
     let (name, arch) = (one_line(request.name), one_line(request.arch));
     let (log, cubin) = (compiled.log.as_bytes(), &compiled.cubin);
@@ -80,7 +80,7 @@ fn one_line(text: &str) -> String {
 }
 
 /// The contents of an entry; `None` unless the checksum, key and version match.
-pub(super) fn decode(bytes: &[u8], key: &str, version: (i32, i32)) -> Option<Compiled> {
+pub(crate) fn decode(bytes: &[u8], key: &str, version: (i32, i32)) -> Option<Compiled> {
     let rest = bytes.strip_prefix(MAGIC.as_bytes())?;
     let (sum, rest) = rest.split_at_checked(DIGITS)?;
     let body = rest.strip_prefix(b"\n")?;
