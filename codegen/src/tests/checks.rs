@@ -68,7 +68,7 @@ fn matmul(stages: i64, pad: i64, tc: Layout) -> Program {
     if stages == 1 {
         b.repeat("k", steps, Unroll::No, |b, step| {
             fetch(b, 1, &step, &0.into());
-            b.at(Span(3)).wait_copies(0);
+            b.at(Span(3)).wait(None, 0);
             b.at(Span(4)).sync();
             let (sa, sb) = (column(b, &tc_sa, &0.into()), column(b, &tc_sb, &0.into()));
             b.at(Span(5)).gemm(&sa, &sb, &acc, Order::Plain).unwrap();
@@ -77,14 +77,14 @@ fn matmul(stages: i64, pad: i64, tc: Layout) -> Program {
     } else {
         for slot in 0..stages - 1 {
             fetch(&mut b, 11, &slot.into(), &slot.into());
-            b.at(Span(13)).commit_copies();
+            b.at(Span(13)).statement(Op::CommitCopies);
         }
         b.repeat("k", steps, Unroll::No, |b, step| {
-            b.at(Span(1)).wait_copies(stages as u32 - 2);
+            b.at(Span(1)).wait(None, stages as u32 - 2);
             b.at(Span(2)).sync();
             let ahead = step.plus(&(stages - 1).into(), 1).unwrap();
             fetch(b, 3, &ahead, &ahead.submode(1, Some(stages)));
-            b.at(Span(5)).commit_copies();
+            b.at(Span(5)).statement(Op::CommitCopies);
             let slot = step.submode(1, Some(stages));
             let (sa, sb) = (column(b, &tc_sa, &slot), column(b, &tc_sb, &slot));
             b.at(Span(6)).gemm(&sa, &sb, &acc, Order::Plain).unwrap();
@@ -206,7 +206,7 @@ fn every_statement_of_a_pipeline_is_needed() {
         }
         // A wait that leaves one group too many in flight.
         let mut program = matmul(stages, 4, layout!((8, 8)));
-        main_loop(&mut program)[0].op = Op::WaitCopies { pending: stages as u32 - 1 };
+        main_loop(&mut program)[0].op = Op::Wait { token: None, but: stages as u32 - 1 };
         let findings = finish(program, Vec::new(), Vec::new(), &[]).diagnostics;
         assert!(
             messages(&findings).starts_with("6: the copies into `sa` and `sb` are still in flight"),
@@ -233,7 +233,7 @@ fn transpose(tile: impl Into<Composed>, inside: impl FnOnce(&mut Builder, &View,
     let (tx, ts) =
         (b.parallelize(&gx, &columns).unwrap(), b.parallelize(&s, &columns).unwrap().with_name("ts"));
     b.at(Span(1)).copy(&tx, &ts).unwrap();
-    b.at(Span(2)).wait_copies(0);
+    b.at(Span(2)).wait(None, 0);
     let tr = b.parallelize(&s, &rows).unwrap().with_name("tr");
     inside(&mut b, &ts, &tr);
     let out = b.registers_like("out", &tr, 0.0).unwrap();

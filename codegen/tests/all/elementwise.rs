@@ -217,7 +217,7 @@ fn copies_between_all_orders() {
                         let s = b.shared("s", Elem::F32, shared.clone()).unwrap();
                         let s = b.parallelize_over(&s, &threads, 0, &partition).unwrap();
                         b.copy(&x, &s).unwrap();
-                        b.wait_copies(0);
+                        b.wait(None, 0);
                         b.sync();
                         b.copy(&s, &z).unwrap();
                     } else {

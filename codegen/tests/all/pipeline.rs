@@ -293,7 +293,7 @@ fn read_first(b: &mut Builder, p: &Parts, k: &Affine) -> Result<()> {
 
 fn wait(b: &mut Builder, p: &Parts, k: &Affine) -> Result<()> {
     fetch_a(b, p, k)?;
-    b.wait_copies(0);
+    b.wait(None, 0);
     Ok(())
 }
 

@@ -317,7 +317,7 @@ fn fills_replace_out_of_bounds_elements() {
             Some(fill) => b.copy_filled(&x, &s, fill)?,
             None => b.copy(&x, &s)?,
         }
-        b.wait_copies(0);
+        b.wait(None, 0);
         b.sync();
         let own = load(&mut b, "own", &s)?;
         let most = all(&mut b, "most", &own, Bin::Max, Across::Block)?;

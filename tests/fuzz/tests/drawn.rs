@@ -199,7 +199,7 @@ fn roles(program: &Program) -> BTreeSet<(&'static str, &'static str)> {
         }
         _ => {}
     };
-    program.body.iter().for_each(|stmt| stmt.each(&mut see));
+    program.body.iter().flat_map(Stmt::preorder).for_each(see);
     all
 }
 

@@ -143,11 +143,11 @@ pub(super) fn as_number(test: &Test) -> Scalar {
 /// An integer argument, or arithmetic on integer arguments, as an integer of the kernel: sums do not wrap.
 /// Quotients among them are unsigned; signed quotients have been computed as integers.
 fn of_scalars(of: &Expr, program: &tile::Program) -> Option<Affine> {
-    let wide = |id: &u32| program.scalars.get(*id as usize).is_some_and(|of| of.elem.bytes() > 4);
+    let wide = |id: &u32| program.scalars.get(*id as usize).is_some_and(|of| of.elem.bits() > 32);
     // A 64-bit integer is clamped where it is a coordinate, so arithmetic on it keeps its own type.
     match of {
         Expr::Scalar(_) => {}
-        _ if !program.scalars.iter().any(|of| of.elem.bytes() > 4) => {}
+        _ if !program.scalars.iter().any(|of| of.elem.bits() > 32) => {}
         of if of.any(&|part| matches!(part, Expr::Scalar(id) if wide(id))) => return None,
         _ => {}
     }

@@ -126,7 +126,7 @@ fn in_batches(
     let [from, to] = both.map(|view| view.tile(&tiler, &at));
     let part = copy(from?, to?);
     let (span, by) = (part.span, part.by);
-    Ok(Stmt::new(span, by, Op::For { var, unroll: Unroll::No, body: vec![part] }))
+    Ok(Stmt::new(span, by, Op::For { var, unroll: Unroll::No, ahead: None, body: vec![part] }))
 }
 
 /// Do copies through registers have too many elements in flight for fragments loaded ahead to fit beside them?

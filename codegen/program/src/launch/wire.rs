@@ -54,8 +54,8 @@ mod threads {
     use super::*;
     use crate::thread::index::{ConstantName, Expr, Int};
     use crate::thread::{
-        AtomArg, Bar, Change, Claim, Cost, Fact, Fence, Frag, Launch, Mem, MemoryOrder, Op, Param, Queue,
-        Reg, Role, Shared, Site, Space, Stmt, Val, Var, Vote,
+        AtomArg, Bar, Change, Claim, Cost, Fact, Fence, Frag, Lane, Launch, Mem, MemoryOrder, Op, Param,
+        Queue, Reg, Role, Shared, Site, Space, Stmt, Val, Var, Vote,
     };
 
     thread_records!(records);

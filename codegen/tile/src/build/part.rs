@@ -466,7 +466,7 @@ impl Builder {
         let single = part.rearranged(part.layout.filter());
         let (count, elem) = (single.layout.size()?, self.elem(part));
         let name = format!("r_{}", part.name);
-        let registers = self.registers_in(&name, elem, (count,).into(), elem.bytes() < 4)?;
+        let registers = self.registers_in(&name, elem, (count,).into(), elem.bits() < 32)?;
         self.copy(&single.regroup((count,))?, &registers)?;
         registers.repeated(&part.layout)
     }

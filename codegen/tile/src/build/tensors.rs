@@ -1,7 +1,7 @@
 //! Tensors: arguments, shared memory, registers.
 
 use crate::isa::atom::OperandName;
-use tilewright_layout::{Composed, Layout, Symbol, Tuple, Value};
+use tilewright_layout::{Composed, Layout, Tuple, Value};
 
 use super::Builder;
 use crate::source::problem::{Problem, Result};
@@ -313,20 +313,6 @@ impl Builder {
         self.program.tensor(view.tensor).space
     }
 
-    /// Does an argument bring the symbol of an extent or stride?
-    ///
-    /// ```
-    /// # use tilewright_codegen::{Elem, build::Builder};
-    /// # use tilewright_layout::{Symbol, Value};
-    /// let mut b = Builder::new("symbols");
-    /// b.tensor("x", Elem::F32, (Value::symbol("N"),), None, false)?;
-    /// assert!(b.knows(Symbol::new("N")) && !b.knows(Symbol::new("M")));
-    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
-    /// ```
-    pub fn knows(&self, symbol: Symbol) -> bool {
-        self.program.symbols().contains(&symbol)
-    }
-
     /// The author's text reads this size.
     pub fn reads_size(&mut self, size: Value) {
         if !self.program.read_sizes.contains(&size) {
@@ -412,7 +398,7 @@ fn repeats(layout: &Layout) -> bool {
 pub fn fits(count: i128, elem: Elem) -> Result<()> {
     /// Threads have at most 255 registers of 32 bits.
     const MOST: i128 = 255;
-    let registers = count.saturating_mul(i128::from(elem.bytes())).saturating_add(3) / 4;
+    let registers = elem.bytes_of(count).saturating_add(3) / 4;
     if registers <= MOST {
         return Ok(());
     }

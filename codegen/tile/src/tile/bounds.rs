@@ -288,7 +288,7 @@ impl Bounds<'_> {
             return None;
         }
         let (which, width) = self.vector(&[(&pair.from, from), (&pair.to, to)], Edges::Split, needs);
-        isa::cp_async(width * i64::from(source.elem.bytes()), false)?;
+        isa::cp_async(source.elem.bytes_of(width), false)?;
         Some((which, width))
     }
 
@@ -348,7 +348,7 @@ impl Bounds<'_> {
         while width > 1 {
             let mut more = needs.clone();
             if edges == Edges::Split && self.begins_aligned(view, all, which, width) {
-                let bytes = width as u32 * tensor.elem.bytes();
+                let bytes = tensor.elem.bytes_of(width as u32);
                 if self.aligned(view.tensor, bytes, &mut more) {
                     *needs = more;
                     return width;
@@ -381,7 +381,7 @@ impl Bounds<'_> {
                 let extent = tensor.plain().leaves().nth(leaf.mode).map(|leaf| leaf.0);
                 fits = !self.guarded(view, leaf.mode, &mut more)
                     || extent.is_some_and(|n| self.suppose(width, n, &mut more));
-                let bytes = width as u32 * tensor.elem.bytes();
+                let bytes = tensor.elem.bytes_of(width as u32);
                 fits = fits && self.aligned(view.tensor, bytes, &mut more);
             }
             if fits {
@@ -442,7 +442,7 @@ impl Bounds<'_> {
         let tensor = self.program.tensor(view.tensor);
         let strides: Vec<Value> = tensor.plain().leaves().map(|leaf| leaf.1).collect();
         let flat = strides.len() == tensor.rank() && tensor.layout.swizzle().is_identity();
-        let width = 16 / i64::from(tensor.elem.bytes());
+        let width = tensor.elem.elements_in(16i64);
         let as_it_is = |mode: usize| {
             view.limits[mode].is_none()
                 && !view.nearest.contains(&mode)
@@ -451,7 +451,7 @@ impl Bounds<'_> {
         };
         if !matches!(tensor.space, Space::Global { .. })
             || !flat
-            || tensor.elem.bytes() > 4
+            || tensor.elem.bits() > 32
             || !(0..strides.len()).all(as_it_is)
         {
             return None;

@@ -479,6 +479,11 @@ impl Tensor {
         self.layout.layout()
     }
 
+    /// The extents of its modes, if they are constants.
+    pub fn extents(&self) -> Option<Vec<i64>> {
+        self.plain().modes().map(|mode| mode.size().ok()).collect()
+    }
+
     /// How many top-level modes.
     pub fn rank(&self) -> usize {
         self.layout.rank()

@@ -73,7 +73,7 @@ impl Range {
     pub fn of(elem: Elem) -> Range {
         let (lo, hi) = number::range(if elem.is_float() { Elem::I32 } else { elem });
         let (least, most) = number::range(Elem::I32);
-        if elem.bytes() > 4 { Range { lo: lo.max(least), hi: hi.min(most) } } else { Range { lo, hi } }
+        if elem.bits() > 32 { Range { lo: lo.max(least), hi: hi.min(most) } } else { Range { lo, hi } }
     }
 
     /// All results of an operation on two numbers.

@@ -6,12 +6,12 @@ use super::coordinate_function::Function;
 use super::origin::{Axis, Coordinates, Through};
 use super::product::{Mismatch, Side};
 use super::store::Misplaced;
-use super::view_elements::Elements;
 use crate::source::ast::{Level, Name, Span};
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::Id;
 use crate::tile::view::View;
 use crate::tile::{Op, Program, Stmt};
+use crate::view_elements::Elements;
 
 /// The span of an argument of the call that made a statement.
 fn span_of(program: &Program, stmt: &Stmt, arg: usize) -> Span {
@@ -103,8 +103,8 @@ pub(super) fn two_sizes(
         "give both extents one name, or declare that they are equal: assert({} == {})",
         x.extent, y.extent
     );
-    let reported = super::super::lint(span_of(program, stmt, 1), "contracted", levels, message)?;
-    Some(reported.help(help))
+    let error = Diagnostic::error(span_of(program, stmt, 1), message).help(help);
+    super::super::lint("contracted", levels, error)
 }
 
 /// The stored expression, in the user's terms.

@@ -2,10 +2,9 @@
 
 use tilewright_layout::Value;
 
-use super::super::Budget;
 use super::coordinate_function::{Function, Verdict, Witness};
 use super::origin::{Axis, Coordinates};
-use super::view_elements::Mask;
+use crate::view_elements::{Budget, Mask};
 
 /// A coordinate of the elements, and the different one that they are stored to.
 pub(super) struct Misplaced<'s> {

@@ -42,9 +42,7 @@ pub(super) fn apart(
                 Op::Advance { ring: of } if *of == ring => all.push(stmt),
                 _ => {}
             }
-            stmt.each(&mut |stmt| {
-                inside += usize::from(matches!(&stmt.op, Op::Acquire { ring: of, .. } | Op::Publish { ring: of, .. } | Op::Await { ring: of, .. } | Op::Release { ring: of, .. } | Op::Advance { ring: of } if *of == ring));
-            });
+            inside += stmt.preorder().filter(|stmt| stmt.ring() == Some(ring)).count();
         }
         if let [full, release, advance] = all[..]
             && inside == 3
