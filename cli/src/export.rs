@@ -56,11 +56,10 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
 
 fn write(matches: &ArgMatches) -> Result {
     let chosen = kernel::chosen(matches)?;
-    let architectures = texts(matches, "arch");
+    let (architectures, folder) = (texts(matches, "arch"), text(matches, "out").unwrap_or("."));
     if let Some(path) = text(matches, "bundle") {
-        return bundle(chosen.def, matches, &architectures, path);
+        return bundle(chosen.def, &texts(matches, "with"), &architectures, path);
     }
-    let folder = text(matches, "out").unwrap_or(".");
     let mut paths = export::write(&chosen.def, &architectures, folder).map_err(Failure::of)?.to_vec();
     if matches.get_flag("python") {
         paths.push(export::write_python(&chosen.def, folder).map_err(Failure::of)?);
@@ -73,11 +72,8 @@ fn write(matches: &ArgMatches) -> Result {
     print(&paths.iter().map(line).collect::<String>())
 }
 
-fn bundle(first: KernelDef, matches: &ArgMatches, architectures: &[&str], path: &str) -> Result {
-    let others = texts(matches, "with").into_iter().map(|words| {
-        let (name, keys) = words.split_once(' ').unwrap_or((words, ""));
-        Ok(kernel::choose(name, keys)?.def)
-    });
+fn bundle(first: KernelDef, others: &[&str], architectures: &[&str], path: &str) -> Result {
+    let others = others.iter().map(|words| Ok(kernel::in_words(words)?.def));
     let all = [Ok(first)].into_iter().chain(others).collect::<Result<Vec<_>>>()?;
     let bytes = bundle::write(&all.iter().collect::<Vec<_>>(), architectures, path).map_err(Failure::of)?;
     print(&format!("{path} ({}, kernels: {})\n", output::bytes(bytes), all.len()))

@@ -38,14 +38,7 @@ pub(crate) struct Lent<'a> {
     offset: usize,
 }
 
-impl<'a> Lent<'a> {
-    fn argument<const R: usize>(buffer: Buffer<'a>, elem: Elem, region: Region<R>) -> Argument<'a> {
-        // Values that do not fit are refused by name when the launch is planned.
-        let values = region.extents.into_iter().chain(region.strides);
-        let modes = values.map(|value| i64::try_from(value).unwrap_or(i64::MAX)).collect();
-        Argument { kind: Kind::Tensor(Lent { buffer, elem, modes, offset: region.offset }) }
-    }
-
+impl Lent<'_> {
     /// The tensor's first element in bytes from the start of its buffer, and the number of elements from there on: 0 out of
     /// bounds, where the address does not matter.
     pub(crate) fn first(&self) -> (u64, u64) {
@@ -56,10 +49,35 @@ impl<'a> Lent<'a> {
     }
 }
 
+impl<'a> Argument<'a> {
+    /// Extents, then strides, and where the tensor starts in the buffer, in elements.
+    pub(crate) fn tensor(
+        buffer: Buffer<'a>,
+        elem: Elem,
+        modes: impl Iterator<Item = usize>,
+        offset: usize,
+    ) -> Argument<'a> {
+        // Values that do not fit are refused by name when the launch is planned.
+        let modes = modes.map(|value| i64::try_from(value).unwrap_or(i64::MAX)).collect();
+        Argument { kind: Kind::Tensor(Lent { buffer, elem, modes, offset }) }
+    }
+
+    fn of<const R: usize>(buffer: Buffer<'a>, elem: Elem, region: Region<R>) -> Argument<'a> {
+        let modes = region.extents.into_iter().chain(region.strides);
+        Argument::tensor(buffer, elem, modes, region.offset)
+    }
+}
+
 impl Argument<'_> {
     /// A number.
     pub fn scalar<T: Element>(value: T) -> Argument<'static> {
-        Argument { kind: Kind::Scalar(T::ELEM, value.to_raw()) }
+        Argument::number(T::ELEM, value.to_raw())
+    }
+
+    /// The number with these bits.
+    #[doc(hidden)]
+    pub fn number(elem: Elem, bits: u64) -> Argument<'static> {
+        Argument { kind: Kind::Scalar(elem, bits) }
     }
 
     /// The type of the elements, or of the number.
@@ -110,13 +128,13 @@ impl Argument<'_> {
 
 impl<'a, T: Element, const R: usize> From<TensorRef<'a, T, R>> for Argument<'a> {
     fn from(tensor: TensorRef<'a, T, R>) -> Self {
-        Lent::argument(tensor.buffer, T::ELEM, tensor.region)
+        Argument::of(tensor.buffer, T::ELEM, tensor.region)
     }
 }
 
 impl<'a, T: Element, const R: usize> From<TensorMut<'a, T, R>> for Argument<'a> {
     fn from(tensor: TensorMut<'a, T, R>) -> Self {
-        Lent::argument(tensor.buffer, T::ELEM, tensor.region)
+        Argument::of(tensor.buffer, T::ELEM, tensor.region)
     }
 }
 

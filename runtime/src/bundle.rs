@@ -62,10 +62,10 @@ pub fn make(kernels: &[&KernelDef], architectures: &[&str]) -> Result<Vec<u8>, E
         let message = format!("a bundle has binaries, and {text} is PTX");
         return Err(Refusal::new(message).help("name architectures of devices, such as sm_90").into());
     }
-    let nvrtc = Nvrtc::find(&[]).map_err(Error::Compile)?;
+    let nvrtc = Nvrtc::find(&[])?;
     let (mut index, mut blobs) = (Index::default(), Vec::new());
     for def in kernels {
-        let generated = records::consulted(def.generate().map_err(Error::Kernel)?)?;
+        let generated = records::consulted(def.generate()?)?;
         let programs = KernelDef::programs(&generated);
         let sum = checksum(&programs);
         index.kernels.push((identity(def), sum, append(&mut blobs, &programs)));
@@ -94,7 +94,7 @@ fn append(blobs: &mut Vec<u8>, bytes: &[u8]) -> Range {
 fn compile(nvrtc: &Nvrtc, name: &str, variant: &Variant, target: Target) -> Result<(String, Vec<u8>), Error> {
     let arch = target.of_program(&variant.program);
     let request = Request { source: &variant.source, name, arch: &arch, options: &[] };
-    let compiled = Cache::open().compile(Ok(nvrtc), &request).map_err(Error::Compile)?.compiled;
+    let compiled = Cache::open().compile(Ok(nvrtc), &request)?.compiled;
     let key = entry::key(&request);
     let bytes = entry::encode(&key, &request, nvrtc.version(), &compiled);
     Ok((key, bytes))

@@ -108,6 +108,12 @@ pub(crate) fn chosen(matches: &ArgMatches) -> Result<Chosen> {
     choose(text(matches, "kernel").unwrap_or_default(), &texts(matches, "keys").join(" "))
 }
 
+/// The kernel of a name and its keys, `softmax BM=64`.
+pub(crate) fn in_words(words: &str) -> Result<Chosen> {
+    let (name, keys) = words.split_once(' ').unwrap_or((words, ""));
+    choose(name, keys)
+}
+
 /// The kernel of a name and keys.
 pub(crate) fn choose(name: &str, keys: &str) -> Result<Chosen> {
     let Some(listed) = find(name) else { return Err(unknown(name, keys)) };

@@ -100,12 +100,24 @@ impl Operation {
 /// The operands of one call. The parser has checked their number.
 pub(crate) struct Arguments<'a>(pub(crate) &'a [Item]);
 
+macro_rules! operands {
+    ($($name:ident: $kind:ident as $ty:ty = $get:expr;)*) => {
+        $(fn $name(&self, index: usize) -> Result<$ty, Failure> {
+            match self.0.get(index) {
+                Some(Item::$kind(x)) => Ok($get(x)),
+                _ => Err(missing(index, Kind::$kind)),
+            }
+        })*
+    };
+}
+
 impl Arguments<'_> {
-    fn layout(&self, index: usize) -> Result<&Composed, Failure> {
-        match self.0.get(index) {
-            Some(Item::Layout(x)) => Ok(x),
-            _ => Err(missing(index, Kind::Layout)),
-        }
+    operands! {
+        layout: Layout as &Composed = |x| x;
+        tiler: Tiler as &Tiler = |x| x;
+        tuple: Tuple as &Tuple = |x| x;
+        number: Number as i64 = i64::clone;
+        value: Value as Value = Value::clone;
     }
 
     /// A layout without a swizzle.
@@ -116,36 +128,8 @@ impl Arguments<'_> {
         })
     }
 
-    fn tiler(&self, index: usize) -> Result<&Tiler, Failure> {
-        match self.0.get(index) {
-            Some(Item::Tiler(x)) => Ok(x),
-            _ => Err(missing(index, Kind::Tiler)),
-        }
-    }
-
-    fn tuple(&self, index: usize) -> Result<&Tuple, Failure> {
-        match self.0.get(index) {
-            Some(Item::Tuple(x)) => Ok(x),
-            _ => Err(missing(index, Kind::Tuple)),
-        }
-    }
-
     fn optional_tuple(&self, index: usize) -> Result<Option<Tuple>, Failure> {
         if index < self.0.len() { self.tuple(index).cloned().map(Some) } else { Ok(None) }
-    }
-
-    fn number(&self, index: usize) -> Result<i64, Failure> {
-        match self.0.get(index) {
-            Some(Item::Number(x)) => Ok(*x),
-            _ => Err(missing(index, Kind::Number)),
-        }
-    }
-
-    fn value(&self, index: usize) -> Result<Value, Failure> {
-        match self.0.get(index) {
-            Some(Item::Value(x)) => Ok(*x),
-            _ => Err(missing(index, Kind::Value)),
-        }
     }
 
     /// A number as a mode index.

@@ -108,10 +108,8 @@ fn bytes(problem: &Problem) -> usize {
 
 fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
     let problem = Problem::new(&chosen.generated, text(matches, "size"), &run::described(matches)?, 0)?;
-    let against = texts(matches, "against").into_iter().map(|text| {
-        let (name, keys) = text.split_once(' ').unwrap_or((text, ""));
-        Ok((text.to_owned(), kernel::choose(name, keys)?))
-    });
+    let against = texts(matches, "against").into_iter();
+    let against = against.map(|words| Ok((words.to_owned(), kernel::in_words(words)?)));
     let against = against.collect::<Result<Vec<_>>>()?;
     let device = opened(matches)?;
     let stream = device.stream().map_err(Failure::of)?;

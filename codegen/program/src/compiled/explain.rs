@@ -10,7 +10,7 @@ use crate::launch::definition::Generated;
 use crate::thread::index::{Int, Ix};
 use crate::thread::visit::Order;
 use crate::thread::{
-    AtomArg, Bar, Bin, Change, Cmp, Frag, Id, Kernel, Lane, Mem, Op, Param, Space, Stmt, Unroll, Val, Vote,
+    AtomArg, Bar, Bin, Change, Cmp, Frag, Id, Kernel, Lane, Mem, Op, Space, Stmt, Unroll, Val, Vote,
 };
 use crate::values::element::Element;
 use crate::values::number::Number;
@@ -248,13 +248,7 @@ impl Nest<'_> {
     }
 
     fn param(&self, id: Id) -> String {
-        match &self.kernel.params[id as usize] {
-            Param::Pointer { name, .. }
-            | Param::Int { name, .. }
-            | Param::Scalar { name, .. }
-            | Param::Workspace { name, .. }
-            | Param::TensorMap { name, .. } => name.clone(),
-        }
+        self.kernel.params[id as usize].name().to_owned()
     }
 
     fn product(&self, a: &Val, b: &Val) -> String {

@@ -145,6 +145,17 @@ pub enum Param {
 }
 
 impl Param {
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Param::Pointer { name, .. }
+            | Param::Int { name, .. }
+            | Param::Scalar { name, .. }
+            | Param::Workspace { name, .. }
+            | Param::TensorMap { name, .. } => name,
+        }
+    }
+
     /// The mode of a tensor along which elements are adjacent.
     pub(crate) fn contiguous(&self) -> Option<usize> {
         let Param::Pointer { stride, .. } = self else { return None };
