@@ -10,8 +10,8 @@ use crate::values::elem::Elem;
 #[derive(Default)]
 pub(crate) struct Given {
     /// Values of constants, and names of types, which the text then has in their place.
-    pub(crate) values: Vec<(&'static str, ExprKind)>,
-    /// The constants that the function still has.
+    pub(crate) values: Vec<(&'static str, Expr)>,
+    /// The constants that the function still has. Their names have the spans of their values.
     pub(crate) constants: Vec<ConstParam>,
     /// Other names of arguments and variables.
     pub(crate) renamed: Vec<(&'static str, &'static str)>,
@@ -32,18 +32,21 @@ enum Known {
 pub(crate) fn fold(function: Kernel, given: Given) -> Kernel {
     let mut folder = Folder { scope: Vec::new(), renamed: given.renamed };
     let (closures, others): (Vec<_>, Vec<_>) = function.consts.into_iter().partition(ConstParam::is_function);
-    for (name, kind) in given.values {
-        folder.bind(name, Known::Value(bare(kind)));
+    for (name, value) in given.values {
+        folder.bind(name, Known::Value(value));
+    }
+    for ConstParam { name, default } in &given.constants {
+        let span = default.as_ref().map_or(Span::default(), |value| value.span);
+        folder.bind(&name.text, Known::Value(Expr { kind: ExprKind::Name(name.text.clone()), span }));
     }
     for ConstParam { name, default } in others.into_iter().chain(closures) {
         if folder.known(&name.text).is_none() {
-            let is_left = given.constants.iter().any(|of| of.name.text == name.text);
             let known = match default {
-                Some(Expr { kind: ExprKind::Closure { params, body }, .. }) if !is_left => {
+                Some(Expr { kind: ExprKind::Closure { params, body }, .. }) => {
                     Known::Closure(params, *body, folder.scope.len())
                 }
-                Some(value) if !is_left => Known::Value(value),
-                _ => Known::Name,
+                Some(value) => Known::Value(value),
+                None => Known::Name,
             };
             folder.bind(&name.text, known);
         }
@@ -209,6 +212,11 @@ impl Folder {
                 self.bind(&text, present(ExprKind::Name(name.text.clone())));
                 *value = items.remove(0);
             }
+            // Errors about the name are about its value.
+            (Pattern::Name(name), _) => {
+                let kind = ExprKind::Name(name.text.clone());
+                self.bind(&name.text, Known::Value(Expr { kind, span: value.span }));
+            }
             _ => self.own(pattern),
         }
         true
@@ -220,22 +228,23 @@ impl Folder {
     }
 
     fn expr(&mut self, mut of: Expr) -> Expr {
+        if let Some((params, body, _)) = self.closure(&of) {
+            return self.literal(params, &[], body);
+        }
         match &mut of.kind {
             ExprKind::Name(name) => {
-                return match self.known(name).cloned() {
-                    Some(Known::Value(value)) => value,
-                    Some(Known::Closure(params, body, _)) => self.closure(params, body),
-                    _ => of,
-                };
-            }
-            ExprKind::Closure { params, body } => {
-                let body = std::mem::replace(&mut **body, bare(ExprKind::Hole));
-                return self.closure(std::mem::take(params), body);
+                if let Some(Known::Value(value)) = self.known(name) {
+                    return value.clone();
+                }
             }
             ExprKind::Call { function, types, args } => {
                 types.iter_mut().for_each(|name| self.elem(name));
                 if let Some(Known::Closure(params, body, depth)) = self.known(&function.text).cloned() {
-                    let args = args.drain(..).map(|arg| self.passed(arg.value)).collect();
+                    let passed = |folder: &mut Self, arg: Arg| match folder.closure(&arg.value) {
+                        Some((params, body, depth)) => Known::Closure(params, body, depth),
+                        None => Known::Value(folder.expr(arg.value)),
+                    };
+                    let args = args.drain(..).map(|arg| passed(self, arg)).collect();
                     return self.inlined(&params, body, depth, args);
                 }
                 self.args(args);
@@ -269,76 +278,67 @@ impl Folder {
             }
             _ => of.inside_mut().into_iter().for_each(|part| self.replace(part)),
         }
+        let inside = of.inside().into_iter().map(|part| part.span).find(|span| *span != Span::default());
+        of.span = inside.filter(|_| of.span == Span::default()).unwrap_or(of.span);
         of.kind = evaluated(of.kind);
         of
     }
 
-    /// The arguments of a call. An entry of the first one that is absent has no parameter in a closure behind it.
+    /// The arguments of a call. An entry of the first one that is absent has no parameter in a closure.
     fn args(&mut self, args: &mut Vec<Arg>) {
         let mut lists = Vec::new();
         for (at, arg) in args.iter_mut().enumerate() {
-            match &mut arg.value.kind {
-                ExprKind::Tuple(items) if at == 0 => {
-                    items.iter_mut().for_each(|item| self.replace(item));
-                    lists = items.iter().map(list).collect();
-                    if lists.iter().any(Option::is_some) {
-                        *items = items.drain(..).flat_map(entries).collect();
-                    }
-                    if let ([item], true) = (&items[..], lists.len() > 1) {
-                        arg.value = item.clone();
-                    }
+            let value = std::mem::replace(&mut arg.value, bare(ExprKind::Hole));
+            arg.value = match self.closure(&value) {
+                Some((params, body, _)) => self.literal(params, &lists, body),
+                None => self.expr(value),
+            };
+            if let (0, ExprKind::Tuple(items)) = (at, &mut arg.value.kind) {
+                lists = items.iter().map(list).collect();
+                if lists.iter().any(Option::is_some) {
+                    *items = items.drain(..).flat_map(entries).collect();
                 }
-                ExprKind::Closure { params, body } if params.len() == lists.len() => {
-                    let body = std::mem::replace(&mut **body, bare(ExprKind::Hole));
-                    arg.value = self.with_params(std::mem::take(params), &lists, body);
+                if let ([item], true) = (&items[..], lists.len() > 1) {
+                    arg.value = item.clone();
                 }
-                _ => self.replace(&mut arg.value),
             }
         }
         args.retain(|arg| list(&arg.value) != Some(0));
     }
 
-    /// A closure. Parameters with the names of absent values are absent, too.
-    fn closure(&mut self, params: Vec<Pattern>, body: Expr) -> Expr {
-        let of_param = |param: &Pattern| match param {
-            Pattern::Name(name) => match self.known(&name.text)? {
-                Known::Value(value) => list(value),
+    /// The closure that an expression is or names.
+    fn closure(&self, of: &Expr) -> Option<(Vec<Pattern>, Expr, usize)> {
+        match &of.kind {
+            ExprKind::Closure { params, body } => Some((params.clone(), (**body).clone(), self.scope.len())),
+            ExprKind::Name(name) => match self.known(name)? {
+                Known::Closure(params, body, depth) => Some((params.clone(), body.clone(), *depth)),
                 _ => None,
             },
             _ => None,
-        };
-        let lists: Vec<Option<usize>> = params.iter().map(of_param).collect();
-        self.with_params(params, &lists, body)
+        }
     }
 
-    /// A closure whose parameters are lists with these lengths, or no lists.
-    fn with_params(&mut self, params: Vec<Pattern>, lists: &[Option<usize>], body: Expr) -> Expr {
+    /// A closure. Some parameters are lists of at most one value.
+    fn literal(&mut self, params: Vec<Pattern>, lists: &[Option<usize>], body: Expr) -> Expr {
         self.inside(|folder| {
-            for (param, list) in params.iter().zip(lists) {
-                match (param, list) {
-                    (Pattern::Name(name), Some(0)) => {
+            let mut lists = if lists.len() == params.len() { lists } else { &[] }.iter();
+            let mut left = Vec::new();
+            for param in params {
+                match (&param, lists.next()) {
+                    (Pattern::Name(name), Some(Some(0))) => {
                         folder.bind(&name.text, Known::Value(bare(ExprKind::Tuple(Vec::new()))));
+                        continue;
                     }
-                    (Pattern::Name(name), Some(_)) => {
+                    (Pattern::Name(name), Some(Some(_))) => {
                         folder.bind(&name.text, present(ExprKind::Name(name.text.clone())));
                     }
-                    _ => folder.own(param),
+                    _ => folder.own(&param),
                 }
+                left.push(param);
             }
             let body = Box::new(folder.expr(body));
-            let left = params.into_iter().zip(lists).filter(|(_, list)| **list != Some(0));
-            bare(ExprKind::Closure { params: left.map(|(param, _)| param).collect(), body })
+            bare(ExprKind::Closure { params: left, body })
         })
-    }
-
-    /// The argument of a closure.
-    fn passed(&mut self, arg: Expr) -> Known {
-        if let ExprKind::Name(name) = &arg.kind
-            && let Some(closure @ Known::Closure(..)) = self.known(name)
-        {
-            return closure.clone();
-        }
-        Known::Value(self.expr(arg))
     }
 
     /// The value of a closure that is called by its name.
@@ -368,7 +368,7 @@ fn list(of: &Expr) -> Option<usize> {
 fn entries(of: Expr) -> Vec<Expr> {
     match of.kind {
         ExprKind::Tuple(items) if items.len() < 2 => items,
-        kind => vec![bare(kind)],
+        kind => vec![Expr { kind, ..of }],
     }
 }
 

@@ -5,16 +5,16 @@ pub(super) mod threads;
 
 use std::sync::LazyLock;
 
-use super::Config;
+use super::blame::blamed;
 use super::config::Precision;
 use super::plan::Plan;
 use super::scales::BLOCK;
+use super::{Config, Made};
 use crate::evaluate;
 use crate::fold::{Given, fold};
 use crate::launch::definition::Settings;
 use crate::source::ast::make::named;
-use crate::source::ast::{Arg, Choice, ConstParam, ExprKind, Kernel, Level};
-use crate::source::diagnostic::Diagnostic;
+use crate::source::ast::{Arg, Choice, ConstParam, Expr, ExprKind, Kernel, Level, Span};
 use crate::source::problem::{Problem, Result};
 use crate::tile::Program;
 use crate::words;
@@ -23,23 +23,51 @@ static TENSOR_CORES: LazyLock<Result<Kernel>> =
     LazyLock::new(|| words::page(include_str!("pages/tensor_cores.rs")));
 
 /// Values of constants.
-type Values = Vec<(&'static str, ExprKind)>;
+type Values = Vec<(&'static str, Expr)>;
 
-fn number(value: impl Into<i64>) -> ExprKind {
-    ExprKind::Int(value.into())
+/// Constants and types whose key has another name.
+const KEYS: [(&str, &str); 16] = [
+    ("A", "dtype"),
+    ("B", "b_dtype"),
+    ("W", "b_dtype"),
+    ("T", "precision"),
+    ("S", "acc"),
+    ("C", "out"),
+    ("R", "residual"),
+    ("X", "aux"),
+    ("WM", "warps"),
+    ("WN", "warps"),
+    ("WK", "warps"),
+    ("SPLIT", "split_k"),
+    ("PARTS", "split_k"),
+    ("C_M", "values"),
+    ("C_N", "values"),
+    ("INSTRUCTION", "mma"),
+];
+
+fn number(value: impl Into<i64>) -> Expr {
+    Expr::from(value.into())
+}
+
+fn expr(kind: ExprKind) -> Expr {
+    Expr { kind, span: Span::default() }
+}
+
+/// The name of an element type.
+fn elem(of: &str) -> Expr {
+    expr(ExprKind::Name(of.to_owned()))
 }
 
 /// The programs of a page, one for each of its sizes.
-pub(super) fn programs(c: &Config, plans: &[Plan]) -> Result<Vec<Program>> {
+pub(super) fn programs(c: &Config, plans: &[Plan]) -> Made<Vec<Program>> {
     let page = page(c, plans)?;
-    let all = Settings::default().alternatives(&page);
+    let all = Settings::default().alternatives(&page)?;
     let program = |settings| Ok(Program { competes: true, ..evaluated(&page, settings)? });
-    all.and_then(|all| all.into_iter().map(program).collect())
-        .map_err(|wrong: Diagnostic| Problem::new(wrong.message))
+    all.into_iter().map(program).collect()
 }
 
 /// The program of a page, or its first error.
-fn evaluated(page: &Kernel, settings: Settings) -> std::result::Result<Program, Diagnostic> {
+fn evaluated(page: &Kernel, settings: Settings) -> Made<Program> {
     let (program, all, _) = evaluate::program(page, &settings);
     let wrong = all.into_iter().find(|diagnostic| diagnostic.level == Level::Deny);
     wrong.map_or(Ok(program), Err)
@@ -66,7 +94,7 @@ pub(super) fn page(c: &Config, all: &[Plan]) -> Result<Kernel> {
     Ok(Kernel { choices, ..kernel })
 }
 
-/// What is left of a page with these constants, values and the keys of all products.
+/// What is left of a page with these constants, values and the keys of all products. Errors about a constant are about its key.
 fn kernel(
     c: &Config,
     page: &LazyLock<Result<Kernel>>,
@@ -104,10 +132,19 @@ fn kernel(
         ("R", c.residual.map_or(c.out, |residual| residual.elem)),
         ("X", c.aux.unwrap_or(c.out)),
     ];
-    values.extend(elems.map(|(name, elem)| (name, ExprKind::Name(elem.name().to_owned()))));
+    values.extend(elems.map(|(name, of)| (name, elem(of.name()))));
     // Weights that are converted have one scale, and so it needs no other name.
     let short = [("scale_columns", "scale"), ("gscale_columns", "gscale")];
     let renamed = if c.mixed() && c.group.is_none() { short.to_vec() } else { Vec::new() };
+    let located = |name: &str, value: &mut Expr| {
+        let key =
+            KEYS.iter().find(|(of, _)| *of == name).map_or(name.to_lowercase(), |(_, key)| (*key).into());
+        value.span = blamed(&c.args, &key).map_or(value.span, |of| of.span);
+    };
+    values.iter_mut().for_each(|(name, value)| located(name, value));
+    for ConstParam { name, default } in &mut constants {
+        default.iter_mut().for_each(|value| located(&name.text, value));
+    }
     let page = page.as_ref().map_err(Problem::clone)?.clone();
     let folded = fold(page, Given { values, constants, renamed });
     Ok(Kernel { name: named(&c.name), keys: vec![Arg::of_number("arch", c.arch.into())], overlaps, ..folded })
@@ -194,13 +231,13 @@ impl<'p> Sizes<'p> {
             ("HAS_ZERO", number(c.zeros)),
             ("HAS_SCALE_A", number(c.block_scales)),
             ("HAS_SCALE_B", number(c.block_scales)),
-            ("B", ExprKind::Name(c.b_dtype.name().to_owned())),
-            ("T", ExprKind::Name(c.multiplied().name().to_owned())),
+            ("B", elem(c.b_dtype.name())),
+            ("T", elem(c.multiplied().name())),
         ];
         if !self.swaps {
             values.push(("A_LEFT", number(plan.a_left)));
         }
-        values.extend(c.packed.map(|of| ("W", ExprKind::Name(of.name().to_owned()))));
+        values.extend(c.packed.map(|of| ("W", elem(of.name()))));
         let of_groups = |of: super::scales::Grouped| {
             let [each, count, wide] = [of.each, of.count(), of.wide()];
             [
@@ -215,7 +252,7 @@ impl<'p> Sizes<'p> {
         values.extend(groups.into_iter().flatten().map(|(name, value)| (name, number(value))));
         // The instruction's name, unless it is the best one for the types.
         let named = plan.row.filter(|row| c.instruction(c.arch).is_none_or(|best| best.name != row.name));
-        values.extend(named.map(|row| ("INSTRUCTION", ExprKind::Str(row.name.to_owned()))));
+        values.extend(named.map(|row| ("INSTRUCTION", expr(ExprKind::Str(row.name.to_owned())))));
         values
     }
 }

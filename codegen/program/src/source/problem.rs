@@ -58,6 +58,13 @@ impl From<Diagnostic> for Problem {
     }
 }
 
+/// An error of no token.
+impl From<Problem> for Diagnostic {
+    fn from(problem: Problem) -> Diagnostic {
+        problem.at(Span::default())
+    }
+}
+
 impl From<tilewright_layout::LayoutError> for Problem {
     fn from(error: tilewright_layout::LayoutError) -> Problem {
         Problem::new(error.to_string())

@@ -4,12 +4,11 @@ use std::sync::LazyLock;
 
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value as Size};
 
-use super::{evaluated, kernel, number};
+use super::{evaluated, expr, kernel, number};
 use crate::launch::definition::Settings;
-use crate::matmul::Config;
+use crate::matmul::{Config, Made};
 use crate::source::ast::make::named;
-use crate::source::ast::{Arg, ConstParam, Expr, ExprKind, Kernel, Span};
-use crate::source::diagnostic::Diagnostic;
+use crate::source::ast::{Arg, ConstParam, Expr, ExprKind, Kernel};
 use crate::source::problem::Result;
 use crate::tile::{Order, Program};
 use crate::words;
@@ -18,9 +17,8 @@ static CUDA_CORES: LazyLock<Result<Kernel>> =
     LazyLock::new(|| words::page(include_str!("../pages/cuda_cores.rs")));
 
 /// The program.
-pub(in crate::matmul) fn program(c: &Config) -> std::result::Result<Program, Diagnostic> {
-    let page = page(c).map_err(|problem| problem.at(Span::default()))?;
-    evaluated(&page, Settings::default())
+pub(in crate::matmul) fn program(c: &Config) -> Made<Program> {
+    evaluated(&page(c)?, Settings::default())
 }
 
 /// The function.
@@ -51,7 +49,7 @@ pub(in crate::matmul) fn page(c: &Config) -> Result<Kernel> {
     ];
     let mut values: Vec<_> = numbers.into_iter().map(|(name, value)| (name, number(value))).collect();
     let order = Order::ALL.iter().find(|(_, order)| *order == c.order && c.order != Order::Plain);
-    values.extend(order.map(|(name, _)| ("ORDER", ExprKind::Str((*name).to_owned()))));
+    values.extend(order.map(|(name, _)| ("ORDER", expr(ExprKind::Str((*name).to_owned())))));
     let layouts = [
         ("TA", layout(&a.threads, Swizzle::IDENTITY)),
         ("TB", layout(&b.threads, Swizzle::IDENTITY)),
@@ -60,12 +58,8 @@ pub(in crate::matmul) fn page(c: &Config) -> Result<Kernel> {
         ("SB", tile("BN", [bn, bk], &b.tile)),
         ("SUMS", layout(&c.parts()?, Swizzle::IDENTITY)),
     ];
-    values.extend(layouts.into_iter().map(|(name, layout)| (name, layout.kind)));
+    values.extend(layouts);
     kernel(c, &CUDA_CORES, c.overlaps(false), sizes.chain(split).map(size).collect(), values)
-}
-
-fn expr(kind: ExprKind) -> Expr {
-    Expr { kind, span: Span::default() }
 }
 
 fn call(function: &str, args: impl IntoIterator<Item = Expr>) -> Expr {

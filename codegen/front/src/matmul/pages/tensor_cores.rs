@@ -121,7 +121,7 @@ fn matmul<
     let converted = |x| if let Some(sscale) = sscale {
         map(
             (unpacked(x), spread(sscale), if let Some(szero) = szero { [spread(szero)] } else { [] }),
-            |w, s, z| centred(w, z) * s,
+            |w, s, szero| centred(w, szero) * s,
         )
     } else if PACKED == 1 {
         unpacked(x)
