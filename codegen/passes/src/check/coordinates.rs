@@ -415,6 +415,7 @@ impl<'p> Walk<'p, '_> {
         };
         let finding = diagnostics::store(
             self.program,
+            self.levels,
             stmt,
             &diagnostics::Target { view: to, elements, modes: &target },
             coordinates,
@@ -422,7 +423,7 @@ impl<'p> Walk<'p, '_> {
             &mut |x, y| x.starts_like(y, self.threads, self.budget),
         );
         self.reported.push(stmt);
-        self.findings.push(finding);
+        self.findings.extend(finding);
     }
 }
 
