@@ -19,6 +19,7 @@ use tilewright_sim::{Fault, OnEvent};
 
 use crate::kernel::{self, Chosen};
 use crate::output::{self, Failure, Result, finish, flag, option, print};
+use crate::own;
 use input::Input;
 use problem::{Argument, Problem};
 use reference::Comparison;
@@ -248,7 +249,10 @@ fn text(
         }
     }
     text += &match compared {
-        None => "the result is not compared: what the kernel computes is not known\n".to_owned(),
+        None => format!(
+            "the result is not compared: what the kernel computes is not known{}\n",
+            compared_kernels()
+        ),
         Some(comparison) => verdict(comparison),
     };
     text + &format!(
@@ -256,6 +260,14 @@ fn text(
         tilewright_codegen::report_of(kernel, shown.variant.unwrap_or(0)),
         shown.details
     )
+}
+
+/// Which results are compared, in words.
+fn compared_kernels() -> &'static str {
+    match own::program() {
+        Some(_) => "; Commands::reference adds a reference to this program",
+        None => "; it is for GEMMs and for softmax, and tests compare the other kernels",
+    }
 }
 
 fn verdict(comparison: &Comparison) -> String {

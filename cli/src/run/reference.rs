@@ -71,7 +71,9 @@ pub(super) fn compare(
     let product = Product::of(definition, problem)?;
     let all = written
         .map(|(result, values)| compared(result, values, product.terms(), |at| product.expected(result, at)));
-    all.reduce(Comparison::and)
+    // The shapes of the arguments of another program's kernel do not prove that it is a product.
+    let known = matches!(definition, Definition::Matmul(_)) || own::program().is_none();
+    all.reduce(Comparison::and).filter(|compared| known || compared.is_right())
 }
 
 /// `terms` is the number of summed terms of one element.

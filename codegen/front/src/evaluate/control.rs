@@ -156,7 +156,8 @@ impl Evaluator {
     ) -> Result<Value, Problem> {
         let limit = args.integer(1)?;
         let is_most = fits(&0, &1);
-        match args.get(0) {
+        let size = args.get(0).cloned().map(|size| self.counted(size)).transpose()?;
+        match &size {
             Some(Value::Size(size)) if limit >= i64::from(is_most) => {
                 add(&mut self.builder, *size, limit);
                 Ok(Value::Unit)

@@ -361,6 +361,7 @@ impl Sources<'_, '_> {
         };
         let finding = diagnostics::store(
             self.program,
+            self.levels,
             stmt,
             &diagnostics::Target { view: to, elements, modes: &target },
             coordinates,
@@ -368,7 +369,7 @@ impl Sources<'_, '_> {
             &mut |x, y| x.starts_like(y, self.threads, self.budget),
         );
         self.reported.insert(stmt.id);
-        self.findings.push(finding);
+        self.findings.extend(finding);
     }
 }
 

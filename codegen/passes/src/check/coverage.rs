@@ -95,6 +95,18 @@ fn finding(
                 program.tensor(access.view.tensor).rank()
             ),
         ),
+        Reach::Loop(var, _) if is_empty(program, var) => (
+            "covered",
+            Some(var),
+            format!(
+                "`{}` counts upwards, and its last value would be below its first: the loop has no iteration",
+                name(var)
+            ),
+            format!(
+                "to count down from {extent}, write for i in 0..{extent} {{ let {} = {extent} - 1 - i; … }}",
+                name(var)
+            ),
+        ),
         Reach::Loop(var, reach) => (
             "covered",
             Some(var),
@@ -134,6 +146,12 @@ fn finding(
     };
     let at = preorder(&program.body).find(is_loop).map_or(access.span, |stmt| stmt.span);
     super::lint(lint, levels, Diagnostic::error(at, message).help(help))
+}
+
+/// Has a loop no iteration, whatever the sizes?
+fn is_empty(program: &Program, var: Id) -> bool {
+    let of = &program.vars[var as usize];
+    of.to.plus(&of.from, -1).is_some_and(|count| program.range(&count).hi <= 0)
 }
 
 /// How far a view goes along a mode of its tensor, whose extent is a size.

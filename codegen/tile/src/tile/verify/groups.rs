@@ -1,7 +1,7 @@
 //! Groups of threads: members of families, orders of alternating groups, and rings of families.
 
 use crate::source::diagnostic::Diagnostic;
-use crate::source::problem::{Problem, Result};
+use crate::source::problem::{Problem, Result, count};
 use crate::thread::Id;
 use crate::tile::view::View;
 use crate::tile::visit::preorder;
@@ -159,10 +159,15 @@ pub(crate) fn of_cluster(program: &Program, view: &View) -> Result<()> {
     }
     let outside = if range.lo < 0 { range.lo } else { range.hi };
     let reported = format!(
-        "a cluster of {blocks} blocks has no block of rank {outside}, which this view of `{}` names",
+        "a cluster of {} has no block of rank {outside}, which this view of `{}` names",
+        count(blocks, "block"),
         view.name
     );
-    Err(Problem::new(reported).help(format!("take the rank modulo {blocks}")))
+    let help = match blocks {
+        1 => "write cluster(4) for clusters of four blocks; without it, each block is a cluster".into(),
+        _ => format!("take the rank modulo {blocks}"),
+    };
+    Err(Problem::new(reported).help(help))
 }
 
 fn one(program: &Program, stmt: &Stmt, around: Around) -> Result<()> {
