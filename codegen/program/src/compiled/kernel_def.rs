@@ -390,7 +390,7 @@ impl fmt::Display for KernelErrors {
     }
 }
 
-crate::error_with_text!(KernelErrors);
+crate::launch::error_with_text!(KernelErrors);
 
 #[cfg(test)]
 mod tests {

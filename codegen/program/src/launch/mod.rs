@@ -41,6 +41,7 @@ pub use pack::Packed;
 pub use ranking::{Ranked, Ranking, ranking};
 pub use records::{Record, model, records};
 pub use refusal::Refusal;
+pub(crate) use refusal::error_with_text;
 pub use rules::Rules;
 
 /// A value for one argument of the user's function.

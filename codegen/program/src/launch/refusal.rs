@@ -108,4 +108,6 @@ macro_rules! error_with_text {
     };
 }
 
+pub(crate) use error_with_text;
+
 error_with_text!(Refusal);
