@@ -171,7 +171,7 @@ impl Forward<Program> for Sources<'_, '_> {
 }
 
 impl Sources<'_, '_> {
-    /// Nothing is known of these tensors.
+    /// The coordinates of these tensors are unknown.
     fn forget(written: &[&View], state: &mut State) {
         for to in written {
             state.registers.insert(to.tensor, Origin::Unknown);

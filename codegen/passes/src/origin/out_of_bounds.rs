@@ -205,37 +205,23 @@ impl OutOfBounds {
         let all = || parts.iter().map(|(_, of)| of);
         let size = |region: &Region| region.iter().map(|of| of.end - of.start).product::<i64>();
         let written: i64 = parts.iter().map(|(of, _)| size(of)).sum();
-        let mut regions: Vec<(&Edge, Vec<&Region>)> = Vec::new();
-        for (region, edge) in
-            parts.iter().flat_map(|(region, of)| of.edges.iter().flatten().map(move |edge| (region, edge)))
-        {
-            match regions.iter_mut().find(|(known, _)| *known == edge) {
-                Some((_, regions)) => regions.push(region),
-                None => regions.push((edge, vec![region])),
-            }
-        }
         let mut edges = Vec::new();
-        for (edge, regions) in regions {
+        for edge in union(all().filter_map(|of| of.edges.clone()).collect()) {
+            let has = |of: &OutOfBounds| of.edges.as_ref().is_some_and(|edges| edges.contains(&edge));
+            let regions: Vec<&Region> = parts.iter().filter(|(_, of)| has(of)).map(|(of, _)| of).collect();
             match regions.iter().map(|of| size(of)).sum::<i64>() == written {
-                true => edges.push(edge.clone()),
-                false => edges.extend(regions.into_iter().map(|region| in_region(edge, region, whole))),
+                true => edges.push(edge),
+                false => edges.extend(regions.into_iter().map(|region| in_region(&edge, region, whole))),
             }
         }
-        let mut begun = Some(None);
-        all().for_each(|of| begun = begun.and_then(|begun| agreed(begun, of.begun)));
+        let begun = all().try_fold(None, |begun, of| agreed(begun, of.begun));
         let are_known = begun.is_some() && all().all(|of| of.edges.is_some());
         // Elements that are in bounds have other values, unless all parts have been filled.
         let some_outside = all().any(|of| !of.is_none());
         let mut contents = all().filter(|of| !some_outside || !of.is_none()).map(|of| of.contents);
         let first = contents.next().flatten();
         let contents = first.filter(|first| contents.all(|other| other == Some(*first)));
-        let mut at = None;
-        for known in all().filter_map(|of| of.at.as_ref()) {
-            at = Some(match at {
-                None => known.clone(),
-                Some(at) => same_coordinates(&at, known),
-            });
-        }
+        let at = all().filter_map(|of| of.at.clone()).reduce(|at, known| same_coordinates(&at, &known));
         let age = all().map(|of| of.age).min().unwrap_or(0);
         let filled = all().all(|of| of.filled);
         let if_runs = all().any(|of| of.if_runs);
@@ -290,7 +276,6 @@ fn agreed(x: Option<f64>, y: Option<f64>) -> Option<Option<f64>> {
     }
 }
 
-/// The analysis of each tensor that may have been written.
 /// Over what a statement combines the elements of its tiles.
 #[derive(Clone, Copy)]
 pub(super) struct CombinedOver<'a> {
@@ -300,6 +285,7 @@ pub(super) struct CombinedOver<'a> {
     pub(super) across: &'a [Across],
 }
 
+/// The analysis of each tensor that may have been written.
 pub(super) type State = HashMap<Id, OutOfBounds>;
 
 pub(super) fn join(mut both: State, other: &State) -> State {

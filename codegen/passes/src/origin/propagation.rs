@@ -4,7 +4,7 @@ use tilewright_layout::Value;
 
 use super::Origins;
 use super::out_of_bounds::{Coordinate, Coordinates, OutOfBounds, State, along, taken_over, union};
-use crate::thread::{Bin, Id, Un};
+use crate::thread::{Bin, Id};
 use crate::tile::elements::Edge;
 use crate::tile::pair::align;
 use crate::tile::view::View;
@@ -40,10 +40,16 @@ impl Origins<'_> {
             let of = ins.get(usize::from(n)).map(|view| view.tensor);
             of.is_some_and(|of| of == to.tensor || self.assigned.contains(&(to.tensor, of)))
         };
+        let elems: Vec<Elem> = ins.iter().map(|view| self.program.tensor(view.tensor).elem).collect();
+        let types = Types { ins: &elems, scalars: &self.program.scalars };
         let edges = all.filter(|all| begun_is_covered(&known, all)).map(|all| {
             let has = |n: u8, edge: &Edge| all.get(usize::from(n)).is_some_and(|edges| edges.contains(edge));
             let remains = |edge: &Edge| {
-                let number = |n: u8| known[usize::from(n)].contents.filter(|_| has(n, edge));
+                let leaf = |part: &Expr| match part {
+                    Expr::In(n) => known[usize::from(*n)].contents.filter(|_| has(*n, edge)),
+                    _ => None,
+                };
+                let number = |part: &Expr| types.evaluated(part, &leaf);
                 let Some(same) = neutral(value, &number).filter(|n| !has(*n, edge)) else { return true };
                 // Neutral out-of-bounds elements leave an accumulator unchanged, so it gets no edge from them. An
                 // accumulator that has only been filled takes the edge if it is the same in every iteration. Another
@@ -333,51 +339,24 @@ fn begun_is_covered(known: &[OutOfBounds], edges: &[Vec<Edge>]) -> bool {
         .all(|(_, edges)| edges.iter().all(|edge| sure.contains(&edge)))
 }
 
-/// The input that a function returns unchanged if the others have these values.
-fn neutral(value: &Expr, number: &dyn Fn(u8) -> Option<f64>) -> Option<u8> {
-    let inner = |x: &Expr| neutral(x, number);
-    let is = |x: &Expr, wanted: f64| literal(x, number) == Some(wanted);
+/// The input that a function returns unchanged, where these expressions have values.
+fn neutral(value: &Expr, known: &dyn Fn(&Expr) -> Option<f64>) -> Option<u8> {
+    let inner = |x: &Expr| neutral(x, known);
+    let is = |x: &Expr, wanted: f64| known(x) == Some(wanted);
     let either = |x: &Expr, y: &Expr, wanted: f64| match () {
         () if is(y, wanted) => inner(x),
         () if is(x, wanted) => inner(y),
         () => None,
     };
+    let is_zero = |x: &Expr, y: &Expr| known(x).zip(known(y)).is_some_and(|(x, y)| x * y == 0.0);
     match value {
-        Expr::In(n) if number(*n).is_none() => Some(*n),
+        Expr::In(n) if known(value).is_none() => Some(*n),
         Expr::Bin(Bin::Add | Bin::Or | Bin::Xor, x, y) => either(x, y, 0.0),
         Expr::Bin(Bin::Sub, x, y) if is(y, 0.0) => inner(x),
         Expr::Bin(Bin::Mul, x, y) => either(x, y, 1.0),
         Expr::Bin(Bin::Max, x, y) => either(x, y, f64::NEG_INFINITY),
         Expr::Bin(Bin::Min, x, y) => either(x, y, f64::INFINITY),
-        Expr::Fma(of) if product(&of[0], &of[1], number) == Some(0.0) => inner(&of[2]),
+        Expr::Fma(of) if is_zero(&of[0], &of[1]) => inner(&of[2]),
         _ => None,
     }
-}
-
-/// The value of arithmetic on inputs of these values, where no step of it rounds.
-fn literal(of: &Expr, number: &dyn Fn(u8) -> Option<f64>) -> Option<f64> {
-    let of_both = |x: &Expr, y: &Expr| Some((literal(x, number)?, literal(y, number)?));
-    match of {
-        Expr::In(n) => number(*n),
-        Expr::Lit(x) => Some(x.to_f64()),
-        Expr::Cast(to, x) => match (&**x, literal(x, number)?) {
-            (Expr::Lit(x), _) => Some(x.value(*to)),
-            // Conversions keep 0; conversions to floating-point types keep infinities.
-            (_, x) => Some(x).filter(|x| *x == 0.0 || (x.is_infinite() && to.is_float())),
-        },
-        Expr::Un(Un::Neg, x) => literal(x, number).filter(|x| *x == 0.0),
-        Expr::Un(Un::Abs, x) => literal(x, number).map(f64::abs),
-        Expr::Bin(Bin::Mul, x, y) => product(x, y, number),
-        Expr::Bin(Bin::Div, x, y) => of_both(x, y).filter(|(x, y)| *x == 0.0 && *y != 0.0).map(|_| 0.0),
-        Expr::Bin(Bin::Add | Bin::Sub, x, y) => of_both(x, y).filter(|both| *both == (0.0, 0.0)).map(|_| 0.0),
-        Expr::Bin(Bin::Max, x, y) => of_both(x, y).map(|(x, y)| x.max(y)),
-        Expr::Bin(Bin::Min, x, y) => of_both(x, y).map(|(x, y)| x.min(y)),
-        _ => None,
-    }
-}
-
-/// A product with a 0.
-fn product(x: &Expr, y: &Expr, number: &dyn Fn(u8) -> Option<f64>) -> Option<f64> {
-    let (x, y) = (literal(x, number)?, literal(y, number)?);
-    ((x == 0.0 || y == 0.0) && x * y == 0.0).then_some(0.0)
 }

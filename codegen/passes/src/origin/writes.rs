@@ -11,7 +11,7 @@ use crate::thread::Id;
 use crate::tile::elements::Edge;
 use crate::tile::pair::{Scanned, align};
 use crate::tile::view::View;
-use crate::tile::view::leaf::leaves;
+use crate::tile::view::leaf::{covers, leaves};
 use crate::tile::{Across, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::number::Number;
@@ -255,14 +255,13 @@ impl Origins<'_> {
     /// Does a view show every element of its tensor once?
     pub(super) fn whole(&self, view: &View) -> bool {
         let tensor = self.program.tensor(view.tensor);
-        let mut steps = leaves(view);
-        steps.retain(|leaf| leaf.extent > 1);
-        steps.sort_unstable_by_key(|leaf| leaf.step);
+        let all = leaves(view);
+        let along = |mode| {
+            let leaves = all.iter().filter(|leaf| leaf.mode == mode);
+            leaves.map(|leaf| (leaf.step, leaf.extent)).collect()
+        };
         let whole = |(mode, own): (usize, tilewright_layout::Layout)| {
-            let mut along = steps.iter().filter(|leaf| leaf.mode == mode);
-            let reach = along
-                .try_fold(1i64, |next, leaf| (next == leaf.step).then(|| next.saturating_mul(leaf.extent)));
-            own.size().ok() == reach
+            own.size().is_ok_and(|size| covers(along(mode), size))
         };
         tensor.layout.layout().modes().enumerate().all(whole)
             && view.base.iter().all(|base| base.constant() == Some(0))

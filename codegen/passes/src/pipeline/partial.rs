@@ -5,6 +5,7 @@
 use tilewright_layout::Value;
 
 use crate::thread::Id;
+use crate::tile::view::leaf::covers;
 use crate::tile::visit::preorder;
 use crate::tile::{Op, Program, Stmt};
 use crate::values::affine::{Affine, Coord};
@@ -52,14 +53,6 @@ fn multiplies_all(stmt: &Stmt, tile: i64) -> bool {
         });
         steps.collect::<Option<Vec<_>>>().is_some_and(|steps| covers(steps, tile))
     })
-}
-
-/// Do modes of these strides and extents cover a range of this length, without overlap?
-fn covers(mut modes: Vec<(i64, i64)>, length: i64) -> bool {
-    modes.retain(|(_, n)| *n > 1);
-    modes.sort_unstable();
-    let next = |below: i64, &(by, n): &(i64, i64)| (by == below).then(|| below.checked_mul(n)).flatten();
-    modes.iter().try_fold(1, next) == Some(length)
 }
 
 /// Do copies fetch tiles that begin at multiples of the iteration, or after them, along an extent?

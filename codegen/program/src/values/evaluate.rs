@@ -58,7 +58,7 @@ impl Types<'_> {
                 Cmp::Ne => x != y,
             }),
             (Expr::Cast(elem, _), [x]) if elem.is_float() => *x,
-            (Expr::Cast(..), [x]) => x.trunc(),
+            (Expr::Cast(..), [x]) => x.is_finite().then(|| x.trunc())?,
             _ => return None,
         })
     }

@@ -88,7 +88,7 @@ pub trait Forward<P: Structured> {
     /// The effect of a statement itself, without the blocks inside it.
     fn pass(&mut self, stmt: &P::Stmt, state: &mut Self::State) -> Edit<P::Stmt>;
 
-    /// The effect of leaving a block, at its end or early: these variables have no value any more.
+    /// The effect of the end of a block, also of an early one: these variables have no value any more.
     fn leave(&mut self, _block: &[P::Stmt], _vars: &[Id], _state: &mut Self::State) {}
 
     /// The effect of the end of a statement, after the blocks inside it.
@@ -162,7 +162,7 @@ impl<P: Structured, F: Forward<P>> Walk<'_, P, F> {
         state
     }
 
-    /// The state after leaving a block in which these variables have values.
+    /// The state after a block in which these variables have values.
     fn within(&mut self, block: &mut Vec<P::Stmt>, vars: &[Id], state: F::State, write: bool) -> F::State {
         let mut end = self.block(block, state, write);
         self.analysis.leave(block, vars, &mut end);

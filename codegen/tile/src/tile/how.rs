@@ -140,6 +140,13 @@ pub enum How {
     Atom(&'static Atom),
 }
 
+impl How {
+    /// Does it say that elements go through registers, so that it is done at once?
+    pub fn is_by_registers(self) -> bool {
+        matches!(self, How::Plain | How::Realigned | How::Here | How::Staged)
+    }
+}
+
 /// The operations of a product.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Multiply {

@@ -109,20 +109,15 @@ pub(super) struct Touch<'p> {
 pub(super) fn touches<'p>(program: &Program, stmt: &'p Stmt, global: &[bool]) -> Vec<Touch<'p>> {
     let space = |view: &View| program.tensor(view.tensor).space;
     let (reads, writes) = match &stmt.op {
-        Op::Copy { from, to, how, token, .. } => match done(*how) {
-            Some(Done::Mbarrier) => (Completes::Now, Completes::WithSlot),
-            Some(Done::Queue(Queue::Bulk)) if token.is_some() => {
-                (Completes::Queued(Flights::Stores), Completes::Now)
+        Op::Copy { from, to, how, token, .. } => match (done(*how), space(from), space(to)) {
+            (Some(Done::Mbarrier), ..) => (Completes::Now, Completes::WithSlot),
+            (Some(Done::Queue(Queue::Bulk)), ..) => {
+                (token.map_or(Completes::Now, |_| Completes::Queued(Flights::Stores)), Completes::Now)
             }
-            Some(Done::Queue(Queue::Bulk)) => (Completes::Now, Completes::Now),
-            _ => {
-                let fills = matches!((space(from), space(to)), (Space::Global { .. }, Space::Shared { .. }));
-                match how {
-                    How::Plain | How::Realigned | How::Here | How::Staged => (Completes::Now, Completes::Now),
-                    _ if fills => (Completes::Now, Completes::Queued(Flights::Copies)),
-                    _ => (Completes::Now, Completes::Now),
-                }
+            (_, Space::Global { .. }, Space::Shared { .. }) if !how.is_by_registers() => {
+                (Completes::Now, Completes::Queued(Flights::Copies))
             }
+            _ => (Completes::Now, Completes::Now),
         },
         Op::Gemm {
             token: Some(_),

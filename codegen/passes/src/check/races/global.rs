@@ -35,12 +35,8 @@ fn completes(program: &Program, stmt: &Stmt) -> bool {
     let space = |view: &View| program.tensor(view.tensor).space;
     match &stmt.op {
         Op::Copy { from, to, how, .. } => match how {
-            How::Plain | How::Realigned | How::Here | How::Staged => true,
-            How::Derive => {
-                let shared = |view: &View| matches!(space(view), Space::Shared { .. });
-                !shared(from) && !shared(to)
-            }
-            How::Async | How::Atom(_) => false,
+            How::Derive => ![from, to].into_iter().any(|view| matches!(space(view), Space::Shared { .. })),
+            how => how.is_by_registers(),
         },
         _ => stmt.op.stores().is_some(),
     }

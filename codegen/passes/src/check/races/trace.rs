@@ -8,6 +8,7 @@ use crate::check::touch::Actors;
 use crate::source::ast::Span;
 use crate::thread::Id;
 use crate::thread::index::gcd;
+use crate::tile::view::View;
 use crate::tile::visit::{of_elements, of_order, preorder};
 use crate::tile::{LaunchRule, Op, Past, Program, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
@@ -267,21 +268,15 @@ impl<'p> Unroll<'p> {
 
     /// Unrolls the first iterations of a loop: until slots and copies in flight repeat.
     fn repeat(&mut self, stmt: &'p Stmt, var: Id, body: &'p [Stmt]) {
-        let (mut period, mut periodic) = (1i64, true);
-        self.period(body, var, &mut period, &mut periodic);
-        if preorder(body).any(|stmt| stmt.ring().is_some()) {
-            period = lcm(period, self.slots);
-        }
-        let wanted = period.saturating_add(self.pending).saturating_add(1);
+        let slots = if preorder(body).any(|stmt| stmt.ring().is_some()) { self.slots } else { 1 };
+        let period = self.period(body, var).map(|period| lcm(period, slots));
+        let wanted = period.map_or(i64::MAX, |period| period.saturating_add(self.pending).saturating_add(1));
         let of = &self.program.vars[var as usize];
         // A loop whose start is not known is walked as if from 0.
         let first = if self.is_known(&of.from) { self.value(&of.from) } else { 0 };
         let count = self.is_known(&of.to).then(|| self.value(&of.to).saturating_sub(first).max(0));
-        let iterations = count
-            .unwrap_or(i64::MAX)
-            .min(if periodic { wanted } else { MOST_ITERATIONS })
-            .min(MOST_ITERATIONS);
-        if (!periodic || wanted > MOST_ITERATIONS) && count.is_none_or(|count| count > iterations) {
+        let iterations = count.unwrap_or(i64::MAX).min(wanted).min(MOST_ITERATIONS);
+        if wanted > MOST_ITERATIONS && count.is_none_or(|count| count > iterations) {
             let name = &self.program.vars[var as usize].name;
             let text = format!(
                 "races after the first {iterations} iterations of `{name}` are left to the simulator"
@@ -300,21 +295,19 @@ impl<'p> Unroll<'p> {
         }
     }
 
-    /// The period, in iterations, of the slots that a loop accesses in shared memory.
-    fn period(&self, body: &[Stmt], var: Id, period: &mut i64, periodic: &mut bool) {
-        each_term(self.program, body, &mut |coord| match coord {
-            Coord::Var(of) if *of == var => *periodic = false,
-            Coord::Submode { of, over, extent } if of.any(&|coord| *coord == Coord::Var(var)) => {
-                match extent.and_then(|extent| over.checked_mul(extent)) {
-                    Some(count) if count > 0 => *period = lcm(*period, count),
-                    _ => *periodic = false,
-                }
+    /// The period, in iterations, of the slots that a loop accesses in shared memory; `None` if it accesses other elements in each.
+    fn period(&self, body: &[Stmt], var: Id) -> Option<i64> {
+        let is_shared = |view: &&View| matches!(self.program.tensor(view.tensor).space, Space::Shared { .. });
+        let varies = |of: &Affine| of.any(&|coord| *coord == Coord::Var(var));
+        let bases = preorder(body).flat_map(Stmt::accesses).filter(is_shared).flat_map(|view| &view.base);
+        bases.flat_map(|base| &base.terms).try_fold(1, |period, (coord, _)| match coord {
+            Coord::Submode { of, over, extent } if varies(of) => {
+                let count = over.checked_mul((*extent)?).filter(|count| *count > 0)?;
+                Some(lcm(period, count))
             }
-            Coord::Two(..) if Affine::from(coord.clone()).any(&|c| *c == Coord::Var(var)) => {
-                *periodic = false;
-            }
-            _ => {}
-        });
+            Coord::Var(_) | Coord::Two(..) if varies(&coord.clone().into()) => None,
+            _ => Some(period),
+        })
     }
 
     fn branch(&mut self, arms: [&'p [Stmt]; 2], number: u64) {
@@ -393,13 +386,6 @@ impl<'p> Unroll<'p> {
         self.statements(body);
         self.steps.push(Step::Ordered(order, entry, false));
     }
-}
-
-/// Visits the terms of coordinates of views of shared memory.
-fn each_term(program: &Program, body: &[Stmt], f: &mut dyn FnMut(&Coord)) {
-    let views = preorder(body).flat_map(Stmt::accesses);
-    let shared = views.filter(|view| matches!(program.tensor(view.tensor).space, Space::Shared { .. }));
-    shared.flat_map(|view| &view.base).flat_map(|base| &base.terms).for_each(|(coord, _)| f(coord));
 }
 
 fn most_pending(body: &[Stmt]) -> i64 {

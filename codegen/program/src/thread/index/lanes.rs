@@ -23,7 +23,7 @@ pub enum Leaf {
 }
 
 impl Int {
-    /// The operation, on the values of its operands and zeros in the place of operands that it lacks; `None` for a leaf.
+    /// The operation, on the values of its operands and zeros instead of operands that it lacks; `None` for a leaf.
     fn operation(&self) -> Option<fn(i64, i64, i64) -> i64> {
         Some(match self {
             Int::Const(_)

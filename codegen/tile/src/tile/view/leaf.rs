@@ -15,6 +15,14 @@ pub struct Leaf {
     pub step: i64,
 }
 
+/// Do leaves of these strides and extents cover a range of this length, without overlap?
+pub fn covers(mut leaves: Vec<(i64, i64)>, length: i64) -> bool {
+    leaves.retain(|(_, n)| *n > 1);
+    leaves.sort_unstable();
+    let next = |below: i64, &(by, n): &(i64, i64)| (by == below).then(|| below.checked_mul(n)).flatten();
+    leaves.iter().try_fold(1, next) == Some(length)
+}
+
 /// The leaves of a view's layout; extents that are not integers count as 1.
 pub fn leaves(view: &View) -> Vec<Leaf> {
     view.layout
