@@ -66,7 +66,7 @@ pub(super) fn added(
 
 /// Does a test hold for a statement, or one inside it?
 fn any(stmt: &Stmt, test: impl Fn(&Stmt) -> bool) -> bool {
-    stmt.preorder().any(|stmt| test(stmt))
+    stmt.preorder().any(test)
 }
 
 fn after_products(
