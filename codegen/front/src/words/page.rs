@@ -20,10 +20,9 @@ fn bare(kind: ExprKind) -> Expr {
 }
 
 impl Reader<'_> {
-    /// `#[kernel(T = f32 | f64)] fn name<T, const BM: usize = 64>(…) { … }`
+    /// `#[kernel] fn name<T, const BM: usize = 64>(…) { … }`
     fn kernel(&mut self) -> Result<Kernel> {
-        // The attribute lists element types, which are given.
-        self.at += self.text.find("\nfn ").unwrap_or_default();
+        self.expect("#[kernel]", "")?;
         self.expect("fn ", "")?;
         let name = self.name()?;
         let mut consts = self.constants()?;

@@ -3,14 +3,7 @@
 //!
 //! Sizes and keys give the constants. `tilewright inspect matmul … --kernel` prints what is left of the page with them.
 
-#[kernel(
-    A = f32 | f64 | f16 | bf16 | i8 | u8 | i32 | u32,
-    Acc = f32 | f64 | i32 | u32,
-    S = f32 | f64 | i32 | u32,
-    C = f32 | f64 | f16 | bf16 | i8 | u8 | i32 | u32,
-    R = f32 | f64 | f16 | bf16 | i8 | u8 | i32 | u32,
-    X = f32 | f64 | f16 | bf16 | i8 | u8 | i32 | u32
-)]
+#[kernel]
 fn matmul<
     // Elements of A and B, of sums, of the epilogue, of C, the residual and the second result.
     A, Acc, S, C, R, X,

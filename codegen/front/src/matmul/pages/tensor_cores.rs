@@ -3,17 +3,7 @@
 //!
 //! Sizes and keys give the constants. `tilewright inspect matmul … --kernel` prints what is left of the page with them.
 
-#[kernel(
-    A = bf16 | f16 | tf32 | f32 | f64 | e4m3 | e5m2 | i8 | u8,
-    B = bf16 | f16 | tf32 | f32 | f64 | e4m3 | e5m2 | i8 | u8,
-    T = bf16 | f16 | tf32 | f64 | e4m3 | e5m2 | i8 | u8,
-    Acc = f32 | f16 | f64 | i32,
-    S = f32 | f16 | f64 | i32,
-    C = bf16 | f16 | f32 | f64 | e4m3 | e5m2 | i8 | u8 | i32,
-    R = bf16 | f16 | f32 | f64 | e4m3 | e5m2 | i8 | u8 | i32,
-    X = bf16 | f16 | f32 | f64 | e4m3 | e5m2 | i8 | u8 | i32,
-    W = i4 | u4
-)]
+#[kernel]
 fn matmul<
     // Elements of A and B, as they are multiplied, of sums, of the epilogue, of C, the residual and the second result; packed weights.
     A, B, T, Acc, S, C, R, X, W,
