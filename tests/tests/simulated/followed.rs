@@ -153,7 +153,7 @@ fn reused(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, c: &mut Tensor<f32, 
 }
 
 /// A permutation of elements within their tile.
-#[kernel(allow(bank_conflicts, uncoalesced))]
+#[kernel(allow(bank_conflicts, rearranged, uncoalesced))]
 fn rearranged(x: &Tensor<f32, (N)>, y: &mut Tensor<f32, (N)>) {
     let from = parallelize(tile(x, (256), (block.x)), layout!((256)), thread.x);
     let to =

@@ -630,7 +630,7 @@ fn gradients_of_convolutions_of_few_channels() {
 
 /// An element of registers that `let` names keeps its value when the tile changes; a slice that is changed by its name is a part
 /// of the tile.
-#[kernel]
+#[kernel(allow(rearranged))]
 fn exchanged(x: &Tensor<f32, _4>, y: &mut Tensor<f32, _4>) {
     let z = registers::<f32>((2, 2), 0.0);
     copy(parallelize(regroup(tile(x, 4, 0), (2, 2)), layout!((1, 1)), thread.x), z);

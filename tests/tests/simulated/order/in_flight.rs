@@ -79,7 +79,7 @@ fn by_argument(
 }
 
 /// Elements of f32 change threads through shared memory after copies that are waited for in an `if`.
-#[kernel]
+#[kernel(allow(rearranged))]
 fn exchanged(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (ldy, _1)>) {
     let (g, h) = (tile(x, (32, 32), (block.x, block.y)), tile(y, (32, 32), (block.x, block.y)));
     let s = shared::<f32>((32, 32));
