@@ -134,9 +134,10 @@ language! {
     /// A view of a fragment in the order in which its load instruction fills it, which may be the operands of several
     /// products: `copy(rows, retile(fa, rows), how = "ldmatrix_x4")`.
     fn retile(fragment: View, rows: View) -> View;
-    /// Copies every element, and converts it to the type of the target as `as` does. A copy from global to shared
-    /// memory is asynchronous: it is in flight until a wait. Out-of-bounds elements of the source are 0, or the
-    /// value of `fill = …`, or with `clamp = true` the nearest element in bounds. With `boundary_check = 1` only coordinates along
+    /// Copies every element, and converts it to the type of the target as `as` does. Elements of two parts correspond in the order
+    /// of their modes: parts of different thread layouts rearrange a tile, which the lint [`rearranged`](super::lints#lints) reports.
+    /// A copy from global to shared memory is asynchronous: it is in flight until a wait. Out-of-bounds elements of the source are 0,
+    /// or the value of `fill = …`, or with `clamp = true` the nearest element in bounds. With `boundary_check = 1` only coordinates along
     /// mode 1 of the tensor are compared with its extent, and elements that are out of bounds along other modes are any elements of the
     /// tensor. Only products may read them, in a loop along mode 1: results of rows that are out of bounds are not stored. In a pipelined loop,
     /// `how = "staged"` copies through registers, which suits copies that transpose the tile.

@@ -141,7 +141,12 @@ pub(super) fn store(
         along(axis.extent),
     );
     let span = span_of(program, stmt, 0);
-    let help = match program.derived.contains(&stmt.span) && !axis.through.operand {
+    let is_whole = program.derived.contains(&stmt.span);
+    // The elements of a whole vector change their order only if the text says so.
+    if lost.moves && is_whole && modes.len() == 1 {
+        return None;
+    }
+    let help = match is_whole && !axis.through.operand {
         true => turned_tile(program, to, lost),
         false => remedy(program, to, modes, coordinates, lost, starts_like),
     };
