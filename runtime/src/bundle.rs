@@ -127,7 +127,7 @@ static ADDED: RwLock<Option<Added>> = RwLock::new(None);
 
 /// Adds a bundle, such as `include_bytes!("../kernels.bundle")`. Returns the number of its kernels.
 ///
-/// A damaged bundle and one of another version are refused, and nothing of them is used.
+/// A damaged bundle and one of another version are refused as a whole.
 ///
 /// ```
 /// // SAFETY: this is no bundle.

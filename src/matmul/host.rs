@@ -215,7 +215,7 @@ fn on_device(device: &tilewright_runtime::Device, product: Product<'_, Host>) ->
     Ok(Ran::Device(Box::new(launched)))
 }
 
-/// Writes a result, of which these bytes are stored.
+/// Writes a result. These of its bytes are stored.
 #[cfg(any(feature = "cuda", feature = "sim"))]
 fn written(result: &mut Operands, bytes: &[u8]) {
     let bits = |element: &[u8]| element.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte));

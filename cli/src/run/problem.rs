@@ -153,7 +153,7 @@ pub(crate) fn unallocated(
     Ok((known.extents, given))
 }
 
-/// The same for extents by name, of which a kernel has some: for the project's own benchmarks.
+/// Extents by name, for the project's own benchmarks. A kernel has some of them.
 pub fn placed_with(kernel: &Generated, sizes: &[(&str, i64)]) -> Result<Vec<Given>> {
     let params = &kernel.variants[0].program.params[..kernel.params.len()];
     let mut known = extents(kernel, params, None)?;

@@ -9,7 +9,7 @@ use crate::values::elem::Elem;
 /// What is given of a function.
 #[derive(Default)]
 pub(crate) struct Given {
-    /// Values of constants, and names of types, which the text then has in their place.
+    /// Values of constants, and names of types, which the text then has instead.
     pub(crate) values: Vec<(&'static str, Expr)>,
     /// The constants that the function still has. Their names have the spans of their values.
     pub(crate) constants: Vec<ConstParam>,

@@ -15,6 +15,7 @@ use crate::harness::{Fake, Run};
 const OTHER: MatmulKernel<f32> = matmul_kernel!(bm = 64, bn = 64, bk = 8, tc = (8, 8));
 /// The file.
 const FILE: &str = "TILEWRIGHT_BUNDLE";
+const ABSENT: &str = "NVRTC was not found";
 /// The architectures of a new bundle; absent where it is launched from.
 const MAKE: &str = "TILEWRIGHT_BUNDLE_FOR";
 
@@ -79,7 +80,7 @@ fn check(run: impl Fn(&Fake) -> Run) {
         let run = run(&fake.clone().set("FAKE_ARCH", arch)).sound();
         run.check(run.output.contains("kernels: 2"), "two kernels");
         run.check(run.output.contains("launched: variant"), "the kernel of the bundle is launched");
-        run.check(run.output.contains("other: NVRTC was not found"), "another kernel needs the compiler");
+        run.check(run.output.contains(&format!("other: {ABSENT}")), "another kernel needs the compiler");
         assert_eq!(run.count("nvrtcCompileProgram"), 0);
         assert_eq!(run.launches(), 1);
     }
@@ -92,7 +93,7 @@ fn check(run: impl Fn(&Fake) -> Run) {
         run.check(run.output.contains(outcome), outcome);
         assert_eq!(run.launches(), 0);
     };
-    launch(&fake.clone().set("FAKE_ARCH", 120), &bytes, "failed: NVRTC was not found");
+    launch(&fake.clone().set("FAKE_ARCH", 120), &bytes, &format!("failed: {ABSENT}"));
     launch(&fake, b"text", "refused: ");
     launch(&fake, &bytes[..60], "the bundle is damaged help: make it again");
     launch(&fake, &bytes[..bytes.len() - 1], "the bundle is shorter than its index says");
@@ -104,5 +105,5 @@ fn check(run: impl Fn(&Fake) -> Run) {
     let length = u64::from_le_bytes(bytes[index - 8..index].try_into().unwrap()) as usize;
     let mut other = bytes.clone();
     other[index + length..].iter_mut().for_each(|byte| *byte ^= 1);
-    launch(&fake, &other, "NVRTC was not found");
+    launch(&fake, &other, ABSENT);
 }

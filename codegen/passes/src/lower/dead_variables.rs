@@ -1,4 +1,4 @@
-//! Uses of integer variables, and elimination of what nothing reads.
+//! Uses of integer variables, and elimination of unread ones.
 
 use std::collections::BTreeSet;
 
@@ -70,7 +70,7 @@ fn remove_unread(list: &mut Vec<Stmt>, read: &Read) {
     }
 }
 
-/// Removes a statement, and the comment before it if no other statement follows under it.
+/// Removes a statement, and the comment before it unless it has another statement.
 fn remove_with_comment(list: &mut Vec<Stmt>, at: usize) {
     list.remove(at);
     let is_comment = |stmt: &Stmt| matches!(stmt.op, Op::Comment(_));

@@ -123,14 +123,14 @@ impl Steps {
         let like = Stmt { op: Op::Sync, ..stmt.clone() };
         // Edges and coordinates of elements are analysed per statement in terms of the loop's variable, which k-steps
         // that are written out replace.
-        let follows = preorder(&work).any(|stmt| stmt.needs_coordinates());
+        let needs_coordinates = preorder(&work).any(|stmt| stmt.needs_coordinates());
         Ok(Some(Steps {
             var: *var,
             count,
             loads,
             work,
             like,
-            ahead: ahead.stages > 1 && !follows,
+            ahead: ahead.stages > 1 && !needs_coordinates,
             exit: None,
         }))
     }
