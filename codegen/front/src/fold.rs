@@ -17,6 +17,9 @@ pub(crate) struct Given {
     pub(crate) renamed: Vec<(&'static str, &'static str)>,
 }
 
+/// A closure: its parameters, its body, and the number of names in the scope where it is defined.
+type Closure = (Vec<Pattern>, Expr, usize);
+
 /// What a name stands for.
 #[derive(Clone)]
 enum Known {
@@ -24,8 +27,7 @@ enum Known {
     Name,
     /// An expression. An optional value is a list of at most one.
     Value(Expr),
-    /// A closure, defined where the scope has this number of names.
-    Closure(Vec<Pattern>, Expr, usize),
+    Closure(Closure),
 }
 
 /// The function that is left. Constants that are not given have their defaults.
@@ -43,7 +45,7 @@ pub(crate) fn fold(function: Kernel, given: Given) -> Kernel {
         if folder.known(&name.text).is_none() {
             let known = match default {
                 Some(Expr { kind: ExprKind::Closure { params, body }, .. }) => {
-                    Known::Closure(params, *body, folder.scope.len())
+                    Known::Closure((params, *body, folder.scope.len()))
                 }
                 Some(value) => Known::Value(value),
                 None => Known::Name,
@@ -60,9 +62,9 @@ fn bare(kind: ExprKind) -> Expr {
     Expr { span: Span::default(), kind }
 }
 
-/// An optional value that is there.
-fn present(value: ExprKind) -> Known {
-    Known::Value(bare(ExprKind::Tuple(vec![bare(value)])))
+/// An optional value.
+fn optional(value: Option<ExprKind>) -> Known {
+    Known::Value(bare(ExprKind::Tuple(value.into_iter().map(bare).collect())))
 }
 
 struct Folder {
@@ -106,11 +108,11 @@ impl Folder {
         let name = param.name.text.clone();
         self.rename(&mut param.name);
         if let Some(list) = param.list.take().map(|list| self.expr(list)) {
-            if list.kind == ExprKind::Int(0) {
-                self.bind(&name, Known::Value(bare(ExprKind::Tuple(Vec::new()))));
+            let is_there = list.kind != ExprKind::Int(0);
+            self.bind(&name, optional(is_there.then(|| ExprKind::Name(param.name.text.clone()))));
+            if !is_there {
                 return None;
             }
-            self.bind(&name, present(ExprKind::Name(param.name.text.clone())));
         }
         self.elem(&mut param.elem);
         if let ParamKind::Tensor { shape, stride, .. } = &mut param.kind {
@@ -183,8 +185,8 @@ impl Folder {
     fn binds(&mut self, pattern: &mut Pattern, value: &mut Expr) -> bool {
         if let (Pattern::Name(name), ExprKind::Closure { params, body }) = (&*pattern, &value.kind) {
             // A closure that is folded may call itself.
-            let known = Known::Closure(params.clone(), (**body).clone(), self.scope.len() + 1);
-            self.bind(&name.text, known);
+            let closure = (params.clone(), (**body).clone(), self.scope.len() + 1);
+            self.bind(&name.text, Known::Closure(closure));
             return false;
         }
         self.replace(value);
@@ -209,7 +211,7 @@ impl Folder {
             (Pattern::Name(name), ExprKind::Tuple(items)) if items.len() == 1 => {
                 let text = name.text.clone();
                 self.rename(name);
-                self.bind(&text, present(ExprKind::Name(name.text.clone())));
+                self.bind(&text, optional(Some(ExprKind::Name(name.text.clone()))));
                 *value = items.remove(0);
             }
             // Errors about the name are about its value.
@@ -239,13 +241,13 @@ impl Folder {
             }
             ExprKind::Call { function, types, args } => {
                 types.iter_mut().for_each(|name| self.elem(name));
-                if let Some(Known::Closure(params, body, depth)) = self.known(&function.text).cloned() {
-                    let passed = |folder: &mut Self, arg: Arg| match folder.closure(&arg.value) {
-                        Some((params, body, depth)) => Known::Closure(params, body, depth),
-                        None => Known::Value(folder.expr(arg.value)),
+                if let Some(Known::Closure(closure)) = self.known(&function.text).cloned() {
+                    let passed = |Arg { value, .. }| match self.closure(&value) {
+                        Some(closure) => Known::Closure(closure),
+                        None => Known::Value(self.expr(value)),
                     };
-                    let args = args.drain(..).map(|arg| passed(self, arg)).collect();
-                    return self.inlined(&params, body, depth, args);
+                    let args = args.drain(..).map(passed).collect();
+                    return self.inlined(closure, args);
                 }
                 self.args(args);
             }
@@ -307,11 +309,11 @@ impl Folder {
     }
 
     /// The closure that an expression is or names.
-    fn closure(&self, of: &Expr) -> Option<(Vec<Pattern>, Expr, usize)> {
+    fn closure(&self, of: &Expr) -> Option<Closure> {
         match &of.kind {
             ExprKind::Closure { params, body } => Some((params.clone(), (**body).clone(), self.scope.len())),
             ExprKind::Name(name) => match self.known(name)? {
-                Known::Closure(params, body, depth) => Some((params.clone(), body.clone(), *depth)),
+                Known::Closure(closure) => Some(closure.clone()),
                 _ => None,
             },
             _ => None,
@@ -324,17 +326,15 @@ impl Folder {
             let mut lists = if lists.len() == params.len() { lists } else { &[] }.iter();
             let mut left = Vec::new();
             for param in params {
-                match (&param, lists.next()) {
-                    (Pattern::Name(name), Some(Some(0))) => {
-                        folder.bind(&name.text, Known::Value(bare(ExprKind::Tuple(Vec::new()))));
-                        continue;
-                    }
-                    (Pattern::Name(name), Some(Some(_))) => {
-                        folder.bind(&name.text, present(ExprKind::Name(name.text.clone())));
+                let len = lists.next().copied().flatten();
+                match (&param, len) {
+                    (Pattern::Name(name), Some(len)) => {
+                        let item = ExprKind::Name(name.text.clone());
+                        folder.bind(&name.text, optional((len > 0).then_some(item)));
                     }
                     _ => folder.own(&param),
                 }
-                left.push(param);
+                left.extend((len != Some(0)).then_some(param));
             }
             let body = Box::new(folder.expr(body));
             bare(ExprKind::Closure { params: left, body })
@@ -342,9 +342,9 @@ impl Folder {
     }
 
     /// The value of a closure that is called by its name.
-    fn inlined(&mut self, params: &[Pattern], body: Expr, depth: usize, args: Vec<Known>) -> Expr {
+    fn inlined(&mut self, (params, body, depth): Closure, args: Vec<Known>) -> Expr {
         let outer = self.scope.split_off(depth);
-        for (param, arg) in params.iter().zip(args) {
+        for (param, arg) in params.into_iter().zip(args) {
             if let Pattern::Name(name) = param {
                 self.bind(&name.text, arg);
             }
