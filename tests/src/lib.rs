@@ -17,6 +17,7 @@ pub mod functions;
 pub mod gallery;
 pub mod gathers;
 pub mod hand;
+pub mod inputs;
 pub mod integers;
 pub mod lanes;
 pub mod lists;

@@ -17,4 +17,4 @@ pub mod source;
 pub mod whole;
 mod written;
 
-pub use written::{near, written, written_with};
+pub use written::{Written, near, written, written_with};

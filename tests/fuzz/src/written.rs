@@ -2,7 +2,7 @@
 
 use tilewright_codegen::kernel_def::KernelDef;
 use tilewright_codegen::tile::{self, Program};
-use tilewright_codegen::{Definition, Elem, Generate as _};
+use tilewright_codegen::{Definition, Elem, Generate as _, Generated};
 use tilewright_layout::{Symbol, Value};
 use tilewright_sim::{Arg, ArgMemory, Options, run_every};
 
@@ -18,9 +18,7 @@ pub fn written(def: &KernelDef, args: &[Arg]) {
 /// [`written`], in these schedules and on this device.
 #[track_caller]
 pub fn written_with(def: &KernelDef, args: &[Arg], options: &Options) {
-    if let Err(why) = compared(def, args, options, None) {
-        panic!("{why}");
-    }
+    Written::new(def).check(args, options, None);
 }
 
 /// The results of every variant are the results of the kernel's text in double precision: integers are equal, and other numbers
@@ -28,25 +26,48 @@ pub fn written_with(def: &KernelDef, args: &[Arg], options: &Options) {
 /// result error bounds do not decide.
 #[track_caller]
 pub fn near(def: &KernelDef, args: &[Arg], within: f64) {
-    if let Err(why) = compared(def, args, &Options::default(), Some(within)) {
-        panic!("{why}");
+    Written::new(def).check(args, &Options::default(), Some(within));
+}
+
+/// A kernel as text, as a tile program and with its variants.
+pub struct Written {
+    definition: Definition,
+    /// The tile program, which has the parameters.
+    pub program: Program,
+    generated: Generated,
+}
+
+impl Written {
+    /// Generates the kernel.
+    #[track_caller]
+    pub fn new(def: &KernelDef) -> Written {
+        let definition = def.definition().expect("a definition of this version");
+        let program = definition.program().unwrap_or_else(|why| panic!("{why:?}"));
+        let generated = def.generate().unwrap_or_else(|why| panic!("{why}"));
+        Written { definition, program, generated }
+    }
+
+    /// [`written_with`], or [`near`].
+    #[track_caller]
+    pub fn check(&self, args: &[Arg], options: &Options, within: Option<f64>) {
+        if let Err(why) = compared(self, args, options, within) {
+            panic!("{why}");
+        }
     }
 }
 
-fn compared(def: &KernelDef, args: &[Arg], options: &Options, within: Option<f64>) -> Result<(), String> {
-    let Some(definition) = def.definition() else { return Err("no definition".into()) };
-    let program = definition.program().map_err(|why| format!("{why:?}"))?;
-    let Definition::Function(kernel, settings) = &definition else { return Err("no function".into()) };
-    let case = case(&program, args)?;
+fn compared(written: &Written, args: &[Arg], options: &Options, within: Option<f64>) -> Result<(), String> {
+    let Written { definition, program, generated } = written;
+    let Definition::Function(kernel, settings) = definition else { return Err("no function".into()) };
+    let case = case(program, args)?;
     // The text of some kernels does not say how many blocks there are.
-    let grid = case.grid(&program).ok_or("no grid")?;
+    let grid = case.grid(program).ok_or("no grid")?;
     let wanted = match within {
         Some(_) => whole::run_in_doubles(kernel, settings, &case, grid),
         None => whole::run_blocks(kernel, settings, &case, Some(grid)),
     };
     let wanted = wanted.map_err(|why| format!("undefined: {}", why.0))?;
-    let generated = definition.generate().kernel.ok_or("no kernel")?;
-    let outcomes = run_every(&generated, args, options).map_err(|fault| fault.to_string())?;
+    let outcomes = run_every(generated, args, options).map_err(|fault| fault.to_string())?;
     if outcomes.is_empty() {
         return Err("no variant ran".into());
     }

@@ -1,24 +1,16 @@
 //! Arithmetic on whole tiles, as users of Triton and of arrays write it.
 
-use crate::{below, drawn, near, rows, rows_out, written};
 use tilewright::prelude::*;
-use tilewright_sim::Arg;
 use tilewright_tests::arithmetic::{in_range, lattice, lion, median, widened};
+use tilewright_tests::inputs::inputs;
 
 #[test]
 fn a_step_by_the_sign() {
-    for n in [0, 1, 1500, 2048] {
-        let (g, m, p) = (drawn(n, 1), drawn(n, 2), drawn(n, 3));
-
-        let args = [
-            Arg::number(0.01f32),
-            Arg::number(0.1f32),
-            Arg::tensor(&g, [n]),
-            Arg::in_out(&m, [n]),
-            Arg::in_out(&p, [n]),
-        ];
-        written(lion().def(), &args);
-    }
+    inputs(lion().def())
+        .set("lr = 0.01, decay = 0.1")
+        .with("m", |x| x)
+        .with("p", |x| x)
+        .written(["N = 0", "N = 1", "N = 1500", "N = 2048"]);
 }
 
 /// Each channel of each image with mean 0 and variance 1, by the moments of pieces of any number.
@@ -49,17 +41,10 @@ fn instance_norm<const B: usize = 512>(
 
 #[test]
 fn instances_are_normal() {
-    for (p, c, n) in [(700, 3, 2), (1, 1, 1), (512, 2, 1), (3, 0, 2)] {
-        let (x, gamma, beta) = (drawn(p * c * n, 1), drawn(c, 2), drawn(c, 3));
-        let args = [
-            Arg::number(1e-3f32),
-            Arg::tensor(&x, [p, c, n]),
-            Arg::tensor(&gamma, [c]),
-            Arg::tensor(&beta, [c]),
-            Arg::output::<f32>([p, c, n]),
-        ];
-        near(instance_norm().def(), &args, 1e-4);
-    }
+    inputs(instance_norm().def()).set("eps = 0.001").near(
+        1e-4,
+        ["P = 700, C = 3, N = 2", "P = 1, C = 1, N = 1", "P = 512, C = 2, N = 1", "P = 3, C = 0, N = 2"],
+    );
 }
 
 /// The cosines of the angles between the rows of two matrices.
@@ -85,53 +70,43 @@ fn cosines(
 
 #[test]
 fn angles_between_rows() {
-    for (m, n, k) in [(33, 40, 17), (1, 1, 1), (32, 32, 16), (5, 3, 100)] {
-        let (a, b) = (drawn(m * k, 1), drawn(n * k, 2));
-        written(cosines().def(), &[rows(&a, m, k), rows(&b, n, k), rows_out(m, n)]);
-    }
+    inputs(cosines().def()).written([
+        "M = 33, N = 40, K = 17",
+        "M = 1, N = 1, K = 1",
+        "M = 32, N = 32, K = 16",
+        "M = 5, N = 3, K = 100",
+    ]);
 }
 
 #[test]
 fn densities_move_and_relax() {
-    for (w, h) in [(65, 5), (1, 1), (7, 9)] {
-        let f: Vec<f32> = drawn(w * h * 9, 1).iter().map(|x| 1.0 + 0.1 * x).collect();
-        let args = [Arg::number(1.2f32), Arg::tensor(&f, [w, h, 9]), Arg::output::<f32>([w, h, 9])];
-        near(lattice().def(), &args, 1e-5);
-    }
+    inputs(lattice().def())
+        .set("omega = 1.2")
+        .with("f", |x| 1.0 + 0.1 * x)
+        .near(1e-5, ["W = 65, H = 5", "W = 1, H = 1", "W = 7, H = 9"]);
 }
 
 #[test]
 fn medians_of_nine() {
-    for (w, h) in [(40, 9), (1, 1), (32, 8), (3, 1)] {
-        let x = drawn(w * h, 1);
-        written(median().def(), &[Arg::tensor(&x, [w, h]), Arg::output::<f32>([w, h])]);
-    }
+    inputs(median().def()).written(["W = 40, H = 9", "W = 1, H = 1", "W = 32, H = 8", "W = 3, H = 1"]);
 }
 
 #[test]
 fn signals_are_widened() {
-    for (l, c, o) in [(130, 3, 2), (1, 1, 1), (128, 2, 3)] {
-        let (x, k) = (drawn(l * c, 1), drawn(4 * c * o, 2));
-
-        let args = [Arg::tensor(&x, [l, c]), Arg::tensor(&k, [4, c, o]), Arg::output::<f32>([2, l, o])];
-        written(widened().def(), &args);
-    }
+    inputs(widened().def()).written([
+        "L = 130, C = 3, O = 2",
+        "L = 1, C = 1, O = 1",
+        "L = 128, C = 2, O = 3",
+    ]);
 }
 
 #[test]
 fn masks_have_names() {
-    for n in [1, 1024, 3000] {
-        let x = below(100, n, 1);
-
-        let args = [
-            Arg::number(20i32),
-            Arg::number(60i32),
-            Arg::tensor(&x, [n]),
-            Arg::output::<i32>([n]),
-            Arg::in_out(&[0i32; 2], [2]),
-        ];
-        written(in_range().def(), &args);
-    }
+    inputs(in_range().def())
+        .set("least = 20, most = 60")
+        .below("x", 100)
+        .zero("totals")
+        .written(["N = 1", "N = 1024", "N = 3000"]);
 }
 
 /// Elements of a tile that an integer chooses, times one of two numbers.
@@ -145,15 +120,5 @@ fn chosen(n: i32, w: &Tensor<f32, _2>, x: &Tensor<f32, N>, y: &mut Tensor<f32, N
 
 #[test]
 fn integers_choose_tiles() {
-    for n in [1, 64, 99, 200] {
-        let x = drawn(n, 2);
-
-        let args = [
-            Arg::number(1i32),
-            Arg::tensor(&[3.0f32, 5.0], [2]),
-            Arg::tensor(&x, [n]),
-            Arg::output::<f32>([n]),
-        ];
-        written(chosen().def(), &args);
-    }
+    inputs(chosen().def()).set("n = 1").written(["N = 1", "N = 64", "N = 99", "N = 200"]);
 }

@@ -1,8 +1,9 @@
 //! Tokens on their way through a language model: experts, gates, beams, drafts, packed sequences.
 
-use crate::{below, drawn, every, generated, written};
+use crate::{below, drawn, every, generated};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
+use tilewright_tests::inputs::inputs;
 
 /// Where each token goes when tokens are grouped by expert, in their order.
 #[kernel]
@@ -43,45 +44,6 @@ fn tokens_are_in_the_order_of_experts() {
             assert_eq!(outcome.get::<i32>("index").unwrap(), index);
         }
     }
-}
-
-/// silu(x·w1ᵀ) · (x·w3ᵀ)
-#[kernel]
-fn swiglu<const BM: usize = 64, const BN: usize = 64, const BK: usize = 32>(
-    x: &Tensor<bf16, (M, K), (ldx, _1)>,
-    w: &Tensor<bf16, (N, K, _2), (ldw, _1, half)>,
-    y: &mut Tensor<bf16, (M, N), (ldy, _1)>,
-) {
-    let gx = tile(x, (BM, BK), (block.x, _));
-    let gw = tile(w, (BN, BK, 1), (block.y, _, 0));
-    let gv = tile(w, (BN, BK, 1), (block.y, _, 1));
-    let sx = shared::<bf16>((BM, BK));
-    let sw = shared::<bf16>((BN, BK));
-    let sv = shared::<bf16>((BN, BK));
-    let mma = tiled_mma::<bf16, f32>(warps = 4);
-    let mut gate = mma.accumulators((BM, BN), 0.0);
-    let mut up = mma.accumulators((BM, BN), 0.0);
-    for k in pipelined(0..gx.size(2), stages = 3) {
-        copy(gx[(_, _, k)], sx);
-        copy(gw[(_, _, 0, k)], sw);
-        copy(gv[(_, _, 0, k)], sv);
-        gemm(sx, sw, &mut gate);
-        gemm(sx, sv, &mut up);
-    }
-    copy(silu(gate) * up, tile(y, (BM, BN), (block.x, block.y)));
-}
-
-#[test]
-fn one_product_gates_another() {
-    let (m, n, k) = (70, 45, 52);
-    let bf = |x: Vec<f32>| x.into_iter().map(|x| bf16::from_f32(x / 4.0)).collect::<Vec<_>>();
-    let (x, w) = (bf(drawn(m * k, 1)), bf(drawn(n * k * 2, 2)));
-    let args = [
-        Arg::tensor(&x, [m, k]).strides([k, 1]),
-        Arg::tensor(&w, [n, k, 2]).strides([k, 1, n * k]),
-        Arg::output::<bf16>([m, n]).strides([n, 1]),
-    ];
-    written(swiglu().def(), &args);
 }
 
 /// The K best continuations of B beams over a vocabulary, for each sentence.
@@ -248,49 +210,8 @@ fn packed_attention<const BM: usize = 32, const BN: usize = 32, const D: usize =
 
 #[test]
 fn sequences_are_packed() {
-    let (b, h, j, d) = (3, 4, 2, 64);
-    let start = [0i32, 37, 38, 75];
-    let t = 75;
-    let bf = |x: Vec<f32>| x.into_iter().map(|x| bf16::from_f32(x / 2.0)).collect::<Vec<_>>();
-    let (q, k, v, sink) =
-        (bf(drawn(t * h * d, 1)), bf(drawn(t * j * d, 2)), bf(drawn(t * j * d, 3)), drawn(h, 4));
-    let lengths = [37i32, 1, 37];
-    let args = [
-        Arg::number(0.125f32),
-        Arg::number(5.0f32),
-        Arg::tensor(&start, [b + 1]),
-        Arg::tensor(&lengths, [b]),
-        Arg::tensor(&sink, [h]),
-        Arg::tensor(&q, [t, h, d]).strides([h * d, d, 1]),
-        Arg::tensor(&k, [t, j, d]).strides([j * d, d, 1]),
-        Arg::tensor(&v, [t, j, d]).strides([j * d, d, 1]),
-        Arg::output::<bf16>([t, h, d]).strides([h * d, d, 1]),
-    ];
-    for outcome in every(generated!(packed_attention()), &args) {
-        let o = outcome.get::<bf16>("o").unwrap();
-        for s in 0..b {
-            for i in start[s] as usize..start[s + 1] as usize {
-                for head in 0..h {
-                    let row = |x: &[bf16], at: usize| -> Vec<f64> {
-                        x[at * d..][..d].iter().map(|x| x.to_f32() as f64).collect()
-                    };
-                    let qi = row(&q, i * h + head);
-                    let p: Vec<f64> = (start[s] as usize..=i)
-                        .map(|n| {
-                            let z: f64 = qi.iter().zip(row(&k, n * j + head / 2)).map(|(a, b)| a * b).sum();
-                            (5.0 * (z / 8.0 / 5.0).tanh()).exp()
-                        })
-                        .collect();
-                    let total = p.iter().sum::<f64>() + (sink[head] as f64).exp();
-                    for c in 0..d {
-                        let of =
-                            |(n, p): (usize, &f64)| p * row(&v, (start[s] as usize + n) * j + head / 2)[c];
-                        let wanted = p.iter().enumerate().map(of).sum::<f64>() / total;
-                        let got = o[(i * h + head) * d + c].to_f32() as f64;
-                        assert!((got - wanted).abs() <= 0.02 * (1.0 + wanted.abs()), "{i} {head} {c}");
-                    }
-                }
-            }
-        }
-    }
+    inputs(packed_attention().def())
+        .set("scale = 0.125, cap = 5")
+        .list("start", [0, 37, 38, 75])
+        .near(0.02, ["B = 3, T = 75, H = 4, J = 2"]);
 }

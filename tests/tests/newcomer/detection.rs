@@ -1,8 +1,9 @@
 //! Masks of overlapping boxes, and gradients that go to the places of maxima.
 
-use crate::{drawn, generated, right, rows, written};
+use crate::{drawn, generated, right, rows};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
+use tilewright_tests::inputs::inputs;
 
 /// For each box the bits of those after it that overlap it by more than a limit, 32 in a word: the first half of the
 /// suppression of all but the best ones.
@@ -26,17 +27,7 @@ fn overlapping(limit: f32, boxes: &Tensor<f32, (N, _4)>, mask: &mut Tensor<u32, 
 
 #[test]
 fn boxes_overlap() {
-    for n in [1, 2, 33, 64, 130] {
-        let mut boxes = drawn(4 * n, 3);
-        for corners in boxes.chunks_mut(4) {
-            (corners[2], corners[3]) =
-                (corners[0] + corners[2].abs() + 1.0, corners[1] + corners[3].abs() + 1.0);
-        }
-        let words = n.div_ceil(32);
-        let columns: Vec<f32> = (0..4 * n).map(|at| boxes[at % n * 4 + at / n]).collect();
-        let args = [Arg::number(0.3f32), Arg::tensor(&columns, [n, 4]), Arg::output::<u32>([n, words])];
-        written(overlapping().def(), &args);
-    }
+    inputs(overlapping().def()).set("limit = 0.3").written(["N = 1", "N = 2", "N = 33", "N = 64", "N = 130"]);
 }
 
 /// Max pooling of windows of 3x3, every second one: each gradient is added at the first maximum of its window.

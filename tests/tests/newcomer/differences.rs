@@ -1,8 +1,9 @@
 //! Differences: of rows from the first one, of neighbours, of several results of one function.
 
-use crate::{drawn, generated, right, rows, rows_out, written};
+use crate::{drawn, generated, right, rows, rows_out};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
+use tilewright_tests::inputs::inputs;
 
 /// How far each row is from the first one.
 #[kernel]
@@ -15,10 +16,7 @@ fn from_the_first(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, M>) {
 
 #[test]
 fn rows_are_compared_with_the_first() {
-    for (m, n) in [(1, 1), (5, 100), (8, 128)] {
-        let x = drawn(m * n, 5);
-        written(from_the_first().def(), &[rows(&x, m, n), Arg::output::<f32>([m])]);
-    }
+    inputs(from_the_first().def()).written(["M = 1, N = 1", "M = 5, N = 100", "M = 8, N = 128"]);
 }
 
 /// The total variation of a signal, by tiles that have fewer elements than the block threads.

@@ -1,127 +1,9 @@
 //! Functions of elements.
 
-use crate::{drawn, generated, near, right, rows, rows_out, written};
+use crate::{drawn, generated, rows};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
-
-/// y = alpha x + y.
-#[kernel]
-fn axpy(alpha: f32, x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
-    let (x, y) = (tile(x, 1024, block.x), tile(y, 1024, block.x));
-    copy(map((x, y), |x, y| alpha * x + y), y);
-}
-
-#[test]
-fn axpy_of_any_length() {
-    for n in [1, 1024, 1500, 4099] {
-        let (x, y) = (drawn(n, 1), drawn(n, 2));
-
-        let args = [Arg::number(1.5f32), Arg::tensor(&x, [n]), Arg::in_out(&y, [n])];
-        written(axpy().def(), &args);
-    }
-}
-
-/// The product of complex numbers, element by element; real parts first.
-#[kernel(allow(uncoalesced))]
-fn complex_product(a: &Tensor<f32, (_2, N)>, b: &Tensor<f32, (_2, N)>, c: &mut Tensor<f32, (_2, N)>) {
-    let a = tile(a, (2, 512), (0, block.x));
-    let b = tile(b, (2, 512), (0, block.x));
-    let c = tile(c, (2, 512), (0, block.x));
-    let (re, im) = map((a[(0, _)], a[(1, _)], b[(0, _)], b[(1, _)]), |ar, ai, br, bi| {
-        (ar * br - ai * bi, ar * bi + ai * br)
-    });
-    copy(re, c[(0, _)]);
-    copy(im, c[(1, _)]);
-}
-
-#[test]
-fn complex_numbers_are_multiplied() {
-    for n in [3, 512, 777] {
-        let (a, b) = (drawn(2 * n, 3), drawn(2 * n, 4));
-
-        let args = [Arg::tensor(&a, [2, n]), Arg::tensor(&b, [2, n]), Arg::output::<f32>([2, n])];
-        written(complex_product().def(), &args);
-    }
-}
-
-/// Rotary embedding: pairs of neighbours are rotated by an angle that grows with the position.
-#[kernel]
-fn rope<const D: usize = 64>(x: &Tensor<f32, (D, T)>, y: &mut Tensor<f32, (D, T)>) {
-    let pairs = regroup(tile(x, (D, 8), (0, block.x)), (2, D / 2, 8));
-    let out = regroup(tile(y, (D, 8), (0, block.x)), (2, D / 2, 8));
-    let angle = map(pairs[(0, _, _)], |_, at| at.1 as f32 * exp2(-0.2 * (at.0 as f32)));
-    copy(map((pairs[(0, _, _)], pairs[(1, _, _)], angle), |a, b, t| a * cos(t) - b * sin(t)), out[(0, _, _)]);
-    copy(map((pairs[(0, _, _)], pairs[(1, _, _)], angle), |a, b, t| a * sin(t) + b * cos(t)), out[(1, _, _)]);
-}
-
-#[test]
-fn positions_rotate() {
-    for t in [1, 8, 13] {
-        let x = drawn(64 * t, 5);
-        let mut wanted = vec![];
-        for at in 0..t {
-            for pair in 0..32 {
-                let [a, b] = [0, 1].map(|i| f64::from(x[at * 64 + 2 * pair + i]));
-                let angle = f64::from(at as f32 * (-0.2f32 * (2 * pair) as f32).exp2());
-                wanted.extend([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()]);
-            }
-        }
-        let args = [Arg::tensor(&x, [64, t]), Arg::output::<f32>([64, t])];
-        right(generated!(rope()), &args, "y", &wanted, 1e-4);
-    }
-}
-
-/// One step of Adam.
-#[kernel]
-fn adam(
-    rate: f32,
-    grad: &Tensor<f32, N>,
-    mean: &mut Tensor<f32, N>,
-    var: &mut Tensor<f32, N>,
-    w: &mut Tensor<f32, N>,
-) {
-    let (b1, b2, eps) = (0.9, 0.999, 1.0e-8);
-    let (grad, w) = (tile(grad, 512, block.x), tile(w, 512, block.x));
-    let (mean, var) = (tile(mean, 512, block.x), tile(var, 512, block.x));
-    let (m, v) = map((grad, mean, var), |g, m, v| (b1 * m + (1.0 - b1) * g, b2 * v + (1.0 - b2) * g * g));
-    copy(map((w, m, v), |w, m, v| w - rate * m / (sqrt(v) + eps)), w);
-    copy(m, mean);
-    copy(v, var);
-}
-
-#[test]
-fn adam_steps() {
-    let n = 1300;
-    let (g, m, w) = (drawn(n, 6), drawn(n, 7), drawn(n, 8));
-    let v: Vec<f32> = drawn(n, 9).iter().map(|v| v * v).collect();
-    let all = |x: &[f32]| Arg::in_out(x, [n]);
-    let args = [Arg::number(0.01f32), Arg::tensor(&g, [n]), all(&m), all(&v), all(&w)];
-    near(adam().def(), &args, 1e-5);
-}
-
-/// Noise from a counter: a hash of each element's index, as a dropout mask.
-#[kernel]
-fn dropout(seed: u32, keep: f32, x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (ldy, _1)>) {
-    let x = tile(x, (8, 128), (block.x, block.y));
-    let noise = |i, j| {
-        let a = (i as u32 * 2654435761) ^ (j as u32 * 2246822519) ^ seed;
-        let b = (a ^ (a / 32768)) * 739982445;
-        ((b ^ (b / 4096)) / 256) as f32 / 16777216.0
-    };
-    copy(
-        map(x, |x, at| if noise(at.0, at.1) < keep { x / keep } else { 0.0 }),
-        tile(y, (8, 128), (block.x, block.y)),
-    );
-}
-
-#[test]
-fn dropout_keeps_some() {
-    let (m, n) = (21, 150);
-    let x = drawn(m * n, 10);
-
-    let args = [Arg::number(42u32), Arg::number(0.75f32), rows(&x, m, n), rows_out(m, n)];
-    written(dropout().def(), &args);
-}
+use tilewright_tests::inputs::inputs;
 
 /// The number of iterations until a point of the Mandelbrot set's plane escapes.
 #[kernel]
@@ -236,12 +118,7 @@ fn adjugates(x: &Tensor<f32, (_4, N)>, y: &mut Tensor<f32, (_4, N)>) {
 
 #[test]
 fn elements_of_a_tile_that_is_combined_with_another() {
-    for n in [1, 256, 300] {
-        let x = drawn(4 * n, 1);
-
-        let args = [Arg::tensor(&x, [4, n]), Arg::output::<f32>([4, n])];
-        written(adjugates().def(), &args);
-    }
+    inputs(adjugates().def()).written(["N = 1", "N = 256", "N = 300"]);
 }
 
 /// Each element less the mean of its week. The threads divide neither a week nor the number of weeks.
@@ -253,13 +130,7 @@ fn weekly<const D: usize = 7, const W: usize = 30>(x: &Tensor<f32, N>, y: &mut T
 
 #[test]
 fn tiles_with_another_shape_whose_extents_threads_do_not_divide() {
-    for (kernel, days) in
-        [(weekly(), 7), (weekly!(W = 300), 7), (weekly!(D = 3, W = 5), 3), (weekly!(D = 33, W = 31), 33)]
-    {
-        for weeks in [1, 40] {
-            let x = drawn(weeks * days, 1);
-            let args = [Arg::tensor(&x, [x.len()]), Arg::output::<f32>([x.len()])];
-            written(kernel.def(), &args);
-        }
+    for kernel in [weekly(), weekly!(W = 300), weekly!(D = 3, W = 5), weekly!(D = 33, W = 31)] {
+        inputs(kernel.def()).written(["N = 21", "N = 280", "N = 1320"]);
     }
 }

@@ -1,9 +1,10 @@
 //! Gathers and scatters: elements that are loaded and stored by indices.
 
-use crate::{below, drawn, every, generated, near, rows, rows_out, written};
+use crate::{drawn, every, generated};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
 use tilewright_tests::gathers::*;
+use tilewright_tests::inputs::inputs;
 
 /// A mixture of experts: rows of each are gathered, multiplied by its weights, and stored where its part ends.
 #[kernel(allow(bank_conflicts))]
@@ -41,37 +42,19 @@ fn grouped_product<const BM: usize = 32, const BN: usize = 32, const BK: usize =
 
 #[test]
 fn experts_multiply_their_rows() {
-    let (e, t, k, n) = (3, 20, 40, 45);
-    let offsets = [0i32, 35, 35, 50];
-    let r = 50;
-    let ids = below(t as i32, r, 3);
-    let (x, w) = (drawn(t * k, 1), drawn(e * n * k, 2));
-    let args = [
-        Arg::tensor(&offsets, [e + 1]),
-        Arg::tensor(&ids, [r]),
-        rows(&x, t, k),
-        Arg::tensor(&w, [n, k, e]).strides([k, 1, n * k]),
-        rows_out(r, n),
-    ];
-    written(grouped_product().def(), &args);
+    inputs(grouped_product().def())
+        .list("offsets", [0, 35, 35, 50])
+        .below("rows", 20)
+        .written(["E = 3, R = 50, T = 20, K = 40, N = 45"]);
 }
 #[test]
 fn strided_pooling() {
-    let (h, w, c) = (17, 70, 1);
-    let (oh, ow) = (9, 35);
-    let x: Vec<f32> = drawn(h * w * c, 1).iter().map(|x| x - 10.0).collect();
-    let args = [
-        Arg::tensor(&x, [h, w, c]).strides([w, 1, h * w]),
-        Arg::output::<f32>([oh, ow, c]).strides([ow, 1, oh * ow]),
-    ];
-    written(max_pool().def(), &args);
+    inputs(max_pool().def()).with("x", |x| x - 10.0).written(["H = 17, W = 70, C = 1"]);
 }
 
 #[test]
 fn interpolated_images() {
-    let (h, w, p, q) = (7, 9, 13, 40);
-    let x = drawn(h * w, 1);
-    near(bilinear().def(), &[rows(&x, h, w), rows_out(p, q)], 1e-4);
+    inputs(bilinear().def()).near(1e-4, ["H = 7, W = 9, P = 13, Q = 40"]);
 }
 
 #[test]
@@ -93,33 +76,15 @@ fn packed_to_the_front() {
 
 #[test]
 fn counted_bytes() {
-    let n = 3000;
-    let x: Vec<u8> = below(256, n, 2).iter().map(|x| *x as u8).collect();
-    written(histogram().def(), &[Arg::tensor(&x, [n]), Arg::in_out(&vec![0i32; 256], [256])]);
+    inputs(histogram().def()).zero("bins").written(["N = 3000"]);
 }
 
 #[test]
 fn a_generation_of_life() {
-    let (h, w) = (13, 70);
-    let x: Vec<u8> = below(2, h * w, 2).iter().map(|x| *x as u8).collect();
-    written(
-        life().def(),
-        &[Arg::tensor(&x, [h, w]).strides([w, 1]), Arg::output::<u8>([h, w]).strides([w, 1])],
-    );
+    inputs(life().def()).below("x", 2).written(["H = 13, W = 70"]);
 }
 
 #[test]
 fn sparse_triples() {
-    let (m, n, z) = (9, 7, 300);
-    let (r, c, v, x) = (below(m as i32, z, 1), below(n as i32, z, 2), drawn(z, 3), drawn(n, 4));
-    written(
-        coo().def(),
-        &[
-            Arg::tensor(&r, [z]),
-            Arg::tensor(&c, [z]),
-            Arg::tensor(&v, [z]),
-            Arg::tensor(&x, [n]),
-            Arg::in_out(&vec![0f32; m], [m]),
-        ],
-    );
+    inputs(coo().def()).below("row", 9).below("col", 7).zero("y").written(["M = 9, N = 7, Z = 300"]);
 }

@@ -1,8 +1,9 @@
 //! Kernels on keys, bits and graphs: digits and ranks, runs, hashes, frontiers, neighbourhoods.
 
-use crate::{below, close, drawn, every, generated, right, written};
+use crate::{below, drawn, every, generated, right};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
+use tilewright_tests::inputs::inputs;
 
 /// How often each digit of four bits occurs among the keys of each block.
 #[kernel]
@@ -30,64 +31,53 @@ fn sorted_by_digit(
 
 #[test]
 fn keys_are_sorted_by_a_digit() {
-    for n in [1, 256, 700] {
-        let keys: Vec<u32> = below(1 << 20, n, 1).into_iter().map(|key| key as u32).collect();
-        let digit = |key: &u32| (key >> 4 & 15) as usize;
-        let blocks = n.div_ceil(256);
-        let mut counts = vec![0; 16 * blocks];
-        keys.iter().enumerate().for_each(|(at, key)| counts[digit(key) + at / 256 * 16] += 1);
-        let (mut starts, mut next) = (vec![0; 16 * blocks], 0);
-        for at in (0..16).flat_map(|digit| (0..blocks).map(move |block| digit + 16 * block)) {
-            starts[at] = next;
-            next += counts[at];
-        }
-        let args = [Arg::number(4), Arg::tensor(&keys, [n]), Arg::output::<i32>([16, blocks])];
-        written(digit_counts().def(), &args);
-        let starts = Arg::tensor(&starts, [16, blocks]);
-        let args = [Arg::number(4), Arg::tensor(&keys, [n]), starts, Arg::output::<u32>([n])];
-        written(sorted_by_digit().def(), &args);
+    for n in [1usize, 256, 700, 768] {
+        let sizes = &*format!("shift = 4, N = {n}");
+        inputs(digit_counts().def()).written([sizes]);
+        // Each digit occurs 16 times in a block of 256.
+        let (key, blocks) = (|at: usize| at * 7 % 16 * 16 + at % 5, n.div_ceil(256));
+        inputs(sorted_by_digit().def())
+            .indexed("keys", move |at, _| key(at) as f64)
+            .indexed("starts", move |at, _| (16 * (at % 16 * blocks + at / 16)) as f64)
+            .zero("sorted")
+            .written([sizes]);
     }
 }
 
-/// Runs of equal values: the value and the start of each, and how many there are.
-#[kernel]
+/// The values and the beginnings of runs of equal elements, in one block.
+#[kernel(allow(uncoalesced))]
 fn runs(
     x: &Tensor<i32, N>,
     values: &mut Tensor<i32, N>,
     starts: &mut Tensor<i32, N>,
     count: &mut Tensor<i32, _1>,
 ) {
-    at_most(N, 1024);
-    let all = tile(x, 1024, 0);
-    let begins = map(all, |here, at| ((at.0 == 0) | (here != x[(at.0 - 1)])) as i32);
-    let index = scan(begins, 0, |a, b| a + b, exclusive = true);
-    let to = if begins > 0 { index } else { -1 };
-    scatter((to, all), values, |to, value| (to, value));
-    scatter((to, all), starts, |to, _, at| (to, at.0));
-    copy(sum(begins), tile(count, 1, 0));
+    let _ = walk(1, block.x);
+    let from = tile(x, 1024, _);
+    let mut runs = full::<i32>(1, 0);
+    for k in 0..from.size(1) {
+        let own = from[(_, k)];
+        let begins =
+            map((own, shift(own, -1)), |x, before, at| ((at.0 < N) & ((at.0 == 0) | (x != before))) as i32);
+        let slot = scan(begins, 0, |a, b| a + b, exclusive = true, carry = &mut runs, out_of_bounds = 0);
+        scatter((own, begins, slot), values, |x, b, p| (if b > 0 { p } else { -1 }, x), out_of_bounds = -1);
+        scatter(
+            (own, begins, slot),
+            starts,
+            |_, b, p, at| (if b > 0 { p } else { -1 }, at.0),
+            out_of_bounds = -1,
+        );
+    }
+    copy(runs, count);
 }
 
 #[test]
-fn runs_are_found() {
-    for n in [1, 300, 1024] {
-        let x = below(3, n, 1);
-        let begins: Vec<usize> = (0..n).filter(|i| *i == 0 || x[*i] != x[i - 1]).collect();
-        let untouched = vec![-7; n];
-        let args = [
-            Arg::tensor(&x, [n]),
-            Arg::in_out(&untouched, [n]),
-            Arg::in_out(&untouched, [n]),
-            Arg::output::<i32>([1]),
-        ];
-        for out in every(generated!(runs()), &args) {
-            assert_eq!(out.get::<i32>("count").unwrap(), [begins.len() as i32]);
-            let (values, starts) = (out.get::<i32>("values").unwrap(), out.get::<i32>("starts").unwrap());
-            for i in 0..n {
-                let run = begins.get(i).map(|at| (x[*at], *at as i32));
-                assert_eq!((values[i], starts[i]), run.unwrap_or((-7, -7)));
-            }
-        }
-    }
+fn runs_of_equal_elements() {
+    inputs(runs().def())
+        .indexed("x", |at, _| ((at as f64).sqrt() % 7.0).floor())
+        .with("values", |_| -7.0)
+        .with("starts", |_| -7.0)
+        .written(["N = 1", "N = 1000", "N = 2600"]);
 }
 
 /// Attention of a graph: softmax over the edges of each node, one block for each, and the mean of their features.
@@ -216,27 +206,10 @@ fn weighted_histogram(
 
 #[test]
 fn weights_fall_into_bins() {
-    let (low, high) = (-2.0, 3.0);
-    for (n, b) in [(0, 10), (1, 1), (1300, 100)] {
-        let (x, w) = (drawn(n, 1), drawn(n, 2));
-        let mut wanted = vec![0.0; b];
-        for (x, w) in x.iter().zip(&w) {
-            let at = ((x - low) / (high - low) * b as f32).floor();
-            if at >= 0.0 && (at as usize) < b {
-                wanted[at as usize] += f64::from(*w);
-            }
-        }
-        let args = [
-            Arg::number(low),
-            Arg::number(high),
-            Arg::tensor(&x, [n]),
-            Arg::tensor(&w, [n]),
-            Arg::in_out(&vec![0f32; b], [b]),
-        ];
-        for out in every(generated!(weighted_histogram()), &args) {
-            close(&out.get::<f32>("bins").unwrap(), &wanted, 1e-3);
-        }
-    }
+    inputs(weighted_histogram().def())
+        .set("low = -2.001, high = 3")
+        .zero("bins")
+        .near(1e-3, ["N = 0, B = 10", "N = 1, B = 1", "N = 1300, B = 100"]);
 }
 
 /// Hashes of rows, word by word, after Murmur.
@@ -257,13 +230,7 @@ fn hashes(seed: u32, x: &Tensor<u32, (N, K)>, y: &mut Tensor<u32, N>) {
 
 #[test]
 fn rows_have_hashes() {
-    for (n, k) in [(1, 1), (256, 4), (300, 3)] {
-        let x: Vec<u32> =
-            below(i32::MAX, n * k, 1).into_iter().map(|x| (x as u32).wrapping_mul(77)).collect();
-
-        let args = [Arg::number(42u32), Arg::tensor(&x, [n, k]), Arg::output::<u32>([n])];
-        written(hashes().def(), &args);
-    }
+    inputs(hashes().def()).set("seed = 42").written(["N = 1, K = 1", "N = 256, K = 4", "N = 300, K = 3"]);
 }
 
 /// Products of signs, 32 in a word: how many agree minus how many differ.
@@ -279,18 +246,9 @@ fn signs_product(bits: i32, a: &Tensor<u32, (M, K)>, b: &Tensor<u32, (N, K)>, c:
 
 #[test]
 fn signs_are_multiplied() {
-    for (m, n, k) in [(1, 1, 1), (32, 64, 2), (40, 33, 3)] {
-        let words = |count, seed| -> Vec<u32> {
-            below(i32::MAX, count, seed).into_iter().map(|x| x as u32 * 3).collect()
-        };
-        let (a, b) = (words(m * k, 1), words(n * k, 2));
-
-        let args = [
-            Arg::number(32 * k as i32),
-            Arg::tensor(&a, [m, k]),
-            Arg::tensor(&b, [n, k]),
-            Arg::output::<i32>([m, n]),
-        ];
-        written(signs_product().def(), &args);
-    }
+    inputs(signs_product().def()).set("bits = 96").written([
+        "M = 1, N = 1, K = 1",
+        "M = 32, N = 64, K = 2",
+        "M = 40, N = 33, K = 3",
+    ]);
 }

@@ -1,6 +1,7 @@
 //! Kernels on tensors as PyTorch has them: identifiers, offsets and targets of 64 bits, masks of `bool`.
 
 use tilewright::prelude::*;
+use tilewright_tests::inputs::inputs;
 
 #[kernel]
 fn embedding_backward(
@@ -18,19 +19,12 @@ fn embedding_backward(
 
 #[test]
 fn gradients_of_an_embedding() {
-    let (n, d, v) = (19, 70, 5);
-    let ids: Vec<i64> = (0..n).map(|i| if i == 7 { 1 << 40 } else { (i * 3 % v) as i64 }).collect();
-    let g: Vec<f32> = (0..n * d).map(|i| (i % 9) as f32).collect();
-    let mut wanted = vec![0.0f32; v * d];
-    for (i, &id) in ids.iter().enumerate().filter(|(_, id)| **id < v as i64) {
-        (0..d).for_each(|j| wanted[id as usize * d + j] += g[i * d + j]);
-    }
-    let args = [
-        Arg::tensor(&ids, [n]),
-        Arg::tensor(&g, [n, d]).strides([d, 1]),
-        Arg::in_out(&vec![0.0f32; v * d], [v, d]).strides([d, 1]),
-    ];
-    assert_eq!(embedding_backward().simulate(&args).unwrap().get::<f32>("table").unwrap(), wanted);
+    // One identifier is of no row.
+    inputs(embedding_backward().def())
+        .indexed("ids", |at, _| if at == 7 { (1u64 << 40) as f64 } else { (at * 3 % 5) as f64 })
+        .with("g", f64::round)
+        .zero("table")
+        .written(["N = 19, D = 70, V = 5"]);
 }
 
 #[kernel]
@@ -53,23 +47,10 @@ fn spmv(
 
 #[test]
 fn sparse_rows_with_offsets_of_64_bits() {
-    let lengths = [0usize, 3, 300, 1, 129];
-    let ptr: Vec<i64> = (0..=5).map(|row| lengths[..row].iter().sum::<usize>() as i64).collect();
-    let (z, k) = (433, 50);
-    let col: Vec<i64> = (0..z).map(|i| (i * 7 % k) as i64).collect();
-    let val: Vec<f32> = (0..z).map(|i| (i % 4) as f32).collect();
-    let x: Vec<f32> = (0..k).map(|i| (i % 5) as f32).collect();
-    let row =
-        |m: usize| (ptr[m] as usize..ptr[m + 1] as usize).map(|i| val[i] * x[col[i] as usize]).sum::<f32>();
-    let args = [
-        Arg::tensor(&ptr, [6]),
-        Arg::tensor(&col, [z]),
-        Arg::tensor(&val, [z]),
-        Arg::tensor(&x, [k]),
-        Arg::output::<f32>([5]),
-    ];
-    let y = spmv().simulate(&args).unwrap().get::<f32>("y").unwrap();
-    assert_eq!(y, (0..5).map(row).collect::<Vec<_>>());
+    inputs(spmv().def())
+        .list("ptr", [0, 0, 3, 303, 304, 433])
+        .below("col", 50)
+        .written(["M = 5, Z = 433, K = 50"]);
 }
 
 #[kernel]
@@ -89,12 +70,7 @@ fn argmax(x: &Tensor<f32, (M, N), (ld, _1)>, best: &mut Tensor<i64, M>) {
 
 #[test]
 fn the_first_of_the_largest() {
-    let (m, n) = (3, 700);
-    let x: Vec<f32> = (0..m * n).map(|i| ((i * 37) % 101) as f32).collect();
-    let first = |x: &[f32]| x.iter().position(|y| *y == 100.0).unwrap() as i64;
-    let args = [Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::output::<i64>([m])];
-    let best = argmax().simulate(&args).unwrap().get::<i64>("best").unwrap();
-    assert_eq!(best, x.chunks(n).map(first).collect::<Vec<_>>());
+    inputs(argmax().def()).with("x", f64::round).written(["M = 3, N = 700"]);
 }
 
 #[kernel]
@@ -115,25 +91,9 @@ fn masked_mean(
 
 #[test]
 fn means_under_a_mask() {
-    let (m, n) = (6, 300);
-    let x: Vec<f32> = (0..m * n).map(|i| (i % 8) as f32).collect();
-    let keep: Vec<bool> = (0..m * n).map(|i| [i % 2 == 0, false, true][i / n % 3]).collect();
-    let mean = |row: usize| {
-        let kept: Vec<f32> = (row * n..(row + 1) * n).filter(|i| keep[*i]).map(|i| x[i]).collect();
-        kept.iter().sum::<f32>() / kept.len().max(1) as f32
-    };
-    let args = [
-        Arg::tensor(&x, [m, n]).strides([n, 1]),
-        Arg::tensor(&keep, [m, n]).strides([n, 1]),
-        Arg::output::<f32>([m]),
-        Arg::output::<bool>([m]),
-        Arg::output::<bool>([m]),
-    ];
-    let done = masked_mean().simulate(&args).unwrap();
-    assert_eq!(done.get::<f32>("y").unwrap(), (0..m).map(mean).collect::<Vec<_>>());
-    let rows = |of: fn(&[bool]) -> bool| keep.chunks(n).map(of).collect::<Vec<_>>();
-    assert_eq!(done.get::<bool>("any").unwrap(), rows(|row| row.contains(&true)));
-    assert_eq!(done.get::<bool>("all").unwrap(), rows(|row| !row.contains(&false)));
+    inputs(masked_mean().def())
+        .indexed("keep", |at, _| [(at % 2) as f64, 0.0, 1.0][at / 300 % 3])
+        .written(["M = 6, N = 300"]);
 }
 
 #[kernel]
@@ -153,17 +113,8 @@ fn padded_batch(
 
 #[test]
 fn sequences_end_where_their_lengths_say() {
-    let (t, lens) = (400, [0i64, 5, 400, 1 << 33, -2]);
-    let x: Vec<f32> = (0..t * 5).map(|i| i as f32).collect();
-    let kept = |at: usize| ((at % t) as i64) < lens[at / t];
-    let args = [
-        Arg::tensor(&lens, [5]),
-        Arg::tensor(&x, [t, 5]),
-        Arg::output::<f32>([t, 5]),
-        Arg::in_out(&vec![false; t * 5], [t, 5]),
-    ];
-    let done = padded_batch().simulate(&args).unwrap();
-    let wanted = (0..t * 5).map(|at| if kept(at) { x[at] } else { 0.0 });
-    assert_eq!(done.get::<f32>("y").unwrap(), wanted.collect::<Vec<_>>());
-    assert_eq!(done.get::<bool>("inside").unwrap(), (0..t * 5).map(|at| !kept(at)).collect::<Vec<_>>());
+    inputs(padded_batch().def())
+        .list("lens", [0.0, 5.0, 400.0, (1u64 << 33) as f64, -2.0])
+        .zero("inside")
+        .written(["T = 400, B = 5"]);
 }

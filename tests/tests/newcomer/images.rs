@@ -1,8 +1,7 @@
 //! Kernels on images of several channels: sizes, groups of channels.
 
-use crate::{drawn, written};
 use tilewright::prelude::*;
-use tilewright_sim::Arg;
+use tilewright_tests::inputs::inputs;
 
 /// Transposed convolution of each channel, stride 2: pixels that are twice as many.
 #[kernel]
@@ -24,12 +23,11 @@ fn upsampled(
 
 #[test]
 fn images_are_upsampled() {
-    for (w, h, c) in [(1, 1, 1), (32, 4, 2), (35, 7, 3)] {
-        let (x, k) = (drawn(w * h * c, 1), drawn(16 * c, 2));
-        let args =
-            [Arg::tensor(&x, [w, h, c]), Arg::tensor(&k, [4, 4, c]), Arg::output::<f32>([2 * w, 2 * h, c])];
-        written(upsampled().def(), &args);
-    }
+    inputs(upsampled().def()).written([
+        "W = 1, H = 1, C = 1",
+        "W = 32, H = 4, C = 2",
+        "W = 35, H = 7, C = 3",
+    ]);
 }
 
 /// Group normalisation, channels contiguous, and swish.
@@ -57,10 +55,9 @@ fn group_norm_swish(
 
 #[test]
 fn groups_of_channels() {
-    for (g, p, b) in [(1, 1, 1), (2, 64, 2), (3, 100, 2)] {
-        let (x, gamma) = (drawn(8 * g * p * b, 1), drawn(8 * g, 2));
-        let args =
-            [Arg::tensor(&x, [8, g, p, b]), Arg::tensor(&gamma, [8, g]), Arg::output::<f32>([8, g, p, b])];
-        written(group_norm_swish().def(), &args);
-    }
+    inputs(group_norm_swish().def()).written([
+        "G = 1, P = 1, B = 1",
+        "G = 2, P = 64, B = 2",
+        "G = 3, P = 100, B = 2",
+    ]);
 }

@@ -18,14 +18,12 @@ mod moves;
 mod names;
 mod neighbours;
 mod numbers;
-mod partitions;
 mod pictures;
 mod producers;
 mod products;
 mod rows;
 mod sciences;
 mod searches;
-mod sequences;
 mod serving;
 mod sparse;
 mod steps;
@@ -49,7 +47,6 @@ macro_rules! generated {
     };
 }
 pub(crate) use generated;
-use tilewright_fuzz::{near, written};
 
 /// Numbers between -4 and 4.
 fn drawn(count: usize, seed: u64) -> Vec<f32> {

@@ -1,113 +1,9 @@
 //! Kernels of models as they are trained and served: losses, optimisers, samplers, adapters, states.
 
-use crate::{below, close, drawn, every, generated, near, right, rows, written};
+use crate::{below, close, drawn, every, generated, right, rows};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
-
-fn halves(of: &[f32]) -> Vec<bf16> {
-    of.iter().map(|x| bf16::from_f32(*x)).collect()
-}
-
-/// A step of AdamW: parameters of 16 bits, moments of 32, gradients scaled to a norm.
-#[kernel]
-fn adamw(
-    lr: f32,
-    beta1: f32,
-    beta2: f32,
-    decay: f32,
-    step: i32,
-    scale: &Tensor<f32, _1>,
-    g: &Tensor<bf16, N>,
-    m: &mut Tensor<f32, N>,
-    v: &mut Tensor<f32, N>,
-    p: &mut Tensor<bf16, N>,
-) {
-    let (g, m, v, p) =
-        (tile(g, 1024, block.x), tile(m, 1024, block.x), tile(v, 1024, block.x), tile(p, 1024, block.x));
-    let (c1, c2) = (1.0 - pow(beta1, step as f32), 1.0 - pow(beta2, step as f32));
-    let grad = g as f32 * scale[(0)];
-    m = beta1 * m + (1.0 - beta1) * grad;
-    v = beta2 * v + (1.0 - beta2) * grad * grad;
-    let w = p as f32;
-    p = (w - lr * (m / c1 / (sqrt(v / c2) + 1e-8) + decay * w)) as bf16;
-}
-
-#[test]
-fn parameters_decay() {
-    let (lr, beta1, beta2, decay, step) = (0.1f64, 0.9f64, 0.99f64, 0.05f64, 3);
-    for n in [0, 1, 1024, 1500] {
-        let (g, p) = (halves(&drawn(n, 1)), halves(&drawn(n, 2)));
-        let (m, v) = (drawn(n, 3), drawn(n, 4).into_iter().map(f32::abs).collect::<Vec<_>>());
-
-        let number = |x: f64| Arg::number(x as f32);
-        let args = [
-            number(lr),
-            number(beta1),
-            number(beta2),
-            number(decay),
-            Arg::number(step),
-            Arg::tensor(&[0.25f32], [1]),
-            Arg::tensor(&g, [n]),
-            Arg::in_out(&m, [n]),
-            Arg::in_out(&v, [n]),
-            Arg::in_out(&p, [n]),
-        ];
-        written(adamw().def(), &args);
-    }
-}
-
-/// Cross entropy of smoothed labels and its gradient; rows with the label `ignored` have neither.
-#[kernel]
-fn smoothed<const W: usize = 256>(
-    smoothing: f32,
-    ignored: i32,
-    x: &Tensor<bf16, (M, N), (ldx, _1)>,
-    labels: &Tensor<i32, M>,
-    loss: &mut Tensor<f32, M>,
-    dx: &mut Tensor<bf16, (M, N), (ldd, _1)>,
-) {
-    let label = labels[(block.x)];
-    let (row, dx) = (tile(x, (1, W), (block.x, _))[(0, _, _)], tile(dx, (1, W), (block.x, _))[(0, _, _)]);
-    let (mut most, mut total, mut all) = (full::<f32>(1, f32::MIN), full::<f32>(1, 0.0), full::<f32>(1, 0.0));
-    for k in 0..row.size(1) {
-        let here = row[(_, k)] as f32;
-        let now = max(most, maximum(here));
-        total = total * exp(most - now) + sum(exp(here - now));
-        all += sum(here);
-        most = now;
-    }
-    let lse = most + log(total);
-    let used = if label == ignored { 0.0 } else { 1.0 };
-    let nll = lse - x[(block.x, label)] as f32;
-    let uniform = lse - all / N as f32;
-    copy(used * ((1.0 - smoothing) * nll + smoothing * uniform), tile(loss, 1, block.x));
-    for k in 0..row.size(1) {
-        let d = map((row[(_, k)], lse), |x, lse, at| {
-            let wanted = if at.0 == label { 1.0 - smoothing } else { 0.0 } + smoothing / N as f32;
-            used * (exp(x as f32 - lse) - wanted)
-        });
-        copy(d, dx[(_, k)]);
-    }
-}
-
-#[test]
-fn labels_are_smoothed() {
-    let (m, smoothing) = (5, 0.1);
-    for n in [1, 256, 700] {
-        let x = halves(&drawn(m * n, 1));
-        let mut labels = below(n as i32, m, 2);
-        labels[3] = -100;
-        let args = [
-            Arg::number(smoothing as f32),
-            Arg::number(-100),
-            Arg::tensor(&x, [m, n]).strides([n, 1]),
-            Arg::tensor(&labels, [m]),
-            Arg::output::<f32>([m]),
-            Arg::output::<bf16>([m, n]).strides([n, 1]),
-        ];
-        near(smoothed().def(), &args, 1e-4);
-    }
-}
+use tilewright_tests::inputs::inputs;
 
 /// Batch normalisation in training, channels contiguous: means and variances over all pixels of all images.
 #[kernel]
@@ -270,20 +166,10 @@ fn lora(
 
 #[test]
 fn layers_have_adapters() {
-    for (m, n, k, r) in [(1, 1, 1, 1), (64, 64, 64, 16), (70, 80, 45, 12)] {
-        let (x, w, a, b) = (drawn(m * k, 1), drawn(n * k, 2), drawn(r * k, 3), drawn(n * r, 4));
-        let [x, w, a, b] = [x, w, a, b].map(|t| halves(&t));
-        let rows = |t: &[bf16], m: usize, n: usize| Arg::tensor(t, [m, n]).strides([n, 1]);
-        let args = [
-            Arg::number(0.5f32),
-            rows(&x, m, k),
-            rows(&w, n, k),
-            rows(&a, r, k),
-            rows(&b, n, r),
-            Arg::output::<bf16>([m, n]).strides([n, 1]),
-        ];
-        near(lora().def(), &args, 1e-3);
-    }
+    inputs(lora().def()).set("s = 0.5").near(
+        1e-3,
+        ["M = 1, N = 1, K = 1, R = 1", "M = 64, N = 64, K = 64, R = 16", "M = 70, N = 80, K = 45, R = 12"],
+    );
 }
 
 /// Linear attention with decay, in chunks: o(i) = Σ over j ≤ i of γ^(i-j) (q(i)·k(j)) v(j).
@@ -323,20 +209,7 @@ fn retention<const C: usize = 32, const D: usize = 32>(
 
 #[test]
 fn memories_fade() {
-    let (d, gamma) = (32, 0.9f64);
-    for (l, h) in [(1, 1), (32, 2), (75, 2)] {
-        let n = l * d * h;
-        let (q, k, v) = (drawn(n, 1), drawn(n, 2), drawn(n, 3));
-        let heads = |t: Arg| t.strides([d, 1, l * d]);
-        let args = [
-            Arg::number(gamma as f32),
-            heads(Arg::tensor(&q, [l, d, h])),
-            heads(Arg::tensor(&k, [l, d, h])),
-            heads(Arg::tensor(&v, [l, d, h])),
-            heads(Arg::output::<f32>([l, d, h])),
-        ];
-        written(retention().def(), &args);
-    }
+    inputs(retention().def()).set("decay = 0.9").written(["L = 1, H = 1", "L = 32, H = 2", "L = 75, H = 2"]);
 }
 
 /// Likelihoods of sequences under a hidden Markov model: a block for each sequence, its states in shared memory.
@@ -420,7 +293,7 @@ fn weights_are_packed() {
             Arg::output::<f32>([g]),
             Arg::output::<u8>([g]),
         ];
-        near(pack_four_bits().def(), &args, 1e-6);
+        tilewright_fuzz::near(pack_four_bits().def(), &args, 1e-6);
     }
 }
 
@@ -459,11 +332,10 @@ fn nearest_by_product(
 
 #[test]
 fn centres_by_products() {
-    for (m, n, k) in [(1, 1, 1), (64, 64, 16), (70, 150, 20)] {
-        let (x, c) = (below(7, m * k, 1), below(7, n * k, 2));
-        let (x, c): (Vec<f32>, Vec<f32>) =
-            (x.iter().map(|x| *x as f32).collect(), c.iter().map(|x| *x as f32).collect());
-        let args = [rows(&x, m, k), rows(&c, n, k), Arg::output::<i32>([m]), Arg::output::<f32>([m])];
-        written(nearest_by_product().def(), &args);
-    }
+    let integers = |x: f64| x.round();
+    inputs(nearest_by_product().def()).with("x", integers).with("c", integers).written([
+        "M = 1, N = 1, K = 1",
+        "M = 64, N = 64, K = 16",
+        "M = 70, N = 150, K = 20",
+    ]);
 }

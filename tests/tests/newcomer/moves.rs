@@ -1,38 +1,9 @@
-//! Elements that go elsewhere.
+//! Elements that go elsewhere: a ragged part, bins.
 
-use crate::{below, drawn, every, generated, rows, rows_out, written};
+use crate::{below, every, generated};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
-
-/// A transpose through shared memory.
-#[kernel]
-fn transpose(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (N, M)>) {
-    let s = shared::<f32>((32, 32));
-    copy(tile(x, (32, 32), (block.x, block.y)), s);
-    copy(permute(s, (1, 0)), tile(y, (32, 32), (block.y, block.x)));
-}
-
-/// The same with the threads' parts written out.
-#[kernel]
-fn transpose_by_threads(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (N, M)>) {
-    let s = shared::<f32>(padded((32, 32), 1));
-    let t = layout!((32, 8));
-    copy(parallelize(tile(x, (32, 32), (block.x, block.y)), t, thread.x), parallelize(s, t, thread.x));
-    cp_async_wait_all();
-    sync_threads();
-    let turned = parallelize(permute(s, (1, 0)), t, thread.x);
-    copy(turned, parallelize(tile(y, (32, 32), (block.y, block.x)), t, thread.x));
-}
-
-#[test]
-fn transposes() {
-    for (m, n) in [(64, 32), (33, 70), (1, 9)] {
-        let x = drawn(m * n, 1);
-        let args = [Arg::tensor(&x, [m, n]), Arg::output::<f32>([n, m])];
-        written(transpose().def(), &args);
-        written(transpose_by_threads().def(), &args);
-    }
-}
+use tilewright_tests::inputs::inputs;
 
 /// The negative of a picture: the three colours are a mode of the regrouped tile, which four threads do not
 /// divide.
@@ -46,81 +17,7 @@ fn negative(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
 
 #[test]
 fn a_ragged_mode_of_a_regrouped_tile() {
-    for n in [90, 33, 271] {
-        let x = drawn(n, 10);
-        written(negative().def(), &[Arg::tensor(&x, [n]), Arg::output::<f32>([n])]);
-    }
-}
-
-/// Rows of a table, by index.
-#[kernel]
-fn gather(
-    ids: &Tensor<i32, R>,
-    table: &Tensor<f32, (V, D), (ldt, _1)>,
-    out: &mut Tensor<f32, (R, D), (ldo, _1)>,
-) {
-    let row = ids[(block.x)];
-    copy(tile(table, (1, 256), (row, block.y)), tile(out, (1, 256), (block.x, block.y)));
-}
-
-#[test]
-fn gathered_rows() {
-    let (r, v, d) = (9, 5, 300);
-    let (ids, table) = (below(6, r, 2), drawn(v * d, 3)); // the table has no 5
-
-    let args = [Arg::tensor(&ids, [r]), rows(&table, v, d), rows_out(r, d)];
-    written(gather().def(), &args);
-}
-
-/// Rows added to a table at indices.
-#[kernel]
-fn scatter_add(
-    ids: &Tensor<i32, R>,
-    from: &Tensor<f32, (R, D), (ldf, _1)>,
-    table: &mut Tensor<f32, (V, D), (ldt, _1)>,
-) {
-    let row = ids[(block.x)];
-    copy(tile(from, (1, 256), (block.x, block.y)), tile(table, (1, 256), (row, block.y)), how = "atomic_add");
-}
-
-#[test]
-fn scattered_rows() {
-    let (r, v, d) = (11, 4, 261);
-    let (ids, from) = (below(5, r, 4), drawn(r * d, 5));
-
-    let args = [
-        Arg::tensor(&ids, [r]),
-        rows(&from, r, d),
-        Arg::in_out(&vec![0.0f32; v * d], [v, d]).strides([d, 1]),
-    ];
-    written(scatter_add().def(), &args);
-}
-
-/// Words and positions: the sum of two tables' rows.
-#[kernel]
-fn embedding(
-    ids: &Tensor<i32, (T, B)>,
-    words: &Tensor<f32, (D, V)>,
-    places: &Tensor<f32, (D, T)>,
-    out: &mut Tensor<f32, (D, T, B)>,
-) {
-    let word = tile(words, (128, 1), (block.z, ids[(block.x, block.y)]))[(_, 0)];
-    let index = tile(places, (128, 1), (block.z, block.x))[(_, 0)];
-    copy(map((word, index), |w, p| w + p), tile(out, (128, 1, 1), (block.z, block.x, block.y))[(_, 0, 0)]);
-}
-
-#[test]
-fn embeddings() {
-    let (d, t, b, v) = (200, 3, 2, 7);
-    let (ids, words, places) = (below(7, t * b, 6), drawn(d * v, 7), drawn(d * t, 8));
-
-    let args = [
-        Arg::tensor(&ids, [t, b]),
-        Arg::tensor(&words, [d, v]),
-        Arg::tensor(&places, [d, t]),
-        Arg::output::<f32>([d, t, b]),
-    ];
-    written(embedding().def(), &args);
+    inputs(negative().def()).written(["N = 90", "N = 33", "N = 271"]);
 }
 
 /// How often each value occurs; values outside of the table are not counted.

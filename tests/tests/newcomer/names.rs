@@ -1,8 +1,7 @@
 //! `let b = a` of registers: as in Rust, a change of one is none of the other.
 
-use crate::{drawn, written};
 use tilewright::prelude::*;
-use tilewright_sim::Arg;
+use tilewright_tests::inputs::inputs;
 
 /// Tiles that change after they have a second name, or under that name, parts of tuples, and a loop.
 #[kernel]
@@ -33,7 +32,5 @@ fn second_names(x: &Tensor<f32, N>, y: &mut Tensor<f32, (N, _4)>) {
 
 #[test]
 fn second_names_are_copies() {
-    let n = 300;
-    let x = drawn(n, 1);
-    written(second_names().def(), &[Arg::tensor(&x, [n]), Arg::output::<f32>([n, 4])]);
+    inputs(second_names().def()).written(["N = 300"]);
 }

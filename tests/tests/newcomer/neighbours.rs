@@ -1,8 +1,7 @@
-//! Neighbours: stencils, convolutions, pooling.
+//! Neighbours: a stencil, convolutions, a blur.
 
-use crate::{drawn, generated, right, rows, rows_out, written};
 use tilewright::prelude::*;
-use tilewright_sim::Arg;
+use tilewright_tests::inputs::inputs;
 
 /// One Jacobi step: the mean of the four neighbours; 0 out of bounds.
 #[kernel(allow(bank_conflicts, uncoalesced))]
@@ -14,22 +13,9 @@ fn stencil(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) {
     copy(map(around, |a, b, c, d| 0.25 * (a + b + c + d)), tile(y, (32, 16), (block.x, block.y)));
 }
 
-/// The same, from global memory.
-#[kernel(allow(uncoalesced))]
-fn stencil_direct(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) {
-    let x = tile(x, (32, 16), (block.x, block.y));
-    let around = (shift(x, (-1, 0)), shift(x, (1, 0)), shift(x, (0, -1)), shift(x, (0, 1)));
-    copy(map(around, |a, b, c, d| 0.25 * (a + b + c + d)), tile(y, (32, 16), (block.x, block.y)));
-}
-
 #[test]
 fn stencils() {
-    for (m, n) in [(32, 16), (45, 50), (1, 3)] {
-        let x = drawn(m * n, 1);
-        let args = [Arg::tensor(&x, [m, n]), Arg::output::<f32>([m, n])];
-        written(stencil().def(), &args);
-        written(stencil_direct().def(), &args);
-    }
+    inputs(stencil().def()).written(["M = 32, N = 16", "M = 45, N = 50", "M = 1, N = 3"]);
 }
 
 /// A 3×3 convolution of each channel on its own, with its bias.
@@ -54,31 +40,7 @@ fn depthwise(
 
 #[test]
 fn depthwise_convolution() {
-    let (w, h, c) = (37, 11, 3);
-    let (x, k, bias) = (drawn(w * h * c, 2), drawn(9 * c, 3), drawn(c, 4));
-
-    let args = [
-        Arg::tensor(&x, [w, h, c]),
-        Arg::tensor(&k, [3, 3, c]),
-        Arg::tensor(&bias, [c]),
-        Arg::output::<f32>([w, h, c]),
-    ];
-    written(depthwise().def(), &args);
-}
-
-/// The largest of each 2×2 window: windows and places in them are modes of their own.
-#[kernel(allow(uncoalesced))]
-fn max_pool(x: &Tensor<f32, (_2, W, _2, H)>, y: &mut Tensor<f32, (W, H)>) {
-    let x = tile(x, (2, 32, 2, 8), (0, block.x, 0, block.y));
-    let corners = (x[(0, _, 0, _)], x[(1, _, 0, _)], x[(0, _, 1, _)], x[(1, _, 1, _)]);
-    copy(map(corners, |a, b, c, d| max(max(a, b), max(c, d))), tile(y, (32, 8), (block.x, block.y)));
-}
-
-#[test]
-fn pooling() {
-    let (w, h) = (35, 9);
-    let x = drawn(4 * w * h, 5);
-    written(max_pool().def(), &[Arg::tensor(&x, [2, w, 2, h]), Arg::output::<f32>([w, h])]);
+    inputs(depthwise().def()).written(["W = 37, H = 11, C = 3"]);
 }
 
 /// A 3×3 convolution with many channels, as a product: rows are pixels of one line, columns are output
@@ -108,25 +70,7 @@ fn convolution<const P: usize = 32, const O: usize = 32, const BC: usize = 8>(
 
 #[test]
 fn convolution_as_a_product() {
-    let (w, h, c, b, f) = (35, 4, 5, 2, 33);
-    let (x, k) = (drawn(w * h * c * b, 6), drawn(f * c * 9, 7));
-    let mut wanted = vec![];
-    for at in 0..w * h * f * b {
-        let (p, q, o, n) = (at % w, at / w % h, at / (w * h) % f, at / (w * h * f));
-        let mut sum = 0.0;
-        for term in 0..9 * c {
-            let (ch, i, j) = (term % c, term / c % 3, term / c / 3);
-            let (s, t) = ((p + i) as i64 - 1, (q + j) as i64 - 1);
-            if (0..w as i64).contains(&s) && (0..h as i64).contains(&t) {
-                let pixel = x[s as usize + w * (t as usize + h * (ch + c * n))];
-                sum += f64::from(pixel) * f64::from(k[o + f * (ch + c * (i + 3 * j))]);
-            }
-        }
-        wanted.push(sum);
-    }
-    let args =
-        [Arg::tensor(&x, [w, h, c, b]), Arg::tensor(&k, [f, c, 3, 3]), Arg::output::<f32>([w, h, f, b])];
-    right(generated!(convolution()), &args, "y", &wanted, 1e-4);
+    inputs(convolution().def()).written(["W = 35, H = 4, C = 5, B = 2, F = 33"]);
 }
 
 /// The mean of 5x5 pixels; out-of-bounds pixels are the nearest ones inside.
@@ -145,8 +89,5 @@ fn blurred(x: &Tensor<f32, (H, W), (ldx, _1)>, y: &mut Tensor<f32, (H, W), (ldy,
 
 #[test]
 fn images_are_blurred() {
-    for (h, w) in [(1, 1), (16, 32), (20, 71), (2, 40)] {
-        let x = drawn(h * w, 1);
-        written(blurred().def(), &[rows(&x, h, w), rows_out(h, w)]);
-    }
+    inputs(blurred().def()).written(["H = 1, W = 1", "H = 16, W = 32", "H = 20, W = 71", "H = 2, W = 40"]);
 }

@@ -1,8 +1,10 @@
 //! Pictures and signals: pools, transforms, colours, regions, frames.
 
-use crate::{below, drawn, every, generated, near, rows, rows_out, written};
+use crate::{below, every, generated, rows};
 use tilewright::prelude::*;
+use tilewright_fuzz::near;
 use tilewright_sim::Arg;
+use tilewright_tests::inputs::inputs;
 
 /// Maxima of windows of 2x2, and their places.
 #[kernel]
@@ -29,17 +31,8 @@ fn max_pool(
 
 #[test]
 fn windows_have_maxima_and_places() {
-    for (h, w, c) in [(37, 71, 2), (2, 3, 1)] {
-        let (p, q) = (h / 2, w / 2);
-        let x = drawn(h * w * c, 1);
-
-        let args = [
-            Arg::tensor(&x, [h, w, c]).strides([w, 1, h * w]),
-            Arg::output::<f32>([p, q, c]).strides([q, 1, p * q]),
-            Arg::output::<i32>([p, q, c]).strides([q, 1, p * q]),
-        ];
-        written(max_pool().def(), &args);
-    }
+    inputs(max_pool().def())
+        .written(["H = 37, W = 71, C = 2, P = 18, Q = 35", "H = 2, W = 3, C = 1, P = 1, Q = 1"]);
 }
 
 /// Bᵀ d B of Winograd's F(2x2, 3x3), for all tiles of an image.
@@ -81,12 +74,7 @@ fn winograd_input(
 
 #[test]
 fn tiles_are_transformed() {
-    for (h, w) in [(19usize, 68usize), (1, 1)] {
-        let x = drawn(h * w, 1);
-        let (p, q) = (h.div_ceil(2), w.div_ceil(2));
-        let args = [rows(&x, h, w), Arg::output::<f32>([p, q, 4, 4])];
-        written(winograd_input().def(), &args);
-    }
+    inputs(winograd_input().def()).written(["H = 19, W = 68", "H = 1, W = 1"]);
 }
 
 /// JPEG: the cosine transform of blocks of 8x8, divided by a table, rounded, and in zigzag order.
@@ -188,39 +176,6 @@ fn colours_are_converted() {
     }
 }
 
-/// Regions of an image, each pooled to 4x4 by bilinear samples at their centres.
-#[kernel]
-fn roi_align(
-    x: &Tensor<f32, (C, H, W), (xc, xh, _1)>,
-    boxes: &Tensor<f32, (R, _4), (_4, _1)>,
-    y: &mut Tensor<f32, (R, C, _4, _4), (yr, yc, _4, _1)>,
-) {
-    let r = block.x;
-    let to = tile(y, (1, 8, 4, 4), (r, block.y, 0, 0))[(0, _, _, _)];
-    let (top, left) = (boxes[(r, 0)], boxes[(r, 1)]);
-    let (h, w) = ((boxes[(r, 2)] - top) / 4.0, (boxes[(r, 3)] - left) / 4.0);
-    map(to, to, |_, at| {
-        let (i, j) = (top + (at.1 as f32 + 0.5) * h, left + (at.2 as f32 + 0.5) * w);
-        let (i0, j0) = (floor(i), floor(j));
-        let (u, v) = (i - i0, j - j0);
-        let p = |a, b| x[(at.0, i0 as i32 + a, j0 as i32 + b)];
-        (1.0 - u) * ((1.0 - v) * p(0, 0) + v * p(0, 1)) + u * ((1.0 - v) * p(1, 0) + v * p(1, 1))
-    });
-}
-
-#[test]
-fn regions_are_pooled() {
-    let (c, h, w, r) = (11, 20, 30, 3);
-    let x = drawn(c * h * w, 1);
-    let boxes = [0.5f32, 1.25, 15.0, 20.0, 3.0, 3.0, 4.0, 4.0, -2.0, -3.0, 25.0, 40.0];
-    let args = [
-        Arg::tensor(&x, [c, h, w]).strides([h * w, w, 1]),
-        Arg::tensor(&boxes, [r, 4]).strides([4, 1]),
-        Arg::output::<f32>([r, c, 4, 4]).strides([c * 16, 16, 4, 1]),
-    ];
-    written(roi_align().def(), &args);
-}
-
 /// An integral image: sums of everything above and to the left.
 #[kernel]
 fn integral_rows<const W: usize = 256>(
@@ -236,12 +191,7 @@ fn integral_rows<const W: usize = 256>(
 
 #[test]
 fn rows_add_up() {
-    for (h, n) in [(11, 301), (1, 1)] {
-        let x: Vec<u8> = below(256, h * n, 1).into_iter().map(|x| x as u8).collect();
-
-        let args = [Arg::tensor(&x, [h, n]).strides([n, 1]), Arg::output::<i32>([h, n]).strides([n, 1])];
-        written(integral_rows().def(), &args);
-    }
+    inputs(integral_rows().def()).written(["H = 11, N = 301", "H = 1, N = 1"]);
 }
 
 /// Power of the frames of a signal under a window, by a table of cosines and sines.
@@ -271,19 +221,5 @@ fn spectrogram<const W: usize = 64, const HOP: usize = 16>(
 
 #[test]
 fn frames_have_powers() {
-    let (n, f) = (750, 33);
-    let t = (n - 64) / 16 + 1;
-    let (x, window) = (drawn(n, 1), drawn(64, 2));
-    let angle = |at: usize| 2.0 * std::f64::consts::PI * ((at % f) * (at / f)) as f64 / 64.0;
-    let cosine: Vec<f32> = (0..f * 64).map(|at| angle(at).cos() as f32).collect();
-    let sine: Vec<f32> = (0..f * 64).map(|at| angle(at).sin() as f32).collect();
-
-    let args = [
-        Arg::tensor(&x, [n]),
-        Arg::tensor(&window, [64]),
-        Arg::tensor(&cosine, [f, 64]),
-        Arg::tensor(&sine, [f, 64]),
-        rows_out(t, f),
-    ];
-    written(spectrogram().def(), &args);
+    inputs(spectrogram().def()).written(["N = 750, F = 33, T = 43"]);
 }

@@ -4,6 +4,47 @@ use crate::{drawn, generated};
 use tilewright::prelude::*;
 use tilewright_codegen::Generated;
 use tilewright_sim::{Arg, Options, Outcome, run_every};
+use tilewright_tests::inputs::inputs;
+
+/// Sizes that tiles divide and others; K of 1 to 11 tiles of 64.
+const SIZES: [[usize; 3]; 5] = [[128, 64, 128], [70, 72, 72], [130, 40, 200], [66, 40, 688], [1, 8, 8]];
+
+/// Products with a producer, of tiles of these rows, columns and steps of K.
+macro_rules! products {
+    ($($(#[$doc:meta])* $name:ident: ($bm:tt, $bn:tt, $bk:tt), $mma:ident = $count:tt, $stages:tt, $c:ty, $at:tt, { $($mode:stmt;)* };)+) => {$(
+        $(#[$doc])*
+        #[kernel(arch = 90)]
+        fn $name(
+            a: &Tensor<bf16, (M, K), (lda, _1)>,
+            b: &Tensor<bf16, (N, K), (ldb, _1)>,
+            c: &mut Tensor<$c, (M, N), (ldc, _1)>,
+        ) {
+            $($mode;)*
+            let (row, column) = $at;
+            let (ga, gb) = (tile(a, ($bm, $bk), (row, _)), tile(b, ($bn, $bk), (column, _)));
+            let (sa, sb) = (shared::<bf16>(($bm, $bk)), shared::<bf16>(($bn, $bk)));
+            let mut acc = tiled_mma::<bf16, f32>($mma = $count).accumulators(($bm, $bn), 0.0);
+            for k in pipelined(0..ga.size(2), stages = $stages, producer = warp) {
+                copy(ga[(_, _, k)], sa);
+                copy(gb[(_, _, k)], sb);
+                gemm(sa, sb, &mut acc);
+            }
+            copy(acc, tile(c, ($bm, $bn), (row, column)));
+        }
+    )+};
+}
+
+products! {
+    one_warpgroup: (64, 64, 64), warpgroups = 1, 4, f32, (block.x, block.y), {};
+    /// The same ring in front of mma.sync.
+    by_warps: (64, 64, 64), warps = 4, 3, f32, (block.x, block.y), {};
+    /// Four slots leave no room for all of c in shared memory: bulk stores write it in four parts, or threads in eight.
+    leaves_in_parts: (128, 256, 64), warpgroups = 2, 4, bf16, (block.x, block.y), { persistent(); };
+    /// Two blocks of a cluster have their columns in common.
+    in_clusters: (64, 32, 64), warpgroups = 1, 3, f32, (block.x, block.y), { persistent(); cluster(2); };
+    /// Four blocks have their rows in common, and multiply by warps, which read shared memory themselves.
+    rows_in_clusters: (64, 32, 32), warps = 4, 2, f32, (block.y, block.x), { persistent(); cluster(4); };
+}
 
 /// The results of every variant in several schedules.
 #[track_caller]
@@ -39,11 +80,11 @@ fn close(name: &str, outcome: &Outcome, wanted: &[f64], within: f64) {
 
 type Kernels = [(&'static str, Generated)];
 
-/// Each kernel, of (a, b, c), with sizes that tiles divide and others; K of 1 to 11 tiles of 64.
+/// Each kernel, of (a, b, c), at [`SIZES`].
 #[track_caller]
 fn products(kernels: &Kernels) {
     for (name, kernel) in kernels {
-        for [m, n, k] in [[128, 64, 128], [70, 72, 72], [130, 40, 200], [66, 40, 688], [1, 8, 8]] {
+        for [m, n, k] in SIZES {
             let (a, b) = (halves(m * k, 1), halves(n * k, 2));
             let by_rows = |x: &[bf16], rows: usize| Arg::tensor(x, [rows, k]).strides([k, 1]);
             let args = [by_rows(&a, m), by_rows(&b, n), Arg::output::<f32>([m, n]).strides([n, 1])];
@@ -53,25 +94,6 @@ fn products(kernels: &Kernels) {
             }
         }
     }
-}
-
-/// One warpgroup, a block for each tile.
-#[kernel(arch = 90)]
-fn one_warpgroup(
-    a: &Tensor<bf16, (M, K), (lda, _1)>,
-    b: &Tensor<bf16, (N, K), (ldb, _1)>,
-    c: &mut Tensor<f32, (M, N), (ldc, _1)>,
-) {
-    let (ga, gb) = (tile(a, (64, 64), (block.x, _)), tile(b, (64, 64), (block.y, _)));
-    let (sa, sb) = (shared::<bf16>((64, 64)), shared::<bf16>((64, 64)));
-    let mma = tiled_mma::<bf16, f32>(warpgroups = 1);
-    let mut acc = mma.accumulators((64, 64), 0.0);
-    for k in pipelined(0..ga.size(2), stages = 4, producer = warp) {
-        copy(ga[(_, _, k)], sa);
-        copy(gb[(_, _, k)], sb);
-        gemm(sa, sb, &mut acc);
-    }
-    copy(acc, tile(c, (64, 64), (block.x, block.y)));
 }
 
 /// Two warpgroups, persistent, and two products of one operand.
@@ -96,93 +118,16 @@ fn two_products(
     copy(map((even, odd), |x, y| 0.5 * (x + y)), tile(c, (128, 32), (block.x, block.y)));
 }
 
-/// Four slots leave no room for all of c in shared memory: bulk stores write it in four parts, or threads in eight.
-#[kernel(arch = 90)]
-fn leaves_in_parts(
-    a: &Tensor<bf16, (M, K), (lda, _1)>,
-    b: &Tensor<bf16, (N, K), (ldb, _1)>,
-    c: &mut Tensor<bf16, (M, N), (ldc, _1)>,
-) {
-    persistent();
-    let (ga, gb) = (tile(a, (128, 64), (block.x, _)), tile(b, (256, 64), (block.y, _)));
-    let (sa, sb) = (shared::<bf16>((128, 64)), shared::<bf16>((256, 64)));
-    let mma = tiled_mma::<bf16, f32>(warpgroups = 2);
-    let mut acc = mma.accumulators((128, 256), 0.0);
-    for k in pipelined(0..ga.size(2), stages = 4, producer = warp) {
-        copy(ga[(_, _, k)], sa);
-        copy(gb[(_, _, k)], sb);
-        gemm(sa, sb, &mut acc);
-    }
-    copy(map(acc, |x| 2.0 * x), tile(c, (128, 256), (block.x, block.y)));
-}
-
 #[test]
 fn tiles_leave_in_parts() {
-    let kernel = generated!(leaves_in_parts());
-    let parts = |variant: usize, count: u32| {
-        let source = &kernel.variants[variant].source;
-        assert!(source.contains(&format!("for (int part = 0; part < {count}; ++part)")), "{source}");
-    };
-    parts(0, 4);
-    parts(kernel.variants.len() - 1, 4);
-    for [m, n, k] in [[128, 256, 64], [200, 300, 72], [130, 264, 136]] {
-        let (a, b) = (halves(m * k, 1), halves(n * k, 2));
-        let by_rows = |x: &[bf16], rows: usize| Arg::tensor(x, [rows, k]).strides([k, 1]);
-        let args = [by_rows(&a, m), by_rows(&b, n), Arg::output::<bf16>([m, n]).strides([n, 1])];
-        let wanted = product(&a, &b, [m, n, k]);
-        for outcome in every(kernel.clone(), &args) {
-            for (got, wanted) in outcome.get::<bf16>("c").unwrap().iter().zip(&wanted) {
-                let error = (f64::from(got.to_f32()) - 2.0 * wanted).abs();
-                assert!(
-                    error <= 0.01 * wanted.abs().max(1.0),
-                    "{m}x{n}x{k}: {got:?}, and {} is right",
-                    2.0 * wanted
-                );
-            }
-        }
-    }
-}
-
-/// Two blocks of a cluster have their columns in common.
-#[kernel(arch = 90)]
-fn in_clusters(
-    a: &Tensor<bf16, (M, K), (lda, _1)>,
-    b: &Tensor<bf16, (N, K), (ldb, _1)>,
-    c: &mut Tensor<f32, (M, N), (ldc, _1)>,
-) {
-    persistent();
-    cluster(2);
-    let (ga, gb) = (tile(a, (64, 64), (block.x, _)), tile(b, (32, 64), (block.y, _)));
-    let (sa, sb) = (shared::<bf16>((64, 64)), shared::<bf16>((32, 64)));
-    let mma = tiled_mma::<bf16, f32>(warpgroups = 1);
-    let mut acc = mma.accumulators((64, 32), 0.0);
-    for k in pipelined(0..ga.size(2), stages = 3, producer = warp) {
-        copy(ga[(_, _, k)], sa);
-        copy(gb[(_, _, k)], sb);
-        gemm(sa, sb, &mut acc);
-    }
-    copy(acc, tile(c, (64, 32), (block.x, block.y)));
-}
-
-/// Four blocks have their rows in common, and multiply by warps, which read shared memory themselves.
-#[kernel(arch = 90)]
-fn rows_in_clusters(
-    a: &Tensor<bf16, (M, K), (lda, _1)>,
-    b: &Tensor<bf16, (N, K), (ldb, _1)>,
-    c: &mut Tensor<f32, (M, N), (ldc, _1)>,
-) {
-    persistent();
-    cluster(4);
-    let (ga, gb) = (tile(a, (64, 32), (block.y, _)), tile(b, (32, 32), (block.x, _)));
-    let (sa, sb) = (shared::<bf16>((64, 32)), shared::<bf16>((32, 32)));
-    let mma = tiled_mma::<bf16, f32>(warps = 4);
-    let mut acc = mma.accumulators((64, 32), 0.0);
-    for k in pipelined(0..ga.size(2), stages = 2, producer = warp) {
-        copy(ga[(_, _, k)], sa);
-        copy(gb[(_, _, k)], sb);
-        gemm(sa, sb, &mut acc);
-    }
-    copy(acc, tile(c, (64, 32), (block.y, block.x)));
+    let kernel = leaves_in_parts();
+    let source = kernel.source();
+    assert!(source.contains("for (int part = 0; part < 4; ++part)"), "{source}");
+    inputs(kernel.def()).schedules(5).written([
+        "M = 128, N = 256, K = 64",
+        "M = 200, N = 300, K = 72",
+        "M = 130, N = 264, K = 136",
+    ]);
 }
 
 /// Blocks of a cluster sum over different parts of K, so none copies for another.
@@ -277,33 +222,13 @@ fn promoted(
     copy(total, tile(c, (64, 32), (block.x, block.y)));
 }
 
-/// The same ring in front of mma.sync.
-#[kernel(arch = 90)]
-fn by_warps(
-    a: &Tensor<bf16, (M, K), (lda, _1)>,
-    b: &Tensor<bf16, (N, K), (ldb, _1)>,
-    c: &mut Tensor<f32, (M, N), (ldc, _1)>,
-) {
-    let (ga, gb) = (tile(a, (64, 64), (block.x, _)), tile(b, (64, 64), (block.y, _)));
-    let (sa, sb) = (shared::<bf16>((64, 64)), shared::<bf16>((64, 64)));
-    let mma = tiled_mma::<bf16, f32>(warps = 4);
-    let mut acc = mma.accumulators((64, 64), 0.0);
-    for k in pipelined(0..ga.size(2), stages = 3, producer = warp) {
-        copy(ga[(_, _, k)], sa);
-        copy(gb[(_, _, k)], sb);
-        gemm(sa, sb, &mut acc);
-    }
-    copy(acc, tile(c, (64, 64), (block.x, block.y)));
-}
-
 #[test]
 fn products_with_a_producer() {
-    products(&[
-        ("one_warpgroup", generated!(one_warpgroup())),
-        ("two_products", generated!(two_products())),
-        ("promoted", generated!(promoted())),
-        ("by_warps", generated!(by_warps())),
-    ]);
+    for def in [one_warpgroup().def(), two_products().def(), promoted().def(), by_warps().def()] {
+        for [m, n, k] in SIZES {
+            inputs(def).schedules(5).written([&*format!("M = {m}, N = {n}, K = {k}")]);
+        }
+    }
 }
 
 /// A sum of tiles that a producer copies, by threads, up to a limit that depends on the block.
@@ -322,15 +247,7 @@ fn triangular(x: &Tensor<f32, (M, N)>, c: &mut Tensor<f32, M>) {
 
 #[test]
 fn loops_as_long_as_their_block_says() {
-    let (m, n) = (300, 52);
-    let x = drawn(m * n, 3);
-    let columns = |row: usize| n.min((row / 64 + 1) * 16);
-    let wanted: Vec<f64> =
-        (0..m).map(|row| (0..columns(row)).map(|column| f64::from(x[row + column * m])).sum()).collect();
-    let args = [Arg::tensor(&x, [m, n]), Arg::output::<f32>([m])];
-    for outcome in every(generated!(triangular()), &args) {
-        close("triangular", &outcome, &wanted, 1e-5);
-    }
+    inputs(triangular().def()).schedules(5).written(["M = 300, N = 52"]);
 }
 
 /// The greatest product of each row of `a` with the rows of `b` up to its own: coordinates and edges of elements are
@@ -390,16 +307,12 @@ fn counted_in_clusters<const C: usize = 2>(
 
 #[test]
 fn surplus_blocks_of_a_cluster_write_nothing() {
-    for n in [1, 32, 33, 65, 128, 140] {
-        let x = drawn(n, 3);
-        let m = 64 * n.div_ceil(32) + 200;
-        let args = [Arg::tensor(&x, [n]), Arg::in_out(&vec![-1.0f32; m], [m]), Arg::in_out(&[0], [1])];
-        let index = |at: usize| (at % 64 < 32 && at / 64 < n.div_ceil(32)).then_some(at / 64 * 32 + at % 32);
-        let out_of_bounds = |at: usize| x.get(at).map_or(1.0, |x| f64::from(x + 1.0));
-        let wanted: Vec<f64> = (0..m).map(|at| index(at).map_or(-1.0, out_of_bounds)).collect();
-        for outcome in every(generated!(counted_in_clusters()), &args) {
-            close("counted_in_clusters", &outcome, &wanted, 0.0);
-            assert_eq!(outcome.get::<i32>("blocks").unwrap(), [n.div_ceil(32) as i32]);
-        }
-    }
+    inputs(counted_in_clusters().def()).schedules(5).with("c", |_| -1.0).zero("blocks").written([
+        "N = 1, M = 264",
+        "N = 32, M = 264",
+        "N = 33, M = 328",
+        "N = 65, M = 392",
+        "N = 128, M = 456",
+        "N = 140, M = 520",
+    ]);
 }

@@ -1,8 +1,9 @@
 //! Kernels of simulations and of numerical mathematics: systems of equations, lattices, wavelets.
 
-use crate::{below, close, drawn, every, generated, near, right, written};
+use crate::{close, drawn, every, generated, right};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
+use tilewright_tests::inputs::inputs;
 
 /// Prices of European calls and puts.
 #[kernel]
@@ -26,21 +27,13 @@ fn black_scholes(
 
 #[test]
 fn options_have_prices() {
-    let (rate, sigma) = (0.03, 0.2);
-    for n in [0, 1, 511, 1300] {
-        let of = |seed| drawn(n, seed).into_iter().map(|x| f64::from(x) + 20.0).collect::<Vec<f64>>();
-        let (s, k, t) = (of(1), of(2), of(3));
-        let args = [
-            Arg::number(rate),
-            Arg::number(sigma),
-            Arg::tensor(&s, [n]),
-            Arg::tensor(&k, [n]),
-            Arg::tensor(&t, [n]),
-            Arg::output::<f64>([n]),
-            Arg::output::<f64>([n]),
-        ];
-        written(black_scholes().def(), &args);
-    }
+    let positive = |x| x + 20.0;
+    inputs(black_scholes().def())
+        .set("rate = 0.03, sigma = 0.2")
+        .with("spot", positive)
+        .with("strike", positive)
+        .with("years", positive)
+        .written(["N = 0", "N = 1", "N = 511", "N = 1300"]);
 }
 
 /// Trajectories of Lorenz's system, by Runge and Kutta's method.
@@ -65,100 +58,10 @@ fn lorenz(steps: i32, h: f32, x: &mut Tensor<f32, (N, _3)>) {
 
 #[test]
 fn trajectories_of_a_strange_attractor() {
-    let (h, steps) = (0.01f64, 20);
-    for n in [1, 256, 300] {
-        let x = drawn(3 * n, 1);
-        let args = [Arg::number(steps), Arg::number(h as f32), Arg::in_out(&x, [n, 3])];
-        near(lorenz().def(), &args, 1e-3);
-    }
-}
-
-/// Tridiagonal systems by Thomas's algorithm, one for each thread: forwards, then backwards.
-#[kernel]
-fn tridiagonal(
-    a: &Tensor<f32, (N, K)>,
-    b: &Tensor<f32, (N, K)>,
-    c: &Tensor<f32, (N, K)>,
-    d: &Tensor<f32, (N, K)>,
-    upper: &mut Tensor<f32, (N, K)>,
-    x: &mut Tensor<f32, (N, K)>,
-) {
-    let systems = |t| tile(t, (128, 1), (block.x, _))[(_, 0, _)];
-    let (a, b, c, d) = (systems(a), systems(b), systems(c), systems(d));
-    let (upper, x) = (systems(upper), systems(x));
-    let (mut above, mut known) = (full::<f32>(128, 0.0), full::<f32>(128, 0.0));
-    for k in 0..K {
-        let pivot = 1.0 / (b[(_, k)] - a[(_, k)] * above);
-        above = c[(_, k)] * pivot;
-        known = (d[(_, k)] - a[(_, k)] * known) * pivot;
-        copy(above, upper[(_, k)]);
-        copy(known, x[(_, k)]);
-    }
-    let mut next = full::<f32>(128, 0.0);
-    for k in 0..K {
-        let row = K - 1 - k;
-        next = x[(_, row)] - upper[(_, row)] * next;
-        copy(next, x[(_, row)]);
-    }
-}
-
-#[test]
-fn tridiagonal_systems() {
-    for (n, k) in [(1, 1), (128, 7), (200, 20)] {
-        let diagonal: Vec<f32> = drawn(n * k, 2).into_iter().map(|x| x + 20.0).collect();
-        let (a, c, d) = (drawn(n * k, 1), drawn(n * k, 3), drawn(n * k, 4));
-        let args = [
-            Arg::tensor(&a, [n, k]),
-            Arg::tensor(&diagonal, [n, k]),
-            Arg::tensor(&c, [n, k]),
-            Arg::tensor(&d, [n, k]),
-            Arg::output::<f32>([n, k]),
-            Arg::in_out(&vec![f32::NAN; n * k], [n, k]),
-        ];
-        written(tridiagonal().def(), &args);
-    }
-}
-
-/// A step of reaction and diffusion, after Gray and Scott, on a torus.
-#[kernel]
-fn gray_scott(
-    feed: f32,
-    kill: f32,
-    u: &Tensor<f32, (W, H)>,
-    v: &Tensor<f32, (W, H)>,
-    next: &mut Tensor<f32, (W, H, _2)>,
-) {
-    let (tu, tv) = (tile(u, (64, 8), (block.x, block.y)), tile(v, (64, 8), (block.x, block.y)));
-    let (next_u, next_v) = map((tu, tv), |here, other, at| {
-        let (east, west) = ((at.0 + 1) % W, (at.0 + W - 1) % W);
-        let (north, south) = ((at.1 + 1) % H, (at.1 + H - 1) % H);
-        let lap_u = u[(east, at.1)] + u[(west, at.1)] + u[(at.0, north)] + u[(at.0, south)] - 4.0 * here;
-        let lap_v = v[(east, at.1)] + v[(west, at.1)] + v[(at.0, north)] + v[(at.0, south)] - 4.0 * other;
-        let reaction = here * other * other;
-        (
-            here + 0.2 * lap_u - reaction + feed * (1.0 - here),
-            other + 0.1 * lap_v + reaction - (feed + kill) * other,
-        )
-    });
-    let next = tile(next, (64, 8, 2), (block.x, block.y, 0));
-    copy(next_u, next[(_, _, 0)]);
-    copy(next_v, next[(_, _, 1)]);
-}
-
-#[test]
-fn patterns_react_and_diffuse() {
-    for (w, h) in [(1, 1), (64, 16), (70, 13)] {
-        let (u, v) = (drawn(w * h, 1), drawn(w * h, 2));
-
-        let args = [
-            Arg::number(0.04f32),
-            Arg::number(0.06f32),
-            Arg::tensor(&u, [w, h]),
-            Arg::tensor(&v, [w, h]),
-            Arg::output::<f32>([w, h, 2]),
-        ];
-        written(gray_scott().def(), &args);
-    }
+    inputs(lorenz().def())
+        .set("steps = 20, h = 0.01")
+        .with("x", |x| x)
+        .near(1e-3, ["N = 1", "N = 256", "N = 300"]);
 }
 
 /// A step of a wave in three dimensions, with differences of eighth order: a stencil of 25 points.
@@ -182,18 +85,11 @@ fn wave(
 
 #[test]
 fn waves_in_three_dimensions() {
-    let c = [-2.847_222f32, 1.6, -0.2, 0.025_396_825, -0.001_785_714_3];
-    for [x, y, z] in [[3, 2, 1], [32, 8, 2], [37, 11, 6]] {
-        let n = x * y * z;
-        let (speed, p, before) = (drawn(n, 1), drawn(n, 2), drawn(n, 3));
-        let args = [
-            Arg::tensor(&c, [5]),
-            Arg::tensor(&speed, [x, y, z]),
-            Arg::tensor(&p, [x, y, z]),
-            Arg::in_out(&before, [x, y, z]),
-        ];
-        written(wave().def(), &args);
-    }
+    inputs(wave().def()).with("next", |x| x).written([
+        "X = 3, Y = 2, Z = 1",
+        "X = 32, Y = 8, Z = 2",
+        "X = 37, Y = 11, Z = 6",
+    ]);
 }
 
 /// A good mixer of 32 bits.
@@ -222,35 +118,10 @@ fn ising(colour: i32, beta: f32, seed: u32, s: &mut Tensor<i8, (W, H)>) {
 
 #[test]
 fn spins_of_one_colour() {
-    for (w, h) in [(2, 2), (64, 8), (70, 14)] {
-        let s: Vec<i8> = below(2, w * h, 5).into_iter().map(|x| 2 * x as i8 - 1).collect();
-        for colour in [0, 1] {
-            let args = [Arg::number(colour), Arg::number(0.4f32), Arg::number(7u32), Arg::in_out(&s, [w, h])];
-            written(ising().def(), &args);
-        }
-    }
-}
-
-/// One level of Haar's wavelet: means and details of squares of four pixels.
-#[kernel]
-fn haar(x: &Tensor<f32, { (2 * P, 2 * Q) }>, y: &mut Tensor<f32, (P, Q, _4)>) {
-    let x = regroup(tile(x, (64, 16), (block.x, block.y)), (2, 32, 2, 8));
-    let y = tile(y, (32, 8, 4), (block.x, block.y, 0));
-    let (a, b, c, d) = (x[(0, _, 0, _)], x[(1, _, 0, _)], x[(0, _, 1, _)], x[(1, _, 1, _)]);
-    copy(0.5 * (a + b + c + d), y[(_, _, 0)]);
-    copy(0.5 * (a - b + c - d), y[(_, _, 1)]);
-    copy(0.5 * (a + b - c - d), y[(_, _, 2)]);
-    copy(0.5 * (a - b - c + d), y[(_, _, 3)]);
-}
-
-#[test]
-fn wavelets() {
-    for (p, q) in [(1, 1), (32, 8), (40, 11)] {
-        let x = drawn(4 * p * q, 1);
-
-        let args = [Arg::tensor(&x, [2 * p, 2 * q]), Arg::output::<f32>([p, q, 4])];
-        written(haar().def(), &args);
-    }
+    inputs(ising().def())
+        .set("beta = 0.4, seed = 7")
+        .with("s", |x| if x < 0.0 { -1.0 } else { 1.0 })
+        .written(["colour = 0, W = 2, H = 2", "colour = 1, W = 64, H = 8", "colour = 0, W = 70, H = 14"]);
 }
 
 /// Products of small matrices, one for each thread.
@@ -321,29 +192,5 @@ fn the_largest_change_of_an_iteration() {
             close(&out.get::<f32>("y").unwrap(), &wanted, 1e-5);
             close(&[f32::from_bits(out.get::<u32>("most").unwrap()[0])], &[most], 1e-5);
         }
-    }
-}
-
-/// The first of seven products of Strassen's method: (A₁₁ + A₂₂)·(B₁₁ + B₂₂)ᵀ.
-#[kernel]
-fn strassen(a: &Tensor<f32, (P, _2, K, _2)>, b: &Tensor<f32, (Q, _2, K, _2)>, m: &mut Tensor<f32, (P, Q)>) {
-    let (ga, gb) = (tile(a, (32, 1, 8, 1), (block.x, _, _, _)), tile(b, (32, 1, 8, 1), (block.y, _, _, _)));
-    let (sa, sb) = (shared::<f32>((32, 8)), shared::<f32>((32, 8)));
-    let mut acc = full::<f32>((32, 32), 0.0);
-    for k in 0..ga.size(5) {
-        copy(ga[(_, 0, _, 0, 0, k, 0)] + ga[(_, 0, _, 0, 1, k, 1)], sa);
-        copy(gb[(_, 0, _, 0, 0, k, 0)] + gb[(_, 0, _, 0, 1, k, 1)], sb);
-        gemm(sa, sb, &mut acc);
-    }
-    copy(acc, tile(m, (32, 32), (block.x, block.y)));
-}
-
-#[test]
-fn one_of_strassens_products() {
-    for (p, q, k) in [(1, 1, 1), (32, 32, 16), (40, 33, 19)] {
-        let (a, b) = (drawn(4 * p * k, 1), drawn(4 * q * k, 2));
-
-        let args = [Arg::tensor(&a, [p, 2, k, 2]), Arg::tensor(&b, [q, 2, k, 2]), Arg::output::<f32>([p, q])];
-        written(strassen().def(), &args);
     }
 }

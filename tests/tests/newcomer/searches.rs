@@ -1,60 +1,9 @@
-//! Searches: rays, alignments, paths, samples of a cloud, merged lists.
+//! Searches: alignments, paths, samples of a cloud, merged lists.
 
-use crate::{below, drawn, every, generated, written};
+use crate::{below, drawn, every, generated};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
-
-/// The nearest box that each ray meets, or -1.
-#[kernel]
-fn ray_boxes(
-    origin: &Tensor<f32, (N, _3), (ldo, _1)>,
-    dir: &Tensor<f32, (N, _3), (ldd, _1)>,
-    low: &Tensor<f32, (B, _3), (ldl, _1)>,
-    high: &Tensor<f32, (B, _3), (ldh, _1)>,
-    hit: &mut Tensor<i32, N>,
-    t: &mut Tensor<f32, N>,
-) {
-    let out = tile(hit, 128, block.x);
-    let mut best = full::<f32>((128), f32::INFINITY);
-    let mut which = full::<i32>((128), -1);
-    for b in 0..B {
-        (best, which) = map((best, which, out), |t, w, _, at| {
-            let slab = |i| {
-                let inv = 1.0 / dir[(at.0, i)];
-                let (u, v) =
-                    ((low[(b, i)] - origin[(at.0, i)]) * inv, (high[(b, i)] - origin[(at.0, i)]) * inv);
-                (min(u, v), max(u, v))
-            };
-            let (x0, x1) = slab(0);
-            let (y0, y1) = slab(1);
-            let (z0, z1) = slab(2);
-            let enter = max(max(x0, y0), max(z0, 0.0));
-            let leave = min(min(x1, y1), z1);
-            if (enter <= leave) & (enter < t) { (enter, b) } else { (t, w) }
-        });
-    }
-    copy(which, out);
-    copy(best, tile(t, 128, block.x));
-}
-
-#[test]
-fn rays_meet_boxes() {
-    for (n, b) in [(200, 5), (1, 1)] {
-        let (origin, dir) =
-            (drawn(n * 3, 1), drawn(n * 3, 2).into_iter().map(|x| x + 0.003).collect::<Vec<_>>());
-        let low = drawn(b * 3, 3);
-        let high: Vec<f32> = low.iter().zip(drawn(b * 3, 4)).map(|(l, d)| l + d.abs() + 1.0).collect();
-        let args = [
-            Arg::tensor(&origin, [n, 3]).strides([3, 1]),
-            Arg::tensor(&dir, [n, 3]).strides([3, 1]),
-            Arg::tensor(&low, [b, 3]).strides([3, 1]),
-            Arg::tensor(&high, [b, 3]).strides([3, 1]),
-            Arg::output::<i32>([n]),
-            Arg::output::<f32>([n]),
-        ];
-        written(ray_boxes().def(), &args);
-    }
-}
+use tilewright_tests::inputs::inputs;
 
 /// The best local alignment of two texts, by antidiagonals; a pair for each block.
 #[kernel]
@@ -209,10 +158,7 @@ fn farthest<const W: usize = 1024>(points: &Tensor<f32, (P, _3, B)>, chosen: &mu
 
 #[test]
 fn points_are_far_apart() {
-    for (p, k, b) in [(1000, 7, 2), (1, 1, 1)] {
-        let x = drawn(p * 3 * b, 1);
-        written(farthest().def(), &[Arg::tensor(&x, [p, 3, b]), Arg::output::<i32>([k, b])]);
-    }
+    inputs(farthest().def()).written(["P = 1000, K = 7, B = 2", "P = 1, K = 1, B = 1"]);
 }
 
 /// Two sorted lists become one, by ranks.

@@ -1,8 +1,9 @@
 //! Several steps in shared memory or registers: a Fourier transform, heat, selection by histograms, a hash; a packed triangle.
 
-use crate::{close, drawn, every, generated, right, rows, rows_out, words, written};
+use crate::{close, drawn, every, generated, right, words};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
+use tilewright_tests::inputs::inputs;
 
 /// Fourier transforms of 256 complex numbers, in four steps of radix 4 (Stockham's order).
 #[kernel(threads = 64)]
@@ -71,25 +72,6 @@ fn signals_have_spectra() {
     }
 }
 
-/// Ten rounds of a hash, in one function of elements.
-#[kernel]
-fn hashed(x: &Tensor<u32, N>, y: &mut Tensor<u32, N>) {
-    let round = |x| {
-        let a = x ^ (x << 13);
-        let b = a ^ (a >> 17);
-        b ^ (b << 5)
-    };
-    let five = |x| round(round(round(round(round(x)))));
-    map(tile(x, 1024, block.x), tile(y, 1024, block.x), |x| five(five(x)) + x);
-}
-
-#[test]
-fn rounds_of_a_hash() {
-    let n = 1500;
-    let x: Vec<u32> = words(n, 1).into_iter().map(|word| word as u32).collect();
-    written(hashed().def(), &[Arg::tensor(&x, [n]), Arg::output::<u32>([n])]);
-}
-
 /// Heat that spreads for S steps between two trips to memory; outside of the plate it is 0.
 #[kernel]
 fn heat<const S: usize = 4, const T: usize = 32>(
@@ -114,9 +96,7 @@ fn heat<const S: usize = 4, const T: usize = 32>(
 
 #[test]
 fn heat_spreads() {
-    let (h, w, rate) = (37, 45, 0.2f32);
-    let x = drawn(h * w, 1);
-    written(heat().def(), &[Arg::number(rate), rows(&x, h, w), rows_out(h, w)]);
+    inputs(heat().def()).written(["rate = 0.2, H = 37, W = 45"]);
 }
 
 /// The k-th smallest of each row: four passes choose eight bits each, by a histogram of the elements that agree so far.

@@ -1,6 +1,6 @@
 //! Sums across blocks.
 
-use crate::{drawn, every, generated, right, rows, written};
+use crate::{drawn, every, generated, right, rows};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
 
@@ -66,48 +66,6 @@ fn sums_are_compensated() {
             drawn(m * n, 5).iter().zip(0..).map(|(x, at)| if at % 7 == 0 { x * 1e6 } else { *x }).collect();
         let wanted: Vec<f64> = (0..m).map(|i| x[i * n..][..n].iter().map(|x| f64::from(*x)).sum()).collect();
         right(generated!(compensated()), &[rows(&x, m, n), Arg::output::<f32>([m])], "y", &wanted, 1e-7);
-    }
-}
-
-/// The sum of each column, blocks of rows added atomically.
-#[kernel]
-fn column_sums(x: &Tensor<f32, (M, N), (ldx, _1)>, out: &mut Tensor<f32, N>) {
-    let part = sum(map(tile(x, (64, 128), (block.x, block.y)), |x| x), 0);
-    copy(part[(0, _)], tile(out, 128, block.y), how = "atomic_add");
-}
-
-#[test]
-fn columns_add_up() {
-    for (m, n) in [(64, 128), (100, 130), (1, 1)] {
-        let x = drawn(m * n, 2);
-        written(column_sums().def(), &[rows(&x, m, n), Arg::in_out(&vec![0.0f32; n], [n])]);
-    }
-}
-
-/// y = A x.
-#[kernel]
-fn gemv<const W: usize = 256>(
-    a: &Tensor<f32, (M, N), (lda, _1)>,
-    x: &Tensor<f32, N>,
-    y: &mut Tensor<f32, M>,
-) {
-    let a = tile(a, (8, W), (block.x, _));
-    let x = tile(x, W, _);
-    let mut acc = full::<f32>((8, W), 0.0);
-    for k in 0..a.size(2) {
-        acc = map((acc, a[(_, _, k)], x[(_, k)].along(1)), |s, a, x| s + a * x);
-    }
-    copy(sum(acc, 1)[(_, 0)], tile(y, 8, block.x));
-}
-
-#[test]
-fn matrix_times_vector() {
-    for (m, n) in [(8, 256), (13, 700), (1, 3)] {
-        let (a, x) = (drawn(m * n, 3), drawn(n, 4));
-        let dot = |row: &[f32]| row.iter().zip(&x).map(|(a, x)| f64::from(*a) * f64::from(*x)).sum();
-        let wanted: Vec<f64> = a.chunks(n).map(dot).collect();
-        let args = [rows(&a, m, n), Arg::tensor(&x, [n]), Arg::output::<f32>([m])];
-        right(generated!(gemv()), &args, "y", &wanted, 1e-4);
     }
 }
 

@@ -1,8 +1,9 @@
-//! Systems of equations, filters, trees, and a hash.
+//! Systems of equations, trees, and a hash.
 
-use crate::{drawn, every, generated, near, written};
+use crate::{drawn, every, generated};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
+use tilewright_tests::inputs::inputs;
 
 /// LU with partial pivoting, a matrix for each block, in place.
 #[kernel(threads = 32, allow(bank_conflicts))]
@@ -86,67 +87,10 @@ fn bsr<const W: usize = 32, const BN: usize = 64>(
 
 #[test]
 fn blocks_of_a_matrix_are_sparse() {
-    let (w, r, n, c) = (32, 3, 70, 100);
-    let (start, column) = ([0i32, 2, 2, 5], [0i32, 3, 1, 2, 3]);
-    let f = |x: Vec<f32>| x.into_iter().map(|x| f16::from_f32(x / 4.0)).collect::<Vec<_>>();
-    let (blocks, x) = (f(drawn(5 * w * w, 1)), f(drawn(n * c, 2)));
-
-    let args = [
-        Arg::tensor(&start, [r + 1]),
-        Arg::tensor(&column, [5]),
-        Arg::tensor(&blocks, [5, w, w]).strides([w * w, w, 1]),
-        Arg::tensor(&x, [n, c]).strides([c, 1]),
-        Arg::output::<f32>([w, r, n]).strides([n, w * n, 1]),
-    ];
-    written(bsr().def(), &args);
-}
-
-/// A step of a Kalman filter of position and velocity, for many tracks.
-#[kernel]
-fn kalman(
-    dt: f32,
-    noise: f32,
-    seen: &Tensor<f32, N>,
-    state: &mut Tensor<f32, (N, _2)>,
-    cov: &mut Tensor<f32, (N, _3)>,
-) {
-    let z = tile(seen, 256, block.x);
-    let part = |t, i| tile(t, (256, 1), (block.x, i))[(_, 0)];
-    let (p, v) = (part(state, 0), part(state, 1));
-    let (a, b, c) = (part(cov, 0), part(cov, 1), part(cov, 2));
-    let (np, nv, na, nb, nc) = map((z, p, v, a, b, c), |z, p, v, a, b, c| {
-        let p = p + dt * v;
-        let a = a + dt * (2.0 * b + dt * c) + 0.01;
-        let b = b + dt * c;
-        let c = c + 0.01;
-        let s = a + noise;
-        let (k0, k1) = (a / s, b / s);
-        let y = z - p;
-        (p + k0 * y, v + k1 * y, (1.0 - k0) * a, (1.0 - k0) * b, c - k1 * b)
-    });
-    p = np;
-    v = nv;
-    a = na;
-    b = nb;
-    c = nc;
-}
-
-#[test]
-fn tracks_are_filtered() {
-    for n in [301, 1] {
-        let (z, x) = (drawn(n, 1), drawn(n * 2, 2));
-        let p: Vec<f32> =
-            [drawn(n, 3).iter().map(|x| x.abs() + 1.0).collect(), drawn(n, 4), vec![2.0; n]].concat();
-
-        let args = [
-            Arg::number(0.5f32),
-            Arg::number(1.5f32),
-            Arg::tensor(&z, [n]),
-            Arg::in_out(&x, [n, 2]),
-            Arg::in_out(&p, [n, 3]),
-        ];
-        written(kalman().def(), &args);
-    }
+    inputs(bsr().def())
+        .list("start", [0, 2, 2, 5])
+        .list("column", [0, 3, 1, 2, 3])
+        .written(["R = 3, Z = 5, N = 70, C = 100"]);
 }
 
 /// American put options by binomial trees, one for each block.
@@ -181,18 +125,11 @@ fn binomial<const W: usize = 512>(
 
 #[test]
 fn options_have_early_exercise() {
-    let (n, steps) = (2, 60);
-    let (spot, strike) = ([100.0f32, 120.0], [110.0f32, 100.0]);
-    let args = [
-        Arg::number(0.05f32),
-        Arg::number(0.3f32),
-        Arg::number(1.0f32),
-        Arg::number(steps),
-        Arg::tensor(&spot, [n]),
-        Arg::tensor(&strike, [n]),
-        Arg::output::<f32>([n]),
-    ];
-    near(binomial().def(), &args, 1e-3);
+    inputs(binomial().def())
+        .set("rate = 0.05, vol = 0.3, years = 1, steps = 60")
+        .list("spot", [100.0, 120.0])
+        .list("strike", [110.0, 100.0])
+        .near(1e-3, ["N = 2"]);
 }
 
 #[device]

@@ -1,8 +1,7 @@
 //! Algorithms within a tile: sorting, Fourier transforms, triangular systems.
 
-use crate::{drawn, written};
 use tilewright::prelude::*;
-use tilewright_sim::Arg;
+use tilewright_tests::inputs::inputs;
 
 /// Each piece of 256 elements, sorted by a bitonic network. A comparison of elements that stand 2^j apart
 /// is a statement on two halves of a regrouped tile; every other group of 2^k elements is sorted downwards.
@@ -31,10 +30,7 @@ fn sort(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
 
 #[test]
 fn sorted_pieces() {
-    for n in [256, 1, 700] {
-        let x = drawn(n, 1);
-        written(sort().def(), &[Arg::tensor(&x, [n]), Arg::output::<f32>([n])]);
-    }
+    inputs(sort().def()).written(["N = 256", "N = 1", "N = 700"]);
 }
 
 /// The Fourier transform of 64 points, one for each column; real and imaginary parts apart, and a table of
@@ -74,29 +70,7 @@ fn fft(
 
 #[test]
 fn fourier() {
-    for b in [8, 3, 11] {
-        let (re, im) = (drawn(64 * b, 2), drawn(64 * b, 3));
-        let (mut wre, mut wim) = (vec![], vec![]);
-        for at in 0..64 * b {
-            let (mut x, mut y) = (0.0, 0.0);
-            for j in 0..64 {
-                let angle = -std::f64::consts::TAU * (j * (at % 64)) as f64 / 64.0;
-                let (r, i) = (f64::from(re[at / 64 * 64 + j]), f64::from(im[at / 64 * 64 + j]));
-                x += r * angle.cos() - i * angle.sin();
-                y += r * angle.sin() + i * angle.cos();
-            }
-            wre.push(x);
-            wim.push(y);
-        }
-        let out = || Arg::output::<f32>([64, b]);
-        let tensor = |x: &[f32]| Arg::tensor(x, [64, b]);
-        let factor = |at: usize| -std::f64::consts::TAU * at as f64 / 64.0;
-        let factors = |of: fn(f64) -> f64| {
-            Arg::tensor(&(0..32).map(|at| of(factor(at)) as f32).collect::<Vec<_>>(), [32])
-        };
-        let args = [tensor(&re), tensor(&im), factors(f64::cos), factors(f64::sin), out(), out()];
-        written(fft().def(), &args);
-    }
+    inputs(fft().def()).written(["B = 8", "B = 3", "B = 11"]);
 }
 
 /// X of L X = B, for a lower triangular L of 32 rows.
@@ -115,16 +89,9 @@ fn triangular_solve(l: &Tensor<f32, (_32, _32)>, b: &Tensor<f32, (_32, N)>, x: &
 
 #[test]
 fn triangular_systems() {
-    for n in [64, 5, 70] {
-        let (mut l, b) = (drawn(32 * 32, 4), drawn(32 * n, 5));
-        for i in 0..32 {
-            l.iter_mut().skip(i).step_by(32).for_each(|x| *x *= 0.1);
-            l[i * 33] = 2.0;
-        }
-
-        let args = [Arg::tensor(&l, [32, 32]), Arg::tensor(&b, [32, n]), Arg::output::<f32>([32, n])];
-        written(triangular_solve().def(), &args);
-    }
+    inputs(triangular_solve().def())
+        .indexed("l", |at, x| if at % 33 == 0 { 2.0 } else { 0.1 * x })
+        .written(["N = 64", "N = 5", "N = 70"]);
 }
 
 /// Two whole tiles are swapped.
@@ -140,8 +107,5 @@ fn fibonacci(n: i32, x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
 
 #[test]
 fn tiles_are_swapped() {
-    let x = drawn(300, 6);
-
-    let args = [Arg::number(7), Arg::tensor(&x, [300]), Arg::output::<f32>([300])];
-    written(fibonacci().def(), &args);
+    inputs(fibonacci().def()).written(["n = 7, N = 300"]);
 }

@@ -1,8 +1,9 @@
 //! Tuples of values and tiles: loops over them, functions and closures that take and return them.
 
-use crate::{drawn, generated, near, right, rows, written};
+use crate::{drawn, generated, right};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
+use tilewright_tests::inputs::inputs;
 
 /// A filter whose taps are listed with their weights.
 #[kernel]
@@ -19,10 +20,7 @@ fn filtered(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
 
 #[test]
 fn loops_go_over_tuples() {
-    for n in [1, 256, 1000] {
-        let x = drawn(n, 1);
-        written(filtered().def(), &[Arg::tensor(&x, [n]), Arg::output::<f32>([n])]);
-    }
+    inputs(filtered().def()).written(["N = 1", "N = 256", "N = 1000"]);
 }
 
 /// The variances of rows of any length, from counts, means and sums of squares of their parts.
@@ -45,9 +43,7 @@ fn variances(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, M>) {
 
 #[test]
 fn closures_take_tuples_of_tiles() {
-    let (m, n) = (5, 700);
-    let x = drawn(m * n, 2);
-    near(variances().def(), &[rows(&x, m, n), Arg::output::<f32>([m])], 1e-5);
+    inputs(variances().def()).near(1e-5, ["M = 5, N = 700"]);
 }
 
 /// A point turned by an angle.

@@ -1,40 +1,9 @@
 //! Kernels of a first week: routers, caches, ragged rows, searches, small matrices.
 
-use crate::{below, close, drawn, every, generated, near, right, rows, rows_out, written};
+use crate::{close, drawn, every, generated, right, rows};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
-
-/// Residual addition and root-mean-square norm: two results, the residual in place.
-#[kernel]
-fn add_norm<const D: usize = 512>(
-    eps: f32,
-    x: &Tensor<bf16, (M, D), (ldx, _1)>,
-    w: &Tensor<bf16, D>,
-    residual: &mut Tensor<bf16, (M, D), (ldr, _1)>,
-    y: &mut Tensor<bf16, (M, D), (ldy, _1)>,
-) {
-    let (x, r) = (tile(x, (4, D), (block.x, 0)), tile(residual, (4, D), (block.x, 0)));
-    let sum_of = (x as f32) + (r as f32);
-    copy(sum_of, r);
-    let scale = rsqrt(sum(sum_of * sum_of, 1) / D as f32 + eps);
-    copy(sum_of * scale * (tile(w, D, 0).along(1) as f32), tile(y, (4, D), (block.x, 0)));
-}
-
-#[test]
-fn residuals_are_added_and_normal() {
-    let (m, d) = (7, 512);
-    let half = |x: Vec<f32>| x.into_iter().map(bf16::from_f32).collect::<Vec<_>>();
-    let (x, w, r) = (half(drawn(m * d, 1)), half(drawn(d, 2)), half(drawn(m * d, 3)));
-
-    let args = [
-        Arg::number(1e-6f32),
-        Arg::tensor(&x, [m, d]).strides([d, 1]),
-        Arg::tensor(&w, [d]),
-        Arg::in_out(&r, [m, d]).strides([d, 1]),
-        Arg::output::<bf16>([m, d]).strides([d, 1]),
-    ];
-    written(add_norm().def(), &args);
-}
+use tilewright_tests::inputs::inputs;
 
 /// A router: probabilities of experts, the two best with weights that add up to 1, and how many tokens each expert gets.
 #[kernel]
@@ -102,9 +71,7 @@ fn running_most(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), 
 
 #[test]
 fn maxima_run() {
-    let (m, n) = (75, 70);
-    let x = drawn(m * n, 5);
-    written(running_most().def(), &[rows(&x, m, n), rows_out(m, n)]);
+    inputs(running_most().def()).written(["M = 75, N = 70"]);
 }
 
 /// Discounted returns of reinforcement learning, from the last reward to the first: g(t) = r(t) + gamma g(t + 1).
@@ -123,30 +90,7 @@ fn returns<const T: usize = 256>(
 
 #[test]
 fn rewards_are_discounted() {
-    let (b, n) = (6, 200);
-    let r = drawn(b * n, 6);
-    let args = [Arg::number(0.9f32), rows(&r, b, n), rows_out(b, n)];
-    near(returns().def(), &args, 1e-4);
-}
-
-/// The upper triangle, from diagonal `d` on.
-#[kernel]
-fn triu(d: i32, x: &Tensor<f32, (M, N, B)>, y: &mut Tensor<f32, (M, N, B)>) {
-    let (x, y) = (
-        tile(x, (64, 16, 1), (block.x, block.y, block.z)),
-        tile(y, (64, 16, 1), (block.x, block.y, block.z)),
-    );
-    map(x, y, |x, at| if at.1 - at.0 >= d { x } else { 0.0 });
-}
-
-#[test]
-fn upper_triangles() {
-    let (m, n, b) = (70, 33, 2);
-    let x = drawn(m * n * b, 7);
-    for d in [-2i32, 0, 3] {
-        let args = [Arg::number(d), Arg::tensor(&x, [m, n, b]), Arg::output::<f32>([m, n, b])];
-        written(triu().def(), &args);
-    }
+    inputs(returns().def()).near(1e-4, ["gamma = 0.9, B = 6, N = 200"]);
 }
 
 /// Inverses of many small matrices by Gauss-Jordan elimination with pivots, a matrix for each block.
@@ -178,39 +122,7 @@ fn inverse<const N: usize = 12>(a: &Tensor<f32, (N, N, B)>, inv: &mut Tensor<f32
 
 #[test]
 fn inverses_of_small_matrices() {
-    let (n, b) = (12, 3);
-    let a = drawn(n * n * b, 8);
-    let outcome =
-        &every(generated!(inverse()), &[Arg::tensor(&a, [n, n, b]), Arg::output::<f32>([n, n, b])])[0];
-    let inv = outcome.get::<f32>("inv").unwrap();
-    for m in 0..b {
-        for i in 0..n {
-            for j in 0..n {
-                let sum: f64 = (0..n)
-                    .map(|k| f64::from(a[m * n * n + k * n + i]) * f64::from(inv[m * n * n + j * n + k]))
-                    .sum();
-                assert!((sum - f64::from(u8::from(i == j))).abs() < 1e-3, "{i} {j} {sum}");
-            }
-        }
-    }
-}
-
-/// Rows of different lengths, one after another, become a padded matrix; -1 pads.
-#[kernel]
-fn padded_rows(starts: &Tensor<i32, { B + 1 }>, x: &Tensor<f32, N>, y: &mut Tensor<f32, (B, L), (ldy, _1)>) {
-    let y = tile(y, (1, 256), (block.x, block.y));
-    let (from, to) = (starts[(block.x)], starts[(block.x + 1)]);
-    map(y, y, |_, at| if from + at.1 < to { x[(from + at.1)] } else { -1.0 });
-}
-
-#[test]
-fn ragged_rows_are_padded() {
-    let starts = [0, 3, 3, 10, 310];
-    let x = drawn(310, 9);
-    let l = 300;
-
-    let args = [Arg::tensor(&starts, [5]), Arg::tensor(&x, [310]), rows_out(4, l)];
-    written(padded_rows().def(), &args);
+    inputs(inverse().def()).near(1e-3, ["B = 3"]);
 }
 
 /// New keys of a batch go to their slots of a cache.
@@ -225,63 +137,10 @@ fn cache_append(slots: &Tensor<i32, T>, k: &Tensor<bf16, (D, H, T)>, cache: &mut
 
 #[test]
 fn keys_go_to_their_slots() {
-    let (d, h, t, s) = (72, 3, 4, 9);
-    let k: Vec<bf16> = drawn(d * h * t, 10).into_iter().map(bf16::from_f32).collect();
-    let slots = [7, -1, 0, 3];
-
-    let cache = vec![bf16::from_f32(0.5); d * h * s];
-    let args = [Arg::tensor(&slots, [t]), Arg::tensor(&k, [d, h, t]), Arg::in_out(&cache, [d, h, s])];
-    written(cache_append().def(), &args);
-}
-
-/// Values in the bins of sorted edges: a binary search for each.
-#[kernel]
-fn search_sorted(edges: &Tensor<f32, E>, x: &Tensor<f32, N>, at: &mut Tensor<i32, N>) {
-    at_most(E, 65535);
-    let x = tile(x, 512, block.x);
-    let mut low = full::<i32>(512, 0);
-    let mut high = map(low, |_| E);
-    for _ in 0..16 {
-        let middle = (low + high) / 2;
-        (low, high) = map((low, high, middle, x), |low, high, m, x| {
-            if (edges[(m)] < x) & (low < high) {
-                (m + 1, high)
-            } else {
-                (low, if low < high { m } else { high })
-            }
-        });
-    }
-    copy(low, tile(at, 512, block.x));
-}
-
-#[test]
-fn values_find_their_bins() {
-    let (e, n) = (37, 700);
-    let mut edges = drawn(e, 11);
-    edges.sort_by(f32::total_cmp);
-    let x = drawn(n, 12);
-    let args = [Arg::tensor(&edges, [e]), Arg::tensor(&x, [n]), Arg::output::<i32>([n])];
-    written(search_sorted().def(), &args);
-}
-
-/// A polynomial by Horner's rule, its coefficients a tensor.
-#[kernel]
-fn polynomial(c: &Tensor<f32, D>, x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
-    let x = tile(x, 1024, block.x);
-    let mut p = full::<f32>(1024, 0.0);
-    for k in 0..D {
-        p = p * x + c[(D - 1 - k)];
-    }
-    copy(p, tile(y, 1024, block.x));
-}
-
-#[test]
-fn polynomials() {
-    let (d, n) = (6, 1500);
-    let (c, x) = (drawn(d, 13), drawn(n, 14));
-
-    let args = [Arg::tensor(&c, [d]), Arg::tensor(&x, [n]), Arg::output::<f32>([n])];
-    written(polynomial().def(), &args);
+    inputs(cache_append().def())
+        .list("slots", [7, -1, 0, 3])
+        .with("cache", |_| 0.5)
+        .written(["D = 72, H = 3, T = 4, S = 9"]);
 }
 
 /// Signs of 32 numbers in a word.
@@ -294,9 +153,7 @@ fn sign_bits(x: &Tensor<f32, (_32, N)>, words: &mut Tensor<u32, N>) {
 
 #[test]
 fn signs_in_words() {
-    let n = 70;
-    let x = drawn(32 * n, 15);
-    written(sign_bits().def(), &[Arg::tensor(&x, [32, n]), Arg::output::<u32>([n])]);
+    inputs(sign_bits().def()).written(["N = 70"]);
 }
 
 /// The step of k-means that moves centres: sums and counts by atomics.
@@ -319,15 +176,7 @@ fn centre_sums<const D: usize = 32>(
 
 #[test]
 fn centres_collect() {
-    let (n, d, k) = (150, 32, 5);
-    let (ids, x) = (below(5, n, 16), drawn(n * d, 17));
-    let args = [
-        Arg::tensor(&ids, [n]),
-        rows(&x, n, d),
-        Arg::in_out(&vec![0.0f32; k * d], [k, d]).strides([d, 1]),
-        Arg::in_out(&vec![0i32; k], [k]),
-    ];
-    near(centre_sums().def(), &args, 1e-4);
+    inputs(centre_sums().def()).below("ids", 5).zero("sums").zero("counts").near(1e-4, ["N = 150, K = 5"]);
 }
 
 /// The area of a quarter circle by random points.
@@ -350,32 +199,7 @@ fn monte_carlo(seed: u32, hits: &mut Tensor<i32, _1>) {
 
 #[test]
 fn points_fall_into_a_circle() {
-    written(monte_carlo().def(), &[Arg::number(7u32), Arg::in_out(&[0i32], [1])]);
-}
-
-/// Newton-Schulz: x becomes 1.5 x - 0.5 (x xᵀ) x, a small matrix for each block.
-#[kernel(allow(bank_conflicts))]
-fn orthogonal<const N: usize = 32>(x: &mut Tensor<f32, (N, N, B)>) {
-    let x = tile(x, (N, N, 1), (0, 0, block.x))[(_, _, 0)];
-    let (s, t, p) = (shared::<f32>((N, N)), shared::<f32>((N, N)), shared::<f32>((N, N)));
-    copy(x, s);
-    for _ in 0..3 {
-        let mut acc = full::<f32>((N, N), 0.0);
-        gemm(s, s, &mut acc);
-        copy(acc, p);
-        copy(s, permute(t, (1, 0)));
-        let mut cube = full::<f32>((N, N), 0.0);
-        gemm(p, t, &mut cube);
-        s = 1.5 * s - 0.5 * cube;
-    }
-    copy(s, x);
-}
-
-#[test]
-fn matrices_become_orthogonal() {
-    let (n, b) = (32, 2);
-    let x: Vec<f32> = drawn(n * n * b, 18).iter().map(|x| x / 30.0).collect();
-    written(orthogonal().def(), &[Arg::in_out(&x, [n, n, b])]);
+    inputs(monte_carlo().def()).zero("hits").written(["seed = 7"]);
 }
 
 /// The largest of each row of any length, piece by piece, and then over the piece.

@@ -1,6 +1,6 @@
 //! Windows that slide over a sequence or an image.
 
-use crate::{close, drawn, every, generated, written};
+use crate::{close, drawn, every, generated};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
 
@@ -88,38 +88,5 @@ fn queries_see_a_window_of_keys() {
             let got: Vec<f32> = outcome.get::<bf16>("o").unwrap().iter().map(|o| o.to_f32()).collect();
             close(&got, &wanted, 0.02);
         }
-    }
-}
-
-/// The largest of each 3x3 pixels, at every second one.
-#[kernel]
-fn pooled(
-    x: &Tensor<f32, (W, H, P), (_1, ldx, plane)>,
-    y: &mut Tensor<f32, { (ceil_div(W, 2), ceil_div(H, 2), P) }, (_1, ldy, plane_y)>,
-) {
-    let to = tile(y, (64, 4, 1), (block.x, block.y, block.z));
-    let mut most = full::<f32>((64, 4, 1), f32::NEG_INFINITY);
-    for i in unroll(-1..2) {
-        for j in unroll(-1..2) {
-            most = map((most, to), |m, _, at| {
-                let (column, row) = (2 * at.0 + i, 2 * at.1 + j);
-                let inside = (column >= 0) & (column < W) & (row >= 0) & (row < H);
-                if inside { max(m, x[(column, row, at.2)]) } else { m }
-            });
-        }
-    }
-    copy(most, to);
-}
-
-#[test]
-fn images_are_pooled() {
-    for (w, h, p) in [(131, 9, 2), (1, 1, 3), (7, 2, 1), (0, 3, 2)] {
-        let x: Vec<f32> = drawn(w * h * p, 3).iter().map(|x| x - 5.0).collect();
-        let (columns, rows) = (w.div_ceil(2), h.div_ceil(2));
-        let args = [
-            Arg::tensor(&x, [w, h, p]).strides([1, w.max(1), (w * h).max(1)]),
-            Arg::output::<f32>([columns, rows, p]).strides([1, columns.max(1), (columns * rows).max(1)]),
-        ];
-        written(pooled().def(), &args);
     }
 }

@@ -1,69 +1,55 @@
 //! Products with wgmma in the simulator: clusters, multicast, warp specialisation and rings that persist
 //! across tiles, over many schedules, on devices that hold one cluster at a time or several.
 
-use tilewright_codegen::element::bf16;
+use tilewright_codegen::Generated;
 use tilewright_codegen::launch::Limits;
-use tilewright_sim::{Arg, Options, run_every};
+use tilewright_sim::{Options, run_every};
 use tilewright_tests::problem::{Finish, Problem, Setting, Values};
 use tilewright_tests::tensor::Padding;
 use tilewright_tests::{gallery, sweep};
 
-/// C = A·Bᵀ of small integers in bf16, with leading dimensions that are `gap` larger than the extents.
 #[track_caller]
-fn check_with(keys: &str, sizes: &[[usize; 3]], gap: usize, schedules: u32) {
+fn kernel(keys: &str) -> Generated {
     let outcome = gallery::matmul(keys);
     let messages: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
-    let kernel = outcome.kernel.unwrap_or_else(|| panic!("{}", messages.join("\n")));
-    for &[m, n, k] in sizes {
-        let numbers = |count: usize, seed: usize| -> Vec<f32> {
-            (0..count).map(|at| ((at * 7 + at / 5 + seed) % 9) as f32 - 4.0).collect()
-        };
-        let (a, b) = (numbers(m * k, 1), numbers(n * k, 2));
-        // The strides of a row-major or column-major matrix with gaps.
-        let strides = |rows: bool, [down, along]: [usize; 2]| match rows {
-            true => [along + gap, 1],
-            false => [1, down + gap],
-        };
-        let lay = |of: &[f32], shape: [usize; 2], strides: [usize; 2]| -> Vec<bf16> {
-            let len = (shape[0] - 1) * strides[0] + (shape[1] - 1) * strides[1] + 1;
-            let mut all = vec![bf16::from_f32(f32::NAN); len];
-            for (at, &x) in of.iter().enumerate() {
-                all[at / shape[1] * strides[0] + at % shape[1] * strides[1]] = bf16::from_f32(x);
-            }
-            all
-        };
-        let of_a = strides(keys.contains("a=k_major"), [m, k]);
-        let of_b = strides(keys.contains("b=k_major"), [n, k]);
-        let of_c = strides(keys.contains("c=n_major"), [m, n]);
-        let mut sums = vec![0.0; m * n];
-        for (i, row) in a.chunks(k).enumerate() {
-            for (j, column) in b.chunks(k).enumerate() {
-                sums[i * n + j] = row.iter().zip(column).map(|(x, y)| x * y).sum();
-            }
-        }
-        let before = if keys.contains("alpha_beta") { numbers(m * n, 3) } else { vec![f32::NAN; m * n] };
-        if keys.contains("alpha_beta") {
-            sums.iter_mut().zip(&before).for_each(|(sum, before)| *sum = 2.0 * *sum - before);
-        }
-        let wanted = lay(&sums, [m, n], of_c);
+    outcome.kernel.unwrap_or_else(|| panic!("{keys}: {}", messages.join("\n")))
+}
+
+/// Compares one size with double precision, with leading dimensions that are larger than the extents by a gap. The variants that ran.
+#[track_caller]
+fn run(
+    kernel: &Generated,
+    keys: &str,
+    ([m, n, k], gap): ([usize; 3], usize),
+    values: Values,
+    options: &Options,
+) -> Vec<usize> {
+    let sizes: &[(&str, usize)] = &[("M", m), ("N", n), ("K", k), ("L", 3)];
+    let paddings = &[Padding::new(gap, 0)];
+    let setting = Setting { sizes, paddings, values, seed: options.seed, alpha: 0.5, beta: 2.0 };
+    let mut problem = Problem::of(kernel, &setting).finished(values, &Finish::of(keys));
+    if values == Values::Any && (keys.contains("e4m3") || keys.contains("e5m2")) {
+        // Tensor cores cut terms of 8-bit numbers off 13 bits below the greatest, which is about 1.
+        problem.wanted.iter_mut().for_each(|wanted| wanted.within += k as f64 * 2f64.powi(-13));
+    }
+    let outcomes = run_every(kernel, &problem.args(), options)
+        .unwrap_or_else(|fault| panic!("{keys}, {m} {n} {k} + {gap}: {fault}"));
+    for outcome in &outcomes {
+        let wrong = problem.wrong_outcome(outcome);
+        assert!(wrong.is_none(), "{keys}, {m} {n} {k} + {gap}: {wrong:?}");
+    }
+    outcomes.iter().map(|outcome| outcome.variant()).collect()
+}
+
+/// Products of whole numbers in several schedules, on devices that hold one cluster or many.
+#[track_caller]
+fn check_with(keys: &str, sizes: &[[usize; 3]], gap: usize, schedules: u32) {
+    let kernel = kernel(keys);
+    for &size in sizes {
         for multiprocessors in sweep::share([2, 132], 2) {
             let limits = Limits { multiprocessors, ..Limits::HOPPER };
             let options = Options { schedules, limits, ..Options::default() };
-            let mut args = vec![
-                Arg::tensor(&lay(&a, [m, k], of_a), [m, k]).strides(of_a),
-                Arg::tensor(&lay(&b, [n, k], of_b), [n, k]).strides(of_b),
-                Arg::in_out(&lay(&before, [m, n], of_c), [m, n]).strides(of_c),
-            ];
-            if keys.contains("alpha_beta") {
-                args.extend([Arg::number(2.0f32), Arg::number(-1.0f32)]);
-            }
-            let outcomes = run_every(&kernel, &args, &options)
-                .unwrap_or_else(|fault| panic!("{m} {n} {k} on {multiprocessors}: {fault}"));
-            for outcome in outcomes {
-                let got = outcome.get::<bf16>("c").unwrap();
-                let same = got.iter().zip(&wanted).all(|(x, y)| x.to_bits() == y.to_bits());
-                assert!(same, "{m} {n} {k}, {}", outcome.variant() + 1);
-            }
+            run(&kernel, keys, (size, gap), Values::Whole, &options);
         }
     }
 }
@@ -314,34 +300,17 @@ fn ping_pong_warpgroups() {
     );
 }
 
-/// Products of whole and of random numbers, against double precision, with leading dimensions that are larger than the
-/// extents by a gap. Every variant runs for some size.
+/// Products of whole and of random numbers. Every variant runs for some size.
 #[track_caller]
 fn check_numbers(keys: &str, sizes: &[([usize; 3], usize)]) {
-    let outcome = gallery::matmul(keys);
-    let messages: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
-    let kernel = outcome.kernel.unwrap_or_else(|| panic!("{keys}: {}", messages.join("\n")));
+    let kernel = kernel(keys);
     assert!(kernel.variants[0].source.contains("wgmma"), "{keys}");
     let mut ran = vec![false; kernel.variants.len()];
-    for (at, &([m, n, k], gap)) in sizes.iter().enumerate() {
-        let extents: &[(&str, usize)] = &[("M", m), ("N", n), ("K", k), ("L", 3)];
-        let (paddings, values) = (&[Padding::new(gap, 0)], [Values::Whole, Values::Any][at % 2]);
-        let seed = at as u64 + 1;
-        let setting = Setting { sizes: extents, paddings, values, seed, alpha: 0.5, beta: 2.0 };
-        let mut problem = Problem::of(&kernel, &setting).finished(values, &Finish::of(keys));
-        if values == Values::Any && (keys.contains("e4m3") || keys.contains("e5m2")) {
-            // Tensor cores cut terms of 8-bit numbers off 13 bits below the greatest, which is about 1.
-            problem.wanted.iter_mut().for_each(|wanted| wanted.within += k as f64 * 2f64.powi(-13));
-        }
+    for (at, &size) in sizes.iter().enumerate() {
         let limits = Limits { multiprocessors: 2, ..Limits::HOPPER };
-        let options = Options { seed, limits, ..Options::default() };
-        let outcomes = run_every(&kernel, &problem.args(), &options)
-            .unwrap_or_else(|fault| panic!("{keys}, {m} {n} {k} + {gap}: {fault}"));
-        for outcome in outcomes {
-            let wrong = problem.wrong_outcome(&outcome);
-            assert!(wrong.is_none(), "{keys}, {m} {n} {k} + {gap}: {wrong:?}");
-            ran[outcome.variant()] = true;
-        }
+        let options = Options { seed: at as u64 + 1, limits, ..Options::default() };
+        let variants = run(&kernel, keys, size, [Values::Whole, Values::Any][at % 2], &options);
+        variants.into_iter().for_each(|variant| ran[variant] = true);
     }
     let idle: Vec<usize> = (0..ran.len()).filter(|&at| !ran[at]).map(|at| at + 1).collect();
     assert!(idle.is_empty(), "{keys}: variants {idle:?} of {} never ran", ran.len());

@@ -2,8 +2,8 @@
 //! names, of several types.
 
 use tilewright::prelude::*;
-use tilewright_fuzz::written;
 use tilewright_sim::{Arg, Options, run_every};
+use tilewright_tests::inputs::inputs;
 
 mod math {
     use tilewright::prelude::*;
@@ -60,29 +60,14 @@ fn numbers(x: &Tensor<i32, N>, hash: &mut Tensor<u32, N>, index: &mut Tensor<i32
     map(x, tile(index, 256, block.x), |x, at| wrapped(x, 7) + wrapped(at.0, 3) + wrapped(block.x, 2));
 }
 
-fn numbers_of(count: usize) -> Vec<f32> {
-    (0..count).map(|at| ((at * 37) % 101) as f32 / 8.0 - 6.0).collect()
-}
-
 #[test]
 fn functions_are_inlined_wherever_they_are_defined() {
-    for count in [1, 255, 256, 1000] {
-        let x = numbers_of(count);
-        let args = [
-            Arg::number(1.5f32),
-            Arg::tensor(&x, [count]),
-            Arg::output::<f32>([count]),
-            Arg::output::<f32>([count]),
-        ];
-        written(losses().def(), &args);
-    }
+    inputs(losses().def()).set("d = 1.5").written(["N = 1", "N = 255", "N = 256", "N = 1000"]);
 }
 
 #[test]
 fn functions_of_integers_take_elements_and_coordinates() {
-    let x: Vec<i32> = (0..600).collect();
-    let args = [Arg::tensor(&x, [600]), Arg::output::<u32>([600]), Arg::output::<i32>([600])];
-    written(numbers().def(), &args);
+    inputs(numbers().def()).written(["N = 600"]);
 }
 
 #[test]
@@ -334,12 +319,9 @@ fn second_names(x: &Tensor<f32, N>, y: &mut Tensor<f32, (N, _10)>) {
 
 #[test]
 fn a_tile_keeps_its_elements_when_its_second_name_changes() {
-    let x: Vec<f32> = (0..300).map(|at| at as f32).collect();
-    let args = [Arg::tensor(&x, [300]), Arg::output::<f32>([300, 10])];
-    let wanted: Vec<f32> = x.iter().map(|x| 11.0 * x + 1.0).collect();
-    for outcome in run_every(&second_names().def().generate().unwrap(), &args, &Options::default()).unwrap() {
-        for (line, y) in outcome.get::<f32>("y").unwrap().chunks(300).enumerate() {
-            assert_eq!(y, wanted, "line {line}");
-        }
-    }
+    // Small integers, whose sums are exact.
+    let kernel = second_names();
+    let args = inputs(kernel.def()).indexed("x", |at, _| at as f64).args("N = 300");
+    let wanted: Vec<f32> = (0..300).map(|at| 11.0 * at as f32 + 1.0).collect();
+    crate::check_output(kernel.def(), &args, "y", &wanted.repeat(10));
 }

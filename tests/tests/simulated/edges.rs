@@ -5,7 +5,7 @@ use tilewright::prelude::*;
 use tilewright_codegen::kernel_def::KernelDef;
 use tilewright_sim::{Arg, Options, Outcome, run, run_every};
 
-use crate::check;
+use crate::inputs;
 
 fn every_variant(def: &KernelDef, args: &[Arg]) -> Vec<Outcome> {
     let kernel = def.generate().unwrap_or_else(|refused| panic!("{refused}"));
@@ -26,8 +26,7 @@ fn a_vector_stays_inside_its_tile() {
         copy(own, tile_of_y);
     }
     for n in [217, 434, 1, 100, 220, 440] {
-        let x: Vec<i8> = (0..n).map(|at| (at % 100) as i8 + 1).collect();
-        check(through_shared().def(), &[Arg::tensor(&x, [n]), Arg::output::<i8>([n])]);
+        inputs(through_shared().def()).written([&*format!("N = {n}")]);
     }
 }
 
@@ -210,24 +209,13 @@ fn kernels_serve_sizes_that_may_be_0() {
         }
         copy(total, tile(listed, (32, 1), (block.x, 0)));
     }
-    let m = 35;
-    for (n, list) in [(70, &[3i32, 69, 0][..]), (70, &[]), (0, &[]), (0, &[0]), (1, &[0, 0])] {
-        let x: Vec<f32> = (0..m * n).map(|at| (at % 19) as f32 - 4.0).collect();
-        let of_rows = |columns: &[usize]| -> Vec<f32> {
-            let element = |row: usize, column: &usize| if *column < n { x[row * n + column] } else { 0.0 };
-            (0..m).map(|row| columns.iter().map(|column| element(row, column)).sum()).collect()
-        };
-        let (all, some): (Vec<usize>, Vec<usize>) =
-            ((0..n).collect(), list.iter().map(|z| *z as usize).collect());
-        let results = [(); 3].map(|()| Arg::output::<f32>([m, 1]));
-        let mut args = vec![Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::tensor(list, [list.len()])];
-        args.extend(results);
-        for outcome in every_variant(totals().def(), &args) {
-            for (name, columns) in [("whole", &all), ("ahead", &all), ("listed", &some)] {
-                assert_eq!(outcome.get::<f32>(name).unwrap(), of_rows(columns), "{name} of {n}, {list:?}");
-            }
-        }
-    }
+    inputs(totals().def()).list("list", [3, 69, 0]).written([
+        "M = 35, N = 70, Z = 3",
+        "M = 35, N = 70, Z = 0",
+        "M = 35, N = 0, Z = 0",
+        "M = 35, N = 0, Z = 1",
+        "M = 35, N = 1, Z = 2",
+    ]);
 }
 
 /// Products leave in blocks of columns, and blocks of 33 rows end between the addresses at which bulk stores can begin.
@@ -251,18 +239,11 @@ fn results_leave_in_blocks_of_33_rows() {
         copy(acc, tile(c, (33, 32), (block.x, block.y)));
         copy(acc, tile(transposed, (33, 32), (block.x, block.y)));
     }
-    let k = 16;
-    for [m, n] in [[64, 32], [6, 32], [70, 96]] {
-        let numbers = |length: usize| (0..length).map(|at| (at * 7 % 11) as i32 - 5).collect::<Vec<_>>();
-        let (a, b) = (numbers(m * k), numbers(n * k));
-        let args = [
-            Arg::tensor(&a, [m, k]).strides([k, 1]),
-            Arg::tensor(&b, [n, k]),
-            Arg::output::<i32>([m, n]).strides([n, 1]),
-            Arg::output::<i32>([m, n]),
-        ];
-        check(products().def(), &args);
-    }
+    inputs(products().def()).with("a", |x| x % 11.0 - 5.0).with("b", |x| x % 11.0 - 5.0).written([
+        "M = 64, N = 32, K = 16",
+        "M = 6, N = 32, K = 16",
+        "M = 70, N = 96, K = 16",
+    ]);
 }
 
 /// 24 columns of single bytes are one and a half of the blocks in which they leave.
@@ -275,10 +256,7 @@ fn results_leave_in_one_and_a_half_blocks() {
         let before = copy(iota((20, 24), 0), tile(y, (20, 24), at), how = "atomic_xor");
         copy(before, tile(old, (20, 24), at));
     }
-    let (m, n) = (22, 72);
-    let numbers: Vec<i32> = (0..m * n).map(|at| (at % 100) as i32).collect();
-    let args = [Arg::in_out(&numbers, [m, n]).strides([n, 1]), Arg::output::<i8>([m, n]).strides([n, 1])];
-    check(exchanged().def(), &args);
+    inputs(exchanged().def()).with("y", |x| x % 100.0).written(["M = 22, N = 72"]);
 }
 
 #[test]
@@ -312,11 +290,11 @@ fn modes_of_an_input_may_overlap() {
         copy(from, parallelize(tile(y, (4, 8), (block.x, block.y)), t, thread.x));
     }
     // The third column begins before the second ends.
-    for [m, n, s, t] in [[7, 9, 5, 11], [5, 12, 7, 3], [4, 4, 1, 1]] {
-        let x: Vec<f32> = (0..(m - 1) * s + (n - 1) * t + 1).map(|at| at as f32).collect();
-        let args = [Arg::tensor(&x, [m, n]).strides([s, t]), Arg::output::<f32>([m, n])];
-        check(copied().def(), &args);
-    }
+    inputs(copied().def()).written([
+        "M = 7, N = 9, s = 5, t = 11",
+        "M = 5, N = 12, s = 7, t = 3",
+        "M = 4, N = 4, s = 1, t = 1",
+    ]);
 }
 
 /// Sums of exponentials of rows whose halves are written to a shared tile one after the other, and by functions.
@@ -331,11 +309,14 @@ fn edges_are_followed_through_parts_of_a_shared_tile() {
         let grown = map(s, |x, at| exp(x) + (at.1 as f32));
         copy(sum(grown, 1)[(_, 0)], tile(y, 16, block.x));
     }
-    for (m, n) in [(16, 64), (17, 33), (5, 31), (1, 1), (40, 50), (3, 32)] {
-        let x: Vec<f32> = (0..m * n).map(|at| ((at * 13) % 29) as f32 / 10.0 - 1.0).collect();
-        let args = [Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::output::<f32>([m])];
-        check(halves().def(), &args);
-    }
+    inputs(halves().def()).written([
+        "M = 16, N = 64",
+        "M = 17, N = 33",
+        "M = 5, N = 31",
+        "M = 1, N = 1",
+        "M = 40, N = 50",
+        "M = 3, N = 32",
+    ]);
 }
 
 /// Out-of-bounds elements are set by the author, with `out_of_bounds`: products, and pairs.
@@ -354,12 +335,12 @@ fn reductions_by_closures_take_the_authors_word() {
             reduce((part, places), (0.0, -1), |(x, i), (y, j)| if j > i { (y, j) } else { (x, i) }, mode = 1);
         copy(best.1[(_, 0)], tile(last, 16, block.x));
     }
-    for (m, n) in [(16, 32), (17, 31), (1, 1), (33, 7)] {
-        let x: Vec<f32> = (0..m * n).map(|at| [1.0, 2.0, -1.0, 0.5, -0.5][at * 7 % 5]).collect();
-        let args =
-            [Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::output::<f32>([m]), Arg::output::<i32>([m])];
-        check(products().def(), &args);
-    }
+    inputs(products().def()).indexed("x", |at, _| [1.0, 2.0, -1.0, 0.5, -0.5][at * 7 % 5]).written([
+        "M = 16, N = 32",
+        "M = 17, N = 31",
+        "M = 1, N = 1",
+        "M = 33, N = 7",
+    ]);
 }
 
 /// Coordinates scaled from one extent to another, and tiles beside the block's tile, of a longer tensor.
@@ -369,18 +350,17 @@ fn coordinates_of_longer_tensors() {
     fn scaled(x: &Tensor<f32, W>, y: &mut Tensor<f32, U>) {
         copy(tile(x, 1, block.x * x.size(0) / y.size(0)), tile(y, 1, block.x));
     }
-    for (w, u) in [(7, 20), (20, 7), (1, 5), (5, 5), (100, 33)] {
-        let x: Vec<f32> = (0..w).map(|at| at as f32).collect();
-        check(scaled().def(), &[Arg::tensor(&x, [w]), Arg::output::<f32>([u])]);
-    }
+    inputs(scaled().def()).written([
+        "W = 7, U = 20",
+        "W = 20, U = 7",
+        "W = 1, U = 5",
+        "W = 5, U = 5",
+        "W = 100, U = 33",
+    ]);
     #[kernel]
     fn differences(x: &Tensor<f32, { N + 64 }>, y: &mut Tensor<f32, N>) {
         let y = tile(y, 64, block.x);
         map((tile(x, 64, block.x + 1), tile(x, 64, block.x)), y, |later, now| later - now);
     }
-    for n in [1, 63, 64, 65, 200] {
-        let x: Vec<f32> = (0..n + 64).map(|at| (at * at) as f32).collect();
-        let args = [Arg::tensor(&x, [n + 64]), Arg::output::<f32>([n])];
-        check(differences().def(), &args);
-    }
+    inputs(differences().def()).written(["N = 1", "N = 63", "N = 64", "N = 65", "N = 200"]);
 }

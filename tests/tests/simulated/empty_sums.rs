@@ -3,10 +3,10 @@
 
 use tilewright::prelude::*;
 use tilewright_codegen::kernel_def::KernelDef;
-use tilewright_codegen::launch::Limits;
 use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_runtime::nvrtc::Nvrtc;
 use tilewright_sim::{Arg, Options, run, run_every};
+use tilewright_tests::inputs::inputs;
 use tilewright_tests::problem::{Problem, Setting, Values};
 use tilewright_tests::sweep;
 use tilewright_tests::tensor::Padding;
@@ -126,26 +126,10 @@ fn linear(
 
 #[test]
 fn loops_of_ones_own() {
-    let without_elements: [f32; 0] = [];
-    let kernel = row_sums().def().generate().unwrap();
-    let x = Arg::tensor(&without_elements, [19, 0]).strides([1, 1]);
-    let done =
-        run(&kernel, &[x, Arg::output::<f32>([19]), Arg::output::<f32>([19])], &Options::default()).unwrap();
-    assert_eq!(done.get::<f32>("y").unwrap(), [1.0; 19]);
-    assert_eq!(done.get::<f32>("most").unwrap(), [-5.0; 19]);
-
-    let without_elements: [bf16; 0] = [];
-    let kernel = linear().def().generate().unwrap();
-    let empty = |rows| Arg::tensor(&without_elements, [rows, 0]).strides([8, 1]);
-    let bias: Vec<f32> = (0..70).map(|n| n as f32).collect();
-    let args =
-        [empty(150), empty(70), Arg::tensor(&bias, [70]), Arg::output::<f32>([150, 70]).strides([70, 1])];
+    inputs(row_sums().def()).written(["M = 19, K = 0", "M = 19, K = 70"]);
     // A block computes one tile, or several.
-    for multiprocessors in [132, 1] {
-        let limits = Limits { multiprocessors, ..Limits::HOPPER };
-        let done = run(&kernel, &args, &Options { limits, ..Options::default() }).unwrap();
-        assert_eq!(done.get::<f32>("c").unwrap(), bias.repeat(150));
-    }
+    inputs(linear().def()).written(["M = 150, N = 70, K = 0"]);
+    inputs(linear().def()).multiprocessors(1).written(["M = 150, N = 70, K = 0"]);
 }
 
 /// A loop that also writes elements, and writes none without iterations: y(t) = a(t) · y(t - 1) + x(t), and the last.
@@ -201,16 +185,7 @@ fn filled_ahead(g: &Tensor<f32, (_32, K), (ldg, _1)>, y: &mut Tensor<f32, (_32, 
 
 #[test]
 fn barriers_of_loops_without_iterations() {
-    let kernel = filled_ahead().def().generate().unwrap();
-    for k in [0, 1, 40] {
-        let given = vec![0.0f32; 32 * k];
-        let args = [Arg::tensor(&given, [32, k]).strides([k.max(1), 1]), Arg::output::<f32>([32, 32])];
-        for seed in 0..10 {
-            let done = run(&kernel, &args, &Options { seed, ..Options::default() });
-            let done = done.unwrap_or_else(|why| panic!("K = {k}: {why}"));
-            assert_eq!(done.get::<f32>("y").unwrap(), [2.0; 1024]);
-        }
-    }
+    inputs(filled_ahead().def()).schedules(10).written(["K = 0", "K = 1", "K = 40"]);
 }
 
 /// Elements of an empty sum have coordinates, and some are out of bounds.

@@ -7,81 +7,52 @@ use tilewright_layout::Value;
 use tilewright_sim::{Arg, Options, run_every};
 use tilewright_tests::integers::*;
 
-use crate::{check, check_output};
+use crate::check_output;
+use crate::inputs;
 
 /// Small integers, so that sums are exact.
 pub(crate) fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|at| ((at * 7 + at / 5 + seed * 3) % 11) as f32 - 5.0).collect()
 }
 
-/// Row indices, some of them far out of bounds.
-fn rows(count: usize, of: usize) -> Vec<i32> {
-    let wild = [-1, i32::MIN, i32::MAX, of as i32];
-    (0..count).map(|at| if at % 5 == 3 { wild[at / 5 % 4] } else { ((at * 13 + 2) % of) as i32 }).collect()
-}
-
 #[test]
 fn rows_are_gathered() {
-    for (n, v, d) in [(1, 1, 1), (7, 10, 64), (23, 5, 100), (4, 9, 33)] {
-        let (ids, table) = (rows(n, v), numbers(v * d, 1));
-        let args = [
-            Arg::tensor(&ids, [n]),
-            Arg::tensor(&table, [v, d]).strides([d, 1]),
-            Arg::output::<f32>([n, d]).strides([d, 1]),
-        ];
-        check(gather().def(), &args);
-    }
+    inputs(gather().def()).rows("ids", 9).written([
+        "N = 1, V = 1, D = 1",
+        "N = 7, V = 10, D = 64",
+        "N = 23, V = 5, D = 100",
+        "N = 4, V = 9, D = 33",
+    ]);
 }
 
 #[test]
 fn elements_are_gathered() {
-    for (n, v) in [(1, 1), (64, 10), (131, 37)] {
-        let ids: Vec<u32> = rows(n, v).into_iter().map(|row| row as u32).collect();
-        let table = numbers(v, 2);
-        let args = [Arg::tensor(&ids, [n]), Arg::tensor(&table, [v]), Arg::output::<f32>([n])];
-        check(gather_elements().def(), &args);
-    }
+    inputs(gather_elements().def()).rows("ids", 37).written([
+        "N = 1, V = 1",
+        "N = 64, V = 10",
+        "N = 131, V = 37",
+    ]);
 }
 
 #[test]
 fn rows_are_scattered() {
-    for (n, d) in [(1, 1), (5, 32), (9, 45)] {
-        let v = n + 2;
-        let places: Vec<i32> =
-            (0..n).map(|at| if at == 3 { -4 } else { ((at * 5 + 1) % n) as i32 }).collect();
-        let distinct = |at: usize| !places[..at].contains(&places[at]);
-        let places: Vec<i32> =
-            (0..n).map(|at| if distinct(at) { places[at] } else { (v + at) as i32 }).collect();
-        let (x, before) = (numbers(n * d, 3), numbers(v * d, 4));
-        let args = [
-            Arg::tensor(&x, [n, d]).strides([d, 1]),
-            Arg::tensor(&places, [n]),
-            Arg::in_out(&before, [v, d]).strides([d, 1]),
-        ];
-        check(scatter_rows().def(), &args);
-    }
+    // Distinct rows, and one that there is not.
+    inputs(scatter_rows().def())
+        .indexed("places", |at, _| if at == 3 { -4.0 } else { (at * 5 + 1) as f64 % 11.0 })
+        .with("out", |x| x)
+        .written(["N = 1, D = 1, V = 3", "N = 5, D = 32, V = 7", "N = 9, D = 45, V = 11"]);
 }
 
 #[test]
 fn loops_between_numbers_without_a_sign_run_as_long_as_these_say() {
-    let ends =
-        [[0, 3], [2, u32::MAX], [u32::MAX, 4], [u32::MAX, u32::MAX], [4, 2], [1 << 31, 7], [5, 1 << 31]];
-    let x = numbers(32 * 5, 1);
-    let args = [
-        Arg::tensor(&x, [32, 5]),
-        Arg::tensor(&ends.concat(), [2 * ends.len()]),
-        Arg::output::<f32>([32, ends.len()]),
-    ];
-    check(unsigned_ranges().def(), &args);
+    let most = u32::MAX;
+    let ends = [0, 3, 2, most, most, 4, most, most, 4, 2, 1 << 31, 7, 5, 1 << 31];
+    inputs(unsigned_ranges().def()).list("ends", ends).written(["N = 5, B = 7"]);
 }
 
 #[test]
 fn triangles_of_tiles_end_where_the_block_is() {
-    for (n, d) in [(32, 8), (96, 16), (101, 13), (1, 1)] {
-        let x = numbers(n * d, 5);
-        let args = [Arg::tensor(&x, [n, d]), Arg::output::<f32>([n, d])];
-        check(prefix().def(), &args);
-    }
+    inputs(prefix().def()).written(["N = 32, D = 8", "N = 96, D = 16", "N = 101, D = 13", "N = 1, D = 1"]);
     let source = prefix().source().to_owned();
     assert!(source.contains("j < bx + 1"), "{source}");
     // Tiles up to the block's own are in bounds if all tiles are whole.
@@ -90,84 +61,56 @@ fn triangles_of_tiles_end_where_the_block_is() {
 
 #[test]
 fn pipelined_loops_end_where_the_block_is() {
-    for (m, n, k) in [(64, 32, 64), (70, 33, 70), (40, 1, 90), (96, 8, 17)] {
-        let (l, x) = (numbers(m * k, 1), numbers(n * k, 2));
-        let args = [Arg::tensor(&l, [m, k]), Arg::tensor(&x, [n, k]), Arg::output::<f32>([m, n])];
-        check(causal().def(), &args);
-    }
+    inputs(causal().def()).written([
+        "M = 64, N = 32, K = 64",
+        "M = 70, N = 33, K = 70",
+        "M = 40, N = 1, K = 90",
+        "M = 96, N = 8, K = 17",
+    ]);
 }
 
 #[test]
 fn parts_of_k_are_summed_apart() {
-    for (m, n, k, s) in [(32, 32, 64, 2), (37, 5, 71, 3), (32, 33, 8, 4), (1, 1, 1, 1)] {
-        let (a, b) = (numbers(m * k, 1), numbers(n * k, 2));
-        let args = [Arg::tensor(&a, [m, k]), Arg::tensor(&b, [n, k]), Arg::output::<f32>([m, n, s])];
-        check(split_k().def(), &args);
-    }
+    inputs(split_k().def()).written([
+        "M = 32, N = 32, K = 64, S = 2",
+        "M = 37, N = 5, K = 71, S = 3",
+        "M = 32, N = 33, K = 8, S = 4",
+        "M = 1, N = 1, K = 1, S = 1",
+    ]);
 }
 
 #[test]
 fn rows_of_sparse_matrices_are_as_long_as_they_are() {
-    for (m, n) in [(1, 4), (32, 9), (45, 20)] {
-        let long = |i: usize| (i * 5 + 1) % 4;
-        let begin: Vec<i32> = (0..=m).map(|i| (0..i).map(long).sum::<usize>() as i32).collect();
-        let z = begin[m].max(1) as usize;
-        let column: Vec<i32> = (0..z).map(|at| ((at * 7 + 3) % n) as i32).collect();
-        let (value, x) = (numbers(z, 1), numbers(n, 2));
-        let args = [
-            Arg::tensor(&begin, [m + 1]),
-            Arg::tensor(&column, [z]),
-            Arg::tensor(&value, [z]),
-            Arg::tensor(&x, [n]),
-            Arg::output::<f32>([m]),
-        ];
-        check(sparse().def(), &args);
-    }
+    // Rows of 1, 2, 3 and 0 elements.
+    inputs(sparse().def())
+        .indexed("begin", |at, _| (at / 4 * 6 + [0, 1, 3, 6][at % 4]) as f64)
+        .below("column", 9)
+        .written(["M = 1, N = 4, Z = 1", "M = 32, N = 9, Z = 48", "M = 45, N = 20, Z = 67"]);
 }
 
 #[test]
 fn conditions_are_decided_while_the_kernel_runs() {
-    for (blocks, n, alpha) in [(1, 0, 0.0f32), (4, 2, 1.0), (5, 5, 0.5), (3, -2, 2.0)] {
-        let flags: Vec<i32> = (0..blocks).map(|at| at as i32 * 2 - 1).collect();
-        let args = [
-            Arg::tensor(&flags, [blocks]),
-            Arg::number(n),
-            Arg::number(alpha),
-            Arg::output::<f32>([blocks, 8]),
-        ];
-        check(conditions().def(), &args);
-    }
+    inputs(conditions().def()).indexed("flags", |at, _| at as f64 * 2.0 - 1.0).written([
+        "B = 1, n = 0, alpha = 0",
+        "B = 4, n = 2, alpha = 1",
+        "B = 5, n = 5, alpha = 0.5",
+        "B = 3, n = -2, alpha = 2",
+    ]);
 }
 
 #[test]
 fn integers_are_numbers() {
-    for (m, n) in [(1, 1), (40, 3), (100, 7)] {
-        let x = numbers(m * n, 1);
-        let args = [Arg::tensor(&x, [m, n]), Arg::output::<f32>([m])];
-        check(as_numbers().def(), &args);
-    }
+    inputs(as_numbers().def()).written(["M = 1, N = 1", "M = 40, N = 3", "M = 100, N = 7"]);
 }
 
 #[test]
 fn a_place_that_was_computed_is_a_coordinate() {
-    let n = 6;
-    let score: Vec<i32> = (0..n * 32).map(|at| ((at * 37 + at / 7) % 50) as i32).collect();
-    let label = numbers(32, 3);
-    let args = [
-        Arg::tensor(&score, [n, 32]).strides([32, 1]),
-        Arg::tensor(&label, [32]),
-        Arg::output::<f32>([n, 1]),
-    ];
-    check(label_of_best().def(), &args);
+    inputs(label_of_best().def()).below("score", 50).written(["N = 6"]);
 }
 
 #[test]
 fn extents_are_computed() {
-    for n in [4, 64, 100, 132] {
-        let x = numbers(2 * n, 1);
-        let args = [Arg::tensor(&x, [2 * n]), Arg::output::<f32>([n]), Arg::output::<f32>([n.div_ceil(64)])];
-        check(halves().def(), &args);
-    }
+    inputs(halves().def()).written(["N = 4", "N = 64", "N = 100", "N = 132"]);
     // An asserted condition is not checked again.
     let kernel = halves().def().generate().unwrap();
     let asked = |fact: &Fact| matches!(fact, Fact::Divides(need) if need.of == Value::symbol("N"));
@@ -230,11 +173,8 @@ fn unrolled_tiles_before(x: &Tensor<i32, N>, y: &mut Tensor<i32, (_4, _8)>, z: &
 
 #[test]
 fn integers_are_divided_while_compiling_as_in_a_loop() {
-    let x: Vec<i32> = (1..=10).collect();
-    let args = [Arg::tensor(&x, [10]), Arg::output::<i32>([4, 8]), Arg::output::<i32>([4, 8])];
-    for kernel in [tiles_before().def(), unrolled_tiles_before().def()] {
-        check(kernel, &args);
-    }
+    inputs(tiles_before().def()).written(["N = 10"]);
+    inputs(unrolled_tiles_before().def()).written(["N = 10"]);
 }
 
 /// Quotients and remainders of signed arguments in every position; a converted float is divided as an element.
@@ -259,18 +199,8 @@ fn divided(s: i32, t: i8, f: f32, x: &Tensor<i32, N>, y: &mut Tensor<i32, (_7, N
 
 #[test]
 fn quotients_of_arguments_are_rounded_down() {
-    let x: Vec<i32> = (0..50).collect();
-    for s in [-7i32, -6, -5, -4, -1, 0, 5] {
-        check(
-            divided().def(),
-            &[
-                Arg::number(s),
-                Arg::number(s as i8),
-                Arg::number(s as f32),
-                Arg::tensor(&x, [50]),
-                Arg::output::<i32>([7, 50]),
-            ],
-        );
+    for s in [-7, -6, -5, -4, -1, 0, 5] {
+        inputs(divided().def()).written([&*format!("N = 50, s = {s}, t = {s}, f = {s}")]);
     }
 }
 
@@ -371,18 +301,11 @@ fn casts(
 
 #[test]
 fn casts_of_integers_are_those_of_rust() {
-    let (s, x, f, z) = (-9i32, [-5i32, 2, 70, i32::MIN + 5], [3.0e9f32, 7.5, 100.0, 0.0], [8u32, 6, 4]);
-    let w = [0xFFFF_FFF0u32, 7, 0xFFFF_FFFF, 0];
-    let args = [
-        Arg::number(s),
-        Arg::tensor(&x, [4]),
-        Arg::tensor(&f, [4]),
-        Arg::tensor(&z, [3]),
-        Arg::tensor(&w, [4]),
-        Arg::output::<u32>([10, 4]),
-        Arg::output::<i32>([3, 4]),
-    ];
-    check(casts().def(), &args);
+    inputs(casts().def())
+        .list("x", [-5, 2, 70, i32::MIN + 5])
+        .list("f", [3.0e9, 7.5, 100.0, 0.0])
+        .list("u", [0xFFFF_FFF0u32, 7, 0xFFFF_FFFF, 0])
+        .written(["s = -9, N = 4, M = 3"]);
 }
 
 /// A size that is bounded bounds the number of blocks that it numbers.
@@ -395,8 +318,7 @@ fn numbered(y: &mut Tensor<u32, (_64, B)>) {
 
 #[test]
 fn blocks_are_as_many_as_a_size_allows() {
-    let b = 5;
-    check(numbered().def(), &[Arg::output::<u32>([64, b as usize])]);
+    inputs(numbered().def()).written(["B = 5"]);
 }
 
 /// Functions of one element are numbers and coordinates, as arithmetic on it is.
@@ -419,16 +341,10 @@ fn functions_of_one(
 
 #[test]
 fn functions_of_one_element_are_integers() {
-    let x: Vec<i32> = (0..200).map(|at| at * 3 + 1).collect();
-    let ids = [-3i32, 0, 5, -200, 199, i32::MIN, i32::MAX];
-    let bytes = [0u8, 255, 100, 60, 55, 200, 1];
-    let args = [
-        Arg::tensor(&ids, [7]),
-        Arg::tensor(&bytes, [7]),
-        Arg::tensor(&x, [200]),
-        Arg::output::<i32>([7, 7]),
-    ];
-    check(functions_of_one().def(), &args);
+    inputs(functions_of_one().def())
+        .list("ids", [-3, 0, 5, -200, 199, i32::MIN, i32::MAX])
+        .list("bytes", [0u8, 255, 100, 60, 55, 200, 1])
+        .written(["N = 7, V = 200"]);
 }
 
 /// Elements out of bounds as integers: in sums, comparisons and bounds of loops, and as rows.
@@ -466,14 +382,5 @@ fn outside(
 
 #[test]
 fn integers_out_of_bounds_are_0_and_indices_none() {
-    let x = [1i32, 2, 3];
-    let table = [10i32, 20, 30, 40];
-    let args = [
-        Arg::tensor(&x, [3]),
-        Arg::tensor(&table, [4]),
-        Arg::output::<i32>([3, 2]),
-        Arg::output::<i32>([3]),
-        Arg::output::<i32>([3, 4]),
-    ];
-    check(outside().def(), &args);
+    inputs(outside().def()).list("x", [1, 2, 3]).written(["N = 3, V = 4, M = 3"]);
 }

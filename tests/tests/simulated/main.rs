@@ -77,6 +77,11 @@ fn check_output<T: tilewright::Element + PartialEq + std::fmt::Debug>(
     }
 }
 
+/// Drawn inputs, and several schedules.
+fn inputs(def: &tilewright::KernelDef) -> tilewright_tests::inputs::Inputs {
+    tilewright_tests::inputs::inputs(def).schedules(3)
+}
+
 /// The results of every variant, in several schedules, are the results of the kernel's text.
 #[track_caller]
 fn check(def: &tilewright::KernelDef, args: &[tilewright_sim::Arg]) {

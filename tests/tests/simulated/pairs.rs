@@ -1,23 +1,11 @@
 //! Each thread has all elements of a tile along a short mode, in every variant, against its text.
 
-use tilewright_fuzz::near;
-use tilewright_sim::Arg;
+use crate::inputs;
 use tilewright_tests::pairs::*;
-
-use crate::check;
-
-/// Numbers from -2 to 2.
-fn numbers(count: usize) -> Vec<f32> {
-    (0..count).map(|n| ((n * 37 + n / 7) % 17) as f32 / 4.0 - 2.0).collect()
-}
 
 #[test]
 fn squares_of_pairs() {
-    for n in [512, 777] {
-        let x = numbers(2 * n);
-        let args = [Arg::tensor(&x, [2, n]).strides([1, 2]), Arg::output::<f32>([2, n]).strides([1, 2])];
-        check(squares().def(), &args);
-    }
+    inputs(squares().def()).written(["N = 512", "N = 777"]);
     for (text, kernel) in [
         ("*(const float2*)&x[", squares().source().to_owned()),
         ("*(float2*)&z[", squares().source().to_owned()),
@@ -33,13 +21,7 @@ fn squares_of_pairs() {
 
 #[test]
 fn squares_of_rows_of_pairs() {
-    for (m, n) in [(8, 256), (5, 131)] {
-        let x = numbers(2 * m * n);
-        let strides = [2 * n, 2, 1];
-        let args =
-            [Arg::tensor(&x, [m, n, 2]).strides(strides), Arg::output::<f32>([m, n, 2]).strides(strides)];
-        check(squares_of_rows().def(), &args);
-    }
+    inputs(squares_of_rows().def()).written(["M = 8, N = 256", "M = 5, N = 131"]);
     // Neighbouring threads have neighbouring pairs.
     let kernel = squares_of_rows();
     assert!(kernel.source().contains("tid % 128"), "{}", kernel.source());
@@ -47,44 +29,24 @@ fn squares_of_rows_of_pairs() {
 
 #[test]
 fn squares_of_parts_apart() {
-    for n in [2048, 1030] {
-        let x = numbers(2 * n);
-        check(squares_of_planes().def(), &[Arg::tensor(&x, [n, 2]), Arg::output::<f32>([n, 2])]);
-    }
+    inputs(squares_of_planes().def()).written(["N = 2048", "N = 1030"]);
 }
 
 #[test]
 fn fewer_pairs_than_threads() {
-    for n in [64, 77] {
-        let x = numbers(2 * n);
-        let args = [Arg::tensor(&x, [2, n]).strides([1, 2]), Arg::output::<f32>([n])];
-        check(few().def(), &args);
-    }
+    inputs(few().def()).written(["N = 64", "N = 77"]);
 }
 
 #[test]
 fn parts_of_pairs_are_tiles() {
-    for n in [1024, 1500] {
-        let x = numbers(2 * n);
-        let args = [Arg::tensor(&x, [2, n]).strides([1, 2]), Arg::output::<f32>([2, n]).strides([1, 2])];
-        near(chained().def(), &args, 1e-5);
-        let tiles = n.div_ceil(512);
-        let args = [
-            Arg::tensor(&x, [2, n]).strides([1, 2]),
-            Arg::output::<f32>([2, tiles]),
-            Arg::output::<i32>([tiles]),
-        ];
-        check(summed().def(), &args);
-    }
+    inputs(chained().def()).with("x", |x| x / 2.0).near(1e-5, ["N = 1024", "N = 1500"]);
+    inputs(summed().def()).written(["N = 1024", "N = 1500"]);
 }
 
 #[test]
 fn every_second_element() {
-    for n in [1024, 1025, 7] {
-        let x = numbers(n);
-        let args = [Arg::tensor(&x, [n]), Arg::output::<f32>([n.div_ceil(2)])];
-        check(apart().def(), &args);
-        check(loaded().def(), &args);
+    for def in [apart().def(), loaded().def()] {
+        inputs(def).written(["N = 1024", "N = 1025", "N = 7"]);
     }
     let kernel = loaded();
     assert!(kernel.source().contains("*(const float2*)&x["), "{}", kernel.source());

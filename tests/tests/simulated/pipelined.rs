@@ -1,8 +1,8 @@
 //! A pipelined loop in a custom kernel generates the same code as the product family.
 
 use tilewright::prelude::*;
-use tilewright_fuzz::{written, written_with};
 use tilewright_sim::{Arg, Options, run_every};
+use tilewright_tests::inputs::inputs;
 
 #[kernel]
 fn matmul<const BM: usize = 128, const BN: usize = 128, const BK: usize = 16>(
@@ -76,15 +76,8 @@ fn columns(from: i32, a: &Tensor<f32, (M, K), (lda, _1)>, c: &mut Tensor<f32, (M
 
 #[test]
 fn bulk_copies_begin_at_multiples_of_numbers() {
-    let (m, k) = (70, 100);
-    let a: Vec<f32> = (0..m * k).map(|i| (i % 17) as f32 - 8.0).collect();
-    for from in [0i32, 1, -2, 9, 1 << 20] {
-        let args = [
-            Arg::number(from),
-            Arg::tensor(&a, [m, k]).strides([k, 1]),
-            Arg::output::<f32>([m, 32]).strides([32, 1]),
-        ];
-        written(columns().def(), &args);
+    for from in [0, 1, -2, 9, 1 << 20] {
+        inputs(columns().def()).written([&*format!("M = 70, K = 100, from = {from}")]);
     }
 }
 
@@ -139,12 +132,7 @@ fn one_in_flight(x: &Tensor<f32, N>, h: &Tensor<f16, N>, y: &mut Tensor<f32, N>)
 
 #[test]
 fn a_wait_counts_groups_that_hold_no_asynchronous_copy() {
-    let n = 101;
-    let x: Vec<f32> = (0..n).map(|i| i as f32).collect();
-    let h: Vec<f16> = (0..n).map(|i| f16::from_f32((i % 7) as f32)).collect();
-    let args = [Arg::tensor(&x, [n]), Arg::tensor(&h, [n]), Arg::output::<f32>([n])];
-    let options = Options { schedules: 4, ..Options::default() };
-    written_with(one_in_flight().def(), &args, &options);
+    inputs(one_in_flight().def()).schedules(4).written(["N = 101"]);
 }
 
 /// Columns of K whose rows each thread takes from its own coordinate, and another operand that is complete.
@@ -183,19 +171,9 @@ fn places_and_a_resident_operand(
 
 #[test]
 fn a_partial_tile_is_first_only_where_all_of_k_moves_with_it() {
-    let (m, n, k) = (24, 8, 21);
-    let value = |i: usize| (i * 7 % 11) as f32 - 5.0;
-    let x: Vec<f32> = (0..m * k).map(value).collect();
-    let w: Vec<f32> = (0..n * k).map(|i| value(i + 3)).collect();
-    let rows = [2, 0, 1, 2, 1, 0, 0, 2];
-    let args = [
-        Arg::tensor(&rows, [8]),
-        Arg::tensor(&x, [m, k]),
-        Arg::tensor(&w, [n, k]),
-        Arg::output::<f32>([8, n]),
-        Arg::output::<f32>([8, n]),
-    ];
-    written(places_and_a_resident_operand().def(), &args);
+    inputs(places_and_a_resident_operand().def())
+        .list("rows", [2, 0, 1, 2, 1, 0, 0, 2])
+        .written(["T = 8, M = 24, N = 8, K = 21"]);
 }
 
 /// Two threads share the K of each result, and both store their sums.
@@ -294,25 +272,14 @@ alternating!(alternating_3_warpgroups, warpgroups = 3, 192);
 
 #[test]
 fn groups_of_consumers_alternate() {
-    let kernels: [tilewright::KernelDef; 5] = [
-        alternating_4_warps().def().clone(),
-        alternating_8_warps().def().clone(),
-        alternating_1_warpgroup().def().clone(),
-        alternating_2_warpgroups().def().clone(),
-        alternating_3_warpgroups().def().clone(),
-    ];
-    for def in &kernels {
-        for (m, n, k) in [(70, 130, 136), (400, 72, 8), (8, 8, 0)] {
-            let number = |at: usize| (at % 7) as f32 - 3.0;
-            let drawn = |count: usize| (0..count).map(|at| bf16::from_f32(number(at))).collect::<Vec<_>>();
-            let (a, b) = (drawn(m * k), drawn(n * k));
-            let args = [
-                Arg::tensor(&a, [m, k]).strides([k.max(1), 1]),
-                Arg::tensor(&b, [n, k]).strides([k.max(1), 1]),
-                Arg::output::<f32>([m, n]).strides([n, 1]),
-            ];
-            written(def, &args);
-        }
+    for def in [
+        alternating_4_warps().def(),
+        alternating_8_warps().def(),
+        alternating_1_warpgroup().def(),
+        alternating_2_warpgroups().def(),
+        alternating_3_warpgroups().def(),
+    ] {
+        inputs(def).written(["M = 70, N = 130, K = 136", "M = 400, N = 72, K = 8", "M = 8, N = 8, K = 0"]);
     }
 }
 
@@ -331,8 +298,5 @@ fn rows_after(ids: &Tensor<i32, N>, x: &Tensor<f32, (M, K), (ldx, _1)>, y: &mut 
 
 #[test]
 fn copies_run_ahead_by_a_number_that_is_computed_before_the_loop() {
-    let (m, k) = (5, 300);
-    let (ids, x) = ([2, -1, 3, 7], (0..m * k).map(|n| (n % 11) as f32).collect::<Vec<_>>());
-    let args = [Arg::tensor(&ids, [4]), Arg::tensor(&x, [m, k]).strides([k, 1]), Arg::output::<f32>([4, 64])];
-    written(rows_after().def(), &args);
+    inputs(rows_after().def()).list("ids", [2, -1, 3, 7]).written(["N = 4, M = 5, K = 300"]);
 }

@@ -4,6 +4,7 @@
 use tilewright::prelude::*;
 use tilewright::{bf16, f16};
 use tilewright_sim::Arg;
+use tilewright_tests::inputs::inputs;
 
 #[kernel]
 fn literals(
@@ -64,16 +65,7 @@ fn converted(i: &Tensor<i32, N>, h: &Tensor<f16, N>, y: &mut Tensor<f32, N>, z: 
 
 #[test]
 fn elements_are_converted_where_the_text_says_so() {
-    let h = [3.0, -2.5].map(f16::from_f32);
-    let args = [
-        Arg::tensor(&[1i32, -7], [2]),
-        Arg::tensor(&h, [2]),
-        Arg::output::<f32>([2]),
-        Arg::output::<i32>([2]),
-    ];
-    let outcome = converted().simulate(&args).unwrap();
-    assert_eq!(outcome.get::<f32>("y").unwrap(), [4.0, -6.75]);
-    assert_eq!(outcome.get::<i32>("z").unwrap(), [-2 + 20, -2 + 10]);
+    inputs(converted().def()).list("i", [1, -7]).list("h", [3.0, -2.5]).written(["N = 2"]);
 }
 
 /// The same sum at every level: per thread, per warp, per block.
@@ -139,10 +131,7 @@ fn set(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>, z: &mut Tensor<f32, N>) {
 
 #[test]
 fn an_assignment_does_not_read_its_target() {
-    let args = [Arg::tensor(&[1.0f32, 2.0], [2]), Arg::output::<f32>([2]), Arg::output::<f32>([2])];
-    let outcome = set().simulate(&args).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(outcome.get::<f32>("y").unwrap(), [2.0, 3.0]);
-    assert_eq!(outcome.get::<f32>("z").unwrap(), [2.5, 2.5]);
+    inputs(set().def()).written(["N = 2"]);
     assert!(!set().source().contains("= y["), "{}", set().source());
 }
 

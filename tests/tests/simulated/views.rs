@@ -4,7 +4,8 @@
 use tilewright_sim::Arg;
 use tilewright_tests::views::*;
 
-use crate::{check, check_output};
+use crate::check_output;
+use crate::inputs;
 
 fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|at| ((at * 7 + at / 5 + seed * 3) % 11) as f32 - 5.0).collect()
@@ -12,66 +13,68 @@ fn numbers(count: usize, seed: usize) -> Vec<f32> {
 
 #[test]
 fn halos_overlap() {
-    for (m, n) in [(32, 8), (64, 16), (33, 9), (1, 1), (70, 21)] {
-        let x = numbers(m * n, 1);
-        check(five_points().def(), &[Arg::tensor(&x, [m, n]), Arg::output::<f32>([m, n])]);
-    }
+    inputs(five_points().def()).written([
+        "M = 32, N = 8",
+        "M = 64, N = 16",
+        "M = 33, N = 9",
+        "M = 1, N = 1",
+        "M = 70, N = 21",
+    ]);
 }
 
 #[test]
 fn edges_are_repeated() {
-    for [l, m, n] in [[32, 4, 2], [33, 5, 3], [1, 1, 1], [40, 9, 4]] {
-        let x = numbers(l * m * n, 1);
-        check(seven_points().def(), &[Arg::tensor(&x, [l, m, n]), Arg::output::<f32>([l, m, n])]);
-    }
+    inputs(seven_points().def()).written([
+        "L = 32, M = 4, N = 2",
+        "L = 33, M = 5, N = 3",
+        "L = 1, M = 1, N = 1",
+        "L = 40, M = 9, N = 4",
+    ]);
 }
 
 #[test]
 fn diagonals_are_shifted_vectors() {
-    for n in [1, 64, 67, 200] {
-        let (a, x) = (numbers(n * 5, 1), numbers(n, 2));
-        check(banded().def(), &[Arg::tensor(&a, [n, 5]), Arg::tensor(&x, [n]), Arg::output::<f32>([n])]);
-    }
+    inputs(banded().def()).written(["N = 1", "N = 64", "N = 67", "N = 200"]);
 }
 
 #[test]
 fn windows_are_shifted_tiles() {
-    for (h, w, c, o) in [(16, 8, 1, 1), (19, 11, 3, 2), (1, 1, 2, 3)] {
-        let (x, f) = (numbers(h * w * c, 1), numbers(o * 9 * c, 2));
-        let args = [Arg::tensor(&x, [h, w, c]), Arg::tensor(&f, [o, 3, 3, c]), Arg::output::<f32>([h, w, o])];
-        check(convolution().def(), &args);
-    }
+    inputs(convolution().def()).written([
+        "H = 16, W = 8, C = 1, O = 1",
+        "H = 19, W = 11, C = 3, O = 2",
+        "H = 1, W = 1, C = 2, O = 3",
+    ]);
 }
 
 #[test]
 fn modes_change_their_order() {
-    for (m, n) in [(32, 16), (64, 48), (37, 21), (1, 5)] {
-        let x = numbers(m * n, 1);
-        let args = [Arg::tensor(&x, [m, n]), Arg::output::<f32>([n, m]), Arg::output::<f32>([n, m])];
-        check(transposed().def(), &args);
-    }
+    inputs(transposed().def()).written([
+        "M = 32, N = 16",
+        "M = 64, N = 48",
+        "M = 37, N = 21",
+        "M = 1, N = 5",
+    ]);
 }
 
 #[test]
 fn walks_come_to_every_tile() {
-    for (m, n) in [(16, 8), (48, 80), (117, 43), (1, 1), (20, 100)] {
-        let (x, row, column) = (numbers(m * n, 1), numbers(n, 2), numbers(m, 3));
-        let args = [
-            Arg::tensor(&x, [m, n]),
-            Arg::tensor(&row, [n]),
-            Arg::tensor(&column, [m]),
-            Arg::output::<f32>([m, n]),
-        ];
-        check(biased().def(), &args);
-    }
+    inputs(biased().def()).written([
+        "M = 16, N = 8",
+        "M = 48, N = 80",
+        "M = 117, N = 43",
+        "M = 1, N = 1",
+        "M = 20, N = 100",
+    ]);
     // Whole tiles need no bounds checks, in any raster order.
     assert!(!biased().source().contains("if ("), "{}", biased().source());
-    for (m, n) in [(70, 50), (16, 8), (33, 24), (128, 1), (64, 48)] {
-        let x = numbers(m * n, 1);
-        check(clustered().def(), &[Arg::tensor(&x, [m, n]), Arg::output::<f32>([m, n])]);
-    }
-    let x = numbers(64 * 48, 1);
-    check(ordered().def(), &[Arg::tensor(&x, [64, 48]), Arg::output::<f32>([64, 48])]);
+    inputs(clustered().def()).written([
+        "M = 70, N = 50",
+        "M = 16, N = 8",
+        "M = 33, N = 24",
+        "M = 128, N = 1",
+        "M = 64, N = 48",
+    ]);
+    inputs(ordered().def()).written([""]);
 }
 
 /// A vector along one mode of a matrix, over more threads than it has elements along the other.
@@ -176,10 +179,7 @@ mod indexed {
 
 #[test]
 fn short_modes_are_indexed() {
-    let x = numbers(8, 1);
-    let args = [Arg::tensor(&x, [8]), Arg::output::<f32>([8]), Arg::output::<f32>([1])];
-    check(indexed::prefixes().def(), &args);
-    let x = numbers(16, 2);
-    check(indexed::exchanged().def(), &[Arg::in_out(&x, [4, 4])]);
-    check(indexed::numbered().def(), &[Arg::output::<f32>([70, 3])]);
+    inputs(indexed::prefixes().def()).written([""]);
+    inputs(indexed::exchanged().def()).with("x", |x| x).written([""]);
+    inputs(indexed::numbered().def()).written(["M = 70, N = 3"]);
 }

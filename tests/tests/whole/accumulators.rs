@@ -1,10 +1,9 @@
 //! Bounds of tiles that statements change.
 
 use tilewright::prelude::*;
-use tilewright_fuzz::written_with;
 use tilewright_sim::{Arg, run_every};
 
-use crate::elements::options;
+use crate::{inputs, options};
 
 /// The largest of the first elements, to which the elements of a shorter tensor are added.
 macro_rules! largest {
@@ -78,10 +77,11 @@ fn numbers_in_a_tile(z: &Tensor<i32, K>, y: &mut Tensor<i32, N>) {
 
 #[test]
 fn tiles_of_numbers_have_no_edges() {
-    for k in [1, 8, 64] {
-        let args = [Arg::tensor(&vec![1; k], [k]), Arg::output::<i32>([1])];
-        written_with(numbers_in_a_tile().def(), &args, &options());
-    }
+    inputs(numbers_in_a_tile().def()).with("z", |_| 1.0).written([
+        "N = 1, K = 1",
+        "N = 1, K = 8",
+        "N = 1, K = 64",
+    ]);
 }
 
 /// Filled with an argument, or with a constant: it has the edges of the tile that is added to it first.
@@ -96,8 +96,5 @@ fn filled_with(z: &Tensor<f32, K>, y: &mut Tensor<f32, N>, a: f32) {
 
 #[test]
 fn any_fill_is_a_fill() {
-    for k in [1, 8, 64] {
-        let args = [Arg::tensor(&vec![1.0f32; k], [k]), Arg::output::<f32>([1]), Arg::number(3.0f32)];
-        written_with(filled_with().def(), &args, &options());
-    }
+    inputs(filled_with().def()).set("a = 3").written(["N = 1, K = 1", "N = 1, K = 8", "N = 1, K = 64"]);
 }

@@ -1,10 +1,7 @@
 //! Two products; the first computes an operand of the second.
 
+use crate::inputs;
 use tilewright::prelude::*;
-use tilewright_fuzz::written_with;
-use tilewright_sim::Arg;
-
-use crate::elements::{bits, numbers, options};
 
 /// o = softmax(q·kᵀ / 8)·v, one tile of keys at a time, with an online softmax.
 #[kernel]
@@ -42,14 +39,5 @@ fn attention<const BM: usize = 64, const BN: usize = 32>(
 
 #[test]
 fn attention_is_right() {
-    let (m, n, d) = (128, 96, 64);
-    let scaled = |count, seed| -> Vec<f32> { numbers(count, seed).iter().map(|x| x / 8.0).collect() };
-    let (q, k, v) = (scaled(m * d, 1), scaled(n * d, 2), scaled(n * d, 3));
-    let args = [
-        Arg::tensor(&bits(&q), [m, d]).strides([d, 1]),
-        Arg::tensor(&bits(&k), [n, d]).strides([d, 1]),
-        Arg::tensor(&bits(&v), [d, n]).strides([1, d]),
-        Arg::output::<f32>([m, d]).strides([d, 1]),
-    ];
-    written_with(attention().def(), &args, &options());
+    inputs(attention().def()).near(0.01, [""]);
 }

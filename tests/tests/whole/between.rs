@@ -1,6 +1,7 @@
 //! Blocks that cooperate in one launch: old values of atomic updates, flags, orders of arrival; and loops that end by results that are
 //! computed.
 
+use crate::inputs;
 use tilewright::prelude::*;
 use tilewright_sim::{Arg, Options, run_every};
 use tilewright_tests::between::{queued, running_sum, split_k, total};
@@ -140,15 +141,7 @@ fn rows_up_to(last: i32, x: &Tensor<f32, (M, K), (ldx, _1)>, y: &mut Tensor<f32,
 
 #[test]
 fn a_producer_leaves_a_loop_with_the_others() {
-    let (m, k) = (100usize, 70usize);
-    let x: Vec<f32> = (0..m * k).map(|i| (i % 3) as f32).collect();
-    let args =
-        [Arg::number(1i32), Arg::tensor(&x, [m, k]).strides([k, 1]), Arg::in_out(&vec![0.0f32; m], [m])];
-    let row = |i: usize| if i < 64 { x[i * k..(i + 1) * k].iter().sum::<f32>() } else { 0.0 };
-    let wanted: Vec<f32> = (0..m).map(row).collect();
-    for y in every(rows_up_to().def(), &args, "y") {
-        assert_eq!(y, wanted);
-    }
+    inputs(rows_up_to().def()).schedules(SCHEDULES).zero("y").written(["last = 1, M = 100, K = 70"]);
 }
 
 /// Square roots by Newton's method, until all elements of the tile have converged.
@@ -194,30 +187,13 @@ fn chosen(x: &Tensor<f32, (N, M)>, y: &mut Tensor<f32, (N, M)>) {
 
 #[test]
 fn sums_decide_what_is_copied() {
-    let (n, m) = (1000usize, 3usize);
-    let value = |i: usize, j: usize| match (i / 256 + j) % 4 {
-        0 => -1.0f32,
-        3 => 100.0,
-        _ => 1.0,
-    };
-    let x: Vec<f32> = (0..n * m).map(|at| value(at % n, at / n)).collect();
-    let args = [Arg::tensor(&x, [n, m]), Arg::in_out(&vec![0.0f32; n * m], [n, m])];
-    let mut wanted = vec![0.0f32; n * m];
-    for j in 0..m {
-        for first in (0..n).step_by(256) {
-            let last = (first + 256).min(n);
-            let sum: f32 = (first..last).map(|i| value(i, j)).sum();
-            if sum > 1000.0 {
-                break;
-            }
-            if sum > 0.0 {
-                (first..last).for_each(|i| wanted[i + j * n] = value(i, j));
-            }
-        }
-    }
-    for y in every(chosen().def(), &args, "y") {
-        assert_eq!(y, wanted);
-    }
+    // Sums of the tiles of a column: negative, positive, positive, too large.
+    let value = |tile: usize| [-1.0, 1.0, 1.0, 100.0][tile % 4];
+    inputs(chosen().def())
+        .schedules(SCHEDULES)
+        .indexed("x", move |at, _| value(at % 1000 / 256 + at / 1000))
+        .zero("y")
+        .written(["N = 1000, M = 3"]);
 }
 
 /// The sorting step of a histogram: each element takes a different position among the elements of its bin.

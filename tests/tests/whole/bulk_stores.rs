@@ -1,10 +1,8 @@
 //! Results that bulk stores write from buffers in shared memory, part after part.
 
+use crate::inputs;
+use tilewright::KernelDef;
 use tilewright::prelude::*;
-use tilewright_codegen::Generated;
-use tilewright_sim::{Arg, Outcome, run_every};
-
-use crate::elements::{bits, numbers, options};
 
 /// c = a·bᵀ + c, in tiles of any size.
 #[kernel(arch = 90)]
@@ -87,33 +85,16 @@ fn by_warps<const BM: usize = 64, const BN: usize = 64>(
 }
 
 /// Sizes where rows begin at multiples of 16 bytes, and others.
-const SIZES: [(usize, usize, usize); 5] =
-    [(256, 192, 64), (130, 200, 72), (300, 88, 8), (65, 67, 130), (1, 1, 1)];
+const SIZES: [&str; 5] = [
+    "M = 256, N = 192, K = 64",
+    "M = 130, N = 200, K = 72",
+    "M = 300, N = 88, K = 8",
+    "M = 65, N = 67, K = 130",
+    "M = 1, N = 1, K = 1",
+];
 
-/// Compares a result with the sums of a product of (m, n).
-type Right<'r> = dyn Fn(&Outcome, &[f32], usize, usize) + 'r;
-
-/// Small integers, the product and the results of every variant.
-#[track_caller]
-fn check(kernel: &Generated, outputs: &dyn Fn(usize, usize) -> Vec<Arg>, right: &Right<'_>) {
-    for (m, n, k) in SIZES {
-        let small =
-            |count, seed| numbers(count, seed).iter().map(|x| x.clamp(-1.0, 1.0)).collect::<Vec<f32>>();
-        let (a, b) = (small(m * k, 1), small(n * k, 2));
-        let sums: Vec<f32> =
-            (0..m * n).map(|at| (0..k).map(|l| a[at / n * k + l] * b[at % n * k + l]).sum::<f32>()).collect();
-        let mut args = vec![
-            Arg::tensor(&bits(&a), [m, k]).strides([k, 1]),
-            Arg::tensor(&bits(&b), [n, k]).strides([k, 1]),
-        ];
-        args.extend(outputs(m, n));
-        for outcome in run_every(kernel, &args, &options()).unwrap_or_else(|e| panic!("{m} {n} {k}: {e}")) {
-            right(&outcome, &sums, m, n);
-        }
-    }
-}
-
-fn is_stored(kernel: &Generated, times: usize) {
+fn is_stored(def: &KernelDef, times: usize) {
+    let kernel = def.generate().unwrap();
     let source = kernel.source();
     let body = &source[source.find("extern").unwrap()..];
     assert_eq!(body.matches("bulk_store_2d(").count(), times, "{source}");
@@ -134,53 +115,26 @@ fn parts_of_any_width_and_number() {
     ];
     for (bm, bn, warpgroups, stages) in tiles {
         let of = [("BM", bm), ("BN", bn), ("WARPGROUPS", warpgroups)];
-        let kernel = added().specialize(&of).unwrap().def().generate().unwrap();
-        is_stored(&kernel, 1);
+        let kernel = added().specialize(&of).unwrap();
+        is_stored(kernel.def(), 1);
         assert!(kernel.source().contains(&format!("ring_slots = {stages}")), "{}", kernel.source());
-        check(
-            &kernel,
-            &|m, n| vec![Arg::in_out(&bits(&numbers(m * n, 3)), [m, n]).strides([n, 1])],
-            &|outcome, sums, m, n| {
-                let wanted: Vec<f32> =
-                    sums.iter().zip(numbers(m * n, 3)).map(|(sum, before)| sum + before).collect();
-                assert_eq!(outcome.get::<bf16>("c").unwrap(), bits(&wanted), "{bm} {bn}, {m} {n}");
-            },
-        );
+        inputs(kernel.def()).with("c", |x| x).written(SIZES);
     }
 }
 
 #[test]
 fn columns_and_bytes() {
-    let kernel = columns().def().generate().unwrap();
-    is_stored(&kernel, 2);
-    check(
-        &kernel,
-        &|m, n| {
-            vec![Arg::output::<bf16>([m, n]).strides([1, m]), Arg::output::<e4m3>([m, n]).strides([n, 1])]
-        },
-        &|outcome, sums, m, n| {
-            let turned: Vec<f32> = (0..m * n).map(|at| sums[at % m * n + at / m]).collect();
-            assert_eq!(outcome.get::<bf16>("c").unwrap(), bits(&turned), "{m} {n}");
-            let bytes = outcome.get::<e4m3>("d").unwrap();
-            let wanted = sums.iter().map(|sum| e4m3::from_f32(sum / 4.0).to_f32());
-            assert!(bytes.iter().map(|byte| byte.to_f32()).eq(wanted), "{m} {n}");
-        },
-    );
+    is_stored(columns().def(), 2);
+    inputs(columns().def()).near(1e-3, SIZES);
 }
 
 #[test]
 fn what_is_written_again_is_stored_by_threads() {
-    let kernel = overwritten().def().generate().unwrap();
-    is_stored(&kernel, 0);
-    check(
-        &kernel,
-        &|m, n| vec![Arg::in_out(&bits(&numbers(m * n, 3)), [m, n]).strides([n, 1])],
-        &|outcome, sums, m, n| assert_eq!(outcome.get::<bf16>("c").unwrap(), bits(sums), "{m} {n}"),
-    );
+    is_stored(overwritten().def(), 0);
+    inputs(overwritten().def()).with("c", |x| x).written(SIZES);
 }
 
 #[test]
 fn products_of_warps_are_stored_so_too() {
-    let kernel = by_warps().def().generate().unwrap();
-    is_stored(&kernel, 1);
+    is_stored(by_warps().def(), 1);
 }

@@ -1,18 +1,7 @@
 //! Copies and elementwise functions.
 
+use crate::inputs;
 use tilewright::prelude::*;
-use tilewright_fuzz::written_with;
-use tilewright_sim::{Arg, Options, run_every};
-
-pub(crate) const SIZES: [usize; 6] = [1, 3, 31, 100, 256, 1000];
-
-pub(crate) fn numbers(count: usize, seed: usize) -> Vec<f32> {
-    (0..count).map(|at| ((at * 7 + at / 5 + seed) % 19) as f32 - 9.0).collect()
-}
-
-pub(crate) fn options() -> Options {
-    Options { schedules: 2, ..Options::default() }
-}
 
 /// y = a x + y
 #[kernel]
@@ -25,22 +14,11 @@ fn axpy<const W: usize = 1024>(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>, a: f3
 fn axpy_is_right_for_every_size_and_tile() {
     for width in [1, 3, 31, 100, 256, 1024, 5000] {
         let kernel = axpy().specialize(&[("W", width)]).unwrap();
-        let kernel = kernel.def().generate().unwrap();
-        for n in SIZES {
-            let (x, y) = (numbers(n, 1), numbers(n, 2));
-            let wanted: Vec<f32> = x.iter().zip(&y).map(|(x, y)| 3.0 * x + y).collect();
-            let args = [Arg::tensor(&x, [n]), Arg::in_out(&y, [n]), Arg::number(3.0f32)];
-            for outcome in
-                run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{width} {n}: {e}"))
-            {
-                assert_eq!(outcome.get::<f32>("y").unwrap(), wanted, "{width} {n}");
-            }
-        }
+        inputs(kernel.def())
+            .set("a = 3")
+            .with("y", |y| y)
+            .written(["N = 1", "N = 3", "N = 31", "N = 100", "N = 256", "N = 1000"]);
     }
-}
-
-pub(crate) fn bits(all: &[f32]) -> Vec<bf16> {
-    all.iter().map(|x| bf16::from_f32(*x)).collect()
 }
 
 /// A transpose through shared memory with a derived layout.
@@ -55,17 +33,7 @@ fn transpose<const T: usize = 32>(a: &Tensor<f32, (M, N)>, b: &mut Tensor<f32, (
 fn transposes_need_no_explicit_barrier() {
     for side in [7, 32, 64] {
         let kernel = transpose().specialize(&[("T", side)]).unwrap();
-        let kernel = kernel.def().generate().unwrap();
-        for (m, n) in [(1, 1), (31, 100), (64, 64)] {
-            let a = numbers(m * n, 1);
-            let wanted: Vec<f32> = (0..m * n).map(|at| a[at / n + at % n * m]).collect();
-            let args = [Arg::tensor(&a, [m, n]), Arg::output::<f32>([m, n]).strides([n, 1])];
-            for outcome in
-                run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{side}, {m} {n}: {e}"))
-            {
-                assert_eq!(outcome.get::<f32>("b").unwrap(), wanted, "{side}, {m} {n}");
-            }
-        }
+        inputs(kernel.def()).written(["M = 1, N = 1", "M = 31, N = 100", "M = 64, N = 64"]);
     }
 }
 
@@ -86,10 +54,7 @@ fn both_levels(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, M>) {
 
 #[test]
 fn both_levels_work_in_one_kernel() {
-    let (m, n) = (37, 50);
-    let x = numbers(m * n, 1);
-    let args = [Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::output::<f32>([m])];
-    written_with(both_levels().def(), &args, &options());
+    inputs(both_levels().def()).written(["M = 37, N = 50"]);
 }
 
 /// Where each element of a tile stands, in tiles that are contiguous along either mode, read transposed, and reduced.
@@ -109,15 +74,7 @@ fn places<const R: usize = 8, const W: usize = 64>(
 
 #[test]
 fn elements_of_whole_tiles_know_their_coordinates() {
-    for (m, n) in [(8, 64), (13, 70), (1, 1), (24, 65)] {
-        let args = [
-            Arg::tensor(&numbers(m * n, 1), [m, n]).strides([n, 1]),
-            Arg::output::<i32>([m, n]).strides([n, 1]),
-            Arg::output::<i32>([n, m]).strides([m, 1]),
-            Arg::output::<i32>([m, n.div_ceil(64)]),
-        ];
-        written_with(places().def(), &args, &options());
-    }
+    inputs(places().def()).written(["M = 8, N = 64", "M = 13, N = 70", "M = 1, N = 1", "M = 24, N = 65"]);
 }
 
 /// Rows that are repeated give coordinates along columns alone; a tile gives both.
@@ -167,25 +124,18 @@ fn through_shared(x: &Tensor<i32, (M, N)>, y: &mut Tensor<i32, (M, N)>, one: &mu
 
 #[test]
 fn coordinates_survive_shared_memory() {
-    for (m, n) in [(33, 9), (64, 16), (5, 3)] {
-        let x: Vec<i32> = (0..m * n).map(|x| x as i32).collect();
-        let args =
-            [Arg::tensor(&x, [m, n]), Arg::output::<i32>([m, n]), Arg::in_out(&vec![-1; m * n], [m, n])];
-        written_with(through_shared().def(), &args, &options());
-    }
+    inputs(through_shared().def()).with("one", |_| -1.0).written([
+        "M = 33, N = 9",
+        "M = 64, N = 16",
+        "M = 5, N = 3",
+    ]);
 }
 
 #[test]
 fn repeated_elements_have_no_coordinate_along_what_repeats_them() {
-    for (m, n) in [(1, 1), (4, 8), (5, 9), (12, 17)] {
-        let x = numbers(m * n, 1);
-        let x = || Arg::tensor(&x, [m, n]);
-        let all = || Arg::output::<i32>([m, n]);
-        let args = [x(), all(), all(), all()];
-        written_with(repeated_rows().def(), &args, &options());
-        let args = [x(), all(), Arg::in_out(&vec![-1; m * n], [m, n])];
-        written_with(row_first().def(), &args, &options());
-    }
+    let sizes = ["M = 1, N = 1", "M = 4, N = 8", "M = 5, N = 9", "M = 12, N = 17"];
+    inputs(repeated_rows().def()).written(sizes);
+    inputs(row_first().def()).with("one", |_| -1.0).written(sizes);
 }
 
 /// How many bytes of each row are equal, and how many numbers are positive: counts above 255.
@@ -204,13 +154,7 @@ fn counts(a: &Tensor<u8, (P, L)>, b: &Tensor<bf16, (P, L)>, d: &mut Tensor<i32, 
 
 #[test]
 fn literals_that_closures_return_are_counted() {
-    let (p, l) = (70, 300);
-    let (a, b) = (vec![7u8; p * l], vec![bf16::from_f32(2.0); p * l]);
-    let args =
-        [Arg::tensor(&a, [p, l]), Arg::tensor(&b, [p, l]), Arg::output::<i32>([p]), Arg::output::<f32>([p])];
-    let done = counts().simulate(&args).unwrap_or_else(|why| panic!("{why}"));
-    assert_eq!(done.get::<i32>("d").unwrap(), vec![300; p]);
-    assert_eq!(done.get::<f32>("e").unwrap(), vec![300.0; p]);
+    inputs(counts().def()).with("a", |_| 7.0).with("b", |_| 2.0).written(["P = 70, L = 300"]);
 }
 
 #[device]
@@ -231,9 +175,5 @@ fn halved(x: &Tensor<f32, N>, y: &mut Tensor<i32, N>, z: &mut Tensor<i32, N>) {
 
 #[test]
 fn written_types_of_literals_count() {
-    let outputs = [Arg::output::<i32>([2]), Arg::output::<i32>([2])];
-    let args = [&[Arg::tensor(&[0.1f32, -0.9], [2])][..], &outputs].concat();
-    let done = halved().simulate(&args).unwrap_or_else(|why| panic!("{why}"));
-    assert_eq!(done.get::<i32>("y").unwrap(), [0, 2]);
-    assert_eq!(done.get::<i32>("z").unwrap(), [0, 3]);
+    inputs(halved().def()).list("x", [0.1f32, -0.9]).written(["N = 2"]);
 }

@@ -1,61 +1,22 @@
 //! Tensor-core products from whole tiles.
 
 use tilewright::prelude::*;
-use tilewright_fuzz::written_with;
 use tilewright_sim::{Arg, run_every};
 
-use crate::elements::{bits, numbers, options};
+use crate::{inputs, options};
 
 #[allow(dead_code)]
 #[path = "../../../examples/linear.rs"]
 mod example;
 
-fn gelu(x: f32) -> f32 {
-    // By the series of erf, which is accurate enough here.
-    let y = f64::from(x) / std::f64::consts::SQRT_2;
-    let (mut term, mut sum) = (y, y);
-    for n in 1..80 {
-        term *= -y * y / f64::from(n);
-        sum += term / f64::from(2 * n + 1);
-    }
-    let erf = if y.abs() > 4.0 { y.signum() } else { sum * 2.0 / std::f64::consts::PI.sqrt() };
-    (0.5 * f64::from(x) * (1.0 + erf)) as f32
-}
-
-#[track_caller]
-fn check(tile: &[(&str, usize)], sizes: &[(usize, usize, usize)]) {
-    let kernel = example::linear().specialize(tile).unwrap().def().generate().unwrap();
-    for &(m, n, k) in sizes {
-        let a: Vec<f32> = numbers(m * k, 1).iter().map(|x| x / 8.0).collect();
-        let w: Vec<f32> = numbers(n * k, 2).iter().map(|x| x / 16.0).collect();
-        let bias = numbers(n, 3);
-        let args = [
-            Arg::tensor(&bits(&a), [m, k]).strides([k, 1]),
-            Arg::tensor(&bits(&w), [n, k]).strides([k, 1]),
-            Arg::tensor(&bias, [n]),
-            Arg::output::<bf16>([m, n]).strides([n, 1]),
-        ];
-        for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{m} {n} {k}: {e}")) {
-            let got = outcome.get::<bf16>("c").unwrap();
-            for i in 0..m {
-                for j in 0..n {
-                    let sum: f32 = (0..k).map(|l| a[i * k + l] * w[j * k + l]).sum();
-                    let (got, wanted) = (got[i * n + j].to_f32(), gelu(sum + bias[j]));
-                    assert!(
-                        (got - wanted).abs() <= 0.01 * wanted.abs().max(0.5),
-                        "({i}, {j}): {got} {wanted}"
-                    );
-                }
-            }
-        }
-    }
-}
-
 #[test]
 fn the_example_is_right() {
-    check(&[("BM", 64), ("BN", 128), ("BK", 32)], &[(64, 128, 64), (65, 130, 33), (3, 8, 100)]);
+    let tile = [("BM", 64), ("BN", 128), ("BK", 32)];
+    inputs(example::linear().specialize(&tile).unwrap().def())
+        .with("w", |x| x / 4.0)
+        .near(1e-3, ["M = 64, N = 128, K = 64", "M = 65, N = 130, K = 33", "M = 3, N = 8, K = 100"]);
     // Copies of single elements, more of them than are in flight together.
-    check(&[], &[(65, 130, 325)]);
+    inputs(example::linear().def()).with("w", |x| x / 4.0).near(1e-3, ["M = 65, N = 130, K = 325"]);
 }
 
 #[test]
@@ -88,14 +49,7 @@ fn explicit(
 
 #[test]
 fn instructions_have_names() {
-    let (m, n, k) = (40, 33, 20);
-    let (a, w) = (numbers(m * k, 1), numbers(n * k, 2));
-    let args = [
-        Arg::tensor(&bits(&a), [m, k]).strides([k, 1]),
-        Arg::tensor(&bits(&w), [n, k]).strides([k, 1]),
-        Arg::output::<f32>([m, n]).strides([n, 1]),
-    ];
-    written_with(explicit().def(), &args, &options());
+    inputs(explicit().def()).written(["M = 40, N = 33, K = 20"]);
 }
 
 /// A product of 8-bit floats, whose instruction sm_89 has; as many warps as the block.
@@ -124,6 +78,14 @@ fn the_attribute_names_architecture_and_threads() {
         assert_eq!((program.arch, program.launch.threads), (89, 32 * warps as u32));
         assert!(kernel.source().contains("mma_m16n8k32_e4m3("));
     }
+}
+
+fn numbers(count: usize, seed: usize) -> Vec<f32> {
+    (0..count).map(|at| ((at * 7 + at / 5 + seed) % 19) as f32 - 9.0).collect()
+}
+
+fn bits(all: &[f32]) -> Vec<bf16> {
+    all.iter().map(|x| bf16::from_f32(*x)).collect()
 }
 
 /// The same product a level down: parts of threads, fragments, and instructions by name.

@@ -1,10 +1,9 @@
-//! Kernels on whole tiles, without any thread layout, compared with plain loops.
+//! Kernels on whole tiles, without any thread layout, compared with their text.
 
 mod accumulators;
 mod attention;
 mod between;
 mod bulk_stores;
-mod causal;
 mod elements;
 mod linear;
 mod nested;
@@ -13,3 +12,12 @@ mod reductions;
 mod short;
 mod split;
 mod staged;
+
+/// Drawn inputs, and two schedules.
+fn inputs(def: &tilewright::KernelDef) -> tilewright_tests::inputs::Inputs {
+    tilewright_tests::inputs::inputs(def).schedules(2)
+}
+
+fn options() -> tilewright_sim::Options {
+    tilewright_sim::Options { schedules: 2, ..Default::default() }
+}

@@ -1,14 +1,7 @@
 //! Pipelined loops inside of other loops.
 
+use crate::inputs;
 use tilewright::prelude::*;
-use tilewright::sim::Outcome;
-use tilewright_sim::{Options, run_every};
-
-#[track_caller]
-fn every(kernel: &tilewright::KernelDef, args: &[Arg]) -> Vec<Outcome> {
-    let generated = kernel.generate().unwrap_or_else(|why| panic!("{why}"));
-    run_every(&generated, args, &Options::default()).unwrap_or_else(|why| panic!("{why}"))
-}
 
 /// Sums of rows, 64 rows at a time in one block: the tile that is copied depends on the variables of both loops.
 #[kernel]
@@ -63,46 +56,25 @@ fn listed(
 
 #[test]
 fn tiles_of_two_loops() {
-    for (m, k) in [(128, 64), (200, 100), (64, 96), (130, 33), (1, 1)] {
-        let x: Vec<f32> = (0..m * k).map(|at| (at * 7 % 13) as f32).collect();
-        let args = [Arg::tensor(&x, [m, k]).strides([k, 1]), Arg::output::<f32>([m])];
-        let expected: Vec<f32> = x.chunks(k).map(|row| row.iter().sum()).collect();
-        for outcome in every(rows().def(), &args) {
-            assert_eq!(outcome.get::<f32>("y").unwrap(), expected, "{m}x{k}");
-        }
-    }
+    inputs(rows().def()).written([
+        "M = 128, K = 64",
+        "M = 200, K = 100",
+        "M = 64, K = 96",
+        "M = 130, K = 33",
+        "M = 1, K = 1",
+    ]);
 }
 
 #[test]
 fn tiles_of_three_loops() {
-    for (m, k, b) in [(64, 128, 2), (70, 100, 3), (33, 31, 2)] {
-        let x: Vec<f32> = (0..m * k * b).map(|at| (at * 7 % 13) as f32).collect();
-        let args =
-            [Arg::tensor(&x, [m, k, b]).strides([k, 1, m * k]), Arg::output::<f32>([m, b]).strides([1, m])];
-        let expected: Vec<f32> = x.chunks(k).map(|row| row.iter().sum()).collect();
-        for outcome in every(batches().def(), &args) {
-            assert_eq!(outcome.get::<f32>("y").unwrap(), expected, "{m}x{k}x{b}");
-        }
-    }
+    inputs(batches().def()).written([
+        "M = 64, K = 128, B = 2",
+        "M = 70, K = 100, B = 3",
+        "M = 33, K = 31, B = 2",
+    ]);
 }
 
 #[test]
 fn sums_over_a_list_of_blocks() {
-    let (m, n, k, list) = (64, 128, 256, [3i32, 0, 2]);
-    let a: Vec<bf16> = (0..m * k).map(|at| bf16::from_f32((at * 7 % 5) as f32)).collect();
-    let b: Vec<bf16> = (0..n * k).map(|at| bf16::from_f32((at * 3 % 4) as f32)).collect();
-    let args = [
-        Arg::tensor(&a, [m, k]).strides([k, 1]),
-        Arg::tensor(&b, [n, k]).strides([k, 1]),
-        Arg::tensor(&list, [3]),
-        Arg::output::<bf16>([m, n]).strides([n, 1]),
-    ];
-    for outcome in every(listed().def(), &args) {
-        let c = outcome.get::<bf16>("c").unwrap();
-        for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {
-            let steps = list.iter().flat_map(|q| 64 * *q as usize..64 * (*q as usize + 1));
-            let sum: f32 = steps.map(|k_| a[row * k + k_].to_f32() * b[column * k + k_].to_f32()).sum();
-            assert_eq!(c[row * n + column].to_f32(), bf16::from_f32(sum).to_f32(), "{row}, {column}");
-        }
-    }
+    inputs(listed().def()).list("list", [3, 0, 2]).written(["M = 64, N = 128, K = 256, L = 3"]);
 }

@@ -1,11 +1,7 @@
 //! Products by instructions of warps whose operands are converted on their way, and products whose warps share K.
 
+use crate::inputs;
 use tilewright::prelude::*;
-use tilewright::program::narrow::packed_i4;
-use tilewright_fuzz::written_with;
-use tilewright_sim::{Arg, run_every};
-
-use crate::elements::{bits, numbers, options};
 
 /// Warps that share K, and a function of their sums.
 #[kernel]
@@ -101,63 +97,34 @@ fn powers_by_warps(
     copy(acc, tile(c, (32, 32), (block.x, block.y)));
 }
 
-#[track_caller]
-fn close(got: f32, wanted: f64, most: f64) {
-    assert!((f64::from(got) - wanted).abs() <= most * wanted.abs().max(1.0), "{got} {wanted}");
-}
-
 #[test]
 fn warps_that_share_k_add_their_sums() {
-    for (m, n, k) in [(32, 16, 64), (65, 19, 130), (3, 40, 7), (1, 1, 1), (32, 16, 0)] {
-        let [a, b] = [(m, 1), (n, 2)].map(|(rows, seed)| numbers(rows * k, seed));
-        let bias = numbers(n, 3);
-        let args = [
-            Arg::tensor(&bits(&a), [m, k]).strides([k.max(1), 1]),
-            Arg::tensor(&bits(&b), [n, k]).strides([k.max(1), 1]),
-            Arg::tensor(&bias, [n]),
-            Arg::output::<f32>([m, n]).strides([n, 1]),
-        ];
-        written_with(shared_k().def(), &args, &options());
-    }
+    inputs(shared_k().def()).written([
+        "M = 32, N = 16, K = 64",
+        "M = 65, N = 19, K = 130",
+        "M = 3, N = 40, K = 7",
+        "M = 1, N = 1, K = 1",
+        "M = 32, N = 16, K = 0",
+    ]);
 }
 
 #[test]
 fn functions_of_elements_past_the_end_of_k_are_0_where_they_say_so() {
-    for (m, n, k) in [(32, 32, 16), (33, 17, 9), (1, 1, 1), (5, 40, 35), (3, 2, 0)] {
-        let whole = |rows: usize, seed| numbers(rows * k, seed).iter().map(|x| x % 3.0).collect::<Vec<f32>>();
-        let (a, b) = (whole(m, 1), whole(n, 2));
-        let args = [
-            Arg::tensor(&a, [m, k]).strides([k.max(1), 1]),
-            Arg::tensor(&b, [n, k]).strides([k.max(1), 1]),
-            Arg::output::<f32>([m, n]).strides([n, 1]),
-        ];
-        for def in [powers().def(), powers_by_warps().def()] {
-            written_with(def, &args, &options());
-        }
+    for def in [powers().def(), powers_by_warps().def()] {
+        inputs(def).with("a", f64::round).with("b", f64::round).written([
+            "M = 32, N = 32, K = 16",
+            "M = 33, N = 17, K = 9",
+            "M = 1, N = 1, K = 1",
+            "M = 5, N = 40, K = 35",
+            "M = 3, N = 2, K = 0",
+        ]);
     }
 }
 
 #[test]
 fn elements_of_f32_are_rounded_or_become_two_terms() {
-    let thirds = |count: usize, seed| numbers(count, seed).iter().map(|x| x / 3.0).collect::<Vec<f32>>();
-    for (m, n, k) in [(64, 64, 64), (65, 30, 37), (2, 3, 5)] {
-        let (a, b) = (thirds(m * k, 1), thirds(n * k, 2));
-        let args = [
-            Arg::tensor(&a, [m, k]).strides([k, 1]),
-            Arg::tensor(&b, [n, k]).strides([k, 1]),
-            Arg::output::<f32>([m, n]).strides([n, 1]),
-        ];
-        let product = |at: usize, l: usize| f64::from(a[at / n * k + l]) * f64::from(b[at % n * k + l]);
-        for (def, most) in [(in_terms().def().clone(), 1e-5), (rounded().def().clone(), 2e-2)] {
-            let kernel = def.generate().unwrap();
-            for outcome in
-                run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{m} {n} {k}: {e}"))
-            {
-                for (at, got) in outcome.get::<f32>("c").unwrap().into_iter().enumerate() {
-                    close(got, (0..k).map(|l| product(at, l)).sum(), most);
-                }
-            }
-        }
+    for (def, within) in [(in_terms().def(), 1e-4), (rounded().def(), 2e-2)] {
+        inputs(def).near(within, ["M = 64, N = 64, K = 64", "M = 65, N = 30, K = 37", "M = 2, N = 3, K = 5"]);
     }
 }
 
@@ -189,31 +156,14 @@ fn weights_on_the_right(
 
 #[test]
 fn the_right_operand_is_converted_in_registers() {
-    let kernel = weights_on_the_right().def().generate().unwrap();
+    let kernel = weights_on_the_right();
     let source = kernel.source();
     // Copies alone store to shared memory.
     assert!(!source.contains("operand") && source.contains("cp_async_16("), "{source}");
-    for (m, n, k) in [(64, 32, 64), (70, 35, 100), (1, 3, 32)] {
-        let x = numbers(m * k, 1);
-        let weights: Vec<i8> = (0..n * k).map(|at| (at * 5 % 16) as i8 - 8).collect();
-        let groups = k.div_ceil(32);
-        let [scale, zero] = [3, 4].map(|seed| numbers(n * groups, seed));
-        let args = [
-            Arg::tensor(&bits(&x), [m, k]).strides([k, 1]),
-            Arg::tensor(&packed_i4(&weights, k), [n, k / 2]).strides([k / 2, 1]),
-            Arg::tensor(&bits(&scale), [n, groups]),
-            Arg::tensor(&bits(&zero), [n, groups]),
-            Arg::output::<f32>([m, n]).strides([n, 1]),
-        ];
-        for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{m} {n} {k}: {e}")) {
-            for (at, got) in outcome.get::<f32>("y").unwrap().into_iter().enumerate() {
-                let weight = |l: usize| {
-                    let group = l / 32 * n + at % n;
-                    (f32::from(weights[at % n * k + l]) - zero[group]) * scale[group]
-                };
-                let sum: f32 = (0..k).map(|l| x[at / n * k + l] * weight(l)).sum();
-                assert_eq!(got, sum, "{m} {n} {k} {at}");
-            }
-        }
-    }
+    let integers = |x: f64| (2.0 * x).round();
+    inputs(kernel.def()).with("x", integers).with("scale", integers).with("zero", integers).written([
+        "M = 64, N = 32, K = 64",
+        "M = 70, N = 35, K = 100",
+        "M = 1, N = 3, K = 32",
+    ]);
 }

@@ -1,10 +1,7 @@
 //! Sums and extrema over modes of whole tiles.
 
+use crate::inputs;
 use tilewright::prelude::*;
-use tilewright_fuzz::written_with;
-use tilewright_sim::{Arg, run_every};
-
-use crate::elements::{numbers, options};
 
 /// y = softmax of each row
 #[kernel(allow(unbounded))]
@@ -24,23 +21,9 @@ fn softmax<const R: usize = 4, const W: usize = 1024>(
 fn softmax_is_right_for_every_size() {
     for (rows, width) in [(4, 1024), (1, 1000), (3, 100), (16, 64), (64, 16), (2, 31)] {
         let kernel = softmax().specialize(&[("R", rows), ("W", width)]).unwrap();
-        let kernel = kernel.def().generate().unwrap();
+        let inputs = inputs(kernel.def());
         for (m, n) in [(1, 1), (5, 3), (4, width), (7, width - 1), (33, width / 2)] {
-            let x = numbers(m * n, 3);
-            let mut wanted = Vec::new();
-            for row in x.chunks(n) {
-                let most = row.iter().fold(f32::NEG_INFINITY, |m, x| m.max(*x));
-                let total: f32 = row.iter().map(|x| (x - most).exp()).sum();
-                wanted.extend(row.iter().map(|x| (x - most).exp() / total));
-            }
-            let args = [Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::output::<f32>([m, n]).strides([n, 1])];
-            for outcome in run_every(&kernel, &args, &options())
-                .unwrap_or_else(|e| panic!("{rows} {width}, {m} {n}: {e}"))
-            {
-                let got = outcome.get::<f32>("y").unwrap();
-                let worst = got.iter().zip(&wanted).map(|(x, y)| (x - y).abs()).fold(0.0, f32::max);
-                assert!(worst < 1e-6, "{rows} {width}, {m} {n}: {worst}");
-            }
+            inputs.near(1e-6, [&*format!("M = {m}, N = {n}")]);
         }
     }
 }
@@ -56,11 +39,11 @@ fn alternating(x: &Tensor<i32, (M, N)>, y: &mut Tensor<i32, (M, N)>) {
 
 #[test]
 fn tuples_at_the_edge_of_one_tile_are_left_out_of_scans() {
-    for (m, n) in [(8, 4), (5, 7), (13, 3)] {
-        let x: Vec<i32> = (0..m * n).map(|i| (i % 5) as i32 - 2).collect();
-        let args = [Arg::tensor(&x, [m, n]), Arg::output::<i32>([m, n])];
-        written_with(alternating().def(), &args, &options());
-    }
+    inputs(alternating().def()).with("x", |x| x % 5.0 - 2.0).written([
+        "M = 8, N = 4",
+        "M = 5, N = 7",
+        "M = 13, N = 3",
+    ]);
 }
 
 /// A tile is summed while it is only filled, and is loaded from memory afterwards.
@@ -80,11 +63,7 @@ fn filled_first(x: &Tensor<i32, (_3, N)>, y: &mut Tensor<f32, 2>, z: &mut Tensor
 
 #[test]
 fn threads_beyond_a_tile_that_is_only_filled_have_no_part_in_its_sum() {
-    for n in [5, 8] {
-        let x: Vec<i32> = (0..3 * n as i32).collect();
-        let args = [Arg::tensor(&x, [3, n]), Arg::output::<f32>([2]), Arg::output::<f16>([3, n])];
-        written_with(filled_first().def(), &args, &options());
-    }
+    inputs(filled_first().def()).written(["N = 5", "N = 8"]);
 }
 
 /// Combinations of pairs of neighbours, which are a part of a mode: they stand for no coordinate of `x`, whichever threads
@@ -110,11 +89,8 @@ coordinates_of_pairs!(of_folds, |p| reduce(p, 0.0, |a, b| a + b, mode = 0), [(0,
 
 #[test]
 fn combined_parts_of_a_mode_have_no_coordinate() {
-    let x = numbers(512, 1);
     let all = [of_sums().def().clone(), of_sums_by_threads().def().clone(), of_maxima().def().clone()];
     for def in all.into_iter().chain([of_minima().def().clone(), of_folds().def().clone()]) {
-        let outputs = [Arg::output::<i32>([256]), Arg::output::<f32>([256])];
-        let args = [[Arg::tensor(&x, [512])].as_slice(), &outputs].concat();
-        written_with(&def, &args, &options());
+        inputs(&def).written(["N = 512, M = 256"]);
     }
 }

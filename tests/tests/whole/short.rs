@@ -1,10 +1,9 @@
 //! Tiles that are smaller than the block: threads outside of them have no element that counts.
 
 use tilewright::prelude::*;
-use tilewright_fuzz::written_with;
 use tilewright_sim::{Arg, run_every};
 
-use crate::elements::options;
+use crate::{inputs, options};
 
 /// Reductions of 40 elements: in shared memory, in registers, filled, numbered.
 #[kernel]
@@ -101,15 +100,7 @@ fn columns(
 
 #[test]
 fn columns_of_small_tiles() {
-    let args = [
-        Arg::tensor(&[1.0f32; 8], [8]),
-        Arg::tensor(&[1.0f32; 40 * 64], [40, 64]),
-        Arg::output::<f32>([40]),
-        Arg::output::<f32>([8]),
-        Arg::output::<f32>([8]),
-        Arg::in_out(&[1.0f32; 40], [40]),
-    ];
-    written_with(columns().def(), &args, &options());
+    inputs(columns().def()).with("d", |x| x).written([""]);
 }
 
 /// One element in shared memory, which is read as an integer: the end of a loop, a side of a condition.
@@ -131,9 +122,7 @@ fn repeated(x: &Tensor<i32, N>, y: &mut Tensor<i32, N>) {
 
 #[test]
 fn an_element_is_written_before_it_is_read_as_an_integer() {
-    let x: Vec<i32> = (0..100).map(|i| i % 5).collect();
-    let args = [Arg::tensor(&x, [100]), Arg::output::<i32>([100])];
-    written_with(repeated().def(), &args, &options());
+    inputs(repeated().def()).below("x", 5).written(["N = 100"]);
 }
 
 /// Tiles of 160 and 992 bytes that a producer copies, and one in boxes of 112: each begins where a bulk copy may.
@@ -171,14 +160,5 @@ fn summed(
 
 #[test]
 fn slots_of_small_tiles_are_aligned_for_bulk_copies() {
-    let x: Vec<i32> = (0..130).collect();
-    let z: Vec<f64> = (0..8 * 31).map(f64::from).collect();
-    let args = [
-        Arg::tensor(&x, [130]),
-        Arg::tensor(&z, [8, 31]),
-        Arg::output::<i32>([40]),
-        Arg::output::<f64>([4, 31]),
-        Arg::output::<f64>([6, 7]),
-    ];
-    written_with(summed().def(), &args, &options());
+    inputs(summed().def()).written(["N = 130, M = 31"]);
 }

@@ -1,11 +1,11 @@
 //! Loops whose iterations the blocks of a cluster share.
 
+use tilewright::KernelDef;
 use tilewright::prelude::*;
-use tilewright_codegen::Generated;
 use tilewright_codegen::launch::Limits;
-use tilewright_sim::{AccessCount, Arg, Options, Outcome, run_every};
+use tilewright_sim::{AccessCount, Options, run_every};
 
-use crate::elements::{bits, numbers, options};
+use crate::inputs;
 
 /// c = 2·a·bᵀ + bias in batches, by wgmma and a producer. With 3 and 6 parts of K some blocks have columns of the sums.
 #[kernel(arch = 90, choose((BM, BN, SPLIT, CLUSTER) in [
@@ -108,43 +108,18 @@ fn two_of_last_wave<const PARTS: usize>(
     copy(difference, tile(c, (64, 32), (block.x, block.y)));
 }
 
-fn small(count: usize, seed: usize) -> Vec<f32> {
-    numbers(count, seed).iter().map(|x| x.clamp(-2.0, 2.0)).collect()
-}
-
-#[track_caller]
-fn check(kernel: &Generated, args: &[Arg], right: &dyn Fn(&Outcome)) {
-    let mut seen = Vec::new();
-    for outcome in run_every(kernel, args, &options()).unwrap_or_else(|e| panic!("{e}")) {
-        right(&outcome);
-        seen.push(outcome.variant());
-    }
-    assert!(!seen.is_empty());
-}
-
 #[test]
 fn batches_by_a_producer() {
     let kernel = batched().def().generate().unwrap();
     assert_eq!(kernel.report.left_out, [], "{}", kernel.report);
     assert!(kernel.source().contains("cluster_sync();"));
-    for (m, n, k, l) in [(128, 64, 512, 2), (70, 40, 200, 3), (200, 88, 8, 1), (1, 1, 700, 2), (64, 64, 0, 1)]
-    {
-        let (a, b, bias) = (small(m * k * l, 1), small(n * k * l, 2), small(n, 3));
-        let args = [
-            Arg::tensor(&bits(&a), [m, k, l]).strides([k, 1, m * k]),
-            Arg::tensor(&bits(&b), [n, k, l]).strides([k, 1, n * k]),
-            Arg::tensor(&bias, [n]),
-            Arg::output::<f32>([m, n, l]).strides([n, 1, m * n]),
-        ];
-        let at = |batch: usize, i: usize, j: usize| {
-            let of = |all: &[f32], rows: usize, row: usize, x: usize| all[(batch * rows + row) * k + x];
-            2.0 * (0..k).map(|x| of(&a, m, i, x) * of(&b, n, j, x)).sum::<f32>() + bias[j]
-        };
-        let wanted: Vec<f32> = (0..l * m * n).map(|p| at(p / (m * n), p / n % m, p % n)).collect();
-        check(&kernel, &args, &|outcome| {
-            assert_eq!(outcome.get::<f32>("c").unwrap(), wanted, "{m} {n} {k} {l}, {}", outcome.variant());
-        });
-    }
+    inputs(batched().def()).written([
+        "M = 128, N = 64, K = 512, L = 2",
+        "M = 70, N = 40, K = 200, L = 3",
+        "M = 200, N = 88, K = 8, L = 1",
+        "M = 1, N = 1, K = 700, L = 2",
+        "M = 64, N = 64, K = 0, L = 1",
+    ]);
 }
 
 /// Whole waves, and a last one with parts; the last wave alone; and parts without iterations.
@@ -153,64 +128,46 @@ fn blocks_divide_the_tiles_of_the_last_wave() {
     let kernel = of_last_wave().def().generate().unwrap();
     assert_eq!(kernel.report.left_out, [], "{}", kernel.report);
     let mut divided = 0;
-    for (m, n, k, multiprocessors) in
-        [(300, 200, 264, 16), (200, 136, 72, 12), (1, 1, 700, 132), (64, 64, 0, 132)]
-    {
-        let (a, b, bias) = (small(m * k, 1), small(n * k, 2), small(n, 3));
-        let at =
-            |i: usize, j: usize| 2.0 * (0..k).map(|x| a[i * k + x] * b[j * k + x]).sum::<f32>() + bias[j];
-        for strides in [[n, 1], [1, m]] {
-            let args = [
-                Arg::tensor(&bits(&a), [m, k]).strides([k, 1]),
-                Arg::tensor(&bits(&b), [n, k]).strides([k, 1]),
-                Arg::tensor(&bias, [n]),
-                Arg::output::<f32>([m, n]).strides(strides),
-            ];
-            let wanted: Vec<f32> = match strides {
-                [_, 1] => (0..m * n).map(|p| at(p / n, p % n)).collect(),
-                _ => (0..m * n).map(|p| at(p % m, p / m)).collect(),
-            };
-            let limits = Limits { multiprocessors, ..Limits::HOPPER };
-            let options = Options { limits, ..options() };
-            for outcome in run_every(&kernel, &args, &options).unwrap_or_else(|e| panic!("{e}")) {
-                let is_sum = |of: &&AccessCount| of.tensor == "acc_parts" && of.executed > 0;
-                divided += usize::from(outcome.accesses().iter().any(|of| is_sum(&of)));
-                let what = format!("{m} {n} {k} {multiprocessors}, variant {}", outcome.variant());
-                assert_eq!(outcome.get::<f32>("c").unwrap(), wanted, "{what}");
-            }
+    for (sizes, multiprocessors) in [
+        ("M = 300, N = 200, K = 264", 16),
+        ("M = 200, N = 136, K = 72", 12),
+        ("M = 1, N = 1, K = 700", 132),
+        ("M = 64, N = 64, K = 0", 132),
+    ] {
+        let inputs = inputs(of_last_wave().def()).multiprocessors(multiprocessors);
+        let extent = |at: usize| sizes.split([' ', ',']).nth(at).unwrap();
+        let rows = format!("{sizes}, c_0 = {}, c_1 = 1", extent(6));
+        inputs.written([&*rows, &format!("{sizes}, c_0 = 1, c_1 = {}", extent(2))]);
+        let limits = Limits { multiprocessors, ..Limits::HOPPER };
+        let options = Options { limits, ..Options::default() };
+        for outcome in run_every(&kernel, &inputs.args(&rows), &options).unwrap() {
+            let is_sum = |of: &AccessCount| of.tensor == "acc_parts" && of.executed > 0;
+            divided += usize::from(outcome.accesses().iter().any(is_sum));
         }
     }
-    assert!(divided > 12, "{divided} launches divided tiles");
+    assert!(divided > 6, "{divided} launches divided tiles");
 }
 
 #[test]
 fn two_products_without_a_producer() {
-    of_two_products(of_two().def().generate().unwrap());
+    of_two_products(of_two().def());
 }
 
 #[test]
 fn two_products_of_the_last_wave() {
-    of_two_products(two_of_last_wave().def().generate().unwrap());
+    of_two_products(two_of_last_wave().def());
 }
 
-fn of_two_products(kernel: Generated) {
+#[track_caller]
+fn of_two_products(def: &KernelDef) {
+    let kernel = def.generate().unwrap();
     assert_eq!(kernel.report.left_out, [], "{}", kernel.report);
-    for (m, n, k) in [(64, 64, 256), (70, 40, 200), (130, 33, 9), (1, 1, 300)] {
-        let half = |all: &[f32]| all.iter().map(|x| f16::from_f32(*x)).collect::<Vec<_>>();
-        let (a, b, b2) = (small(m * k, 1), small(n * k, 2), small(n * k, 5));
-        let args = [
-            Arg::tensor(&half(&a), [m, k]).strides([k, 1]),
-            Arg::tensor(&half(&b), [n, k]).strides([k, 1]),
-            Arg::tensor(&half(&b2), [n, k]).strides([k, 1]),
-            Arg::output::<f16>([m, n]).strides([1, m]),
-        ];
-        let at =
-            |i: usize, j: usize| (0..k).map(|x| a[i * k + x] * (b[j * k + x] - b2[j * k + x])).sum::<f32>();
-        let wanted: Vec<f32> = (0..m * n).map(|p| at(p % m, p / m)).collect();
-        check(&kernel, &args, &|outcome| {
-            assert_eq!(outcome.get::<f16>("c").unwrap(), half(&wanted), "{m} {n} {k}, {}", outcome.variant());
-        });
-    }
+    inputs(def).written([
+        "M = 64, N = 64, K = 256",
+        "M = 70, N = 40, K = 200",
+        "M = 130, N = 33, K = 9",
+        "M = 1, N = 1, K = 300",
+    ]);
 }
 
 /// The first three tiles along K alone, whose sums are promoted, and above the diagonal alone.
@@ -239,20 +196,11 @@ fn upper<const SPLIT: usize>(
 fn a_part_of_k_above_the_diagonal() {
     let kernel = upper().def().generate().unwrap();
     assert_eq!(kernel.report.left_out, [], "{}", kernel.report);
-    for (m, n, k) in [(128, 64, 512), (70, 100, 328), (65, 33, 72)] {
-        let (a, b) = (small(m * k, 1), small(n * k, 2));
-        let args = [
-            Arg::tensor(&bits(&a), [m, k]).strides([k, 1]),
-            Arg::tensor(&bits(&b), [n, k]).strides([k, 1]),
-            Arg::output::<f32>([m, n]).strides([n, 1]),
-        ];
-        let at = |i: usize, j: usize| (0..k.min(192)).map(|x| a[i * k + x] * b[j * k + x]).sum::<f32>();
-        let wanted: Vec<f32> =
-            (0..m * n).map(|p| if p / n <= p % n { at(p / n, p % n) } else { 0.0 }).collect();
-        check(&kernel, &args, &|outcome| {
-            assert_eq!(outcome.get::<f32>("c").unwrap(), wanted, "{m} {n} {k}, {}", outcome.variant());
-        });
-    }
+    inputs(upper().def()).written([
+        "M = 128, N = 64, K = 512",
+        "M = 70, N = 100, K = 328",
+        "M = 65, N = 33, K = 72",
+    ]);
 }
 
 /// A launch of other blocks than the program counts on ends with a fault or a refusal, or runs all the same.
@@ -260,14 +208,7 @@ fn a_part_of_k_above_the_diagonal() {
 fn a_divided_product_that_is_not_persistent_does_not_panic() {
     let mut kernel = of_last_wave().def().generate().unwrap();
     kernel.variants.iter_mut().for_each(|variant| variant.program.launch.persistent = false);
-    let (m, n, k) = (130, 64, 128);
-    let (a, b, bias) = (small(m * k, 1), small(n * k, 2), small(n, 3));
-    let args = [
-        Arg::tensor(&bits(&a), [m, k]).strides([k, 1]),
-        Arg::tensor(&bits(&b), [n, k]).strides([k, 1]),
-        Arg::tensor(&bias, [n]),
-        Arg::output::<f32>([m, n]).strides([n, 1]),
-    ];
+    let args = inputs(of_last_wave().def()).args("M = 130, N = 64, K = 128, c_0 = 64, c_1 = 1");
     let runs = (0..kernel.variants.len())
         .map(|variant| tilewright_sim::run_variant(&kernel, variant, &args, &Options::default()));
     assert!(runs.filter(|run| matches!(run, Err(tilewright_sim::Error::Fault(_)))).count() > 0);

@@ -1,10 +1,7 @@
 //! Register tiles that leave through shared memory, because threads hold narrow, scattered pieces of rows.
 
+use crate::inputs;
 use tilewright::prelude::*;
-use tilewright_fuzz::written_with;
-use tilewright_sim::{Arg, run_every};
-
-use crate::elements::{bits, numbers, options};
 
 /// y = 2 x + 1 by rows, and z, the same by columns: threads can have pieces of rows or of columns.
 #[kernel(allow(uncoalesced))]
@@ -36,24 +33,11 @@ fn in_a_loop(
 
 #[test]
 fn rows_and_columns() {
-    let turned = |m, n| turned().specialize(&[("BM", m), ("BN", n)]).unwrap().def().generate().unwrap();
-    let kernels = [turned(64, 64), turned(48, 40), turned(128, 24), in_a_loop().def().generate().unwrap()];
-    for kernel in &kernels {
+    let turned = |m, n| turned().specialize(&[("BM", m), ("BN", n)]).unwrap().def().clone();
+    for def in [turned(64, 64), turned(48, 40), turned(128, 24), in_a_loop().def().clone()] {
+        let kernel = def.generate().unwrap();
         assert_eq!(kernel.variants[0].program.shared.len(), 1, "{}", kernel.source());
-        for (m, n) in [(128, 192), (65, 67), (7, 130), (1, 1)] {
-            let x = numbers(m * n, 3);
-            let columns: Vec<f32> = x.iter().map(|x| 2.0 * x + 1.0).collect();
-            let rows: Vec<f32> = (0..m * n).map(|at| columns[at / n + at % n * m]).collect();
-            let args = [
-                Arg::tensor(&bits(&x), [m, n]).strides([1, m]),
-                Arg::output::<bf16>([m, n]).strides([1, m]),
-                Arg::output::<bf16>([m, n]).strides([n, 1]),
-            ];
-            for outcome in run_every(kernel, &args, &options()).unwrap_or_else(|e| panic!("{m} {n}: {e}")) {
-                assert_eq!(outcome.get::<bf16>("z").unwrap(), bits(&columns), "{m} {n}");
-                assert_eq!(outcome.get::<bf16>("y").unwrap(), bits(&rows), "{m} {n}");
-            }
-        }
+        inputs(&def).written(["M = 128, N = 192", "M = 65, N = 67", "M = 7, N = 130", "M = 1, N = 1"]);
     }
 }
 
@@ -88,15 +72,9 @@ fn results_in_the_place_of_operands() {
     let staged: Vec<&str> = program.shared.iter().map(|array| array.name.as_str()).collect();
     // A row of eight sums of f32 is a sector.
     assert_eq!(staged, ["sa", "sw", "c_staged", "d_staged"]);
-    for (m, n, k) in [(64, 64, 64), (65, 70, 33), (3, 8, 100)] {
-        let (a, w) = (numbers(m * k, 1), numbers(n * k, 2));
-        let args = [
-            Arg::tensor(&bits(&a), [m, k]).strides([k, 1]),
-            Arg::tensor(&bits(&w), [n, k]).strides([k, 1]),
-            Arg::output::<bf16>([m, n]).strides([n, 1]),
-            Arg::output::<bf16>([m, n]).strides([n, 1]),
-            Arg::output::<f32>([m, n]).strides([n, 1]),
-        ];
-        written_with(two_results().def(), &args, &options());
-    }
+    inputs(two_results().def()).written([
+        "M = 64, N = 64, K = 64",
+        "M = 65, N = 70, K = 33",
+        "M = 3, N = 8, K = 100",
+    ]);
 }

@@ -2,38 +2,21 @@
 
 use tilewright::KernelDef;
 use tilewright::prelude::*;
-use tilewright_sim::Arg;
 
-use super::{compiled, numbers, results};
+use super::compiled;
+use tilewright_tests::inputs::inputs;
 
-const W: usize = 256;
-
-/// The addend of an iteration, from the tiles of x and the iterations so far.
-type Step = fn(&dyn Fn(usize) -> f32, usize, &mut f32) -> f32;
-
-/// Each block adds the same to its tile of y, element by element. `step` returns what iteration k adds for an element; it may
-/// keep the element of a shared tile, which begins as 1.
+/// Each block adds the same to its tile of y, element by element.
 #[track_caller]
-fn check(def: &KernelDef, ids: Option<&[i32]>, step: Step) {
-    let kernel = compiled(def);
-    for n in [1, 255, 256, 700, 1024, 1500] {
-        let x = numbers(n, 1);
-        let at = |tile: usize, i: usize| x.get(tile * W + i).copied().unwrap_or(0.0);
-        let sums: Vec<f32> = (0..W)
-            .map(|i| {
-                let mut kept = 1.0;
-                (0..n.div_ceil(W)).map(|k| step(&|tile| at(tile, i), k, &mut kept)).sum()
-            })
-            .collect();
-        let mut args = vec![Arg::tensor(&x, [n])];
-        args.extend(ids.map(|ids| Arg::tensor(ids, [ids.len()])));
-        args.push(Arg::output::<f32>([n]));
-        for y in results::<f32>(&kernel, &args, "y") {
-            for (index, y) in y.iter().enumerate() {
-                assert_eq!(*y, sums[index % W], "{n}: {index}\n{}", kernel.source());
-            }
-        }
-    }
+fn check(def: &KernelDef) {
+    compiled(def);
+    let sizes = ["N = 1", "N = 255", "N = 256", "N = 700", "N = 1024", "N = 1500"];
+    let sizes = sizes.map(|sizes| format!("{sizes}, J = 6"));
+    let ids = [2, 0, 1, -3, 3, 1];
+    let inputs = inputs(def).schedules(4).with("x", f64::round);
+    let has_ids = def.params().iter().any(|param| param.name == "ids");
+    let inputs = if has_ids { inputs.list("ids", ids) } else { inputs };
+    inputs.written(sizes.iter().map(|sizes| &**sizes));
 }
 
 #[kernel]
@@ -224,33 +207,24 @@ fn of_threads(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
 
 #[test]
 fn copies_that_do_not_run_ahead_are_waited_for() {
-    check(in_a_branch().def(), None, |x, k, _| x(k) + if k % 2 == 0 { x(0) } else { 0.0 });
-    check(for_later_iterations().def(), None, |x, k, kept| {
-        let sum = *kept + x(k);
-        if k % 2 == 0 {
-            *kept = x(k);
-        }
-        sum
-    });
-    check(in_an_inner_loop().def(), None, |x, k, _| x(k) + x(0) + x(1));
-    check(read_in_a_branch().def(), None, |x, k, _| x(k) * if k % 2 == 0 { 2.0 } else { 1.0 });
-    check(read_everywhere().def(), None, |x, k, _| x(k) + x(k / 3 * 3));
-    check(in_both_branches().def(), None, |x, k, _| if k % 2 == 0 { x(k) } else { x(0) });
+    for def in [
+        in_a_branch().def(),
+        for_later_iterations().def(),
+        in_an_inner_loop().def(),
+        read_in_a_branch().def(),
+        read_everywhere().def(),
+        in_both_branches().def(),
+        copied_twice().def(),
+        in_stages().def(),
+        of_threads().def(),
+    ] {
+        check(def);
+    }
     assert!(in_both_branches().source().contains("cp_async_wait<1>"), "{}", in_both_branches().source());
-    check(copied_twice().def(), None, |x, k, _| x(k) + 2.0 * x(0));
-    check(in_stages().def(), None, |x, k, _| 3.0 * x(k) + if k % 2 == 0 { x(0) } else { 0.0 });
-    check(of_threads().def(), None, |x, k, _| x(k) + if k % 2 == 0 { x(0) } else { 0.0 });
 }
-
-const IDS: [i32; 6] = [2, 0, 1, -3, 3, 1];
 
 #[test]
 fn copies_on_integers_of_memory_are_waited_for() {
-    check(on_a_loaded_integer().def(), Some(&IDS), |x, k, _| {
-        x(k) + if IDS[k] > 0 { x(IDS[k] as usize) } else { 0.0 }
-    });
-    check(copied_again().def(), Some(&IDS), |x, k, _| match IDS[k] {
-        count @ 1.. => x(k) + count as f32 * x(count as usize - 1),
-        _ => x(k),
-    });
+    check(on_a_loaded_integer().def());
+    check(copied_again().def());
 }
