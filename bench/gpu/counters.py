@@ -188,7 +188,7 @@ def simulated(case):
     sums = {kind: [0, 0, 0] for kind, _, _ in KINDS}
     for access in case["accesses"]:
         for kind, _, (what, memory) in KINDS:
-            if (access["what"], access["memory"]) == (what, memory):
+            if (access["access"], access["memory"]) == (what, memory):
                 sums[kind][0] += access["executed"]
                 sums[kind][1] += access["wavefronts"]
                 sums[kind][2] += access["sectors"]
@@ -257,7 +257,7 @@ def main():
     print(f"{'launch':<28} {'access':<17} {'instructions':>21} {'wavefronts':>21} {'sectors':>21}")
     for case, (_, instructions, totals) in zip(cases, actions):
         said = f"{case['name']}"
-        size = "x".join(map(str, case["sizes"]))
+        size = case["sizes"]
         hardware, opcodes = measured(instructions)
         model = simulated(case)
         for kind, _, (_, memory) in KINDS:

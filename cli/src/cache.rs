@@ -1,6 +1,6 @@
 //! `tilewright cache`: compiled kernels on disk.
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -16,9 +16,7 @@ Examples:
   TILEWRIGHT_CACHE_DIR=/scratch/kernels tilewright cache list";
 
 pub(crate) fn command() -> Command {
-    let list = Command::new("list")
-        .about("Its entries, most recently used first")
-        .arg(Arg::new("json").long("json").help("Print what a program can read").action(ArgAction::SetTrue));
+    let list = Command::new("list").about("Its entries, most recently used first").arg(output::json_flag());
     Command::new("cache")
         .about("List or remove compiled kernels")
         .subcommand_required(true)
@@ -46,14 +44,14 @@ fn list(cache: &Cache) -> Result {
     let total = entries.iter().map(|entry| entry.bytes).sum();
     let mut text = format!("{}, {}, in {}\n", count(entries.len()), output::bytes(total), described(cache));
     if !entries.is_empty() {
-        let head = ["kernel", "architecture", "NVRTC", "size", "last used"].map(String::from).to_vec();
-        let rows: Vec<Vec<String>> = std::iter::once(head).chain(entries.iter().map(row)).collect();
-        text += &format!("\n{}", output::table(&rows, &[3]));
+        let head = ["kernel", "architecture", "NVRTC", "size", "last used"];
+        text += &format!("\n{}", output::table(&head, entries.iter().map(row), &[3]));
     }
     print(&text)
 }
 
-fn count(kernels: usize) -> String {
+/// `3 kernels`
+pub(crate) fn count(kernels: usize) -> String {
     format!("{kernels} kernel{}", if kernels == 1 { "" } else { "s" })
 }
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{ArgMatches, Command, value_parser};
 use serde_json::json;
 use tilewright_codegen::Generated;
 use tilewright_codegen::explain::nest;
@@ -11,7 +11,7 @@ use tilewright_layout::Value;
 use tilewright_runtime::records;
 
 use crate::kernel;
-use crate::output::{self, Failure, Result, finish, option, print, time};
+use crate::output::{self, Failure, Result, finish, option, print, text, time};
 use crate::run::{self, input::Input, problem::unallocated};
 
 const EXAMPLES: &str = "\
@@ -34,14 +34,7 @@ pub(crate) fn command() -> Command {
         .visible_alias("explain")
         .about("Say which variant of a kernel a launch takes for some sizes, why, and what it runs through: no GPU needed")
         .args(kernel::args())
-        .arg(
-            Arg::new("size")
-                .long("size")
-                .visible_alias("sizes")
-                .value_name("M,N,K")
-                .help("Extents, in this order or by name: M=300,K=7")
-                .required_unless_present("input"),
-        )
+        .arg(run::sizes("Extents, in this order or by name: M=300,K=7").visible_alias("sizes").required_unless_present("input"))
         .arg(run::inputs())
         .arg(
             option("multiprocessors", "N", "How many the device has; all else is an H100's")
@@ -52,7 +45,7 @@ pub(crate) fn command() -> Command {
             option("name", "NAME", "The device's name; its records count")
                 .default_value(NAME),
         )
-        .arg(Arg::new("json").long("json").help("Print what a program can read").action(ArgAction::SetTrue))
+        .arg(output::json_flag())
         .after_help(format!(
             "{}\n\n{TERMS}\n\n{}\n\n{}",
             kernel::examples(EXAMPLES),
@@ -67,18 +60,17 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
 
 fn show(matches: &ArgMatches) -> Result {
     let generated = kernel::chosen(matches)?.generated;
-    let sizes = matches.get_one::<String>("size").map(String::as_str);
     let device = Device {
         multiprocessors: matches.get_one("multiprocessors").copied(),
-        name: matches.get_one::<String>("name").map_or("", String::as_str),
+        name: text(matches, "name").unwrap_or_default(),
     };
-    let decision = Decision::new(generated, sizes, &run::described(matches)?, &device)?;
+    let decision = Decision::new(generated, text(matches, "size"), &run::described(matches)?, &device)?;
     match matches.get_flag("json") {
         true => output::json(&decision.json()),
         false => {
             let Decision { kernel, sizes, ranking } = &decision;
             let sizes: Vec<String> = sizes.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-            print(&format!("{}: {}\n\n{}", kernel.name, sizes.join(", "), text(kernel, ranking)))
+            print(&format!("{}: {}\n\n{}", kernel.name, sizes.join(", "), table(kernel, ranking)))
         }
     }
 }
@@ -145,11 +137,11 @@ const HEAD: &str =
     "time clocks waves blocks steps step longest tile memory edges launch packing variant program";
 
 /// The variants that can run, best first, followed by the others.
-fn text(kernel: &Generated, ranking: &Ranking) -> String {
-    let head = HEAD.split(' ').map(str::to_owned).collect();
-    let rows: Vec<_> =
-        std::iter::once(head).chain(ranking.serves.iter().map(|one| row(kernel, one))).collect();
-    let mut text = output::table(&rows, &[0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12]) + &why(kernel, ranking);
+fn table(kernel: &Generated, ranking: &Ranking) -> String {
+    let head: Vec<&str> = HEAD.split(' ').collect();
+    let rows = ranking.serves.iter().map(|one| row(kernel, one));
+    let mut text =
+        output::table(&head, rows, &[0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12]) + &why(kernel, ranking);
     if let Some(Ranked { variant, .. }) = ranking.serves.first() {
         let loops = nest(&kernel.variant(*variant).program);
         text += &format!("\nvariant {} runs through\n{loops}", variant + 1);

@@ -3,11 +3,12 @@
 use clap::{Arg, ArgMatches, Command};
 use std::process::ExitCode;
 use tilewright_codegen::Generate;
+use tilewright_codegen::source::spelling::did_you_mean;
 use tilewright_layout::draw::Picture;
 
 use crate::kernel::{self, Part};
 use crate::layout;
-use crate::output::{Failure, Result, finish, print, save};
+use crate::output::{Failure, Result, finish, option, pointed, print, save, text, texts};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,18 +33,8 @@ pub(crate) fn command() -> Command {
                 .help("For a kernel: keys as in matmul_kernel!, or constants and element types")
                 .num_args(0..),
         )
-        .arg(
-            Arg::new("part")
-                .long("part")
-                .value_name("NAME")
-                .help("Only this tensor or partition of the kernel"),
-        )
-        .arg(
-            Arg::new("svg")
-                .long("svg")
-                .value_name("FILE")
-                .help("Draw into an SVG file instead (`-`: standard output)"),
-        )
+        .arg(option("part", "NAME", "Only this tensor or partition of the kernel"))
+        .arg(option("svg", "FILE", "Draw into an SVG file instead (`-`: standard output)"))
         .after_help(format!("{}\n\n{}", kernel::examples(EXAMPLES), kernel::help()))
 }
 
@@ -52,11 +43,8 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
 }
 
 fn draw(matches: &ArgMatches) -> Result {
-    let what = matches.get_one::<String>("what").map_or("", String::as_str);
-    let keys: Vec<&str> =
-        matches.get_many::<String>("keys").into_iter().flatten().map(String::as_str).collect();
-    let svg = matches.get_one::<String>("svg").map(String::as_str);
-    let part = matches.get_one::<String>("part").map(String::as_str);
+    let (what, keys) = (text(matches, "what").unwrap_or_default(), texts(matches, "keys"));
+    let (svg, part) = (text(matches, "svg"), text(matches, "part"));
     // A single word is a kernel's name; a layout has digits and signs.
     let word = what.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && what.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -96,14 +84,9 @@ fn draw(matches: &ArgMatches) -> Result {
 fn named(parts: Vec<Part>, name: &str) -> Result<Part> {
     let names: Vec<String> = parts.iter().map(|part| part.name.clone()).collect();
     parts.into_iter().find(|part| part.name == name).ok_or_else(|| {
-        let help = match layout::nearest(name, names.iter().map(String::as_str)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("the kernel has {}", names.join(", ")),
-        };
-        Failure::Refused(format!(
-            "there is no tensor or partition `{name}`\n  --part {name}\n         {}\nhelp: {help}",
-            "^".repeat(name.chars().count().max(1))
-        ))
+        let near = did_you_mean(name, names.iter().map(String::as_str));
+        let help = near.unwrap_or_else(|| format!("the kernel has {}", names.join(", ")));
+        pointed(&format!("there is no tensor or partition `{name}`"), "--part ", [name; 2], &help)
     })
 }
 

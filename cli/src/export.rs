@@ -2,16 +2,18 @@
 
 use std::process::ExitCode;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
-use tilewright_runtime::export;
+use clap::{ArgAction, ArgMatches, Command};
+use tilewright_codegen::kernel_def::KernelDef;
+use tilewright_runtime::{bundle, export};
 
 use crate::kernel;
-use crate::output::{self, Failure, Result, finish, option, print};
+use crate::output::{self, Failure, Result, finish, flag, option, print, text, texts};
 
 const EXAMPLES: &str = "\
 Examples:
   tilewright export softmax --arch sm_90
-  tilewright export matmul dtype=bf16 name=product --arch sm_90,sm_80,compute_80 --out src/kernels";
+  tilewright export matmul dtype=bf16 name=product --arch sm_90,sm_80,compute_80 --out src/kernels
+  tilewright export softmax --with 'matmul dtype=bf16' --arch sm_90 --bundle kernels.bundle";
 
 const FILES: &str = "\
 NAME.h and NAME.c contain the binaries, and everything that a launch in Rust decides: the checks of arguments, the choice among
@@ -31,19 +33,15 @@ pub(crate) fn command() -> Command {
             .value_delimiter(',')
             .required(true),
         )
+        .arg(option("bundle", "FILE", "Write a bundle instead, for programs in Rust that then need no NVRTC"))
+        .arg(
+            option("with", "'KERNEL KEYS'", "Another kernel of the bundle; may be repeated")
+                .action(ArgAction::Append)
+                .requires("bundle"),
+        )
         .arg(option("out", "FOLDER", "Where the files are written").default_value("."))
-        .arg(
-            Arg::new("python")
-                .long("python")
-                .help("Write NAME.py too, which launches on tensors of PyTorch")
-                .action(ArgAction::SetTrue),
-        )
-        .arg(
-            Arg::new("rust")
-                .long("rust")
-                .help("Write NAME.rs too, for a program in Rust that links neither tilewright nor NVRTC")
-                .action(ArgAction::SetTrue),
-        )
+        .arg(flag("python", "Write NAME.py too, which launches on tensors of PyTorch"))
+        .arg(flag("rust", "Write NAME.rs too, for a program in Rust that links neither tilewright nor NVRTC"))
         .after_help(format!(
             "{}\n\n{FILES}\n\n{}\n\n{}",
             kernel::examples(EXAMPLES),
@@ -58,9 +56,10 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
 
 fn write(matches: &ArgMatches) -> Result {
     let chosen = kernel::chosen(matches)?;
-    let architectures: Vec<&str> =
-        matches.get_many::<String>("arch").into_iter().flatten().map(String::as_str).collect();
-    let folder = matches.get_one::<String>("out").map_or(".", String::as_str);
+    let (architectures, folder) = (texts(matches, "arch"), text(matches, "out").unwrap_or("."));
+    if let Some(path) = text(matches, "bundle") {
+        return bundle(chosen.def, &texts(matches, "with"), &architectures, path);
+    }
     let mut paths = export::write(&chosen.def, &architectures, folder).map_err(Failure::of)?.to_vec();
     if matches.get_flag("python") {
         paths.push(export::write_python(&chosen.def, folder).map_err(Failure::of)?);
@@ -71,4 +70,11 @@ fn write(matches: &ArgMatches) -> Result {
     let size = |path: &std::path::PathBuf| std::fs::metadata(path).map_or(0, |of| of.len());
     let line = |path: &std::path::PathBuf| format!("{} ({})\n", path.display(), output::bytes(size(path)));
     print(&paths.iter().map(line).collect::<String>())
+}
+
+fn bundle(first: KernelDef, others: &[&str], architectures: &[&str], path: &str) -> Result {
+    let others = others.iter().map(|words| Ok(kernel::in_words(words)?.def));
+    let all = [Ok(first)].into_iter().chain(others).collect::<Result<Vec<_>>>()?;
+    let bytes = bundle::write(&all.iter().collect::<Vec<_>>(), architectures, path).map_err(Failure::of)?;
+    print(&format!("{path} ({}, kernels: {})\n", output::bytes(bytes), all.len()))
 }

@@ -49,8 +49,9 @@ use tilewright::Kernel;
 
 pub use own::tune::{Tuning, tune};
 pub use own::{Commands, Inputs, Operands, Results};
+// For the project's own benchmarks.
 #[doc(hidden)]
-pub use run::function::Function;
+pub use run::{counted, function::Function, problem::placed_with};
 
 /// A subcommand: its arguments, and its function.
 struct Subcommand {
@@ -58,36 +59,22 @@ struct Subcommand {
     run: fn(&ArgMatches) -> ExitCode,
 }
 
+macro_rules! subcommands {
+    ($($($module:ident)::+),* $(,)?) => {
+        &[$(Subcommand { command: $($module)::+::command, run: $($module)::+::run }),*]
+    };
+}
+
 /// All subcommands, in the order of `--help`.
 #[cfg(feature = "shipped")]
-const COMMANDS: &[Subcommand] = &[
-    Subcommand { command: layout::command, run: layout::run },
-    Subcommand { command: draw::command, run: draw::run },
-    Subcommand { command: explore::command, run: explore::run },
-    Subcommand { command: inspect::command, run: inspect::run },
-    Subcommand { command: run::command, run: run::run },
-    Subcommand { command: choose::command, run: choose::run },
-    Subcommand { command: own::bench::command, run: own::bench::run },
-    Subcommand { command: own::tune::command, run: own::tune::run },
-    Subcommand { command: export::command, run: export::run },
-    Subcommand { command: doctor::command, run: doctor::run },
-    Subcommand { command: cache::command, run: cache::run },
-    Subcommand { command: completions::command, run: completions::run },
+#[rustfmt::skip]
+const COMMANDS: &[Subcommand] = subcommands![
+    layout, draw, explore, inspect, run, choose, own::bench, own::tune, export, doctor, cache, completions,
 ];
 
 /// The subcommands for your own kernels.
-const OWN: &[Subcommand] = &[
-    Subcommand { command: inspect::command, run: inspect::run },
-    Subcommand { command: run::command, run: run::run },
-    Subcommand { command: draw::command, run: draw::run },
-    Subcommand { command: explore::command, run: explore::run },
-    Subcommand { command: choose::command, run: choose::run },
-    Subcommand { command: own::bench::command, run: own::bench::run },
-    Subcommand { command: own::tune::command, run: own::tune::run },
-    Subcommand { command: export::command, run: export::run },
-    Subcommand { command: layout::command, run: layout::run },
-    Subcommand { command: cache::command, run: cache::run },
-];
+const OWN: &[Subcommand] =
+    subcommands![inspect, run, draw, explore, choose, own::bench, own::tune, export, layout, cache];
 
 /// The `tilewright` command.
 #[cfg(feature = "shipped")]

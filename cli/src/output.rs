@@ -1,6 +1,6 @@
 //! The output of a subcommand: answers on standard output, errors on standard error, an exit code.
 
-use clap::Arg;
+use clap::{Arg, ArgAction, ArgMatches};
 use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
@@ -76,6 +76,36 @@ pub fn option(name: &'static str, value: &'static str, help: &'static str) -> Ar
     Arg::new(name).long(name).value_name(value).help(help)
 }
 
+/// An option without a value.
+pub fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
+}
+
+/// `--json`
+pub(crate) fn json_flag() -> Arg {
+    flag("json", "Print what a program can read")
+}
+
+/// The text of an option or argument.
+pub(crate) fn text<'m>(matches: &'m ArgMatches, name: &str) -> Option<&'m str> {
+    matches.get_one::<String>(name).map(String::as_str)
+}
+
+/// The texts of an option or argument that may be given several times.
+pub fn texts<'m>(matches: &'m ArgMatches, name: &str) -> Vec<&'m str> {
+    matches.get_many::<String>(name).into_iter().flatten().map(String::as_str).collect()
+}
+
+/// A mistake with carets below a word of a line. `option` is what is before the line's text.
+pub(crate) fn pointed(what: &str, option: &str, [line, word]: [&str; 2], help: &str) -> Failure {
+    // A word that is no part of the line is its beginning.
+    let at = (word.as_ptr() as usize).checked_sub(line.as_ptr() as usize);
+    let before = at.and_then(|at| line.get(..at)).unwrap_or_default();
+    let indent = " ".repeat(option.chars().count() + before.chars().count());
+    let carets = "^".repeat(word.chars().count().max(1));
+    Failure::Refused(format!("{what}\n  {option}{line}\n  {indent}{carets}\nhelp: {help}"))
+}
+
 /// `1.234 ms`
 pub fn time(seconds: f64) -> String {
     match seconds {
@@ -85,14 +115,16 @@ pub fn time(seconds: f64) -> String {
     }
 }
 
-/// Columns two spaces apart. `right` lists the right-aligned columns.
-pub fn table(rows: &[Vec<String>], right: &[usize]) -> String {
+/// Columns two spaces apart, below a head. `right` lists the right-aligned columns.
+pub fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>, right: &[usize]) -> String {
+    let head = head.iter().map(|cell| (*cell).to_owned()).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width =
         |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max();
     let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
     let mut text = String::new();
-    for row in rows {
+    for row in &rows {
         let mut line = String::new();
         for (column, cell) in row.iter().enumerate() {
             let width = widths[column];
@@ -148,7 +180,7 @@ mod tests {
 
     #[test]
     fn columns() {
-        let rows = [vec!["a".into(), "100".into(), "x".into()], vec!["long".into(), "7".into()]];
-        assert_eq!(table(&rows, &[1]), "a     100  x\nlong    7\n");
+        let rows = [vec!["long".into(), "7".into()]].into_iter();
+        assert_eq!(table(&["a", "100", "x"], rows, &[1]), "a     100  x\nlong    7\n");
     }
 }

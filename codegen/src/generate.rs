@@ -166,7 +166,14 @@ fn finished(
 fn is_of_meaning(lint: &str) -> bool {
     matches!(
         lint,
-        "unused" | "unread" | "covered" | "unbounded" | "contracted" | "elementwise" | "cuda_cores"
+        "unused"
+            | "unread"
+            | "covered"
+            | "unbounded"
+            | "contracted"
+            | "rearranged"
+            | "elementwise"
+            | "cuda_cores"
     )
 }
 

@@ -3,9 +3,7 @@
 use tilewright::prelude::*;
 
 /// y = F(x·wᵀ) · (x·uᵀ). Tiles of both weights share the tile of x.
-#[kernel(T = bf16 | f16, arch = 90, overlaps, choose((BM, BN) in [
-    (128, 128), (192, 96), (128, 112), (128, 64), (64, 128), (64, 64), (64, 32),
-]))]
+#[kernel(T = bf16 | f16, arch = 90, overlaps, choose((BM, BN) in h200::gated_gemm))]
 pub fn gated_gemm<T, const BM: usize, const BN: usize, const F: fn(f32) -> f32 = { |x| silu(x) }>(
     x: &Tensor<T, (M, K), (ldx, _1)>,
     w: &Tensor<T, (N, K), (ldw, _1)>,

@@ -5,11 +5,7 @@ use tilewright::prelude::*;
 /// A convolution by R×R with a stride D, zeros outside of the image: y(n, i, j, b) is the sum of
 /// w(c, s, r, n) · x(c, D·i + s - R/2, D·j + r - R/2, b). Channels are contiguous, then columns, rows and images. It is a product for
 /// each of the shifts (s, r): of BW · BH · BB pixels by BC channels of x with BN by BC of w.
-#[kernel(T = bf16 | f16, arch = 90, overlaps, choose((BW, BH, BB, BN, STAGES) in [
-    (8, 8, 2, 128, 6), (8, 8, 2, 256, 4), (8, 8, 2, 192, 5), (8, 8, 2, 160, 5), (8, 8, 4, 64, 4), (8, 8, 2, 64, 8),
-    (16, 8, 1, 128, 6), (16, 8, 1, 256, 4), (16, 8, 1, 192, 5), (16, 8, 1, 160, 5), (16, 8, 1, 64, 8),
-    (2, 2, 32, 128, 6), (2, 2, 32, 256, 4), (4, 4, 8, 128, 6), (4, 4, 8, 256, 4),
-]))]
+#[kernel(T = bf16 | f16, arch = 90, overlaps, choose((BW, BH, BB, BN, STAGES) in h200::convolution))]
 pub fn convolution<
     T,
     const BW: usize,
@@ -45,11 +41,7 @@ pub fn convolution<
 }
 
 /// Its gradient by x: the convolution of the gradient by y with w rotated by 180 degrees, its channels exchanged.
-#[kernel(T = bf16 | f16, arch = 90, overlaps, choose((BW, BH, BB, BC, STAGES) in [
-    (8, 8, 2, 128, 6), (8, 8, 2, 256, 4), (8, 8, 2, 192, 5), (8, 8, 4, 64, 4), (8, 8, 2, 64, 8),
-    (16, 8, 1, 128, 6), (16, 8, 1, 256, 4), (16, 8, 1, 192, 5), (16, 8, 1, 64, 8),
-    (2, 2, 32, 128, 6), (2, 2, 32, 256, 4), (4, 4, 8, 128, 6), (4, 4, 8, 256, 4),
-]))]
+#[kernel(T = bf16 | f16, arch = 90, overlaps, choose((BW, BH, BB, BC, STAGES) in h200::convolution_by_x))]
 pub fn convolution_by_x<
     T,
     const BW: usize,

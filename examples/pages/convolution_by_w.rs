@@ -3,13 +3,7 @@
 use tilewright::prelude::*;
 
 /// The gradient of `convolution` by w, added to dw: for each shift a product over all pixels, which P blocks divide.
-#[kernel(T = bf16 | f16, arch = 90, overlaps, choose((BC, BN, WARPGROUPS, STAGES, P, BW, BH, BB, CLUSTER) in [
-    (128, 256, 2, 4, 1, 8, 8, 1, 1), (128, 256, 2, 4, 3, 8, 8, 1, 1), (128, 256, 2, 4, 7, 8, 8, 1, 1), (128, 256, 2, 4, 14, 8, 8, 1, 1),
-    (128, 128, 2, 6, 1, 8, 8, 1, 1), (128, 128, 2, 6, 3, 8, 8, 1, 1), (128, 128, 2, 6, 7, 8, 8, 1, 1), (128, 128, 2, 6, 14, 8, 8, 1, 1),
-    (128, 160, 2, 5, 2, 8, 8, 1, 1), (64, 160, 1, 8, 1, 8, 8, 1, 1), (64, 64, 1, 8, 3, 8, 12, 1, 3), (64, 64, 1, 8, 13, 8, 12, 1, 3),
-    (64, 64, 1, 8, 13, 8, 4, 3, 3), (64, 64, 1, 8, 28, 8, 4, 3, 3), (128, 256, 2, 4, 1, 2, 2, 16, 1), (128, 256, 2, 4, 3, 2, 2, 16, 1),
-    (128, 128, 2, 6, 1, 2, 2, 16, 1), (128, 128, 2, 6, 3, 2, 2, 16, 1),
-]))]
+#[kernel(T = bf16 | f16, arch = 90, overlaps, choose((BC, BN, WARPGROUPS, STAGES, P, BW, BH, BB, CLUSTER) in h200::convolution_by_w))]
 pub fn convolution_by_w<
     T,
     const BC: usize,

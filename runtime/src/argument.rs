@@ -1,9 +1,9 @@
 //! Arguments of a launch: tensors and numbers of any types.
 
+use smallvec::SmallVec;
 use tilewright_program::Elem;
 use tilewright_program::element::Element;
 
-use crate::few::Few;
 use crate::tensor::{Buffer, DeviceTensor, Region, TensorMut, TensorRef};
 
 /// An argument of a kernel whose types are known only at run time: a tensor that is read, a tensor that is
@@ -33,20 +33,12 @@ pub(crate) struct Lent<'a> {
     pub(crate) buffer: Buffer<'a>,
     pub(crate) elem: Elem,
     /// Extents, then strides.
-    pub(crate) modes: Few<i64, 8>,
+    pub(crate) modes: SmallVec<[i64; 8]>,
     /// In elements.
     offset: usize,
 }
 
-impl<'a> Lent<'a> {
-    fn argument<const R: usize>(buffer: Buffer<'a>, elem: Elem, region: Region<R>) -> Argument<'a> {
-        let mut modes = Few::new(0);
-        // Values that do not fit are refused by name when the launch is planned.
-        let values = region.extents.into_iter().chain(region.strides);
-        modes.extend(values.map(|value| i64::try_from(value).unwrap_or(i64::MAX)));
-        Argument { kind: Kind::Tensor(Lent { buffer, elem, modes, offset: region.offset }) }
-    }
-
+impl Lent<'_> {
     /// The tensor's first element in bytes from the start of its buffer, and the number of elements from there on: 0 out of
     /// bounds, where the address does not matter.
     pub(crate) fn first(&self) -> (u64, u64) {
@@ -57,10 +49,35 @@ impl<'a> Lent<'a> {
     }
 }
 
+impl<'a> Argument<'a> {
+    /// Extents, then strides, and where the tensor starts in the buffer, in elements.
+    pub(crate) fn tensor(
+        buffer: Buffer<'a>,
+        elem: Elem,
+        modes: impl Iterator<Item = usize>,
+        offset: usize,
+    ) -> Argument<'a> {
+        // Values that do not fit are refused by name when the launch is planned.
+        let modes = modes.map(|value| i64::try_from(value).unwrap_or(i64::MAX)).collect();
+        Argument { kind: Kind::Tensor(Lent { buffer, elem, modes, offset }) }
+    }
+
+    fn of<const R: usize>(buffer: Buffer<'a>, elem: Elem, region: Region<R>) -> Argument<'a> {
+        let modes = region.extents.into_iter().chain(region.strides);
+        Argument::tensor(buffer, elem, modes, region.offset)
+    }
+}
+
 impl Argument<'_> {
     /// A number.
     pub fn scalar<T: Element>(value: T) -> Argument<'static> {
-        Argument { kind: Kind::Scalar(T::ELEM, value.to_raw()) }
+        Argument::number(T::ELEM, value.to_raw())
+    }
+
+    /// The number with these bits.
+    #[doc(hidden)]
+    pub fn number(elem: Elem, bits: u64) -> Argument<'static> {
+        Argument { kind: Kind::Scalar(elem, bits) }
     }
 
     /// The type of the elements, or of the number.
@@ -85,7 +102,7 @@ impl Argument<'_> {
 
     fn modes(&self) -> &[i64] {
         match &self.kind {
-            Kind::Tensor(lent) => lent.modes.as_slice(),
+            Kind::Tensor(lent) => &lent.modes,
             Kind::Scalar(..) => &[],
         }
     }
@@ -100,7 +117,7 @@ impl Argument<'_> {
     /// ```
     pub fn swapped(mut self, one: usize, other: usize) -> Self {
         if let Kind::Tensor(lent) = &mut self.kind {
-            let modes = lent.modes.as_mut_slice();
+            let modes = &mut lent.modes;
             let rank = modes.len() / 2;
             modes.swap(one, other);
             modes.swap(rank + one, rank + other);
@@ -111,13 +128,13 @@ impl Argument<'_> {
 
 impl<'a, T: Element, const R: usize> From<TensorRef<'a, T, R>> for Argument<'a> {
     fn from(tensor: TensorRef<'a, T, R>) -> Self {
-        Lent::argument(tensor.buffer, T::ELEM, tensor.region)
+        Argument::of(tensor.buffer, T::ELEM, tensor.region)
     }
 }
 
 impl<'a, T: Element, const R: usize> From<TensorMut<'a, T, R>> for Argument<'a> {
     fn from(tensor: TensorMut<'a, T, R>) -> Self {
-        Lent::argument(tensor.buffer, T::ELEM, tensor.region)
+        Argument::of(tensor.buffer, T::ELEM, tensor.region)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use cudarc::driver::DriverError;
+use tilewright_program::error_with_text;
 use tilewright_program::kernel_def::KernelErrors;
 use tilewright_program::launch::Refusal;
 
@@ -66,13 +67,7 @@ impl fmt::Display for Fault {
     }
 }
 
-impl fmt::Debug for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl std::error::Error for Fault {}
+error_with_text!(Fault);
 
 impl Error {
     /// The refusal, if it is one.
@@ -100,32 +95,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// The same text as `Display`: `unwrap` prints this.
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl std::error::Error for Error {}
-
-impl From<Absence> for Error {
-    fn from(absence: Absence) -> Error {
-        Error::Absent(absence)
-    }
-}
-
-impl From<KernelErrors> for Error {
-    fn from(errors: KernelErrors) -> Error {
-        Error::Kernel(errors)
-    }
-}
-
-impl From<Refusal> for Error {
-    fn from(refusal: Refusal) -> Error {
-        Error::Refused(refusal)
-    }
-}
+error_with_text!(Error, Absent(Absence), Kernel(KernelErrors), Refused(Refusal));
 
 /// An error of cudarc between our own calls.
 impl From<DriverError> for Error {

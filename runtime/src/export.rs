@@ -17,10 +17,15 @@ use crate::records;
 
 /// An architecture to compile for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Target {
+pub(crate) struct Target {
     arch: u32,
     /// PTX, which newer devices compile when they load it.
-    ptx: bool,
+    pub(crate) ptx: bool,
+}
+
+/// The architectures of a request.
+pub(crate) fn targets(architectures: &[&str]) -> Result<Vec<Target>, Refusal> {
+    architectures.iter().map(|text| Target::read(text)).collect()
 }
 
 /// Why a kernel was not exported.
@@ -48,20 +53,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// `unwrap` prints the `Display` form.
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl std::error::Error for Error {}
-
-impl From<Refusal> for Error {
-    fn from(refusal: Refusal) -> Error {
-        Error::Refused(refusal)
-    }
-}
+tilewright_program::error_with_text!(Error, Refused(Refusal), Kernel(KernelErrors), Compile(nvrtc::Error));
 
 /// Compiles a kernel for some architectures, `sm_90`, or `compute_80` for PTX, and returns its C files.
 ///
@@ -73,8 +65,8 @@ impl From<Refusal> for Error {
 /// # }
 /// ```
 pub fn export<K: Kernel + ?Sized>(kernel: &K, architectures: &[&str]) -> Result<Exported, Error> {
-    let targets = architectures.iter().map(|text| Target::read(text)).collect::<Result<Vec<_>, _>>()?;
-    let generated = records::consulted(kernel.def().generate().map_err(Error::Kernel)?)?;
+    let targets = targets(architectures)?;
+    let generated = records::consulted(kernel.def().generate()?)?;
     for (target, text) in targets.iter().zip(architectures) {
         if !generated.variants.iter().any(|variant| target.serves(&variant.program)) {
             let oldest = generated.variants.iter().map(|variant| variant.program.arch).min().unwrap_or(0);
@@ -85,7 +77,7 @@ pub fn export<K: Kernel + ?Sized>(kernel: &K, architectures: &[&str]) -> Result<
             return Err(Refusal::new(message).help("leave it out").into());
         }
     }
-    let nvrtc = Nvrtc::find(&[]).map_err(Error::Compile)?;
+    let nvrtc = Nvrtc::find(&[])?;
     launch::export(&generated, |variant| images(&nvrtc, variant, &targets))
 }
 
@@ -143,7 +135,7 @@ fn module<K: Kernel + ?Sized>(
     extension: &str,
     text: fn(&Generated) -> String,
 ) -> Result<PathBuf, Error> {
-    let generated = kernel.def().generate().map_err(Error::Kernel)?;
+    let generated = kernel.def().generate()?;
     let path = folder.join(format!("{}.{extension}", generated.name));
     std::fs::write(&path, text(&generated)).map_err(|why| Error::File(path.clone(), why.to_string()))?;
     Ok(path)
@@ -164,9 +156,14 @@ impl Target {
         })
     }
 
-    fn serves(self, program: &thread::Kernel) -> bool {
+    pub(crate) fn serves(self, program: &thread::Kernel) -> bool {
         let exact = !program.arch_specific || program.arch == self.arch;
         program.arch <= self.arch && exact && !(self.ptx && program.arch_specific)
+    }
+
+    /// The architecture that NVRTC compiles a program for.
+    pub(crate) fn of_program(self, program: &thread::Kernel) -> String {
+        format!("sm_{}{}", self.arch, if program.arch_specific { "a" } else { "" })
     }
 }
 
@@ -177,11 +174,10 @@ fn images(nvrtc: &Nvrtc, variant: &Variant, targets: &[Target]) -> Result<Vec<Im
         let Target { arch, ptx } = *target;
         let (source, name) = (&variant.source, cuda::entry(program));
         let bytes = if ptx {
-            nvrtc.ptx(source, &name, &format!("compute_{arch}")).map_err(Error::Compile)?.into_bytes()
+            nvrtc.ptx(source, &name, &format!("compute_{arch}"))?.into_bytes()
         } else {
-            let architecture = format!("sm_{arch}{}", if program.arch_specific { "a" } else { "" });
-            let request = Request { source, name: &name, arch: &architecture, options: &[] };
-            let result = Cache::open().compile(Ok(nvrtc), &request).map_err(Error::Compile)?;
+            let request = Request { source, name: &name, arch: &target.of_program(program), options: &[] };
+            let result = Cache::open().compile(Ok(nvrtc), &request)?;
             result.compiled.cubin
         };
         all.push(Image { arch, exact: program.arch_specific, ptx, bytes });

@@ -15,7 +15,8 @@ use tilewright_program::launch::Record;
 use tilewright_program::{Definition, Generated, cuda, thread};
 
 use crate::absence::Absence;
-use crate::cache::{Cache, Request};
+use crate::bundle;
+use crate::cache::{Cache, Cached, Request};
 use crate::device::Device;
 use crate::driver::driver;
 use crate::error::{Error, While};
@@ -83,7 +84,11 @@ pub(crate) fn made(def: &KernelDef) -> Result<Arc<Made>, Error> {
     if let Some(made) = find(&KNOWN.read().unwrap_or_else(PoisonError::into_inner)) {
         return Ok(made);
     }
-    let generated = records::consulted(def.generate()?)?;
+    let generated = match bundle::kernel(def) {
+        Some(bundled) => bundled,
+        None => def.generate()?,
+    };
+    let generated = records::consulted(generated)?;
     let is_unsafe = def.definition().as_ref().is_some_and(is_unsafe);
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
     // Another thread may have been faster; loaded functions are looked up by the number of the stored kernel.
@@ -249,25 +254,25 @@ fn compiler() -> Result<&'static Nvrtc, nvrtc::Error> {
     }
 }
 
-/// The architecture to compile a program for: exactly the device's.
-fn architecture(device: &Device, program: &thread::Kernel) -> String {
-    format!("sm_{}{}", device.properties().arch(), if program.arch_specific { "a" } else { "" })
+/// The architectures whose binaries of a program the device runs: the device's, for which programs are compiled, and older ones
+/// with the same major version.
+fn architectures(device: &Device, program: &thread::Kernel) -> Vec<String> {
+    let arch = device.properties().arch();
+    match program.arch_specific {
+        true => vec![format!("sm_{arch}a")],
+        false => (arch / 10 * 10..=arch).rev().map(|arch| format!("sm_{arch}")).collect(),
+    }
 }
 
 fn load(device: &Device, made: &Made, variant: usize) -> Result<Loaded, Error> {
-    let (name, program) = (&made.generated.name, &made.generated.variant(variant).program);
-    let arch = architecture(device, program);
-    let nvrtc = compiler();
-    let versions = (nvrtc.as_ref().map(|nvrtc| nvrtc.version()), driver()?.version);
-    if let (Ok(nvrtc), driver) = versions
-        && nvrtc.0 > driver.0
-    {
-        return Err(Absence::NewNvrtc { nvrtc, driver }.into());
-    }
-    let source = &made.generated.variant(variant).source;
-    let request = Request { source, name, arch: &arch, options: &[] };
-    let cache = Cache::open().for_driver(versions.1);
-    let kept = cache.compile(nvrtc.as_ref().map(|nvrtc| *nvrtc), &request)?;
+    let (name, variant_of) = (&made.generated.name, made.generated.variant(variant));
+    let (program, version) = (&variant_of.program, driver()?.version);
+    let architectures = architectures(device, program);
+    let request = Request { source: &variant_of.source, name, arch: &architectures[0], options: &[] };
+    let (arch, kept) = match bundle::binary(&request, &architectures, version.0) {
+        Some((arch, compiled)) => (arch, Cached { compiled, hit: true, note: None }),
+        None => (architectures[0].clone(), compile(&request, version)?),
+    };
     let (slow, notes): (Vec<_>, Vec<_>) =
         kept.compiled.notes.iter().cloned().partition(|note| slow(note).is_some());
     let compiled = Compiled {
@@ -283,6 +288,17 @@ fn load(device: &Device, made: &Made, variant: usize) -> Result<Loaded, Error> {
     };
     let function = enter(device, program, &kept.compiled.cubin)?;
     Ok(Loaded { function, compiled })
+}
+
+/// The binary of the cache, or of NVRTC.
+fn compile(request: &Request<'_>, driver: (i32, i32)) -> Result<Cached, Error> {
+    let nvrtc = compiler();
+    if let Ok(nvrtc) = nvrtc.as_ref().map(|nvrtc| nvrtc.version())
+        && nvrtc.0 > driver.0
+    {
+        return Err(Absence::NewNvrtc { nvrtc, driver }.into());
+    }
+    Ok(Cache::open().for_driver(driver).compile(nvrtc.as_ref().map(|nvrtc| *nvrtc), request)?)
 }
 
 /// Loads a binary and prepares its function.

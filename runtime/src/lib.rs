@@ -108,6 +108,7 @@ results, but never wrong addresses.
 )]
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod bundle;
 pub mod cache;
 pub mod export;
 pub mod nvrtc;
@@ -124,8 +125,6 @@ mod device;
 mod driver;
 #[cfg(feature = "cuda")]
 mod error;
-#[cfg(feature = "cuda")]
-mod few;
 #[cfg(feature = "cuda")]
 mod jit;
 #[cfg(feature = "cuda")]

@@ -17,6 +17,7 @@ use tilewright_program::thread::{Kernel, Launch};
 use crate::error::{Error, While};
 
 pub use crate::launch::encode as tensor_map;
+pub use crate::tensor::AnyTensor;
 
 /// The portable cluster size: larger clusters are not supported by every device of an architecture.
 const PORTABLE_CLUSTER: u32 = 8;

@@ -139,7 +139,10 @@ impl Cluster<'_> {
             (_, true, _) => BARRIER.into(),
             _ if earlier.access == clash.me.access && earlier_writes => TWICE.into(),
             (_, _, true) => "put a barrier between the two, or assign every element to one thread".into(),
-            (_, _, false) => "blocks do not wait for each other: assign every element to one of them, or let one signal(flags[(i)]) and the other wait(flags[(i)], 1)".into(),
+            (_, _, false) if earlier_writes && self.has_waited_for_block(&clash) => {
+                "the other block has signalled before it writes: write signal(flags[(i)]) after the write that it announces".into()
+            }
+            (_, _, false) => "blocks do not wait for each other: assign every element to one of them, or let one signal(flags[(i)]) after it writes, and the other wait(flags[(i)], 1) before its access".into(),
         };
         let help = if shared { of_blocks(help, &clash.parties) } else { help };
         self.ctx.fault(
@@ -148,6 +151,13 @@ impl Cluster<'_> {
             clash.parties.into(),
             help,
         )
+    }
+
+    /// Has the later thread waited for any thread of the earlier one's block?
+    fn has_waited_for_block(&self, clash: &Clash<'_>) -> bool {
+        let threads = self.ctx.warps() * LANES as u32;
+        let first = clash.conflict.earlier.thread / threads * threads;
+        (first..first + threads).any(|thread| clash.by.would_know(thread, 1))
     }
 
     /// Two accesses by different blocks that atomic updates would order, if these released, acquired, or had a wider scope.

@@ -208,7 +208,7 @@ impl Arg {
     /// The bytes from the tensor's first element to its last; `None` for a pure output.
     pub(crate) fn contents(&self) -> Option<&[u8]> {
         match &self.kind {
-            Kind::Tensor { data: Some(data), offset, .. } => data.get(offset * self.elem.bytes() as usize..),
+            Kind::Tensor { data: Some(data), offset, .. } => data.get(self.elem.bytes_of(*offset)..),
             _ => None,
         }
     }
@@ -234,7 +234,7 @@ impl Arg {
     pub(crate) fn with(&self, part: &[u8]) -> Vec<u8> {
         match &self.kind {
             Kind::Tensor { data: Some(data), offset, .. } => {
-                let (mut all, from) = (data.clone(), offset * self.elem.bytes() as usize);
+                let (mut all, from) = (data.clone(), self.elem.bytes_of(*offset));
                 let len = part.len().min(all.len().saturating_sub(from));
                 all[from..from + len].copy_from_slice(&part[..len]);
                 all

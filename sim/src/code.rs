@@ -129,6 +129,20 @@ pub(crate) enum Lane {
     Of(Slot, u32),
 }
 
+/// Where an integer is: one of the warp, or one of each lane.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum IntCell {
+    Warp(u32),
+    Lanes(u32),
+}
+
+/// A condition of a step: an integer, or a value of elements. It is true where it is not 0.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cond {
+    Int(Src),
+    Value(Slot, Elem),
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Location {
     pub(crate) access: u32,
@@ -141,26 +155,14 @@ pub(crate) struct Location {
 pub(crate) enum Ins {
     /// A jump target; removed once the program is complete.
     Label(u32),
-    IntS {
+    Int {
         op: IntOp,
-        to: u32,
+        to: IntCell,
         a: Src,
         b: Src,
     },
-    IntV {
-        op: IntOp,
-        to: u32,
-        a: Src,
-        b: Src,
-    },
-    SelectS {
-        to: u32,
-        cond: Src,
-        a: Src,
-        b: Src,
-    },
-    SelectV {
-        to: u32,
+    Select {
+        to: IntCell,
         cond: Src,
         a: Src,
         b: Src,
@@ -216,16 +218,8 @@ pub(crate) enum Ins {
         y: Slot,
     },
     /// Joins the values of two branches.
-    Blend {
-        cond: Src,
-        elem: Elem,
-        to: Slot,
-        x: Slot,
-        y: Slot,
-    },
     Pick {
-        cond: Slot,
-        cond_elem: Elem,
+        cond: Cond,
         elem: Elem,
         to: Slot,
         x: Slot,
@@ -249,14 +243,9 @@ pub(crate) enum Ins {
         to: Slot,
         x: Slot,
     },
-    /// Restricts the active lanes to those where this is true, until `Widen`.
+    /// Restricts the active lanes to those where this is true, or false, until `Widen`.
     Narrow {
-        cond: Src,
-        expected: bool,
-    },
-    NarrowBy {
-        cond: Slot,
-        elem: Elem,
+        cond: Cond,
         expected: bool,
     },
     Widen,
@@ -271,6 +260,7 @@ pub(crate) enum Ins {
         from: Slot,
         guard: Option<Src>,
     },
+    /// Updates an element, or waits until it is at least the value.
     Atomic {
         to: Location,
         op: Change,
@@ -280,14 +270,6 @@ pub(crate) enum Ins {
         scope: Scope,
         old: Option<Slot>,
         expected: Option<Slot>,
-    },
-    /// Waits until an element is at least this.
-    AwaitFlag {
-        from: Location,
-        least: Slot,
-        guard: Option<Src>,
-        order: MemoryOrder,
-        old: Option<Slot>,
     },
     /// A row of the table, with its operands.
     Atom(u32),
@@ -321,39 +303,21 @@ pub(crate) enum Ins {
     Init(Id),
     /// Waits for the previous kernel in the stream.
     AwaitPrevious,
-    /// A loop with uniform bounds.
+    /// Begins a loop. If its bounds differ from lane to lane, lanes leave it one by one.
     Loop {
-        var: u32,
+        var: IntCell,
         from: Src,
         to: Src,
         exit: u32,
     },
     Next {
-        var: u32,
-        step: i64,
-        to: Src,
-        head: u32,
-    },
-    /// A loop with divergent bounds, which lanes leave one by one.
-    LoopV {
-        var: u32,
-        from: Src,
-        to: Src,
-        exit: u32,
-    },
-    NextV {
-        var: u32,
+        var: IntCell,
         step: i64,
         to: Src,
         head: u32,
     },
     If {
-        cond: Src,
-        other: u32,
-    },
-    When {
-        cond: Slot,
-        elem: Elem,
+        cond: Cond,
         other: u32,
     },
     Else {
@@ -387,6 +351,23 @@ pub(crate) enum Ins {
         exit: u32,
     },
     End,
+}
+
+impl Ins {
+    /// Where it may jump, besides the next step.
+    pub(crate) fn targets(&mut self) -> Vec<&mut u32> {
+        match self {
+            Ins::Loop { exit: to, .. }
+            | Ins::Next { head: to, .. }
+            | Ins::If { other: to, .. }
+            | Ins::Else { end: to }
+            | Ins::Role { other: to, .. }
+            | Ins::Elect { end: to, .. }
+            | Ins::Jump(to) => vec![to],
+            Ins::Leave { next, exit, .. } => vec![exit, next],
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// The kind of an access.
@@ -567,5 +548,5 @@ pub(crate) const THREAD: u32 = 0;
 
 /// Is a type stored in the file of 64-bit cells?
 pub(crate) fn is_double(elem: Elem) -> bool {
-    elem.bytes() == 8
+    elem.bits() == 64
 }

@@ -3,10 +3,10 @@
 
 use tilewright_program::Elem;
 use tilewright_program::number::{self, Number};
-use tilewright_program::thread::{Bin, Cmp, Scope, Un, Vote};
+use tilewright_program::thread::{Bin, Change, Cmp, Scope, Un, Vote};
 
 use crate::arithmetic::Arithmetic;
-use crate::code::{Claimed, Ins, IntOp, Lane, Slot, Src, is_double};
+use crate::code::{Claimed, Cond, Ins, IntCell, IntOp, Lane, Slot, Src, is_double};
 use crate::count::Class;
 use crate::fault::FaultKind;
 use crate::machine::{Cluster, Result, Stop};
@@ -52,12 +52,16 @@ impl Cluster<'_> {
             w.pc += 1;
             match *ins {
                 Ins::Label(_) => {}
-                Ins::IntS { op, to, a, b } => w.scalars[to as usize] = op.of(w.scalar(a), w.scalar(b)),
-                Ins::IntV { op, to, a, b } => w.vectors[to as usize] = each(op, &w.ints(a), &w.ints(b)),
-                Ins::SelectS { to, cond, a, b } => {
+                Ins::Int { op, to: IntCell::Warp(to), a, b } => {
+                    w.scalars[to as usize] = op.of(w.scalar(a), w.scalar(b));
+                }
+                Ins::Int { op, to: IntCell::Lanes(to), a, b } => {
+                    w.vectors[to as usize] = each(op, &w.ints(a), &w.ints(b));
+                }
+                Ins::Select { to: IntCell::Warp(to), cond, a, b } => {
                     w.scalars[to as usize] = if w.scalar(cond) != 0 { w.scalar(a) } else { w.scalar(b) };
                 }
-                Ins::SelectV { to, cond, a, b } => select(w, to, cond, [a, b]),
+                Ins::Select { to: IntCell::Lanes(to), cond, a, b } => select(w, to, cond, [a, b]),
                 Ins::Set { to, a } => {
                     let new = w.ints(a);
                     w.set_ints(to, |lane| new[lane]);
@@ -97,12 +101,8 @@ impl Cluster<'_> {
                     self.ready(w, to, Elem::I32, &[(x, elem), (y, elem)])?;
                     compare(w, arithmetic, how, elem, to, [x, y]);
                 }
-                Ins::Blend { cond, elem, to, x, y } => {
-                    let cond = w.lanes_where(cond);
-                    self.blend(w, cond, elem, to, x, y)?;
-                }
-                Ins::Pick { cond, cond_elem, elem, to, x, y } => {
-                    let cond = self.truth(w, cond, cond_elem)?;
+                Ins::Pick { cond, elem, to, x, y } => {
+                    let cond = self.truth(w, cond)?;
                     self.blend(w, cond, elem, to, x, y)?;
                 }
                 Ins::Shuffle { elem, to, x, lane } => self.shuffle(w, elem, to, x, lane)?,
@@ -110,7 +110,6 @@ impl Cluster<'_> {
                 Ins::Move { elem, to, x } => self.one(w, to, x, elem, elem, |bits| bits)?,
                 Ins::Load { from, to, guard, fill } => self.load(w, from, to, guard, fill)?,
                 Ins::Store { to, from, guard } => self.store(w, to, from, guard)?,
-                Ins::Atomic { .. } => self.atomic(w, ins)?,
                 Ins::Atom(at) => self.atom(w, at)?,
                 Ins::Claim(claim) => self.check_claim(w, claim)?,
                 Ins::Commit(queue) => self.commit(w, queue)?,
@@ -126,16 +125,19 @@ impl Cluster<'_> {
                         return Ok(Stop::Waits);
                     }
                 }
-                Ins::AwaitFlag { .. } | Ins::WaitQueue { .. } | Ins::Await { .. } | Ins::Registers(_) => {
+                Ins::Atomic { op: Change::Await, .. }
+                | Ins::WaitQueue { .. }
+                | Ins::Await { .. }
+                | Ins::Registers(_) => {
                     if !self.wait(w, ins)? {
                         w.pc -= 1;
                         return Ok(Stop::Waits);
                     }
                 }
+                Ins::Atomic { .. } => self.atomic(w, ins)?,
                 Ins::Loop { .. } | Ins::Next { .. } | Ins::Leave { .. } => self.branch(w, ins)?,
-                Ins::LoopV { .. } | Ins::NextV { .. } | Ins::Enter => self.branch(w, ins)?,
-                Ins::Narrow { .. } | Ins::NarrowBy { .. } | Ins::Widen => self.branch(w, ins)?,
-                Ins::If { .. } | Ins::When { .. } | Ins::Else { .. } | Ins::EndIf => self.branch(w, ins)?,
+                Ins::Enter | Ins::Narrow { .. } | Ins::Widen => self.branch(w, ins)?,
+                Ins::If { .. } | Ins::Else { .. } | Ins::EndIf => self.branch(w, ins)?,
                 Ins::Role { .. } | Ins::Elect { .. } | Ins::Jump(_) => self.branch(w, ins)?,
                 Ins::End => {
                     self.has_awaited_previous(w)?;
@@ -150,20 +152,13 @@ impl Cluster<'_> {
         match *ins {
             Ins::Loop { var, from, to, exit } => w.begin(var, from, to, exit),
             Ins::Next { var, step, to, head } => w.next(var, step, to, head),
-            Ins::LoopV { var, from, to, exit } => w.begin_lanes(var, from, to, exit),
-            Ins::NextV { var, step, to, head } => w.next_lanes(var, step, to, head),
             Ins::Narrow { cond, expected } => {
-                let lanes = w.lanes_where(cond);
-                w.narrow(if expected { lanes } else { !lanes });
-            }
-            Ins::NarrowBy { cond, elem, expected } => {
-                let lanes = self.truth(w, cond, elem)?;
+                let lanes = self.truth(w, cond)?;
                 w.narrow(if expected { lanes } else { !lanes });
             }
             Ins::Widen | Ins::EndIf => w.widen(),
-            Ins::If { cond, other } => w.branch(w.lanes_where(cond), other),
-            Ins::When { cond, elem, other } => {
-                let lanes = self.truth(w, cond, elem)?;
+            Ins::If { cond, other } => {
+                let lanes = self.truth(w, cond)?;
                 w.branch(lanes, other);
             }
             Ins::Else { end } => w.other(end),
@@ -186,7 +181,7 @@ impl Cluster<'_> {
     /// Does a wait end now? Otherwise it is executed again later.
     fn wait(&mut self, w: &mut Warp, ins: &Ins) -> Result<bool> {
         match *ins {
-            Ins::AwaitFlag { .. } => self.await_flag(w, ins),
+            Ins::Atomic { .. } => self.await_flag(w, ins),
             Ins::WaitQueue { queue, pending } => self.wait_queue(w, queue, pending),
             Ins::Await { bar, slot, phase } => self.wait_phase(w, bar, slot, phase),
             Ins::Registers(count) => self.set_registers(w, count),
@@ -376,7 +371,11 @@ impl Cluster<'_> {
     }
 
     /// Lanes in which a value is nonzero.
-    fn truth(&self, w: &mut Warp, cond: Slot, elem: Elem) -> Result<u32> {
+    fn truth(&self, w: &mut Warp, cond: Cond) -> Result<u32> {
+        let (cond, elem) = match cond {
+            Cond::Int(at) => return Ok(w.lanes_where(at)),
+            Cond::Value(slot, elem) => (slot, elem),
+        };
         self.need(w, cond, elem)?;
         let (bits, arithmetic) = (w.bits(cond, elem), self.ctx.world.arithmetic);
         Ok((0..LANES)

@@ -55,6 +55,6 @@ impl Fragment {
 
     /// The number of registers for this number of values.
     pub(crate) fn registers(self, values: usize) -> u32 {
-        ((values * self.of.bytes() as usize).div_ceil(self.elem.bytes() as usize)) as u32
+        (self.of.bytes_of(values).div_ceil(self.elem.bytes() as usize)) as u32
     }
 }

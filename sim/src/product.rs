@@ -263,7 +263,7 @@ fn toward_zero(x: f64) -> f64 {
 
 /// The elements of a fragment's lanes. The first lane's thread is `first`.
 fn gather(into: &mut Dense, w: &Warp, fragment: Fragment, tile: &Tile, first: usize) {
-    if fragment.elem.bytes() == 4 && fragment.of.bytes() <= 4 {
+    if fragment.elem.bits() == 32 && fragment.of.bits() <= 32 {
         let of = fragment.of;
         return match into {
             Dense::Float(all) if of == Elem::F32 => {
@@ -295,7 +295,7 @@ fn gather_words<T>(
     first: usize,
     number: impl Fn(u32) -> T,
 ) {
-    let width = fragment.of.bytes() * 8;
+    let width = fragment.of.bits();
     let (per, mask) = (32 / width as usize, u32::MAX >> (32 - width));
     for value in 0..tile.values {
         let cell = &w.words[fragment.slot as usize + value / per];
@@ -416,8 +416,7 @@ impl Cluster<'_> {
                     }
                     operands.push(reach.bytes[0]);
                     if ctx.count {
-                        let bytes =
-                            tiles[location].values * atom.row.operands[location].elem.bytes() as usize;
+                        let bytes = atom.row.operands[location].elem.bytes_of(tiles[location].values);
                         let counter = ctx.code.accesses[at.access as usize].counter;
                         self.counts.bulk(counter, bytes as u64 / GROUP as u64);
                     }

@@ -50,8 +50,7 @@ impl Ring {
             let shared = program.shared.iter().map(|array| array.elem);
             params.chain(shared).chain(program.regs.iter().map(|reg| reg.elem))
         };
-        let narrowest =
-            programs.flat_map(types).filter(|elem| elem.is_float()).map(|elem| 8 * elem.bytes()).min();
+        let narrowest = programs.flat_map(types).filter(|elem| elem.is_float()).map(|elem| elem.bits()).min();
         Ring { bits: narrowest.unwrap_or(32) - 1 }
     }
 

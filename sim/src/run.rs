@@ -319,7 +319,7 @@ fn buffers(program: &Kernel, plan: &Plan, args: &[Arg]) -> Vec<Buffer> {
                 len *= extent;
             }
             (buffer.name, buffer.elem, buffer.len) = (name.clone(), *elem, len as usize);
-            buffer.data = vec![if *zeroed { 0 } else { 0xff }; buffer.len * elem.bytes() as usize];
+            buffer.data = vec![if *zeroed { 0 } else { 0xff }; elem.bytes_of(buffer.len)];
             (buffer.address, buffer.initialised, buffer.written) =
                 (WORKSPACE + ((index as u64) << 40), *zeroed, true);
             return buffer;
@@ -330,7 +330,7 @@ fn buffers(program: &Kernel, plan: &Plan, args: &[Arg]) -> Vec<Buffer> {
         let arg = &args[*which];
         let Given::Tensor(tensor) = arg.given(*which) else { return buffer };
         let len = crate::arg::reach(&tensor.extents, &tensor.strides).max(0) as usize;
-        let bytes = len * arg.elem().bytes() as usize;
+        let bytes = arg.elem().bytes_of(len);
         buffer.data = match arg.contents() {
             Some(contents) => contents[..bytes].to_vec(),
             None => vec![0xff; bytes],

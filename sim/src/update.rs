@@ -190,7 +190,7 @@ impl Cluster<'_> {
 
     /// Waits for an element of each lane. True when all have reached their values.
     pub(crate) fn await_flag(&mut self, w: &mut Warp, ins: &Ins) -> Result<bool> {
-        let &Ins::AwaitFlag { from, least, guard, order, old } = ins else { return Ok(true) };
+        let &Ins::Atomic { to: from, value: least, guard, order, old, .. } = ins else { return Ok(true) };
         let access = &self.ctx.code.accesses[from.access as usize];
         let (Space::Global(buffer), lanes) = (access.space, w.guarded(guard)) else { return Ok(true) };
         if lanes == 0 {

@@ -4,7 +4,7 @@ use tilewright_program::Elem;
 use tilewright_program::thread::Launch;
 
 use crate::clock::Seen;
-use crate::code::{Code, FIRST_SCALAR, RANK, Slot, Src, THREAD, is_double};
+use crate::code::{Code, FIRST_SCALAR, IntCell, RANK, Slot, Src, THREAD, is_double};
 use crate::global::Word;
 
 /// Lanes of a warp.
@@ -345,37 +345,41 @@ impl Warp {
         }
     }
 
-    /// Begins a loop that all lanes run equally often.
+    /// Begins a loop. If its ends differ from lane to lane, some lanes leave it before the others.
     #[inline]
-    pub(crate) fn begin(&mut self, var: u32, from: Src, to: Src, exit: u32) {
-        let from = self.scalar(from);
-        self.scalars[var as usize] = from;
-        self.skip_unless(from < self.scalar(to), exit);
+    pub(crate) fn begin(&mut self, var: IntCell, from: Src, to: Src, exit: u32) {
+        match var {
+            IntCell::Warp(var) => {
+                let from = self.scalar(from);
+                self.scalars[var as usize] = from;
+                self.skip_unless(from < self.scalar(to), exit);
+            }
+            IntCell::Lanes(var) => {
+                let (from, to) = (self.ints(from), self.ints(to));
+                self.vectors[var as usize] = from;
+                self.stack.push((self.mask, 0));
+                self.mask &= below(&from, &to);
+                self.skip_unless(self.mask != 0, exit);
+            }
+        }
     }
 
-    /// Its next iteration, if there is one.
+    /// Its next iteration, if there is one, in the lanes that have one.
     #[inline]
-    pub(crate) fn next(&mut self, var: u32, step: i64, to: Src, head: u32) {
-        let next = self.scalars[var as usize] + step;
-        self.scalars[var as usize] = next;
-        self.skip_unless(next >= self.scalar(to), head);
-    }
-
-    /// Begins a loop whose ends differ from lane to lane.
-    pub(crate) fn begin_lanes(&mut self, var: u32, from: Src, to: Src, exit: u32) {
-        let (from, to) = (self.ints(from), self.ints(to));
-        self.vectors[var as usize] = from;
-        self.stack.push((self.mask, 0));
-        self.mask &= below(&from, &to);
-        self.skip_unless(self.mask != 0, exit);
-    }
-
-    /// Its next iteration, in the lanes that have one.
-    pub(crate) fn next_lanes(&mut self, var: u32, step: i64, to: Src, head: u32) {
-        let to = self.ints(to);
-        self.vectors[var as usize].iter_mut().for_each(|at| *at += step);
-        self.mask &= below(&self.vectors[var as usize], &to);
-        self.skip_unless(self.mask == 0, head);
+    pub(crate) fn next(&mut self, var: IntCell, step: i64, to: Src, head: u32) {
+        match var {
+            IntCell::Warp(var) => {
+                let next = self.scalars[var as usize] + step;
+                self.scalars[var as usize] = next;
+                self.skip_unless(next >= self.scalar(to), head);
+            }
+            IntCell::Lanes(var) => {
+                let to = self.ints(to);
+                self.vectors[var as usize].iter_mut().for_each(|at| *at += step);
+                self.mask &= below(&self.vectors[var as usize], &to);
+                self.skip_unless(self.mask == 0, head);
+            }
+        }
     }
 
     /// Deactivates all but some lanes, until [`Warp::widen`].

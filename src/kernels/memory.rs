@@ -282,14 +282,11 @@ impl Matrix {
             _ => (8, 128),
         };
         let (least, across) = (if value == 1 { 16 } else { 32 }, vectors.div_ceil(64));
-        if rows > 4096 && vectors > least && !vectors.is_multiple_of(32) && across <= value.min(2) {
+        if rows > 4096 && vectors > least && across <= value.min(2) {
             return Some((value, vectors.div_ceil(across).next_multiple_of(4), groups, tile));
         }
         let lanes = match columns {
             ..=16 => columns.div_ceil(wide).next_power_of_two(),
-            ..=32 if self.elem.bytes() < 4 && columns <= 16 * wide => {
-                columns.div_ceil(wide).next_power_of_two()
-            }
             _ => columns.next_power_of_two(),
         };
         match (lanes, rows) {

@@ -96,7 +96,7 @@ language! {
     fn assert(condition: Number)
         => f32 [3.0, 1.0], "assert(N % 2 == 0);", "copy(2.0 * x, y);", f32 [6.0, 2.0];
     /// The coordinates of a block's tile, in a raster order of tiles. It also determines the number of blocks.
-    /// `let (i, j) = walk((ga.size(2), gb.size(2)), block.x)` takes tiles column by column.
+    /// `let (i, j) = walk((ga.size(2), gb.size(2)), block.x)` takes tiles column by column, and so for more modes: the first is the fastest.
     /// `walk(layout!((4, 8) : (8, 1)), block.x)` takes tiles in the order of a layout. `walk(132, block.x)` launches 132
     /// blocks, in a kernel where no tile has `block.x` as its coordinate. Numbers of tiles may be computed from sizes,
     /// `walk(ceil_div(N, 64) + E, block.x)`: see [Lists of tensors](super::kernels#lists-of-tensors).

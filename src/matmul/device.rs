@@ -6,7 +6,7 @@ use tilewright_program::launch::Refusal;
 use tilewright_runtime::{Argument, Built, DeviceTensor, Launched, Stream, TensorMut, TensorRef};
 
 use super::Error;
-use super::operand::{Backend, IsMatrix, Lent, Matrix, Modes, Operand, Rank, Target, sealed};
+use super::operand::{Backend, IsMatrix, Lent, Matrix, Modes, Operand, Rank, Target, read, sealed, written};
 use super::product::{Form, Kernels, Product};
 
 impl sealed::Backend for Stream {}
@@ -70,66 +70,15 @@ impl Lent for Argument<'_> {
     }
 }
 
-impl<T: Element, const R: usize> sealed::Operand for &DeviceTensor<T, R> {}
-impl<T: Element, const R: usize> sealed::Operand for &mut DeviceTensor<T, R> {}
-impl<T: Element, const R: usize> sealed::Operand for TensorRef<'_, T, R> {}
-impl<T: Element, const R: usize> sealed::Operand for &TensorRef<'_, T, R> {}
-impl<T: Element, const R: usize> sealed::Operand for TensorMut<'_, T, R> {}
-impl<T: Element, const R: usize> sealed::Operand for &mut TensorMut<'_, T, R> {}
-
-macro_rules! read {
-    ($(<$($life:lifetime),*> $ty:ty;)*) => {
-        $(
-            impl<$($life,)* T: Element, const R: usize> Operand<'a> for $ty {
-                type Elem = T;
-                type Backend = Stream;
-                fn lend(self) -> Argument<'a> {
-                    TensorRef::from(self).into()
-                }
-            }
-
-            impl<$($life,)* T: Element, const R: usize> Matrix<'a> for $ty
-            where
-                Rank<R>: IsMatrix,
-            {
-                type Result<U: Element> = DeviceTensor<U, R>;
-                fn result<U: Element>(
-                    stream: &Stream,
-                    extents: &[usize],
-                    rows: bool,
-                ) -> Result<DeviceTensor<U, R>, Error> {
-                    let extents = std::array::from_fn(|mode| extents[mode]);
-                    Ok(DeviceTensor::for_results(stream, extents, rows)?)
-                }
-                fn lend_result<U: Element>(result: &mut DeviceTensor<U, R>) -> Argument<'_> {
-                    result.into()
-                }
-            }
-        )*
-    };
-}
-
-macro_rules! written {
-    ($(<$($life:lifetime),*> $ty:ty;)*) => {
-        $(
-            impl<$($life,)* T: Element, const R: usize> Target<'a> for $ty {
-                type Elem = T;
-                type Backend = Stream;
-                fn lend_mut(self) -> Argument<'a> {
-                    TensorMut::from(self).into()
-                }
-            }
-        )*
-    };
-}
-
 read! {
+    Stream, Argument, TensorRef, DeviceTensor:
     <'a> &'a DeviceTensor<T, R>;
     <'a> TensorRef<'a, T, R>;
     <'a, 'b> &'b TensorRef<'a, T, R>;
 }
 
 written! {
+    Stream, Argument, TensorMut:
     <'a> &'a mut DeviceTensor<T, R>;
     <'a> TensorMut<'a, T, R>;
     <'a, 'b> &'a mut TensorMut<'b, T, R>;

@@ -45,26 +45,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// `unwrap` prints the `Display` form.
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl std::error::Error for Error {}
-
-impl From<Refusal> for Error {
-    fn from(refusal: Refusal) -> Error {
-        Error::Refused(refusal)
-    }
-}
-
-impl From<KernelErrors> for Error {
-    fn from(errors: KernelErrors) -> Error {
-        Error::Kernel(errors)
-    }
-}
+tilewright_program::error_with_text!(Error, Refused(Refusal), Kernel(KernelErrors));
 
 #[cfg(feature = "cuda")]
 impl From<tilewright_runtime::Error> for Error {

@@ -3,6 +3,8 @@
 use std::fmt;
 
 use tilewright_program::element::Element;
+#[cfg(feature = "cuda")]
+use tilewright_runtime::raw::AnyTensor;
 
 use super::operand::{Backend, Lent, Modes, sealed};
 use super::product::Product;
@@ -87,16 +89,7 @@ pub(super) trait Values: Sync {
     fn simulated(&self, modes: &Modes) -> tilewright_sim::Arg;
     /// As a tensor on a device.
     #[cfg(feature = "cuda")]
-    fn upload(&self, stream: &tilewright_runtime::Stream, modes: &Modes) -> Result<Box<dyn Uploaded>, Error>;
-}
-
-/// A tensor that was copied to a device.
-#[cfg(feature = "cuda")]
-pub(super) trait Uploaded {
-    /// As an argument; `written` if the kernel writes it.
-    fn argument(&mut self, written: bool) -> tilewright_runtime::Argument<'_>;
-    /// The bits of its elements, as they are stored.
-    fn bits(&self) -> Result<Vec<u64>, Error>;
+    fn upload(&self, stream: &tilewright_runtime::Stream, modes: &Modes) -> Result<AnyTensor, Error>;
 }
 
 /// Values that are read, or written.
@@ -141,38 +134,11 @@ impl<T: Element> Values for Slice<'_, T> {
     }
 
     #[cfg(feature = "cuda")]
-    fn upload(&self, stream: &tilewright_runtime::Stream, modes: &Modes) -> Result<Box<dyn Uploaded>, Error> {
-        Ok(match modes.rank {
-            1 => Box::new(uploaded::<T, 1>(stream, modes, self.get())?),
-            2 => Box::new(uploaded::<T, 2>(stream, modes, self.get())?),
-            _ => Box::new(uploaded::<T, 3>(stream, modes, self.get())?),
-        })
-    }
-}
-
-#[cfg(feature = "cuda")]
-fn uploaded<T: Element, const R: usize>(
-    stream: &tilewright_runtime::Stream,
-    modes: &Modes,
-    values: &[T],
-) -> Result<tilewright_runtime::DeviceTensor<T, R>, Error> {
-    let all = |of: [i64; 3]| std::array::from_fn(|mode| usize::try_from(of[mode]).unwrap_or(usize::MAX));
-    Ok(tilewright_runtime::DeviceTensor::from_elements(
-        stream,
-        all(modes.extents),
-        all(modes.strides),
-        values,
-    )?)
-}
-
-#[cfg(feature = "cuda")]
-impl<T: Element, const R: usize> Uploaded for tilewright_runtime::DeviceTensor<T, R> {
-    fn argument(&mut self, written: bool) -> tilewright_runtime::Argument<'_> {
-        if written { self.into() } else { (&*self).into() }
-    }
-
-    fn bits(&self) -> Result<Vec<u64>, Error> {
-        Ok(self.to_host_stored()?.into_iter().map(T::to_raw).collect())
+    fn upload(&self, stream: &tilewright_runtime::Stream, modes: &Modes) -> Result<AnyTensor, Error> {
+        let all = |of: [i64; 3]| of.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
+        let (extents, strides) = (all(modes.extents), all(modes.strides));
+        let (extents, strides) = (&extents[..modes.rank], &strides[..modes.rank]);
+        Ok(AnyTensor::new(stream, T::ELEM, extents, strides, self.get())?)
     }
 }
 
@@ -244,9 +210,17 @@ fn on_device(device: &tilewright_runtime::Device, product: Product<'_, Host>) ->
     let launched = Backend::run(&stream, Product { form, alpha, beta, operands: arguments })?;
     let result = there.iter().zip(&mut operands).find(|((name, _), _)| *name == "c");
     if let Some(((_, tensor), (_, operand))) = result {
-        operand.values.write(&mut tensor.bits()?.into_iter());
+        written(operand, &tensor.bytes()?);
     }
     Ok(Ran::Device(Box::new(launched)))
+}
+
+/// Writes a result, of which these bytes are stored.
+#[cfg(any(feature = "cuda", feature = "sim"))]
+fn written(result: &mut Operands, bytes: &[u8]) {
+    let bits = |element: &[u8]| element.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte));
+    let size = result.modes.elem.bytes() as usize;
+    result.values.write(&mut bytes.chunks_exact(size).map(bits));
 }
 
 /// In the simulator, which checks every access.
@@ -273,16 +247,15 @@ fn simulated(product: Product<'_, Host>) -> Result<Ran, Error> {
         |operand| {
             let arg = operand.values.simulated(&operand.modes);
             if operand.values.is_written() {
-                result = Some((operand.modes.elem.bytes() as usize, operand.values));
+                result = Some(operand);
             }
             arg
         },
         number,
     );
     let outcome = run(&kernel, &args, &Options { count: false, ..Options::default() })?;
-    if let (Some((size, mut values)), Some(bytes)) = (result, outcome.bytes("c")) {
-        let bits = |element: &[u8]| element.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte));
-        values.write(&mut bytes.chunks_exact(size).map(bits));
+    if let (Some(mut result), Some(bytes)) = (result, outcome.bytes("c")) {
+        written(&mut result, bytes);
     }
     Ok(Ran::Simulator(Box::new(outcome)))
 }

@@ -108,6 +108,60 @@ pub(super) mod sealed {
     pub trait Operand {}
 }
 
+/// Tensors of a backend that products read, through a view of `$view` that is lent as `$lent`; results have the type `$result`.
+macro_rules! read {
+    ($backend:ty, $lent:ident, $view:ident, $result:ident: $(<$($life:lifetime),*> $ty:ty;)*) => {
+        $(
+            impl<$($life,)* T: Element, const R: usize> sealed::Operand for $ty {}
+
+            impl<$($life,)* T: Element, const R: usize> Operand<'a> for $ty {
+                type Elem = T;
+                type Backend = $backend;
+                fn lend(self) -> $lent<'a> {
+                    $view::from(self).into()
+                }
+            }
+
+            impl<$($life,)* T: Element, const R: usize> Matrix<'a> for $ty
+            where
+                Rank<R>: IsMatrix,
+            {
+                type Result<U: Element> = $result<U, R>;
+                fn result<U: Element>(
+                    backend: &$backend,
+                    extents: &[usize],
+                    rows: bool,
+                ) -> Result<$result<U, R>, Error> {
+                    let extents = std::array::from_fn(|mode| extents[mode]);
+                    Ok($result::for_results(backend, extents, rows)?)
+                }
+                fn lend_result<U: Element>(result: &mut $result<U, R>) -> $lent<'_> {
+                    result.into()
+                }
+            }
+        )*
+    };
+}
+
+/// Tensors of a backend that products write.
+macro_rules! written {
+    ($backend:ty, $lent:ident, $view:ident: $(<$($life:lifetime),*> $ty:ty;)*) => {
+        $(
+            impl<$($life,)* T: Element, const R: usize> sealed::Operand for $ty {}
+
+            impl<$($life,)* T: Element, const R: usize> Target<'a> for $ty {
+                type Elem = T;
+                type Backend = $backend;
+                fn lend_mut(self) -> $lent<'a> {
+                    $view::from(self).into()
+                }
+            }
+        )*
+    };
+}
+
+pub(super) use {read, written};
+
 /// The type, extents and strides of an operand, in elements. A matrix has two modes, a batch three, a vector one.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,7 +5,7 @@ use tilewright_program::launch::Refusal;
 
 use super::Error;
 use super::host::{Host, Operands, Slice, lent};
-use super::operand::{IsMatrix, Matrix, Operand, Rank, Target, sealed};
+use super::operand::{IsMatrix, Matrix, Operand, Rank, Target, read, sealed, written};
 
 /// A tensor of `R` modes in the host's memory, which it owns.
 ///
@@ -79,21 +79,41 @@ fn distinct<const R: usize>(extents: &[usize; R], strides: &[usize; R]) -> Resul
     Ok(())
 }
 
+/// What tensors that own their values and tensors that borrow them have in common.
+macro_rules! both {
+    ($name:ident, <$($life:lifetime)?> $ty:ty, $values:ty) => {
+        impl<$($life,)? T: Element, const R: usize> $ty {
+            /// A row-major tensor of these values: the last mode is contiguous.
+            pub fn row_major(extents: [usize; R], values: $values) -> Result<$ty, Error> {
+                let strides = packed(&extents, true);
+                counted(&extents, &strides, values.len())?;
+                Ok($name { values, extents, strides })
+            }
+
+            /// A column-major tensor of these values: the first mode is contiguous.
+            pub fn column_major(extents: [usize; R], values: $values) -> Result<$ty, Error> {
+                let strides = packed(&extents, false);
+                counted(&extents, &strides, values.len())?;
+                Ok($name { values, extents, strides })
+            }
+
+            /// Its extents.
+            pub fn shape(&self) -> [usize; R] {
+                self.extents
+            }
+
+            /// Its strides, in elements.
+            pub fn strides(&self) -> [usize; R] {
+                self.strides
+            }
+        }
+    };
+}
+
+both!(HostTensor, <> HostTensor<T, R>, Vec<T>);
+both!(HostRef, <'a> HostRef<'a, T, R>, &'a [T]);
+
 impl<T: Element, const R: usize> HostTensor<T, R> {
-    /// A row-major tensor of these values: the last mode is contiguous.
-    pub fn row_major(extents: [usize; R], values: Vec<T>) -> Result<HostTensor<T, R>, Error> {
-        let strides = packed(&extents, true);
-        counted(&extents, &strides, values.len())?;
-        Ok(HostTensor { values, extents, strides })
-    }
-
-    /// A column-major tensor of these values: the first mode is contiguous.
-    pub fn column_major(extents: [usize; R], values: Vec<T>) -> Result<HostTensor<T, R>, Error> {
-        let strides = packed(&extents, false);
-        counted(&extents, &strides, values.len())?;
-        Ok(HostTensor { values, extents, strides })
-    }
-
     /// A tensor with these strides, in elements. `values` must reach exactly from the first element to the last, and distinct
     /// coordinates must have distinct elements.
     pub fn strided(
@@ -108,10 +128,10 @@ impl<T: Element, const R: usize> HostTensor<T, R> {
 
     /// A row-major tensor of zeros.
     pub fn zeros(extents: [usize; R]) -> Result<HostTensor<T, R>, Error> {
-        HostTensor::of_zeros(extents, true)
+        HostTensor::for_results(&Host::cpu(), extents, true)
     }
 
-    fn of_zeros(extents: [usize; R], rows: bool) -> Result<HostTensor<T, R>, Error> {
+    fn for_results(_: &Host, extents: [usize; R], rows: bool) -> Result<HostTensor<T, R>, Error> {
         let (strides, mut values) = (packed(&extents, rows), Vec::new());
         let count = reach(&extents, &strides);
         if values.try_reserve_exact(count).is_err() {
@@ -142,16 +162,6 @@ impl<T: Element, const R: usize> HostTensor<T, R> {
         self.view().at(coordinate)
     }
 
-    /// Its extents.
-    pub fn shape(&self) -> [usize; R] {
-        self.extents
-    }
-
-    /// Its strides, in elements.
-    pub fn strides(&self) -> [usize; R] {
-        self.strides
-    }
-
     /// The tensor for reading.
     pub fn view(&self) -> HostRef<'_, T, R> {
         HostRef { values: &self.values, extents: self.extents, strides: self.strides }
@@ -159,20 +169,6 @@ impl<T: Element, const R: usize> HostTensor<T, R> {
 }
 
 impl<'a, T: Element, const R: usize> HostRef<'a, T, R> {
-    /// Row-major values: the last mode is contiguous.
-    pub fn row_major(extents: [usize; R], values: &'a [T]) -> Result<HostRef<'a, T, R>, Error> {
-        let strides = packed(&extents, true);
-        counted(&extents, &strides, values.len())?;
-        Ok(HostRef { values, extents, strides })
-    }
-
-    /// Column-major values: the first mode is contiguous.
-    pub fn column_major(extents: [usize; R], values: &'a [T]) -> Result<HostRef<'a, T, R>, Error> {
-        let strides = packed(&extents, false);
-        counted(&extents, &strides, values.len())?;
-        Ok(HostRef { values, extents, strides })
-    }
-
     /// Values with these strides, in elements. There may be more of them than the tensor reaches.
     pub fn strided(
         extents: [usize; R],
@@ -198,16 +194,6 @@ impl<'a, T: Element, const R: usize> HostRef<'a, T, R> {
         );
         self.values[coordinate.iter().zip(&self.strides).map(|(at, stride)| at * stride).sum::<usize>()]
     }
-
-    /// Its extents.
-    pub fn shape(&self) -> [usize; R] {
-        self.extents
-    }
-
-    /// Its strides, in elements.
-    pub fn strides(&self) -> [usize; R] {
-        self.strides
-    }
 }
 
 impl<T: Element> HostRef<'_, T, 2> {
@@ -219,54 +205,38 @@ impl<T: Element> HostRef<'_, T, 2> {
     }
 }
 
-impl<T: Element, const R: usize> sealed::Operand for &HostTensor<T, R> {}
-impl<T: Element, const R: usize> sealed::Operand for &mut HostTensor<T, R> {}
-impl<T: Element, const R: usize> sealed::Operand for HostRef<'_, T, R> {}
-impl<T: Element, const R: usize> sealed::Operand for &HostRef<'_, T, R> {}
+impl<'a, T: Element, const R: usize> From<&'a HostTensor<T, R>> for HostRef<'a, T, R> {
+    fn from(tensor: &'a HostTensor<T, R>) -> Self {
+        tensor.view()
+    }
+}
 
-macro_rules! read {
-    ($(<$($life:lifetime),*> $ty:ty, $view:expr;)*) => {
-        $(
-            impl<$($life,)* T: Element, const R: usize> Operand<'a> for $ty {
-                type Elem = T;
-                type Backend = Host;
-                fn lend(self) -> Operands<'a> {
-                    let view: fn($ty) -> HostRef<'a, T, R> = $view;
-                    let HostRef { values, extents, strides } = view(self);
-                    lent(Slice::Read(values), extents, strides)
-                }
-            }
+impl<'a, T: Element, const R: usize> From<&HostRef<'a, T, R>> for HostRef<'a, T, R> {
+    fn from(tensor: &HostRef<'a, T, R>) -> Self {
+        *tensor
+    }
+}
 
-            impl<$($life,)* T: Element, const R: usize> Matrix<'a> for $ty
-            where
-                Rank<R>: IsMatrix,
-            {
-                type Result<U: Element> = HostTensor<U, R>;
-                fn result<U: Element>(
-                    _: &Host,
-                    extents: &[usize],
-                    rows: bool,
-                ) -> Result<HostTensor<U, R>, Error> {
-                    HostTensor::of_zeros(std::array::from_fn(|mode| extents[mode]), rows)
-                }
-                fn lend_result<U: Element>(result: &mut HostTensor<U, R>) -> Operands<'_> {
-                    result.lend_mut()
-                }
-            }
-        )*
-    };
+impl<'a, T: Element, const R: usize> From<HostRef<'a, T, R>> for Operands<'a> {
+    fn from(HostRef { values, extents, strides }: HostRef<'a, T, R>) -> Self {
+        lent(Slice::Read(values), extents, strides)
+    }
+}
+
+impl<'a, T: Element, const R: usize> From<&'a mut HostTensor<T, R>> for Operands<'a> {
+    fn from(tensor: &'a mut HostTensor<T, R>) -> Self {
+        lent(Slice::Written(&mut tensor.values), tensor.extents, tensor.strides)
+    }
 }
 
 read! {
-    <'a> &'a HostTensor<T, R>, |tensor| tensor.view();
-    <'a> HostRef<'a, T, R>, |view| view;
-    <'a, 'b> &'b HostRef<'a, T, R>, |view| *view;
+    Host, Operands, HostRef, HostTensor:
+    <'a> &'a HostTensor<T, R>;
+    <'a> HostRef<'a, T, R>;
+    <'a, 'b> &'b HostRef<'a, T, R>;
 }
 
-impl<'a, T: Element, const R: usize> Target<'a> for &'a mut HostTensor<T, R> {
-    type Elem = T;
-    type Backend = Host;
-    fn lend_mut(self) -> Operands<'a> {
-        lent(Slice::Written(&mut self.values), self.extents, self.strides)
-    }
+written! {
+    Host, Operands, Operands:
+    <'a> &'a mut HostTensor<T, R>;
 }

@@ -7,7 +7,7 @@ use tilewright_codegen::build::Builder;
 use tilewright_codegen::isa;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::Unroll;
-use tilewright_codegen::tile::{Expr, How, Op, Order, Program, Ring};
+use tilewright_codegen::tile::{Expr, How, Multiply, Op, Order, Program, Ring};
 use tilewright_codegen::tiled::{Terms, TiledMma};
 use tilewright_codegen::view::{At, Partition, View};
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value, layout};
@@ -77,7 +77,7 @@ pub fn wgmma_ring() -> Result<Program> {
                     b.statement(Op::Await { ring, phase: iteration.clone() });
                     let slot = iteration.submode(1, Some(STAGES));
                     let (ta, tb) = (at(&sa, b, &slot)?, at(&sb, b, &slot)?);
-                    b.gemm_how(&ta, &tb, &acc, How::Atom(row), Order::Plain, None)?;
+                    b.gemm_how(&ta, &tb, &acc, Multiply::Atom(row), Order::Plain, None)?;
                     b.statement(Op::Release { ring, phase: iteration });
                     Ok(())
                 })?;
@@ -150,14 +150,14 @@ pub fn mma_sync() -> Result<Program> {
             let (from, to) = (at(from, b, step)?, at(to, b, &slot)?);
             b.copy(&from, &to)?;
         }
-        b.commit_copies();
+        b.statement(Op::CommitCopies);
         Ok(())
     };
     fetch(&mut b, &0.into())?;
     b.repeat("k", steps, Unroll::No, |b, step| -> Result<()> {
         let ahead = step.plus(&1.into(), 1).unwrap_or_default();
         fetch(b, &ahead)?;
-        b.wait_copies(1);
+        b.wait(None, 1);
         b.sync();
         let slot = step.submode(1, Some(STAGES));
         let (slot_a, slot_b) = (at(&sa, b, &slot)?, at(&sb, b, &slot)?);
@@ -171,7 +171,7 @@ pub fn mma_sync() -> Result<Program> {
         };
         let fa = loaded(&slot_a, OperandName::A, "a", "ldmatrix_x4")?;
         let fb = loaded(&slot_b, OperandName::B, "b", "ldmatrix_x2")?;
-        b.gemm_how(&fa, &fb, &acc, How::Atom(mma.row), Order::Plain, None)?;
+        b.gemm_how(&fa, &fb, &acc, Multiply::Atom(mma.row), Order::Plain, None)?;
         b.sync();
         Ok(())
     })?;

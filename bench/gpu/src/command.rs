@@ -1,9 +1,9 @@
 //! The command line.
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, Command, value_parser};
 
 use super::{Result, memory};
-use tilewright_cli::output::option;
+use tilewright_cli::output::{flag, option};
 
 const METHOD: &str = "\
 How it is measured:
@@ -141,19 +141,11 @@ fn common(command: Command) -> Command {
 }
 
 fn quick_and_json(command: Command) -> Command {
-    command
-        .arg(
-            Arg::new("quick")
-                .long("quick")
-                .help("Fewer rounds: a first impression")
-                .action(ArgAction::SetTrue),
-        )
-        .arg(option("json", "FILE", "Write the results as JSON"))
-}
-
-/// The values of an option.
-pub(crate) fn texts<'m>(matches: &'m ArgMatches, name: &str) -> Vec<&'m str> {
-    matches.get_many::<String>(name).into_iter().flatten().map(String::as_str).collect()
+    command.arg(flag("quick", "Fewer rounds: a first impression")).arg(option(
+        "json",
+        "FILE",
+        "Write the results as JSON",
+    ))
 }
 
 /// Batch, M, N, K: from `LxMxNxK`, or, where there need be no batch, `n` or `MxNxK`.

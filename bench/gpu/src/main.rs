@@ -30,10 +30,10 @@ use tilewright_codegen::Elem;
 use tilewright_runtime::nvrtc::Nvrtc;
 
 use tilewright_cli::measure::Effort;
-use tilewright_cli::output::{self, Failure};
+use tilewright_cli::output::{self, Failure, texts};
 
 use case::Row;
-use command::{command, sizes, texts};
+use command::{command, sizes};
 use cublaslt::CublasLt;
 use driver::Device;
 use gemm::{Bench, Task};
@@ -161,7 +161,7 @@ fn launch(matches: &ArgMatches) -> Result<bool> {
     let nvrtc = Nvrtc::find(&[]).map_err(|why| why.to_string())?;
     for kernel in &kernels {
         for &[_, m, n, k] in &sizes {
-            let sizes = once::Sizes::new(m, n, k);
+            let sizes = [("M", m), ("N", n), ("K", k), ("L", 2)];
             for note in once::launch(&device, &nvrtc, kernel, &sizes, matches.get_flag("every-variant"))? {
                 say(&format!("{}, {m}x{n}x{k}: {note}\n", kernel.name))?;
             }

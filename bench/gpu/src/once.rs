@@ -4,14 +4,13 @@ use std::rc::Rc;
 
 use tilewright::kernels;
 use tilewright_codegen::definition::Generated;
-use tilewright_codegen::thread::Param;
+use tilewright_codegen::launch::{Given, Tensor};
 use tilewright_codegen::words::{Kernels as _, Words};
-use tilewright_layout::{Symbol, Value};
 use tilewright_runtime::nvrtc::Nvrtc;
 
-use super::Result;
 use super::driver::Device;
 use super::prepared::{Loaded, Operand, can_run};
+use super::{Result, message};
 
 /// A kernel and its name.
 pub(crate) struct Named {
@@ -47,60 +46,13 @@ fn named(name: &str) -> Result<Named> {
     Ok(Named { name: name.to_owned(), kernel })
 }
 
-/// The values of all symbols: extents from the user, and leading dimensions without gaps.
-pub(crate) struct Sizes {
-    /// M, N, K, and L where there are batches.
-    pub(crate) extents: [(&'static str, i64); 4],
-}
-
-impl Sizes {
-    pub(crate) fn new(m: i64, n: i64, k: i64) -> Sizes {
-        Sizes { extents: [("M", m), ("N", n), ("K", k), ("L", 2)] }
-    }
-
-    fn lookup(&self, symbol: Symbol) -> Option<i64> {
-        self.extents.iter().find(|(name, _)| *name == symbol.name()).map(|known| known.1)
-    }
-}
-
-/// Extents and strides of a parameter: the contiguous mode first, the others after it in their order.
-pub(crate) fn shape(
-    kernel: &Generated,
-    param: &Param,
-    sizes: &Sizes,
-) -> Result<Option<(Vec<i64>, Vec<i64>)>> {
-    let Param::Pointer { name, shape, stride, .. } = param else { return Ok(None) };
-    // Extents that the kernel computes follow from the others.
-    let computed = |symbol: Symbol| {
-        let require = kernel.requires.iter().find(|require| require.of == Some(symbol))?;
-        Some(require.computed(&|of| sizes.lookup(of))?.1)
-    };
-    let known = |value: &Value| value.evaluate(&|symbol| sizes.lookup(symbol).or_else(|| computed(symbol)));
-    let extents: Option<Vec<i64>> = shape.iter().map(known).collect();
-    let extents =
-        extents.ok_or_else(|| format!("`{name}` has extents other than M, N, K and L: {shape:?}"))?;
-    let contiguous = stride.iter().position(|step| step.int() == Some(1));
-    let order = contiguous.into_iter().chain((0..extents.len()).filter(|mode| Some(*mode) != contiguous));
-    let (mut strides, mut step) = (vec![0; extents.len()], 1);
-    for mode in order {
-        strides[mode] = known(&stride[mode]).unwrap_or(step);
-        step *= extents[mode];
-    }
-    Ok(Some((extents, strides)))
-}
-
-/// The length of a tensor in elements.
-pub(crate) fn length(extents: &[i64], strides: &[i64]) -> i64 {
-    extents.iter().zip(strides).map(|(n, step)| (n - 1) * step).sum::<i64>() + 1
-}
-
 /// Launches a kernel once and waits: the variant of an ordinary launch, or each variant that can run at this
 /// size. Returns a description of the launches.
 pub(crate) fn launch(
     device: &Device,
     nvrtc: &Nvrtc,
     named: &Named,
-    sizes: &Sizes,
+    sizes: &[(&str, i64)],
     every_variant: bool,
 ) -> Result<Vec<String>> {
     let blame = |why: String| format!("{}: {why}", named.name);
@@ -120,25 +72,25 @@ pub(crate) fn launch(
     those.map(|one| run(Some(one)).map_err(blame)).collect()
 }
 
-fn operands(device: &Device, kernel: &Generated, sizes: &Sizes) -> Result<Vec<Operand>> {
+fn operands(device: &Device, kernel: &Generated, sizes: &[(&str, i64)]) -> Result<Vec<Operand>> {
     let reads_output = kernel.params.iter().any(|param| param.tensor.is_none());
-    // Parameters begin with the arguments, in order.
-    let pairs = kernel.params.iter().zip(&kernel.variants[0].program.params);
     let updated = |at: usize| kernel.variants.iter().any(|variant| variant.program.updates(at as u32));
-    let operand = |(at, (argument, param)): (usize, (&tilewright_codegen::definition::Param, &Param))| {
-        let Some((extents, strides)) = shape(kernel, param, sizes)? else { return Ok(Operand::Scalar(0.5)) };
-        let bytes = length(&extents, &strides) as usize * argument.elem.bytes() as usize;
-        let memory = device.raw_memory(bytes)?;
+    let operand = |(at, given): (usize, Given)| {
+        let Given::Tensor(Tensor { elem, mutable, extents, strides, len, .. }) = given else {
+            return Ok(Operand::Scalar(0.5));
+        };
+        let memory = device.raw_memory(len as usize * elem.bytes() as usize)?;
         // A write-only result is not initialised: a sanitizer then reports reads of it. Atomic updates begin with
         // zeros.
         if updated(at) {
             device.set(&memory, 0)?;
-        } else if reads_output || argument.tensor.is_some_and(|(written, _)| !written) {
+        } else if reads_output || !mutable {
             device.set(&memory, 0x3c)?;
         }
         Ok(Operand::Tensor { memory: Rc::new(memory), first: 0, extents, strides })
     };
-    pairs.enumerate().map(operand).collect()
+    let given = tilewright_cli::placed_with(kernel, sizes).map_err(message)?;
+    given.into_iter().enumerate().map(operand).collect()
 }
 
 #[cfg(test)]
@@ -158,13 +110,14 @@ mod tests {
         let all = kernels(&[]).unwrap();
         assert!(all.len() > 12, "{}", all.len());
         for Named { name, kernel } in &all {
-            for variant in &kernel.variants {
-                for param in &variant.program.params {
-                    if let Some((extents, strides)) = shape(kernel, param, &Sizes::new(100, 77, 33)).unwrap()
-                    {
-                        let size: i64 = extents.iter().product();
-                        assert_eq!(length(&extents, &strides), size, "{name}: {extents:?} {strides:?}");
-                    }
+            let given = tilewright_cli::placed_with(kernel, &[("M", 100), ("N", 77), ("K", 33)]).unwrap();
+            for given in given {
+                if let Given::Tensor(Tensor { extents, strides, len, .. }) = given {
+                    assert_eq!(
+                        len as i64,
+                        extents.iter().product::<i64>(),
+                        "{name}: {extents:?} {strides:?}"
+                    );
                 }
             }
         }

@@ -6,10 +6,11 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::words::{Kernels as _, Words};
 
 use super::case::Row;
-use super::command::{sizes, texts};
+use super::command::sizes;
 use super::form::Extents;
 use super::gemm::Ours;
 use super::{Result, ladder, names};
+use tilewright_cli::output::texts;
 
 /// The keys of the product that is made for Hopper, and chooses its tile at launch.
 const HOPPER: &str = "arch=90";

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tilewright_codegen::definition::Generated;
+use tilewright_codegen::definition::{Generated, Param};
 use tilewright_codegen::launch::{Given, Passed, Plan, Tensor, plan, plan_of, ranking};
 use tilewright_codegen::number::Number;
 use tilewright_codegen::thread::Kernel;
@@ -30,10 +30,9 @@ pub(crate) struct Loaded<'k> {
     functions: Vec<Option<(Function, String)>>,
     /// The kernels that pack its arguments.
     packs: Vec<Loaded<'k>>,
-    /// Memory for packed arguments and for what blocks pass to each other; launches follow one another.
-    workspace: Option<Rc<Memory>>,
-    /// Memory that is 0 before and after each launch.
-    zeroed: Option<Rc<Memory>>,
+    /// Memory for packed arguments and for what blocks pass to each other, and memory that is 0 before and after each launch;
+    /// launches follow one another.
+    own: [Option<Rc<Memory>>; 2],
 }
 
 /// A kernel with its arguments.
@@ -54,13 +53,12 @@ struct Step {
 impl<'k> Loaded<'k> {
     pub(crate) fn new(kernel: &'k Generated) -> Loaded<'k> {
         let packs = kernel.packs.iter().map(|pack| Loaded::new(&pack.kernel)).collect();
-        Loaded { kernel, functions: vec![None; kernel.plannable()], packs, workspace: None, zeroed: None }
+        Loaded { kernel, functions: vec![None; kernel.plannable()], packs, own: [None, None] }
     }
 
     /// The variants that can run, and the estimated seconds of each; a launch takes the first.
     pub(crate) fn ranked(&self, device: &Device, operands: &[Operand]) -> Vec<(usize, Option<f64>)> {
-        let given: Vec<Given> =
-            self.kernel.params.iter().zip(operands).map(|(param, operand)| given(param, operand)).collect();
+        let given = given(self.kernel, operands);
         let serves = ranking(self.kernel, &given, &device.limits).map_or(Vec::new(), |all| all.serves);
         serves.into_iter().map(|one| (one.variant, one.estimate.map(|of| of.seconds()))).collect()
     }
@@ -104,15 +102,23 @@ impl<'k> Loaded<'k> {
         operands: &[Operand],
         variant: Option<usize>,
     ) -> Result<Prepared> {
-        let given: Vec<Given> =
-            self.kernel.params.iter().zip(operands).map(|(param, operand)| given(param, operand)).collect();
+        let given = given(self.kernel, operands);
         let refused = |why: String| format!("kernel `{}`: {why}", self.kernel.name);
         let plan = match variant {
             None => plan(self.kernel, &given, &device.limits),
             Some(variant) => plan_of(self.kernel, variant, &given, &device.limits),
         };
         let plan = plan.map_err(|why| refused(why.to_string()))?;
-        let workspace = self.workspace(device, plan.workspace())?;
+        for (at, (known, bytes)) in self.own.iter_mut().zip([plan.workspace(), plan.zeroed()]).enumerate() {
+            if bytes > known.as_ref().map_or(0, |known| known.bytes as u64) {
+                let memory = device.memory(bytes as usize)?;
+                if at == 1 {
+                    device.set(&memory, 0)?;
+                }
+                *known = Some(memory);
+            }
+        }
+        let own = [0, 1].map(|at| self.own[at].as_ref().map_or(0, |known| known.address));
         let scalars: Vec<u64> = self
             .kernel
             .params
@@ -122,12 +128,11 @@ impl<'k> Loaded<'k> {
             .collect();
         let mut steps = Vec::new();
         for packed in &plan.packed {
-            let arguments = packed.arguments(self.kernel, &given, workspace).map(Given::Tensor);
+            let arguments = packed.arguments(self.kernel, &given, own[0]).map(Given::Tensor);
             let pack = &mut self.packs[packed.pack];
             steps.push(pack.step(device, nvrtc, &packed.plan, &arguments, (&[], [0; 2]))?.0);
         }
-        let arguments = plan.arguments(&given, workspace);
-        let own = [workspace, self.zeroed(device, plan.zeroed())?];
+        let arguments = plan.arguments(&given, own[0]);
         let (step, resources) = self.step(device, nvrtc, &plan, &arguments, (&scalars, own))?;
         steps.push(step);
         let names: Vec<&str> =
@@ -136,31 +141,8 @@ impl<'k> Loaded<'k> {
         Ok(Prepared {
             steps,
             note: format!("variant {} of {}{resources}{packs}", plan.variant + 1, self.kernel.variants.len()),
-            _memory: operands
-                .iter()
-                .filter_map(memory)
-                .chain(self.workspace.clone())
-                .chain(self.zeroed.clone())
-                .collect(),
+            _memory: operands.iter().filter_map(memory).chain(self.own.iter().flatten().cloned()).collect(),
         })
-    }
-
-    /// The address of a workspace of this number of bytes.
-    fn workspace(&mut self, device: &Device, bytes: u64) -> Result<u64> {
-        if bytes > self.workspace.as_ref().map_or(0, |known| known.bytes as u64) {
-            self.workspace = Some(device.memory(bytes as usize)?);
-        }
-        Ok(self.workspace.as_ref().map_or(0, |known| known.address))
-    }
-
-    /// The address of memory that is 0.
-    fn zeroed(&mut self, device: &Device, bytes: u64) -> Result<u64> {
-        if bytes > self.zeroed.as_ref().map_or(0, |known| known.bytes as u64) {
-            let memory = device.memory(bytes as usize)?;
-            device.set(&memory, 0)?;
-            self.zeroed = Some(memory);
-        }
-        Ok(self.zeroed.as_ref().map_or(0, |known| known.address))
     }
 
     /// A planned launch of the kernel alone, and the resources of its variant. `memory` is its workspace, and memory that is 0.
@@ -223,9 +205,7 @@ fn load(
 
 /// Would a launch of a variant be accepted?
 pub(crate) fn can_run(device: &Device, kernel: &Generated, operands: &[Operand], variant: usize) -> bool {
-    let given: Vec<Given> =
-        kernel.params.iter().zip(operands).map(|(param, operand)| given(param, operand)).collect();
-    plan_of(kernel, variant, &given, &device.limits).is_ok()
+    plan_of(kernel, variant, &given(kernel, operands), &device.limits).is_ok()
 }
 
 impl Prepared {
@@ -244,8 +224,8 @@ fn memory(operand: &Operand) -> Option<Rc<Memory>> {
     }
 }
 
-fn given(param: &tilewright_codegen::definition::Param, operand: &Operand) -> Given {
-    match operand {
+fn given(kernel: &Generated, operands: &[Operand]) -> Vec<Given> {
+    let one = |(param, operand): (&Param, &Operand)| match operand {
         Operand::Scalar(_) => Given::Scalar(param.elem),
         Operand::Tensor { memory, first, extents, strides } => Given::Tensor(Tensor {
             elem: param.elem,
@@ -253,16 +233,10 @@ fn given(param: &tilewright_codegen::definition::Param, operand: &Operand) -> Gi
             extents: extents.clone(),
             strides: strides.clone(),
             len: memory.bytes as u64 / u64::from(param.elem.bytes()) - first,
-            address: address(operand, param.elem),
+            address: memory.address + first * u64::from(param.elem.bytes()),
         }),
-    }
-}
-
-fn address(operand: &Operand, elem: Elem) -> u64 {
-    match operand {
-        Operand::Tensor { memory, first, .. } => memory.address + first * u64::from(elem.bytes()),
-        Operand::Scalar(_) => 0,
-    }
+    };
+    kernel.params.iter().zip(operands).map(one).collect()
 }
 
 /// The bits of a scalar.

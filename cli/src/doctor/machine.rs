@@ -4,6 +4,7 @@ use tilewright_runtime::cache::Cache;
 use tilewright_runtime::nvrtc::Nvrtc;
 use tilewright_runtime::{Device, Properties};
 
+use crate::cache::count;
 use crate::{inspect, output};
 
 /// An optional component.
@@ -81,7 +82,6 @@ fn cache() -> Result<String, String> {
     };
     cache.check().map_err(|note| note.to_string())?;
     let entries = cache.list();
-    let kernels = if entries.len() == 1 { "kernel" } else { "kernels" };
     let size = output::bytes(entries.iter().map(|entry| entry.bytes).sum());
-    Ok(format!("{} {kernels}, {size}, in {}", entries.len(), folder.display()))
+    Ok(format!("{}, {size}, in {}", count(entries.len()), folder.display()))
 }

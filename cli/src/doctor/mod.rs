@@ -3,7 +3,7 @@
 
 mod machine;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use tilewright_runtime::Properties;
@@ -20,7 +20,7 @@ Examples:
 pub(crate) fn command() -> Command {
     Command::new("doctor")
         .about("Say what was found: driver, devices, compilers, cache, and what is missing")
-        .arg(Arg::new("json").long("json").help("Print what a program can read").action(ArgAction::SetTrue))
+        .arg(output::json_flag())
         .after_help(EXAMPLES)
 }
 

@@ -3,7 +3,7 @@
 mod compiled;
 mod json;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 use std::process::ExitCode;
 use tilewright_codegen::Generate;
 use tilewright_codegen::ast;
@@ -11,7 +11,7 @@ use tilewright_codegen::definition::Variant;
 use tilewright_codegen::report::Report;
 
 use crate::kernel::{self, Chosen, Part};
-use crate::output::{self, Failure, Result, finish, print};
+use crate::output::{self, Failure, Result, finish, flag, option, pointed, print, text};
 #[cfg(feature = "shipped")]
 pub(crate) use compiled::{NO_DISASSEMBLER, disassembler};
 pub(crate) use json::{access, part, report};
@@ -27,9 +27,6 @@ Examples:
   tilewright inspect tutorial --sass --arch sm_90a";
 
 pub(crate) fn command() -> Command {
-    let flag = |name: &'static str, help: &'static str| {
-        Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
-    };
     Command::new("inspect")
         .about("Show a kernel's source, report, layouts, loops and machine code")
         .args(kernel::args())
@@ -45,18 +42,8 @@ pub(crate) fn command() -> Command {
         .arg(flag("thread", "The thread program, from which the CUDA C is printed"))
         .arg(flag("ptx", "The PTX of the source, from NVRTC"))
         .arg(flag("sass", "The machine code, from ptxas, disassembled by nvdisasm"))
-        .arg(
-            Arg::new("variant")
-                .long("variant")
-                .value_name("N|all")
-                .help("Which variant; 1 is the fastest, the last takes any size [default: 1]"),
-        )
-        .arg(
-            Arg::new("arch")
-                .long("arch")
-                .value_name("ARCH")
-                .help("The architecture to compile for [default: the oldest that the kernel runs on]"),
-        )
+        .arg(option("variant", "N|all", "Which variant; 1 is the fastest, the last takes any size [default: 1]"))
+        .arg(option("arch", "ARCH", "The architecture to compile for [default: the oldest that the kernel runs on]"))
         .arg(
             flag("json", "All of it, for a program to read")
                 .conflicts_with_all(["function", "source", "report", "layouts", "explain", "tile", "thread", "ptx", "sass", "variant"]),
@@ -76,7 +63,7 @@ fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
     if matches.get_flag("json") {
         return output::json(&json::kernel(chosen, &parts()));
     }
-    let arch = matches.get_one::<String>("arch").map(String::as_str);
+    let arch = text(matches, "arch");
     let variants = picked(matches, &chosen.generated.variants)?;
     let mut sections = Vec::new();
     if matches.get_flag("function") {
@@ -134,21 +121,18 @@ pub(crate) fn function(chosen: &Chosen) -> Result<ast::Kernel> {
 /// The variants that `--variant` names, with their numbers.
 fn picked<'v>(matches: &ArgMatches, all: &'v [Variant]) -> Result<Vec<(usize, &'v Variant)>> {
     let numbered = || all.iter().enumerate().map(|(index, variant)| (index + 1, variant));
-    let text = matches.get_one::<String>("variant").map_or("1", String::as_str);
-    if text == "all" {
+    let variant = text(matches, "variant").unwrap_or("1");
+    if variant == "all" {
         return Ok(numbered().collect());
     }
-    let result = text.parse().ok().and_then(|number: usize| numbered().nth(number.checked_sub(1)?));
+    let result = variant.parse().ok().and_then(|number: usize| numbered().nth(number.checked_sub(1)?));
     result.map(|one| vec![one]).ok_or_else(|| {
         let count = match all.len() {
             1 => "the kernel has one variant".to_owned(),
             n => format!("the kernel has {n} variants"),
         };
-        Failure::Refused(format!(
-            "there is no variant `{text}`\n  --variant {text}\n            {}\nhelp: {count}; write a number from 1 to {}, or all",
-            "^".repeat(text.chars().count().max(1)),
-            all.len()
-        ))
+        let help = format!("{count}; write a number from 1 to {}, or all", all.len());
+        pointed(&format!("there is no variant `{variant}`"), "--variant ", [variant; 2], &help)
     })
 }
 

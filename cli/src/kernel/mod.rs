@@ -6,10 +6,11 @@ pub(crate) mod written;
 use clap::{Arg, ArgMatches};
 use tilewright_codegen::kernel_def::KernelDef;
 use tilewright_codegen::launch::Limits;
+use tilewright_codegen::source::spelling::did_you_mean;
 use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_codegen::{Definition, Generated, matmul};
 
-use crate::output::{Failure, Result};
+use crate::output::{Failure, Result, pointed, text, texts};
 use crate::own;
 pub(crate) use parts::{Part, parts};
 use written::Written;
@@ -104,10 +105,13 @@ pub(crate) fn keys() -> String {
 
 /// The kernel that the arguments name.
 pub(crate) fn chosen(matches: &ArgMatches) -> Result<Chosen> {
-    let name = matches.get_one::<String>("kernel").map_or("", String::as_str);
-    let keys: Vec<&str> =
-        matches.get_many::<String>("keys").into_iter().flatten().map(String::as_str).collect();
-    choose(name, &keys.join(" "))
+    choose(text(matches, "kernel").unwrap_or_default(), &texts(matches, "keys").join(" "))
+}
+
+/// The kernel of a name and its keys, `softmax BM=64`.
+pub(crate) fn in_words(words: &str) -> Result<Chosen> {
+    let (name, keys) = words.split_once(' ').unwrap_or((words, ""));
+    choose(name, keys)
 }
 
 /// The kernel of a name and keys.
@@ -142,21 +146,18 @@ fn find(name: &str) -> Option<Listed> {
 
 fn unknown(name: &str, keys: &str) -> Failure {
     let line = if keys.is_empty() { name.to_owned() } else { format!("{name} {keys}") };
-    let carets = "^".repeat(name.chars().count().max(1));
     let known = listed();
     let help = match name.contains('=') {
         true => format!("name the kernel first: matmul {line}"),
         false => {
             let names: Vec<&str> = known.iter().map(|listed| listed.name).collect();
-            match crate::layout::nearest(name, names.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("the kernels are {}", names.join(", ")),
-            }
+            let near = did_you_mean(name, names.iter().copied());
+            near.unwrap_or_else(|| format!("the kernels are {}", names.join(", ")))
         }
     };
     let what = match name.contains('=') {
         true => "a key stands where the kernel's name belongs".to_owned(),
         false => format!("there is no kernel `{name}`"),
     };
-    Failure::Refused(format!("{what}\n  {line}\n  {carets}\nhelp: {help}"))
+    pointed(&what, "", [&line, name], &help)
 }

@@ -7,14 +7,13 @@ mod item;
 pub(crate) mod json;
 mod operations;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 use expression::Step;
 use item::{Failure, Item};
-pub(crate) use operations::nearest;
 use std::process::ExitCode;
 use tilewright_layout::draw::Picture;
 
-use crate::output;
+use crate::output::{self, flag, option};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,9 +34,6 @@ Operands:
   composition(…)               the result of an operation, wherever an operand may stand";
 
 pub(crate) fn command() -> Command {
-    let flag = |name: &'static str, help: &'static str| {
-        Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
-    };
     Command::new("layout")
         .about("Evaluate, explain and draw layouts")
         .arg(
@@ -47,12 +43,7 @@ pub(crate) fn command() -> Command {
                 .required_unless_present("batch"),
         )
         .arg(flag("table", "Draw the result as text"))
-        .arg(
-            Arg::new("svg")
-                .long("svg")
-                .value_name("FILE")
-                .help("Draw the result into an SVG file (`-`: standard output)"),
-        )
+        .arg(option("svg", "FILE", "Draw the result into an SVG file (`-`: standard output)"))
         .arg(flag("explain", "Explain the result, or the error, step by step"))
         .arg(
             flag("batch", "Read lines `operation|A|B` from standard input and answer each with one line")
@@ -69,7 +60,7 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
     if matches.get_flag("batch") {
         return finish(batch::run().map_err(|e| Failure::Text(e.to_string())));
     }
-    let text = matches.get_one::<String>("expression").map_or("", String::as_str);
+    let text = output::text(matches, "expression").unwrap_or_default();
     if matches.get_flag("json") {
         let answer = json::answer(text, 4);
         let failed = answer.get("error").is_some();
@@ -96,13 +87,13 @@ fn show(matches: &ArgMatches, steps: &[Step], result: Result<Item, Failure>) -> 
             return Err(failure);
         }
     };
-    let svg = matches.get_one::<String>("svg");
+    let svg = output::text(matches, "svg");
     if matches.get_flag("table") {
         out += &picture(&item)?.table();
-    } else if !explain && svg.is_none_or(|file| file != "-") {
+    } else if !explain && svg != Some("-") {
         out += &format!("{item}\n");
     }
-    match svg.map(String::as_str) {
+    match svg {
         None => {}
         Some("-") => out += &picture(&item)?.svg(),
         Some(file) => std::fs::write(file, picture(&item)?.svg())

@@ -2,6 +2,7 @@
 
 use super::item::{Failure, Item, Kind};
 use Kind::{Layout as L, Layouts, Number as N, Tiler as T, Tuple as C, Tuples, Value as V};
+use tilewright_codegen::source::spelling::did_you_mean;
 use tilewright_layout::{Composed, Layout, MmaAtom, TiledCopy, TiledMma, Tiler, Tuple, Value};
 
 type Answer = Result<Item, Failure>;
@@ -99,12 +100,24 @@ impl Operation {
 /// The operands of one call. The parser has checked their number.
 pub(crate) struct Arguments<'a>(pub(crate) &'a [Item]);
 
+macro_rules! operands {
+    ($($name:ident: $kind:ident as $ty:ty = $get:expr;)*) => {
+        $(fn $name(&self, index: usize) -> Result<$ty, Failure> {
+            match self.0.get(index) {
+                Some(Item::$kind(x)) => Ok($get(x)),
+                _ => Err(missing(index, Kind::$kind)),
+            }
+        })*
+    };
+}
+
 impl Arguments<'_> {
-    fn layout(&self, index: usize) -> Result<&Composed, Failure> {
-        match self.0.get(index) {
-            Some(Item::Layout(x)) => Ok(x),
-            _ => Err(missing(index, Kind::Layout)),
-        }
+    operands! {
+        layout: Layout as &Composed = |x| x;
+        tiler: Tiler as &Tiler = |x| x;
+        tuple: Tuple as &Tuple = |x| x;
+        number: Number as i64 = i64::clone;
+        value: Value as Value = Value::clone;
     }
 
     /// A layout without a swizzle.
@@ -115,36 +128,8 @@ impl Arguments<'_> {
         })
     }
 
-    fn tiler(&self, index: usize) -> Result<&Tiler, Failure> {
-        match self.0.get(index) {
-            Some(Item::Tiler(x)) => Ok(x),
-            _ => Err(missing(index, Kind::Tiler)),
-        }
-    }
-
-    fn tuple(&self, index: usize) -> Result<&Tuple, Failure> {
-        match self.0.get(index) {
-            Some(Item::Tuple(x)) => Ok(x),
-            _ => Err(missing(index, Kind::Tuple)),
-        }
-    }
-
     fn optional_tuple(&self, index: usize) -> Result<Option<Tuple>, Failure> {
         if index < self.0.len() { self.tuple(index).cloned().map(Some) } else { Ok(None) }
-    }
-
-    fn number(&self, index: usize) -> Result<i64, Failure> {
-        match self.0.get(index) {
-            Some(Item::Number(x)) => Ok(*x),
-            _ => Err(missing(index, Kind::Number)),
-        }
-    }
-
-    fn value(&self, index: usize) -> Result<Value, Failure> {
-        match self.0.get(index) {
-            Some(Item::Value(x)) => Ok(*x),
-            _ => Err(missing(index, Kind::Value)),
-        }
     }
 
     /// A number as a mode index.
@@ -435,30 +420,9 @@ fn all() -> impl Iterator<Item = &'static Operation> {
 /// An error for an unknown operation, with the nearest known name.
 pub(crate) fn unknown(name: &str) -> Failure {
     let shown: String = name.chars().take(40).collect();
-    let advice = match nearest(&shown, all().map(|operation| operation.name)) {
-        Some(near) => format!("; did you mean `{near}`?"),
-        None => "; `tilewright layout --help` lists them".to_owned(),
-    };
-    Failure::Text(format!("there is no operation `{shown}`{advice}"))
-}
-
-/// The nearest known name, if one is near.
-pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    let near = known.map(|known| (distance(name, known), known)).min();
-    near.filter(|(changes, near)| *changes <= near.len() / 3).map(|(_, near)| near)
-}
-
-/// The edit distance of two words.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.bytes().enumerate() {
-            let next = (diagonal + usize::from(x != y)).min(row[j] + 1).min(row[j + 1] + 1);
-            diagonal = std::mem::replace(&mut row[j + 1], next);
-        }
-    }
-    row[b.len()]
+    let near = did_you_mean(&shown, all().map(|operation| operation.name));
+    let advice = near.unwrap_or_else(|| "`tilewright layout --help` lists them".to_owned());
+    Failure::Text(format!("there is no operation `{shown}`; {advice}"))
 }
 
 /// The table as data: of each operation its usage, what it does, and an example.

@@ -13,7 +13,7 @@ use tilewright_runtime::{Built, Device, Stream};
 use super::peer::{self, Failed, Peer};
 use crate::kernel::{self, Chosen};
 use crate::measure::{self, Effort, Samples, Timer};
-use crate::output::{self, Failure, Result, finish, option, print, time};
+use crate::output::{self, Failure, Result, finish, flag, option, print, text, texts, time};
 use crate::own;
 use crate::run::{self, device::Launches, problem::Problem};
 
@@ -33,7 +33,7 @@ pub(crate) fn command() -> Command {
     Command::new("bench")
         .about("Measure a kernel on a GPU, beside others and a copy of as many bytes")
         .args(kernel::args())
-        .arg(option("size", "M,N,K", "Extents, in this order or by name: M=300,K=7"))
+        .arg(run::sizes("Extents, in this order or by name: M=300,K=7"))
         .arg(run::inputs())
         .arg(
             option(
@@ -43,19 +43,20 @@ pub(crate) fn command() -> Command {
             )
             .action(ArgAction::Append),
         )
-        .arg(
-            option("device", "N", "The device's number")
-                .default_value("0")
-                .value_parser(value_parser!(usize)),
-        )
-        .arg(
-            Arg::new("quick")
-                .long("quick")
-                .help("Fewer rounds: a first impression")
-                .action(ArgAction::SetTrue),
-        )
-        .arg(Arg::new("json").long("json").help("Print what a program can read").action(ArgAction::SetTrue))
+        .arg(device())
+        .arg(flag("quick", "Fewer rounds: a first impression"))
+        .arg(output::json_flag())
         .after_help(format!("{}\n\n{METHOD}\n\n{}", kernel::examples(EXAMPLES), kernel::help()))
+}
+
+/// The option with the device's number.
+pub(super) fn device() -> Arg {
+    option("device", "N", "The device's number").default_value("0").value_parser(value_parser!(usize))
+}
+
+/// The device of this number.
+pub(super) fn opened(matches: &ArgMatches) -> Result<Device> {
+    Device::open(matches.get_one("device").copied().unwrap_or(0)).map_err(Failure::of)
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
@@ -106,15 +107,11 @@ fn bytes(problem: &Problem) -> usize {
 }
 
 fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
-    let (sizes, inputs) = (matches.get_one::<String>("size").map(String::as_str), run::described(matches)?);
-    let problem = Problem::new(&chosen.generated, sizes, &inputs, 0)?;
-    let against = matches.get_many::<String>("against").into_iter().flatten().map(|text| {
-        let (name, keys) = text.split_once(' ').unwrap_or((text, ""));
-        Ok((text.clone(), kernel::choose(name, keys)?))
-    });
+    let problem = Problem::new(&chosen.generated, text(matches, "size"), &run::described(matches)?, 0)?;
+    let against = texts(matches, "against").into_iter();
+    let against = against.map(|words| Ok((words.to_owned(), kernel::in_words(words)?)));
     let against = against.collect::<Result<Vec<_>>>()?;
-    let ordinal = matches.get_one("device").copied().unwrap_or(0);
-    let device = Device::open(ordinal).map_err(Failure::of)?;
+    let device = opened(matches)?;
     let stream = device.stream().map_err(Failure::of)?;
     let (bytes, mut rows) = (bytes(&problem), Vec::new());
     let mut timer = on_device(&stream, chosen, &against, &problem, bytes, &mut rows).map_err(Failure::of)?;
@@ -183,7 +180,7 @@ fn on_device<'a>(
 
 /// The times of contenders, the copy last.
 fn table(device: &str, bytes: usize, rows: &[Row], samples: &[Samples]) -> String {
-    let head = ["", "time", "spread", "GB/s", "of the copy", ""].map(String::from).to_vec();
+    let head = ["", "time", "spread", "GB/s", "of the copy", ""];
     let copy = samples.last();
     let row = |(Row { name, note, difference }, one): (&Row, &Samples)| {
         let speed = copy.map_or(f64::NAN, |copy| one.speed_against(copy).0);
@@ -204,8 +201,8 @@ fn table(device: &str, bytes: usize, rows: &[Row], samples: &[Samples]) -> Strin
             notes.join(", "),
         ]
     };
-    let rows: Vec<_> = std::iter::once(head).chain(rows.iter().zip(samples).map(row)).collect();
-    format!("{device}, {}\n{}", output::bytes(bytes as u64), output::table(&rows, &[1, 2, 3, 4]))
+    let table = output::table(&head, rows.iter().zip(samples).map(row), &[1, 2, 3, 4]);
+    format!("{device}, {}\n{table}", output::bytes(bytes as u64))
 }
 
 #[cfg(test)]

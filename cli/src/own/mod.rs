@@ -16,6 +16,7 @@ use tilewright_codegen::kernel_def::KernelDef;
 use crate::kernel::Listed;
 pub use peer::Operands;
 use peer::{Failed, Launch, Prepare};
+pub(crate) use reference::coordinates;
 pub use reference::{Inputs, Results};
 
 /// A reference for results.
@@ -58,11 +59,8 @@ type Named = (String, String, Prepare);
 static OWN: OnceLock<Own> = OnceLock::new();
 
 struct Own {
-    program: &'static str,
-    /// Names, descriptions and kernels.
-    kernels: Vec<(&'static str, &'static str, KernelDef)>,
-    references: HashMap<String, Reference>,
-    peers: Vec<Named>,
+    program: String,
+    commands: Commands,
 }
 
 impl Commands {
@@ -126,7 +124,7 @@ impl Commands {
 
     /// Runs the subcommand in the program's arguments. Call it once, at the end of `main`.
     pub fn main(self) -> ExitCode {
-        let Commands { kernels, mut abouts, references, peers } = self;
+        let Commands { kernels, abouts, references, peers } = &self;
         let known = |name: &String| kernels.iter().any(|kernel| kernel.name() == name);
         let compared = peers.iter().map(|(kernel, ..)| kernel);
         if let Some(name) = abouts.keys().chain(references.keys()).chain(compared).find(|name| !known(name)) {
@@ -137,8 +135,6 @@ impl Commands {
             );
             return ExitCode::FAILURE;
         }
-        // The list lives as long as the program.
-        let lasting = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
         let program = std::env::args().next().map_or_else(
             || "kernels".to_owned(),
             |path| {
@@ -147,42 +143,36 @@ impl Commands {
                 name.unwrap_or(path)
             },
         );
-        let listed = |kernel: KernelDef| {
-            let about = abouts.remove(kernel.name()).unwrap_or_default();
-            (lasting(kernel.name().to_owned()), lasting(about), kernel)
-        };
-        let program = lasting(program);
-        let own = Own { program, kernels: kernels.into_iter().map(listed).collect(), references, peers };
-        if OWN.set(own).is_err() {
+        if OWN.set(Own { program, commands: self }).is_err() {
             eprintln!("error: the commands of this program run already\nhelp: call `main` once");
             return ExitCode::FAILURE;
         }
+        let program = self::program().unwrap_or("kernels");
         crate::parsed(crate::command(program, env!("CARGO_PKG_VERSION"), crate::OWN), crate::OWN)
     }
 }
 
 /// The program's kernels; `None` for the kernels that ship with tilewright.
 pub(crate) fn listed() -> Option<Vec<Listed>> {
-    let one = |(name, about, def): &(&'static str, &'static str, KernelDef)| Listed {
-        name,
-        about,
-        def: def.clone(),
-    };
-    OWN.get().map(|own| own.kernels.iter().map(one).collect())
+    let Commands { kernels, abouts, .. } = &OWN.get()?.commands;
+    let about = |name: &str| abouts.get(name).map_or("", String::as_str);
+    let one =
+        |def: &'static KernelDef| Listed { name: def.name(), about: about(def.name()), def: def.clone() };
+    Some(kernels.iter().map(one).collect())
 }
 
 /// The program's name, if it has its own kernels.
 pub(crate) fn program() -> Option<&'static str> {
-    OWN.get().map(|own| own.program)
+    OWN.get().map(|own| own.program.as_str())
 }
 
 /// The reference for the results of a kernel, if the program has one.
 pub(crate) fn reference(kernel: &str) -> Option<Reference> {
-    OWN.get()?.references.get(kernel).cloned()
+    OWN.get()?.commands.references.get(kernel).cloned()
 }
 
 /// The peers that `bench` measures beside a kernel.
 pub(crate) fn peers(kernel: &str) -> impl Iterator<Item = (&'static str, &'static Prepare)> {
-    let all = OWN.get().into_iter().flat_map(|own| &own.peers);
+    let all = OWN.get().into_iter().flat_map(|own| &own.commands.peers);
     all.filter(move |(of, ..)| of == kernel).map(|(_, name, prepare)| (name.as_str(), prepare))
 }

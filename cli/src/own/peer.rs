@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tilewright::cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
 use tilewright_codegen::Elem;
 
-use crate::run::problem::{Problem, Tensor, decoded, encoded};
+use crate::run::device::{stored, values};
+use crate::run::problem::{Problem, Tensor};
 
 /// Why a peer failed.
 pub(crate) type Failed = Box<dyn Error + Send + Sync>;
@@ -28,12 +29,7 @@ pub struct Operands<'p> {
 impl<'p> Operands<'p> {
     pub(crate) fn new(stream: &Arc<CudaStream>, problem: &'p Problem) -> Result<Operands<'p>, Failed> {
         let sent = |tensor: &'p Tensor| -> Result<_, Failed> {
-            let bytes = tensor.elem.bytes() as usize;
-            let values = tensor.values.iter();
-            let stored: Vec<u8> = values
-                .flat_map(|value| encoded(tensor.elem, *value).to_le_bytes().into_iter().take(bytes))
-                .collect();
-            Ok((tensor, stream.clone_htod(&stored)?))
+            Ok((tensor, stream.clone_htod(&stored(tensor.elem, &tensor.values))?))
         };
         let tensors = problem.tensors().map(sent).collect::<Result<_, _>>()?;
         Ok(Operands { problem, stream: stream.clone(), tensors })
@@ -76,12 +72,7 @@ impl<'p> Operands<'p> {
         let read = |(tensor, slice): &(&Tensor, CudaSlice<u8>)| -> Result<Vec<f64>, Failed> {
             let bytes = self.stream.clone_dtoh(slice)?;
             self.stream.synchronize()?;
-            let value = |stored: &[u8]| {
-                let mut word = [0; 8];
-                word[..stored.len()].copy_from_slice(stored);
-                decoded(tensor.elem, u64::from_le_bytes(word))
-            };
-            Ok(bytes.chunks(tensor.elem.bytes() as usize).map(value).collect())
+            Ok(values(tensor.elem, &bytes))
         };
         written.map(read).collect()
     }

@@ -54,7 +54,7 @@ impl<'p> Results<'p> {
     pub fn fill(&mut self, name: &str, element: impl Fn(&[usize]) -> f64) {
         let tensor = tensor(self.problem, name);
         assert!(tensor.written, "the kernel does not write `{name}`");
-        let values = coordinates(&tensor.extents).map(|at| element(&at)).collect();
+        let values = coordinates(&tensor.extents, 1).map(|at| element(&at)).collect();
         self.filled.retain(|(known, _)| known != name);
         self.filled.push((name.to_owned(), values));
     }
@@ -90,10 +90,10 @@ fn tensor<'p>(problem: &'p Problem, name: &str) -> &'p Tensor {
     matching.unwrap_or_else(|| panic!("the kernel has no tensor `{name}`"))
 }
 
-/// All coordinates, the first mode running fastest.
-fn coordinates(extents: &[usize]) -> impl Iterator<Item = Vec<usize>> {
+/// Every `step`th coordinate, the first mode running fastest.
+pub(crate) fn coordinates(extents: &[usize], step: usize) -> impl Iterator<Item = Vec<usize>> {
     let count: usize = extents.iter().product();
-    (0..count).map(|mut rest| {
+    (0..count).step_by(step).map(|mut rest| {
         let along = |extent: &usize| {
             let along = rest % extent;
             rest /= extent;

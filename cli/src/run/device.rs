@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tilewright_codegen::element::Element;
+use tilewright_codegen::Elem;
 use tilewright_codegen::kernel_def::KernelDef;
-use tilewright_codegen::{Elem, with_element};
-use tilewright_runtime::{self as runtime, Built, Device, DeviceTensor, Launched, Stored, Stream};
+use tilewright_runtime::raw::AnyTensor;
+use tilewright_runtime::{self as runtime, Built, Device, Launched, Stream};
 
 use super::problem::{Argument, Problem, Tensor, decoded, encoded};
 use crate::output::{Failure, Result};
@@ -47,7 +47,24 @@ fn on(stream: &Stream, def: &KernelDef, problem: &Problem) -> std::result::Resul
 pub(crate) struct Launches<'s> {
     stream: &'s Stream,
     kernel: Built,
-    owned: Vec<Box<dyn Owned>>,
+    owned: Vec<Owned>,
+}
+
+/// An argument on the device.
+enum Owned {
+    /// A tensor, and its bytes at the beginning if it is written.
+    Tensor(AnyTensor, Elem, Option<Vec<u8>>),
+    /// A number: its bits.
+    Number(Elem, u64),
+}
+
+impl Owned {
+    fn argument(&mut self) -> runtime::Argument<'_> {
+        match self {
+            Owned::Tensor(tensor, _, written) => tensor.argument(written.is_some()),
+            Owned::Number(elem, bits) => runtime::Argument::number(*elem, *bits),
+        }
+    }
 }
 
 impl<'s> Launches<'s> {
@@ -56,18 +73,20 @@ impl<'s> Launches<'s> {
         kernel: Built,
         problem: &Problem,
     ) -> std::result::Result<Launches<'s>, runtime::Error> {
-        let mut owned: Vec<Box<dyn Owned>> = Vec::new();
-        for argument in &problem.arguments {
-            owned.push(match argument {
-                Argument::Tensor(tensor) => sent(stream, tensor)?,
-                Argument::Number { elem, value, .. } => Box::new(Number(*elem, *value)),
-            });
-        }
+        let one = |argument: &Argument| match argument {
+            Argument::Tensor(Tensor { elem, extents, strides, values, written, .. }) => {
+                let bytes = stored(*elem, values);
+                let tensor = AnyTensor::new(stream, *elem, extents, strides, &bytes)?;
+                Ok(Owned::Tensor(tensor, *elem, written.then_some(bytes)))
+            }
+            Argument::Number { elem, value, .. } => Ok(Owned::Number(*elem, encoded(*elem, *value))),
+        };
+        let owned = problem.arguments.iter().map(one).collect::<std::result::Result<_, runtime::Error>>()?;
         Ok(Launches { stream, kernel, owned })
     }
 
     pub(crate) fn launch(&mut self) -> std::result::Result<Launched, runtime::Error> {
-        let mut arguments: Vec<_> = self.owned.iter_mut().map(|one| one.argument()).collect();
+        let mut arguments: Vec<_> = self.owned.iter_mut().map(Owned::argument).collect();
         self.kernel.launch_with(self.stream, &mut arguments)
     }
 
@@ -79,98 +98,44 @@ impl<'s> Launches<'s> {
     /// Sets the kernel, and what it writes to what it was at the beginning.
     pub(crate) fn replace(&mut self, kernel: Built) -> std::result::Result<(), runtime::Error> {
         self.kernel = kernel;
-        self.owned.iter_mut().try_for_each(|one| one.reset())
+        self.owned.iter_mut().try_for_each(|one| match one {
+            Owned::Tensor(tensor, _, Some(bytes)) => tensor.write(bytes),
+            _ => Ok(()),
+        })
     }
 
     /// The written tensors as stored.
     pub(crate) fn results(&self) -> std::result::Result<Vec<Vec<f64>>, runtime::Error> {
-        let all = self.owned.iter().map(|one| one.result());
-        all.filter_map(std::result::Result::transpose).collect()
+        let one = |one: &Owned| match one {
+            Owned::Tensor(tensor, elem, Some(_)) => Some(tensor.bytes().map(|bytes| values(*elem, &bytes))),
+            _ => None,
+        };
+        self.owned.iter().filter_map(one).collect()
     }
 }
 
-/// An argument on the device, of any type.
-trait Owned {
-    fn argument(&mut self) -> runtime::Argument<'_>;
-    /// Sets it to what it was at the beginning, if it is written.
-    fn reset(&mut self) -> std::result::Result<(), runtime::Error> {
-        Ok(())
-    }
-    /// Its contents as stored, if it is written.
-    fn result(&self) -> std::result::Result<Option<Vec<f64>>, runtime::Error>;
+/// The bytes of values, as a device stores them.
+pub(crate) fn stored(elem: Elem, values: &[f64]) -> Vec<u8> {
+    let size = elem.bytes() as usize;
+    let bytes = |value: &f64| encoded(elem, *value).to_le_bytes().into_iter().take(size);
+    converted(values, 1, |part| part.iter().flat_map(bytes).collect())
 }
 
-struct Number(Elem, f64);
-
-impl Owned for Number {
-    fn argument(&mut self) -> runtime::Argument<'_> {
-        with_element!(self.0, T => runtime::Argument::scalar(T::from_raw(encoded(self.0, self.1))))
-    }
-
-    fn result(&self) -> std::result::Result<Option<Vec<f64>>, runtime::Error> {
-        Ok(None)
-    }
+/// The values of stored bytes.
+pub(crate) fn values(elem: Elem, bytes: &[u8]) -> Vec<f64> {
+    let size = elem.bytes() as usize;
+    let value =
+        |one: &[u8]| decoded(elem, one.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte)));
+    converted(bytes, size, |part| part.chunks_exact(size).map(value).collect())
 }
 
-struct Sent<T: Element, const R: usize> {
-    tensor: DeviceTensor<T, R>,
-    /// What it was at the beginning, if it is written.
-    written: Option<Vec<T>>,
-}
-
-impl<T: Element + Stored<Elem = T>, const R: usize> Owned for Sent<T, R> {
-    fn argument(&mut self) -> runtime::Argument<'_> {
-        match self.written.is_some() {
-            true => (&mut self.tensor).into(),
-            false => (&self.tensor).into(),
-        }
-    }
-
-    fn reset(&mut self) -> std::result::Result<(), runtime::Error> {
-        self.written.as_ref().map_or(Ok(()), |values| self.tensor.write(values))
-    }
-
-    fn result(&self) -> std::result::Result<Option<Vec<f64>>, runtime::Error> {
-        if self.written.is_none() {
-            return Ok(None);
-        }
-        Ok(Some(converted(&self.tensor.to_host_stored()?, |value| decoded(T::ELEM, value.to_raw()))))
-    }
-}
-
-fn sent(stream: &Stream, tensor: &Tensor) -> std::result::Result<Box<dyn Owned>, runtime::Error> {
-    with_element!(tensor.elem, T => match tensor.extents.len() {
-        1 => with_rank::<T, 1>(stream, tensor),
-        2 => with_rank::<T, 2>(stream, tensor),
-        3 => with_rank::<T, 3>(stream, tensor),
-        _ => with_rank::<T, 4>(stream, tensor),
-    })
-}
-
-fn with_rank<T: Element + Stored<Elem = T>, const R: usize>(
-    stream: &Stream,
-    tensor: &Tensor,
-) -> std::result::Result<Box<dyn Owned>, runtime::Error> {
-    let all = |values: &[usize]| {
-        let mut modes = [1; R];
-        modes.iter_mut().zip(values).for_each(|(mode, value)| *mode = *value);
-        modes
-    };
-    let values: Vec<T> = converted(&tensor.values, |&value| T::from_raw(encoded(T::ELEM, value)));
-    let (extents, strides) = (all(&tensor.extents), all(&tensor.strides));
-    let sent = DeviceTensor::from_host_strided(stream, extents, strides, &values)?;
-    Ok(Box::new(Sent { tensor: sent, written: tensor.written.then_some(values) }))
-}
-
-/// Converts values, by all processors.
-fn converted<S: Sync, T: Send>(values: &[S], convert: impl Fn(&S) -> T + Sync) -> Vec<T> {
+/// Converts parts that are multiples of `size` elements, by all processors.
+fn converted<S: Sync, T: Send>(values: &[S], size: usize, convert: impl Fn(&[S]) -> Vec<T> + Sync) -> Vec<T> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let part = values.len().div_ceil(threads).max(1 << 16);
+    let part = size * (values.len() / size).div_ceil(threads).max(1 << 16);
     let convert = &convert;
     std::thread::scope(|scope| {
-        let parts = values.chunks(part);
-        let running: Vec<_> =
-            parts.map(|part| scope.spawn(move || part.iter().map(convert).collect::<Vec<T>>())).collect();
+        let running: Vec<_> = values.chunks(part).map(|part| scope.spawn(move || convert(part))).collect();
         let joined =
             running.into_iter().map(|one| one.join().unwrap_or_else(|why| std::panic::resume_unwind(why)));
         joined.flatten().collect()

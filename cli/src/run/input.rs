@@ -2,7 +2,7 @@
 
 use tilewright_codegen::Elem;
 
-use crate::output::{Failure, Result};
+use crate::output::{Result, pointed};
 
 /// The settings of an option for an argument.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,12 +36,8 @@ impl Input {
     /// Reads one.
     pub(crate) fn read(text: &str) -> Result<Input> {
         let wrong = |word: &str, what: String| {
-            let at = word.as_ptr() as usize - text.as_ptr() as usize;
-            let indent = " ".repeat(text[..at].chars().count());
-            let carets = "^".repeat(word.chars().count().max(1));
-            Failure::Refused(format!(
-                "{what}\n  --input '{text}'\n           {indent}{carets}\nhelp: {WORDS}"
-            ))
+            let (line, at) = (format!("{text}'"), word.as_ptr() as usize - text.as_ptr() as usize);
+            pointed(&what, "--input '", [&line, &line[at..at + word.len()]], WORDS)
         };
         let Some((name, mut rest)) = text.split_once(':') else {
             return Err(wrong(text, "an argument's name and a colon come first".into()));
@@ -93,6 +89,7 @@ impl Input {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::Failure;
 
     #[test]
     fn inputs_are_read() {

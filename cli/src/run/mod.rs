@@ -14,10 +14,12 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use tilewright_codegen::Generated;
+use tilewright_codegen::kernel_def::Locations;
 use tilewright_sim::{Fault, OnEvent};
 
 use crate::kernel::{self, Chosen};
-use crate::output::{self, Failure, Result, finish, print};
+use crate::output::{self, Failure, Result, finish, flag, option, print};
+use crate::own;
 use input::Input;
 use problem::{Argument, Problem};
 use reference::Comparison;
@@ -39,55 +41,45 @@ enum Where {
 }
 
 pub(crate) fn command() -> Command {
-    let value = |name: &'static str, value: &'static str, help: &'static str| {
-        Arg::new(name).long(name).value_name(value).help(help)
-    };
     Command::new("run")
         .about("Run a kernel on random inputs and compare the result with double precision")
         .args(kernel::args())
-        .arg(value(
-            "size",
-            "M,N,K",
-            "Extents, in this order or by name: M=300,K=7 [default: none is divided by tiles]",
-        ))
+        .arg(sizes("Extents, in this order or by name: M=300,K=7 [default: none is divided by tiles]"))
         .arg(inputs())
         .arg(
-            value("device", "sim|cuda:0", "The simulator, or a device by its number")
+            option("device", "sim|cuda:0", "The simulator, or a device by its number")
                 .default_value("sim")
                 .value_parser(backend),
         )
         .arg(
-            value("seed", "N", "Decides inputs, and in the simulator the order of everything")
+            option("seed", "N", "Decides inputs, and in the simulator the order of everything")
                 .default_value("0")
                 .value_parser(value_parser!(u64)),
         )
         .arg(
-            value("schedules", "N", "In the simulator: run so many orders, whose results must agree")
+            option("schedules", "N", "In the simulator: run so many orders, whose results must agree")
                 .default_value("1")
                 .value_parser(value_parser!(u32).range(1..)),
         )
-        .arg(
-            Arg::new("check")
-                .long("check")
-                .help("Fail where the result cannot be compared, instead of saying so")
-                .action(ArgAction::SetTrue),
-        )
-        .arg(Arg::new("json").long("json").help("Print what a program can read").action(ArgAction::SetTrue))
+        .arg(flag("check", "Fail where the result cannot be compared, instead of saying so"))
+        .arg(output::json_flag())
         .after_help(format!("{}\n\n{}\n\n{}", kernel::examples(EXAMPLES), output::EXIT_CODES, kernel::help()))
+}
+
+/// The option with extents.
+pub(crate) fn sizes(help: &'static str) -> Arg {
+    option("size", "M,N,K", help)
 }
 
 /// The option that describes arguments.
 pub(crate) fn inputs() -> Arg {
-    Arg::new("input")
-        .long("input")
-        .value_name("INPUT")
-        .help("An argument in words, 'x: f32 [M=4096, N=1000] row-major normal'; may be given several times")
-        .action(ArgAction::Append)
+    let help = "An argument in words, 'x: f32 [M=4096, N=1000] row-major normal'; may be given several times";
+    option("input", "INPUT", help).action(ArgAction::Append)
 }
 
 /// Its text.
 pub(crate) fn described(matches: &ArgMatches) -> Result<Vec<Input>> {
-    matches.get_many::<String>("input").into_iter().flatten().map(|text| Input::read(text)).collect()
+    output::texts(matches, "input").into_iter().map(Input::read).collect()
 }
 
 fn backend(text: &str) -> std::result::Result<Where, String> {
@@ -119,7 +111,7 @@ struct Shown {
 
 fn carry_out(matches: &ArgMatches, chosen: &Chosen) -> Result {
     let seed = *matches.get_one::<u64>("seed").unwrap_or(&0);
-    let sizes = matches.get_one::<String>("size").map(String::as_str);
+    let sizes = output::text(matches, "size");
     let problem = Problem::new(&chosen.generated, sizes, &described(matches)?, seed)?;
     let device = matches.get_one::<Where>("device").copied().unwrap_or(Where::Simulator);
     let shown = match device {
@@ -178,6 +170,13 @@ pub(crate) fn simulate(
     };
     let compared = reference::compare(chosen.name, &chosen.definition, &problem, &shown.results);
     Ok(json::run(chosen, &problem, seed, &shown, compared.as_ref()))
+}
+
+/// The variant that a kernel runs for these sizes in the simulator, and the costs of its accesses, as `--json` prints them.
+pub fn counted(kernel: &Generated, sizes: &str) -> Result<Value> {
+    let problem = Problem::new(kernel, Some(sizes), &[], 0)?;
+    let wanted = simulated::Wanted { seed: 0, schedules: 1, locations: Locations::default(), events: None };
+    Ok(in_simulator(simulated::run(kernel, &problem, &wanted).map_err(Failure::of)?, 1).json)
 }
 
 fn in_simulator(ran: simulated::Ran, schedules: u32) -> Shown {
@@ -250,7 +249,10 @@ fn text(
         }
     }
     text += &match compared {
-        None => "the result is not compared: what the kernel computes is not known\n".to_owned(),
+        None => format!(
+            "the result is not compared: what the kernel computes is not known{}\n",
+            compared_kernels()
+        ),
         Some(comparison) => verdict(comparison),
     };
     text + &format!(
@@ -258,6 +260,14 @@ fn text(
         tilewright_codegen::report_of(kernel, shown.variant.unwrap_or(0)),
         shown.details
     )
+}
+
+/// Which results are compared, in words.
+fn compared_kernels() -> &'static str {
+    match own::program() {
+        Some(_) => "; Commands::reference adds a reference to this program",
+        None => "; it is for GEMMs and for softmax, and tests compare the other kernels",
+    }
 }
 
 fn verdict(comparison: &Comparison) -> String {

@@ -1,13 +1,13 @@
 //! Generated arguments for a kernel: sizes from the command line, contents from a seed.
 
 use tilewright_codegen::launch::{self, Given};
+use tilewright_codegen::source::spelling::did_you_mean;
 use tilewright_codegen::thread::Param;
 use tilewright_codegen::{Elem, Generated, number};
 use tilewright_layout::{Symbol, Value};
 
 use super::input::{Contents, Input};
-use crate::layout::nearest;
-use crate::output::{Failure, Result};
+use crate::output::{Failure, Result, pointed};
 
 /// The default extent: no tile divides it.
 const USUAL: [(&str, i64); 4] = [("M", 200), ("N", 100), ("K", 50), ("L", 3)];
@@ -149,6 +149,24 @@ pub(crate) fn unallocated(
     let params = &kernel.variants[0].program.params[..kernel.params.len()];
     let mut known = extents(kernel, params, sizes)?;
     known.described(kernel, params, inputs)?;
+    let given = placed(kernel, params, &mut known)?;
+    Ok((known.extents, given))
+}
+
+/// The same for extents by name, of which a kernel has some: for the project's own benchmarks.
+pub fn placed_with(kernel: &Generated, sizes: &[(&str, i64)]) -> Result<Vec<Given>> {
+    let params = &kernel.variants[0].program.params[..kernel.params.len()];
+    let mut known = extents(kernel, params, None)?;
+    for (name, extent) in &mut known.extents {
+        let size = sizes.iter().find(|(size, _)| size == name);
+        *extent = size.map_or(*extent, |(_, value)| *value);
+    }
+    known.described(kernel, params, &[])?;
+    placed(kernel, params, &mut known)
+}
+
+/// Arguments of these sizes.
+fn placed(kernel: &Generated, params: &[Param], known: &mut Known) -> Result<Vec<Given>> {
     let mut given = Vec::new();
     for (offset_of, param) in params.iter().enumerate() {
         given.push(match param {
@@ -161,7 +179,7 @@ pub(crate) fn unallocated(
             _ => return Err(strange(&kernel.name)),
         });
     }
-    Ok((known.extents, given))
+    Ok(given)
 }
 
 /// The extent of a mode.
@@ -237,10 +255,8 @@ impl Known {
                 offset_of.map(|offset_of| (&params[offset_of], &kernel.params[offset_of]))
             else {
                 let names: Vec<&str> = kernel.params.iter().map(|param| param.name.as_str()).collect();
-                let help = match nearest(name, names.iter().copied()) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("its arguments are {}", names.join(", ")),
-                };
+                let near = did_you_mean(name, names.iter().copied());
+                let help = near.unwrap_or_else(|| format!("its arguments are {}", names.join(", ")));
                 return refuse(format!("the kernel has no argument `{name}`\nhelp: {help}"));
             };
             if let Some(elem) = input.elem.filter(|elem| *elem != known.elem) {
@@ -355,15 +371,8 @@ fn extents(kernel: &Generated, params: &[Param], text: Option<&str>) -> Result<K
     let usual = |name: &str| USUAL.get(offset_of(name)).map_or(64, |(_, value)| *value);
     let mut extents: Vec<(String, i64)> = names.iter().map(|name| (name.to_string(), usual(name))).collect();
     let Some(text) = text else { return Ok(Known { extents, ..Known::default() }) };
-    let wrong = |word: &str, what: String| {
-        let at = word.as_ptr() as usize - text.as_ptr() as usize;
-        let indent = " ".repeat(text[..at].chars().count());
-        let carets = "^".repeat(word.chars().count().max(1));
-        Failure::Refused(format!(
-            "{what}\n  --size {text}\n         {indent}{carets}\nhelp: this kernel's sizes are {}",
-            names.join(",")
-        ))
-    };
+    let help = format!("this kernel's sizes are {}", names.join(","));
+    let wrong = |word: &str, what: String| pointed(&what, "--size ", [text, word], &help);
     for (position, word) in text.split(',').enumerate() {
         let (name, number) = match word.split_once('=') {
             Some((name, number)) => (Some(name.trim()), number),

@@ -2,6 +2,7 @@
 //! `tilewright_tile::build`.
 
 pub mod evaluate;
+mod fold;
 pub mod matmul;
 pub mod words;
 

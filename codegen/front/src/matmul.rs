@@ -19,9 +19,8 @@ mod threads;
 mod tiles;
 mod warps;
 
-use crate::source::ast::{Arg, Kernel, Level, Name, Span};
+use crate::source::ast::{Arg, Kernel, Level, Name};
 use crate::source::diagnostic::{Diagnostic, Lint};
-use crate::source::problem::{Problem, Result};
 use crate::tile;
 use crate::tile::alternative::Width;
 use crate::tile::alternative::{Alternative, Policy};
@@ -136,8 +135,8 @@ fn of_one(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
     let Machine { plans, instead } = machine;
     let (mut wide, mut others) = match plans.first() {
         None => by_threads(&reader, &config).map_err(|wrong| vec![instead.clone().unwrap_or(wrong)])?,
-        Some(plan) if plan.is_wgmma() => by_wgmma(&config, &plans).map_err(at_all)?,
-        Some(_) => by_warps(&mut reader, &config, &plans).map_err(at_all)?,
+        Some(plan) if plan.is_wgmma() => by_wgmma(&config, &plans).map_err(|wrong| vec![wrong])?,
+        Some(_) => by_warps(&mut reader, &config, &plans).map_err(|wrong| vec![wrong])?,
     };
     let instead = instead.filter(|_| plans.is_empty());
     // Too many stages of tiles are an error about the key.
@@ -148,30 +147,27 @@ fn of_one(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
     Ok(Programs { wide, others, levels, why, instead })
 }
 
-/// A problem of no key.
-fn at_all(problem: Problem) -> Vec<Diagnostic> {
-    vec![problem.at(Span::default())]
-}
+/// A result whose error has a span, a key's if the language reports it there.
+type Made<T> = std::result::Result<T, Diagnostic>;
 
 /// The first program, and the others.
 type All = (tile::Program, Vec<Alternative>);
 
 /// The product on CUDA cores.
-fn by_threads(reader: &Reader<'_>, config: &Config) -> std::result::Result<All, Diagnostic> {
+fn by_threads(reader: &Reader<'_>, config: &Config) -> Made<All> {
     let wide = product::program(config, reader.args)?;
     if !tiles::suit(reader, config) {
         let narrow = narrow(reader.args, config).map(Alternative::last);
         return Ok((wide, narrow.into_iter().collect()));
     }
     // The plain kernel serves every launch.
-    let tiles = tiles::programs(reader.args, config);
-    let (first, mut others) = tiles.map_err(|problem| problem.at(Span::default()))?;
+    let (first, mut others) = tiles::programs(reader.args, config)?;
     others.push(Alternative::last(wide));
     Ok((first, others))
 }
 
 /// The product by mma.sync, and where copies of operands suit other instructions or bulk copies, of copies.
-fn by_warps(reader: &mut Reader<'_>, config: &Config, plans: &[Plan]) -> Result<All> {
+fn by_warps(reader: &mut Reader<'_>, config: &Config, plans: &[Plan]) -> Made<All> {
     let (wide, mut others) = tensor::among(config, plans)?;
     if let Some((copies, plans)) = reader.wgmma_of_copies(config) {
         others.splice(..0, tiles_of_wgmma(&copies, &plans)?);
@@ -183,7 +179,7 @@ fn by_warps(reader: &mut Reader<'_>, config: &Config, plans: &[Plan]) -> Result<
 
 /// The product by wgmma, in one variant for each of some sizes, and by mma.sync where bulk copies do not
 /// support operands.
-fn by_wgmma(config: &Config, plans: &[Plan]) -> Result<All> {
+fn by_wgmma(config: &Config, plans: &[Plan]) -> Made<All> {
     // Keys are about the tiles of wgmma.
     let mut reader = Reader::new(&[]);
     // Tiles of the author's choice are multiplied by wgmma wherever that is possible.
@@ -200,7 +196,7 @@ fn by_wgmma(config: &Config, plans: &[Plan]) -> Result<All> {
     let single = row.filter(|_| config.is_in_terms());
     let single = single.map_or(Ok(Vec::new()), |row| tensor::single(config, row))?;
     let of_few = |plan| Ok(Alternative::aligned(tensor::widest(config, plan, measured)?));
-    let few = few.iter().map(of_few).collect::<Result<Vec<_>>>()?;
+    let few = few.iter().map(of_few).collect::<Made<Vec<_>>>()?;
     let mut others = tiles_of_wgmma(config, plans)?;
     let wide = others.remove(0).program;
     // Programs whose threads store C.
@@ -216,7 +212,7 @@ fn by_wgmma(config: &Config, plans: &[Plan]) -> Result<All> {
 }
 
 /// The product by wgmma in tiles of some sizes: one program for each, and more for results that bulk copies do not store.
-fn tiles_of_wgmma(config: &Config, plans: &[Plan]) -> Result<Vec<Alternative>> {
+fn tiles_of_wgmma(config: &Config, plans: &[Plan]) -> Made<Vec<Alternative>> {
     let programs = page::programs(config, plans)?;
     // Threads that store single elements have guards and addresses in registers. A bias, C, scales, and sums of
     // single steps take registers, too.

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::tile::visit::preorder;
 use crate::tile::{Op, Program, Space, Tensor};
 use crate::values::id::Id;
 
@@ -41,14 +42,12 @@ pub fn allocate(program: &Program) -> Allocation {
         all.rings.push(both);
     }
     let mut parts = vec![1; program.orders as usize];
-    for stmt in &program.body {
-        stmt.each(&mut |stmt| {
-            if let Op::Ordered { order, groups, .. } = &stmt.op
-                && let Some(parts) = parts.get_mut(*order as usize)
-            {
-                *parts = program.members(groups);
-            }
-        });
+    for stmt in preorder(&program.body) {
+        if let Op::Ordered { order, groups, .. } = &stmt.op
+            && let Some(parts) = parts.get_mut(*order as usize)
+        {
+            *parts = program.members(groups);
+        }
     }
     all.orders = parts.into_iter().map(|parts| all.mbarriers(parts)).collect();
     all
@@ -56,7 +55,7 @@ pub fn allocate(program: &Program) -> Allocation {
 
 /// The size of a tensor.
 fn bytes(tensor: &Tensor) -> u32 {
-    tensor.layout.cosize().unwrap_or(0) as u32 * tensor.elem.bytes()
+    tensor.elem.bytes_of(tensor.layout.cosize().unwrap_or(0) as u32)
 }
 
 impl Allocation {

@@ -10,6 +10,7 @@ pub mod pipeline;
 pub mod project;
 pub mod resolve;
 pub mod synchronise;
+mod view_elements;
 
 use tilewright_program::{cuda, isa, launch, source, thread, values};
 use tilewright_tile::{build, tile};

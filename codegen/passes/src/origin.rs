@@ -26,8 +26,10 @@ use crate::tile::elements::{Edge, ElementFacts};
 use crate::tile::empty_loops;
 use crate::tile::pair::Scanned;
 use crate::tile::view::View;
-use crate::tile::{Across, Expr, How, Multiply, Op, Past, ProductViews, Program, Space, Stmt};
+use crate::tile::visit::preorder;
+use crate::tile::{Across, Expr, How, Multiply, Op, ProductViews, Program, Space, Stmt};
 use crate::values::affine::Coord;
+use crate::values::flow::{Edit, Forward, Structured, end};
 use crate::values::lanes::Lanes;
 use crate::values::semiring::Semiring;
 
@@ -48,37 +50,27 @@ pub(crate) fn find(
         elements: HashMap::new(),
         refused: BTreeMap::new(),
         loops: Vec::new(),
-        left: Vec::new(),
         followed: BTreeSet::new(),
-        idle: BTreeSet::new(),
         operands: BTreeSet::new(),
         writers: Writers::of(&program),
         assigned: BTreeSet::new(),
-        written_once: BTreeSet::new(),
-        values: BTreeMap::new(),
         added: BTreeSet::new(),
     };
-    let (mut asks, mut written) = (false, BTreeMap::<Id, usize>::new());
-    let mut checks = false;
-    for stmt in &program.body {
-        stmt.each(&mut |stmt| {
-            asks |= stmt.needs_coordinates();
-            checks |= origins.writers.may_combine(stmt);
-            stmt.writes().iter().for_each(|to| *written.entry(to.tensor).or_default() += 1);
-            let assigned = match &stmt.op {
-                Op::Copy { from, to, .. } => Some((from, to)),
-                Op::Map { ins, to, value: Expr::In(0) } => ins.first().map(|from| (from, to)),
-                _ => None,
-            };
-            origins.assigned.extend(assigned.map(|(from, to)| (from.tensor, to.tensor)));
-        });
+    let (mut asks, mut checks) = (false, false);
+    for stmt in preorder(&program.body) {
+        asks |= stmt.needs_coordinates();
+        checks |= origins.writers.may_combine(stmt);
+        let assigned = match &stmt.op {
+            Op::Copy { from, to, .. } => Some((from, to)),
+            Op::Map { ins, to, value: Expr::In(0) } => ins.first().map(|from| (from, to)),
+            _ => None,
+        };
+        origins.assigned.extend(assigned.map(|(from, to)| (from.tensor, to.tensor)));
     }
     let needs = origins.assumed.needs.clone();
     if asks || checks {
-        origins.written_once =
-            written.into_iter().filter(|(_, times)| *times == 1).map(|(tensor, _)| tensor).collect();
         origins.operands = crate::tile::fills::operands(&program.body);
-        origins.walk(&program.body, &mut State::new());
+        end(&mut origins, &program, &program.body, State::new());
     }
     let Origins { mut elements, mut refused, assumed, .. } = origins;
     // A check alone needs no more: a product that one variant may not combine is refused in another.
@@ -93,11 +85,8 @@ pub(crate) fn find(
         stmt.each_mut(&mut |stmt| stmt.elements = elements.remove(&stmt.id).map(Box::new));
     }
     if let Some(size) = program.zero {
-        let mut mentions = false;
-        for stmt in &empty_loops::reduced(program.clone()).body {
-            stmt.each(&mut |stmt| mentions |= stmt.elements.iter().any(|of| of.mentions(size)));
-        }
-        if mentions {
+        let reduced = empty_loops::reduced(program.clone());
+        if preorder(&reduced.body).any(|stmt| stmt.elements.iter().any(|of| of.mentions(size))) {
             let why = Problem::new("elements are in bounds or not by a size that is 0");
             return Err(why.at(Span::default()));
         }
@@ -115,23 +104,113 @@ struct Origins<'p> {
     refused: BTreeMap<Id, Diagnostic>,
     /// Loops around the current statement.
     loops: Vec<Id>,
-    /// States at early exits of loops.
-    left: Vec<(Id, State)>,
     /// Accumulators of products of whole tiles, whose coordinates the tiles state; see [`Op::Flow`].
     followed: BTreeSet<Id>,
-    /// Tensors whose edges are known after a loop if it has an iteration, and it may have none.
-    idle: BTreeSet<Id>,
     /// See [`crate::tile::fills::operands`].
     operands: BTreeSet<Id>,
     writers: Writers<'p>,
     /// Tensors and the targets of their copies: `sum = sum + x` adds to another tile first, which then is copied to `sum`.
     assigned: BTreeSet<(Id, Id)>,
-    /// Tensors that one statement alone writes.
-    written_once: BTreeSet<Id>,
-    /// The value of their out-of-bounds elements, where a function makes it of elements that are known there.
-    values: BTreeMap<Id, f64>,
     /// Accumulators to which functions of elements are added whose value out of bounds is not known.
     added: BTreeSet<Id>,
+}
+
+impl Forward<Program> for Origins<'_> {
+    type State = State;
+
+    fn join(one: State, other: &State) -> State {
+        join(one, other)
+    }
+
+    fn pass(&mut self, stmt: &Stmt, state: &mut State) -> Edit<Stmt> {
+        if stmt.needs_coordinates() {
+            self.elements.entry(stmt.id).or_default();
+        }
+        match &stmt.op {
+            Op::Copy { from, to, how: How::Atom(_), .. } => {
+                let known = Some(self.known(from, state)).filter(OutOfBounds::is_none);
+                self.update(to, known.unwrap_or(OutOfBounds::UNKNOWN), state);
+            }
+            Op::Copy { from, to, fill, .. } => self.copied(stmt.by, from, to, *fill, state),
+            Op::Map { to, value, .. } if stmt.op.filled().is_some() => {
+                let contents = if let Expr::Lit(x) = value { x.exact() } else { None };
+                let age = self.loops.len();
+                let known = OutOfBounds { contents, age, filled: true, ..OutOfBounds::NONE };
+                self.written(stmt.by, to, known, state);
+            }
+            Op::Map { ins, to, value } => self.pass_map(stmt, ins, to, value, state),
+            Op::Flow { a, b, acc } => {
+                self.followed.insert(acc.tensor);
+                self.check_product(stmt, ProductViews { a, b, acc }, Semiring::SUMS, state);
+                self.multiplied(ProductViews { a, b, acc }, false, state);
+            }
+            Op::Contents { from, to } => self.filled_slot(from, to, state),
+            Op::Gemm { acc, how: Multiply::Atom(_), .. } if self.followed.contains(&acc.tensor) => {}
+            Op::Gemm { a, b, acc, how, .. } => {
+                if how.row(self.program.tensor(acc.tensor).elem).is_ok_and(Atom::is_scalar) {
+                    self.check_product(stmt, ProductViews { a, b, acc }, how.semiring(), state);
+                }
+                self.multiplied(ProductViews { a, b, acc }, matches!(how, Multiply::Atom(_)), state)
+            }
+            Op::Scan { from, to, carry, how } => self.scanned(stmt, &Scanned { from, to, carry }, how, state),
+            Op::Gather { .. } | Op::Scatter { .. } | Op::Fold { .. } | Op::Lanes { .. } => {
+                self.pass_masked(stmt, state)
+            }
+            Op::For { var, .. } => self.loops.push(*var),
+            Op::Tiles { vars, .. } => self.loops.extend(vars),
+            Op::Take { number, .. } => forget(state, &|coord| is_number(coord, *number)),
+            // An element in bounds is updated where it was initialised.
+            Op::Atomic { .. } => {}
+            _ => stmt.writes().into_iter().for_each(|to| self.update(to, OutOfBounds::UNKNOWN, state)),
+        }
+        Edit::Keep
+    }
+
+    /// Forgets edges and coordinates that depend on the variables of a block, or on the integers that it reads.
+    fn leave(&mut self, block: &[Stmt], vars: &[Id], state: &mut State) {
+        let taken = |stmt: &Stmt| if let Op::Take { number, .. } = stmt.op { Some(number) } else { None };
+        let taken: Vec<Id> = preorder(block).filter_map(taken).collect();
+        forget(state, &|coord| match coord {
+            Coord::Var(var) => vars.contains(var),
+            coord => taken.iter().any(|number| is_number(coord, *number)),
+        });
+    }
+
+    fn after(&mut self, stmt: &Stmt, state: &mut State) {
+        if let Op::For { .. } | Op::Tiles { .. } = stmt.op {
+            self.loops.truncate(self.loops.len() - self.program.vars(stmt).len());
+        }
+        for id in stmt.preorder().flat_map(Stmt::writes).map(|to| to.tensor) {
+            // Messages name the first statement after which a coordinate is unknown.
+            let Some(at) = state.get_mut(&id).and_then(|of| of.at.as_mut()) else { continue };
+            at.resize(self.program.tensor(id).rank(), Coordinate::Unknown(None));
+            for at in at.iter_mut().filter(|at| **at == Coordinate::Unknown(None)) {
+                *at = Coordinate::Unknown(Some(stmt.id));
+            }
+        }
+    }
+
+    fn after_loop(&mut self, var: Id, runs: bool, before: State, mut end: State) -> State {
+        if self.program.zero.is_some_and(|size| empty_loops::is_empty(self.program, var, size)) {
+            // Coordinates and edges come from the program's text, values from launches.
+            let both = join(before, &end);
+            end.iter_mut().for_each(|(id, of)| of.contents = both.get(id).and_then(|both| both.contents));
+        } else if !runs {
+            let mut both = join(before, &end);
+            for (id, of) in both.iter_mut().filter(|(_, of)| of.edges.is_none()) {
+                of.if_runs |= end.get(id).is_some_and(|end| end.edges.is_some());
+            }
+            return both;
+        }
+        end
+    }
+
+    /// The writes to shared memory.
+    fn shared(&self, state: &State) -> Option<State> {
+        let is_shared = |id: &Id| matches!(self.program.tensor(*id).space, Space::Shared { .. });
+        let shared = state.iter().filter(|(id, _)| is_shared(id));
+        Some(shared.map(|(id, of)| (*id, of.clone())).collect())
+    }
 }
 
 impl Origins<'_> {
@@ -161,90 +240,9 @@ impl Origins<'_> {
         self.assumed.relying(&[], |bounds, needs| bounds.outside(view, mode, needs))
     }
 
-    fn walk(&mut self, body: &[Stmt], state: &mut State) {
-        for stmt in body {
-            self.pass(stmt, state);
-            let mut written = Vec::new();
-            stmt.each(&mut |stmt| written.extend(stmt.writes().into_iter().map(|to| to.tensor)));
-            for id in written {
-                // Messages name the first statement after which a coordinate is unknown.
-                let Some(at) = state.get_mut(&id).and_then(|of| of.at.as_mut()) else { continue };
-                at.resize(self.program.tensor(id).rank(), Coordinate::Unknown(None));
-                for at in at.iter_mut().filter(|at| **at == Coordinate::Unknown(None)) {
-                    *at = Coordinate::Unknown(Some(stmt.id));
-                }
-            }
-        }
-    }
-
-    fn pass(&mut self, stmt: &Stmt, state: &mut State) {
-        if stmt.needs_coordinates() {
-            self.elements.entry(stmt.id).or_default();
-        }
-        match &stmt.op {
-            Op::Copy { from, to, how: How::Atom(_), .. } => {
-                let known = Some(self.known(from, state)).filter(OutOfBounds::is_none);
-                self.update(to, known.unwrap_or(OutOfBounds::UNKNOWN), state);
-            }
-            Op::Copy { from, to, fill, .. } => {
-                self.follow_idle(std::slice::from_ref(from), to, state);
-                self.copied(stmt.by, from, to, *fill, state, self.loops.len())
-            }
-            Op::Fill { to, value } => {
-                let contents = if let Expr::Lit(x) = value { x.exact() } else { None };
-                let age = self.loops.len();
-                let known = OutOfBounds { contents, age, filled: true, ..OutOfBounds::NONE };
-                self.written(stmt.by, to, known, state);
-            }
-            Op::Map { ins, to, value } => self.pass_map(stmt, ins, to, value, state),
-            Op::Flow { a, b, acc } => {
-                self.followed.insert(acc.tensor);
-                self.check_product(stmt, ProductViews { a, b, acc }, Semiring::SUMS, state);
-                self.multiplied(ProductViews { a, b, acc }, false, state);
-            }
-            Op::Contents { from, to } => self.filled_slot(from, to, state),
-            Op::Gemm { acc, how: Multiply::Atom(_), .. } if self.followed.contains(&acc.tensor) => {}
-            Op::Gemm { a, b, acc, how, .. } => {
-                if how.row(self.program.tensor(acc.tensor).elem).is_ok_and(Atom::is_scalar) {
-                    self.check_product(stmt, ProductViews { a, b, acc }, how.semiring(), state);
-                }
-                self.multiplied(ProductViews { a, b, acc }, matches!(how, Multiply::Atom(_)), state)
-            }
-            Op::Scan { from, to, carry, how } => self.scanned(stmt, &Scanned { from, to, carry }, how, state),
-            Op::Gather { .. } | Op::Scatter { .. } | Op::Fold { .. } | Op::Lanes { .. } => {
-                self.pass_masked(stmt, state)
-            }
-            Op::For { var, body, .. } | Op::Pipelined { var, body, .. } => self.repeated(*var, body, state),
-            Op::Tiles { vars, body, .. } => self.for_each_tile(vars, body, state),
-            Op::Step { var, past, body, .. } => {
-                let before = state.clone();
-                self.pass_body(body, &[*var], state);
-                if *past == Past::Skip {
-                    *state = join(&before, state);
-                }
-            }
-            Op::If { then, other, .. } => {
-                let mut second = state.clone();
-                self.pass_body(then, &[], state);
-                self.pass_body(other, &[], &mut second);
-                *state = join(state, &second);
-            }
-            Op::Roles(roles) => self.pass_roles(roles, state),
-            Op::Ordered { body, .. } => self.walk(body, state),
-            Op::Take { number, .. } => forget(state, &|coord| is_number(coord, *number)),
-            Op::Leave { of, .. } => self.left.push((*of, state.clone())),
-            // An element in bounds is updated where it was initialised.
-            Op::Atomic { .. } => {}
-            _ => stmt.each(&mut |stmt| {
-                stmt.writes().into_iter().for_each(|to| self.update(to, OutOfBounds::UNKNOWN, state));
-            }),
-        }
-    }
-
     fn pass_map(&mut self, stmt: &Stmt, ins: &[View], to: &View, value: &Expr, state: &mut State) {
-        self.follow_idle(ins, to, state);
-        let known = self.mapped(stmt.id, ins, to, value, state);
-        self.follow_values(ins, to, value, state);
+        let mut known = self.mapped(stmt.id, ins, to, value, state);
+        known.computed = self.computed(ins, to, value, state);
         if reads_coordinates(value) {
             // Elements of no tensor have coordinates in their tile.
             let in_tile = ins.iter().find(|view| self.program.is_coordinates(view.tensor));
@@ -317,93 +315,6 @@ impl Origins<'_> {
             _ => {}
         }
     }
-
-    /// Statements, after which the variables and the integers that were read in them are unknown.
-    fn pass_body(&mut self, body: &[Stmt], vars: &[Id], state: &mut State) {
-        self.walk(body, state);
-        leave(body, vars, state);
-    }
-
-    fn repeated(&mut self, var: Id, body: &[Stmt], state: &mut State) {
-        let before = state.clone();
-        self.iterate(&[var], body, state);
-        if self.program.zero.is_some_and(|size| empty_loops::is_empty(self.program, var, size)) {
-            // Coordinates and edges come from the program's text, values from launches.
-            let both = join(&before, state);
-            state.iter_mut().for_each(|(id, of)| of.contents = both.get(id).and_then(|both| both.contents));
-        } else if !self.program.runs(var) {
-            let both = join(&before, state);
-            let edges = |of: &State, id: &Id| of.get(id).is_some_and(|of| of.edges.is_some());
-            self.idle.extend(state.keys().filter(|id| edges(state, id) && !edges(&both, id)));
-            *state = both;
-        }
-    }
-
-    /// Does the analysis of these elements depend on a loop or a condition?
-    fn is_idle(&self, view: &View, state: &State) -> bool {
-        let begun = || state.get(&view.tensor).is_some_and(|of| of.begun.is_some() && of.edges.is_some());
-        self.idle.contains(&view.tensor) || begun()
-    }
-
-    /// Where an input is known only if a loop has an iteration, so is the result.
-    fn follow_idle(&mut self, from: &[View], to: &View, state: &State) {
-        match from.iter().any(|view| self.is_idle(view, state)) {
-            true => self.idle.insert(to.tensor),
-            false => self.idle.remove(&to.tensor),
-        };
-    }
-
-    fn for_each_tile(&mut self, vars: &[Id], body: &[Stmt], state: &mut State) {
-        let before = state.clone();
-        self.iterate(vars, body, state);
-        *state = join(&before, state);
-    }
-
-    /// The state after the last iteration of a loop. An iteration starts from the state before the loop or after the previous
-    /// iteration: a fixed point.
-    fn iterate(&mut self, vars: &[Id], body: &[Stmt], state: &mut State) {
-        let mut entry = state.clone();
-        loop {
-            *state = entry.clone();
-            self.loops.extend(vars);
-            self.pass_body(body, vars, state);
-            self.loops.truncate(self.loops.len() - vars.len());
-            let again = join(&entry, state);
-            // Where it is left early.
-            let (own, others) =
-                std::mem::take(&mut self.left).into_iter().partition(|(of, _)| vars.contains(of));
-            self.left = others;
-            if again == entry {
-                for (_, mut left) in own {
-                    leave(body, vars, &mut left);
-                    *state = join(state, &left);
-                }
-                return;
-            }
-            entry = again;
-        }
-    }
-
-    /// Roles run concurrently: each starts from its own registers as before, and may see any role's writes to
-    /// shared memory, also writes computed from others' writes: a fixed point.
-    fn pass_roles(&mut self, roles: &[(Id, Vec<Stmt>)], state: &mut State) {
-        let mut entry = state.clone();
-        loop {
-            let mut after = entry.clone();
-            for (_, body) in roles {
-                let mut own = entry.clone();
-                self.walk(body, &mut own);
-                after = join(&after, &own);
-            }
-            *state = after.clone();
-            after.retain(|id, _| matches!(self.program.tensor(*id).space, Space::Shared { .. }));
-            let again = join(&entry, &after);
-            if again == entry {
-                return;
-            }
-            entry = again;
-        }
-    }
 }
 
 /// The modes along which elements of a reduction's sources are combined.
@@ -414,22 +325,6 @@ fn differ<'v>(from: &'v [View], to: &'v [View]) -> impl Fn(usize) -> bool + 'v {
         (Some(from), Some(to)) => from.get(mode) != to.get(mode),
         _ => true,
     }
-}
-
-/// Forgets edges and coordinates that depend on the variables of a body, or on the integers that it reads, at its end.
-fn leave(body: &[Stmt], vars: &[Id], state: &mut State) {
-    let mut taken = Vec::new();
-    body.iter().for_each(|stmt| {
-        stmt.each(&mut |stmt| {
-            if let Op::Take { number, .. } = stmt.op {
-                taken.push(number);
-            }
-        });
-    });
-    forget(state, &|coord| match coord {
-        Coord::Var(var) => vars.contains(var),
-        coord => taken.iter().any(|number| is_number(coord, *number)),
-    });
 }
 
 fn is_number(coord: &Coord, of: Id) -> bool {

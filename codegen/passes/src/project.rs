@@ -40,6 +40,7 @@ use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
 use crate::tile::view::View;
+use crate::tile::visit::{each_mut, preorder, rename};
 use crate::tile::{Ahead, Form, LaunchRule, Op, Program, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
@@ -52,15 +53,8 @@ pub use split::split_k;
 
 /// The program as roles; as it is where it has no producer, and neither is persistent over its whole grid nor rasters it.
 pub fn warp_specialize(program: Program) -> std::result::Result<Program, Diagnostic> {
-    let (mut loops, mut tiles) = (Vec::new(), false);
-    for stmt in &program.body {
-        stmt.each(&mut |stmt| {
-            tiles |= matches!(stmt.op, Op::Tiles { .. });
-            if is_produced(stmt) {
-                loops.push(stmt);
-            }
-        });
-    }
+    let loops: Vec<&Stmt> = preorder(&program.body).filter(|stmt| is_produced(stmt)).collect();
+    let tiles = preorder(&program.body).any(|stmt| matches!(stmt.op, Op::Tiles { .. }));
     // Programs with groups contain their loops over tiles.
     let whole = program.groups.len() == 1 && !tiles;
     let rasters = (program.launch == LaunchRule::Persistent || program.bands > 0) && whole;
@@ -85,31 +79,22 @@ pub fn warp_specialize(program: Program) -> std::result::Result<Program, Diagnos
 
 /// Is it a loop whose copies a producer issues?
 fn is_produced(stmt: &Stmt) -> bool {
-    matches!(&stmt.op, Op::Pipelined { ahead: Ahead { producer: true, .. }, .. })
+    matches!(&stmt.op, Op::For { ahead: Some(Ahead { producer: true, .. }), .. })
 }
 
 /// The loops around pipelined loops with a producer, which leaves them where other threads do.
 fn around_produced(body: &[Stmt]) -> BTreeSet<Id> {
-    let mut all = BTreeSet::new();
-    for stmt in body {
-        stmt.each(&mut |stmt| {
-            if let Op::For { var, body, .. } = &stmt.op {
-                let mut fills = false;
-                body.iter().for_each(|stmt| stmt.each(&mut |inner| fills |= is_produced(inner)));
-                all.extend(fills.then_some(*var));
-            }
-        });
-    }
-    all
+    let around = |stmt: &Stmt| match &stmt.op {
+        Op::For { var, ahead: None, body, .. } => preorder(body).any(is_produced).then_some(*var),
+        _ => None,
+    };
+    preorder(body).filter_map(around).collect()
 }
 
 /// Does a statement concern the producer: by a loop whose copies it issues, or by the end of a loop around one?
 fn concerns_producer(stmt: &Stmt, around: &BTreeSet<Id>) -> bool {
-    let mut concerns = false;
-    stmt.each(&mut |inner| {
-        concerns |= is_produced(inner) || matches!(inner.op, Op::Leave { of, .. } if around.contains(&of));
-    });
-    concerns
+    stmt.preorder()
+        .any(|inner| is_produced(inner) || matches!(inner.op, Op::Leave { of, .. } if around.contains(&of)))
 }
 
 /// Is it a copy from global to shared memory?
@@ -125,18 +110,14 @@ fn is_fill(program: &Program, stmt: &Stmt) -> bool {
 
 /// The shared tensors that producers fill.
 fn filled(program: &Program, body: &[Stmt]) -> BTreeSet<Id> {
-    let mut all = BTreeSet::new();
-    let mut fills = |body: &[Stmt]| {
-        let fills = body.iter().filter(|stmt| is_fill(program, stmt));
-        all.extend(fills.flat_map(Stmt::writes).map(|to| to.tensor));
+    let fills = |stmt: &Stmt| match &stmt.op {
+        Op::For { body, .. } if is_produced(stmt) => {
+            let fills = body.iter().filter(|stmt| is_fill(program, stmt)).flat_map(Stmt::writes);
+            fills.map(|to| to.tensor).collect()
+        }
+        _ => Vec::new(),
     };
-    for stmt in body {
-        stmt.each(&mut |stmt| match &stmt.op {
-            Op::Pipelined { body, .. } if is_produced(stmt) => fills(body),
-            _ => {}
-        });
-    }
-    all
+    preorder(body).flat_map(fills).collect()
 }
 
 /// The integers read from memory that a producer depends on, transitively: for its copies, and for the loops and conditions
@@ -153,7 +134,7 @@ fn needed(program: &Program, body: &[Stmt]) -> BTreeSet<Id> {
             return;
         }
         all.extend(reads::decide(program, stmt));
-        if let (true, Op::Pipelined { body, .. }) = (is_produced(stmt), &stmt.op) {
+        if let (true, Op::For { body, .. }) = (is_produced(stmt), &stmt.op) {
             let fills = body.iter().filter(|stmt| is_fill(program, stmt));
             all.extend(fills.flat_map(|fill| reads::used(program, fill)));
         }
@@ -193,12 +174,8 @@ fn roles(program: &mut Program, span: Span) -> std::result::Result<Vec<Stmt>, Di
             continue;
         }
         let (own, all) = (Coord::Thread(consumers), Coord::Thread(0));
-        for stmt in &mut stmts {
-            stmt.each_mut(&mut |stmt| {
-                stmt.by = 0;
-                stmt.each_affine_mut(&mut |at| *at = at.replaced(&own, &all));
-            });
-        }
+        each_mut(&mut stmts, &mut |stmt| stmt.by = 0);
+        rename(&mut stmts, &own, &all);
         body.append(&mut stmts);
     }
     Ok(body)
@@ -300,7 +277,7 @@ impl Project<'_> {
 
     /// A buffer of a ring that does not belong to the loop around.
     fn used(&self, stmt: &Stmt) -> Option<String> {
-        let mut views = stmt.reads().into_iter().chain(stmt.writes());
+        let mut views = stmt.accesses();
         let other = |view: &&View| {
             let inside = |buffer: &Buffer| self.inside.contains(&buffer.ring);
             self.filled.contains(&view.tensor) && !self.buffers.get(&view.tensor).is_some_and(inside)
@@ -314,7 +291,7 @@ impl Project<'_> {
         stmt: Stmt,
         produced: &mut Vec<Stmt>,
     ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
-        let Op::Pipelined { var, ahead, mut body } = stmt.op else { return Ok(vec![stmt]) };
+        let Op::For { var, ahead: Some(ahead), mut body, .. } = stmt.op else { return Ok(vec![stmt]) };
         let span = stmt.span;
         let transform = self.transform.and_then(|_| transform::of_loop(self.program, &self.uses, &body));
         let mut own = Vec::new();
@@ -345,7 +322,7 @@ impl Project<'_> {
             self.filled(ring, fills, &mut filled, &mut contents, span)?;
         }
         let by = self.producer;
-        produced.push(Stmt::new(span, by, Op::For { var, unroll: Unroll::No, body: filled }));
+        produced.push(Stmt::new(span, by, Op::For { var, unroll: Unroll::No, ahead: None, body: filled }));
         let computed = match &transform {
             Some(transform) => Some(self.computed(transform, own, &contents, var, ahead.stages, span)?),
             None => None,
@@ -401,7 +378,12 @@ impl Project<'_> {
             inner.extend(rings.iter().map(|&ring| of(Op::Release { ring, phase: phase(ring) })));
             inner.append(&mut end);
             inner.extend(rings.iter().map(|&ring| of(Op::Advance { ring })));
-            return Ok(self.in_order(vec![of(Op::For { var, unroll: Unroll::No, body: inner })]));
+            return Ok(self.in_order(vec![of(Op::For {
+                var,
+                unroll: Unroll::No,
+                ahead: None,
+                body: inner,
+            })]));
         };
         let phase = phase(ring);
         // One product is in flight while the next is started.
@@ -418,27 +400,24 @@ impl Project<'_> {
             (Test::less(0, Coord::Var(var)), Test::less(0, self.program.vars[var as usize].to.clone()));
         let if_so = |test, then| of(Op::If { test, then, other: Vec::new() });
         inner.extend([
-            of(Op::Wait { token, but: products as u32 }),
+            of(Op::Wait { token: Some(token), but: products as u32 }),
             if_so(first, vec![release()]),
             of(Op::Advance { ring }),
         ]);
         // Under the condition, ptxas would see a path without the wait, and serialize the products.
-        let mut looped = self.in_order(vec![of(Op::For { var, unroll: Unroll::No, body: inner })]);
-        looped.extend([of(Op::Wait { token, but: 0 }), if_so(started, vec![release()])]);
+        let mut looped =
+            self.in_order(vec![of(Op::For { var, unroll: Unroll::No, ahead: None, body: inner })]);
+        looped.extend([of(Op::Wait { token: Some(token), but: 0 }), if_so(started, vec![release()])]);
         Ok(looped)
     }
 
     /// The end of the statements that use slots of rings.
     fn last_use(&self, rings: &[Id], body: &[Stmt]) -> usize {
         let is_slot = |view: &View| self.buffers.get(&view.tensor).is_some_and(|of| rings.contains(&of.ring));
-        let uses = |stmt: &Stmt| {
-            let mut any = false;
-            stmt.each(&mut |stmt| any |= stmt.reads().into_iter().chain(stmt.writes()).any(is_slot));
-            any
-        };
+        let uses = |stmt: &Stmt| stmt.preorder().any(|stmt| stmt.accesses().any(is_slot));
         let last = body.iter().rposition(|stmt| uses(stmt) || matches!(stmt.op, Op::Await { .. }));
         let end = last.map_or(0, |last| last + 1);
-        end + body[end..].iter().take_while(|stmt| matches!(stmt.op, Op::Wait { .. })).count()
+        end + body[end..].iter().take_while(|stmt| matches!(stmt.op, Op::Wait { token: Some(_), .. })).count()
     }
 
     /// A statement of the consumers. A product of warpgroups is started under the token, or waited for at once.
@@ -458,7 +437,7 @@ impl Project<'_> {
             *own = Some(token);
         }
         // In a scheduled loop its wait runs where it runs.
-        let wait = Stmt { op: Op::Wait { token, but: 0 }, ..stmt.clone() };
+        let wait = Stmt { op: Op::Wait { token: Some(token), but: 0 }, ..stmt.clone() };
         if under.is_some() { vec![stmt] } else { vec![stmt, wait] }
     }
 
@@ -477,15 +456,17 @@ fn together(body: Vec<Stmt>) -> Vec<Stmt> {
             [
                 ..,
                 Stmt { op: Op::Gemm { token: Some(_), .. }, .. },
-                Stmt { op: Op::Wait { token, .. }, .. },
+                Stmt { op: Op::Wait { token: Some(token), .. }, .. },
             ] => Some(*token),
             _ => None,
         };
         if let (Some(token), Op::Gemm { token: own @ Some(_), .. }) = (before, &mut stmt.op) {
             *own = Some(token);
             all.pop();
-        } else if let ([.., Stmt { op: Op::Gemm { token: Some(of), .. }, .. }], Op::Wait { token, .. }) =
-            (&all[..], &mut stmt.op)
+        } else if let (
+            [.., Stmt { op: Op::Gemm { token: Some(of), .. }, .. }],
+            Op::Wait { token: Some(token), .. },
+        ) = (&all[..], &mut stmt.op)
         {
             *token = *of;
         }

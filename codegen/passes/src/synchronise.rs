@@ -26,6 +26,7 @@ mod commits;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::source::diagnostic::Diagnostic;
+use crate::tile::visit::preorder;
 use crate::tile::{How, Op, Program, Ring, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::flow::{Edit, Forward, forward};
@@ -53,8 +54,8 @@ fn without_rings(mut program: Program) -> Program {
 fn asynchronous(program: &Program, body: &[Stmt]) -> BTreeSet<Id> {
     let (mut filled, mut result) = (BTreeSet::new(), BTreeSet::new());
     let buffers = |ring: Id| &program.rings[ring as usize].buffers;
-    for stmt in body {
-        stmt.each(&mut |stmt| match &stmt.op {
+    for stmt in preorder(body) {
+        match &stmt.op {
             Op::Acquire { ring, .. } => {
                 filled.insert(*ring);
             }
@@ -65,7 +66,7 @@ fn asynchronous(program: &Program, body: &[Stmt]) -> BTreeSet<Id> {
                 result.extend(filled.iter().copied().filter(|ring| buffers(*ring).contains(&to.tensor)));
             }
             _ => {}
-        });
+        }
     }
     result
 }
@@ -243,7 +244,7 @@ impl Synchroniser<'_> {
         let mut emit = |op| placed.push(Stmt { op, ..stmt.clone() });
         match stmt.op {
             _ if !self.asynchronous.contains(&id) => {}
-            Op::Await { .. } => emit(Op::WaitCopies { pending: in_flight }),
+            Op::Await { .. } => emit(Op::Wait { token: None, but: in_flight }),
             // A wait for all copies commits them.
             Op::Publish { .. } if ring.slots > 1 => emit(Op::CommitCopies),
             _ => {}

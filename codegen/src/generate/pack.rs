@@ -43,12 +43,11 @@ const ELEMENTS: i64 = 34;
 pub(crate) fn program(elem: Elem, rank: usize, transposes: bool, overlaps: bool) -> Result<Program> {
     let mut b = Builder::new(if transposes { "pack_transposed" } else { "pack" });
     if overlaps {
-        b.overlaps();
+        b.program_mut().overlaps = true;
     }
-    let bytes = i64::from(elem.bytes());
     let [least, most] = LINES;
-    let lines = if transposes { (ACROSS / bytes).clamp(least, most) } else { least };
-    let run = TILE / bytes / lines;
+    let lines = if transposes { elem.elements_in(ACROSS).clamp(least, most) } else { least };
+    let run = elem.elements_in(TILE) / lines;
     let extents: Vec<Value> = (0..rank).map(|mode| Value::symbol(&format!("N{mode}"))).collect();
     let tuple = |of: Vec<Value>| Tuple::of(of.into_iter().map(Tuple::from));
     let (row, contiguous) = (Value::symbol("row"), usize::from(transposes));
@@ -69,7 +68,7 @@ pub(crate) fn program(elem: Elem, rank: usize, transposes: bool, overlaps: bool)
     let rest = Affine::from(row).submode(1, Some(multiple));
     b.require(Test::Equal(rest, 0.into()), &format!("row % {multiple} == 0"))?;
     let load = Fill { how: How::Plain, ..Fill::of([run, lines], contiguous, THREADS, 1)? };
-    let store = Fill::of([run, lines], 0, THREADS, STORE / bytes)?;
+    let store = Fill::of([run, lines], 0, THREADS, elem.elements_in(STORE))?;
     let layout = match transposes {
         true => SharedUses::new(elem, [run, lines], 1)?.filled(&load)?.read(&store)?.layout()?,
         false => Layout::compact((run, lines))?.into(),
@@ -96,7 +95,7 @@ pub(crate) fn program(elem: Elem, rank: usize, transposes: bool, overlaps: bool)
 
 /// The clocks of such a kernel.
 fn cost(elem: Elem, transposes: bool) -> Cost {
-    let elements = TILE / i64::from(elem.bytes());
+    let elements = elem.elements_in(TILE);
     let one_by_one = if transposes { elements * 10 / ELEMENTS } else { 0 };
     Cost { steps: 1.into(), step: CLOCKS.0.max(one_by_one as u32), launch: CLOCKS.1, ..Cost::default() }
 }

@@ -12,7 +12,7 @@ use crate::source::ast::Span;
 use crate::source::problem::Result;
 use crate::thread::{Id, Unroll};
 use crate::tile::view::{At, View};
-use crate::tile::{Expr, How, Op, Order, Program, Purpose, Ring, Stmt};
+use crate::tile::{Expr, How, Multiply, Op, Order, Program, Purpose, Ring, Stmt};
 use crate::values::affine::Coord;
 use crate::values::condition::Test;
 
@@ -92,7 +92,7 @@ fn handed(how: How) -> Program {
                         .map(|view| b.parallelize_over(view, &threads, producer, &Default::default()));
                     b.at(Span(2)).copy_how(&from?, &to?, how, None)?;
                     if how == How::Async {
-                        b.at(Span(3)).wait_copies(0);
+                        b.at(Span(3)).wait(None, 0);
                     }
                     b.at(Span(4)).statement(Op::Publish {
                         ring,
@@ -237,9 +237,9 @@ fn filled_by(warps: u32, also: &dyn Fn(&mut Builder)) -> Program {
                     b.at(Span(6)).statement(Op::Await { ring, phase: Coord::Phase(ring).into() });
                     let slot = b.slot(ring);
                     let (left, right) = (last(b, &sx, slot.clone())?, last(b, &sy, slot)?);
-                    let (token, row) = (b.token(), How::Atom(isa::named(ROW)?));
+                    let (token, row) = (b.token(), Multiply::Atom(isa::named(ROW)?));
                     b.at(Span(7)).gemm_how(&left, &right, &acc, row, Order::Plain, Some(token))?;
-                    b.at(Span(8)).wait(token);
+                    b.at(Span(8)).wait(token, 0);
                     b.at(Span(9)).statement(Op::Release { ring, phase: Coord::Phase(ring).into() });
                     b.at(Span(10)).statement(Op::Advance { ring });
                     Ok(())
@@ -314,7 +314,7 @@ fn overlaid(always: bool) -> Program {
     b.at(Span(1)).copy_how(&from, &to, How::Async, None).unwrap();
     let test = Test::less(Coord::Block(0), 1);
     let wait = |b: &mut Builder| -> Result<()> {
-        b.at(Span(2)).wait_copies(0);
+        b.at(Span(2)).wait(None, 0);
         Ok(())
     };
     match always {

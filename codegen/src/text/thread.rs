@@ -4,8 +4,8 @@
 use super::{Reader, Result, Text, Writer, read_field, records, variants, write_field};
 use crate::thread::index::{ConstantName, Expr, Exprs, Int, Ix};
 use crate::thread::{
-    AtomArg, Bar, Change, Claim, Cost, Fact, Fence, Frag, Kernel, Launch, Mem, MemoryOrder, Op, Param, Queue,
-    Reg, Role, Shared, Site, Space, Stmt, Val, Var, Vote,
+    AtomArg, Bar, Change, Claim, Cost, Fact, Fence, Frag, Kernel, Lane, Launch, Mem, MemoryOrder, Op, Param,
+    Queue, Reg, Role, Shared, Site, Space, Stmt, Val, Var, Vote,
 };
 use crate::values::number::Number;
 use tilewright_program::{thread_records, thread_variants};

@@ -108,7 +108,7 @@ fn copied(but: Option<u32>, meet: bool) -> String {
         b.copy_how(&at(&from, slot), &at(&to, slot), How::Derive, Some(token)).unwrap();
     }
     if let Some(but) = but {
-        b.wait_all_but(token, but);
+        b.wait(token, but);
     }
     if meet {
         b.sync();

@@ -5,7 +5,7 @@
 use std::ops::ControlFlow;
 
 use tilewright_codegen::index::{Int, Ix};
-use tilewright_codegen::thread::{AtomArg, Id, Kernel, Op, Param, Stmt, Val};
+use tilewright_codegen::thread::{AtomArg, Id, Kernel, Lane, Op, Param, Stmt, Val};
 
 use crate::compute::compute;
 
@@ -107,11 +107,15 @@ impl Thread<'_> {
             Val::Reg(_, at) | Val::Int(at, _) => drop(self.int(*at)),
             Val::Un(_, x) | Val::Cast(_, x) | Val::Bits(_, x) | Val::Vote(_, x) => self.value(x),
             Val::Ptx { args, .. } => args.iter().for_each(|x| self.value(x)),
-            Val::Shuffle(_, parts) => parts.iter().for_each(|x| self.value(x)),
-            Val::Bin(_, x, y) | Val::Cmp(_, x, y) => [x, y].into_iter().for_each(|x| self.value(x)),
+            Val::Bin(_, x, y) | Val::Cmp(_, x, y) | Val::Shuffle(x, Lane::InGroup(_, y)) => {
+                [x, y].into_iter().for_each(|x| self.value(x));
+            }
+            Val::Pick(all) if matches!(all[0], Val::Int(..)) => {
+                let Val::Int(guard, _) = all[0] else { return };
+                self.value(&all[if self.int(guard) != 0 { 1 } else { 2 }]);
+            }
             Val::Fma(all) | Val::Product(_, all) | Val::Pick(all) => all.iter().for_each(|x| self.value(x)),
-            Val::Guarded(guard, x, y) => self.value(if self.int(*guard) != 0 { x } else { y }),
-            Val::ShuffleXor(x, by) => {
+            Val::Shuffle(x, Lane::Xor(by)) => {
                 self.int(*by);
                 self.value(x);
             }

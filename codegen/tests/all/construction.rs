@@ -6,7 +6,8 @@ use tilewright_codegen::atom::{Atom, OperandName};
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::{Problem, Result};
 use tilewright_codegen::thread::{Bin, Id, Un, Unroll};
-use tilewright_codegen::tile::{Across, Expr, How, Op, Order, Program, Ring, Stmt};
+use tilewright_codegen::tile::visit::preorder;
+use tilewright_codegen::tile::{Across, Expr, How, Multiply, Op, Order, Program, Ring};
 use tilewright_codegen::tiled::{Terms, TiledMma};
 use tilewright_codegen::view::{At, View};
 use tilewright_codegen::{Elem, generate, isa};
@@ -53,10 +54,7 @@ fn last(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
 }
 
 fn count(program: &Program, of: impl Fn(&Op) -> bool) -> usize {
-    let mut count = 0;
-    let mut each = |stmt: &Stmt| count += usize::from(of(&stmt.op));
-    program.body.iter().for_each(|stmt| stmt.each(&mut each));
-    count
+    preorder(&program.body).filter(|stmt| of(&stmt.op)).count()
 }
 
 /// A step of attention: scores of 128 queries against 128 keys, their online softmax, and the weighted sum of
@@ -137,7 +135,7 @@ fn fetch(b: &mut Builder, Rings([queries, keys, values]): &Rings, tiles: &Tiles)
         b.statement(Op::Publish {
             ring: *ring,
             phase: Coord::Phase(*ring).into(),
-            bytes: Some(from.layout.size()? as u32 * b.elem(from).bytes()),
+            bytes: Some(b.elem(from).bytes_of(from.layout.size()? as u32)),
         });
         let slot = b.slot(*ring);
         let to = last(b, to, &slot)?;
@@ -208,9 +206,9 @@ fn attend(
         let (product, weighed) = (b.token(), b.token());
         b.ordered(&halves, |b| {
             b.fill(&scores, Expr::lit(0.0))?;
-            b.gemm_how(&queries, &keys, &scores, How::Atom(row(QK)?), Order::Plain, Some(product))
+            b.gemm_how(&queries, &keys, &scores, Multiply::Atom(row(QK)?), Order::Plain, Some(product))
         })?;
-        b.wait(product);
+        b.wait(product, 0);
         b.statement(Op::Release { ring: *k_ring, phase: Coord::Phase(*k_ring).into() });
         b.statement(Op::Advance { ring: *k_ring });
         online_softmax(b, &by_row, &acc_by_row, &stats, scale)?;
@@ -222,8 +220,8 @@ fn attend(
         let slot = b.slot(*v_ring);
         let values = last(b, sv, &slot)?;
         let values = b.permute(&values, &[1, 0])?;
-        b.gemm_how(&shares, &values, &acc, How::Atom(row(PV)?), Order::Plain, Some(weighed))?;
-        b.wait(weighed);
+        b.gemm_how(&shares, &values, &acc, Multiply::Atom(row(PV)?), Order::Plain, Some(weighed))?;
+        b.wait(weighed, 0);
         b.statement(Op::Release { ring: *v_ring, phase: Coord::Phase(*v_ring).into() });
         b.statement(Op::Advance { ring: *v_ring });
         Ok(())
@@ -262,8 +260,7 @@ fn a_step_of_attention_can_be_built() {
     // Reductions go across the four lanes that share a row.
     assert_eq!(count(&program, |op| matches!(op, Op::Fold { across: Across::Warp(4), .. })), 2);
     assert_eq!(count(&program, |op| matches!(op, Op::Ordered { groups, .. } if groups.len() == 2)), 1);
-    let mut statements = 0;
-    program.body.iter().for_each(|stmt| stmt.each(&mut |_| statements += 1));
+    let statements = preorder(&program.body).count();
     assert!(statements <= 48, "{statements} statements");
 }
 

@@ -67,7 +67,7 @@ fn built() {
             .tensor(if overlaps { "await_previous_kernel" } else { "y" }, Elem::F32, (m, n), None, true)
             .unwrap();
         if overlaps {
-            b.overlaps();
+            b.program_mut().overlaps = true;
         }
         let at = [0, 1].map(|axis| tilewright_codegen::affine::Coord::Block(axis).into());
         let at = at.map(tilewright_codegen::view::At::Index);

@@ -90,16 +90,16 @@ fn slots_cover_the_steps_of_an_iteration() {
         &*format!("stage 1 {}", add(S, T, SUMS)),
     ];
     check(
-        "pipelined var 0 ahead stages 2",
+        "for var 0 unroll no ahead stages 2",
         &body.map(|line| line),
         "statements of stage 1 use the slots that `s` has in this loop, so each is in use for 2 steps, and with 2 slots none is free for the next copy\nhelp: write stages = 3",
     );
     assert!(
-        messages("pipelined var 0 ahead stages 3", &body.join("\n"))
+        messages("for var 0 unroll no ahead stages 3", &body.join("\n"))
             .contains("release ring 0 phase -1 + var(2)")
     );
     check(
-        "pipelined var 0 ahead stages 3 fragments 2",
+        "for var 0 unroll no ahead stages 3 fragments 2",
         &body.map(|line| line),
         "statements of this loop have stages, and its fragments are prefetched\nhelp: leave `fragments` out, or `stage`",
     );

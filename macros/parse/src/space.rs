@@ -3,6 +3,7 @@
 use syn::parse::{Parse, ParseStream};
 use syn::{Ident, RangeLimits, Token, bracketed, parenthesized};
 use tilewright_program::ast::{self, Binary, Choice, ExprKind, Unary};
+use tilewright_program::launch::Candidates;
 
 use crate::expr::expr;
 use crate::keys::number_of;
@@ -12,6 +13,8 @@ use crate::text::{Text, TokenRange};
 pub(crate) enum Entry {
     /// `(BM, BN) in [(128, 256), (64, 128)]`
     List(Vec<Ident>, Vec<syn::Expr>),
+    /// `(BM, BN) in h200::linear`
+    Named(Vec<Ident>, syn::Path),
     /// `BN in 32..=256 step 32`
     Range(Ident, Box<syn::ExprRange>, Option<Box<syn::Expr>>),
     /// `if BM * BN <= 32768`
@@ -42,6 +45,9 @@ impl Parse for Entry {
         if !input.peek(syn::token::Bracket) {
             let start = input.fork();
             let range = match (&names[..], input.parse::<syn::Expr>()) {
+                (_, Ok(syn::Expr::Path(list))) if list.path.segments.len() == 2 && !names.is_empty() => {
+                    return Ok(Entry::Named(names, list.path));
+                }
                 ([name], Ok(syn::Expr::Range(range))) if range.start.is_some() && range.end.is_some() => {
                     (name.clone(), Box::new(range))
                 }
@@ -76,6 +82,10 @@ pub(crate) fn choices(entries: Vec<Entry>, text: &mut Text) -> Vec<Choice> {
             }
             Entry::List(names, rows) => {
                 let rows = rows.iter().filter_map(|row| values(row, names.len(), text)).collect();
+                (names, rows)
+            }
+            Entry::Named(names, list) => {
+                let rows = candidates(&list, names.len(), text).unwrap_or_default();
                 (names, rows)
             }
             Entry::Range(name, range, step) => {
@@ -192,6 +202,25 @@ fn range_values(range: &syn::ExprRange, step: Option<&syn::Expr>, text: &mut Tex
             None
         }
     }
+}
+
+/// The first `count` columns of a list that ships.
+fn candidates(path: &syn::Path, count: usize, text: &mut Text) -> Option<Vec<Vec<i64>>> {
+    let name = path.segments.iter().map(|part| part.ident.to_string()).collect::<Vec<_>>().join("::");
+    let all = Candidates::all();
+    let Some(list) = all.iter().find(|list| list.name == name) else {
+        let names: Vec<String> = all.iter().map(|list| format!("`{}`", list.name)).collect();
+        let instead = format!("the lists are {}", names.join(", "));
+        text.wrong(TokenRange::of(path), format!("there is no list of candidates `{name}`"), &instead);
+        return None;
+    };
+    if count > list.columns.len() {
+        let what = format!("`{name}` has values of {} constants, and these are {count}", list.columns.len());
+        let instead = format!("take its columns in order: ({})", list.columns.join(", "));
+        text.wrong(TokenRange::of(path), what, &instead);
+        return None;
+    }
+    Some(list.first_columns(count))
 }
 
 /// The values of `count` constants.

@@ -160,6 +160,16 @@ fn heads() {
         "fn f<const A: usize, const B: usize, const C: usize>()",
         "#[kernel(choose((A, B) in [(1, 2), (1, 3), (4, 2)], C in [8, 9]))] pub fn f<const A: usize, const B: usize, const C: usize>( ) { }",
     );
+    head(
+        "choose((A, B) in h200::gated_gemm)",
+        "fn f<const A: usize, const B: usize>()",
+        "#[kernel(choose((A, B) in [(128, 128), (192, 96), (128, 112), (128, 64), (64, 128), (64, 64), (64, 32)]))] pub fn f<const A: usize, const B: usize>( ) { }",
+    );
+    head(
+        "choose(A in h200::gated_gemm)",
+        "fn f<const A: usize>()",
+        "#[kernel(choose(A in [128, 192, 64]))] pub fn f<const A: usize>( ) { }",
+    );
     head("", "fn f(a: &Tensor<f32, (M, K)>)", "#[kernel] pub fn f( a: &Tensor<f32, (M, K)>, ) { }");
     head(
         "",

@@ -4,32 +4,45 @@
 use std::io::{BufRead, BufReader, Read};
 use std::time::Duration;
 
+use hmac_sha256::Hash;
+
 use super::Request;
-use super::sha256::Sha256;
 use crate::nvrtc::{self, Compiled};
 
 /// Bump it when the format changes: older files are then never read.
 const MAGIC: &str = "tilewright kernel 1\n";
 const EXTENSION: &str = ".kernel";
-const DIGITS: usize = 64;
+pub(crate) const DIGITS: usize = 64;
 /// The text lines of an entry are shorter than this.
 const MOST_ABOUT: u64 = 4096;
 
 /// The key of a request: a hash of everything that affects the compiler's output, except the compiler's
 /// version.
-pub(super) fn key(request: &Request<'_>) -> String {
+pub(crate) fn key(request: &Request<'_>) -> String {
     let Request { source, name, arch, options } = request;
-    let mut hash = Sha256::new();
+    let mut hash = Hash::new();
     let mut part = |text: &str| {
         // Lengths separate the parts: `ab`, `c` is not `a`, `bc`.
-        hash.update(&(text.len() as u64).to_le_bytes());
-        hash.update(text.as_bytes());
+        hash.update((text.len() as u64).to_le_bytes());
+        hash.update(text);
     };
     for text in [MAGIC, source, name, arch] {
         part(text);
     }
     nvrtc::OPTIONS.iter().chain(*options).for_each(|option| part(option));
-    hash.finish()
+    digits(hash)
+}
+
+/// A hash as hexadecimal digits.
+fn digits(hash: Hash) -> String {
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The checksum of some bytes.
+pub(crate) fn checksum(bytes: &[u8]) -> String {
+    let mut hash = Hash::new();
+    hash.update(bytes);
+    digits(hash)
 }
 
 /// `<key>-13.0.kernel`
@@ -47,7 +60,7 @@ pub(super) fn parse_name(name: &str) -> Option<(String, (i32, i32))> {
     (ours && digits).then(|| (key.to_string(), version))
 }
 
-pub(super) fn encode(key: &str, request: &Request<'_>, version: (i32, i32), compiled: &Compiled) -> Vec<u8> {
+pub(crate) fn encode(key: &str, request: &Request<'_>, version: (i32, i32), compiled: &Compiled) -> Vec<u8> {
     let (major, minor) = version;
     let (name, arch) = (one_line(request.name), one_line(request.arch));
     let (log, cubin) = (compiled.log.as_bytes(), &compiled.cubin);
@@ -57,7 +70,7 @@ pub(super) fn encode(key: &str, request: &Request<'_>, version: (i32, i32), comp
         cubin.len()
     );
     let body = [about.as_bytes(), log, cubin].concat();
-    let sum = Sha256::of(&body);
+    let sum = checksum(&body);
     [MAGIC.as_bytes(), sum.as_bytes(), b"\n", &body].concat()
 }
 
@@ -67,11 +80,11 @@ fn one_line(text: &str) -> String {
 }
 
 /// The contents of an entry; `None` unless the checksum, key and version match.
-pub(super) fn decode(bytes: &[u8], key: &str, version: (i32, i32)) -> Option<Compiled> {
+pub(crate) fn decode(bytes: &[u8], key: &str, version: (i32, i32)) -> Option<Compiled> {
     let rest = bytes.strip_prefix(MAGIC.as_bytes())?;
     let (sum, rest) = rest.split_at_checked(DIGITS)?;
     let body = rest.strip_prefix(b"\n")?;
-    if Sha256::of(body).as_bytes() != sum {
+    if checksum(body).as_bytes() != sum {
         return None;
     }
     let mut rest = body;

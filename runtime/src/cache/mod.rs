@@ -7,10 +7,9 @@
 //! Cached binaries run on a device. So a folder that other users can write to, or replace by another, is
 //! not used, and a note says which one and why. Files of other users are not used either.
 
-mod entry;
+pub(crate) mod entry;
 mod folder;
 mod note;
-mod sha256;
 mod trust;
 
 use std::fs::{self, File, OpenOptions};

@@ -17,9 +17,7 @@ pub(super) struct Bound<'a> {
 }
 
 impl Bound<'_> {
-    pub(super) const NONE: Bound<'static> = Bound::scalar(Elem::F32, 0);
-
-    pub(super) const fn scalar(elem: Elem, bits: u64) -> Bound<'static> {
+    pub(super) fn scalar(elem: Elem, bits: u64) -> Bound<'static> {
         Bound { elem, modes: None, mutable: false, word: bits, len: 0 }
     }
 

@@ -28,11 +28,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cudarc::driver::CudaStream;
+use smallvec::SmallVec;
 use tilewright_program::launch::{Given, Refusal};
 
 use crate::argument::{Argument, Kind};
 use crate::error::{Error, While};
-use crate::few::Few;
 use crate::jit::Made;
 use crate::raw::{Part, Watch};
 use crate::stream::Stream;
@@ -163,15 +163,14 @@ pub(crate) fn launch(
     watch.end(Part::Order);
     let streams: Vec<Arc<CudaStream>> = arguments.iter().filter_map(stream_of_cudarc).collect();
     let mut streams = streams.iter();
-    let (mut bound, mut tracked) = (Few::<_, 8>::new(Bound::NONE), Vec::new());
+    let (mut bound, mut tracked) = (SmallVec::<[Bound<'_>; 8]>::new(), Vec::new());
     let mut key = Key::new(stream.device());
     for argument in arguments.iter_mut() {
         let one = match &mut argument.kind {
             Kind::Scalar(elem, bits) => Bound::scalar(*elem, *bits),
             Kind::Tensor(lent) => {
                 let (first, len) = lent.first();
-                let (elem, modes, mutable) =
-                    (lent.elem, Some(lent.modes.as_slice()), lent.buffer.is_writable());
+                let (elem, modes, mutable) = (lent.elem, Some(&lent.modes[..]), lent.buffer.is_writable());
                 let start = match lent.buffer.owner {
                     Owner::Tensor(address) => address,
                     owner => {
@@ -190,7 +189,7 @@ pub(crate) fn launch(
         key.push(&one, made.plans.alignment());
         bound.push(one);
     }
-    let bound = bound.as_slice();
+    let bound = &bound[..];
     order.check_errors().doing("ordering what cudarc submitted before")?;
     watch.end(Part::Checks);
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use smallvec::{SmallVec, smallvec};
 use tilewright_program::launch::{Given, Passed, Plan, Rules};
 use tilewright_program::thread::Param;
 
@@ -12,7 +13,6 @@ use super::arguments::Bound;
 use super::map::Mapped;
 use crate::device::Device;
 use crate::error::Error;
-use crate::few::Few;
 use crate::jit::{self, Loaded, Made};
 use crate::raw::Shape;
 
@@ -21,14 +21,12 @@ const MOST: usize = 64;
 
 /// Everything that a plan depends on: the device, and types, extents, strides and remainders of addresses of the arguments.
 pub(crate) struct Key {
-    words: Few<u64, 48>,
+    words: SmallVec<[u64; 48]>,
 }
 
 impl Key {
     pub(super) fn new(device: &Device) -> Key {
-        let mut words = Few::new(0);
-        words.push(device.number());
-        Key { words }
+        Key { words: smallvec![device.number()] }
     }
 
     /// Adds an argument; its address matters modulo `alignment`.
@@ -45,10 +43,7 @@ impl Key {
     fn hash(&self) -> u64 {
         // An odd number without a pattern. Keys with equal hashes are compared.
         const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-        self.words
-            .as_slice()
-            .iter()
-            .fold(0, |hash: u64, word| (hash.rotate_left(23) ^ word).wrapping_mul(FACTOR))
+        self.words.iter().fold(0, |hash: u64, word| (hash.rotate_left(23) ^ word).wrapping_mul(FACTOR))
     }
 }
 
@@ -164,8 +159,7 @@ struct Entry {
 impl Kept {
     fn slot(&self, key: &Key) -> Option<usize> {
         let hash = key.hash();
-        let same =
-            |slot: &usize| self.hashes[*slot] == hash && *self.plans[*slot].key == *key.words.as_slice();
+        let same = |slot: &usize| self.hashes[*slot] == hash && *self.plans[*slot].key == *key.words;
         (0..self.hashes.len()).find(same)
     }
 }
@@ -191,7 +185,7 @@ impl Plans {
 
     /// Keeps a plan.
     pub(super) fn keep(&self, key: &Key, prepared: &Arc<Prepared>) {
-        let entry = Entry { key: key.words.as_slice().into(), used: false, prepared: prepared.clone() };
+        let entry = Entry { key: key.words[..].into(), used: false, prepared: prepared.clone() };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = match kept.slot(key) {
             Some(slot) => slot,

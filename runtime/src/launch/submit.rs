@@ -5,11 +5,11 @@ use std::ffi::c_void;
 use std::ptr;
 
 use cudarc::driver::sys::CUtensorMap;
+use smallvec::SmallVec;
 
 use super::arguments::Bound;
 use super::plans::{Source, Step, Value};
 use crate::error::{Error, While};
-use crate::few::Few;
 use crate::raw::{self, Shape};
 use crate::stream::Stream;
 
@@ -17,9 +17,9 @@ use crate::stream::Stream;
 pub(super) struct Passed {
     /// Addresses, numbers and sizes: their bits, little-endian. Narrower parameters read the low bits. Words of tensor maps
     /// are not used.
-    words: Few<u64, 32>,
+    words: SmallVec<[u64; 32]>,
     /// The tensor maps.
-    maps: Few<CUtensorMap, 4>,
+    maps: SmallVec<[CUtensorMap; 4]>,
 }
 
 /// The parameters of steps that are not submitted yet.
@@ -35,7 +35,7 @@ impl Passed {
         bound: &[Bound<'_>],
         [workspace, zeroed]: [u64; 2],
     ) -> Result<Passed, Error> {
-        let mut passed = Passed { words: Few::new(0), maps: Few::new(CUtensorMap { opaque: [0; 16] }) };
+        let mut passed = Passed { words: SmallVec::new(), maps: SmallVec::new() };
         let address = |source: Source| match source {
             Source::Argument(index) => bound[index].word,
             Source::Workspace(offset) => workspace + offset,
@@ -56,7 +56,7 @@ impl Passed {
     }
 
     pub(super) fn left(&mut self) -> Left<'_> {
-        Left { words: self.words.as_mut_slice(), maps: self.maps.as_mut_slice() }
+        Left { words: &mut self.words, maps: &mut self.maps }
     }
 }
 
@@ -80,7 +80,7 @@ pub(super) unsafe fn submit(
         unreachable!("every parameter of the step is passed")
     };
     left.words = others;
-    let mut pointers = Few::<*mut c_void, 32>::new(ptr::null_mut());
+    let mut pointers = SmallVec::<[*mut c_void; 32]>::new();
     for (value, word) in step.values.iter().zip(words) {
         pointers.push(match value {
             Value::Map(_) => match std::mem::take(&mut left.maps).split_first_mut() {
@@ -95,5 +95,5 @@ pub(super) unsafe fn submit(
     }
     // SAFETY: the caller's; the context is current, and `pointers` are to as many values as the function has
     // parameters, of at least their sizes.
-    unsafe { raw::launch(step.loaded.function(), shape, cuda.cu_stream(), pointers.as_mut_slice()) }
+    unsafe { raw::launch(step.loaded.function(), shape, cuda.cu_stream(), &mut pointers) }
 }

@@ -1,6 +1,7 @@
 //! Tensors in device memory, and copies from and to the host.
 #![allow(unsafe_code)]
 
+mod any;
 mod buffer;
 #[cfg(feature = "ndarray")]
 mod from_ndarray;
@@ -21,9 +22,10 @@ use crate::device::Device;
 use crate::error::{Error, While};
 use crate::stream::{Stream, is_per_thread, per_thread};
 
+pub use any::AnyTensor;
 pub(crate) use buffer::{Buffer, Owner};
 pub use passed::{ReadTensor, WriteTensor};
-use size::{needed, packed, reach, room};
+use size::{needed, packed, reach, room, spans};
 use storage::Storage;
 pub(crate) use view::Region;
 pub use view::{Lent, LentMut, TensorMut, TensorRef};
@@ -121,7 +123,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         extents: [usize; R],
         values: &[S],
     ) -> Result<DeviceTensor<T, R>, Error> {
-        packed::<T>(&extents)?;
+        packed(T::ELEM, &extents)?;
         DeviceTensor::from_host_strided(stream, extents, column_major(&extents), values)
     }
 
@@ -140,7 +142,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         extents: [usize; R],
         values: &[S],
     ) -> Result<DeviceTensor<T, R>, Error> {
-        packed::<T>(&extents)?;
+        packed(T::ELEM, &extents)?;
         DeviceTensor::from_host_strided(stream, extents, row_major(&extents), values)
     }
 
@@ -173,14 +175,8 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         strides: [usize; R],
         values: &[S],
     ) -> Result<DeviceTensor<T, R>, Error> {
-        let needed = needed::<T>(&extents, &strides)?;
-        if needed != values.len() {
-            let message = format!(
-                "extents {extents:?} with strides {strides:?} span {needed} elements, and {} were given",
-                values.len()
-            );
-            return Err(Refusal::new(message).into());
-        }
+        let needed = needed(T::ELEM, &extents, &strides)?;
+        spans(&extents, &strides, needed, values.len())?;
         let mut tensor = DeviceTensor::allocated(stream, Region::whole(extents, strides), needed)?;
         tensor.copy_from(values)?;
         Ok(tensor)
@@ -200,7 +196,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
     fn filled(stream: &Stream, extents: [usize; R], byte: u8) -> Result<DeviceTensor<T, R>, Error> {
         const DOING: &str = "filling a tensor";
         let region = Region::whole(extents, column_major(&extents));
-        let tensor = DeviceTensor::allocated(stream, region, packed::<T>(&extents)?)?;
+        let tensor = DeviceTensor::allocated(stream, region, packed(T::ELEM, &extents)?)?;
         let (cuda, bytes) = (stream.cuda(), tensor.stored_len() * size_of::<T>());
         if bytes > 0 {
             cuda.context().bind_to_thread().doing(DOING)?;
@@ -220,7 +216,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         rows: bool,
     ) -> Result<DeviceTensor<T, R>, Error> {
         let strides = if rows { row_major(&extents) } else { column_major(&extents) };
-        DeviceTensor::allocated(stream, Region::whole(extents, strides), packed::<T>(&extents)?)
+        DeviceTensor::allocated(stream, Region::whole(extents, strides), packed(T::ELEM, &extents)?)
     }
 
     /// Memory with unspecified contents.
@@ -234,7 +230,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         slice: CudaSlice<S>,
         extents: [usize; R],
     ) -> Result<DeviceTensor<T, R>, Error> {
-        packed::<T>(&extents)?;
+        packed(T::ELEM, &extents)?;
         DeviceTensor::from_slice_strided(slice, extents, column_major(&extents))
     }
 
@@ -247,7 +243,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         if is_per_thread(slice.stream()) {
             return Err(per_thread("the stream of the slice"));
         }
-        let (needed, len) = (needed::<T>(&extents, &strides)?, slice.len());
+        let (needed, len) = (needed(T::ELEM, &extents, &strides)?, slice.len());
         if needed > len {
             let message = format!(
                 "extents {extents:?} with strides {strides:?} span {needed} elements, and the slice has {len}"
@@ -272,7 +268,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
     /// `S` is an element type, or one of the same bytes.
     fn copy_from<S: Copy>(&mut self, values: &[S]) -> Result<(), Error> {
         const DOING: &str = "copying to a tensor";
-        if values.len() != self.stored_len() {
+        if size_of_val(values) != self.stored_len() * size_of::<T>() {
             let message =
                 format!("the tensor has {} elements, and {} were given", self.stored_len(), values.len());
             return Err(Refusal::new(message).into());
@@ -297,7 +293,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
             return self.to_host_stored();
         }
         // Strides of 0 make tensors larger than their memory.
-        let count = packed::<T>(&extents)?;
+        let count = packed(T::ELEM, &extents)?;
         let mut values = room(count)?;
         let stored = self.to_host_stored()?;
         let mut at = [0usize; R];

@@ -1,6 +1,6 @@
 //! Element and byte counts of tensors. Extents and strides come from callers, so no arithmetic here may overflow.
 
-use tilewright_program::element::Element;
+use tilewright_program::Elem;
 use tilewright_program::launch::Refusal;
 
 use crate::error::Error;
@@ -28,14 +28,26 @@ fn count(extents: &[usize]) -> u128 {
 }
 
 /// The span of these strides in elements, if a memory can be that large.
-pub(super) fn needed<T: Element>(extents: &[usize], strides: &[usize]) -> Result<usize, Error> {
-    fits::<T>(span(extents, strides))
+pub(super) fn needed(elem: Elem, extents: &[usize], strides: &[usize]) -> Result<usize, Error> {
+    fits(elem, span(extents, strides))
         .map_err(|many| refused(format!("extents {extents:?} with strides {strides:?} span {many}")))
 }
 
 /// The elements of a tensor without gaps, if a memory can be that large.
-pub(super) fn packed<T: Element>(extents: &[usize]) -> Result<usize, Error> {
-    fits::<T>(count(extents)).map_err(|many| refused(format!("a tensor with extents {extents:?} has {many}")))
+pub(super) fn packed(elem: Elem, extents: &[usize]) -> Result<usize, Error> {
+    fits(elem, count(extents))
+        .map_err(|many| refused(format!("a tensor with extents {extents:?} has {many}")))
+}
+
+/// Checks that values span a tensor exactly.
+pub(super) fn spans(extents: &[usize], strides: &[usize], needed: usize, values: usize) -> Result<(), Error> {
+    if needed == values {
+        return Ok(());
+    }
+    let message = format!(
+        "extents {extents:?} with strides {strides:?} span {needed} elements, and {values} were given"
+    );
+    Err(Refusal::new(message).into())
 }
 
 fn refused(message: String) -> Error {
@@ -43,12 +55,12 @@ fn refused(message: String) -> Error {
 }
 
 /// No allocation has more bytes than half of the address space.
-fn fits<T: Element>(elements: u128) -> Result<usize, String> {
-    let bytes = elements.checked_mul(size_of::<T>() as u128);
+fn fits(elem: Elem, elements: u128) -> Result<usize, String> {
+    let bytes = elements.checked_mul(u128::from(elem.bytes()));
     let fits = bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok());
     match (usize::try_from(elements), bytes) {
         (Ok(elements), _) if fits => Ok(elements),
-        (_, Some(bytes)) => Err(format!("{elements} elements of {}, {bytes} bytes", T::ELEM)),
+        (_, Some(bytes)) => Err(format!("{elements} elements of {elem}, {bytes} bytes")),
         (_, None) => Err(format!("more than {} bytes", u128::MAX)),
     }
 }
@@ -91,26 +103,26 @@ mod tests {
 
     #[test]
     fn no_memory_is_that_large() {
-        assert_eq!(needed::<f64>(&[1 << 20, 1 << 20], &[1, 1 << 20]).expect("it could be"), 1 << 40);
-        assert_eq!(needed::<f64>(&[MOST, 3], &[0, 1]).expect("it could be"), 3);
-        assert_eq!(packed::<f64>(&[MOST, 0, MOST]).expect("it is empty"), 0);
+        assert_eq!(needed(Elem::F64, &[1 << 20, 1 << 20], &[1, 1 << 20]).expect("it could be"), 1 << 40);
+        assert_eq!(needed(Elem::F64, &[MOST, 3], &[0, 1]).expect("it could be"), 3);
+        assert_eq!(packed(Elem::F64, &[MOST, 0, MOST]).expect("it is empty"), 0);
         check(
-            needed::<f64>(&[1 << 31, 1 << 30], &[1, 1 << 31]),
+            needed(Elem::F64, &[1 << 31, 1 << 30], &[1, 1 << 31]),
             "extents [2147483648, 1073741824] with strides [1, 2147483648] span 2305843009213693952 elements of \
              f64, 18446744073709551616 bytes: no memory has more than 9223372036854775807 bytes",
         );
         check(
-            needed::<i8>(&[2, 2], &[MOST, 1]),
+            needed(Elem::I8, &[2, 2], &[MOST, 1]),
             "extents [2, 2] with strides [18446744073709551615, 1] span 18446744073709551617 elements of i8, \
              18446744073709551617 bytes: no memory has more than 9223372036854775807 bytes",
         );
         check(
-            packed::<f32>(&[1 << 40, 1 << 40]),
+            packed(Elem::F32, &[1 << 40, 1 << 40]),
             "a tensor with extents [1099511627776, 1099511627776] has 1208925819614629174706176 elements of f32, \
              4835703278458516698824704 bytes: no memory has more than 9223372036854775807 bytes",
         );
         check(
-            packed::<f32>(&[1 << 62; 3]),
+            packed(Elem::F32, &[1 << 62; 3]),
             "a tensor with extents [4611686018427387904, 4611686018427387904, 4611686018427387904] has more than \
              340282366920938463463374607431768211455 bytes: no memory has more than 9223372036854775807 bytes",
         );

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use cudarc::driver::sys::cudaError_enum;
-use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut, DeviceRepr, DriverError};
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut, DriverError};
 use tilewright_program::Elem;
 
 use super::{Buffer, Owner, Plain};
@@ -30,7 +30,7 @@ trait Slice: Send + Sync {
     fn write(&mut self, owner: Owner) -> Buffer<'_>;
     /// See [`settle`].
     fn settle(&mut self) -> u64;
-    /// Its length and its address; the memory is never freed.
+    /// Its bytes and its address; the memory is never freed.
     fn leak(self: Box<Self>) -> (usize, u64);
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
     fn is(&self, ty: TypeId) -> bool;
@@ -54,7 +54,7 @@ impl<S: 'static> Slice for CudaSlice<S> {
     }
 
     fn leak(self: Box<Self>) -> (usize, u64) {
-        (self.len(), CudaSlice::leak(*self))
+        (self.num_bytes(), CudaSlice::leak(*self))
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
@@ -76,34 +76,16 @@ fn settle<S>(slice: &mut CudaSlice<S>) -> u64 {
 impl Storage {
     /// Uninitialised memory for this many elements: any bytes are values of element types.
     pub(super) fn allocate(stream: &Arc<CudaStream>, elem: Elem, len: usize) -> Result<Storage, Error> {
-        fn slice<S: DeviceRepr + 'static>(
-            stream: &Arc<CudaStream>,
-            len: usize,
-        ) -> Result<Box<dyn Slice>, DriverError> {
-            // The driver refuses empty allocations.
-            // SAFETY: every value of these types' bytes is a value.
-            Ok(Box::new(unsafe { stream.alloc::<S>(len.max(1)) }?))
-        }
         // Memory that is allocated during a capture exists only while the graph runs.
         let captured = || match is_capturing(stream)? {
             true => Err(Error::refused("the stream is being captured into a graph: make the tensor before")),
             false => Ok(()),
         };
         captured()?;
-        let slice = match elem {
-            Elem::F64 => slice::<f64>(stream, len),
-            Elem::F32 | Elem::Tf32 => slice::<f32>(stream, len),
-            Elem::F16 | Elem::Bf16 => slice::<u16>(stream, len),
-            Elem::I32 => slice::<i32>(stream, len),
-            Elem::U32 => slice::<u32>(stream, len),
-            Elem::I8 => slice::<i8>(stream, len),
-            Elem::U8 | Elem::E4m3 | Elem::E5m2 | Elem::Bool => slice::<u8>(stream, len),
-            Elem::I64 => slice::<i64>(stream, len),
-            Elem::U64 => slice::<u64>(stream, len),
-            Elem::I16 => slice::<i16>(stream, len),
-            Elem::U16 => slice::<u16>(stream, len),
-        };
-        let slice = slice.doing("allocating a tensor")?;
+        // The driver refuses empty allocations.
+        // SAFETY: every byte is a value of bytes.
+        let slice = unsafe { stream.alloc::<u8>(len.max(1) * elem.bytes() as usize) };
+        let slice = Box::new(slice.doing("allocating a tensor")?);
         captured()?;
         Storage::around(slice, true)
     }
@@ -177,7 +159,8 @@ impl Storage {
                 Err(_) => unreachable!("its type was compared"),
             }
         }
-        let (len, address) = slice.leak();
+        let (bytes, address) = slice.leak();
+        let len = bytes / size_of::<S>();
         // cudarc panics if it cannot create events; then only the memory leaks.
         // SAFETY: `leak` gave up these elements, and `home` comes after all uses. Types that store the same
         // elements have the same size, and every bit pattern is a value of them.

@@ -88,5 +88,5 @@ impl Compiler<'_> {
 /// Bytes that an operand accesses at each address; 0 if the row leaves that open.
 pub(crate) fn tile_bytes(operand: &tilewright_program::atom::Operand) -> u32 {
     let values = operand.tv.parse::<Layout>().and_then(|tv| tv.mode(1)).and_then(|values| values.size());
-    values.unwrap_or(0) as u32 * operand.elem.bytes()
+    operand.elem.bytes_of(values.unwrap_or(0) as u32)
 }

@@ -49,20 +49,21 @@ impl Compiler<'_> {
     }
 
     pub(super) fn choose(&mut self, cond: &Val, then: &[Stmt], other: &[Stmt]) -> Result<()> {
-        if let Val::Int(cond, _) = cond {
-            let cond = self.num(*cond);
-            match cond.as_constant() {
-                Some(0) => return self.statements(other),
-                Some(_) => return self.statements(then),
-                None => {}
-            }
-            let (cond, label) = (self.location_of(cond), self.label());
-            self.emit(Ins::If { cond, other: label });
-            return self.branches(label, then, other);
+        let cond = self.condition(cond)?;
+        if let Cond::Int(Src::Const(known)) = cond {
+            return self.statements(if known != 0 { then } else { other });
         }
-        let ((cond, elem), label) = (self.value(cond)?, self.label());
-        self.emit(Ins::When { cond, elem, other: label });
+        let label = self.label();
+        self.emit(Ins::If { cond, other: label });
         self.branches(label, then, other)
+    }
+
+    pub(super) fn condition(&mut self, cond: &Val) -> Result<Cond> {
+        if let Val::Int(cond, _) = cond {
+            return Ok(Cond::Int(self.src(*cond)));
+        }
+        let (slot, elem) = self.value(cond)?;
+        Ok(Cond::Value(slot, elem))
     }
 
     /// Leaves a loop, lane by lane.
@@ -131,19 +132,14 @@ impl Compiler<'_> {
         }
         let (from, to) = (self.location_of(from), self.location_of(to));
         let head = self.label();
-        let file = if vector { &mut self.code.vectors } else { &mut self.code.scalars };
-        let cell = *file;
-        *file += 1;
-        let num = self.numbers.cell(vector, cell, self.levels.len() as u32, false, range);
+        let (slot, cell) = self.integer(vector);
+        let num = self.numbers.cell(vector, slot, self.levels.len() as u32, false, range);
         if vector {
             self.branches.push(exit);
         } else {
             self.enter(var, body, exit);
         }
-        self.emit(match vector {
-            false => Ins::Loop { var: cell, from, to, exit },
-            true => Ins::LoopV { var: cell, from, to, exit },
-        });
+        self.emit(Ins::Loop { var: cell, from, to, exit });
         self.levels.push(Level::default());
         let outer = self.vars[var as usize];
         self.bind(var, num);
@@ -159,10 +155,7 @@ impl Compiler<'_> {
         let outer = &mut self.levels.last_mut().expect("there is always a level").body;
         outer.extend(level.before);
         outer.extend(level.body);
-        self.emit(match vector {
-            false => Ins::Next { var: cell, step, to, head },
-            true => Ins::NextV { var: cell, step, to, head },
-        });
+        self.emit(Ins::Next { var: cell, step, to, head });
         self.exit(vector || is_left(body, var), exit);
         Ok(())
     }

@@ -110,19 +110,21 @@ impl Compiler<'_> {
         src
     }
 
+    /// A new integer, of each lane or of the warp: its number among these, and where it is.
+    pub(super) fn integer(&mut self, vector: bool) -> (u32, IntCell) {
+        let file = if vector { &mut self.code.vectors } else { &mut self.code.scalars };
+        let slot = *file;
+        *file += 1;
+        (slot, if vector { IntCell::Lanes(slot) } else { IntCell::Warp(slot) })
+    }
+
     /// Emits the steps that compute a node, in its innermost loop.
     pub(super) fn ensure(&mut self, node: NodeId) {
         let known = self.numbers.get(node);
         if known.slot.is_some() {
             return;
         }
-        let to = if known.vector {
-            self.code.vectors += 1;
-            self.code.vectors - 1
-        } else {
-            self.code.scalars += 1;
-            self.code.scalars - 1
-        };
+        let (slot, to) = self.integer(known.vector);
         let part = |compiler: &mut Self, num: Num| {
             if let Some(node) = num.node {
                 compiler.ensure(node);
@@ -133,23 +135,18 @@ impl Compiler<'_> {
             Node::Cell { .. } => return,
             Node::Scaled(x, by) => {
                 let a = part(self, Num { node: Some(x), add: 0 });
-                let b = Src::Const(by);
-                if known.vector {
-                    Ins::IntV { op: IntOp::Mul, to, a, b }
-                } else {
-                    Ins::IntS { op: IntOp::Mul, to, a, b }
-                }
+                Ins::Int { op: IntOp::Mul, to, a, b: Src::Const(by) }
             }
             Node::Two(op, a, b) => {
                 let (a, b) = (part(self, a), part(self, b));
-                if known.vector { Ins::IntV { op, to, a, b } } else { Ins::IntS { op, to, a, b } }
+                Ins::Int { op, to, a, b }
             }
             Node::Select(cond, a, b) => {
                 let (cond, a, b) = (part(self, cond), part(self, a), part(self, b));
-                if known.vector { Ins::SelectV { to, cond, a, b } } else { Ins::SelectS { to, cond, a, b } }
+                Ins::Select { to, cond, a, b }
             }
         };
-        self.numbers.assign(node, to);
+        self.numbers.assign(node, slot);
         if known.volatile {
             self.emit(ins);
         } else {

@@ -161,23 +161,10 @@ impl Compiler<'_> {
             }
         }
         for (mut ins, site) in all {
-            match &mut ins {
-                Ins::Label(_) => continue,
-                Ins::Loop { exit: to, .. }
-                | Ins::LoopV { exit: to, .. }
-                | Ins::Next { head: to, .. }
-                | Ins::NextV { head: to, .. }
-                | Ins::If { other: to, .. }
-                | Ins::When { other: to, .. }
-                | Ins::Else { end: to }
-                | Ins::Role { other: to, .. }
-                | Ins::Elect { end: to, .. }
-                | Ins::Jump(to) => *to = addresses[*to as usize],
-                Ins::Leave { next, exit, .. } => {
-                    (*next, *exit) = (addresses[*next as usize], addresses[*exit as usize]);
-                }
-                _ => {}
+            if matches!(ins, Ins::Label(_)) {
+                continue;
             }
+            ins.targets().into_iter().for_each(|to| *to = addresses[*to as usize]);
             self.code.ins.push(ins);
             self.code.sites.push(site);
         }
@@ -264,7 +251,7 @@ impl Compiler<'_> {
     /// Checks that values of memory and of registers are equally wide.
     fn same_width(&self, space: Space, elem: Elem, name: Id) -> Result<()> {
         let memory = self.elem_of(space);
-        if memory.bytes() == elem.bytes() {
+        if memory.bits() == elem.bits() {
             return Ok(());
         }
         self.malformed(format!(

@@ -139,22 +139,9 @@ impl<'c> Live<'c> {
     }
 }
 
-/// Successors of a step besides the next one.
+/// The successor of a step besides the next one.
 fn jump(ins: &Ins) -> Option<u32> {
-    match ins {
-        Ins::Loop { exit: to, .. }
-        | Ins::LoopV { exit: to, .. }
-        | Ins::Next { head: to, .. }
-        | Ins::NextV { head: to, .. }
-        | Ins::If { other: to, .. }
-        | Ins::When { other: to, .. }
-        | Ins::Else { end: to }
-        | Ins::Role { other: to, .. }
-        | Ins::Elect { end: to, .. }
-        | Ins::Leave { exit: to, .. }
-        | Ins::Jump(to) => Some(*to),
-        _ => None,
-    }
+    ins.clone().targets().first().map(|to| **to)
 }
 
 /// Cells that a step writes, and cells that it reads.
@@ -166,6 +153,10 @@ fn cells(code: &Code, ins: &Ins) -> Cells {
         first..first + count
     };
     let one = |slot: Slot, elem| cell(slot, elem, 1);
+    let condition = |cond: Cond| {
+        let value = if let Cond::Value(slot, elem) = cond { Some(one(slot, elem)) } else { None };
+        value.into_iter()
+    };
     let memory = |location: &Location, slot: Slot| {
         let access = &code.accesses[location.access as usize];
         let elem = if access.elem == 8 { Elem::F64 } else { Elem::U32 };
@@ -183,23 +174,20 @@ fn cells(code: &Code, ins: &Ins) -> Cells {
         Ins::Cast { from, elem, to, x } => (vec![one(to, elem)], vec![one(x, from)]),
         Ins::FromInt { elem, to, .. } => (vec![one(to, elem)], vec![]),
         Ins::ToInt { elem, x, .. } => (vec![], vec![one(x, elem)]),
-        Ins::Bin { elem, to, x, y, .. } | Ins::Blend { elem, to, x, y, .. } => {
-            (vec![one(to, elem)], vec![one(x, elem), one(y, elem)])
-        }
+        Ins::Bin { elem, to, x, y, .. } => (vec![one(to, elem)], vec![one(x, elem), one(y, elem)]),
         Ins::Cmp { elem, to, x, y, .. } => (vec![one(to, Elem::I32)], vec![one(x, elem), one(y, elem)]),
         Ins::Fma { elem, to, x, y, z } => {
             (vec![one(to, elem)], vec![one(x, elem), one(y, elem), one(z, elem)])
         }
-        Ins::Pick { cond, cond_elem, elem, to, x, y } => {
-            (vec![one(to, elem)], vec![one(cond, cond_elem), one(x, elem), one(y, elem)])
+        Ins::Pick { cond, elem, to, x, y } => {
+            (vec![one(to, elem)], condition(cond).chain([one(x, elem), one(y, elem)]).collect())
         }
-        Ins::NarrowBy { cond, elem, .. } | Ins::When { cond, elem, .. } => (vec![], vec![one(cond, elem)]),
+        Ins::Narrow { cond, .. } | Ins::If { cond, .. } => (vec![], condition(cond).collect()),
         Ins::Load { ref from, to, .. } => (vec![memory(from, to)], vec![]),
         Ins::Store { ref to, from, .. } => (vec![], vec![memory(to, from)]),
         Ins::Atomic { ref to, value, expected, .. } => {
             (vec![], [Some(value), expected].into_iter().flatten().map(|slot| memory(to, slot)).collect())
         }
-        Ins::AwaitFlag { ref from, least, .. } => (vec![], vec![memory(from, least)]),
         Ins::Atom(at) => atom(code, &code.atoms[at as usize]),
         _ => (vec![], vec![]),
     }

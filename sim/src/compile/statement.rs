@@ -103,8 +103,7 @@ impl Compiler<'_> {
 
     /// A cell for an integer of each lane.
     fn int_cell(&mut self, range: Range) -> (Slot, Num) {
-        let slot = self.code.vectors;
-        self.code.vectors += 1;
+        let (slot, _) = self.integer(true);
         (slot, self.numbers.cell(true, slot, 0, true, range))
     }
 
@@ -117,8 +116,7 @@ impl Compiler<'_> {
         if num.node.is_some_and(|node| self.numbers.get(node).volatile) {
             // Copies the value: its operands change later.
             let a = self.location_of(num);
-            let to = self.code.vectors;
-            self.code.vectors += 1;
+            let (to, _) = self.integer(true);
             self.emit(Ins::Set { to, a });
             num = self.numbers.cell(true, to, 0, true, self.numbers.range(num));
         }
@@ -179,7 +177,7 @@ impl Compiler<'_> {
         let elem = self.elem_of(to.space);
         let slot = self.scratch(elem);
         if let Some(guard) = guard {
-            self.emit(Ins::Narrow { cond: guard, expected: true });
+            self.emit(Ins::Narrow { cond: Cond::Int(guard), expected: true });
         }
         self.value_into(value, slot, elem)?;
         let expected = match expected {
@@ -203,10 +201,7 @@ impl Compiler<'_> {
         };
         let to = self.location(to, What::Atomic, 1, 0);
         let (op, order, scope) = (*op, *order, *scope);
-        self.emit(match op {
-            Change::Await => Ins::AwaitFlag { from: to, least: slot, guard, order, old },
-            _ => Ins::Atomic { to, op, value: slot, guard, order, scope, old, expected },
-        });
+        self.emit(Ins::Atomic { to, op, value: slot, guard, order, scope, old, expected });
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Values of elements: steps on register cells.
 
 use tilewright_program::Elem;
-use tilewright_program::thread::{Claim, Frag, Un, Val};
+use tilewright_program::thread::{self, Claim, Frag, Un, Val};
 
 use super::{Compiler, Result};
 use crate::code::*;
@@ -80,7 +80,7 @@ impl Compiler<'_> {
             }
             Val::Param(id) => self.constant(elem, self.given.scalars[*id as usize]),
             Val::Un(f, x) => {
-                let truth = *f == Un::Not && is_truth(x);
+                let truth = *f == Un::Not && x.is_truth();
                 let (x, _) = self.value(x)?;
                 self.emit_to(elem, |to| Ins::Un { f: *f, truth, elem, to, x })
             }
@@ -108,40 +108,26 @@ impl Compiler<'_> {
                 let (x, _) = self.value(x)?;
                 self.emit_to(*elem, |to| Ins::Move { elem: *elem, to, x })
             }
-            Val::Guarded(cond, x, y) => {
-                let cond = self.num(*cond);
-                match cond.as_constant() {
-                    Some(0) => self.value_of(y, elem)?,
-                    Some(_) => self.value(x)?.0,
-                    None => {
-                        let cond = self.location_of(cond);
-                        let x = self.under(Ins::Narrow { cond, expected: true }, x, elem)?;
-                        let y = self.under(Ins::Narrow { cond, expected: false }, y, elem)?;
-                        self.emit_to(elem, |to| Ins::Blend { cond, elem, to, x, y })
-                    }
-                }
-            }
             Val::Cmp(how, x, y) => {
                 let of = self.type_of(x);
                 let (x, y) = (self.value(x)?.0, self.value_of(y, of)?);
                 self.emit_to(elem, |to| Ins::Cmp { how: *how, elem: of, to, x, y })
             }
-            Val::Pick(of) => {
-                let (cond, cond_elem) = self.value(&of[0])?;
-                let under = |expected| Ins::NarrowBy { cond, elem: cond_elem, expected };
-                let x = self.under(under(true), &of[1], elem)?;
-                let y = self.under(under(false), &of[2], elem)?;
-                self.emit_to(elem, |to| Ins::Pick { cond, cond_elem, elem, to, x, y })
-            }
-            Val::ShuffleXor(x, by) => {
+            Val::Pick(of) => match self.condition(&of[0])? {
+                Cond::Int(Src::Const(known)) => self.value_of(&of[if known != 0 { 1 } else { 2 }], elem)?,
+                cond => {
+                    let x = self.under(Ins::Narrow { cond, expected: true }, &of[1], elem)?;
+                    let y = self.under(Ins::Narrow { cond, expected: false }, &of[2], elem)?;
+                    self.emit_to(elem, |to| Ins::Pick { cond, elem, to, x, y })
+                }
+            },
+            Val::Shuffle(x, lane) => {
                 let (x, _) = self.value(x)?;
-                let by = self.operand(*by);
-                self.emit_to(elem, |to| Ins::Shuffle { elem, to, x, lane: Lane::Xor(by) })
-            }
-            Val::Shuffle(lanes, of) => {
-                let (x, _) = self.value(&of[0])?;
-                let lane = self.value_of(&of[1], Elem::I32)?;
-                self.emit_to(elem, |to| Ins::Shuffle { elem, to, x, lane: Lane::Of(lane, *lanes) })
+                let lane = match lane {
+                    thread::Lane::Xor(by) => Lane::Xor(self.operand(*by)),
+                    thread::Lane::InGroup(lanes, lane) => Lane::Of(self.value_of(lane, Elem::I32)?, *lanes),
+                };
+                self.emit_to(elem, |to| Ins::Shuffle { elem, to, x, lane })
             }
             Val::Vote(how, x) => {
                 let (x, of) = self.value(x)?;
@@ -181,22 +167,9 @@ fn target(ins: &mut Ins) -> Option<&mut Slot> {
         | Ins::Cast { to, .. }
         | Ins::FromInt { to, .. }
         | Ins::Cmp { to, .. }
-        | Ins::Blend { to, .. }
         | Ins::Pick { to, .. }
         | Ins::Shuffle { to, .. }
         | Ins::Vote { to, .. } => Some(to),
         _ => None,
-    }
-}
-
-/// Is it always 1 or 0?
-fn is_truth(value: &Val) -> bool {
-    use tilewright_program::thread::Bin;
-    match value {
-        Val::Cmp(..) => true,
-        Val::Un(Un::Not, x) => is_truth(x),
-        Val::Bin(Bin::And | Bin::Or | Bin::Xor, x, y) => is_truth(x) && is_truth(y),
-        Val::Pick(of) => is_truth(&of[1]) && is_truth(&of[2]),
-        _ => false,
     }
 }

@@ -109,8 +109,8 @@ fn named_barriers() {
 fn exchanges_take_whole_warps() {
     type Exchange = fn(Val, Ix) -> Val;
     let exchanges: [(&str, Exchange); 5] = [
-        ("shfl.sync", |x, by| Val::ShuffleXor(Box::new(x), by)),
-        ("shfl.sync", |x, lane| Val::Shuffle(8, Box::new([x, Val::Int(lane, I32)]))),
+        ("shfl.sync", |x, by| x.butterfly(by)),
+        ("shfl.sync", |x, lane| Val::Shuffle(Box::new(x), Lane::InGroup(8, Box::new(lane.into())))),
         ("vote.sync", |x, _| Val::Vote(Vote::Ballot, Box::new(x))),
         ("match.sync", |x, _| Val::Vote(Vote::Match, Box::new(x))),
         ("redux.sync", |x, _| Val::Vote(Vote::All(Bin::Add), Box::new(x))),

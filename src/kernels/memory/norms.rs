@@ -41,20 +41,9 @@ impl Matrix {
         if blocks > 1 && resident == 1 && self.work != Work::Layernorm {
             return None;
         }
-        let own = |width, threads, blocks, resident| {
-            self.own(kernel, &[("W", width), ("L", threads), ("V", wide), ("C", blocks), ("Q", resident)])
-        };
-        // Twice the blocks of half a part, if some multiprocessors had twice the blocks of others.
-        let evenly = |blocks: usize| 4 * (rows * blocks).next_multiple_of(PROCESSORS) <= 5 * rows * blocks;
-        let half = columns.div_ceil(blocks * RESIDENT).next_multiple_of(32);
-        if blocks < BLOCKS
-            && !evenly(blocks)
-            && evenly(2 * blocks)
-            && rows <= clusters_at_once(2 * blocks, resident)
-        {
-            return Some(own(half * RESIDENT / 2, half, 2 * blocks, resident));
-        }
-        Some(own(threads * RESIDENT, threads, blocks, resident))
+        let constants =
+            [("W", threads * RESIDENT), ("L", threads), ("V", wide), ("C", blocks), ("Q", resident)];
+        Some(self.own(kernel, &constants))
     }
 
     /// Rows that one block does not keep in registers: in the shared memory of clusters, all at once or one after another, or
@@ -125,10 +114,7 @@ impl Matrix {
         let own = columns + wide - self.wide.min(wide);
         let bytes = elem.bytes() as usize;
         let shape = |blocks| long_rows(bytes, wide, own.div_ceil(blocks), (limit, all, alone));
-        let enough = |blocks: &usize| {
-            let resident = if *blocks == 1 && columns <= 20 * 1024 { 2 } else { 3 };
-            rows * blocks >= PROCESSORS && shape(*blocks).2 >= resident
-        };
+        let enough = |blocks: &usize| rows * blocks >= PROCESSORS && shape(*blocks).2 >= 3;
         let mut blocks = [1, 2, 4, 8].into_iter().find(enough).unwrap_or(BLOCKS);
         let (mut width, mut threads, mut resident) = shape(blocks);
         // The fewest resident blocks that take all rows at once, so that each thread has more registers.

@@ -176,7 +176,7 @@ impl Seen {
                     self.has("bound: asynchronous or zero");
                 }
                 thread::Op::Assign { value: thread::Val::Bin(_, _, value), .. } => {
-                    if matches!(**value, thread::Val::Guarded(..)) {
+                    if matches!(&**value, thread::Val::Pick(of) if matches!(of[0], thread::Val::Int(..))) {
                         self.has("bound: mask");
                     }
                 }

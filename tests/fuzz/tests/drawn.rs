@@ -161,7 +161,7 @@ fn roles(program: &Program) -> BTreeSet<(&'static str, &'static str)> {
     let mut all = BTreeSet::new();
     let elem = |view: &View| program.tensor(view.tensor).elem.name();
     let is_global = |view: &View| matches!(program.tensor(view.tensor).space, Space::Global { .. });
-    let mut see = |stmt: &Stmt| match &stmt.op {
+    let see = |stmt: &Stmt| match &stmt.op {
         Op::Copy { from, to, .. } => {
             for (role, of) in [("load", from), ("store", to)] {
                 if is_global(of) {
@@ -199,7 +199,7 @@ fn roles(program: &Program) -> BTreeSet<(&'static str, &'static str)> {
         }
         _ => {}
     };
-    program.body.iter().for_each(|stmt| stmt.each(&mut see));
+    program.body.iter().flat_map(Stmt::preorder).for_each(see);
     all
 }
 

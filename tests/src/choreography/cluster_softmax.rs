@@ -6,7 +6,7 @@ use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::{Bin, Un, Unroll};
-use tilewright_codegen::tile::{Across, Expr, Program, Raster};
+use tilewright_codegen::tile::{Across, Expr, Op, Program, Raster};
 use tilewright_codegen::view::{At, Partition, View};
 use tilewright_layout::{Value, layout};
 
@@ -101,7 +101,7 @@ fn program() -> Result<Program> {
 /// bits.
 fn exchange(b: &mut Builder, part: &View, shared: &View, other: &View, with: Bin) -> Result<()> {
     b.copy(part, shared)?;
-    b.sync_cluster();
+    b.statement(Op::SyncCluster);
     for rank in 0..CLUSTER {
         let theirs = b.of_peer(shared, &rank.into())?;
         match rank {

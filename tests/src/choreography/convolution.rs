@@ -104,7 +104,7 @@ fn program() -> Result<Program> {
             let from_f = b.parallelize(&filters, &copies)?;
             b.copy(&from_x, &to_x)?;
             b.copy(&from_f, &to_f)?;
-            b.wait_copies(0);
+            b.wait(None, 0);
             b.sync();
             b.gemm(&own_x, &own_f, &acc, Order::Plain)?;
             b.sync();

@@ -5,7 +5,7 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::affine::Affine;
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
-use tilewright_codegen::thread::{Bin, Unroll};
+use tilewright_codegen::thread::{Bin, Change, Unroll};
 use tilewright_codegen::tile::{Expr, Order, Program, Raster};
 use tilewright_codegen::view::{At, Partition, View};
 use tilewright_layout::{Tuple, Value, layout};
@@ -85,7 +85,7 @@ fn program() -> Result<Program> {
                 let from = last(b, from, &step)?;
                 b.copy(&from, to)?;
             }
-            b.wait_copies(0);
+            b.wait(None, 0);
             b.sync();
             b.gemm(&own_a, &own_b, &acc, Order::Plain)?;
             b.sync();
@@ -104,11 +104,11 @@ fn program() -> Result<Program> {
         b.condition(&part, Value::Int(PARTS - 1), |b| {
             let to = kept(b, &part)?;
             b.copy(&acc, &to)?;
-            b.signal(&flag, 1)
+            b.flag(&flag, Change::Add, &1.into())
         })?;
         let left = sum(times(&part, -1), &(PARTS - 1).into());
         b.condition(&left, Value::Int(1), |b| {
-            b.await_flag(&flag, &(PARTS - 1).into())?;
+            b.flag(&flag, Change::Await, &(PARTS - 1).into())?;
             let other = b.registers_like("other", &out, 0.0)?;
             for part in 0..PARTS - 1 {
                 let from = kept(b, &part.into())?;

@@ -8,7 +8,7 @@ use tilewright_codegen::build::Builder;
 use tilewright_codegen::isa;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::{Id, Unroll};
-use tilewright_codegen::tile::{Expr, How, Op, Order, Program, Raster, Ring};
+use tilewright_codegen::tile::{Expr, How, Multiply, Op, Order, Program, Raster, Ring};
 use tilewright_codegen::tiled::{Terms, TiledMma};
 use tilewright_codegen::view::{At, View};
 use tilewright_layout::{Composed, Layout, Swizzle, Value, layout};
@@ -123,14 +123,14 @@ fn program() -> Result<Program> {
 /// The main loop of one tile, with one wgmma group in flight while the next is issued.
 fn multiply(b: &mut Builder, (ring, steps): (Id, Value), from: [&View; 2], acc: &View) -> Result<()> {
     b.fill(acc, Expr::lit(0.0))?;
-    let before = |b: &Builder| sum(b.phase(ring), &(-1).into());
+    let before = |_: &Builder| sum(Coord::Phase(ring).into(), &(-1).into());
     let token = b.repeat("k", steps, Unroll::No, |b, k| -> Result<Id> {
         b.statement(Op::Await { ring, phase: Coord::Phase(ring).into() });
         let slot = b.slot(ring);
         let (left, right) = (last(b, from[0], &slot)?, last(b, from[1], &slot)?);
         let token = b.token();
-        b.gemm_how(&left, &right, acc, How::Atom(isa::named(WGMMA)?), Order::Plain, Some(token))?;
-        b.wait_all_but(token, 1);
+        b.gemm_how(&left, &right, acc, Multiply::Atom(isa::named(WGMMA)?), Order::Plain, Some(token))?;
+        b.wait(token, 1);
         let phase = before(b);
         b.condition(&times(&k, -1), Value::Int(0), |b| {
             b.statement(Op::Release { ring, phase });
@@ -139,7 +139,7 @@ fn multiply(b: &mut Builder, (ring, steps): (Id, Value), from: [&View; 2], acc: 
         b.statement(Op::Advance { ring });
         Ok(token)
     })?;
-    b.wait(token);
+    b.wait(token, 0);
     let phase = before(b);
     b.statement(Op::Release { ring, phase });
     Ok(())

@@ -68,7 +68,7 @@ fn program() -> Result<Program> {
     fetch(&mut b, &1.into())?;
     b.repeat("k", tiles_of(Value::symbol("N"), TILE), Unroll::No, |b, step| -> Result<()> {
         // Waits for this step's copy; one younger copy may stay in flight.
-        b.wait_all_but(token, 1);
+        b.wait(token, 1);
         b.sync();
         fetch(b, &sum(step.clone(), &2.into()))?;
         let source = part(b, &columns_of_s, &step)?;

@@ -149,7 +149,7 @@ fn launches_overlap_where_the_device_can() {
     for (arch, expected) in [("80", ""), ("89", ""), ("90", "1"), ("100", "1"), ("120", "1")] {
         let run = Fake::new().set("FAKE_ARCH", arch).run(|| {
             let (stream, mut b) = (stream(), Builder::new("early"));
-            b.overlaps();
+            b.program_mut().overlaps = true;
             let (early, ordinary) = (copies(b), copies(Builder::new("ordinary")));
             let zeros = || DeviceTensor::<f32, 2>::zeros(&stream, [100, 8]).unwrap();
             let (x, mut y) = (zeros(), zeros());
@@ -166,7 +166,8 @@ fn launches_overlap_where_the_device_can() {
 fn clusters_overlap() {
     let run = Fake::new().run(|| {
         let (stream, mut b) = (stream(), Builder::new("early_pairs"));
-        b.arch(90).cluster([2, 1, 1]).overlaps();
+        b.arch(90).cluster([2, 1, 1]);
+        b.program_mut().overlaps = true;
         let zeros = || DeviceTensor::<f32, 2>::zeros(&stream, [128, 8]).unwrap();
         let (x, mut y) = (zeros(), zeros());
         copies(b).launch_with(&stream, &mut [(&x).into(), (&mut y).into()]).unwrap();
@@ -179,7 +180,7 @@ fn clusters_overlap() {
 fn launches_that_wait_or_are_captured_do_not_overlap() {
     let run = Fake::new().run(|| {
         let (stream, mut b) = (stream(), Builder::new("early"));
-        b.overlaps();
+        b.program_mut().overlaps = true;
         let kernel = copies(b);
         let zeros = |stream: &Stream| DeviceTensor::<f32, 2>::zeros(stream, [100, 8]).unwrap();
         let (x, mut y, mut elsewhere) = (zeros(&stream), zeros(&stream), zeros(&self::stream()));

@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 mod allocations;
+mod bundles;
 mod captures;
 mod compiler;
 mod embedded;

@@ -141,3 +141,70 @@ fn counted_values() {
         assert_eq!(outcome.get::<i32>("bins").unwrap(), wanted);
     }
 }
+
+/// The end of each row's list, from prefix sums of {E + 1} offsets; `at_most` bounds the computed extent.
+#[kernel]
+fn offsets(counts: &Tensor<i32, { E + 1 }>, ends: &mut Tensor<i32, { E + 1 }>) {
+    at_most(E + 1, 512);
+    copy(scan(tile(counts, 512, 0), 0, |a, b| a + b), tile(ends, 512, 0));
+}
+
+/// Each tile of each image, plus the tile above it: a walk over three modes, and a choice between integers.
+#[kernel]
+fn echoes(x: &Tensor<f32, (M, N, B)>, y: &mut Tensor<f32, (M, N, B)>) {
+    let (i, j, image) = walk((ceil_div(M, 32), ceil_div(N, 8), B), block.x);
+    let above = if i > 0 { i - 1 } else { 0 };
+    let sum = tile(x, (32, 8, 1), (i, j, image)) + tile(x, (32, 8, 1), (above, j, image));
+    copy(sum, tile(y, (32, 8, 1), (i, j, image)));
+}
+
+/// The sums of 3 or 5 tiles.
+#[kernel]
+fn sums_of_some(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    let (count, step) = if block.x % 2 == 0 || block.x > 2 { (3, 1) } else { (5, -1) };
+    let mut total = full::<f32>(64, 0.0);
+    for k in 0..count {
+        total += tile(x, 64, block.x + step * k);
+    }
+    copy(total, tile(y, 64, block.x));
+}
+
+#[test]
+fn integers_that_are_chosen() {
+    for (m, n, b) in [(70, 20, 3), (32, 1, 1)] {
+        let x = drawn(m * n * b, 1);
+        let above = |at: usize| if at % m < 32 { at } else { at - 32 };
+        let wanted: Vec<f32> = (0..x.len()).map(|at| x[at] + x[above(at)]).collect();
+        let args = [Arg::tensor(&x, [m, n, b]), Arg::output::<f32>([m, n, b])];
+        for outcome in every(generated!(echoes()), &args) {
+            assert_eq!(outcome.get::<f32>("y").unwrap(), wanted);
+        }
+    }
+    let x: Vec<f32> = (0..400).map(|n| (n % 17) as f32).collect();
+    let sum = |at: usize| {
+        let block = (at / 64) as i64;
+        let (count, step) = if block % 2 == 0 || block > 2 { (3, 64) } else { (5, -64) };
+        (0..count).filter_map(|k| x.get(usize::try_from(at as i64 + step * k).ok()?)).sum::<f32>()
+    };
+    let wanted: Vec<f32> = (0..400).map(sum).collect();
+    for outcome in every(generated!(sums_of_some()), &[Arg::tensor(&x, [400]), Arg::output::<f32>([400])]) {
+        assert_eq!(outcome.get::<f32>("y").unwrap(), wanted);
+    }
+}
+
+#[test]
+fn computed_extents_have_bounds() {
+    let counts = below(9, 301, 3);
+    let wanted: Vec<i32> = counts
+        .iter()
+        .scan(0, |sum, n| {
+            *sum += n;
+            Some(*sum)
+        })
+        .collect();
+    let args = |n: usize| [Arg::tensor(&vec![1; n], [n]), Arg::output::<i32>([n])];
+    for outcome in every(generated!(offsets()), &[Arg::tensor(&counts, [301]), Arg::output::<i32>([301])]) {
+        assert_eq!(outcome.get::<i32>("ends").unwrap(), wanted);
+    }
+    assert!(offsets().simulate(&args(513)).unwrap_err().to_string().contains("at most 512"));
+}

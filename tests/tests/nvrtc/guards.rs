@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use tilewright::prelude::*;
-use tilewright_codegen::thread::{Bin, Cmp, Frag, Interval, Kernel, Mem, Op, Stmt, Un, Val};
+use tilewright_codegen::thread::{Bin, Cmp, Frag, Interval, Kernel, Lane, Mem, Op, Stmt, Un, Val};
 use tilewright_codegen::{Elem, Generated, cuda};
 use tilewright_fuzz::draw::Kind;
 use tilewright_fuzz::judge::prepare;
@@ -477,11 +477,10 @@ fn rewritten(kernel: &Kernel, value: &Val, changed: &mut bool) -> Val {
         Val::Product(row, parts) => Val::Product(row, Box::new(parts.each_ref().map(|part| *of(part)))),
         Val::Cast(elem, x) => Val::Cast(*elem, of(x)),
         Val::Bits(elem, x) => Val::Bits(*elem, of(x)),
-        Val::Guarded(cond, x, y) => Val::Guarded(*cond, of(x), of(y)),
         Val::Cmp(how, x, y) => Val::Cmp(*how, of(x), of(y)),
         Val::Pick(parts) => Val::Pick(Box::new(parts.each_ref().map(|part| *of(part)))),
-        Val::ShuffleXor(x, lanes) => Val::ShuffleXor(of(x), *lanes),
-        Val::Shuffle(lanes, parts) => Val::Shuffle(*lanes, Box::new(parts.each_ref().map(|part| *of(part)))),
+        Val::Shuffle(x, Lane::InGroup(lanes, lane)) => Val::Shuffle(of(x), Lane::InGroup(*lanes, of(lane))),
+        Val::Shuffle(x, lane) => Val::Shuffle(of(x), lane.clone()),
         Val::Vote(how, x) => Val::Vote(*how, of(x)),
         Val::Ptx { .. } => value.clone(),
     };

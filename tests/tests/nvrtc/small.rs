@@ -96,8 +96,8 @@ pub(crate) fn values(elem: Elem) -> Kernel {
         values.push(Val::Bits(elem, Box::new(bin(Bin::Max, bits.clone(), bits))));
     }
     let guard = b.e().lt(thread, n);
-    values.push(Val::Guarded(guard, Box::new(vx()), Box::new(Val::lit(f64::MAX, elem))));
-    values.push(Val::ShuffleXor(Box::new(vx()), b.int(4)));
+    values.push(Val::guarded(guard, vx(), Val::lit(f64::MAX, elem)));
+    values.push(vx().butterfly(b.int(4)));
     values.push(Val::Int(thread, elem));
     for (i, value) in values.into_iter().enumerate() {
         let value_of = b.reg("value", elem, 1);
@@ -159,7 +159,7 @@ pub(crate) fn softmax() -> Kernel {
         body.push(assign(total, zero, first));
         body.push(b.repeat("i", 8, |_, i| vec![assign(total, zero, bin(f, get(), Val::Reg(v, i)))]));
         for lanes in [16, 8, 4, 2, 1] {
-            let other = Val::ShuffleXor(Box::new(get()), b.int(lanes));
+            let other = get().butterfly(b.int(lanes));
             body.push(assign(total, zero, bin(f, get(), other)));
         }
         totals.push(total);

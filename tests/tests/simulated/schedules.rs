@@ -48,7 +48,7 @@ fn reschedule(program: &mut Program, fragments_too: bool, random: &mut Random) {
     let spaces = spaces(program);
     let is_fetch = |op: &Op| is_fetch(&spaces, op);
     each(&mut program.body, &mut |stmt| match &mut stmt.op {
-        Op::Pipelined { ahead, body, .. } => {
+        Op::For { ahead: Some(ahead), body, .. } => {
             let mut tiles = false;
             each(body, &mut |stmt| tiles |= is_fetch(&stmt.op));
             // A loop over fragments in shared memory has one or two stages.
@@ -129,10 +129,9 @@ const LOOPS: &[(&str, Sizes, Sizes)] = &[
 fn restage(program: &mut Program, random: &mut Random) {
     let spaces = spaces(program);
     each(&mut program.body, &mut |stmt| {
-        let (Op::For { body, .. } | Op::Pipelined { body, .. }) = &stmt.op else { return };
-        let mut tiles = false;
-        stmt.each(&mut |stmt| tiles |= is_fetch(&spaces, &stmt.op));
-        if matches!(stmt.op, Op::Pipelined { .. }) && !tiles {
+        let Op::For { body, .. } = &stmt.op else { return };
+        let tiles = stmt.preorder().any(|stmt| is_fetch(&spaces, &stmt.op));
+        if matches!(stmt.op, Op::For { ahead: Some(_), .. }) && !tiles {
             // It loads fragments of a product.
             return;
         }
@@ -146,16 +145,16 @@ fn restage(program: &mut Program, random: &mut Random) {
         // Barriers and waits for copies stay with the next statement, waits for products with the previous one.
         for (at, stmt) in body.iter().enumerate().rev() {
             let like = match stmt.op {
-                Op::Sync | Op::WaitCopies { .. } => at + 1,
+                Op::Sync | Op::Wait { token: None, .. } => at + 1,
                 Op::Wait { .. } => at - 1,
                 _ => at,
             };
             drawn[at] = drawn[like.min(body.len() - 1)];
         }
-        if let Op::Pipelined { ahead, .. } = &mut stmt.op {
+        if let Op::For { ahead: Some(ahead), .. } = &mut stmt.op {
             ahead.stages = 2 + stage.max(1);
         }
-        if let Op::For { body, .. } | Op::Pipelined { body, .. } = &mut stmt.op {
+        if let Op::For { body, .. } = &mut stmt.op {
             body.iter_mut().zip(drawn).for_each(|(stmt, order)| stmt.stage = Some(order));
         }
     });

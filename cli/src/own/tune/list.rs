@@ -43,9 +43,8 @@ pub(super) fn pruned(kernel: &Generated, all: &[String], inputs: &[Input]) -> Re
     let count = |at: usize| firsts.iter().filter(|first| **first == at).count();
     let mut rows: Vec<(usize, &str)> = kept.iter().map(|at| (count(*at), names[*at].as_str())).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.0));
-    let head = vec!["sizes".to_owned(), "alternative".to_owned()];
     let cells = rows.iter().map(|(count, name)| vec![count.to_string(), (*name).to_owned()]);
-    let table = output::table(&std::iter::once(head).chain(cells).collect::<Vec<_>>(), &[0]);
+    let table = output::table(&["sizes", "alternative"], cells, &[0]);
     let kept: Vec<&str> = rows.iter().map(|row| row.1).collect();
     let list = choose(&kept).map_or_else(String::new, |list| format!("\n{list}\n"));
     Ok(format!(

@@ -10,16 +10,17 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{ArgAction, ArgMatches, Command, value_parser};
 use tilewright::Kernel;
 use tilewright_codegen::launch::{self, Record, ranking, records};
 use tilewright_codegen::{Elem, Generated};
 use tilewright_runtime::{Built, Device, Stream};
 
+use super::bench;
 use super::peer::Failed;
 use crate::kernel::{self, Chosen};
 use crate::measure::{self, Effort, Samples, Timer};
-use crate::output::{Failure, Result, finish, option, print, time};
+use crate::output::{Failure, Result, finish, flag, option, print, text, texts, time};
 use crate::run::input::Input;
 use crate::run::problem::{Problem, unallocated};
 use crate::run::{self, device::Launches, simulated::bar};
@@ -40,21 +41,14 @@ stopped goes on where it was. Launches consult the files that TILEWRIGHT_RECORDS
 is left out if every size is within 1 % of its least estimate without it.";
 
 pub(crate) fn command() -> Command {
-    let flag = |name: &'static str, help: &'static str| {
-        Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
-    };
     Command::new("tune")
         .about("Find the fastest alternatives of a kernel for some sizes, and record them for launches")
         .args(kernel::args())
         .arg(
-            option(
-                "size",
-                "M,N,K",
-                "Extents, in this order or by name: M=300,K=7; may be given several times",
-            )
-            .visible_alias("sizes")
-            .action(ArgAction::Append)
-            .required(true),
+            run::sizes("Extents, in this order or by name: M=300,K=7; may be given several times")
+                .visible_alias("sizes")
+                .action(ArgAction::Append)
+                .required(true),
         )
         .arg(
             option("drawn", "N", "Draw this number of sizes from the ranges in --size, M=1..8192")
@@ -75,11 +69,7 @@ pub(crate) fn command() -> Command {
             )
             .value_parser(value_parser!(usize)),
         )
-        .arg(
-            option("device", "N", "The device's number")
-                .default_value("0")
-                .value_parser(value_parser!(usize)),
-        )
+        .arg(bench::device())
         .arg(flag("quick", "Fewer alternatives and shorter measurements"))
         .arg(flag("again", "Measure sizes again that have a record"))
         .arg(flag("estimate", "Rank by the estimate alone, without a GPU, and print a list for `choose`"))
@@ -142,10 +132,8 @@ fn message(failure: Failure) -> Failed {
 }
 
 fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
-    let given: Vec<&str> =
-        matches.get_many::<String>("size").into_iter().flatten().map(String::as_str).collect();
     let seed = matches.get_one("seed").copied().unwrap_or(0);
-    let all = sizes::all(&given, matches.get_one("drawn").copied(), seed)?;
+    let all = sizes::all(&texts(matches, "size"), matches.get_one("drawn").copied(), seed)?;
     let inputs = run::described(matches)?;
     if matches.get_flag("estimate") {
         return print(&list::pruned(&chosen.generated, &all, &inputs)?);
@@ -154,11 +142,11 @@ fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
     let usual = if quick { Tuning::QUICK } else { Tuning::USUAL };
     let candidates = matches.get_one("candidates").copied().unwrap_or(usual.candidates);
     let tuning = Tuning { candidates, ..usual };
-    let device = Device::open(matches.get_one("device").copied().unwrap_or(0)).map_err(Failure::of)?;
+    let device = bench::opened(matches)?;
     let _lock = lock::Lock::of(&device)?;
     let stream = device.stream().map_err(Failure::of)?;
     let kernel = Built::without_records(&chosen.def).map_err(Failure::of)?;
-    let path = Path::new(matches.get_one::<String>("records").map_or("", String::as_str));
+    let path = Path::new(text(matches, "records").unwrap_or_default());
     let mut known = match std::fs::read_to_string(path) {
         Ok(text) => records(&text).0,
         Err(_) => Vec::new(),

@@ -7,7 +7,7 @@ use super::{Evaluator, integer};
 use crate::build::Builder;
 use crate::source::problem::Problem;
 use crate::thread::{Change, MemoryOrder};
-use crate::tile::StageOrder;
+use crate::tile::{Op, StageOrder};
 use crate::values::elem::Elem;
 use crate::values::limits;
 
@@ -50,7 +50,7 @@ impl Evaluator {
 
     /// `sync_cluster()`
     pub(super) fn sync_cluster_call(&mut self, _: &Args) -> Result<Value, Problem> {
-        self.builder.sync_cluster();
+        self.builder.statement(Op::SyncCluster);
         Ok(Value::Unit)
     }
 
@@ -58,7 +58,7 @@ impl Evaluator {
     pub(super) fn signal_call(&mut self, args: &Args) -> Result<Value, Problem> {
         let flag = args.view(0)?;
         let add = if args.get(1).is_some() { args.integer(1)? } else { 1 };
-        self.builder.signal(&flag, add)?;
+        self.builder.flag(&flag, Change::Add, &add.into())?;
         Ok(Value::Unit)
     }
 
@@ -82,7 +82,7 @@ impl Evaluator {
                 Value::Poison => return Ok(Value::Poison),
                 least => self.integer(&least).ok_or_else(|| args.needs(1, "an integer"))?,
             };
-            self.builder.await_flag(&flags, &least)?;
+            self.builder.flag(&flags, Change::Await, &least)?;
             return Ok(Value::Unit);
         }
         self.builder.is_awaitable(&flags)?;
@@ -119,20 +119,20 @@ impl Evaluator {
 
     /// `cp_async_wait_all()`
     pub(super) fn cp_async_wait_all_call(&mut self, _: &Args) -> Result<Value, Problem> {
-        self.builder.wait_copies(0);
+        self.builder.wait(None, 0);
         Ok(Value::Unit)
     }
 
     /// `cp_async_wait(1)`
     pub(super) fn cp_async_wait_call(&mut self, args: &Args) -> Result<Value, Problem> {
         let pending = u32::try_from(args.integer(0)?).map_err(|_| args.needs(0, "a number of groups"))?;
-        self.builder.wait_copies(pending);
+        self.builder.wait(None, pending);
         Ok(Value::Unit)
     }
 
     /// `cp_async_commit()`
     pub(super) fn cp_async_commit_call(&mut self, _: &Args) -> Result<Value, Problem> {
-        self.builder.commit_copies();
+        self.builder.statement(Op::CommitCopies);
         Ok(Value::Unit)
     }
 
@@ -156,7 +156,8 @@ impl Evaluator {
     ) -> Result<Value, Problem> {
         let limit = args.integer(1)?;
         let is_most = fits(&0, &1);
-        match args.get(0) {
+        let size = args.get(0).cloned().map(|size| self.counted(size)).transpose()?;
+        match &size {
             Some(Value::Size(size)) if limit >= i64::from(is_most) => {
                 add(&mut self.builder, *size, limit);
                 Ok(Value::Unit)
@@ -183,7 +184,7 @@ impl Evaluator {
     /// `blocks_per_sm(4)`
     pub(super) fn blocks_per_sm_call(&mut self, args: &Args) -> Result<Value, Problem> {
         let blocks = u32::try_from(args.integer(0)?).map_err(|_| args.needs(0, "a number of blocks"))?;
-        self.builder.blocks_per_sm(blocks);
+        self.builder.program_mut().blocks_per_sm = blocks;
         Ok(Value::Unit)
     }
 
@@ -191,7 +192,7 @@ impl Evaluator {
     pub(super) fn raster_call(&mut self, args: &Args) -> Result<Value, Problem> {
         match u32::try_from(args.integer(0)?) {
             Ok(bands @ 1..) => {
-                self.builder.bands(bands);
+                self.builder.program_mut().bands = bands;
                 Ok(Value::Unit)
             }
             _ => Err(args.needs(0, "a positive number of rows of tiles")),
@@ -204,7 +205,7 @@ impl Evaluator {
         match args.named.iter().find(|(name, ..)| name.text == "alternate") {
             None => {}
             Some((_, Value::Bool(alternate), _)) => {
-                self.builder.alternates(*alternate);
+                self.builder.program_mut().alternates = *alternate;
             }
             Some((_, other, _)) => {
                 return Err(Problem::new(format!(

@@ -107,7 +107,7 @@ impl Evaluator {
         let named = |of: &str| self.home.types.iter().find(|(name, _)| name == of).map(|(_, elem)| *elem);
         if let Some((elem, number)) = special(path, named) {
             return match number {
-                Value::Int(n) if self.in_closure || elem.bytes() > 4 => Value::Number(Scalar::named(n, elem)),
+                Value::Int(n) if self.in_closure || elem.bits() > 32 => Value::Number(Scalar::named(n, elem)),
                 Value::Float(x) if self.in_closure => Value::Number(Scalar::named(x, elem)),
                 number => number,
             };
@@ -172,7 +172,8 @@ impl Evaluator {
             "thread" => Value::Special("thread"),
             _ => {
                 let symbol = tilewright_layout::Symbol::new(name);
-                let is_size = self.home.function.is_none() && self.builder.knows(symbol);
+                let is_size =
+                    self.home.function.is_none() && self.builder.program().symbols().contains(&symbol);
                 if is_size && !self.in_type {
                     self.builder.reads_size(Size::symbol(name));
                 }
@@ -423,7 +424,7 @@ impl Evaluator {
             Value::Int(_) | Value::Size(_) | Value::Index(_) => (value.clone(), None),
             Value::View(view) if integer::is_one(view) => {
                 let elem = self.builder.elem(view);
-                if to == "u32" && elem.is_float() || to == "u64" || elem.bytes() > 4 || elem == Elem::Bool {
+                if to == "u32" && elem.is_float() || to == "u64" || elem.bits() > 32 || elem == Elem::Bool {
                     return None;
                 }
                 (self.take(&view.clone(), Purpose::Value, span), Some(elem))

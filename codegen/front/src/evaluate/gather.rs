@@ -207,7 +207,7 @@ fn no_pair() -> Problem {
 
 /// A 64-bit integer as the nearest `i32`: one that does not fit is out of bounds of every tensor.
 fn clamped(number: Scalar, elem: Elem) -> Result<Scalar, Problem> {
-    if elem.bytes() <= 4 {
+    if elem.bits() <= 32 {
         return Ok(number);
     }
     let below = typing::bin(Bin::Min, number, Scalar::literal(i32::MAX))?;

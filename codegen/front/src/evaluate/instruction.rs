@@ -13,7 +13,7 @@ use crate::source::problem::Problem;
 use crate::source::spelling::did_you_mean;
 use crate::thread::Scope;
 use crate::tile::view::View;
-use crate::tile::{How, Order, ProductViews, Space};
+use crate::tile::{How, Multiply, Order, ProductViews, Space};
 use crate::values::semiring::Semiring;
 
 /// Bytes of a row of a matrix.
@@ -81,7 +81,7 @@ impl Evaluator {
             return Err(Problem::new(message).help(help).arg(of_rows));
         }
         let bytes = |view: &View| -> Result<i64, Problem> {
-            Ok(view.layout.mode(0)?.size()? * i64::from(self.builder.elem(view).bytes()))
+            Ok(self.builder.elem(view).bytes_of(view.layout.mode(0)?.size()?))
         };
         let leaves = rows.layout.mode(0)?;
         let in_a_row = leaves.leaves().filter(|(extent, _)| extent.factor() > 1).count() == 1;
@@ -149,7 +149,8 @@ impl Evaluator {
             }
             (None, with) => {
                 let (with, span) = with.unwrap_or((Semiring::SUMS, args.call));
-                (self.builder.gemm_with(views.a, views.b, views.acc, with, order), span)
+                let how = Multiply::Scalar(with);
+                (self.builder.gemm_how(views.a, views.b, views.acc, how, order, None), span)
             }
         };
         match made {
@@ -237,7 +238,7 @@ impl Evaluator {
                 .arg(left));
             }
         }
-        self.builder.gemm_how(&all[0], &all[1], &all[2], How::Atom(row), Order::Plain, None)
+        self.builder.gemm_how(&all[0], &all[1], &all[2], Multiply::Atom(row), Order::Plain, None)
     }
 
     fn in_registers(&self, row: &Atom, view: &View) -> Result<(), Problem> {

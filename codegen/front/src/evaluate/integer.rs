@@ -143,11 +143,11 @@ pub(super) fn as_number(test: &Test) -> Scalar {
 /// An integer argument, or arithmetic on integer arguments, as an integer of the kernel: sums do not wrap.
 /// Quotients among them are unsigned; signed quotients have been computed as integers.
 fn of_scalars(of: &Expr, program: &tile::Program) -> Option<Affine> {
-    let wide = |id: &u32| program.scalars.get(*id as usize).is_some_and(|of| of.elem.bytes() > 4);
+    let wide = |id: &u32| program.scalars.get(*id as usize).is_some_and(|of| of.elem.bits() > 32);
     // A 64-bit integer is clamped where it is a coordinate, so arithmetic on it keeps its own type.
     match of {
         Expr::Scalar(_) => {}
-        _ if !program.scalars.iter().any(|of| of.elem.bytes() > 4) => {}
+        _ if !program.scalars.iter().any(|of| of.elem.bits() > 32) => {}
         of if of.any(&|part| matches!(part, Expr::Scalar(id) if wide(id))) => return None,
         _ => {}
     }
@@ -190,6 +190,34 @@ fn affine(of: &Expr, program: &tile::Program) -> Option<Affine> {
             if y.constant().is_some_and(|n| n < 1) { None } else { Affine::two(with, &x, &y) }
         }
         Expr::Fma(of) => Affine::two(Arith::Mul, &inner(&of[0])?, &inner(&of[1])?)?.plus(&inner(&of[2])?, 1),
+        Expr::Pick(of) => {
+            let (x, y) = (inner(&of[1])?, inner(&of[2])?);
+            Affine::two(Arith::Mul, &x.plus(&y, -1)?, &truth(&of[0], program)?)?.plus(&y, 1)
+        }
+        _ => None,
+    }
+}
+
+/// A condition on integers as an integer: 1 if it is true, else 0.
+fn truth(of: &Expr, program: &tile::Program) -> Option<Affine> {
+    let opposite = |x: Affine| Affine::from(1).plus(&x, -1);
+    let is_positive =
+        |x: Affine| Affine::two(Arith::Min, &Affine::two(Arith::Max, &x, &0.into())?, &1.into());
+    match of {
+        Expr::Cmp(how, x, y) => {
+            let (x, y) = (affine(x, program)?, affine(y, program)?);
+            let (more, less) = (x.plus(&y, -1)?, y.plus(&x, -1)?);
+            let apart = Affine::two(Arith::Max, &more, &less)?;
+            match how {
+                Cmp::Lt => is_positive(less),
+                Cmp::Le => opposite(is_positive(more)?),
+                Cmp::Ne => is_positive(apart),
+                Cmp::Eq => opposite(is_positive(apart)?),
+            }
+        }
+        Expr::Un(Un::Not, x) => opposite(truth(x, program)?),
+        Expr::Bin(Bin::And, x, y) => Affine::two(Arith::Min, &truth(x, program)?, &truth(y, program)?),
+        Expr::Bin(Bin::Or, x, y) => Affine::two(Arith::Max, &truth(x, program)?, &truth(y, program)?),
         _ => None,
     }
 }

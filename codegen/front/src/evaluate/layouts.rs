@@ -25,7 +25,11 @@ impl Evaluator {
         let small = |n: usize| u32::try_from(args.integer(n)?).map_err(|_| args.needs(n, "a small integer"));
         let shift = i32::try_from(args.integer(2)?).map_err(|_| args.needs(2, "a small integer"))?;
         let (bits, base) = (small(0)?, small(1)?);
-        let swizzle = Swizzle::new(bits, base, shift)?;
+        let swizzle = Swizzle::new(bits, base, shift).map_err(|error| {
+            Problem::from(error).help(
+                "write swizzled(3, 2, 3, layout): 2^3 groups of 2^2 elements change places, by bits that are 3 above theirs; or leave the layout out, and one without bank conflicts is derived: shared::<f32>((32, 32))",
+            )
+        })?;
         Ok(Value::Layout(Composed::new(swizzle, 0, args.layout(3)?)))
     }
 

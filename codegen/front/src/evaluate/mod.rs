@@ -65,7 +65,7 @@ use value::Value;
 pub fn program(kernel: &Kernel, settings: &Settings) -> (tile::Program, Vec<Diagnostic>, Vec<(Name, Level)>) {
     let mut run = Evaluator::new(&kernel.name.text);
     if kernel.overlaps {
-        run.builder.overlaps();
+        run.builder.program_mut().overlaps = true;
     }
     run.heads(kernel);
     run.is_name("a kernel", &kernel.name.text, kernel.name.span);

@@ -171,7 +171,7 @@ impl Evaluator {
             Value::Number(number) => number.ty?.elem()?,
             _ => return None,
         };
-        (!self.in_closure && elem.is_integer() && elem.bytes() > 4).then_some(elem)
+        (!self.in_closure && elem.is_integer() && elem.bits() > 32).then_some(elem)
     }
 
     /// An integer of the kernel as an element of a type.

@@ -66,10 +66,18 @@ impl Evaluator {
         }
         let keep = match args.get(3) {
             None => None,
-            Some(Value::Tuple(items)) if items.iter().all(|i| matches!(i, Value::Int(_) | Value::Hole)) => {
+            Some(Value::Tuple(items))
+                if items.iter().all(|i| matches!(i, Value::Int(0 | 1) | Value::Hole)) =>
+            {
                 Some(items.iter().map(|item| !matches!(item, Value::Hole)).collect())
             }
-            Some(_) => return Err(args.needs(3, "a projection, such as (1, _),")),
+            Some(other) => {
+                let problem = args.needs(3, "a projection, such as (1, _),");
+                return Err(match other.tuple().filter(|of| of.ints().is_some()) {
+                    Some(values) => problem.help(format!("the elements that a thread takes at once have a name: values = {values}; a projection has `1` for a mode of the thread layout that takes part, and `_` for another")),
+                    None => problem,
+                });
+            }
         };
         let mut partition = Partition { keep, swizzle, ..Partition::default() };
         for (name, value, _) in &args.named {

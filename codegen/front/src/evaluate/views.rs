@@ -86,7 +86,7 @@ impl Evaluator {
         }
     }
 
-    /// `walk((rows, columns), block.x)`: the tile coordinates of a block, column by column.
+    /// `walk((rows, columns), block.x)`: the tile coordinates of a block, the first mode fastest.
     /// `walk(layout!(…), block.x)`: the tile coordinates that a layout gives the block index.
     pub(super) fn walk_call(&mut self, args: &Args) -> Result<Value, Problem> {
         let over = args.values.get(1).map(|(value, _)| value);
@@ -148,34 +148,32 @@ impl Evaluator {
                 "a launch computes the grid from sizes: write that of a tensor, walk(y.size(0), block.x), also of one that is longer, with `if row < R { … }` in the blocks; or a `const` parameter of the kernel",
             ));
         }
-        let Some([rows, columns]) = sizes.as_deref().and_then(|sizes| <[Size; 2]>::try_from(sizes).ok())
-        else {
+        let Some(sizes) = sizes else {
             return Err(
-                args.needs(0, "the number of tiles along two modes, a number of blocks, or a layout,")
+                args.needs(0, "the number of tiles along each mode, a number of blocks, or a layout,")
             );
         };
-        // If there is one tile along a mode, the block's index numbers the tiles along the other.
-        match [rows, columns] {
-            [Size::Int(1), other] | [other, Size::Int(1)] => {
-                self.builder.blocks(axis, &[other])?;
-                let mut at = [Value::Int(0), Value::Index(block)];
-                if rows != Size::Int(1) {
-                    at.reverse();
-                }
-                return Ok(Value::Tuple(at.into()));
-            }
-            _ => {}
+        // Modes with one tile have the coordinate 0. If one other mode is left, the block's index numbers its tiles.
+        let is_one = |mode: &usize| sizes[*mode] == Size::Int(1);
+        let last = sizes.len().saturating_sub(1);
+        let mut moving: Vec<usize> = (0..sizes.len()).filter(|mode| !is_one(mode)).collect();
+        if moving.is_empty() {
+            moving.push(last);
         }
-        self.builder.blocks(axis, &[rows, columns])?;
+        let counts: Vec<Size> = moving.iter().map(|mode| sizes[*mode]).collect();
+        self.builder.blocks(axis, &counts)?;
         let far = || Problem::new("a coordinate passes 63 bits");
-        let at = walk(&block, &rows.into(), &columns.into()).ok_or_else(far)?;
-        Ok(Value::Tuple(at.map(Value::Index).into()))
+        let mut all = vec![Value::Int(0); sizes.len()];
+        for (mode, at) in moving.iter().zip(walk(&block, &counts).ok_or_else(far)?) {
+            all[*mode] = Value::Index(at);
+        }
+        Ok(Value::Tuple(all))
     }
 }
 
 impl Evaluator {
-    /// Numbers of tiles that are computed from sizes, as sizes that a launch computes.
-    fn counted(&mut self, tiles: Value) -> Result<Value, Problem> {
+    /// Numbers that are computed from sizes, as sizes that a launch computes.
+    pub(super) fn counted(&mut self, tiles: Value) -> Result<Value, Problem> {
         Ok(match tiles {
             Value::Index(at) if self.is_of_sizes(&at) => Value::Size(self.builder.computed(&at)?),
             Value::Tuple(all) => {
@@ -194,11 +192,20 @@ fn as_size(value: &Value) -> Option<Size> {
     }
 }
 
-/// The tile of a block in column-major order. The form of both coordinates shows that they are in bounds, so that whole tiles need
+/// The tile of a block in column-major order. The form of its coordinates shows that they are in bounds, so that whole tiles need
 /// no guards.
-fn walk(block: &Affine, rows: &Affine, columns: &Affine) -> Option<[Affine; 2]> {
-    let two = Affine::two;
-    let (row, column) = (two(Arith::Rem, block, rows)?, two(Arith::Div, block, rows)?);
-    let last = |of: &Affine| of.plus(&1.into(), -1);
-    Some([two(Arith::Min, &row, &last(rows)?)?, two(Arith::Min, &column, &last(columns)?)?])
+fn walk(block: &Affine, sizes: &[Size]) -> Option<Vec<Affine>> {
+    let (mut rest, mut all) = (block.clone(), Vec::new());
+    let [inner @ .., last] = sizes else { return Some(all) };
+    if inner.is_empty() {
+        return Some(vec![rest]);
+    }
+    let below = |at: &Affine, size: &Affine| Affine::two(Arith::Min, at, &size.plus(&1.into(), -1)?);
+    for size in inner {
+        let size = Affine::from(*size);
+        all.push(below(&Affine::two(Arith::Rem, &rest, &size)?, &size)?);
+        rest = Affine::two(Arith::Div, &rest, &size)?;
+    }
+    all.push(below(&rest, &(*last).into())?);
+    Some(all)
 }

@@ -72,6 +72,8 @@ pub(super) struct Config {
     /// May tensor cores keep the sums of 8-bit floating-point numbers all along K?
     pub(super) fast_accum: bool,
     pub(super) name: String,
+    /// The keys.
+    pub(super) args: Vec<Arg>,
 }
 
 /// A matrix that is added to C: the type of its elements, and when.
@@ -250,6 +252,7 @@ impl Reader<'_> {
             split: self.split(),
             fast_accum: self.flag("fast_accum"),
             name: self.name(),
+            args: self.args.to_vec(),
         };
         self.unlike(&config, scales[1] || block_scales);
         if let Some(closure) = &config.function {

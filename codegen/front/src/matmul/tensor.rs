@@ -9,9 +9,9 @@ mod ring;
 
 use super::plan::Plan;
 use super::product::WORD;
-use super::{Config, page};
+use super::{Config, Made, page};
 use crate::isa::atom::Atom;
-use crate::source::problem::{Problem, Result};
+use crate::source::problem::Problem;
 use crate::thread::Id;
 use crate::tile::Program;
 use crate::tile::alternative::{Alternative, Policy, Width};
@@ -20,14 +20,12 @@ pub(super) use ring::{BULK, bulk};
 
 /// Bytes of the widest copy.
 const WIDE: i64 = 16;
-/// Rows of C in a band of the raster order.
-pub(super) const BAND: i64 = 2048;
 /// Elements of C in tiles that have a separate variant for sizes which they divide.
 const LARGE: i64 = 128 * 128;
 
 /// The programs of a plan whose threads copy operands, from 16 bytes at once to single elements. With `competes` other programs
 /// serve the same launches.
-pub(super) fn by_threads(c: &Config, plan: &Plan, competes: bool) -> Result<Vec<(Program, Width)>> {
+pub(super) fn by_threads(c: &Config, plan: &Plan, competes: bool) -> Made<Vec<(Program, Width)>> {
     let mut copies = copies(c, plan);
     if !competes {
         copies.dedup_by_key(|(width, _)| *width);
@@ -61,7 +59,7 @@ fn copies(c: &Config, plan: &Plan) -> Vec<(i64, Plan)> {
 
 /// The programs of several plans, among which a launch chooses. The last plan, for large products, serves every launch,
 /// with the narrower copies; the others are for rows of operands that are aligned.
-pub(super) fn among(c: &Config, plans: &[Plan]) -> Result<(Program, Vec<Alternative>)> {
+pub(super) fn among(c: &Config, plans: &[Plan]) -> Made<(Program, Vec<Alternative>)> {
     let (usual, others) = plans.split_last().ok_or_else(|| Problem::new("there is no plan"))?;
     let competes = !others.is_empty();
     // Copies of 16 bytes by threads need no less than bulk copies.
@@ -82,7 +80,7 @@ pub(super) fn among(c: &Config, plans: &[Plan]) -> Result<(Program, Vec<Alternat
 }
 
 /// The programs whose threads copy single elements of operands.
-pub(super) fn single(c: &Config, row: &'static Atom) -> Result<Vec<Alternative>> {
+pub(super) fn single(c: &Config, row: &'static Atom) -> Made<Vec<Alternative>> {
     let of = |plan: &Plan| {
         let program = by_copies(c, plan, c.dtype.bytes().into(), true)?;
         Ok(Alternative::new(program, vec![Policy::Small]))
@@ -91,7 +89,7 @@ pub(super) fn single(c: &Config, row: &'static Atom) -> Result<Vec<Alternative>>
 }
 
 /// Programs for a C whose rows need not be aligned: single elements are stored, adjacent ones by adjacent threads.
-fn direct(c: &Config, plans: &[Plan], competes: bool) -> Result<Vec<Alternative>> {
+fn direct(c: &Config, plans: &[Plan], competes: bool) -> Made<Vec<Alternative>> {
     let mut all = Vec::new();
     for (place, plan) in plans.iter().enumerate() {
         let (square, usual) = (plan.tile[0] == plan.tile[1], place + 1 == plans.len());
@@ -113,10 +111,10 @@ fn direct(c: &Config, plans: &[Plan], competes: bool) -> Result<Vec<Alternative>
 }
 
 /// The programs with rings of several plans for operands that are always copied, to rows along K.
-pub(super) fn of_copies(c: &Config, plans: &[Plan]) -> Result<Vec<Alternative>> {
+pub(super) fn of_copies(c: &Config, plans: &[Plan]) -> Made<Vec<Alternative>> {
     let whole_k = plans.iter().rev().filter(|plan| plan.parts() == 1);
     let rings = whole_k.filter_map(|plan| by_ring(c, plan, true).transpose());
-    let mut all = rings.map(|program| program.map(Alternative::aligned)).collect::<Result<Vec<_>>>()?;
+    let mut all = rings.map(|program| program.map(Alternative::aligned)).collect::<Made<Vec<_>>>()?;
     if !all.is_empty() {
         all.extend(direct(c, plans, true)?);
     }
@@ -124,17 +122,17 @@ pub(super) fn of_copies(c: &Config, plans: &[Plan]) -> Result<Vec<Alternative>> 
 }
 
 /// The program for rows of operands that are aligned: by bulk copies, or else by copies of 16 bytes.
-pub(super) fn widest(c: &Config, plan: &Plan, competes: bool) -> Result<Program> {
+pub(super) fn widest(c: &Config, plan: &Plan, competes: bool) -> Made<Program> {
     by_copies(c, bulk(c, plan).as_ref().unwrap_or(plan), WIDE, competes)
 }
 
 /// The program with a ring that bulk copies fill, if there is one.
-fn by_ring(c: &Config, plan: &Plan, competes: bool) -> Result<Option<Program>> {
+fn by_ring(c: &Config, plan: &Plan, competes: bool) -> Made<Option<Program>> {
     bulk(c, plan).map(|plan| by_copies(c, &plan, WIDE, competes)).transpose()
 }
 
 /// The program with copies of `width` bytes of operands. Where programs compete, operands whose rows are not aligned may be packed first.
-fn by_copies(c: &Config, plan: &Plan, width: i64, competes: bool) -> Result<Program> {
+fn by_copies(c: &Config, plan: &Plan, width: i64, competes: bool) -> Made<Program> {
     let mut program = page::programs(c, std::slice::from_ref(plan))?.remove(0);
     program.competes = competes;
     let is_operand = |id: &Id| ["a", "b"].contains(&&*program.tensor(*id).name);

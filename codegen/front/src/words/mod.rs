@@ -1,35 +1,25 @@
 //! Keys as text, `bm=64 tc=(8,8) schedule=(vec=4)`: the form of a macro's tokens on a command line, in a test or in
 //! a tuning record. Mistakes are pointed at in the text itself. The generator's own pages are texts of the same expressions.
 
+mod page;
 mod read;
 
 use std::ops::Range;
 
 use crate::compiled::kernel_def::Locations;
 use crate::launch::definition::{Definition, Settings};
-use crate::source::ast::{self, Arg, Binary, Expr, ExprKind, Level, Param, Span, Stmt, Unary};
+use crate::source::ast::{self, Arg, Binary, Expr, ExprKind, Kernel, Level, Span, Unary};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{self, Problem};
 use crate::source::spelling::did_you_mean;
 use crate::values::elem::Elem;
 
-/// The statements of a text that the generator writes, without spans. Some names stand for expressions.
-pub(crate) fn stmts(text: &str, given: &[(&str, Expr)]) -> problem::Result<Vec<Stmt>> {
-    read::stmts(text, given).map_err(|wrong| unread(text, wrong))
-}
-
-/// An expression in such a text.
-pub(crate) fn expr(text: &str, given: &[(&str, Expr)]) -> problem::Result<Expr> {
-    read::expr(text, given).map_err(|wrong| unread(text, wrong))
-}
-
-/// The arguments of a function in such a text.
-pub(crate) fn params(text: &str) -> problem::Result<Vec<Param>> {
-    read::params(text).map_err(|wrong| unread(text, wrong))
-}
-
-fn unread(text: &str, (at, wrong): read::Wrong) -> Problem {
-    Problem::internal(format!("{}: {}", wrong.message, &text[at.start..]))
+/// The function of one of the generator's own pages.
+pub(crate) fn page(text: &str) -> problem::Result<Kernel> {
+    page::kernel(text).map_err(|(at, wrong)| {
+        let line = text[..at.start].lines().count();
+        Problem::internal(format!("line {line} of a page: {}: {}", wrong.message, &text[at]))
+    })
 }
 
 /// Keys with their values, and the range of each part in the text.

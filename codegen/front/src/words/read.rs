@@ -1,17 +1,15 @@
-//! A recursive descent parser from text to keys and values, and to statements of the generator's own pages. Every part of keys gets
-//! a number and a range of the text.
+//! A recursive descent parser from text to keys and values. Every part of keys gets a number and a range of the text. The generator's own
+//! pages are texts of the same expressions, without spans (`page`).
 
 use std::ops::Range;
 
-use crate::source::ast::{
-    Arg, Binary, Expr, ExprKind, Name, Param, ParamKind, Pattern, Span, Stmt, StmtKind, Unary,
-};
+use crate::source::ast::{Arg, Binary, Expr, ExprKind, Name, Pattern, Span, Unary};
 use crate::source::diagnostic::Diagnostic;
 use crate::values::limits::{DEEPEST, LONGEST_CHAIN};
 
 /// A mistake and its range; the diagnostic's own span is not set.
 pub(super) type Wrong = (Range<usize>, Diagnostic);
-type Result<T> = std::result::Result<T, Wrong>;
+pub(super) type Result<T> = std::result::Result<T, Wrong>;
 
 /// Operators by Rust's precedence, loosest first; longer ones before their prefixes.
 const OPERATORS: [&[(&str, Binary)]; 9] = [
@@ -34,11 +32,11 @@ const OPERATORS: [&[(&str, Binary)]; 9] = [
 ];
 
 /// How a name is bound.
-const LET: &str = "write `let y = x * x;`";
+pub(super) const LET: &str = "write `let y = x * x;`";
 
 /// All keys of a text, and the ranges of their spans. The first span is `base`.
 pub(super) fn args(text: &str, base: u32) -> Result<(Vec<Arg>, Vec<Range<usize>>)> {
-    let mut reader = Reader { text, at: 0, base, locations: Vec::new(), depth: 0, given: None };
+    let mut reader = Reader { text, at: 0, base, locations: Vec::new(), depth: 0, in_page: false };
     let mut args = Vec::new();
     while !reader.rest().is_empty() {
         args.push(reader.pair()?);
@@ -47,43 +45,14 @@ pub(super) fn args(text: &str, base: u32) -> Result<(Vec<Arg>, Vec<Range<usize>>
     Ok((args, reader.locations))
 }
 
-/// The statements of a text of the generator, without spans. Some names stand for expressions.
-pub(super) fn stmts<'t>(text: &'t str, given: &'t [(&'t str, Expr)]) -> Result<Vec<Stmt>> {
-    all(text, given, Reader::stmt)
-}
-
-/// An expression in such a text.
-pub(super) fn expr<'t>(text: &'t str, given: &'t [(&'t str, Expr)]) -> Result<Expr> {
-    Reader { text, at: 0, base: 0, locations: Vec::new(), depth: 0, given: Some(given) }.value()
-}
-
-/// The arguments of a function in such a text.
-pub(super) fn params(text: &str) -> Result<Vec<Param>> {
-    all(text, &[], Reader::param)
-}
-
-/// All parts of a text without spans.
-fn all<'t, T>(
-    text: &'t str,
-    given: &'t [(&'t str, Expr)],
-    part: impl Fn(&mut Reader<'t>) -> Result<T>,
-) -> Result<Vec<T>> {
-    let mut reader = Reader { text, at: 0, base: 0, locations: Vec::new(), depth: 0, given: Some(given) };
-    let mut parts = Vec::new();
-    while !reader.rest().is_empty() {
-        parts.push(part(&mut reader)?);
-    }
-    Ok(parts)
-}
-
-struct Reader<'t> {
-    text: &'t str,
-    at: usize,
-    base: u32,
-    locations: Vec<Range<usize>>,
-    depth: u32,
-    /// In a text without spans: names that stand for expressions.
-    given: Option<&'t [(&'t str, Expr)]>,
+pub(super) struct Reader<'t> {
+    pub(super) text: &'t str,
+    pub(super) at: usize,
+    pub(super) base: u32,
+    pub(super) locations: Vec<Range<usize>>,
+    pub(super) depth: u32,
+    /// Is the text a page, whose parts have no spans?
+    pub(super) in_page: bool,
 }
 
 impl<'t> Reader<'t> {
@@ -91,12 +60,16 @@ impl<'t> Reader<'t> {
     fn rest(&mut self) -> &'t str {
         let rest = &self.text[self.at..];
         let is_blank = |byte: &u8| !byte.is_ascii_graphic();
-        let trimmed = if rest.as_bytes().first().is_some_and(is_blank) { rest.trim_start() } else { rest };
+        let mut trimmed =
+            if rest.as_bytes().first().is_some_and(is_blank) { rest.trim_start() } else { rest };
+        while self.in_page && trimmed.starts_with("//") {
+            trimmed = trimmed.split_once('\n').map_or("", |(_, rest)| rest.trim_start());
+        }
         self.at += rest.len() - trimmed.len();
         trimmed
     }
 
-    fn take(&mut self, sign: &str) -> bool {
+    pub(super) fn take(&mut self, sign: &str) -> bool {
         let matched = self.rest().starts_with(sign);
         if matched {
             self.at += sign.len();
@@ -112,7 +85,7 @@ impl<'t> Reader<'t> {
     }
 
     /// A word, if it comes next.
-    fn take_word(&mut self, word: &str) -> bool {
+    pub(super) fn take_word(&mut self, word: &str) -> bool {
         let start = self.at;
         let matched = self.rest().starts_with(word) && self.word().is_some_and(|(next, _)| next == word);
         if !matched {
@@ -134,7 +107,7 @@ impl<'t> Reader<'t> {
     }
 
     fn span(&mut self, range: Range<usize>) -> Span {
-        if self.given.is_some() {
+        if self.in_page {
             return Span::default();
         }
         self.locations.push(range);
@@ -211,7 +184,7 @@ impl<'t> Reader<'t> {
     }
 
     /// An expression, a closure, or a layout: a shape and a stride.
-    fn value(&mut self) -> Result<Expr> {
+    pub(super) fn value(&mut self) -> Result<Expr> {
         self.deeper(|reader| {
             reader.rest();
             let from = reader.at;
@@ -294,8 +267,11 @@ impl<'t> Reader<'t> {
             () if self.take("!") => Some(Unary::Not),
             () => None,
         };
+        if self.in_page && self.take("&") {
+            self.take_word("mut");
+        }
         let mut made = self.primary()?;
-        while self.given.is_some() {
+        while self.in_page {
             if !self.rest().starts_with("..") && self.take(".") {
                 made = self.member(from, made)?;
             } else if self.take("[") {
@@ -337,7 +313,7 @@ impl<'t> Reader<'t> {
     }
 
     /// The arguments of a call, after its parenthesis; `stages = 3` has a name.
-    fn arguments(&mut self) -> Result<Vec<Arg>> {
+    pub(super) fn arguments(&mut self) -> Result<Vec<Arg>> {
         let mut args: Vec<Arg> = Vec::new();
         let mut comma = true;
         while !self.take(")") {
@@ -364,83 +340,25 @@ impl<'t> Reader<'t> {
         Ok(args)
     }
 
-    /// The name that `let` or `for` binds, or several in parentheses.
-    fn pattern(&mut self) -> Result<Pattern> {
-        if self.take("(") {
-            let mut all = Vec::new();
-            while !self.take(")") {
-                all.push(self.pattern()?);
-                self.take(",");
-            }
-            return Ok(Pattern::Tuple(Span::default(), all));
-        }
-        Ok(Pattern::Name(self.name()?))
-    }
-
-    fn name(&mut self) -> Result<Name> {
+    pub(super) fn name(&mut self) -> Result<Name> {
         match self.word() {
             Some((name, range)) => Ok(Name { text: name.to_owned(), span: self.span(range) }),
             None => self.wrong("a name", LET),
         }
     }
 
-    fn expect(&mut self, sign: &str, help: &str) -> Result<()> {
+    pub(super) fn expect(&mut self, sign: &str, help: &str) -> Result<()> {
         if self.take(sign) { Ok(()) } else { self.wrong(&format!("`{sign}`"), help) }
-    }
-
-    /// `c: &mut Tensor<f32, (M, N), (_1, ldc)>,` or `alpha: f32,`
-    fn param(&mut self) -> Result<Param> {
-        let name = self.name()?;
-        self.expect(":", "")?;
-        let (elem, kind) = match self.take("&") {
-            false => (self.name()?, ParamKind::Scalar),
-            true => {
-                let mutable = self.take_word("mut");
-                self.expect("Tensor<", "")?;
-                let elem = self.name()?;
-                self.expect(",", "")?;
-                let shape = self.primary()?;
-                let stride = self.take(",").then(|| self.primary()).transpose()?;
-                self.expect(">", "")?;
-                (elem, ParamKind::Tensor { mutable, shape, stride })
-            }
-        };
-        self.expect(",", "")?;
-        Ok(Param { name, elem, kind, list: None, optional: false })
-    }
-
-    /// A statement.
-    fn stmt(&mut self) -> Result<Stmt> {
-        let made = |kind| Stmt { span: Span::default(), kind };
-        if self.take_word("for") {
-            let pattern = self.pattern()?;
-            self.expect("in ", "")?;
-            let range = self.value()?;
-            self.expect("{", "")?;
-            let mut body = Vec::new();
-            while !self.take("}") {
-                body.push(self.stmt()?);
-            }
-            return Ok(made(StmtKind::For { pattern, range, body }));
-        }
-        let binds = self.take_word("let").then(|| self.pattern()).transpose()?;
-        let first = if binds.is_none() { Some(self.value()?) } else { None };
-        let value = if self.take("=") { Some(self.value()?) } else { None };
-        let kind = match (binds, first, value) {
-            (Some(pattern), _, Some(value)) => StmtKind::Let { pattern, value },
-            (None, Some(target), Some(value)) => StmtKind::Assign { target, op: None, value },
-            (None, Some(value), None) => StmtKind::Expr(value),
-            _ => return self.wrong("`=`", LET),
-        };
-        self.expect(";", "")?;
-        Ok(made(kind))
     }
 
     /// The rest of an `if`: a condition and two blocks.
     fn choice(&mut self, from: usize) -> Result<Expr> {
         let help = "write `if x > 0.0 { x } else { 0.0 }`";
-        let condition = Box::new(self.value()?);
-        let then = Box::new(self.block(help)?);
+        let (condition, bound) = self.condition()?;
+        let mut then = self.block(help)?;
+        if let Some(bound) = bound {
+            then = self.made(from, ExprKind::Block { lets: vec![bound], value: Box::new(then) });
+        }
         if !self.take_word("else") {
             return self.wrong("`else`", help);
         }
@@ -450,7 +368,7 @@ impl<'t> Reader<'t> {
             true => self.deeper(|reader| reader.choice(start))?,
             false => self.block(help)?,
         });
-        Ok(self.made(from, ExprKind::If { condition, then, other }))
+        Ok(self.made(from, ExprKind::If { condition: Box::new(condition), then: Box::new(then), other }))
     }
 
     /// `{ let y = x * x; y + 1.0 }`
@@ -460,9 +378,9 @@ impl<'t> Reader<'t> {
         self.expect("{", help)?;
         let mut lets = Vec::new();
         while self.take_word("let") {
-            let name = Pattern::Name(self.name()?);
+            let pattern = if self.in_page { self.pattern()? } else { Pattern::Name(self.name()?) };
             self.expect("=", LET)?;
-            lets.push((name, self.value()?));
+            lets.push((pattern, self.value()?));
             self.expect(";", LET)?;
         }
         let value = self.value()?;
@@ -473,7 +391,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn primary(&mut self) -> Result<Expr> {
+    pub(super) fn primary(&mut self) -> Result<Expr> {
         let rest = self.rest();
         let from = self.at;
         if rest.starts_with(|c: char| c.is_ascii_digit()) {
@@ -481,6 +399,10 @@ impl<'t> Reader<'t> {
         }
         if self.take("(") {
             return self.tuple(from);
+        }
+        if self.in_page && self.take("[") {
+            let (items, _) = self.list("]")?;
+            return Ok(self.made(from, ExprKind::Tuple(items)));
         }
         if rest.starts_with('{') {
             return self.block("");
@@ -492,7 +414,7 @@ impl<'t> Reader<'t> {
             return Ok(self.made(from, ExprKind::Str(text[..end].to_owned())));
         }
         let Some((name, range)) = self.word() else {
-            if self.given.is_some() && self.take("_") {
+            if self.in_page && self.take("_") {
                 return Ok(self.made(from, ExprKind::Hole));
             }
             return self
@@ -509,9 +431,6 @@ impl<'t> Reader<'t> {
         }
         if name == "if" {
             return self.choice(from);
-        }
-        if let Some((_, value)) = self.given.and_then(|all| all.iter().find(|(given, _)| *given == name)) {
-            return Ok(value.clone());
         }
         let mut types = Vec::new();
         if self.take("::<") {
@@ -576,17 +495,17 @@ impl<'t> Reader<'t> {
     }
 
     fn tuple(&mut self, from: usize) -> Result<Expr> {
-        let (mut items, comma) = self.list()?;
+        let (mut items, comma) = self.list(")")?;
         match (items.len(), comma) {
             (1, false) => Ok(items.remove(0)),
             _ => Ok(self.made(from, ExprKind::Tuple(items))),
         }
     }
 
-    /// Values up to `)`, and whether there was a comma after the last.
-    fn list(&mut self) -> Result<(Vec<Expr>, bool)> {
+    /// Values up to a sign, and whether there was a comma after the last.
+    fn list(&mut self, end: &str) -> Result<(Vec<Expr>, bool)> {
         let (mut items, mut comma) = (Vec::new(), false);
-        while !self.take(")") {
+        while !self.take(end) {
             if !items.is_empty() && !comma {
                 return self.wrong("`,` or `)`", "close the parenthesis");
             }

@@ -3,15 +3,15 @@
 
 use tilewright_layout::{BankReport, SectorReport, Transfer, WarpAccess};
 
-use super::Budget;
-use super::warp::{LANES, Lanes, Warp};
+use super::warp::Warp;
 use crate::cuda::Names;
 use crate::cuda::report::Access;
 use crate::isa::atom::OperandKind;
 use crate::source::ast::Span;
-use crate::thread::index::Ix;
+use crate::thread::index::{Ix, LANES, Lanes};
 use crate::thread::{AtomArg, Frag, Id, Kernel, Mem, Op, Param, Scope, Space, Stmt, Val};
 use crate::tile::{self, Program};
+use crate::view_elements::Budget;
 
 /// Global tensors are assumed to begin where allocations do.
 const BASE_ALIGNMENT: i64 = 256;

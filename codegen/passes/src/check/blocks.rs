@@ -47,7 +47,7 @@ fn walk<'p>(
 ) {
     for stmt in body {
         match &stmt.op {
-            Op::For { var, body, .. } | Op::Pipelined { var, body, .. } if program.runs(*var) => {
+            Op::For { var, body, .. } if program.runs(*var) => {
                 let of = &program.vars[*var as usize];
                 if of.from.constant() == Some(0) && is_decided(&of.to, vars) {
                     vars.push(*var);

@@ -4,6 +4,7 @@
 
 use crate::source::ast::{Level, Name};
 use crate::source::diagnostic::Diagnostic;
+use crate::tile::visit::preorder;
 use crate::tile::{Expr, Op, Program, Stmt};
 use crate::values::elem::Elem;
 use crate::values::number::Number;
@@ -15,19 +16,14 @@ type Tuple = Vec<f64>;
 /// One finding for each statement.
 pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
     const LINT: &str = "order_matters";
-    let mut diagnostics = Vec::new();
     if super::level(LINT, levels) == Level::Allow {
-        return diagnostics;
+        return Vec::new();
     }
-    program.body.iter().for_each(|stmt| {
-        stmt.each(&mut |stmt| {
-            if let Some((message, help)) = judged(program, stmt) {
-                diagnostics.extend(
-                    super::lint(stmt.span, LINT, levels, message).map(|diagnostic| diagnostic.help(help)),
-                );
-            }
-        });
-    });
+    let finding = |stmt: &Stmt| {
+        let (message, help) = judged(program, stmt)?;
+        super::lint(LINT, levels, Diagnostic::error(stmt.span, message).help(help))
+    };
+    let mut diagnostics: Vec<Diagnostic> = preorder(&program.body).filter_map(finding).collect();
     // One span in an unrolled loop or a closure makes several statements.
     diagnostics.dedup_by(|one, other| one.span == other.span);
     diagnostics

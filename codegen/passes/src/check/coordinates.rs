@@ -12,73 +12,89 @@ mod diagnostics;
 mod origin;
 mod product;
 mod store;
-mod view_elements;
 
 use std::collections::{HashMap, HashSet};
 
 use tilewright_layout::Value;
 
-use super::Budget;
 use crate::source::ast::{Level, Name};
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::Id;
 use crate::tile::view::View;
-use crate::tile::{Across, How, Multiply, Op, Past, ProductViews, Program, Space, Stmt};
+use crate::tile::{Across, How, Multiply, Op, ProductViews, Program, Space, Stmt};
 use crate::values::affine::Affine;
-use coordinate_function::{Function, Start};
+use crate::values::flow::{Edit, Forward, end};
+use crate::view_elements::{Budget, Elements, Mask, parts};
+use coordinate_function::Function;
 use coordinate_map::{Access, CoordinateMap};
 use origin::{Axis, Coordinates, Origin, Through, combined};
 use product::Side;
-use view_elements::{Elements, Mask, extents, parts};
-
-/// The most walks of a loop's body until a fixed point.
-const MOST_WALKS: usize = 6;
 
 /// The coordinates that elements come from.
-#[derive(Clone, PartialEq, Debug)]
-enum Content {
+#[derive(Clone, Default, PartialEq)]
+struct State {
     /// In registers: for each thread and value.
-    Registers(Origin<Function>),
+    registers: HashMap<Id, Origin<Function>>,
     /// In shared memory: for each element.
-    Shared(Origin<CoordinateMap>),
+    shared: HashMap<Id, Origin<CoordinateMap>>,
 }
 
-type State = HashMap<Id, Content>;
+/// The join of two states: the facts of both paths.
+fn join<F: Clone + PartialEq>(one: &mut HashMap<Id, Origin<F>>, other: &HashMap<Id, Origin<F>>) {
+    for (id, origin) in other {
+        let known = one.entry(*id).or_insert(Origin::Any);
+        *known = known.join(origin);
+    }
+}
 
-/// Walks a program, as its author wrote it.
+/// The findings in a program, as its author wrote it.
 pub(super) fn find(program: &Program, levels: &[(Name, Level)], budget: &mut Budget) -> Vec<Diagnostic> {
-    let threads = program.threads().max(1);
-    let (reported, findings, followed) = (Vec::new(), Vec::new(), HashSet::new());
-    let left = Vec::new();
-    let mut walk = Walk { program, levels, threads, budget, reported, findings, followed, left };
-    walk.statements(&program.body, &mut State::new());
-    walk.findings
+    let mut program = program.clone();
+    program.number();
+    let mut sources = Sources {
+        program: &program,
+        levels,
+        threads: program.threads().max(1),
+        budget,
+        reported: HashSet::new(),
+        findings: Vec::new(),
+        followed: HashSet::new(),
+        roles: 0,
+    };
+    end(&mut sources, &program, &program.body, State::default());
+    sources.findings
 }
 
-struct Walk<'p, 'b> {
+/// The analysis.
+struct Sources<'p, 'b> {
     program: &'p Program,
     levels: &'p [(Name, Level)],
     threads: u32,
     budget: &'b mut Budget,
     /// Statements that have been reported.
-    reported: Vec<*const Stmt>,
+    reported: HashSet<Id>,
     findings: Vec<Diagnostic>,
     /// Accumulators of products of whole tiles, whose coordinates the tiles state; see [`Op::Flow`].
     followed: HashSet<Id>,
-    /// States at early exits of loops.
-    left: Vec<(Id, State)>,
+    /// Statements around this one in which groups run at the same time.
+    roles: u32,
 }
 
-impl<'p> Walk<'p, '_> {
-    fn statements(&mut self, body: &'p [Stmt], state: &mut State) {
-        for stmt in body {
-            self.statement(stmt, state);
-        }
+impl Forward<Program> for Sources<'_, '_> {
+    type State = State;
+
+    fn join(mut one: State, other: &State) -> State {
+        join(&mut one.registers, &other.registers);
+        join(&mut one.shared, &other.shared);
+        one
     }
 
-    fn statement(&mut self, stmt: &'p Stmt, state: &mut State) {
+    fn pass(&mut self, stmt: &Stmt, state: &mut State) -> Edit<Stmt> {
+        self.roles += u32::from(matches!(stmt.op, Op::Roles(_)));
         match &stmt.op {
-            Op::Copy { how: How::Atom(_), .. } => self.forget(std::slice::from_ref(stmt), state),
+            // Elements that concurrent groups write are not followed.
+            _ if self.roles > 0 => Self::forget(&stmt.writes(), state),
+            Op::Copy { how: How::Atom(_), .. } => Self::forget(&stmt.writes(), state),
             Op::Copy { from, to, .. } | Op::Atomic { from, to, .. } => {
                 let what = self.read(from, state);
                 let what = if self.counts(from) == self.counts(to) { what } else { Origin::Unknown };
@@ -90,7 +106,6 @@ impl<'p> Walk<'p, '_> {
                 let what = combined(&ins, self.threads, self.budget);
                 self.write(stmt, to, what, state);
             }
-            Op::Fill { to, .. } => self.write(stmt, to, Origin::Any, state),
             Op::Map { ins, to, value } => {
                 let counts = self.counts(to);
                 let ins: Vec<Origin<Function>> = ins
@@ -106,7 +121,7 @@ impl<'p> Walk<'p, '_> {
                 self.write(stmt, to, what, state);
             }
             Op::Gemm { acc, how: Multiply::Atom(_), .. } if self.followed.contains(&acc.tensor) => {}
-            Op::Gemm { how: Multiply::Atom(_), .. } => self.forget(std::slice::from_ref(stmt), state),
+            Op::Gemm { how: Multiply::Atom(_), .. } => Self::forget(&stmt.writes(), state),
             // One thread's fragments do not show which coordinates of the sums are combined.
             Op::Flow { a, acc, .. }
                 if matches!(self.program.tensor(a.tensor).space, Space::Registers { .. }) =>
@@ -144,64 +159,24 @@ impl<'p> Walk<'p, '_> {
                     self.write(stmt, carry, Origin::Any, state);
                 }
             }
-            Op::For { var, body, .. } | Op::Pipelined { var, body, .. } => {
-                self.repeated(body, state);
-                self.joined(*var, state);
-            }
-            Op::Tiles { body, .. } => self.repeated(body, state),
-            Op::Step { body, past, .. } => {
-                let before = state.clone();
-                self.statements(body, state);
-                if *past == Past::Skip {
-                    *state = join(&before, state);
-                }
-            }
-            Op::If { then, other, .. } => {
-                let mut second = state.clone();
-                self.statements(then, state);
-                self.statements(other, &mut second);
-                *state = join(state, &second);
-            }
-            Op::Leave { of, .. } => self.left.push((*of, state.clone())),
-            // Other elements are not followed, nor are elements that concurrent groups write.
-            _ => self.forget(std::slice::from_ref(stmt), state),
+            // Nor are other elements.
+            _ => Self::forget(&stmt.writes(), state),
         }
+        Edit::Keep
     }
 
-    /// A loop: an iteration finds the state before the loop, or the state after an iteration.
-    fn repeated(&mut self, body: &'p [Stmt], state: &mut State) {
-        for _ in 0..MOST_WALKS {
-            let before = state.clone();
-            self.statements(body, state);
-            *state = join(&before, state);
-            if *state == before {
-                return;
-            }
-        }
-        self.forget(body, state);
+    fn after(&mut self, stmt: &Stmt, _state: &mut State) {
+        self.roles -= u32::from(matches!(stmt.op, Op::Roles(_)));
     }
+}
 
-    /// The state after a loop, joined with the states at its early exits.
-    fn joined(&mut self, var: Id, state: &mut State) {
-        let (own, others) = std::mem::take(&mut self.left).into_iter().partition(|(of, _)| *of == var);
-        self.left = others;
-        for (_, left) in own {
-            *state = join(state, &left);
+impl Sources<'_, '_> {
+    /// Nothing is known of these tensors.
+    fn forget(written: &[&View], state: &mut State) {
+        for to in written {
+            state.registers.insert(to.tensor, Origin::Unknown);
+            state.shared.insert(to.tensor, Origin::Unknown);
         }
-    }
-
-    fn forget(&self, body: &[Stmt], state: &mut State) {
-        let mut unknown = |stmt: &Stmt| {
-            for to in stmt.writes() {
-                let content = match self.program.tensor(to.tensor).space {
-                    Space::Registers { .. } => Content::Registers(Origin::Unknown),
-                    Space::Shared { .. } => Content::Shared(Origin::Unknown),
-                    Space::Global { .. } => continue,
-                };
-                state.insert(to.tensor, content);
-            }
-        };
-        body.iter().for_each(|stmt| stmt.each(&mut unknown));
     }
 
     fn elements(&mut self, view: &View) -> Option<Elements> {
@@ -217,30 +192,24 @@ impl<'p> Walk<'p, '_> {
     fn read(&mut self, view: &View, state: &State) -> Origin<Function> {
         let Some(elements) = self.elements(view) else { return Origin::Unknown };
         let tensor = self.program.tensor(view.tensor);
-        match (&tensor.space, state.get(&view.tensor)) {
-            (Space::Global { .. }, _) => {
-                Origin::Known(Coordinates { axes: self.axes(view, &elements), sums: false })
+        let origin = match tensor.space {
+            Space::Global { .. } => {
+                Some(Origin::Known(Coordinates { axes: self.axes(view, &elements), sums: false }))
             }
-            (_, None) => Origin::Any,
-            (_, Some(Content::Registers(origin))) => match origin {
-                Origin::Any => Origin::Any,
-                Origin::Unknown => Origin::Unknown,
-                Origin::Known(coordinates) => match registers(view, tensor, &elements) {
-                    Some(which) => Origin::Known(coordinates.each(|at| Some(at.pick(&which)))),
-                    None => Origin::Unknown,
-                },
-            },
-            (_, Some(Content::Shared(origin))) => match origin {
-                Origin::Any => Origin::Any,
-                Origin::Unknown => Origin::Unknown,
-                Origin::Known(coordinates) => {
-                    match Access::new(view, tensor, &elements, self.threads, self.budget) {
-                        Some(access) => Origin::Known(coordinates.each(|map| access.read(map, self.budget))),
-                        None => Origin::Unknown,
-                    }
-                }
-            },
-        }
+            Space::Registers { .. } => state.registers.get(&view.tensor).map(|origin| {
+                origin.and_then(|known| {
+                    let which = registers(view, tensor, &elements)?;
+                    Some(known.each(|at| Some(at.pick(&which))))
+                })
+            }),
+            Space::Shared { .. } => state.shared.get(&view.tensor).map(|origin| {
+                origin.and_then(|known| {
+                    let access = Access::new(view, tensor, &elements, self.threads, self.budget)?;
+                    Some(known.each(|map| access.read(map, self.budget)))
+                })
+            }),
+        };
+        origin.unwrap_or_default()
     }
 
     /// The coordinates of a view of global memory.
@@ -254,35 +223,26 @@ impl<'p> Walk<'p, '_> {
         .collect()
     }
 
-    fn write(&mut self, stmt: &'p Stmt, to: &'p View, what: Origin<Function>, state: &mut State) {
+    fn write(&mut self, stmt: &Stmt, to: &View, what: Origin<Function>, state: &mut State) {
         let tensor = self.program.tensor(to.tensor);
         // An unknown origin needs no elements.
         let elements = if what == Origin::Unknown { None } else { self.elements(to) };
-        let content = match (&tensor.space, elements) {
-            (Space::Global { .. }, elements) => {
-                if let (Origin::Known(coordinates), Some(elements)) = (&what, elements) {
+        let Some(elements) = elements else { return Self::forget(&[to], state) };
+        match tensor.space {
+            Space::Global { .. } => {
+                if let Origin::Known(coordinates) = &what {
                     self.judge(stmt, to, &elements, coordinates);
                 }
-                return;
             }
-            (Space::Registers { .. }, None) => Content::Registers(Origin::Unknown),
-            (Space::Shared { .. }, None) => Content::Shared(Origin::Unknown),
-            (Space::Registers { .. }, Some(elements)) => {
-                let before = match state.get(&to.tensor) {
-                    Some(Content::Registers(origin)) => origin.clone(),
-                    _ => Origin::Any,
-                };
-                Content::Registers(in_registers(to, tensor, &elements, &what, &before))
+            Space::Registers { .. } => {
+                let known = state.registers.entry(to.tensor).or_default();
+                *known = in_registers(to, tensor, &elements, &what, known);
             }
-            (Space::Shared { .. }, Some(elements)) => {
-                let before = match state.get(&to.tensor) {
-                    Some(Content::Shared(origin)) => origin.clone(),
-                    _ => Origin::Any,
-                };
-                Content::Shared(self.in_shared(to, &elements, &what, before))
+            Space::Shared { .. } => {
+                let known = state.shared.entry(to.tensor).or_default();
+                *known = self.in_shared(to, &elements, &what, known);
             }
-        };
-        state.insert(to.tensor, content);
+        }
     }
 
     /// A shared tensor after a write: earlier knowledge remains valid unless all of the tensor is written.
@@ -291,19 +251,13 @@ impl<'p> Walk<'p, '_> {
         to: &View,
         elements: &Elements,
         what: &Origin<Function>,
-        before: Origin<CoordinateMap>,
+        before: &Origin<CoordinateMap>,
     ) -> Origin<CoordinateMap> {
         let tensor = self.program.tensor(to.tensor);
         let Some(access) = Access::new(to, tensor, elements, self.threads, self.budget) else {
             return Origin::Unknown;
         };
-        let written = match what {
-            Origin::Any => Origin::Any,
-            Origin::Unknown => Origin::Unknown,
-            Origin::Known(coordinates) => {
-                Origin::Known(coordinates.each(|at| access.written(at, self.budget)))
-            }
-        };
+        let written = what.and_then(|known| Some(known.each(|at| access.written(at, self.budget))));
         let joined = before.join(&written);
         match joined == written || !access.covers(self.budget) {
             true => joined,
@@ -312,9 +266,9 @@ impl<'p> Walk<'p, '_> {
     }
 
     /// The coordinates of a product's sums.
-    fn product(&mut self, stmt: &'p Stmt, views: ProductViews<'p>, state: &State) -> Origin<Function> {
+    fn product(&mut self, stmt: &Stmt, views: ProductViews<'_>, state: &State) -> Origin<Function> {
         let ProductViews { a, b, acc } = views;
-        let mut side = |view: &'p View| match (self.read(view, state), self.elements(view)) {
+        let mut side = |view| match (self.read(view, state), self.elements(view)) {
             (Origin::Known(coordinates), Some(elements)) => Some(Side { view, elements, coordinates }),
             _ => None,
         };
@@ -325,8 +279,7 @@ impl<'p> Walk<'p, '_> {
         }
         match product::contracted(&a, &b, self.threads, self.budget) {
             Ok(summed) => {
-                if summed.is_empty() && !self.reported.contains(&(stmt as *const Stmt)) {
-                    self.reported.push(stmt);
+                if summed.is_empty() && self.reported.insert(stmt.id) {
                     let apart = product::apart(self.program, &a, &b);
                     self.findings
                         .extend(apart.and_then(|apart| {
@@ -340,8 +293,7 @@ impl<'p> Walk<'p, '_> {
                 }
             }
             Err(mismatch) => {
-                if !self.reported.contains(&(stmt as *const Stmt)) {
-                    self.reported.push(stmt);
+                if self.reported.insert(stmt.id) {
                     self.findings.push(diagnostics::product(self.program, stmt, &a, &b, &mismatch));
                 }
                 Origin::Unknown
@@ -389,14 +341,8 @@ impl<'p> Walk<'p, '_> {
     }
 
     /// Are elements stored to the coordinates that they belong to?
-    fn judge(
-        &mut self,
-        stmt: &'p Stmt,
-        to: &'p View,
-        elements: &Elements,
-        coordinates: &Coordinates<Function>,
-    ) {
-        if self.reported.contains(&(stmt as *const Stmt)) {
+    fn judge(&mut self, stmt: &Stmt, to: &View, elements: &Elements, coordinates: &Coordinates<Function>) {
+        if self.reported.contains(&stmt.id) {
             return;
         }
         let tensor = self.program.tensor(to.tensor);
@@ -415,34 +361,23 @@ impl<'p> Walk<'p, '_> {
         };
         let finding = diagnostics::store(
             self.program,
+            self.levels,
             stmt,
             &diagnostics::Target { view: to, elements, modes: &target },
             coordinates,
             &lost,
             &mut |x, y| x.starts_like(y, self.threads, self.budget),
         );
-        self.reported.push(stmt);
-        self.findings.push(finding);
+        self.reported.insert(stmt.id);
+        self.findings.extend(finding);
     }
 }
 
 /// The register indices of a view; `None` if they depend on more than the view.
 fn registers(view: &View, tensor: &crate::tile::Tensor, elements: &Elements) -> Option<Vec<Option<usize>>> {
-    let extents = extents(tensor)?;
+    let extents = tensor.extents()?;
     let base: Vec<i64> = view.base.iter().map(Affine::constant).collect::<Option<_>>()?;
-    let position = |element: usize| -> Option<usize> {
-        let (mut index, mut step) = (0, 1);
-        for (mode, extent) in extents.iter().enumerate() {
-            let at = base[mode] + elements.along[mode][element];
-            if !(0..*extent).contains(&at) {
-                return None;
-            }
-            index += at * step;
-            step *= extent;
-        }
-        usize::try_from(index).ok()
-    };
-    (0..elements.len()).map(|element| Some(Some(position(element)?))).collect()
+    (0..elements.len()).map(|element| elements.index(&base, &extents, element).map(Some)).collect()
 }
 
 /// Registers after a write. A partial write is merged with the earlier contents where both have the same form.
@@ -453,7 +388,7 @@ fn in_registers(
     what: &Origin<Function>,
     before: &Origin<Function>,
 ) -> Origin<Function> {
-    let (Some(which), Some(extents)) = (registers(to, tensor, elements), extents(tensor)) else {
+    let (Some(which), Some(extents)) = (registers(to, tensor, elements), tensor.extents()) else {
         return Origin::Unknown;
     };
     let size = usize::try_from(extents.iter().product::<i64>()).unwrap_or(0);
@@ -464,10 +399,7 @@ fn in_registers(
         }
     }
     let whole = inverse.iter().all(Option::is_some);
-    let written = match what {
-        Origin::Known(coordinates) => Origin::Known(coordinates.each(|at| Some(at.pick(&inverse)))),
-        other => other.clone(),
-    };
+    let written = what.and_then(|known| Some(known.each(|at| Some(at.pick(&inverse)))));
     match (whole, &written, before) {
         (true, ..) | (false, _, Origin::Any) => written,
         (false, Origin::Any, _) => before.clone(),
@@ -488,29 +420,15 @@ fn overlaid(new: &Coordinates<Function>, old: &Coordinates<Function>) -> Option<
             return None;
         }
         let at = match (&new.at, &old.at) {
-            (Some(Function::Sum { start, values }), Some(Function::Sum { start: other, values: others }))
-                if start == other =>
-            {
-                let values = values.iter().zip(others).map(|(new, old)| new.or(*old)).collect();
-                Some(Function::Sum { start: Start::clone(start), values })
+            (Some(new), Some(old)) if new.start == old.start => {
+                new.values().zip(old.values()).map(|(values, others)| {
+                    let values = values.iter().zip(others).map(|(new, old)| new.or(*old)).collect();
+                    Function::sum(new.start.clone(), values)
+                })
             }
             _ => None,
         };
         Some(Axis { at, ..new.clone() })
     });
     Some(Coordinates { axes: axes.collect::<Option<_>>()?, sums: new.sums || old.sums })
-}
-
-/// The join of two states: the facts of both paths.
-fn join(left: &State, right: &State) -> State {
-    let mut both = left.clone();
-    for (id, content) in right {
-        let joined = match (both.get(id), content) {
-            (Some(Content::Registers(x)), Content::Registers(y)) => Content::Registers(x.join(y)),
-            (Some(Content::Shared(x)), Content::Shared(y)) => Content::Shared(x.join(y)),
-            _ => content.clone(),
-        };
-        both.insert(*id, joined);
-    }
-    both
 }

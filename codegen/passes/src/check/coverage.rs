@@ -7,7 +7,8 @@ use crate::source::ast::{Level, Name, Span};
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::Id;
 use crate::tile::view::View;
-use crate::tile::{Arg, Op, Program};
+use crate::tile::visit::preorder;
+use crate::tile::{Arg, Op, Program, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
 
@@ -33,23 +34,15 @@ struct Access<'p> {
 
 /// One finding for each size at whose end no access arrives.
 pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
-    let mut all: Vec<(Span, &View)> = Vec::new();
-    let mut loops: Vec<(Id, Span)> = Vec::new();
-    for stmt in &program.body {
-        stmt.each(&mut |stmt| {
-            if let Op::For { var, .. } | Op::Pipelined { var, .. } = stmt.op {
-                loops.push((var, stmt.span));
-            }
-            all.extend(stmt.reads().into_iter().chain(stmt.writes()).map(|view| (stmt.span, view)));
-        });
-    }
+    let views = |stmt| Stmt::accesses(stmt).map(|view| (stmt.span, view));
+    let views: Vec<(Span, &View)> = preorder(&program.body).flat_map(views).collect();
     let (mut diagnostics, mut known) = (Vec::new(), Vec::new());
     for arg in &program.args {
         let Arg::Tensor(id) = arg else { continue };
         let tensor = program.tensor(*id);
         for (mode, (extent, _)) in tensor.plain().leaves().enumerate() {
             let Value::Sym { times: 1, of, over: 1 } = extent else { continue };
-            let accesses: Option<Vec<Access<'_>>> = all
+            let accesses: Option<Vec<Access<'_>>> = views
                 .iter()
                 .filter(|(_, view)| view.tensor == *id)
                 .map(|(span, view)| match reach(program, view, mode, of) {
@@ -68,7 +61,7 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
             // Tensors that share the size are left out alike.
             if !known.contains(&(of, access.reach)) {
                 known.push((of, access.reach));
-                diagnostics.extend(finding(program, &access, mode, of, &loops, levels));
+                diagnostics.extend(finding(program, &access, mode, of, levels));
             }
         }
     }
@@ -80,7 +73,6 @@ fn finding(
     access: &Access<'_>,
     mode: usize,
     of: Symbol,
-    loops: &[(Id, Span)],
     levels: &[(Name, Level)],
 ) -> Option<Diagnostic> {
     let extent = program.written(Value::Sym { times: 1, of, over: 1 });
@@ -101,6 +93,18 @@ fn finding(
             format!(
                 "bound it, at_most({extent}, {reach}), or loop over all tiles: `_` as their coordinate, and for k in 0..tiles.size({})",
                 program.tensor(access.view.tensor).rank()
+            ),
+        ),
+        Reach::Loop(var, _) if is_empty(program, var) => (
+            "covered",
+            Some(var),
+            format!(
+                "`{}` counts upwards, and its last value would be below its first: the loop has no iteration",
+                name(var)
+            ),
+            format!(
+                "to count down from {extent}, write for i in 0..{extent} {{ let {} = {extent} - 1 - i; … }}",
+                name(var)
             ),
         ),
         Reach::Loop(var, reach) => (
@@ -136,8 +140,18 @@ fn finding(
             format!("write ceil_div({extent}, {step})"),
         ),
     };
-    let at = var.and_then(|var| loops.iter().find(|(of, _)| *of == var)).map_or(access.span, |(_, at)| *at);
-    super::lint(at, lint, levels, message).map(|diagnostic| diagnostic.help(help))
+    let is_loop = |stmt: &&Stmt| match stmt.op {
+        Op::For { var: of, .. } => Some(of) == var,
+        _ => false,
+    };
+    let at = preorder(&program.body).find(is_loop).map_or(access.span, |stmt| stmt.span);
+    super::lint(lint, levels, Diagnostic::error(at, message).help(help))
+}
+
+/// Has a loop no iteration, whatever the sizes?
+fn is_empty(program: &Program, var: Id) -> bool {
+    let of = &program.vars[var as usize];
+    of.to.plus(&of.from, -1).is_some_and(|count| program.range(&count).hi <= 0)
 }
 
 /// How far a view goes along a mode of its tensor, whose extent is a size.

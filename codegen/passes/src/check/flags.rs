@@ -2,6 +2,7 @@
 
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::{Change, Id};
+use crate::tile::visit::preorder;
 use crate::tile::{LaunchRule, Op, Program, Update};
 use crate::values::affine::{Affine, Coord};
 
@@ -12,34 +13,35 @@ pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
     }
     // Numbers counted by atomic updates: blocks with smaller numbers have begun.
     let (mut counted, mut tickets): (Vec<Id>, Vec<Id>) = (Vec::new(), Vec::new());
-    for stmt in &program.body {
-        stmt.each(&mut |stmt| match &stmt.op {
+    for stmt in preorder(&program.body) {
+        match &stmt.op {
             Op::Atomic { update, .. } | Op::Scatter { update: Some(update), .. } => {
                 counted.extend(update.old.iter().map(|old| old.tensor));
             }
             Op::Take { number, from } if counted.contains(&from.tensor) => tickets.push(*number),
             _ => {}
-        });
+        }
     }
     let later = |at: &Affine| {
         at.any(&|coord| matches!(coord, Coord::Loaded { number, .. } if tickets.contains(number)))
     };
     let mut diagnostics = Vec::new();
-    for stmt in &program.body {
-        stmt.each(&mut |stmt| {
-            let flag = match &stmt.op {
-                Op::AwaitFlag { flag, least } if !later(least) => flag,
-                Op::Atomic { to, update: Update { with: Change::Await, .. }, .. } => to,
-                _ => return,
-            };
-            if flag.base.iter().any(later) {
-                return;
-            }
-            let message = format!("possible deadlock: this waits for `{}`, and the block that signals it may not have begun, since blocks begin in any order", flag.name);
-            diagnostics.push(Diagnostic::error(stmt.span, message).help(
-                "number the blocks as they begin, let t = copy(1, ticket[(0)], how = \"atomic_add\"), use t[(0)] instead of block.x, and wait only for smaller numbers, flags[(t[(0)] - 1)]; or make all blocks resident by persistent()",
-            ));
-        });
+    for stmt in preorder(&program.body) {
+        let flag = match &stmt.op {
+            Op::Flag { flag, with: Change::Await, value } if !later(value) => flag,
+            Op::Atomic { to, update: Update { with: Change::Await, .. }, .. } => to,
+            _ => continue,
+        };
+        if flag.base.iter().any(later) {
+            continue;
+        }
+        let message = format!(
+            "possible deadlock: this waits for `{}`, and the block that signals it may not have begun, since blocks begin in any order",
+            flag.name
+        );
+        diagnostics.push(Diagnostic::error(stmt.span, message).help(
+            "number the blocks as they begin, let t = copy(1, ticket[(0)], how = \"atomic_add\"), use t[(0)] instead of block.x, and wait only for smaller numbers, flags[(t[(0)] - 1)]; or make all blocks resident by persistent()",
+        ));
     }
     diagnostics
 }

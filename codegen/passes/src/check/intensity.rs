@@ -129,17 +129,12 @@ impl Steps<'_> {
 
 /// Arithmetic operations of a value.
 fn operations(value: &Val) -> f64 {
-    let all = |values: &[Val]| values.iter().map(operations).sum::<f64>();
-    match value {
-        Val::Reg(..) | Val::Lit(..) | Val::Int(..) | Val::Param(_) => 0.0,
-        Val::Un(_, x) => 1.0 + operations(x),
-        Val::Bin(_, x, y) => 1.0 + operations(x) + operations(y),
-        Val::Fma(x) => 2.0 + all(&x[..]),
-        Val::Ptx { args, .. } => 1.0 + all(args),
-        Val::Product(row, x) => 2.0 * row.multiply_adds() + all(&x[..]),
-        Val::Cast(_, x) | Val::Bits(_, x) | Val::ShuffleXor(x, _) | Val::Vote(_, x) => operations(x),
-        Val::Shuffle(_, x) => all(&x[..]),
-        Val::Guarded(_, x, y) | Val::Cmp(_, x, y) => operations(x) + operations(y),
-        Val::Pick(x) => all(&x[..]),
-    }
+    let own = match value {
+        Val::Ptx { args, .. } => return 1.0 + args.iter().map(operations).sum::<f64>(),
+        Val::Un(..) | Val::Bin(..) => 1.0,
+        Val::Fma(_) => 2.0,
+        Val::Product(row, _) => 2.0 * row.multiply_adds(),
+        _ => 0.0,
+    };
+    own + value.parts().into_iter().map(operations).sum::<f64>()
 }

@@ -2,13 +2,14 @@
 
 use tilewright_layout::{Composed, Layout, SharedTile, Transfer, Tuple, Value};
 
-use super::Budget;
 use super::accesses::{Site, element, shared_tensor};
-use super::warp::{LANES, Warp};
+use super::warp::Warp;
 use crate::source::ast::{Level, Name};
 use crate::source::diagnostic::Diagnostic;
+use crate::thread::index::LANES;
 use crate::thread::{Kernel, Param, Space};
 use crate::tile::Program;
+use crate::view_elements::Budget;
 
 /// An access that uses less than this fraction of the bytes it transfers is uncoalesced.
 const LEAST_EFFICIENCY: f64 = 0.5;
@@ -95,7 +96,7 @@ fn worst(
     }
     let finding = |site: &Site| {
         let (message, help) = text(site)?;
-        Some(super::lint(site.span, lint, levels, message)?.help(help))
+        super::lint(lint, levels, Diagnostic::error(site.span, message).help(help))
     };
     all.into_iter().filter_map(finding).collect()
 }

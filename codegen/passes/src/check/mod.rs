@@ -33,6 +33,7 @@ use crate::source::ast::{Level, Name, Span};
 use crate::source::diagnostic::{Diagnostic, Lint};
 use crate::thread::{Id, Kernel, Param};
 use crate::tile::Program;
+use crate::view_elements::Budget;
 use accesses::Site;
 
 /// Evaluations of one kernel: the value of one expression or one element for one thread.
@@ -43,30 +44,6 @@ const FOR_ACCESSES: u32 = 15_000;
 
 /// The part of the budget for the dataflow of coordinates. Kernels whose thread layouts match take few.
 const FOR_COORDINATES: u32 = 20_000;
-
-/// Counts evaluations.
-#[derive(Clone, Copy, Debug)]
-struct Budget {
-    left: u32,
-    /// Was the budget exceeded?
-    short: bool,
-}
-
-impl Budget {
-    fn of(left: u32) -> Budget {
-        Budget { left, short: false }
-    }
-
-    /// Takes `count` evaluations, or none where fewer are left.
-    fn take(&mut self, count: usize) -> bool {
-        let enough = count <= self.left as usize;
-        if enough {
-            self.left -= count as u32;
-        }
-        self.short |= !enough;
-        enough
-    }
-}
 
 /// The outcome of the checks.
 #[derive(Debug, Default)]
@@ -85,12 +62,10 @@ fn level(lint: &str, levels: &[(Name, Level)]) -> Level {
     Lint::named(lint).map_or(Level::Allow, |lint| lint.level_among(levels))
 }
 
-/// A lint at a span, at its level; `None` if it is allowed.
-fn lint(span: Span, name: &'static str, levels: &[(Name, Level)], message: String) -> Option<Diagnostic> {
-    match level(name, levels) {
-        Level::Allow => None,
-        level => Some(Diagnostic { level, lint: Some(name), ..Diagnostic::error(span, message) }),
-    }
+/// An error as a lint at its level; `None` if it is allowed.
+fn lint(name: &'static str, levels: &[(Name, Level)], error: Diagnostic) -> Option<Diagnostic> {
+    let level = level(name, levels);
+    (level != Level::Allow).then_some(Diagnostic { level, lint: Some(name), ..error })
 }
 
 /// Preconditions of all other checks: which threads execute which statement.
@@ -133,7 +108,7 @@ pub fn program(program: &Program, levels: &[(Name, Level)], before: &mut Checked
     before.diagnostics.extend(deterministic::find(program, levels));
     before.diagnostics.extend(combination::find(program, levels));
     for (span, text) in findings.undecided {
-        before.diagnostics.extend(lint(span, "possible_race", levels, text.clone()));
+        before.diagnostics.extend(lint("possible_race", levels, Diagnostic::error(span, text.as_str())));
         before.undecided.push(text);
     }
 }

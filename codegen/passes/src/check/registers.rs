@@ -7,6 +7,7 @@ use crate::source::ast::Span;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::Problem;
 use crate::thread::Id;
+use crate::tile::visit::preorder;
 use crate::tile::{Multiply, Op, Program, Space, Stmt};
 use crate::values::target::registers_at_entry;
 
@@ -23,13 +24,11 @@ pub fn of_products(program: &Program) -> Result<(), Diagnostic> {
         }
     };
     let mut has_roles = false;
-    for stmt in &program.body {
-        stmt.each(&mut |stmt| {
-            if let Op::Roles(roles) = &stmt.op {
-                has_roles = true;
-                roles.iter().for_each(|(group, body)| check(*group, body));
-            }
-        });
+    for stmt in preorder(&program.body) {
+        if let Op::Roles(roles) = &stmt.op {
+            has_roles = true;
+            roles.iter().for_each(|(group, body)| check(*group, body));
+        }
     }
     if !has_roles {
         check(0, &program.body);
@@ -81,13 +80,12 @@ struct Live<'p> {
 impl Live<'_> {
     fn most(program: &Program, body: &[Stmt]) -> Most {
         let mut tiles = BTreeSet::new();
-        for stmt in body {
-            stmt.each(&mut |stmt| match &stmt.op {
-                Op::Gemm { a, acc, how: Multiply::Atom(row), .. } if row.family.is_asynchronous() => {
-                    tiles.extend([a.tensor, acc.tensor]);
-                }
-                _ => {}
-            });
+        for stmt in preorder(body) {
+            if let Op::Gemm { a, acc, how: Multiply::Atom(row), .. } = &stmt.op
+                && row.family.is_asynchronous()
+            {
+                tiles.extend([a.tensor, acc.tensor]);
+            }
         }
         tiles.retain(|id| matches!(program.tensor(*id).space, Space::Registers { .. }));
         let mut live = Live { program, tiles, now: BTreeSet::new(), most: Most::default() };

@@ -3,8 +3,9 @@
 
 use crate::source::ast::Span;
 use crate::source::diagnostic::Diagnostic;
-use crate::tile::Program;
 use crate::tile::verify::written_whole;
+use crate::tile::visit::preorder;
+use crate::tile::{Program, Stmt};
 use crate::values::affine::Coord;
 
 /// All findings.
@@ -12,13 +13,8 @@ pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
     let mut diagnostics = Vec::new();
     if program.threads() == 0 {
         const WRITE: &str = "copy(2.0 * tile(x, 256, block.x), tile(y, 256, block.x))";
-        let mut first = None;
-        program.body.iter().for_each(|stmt| {
-            stmt.each(&mut |stmt| {
-                let by_thread = stmt.mentions(program, &|at| at.per_thread());
-                first = first.or(by_thread.then_some(stmt.span));
-            });
-        });
+        let mentions = |stmt: &&Stmt| stmt.mentions(program, &|at| at.per_thread());
+        let first = preorder(&program.body).find(mentions).map(|stmt| stmt.span);
         diagnostics.push(match (first, &program.body[..]) {
             (_, []) => Diagnostic::error(Span::default(), "this kernel does nothing")
                 .help(format!("write a result to a tensor: {WRITE}")),
@@ -33,17 +29,14 @@ pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
         return diagnostics;
     }
     let mut uncounted: Vec<u8> = (0..3).filter(|axis| program.grid[usize::from(*axis)].is_none()).collect();
-    for stmt in &program.body {
-        stmt.each(&mut |stmt| {
-            diagnostics
-                .extend(written_whole(program, stmt.by, &stmt.op).map(|problem| problem.at(stmt.span)));
-            uncounted.retain(|axis| {
-                let uses = stmt.mentions(program, &|at| at.any(&|coord| *coord == Coord::Block(*axis)));
-                if uses {
-                    diagnostics.push(uncounted_blocks(*axis, stmt.span));
-                }
-                !uses
-            });
+    for stmt in preorder(&program.body) {
+        diagnostics.extend(written_whole(program, stmt.by, &stmt.op).map(|problem| problem.at(stmt.span)));
+        uncounted.retain(|axis| {
+            let uses = stmt.mentions(program, &|at| at.any(&|coord| *coord == Coord::Block(*axis)));
+            if uses {
+                diagnostics.push(uncounted_blocks(*axis, stmt.span));
+            }
+            !uses
         });
     }
     diagnostics

@@ -6,13 +6,15 @@ use std::rc::Rc;
 
 use tilewright_layout::{Layout, Value};
 
-use super::Budget;
 use super::races::Env;
 use crate::thread::Id;
 use crate::thread::index::gcd;
 use crate::tile::view::View;
-use crate::tile::{Program, Space};
+use crate::tile::view::leaf::leaves;
+use crate::tile::visit::preorder;
+use crate::tile::{Program, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
+use crate::view_elements::Budget;
 
 /// No thread.
 const NONE: u32 = u32::MAX;
@@ -154,11 +156,14 @@ impl<'p, 'b> Maps<'p, 'b> {
         let (mut shift, mut step) = (0, 1);
         let (mut by_thread, mut limits, mut moved) = (Vec::new(), Vec::new(), Vec::new());
         for (((grain, count), base), limit) in grains.modes.iter().zip(&view.base).zip(&view.limits) {
-            let (mine, all) = split(self.program, base, env);
-            let limit = limit.as_ref().map(|(origin, extent)| {
-                let (of_thread, common) = split(self.program, origin, env);
-                (of_thread, common.saturating_add(*extent).saturating_sub(all))
-            });
+            let (mine, all) = split(self.program, base, env).ok_or(OUTSIDE)?;
+            let limit = match limit {
+                Some((origin, extent)) => {
+                    let (of_thread, common) = split(self.program, origin, env).ok_or(OUTSIDE)?;
+                    Some((of_thread, common.saturating_add(*extent).saturating_sub(all)))
+                }
+                None => None,
+            };
             if is_far(all) || limit.as_ref().is_some_and(|(_, end)| is_far(*end)) {
                 return Err(OUTSIDE);
             }
@@ -331,15 +336,10 @@ impl Grains {
     fn of(program: &Program, tensor: Id) -> Option<Grains> {
         let mut modes = extents(program, tensor)?;
         let whole = modes.clone();
-        for stmt in &program.body {
-            stmt.each(&mut |stmt| {
-                let views = stmt.reads().into_iter().chain(stmt.writes());
-                for view in views.filter(|view| view.tensor == tensor) {
-                    for (mode, grain) in modes.iter_mut().enumerate() {
-                        *grain = gcd(*grain, of_view(view, mode));
-                    }
-                }
-            });
+        for view in preorder(&program.body).flat_map(Stmt::accesses).filter(|view| view.tensor == tensor) {
+            for (mode, grain) in modes.iter_mut().enumerate() {
+                *grain = gcd(*grain, of_view(view, mode));
+            }
         }
         Some(Grains { modes: modes.iter().zip(whole).map(|(&grain, all)| (grain, all / grain)).collect() })
     }
@@ -365,21 +365,13 @@ impl Grains {
 /// The largest block that a view contains whole along a mode of its tensor: the greatest common divisor of its run of
 /// consecutive elements and of its offsets.
 fn of_view(view: &View, mode: usize) -> i64 {
-    let mut leaves: Vec<(i64, i64)> = Vec::new();
-    for (extent, stride) in view.layout.leaves() {
-        match (extent, stride) {
-            (Value::Int(extent), Value::Basis { times, path })
-                if usize::from(path.steps()[0]) == mode && extent > 1 =>
-            {
-                leaves.push((times.abs(), extent));
-            }
-            _ => {}
-        }
-    }
-    leaves.sort_unstable();
+    let mut steps = leaves(view);
+    steps.retain(|leaf| leaf.mode == mode && leaf.extent > 1 && leaf.step != 0);
+    steps.sort_unstable_by_key(|leaf| (leaf.step.abs(), leaf.extent));
     let (mut run, mut rest) = (1, 0);
-    for (times, extent) in leaves {
-        if times == run && rest == 0 { run *= extent } else { rest = gcd(rest, times) }
+    for leaf in steps {
+        let step = leaf.step.abs();
+        if step == run && rest == 0 { run *= leaf.extent } else { rest = gcd(rest, step) }
     }
     let Some(base) = view.base.get(mode) else { return 1 };
     let moved = base.terms.iter().fold(base.constant.abs(), |all, (_, factor)| gcd(all, factor.abs()));
@@ -388,17 +380,13 @@ fn of_view(view: &View, mode: usize) -> i64 {
     gcd(gcd(run, rest), moved)
 }
 
-/// The part of a number that differs between threads, and the part that is the same for all.
-fn split(program: &Program, of: &Affine, env: &Env) -> (Affine, i64) {
-    let (mut mine, mut all) = (Affine::default(), of.constant);
-    for (coord, factor) in &of.terms {
-        let term = Affine { constant: 0, terms: vec![(coord.clone(), *factor)] };
-        match differs(program, &term, env) {
-            true => mine.terms.push((known(program, coord, env), *factor)),
-            false => all = all.saturating_add(env.value(program, &term)),
-        }
-    }
-    (mine, all)
+/// The part of a number that differs between threads, and the part that is the same for all; `None` if it overflows.
+fn split(program: &Program, of: &Affine, env: &Env) -> Option<(Affine, i64)> {
+    let known = of.substitute(&|coord| {
+        let term = Affine::from(coord.clone());
+        (!differs(program, &term, env)).then(|| env.value(program, &term).into())
+    })?;
+    Some((Affine { constant: 0, terms: known.terms }, known.constant))
 }
 
 /// Do threads that run this differ in a number?
@@ -430,29 +418,6 @@ fn of_thread(program: &Program, coord: &Coord, thread: u32) -> i64 {
 fn elected(program: &Program, actors: &Actors) -> impl Iterator<Item = u32> + use<> {
     let Range { start, end } = actors.threads;
     (start..end).step_by(program.threads_of(actors.by).max(1) as usize)
-}
-
-/// The coordinate with known leaves replaced by their values.
-fn known(program: &Program, coord: &Coord, env: &Env) -> Coord {
-    let sum = |of: &Affine| {
-        let mut inner = Affine::from(of.constant);
-        for (coord, factor) in &of.terms {
-            let term = Affine::from(coord.clone());
-            let term = match differs(program, &term, env) {
-                false => env.value(program, &term).into(),
-                true => known(program, coord, env).into(),
-            };
-            inner = inner.plus(&term, *factor).unwrap_or_default();
-        }
-        inner
-    };
-    match coord {
-        Coord::Submode { of, over, extent } => {
-            Coord::Submode { of: Box::new(sum(of)), over: *over, extent: *extent }
-        }
-        Coord::Two(with, of) => Coord::Two(*with, Box::new(of.each_ref().map(sum))),
-        coord => coord.clone(),
-    }
 }
 
 fn alone(thread: u32) -> u32 {

@@ -5,13 +5,17 @@ use std::collections::BTreeMap;
 use crate::source::ast::{Level, Name, Span};
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::Id;
-use crate::tile::{How, Multiply, Op, Program, Space, Stmt};
+use crate::tile::visit::preorder;
+use crate::tile::{Op, Program, Space, Stmt};
 
 /// One finding for each such tensor, at its declaration.
 pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
+    // An atom may read where it writes.
+    if preorder(&program.body).any(|stmt| stmt.instruction().is_some()) {
+        return Vec::new();
+    }
     let (mut read, mut written): (Vec<Id>, Vec<Id>) = (Vec::new(), Vec::new());
-    let mut by_hand = false;
-    let mut note = |stmt: &Stmt| {
+    for stmt in preorder(&program.body) {
         read.extend(stmt.reads().into_iter().map(|view| view.tensor));
         written.extend(stmt.writes().into_iter().map(|view| view.tensor));
         // The entries of a tuple are computed together.
@@ -20,13 +24,6 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
         {
             read.extend(to.iter().map(|view| view.tensor));
         }
-        // An atom may read where it writes.
-        by_hand |=
-            matches!(stmt.op, Op::Copy { how: How::Atom(_), .. } | Op::Gemm { how: Multiply::Atom(_), .. });
-    };
-    program.body.iter().for_each(|stmt| stmt.each(&mut note));
-    if by_hand {
-        return Vec::new();
     }
     let mut diagnostics = Vec::new();
     for (id, tensor) in program.tensors.iter().enumerate() {
@@ -53,18 +50,12 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
                 "copy it to where it is needed, or leave it out",
             ),
         };
-        diagnostics.extend(
-            super::lint(tensor.span, "unread", levels, message).map(|diagnostic| diagnostic.help(help)),
-        );
+        diagnostics.extend(super::lint("unread", levels, Diagnostic::error(tensor.span, message).help(help)));
     }
     diagnostics.extend(lost(program).into_iter().filter_map(|span| {
-        super::lint(span, "unread", levels, "no statement reads the value that is assigned here".into()).map(
-            |diagnostic| {
-                diagnostic.help(
-                    "leave it out; `let u = t[(i)]` copies an element: to change the tile, write t[(i)] = …",
-                )
-            },
-        )
+        let message = "no statement reads the value that is assigned here";
+        let help = "leave it out; `let u = t[(i)]` copies an element: to change the tile, write t[(i)] = …";
+        super::lint("unread", levels, Diagnostic::error(span, message).help(help))
     }));
     diagnostics
 }
@@ -98,7 +89,7 @@ fn lost(program: &Program) -> Vec<Span> {
         });
         let around = if events[0].reads { 0 } else { around };
         for write in events.iter().skip(1).filter(|event| !event.reads) {
-            if !matches!(write.stmt.op, Op::Copy { .. } | Op::Map { .. } | Op::Fill { .. }) {
+            if !matches!(write.stmt.op, Op::Copy { .. } | Op::Map { .. }) {
                 continue;
             }
             let repeated =

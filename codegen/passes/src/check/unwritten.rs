@@ -1,16 +1,15 @@
 //! Unwritten tensors: arguments that are declared `&mut`, because a copy was forgotten or its operands are swapped, and
 //! registers that are read.
 
-use crate::source::ast::{Level, Name, Span};
+use crate::source::ast::{Level, Name};
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::Id;
+use crate::tile::visit::preorder;
 use crate::tile::{Arg, Program, Space, Stmt};
 
 /// One finding for each such argument, at its name, and one for each such tile in registers, where it is read first.
 pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
-    let mut written: Vec<Id> = Vec::new();
-    let mut note = |stmt: &Stmt| written.extend(stmt.writes().into_iter().map(|view| view.tensor));
-    program.body.iter().for_each(|stmt| stmt.each(&mut |stmt| note(stmt)));
+    let written: Vec<Id> = preorder(&program.body).flat_map(Stmt::writes).map(|view| view.tensor).collect();
     let mut diagnostics = Vec::new();
     for arg in &program.args {
         let Arg::Tensor(id) = arg else { continue };
@@ -21,20 +20,20 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
         let name = &tensor.name;
         let message = format!("`{name}` is `&mut`, but never written");
         let help = format!("write it, as in copy(result, {name}), or declare `{name}: &Tensor<…>`");
-        diagnostics.extend(
-            super::lint(tensor.span, "unwritten", levels, message).map(|diagnostic| diagnostic.help(help)),
-        );
+        diagnostics.extend(super::lint(
+            "unwritten",
+            levels,
+            Diagnostic::error(tensor.span, message).help(help),
+        ));
     }
-    let mut read: Vec<(Id, Span)> = Vec::new();
-    let mut note = |stmt: &Stmt| {
-        read.extend(stmt.reads().into_iter().map(|view| (view.tensor, stmt.span)));
-    };
-    program.body.iter().for_each(|stmt| stmt.each(&mut |stmt| note(stmt)));
-    for (id, tensor) in program.tensors.iter().enumerate() {
-        let first = read.iter().find(|(of, _)| *of as usize == id && !written.contains(of));
-        if let (Some((_, span)), Space::Registers { .. }) = (first, tensor.space) {
+    for (id, tensor) in (0..).zip(&program.tensors) {
+        let reads = |stmt: &&Stmt| stmt.reads().iter().any(|view| view.tensor == id);
+        if !matches!(tensor.space, Space::Registers { .. }) || written.contains(&id) {
+            continue;
+        }
+        if let Some(stmt) = preorder(&program.body).find(reads) {
             let (message, help) = words(&tensor.name);
-            diagnostics.push(Diagnostic::error(*span, message).help(help));
+            diagnostics.push(Diagnostic::error(stmt.span, message).help(help));
         }
     }
     diagnostics

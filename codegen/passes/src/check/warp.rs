@@ -4,14 +4,9 @@ use std::collections::HashMap;
 
 use tilewright_layout::{Symbol, Value};
 
-use crate::thread::index::{Int, Ix, lcm};
-use crate::thread::{Fact, Id, Kernel, Op, Param, Stmt};
-
-/// How many lanes a warp has.
-pub(super) const LANES: usize = 32;
-
-/// One value for each lane.
-pub(super) type Lanes = [i64; LANES];
+use crate::thread::index::{Int, Ix, Lanes, Leaf, lcm};
+use crate::thread::visit::preorder;
+use crate::thread::{Fact, Kernel, Op, Param};
 
 /// The value assumed for extents and strides that are known only at launch, rounded up to the divisors that
 /// the variant's facts guarantee.
@@ -34,7 +29,11 @@ pub(super) struct Warp<'k> {
 impl<'k> Warp<'k> {
     pub(super) fn new(kernel: &'k Kernel) -> Warp<'k> {
         let mut names = vec![None; kernel.vars.len()];
-        name(&kernel.body, &mut names);
+        for stmt in preorder(&kernel.body) {
+            if let Op::Let(id, at) = stmt.op {
+                names[id as usize] = Some(at);
+            }
+        }
         let params = kernel.params.iter().map(|param| match param {
             Param::Int { symbol, .. } => representative(kernel, *symbol),
             _ => 0,
@@ -50,96 +49,17 @@ impl<'k> Warp<'k> {
 
     /// The value of an expression in each lane.
     pub(super) fn at(&self, at: Ix) -> Lanes {
-        self.within(at, &mut HashMap::new())
-    }
-
-    /// The same, with the values of names that it has already needed: one name may have others in it several times.
-    fn within(&self, at: Ix, known: &mut HashMap<Id, Lanes>) -> Lanes {
-        let mut both = |x: Ix, y: Ix, f: fn(i64, i64) -> i64| {
-            let (mut x, y) = (self.within(x, known), self.within(y, known));
-            let mut lane = 0;
-            while lane < LANES {
-                x[lane] = f(x[lane], y[lane]);
-                lane += 1;
+        let leaf = |int: &Int| match *int {
+            Int::Var(id) => {
+                self.names[id as usize].map_or(Leaf::Uniform(self.loops[id as usize]), Leaf::Named)
             }
-            x
+            Int::Param(id) => Leaf::Uniform(self.params[id as usize]),
+            Int::Thread => Leaf::Counted(self.first),
+            Int::Block(_) => Leaf::Uniform(self.block),
+            Int::Grid(_) => Leaf::Uniform(64),
+            _ => Leaf::Uniform(0),
         };
-        match self.kernel.exprs.get(at).int {
-            Int::Const(n) => [n; LANES],
-            Int::Var(id) => match self.names[id as usize] {
-                Some(of) => match known.get(&id) {
-                    Some(lanes) => *lanes,
-                    None => {
-                        let lanes = self.within(of, known);
-                        known.insert(id, lanes);
-                        lanes
-                    }
-                },
-                None => [self.loops[id as usize]; LANES],
-            },
-            Int::Param(id) => [self.params[id as usize]; LANES],
-            Int::Thread => {
-                let mut lanes = [self.first; LANES];
-                let mut lane = 0;
-                while lane < LANES {
-                    lanes[lane] += lane as i64;
-                    lane += 1;
-                }
-                lanes
-            }
-            Int::Block(_) => [self.block; LANES],
-            Int::Grid(_) => [64; LANES],
-            Int::ClusterRank => [0; LANES],
-            Int::Add(x, y) => both(x, y, i64::wrapping_add),
-            Int::Sub(x, y) => both(x, y, i64::wrapping_sub),
-            Int::Mul(x, y) => both(x, y, i64::wrapping_mul),
-            Int::Div(x, y) => both(x, y, |x, y| x.checked_div_euclid(y).unwrap_or(0)),
-            Int::Rem(x, y) => both(x, y, |x, y| x.checked_rem_euclid(y).unwrap_or(0)),
-            Int::And(x, y) => both(x, y, |x, y| x & y),
-            Int::Xor(x, y) => both(x, y, |x, y| x ^ y),
-            Int::Shl(x, y) => both(x, y, |x, y| x << (y & 63)),
-            Int::Min(x, y) => both(x, y, i64::min),
-            Int::Max(x, y) => both(x, y, i64::max),
-            Int::Lt(x, y) => both(x, y, |x, y| i64::from(x < y)),
-            Int::Within(x, y) => both(x, y, |x, y| i64::from((0..y).contains(&x))),
-            Int::Eq(x, y) => both(x, y, |x, y| i64::from(x == y)),
-            Int::All(x, y) => both(x, y, |x, y| i64::from(x != 0 && y != 0)),
-            Int::Not(x) => self.within(x, known).map(|x| i64::from(x == 0)),
-            Int::Wrap(at, end, last) => {
-                let (mut at, end, last) =
-                    (self.within(at, known), self.within(end, known), self.within(last, known));
-                let mut lane = 0;
-                while lane < LANES {
-                    if at[lane] >= end[lane] {
-                        at[lane] = (at[lane] - end[lane]).min(last[lane]);
-                    }
-                    lane += 1;
-                }
-                at
-            }
-            Int::Select(cond, x, y) => {
-                let (cond, mut x, y) =
-                    (self.within(cond, known), self.within(x, known), self.within(y, known));
-                let mut lane = 0;
-                while lane < LANES {
-                    if cond[lane] == 0 {
-                        x[lane] = y[lane];
-                    }
-                    lane += 1;
-                }
-                x
-            }
-        }
-    }
-}
-
-/// Values of names, wherever they are given.
-fn name(body: &[Stmt], names: &mut [Option<Ix>]) {
-    for stmt in body {
-        if let Op::Let(id, at) = stmt.op {
-            names[id as usize] = Some(at);
-        }
-        stmt.op.blocks().into_iter().for_each(|body| name(body, names));
+        self.kernel.exprs.lanes(at, &leaf, &mut HashMap::new())
     }
 }
 

@@ -226,8 +226,7 @@ impl Lower<'_> {
             }
             _ => self.exprs().rem(high, 1 << swizzle.bits()),
         };
-        let scale = self.int(1 << to);
-        self.exprs().mul(submode, scale)
+        self.exprs().mul(submode, 1 << to)
     }
 
     /// An offset with some of its bits XORed. Terms that are multiples above those bits are added after the

@@ -4,8 +4,7 @@
 use super::Lower;
 use super::numbering::{extents_of, named};
 use crate::source::problem::Result;
-use crate::thread::index::Ix;
-use crate::thread::{Change, Cmp, Frag, Mem, MemoryOrder, Op, Scope, Stmt, Unroll, Val};
+use crate::thread::{Change, Cmp, Frag, MemoryOrder, Op, Scope, Stmt, Unroll, Val};
 use crate::tile::pair::align;
 use crate::tile::view::View;
 use crate::tile::view::leaf::leaves;
@@ -100,48 +99,25 @@ impl Lower<'_> {
         })
     }
 
-    /// A barrier of the group, then one thread adds to a flag with release order, for other blocks.
-    pub(super) fn signal(&mut self, flag: &View, add: i64) -> Result<()> {
-        let (to, guard) = self.flag(flag)?;
-        let elem = self.program.tensor(flag.tensor).elem;
-        self.meet(self.scope.by);
-        self.elect(vec![Op::Atomic {
-            to,
-            op: Change::Add,
-            value: Val::lit(add, elem),
-            guard,
-            order: MemoryOrder::Release,
-            scope: Scope::Grid,
-            old: None,
-            expected: None,
-        }]);
-        Ok(())
-    }
-
-    /// One thread waits for a flag; the group waits for that thread at a barrier.
-    pub(super) fn await_flag(&mut self, flag: &View, least: &Affine) -> Result<()> {
-        let ((to, guard), least) = (self.flag(flag)?, self.affine(least));
-        let elem = self.program.tensor(flag.tensor).elem;
-        self.elect(vec![Op::Atomic {
-            to,
-            op: Change::Await,
-            value: Val::Int(least, elem),
-            guard,
-            order: MemoryOrder::Acquire,
-            scope: Scope::Grid,
-            old: None,
-            expected: None,
-        }]);
-        self.meet(self.scope.by);
-        Ok(())
-    }
-
-    /// The address of a flag, and the guard of its bounds check.
-    fn flag(&mut self, flag: &View) -> Result<(Mem, Option<Ix>)> {
+    /// One thread updates a flag, after a barrier of the group: other blocks see what the group did before. Or one thread
+    /// waits for a flag, and the group waits for that thread at a barrier.
+    pub(super) fn flag(&mut self, flag: &View, op: Change, value: &Affine) -> Result<()> {
         let all = leaves(flag);
         let first = vec![self.int(0); all.len()];
         let guard = self.guard(flag, &all, &first);
-        Ok((self.address(flag, &all, &first), guard))
+        let to = self.address(flag, &all, &first);
+        let value = Val::Int(self.affine(value), self.program.tensor(flag.tensor).elem);
+        let waits = op == Change::Await;
+        let order = if waits { MemoryOrder::Acquire } else { MemoryOrder::Release };
+        let (scope, old, expected) = (Scope::Grid, None, None);
+        if !waits {
+            self.meet(self.scope.by);
+        }
+        self.elect(vec![Op::Atomic { to, op, value, guard, order, scope, old, expected }]);
+        if waits {
+            self.meet(self.scope.by);
+        }
+        Ok(())
     }
 
     /// A barrier of all threads of the cluster.

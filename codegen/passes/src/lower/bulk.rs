@@ -40,7 +40,7 @@ impl Lower<'_> {
             && let Some((of @ Value::Sym { .. }, _)) =
                 self.program.tensor(global.tensor).plain().leaves().nth(boxes.order[0])
         {
-            let divisor = i64::from(16 / self.program.tensor(global.tensor).elem.bytes());
+            let divisor = self.program.tensor(global.tensor).elem.elements_in(16i64);
             self.assumed.need(Fact::Divides(Obligation { divisor, of }));
         }
         let param = self.map_of(global, &boxes);
@@ -74,7 +74,6 @@ impl Lower<'_> {
         let mut begin = vec![self.int(0); outer.len()];
         for ((&mode, &size), &number) in boxes.order.iter().zip(&boxes.sizes).zip(at) {
             let Some(leaf) = outer.iter().position(|leaf| leaf.mode == mode) else { continue };
-            let size = self.int(size);
             begin[leaf] = self.exprs().mul(number, size);
         }
         let coordinates = self.coordinates(global, outer, &begin);
@@ -102,7 +101,7 @@ impl Lower<'_> {
         if known.lo >= least && known.hi <= i64::from(i32::MAX) {
             return coordinate;
         }
-        let (least, most) = (self.int(least), self.int(most));
+        let least = self.int(least);
         let above = self.exprs().max(coordinate, least);
         self.exprs().min(above, most)
     }
@@ -120,7 +119,7 @@ impl Lower<'_> {
             swizzle: boxes.swizzle,
         };
         self.assumed.need(Fact::Aligned { param: tensor, bytes: 16 });
-        let divisor = i64::from(16 / source.elem.bytes());
+        let divisor = source.elem.elements_in(16i64);
         let (extents, strides): (Vec<Value>, Vec<Value>) = source.plain().leaves().unzip();
         // No map describes a tensor without elements.
         for of in extents {

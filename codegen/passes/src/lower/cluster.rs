@@ -26,6 +26,7 @@ use crate::source::problem::{Problem, Result};
 use crate::thread::index::{Int, Ix};
 use crate::thread::{AtomArg, Bar, Frag, Id, Mem, Op, Scope, Unroll};
 use crate::tile;
+use crate::tile::visit::preorder;
 use crate::values::affine::Coord;
 
 /// Exchanges that may be under way at once.
@@ -72,11 +73,8 @@ impl Lower<'_> {
 
     /// The mbarriers of exchanges, if there are any.
     pub(super) fn declare_exchanges(&mut self) -> Option<Id> {
-        let (mut all, mut straight) = (0, 0);
-        for stmt in &self.program.body {
-            straight += i64::from(stmt.is_over_cluster());
-            stmt.each(&mut |stmt| all += i64::from(stmt.is_over_cluster()));
-        }
+        let straight = self.program.body.iter().filter(|stmt| stmt.is_over_cluster()).count() as i64;
+        let all = preorder(&self.program.body).filter(|stmt| stmt.is_over_cluster()).count() as i64;
         if all == 0 {
             return None;
         }
@@ -106,10 +104,7 @@ impl Lower<'_> {
         let exchange = self.next_exchange()?;
         let (buffers, begin) = match self.scope.loops {
             0 => (1, self.int(0)),
-            _ => {
-                let size = self.int(blocks * len);
-                (SLOTS, self.exprs().mul(exchange.slot, size))
-            }
+            _ => (SLOTS, self.exprs().mul(exchange.slot, blocks * len)),
         };
         let array = |part: &Part| {
             let count = (buffers * blocks * len) as u32 * words_of(part).len;
@@ -122,7 +117,7 @@ impl Lower<'_> {
         let bytes = Some((blocks * len) as u32 * each);
         let ExchangeSlot { bar, slot, phase } = exchange;
         self.elect(vec![Op::Arrive { bar, slot, peer: None, bytes }]);
-        let (thread, most) = (self.coord(&Coord::Thread(self.scope.by)), self.int(blocks));
+        let thread = self.coord(&Coord::Thread(self.scope.by));
         let (sent, ()) = self.nested(|lower| {
             lower.loops(&named([len]), Unroll::Full, &mut |lower, at| {
                 for (part, &array) in all.parts.iter().zip(&kept.arrays) {
@@ -132,7 +127,7 @@ impl Lower<'_> {
                 Ok(())
             })
         })?;
-        let cond = self.exprs().lt(thread, most);
+        let cond = self.exprs().lt(thread, blocks);
         self.emit(Op::If { cond: cond.into(), then: sent, other: Vec::new() });
         self.comment("until the results of all blocks have arrived".into());
         self.emit(Op::Await { bar, slot, phase });
@@ -187,8 +182,8 @@ impl Lower<'_> {
         match count {
             Count::Known(count) => *count += 1,
             Count::Variable(count) => {
-                let (count, one) = (*count, self.int(1));
-                let next = self.exprs().add(count, one);
+                let count = *count;
+                let next = self.exprs().add(count, 1);
                 if let Int::Var(id) = self.kernel.exprs.get(count).int {
                     self.emit(Op::Set(id, next));
                 }
@@ -207,8 +202,7 @@ impl Lower<'_> {
 
     /// Exchanges in a loop begin before it.
     pub(super) fn before_exchanges(&mut self, body: &[tile::Stmt]) {
-        let mut exchanges = false;
-        body.iter().for_each(|stmt| stmt.each(&mut |stmt| exchanges |= stmt.is_over_cluster()));
+        let exchanges = preorder(body).any(|stmt| stmt.is_over_cluster());
         if exchanges && self.scope.loops == 0 {
             self.start_exchanges();
         }

@@ -175,8 +175,7 @@ impl Lower<'_> {
 
     /// A variable with the range of `value`, which is `first` in the first iteration, and one more after the last.
     fn division_counter(&mut self, value: Ix, first: Ix) -> Counter {
-        let one = self.int(1);
-        let next = self.exprs().add(value, one);
+        let next = self.exprs().add(value, 1);
         let is_wide = [value, first, next].into_iter().any(|at| !self.kernel.exprs.get(at).is_narrow());
         let id = self.var("division", is_wide);
         self.kernel.vars[id as usize].mutable = true;

@@ -99,10 +99,9 @@ impl Lower<'_> {
             multiple % n == 0 && (extent.factor() % n == 0 || self.bounds().supposed(*n, extent, &[]))
         };
         let vector = [16, 8, 4, 2].into_iter().find(fits).unwrap_or(1);
-        let (extent, vector) = (self.value(extent), self.int(vector));
+        let extent = self.value(extent);
         let last = self.exprs().sub(extent, vector);
-        let zero = self.int(0);
-        let begun = self.exprs().max(coordinate, zero);
+        let begun = self.exprs().max(coordinate, 0);
         match view.wraps && !view.nearest.contains(&mode) {
             true => self.exprs().wrap(begun, extent, last),
             false => self.exprs().min(begun, last),
@@ -177,7 +176,7 @@ impl Lower<'_> {
                 let within = view.base[mode].plus(&origin, -1).unwrap_or_default();
                 let within = self.affine(&within);
                 let steps = self.steps(leaves, last, mode);
-                let (within, extent) = (self.exprs().add(within, steps), self.int(extent));
+                let within = self.exprs().add(within, steps);
                 let below = self.exprs().lt(within, extent);
                 guard = self.exprs().all(guard, below);
             }
@@ -215,7 +214,6 @@ impl Lower<'_> {
     /// Sets registers to a number.
     pub(super) fn fill_registers(&mut self, to: Frag, fill: Number, elem: Elem) {
         for n in 0..i64::from(to.len) {
-            let n = self.int(n);
             let at = self.exprs().add(to.at, n);
             self.emit(Op::Assign { reg: to.reg, at, value: Val::Lit(fill, elem) });
         }
@@ -264,7 +262,7 @@ impl Lower<'_> {
         let before = self.block.len() - comments;
         let same = |stmt: &Stmt| {
             matches!(&stmt.op, Op::If { cond: known, other, .. } if *known == cond.into() && !other.is_empty())
-                && !sets_variables(&stmt.op)
+                && !stmt.preorder().any(|stmt| matches!(stmt.op, Op::Set(..)))
         };
         if !self.block[..before].last().is_some_and(same) {
             return self.emit(Op::If { cond: cond.into(), then, other });
@@ -293,8 +291,7 @@ impl Lower<'_> {
         }
         let mut last = at.to_vec();
         if let Some(last) = last.get_mut(which).filter(|_| split) {
-            let more = self.int(width - 1);
-            *last = self.exprs().add(*last, more);
+            *last = self.exprs().add(*last, width - 1);
         }
         let guard = self.guard_between(view, leaves, at, &last);
         let Some(cond) = guard.filter(|_| split) else {
@@ -350,8 +347,7 @@ impl Lower<'_> {
             let inside = self.exprs().within(first, end);
             return self.exprs().all(condition, inside);
         }
-        let zero = self.int(0);
-        let before = self.exprs().lt(first, zero);
+        let before = self.exprs().lt(first, 0);
         let begun = self.exprs().not(before);
         let condition = self.exprs().all(condition, begun);
         self.and_below(condition, last, end)
@@ -384,21 +380,20 @@ impl Lower<'_> {
             (of && step > 0 && before >= 0).then(|| (step, var, before / step + 1))
         };
         let Some((_, var, count)) = terms.iter().filter_map(unrolled).max() else { return below };
-        let count = self.int(count);
         let early = self.exprs().lt(var, count);
         self.exprs().either(early, below)
     }
 
     /// Where an iteration's tile begins if the partial tile comes first.
     pub(super) fn begin(&mut self, iteration: &Affine, of: Symbol, tile: i64) -> Ix {
-        let (later, zero) = (self.begin_later(iteration, of, tile), self.int(0));
-        self.exprs().max(later, zero)
+        let later = self.begin_later(iteration, of, tile);
+        self.exprs().max(later, 0)
     }
 
     /// The same for iterations after the first.
     pub(super) fn begin_later(&mut self, iteration: &Affine, of: Symbol, tile: i64) -> Ix {
-        let (iteration, whole) = (self.affine(iteration), self.int(tile));
-        let full_tiles = self.exprs().mul(iteration, whole);
+        let iteration = self.affine(iteration);
+        let full_tiles = self.exprs().mul(iteration, tile);
         let short = self.short(of, tile);
         self.exprs().sub(full_tiles, short)
     }
@@ -415,9 +410,4 @@ impl Lower<'_> {
         let short = self.exprs().sub(most, past);
         self.name(short, &format!("{}_short", of.name()))
     }
-}
-
-/// Does a statement change an integer variable?
-fn sets_variables(op: &Op) -> bool {
-    matches!(op, Op::Set(..)) || op.blocks().into_iter().flatten().any(|stmt| sets_variables(&stmt.op))
 }

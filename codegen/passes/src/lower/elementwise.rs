@@ -65,13 +65,9 @@ impl Side {
 }
 
 impl Lower<'_> {
-    /// An elementwise function. Memory is accessed along one leaf, in vectors as wide as each side allows.
-    pub(super) fn map(&mut self, ins: &[View], to: &View, value: &Expr) -> Result<()> {
-        self.map_at(ins, to, value, &[])
-    }
-
-    /// A function that may read coordinates of elements, along each mode of the target.
-    pub(super) fn map_at(
+    /// An elementwise function. Memory is accessed along one leaf, in vectors as wide as each side allows. The function may
+    /// read coordinates of elements, along each mode of the target.
+    pub(super) fn map(
         &mut self,
         ins: &[View],
         to: &View,
@@ -81,7 +77,7 @@ impl Lower<'_> {
         if let Some([test, then, other]) = self.branches(ins, value) {
             let test = self.uniform(&test)?;
             let mut branch = |value: &Expr| -> Result<Vec<Stmt>> {
-                Ok(self.nested(|lower| lower.map_at(ins, to, value, stands))?.0)
+                Ok(self.nested(|lower| lower.map(ins, to, value, stands))?.0)
             };
             let (then, other) = (branch(&then)?, branch(&other)?);
             self.emit(Op::If { cond: test, then, other });
@@ -174,8 +170,7 @@ impl Lower<'_> {
         self.loops(&vectors_of(&to.leaves, leaf, vector), Unroll::Full, &mut |lower, at| {
             let mut first = at.to_vec();
             if let Some(at) = first.get_mut(leaf) {
-                let by = lower.int(vector);
-                *at = lower.exprs().mul(*at, by);
+                *at = lower.exprs().mul(*at, vector);
             }
             for side in ins {
                 lower.transfers(side, leaf, vector, &first, true)?;
@@ -295,7 +290,7 @@ impl Lower<'_> {
                             1
                         }
                         Space::Global { .. } | Space::Shared { .. } => {
-                            let most = i64::from(16 / tensor.elem.bytes());
+                            let most = tensor.elem.elements_in(16i64);
                             self.bounds().width(
                                 &side.view,
                                 &side.leaves,

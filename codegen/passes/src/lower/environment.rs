@@ -96,8 +96,8 @@ mod tests {
     fn names_end_with_their_block() {
         let program = Program::new("k");
         let mut lower = Lower::new(Assumed::new(&program, Policy::General));
-        let (block, two) = (lower.coord(&Coord::Block(0)), lower.int(2));
-        let twice = lower.exprs().mul(block, two);
+        let block = lower.coord(&Coord::Block(0));
+        let twice = lower.exprs().mul(block, 2);
         let name = |lower: &mut Lower<'_>| Ok::<_, Problem>(lower.name_here(twice, "twice"));
         let (one, first) = lower.nested(name).unwrap();
         let (other, second) = lower.nested(name).unwrap();
@@ -128,7 +128,7 @@ mod tests {
         let mut lower = Lower::new(Assumed { program: &program, policy: Policy::General, needs });
         let mut masked = || {
             let (block, ()) = lower.nested(|lower| lower.statements(&program.body)).unwrap();
-            format!("{block:?}").matches("Guarded").count()
+            format!("{block:?}").matches("Pick").count()
         };
         let first = masked();
         assert_eq!((first, masked()), (1, 1));

@@ -13,8 +13,7 @@ impl Lower<'_> {
         let first = self.program.groups[group as usize].warps.map_or(0, |(first, _)| first * 32);
         let hi = i64::from(self.program.threads()) - 1;
         let thread = self.exprs().leaf(Int::Thread, 0, hi, 1, Scope::Thread);
-        let first = self.int(i64::from(first));
-        self.exprs().sub(thread, first)
+        self.exprs().sub(thread, i64::from(first))
     }
 
     /// The index of the thread's member in a family. It is computed at the top of the kernel, before roles

@@ -5,14 +5,14 @@
 //! A forward dataflow pass over the thread program inserts a fence where an array
 //! that both proxies access was touched since the last one.
 
-use crate::thread::visit::{Order, Use};
+use crate::thread::visit::{Order, Use, preorder};
 use crate::thread::{Fence, Id, Kernel, Op, Scope, Space, Stmt, Unroll};
 use crate::values::flow::{Edit, Forward, end, forward};
 
 /// Inserts fences.
 pub(super) fn insert(kernel: &mut Kernel) {
-    let mut both = Vec::new();
-    asynchronous(&kernel.body, &mut both);
+    // Shared arrays that instructions reach through the asynchronous proxy.
+    let both: Vec<Id> = preorder(&kernel.body).flat_map(|stmt| shared(&stmt.op, true)).collect();
     if both.is_empty() {
         return;
     }
@@ -22,22 +22,13 @@ pub(super) fn insert(kernel: &mut Kernel) {
 
 /// The shared arrays that a statement itself accesses through this proxy.
 fn shared(op: &Op, through_asynchronous: bool) -> Vec<Id> {
-    let mut all = Vec::new();
-    op.each_use(&mut |used| match used {
+    let array = |used| match used {
         Use::Memory { space: Space::Shared(id), asynchronous, .. } => {
-            all.extend((asynchronous == through_asynchronous).then_some(id));
+            (asynchronous == through_asynchronous).then_some(id)
         }
-        Use::Memory { .. } | Use::Integer(_) | Use::Operand(_) | Use::Registers(..) => {}
-    });
-    all
-}
-
-/// Shared arrays that instructions reach through the asynchronous proxy.
-fn asynchronous(body: &[Stmt], to: &mut Vec<Id>) {
-    for stmt in body {
-        to.extend(shared(&stmt.op, true));
-        stmt.op.blocks().into_iter().for_each(|body| asynchronous(body, to));
-    }
+        Use::Memory { .. } | Use::Integer(_) | Use::Operand(_) | Use::Registers(..) => None,
+    };
+    op.uses().into_iter().filter_map(array).collect()
 }
 
 struct Fences<'k> {

@@ -74,7 +74,7 @@ impl Lower<'_> {
         let (lo, hi) = (lo as i64, hi as i64);
         let value = match elem {
             elem if elem.is_float() => Val::Cast(Elem::I32, Box::new(value)),
-            elem if elem.bytes() > 4 => clamped(value, elem),
+            elem if elem.bits() > 32 => clamped(value, elem),
             Elem::Bool => truth(value),
             _ => value,
         };

@@ -5,7 +5,7 @@ use super::elementwise::refined;
 use super::numbering::{extents_of, named};
 use crate::source::problem::Result;
 use crate::thread::index::Ix;
-use crate::thread::{Bin, Cmp, Op, Unroll, Val, Vote};
+use crate::thread::{Bin, Cmp, Lane, Op, Unroll, Val, Vote};
 use crate::tile::elements::ElementFacts;
 use crate::tile::view::View;
 use crate::tile::view::leaf::leaves;
@@ -71,9 +71,9 @@ impl Lower<'_> {
             && (0..i64::from(lanes)).contains(&by)
         {
             let by = self.int(by);
-            return Ok(Val::ShuffleXor(Box::new(x), by));
+            return Ok(x.butterfly(by));
         }
-        Ok(Val::Shuffle(lanes, Box::new([x, lane])))
+        Ok(Val::Shuffle(Box::new(x), Lane::InGroup(lanes, Box::new(lane))))
     }
 
     /// The lanes of the warp where a condition is true and the element is in bounds.
@@ -86,10 +86,7 @@ impl Lower<'_> {
             }
         };
         let condition = match inside {
-            Some(inside) => {
-                let elem = Elem::I32;
-                Val::Guarded(inside, Box::new(condition), Box::new(Val::lit(0i64, elem)))
-            }
+            Some(inside) => Val::guarded(inside, condition, Val::lit(0i64, Elem::I32)),
             None => condition,
         };
         Val::Vote(Vote::Ballot, Box::new(condition))
@@ -104,7 +101,7 @@ impl Lower<'_> {
         let peers = self.of_group(peers, lanes);
         let (reg, zero) = (self.register("peers".into(), Elem::U32, 1, false), self.int(0));
         self.emit(Op::Assign { reg, at: zero, value: peers });
-        Val::Guarded(inside, Box::new(Val::Reg(reg, zero)), Box::new(Val::lit(0i64, Elem::U32)))
+        Val::guarded(inside, Val::Reg(reg, zero), Val::lit(0i64, Elem::U32))
     }
 
     /// The bits of this lane's group, from the lowest on.

@@ -93,6 +93,9 @@ const fn thread_pass(
 
 /// All passes over the thread program, in the order in which they run at the end of lowering.
 pub const THREAD_PASSES: &[ThreadPass] = &[
+    thread_pass("dead_variables", "removes names and registers that no statement reads", |kernel, _| {
+        dead_variables::remove(kernel)
+    }),
     thread_pass("commits", "inserts commits of asynchronous copies", |kernel, _| commits::insert(kernel)),
     thread_pass("tokens", "lets waits leave the copies in flight that are not needed yet", tokens::relax),
     thread_pass("fences", "inserts fences between the proxies of memory", |kernel, _| fences::insert(kernel)),
@@ -390,15 +393,13 @@ impl<'p> Lower<'p> {
                 let symbol = self.symbols.iter().find(|(known, _)| *known == of).map(|(_, at)| *at);
                 let symbol = symbol.unwrap_or_default();
                 let rounded = if over > 1 {
-                    let more = self.int(i64::from(over) - 1);
-                    let sum = self.exprs().add(symbol, more);
+                    let sum = self.exprs().add(symbol, i64::from(over) - 1);
                     let count = self.exprs().div(sum, i64::from(over));
                     self.name_tile_of(count, of, over.into());
                     count
                 } else {
                     symbol
                 };
-                let times = self.int(times);
                 self.exprs().mul(rounded, times)
             }
             Value::Basis { .. } | Value::Any => self.int(0),
@@ -474,12 +475,11 @@ impl<'p> Lower<'p> {
     fn affine(&mut self, affine: &Affine) -> Ix {
         let mut sum = self.int(0);
         for (coord, factor) in &affine.terms {
-            let (at, factor) = (self.coord(coord), self.int(*factor));
-            let term = self.exprs().mul(at, factor);
+            let at = self.coord(coord);
+            let term = self.exprs().mul(at, *factor);
             sum = self.exprs().add(sum, term);
         }
-        let constant = self.int(affine.constant);
-        self.exprs().add(sum, constant)
+        self.exprs().add(sum, affine.constant)
     }
 
     /// Names an expression that is invariant in the kernel, at the kernel's top. Equal expressions have the first of their names.

@@ -7,6 +7,7 @@ use super::ring::MOST_PHASES;
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::index::Int;
 use crate::thread::{self, Bar, Fence, Id, Op, Scope};
+use crate::tile::visit::preorder;
 use crate::tile::{self, Stmt};
 
 /// The groups of an ordered section: who performs the statement, how many parts alternate, and the warps of
@@ -27,12 +28,10 @@ impl Lower<'_> {
     /// Declares the mbarriers of all ordered sections.
     pub(super) fn declare_orders(&mut self) {
         let mut matched: Vec<Option<Section>> = vec![None; self.program.orders as usize];
-        for stmt in &self.program.body {
-            stmt.each(&mut |stmt| {
-                if let tile::Op::Ordered { order, groups, .. } = &stmt.op {
-                    matched[*order as usize].get_or_insert(self.section(stmt.by, groups));
-                }
-            });
+        for stmt in preorder(&self.program.body) {
+            if let tile::Op::Ordered { order, groups, .. } = &stmt.op {
+                matched[*order as usize].get_or_insert(self.section(stmt.by, groups));
+            }
         }
         for (number, section) in matched.into_iter().enumerate() {
             self.orders.push(self.kernel.bars.len() as Id);

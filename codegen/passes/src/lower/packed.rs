@@ -98,8 +98,7 @@ impl Lower<'_> {
         let extents = named(sides[0].1.iter().enumerate().map(extent));
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let mut first = at.to_vec();
-            let by = lower.int(part);
-            first[last] = lower.exprs().mul(at[last], by);
+            first[last] = lower.exprs().mul(at[last], part);
             let args = sides.iter().map(|(view, leaves)| {
                 let at = lower.register_index(view, leaves, &first);
                 let reg = lower.storage[view.tensor as usize];

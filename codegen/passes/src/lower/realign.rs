@@ -45,7 +45,7 @@ impl Lower<'_> {
         let (view, source) = (&pair.from, self.program.tensor(pair.from.tensor));
         let side = Side { view, leaves: from };
         let (elem, target) = (source.elem, self.program.tensor(pair.to.tensor).elem);
-        let row = isa::funnel_shift(width * i64::from(elem.bytes()));
+        let row = isa::funnel_shift(elem.bytes_of(width));
         let row = row.ok_or_else(|| Problem::internal("no instruction shifts vectors"))?;
         self.arch_of(row);
         let extents = vectors_of(from, which, width);
@@ -57,9 +57,10 @@ impl Lower<'_> {
             let elements = lower.elements(at, which, width);
             let around = lower.around(side, &elements, vector);
             let first = lower.first_of_two(&counts, at, width)?;
-            let half = |lower: &mut Self, half: i64| {
-                let begin = lower.int(half * width);
-                Frag { reg: two, at: lower.exprs().add(first, begin), len: width as u32 }
+            let half = |lower: &mut Self, half: i64| Frag {
+                reg: two,
+                at: lower.exprs().add(first, half * width),
+                len: width as u32,
             };
             let (then, ()) = lower.nested(|lower| -> Result<()> {
                 for n in 0..2 {
@@ -108,8 +109,8 @@ impl Lower<'_> {
                 Some(few) => (few, lower.int(0)),
                 None => (reg, lower.register_index(&pair.to, to, &elements)),
             };
-            let (zero, size) = (lower.int(0), lower.int(elem.bytes().into()));
-            let bytes = lower.exprs().mul(around.past, size);
+            let zero = lower.int(0);
+            let bytes = lower.exprs().mul(around.past, i64::from(elem.bytes()));
             let bytes =
                 if lower.scope.whole { bytes } else { lower.exprs().select(around.whole, bytes, zero) };
             let shifted = Frag { reg: into, at: begin, len: width as u32 };
@@ -142,8 +143,8 @@ impl Lower<'_> {
 
     /// The register of the first of two vectors.
     fn first_of_two(&mut self, counts: &[i64], at: &[Ix], width: i64) -> Result<Ix> {
-        let (vector, each) = (self.flat(counts, at)?, self.int(2 * width));
-        Ok(self.exprs().mul(vector, each))
+        let vector = self.flat(counts, at)?;
+        Ok(self.exprs().mul(vector, 2 * width))
     }
 
     /// The aligned vectors of the vector from the element at `at` on.
@@ -155,9 +156,8 @@ impl Lower<'_> {
     ) -> Around {
         let (past, (first, end)) = self.two(Side { view, leaves }, at, Vector { leaf: which, width });
         let whole = self.all_within(Side { view, leaves }, Vector { leaf: which, width }, &first, &end);
-        let more = self.int(width - 1);
         let mut last = at.to_vec();
-        last[which] = self.exprs().add(last[which], more);
+        last[which] = self.exprs().add(last[which], width - 1);
         Around { past, whole, outside: self.guard_between(view, leaves, &last, at) }
     }
     /// How many elements precede a vector in the first one of its two aligned vectors; and the first and the last element of these.
@@ -171,9 +171,9 @@ impl Lower<'_> {
         let index = self.address(view, leaves, at).index;
         let past = self.exprs().rem(index, width);
         let past = if self.varies(past) { past } else { self.name(past, &format!("{}_past", view.name)) };
-        let (zero, both) = (self.int(0), self.int(2 * width - 1));
+        let zero = self.int(0);
         let back = self.exprs().sub(zero, past);
-        let end = self.exprs().add(back, both);
+        let end = self.exprs().add(back, 2 * width - 1);
         let [first, last] = [back, end].map(|by| {
             let mut at = at.to_vec();
             at[which] = self.exprs().add(at[which], by);

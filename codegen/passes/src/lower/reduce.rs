@@ -120,7 +120,7 @@ impl Lower<'_> {
         let Some(inside) = self.inside(&known.masks, &coordinates) else { return elements };
         let mask = |(element, part): (Val, &Part)| {
             let neutral = Val::Lit(part.neutral, part.elem);
-            Val::Guarded(inside, Box::new(element), Box::new(neutral))
+            Val::guarded(inside, element, neutral)
         };
         elements.into_iter().zip(&all.parts).map(mask).collect()
     }
@@ -178,7 +178,7 @@ impl Lower<'_> {
         left: &[Val],
         right: &[Val],
     ) -> Result<Vec<Val>> {
-        let pick = |(x, y): (&Val, &Val)| Val::Guarded(cond, Box::new(x.clone()), Box::new(y.clone()));
+        let pick = |(x, y): (&Val, &Val)| Val::guarded(cond, x.clone(), y.clone());
         let (first, second) =
             (left.iter().zip(right).map(pick).collect(), right.iter().zip(left).map(pick).collect());
         let first = self.in_registers(all, "first", first);
@@ -223,7 +223,7 @@ impl Lower<'_> {
         while distance >= step {
             let by = self.int(distance);
             self.over(len, &mut |lower, at| {
-                let other = |part: &Part| Val::ShuffleXor(Box::new(Val::Reg(part.reg, at)), by);
+                let other = |part: &Part| Val::Reg(part.reg, at).butterfly(by);
                 lower.add(all, at, all.parts.iter().map(other).collect())
             })?;
             distance /= 2;
@@ -256,10 +256,10 @@ impl Lower<'_> {
                 let mut elements = Vec::new();
                 for (part, &other) in all.parts.iter().zip(&others) {
                     // Every lane takes part in the shuffle, even if its result is masked.
-                    let shuffled = Val::ShuffleXor(Box::new(Val::Reg(part.reg, at)), by);
+                    let shuffled = Val::Reg(part.reg, at).butterfly(by);
                     lower.emit(Op::Assign { reg: other, at: zero, value: shuffled });
                     let neutral = Val::Lit(part.neutral, part.elem);
-                    elements.push(Val::Guarded(there, Box::new(Val::Reg(other, zero)), Box::new(neutral)));
+                    elements.push(Val::guarded(there, Val::Reg(other, zero), neutral));
                 }
                 lower.add(all, at, elements)
             })?;

@@ -9,8 +9,9 @@ use super::tokens::Mark;
 use crate::isa::atom::{Done, OperandName};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
-use crate::thread::index::{Int, Ix};
+use crate::thread::index::{Int, Ix, Operand};
 use crate::thread::{self, Bar, Fence, Id, Op, Queue, Scope};
+use crate::tile::visit::preorder;
 use crate::tile::{self, How, Ring, Stmt};
 use crate::values::affine::{Affine, Coord};
 
@@ -55,13 +56,8 @@ impl Lower<'_> {
 
     /// A block must not exit while others of its cluster may access its shared memory or mbarriers.
     pub(super) fn end_rings(&mut self) {
-        let mut reached = self.program.rings.iter().any(|ring| ring.over_cluster);
-        for stmt in &self.program.body {
-            stmt.each(&mut |stmt| {
-                reached |= stmt.reads().into_iter().chain(stmt.writes()).any(|view| view.peer.is_some());
-            });
-        }
-        if reached {
+        let mut views = preorder(&self.program.body).flat_map(Stmt::accesses);
+        if self.program.rings.iter().any(|ring| ring.over_cluster) || views.any(|view| view.peer.is_some()) {
             self.meet_cluster();
         }
     }
@@ -122,18 +118,17 @@ impl Lower<'_> {
         else {
             return self.int(0);
         };
-        let slots = self.int(self.slots(ring));
+        let slots = self.slots(ring);
         let before = self.exprs().mul(wraps, slots);
         self.exprs().add(before, slot)
     }
 
     pub(super) fn advance(&mut self, ring: Id) {
-        let one = self.int(1);
-        self.skip(ring, one);
+        self.skip(ring, 1);
     }
 
     /// Advances a ring by a number of slots.
-    pub(super) fn skip(&mut self, ring: Id, by: Ix) {
+    pub(super) fn skip(&mut self, ring: Id, by: impl Operand) {
         let Some(position) = self.scope.ring_positions.get(ring as usize).copied().flatten() else { return };
         let (phase, slots) = (self.phase(ring), self.slots(ring));
         let next = self.exprs().add(phase, by);
@@ -160,8 +155,8 @@ impl Lower<'_> {
                 return lower.statements(body);
             }
             let thread = lower.coord(&Coord::Thread(group));
-            let (warp, zero) = (lower.exprs().div(thread, 32), lower.int(0));
-            let cond = lower.exprs().eq(warp, zero);
+            let warp = lower.exprs().div(thread, 32);
+            let cond = lower.exprs().eq(warp, 0);
             let (then, ()) = lower.nested(|lower| {
                 lower.scope.one_warp = true;
                 lower.statements(body)
@@ -187,8 +182,8 @@ impl Lower<'_> {
                 Some(scope) => scope,
                 // One thread of each member of a family.
                 None => {
-                    let (thread, zero) = (self.coord(&Coord::Thread(by)), self.int(0));
-                    let cond = self.exprs().eq(thread, zero);
+                    let thread = self.coord(&Coord::Thread(by));
+                    let cond = self.exprs().eq(thread, 0);
                     return self.emit(Op::If { cond: cond.into(), then: ops.collect(), other: Vec::new() });
                 }
             },
@@ -221,8 +216,7 @@ impl Lower<'_> {
         let (slot, wraps) = self.slot(ring, phase);
         let bar = self.rings[ring as usize] + 1;
         // In the first pass over the ring every slot is free: it waits for the phase before the first, which is complete.
-        let before = self.int(-1);
-        let phase = self.exprs().add(wraps, before);
+        let phase = self.exprs().add(wraps, -1);
         let Ring { name, to, .. } = &self.program.rings[ring as usize];
         let readers = &self.program.groups[*to as usize].name;
         self.comment(format!(
@@ -296,13 +290,8 @@ impl Lower<'_> {
 
     /// The tokens of the operations of a queue.
     fn tokens_of(&self, queue: Queue) -> BTreeSet<Id> {
-        let mut all = BTreeSet::new();
-        for stmt in &self.program.body {
-            stmt.each(&mut |stmt| {
-                all.extend(issued(stmt).filter(|(_, of)| *of == queue).map(|(token, _)| token));
-            });
-        }
-        all
+        let issued = preorder(&self.program.body).filter_map(issued);
+        issued.filter(|(_, of)| *of == queue).map(|(token, _)| token).collect()
     }
 }
 
@@ -332,20 +321,18 @@ pub(super) fn scope(program: &tile::Program, ring: &Ring) -> Scope {
         |stmt: &Stmt| stmt.instruction().is_some_and(|row| row.operand(OperandName::Mask).is_some());
     // Buffers with such accesses, and buffers that blocks share.
     let (mut ordinary, mut shared) = (Vec::new(), Vec::new());
-    for stmt in &program.body {
-        stmt.each(&mut |stmt| {
-            for view in stmt.reads().into_iter().chain(stmt.writes()) {
-                if !ring.buffers.contains(&view.tensor) {
-                    continue;
-                }
-                if !asynchronous(stmt) {
-                    ordinary.push(view.tensor);
-                }
-                if multicasts(stmt) || view.peer.is_some() {
-                    shared.push(view.tensor);
-                }
+    for stmt in preorder(&program.body) {
+        for view in stmt.accesses() {
+            if !ring.buffers.contains(&view.tensor) {
+                continue;
             }
-        });
+            if !asynchronous(stmt) {
+                ordinary.push(view.tensor);
+            }
+            if multicasts(stmt) || view.peer.is_some() {
+                shared.push(view.tensor);
+            }
+        }
     }
     let over_cluster = ring.over_cluster && ordinary.iter().any(|buffer| shared.contains(buffer));
     if over_cluster { Scope::Cluster } else { Scope::Block }

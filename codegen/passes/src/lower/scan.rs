@@ -99,8 +99,7 @@ impl Lower<'_> {
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let mut position = lower.int(0);
             for (&index, &(_, step)) in at.iter().zip(&order.leaves) {
-                let by = lower.int(step);
-                let term = lower.exprs().mul(index, by);
+                let term = lower.exprs().mul(index, step);
                 position = lower.exprs().add(position, term);
             }
             body(lower, at, position)
@@ -202,14 +201,19 @@ impl Lower<'_> {
             lower.set(values, next, value);
             Ok(())
         })?;
-        let totals = self.room(values, "total", rows);
-        self.over(rows, &mut |lower, at| {
-            let [_, last] = lower.neighbours_of(extent - 2, at, extent);
-            let last = lower.tuple(values, last);
-            lower.set(&totals, at, last);
-            Ok(())
-        })?;
-        let before = self.prefixes(&totals, above, carry, false)?;
+        // Without levels above and without a carry, nobody needs the totals.
+        let before = if above.is_empty() && carry.is_none() {
+            None
+        } else {
+            let totals = self.room(values, "total", rows);
+            self.over(rows, &mut |lower, at| {
+                let [_, last] = lower.neighbours_of(extent - 2, at, extent);
+                let last = lower.tuple(values, last);
+                lower.set(&totals, at, last);
+                Ok(())
+            })?;
+            self.prefixes(&totals, above, carry, false)?
+        };
         let before = before.as_deref();
         if inclusive && before.is_none() {
             return Ok(values.parts.clone());
@@ -273,12 +277,12 @@ impl Lower<'_> {
         let by = self.int(distance);
         let commutes = commutes(values);
         self.over(self.results(values), &mut |lower, at| {
-            let shuffled = |value: Val| Val::ShuffleXor(Box::new(value), by);
+            let shuffled = |value: Val| value.butterfly(by);
             let others = lower.tuple(values, at).into_iter().map(shuffled).collect();
             let others = lower.in_registers(values, "other", others);
             let own = lower.tuple(values, at);
             let continued = lower.joined(values, &others, &lower.tuple(done, at))?;
-            let pick = |(x, y): (Val, Val)| Val::Guarded(upper, Box::new(x), Box::new(y));
+            let pick = |(x, y): (Val, Val)| Val::guarded(upper, x, y);
             let continued = continued.into_iter().zip(lower.tuple(done, at)).map(pick).collect();
             lower.set(done, at, continued);
             let total = match commutes {
@@ -326,7 +330,7 @@ impl Lower<'_> {
         let here = self.exprs().eq(run, own);
         let (body, ()) = self.nested(|lower| {
             lower.over(len, &mut |lower, at| {
-                let pick = |(x, y): (Val, Val)| Val::Guarded(here, Box::new(x), Box::new(y));
+                let pick = |(x, y): (Val, Val)| Val::guarded(here, x, y);
                 let kept_so_far = lower.tuple(values, at).into_iter().zip(lower.tuple(&preceding, at));
                 let kept_so_far = kept_so_far.map(pick).collect();
                 lower.set(&preceding, at, kept_so_far);
@@ -368,10 +372,9 @@ impl Lower<'_> {
 
     /// An element of a row, and the one after it.
     fn neighbours(&mut self, at: &[Ix], extent: i64) -> [Ix; 2] {
-        let by = self.int(extent);
-        let row = self.exprs().mul(at[1], by);
-        let (here, one) = (self.exprs().add(row, at[0]), self.int(1));
-        [here, self.exprs().add(here, one)]
+        let row = self.exprs().mul(at[1], extent);
+        let here = self.exprs().add(row, at[0]);
+        [here, self.exprs().add(here, 1)]
     }
 
     fn neighbours_of(&mut self, element: i64, row: Ix, extent: i64) -> [Ix; 2] {

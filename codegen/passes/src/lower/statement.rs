@@ -3,7 +3,6 @@
 use tilewright_layout::Value;
 
 use super::Lower;
-use super::dead_variables::drop_unread;
 use crate::isa::atom::OperandName;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
@@ -30,13 +29,10 @@ impl Lower<'_> {
     /// The accumulators that a statement clears, if the next statement that accesses them is a product that can replace
     /// them. The compiler leaves such a product in flight; before it clears registers, it would wait for other products.
     fn is_replaced(&self, stmt: &tile::Stmt, after: &[tile::Stmt]) -> Option<Id> {
-        let tile::Op::Fill { to, value: Expr::Lit(zero) } = &stmt.op else { return None };
+        let tile::Op::Map { to, value: Expr::Lit(zero), .. } = &stmt.op else { return None };
         let uses = |stmt: &&tile::Stmt| {
-            let mut uses = false;
-            stmt.each(&mut |stmt| {
-                uses |= stmt.reads().iter().chain(&stmt.writes()).any(|view| view.tensor == to.tensor)
-            });
-            uses
+            stmt.preorder()
+                .any(|stmt| stmt.reads().iter().chain(&stmt.writes()).any(|view| view.tensor == to.tensor))
         };
         let Some(tile::Op::Gemm { acc, how: Multiply::Atom(row), .. }) =
             after.iter().find(uses).map(|next| &next.op)
@@ -75,22 +71,20 @@ impl Lower<'_> {
                 }
             }
             tile::Op::Take { number, from } => self.take(*number, from).map_err(problem)?,
-            tile::Op::Fill { to, value } => self.map(&[], to, value).map_err(problem)?,
             tile::Op::Map { ins, to, value } => {
-                self.map_at(ins, to, value, &known.coordinates).map_err(problem)?
+                self.map(ins, to, value, &known.coordinates).map_err(problem)?
             }
             tile::Op::Flow { .. } | tile::Op::Contents { .. } => {}
             tile::Op::Gemm { a, b, acc, how, order, token } => {
                 self.gemm(*how, ProductViews { a, b, acc }, *order, *token).map_err(problem)?;
             }
-            tile::Op::Wait { token, but } => self.wait_for(*token, *but),
+            tile::Op::Wait { token: Some(token), but } => self.wait_for(*token, *but),
             tile::Op::Atomic { from, to, update } => self.atomic(from, to, update).map_err(problem)?,
             tile::Op::Gather { from, at, to } => self.gather(from, at, to, known).map_err(problem)?,
             tile::Op::Scatter { from, at, to, update, .. } => {
                 self.scatter(from, at, to, update.as_ref(), known).map_err(problem)?
             }
-            tile::Op::Signal { flag, add } => self.signal(flag, *add).map_err(problem)?,
-            tile::Op::AwaitFlag { flag, least } => self.await_flag(flag, least).map_err(problem)?,
+            tile::Op::Flag { flag, with, value } => self.flag(flag, *with, value).map_err(problem)?,
             tile::Op::SyncCluster => self.meet_cluster(),
             tile::Op::Advance { ring } => self.advance(*ring),
             tile::Op::Tiles { vars, raster, divided, body } => {
@@ -113,15 +107,16 @@ impl Lower<'_> {
             tile::Op::CommitCopies => {
                 self.emit(Op::Commit(Queue::CpAsync));
             }
-            tile::Op::WaitCopies { pending } => {
-                if *pending > 0 {
+            tile::Op::Wait { token: None, but } => {
+                if *but > 0 {
                     self.comment("until this thread's oldest copies in flight have arrived".into());
                 }
-                self.emit(Op::WaitQueue { queue: Queue::CpAsync, pending: *pending });
+                self.emit(Op::WaitQueue { queue: Queue::CpAsync, pending: *but });
             }
             tile::Op::Sync => self.meet(stmt.by),
             tile::Op::Ordered { order, groups, body } => self.ordered(*order, groups, body)?,
-            tile::Op::For { var, unroll, body } => self.repeat(*var, *unroll, body)?,
+            // Pipelined loops have been expanded before.
+            tile::Op::For { var, unroll, body, .. } => self.repeat(*var, *unroll, body)?,
             tile::Op::Leave { of, test } => self.leave(*of, test).map_err(problem)?,
             tile::Op::Step { var, at, past, body } => self.step(*var, at, *past, body)?,
             tile::Op::If { test, then, other } => {
@@ -131,8 +126,6 @@ impl Lower<'_> {
                 };
                 self.branch(cond.map_err(problem)?, then, other)?;
             }
-            // Pipelined loops have been expanded before.
-            tile::Op::Pipelined { var, body, .. } => self.repeat(*var, Unroll::No, body)?,
         }
         Ok(())
     }
@@ -334,8 +327,7 @@ impl Lower<'_> {
         // There is no last iteration where there is none at all; within the loop there is one.
         let is_first = self.kernel.exprs.constant(at) == Some(0);
         if past == Past::Last && !is_first {
-            let one = self.int(1);
-            let last = self.exprs().sub(extent, one);
+            let last = self.exprs().sub(extent, 1);
             at = self.exprs().min(at, last);
             // It is the smaller of the two.
             let hi = self.kernel.exprs.get(last).hi;
@@ -352,13 +344,12 @@ impl Lower<'_> {
         {
             self.comment(format!("ahead of the loop: the copies of iteration {at}"));
         }
-        let (mut then, ()) = self.nested(|lower| {
+        let (then, ()) = self.nested(|lower| {
             let value = lower.step_value(&of.name, at, begin, extent, past);
             lower.bind(var, value);
             lower.scope.ahead = lower.scope.loops > 0 && past != Past::Inside;
             lower.statements(body)
         })?;
-        drop_unread(&self.kernel.exprs, &mut then);
         match always {
             Some(_) => self.block.extend(then),
             None => self.emit(Op::If { cond: inside.into(), then, other: Vec::new() }),

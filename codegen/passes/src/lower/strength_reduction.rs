@@ -3,7 +3,6 @@
 //! and incremented at the end of each iteration.
 
 use super::Lower;
-use super::dead_variables::drop_unread;
 use crate::thread::index::{Int, Ix};
 use crate::thread::{Id, Op, Stmt, Val};
 
@@ -74,9 +73,6 @@ impl Lower<'_> {
             after.push(Stmt { site: stmt.site, op: Op::Set(id, next) });
             false
         });
-        if !after.is_empty() {
-            drop_unread(&self.kernel.exprs, list);
-        }
         list.extend(after);
     }
 

@@ -4,7 +4,6 @@
 use tilewright_layout::Value;
 
 use super::Lower;
-use super::dead_variables::drop_unread;
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::index::{ConstantName, Int, Ix};
 use crate::thread::{Id, Op, Scope, Unroll};
@@ -71,7 +70,7 @@ impl Lower<'_> {
         let last = self.kernel.exprs.get(waves).hi.max(1) - 1;
         let wave = self.var("wave", last > i64::from(i32::MAX));
         let at = self.exprs().leaf(Int::Var(wave), 0, last, 1, Scope::Cluster);
-        let (mut body, ()) = self.nested(|lower| {
+        let (body, ()) = self.nested(|lower| {
             let far = lower.exprs().mul(at, apart);
             let tile = lower.exprs().add(first, far);
             let hi = lower.kernel.exprs.get(all).hi - 1;
@@ -91,8 +90,6 @@ impl Lower<'_> {
             others.iter().for_each(|&(ring, slots)| lower.skip(ring, slots));
             Ok::<(), Diagnostic>(())
         })?;
-        // A role that only passes tiles on does not need to know which they are.
-        drop_unread(&self.kernel.exprs, &mut body);
         let zero = self.int(0);
         self.emit(Op::For { var: wave, from: zero, to: waves, step: 1, unroll: Unroll::No, body });
         Ok(())
@@ -115,9 +112,9 @@ impl Lower<'_> {
     /// The number of a tile's part; `tile` becomes the number of the tile itself.
     fn part_of_tile(&mut self, wave: &LastWave, tile: &mut Ix) -> Ix {
         let &LastWave { whole, parts, .. } = wave;
-        let (most, zero) = (self.kernel.exprs.get(*tile).hi.max(0), self.int(0));
+        let most = self.kernel.exprs.get(*tile).hi.max(0);
         let after = self.exprs().sub(*tile, whole);
-        let after = self.exprs().max(after, zero);
+        let after = self.exprs().max(after, 0);
         self.exprs().assume(after, 0, most);
         let after = self.name_here(after, "after");
         let is_whole = self.exprs().lt(*tile, whole);

@@ -11,8 +11,10 @@ use std::collections::HashMap;
 use super::Lower;
 use super::commits::{Copies, copies, groups};
 use super::ring::is_bulk_store;
+use crate::thread::visit;
 use crate::thread::{Id, Kernel, Op, Queue, Stmt};
 use crate::tile;
+use crate::tile::visit::preorder;
 use crate::values::flow::{Edit, Forward, forward};
 
 /// The most groups that are left in flight.
@@ -33,20 +35,15 @@ pub(super) type Marks = HashMap<Id, Mark>;
 impl Lower<'_> {
     /// Commits the group of a copy that has a token, if any of it is asynchronous.
     pub(super) fn close_group(&mut self, token: Id, first: usize) {
-        if self.block[first..].iter().any(|stmt| issues(&stmt.op)) {
+        if visit::preorder(&self.block[first..]).any(|stmt| matches!(copies(&stmt.op), Some(Copies::Issue))) {
             self.marked(Mark::Closes(token), Op::Commit(Queue::CpAsync));
         }
     }
 
     /// Waits for copies under a token, if there are any.
     pub(super) fn wait_for_copies(&mut self, token: Id, but: u32) {
-        let mut issued = false;
-        for stmt in &self.program.body {
-            stmt.each(&mut |stmt| {
-                issued |= matches!(&stmt.op, tile::Op::Copy { token: Some(of), how, .. } if *of == token && !is_bulk_store(*how));
-            });
-        }
-        if issued {
+        let issues = |stmt: &tile::Stmt| matches!(&stmt.op, tile::Op::Copy { token: Some(of), how, .. } if *of == token && !is_bulk_store(*how));
+        if preorder(&self.program.body).any(issues) {
             self.marked(Mark::Waits(token, but), Op::WaitQueue { queue: Queue::CpAsync, pending: 0 });
         }
     }
@@ -58,12 +55,6 @@ impl Lower<'_> {
         self.marks.insert(site, mark);
         self.block.push(Stmt { site, op });
     }
-}
-
-/// Does a statement issue copies that a wait counts? A copy has no roles.
-fn issues(op: &Op) -> bool {
-    matches!(copies(op), Some(Copies::Issue))
-        || op.blocks().into_iter().flatten().any(|stmt| issues(&stmt.op))
 }
 
 /// Raises the counts of waits as far as possible.
@@ -190,15 +181,6 @@ mod tests {
         vec![stmt(0, Op::If { cond: Ix::default().into(), then, other })]
     }
 
-    fn pending(body: &[Stmt], to: &mut Vec<u32>) {
-        for stmt in body {
-            if let Op::WaitQueue { pending, .. } = &stmt.op {
-                to.push(*pending);
-            }
-            stmt.op.blocks().into_iter().for_each(|body| pending(body, to));
-        }
-    }
-
     /// How many groups each wait leaves in flight, in the order of the text, without waits that are removed.
     #[track_caller]
     fn check(body: Vec<Vec<Stmt>>, expected: &[u32]) {
@@ -212,9 +194,11 @@ mod tests {
             ]
         });
         relax(&mut kernel, &marks.collect());
-        let mut result = Vec::new();
-        pending(&kernel.body, &mut result);
-        assert_eq!(result, expected);
+        let pending = visit::preorder(&kernel.body).filter_map(|stmt| match stmt.op {
+            Op::WaitQueue { pending, .. } => Some(pending),
+            _ => None,
+        });
+        assert_eq!(pending.collect::<Vec<_>>(), expected);
     }
 
     #[test]

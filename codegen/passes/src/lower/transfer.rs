@@ -52,8 +52,7 @@ impl Lower<'_> {
     /// Leaf indices in elements, from loop indices, where leaf `which` counts vectors.
     pub(super) fn elements(&mut self, at: &[Ix], which: usize, width: i64) -> Vec<Ix> {
         let mut at = at.to_vec();
-        let by = self.int(width);
-        at[which] = self.exprs().mul(at[which], by);
+        at[which] = self.exprs().mul(at[which], width);
         at
     }
 
@@ -126,8 +125,7 @@ impl Lower<'_> {
         let whole = |lower: &mut Self, leaves: &[Leaf], at: &[Ix]| {
             let mut at = at.to_vec();
             if let (Some(at), Some(leaf)) = (at.get_mut(split), leaves.get(split)) {
-                let by = lower.int(leaf.extent);
-                let first = lower.exprs().mul(index, by);
+                let first = lower.exprs().mul(index, leaf.extent);
                 *at = lower.exprs().add(first, *at);
             }
             at
@@ -174,7 +172,7 @@ impl Lower<'_> {
         let Some((which, width)) = self.bounds().asynchronous(pair, from, to, &mut needs) else {
             return Ok(false);
         };
-        let bytes = width * i64::from(self.program.tensor(pair.from.tensor).elem.bytes());
+        let bytes = self.program.tensor(pair.from.tensor).elem.bytes_of(width);
         let [Some(plain), Some(or_zero)] = [false, true].map(|zero| isa::cp_async(bytes, zero)) else {
             return Ok(false);
         };

@@ -1,13 +1,14 @@
 //! Masks: the edges that reductions, scans and scatters leave out. Products must not combine elements past the end of K.
 
 use super::Origins;
-use super::out_of_bounds::{CombinedOver, Coordinate, OutOfBounds, State, along, apart, taken_over, union};
+use super::out_of_bounds::{CombinedOver, Coordinate, OutOfBounds, State, apart, taken_over, union};
 use super::past_k::End;
 use super::propagation::shown;
 use crate::source::problem::{Problem, Result};
 use crate::thread::Id;
 use crate::tile::elements::{Along, Edge};
 use crate::tile::view::View;
+use crate::tile::visit::preorder;
 use crate::tile::{Expr, Op, ProductViews, Program, Space, Stmt};
 use crate::values::elem::Elem;
 use crate::values::lanes::Lanes;
@@ -240,7 +241,7 @@ impl Origins<'_> {
                 else {
                     if (combined.modes)(mode) { continue } else { return None }
                 };
-                let seen = taken_over(at.clone(), view, &|mode| along(view, mode))?;
+                let seen = taken_over(at.clone(), view)?;
                 let runs = (0..view.rank()).any(|mode| (combined.modes)(mode) && seen.runs_along(mode));
                 let combined = runs || combined.across.iter().any(|across| apart(&seen.base, *across));
                 if !all.iter().any(|known| known.edge == *at) {
@@ -267,7 +268,7 @@ impl Origins<'_> {
             let Some(known) = state.get(&view.tensor).filter(|of| edges(of) && of.begun.is_none()) else {
                 continue;
             };
-            let Some(value) = self.values.get(&view.tensor).copied().or(known.value()) else { continue };
+            let Some(value) = known.value() else { continue };
             let claim = claim.value(elem);
             if number::differ(value, claim) {
                 let shown = |x: f64| Number::from(x).written_as(elem);
@@ -309,7 +310,8 @@ impl Origins<'_> {
         let claim = format!(
             "set out-of-bounds elements, and declare their value: {function}(x, out_of_bounds = {fill})"
         );
-        match from.iter().find(|view| self.is_idle(view, state)) {
+        let is_idle = |view: &&View| state.get(&view.tensor).is_some_and(OutOfBounds::depends_on_path);
+        match from.iter().find(is_idle) {
             Some(view) => Problem::new(format!(
                 "`{}` is set only in a loop or `if` that may not run: it is not known which of its elements are out of bounds, so they cannot be left out",
                 view.name
@@ -354,20 +356,13 @@ fn are_apart(edges: &[Edge]) -> bool {
 /// The error where a function reads a coordinate that is unknown, with the statement that has left none.
 fn no_coordinate(program: &Program, mode: u8, at: Option<&Coordinate>) -> Problem {
     let words = |by: &Id| {
-        let mut words = String::new();
-        for stmt in &program.body {
-            stmt.each(&mut |stmt| {
-                if stmt.id == *by {
-                    words = match &stmt.op {
-                        Op::For { var, .. } | Op::Pipelined { var, .. } | Op::Step { var, .. } => {
-                            format!("the loop over `{}`", program.vars[*var as usize].name)
-                        }
-                        _ => stmt.words(),
-                    };
-                }
-            });
-        }
-        words
+        let stmt = preorder(&program.body).find(|stmt| stmt.id == *by);
+        stmt.map_or_else(String::new, |stmt| match &stmt.op {
+            Op::For { var, .. } | Op::Step { var, .. } => {
+                format!("the loop over `{}`", program.vars[*var as usize].name)
+            }
+            _ => stmt.words(),
+        })
     };
     let why = match at {
         Some(Coordinate::Mixed(_, by)) => {

@@ -77,12 +77,16 @@ pub(super) struct OutOfBounds {
     /// The value of a fill before the loop, if the tensor may still be as that left it, with no element out
     /// of bounds.
     pub(super) begun: Option<f64>,
+    /// The value of its out-of-bounds elements, if a function has computed them all from known values.
+    pub(super) computed: Option<f64>,
     /// Its coordinates; `None` if it corresponds to no tensor's elements, as after a fill.
     pub(super) at: Option<Coordinates>,
     /// The loop nesting depth at which its oldest part was written.
     pub(super) age: usize,
     /// Has it only been filled, on all paths?
     pub(super) filled: bool,
+    /// Are edges known, here or in a tensor that it was computed from, if a loop has an iteration, which it may not?
+    pub(super) if_runs: bool,
     /// What is known about its parts, which do not overlap, if statements have written parts of a shared tensor.
     pub(super) parts: Vec<(Region, OutOfBounds)>,
 }
@@ -95,16 +99,37 @@ impl OutOfBounds {
     pub(super) const UNKNOWN: OutOfBounds = OutOfBounds::with(None, Some(Vec::new()));
 
     const fn with(edges: Option<Vec<Edge>>, at: Option<Coordinates>) -> OutOfBounds {
-        OutOfBounds { edges, contents: None, begun: None, at, age: 0, filled: false, parts: Vec::new() }
+        let (contents, begun, computed, filled) = (None, None, None, false);
+        OutOfBounds {
+            edges,
+            contents,
+            begun,
+            computed,
+            at,
+            age: 0,
+            filled,
+            if_runs: false,
+            parts: Vec::new(),
+        }
     }
 
     pub(super) fn is_none(&self) -> bool {
         self.edges.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// The value of its out-of-bounds elements, if a fill before a loop has left none.
+    /// The value of its out-of-bounds elements, if it is known.
     pub(super) fn value(&self) -> Option<f64> {
+        self.computed.or(self.filled_with())
+    }
+
+    /// The same where statements have filled them, and a fill before a loop has left none.
+    pub(super) fn filled_with(&self) -> Option<f64> {
         self.contents.filter(|_| self.begun.is_none())
+    }
+
+    /// Does the analysis depend on a loop or a condition?
+    pub(super) fn depends_on_path(&self) -> bool {
+        self.if_runs || self.begun.is_some() && self.edges.is_some()
     }
 
     fn forget(&mut self, moves: &dyn Fn(&Edge) -> bool) {
@@ -142,12 +167,14 @@ impl OutOfBounds {
         };
         let edges = edges.filter(|_| begun.is_some());
         let (age, filled) = (self.age.min(other.age), self.filled && other.filled);
+        let computed = self.computed.filter(|_| self.computed == other.computed);
+        let if_runs = self.if_runs || other.if_runs;
         let mut parts = Vec::new();
         if self.parts.iter().map(|(of, _)| of).eq(other.parts.iter().map(|(of, _)| of)) {
             let both = self.parts.iter().zip(&other.parts);
             parts.extend(both.map(|((of, own), (_, other))| (of.clone(), own.join(other))));
         }
-        OutOfBounds { edges, contents, begun: begun.flatten(), at, age, filled, parts }
+        OutOfBounds { edges, contents, begun: begun.flatten(), computed, at, age, filled, if_runs, parts }
     }
 
     /// The facts of a tensor of this shape after a part of it has been written; `before` if it may have been written before.
@@ -211,8 +238,9 @@ impl OutOfBounds {
         }
         let age = all().map(|of| of.age).min().unwrap_or(0);
         let filled = all().all(|of| of.filled);
-        let (edges, begun) = (are_known.then_some(edges), begun.flatten());
-        OutOfBounds { edges, contents, begun, at, age, filled, parts }
+        let if_runs = all().any(|of| of.if_runs);
+        let (edges, begun, computed) = (are_known.then_some(edges), begun.flatten(), None);
+        OutOfBounds { edges, contents, begun, computed, at, age, filled, if_runs, parts }
     }
 }
 
@@ -274,9 +302,8 @@ pub(super) struct CombinedOver<'a> {
 
 pub(super) type State = HashMap<Id, OutOfBounds>;
 
-pub(super) fn join(left: &State, right: &State) -> State {
-    let mut both = left.clone();
-    for (id, outside) in right {
+pub(super) fn join(mut both: State, other: &State) -> State {
+    for (id, outside) in other {
         let joined = both.get(id).map_or_else(|| outside.clone(), |known| known.join(outside));
         both.insert(*id, joined);
     }
@@ -317,16 +344,12 @@ pub(super) fn union(all: Vec<Vec<Edge>>) -> Vec<Edge> {
 }
 
 /// An edge of a fragment as an edge of a view of it.
-pub(super) fn taken_over(
-    edge: Edge,
-    view: &View,
-    along: &dyn Fn(usize) -> Vec<Vec<(i64, i64)>>,
-) -> Option<Edge> {
-    edge.try_map(&|edge| coordinate_in(edge, view, along))
+pub(super) fn taken_over(edge: Edge, view: &View) -> Option<Edge> {
+    edge.try_map(&|edge| coordinate_in(edge, view))
 }
 
 /// The same of one coordinate.
-fn coordinate_in(edge: Edge, view: &View, along: &dyn Fn(usize) -> Vec<Vec<(i64, i64)>>) -> Option<Edge> {
+fn coordinate_in(edge: Edge, view: &View) -> Option<Edge> {
     let mut base = edge.base.clone();
     let mut modes: Vec<Vec<(i64, i64)>> = view
         .layout
@@ -339,7 +362,7 @@ fn coordinate_in(edge: Edge, view: &View, along: &dyn Fn(usize) -> Vec<Vec<(i64,
             // One stride: any view of it has one too.
             [(_, step)] => {
                 base = base.plus(&view.base[mode], step)?;
-                for (to, from) in modes.iter_mut().zip(along(mode)) {
+                for (to, from) in modes.iter_mut().zip(along(view, mode)) {
                     if from.iter().all(|submode| submode.1 == 0) {
                         continue;
                     }
@@ -353,8 +376,10 @@ fn coordinate_in(edge: Edge, view: &View, along: &dyn Fn(usize) -> Vec<Vec<(i64,
             // Several submodes: the whole mode is one mode of the view, or each submode is.
             _ => {
                 let extent: i64 = submodes.iter().map(|submode| submode.0).product();
-                let mut shown =
-                    along(mode).into_iter().enumerate().filter(|(_, part)| part.iter().any(|d| d.1 != 0));
+                let mut shown = along(view, mode)
+                    .into_iter()
+                    .enumerate()
+                    .filter(|(_, part)| part.iter().any(|d| d.1 != 0));
                 let (index, part) = shown.next()?;
                 let taken = modes[index].iter().any(|submode| submode.1 != 0);
                 if shown.next().is_some() || taken || view.base[mode] != Affine::default() {
@@ -413,19 +438,8 @@ pub(super) fn apart(base: &Affine, across: Across) -> bool {
             (Some(lanes), _, [(Coord::Thread(_), 1)]) if of.constant == 0 && over % lanes == 0 => false,
             (_, Some(blocks), [(Coord::Block(_), 1)]) if of.constant == 0 && over % blocks == 0 => false,
             _ => of.any(&|coord| match coord {
-                Coord::Thread(_) => true,
                 Coord::Block(_) | Coord::ClusterRank => blocks.is_some(),
-                // Leaves inside of these are visited as well.
-                Coord::Var(_)
-                | Coord::Member(_)
-                | Coord::Swizzled(..)
-                | Coord::Begin { .. }
-                | Coord::Phase(_)
-                | Coord::Submode { .. }
-                | Coord::Size { .. }
-                | Coord::Scalar(_)
-                | Coord::Loaded { .. }
-                | Coord::Two(..) => false,
+                coord => matches!(coord, Coord::Thread(_)),
             }),
         },
         coord => Affine::from(coord.clone()).per_thread(),

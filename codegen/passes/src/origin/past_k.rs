@@ -9,6 +9,7 @@ use super::propagation::shown;
 use crate::thread::Id;
 use crate::tile::elements::Edge;
 use crate::tile::view::View;
+use crate::tile::visit;
 use crate::tile::{Expr, Op, Program, Space, Stmt};
 use crate::values::affine::Affine;
 use crate::values::elem::Elem;
@@ -50,11 +51,10 @@ pub(super) struct Writers<'p> {
 impl<'p> Writers<'p> {
     pub(super) fn of(program: &'p Program) -> Writers<'p> {
         let mut all = BTreeMap::<Id, Vec<&Stmt>>::new();
-        for stmt in &program.body {
-            stmt.each(&mut |stmt| match &stmt.op {
-                Op::Contents { to, .. } => all.entry(to.tensor).or_default().push(stmt),
-                _ => stmt.writes().iter().for_each(|to| all.entry(to.tensor).or_default().push(stmt)),
-            });
+        for stmt in visit::preorder(&program.body) {
+            let contents = if let Op::Contents { to, .. } = &stmt.op { Some(to) } else { None };
+            let written = stmt.writes().into_iter().chain(contents);
+            written.for_each(|to| all.entry(to.tensor).or_default().push(stmt));
         }
         Writers { program, all }
     }
@@ -106,7 +106,7 @@ impl<'p> Writers<'p> {
         match &stmt.op {
             Op::Copy { from, to, fill, .. } => self.of_view(from, mode_of(to)?, end, fill.exact()?, depth),
             Op::Contents { from, to } => self.of_view(from, mode_of(to)?, end, 0.0, depth),
-            Op::Fill { value: Expr::Lit(value), .. } => value.exact(),
+            Op::Map { value: Expr::Lit(value), .. } => value.exact(),
             Op::Map { ins, to, value } if to.tensor == of => {
                 self.computed(ins, mode_of(to)?, value, end, depth)
             }

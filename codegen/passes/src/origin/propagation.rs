@@ -23,24 +23,16 @@ impl Origins<'_> {
         value: &Expr,
         state: &State,
     ) -> OutOfBounds {
-        let mut known: Vec<OutOfBounds> = Vec::new();
-        for view in ins {
+        let mut one = |view: &View| {
             // Coordinates within the tile are not read.
             if self.program.is_coordinates(view.tensor) {
-                known.push(OutOfBounds { age: self.loops.len(), ..OutOfBounds::NONE });
-                continue;
+                return OutOfBounds { age: self.loops.len(), ..OutOfBounds::NONE };
             }
-            let global = matches!(self.program.tensor(view.tensor).space, Space::Global { .. });
-            let of = match global {
-                true => OutOfBounds { contents: Some(0.0), age: self.loops.len(), ..OutOfBounds::NONE },
-                false => {
-                    let of = state.get(&view.tensor).cloned().unwrap_or(OutOfBounds::NONE);
-                    OutOfBounds { contents: self.read_as(view, &of, 0.0), ..of }
-                }
-            };
-            let at = if view.is_one_element() { None } else { self.at(view, to, state) };
-            known.push(OutOfBounds { edges: self.edges(view, to, state), at, ..of });
-        }
+            let known = self.read(view, to, Some(0.0), state);
+            let at = if view.is_one_element() { None } else { known.at };
+            OutOfBounds { at, ..known }
+        };
+        let known: Vec<OutOfBounds> = ins.iter().map(&mut one).collect();
         let age = known.iter().map(|of| of.age).min().unwrap_or(self.loops.len());
         let at = if reads_coordinates(value) { first_known(&known, to) } else { agreed(&known, to, stmt) };
         let all: Option<Vec<Vec<Edge>>> = known.iter().map(|of| of.edges.clone()).collect();
@@ -63,11 +55,12 @@ impl Origins<'_> {
             };
             union(all.clone()).into_iter().filter(remains).collect()
         });
-        OutOfBounds { edges, at, age, ..OutOfBounds::NONE }
+        let if_runs = known.iter().any(OutOfBounds::depends_on_path);
+        OutOfBounds { edges, at, age, if_runs, ..OutOfBounds::NONE }
     }
 
-    /// The value of a function where all its inputs are out of bounds, and accumulators of functions without one.
-    pub(super) fn follow_values(&mut self, ins: &[View], to: &View, value: &Expr, state: &State) {
+    /// The value of a function where all its inputs are out of bounds. Notes accumulators of functions without one.
+    pub(super) fn computed(&mut self, ins: &[View], to: &View, value: &Expr, state: &State) -> Option<f64> {
         let edges: Vec<_> = ins.iter().map(|view| self.edges(view, to, state)).collect();
         let all = union(edges.iter().flatten().cloned().collect());
         // The value of an input wherever one is out of bounds.
@@ -76,29 +69,24 @@ impl Origins<'_> {
             let outside = !all.is_empty() && all.iter().all(|edge| own.contains(edge));
             let value = match self.program.tensor(view.tensor).space {
                 Space::Global { .. } => Some(0.0).filter(|_| view.nearest.is_empty()),
-                _ => {
-                    let known = state.get(&view.tensor);
-                    self.values.get(&view.tensor).copied().or(known.and_then(OutOfBounds::value))
-                }
+                _ => state.get(&view.tensor).and_then(OutOfBounds::value),
             };
             value.filter(|_| outside)
         };
         let elems: Vec<Elem> = ins.iter().map(|view| self.program.tensor(view.tensor).elem).collect();
         let types = Types { ins: &elems, scalars: &self.program.scalars };
         let leaf = |part: &Expr| if let Expr::In(n) = part { number(*n) } else { None };
-        let made = types.evaluated(value, &leaf).filter(|x| !x.is_nan());
-        if let Some(made) = made.filter(|_| self.written_once.contains(&to.tensor)) {
-            self.values.insert(to.tensor, made);
-        }
+        let computed = types.evaluated(value, &leaf).filter(|x| !x.is_nan());
         // The operand that is added to an accumulator, if its out-of-bounds elements have an unknown value.
         let is_function = |view: &View| {
             let known = state.get(&view.tensor);
             let outside = |of: &OutOfBounds| of.edges.as_ref().is_some_and(|edges| !edges.is_empty());
-            view.tensor != to.tensor && known.is_some_and(|of| of.value().is_none() && outside(of))
+            view.tensor != to.tensor && known.is_some_and(|of| of.filled_with().is_none() && outside(of))
         };
         if ins.iter().any(|view| view.tensor == to.tensor) && ins.iter().any(is_function) {
             self.added.insert(to.tensor);
         }
+        computed
     }
 
     /// The analysis of an accumulator after a product: its rows have the edges of rows of `a`, its
@@ -109,14 +97,7 @@ impl Origins<'_> {
         let before = state.get(&acc.tensor).cloned().unwrap_or(OutOfBounds::NONE);
         let sides = [(a, 0), (b, 1)].map(|(view, onto)| {
             let edges = self.edges(view, view, state)?;
-            let moved = edges.into_iter().filter(|edge| !edge.runs_along(1)).filter_map(|edge| {
-                match edge.parts_along(1) {
-                    // A row may be out of bounds in some parts of K alone.
-                    true => edge.differs().then_some(None),
-                    false => Some(stored(edge.moved(onto), acc)),
-                }
-            });
-            moved.collect::<Option<Vec<_>>>()
+            remaining(edges, &|edge| edge.runs_along(1), &|edge| stored(edge.moved(onto), acc))
         });
         let [Some(rows), Some(columns)] = sides else {
             state.insert(acc.tensor, OutOfBounds::UNKNOWN);
@@ -164,7 +145,7 @@ impl Origins<'_> {
             let first = all.next()??;
             // Modes of the tensor that one mode of the view joins are one coordinate.
             let same = all.all(|at| at == Some(first));
-            same.then(|| first.clone().and_then(|edge| taken_over(edge, &view, &|mode| along(&view, mode))))
+            same.then(|| first.clone().and_then(|edge| taken_over(edge, &view)))
         };
         Some((0..view.rank()).map(|mode| one(mode).unwrap_or(Coordinate::Unknown(None))).collect())
     }
@@ -181,6 +162,21 @@ impl Origins<'_> {
         }
         all
     }
+}
+
+/// The edges of elements that are combined along some coordinates, without these coordinates' own edges. `None` if one is not known:
+/// a result may be out of bounds in some parts of what is combined alone.
+pub(super) fn remaining(
+    edges: Vec<Edge>,
+    is_combined: &dyn Fn(&Edge) -> bool,
+    left: &dyn Fn(Edge) -> Option<Edge>,
+) -> Option<Vec<Edge>> {
+    let others = edges.into_iter().filter(|edge| !is_combined(edge));
+    let results = others.filter_map(|edge| match edge.part.iter().any(is_combined) {
+        true => edge.differs().then_some(None),
+        false => Some(left(edge)),
+    });
+    results.collect()
 }
 
 /// An edge of a view's modes, as an edge of its tensor's modes.

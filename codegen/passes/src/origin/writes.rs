@@ -1,49 +1,50 @@
 //! The analysis of tensors after statements have written them.
 
-use tilewright_layout::{Layout, Tuple, Value};
+use tilewright_layout::Value;
 
 use super::Origins;
 use super::out_of_bounds::{
     CombinedOver, Coordinate, OutOfBounds, Region, State, along, apart, taken_over, union,
 };
-use super::propagation::{of_whole, shown, stored};
+use super::propagation::{of_whole, remaining, shown, stored};
 use crate::thread::Id;
 use crate::tile::elements::Edge;
 use crate::tile::pair::{Scanned, align};
 use crate::tile::view::View;
+use crate::tile::view::leaf::leaves;
 use crate::tile::{Across, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::number::Number;
 use crate::values::scan::Scan;
+use crate::view_elements::{Budget, Elements};
 
 impl Origins<'_> {
-    /// A copy: fills replace out-of-bounds elements of global memory.
-    pub(super) fn copied(
-        &mut self,
-        by: Id,
-        from: &View,
-        to: &View,
-        fill: Number,
-        state: &mut State,
-        age: usize,
-    ) {
-        let (source, target) = (self.program.tensor(from.tensor), self.program.tensor(to.tensor));
-        let known = state.get(&from.tensor).cloned().unwrap_or(OutOfBounds::NONE);
-        let (contents, begun) = match source.space {
-            Space::Global { .. } => (fill.exact(), None),
+    /// The analysis of a view's elements, over the coordinates of the target. `fill` replaces out-of-bounds elements of global memory.
+    pub(super) fn read(&mut self, view: &View, to: &View, fill: Option<f64>, state: &State) -> OutOfBounds {
+        let known = match self.program.tensor(view.tensor).space {
+            Space::Global { .. } => {
+                OutOfBounds { contents: fill, age: self.loops.len(), ..OutOfBounds::NONE }
+            }
             Space::Shared { .. } | Space::Registers { .. } => {
-                let contents = fill.exact().and_then(|fill| self.read_as(from, &known, fill));
-                (contents, known.begun)
+                let known = state.get(&view.tensor).cloned().unwrap_or(OutOfBounds::NONE);
+                let contents = fill.and_then(|fill| self.read_as(view, &known, fill));
+                OutOfBounds { contents, parts: Vec::new(), ..known }
             }
         };
+        OutOfBounds { edges: self.edges(view, to, state), at: self.at(view, to, state), ..known }
+    }
+
+    pub(super) fn copied(&mut self, by: Id, from: &View, to: &View, fill: Number, state: &mut State) {
+        let [source, target] = [from, to].map(|view| self.program.tensor(view.tensor).elem);
+        let known = self.read(from, to, fill.exact(), state);
         // Between floating-point types conversions are taken to keep the value; others keep 0 only.
-        let same = source.elem == target.elem || (source.elem.is_float() && target.elem.is_float());
+        let same = source == target || (source.is_float() && target.is_float());
         let kept = |number: Option<f64>| number.filter(|x| same || *x == 0.0);
-        let edges = self.edges(from, to, state).filter(|_| begun.is_none() || kept(begun).is_some());
-        let at = self.at(from, to, state);
-        let (contents, begun, filled) = (kept(contents), kept(begun), known.filled);
-        let known_part = OutOfBounds { edges, contents, begun, at, age, filled, ..OutOfBounds::NONE };
-        self.written(by, to, known_part, state);
+        let (contents, begun, if_runs) = (kept(known.contents), kept(known.begun), known.depends_on_path());
+        let edges = known.edges.filter(|_| known.begun == begun);
+        let (age, computed) = (self.loops.len(), None);
+        let part = OutOfBounds { edges, contents, begun, computed, age, if_runs, ..known };
+        self.written(by, to, part, state);
     }
 
     pub(super) fn scanned(
@@ -66,9 +67,8 @@ impl Origins<'_> {
             self.reduced(from, carry, *identity, &how.across(), state);
         }
         for (from, to) in from.iter().zip(to) {
-            let edges = self.edges(from, to, state);
-            let at = self.at(from, to, state);
-            let (age, begun) = (self.loops.len(), state.get(&from.tensor).and_then(|of| of.begun));
+            let OutOfBounds { edges, begun, at, .. } = self.read(from, to, None, state);
+            let age = self.loops.len();
             self.update(to, OutOfBounds { edges, begun, at, age, ..OutOfBounds::NONE }, state);
         }
     }
@@ -89,7 +89,7 @@ impl Origins<'_> {
             (Some(from), Some(to)) => from.iter().zip(&to).map(|(from, to)| from != to).collect(),
             _ => vec![true; from.rank()],
         };
-        let view = |edge: Edge| taken_over(edge, from, &|mode| along(from, mode));
+        let view = |edge: Edge| taken_over(edge, from);
         let runs = |submodes: &[(i64, i64)]| submodes.iter().any(|(extent, step)| *extent > 1 && *step != 0);
         let along_combined = |edge: &Edge| {
             edge.modes.iter().zip(&combined).any(|(submodes, combined)| *combined && runs(submodes))
@@ -109,15 +109,7 @@ impl Origins<'_> {
         let differs = |edge: &Edge| across.iter().any(|across| apart(&edge.base, *across));
         let is_combined = |edge: &Edge| along_combined(edge) || differs(edge);
         let kept = source.edges.and_then(|edges| {
-            let edges: Vec<Edge> = edges.into_iter().map(view).collect::<Option<_>>()?;
-            let rest = edges.into_iter().filter(|edge| !is_combined(edge)).filter_map(|edge| {
-                match edge.part.iter().any(is_combined) {
-                    // A result may be out of bounds in some parts of what is combined alone.
-                    true => edge.differs().then_some(None),
-                    false => Some(left(edge)),
-                }
-            });
-            rest.collect::<Option<Vec<_>>>()
+            remaining(edges.into_iter().map(view).collect::<Option<_>>()?, &is_combined, &left)
         });
         let same_tensor = self.whole(to) && self.whole(from);
         let edges = match (before.edges, kept) {
@@ -164,7 +156,7 @@ impl Origins<'_> {
     /// Updates the state of a shared tensor where a region is written, if the region is known.
     fn written_region(&self, of: Id, region: Option<Region>, part: OutOfBounds, state: &mut State) {
         let before = state.get(&of);
-        let known = match (region, self.sizes(of)) {
+        let known = match (region, self.program.tensor(of).extents()) {
             (Some(region), Some(sizes)) => {
                 let whole = sizes.into_iter().map(|size| 0..size).collect();
                 OutOfBounds::with_part(before, region, part, &whole)
@@ -176,7 +168,7 @@ impl Origins<'_> {
 
     /// Updates the state of a ring's tensor: a producer has filled the current slot, or a part of it.
     pub(super) fn filled_slot(&mut self, from: &View, to: &View, state: &mut State) {
-        let (edges, at) = (self.edges(from, to, state), self.at(from, to, state));
+        let OutOfBounds { edges, at, .. } = self.read(from, to, None, state);
         let part = OutOfBounds { edges, contents: Some(0.0), at, age: self.loops.len(), ..OutOfBounds::NONE };
         // Statements of an iteration see one slot.
         let mut slot = to.clone();
@@ -184,7 +176,7 @@ impl Origins<'_> {
         let slots: Vec<usize> = (0..to.base.len()).filter(|mode| to.base[*mode].any(&is_phase)).collect();
         slots.iter().for_each(|mode| slot.base[*mode] = 0.into());
         let is_known = slot.base.iter().all(|base| base.constant().is_some());
-        let Some(sizes) = self.sizes(to.tensor) else {
+        let Some(sizes) = self.program.tensor(to.tensor).extents() else {
             return self.update(to, OutOfBounds::UNKNOWN, state);
         };
         let written = region(&slot, 1, &sizes).filter(|_| is_known).map(|mut written| {
@@ -202,11 +194,6 @@ impl Origins<'_> {
             state.remove(&to.tensor);
         }
         self.written_region(to.tensor, Some(written), on_tensor(&part, &slot, &sizes, 1), state);
-    }
-
-    /// The extents of a tensor's modes, if they are constants.
-    fn sizes(&self, of: Id) -> Option<Vec<i64>> {
-        self.program.tensor(of).plain().modes().map(|mode| mode.size().ok()).collect()
     }
 
     /// Updates a tensor's state: a partial write is joined with the earlier state.
@@ -268,22 +255,13 @@ impl Origins<'_> {
     /// Does a view show every element of its tensor once?
     pub(super) fn whole(&self, view: &View) -> bool {
         let tensor = self.program.tensor(view.tensor);
-        let mut steps: Vec<(usize, i64, i64)> = Vec::new();
-        for (extent, stride) in view.layout.leaves() {
-            match (extent, stride) {
-                (Value::Int(1), _) => {}
-                (Value::Int(extent), Value::Basis { times, path }) => {
-                    steps.push((usize::from(path.steps()[0]), times, extent));
-                }
-                _ => return false,
-            }
-        }
-        steps.sort_unstable();
+        let mut steps = leaves(view);
+        steps.retain(|leaf| leaf.extent > 1);
+        steps.sort_unstable_by_key(|leaf| leaf.step);
         let whole = |(mode, own): (usize, tilewright_layout::Layout)| {
-            let along = steps.iter().filter(|(of, ..)| *of == mode);
-            let reach = along.into_iter().try_fold(1i64, |next, (_, times, extent)| {
-                (next == *times).then(|| next.saturating_mul(*extent))
-            });
+            let mut along = steps.iter().filter(|leaf| leaf.mode == mode);
+            let reach = along
+                .try_fold(1i64, |next, leaf| (next == leaf.step).then(|| next.saturating_mul(leaf.extent)));
             own.size().ok() == reach
         };
         tensor.layout.layout().modes().enumerate().all(whole)
@@ -298,7 +276,7 @@ impl Origins<'_> {
         let along = |mode: usize| along(&view, mode);
         if !matches!(tensor.space, Space::Global { .. }) {
             let known = state.get(&view.tensor).cloned().unwrap_or(OutOfBounds::NONE).edges?;
-            let taken = known.into_iter().map(|edge| taken_over(edge, &view, &along));
+            let taken = known.into_iter().map(|edge| taken_over(edge, &view));
             let taken: Vec<Edge> = taken.collect::<Option<_>>()?;
             return Some(union(vec![taken, self.limits_of(&view)]));
         }
@@ -324,7 +302,7 @@ impl Origins<'_> {
         let limits = self.limits_of(to);
         let tensor = self.program.tensor(to.tensor);
         let threads = i64::from(self.program.threads_of(by));
-        let sizes = self.sizes(to.tensor)?;
+        let sizes = tensor.extents()?;
         let only_threads = |base: &Affine| {
             !base.any(&|coord| {
                 !matches!(coord, Coord::Thread(_) | Coord::Submode { .. } | Coord::Swizzled(..))
@@ -365,48 +343,26 @@ fn on_tensor(part: &OutOfBounds, to: &View, sizes: &[i64], threads: i64) -> OutO
 /// The region of a tensor that threads, whose parts may exceed their tile, together write; `None` if it is no box.
 fn region(to: &View, threads: i64, sizes: &[i64]) -> Option<Region> {
     /// The most elements that are visited: about the bytes of shared memory.
-    const MOST: i64 = 1 << 18;
-    let count = to.layout.size().unwrap_or(MOST);
-    let all = sizes.iter().product::<i64>();
-    if count.saturating_mul(threads) > MOST {
+    const MOST: u32 = 1 << 18;
+    let elements = Elements::of(to, &mut Budget::of(MOST))?;
+    if threads.saturating_mul(elements.len() as i64) > MOST.into() {
         return None;
     }
-    // How far each value is from the first along a mode.
-    let along = |mode: usize| {
-        let step = |stride: Value| match stride {
-            Value::Basis { times, path } if usize::from(path.steps()[0]) == mode => times,
-            _ => 0,
-        };
-        let (shape, stride): (Vec<i64>, Vec<i64>) =
-            to.layout.leaves().map(|(extent, stride)| (extent.int().unwrap_or(1), step(stride))).unzip();
-        Some(
-            Layout::new(Tuple::flat(&shape), Tuple::flat(&stride))
-                .ok()?
-                .offsets()
-                .ok()?
-                .collect::<Vec<i64>>(),
-        )
-    };
-    let (Some(values), Ok(places)) =
-        ((0..sizes.len()).map(along).collect::<Option<Vec<_>>>(), Layout::compact(Tuple::flat(sizes)))
-    else {
-        return None;
-    };
-    let steps: Vec<i64> = places.leaves().map(|(_, stride)| stride.int().unwrap_or(0)).collect();
-    let mut written = vec![false; all as usize];
+    let mut written = vec![false; sizes.iter().product::<i64>() as usize];
     let mut region: Region = sizes.iter().map(|size| *size..0).collect();
     for thread in 0..threads {
         let of = |at: &Affine| at.eval(&|_| thread);
-        let limit =
-            |mode: usize| to.limits[mode].as_ref().map_or(i64::MAX, |(origin, extent)| of(origin) + extent);
         let base: Vec<i64> = to.base.iter().map(of).collect();
-        let ends: Vec<i64> = (0..sizes.len()).map(|mode| sizes[mode].min(limit(mode))).collect();
-        for value in 0..count as usize {
-            let at = || values.iter().zip(&base).map(|(values, base)| base + values[value]);
+        let end = |(size, limit): (&i64, &Option<(Affine, i64)>)| {
+            limit.as_ref().map_or(*size, |(origin, extent)| *size.min(&(of(origin) + extent)))
+        };
+        let ends: Vec<i64> = sizes.iter().zip(&to.limits).map(end).collect();
+        for element in 0..elements.len() {
+            let at = || base.iter().zip(&elements.along).map(|(base, along)| base + along[element]);
             if !at().zip(&ends).all(|(at, end)| (0..*end).contains(&at)) {
                 continue;
             }
-            written[at().zip(&steps).map(|(at, step)| at * step).sum::<i64>() as usize] = true;
+            written[at().zip(sizes).rev().fold(0, |index, (at, size)| index * size + at) as usize] = true;
             for (of, at) in region.iter_mut().zip(at()) {
                 *of = of.start.min(at)..of.end.max(at + 1);
             }

@@ -11,6 +11,7 @@ use tilewright_layout::Value;
 use crate::source::problem::Problem;
 use crate::thread::Id;
 use crate::tile::view::View;
+use crate::tile::visit::preorder;
 use crate::tile::{Ahead, How, Op, Program, Space, Stmt};
 use crate::values::affine::Coord;
 use crate::values::condition::Test;
@@ -42,7 +43,7 @@ impl Level {
     fn only_copies(self, program: &Program, stmt: &Stmt) -> bool {
         match &stmt.op {
             Op::Copy { from, to, how, token: None, .. } => self.takes(program, [from, to], how),
-            Op::For { .. } | Op::If { .. } => {
+            Op::For { ahead: None, .. } | Op::If { .. } => {
                 let mut inner = stmt.bodies().into_iter().flatten().peekable();
                 inner.peek().is_some() && inner.all(|stmt| self.only_copies(program, stmt))
             }
@@ -83,40 +84,26 @@ impl<'p> Fetches<'p> {
 
     /// Is a statement of the body fetched ahead?
     pub(super) fn takes(&self, stmt: &Stmt) -> bool {
-        let mut apart = false;
-        stmt.each(&mut |stmt| apart |= stmt.writes().iter().any(|to| self.apart.contains(&to.tensor)));
-        !apart && self.level.only_copies(self.program, stmt)
+        let mut written = stmt.preorder().flat_map(Stmt::writes);
+        !written.any(|to| self.apart.contains(&to.tensor)) && self.level.only_copies(self.program, stmt)
     }
 
     /// The tensors that statements fetch.
     pub(crate) fn tensors(&self, body: &[Stmt]) -> Vec<Id> {
-        let mut all = Vec::new();
-        for stmt in body.iter().filter(|stmt| self.takes(stmt)) {
-            stmt.each(&mut |stmt| all.extend(stmt.writes().into_iter().map(|to| to.tensor)));
-        }
-        all
+        let taken = body.iter().filter(|stmt| self.takes(stmt)).flat_map(Stmt::preorder);
+        taken.flat_map(Stmt::writes).map(|to| to.tensor).collect()
     }
 
     /// May other copies of the body be in flight?
     pub(super) fn others_in_flight(&self, body: &[Stmt]) -> bool {
-        let mut any = false;
-        for stmt in body.iter().filter(|stmt| !self.takes(stmt)) {
-            stmt.each(&mut |stmt| any |= is_in_flight(self.program, stmt));
-        }
-        any
+        let mut others = body.iter().filter(|stmt| !self.takes(stmt)).flat_map(Stmt::preorder);
+        others.any(|stmt| is_in_flight(self.program, stmt))
     }
 
     /// The error where it fetches no tile.
     pub(super) fn none(&self, body: &[Stmt]) -> Problem {
-        let mut copied = None;
-        for stmt in body {
-            stmt.each(&mut |stmt| {
-                if is_in_flight(self.program, stmt) {
-                    copied = copied.or(stmt.writes().first().map(|to| to.tensor));
-                }
-            });
-        }
-        let Some(id) = copied else {
+        let in_flight = preorder(body).filter(|stmt| is_in_flight(self.program, stmt));
+        let Some(id) = in_flight.flat_map(Stmt::writes).map(|to| to.tensor).next() else {
             let problem = Problem::new("this pipelined loop copies nothing from global to shared memory");
             return problem.help("write a plain loop, or copy its tiles in its body");
         };
@@ -236,12 +223,12 @@ struct Own<'p> {
 impl Own<'_> {
     fn of<'p>(program: &'p Program, var: Id, body: &[Stmt]) -> Own<'p> {
         let (mut inner, mut read) = (BTreeSet::new(), BTreeSet::new());
-        for stmt in body {
-            stmt.each(&mut |stmt| match stmt.op {
-                Op::For { var, .. } | Op::Pipelined { var, .. } => drop(inner.insert(var)),
+        for stmt in preorder(body) {
+            match stmt.op {
+                Op::For { var, .. } => drop(inner.insert(var)),
                 Op::Take { number, .. } => drop(read.insert(number)),
                 _ => {}
-            });
+            }
         }
         Own { program, var, inner, read }
     }
@@ -274,7 +261,7 @@ impl Own<'_> {
                 under(conjuncts(test.clone()), then, f);
                 under(conjuncts(test.clone().negated()), other, f);
             }
-            Op::For { var, body, .. } | Op::Pipelined { var, body, .. } if !self.program.runs(*var) => {
+            Op::For { var, body, .. } if !self.program.runs(*var) => {
                 let var = &self.program.vars[*var as usize];
                 under(vec![Test::Less(var.from.clone(), var.to.clone())], body, f);
             }

@@ -7,6 +7,7 @@ use super::schedule::Schedule;
 use crate::source::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
 use crate::tile::view::{At, View};
+use crate::tile::visit::each_mut;
 use crate::tile::{How, Op, Past, Space, Stmt, Tensor};
 use crate::values::affine::{Affine, Coord};
 
@@ -36,17 +37,15 @@ impl Fill {
     ) -> Result<Fill> {
         let iteration = schedule.var_like(var, "ahead");
         let (this, other) = (Coord::Var(var), Coord::Var(iteration));
-        for copy in &mut copies {
-            copy.each_mut(&mut |stmt| {
-                at_iteration(stmt, &this, &other);
-                if let Op::For { var: inner, .. } = stmt.op {
-                    let inner = &mut schedule.program.vars[inner as usize];
-                    for end in [&mut inner.from, &mut inner.to] {
-                        *end = end.replaced(&this, &other);
-                    }
+        each_mut(&mut copies, &mut |stmt| {
+            at_iteration(stmt, &this, &other);
+            if let Op::For { var: inner, .. } = stmt.op {
+                let inner = &mut schedule.program.vars[inner as usize];
+                for end in [&mut inner.from, &mut inner.to] {
+                    *end = end.replaced(&this, &other);
                 }
-            });
-        }
+            }
+        });
         let mut fill = Fill { var: iteration, issue: Vec::new(), land: Vec::new() };
         for stmt in copies {
             fill.add(schedule, stmt, crowded)?;
@@ -126,7 +125,7 @@ fn in_batches(
     let [from, to] = both.map(|view| view.tile(&tiler, &at));
     let part = copy(from?, to?);
     let (span, by) = (part.span, part.by);
-    Ok(Stmt::new(span, by, Op::For { var, unroll: Unroll::No, body: vec![part] }))
+    Ok(Stmt::new(span, by, Op::For { var, unroll: Unroll::No, ahead: None, body: vec![part] }))
 }
 
 /// Do copies through registers have too many elements in flight for fragments loaded ahead to fit beside them?

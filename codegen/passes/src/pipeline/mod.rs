@@ -45,8 +45,8 @@ use crate::source::problem::Problem;
 use crate::thread::Id;
 use crate::tile::slots::with_slots;
 use crate::tile::view::View;
-use crate::tile::visit::each;
-use crate::tile::{Ahead, Op, Program, Space, Stmt};
+use crate::tile::visit::{each_mut, preorder};
+use crate::tile::{Op, Program, Space, Stmt};
 use crate::values::target::Target;
 use fetches::Level;
 pub(crate) use fetches::{Fetches, is_in_flight};
@@ -59,15 +59,13 @@ pub fn schedule(program: Program) -> std::result::Result<Program, Diagnostic> {
     let room = Target::of(program.arch).block_shared;
     let mut fewer = program.clone();
     for stages in (1..=most).rev() {
-        for stmt in &mut fewer.body {
-            stmt.each_mut(&mut |stmt| {
-                if let Op::Pipelined { ahead, .. } = &mut stmt.op
-                    && ahead.fewer
-                {
-                    ahead.stages = ahead.stages.min(stages).max(ahead.fragments);
-                }
-            });
-        }
+        each_mut(&mut fewer.body, &mut |stmt| {
+            if let Op::For { ahead: Some(ahead), .. } = &mut stmt.op
+                && ahead.fewer
+            {
+                ahead.stages = ahead.stages.min(stages).max(ahead.fragments);
+            }
+        });
         fewer.rename_stages(stages + 1, stages);
         let written = with_stages(fewer.clone())?;
         if allocate(&written).bytes <= room || stages == 1 {
@@ -79,12 +77,11 @@ pub fn schedule(program: Program) -> std::result::Result<Program, Diagnostic> {
 
 /// The most stages of loops that may have fewer.
 fn most_stages(program: &Program) -> Option<u32> {
-    let mut most = None;
-    each(&program.body, &mut |stmt| match &stmt.op {
-        Op::Pipelined { ahead, .. } if ahead.fewer => most = most.max(Some(ahead.stages)),
-        _ => {}
-    });
-    most
+    let stages = |stmt: &Stmt| match &stmt.op {
+        Op::For { ahead: Some(ahead), .. } if ahead.fewer => Some(ahead.stages),
+        _ => None,
+    };
+    preorder(&program.body).filter_map(stages).max()
 }
 
 /// The same for loops that have their numbers of stages.
@@ -121,7 +118,7 @@ fn with_stages(program: Program) -> std::result::Result<Program, Diagnostic> {
     let slots = slots.into_iter().map(|(id, _)| id).collect();
     let mut schedule = Schedule { program: written, private, slots };
     let mut body = schedule.body(body)?;
-    body.iter_mut().for_each(|stmt| stmt.each_mut(&mut |stmt| stmt.stage = None));
+    each_mut(&mut body, &mut |stmt| stmt.stage = None);
     schedule.program.body = body;
     Ok(schedule.program)
 }
@@ -139,7 +136,7 @@ fn without_annotations(mut body: Vec<Stmt>) -> Vec<Stmt> {
 
 /// Checks the pipelined loops of a statement and lists the tensors that they fill, with the number of stages.
 fn find(program: &Program, stmt: &Stmt, to: &mut Vec<(Id, i64)>) -> std::result::Result<(), Diagnostic> {
-    if let Op::Pipelined { var, ahead: ahead @ Ahead { stages, .. }, body } = &stmt.op {
+    if let Op::For { var, ahead: Some(ahead), body, .. } = &stmt.op {
         if let Some(problem) = ahead.unfit() {
             return Err(problem.at(stmt.span));
         }
@@ -148,11 +145,11 @@ fn find(program: &Program, stmt: &Stmt, to: &mut Vec<(Id, i64)>) -> std::result:
         if buffers.is_empty() {
             return Err(fetches.none(body).at(stmt.span));
         }
-        check(&fetches, body, &buffers, *stages).map_err(|(problem, span)| problem.at(span))?;
+        check(&fetches, body, &buffers, ahead.stages).map_err(|(problem, span)| problem.at(span))?;
         if fetches.level == Level::Fragments {
             steps::unfit(program, stmt).map_or(Ok(()), |problem| Err(problem.at(stmt.span)))?;
         }
-        to.extend(buffers.iter().map(|id| (*id, i64::from(*stages))));
+        to.extend(buffers.iter().map(|id| (*id, i64::from(ahead.stages))));
     }
     stmt.bodies().into_iter().flatten().try_for_each(|stmt| find(program, stmt, to))
 }
@@ -181,57 +178,63 @@ fn check(
     };
     for (position, stmt) in body.iter().enumerate() {
         let ahead = fetches.takes(stmt);
-        stmt.each(&mut |inner| match &inner.op {
-            Op::Copy { from, to, .. } if ahead => {
-                let (source, target) = (program.tensor(from.tensor), program.tensor(to.tensor));
-                if source.elem != target.elem && level == Level::Tiles {
-                    let problem = Problem::new(format!(
-                        "`{}` has elements of {} and `{}` of {}: an asynchronous copy cannot convert",
-                        source.name, source.elem, target.name, target.elem
-                    ));
-                    let help = format!("make `{}` of {}, and convert where it is read", target.name, source.elem);
+        for inner in stmt.preorder() {
+            match &inner.op {
+                Op::Copy { from, to, .. } if ahead => {
+                    let (source, target) = (program.tensor(from.tensor), program.tensor(to.tensor));
+                    if source.elem != target.elem && level == Level::Tiles {
+                        let problem = Problem::new(format!(
+                            "`{}` has elements of {} and `{}` of {}: an asynchronous copy cannot convert",
+                            source.name, source.elem, target.name, target.elem
+                        ));
+                        let help = format!(
+                            "make `{}` of {}, and convert where it is read",
+                            target.name, source.elem
+                        );
+                        refuse(problem.help(help), inner.span);
+                    }
+                    let written = |body: &[Stmt]| body.iter().any(|other| other.writes_to(from.tensor));
+                    if stages > 1 && written(body) {
+                        refuse(written_in_the_loop(&source.name), inner.span);
+                    } else if written(&body[..position]) {
+                        let problem = Problem::new(format!(
+                            "`{}` is written here before it is copied: an iteration of a pipelined loop begins with its copies",
+                            source.name
+                        ));
+                        refuse(problem.help("copy first, then write, or write a plain loop"), inner.span);
+                    }
+                }
+                // The loop counts groups of copies in flight; a wait for all of them needs no count.
+                Op::Wait { token: None, but: 0 } if level == Level::Tiles && waits => {}
+                Op::Wait { token: None, .. } | Op::CommitCopies if level == Level::Tiles => {
+                    let problem = Problem::new("a pipelined loop already waits for its copies");
+                    let help = match waits {
+                        true => "wait for other copies with cp_async_wait_all(), which needs no groups",
+                        false => "leave the wait out",
+                    };
                     refuse(problem.help(help), inner.span);
                 }
-                let written = |body: &[Stmt]| body.iter().any(|other| other.writes_to(from.tensor));
-                if stages > 1 && written(body) {
-                    refuse(written_in_the_loop(&source.name), inner.span);
-                } else if written(&body[..position]) {
-                    let problem = Problem::new(format!(
-                        "`{}` is written here before it is copied: an iteration of a pipelined loop begins with its copies",
-                        source.name
-                    ));
-                    refuse(problem.help("copy first, then write, or write a plain loop"), inner.span);
+                _ => {
+                    let written =
+                        inner.writes().into_iter().find(|to| buffers.contains(&to.tensor) && !ahead);
+                    if let Some(to) = written {
+                        let problem = Problem::new(format!(
+                            "`{}` is filled by the copies of a pipelined loop, and written here as well",
+                            name(to)
+                        ));
+                        refuse(problem.help("use another tensor for it"), inner.span);
+                    }
+                    let later = fetches.tensors(&body[position..]);
+                    if let Some(from) = inner.reads().into_iter().find(|from| later.contains(&from.tensor)) {
+                        let problem = Problem::new(format!(
+                            "`{}` is read here before the copy that fills it: an iteration sees only its own copies",
+                            name(from)
+                        ));
+                        refuse(problem.help("copy first, then read"), inner.span);
+                    }
                 }
             }
-            // The loop counts groups of copies in flight; a wait for all of them needs no count.
-            Op::WaitCopies { pending: 0 } if level == Level::Tiles && waits => {}
-            Op::WaitCopies { .. } | Op::CommitCopies if level == Level::Tiles => {
-                let problem = Problem::new("a pipelined loop already waits for its copies");
-                let help = match waits {
-                    true => "wait for other copies with cp_async_wait_all(), which needs no groups",
-                    false => "leave the wait out",
-                };
-                refuse(problem.help(help), inner.span);
-            }
-            _ => {
-                let written = inner.writes().into_iter().find(|to| buffers.contains(&to.tensor) && !ahead);
-                if let Some(to) = written {
-                    let problem = Problem::new(format!(
-                        "`{}` is filled by the copies of a pipelined loop, and written here as well",
-                        name(to)
-                    ));
-                    refuse(problem.help("use another tensor for it"), inner.span);
-                }
-                let later = fetches.tensors(&body[position..]);
-                if let Some(from) = inner.reads().into_iter().find(|from| later.contains(&from.tensor)) {
-                    let problem = Problem::new(format!(
-                        "`{}` is read here before the copy that fills it: an iteration sees only its own copies",
-                        name(from)
-                    ));
-                    refuse(problem.help("copy first, then read"), inner.span);
-                }
-            }
-        });
+        }
     }
     refusal.map_or_else(|| reads::check(fetches, body), Err)
 }
@@ -243,7 +246,7 @@ fn alone(
     buffers: &[(Id, i64)],
     inside: &[Id],
 ) -> std::result::Result<(), Diagnostic> {
-    let views = stmt.reads().into_iter().chain(stmt.writes());
+    let views = stmt.accesses();
     for view in views.filter(|view| buffers.iter().any(|(id, _)| *id == view.tensor)) {
         if !inside.contains(&view.tensor) {
             let name = &program.tensor(view.tensor).name;
@@ -253,7 +256,7 @@ fn alone(
         }
     }
     let inside = match &stmt.op {
-        Op::Pipelined { var, ahead, body } => {
+        Op::For { var, ahead: Some(ahead), body, .. } => {
             [inside, &Fetches::of(program, *var, ahead, body).tensors(body)].concat()
         }
         _ => inside.to_vec(),

@@ -5,6 +5,7 @@
 use tilewright_layout::Value;
 
 use crate::thread::Id;
+use crate::tile::visit::preorder;
 use crate::tile::{Op, Program, Stmt};
 use crate::values::affine::{Affine, Coord};
 
@@ -26,16 +27,8 @@ pub(super) fn first(
     }
     // A tile that the loop does not fetch, such as one with all of K, is read at the iteration's coordinate.
     let fetched = |id: Id| copies.iter().flat_map(Stmt::writes).any(|to| to.tensor == id);
-    let mut all_fetched = true;
-    work.iter().for_each(|stmt| {
-        stmt.each(&mut |stmt| {
-            let read = stmt.reads();
-            let mut others = read.iter().filter(|view| !fetched(view.tensor));
-            all_fetched &=
-                others.all(|view| !view.base.iter().any(|at| at.any(&|of| *of == Coord::Var(var))));
-        });
-    });
-    if !all_fetched {
+    let mut others = preorder(work).flat_map(Stmt::reads).filter(|view| !fetched(view.tensor));
+    if others.any(|view| view.base.iter().any(|at| at.any(&|of| *of == Coord::Var(var)))) {
         return None;
     }
     for stmt in copies {

@@ -7,19 +7,20 @@ use super::Fetches;
 use crate::source::ast::Span;
 use crate::source::problem::Problem;
 use crate::thread::Id;
+use crate::tile::visit::preorder;
 use crate::tile::{How, Op, Program, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
 
 /// The numbers that a statement, or one inside it, depends on.
 pub(crate) fn used(program: &Program, stmt: &Stmt) -> BTreeSet<Id> {
     let mut all = BTreeSet::new();
-    stmt.each(&mut |stmt| {
-        for view in stmt.reads().into_iter().chain(stmt.writes()) {
+    for stmt in stmt.preorder() {
+        for view in stmt.accesses() {
             let limits = view.limits.iter().flatten().map(|limit| &limit.0);
             view.base.iter().chain(limits).for_each(|at| numbers(at, &mut all));
         }
         all.extend(decide(program, stmt));
-    });
+    }
     all
 }
 
@@ -27,7 +28,7 @@ pub(crate) fn used(program: &Program, stmt: &Stmt) -> BTreeSet<Id> {
 pub(crate) fn decide(program: &Program, stmt: &Stmt) -> BTreeSet<Id> {
     let mut all = BTreeSet::new();
     stmt.integers().into_iter().for_each(|at| numbers(at, &mut all));
-    if let Op::For { var, .. } | Op::Pipelined { var, .. } = &stmt.op {
+    if let Op::For { var, .. } = &stmt.op {
         let var = &program.vars[*var as usize];
         [&var.from, &var.to].into_iter().for_each(|at| numbers(at, &mut all));
     }
@@ -93,15 +94,13 @@ pub(super) fn check(fetches: &Fetches<'_>, body: &[Stmt]) -> Result<(), (Problem
     let program = fetches.program;
     let early = needed(program, body.iter(), &|stmt| fetches.takes(stmt));
     let mut late = None;
-    body.iter().for_each(|stmt| {
-        stmt.each(&mut |stmt| {
-            if let Op::Copy { to, how: How::Staged, .. } = &stmt.op
-                && to.base.iter().any(|base| base.any(&|coord| matches!(coord, Coord::Loaded { .. })))
-            {
-                late.get_or_insert((stmt.span, &to.name));
-            }
-        });
-    });
+    for stmt in preorder(body) {
+        if let Op::Copy { to, how: How::Staged, .. } = &stmt.op
+            && to.base.iter().any(|base| base.any(&|coord| matches!(coord, Coord::Loaded { .. })))
+        {
+            late.get_or_insert((stmt.span, &to.name));
+        }
+    }
     if let Some((span, name)) = late {
         let problem = Problem::new(format!(
             "where in `{name}` this copy writes depends on a number that is read, and it writes later than it reads"

@@ -91,7 +91,7 @@ impl Schedule {
                 all.extend(steps.alone(self).map_err(|problem| problem.at(span))?);
                 continue;
             }
-            if matches!(&stmt.op, Op::For { body, .. } if stages::is_staged(body)) {
+            if matches!(&stmt.op, Op::For { ahead: None, body, .. } if stages::is_staged(body)) {
                 all.extend(self.staged(stmt)?);
                 continue;
             }
@@ -99,7 +99,7 @@ impl Schedule {
                 all.extend(ring);
                 continue;
             }
-            if let Op::Pipelined { var, ahead, body } = stmt.op {
+            if let Op::For { var, ahead: Some(ahead), body, .. } = stmt.op {
                 all.extend(self.pipelined(var, ahead, body, span, stmt.by)?);
                 all.extend(moved);
                 continue;
@@ -153,7 +153,7 @@ impl Schedule {
             }
             return self.staged_slots(var, &own, copies, work, &buffers);
         }
-        let looped = |body| own.statement(Op::For { var, unroll: Unroll::No, body });
+        let looped = |body| own.statement(Op::For { var, unroll: Unroll::No, ahead: None, body });
         if stages == 1 {
             copies.insert(0, own.acquire(&this));
             copies.extend([own.publish(&this), own.full(&this)]);

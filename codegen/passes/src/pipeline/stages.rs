@@ -29,6 +29,7 @@ use super::schedule::{Own, Schedule};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result, count};
 use crate::thread::{Id, Unroll};
+use crate::tile::visit::{preorder, substitute};
 use crate::tile::{Op, Past, Program, Space, StageOrder, Stmt, Var};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
@@ -100,20 +101,17 @@ pub(super) fn is_staged(body: &[Stmt]) -> bool {
 /// How many times statements access each tensor.
 pub(crate) fn accesses(body: &[Stmt]) -> BTreeMap<Id, usize> {
     let mut all = BTreeMap::new();
-    let mut add = |stmt: &Stmt| {
-        for view in stmt.reads().into_iter().chain(stmt.writes()) {
-            *all.entry(view.tensor).or_default() += 1;
-        }
-    };
-    body.iter().for_each(|stmt| stmt.each(&mut add));
+    for view in preorder(body).flat_map(Stmt::accesses) {
+        *all.entry(view.tensor).or_default() += 1;
+    }
     all
 }
 
 /// For each loop with stages, by its variable, the register tensors that are not used outside of it.
 pub(super) fn private(program: &Program) -> BTreeMap<Id, BTreeSet<Id>> {
     let (total, mut all) = (accesses(&program.body), BTreeMap::new());
-    let mut visit = |stmt: &Stmt| {
-        if let Op::For { var, body, .. } | Op::Pipelined { var, body, .. } = &stmt.op
+    for stmt in preorder(&program.body) {
+        if let Op::For { var, body, .. } = &stmt.op
             && is_staged(body)
         {
             let inside = accesses(body);
@@ -122,8 +120,7 @@ pub(super) fn private(program: &Program) -> BTreeMap<Id, BTreeSet<Id>> {
             };
             all.insert(*var, inside.iter().filter(is_private).map(|(id, _)| *id).collect());
         }
-    };
-    program.body.iter().for_each(|stmt| stmt.each(&mut visit));
+    }
     all
 }
 
@@ -145,7 +142,7 @@ impl Schedule {
     /// A plain loop with stages.
     pub(super) fn staged(&mut self, stmt: Stmt) -> std::result::Result<Vec<Stmt>, Diagnostic> {
         let like = Stmt { op: Op::Sync, ..stmt.clone() };
-        let Op::For { var, unroll, body } = stmt.op else { return Ok(vec![stmt]) };
+        let Op::For { var, unroll, body, .. } = stmt.op else { return Ok(vec![stmt]) };
         let placed = self.placed(body)?;
         let staged = Staged::new(self, var, unroll, like, placed, &[])?;
         staged.peeled(self).map_err(|problem| problem.at(stmt.span))
@@ -198,11 +195,7 @@ impl Schedule {
 
 /// Does a statement access one of these tensors?
 fn uses(stmt: &Stmt, tensors: &[Id]) -> bool {
-    let mut any = false;
-    stmt.each(&mut |stmt| {
-        any |= stmt.reads().into_iter().chain(stmt.writes()).any(|view| tensors.contains(&view.tensor));
-    });
-    any
+    stmt.preorder().any(|stmt| stmt.accesses().any(|view| tensors.contains(&view.tensor)))
 }
 
 impl Staged {
@@ -243,7 +236,12 @@ impl Staged {
         let after = |at: &Affine, by: i64| at.plus(&by.into(), 1).ok_or_else(far);
         if self.last == 0 {
             let body = self.items.iter().map(|item| item.stmt.clone()).collect();
-            return Ok(vec![self.statement(Op::For { var: self.var, unroll: self.unroll, body })]);
+            return Ok(vec![self.statement(Op::For {
+                var: self.var,
+                unroll: self.unroll,
+                ahead: None,
+                body,
+            })]);
         }
         let mut written = Vec::new();
         for at in 0..self.last {
@@ -253,7 +251,7 @@ impl Staged {
         schedule.program.vars.push(Var { name: format!("{name}_step"), from: begin, to: to.clone() });
         let var = schedule.program.vars.len() as Id - 1;
         let body = self.step(Step::Main, &Coord::Var(var).into())?;
-        written.push(self.statement(Op::For { var, unroll: self.unroll, body }));
+        written.push(self.statement(Op::For { var, unroll: self.unroll, ahead: None, body }));
         for at in 0..self.last {
             // The step belongs to the epilogue alone: steps before the loop also run where there are few iterations.
             let test = Test::less(after(&from, self.last - at - 1)?, to.clone());
@@ -317,12 +315,7 @@ impl Staged {
 
 /// A statement with the loop's variable replaced by an iteration.
 fn at_iteration(mut stmt: Stmt, var: Id, iteration: &Affine) -> Result<Stmt> {
-    let mut far = false;
-    stmt.each_mut(&mut |stmt| {
-        stmt.each_affine_mut(&mut |at| match at.with(&Coord::Var(var), iteration) {
-            Some(now) => *at = now,
-            None => far = true,
-        });
-    });
-    if far { Err(Problem::new("a coordinate passes 63 bits")) } else { Ok(stmt) }
+    let far = || Problem::new("a coordinate passes 63 bits");
+    substitute(std::slice::from_mut(&mut stmt), &Coord::Var(var), iteration).ok_or_else(far)?;
+    Ok(stmt)
 }

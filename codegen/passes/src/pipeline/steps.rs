@@ -45,6 +45,7 @@ use super::fetches::{Fetches, Level};
 use super::schedule::{Schedule, Slot};
 use crate::source::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
+use crate::tile::visit::{self, preorder};
 use crate::tile::{Ahead, Op, Past, Program, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
@@ -78,7 +79,7 @@ pub(super) fn with_slots(tensor: &Composed, slots: i64) -> Result<Composed> {
 
 /// Why a loop cannot pipeline fragments.
 pub(super) fn unfit(program: &Program, stmt: &Stmt) -> Option<Problem> {
-    let Op::Pipelined { var, ahead: Ahead { stages, fragments, .. }, .. } = &stmt.op else { return None };
+    let Op::For { var, ahead: Some(Ahead { stages, fragments, .. }), .. } = &stmt.op else { return None };
     let of = &program.vars[*var as usize];
     if !matches!(of.extent(), Some(Value::Int(1..))) {
         let (name, extent) = (&of.name, crate::tile::verify::text(program, &of.to));
@@ -102,7 +103,7 @@ pub(super) fn unfit(program: &Program, stmt: &Stmt) -> Option<Problem> {
 impl Steps {
     /// The loop of a statement, if it is one that loads fragments.
     pub(super) fn of(program: &Program, stmt: &Stmt) -> Result<Option<Steps>> {
-        let Op::Pipelined { var, ahead, body } = &stmt.op else { return Ok(None) };
+        let Op::For { var, ahead: Some(ahead), body, .. } = &stmt.op else { return Ok(None) };
         let fetches = Fetches::of(program, *var, ahead, body);
         if fetches.level != Level::Fragments {
             return Ok(None);
@@ -112,20 +113,17 @@ impl Steps {
         let mut body = body.clone();
         if ahead.stages > 1 {
             let step = Affine::from(Coord::Var(*var));
-            for stmt in &mut body {
-                stmt.each_mut(&mut |stmt| {
-                    for view in stmt.views_mut().into_iter().filter(|view| registers.contains(&view.tensor)) {
-                        view.at_slot(&step, SLOTS);
-                    }
-                });
-            }
+            visit::each_mut(&mut body, &mut |stmt| {
+                for view in stmt.views_mut().into_iter().filter(|view| registers.contains(&view.tensor)) {
+                    view.at_slot(&step, SLOTS);
+                }
+            });
         }
         let (loads, work): (Vec<Stmt>, Vec<Stmt>) = body.into_iter().partition(|stmt| fetches.takes(stmt));
         let like = Stmt { op: Op::Sync, ..stmt.clone() };
         // Edges and coordinates of elements are analysed per statement in terms of the loop's variable, which k-steps
         // that are written out replace.
-        let mut follows = false;
-        work.iter().for_each(|stmt| stmt.each(&mut |stmt| follows |= stmt.needs_coordinates()));
+        let follows = preorder(&work).any(|stmt| stmt.needs_coordinates());
         Ok(Some(Steps {
             var: *var,
             count,
@@ -150,33 +148,9 @@ impl Steps {
     fn at(&self, body: &[Stmt], step: &Affine) -> Result<Vec<Stmt>> {
         let mut body = body.to_vec();
         let this = Coord::Var(self.var);
-        let set = |at: &mut Affine| -> Result<()> {
-            *at = at.with(&this, step).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
-            Ok(())
-        };
-        let mut done = Ok(());
-        for stmt in &mut body {
-            stmt.each_mut(&mut |stmt| {
-                let mut one = || -> Result<()> {
-                    let mut far = Ok(());
-                    stmt.each_integer_mut(&mut |at| {
-                        if far.is_ok() {
-                            far = set(at);
-                        }
-                    });
-                    far?;
-                    for view in stmt.views_mut() {
-                        view.base.iter_mut().try_for_each(set)?;
-                        view.limits.iter_mut().flatten().try_for_each(|(origin, _)| set(origin))?;
-                    }
-                    Ok(())
-                };
-                if let Err(problem) = one() {
-                    done = Err(problem);
-                }
-            });
-        }
-        done.map(|()| body)
+        let far = || Problem::new("a coordinate passes 63 bits");
+        visit::substitute(&mut body, &this, step).ok_or_else(far)?;
+        Ok(body)
     }
 
     /// The k-steps below `last`: each loads the fragments of the next k-step and does its own work. The first also does
@@ -214,7 +188,7 @@ impl Steps {
             let at = Affine::from(Coord::Var(var)).plus(&first.into(), 1).unwrap_or_default();
             let repeated = one(at, Vec::new())?;
             // Unrolled: registers have no addresses.
-            body.push(self.statement(Op::For { var, unroll: Unroll::Full, body: repeated }));
+            body.push(self.statement(Op::For { var, unroll: Unroll::Full, ahead: None, body: repeated }));
         }
         if end < last {
             body.extend(one(end.into(), late)?);
@@ -226,7 +200,12 @@ impl Steps {
     pub(super) fn alone(&self, schedule: &mut Schedule) -> Result<Vec<Stmt>> {
         if !self.ahead || self.count == 1 {
             let body = [&self.loads[..], &self.work[..]].concat();
-            return Ok(vec![self.statement(Op::For { var: self.var, unroll: Unroll::Full, body })]);
+            return Ok(vec![self.statement(Op::For {
+                var: self.var,
+                unroll: Unroll::Full,
+                ahead: None,
+                body,
+            })]);
         }
         let last = self.count - 1;
         let first = self.at(&self.loads, &0.into())?;
@@ -308,7 +287,7 @@ impl Exit {
 /// The loop of a statement whose iterations wait for a slot of a ring, multiply it, and release it, with fragments loaded
 /// ahead across slots; `None` if it is another one.
 pub(super) fn over_ring(schedule: &mut Schedule, stmt: &Stmt) -> Result<Option<Vec<Stmt>>> {
-    let Op::For { var, unroll: Unroll::No, body } = &stmt.op else { return Ok(None) };
+    let Op::For { var, unroll: Unroll::No, ahead: None, body } = &stmt.op else { return Ok(None) };
     let [full, product, release, advance] = &body[..] else { return Ok(None) };
     let Some(steps) = Steps::of(&schedule.program, product)?.filter(Steps::fill_both_slots) else {
         return Ok(None);
@@ -325,7 +304,7 @@ pub(super) fn over_ring(schedule: &mut Schedule, stmt: &Stmt) -> Result<Option<V
                 past: Past::Skip,
             };
             let (before, body) = steps.over_slots(schedule, *var, slot)?;
-            let looped = Op::For { var: *var, unroll: Unroll::No, body };
+            let looped = Op::For { var: *var, unroll: Unroll::No, ahead: None, body };
             Ok(Some([before, vec![Stmt { op: looped, ..stmt.clone() }]].concat()))
         }
         _ => Ok(None),

@@ -11,7 +11,7 @@ use crate::values::elem::Elem;
 impl Schedule {
     /// The moves behind a loop, whose statement is given.
     pub(super) fn moved(&self, stmt: &Stmt, after: &[Stmt]) -> Vec<Stmt> {
-        let Op::Pipelined { ahead, body, .. } = &stmt.op else { return Vec::new() };
+        let Op::For { ahead: Some(ahead), body, .. } = &stmt.op else { return Vec::new() };
         let sums = body.iter().filter_map(|stmt| match &stmt.op {
             Op::Gemm { acc, .. } if ahead.fragments > 1 => Some(acc),
             _ => None,
@@ -29,13 +29,7 @@ impl Schedule {
 
 /// Does the first statement that accesses these registers copy them to memory?
 fn is_stored(program: &Program, acc: Id, after: &[Stmt]) -> bool {
-    let accesses = |stmt: &&Stmt| {
-        let mut any = false;
-        stmt.each(&mut |stmt| {
-            any |= stmt.reads().into_iter().chain(stmt.writes()).any(|view| view.tensor == acc);
-        });
-        any
-    };
+    let accesses = |stmt: &&Stmt| stmt.preorder().any(|stmt| stmt.accesses().any(|view| view.tensor == acc));
     let first = after.iter().find(accesses);
     matches!(first.map(|stmt| &stmt.op), Some(Op::Copy { from, to, .. })
         if from.tensor == acc && !matches!(program.tensor(to.tensor).space, Space::Registers { .. }))

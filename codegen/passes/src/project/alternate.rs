@@ -7,6 +7,7 @@ use crate::source::ast::Span;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::Problem;
 use crate::tile::view::View;
+use crate::tile::visit::preorder;
 use crate::tile::{Op, Program, Space, Stmt};
 
 /// How many groups alternate.
@@ -22,24 +23,15 @@ pub(super) fn check(program: &Program, looped: Option<Span>) -> std::result::Res
         return Err(problem.help(help).at(first));
     }
     let is_shared = |view: &View| matches!(program.tensor(view.tensor).space, Space::Shared { .. });
-    let mut wrong = None;
-    let mut check = |stmt: &Stmt| {
+    let is_wrong = |stmt: &&Stmt| {
         let alone = matches!(
             stmt.op,
-            Op::Copy { .. }
-                | Op::Fill { .. }
-                | Op::Map { .. }
-                | Op::Gemm { .. }
-                | Op::Pipelined { .. }
-                | Op::For { .. }
-                | Op::If { .. }
+            Op::Copy { .. } | Op::Map { .. } | Op::Gemm { .. } | Op::For { .. } | Op::If { .. }
         );
-        if !alone || !is_fill(program, stmt) && stmt.writes().into_iter().any(is_shared) {
-            wrong.get_or_insert(stmt.span);
-        }
+        !alone || !is_fill(program, stmt) && stmt.writes().into_iter().any(is_shared)
     };
-    program.body.iter().for_each(|stmt| stmt.each(&mut check));
-    wrong.map_or(Ok(()), |at| Err(crowded().at(at)))
+    let wrong = preorder(&program.body).find(is_wrong);
+    wrong.map_or(Ok(()), |stmt| Err(crowded().at(stmt.span)))
 }
 
 impl Project<'_> {

@@ -5,6 +5,7 @@ use tilewright_layout::{Tiler, Tuple, Value};
 
 use crate::isa;
 use crate::tile::view::{At, View};
+use crate::tile::visit::{each_mut, preorder};
 use crate::tile::{How, Op, Program, Space, Stmt};
 use crate::values::affine::Affine;
 
@@ -15,23 +16,19 @@ const PERIOD: i64 = 8;
 pub(super) fn multicast(program: &mut Program, produced: &mut [Stmt]) {
     // All blocks must fill the same slots in the same order.
     let (mut fills, mut diverge) = (Vec::new(), program.cluster[0] < 2);
-    produced.iter().for_each(|stmt| {
-        stmt.each(&mut |stmt| {
-            diverge |= program.neighbours_diverge(&stmt.op);
-            fills.extend(shared(program, stmt));
-        })
-    });
+    for stmt in preorder(produced) {
+        diverge |= program.neighbours_diverge(&stmt.op);
+        fills.extend(shared(program, stmt));
+    }
     if diverge || fills.iter().all(Option::is_none) {
         return;
     }
     let mut parts = fills.into_iter();
-    produced.iter_mut().for_each(|stmt| {
-        stmt.each_mut(&mut |stmt| {
-            let Op::Copy { from, to, how, .. } = &mut stmt.op else { return };
-            if let Some(part) = parts.next().flatten() {
-                (*from, *to, *how) = part;
-            }
-        })
+    each_mut(produced, &mut |stmt| {
+        let Op::Copy { from, to, how, .. } = &mut stmt.op else { return };
+        if let Some(part) = parts.next().flatten() {
+            (*from, *to, *how) = part;
+        }
     });
     let by = produced.first().map(|stmt| stmt.by);
     let of_producer = program.rings.iter_mut().filter(|ring| Some(ring.from) == by);
@@ -65,7 +62,7 @@ fn part(program: &Program, from: &View, to: &View, mode: usize, blocks: i64) -> 
     let begin: Vec<i64> = (0..target.plain().rank()).map(begin).collect();
     let Value::Int(offset) = target.plain().at(Tuple::flat(&begin)).ok()? else { return None };
     let period = i64::from(align).max(PERIOD * crate::build::tiled::SWIZZLED);
-    if offset * i64::from(target.elem.bytes()) % period != 0 {
+    if target.elem.bytes_of(offset) % period != 0 {
         return None;
     }
     let of_block = |own: usize| if own == mode { program.number_in_cluster(0) } else { Affine::default() };

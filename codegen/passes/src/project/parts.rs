@@ -69,7 +69,7 @@ impl Project<'_> {
                     start.push(stmt.clone());
                 }
                 Op::Contents { .. } | Op::Await { .. } => start.push(stmt.clone()),
-                Op::Fill { .. } | Op::Copy { token: None, .. } | Op::Map { .. } => {
+                Op::Copy { token: None, .. } | Op::Map { .. } => {
                     if !written.iter().all(|id| is_register(self.program, *id)) {
                         return None;
                     }
@@ -100,7 +100,7 @@ impl Project<'_> {
         }
         let registers = |id: &Id| -> i64 {
             let of = self.program.tensor(*id);
-            let bytes = of.plain().size().unwrap_or(i64::MAX / 8) * i64::from(of.elem.bytes());
+            let bytes = of.elem.bytes_of(of.plain().size().unwrap_or(i64::MAX / 8));
             bytes / 4 / i64::from(self.program.groups[self.consumers as usize].threads)
         };
         let most = self.program.groups[self.consumers as usize].registers.unwrap_or(REGISTER_POOL.most);
@@ -181,14 +181,14 @@ impl Parts {
         let phase = Affine::from(Coord::Phase(self.ring)).plus(&1.into(), -1).ok_or_else(far)?;
         b.statement(Op::Advance { ring: self.ring });
         self.run(b, &self.start, odd, &before.plus(&1.into(), 1).ok_or_else(far)?)?;
-        b.wait_all_but(self.token, self.products);
+        b.wait(self.token, self.products);
         b.statement(Op::Release { ring: self.ring, phase });
         self.run(b, &self.finish, !odd, before)
     }
 
     /// Finishes an iteration after which no product is in flight.
     fn done(&self, b: &mut Builder, odd: bool, at: &Affine) -> Result<()> {
-        b.wait(self.token);
+        b.wait(self.token, 0);
         b.statement(Op::Release { ring: self.ring, phase: Coord::Phase(self.ring).into() });
         self.run(b, &self.finish, odd, at)?;
         b.statement(Op::Advance { ring: self.ring });

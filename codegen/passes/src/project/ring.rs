@@ -17,6 +17,7 @@ use crate::thread::Id;
 use crate::tile::boxes::{Boxes, MOST_BOX};
 use crate::tile::slots::slots_apart;
 use crate::tile::view::View;
+use crate::tile::visit::preorder;
 use crate::tile::{Ahead, How, Op, Program, Ring, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
 
@@ -36,11 +37,7 @@ impl Project<'_> {
         let stages = |fill: &Stmt| -> BTreeSet<u32> {
             let filled: Vec<Id> = fill.writes().iter().map(|to| to.tensor).collect();
             let is_user = |stmt: &&Stmt| {
-                let mut reads = false;
-                stmt.each(&mut |stmt| {
-                    reads |= stmt.reads().iter().any(|from| filled.contains(&from.tensor));
-                });
-                reads
+                stmt.preorder().any(|stmt| stmt.reads().iter().any(|from| filled.contains(&from.tensor)))
             };
             let orders = rest.iter().filter(is_user).map(|stmt| stmt.stage);
             orders.map(|order| order.map_or(0, |order| order.stage)).collect()
@@ -89,12 +86,10 @@ impl Project<'_> {
     /// The error where a producer has no copy in each iteration of a loop.
     pub(super) fn without_fills(&self, body: &[Stmt], span: Span) -> Diagnostic {
         let mut inner = None;
-        for stmt in body {
-            stmt.each(&mut |stmt| {
-                if is_fill(self.program, stmt) {
-                    inner = inner.or(stmt.writes().first().map(|to| &to.name));
-                }
-            });
+        for stmt in preorder(body) {
+            if is_fill(self.program, stmt) {
+                inner = inner.or(stmt.writes().first().map(|to| &to.name));
+            }
         }
         let problem = match inner {
             Some(name) => Problem::new(format!(
@@ -143,7 +138,7 @@ impl Project<'_> {
             let along = contiguous(program, from).or_else(|| of_rows(program, from));
             let along = along.map(|mode| mode_of(to, mode));
             let tensor = program.tensor(to.tensor);
-            let tile: Option<Vec<i64>> = tensor.plain().modes().map(|mode| mode.size().ok()).collect();
+            let tile: Option<Vec<i64>> = tensor.extents();
             // Fewer rows than a swizzle exchanges have no bank conflicts.
             let is_flat =
                 |tile: &[i64; 2], along: usize| tile[1 - along] < PATTERN && tile[along] <= MOST_BOX;
@@ -155,7 +150,7 @@ impl Project<'_> {
                 _ => Ok(tensor.layout.clone()),
             };
             // Bulk copies write whole boxes, which must be aligned in every slot.
-            let apart = i64::from(BOX_ALIGN / tensor.elem.bytes());
+            let apart = tensor.elem.elements_in(i64::from(BOX_ALIGN));
             let layout = one
                 .and_then(|one| slots_apart(&one, slots, apart))
                 .map_err(|problem| problem.at(fill.span))?;

@@ -12,7 +12,6 @@
 
 mod grid;
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_layout::{Composed, Layout, Tiler, Tuple, Value};
@@ -27,6 +26,7 @@ use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::{Bin, Id};
 use crate::tile::view::{At, View};
+use crate::tile::visit::{preorder, substitute};
 use crate::tile::{Expr, LaunchRule, Op, Program, Space, Split, Stmt};
 use crate::values::affine::{Affine, Arith, Coord};
 use crate::values::elem::Elem;
@@ -38,15 +38,14 @@ const AXIS: usize = 2;
 /// The blocks that share a loop, if they do.
 fn blocks_of(stmt: &Stmt) -> Option<Split> {
     match &stmt.op {
-        Op::Pipelined { ahead, .. } => Some(ahead.split).filter(|split| split.blocks() > 1),
+        Op::For { ahead: Some(ahead), .. } => Some(ahead.split).filter(|split| split.blocks() > 1),
         _ => None,
     }
 }
 
 /// The program with the loop shared by several blocks; unchanged where none is shared.
 pub fn split_k(mut program: Program) -> std::result::Result<Program, Diagnostic> {
-    let mut all = Vec::new();
-    program.body.iter().for_each(|stmt| stmt.each(&mut |stmt| all.extend(blocks_of(stmt).map(|_| stmt))));
+    let all: Vec<&Stmt> = preorder(&program.body).filter(|stmt| blocks_of(stmt).is_some()).collect();
     let Some(first) = all.first() else { return Ok(program) };
     let at = program.body.iter().position(|stmt| blocks_of(stmt).is_some());
     let (1, Some(at)) = (all.len(), at) else {
@@ -162,17 +161,12 @@ fn multiplied(program: &mut Program, body: &mut [Stmt], blocks: i64) -> Option<A
     }
     program.more[AXIS].push(blocks.into());
     let own = block.submode(blocks, None);
-    let passes = Cell::new(false);
-    let swap = |at: &mut Affine| match at.with(&Coord::Block(AXIS as u8), &own) {
-        Some(swapped) => *at = swapped,
-        None => passes.set(true),
-    };
-    body.iter_mut().for_each(|stmt| stmt.each_mut(&mut |stmt| stmt.each_affine_mut(&mut |at| swap(at))));
-    for var in &mut program.vars {
-        swap(&mut var.from);
-        swap(&mut var.to);
+    let axis = Coord::Block(AXIS as u8);
+    substitute(body, &axis, &own)?;
+    for end in program.vars.iter_mut().flat_map(|var| [&mut var.from, &mut var.to]) {
+        *end = end.with(&axis, &own)?;
     }
-    (!passes.get()).then(|| block.submode(1, Some(blocks)))
+    Some(block.submode(1, Some(blocks)))
 }
 
 /// The grid in whole clusters along x.
@@ -187,7 +181,7 @@ fn whole_clusters(program: &mut Program, sharing: u32) -> Option<()> {
 
 /// The tiles outside of a loop to which it adds. It sets its other tiles in each iteration before it uses them.
 fn summed(program: &Program, stmt: &Stmt, outside: &[Stmt]) -> std::result::Result<Vec<View>, Diagnostic> {
-    let Op::Pipelined { body, .. } = &stmt.op else { return Ok(Vec::new()) };
+    let Op::For { body, .. } = &stmt.op else { return Ok(Vec::new()) };
     let outer = accessed(outside);
     let added = |stmt: &&Stmt| !is_fill(program, stmt) && !matches!(stmt.op, Op::Take { .. });
     let (mut sums, mut own): (Vec<View>, BTreeSet<Id>) = (Vec::new(), BTreeSet::new());
@@ -247,13 +241,10 @@ fn does_more(stmt: &Stmt) -> Diagnostic {
 /// Every block has its own accumulators, and all of them are added: they must begin at 0.
 fn begin_at_zero(before: &[Stmt], sums: &[View]) -> std::result::Result<(), Diagnostic> {
     let is_sum = |to: &&View| sums.iter().any(|acc| acc.tensor == to.tensor);
-    let is_zero = |op: &Op| matches!(op, Op::Fill { value: Expr::Lit(number), .. } if number.is_zero());
-    let mut wrong = None;
-    before.iter().for_each(|stmt| {
-        stmt.each(&mut |stmt| {
-            let written = stmt.writes().into_iter().find(is_sum).filter(|_| !is_zero(&stmt.op));
-            wrong = wrong.take().or(written.map(|to| (to.name.clone(), stmt.span)));
-        });
+    let is_zero = |op: &Op| matches!(op, Op::Map { value: Expr::Lit(number), .. } if number.is_zero());
+    let wrong = preorder(before).filter(|stmt| !is_zero(&stmt.op)).find_map(|stmt| {
+        let written = stmt.writes().into_iter().find(is_sum);
+        written.map(|to| (to.name.clone(), stmt.span))
     });
     let Some((name, span)) = wrong else { return Ok(()) };
     let problem = Problem::new(format!(
@@ -265,7 +256,7 @@ fn begin_at_zero(before: &[Stmt], sums: &[View]) -> std::result::Result<(), Diag
 /// A loop over this block's part of the iterations; the last block may have fewer. With the number `blocks` it runs all of them.
 fn part_of_steps(program: &mut Program, stmt: &mut Stmt, (part, blocks): (&Affine, i64)) -> Result<()> {
     let is_persistent = program.divided > 0;
-    let Op::Pipelined { var, ahead, body } = &mut stmt.op else { return Err(Problem::reported()) };
+    let Op::For { var, ahead: Some(ahead), body, .. } = &mut stmt.op else { return Err(Problem::reported()) };
     ahead.split = Split::Threads;
     let to = &mut program.vars[*var as usize].to;
     let all = to.clone();
@@ -288,31 +279,17 @@ fn part_of_steps(program: &mut Program, stmt: &mut Stmt, (part, blocks): (&Affin
     }
     *to = Affine::two(Arith::Max, &own, &0.into()).ok_or_else(far)?;
     let own = Affine::from(Coord::Var(*var)).plus(&before, 1).ok_or_else(far)?;
-    let mut passes = false;
-    for stmt in body {
-        stmt.each_mut(&mut |stmt| {
-            stmt.each_affine_mut(&mut |at| match at.with(&Coord::Var(*var), &own) {
-                Some(moved) => *at = moved,
-                None => passes = true,
-            });
-        });
-    }
-    if passes { Err(far()) } else { Ok(()) }
+    substitute(body, &Coord::Var(*var), &own).ok_or_else(far)
 }
 
 /// The tensors that statements write.
 fn written(body: &[Stmt]) -> BTreeSet<Id> {
-    let mut all = BTreeSet::new();
-    body.iter().for_each(|stmt| stmt.each(&mut |stmt| all.extend(stmt.writes().iter().map(|to| to.tensor))));
-    all
+    preorder(body).flat_map(Stmt::writes).map(|to| to.tensor).collect()
 }
 
 /// The tensors that statements read or write.
 fn accessed(body: &[Stmt]) -> BTreeSet<Id> {
-    let mut all = written(body);
-    let mut add = |stmt: &Stmt| all.extend(stmt.reads().iter().map(|of| of.tensor));
-    body.iter().for_each(|stmt| stmt.each(&mut add));
-    all
+    preorder(body).flat_map(Stmt::accesses).map(|view| view.tensor).collect()
 }
 
 /// The mode of the sums that the blocks divide: rows, or else columns.
@@ -355,7 +332,7 @@ fn exchanged(
         b.copy(acc, &parts)?;
         stored.push(parts);
     }
-    b.sync_cluster();
+    b.statement(Op::SyncCluster);
     for (acc, parts) in sums.iter().zip(stored) {
         let mut tile = acc.extents().ok_or_else(Problem::reported)?;
         tile[own.mode] /= own.blocks;
@@ -441,10 +418,7 @@ impl Parts {
             .help("leave `split` out, or use only copies, functions of elements and updates after the loop")
         };
         let mut own = stmt.clone();
-        if !matches!(
-            own.op,
-            Op::Copy { .. } | Op::Map { .. } | Op::Fill { .. } | Op::Atomic { .. } | Op::Sync
-        ) {
+        if !matches!(own.op, Op::Copy { .. } | Op::Map { .. } | Op::Atomic { .. } | Op::Sync) {
             return Err(refuse("this needs all of them"));
         }
         for view in own.views_mut() {

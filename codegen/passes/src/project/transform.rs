@@ -32,6 +32,7 @@ use crate::source::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
 use crate::tile::slots::slots_apart;
 use crate::tile::view::{At, View};
+use crate::tile::visit::{each_mut, preorder};
 use crate::tile::{Expr, Form, How, Op, Program, Ring, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::elem::Elem;
@@ -75,7 +76,7 @@ pub(super) fn of_loop(program: &Program, total: &BTreeMap<Id, usize>, body: &[St
     let fits = |stmt: &Stmt| {
         let simple = match &stmt.op {
             Op::Copy { how: How::Derive, token: None, .. } => true,
-            Op::Map { value, .. } => !value.any(&|part| matches!(part, Expr::At(_))),
+            Op::Map { ins, value, .. } => !ins.is_empty() && !value.any(&|part| matches!(part, Expr::At(_))),
             _ => false,
         };
         let [to] = stmt.writes()[..] else { return false };
@@ -99,7 +100,7 @@ pub(super) fn of_loop(program: &Program, total: &BTreeMap<Id, usize>, body: &[St
     let stmts: Vec<&Stmt> = body.iter().zip(&own).filter(|(_, own)| **own).map(|(stmt, _)| stmt).collect();
     let written = stmts.iter().flat_map(|stmt| stmt.writes()).map(|to| to.tensor);
     let targets: BTreeSet<Id> = written.filter(|id| is_shared(*id)).collect();
-    let views = || stmts.iter().flat_map(|stmt| stmt.reads().into_iter().chain(stmt.writes()));
+    let views = || stmts.iter().flat_map(|stmt| stmt.accesses());
     let &[rows, columns] = &views().next()?.extents()?[..] else { return None };
     let extents = [rows, columns];
     if targets.is_empty() || views().any(|view| view.extents().is_none_or(|own| own != extents)) {
@@ -109,7 +110,7 @@ pub(super) fn of_loop(program: &Program, total: &BTreeMap<Id, usize>, body: &[St
     let mut modes = views().filter_map(|view| filled.get(&view.tensor).copied());
     let along = modes.next().unwrap_or(1);
     // Threads write the elements that they have read if all tiles are distributed alike.
-    let alike = views().all(|view| program.tensor(view.tensor).elem.bytes() == elem.bytes());
+    let alike = views().all(|view| program.tensor(view.tensor).elem.bits() == elem.bits());
     let alike = alike && modes.all(|mode| mode == along);
     let mut transform = Transform { own, targets, memory_of: BTreeMap::new(), extents, along, elem };
     if alike && keep_zero(program, &stmts) {
@@ -161,12 +162,8 @@ fn is_whole(program: &Program, view: &View) -> bool {
 /// The statements that write a tensor, or read it.
 fn positions(body: &[Stmt], id: Id, writes: bool) -> Vec<usize> {
     let accesses = |stmt: &Stmt| {
-        let mut any = false;
-        stmt.each(&mut |stmt| {
-            let views = if writes { stmt.writes() } else { stmt.reads() };
-            any |= views.iter().any(|view| view.tensor == id);
-        });
-        any
+        let views = stmt.preorder().flat_map(if writes { Stmt::writes } else { Stmt::reads });
+        views.into_iter().any(|view| view.tensor == id)
     };
     (0..body.len()).filter(|at| accesses(&body[*at])).collect()
 }
@@ -185,7 +182,7 @@ fn keep_zero(program: &Program, stmts: &[&Stmt]) -> bool {
 impl Transform {
     /// The mode along which a computed tile is contiguous: tensor cores read elements along K, unless they have 16 bits.
     fn along_of(&self, elem: Elem) -> usize {
-        if elem.bytes() == 2 { self.along } else { 1 }
+        if elem.bits() == 16 { self.along } else { 1 }
     }
 
     /// Tiles take the memory of copied tiles that pass a test.
@@ -222,7 +219,7 @@ impl Transform {
     /// the tile.
     fn parts(&self) -> i64 {
         let (along, across) = (self.along, 1 - self.along);
-        let vectors = (0..5).map(|bit| (WIDEST / i64::from(self.elem.bytes())) >> bit).take_while(|n| *n > 0);
+        let vectors = (0..5).map(|bit| self.elem.elements_in(WIDEST) >> bit).take_while(|n| *n > 0);
         let [count, length] = [across, along].map(|mode| self.extents[mode]);
         for vector in vectors {
             let share = vector * i64::from(THREADS);
@@ -244,9 +241,7 @@ pub(super) struct Computed {
 impl Computed {
     /// Does a statement read one of the tiles?
     pub(super) fn is_used(&self, stmt: &Stmt) -> bool {
-        let mut any = false;
-        stmt.each(&mut |stmt| any |= stmt.reads().iter().any(|from| self.tiles.contains(&from.tensor)));
-        any
+        stmt.preorder().any(|stmt| stmt.reads().iter().any(|from| self.tiles.contains(&from.tensor)))
     }
 }
 
@@ -257,13 +252,11 @@ impl Project<'_> {
         transform: &Transform,
         mut body: Vec<Stmt>,
     ) -> (Vec<Stmt>, Vec<Stmt>) {
-        for stmt in &mut body {
-            stmt.each_mut(&mut |stmt| {
-                for view in stmt.views_mut() {
-                    view.tensor = *transform.memory_of.get(&view.tensor).unwrap_or(&view.tensor);
-                }
-            });
-        }
+        each_mut(&mut body, &mut |stmt| {
+            for view in stmt.views_mut() {
+                view.tensor = *transform.memory_of.get(&view.tensor).unwrap_or(&view.tensor);
+            }
+        });
         for (tile, copied) in &transform.memory_of {
             let [elem, own] = [tile, copied].map(|id| self.program.tensor(*id).elem);
             if elem != own {
@@ -306,7 +299,7 @@ impl Project<'_> {
         body.extend(self.in_parts(transform, own, span)?);
         body.push(of(Op::Publish { ring, phase: phase(ring), bytes: None }));
         body.extend([ring].into_iter().chain(rings).map(|ring| of(Op::Advance { ring })));
-        self.transformed.insert(var, of(Op::For { var, unroll: Unroll::No, body }));
+        self.transformed.insert(var, of(Op::For { var, unroll: Unroll::No, ahead: None, body }));
         let tensor = |id: &Id| *transform.memory_of.get(id).unwrap_or(id);
         Ok(Computed { ring, tiles: transform.targets.iter().map(tensor).collect() })
     }
@@ -324,7 +317,7 @@ impl Project<'_> {
                 true => swizzled_tile(tensor.elem, transform.extents, transform.along_of(tensor.elem))?,
                 false => tensor.layout.clone(),
             };
-            tensor.layout = slots_apart(&tile, slots, i64::from(BOX_ALIGN / tensor.elem.bytes()))?;
+            tensor.layout = slots_apart(&tile, slots, tensor.elem.elements_in(i64::from(BOX_ALIGN)))?;
             tensor.space = Space::Shared { align: alignment(&tensor.layout, tensor.elem) };
             self.buffers.insert(id, Buffer { ring, slots });
             buffers.push(id);
@@ -404,12 +397,10 @@ pub(super) fn role(produced: &[Stmt], by: Id, loops: &BTreeMap<Id, Stmt>) -> Vec
 
 /// Does the group compute tiles in any loop of a program?
 pub(super) fn is_used(program: &Program) -> bool {
-    let (total, mut any) = (uses(&program.body), false);
-    let mut look = |stmt: &Stmt| {
-        if let (true, Op::Pipelined { body, .. }) = (is_produced(stmt), &stmt.op) {
-            any |= of_loop(program, &total, body).is_some();
-        }
+    let total = uses(&program.body);
+    let computes = |stmt: &Stmt| match &stmt.op {
+        Op::For { body, .. } if is_produced(stmt) => of_loop(program, &total, body).is_some(),
+        _ => false,
     };
-    program.body.iter().for_each(|stmt| stmt.each(&mut look));
-    any
+    preorder(&program.body).any(computes)
 }

@@ -8,6 +8,7 @@ use crate::pipeline::written_in_the_loop;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::Problem;
 use crate::thread::Id;
+use crate::tile::visit::preorder;
 use crate::tile::{Op, Program, Space, Stmt};
 use crate::values::flow::{Edit, Forward, end};
 
@@ -33,7 +34,7 @@ impl Forward<Program> for Written<'_> {
     }
 
     fn pass(&mut self, stmt: &Stmt, written: &mut Self::State) -> Edit<Stmt> {
-        if let (true, Op::Pipelined { body, .. }) = (is_produced(stmt), &stmt.op) {
+        if let (true, Op::For { body, .. }) = (is_produced(stmt), &stmt.op) {
             self.copies(body, written);
         }
         written.extend(self.writes(stmt));
@@ -50,8 +51,7 @@ impl Written<'_> {
 
     /// The copies of a loop with a producer, given the tensors written ahead of it.
     fn copies(&mut self, body: &[Stmt], written: &BTreeSet<Id>) {
-        let mut inside = BTreeSet::new();
-        body.iter().for_each(|stmt| stmt.each(&mut |stmt| inside.extend(self.writes(stmt))));
+        let inside: BTreeSet<Id> = preorder(body).flat_map(|stmt| self.writes(stmt)).collect();
         for stmt in body.iter().filter(|stmt| is_fill(self.program, stmt)) {
             for from in stmt.reads() {
                 let name = &self.program.tensor(from.tensor).name;

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::pipeline::{Fetches, is_in_flight};
 use crate::thread::Id;
 use crate::tile::view::View;
+use crate::tile::visit::preorder;
 use crate::tile::whole;
 use crate::tile::{Form, Op, Program, Ring, Space, Stmt};
 use crate::values::affine::Coord;
@@ -43,18 +44,16 @@ impl InFlight {
 
 /// The statements with waits and barriers, and the copies in flight between them.
 pub(super) fn placed(program: &Program, body: Vec<Stmt>) -> (Vec<Stmt>, InFlight) {
-    let mut filled = BTreeSet::new();
-    super::each(&body, &mut |stmt| {
-        if let Op::Pipelined { var, ahead, body } = &stmt.op {
-            // The loop itself waits for its copies, and no other statement writes there.
-            filled.extend(Fetches::of(program, *var, ahead, body).tensors(body));
+    // A pipelined loop waits for its copies, and no other statement writes there.
+    let filled = preorder(&body).flat_map(|stmt| match &stmt.op {
+        Op::For { var, ahead: Some(ahead), body, .. } => {
+            Fetches::of(program, *var, ahead, body).tensors(body)
         }
+        _ => Vec::new(),
     });
-    let mut peers = BTreeSet::new();
-    super::each(&body, &mut |stmt| {
-        let views = stmt.reads().into_iter().chain(stmt.writes());
-        peers.extend(views.filter(|view| view.peer.is_some()).map(|view| view.tensor));
-    });
+    let filled = filled.collect();
+    let views = preorder(&body).flat_map(Stmt::accesses);
+    let peers = views.filter(|view| view.peer.is_some()).map(|view| view.tensor).collect();
     let mut barriers =
         Barriers { program, filled, own: BTreeSet::new(), peers, in_flight: InFlight::default() };
     barriers.own = barriers.replaced(&body);
@@ -95,10 +94,9 @@ impl Forward<Program> for Barriers<'_> {
 
     fn pass(&mut self, stmt: &Stmt, state: &mut State) -> Edit<Stmt> {
         match &stmt.op {
-            Op::For { body, .. } | Op::Pipelined { body, .. } | Op::Tiles { body, .. } => {
+            Op::For { body, .. } | Op::Tiles { body, .. } => {
                 // Hazards with statements before a loop get a barrier before it, not in each iteration.
-                let mut meets = None;
-                super::each(body, &mut |inner| meets = meets.or(self.conflict(inner, state)));
+                let meets = preorder(body).find_map(|inner| self.conflict(inner, state));
                 Edit::Ahead(meet(meets, stmt, state))
             }
             _ if stmt.is_barrier() => {
@@ -109,14 +107,14 @@ impl Forward<Program> for Barriers<'_> {
                 let flies = state.iter().any(|(id, since)| {
                     (since.arriving || since.departing) && (stmt.releases() || others(id, since))
                 });
-                let wait = Stmt { op: Op::WaitCopies { pending: 0 }, ..stmt.clone() };
+                let wait = Stmt { op: Op::Wait { token: None, but: 0 }, ..stmt.clone() };
                 if flies {
                     landed(state);
                 }
                 synchronised(state);
                 if flies { Edit::Ahead(vec![wait]) } else { Edit::Keep }
             }
-            Op::WaitCopies { pending: 0 } => {
+            Op::Wait { token: None, but: 0 } => {
                 landed(state);
                 Edit::Keep
             }
@@ -182,12 +180,11 @@ impl Barriers<'_> {
     /// have the distribution of these results, in which each element has one thread.
     fn replaced(&self, body: &[Stmt]) -> BTreeSet<Id> {
         let mut accesses = BTreeMap::<Id, Vec<&Stmt>>::new();
-        super::each(body, &mut |stmt| {
-            let views = stmt.reads().into_iter().chain(stmt.writes());
-            for id in views.map(|view| view.tensor).collect::<BTreeSet<_>>() {
+        for stmt in preorder(body) {
+            for id in stmt.accesses().map(|view| view.tensor).collect::<BTreeSet<_>>() {
                 accesses.entry(id).or_default().push(stmt);
             }
-        });
+        }
         let is_replaced = |id: &Id, stmts: &[&Stmt]| match stmts {
             [Stmt { op: Op::Map { ins, to: results, .. }, by, .. }, writer] => match &writer.op {
                 Op::Copy { from, to, .. } => {
@@ -248,7 +245,7 @@ fn meet(meets: Option<bool>, stmt: &Stmt, state: &mut State) -> Vec<Stmt> {
     let Some(waits) = meets else { return Vec::new() };
     let mut ops = Vec::new();
     if waits {
-        ops.push(Op::WaitCopies { pending: 0 });
+        ops.push(Op::Wait { token: None, but: 0 });
         landed(state);
     }
     ops.push(Op::Sync);

@@ -16,6 +16,7 @@ use crate::thread::{Id, Unroll};
 use crate::tile::boxes::Boxes;
 use crate::tile::slots::slots_apart;
 use crate::tile::view::{At, View};
+use crate::tile::visit::rename;
 use crate::tile::{Expr, Group, How, Op, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::elem::Elem;
@@ -198,11 +199,11 @@ impl Resolve {
 
     /// The buffers that parts of a tile could have, with which threads have which elements: wide parts first.
     fn buffer_choices(&self, by: Id, d: &Distribution, elem: Elem, fast: usize) -> Result<Vec<Buffers>> {
-        let (mut choices, bytes) = (Vec::new(), i64::from(elem.bytes()));
+        let mut choices = Vec::new();
         let [rows, columns] = d.tile()[..] else { return Ok(choices) };
         // Along the contiguous mode a part is as wide as a swizzle.
         let widths = match fast {
-            1 => [SWIZZLED, SWIZZLED / 2, SWIZZLED / 4].map(|wide| wide / bytes),
+            1 => [SWIZZLED, SWIZZLED / 2, SWIZZLED / 4].map(|wide| elem.elements_in(wide)),
             _ => COLUMNS,
         };
         let divided = widths.into_iter().filter(|wide| columns % wide == 0).map(|wide| columns / wide);
@@ -212,16 +213,16 @@ impl Resolve {
                 continue;
             };
             let part @ [_, width] = [rows / down, columns / across];
-            let block = BLOCK.max(16 / bytes);
-            let layout = match (bytes, fast) {
-                (1 | 4, 1) if width % block == 0 => in_blocks(part, block, bytes),
+            let block = BLOCK.max(elem.elements_in(16));
+            let layout = match (elem.bits(), fast) {
+                (8 | 32, 1) if width % block == 0 => in_blocks(part, block, elem.bytes().into()),
                 _ => swizzled_tile(elem, part, fast),
             };
             let Ok(layout) = layout else { continue };
             let count = (down * across).min(BUFFERS);
             let groups = i64::from(self.program.groups[by as usize].members.max(1));
-            let all = slots_apart(&layout, count * groups, i64::from(BOX_ALIGN) / bytes)?;
-            choices.push(Buffers { parts, own, count, bytes: all.cosize()? * bytes, all });
+            let all = slots_apart(&layout, count * groups, elem.elements_in(BOX_ALIGN.into()))?;
+            choices.push(Buffers { parts, own, count, bytes: elem.bytes_of(all.cosize()?), all });
         }
         Ok(choices)
     }
@@ -239,7 +240,7 @@ impl Resolve {
     fn store_token(&mut self, stmt: &Stmt, by: Id) -> Id {
         let token = self.program.tokens;
         self.program.tokens += 1;
-        self.stores.push(Stmt::new(stmt.span, by, Op::Wait { token, but: 0 }));
+        self.stores.push(Stmt::new(stmt.span, by, Op::Wait { token: Some(token), but: 0 }));
         token
     }
 
@@ -291,7 +292,11 @@ impl Resolve {
         };
         let remains = index + 1 == self.body.len() && !waits || ins.iter().all(is_own);
         let whole = to.tensor == from.tensor && !value.any(&|part| matches!(part, Expr::At(_)));
-        (whole && remains).then(|| Computed { ins: ins.clone(), value: value.clone(), index })
+        (whole && remains && !ins.is_empty()).then(|| Computed {
+            ins: ins.clone(),
+            value: value.clone(),
+            index,
+        })
     }
 
     /// Where a thread needs few elements of an argument, they are loaded before the wait for the last products: unless other
@@ -304,7 +309,7 @@ impl Resolve {
                 return Ok(ins.to_vec());
             }
         }
-        let waits = |op: &Op| matches!(op, Op::Wait { .. } | Op::Release { .. } | Op::WaitCopies { .. });
+        let waits = |op: &Op| matches!(op, Op::Wait { .. } | Op::Release { .. });
         let only_waits = |stmt: &Stmt| match &stmt.op {
             Op::If { then, other, .. } => then.iter().chain(other).all(|stmt| waits(&stmt.op)),
             op => waits(op),
@@ -318,7 +323,7 @@ impl Resolve {
         for view in ins {
             let tensor = self.program.tensor(view.tensor);
             let count = view.layout.filter().size()?;
-            let few = count * i64::from(tensor.elem.bytes()) <= EARLY && count < view.layout.size()?;
+            let few = tensor.elem.bytes_of(count) <= EARLY && count < view.layout.size()?;
             let reads = matches!(tensor.space, Space::Global { mutable: false });
             made.push(view.clone());
             if few && reads {
@@ -362,7 +367,7 @@ impl Resolve {
             let first = member.times(*count).ok_or_else(Problem::reported)?;
             if let (Leave::Bulk(_, token), true, 1..) = (leave, looped || *is_shared, all % count) {
                 // The last part before is in the first buffer.
-                b.wait(*token);
+                b.wait(*token, 0);
             }
             let part = |b: &mut Builder, at: Affine| -> Result<()> {
                 let ins: Vec<View> =
@@ -380,7 +385,7 @@ impl Resolve {
                 let freed = match leave {
                     _ if !looped && !is_shared && all == 1 => Vec::new(),
                     Leave::Bulk(_, token) => {
-                        vec![Op::Wait { token: *token, but: *count as u32 - 1 }, Op::Sync]
+                        vec![Op::Wait { token: Some(*token), but: *count as u32 - 1 }, Op::Sync]
                     }
                     Leave::Threads(_) => vec![Op::Sync],
                 };
@@ -426,9 +431,7 @@ impl Resolve {
             && next.by == *by
         {
             let (from, to) = (Coord::Var(*other), Coord::Var(*one));
-            for stmt in &mut *second {
-                stmt.each_mut(&mut |stmt| stmt.each_affine_mut(&mut |at| *at = at.replaced(&from, &to)));
-            }
+            rename(second, &from, &to);
             first.append(second);
             self.body.pop();
         }

@@ -10,11 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_layout::{Layout, Value};
 
-use super::{each, extents};
+use super::extents;
 use crate::build::tiled::{Scaling, TiledMma, converts};
 use crate::isa::atom::{Effect, OperandName};
 use crate::thread::{Bin, Id};
 use crate::tile::view::View;
+use crate::tile::visit::preorder;
 use crate::tile::{Expr, Form, Op, Program, Space, Stmt, whole};
 use crate::values::narrow::Int4;
 
@@ -52,11 +53,10 @@ impl Operands {
     pub(super) fn of(program: &mut Program, body: &[Stmt]) -> Operands {
         let mut operands = Operands::default();
         let mut uses = BTreeMap::<Id, usize>::new();
-        each(body, &mut |stmt| {
-            let views = stmt.reads().into_iter().chain(stmt.writes());
-            let touched: BTreeSet<Id> = views.map(|view| view.tensor).collect();
+        for stmt in preorder(body) {
+            let touched: BTreeSet<Id> = stmt.accesses().map(|view| view.tensor).collect();
             touched.into_iter().for_each(|id| *uses.entry(id).or_default() += 1);
-        });
+        }
         operands.in_body(program, &uses, body);
         for id in &operands.computed {
             program.forms.remove(id);
@@ -91,11 +91,11 @@ impl Operands {
                     }
                     before.clear();
                 }
+                (op, Some(to)) if op.filled().is_some() && program.forms.contains_key(&to.tensor) => {}
                 (Op::Map { .. }, Some(to)) if is_own(to) => _ = before.insert(to.tensor, stmt),
                 (op, Some(to)) if whole::unpacks(op).is_some() && is_own(to) => {
                     before.insert(to.tensor, stmt);
                 }
-                (Op::Fill { to, .. }, _) if program.forms.contains_key(&to.tensor) => {}
                 // What the function reads may change.
                 _ => before.clear(),
             }

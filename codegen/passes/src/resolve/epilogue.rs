@@ -151,14 +151,14 @@ impl Resolve {
             if first.layout.size()? < threads || !is_worth_it(&narrow, &wide, fast, elem)? {
                 continue;
             }
-            let accesses = wide.values() / shared::vector(&wide, fast, i64::from(16 / elem.bytes()));
+            let accesses = wide.values() / shared::vector(&wide, fast, elem.elements_in(16i64));
             if parts.count > 1 && accesses > ACCESSES {
                 continue;
             }
             let layout = shared::exchanged(elem, &narrow, &wide, fast)?;
             // Not every view can be masked where threads do not divide it.
             let fits = part::of_memory(&first, &wide, stmt.by, true).is_ok();
-            if fits && self.has_room(stmt, layout.cosize()? * i64::from(elem.bytes())) {
+            if fits && self.has_room(stmt, elem.bytes_of(layout.cosize()?)) {
                 let tile = self.scratch(stmt, &format!("{}_staged", to.name), elem, layout)?;
                 let tile = EpilogueTile { tile, narrow, wide, parts };
                 return Ok(Some(Epilogue::Threads(Box::new(tile))));
@@ -258,11 +258,10 @@ fn is_worth_it(narrow: &Distribution, wide: &Distribution, fast: usize, elem: El
 
 /// The part of the bytes moved to global memory that a warp's stores use, where one mode is contiguous.
 fn efficiency(d: &Distribution, fast: usize, elem: Elem) -> Result<f64> {
-    let bytes = i64::from(elem.bytes());
-    let vector = shared::vector(d, fast, 16 / bytes);
+    let vector = shared::vector(d, fast, elem.elements_in(16));
     let (mut steps, mut next) = (Vec::new(), FAR);
     for (mode, extent) in d.tile().iter().enumerate() {
-        steps.push(if mode == fast { bytes } else { next });
+        steps.push(if mode == fast { elem.bytes().into() } else { next });
         next = next.saturating_mul(if mode == fast { 1 } else { *extent });
     }
     let address = |lane: i64| {
@@ -272,7 +271,7 @@ fn efficiency(d: &Distribution, fast: usize, elem: Elem) -> Result<f64> {
         (inside && first).then(|| at.iter().zip(&steps).map(|(at, step)| at.saturating_mul(*step)).sum())
     };
     let lanes: Vec<Option<i64>> = (0..d.threads().min(WARP.into())).map(address).collect();
-    let access = WarpAccess::from_addresses(&lanes, vector * bytes, Transfer::Store)?;
+    let access = WarpAccess::from_addresses(&lanes, elem.bytes_of(vector), Transfer::Store)?;
     Ok(access.sectors(128)?.efficiency())
 }
 

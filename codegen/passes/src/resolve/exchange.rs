@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use tilewright_layout::{Composed, Distribution, Tuple};
 
 use super::words::moved;
-use super::{Resolve, each, part, shared};
+use super::{Resolve, part, shared};
 use crate::source::problem::{Problem, Result};
 use crate::thread::Id;
 use crate::tile::view::View;
+use crate::tile::visit::preorder;
 use crate::tile::{Op, Program, Space, Stmt};
 use crate::values::elem::Elem;
 use crate::values::target::{STATIC_SHARED, Target};
@@ -35,10 +36,9 @@ impl Uses {
     pub(super) fn of(program: &Program, body: &[Stmt]) -> Uses {
         let in_order = program.rings.is_empty() && program.groups.len() == 1;
         let mut uses = Uses { in_order, ..Uses::default() };
-        each(body, &mut |stmt| {
-            uses.in_order &= stmt.reads().into_iter().chain(stmt.writes()).all(|view| view.peer.is_none());
-            let touched: BTreeSet<Id> =
-                stmt.reads().into_iter().chain(stmt.writes()).map(|view| view.tensor).collect();
+        for stmt in preorder(body) {
+            uses.in_order &= stmt.accesses().all(|view| view.peer.is_none());
+            let touched: BTreeSet<Id> = stmt.accesses().map(|view| view.tensor).collect();
             touched.into_iter().for_each(|id| *uses.statements.entry(id).or_default() += 1);
             for view in stmt.writes() {
                 uses.last.insert(view.tensor, (stmt.id, false));
@@ -46,11 +46,11 @@ impl Uses {
             for view in stmt.reads() {
                 uses.last.insert(view.tensor, (stmt.id, true));
             }
-            if let Op::Pipelined { ahead, body, .. } = &stmt.op {
+            if let Op::For { ahead: Some(ahead), body, .. } = &stmt.op {
                 let filled = body.iter().flat_map(Stmt::writes);
                 uses.slots.extend(filled.map(|view| (view.tensor, i64::from(ahead.stages))));
             }
-        });
+        }
         uses
     }
 
@@ -133,13 +133,13 @@ impl Resolve {
     /// A shared tensor of a statement overlays tiles that are no longer used.
     pub(super) fn overlay(&mut self, stmt: &Stmt, id: Id, free: Vec<Id>) {
         if self.in_flight.any(stmt, &free) {
-            self.push(stmt, Op::WaitCopies { pending: 0 });
+            self.push(stmt, Op::Wait { token: None, but: 0 });
         }
         // Bulk stores may still read buffers of earlier results, which no later result uses again. They are awaited at the end
         // too, since a condition may leave this out.
         let tokens: Vec<Option<Id>> =
             self.staging.extract_if(.., |of| free.contains(&of.buffers.tensor)).map(|of| of.token).collect();
-        let is_of = |stmt: &&Stmt| matches!(stmt.op, Op::Wait { token, .. } if tokens.contains(&Some(token)));
+        let is_of = |stmt: &&Stmt| matches!(stmt.op, Op::Wait { token, .. } if tokens.contains(&token));
         let waits: Vec<Stmt> = self.stores.iter().filter(is_of).cloned().collect();
         self.body.extend(waits);
         if !free.is_empty() {
@@ -166,7 +166,7 @@ impl Resolve {
         shared
             .map(|(id, tensor)| {
                 let slots = self.uses.slots.get(&id).copied().unwrap_or(1);
-                (id, tensor.layout.cosize().unwrap_or(0) * i64::from(tensor.elem.bytes()) * slots)
+                (id, tensor.elem.bytes_of(tensor.layout.cosize().unwrap_or(0)) * slots)
             })
             .collect()
     }

@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use tilewright_layout::{Distribution, Submode, Value};
 
 use super::part::{self, of_registers, seen};
-use super::{Width, each, extents, words};
+use super::{Width, extents, words};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
 use crate::thread::Id;
 use crate::tile::view::View;
+use crate::tile::visit::preorder;
 use crate::tile::whole;
 use crate::tile::{Form, Op, Program, Space, Stmt};
 use crate::values::elem::Elem;
@@ -27,9 +28,8 @@ pub(super) fn choose(
     mut known: Forms,
     width: Width,
 ) -> std::result::Result<Forms, Diagnostic> {
-    let mut stmts = Vec::new();
-    each(body, &mut |stmt| stmts.push(stmt));
-    stmts.retain(|stmt| whole::is_cooperative(program, stmt.by, &stmt.op));
+    let cooperate = |stmt: &&Stmt| whole::is_cooperative(program, stmt.by, &stmt.op);
+    let stmts: Vec<&Stmt> = preorder(body).filter(cooperate).collect();
     // The threads that have a tile: the threads of the statements on it.
     let threads = |id: Id| {
         let uses = |stmt: &&&Stmt| whole::views(&stmt.op).iter().any(|view| view.tensor == id);

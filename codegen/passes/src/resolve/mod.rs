@@ -63,7 +63,7 @@ use crate::source::problem::{Problem, Result};
 use crate::thread::Id;
 pub use crate::tile::alternative::Width;
 use crate::tile::verify::collective;
-use crate::tile::visit::each;
+use crate::tile::visit::preorder;
 use crate::tile::whole::is_cooperative;
 use crate::tile::{LaunchRule, Op, Program, Space, Stmt};
 use tile_ends::Bounded;
@@ -91,13 +91,10 @@ pub fn distribute(mut program: Program, width: Width) -> std::result::Result<Pro
     if !has_whole_tiles(&program) {
         return Ok(program);
     }
-    let groups = {
-        let mut groups = vec![false; program.groups.len()];
-        each(&program.body, &mut |stmt| {
-            groups[stmt.by as usize] |= is_cooperative(&program, stmt.by, &stmt.op)
-        });
-        groups
-    };
+    let mut groups = vec![false; program.groups.len()];
+    for stmt in preorder(&program.body) {
+        groups[stmt.by as usize] |= is_cooperative(&program, stmt.by, &stmt.op);
+    }
     for (group, cooperates) in program.groups.iter_mut().zip(groups) {
         if cooperates && group.threads == 0 {
             group.threads = group.warps.map_or(THREADS, |(first, end)| (end - first) * 32);
@@ -150,11 +147,9 @@ pub fn distribute(mut program: Program, width: Width) -> std::result::Result<Pro
 
 /// Are there statements on whole tiles?
 pub fn has_whole_tiles(program: &Program) -> bool {
-    let mut any = !program.forms.is_empty();
-    each(&program.body, &mut |stmt| {
-        any |= is_cooperative(program, stmt.by, &stmt.op) || overlap::is_moved(program, stmt)
-    });
-    any
+    let is_whole =
+        |stmt: &Stmt| is_cooperative(program, stmt.by, &stmt.op) || overlap::is_moved(program, stmt);
+    !program.forms.is_empty() || preorder(&program.body).any(is_whole)
 }
 
 /// Lowers statements over whole tiles.
@@ -203,7 +198,7 @@ impl Resolve {
             // A block of a kernel that is not persistent has one tile.
             let persistent = self.program.launch == LaunchRule::Persistent;
             let loops = match stmt.op {
-                Op::For { .. } | Op::Pipelined { .. } => true,
+                Op::For { .. } => true,
                 Op::Tiles { .. } => persistent,
                 _ => false,
             };

@@ -66,9 +66,7 @@ pub(super) fn added(
 
 /// Does a test hold for a statement, or one inside it?
 fn any(stmt: &Stmt, test: impl Fn(&Stmt) -> bool) -> bool {
-    let mut any = false;
-    stmt.each(&mut |stmt| any |= test(stmt));
-    any
+    stmt.preorder().any(|stmt| test(stmt))
 }
 
 fn after_products(
@@ -80,7 +78,7 @@ fn after_products(
     let multiplies = |stmt: &Stmt| matches!(&stmt.op, Op::Gemm { acc: to, .. } if to.tensor == acc);
     let writes = |stmt: &Stmt| stmt.writes().iter().any(|view| view.tensor == acc);
     let touches = |stmt: &Stmt| writes(stmt) || stmt.reads().iter().any(|view| view.tensor == acc);
-    let zeroes = |op: &Op| matches!(op, Op::Fill { value: Expr::Lit(value), .. } if value.is_zero());
+    let zeroes = |op: &Op| matches!(op, Op::Map { value: Expr::Lit(value), .. } if value.is_zero());
     let Some(last) = body.iter().rposition(|stmt| any(stmt, multiplies)) else { return Ok(body) };
     let after = body.split_off(last + 1);
     let Tensor { name, elem, span, .. } = program.tensor(acc).clone();
@@ -135,11 +133,11 @@ impl Resolve {
         let [own, d] = [acc, to].map(|view| self.forms[&view.tensor].clone());
         let Tensor { name, elem, .. } = self.program.tensor(acc.tensor).clone();
         let (parts, one) = (mma.parts_of_k()?, shared::exchanged(elem, &own, &d, 1)?);
-        let bytes = one.cosize()? * i64::from(elem.bytes());
+        let bytes = elem.bytes_of(one.cosize()?);
         let ways: Vec<_> = (1..=parts).rev().filter(|at_once| parts % at_once == 0).collect();
         self.fit(&ways.iter().map(|at_once| (*at_once, at_once * bytes)).collect::<Vec<_>>())?;
         let at_once = ways.into_iter().find(|at_once| self.has_room(stmt, at_once * bytes)).unwrap_or(1);
-        let layout = slots_apart(&one, at_once, i64::from(16 / elem.bytes()))?;
+        let layout = slots_apart(&one, at_once, elem.elements_in(16i64))?;
         let all = self.scratch(stmt, &format!("{name}_parts"), elem, layout)?;
         let slot = |at: Affine| all.slice(&[At::All, At::All, At::Index(at)]);
         let warp = Affine::from(Coord::Thread(mma.of)).submode(i64::from(WARP), None);

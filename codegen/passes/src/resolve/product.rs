@@ -180,7 +180,7 @@ impl Resolve {
             // Its registers are in the instruction's order.
             return Ok(Some((part.rearranged(layout), part)));
         }
-        let words = Space::Registers { words: elem.bytes() < 4 };
+        let words = Space::Registers { words: elem.bits() < 32 };
         let id = self.tensor(&name, elem, words, Layout::compact(shape.clone())?);
         let to = View::whole(id, &name, &shape)?;
         let from = part.rearranged(layout);

@@ -9,13 +9,14 @@ use tilewright_layout::{Composed, Distribution, Layout, Transfer, Tuple};
 use super::converted::Operands;
 use super::forms::{contiguous, spread};
 use super::part::{seen, shown};
-use super::{Width, each, extents, product, words};
+use super::{Width, extents, product, words};
 use crate::build::alignment;
 use crate::build::tiled::{SharedUses, TiledMma, swizzled_tile};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::Result;
 use crate::thread::Id;
 use crate::tile::view::View;
+use crate::tile::visit::preorder;
 use crate::tile::whole;
 use crate::tile::{Form, Op, Program, Space, Stmt};
 use crate::values::elem::Elem;
@@ -29,14 +30,12 @@ pub(super) fn choose(
     width: Width,
 ) -> std::result::Result<(), Diagnostic> {
     for id in program.open.clone() {
-        let mut stmts: Vec<&Stmt> = Vec::new();
-        each(body, &mut |stmt| {
-            let is_operand = |view: &View| converted.at(view).is_some_and(|of| of.source.tensor == id);
-            let touches = whole::views(&stmt.op).iter().any(|view| view.tensor == id || is_operand(view));
-            if touches && whole::is_cooperative(program, stmt.by, &stmt.op) {
-                stmts.push(stmt);
-            }
-        });
+        let is_operand = |view: &View| converted.at(view).is_some_and(|of| of.source.tensor == id);
+        let touches = |stmt: &&Stmt| {
+            whole::views(&stmt.op).iter().any(|view| view.tensor == id || is_operand(view))
+                && whole::is_cooperative(program, stmt.by, &stmt.op)
+        };
+        let stmts: Vec<&Stmt> = preorder(body).filter(touches).collect();
         let span = program.tensor(id).span;
         if let Some(layout) =
             layout_for(program, id, &stmts, forms, converted, width).map_err(|problem| problem.at(span))?
@@ -88,7 +87,7 @@ fn layout_for(
             continue;
         }
         for (d, stores) in accesses(program, stmt, id, forms, width)? {
-            uses = used(uses, &d, fast, i64::from(16 / tensor.elem.bytes()), stores)?;
+            uses = used(uses, &d, fast, tensor.elem.elements_in(16i64), stores)?;
         }
     }
     Ok(Some(uses.layout()?))
@@ -102,7 +101,7 @@ pub(super) fn operand(
     mma: &TiledMma,
     operand: OperandName,
 ) -> Result<Composed> {
-    let uses = used(SharedUses::new(elem, tile, 1)?, own, 1, i64::from(16 / elem.bytes()), true)?;
+    let uses = used(SharedUses::new(elem, tile, 1)?, own, 1, elem.elements_in(16i64), true)?;
     uses.multiplied(mma, operand)?.layout()
 }
 
@@ -111,7 +110,7 @@ pub(super) fn exchanged(elem: Elem, from: &Distribution, to: &Distribution, fast
     let [rows, columns] = from.tile()[..] else {
         return Ok(Layout::compact(Tuple::flat(from.tile()))?.into());
     };
-    let most = i64::from(16 / elem.bytes());
+    let most = elem.elements_in(16i64);
     let uses = used(SharedUses::new(elem, [rows, columns], fast)?, from, fast, most, true)?;
     used(uses, to, fast, most, false)?.layout()
 }

@@ -7,6 +7,7 @@ use crate::source::problem::Result;
 use crate::thread::Id;
 use crate::tile::Stmt;
 use crate::tile::slots::of_slots;
+use crate::tile::visit::rename;
 use crate::values::affine::Coord;
 use crate::values::target::Target;
 
@@ -75,9 +76,7 @@ impl Resolve {
                 extent: Some(slots.into()),
             };
             let (from, to) = (slot(most), slot(slots));
-            for stmt in body.iter_mut() {
-                stmt.each_mut(&mut |stmt| stmt.each_affine_mut(&mut |at| *at = at.replaced(&from, &to)));
-            }
+            rename(body, &from, &to);
             self.program.rename_stages(most, slots);
         }
         Ok(())

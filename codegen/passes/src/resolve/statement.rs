@@ -43,12 +43,12 @@ impl Resolve {
     fn narrowed(&mut self, stmt: &Stmt, from: &View, to: &View, d: &Distribution) -> Result<View> {
         let side = self.side(stmt, from, d, false)?;
         let (elem, wide) = (self.program.tensor(to.tensor).elem, self.program.tensor(from.tensor).elem);
-        let Some(own) = self.forms.get(&from.tensor).cloned().filter(|_| elem.bytes() < wide.bytes()) else {
+        let Some(own) = self.forms.get(&from.tensor).cloned().filter(|_| elem.bits() < wide.bits()) else {
             return Ok(side);
         };
         let name = format!("{}_packed", from.name);
         let layout = fragment(&name, elem, &own)?;
-        let packed = self.tensor(&name, elem, Space::Registers { words: elem.bytes() == 2 }, layout);
+        let packed = self.tensor(&name, elem, Space::Registers { words: elem.bits() == 16 }, layout);
         let into = part::of_tile(from, &own, d, packed)?.with_name(&name);
         self.push(stmt, moved(side, into.clone()));
         Ok(into)
@@ -106,10 +106,10 @@ impl Resolve {
                     token: *token,
                 })?;
             }
-            Op::Fill { to, value } => {
+            Op::Map { to, value, .. } if stmt.op.filled().is_some() => {
                 let d = self.elements(stmt, &[], to)?;
                 let to = self.side(stmt, to, &d, true)?;
-                push(self, Op::Fill { to, value: value.clone() });
+                push(self, Op::fill(to, value.clone()));
             }
             Op::Map { ins, to, value } if self.is_in_words(to) => self.in_words(stmt, ins, to, value)?,
             Op::Map { ins, to, value } => {
@@ -171,7 +171,7 @@ impl Resolve {
         let old = update.old.as_ref().map(|old| self.side(stmt, old, d, true)).transpose()?;
         if let Some(old) = &old {
             let elem = self.program.tensor(old.tensor).elem;
-            self.push(stmt, Op::Fill { to: old.clone(), value: Expr::lit(0i64).cast(elem) });
+            self.push(stmt, Op::fill(old.clone(), Expr::lit(0i64).cast(elem)));
         }
         let expected = update.expected.as_ref().map(|view| self.side(stmt, view, d, false)).transpose()?;
         Ok(Update { old, expected, ..update.clone() })
@@ -374,7 +374,7 @@ impl Resolve {
             let is_own =
                 out.shape() == own && self.program.tensor(out.tensor).layout == layout.clone().into();
             is_own
-                && matches!(&stmt.op, Op::Fill { to, value: Expr::Lit(value) } if to == out && value == identity)
+                && matches!(&stmt.op, Op::Map { to, value: Expr::Lit(value), .. } if to == out && value == identity)
         })
     }
 
@@ -385,7 +385,7 @@ impl Resolve {
         let space = Space::Registers { words: false };
         let own = self.tensor(&name, elem, space, Layout::compact(shape.clone())?);
         let own = View::whole(own, &name, &shape)?;
-        self.push(stmt, Op::Fill { to: own.clone(), value: Expr::Lit(identity) });
+        self.push(stmt, Op::fill(own.clone(), Expr::Lit(identity)));
         Ok(own)
     }
 
@@ -416,7 +416,7 @@ const MOST_REGISTERS: i64 = 255;
 
 /// The registers of a thread's fragment of a tile.
 fn registers(elem: Elem, d: &Distribution) -> i64 {
-    (part::fragment_modes(d).iter().product::<i64>() * i64::from(elem.bytes()) + 3) / 4
+    (elem.bytes_of(part::fragment_modes(d).iter().product::<i64>()) + 3) / 4
 }
 
 /// The layout of a thread's fragment of a tile.
@@ -431,7 +431,7 @@ fn fragment(name: &str, elem: Elem, d: &Distribution) -> Result<Layout> {
         .help(match [512, 1024].into_iter().find(|more| registers * d.threads() <= MOST_REGISTERS * more) {
             Some(more) => format!("use a smaller tile, or more threads: `threads({more})`"),
             None => {
-                let most = MOST_REGISTERS * 4 / i64::from(elem.bytes()) * d.threads();
+                let most = elem.elements_in(4 * MOST_REGISTERS) * d.threads();
                 format!("use a smaller tile, of at most {most} elements: the others are those of other blocks, or of a loop")
             }
         }));

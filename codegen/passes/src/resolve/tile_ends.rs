@@ -79,7 +79,11 @@ impl Forward<Program> for Loads<'_> {
         };
         // Functions of tiles that were filled are no fills.
         let least = |ends: Option<Ends>| match (&stmt.op, ends) {
-            (Op::Map { .. } | Op::Gather { .. }, None | Some(Ends::Filled)) => Ends::Numbered,
+            (op @ (Op::Map { .. } | Op::Gather { .. }), None | Some(Ends::Filled))
+                if op.filled().is_none() =>
+            {
+                Ends::Numbered
+            }
             (_, ends) => ends.unwrap_or(Ends::Filled),
         };
         for to in stmt.writes() {

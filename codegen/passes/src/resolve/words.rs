@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 
 use tilewright_layout::{Distribution, Layout, Submode, Tuple, Value};
 
-use super::{Resolve, each, part};
+use super::{Resolve, part};
 use crate::isa;
 use crate::isa::atom::Atom;
 use crate::source::problem::{Problem, Result};
 use crate::thread::{Bin, Id};
 use crate::tile::view::View;
+use crate::tile::visit::preorder;
 use crate::tile::whole::unpacks;
 use crate::tile::{Expr, Form, How, Op, Program, Space, Stmt};
 use crate::values::elem::Elem;
@@ -22,13 +23,10 @@ const PAIR: i64 = 2;
 
 /// The register tiles that such functions set, and that products or further functions alone read.
 pub(super) fn tiles(program: &Program, body: &[Stmt]) -> BTreeSet<Id> {
-    let mut unpacked = BTreeSet::new();
-    each(body, &mut |stmt| {
-        let to = stmt.writes().first().map(|to| to.tensor);
-        unpacked.extend(to.filter(|_| unpacks(&stmt.op).is_some()));
-    });
+    let unpacked = preorder(body).filter(|stmt| unpacks(&stmt.op).is_some());
+    let unpacked: BTreeSet<Id> = unpacked.flat_map(Stmt::writes).map(|to| to.tensor).collect();
     let (mut all, mut others) = (BTreeSet::new(), BTreeSet::new());
-    each(body, &mut |stmt| {
+    for stmt in preorder(body) {
         let operands: Vec<Id> = match &stmt.op {
             Op::Map { ins, to, value } if widens(program, &unpacked, ins, to, value) => {
                 all.insert(to.tensor);
@@ -39,9 +37,9 @@ pub(super) fn tiles(program: &Program, body: &[Stmt]) -> BTreeSet<Id> {
             }
             _ => Vec::new(),
         };
-        let used = stmt.reads().into_iter().chain(stmt.writes()).map(|view| view.tensor);
+        let used = stmt.accesses().map(|view| view.tensor);
         others.extend(used.filter(|id| !operands.contains(id)));
-    });
+    }
     all.retain(|id| program.forms.contains_key(id) && !others.contains(id));
     all.into_iter().chain(unpacked).collect()
 }

@@ -7,15 +7,14 @@ use crate::isa::atom::Done;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::Problem;
 use crate::thread::Queue;
+use crate::tile::visit::preorder;
 use crate::tile::{How, Op, Program, Space, Stmt};
 use crate::values::flow::{CopyGroups, Edit, Forward, forward};
 
 /// Inserts the commits.
 pub(super) fn placed(mut program: Program) -> Result<Program, Diagnostic> {
-    let mut counts = false;
-    let counted = |stmt: &Stmt| matches!(stmt.op, Op::WaitCopies { pending: 1.. });
-    program.body.iter().for_each(|stmt| stmt.each(&mut |stmt| counts |= counted(stmt)));
-    if !counts {
+    let counts = |stmt: &Stmt| matches!(stmt.op, Op::Wait { token: None, but: 1.. });
+    if !preorder(&program.body).any(counts) {
         return Ok(program);
     }
     let body = std::mem::take(&mut program.body);
@@ -56,9 +55,9 @@ impl Forward<Program> for Commits<'_> {
             Op::Publish { ring, .. } if self.program.rings[*ring as usize].is_of_one_group() => {
                 groups.commit()
             }
-            Op::WaitCopies { pending } => {
+            Op::Wait { token: None, but } => {
                 groups.commit();
-                if *pending > 0 && before.open {
+                if *but > 0 && before.open {
                     if before.closed {
                         self.refused.get_or_insert_with(|| ambiguous().at(stmt.span));
                     }

@@ -10,7 +10,7 @@ use crate::launch::definition::Generated;
 use crate::thread::index::{Int, Ix};
 use crate::thread::visit::Order;
 use crate::thread::{
-    AtomArg, Bar, Bin, Change, Cmp, Frag, Id, Kernel, Mem, Op, Param, Space, Stmt, Unroll, Val, Vote,
+    AtomArg, Bar, Bin, Change, Cmp, Frag, Id, Kernel, Lane, Mem, Op, Space, Stmt, Unroll, Val, Vote,
 };
 use crate::values::element::Element;
 use crate::values::number::Number;
@@ -248,13 +248,7 @@ impl Nest<'_> {
     }
 
     fn param(&self, id: Id) -> String {
-        match &self.kernel.params[id as usize] {
-            Param::Pointer { name, .. }
-            | Param::Int { name, .. }
-            | Param::Scalar { name, .. }
-            | Param::Workspace { name, .. }
-            | Param::TensorMap { name, .. } => name.clone(),
-        }
+        self.kernel.params[id as usize].name().to_owned()
     }
 
     fn product(&self, a: &Val, b: &Val) -> String {
@@ -291,9 +285,6 @@ impl Nest<'_> {
                 let args: Vec<String> = args.iter().map(|arg| self.val(arg)).collect();
                 format!("`{text}` of ({})", args.join(", "))
             }
-            Val::Guarded(guard, inside, outside) => {
-                format!("{} if {}, else {}", self.val(inside), self.int(*guard), self.val(outside))
-            }
             Val::Cmp(cmp, a, b) => {
                 let sign = match cmp {
                     Cmp::Lt => "<",
@@ -307,9 +298,9 @@ impl Nest<'_> {
                 let [cond, then, other] = parts.each_ref().map(|part| self.val(part));
                 format!("{then} if {cond}, else {other}")
             }
-            Val::ShuffleXor(of, lanes) => format!("{} of the lane ^ {}", self.val(of), self.int(*lanes)),
-            Val::Shuffle(lanes, of) => {
-                format!("{} of lane {} of {lanes}", self.val(&of[0]), self.val(&of[1]))
+            Val::Shuffle(of, Lane::Xor(by)) => format!("{} of the lane ^ {}", self.val(of), self.int(*by)),
+            Val::Shuffle(of, Lane::InGroup(lanes, lane)) => {
+                format!("{} of lane {} of {lanes}", self.val(of), self.val(lane))
             }
             Val::Vote(Vote::All(with), of) => {
                 format!("{}({}) of all lanes", format!("{with:?}").to_lowercase(), self.val(of))
@@ -389,11 +380,10 @@ fn sign(op: Bin) -> Option<&'static str> {
 
 /// Does a statement, or one inside it, have a separate line?
 fn says(stmt: &Stmt) -> bool {
-    let own = match &stmt.op {
+    stmt.preorder().any(|stmt| match &stmt.op {
         Op::Comment(_) | Op::Leave { .. } | Op::Roles(_) => true,
         op => matches!(op.order(), Order::Barrier | Order::Wait(..) | Order::Await),
-    };
-    own || stmt.op.blocks().into_iter().flatten().any(says)
+    })
 }
 
 fn product(factors: &[Value]) -> String {

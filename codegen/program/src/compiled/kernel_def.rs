@@ -390,14 +390,7 @@ impl fmt::Display for KernelErrors {
     }
 }
 
-/// As for people: `unwrap` shows this.
-impl fmt::Debug for KernelErrors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl std::error::Error for KernelErrors {}
+crate::error_with_text!(KernelErrors);
 
 #[cfg(test)]
 mod tests {

@@ -29,7 +29,7 @@ fn access(elem: Elem, len: u32) -> Option<Access> {
         (Elem::I64, 2) => whole("longlong2", 2, elem),
         (Elem::U64, 2) => whole("ulonglong2", 2, elem),
         // Other widths as words.
-        _ => match elem.bytes() * len {
+        _ => match elem.bytes_of(len) {
             2 => whole("unsigned short", 1, Elem::U32),
             4 => whole("unsigned", 1, Elem::U32),
             8 => whole("uint2", 2, Elem::U32),
@@ -79,7 +79,7 @@ impl Printer<'_> {
         let reg = &self.kernel.regs[frag.reg as usize];
         match (reg.words, frag.len) {
             (false, 1) => self.element(frag.reg, frag.at),
-            (true, 1) if reg.elem.bytes() < 4 => self.element(frag.reg, frag.at),
+            (true, 1) if reg.elem.bits() < 32 => self.element(frag.reg, frag.at),
             (true, _) if access.name == "unsigned" => self.word(frag),
             _ => format!("*({}*){}", access.name, self.pointer(frag)),
         }
@@ -135,7 +135,7 @@ impl Printer<'_> {
         let Some(access) = access(elem, from.len) else {
             return self.impossible(&format!("a store of {} elements of {elem}", from.len));
         };
-        let bytes = elem.bytes() * from.len;
+        let bytes = elem.bytes_of(from.len);
         if self.elements_elsewhere && bytes >= 8 && to.peer.is_none() && matches!(to.space, Space::Global(_))
         {
             let (target, source) = (self.address(to), self.pointer(from));
@@ -381,7 +381,7 @@ fn filled(fill: Number, elem: Elem, access: &Access, len: u32) -> String {
     let part = if access.elem == elem {
         literal(fill, elem)
     } else {
-        let size = elem.bytes() * 8;
+        let size = elem.bits();
         let word = (0..(32 / size).min(len)).fold(0u64, |word, at| word | fill.bits(elem) << (at * size));
         if word == 0 { "0".to_string() } else { format!("0x{word:08x}") }
     };

@@ -8,6 +8,7 @@ use super::piece::Level;
 use super::signature::WIDTH;
 use crate::isa::atom::{Atom, Effect, Operand, OperandKind, OperandName};
 use crate::thread::index::Ix;
+use crate::thread::visit::preorder;
 use crate::thread::{AtomArg, Mem, Op, Scope, Space, Stmt};
 use crate::values::elem::Elem;
 
@@ -69,7 +70,7 @@ impl Printer<'_> {
     /// An address in shared memory in the units of descriptors: the array, and the offset from its start in units of 16 bytes.
     fn units(&mut self, mem: &Mem) -> Option<(String, String)> {
         let (Space::Shared(id), None) = (mem.space, mem.peer) else { return None };
-        let elements = UNIT / i64::from(self.kernel.shared[id as usize].elem.bytes());
+        let elements = self.kernel.shared[id as usize].elem.elements_in(UNIT);
         let units = self.exprs.exact(mem.index, elements)?;
         let mut terms = Vec::new();
         self.exprs.terms(mem.index, &mut terms);
@@ -131,20 +132,15 @@ pub(super) fn loads_matrices(body: &[Stmt]) -> bool {
 
 /// The rows that statements use, in the order of their first use.
 pub(super) fn rows(body: &[Stmt]) -> Vec<&'static Atom> {
-    let mut rows = Vec::new();
-    collect(body, &mut rows);
-    rows
-}
-
-fn collect(body: &[Stmt], rows: &mut Vec<&'static Atom>) {
-    for stmt in body {
+    let mut rows: Vec<&'static Atom> = Vec::new();
+    for stmt in preorder(body) {
         if let Op::Atom { row, .. } = &stmt.op
             && !rows.iter().any(|known| known.name == row.name)
         {
             rows.push(row);
         }
-        stmt.op.blocks().into_iter().for_each(|body| collect(body, rows));
     }
+    rows
 }
 
 /// An operand of inline assembly: the constraint and the C expressions.
@@ -194,7 +190,7 @@ fn register(elem: Elem, words: bool) -> (&'static str, &'static str) {
 pub(crate) fn registers(operand: &Operand, words: bool) -> u32 {
     let values =
         operand.tv.parse::<Layout>().ok().and_then(|tv| tv.mode(1).ok()?.size().ok()).unwrap_or(1) as u32;
-    if words { (values * operand.elem.bytes()).div_ceil(4) } else { values }
+    if words { operand.elem.bytes_of(values).div_ceil(4) } else { values }
 }
 
 fn parameter(operand: &Operand, by_number: bool) -> Option<String> {

@@ -5,8 +5,7 @@ use super::Printer;
 use super::names::Thing;
 use super::statement::c_int;
 use crate::thread::index::{Int, Ix};
-use crate::thread::mention::any;
-use crate::thread::visit::Use;
+use crate::thread::visit::{Use, preorder};
 use crate::thread::{Id, Op, Role, Stmt};
 
 /// Fewer integers are repeated.
@@ -35,8 +34,7 @@ pub(super) struct Call {
 impl Printer<'_> {
     /// The function of the integers with which loops of these roles begin, if they have some in common.
     pub(super) fn common_integers(&mut self, roles: &[Role]) {
-        let mut loops = Vec::new();
-        roles.iter().for_each(|role| self.starts(&role.body, &mut loops));
+        let loops: Vec<Start> = roles.iter().flat_map(|role| self.starts(&role.body)).collect();
         let Some((first, others)) = loops.split_first() else {
             return;
         };
@@ -113,20 +111,17 @@ impl Printer<'_> {
         of_types.into_iter().zip([false, true]).filter_map(line).collect()
     }
 
-    fn starts<'s>(&self, body: &'s [Stmt], to: &mut Vec<Start<'s>>) {
-        for stmt in body {
-            if let Op::For { var, body, .. } = &stmt.op {
-                let constant = |stmt: &Stmt| match stmt.op {
-                    Op::Let(var, at) if !self.kernel.vars[var as usize].mutable => Some((var, at)),
-                    _ => None,
-                };
-                let integers: Vec<_> = body.iter().map_while(constant).collect();
-                if integers.len() >= LEAST {
-                    to.push(Start { of: *var, integers, body });
-                }
-            }
-            stmt.op.blocks().into_iter().for_each(|body| self.starts(body, to));
-        }
+    fn starts<'s>(&self, body: &'s [Stmt]) -> Vec<Start<'s>> {
+        let constant = |stmt: &Stmt| match stmt.op {
+            Op::Let(var, at) if !self.kernel.vars[var as usize].mutable => Some((var, at)),
+            _ => None,
+        };
+        let start = |stmt: &'s Stmt| {
+            let Op::For { var, body, .. } = &stmt.op else { return None };
+            let integers: Vec<_> = body.iter().map_while(constant).collect();
+            (integers.len() >= LEAST).then_some(Start { of: *var, integers, body })
+        };
+        preorder(body).filter_map(start).collect()
     }
 
     /// The number of integers with which both loops begin.
@@ -158,14 +153,9 @@ impl Printer<'_> {
     /// Is this integer used after the first ones?
     fn is_used_after(&self, start: &Start, at: usize, first: usize) -> bool {
         let var = Int::Var(start.integers[at].0);
-        any(&start.body[first..], &mut |op| {
-            let mut result = false;
-            op.each_use(&mut |used| {
-                if let Use::Integer(at) | Use::Operand(at) = used {
-                    result |= self.exprs.any(at, &|int| *int == var);
-                }
-            });
-            result
+        preorder(&start.body[first..]).flat_map(|stmt| stmt.op.uses()).any(|used| match used {
+            Use::Integer(at) | Use::Operand(at) => self.exprs.any(at, &|int| *int == var),
+            Use::Registers(..) | Use::Memory { .. } => false,
         })
     }
 }

@@ -66,7 +66,7 @@ impl Printer<'_> {
         }
         let (elem, size) = if reg.words { ("unsigned", 4) } else { (reg.elem.cuda(), reg.elem.bytes()) };
         let len = reg.len.div_ceil(self.per_word(id));
-        let widest = self.widest.get(&id).copied().unwrap_or(1) * reg.elem.bytes();
+        let widest = reg.elem.bytes_of(self.widest.get(&id).copied().unwrap_or(1));
         let align = if widest > size { format!("alignas({widest}) ") } else { String::new() };
         (format!("{align}{elem}"), format!("{name}[{len}]"))
     }

@@ -12,7 +12,7 @@ pub(super) fn literal(number: Number, elem: Elem) -> String {
         elem if elem.is_float() => in_bits(elem, bits, 2 * elem.bytes() as usize),
         elem => {
             let (n, (least, _)) = (number::integer(elem, bits), number::range(elem));
-            let long = if elem.bytes() > 4 { "ll" } else { "" };
+            let long = if elem.bits() > 32 { "ll" } else { "" };
             match elem.kind() {
                 // The least number is no literal of C: its digits alone are out of range.
                 Kind::Signed if elem.is_word() && n == least => format!("({}{long} - 1)", n + 1),

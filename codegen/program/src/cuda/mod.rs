@@ -117,7 +117,7 @@ fn without_claims(kernel: &Kernel) -> Cow<'_, Kernel> {
         body.retain(|stmt| !matches!(stmt.op, Op::Claim(_)));
         body.iter_mut().flat_map(|stmt| stmt.op.blocks_mut()).for_each(drop);
     }
-    if !any(&kernel.body, &mut |op| matches!(op, Op::Claim(_))) {
+    if !any(&kernel.body, |op| matches!(op, Op::Claim(_))) {
         return Cow::Borrowed(kernel);
     }
     let mut kernel = kernel.clone();

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use super::asm::{SWIZZLES, rows};
 use super::{BUILTINS, prelude};
-use crate::thread::{Bar, Id, Kernel, Param};
+use crate::thread::{Bar, Id, Kernel};
 
 /// An entity that is named where it is declared.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -42,7 +42,7 @@ impl Names {
         let mut take = |wanted: &str| taken.take(wanted);
         Names {
             kernel: name,
-            params: kernel.params.iter().map(|param| take(param_name(param))).collect(),
+            params: kernel.params.iter().map(|param| take(param.name())).collect(),
             shared: kernel.shared.iter().map(|array| take(&array.name)).collect(),
             bars: kernel.bars.iter().map(|bar| bar_name(bar).map(&mut take).unwrap_or_default()).collect(),
             regs: vec![String::new(); kernel.regs.len()],
@@ -151,16 +151,6 @@ pub fn comment(text: &str) -> String {
     let plain = |c: char| if (' '..='~').contains(&c) && c != '\\' && c != '?' { c } else { '_' };
     let line: String = text.chars().map(plain).collect();
     format!("// {line}").trim_end().to_owned()
-}
-
-fn param_name(param: &Param) -> &str {
-    match param {
-        Param::Pointer { name, .. }
-        | Param::Int { name, .. }
-        | Param::Scalar { name, .. }
-        | Param::Workspace { name, .. }
-        | Param::TensorMap { name, .. } => name,
-    }
 }
 
 fn bar_name(bar: &Bar) -> Option<&str> {

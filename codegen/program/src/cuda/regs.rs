@@ -8,7 +8,7 @@ impl Printer<'_> {
     /// How many elements one word of an array packs; 1 for an array of elements.
     pub(super) fn per_word(&self, reg: Id) -> u32 {
         let reg = &self.kernel.regs[reg as usize];
-        if reg.words { (4 / reg.elem.bytes()).max(1) } else { 1 }
+        if reg.words { reg.elem.elements_in(4).max(1) } else { 1 }
     }
 
     /// Is it a plain variable instead of an array?

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Printer;
 use crate::isa::atom::Done;
-use crate::thread::visit::{Access, Use};
+use crate::thread::visit::{Access, Use, preorder};
 use crate::thread::{AtomArg, Id, Op, Param, Queue, Space, Stmt};
 
 /// Lines are broken where they would be longer.
@@ -19,8 +19,7 @@ impl Printer<'_> {
         };
         let start = format!("extern \"C\" __global__ void __launch_bounds__({bounds})");
         let name = &self.names.kernel;
-        let mut read = BTreeSet::new();
-        self.read(&self.kernel.body, &mut read);
+        let read = self.read(&self.kernel.body);
         let params: Vec<String> = self
             .kernel
             .params
@@ -66,17 +65,17 @@ impl Printer<'_> {
 
 impl Printer<'_> {
     /// The pointers through which statements read.
-    fn read(&self, body: &[Stmt], all: &mut BTreeSet<Id>) {
-        for stmt in body {
+    fn read(&self, body: &[Stmt]) -> BTreeSet<Id> {
+        let mut all = BTreeSet::new();
+        for stmt in preorder(body) {
             // An atomic update reads for itself alone, unless its old value is used.
             let updates = matches!(stmt.op, Op::Atomic { old: Some(_), .. });
-            stmt.op.each_use(&mut |used| {
-                if let Use::Memory { space: Space::Global(id), access, .. } = used
-                    && (access == Access::Read || access == Access::Update && updates)
-                {
-                    all.insert(id);
+            all.extend(stmt.op.uses().into_iter().filter_map(|used| match used {
+                Use::Memory { space: Space::Global(id), access, .. } => {
+                    (access == Access::Read || access == Access::Update && updates).then_some(id)
                 }
-            });
+                _ => None,
+            }));
             if let Op::Atom { row, args, .. } = &stmt.op
                 && row.family.completes != Done::Queue(Queue::Bulk)
             {
@@ -88,8 +87,8 @@ impl Printer<'_> {
                     _ => None,
                 }));
             }
-            stmt.op.blocks().into_iter().for_each(|inner| self.read(inner, all));
         }
+        all
     }
 }
 

@@ -6,6 +6,7 @@ use super::piece::Level;
 use super::{Builtin, Printer, comment};
 use crate::isa::Family;
 use crate::thread::index::{Int, Ix};
+use crate::thread::mention::any;
 use crate::thread::{Bar, Fence, Id, Op, Queue, Role, Scope, Space, Stmt};
 use crate::values::elem::Elem;
 
@@ -312,9 +313,9 @@ impl Printer<'_> {
 
 /// Does some statement store a single element to global memory?
 fn stores_elements(body: &[Stmt]) -> bool {
-    body.iter().any(|stmt| match &stmt.op {
+    any(body, |op| match op {
         Op::Store { to, from, .. } => matches!(to.space, Space::Global(_)) && from.len == 1,
-        op => op.blocks().into_iter().any(stores_elements),
+        _ => false,
     })
 }
 

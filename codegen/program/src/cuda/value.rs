@@ -3,7 +3,7 @@
 use super::Printer;
 use super::literal::{literal, widened};
 use super::piece::{Level, Piece, binary};
-use crate::thread::{Bin, Cmp, Fast, Interval, Param, Un, Val, Vote};
+use crate::thread::{Bin, Cmp, Fast, Interval, Lane, Param, Un, Val, Vote};
 use crate::values::elem::{Elem, Kind};
 use crate::values::number;
 
@@ -102,7 +102,7 @@ fn working(elem: Elem) -> Elem {
 
 /// Is it stored as bits in a struct, with conversions from and to other types?
 fn is_bits(elem: Elem) -> bool {
-    elem.is_float() && elem.bytes() < 4
+    elem.is_float() && elem.bits() < 32
 }
 
 fn call(function: &str, args: &[&Piece]) -> Piece {
@@ -127,7 +127,7 @@ fn vote(how: &Vote, Typed { piece, elem }: Typed) -> Typed {
         Vote::All(Bin::Min) => ("__reduce_min_sync(0xffffffff, ", piece),
         Vote::All(Bin::Max) => ("__reduce_max_sync(0xffffffff, ", piece),
         Vote::All(_) => ("__reduce_add_sync(0xffffffff, ", piece),
-        Vote::Match if elem.bytes() == 1 => ("match_byte(", piece),
+        Vote::Match if elem.bits() == 8 => ("match_byte(", piece),
         Vote::Match if elem.is_word() => ("__match_any_sync(0xffffffff, ", piece),
         Vote::Match => ("__match_any_sync(0xffffffff, ", cast(Elem::I32, &piece)),
     };
@@ -209,10 +209,6 @@ impl Printer<'_> {
                 let from = self.typed(x);
                 Typed { piece: reinterpreted(from, *to), elem: *to }
             }
-            Val::Guarded(guard, x, y) => {
-                let cond = self.int_piece(*guard);
-                self.choice(cond, x, y)
-            }
             Val::Cmp(how, x, y) => {
                 let (x, y) = (self.operand(x), self.operand(y));
                 let (sign, level) = match how {
@@ -226,17 +222,21 @@ impl Printer<'_> {
             Val::Pick(args) => {
                 let [cond, x, y] = &**args;
                 let mut truth = self.operand(cond).piece;
-                if !is_truth(cond) {
+                // An integer of the kernel is a guard, which is 1 or 0.
+                if !cond.is_truth() && !matches!(cond, Val::Int(..)) {
                     truth = binary(&truth, "!=", &Piece::new("0", Level::Primary), Level::Equal);
                 }
-                self.choice(truth, x, y)
+                let (x, y) = (self.typed(x), self.typed(y));
+                let (inside, outside) = (x.piece.at(Level::Or), y.piece.at(Level::Ternary));
+                let text = format!("{} ? {inside} : {outside}", truth.at(Level::Or));
+                Typed { piece: Piece::new(text, Level::Ternary), elem: x.elem }
             }
-            Val::ShuffleXor(x, lanes) => {
-                let (x, lanes) = (self.typed(x), self.int(*lanes));
-                shuffled("xor", x, &lanes)
+            Val::Shuffle(x, Lane::Xor(distance)) => {
+                let (x, distance) = (self.typed(x), self.int(*distance));
+                shuffled("xor", x, &distance)
             }
-            Val::Shuffle(lanes, parts) => {
-                let (x, lane) = (self.typed(&parts[0]), self.typed(&parts[1]).piece.text);
+            Val::Shuffle(x, Lane::InGroup(lanes, lane)) => {
+                let (x, lane) = (self.typed(x), self.typed(lane).piece.text);
                 let width = if *lanes < 32 { format!(", {lanes}") } else { String::new() };
                 shuffled("", x, &format!("{lane}{width}"))
             }
@@ -270,13 +270,6 @@ impl Printer<'_> {
         Some(Piece::new(format!("paired_to_float({name}, {at})"), Level::Primary))
     }
 
-    fn choice(&mut self, cond: Piece, x: &Val, y: &Val) -> Typed {
-        let (x, y) = (self.typed(x), self.typed(y));
-        let text =
-            format!("{} ? {} : {}", cond.at(Level::Or), x.piece.at(Level::Or), y.piece.at(Level::Ternary));
-        Typed { piece: Piece::new(text, Level::Ternary), elem: x.elem }
-    }
-
     fn one(&mut self, function: Un, value: &Val) -> Typed {
         let x = self.operand(value);
         let (elem, double) = (x.elem, x.elem == Elem::F64);
@@ -288,7 +281,7 @@ impl Printer<'_> {
             Piece::new(format!("{sign}{gap}{operand}"), Level::Unary)
         };
         let result = match function {
-            Un::Not if is_truth(value) => {
+            Un::Not if value.is_truth() => {
                 return Typed { piece: prefix("!"), elem };
             }
             Un::Not => prefix("~"),
@@ -361,7 +354,7 @@ impl Printer<'_> {
         let (mut left, mut conditions) = (vec![y, x], Vec::new());
         while let Some(next) = left.pop() {
             match next {
-                Val::Bin(Bin::And, x, y) if is_truth(next) => left.extend([&**y, &**x]),
+                Val::Bin(Bin::And, x, y) if next.is_truth() => left.extend([&**y, &**x]),
                 _ => conditions.push(next),
             }
         }
@@ -446,35 +439,24 @@ fn operation(function: Bin, elem: Elem, [x, y]: [&Piece; 2], [of_x, of_y]: [Inte
 
 /// The name of a function for integers of 32 bits, or of its counterpart for 64.
 fn sized(function: &str, elem: Elem) -> String {
-    if elem.bytes() > 4 { format!("{function}_64") } else { function.to_owned() }
+    if elem.bits() > 32 { format!("{function}_64") } else { function.to_owned() }
 }
 
 /// Bit counts of an integer; of narrow types in their own width.
 fn counted(function: Un, x: &Piece, elem: Elem) -> Typed {
-    let unused = 32u32.saturating_sub(8 * elem.bytes());
+    let unused = 32u32.saturating_sub(elem.bits());
     let number = |n: u32| Piece::new(n.to_string(), Level::Primary);
     let own = match unused {
         0 => x.clone(),
         _ => binary(x, "&", &number(u32::MAX >> unused), Level::BitAnd),
     };
-    let long = if elem.bytes() > 4 { "ll" } else { "" };
+    let long = if elem.bits() > 32 { "ll" } else { "" };
     let count = match function {
         Un::CountOnes => call(&format!("__popc{long}"), &[&own]),
         _ if unused > 0 => binary(&call("__clz", &[&own]), "-", &number(unused), Level::Sum),
         _ => call(&format!("__clz{long}"), &[&own]),
     };
     Typed { piece: if elem == Elem::I32 { count } else { cast(elem, &count) }, elem }
-}
-
-/// Is it always 1 or 0?
-fn is_truth(value: &Val) -> bool {
-    match value {
-        Val::Cmp(..) => true,
-        Val::Un(Un::Not, x) => is_truth(x),
-        Val::Bin(Bin::And | Bin::Or | Bin::Xor, x, y) => is_truth(x) && is_truth(y),
-        Val::Pick(of) => is_truth(&of[1]) && is_truth(&of[2]),
-        _ => false,
-    }
 }
 
 /// A result in the working type, converted to the element's own.
@@ -491,7 +473,7 @@ fn rounded(piece: Piece, elem: Elem) -> Piece {
 fn narrowed_int(piece: &Piece, from: Elem, to: Elem) -> Piece {
     match to {
         _ if to == Elem::F16 || to.is_fp8() => rounded(cast(Elem::F32, piece), to),
-        _ if from.bytes() > 4 => call(&format!("double_to_{to}"), &[&call("long_to_odd", &[piece])]),
+        _ if from.bits() > 32 => call(&format!("double_to_{to}"), &[&call("long_to_odd", &[piece])]),
         _ => call(&format!("double_to_{to}"), &[&cast(Elem::F64, piece)]),
     }
 }
@@ -522,7 +504,7 @@ fn convert(piece: &Piece, from: Elem, to: Elem) -> Piece {
         (F32, to) if is_narrow(to) => rounded(piece.clone(), to),
         (F64, to) if is_narrow(to) => call(&format!("double_to_{to}"), &[piece]),
         // Exact, and much faster than by way of `double`.
-        (from, to) if is_narrow(to) && from.bytes() < 4 => rounded(cast(F32, piece), to),
+        (from, to) if is_narrow(to) && from.bits() < 32 => rounded(cast(F32, piece), to),
         (_, to) if is_narrow(to) => narrowed_int(piece, from, to),
         (F32, I32) => call("__float2int_rz", &[piece]),
         (F32, U32) => call("__float2uint_rz", &[piece]),

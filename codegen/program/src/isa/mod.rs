@@ -240,7 +240,7 @@ impl Operand {
     /// Bytes that it moves at each address.
     pub fn address_bytes(&self) -> i64 {
         let values = self.tv.parse::<Layout>().and_then(|tv| tv.mode(1)).and_then(|values| values.size());
-        values.unwrap_or(0) * i64::from(self.elem.bytes())
+        self.elem.bytes_of(values.unwrap_or(0))
     }
 }
 

@@ -43,7 +43,7 @@ impl Types {
 
     /// Elements packed along K in one register.
     pub(super) fn per_register(self) -> u32 {
-        (REGISTER / self.a.bytes()).max(1)
+        self.a.elements_in(REGISTER).max(1)
     }
 
     /// Does it accumulate in words that pack two numbers?

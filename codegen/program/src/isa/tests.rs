@@ -108,7 +108,7 @@ fn wgmma_fragments_are_as_the_manual_says() {
     for row in all().filter(|row| row.name.starts_with("wgmma_")) {
         let (m, n, k) = row.mma().unwrap().shape;
         let elem = row.operand(OperandName::A).unwrap().elem;
-        assert_eq!((m, k * i64::from(elem.bytes())), (64, 32));
+        assert_eq!((m, elem.bytes_of(k)), (64, 32));
         let family =
             row.ptx.replace(&format!("n{n}k"), "nNk").replace("{ .reg .pred p; setp.ne.b32 p, $s, 0; ", "");
         widths.entry(family).or_default().push(n);

@@ -118,7 +118,7 @@ impl Settings {
 const MOST_ALTERNATIVES: usize = 96;
 
 wire! {
-    enum Definition { 0 Function(a, b), 1 Matmul(a) }
+    enum Definition { Function(a, b), Matmul(a) }
     struct Settings { consts, functions, types, levels }
 }
 

@@ -116,11 +116,12 @@ macro_rules! thread_variants {
             Vote { "ballot" Ballot, "match" Match, "all" All(f) }
             Val {
                 "reg" Reg(reg, at), "lit" Lit(number, elem), "int" Int(at, elem), "param" Param(param), "un" Un(f, x),
-                "bin" Bin(f, x, y), "fma" Fma(parts), "product" Product(row, parts), "cast" Cast(elem, x), "bits" Bits(elem, x), "guarded" Guarded(guard, x, y),
-                "cmp" Cmp(f, x, y), "pick" Pick(parts), "shuffle_xor" ShuffleXor(x, lanes),
-                "shuffle" Shuffle(lanes, parts), "vote" Vote(how, x),
+                "bin" Bin(f, x, y), "fma" Fma(parts), "product" Product(row, parts), "cast" Cast(elem, x), "bits" Bits(elem, x),
+                "cmp" Cmp(f, x, y), "pick" Pick(parts), "shuffle" Shuffle(x, lane),
+                "vote" Vote(how, x),
                 "ptx" Ptx { text, elem, volatile, args, model },
             }
+            Lane { "xor" Xor(distance), "in_group" InGroup(lanes, lane) }
             Int {
                 "const" Const(n), "var" Var(id), "param" Param(id), "thread" Thread, "block" Block(axis), "grid" Grid(axis),
                 "rank" ClusterRank, "add" Add(a, b), "sub" Sub(a, b), "mul" Mul(a, b), "div" Div(a, b), "rem" Rem(a, b),

@@ -2,6 +2,7 @@
 //! devices. It knows extents, strides, lengths and addresses, and touches no memory.
 
 mod binding;
+mod candidates;
 mod choice;
 mod cost;
 pub mod definition;
@@ -33,6 +34,7 @@ use pack::Packing;
 use rules::{Arguments, PlanArguments, Size, Sizes};
 use why::Why;
 
+pub use candidates::Candidates;
 pub use cost::{Estimate, Limit};
 pub use export::{Exported, Image, export, python, rust};
 pub use pack::Packed;

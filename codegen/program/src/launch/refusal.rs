@@ -87,11 +87,25 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// As for people: `unwrap` shows this.
-impl fmt::Debug for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
+/// The traits of an error besides its text, which `unwrap` shows too, and the errors that are variants of it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! error_with_text {
+    ($error:ident $(, $variant:ident($from:ty))* $(,)?) => {
+        impl std::fmt::Debug for $error {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl std::error::Error for $error {}
+
+        $(impl From<$from> for $error {
+            fn from(error: $from) -> $error {
+                $error::$variant(error)
+            }
+        })*
+    };
 }
 
-impl std::error::Error for Refusal {}
+error_with_text!(Refusal);

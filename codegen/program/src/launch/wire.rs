@@ -17,18 +17,9 @@ use crate::values::number::Number;
 
 /// Structs as their fields in order.
 macro_rules! records {
-    ($($ty:ident { $($field:ident $(= $usual:expr)?),* $(, - $skipped:ident)* })*) => {$(
-        impl Wire for $ty {
-            fn put(&self, to: &mut Vec<u8>) {
-                $(self.$field.put(to);)*
-                $(self.$skipped.put(to);)*
-            }
-
-            fn get(from: &mut Bytes<'_>) -> Option<Self> {
-                Some($ty { $($field: Wire::get(from)?,)* $($skipped: Wire::get(from)?,)* })
-            }
-        }
-    )*};
+    ($($ty:ident { $($field:ident $(= $usual:expr)?),* $(, - $skipped:ident)* })*) => {
+        wire! { $(struct $ty { $($field,)* $($skipped,)* })* }
+    };
 }
 
 /// Enums as the number of the variant, and its parts in order.
@@ -38,35 +29,9 @@ macro_rules! variants {
             $word:literal $variant:ident
             $(($($part:ident),+))? $([$($item:ident),+])? $({ $($field:ident $(= $usual:expr)?),+ })?
         ),+ $(,)?
-    })*) => {$(
-        const _: () = {
-            enum Tag { $($variant),+ }
-
-            impl Wire for $ty {
-                fn put(&self, to: &mut Vec<u8>) {
-                    match self {
-                        $($ty::$variant $(($($part),+))? $({ $($item),+ })? $({ $($field),+ })? => {
-                            to.push(Tag::$variant as u8);
-                            $($($part.put(to);)+)?
-                            $($($item.put(to);)+)?
-                            $($($field.put(to);)+)?
-                        })+
-                    }
-                }
-
-                fn get(from: &mut Bytes<'_>) -> Option<Self> {
-                    let tag = from.variant()?;
-                    $(if tag == Tag::$variant as u8 {
-                        $($(let $part = Wire::get(from)?;)+)?
-                        $($(let $item = Wire::get(from)?;)+)?
-                        $($(let $field = Wire::get(from)?;)+)?
-                        return Some($ty::$variant $(($($part),+))? $({ $($item),+ })? $({ $($field),+ })?);
-                    })+
-                    None
-                }
-            }
-        };
-    )*};
+    })*) => {
+        wire! { $(enum $ty { $($variant $(($($part),+))? $({ $($item),+ })? $({ $($field),+ })?),+ })* }
+    };
 }
 
 mod values {
@@ -89,8 +54,8 @@ mod threads {
     use super::*;
     use crate::thread::index::{ConstantName, Expr, Int};
     use crate::thread::{
-        AtomArg, Bar, Change, Claim, Cost, Fact, Fence, Frag, Launch, Mem, MemoryOrder, Op, Param, Queue,
-        Reg, Role, Shared, Site, Space, Stmt, Val, Var, Vote,
+        AtomArg, Bar, Change, Claim, Cost, Fact, Fence, Frag, Lane, Launch, Mem, MemoryOrder, Op, Param,
+        Queue, Reg, Role, Shared, Site, Space, Stmt, Val, Var, Vote,
     };
 
     thread_records!(records);
@@ -209,6 +174,6 @@ impl Wire for Symbol {
 }
 
 wire! {
-    enum Value { 0 Int(n), 1 Sym { times, of, over }, 2 Basis { times, path }, 3 Any }
-    enum Number { 0 Int(n), 1 Float(x) }
+    enum Value { Int(n), Sym { times, of, over }, Basis { times, path }, Any }
+    enum Number { Int(n), Float(x) }
 }

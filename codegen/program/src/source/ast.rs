@@ -504,28 +504,25 @@ wire! {
     struct Choice { names, rows }
     struct Device { name, types, params, result, devices, body, value }
     struct DeviceParam { name, ty }
-    enum DeviceType { 0 Number(a), 1 Tile { mutable }, 2 Integer, 3 Layout, 4 Closure, 5 Tuple(a) }
-    enum Level { 0 Allow, 1 Warn, 2 Deny }
+    enum DeviceType { Number(a), Tile { mutable }, Integer, Layout, Closure, Tuple(a) }
+    enum Level { Allow, Warn, Deny }
     struct ConstParam { name, default }
     struct TypeParam { name, allowed }
     struct Param { name, elem, kind, list, optional }
-    enum ParamKind { 0 Tensor { mutable, shape, stride }, 1 Scalar }
+    enum ParamKind { Tensor { mutable, shape, stride }, Scalar }
     enum StmtKind {
-        0 Let { pattern, value }, 1 Assign { target, op, value }, 2 For { pattern, range, body },
-        3 If { condition, then, other }, 4 Block { head, body }, 5 Expr(a), 6 While { condition, body }, 7 Break,
+        Let { pattern, value }, Assign { target, op, value }, For { pattern, range, body },
+        If { condition, then, other }, Block { head, body }, Expr(a), While { condition, body }, Break,
     }
     enum ExprKind {
-        0 Int(a), 1 Float(a), 2 Bool(a), 3 Str(a), 4 Name(a), 5 Path(a), 6 Hole, 7 Tuple(a),
-        8 Call { function, types, args }, 9 Method { receiver, method, args }, 10 Field { base, field },
-        11 Index { base, index }, 12 Unary(a, b), 13 Binary(a, b, c), 14 Range(a, b), 15 Cast(a, b),
-        16 Layout { shape, stride }, 17 Closure { params, body }, 18 If { condition, then, other }, 19 Block { lets, value },
-        20 Long(a),
+        Int(a), Float(a), Bool(a), Str(a), Name(a), Path(a), Hole, Tuple(a),
+        Call { function, types, args }, Method { receiver, method, args }, Field { base, field },
+        Index { base, index }, Unary(a, b), Binary(a, b, c), Range(a, b), Cast(a, b),
+        Layout { shape, stride }, Closure { params, body }, If { condition, then, other }, Block { lets, value }, Long(a),
     }
     struct Arg { name, value }
-    enum Unary { 0 Neg, 1 Not }
-    enum Binary {
-        0 Add, 1 Sub, 2 Mul, 3 Div, 4 Rem, 5 Lt, 6 Le, 7 Gt, 8 Ge, 9 Eq, 10 Ne, 11 And, 12 Or, 13 Xor, 14 Shl, 15 Shr,
-    }
+    enum Unary { Neg, Not }
+    enum Binary { Add, Sub, Mul, Div, Rem, Lt, Le, Gt, Ge, Eq, Ne, And, Or, Xor, Shl, Shr }
 }
 
 impl Binary {

@@ -86,6 +86,11 @@ pub const LINTS: &[Lint] = &[
         about: "a product whose operands are summed over two sizes that nothing says are equal",
     },
     Lint {
+        name: "rearranged",
+        level: Level::Warn,
+        about: "elements that are stored to other coordinates than they have in their own tensor",
+    },
+    Lint {
         name: "elementwise",
         level: Level::Warn,
         about: "`max` or `min` of a tile and what looks like a mode: the elements of a tile are combined by `maximum` and `minimum`",

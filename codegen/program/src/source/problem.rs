@@ -12,6 +12,8 @@ pub struct Problem {
     pub help: Option<String>,
     /// The argument of the call that caused it, from 0; the whole call otherwise.
     pub arg: Option<usize>,
+    /// The cause, if it is elsewhere in the author's text.
+    pub cause: Option<Span>,
 }
 
 /// A result whose error is a [`Problem`].
@@ -20,7 +22,7 @@ pub type Result<T> = std::result::Result<T, Problem>;
 impl Problem {
     /// An error.
     pub fn new(message: impl Into<String>) -> Problem {
-        Problem { message: message.into(), help: None, arg: None }
+        Problem { message: message.into(), help: None, arg: None, cause: None }
     }
 
     /// An error that has been reported already.
@@ -46,15 +48,22 @@ impl Problem {
         self
     }
 
-    /// The error at a span.
+    /// The error at its cause, or else at a span.
     pub fn at(self, span: Span) -> Diagnostic {
-        Diagnostic { help: self.help, ..Diagnostic::error(span, self.message) }
+        Diagnostic { help: self.help, ..Diagnostic::error(self.cause.unwrap_or(span), self.message) }
     }
 }
 
 impl From<Diagnostic> for Problem {
     fn from(Diagnostic { message, help, .. }: Diagnostic) -> Problem {
-        Problem { message, help, arg: None }
+        Problem { message, help, arg: None, cause: None }
+    }
+}
+
+/// An error of no token.
+impl From<Problem> for Diagnostic {
+    fn from(problem: Problem) -> Diagnostic {
+        problem.at(Span::default())
     }
 }
 

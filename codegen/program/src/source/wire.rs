@@ -108,15 +108,22 @@ impl Wire for i64 {
     }
 }
 
-impl Wire for u32 {
-    fn put(&self, to: &mut Vec<u8>) {
-        u64::from(*self).put(to);
-    }
+/// Integers as wider ones.
+macro_rules! widened {
+    ($($ty:ty as $wide:ty),*) => {$(
+        impl Wire for $ty {
+            fn put(&self, to: &mut Vec<u8>) {
+                (*self as $wide).put(to);
+            }
 
-    fn get(from: &mut Bytes<'_>) -> Option<u32> {
-        u64::get(from)?.try_into().ok()
-    }
+            fn get(from: &mut Bytes<'_>) -> Option<$ty> {
+                <$wide>::get(from)?.try_into().ok()
+            }
+        }
+    )*};
 }
+
+widened!(u32 as u64, usize as u64, i32 as i64);
 
 impl Wire for u8 {
     fn put(&self, to: &mut Vec<u8>) {
@@ -125,26 +132,6 @@ impl Wire for u8 {
 
     fn get(from: &mut Bytes<'_>) -> Option<u8> {
         from.byte()
-    }
-}
-
-impl Wire for usize {
-    fn put(&self, to: &mut Vec<u8>) {
-        (*self as u64).put(to);
-    }
-
-    fn get(from: &mut Bytes<'_>) -> Option<usize> {
-        u64::get(from)?.try_into().ok()
-    }
-}
-
-impl Wire for i32 {
-    fn put(&self, to: &mut Vec<u8>) {
-        i64::from(*self).put(to);
-    }
-
-    fn get(from: &mut Bytes<'_>) -> Option<i32> {
-        i64::get(from)?.try_into().ok()
     }
 }
 
@@ -244,28 +231,21 @@ impl<T: Wire> Wire for Box<T> {
     }
 }
 
-impl<A: Wire, B: Wire> Wire for (A, B) {
-    fn put(&self, to: &mut Vec<u8>) {
-        self.0.put(to);
-        self.1.put(to);
-    }
+macro_rules! tuples {
+    ($(($($ty:ident $at:tt),+))*) => {$(
+        impl<$($ty: Wire),+> Wire for ($($ty),+) {
+            fn put(&self, to: &mut Vec<u8>) {
+                $(self.$at.put(to);)+
+            }
 
-    fn get(from: &mut Bytes<'_>) -> Option<(A, B)> {
-        Some((A::get(from)?, B::get(from)?))
-    }
+            fn get(from: &mut Bytes<'_>) -> Option<Self> {
+                Some(($($ty::get(from)?),+))
+            }
+        }
+    )*};
 }
 
-impl<A: Wire, B: Wire, C: Wire> Wire for (A, B, C) {
-    fn put(&self, to: &mut Vec<u8>) {
-        self.0.put(to);
-        self.1.put(to);
-        self.2.put(to);
-    }
-
-    fn get(from: &mut Bytes<'_>) -> Option<(A, B, C)> {
-        Some((A::get(from)?, B::get(from)?, C::get(from)?))
-    }
-}
+tuples! { (A 0, B 1) (A 0, B 1, C 2) }
 
 impl<T: Wire, const N: usize> Wire for [T; N] {
     fn put(&self, to: &mut Vec<u8>) {
@@ -308,28 +288,32 @@ macro_rules! wire {
         }
         $crate::wire::wire! { $($rest)* }
     };
-    (enum $name:ident { $($tag:literal $variant:ident $(( $($item:ident),* ))? $({ $($field:ident),* })?),* $(,)? } $($rest:tt)*) => {
-        impl $crate::wire::Wire for $name {
-            fn put(&self, to: &mut Vec<u8>) {
-                match self {
-                    $($name::$variant $(( $($item),* ))? $({ $($field),* })? => {
-                        to.push($tag);
-                        $($($item.put(to);)*)?
-                        $($($field.put(to);)*)?
-                    })*
+    // The tag of a variant is its position.
+    (enum $name:ident { $($variant:ident $(( $($item:ident),* ))? $({ $($field:ident),* })?),* $(,)? } $($rest:tt)*) => {
+        const _: () = {
+            enum Tag { $($variant),* }
+
+            impl $crate::wire::Wire for $name {
+                fn put(&self, to: &mut Vec<u8>) {
+                    match self {
+                        $($name::$variant $(( $($item),* ))? $({ $($field),* })? => {
+                            to.push(Tag::$variant as u8);
+                            $($($item.put(to);)*)?
+                            $($($field.put(to);)*)?
+                        })*
+                    }
                 }
-            }
-            fn get(from: &mut $crate::wire::Bytes<'_>) -> Option<Self> {
-                Some(match from.variant()? {
-                    $($tag => {
+                fn get(from: &mut $crate::wire::Bytes<'_>) -> Option<Self> {
+                    let tag = from.variant()?;
+                    $(if tag == Tag::$variant as u8 {
                         $($(let $item = $crate::wire::Wire::get(from)?;)*)?
                         $($(let $field = $crate::wire::Wire::get(from)?;)*)?
-                        $name::$variant $(( $($item),* ))? $({ $($field),* })?
+                        return Some($name::$variant $(( $($item),* ))? $({ $($field),* })?);
                     })*
-                    _ => return None,
-                })
+                    None
+                }
             }
-        }
+        };
         $crate::wire::wire! { $($rest)* }
     };
 }

@@ -5,12 +5,14 @@
 
 mod choice;
 mod division;
+mod lanes;
 
 use std::collections::HashMap;
 
 use crate::isa::scope::Scope;
 use crate::source::wire::wire;
 use crate::values::id::Id;
+pub use lanes::{LANES, Lanes, Leaf};
 
 /// An expression: its index in the arena.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
@@ -145,6 +147,24 @@ impl Expr {
     /// Does every value fit 32 bits? Generated code computes other expressions in 64 bits.
     pub fn is_narrow(&self) -> bool {
         self.lo >= i64::from(i32::MIN) && self.hi <= i64::from(i32::MAX)
+    }
+}
+
+/// The second operand of an operation: an expression, or a constant.
+pub trait Operand {
+    /// The expression.
+    fn within(self, exprs: &mut Exprs) -> Ix;
+}
+
+impl Operand for Ix {
+    fn within(self, _: &mut Exprs) -> Ix {
+        self
+    }
+}
+
+impl Operand for i64 {
+    fn within(self, exprs: &mut Exprs) -> Ix {
+        exprs.int(self)
     }
 }
 
@@ -355,7 +375,8 @@ impl Exprs {
     }
 
     /// `a + b`
-    pub fn add(&mut self, a: Ix, b: Ix) -> Ix {
+    pub fn add(&mut self, a: Ix, b: impl Operand) -> Ix {
+        let b = b.within(self);
         match (self.constant(a), self.constant(b)) {
             (Some(x), Some(y)) => return self.int(x.saturating_add(y)),
             (Some(0), _) => return b,
@@ -392,7 +413,8 @@ impl Exprs {
     }
 
     /// `a - b`
-    pub fn sub(&mut self, a: Ix, b: Ix) -> Ix {
+    pub fn sub(&mut self, a: Ix, b: impl Operand) -> Ix {
+        let b = b.within(self);
         match (self.constant(a), self.constant(b)) {
             (Some(x), Some(y)) => return self.int(x.saturating_sub(y)),
             (_, Some(n)) => {
@@ -410,7 +432,8 @@ impl Exprs {
     }
 
     /// `a * b`
-    pub fn mul(&mut self, a: Ix, b: Ix) -> Ix {
+    pub fn mul(&mut self, a: Ix, b: impl Operand) -> Ix {
+        let b = b.within(self);
         match (self.constant(a), self.constant(b)) {
             (Some(x), Some(y)) => return self.int(x.saturating_mul(y)),
             (Some(_), None) => return self.mul(b, a),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::isa::atom::{Done, Effect};
 use crate::thread::index::{Int, Ix};
-use crate::thread::visit::{Access, Use};
+use crate::thread::visit::{Access, Use, preorder};
 use crate::thread::{AtomArg, Id, Kernel, Op, Param, Queue, Space, Stmt};
 
 impl Kernel {
@@ -15,16 +15,11 @@ impl Kernel {
             Param::TensorMap { tensor, .. } => Some(*tensor),
             _ => None,
         });
-        let mut all: BTreeSet<Id> = mapped.collect();
-        any(&self.body, &mut |op| {
-            op.each_use(&mut |used| {
-                if let Use::Memory { space: Space::Global(param), .. } = used {
-                    all.insert(param);
-                }
-            });
-            false
+        let used = preorder(&self.body).flat_map(|stmt| stmt.op.uses()).filter_map(|used| match used {
+            Use::Memory { space: Space::Global(param), .. } => Some(param),
+            _ => None,
         });
-        all
+        mapped.chain(used).collect()
     }
 
     /// Does it update elements of this pointer parameter atomically, so that they must have been initialised?
@@ -37,31 +32,20 @@ impl Kernel {
             }
             _ => false,
         };
-        any(&self.body, &mut |op| {
-            let mut result = match op {
-                Op::Atom { row, args, .. } => {
-                    matches!(row.effect, Effect::Reduce(_)) && args.iter().any(is_map)
-                }
-                _ => false,
-            };
-            op.each_use(&mut |used| result |= used == updated);
-            result
-        })
+        let reduces = |op: &Op| match op {
+            Op::Atom { row, args, .. } => matches!(row.effect, Effect::Reduce(_)) && args.iter().any(is_map),
+            _ => false,
+        };
+        preorder(&self.body).any(|stmt| reduces(&stmt.op) || stmt.op.uses().contains(&updated))
     }
-}
 
-impl Kernel {
     /// The integer parameters on which statements or other expressions depend.
     pub fn used_sizes(&self) -> BTreeSet<Id> {
         let mut used: BTreeSet<Ix> = self.exprs.iter().flat_map(|expr| expr.int.parts()).collect();
-        any(&self.body, &mut |op| {
-            op.each_use(&mut |of| {
-                if let Use::Integer(at) | Use::Operand(at) = of {
-                    used.insert(at);
-                }
-            });
-            false
-        });
+        used.extend(preorder(&self.body).flat_map(|stmt| stmt.op.uses()).filter_map(|used| match used {
+            Use::Integer(at) | Use::Operand(at) => Some(at),
+            _ => None,
+        }));
         let param = |at: Ix| match self.exprs.get(at).int {
             Int::Param(id) => Some(id),
             _ => None,
@@ -71,29 +55,22 @@ impl Kernel {
 }
 
 /// Is it true of any of these statements or their substatements?
-pub(crate) fn any(body: &[Stmt], is: &mut dyn FnMut(&Op) -> bool) -> bool {
-    body.iter().any(|stmt| is(&stmt.op) || stmt.op.blocks().into_iter().any(|body| any(body, is)))
+pub(crate) fn any(body: &[Stmt], is: impl Fn(&Op) -> bool) -> bool {
+    preorder(body).any(|stmt| is(&stmt.op))
 }
 
 /// Do these statements leave the loop over `var`?
 pub(crate) fn is_left_in(body: &[Stmt], var: Id) -> bool {
-    any(body, &mut |op| matches!(op, Op::Leave { of, .. } if *of == var))
+    any(body, |op| matches!(op, Op::Leave { of, .. } if *of == var))
 }
 
 /// For each array, the number of these statements and their substatements that use it.
 pub(crate) fn counts<'s>(stmts: impl IntoIterator<Item = &'s Stmt>) -> BTreeMap<Id, usize> {
-    fn add(stmt: &Stmt, to: &mut BTreeMap<Id, usize>) {
-        let mut own = Vec::new();
-        stmt.op.each_use(&mut |used| own.extend(array(used).map(|(id, _)| id)));
-        own.sort_unstable();
-        own.dedup();
-        for id in own {
-            *to.entry(id).or_default() += 1;
-        }
-        stmt.op.blocks().into_iter().flatten().for_each(|stmt| add(stmt, to));
-    }
     let mut all = BTreeMap::new();
-    stmts.into_iter().for_each(|stmt| add(stmt, &mut all));
+    for stmt in stmts.into_iter().flat_map(Stmt::preorder) {
+        let own: BTreeSet<Id> = stmt.op.uses().into_iter().filter_map(array).map(|(id, _)| id).collect();
+        own.into_iter().for_each(|id| *all.entry(id).or_default() += 1);
+    }
     all
 }
 
@@ -106,62 +83,48 @@ pub(crate) fn array(used: Use) -> Option<(Id, Access)> {
 
 /// For each array, the vector width of its widest access.
 pub(crate) fn widest(body: &[Stmt]) -> BTreeMap<Id, u32> {
-    fn add(stmt: &Stmt, to: &mut BTreeMap<Id, u32>) {
-        if let Op::Load { to: frag, .. } | Op::Store { from: frag, .. } = &stmt.op {
-            let known = to.entry(frag.reg).or_default();
-            *known = frag.len.max(*known);
-        }
-        if let Op::Atom { row, args, .. } = &stmt.op
-            && row.effect == Effect::FunnelShift
-            && let Some(AtomArg::Frag(frag)) = args.first()
-        {
-            let known = to.entry(frag.reg).or_default();
-            *known = frag.len.max(*known);
-        }
-        stmt.op.blocks().into_iter().flatten().for_each(|stmt| add(stmt, to));
+    let mut all = BTreeMap::<Id, u32>::new();
+    for stmt in preorder(body) {
+        let frag = match &stmt.op {
+            Op::Load { to: frag, .. } | Op::Store { from: frag, .. } => frag,
+            Op::Atom { row, args, .. } if row.effect == Effect::FunnelShift => match args.first() {
+                Some(AtomArg::Frag(frag)) => frag,
+                _ => continue,
+            },
+            _ => continue,
+        };
+        let known = all.entry(frag.reg).or_default();
+        *known = frag.len.max(*known);
     }
-    let mut all = BTreeMap::new();
-    body.iter().for_each(|stmt| add(stmt, &mut all));
     all
 }
 
 /// Does the statement, or one inside it, use the array?
 pub(crate) fn mentions(stmt: &Stmt, id: Id) -> bool {
-    let mut result = false;
-    stmt.op.each_use(&mut |used| result |= array(used).is_some_and(|(known, _)| known == id));
-    result || stmt.op.blocks().into_iter().flatten().any(|stmt| mentions(stmt, id))
+    let mut uses = stmt.preorder().flat_map(|stmt| stmt.op.uses()).filter_map(array);
+    uses.any(|(known, _)| known == id)
 }
 
 /// Does a statement itself read the array?
 pub(crate) fn reads(stmt: &Stmt, id: Id) -> bool {
-    let mut result = false;
-    stmt.op.each_use(&mut |used| {
-        result |= array(used).is_some_and(|(known, access)| known == id && access != Access::Write);
-    });
-    result
+    let mut uses = stmt.op.uses().into_iter().filter_map(array);
+    uses.any(|(known, access)| known == id && access != Access::Write)
 }
 
 /// The arrays that asynchronous matrix products write, in the order of their first use.
 pub fn in_flight(body: &[Stmt]) -> Vec<Id> {
     let mut result = Vec::new();
-    for stmt in body {
-        let mut add = |id: Id| {
-            if !result.contains(&id) {
-                result.push(id);
-            }
-        };
-        if let Op::Atom { row, args, .. } = &stmt.op
-            && row.family.completes == Done::Queue(Queue::Products)
-        {
-            for (operand, arg) in row.operands.iter().zip(args) {
-                if let AtomArg::Frag(frag) = arg
-                    && operand.writes
-                {
-                    add(frag.reg);
-                }
+    for stmt in preorder(body) {
+        let Op::Atom { row, args, .. } = &stmt.op else { continue };
+        let is_product = row.family.completes == Done::Queue(Queue::Products);
+        for (operand, arg) in row.operands.iter().zip(args).filter(|_| is_product) {
+            if let AtomArg::Frag(frag) = arg
+                && operand.writes
+                && !result.contains(&frag.reg)
+            {
+                result.push(frag.reg);
             }
         }
-        stmt.op.blocks().into_iter().flat_map(in_flight).for_each(add);
     }
     result
 }

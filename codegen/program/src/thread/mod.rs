@@ -72,12 +72,9 @@ impl Kernel {
                 }
                 Param::Int { .. } | Param::TensorMap { .. } => Elem::I32,
             },
-            Val::Un(_, x)
-            | Val::Bin(_, x, _)
-            | Val::Guarded(_, x, _)
-            | Val::ShuffleXor(x, _)
-            | Val::Vote(Vote::All(_), x) => self.type_of(x),
-            Val::Shuffle(_, of) => self.type_of(&of[0]),
+            Val::Un(_, x) | Val::Bin(_, x, _) | Val::Shuffle(x, _) | Val::Vote(Vote::All(_), x) => {
+                self.type_of(x)
+            }
             Val::Vote(Vote::Ballot | Vote::Match, _) => Elem::U32,
             Val::Ptx { elem, .. } => *elem,
             Val::Fma(of) | Val::Product(_, of) => self.type_of(&of[2]),
@@ -148,6 +145,17 @@ pub enum Param {
 }
 
 impl Param {
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Param::Pointer { name, .. }
+            | Param::Int { name, .. }
+            | Param::Scalar { name, .. }
+            | Param::Workspace { name, .. }
+            | Param::TensorMap { name, .. } => name,
+        }
+    }
+
     /// The mode of a tensor along which elements are adjacent.
     pub(crate) fn contiguous(&self) -> Option<usize> {
         let Param::Pointer { stride, .. } = self else { return None };
@@ -175,7 +183,7 @@ pub struct Shared {
 impl Shared {
     /// Bytes that it takes.
     pub fn bytes(&self) -> u32 {
-        self.len * self.elem.bytes()
+        self.elem.bytes_of(self.len)
     }
 }
 
@@ -196,8 +204,8 @@ impl Reg {
     /// How many registers of 32 bits a thread needs for it.
     pub fn registers(&self) -> u32 {
         match self.words {
-            true => (self.len * self.elem.bytes()).div_ceil(4),
-            false => self.len * self.elem.bytes().div_ceil(4),
+            true => self.elem.bytes_of(self.len).div_ceil(4),
+            false => self.len * self.elem.bits().div_ceil(32),
         }
     }
 }
@@ -304,6 +312,16 @@ pub enum Vote {
     All(Bin),
 }
 
+/// The lane whose value a shuffle takes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Lane {
+    /// This lane's number XOR an integer.
+    Xor(Ix),
+    /// In groups of this number of neighbouring lanes, the lane whose number in its group is the value, an `i32`,
+    /// modulo the size of the group.
+    InGroup(u32, Box<Val>),
+}
+
 /// A value of one element.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Val {
@@ -328,17 +346,12 @@ pub enum Val {
     Cast(Elem, Box<Val>),
     /// The bits of an element of 4 bytes, as another type of 4 bytes.
     Bits(Elem, Box<Val>),
-    /// Select by a guard: where it is true the first, elsewhere the second.
-    Guarded(Ix, Box<Val>, Box<Val>),
     /// A comparison: 1 or 0.
     Cmp(Cmp, Box<Val>, Box<Val>),
     /// Where the first is not 0 the second, elsewhere the third.
     Pick(Box<[Val; 3]>),
-    /// A shuffle: the value of the lane whose index is this lane's XOR the expression.
-    ShuffleXor(Box<Val>, Ix),
-    /// A shuffle in groups of this number of neighbouring lanes: the first value, of the lane whose number in its group is
-    /// the second, an `i32`, modulo the size of the group.
-    Shuffle(u32, Box<[Val; 2]>),
+    /// The value of another lane.
+    Shuffle(Box<Val>, Lane),
     /// A function of the values of all lanes of the warp.
     Vote(Vote, Box<Val>),
     /// Instructions of PTX, where `%0` is the result and `%1` and so on are the operands, and their model.
@@ -372,6 +385,27 @@ impl Val {
                 Val::Bin(add, Box::new(d), Box::new(Val::Bin(mul, Box::new(a), Box::new(b))))
             }
         }
+    }
+
+    /// Is it always 1 or 0?
+    pub fn is_truth(&self) -> bool {
+        match self {
+            Val::Cmp(..) => true,
+            Val::Un(Un::Not, x) => x.is_truth(),
+            Val::Bin(Bin::And | Bin::Or | Bin::Xor, x, y) => x.is_truth() && y.is_truth(),
+            Val::Pick(of) => of[1].is_truth() && of[2].is_truth(),
+            _ => false,
+        }
+    }
+
+    /// The first value where a guard is true, elsewhere the second.
+    pub fn guarded(guard: Ix, inside: Val, outside: Val) -> Val {
+        Val::Pick(Box::new([guard.into(), inside, outside]))
+    }
+
+    /// The value of the lane whose number is this lane's XOR an integer.
+    pub fn butterfly(self, distance: Ix) -> Val {
+        Val::Shuffle(Box::new(self), Lane::Xor(distance))
     }
 
     /// A literal of a type.

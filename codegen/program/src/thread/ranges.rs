@@ -133,11 +133,9 @@ impl Kernel {
             }
             Val::Cast(_, x) if self.type_of(x).is_float() => None,
             Val::Cast(_, x) => Some(of(x)),
-            Val::Guarded(_, x, y) => Some(of(x).or(of(y))),
             Val::Cmp(Cmp::Lt | Cmp::Le | Cmp::Eq | Cmp::Ne, ..) => Some(Interval { lo: 0, hi: 1 }),
             Val::Pick(parts) => Some(of(&parts[1]).or(of(&parts[2]))),
-            Val::ShuffleXor(x, _) | Val::Vote(Vote::All(Bin::Min | Bin::Max), x) => Some(of(x)),
-            Val::Shuffle(_, parts) => Some(of(&parts[0])),
+            Val::Shuffle(x, _) | Val::Vote(Vote::All(Bin::Min | Bin::Max), x) => Some(of(x)),
             Val::Vote(..) => None,
         };
         exact.filter(|exact| exact.is_within(all)).unwrap_or(all)

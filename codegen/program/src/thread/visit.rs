@@ -1,10 +1,10 @@
 //! The visitor of thread programs: the operands of a statement itself, its blocks, and its effect on the order of
 //! accesses. Each question has one list of all statements, here, so that passes need not list them again.
 
-use super::{AtomArg, Change, Fence, Frag, Id, Kernel, Mem, Op, Queue, Space, Stmt, Val};
+use super::{AtomArg, Change, Fence, Frag, Id, Kernel, Lane, Mem, Op, Queue, Space, Stmt, Val};
 use crate::isa::atom::{Atom, Effect};
 use crate::thread::index::Ix;
-use crate::values::flow::{Control, Structured};
+use crate::values::flow::{Control, Preorder, Structured};
 
 /// Is something read, written or both?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,7 +95,7 @@ impl Structured for Kernel {
             Op::Elect(..) => Control::OneOrNone,
             Op::Roles(roles) => {
                 let warps: u32 = roles.iter().map(|role| role.warps.1 - role.warps.0).sum();
-                if warps < self.launch.threads.div_ceil(32) { Control::OneOrNone } else { Control::One }
+                Control::Together { all: warps >= self.launch.threads.div_ceil(32) }
             }
             simple!() => Control::Straight,
         }
@@ -158,6 +158,13 @@ impl Op {
     }
 
     /// Everything that it uses, without its blocks.
+    pub fn uses(&self) -> Vec<Use> {
+        let mut all = Vec::new();
+        self.each_use(&mut |used| all.push(used));
+        all
+    }
+
+    /// Calls a function with everything that it uses, without its blocks.
     pub fn each_use(&self, f: &mut dyn FnMut(Use)) {
         match self {
             Op::Let(_, at) | Op::Set(_, at) | Op::Leave { cond: at, .. } => f(Use::Integer(*at)),
@@ -215,6 +222,18 @@ impl Op {
     }
 }
 
+/// These statements and those inside them, in order.
+pub fn preorder(body: &[Stmt]) -> Preorder<'_, Stmt> {
+    Preorder::new(body.iter(), |stmt| stmt.op.blocks().into_iter().flatten().collect())
+}
+
+impl Stmt {
+    /// This statement and those inside it, in order.
+    pub fn preorder(&self) -> Preorder<'_, Stmt> {
+        preorder(std::slice::from_ref(self))
+    }
+}
+
 impl Atom {
     /// Its use of these operands.
     fn each_use(&self, args: &[AtomArg], f: &mut dyn FnMut(Use)) {
@@ -244,14 +263,13 @@ impl Atom {
 
 impl Val {
     /// The values that it is computed from.
-    pub(crate) fn parts(&self) -> Vec<&Val> {
+    pub fn parts(&self) -> Vec<&Val> {
         match self {
             Val::Reg(..) | Val::Lit(..) | Val::Int(..) | Val::Param(_) => Vec::new(),
-            Val::Un(_, x) | Val::Cast(_, x) | Val::Bits(_, x) | Val::ShuffleXor(x, _) | Val::Vote(_, x) => {
-                vec![x]
-            }
-            Val::Shuffle(_, parts) => parts.iter().collect(),
-            Val::Bin(_, x, y) | Val::Guarded(_, x, y) | Val::Cmp(_, x, y) => vec![x, y],
+            Val::Un(_, x) | Val::Cast(_, x) | Val::Bits(_, x) | Val::Vote(_, x) => vec![x],
+            Val::Shuffle(x, Lane::Xor(_)) => vec![x],
+            Val::Shuffle(x, Lane::InGroup(_, lane)) => vec![x, lane],
+            Val::Bin(_, x, y) | Val::Cmp(_, x, y) => vec![x, y],
             Val::Fma(parts) | Val::Product(_, parts) | Val::Pick(parts) => parts.iter().collect(),
             Val::Ptx { args, model, .. } => args.iter().chain(model.as_deref()).collect(),
         }
@@ -263,8 +281,8 @@ impl Val {
             f(Use::Registers(*id, Access::Read));
         }
         match self {
-            Val::Reg(_, at) | Val::Int(at, _) | Val::Guarded(at, ..) => f(Use::Integer(*at)),
-            Val::ShuffleXor(_, lanes) => f(Use::Operand(*lanes)),
+            Val::Reg(_, at) | Val::Int(at, _) => f(Use::Integer(*at)),
+            Val::Shuffle(_, Lane::Xor(distance)) => f(Use::Operand(*distance)),
             _ => {}
         }
         self.parts().into_iter().for_each(|part| part.each_use(f));

@@ -297,17 +297,24 @@ impl Affine {
     /// assert_eq!(slot.with(&Coord::Var(0), &3.into()).unwrap().constant(), Some(1));
     /// ```
     pub fn with(&self, this: &Coord, by: &Affine) -> Option<Affine> {
+        self.substitute(&|coord| (coord == this).then(|| by.clone()))
+    }
+
+    /// The same with expressions substituted for coordinates that have one; `None` if it overflows 64 bits.
+    pub fn substitute(&self, by: &dyn Fn(&Coord) -> Option<Affine>) -> Option<Affine> {
         let mut sum = Affine::from(self.constant);
         for (coord, factor) in &self.terms {
-            let term = match coord {
-                coord if coord == this => by.clone(),
-                Coord::Submode { of, over, extent } => of.with(this, by)?.submode(*over, *extent),
-                Coord::Begin { iteration, of, tile } => {
-                    Coord::Begin { iteration: Box::new(iteration.with(this, by)?), of: *of, tile: *tile }
-                        .into()
+            let term = match (by(coord), coord) {
+                (Some(by), _) => by,
+                (None, Coord::Submode { of, over, extent }) => of.substitute(by)?.submode(*over, *extent),
+                (None, Coord::Begin { iteration, of, tile }) => {
+                    let iteration = Box::new(iteration.substitute(by)?);
+                    Coord::Begin { iteration, of: *of, tile: *tile }.into()
                 }
-                Coord::Two(op, of) => Affine::two(*op, &of[0].with(this, by)?, &of[1].with(this, by)?)?,
-                coord => coord.clone().into(),
+                (None, Coord::Two(op, of)) => {
+                    Affine::two(*op, &of[0].substitute(by)?, &of[1].substitute(by)?)?
+                }
+                (None, coord) => coord.clone().into(),
             };
             sum = sum.plus(&term, *factor)?;
         }

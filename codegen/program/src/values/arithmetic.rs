@@ -74,7 +74,7 @@ fn narrowed(x: f32, elem: Elem) -> u32 {
 /// The low bits, which an integer type keeps.
 #[inline]
 fn low(bits: u64, elem: Elem) -> u64 {
-    bits & (u64::MAX >> (64 - 8 * elem.bytes()))
+    bits & (u64::MAX >> (64 - elem.bits()))
 }
 
 /// An integer element as a number; one of `u64` as the number of the same bits.
@@ -194,7 +194,7 @@ pub fn un(f: Un, truth: bool, x: u64, elem: Elem) -> u64 {
             Un::Not if truth => i64::from(n == 0),
             Un::Not => !n,
             Un::CountOnes => i64::from(low(x, elem).count_ones()),
-            Un::LeadingZeros => i64::from(low(x, elem).leading_zeros() + 8 * elem.bytes()) - 64,
+            Un::LeadingZeros => i64::from(low(x, elem).leading_zeros() + elem.bits()) - 64,
             // No integer has these.
             _ => n,
         },

@@ -132,7 +132,7 @@ impl Number {
         if elem.is_float() {
             // Types of eight bits have no infinity that numbers are rounded to.
             let n = self.to_f64();
-            let too_great = self.value(elem).is_infinite() || elem.bytes() == 1 && n.abs() > greatest(elem);
+            let too_great = self.value(elem).is_infinite() || elem.bits() == 8 && n.abs() > greatest(elem);
             return match too_great && n.is_finite() {
                 false => Ok(()),
                 true => {
@@ -178,7 +178,7 @@ impl Number {
             Elem::Bf16 => u64::from(narrow::bf16_bits(self.for_narrow())),
             _ if elem.is_fp8() => u64::from(fp8::bits(self.to_f64(), elem)),
             // The low bits of integers.
-            _ => self.wrapped(elem) as u64 & (u64::MAX >> (64 - 8 * elem.bytes())),
+            _ => self.wrapped(elem) as u64 & (u64::MAX >> (64 - elem.bits())),
         }
     }
 
@@ -230,7 +230,7 @@ pub fn value(elem: Elem, bits: u64) -> f64 {
 /// assert_eq!(integer(Elem::U64, u64::MAX), (1 << 64) - 1);
 /// ```
 pub fn integer(elem: Elem, bits: u64) -> i128 {
-    let unused = 64 - 8 * elem.bytes();
+    let unused = 64 - elem.bits();
     match elem.kind() {
         Kind::Signed => i128::from((bits << unused).cast_signed() >> unused),
         Kind::Bool => i128::from(bits & 0xff != 0),
@@ -240,7 +240,7 @@ pub fn integer(elem: Elem, bits: u64) -> i128 {
 
 /// The least and the greatest number of an integer type.
 pub fn range(elem: Elem) -> (i128, i128) {
-    let bits = 8 * elem.bytes();
+    let bits = elem.bits();
     match elem.kind() {
         Kind::Signed => (-1 << (bits - 1), (1 << (bits - 1)) - 1),
         Kind::Bool => (0, 1),

@@ -256,9 +256,9 @@ fn wider(x: Elem, y: Elem) -> Elem {
     match (x.is_float(), y.is_float()) {
         (true, false) => x,
         (false, true) => y,
-        _ if x.bytes() == y.bytes() && x.bytes() < 4 => x.accumulator(),
+        _ if x.bits() == y.bits() && x.bits() < 32 => x.accumulator(),
         _ if x == Elem::Tf32 => y,
-        _ if x.bytes() >= y.bytes() => x,
+        _ if x.bits() >= y.bits() => x,
         _ => y,
     }
 }
@@ -414,7 +414,7 @@ const AS_NUMBERS: &str = "make a number of a condition, such as `(x < y) as f32`
 /// The bits of a number of 4 or 8 bytes, as another type of as many.
 pub fn bits(to: Elem, x: Scalar) -> Result<Scalar> {
     let problem = match x.ty {
-        Some(Type::Elem(from)) if from.bytes() >= 4 && from.bytes() == to.bytes() => {
+        Some(Type::Elem(from)) if from.bits() >= 32 && from.bits() == to.bits() => {
             return Ok(Scalar::of(Expr::Bits(to, Box::new(x.expr)), to));
         }
         Some(ty) => format!("`bits` reads a number of {} bytes as {to}, and this is {ty}", to.bytes().max(4)),
@@ -541,7 +541,7 @@ fn can_two(f: Bin, ty: Type, right: &Scalar) -> Result<()> {
     if matches!(f, Bin::Pow | Bin::CopySign | Bin::FastDiv) {
         return refuse("floating-point numbers", elem.name(), "convert them first, such as `x as f32`");
     }
-    let width = i128::from(elem.bytes() * 8);
+    let width = i128::from(elem.bits());
     match right.literal_number().and_then(Number::int) {
         Some(0) if matches!(f, Bin::Div | Bin::Rem) => Err(Problem::new("this divides by 0")
             .help("integers have no infinity; divide by another number")

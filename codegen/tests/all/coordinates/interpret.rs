@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tilewright_codegen::affine::Coord;
 use tilewright_codegen::thread::Id;
-use tilewright_codegen::tile::{Op, Program, Space, Stmt};
+use tilewright_codegen::tile::{Expr, Op, Program, Space, Stmt};
 use tilewright_codegen::view::View;
 
 /// Elements by tensor, thread (0 where all share it) and coordinates.
@@ -50,7 +50,9 @@ fn body(
                 Op::Copy { from, to, .. } => {
                     written.extend((0..size(to)).map(|i| (key(to, i), get(from, i))));
                 }
-                Op::Fill { to, .. } => written.extend((0..size(to)).map(|i| (key(to, i), 0.0))),
+                Op::Map { to, value: Expr::Lit(_), .. } => {
+                    written.extend((0..size(to)).map(|i| (key(to, i), 0.0)))
+                }
                 Op::Gemm { a, b, acc, .. } => {
                     let extents = |view: &View| view.extents().expect("extents");
                     let (rows, columns, steps) = (extents(a)[0], extents(b)[0], extents(a)[1]);
@@ -61,7 +63,7 @@ fn body(
                         written.push((key(acc, at), get(acc, at) + sum));
                     }
                 }
-                Op::Sync | Op::WaitCopies { .. } => {}
+                Op::Sync | Op::Wait { .. } => {}
                 other => panic!("{other:?} is not interpreted"),
             }
         }

@@ -120,7 +120,7 @@ impl Product {
                 let from = at(b, from, &step)?;
                 b.copy(&from, to)?;
             }
-            b.wait_copies(0);
+            b.wait(None, 0);
             b.sync();
             b.at(Span(5)).gemm(&left, &right, &acc, Order::Plain)?;
             b.sync();

@@ -72,7 +72,7 @@ fn program(names: &[&str; 8]) -> Program {
         let ps = b.parallelize_over(&s, &threads, 0, &wide)?.with_name(view);
         b.repeat(var, Value::Int(3), Unroll::No, |b, _| -> Result<()> {
             b.copy(&px, &ps)?;
-            b.wait_copies(0);
+            b.wait(None, 0);
             b.sync();
             let r = b.registers(view, Elem::F32, ps.shape())?;
             b.map(
@@ -298,7 +298,8 @@ fn carry_out(calls: &[Call]) -> Builder {
                 None
             }),
             13 => {
-                b.cluster([n as u32, m as u32, 1]).blocks_per_sm(other as u32);
+                b.cluster([n as u32, m as u32, 1]);
+                b.program_mut().blocks_per_sm = other as u32;
                 None
             }
             14 => {

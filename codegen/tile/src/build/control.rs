@@ -66,7 +66,7 @@ impl Builder {
         body: impl FnOnce(&mut Builder, Affine) -> T,
     ) -> T {
         let (var, body, done) = self.loop_body(name, from.into(), to.into(), body);
-        self.push(Op::For { var, unroll, body });
+        self.push(Op::For { var, unroll, ahead: None, body });
         done
     }
 
@@ -139,7 +139,7 @@ impl Builder {
         body: impl FnOnce(&mut Builder, Affine) -> T,
     ) -> T {
         let (var, body, done) = self.loop_body(name, 0.into(), to.into(), body);
-        self.push(Op::Pipelined { var, ahead: ahead.into(), body });
+        self.push(Op::For { var, unroll: Unroll::No, ahead: Some(ahead.into()), body });
         done
     }
 
@@ -296,7 +296,7 @@ impl Builder {
     /// ```
     /// # use tilewright_codegen::{build::Builder, tile::Op};
     /// let mut b = Builder::new("by_hand");
-    /// b.statement(Op::WaitCopies { pending: 2 });
+    /// b.statement(Op::Wait { token: None, but: 2 });
     /// assert_eq!(b.finish().body.len(), 1);
     /// ```
     pub fn statement(&mut self, op: Op) {

@@ -157,25 +157,6 @@ impl Builder {
         Ok(())
     }
 
-    /// How many of a ring's slots the current group has passed: its phase count, which persists across loops.
-    ///
-    /// ```
-    /// # use tilewright_codegen::{Elem, build::Builder, tile::*};
-    /// # use tilewright_layout::layout;
-    /// # let mut b = Builder::new("example");
-    /// # let (consumers, producer) = (b.group("consumers", (0, 4), None), b.group("producer", (4, 5), None));
-    /// # let tiles = b.shared("tiles", Elem::Bf16, layout!((64, 64, 2)))?;
-    /// # let ring = b.ring(Ring {
-    /// #     name: "ring".into(), slots: 2, buffers: vec![tiles.tensor], from: producer, to: consumers, arrivals: 1,
-    /// #     over_cluster: false,
-    /// # });
-    /// assert_eq!(b.phase(ring), tilewright_codegen::affine::Coord::Phase(ring).into());
-    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
-    /// ```
-    pub fn phase(&self, ring: Id) -> Affine {
-        Coord::Phase(ring).into()
-    }
-
     /// The ring's current slot, for the last mode of its buffers.
     ///
     /// ```
@@ -196,6 +177,6 @@ impl Builder {
     /// ```
     pub fn slot(&self, ring: Id) -> Affine {
         let slots = self.program.rings[ring as usize].slots;
-        self.phase(ring).submode(1, Some(i64::from(slots)))
+        Affine::from(Coord::Phase(ring)).submode(1, Some(i64::from(slots)))
     }
 }

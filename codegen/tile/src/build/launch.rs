@@ -56,19 +56,6 @@ impl Builder {
         self.program.is_arch_named = true;
     }
 
-    /// How many blocks should be resident on a multiprocessor at once.
-    ///
-    /// ```
-    /// use tilewright_codegen::build::Builder;
-    /// let mut b = Builder::new("two_at_once");
-    /// b.blocks_per_sm(2);
-    /// assert_eq!(b.finish().blocks_per_sm, 2);
-    /// ```
-    pub fn blocks_per_sm(&mut self, blocks: u32) -> &mut Builder {
-        self.program.blocks_per_sm = blocks;
-        self
-    }
-
     /// A launch is refused where this size is larger: for kernels that keep whole rows in registers.
     ///
     /// ```
@@ -103,21 +90,6 @@ impl Builder {
         self
     }
 
-    /// Programmatic dependent launch: the kernel may start before the previous kernel in the stream has
-    /// ended, and waits for it before it accesses memory. From compute capability 9.0 on, launches then
-    /// cost less; on older devices there is no change.
-    ///
-    /// ```
-    /// use tilewright_codegen::build::Builder;
-    /// let mut b = Builder::new("early");
-    /// b.overlaps();
-    /// assert!(b.finish().overlaps);
-    /// ```
-    pub fn overlaps(&mut self) -> &mut Builder {
-        self.program.overlaps = true;
-        self
-    }
-
     /// The shape of a cluster: blocks along x, y, z.
     ///
     /// ```
@@ -142,33 +114,6 @@ impl Builder {
     /// ```
     pub fn persistent(&mut self) -> &mut Builder {
         self.program.launch = LaunchRule::Persistent;
-        self
-    }
-
-    /// The raster order of tiles: in bands of this number of rows, or rows of clusters, each along the columns.
-    ///
-    /// ```
-    /// use tilewright_codegen::build::Builder;
-    /// let mut b = Builder::new("persistent");
-    /// b.persistent().bands(4);
-    /// assert_eq!(b.finish().bands, 4);
-    /// ```
-    pub fn bands(&mut self, rows: u32) -> &mut Builder {
-        self.program.bands = rows;
-        self
-    }
-
-    /// Two groups of consumers take the tiles of a persistent kernel with a producer alternately: one multiplies while the other
-    /// stores its results.
-    ///
-    /// ```
-    /// use tilewright_codegen::build::Builder;
-    /// let mut b = Builder::new("persistent");
-    /// b.persistent().alternates(true);
-    /// assert!(b.finish().alternates);
-    /// ```
-    pub fn alternates(&mut self, alternates: bool) -> &mut Builder {
-        self.program.alternates = alternates;
         self
     }
 }

@@ -48,7 +48,7 @@
 //!     let (from_a, from_b) = (b.slice(&ta_ga, &at)?, b.slice(&tb_gb, &at)?);
 //!     b.copy(&from_a, &ta_sa)?;
 //!     b.copy(&from_b, &tb_sb)?;
-//!     b.wait_copies(0); // copies from global to shared memory are in flight until a wait
+//!     b.wait(None, 0); // copies from global to shared memory are in flight until a wait
 //!     b.sync();
 //!     b.gemm(&tc_sa, &tc_sb, &acc, Order::Plain)?;
 //!     b.sync();
@@ -94,6 +94,7 @@ use crate::source::ast::Span;
 use crate::source::problem::Result;
 use crate::thread::Id;
 use crate::tile::fills;
+use crate::tile::visit::preorder;
 use crate::tile::{Op, Program, StageOrder, Stmt};
 use crate::values::affine::{Affine, Coord};
 pub use group::Role;
@@ -194,6 +195,18 @@ impl Builder {
         &self.program
     }
 
+    /// The program so far, for properties of its launch: `overlaps`, `blocks_per_sm`, `bands`, `alternates`.
+    ///
+    /// ```
+    /// use tilewright_codegen::build::Builder;
+    /// let mut b = Builder::new("two_at_once");
+    /// b.program_mut().blocks_per_sm = 2;
+    /// assert_eq!(b.finish().blocks_per_sm, 2);
+    /// ```
+    pub fn program_mut(&mut self) -> &mut Program {
+        &mut self.program
+    }
+
     /// The finished program.
     ///
     /// ```
@@ -206,10 +219,7 @@ impl Builder {
         self.program.body = self.open.pop().unwrap_or_default();
         for axis in 0..3u8 {
             let block = |at: &Affine| at.any(&|coord| *coord == Coord::Block(axis));
-            let mut used = false;
-            for stmt in &self.program.body {
-                stmt.each(&mut |stmt| used |= stmt.mentions(&self.program, &block));
-            }
+            let used = preorder(&self.program.body).any(|stmt| stmt.mentions(&self.program, &block));
             // An axis that is used but numbers no tiles: the grid's size is not known.
             if !used {
                 self.program.grid[usize::from(axis)].get_or_insert(Value::Int(1));

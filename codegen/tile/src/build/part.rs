@@ -8,7 +8,7 @@ use crate::thread::Id;
 use crate::tile::verify;
 use crate::tile::view::partition::permuted;
 use crate::tile::view::{At, Partition, View};
-use crate::tile::{Constant, ConstantOf, Program, Space};
+use crate::tile::{Arg, Constant, ConstantOf, Program, Space};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
 use crate::values::target::BLOCK_THREADS;
@@ -174,6 +174,18 @@ impl Builder {
             return Ok(());
         }
         let letter = ["x", "y", "z"][axis];
+        let is_hidden = |arg: &Arg| {
+            matches!(arg, Arg::Tensor(id) if program.tensor(*id).name == view.name
+                && (*id, program.tensor(*id).layout.shape()) != (view.tensor, view.shape()))
+        };
+        if program.args.iter().any(is_hidden) {
+            let (name, shape, by) = (&view.name, view.shape(), &first.by);
+            return Err(Problem::new(format!(
+                "`{name}` is a tile here, {shape}, not the tensor `{name}`, and `block.{letter}` indexes {known} tiles of `{by}`"
+            ))
+            .help("give the tile a name of its own, so that it does not hide the tensor")
+            .arg(0));
+        }
         if let (Value::Sym { times: 1, of, over }, Value::Sym { times: 1, of: same, over: other }) =
             (tiles, known)
             && (of, is_walk) == (same, false)
@@ -466,7 +478,7 @@ impl Builder {
         let single = part.rearranged(part.layout.filter());
         let (count, elem) = (single.layout.size()?, self.elem(part));
         let name = format!("r_{}", part.name);
-        let registers = self.registers_in(&name, elem, (count,).into(), elem.bytes() < 4)?;
+        let registers = self.registers_in(&name, elem, (count,).into(), elem.bits() < 32)?;
         self.copy(&single.regroup((count,))?, &registers)?;
         registers.repeated(&part.layout)
     }

@@ -6,9 +6,8 @@ use super::Builder;
 use crate::source::problem::{Problem, Result};
 use crate::thread::Id;
 use crate::tile::view::View;
-use crate::tile::{How, Multiply, Op, Order, Space};
+use crate::tile::{Multiply, Op, Order, Space};
 use crate::values::elem::Elem;
-use crate::values::semiring::Semiring;
 
 impl Builder {
     /// `acc(m, n) += a(m, k) · b(n, k)`.
@@ -27,42 +26,23 @@ impl Builder {
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn gemm(&mut self, a: &View, b: &View, acc: &View, order: Order) -> Result<()> {
-        self.gemm_how(a, b, acc, How::Derive, order, None)
+        self.gemm_how(a, b, acc, Multiply::SUMS, order, None)
     }
 
-    /// [`Builder::gemm`] with other operations than + and ·. Copies of operands from global memory get fills that
-    /// leave sums unchanged.
-    ///
-    /// ```
-    /// # use tilewright_codegen::{Elem, build::Builder, semiring::Semiring, thread::Bin, tile::Order};
-    /// # let mut b = Builder::new("example");
-    /// # let (x, y) = (b.registers("x", Elem::F32, (4i64, 8i64))?, b.registers("y", Elem::F32, (4i64, 8i64))?);
-    /// # let acc = b.registers("acc", Elem::F32, (4i64, 4i64))?;
-    /// b.gemm_with(&x, &y, &acc, Semiring { add: Bin::Min, mul: Bin::Add }, Order::Plain)?;
-    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
-    /// ```
-    pub fn gemm_with(&mut self, a: &View, b: &View, acc: &View, with: Semiring, order: Order) -> Result<()> {
-        self.check_gemm(a, b, acc)?;
-        with.check(self.elem(acc))?;
-        let (a, b, acc) = (a.clone(), b.clone(), acc.clone());
-        let how = Multiply::Scalar(with);
-        self.push(Op::Gemm { a, b, acc, how, order, token: None });
-        Ok(())
-    }
-
-    /// A product by a chosen instruction. With a token, a product of warpgroups is in flight until the wait for the token; its
+    /// A product by a chosen instruction, or with other operations than + and ·. Copies of operands from global memory get
+    /// fills that leave sums unchanged. With a token, a product of warpgroups is in flight until the wait for the token; its
     /// accumulator, and its operands in registers, must not be accessed before.
     ///
     /// ```
     /// # use tilewright_codegen::atom::OperandName;
-    /// # use tilewright_codegen::{Elem, build::Builder, tile::{How, Order}, tiled::TiledMma};
+    /// # use tilewright_codegen::{Elem, build::Builder, tile::{Multiply, Order}, tiled::TiledMma};
     /// # use tilewright_layout::layout;
     /// # let mut b = Builder::new("example");
     /// let mma = TiledMma::new("mma_m16n8k16_f16", &layout!((1, 1, 1)))?;
     /// let fa = b.operand("fa", &mma, OperandName::A, [16, 16])?;
     /// let fb = b.operand("fb", &mma, OperandName::B, [8, 16])?;
     /// let acc = b.operand("acc", &mma, OperandName::D, [16, 8])?;
-    /// b.gemm_how(&fa, &fb, &acc, How::Atom(mma.row), Order::Plain, None)?;
+    /// b.gemm_how(&fa, &fb, &acc, Multiply::Atom(mma.row), Order::Plain, None)?;
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn gemm_how(
@@ -70,16 +50,17 @@ impl Builder {
         a: &View,
         b: &View,
         acc: &View,
-        how: How,
+        how: Multiply,
         order: Order,
         token: Option<Id>,
     ) -> Result<()> {
         // A row of the table itself says which shapes and types it takes.
-        if !matches!(how, How::Atom(_)) {
+        if let Multiply::Scalar(with) = how {
             self.check_gemm(a, b, acc)?;
+            with.check(self.elem(acc))?;
         }
         let (a, b, acc) = (a.clone(), b.clone(), acc.clone());
-        self.push(Op::Gemm { a, b, acc, how: how.into(), order, token });
+        self.push(Op::Gemm { a, b, acc, how, order, token });
         Ok(())
     }
 
@@ -152,10 +133,7 @@ impl Builder {
                 .help(format!("make numbers of them: `{name} as i32`, with sums of i32"))
                 .arg(flags));
         }
-        if x.is_float() != y.is_float()
-            || x.is_float() != z.is_float()
-            || z.bytes() < x.bytes().max(y.bytes())
-        {
+        if x.is_float() != y.is_float() || x.is_float() != z.is_float() || z.bits() < x.bits().max(y.bits()) {
             return Err(Problem::new(format!(
                 "`{}` of {x} times `{}` of {y} cannot be summed in `{}` of {z}",
                 a.name, b.name, acc.name

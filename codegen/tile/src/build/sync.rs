@@ -17,44 +17,6 @@ impl Builder {
         self.push(Op::Sync);
     }
 
-    /// A cluster barrier: earlier writes to each other's shared memory become visible to all.
-    ///
-    /// ```
-    /// # use tilewright_codegen::{build::Builder, tile::Op};
-    /// let mut b = Builder::new("meet");
-    /// b.cluster([2, 1, 1]);
-    /// b.sync_cluster();
-    /// assert_eq!(b.finish().body[0].op, Op::SyncCluster);
-    /// ```
-    pub fn sync_cluster(&mut self) {
-        self.push(Op::SyncCluster);
-    }
-
-    /// Commits a group of asynchronous copies.
-    ///
-    /// ```
-    /// # use tilewright_codegen::{build::Builder, tile::Op};
-    /// let mut b = Builder::new("groups");
-    /// b.commit_copies();
-    /// b.wait_copies(0);
-    /// assert_eq!(b.finish().body[0].op, Op::CommitCopies);
-    /// ```
-    pub fn commit_copies(&mut self) {
-        self.push(Op::CommitCopies);
-    }
-
-    /// Waits until at most `pending` groups of copies are in flight.
-    ///
-    /// ```
-    /// # use tilewright_codegen::{build::Builder, tile::Op};
-    /// let mut b = Builder::new("groups");
-    /// b.wait_copies(1); // the last group may still be on its way
-    /// assert_eq!(b.finish().body[0].op, Op::WaitCopies { pending: 1 });
-    /// ```
-    pub fn wait_copies(&mut self, pending: u32) {
-        self.push(Op::WaitCopies { pending });
-    }
-
     /// A token for an asynchronous operation.
     ///
     /// ```
@@ -67,29 +29,17 @@ impl Builder {
         self.program.tokens - 1
     }
 
-    /// Waits for all that was started under a token.
-    ///
-    /// ```
-    /// # use tilewright_codegen::build::Builder;
-    /// let mut b = Builder::new("tokens");
-    /// let token = b.token();
-    /// b.wait(token);
-    /// assert_eq!(b.finish().body.len(), 1);
-    /// ```
-    pub fn wait(&mut self, token: Id) {
-        self.wait_all_but(token, 0);
-    }
-
-    /// Waits for all but the last operations that were started under a token.
+    /// Waits for all but the last operations that were started under a token; without one, for all but the last groups of
+    /// this thread's copies.
     ///
     /// ```
     /// # use tilewright_codegen::{build::Builder, tile::Op};
     /// let mut b = Builder::new("tokens");
     /// let token = b.token();
-    /// b.wait_all_but(token, 1); // in a loop: what the previous iteration started
-    /// assert_eq!(b.finish().body[0].op, Op::Wait { token, but: 1 });
+    /// b.wait(token, 1); // in a loop: what the previous iteration started
+    /// assert_eq!(b.finish().body[0].op, Op::Wait { token: Some(token), but: 1 });
     /// ```
-    pub fn wait_all_but(&mut self, token: Id, but: u32) {
-        self.push(Op::Wait { token, but });
+    pub fn wait(&mut self, token: impl Into<Option<Id>>, but: u32) {
+        self.push(Op::Wait { token: token.into(), but });
     }
 }

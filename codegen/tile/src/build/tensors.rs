@@ -1,7 +1,9 @@
 //! Tensors: arguments, shared memory, registers.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::isa::atom::OperandName;
-use tilewright_layout::{Composed, Layout, Symbol, Tuple, Value};
+use tilewright_layout::{Composed, Layout, Tuple, Value};
 
 use super::Builder;
 use crate::source::problem::{Problem, Result};
@@ -9,6 +11,7 @@ use crate::thread::Id;
 use crate::tile::tiled_mma::TiledMma;
 use crate::tile::view::View;
 use crate::tile::{Arg, Expr, Form, Scalar, Space, Tensor};
+use crate::values::affine::{Affine, Coord};
 use crate::values::elem::Elem;
 use crate::values::limits;
 use crate::values::number::Number;
@@ -313,20 +316,6 @@ impl Builder {
         self.program.tensor(view.tensor).space
     }
 
-    /// Does an argument bring the symbol of an extent or stride?
-    ///
-    /// ```
-    /// # use tilewright_codegen::{Elem, build::Builder};
-    /// # use tilewright_layout::{Symbol, Value};
-    /// let mut b = Builder::new("symbols");
-    /// b.tensor("x", Elem::F32, (Value::symbol("N"),), None, false)?;
-    /// assert!(b.knows(Symbol::new("N")) && !b.knows(Symbol::new("M")));
-    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
-    /// ```
-    pub fn knows(&self, symbol: Symbol) -> bool {
-        self.program.symbols().contains(&symbol)
-    }
-
     /// The author's text reads this size.
     pub fn reads_size(&mut self, size: Value) {
         if !self.program.read_sizes.contains(&size) {
@@ -348,16 +337,19 @@ impl Builder {
             ))
             .help("write to the tensor itself")
             .arg(arg)),
-            Space::Shared { .. } if self.repeats(view) => {
-                let layout = &self.program.tensor(view.tensor).layout;
-                Err(Problem::new(format!(
-                    "this writes to `{}`, {}, and several of its elements are one element in shared memory: its layout is {layout}",
-                    view.name,
-                    view.shape()
-                ))
-                .help("write to a slice in which each element has its own offset, such as s[(0, _)]; or make the tile by its shape alone, shared::<f32>((32, 32))")
-                .arg(arg))
-            }
+            Space::Shared { .. } => self.coinciding(view).map_or(Ok(()), |elements| {
+                let Tensor { name, elem, layout, span, .. } = self.program.tensor(view.tensor);
+                let [one, other] = elements.map(|coord| Tuple::flat(&coord));
+                let problem = Problem::new(format!(
+                    "the elements {one} and {other} of `{name}` are one element in shared memory, and a statement writes both: the layout is {layout}"
+                ));
+                let help = format!(
+                    "give each element its own offset, or leave the layout out, shared::<{elem}>({}); a statement may write a slice without such elements",
+                    layout.shape()
+                );
+                let cause = self.program.arguments.get(span).and_then(|all| all.first());
+                Err(Problem { cause: cause.copied(), ..problem.help(help).arg(arg) })
+            }),
             Space::Global { mutable: false } => {
                 let tensor = &self.program.tensor(view.tensor).name;
                 Err(Problem::new(format!("`{tensor}` is an input, and this writes to it"))
@@ -368,36 +360,53 @@ impl Builder {
         }
     }
 
-    /// Are two elements of a view of shared memory the same element?
-    fn repeats(&self, view: &View) -> bool {
+    /// Two elements that threads have in a view of shared memory, and that are one element. Loop variables are taken as 0.
+    fn coinciding(&self, view: &View) -> Option<[Vec<i64>; 2]> {
         let layout = &self.program.tensor(view.tensor).layout;
         if layout.is_injective() != Some(false) {
-            return false;
+            return None;
         }
-        let mut all = vec![vec![0i64; view.base.len()]];
-        for (extent, stride) in view.layout.leaves() {
-            let (Some(extent), Value::Basis { times, path }) = (extent.int(), stride) else { return false };
-            if extent.saturating_mul(all.len() as i64) > MOST_COMPARED {
-                return false;
+        let threads = if view.per_thread() { self.program.threads() } else { 1 };
+        let (mut all, mut compared) = (BTreeSet::new(), 0);
+        for thread in 0..i64::from(threads) {
+            let of =
+                |sum: &Affine| sum.eval(&|coord| if matches!(coord, Coord::Thread(_)) { thread } else { 0 });
+            let mut own: Vec<Vec<i64>> = vec![view.base.iter().map(of).collect()];
+            for (extent, stride) in view.layout.leaves().filter(|(extent, _)| *extent != Value::Int(1)) {
+                let (Some(extent), Value::Basis { times, path }) = (extent.int(), stride) else {
+                    return None;
+                };
+                if compared + extent.saturating_mul(own.len() as i64) > MOST_COMPARED {
+                    return None;
+                }
+                let mode = usize::from(path.steps()[0]);
+                let step = |coord: &Vec<i64>, at: i64| {
+                    let mut coord = coord.clone();
+                    coord[mode] += at * times;
+                    coord
+                };
+                own = (0..extent).flat_map(|at| own.iter().map(move |coord| step(coord, at))).collect();
             }
-            let mode = usize::from(path.steps()[0]);
-            let step = |coord: &Vec<i64>, at: i64| {
-                let mut coord = coord.clone();
-                coord[mode] += at * times;
-                coord
-            };
-            all = (0..extent).flat_map(|at| all.iter().map(move |coord| step(coord, at))).collect();
+            compared += own.len() as i64;
+            let ends: Vec<Option<i64>> = view
+                .limits
+                .iter()
+                .map(|limit| limit.as_ref().map(|(origin, extent)| of(origin) + extent))
+                .collect();
+            let inside =
+                |coord: &Vec<i64>| coord.iter().zip(&ends).all(|(at, end)| end.is_none_or(|end| *at < end));
+            all.extend(own.into_iter().filter(inside));
         }
-        let offsets: Option<Vec<i64>> = all.iter().map(|coord| layout.at(Tuple::flat(coord)).ok()).collect();
-        offsets.is_some_and(|mut offsets| {
-            offsets.sort_unstable();
-            offsets.windows(2).any(|pair| pair[0] == pair[1])
+        let mut known = BTreeMap::new();
+        all.into_iter().find_map(|coord| {
+            let offset = layout.at(Tuple::flat(&coord)).ok()?;
+            known.insert(offset, coord.clone()).map(|other| [other, coord])
         })
     }
 }
 
 /// The most elements of a view that are compared with each other.
-const MOST_COMPARED: i64 = 1 << 16;
+const MOST_COMPARED: i64 = 1 << 18;
 
 /// Are several elements of an argument one element, for all sizes?
 fn repeats(layout: &Layout) -> bool {
@@ -412,7 +421,7 @@ fn repeats(layout: &Layout) -> bool {
 pub fn fits(count: i128, elem: Elem) -> Result<()> {
     /// Threads have at most 255 registers of 32 bits.
     const MOST: i128 = 255;
-    let registers = count.saturating_mul(i128::from(elem.bytes())).saturating_add(3) / 4;
+    let registers = elem.bytes_of(count).saturating_add(3) / 4;
     if registers <= MOST {
         return Ok(());
     }

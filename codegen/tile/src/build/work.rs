@@ -127,46 +127,29 @@ impl Builder {
         self.write(Op::Atomic { from: from.clone(), to: to.clone(), update })
     }
 
-    /// Releases a flag: all earlier writes of the group are visible to a block that waits for it by
-    /// [`Builder::await_flag`]. The flag is one `i32` in global memory, which is 0 at launch and raised by
-    /// `add`. Blocks that wait for one another must all be resident, as in a persistent kernel.
+    /// Releases or acquires a flag, one `i32` in global memory, which is 0 at launch. [`Change::Add`] raises it by the
+    /// value: all earlier writes of the group are visible to a block that waits for it. [`Change::Await`] waits until it
+    /// has reached the value. Blocks that wait for one another must all be resident, as in a persistent kernel.
     ///
     /// ```
-    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::At};
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, thread::Change, view::At};
     /// # use tilewright_layout::Value;
     /// # let mut b = Builder::new("example");
     /// let flags = b.tensor("flags", Elem::I32, (Value::symbol("T"),), None, true)?;
     /// let flag = b.tile(&flags, (1,), &[At::Index(Coord::Block(0).into())])?;
-    /// b.signal(&flag, 1)?;
-    /// b.await_flag(&flag, &2.into())?; // two groups have come so far
+    /// b.flag(&flag, Change::Add, &1.into())?;
+    /// b.flag(&flag, Change::Await, &2.into())?; // two groups have come so far
     /// assert_eq!(b.finish().body.len(), 2);
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
-    pub fn signal(&mut self, flag: &View, add: i64) -> Result<()> {
+    pub fn flag(&mut self, flag: &View, with: Change, value: &Affine) -> Result<()> {
         self.is_flag(flag)?;
-        self.push(Op::Signal { flag: flag.clone(), add });
-        Ok(())
-    }
-
-    /// Acquires a flag: the group waits until the flag has reached a value, and then sees all writes before.
-    ///
-    /// ```
-    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::At};
-    /// # use tilewright_layout::Value;
-    /// # let mut b = Builder::new("example");
-    /// # let flags = b.tensor("flags", Elem::I32, (Value::symbol("T"),), None, true)?;
-    /// let flag = b.tile(&flags, (1,), &[At::Index(Coord::Block(0).into())])?;
-    /// b.await_flag(&flag, &1.into())?;
-    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
-    /// ```
-    pub fn await_flag(&mut self, flag: &View, least: &Affine) -> Result<()> {
-        self.is_flag(flag)?;
-        if least.per_thread() {
+        if value.per_thread() {
             return Err(Problem::new(
                 "a group waits for one value of a flag, not for another in each thread",
             ));
         }
-        self.push(Op::AwaitFlag { flag: flag.clone(), least: least.clone() });
+        self.push(Op::Flag { flag: flag.clone(), with, value: value.clone() });
         Ok(())
     }
 
@@ -221,7 +204,7 @@ impl Builder {
         self.writable(to, 0)?;
         let types = Types { ins: &[], scalars: &self.program.scalars };
         types.typed(&value, self.elem(to)).map_err(|problem| problem.arg(1))?;
-        self.write(Op::Fill { to: to.clone(), value })
+        self.write(Op::fill(to.clone(), value))
     }
 
     /// An elementwise function: sets every element of `to` to a function of the elements of `ins`. An input

@@ -124,12 +124,29 @@ impl Bounds<'_> {
             // Only the first tile can be partial.
             return self.numbers.range(&iteration).lo < 1;
         }
-        let (mut bounded, mut inner) =
-            (Vec::new(), Affine { constant: view.base[mode].constant, terms: Vec::new() });
-        for (coord, factor) in &as_tiles(&view.base[mode]).terms {
-            match self.program.below(coord) {
-                Some(of) => bounded.push((of, *factor)),
-                None => inner.terms.push((coord.clone(), *factor)),
+        let base = as_tiles(&view.base[mode]);
+        if !self.exceeds(view, mode, extent, &base, needs) {
+            return false;
+        }
+        // The end of a loop may bound the sum of its variable and other coordinates.
+        let most = self.program.ceiling(&base).filter(|_| self.numbers.range(&base).lo >= 0);
+        most.is_none_or(|most| self.exceeds(view, mode, extent, &most, needs))
+    }
+
+    /// Can an element be out of the bounds `0..extent` along a mode, if the first one is at `base`?
+    fn exceeds(&self, view: &View, mode: usize, extent: Value, base: &Affine, needs: &mut Vec<Fact>) -> bool {
+        let (mut bounded, mut inner) = (Vec::new(), Affine { constant: base.constant, terms: Vec::new() });
+        for (coord, factor) in &base.terms {
+            match (self.program.below(coord), coord) {
+                (Some(of), _) => bounded.push((of, *factor)),
+                // The last tile: `count - 1`.
+                (None, &Coord::Size { of, over })
+                    if *factor > 0 && base.constant <= -factor && self.numbers.range_of(coord).lo >= 1 =>
+                {
+                    inner.constant += factor;
+                    bounded.push((Value::Sym { times: 1, of, over }, *factor));
+                }
+                (None, _) => inner.terms.push((coord.clone(), *factor)),
             }
         }
         let along = leaves(view).into_iter().filter(|leaf| leaf.mode == mode);
@@ -288,7 +305,7 @@ impl Bounds<'_> {
             return None;
         }
         let (which, width) = self.vector(&[(&pair.from, from), (&pair.to, to)], Edges::Split, needs);
-        isa::cp_async(width * i64::from(source.elem.bytes()), false)?;
+        isa::cp_async(source.elem.bytes_of(width), false)?;
         Some((which, width))
     }
 
@@ -348,7 +365,7 @@ impl Bounds<'_> {
         while width > 1 {
             let mut more = needs.clone();
             if edges == Edges::Split && self.begins_aligned(view, all, which, width) {
-                let bytes = width as u32 * tensor.elem.bytes();
+                let bytes = tensor.elem.bytes_of(width as u32);
                 if self.aligned(view.tensor, bytes, &mut more) {
                     *needs = more;
                     return width;
@@ -381,7 +398,7 @@ impl Bounds<'_> {
                 let extent = tensor.plain().leaves().nth(leaf.mode).map(|leaf| leaf.0);
                 fits = !self.guarded(view, leaf.mode, &mut more)
                     || extent.is_some_and(|n| self.suppose(width, n, &mut more));
-                let bytes = width as u32 * tensor.elem.bytes();
+                let bytes = tensor.elem.bytes_of(width as u32);
                 fits = fits && self.aligned(view.tensor, bytes, &mut more);
             }
             if fits {
@@ -442,7 +459,7 @@ impl Bounds<'_> {
         let tensor = self.program.tensor(view.tensor);
         let strides: Vec<Value> = tensor.plain().leaves().map(|leaf| leaf.1).collect();
         let flat = strides.len() == tensor.rank() && tensor.layout.swizzle().is_identity();
-        let width = 16 / i64::from(tensor.elem.bytes());
+        let width = tensor.elem.elements_in(16i64);
         let as_it_is = |mode: usize| {
             view.limits[mode].is_none()
                 && !view.nearest.contains(&mode)
@@ -451,7 +468,7 @@ impl Bounds<'_> {
         };
         if !matches!(tensor.space, Space::Global { .. })
             || !flat
-            || tensor.elem.bytes() > 4
+            || tensor.elem.bits() > 32
             || !(0..strides.len()).all(as_it_is)
         {
             return None;

@@ -60,7 +60,7 @@ pub fn ring(program: &Program, buffer: Id) -> Result<Id> {
 /// Bulk stores clip out-of-bounds elements in groups of 16 bytes, so the row extent must be a multiple of that.
 fn ends_with_a_group(program: &Program, global: &View, mode: usize) -> Result<()> {
     let tensor = program.tensor(global.tensor);
-    let divisor = i64::from(16 / tensor.elem.bytes());
+    let divisor = tensor.elem.elements_in(16i64);
     match tensor.plain().leaves().nth(mode).and_then(|leaf| leaf.0.int()) {
         Some(n) if n % divisor != 0 => Err(Problem::new(format!(
             "a bulk store writes 16 bytes at once, {divisor} elements of {}, and rows of `{}` have {n}",
@@ -75,7 +75,7 @@ fn ends_with_a_group(program: &Program, global: &View, mode: usize) -> Result<()
 /// A box begins at a multiple of 16 bytes along the contiguous mode: elsewhere the instruction is an illegal one.
 fn begins_with_a_group(program: &Program, global: &View, mode: usize) -> Result<()> {
     let tensor = program.tensor(global.tensor);
-    let group = i64::from(16 / tensor.elem.bytes());
+    let group = tensor.elem.elements_in(16i64);
     if program.divisor(&global.base[mode]) % group == 0 {
         return Ok(());
     }
@@ -108,7 +108,7 @@ fn rows_of_box(global: &View, rows: i64, most: i64, row_bytes: i64) -> Result<i6
 impl Boxes {
     /// The bytes of all boxes.
     pub fn bytes(&self, elem: Elem) -> i64 {
-        self.sizes.iter().chain(&self.counts).product::<i64>() * i64::from(elem.bytes())
+        elem.bytes_of(self.sizes.iter().chain(&self.counts).product())
     }
 
     /// The boxes of a copy by a row of the table.
@@ -157,9 +157,9 @@ impl Boxes {
                 "copy whole rows to a tile of the same shape, and regroup or slice that tile where it is read; or {BY_THREADS}"
             )));
         }
-        let bytes = i64::from(source.elem.bytes());
         begins_with_a_group(program, global, order[0])?;
-        let swizzle = swizzle_bytes(&target.layout, source.elem.bytes())?;
+        let elem = source.elem;
+        let swizzle = swizzle_bytes(&target.layout, elem.bytes())?;
         let of = |mode: usize| outer.iter().find(|leaf| leaf.mode == mode);
         let extent = |mode: usize| of(mode).map_or(1, |leaf| leaf.extent);
         let steps: Vec<i64> = order.iter().map(|&mode| of(mode).map_or(1, |leaf| leaf.step)).collect();
@@ -167,29 +167,29 @@ impl Boxes {
         let row = target.plain().mode(inner[first].mode)?;
         let widest = match swizzle {
             0 => MOST_BOX.min(run(&row)),
-            bytes_of_row => i64::from(bytes_of_row) / bytes,
+            bytes => elem.elements_in(bytes.into()),
         };
         // A row in shared memory may have room for elements after the tile's.
         let of_row = match stores {
             true => extent(order[0]),
-            false => whole_groups(extent(order[0]), bytes),
+            false => whole_groups(extent(order[0]), elem.bytes().into()),
         };
         let mut sizes = vec![of_row.min(widest)];
         for (&mode, step) in order.iter().zip(&steps).skip(1) {
-            let row_bytes = sizes.iter().product::<i64>() * bytes;
+            let row_bytes = elem.bytes_of(sizes.iter().product());
             sizes.push(rows_of_box(global, extent(mode), (MOST_BOX - 1) / step + 1, row_bytes)?);
         }
         let counts: Vec<i64> =
             order.iter().zip(&sizes).map(|(&mode, &size)| (extent(mode) + size - 1) / size).collect();
         let open = || format!("leave the shared layout open, shared::<{}>({})", target.elem, shared.shape());
         let reach = sizes[0] * counts[0];
-        let adjacent = swizzle > 0 || run(&row) * bytes >= 16.min(extent(order[0]) * bytes);
-        if adjacent && (sizes[0] * bytes % 16 != 0 || reach > of_row.min(row.size()?)) {
+        let adjacent = swizzle > 0 || elem.bytes_of(run(&row)) >= 16.min(elem.bytes_of(extent(order[0])));
+        if adjacent && (elem.bytes_of(sizes[0]) % 16 != 0 || reach > of_row.min(row.size()?)) {
             return Err(Problem::new(format!(
                 "a bulk copy moves rows whose length is a multiple of 16 bytes, or of a swizzled row; the rows of `{}`, {}, have {} bytes, with the shared layout {}",
                 global.name,
                 global.shape(),
-                extent(order[0]) * bytes,
+                elem.bytes_of(extent(order[0])),
                 target.layout
             ))
             .help(format!("use a tile with rows of a multiple of 16 bytes, {}, or {BY_THREADS}", open())));

@@ -11,9 +11,7 @@ impl Structured for Program {
 
     fn control(&self, stmt: &Stmt) -> Control {
         match &stmt.op {
-            Op::For { var, .. } | Op::Pipelined { var, .. } => {
-                Control::Repeat { var: *var, runs: self.runs(*var) }
-            }
+            Op::For { var, .. } => Control::Repeat { var: *var, runs: self.runs(*var) },
             Op::Tiles { vars, .. } => match self.launch {
                 LaunchRule::Persistent => {
                     Control::Repeat { var: vars.first().copied().unwrap_or(Id::MAX), runs: false }
@@ -29,10 +27,7 @@ impl Structured for Program {
             Op::Roles(roles) => {
                 let warps = |group: Id| self.groups[group as usize].warps.map(|(first, end)| end - first);
                 let all: Option<u32> = roles.iter().map(|(group, _)| warps(*group)).sum();
-                match all.is_none_or(|all| all >= self.threads().div_ceil(32)) {
-                    true => Control::One,
-                    false => Control::OneOrNone,
-                }
+                Control::Together { all: all.is_none_or(|all| all >= self.threads().div_ceil(32)) }
             }
             of_elements!() | of_order!() => Control::Straight,
         }
@@ -40,6 +35,14 @@ impl Structured for Program {
 
     fn blocks(stmt: &mut Stmt) -> Vec<&mut Vec<Stmt>> {
         stmt.bodies_mut()
+    }
+
+    fn vars(&self, stmt: &Stmt) -> Vec<Id> {
+        match &stmt.op {
+            Op::For { var, .. } | Op::Step { var, .. } => vec![*var],
+            Op::Tiles { vars, .. } => vars.clone(),
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -86,7 +89,7 @@ impl Program {
     fn decided_by<'p>(&'p self, op: &'p Op) -> Vec<&'p Affine> {
         match op {
             Op::If { test, .. } => test.integers(),
-            Op::For { var, .. } | Op::Pipelined { var, .. } => {
+            Op::For { var, .. } => {
                 let var = &self.vars[*var as usize];
                 vec![&var.from, &var.to]
             }

@@ -9,6 +9,7 @@ use tilewright_layout::{Symbol, Value};
 use crate::isa::atom::Done;
 use crate::launch::definition::{EmptyLoops, Variant};
 use crate::thread::Id;
+use crate::tile::visit::preorder;
 use crate::tile::{Arg, Multiply, Op, Program, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
@@ -25,11 +26,9 @@ pub fn all(program: &Program, lower: fn(&Program) -> Option<Variant>) -> Vec<Emp
 fn of(program: &Program, size: Symbol, lower: fn(&Program) -> Option<Variant>) -> Option<EmptyLoops> {
     let body = without_loops(program, &program.body, size)?;
     let (mut used, mut named) = (Vec::new(), false);
-    for stmt in &body {
-        stmt.each(&mut |stmt| {
-            named |= stmt.mentions(program, &|at| at.symbols().contains(&size));
-            used.extend(stmt.reads().into_iter().chain(stmt.writes()).map(|view| view.tensor));
-        });
+    for stmt in preorder(&body) {
+        named |= stmt.mentions(program, &|at| at.symbols().contains(&size));
+        used.extend(stmt.accesses().map(|view| view.tensor));
     }
     if named || used.iter().any(|id| sizes(program, *id).contains(&size)) {
         return None;
@@ -57,10 +56,7 @@ pub fn reduced(program: Program) -> Program {
 
 /// Are there asynchronous products?
 fn multiplies(body: &[Stmt]) -> bool {
-    let mut any = false;
-    let is_asynchronous = |op: &Op| matches!(op, Op::Gemm { how: Multiply::Atom(row), .. } if matches!(row.family.completes, Done::Queue(_)));
-    body.iter().for_each(|stmt| stmt.each(&mut |stmt| any |= is_asynchronous(&stmt.op)));
-    any
+    preorder(body).any(|stmt| matches!(&stmt.op, Op::Gemm { how: Multiply::Atom(row), .. } if matches!(row.family.completes, Done::Queue(_))))
 }
 
 /// The tensors among the arguments.
@@ -86,7 +82,7 @@ fn without_loops(program: &Program, body: &[Stmt], size: Symbol) -> Option<Vec<S
     let mut result = false;
     let mut kept = Vec::new();
     for stmt in body {
-        if let Op::For { var, .. } | Op::Pipelined { var, .. } = &stmt.op
+        if let Op::For { var, .. } = &stmt.op
             && is_empty(program, *var, size)
         {
             result = true;

@@ -171,18 +171,6 @@ impl Multiply {
     }
 }
 
-impl From<How> for Multiply {
-    /// By a named row, or else by multiply-adds.
-    fn from(how: How) -> Multiply {
-        match how {
-            How::Atom(row) => Multiply::Atom(row),
-            How::Derive | How::Async | How::Plain | How::Staged | How::Realigned | How::Here => {
-                Multiply::SUMS
-            }
-        }
-    }
-}
-
 /// An atomic update.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Update {

@@ -28,7 +28,6 @@ impl Matrix {
     /// swizzle.
     pub fn of(program: &Program, row: &Atom, view: &View) -> Result<Matrix> {
         let tensor = program.tensor(view.tensor);
-        let bytes = i64::from(tensor.elem.bytes());
         let refuse = || {
             Problem::new(format!("`{}`, {}, cannot be read by tensor cores", tensor.name, tensor.layout)).help(
                 "lay it out in rows of 128 bytes along K, swizzled: swizzled(3, 3, 3, row_major((rows, 64)))",
@@ -45,7 +44,7 @@ impl Matrix {
             strides(&tensor.plain().mode(usize::from(path.steps()[0])).ok()?)
         };
         let (rows, k) = (parts(0).ok_or_else(refuse)?, parts(1).ok_or_else(refuse)?);
-        let wide = swizzle / bytes;
+        let wide = tensor.elem.elements_in(swizzle);
         match (&rows[..], &k[..]) {
             // K-major: rows of one swizzle's width, in blocks along K.
             (&[(_, apart)], &[(run, 1), ref blocks @ ..])
@@ -60,7 +59,7 @@ impl Matrix {
                     && blocks.len() <= 1
                     && row.operand(OperandName::TransposeB).is_some() =>
             {
-                let leading = blocks.first().map_or(8 * swizzle, |(_, step)| step * bytes);
+                let leading = blocks.first().map_or(8 * swizzle, |(_, step)| tensor.elem.bytes_of(*step));
                 Ok(Matrix { leading, stride: 8 * swizzle, mode, transposed: true })
             }
             _ => Err(refuse()),

@@ -335,12 +335,10 @@ impl Program {
     /// that they add have 0.
     pub fn number(&mut self) {
         let mut next = 1;
-        for stmt in &mut self.body {
-            stmt.each_mut(&mut |stmt| {
-                stmt.id = next;
-                next += 1;
-            });
-        }
+        visit::each_mut(&mut self.body, &mut |stmt| {
+            stmt.id = next;
+            next += 1;
+        });
     }
 
     /// Gives named constants another number of stages.
@@ -477,6 +475,11 @@ impl Tensor {
     /// The layout, where it has no swizzle.
     pub fn plain(&self) -> &Layout {
         self.layout.layout()
+    }
+
+    /// The extents of its modes, if they are constants.
+    pub fn extents(&self) -> Option<Vec<i64>> {
+        self.plain().modes().map(|mode| mode.size().ok()).collect()
     }
 
     /// How many top-level modes.

@@ -84,13 +84,9 @@ fn other_rank(from: &View, to: &View) -> Problem {
         ))
         .help(match (from.rank(), to.rank()) {
             (1, 2) | (2, 1) => {
-                let vector = if from.rank() == 1 { from } else { to };
-                format!(
-                    "write `{0}.along(0)` for a column of the matrix, or `{0}.along(1)` for a row, or slice the matrix",
-                    vector.name
-                )
+                "write .along(0) after the vector for a column of the matrix, .along(1) for a row, or slice the matrix"
             }
-            _ => "slice one of them, so that both have the same modes".into(),
+            _ => "slice one of them, so that both have the same modes",
         })
 }
 

@@ -21,7 +21,7 @@ fn only_fills(stmt: &Stmt, group: Id) -> bool {
         Op::Acquire { .. } | Op::Publish { bytes: Some(_), .. } | Op::Advance { .. } | Op::Take { .. } => {
             true
         }
-        Op::For { .. } | Op::Step { .. } | Op::Tiles { .. } | Op::If { .. } => {
+        Op::For { ahead: None, .. } | Op::Step { .. } | Op::Tiles { .. } | Op::If { .. } => {
             stmt.bodies().into_iter().flatten().all(|stmt| only_fills(stmt, group))
         }
         _ => stmt.instruction().is_some_and(|row| row.family.issued_by == Scope::Thread && row.has_map()),

@@ -2,7 +2,7 @@
 
 use super::{Across, Ahead, How, Multiply, Order, Past, Raster, StageOrder, Update};
 use crate::source::ast::Span;
-use crate::thread::Unroll;
+use crate::thread::{Change, Unroll};
 use crate::tile::elements::ElementFacts;
 use crate::tile::view::View;
 use crate::values::affine::Affine;
@@ -72,14 +72,8 @@ pub enum Op {
         /// The element.
         from: View,
     },
-    /// Fills elements with one value.
-    Fill {
-        /// The destination.
-        to: View,
-        /// The value.
-        value: Expr,
-    },
-    /// Elementwise: sets each element of `to` to a function of elements of `ins`; views of the same shape.
+    /// Elementwise: sets each element of `to` to a function of elements of `ins`; views of the same shape. Without inputs it
+    /// fills `to`; see [`Op::fill`].
     Map {
         /// The inputs of the function.
         ins: Vec<View>,
@@ -179,35 +173,26 @@ pub enum Op {
         /// Are all elements of the user's tensors in bounds, or have coordinates out of bounds, as the author says?
         claimed: bool,
     },
-    /// Releases a flag: all that the group did before is visible to groups of other blocks that wait for it.
-    /// The flag is one `i32` in global memory, which is raised by `add`.
-    Signal {
+    /// Releases or acquires a flag, one `i32` in global memory. [`Change::Add`] raises it: all that the group did before
+    /// is visible to groups of other blocks that wait for it. [`Change::Await`] waits until the flag has reached a value,
+    /// and the group sees all writes before that.
+    Flag {
         /// The flag.
         flag: View,
-        /// The increment.
-        add: i64,
-    },
-    /// Acquires a flag: the group waits until the flag has reached a value, and sees all writes before that.
-    AwaitFlag {
-        /// The flag.
-        flag: View,
-        /// The value.
-        least: Affine,
+        /// How.
+        with: Change,
+        /// The increment, or the value to wait for.
+        value: Affine,
     },
     /// A cluster barrier: earlier writes of threads become visible to the whole cluster.
     SyncCluster,
-    /// Waits until all but the last `pending` commit groups of this thread's copies are done.
-    WaitCopies {
-        /// How many may be in flight.
-        pending: u32,
-    },
     /// Commits a group of copies.
     CommitCopies,
-    /// Waits for operations under a token.
+    /// Waits for operations under a token, or for commit groups of this thread's copies.
     Wait {
         /// The token.
-        token: Id,
-        /// How many of the last operations under it may remain in flight.
+        token: Option<Id>,
+        /// How many of the last operations under it, or of the last groups, may remain in flight.
         but: u32,
     },
     /// A barrier of all threads of the group.
@@ -218,7 +203,11 @@ pub enum Op {
         var: Id,
         /// Unrolling.
         unroll: Unroll,
-        /// The body.
+        /// The stages of a software-pipelined loop, whose copies from global to shared memory run some stages ahead: in
+        /// each iteration, the shared tensors contain the tiles that its own copies fetch. Waits and barriers for the
+        /// copies are not part of the body. See the pass `pipeline`, which lowers it.
+        ahead: Option<Ahead>,
+        /// The body of an iteration.
         body: Vec<Stmt>,
     },
     /// Leaves an enclosing loop in the threads where a condition is true.
@@ -246,17 +235,6 @@ pub enum Op {
         from: View,
         /// The slot.
         to: View,
-    },
-    /// A software-pipelined loop whose copies from global to shared memory run some stages ahead: in each iteration,
-    /// the shared tensors contain the tiles that its own copies fetch. See the pass `pipeline`, which lowers
-    /// it.
-    Pipelined {
-        /// The variable.
-        var: Id,
-        /// Its stages.
-        ahead: Ahead,
-        /// The body of an iteration. Waits and barriers for the copies are not part of it.
-        body: Vec<Stmt>,
     },
     /// One iteration of a loop by itself, peeled.
     Step {
@@ -344,4 +322,21 @@ pub enum Op {
         /// The body of each.
         body: Vec<Stmt>,
     },
+}
+
+impl Op {
+    /// Fills elements with one value.
+    pub fn fill(to: View, value: Expr) -> Op {
+        Op::Map { ins: Vec::new(), to, value }
+    }
+
+    /// The elements that it fills with one value, and that value.
+    pub fn filled(&self) -> Option<(&View, &Expr)> {
+        match self {
+            Op::Map { ins, to, value } if ins.is_empty() => {
+                (!value.any(&|part| matches!(part, Expr::At(_)))).then_some((to, value))
+            }
+            _ => None,
+        }
+    }
 }

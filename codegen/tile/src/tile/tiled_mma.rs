@@ -227,7 +227,7 @@ impl TiledMma {
             })
             .max_by_key(|row| match row.effect {
                 // Larger fragments leave too few registers for accumulators.
-                Effect::Mma { m, n, k, .. } => (m * k * elem.bytes() <= WARP * MOST_BYTES, m * n * k),
+                Effect::Mma { m, n, k, .. } => (elem.bytes_of(m * k) <= WARP * MOST_BYTES, m * n * k),
                 _ => (false, 0),
             })
     }

@@ -57,7 +57,7 @@ fn arrays(program: &Program) -> std::result::Result<(), Diagnostic> {
             Ok(len) => i128::from(len),
             Err(error) => return Err(problem(format!("the size of `{}`: {error}", tensor.name))),
         };
-        let bytes = len * i128::from(tensor.elem.bytes());
+        let bytes = tensor.elem.bytes_of(len);
         if bytes > MOST_BYTES {
             let each = tensor.elem.bytes();
             return Err(problem(format!(
@@ -87,7 +87,7 @@ fn statements(
 ) -> std::result::Result<(), Diagnostic> {
     for stmt in body {
         work::check(program, stmt).map_err(|problem| problem.at(stmt.span))?;
-        for view in stmt.reads().into_iter().chain(stmt.writes()) {
+        for view in stmt.accesses() {
             of_view(program, view, unrolled).map_err(|problem| problem.at(stmt.span))?;
         }
         if let Some((view, mode)) = stmt
@@ -108,7 +108,7 @@ fn statements(
         for at in stmt.integers() {
             integer(program, at).map_err(|problem| problem.at(stmt.span))?;
         }
-        if let Op::For { var, .. } | Op::Pipelined { var, .. } | Op::Step { var, .. } = &stmt.op {
+        if let Op::For { var, .. } | Op::Step { var, .. } = &stmt.op {
             let var = &program.vars[*var as usize];
             for at in [&var.from, &var.to] {
                 integer(program, at).map_err(|problem| problem.at(stmt.span))?;

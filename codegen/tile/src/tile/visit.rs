@@ -4,8 +4,9 @@ use super::{Across, How, Multiply, Op, Program, Stmt};
 use crate::isa::atom::{Atom, Effect};
 use crate::thread::Change;
 use crate::tile::view::View;
-use crate::values::affine::Affine;
+use crate::values::affine::{Affine, Coord};
 use crate::values::expr::Expr;
+use crate::values::flow::Preorder;
 use crate::values::id::Id;
 use crate::values::lanes::Lanes;
 use crate::values::semiring::Semiring;
@@ -15,7 +16,6 @@ use crate::values::semiring::Semiring;
 macro_rules! of_tiles {
     () => {
         Op::Copy { .. }
-            | Op::Fill { .. }
             | Op::Map { .. }
             | Op::Gemm { .. }
             | Op::Fold { .. }
@@ -32,7 +32,7 @@ pub use of_tiles;
 #[macro_export]
 macro_rules! beside_tiles {
     () => {
-        Op::Take { .. } | Op::Signal { .. } | Op::AwaitFlag { .. } | Op::Flow { .. } | Op::Contents { .. }
+        Op::Take { .. } | Op::Flag { .. } | Op::Flow { .. } | Op::Contents { .. }
     };
 }
 pub use beside_tiles;
@@ -51,7 +51,6 @@ pub use of_elements;
 macro_rules! of_order {
     () => {
         Op::SyncCluster
-            | Op::WaitCopies { .. }
             | Op::CommitCopies
             | Op::Wait { .. }
             | Op::Sync
@@ -70,7 +69,6 @@ macro_rules! of_control {
     () => {
         Op::For { .. }
             | Op::Leave { .. }
-            | Op::Pipelined { .. }
             | Op::Step { .. }
             | Op::If { .. }
             | Op::Roles(_)
@@ -94,8 +92,9 @@ macro_rules! without_integers {
             | Op::Scan { .. }
             | Op::Ordered { .. }
             | Op::For { .. }
-            | Op::Pipelined { .. }
-            | beside_tiles!()
+            | Op::Take { .. }
+            | Op::Flow { .. }
+            | Op::Contents { .. }
             | of_order!()
     };
 }
@@ -105,7 +104,6 @@ macro_rules! bodies {
     ($op:expr, $iter:ident) => {
         match $op {
             Op::For { body, .. }
-            | Op::Pipelined { body, .. }
             | Op::Step { body, .. }
             | Op::Tiles { body, .. }
             | Op::Ordered { body, .. } => vec![body],
@@ -116,52 +114,52 @@ macro_rules! bodies {
     };
 }
 
+/// The views that an operation reads, updates, writes, and names in an annotation; of a reference to it, and with that
+/// reference's iterators.
+macro_rules! views {
+    ($op:expr, $iter:ident, $tiles:ident) => {
+        match $op {
+            Op::Copy { from, to, .. } => [vec![from], vec![], vec![to], vec![]],
+            Op::Take { from, .. } => [vec![from], vec![], vec![], vec![]],
+            Op::Map { ins, to, .. } | Op::Lanes { ins, to, .. } => {
+                [ins.$iter().collect(), vec![], vec![to], vec![]]
+            }
+            Op::Gemm { a, b, acc, .. } => [vec![a, b], vec![acc], vec![], vec![]],
+            Op::Fold { from, to, .. } => [from.$iter().collect(), to.$iter().collect(), vec![], vec![]],
+            Op::Scan { from, to, carry, .. } => {
+                [from.$iter().collect(), carry.$iter().collect(), to.$iter().collect(), vec![]]
+            }
+            Op::Atomic { from, to, update } => {
+                [[from].into_iter().chain(update.$tiles()).collect(), vec![], vec![to], vec![]]
+            }
+            Op::Gather { from, at, to } => {
+                [[from].into_iter().chain(at.$iter().map(|(_, at)| at)).collect(), vec![], vec![to], vec![]]
+            }
+            Op::Scatter { from, at, to, update, .. } => {
+                let ins = [from].into_iter().chain(at.$iter().map(|(_, at)| at));
+                let tiles = update.$iter().flat_map(|update| update.$tiles());
+                [ins.chain(tiles).collect(), vec![], vec![to], vec![]]
+            }
+            Op::Flag { flag, with: Change::Await, .. } => [vec![flag], vec![], vec![], vec![]],
+            Op::Flag { flag, .. } => [vec![], vec![], vec![flag], vec![]],
+            Op::Flow { a, b, acc } => [vec![], vec![], vec![], vec![a, b, acc]],
+            Op::Contents { from, to } => [vec![], vec![], vec![], vec![from, to]],
+            of_order!() | of_control!() => [vec![], vec![], vec![], vec![]],
+        }
+    };
+}
+
 impl Op {
     /// The views that it reads itself, not in its substatements.
     pub fn reads(&self) -> Vec<&View> {
-        match self {
-            Op::Copy { from, .. } | Op::Take { from, .. } => vec![from],
-            Op::Atomic { from, update, .. } => [from].into_iter().chain(update.tiles()).collect(),
-            Op::Gather { from, at, .. } => [from].into_iter().chain(at.iter().map(|(_, at)| at)).collect(),
-            Op::Scatter { from, at, update, .. } => {
-                let old = update.iter().flat_map(|update| update.tiles());
-                [from].into_iter().chain(at.iter().map(|(_, at)| at)).chain(old).collect()
-            }
-            Op::AwaitFlag { flag, .. } => vec![flag],
-            Op::Map { ins, .. } | Op::Lanes { ins, .. } => ins.iter().collect(),
-            Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
-            Op::Fold { from, to, .. } => from.iter().chain(to).collect(),
-            Op::Scan { from, carry, .. } => from.iter().chain(carry).collect(),
-            Op::Fill { .. }
-            | Op::Flow { .. }
-            | Op::Contents { .. }
-            | Op::Signal { .. }
-            | of_order!()
-            | of_control!() => Vec::new(),
-        }
+        let [reads, updates, ..] = views!(self, iter, tiles);
+        [reads, updates].concat()
     }
 
     /// The views that it writes.
     pub fn writes(&self) -> Vec<&View> {
-        match self {
-            Op::Copy { to, .. }
-            | Op::Fill { to, .. }
-            | Op::Map { to, .. }
-            | Op::Lanes { to, .. }
-            | Op::Atomic { to, .. }
-            | Op::Gather { to, .. }
-            | Op::Scatter { to, .. }
-            | Op::Signal { flag: to, .. } => vec![to],
-            Op::Gemm { acc, .. } => vec![acc],
-            Op::Fold { to, .. } => to.iter().collect(),
-            Op::Scan { to, carry, .. } => carry.iter().chain(to).collect(),
-            Op::Take { .. }
-            | Op::Flow { .. }
-            | Op::Contents { .. }
-            | Op::AwaitFlag { .. }
-            | of_order!()
-            | of_control!() => Vec::new(),
-        }
+        let [_, updates, writes, _] = views!(self, iter, tiles);
+        [updates, writes].concat()
     }
 
     /// The view in memory whose elements it updates atomically, and how.
@@ -181,7 +179,7 @@ impl Op {
     pub fn stores(&self) -> Option<&View> {
         match self {
             Op::Copy { how: How::Atom(_), .. } => None,
-            Op::Copy { to, .. } | Op::Fill { to, .. } | Op::Map { to, .. } => Some(to),
+            Op::Copy { to, .. } | Op::Map { to, .. } => Some(to),
             _ => None,
         }
     }
@@ -231,19 +229,18 @@ impl Stmt {
 
     /// Is it a barrier of all threads of the group, itself or at its flag?
     pub fn is_barrier(&self) -> bool {
-        matches!(self.op, Op::Sync | Op::SyncCluster | Op::Signal { .. } | Op::AwaitFlag { .. })
+        matches!(self.op, Op::Sync | Op::SyncCluster | Op::Flag { .. })
     }
 
     /// Is it a barrier that makes earlier writes visible to other blocks through a flag?
     pub fn releases(&self) -> bool {
-        matches!(self.op, Op::Signal { .. })
+        matches!(self.op, Op::Flag { with: Change::Add, .. })
     }
 
     /// The token that it waits for, or under which its operation is in flight.
     pub fn token(&self) -> Option<Id> {
         match self.op {
-            Op::Copy { token, .. } | Op::Gemm { token, .. } => token,
-            Op::Wait { token, .. } => Some(token),
+            Op::Copy { token, .. } | Op::Gemm { token, .. } | Op::Wait { token, .. } => token,
             _ => None,
         }
     }
@@ -258,12 +255,7 @@ impl Stmt {
     pub fn sets(&self) -> bool {
         matches!(
             self.op,
-            Op::Copy { .. }
-                | Op::Fill { .. }
-                | Op::Map { .. }
-                | Op::Gather { .. }
-                | Op::Scan { .. }
-                | Op::Lanes { .. }
+            Op::Copy { .. } | Op::Map { .. } | Op::Gather { .. } | Op::Scan { .. } | Op::Lanes { .. }
         )
     }
 
@@ -273,18 +265,16 @@ impl Stmt {
             Op::Copy { from, to, .. } => format!("the copy of `{}` to `{}`", from.name, to.name),
             Op::Gemm { a, b, .. } => format!("the product of `{}` and `{}`", a.name, b.name),
             Op::Take { from, .. } => format!("the read of `{}`", from.name),
-            Op::Fill { to, .. } => format!("the fill of `{}`", to.name),
+            Op::Map { to, .. } if self.op.filled().is_some() => format!("the fill of `{}`", to.name),
             Op::Map { to, .. } => format!("the function that sets `{}`", to.name),
             Op::Fold { to, .. } => format!("the reduction to `{}`", to[0].name),
             Op::Scan { to, .. } => format!("the scan to `{}`", to[0].name),
             Op::Lanes { to, .. } => format!("the exchange to `{}`", to.name),
             _ => {
-                let mut written = None;
-                self.each(&mut |stmt| {
-                    written = written.or(stmt.writes().first().map(|to| to.name.as_str()));
-                });
-                written
-                    .map_or("another statement".into(), |name| format!("the statement that writes `{name}`"))
+                let mut written = self.preorder().flat_map(Stmt::writes);
+                written.next().map_or("another statement".into(), |to| {
+                    format!("the statement that writes `{}`", to.name)
+                })
             }
         }
     }
@@ -294,7 +284,7 @@ impl Stmt {
         match &self.op {
             Op::Sync => Some("`sync_threads()`"),
             Op::SyncCluster => Some("a barrier of the cluster"),
-            Op::Signal { .. } | Op::AwaitFlag { .. } => Some("a flag between blocks"),
+            Op::Flag { .. } => Some("a flag between blocks"),
             Op::Fold { across, .. } => (*across != Across::Thread).then_some("a reduction over threads"),
             Op::Scan { how, .. } => (!how.across().is_empty()).then_some("a scan over threads"),
             Op::Lanes { .. } => Some("an exchange between lanes"),
@@ -302,7 +292,7 @@ impl Stmt {
                 Some("this instruction")
             }
             Op::Roles(_) => Some("work in roles"),
-            Op::Pipelined { .. } => Some("a pipelined loop"),
+            Op::For { ahead: Some(_), .. } => Some("a pipelined loop"),
             Op::Tiles { .. } | Op::Ordered { .. } => Some("a loop over tiles"),
             _ => self.ring().map(|_| "a ring"),
         }
@@ -334,8 +324,8 @@ impl Stmt {
     pub fn integers(&self) -> Vec<&Affine> {
         match &self.op {
             Op::If { test, .. } | Op::Leave { test, .. } => test.integers(),
-            Op::Step { at, .. } => vec![at],
-            Op::Fill { value, .. } | Op::Map { value, .. } => value.integers(),
+            Op::Step { at, .. } | Op::Flag { value: at, .. } => vec![at],
+            Op::Map { value, .. } => value.integers(),
             Op::Lanes { how, .. } => how.function().map(Expr::integers).unwrap_or_default(),
             without_integers!() => Vec::new(),
         }
@@ -345,8 +335,8 @@ impl Stmt {
     pub fn each_integer_mut(&mut self, f: &mut dyn FnMut(&mut Affine)) {
         match &mut self.op {
             Op::If { test, .. } | Op::Leave { test, .. } => test.each_mut(f),
-            Op::Step { at, .. } => f(at),
-            Op::Fill { value, .. } | Op::Map { value, .. } => value.each_integer_mut(f),
+            Op::Step { at, .. } | Op::Flag { value: at, .. } => f(at),
+            Op::Map { value, .. } => value.each_integer_mut(f),
             Op::Lanes { how, .. } => {
                 if let Some(function) = how.function_mut() {
                     function.each_integer_mut(f);
@@ -358,10 +348,10 @@ impl Stmt {
 
     /// Does a coordinate in the statement itself satisfy this predicate?
     pub fn mentions(&self, program: &Program, test: &dyn Fn(&Affine) -> bool) -> bool {
-        let mut views = self.reads().into_iter().chain(self.writes());
+        let mut views = self.accesses();
         let in_views = views.any(|view| view.base.iter().any(test));
         let ends = match &self.op {
-            Op::For { var, .. } | Op::Pipelined { var, .. } => program.vars.get(*var as usize),
+            Op::For { var, .. } => program.vars.get(*var as usize),
             _ => None,
         };
         let mut ends = ends.into_iter().flat_map(|var| [&var.from, &var.to]);
@@ -370,25 +360,7 @@ impl Stmt {
 
     /// All views that it names, mutably.
     pub fn views_mut(&mut self) -> Vec<&mut View> {
-        match &mut self.op {
-            Op::Copy { from, to, .. } | Op::Contents { from, to } => vec![from, to],
-            Op::Atomic { from, to, update } => [from, to].into_iter().chain(update.tiles_mut()).collect(),
-            Op::Gather { from, at, to } => {
-                [from, to].into_iter().chain(at.iter_mut().map(|(_, at)| at)).collect()
-            }
-            Op::Scatter { from, at, to, update, .. } => {
-                let old = update.iter_mut().flat_map(|update| update.tiles_mut());
-                [from, to].into_iter().chain(at.iter_mut().map(|(_, at)| at)).chain(old).collect()
-            }
-            Op::Signal { flag, .. } | Op::AwaitFlag { flag, .. } => vec![flag],
-            Op::Fold { from, to, .. } => from.iter_mut().chain(to).collect(),
-            Op::Scan { from, to, carry, .. } => from.iter_mut().chain(to).chain(carry).collect(),
-            Op::Fill { to, .. } => vec![to],
-            Op::Take { from, .. } => vec![from],
-            Op::Map { ins, to, .. } | Op::Lanes { ins, to, .. } => ins.iter_mut().chain([to]).collect(),
-            Op::Gemm { a, b, acc, .. } | Op::Flow { a, b, acc } => vec![a, b, acc],
-            of_order!() | of_control!() => Vec::new(),
-        }
+        views!(&mut self.op, iter_mut, tiles_mut).into_iter().flatten().collect()
     }
 
     /// All integers on which it depends without its substatements, including phases of rings and
@@ -409,19 +381,24 @@ impl Stmt {
         self.each_integer_mut(f);
     }
 
+    /// The views that it reads or writes itself.
+    pub fn accesses(&self) -> impl Iterator<Item = &View> {
+        self.reads().into_iter().chain(self.writes())
+    }
+
     /// Does it, or a substatement, write to this tensor?
     pub fn writes_to(&self, tensor: Id) -> bool {
-        let mut any = false;
-        self.each(&mut |stmt| any |= stmt.writes().iter().any(|to| to.tensor == tensor));
-        any
+        self.preorder().any(|stmt| stmt.writes().iter().any(|to| to.tensor == tensor))
     }
 
     /// This statement and its substatements, in order.
+    pub fn preorder(&self) -> Preorder<'_, Stmt> {
+        preorder(std::slice::from_ref(self))
+    }
+
+    /// Calls a function with this statement and its substatements, in order.
     pub fn each<'s>(&'s self, f: &mut dyn FnMut(&'s Stmt)) {
-        f(self);
-        for stmt in self.bodies().into_iter().flatten() {
-            stmt.each(f);
-        }
+        self.preorder().for_each(f);
     }
 
     /// The same, mutably.
@@ -433,7 +410,29 @@ impl Stmt {
     }
 }
 
-/// All statements, also inside others.
-pub fn each<'s>(body: &'s [Stmt], f: &mut dyn FnMut(&'s Stmt)) {
-    body.iter().for_each(|stmt| stmt.each(f));
+/// These statements and their substatements, in order.
+pub fn preorder(body: &[Stmt]) -> Preorder<'_, Stmt> {
+    Preorder::new(body.iter(), |stmt| stmt.bodies().into_iter().flatten().collect())
+}
+
+/// Calls a function with these statements and their substatements, in order.
+pub fn each_mut(body: &mut [Stmt], f: &mut dyn FnMut(&mut Stmt)) {
+    body.iter_mut().for_each(|stmt| stmt.each_mut(f));
+}
+
+/// Replaces a coordinate in all integers on which statements depend; `None` if one of them passes 63 bits.
+pub fn substitute(body: &mut [Stmt], coord: &Coord, value: &Affine) -> Option<()> {
+    let mut fits = Some(());
+    each_mut(body, &mut |stmt| {
+        stmt.each_affine_mut(&mut |at| match at.with(coord, value) {
+            Some(now) => *at = now,
+            None => fits = None,
+        });
+    });
+    fits
+}
+
+/// Renames a coordinate in all integers on which statements depend.
+pub fn rename(body: &mut [Stmt], coord: &Coord, to: &Coord) {
+    each_mut(body, &mut |stmt| stmt.each_affine_mut(&mut |at| *at = at.replaced(coord, to)));
 }

@@ -38,17 +38,15 @@ pub fn is_whole(program: &Program, view: &View) -> bool {
 /// Do these statements leave the same elements of a tile in all threads of the block, as reductions over the block do?
 pub(crate) fn is_combined<'s>(tile: Id, statements: impl Iterator<Item = &'s Stmt>) -> bool {
     let (mut combined, mut others) = (false, false);
-    for stmt in statements {
-        stmt.each(&mut |stmt| {
-            if stmt.writes().iter().all(|view| view.tensor != tile) {
-                return;
-            }
-            match &stmt.op {
-                Op::Fold { across: Across::Block, .. } => combined = true,
-                Op::Fill { value: Expr::Lit(_), .. } if !combined => {}
-                _ => others = true,
-            }
-        });
+    for stmt in statements.flat_map(Stmt::preorder) {
+        if stmt.writes().iter().all(|view| view.tensor != tile) {
+            continue;
+        }
+        match &stmt.op {
+            Op::Fold { across: Across::Block, .. } => combined = true,
+            Op::Map { value: Expr::Lit(_), .. } if !combined => {}
+            _ => others = true,
+        }
     }
     combined && !others
 }

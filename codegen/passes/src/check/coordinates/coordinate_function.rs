@@ -4,37 +4,30 @@
 
 use std::rc::Rc;
 
-use super::super::Budget;
-use super::view_elements::{Mask, for_each_thread};
 use crate::tile::Across;
 use crate::values::affine::Affine;
+use crate::view_elements::{Budget, Mask, for_each_thread};
 
-/// The thread's contribution.
+/// The contributions of the values, `None` for values that were never written, which equal everything.
+pub(super) type Row = Vec<Option<i64>>;
+
+/// The contribution of the thread.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Start {
-    /// Digits of its index.
+    /// Digits of its index are added.
     Terms(Affine),
-    /// A number for each thread.
+    /// A number for each thread is added.
     Listed(Rc<[i64]>),
+    /// Each thread has one of the rows.
+    Rows(Rc<[usize]>),
 }
 
-/// From (thread, value) to a coordinate. A value that was never written is `None` and equals everything.
+/// From (thread, value) to a coordinate.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Function {
-    /// The sum of the thread's and the value's contributions.
-    Sum {
-        /// The thread's contribution.
-        start: Start,
-        /// The value's contribution.
-        values: Vec<Option<i64>>,
-    },
-    /// Anything else: threads of a class have the same values.
-    Listed {
-        /// The class of each thread.
-        class: Rc<[usize]>,
-        /// For each class, each value.
-        values: Rc<Vec<Vec<Option<i64>>>>,
-    },
+pub(super) struct Function {
+    pub(super) start: Start,
+    /// A single row, unless threads have their own.
+    pub(super) rows: Rc<Vec<Row>>,
 }
 
 /// Where two functions differ: a thread and a value, and both results there, relative to a point where both
@@ -59,106 +52,81 @@ pub(super) enum Verdict {
 impl Function {
     /// A function of the thread's digits and the elements of a view.
     pub(super) fn new(thread: Affine, values: &[i64]) -> Function {
-        let values = values.iter().map(|at| Some(*at)).collect();
-        Function::Sum { start: Start::Terms(thread), values }
+        Function::sum(Start::Terms(thread), values.iter().map(|at| Some(*at)).collect())
+    }
+
+    /// The sum of the thread's and the value's contributions.
+    pub(super) fn sum(start: Start, values: Row) -> Function {
+        Function { start, rows: Rc::new(vec![values]) }
     }
 
     /// From tables: a sum where it is one.
-    pub(super) fn listed(class: Vec<usize>, values: Vec<Vec<Option<i64>>>) -> Function {
-        let first = values.first().and_then(|row| row.first().copied().flatten());
-        let starts: Option<Vec<i64>> = values.iter().map(|row| row.first().copied().flatten()).collect();
-        if let (Some(first), Some(starts)) = (first, starts) {
-            let whole = |(row, start): (&Vec<Option<i64>>, &i64)| {
-                row.iter().zip(&values[0]).all(|(x, y)| match (x, y) {
-                    (Some(x), Some(y)) => x - start == y - first,
-                    _ => false,
-                })
-            };
-            if values.iter().zip(&starts).all(whole) {
+    pub(super) fn listed(class: Vec<usize>, rows: Vec<Row>) -> Function {
+        let starts: Option<Vec<i64>> = rows.iter().map(|row| row.first().copied().flatten()).collect();
+        if let Some(starts) = starts.filter(|starts| !starts.is_empty()) {
+            let from_first =
+                |row: &Row, start: i64| -> Row { row.iter().map(|at| Some((*at)? - start)).collect() };
+            let values = from_first(&rows[0], starts[0]);
+            let is_sum = |(row, start): (&Row, &i64)| from_first(row, *start) == values;
+            if values.iter().all(Option::is_some) && rows.iter().zip(&starts).all(is_sum) {
                 let start = Start::Listed(class.iter().map(|class| starts[*class]).collect());
-                let values = values[0].iter().map(|at| at.map(|at| at - first)).collect();
-                return Function::Sum { start, values };
+                return Function::sum(start, values);
             }
         }
-        Function::Listed { class: class.into(), values: values.into() }
+        Function { start: Start::Rows(class.into()), rows: Rc::new(rows) }
     }
 
     pub(super) fn len(&self) -> usize {
-        match self {
-            Function::Sum { values, .. } => values.len(),
-            Function::Listed { values, .. } => values.first().map_or(0, Vec::len),
-        }
+        self.rows.first().map_or(0, Vec::len)
+    }
+
+    /// The row to whose values the thread's contribution is added, if all threads have the same one.
+    pub(super) fn values(&self) -> Option<&Row> {
+        if let Start::Rows(_) = self.start { None } else { self.rows.first() }
     }
 
     /// Reorders the values; `None` for a function that is undetermined.
     pub(super) fn pick(&self, which: &[Option<usize>]) -> Function {
-        let row = |row: &Vec<Option<i64>>| -> Vec<Option<i64>> {
-            which.iter().map(|at| at.and_then(|at| row.get(at).copied().flatten())).collect()
-        };
-        match self {
-            Function::Sum { start, values } => Function::Sum { start: start.clone(), values: row(values) },
-            Function::Listed { class, values } => {
-                Function::Listed { class: class.clone(), values: Rc::new(values.iter().map(row).collect()) }
-            }
-        }
+        let row =
+            |row: &Row| which.iter().map(|at| at.and_then(|at| row.get(at).copied().flatten())).collect();
+        Function { start: self.start.clone(), rows: Rc::new(self.rows.iter().map(row).collect()) }
     }
 
     /// Does each value have the coordinate of its representative?
     pub(super) fn folds(&self, onto: &[usize]) -> bool {
-        let row = |row: &Vec<Option<i64>>| {
+        let row = |row: &Row| {
             row.iter().zip(onto).all(|(x, at)| match (x, row.get(*at).copied().flatten()) {
                 (Some(x), Some(y)) => *x == y,
                 _ => true,
             })
         };
-        match self {
-            Function::Sum { values, .. } => row(values),
-            Function::Listed { values, .. } => values.iter().all(row),
-        }
-    }
-
-    /// Is it independent of the value?
-    pub(super) fn same_for_values(&self) -> bool {
-        self.folds(&vec![0; self.len()])
+        self.rows.iter().all(row)
     }
 
     /// Is it constant?
     pub(super) fn is_constant(&self) -> bool {
-        match self {
-            Function::Sum { start: Start::Terms(terms), .. } => {
-                terms.terms.is_empty() && self.same_for_values()
-            }
-            Function::Sum { start: Start::Listed(starts), .. } => {
-                starts.iter().all(|at| *at == starts[0]) && self.same_for_values()
-            }
-            Function::Listed { values, .. } => {
-                let mut all = values.iter().flatten().flatten();
-                let first = all.next();
-                all.all(|at| Some(at) == first)
-            }
-        }
+        let starts_alike = match &self.start {
+            Start::Terms(terms) => terms.terms.is_empty(),
+            Start::Listed(starts) => starts.iter().all(|at| *at == starts[0]),
+            Start::Rows(_) => true,
+        };
+        let mut all = self.rows.iter().flatten().flatten();
+        let first = all.next();
+        starts_alike && all.all(|at| Some(at) == first)
     }
 
     /// Is it uniform in each group of threads? `None` if the budget runs out.
     pub(super) fn same_in_groups(&self, of: Across, threads: u32, budget: &mut Budget) -> Option<bool> {
-        let first = |thread: usize| of.first(thread as u32) as usize;
-        let alike = |list: &[i64]| list.iter().enumerate().all(|(thread, at)| *at == list[first(thread)]);
-        match self {
-            Function::Sum { start: Start::Terms(terms), .. } if terms.terms.is_empty() => Some(true),
-            Function::Sum { start, .. } => Some(alike(&start.list(threads, budget)?)),
-            Function::Listed { class, .. } => {
-                let classes: Vec<i64> = class.iter().map(|class| *class as i64).collect();
-                Some(alike(&classes))
-            }
+        if matches!(&self.start, Start::Terms(terms) if terms.terms.is_empty()) {
+            return Some(true);
         }
+        let list = self.start.list(threads, budget)?;
+        Some((0..list.len()).all(|thread| list[thread] == list[of.first(thread as u32) as usize]))
     }
 
-    /// The coordinates of each thread, as a function of thread and value.
+    /// The function, prepared for many evaluations.
     pub(super) fn lists(&self, threads: u32, budget: &mut Budget) -> Option<Lists<'_>> {
-        Some(match self {
-            Function::Sum { start, values } => Lists::Sum(start.list(threads, budget)?, values),
-            Function::Listed { class, values } => Lists::Rows(class, values),
-        })
+        Some(Lists { starts: self.start.list(threads, budget)?, function: self })
     }
 
     /// Are both functions equal up to a constant? Only where the mask has elements.
@@ -173,13 +141,8 @@ impl Function {
             return Verdict::Same;
         }
         let values = self.len().min(other.len());
-        let whole = |values: &[Option<i64>]| values.iter().all(Option::is_some);
-        let sums = match (self, other) {
-            (Function::Sum { values, .. }, Function::Sum { values: others, .. }) => {
-                mask.is_empty() && whole(values) && whole(others)
-            }
-            _ => false,
-        };
+        let is_sum = |of: &Function| of.values().is_some_and(|values| values.iter().all(Option::is_some));
+        let sums = mask.is_empty() && is_sum(self) && is_sum(other);
         let (Some(ours), Some(theirs)) = (self.lists(threads, budget), other.lists(threads, budget)) else {
             return Verdict::Undecided;
         };
@@ -204,35 +167,40 @@ impl Function {
 
     /// Are the thread's contributions equal up to a constant?
     pub(super) fn starts_like(&self, other: &Function, threads: u32, budget: &mut Budget) -> bool {
-        let (Function::Sum { start, .. }, Function::Sum { start: other, .. }) = (self, other) else {
+        if self.values().is_none() || other.values().is_none() {
             return false;
-        };
-        let lists = |budget: &mut Budget| Some((start.list(threads, budget)?, other.list(threads, budget)?));
-        start == other
-            || lists(budget).is_some_and(|(x, y)| x.iter().zip(&y).all(|(x0, y0)| x0 - x[0] == y0 - y[0]))
+        }
+        let mut list = |of: &Function| of.start.list(threads, budget);
+        self.start == other.start
+            || list(self)
+                .zip(list(other))
+                .is_some_and(|(x, y)| x.iter().zip(&y).all(|(x0, y0)| x0 - x[0] == y0 - y[0]))
     }
 }
 
 impl Start {
+    /// The number, or the row, of each thread.
     fn list(&self, threads: u32, budget: &mut Budget) -> Option<Vec<i64>> {
         match self {
             Start::Terms(terms) => for_each_thread(terms, threads, budget),
             Start::Listed(list) => Some(list.to_vec()),
+            Start::Rows(rows) => Some(rows.iter().map(|row| *row as i64).collect()),
         }
     }
 }
 
 /// A function prepared for many evaluations.
-pub(super) enum Lists<'f> {
-    Sum(Vec<i64>, &'f [Option<i64>]),
-    Rows(&'f [usize], &'f [Vec<Option<i64>>]),
+pub(super) struct Lists<'f> {
+    starts: Vec<i64>,
+    function: &'f Function,
 }
 
 impl Lists<'_> {
     pub(super) fn at(&self, thread: u32, value: usize) -> Option<i64> {
-        match self {
-            Lists::Sum(starts, values) => Some(starts.get(thread as usize)? + values[value]?),
-            Lists::Rows(class, rows) => rows[*class.get(thread as usize)?][value],
+        let start = *self.starts.get(thread as usize)?;
+        match self.function.values() {
+            Some(values) => Some(start + values[value]?),
+            None => self.function.rows[start as usize][value],
         }
     }
 }

@@ -4,12 +4,11 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::super::Budget;
 use super::coordinate_function::{Function, Start};
-use super::view_elements::{Elements, Mask, extents, for_each_thread, parts};
 use crate::tile::Tensor;
 use crate::tile::view::View;
 use crate::values::affine::{Affine, Coord};
+use crate::view_elements::{Budget, Elements, Mask, for_each_thread, parts};
 
 /// From an element of a shared tensor to a coordinate, up to a constant.
 #[derive(Clone, PartialEq, Debug)]
@@ -59,7 +58,7 @@ impl<'v> Access<'v> {
             fixed.push(uniform.terms.is_empty().then_some(constant));
         }
         let mask = Mask::of(view, elements, threads, budget)?;
-        Some(Access { elements, thread, fixed, extents: extents(tensor)?, mask, threads })
+        Some(Access { elements, thread, fixed, extents: tensor.extents()?, mask, threads })
     }
 
     fn moves(&self, mode: usize) -> bool {
@@ -93,7 +92,7 @@ impl<'v> Access<'v> {
                         return None;
                     }
                     let row = (0..self.elements.len()).map(|element| {
-                        let index = self.index(&start, element, &table.still);
+                        let index = self.elements.index(&start, &table.extents, element);
                         index.and_then(|index| table.at.get(index).copied().flatten())
                     });
                     rows.push(row.collect());
@@ -110,7 +109,7 @@ impl<'v> Access<'v> {
 
     /// Strides along the modes, if each submode of the thread and each value varies along a single mode.
     fn steps(&self, what: &Function) -> Option<Vec<Option<i64>>> {
-        let Function::Sum { start: Start::Terms(start), values } = what else { return None };
+        let (Start::Terms(start), Some(values)) = (&what.start, what.values()) else { return None };
         let mut moves: Vec<(Vec<i64>, i64)> = Vec::new();
         let mut submodes: Vec<&Coord> = Vec::new();
         for (coord, _) in self.thread.iter().chain([start]).flat_map(|terms| &terms.terms) {
@@ -171,7 +170,7 @@ impl<'v> Access<'v> {
                     continue;
                 }
                 let Some(coordinate) = lists.at(thread, element) else { continue };
-                let position = self.index(&starts[class[thread as usize]], element, &still)?;
+                let position = self.elements.index(&starts[class[thread as usize]], &extents, element)?;
                 match at.get_mut(position)? {
                     // Two coordinates collide in one element.
                     Some(known) if *known != coordinate => return None,
@@ -209,21 +208,6 @@ impl<'v> Access<'v> {
         Some((class, starts))
     }
 
-    /// The element's number, if it is in the tensor.
-    fn index(&self, start: &[i64], element: usize, still: &[bool]) -> Option<usize> {
-        let (mut index, mut step) = (0, 1);
-        for (mode, still) in still.iter().enumerate().filter(|(_, still)| !**still) {
-            debug_assert!(!still);
-            let at = start[mode] + self.elements.along[mode][element];
-            if !(0..self.extents[mode]).contains(&at) {
-                return None;
-            }
-            index += at * step;
-            step *= self.extents[mode];
-        }
-        usize::try_from(index).ok()
-    }
-
     /// Is every element of the tensor written? For a view whose (thread, value) pairs are injective.
     pub(super) fn covers(&self, budget: &mut Budget) -> bool {
         let still = vec![false; self.thread.len()];
@@ -236,7 +220,7 @@ impl<'v> Access<'v> {
         let mut seen = vec![false; usize::try_from(size).unwrap_or(0)];
         for start in &starts {
             for element in 0..self.elements.len() {
-                if let Some(index) = self.index(start, element, &still) {
+                if let Some(index) = self.elements.index(start, &self.extents, element) {
                     seen[index] = true;
                 }
             }

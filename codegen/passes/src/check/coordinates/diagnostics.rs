@@ -6,21 +6,21 @@ use super::coordinate_function::Function;
 use super::origin::{Axis, Coordinates, Through};
 use super::product::{Mismatch, Side};
 use super::store::Misplaced;
-use super::view_elements::Elements;
 use crate::source::ast::{Level, Name, Span};
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::Id;
 use crate::tile::view::View;
-use crate::tile::{Op, Program, Stmt};
+use crate::tile::{Program, Stmt};
+use crate::view_elements::Elements;
 
 /// The span of an argument of the call that made a statement.
 fn span_of(program: &Program, stmt: &Stmt, arg: usize) -> Span {
     program.arguments.get(&stmt.span).and_then(|all| all.get(arg)).copied().unwrap_or(stmt.span)
 }
 
-/// `a_0`: a coordinate of a user's tensor.
-fn coordinate(program: &Program, (tensor, mode): (Id, usize)) -> String {
-    format!("{}_{mode}", program.tensor(tensor).name)
+/// A mode of a user's tensor.
+fn mode_of(program: &Program, (tensor, mode): (Id, usize)) -> String {
+    format!("mode {mode} of `{}`", program.tensor(tensor).name)
 }
 
 fn along(extent: Value) -> String {
@@ -37,28 +37,24 @@ pub(super) fn product(
 ) -> Diagnostic {
     let (x, y) = (&a.coordinates.axes[why.pair.0], &b.coordinates.axes[why.pair.1]);
     let message = format!(
-        "this product multiplies elements of different {}: at k-step {} of thread {}, `{}[{}]` has `{}` = {}, and \
-         `{}[{}]` has `{}` = {} ({})",
+        "this product multiplies elements of different {}: at k-step {} of thread {}, `{}[{}]` is at {} along {}, and \
+         `{}[{}]` is at {} along {} ({})",
         x.extent,
         why.step,
         why.at.thread,
         a.view.name,
         a.elements.coordinates(why.elements.0),
-        coordinate(program, x.of),
         why.at.ours,
+        mode_of(program, x.of),
         b.view.name,
         b.elements.coordinates(why.elements.1),
-        coordinate(program, y.of),
         why.at.theirs,
+        mode_of(program, y.of),
         along(x.extent),
     );
     // The operand whose second mode is not the contracted one.
     let not_along = |side: &Side<'_>, axis: &Axis<Function>| {
-        format!(
-            "the second mode of `{}` does not run along `{}`",
-            side.view.name,
-            coordinate(program, axis.of)
-        )
+        format!("the second mode of `{}` does not run along {}", side.view.name, mode_of(program, axis.of))
     };
     let turned = |why: String, name: &str| {
         format!("{why}: operands are (rows, k) and (columns, k), as permute({name}, (1, 0)) is")
@@ -93,27 +89,18 @@ pub(super) fn two_sizes(
     [x, y]: [&Axis<Function>; 2],
 ) -> Option<Diagnostic> {
     let message = format!(
-        "this product sums over `{}` of one operand, whose extent is {}, and over `{}` of the other, whose extent is {}",
-        coordinate(program, x.of),
+        "this product sums over {}, whose extent is {}, and over {}, whose extent is {}",
+        mode_of(program, x.of),
         x.extent,
-        coordinate(program, y.of),
+        mode_of(program, y.of),
         y.extent,
     );
     let help = format!(
         "give both extents one name, or declare that they are equal: assert({} == {})",
         x.extent, y.extent
     );
-    let reported = super::super::lint(span_of(program, stmt, 1), "contracted", levels, message)?;
-    Some(reported.help(help))
-}
-
-/// The stored expression, in the user's terms.
-fn stored(stmt: &Stmt) -> Option<&View> {
-    match &stmt.op {
-        Op::Copy { from, .. } | Op::Atomic { from, .. } => Some(from),
-        Op::Map { ins, .. } => ins.first(),
-        _ => None,
-    }
+    let error = Diagnostic::error(span_of(program, stmt, 1), message).help(help);
+    super::super::lint("contracted", levels, error)
 }
 
 /// The target of a store.
@@ -124,36 +111,61 @@ pub(super) struct Target<'t> {
     pub(super) modes: &'t [(Value, Option<Function>)],
 }
 
-/// Elements that are stored to the wrong coordinates.
+/// Elements that are stored to the wrong coordinates. It is a lint if no elements of different coordinates are combined.
 pub(super) fn store(
     program: &Program,
+    levels: &[(Name, Level)],
     stmt: &Stmt,
     target: &Target<'_>,
     coordinates: &Coordinates<Function>,
     lost: &Misplaced<'_>,
     starts_like: &mut dyn FnMut(&Function, &Function) -> bool,
-) -> Diagnostic {
+) -> Option<Diagnostic> {
     let Target { view: to, elements, modes } = *target;
-    let from = stored(stmt).map_or(to.name.as_str(), |view| view.name.as_str());
     let (axis, at) = (lost.axis, lost.at);
     let element = elements.coordinates(at.value);
-    let made = match axis.through.operand {
-        true => "is a sum of products with",
-        false => "was computed from an element with",
+    let (what, origin) = match (lost.moves, axis.through.operand) {
+        (true, _) => ("has in its own tensor", "comes from"),
+        (_, true) => ("was computed for", "is a sum of products at"),
+        (_, false) => ("was computed for", "was computed from an element at"),
     };
     let message = format!(
-        "`{from}` is stored to other coordinates than it was computed for: in thread {}, `{from}[{element}]` {made} \
-         `{}` = {}, and `{}[{element}]` has `{}` = {} ({})",
+        "an element is stored to other coordinates than it {what}: in thread {}, it {origin} {} along {}, and \
+         `{}[{element}]` is at {} along {} ({})",
         at.thread,
-        coordinate(program, axis.of),
         at.ours,
+        mode_of(program, axis.of),
         to.name,
-        coordinate(program, (to.tensor, lost.mode)),
         at.theirs,
+        mode_of(program, (to.tensor, lost.mode)),
         along(axis.extent),
     );
-    let help = remedy(program, to, modes, coordinates, lost, starts_like);
-    Diagnostic::error(span_of(program, stmt, 0), message).help(help)
+    let span = span_of(program, stmt, 0);
+    let help = match program.derived.contains(&stmt.span) && !axis.through.operand {
+        true => turned_tile(program, to, lost),
+        false => remedy(program, to, modes, coordinates, lost, starts_like),
+    };
+    match lost.moves {
+        true => super::super::lint("rearranged", levels, Diagnostic::error(span, message).help(help)),
+        false => Some(Diagnostic::error(span, message).help(help)),
+    }
+}
+
+/// The remedy for a whole tile: its modes in another order.
+fn turned_tile(program: &Program, to: &View, lost: &Misplaced<'_>) -> String {
+    let (view, (tensor, _)) = (&lost.axis.through.view, lost.axis.of);
+    let modes = |id: Id| program.tensor(id).plain().rank();
+    match (modes(tensor), to.rank() == modes(to.tensor)) {
+        (1, true) => format!("make the vector of `{view}` run along that mode: along({})", lost.mode),
+        (1, false) => format!(
+            "make the vector of `{view}` run along that mode of `{}`, by along(0) or along(1)",
+            to.name
+        ),
+        _ => format!(
+            "write the modes of `{view}` in the order of the modes of `{}`, as by permute(tile, (1, 0))",
+            to.name
+        ),
+    }
 }
 
 /// The likely cause: an operand with the projection that belongs to the other.

@@ -5,11 +5,10 @@ use std::rc::Rc;
 
 use tilewright_layout::Value;
 
-use super::super::Budget;
 use super::coordinate_function::{Function, Verdict};
-use super::view_elements::Mask;
 use crate::thread::Id;
 use crate::tile::view::View;
+use crate::view_elements::{Budget, Mask};
 
 /// One coordinate that elements come from.
 #[derive(Clone, Debug)]
@@ -47,9 +46,10 @@ pub(super) struct Coordinates<F> {
 }
 
 /// The analysis of a tensor.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub(super) enum Origin<F> {
     /// Only constants were written, which have no coordinates.
+    #[default]
     Any,
     /// It cannot be followed.
     Unknown,
@@ -66,6 +66,20 @@ impl<F: PartialEq> PartialEq for Axis<F> {
 impl<F: PartialEq> PartialEq for Coordinates<F> {
     fn eq(&self, other: &Self) -> bool {
         self.sums == other.sums && self.axes == other.axes
+    }
+}
+
+impl<F> Origin<F> {
+    /// The origin where the coordinates are known; it is unknown if they have no others.
+    pub(super) fn and_then<G>(
+        &self,
+        others: impl FnOnce(&Coordinates<F>) -> Option<Coordinates<G>>,
+    ) -> Origin<G> {
+        match self {
+            Origin::Any => Origin::Any,
+            Origin::Unknown => Origin::Unknown,
+            Origin::Known(coordinates) => others(coordinates).map_or(Origin::Unknown, Origin::Known),
+        }
     }
 }
 

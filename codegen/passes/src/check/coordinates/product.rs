@@ -2,12 +2,11 @@
 
 use tilewright_layout::Value;
 
-use super::super::Budget;
 use super::coordinate_function::{Function, Verdict, Witness};
 use super::origin::{Axis, Coordinates, Through};
-use super::view_elements::{Elements, Mask};
 use crate::tile::Program;
 use crate::tile::view::View;
+use crate::view_elements::{Budget, Elements, Mask};
 
 /// An operand: (rows, k), or (columns, k).
 pub(super) struct Side<'p> {

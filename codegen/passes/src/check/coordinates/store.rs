@@ -2,10 +2,9 @@
 
 use tilewright_layout::Value;
 
-use super::super::Budget;
 use super::coordinate_function::{Function, Verdict, Witness};
 use super::origin::{Axis, Coordinates};
-use super::view_elements::Mask;
+use crate::view_elements::{Budget, Mask};
 
 /// A coordinate of the elements, and the different one that they are stored to.
 pub(super) struct Misplaced<'s> {
@@ -16,12 +15,15 @@ pub(super) struct Misplaced<'s> {
     pub(super) at: Witness,
     /// An axis that does go to that mode: the stored value was computed from elements of both.
     pub(super) rival: Option<&'s Axis<Function>>,
+    /// All elements of a coordinate move together, so that none are combined with others.
+    pub(super) moves: bool,
 }
 
 /// The first coordinate of the elements that does not match one of the target.
 ///
 /// Coordinates correspond by their extents. If several coordinates have the same extent, any correspondence is accepted.
-/// Sums must keep their coordinates. Other elements may be rearranged if elements that were combined remain together.
+/// Sums must keep their coordinates. Other elements may be rearranged if elements that were combined remain together: that is a
+/// lint, if there is no error.
 pub(super) fn misplaced<'s>(
     coordinates: &'s Coordinates<Function>,
     target: &[(Value, Option<Function>)],
@@ -35,7 +37,7 @@ pub(super) fn misplaced<'s>(
             extents.push(axis.extent);
         }
     }
-    extents.into_iter().find_map(|extent| {
+    let misplaced = |moves: bool, extent: Value, budget: &mut Budget| {
         // Two extents of equal size need not be the same extent.
         let fixed = |at: &Function| matches!(extent, Value::Int(_)) && at.is_constant();
         let axes: Vec<&Axis<Function>> = coordinates
@@ -50,7 +52,7 @@ pub(super) fn misplaced<'s>(
             .map(|(mode, (_, at))| at.as_ref().map(|at| (mode, at)))
             .collect::<Option<_>>()?;
         let modes: Vec<(usize, &Function)> = modes.into_iter().filter(|(_, at)| !fixed(at)).collect();
-        if modes.is_empty() || (!coordinates.sums && axes.len() <= modes.len()) {
+        if modes.is_empty() || moves != (!coordinates.sums && axes.len() <= modes.len()) {
             return None;
         }
         let mut table = Vec::new();
@@ -79,8 +81,12 @@ pub(super) fn misplaced<'s>(
             None => (0..modes.len()).find_map(|mode| table[lost][mode].map(|at| (at, mode)))?,
         };
         let rival = (0..axes.len()).find(|&other| table[other][column].is_none()).map(|other| axes[other]);
-        Some(Misplaced { axis: axes[lost], mode: modes[column].0, at, rival })
-    })
+        Some(Misplaced { axis: axes[lost], mode: modes[column].0, at, rival, moves })
+    };
+    // The lint does not use the budget of the errors.
+    let mut spare = *budget;
+    let error = extents.iter().find_map(|extent| misplaced(false, *extent, budget));
+    error.or_else(|| extents.iter().find_map(|extent| misplaced(true, *extent, &mut spare)))
 }
 
 /// Is there an assignment of axes to modes, injective if `apart`?

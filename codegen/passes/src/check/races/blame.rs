@@ -8,6 +8,7 @@ use crate::check::unwritten::words;
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::Id;
 use crate::tile::view::View;
+use crate::tile::visit::preorder;
 use crate::tile::{Op, Stmt};
 
 /// A kind of finding: each is reported once for a statement.
@@ -287,12 +288,6 @@ fn verbs(past: &Event<'_>, now: &Event<'_>) -> (&'static str, &'static str) {
 
 /// Does one statement precede another in the text?
 fn before(body: &[Stmt], first: &Stmt, second: &Stmt) -> bool {
-    let (mut seen, mut answer) = (false, false);
-    for stmt in body {
-        stmt.each(&mut |stmt| {
-            answer |= seen && std::ptr::eq(stmt, second);
-            seen |= std::ptr::eq(stmt, first);
-        });
-    }
-    answer
+    let mut after = preorder(body).skip_while(|stmt| !std::ptr::eq(*stmt, first)).skip(1);
+    after.any(|stmt| std::ptr::eq(stmt, second))
 }

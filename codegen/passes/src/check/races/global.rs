@@ -3,36 +3,31 @@
 
 use crate::thread::Id;
 use crate::tile::view::View;
+use crate::tile::visit::preorder;
 use crate::tile::{How, Op, Program, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
 
 /// For each tensor whether it is judged.
 pub(super) fn followed(program: &Program) -> Vec<bool> {
-    let mut counted = Vec::new();
     let (mut written, mut plain) = (vec![false; program.tensors.len()], vec![true; program.tensors.len()]);
-    for stmt in &program.body {
-        stmt.each(&mut |stmt| {
-            if let Op::For { var, .. } | Op::Pipelined { var, .. } = &stmt.op
-                && program.vars[*var as usize].from.constant().is_some()
-            {
-                counted.push(*var);
-            }
-        });
+    let counted = |stmt: &Stmt| match stmt.op {
+        Op::For { var, .. } => program.vars[var as usize].from.constant().map(|_| var),
+        _ => None,
+    };
+    let counted: Vec<Id> = preorder(&program.body).filter_map(counted).collect();
+    for stmt in preorder(&program.body) {
+        let at_once = completes(program, stmt);
+        stmt.writes().into_iter().for_each(|view| written[view.tensor as usize] = true);
+        for view in stmt.accesses() {
+            plain[view.tensor as usize] &= at_once && is_known(view, &counted);
+        }
     }
-    for stmt in &program.body {
-        stmt.each(&mut |stmt| {
-            let at_once = completes(program, stmt);
-            stmt.writes().into_iter().for_each(|view| written[view.tensor as usize] = true);
-            for view in stmt.reads().into_iter().chain(stmt.writes()) {
-                plain[view.tensor as usize] &= at_once && is_known(view, &counted);
-            }
-        });
-    }
-    let all = program.tensors.iter().zip(written).zip(plain);
-    all.map(|((tensor, written), plain)| {
-        matches!(tensor.space, Space::Global { mutable: true }) && written && plain
-    })
-    .collect()
+    let tensors = program.tensors.iter().zip(written).zip(plain);
+    tensors
+        .map(|((tensor, written), plain)| {
+            matches!(tensor.space, Space::Global { mutable: true }) && written && plain
+        })
+        .collect()
 }
 
 /// Does a statement read and write elements of global memory at once, each thread its own?

@@ -21,10 +21,10 @@ mod judge;
 mod trace;
 mod walk;
 
-use super::Budget;
 use crate::source::ast::Span;
 use crate::source::diagnostic::Diagnostic;
 use crate::tile::{Program, Space};
+use crate::view_elements::Budget;
 pub(super) use global::is_decided;
 use trace::Unroll;
 pub(super) use trace::{Env, first_of_member};

@@ -8,7 +8,7 @@ use crate::check::touch::Actors;
 use crate::source::ast::Span;
 use crate::thread::Id;
 use crate::thread::index::gcd;
-use crate::tile::visit::{of_elements, of_order};
+use crate::tile::visit::{of_elements, of_order, preorder};
 use crate::tile::{LaunchRule, Op, Past, Program, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
@@ -164,6 +164,7 @@ impl<'p> Unroll<'p> {
             {
                 self.leave(std::slice::from_ref(stmt), "a condition says whether its slot is handed on");
             }
+            Op::For { ahead: Some(_), .. } => self.leave(std::slice::from_ref(stmt), "it is pipelined"),
             Op::For { var, body, .. } => self.repeat(stmt, *var, body),
             Op::Step { var, at, past, body } => {
                 let extent = self.end(at, &self.program.vars[*var as usize].to);
@@ -197,7 +198,6 @@ impl<'p> Unroll<'p> {
             Op::Roles(roles) => self.roles(stmt, roles),
             Op::Tiles { vars, body, .. } => self.tiles(stmt.by, vars, body),
             Op::Ordered { order, groups, body } => self.ordered(stmt, *order, groups, body),
-            Op::Pipelined { .. } => self.leave(std::slice::from_ref(stmt), "it is pipelined"),
             of_elements!() | of_order!() => {
                 self.perform(stmt);
                 if let Op::Advance { ring } = stmt.op {
@@ -269,7 +269,7 @@ impl<'p> Unroll<'p> {
     fn repeat(&mut self, stmt: &'p Stmt, var: Id, body: &'p [Stmt]) {
         let (mut period, mut periodic) = (1i64, true);
         self.period(body, var, &mut period, &mut periodic);
-        if body.iter().any(uses_rings) {
+        if preorder(body).any(|stmt| stmt.ring().is_some()) {
             period = lcm(period, self.slots);
         }
         let wanted = period.saturating_add(self.pending).saturating_add(1);
@@ -397,33 +397,17 @@ impl<'p> Unroll<'p> {
 
 /// Visits the terms of coordinates of views of shared memory.
 fn each_term(program: &Program, body: &[Stmt], f: &mut dyn FnMut(&Coord)) {
-    for stmt in body {
-        stmt.each(&mut |stmt| {
-            for view in stmt.reads().into_iter().chain(stmt.writes()) {
-                if matches!(program.tensor(view.tensor).space, Space::Shared { .. }) {
-                    view.base.iter().flat_map(|base| &base.terms).for_each(|(coord, _)| f(coord));
-                }
-            }
-        });
-    }
-}
-
-fn uses_rings(stmt: &Stmt) -> bool {
-    let mut uses = false;
-    stmt.each(&mut |stmt| uses |= stmt.ring().is_some());
-    uses
+    let views = preorder(body).flat_map(Stmt::accesses);
+    let shared = views.filter(|view| matches!(program.tensor(view.tensor).space, Space::Shared { .. }));
+    shared.flat_map(|view| &view.base).flat_map(|base| &base.terms).for_each(|(coord, _)| f(coord));
 }
 
 fn most_pending(body: &[Stmt]) -> i64 {
-    let mut most = 0;
-    for stmt in body {
-        stmt.each(&mut |stmt| {
-            if let Op::WaitCopies { pending: left } | Op::Wait { but: left, .. } = stmt.op {
-                most = most.max(i64::from(left));
-            }
-        });
-    }
-    most
+    let pending = preorder(body).filter_map(|stmt| match stmt.op {
+        Op::Wait { but: left, .. } => Some(left.into()),
+        _ => None,
+    });
+    pending.max().unwrap_or(0)
 }
 
 /// The least common multiple, at most the greatest number.

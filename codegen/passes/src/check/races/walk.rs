@@ -7,11 +7,12 @@ use super::blame::Fault;
 use super::event::{self, Completes, Event, Flights, Hold, Slot, Under, bits, commits, touches};
 use super::happens_before::{Clock, Flight, State, join};
 use super::trace::{Env, Role, Step};
-use crate::check::Budget;
 use crate::check::touch::Maps;
 use crate::source::ast::Span;
 use crate::thread::Id;
+use crate::tile::visit::preorder;
 use crate::tile::{Across, Op, Program, Space, Stmt};
+use crate::view_elements::Budget;
 
 /// The walk of a program.
 pub(super) struct Walk<'p, 'b> {
@@ -102,14 +103,12 @@ impl<'p> Running<'p> {
 impl<'p, 'b> Walk<'p, 'b> {
     pub(super) fn new(program: &'p Program, global: Vec<bool>, budget: &'b mut Budget) -> Walk<'p, 'b> {
         let mut written = vec![false; program.tensors.len()];
-        for stmt in &program.body {
-            stmt.each(&mut |stmt| {
-                stmt.writes().into_iter().for_each(|view| written[view.tensor as usize] = true);
-                if let Op::Publish { ring, .. } = &stmt.op {
-                    let buffers = &program.rings[*ring as usize].buffers;
-                    buffers.iter().for_each(|id| written[*id as usize] = true);
-                }
-            });
+        for stmt in preorder(&program.body) {
+            stmt.writes().into_iter().for_each(|view| written[view.tensor as usize] = true);
+            if let Op::Publish { ring, .. } = &stmt.op {
+                let buffers = &program.rings[*ring as usize].buffers;
+                buffers.iter().for_each(|id| written[*id as usize] = true);
+            }
         }
         Walk {
             program,
@@ -247,14 +246,14 @@ impl<'p, 'b> Walk<'p, 'b> {
                 }
             }
             Op::CommitCopies => self.state.commit(first, Flights::Copies, None),
-            Op::WaitCopies { pending } => {
+            Op::Wait { token: None, but } => {
                 if !self.state.of(first).open.is_empty() {
                     self.state.commit(first, Flights::Copies, None);
                 }
                 let count = self.state.of(first).queue(Flights::Copies).len();
-                self.state.land(first, Flights::Copies, count.saturating_sub(*pending as usize));
+                self.state.land(first, Flights::Copies, count.saturating_sub(*but as usize));
             }
-            Op::Wait { token, but } => self.land(first, *token, *but),
+            Op::Wait { token: Some(token), but } => self.land(first, *token, *but),
             Op::Acquire { ring, phase } => {
                 let (phase, slots) = (env.value(self.program, phase), self.slots(*ring));
                 let warps = self.warps(stmt, env);
@@ -485,21 +484,10 @@ impl<'p, 'b> Walk<'p, 'b> {
 
 /// The first access of these statements to a tensor.
 fn first_touch(program: &Program, body: &[Stmt], tensor: Id) -> Option<Span> {
-    let mut span = None;
-    for stmt in body {
-        stmt.each(&mut |stmt| {
-            let mut here = match &stmt.op {
-                Op::Acquire { ring, .. }
-                | Op::Publish { ring, .. }
-                | Op::Await { ring, .. }
-                | Op::Release { ring, .. } => program.rings[*ring as usize].buffers.contains(&tensor),
-                _ => false,
-            };
-            here |= stmt.reads().into_iter().chain(stmt.writes()).any(|view| view.tensor == tensor);
-            if here && span.is_none() {
-                span = Some(stmt.span);
-            }
-        });
-    }
-    span
+    let uses = |stmt: &&Stmt| {
+        let ring = stmt.ring().filter(|_| !matches!(stmt.op, Op::Advance { .. }));
+        ring.is_some_and(|ring| program.rings[ring as usize].buffers.contains(&tensor))
+            || stmt.accesses().any(|view| view.tensor == tensor)
+    };
+    preorder(body).find(uses).map(|stmt| stmt.span)
 }

@@ -67,8 +67,9 @@ impl Lower<'_> {
                         AtomArg::Frag(lower.frag(view, all, values, &position))
                     }
                     OperandKind::Descriptor => {
-                        let (size, k) = (lower.int(i64::from(size)), lower.int(i64::from(k)));
-                        let position = [lower.exprs().mul(first, size), lower.exprs().mul(second, k)];
+                        let size = lower.int(i64::from(size));
+                        let position =
+                            [lower.exprs().mul(first, size), lower.exprs().mul(second, i64::from(k))];
                         lower.descriptor(row, view, all, &position)?
                     }
                     // Is the product added to the accumulator? The first k-step may replace it.

@@ -107,7 +107,7 @@ impl Lower<'_> {
             return Ok(());
         }
         let tensor = self.program.tensor(operand.view.tensor);
-        let most = i64::from(16 / tensor.elem.bytes());
+        let most = tensor.elem.elements_in(16i64);
         let (mut which, mut width) = (0, 1);
         for leaf in 0..operand.rows {
             if operand.leaves[leaf].extent > 1 && operand.leaves[leaf].step == 1 {
@@ -125,9 +125,8 @@ impl Lower<'_> {
         let operand = &*operand;
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let mut rows = at.to_vec();
-            let by = lower.int(width);
             if let Some(row) = rows.get_mut(which) {
-                *row = lower.exprs().mul(*row, by);
+                *row = lower.exprs().mul(*row, width);
             }
             let to = Frag {
                 reg: operand.reg,

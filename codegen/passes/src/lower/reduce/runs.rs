@@ -125,9 +125,9 @@ impl Lower<'_> {
         home: Ix,
     ) -> Result<()> {
         let thread = self.affine(&crate::values::affine::Coord::Thread(self.scope.by).into());
-        let (lane, limit) = (self.exprs().rem(thread, WARP), self.int(count));
+        let lane = self.exprs().rem(thread, WARP);
         let run = self.exprs().add(home, lane);
-        let guard = (count < WARP).then(|| self.exprs().lt(lane, limit));
+        let guard = (count < WARP).then(|| self.exprs().lt(lane, count));
         self.load_run(all, kept, run, guard)?;
         self.butterfly(all, WARP, 1)
     }
@@ -157,7 +157,7 @@ impl Lower<'_> {
             let low = self.exprs().lt(bit, by);
             self.over(len, &mut |lower, at| {
                 let tuple = lower.tuple(all, at);
-                let others = tuple.iter().map(|entry| Val::ShuffleXor(Box::new(entry.clone()), by)).collect();
+                let others = tuple.iter().map(|entry| entry.clone().butterfly(by)).collect();
                 let others = lower.in_registers(all, "other", others);
                 let next = lower.joined_in_order(all, low, &tuple, &others)?;
                 lower.set(all, at, next);
@@ -179,8 +179,8 @@ impl Lower<'_> {
             lower.scratch_array(&name, part.elem, (count * len * members) as u32, "warps")
         };
         let arrays: Vec<u32> = all.parts.iter().map(|part| array(self, part)).collect();
-        let (member, own) = (self.member(self.scope.by), self.int(count * len));
-        let begin = self.exprs().mul(member, own);
+        let member = self.member(self.scope.by);
+        let begin = self.exprs().mul(member, count * len);
         let thread = self.affine(&crate::values::affine::Coord::Thread(self.scope.by).into());
         self.meet_before_overwriting();
         let run = self.exprs().div(thread, runs.threads);
@@ -195,8 +195,8 @@ impl Lower<'_> {
                 Ok(())
             })
         })?;
-        let (lane, zero) = (self.exprs().rem(thread, runs.threads), self.int(0));
-        let first = self.exprs().eq(lane, zero);
+        let lane = self.exprs().rem(thread, runs.threads);
+        let first = self.exprs().eq(lane, 0);
         match runs.threads {
             1 => self.block.extend(store),
             _ => self.emit(Op::If { cond: first.into(), then: store, other: Vec::new() }),
@@ -210,8 +210,7 @@ impl Lower<'_> {
         let mut home = run;
         for &(extent, step) in runs.submodes {
             let index = self.submode_of(run, extent, step);
-            let by = self.int(step);
-            let part = self.exprs().mul(index, by);
+            let part = self.exprs().mul(index, step);
             home = self.exprs().sub(home, part);
         }
         match self.kernel.exprs.constant(home) {
@@ -228,13 +227,12 @@ impl Lower<'_> {
 
     /// The address of one of a run's elements.
     pub(in super::super) fn address_of_run(&mut self, kept: &Kept, array: u32, at: Ix, run: Ix) -> Mem {
-        let by = self.int(kept.count);
-        let row = self.exprs().mul(at, by);
+        let row = self.exprs().mul(at, kept.count);
         let index = self.exprs().add(run, row);
         let mut index = self.exprs().add(kept.begin, index);
         if kept.in_words {
-            let apart = self.int((WORD / self.kernel.shared[array as usize].elem.bytes()).max(1).into());
-            index = self.exprs().mul(index, apart);
+            let apart = self.kernel.shared[array as usize].elem.elements_in(WORD).max(1);
+            index = self.exprs().mul(index, i64::from(apart));
         }
         Mem { space: Space::Shared(array), index, peer: None }
     }
@@ -244,8 +242,7 @@ impl Lower<'_> {
         let (mut run, mut below) = (home, 1);
         for &(extent, step) in runs.submodes {
             let submode = self.submode_of(at, extent, below);
-            let by = self.int(step);
-            let part = self.exprs().mul(submode, by);
+            let part = self.exprs().mul(submode, step);
             run = self.exprs().add(run, part);
             below *= extent;
         }
@@ -254,7 +251,7 @@ impl Lower<'_> {
 
     /// A scratch array in shared memory.
     pub(in super::super) fn scratch_array(&mut self, name: &str, elem: Elem, len: u32, of: &str) -> u32 {
-        let offset = self.allocation.append(len * elem.bytes(), ALIGN);
+        let offset = self.allocation.append(elem.bytes_of(len), ALIGN);
         let note = format!("{len} results of {of}");
         self.kernel.shared.push(Shared { name: name.to_owned(), elem, len, offset, align: ALIGN, note });
         self.kernel.shared.len() as u32 - 1

@@ -33,7 +33,7 @@ pub(super) fn accesses(program: &Program, stmt: &Stmt) -> BTreeSet<(Thing, bool)
             }
         }
     };
-    stmt.each(&mut |stmt| {
+    for stmt in stmt.preorder() {
         let (reads, writes) = (stmt.reads(), stmt.writes());
         let views = reads.iter().map(|view| (view, false)).chain(writes.iter().map(|view| (view, true)));
         for (view, writes) in views {
@@ -61,7 +61,7 @@ pub(super) fn accesses(program: &Program, stmt: &Stmt) -> BTreeSet<(Thing, bool)
         if stmt.orders_groups() {
             all.insert((Thing::Memory, true));
         }
-    });
+    }
     all.extend(reads::used(program, stmt).into_iter().map(|number| (Thing::Number(number), false)));
     all
 }
@@ -94,7 +94,7 @@ impl Line {
     }
 
     fn is_barrier(&self) -> bool {
-        matches!(self.stmt.op, Op::Sync | Op::WaitCopies { .. })
+        matches!(self.stmt.op, Op::Sync | Op::Wait { token: None, .. })
     }
 
     /// It in words.
@@ -123,28 +123,26 @@ impl Text {
         order.iter().enumerate().for_each(|(position, &line)| at[line] = position);
         let mut lines = Vec::new();
         for (at, (order, stmt)) in at.into_iter().zip(placed) {
-            let mut refused = None;
-            stmt.each(&mut |inner| match inner.op {
-                Op::CommitCopies | Op::WaitCopies { pending: 1.. } => {
-                    let problem = Problem::new(
+            for inner in stmt.preorder() {
+                let problem = match inner.op {
+                    Op::CommitCopies | Op::Wait { token: None, but: 1.. } => Problem::new(
                         "commit groups are counted in the order of the text, and stages change that order",
-                    );
-                    refused =
-                        Some(problem.help("copy in a pipelined loop, which counts by itself").at(inner.span));
-                }
-                Op::Leave { of, .. } if of == var => {
-                    let problem = Problem::new("this loop is left early, and its statements have stages");
-                    refused = Some(problem.help("leave `stage` out").at(inner.span));
-                }
-                _ => {}
-            });
-            refused.map_or(Ok(()), Err)?;
+                    )
+                    .help("copy in a pipelined loop, which counts by itself"),
+                    Op::Leave { of, .. } if of == var => {
+                        Problem::new("this loop is left early, and its statements have stages")
+                            .help("leave `stage` out")
+                    }
+                    _ => continue,
+                };
+                return Err(problem.at(inner.span));
+            }
             let accesses = accesses(program, &stmt);
             lines.push(Line { order, stmt, at, accesses });
         }
         // A wait concerns all that is in flight under its token.
         for line in 0..lines.len() {
-            let Op::Wait { token, .. } = lines[line].stmt.op else { continue };
+            let Op::Wait { token: Some(token), .. } = lines[line].stmt.op else { continue };
             let under = lines.iter().filter(|other| other.writes(Thing::Token(token)));
             let all: Vec<_> = under.flat_map(|other| other.accesses.iter().copied()).collect();
             lines[line].accesses.extend(all);

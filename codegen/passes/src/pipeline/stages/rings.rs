@@ -5,6 +5,7 @@ use super::{Item, Staged, Step, uses, waits};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result, count};
 use crate::thread::Id;
+use crate::tile::visit::substitute;
 use crate::tile::{Op, Program, StageOrder, Stmt};
 use crate::values::affine::{Affine, Coord};
 
@@ -42,9 +43,7 @@ pub(super) fn apart(
                 Op::Advance { ring: of } if *of == ring => all.push(stmt),
                 _ => {}
             }
-            stmt.each(&mut |stmt| {
-                inside += usize::from(matches!(&stmt.op, Op::Acquire { ring: of, .. } | Op::Publish { ring: of, .. } | Op::Await { ring: of, .. } | Op::Release { ring: of, .. } | Op::Advance { ring: of } if *of == ring));
-            });
+            inside += stmt.preorder().filter(|stmt| stmt.ring() == Some(ring)).count();
         }
         if let [full, release, advance] = all[..]
             && inside == 3
@@ -167,14 +166,7 @@ impl Staged {
             let here = Coord::Phase(*ring);
             let far = || Problem::new("a phase passes 63 bits");
             let phase = Affine::from(here.clone()).plus(&by.into(), 1).ok_or_else(far)?;
-            let mut fits = true;
-            stmt.each_mut(&mut |stmt| {
-                stmt.each_affine_mut(&mut |at| match at.with(&here, &phase) {
-                    Some(now) => *at = now,
-                    None => fits = false,
-                });
-            });
-            fits.then_some(()).ok_or_else(far)?;
+            substitute(std::slice::from_mut(&mut stmt), &here, &phase).ok_or_else(far)?;
         }
         Ok(stmt)
     }

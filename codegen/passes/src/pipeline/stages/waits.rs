@@ -12,22 +12,18 @@ use crate::tile::{Op, Program, StageOrder, Stmt};
 pub(super) fn apart(placed: Vec<(StageOrder, Stmt)>) -> (BTreeSet<Id>, Vec<(StageOrder, Stmt)>) {
     // Tokens, with how many statements of the body name each, and how many may be moved.
     let mut named: BTreeMap<Id, usize> = BTreeMap::new();
-    for (_, stmt) in &placed {
-        stmt.each(&mut |stmt| match stmt.op {
-            Op::Wait { token, .. }
-            | Op::Gemm { token: Some(token), .. }
-            | Op::Copy { token: Some(token), .. } => *named.entry(token).or_default() += 1,
-            _ => {}
-        });
+    for token in placed.iter().flat_map(|(_, stmt)| stmt.preorder()).filter_map(Stmt::token) {
+        *named.entry(token).or_default() += 1;
     }
     let at_once = |pair: &[(StageOrder, Stmt)]| match (&pair[0].1.op, &pair[1].1.op) {
-        (Op::Gemm { token: Some(of), .. }, Op::Wait { token, but: 0 }) => {
+        (Op::Gemm { token: Some(of), .. }, Op::Wait { token: Some(token), but: 0 }) => {
             (of == token && named.get(token) == Some(&2)).then_some(*token)
         }
         _ => None,
     };
     let tokens: BTreeSet<Id> = placed.windows(2).filter_map(at_once).collect();
-    let moves = |stmt: &Stmt| matches!(&stmt.op, Op::Wait { token, .. } if tokens.contains(token));
+    let moves =
+        |stmt: &Stmt| matches!(&stmt.op, Op::Wait { token: Some(token), .. } if tokens.contains(token));
     let rest = placed.into_iter().filter(|(_, stmt)| !moves(stmt)).collect();
     (tokens, rest)
 }
@@ -55,7 +51,7 @@ pub(super) fn placed(program: &Program, items: &mut Vec<Item>, tokens: &BTreeSet
             Some(to) => (to, 0),
             None => (items.iter().position(needs).unwrap_or(at), 1),
         };
-        let op = Op::Wait { token, but: 0 };
+        let op = Op::Wait { token: Some(token), but: 0 };
         let wait = Item::bare(Stmt { op, ..items[at].stmt.clone() }, items[at].stage + next);
         items.insert(to, wait);
     }
@@ -65,7 +61,7 @@ pub(super) fn placed(program: &Program, items: &mut Vec<Item>, tokens: &BTreeSet
 pub(super) fn of(items: &[Item], at: usize) -> Option<(usize, i64)> {
     let Op::Gemm { token: Some(token), .. } = items[at].stmt.op else { return None };
     let is_wait = |item: &Item| {
-        item.kind == Kind::Bare && matches!(item.stmt.op, Op::Wait { token: of, .. } if of == token)
+        item.kind == Kind::Bare && matches!(item.stmt.op, Op::Wait { token: of, .. } if of == Some(token))
     };
     let wait = items.iter().position(is_wait)?;
     Some((wait, items[wait].stage - items[at].stage))

@@ -67,7 +67,7 @@ pub(in crate::isa) fn find(elem: Elem, columns: i64, a_in_registers: bool) -> Op
 }
 
 fn row(types: Types, n: u32, a_in_registers: bool) -> Atom {
-    let k = ALONG / types.a.bytes();
+    let k = types.a.elements_in(ALONG);
     let immediate = |name| other(name, OperandKind::Immediate, Elem::I32, "");
     let matrix = |name, elem, rows| {
         let tv = format!("(128,({rows},{k})):(0,(1,{rows}))").leak();
@@ -85,7 +85,7 @@ fn row(types: Types, n: u32, a_in_registers: bool) -> Atom {
     if types.a.is_float() {
         flags += ", 1, 1";
     }
-    if types.a.bytes() == 2 {
+    if types.a.bits() == 16 {
         let in_memory = [OperandName::TransposeA, OperandName::TransposeB];
         let in_memory = &in_memory[usize::from(a_in_registers)..];
         operands.extend(in_memory.iter().copied().map(immediate));

@@ -8,7 +8,7 @@ use super::device;
 use super::load::{Load, Parts, Trips};
 use crate::isa::atom::{Atom, Done, Effect, OperandKind, OperandName};
 use crate::isa::scope::Queue;
-use crate::thread::index::{Int, Ix};
+use crate::thread::index::{Int, Ix, Lanes, Leaf};
 use crate::thread::mention;
 use crate::thread::visit::Access;
 use crate::thread::{AtomArg, Change, Kernel, Mem, Op, Param, Space, Stmt, Unroll, Val};
@@ -48,9 +48,6 @@ fn slots(of: Un) -> f64 {
     }
 }
 
-/// Lanes of a warp.
-const LANES: usize = WARP as usize;
-
 /// Bytes of the widest access of a thread.
 const VECTOR: u32 = 16;
 
@@ -58,8 +55,8 @@ pub(super) struct Meter<'k> {
     kernel: &'k Kernel,
     edges: Edges,
     named: HashMap<Id, Ix>,
-    /// Values of expressions in the lanes of a warp.
-    lanes: HashMap<Ix, [i64; LANES]>,
+    /// Values of names in the lanes of a warp.
+    lanes: HashMap<Ix, Lanes>,
     /// Variables that are numbers once loops are written out.
     folded: HashSet<Id>,
     /// The clock of a block that is alone, and when elements that were loaded into an array are there.
@@ -400,55 +397,15 @@ impl<'k> Meter<'k> {
     }
 
     /// The values of an expression in the lanes of the first warp of the first block, at the beginning of loops. Sizes are large.
-    fn lanes(&mut self, at: Ix) -> [i64; LANES] {
-        if let Some(known) = self.lanes.get(&at) {
-            return *known;
-        }
-        let int = self.kernel.exprs.get(at).int.clone();
-        let all = match int {
-            Int::Const(n) => [n; LANES],
-            Int::Thread => std::array::from_fn(|lane| lane as i64),
-            Int::Var(id) => match self.named.get(&id) {
-                Some(value) => self.lanes(*value),
-                None => [0; LANES],
-            },
-            Int::Param(_) => [1 << 20; LANES],
-            Int::Block(_) | Int::ClusterRank => [0; LANES],
-            Int::Grid(_) => [1; LANES],
-            int => {
-                let parts: Vec<[i64; LANES]> = int.parts().into_iter().map(|part| self.lanes(part)).collect();
-                std::array::from_fn(|lane| {
-                    let at = |part: usize| parts[part][lane];
-                    match int {
-                        Int::Add(..) => at(0).wrapping_add(at(1)),
-                        Int::Sub(..) => at(0).wrapping_sub(at(1)),
-                        Int::Mul(..) => at(0).wrapping_mul(at(1)),
-                        Int::Div(..) => at(0).checked_div(at(1)).unwrap_or(0),
-                        Int::Rem(..) => at(0).checked_rem(at(1)).unwrap_or(0),
-                        Int::And(..) => at(0) & at(1),
-                        Int::Xor(..) => at(0) ^ at(1),
-                        Int::Shl(..) => at(0).wrapping_shl(at(1) as u32),
-                        Int::Min(..) => at(0).min(at(1)),
-                        Int::Max(..) => at(0).max(at(1)),
-                        Int::Lt(..) => i64::from(at(0) < at(1)),
-                        Int::Within(..) => i64::from((0..at(1)).contains(&at(0))),
-                        Int::Eq(..) => i64::from(at(0) == at(1)),
-                        Int::All(..) => i64::from(at(0) != 0 && at(1) != 0),
-                        Int::Not(..) => i64::from(at(0) == 0),
-                        Int::Select(..) => {
-                            if at(0) != 0 {
-                                at(1)
-                            } else {
-                                at(2)
-                            }
-                        }
-                        _ => at(0),
-                    }
-                })
-            }
+    fn lanes(&mut self, at: Ix) -> Lanes {
+        let leaf = |int: &Int| match int {
+            Int::Thread => Leaf::Counted(0),
+            Int::Var(id) => self.named.get(id).map_or(Leaf::Uniform(0), |value| Leaf::Named(*value)),
+            Int::Param(_) => Leaf::Uniform(1 << 20),
+            Int::Grid(_) => Leaf::Uniform(1),
+            _ => Leaf::Uniform(0),
         };
-        self.lanes.insert(at, all);
-        all
+        self.kernel.exprs.lanes(at, &leaf, &mut self.lanes)
     }
 
     fn is_workspace(&self, space: Space) -> bool {
@@ -520,11 +477,9 @@ impl<'k> Meter<'k> {
             Val::Cast(_, x) => all(&[x]).then(issued(1.0), 1.0),
             Val::Bits(_, x) => all(&[x]),
             Val::Ptx { args, .. } => all(&args.iter().collect::<Vec<_>>()).then(issued(1.0), 1.0),
-            Val::Bin(_, x, y) | Val::Cmp(_, x, y) | Val::Guarded(_, x, y) => {
-                all(&[x, y]).then(issued(1.0), 1.0)
-            }
+            Val::Bin(_, x, y) | Val::Cmp(_, x, y) => all(&[x, y]).then(issued(1.0), 1.0),
             Val::Pick(x) => all(&[&x[0], &x[1], &x[2]]).then(issued(1.0), 1.0),
-            Val::ShuffleXor(..) | Val::Shuffle(..) | Val::Vote(..) => {
+            Val::Shuffle(..) | Val::Vote(..) => {
                 let shuffle =
                     Load { issued: 1.0, wavefronts: 1.0, latency: device::SHARED, ..Load::default() };
                 all(&value.parts()).then(shuffle, 1.0)

@@ -3,7 +3,6 @@
 //! driver. This module compiles no code: the caller passes the binaries.
 
 mod functions;
-mod lz4;
 mod python;
 mod recording;
 mod rust;

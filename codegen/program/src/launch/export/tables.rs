@@ -317,7 +317,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
                 bytes.push(0);
             }
             let (exact, ptx) = (u8::from(exact), u8::from(ptx));
-            let block = super::lz4::packed(&bytes);
+            let block = lz4_flex::block::compress(&bytes);
             let name = self.numbers("unsigned char", &block);
             images.push(format!("{{{arch}, {exact}, {ptx}, {}, {}, {name}}}", bytes.len(), block.len()));
         }

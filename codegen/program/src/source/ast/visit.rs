@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use super::{Expr, ExprKind, Kernel, Span, Stmt, StmtKind};
 
-impl Expr {
-    /// Its direct subexpressions.
-    pub fn inside(&self) -> Vec<&Expr> {
-        match &self.kind {
-            ExprKind::Tuple(items) => items.iter().collect(),
-            ExprKind::Call { args, .. } => args.iter().map(|arg| &arg.value).collect(),
+/// The direct subexpressions of an expression, borrowed in one way.
+macro_rules! parts {
+    ($kind:expr, $iter:ident, $as_deref:ident $(, $mut:tt)?) => {
+        match $kind {
+            ExprKind::Tuple(items) => items.$iter().collect(),
+            ExprKind::Call { args, .. } => args.$iter().map(|arg| &$($mut)? arg.value).collect(),
             ExprKind::Method { receiver, args, .. } => {
-                [&**receiver].into_iter().chain(args.iter().map(|arg| &arg.value)).collect()
+                let args = args.$iter().map(|arg| &$($mut)? arg.value);
+                [&$($mut)? **receiver].into_iter().chain(args).collect()
             }
             ExprKind::Field { base: inner, .. }
             | ExprKind::Unary(_, inner)
@@ -21,40 +22,26 @@ impl Expr {
                 vec![a, b]
             }
             ExprKind::Layout { shape, stride } => {
-                [Some(&**shape), stride.as_deref()].into_iter().flatten().collect()
-            }
-            ExprKind::If { condition, then, other } => vec![condition, then, other],
-            ExprKind::Block { lets, value } => lets.iter().map(|(_, of)| of).chain([&**value]).collect(),
-            _ => Vec::new(),
-        }
-    }
-}
-
-impl Expr {
-    /// Its direct subexpressions, to change them.
-    pub fn inside_mut(&mut self) -> Vec<&mut Expr> {
-        match &mut self.kind {
-            ExprKind::Tuple(items) => items.iter_mut().collect(),
-            ExprKind::Call { args, .. } => args.iter_mut().map(|arg| &mut arg.value).collect(),
-            ExprKind::Method { receiver, args, .. } => {
-                [&mut **receiver].into_iter().chain(args.iter_mut().map(|arg| &mut arg.value)).collect()
-            }
-            ExprKind::Field { base: inner, .. }
-            | ExprKind::Unary(_, inner)
-            | ExprKind::Cast(inner, _)
-            | ExprKind::Closure { body: inner, .. } => vec![inner],
-            ExprKind::Index { base: a, index: b } | ExprKind::Binary(_, a, b) | ExprKind::Range(a, b) => {
-                vec![a, b]
-            }
-            ExprKind::Layout { shape, stride } => {
-                [Some(&mut **shape), stride.as_deref_mut()].into_iter().flatten().collect()
+                [Some(&$($mut)? **shape), stride.$as_deref()].into_iter().flatten().collect()
             }
             ExprKind::If { condition, then, other } => vec![condition, then, other],
             ExprKind::Block { lets, value } => {
-                lets.iter_mut().map(|(_, of)| of).chain([&mut **value]).collect()
+                lets.$iter().map(|(_, of)| of).chain([&$($mut)? **value]).collect()
             }
             _ => Vec::new(),
         }
+    };
+}
+
+impl Expr {
+    /// Its direct subexpressions.
+    pub fn inside(&self) -> Vec<&Expr> {
+        parts!(&self.kind, iter, as_deref)
+    }
+
+    /// Its direct subexpressions, to change them.
+    pub fn inside_mut(&mut self) -> Vec<&mut Expr> {
+        parts!(&mut self.kind, iter_mut, as_deref_mut, mut)
     }
 }
 

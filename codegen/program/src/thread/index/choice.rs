@@ -1,10 +1,11 @@
 //! Conditions, 1 or 0, and choices: minima, maxima, one of two.
 
-use super::{Exprs, Int, Ix, gcd};
+use super::{Exprs, Int, Ix, Operand, gcd};
 
 impl Exprs {
     /// `a < b`: 1 or 0.
-    pub fn lt(&mut self, a: Ix, b: Ix) -> Ix {
+    pub fn lt(&mut self, a: Ix, b: impl Operand) -> Ix {
+        let b = b.within(self);
         let (x, y) = (self.get(a), self.get(b));
         if x.hi < y.lo {
             return self.int(1);
@@ -45,7 +46,8 @@ impl Exprs {
     }
 
     /// `a == b`: 1 or 0.
-    pub fn eq(&mut self, a: Ix, b: Ix) -> Ix {
+    pub fn eq(&mut self, a: Ix, b: impl Operand) -> Ix {
+        let b = b.within(self);
         let (x, y) = (self.get(a), self.get(b));
         if a == b {
             return self.int(1);
@@ -126,7 +128,8 @@ impl Exprs {
     }
 
     /// The smaller.
-    pub fn min(&mut self, a: Ix, b: Ix) -> Ix {
+    pub fn min(&mut self, a: Ix, b: impl Operand) -> Ix {
+        let b = b.within(self);
         let (x, y) = (self.get(a).clone(), self.get(b).clone());
         if x.hi <= y.lo {
             return a;
@@ -139,7 +142,8 @@ impl Exprs {
     }
 
     /// The greater.
-    pub fn max(&mut self, a: Ix, b: Ix) -> Ix {
+    pub fn max(&mut self, a: Ix, b: impl Operand) -> Ix {
+        let b = b.within(self);
         let (x, y) = (self.get(a).clone(), self.get(b).clone());
         if x.lo >= y.hi {
             return a;

@@ -13,7 +13,7 @@ pub const SWIZZLED: i64 = 128;
 /// Rows of `bytes` bytes, with the hardware swizzle of bulk copies and wgmma: groups of 16 bytes are
 /// exchanged among rows.
 fn swizzled(elem: Elem, bytes: i64, layout: Layout) -> Result<Composed> {
-    let group = (16 / elem.bytes()).trailing_zeros();
+    let group = elem.elements_in(16u32).trailing_zeros();
     Ok(Composed::new(Swizzle::new((bytes / 16).trailing_zeros(), group, 3)?, 0, layout))
 }
 

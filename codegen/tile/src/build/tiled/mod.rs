@@ -48,7 +48,7 @@ use tilewright_layout::{Tuple, Value};
 use crate::build::Builder;
 use crate::source::problem::{Problem, Result};
 use crate::tile::view::View;
-use crate::tile::{How, Order};
+use crate::tile::{Multiply, Order};
 use crate::values::elem::Elem;
 use crate::values::id::Id;
 
@@ -96,7 +96,7 @@ impl Builder {
     pub fn fragment(&mut self, name: &str, elem: Elem, partition: &View) -> Result<View> {
         let flat: Option<Vec<i64>> = partition.extents();
         let flat = flat.ok_or_else(|| Problem::new("a fragment needs a partition of known size"))?;
-        self.registers_in(name, elem, Tuple::flat(&flat), elem.bytes() < 4)
+        self.registers_in(name, elem, Tuple::flat(&flat), elem.bits() < 32)
     }
 
     /// Registers for an operand (`a`, `b` or `d`) of a matrix product over a tile that is not in memory: accumulators, or values
@@ -168,7 +168,7 @@ impl Builder {
             right.scale(b, &of_b[0], &kk)?;
             match &promoting {
                 Some(promoting) => b.multiply_terms(mma, [&of_a, &of_b], acc, promoting, &kk),
-                None => b.gemm_how(&of_a[0], &of_b[0], acc, How::Atom(mma.row), Order::Plain, None),
+                None => b.gemm_how(&of_a[0], &of_b[0], acc, Multiply::Atom(mma.row), Order::Plain, None),
             }
         })
     }

@@ -90,9 +90,9 @@ impl Matrices {
         name: Option<&str>,
     ) -> Result<Option<Matrices>> {
         let ([extent, k], bytes) = (mma.tile_of(operand).0, i64::from(elem.bytes()));
-        let matrices = extent * k * bytes / MATRIX;
+        let matrices = elem.bytes_of(extent * k) / MATRIX;
         // Elements that are converted would move into registers of other lanes.
-        let own = mma.row.operand(operand).is_some_and(|of| of.elem.bytes() == elem.bytes());
+        let own = mma.row.operand(operand).is_some_and(|of| of.elem.bits() == elem.bits());
         let transposed = along == 0;
         // A register has 4 bytes of one row; transposed, of elements of two bytes.
         if !own || bytes > 4 || (transposed && bytes != HALF) || matrices == 0 {
@@ -298,7 +298,7 @@ impl Builder {
         count: i64,
     ) -> Result<(Route, Option<Matrices>)> {
         let elem = self.elem(view);
-        if let Some(of) = mma.row.operand(operand).map(|of| of.elem).filter(|of| of.bytes() != elem.bytes()) {
+        if let Some(of) = mma.row.operand(operand).map(|of| of.elem).filter(|of| of.bits() != elem.bits()) {
             let why = format!("elements of {elem} are converted to {of}, which has another width");
             return Ok((Route::Elements { why }, None));
         }
@@ -312,7 +312,7 @@ impl Builder {
                         let Matrices { mover, at_once, .. } = matrices;
                         return Ok((Route::Matrices { mover, at_once }, Some(matrices)));
                     }
-                    None if along == 0 && elem.bytes() < 8 => {
+                    None if along == 0 && elem.bits() < 64 => {
                         why = format!(
                             "ldmatrix transposes elements of 2 bytes, and {elem} has {}",
                             elem.bytes()
@@ -336,7 +336,7 @@ impl Builder {
     /// not.
     fn rows_along(&self, view: &View, along: usize) -> std::result::Result<(), Unfit> {
         let tensor = self.program().tensor(view.tensor);
-        let (name, wanted) = (&tensor.name, ROW / i64::from(tensor.elem.bytes()));
+        let (name, wanted) = (&tensor.name, tensor.elem.elements_in(ROW));
         let reason = |what: String| format!("ldmatrix reads rows of 16 aligned bytes, and {what}");
         let unfit = |what: String| Err(Unfit { reason: reason(what), stride: false });
         let mode_of = |mode: usize| match view.layout.mode(mode).ok()?.leaves().next()? {
@@ -422,7 +422,7 @@ impl Builder {
             elements.extents().ok_or_else(|| Problem::new("a fragment needs a tile of known size"))?;
         let (count, steps) = (extents[1], extents[2]);
         let shape = Tuple::flat(&[extents[0], count, 1]);
-        let fragment = self.registers_in(&format!("{name}_frag"), elem, shape, elem.bytes() < 4)?;
+        let fragment = self.registers_in(&format!("{name}_frag"), elem, shape, elem.bits() < 32)?;
         let (route, matrices) = self.routed(mma, operand, view, count)?;
         let from = match &matrices {
             None => elements,
@@ -468,7 +468,7 @@ impl Builder {
 /// Are elements of a tile multiplied by an instruction of this type? Elements of another type are converted in
 /// registers: f32 is rounded to tf32, and 8-bit numbers become f16 or bf16, which represent all of them.
 pub fn converts(elem: Elem, multiplied: Elem) -> bool {
-    let widened = elem.bytes() == 1 && matches!(multiplied, Elem::F16 | Elem::Bf16);
+    let widened = elem.bits() == 8 && matches!(multiplied, Elem::F16 | Elem::Bf16);
     elem == multiplied || (elem, multiplied) == (Elem::F32, Elem::Tf32) || widened
 }
 

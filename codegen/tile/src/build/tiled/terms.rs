@@ -8,7 +8,7 @@ use crate::isa;
 use crate::source::problem::{Problem, Result};
 use crate::thread::Unroll;
 use crate::tile::view::{At, View};
-use crate::tile::{Expr, How, Order};
+use crate::tile::{Expr, How, Multiply, Order};
 use crate::values::affine::Affine;
 use crate::values::elem::Elem;
 use crate::values::narrow::Int4;
@@ -99,7 +99,7 @@ impl Builder {
 
     /// Registers for a converted fragment.
     fn converted(&mut self, fragment: &View, elem: Elem, name: &str) -> Result<View> {
-        self.registers_in(&format!("{name}_{elem}"), elem, fragment.shape(), elem.bytes() < 4)
+        self.registers_in(&format!("{name}_{elem}"), elem, fragment.shape(), elem.bits() < 32)
     }
 
     /// Registers for sums of operands with two terms, until the sums are promoted: for all fragments if all k-steps are
@@ -110,7 +110,7 @@ impl Builder {
         let [values, down, across] = extents[..] else {
             return Err(Problem::new("accumulators have three modes"));
         };
-        let bytes = values * down * across * i64::from(self.elem(acc).bytes());
+        let bytes = self.elem(acc).bytes_of(values * down * across);
         let together = steps > 1 && steps * mma.shape()[2] <= SPAN && bytes <= MOST_BYTES;
         let (shape, steps) = if together { (acc.shape(), steps) } else { (Tuple::flat(&[values, 1, 1]), 1) };
         Ok(Promoting { sums: self.registers("sums", self.elem(acc), shape)?, steps })
@@ -156,7 +156,7 @@ impl Builder {
             return Err(Problem::new("operands have two terms each"));
         };
         for (left, right) in [(low_a, high_b), (high_a, low_b), (high_a, high_b)] {
-            self.gemm_how(left, right, sums, How::Atom(mma.row), Order::Plain, None)?;
+            self.gemm_how(left, right, sums, Multiply::Atom(mma.row), Order::Plain, None)?;
         }
         Ok(())
     }

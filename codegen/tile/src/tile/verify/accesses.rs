@@ -27,7 +27,7 @@ pub(super) fn check(program: &Program, policy: Policy, body: &[Stmt]) -> std::re
                     || bounds.asynchronous(&pair, &sources, &targets, needs).is_some();
                 let (_, width) =
                     bounds.vector(&[(&pair.from, &sources), (&pair.to, &targets)], Edges::Split, needs);
-                let bytes = width * i64::from(program.tensor(to.tensor).elem.bytes());
+                let bytes = program.tensor(to.tensor).elem.bytes_of(width);
                 if is_possible { Ok(()) } else { Err(narrow(&pair.to.name, bytes)) }
             }
             _ => Ok(()),
@@ -60,7 +60,7 @@ fn rows(program: &Program, policy: Policy, row: &Atom, [from, to]: [&View; 2]) -
             | OperandKind::Immediate => continue,
         };
         let tensor = program.tensor(view.tensor);
-        let wanted = i64::from(16 / tensor.elem.bytes());
+        let wanted = tensor.elem.elements_in(16i64);
         let width = Assumed::new(program, policy).bounds(&[]).width(
             view,
             &leaves(view),

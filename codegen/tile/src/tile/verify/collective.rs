@@ -4,6 +4,7 @@
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::Problem;
 use crate::thread::Id;
+use crate::tile::visit::preorder;
 use crate::tile::whole::{Kind, is_combined, is_cooperative, kind};
 use crate::tile::{Op, Program, Space, Stmt};
 
@@ -103,20 +104,16 @@ const WHOLE: &str = "a statement on whole tiles";
 fn collective(program: &Program, stmt: &Stmt) -> Option<&'static str> {
     match &stmt.op {
         op if is_cooperative(program, stmt.by, op) => Some(WHOLE),
-        Op::Wait { token, .. } => multiplies(program, *token).then_some("this wait for products"),
+        Op::Wait { token: Some(token), .. } => {
+            multiplies(program, *token).then_some("this wait for products")
+        }
         _ => stmt.collective(),
     }
 }
 
 /// Is a product in flight under a token?
 fn multiplies(program: &Program, token: Id) -> bool {
-    let mut multiplies = false;
-    for stmt in &program.body {
-        stmt.each(&mut |stmt| {
-            multiplies |= matches!(stmt.op, Op::Gemm { token: Some(of), .. } if of == token);
-        });
-    }
-    multiplies
+    preorder(&program.body).any(|stmt| matches!(stmt.op, Op::Gemm { token: Some(of), .. } if of == token))
 }
 
 #[cfg(test)]
@@ -167,7 +164,7 @@ mod tests {
             let how = Multiply::Atom(crate::isa::find("mma_m16n8k8_tf32").expect("a row of the table"));
             let [x, y, acc] =
                 ["x", "y", "acc"].map(|name| b.registers(name, Elem::F32, (4i64, 1i64)).unwrap());
-            b.wait(token);
+            b.wait(token, 0);
             let (order, token) = (Order::default(), Some(token));
             b.statement(Op::Gemm { a: x, b: y, acc, how, order, token });
         };

@@ -1,9 +1,10 @@
 //! Groups of threads: members of families, orders of alternating groups, and rings of families.
 
 use crate::source::diagnostic::Diagnostic;
-use crate::source::problem::{Problem, Result};
+use crate::source::problem::{Problem, Result, count};
 use crate::thread::Id;
 use crate::tile::view::View;
+use crate::tile::visit::preorder;
 use crate::tile::{Across, How, LaunchRule, Multiply, Op, Program, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::target::{WARP, registers_at_entry};
@@ -27,15 +28,10 @@ pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
     persistent(program)?;
     let entry = registers_at_entry(program.threads(), program.blocks_per_sm).next_multiple_of(8);
     let mut granted = vec![entry; program.threads().div_ceil(WARP) as usize];
-    for stmt in &program.body {
-        let mut fits = Ok(());
-        stmt.each(&mut |stmt| {
-            if let (Op::Roles(roles), Ok(())) = (&stmt.op, &fits) {
-                fits =
-                    registers(program, roles, entry, &mut granted).map_err(|problem| problem.at(stmt.span));
-            }
-        });
-        fits?;
+    for stmt in preorder(&program.body) {
+        if let Op::Roles(roles) = &stmt.op {
+            registers(program, roles, entry, &mut granted).map_err(|problem| problem.at(stmt.span))?;
+        }
     }
     statements(program, &program.body, Around::default())
 }
@@ -67,14 +63,12 @@ fn registers(program: &Program, roles: &[(Id, Vec<Stmt>)], entry: u32, granted: 
 fn persistent(program: &Program) -> std::result::Result<(), Diagnostic> {
     let (mut tiles, mut inside) = (None, None);
     for outer in &program.body {
-        outer.each(&mut |stmt| {
-            if matches!(stmt.op, Op::Tiles { .. }) {
-                tiles.get_or_insert(stmt.span);
-                if !matches!(outer.op, Op::Tiles { .. }) {
-                    inside.get_or_insert(stmt.span);
-                }
+        for stmt in outer.preorder().filter(|stmt| matches!(stmt.op, Op::Tiles { .. })) {
+            tiles.get_or_insert(stmt.span);
+            if !matches!(outer.op, Op::Tiles { .. }) {
+                inside.get_or_insert(stmt.span);
             }
-        });
+        }
     }
     match (program.launch, tiles.and(inside)) {
         (LaunchRule::Persistent, _) if tiles.is_none() => {
@@ -128,16 +122,14 @@ fn counted(program: &Program, family: Id, body: &[Stmt]) -> std::result::Result<
     for stmt in body {
         match &stmt.op {
             Op::Advance { .. } => {}
-            Op::For { body, .. } | Op::Step { body, .. } | Op::Ordered { body, .. } => {
+            Op::For { ahead: None, body, .. } | Op::Step { body, .. } | Op::Ordered { body, .. } => {
                 counted(program, family, body)?;
             }
             _ => {
-                let mut uncounted = None;
-                stmt.each(&mut |inner| {
-                    if let Op::Advance { ring } = inner.op {
-                        let of = &program.rings[ring as usize];
-                        uncounted = uncounted.or((of.to == family || of.from == family).then_some(ring));
-                    }
+                let uncounted = stmt.preorder().find_map(|inner| {
+                    let Op::Advance { ring } = inner.op else { return None };
+                    let of = &program.rings[ring as usize];
+                    (of.to == family || of.from == family).then_some(ring)
                 });
                 if let Some(ring) = uncounted {
                     return Err(Problem::new(format!(
@@ -167,14 +159,19 @@ pub(crate) fn of_cluster(program: &Program, view: &View) -> Result<()> {
     }
     let outside = if range.lo < 0 { range.lo } else { range.hi };
     let reported = format!(
-        "a cluster of {blocks} blocks has no block of rank {outside}, which this view of `{}` names",
+        "a cluster of {} has no block of rank {outside}, which this view of `{}` names",
+        count(blocks, "block"),
         view.name
     );
-    Err(Problem::new(reported).help(format!("take the rank modulo {blocks}")))
+    let help = match blocks {
+        1 => "write cluster(4) for clusters of four blocks; without it, each block is a cluster".into(),
+        _ => format!("take the rank modulo {blocks}"),
+    };
+    Err(Problem::new(reported).help(help))
 }
 
 fn one(program: &Program, stmt: &Stmt, around: Around) -> Result<()> {
-    let peers = || stmt.reads().into_iter().chain(stmt.writes()).filter(|view| view.peer.is_some());
+    let peers = || stmt.accesses().filter(|view| view.peer.is_some());
     peers().try_for_each(|view| of_cluster(program, view))?;
     match &stmt.op {
         Op::Copy { how: How::Atom(row), .. } | Op::Gemm { how: Multiply::Atom(row), .. } => {

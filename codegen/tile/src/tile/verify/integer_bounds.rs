@@ -3,6 +3,7 @@
 use super::text;
 use crate::source::problem::{Problem, Result};
 use crate::tile::range::Range;
+use crate::tile::visit::preorder;
 use crate::tile::{Op, Program, Require, Stmt};
 use crate::values::affine::{Affine, Arith, Coord};
 use crate::values::condition::Test;
@@ -14,7 +15,7 @@ const LIMIT: i64 = 1 << 31;
 /// The integers of a statement's functions that are neither converted directly nor compared with one another.
 pub(super) fn of_statement(stmt: &Stmt) -> Vec<&Affine> {
     let mut left: Vec<&Expr> = match &stmt.op {
-        Op::Fill { value, .. } | Op::Map { value, .. } => vec![value],
+        Op::Map { value, .. } => vec![value],
         Op::If { test, .. } => test.scalars(),
         _ => Vec::new(),
     };
@@ -49,14 +50,12 @@ pub(super) fn check(program: &Program, at: &Affine) -> Result<()> {
 /// The checks of a launch that give integers among elements 32 bits.
 pub fn at_launch(program: &Program) -> Vec<Require> {
     let mut all: Vec<Require> = Vec::new();
-    for stmt in &program.body {
-        stmt.each(&mut |stmt| {
-            for require in of_statement(stmt).into_iter().flat_map(|at| requires(program, at)) {
-                if !all.contains(&require) {
-                    all.push(require);
-                }
+    for stmt in preorder(&program.body) {
+        for require in of_statement(stmt).into_iter().flat_map(|at| requires(program, at)) {
+            if !all.contains(&require) {
+                all.push(require);
             }
-        });
+        }
     }
     all
 }

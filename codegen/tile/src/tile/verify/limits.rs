@@ -67,7 +67,7 @@ pub fn is_deep(program: &Program) -> bool {
     let mut left: Vec<(&Stmt, u32)> = program.body.iter().map(|stmt| (stmt, 1)).collect();
     while let Some((stmt, depth)) = left.pop() {
         let function = match &stmt.op {
-            Op::Fill { value, .. } | Op::Map { value, .. } => measure(value).1,
+            Op::Map { value, .. } => measure(value).1,
             Op::If { test, .. } => test.scalars().into_iter().map(|expr| measure(expr).1).max().unwrap_or(0),
             Op::Fold { with, .. } | Op::Scan { how: Scan { with, .. }, .. } => {
                 with.iter().map(|value| measure(value).1).max().unwrap_or(0)
@@ -169,13 +169,13 @@ fn groups(program: &Program) -> Result<()> {
 /// The cost of a statement.
 fn statement(stmt: &Stmt) -> Result<u64> {
     let mut leaves = 0;
-    for view in stmt.reads().into_iter().chain(stmt.writes()) {
+    for view in stmt.accesses() {
         name("a view", &view.name)?;
         leaves += view.layout.leaves().count() as u64;
         view.within_limits()?;
     }
     let operations = match &stmt.op {
-        Op::Fill { value, .. } | Op::Map { value, .. } => function(value)?,
+        Op::Map { value, .. } => function(value)?,
         Op::Fold { with, .. } | Op::Scan { how: Scan { with, .. }, .. } => {
             with.iter().map(function).sum::<Result<u64>>()?
         }

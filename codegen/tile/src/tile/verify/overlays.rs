@@ -3,13 +3,14 @@
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::Problem;
 use crate::thread::Id;
-use crate::tile::{Program, Stmt};
+use crate::tile::Program;
+use crate::tile::visit::preorder;
 
 /// Refuses a program that uses a tensor after an overlay has overwritten it.
 pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
     let (mut taken, mut refused): (Vec<Id>, _) = (Vec::new(), None);
-    let mut one = |stmt: &Stmt| {
-        let used: Vec<Id> = stmt.reads().into_iter().chain(stmt.writes()).map(|view| view.tensor).collect();
+    for stmt in preorder(&program.body) {
+        let used: Vec<Id> = stmt.accesses().map(|view| view.tensor).collect();
         for (over, done) in &program.overlays {
             if used.contains(over) && !taken.contains(over) {
                 taken.push(*over);
@@ -23,8 +24,7 @@ pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
                 refused.get_or_insert(Problem::new(message).help(help).at(stmt.span));
             }
         }
-    };
-    program.body.iter().for_each(|stmt| stmt.each(&mut one));
+    }
     refused.map_or(Ok(()), Err)
 }
 

@@ -14,7 +14,7 @@ pub fn check(program: &Program) -> Result<(), String> {
 
 fn body(program: &Program, stmts: &[Stmt], loops: &mut Vec<Id>) -> Result<(), String> {
     for stmt in stmts {
-        let views = stmt.reads().into_iter().chain(stmt.writes());
+        let views = stmt.accesses();
         let missing = views.map(|view| view.tensor).find(|id| *id as usize >= program.tensors.len());
         if let Some(id) = missing {
             return Err(format!("tensor {id} of {:?} does not exist", stmt.op));
@@ -24,7 +24,7 @@ fn body(program: &Program, stmts: &[Stmt], loops: &mut Vec<Id>) -> Result<(), St
         }
         let known = loops.len();
         loops.extend(match &stmt.op {
-            Op::For { var, .. } | Op::Pipelined { var, .. } | Op::Step { var, .. } => vec![*var],
+            Op::For { var, .. } | Op::Step { var, .. } => vec![*var],
             Op::Tiles { vars, .. } => vars.clone(),
             _ => Vec::new(),
         });

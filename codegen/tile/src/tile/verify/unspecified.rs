@@ -9,6 +9,7 @@ use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::Problem;
 use crate::thread::Id;
 use crate::tile::view::View;
+use crate::tile::visit::preorder;
 use crate::tile::whole::unpacks;
 use crate::tile::{Op, Program, Stmt};
 use crate::values::affine::Coord;
@@ -52,7 +53,7 @@ pub fn check(program: &Program) -> Result<(), Diagnostic> {
 fn is_read_elsewhere(program: &Program, tile: Id) -> bool {
     let (mut others, mut functions, mut next) = (false, BTreeSet::from([tile]), vec![tile]);
     while let (false, Some(tile)) = (others, next.pop()) {
-        let mut read = |of: &Stmt| {
+        for of in preorder(&program.body) {
             let (reads, to) = (of.reads(), of.writes()[..].first().copied());
             let views = || reads.iter().filter(|view| view.tensor == tile);
             let in_order = |view: &&&View, to: &View| {
@@ -71,8 +72,7 @@ fn is_read_elsewhere(program: &Program, tile: Id) -> bool {
             others |= views().next().is_some() && !suits;
             let function = to.filter(|_| views().next().is_some() && !matches!(of.op, Op::Gemm { .. }));
             next.extend(function.map(|to| to.tensor).filter(|id| functions.insert(*id)));
-        };
-        program.body.iter().for_each(|stmt| stmt.each(&mut read));
+        }
     }
     others
 }
@@ -92,7 +92,7 @@ fn find<'p>(body: &'p [Stmt], around: Option<Id>, copies: &mut Vec<(&'p Stmt, Op
             copies.push((stmt, around));
         }
         let around = match &stmt.op {
-            Op::For { var, .. } | Op::Pipelined { var, .. } => Some(*var),
+            Op::For { var, .. } => Some(*var),
             _ => around,
         };
         stmt.bodies().into_iter().for_each(|body| find(body, around, copies));

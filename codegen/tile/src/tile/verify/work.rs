@@ -35,7 +35,7 @@ pub(super) fn check(program: &Program, stmt: &Stmt) -> Result<()> {
             groups(Across::Warp(*lanes), threads)
         }
         Op::Map { ins, value, .. } => coordinates(ins, value),
-        Op::Signal { flag, .. } | Op::AwaitFlag { flag, .. } => one_element(flag),
+        Op::Flag { flag, .. } => one_element(flag),
         _ => Ok(()),
     }
 }
@@ -190,8 +190,9 @@ mod tests {
     use super::*;
     use crate::build::Builder;
     use crate::thread::Bin;
-    use crate::tile::Order;
+    use crate::thread::Change;
     use crate::tile::alternative::Policy;
+    use crate::tile::{Multiply, Order};
     use crate::values::elem::Elem;
     use crate::{isa, tile::verify};
 
@@ -208,10 +209,10 @@ mod tests {
         b.registers(name, Elem::F32, shape)
     }
 
-    fn product(b: &mut Builder, k: [i64; 2], how: How) -> Result<Op> {
+    fn product(b: &mut Builder, k: [i64; 2], how: Multiply) -> Result<Op> {
         let (left, right) = (registers(b, "x", (4, k[0]))?, registers(b, "y", (4, k[1]))?);
         let (acc, order) = (registers(b, "acc", (4, 4))?, Order::Plain);
-        Ok(Op::Gemm { a: left, b: right, acc, how: how.into(), order, token: None })
+        Ok(Op::Gemm { a: left, b: right, acc, how, order, token: None })
     }
 
     fn sum(from: View, to: View, across: Across) -> Op {
@@ -221,9 +222,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_computed_is_refused() {
-        check(|b| product(b, [2, 3], How::Derive), "`x` has K = 2 and `y` has K = 3");
+        check(|b| product(b, [2, 3], Multiply::SUMS), "`x` has K = 2 and `y` has K = 3");
         check(
-            |b| product(b, [2, 2], How::Atom(isa::named("ldmatrix_x4")?)),
+            |b| product(b, [2, 2], Multiply::Atom(isa::named("ldmatrix_x4")?)),
             "`ldmatrix_x4` is not a matrix product",
         );
         check(
@@ -253,7 +254,10 @@ mod tests {
             "a function reads a coordinate along a mode that its input does not have",
         );
         check(
-            |b| Ok(Op::Signal { flag: b.registers("f", Elem::I32, (4i64,))?, add: 1 }),
+            |b| {
+                let flag = b.registers("f", Elem::I32, (4i64,))?;
+                Ok(Op::Flag { flag, with: Change::Add, value: 1.into() })
+            },
             "a flag is one element, and `f` is (4)",
         );
     }

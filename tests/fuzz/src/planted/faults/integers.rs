@@ -48,8 +48,8 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         LOWER,
         "extents are rounded down to tiles",
-        "let more = self.int(i64::from(over) - 1);",
-        "let more = self.int(0);",
+        "self.exprs().add(symbol, i64::from(over) - 1)",
+        "self.exprs().add(symbol, 0)",
     ),
     fault(
         LOWER,

@@ -19,8 +19,8 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         SYNCHRONISE,
         "a wait leaves one group more in flight",
-        "WaitCopies { pending: in_flight }",
-        "WaitCopies { pending: in_flight + 1 }",
+        "Wait { token: None, but: in_flight }",
+        "Wait { token: None, but: in_flight + 1 }",
     ),
     fault(
         SLOTS,
@@ -113,8 +113,8 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         RING,
         "a ring's first slots are not free",
-        "let before = self.int(-1);",
-        "let before = self.int(0);",
+        "self.exprs().add(wraps, -1)",
+        "self.exprs().add(wraps, 0)",
     ),
     fault(
         RING,

@@ -155,8 +155,8 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         REDUCE,
         "a mask is inverted",
-        "Val::Guarded(inside, Box::new(element), Box::new(neutral))",
-        "Val::Guarded(inside, Box::new(neutral), Box::new(element))",
+        "Val::guarded(inside, element, neutral)",
+        "Val::guarded(inside, neutral, element)",
     ),
     fault(
         REDUCE,
@@ -254,18 +254,13 @@ pub(super) const FAULTS: &[Fault] = &[
         "if skips { self.kernel.exprs.constant(inside).or(Some(1)) } else { Some(1) }",
     ),
     fault(STATEMENT, "a barrier is omitted", "tile::Op::Sync => self.meet(stmt.by),", "tile::Op::Sync => {}"),
-    fault(
-        STATEMENT,
-        "a wait leaves one group more in flight",
-        "pending: *pending });",
-        "pending: *pending + 1 });",
-    ),
+    fault(STATEMENT, "a wait leaves one group more in flight", "pending: *but });", "pending: *but + 1 });"),
     fault(STATEMENT, "a loop exit is inverted", "self.exprs().not(below)", "below"),
     fault(
         FAMILY,
         "threads of a group are numbered from the block's",
-        "self.exprs().sub(thread, first)",
-        "self.exprs().add(thread, first)",
+        "self.exprs().sub(thread, i64::from(first))",
+        "self.exprs().add(thread, i64::from(first))",
     ),
     fault(
         PARTITION,

@@ -185,18 +185,17 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         ATOMIC,
         "a flag is signalled before all threads have written",
-        "        self.meet(self.scope.by);
-        self.elect(vec![Op::Atomic {",
-        "        self.elect(vec![Op::Atomic {",
+        "        if !waits {
+            self.meet(self.scope.by);",
+        "        if false {
+            self.meet(self.scope.by);",
     )
     .exchanged(),
     fault(
         ATOMIC,
         "a signal does not release",
-        "order: MemoryOrder::Release,
-            scope: Scope::Grid,",
-        "order: MemoryOrder::Relaxed,
-            scope: Scope::Grid,",
+        "let order = if waits { MemoryOrder::Acquire } else { MemoryOrder::Release };",
+        "let order = if waits { MemoryOrder::Acquire } else { MemoryOrder::Relaxed };",
     )
     .exchanged(),
     fault(

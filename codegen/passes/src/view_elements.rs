@@ -3,26 +3,48 @@
 
 use tilewright_layout::Value;
 
-use super::super::Budget;
-use crate::tile::Tensor;
 use crate::tile::view::View;
 use crate::values::affine::{Affine, Coord};
+
+/// Counts evaluations.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    pub(crate) left: u32,
+    /// Was the budget exceeded?
+    pub(crate) short: bool,
+}
+
+impl Budget {
+    pub(crate) fn of(left: u32) -> Budget {
+        Budget { left, short: false }
+    }
+
+    /// Takes `count` evaluations, or none where fewer are left.
+    pub(crate) fn take(&mut self, count: usize) -> bool {
+        let enough = count <= self.left as usize;
+        if enough {
+            self.left -= count as u32;
+        }
+        self.short |= !enough;
+        enough
+    }
+}
 
 /// The element count assumed for a mode whose extent is known at launch only: its steps are all alike.
 const OF_A_SYMBOL: i64 = 3;
 
 /// Elements of a view, leftmost mode fastest.
 #[derive(Debug)]
-pub(super) struct Elements {
+pub(crate) struct Elements {
     /// How many along each mode of the view.
-    pub(super) counts: Vec<usize>,
+    pub(crate) counts: Vec<usize>,
     /// For each mode of the tensor: the offset of each element from the base.
-    pub(super) along: Vec<Vec<i64>>,
+    pub(crate) along: Vec<Vec<i64>>,
 }
 
 impl Elements {
     /// All of them; `None` past the budget, and for views that are not made of whole steps.
-    pub(super) fn of(view: &View, budget: &mut Budget) -> Option<Elements> {
+    pub(crate) fn of(view: &View, budget: &mut Budget) -> Option<Elements> {
         let (mut counts, mut along) = (Vec::new(), vec![vec![0i64]; view.base.len()]);
         for mode in view.layout.modes() {
             let leaves: Vec<(Value, Value)> = mode.leaves().collect();
@@ -56,12 +78,27 @@ impl Elements {
         Some(Elements { counts, along })
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.counts.iter().product()
     }
 
+    /// The number of an element in a tensor of these extents, leftmost mode fastest, from the first element's coordinates; `None`
+    /// if it is outside.
+    pub(crate) fn index(&self, start: &[i64], extents: &[i64], element: usize) -> Option<usize> {
+        let (mut index, mut step) = (0, 1);
+        for ((start, extent), along) in start.iter().zip(extents).zip(&self.along) {
+            let at = start + along[element];
+            if !(0..*extent).contains(&at) {
+                return None;
+            }
+            index += at * step;
+            step *= extent;
+        }
+        usize::try_from(index).ok()
+    }
+
     /// The coordinates of an element in the view, for messages.
-    pub(super) fn coordinates(&self, element: usize) -> String {
+    pub(crate) fn coordinates(&self, element: usize) -> String {
         let mut rest = element;
         let submodes = self.counts.iter().map(|count| {
             let submode = rest % count;
@@ -72,14 +109,14 @@ impl Elements {
     }
 
     /// Does a mode of the tensor vary from element to element?
-    pub(super) fn moves(&self, mode: usize) -> bool {
+    pub(crate) fn moves(&self, mode: usize) -> bool {
         self.along[mode].iter().any(|at| *at != self.along[mode][0])
     }
 }
 
 /// The parts of a base: the thread's part, the unknown uniform part, and the constant. `None` if a term
 /// mixes the thread with other leaves.
-pub(super) fn parts(base: &Affine) -> Option<(Affine, Affine, i64)> {
+pub(crate) fn parts(base: &Affine) -> Option<(Affine, Affine, i64)> {
     let (mut thread, mut uniform) = (Affine::default(), Affine::default());
     for (coord, factor) in &base.terms {
         let term = Affine { constant: 0, terms: vec![(coord.clone(), *factor)] };
@@ -96,7 +133,7 @@ pub(super) fn parts(base: &Affine) -> Option<(Affine, Affine, i64)> {
 }
 
 /// The thread's part, for each of the threads.
-pub(super) fn for_each_thread(terms: &Affine, threads: u32, budget: &mut Budget) -> Option<Vec<i64>> {
+pub(crate) fn for_each_thread(terms: &Affine, threads: u32, budget: &mut Budget) -> Option<Vec<i64>> {
     if terms.terms.is_empty() {
         return Some(vec![terms.constant; threads as usize]);
     }
@@ -109,20 +146,15 @@ pub(super) fn for_each_thread(terms: &Affine, threads: u32, budget: &mut Budget)
     Some((0..threads).map(at).collect())
 }
 
-/// Extents of a tensor's modes; `None` if one is known at launch only.
-pub(super) fn extents(tensor: &Tensor) -> Option<Vec<i64>> {
-    tensor.plain().modes().map(|mode| mode.size().ok()).collect()
-}
-
 /// The predicate of a ragged partition: which elements are inside its tile.
 #[derive(Debug, Default)]
-pub(super) struct Mask {
+pub(crate) struct Mask {
     /// For each mode that may overshoot: each thread's start, each element's offset from there, the extent.
     limits: Vec<(Vec<i64>, Vec<i64>, i64)>,
 }
 
 impl Mask {
-    pub(super) fn of(view: &View, elements: &Elements, threads: u32, budget: &mut Budget) -> Option<Mask> {
+    pub(crate) fn of(view: &View, elements: &Elements, threads: u32, budget: &mut Budget) -> Option<Mask> {
         let mut limits = Vec::new();
         for (mode, limit) in view.limits.iter().enumerate() {
             let Some((origin, extent)) = limit else { continue };
@@ -136,11 +168,11 @@ impl Mask {
         Some(Mask { limits })
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.limits.is_empty()
     }
 
-    pub(super) fn has(&self, thread: u32, element: usize) -> bool {
+    pub(crate) fn has(&self, thread: u32, element: usize) -> bool {
         let inside = |(threads, along, extent): &(Vec<i64>, Vec<i64>, i64)| {
             (0..*extent).contains(&(threads[thread as usize] + along[element]))
         };

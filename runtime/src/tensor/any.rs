@@ -1,0 +1,52 @@
+//! A tensor whose element type and number of modes are known only at run time.
+
+use tilewright_program::Elem;
+use tilewright_program::element::Element;
+
+use super::{DeviceTensor, needed, spans};
+use crate::argument::Argument;
+use crate::error::Error;
+use crate::stream::Stream;
+
+/// A tensor in a device's memory, which it owns: bytes, and what is in them.
+#[derive(Debug)]
+pub struct AnyTensor {
+    bytes: DeviceTensor<u8, 1>,
+    elem: Elem,
+    extents: Vec<usize>,
+    strides: Vec<usize>,
+}
+
+impl AnyTensor {
+    /// A tensor with these strides, in elements. `values` has its elements from the first to the last, or their bytes.
+    pub fn new<S: Element>(
+        stream: &Stream,
+        elem: Elem,
+        extents: &[usize],
+        strides: &[usize],
+        values: &[S],
+    ) -> Result<AnyTensor, Error> {
+        let (size, needed) = (elem.bytes() as usize, needed(elem, extents, strides)?);
+        spans(extents, strides, needed, size_of_val(values) / size)?;
+        let mut bytes = DeviceTensor::uninitialised(stream, needed * size)?;
+        bytes.copy_from(values)?;
+        Ok(AnyTensor { bytes, elem, extents: extents.into(), strides: strides.into() })
+    }
+
+    /// Copies bytes of elements into the tensor, as they are stored.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.bytes.write(bytes)
+    }
+
+    /// The bytes of its elements from the first to the last.
+    pub fn bytes(&self) -> Result<Vec<u8>, Error> {
+        self.bytes.to_host_stored()
+    }
+
+    /// As an argument; `written` if the kernel writes it.
+    pub fn argument(&mut self, written: bool) -> Argument<'_> {
+        let AnyTensor { bytes, elem, extents, strides } = self;
+        let buffer = if written { bytes.storage.write() } else { bytes.storage.read() };
+        Argument::tensor(buffer, *elem, extents.iter().chain(&*strides).copied(), 0)
+    }
+}
