@@ -21,10 +21,6 @@ fn auto_takes_tensor_cores_where_it_can() {
     assert_eq!(made(ROWS), Ok(true));
     assert_eq!(made(&format!("{ROWS} c=n_major bm=64 bn=96")), Ok(true));
     assert_eq!(made(&format!("{ROWS} mma=none")), Ok(false));
-    assert_eq!(
-        made(&format!("{ROWS} schedule=(order=serpentine)")),
-        Err("`order` is about the threads of a product without tensor cores\nhelp: leave it out, or write mma = none".into())
-    );
     assert_eq!(made("dtype=bf16 arch=80 a=k_major b=k_major"), Ok(false));
     assert_eq!(made("dtype=bf16 a=k_major b=k_major"), Ok(true));
     assert_eq!(made("dtype=bf16 arch=90"), Ok(true));
@@ -33,15 +29,7 @@ fn auto_takes_tensor_cores_where_it_can() {
         let kernel = Words::read(&format!("{ROWS} {tile}")).unwrap().matmul().unwrap();
         assert!(kernel.report.instruction.unwrap().starts_with("mma.sync: "), "{tile}");
     }
-    assert_eq!(
-        made(&format!("{ROWS} bn=48 schedule=(cluster=1)")),
-        Err("a tile has 64 rows for each warpgroup, or twice as many for each of two, and bn is 48\nhelp: write bn = 64, 128, 192 or 256".into())
-    );
     // A product that CUDA cores do not support either is an error about tensor cores.
-    assert_eq!(
-        made("dtype=bf16 stages=12"),
-        Err("12 stages take 294912 bytes of shared memory, and a block has 166912\nhelp: write fewer stages, or a smaller bk".into())
-    );
     let wrong = made("dtype=bf16 bm=100").unwrap_err();
     assert!(wrong.contains(
         "cannot share a tile of 100x128 by products of 8x16\nhelp: write bm and bn as multiples of 8 and 16"
@@ -59,32 +47,10 @@ fn auto_takes_tensor_cores_where_it_can() {
         .source()
         .to_owned();
     assert!(source.contains("Sw<2,3,4>"));
-    assert_eq!(
-        made("dtype=bf16 schedule=(swizzle=128)"),
-        Err("`swizzle` has three numbers: bits, base and shift\nhelp: write swizzle = (3, 3, 3), swizzle = none, or leave it out".into())
-    );
-    assert_eq!(
-        made("dtype=bf16 arch=90 mma=wgmma schedule=(swizzle=none)"),
-        Err("tiles of wgmma have the swizzles of the hardware\nhelp: leave swizzle out, or write mma = mma_sync".into())
-    );
     // Four warps over a tile of 16x16 share K.
     assert_eq!(made("dtype=bf16 bm=16 bn=16 bk=64 warps=4"), Ok(false));
     assert_eq!(made("dtype=f16 arch=90 a=k_major overlaps=true"), Ok(true));
     assert_eq!(made("dtype=f32 arch=90"), Ok(false));
-}
-
-/// Rows of C are contiguous, so bm is about the rows of wgmma.
-#[track_caller]
-fn check(keys: &str, expected: &str) {
-    check_order(&format!("c=n_major {keys}"), expected);
-}
-
-#[track_caller]
-fn check_order(keys: &str, expected: &str) {
-    assert_eq!(
-        made(&format!("dtype=bf16 arch=90 a=k_major b=k_major mma=wgmma {keys}")),
-        Err(expected.into())
-    );
 }
 
 /// A tile that goes with the keys gives the rows and columns that no key sets.
@@ -105,84 +71,17 @@ fn default_tiles_go_with_the_keys() {
     assert_eq!(tile("dtype=tf32 bm=256"), "ceil(M/256) * ceil(N/128) tiles");
 }
 
+/// Blocks of a cluster share K of an operand that is not k_major, and any width is copied.
 #[test]
-fn limits_of_wgmma_are_reported_at_their_key() {
-    check(
-        "bm=96",
-        "a tile has 64 rows for each warpgroup, or twice as many for each of two, and bm is 96\nhelp: write bm = 64, 128, 192 or 256",
-    );
-    check(
-        "bk=40",
-        "wgmma takes 16 elements of bf16 along K at once, and bk is 40\nhelp: write bk = 32, or leave it out",
-    );
-    check(
-        "bn=100",
-        "wgmma takes 16 to 256 columns in steps of 16, and bn is 100\nhelp: write bn = 128 or bn = 256",
-    );
-    check(
-        "stages=8",
-        "8 stages take 393216 bytes of shared memory, and a block has 232448\nhelp: write fewer stages, or a smaller bk",
-    );
-    check(
-        "schedule=(vec=8)",
-        "`vec` is about the threads of a product without tensor cores\nhelp: leave it out, or write mma = none",
-    );
-    check(
-        "schedule=(cluster=3)",
-        "a cluster has 1, 2, 4 or 8 blocks along the rows of C, and cluster is 3\nhelp: write cluster = 1, 2, 4 or 8",
-    );
-    check(
-        "bm=64 bn=48 schedule=(cluster=4)",
-        "each of 4 blocks copies a multiple of 8 of what they share, and bn is 48\nhelp: write bn = 32, or a smaller cluster",
-    );
-    check(
-        "schedule=(split_k=17) bm=64",
-        "K is split over the blocks of a cluster, at most 16, and split_k is 17\nhelp: write split_k = 2, 4, 8 or 16",
-    );
-    check(
-        "schedule=(split_k=3) bm=64 bn=128",
-        "each of 3 blocks adds and stores an equal part of the rows or of the columns of a tile, which has 64 by 128\nhelp: write bn = 96, or another split_k",
-    );
-    check(
-        "schedule=(split_k=4) bm=192",
-        "where K is split, each of a block's warpgroups multiplies 64 rows, 128 in all, and bm is 192\nhelp: write bm = 128",
-    );
-    check(
-        "schedule=(split_k=8 cluster=4) bm=64",
-        "a cluster has at most 16 blocks, and cluster = 4 and split_k = 8 are 32\nhelp: write a smaller split_k",
-    );
-    check(
-        "schedule=(split_k=2 ping_pong=true) bm=64",
-        "several blocks split K, which does not go together with a ping-pong schedule\nhelp: leave split_k out",
-    );
-    check(
-        "schedule=(split_k=blocks(65)) bm=64",
-        "K is divided among 1 to 64 blocks\nhelp: write split_k = blocks(4)",
-    );
-    check(
-        "schedule=(split_k=blocks(4)) bm=64 batched=true",
-        "blocks of the grid divide K in the tiles of one matrix, and batched has several\nhelp: write split_k = 4, or leave it out",
-    );
-    check(
-        "bm=256 bn=256",
-        "a thread has 256 accumulators of a tile of 256 by 256, and at most 128 fit\nhelp: write bn = 128, or a smaller bm",
-    );
-    assert_eq!(
-        made("dtype=f16 b_dtype=i4 arch=90 a=k_major b=k_major mma=wgmma bk=48"),
-        Err("a bulk copy takes rows of a multiple of 16 bytes, 32 weights along K, and bk is 48\nhelp: write bk = 32, or leave it out".into())
-    );
-    // Blocks of a cluster share K of an operand that is not k_major, and any width is copied.
-    assert_eq!(
-        made("dtype=bf16 arch=90 mma=wgmma c=n_major bm=64 bn=64 bk=16 schedule=(cluster=4)"),
-        Err("each of 4 blocks copies a multiple of 8 of what they share, and bk is 16\nhelp: write bk = 32, or a smaller cluster".into())
-    );
-    assert_eq!(made("dtype=bf16 arch=90 bm=64 bn=48 c=n_major schedule=(cluster=4)"), Ok(true));
-    assert_eq!(made("dtype=bf16 arch=90 bm=64 bn=64 c=n_major schedule=(cluster=2)"), Ok(true));
-    assert_eq!(made("dtype=bf16 arch=90 bm=64 bn=48 c=n_major"), Ok(true));
-    assert_eq!(
-        made("dtype=bf16 mma=wgmma"),
-        Err("wgmma is an instruction of sm_90a\nhelp: write arch = 90".into())
-    );
+fn operands_across_rows_have_any_width() {
+    for keys in [
+        "bm=64 bn=48 c=n_major schedule=(cluster=4)",
+        "bm=64 bn=64 c=n_major schedule=(cluster=2)",
+        "bm=64 bn=64 schedule=(cluster=2)",
+        "bm=64 bn=48 c=n_major",
+    ] {
+        assert_eq!(made(&format!("dtype=bf16 arch=90 {keys}")), Ok(true), "{keys}");
+    }
 }
 
 #[test]
@@ -196,19 +95,6 @@ fn types_take_wgmma_where_the_hardware_does() {
     for keys in ["dtype=tf32 arch=90 a=k_major", "dtype=i8 arch=90 b=k_major", "dtype=i8 out=i8 arch=90"] {
         assert_eq!(made(keys), Ok(false), "{keys}");
     }
-    let wrong = |keys: &str| made(&format!("{keys} arch=90 mma=wgmma")).unwrap_err();
-    assert_eq!(
-        wrong("dtype=tf32 a=k_major"),
-        "wgmma reads elements of tf32 from rows that are contiguous along K, and `b` is not k_major\nhelp: write k_major for both operands, or leave mma out: launches then copy the operand where that is faster"
-    );
-    assert_eq!(
-        wrong("dtype=f64"),
-        "wgmma does not multiply f64\nhelp: write dtype = bf16, f16, tf32, e4m3, e5m2, i8 or u8"
-    );
-    assert_eq!(
-        wrong("dtype=f16 acc=f16"),
-        "wgmma sums products of f16 in f32 here\nhelp: leave acc out, or write mma = mma_sync"
-    );
     // On request, wgmma also has results of 8 and of 64 bits.
     for keys in ["dtype=i8 a=k_major b=k_major out=i8", "dtype=bf16 out=f64 bm=64 bn=64"] {
         assert_eq!(made(&format!("{keys} arch=90")), Ok(false), "{keys}");
@@ -222,18 +108,6 @@ fn sums_that_are_promoted_have_half_as_many_accumulators() {
     for keys in ["", "bm=128 bn=128", "bm=128 bn=256 fast_accum=true", "bm=64 bn=128 batched=true"] {
         assert_eq!(made(&format!("{BYTES} {keys}")), Ok(true), "{keys}");
     }
-    assert_eq!(
-        made(&format!("{BYTES} bm=64 bn=64 bk=256 mma=wgmma")).unwrap_err(),
-        "sums of each 128 along K are promoted to f32, and bk is 256\nhelp: write bk = 128, or leave it out"
-    );
-    assert_eq!(
-        made(&format!("{BYTES} bm=128 bn=256 mma=wgmma")).unwrap_err(),
-        "a thread has 128 accumulators of a tile of 128 by 256, and at most 64 fit\nhelp: write bn = 128, or a smaller bm; with fast_accum = true 128 fit"
-    );
-    assert_eq!(
-        made("dtype=bf16 arch=90 fast_accum=true").unwrap_err(),
-        "`fast_accum` is about sums of e4m3 and e5m2, and dtype is bf16\nhelp: leave it out: other sums are as accurate as those in f32"
-    );
 }
 
 /// Launch bounds do not ask for more blocks than fit the shared memory of the architectures that run the kernel.
@@ -270,39 +144,6 @@ fn scales_of_blocks_have_limits() {
     ] {
         assert_eq!(made(keys), Ok(false), "{keys}");
     }
-    let wrong = |keys: &str| made(keys).unwrap_err();
-    assert_eq!(
-        wrong("dtype=bf16 arch=90 scales=blocks"),
-        "scales of blocks are about products of e4m3 and e5m2, and dtype is bf16\nhelp: write scales = both, or dtype = e4m3"
-    );
-    assert_eq!(
-        wrong("dtype=bf16 b_dtype=e4m3 b=k_major arch=90 scales=blocks"),
-        "narrow weights have a scale for each column of C anyway, the argument `scale`\nhelp: leave `scales` out, or write scales = rows for those of activations too"
-    );
-    assert_eq!(
-        wrong(&format!("{KEYS} fast_accum=true")),
-        "scales of blocks multiply sums of each 128 of K, which fast_accum = true leaves in the tensor cores\nhelp: leave fast_accum out"
-    );
-    assert_eq!(
-        wrong(&format!("{KEYS} bm=64 bn=96")),
-        "a tile lies in one block of 128 with one scale, and bn is 96\nhelp: write bn = 64 or bn = 128"
-    );
-    assert_eq!(
-        wrong(&format!("{KEYS} bm=256 bn=128")),
-        "a thread has 128 accumulators of a tile of 256 by 128, and at most 64 fit\nhelp: write bn = 64, or a smaller bm"
-    );
-    assert_eq!(
-        wrong("dtype=e4m3 scales=blocks arch=89 mma=mma_sync bm=64 bn=64 bk=96"),
-        "a tile lies in one block of 128 with one scale, and bk is 96\nhelp: write bk = 64 or bk = 128"
-    );
-    assert_eq!(
-        wrong("dtype=e4m3 scales=blocks arch=89 mma=mma_sync bm=64 bn=64 bk=128 warps=(1,1,4)"),
-        "4 warps share K, whose sums have different scales\nhelp: leave the third mode of warps out"
-    );
-    assert_eq!(
-        wrong("dtype=e4m3 scales=blocks arch=80 a=k_major b=k_major"),
-        "no matrix instruction of sm_80 multiplies e4m3 into sums of f32\nhelp: write arch = 89"
-    );
 }
 
 /// Tiles and copies that only other threads, other copies or the other product have.
@@ -323,14 +164,6 @@ fn what_has_a_way_is_not_refused() {
     ] {
         assert_eq!(made(keys), Ok(false), "{keys}");
     }
-    assert_eq!(
-        made("dtype=bf16 arch=75"),
-        Err("kernels need sm_80, and this is sm_75\nhelp: write arch = 80 or more, or leave it out".into())
-    );
-    assert_eq!(
-        made("dtype=e5m2 arch=86 warps=8"),
-        Err("no matrix instruction of sm_86 multiplies e5m2 into sums of f32\nhelp: write arch = 89".into())
-    );
 }
 
 #[test]
@@ -344,23 +177,6 @@ fn products_in_two_terms() {
     for keys in ["precision=f32x3 arch=90 a=k_major", "precision=tf32 arch=90 a=k_major b=k_major"] {
         assert_eq!(made(keys), Ok(false), "{keys}");
     }
-    let wrong = |keys: &str| made(&format!("{keys} arch=90 mma=wgmma a=k_major b=k_major")).unwrap_err();
-    assert_eq!(
-        wrong("precision=f32x3 schedule=(ping_pong=true)"),
-        "each slot of a ping-pong schedule is read by one warpgroup, and with precision = f32x3 another one splits it first\nhelp: leave ping_pong out"
-    );
-    assert_eq!(
-        wrong("precision=f32x3 c=n_major bm=128 bn=256"),
-        "a thread has 128 accumulators of a tile of 128 by 256, and at most 64 fit\nhelp: write bn = 128, or a smaller bm"
-    );
-    assert_eq!(
-        wrong("precision=tf32"),
-        "wgmma reads an operand from shared memory, where nothing rounds it to tf32\nhelp: write precision = f32x3, dtype = tf32 for operands that are rounded already, or mma = mma_sync"
-    );
-    assert_eq!(
-        wrong("dtype=f32"),
-        "wgmma does not multiply f32\nhelp: write precision = f32x3, or dtype = tf32"
-    );
 }
 
 #[test]
@@ -392,27 +208,6 @@ fn the_report_says_why_it_is_not_wgmma() {
     assert_eq!(report("dtype=tf32 arch=90 mma=mma_sync"), None);
     assert_eq!(report("dtype=f32 arch=90"), None);
     assert_eq!(report("dtype=bf16 arch=80"), None);
-}
-
-#[test]
-fn the_transposed_product_blames_the_other_key() {
-    check_order(
-        "bn=96",
-        "a tile has 64 rows for each warpgroup, or twice as many for each of two, and bn is 96\nhelp: write bn = 64, 128, 192 or 256",
-    );
-    check_order(
-        "bm=100",
-        "wgmma takes 16 to 256 columns in steps of 16, and bm is 100\nhelp: write bm = 128 or bm = 256",
-    );
-    check_order(
-        "schedule=(cluster=3)",
-        "a cluster has 1, 2, 4 or 8 blocks along the columns of C, and cluster is 3\nhelp: write cluster = 1, 2, 4 or 8",
-    );
-    check_order(
-        "bm=192 bn=256",
-        "a thread has 192 accumulators of a tile of 192 by 256, and at most 128 fit\nhelp: write bm = 128, or a smaller bn",
-    );
-    assert_eq!(made("dtype=bf16 arch=90 bm=64 bn=64 schedule=(cluster=2)"), Ok(true));
 }
 
 /// The tile of C that a block computes in a product of these sizes, in rows and columns of wgmma, and the blocks of a cluster.

@@ -307,3 +307,32 @@ fn clamped_views_are_only_read() {
         )
     );
 }
+
+/// No text has such tiles.
+#[test]
+fn tiles_of_unknown_shape_are_not_filled_ahead() -> Result<()> {
+    let mut b = Builder::new("ahead");
+    let a = matrix(&mut b, "a", Elem::F32, ["M", "K"], false)?;
+    let c = matrix(&mut b, "c", Elem::F32, ["M", "K"], true)?;
+    let mut part = |view: &View| {
+        let tile = b.tile(view, (16, 4), &[At::Index(Coord::Block(0).into()), At::All])?;
+        b.parallelize(&tile, &layout!((8, 4)))
+    };
+    let (from, out) = (part(&a)?, part(&c)?);
+    let s = b.shared("s", Elem::F32, layout!((16, 4) : (1, 20)))?;
+    let s = b.parallelize(&s, &layout!((8, 4)))?;
+    b.pipelined("k", Value::symbol("K").ceil_div(4).unwrap(), 3, |b, k| -> Result<()> {
+        let (from, out) = (last(b, &from, &k)?, last(b, &out, &k)?);
+        let mut to = s.clone();
+        to.layout = Layout::from_modes([Layout::new(Value::symbol("M"), 1i64)?, Layout::new(4i64, 20i64)?])?;
+        b.statement(Op::Copy { from, to, how: How::Staged, fill: 0.0.into(), token: None });
+        b.copy(&s, &out)
+    })?;
+    let outcome = generate(b.finish());
+    let message: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
+    assert_eq!(
+        message.join("\n"),
+        "`s` is filled through registers, and its shape (M,4) is known at launch only\nhelp: use a tile whose extents are integers"
+    );
+    Ok(())
+}

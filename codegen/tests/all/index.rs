@@ -3,7 +3,7 @@
 //! Random expressions are built twice, through the arena and as a plain tree, and both are evaluated at the
 //! same points: the tree rounds down, the arena's result divides as CUDA C does, towards zero.
 
-use crate::common::compute::compute;
+use crate::compute::compute;
 use proptest::prelude::*;
 use tilewright_codegen::index::{Exprs, Int, Ix};
 use tilewright_codegen::thread::Scope;

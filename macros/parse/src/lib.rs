@@ -3,8 +3,6 @@
 //! `tile` does. The macros call it with tokens of the compiler, and the command with tokens of a text (`file`).
 
 pub mod attribute;
-#[cfg(test)]
-mod compact;
 pub mod device;
 mod expr;
 pub mod file;

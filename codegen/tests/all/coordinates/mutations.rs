@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use tilewright_codegen::generate;
 use tilewright_codegen::tile::Arg;
 use tilewright_layout::{Layout, Swizzle};
+use tilewright_sim::{Arg as Given, Options, Outcome, run_every};
 
 use super::interpret::{Memory, run};
 use super::product::{Part, Product};
-use crate::common::{Args, close, numbers, result};
 
 /// How many products are drawn; one of every `SIMULATED` that pass is also simulated.
 const DRAWS: u64 = 300;
@@ -167,21 +167,32 @@ fn wanted(a: &[f64], b: &[f64], [m, n, k]: [i64; 3], i: i64, j: i64) -> f64 {
     (0..k).map(|l| a[(i + l * m) as usize] * b[(j + l * n) as usize]).sum()
 }
 
+/// Numbers between -1 and 1, exact in every type.
+fn numbers(count: usize, seed: u64) -> Vec<f64> {
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    (0..count).map(|_| random.below(33) as f64 / 16.0 - 1.0).collect()
+}
+
+fn close(x: f64, y: f64, within: f64) -> bool {
+    (x - y).abs() <= within * (1.0 + x.abs().max(y.abs()))
+}
+
 fn simulated(product: &Product) -> bool {
     let [m, n, k] = product.sizes();
     let (a, b) = (numbers((m * k) as usize, 3), numbers((n * k) as usize, 4));
-    let args = Args::default()
-        .size("M", m)
-        .size("N", n)
-        .size("K", k)
-        .size("lda", m)
-        .size("ldb", n)
-        .size("ldc", m)
-        .array("a", a.clone())
-        .array("b", b.clone())
-        .array("c", vec![f64::NAN; (m * n) as usize]);
-    let c = result(product.program().expect("a program"), &args, "c");
-    (0..m * n).all(|at| close(c[at as usize], wanted(&a, &b, [m, n, k], at % m, at / m), 1e-5))
+    let operand = |data: &[f64], rows: i64| {
+        let data: Vec<f32> = data.iter().map(|x| *x as f32).collect();
+        Given::tensor(&data, [rows as usize, k as usize]).strides([1, rows as usize])
+    };
+    let c = Given::output::<f32>([m as usize, n as usize]).strides([1, m as usize]);
+    let kernel = generate(product.program().expect("a program")).kernel.expect("a kernel");
+    let options = Options { schedules: 2, ..Options::default() };
+    let outcomes = run_every(&kernel, &[operand(&a, m), operand(&b, n), c], &options).expect("no fault");
+    let is_right = |outcome: &Outcome| {
+        let c = outcome.get::<f32>("c").expect("a result");
+        (0..m * n).all(|at| close(c[at as usize].into(), wanted(&a, &b, [m, n, k], at % m, at / m), 1e-5))
+    };
+    outcomes.iter().all(is_right)
 }
 
 #[test]

@@ -7,10 +7,10 @@ use std::ops::ControlFlow;
 use tilewright_codegen::index::{Int, Ix};
 use tilewright_codegen::thread::{AtomArg, Id, Kernel, Lane, Op, Param, Stmt, Val};
 
-use super::compute::compute;
+use crate::compute::compute;
 
 /// Checks all threads of a launch. `size` gives extents and strides by name.
-pub fn check(kernel: &Kernel, grid: [i64; 3], size: &dyn Fn(&str) -> i64) {
+pub(crate) fn check(kernel: &Kernel, grid: [i64; 3], size: &dyn Fn(&str) -> i64) {
     let param = |param: &Param| if let Param::Int { symbol, .. } = param { size(symbol.name()) } else { 0 };
     let params: Vec<i64> = kernel.params.iter().map(param).collect();
     let blocks: i64 = grid.iter().product();
