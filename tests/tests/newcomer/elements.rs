@@ -5,35 +5,6 @@ use tilewright::prelude::*;
 use tilewright_sim::Arg;
 use tilewright_tests::inputs::inputs;
 
-/// The number of iterations until a point of the Mandelbrot set's plane escapes.
-#[kernel]
-fn mandelbrot(step: f32, out: &mut Tensor<i32, (W, H)>) {
-    let out = tile(out, (32, 8), (block.x, block.y));
-    let cx = map(out, |_, at| at.0 as f32 * step - 2.0);
-    let cy = map(out, |_, at| at.1 as f32 * step - 1.0);
-    let mut x = full::<f32>((32, 8), 0.0);
-    let mut y = full::<f32>((32, 8), 0.0);
-    let mut count = full::<i32>((32, 8), 0);
-    for _ in 0..30 {
-        let (nx, ny) = map((x, y, cx, cy), |x, y, cx, cy| (x * x - y * y + cx, 2.0 * x * y + cy));
-        (x, y) = map((nx, ny, x, y), |nx, ny, x, y| if x * x + y * y <= 4.0 { (nx, ny) } else { (x, y) });
-        count = map((count, x, y), |n, x, y| n + (x * x + y * y <= 4.0) as i32);
-    }
-    copy(count, out);
-}
-
-#[test]
-fn the_mandelbrot_set() {
-    let (w, h) = (47, 29);
-    for outcome in
-        crate::every(generated!(mandelbrot()), &[Arg::number(0.0625f32), Arg::output::<i32>([w, h])])
-    {
-        let got = outcome.get::<i32>("out").unwrap();
-        assert_eq!(got[32 + 16 * w], 30); // the origin stays
-        assert_eq!(got[0], 0); // -2 - i escapes
-    }
-}
-
 /// Constants that name their types have these where no other number is beside them: the largest with its index, and the second.
 #[kernel]
 fn two_best(

@@ -1,4 +1,4 @@
-//! More from machine learning: norms of groups, clusters, quantised weights, recurrent cells.
+//! More from machine learning: quantised weights, a recurrent cell, a factor of a matrix.
 
 use tilewright::prelude::*;
 use tilewright_tests::inputs::inputs;

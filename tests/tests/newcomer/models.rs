@@ -1,4 +1,4 @@
-//! Kernels of models as they are trained and served: losses, optimisers, samplers, adapters, states.
+//! Kernels of models as they are trained and served: norms, samplers, adapters, states.
 
 use crate::{below, close, drawn, every, generated, right, rows};
 use tilewright::prelude::*;

@@ -1,22 +1,7 @@
-//! Neighbours: a stencil, convolutions, a blur.
+//! Neighbours: convolutions, and a blur.
 
 use tilewright::prelude::*;
 use tilewright_tests::inputs::inputs;
-
-/// One Jacobi step: the mean of the four neighbours; 0 out of bounds.
-#[kernel(allow(bank_conflicts, uncoalesced))]
-fn stencil(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) {
-    let s = shared::<f32>((34, 18));
-    copy(tile(x, (32, 16), (block.x, block.y), halo = 1), s);
-    let s = tile(s, (32, 16), (0, 0));
-    let around = (shift(s, (0, 1)), shift(s, (2, 1)), shift(s, (1, 0)), shift(s, (1, 2)));
-    copy(map(around, |a, b, c, d| 0.25 * (a + b + c + d)), tile(y, (32, 16), (block.x, block.y)));
-}
-
-#[test]
-fn stencils() {
-    inputs(stencil().def()).written(["M = 32, N = 16", "M = 45, N = 50", "M = 1, N = 3"]);
-}
 
 /// A 3×3 convolution of each channel on its own, with its bias.
 #[kernel]

@@ -1,4 +1,4 @@
-//! Integers and bits, diagonals, butterflies, geometry.
+//! Integers and bits: random numbers, packed words, diagonals.
 
 use tilewright::prelude::*;
 use tilewright_tests::gathers::philox;
@@ -72,19 +72,4 @@ fn edit_distance(
 #[test]
 fn distances_of_texts() {
     inputs(edit_distance().def()).below("a", 4).below("b", 4).written(["M = 20, N = 30, B = 2"]);
-}
-
-/// Grey values of interleaved colours.
-#[kernel(allow(uncoalesced))]
-fn grey(x: &Tensor<u8, (H, W, _3), (ldx, _3, _1)>, y: &mut Tensor<u8, (H, W), (ldy, _1)>) {
-    let g = tile(x, (8, 64, 3), (block.x, block.y, 0));
-    let out = tile(y, (8, 64), (block.x, block.y));
-    map((g[(_, _, 0)], g[(_, _, 1)], g[(_, _, 2)]), out, |r, g, b| {
-        round(0.299 * r as f32 + 0.587 * g as f32 + 0.114 * b as f32) as u8
-    });
-}
-
-#[test]
-fn grey_images() {
-    inputs(grey().def()).written(["H = 9, W = 70"]);
 }

@@ -1,4 +1,4 @@
-//! Pictures and signals: pools, transforms, colours, regions, frames.
+//! Pictures and signals: pools, transforms, colours, frames.
 
 use crate::{below, every, generated, rows};
 use tilewright::prelude::*;
@@ -174,24 +174,6 @@ fn colours_are_converted() {
         ];
         near(nv12().def(), &args, 1e-6);
     }
-}
-
-/// An integral image: sums of everything above and to the left.
-#[kernel]
-fn integral_rows<const W: usize = 256>(
-    x: &Tensor<u8, (H, N), (ldx, _1)>,
-    y: &mut Tensor<i32, (H, N), (ldy, _1)>,
-) {
-    let (from, to) = (tile(x, (8, W), (block.x, _)), tile(y, (8, W), (block.x, _)));
-    let mut carry = full::<i32>((8, 1), 0);
-    for k in 0..from.size(2) {
-        copy(scan(from[(_, _, k)] as i32, 0, |a, b| a + b, mode = 1, carry = &mut carry), to[(_, _, k)]);
-    }
-}
-
-#[test]
-fn rows_add_up() {
-    inputs(integral_rows().def()).written(["H = 11, N = 301", "H = 1, N = 1"]);
 }
 
 /// Power of the frames of a signal under a window, by a table of cosines and sines.

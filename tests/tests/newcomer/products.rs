@@ -3,30 +3,6 @@
 use tilewright::prelude::*;
 use tilewright_tests::inputs::inputs;
 
-/// C = A·Bᵀ for each matrix of a batch.
-#[kernel]
-fn batched(a: &Tensor<f32, (M, K, L)>, b: &Tensor<f32, (N, K, L)>, c: &mut Tensor<f32, (M, N, L)>) {
-    let a = tile(a, (32, 8, 1), (block.x, _, block.z))[(_, _, 0, _)];
-    let b = tile(b, (32, 8, 1), (block.y, _, block.z))[(_, _, 0, _)];
-    let (sa, sb) = (shared::<f32>((32, 8)), shared::<f32>((32, 8)));
-    let mut acc = full::<f32>((32, 32), 0.0);
-    for k in pipelined(0..a.size(2), stages = 2) {
-        copy(a[(_, _, k)], sa);
-        copy(b[(_, _, k)], sb);
-        gemm(sa, sb, &mut acc);
-    }
-    copy(acc, tile(c, (32, 32, 1), (block.x, block.y, block.z))[(_, _, 0)]);
-}
-
-#[test]
-fn batches() {
-    inputs(batched().def()).written([
-        "M = 32, N = 32, K = 16, L = 2",
-        "M = 45, N = 33, K = 13, L = 3",
-        "M = 1, N = 1, K = 1, L = 1",
-    ]);
-}
-
 /// C = min over k of A + B: shortest paths of two legs.
 #[kernel]
 fn min_plus(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, c: &mut Tensor<f32, (M, N)>) {

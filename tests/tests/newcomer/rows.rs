@@ -1,6 +1,6 @@
-//! Rows: softmax, norms, losses, the largest elements.
+//! Rows: a softmax by warps, and numbers of 8 bits.
 
-use crate::{close, drawn, every, generated, right, rows, rows_out};
+use crate::{close, drawn, every, generated, rows, rows_out};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
 use tilewright_tests::inputs::inputs;
@@ -22,37 +22,6 @@ fn softmax_by_warps(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, 
 #[test]
 fn softmaxes() {
     inputs(softmax_by_warps().def()).near(1e-6, ["M = 3, N = 1", "M = 7, N = 129", "M = 4, N = 256"]);
-}
-
-/// A vector of length 1: the length is one number, which the closure uses by its name.
-#[kernel]
-fn normalize(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
-    at_most(N, 1024);
-    let x = map(tile(x, 1024, 0), |x| x);
-    let squares = sum(map(x, |x| x * x));
-    copy(map(x, |x| x * rsqrt(squares)), tile(y, 1024, 0));
-}
-
-/// The same from parts of threads.
-#[kernel]
-fn normalize_by_threads(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
-    at_most(N, 1024);
-    let part = |x| parallelize(tile(x, 1024, 0), layout!(256), thread.x);
-    let x = map(part(x), |x| x);
-    let squares = block_sum(sum(map(x, |x| x * x)));
-    map(x, part(y), |x| x * rsqrt(squares));
-}
-
-#[test]
-fn vectors_of_length_one() {
-    for n in [1, 300, 1024] {
-        let x: Vec<f32> = drawn(n, 10).iter().map(|x| x + 4.5).collect();
-        let length = x.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
-        let wanted: Vec<f64> = x.iter().map(|x| f64::from(*x) / length).collect();
-        let args = [Arg::tensor(&x, [n]), Arg::output::<f32>([n])];
-        right(generated!(normalize()), &args, "y", &wanted, 1e-5);
-        right(generated!(normalize_by_threads()), &args, "y", &wanted, 1e-5);
-    }
 }
 
 /// Numbers of 8 bits with a scale for each 128 of a row, eight of these at once.

@@ -1,68 +1,9 @@
-//! Kernels of simulations and of numerical mathematics: systems of equations, lattices, wavelets.
+//! Kernels of simulations: waves, spins, small matrices, an iteration.
 
 use crate::{close, drawn, every, generated, right};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
 use tilewright_tests::inputs::inputs;
-
-/// Prices of European calls and puts.
-#[kernel]
-fn black_scholes(
-    rate: f64,
-    sigma: f64,
-    spot: &Tensor<f64, N>,
-    strike: &Tensor<f64, N>,
-    years: &Tensor<f64, N>,
-    call: &mut Tensor<f64, N>,
-    put: &mut Tensor<f64, N>,
-) {
-    let (s, k, t) = (tile(spot, 512, block.x), tile(strike, 512, block.x), tile(years, 512, block.x));
-    let normal = |x| 0.5 * (1.0 + erf(x * 0.7071067811865476));
-    let d1 = (log(s / k) + (rate + 0.5 * sigma * sigma) * t) / (sigma * sqrt(t));
-    let d2 = d1 - sigma * sqrt(t);
-    let discounted = k * exp(-rate * t);
-    copy(s * normal(d1) - discounted * normal(d2), tile(call, 512, block.x));
-    copy(discounted * normal(-d2) - s * normal(-d1), tile(put, 512, block.x));
-}
-
-#[test]
-fn options_have_prices() {
-    let positive = |x| x + 20.0;
-    inputs(black_scholes().def())
-        .set("rate = 0.03, sigma = 0.2")
-        .with("spot", positive)
-        .with("strike", positive)
-        .with("years", positive)
-        .written(["N = 0", "N = 1", "N = 511", "N = 1300"]);
-}
-
-/// Trajectories of Lorenz's system, by Runge and Kutta's method.
-#[kernel]
-fn lorenz(steps: i32, h: f32, x: &mut Tensor<f32, (N, _3)>) {
-    let x = tile(x, (256, 3), (block.x, 0));
-    let slope = |x, y, z| (10.0 * (y - x), x * (28.0 - z) - y, x * y - 8.0 / 3.0 * z);
-    let (mut a, mut b, mut c) = (map(x[(_, 0)], |x| x), map(x[(_, 1)], |x| x), map(x[(_, 2)], |x| x));
-    for _ in 0..steps {
-        let k1 = slope(a, b, c);
-        let k2 = slope(a + 0.5 * h * k1.0, b + 0.5 * h * k1.1, c + 0.5 * h * k1.2);
-        let k3 = slope(a + 0.5 * h * k2.0, b + 0.5 * h * k2.1, c + 0.5 * h * k2.2);
-        let k4 = slope(a + h * k3.0, b + h * k3.1, c + h * k3.2);
-        a += h / 6.0 * (k1.0 + 2.0 * k2.0 + 2.0 * k3.0 + k4.0);
-        b += h / 6.0 * (k1.1 + 2.0 * k2.1 + 2.0 * k3.1 + k4.1);
-        c += h / 6.0 * (k1.2 + 2.0 * k2.2 + 2.0 * k3.2 + k4.2);
-    }
-    copy(a, x[(_, 0)]);
-    copy(b, x[(_, 1)]);
-    copy(c, x[(_, 2)]);
-}
-
-#[test]
-fn trajectories_of_a_strange_attractor() {
-    inputs(lorenz().def())
-        .set("steps = 20, h = 0.01")
-        .with("x", |x| x)
-        .near(1e-3, ["N = 1", "N = 256", "N = 300"]);
-}
 
 /// A step of a wave in three dimensions, with differences of eighth order: a stencil of 25 points.
 #[kernel]

@@ -1,4 +1,4 @@
-//! Kernels of inference: attention from pages and in windows, quantisation, samples.
+//! Kernels of inference: pages, quantisation, samples.
 
 use tilewright::prelude::*;
 use tilewright_tests::inputs::inputs;

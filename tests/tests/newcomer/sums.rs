@@ -1,41 +1,8 @@
-//! Sums across blocks.
+//! Sums: compensated ones, and the greatest of columns.
 
 use crate::{drawn, every, generated, right, rows};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
-
-/// The sum of each piece of 4096 elements.
-#[kernel]
-fn partial_sums(x: &Tensor<f32, N>, partial: &mut Tensor<f32, { ceil_div(N, 4096) }>) {
-    copy(sum(map(tile(x, 4096, block.x), |x| x), 0), tile(partial, 1, block.x));
-}
-
-/// The sum of all, by one block.
-#[kernel]
-fn total(x: &Tensor<f32, N>, out: &mut Tensor<f32, _1>) {
-    let x = tile(x, 1024, _);
-    let mut acc = full::<f32>((1024), 0.0);
-    for k in 0..x.size(1) {
-        acc += x[(_, k)];
-    }
-    copy(sum(acc, 0), out);
-}
-
-#[test]
-fn two_stages() {
-    for n in [1, 4096, 10_001] {
-        let x = drawn(n, 1);
-        let partials = n.div_ceil(4096);
-        let wanted: Vec<f64> = x.chunks(4096).map(|x| x.iter().map(|x| f64::from(*x)).sum()).collect();
-        let args = [Arg::tensor(&x, [n]), Arg::output::<f32>([partials])];
-        for outcome in every(generated!(partial_sums()), &args) {
-            let partial = outcome.get::<f32>("partial").unwrap();
-            crate::close(&partial, &wanted, 1e-4);
-            let args = [Arg::tensor(&partial, [partials]), Arg::output::<f32>([1])];
-            right(generated!(total()), &args, "out", &[wanted.iter().sum()], 1e-4);
-        }
-    }
-}
 
 /// The sum of each row, whose rounding errors are added up beside it and taken into account (Kahan, Knuth).
 #[kernel]

@@ -1,4 +1,4 @@
-//! Algorithms within a tile: sorting, Fourier transforms, triangular systems.
+//! Algorithms within a tile: sorting, a Fourier transform, tiles that are swapped.
 
 use tilewright::prelude::*;
 use tilewright_tests::inputs::inputs;
@@ -71,27 +71,6 @@ fn fft(
 #[test]
 fn fourier() {
     inputs(fft().def()).written(["B = 8", "B = 3", "B = 11"]);
-}
-
-/// X of L X = B, for a lower triangular L of 32 rows.
-#[kernel(allow(bank_conflicts))]
-fn triangular_solve(l: &Tensor<f32, (_32, _32)>, b: &Tensor<f32, (_32, N)>, x: &mut Tensor<f32, (_32, N)>) {
-    let (b, x) = (tile(b, (32, 64), (0, block.x)), tile(x, (32, 64), (0, block.x)));
-    let s = shared::<f32>((32, 64));
-    copy(b, s);
-    for j in 0..32 {
-        let row = map((s[(j, _)], l[(j, j)]), |x, d| x / d);
-        copy(row, s[(j, _)]);
-        map((s, l[(_, j)].along(0), row.along(1)), s, |x, l, r, at| if at.0 > j { x - l * r } else { x });
-    }
-    copy(s, x);
-}
-
-#[test]
-fn triangular_systems() {
-    inputs(triangular_solve().def())
-        .indexed("l", |at, x| if at % 33 == 0 { 2.0 } else { 0.1 * x })
-        .written(["N = 64", "N = 5", "N = 70"]);
 }
 
 /// Two whole tiles are swapped.

@@ -1,4 +1,4 @@
-//! Tuples of values and tiles: loops over them, functions and closures that take and return them.
+//! Tuples of values and tiles: loops over them, and functions that return them.
 
 use crate::{drawn, generated, right};
 use tilewright::prelude::*;
@@ -21,29 +21,6 @@ fn filtered(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
 #[test]
 fn loops_go_over_tuples() {
     inputs(filtered().def()).written(["N = 1", "N = 256", "N = 1000"]);
-}
-
-/// The variances of rows of any length, from counts, means and sums of squares of their parts.
-#[kernel]
-fn variances(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, M>) {
-    let from = tile(x, (4, 256), (block.x, _));
-    let merge = |(n, mean, squares), (k, part, rest)| {
-        let all = n + k;
-        let d = part - mean;
-        let w = if all > 0.0 { k / all } else { 0.0 };
-        (all, mean + d * w, squares + rest + d * d * n * w)
-    };
-    let mut state = (full::<f32>((4, 1), 0.0), full::<f32>((4, 1), 0.0), full::<f32>((4, 1), 0.0));
-    for k in 0..from.size(2) {
-        let part = reduce(map(from[(_, _, k)], |x| (1.0, x, 0.0)), (0.0, 0.0, 0.0), merge, mode = 1);
-        state = map((state, part), merge);
-    }
-    copy(state.2 / state.0, tile(y, 4, block.x).along(0));
-}
-
-#[test]
-fn closures_take_tuples_of_tiles() {
-    inputs(variances().def()).near(1e-5, ["M = 5, N = 700"]);
 }
 
 /// A point turned by an angle.

@@ -1,4 +1,4 @@
-//! Kernels of a first week: routers, caches, ragged rows, searches, small matrices.
+//! Kernels of a first week: routers, running maxima, returns, inverses, sums of centres.
 
 use crate::{close, drawn, every, generated, right, rows};
 use tilewright::prelude::*;
@@ -123,24 +123,6 @@ fn inverse<const N: usize = 12>(a: &Tensor<f32, (N, N, B)>, inv: &mut Tensor<f32
 #[test]
 fn inverses_of_small_matrices() {
     inputs(inverse().def()).near(1e-3, ["B = 3"]);
-}
-
-/// New keys of a batch go to their slots of a cache.
-#[kernel]
-fn cache_append(slots: &Tensor<i32, T>, k: &Tensor<bf16, (D, H, T)>, cache: &mut Tensor<bf16, (D, H, S)>) {
-    let slot = slots[(block.z)];
-    copy(
-        tile(k, (128, 2, 1), (block.x, block.y, block.z)),
-        tile(cache, (128, 2, 1), (block.x, block.y, slot)),
-    );
-}
-
-#[test]
-fn keys_go_to_their_slots() {
-    inputs(cache_append().def())
-        .list("slots", [7, -1, 0, 3])
-        .with("cache", |_| 0.5)
-        .written(["D = 72, H = 3, T = 4, S = 9"]);
 }
 
 /// Signs of 32 numbers in a word.

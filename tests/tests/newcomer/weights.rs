@@ -8,28 +8,7 @@ fn halves(count: usize, seed: u64) -> Vec<bf16> {
     drawn(count, seed).into_iter().map(bf16::from_f32).collect()
 }
 
-/// Yᵀ = W·Xᵀ on tensor cores: weights of 8 bits, and a scale for each 128 of K.
-#[kernel]
-fn of_8_bits(
-    w: &Tensor<i8, (N, K), (ldw, _1)>,
-    scale: &Tensor<bf16, (N, G)>,
-    x: &Tensor<bf16, (M, K), (ldx, _1)>,
-    y: &mut Tensor<f32, (N, M)>,
-) {
-    let (w, x) = (tile(w, (64, 64), (block.x, _)), tile(x, (32, 64), (block.y, _)));
-    let scale = tile(scale, (64, 1), (block.x, _));
-    let (sw, sx) = (shared::<i8>((64, 64)), shared::<bf16>((32, 64)));
-    let mut acc = tiled_mma("mma_m16n8k16_bf16", layout!((4, 1))).accumulators((64, 32), 0.0);
-    for k in pipelined(0..w.size(2), stages = 3) {
-        copy(w[(_, _, k)], sw);
-        copy(x[(_, _, k)], sx);
-        let wide = map((sw, scale[(_, _, k / 2)]), |w, s| (w as bf16) * s);
-        gemm(wide, sx, &mut acc);
-    }
-    copy(acc, tile(y, (64, 32), (block.x, block.y)));
-}
-
-/// The same with weights of 4 bits, two in a byte, less 8: X has even and odd columns.
+/// Yᵀ = W·Xᵀ on tensor cores: weights of 4 bits, two in a byte, less 8, and a scale for each 128 of K. X has even and odd columns.
 #[kernel(allow(uncoalesced))]
 fn of_4_bits(
     w: &Tensor<u8, (N, H), (ldw, _1)>,
@@ -63,23 +42,6 @@ fn product(w: &[f32], scale: &[bf16], x: &[bf16], [n, m, k]: [usize; 3]) -> Vec<
         (0..k).map(|at| weight(row, at) * f64::from(x[column * k + at].to_f32())).sum()
     };
     (0..n * m).map(|at| dot(at % n, at / n)).collect()
-}
-
-#[test]
-fn weights_have_scales_for_groups() {
-    for [n, m, k] in [[64usize, 32, 256], [70, 33, 200], [3, 5, 24], [130, 40, 400]] {
-        let groups = k.div_ceil(128);
-        let (scale, x) = (halves(n * groups, 1), halves(m * k, 2));
-        let w: Vec<i8> = below(255, n * k, 3).into_iter().map(|w| (w - 127) as i8).collect();
-        let wide: Vec<f32> = w.iter().map(|&w| f32::from(w)).collect();
-        let args = [
-            Arg::tensor(&w, [n, k]).strides([k, 1]),
-            Arg::tensor(&scale, [n, groups]),
-            Arg::tensor(&x, [m, k]).strides([k, 1]),
-            Arg::output::<f32>([n, m]),
-        ];
-        right(generated!(of_8_bits()), &args, "y", &product(&wide, &scale, &x, [n, m, k]), 1e-3);
-    }
 }
 
 #[test]
