@@ -128,15 +128,15 @@ impl<T: Element, const R: usize> HostTensor<T, R> {
 
     /// A row-major tensor of zeros.
     pub fn zeros(extents: [usize; R]) -> Result<HostTensor<T, R>, Error> {
-        HostTensor::for_results(&Host::cpu(), extents, true)
+        Ok(HostTensor::for_results(&Host::cpu(), extents, true)?)
     }
 
-    fn for_results(_: &Host, extents: [usize; R], rows: bool) -> Result<HostTensor<T, R>, Error> {
+    fn for_results(_: &Host, extents: [usize; R], rows: bool) -> Result<HostTensor<T, R>, Refusal> {
         let (strides, mut values) = (packed(&extents, rows), Vec::new());
         let count = reach(&extents, &strides);
         if values.try_reserve_exact(count).is_err() {
             let message = format!("the host has no room for a tensor of extents {extents:?}");
-            return Err(Refusal::new(message).into());
+            return Err(Refusal::new(message));
         }
         values.resize(count, T::ZERO);
         Ok(HostTensor { values, extents, strides })
