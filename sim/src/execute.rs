@@ -81,21 +81,7 @@ impl Cluster<'_> {
                     self.operation(if cheap { Class::Arithmetic } else { Class::Function }, w);
                     self.one(w, to, x, elem, elem, |bits| arithmetic.un(f, truth, bits, elem))?;
                 }
-                Ins::Cast { from, elem, to, x } => {
-                    self.operation(Class::Conversion, w);
-                    self.one(w, to, x, from, elem, |bits| arithmetic.cast(bits, from, elem))?;
-                }
-                Ins::ToInt { elem, to, x } => {
-                    self.operation(Class::Conversion, w);
-                    self.need(w, x, elem)?;
-                    let bits = w.bits(x, elem);
-                    w.set_ints(to, |lane| arithmetic.to_int(bits[lane], elem));
-                }
-                Ins::FromInt { elem, to, x } => {
-                    self.writable(w, to, elem, 1)?;
-                    let bits = w.ints(x).map(|n| arithmetic.integer(n, elem));
-                    w.set(to, elem, &bits);
-                }
+                Ins::Cast { .. } | Ins::ToInt { .. } | Ins::FromInt { .. } => self.convert_element(w, ins)?,
                 Ins::Cmp { how, elem, to, x, y } => {
                     self.operation(Class::Choice, w);
                     self.ready(w, to, Elem::I32, &[(x, elem), (y, elem)])?;
@@ -145,6 +131,30 @@ impl Cluster<'_> {
                 }
             }
         }
+    }
+
+    /// Conversions of elements, and between elements and integers.
+    fn convert_element(&mut self, w: &mut Warp, ins: &Ins) -> Result<()> {
+        let arithmetic = self.ctx.world.arithmetic;
+        match *ins {
+            Ins::Cast { from, elem, to, x } => {
+                self.operation(Class::Conversion, w);
+                self.one(w, to, x, from, elem, |bits| arithmetic.cast(bits, from, elem))?;
+            }
+            Ins::ToInt { elem, to, x } => {
+                self.operation(Class::Conversion, w);
+                self.need(w, x, elem)?;
+                let bits = w.bits(x, elem);
+                w.set_ints(to, |lane| arithmetic.to_int(bits[lane], elem));
+            }
+            Ins::FromInt { elem, to, x } => {
+                self.writable(w, to, elem, 1)?;
+                let bits = w.ints(x).map(|n| arithmetic.integer(n, elem));
+                w.set(to, elem, &bits);
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Control flow: the next step, and the lanes that execute it.

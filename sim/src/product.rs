@@ -15,7 +15,7 @@ use crate::arithmetic::Arithmetic;
 use crate::atoms::swizzled;
 use crate::clock::{Component, Knowledge};
 use crate::code::{AtomCode, Location, Operand};
-use crate::fault::FaultKind;
+use crate::fault::{Fault, FaultKind};
 use crate::fragment::Fragment;
 use crate::machine::{Cluster, Result};
 use crate::ring::Ring;
@@ -445,16 +445,7 @@ impl Cluster<'_> {
         };
         if product.atom != at || product.operands != operands {
             let other = product.site;
-            let parties = vec![
-                self.party(w, w.live, format!("issue product {number} of their warpgroup"), site),
-                self.party(w, 0, "issued a different one, in other warps of the group", other),
-            ];
-            return Err(self.ctx.fault(
-                FaultKind::Divergence,
-                "the warps of a warpgroup do not issue the same matrix product".into(),
-                parties,
-                "let all four warps issue the same products with the same matrices",
-            ));
+            return Err(self.different_products(w, number, site, other));
         }
         let part = w.number as usize % GROUP;
         w.seen.release(w.first, w.live, &mut product.carried[part]);
@@ -463,6 +454,20 @@ impl Cluster<'_> {
             self.tell_issued(w, number, group as u32);
         }
         Ok(())
+    }
+
+    /// The fault of a warp that issues another product than other warps of its warpgroup.
+    fn different_products(&self, w: &Warp, number: u64, site: u32, other: u32) -> Box<Fault> {
+        let parties = vec![
+            self.party(w, w.live, format!("issue product {number} of their warpgroup"), site),
+            self.party(w, 0, "issued a different one, in other warps of the group", other),
+        ];
+        self.ctx.fault(
+            FaultKind::Divergence,
+            "the warps of a warpgroup do not issue the same matrix product".into(),
+            parties,
+            "let all four warps issue the same products with the same matrices",
+        )
     }
 
     fn need_initialised(&self, w: &Warp, slot: u32, elem: Elem) -> Result<()> {

@@ -94,6 +94,12 @@ pub(crate) fn generics(
             }
         }
     }
+    check_types(from, attribute, &types, text);
+    (consts, types)
+}
+
+/// Reports listed types that the function lacks, too many types, and bounds.
+fn check_types(from: &syn::Generics, attribute: &Attribute, types: &[TypeParam], text: &mut Text) {
     for listed in &attribute.types {
         if !from.type_params().any(|ty| ty.ident == listed.name.text) {
             let instead = format!("add it to the function: `fn name<{}, …>(…)`", listed.name.text);
@@ -113,7 +119,6 @@ pub(crate) fn generics(
     if let Some(clause) = &from.where_clause {
         text.wrong(clause.where_token.span, "kernels have no bounds", "leave out the `where` clause");
     }
-    (consts, types)
 }
 
 /// The constant of an optional argument: 1 if there is the argument.

@@ -8,7 +8,8 @@ use super::scales::BLOCK;
 use crate::build::tiled::{SWIZZLED, row_of};
 use crate::isa;
 use crate::isa::atom::Atom;
-use crate::tile::Split::{self, Cluster, Grid, Whole};
+use crate::launch::Candidates;
+use crate::tile::Split::{Cluster, Grid, Whole};
 use crate::values::limits::MOST_BLOCKS;
 
 /// Rows of a wgmma.
@@ -20,71 +21,6 @@ const BOX: i64 = 16;
 /// Rows after which the pattern of a swizzle repeats.
 const PATTERN: i64 = 8;
 
-/// Tiles of default variants.
-struct Tiles {
-    rows: i64,
-    columns: &'static [i64],
-    /// Blocks of a cluster that share columns.
-    cluster: i64,
-    /// How blocks divide K: a variant for each.
-    splits: &'static [Split],
-    /// Are operands swapped?
-    swapped: bool,
-}
-
-const fn tiles(rows: i64, columns: &'static [i64], cluster: i64, splits: &'static [Split]) -> Tiles {
-    Tiles { rows, columns, cluster, splits, swapped: false }
-}
-
-const fn swapped(rows: i64, columns: &'static [i64], cluster: i64, splits: &'static [Split]) -> Tiles {
-    Tiles { swapped: true, ..tiles(rows, columns, cluster, splits) }
-}
-
-/// Tiles of the default variants.
-const SHIPPED: [Tiles; 36] = [
-    // There are many widths, so that the tiles of a product nearly fill all multiprocessors. Small tiles are for products of few
-    // rows, which memory limits.
-    tiles(128, &[256, 224, 192, 160, 128, 96], 1, &[Whole]),
-    tiles(256, &[128], 1, &[Whole]),
-    tiles(64, &[192, 160, 128, 96, 64, 32, 16], 1, &[Whole]),
-    tiles(192, &[192, 128, 96], 1, &[Whole]),
-    // Clusters copy fewer rows, for rows that begin in the middle of a line of the L2 cache.
-    tiles(128, &[256, 128, 192], 2, &[Whole]),
-    tiles(192, &[192], 2, &[Whole]),
-    tiles(64, &[128, 160, 192, 256], 4, &[Whole]),
-    tiles(128, &[160], 4, &[Whole]),
-    // Products of few tiles.
-    tiles(64, &[64], 1, &[Cluster(4), Cluster(8)]),
-    tiles(64, &[32], 1, &[Cluster(16)]),
-    tiles(64, &[128], 1, &[Cluster(2), Cluster(4)]),
-    tiles(64, &[160], 1, &[Cluster(2)]),
-    tiles(64, &[192], 1, &[Cluster(2), Cluster(4)]),
-    tiles(128, &[128, 192], 1, &[Cluster(4)]),
-    tiles(64, &[128], 2, &[Cluster(4)]),
-    tiles(64, &[128, 192, 256], 4, &[Cluster(2)]),
-    // Products with few rows of the operand that is the left one otherwise.
-    swapped(64, &[192], 4, &[Whole]),
-    swapped(64, &[128, 96, 32, 16], 1, &[Whole]),
-    swapped(128, &[160], 1, &[Whole]),
-    swapped(64, &[160], 4, &[Whole]),
-    swapped(64, &[32], 1, &[Cluster(16)]),
-    swapped(64, &[192], 4, &[Cluster(2)]),
-    swapped(64, &[192], 2, &[Whole]),
-    swapped(64, &[128, 96], 4, &[Whole]),
-    swapped(64, &[160], 1, &[Cluster(2)]),
-    swapped(64, &[128], 2, &[Whole]),
-    swapped(192, &[192], 4, &[Whole]),
-    // Products of few tiles and a long K.
-    tiles(192, &[192], 1, &[Grid(2)]),
-    tiles(128, &[256], 1, &[Grid(8)]),
-    tiles(128, &[192], 1, &[Grid(2), Grid(6)]),
-    tiles(128, &[112], 1, &[Grid(7)]),
-    tiles(64, &[256], 1, &[Grid(4)]),
-    tiles(64, &[160], 1, &[Grid(16)]),
-    tiles(64, &[128, 64], 1, &[Grid(8)]),
-    swapped(192, &[32], 1, &[Grid(4)]),
-    swapped(128, &[32], 1, &[Grid(3)]),
-];
 /// Most accumulators of a thread: half of them if the sums of a step have separate registers.
 const MOST_SUMS: i64 = 128;
 /// The same, where three warpgroups share the registers.
@@ -94,16 +30,16 @@ impl Plan {
     /// The default plans by wgmma, among which a launch chooses.
     pub(super) fn shipped(c: &Config) -> Vec<Plan> {
         let bk = SWIZZLED / i64::from(c.dtype.bytes());
-        let of = |tiles: &'static Tiles| {
-            let &Tiles { rows, columns, cluster, splits, swapped } = tiles;
-            let plan = move |columns: i64, split: Split| Plan {
-                cluster,
-                split,
-                a_left: c.a_left_by_wgmma() != swapped,
-                shipped: true,
-                ..Plan::of_warpgroups(c, [rows, columns, bk], false)
+        let plan = |row: &Vec<i64>| {
+            let &[rows, columns, cluster, split, swapped, parts] = row.as_slice() else { return None };
+            let split = match (split, parts) {
+                (1, 1) => Whole,
+                (1, parts) => Grid(u32::try_from(parts).ok()?),
+                (split, _) => Cluster(u32::try_from(split).ok()?),
             };
-            columns.iter().flat_map(move |columns| splits.iter().map(move |split| plan(*columns, *split)))
+            let a_left = c.a_left_by_wgmma() != (swapped == 1);
+            let usual = Plan::of_warpgroups(c, [rows, columns, bk], false);
+            Some(Plan { cluster, split, a_left, shipped: true, ..usual })
         };
         // Tiles are slower if the right operand is copied in rows of less than 128 bytes, and in more rows than the left
         // operand or K has.
@@ -118,8 +54,9 @@ impl Plan {
         };
         // Each row of A has its own scale of blocks, and weights are converted on their way into registers.
         let swaps = |plan: &Plan| alike && !c.block_scales || plan.a_left == c.a_left_by_wgmma();
-        let all = SHIPPED.iter().flat_map(of);
-        all.filter(|plan| unfit(plan, c).is_none() && suits(plan) && swaps(plan)).collect()
+        let lists = Candidates::all();
+        let rows = lists.iter().filter(|list| list.name == "h200::gemm").flat_map(|list| &list.rows);
+        rows.filter_map(plan).filter(|plan| unfit(plan, c).is_none() && suits(plan) && swaps(plan)).collect()
     }
 
     /// Of warpgroups that multiply tiles of these rows, columns and K.

@@ -93,11 +93,7 @@ pub(super) fn over_tiles(program: &mut Program) -> std::result::Result<(), Diagn
     }
     program.vars.extend(modes.iter().map(|&(name, extent)| Var::new(name, extent)));
     let vars: Vec<Id> = (first..first + modes.len() as Id).collect();
-    let raster = match program.bands {
-        _ if modes.len() < 2 => Raster::Plain,
-        0 => Raster::Bands(BAND.div_ceil(blocks)),
-        bands => Raster::Bands(bands),
-    };
+    let raster = raster(program.bands, blocks, modes.len());
     let wrap = |body: &mut Vec<Stmt>, by: Id| {
         let mut body = std::mem::take(body);
         body.iter_mut().for_each(|stmt| stmt.each_mut(&mut |stmt| stmt.each_affine_mut(&mut |at| swap(at))));
@@ -118,6 +114,15 @@ pub(super) fn over_tiles(program: &mut Program) -> std::result::Result<(), Diagn
         (true, _) => Err(far()),
         (false, true) => Err(numbers_tiles(span)),
         (false, false) => Ok(()),
+    }
+}
+
+/// The order in which blocks take tiles of so many modes.
+fn raster(bands: u32, blocks: u32, modes: usize) -> Raster {
+    match bands {
+        _ if modes < 2 => Raster::Plain,
+        0 => Raster::Bands(BAND.div_ceil(blocks)),
+        bands => Raster::Bands(bands),
     }
 }
 
