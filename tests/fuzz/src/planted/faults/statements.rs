@@ -193,8 +193,8 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         WRITTEN,
         "a copy's fill is replaced by 0",
-        "Space::Global { .. } => (fill.exact(), None),",
-        "Space::Global { .. } => (Some(0.0), None),",
+        "let known = self.read(from, to, fill.exact(), state);",
+        "let known = self.read(from, to, Some(0.0), state);",
     ),
     fault(
         GEMM,
