@@ -9,7 +9,8 @@
 //!
 //! let stream = Device::open(0)?.stream()?;
 //! // 2 sequences of 300 positions, 8 heads of queries and 2 heads of keys, 64 elements each.
-//! let tensor = |heads| DeviceTensor::from_host(&stream, [300 * 64 * heads * 2], &vec![bf16::from_f32(0.5); 300 * 64 * heads * 2]);
+//! let count = |heads: usize| 300 * 64 * heads * 2;
+//! let tensor = |heads| DeviceTensor::from_host(&stream, [count(heads)], &vec![bf16::from_f32(0.5); count(heads)]);
 //! let (q, k, v, mut o) = (tensor(8)?, tensor(2)?, tensor(2)?, tensor(8)?);
 //! // (positions, elements, heads, sequences)
 //! let (many, few) = ([300, 64, 8, 2], [300, 64, 2, 2]);
