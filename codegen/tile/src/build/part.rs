@@ -417,7 +417,7 @@ impl Builder {
     }
 
     /// The same view in the shared memory of another block of the cluster, by its cluster rank: distributed
-    /// shared memory. Ordinary copies, maps and atomic updates can access it; [`Builder::sync_cluster`]
+    /// shared memory. Ordinary copies, maps and atomic updates can access it; `sync_cluster`
     /// orders them.
     ///
     /// ```
