@@ -117,7 +117,7 @@ pub(super) fn over_tiles(program: &mut Program) -> std::result::Result<(), Diagn
     }
 }
 
-/// The order in which blocks take tiles of so many modes.
+/// The order in which blocks take tiles with this number of modes.
 fn raster(bands: u32, blocks: u32, modes: usize) -> Raster {
     match bands {
         _ if modes < 2 => Raster::Plain,
