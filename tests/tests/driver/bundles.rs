@@ -5,6 +5,7 @@ use std::{env, fs};
 
 use tilewright::kernels;
 use tilewright::prelude::*;
+use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_runtime::{Device, DeviceTensor, LaunchMatmul, bundle};
 use tilewright_tests::fake::Folder;
 
@@ -25,7 +26,10 @@ fn file() -> PathBuf {
 
 fn make(architectures: &[&str]) {
     let softmax = kernels::named("softmax").expect("a shipped kernel").def;
-    match bundle::write(&[MATMUL.def(), &softmax], architectures, file()) {
+    // The product by its keys, as the command makes it: the program has it from a macro.
+    let default: MatmulKernel<f32> = matmul_kernel!();
+    let product = Words::specialize(default.def(), "bm=128 bn=128 bk=8 tc=(16,16)").expect("keys");
+    match bundle::write(&[&product, &softmax], architectures, file()) {
         Ok(bytes) => println!("made: {}", bytes > 10_000),
         Err(why) => println!("refused: {why}"),
     }

@@ -10,7 +10,7 @@ use crate::launch::definition::{Definition, Generated, Param};
 use crate::source::ast::{self, Span};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::stack::with_room;
-use crate::source::wire::{decode, encode, wire};
+use crate::source::wire::{decode, decode_without_spans, encode, wire};
 use crate::values::elem::Elem;
 use std::borrow::Cow;
 use std::fmt;
@@ -225,6 +225,14 @@ impl KernelDef {
     /// Its definition; `None` when another version encoded it.
     pub fn definition(&self) -> Option<Definition> {
         if self.format == FORMAT { decode(&self.definition) } else { None }
+    }
+
+    /// The encoded definition without the positions at which it was written, which programs differ in; `None` as for `definition`.
+    pub fn encoded_without_spans(&self) -> Option<Vec<u8>> {
+        if self.format != FORMAT {
+            return None;
+        }
+        Some(encode(&with_room(|| decode_without_spans::<Definition>(&self.definition))?))
     }
 
     /// The kernel, with all its variants: as it is carried, or generated from its definition. Launches use this result alone.

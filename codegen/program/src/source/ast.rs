@@ -497,8 +497,17 @@ pub enum Binary {
     Shr,
 }
 
+impl Wire for Span {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.0.put(to);
+    }
+
+    fn get(from: &mut Bytes<'_>) -> Option<Span> {
+        from.span().map(Span)
+    }
+}
+
 wire! {
-    struct Span(a);
     struct Name { text, span }
     struct Kernel { name, is_unsafe, consts, types, params, devices, body, levels, keys, overlaps, choices }
     struct Choice { names, rows }

@@ -20,6 +20,8 @@ pub trait Wire: Sized {
 pub struct Bytes<'b> {
     left: &'b [u8],
     depth: u32,
+    /// Are spans read as they are? Otherwise all are the default.
+    with_spans: bool,
 }
 
 /// Deepest nesting that is read back: statements in statements, and expressions in the innermost of them.
@@ -39,6 +41,11 @@ impl<'b> Bytes<'b> {
             self.left = &self.left[1..];
         }
         result
+    }
+
+    pub(crate) fn span(&mut self) -> Option<u32> {
+        let span = u32::get(self)?;
+        Some(if self.with_spans { span } else { 0 })
     }
 
     pub(crate) fn variant(&mut self) -> Option<u8> {
@@ -69,7 +76,15 @@ pub fn encode<T: Wire>(tree: &T) -> Vec<u8> {
 
 /// A tree from bytes; `None` unless all of them are one tree.
 pub fn decode<T: Wire>(bytes: &[u8]) -> Option<T> {
-    let mut bytes = Bytes { left: bytes, depth: 0 };
+    whole(Bytes { left: bytes, depth: 0, with_spans: true })
+}
+
+/// A tree from bytes, as if it were not written at any position: each span is the default.
+pub fn decode_without_spans<T: Wire>(bytes: &[u8]) -> Option<T> {
+    whole(Bytes { left: bytes, depth: 0, with_spans: false })
+}
+
+fn whole<T: Wire>(mut bytes: Bytes<'_>) -> Option<T> {
     let tree = T::get(&mut bytes)?;
     bytes.left.is_empty().then_some(tree)
 }
