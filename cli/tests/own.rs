@@ -246,6 +246,12 @@ fn a_kernel_is_exported() {
         header.contains("    tilewright_tensor x; /* f32 (M, N) with strides (N, 1), read */\n"),
         "{header}"
     );
+    let bundle = folder.join("kernels.bundle");
+    let bundle = bundle.to_str().unwrap();
+    let with = |other| run(&["export", "scaled", "--with", other, "--arch", "sm_90", "--bundle", bundle]);
+    let message = text(with("scaled W=128").stdout);
+    assert!(message.starts_with(bundle) && message.ends_with(", kernels: 2)\n"), "{message}");
+    assert!(text(with("other").stderr).starts_with("error: there is no kernel `other`"));
     let refused =
         |architecture: &str| text(run(&["export", "scaled", "--arch", architecture, "--out", out]).stderr);
     assert_eq!(refused("90"), "error: `90` is no architecture\nhelp: write sm_90, or compute_80 for PTX\n");
