@@ -347,10 +347,9 @@ def norms():
             layer(epsilon, one[0], one[1], one[2], one[3], one[4], one[5])
 
         def layer_both(x, w, b, y, mean, rstd, dy, dx, dw_parts, db_parts, dw, db):
-            few = max(132, parts // 2)
-            layer_back(x, w, mean, rstd, dy, dx, dw_parts[:few], db_parts[:few])
-            total(dw_parts[:few], dw)
-            total(db_parts[:few], db)
+            layer_back(x, w, mean, rstd, dy, dx, dw_parts, db_parts)
+            total(dw_parts, dw)
+            total(db_parts, db)
 
         def layer_checks(x, w, b, y, mean, rstd, dy, dx, dw_parts, db_parts, dw, db):
             wanted = gradients(layer_of, x, dy, w, b)
