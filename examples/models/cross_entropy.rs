@@ -18,7 +18,7 @@ fn merged(a: f32, s: f32, x: f32, b: f32, t: f32, y: f32) -> (f32, f32, f32) {
 }
 
 /// The loss of each row, and its log Σ exp(x) for the backward pass. A block has a row. If rows are few, it has more threads.
-#[kernel(T = bf16 | f16 | f32, I = i64 | i32, choose((L, LEAST) in [(1024, 1), (512, 256), (128, 2048)]))]
+#[kernel(T = bf16 | f16 | f32, I = i64 | i32, choose((L, LEAST) in [(1024, 1), (256, 256), (128, 1024), (64, 1024)]))]
 pub fn cross_entropy<T, I, const L: usize, const LEAST: usize>(
     smoothing: f32,
     ignored: i32,
@@ -27,7 +27,7 @@ pub fn cross_entropy<T, I, const L: usize, const LEAST: usize>(
     loss: &mut Tensor<f32, M>,
     lse: &mut Tensor<f32, M>,
 ) {
-    use self::{merged, power};
+    use self::power;
     assert(M >= LEAST);
     let (i, threads) = (block.x, layout!((1, L)));
     let (label, before) = (labels[(i)], i * ldx % 8);
@@ -46,9 +46,12 @@ pub fn cross_entropy<T, I, const L: usize, const LEAST: usize>(
             plain += sum(piece);
         }
     }
-    let merge = |(a, s, x), (b, t, y)| merged(a, s, x, b, t, y);
-    let (most, total, plain) = block_reduce((most, total, plain), (f32::MIN, 0.0, 0.0), merge);
-    let log_sum = map((most, total), |most, total| most + log(total));
+    let top = block_maximum(most);
+    let total = block_sum(map((total, most, top), |t, most, top| t * power(most, top)));
+    if smoothing > 0.0 {
+        plain = block_sum(plain);
+    }
+    let log_sum = map((top, total), |most, total| most + log(total));
     let losses = map((log_sum, plain), |log_sum, plain| {
         let wanted = (1.0 - smoothing) * logits[(i, label)] as f32 + smoothing * (plain / N as f32);
         if (label >= 0) & (label < N as I) & (label != ignored as I) { log_sum - wanted } else { 0.0 }
@@ -69,20 +72,24 @@ pub fn cross_entropy_backward<T, I>(
     d_logits: &mut Tensor<T, (M, N), (ld, _1)>,
 ) {
     use self::power;
-    let (n, i) = walk((ceil_div(N + 7, 4096), M), block.x);
+    threads(64);
+    let (n, i) = walk((ceil_div(N + 7, 2048), M), block.x);
     let (label, before) = (labels[(i)], i * ld % 8);
-    let x = shift(tile(logits, (1, 4096), (i, n)), (0, -before));
-    let dx = shift(tile(d_logits, (1, 4096), (i, n)), (0, -before));
-    map(x, dx, |x, at| {
-        let valid = (label >= 0) & (label < N as I) & (label != ignored as I);
-        let wanted = smoothing / N as f32 + if at.1 as I == label { 1.0 - smoothing } else { 0.0 };
-        ((if valid { d_loss[(i)] } else { 0.0 }) * (power(x as f32, lse[(i)]) - wanted)) as T
+    let x = shift(tile(logits, (1, 2048), (i, n)), (0, -before));
+    let dx = shift(tile(d_logits, (1, 2048), (i, n)), (0, -before));
+    let valid = (label >= 0) & (label < N as I) & (label != ignored as I);
+    let (lse, factor) =
+        map(full::<f32>((1, 1), 0.0), |zero| (lse[(i)], if valid { d_loss[(i)] } else { zero }));
+    let even = map(lse, |_| smoothing / N as f32);
+    map((x, lse, factor, even), dx, |x, lse, factor, even, at| {
+        let wanted = even + if at.1 as I == label { 1.0 - smoothing } else { 0.0 };
+        (factor * (power(x as f32, lse) - wanted)) as T
     });
 }
 
 /// Losses. Their gradients times `scale` overwrite the logits, which are read once. Each of the C blocks of a cluster has W elements of a row
-/// in registers.
-#[kernel(T = bf16 | f16 | f32, I = i64 | i32, choose((W, L, C) in [(1024, 128, 1), (4096, 256, 1), (8192, 256, 1), (16384, 512, 1), (16384, 512, 2), (16384, 512, 4), (16384, 512, 8), (16384, 512, 16)]))]
+/// in registers, as exp(x - most).
+#[kernel(T = bf16 | f16 | f32, I = i64 | i32, choose((W, L, C) in [(1024, 128, 1), (4096, 128, 1), (5120, 160, 1), (6144, 192, 1), (8192, 256, 1), (16384, 512, 1), (16384, 512, 2), (16384, 512, 4), (16384, 512, 8), (16384, 512, 16)]))]
 pub fn cross_entropy_fused<T, I, const W: usize, const L: usize, const C: usize>(
     smoothing: f32,
     ignored: i32,
@@ -99,26 +106,31 @@ pub fn cross_entropy_fused<T, I, const W: usize, const L: usize, const C: usize>
     let (label, threads) = (labels[(i)], layout!((1, L)));
     let memory = shift(tile(logits, (1, W), (i, part)), (0, -(i * ld % 8)));
     let memory = parallelize(memory, threads, thread.x, values = (1, 8));
-    let row = registers_like(memory, 0.0);
-    copy(memory, row, fill = T::NEG_INFINITY);
+    let row = registers_like::<f32>(memory, 0.0);
+    copy(memory, row, fill = f32::NEG_INFINITY);
     let target = map(parallelize(tile(loss, 1, i).along(0), layout!((L, 1)), thread.x, (_, 1)), |_| {
         logits[(i, label)] as f32
     });
-    let most = maximum(map(row, |x| x as f32), out_of_bounds = f32::NEG_INFINITY);
+    let most = maximum(row, out_of_bounds = f32::NEG_INFINITY);
     let most = block_reduce(most, f32::MIN, |a, b| max(a, b), out_of_bounds = f32::MIN);
-    let total = block_sum(sum(map((row, most), |x, most| power(x as f32, most)), out_of_bounds = 0.0));
     let mut plain = registers::<f32>((1, 1), 0.0);
     if smoothing > 0.0 {
-        plain += block_sum(sum(map(row, |x| x as f32)));
+        plain += block_sum(sum(row));
     }
+    let powers = map((row, most), |x, most| power(x, most));
+    let total = block_sum(sum(powers, out_of_bounds = 0.0));
     let merge = |(a, s, x), (b, t, y)| merged(a, s, x, b, t, y);
-    let (most, total, plain) =
+    let (top, total, plain) =
         cluster_reduce((most, total, plain), (f32::MIN, 0.0, 0.0), merge, per_block = true);
-    let log_sum = map((most, total), |most, total| most + log(total));
+    let log_sum = map((top, total), |most, total| most + log(total));
     let valid = (label >= 0) & (label < N as I) & (label != ignored as I);
-    map((row, log_sum), memory, |x, log_sum, at| {
-        let wanted = smoothing / N as f32 + if at.1 as I == label { 1.0 - smoothing } else { 0.0 };
-        ((if valid { scale } else { 0.0 }) * (power(x as f32, log_sum) - wanted)) as T
+    // The gradient of an element is its power times `factor`, minus a number that only the label changes.
+    let scale = map(log_sum, |_| if valid { scale } else { 0.0 });
+    let factor = map((scale, most, log_sum), |scale, most, log_sum| scale * power(most, log_sum));
+    let even = map(scale, |scale| scale * (smoothing / N as f32));
+    let of_label = map((scale, even), |scale, even| even + scale * (1.0 - smoothing));
+    map((powers, factor, even, of_label), memory, |power, factor, even, of_label, at| {
+        (power * factor - if at.1 as I == label { of_label } else { even }) as T
     });
     let losses = map((log_sum, plain, target), |log_sum, plain, x| {
         let wanted = (1.0 - smoothing) * x + smoothing * (plain / N as f32);

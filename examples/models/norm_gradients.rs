@@ -30,9 +30,8 @@ pub fn rms_norm_backward<T, const R: usize, const W: usize, const L: usize>(
         let r = sr.along(0);
         let products = map((sx, sdy, w, r), |x, d, w, r| x as f32 * r * (d as f32) * (w as f32));
         let mean = map(sum(products, 1, out_of_bounds = 0.0), |total| total / N as f32);
-        let gradient = map((sx, sdy, w, mean, r), |x, d, w, mean, r| {
-            (d as f32 * (w as f32) - x as f32 * r * mean) * r
-        });
+        let gradient =
+            map((sx, sdy, w, mean, r), |x, d, w, mean, r| (d as f32 * (w as f32) - x as f32 * r * mean) * r);
         copy(gradient, tile(dx, (R, W), (i, 0)));
         dw += map((sx, sdy, r), |x, d, r| x as f32 * r * (d as f32));
     }

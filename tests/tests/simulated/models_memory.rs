@@ -124,7 +124,7 @@ fn losses_of_rows() {
         let of_rows = || Arg::output::<f32>([m]);
         let memory = rows(Arg::tensor(&x, [m, n]), ld);
         let args = [&given[..], &[label.clone(), memory.clone(), of_rows(), of_rows()]].concat();
-        for l in [128, 512, 1024] {
+        for l in [64, 128, 256, 1024] {
             let kernel = cross_entropy::cross_entropy().specialize(&[("L", l), ("LEAST", 1)]).unwrap();
             for outcome in outcomes(kernel.def(), &args) {
                 agrees::<f32>(&outcome, "loss", &losses, 1e-5);
@@ -143,7 +143,9 @@ fn losses_of_rows() {
         let halved: Vec<f64> = slopes.iter().map(|slope| slope / 2.0).collect();
         let args = [&given[..], &[Arg::number(0.5f32), label, rows(Arg::in_out(&x, [m, n]), ld), of_rows()]]
             .concat();
-        for [w, l, c] in [[1024, 128, 1], [4096, 256, 1], [8192, 256, 1], [16384, 512, 1], [16384, 512, 4]] {
+        for [w, l, c] in
+            [[1024, 128, 1], [4096, 128, 1], [6144, 192, 1], [8192, 256, 1], [16384, 512, 1], [16384, 512, 4]]
+        {
             if n + 7 > w * c {
                 continue;
             }
@@ -438,9 +440,9 @@ fn dropped_elements() {
         let wanted: Vec<f64> = (0..m * n)
             .map(|at| {
                 let (row, column) = (at / n, at % n);
-                let counter = [(column / 4) as u32, row as u32, offset as u32, (offset >> 32) as u32];
-                let word = philox(seed, counter)[column % 4];
-                let is_kept = p < 1.0 && f64::from(word) >= f64::from(p) * 2f64.powi(32);
+                let counter = [(column / 8) as u32, row as u32, offset as u32, (offset >> 32) as u32];
+                let half = philox(seed, counter)[column / 2 % 4] >> (16 * (column % 2)) & 0xffff;
+                let is_kept = f64::from(half) >= (f64::from(p) * 65536.0).round();
                 if is_kept { packed[at] / (1.0 - f64::from(p)) } else { 0.0 }
             })
             .collect();
