@@ -18,8 +18,8 @@ fn merged(a: f32, s: f32, x: f32, b: f32, t: f32, y: f32) -> (f32, f32, f32) {
 }
 
 /// The loss of each row, and its log Σ exp(x) for the backward pass. A block has a row. If rows are few, it has more threads.
-#[kernel(T = bf16 | f16 | f32, I = i64 | i32, choose((L, LEAST) in [(1024, 1), (256, 256), (128, 1024), (64, 1024)]))]
-pub fn cross_entropy<T, I, const L: usize, const LEAST: usize>(
+#[kernel(T = bf16 | f16 | f32, I = i64 | i32, choose((L, LEAST, MOST) in [(1024, 1, 2147483647), (256, 256, 2147483647), (128, 1024, 2147483647), (64, 1024, 8192)]))]
+pub fn cross_entropy<T, I, const L: usize, const LEAST: usize, const MOST: usize>(
     smoothing: f32,
     ignored: i32,
     labels: &Tensor<I, M>,
@@ -29,6 +29,7 @@ pub fn cross_entropy<T, I, const L: usize, const LEAST: usize>(
 ) {
     use self::power;
     assert(M >= LEAST);
+    assert(N <= MOST);
     let (i, threads) = (block.x, layout!((1, L)));
     let (label, before) = (labels[(i)], i * ldx % 8);
     let row = shift(tile(logits, (1, 16 * L), (i, _)), (0, -before, 0));

@@ -86,10 +86,10 @@ pub fn layer_norm_backward<T, const R: usize, const W: usize, const L: usize>(
 /// Sums of the columns of P parts.
 #[kernel(T = bf16 | f16 | f32)]
 pub fn sum_parts<T>(parts: &Tensor<f32, (P, N), (ldp, _1)>, total: &mut Tensor<T, N>) {
-    let parts = tile(parts, (64, 32), (_, block.x));
-    let mut sums = full::<f32>((64, 32), 0.0);
+    let parts = tile(parts, (512, 8), (_, block.x));
+    let mut sums = full::<f32>((512, 8), 0.0);
     for k in 0..parts.size(2) {
         sums += parts[(_, _, k)];
     }
-    copy(sum(sums, 0), tile(total, 32, block.x).along(1));
+    copy(sum(sums, 0, out_of_bounds = 0.0), tile(total, 8, block.x).along(1));
 }
