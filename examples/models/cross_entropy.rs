@@ -89,7 +89,7 @@ pub fn cross_entropy_backward<T, I>(
 }
 
 /// Losses. Their gradients times `scale` overwrite the logits, which are read once. Each of the C blocks of a cluster has W elements of a row
-/// in registers, as exp(x - most).
+/// in shared memory.
 #[kernel(T = bf16 | f16 | f32, I = i64 | i32, choose((W, L, C) in [(1024, 128, 1), (4096, 128, 1), (5120, 160, 1), (6144, 192, 1), (8192, 256, 1), (16384, 512, 1), (16384, 512, 2), (16384, 512, 4), (16384, 512, 8), (16384, 512, 16)]))]
 pub fn cross_entropy_fused<T, I, const W: usize, const L: usize, const C: usize>(
     smoothing: f32,
@@ -101,37 +101,37 @@ pub fn cross_entropy_fused<T, I, const W: usize, const L: usize, const C: usize>
 ) {
     use self::{merged, power};
     assert(N <= W * C - 7);
-    blocks_per_sm(1024 / L);
+    blocks_per_sm(1536 / L);
     cluster(C);
     let (part, i) = walk((C, M), block.x);
     let (label, threads) = (labels[(i)], layout!((1, L)));
     let memory = shift(tile(logits, (1, W), (i, part)), (0, -(i * ld % 8)));
     let memory = parallelize(memory, threads, thread.x, values = (1, 8));
-    let row = registers_like::<f32>(memory, 0.0);
-    copy(memory, row, fill = f32::NEG_INFINITY);
+    let row = parallelize(shared::<T>(row_major((1, W))), threads, thread.x, values = (1, 8));
+    copy(memory, row, fill = T::NEG_INFINITY);
     let target = map(parallelize(tile(loss, 1, i).along(0), layout!((L, 1)), thread.x, (_, 1)), |_| {
         logits[(i, label)] as f32
     });
-    let most = maximum(row, out_of_bounds = f32::NEG_INFINITY);
+    cp_async_wait_all();
+    let most = map(maximum(row, out_of_bounds = T::NEG_INFINITY), |x| x as f32);
     let most = block_reduce(most, f32::MIN, |a, b| max(a, b), out_of_bounds = f32::MIN);
     let mut plain = registers::<f32>((1, 1), 0.0);
     if smoothing > 0.0 {
-        plain += block_sum(sum(row));
+        plain += block_sum(sum(map((row, memory), |x, _, at| if at.1 < N { x as f32 } else { 0.0 })));
     }
-    let powers = map((row, most), |x, most| power(x, most));
-    let total = block_sum(sum(powers, out_of_bounds = 0.0));
+    let powers = map((row, most), |x, most| power(x as f32, most));
+    let total = block_sum(sum(powers, out_of_bounds = 0.0), out_of_bounds = 0.0);
     let merge = |(a, s, x), (b, t, y)| merged(a, s, x, b, t, y);
-    let (top, total, plain) =
-        cluster_reduce((most, total, plain), (f32::MIN, 0.0, 0.0), merge, per_block = true);
-    let log_sum = map((top, total), |most, total| most + log(total));
+    let none = (f32::MIN, 0.0, 0.0);
+    let (most, total, plain) =
+        cluster_reduce((most, total, plain), none, merge, per_block = true, out_of_bounds = none);
+    let log_sum = map((most, total), |most, total| most + log(total));
     let valid = (label >= 0) & (label < N as I) & (label != ignored as I);
-    // The gradient of an element is its power times `factor`, minus a number that only the label changes.
     let scale = map(log_sum, |_| if valid { scale } else { 0.0 });
-    let factor = map((scale, most, log_sum), |scale, most, log_sum| scale * power(most, log_sum));
     let even = map(scale, |scale| scale * (smoothing / N as f32));
     let of_label = map((scale, even), |scale, even| even + scale * (1.0 - smoothing));
-    map((powers, factor, even, of_label), memory, |power, factor, even, of_label, at| {
-        (power * factor - if at.1 as I == label { of_label } else { even }) as T
+    map((row, log_sum, scale, even, of_label), memory, |x, log_sum, scale, even, of_label, at| {
+        (power(x as f32, log_sum) * scale - if at.1 as I == label { of_label } else { even }) as T
     });
     let losses = map((log_sum, plain, target), |log_sum, plain, x| {
         let wanted = (1.0 - smoothing) * x + smoothing * (plain / N as f32);
