@@ -97,5 +97,6 @@ pub fn all() -> Vec<Shipped> {
         weights::linear_half: "a linear layer of few rows, weights of 16 bits",
         weights::linear_q8: "a linear layer of few rows, weights of 8 bits with scales",
         weights::linear_q4: "a linear layer of few rows, weights of 4 bits with scales and offsets",
+        weights::linear_q4_hopper: "a linear layer by wgmma, weights of 4 bits with scales and offsets",
     }
 }

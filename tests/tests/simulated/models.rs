@@ -78,11 +78,9 @@ fn linear_layers() {
         check(weights::linear_q8().def(), weights::linear_q8!(Y = f32, ADD = 1).def(), &w);
         let codes = rows(Arg::tensor(&bytes(n * k / 2, 6), [n, k / 2]), k / 2);
         let offsets = Arg::tensor(&small(7).collect::<Vec<_>>(), [n, groups]);
-        check(
-            weights::linear_q4().def(),
-            weights::linear_q4!(Y = f32, ADD = 1).def(),
-            &[codes, scales, offsets],
-        );
+        let w = [codes, scales, offsets];
+        check(weights::linear_q4().def(), weights::linear_q4!(Y = f32, ADD = 1).def(), &w);
+        check(weights::linear_q4_hopper().def(), weights::linear_q4_hopper!(Y = f32, ADD = 1).def(), &w);
     }
 }
 

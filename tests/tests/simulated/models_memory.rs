@@ -597,7 +597,7 @@ fn likely(x: &[f64], temperature: f64, top_k: usize, top_p: f64) -> Vec<f64> {
 #[test]
 fn sampled_tokens() {
     for (m, n, ld, sizes) in
-        [(40, 50, 51, [256, 32, 1]), (20, 400, 403, [256, 32, 2]), (2, 1, 1, [2048, 256, 1])]
+        [(40, 50, 51, [512, 64, 1]), (20, 700, 703, [512, 64, 2]), (2, 1, 1, [2048, 256, 1])]
     {
         let row: Vec<bf16> = numbers::<bf16>(n, 1).into_iter().map(|x| bf16::of(6.0 * x.to())).collect();
         let mut x = row.clone();
