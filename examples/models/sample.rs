@@ -70,7 +70,7 @@ fn element(weights: View, rest: View) -> View {
 /// kept, or all if that is 0. Of these, the fewest are kept whose probabilities add up to `top_p`. Equally probable tokens are kept together.
 /// `random` is from 0 to below 1. At temperature 0 the most probable tokens are kept. Each of the C blocks of a cluster has W elements of a
 /// row in registers.
-#[kernel(T = bf16 | f16 | f32, choose((W, L, C) in [(2048, 256, 1), (8192, 512, 1), (16384, 512, 1), (16384, 512, 2), (16384, 512, 4), (16384, 512, 8), (16384, 512, 16)]))]
+#[kernel(T = bf16 | f16 | f32, overlaps, choose((W, L, C) in [(2048, 256, 1), (8192, 512, 1), (16384, 512, 1), (16384, 512, 2), (16384, 512, 4), (16384, 512, 8), (16384, 512, 16)]))]
 pub fn sample_top_p<T, const W: usize, const L: usize, const C: usize>(
     temperature: &Tensor<f32, M>,
     top_k: Option<&Tensor<i32, M>>,

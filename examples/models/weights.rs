@@ -1,29 +1,10 @@
-//! Linear layers of few rows: weights of 16 bits, or of 8 and 4 bits with a scale for each 32 of a row. Weights are the left operand, whose
-//! elements are converted in registers.
+//! Linear layers of few rows, y = a·wᵀ, or with ADD = 1 y += a·wᵀ: weights of 8 and 4 bits with a scale for each 32 of a row. Weights are the
+//! left operand, whose elements are converted in registers.
 
 use tilewright::prelude::*;
 
-/// y = a·wᵀ, or with ADD = 1 y += a·wᵀ.
-#[kernel(T = f16 | bf16, Y = f16 | bf16 | f32, choose((BN, BM, SPLIT) in [(64, 16, 1), (64, 16, 4), (64, 16, 8), (64, 64, 1), (64, 64, 4), (128, 128, 1)]))]
-pub fn linear_half<T, Y, const BN: usize, const BM: usize, const SPLIT: usize, const ADD: usize = 0>(
-    a: &Tensor<T, (M, K), (lda, _1)>,
-    w: &Tensor<T, (N, K), (ldw, _1)>,
-    y: &mut Tensor<Y, (M, N), (ldy, _1)>,
-) {
-    let (ga, gw) = (tile(a, (BM, 64), (block.y, _)), tile(w, (BN, 64), (block.x, _)));
-    let (sa, sw) = (shared::<T>((BM, 64)), shared::<T>((BN, 64)));
-    let mut acc = tiled_mma::<T, f32>(warps = 4).accumulators((BN, BM), 0.0);
-    for k in pipelined(0..ga.size(2), stages = 4, split = cluster(SPLIT)) {
-        copy(ga[(_, _, k)], sa);
-        copy(gw[(_, _, k)], sw);
-        gemm(sw, sa, &mut acc);
-    }
-    let gy = permute(tile(y, (BM, BN), (block.y, block.x)), (1, 0));
-    copy(if ADD == 1 { map((acc, gy), |acc, y| acc + y as f32) } else { acc }, gy);
-}
-
 /// The weights are integers of 8 bits times scales.
-#[kernel(T = f16 | bf16, Y = f16 | bf16 | f32, choose((BN, BM, SPLIT) in [(64, 16, 1), (64, 16, 4), (64, 16, 8), (64, 64, 1), (64, 64, 4)]))]
+#[kernel(T = f16 | bf16, Y = f16 | bf16 | f32, overlaps, choose((BN, BM, SPLIT) in [(64, 16, 1), (64, 16, 4), (64, 16, 8), (64, 64, 1), (64, 64, 4)]))]
 pub fn linear_q8<T, Y, const BN: usize, const BM: usize, const SPLIT: usize, const ADD: usize = 0>(
     a: &Tensor<T, (M, K), (lda, _1)>,
     codes: &Tensor<i8, (N, K), (ldw, _1)>,
@@ -47,7 +28,7 @@ pub fn linear_q8<T, Y, const BN: usize, const BM: usize, const SPLIT: usize, con
 
 /// The weights are integers of 4 bits, two in a byte, times scales, plus offsets. Bytes are in the order in which tensor cores need them:
 /// byte 4t + 2s + h of each 16 has elements 16s + 8h + 2t and the next. So a thread reads neighbours.
-#[kernel(T = f16 | bf16, Y = f16 | bf16 | f32, choose((BN, BM, SPLIT) in [(64, 16, 1), (64, 16, 2), (64, 16, 4), (64, 16, 8), (64, 64, 1), (64, 64, 4)]))]
+#[kernel(T = f16 | bf16, Y = f16 | bf16 | f32, overlaps, choose((BN, BM, SPLIT) in [(64, 16, 1), (64, 16, 2), (64, 16, 4), (64, 16, 8), (64, 64, 1), (64, 64, 4)]))]
 pub fn linear_q4<T, Y, const BN: usize, const BM: usize, const SPLIT: usize, const ADD: usize = 0>(
     a: &Tensor<T, (M, K), (lda, _1)>,
     codes: &Tensor<u8, { (N, ceil_div(K, 2)) }, (ldw, _1)>,
