@@ -88,7 +88,8 @@ macro_rules! half {
 half!(f16 bf16);
 
 /// Launches a kernel with these constants and types of elements, which is generated for its first launch.
-fn launch(
+#[doc(hidden)]
+pub fn launch(
     stream: &Stream,
     kernel: &impl Kernel,
     constants: &[(&str, usize)],
