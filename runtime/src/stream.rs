@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -45,6 +45,8 @@ struct Inner {
     captured: Mutex<Vec<Arc<Workspace>>>,
     /// The stream whose tensors it uses without waiting, while a [`Fork`] orders both.
     forked_from: Mutex<Option<Arc<CudaStream>>>,
+    /// Multiprocessors that persistent kernels leave to the second stream of a [`Fork`].
+    reserved: AtomicU32,
 }
 
 /// Memory of a stream that a launch owns from its first kernel to its last.
@@ -57,9 +59,9 @@ impl Stream {
     }
 
     fn around(device: Device, cuda: Arc<CudaStream>, shared: bool) -> Stream {
-        let (recording, workspace, captured, forked_from) = Default::default();
+        let (recording, workspace, captured, forked_from, reserved) = Default::default();
         let shared = AtomicBool::new(shared);
-        let inner = Inner { device, cuda, recording, shared, workspace, captured, forked_from };
+        let inner = Inner { device, cuda, recording, shared, workspace, captured, forked_from, reserved };
         Stream { inner: Arc::new(inner) }
     }
 
@@ -226,6 +228,11 @@ impl Stream {
         Ok(self.inner.shared.load(Ordering::SeqCst) && !self.is_recording() && is_capturing(self.cuda())?)
     }
 
+    /// Multiprocessors that launches leave to other work.
+    pub(crate) fn reserved(&self) -> u32 {
+        self.inner.reserved.load(Ordering::SeqCst)
+    }
+
     /// Does a [`Fork`] order this stream with another one?
     pub(crate) fn is_forked_from(&self, other: &CudaStream) -> bool {
         locked(&self.inner.forked_from).as_ref().is_some_and(|known| is_same(known, other))
@@ -275,6 +282,11 @@ impl<'s> Fork<'s> {
         self.side
     }
 
+    /// Persistent kernels that are launched on the main stream leave this many multiprocessors to the second one.
+    pub fn reserve(&self, multiprocessors: u32) {
+        self.main.inner.reserved.store(multiprocessors, Ordering::SeqCst);
+    }
+
     /// What the second stream does next waits for all that the main stream has done so far.
     pub fn side_waits(&self) -> Result<(), Error> {
         order(self.main, self.side)
@@ -292,6 +304,7 @@ impl Drop for Fork<'_> {
         if self.main_waits().is_err() {
             let _ = self.side.synchronize();
         }
+        self.reserve(0);
         *locked(&self.side.inner.forked_from) = None;
         self.side.inner.recording.store(false, Ordering::SeqCst);
         locked(&self.main.inner.captured).append(&mut locked(&self.side.inner.captured));

@@ -101,10 +101,8 @@ impl Board {
 
     /// Waits for a loss, at most this long.
     pub(super) fn wait_for_loss(&self, time: Duration) -> Option<Error> {
-        let state = self.locked();
-        if state.lost.is_none() {
-            drop(self.changed.wait_timeout(state, time));
-        }
+        let waiting = |state: &mut State| state.lost.is_none();
+        drop(self.changed.wait_timeout_while(self.locked(), time, waiting));
         self.lost()
     }
 

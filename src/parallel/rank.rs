@@ -22,12 +22,47 @@ pub struct Rank {
     rank: usize,
     ranks: usize,
     round: u64,
-    connected: Arc<Communicator>,
+    connected: Arc<Connections>,
     /// The stream of transfers that run beside products.
     side: Stream,
     options: Options,
     watch: Option<JoinHandle<()>>,
     ended: Arc<AtomicBool>,
+}
+
+/// Communicators of a rank.
+struct Connections {
+    /// For transfers alone, with as many blocks as NCCL wants.
+    alone: Communicator,
+    /// For transfers beside products, if their blocks are limited.
+    beside: Option<Communicator>,
+}
+
+impl Connections {
+    fn new(
+        board: &Board,
+        device: &Device,
+        ids: &[u8],
+        ranks: [usize; 2],
+        options: &Options,
+    ) -> Result<Connections, Error> {
+        let start = Instant::now();
+        let time = options.timeout.max(options.meeting_timeout);
+        let go_on = || board.lost().is_none() && start.elapsed() < time;
+        let ([alone, beside], []) = ids.as_chunks::<128>() else {
+            return Err(Error::Meeting("rank 0 gave no names".into()));
+        };
+        let connect = |id: &[u8; 128], blocks| {
+            Communicator::connect(device, Id::from_bytes(*id), ranks, nccl::Options { blocks }, &go_on)
+        };
+        let alone = connect(alone, None)?;
+        let beside = options.blocks.map(|blocks| connect(beside, Some(blocks))).transpose()?;
+        Ok(Connections { alone, beside })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Communicator> {
+        std::iter::once(&self.alone).chain(&self.beside)
+    }
 }
 
 impl Rank {
@@ -62,18 +97,14 @@ impl Rank {
         let own = device.and_then(|device| {
             let side = device.stream()?;
             nccl::version()?;
-            let id = if rank == 0 { Id::new()?.bytes().to_vec() } else { Vec::new() };
-            Ok(((device, side), id))
+            let ids = if rank == 0 { [Id::new()?.bytes(), Id::new()?.bytes()].concat() } else { Vec::new() };
+            Ok(((device, side), ids))
         });
         let mut round = 0;
-        let ((device, side), data) = together(&board, rank, &mut round, "to connect", own)?;
-        let id: [u8; 128] = data[0][..].try_into().map_err(|_| Error::Meeting("rank 0 gave no name".into()))?;
-        let start = Instant::now();
-        let time = options.timeout.max(options.meeting_timeout);
-        let go_on = || board.lost().is_none() && start.elapsed() < time;
-        let blocks = nccl::Options { blocks: options.blocks };
-        let connected = Communicator::connect(&device, Id::from_bytes(id), [rank, ranks], blocks, &go_on);
-        let connected = connected.map_err(|error| broken(&board, rank, error.into()))?;
+        let call = format!("to connect, with {options:?}");
+        let ((device, side), data) = together(&board, rank, &mut round, &call, own)?;
+        let connected = Connections::new(&board, &device, &data[0], [rank, ranks], &options);
+        let connected = connected.map_err(|error| broken(&board, rank, error))?;
         let (connected, ended) = (Arc::new(connected), Arc::new(AtomicBool::new(false)));
         let watch = {
             let (board, connected, ended) = (board.clone(), connected.clone(), ended.clone());
@@ -96,11 +127,12 @@ impl Rank {
 
     /// Its device.
     pub fn device(&self) -> &Device {
-        self.connected.device()
+        self.connected.alone.device()
     }
 
-    pub(super) fn options(&self) -> &Options {
-        &self.options
+    /// The most blocks of a transfer beside products, if they are limited.
+    pub(super) fn blocks(&self) -> Option<u32> {
+        self.options.blocks
     }
 
     pub(super) fn side(&self) -> Stream {
@@ -141,10 +173,31 @@ impl Rank {
         arguments: &mut [Argument<'_>],
         transfers: &[Transfer],
     ) -> Result<(), Error> {
+        self.submit(&self.connected.alone, stream, arguments, transfers)
+    }
+
+    /// The same, where products run beside the transfers.
+    pub(super) fn transfer_beside(
+        &self,
+        stream: &Stream,
+        arguments: &mut [Argument<'_>],
+        transfers: &[Transfer],
+    ) -> Result<(), Error> {
+        let connected = self.connected.beside.as_ref().unwrap_or(&self.connected.alone);
+        self.submit(connected, stream, arguments, transfers)
+    }
+
+    fn submit(
+        &self,
+        connected: &Communicator,
+        stream: &Stream,
+        arguments: &mut [Argument<'_>],
+        transfers: &[Transfer],
+    ) -> Result<(), Error> {
         let start = Instant::now();
         let go_on = || self.board.lost().is_none() && start.elapsed() < self.board.timeout;
         // SAFETY: the ranks have agreed on the call, which determines the transfers of each.
-        let submitted = unsafe { self.connected.submit(stream, arguments, transfers, &go_on) };
+        let submitted = unsafe { connected.submit(stream, arguments, transfers, &go_on) };
         submitted.map_err(|error| self.broken(error.into()))
     }
 
@@ -204,9 +257,9 @@ impl Rank {
         let start = Instant::now();
         let go_on = || self.board.lost().is_none() && start.elapsed() < self.board.timeout;
         let outcome = match outcome {
-            Ok(()) => self.connected.finish(&go_on).map_err(Error::from),
+            Ok(()) => self.connected.all().try_for_each(|one| one.finish(&go_on)).map_err(Error::from),
             Err(error) => {
-                self.connected.abort();
+                self.connected.all().for_each(Communicator::abort);
                 self.lose("it ended");
                 Err(error)
             }
@@ -279,13 +332,13 @@ fn compare(own: usize, text: &str, entries: Vec<Entry>) -> Result<Vec<Vec<u8>>, 
 }
 
 /// Ends the communicator when a rank is lost, so that no kernel waits for that rank.
-fn watch(board: &Board, rank: usize, connected: &Communicator, ended: &AtomicBool) {
+fn watch(board: &Board, rank: usize, connected: &Connections, ended: &AtomicBool) {
     const PAUSE: Duration = Duration::from_millis(50);
     while !ended.load(Ordering::SeqCst) {
         if board.wait_for_loss(PAUSE).is_some() {
-            return connected.abort();
+            return connected.all().for_each(Communicator::abort);
         }
-        if let Err(error) = connected.check() {
+        if let Err(error) = connected.all().try_for_each(Communicator::check) {
             board.lose(rank, error.to_string());
         }
     }

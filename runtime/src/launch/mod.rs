@@ -165,7 +165,7 @@ pub(crate) fn launch(
     let streams: Vec<Arc<CudaStream>> = arguments.iter().filter_map(stream_of_cudarc).collect();
     let mut streams = streams.iter();
     let (mut bound, mut tracked) = (SmallVec::<[Bound<'_>; 8]>::new(), Vec::new());
-    let mut key = Key::new(stream.device());
+    let mut key = Key::new(stream);
     for argument in arguments.iter_mut() {
         let one = match &mut argument.kind {
             Kind::Scalar(elem, bits) => Bound::scalar(*elem, *bits),
@@ -233,7 +233,7 @@ fn planned(
         return Ok((kept, Duration::ZERO));
     }
     let given: Vec<Given> = bound.iter().map(Bound::given).collect();
-    let prepared = Arc::new(Prepared::new(made, stream.device(), &given)?);
+    let prepared = Arc::new(Prepared::new(made, stream, &given)?);
     if !made.generated.is_without_loops(prepared.plan.variant) {
         made.plans.keep(key, &prepared);
     }

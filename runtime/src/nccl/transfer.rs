@@ -176,20 +176,17 @@ impl Communicator {
             }
             data_type(bound.elem)?;
         }
-        let parts = match *transfer {
-            Transfer::ReduceScatter { from, to } => Some((from.count, to.count)),
-            Transfer::AllGather { from, to } => Some((to.count, from.count)),
-            Transfer::Reduce { from, to, .. } | Transfer::Broadcast { from, to, .. } => {
-                Some((from.count * self.ranks, to.count))
-            }
-            _ => None,
+        // The elements of one rank, the slice with those of all that are combined, and how many ranks' it has.
+        let (one, all, ranks) = match *transfer {
+            Transfer::ReduceScatter { from, to } => (to, from, self.ranks),
+            Transfer::AllGather { from, to } => (from, to, self.ranks),
+            Transfer::Reduce { from, to, .. } | Transfer::Broadcast { from, to, .. } => (from, to, 1),
+            Transfer::AllReduce(..) | Transfer::Send { .. } | Transfer::Receive { .. } => return Ok(()),
         };
-        match parts {
-            Some((all, one)) if all != one * self.ranks => {
-                Err(Error::refused(format!("{one} elements of {} ranks are not {all}", self.ranks)))
-            }
-            _ => Ok(()),
+        if all.count != one.count * ranks || bound[one.argument].elem != bound[all.argument].elem {
+            return Err(Error::refused(format!("{} elements of {ranks} ranks are not {}", one.count, all.count)));
         }
+        Ok(())
     }
 
     /// # Safety
