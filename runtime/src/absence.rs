@@ -163,7 +163,10 @@ mod tests {
         check(Absence::Ordinal { ordinal: 9, count: 8 }, &["8 devices are there"]);
         check(
             Absence::Nccl { tried: vec![("libnccl.so.2".into(), "no such file".into())] },
-            &["there is no NCCL here.\n  libnccl.so.2: no such file\nhelp: install", "set TILEWRIGHT_NCCL to the folder"],
+            &[
+                "there is no NCCL here.\n  libnccl.so.2: no such file\nhelp: install",
+                "set TILEWRIGHT_NCCL to the folder",
+            ],
         );
         let absent = nvrtc::Absent { tried: vec![] };
         check(

@@ -19,7 +19,8 @@ pub fn attention<T: Half>(
     let expected = [heads.queries(rank).len(), heads.keys(rank).len(), heads.keys(rank).len()];
     let found = [&q, &k, &v].map(|tensor| tensor.shape()[2]);
     if found != expected {
-        let message = format!("queries, keys and values have {found:?} heads, and rank {rank} has {expected:?}");
+        let message =
+            format!("queries, keys and values have {found:?} heads, and rank {rank} has {expected:?}");
         return Err(Error::refused(message, "give the heads of this rank: `Heads` says which they are"));
     }
     for part in heads.parts(rank) {

@@ -23,8 +23,15 @@ pub(super) struct Call {
 /// Something that all boards are told.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Event {
-    Post { rank: usize, round: u64, entry: Entry },
-    Lost { rank: usize, why: String },
+    Post {
+        rank: usize,
+        round: u64,
+        entry: Entry,
+    },
+    Lost {
+        rank: usize,
+        why: String,
+    },
     /// The process is alive.
     Alive,
 }
@@ -116,7 +123,9 @@ impl Board {
             if let Some((rank, why)) = state.lost.clone() {
                 return Err(Error::Lost { rank, why });
             }
-            let Some(known) = state.rounds.get_mut(&round) else { unreachable!("the round has this rank's entry") };
+            let Some(known) = state.rounds.get_mut(&round) else {
+                unreachable!("the round has this rank's entry")
+            };
             let Some(missing) = known.entries.iter().position(Option::is_none) else {
                 let entries = known.entries.iter().flatten().cloned().collect();
                 known.readers += 1;
@@ -128,7 +137,9 @@ impl Board {
             let Some(left) = self.timeout.checked_sub(start.elapsed()) else {
                 drop(state);
                 self.lose(missing, format!("it did not come to {call} within {:?}", self.timeout));
-                return Err(self.lost().unwrap_or(Error::Lost { rank: missing, why: "it did not come".into() }));
+                return Err(self
+                    .lost()
+                    .unwrap_or(Error::Lost { rank: missing, why: "it did not come".into() }));
             };
             state = match self.changed.wait_timeout(state, left) {
                 Ok((state, _)) => state,

@@ -52,13 +52,15 @@ impl<T: Float> Experts<T> {
         let [_, outputs, inputs] = self.weights.shape();
         let experts = self.shards.ranges().last().map_or(0, |range| range.end);
         let [rows, _] = x.shape();
-        let own = self.checked(&x, counts).and_then(|()| Ok((result(stream, [rows, outputs])?, encode(counts))));
+        let own =
+            self.checked(&x, counts).and_then(|()| Ok((result(stream, [rows, outputs])?, encode(counts))));
         let call = format!("experts {inputs} to {outputs} of {experts}, {}", T::ELEM);
         let (mut y, all) = rank.exchange(&call, own)?;
         let routes = Routes::new(&self.shards, all.iter().map(|bytes| decode(bytes)).collect());
         let arrived = routes.arrived(self.rank);
         // Ranks agree again, because memory for the rows of others may be short.
-        let memory = result(stream, [arrived, inputs]).and_then(|x| Ok((x, result(stream, [arrived, outputs])?)));
+        let memory =
+            result(stream, [arrived, inputs]).and_then(|x| Ok((x, result(stream, [arrived, outputs])?)));
         let (mut there, mut done) = rank.agree("the rows of experts", memory)?;
         let transferred = (|| {
             let out = routes.transfers(self.rank, inputs);
@@ -83,7 +85,8 @@ impl<T: Float> Experts<T> {
 
     fn checked(&self, x: &TensorRef<'_, T, 2>, counts: &[usize]) -> Result<(), Error> {
         let [rows, inputs] = x.shape();
-        let (experts, total) = (self.shards.ranges().last().map_or(0, |range| range.end), counts.iter().sum::<usize>());
+        let (experts, total) =
+            (self.shards.ranges().last().map_or(0, |range| range.end), counts.iter().sum::<usize>());
         let is_packed = crate::Argument::from(x.clone()).strides() == [inputs as i64, 1] || rows <= 1;
         if counts.len() == experts && total == rows && inputs == self.weights.shape()[2] && is_packed {
             return Ok(());
@@ -110,15 +113,22 @@ impl<T: Float> Experts<T> {
             return Ok(());
         }
         if T::IS_HALF && stream.device().properties().arch() == 90 {
-            let offsets: Vec<i32> = rows.iter().map(|rows| rows.start as i32).chain([x.shape()[0] as i32]).collect();
+            let offsets: Vec<i32> =
+                rows.iter().map(|rows| rows.start as i32).chain([x.shape()[0] as i32]).collect();
             let offsets = DeviceTensor::from_host(stream, [offsets.len()], &offsets)?;
             models::experts_of(stream, x.view(), self.weights.view(), offsets.view(), y.view_mut())?;
             return Ok(());
         }
         for (expert, rows) in rows.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty()) {
             // W of one expert, transposed.
-            let weight = self.weights.view().part(0, expert..expert + 1).reshaped([inputs, outputs], [1, inputs]);
-            Matmul::new().run_into(stream, x.view().part(0, rows.clone()), weight, y.view_mut().part(0, rows))?;
+            let weight =
+                self.weights.view().part(0, expert..expert + 1).reshaped([inputs, outputs], [1, inputs]);
+            Matmul::new().run_into(
+                stream,
+                x.view().part(0, rows.clone()),
+                weight,
+                y.view_mut().part(0, rows),
+            )?;
         }
         Ok(())
     }
@@ -158,7 +168,10 @@ impl Routes {
 
     /// The number of rows that a rank's experts have.
     pub(super) fn arrived(&self, rank: usize) -> usize {
-        self.counts.iter().map(|counts| counts[self.first[rank]..self.first[rank + 1]].iter().sum::<usize>()).sum()
+        self.counts
+            .iter()
+            .map(|counts| counts[self.first[rank]..self.first[rank + 1]].iter().sum::<usize>())
+            .sum()
     }
 
     /// The rows of one of a rank's experts where they arrive: rows of ranks in order.
@@ -171,7 +184,11 @@ impl Routes {
 
     /// A rank's transfers of rows of this width, from argument 0, its rows sorted by expert, to argument 1, the rows of its experts.
     pub(super) fn transfers(&self, rank: usize, width: usize) -> Vec<Transfer> {
-        let slice = |argument, first: usize, rows: usize| Slice { argument, first: first * width, count: rows * width };
+        let slice = |argument, first: usize, rows: usize| Slice {
+            argument,
+            first: first * width,
+            count: rows * width,
+        };
         let mut transfers = Vec::new();
         let mut start = 0;
         for peer in 0..self.counts.len() {
@@ -193,5 +210,46 @@ impl Routes {
             }
         }
         transfers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parallel::plain::perform;
+
+    #[test]
+    fn rows_travel_to_their_experts_and_back() {
+        for (ranks, experts, width) in [(1, 3, 2), (2, 5, 1), (3, 3, 4), (4, 9, 2)] {
+            let shards = Shards::new(experts, ranks).unwrap();
+            let counts: Vec<Vec<usize>> = (0..ranks)
+                .map(|rank| (0..experts).map(|expert| (rank * 5 + expert * 3) % 4).collect())
+                .collect();
+            let routes = Routes::new(&shards, counts.iter().map(|counts| decode(&encode(counts))).collect());
+            // A row has the number of its expert.
+            let rows = |rank: usize| -> Vec<f64> {
+                let all = counts[rank].iter().enumerate();
+                all.flat_map(|(expert, count)| vec![expert as f64; count * width]).collect()
+            };
+            let arrived = |rank: usize| vec![f64::NAN; routes.arrived(rank) * width];
+            let mut all: Vec<_> = (0..ranks).map(|rank| [rows(rank), arrived(rank)]).collect();
+            let out: Vec<_> = (0..ranks).map(|rank| routes.transfers(rank, width)).collect();
+            perform(&mut all, &out);
+            for (rank, [own, there]) in all.iter_mut().enumerate() {
+                for expert in shards.of(rank) {
+                    let rows = routes.rows(rank, expert - shards.of(rank).start);
+                    assert!(
+                        there[rows.start * width..rows.end * width].iter().all(|row| *row == expert as f64)
+                    );
+                }
+                there.iter_mut().for_each(|row| *row += 100.0);
+                own.fill(f64::NAN);
+            }
+            let back: Vec<Vec<_>> = out.iter().map(|all| all.iter().map(reversed).collect()).collect();
+            perform(&mut all, &back);
+            for (rank, [own, _]) in all.iter().enumerate() {
+                assert_eq!(*own, rows(rank).iter().map(|row| row + 100.0).collect::<Vec<_>>());
+            }
+        }
     }
 }

@@ -43,7 +43,10 @@ impl Group {
             let threads: Vec<_> = (0..devices.len()).map(|rank| scope.spawn(move || connect(rank))).collect();
             threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
         });
-        let outcomes = connected.into_iter().enumerate().map(|(rank, joined)| joined.unwrap_or_else(|_| Err(panicked(rank))));
+        let outcomes = connected
+            .into_iter()
+            .enumerate()
+            .map(|(rank, joined)| joined.unwrap_or_else(|_| Err(panicked(rank))));
         Ok(Group { ranks: first_cause(outcomes.collect())? })
     }
 
@@ -66,7 +69,7 @@ impl Group {
             });
             let waited = stream.synchronize();
             let outcome = outcome.and_then(|value| waited.map(|()| value).map_err(Error::from));
-            rank.agree("the end of a run", outcome)
+            rank.conclude(outcome)
         };
         let outcomes = thread::scope(|scope| {
             let start = |(rank, stream): &'_ mut (Rank, Stream)| run(rank, stream);

@@ -2,26 +2,31 @@
 
 mod attention;
 mod board;
+mod column;
 mod entropy;
 mod error;
 mod experts;
 mod group;
 mod linear;
+#[cfg(test)]
+mod plain;
 mod rank;
 mod remote;
+mod row;
 mod shard;
 
 use std::time::Duration;
 
 pub use crate::runtime::nccl::Combine;
 pub use attention::attention;
+pub use column::Column;
 pub use entropy::{CrossEntropy, Losses};
 pub use error::Error;
 pub use experts::Experts;
 pub use group::Group;
-pub use linear::{Column, Row};
 pub use rank::Rank;
 pub use remote::Meeting;
+pub use row::Row;
 pub use shard::{HeadPart, Heads, Shards, chunks};
 
 use crate::matmul::Factor;
@@ -60,10 +65,6 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options {
-            timeout: Duration::from_secs(10),
-            meeting_timeout: Duration::from_secs(60),
-            blocks: None,
-        }
+        Options { timeout: Duration::from_secs(10), meeting_timeout: Duration::from_secs(60), blocks: None }
     }
 }

@@ -22,6 +22,8 @@ pub struct Rank {
     rank: usize,
     ranks: usize,
     round: u64,
+    /// The error of the last round, which all ranks have.
+    failed: Option<Error>,
     connected: Arc<Connections>,
     /// The stream of transfers that run beside products.
     side: Stream,
@@ -78,7 +80,13 @@ impl Rank {
     /// ```
     pub fn join(meeting: &Meeting, options: Options) -> Result<Rank, Error> {
         let board = remote::meet(meeting, &options)?;
-        Rank::on(board, meeting.rank, meeting.ranks, Device::open(meeting.device).map_err(Error::from), options)
+        Rank::on(
+            board,
+            meeting.rank,
+            meeting.ranks,
+            Device::open(meeting.device).map_err(Error::from),
+            options,
+        )
     }
 
     /// The board of ranks that are all in this process.
@@ -110,7 +118,18 @@ impl Rank {
             let (board, connected, ended) = (board.clone(), connected.clone(), ended.clone());
             thread::spawn(move || watch(&board, rank, &connected, &ended))
         };
-        let mut rank = Rank { board, rank, ranks, round, connected, side, options, watch: Some(watch), ended };
+        let mut rank = Rank {
+            board,
+            rank,
+            ranks,
+            round,
+            failed: None,
+            connected,
+            side,
+            options,
+            watch: Some(watch),
+            ended,
+        };
         rank.agree("to be connected", Ok(()))?;
         Ok(rank)
     }
@@ -151,7 +170,17 @@ impl Rank {
         call: &str,
         own: Result<(T, Vec<u8>), Error>,
     ) -> Result<(T, Vec<Vec<u8>>), Error> {
-        together(&self.board, self.rank, &mut self.round, call, own)
+        let outcome = together(&self.board, self.rank, &mut self.round, call, own);
+        self.failed = outcome.as_ref().err().cloned();
+        outcome
+    }
+
+    /// The outcome of a run. If the last round failed, all ranks know; otherwise they hear of an error here.
+    pub(super) fn conclude<T>(&mut self, own: Result<T, Error>) -> Result<T, Error> {
+        match self.failed.take() {
+            Some(error) => Err(own.err().unwrap_or(error)),
+            None => self.agree("the end of a run", own),
+        }
     }
 
     /// Waits for a stream, then for all ranks. The results of transfers on the stream are valid if it returns no error.
@@ -227,7 +256,7 @@ impl Rank {
     /// Forgets the rounds of a run, after which no rank is in one. The next run begins with this round.
     pub(super) fn restart(&mut self, round: u64) {
         self.board.clear();
-        self.round = round;
+        (self.round, self.failed) = (round, None);
     }
 
     pub(super) fn round(&self) -> u64 {

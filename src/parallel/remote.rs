@@ -31,12 +31,17 @@ impl Meeting {
 
     fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Meeting, Error> {
         let text = |name: &str| {
-            let lacks = || Error::Meeting(format!("the environment has no {name}\nhelp: start the program with `torchrun`, or give a `Meeting`"));
+            let lacks = || {
+                Error::Meeting(format!(
+                    "the environment has no {name}\nhelp: start the program with `torchrun`, or give a `Meeting`"
+                ))
+            };
             variable(name).ok_or_else(lacks)
         };
         let number = |name: &str| {
             let text = text(name)?;
-            text.parse::<usize>().map_err(|_| Error::Meeting(format!("{name} is `{text}`, which is no number")))
+            text.parse::<usize>()
+                .map_err(|_| Error::Meeting(format!("{name} is `{text}`, which is no number")))
         };
         let port = match variable("TILEWRIGHT_PORT") {
             Some(_) => number("TILEWRIGHT_PORT")?,
@@ -86,7 +91,9 @@ const GREETING: &[u8; 8] = b"tilewr01";
 pub(super) fn meet(meeting: &Meeting, options: &Options) -> Result<Arc<Board>, Error> {
     let Meeting { address, rank, ranks, .. } = meeting;
     if rank >= ranks {
-        return Err(Error::Meeting(format!("there is no rank {rank} of {ranks}\nhelp: ranks are counted from 0")));
+        return Err(Error::Meeting(format!(
+            "there is no rank {rank} of {ranks}\nhelp: ranks are counted from 0"
+        )));
     }
     let cannot = |why: io::Error| Error::Meeting(format!("ranks cannot meet at {address}: {why}"));
     let deadline = Instant::now() + options.meeting_timeout;
@@ -146,7 +153,8 @@ fn host(address: &str, ranks: usize, deadline: Instant) -> io::Result<Vec<(usize
         let (rank, count) = (number(8), number(12));
         let is_known = rank == 0 || rank >= ranks || found.iter().any(|(known, _)| *known == rank);
         if count != ranks || is_known {
-            let message = format!("a process came as rank {rank} of {count}, and {ranks} different ranks are awaited");
+            let message =
+                format!("a process came as rank {rank} of {count}, and {ranks} different ranks are awaited");
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
         found.push((rank, socket));
@@ -172,7 +180,9 @@ fn visit(address: &str, rank: usize, ranks: usize, deadline: Instant) -> io::Res
     };
     let numbers = [rank, ranks].map(|number| (number as u32).to_le_bytes());
     socket.write_all(&[&GREETING[..], &numbers[0], &numbers[1]].concat())?;
-    socket.set_read_timeout(Some(deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(10))))?;
+    socket.set_read_timeout(Some(
+        deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(10)),
+    ))?;
     let mut greeting = [0; 8];
     socket.read_exact(&mut greeting)?;
     Ok(socket)
@@ -191,7 +201,9 @@ fn listen(board: &Board, peer: usize, mut socket: TcpStream) {
             }
             Err(why) => {
                 let why = match why.kind() {
-                    io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => "its process has ended".into(),
+                    io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
+                        "its process has ended".into()
+                    }
                     io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
                         format!("its process has not answered for {:?}", board.timeout)
                     }
@@ -275,12 +287,21 @@ mod tests {
     #[test]
     fn meetings_come_from_the_environment() {
         let variables = |name: &str| {
-            let all = [("RANK", "1"), ("WORLD_SIZE", "2"), ("LOCAL_RANK", "1"), ("MASTER_ADDR", "host"), ("MASTER_PORT", "29500")];
+            let all = [
+                ("RANK", "1"),
+                ("WORLD_SIZE", "2"),
+                ("LOCAL_RANK", "1"),
+                ("MASTER_ADDR", "host"),
+                ("MASTER_PORT", "29500"),
+            ];
             all.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string())
         };
         let meeting = Meeting { address: "host:29501".into(), rank: 1, ranks: 2, device: 1 };
         assert_eq!(Meeting::from_variables(variables).unwrap(), meeting);
         let error = Meeting::from_variables(|_| None).unwrap_err().to_string();
-        assert_eq!(error, "the environment has no MASTER_PORT\nhelp: start the program with `torchrun`, or give a `Meeting`");
+        assert_eq!(
+            error,
+            "the environment has no MASTER_PORT\nhelp: start the program with `torchrun`, or give a `Meeting`"
+        );
     }
 }

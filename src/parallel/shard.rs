@@ -26,7 +26,8 @@ impl Shards {
             let message = format!("{extent} elements cannot be divided among {ranks} ranks");
             return Err(Error::refused(message, "use at most as many ranks as there are elements"));
         }
-        let grain = [64, 32, 16, 8, 4, 2, 1].into_iter().find(|grain| extent.div_ceil(*grain) >= ranks).unwrap_or(1);
+        let grain =
+            [64, 32, 16, 8, 4, 2, 1].into_iter().find(|grain| extent.div_ceil(*grain) >= ranks).unwrap_or(1);
         let units = extent.div_ceil(grain);
         let bound = |rank: usize| ((units / ranks * rank + rank.min(units % ranks)) * grain).min(extent);
         Ok(Shards { ranges: (0..ranks).map(|rank| bound(rank)..bound(rank + 1)).collect() })
@@ -83,11 +84,14 @@ impl Heads {
     /// The heads of queries and of keys, and the number of ranks.
     pub fn new([queries, keys]: [usize; 2], ranks: usize) -> Result<Heads, Error> {
         if keys == 0 || !queries.is_multiple_of(keys) || ranks == 0 || queries < ranks {
-            let message = format!("{queries} heads of queries and {keys} heads of keys cannot be divided among {ranks} ranks");
+            let message = format!(
+                "{queries} heads of queries and {keys} heads of keys cannot be divided among {ranks} ranks"
+            );
             let help = "heads of queries are a multiple of heads of keys, and at least as many as ranks";
             return Err(Error::refused(message, help));
         }
-        let (group, bound) = (queries / keys, |rank: usize| queries / ranks * rank + rank.min(queries % ranks));
+        let (group, bound) =
+            (queries / keys, |rank: usize| queries / ranks * rank + rank.min(queries % ranks));
         let queries = (0..ranks).map(|rank| bound(rank)..bound(rank + 1)).collect();
         Ok(Heads { group, queries })
     }
@@ -112,7 +116,9 @@ impl Heads {
             let own = own.start - queries.start..own.end - queries.start;
             let key = key - keys.start;
             match parts.last_mut() {
-                Some(last) if last.queries.len() == self.group * last.keys.len() && own.len() == self.group => {
+                Some(last)
+                    if last.queries.len() == self.group * last.keys.len() && own.len() == self.group =>
+                {
                     (last.queries.end, last.keys.end) = (own.end, key + 1);
                 }
                 _ => parts.push(HeadPart { queries: own, keys: key..key + 1 }),
@@ -158,7 +164,12 @@ mod tests {
                 assert_eq!(end, extent);
             }
         }
-        assert!(Shards::new(3, 4).unwrap_err().to_string().starts_with("3 elements cannot be divided among 4 ranks\nhelp: "));
+        assert!(
+            Shards::new(3, 4)
+                .unwrap_err()
+                .to_string()
+                .starts_with("3 elements cannot be divided among 4 ranks\nhelp: ")
+        );
     }
 
     #[test]
@@ -190,7 +201,9 @@ mod tests {
             for count in [None, Some(1), Some(2), Some(7), Some(100)] {
                 let all = chunks(rows, 8192, count);
                 assert!(all.iter().all(|range| !range.is_empty()));
-                assert!(all.windows(2).all(|pair| pair[0].end == pair[1].start && pair[0].len() >= pair[1].len()));
+                assert!(
+                    all.windows(2).all(|pair| pair[0].end == pair[1].start && pair[0].len() >= pair[1].len())
+                );
                 assert_eq!((all[0].start, all[all.len() - 1].end), (0, rows));
             }
         }

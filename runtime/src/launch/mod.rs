@@ -172,7 +172,8 @@ pub(crate) fn launch(
             Kind::Tensor(lent) => {
                 let (first, len) = lent.first();
                 let (elem, modes, mutable) = (lent.elem, Some(&lent.modes[..]), lent.buffer.is_writable());
-                let start = first_byte(&mut lent.buffer, (first, len), &mut streams, &mut tracked, &mut order)?;
+                let start =
+                    first_byte(&mut lent.buffer, (first, len), &mut streams, &mut tracked, &mut order)?;
                 Bound { elem, modes, mutable, word: start + first, len }
             }
         };

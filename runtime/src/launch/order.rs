@@ -55,7 +55,10 @@ impl<'s> Order<'s> {
             // stream, even if the wait failed.
             let is_ordered = !is_default(own) && own.context().has_async_alloc();
             waits |= !is_ordered && !matches!(lent.buffer.owner, Owner::Tensor(_));
-            if !is_same(own, launch) && !stream.is_forked_from(own) && !others.iter().any(|other| is_same(own, other)) {
+            if !is_same(own, launch)
+                && !stream.is_forked_from(own)
+                && !others.iter().any(|other| is_same(own, other))
+            {
                 others.push(own.clone());
             }
         }

@@ -23,8 +23,10 @@ pub(super) type Status = c_int;
 pub(super) const SUCCESS: Status = 0;
 pub(super) const IN_PROGRESS: Status = 7;
 
-type Send = unsafe extern "C" fn(*const c_void, usize, ncclDataType_t, c_int, ncclComm_t, cudaStream_t) -> Status;
-type Receive = unsafe extern "C" fn(*mut c_void, usize, ncclDataType_t, c_int, ncclComm_t, cudaStream_t) -> Status;
+type Send =
+    unsafe extern "C" fn(*const c_void, usize, ncclDataType_t, c_int, ncclComm_t, cudaStream_t) -> Status;
+type Receive =
+    unsafe extern "C" fn(*mut c_void, usize, ncclDataType_t, c_int, ncclComm_t, cudaStream_t) -> Status;
 type Reduce = unsafe extern "C" fn(
     *const c_void,
     *mut c_void,
@@ -34,8 +36,14 @@ type Reduce = unsafe extern "C" fn(
     ncclComm_t,
     cudaStream_t,
 ) -> Status;
-type Gather =
-    unsafe extern "C" fn(*const c_void, *mut c_void, usize, ncclDataType_t, ncclComm_t, cudaStream_t) -> Status;
+type Gather = unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    usize,
+    ncclDataType_t,
+    ncclComm_t,
+    cudaStream_t,
+) -> Status;
 type Rooted = unsafe extern "C" fn(
     *const c_void,
     *mut c_void,
@@ -55,8 +63,7 @@ type Broadcast = unsafe extern "C" fn(
     ncclComm_t,
     cudaStream_t,
 ) -> Status;
-type Init =
-    unsafe extern "C" fn(*mut ncclComm_t, c_int, ncclUniqueId, c_int, *mut ncclConfig_t) -> Status;
+type Init = unsafe extern "C" fn(*mut ncclComm_t, c_int, ncclUniqueId, c_int, *mut ncclConfig_t) -> Status;
 
 macro_rules! library {
     ($($(#[$doc:meta])* $field:ident: $symbol:literal as $ty:ty,)*) => {
@@ -163,6 +170,10 @@ impl Library {
         };
         // SAFETY: the function takes any status; the communicator is null or alive.
         let (general, last) = unsafe { (text((self.error)(status)), text((self.last_error)(comm))) };
-        if last.is_empty() { format!("{general} ({status})") } else { format!("{general} ({status}): {last}") }
+        if last.is_empty() {
+            format!("{general} ({status})")
+        } else {
+            format!("{general} ({status}): {last}")
+        }
     }
 }

@@ -110,7 +110,8 @@ impl Communicator {
     ) -> Result<Communicator, Error> {
         const DOING: &str = "connecting ranks";
         let library = library()?;
-        let int = |number: usize| c_int::try_from(number).map_err(|_| Error::refused("there are too many ranks"));
+        let int =
+            |number: usize| c_int::try_from(number).map_err(|_| Error::refused("there are too many ranks"));
         let (number, count) = (int(rank)?, int(ranks)?);
         // SAFETY: all fields are numbers and pointers, for which zeros are values.
         let mut config: ncclConfig_t = unsafe { std::mem::zeroed() };
@@ -166,7 +167,11 @@ impl Communicator {
             }
             // Calls take microseconds, and connecting ranks takes a second.
             polls += 1;
-            if polls > 10_000 { std::thread::sleep(Duration::from_millis(1)) } else { std::hint::spin_loop() }
+            if polls > 10_000 {
+                std::thread::sleep(Duration::from_millis(1))
+            } else {
+                std::hint::spin_loop()
+            }
             status = self.state()?;
         }
         if status == SUCCESS {

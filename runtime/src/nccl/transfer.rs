@@ -144,7 +144,8 @@ impl Communicator {
             };
             let (first, len) = lent.first();
             let (elem, writable) = (lent.elem, lent.buffer.is_writable());
-            let start = first_byte(&mut lent.buffer, (first, len), &mut streams, &mut tracked, &mut order)? + first;
+            let start =
+                first_byte(&mut lent.buffer, (first, len), &mut streams, &mut tracked, &mut order)? + first;
             bound.push(Bound { elem, writable, start, len: len as usize });
         }
         order.check_errors().doing("ordering what cudarc submitted before")?;
@@ -165,10 +166,15 @@ impl Communicator {
     fn check_bounds(&self, transfer: &Transfer, bound: &[Bound]) -> Result<(), Error> {
         for (Slice { argument, first, count }, written) in transfer.slices().into_iter().flatten() {
             let Some(bound) = bound.get(argument) else {
-                return Err(Error::refused(format!("a transfer names argument {argument}, which is not given")));
+                return Err(Error::refused(format!(
+                    "a transfer names argument {argument}, which is not given"
+                )));
             };
             if first.checked_add(count).is_none_or(|end| end > bound.len) {
-                let message = format!("elements {first} to {first} + {count} are transferred, and {} are there", bound.len);
+                let message = format!(
+                    "elements {first} to {first} + {count} are transferred, and {} are there",
+                    bound.len
+                );
                 return Err(Error::refused(message));
             }
             if written && !bound.writable {
@@ -184,7 +190,10 @@ impl Communicator {
             Transfer::AllReduce(..) | Transfer::Send { .. } | Transfer::Receive { .. } => return Ok(()),
         };
         if all.count != one.count * ranks || bound[one.argument].elem != bound[all.argument].elem {
-            return Err(Error::refused(format!("{} elements of {ranks} ranks are not {}", one.count, all.count)));
+            return Err(Error::refused(format!(
+                "{} elements of {ranks} ranks are not {}",
+                one.count, all.count
+            )));
         }
         Ok(())
     }

@@ -156,7 +156,8 @@ macro_rules! both {
                 let end = range.end.min(self.region.extents[mode]);
                 let start = range.start.min(end);
                 self.region.extents[mode] = end - start;
-                self.region.offset = self.region.offset.saturating_add(start.saturating_mul(self.region.strides[mode]));
+                self.region.offset =
+                    self.region.offset.saturating_add(start.saturating_mul(self.region.strides[mode]));
                 self
             }
 

@@ -179,7 +179,8 @@ impl State {
     /// Submits a transfer to its stream, and posts this rank's message.
     fn submit(&mut self, queued: Queued) -> Result<(), Status> {
         let at = self.stream(queued.stream).map_err(|_| INVALID_USAGE)?;
-        let (rank, ranks) = self.comms.get(&queued.comm).map(|comm| (comm.rank, comm.ranks)).ok_or(INVALID_ARGUMENT)?;
+        let (rank, ranks) =
+            self.comms.get(&queued.comm).map(|comm| (comm.rank, comm.ranks)).ok_or(INVALID_ARGUMENT)?;
         let ranges = queued.ranges(rank, ranks);
         let read = ranges.iter().find(|range| !range.written).copied();
         if !self.operate(at, "a transfer", ranges).map_err(|_| INVALID_USAGE)? {
@@ -188,7 +189,9 @@ impl State {
         let Some(comm) = self.comms.get_mut(&queued.comm) else { return Err(INVALID_ARGUMENT) };
         let data = match read {
             // SAFETY: the stand-in's memory is never freed, and `operate` has reported ranges outside of it.
-            Some(range) => unsafe { slice::from_raw_parts(range.from as *const u8, (range.to - range.from) as usize) },
+            Some(range) => unsafe {
+                slice::from_raw_parts(range.from as *const u8, (range.to - range.from) as usize)
+            },
             None => &[],
         };
         let Queued { kind, count, elem, op, peer, .. } = queued;
@@ -394,7 +397,9 @@ pub unsafe extern "C" fn ncclCommInitRankConfig(
         let (waiting, counts) = (vec![((0..ranks).map(file).collect(), Work::Connect)], vec![0; ranks]);
         let made = state.make();
         let (sent, received) = (counts.clone(), counts);
-        state.comms.insert(made, Comm { folder, rank, ranks, collectives: 0, sent, received, waiting, status: 0 });
+        state
+            .comms
+            .insert(made, Comm { folder, rank, ranks, collectives: 0, sent, received, waiting, status: 0 });
         unsafe { give(comm, made) };
         Err(IN_PROGRESS)
     })

@@ -3,9 +3,12 @@
 use std::env;
 use std::process::{self, Command};
 
-use tilewright::parallel::{Column, Combine, Error, Group, Heads, Options, Row, Shards};
-use tilewright::runtime::cudarc::driver::result::device;
-use tilewright::{DeviceTensor, HostTensor};
+use tilewright::matmul::Activation;
+use tilewright::models::Mask;
+use tilewright::parallel::{
+    Column, Combine, CrossEntropy, Error, Experts, Group, Heads, Options, Row, Shards, attention,
+};
+use tilewright::{DeviceTensor, HostTensor, bf16};
 
 use crate::harness::Fake;
 
@@ -24,7 +27,7 @@ fn devices(count: usize) -> Fake {
 fn layers_order_their_transfers() {
     for ranks in [1usize, 2, 3] {
         let run = devices(ranks).run(|| {
-            let count = device::get_count().unwrap() as usize;
+            let count = env::var("FAKE_DEVICES").unwrap().parse::<usize>().unwrap();
             let all: Vec<usize> = (0..count).collect();
             let mut group = Group::new(&all, Options { blocks: Some(8), ..Options::default() }).unwrap();
             let sums = group.run(|rank, stream| {
@@ -34,7 +37,8 @@ fn layers_order_their_transfers() {
                 let rows = Shards::new(m, rank.ranks())?.of(rank.rank());
                 let own = DeviceTensor::<f32, 1>::zeros(stream, [rows.len() * k])?;
                 let own = own.view().reshaped([rows.len(), k], [k, 1]);
-                let result = |rows, columns| DeviceTensor::<f32, 2>::for_results(stream, [rows, columns], true);
+                let result =
+                    |rows, columns| DeviceTensor::<f32, 2>::for_results(stream, [rows, columns], true);
                 let (mut x, mut y) = (result(m, k)?, result(m, k)?);
                 let mut between = result(m, column.shards().of(rank.rank()).len())?;
                 let (mut terms, mut part) = (result(m, k)?, result(rows.len(), k)?);
@@ -42,7 +46,8 @@ fn layers_order_their_transfers() {
                 row.run_scattered(rank, stream, &between, &mut terms, &mut part)?;
                 row.run_into(rank, stream, &between, &mut y)?;
                 // SAFETY: the tensors live to the end of this function, and only this thread uses them.
-                let graph = unsafe { stream.capture(|| Ok(row.run_into(rank, stream, &between, &mut y).unwrap())) }?;
+                let graph =
+                    unsafe { stream.capture(|| Ok(row.run_into(rank, stream, &between, &mut y).unwrap())) }?;
                 rank.launch(&graph)?;
                 let mut numbers = DeviceTensor::from_host(stream, [2], &[rank.rank() as f32, 1.0])?;
                 rank.all_reduce(stream, &mut numbers, Combine::Sum)?;
@@ -93,6 +98,69 @@ fn ranks_that_differ_have_the_same_error() {
         })
         .sound();
 }
+
+/// The text of an error.
+fn text<T>(outcome: Result<T, Error>) -> String {
+    outcome.err().map_or_else(String::new, |error| error.to_string())
+}
+
+#[test]
+fn mistakes_say_what_to_give_instead() {
+    devices(1)
+        .run(|| {
+            let mut group = Group::new(&[0], Options::default()).unwrap();
+            let texts = group.run(|rank, stream| {
+                let zeros = |rows, columns| HostTensor::<f32, 2>::zeros([rows, columns]).unwrap();
+                let vector = |count| HostTensor::<f32, 1>::zeros([count]).unwrap();
+                let tensor =
+                    |rows, columns| DeviceTensor::<f32, 2>::for_results(stream, [rows, columns], true);
+                let column = || Column::new(rank, stream, &zeros(6, 4)).unwrap();
+                let row = Row::new(rank, stream, &zeros(6, 4))?;
+                let relu = column().with_gate(stream, &zeros(6, 4))?.with_activation(Activation::Relu);
+                let both = column().with_gate(stream, &zeros(6, 4))?.with_bias(stream, &vector(6))?;
+                let (x, mut y) = (tensor(3, 4)?, DeviceTensor::zeros(stream, [3, 6])?);
+                let heads = Heads::new([8, 2], 1)?;
+                let few = DeviceTensor::<bf16, 1>::zeros(stream, [64])?;
+                let head = || few.view().reshaped([1, 64, 1, 1], [64, 1, 64, 64]);
+                let mut out = DeviceTensor::<bf16, 1>::zeros(stream, [64])?;
+                let out = out.view_mut().reshaped([1, 64, 1, 1], [64, 1, 64, 64]);
+                let labels = DeviceTensor::<i32, 1>::zeros(stream, [5])?;
+                let experts = DeviceTensor::<f32, 3>::zeros(stream, [2, 3, 4])?;
+                let mut texts = vec![
+                    text(Column::from_shard(rank, 7, tensor(6, 4)?)),
+                    text(column().with_bias(stream, &vector(5))),
+                    text(relu.run(stream, &x)),
+                    text(both.run(stream, &x)),
+                    text(row.run_into(rank, stream, &x, &mut y)),
+                    text(attention(&heads, 0, stream, 1.0, Mask::None, head(), [head(), head()], out)),
+                    text(CrossEntropy::new(rank, 1 << 31, -1)),
+                    text(CrossEntropy::new(rank, 4, -1)?.run(rank, stream, &labels, x.view())),
+                    text(Experts::from_shard(rank, 2, experts)),
+                ];
+                let experts = DeviceTensor::from_elements(stream, [2, 1, 4], [4, 4, 1], &[0.0f32; 8])?;
+                texts.push(text(Experts::from_shard(rank, 2, experts)?.run(rank, stream, x.view(), &[1, 1])));
+                // A round without an error, so that the run has none.
+                rank.agree("the end", Ok(texts))
+            });
+            assert_eq!(texts.unwrap()[0], EXPECTED);
+        })
+        .sound();
+}
+
+/// Each mistake and its remedy.
+const EXPECTED: &[&str] = &[
+    "the weight is 6 x 4, and 7 x 4 is expected\nhelp: give the part of this rank: `shards` of the layer has the parts of all ranks",
+    "the bias is 5, and 6 is expected\nhelp: give the part of this rank: `shards` of the layer has the parts of all ranks",
+    "a gate has the function silu or gelu\nhelp: choose one of these",
+    "a layer with a gate has no bias\nhelp: leave the bias or the gate out",
+    "y has gaps or is column-major\nhelp: make it row-major, without gaps",
+    "queries, keys and values have [1, 1, 1] heads, and rank 0 has [8, 2, 2]\nhelp: give the heads of this rank: `Heads` says which they are",
+    "a vocabulary of 2147483648, and labels are i32\nhelp: use a vocabulary of less than 2147483648",
+    "logits are [3, 4], and this rank's part for the labels is [5, 4]\nhelp: give all rows and the columns of this rank",
+    "weights are [2, 3, 4] with strides [1, 2, 6], and this rank has 2 experts\nhelp: give (experts, outputs, inputs), row-major without gaps",
+    "x is 3 x 4, with 2 rows for 2 experts, and there are 2 experts of 4 inputs\nhelp: give rows without gaps, sorted by expert, and a count \
+     for each expert",
+];
 
 /// `FAULTS=1000` makes this many runs.
 #[test]

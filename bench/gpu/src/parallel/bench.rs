@@ -125,7 +125,8 @@ fn measure(
             rank.all_reduce(stream, &mut y, Combine::Sum)?;
             rank.synchronize(stream)?;
             let graph = capture(stream, || rank.all_reduce(stream, &mut y, Combine::Sum))?;
-            let alone = (0..ROUNDS).map(|_| graph_time(rank, stream, &graph, count)).collect::<Result<_, _>>()?;
+            let alone =
+                (0..ROUNDS).map(|_| graph_time(rank, stream, &graph, count)).collect::<Result<_, _>>()?;
             times.push(("all-reduce alone".into(), median(alone)));
         }
         for which in 0..pair.rows.len() {
@@ -159,7 +160,11 @@ pub(crate) fn run() -> Anything<bool> {
     let mut lines = String::new();
     for m in [8192, 64] {
         let one = measure(&[0], &pool, m, None, &[Some(1)])?;
-        let base = one.iter().filter(|(name, _)| name.starts_with("pair")).map(|(_, time)| *time).fold(f64::MAX, f64::min);
+        let base = one
+            .iter()
+            .filter(|(name, _)| name.starts_with("pair"))
+            .map(|(_, time)| *time)
+            .fold(f64::MAX, f64::min);
         show(&mut lines, m, 1, None, &one, base);
         let chunks = if m > 1000 { &[Some(1), Some(2), Some(4), Some(8), None][..] } else { &[Some(1)] };
         for blocks in if m > 1000 { &[None, Some(4), Some(8), Some(16)][..] } else { &[None] } {
@@ -182,7 +187,8 @@ fn show(lines: &mut String, rows: usize, devices: usize, blocks: Option<u32>, ti
         if name.starts_with("pair") {
             text += &format!(", {:.3} of one device", base / time);
             if let Some((products, sums)) = alone {
-                text += &format!(", {:.0} % of the all-reduce hidden", 100.0 * (1.0 - (time - products) / sums));
+                text +=
+                    &format!(", {:.0} % of the all-reduce hidden", 100.0 * (1.0 - (time - products) / sums));
             }
         }
         println!("{text}");

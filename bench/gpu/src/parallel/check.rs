@@ -102,9 +102,13 @@ fn layers<T: Value>(
         let gate = Column::new(rank, stream, &w)?.with_gate(stream, &g)?.with_activation(activation);
         let y = gate.run(stream, &device_x)?;
         let value = |index: usize| function(gates[index].0) * whole[index].0;
-        let expected: Vec<_> =
-            (0..m * n).map(|index| (value(index), 2.0 * whole[index].0.abs() + gates[index].0.abs() + 0.1)).collect();
-        note(&format!("column, gate {name}"), worst(&y.to_host_stored()?, columns(&expected, n, part.clone())));
+        let expected: Vec<_> = (0..m * n)
+            .map(|index| (value(index), 2.0 * whole[index].0.abs() + gates[index].0.abs() + 0.1))
+            .collect();
+        note(
+            &format!("column, gate {name}"),
+            worst(&y.to_host_stored()?, columns(&expected, n, part.clone())),
+        );
     }
 
     let inputs = Shards::new(k, rank.ranks())?;
@@ -138,7 +142,12 @@ fn reduced(rank: &mut Rank, stream: &Stream, seed: u64, all: &mut Vec<Outcome>) 
     Ok(())
 }
 
-fn entropy<T: Value>(rank: &mut Rank, stream: &Stream, seed: u64, all: &mut Vec<Outcome>) -> Result<(), Error> {
+fn entropy<T: Value>(
+    rank: &mut Rank,
+    stream: &Stream,
+    seed: u64,
+    all: &mut Vec<Outcome>,
+) -> Result<(), Error> {
     let (rows, vocabulary, ignored) = (67, 3001, 7);
     let mut random = Random(seed ^ 5);
     let logits = HostTensor::row_major(
@@ -185,7 +194,12 @@ fn entropy<T: Value>(rank: &mut Rank, stream: &Stream, seed: u64, all: &mut Vec<
     Ok(())
 }
 
-fn experts<T: Value>(rank: &mut Rank, stream: &Stream, seed: u64, all: &mut Vec<Outcome>) -> Result<(), Error> {
+fn experts<T: Value>(
+    rank: &mut Rank,
+    stream: &Stream,
+    seed: u64,
+    all: &mut Vec<Outcome>,
+) -> Result<(), Error> {
     let (count, inputs, outputs) = (5, 128, 192);
     let mut random = Random(seed ^ 9);
     let weights: Vec<HostTensor<T, 2>> = (0..count).map(|_| random.matrix([outputs, inputs])).collect();
@@ -205,7 +219,11 @@ fn experts<T: Value>(rank: &mut Rank, stream: &Stream, seed: u64, all: &mut Vec<
     let mut row = 0;
     for (expert, count) in counts.iter().enumerate() {
         let values = x.values()[row * inputs..(row + count) * inputs].to_vec();
-        expected.extend(linear(&HostTensor::row_major([*count, inputs], values)?, &weights[expert], &[0..inputs]));
+        expected.extend(linear(
+            &HostTensor::row_major([*count, inputs], values)?,
+            &weights[expert],
+            &[0..inputs],
+        ));
         row += count;
     }
     let error = worst(&y.to_host_stored()?, expected.into_iter().map(|(value, _)| (value, 0.2)));
@@ -266,18 +284,23 @@ fn heads(
     let kv = [k.view().reshaped(few.0, few.1), v.view().reshaped(few.0, few.1)];
     let to = o.view_mut().reshaped(many.0, many.1);
     attention(&heads, rank.rank(), stream, scale, Mask::Causal, q.view().reshaped(many.0, many.1), kv, to)?;
-    let value = |index: usize, head: usize, row: usize, at: usize| tensors[index][(head * m + row) * width + at].f64();
+    let value = |index: usize, head: usize, row: usize, at: usize| {
+        tensors[index][(head * m + row) * width + at].f64()
+    };
     let mut expected = Vec::new();
     for head in queries {
         let key = head / (counts[0] / counts[1]);
         for row in 0..m {
             let scores: Vec<f64> = (0..=row)
-                .map(|other| (0..width).map(|at| value(0, head, row, at) * value(1, key, other, at)).sum::<f64>())
+                .map(|other| {
+                    (0..width).map(|at| value(0, head, row, at) * value(1, key, other, at)).sum::<f64>()
+                })
                 .map(|score| (score * f64::from(scale)).exp())
                 .collect();
             let total: f64 = scores.iter().sum();
             for at in 0..width {
-                let sum: f64 = scores.iter().enumerate().map(|(other, score)| score * value(2, key, other, at)).sum();
+                let sum: f64 =
+                    scores.iter().enumerate().map(|(other, score)| score * value(2, key, other, at)).sum();
                 expected.push((sum / total, 0.5));
             }
         }

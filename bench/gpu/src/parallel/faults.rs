@@ -12,7 +12,8 @@ use super::reference::{Random, Value};
 
 /// The longest time in which all ranks have an error.
 const BOUND: Duration = Duration::from_secs(10);
-const OPTIONS: Options = Options { timeout: Duration::from_secs(5), meeting_timeout: Duration::from_secs(60), blocks: None };
+const OPTIONS: Options =
+    Options { timeout: Duration::from_secs(5), meeting_timeout: Duration::from_secs(60), blocks: None };
 
 /// What is wrong in a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,14 +61,16 @@ pub(crate) fn in_process(
     for run in 0..count {
         let fault = match random.below(count) {
             number if number < panics => Fault::Panic,
-            _ => [Fault::Nothing, Fault::Shape, Fault::Memory, Fault::OwnError, Fault::LeavesEarly][random.below(5)],
+            _ => [Fault::Nothing, Fault::Shape, Fault::Memory, Fault::OwnError, Fault::LeavesEarly]
+                [random.below(5)],
         };
         let (victim, rows, data) = (random.below(devices.len()), 1 + random.below(300), random.next());
         let outcomes = Mutex::new(vec![None; devices.len()]);
         let start = Instant::now();
         let outcome = group.run(|rank, stream| {
             let own = if rank.rank() == victim { fault } else { Fault::Nothing };
-            let result = work(rank, stream, own, rows, data).map(|[product, sum]| sum && (product || !computes));
+            let result =
+                work(rank, stream, own, rows, data).map(|[product, sum]| sum && (product || !computes));
             outcomes.lock().expect("no thread panics with it")[rank.rank()] =
                 Some(result.as_ref().map(|good| *good).map_err(|error| error.to_string()));
             result
@@ -115,7 +118,8 @@ fn work(rank: &mut Rank, stream: &Stream, fault: Fault, rows: usize, data: u64) 
     let mut sums = DeviceTensor::from_host(stream, [rows], &numbers)?;
     rank.all_reduce(stream, &mut sums, Combine::Sum)?;
     rank.synchronize(stream)?;
-    let expected: Vec<f64> = (0..outputs).map(|j| (0..inputs).map(|k| weight.at([j, k]).f64()).sum()).collect();
+    let expected: Vec<f64> =
+        (0..outputs).map(|j| (0..inputs).map(|k| weight.at([j, k]).f64()).sum()).collect();
     let is_near = |(found, expected): (&f32, &f64)| (f64::from(*found) - expected).abs() < 1e-2;
     let product = y.to_host_stored()?.chunks(outputs).all(|row| row.iter().zip(&expected).all(is_near));
     let factor = rank.ranks() * (rank.ranks() + 1) / 2;

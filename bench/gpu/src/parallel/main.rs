@@ -23,7 +23,8 @@ type Anything<T> = Result<T, Box<dyn std::error::Error>>;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let number = |at: usize, default: usize| words.get(at).and_then(|word| word.parse().ok()).unwrap_or(default);
+    let number =
+        |at: usize, default: usize| words.get(at).and_then(|word| word.parse().ok()).unwrap_or(default);
     let outcome = match words.first() {
         Some(&"check") => check(number(1, 1) as u64),
         Some(&"faults") => faulty(number(1, 1000), number(2, 16), number(3, 1) as u64),
@@ -71,7 +72,8 @@ fn check(seed: u64) -> Anything<bool> {
     let mut good = true;
     for devices in [&[0][..], &[0, 1]] {
         let start = std::time::Instant::now();
-        let mut group = Group::new(devices, Options { blocks: (devices.len() > 1).then_some(8), ..Options::default() })?;
+        let mut group =
+            Group::new(devices, Options { blocks: (devices.len() > 1).then_some(8), ..Options::default() })?;
         println!("{} ranks connected in {:.1?}", devices.len(), start.elapsed());
         let all = group.run(|rank, stream| check::run(rank, stream, seed))?;
         for (rank, outcomes) in all.iter().enumerate() {

@@ -54,7 +54,8 @@ impl Random {
     }
 
     pub(crate) fn matrix<T: Value>(&mut self, [rows, columns]: [usize; 2]) -> HostTensor<T, 2> {
-        HostTensor::row_major([rows, columns], self.values(rows * columns)).expect("as many values as elements")
+        HostTensor::row_major([rows, columns], self.values(rows * columns))
+            .expect("as many values as elements")
     }
 }
 
