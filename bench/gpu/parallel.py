@@ -9,7 +9,7 @@ import os
 import statistics
 import sys
 
-WIDTH, HIDDEN, ROUNDS = 8192, 28672, 7
+WIDTH, HIDDEN, REPEATS = 8192, 28672, 7
 FOLDER = os.environ.get("OUT", ".")
 
 
@@ -50,7 +50,7 @@ import torch.multiprocessing as mp
 
 def median_time(work, count):
     times = []
-    for _ in range(ROUNDS):
+    for _ in range(REPEATS):
         work()
         torch.cuda.synchronize()
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -107,7 +107,7 @@ def run(rank, ranks, port, path):
             if rank == 0:
                 print("PyTorch, %d rows, devices %d, %s: %.1f us" % (rows, ranks, name, time), flush=True)
                 with open(path, "a") as file:
-                    line = {"rows": rows, "devices": ranks, "name": "torch " + name, "us": round(time, 2)}
+                    line = {"rows": rows, "devices": ranks, "name": "torch " + name, "us": float("%.2f" % time)}
                     file.write(json.dumps(line) + "\n")
     if ranks > 1:
         dist.destroy_process_group()

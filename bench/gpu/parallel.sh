@@ -12,8 +12,8 @@ folder_of() {
     python3 - "$1" <<'EOF'
 import pathlib, sys
 for path in filter(None, sys.path):
-    for found in sorted(pathlib.Path(path, "nvidia").glob("*/lib/" + sys.argv[1])):
-        print(found.parent)
+    for file in sorted(pathlib.Path(path, "nvidia").glob("*/lib/" + sys.argv[1])):
+        print(file.parent)
         sys.exit()
 EOF
 }
@@ -36,7 +36,7 @@ for word in ${*:-check bench torch faults}; do
     case "$word" in
     check)
         part check 120 "$here/tilewright-parallel" check
-        # Do blocking communicators work where others do not? Then what follows uses them.
+        # Do blocking communicators work where others do not? Then the other parts use them.
         [ "$status" = 0 ] || { export NCCL_COMM_BLOCKING=1; part check_blocking 120 "$here/tilewright-parallel" check; }
         [ "$status" = 0 ] || unset NCCL_COMM_BLOCKING
         ;;

@@ -4,7 +4,7 @@ use super::{Error, Heads};
 use crate::models::{self, Half, Mask};
 use crate::{Stream, TensorMut, TensorRef};
 
-/// [`models::attention`] of a rank's heads, which need nothing of other ranks. `q` and `o` have the rank's heads of queries
+/// [`models::attention`] of a rank's heads, without transfers. `q` and `o` have the rank's heads of queries
 /// ([`Heads::queries`]), `k` and `v` its heads of keys ([`Heads::keys`]).
 pub fn attention<T: Half>(
     heads: &Heads,
@@ -17,10 +17,10 @@ pub fn attention<T: Half>(
     mut o: TensorMut<'_, T, 4>,
 ) -> Result<(), Error> {
     let expected = [heads.queries(rank).len(), heads.keys(rank).len(), heads.keys(rank).len()];
-    let found = [&q, &k, &v].map(|tensor| tensor.shape()[2]);
-    if found != expected {
+    let actual = [&q, &k, &v].map(|tensor| tensor.shape()[2]);
+    if actual != expected {
         let message =
-            format!("queries, keys and values have {found:?} heads, and rank {rank} has {expected:?}");
+            format!("queries, keys and values have {actual:?} heads, and rank {rank} has {expected:?}");
         return Err(Error::refused(message, "give the heads of this rank: `Heads` says which they are"));
     }
     for part in heads.parts(rank) {

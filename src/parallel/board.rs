@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::Error;
 use super::remote::Sockets;
 
-/// What a rank brings to a round: its call and data for the others, or its error.
+/// What a rank brings to an exchange: its call and data for the others, or its error.
 pub(super) type Entry = Result<Call, String>;
 
 /// A call that all ranks make.
@@ -20,12 +20,12 @@ pub(super) struct Call {
     pub(super) data: Vec<u8>,
 }
 
-/// Something that all boards are told.
+/// An event, for all boards.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Event {
     Post {
         rank: usize,
-        round: u64,
+        exchange: u64,
         entry: Entry,
     },
     Lost {
@@ -38,19 +38,19 @@ pub(super) enum Event {
 
 #[derive(Default)]
 struct State {
-    rounds: BTreeMap<u64, Round>,
+    exchanges: BTreeMap<u64, Exchange>,
     lost: Option<(usize, String)>,
     /// The number of connections that have ended.
     ended: usize,
 }
 
-struct Round {
+struct Exchange {
     entries: Vec<Option<Entry>>,
     /// The ranks of this process that have read all entries.
     readers: usize,
 }
 
-/// The rounds of ranks.
+/// The exchanges of ranks.
 pub(super) struct Board {
     ranks: usize,
     /// The ranks of this process.
@@ -74,9 +74,9 @@ impl Board {
     pub(super) fn apply(&self, event: Event) {
         let mut state = self.locked();
         match event {
-            Event::Post { rank, round, entry } if rank < self.ranks => {
-                let fresh = || Round { entries: vec![None; self.ranks], readers: 0 };
-                state.rounds.entry(round).or_insert_with(fresh).entries[rank] = Some(entry);
+            Event::Post { rank, exchange, entry } if rank < self.ranks => {
+                let fresh = || Exchange { entries: vec![None; self.ranks], readers: 0 };
+                state.exchanges.entry(exchange).or_insert_with(fresh).entries[rank] = Some(entry);
             }
             Event::Lost { rank, why } => {
                 state.lost.get_or_insert((rank, why));
@@ -113,24 +113,24 @@ impl Board {
         self.lost()
     }
 
-    /// Brings a rank's entry to a round, and waits for the entries of all ranks.
-    pub(super) fn exchange(&self, rank: usize, round: u64, entry: Entry) -> Result<Vec<Entry>, Error> {
+    /// Brings a rank's entry to an exchange, and waits for the entries of all ranks.
+    pub(super) fn exchange(&self, rank: usize, exchange: u64, entry: Entry) -> Result<Vec<Entry>, Error> {
         let call = entry.as_ref().map_or("its error".to_string(), |call| call.text.clone());
-        self.publish(Event::Post { rank, round, entry });
+        self.publish(Event::Post { rank, exchange, entry });
         let start = Instant::now();
         let mut state = self.locked();
         loop {
             if let Some((rank, why)) = state.lost.clone() {
                 return Err(Error::Lost { rank, why });
             }
-            let Some(known) = state.rounds.get_mut(&round) else {
-                unreachable!("the round has this rank's entry")
+            let Some(known) = state.exchanges.get_mut(&exchange) else {
+                unreachable!("the exchange has this rank's entry")
             };
             let Some(missing) = known.entries.iter().position(Option::is_none) else {
                 let entries = known.entries.iter().flatten().cloned().collect();
                 known.readers += 1;
                 if known.readers == self.local {
-                    state.rounds.remove(&round);
+                    state.exchanges.remove(&exchange);
                 }
                 return Ok(entries);
             };
@@ -160,8 +160,8 @@ impl Board {
         drop(self.changed.wait_timeout_while(self.locked(), self.timeout, waiting));
     }
 
-    /// Forgets all rounds, where no rank is in one.
+    /// Forgets all exchanges, where no rank is in one.
     pub(super) fn clear(&self) {
-        self.locked().rounds.clear();
+        self.locked().exchanges.clear();
     }
 }

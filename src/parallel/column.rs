@@ -12,7 +12,7 @@ use crate::runtime::Fork;
 use crate::runtime::nccl::{Slice, Transfer};
 use crate::{DeviceTensor, HostRef, Stream, TensorMut, TensorRef};
 
-/// y = f(x·Wᵀ + bias), of which each rank has some columns: its part of the rows of W, (outputs, inputs). With a gate,
+/// y = f(x·Wᵀ + bias). Each rank has some columns of y: its part of the rows of W, (outputs, inputs). With a gate,
 /// y = f(x·Gᵀ) · (x·Wᵀ). All ranks have all of x, or each has some rows of it ([`Column::run_gathered`]).
 #[derive(Debug)]
 pub struct Column<T: Float> {
@@ -37,14 +37,14 @@ impl<T: Float> Column<T> {
         Column::from_shard(rank, outputs, upload(stream, weight, [shards.of(rank.rank()), 0..inputs])?)
     }
 
-    /// A layer of this number of outputs, of which the rank has loaded its part: the rows [`Shards::of`] of W.
+    /// A layer of this number of outputs. The rank has loaded its part: the rows [`Shards::of`] of W.
     pub fn from_shard(rank: &Rank, outputs: usize, weight: DeviceTensor<T, 2>) -> Result<Column<T>, Error> {
         let shards = Shards::new(outputs, rank.ranks())?;
         has_extents("the weight", &weight.shape(), &[shards.of(rank.rank()).len(), weight.shape()[1]])?;
         Ok(Column { weight, gate: None, bias: None, activation: None, shards, rank: rank.rank() })
     }
 
-    /// Adds a bias, of which the rank takes its part.
+    /// Adds a bias. The rank takes its part.
     pub fn with_bias<'b>(
         mut self,
         stream: &Stream,
@@ -63,14 +63,14 @@ impl<T: Float> Column<T> {
         self
     }
 
-    /// Adds a gate, of which the rank takes its part. Without another function, its function is silu.
+    /// Adds a gate. The rank takes its part. Without another function, its function is silu.
     pub fn with_gate<'g>(self, stream: &Stream, gate: impl Into<HostRef<'g, T, 2>>) -> Result<Self, Error> {
         let gate = gate.into();
         let part = upload(stream, gate, [self.part(), 0..gate.shape()[1]])?;
         self.with_gate_shard(part)
     }
 
-    /// Adds a gate, of which the rank has loaded its part.
+    /// Adds a gate. The rank has loaded its part.
     pub fn with_gate_shard(mut self, gate: DeviceTensor<T, 2>) -> Result<Self, Error> {
         has_extents("the gate", &gate.shape(), &self.weight.shape())?;
         self.gate = Some(gate);

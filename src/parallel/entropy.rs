@@ -82,7 +82,7 @@ fn part_gradients<T>(
     });
 }
 
-/// Cross entropy of rows of logits, (rows, vocabulary), of which each rank has some columns. Labels are numbers of the whole vocabulary, the
+/// Cross entropy of rows of logits, (rows, vocabulary). Each rank has some columns. Labels are numbers of the whole vocabulary, the
 /// same at all ranks. A row whose label is negative, `ignored` or too large has the loss 0 and no gradient.
 #[derive(Debug)]
 pub struct CrossEntropy {
@@ -198,7 +198,7 @@ impl CrossEntropy {
         Ok((terms, losses))
     }
 
-    /// The gradients of this rank's columns of the logits, from the gradients of the losses. It needs nothing of other ranks.
+    /// The gradients of this rank's columns of the logits, from the gradients of the losses. It transfers no elements.
     pub fn gradients<T: Float>(
         &self,
         stream: &Stream,
@@ -300,15 +300,15 @@ mod tests {
                 "row {row}: {} is not {expected}",
                 loss[row]
             );
-            for (range, found) in shards.ranges().iter().zip(&gradients) {
+            for (range, actual) in shards.ranges().iter().zip(&gradients) {
                 for label in range.clone() {
                     let wanted = if label as i32 == labels[row] { 1.0 } else { 0.0 };
                     let slope = if valid { f64::from(slopes[row]) } else { 0.0 };
                     let expected = slope * (x(label).exp() / total - wanted);
-                    let found = f64::from(found[row * range.len() + label - range.start]);
+                    let actual = f64::from(actual[row * range.len() + label - range.start]);
                     assert!(
-                        (found - expected).abs() < 1e-5,
-                        "row {row}, label {label}: {found} is not {expected}"
+                        (actual - expected).abs() < 1e-5,
+                        "row {row}, label {label}: {actual} is not {expected}"
                     );
                 }
             }

@@ -19,7 +19,7 @@ pub enum Error {
         /// Its error.
         message: String,
     },
-    /// Ranks called different things, or with different sizes. Nothing was transferred.
+    /// Ranks called different things, or with different sizes. No element was transferred.
     Differ {
         /// A rank, and its call.
         first: (usize, String),

@@ -19,7 +19,7 @@ pub struct Experts<T: Float> {
 }
 
 impl<T: Float> Experts<T> {
-    /// This number of experts, of which the rank has loaded its part, (experts, outputs, inputs) with contiguous inputs:
+    /// This number of experts. The rank has loaded its part, (experts, outputs, inputs) with contiguous inputs:
     /// [`Shards::of`] has their numbers.
     pub fn from_shard(rank: &Rank, experts: usize, weights: DeviceTensor<T, 3>) -> Result<Experts<T>, Error> {
         let all = Shards::new(experts, rank.ranks())?;

@@ -77,7 +77,7 @@ impl Group {
             let joined = threads.into_iter().map(|thread| thread.join()).enumerate();
             joined.map(|(rank, joined)| joined.unwrap_or_else(|_| Err(panicked(rank)))).collect::<Vec<_>>()
         });
-        let next = self.ranks.iter().map(|(rank, _)| rank.round()).max().unwrap_or(0);
+        let next = self.ranks.iter().map(|(rank, _)| rank.exchanges()).max().unwrap_or(0);
         self.ranks.iter_mut().for_each(|(rank, _)| rank.restart(next));
         first_cause(outcomes)
     }

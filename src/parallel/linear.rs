@@ -27,12 +27,12 @@ pub(super) fn upload_vector<T: Float>(
 }
 
 /// Refuses a tensor of other extents.
-pub(super) fn has_extents(what: &str, found: &[usize], expected: &[usize]) -> Result<(), Error> {
-    if found == expected {
+pub(super) fn has_extents(what: &str, actual: &[usize], expected: &[usize]) -> Result<(), Error> {
+    if actual == expected {
         return Ok(());
     }
     let text = |extents: &[usize]| extents.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ");
-    let message = format!("{what} is {}, and {} is expected", text(found), text(expected));
+    let message = format!("{what} is {}, and {} is expected", text(actual), text(expected));
     Err(Error::refused(
         message,
         "give the part of this rank: `shards` of the layer has the parts of all ranks",

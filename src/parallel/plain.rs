@@ -55,6 +55,6 @@ fn from(transfer: &Transfer) -> Slice {
         | Transfer::AllGather { from, .. }
         | Transfer::Broadcast { from, .. }
         | Transfer::Send { from, .. } => from,
-        Transfer::Receive { .. } => unreachable!("it reads nothing"),
+        Transfer::Receive { .. } => unreachable!("it does not read"),
     }
 }

@@ -1,4 +1,4 @@
-//! One rank: a device, its communicator, and the rounds in which ranks agree on calls before they transfer anything.
+//! One rank: a device, its communicator, and the exchanges in which ranks agree on calls before they transfer anything.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -21,8 +21,9 @@ pub struct Rank {
     board: Arc<Board>,
     rank: usize,
     ranks: usize,
-    round: u64,
-    /// The error of the last round, which all ranks have.
+    /// The number of exchanges so far.
+    exchanges: u64,
+    /// The error of the last exchange, which all ranks have.
     failed: Option<Error>,
     connected: Arc<Connections>,
     /// The stream of transfers that run beside products.
@@ -108,9 +109,9 @@ impl Rank {
             let ids = if rank == 0 { [Id::new()?.bytes(), Id::new()?.bytes()].concat() } else { Vec::new() };
             Ok(((device, side), ids))
         });
-        let mut round = 0;
+        let mut exchange = 0;
         let call = format!("to connect, with {options:?}");
-        let ((device, side), data) = together(&board, rank, &mut round, &call, own)?;
+        let ((device, side), data) = together(&board, rank, &mut exchange, &call, own)?;
         let connected = Connections::new(&board, &device, &data[0], [rank, ranks], &options);
         let connected = connected.map_err(|error| broken(&board, rank, error))?;
         let (connected, ended) = (Arc::new(connected), Arc::new(AtomicBool::new(false)));
@@ -122,7 +123,7 @@ impl Rank {
             board,
             rank,
             ranks,
-            round,
+            exchanges: exchange,
             failed: None,
             connected,
             side,
@@ -170,12 +171,12 @@ impl Rank {
         call: &str,
         own: Result<(T, Vec<u8>), Error>,
     ) -> Result<(T, Vec<Vec<u8>>), Error> {
-        let outcome = together(&self.board, self.rank, &mut self.round, call, own);
+        let outcome = together(&self.board, self.rank, &mut self.exchanges, call, own);
         self.failed = outcome.as_ref().err().cloned();
         outcome
     }
 
-    /// The outcome of a run. If the last round failed, all ranks know; otherwise they hear of an error here.
+    /// The outcome of a run. If the last exchange failed, all ranks know; otherwise they hear of an error here.
     pub(super) fn conclude<T>(&mut self, own: Result<T, Error>) -> Result<T, Error> {
         match self.failed.take() {
             Some(error) => Err(own.err().unwrap_or(error)),
@@ -253,14 +254,14 @@ impl Rank {
         self.end()
     }
 
-    /// Forgets the rounds of a run, after which no rank is in one. The next run begins with this round.
-    pub(super) fn restart(&mut self, round: u64) {
+    /// Forgets the exchanges of a run, after which no rank is in one. The next run begins with this exchange.
+    pub(super) fn restart(&mut self, exchange: u64) {
         self.board.clear();
-        (self.round, self.failed) = (round, None);
+        (self.exchanges, self.failed) = (exchange, None);
     }
 
-    pub(super) fn round(&self) -> u64 {
-        self.round
+    pub(super) fn exchanges(&self) -> u64 {
+        self.exchanges
     }
 
     pub(super) fn lose(&self, why: impl Into<String>) {
@@ -321,11 +322,11 @@ fn broken(board: &Board, rank: usize, error: Error) -> Error {
     before.unwrap_or(error)
 }
 
-/// A round of all ranks: see [`Rank::agree`].
+/// An exchange of all ranks: see [`Rank::agree`].
 fn together<T>(
     board: &Board,
     rank: usize,
-    round: &mut u64,
+    exchange: &mut u64,
     text: &str,
     own: Result<(T, Vec<u8>), Error>,
 ) -> Result<(T, Vec<Vec<u8>>), Error> {
@@ -336,8 +337,8 @@ fn together<T>(
             (Err(error), Err(message))
         }
     };
-    *round += 1;
-    let entries = board.exchange(rank, *round, entry);
+    *exchange += 1;
+    let entries = board.exchange(rank, *exchange, entry);
     let value = own?;
     Ok((value, compare(rank, text, entries?)?))
 }

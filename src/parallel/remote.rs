@@ -1,4 +1,4 @@
-//! Boards of several processes: TCP connections of all processes with that of rank 0, which passes events on.
+//! Boards of several processes: TCP connections of all processes with the process of rank 0, which passes events on.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
@@ -60,7 +60,7 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    /// Sends an event to all others, or to all but one. A failure is found by the thread that reads from that connection.
+    /// Sends an event to all others, or to all but one. The thread that reads from a connection notices its failure.
     pub(super) fn send(&self, event: &Event, except: Option<usize>) {
         if self.all.is_empty() {
             return;
@@ -97,11 +97,11 @@ pub(super) fn meet(meeting: &Meeting, options: &Options) -> Result<Arc<Board>, E
     }
     let cannot = |why: io::Error| Error::Meeting(format!("ranks cannot meet at {address}: {why}"));
     let deadline = Instant::now() + options.meeting_timeout;
-    let found = match rank {
+    let peers = match rank {
         0 => host(address, *ranks, deadline),
         _ => visit(address, *rank, *ranks, deadline).map(|socket| vec![(0, socket)]),
     };
-    let all = found.map_err(cannot)?;
+    let all = peers.map_err(cannot)?;
     let mut readers = Vec::new();
     let mut sockets = Sockets::default();
     for (peer, socket) in all {
@@ -131,11 +131,11 @@ pub(super) fn meet(meeting: &Meeting, options: &Options) -> Result<Arc<Board>, E
 fn host(address: &str, ranks: usize, deadline: Instant) -> io::Result<Vec<(usize, TcpStream)>> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
-    let mut found = Vec::<(usize, TcpStream)>::new();
-    while found.len() + 1 < ranks {
+    let mut peers = Vec::<(usize, TcpStream)>::new();
+    while peers.len() + 1 < ranks {
         let Ok((mut socket, _)) = listener.accept() else {
             if Instant::now() > deadline {
-                let missing = (1..ranks).find(|rank| found.iter().all(|(known, _)| known != rank));
+                let missing = (1..ranks).find(|rank| peers.iter().all(|(known, _)| known != rank));
                 let message = format!("rank {} did not come", missing.unwrap_or(0));
                 return Err(io::Error::new(io::ErrorKind::TimedOut, message));
             }
@@ -151,18 +151,18 @@ fn host(address: &str, ranks: usize, deadline: Instant) -> io::Result<Vec<(usize
         }
         let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| greeting[at + byte])) as usize;
         let (rank, count) = (number(8), number(12));
-        let is_known = rank == 0 || rank >= ranks || found.iter().any(|(known, _)| *known == rank);
+        let is_known = rank == 0 || rank >= ranks || peers.iter().any(|(known, _)| *known == rank);
         if count != ranks || is_known {
             let message =
                 format!("a process came as rank {rank} of {count}, and {ranks} different ranks are awaited");
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
-        found.push((rank, socket));
+        peers.push((rank, socket));
     }
-    for (_, socket) in &mut found {
+    for (_, socket) in &mut peers {
         socket.write_all(GREETING)?;
     }
-    Ok(found)
+    Ok(peers)
 }
 
 /// Another rank looks for rank 0, which may begin later.
@@ -193,7 +193,7 @@ fn listen(board: &Board, peer: usize, mut socket: TcpStream) {
     loop {
         match read(&mut socket) {
             Ok(event) => {
-                // A process other than that of rank 0 has no other connections.
+                // Only the process of rank 0 has other connections.
                 if event != Event::Alive {
                     board.sockets.send(&event, Some(peer));
                 }
@@ -223,17 +223,17 @@ const ALIVE: u8 = 3;
 /// No message is longer.
 const MAX_BYTES: usize = 1 << 24;
 
-/// Kind, rank, round, length of the text, length of the data, then both.
+/// Kind, rank, exchange, length of the text, length of the data, then both.
 fn encode(event: &Event) -> Vec<u8> {
-    let (kind, rank, round, text, data): (u8, usize, u64, &str, &[u8]) = match event {
-        Event::Post { rank, round, entry: Ok(call) } => (POST, *rank, *round, &call.text, &call.data),
-        Event::Post { rank, round, entry: Err(why) } => (POST_ERROR, *rank, *round, why, &[]),
+    let (kind, rank, exchange, text, data): (u8, usize, u64, &str, &[u8]) = match event {
+        Event::Post { rank, exchange, entry: Ok(call) } => (POST, *rank, *exchange, &call.text, &call.data),
+        Event::Post { rank, exchange, entry: Err(why) } => (POST_ERROR, *rank, *exchange, why, &[]),
         Event::Lost { rank, why } => (LOST, *rank, 0, why, &[]),
         Event::Alive => (ALIVE, 0, 0, "", &[]),
     };
     let mut bytes = vec![kind];
     bytes.extend((rank as u32).to_le_bytes());
-    bytes.extend(round.to_le_bytes());
+    bytes.extend(exchange.to_le_bytes());
     bytes.extend((text.len() as u32).to_le_bytes());
     bytes.extend((data.len() as u32).to_le_bytes());
     bytes.extend(text.as_bytes());
@@ -246,7 +246,7 @@ fn read(from: &mut impl Read) -> io::Result<Event> {
     from.read_exact(&mut head)?;
     let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| head[at + byte])) as usize;
     let (kind, rank, lengths) = (head[0], number(1), [number(13), number(17)]);
-    let round = number(5) as u64 | (number(9) as u64) << 32;
+    let exchange = number(5) as u64 | (number(9) as u64) << 32;
     let invalid = |message| io::Error::new(io::ErrorKind::InvalidData, message);
     if lengths.iter().any(|length| *length > MAX_BYTES) {
         return Err(invalid("a message is too long"));
@@ -258,8 +258,8 @@ fn read(from: &mut impl Read) -> io::Result<Event> {
     let text = String::from_utf8(bytes(lengths[0])?).map_err(|_| invalid("a message is no text"))?;
     let data = bytes(lengths[1])?;
     Ok(match kind {
-        POST => Event::Post { rank, round, entry: Ok(Call { text, data }) },
-        POST_ERROR => Event::Post { rank, round, entry: Err(text) },
+        POST => Event::Post { rank, exchange, entry: Ok(Call { text, data }) },
+        POST_ERROR => Event::Post { rank, exchange, entry: Err(text) },
         LOST => Event::Lost { rank, why: text },
         ALIVE => Event::Alive,
         _ => return Err(invalid("a message is of no known kind")),
@@ -274,8 +274,8 @@ mod tests {
     fn events_arrive_as_they_were_sent() {
         let call = Call { text: "all_reduce of 3 f32".into(), data: vec![1, 2, 255] };
         for event in [
-            Event::Post { rank: 7, round: 1 << 40, entry: Ok(call) },
-            Event::Post { rank: 0, round: 0, entry: Err("too large".into()) },
+            Event::Post { rank: 7, exchange: 1 << 40, entry: Ok(call) },
+            Event::Post { rank: 0, exchange: 0, entry: Err("too large".into()) },
             Event::Lost { rank: 3, why: "killed".into() },
             Event::Alive,
         ] {

@@ -10,7 +10,7 @@ use crate::runtime::Fork;
 use crate::runtime::nccl::{Combine, Slice, Transfer};
 use crate::{DeviceTensor, HostRef, Stream, TensorMut, TensorRef};
 
-/// y = x·Wᵀ + bias, of which each rank has the sums over some of the inputs: its part of the columns of W, (outputs, inputs). Results are
+/// y = x·Wᵀ + bias. Each rank has the sums over some of the inputs: its part of the columns of W, (outputs, inputs). Results are
 /// summed over the ranks, chunk by chunk beside the products of later chunks.
 #[derive(Debug)]
 pub struct Row<T: Float> {
@@ -35,7 +35,7 @@ impl<T: Float> Row<T> {
         Row::from_shard(rank, inputs, upload(stream, weight, [0..outputs, shards.of(rank.rank())])?)
     }
 
-    /// A layer of this number of inputs, of which the rank has loaded its part: the columns [`Shards::of`] of W.
+    /// A layer of this number of inputs. The rank has loaded its part: the columns [`Shards::of`] of W.
     pub fn from_shard(rank: &Rank, inputs: usize, weight: DeviceTensor<T, 2>) -> Result<Row<T>, Error> {
         let shards = Shards::new(inputs, rank.ranks())?;
         has_extents("the weight", &weight.shape(), &[weight.shape()[0], shards.of(rank.rank()).len()])?;
@@ -56,7 +56,7 @@ impl<T: Float> Row<T> {
         Ok(self)
     }
 
-    /// Sets the number of chunks of rows, the same for all ranks; otherwise it follows from the sizes ([`chunks`]).
+    /// Sets the number of chunks of rows, the same for all ranks; otherwise it depends on the sizes ([`chunks`]).
     pub fn with_chunks(mut self, count: usize) -> Self {
         self.chunks = Some(count);
         self
@@ -140,7 +140,7 @@ impl<T: Float> Row<T> {
                 chunk = next.clone();
             }
         }
-        // The main stream has waited for the second one. Nothing runs beside the last sums.
+        // The main stream has waited for the second one. The last sums run alone.
         rank.transfer(stream, &mut [y.into()], &sums(&chunk))
     }
 
@@ -295,8 +295,8 @@ mod tests {
                 perform(&mut all, &transfers);
                 start += step.iter().map(Range::len).sum::<usize>();
             }
-            let found: Vec<f64> = all.into_iter().flat_map(|[_, own]| own).collect();
-            assert_eq!(found, whole, "{rows} x {inputs} -> {outputs} on {ranks} ranks");
+            let actual: Vec<f64> = all.into_iter().flat_map(|[_, own]| own).collect();
+            assert_eq!(actual, whole, "{rows} x {inputs} -> {outputs} on {ranks} ranks");
         }
     }
 }

@@ -87,7 +87,7 @@ impl Heads {
             let message = format!(
                 "{queries} heads of queries and {keys} heads of keys cannot be divided among {ranks} ranks"
             );
-            let help = "heads of queries are a multiple of heads of keys, and at least as many as ranks";
+            let help = "heads of queries are a multiple of heads of keys, and each rank has at least one";
             return Err(Error::refused(message, help));
         }
         let (group, bound) =
@@ -128,8 +128,8 @@ impl Heads {
     }
 }
 
-/// The chunks of a product of this many rows whose transfer runs beside the product of the next chunk: as many as leave each chunk at least
-/// 1024 rows and 8 MiB of results, and at most 8. Chunks are multiples of 128 rows, but for the last, which is not the longest.
+/// The chunks of rows of a product. The transfer of a chunk runs beside the product of the next one. There are at most 8, and each has at
+/// least 1024 rows and 8 MiB of results. All but the last are equal and multiples of 128 rows.
 ///
 /// ```
 /// use tilewright::parallel::chunks;

@@ -242,7 +242,7 @@ fn planned(
     Ok((prepared, time))
 }
 
-/// The address of a buffer, of which an argument has these bytes and elements. For a buffer of cudarc, its stream is the next of `streams`, and `tracked` is dropped when the work
+/// The address of a buffer. `first` and `len` are an argument's first byte and its elements. For a buffer of cudarc, its stream is the next of `streams`, and `tracked` is dropped when the work
 /// is submitted.
 pub(crate) fn first_byte<'b>(
     buffer: &'b mut Buffer<'_>,

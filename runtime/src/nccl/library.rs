@@ -1,4 +1,4 @@
-//! The functions of NCCL's library, found when a communicator is first needed. The types are cudarc's. Its own loader does not serve: it
+//! The functions of NCCL's library, loaded when a communicator is first needed. The types are cudarc's. Its own loader does not serve: it
 //! panics where a library is missing, and it does not try `libnccl.so.2`, the only name that NVIDIA's packages install.
 #![allow(unsafe_code)]
 
@@ -18,7 +18,7 @@ const NAMES: &[&str] = &["libnccl.so.2", "libnccl.so"];
 /// The oldest version that serves: the first whose configuration can limit blocks.
 const OLDEST: c_int = 2_18_00;
 
-/// `ncclResult_t`, of which later versions may have more.
+/// `ncclResult_t`. Later versions may have more of them.
 pub(super) type Status = c_int;
 pub(super) const SUCCESS: Status = 0;
 pub(super) const IN_PROGRESS: Status = 7;

@@ -73,7 +73,7 @@ pub fn version() -> Result<(i32, i32, i32), Error> {
 /// The options of a communicator.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// The most blocks of a kernel of NCCL, each of which takes a multiprocessor; NCCL's choice if it is not given.
+    /// The most blocks of a kernel of NCCL. Each takes a multiprocessor. NCCL's choice if it is not given.
     pub blocks: Option<u32>,
 }
 

@@ -40,7 +40,7 @@ pub struct Slice {
 pub enum Transfer {
     /// All ranks' elements become one, in place.
     AllReduce(Slice, Combine),
-    /// The sums of all ranks' `from`, of which each rank gets its part: `from` has the parts of all ranks in order.
+    /// The sums of all ranks' `from`. Each rank gets its part: `from` has the parts of all ranks in order.
     ReduceScatter {
         /// The terms.
         from: Slice,
@@ -155,7 +155,7 @@ impl Communicator {
         // streams, which wait for the transfers from `after` on. The caller promises that ranks match.
         let submitted = unsafe { self.enqueue(stream, &bound, transfers, go_on) };
         if let Err(error) = submitted {
-            // The communicator has ended, so that nothing waits for other ranks.
+            // The communicator has ended, so no kernel waits for other ranks.
             let _ = stream.cuda().synchronize();
             return Err(error);
         }
@@ -182,7 +182,7 @@ impl Communicator {
             }
             data_type(bound.elem)?;
         }
-        // The elements of one rank, the slice with those of all that are combined, and how many ranks' it has.
+        // The slice of one rank, the slice of all, and the number of ranks in it.
         let (one, all, ranks) = match *transfer {
             Transfer::ReduceScatter { from, to } => (to, from, self.ranks),
             Transfer::AllGather { from, to } => (from, to, self.ranks),

@@ -139,7 +139,7 @@ fn mistakes_say_what_to_give_instead() {
                 ];
                 let experts = DeviceTensor::from_elements(stream, [2, 1, 4], [4, 4, 1], &[0.0f32; 8])?;
                 texts.push(text(Experts::from_shard(rank, 2, experts)?.run(rank, stream, x.view(), &[1, 1])));
-                // A round without an error, so that the run has none.
+                // An exchange without an error, so that the run has none.
                 rank.agree("the end", Ok(texts))
             });
             assert_eq!(texts.unwrap()[0], EXPECTED);

@@ -12,7 +12,7 @@ use crate::{Anything, capture};
 
 const WIDTH: usize = 8192;
 const HIDDEN: usize = 28672;
-const ROUNDS: usize = 7;
+const REPEATS: usize = 7;
 
 /// What is measured of a pair of layers at one rank.
 struct Pair {
@@ -126,7 +126,7 @@ fn measure(
             rank.synchronize(stream)?;
             let graph = capture(stream, || rank.all_reduce(stream, &mut y, Combine::Sum))?;
             let alone =
-                (0..ROUNDS).map(|_| graph_time(rank, stream, &graph, count)).collect::<Result<_, _>>()?;
+                (0..REPEATS).map(|_| graph_time(rank, stream, &graph, count)).collect::<Result<_, _>>()?;
             times.push(("all-reduce alone".into(), median(alone)));
         }
         for which in 0..pair.rows.len() {
@@ -141,13 +141,13 @@ fn measure(
                 Err(error) => println!("no graph of {name}: {error}"),
             }
         }
-        let mut rounds: Vec<Vec<f64>> = vec![Vec::new(); graphs.len()];
-        for _ in 0..ROUNDS {
-            for (graph, rounds) in graphs.iter().zip(&mut rounds) {
-                rounds.push(graph_time(rank, stream, &graph.1, count)?);
+        let mut repeats: Vec<Vec<f64>> = vec![Vec::new(); graphs.len()];
+        for _ in 0..REPEATS {
+            for (graph, repeats) in graphs.iter().zip(&mut repeats) {
+                repeats.push(graph_time(rank, stream, &graph.1, count)?);
             }
         }
-        times.extend(graphs.into_iter().zip(rounds).map(|((name, _), rounds)| (name, median(rounds))));
+        times.extend(graphs.into_iter().zip(repeats).map(|((name, _), repeats)| (name, median(repeats))));
         Ok(times)
     })?;
     let slowest = |at: usize| all.iter().map(|times| times[at].1).fold(0.0, f64::max);

@@ -175,13 +175,13 @@ fn entropy<T: Value>(
     let part = entropy.shards().of(rank.rank());
     let own = upload(stream, &logits, 0..rows, part.clone())?;
     let device_labels = DeviceTensor::from_host(stream, [rows], &labels)?;
-    let found = entropy.run(rank, stream, &device_labels, own.view())?;
+    let results = entropy.run(rank, stream, &device_labels, own.view())?;
     rank.synchronize(stream)?;
-    let error = worst(&found.loss.to_host()?, losses);
+    let error = worst(&results.loss.to_host()?, losses);
     all.push((format!("cross entropy {rows}x{vocabulary} {}", T::ELEM), error));
     let d_loss = DeviceTensor::from_host(stream, [rows], &slopes)?;
     let mut d_logits = DeviceTensor::for_results(stream, [rows, part.len()], true)?;
-    entropy.gradients(stream, &device_labels, &found, &d_loss, own.view(), d_logits.view_mut())?;
+    entropy.gradients(stream, &device_labels, &results, &d_loss, own.view(), d_logits.view_mut())?;
     let expected = (0..rows).flat_map(|i| {
         let (row, lse, label, slope) = (row(i), lse[i], labels[i], f64::from(slopes[i]));
         part.clone().map(move |j| match valid(label) {

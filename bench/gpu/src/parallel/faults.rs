@@ -18,7 +18,7 @@ const OPTIONS: Options =
 /// What is wrong in a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
-    Nothing,
+    None,
     Shape,
     Memory,
     OwnError,
@@ -61,14 +61,14 @@ pub(crate) fn in_process(
     for run in 0..count {
         let fault = match random.below(count) {
             number if number < panics => Fault::Panic,
-            _ => [Fault::Nothing, Fault::Shape, Fault::Memory, Fault::OwnError, Fault::LeavesEarly]
+            _ => [Fault::None, Fault::Shape, Fault::Memory, Fault::OwnError, Fault::LeavesEarly]
                 [random.below(5)],
         };
         let (victim, rows, data) = (random.below(devices.len()), 1 + random.below(300), random.next());
         let outcomes = Mutex::new(vec![None; devices.len()]);
         let start = Instant::now();
         let outcome = group.run(|rank, stream| {
-            let own = if rank.rank() == victim { fault } else { Fault::Nothing };
+            let own = if rank.rank() == victim { fault } else { Fault::None };
             let result =
                 work(rank, stream, own, rows, data).map(|[product, sum]| sum && (product || !computes));
             outcomes.lock().expect("no thread panics with it")[rank.rank()] =
@@ -78,7 +78,7 @@ pub(crate) fn in_process(
         let time = start.elapsed();
         let outcomes = outcomes.into_inner().expect("no thread panics with it");
         let good = match fault {
-            Fault::Nothing => outcome.as_ref().is_ok_and(|good| good.iter().all(|good| *good)),
+            Fault::None => outcome.as_ref().is_ok_and(|good| good.iter().all(|good| *good)),
             // The one that panics has no outcome.
             _ => outcome.is_err() && outcomes.iter().flatten().all(Result::is_err),
         };
@@ -120,14 +120,14 @@ fn work(rank: &mut Rank, stream: &Stream, fault: Fault, rows: usize, data: u64) 
     rank.synchronize(stream)?;
     let expected: Vec<f64> =
         (0..outputs).map(|j| (0..inputs).map(|k| weight.at([j, k]).f64()).sum()).collect();
-    let is_near = |(found, expected): (&f32, &f64)| (f64::from(*found) - expected).abs() < 1e-2;
+    let is_near = |(actual, expected): (&f32, &f64)| (f64::from(*actual) - expected).abs() < 1e-2;
     let product = y.to_host_stored()?.chunks(outputs).all(|row| row.iter().zip(&expected).all(is_near));
     let factor = rank.ranks() * (rank.ranks() + 1) / 2;
     let sum = sums.to_host()?.iter().enumerate().all(|(row, sum)| *sum == (row * factor) as f32);
     Ok([product, sum])
 }
 
-/// Runs of two processes, of which one is killed at a random time. Several pairs run at once.
+/// Runs of two processes. One is killed at a random time. Several pairs run at once.
 /// `command` starts this program so that it calls [`work_endlessly`].
 pub(crate) fn of_processes(command: &dyn Fn() -> Command, count: usize, seed: u64) -> Result<Tally, Error> {
     const AT_ONCE: usize = 4;
@@ -170,9 +170,9 @@ fn kill_one((_, first, second, victim, wait): Pair) -> (bool, Duration, String) 
     };
     let (victim, survivor) = if victim == 0 { (&mut first, &mut second) } else { (&mut second, &mut first) };
     // The ranks say when they are connected. The pipe stays open.
-    let mut said = BufReader::new(survivor.stdout.take().expect("it is piped"));
+    let mut output = BufReader::new(survivor.stdout.take().expect("it is piped"));
     let mut ready = String::new();
-    while !ready.contains("connected") && said.read_line(&mut ready).is_ok_and(|bytes| bytes > 0) {}
+    while !ready.contains("connected") && output.read_line(&mut ready).is_ok_and(|bytes| bytes > 0) {}
     std::thread::sleep(Duration::from_millis(wait as u64));
     let _ = victim.kill();
     let start = Instant::now();

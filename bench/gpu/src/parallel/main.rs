@@ -1,7 +1,7 @@
 //! `tilewright-parallel`: layers on several GPUs, checked, made to fail, and measured.
 //!
 //! - `check [SEED]`: all layers on one and on two devices, in one process and in two;
-//! - `faults [RUNS] [KILLS]`: random runs in which a rank fails, and pairs of processes of which one is killed;
+//! - `faults [RUNS] [KILLS]`: random runs in which a rank fails, and pairs of processes, one of them killed;
 //! - `bench`: a column and a row layer on one and on two devices.
 //!
 //! Results are lines of text; `bench` also writes lines of JSON to `$OUT/parallel.json`.

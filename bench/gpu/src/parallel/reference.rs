@@ -101,9 +101,9 @@ pub(crate) fn linear<T: Value>(
 }
 
 /// The largest error of results as a multiple of the bound; values are expected, each with the size of what was rounded on the way.
-pub(crate) fn worst<T: Value>(found: &[T], expected: impl Iterator<Item = (f64, f64)>) -> f64 {
-    let errors = found.iter().zip(expected).map(|(found, (expected, size))| {
-        let error = (found.f64() - expected).abs() / (T::EPSILON * (expected.abs() + size) + 1e-9);
+pub(crate) fn worst<T: Value>(actual: &[T], expected: impl Iterator<Item = (f64, f64)>) -> f64 {
+    let errors = actual.iter().zip(expected).map(|(actual, (expected, size))| {
+        let error = (actual.f64() - expected).abs() / (T::EPSILON * (expected.abs() + size) + 1e-9);
         if error.is_nan() { f64::INFINITY } else { error }
     });
     errors.fold(0.0, f64::max)
