@@ -50,6 +50,8 @@ pub mod language;
 pub mod matmul;
 #[cfg(all(feature = "kernels", feature = "cuda"))]
 pub mod models;
+#[cfg(feature = "nccl")]
+pub mod parallel;
 pub mod prelude;
 
 #[cfg(feature = "matmul")]

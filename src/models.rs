@@ -88,7 +88,8 @@ macro_rules! half {
 half!(f16 bf16);
 
 /// Launches a kernel with these constants and types of elements, which is generated for its first launch.
-fn launch(
+#[doc(hidden)]
+pub fn launch(
     stream: &Stream,
     kernel: &impl Kernel,
     constants: &[(&str, usize)],
@@ -265,6 +266,18 @@ pub fn experts<T: Half>(
     offsets: TensorRef<'_, i32, 1>,
     y: TensorMut<'_, T, 2>,
 ) -> Result {
+    experts_of(stream, x, w, offsets, y)
+}
+
+/// [`experts`], where the type of elements is known to have 16 bits only when the program runs.
+#[doc(hidden)]
+pub fn experts_of<T: Element>(
+    stream: &Stream,
+    x: TensorRef<'_, T, 2>,
+    w: TensorRef<'_, T, 3>,
+    offsets: TensorRef<'_, i32, 1>,
+    y: TensorMut<'_, T, 2>,
+) -> Result {
     let ([rows, _], [count, ..]) = (x.shape(), w.shape());
     // The fastest on one H200, for the mean number of rows of an expert.
     let tile = match rows / count.max(1) {
@@ -278,5 +291,5 @@ pub fn experts<T: Half>(
     let mut arguments = [offsets.into(), tiles.view_mut().reshaped(row_major, [3, 1]).into()];
     launch(stream, &moe::expert_tiles(), &[("BM", tile)], &[], &mut arguments)?;
     let mut arguments = [tiles.view().reshaped(row_major, [3, 1]).into(), x.into(), w.into(), y.into()];
-    launch(stream, &moe::experts(), &[("BM", tile)], &half::<T>(), &mut arguments)
+    launch(stream, &moe::experts(), &[("BM", tile)], &[("T", T::ELEM)], &mut arguments)
 }

@@ -39,6 +39,11 @@ pub enum Absence {
         /// How many there are.
         count: usize,
     },
+    /// There is no NCCL.
+    Nccl {
+        /// Libraries that were tried, and why each failed.
+        tried: Vec<(String, String)>,
+    },
     /// There is no compiler.
     Nvrtc(nvrtc::Absent),
     /// The compiler makes binaries that the driver does not load.
@@ -58,9 +63,7 @@ impl fmt::Display for Absence {
         match self {
             Absence::Driver { tried } => {
                 writeln!(f, "there is no NVIDIA driver here.")?;
-                for (library, why) in tried {
-                    writeln!(f, "  {library}: {why}")?;
-                }
+                list(f, tried)?;
                 write!(
                     f,
                     "help: install NVIDIA's driver; in a container, start it with `--gpus all`. {WITHOUT_DEVICE}"
@@ -90,6 +93,15 @@ impl fmt::Display for Absence {
                 let s = if *count == 1 { " is" } else { "s are" };
                 write!(f, "there is no device {ordinal}: {count} device{s} there, counted from 0")
             }
+            Absence::Nccl { tried } => {
+                writeln!(f, "there is no NCCL here.")?;
+                list(f, tried)?;
+                write!(
+                    f,
+                    "help: install NVIDIA's package `libnccl2`, or the Python package `nvidia-nccl-cu13`, and set TILEWRIGHT_NCCL to the \
+                     folder with `libnccl.so.2`. Without it everything on one device works."
+                )
+            }
             Absence::Nvrtc(absent) => write!(
                 f,
                 "{absent}\nWithout it kernels run only where they were compiled before; checking, sources, reports and \
@@ -103,6 +115,11 @@ impl fmt::Display for Absence {
             ),
         }
     }
+}
+
+/// Libraries that were tried, one a line.
+fn list(f: &mut fmt::Formatter<'_>, tried: &[(String, String)]) -> fmt::Result {
+    tried.iter().try_for_each(|(library, why)| writeln!(f, "  {library}: {why}"))
 }
 
 impl std::error::Error for Absence {}
@@ -144,6 +161,13 @@ mod tests {
             &["there is no device 1: 1 device is there, counted from 0"],
         );
         check(Absence::Ordinal { ordinal: 9, count: 8 }, &["8 devices are there"]);
+        check(
+            Absence::Nccl { tried: vec![("libnccl.so.2".into(), "no such file".into())] },
+            &[
+                "there is no NCCL here.\n  libnccl.so.2: no such file\nhelp: install",
+                "set TILEWRIGHT_NCCL to the folder",
+            ],
+        );
         let absent = nvrtc::Absent { tried: vec![] };
         check(
             Absence::Nvrtc(absent),

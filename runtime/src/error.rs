@@ -24,6 +24,9 @@ pub enum Error {
     Compile(nvrtc::Error),
     /// The driver reported an error.
     Driver(Fault),
+    /// NCCL reported an error.
+    #[cfg(feature = "nccl")]
+    Collective(crate::nccl::Failure),
 }
 
 /// An error of the driver.
@@ -91,6 +94,8 @@ impl fmt::Display for Error {
             Error::Refused(refusal) => refusal.fmt(f),
             Error::Compile(error) => error.fmt(f),
             Error::Driver(fault) => fault.fmt(f),
+            #[cfg(feature = "nccl")]
+            Error::Collective(failure) => failure.fmt(f),
         }
     }
 }

@@ -131,6 +131,8 @@ mod jit;
 mod kernel;
 #[cfg(feature = "cuda")]
 mod launch;
+#[cfg(feature = "nccl")]
+pub mod nccl;
 #[cfg(feature = "cuda")]
 #[doc(hidden)]
 pub mod raw;
@@ -152,6 +154,6 @@ pub use self::{
     jit::Compiled,
     kernel::{Built, Launch, LaunchMatmul},
     launch::Launched,
-    stream::{Graph, Stream},
+    stream::{Fork, Graph, Stream},
     tensor::{DeviceTensor, Lent, LentMut, Plain, ReadTensor, Stored, TensorMut, TensorRef, WriteTensor},
 };

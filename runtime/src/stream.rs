@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -43,6 +43,10 @@ struct Inner {
     workspace: Mutex<[Option<Arc<Workspace>>; 2]>,
     /// The workspaces of launches that are being captured.
     captured: Mutex<Vec<Arc<Workspace>>>,
+    /// The stream whose tensors it uses without waiting, while a [`Fork`] orders both.
+    forked_from: Mutex<Option<Arc<CudaStream>>>,
+    /// Multiprocessors that persistent kernels leave to the second stream of a [`Fork`].
+    reserved: AtomicU32,
 }
 
 /// Memory of a stream that a launch owns from its first kernel to its last.
@@ -55,9 +59,10 @@ impl Stream {
     }
 
     fn around(device: Device, cuda: Arc<CudaStream>, shared: bool) -> Stream {
-        let (recording, workspace, captured) = Default::default();
+        let (recording, workspace, captured, forked_from, reserved) = Default::default();
         let shared = AtomicBool::new(shared);
-        Stream { inner: Arc::new(Inner { device, cuda, recording, shared, workspace, captured }) }
+        let inner = Inner { device, cuda, recording, shared, workspace, captured, forked_from, reserved };
+        Stream { inner: Arc::new(inner) }
     }
 
     /// A stream of cudarc, or of another library through cudarc.
@@ -223,6 +228,16 @@ impl Stream {
         Ok(self.inner.shared.load(Ordering::SeqCst) && !self.is_recording() && is_capturing(self.cuda())?)
     }
 
+    /// Multiprocessors that launches leave to other work.
+    pub(crate) fn reserved(&self) -> u32 {
+        self.inner.reserved.load(Ordering::SeqCst)
+    }
+
+    /// Does a [`Fork`] order this stream with another one?
+    pub(crate) fn is_forked_from(&self, other: &CudaStream) -> bool {
+        locked(&self.inner.forked_from).as_ref().is_some_and(|known| is_same(known, other))
+    }
+
     /// Is work of this stream being captured by [`Stream::capture`]?
     pub(crate) fn is_recording(&self) -> bool {
         self.inner.recording.load(Ordering::SeqCst)
@@ -233,6 +248,74 @@ impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Stream({:?})", self.device())
     }
+}
+
+/// A second stream beside a stream, whose work may run at the same time. It begins after the work of the main stream so far, and when this
+/// value is dropped, the main stream waits for it. In between, tensors that were made on the main stream are used by both without waiting:
+/// the caller orders them. If the main stream is captured into a graph, so is the second one.
+#[derive(Debug)]
+pub struct Fork<'s> {
+    main: &'s Stream,
+    side: &'s Stream,
+}
+
+impl<'s> Fork<'s> {
+    /// Begins the second stream's work.
+    ///
+    /// # Safety
+    /// - nobody else uses the second stream while this value is alive, and its work uses tensors of the main stream or its own;
+    /// - where both streams use an element that one of them writes, [`Fork::side_waits`] or [`Fork::main_waits`] is between;
+    /// - the tensors are alive until this value is dropped.
+    pub unsafe fn new(main: &'s Stream, side: &'s Stream) -> Result<Fork<'s>, Error> {
+        if main.device() != side.device() || is_same(main.cuda(), side.cuda()) {
+            return Err(Error::refused("a second stream is another stream of the same device"));
+        }
+        let fork = Fork { main, side };
+        *locked(&side.inner.forked_from) = Some(main.cuda().clone());
+        fork.side_waits()?;
+        side.inner.recording.store(main.is_recording(), Ordering::SeqCst);
+        Ok(fork)
+    }
+
+    /// The second stream.
+    pub fn side(&self) -> &'s Stream {
+        self.side
+    }
+
+    /// Persistent kernels that are launched on the main stream leave this many multiprocessors to the second one.
+    pub fn reserve(&self, multiprocessors: u32) {
+        self.main.inner.reserved.store(multiprocessors, Ordering::SeqCst);
+    }
+
+    /// What the second stream does next waits for all that the main stream has done so far.
+    pub fn side_waits(&self) -> Result<(), Error> {
+        order(self.main, self.side)
+    }
+
+    /// What the main stream does next waits for all that the second stream has done so far.
+    pub fn main_waits(&self) -> Result<(), Error> {
+        order(self.side, self.main)
+    }
+}
+
+impl Drop for Fork<'_> {
+    fn drop(&mut self) {
+        // Without an event, only waiting is left.
+        if self.main_waits().is_err() {
+            let _ = self.side.synchronize();
+        }
+        self.reserve(0);
+        *locked(&self.side.inner.forked_from) = None;
+        self.side.inner.recording.store(false, Ordering::SeqCst);
+        locked(&self.main.inner.captured).append(&mut locked(&self.side.inner.captured));
+    }
+}
+
+/// What the second stream does next waits for all that the first one has done so far.
+fn order(first: &Stream, second: &Stream) -> Result<(), Error> {
+    const DOING: &str = "ordering two streams";
+    let event = first.cuda().record_event(None).doing(DOING)?;
+    second.cuda().wait(&event).doing(DOING)
 }
 
 /// Captured launches, to run again.

@@ -8,7 +8,7 @@ use std::{env, fs, process};
 
 /// Cargo builds it as a dependency of this package, next to its tests and benchmarks.
 const LIBRARY: &str = "libtilewright_fake_driver.so";
-const NAMES: [&str; 3] = ["libcuda.so", "libcuda.so.1", "libnvrtc.so.13"];
+const NAMES: [&str; 4] = ["libcuda.so", "libcuda.so.1", "libnvrtc.so.13", "libnccl.so.2"];
 
 /// The library under the names that programs load, in a folder that is deleted with this value.
 #[derive(Debug)]
@@ -40,6 +40,7 @@ impl Folder {
         let mut command = Command::new(env::current_exe().expect("this program's path"));
         let old = env::var("LD_LIBRARY_PATH").unwrap_or_default();
         command.env("LD_LIBRARY_PATH", format!("{}:{old}", self.0.display()));
+        command.env("FAKE_NCCL", &self.0).env("TILEWRIGHT_NCCL", &self.0);
         command.env("TILEWRIGHT_NVRTC", &self.0).env("TILEWRIGHT_CACHE_DIR", self.0.join("cache"));
         command
     }

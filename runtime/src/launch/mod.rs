@@ -27,7 +27,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cudarc::driver::CudaStream;
+use cudarc::driver::{CudaStream, SyncOnDrop};
 use smallvec::SmallVec;
 use tilewright_program::launch::{Given, Refusal};
 
@@ -36,10 +36,10 @@ use crate::error::{Error, While};
 use crate::jit::Made;
 use crate::raw::{Part, Watch};
 use crate::stream::Stream;
-use crate::tensor::Owner;
+use crate::tensor::{Buffer, Owner};
 use arguments::Bound;
 pub use map::encode;
-use order::Order;
+pub(crate) use order::Order;
 pub(crate) use plans::Plans;
 use plans::{Key, Prepared};
 use submit::Passed;
@@ -159,30 +159,21 @@ pub(crate) fn launch(
             .help("launch it with `launch_unchecked`, in an `unsafe` block")
             .into());
     }
-    let mut order = Order::find(stream, &made.generated, arguments)?;
+    let name = |index: usize| made.generated.params.get(index).map_or("", |param| &*param.name);
+    let mut order = Order::find(stream, &name, arguments)?;
     watch.end(Part::Order);
     let streams: Vec<Arc<CudaStream>> = arguments.iter().filter_map(stream_of_cudarc).collect();
     let mut streams = streams.iter();
     let (mut bound, mut tracked) = (SmallVec::<[Bound<'_>; 8]>::new(), Vec::new());
-    let mut key = Key::new(stream.device());
+    let mut key = Key::new(stream);
     for argument in arguments.iter_mut() {
         let one = match &mut argument.kind {
             Kind::Scalar(elem, bits) => Bound::scalar(*elem, *bits),
             Kind::Tensor(lent) => {
                 let (first, len) = lent.first();
                 let (elem, modes, mutable) = (lent.elem, Some(&lent.modes[..]), lent.buffer.is_writable());
-                let start = match lent.buffer.owner {
-                    Owner::Tensor(address) => address,
-                    owner => {
-                        let Some(own) = streams.next() else { unreachable!("every buffer has a stream") };
-                        let (address, track) = lent.buffer.address(own);
-                        tracked.push(track);
-                        if owner == Owner::View {
-                            order.view(address + first, len)?;
-                        }
-                        address
-                    }
-                };
+                let start =
+                    first_byte(&mut lent.buffer, (first, len), &mut streams, &mut tracked, &mut order)?;
                 Bound { elem, modes, mutable, word: start + first, len }
             }
         };
@@ -243,7 +234,7 @@ fn planned(
         return Ok((kept, Duration::ZERO));
     }
     let given: Vec<Given> = bound.iter().map(Bound::given).collect();
-    let prepared = Arc::new(Prepared::new(made, stream.device(), &given)?);
+    let prepared = Arc::new(Prepared::new(made, stream, &given)?);
     if !made.generated.is_without_loops(prepared.plan.variant) {
         made.plans.keep(key, &prepared);
     }
@@ -251,8 +242,30 @@ fn planned(
     Ok((prepared, time))
 }
 
+/// The address of a buffer. `first` and `len` are an argument's first byte and its elements. For a buffer of cudarc, its stream is the next of `streams`, and `tracked` is dropped when the work
+/// is submitted.
+pub(crate) fn first_byte<'b>(
+    buffer: &'b mut Buffer<'_>,
+    (first, len): (u64, u64),
+    streams: &mut std::slice::Iter<'b, Arc<CudaStream>>,
+    tracked: &mut Vec<SyncOnDrop<'b>>,
+    order: &mut Order<'_>,
+) -> Result<u64, Error> {
+    let owner = buffer.owner;
+    if let Owner::Tensor(address) = owner {
+        return Ok(address);
+    }
+    let Some(own) = streams.next() else { unreachable!("every buffer has a stream") };
+    let (address, track) = buffer.address(own);
+    tracked.push(track);
+    if owner == Owner::View {
+        order.view(address + first, len)?;
+    }
+    Ok(address)
+}
+
 /// The stream of a buffer that is no tensor of ours.
-fn stream_of_cudarc(argument: &Argument<'_>) -> Option<Arc<CudaStream>> {
+pub(crate) fn stream_of_cudarc(argument: &Argument<'_>) -> Option<Arc<CudaStream>> {
     match &argument.kind {
         Kind::Tensor(lent) if !matches!(lent.buffer.owner, Owner::Tensor(_)) => {
             Some(lent.buffer.stream().clone())

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUpointer_attribute_enum};
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
-use tilewright_program::Generated;
 use tilewright_program::launch::Refusal;
 
 use crate::argument::{Argument, Kind};
@@ -14,7 +13,7 @@ use crate::stream::{Stream, is_capturing, is_default, is_per_thread, is_recorded
 use crate::tensor::Owner;
 
 /// The order of one launch relative to all streams.
-pub(super) struct Order<'s> {
+pub(crate) struct Order<'s> {
     stream: &'s Stream,
     /// Streams of buffers other than the launch's own, each once.
     others: Vec<Arc<CudaStream>>,
@@ -28,9 +27,9 @@ pub(super) struct Order<'s> {
 impl<'s> Order<'s> {
     /// Finds the streams, and refuses streams that cannot be ordered. Its only driver call asks whether
     /// streams are captured.
-    pub(super) fn find(
+    pub(crate) fn find(
         stream: &'s Stream,
-        kernel: &Generated,
+        name: &dyn Fn(usize) -> &'s str,
         arguments: &[Argument<'_>],
     ) -> Result<Order<'s>, Error> {
         let launch = stream.cuda();
@@ -38,7 +37,7 @@ impl<'s> Order<'s> {
         let mut contexts = Vec::<Arc<CudaContext>>::new();
         for (index, argument) in arguments.iter().enumerate() {
             let Kind::Tensor(lent) = &argument.kind else { continue };
-            let name = kernel.params.get(index).map_or("", |param| &param.name);
+            let name = name(index);
             let own = lent.buffer.stream();
             if own.context() != launch.context() {
                 return Err(elsewhere(name, own, launch).into());
@@ -56,7 +55,10 @@ impl<'s> Order<'s> {
             // stream, even if the wait failed.
             let is_ordered = !is_default(own) && own.context().has_async_alloc();
             waits |= !is_ordered && !matches!(lent.buffer.owner, Owner::Tensor(_));
-            if !is_same(own, launch) && !others.iter().any(|other| is_same(own, other)) {
+            if !is_same(own, launch)
+                && !stream.is_forked_from(own)
+                && !others.iter().any(|other| is_same(own, other))
+            {
                 others.push(own.clone());
             }
         }
@@ -77,7 +79,7 @@ impl<'s> Order<'s> {
 
     /// cudarc stores errors of its bookkeeping in the context value of each stream until asked. Returns the
     /// first, and clears all.
-    pub(super) fn check_errors(&self) -> Result<(), DriverError> {
+    pub(crate) fn check_errors(&self) -> Result<(), DriverError> {
         let all = std::iter::once(self.stream.cuda().context()).chain(&self.contexts);
         all.map(|context| context.check_err()).fold(Ok(()), Result::and)
     }
@@ -93,7 +95,7 @@ impl<'s> Order<'s> {
     }
 
     /// Memory that does not come from a pool is not freed in stream order: a module's, for one.
-    pub(super) fn view(&mut self, address: u64, elements: u64) -> Result<(), Error> {
+    pub(crate) fn view(&mut self, address: u64, elements: u64) -> Result<(), Error> {
         if self.waits || elements == 0 || is_from_pool(self.stream.cuda(), address)? {
             return Ok(());
         }
@@ -104,14 +106,14 @@ impl<'s> Order<'s> {
     /// May the kernel use programmatic dependent launch? Not if it is captured, nor if it waits for other
     /// streams first: an ordinary launch is always correct, and the combination of a dependent launch with
     /// such waits is not specified.
-    pub(super) fn overlaps(&self) -> bool {
+    pub(crate) fn overlaps(&self) -> bool {
         !self.stream.is_recording() && self.others.is_empty()
     }
 
     /// The launch waits for the streams of its buffers. Another thread may start to capture one of them at
     /// any time. The event shows whether it was recorded outside of a capture; otherwise the kernel is not
     /// submitted.
-    pub(super) fn before(&self) -> Result<(), Error> {
+    pub(crate) fn before(&self) -> Result<(), Error> {
         const DOING: &str = "ordering a launch after its buffers' streams";
         let launch = self.stream.cuda();
         for other in &self.others {
@@ -128,7 +130,7 @@ impl<'s> Order<'s> {
     /// the kernel has ended before the error is returned. Returns whether it waited.
     ///
     /// A captured stream cannot wait for uncaptured work: the driver refuses that, so the launch waits here.
-    pub(super) fn after(self, tell: impl FnOnce()) -> Result<bool, Error> {
+    pub(crate) fn after(self, tell: impl FnOnce()) -> Result<bool, Error> {
         let launch = self.stream.cuda();
         let ordered = self.others_wait();
         tell();

@@ -15,18 +15,19 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::jit::{self, Loaded, Made};
 use crate::raw::Shape;
+use crate::stream::Stream;
 
 /// Plans that a kernel keeps at most.
 const MOST: usize = 64;
 
-/// Everything that a plan depends on: the device, and types, extents, strides and remainders of addresses of the arguments.
+/// Everything that a plan depends on: the device and its free multiprocessors, and types, extents, strides and remainders of addresses of the arguments.
 pub(crate) struct Key {
     words: SmallVec<[u64; 48]>,
 }
 
 impl Key {
-    pub(super) fn new(device: &Device) -> Key {
-        Key { words: smallvec![device.number()] }
+    pub(super) fn new(stream: &Stream) -> Key {
+        Key { words: smallvec![stream.device().number(), stream.reserved().into()] }
     }
 
     /// Adds an argument; its address matters modulo `alignment`.
@@ -87,8 +88,10 @@ pub(super) enum Source {
 
 impl Prepared {
     /// Plans a launch, and loads its kernels.
-    pub(super) fn new(made: &Made, device: &Device, given: &[Given]) -> Result<Prepared, Error> {
-        let plan = made.plans.rules.plan(&made.generated, given, &device.limits())?;
+    pub(super) fn new(made: &Made, stream: &Stream, given: &[Given]) -> Result<Prepared, Error> {
+        let (device, mut limits) = (stream.device(), stream.device().limits());
+        limits.multiprocessors = limits.multiprocessors.saturating_sub(stream.reserved()).max(1);
+        let plan = made.plans.rules.plan(&made.generated, given, &limits)?;
         let (mut steps, mut time) = (Vec::new(), Duration::ZERO);
         if !plan.is_empty() {
             let mut step = |made: &Made, plan: &Plan, sources: &[Source]| {

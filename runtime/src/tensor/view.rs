@@ -151,6 +151,16 @@ macro_rules! both {
                 self
             }
 
+            /// The part with these coordinates along a mode, without a copy: rows of a matrix along mode 0. The range ends at the tensor's end.
+            pub fn part(mut self, mode: usize, range: std::ops::Range<usize>) -> Self {
+                let end = range.end.min(self.region.extents[mode]);
+                let start = range.start.min(end);
+                self.region.extents[mode] = end - start;
+                self.region.offset =
+                    self.region.offset.saturating_add(start.saturating_mul(self.region.strides[mode]));
+                self
+            }
+
             /// Its extents.
             pub fn shape(&self) -> [usize; R] {
                 self.region.extents

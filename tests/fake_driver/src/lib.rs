@@ -1,4 +1,4 @@
-//! A stand-in for `libcuda.so.1` and `libnvrtc.so.13` in tests on machines without a GPU.
+//! A stand-in for `libcuda.so.1`, `libnvrtc.so.13` and `libnccl.so.2` in tests on machines without a GPU.
 //!
 //! It tracks the state of a driver (devices, contexts, memory, streams, events, modules, graphs), copies
 //! memory, and runs no kernel. Every call is one line of a log: name, arguments, result, status. It fails on
@@ -21,6 +21,7 @@
 //! | `FAKE_FAIL` | `cuMemAllocAsync:3:2` fails the third such call with code 2; `*:17:719` the seventeenth of all; `*:17+:719` it and all that follow. Several are separated by commas. |
 //! | `FAKE_CAPTURE` | `17-20`: another thread begins to capture the stream of the seventeenth call right before it, and ends the capture right after the twentieth. What it then has in a graph is a hazard. |
 //! | `FAKE_NVRTC` | the version of the compiler; `13.0` |
+//! | `FAKE_NCCL` | the folder of messages among ranks; the folder of temporary files |
 // The ABI is the ABI of a C library: its functions have C names, and trust their caller as the driver does.
 #![allow(unsafe_code, non_snake_case, unreachable_pub, missing_docs, clippy::missing_safety_doc)]
 
@@ -31,6 +32,7 @@ mod device;
 mod graph;
 mod memory;
 mod module;
+mod nccl;
 mod order;
 mod settings;
 mod signature;

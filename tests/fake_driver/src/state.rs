@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::thread::{self, ThreadId};
 
+use crate::nccl::Comm;
 use crate::order::{Clock, Point, Range};
 use crate::settings::Settings;
 use crate::signature::Kernel;
@@ -29,6 +30,7 @@ pub(crate) struct State {
     pub(crate) functions: BTreeMap<Handle, Function>,
     pub(crate) graphs: BTreeMap<Handle, Graph>,
     pub(crate) captures: BTreeMap<Handle, Capture>,
+    pub(crate) comms: BTreeMap<Handle, Comm>,
     /// The stream of the capture that `FAKE_CAPTURE` asks for, while it is active.
     pub(crate) other_thread: Option<Handle>,
     /// The operations known to be finished, because they were waited for.
@@ -125,6 +127,7 @@ impl State {
             functions: BTreeMap::new(),
             graphs: BTreeMap::new(),
             captures: BTreeMap::new(),
+            comms: BTreeMap::new(),
             other_thread: None,
             done: Clock::default(),
             handles: 0x1_0000,

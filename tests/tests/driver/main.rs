@@ -17,6 +17,7 @@ mod machine;
 mod mistakes;
 mod one_call;
 mod order;
+mod parallel;
 mod plans;
 mod refusals;
 mod watching;

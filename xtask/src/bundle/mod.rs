@@ -37,6 +37,8 @@ const PARTS: &[Part] = &[
             "tilewright-bench-gpu",
             "--bin",
             "tilewright-bench",
+            "--bin",
+            "tilewright-parallel",
         ],
         source: "cli/src/main.rs",
     },
@@ -53,7 +55,7 @@ const PARTS: &[Part] = &[
 ];
 
 /// Files that are copied unchanged.
-const FILES: &[&str] = &["bench/gpu/counters.py"];
+const FILES: &[&str] = &["bench/gpu/counters.py", "bench/gpu/parallel.py", "bench/gpu/parallel.sh"];
 
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let folder = match arguments {
