@@ -24,6 +24,8 @@ pub enum Error {
     Compile(nvrtc::Error),
     /// The driver reported an error.
     Driver(Fault),
+    /// Assertions failed on a device; each text names the statement and the first thread. The device is as it was.
+    Asserted(Vec<String>),
 }
 
 /// An error of the driver.
@@ -91,6 +93,7 @@ impl fmt::Display for Error {
             Error::Refused(refusal) => refusal.fmt(f),
             Error::Compile(error) => error.fmt(f),
             Error::Driver(fault) => fault.fmt(f),
+            Error::Asserted(failed) => f.write_str(&failed.join("\n")),
         }
     }
 }
