@@ -100,6 +100,6 @@ pub fn all() -> Vec<Shipped> {
         selective_scan::selective_scan: "the scan of a selective model of state spaces, with 16 states for each channel",
         weights::linear_q8: "a linear layer of few rows, weights of 8 bits with scales",
         weights::linear_q4: "a linear layer of few rows, weights of 4 bits with scales and offsets",
-        weights::linear_q4_hopper: "a linear layer by wgmma, weights of 4 bits with scales and offsets",
+        weights::linear_q4_hopper: "a linear layer by warpgroups, weights of 4 bits with scales and offsets",
     }
 }
