@@ -3,7 +3,7 @@
 use tilewright::prelude::*;
 
 /// The greatest number, as bits, such that the shares of elements with at least this weight add up to `need`. A share is the weight, or with
-/// `by_mass` 0 it is 1. A step determines ten bits by a histogram, greatest weights first, of which the columns have parts. Fractions of
+/// `by_mass` 0 it is 1. A step determines ten bits by a histogram, greatest weights first. Its columns have parts of the elements. Fractions of
 /// weights are added as integers of 20 bits, so their order is free: weights of a bin have one exponent.
 #[device]
 fn threshold(
@@ -31,14 +31,14 @@ fn threshold(
         };
         scatter((weights, cut), counts, share, how = "atomic_add", out_of_bounds = -1);
         sync_threads();
-        let mut found = sum(map(bins, |n| n as f32), 1);
+        let mut binned = sum(map(bins, |n| n as f32), 1);
         for j in unroll(0..1024 / l) {
-            found[(j, _)] = map((found[(j, _)], cut[(0, _)]), |n, cut| {
+            binned[(j, _)] = map((binned[(j, _)], cut[(0, _)]), |n, cut| {
                 let first = cut + (((1023 - thread.x * (1024 / l) - j) as u32) << shift);
                 if by_mass == 1 { n * bits::<f32>(first & 0x7f80_0000) * 1.9073486328125e-6 } else { n }
             });
         }
-        copy(found, own(masses));
+        copy(binned, own(masses));
         sync_cluster();
         let mut all = registers::<f32>((1024 / l, 1), 0.0);
         for j in 0..c {

@@ -256,10 +256,12 @@ impl Resolve {
     /// A fragment with the elements of a tile in another distribution: a permutation of registers if each thread has
     /// its elements already, otherwise exchanged through shared memory.
     fn exchanged(&mut self, stmt: &Stmt, tile: Id, own: &Distribution, to: &Distribution) -> Result<Id> {
-        let Tensor { name, elem, .. } = self.program.tensor(tile).clone();
+        let Tensor { name, elem, space, .. } = self.program.tensor(tile).clone();
         if let Some(submodes) = part::arranged(own, to)? {
             let whole = View::whole(tile, &name, &Tuple::flat(own.tile()))?;
-            let fragment = self.fragment(&format!("{name}_arranged"), elem, to)?;
+            let arranged = format!("{name}_arranged");
+            let layout = fragment(&arranged, elem, to)?;
+            let fragment = self.tensor(&arranged, elem, space, layout);
             let from = part::of_tile(&whole, own, own, tile)?.rearranged(Layout::from_modes(submodes)?);
             let submodes = Layout::from_modes(part::submodes(to)?)?;
             let into = part::of_tile(&whole, to, to, fragment)?.rearranged(submodes);
