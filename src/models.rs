@@ -286,7 +286,7 @@ pub fn experts_of<T: Element>(
         129..=512 => 160,
         _ => 96,
     };
-    let mut tiles = DeviceTensor::<i32, 2>::zeros(stream, [rows / tile + count, 3])?;
+    let mut tiles = DeviceTensor::<i32, 2>::zeros(stream, [(rows / tile + count).min(rows.max(1)), 3])?;
     let row_major = [tiles.shape()[0], 3];
     let mut arguments = [offsets.into(), tiles.view_mut().reshaped(row_major, [3, 1]).into()];
     launch(stream, &moe::expert_tiles(), &[("BM", tile)], &[], &mut arguments)?;

@@ -161,8 +161,11 @@ def main():
         model.caches(count, args.context + args.tokens)
         token, position = torch.zeros(count, 1, dtype=torch.long), torch.tensor([args.context])
 
+        apart = (torch.arange(count) * 7919 + 1)[:, None]
+
         def advance(gathers):
-            token.copy_(model.step(token, position, False, gathers))
+            # Sequences of random weights soon repeat one token. Numbers keep them apart, so that their experts differ.
+            token.copy_((model.step(token, position, False, gathers) + apart) % 32000)
             position.add_(1).clamp_(max=args.context + args.tokens - 1)
 
         each = float("inf")

@@ -76,7 +76,7 @@ pub fn combine_rows<T, const USED: usize = 2>(
 
 /// Divides the rows of experts into tiles of at most BM rows. `offsets` has the first row of each expert, and the number of rows at the
 /// end. A row of `tiles` is a tile: its expert, its first row, the number of its rows, which is 0 for tiles that are not needed.
-/// M / BM and one for each expert are always enough.
+/// M / BM and one for each expert are always enough, and so are M.
 #[kernel(overlaps)]
 pub fn expert_tiles<const BM: usize = 128, const MOST: usize = 1024>(
     offsets: &Tensor<i32, O>,

@@ -115,7 +115,7 @@ pub fn run(model: &Model, Sizes { batches, context, prefill }: &Sizes, tokens: u
     Ok(())
 }
 
-/// The least times of four runs, the first of which compiles.
+/// The least times of four runs. The first one compiles.
 fn best(engine: &mut Engine<impl Backend>, batch: usize, length: usize, tokens: usize) -> Result<[f64; 2]> {
     let mut best = [f64::MAX; 2];
     for _ in 0..4 {

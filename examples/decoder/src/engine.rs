@@ -8,7 +8,7 @@ use crate::model::Config;
 /// Tokens of a page of keys and values.
 pub const PAGE: usize = 64;
 
-/// The tokens of a step: those of each sequence one after the other.
+/// The tokens of a step, sequence after sequence.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     pub tokens: Vec<u32>,

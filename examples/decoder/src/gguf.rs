@@ -5,18 +5,12 @@ use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use serde_json::Value;
+
 use crate::Result;
-use crate::model::{Config, Experts, Tensors};
+use crate::model::{Config, Tensors};
 use crate::tokenizer::{self, Tokenizer};
 use crate::weights::{Format, Matrix};
-
-/// A value of the metadata.
-#[derive(Debug)]
-enum Value {
-    Number(f64),
-    Text(String),
-    List(Vec<Value>),
-}
 
 /// Where a tensor is.
 struct Entry {
@@ -101,7 +95,7 @@ impl Gguf {
     }
 
     fn value(&mut self, kind: u32) -> Result<Value> {
-        Ok(Value::Number(match kind {
+        Ok(match kind {
             0 | 7 => u8::from_le_bytes(self.array()?).into(),
             1 => i8::from_le_bytes(self.array()?).into(),
             2 => u16::from_le_bytes(self.array()?).into(),
@@ -109,35 +103,33 @@ impl Gguf {
             4 => self.u32()?.into(),
             5 => i32::from_le_bytes(self.array()?).into(),
             6 => f32::from_le_bytes(self.array()?).into(),
-            8 => return Ok(Value::Text(self.text()?)),
+            8 => self.text()?.into(),
             9 => {
                 let (kind, count) = (self.u32()?, self.u64()?);
                 if kind == 9 {
                     return Err("the metadata has a list of lists".into());
                 }
-                return Ok(Value::List((0..count).map(|_| self.value(kind)).collect::<Result<_>>()?));
+                Value::Array((0..count).map(|_| self.value(kind)).collect::<Result<_>>()?)
             }
-            10 => self.u64()? as f64,
-            11 => i64::from_le_bytes(self.array()?) as f64,
-            12 => f64::from_le_bytes(self.array()?),
+            10 => self.u64()?.into(),
+            11 => i64::from_le_bytes(self.array()?).into(),
+            12 => f64::from_le_bytes(self.array()?).into(),
             _ => return Err(format!("the metadata has a value of unknown type {kind}").into()),
-        }))
+        })
     }
 
     fn number(&self, key: &str) -> Option<f64> {
-        if let Value::Number(number) = self.metadata.get(key)? { Some(*number) } else { None }
+        self.metadata.get(key)?.as_f64()
     }
 
     fn text_of(&self, key: &str) -> Option<&str> {
-        if let Value::Text(text) = self.metadata.get(key)? { Some(text) } else { None }
+        self.metadata.get(key)?.as_str()
     }
 
     fn texts(&self, key: &str) -> Result<Vec<String>> {
-        let Some(Value::List(all)) = self.metadata.get(key) else {
-            return Err(format!("the metadata has no list `{key}`").into());
-        };
-        let text = |value: &Value| if let Value::Text(text) = value { text.clone() } else { String::new() };
-        Ok(all.iter().map(text).collect())
+        let all = self.metadata.get(key).and_then(Value::as_array);
+        let all = all.ok_or_else(|| format!("the metadata has no list `{key}`"))?;
+        Ok(all.iter().map(|text| text.as_str().unwrap_or_default().to_owned()).collect())
     }
 
     /// The sizes of the model.
@@ -153,27 +145,9 @@ impl Gguf {
         if let Some(name) = self.tensors.keys().find(|name| name.ends_with(".bias")) {
             return Err(format!("the model has `{name}`, and biases are not supported").into());
         }
-        let real = |key: &str| {
-            self.number(&format!("llama.{key}")).ok_or_else(|| format!("the metadata has no `llama.{key}`"))
-        };
-        let size = |key: &str| real(key).map(|of| of as usize);
-        let (width, heads) = (size("embedding_length")?, size("attention.head_count")?);
-        Ok(Config {
-            layers: size("block_count")?,
-            width,
-            hidden: size("feed_forward_length")?,
-            heads,
-            kv_heads: size("attention.head_count_kv").unwrap_or(heads),
-            head: size("rope.dimension_count").unwrap_or(width / heads.max(1)),
-            context: size("context_length")?,
-            epsilon: real("attention.layer_norm_rms_epsilon")? as f32,
-            rope_base: real("rope.freq_base").unwrap_or(10_000.0),
-            rope_pairs: true,
-            experts: size("expert_count")
-                .ok()
-                .filter(|count| *count > 0)
-                .map(|count| Experts { count, used: size("expert_used_count").unwrap_or(1) }),
-        })
+        let keys = "block_count embedding_length feed_forward_length attention.head_count attention.head_count_kv \
+            rope.dimension_count context_length attention.layer_norm_rms_epsilon rope.freq_base expert_count expert_used_count";
+        Config::new(keys, |key| self.number(&format!("llama.{key}")), true)
     }
 
     pub fn tokenizer(&self) -> Result<Tokenizer> {
@@ -189,16 +163,9 @@ impl Gguf {
         let merges = self.texts("tokenizer.ggml.merges")?;
         let id = |key: &str| self.number(&format!("tokenizer.ggml.{key}")).map(|of| of as u32);
         // Tokens of the types 3 and 4 are control tokens and added ones.
-        let special = match self.metadata.get("tokenizer.ggml.token_type") {
-            Some(Value::List(types)) => {
-                let types = types.iter().enumerate();
-                types
-                    .filter(|(_, of)| matches!(of, Value::Number(3.0 | 4.0)))
-                    .map(|(at, _)| at as u32)
-                    .collect()
-            }
-            _ => Vec::new(),
-        };
+        let types = self.metadata.get("tokenizer.ggml.token_type").and_then(Value::as_array);
+        let types = types.map_or(&[][..], Vec::as_slice).iter().zip(0..);
+        let special = types.filter(|(of, _)| matches!(of.as_u64(), Some(3 | 4))).map(|of| of.1).collect();
         let begin = id("bos_token_id").filter(|_| self.number("tokenizer.ggml.add_bos_token") == Some(1.0));
         let end = [id("eos_token_id"), id("eot_token_id")].into_iter().flatten().collect();
         let tokenizer = Tokenizer::new(tokens, &merges, special, &patterns, begin, end)?;

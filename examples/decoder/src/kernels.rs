@@ -74,11 +74,10 @@ pub struct Kernels<R> {
     runner: R,
     plan: Plan,
     /// What buffers of inputs have.
-    written: HashMap<&'static str, Vec<u8>>,
+    written: HashMap<&'static str, Vec<u32>>,
 }
 
 /// Tokens of a step.
-#[derive(Clone)]
 struct Step<'a> {
     count: usize,
     /// The rows whose logits are wanted.
@@ -278,7 +277,7 @@ impl Plan {
     fn experts(&self, layer: &Layer, router: &Weights, of: Experts, count: usize, all: &mut Vec<Launch>) {
         let (width, pairs) = (self.config.width, count * of.used);
         let by_token = |buffer| self.rows(buffer, count, of.used);
-        let (rows, offsets) = (self.vector("places", pairs), self.vector("offsets", of.count + 1));
+        let (rows, offsets) = (self.vector("slots", pairs), self.vector("offsets", of.count + 1));
         all.push(self.linear(router, "normed", "routes", count, To::Single));
         let routes = self.rows("routes", count, of.count);
         all.push(self.launch("route", [routes, by_token("experts").written(), by_token("shares").written()]));
@@ -286,8 +285,9 @@ impl Plan {
         all.push(self.launch("arrange", args));
         let args = [rows, self.rows("normed", count, width), self.rows("spread", pairs, width).written()];
         all.push(self.launch("spread", args));
-        let tile = EXPERT_ROWS.iter().find(|(most, _)| pairs / of.count <= *most).map_or(16, |found| found.1);
-        let tiles = self.rows("tiles", pairs / tile + of.count, 3);
+        let tile =
+            EXPERT_ROWS.iter().find(|(most, _)| pairs / of.count <= *most).map_or(16, |(_, rows)| *rows);
+        let tiles = self.rows("tiles", (pairs / tile + of.count).min(pairs), 3);
         all.push(self.launch(&format!("tiles {tile}"), [offsets, tiles.clone().written()]));
         let product = |x: &str, w: &Weights, y: &str| {
             let (n, k) = (w.rows / of.count, w.columns);
@@ -299,7 +299,7 @@ impl Plan {
         all.push(self.gate(pairs));
         all.push(product("gated", &layer.down, "outputs"));
         let (y, x) = (self.rows("outputs", pairs, width), self.rows("x", count, width).written());
-        all.push(self.launch("combine", [by_token("places"), by_token("shares"), y, x]));
+        all.push(self.launch("combine", [by_token("slots"), by_token("shares"), y, x]));
     }
 
     /// The launches of a step.
@@ -371,11 +371,11 @@ impl<R: Runner> Kernels<R> {
         Ok(Kernels { runner, plan, written: HashMap::new() })
     }
 
-    /// Writes a buffer, unless it has these bytes.
-    fn write(&mut self, buffer: &'static str, bytes: Vec<u8>) -> Result<()> {
-        if self.written.get(buffer) != Some(&bytes) {
-            self.runner.write(self.plan.buffers[buffer], &bytes)?;
-            self.written.insert(buffer, bytes);
+    /// Writes a buffer, unless it has these words.
+    fn write(&mut self, buffer: &'static str, words: Vec<u32>) -> Result<()> {
+        if self.written.get(buffer) != Some(&words) {
+            self.runner.write(self.plan.buffers[buffer], &bytes(words.iter().copied()))?;
+            self.written.insert(buffer, words);
         }
         Ok(())
     }
@@ -389,17 +389,13 @@ impl<R: Runner> Kernels<R> {
                 format!("a step has at most {} tokens of {SEQUENCES} sequences", self.plan.chunk).into()
             );
         }
-        let padded = |all: &[u32], length: usize| {
-            let signed = all.iter().map(|of| of.cast_signed());
-            bytes(signed.chain(std::iter::repeat(0)).take(length).collect::<Vec<i32>>())
-        };
-        let sequences: Vec<u32> = batch.sequences.iter().map(|of| *of as u32).collect();
         let (buffer, most) = if is_prompt { ("prompts", self.plan.chunk) } else { ("newest", SEQUENCES) };
+        let padded = |all: &[u32], length: usize| [all, &vec![0; length - all.len()]].concat();
+        let sequences: Vec<u32> = batch.sequences.iter().map(|of| *of as u32).collect();
         let inputs = [&batch.tokens, &batch.positions, &sequences].map(|of| padded(of, most)).concat();
         self.write(buffer, inputs)?;
-        let mut table: Vec<u8> = batch.tables.iter().flat_map(|of| padded(of, pages)).collect();
-        table.resize(SEQUENCES * pages * 4, 0);
-        self.write("table", table)?;
+        let table: Vec<u32> = batch.tables.iter().flat_map(|of| padded(of, pages)).collect();
+        self.write("table", padded(&table, SEQUENCES * pages))?;
         let longest = batch.positions.iter().max().map_or(0, |last| *last as usize + 1);
         let mut prompts: Vec<[usize; 3]> = Vec::new();
         for (row, sequence) in batch.sequences.iter().enumerate().filter(|_| is_prompt) {
@@ -446,7 +442,7 @@ fn buffers(runner: &mut impl Runner, model: &Model, chunk: usize) -> Result<Hash
         ("routes", Elem::F32, tokens * experts),
         ("experts", Elem::I32, routed(1)),
         ("shares", Elem::F32, routed(1)),
-        ("places", Elem::I32, routed(1)),
+        ("slots", Elem::I32, routed(1)),
         ("offsets", Elem::I32, experts + 1),
         ("tiles", Elem::I32, 3 * (routed(1) / 16 + experts)),
         ("spread", Elem::F16, routed(width)),
@@ -503,23 +499,25 @@ pub fn kernels(runner: &mut impl Runner, model: &Model) -> Result<HashMap<String
     add("prefill", paged::paged_prefill().specialize(&sizes)?.def())?;
     add("gate", gated::gated!(T = f16).def())?;
     add("sample", sample::sample_top_p!(T = f32, top_k = None).def())?;
-    if is_hopper {
+    let is_half = model.layers.iter().any(|of| of.gate_up.format.on_device() == Format::F16);
+    if is_hopper && is_half && config.experts.is_none() {
         add("gated_gemm", gated_gemm::gated_gemm!(T = f16).def())?;
     }
     if is_hopper && [64, 128, 256].contains(&config.head) {
         let forward = attention_forward!(T = f16, CAUSAL = 1, sinks = None, lse = None);
         add("forward", forward.specialize(&[("D", config.head)])?.def())?;
     }
-    if let Some(Experts { used, .. }) = config.experts {
+    if let Some(Experts { used, count }) = config.experts {
         let used = [("USED", used)];
         add("route", experts::route_tokens().specialize(&used)?.def())?;
         add("arrange", experts::arrange_pairs().def())?;
         add("spread", experts::spread_rows!(T = f16).specialize(&used)?.def())?;
         add("combine", experts::combine_rows!(T = f16).specialize(&used)?.def())?;
         for (_, rows) in EXPERT_ROWS {
-            let tile = [("BM", rows)];
-            add(&format!("tiles {rows}"), experts::expert_tiles().specialize(&tile)?.def())?;
-            add(&format!("experts {rows}"), experts::experts!(T = f16).specialize(&tile)?.def())?;
+            let most = (count + 1).next_power_of_two();
+            let plan = experts::expert_tiles().specialize(&[("BM", rows), ("MOST", most)])?;
+            add(&format!("tiles {rows}"), plan.def())?;
+            add(&format!("experts {rows}"), experts::experts!(T = f16).specialize(&[("BM", rows)])?.def())?;
         }
     }
     Ok(all)
@@ -553,13 +551,13 @@ impl<R: Runner> Backend for Kernels<R> {
     }
 
     fn choose(&mut self, batch: &Batch, choices: &[Choice]) -> Result<Vec<u32>> {
-        let mut all = [0.0; 3 * SEQUENCES];
+        let mut all = vec![0; 3 * SEQUENCES];
         for (at, Choice { temperature, top_p, random }) in choices.iter().enumerate() {
             for (part, number) in [temperature, top_p, random].into_iter().enumerate() {
-                all[part * SEQUENCES + at] = *number;
+                all[part * SEQUENCES + at] = number.to_bits();
             }
         }
-        self.write("choices", bytes(all))?;
+        self.write("choices", all)?;
         self.run(batch)?;
         if choices.is_empty() {
             return Ok(Vec::new());

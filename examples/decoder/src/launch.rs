@@ -49,8 +49,11 @@ pub trait Runner {
 
 /// Numbers as bytes.
 pub fn bytes<T: Element>(all: impl IntoIterator<Item = T>) -> Vec<u8> {
-    let size = T::ELEM.bytes() as usize;
-    all.into_iter().flat_map(|number| number.to_raw().to_le_bytes().into_iter().take(size)).collect()
+    let mut bytes = Vec::new();
+    for number in all {
+        bytes.extend_from_slice(&number.to_raw().to_le_bytes()[..T::ELEM.bytes() as usize]);
+    }
+    bytes
 }
 
 /// Bytes as numbers.

@@ -38,6 +38,28 @@ pub struct Config {
 }
 
 impl Config {
+    /// The sizes in a file, whose numbers have these keys, in the order of the fields, with blanks between them.
+    pub fn new(keys: &str, number: impl Fn(&str) -> Option<f64>, rope_pairs: bool) -> Result<Config> {
+        let keys: Vec<&str> = keys.split(' ').collect();
+        let real = |at: usize| number(keys[at]).ok_or_else(|| format!("the model has no `{}`", keys[at]));
+        let size = |at: usize| real(at).map(|of| of as usize);
+        let (width, heads) = (size(1)?, size(3)?);
+        let experts = size(9).ok().filter(|count| *count > 0);
+        Ok(Config {
+            layers: size(0)?,
+            width,
+            hidden: size(2)?,
+            heads,
+            kv_heads: size(4).unwrap_or(heads),
+            head: size(5).unwrap_or(width / heads.max(1)),
+            context: size(6)?,
+            epsilon: real(7)? as f32,
+            rope_base: real(8).unwrap_or(10_000.0),
+            rope_pairs,
+            experts: experts.map(|count| Experts { count, used: size(10).unwrap_or(1) }),
+        })
+    }
+
     /// Refuses sizes that do not fit together, and sizes of a damaged file before memory is taken for them.
     fn check(&self) -> Result<()> {
         let Config { layers, width, hidden, heads, kv_heads, head, context, .. } = *self;
@@ -71,7 +93,7 @@ pub struct Layer {
     pub qkv: Matrix,
     pub output: Matrix,
     pub ffn_norm: Vec<f32>,
-    /// Scores of experts. Rows of `gate_up` and `down` are those of the first expert, then of the second, and so on.
+    /// Scores of experts. `gate_up` and `down` then have the rows of all experts, one after the other.
     pub router: Option<Matrix>,
     /// The gate, and what it multiplies.
     pub gate_up: Matrix,

@@ -8,8 +8,8 @@ use crate::launch::{Launch, Runner, Value};
 use crate::model::{Config, Experts, Model, Tensors};
 use crate::weights::{Format, Matrix};
 
-/// Sizes by their names: layers, width, hidden width, heads, heads of keys, the width of a head, and tokens of the vocabulary. The experts
-/// are those of a model with four times as many layers.
+/// Sizes by their names: layers, width, hidden width, heads, heads of keys, the width of a head, and tokens of the vocabulary. `experts-8`
+/// has a quarter of the layers.
 pub const SHAPES: [(&str, [usize; 7]); 3] = [
     ("llama-1b", [16, 2048, 8192, 32, 8, 64, 128256]),
     ("llama-8b", [32, 4096, 14336, 32, 8, 128, 128256]),

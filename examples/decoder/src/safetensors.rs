@@ -47,24 +47,11 @@ impl Folder {
         if !silu || self.config["attention_bias"] == true || self.config["mlp_bias"] == true {
             return Err("biases, and functions other than silu, are not supported".into());
         }
-        let real = |key: &str| self.config[key].as_f64().ok_or_else(|| format!("config.json has no `{key}`"));
-        let size = |key: &str| real(key).map(|of| of as usize);
-        let (width, heads) = (size("hidden_size")?, size("num_attention_heads")?);
-        Ok(Config {
-            layers: size("num_hidden_layers")?,
-            width,
-            hidden: size("intermediate_size")?,
-            heads,
-            kv_heads: size("num_key_value_heads").unwrap_or(heads),
-            head: size("head_dim").unwrap_or(width / heads.max(1)),
-            context: size("max_position_embeddings")?,
-            epsilon: real("rms_norm_eps")? as f32,
-            rope_base: (real("rope_theta").ok())
-                .or(self.config["rope_parameters"]["rope_theta"].as_f64())
-                .unwrap_or(10_000.0),
-            rope_pairs: false,
-            experts: None,
-        })
+        let keys = "num_hidden_layers hidden_size intermediate_size num_attention_heads num_key_value_heads \
+            head_dim max_position_embeddings rms_norm_eps rope_theta num_local_experts num_experts_per_tok";
+        // Newer files have the base in `rope_parameters`.
+        let number = |key: &str| self.config[key].as_f64().or(self.config["rope_parameters"][key].as_f64());
+        Config::new(keys, number, false)
     }
 
     pub fn tokenizer(&self) -> Result<Tokenizer> {

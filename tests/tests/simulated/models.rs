@@ -147,20 +147,20 @@ fn tokens_go_to_their_experts() {
     let arranged = experts::arrange_pairs().simulate(&args).unwrap();
     let mut order: Vec<usize> = (0..2 * m).collect();
     order.sort_by_key(|pair| chosen[*pair]);
-    let place = arranged.get::<i32>("rows").unwrap();
-    assert!(order.iter().enumerate().all(|(row, pair)| place[*pair] == row as i32));
+    let slots = arranged.get::<i32>("rows").unwrap();
+    assert!(order.iter().enumerate().all(|(row, pair)| slots[*pair] == row as i32));
     let before = |expert: usize| chosen.iter().filter(|of| (**of as usize) < expert).count() as i32;
     assert_eq!(arranged.get::<i32>("offsets").unwrap(), (0..=count).map(before).collect::<Vec<_>>());
     let x = halves(m * n, 2);
     let y = rows(Arg::output::<f16>([2 * m, n]), n);
-    let args = [Arg::tensor(&place, [2 * m]), rows(Arg::tensor(&x, [m, n]), n), y];
+    let args = [Arg::tensor(&slots, [2 * m]), rows(Arg::tensor(&x, [m, n]), n), y];
     let spread: Vec<f16> = experts::spread_rows!(T = f16).simulate(&args).unwrap().get("y").unwrap();
-    for (pair, row) in place.iter().enumerate() {
+    for (pair, row) in slots.iter().enumerate() {
         assert_eq!(spread[*row as usize * n..][..n], x[pair / 2 * n..][..n]);
     }
     let given = numbers(m * n, 3);
     let args = [
-        pairs(Arg::tensor(&place, [m, 2])),
+        pairs(Arg::tensor(&slots, [m, 2])),
         pairs(Arg::tensor(&shares, [m, 2])),
         rows(Arg::tensor(&spread, [2 * m, n]), n),
         rows(Arg::in_out(&given, [m, n]), n),
