@@ -7,7 +7,7 @@
 
 use std::ffi::c_void;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use cudarc::driver::sys;
 use tilewright_program::ast::Span;
@@ -74,7 +74,7 @@ pub(crate) struct Records {
 
 #[derive(Default)]
 struct Sources {
-    kernels: Vec<Arc<Source>>,
+    kernels: Vec<Source>,
     /// The number of records that were read.
     read: usize,
 }
@@ -122,7 +122,7 @@ impl Records {
         unsafe { sys::cuMemcpyHtoD_v2(entry, values.as_ptr().cast(), size_of_val(&values).min(bytes)) }
             .result()
             .doing(DOING)?;
-        sources.kernels.push(Arc::new(source));
+        sources.kernels.push(source);
         Ok(())
     }
 
