@@ -5,6 +5,8 @@ fn parts<const T: usize = 64>(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
     at_most(N, 8192);
     at_least(N, 64);
     assert(N % 4 == 0);
+    assert_device(N >= 64, "rows are long");
+    print(N, block = (1, 0));
     blocks_per_sm(2);
     let t = layout!((16, 4) : (4, 1));
     let s = shared::<f32>(layout!((34, 10) : (1, 36)));

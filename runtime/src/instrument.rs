@@ -7,7 +7,7 @@
 
 use std::ffi::c_void;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use cudarc::driver::sys;
 use tilewright_program::ast::Span;
@@ -74,7 +74,7 @@ pub(crate) struct Records {
 
 #[derive(Default)]
 struct Sources {
-    kernels: Vec<Arc<Source>>,
+    kernels: Vec<Source>,
     /// The number of records that were read.
     read: usize,
 }
@@ -122,7 +122,7 @@ impl Records {
         unsafe { sys::cuMemcpyHtoD_v2(entry, values.as_ptr().cast(), size_of_val(&values).min(bytes)) }
             .result()
             .doing(DOING)?;
-        sources.kernels.push(Arc::new(source));
+        sources.kernels.push(source);
         Ok(())
     }
 
@@ -182,34 +182,27 @@ impl Records {
     pub(crate) fn timeline(&self) -> Timeline {
         let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         let mut timeline = Timeline { intervals: Vec::new(), unit: "clocks" };
+        let first = |warp: usize| RECORDS * RECORD_WORDS + warp * MARKS * 2;
+        // Every kernel has a first warp. Others may have marks of an earlier kernel with more warps.
+        let kernel = self.word(first(0)) >> 32;
+        let Some(source) = sources.kernels.get(kernel as usize) else { return timeline };
         for warp in 0..WARPS {
-            let first = RECORDS * RECORD_WORDS + warp * MARKS * 2;
-            let mut before: Option<(u64, &Mark, u64)> = None;
-            for at in (first..first + MARKS * 2).step_by(2) {
+            let marks = (first(warp)..first(warp + 1)).step_by(2).map_while(|at| {
                 let (word, clock) = (self.word(at), self.word(at + 1));
-                let (kernel, site) = (word >> 32, word as u32);
-                let source = sources.kernels.get(kernel as usize);
-                let mark = source
-                    .and_then(|source| Some((source, source.marks.get(site.checked_sub(1)? as usize)?)));
-                let Some((source, mark)) = mark.filter(|_| before.is_none_or(|of| of.0 == kernel)) else {
-                    break;
-                };
-                if let Some((_, Mark { name, role, span }, from)) = before {
+                let site = (word as u32).checked_sub(1).filter(|_| word >> 32 == kernel)?;
+                Some((source.marks.get(site as usize)?, clock))
+            });
+            let mut before: Option<(&Mark, u64)> = None;
+            for (mark, to) in marks {
+                if let Some((Mark { name, role, span }, from)) = before {
                     let (name, role, line) = (name.clone(), role.clone(), source.line(*span));
-                    timeline.intervals.push(Interval {
-                        warp: warp as u32,
-                        role,
-                        name,
-                        line,
-                        from,
-                        to: clock,
-                    });
+                    timeline.intervals.push(Interval { warp: warp as u32, role, name, line, from, to });
                 }
                 // The end has no name.
                 if mark.name.is_empty() {
                     break;
                 }
-                before = Some((kernel, mark, clock));
+                before = Some((mark, to));
             }
         }
         timeline

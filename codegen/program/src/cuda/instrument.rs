@@ -7,7 +7,7 @@ use crate::source::ast::Span;
 use crate::thread::index::Ix;
 use crate::thread::probe::{Kind, Probe};
 use crate::thread::visit::preorder;
-use crate::thread::{Op, Queue, Stmt, Unroll, Val};
+use crate::thread::{Mem, Op, Queue, Space, Stmt, Unroll, Val};
 use crate::values::elem::Elem;
 
 /// What an instrumented kernel shows.
@@ -146,21 +146,23 @@ impl Printer<'_> {
 
     /// What a statement does that takes time; `None` for arithmetic, and for statements that are marked inside.
     fn action(&self, stmt: &Stmt) -> Option<String> {
-        let of = |stmt: &Stmt, verb: &str| {
-            let tensor = self.kernel.sites.get(stmt.site as usize).map_or("", |site| &site.tensor);
-            Some(format!("{verb} {tensor}").trim_end().to_owned())
+        let of = |verb: &str, name: &str| Some(format!("{verb} {name}").trim_end().to_owned());
+        let memory = |at: &Mem| match at.space {
+            Space::Global(id) => self.kernel.params[id as usize].name(),
+            Space::Shared(id) => &self.kernel.shared[id as usize].name,
         };
         match &stmt.op {
-            Op::Await { bar, .. } => Some(format!("wait for {}", self.names.bars[*bar as usize])),
-            Op::WaitQueue { queue: Queue::Products, .. } => Some("wait for products".to_owned()),
-            Op::WaitQueue { .. } => Some("wait for copies".to_owned()),
-            Op::AwaitPrevious => Some("wait for the previous kernel".to_owned()),
-            Op::Sync { .. } => of(stmt, "barrier"),
-            Op::Load { .. } => of(stmt, "load"),
-            Op::Store { .. } => of(stmt, "store"),
-            Op::Atomic { .. } => of(stmt, "update"),
-            Op::Atom { row, .. } => {
-                of(stmt, if matches!(row.effect, Effect::Mma { .. }) { "multiply" } else { "copy" })
+            Op::Await { bar, .. } => of("wait for", &self.names.bars[*bar as usize]),
+            Op::WaitQueue { queue: Queue::Products, .. } => of("wait for", "products"),
+            Op::WaitQueue { .. } => of("wait for", "copies"),
+            Op::AwaitPrevious => of("wait for", "the previous kernel"),
+            Op::Sync { .. } => of("barrier", ""),
+            Op::Load { from, .. } => of("load", memory(from)),
+            Op::Store { to, .. } => of("store", memory(to)),
+            Op::Atomic { to, .. } => of("update", memory(to)),
+            Op::Atom { row, .. } if matches!(row.effect, Effect::Mma { .. }) => of("multiply", ""),
+            Op::Atom { .. } => {
+                of("copy", self.kernel.sites.get(stmt.site as usize).map_or("", |site| &site.tensor))
             }
             Op::Elect(_, body) | Op::For { unroll: Unroll::Full, body, .. } => {
                 preorder(body).find_map(|stmt| self.action(stmt))

@@ -59,13 +59,14 @@ pub struct Shown {
 
 /// All probes of a kernel, with the spans of their statements.
 pub fn all(kernel: &Kernel) -> Vec<(&Probe, Span)> {
-    let span = |site: u32| kernel.sites.get(site as usize).map_or(Span::default(), |site| site.span);
-    let probe = |stmt: &'_ crate::thread::Stmt| span(stmt.site);
-    preorder(&kernel.body)
-        .filter_map(
-            |stmt| if let Op::Probe { probe: of, .. } = &stmt.op { Some((of, probe(stmt))) } else { None },
-        )
-        .collect()
+    let mut probes = Vec::new();
+    for stmt in preorder(&kernel.body) {
+        if let Op::Probe { probe, .. } = &stmt.op {
+            let site = kernel.sites.get(stmt.site as usize);
+            probes.push((probe, site.map_or(Span::default(), |site| site.span)));
+        }
+    }
+    probes
 }
 
 impl Shown {
