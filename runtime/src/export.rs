@@ -108,7 +108,7 @@ pub fn write<K: Kernel + ?Sized>(
 }
 
 /// Writes a Python module, `NAME.py`, which launches the kernel that [`write()`] has written into the same folder on tensors of
-/// PyTorch. Returns its path.
+/// PyTorch. It needs the package apache-tvm-ffi. Returns its path.
 pub fn write_python<K: Kernel + ?Sized>(kernel: &K, folder: impl AsRef<Path>) -> Result<PathBuf, Error> {
     module(kernel, folder.as_ref(), "py", launch::python)
 }
