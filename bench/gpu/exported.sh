@@ -4,7 +4,7 @@
 #
 #     bench/gpu/exported.sh FOLDER
 #
-# Then on a machine with a GPU, with PyTorch and NVRTC: FOLDER/run.sh
+# Then on a machine with a GPU, with PyTorch and NVRTC: FOLDER/run.sh. It has apache-tvm-ffi for Python $PYTHON, 3.12 if that is not set.
 set -e
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
@@ -15,8 +15,9 @@ cargo build --manifest-path "$here/exported/Cargo.toml" --target-dir "$here/../.
 strip -o "$out/exported" "$here/../../target/exported/debug/exported"
 for kernel in matmul_nt softmax attention_hopper product; do
     "$out/exported" export $kernel --arch sm_90 --python --out "$out"
-    cc -O2 -fPIC -shared "$out/$kernel.c" -o "$out/lib$kernel.so" -ldl
+    cc -O2 -fPIC -shared -DTILEWRIGHT_TVM_FFI "$out/$kernel.c" -o "$out/lib$kernel.so" -ldl
 done
+python3 -m pip install -q --no-deps --only-binary=:all: --python-version "${PYTHON:-3.12}" --upgrade --target "$out/packages" apache-tvm-ffi
 cp "$here/exported/exported.py" "$here/exported/run.sh" "$out"
 cd "$out"
 # To link the checks with, which call the driver themselves: functions of the driver's names.

@@ -3,7 +3,7 @@
 #
 #     bench/gpu/models.sh FOLDER [NAME …]
 #
-# Then on a machine with a GPU and PyTorch: python3 FOLDER/models.py [NAME …]
+# Then on a machine with a GPU, PyTorch and apache-tvm-ffi: python3 FOLDER/models.py [NAME …]
 set -e
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
@@ -20,7 +20,7 @@ export_kernel() {
     mkdir -p "$out/$folder"
     "$command" export "$@" --arch sm_90 --python --out "$out/$folder"
     source="$out/$folder/$1.c"
-    cc -O1 -fPIC -shared "$source" -o "$out/$folder/lib$1.so" -ldl
+    cc -O1 -fPIC -shared -DTILEWRIGHT_TVM_FFI "$source" -o "$out/$folder/lib$1.so" -ldl
     # A module makes its library again if its source is newer.
     : >"$source"
     touch "$out/$folder/lib$1.so"

@@ -18,7 +18,8 @@ Examples:
 const FILES: &str = "\
 NAME.h and NAME.c contain the binaries, and everything that a launch in Rust decides: the checks of arguments, the choice among
 alternatives, tensor maps, copies of arguments. Alternatives with split = blocks(n) are left out: a note and NAME.c list them. They need a C compiler, or one for C++, `cc -c NAME.c`, and where they run the
-driver, which is loaded when a kernel is opened. NAME.h says how a launch is planned and made.";
+driver, which is loaded when a kernel is opened. NAME.h says how a launch is planned and made. With -DTILEWRIGHT_TVM_FFI, NAME.c also
+has the kernel as a function of TVM's FFI, for frameworks in Python.";
 
 pub(crate) fn command() -> Command {
     Command::new("export")
@@ -40,7 +41,10 @@ pub(crate) fn command() -> Command {
                 .requires("bundle"),
         )
         .arg(option("out", "FOLDER", "Where the files are written").default_value("."))
-        .arg(flag("python", "Write NAME.py too, which launches on tensors of PyTorch"))
+        .arg(flag(
+            "python",
+            "Write NAME.py too, which launches on tensors of PyTorch by the package apache-tvm-ffi",
+        ))
         .arg(flag("rust", "Write NAME.rs too, for a program in Rust that links neither tilewright nor NVRTC"))
         .after_help(format!(
             "{}\n\n{FILES}\n\n{}\n\n{}",

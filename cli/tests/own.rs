@@ -254,7 +254,10 @@ fn a_kernel_is_exported() {
     assert!(text(with("other").stderr).starts_with("error: there is no kernel `other`"));
     let refused =
         |architecture: &str| text(run(&["export", "scaled", "--arch", architecture, "--out", out]).stderr);
-    assert_eq!(refused("90"), "error: `90` is no architecture\nhelp: write sm_90, or compute_80 for PTX\n");
+    assert_eq!(
+        refused("hopper"),
+        "error: `hopper` is no architecture\nhelp: write sm_90 or 90, or compute_80 for PTX\n"
+    );
     assert_eq!(
         refused("sm_75"),
         "error: no variant of `scaled` runs on sm_75: they are for sm_80 and newer\nhelp: leave it out\n"

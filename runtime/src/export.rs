@@ -108,7 +108,7 @@ pub fn write<K: Kernel + ?Sized>(
 }
 
 /// Writes a Python module, `NAME.py`, which launches the kernel that [`write()`] has written into the same folder on tensors of
-/// PyTorch. Returns its path.
+/// PyTorch. It needs the package apache-tvm-ffi. Returns its path.
 pub fn write_python<K: Kernel + ?Sized>(kernel: &K, folder: impl AsRef<Path>) -> Result<PathBuf, Error> {
     module(kernel, folder.as_ref(), "py", launch::python)
 }
@@ -145,15 +145,15 @@ impl Target {
     fn read(text: &str) -> Result<Target, Refusal> {
         let number =
             |rest: &str| rest.trim_end_matches('a').parse().ok().filter(|arch| (50..1000).contains(arch));
-        let (sm, compute) = (text.strip_prefix("sm_"), text.strip_prefix("compute_"));
-        let result = match (sm.and_then(number), compute.and_then(number)) {
-            (Some(arch), _) => Some(Target { arch, ptx: false }),
-            (_, Some(arch)) => Some(Target { arch, ptx: true }),
-            _ => None,
+        let (rest, ptx) = match text.strip_prefix("compute_") {
+            Some(rest) => (rest, true),
+            None => (text.strip_prefix("sm_").unwrap_or(text), false),
         };
-        result.ok_or_else(|| {
-            Refusal::new(format!("`{text}` is no architecture")).help("write sm_90, or compute_80 for PTX")
-        })
+        let refused = || {
+            Refusal::new(format!("`{text}` is no architecture"))
+                .help("write sm_90 or 90, or compute_80 for PTX")
+        };
+        number(rest).map(|arch| Target { arch, ptx }).ok_or_else(refused)
     }
 
     pub(crate) fn serves(self, program: &thread::Kernel) -> bool {
@@ -195,8 +195,9 @@ mod tests {
             |text| Target::read(text).map(|target| (target.arch, target.ptx)).map_err(|why| why.to_string());
         assert_eq!(read("sm_90a"), Ok((90, false)));
         assert_eq!(read("sm_120"), Ok((120, false)));
+        assert_eq!([read("80"), read("100a")], [Ok((80, false)), Ok((100, false))]);
         assert_eq!(read("compute_80"), Ok((80, true)));
-        let refused = "`90` is no architecture\nhelp: write sm_90, or compute_80 for PTX";
-        assert_eq!(read("90"), Err(refused.into()));
+        let refused = "`hopper` is no architecture\nhelp: write sm_90 or 90, or compute_80 for PTX";
+        assert_eq!(read("hopper"), Err(refused.into()));
     }
 }

@@ -39,12 +39,18 @@ impl UserCrate {
 
     /// Runs cargo in it.
     pub fn cargo(&self, arguments: &[&str], target: &Path) -> io::Result<Output> {
+        self.cargo_command(arguments, target).output()
+    }
+
+    /// Cargo in it.
+    pub fn cargo_command(&self, arguments: &[&str], target: &Path) -> Command {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
         command.current_dir(&self.dir).args(arguments).arg("--target-dir").arg(target);
         // A user builds without the flags of the test build.
         command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("RUSTC_BOOTSTRAP");
-        command.env("CARGO_TERM_COLOR", "never").output()
+        command.env("CARGO_TERM_COLOR", "never");
+        command
     }
 }
 

@@ -1,7 +1,8 @@
-//! Installs what tests use: NVRTC, and a disassembler and a model where possible.
+//! Installs what tests use: NVRTC, and a disassembler, a model and TVM's FFI where possible.
 
 use crate::disassembler;
 use crate::nvrtc;
+use crate::pip;
 use crate::shell::{Outcome, root, run as spawn, step};
 use std::path::PathBuf;
 use std::process::Command;
@@ -24,7 +25,23 @@ pub(crate) fn prepare() -> Outcome<Environment> {
         None => None,
         Some(_) => step("set up the disassembler", disassembler::obtain)?,
     };
-    Ok(folder.into_iter().chain(program.map(|program| (disassembler::VARIABLE, program))).collect())
+    let ffi = step("set up TVM's FFI", || {
+        Ok(tvm_ffi()
+            .inspect_err(|why| eprintln!("    skipped: {why}; exported functions are not called by it"))
+            .ok())
+    })?;
+    let program = program.map(|program| (disassembler::VARIABLE, program));
+    Ok(folder.into_iter().chain(program).chain(ffi.map(|ffi| ("TILEWRIGHT_TVM_FFI", ffi))).collect())
+}
+
+/// The folder of the package with which Python calls exported functions, and what it needs.
+fn tvm_ffi() -> Outcome<PathBuf> {
+    let folder = root().join("target/tvm_ffi");
+    if !folder.join("typing_extensions.py").exists() {
+        pip::install("apache-tvm-ffi==0.1.15.post2", "3 MB", &folder)?;
+        pip::install("typing_extensions", "0.1 MB", &folder)?;
+    }
+    Ok(folder)
 }
 
 /// The model whose texts are tested.

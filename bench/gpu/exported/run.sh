@@ -9,6 +9,8 @@ run() {
 for program in matmul_nt product softmax attention mistakes; do run ./check_$program; done
 # A copy of this folder may have lost the order of times.
 touch lib*.so
+PYTHONPATH=$PWD/packages:$PYTHONPATH
+export PYTHONPATH
 run python3 exported.py
 # What a launch from Rust takes, and the exported one, one after another.
 if [ -z "$TILEWRIGHT_NVRTC" ]; then

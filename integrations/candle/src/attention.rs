@@ -8,6 +8,7 @@ use tilewright::kernels::models::{attention_forward::attention_forward, attentio
 use tilewright::kernels::{attention::attention, attention_hopper::attention_hopper};
 use tilewright::{Elem, KernelDef};
 
+use crate::host::runs_kernels;
 use crate::launch::{Argument, Launch, specialized};
 use crate::operator::{Call, Gradients, Inputs, Operator, apply, arch, differentiate, run};
 use crate::view::View;
@@ -27,14 +28,49 @@ pub fn flash_attn_windowed(
     window_size_left: Option<usize>,
     window_size_right: Option<usize>,
 ) -> Result<Tensor> {
-    let keeps = [q, k, v].iter().any(|input| input.track_op());
-    let operator =
-        Attention { scale: softmax_scale, left: window_size_left, right: window_size_right, keeps };
-    let width = q.dims().last().copied().unwrap_or(0);
-    if !q.device().is_cpu() && q.rank() == 4 && !operator.has_kernel(arch(q.device())?, q.dtype(), width) {
-        return operator.formula(&[q.clone(), k.clone(), v.clone()]);
-    }
-    apply(operator, &[q, k, v])
+    Attention::new(softmax_scale, window_size_left, window_size_right).attend([q, k, v])
+}
+
+/// [`flash_attn`] with a slope for each head of queries, (heads): a score is less by its slope times the distance of query and key.
+pub fn flash_attn_alibi(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    alibi_slopes: &Tensor,
+    softmax_scale: f32,
+    causal: bool,
+) -> Result<Tensor> {
+    flash_attn_alibi_windowed(q, k, v, alibi_slopes, softmax_scale, None, causal.then_some(0))
+}
+
+/// [`flash_attn_windowed`] with a slope for each head, as [`flash_attn_alibi`].
+pub fn flash_attn_alibi_windowed(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    alibi_slopes: &Tensor,
+    softmax_scale: f32,
+    window_size_left: Option<usize>,
+    window_size_right: Option<usize>,
+) -> Result<Tensor> {
+    let (slopes, left, right) = (Some(alibi_slopes), window_size_left, window_size_right);
+    flash_attn_alibi_windowed_softcap(q, k, v, slopes, softmax_scale, left, right, 0.0)
+}
+
+/// [`flash_attn_windowed`] of scores softcap · tanh(s / softcap), as `candle_flash_attn::flash_attn_alibi_windowed_softcap`; 0 is no cap.
+#[allow(clippy::too_many_arguments)]
+pub fn flash_attn_alibi_windowed_softcap(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    alibi_slopes: Option<&Tensor>,
+    softmax_scale: f32,
+    window_size_left: Option<usize>,
+    window_size_right: Option<usize>,
+    softcap: f32,
+) -> Result<Tensor> {
+    let attention = Attention::new(softmax_scale, window_size_left, window_size_right);
+    attention.with(alibi_slopes, softcap).attend([q, k, v])
 }
 
 /// Attention within sequences that follow one another, (positions, heads, width), as `candle_flash_attn::flash_attn_varlen`. Sequence i has
@@ -51,29 +87,47 @@ pub fn flash_attn_varlen(
     softmax_scale: f32,
     causal: bool,
 ) -> Result<Tensor> {
-    if seqlens_q.dims() != seqlens_k.dims() || seqlens_q.rank() != 1 || seqlens_q.elem_count() < 2 {
-        candle_core::bail!(
-            "flash_attn_varlen: argument `seqlens_k` is {:?}, and `seqlens_q` {:?}: they must have one length, 2 or more",
-            seqlens_k.dims(),
-            seqlens_q.dims()
-        )
-    }
-    // An empty sequence at the end, for tiles after the last query of a sequence.
-    let starts = |all: &Tensor| {
-        let all = all.to_dtype(DType::U32)?;
-        Tensor::cat(&[&all, &all.narrow(0, all.elem_count() - 1, 1)?], 0)
-    };
-    let [starts_q, starts_k] = [starts(seqlens_q)?, starts(seqlens_k)?];
-    let right = causal.then_some(0);
-    let attention = Attention { scale: softmax_scale, left: None, right, keeps: false };
-    let width = q.dims().last().copied().unwrap_or(0);
-    let is_shipped = attention.is_shipped(arch(q.device())?, q.dtype(), width);
-    let tiles = tiles(&starts_q, max_seqlen_q)?;
-    let operator = Sequences { attention, tables: [tiles, starts_q, starts_k] };
-    if !q.device().is_cpu() && !is_shipped {
-        return operator.formula(&[q.clone(), k.clone(), v.clone()]);
-    }
-    apply(operator, &[q, k, v])
+    let attention = Attention::new(softmax_scale, None, causal.then_some(0));
+    attention.attend_within([q, k, v], [seqlens_q, seqlens_k], max_seqlen_q)
+}
+
+/// [`flash_attn_varlen`] to a window of keys, as `candle_flash_attn::flash_attn_varlen_windowed`.
+#[allow(clippy::too_many_arguments)]
+pub fn flash_attn_varlen_windowed(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    seqlens_q: &Tensor,
+    seqlens_k: &Tensor,
+    max_seqlen_q: usize,
+    _max_seqlen_k: usize,
+    softmax_scale: f32,
+    window_size_left: Option<usize>,
+    window_size_right: Option<usize>,
+) -> Result<Tensor> {
+    let attention = Attention::new(softmax_scale, window_size_left, window_size_right);
+    attention.attend_within([q, k, v], [seqlens_q, seqlens_k], max_seqlen_q)
+}
+
+/// [`flash_attn_varlen_windowed`] with slopes and a cap, as `candle_flash_attn::flash_attn_varlen_alibi_windowed_softcap`.
+#[allow(clippy::too_many_arguments)]
+pub fn flash_attn_varlen_alibi_windowed_softcap(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    alibi_slopes: Option<&Tensor>,
+    seqlens_q: &Tensor,
+    seqlens_k: &Tensor,
+    max_seqlen_q: usize,
+    _max_seqlen_k: usize,
+    softmax_scale: f32,
+    window_size_left: Option<usize>,
+    window_size_right: Option<usize>,
+    softcap: f32,
+) -> Result<Tensor> {
+    let attention = Attention::new(softmax_scale, window_size_left, window_size_right);
+    let attention = attention.with(alibi_slopes, softcap);
+    attention.attend_within([q, k, v], [seqlens_q, seqlens_k], max_seqlen_q)
 }
 
 /// Queries in a tile of `attention_ragged`.
@@ -94,37 +148,93 @@ fn tiles(starts: &Tensor, longest: usize) -> Result<Tensor> {
     exists.where_cond(&pairs, &none)?.flatten_to(1)
 }
 
-struct Attention {
+/// Attention: its scale, window, cap and slopes.
+#[derive(Clone)]
+pub(crate) struct Attention {
     scale: f32,
-    left: Option<usize>,
-    right: Option<usize>,
+    pub(crate) left: Option<usize>,
+    pub(crate) right: Option<usize>,
+    pub(crate) cap: Option<f32>,
+    slopes: Option<Tensor>,
     /// Does it keep sums for its gradients?
     keeps: bool,
 }
 
 impl Attention {
+    pub(crate) fn new(scale: f32, left: Option<usize>, right: Option<usize>) -> Attention {
+        Attention { scale, left, right, cap: None, slopes: None, keeps: false }
+    }
+
+    pub(crate) fn with(self, slopes: Option<&Tensor>, cap: f32) -> Attention {
+        Attention { slopes: slopes.cloned(), cap: (cap > 0.0).then_some(cap), ..self }
+    }
+
+    fn attend(mut self, inputs: [&Tensor; 3]) -> Result<Tensor> {
+        self.keeps = inputs.iter().any(|input| input.track_op());
+        let q = inputs[0];
+        let width = q.dims().last().copied().unwrap_or(0);
+        if runs_kernels(q) && q.rank() == 4 && !self.has_kernel(arch(q.device())?, q.dtype(), width) {
+            return self.formula(&inputs.map(Clone::clone));
+        }
+        apply(self, &inputs)
+    }
+
+    /// Within sequences, which begin and end at `seqlens` of queries and of keys.
+    pub(crate) fn attend_within(
+        self,
+        inputs: [&Tensor; 3],
+        seqlens: [&Tensor; 2],
+        longest: usize,
+    ) -> Result<Tensor> {
+        let (q, [queries, keys]) = (inputs[0], seqlens);
+        if queries.dims() != keys.dims() || queries.rank() != 1 || queries.elem_count() < 2 {
+            candle_core::bail!(
+                "flash_attn_varlen: argument `seqlens_k` is {:?}, and `seqlens_q` {:?}: they must have one length, 2 or more",
+                keys.dims(),
+                queries.dims()
+            )
+        }
+        // An empty sequence at the end, for tiles after the last query of a sequence.
+        let starts = |all: &Tensor| {
+            let all = all.to_dtype(DType::U32)?;
+            Tensor::cat(&[&all, &all.narrow(0, all.elem_count() - 1, 1)?], 0)
+        };
+        let [starts_q, starts_k] = [starts(queries)?, starts(keys)?];
+        let width = q.dims().last().copied().unwrap_or(0);
+        let is_shipped = self.is_shipped(arch(q.device())?, q.dtype(), width);
+        let operator =
+            Sequences { attention: self, tables: [tiles(&starts_q, longest)?, starts_q, starts_k] };
+        if runs_kernels(q) && !is_shipped {
+            return operator.formula(&inputs.map(Clone::clone));
+        }
+        apply(operator, &inputs)
+    }
+
     /// Is there a kernel for all batches and heads at once, with gradients?
     fn is_shipped(&self, arch: u32, dtype: DType, width: usize) -> bool {
         let is_half = matches!(dtype, DType::F16 | DType::BF16);
         let window = matches!((self.left, self.right), (None, None) | (_, Some(0)));
-        arch == 90 && is_half && window && self.scale > 0.0 && [64, 128, 256].contains(&width)
+        let fits = window && self.slopes.is_none() && self.scale > 0.0;
+        arch == 90 && is_half && fits && [64, 128, 256].contains(&width)
     }
 
     fn has_kernel(&self, arch: u32, dtype: DType, width: usize) -> bool {
         let plain = matches!((self.left, self.right), (None, None | Some(0)));
+        let plain = plain && self.cap.is_none() && self.slopes.is_none();
         let is_other = dtype == DType::BF16 && plain && [32, 64, 96, 128].contains(&width);
         is_other || self.is_shipped(arch, dtype, width)
     }
 
-    fn constants(&self, width: usize) -> [(&'static str, usize); 3] {
-        let [causal, window] = [self.right.is_some(), self.left.is_some()].map(usize::from);
-        [("D", width), ("CAUSAL", causal), ("WINDOW", window)]
+    fn constants(&self, width: usize) -> [(&'static str, usize); 4] {
+        let options = [self.right.is_some(), self.left.is_some(), self.cap.is_some()];
+        let [causal, window, cap] = options.map(usize::from);
+        [("D", width), ("CAUSAL", causal), ("WINDOW", window), ("SOFTCAP", cap)]
     }
 
-    /// The first arguments of the shipped kernels: the scale, the window, and no cap.
+    /// The first arguments of the shipped kernels: the scale, the window, and the cap.
     fn numbers(&self) -> Vec<Argument> {
         let left = i32::try_from(self.left.unwrap_or(0)).unwrap_or(i32::MAX);
-        vec![self.scale.into(), left.into(), 1.0.into()]
+        vec![self.scale.into(), left.into(), self.cap.unwrap_or(1.0).into()]
     }
 
     /// Does a query see a key?
@@ -134,11 +244,14 @@ impl Attention {
         left && self.right.is_none_or(|right| key <= own + right as i64)
     }
 
-    /// 1 where a query sees a key.
-    fn mask(&self, queries: usize, keys: usize, device: &Device) -> Result<Tensor> {
-        let at =
-            |query| (0..keys).map(move |key| f32::from(u8::from(self.sees([query, key], [queries, keys]))));
-        Tensor::from_vec((0..queries).flat_map(at).collect::<Vec<f32>>(), (queries, keys), device)
+    /// A number for each query and each key.
+    fn table(
+        [queries, keys]: [usize; 2],
+        device: &Device,
+        number: impl Fn(usize, usize) -> f32,
+    ) -> Result<Tensor> {
+        let all = (0..queries * keys).map(|at| number(at / keys, at % keys)).collect::<Vec<_>>();
+        Tensor::from_vec(all, (queries, keys), device)
     }
 }
 
@@ -165,7 +278,7 @@ impl Operator for Attention {
     }
 
     fn accepts(&self, _: usize, view: &View) -> bool {
-        is_aligned(view)
+        view.is_aligned()
     }
 
     fn launches(&self, call: &Call) -> Result<Vec<Launch>> {
@@ -217,8 +330,25 @@ impl Operator for Attention {
             all.contiguous()?.reshape((batch, heads * shared, keys, width))
         };
         let (k, v) = (repeat(k)?, repeat(v)?);
-        let mask = self.mask(q.dim(2)?, keys, q.device())?;
-        let scores = (q.matmul(&k.t()?.contiguous()?)? * f64::from(self.scale))?;
+        let extents = [q.dim(2)?, keys];
+        let sees = |query, key| f32::from(u8::from(self.sees([query, key], extents)));
+        let mask = Attention::table(extents, q.device(), sees)?;
+        let mut scores = (q.matmul(&k.t()?.contiguous()?)? * f64::from(self.scale))?;
+        if let Some(cap) = self.cap.map(f64::from) {
+            scores = ((scores / cap)?.tanh()? * cap)?;
+        }
+        if let Some(slopes) = &self.slopes {
+            if slopes.elem_count() != heads * shared {
+                let (slopes, heads) = (slopes.dims(), heads * shared);
+                candle_core::bail!(
+                    "flash_attn: argument `alibi_slopes` is {slopes:?}: a slope for each of {heads} heads is needed"
+                )
+            }
+            let distance = |query, key| -((query + keys) as f32 - (extents[0] + key) as f32).abs();
+            let distance = Attention::table(extents, q.device(), distance)?;
+            let slopes = slopes.to_dtype(DType::F32)?.reshape((1, heads * shared, 1, 1))?;
+            scores = scores.broadcast_add(&slopes.broadcast_mul(&distance)?)?;
+        }
         let scores = scores.broadcast_add(&((&mask - 1.0)? * 1e30)?)?;
         let grown =
             scores.broadcast_sub(&scores.max_keepdim(D::Minus1)?.detach())?.exp()?.broadcast_mul(&mask)?;
@@ -260,13 +390,6 @@ impl Operator for Attention {
         })?;
         Ok(gradients.into_iter().take(3).map(Some).collect())
     }
-}
-
-/// Do rows begin at multiples of 16 bytes in 16 bits?
-fn is_aligned(view: &View) -> bool {
-    let rank = view.dims().len();
-    let apart = view.strides().iter().take(rank.saturating_sub(1)).all(|stride| stride.is_multiple_of(8));
-    view.has_contiguous_rows() && apart && view.offset.is_multiple_of(8)
 }
 
 /// (batch, positions, heads, width) as (positions, width, heads, batch).
@@ -313,7 +436,7 @@ impl Operator for Sequences {
     }
 
     fn accepts(&self, _: usize, view: &View) -> bool {
-        is_aligned(view)
+        view.is_aligned()
     }
 
     fn launches(&self, call: &Call) -> Result<Vec<Launch>> {
@@ -338,7 +461,7 @@ impl Operator for Sequences {
         };
         let attend = |(queries, keys): (&[u32], &[u32])| {
             let (q, k, v) = (part(&inputs[0], queries)?, part(&inputs[1], keys)?, part(&inputs[2], keys)?);
-            flash_attn(&q, &k, &v, self.attention.scale, self.attention.right.is_some())?.squeeze(0)
+            self.attention.clone().attend([&q, &k, &v])?.squeeze(0)
         };
         let sequences =
             queries.windows(2).zip(keys.windows(2)).filter(|(queries, _)| queries[0] < queries[1]);

@@ -56,17 +56,26 @@ pub unsafe fn capture(device: &CudaDevice, work: impl FnOnce() -> Result<()>) ->
     graph.map_err(Error::wrap)
 }
 
-/// Runs launches.
-pub(crate) fn run(call: &Call, launches: Vec<Launch>, inputs: &[&CudaStorage]) -> Result<Vec<CudaStorage>> {
-    let device = inputs[0].device();
-    let stream = stream(device)?;
+/// Memory of the results of a call from `first` on, on the device of a tensor.
+pub(crate) fn alloc(call: &Call, first: usize, beside: &CudaStorage) -> Result<Vec<CudaStorage>> {
     // SAFETY: any bits are a number, and the kernels write the results.
-    let alloc = |(dtype, shape): &(DType, Shape)| unsafe { device.alloc_uninit(shape, *dtype) };
-    let mut outputs = call.outputs.borrow().iter().map(alloc).collect::<Result<Vec<_>>>()?;
+    let alloc = |(dtype, shape): &(DType, Shape)| unsafe { beside.device().alloc_uninit(shape, *dtype) };
+    call.outputs.borrow()[first..].iter().map(alloc).collect()
+}
+
+/// Runs launches.
+pub(crate) fn run(
+    call: &Call,
+    launches: &[Launch],
+    inputs: &[&CudaStorage],
+    outputs: &mut [&mut CudaStorage],
+) -> Result<()> {
+    let Some(first) = outputs.first() else { bail!("{}: it has no result", call.name) };
+    let stream = stream(first.device())?;
     for launch in launches {
-        match launch.step {
+        match &launch.step {
             Step::Kernel(kernel, arguments) => {
-                let mut free: Vec<_> = outputs.iter_mut().map(Some).collect();
+                let mut free: Vec<_> = outputs.iter_mut().map(|output| Some(&mut **output)).collect();
                 let argument = |argument: &Argument| match argument {
                     Argument::Tensor(view) => match view.slot {
                         Slot::Input(index) => input(view, inputs[index]),
@@ -83,28 +92,28 @@ pub(crate) fn run(call: &Call, launches: Vec<Launch>, inputs: &[&CudaStorage]) -
                 kernel.launch_with(&stream, &mut arguments).map_err(failed)?;
             }
             Step::Matmul(product) => {
-                let result = &mut outputs[0];
+                let result = &mut *outputs[0];
                 let done = match result.dtype() {
-                    DType::F32 => multiply::<f32>(&product, &stream, inputs, result),
-                    DType::F16 => multiply::<f16>(&product, &stream, inputs, result),
-                    _ => multiply::<bf16>(&product, &stream, inputs, result),
+                    DType::F32 => multiply::<f32>(product, &stream, inputs, result),
+                    DType::F16 => multiply::<f16>(product, &stream, inputs, result),
+                    _ => multiply::<bf16>(product, &stream, inputs, result),
                 };
                 done.map_err(|error| Error::Msg(format!("{}: {error}", call.name)).bt())?;
             }
         }
     }
-    Ok(outputs)
+    Ok(())
 }
 
 /// A buffer as a tensor of any rank.
 macro_rules! ranked {
     ($tensor:expr, $view:expr) => {
-        ranked!($tensor, $view, 1 2 3 4)
+        ranked!($tensor, $view, 1 2 3 4 5)
     };
     ($tensor:expr, $view:expr, $($rank:literal)*) => {
         match $view.dims.len() {
             $($rank => Ok($tensor.reshaped(modes::<$rank>(&$view.dims), modes::<$rank>(&$view.strides)).offset($view.offset).into()),)*
-            rank => bail!("an argument of a kernel has one to four modes, and this has {rank}"),
+            rank => bail!("an argument of a kernel has one to five modes, and this has {rank}"),
         }
     };
 }
@@ -153,6 +162,7 @@ fn output<'a>(view: &View, storage: &'a mut CudaStorage) -> Result<tilewright::A
     match view.elem {
         Elem::F16 => ranked!(whole_mut(storage.as_cuda_slice_mut::<f16>()?), view),
         Elem::Bf16 => ranked!(whole_mut(storage.as_cuda_slice_mut::<bf16>()?), view),
+        Elem::I32 => ranked!(whole_mut(storage.as_cuda_slice_mut::<i32>()?), view),
         _ => ranked!(whole_mut(storage.as_cuda_slice_mut::<f32>()?), view),
     }
 }

@@ -62,18 +62,22 @@ thread_local! {
     static SIMULATED: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Memory of the results of a call from `first` on. Elements that no kernel writes are NaN.
+pub(crate) fn alloc(call: &Call, first: usize) -> Result<Vec<CpuStorage>> {
+    let poisoned = |(dtype, shape): &(DType, Shape)| from_f32(*dtype, vec![f32::NAN; shape.elem_count()]);
+    call.outputs.borrow()[first..].iter().map(poisoned).collect()
+}
+
 pub(crate) fn simulate(
     call: &Call,
-    launches: Vec<Launch>,
+    launches: &[Launch],
     inputs: &[&CpuStorage],
-) -> Result<Vec<CpuStorage>> {
-    // Elements that no kernel writes are NaN.
-    let poisoned = |(dtype, shape): &(DType, Shape)| from_f32(*dtype, vec![f32::NAN; shape.elem_count()]);
-    let mut outputs = call.outputs.borrow().iter().map(poisoned).collect::<Result<Vec<_>>>()?;
+    outputs: &mut [CpuStorage],
+) -> Result<()> {
     for launch in launches {
-        match launch.step {
+        match &launch.step {
             Step::Kernel(kernel, arguments) => {
-                let params = || kernel.params().iter().zip(&arguments);
+                let params = || kernel.params().iter().zip(arguments);
                 let arg = |(param, argument): (&ParamDef, &Argument)| match argument {
                     Argument::Tensor(view) => {
                         let storage = match view.slot {
@@ -93,6 +97,7 @@ pub(crate) fn simulate(
                     };
                     outputs[*index] = match outputs[*index].dtype() {
                         DType::F32 => CpuStorage::F32(done.get(&param.name).map_err(Error::wrap)?),
+                        DType::I32 => CpuStorage::I32(done.get(&param.name).map_err(Error::wrap)?),
                         DType::F16 => {
                             let all: Vec<types::f16> = done.get(&param.name).map_err(Error::wrap)?;
                             CpuStorage::F16(all.iter().map(|x| f16::from_bits(x.to_bits())).collect())
@@ -104,10 +109,10 @@ pub(crate) fn simulate(
                     };
                 }
             }
-            Step::Matmul(product) => outputs[0] = multiply(&product, inputs, outputs[0].dtype())?,
+            Step::Matmul(product) => outputs[0] = multiply(product, inputs, outputs[0].dtype())?,
         }
     }
-    Ok(outputs)
+    Ok(())
 }
 
 fn is_written(param: &ParamDef) -> bool {
@@ -173,6 +178,22 @@ fn simulated_argument(view: &View, storage: &CpuStorage, written: bool) -> Resul
     })
 }
 
+/// Replaces the elements of a view by others, row-major.
+pub(crate) fn assign(target: &mut CpuStorage, view: &View, values: &CpuStorage) -> Result<()> {
+    macro_rules! assign {
+        ($($kind:ident)*) => {
+            match (target, values) {
+                $((CpuStorage::$kind(target), CpuStorage::$kind(values)) => {
+                    view.positions().zip(values).for_each(|(at, value)| target[at] = *value);
+                    Ok(())
+                })*
+                (target, _) => bail!("a result has no elements of type {:?}", target.dtype()),
+            }
+        };
+    }
+    assign!(F32 F16 BF16 I32)
+}
+
 fn count(storage: &CpuStorage) -> usize {
     match storage {
         CpuStorage::F64(data) => data.len(),
@@ -205,6 +226,7 @@ fn to_f32(view: &View, storage: &CpuStorage) -> Result<Vec<f32>> {
 fn from_f32(dtype: DType, values: Vec<f32>) -> Result<CpuStorage> {
     Ok(match dtype {
         DType::F32 => CpuStorage::F32(values),
+        DType::I32 => CpuStorage::I32(values.into_iter().map(|value| value as i32).collect()),
         DType::F16 => CpuStorage::F16(values.into_iter().map(f16::from_f32).collect()),
         DType::BF16 => CpuStorage::BF16(values.into_iter().map(bf16::from_f32).collect()),
         other => bail!("a result has no elements of type {other:?}"),

@@ -1,4 +1,4 @@
-//! The kernel of this crate. The rotary embeddings that tilewright ships read positions and tables in f32, which candle's `rope` has not.
+//! The kernels of this crate. The rotary embeddings that tilewright ships read positions and tables in f32, which candle's `rope` has not.
 #![allow(missing_docs)]
 
 use tilewright::prelude::*;
@@ -23,4 +23,10 @@ pub fn rotate<T, const H: usize = 32>(
     });
     copy(a, to[(_, _, 0, 0, 0)]);
     copy(b, to[(_, _, 0, 0, 1)]);
+}
+
+/// Sets counters to 0.
+#[kernel]
+pub fn zeros(counters: &mut Tensor<i32, N>) {
+    copy(full::<i32>(256, 0), tile(counters, 256, block.x));
 }

@@ -4,11 +4,13 @@ use std::cell::RefCell;
 use std::sync::{Mutex, PoisonError};
 
 use candle_core::op::BackpropOp;
-use candle_core::{CpuStorage, CudaStorage, CustomOp1, CustomOp2, CustomOp3};
+use candle_core::{
+    CpuStorage, CudaStorage, CustomOp1, CustomOp2, CustomOp3, InplaceOp1, InplaceOp2, InplaceOp3,
+};
 use candle_core::{DType, Device, Error, Layout, Result, Shape, Storage, Tensor, Var, bail};
 
 use crate::host;
-use crate::launch::Launch;
+use crate::launch::{Launch, Step};
 use crate::view::{Slot, View};
 
 /// An operator whose CUDA part is a list of launches.
@@ -137,6 +139,8 @@ pub struct Call {
     pub(crate) name: &'static str,
     pub(crate) inputs: Vec<View>,
     pub(crate) outputs: RefCell<Vec<(DType, Shape)>>,
+    /// The input that an inplace operator changes.
+    target: Option<View>,
     arch: u32,
 }
 
@@ -146,8 +150,11 @@ impl Call {
         self.inputs[index].clone()
     }
 
-    /// The result of an operator: the first output.
+    /// The result of an operator: the first output, or the input that it changes.
     pub fn result(&self) -> View {
+        if let Some(target) = &self.target {
+            return target.clone();
+        }
         let (dtype, shape) = &self.outputs.borrow()[0];
         View::new(Slot::Output(0), *dtype, &Layout::contiguous(shape)).expect("its type was checked")
     }
@@ -159,8 +166,8 @@ impl Call {
 
     /// Another result: memory between launches, or numbers for [`Operator::backward`].
     pub fn output(&self, dtype: DType, shape: impl Into<Shape>) -> Result<View> {
-        if !matches!(dtype, DType::F32 | DType::F16 | DType::BF16) {
-            bail!("{}: the result is {dtype:?}, and must be F32, F16 or BF16", self.name)
+        if !matches!(dtype, DType::F32 | DType::F16 | DType::BF16 | DType::I32) {
+            bail!("{}: the result is {dtype:?}, and must be F32, F16, BF16 or I32", self.name)
         }
         let (mut all, shape) = (self.outputs.borrow_mut(), shape.into());
         let view = View::new(Slot::Output(all.len()), dtype, &Layout::contiguous(&shape));
@@ -177,7 +184,8 @@ impl Call {
         let view =
             |(index, input): (usize, &&Tensor)| View::new(Slot::Input(index), input.dtype(), input.layout());
         let views = inputs.iter().enumerate().map(view).collect::<Result<_>>()?;
-        Ok(Call { name, inputs: views, outputs: RefCell::default(), arch: arch(inputs[0].device())? })
+        let arch = inputs.first().map_or(Ok(0), |input| arch(input.device()))?;
+        Ok(Call { name, inputs: views, outputs: RefCell::default(), target: None, arch })
     }
 
     /// Runs launches on the device of the inputs.
@@ -194,12 +202,19 @@ impl Call {
         }
         match &*guards[0] {
             Storage::Cpu(_) => {
-                let all = host::simulate(self, launches, &storages!(Cpu))?;
+                let mut all = host::alloc(self, 0)?;
+                host::simulate(self, &launches, &storages!(Cpu), &mut all)?;
                 Ok(all.into_iter().map(Storage::Cpu).collect())
             }
             #[cfg(feature = "cuda")]
-            Storage::Cuda(_) => {
-                let all = crate::device::run(self, launches, &storages!(Cuda))?;
+            Storage::Cuda(storage) => {
+                let mut all = crate::device::alloc(self, 0, storage)?;
+                crate::device::run(
+                    self,
+                    &launches,
+                    &storages!(Cuda),
+                    &mut all.iter_mut().collect::<Vec<_>>(),
+                )?;
                 Ok(all.into_iter().map(Storage::Cuda).collect())
             }
             _ => bail!("{}: kernels run on CUDA devices, and in the simulator", self.name),
@@ -236,8 +251,8 @@ pub fn run(
     Ok(call.tensors(0, storages))
 }
 
-/// Runs an operator on the device of its inputs.
-pub fn apply(operator: impl Operator, inputs: &[&Tensor]) -> Result<Tensor> {
+/// Checks the inputs of an operator, and returns the type and the shape of its result.
+fn check(operator: &impl Operator, inputs: &[&Tensor]) -> Result<(DType, Shape)> {
     let (name, names) = (operator.name(), operator.inputs());
     if inputs.len() != names.len() {
         bail!("{name}: {} inputs were given, and it has {names:?}", inputs.len())
@@ -248,12 +263,23 @@ pub fn apply(operator: impl Operator, inputs: &[&Tensor]) -> Result<Tensor> {
     }
     // The messages about shapes come before any copy.
     let layouts: Vec<_> = inputs.iter().map(|input| (input.dtype(), input.layout())).collect();
-    let (dtype, shape) = operator.result(&Inputs { name, names, layouts: &layouts })?;
-    let accepted = |(index, input): (usize, &&Tensor)| {
+    operator.result(&Inputs { name, names, layouts: &layouts })
+}
+
+/// Inputs from `first` on as the kernels take them: others are copied.
+fn accepted(operator: &impl Operator, inputs: &[&Tensor], first: usize) -> Result<Vec<Tensor>> {
+    let accept = |(index, input): (usize, &&Tensor)| {
         let view = View::new(Slot::Input(index), input.dtype(), input.layout())?;
         if operator.accepts(index, &view) { Ok((*input).clone()) } else { input.contiguous() }
     };
-    let inputs = inputs.iter().enumerate().map(accepted).collect::<Result<Vec<_>>>()?;
+    inputs.iter().enumerate().skip(first).map(accept).collect()
+}
+
+/// Runs an operator on the device of its inputs.
+pub fn apply(operator: impl Operator, inputs: &[&Tensor]) -> Result<Tensor> {
+    let (dtype, shape) = check(&operator, inputs)?;
+    let (name, names) = (operator.name(), operator.inputs());
+    let inputs = accepted(&operator, inputs, 0)?;
     let constants = operator.constants();
     let all: Vec<&Tensor> = inputs.iter().chain(&constants).collect();
     let call = Call::new(name, &all)?;
@@ -340,4 +366,105 @@ custom! {
     CustomOp1: (s1, l1, a) -> Option<Tensor>, [a] => a;
     CustomOp2: (s1, l1, a), (s2, l2, b) -> (Option<Tensor>, Option<Tensor>), [a, b] => (a, b);
     CustomOp3: (s1, l1, a), (s2, l2, b), (s3, l3, c) -> (Option<Tensor>, Option<Tensor>, Option<Tensor>), [a, b, c] => (a, b, c);
+}
+
+/// Runs an operator that changes its first input, as candle's `InplaceOp1` to `InplaceOp3`. For its launches that input is [`Call::result`],
+/// with its own strides. On the CPU, the result of [`Operator::formula`] replaces it.
+pub fn apply_inplace(operator: impl Operator, inputs: &[&Tensor]) -> Result<()> {
+    let (dtype, shape) = check(&operator, inputs)?;
+    let (name, names, target) = (operator.name(), operator.inputs(), inputs[0]);
+    if inputs.iter().any(|input| input.track_op()) {
+        bail!("{name}: an inplace operator has no gradients, and an input depends on variables: detach it")
+    }
+    if (dtype, shape.dims()) != (target.dtype(), target.dims()) {
+        bail!("{name}: the result is {dtype:?} of shape {shape:?}, and must be as `{}`", names[0])
+    }
+    let view = View::new(Slot::Output(0), dtype, target.layout())?;
+    if !operator.accepts(0, &view) {
+        bail!(
+            "{name}: the kernel does not take the strides {:?} of `{}`: pass a copy",
+            view.strides(),
+            names[0]
+        )
+    }
+    let mut others = accepted(&operator, inputs, 1)?;
+    let all: Vec<Tensor> = std::iter::once(target).chain(&others).cloned().collect();
+    let formula = host::formula(&operator, &all, dtype)?;
+    others.extend(operator.constants());
+    let mut call = Call::new(name, &others.iter().collect::<Vec<_>>())?;
+    call.arch = arch(target.device())?;
+    call.inputs.insert(0, view.clone());
+    call.target = Some(view);
+    call.output(dtype, shape)?;
+    let launches = if formula.is_none() { operator.launches(&call)? } else { Vec::new() };
+    if launches.iter().any(|launch| matches!(launch.step, Step::Matmul(_))) {
+        bail!("{name}: a product is not written inplace: write it to a result, and copy it")
+    }
+    let inplace = Inplace { call, launches, formula };
+    match others.as_slice() {
+        [] => target.inplace_op1(&inplace),
+        [a] => target.inplace_op2(a, &inplace),
+        [a, b] => target.inplace_op3(a, b, &inplace),
+        _ => bail!("{name}: an inplace operator has at most two inputs beside the one that it changes"),
+    }
+}
+
+/// An operator that changes its first input.
+struct Inplace {
+    call: Call,
+    launches: Vec<Launch>,
+    /// The result on the CPU.
+    formula: Option<CpuStorage>,
+}
+
+impl Inplace {
+    fn cpu(&self, target: &mut CpuStorage, others: &[&CpuStorage]) -> Result<()> {
+        if let Some(values) = &self.formula {
+            return host::assign(target, &self.call.result(), values);
+        }
+        let mut outputs = vec![target.clone()];
+        outputs.extend(host::alloc(&self.call, 1)?);
+        host::simulate(&self.call, &self.launches, others, &mut outputs)?;
+        *target = outputs.swap_remove(0);
+        Ok(())
+    }
+
+    #[cfg(feature = "cuda")]
+    fn cuda(&self, target: &mut CudaStorage, others: &[&CudaStorage]) -> Result<()> {
+        let mut rest = crate::device::alloc(&self.call, 1, target)?;
+        let mut outputs: Vec<_> = std::iter::once(target).chain(&mut rest).collect();
+        crate::device::run(&self.call, &self.launches, others, &mut outputs)
+    }
+
+    #[cfg(not(feature = "cuda"))]
+    fn cuda(&self, _: &mut CudaStorage, _: &[&CudaStorage]) -> Result<()> {
+        bail!("{}: this program is built without the feature `cuda`", self.call.name)
+    }
+}
+
+/// The traits of candle, by the number of inputs.
+macro_rules! inplace {
+    ($($inplace:ident: $(($storage:ident, $layout:ident)),*;)*) => {$(
+        impl $inplace for Inplace {
+            fn name(&self) -> &'static str {
+                self.call.name
+            }
+
+            fn cpu_fwd(&self, target: &mut CpuStorage, _: &Layout $(, $storage: &CpuStorage, $layout: &Layout)*) -> Result<()> {
+                $(let _ = $layout;)*
+                self.cpu(target, &[$($storage),*])
+            }
+
+            fn cuda_fwd(&self, target: &mut CudaStorage, _: &Layout $(, $storage: &CudaStorage, $layout: &Layout)*) -> Result<()> {
+                $(let _ = $layout;)*
+                self.cuda(target, &[$($storage),*])
+            }
+        }
+    )*};
+}
+
+inplace! {
+    InplaceOp1: ;
+    InplaceOp2: (s1, l1);
+    InplaceOp3: (s1, l1), (s2, l2);
 }

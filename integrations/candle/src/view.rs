@@ -69,6 +69,12 @@ impl View {
         last.is_none_or(|(extent, stride)| *extent <= 1 || *stride == 1)
     }
 
+    /// Do rows begin at multiples of 16 bytes in 16 bits?
+    pub(crate) fn is_aligned(&self) -> bool {
+        let apart = self.strides.iter().take(self.dims.len().saturating_sub(1));
+        self.has_contiguous_rows() && apart.clone().all(|stride| stride % 8 == 0) && self.offset % 8 == 0
+    }
+
     /// Replaces `count` neighbouring modes from `first` on by one, where their strides permit it.
     pub fn merge(mut self, first: usize, count: usize) -> Result<View> {
         let (mut extent, mut stride) = (1, 1);

@@ -5,9 +5,11 @@ use candle_core::{D, DType, Device, Module, Result, Tensor, Var};
 use candle_nn::ops::{layer_norm_slow, rms_norm_slow, softmax, swiglu};
 use candle_nn::rotary_emb::rope_slow;
 use tilewright_candle::{
-    Activation, QLinear, flash_attn, flash_attn_varlen, flash_attn_windowed, linear, matmul,
+    Activation, QLinear, flash_attn, flash_attn_alibi, flash_attn_alibi_windowed_softcap, flash_attn_varlen,
+    flash_attn_varlen_alibi_windowed_softcap, flash_attn_varlen_paged_windowed, flash_attn_varlen_windowed,
+    flash_attn_windowed, linear, matmul,
 };
-use tilewright_candle::{loss, ops, rotary_emb};
+use tilewright_candle::{loss, moe, ops, rotary_emb};
 
 const CPU: Device = Device::Cpu;
 
@@ -100,24 +102,33 @@ fn losses() {
     check(&|x| loss::cross_entropy(&x[0], &x[1]), &theirs, &[random(&[4, 9]), signed]);
 }
 
-/// Attention by candle's operators.
-fn attention(q: &Tensor, k: &Tensor, v: &Tensor, scale: f64, seen: &dyn Fn(i64) -> bool) -> Result<Tensor> {
+/// Attention by candle's operators. `score` has a score, the head, and the key's position less the query's.
+fn attention(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    scale: f64,
+    score: &dyn Fn(&Tensor, usize, &Tensor) -> Result<Tensor>,
+) -> Result<Tensor> {
     let [q, k, v] = [q, k, v].map(|x| x.transpose(1, 2).unwrap().contiguous().unwrap());
-    let shared = q.dim(1)? / k.dim(1)?;
-    let repeat = |x: &Tensor| {
-        let heads: Vec<_> =
-            (0..x.dim(1)? * shared).map(|head| x.narrow(1, head / shared, 1)).collect::<Result<_>>()?;
-        Tensor::cat(&heads, 1)
-    };
-    let (k, v) = (repeat(&k)?, repeat(&v)?);
-    let (queries, keys) = (q.dim(2)?, k.dim(2)?);
-    let mask: Vec<f32> = (0..queries * keys)
-        .map(|at| (at % keys) as i64 - (at / keys) as i64 - keys as i64 + queries as i64)
-        .map(|apart| if seen(apart) { 0.0 } else { f32::NEG_INFINITY })
-        .collect();
-    let mask = Tensor::from_vec(mask, (queries, keys), &CPU)?;
-    let scores = (q.matmul(&k.t()?)? * scale)?.broadcast_add(&mask)?;
-    softmax(&scores, D::Minus1)?.matmul(&v)?.transpose(1, 2)
+    let (shared, queries, keys) = (q.dim(1)? / k.dim(1)?, q.dim(2)?, k.dim(2)?);
+    let apart: Vec<f32> =
+        (0..queries * keys).map(|at| (at % keys + queries) as f32 - (at / keys + keys) as f32).collect();
+    let apart = Tensor::from_vec(apart, (queries, keys), &CPU)?;
+    let heads = (0..q.dim(1)?).map(|head| {
+        let [q, k, v] =
+            [(&q, head), (&k, head / shared), (&v, head / shared)].map(|(x, head)| x.narrow(1, head, 1));
+        let (q, k, v) = (q?.contiguous()?, k?.contiguous()?, v?.contiguous()?);
+        let scores = (q.matmul(&k.t()?)? * scale)?;
+        softmax(&score(&scores, head, &apart.broadcast_as(scores.dims())?)?, D::Minus1)?.matmul(&v)
+    });
+    Tensor::cat(&heads.collect::<Result<Vec<_>>>()?, 1)?.transpose(1, 2)
+}
+
+/// Scores of keys from `-left` to `right`.
+fn window(scores: &Tensor, apart: &Tensor, left: f64, right: f64) -> Result<Tensor> {
+    let seen = (apart.ge(-left)? * apart.le(right)?)?;
+    seen.where_cond(scores, &scores.affine(0.0, -1e30)?)
 }
 
 #[test]
@@ -131,13 +142,42 @@ fn attention_of_heads() {
         for causal in [false, true] {
             check(
                 &|x| flash_attn(&x[0], &x[1], &x[2], 0.3, causal),
-                &|x| attention(&x[0], &x[1], &x[2], 0.3, &|apart| !causal || apart <= 0),
+                &|x| {
+                    attention(&x[0], &x[1], &x[2], 0.3, &|s, _, apart| {
+                        window(s, apart, 1e9, if causal { 0.0 } else { 1e9 })
+                    })
+                },
                 &inputs,
             );
         }
         check(
             &|x| flash_attn_windowed(&x[0], &x[1], &x[2], 0.3, Some(2), Some(1)),
-            &|x| attention(&x[0], &x[1], &x[2], 0.3, &|apart| (-2..=1).contains(&apart)),
+            &|x| attention(&x[0], &x[1], &x[2], 0.3, &|s, _, apart| window(s, apart, 2.0, 1.0)),
+            &inputs,
+        );
+        let slopes = random(&[heads]);
+        let slope = |head: usize| f64::from(slopes.get(head).unwrap().to_scalar::<f32>().unwrap());
+        let sloped = |s: &Tensor, head: usize, apart: &Tensor| s - (apart.abs()? * slope(head))?;
+        check(
+            &|x| flash_attn_alibi(&x[0], &x[1], &x[2], &slopes, 0.3, true),
+            &|x| {
+                attention(&x[0], &x[1], &x[2], 0.3, &|s, head, apart| {
+                    window(&sloped(s, head, apart)?, apart, 1e9, 0.0)
+                })
+            },
+            &inputs,
+        );
+        check(
+            &|x| {
+                let (slopes, left) = (Some(&slopes), Some(2));
+                flash_attn_alibi_windowed_softcap(&x[0], &x[1], &x[2], slopes, 0.3, left, Some(0), 0.7)
+            },
+            &|x| {
+                attention(&x[0], &x[1], &x[2], 0.3, &|s, head, apart| {
+                    let capped = ((s / 0.7)?.tanh()? * 0.7)?;
+                    window(&sloped(&capped, head, apart)?, apart, 2.0, 0.0)
+                })
+            },
             &inputs,
         );
     }
@@ -145,14 +185,84 @@ fn attention_of_heads() {
 
 #[test]
 fn attention_of_sequences() {
-    let [q, k, v] = [random(&[9, 2, 8]), random(&[9, 2, 8]), random(&[9, 2, 8])];
-    let ends = Tensor::new(&[0u32, 4, 9], &CPU).unwrap();
-    let ours = flash_attn_varlen(&q, &k, &v, &ends, &ends, 5, 5, 0.3, true).unwrap();
-    for (start, count) in [(0, 4), (4, 5)] {
-        let part = |x: &Tensor| x.narrow(0, start, count).unwrap().unsqueeze(0).unwrap();
-        let theirs = attention(&part(&q), &part(&k), &part(&v), 0.3, &|apart| apart <= 0).unwrap();
-        near(&part(&ours), &theirs, 1e-5, "a sequence");
-    }
+    let inputs = [random(&[9, 4, 8]), random(&[12, 2, 8]), random(&[12, 2, 8])];
+    let [queries, keys] = [[0u32, 4, 9], [0, 5, 12]].map(|ends| Tensor::new(&ends, &CPU).unwrap());
+    let parts = |x: &[Tensor], score: &dyn Fn(&Tensor, usize, &Tensor) -> Result<Tensor>| {
+        let part = |[query, queries, key, keys]: [usize; 4]| {
+            let part = |x: &Tensor, start, count| x.narrow(0, start, count)?.unsqueeze(0);
+            let (q, k, v) = (part(&x[0], query, queries)?, part(&x[1], key, keys)?, part(&x[2], key, keys)?);
+            attention(&q, &k, &v, 0.3, score)?.squeeze(0)
+        };
+        Tensor::cat(&[part([0, 4, 0, 5])?, part([4, 5, 5, 7])?], 0)
+    };
+    check(
+        &|x| flash_attn_varlen(&x[0], &x[1], &x[2], &queries, &keys, 5, 7, 0.3, true),
+        &|x| parts(x, &|s, _, apart| window(s, apart, 1e9, 0.0)),
+        &inputs,
+    );
+    check(
+        &|x| flash_attn_varlen_windowed(&x[0], &x[1], &x[2], &queries, &keys, 5, 7, 0.3, Some(2), Some(1)),
+        &|x| parts(x, &|s, _, apart| window(s, apart, 2.0, 1.0)),
+        &inputs,
+    );
+    check(
+        &|x| {
+            let (q, k, v, cap) = (&x[0], &x[1], &x[2], 0.7);
+            let (left, right) = (Some(3), Some(0));
+            flash_attn_varlen_alibi_windowed_softcap(
+                q, k, v, None, &queries, &keys, 5, 7, 0.3, left, right, cap,
+            )
+        },
+        &|x| parts(x, &|s, _, apart| window(&((s / 0.7)?.tanh()? * 0.7)?, apart, 3.0, 0.0)),
+        &inputs,
+    );
+}
+
+#[test]
+fn attention_to_pages() {
+    // Keys of the first sequence are in pages 3 and 0, and of the second one in pages 1, 2 and 4.
+    let inputs = [random(&[9, 4, 8]), random(&[5, 3, 2, 8]), random(&[5, 3, 2, 8])];
+    let [queries, keys] = [[0u32, 4, 9], [0, 5, 12]].map(|ends| Tensor::new(&ends, &CPU).unwrap());
+    let table = Tensor::new(&[[3u32, 0, 0], [1, 2, 4]], &CPU).unwrap();
+    let rows = Tensor::new(&[9u32, 10, 11, 0, 1, 3, 4, 5, 6, 7, 8, 12], &CPU).unwrap();
+    let flat = |x: &Tensor| x.contiguous()?.flatten(0, 1)?.index_select(&rows, 0);
+    check(
+        &|x| {
+            let (q, k, v, right) = (&x[0], &x[1], &x[2], Some(0));
+            flash_attn_varlen_paged_windowed(
+                q, k, v, &queries, &keys, &table, None, 5, 7, 0.3, None, right, 3, None,
+            )
+        },
+        &|x| flash_attn_varlen(&x[0], &flat(&x[1])?, &flat(&x[2])?, &queries, &keys, 5, 7, 0.3, true),
+        &inputs,
+    );
+}
+
+#[test]
+fn experts() {
+    // Pairs of four tokens and two of three experts; the second expert has none.
+    let (ids, experts) = ([0u32, 3, 4, 7, 1, 2, 5, 6], [0u32, 0, 0, 0, 2, 2, 2, 2]);
+    let [sorted, owners] = [ids, experts].map(|all| Tensor::new(&all, &CPU).unwrap());
+    let naive = |x: &[Tensor], rows: &dyn Fn(u32) -> u32| {
+        let mut results: Vec<(u32, Tensor)> = Vec::new();
+        for (id, expert) in ids.into_iter().zip(experts) {
+            let row = x[0].narrow(0, rows(id) as usize, 1)?;
+            results.push((id, row.matmul(&x[1].get(expert as usize)?.t()?)?));
+        }
+        results.sort_by_key(|(id, _)| *id);
+        Tensor::cat(&results.into_iter().map(|(_, y)| y).collect::<Vec<_>>(), 0)
+    };
+    check(
+        &|x| moe::moe_gemm(&x[0], &x[1], &None, &sorted, &owners, 2, true),
+        &|x| naive(x, &|id| id / 2),
+        &[random(&[4, 6]), random(&[3, 5, 6])],
+    );
+    let scales = random(&[4, 2]);
+    check(
+        &|x| moe::moe_gemm(&x[0], &x[1], &Some(scales.clone()), &sorted, &owners, 2, false),
+        &|x| naive(x, &|id| id)?.broadcast_mul(&scales.flatten_all()?.unsqueeze(1)?),
+        &[random(&[8, 6]), random(&[3, 5, 6])],
+    );
 }
 
 #[test]
@@ -217,6 +327,36 @@ fn messages() {
         flash_attn(&random(&[1, 4, 3, 8]), &random(&[1, 4, 2, 8]), &random(&[1, 4, 2, 8]), 1.0, true),
         "flash_attn: argument `k`, F32 of shape [1, 4, 2, 8]: `q` is [1, 4, 3, 8]: batch and width must be equal, and its heads a \
          multiple",
+    );
+    let (heads, slopes) = (random(&[1, 4, 2, 8]), random(&[3]));
+    refused(
+        flash_attn_alibi(&heads, &heads, &heads, &slopes, 1.0, true),
+        "flash_attn: argument `alibi_slopes` is [3]: a slope for each of 2 heads is needed",
+    );
+    let (pages, ends, table) =
+        (random(&[3, 4, 2, 8]), Tensor::new(&[0u32, 4], &CPU).unwrap(), random(&[1, 1]));
+    let paged = |table: &Tensor, ranges: Option<&Tensor>, page| {
+        let (q, k) = (&heads.squeeze(0).unwrap(), &pages);
+        flash_attn_varlen_paged_windowed(
+            q, k, k, &ends, &ends, table, ranges, 4, 4, 1.0, None, None, page, None,
+        )
+    };
+    refused(
+        paged(&table, Some(&x), 4),
+        "flash_attn_varlen_paged_windowed: argument `mm_prefix_ranges`: no kernel has ranges that bypass the mask: pass `None`",
+    );
+    refused(
+        paged(&table, None, 5),
+        "flash_attn_varlen_paged_windowed: arguments `k` and `v` are [3, 4, 2, 8] and [3, 4, 2, 8]: (pages, 5, heads, width) is needed",
+    );
+    refused(
+        paged(&x, None, 4),
+        "flash_attn_varlen_paged_windowed: argument `block_table` is [2, 8]: (1, pages) is needed",
+    );
+    let none = Tensor::new(&[0u32, 0], &CPU).unwrap();
+    refused(
+        moe::moe_gemm(&x, &random(&[3, 5, 9]), &None, &none, &none, 1, true),
+        "moe_gemm: argument `weights`, F32 of shape [3, 5, 9]: `input` is [2, 8]: the last dimensions must be equal",
     );
     refused(
         linear(&x, &random(&[5, 9]), None, None),

@@ -2,8 +2,11 @@
 
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{D, DType, Device, Module, Result, Tensor, Var};
-use tilewright_candle::{Activation, QLinear, flash_attn, flash_attn_varlen, flash_attn_windowed, linear};
-use tilewright_candle::{loss, matmul, ops, rotary_emb, simulated};
+use tilewright_candle::{
+    Activation, QLinear, flash_attn, flash_attn_alibi_windowed_softcap, flash_attn_varlen,
+    flash_attn_varlen_alibi_windowed_softcap, flash_attn_varlen_paged_windowed, flash_attn_windowed, linear,
+};
+use tilewright_candle::{loss, matmul, moe, ops, rotary_emb, simulated};
 
 const CPU: Device = Device::Cpu;
 
@@ -134,6 +137,11 @@ fn attention() {
         if width == 64 {
             let windowed = |x: &[Tensor]| flash_attn_windowed(&x[0], &x[1], &x[2], 0.1, Some(9), Some(0));
             check_gradients("flash_attn_windowed", 0.05, &inputs, 3, &windowed);
+            let capped = |x: &[Tensor]| {
+                flash_attn_alibi_windowed_softcap(&x[0], &x[1], &x[2], None, 0.1, None, Some(0), 0.5)
+            };
+            check_result("softcap", 0.05, &inputs, &capped);
+            check_gradients("softcap", 0.05, &inputs, 3, &capped);
         }
     }
 }
@@ -148,6 +156,56 @@ fn attention_of_sequences() {
             |x: &[Tensor]| flash_attn_varlen(&x[0], &x[1], &x[2], &queries, &keys, 135, 147, 0.1, causal);
         check_gradients("flash_attn_varlen", 0.05, &inputs, 3, &attend);
     }
+    let capped = |x: &[Tensor]| {
+        let (q, k, v, left, right) = (&x[0], &x[1], &x[2], Some(20), Some(0));
+        flash_attn_varlen_alibi_windowed_softcap(
+            q, k, v, None, &queries, &keys, 135, 147, 0.1, left, right, 0.5,
+        )
+    };
+    check_gradients("flash_attn_varlen with a window and a cap", 0.05, &inputs, 3, &capped);
+}
+
+/// Sequences of one query, whose keys are divided among blocks, and prompts; pages in any order.
+#[test]
+fn attention_to_pages() {
+    let ends = |ends: &[u32]| Tensor::new(ends, &CPU).unwrap();
+    for (page, queries, keys) in [(16, [0, 1, 2], [0, 70, 83]), (64, [0, 20, 21], [0, 90, 140])] {
+        let (queries, keys) = (ends(&queries), ends(&keys));
+        let pages = [random(&[6, page, 2, 64], DType::BF16), random(&[6, page, 2, 64], DType::BF16)];
+        let rows = queries.get(2).unwrap().to_scalar::<u32>().unwrap() as usize;
+        let inputs = [random(&[rows, 4, 64], DType::BF16), pages[0].clone(), pages[1].clone()];
+        let table = Tensor::new(&[[3u32, 5, 1, 4, 0], [2, 0, 0, 0, 0]], &CPU).unwrap();
+        check_result("paged", 0.05, &inputs, &|x| {
+            let (q, k, v) = (&x[0], &x[1], &x[2]);
+            flash_attn_varlen_paged_windowed(
+                q,
+                k,
+                v,
+                &queries,
+                &keys,
+                &table,
+                None,
+                20,
+                90,
+                0.1,
+                None,
+                Some(0),
+                page,
+                None,
+            )
+        });
+    }
+}
+
+#[test]
+fn experts() {
+    let ids: Vec<u32> = (0..26).map(|at| at * 7 % 26).collect();
+    let owners: Vec<u32> = (0..26).map(|at| if at < 20 { 0 } else { 2 + at / 24 }).collect();
+    let [sorted, owners] = [ids, owners].map(|all| Tensor::new(all, &CPU).unwrap());
+    let inputs = [random(&[13, 72], DType::BF16), random(&[4, 40, 72], DType::BF16)];
+    check_gradients("moe_gemm", 0.2, &inputs, 2, &|x| {
+        moe::moe_gemm(&x[0], &x[1], &None, &sorted, &owners, 2, true)
+    });
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::process::Output;
+use tilewright_tests::fake::Folder;
 use tilewright_tests::{Compiler, UserCrate, sweep};
 
 /// One target folder for all crates: their dependencies are compiled once.
@@ -109,6 +110,37 @@ fn the_program_that_measures_exported_kernels() {
     cargo.current_dir(&program).args(["check", "--quiet", "--offline", "--target-dir"]).arg(&target);
     let output = cargo.env_remove("RUSTFLAGS").env_remove("RUSTC_BOOTSTRAP").output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
+}
+
+/// A program whose build script makes a bundle launches these kernels without a compiler, without a cache, and without the generator.
+#[test]
+fn programs_that_embed_a_bundle() {
+    // All of tilewright is compiled again, with other features.
+    if !sweep::runs(8) {
+        return;
+    }
+    let ((parent, target), folder) = (folders(), Folder::new());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let build = format!("\n[build-dependencies]\ntilewright = {{ path = {root:?} }}\n");
+    let user = UserCrate::with(&parent, "bundled", "", &build).unwrap();
+    user.write("main.rs", include_str!("other_crates/bundled/main.rs")).unwrap();
+    user.write("kernels.rs", include_str!("other_crates/bundled/kernels.rs")).unwrap();
+    user.write("../build.rs", include_str!("other_crates/bundled/build.rs")).unwrap();
+    let with_stand_ins = |command: &mut Command| {
+        command.env("LD_LIBRARY_PATH", folder.path()).env("TILEWRIGHT_NVRTC", folder.path());
+        let output = command.env("TILEWRIGHT_CACHE_DIR", folder.path().join("cache")).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    with_stand_ins(&mut user.cargo_command(&["build", "--quiet", "--offline"], &target));
+    std::fs::remove_dir_all(folder.path().join("cache")).unwrap();
+    std::fs::remove_file(folder.path().join("libnvrtc.so.13")).unwrap();
+    for arch in [80, 86, 89, 90, 100, 120] {
+        let mut program = Command::new(target.join("debug/bundled"));
+        let printed = with_stand_ins(program.env("FAKE_ARCH", arch.to_string()));
+        let expected = format!("2 kernels, for sm_{arch}, without a compiler\n");
+        assert!(printed.starts_with(&expected) && printed.contains("NVRTC was not found"), "{printed}");
+    }
 }
 
 /// Errors, not a crash. The compiler parses the function before `#[kernel]` sees it, so that its nesting

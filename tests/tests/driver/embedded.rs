@@ -60,7 +60,7 @@ fn a_program_that_embeds_a_kernel() {
     };
     assert_eq!(libraries("launches"), libraries("without"));
     let generated = softmax.generate().unwrap();
-    let driver = exported::driver(&folder, &generated, &exported);
+    let driver = exported::driver(&folder, &generated, &exported, &[]);
     let output = succeeded(Command::new(built.join("launches")).env("LD_LIBRARY_PATH", driver));
     insta::assert_snapshot!("embedded", String::from_utf8_lossy(&output.stdout));
     let output = Command::new(built.join("launches")).env("LD_LIBRARY_PATH", "").output().unwrap();

@@ -27,12 +27,14 @@ static tilewright_plan plan;
 static int step; /* the next launch's */
 
 /* What is current, and where streams and memory are: changed by mistakes(). */
-static void *current = device, *of_streams = device;
+static void *current = device, *of_streams;
 static int of_memory, initial;
 
 int cuInit(unsigned flags) { return (void)flags, initial; }
 int cuCtxGetCurrent(void **context) { return *context = current, 0; }
-int cuCtxGetDevice(int *ordinal) { return *ordinal = 0; }
+int cuCtxGetDevice(int *ordinal) { return *ordinal = (int)((int *)current - device), 0; }
+int cuCtxSetCurrent(void *context) { return current = context, 0; }
+int cuDevicePrimaryCtxRetain(void **context, int ordinal) { return *context = device + ordinal, 0; }
 int cuDeviceGetAttribute(int *value, int attribute, int ordinal) {
     (void)ordinal;
     switch (attribute) {
@@ -87,9 +89,10 @@ int cuMemsetD8Async(unsigned long long address, unsigned char value, size_t byte
 int cuModuleGetFunction(void **function, void *module, const char *name) { return *function = module, !*name; }
 int cuModuleUnload(void *module) { return !module; }
 int cuPointerGetAttribute(void *value, int attribute, unsigned long long address) {
-    return memcpy(value, &of_memory, sizeof(int)), attribute != 9 || !address;
+    int ordinal = (int)((int *)current - device) + of_memory;
+    return memcpy(value, &ordinal, sizeof ordinal), attribute != 9 || !address;
 }
-int cuStreamGetCtx(void *stream, void **context) { return (void)stream, *context = of_streams, 0; }
+int cuStreamGetCtx(void *stream, void **context) { return (void)stream, *context = of_streams ? of_streams : current, 0; }
 int cuStreamIsCapturing(void *stream, int *status) { return (void)stream, *status = 0; }
 int cuTensorMapEncodeTiled(void *to, int type, uint32_t modes, void *address, const uint64_t *extents, const uint64_t *strides,
                            const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill) {
@@ -122,8 +125,10 @@ static int launched(const uint64_t *function, const unsigned grid[3], const unsi
                     int overlaps, void **parameters) {
 #ifdef WITHOUT_PLAN
     (void)function, (void)cluster, (void)overlaps, (void)parameters, (void)list, (void)step;
+#ifndef WITHOUT_PRINT
     printf("launched [%u, %u, %u] %u %u\n", grid[0], grid[1], grid[2], block[0], shared);
     fflush(stdout);
+#endif
     return 0;
 #else
     const tilewright_step *of = &plan.step[step++];
@@ -217,7 +222,7 @@ static void mistakes(void) {
     printf("%s: ", name);                                     \
     if (call) refused(plan.error[0] ? plan.error : kernel.error); \
     printf("\n");                                             \
-    initial = of_memory = 0, current = of_streams = device;
+    initial = of_memory = 0, current = device, of_streams = 0;
 #define PLANNED NAME_plan(&kernel, &arguments, &plan)
 #define LAUNCHED(workspace) (PLANNED || NAME_launch(0, &plan, workspace))
     MISTAKE("no device", initial = 100, NAME_open(&kernel))

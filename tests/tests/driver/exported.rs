@@ -533,14 +533,20 @@ fn products_with_copies() {
 }
 
 /// A driver that prints launches of a kernel, as a library in a folder. `header` is where its header is.
-pub(crate) fn driver<'f>(folder: &'f Folder, kernel: &Generated, header: &Path) -> &'f Path {
+pub(crate) fn driver<'f>(
+    folder: &'f Folder,
+    kernel: &Generated,
+    header: &Path,
+    options: &[&str],
+) -> &'f Path {
     let path = folder.path();
     std::fs::write(path.join("driver.c"), program(kernel)).unwrap();
     let library = path.join("libcuda.so.1");
     // A link to another stand-in.
     let _ = std::fs::remove_file(&library);
     let mut command = Command::new("gcc");
-    command.current_dir(path).args(["-DWITHOUT_PLAN", "-shared", "-fPIC", "driver.c", "-I"]).arg(header);
+    command.current_dir(path).args(options).args(["-DWITHOUT_PLAN", "-shared", "-fPIC", "driver.c", "-I"]);
+    command.arg(header);
     let output = command.arg("-o").arg(&library).output().expect("a C compiler");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     path

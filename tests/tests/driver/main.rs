@@ -11,6 +11,7 @@ mod compiler;
 mod embedded;
 mod exported;
 mod faults;
+mod ffi;
 mod harness;
 mod hopper;
 mod instrumented;

@@ -173,6 +173,21 @@ impl Elem {
         self.row().names[3]
     }
 
+    /// The code of its kind in DLPack.
+    pub fn dlpack(self) -> u8 {
+        match self {
+            Elem::Bf16 => 4,
+            Elem::E4m3 => 10,
+            Elem::E5m2 => 12,
+            _ => match self.kind() {
+                Kind::Signed => 0,
+                Kind::Unsigned => 1,
+                Kind::Float => 2,
+                Kind::Bool => 6,
+            },
+        }
+    }
+
     /// Bits of one element.
     #[inline]
     pub fn bits(self) -> u32 {

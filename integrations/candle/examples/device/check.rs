@@ -4,8 +4,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{DType, Device, Module, Result, Tensor, Var, bail};
-use tilewright_candle::{Activation, QLinear, capture, flash_attn, flash_attn_varlen, flash_attn_windowed};
-use tilewright_candle::{linear, loss, ops, rotary_emb};
+use tilewright_candle::{
+    Activation, QLinear, capture, flash_attn, flash_attn_alibi, flash_attn_alibi_windowed_softcap,
+    flash_attn_varlen, flash_attn_varlen_paged_windowed, flash_attn_windowed, linear, loss, moe, ops,
+    rotary_emb,
+};
 
 type Function<'f> = &'f dyn Fn(&[Tensor]) -> Result<Tensor>;
 
@@ -39,10 +42,14 @@ fn check(name: &str, tolerance: f64, device: &Device, inputs: &[Tensor], functio
     let (device, host) = (run(device)?, run(&Device::Cpu)?);
     let differences =
         device.iter().zip(&host).map(|(device, host)| apart(device, host)).collect::<Result<Vec<_>>>()?;
+    report(name, tolerance, &differences);
+    Ok(())
+}
+
+fn report(name: &str, tolerance: f64, differences: &[f64]) {
     let agrees = differences.iter().all(|apart| *apart <= tolerance);
     FAILED.fetch_add(usize::from(!agrees), Ordering::Relaxed);
     println!("{} {name}: {differences:.5?} apart", if agrees { "ok    " } else { "FAILED" });
-    Ok(())
 }
 
 static FAILED: AtomicUsize = AtomicUsize::new(0);
@@ -93,7 +100,18 @@ pub(crate) fn run(device: &Device) -> Result<()> {
             check("flash_attn_windowed", tolerance, device, &x, &|x| {
                 flash_attn_windowed(&x[0], &x[1], &x[2], 0.1, Some(40), Some(0))
             })?;
+            check("flash_attn with a cap", tolerance, device, &x, &|x| {
+                flash_attn_alibi_windowed_softcap(&x[0], &x[1], &x[2], None, 0.1, None, Some(0), 0.5)
+            })?;
+            check("flash_attn with slopes", tolerance, device, &x, &|x| {
+                let slopes = Tensor::new(&[0.5f32, 0.25, 0.125, 0.0], x[0].device())?;
+                flash_attn_alibi(&x[0], &x[1], &x[2], &slopes, 0.1, true)
+            })?;
         }
+        for width in [64, 128] {
+            pages(dtype, width, tolerance, device)?;
+        }
+        experts(dtype, tolerance, device)?;
         let target = Tensor::arange(0u32, 40, &Device::Cpu)?;
         check("cross_entropy", tolerance, device, &[random(&[40, 9000], dtype)?, target], &|x| {
             loss::cross_entropy(&x[0], &x[1])
@@ -115,6 +133,54 @@ pub(crate) fn run(device: &Device) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Attention to pages: of the newest queries of two sequences, and of a prompt. Without gradients, the device runs its kernel.
+fn pages(dtype: DType, width: usize, tolerance: f64, device: &Device) -> Result<()> {
+    let x = [
+        random(&[61, 4, width], dtype)?,
+        random(&[20, 32, 2, width], dtype)?,
+        random(&[20, 32, 2, width], dtype)?,
+    ];
+    let table: Vec<u32> = (0..20).map(|at| at * 7 % 20).collect();
+    for (queries, keys) in [([0u32, 1, 2], [0u32, 310, 325]), ([0, 60, 61], [0, 60, 377])] {
+        let attend = |x: &[Tensor]| {
+            let on = |all: &[u32]| Tensor::new(all, x[0].device());
+            let (q, queries, keys) = (x[0].narrow(0, 0, queries[2] as usize)?, on(&queries)?, on(&keys)?);
+            let table = on(&table)?.reshape((2, 10))?;
+            flash_attn_varlen_paged_windowed(
+                &q,
+                &x[1],
+                &x[2],
+                &queries,
+                &keys,
+                &table,
+                None,
+                60,
+                317,
+                0.1,
+                None,
+                Some(0),
+                32,
+                None,
+            )
+        };
+        check("flash_attn_varlen_paged_windowed", tolerance, device, &x, &attend)?;
+        let on_device: Vec<Tensor> = x.iter().map(|x| x.to_device(device)).collect::<Result<_>>()?;
+        report("the same without gradients", tolerance, &[apart(&attend(&on_device)?, &attend(&x)?)?]);
+    }
+    Ok(())
+}
+
+/// Products of experts; one expert has no token.
+fn experts(dtype: DType, tolerance: f64, device: &Device) -> Result<()> {
+    let ids: Vec<u32> = (0..600).map(|at| at * 7 % 600).collect();
+    let owners: Vec<u32> = (0..600).map(|at| if at < 350 { 0 } else { 2 + at / 400 }).collect();
+    let x = [random(&[300, 256], dtype)?, random(&[5, 200, 256], dtype)?];
+    check("moe_gemm", 10.0 * tolerance, device, &x, &|x| {
+        let on = |all: &[u32]| Tensor::new(all, x[0].device());
+        moe::moe_gemm(&x[0], &x[1], &None, &on(&ids)?, &on(&owners)?, 2, true)
+    })
 }
 
 /// A part of a model in a graph, on new inputs at each launch.

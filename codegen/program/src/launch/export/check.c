@@ -15,7 +15,7 @@ static int tw_check(const tw_launch *launch, tw_bound *sizes, int *empty_loops) 
     for (at = 0; at < kernel->params; ++at) {
         const tw_param *param = &kernel->param[at];
         const tilewright_tensor *tensor = launch->tensors[at];
-        const char *type = tw_types[param->type].name, *given = "of no type";
+        const char *type = tw_types[param->type].name, *given = "others";
         if (!param->tensor) continue;
         if (tensor->type >= 0 && tensor->type < (int)(sizeof tw_types / sizeof tw_types[0])) given = tw_types[tensor->type].name;
         if (tensor->type != param->type)

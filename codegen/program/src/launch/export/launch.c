@@ -303,6 +303,27 @@ static int tw_devices(const tw_launch *launch, const tilewright_context *context
     return 0;
 }
 
+/* Takes over addresses and numbers, where everything else is as planned. */
+static int tw_update(const tw_launch *launch, tilewright_plan *plan, const uint64_t *numbers, tw_text *error) {
+    int at;
+    for (at = 0; at < launch->kernel->params; ++at)
+        if (launch->tensors[at]) plan->tensor[at].address = launch->tensors[at]->address;
+    for (at = 0; at < plan->parameters; ++at) {
+        tilewright_parameter *parameter = &plan->parameter[at];
+        if (parameter->kind == TILEWRIGHT_NUMBER) parameter->word = numbers[parameter->arg];
+        if (parameter->kind != TILEWRIGHT_ADDRESS || parameter->word == launch->tensors[parameter->arg]->address) continue;
+        parameter->word = launch->tensors[parameter->arg]->address;
+        if (parameter->map >= 0) {
+            int status = tw_encode(&plan->map[parameter->map], parameter->word, error);
+            if (status) {
+                plan->made = 0;
+                return status;
+            }
+        }
+    }
+    return 0;
+}
+
 static int tw_plan(const tw_kernel *kernel, tilewright_context *context, tilewright_function *functions, tilewright_plan *plan,
                    const tilewright_tensor *const *tensors, const uint64_t *numbers) {
     tw_text error;
@@ -321,26 +342,9 @@ static int tw_plan(const tw_kernel *kernel, tilewright_context *context, tilewri
     if (!context->context) return TW_REFUSE(&error, "the kernel is not open\nhelp: call `%s_open` first", kernel->name);
     if (tw_same(plan, &launch, context) && kernel->apart(tensors, &error) == 0) {
         status = tw_devices(&launch, context, plan);
-        if (status) {
-            plan->made = 0;
-            return status;
-        }
-        for (at = 0; at < kernel->params; ++at)
-            if (tensors[at]) plan->tensor[at].address = tensors[at]->address;
-        for (at = 0; at < plan->parameters; ++at) {
-            tilewright_parameter *parameter = &plan->parameter[at];
-            if (parameter->kind == TILEWRIGHT_NUMBER) parameter->word = numbers[parameter->arg];
-            if (parameter->kind != TILEWRIGHT_ADDRESS || parameter->word == tensors[parameter->arg]->address) continue;
-            parameter->word = tensors[parameter->arg]->address;
-            if (parameter->map >= 0) {
-                status = tw_encode(&plan->map[parameter->map], parameter->word, &error);
-                if (status) {
-                    plan->made = 0;
-                    return status;
-                }
-            }
-        }
-        return 0;
+        if (!status) return tw_update(&launch, plan, numbers, &error);
+        plan->made = 0;
+        return status;
     }
     tw_begin(plan, &error);
     plan->made = plan->steps = plan->parameters = plan->maps = 0;

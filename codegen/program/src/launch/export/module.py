@@ -4,51 +4,22 @@
     NAME.NAME(ARGUMENTS)                  # on the current stream
     torch.ops.tilewright.NAME(ARGUMENTS)  # the same, as an operator
 
-NAME.c and NAME.h are beside this file. libNAME.so is made of them when it is first imported, unless it is there and newer.
-A graph captures launches whose shapes were launched before. Nothing is recorded for gradients.
+The package apache-tvm-ffi is needed. NAME.c and NAME.h are beside this file. libNAME.so is made of them when it is first imported,
+unless it is there and newer: tvm_ffi.load_module(path)["NAME"] is its function for tensors of any framework. A graph captures
+launches whose shapes were launched before. Nothing is recorded for gradients.
 """
 
-import ctypes
 import os
 import subprocess
-import threading
 
 import torch
+import tvm_ffi
 
-# Name, type, code of the type, and of a tensor whether it is written, and its extents: numbers, and (times, size, over).
+# Name, type, whether it is written, and of a tensor its extents: numbers, and (times, size, over).
 PARAMETERS = [
 PARAMETERS_HERE]
 
-_MODES = 8
-_PLAIN = {torch.Tensor, torch.nn.Parameter, int, float, bool}
-
-
-class _Tensor(ctypes.Structure):
-    _fields_ = [
-        ("address", ctypes.c_uint64),
-        ("elements", ctypes.c_uint64),
-        ("type", ctypes.c_int),
-        ("rank", ctypes.c_int),
-        ("extents", ctypes.c_int64 * _MODES),
-        ("strides", ctypes.c_int64 * _MODES),
-    ]
-
-
-class _Arguments(ctypes.Structure):
-    _fields_ = [
-FIELDS_HERE    ]
-
-
-class _Plan(ctypes.Structure):
-    """The first fields of a plan."""
-
-    _fields_ = [
-        ("error", ctypes.c_char * 1024),
-        ("made", ctypes.c_int),
-        ("variant", ctypes.c_int),
-        ("grid", ctypes.c_uint32 * 3),
-        ("workspace", ctypes.c_uint64),
-    ]
+_PLAIN = {torch.Tensor, torch.nn.Parameter}
 
 
 def _library():
@@ -56,42 +27,25 @@ def _library():
     source, library = os.path.join(folder, "NAME.c"), os.path.join(folder, "libNAME.so")
     if not os.path.exists(library) or os.path.getmtime(library) < os.path.getmtime(source):
         made = "%s.%d" % (library, os.getpid())
-        command = [os.environ.get("CC", "cc"), "-O2", "-fPIC", "-shared", source, "-o", made, "-ldl"]
-        subprocess.run(command, check=True)
+        options = ["-O2", "-fPIC", "-shared", "-DTILEWRIGHT_TVM_FFI"]
+        subprocess.run([os.environ.get("CC", "cc"), *options, source, "-o", made, "-ldl"], check=True)
         os.replace(made, library)
-    return ctypes.CDLL(library)
+    return library
 
 
-_lib = _library()
-_sizes = (ctypes.c_size_t * 2).in_dll(_lib, "NAME_sizes")
-_lib.NAME_launch.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64]
-_lib.NAME_plan.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
-_lib.NAME_open.argtypes = [ctypes.c_void_p]
-_lock = threading.Lock()
-_kernels = {}
-_calls = {}
-_MOST_CALLS = 256
-
-
-def _zeros(count):
-    """Memory of so many bytes, from a multiple of 64 on, and what keeps it."""
-    kept = ctypes.create_string_buffer(count + 64)
-    return (ctypes.addressof(kept) + 63) // 64 * 64, kept
+_launch = tvm_ffi.load_module(_library())["NAME"]
 
 
 def _check(values):
-    """Types and extents. What else must hold is checked when a launch is planned."""
-    sizes, first = {}, None
-    for (name, dtype, _, writes, extents), value in zip(PARAMETERS, values):
+    """Types and extents, where a program is traced."""
+    sizes = {}
+    for (name, dtype, _, extents), value in zip(PARAMETERS, values):
         if extents is None:
             continue
         if value.dtype != dtype:
             raise TypeError("argument `%s`: its elements are %s, and the kernel takes %s" % (name, value.dtype, dtype))
         if value.dim() != len(extents):
             raise ValueError("argument `%s`: it has %d modes, and the kernel takes %d" % (name, value.dim(), len(extents)))
-        if first is not None and value.device != first.device:
-            raise ValueError("argument `%s`: it is on %s, and others are on %s" % (name, value.device, first.device))
-        first = value
         for mode, extent in enumerate(extents):
             if isinstance(extent, tuple) and extent[0] == 1 and extent[2] == 1:
                 known = sizes.setdefault(extent[1], (value.shape[mode], name, mode))
@@ -100,7 +54,7 @@ def _check(values):
                         "argument `%s`: its extent %d is %s, and `%s` is %s, the extent %d of `%s`"
                         % (name, mode, value.shape[mode], extent[1], known[0], known[2], known[1])
                     )
-    for (name, _, _, _, extents), value in zip(PARAMETERS, values):
+    for (name, _, _, extents), value in zip(PARAMETERS, values):
         for mode, extent in enumerate(extents or ()):
             if isinstance(extent, tuple):
                 if extent[1] not in sizes:
@@ -110,96 +64,20 @@ def _check(values):
                 raise ValueError(
                     "argument `%s`: its extent %d is %s, and the kernel takes %s" % (name, mode, value.shape[mode], extent)
                 )
-    return first
-
-
-class _Call:
-    """A launch of tensors of some types, shapes and strides on a device: its arguments, of which addresses change, and its plan."""
-
-    def __init__(self, values):
-        first = _check(values)
-        if not first.is_cuda:
-            raise ValueError("the tensors are on %s, and the kernel runs on a GPU" % first.device)
-        self.device, self.arguments = first.device, _Arguments()
-        self.plan, self.kept = _zeros(_sizes[1])
-        self.shown = _Plan.from_address(self.plan)
-        for (name, _, code, _, extents), value in zip(PARAMETERS, values):
-            if extents is not None:
-                tensor = getattr(self.arguments, name)
-                tensor.type, tensor.rank = code, value.dim()
-                tensor.extents[: tensor.rank] = value.shape
-                tensor.strides[: tensor.rank] = value.stride()
-        self.kernel = _kernels.get(self.device.index)
-        if self.kernel is None:
-            kernel = _zeros(_sizes[0])
-            if _lib.NAME_open(kernel[0]) != 0:
-                raise RuntimeError(ctypes.string_at(kernel[0]).decode("utf-8", "replace"))
-            self.kernel = _kernels[self.device.index] = kernel
-
-    def launch(self, values):
-        for (name, dtype, _, _, extents), value in zip(PARAMETERS, values):
-            if extents is None:
-                setattr(self.arguments, name, value)
-                passed = getattr(self.arguments, name)
-                if isinstance(passed, int) and passed != value:
-                    raise ValueError("argument `%s`: %s is out of range for %s" % (name, value, dtype))
-                continue
-            tensor = getattr(self.arguments, name)
-            tensor.address = value.data_ptr()
-            tensor.elements = value.untyped_storage().nbytes() // value.element_size() - value.storage_offset()
-        status = _lib.NAME_plan(self.kernel[0], ctypes.byref(self.arguments), self.plan)
-        if status == 0:
-            stream, workspace, address = _stream(self.device), None, 0
-            if self.shown.workspace:
-                workspace = torch.empty(self.shown.workspace, dtype=torch.uint8, device=self.device)
-                address = workspace.data_ptr()
-            status = _lib.NAME_launch(stream, self.plan, address)
-        if status != 0:
-            error = self.shown.error.decode("utf-8", "replace")
-            raise ValueError(error) if status < 0 else RuntimeError(error)
-
-
-def _stream(device):
-    """The current stream: PyTorch's compiled programs ask for it in this way."""
-    raw = getattr(getattr(torch, "_C", None), "_cuda_getCurrentRawStream", None)
-    return raw(device.index) if raw is not None else torch.cuda.current_stream(device).cuda_stream
-
-
-def _launch(*given):
-    # The memory of a tensor with the negative bit has the elements with the other sign.
-    values = [
-        value.resolve_neg() if extents is not None and value.is_neg() else value
-        for (_, _, _, _, extents), value in zip(PARAMETERS, given)
-    ]
-    key, device = [], None
-    for (_, _, _, _, extents), value in zip(PARAMETERS, values):
-        if extents is not None:
-            device = value.device
-            key.append((device, value.dtype, value.shape, value.stride()))
-    if device.type == "cuda" and torch.cuda.current_device() != device.index:
-        with torch.cuda.device(device):
-            _planned(tuple(key), values)
-    else:
-        _planned(tuple(key), values)
-    for (_, _, _, writes, _), value, tensor in zip(PARAMETERS, values, given):
-        if writes and value is not tensor:
-            tensor.copy_(value)
-
-
-def _planned(key, values):
-    with _lock:
-        call = _calls.get(key)
-        if call is None:
-            call = _Call(values)
-            if len(_calls) >= _MOST_CALLS:
-                _calls.clear()
-            _calls[key] = call
-        call.launch(values)
 
 
 @torch.library.custom_op("tilewright::NAME", mutates_args=(WRITTEN_HERE), device_types="cuda")
 def _operator(SIGNATURE_HERE) -> None:
-    _launch(ARGUMENTS)
+    given = (ARGUMENTS,)
+    # The memory of a tensor with the negative bit has the elements with the other sign.
+    values = [
+        value.resolve_neg() if extents is not None and value.is_neg() else value
+        for (_, _, _, extents), value in zip(PARAMETERS, given)
+    ]
+    _launch(*values)
+    for (_, _, writes, _), value, tensor in zip(PARAMETERS, values, given):
+        if writes and value is not tensor:
+            tensor.copy_(value)
 
 
 @_operator.register_fake
@@ -209,11 +87,8 @@ def _(SIGNATURE_HERE) -> None:
 
 def NAME(SIGNATURE_HERE) -> None:
     """Launches the kernel; tensors of a program that is being traced go through the operator."""
-    values = (ARGUMENTS,)
-    plain = all(type(value) in _PLAIN for value in values)
-    if not plain or torch.compiler.is_compiling():
-        return _operator(*values)
-    _launch(*values)
-    for (_, _, _, writes, _), value in zip(PARAMETERS, values):
-        if writes and not value.is_inference():
-            torch.autograd.graph.increment_version(value)
+    if torch.compiler.is_compiling() or not (PLAIN_HERE):
+        _operator(ARGUMENTS)
+        return
+    _launch(ARGUMENTS)
+CHANGED_HERE

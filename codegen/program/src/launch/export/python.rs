@@ -12,13 +12,8 @@ fn dtype(elem: Elem) -> String {
     format!("torch.{}", elem.torch())
 }
 
-/// The type of a number of C in ctypes.
-fn ctype(elem: Elem) -> String {
-    format!("ctypes.c_{}", elem.c().trim_end_matches("_t"))
-}
-
-/// The module of a kernel, `NAME.py`. It loads the compiled C files of [`super::export`], and registers the kernel as an
-/// operator of PyTorch, `torch.ops.tilewright.NAME`, with shapes that are checked while a program is traced.
+/// The module of a kernel, `NAME.py`. It loads the compiled C files of [`super::export`] by TVM's FFI, and registers the kernel as
+/// an operator of PyTorch, `torch.ops.tilewright.NAME`, with shapes that are checked while a program is traced.
 ///
 /// ```
 /// use tilewright_program::launch::python;
@@ -27,15 +22,12 @@ fn ctype(elem: Elem) -> String {
 /// assert!(python(&kernel).contains("def product(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:"));
 /// ```
 pub fn python(kernel: &Generated) -> String {
-    let (mut parameters, mut fields, mut signature, mut names) =
-        (String::new(), String::new(), Vec::new(), Vec::new());
-    let mut written = String::new();
+    let (mut parameters, mut signature, mut names) = (String::new(), Vec::new(), Vec::new());
+    let (mut written, mut plain, mut changed) = (String::new(), Vec::new(), String::new());
     for (index, Param { name, elem, tensor }) in kernel.params.iter().enumerate() {
         names.push(name.as_str());
-        let code = *elem as u32;
         let Some((writes, _)) = tensor else {
-            let _ = writeln!(parameters, "    (\"{name}\", {}, {code}, False, None),", dtype(*elem));
-            let _ = writeln!(fields, "        (\"{name}\", {}),", ctype(*elem));
+            let _ = writeln!(parameters, "    (\"{name}\", {}, False, None),", dtype(*elem));
             let number = match elem {
                 Elem::F64 | Elem::F32 => "float",
                 Elem::Bool => "bool",
@@ -49,18 +41,21 @@ pub fn python(kernel: &Generated) -> String {
             _ => String::new(),
         };
         let flag = if *writes { "True" } else { "False" };
-        let _ = writeln!(parameters, "    (\"{name}\", {}, {code}, {flag}, ({extents})),", dtype(*elem));
-        let _ = writeln!(fields, "        (\"{name}\", _Tensor),");
+        let _ = writeln!(parameters, "    (\"{name}\", {}, {flag}, ({extents})),", dtype(*elem));
+        plain.push(format!("type({name}) in _PLAIN and not {name}.is_neg()"));
         signature.push(format!("{name}: torch.Tensor"));
         if *writes {
             let _ = write!(written, "\"{name}\", ");
+            let _ = writeln!(changed, "    if not {name}.is_inference():");
+            let _ = writeln!(changed, "        torch.autograd.graph.increment_version({name})");
         }
     }
     include_str!("module.py")
         .replace("PARAMETERS_HERE", &parameters)
-        .replace("FIELDS_HERE", &fields)
         .replace("WRITTEN_HERE", written.trim_end())
         .replace("SIGNATURE_HERE", &signature.join(", "))
+        .replace("PLAIN_HERE", &plain.join(" and "))
+        .replace("CHANGED_HERE\n", &changed)
         .replace("ARGUMENTS", &names.join(", "))
         .replace("NAME", &kernel.name)
 }

@@ -33,8 +33,10 @@ __declspec(dllimport) void (*__stdcall GetProcAddress(void *library, const char 
     FUNCTION(cuInit, (unsigned flags))                                                                                        \
     FUNCTION(cuCtxGetCurrent, (void **context))                                                                               \
     FUNCTION(cuCtxGetDevice, (int *device))                                                                                   \
+    FUNCTION(cuCtxSetCurrent, (void *context))                                                                                \
     FUNCTION(cuDeviceGetAttribute, (int *value, int attribute, int device))                                                   \
     FUNCTION(cuDeviceGetName, (char *name, int length, int device))                                                           \
+    FUNCTION(cuDevicePrimaryCtxRetain, (void **context, int device))                                                          \
     FUNCTION(cuFuncGetAttribute, (int *value, int attribute, void *function))                                                 \
     FUNCTION(cuFuncSetAttribute, (void *function, int attribute, int value))                                                  \
     FUNCTION(cuGetErrorName, (int error, const char **text))                                                                  \

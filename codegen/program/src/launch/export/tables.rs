@@ -68,10 +68,11 @@ fn int(n: i64) -> String {
 
 /// The element types, by their numbers.
 pub(super) fn types() -> String {
-    let rows: Vec<String> =
-        Elem::all().map(|elem| format!("    {{\"{elem}\", {}}},\n", elem.bytes())).collect();
+    let rows: Vec<String> = Elem::all()
+        .map(|elem| format!("    {{\"{elem}\", {}, {}}},\n", elem.bytes(), elem.dlpack()))
+        .collect();
     format!(
-        "\nstatic const struct {{\n    const char *name;\n    uint32_t bytes;\n}} tw_types[] = {{\n{}}};\n",
+        "\nstatic const struct {{\n    const char *name;\n    uint32_t bytes;\n    uint8_t dlpack; /* its type's code */\n}} tw_types[] = {{\n{}}};\n",
         rows.concat()
     )
 }

@@ -51,7 +51,10 @@ pub(super) fn header(kernel: &Generated, functions: usize) -> String {
    what is needed. Where extents and strides are as before it takes over new addresses and numbers alone. A plan may be launched
    any number of times. Nothing of the device's memory is allocated: where `plan.workspace` is not 0, a launch needs so many bytes
    of it, from a multiple of 256 on, until it has ended. One thread at a time may use a kernel or a plan. The driver is loaded
-   when a kernel is opened, so there is nothing to link with, but for -ldl before glibc 2.34. */
+   when a kernel is opened, so there is nothing to link with, but for -ldl before glibc 2.34.
+
+   With -DTILEWRIGHT_TVM_FFI, a shared library of the source file also has `{name}` as a function of TVM's FFI. Its arguments are the
+   fields of {name}_arguments, in their order. Any thread may call it. */
 #ifndef {guard}
 #define {guard}
 
@@ -95,7 +98,7 @@ extern const size_t {name}_sizes[2];
 }
 
 /// The functions.
-pub(super) fn entries(kernel: &Generated, root: &str) -> String {
+pub(super) fn entries(kernel: &Generated, root: &str, functions: usize) -> String {
     let name = &kernel.name;
     let (mut tensors, mut numbers) = (String::new(), String::new());
     for (index, param) in kernel.params.iter().enumerate() {
@@ -135,6 +138,17 @@ int {name}_launch(struct CUstream_st *stream, tilewright_plan *plan, uint64_t wo
 void {name}_close({name}_kernel *kernel) {{
     tw_close(kernel->functions, (int)(sizeof kernel->functions / sizeof kernel->functions[0]));
 }}
+
+#ifdef TILEWRIGHT_TVM_FFI
+int __tvm_ffi_{name}(void *self, const tw_any *arguments, int32_t count, tw_any *result) {{
+    static tilewright_context contexts[TW_DEVICES];
+    static tilewright_function functions[TW_DEVICES][{functions}];
+    static __thread tw_calls calls;
+    (void)self;
+    memset(result, 0, sizeof *result);
+    return tw_call(&{root}, contexts, functions[0], {functions}, &calls, arguments, count);
+}}
+#endif
 "
     )
 }
