@@ -7,7 +7,7 @@ use proc_macro2::TokenStream;
 use syn::parse::ParseStream;
 use syn::{Expr, Ident, Token};
 use tilewright_program::Elem;
-use tilewright_program::ast::{self, Arg, Binary, ExprKind, Name, Unary};
+use tilewright_program::ast::{self, Arg, ExprKind, Name, Unary};
 use tilewright_program::definition::Settings;
 
 /// A key and its value, or the mistake in it.
@@ -114,9 +114,9 @@ fn skip(input: ParseStream<'_>) {
 }
 
 /// The settings of a kernel's specialisation: constants and element types.
-pub fn settings(tokens: TokenStream, kernel: &ast::Kernel, text: &mut Text) -> Settings {
+pub fn settings(args: Vec<Arg>, kernel: &ast::Kernel, text: &mut Text) -> Settings {
     let mut settings = Settings::default();
-    for arg in keys(tokens, text) {
+    for arg in args {
         let Some(name) = arg.name else { continue };
         if kernel.types.iter().any(|ty| ty.name.text == name.text) {
             match &arg.value.kind {
@@ -196,15 +196,7 @@ pub(crate) fn number_of<'e>(
         ExprKind::Unary(Unary::Neg, inner) => number_of(inner, value)?.checked_neg().ok_or(from),
         ExprKind::Binary(op, left, right) => {
             let (left, right) = (number_of(left, value)?, number_of(right, value)?);
-            match op {
-                Binary::Add => left.checked_add(right),
-                Binary::Sub => left.checked_sub(right),
-                Binary::Mul => left.checked_mul(right),
-                Binary::Div => left.checked_div(right),
-                Binary::Rem => left.checked_rem(right),
-                _ => None,
-            }
-            .ok_or(from)
+            op.on_integers(left, right, Some, |_| None).flatten().ok_or(from)
         }
         _ => Err(from),
     }
