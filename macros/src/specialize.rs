@@ -29,7 +29,7 @@ pub(crate) fn expand(tokens: TokenStream, lints: Option<&str>) -> TokenStream {
     let mut text = Text::after(&locations, at);
     let mut set = Settings::default();
     match guard::check(written.clone()) {
-        Ok(()) => set = settings(keys(written.clone(), &mut text), &kernel, &mut text),
+        Ok(()) => set = settings(keys(written.clone(), &mut text), &kernel, true, &mut text),
         Err(refused) => text.wrong(refused.at, refused.what, refused.instead),
     }
     let set_levels = levels::levels(lints, &mut text);

@@ -186,7 +186,7 @@ mod tests {
              | \t                        ^\n\
              help: bind it with `let` first; names in scope are `B`, `x`, `y`, `t`",
         );
-        check(SCALE, "BB=3", "`scale` has no constant `BB`\n  BB=3\n  ^^\nhelp: it has B, T");
+        check(SCALE, "BB=3", "`scale` has no constant `BB`\n  BB=3\n  ^^\nhelp: its constants are B");
         let first =
             |keys: &str| choose(SCALE, keys).err().map(|why| why.json()[0].clone()).unwrap_or_default();
         assert_eq!(first("T=f64")["range"], json!(null));

@@ -113,8 +113,8 @@ fn skip(input: ParseStream<'_>) {
     }
 }
 
-/// The settings of a kernel's specialisation: constants and element types.
-pub fn settings(args: Vec<Arg>, kernel: &ast::Kernel, text: &mut Text) -> Settings {
+/// The settings of a kernel's specialisation: constants and element types. A macro may see names of constants of a program.
+pub fn settings(args: Vec<Arg>, kernel: &ast::Kernel, is_macro: bool, text: &mut Text) -> Settings {
     let mut settings = Settings::default();
     for arg in args {
         let Some(name) = arg.name else { continue };
@@ -152,7 +152,9 @@ pub fn settings(args: Vec<Arg>, kernel: &ast::Kernel, text: &mut Text) -> Settin
                 false => no_closure(&arg.value, text),
             },
             Ok(value) => settings.consts.push((name, value)),
-            Err(at) => unreadable(at, &name, text),
+            // The generator reports the name.
+            Err(_) if constant.is_none() => settings.consts.push((name, 0)),
+            Err(at) => unreadable(at, &name, is_macro, text),
         }
     }
     settings
@@ -167,11 +169,11 @@ fn no_closure(at: &ast::Expr, text: &mut Text) {
     text.wrong(text.tokens_of(at.span), "this constant is a closure", &instead);
 }
 
-fn unreadable(at: &ast::Expr, name: &Name, text: &mut Text) {
+fn unreadable(at: &ast::Expr, name: &Name, is_macro: bool, text: &mut Text) {
     let range = text.tokens_of(at.span);
     let (what, instead) = match &at.kind {
         ExprKind::Hole => return, // reported already
-        ExprKind::Name(path) | ExprKind::Path(path) => (
+        ExprKind::Name(path) | ExprKind::Path(path) if is_macro => (
             format!("a macro sees the name `{path}`, not its value"),
             format!("write the number, or set it at run time: `.specialize(&[(\"{}\", {path})])`", name.text),
         ),

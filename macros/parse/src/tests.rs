@@ -236,7 +236,7 @@ fn check_settings(text: &str, expected: &str) {
     let kernel = function::read(tokens("T = f32 | f64"), tokens(item), &mut text_of).unwrap();
     let settings = {
         let args = keys::keys(tokens(text), &mut text_of);
-        keys::settings(args, &kernel, &mut text_of)
+        keys::settings(args, &kernel, true, &mut text_of)
     };
     let consts = settings.consts.iter().map(|(name, value)| format!("{} = {value}", name.text));
     let types = settings.types.iter().map(|(name, elem)| format!("{} = {elem}", name.text));

@@ -93,7 +93,7 @@ impl Words {
 
     /// Constants and element types of a `#[kernel]`.
     pub fn settings(&mut self, kernel: &Kernel) -> Result<Settings, Vec<Diagnostic>> {
-        let set = keys::settings(self.args.clone(), kernel, &mut self.positions);
+        let set = keys::settings(self.args.clone(), kernel, false, &mut self.positions);
         let mut wrong = std::mem::take(&mut self.positions.problems);
         wrong.extend(set.repeated());
         if wrong.is_empty() { Ok(set) } else { Err(wrong) }
