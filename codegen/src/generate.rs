@@ -3,7 +3,6 @@
 mod pack;
 
 use tilewright_layout::Obligation;
-use tilewright_parse::words::GRAMMAR;
 
 use crate::front::evaluate;
 use crate::front::matmul::{self, Programs};
@@ -111,7 +110,7 @@ fn alternatives(kernel: &ast::Kernel, settings: &Settings, purpose: Purpose, pro
 
 /// The kernel of a product's keys.
 fn product(args: &[ast::Arg], purpose: Purpose) -> Outcome {
-    match matmul::programs(args, GRAMMAR) {
+    match matmul::programs(args) {
         Ok(Programs { wide, others, levels, why, instead }) => {
             let mut outcome = finished(None, wide, others, Vec::new(), &levels, purpose);
             match (&mut outcome.kernel, instead) {

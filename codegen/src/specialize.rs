@@ -2,8 +2,6 @@
 //! given.
 #![allow(unsafe_code)]
 
-use tilewright_parse::words::GRAMMAR;
-
 use crate::compiled::kernel_def::{Generator, KernelDef, KernelErrors, Locations};
 use crate::front::{evaluate, matmul};
 use crate::generate::{Purpose, made};
@@ -79,7 +77,7 @@ impl Generate for Definition {
     fn function(&self) -> Option<ast::Kernel> {
         match self {
             Definition::Function(kernel, settings) => Some(settings.applied(kernel)),
-            Definition::Matmul(args) => matmul::function(args, GRAMMAR),
+            Definition::Matmul(args) => matmul::function(args),
         }
     }
 
@@ -91,9 +89,7 @@ impl Generate for Definition {
                     evaluate::program(kernel, all.first().unwrap_or(settings), true);
                 Ok((program, diagnostics))
             }
-            Definition::Matmul(args) => {
-                matmul::programs(args, GRAMMAR).map(|programs| (programs.wide, Vec::new()))
-            }
+            Definition::Matmul(args) => matmul::programs(args).map(|programs| (programs.wide, Vec::new())),
         })?;
         let wrong = diagnostics.iter().any(|diagnostic| diagnostic.level == Level::Deny);
         if wrong {
@@ -176,7 +172,10 @@ fn set(definition: &mut Definition, consts: &[(&str, usize)], types: &[(&str, El
                 ..Settings::default()
             };
             problems.extend(set.repeated());
-            settings.replace(set);
+            settings.consts.retain(|(old, _)| !consts.iter().any(|(new, _)| *new == old.text));
+            settings.types.retain(|(old, _)| !types.iter().any(|(new, _)| *new == old.text));
+            settings.consts.extend(set.consts);
+            settings.types.extend(set.types);
         }
         Definition::Matmul(args) => {
             let value = |kind| ast::Expr { span: Definition::NOWHERE, kind };

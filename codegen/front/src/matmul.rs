@@ -21,7 +21,6 @@ mod warps;
 
 use crate::source::ast::{Arg, Kernel, Level, Name};
 use crate::source::diagnostic::{Diagnostic, Lint};
-use crate::source::problem::Result;
 use crate::tile;
 use crate::tile::alternative::Width;
 use crate::tile::alternative::{Alternative, Policy};
@@ -31,15 +30,6 @@ use machine::Machine;
 use plan::Plan;
 use reader::Reader;
 pub use schedule::set;
-
-/// The language's parser, for the texts of pages and of tiles: front ends take trees.
-#[derive(Clone, Copy)]
-pub struct Grammar {
-    /// The function of a page.
-    pub page: fn(&str) -> Result<Kernel>,
-    /// Keys.
-    pub keys: fn(&str) -> Result<Vec<Arg>>,
-}
 
 /// The tile programs of a set of keys, and lint levels.
 pub struct Programs {
@@ -56,9 +46,9 @@ pub struct Programs {
 }
 
 /// The programs of a set of keys, or the diagnostics if there are none.
-pub fn programs(args: &[Arg], grammar: Grammar) -> std::result::Result<Programs, Vec<Diagnostic>> {
+pub fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
     let (args, mut wrong) = schedule::flat(args);
-    let made = of_keys(&args, grammar);
+    let made = of_keys(&args);
     if wrong.is_empty() {
         return made;
     }
@@ -69,12 +59,12 @@ pub fn programs(args: &[Arg], grammar: Grammar) -> std::result::Result<Programs,
 
 /// The programs of keys in one list. If no key sets the architecture, tiles, threads or the instruction, each of
 /// several architectures has its programs, the newest first.
-fn of_keys(args: &[Arg], grammar: Grammar) -> std::result::Result<Programs, Vec<Diagnostic>> {
-    let mut reader = Reader::new(args, grammar);
-    let Some(architectures) = reader.architectures() else { return of_one(args, grammar) };
-    let of = |arch: u32| of_one(&[args, &[Arg::of_number("arch", arch.into())]].concat(), grammar);
+fn of_keys(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
+    let mut reader = Reader::new(args);
+    let Some(architectures) = reader.architectures() else { return of_one(args) };
+    let of = |arch: u32| of_one(&[args, &[Arg::of_number("arch", arch.into())]].concat());
     let mut made = architectures.into_iter().map(of);
-    let Some(first) = made.next() else { return of_one(args, grammar) };
+    let Some(first) = made.next() else { return of_one(args) };
     made.fold(first, |all, older| match (all, older) {
         (Ok(all), Ok(older)) => Ok(all.and(older)),
         // Another architecture may support a product that one does not.
@@ -95,11 +85,11 @@ impl Programs {
 }
 
 /// The product as a function of the language, for the newest architecture of its programs; `None` for other products.
-pub fn function(args: &[Arg], grammar: Grammar) -> Option<Kernel> {
+pub fn function(args: &[Arg]) -> Option<Kernel> {
     let mut args = schedule::flat(args).0;
-    let newest = Reader::new(&args, grammar).architectures().and_then(|all| all.first().copied());
+    let newest = Reader::new(&args).architectures().and_then(|all| all.first().copied());
     args.extend(newest.map(|arch| Arg::of_number("arch", arch.into())));
-    let mut reader = Reader::new(&args, grammar);
+    let mut reader = Reader::new(&args);
     let (config, Machine { plans, .. }) = reader.product().ok()?;
     let Some(usual) = plans.last() else {
         return page::threads::page(&config).ok().filter(|_| !tiles::suit(&reader, &config));
@@ -136,8 +126,8 @@ impl Reader<'_> {
 }
 
 /// The programs of keys for one architecture, the default unless a key gives it.
-fn of_one(args: &[Arg], grammar: Grammar) -> std::result::Result<Programs, Vec<Diagnostic>> {
-    let mut reader = Reader::new(args, grammar);
+fn of_one(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
+    let mut reader = Reader::new(args);
     let (config, machine) = reader.product()?;
     let levels = reader.levels();
     let why = reader.instead_of_wgmma(&config, &machine);
@@ -191,7 +181,7 @@ fn by_warps(reader: &mut Reader<'_>, config: &Config, plans: &[Plan]) -> Made<Al
 /// support operands.
 fn by_wgmma(config: &Config, plans: &[Plan]) -> Made<All> {
     // Keys are about the tiles of wgmma.
-    let mut reader = Reader::new(&[], config.grammar);
+    let mut reader = Reader::new(&[]);
     // Tiles of the author's choice are multiplied by wgmma wherever that is possible.
     let measured = plans.iter().all(|plan| plan.shipped);
     let plan = reader.by_mma_sync(config)?;
@@ -246,7 +236,7 @@ fn narrow(args: &[Arg], config: &Config) -> Option<tile::Program> {
     if config.copies.iter().all(|copied| copied.of.vec == 1) {
         return None;
     }
-    let mut reader = Reader::new(args, config.grammar);
+    let mut reader = Reader::new(args);
     let config = reader.config(true).filter(|_| reader.errors.is_empty())?;
     product::program(&config, args).ok()
 }

@@ -2,7 +2,6 @@
 
 use tilewright_layout::{Composed, Layout, Swizzle};
 
-use super::Grammar;
 use super::blame::checks;
 use super::product::CLUSTERS;
 use super::reader::Reader;
@@ -75,7 +74,6 @@ pub(super) struct Config {
     pub(super) name: String,
     /// The keys.
     pub(super) args: Vec<Arg>,
-    pub(super) grammar: Grammar,
 }
 
 /// A matrix that is added to C: the type of its elements, and when.
@@ -254,7 +252,6 @@ impl Reader<'_> {
             split: self.split(),
             fast_accum: self.flag("fast_accum"),
             name: self.name(),
-            grammar: self.grammar,
             args: self.args.to_vec(),
         };
         self.unlike(&config, scales[1] || block_scales);

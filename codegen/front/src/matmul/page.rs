@@ -3,7 +3,7 @@
 
 pub(super) mod threads;
 
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use super::blame::blamed;
 use super::config::Precision;
@@ -17,11 +17,10 @@ use crate::source::ast::make::named;
 use crate::source::ast::{Arg, Choice, ConstParam, Expr, ExprKind, Kernel, Level, Span};
 use crate::source::problem::{Problem, Result};
 use crate::tile::Program;
+use crate::words;
 
-/// The text of a page, and its function.
-type Page = (&'static str, OnceLock<Result<Kernel>>);
-
-static TENSOR_CORES: Page = (include_str!("pages/tensor_cores.rs"), OnceLock::new());
+static TENSOR_CORES: LazyLock<Result<Kernel>> =
+    LazyLock::new(|| words::page(include_str!("pages/tensor_cores.rs")));
 
 /// Values of constants.
 type Values = Vec<(&'static str, Expr)>;
@@ -98,7 +97,7 @@ pub(super) fn page(c: &Config, all: &[Plan]) -> Result<Kernel> {
 /// What is left of a page with these constants, values and the keys of all products. Errors about a constant are about its key.
 fn kernel(
     c: &Config,
-    (page, function): &Page,
+    page: &LazyLock<Result<Kernel>>,
     overlaps: bool,
     mut constants: Vec<ConstParam>,
     mut values: Values,
@@ -146,8 +145,8 @@ fn kernel(
     for ConstParam { name, default } in &mut constants {
         default.iter_mut().for_each(|value| located(&name.text, value));
     }
-    let function = function.get_or_init(|| (c.grammar.page)(page)).clone()?;
-    let folded = fold(function, Given { values, constants, renamed });
+    let page = page.as_ref().map_err(Problem::clone)?.clone();
+    let folded = fold(page, Given { values, constants, renamed });
     Ok(Kernel { name: named(&c.name), keys: vec![Arg::of_number("arch", c.arch.into())], overlaps, ..folded })
 }
 

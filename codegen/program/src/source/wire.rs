@@ -65,11 +65,6 @@ impl<'b> Bytes<'b> {
         self.depth -= 1;
         inner
     }
-
-    /// Reads at this level.
-    pub(crate) fn beside<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
-        read(self)
-    }
 }
 
 /// A tree as bytes.
@@ -308,17 +303,8 @@ macro_rules! wire {
         }
         $crate::wire::wire! { $($rest)* }
     };
-    // An enum that contains itself.
-    (deep enum $name:ident $variants:tt $($rest:tt)*) => {
-        $crate::wire::wire! { @enum deeper $name $variants }
-        $crate::wire::wire! { $($rest)* }
-    };
-    (enum $name:ident $variants:tt $($rest:tt)*) => {
-        $crate::wire::wire! { @enum beside $name $variants }
-        $crate::wire::wire! { $($rest)* }
-    };
     // The tag of a variant is its position.
-    (@enum $level:ident $name:ident { $($variant:ident $(( $($item:ident),* ))? $({ $($field:ident),* })?),* $(,)? }) => {
+    (enum $name:ident { $($variant:ident $(( $($item:ident),* ))? $({ $($field:ident),* })?),* $(,)? } $($rest:tt)*) => {
         const _: () = {
             enum Tag { $($variant),* }
 
@@ -333,18 +319,17 @@ macro_rules! wire {
                     }
                 }
                 fn get(from: &mut $crate::wire::Bytes<'_>) -> Option<Self> {
-                    from.$level(|from| {
-                        let tag = from.variant()?;
-                        $(if tag == Tag::$variant as u8 {
-                            $($(let $item = $crate::wire::Wire::get(from)?;)*)?
-                            $($(let $field = $crate::wire::Wire::get(from)?;)*)?
-                            return Some($name::$variant $(( $($item),* ))? $({ $($field),* })?);
-                        })*
-                        None
-                    })
+                    let tag = from.variant()?;
+                    $(if tag == Tag::$variant as u8 {
+                        $($(let $item = $crate::wire::Wire::get(from)?;)*)?
+                        $($(let $field = $crate::wire::Wire::get(from)?;)*)?
+                        return Some($name::$variant $(( $($item),* ))? $({ $($field),* })?);
+                    })*
+                    None
                 }
             }
         };
+        $crate::wire::wire! { $($rest)* }
     };
 }
 pub(crate) use wire;

@@ -1,18 +1,20 @@
 //! Products on CUDA cores: the thread layouts of the copies and of the multiply-adds as constants of their page.
 
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value as Size};
 
-use super::{Page, evaluated, expr, kernel, number};
+use super::{evaluated, expr, kernel, number};
 use crate::launch::definition::Settings;
 use crate::matmul::{Config, Made};
 use crate::source::ast::make::named;
 use crate::source::ast::{Arg, ConstParam, Expr, ExprKind, Kernel};
 use crate::source::problem::Result;
 use crate::tile::{Order, Program};
+use crate::words;
 
-static CUDA_CORES: Page = (include_str!("../pages/cuda_cores.rs"), OnceLock::new());
+static CUDA_CORES: LazyLock<Result<Kernel>> =
+    LazyLock::new(|| words::page(include_str!("../pages/cuda_cores.rs")));
 
 /// The program.
 pub(in crate::matmul) fn program(c: &Config) -> Made<Program> {
