@@ -386,10 +386,9 @@ fn is_short(of: &Expr) -> bool {
 fn evaluated(kind: ExprKind) -> ExprKind {
     match &kind {
         ExprKind::Binary(op, left, right) => match (op, &left.kind, &right.kind) {
-            (Binary::Mul, ExprKind::Int(x), ExprKind::Int(y)) => ExprKind::Int(x * y),
-            (Binary::Sub, ExprKind::Int(x), ExprKind::Int(y)) => ExprKind::Int(x - y),
-            (Binary::Lt, ExprKind::Int(x), ExprKind::Int(y)) => ExprKind::Bool(x < y),
-            (Binary::Gt, ExprKind::Int(x), ExprKind::Int(y)) => ExprKind::Bool(x > y),
+            (op, ExprKind::Int(x), ExprKind::Int(y)) => {
+                op.on_integers(*x, *y, ExprKind::Int, ExprKind::Bool).unwrap_or(kind)
+            }
             (Binary::Eq, x, y) if are_literals(x, y) => ExprKind::Bool(x == y),
             (Binary::Ne, x, y) if are_literals(x, y) => ExprKind::Bool(x != y),
             (Binary::And, ExprKind::Bool(x), ExprKind::Bool(y)) => ExprKind::Bool(*x && *y),
@@ -413,12 +412,12 @@ fn evaluated(kind: ExprKind) -> ExprKind {
     }
 }
 
-/// Are both numbers, texts, or element types?
+/// Are both texts, or element types?
 fn are_literals(x: &ExprKind, y: &ExprKind) -> bool {
     let is_elem = |name: &str| Elem::named(name).is_some();
     match (x, y) {
         (ExprKind::Name(x), ExprKind::Name(y)) => is_elem(x) && is_elem(y),
-        (ExprKind::Int(_), ExprKind::Int(_)) | (ExprKind::Str(_), ExprKind::Str(_)) => true,
+        (ExprKind::Str(_), ExprKind::Str(_)) => true,
         _ => false,
     }
 }

@@ -169,16 +169,7 @@ fn is_true<'e>(condition: &'e ast::Expr, value: &dyn Fn(&str) -> Option<i64>) ->
         ExprKind::Binary(Binary::Or, left, right) => Ok(is_true(left, value)? || is_true(right, value)?),
         ExprKind::Binary(operator, left, right) => {
             let numbers = (number_of(left, value)?, number_of(right, value)?);
-            let ordering = numbers.0.cmp(&numbers.1);
-            match operator {
-                Binary::Lt => Ok(ordering.is_lt()),
-                Binary::Le => Ok(ordering.is_le()),
-                Binary::Gt => Ok(ordering.is_gt()),
-                Binary::Ge => Ok(ordering.is_ge()),
-                Binary::Eq => Ok(ordering.is_eq()),
-                Binary::Ne => Ok(ordering.is_ne()),
-                _ => Err(condition),
-            }
+            operator.compare(numbers.0, numbers.1).ok_or(condition)
         }
         _ => Err(condition),
     }

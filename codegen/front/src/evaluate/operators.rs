@@ -72,7 +72,7 @@ impl Evaluator {
             return self.complain(operands[1], advice::divisor(op, by));
         }
         let made = match (&left, &right) {
-            (Value::Int(x), Value::Int(y)) => match integers(op, *x, *y) {
+            (Value::Int(x), Value::Int(y)) => match op.on_integers(*x, *y, Value::Int, Value::Bool) {
                 Some(value) => Some(value),
                 None => {
                     let problem =
@@ -193,38 +193,7 @@ fn floats(op: Binary, x: f64, y: f64) -> Option<Value> {
         Binary::Mul => Value::Float(x * y),
         Binary::Div => Value::Float(x / y),
         Binary::Rem => Value::Float(x % y),
-        _ => Value::Bool(comparison(op, x, y)?),
-    })
-}
-
-fn comparison<T: PartialOrd>(op: Binary, x: T, y: T) -> Option<bool> {
-    Some(match op {
-        Binary::Lt => x < y,
-        Binary::Le => x <= y,
-        Binary::Gt => x > y,
-        Binary::Ge => x >= y,
-        Binary::Eq => x == y,
-        Binary::Ne => x != y,
-        _ => return None,
-    })
-}
-
-/// Arithmetic on integers known while compiling, with the rules of other integers: quotients are rounded down,
-/// remainders are never negative.
-fn integers(op: Binary, x: i64, y: i64) -> Option<Value> {
-    Some(match op {
-        Binary::Add => Value::Int(x.checked_add(y)?),
-        Binary::Sub => Value::Int(x.checked_sub(y)?),
-        Binary::Mul => Value::Int(x.checked_mul(y)?),
-        Binary::Div | Binary::Rem if y < 1 => return None,
-        Binary::Div => Value::Int(x.checked_div_euclid(y)?),
-        Binary::Rem => Value::Int(x.checked_rem_euclid(y)?),
-        Binary::And => Value::Int(x & y),
-        Binary::Or => Value::Int(x | y),
-        Binary::Xor => Value::Int(x ^ y),
-        Binary::Shl => Value::Int(x.checked_mul(1i64.checked_shl(u32::try_from(y).ok()?)?)?),
-        Binary::Shr => Value::Int(x.checked_shr(u32::try_from(y).ok()?)?),
-        _ => Value::Bool(comparison(op, x, y)?),
+        _ => Value::Bool(op.compare(x, y)?),
     })
 }
 

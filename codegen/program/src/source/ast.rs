@@ -513,16 +513,18 @@ wire! {
     struct Choice { names, rows }
     struct Device { name, types, params, result, devices, body, value }
     struct DeviceParam { name, ty }
-    enum DeviceType { Number(a), Tile { mutable }, Integer, Layout, Closure, Tuple(a) }
+    deep enum DeviceType { Number(a), Tile { mutable }, Integer, Layout, Closure, Tuple(a) }
     enum Level { Allow, Warn, Deny }
     struct ConstParam { name, default }
     struct TypeParam { name, allowed }
     struct Param { name, elem, kind, list, optional }
     enum ParamKind { Tensor { mutable, shape, stride }, Scalar }
-    enum StmtKind {
+    struct Stmt { span, kind }
+    deep enum StmtKind {
         Let { pattern, value }, Assign { target, op, value }, For { pattern, range, body },
         If { condition, then, other }, Block { head, body }, Expr(a), While { condition, body }, Break,
     }
+    deep enum Pattern { Name(a), Hole(a), Tuple(a, b) }
     enum ExprKind {
         Int(a), Float(a), Bool(a), Str(a), Name(a), Path(a), Hole, Tuple(a),
         Call { function, types, args }, Method { receiver, method, args }, Field { base, field },
@@ -535,6 +537,44 @@ wire! {
 }
 
 impl Binary {
+    /// Whether a comparison is true; `None` for other operators.
+    pub fn compare<T: PartialOrd>(self, x: T, y: T) -> Option<bool> {
+        Some(match self {
+            Binary::Lt => x < y,
+            Binary::Le => x <= y,
+            Binary::Gt => x > y,
+            Binary::Ge => x >= y,
+            Binary::Eq => x == y,
+            Binary::Ne => x != y,
+            _ => return None,
+        })
+    }
+
+    /// The result for integers that are known while compiling, with the rules of other integers: quotients are rounded down,
+    /// remainders are never negative. `None` where there is no result in 64 bits.
+    pub fn on_integers<T>(
+        self,
+        x: i64,
+        y: i64,
+        number: impl Fn(i64) -> T,
+        flag: impl Fn(bool) -> T,
+    ) -> Option<T> {
+        Some(number(match self {
+            Binary::Add => x.checked_add(y)?,
+            Binary::Sub => x.checked_sub(y)?,
+            Binary::Mul => x.checked_mul(y)?,
+            Binary::Div | Binary::Rem if y < 1 => return None,
+            Binary::Div => x.checked_div_euclid(y)?,
+            Binary::Rem => x.checked_rem_euclid(y)?,
+            Binary::And => x & y,
+            Binary::Or => x | y,
+            Binary::Xor => x ^ y,
+            Binary::Shl => x.checked_mul(1i64.checked_shl(u32::try_from(y).ok()?)?)?,
+            Binary::Shr => x.checked_shr(u32::try_from(y).ok()?)?,
+            _ => return self.compare(x, y).map(flag),
+        }))
+    }
+
     /// The operator as it is written.
     pub fn sign(self) -> &'static str {
         match self {
@@ -622,46 +662,6 @@ impl Wire for Expr {
                 left = left.linked(span, op, Expr::get(from)?);
             }
             Some(left)
-        })
-    }
-}
-
-impl Wire for Stmt {
-    fn put(&self, to: &mut Vec<u8>) {
-        self.span.put(to);
-        self.kind.put(to);
-    }
-
-    fn get(from: &mut Bytes<'_>) -> Option<Stmt> {
-        from.deeper(|from| Some(Stmt { span: Span::get(from)?, kind: StmtKind::get(from)? }))
-    }
-}
-
-impl Wire for Pattern {
-    fn put(&self, to: &mut Vec<u8>) {
-        match self {
-            Pattern::Name(name) => {
-                to.push(0);
-                name.put(to);
-            }
-            Pattern::Hole(span) => {
-                to.push(1);
-                span.put(to);
-            }
-            Pattern::Tuple(span, inner) => {
-                to.push(2);
-                span.put(to);
-                inner.put(to);
-            }
-        }
-    }
-
-    fn get(from: &mut Bytes<'_>) -> Option<Pattern> {
-        from.deeper(|from| match from.variant()? {
-            0 => Some(Pattern::Name(Name::get(from)?)),
-            1 => Some(Pattern::Hole(Span::get(from)?)),
-            2 => Some(Pattern::Tuple(Span::get(from)?, Vec::get(from)?)),
-            _ => None,
         })
     }
 }

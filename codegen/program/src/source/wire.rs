@@ -65,6 +65,11 @@ impl<'b> Bytes<'b> {
         self.depth -= 1;
         inner
     }
+
+    /// Reads at this level.
+    pub(crate) fn beside<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        read(self)
+    }
 }
 
 /// A tree as bytes.
@@ -303,8 +308,17 @@ macro_rules! wire {
         }
         $crate::wire::wire! { $($rest)* }
     };
+    // An enum that contains itself.
+    (deep enum $name:ident $variants:tt $($rest:tt)*) => {
+        $crate::wire::wire! { @enum deeper $name $variants }
+        $crate::wire::wire! { $($rest)* }
+    };
+    (enum $name:ident $variants:tt $($rest:tt)*) => {
+        $crate::wire::wire! { @enum beside $name $variants }
+        $crate::wire::wire! { $($rest)* }
+    };
     // The tag of a variant is its position.
-    (enum $name:ident { $($variant:ident $(( $($item:ident),* ))? $({ $($field:ident),* })?),* $(,)? } $($rest:tt)*) => {
+    (@enum $level:ident $name:ident { $($variant:ident $(( $($item:ident),* ))? $({ $($field:ident),* })?),* $(,)? }) => {
         const _: () = {
             enum Tag { $($variant),* }
 
@@ -319,17 +333,18 @@ macro_rules! wire {
                     }
                 }
                 fn get(from: &mut $crate::wire::Bytes<'_>) -> Option<Self> {
-                    let tag = from.variant()?;
-                    $(if tag == Tag::$variant as u8 {
-                        $($(let $item = $crate::wire::Wire::get(from)?;)*)?
-                        $($(let $field = $crate::wire::Wire::get(from)?;)*)?
-                        return Some($name::$variant $(( $($item),* ))? $({ $($field),* })?);
-                    })*
-                    None
+                    from.$level(|from| {
+                        let tag = from.variant()?;
+                        $(if tag == Tag::$variant as u8 {
+                            $($(let $item = $crate::wire::Wire::get(from)?;)*)?
+                            $($(let $field = $crate::wire::Wire::get(from)?;)*)?
+                            return Some($name::$variant $(( $($item),* ))? $({ $($field),* })?);
+                        })*
+                        None
+                    })
                 }
             }
         };
-        $crate::wire::wire! { $($rest)* }
     };
 }
 pub(crate) use wire;
