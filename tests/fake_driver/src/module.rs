@@ -385,7 +385,7 @@ macro_rules! absent {
 }
 
 absent! {
-    cuDeviceGetDefaultMemPool cuDeviceGetMemPool cuDeviceSetMemPool cuMemPoolCreate cuMemPoolDestroy
+    cuDeviceGetDefaultMemPool cuDeviceSetMemPool cuMemPoolCreate cuMemPoolDestroy
     cuMemPoolGetAttribute cuMemPoolSetAttribute cuMemPoolTrimTo cuMemAllocFromPoolAsync cuMemcpyPeerAsync
     cuMemAdvise_v2 cuMemPrefetchAsync_v2 cuLaunchHostFunc cuStreamAttachMemAsync cuModuleLoad cuModuleGetGlobal_v2
     cuCtxGetLimit cuCtxSetLimit cuCtxGetCacheConfig cuCtxSetCacheConfig cuImportExternalMemory
