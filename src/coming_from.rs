@@ -102,7 +102,7 @@
 //! | sparse `mma.sp` | none |
 //! | textures, constant memory, dynamic parallelism | none |
 //! | `grid.sync()` | another launch, or [the last block to arrive](crate::language::control#between-blocks) |
-//! | `printf`, `tl.device_print` | results of the simulator |
+//! | `printf`, `tl.device_print`, `assert`, `tl.device_assert` | [`print`](crate::language::print), [`assert_device`](crate::language::assert_device) |
 //! | AMD, `hip` | none |
 //!
 //! [Limits](crate::language::limits) lists what the language leaves out.

@@ -70,8 +70,8 @@ pub use tilewright_program::kernel_value::{Kernel, MatmulKernel};
 pub use tilewright_runtime as runtime;
 #[cfg(feature = "cuda")]
 pub use tilewright_runtime::{
-    Absence, Argument, Built, Device, DeviceTensor, Launch, LaunchError, LaunchMatmul, Launched, Stream,
-    TensorMut, TensorRef, cudarc,
+    Absence, Argument, Built, Device, DeviceTensor, Instrument, Launch, LaunchError, LaunchMatmul, Launched,
+    Stream, TensorMut, TensorRef, cudarc, instrument,
 };
 #[cfg(feature = "sim")]
 pub use tilewright_sim as sim;

@@ -188,22 +188,27 @@ def decode_16():
 
 
 def linear_q4():
-    multiply, f16 = kernel("linear_q4"), torch.float16
-    for m, n, k in [(3, 700, 640), (1, 28672, 8192), (16, 28672, 8192), (64, 28672, 8192)]:
+    by_warps, by_warpgroups, f16 = kernel("linear_q4"), kernel("linear_q4_hopper"), torch.float16
+    for m, n, k in [(3, 704, 640), (1, 28672, 8192), (16, 28672, 8192), (64, 28672, 8192), (1024, 28672, 8192)]:
         def make():
             codes = torch.randint(0, 256, (n, k // 2), device="cuda", dtype=torch.uint8)
             packed = codes.view(n, k // 32, 2, 2, 4).permute(0, 1, 4, 2, 3).reshape(n, k // 2).contiguous()
             return (randn(m, k, dtype=f16), packed, torch.rand(k // 32, n, device="cuda").to(f16).t(), randn(k // 32, n, dtype=f16).t(), nan(m, n, dtype=f16), codes,
                     randn(m, k), randn(n, k))
         sets = sets_of(make, n * k // 2, most=4)
-        ours = lambda a, packed, scales, offsets, y, *_: multiply(a, packed, scales, offsets, y)
-        ours(*sets[0])
+        ours = {
+            "ours": lambda a, packed, scales, offsets, y, *_: by_warpgroups(a, packed, scales, offsets, y),
+            "by warps": lambda a, packed, scales, offsets, y, *_: by_warps(a, packed, scales, offsets, y),
+        }
         a, _, scales, offsets, y, codes = sets[0][:6]
         by_32 = lambda x: x.float().repeat_interleave(32, 1)
         weights = torch.stack([codes & 15, codes >> 4], 2).view(n, k).float() * by_32(scales) + by_32(offsets)
         title = "linear_q4 %dx%dx%d" % (m, n, k)
-        close(title, y, a.float() @ weights.t(), 5e-3)
-        report(title, times({"ours": ours, "bf16 weights": lambda *s: s[6] @ s[7].t()}, sets), 2 * m * n * k, n * k // 2 + n * k // 8)
+        for multiply in ours.values():
+            y.fill_(float("nan"))
+            multiply(*sets[0])
+            close(title, y, a.float() @ weights.t(), 5e-3)
+        report(title, times({**ours, "bf16 weights": lambda *s: s[6] @ s[7].t()}, sets), 2 * m * n * k, n * k // 2 + n * k // 8)
 
 
 def compared(title, ours, theirs, sets, moved, checks):
@@ -347,10 +352,9 @@ def norms():
             layer(epsilon, one[0], one[1], one[2], one[3], one[4], one[5])
 
         def layer_both(x, w, b, y, mean, rstd, dy, dx, dw_parts, db_parts, dw, db):
-            few = max(132, parts // 2)
-            layer_back(x, w, mean, rstd, dy, dx, dw_parts[:few], db_parts[:few])
-            total(dw_parts[:few], dw)
-            total(db_parts[:few], db)
+            layer_back(x, w, mean, rstd, dy, dx, dw_parts, db_parts)
+            total(dw_parts, dw)
+            total(db_parts, db)
 
         def layer_checks(x, w, b, y, mean, rstd, dy, dx, dw_parts, db_parts, dw, db):
             wanted = gradients(layer_of, x, dy, w, b)

@@ -34,6 +34,7 @@ export_kernel gated_gemm gated_gemm T=bf16
 export_kernel decode paged_attention T=bf16 G=4 D=128 P=64
 export_kernel decode_16 paged_attention T=bf16 G=4 D=128 P=16 BN=16
 export_kernel linear_q4 linear_q4 T=f16
+export_kernel linear_q4_hopper linear_q4_hopper T=f16
 for causal in 0 1; do
     export_kernel attention_forward$causal attention_forward T=bf16 HAS_SINKS=0 CAUSAL=$causal
     export_kernel attention_grad_keys$causal attention_grad_keys T=bf16 CAUSAL=$causal

@@ -141,3 +141,25 @@ fn a_device_that_is_not_there() {
     let message = text(output.stderr);
     assert!(message.contains("there is no NVIDIA driver here") || message.contains("no device"), "{message}");
 }
+
+/// The file's name decides its form.
+#[test]
+fn a_timeline_is_written() {
+    let folder = std::env::temp_dir().join(format!("tilewright-timeline-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let written = |name: &str| {
+        let file = folder.join(name);
+        let file = file.to_str().unwrap();
+        printed(&["run", "tutorial", "BM=32", "BN=32", "--size", "50,40,20", "--timeline", file]);
+        std::fs::read_to_string(file).unwrap()
+    };
+    let picture = written("a.svg");
+    assert!(picture.starts_with("<svg ") && picture.contains("<title>warp 0: wait for "), "{picture}");
+    let trace: serde_json::Value = serde_json::from_str(&written("a.json")).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    assert!(events.iter().any(|event| event["ph"] == "X" && event["tid"] == 7), "{trace}");
+    let nowhere = folder.join("none/a.svg");
+    let message = refused(&["run", "tutorial", "--timeline", nowhere.to_str().unwrap()]);
+    assert!(message.contains("writing "), "{message}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -14,7 +14,7 @@ use crate::passes::resolve::{self, Width};
 use crate::source::ast::{self, Level, Name};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::stack::with_room;
-use crate::thread::{Fact, Kernel, Param as ThreadParam};
+use crate::thread::{self, Fact, Kernel, Param as ThreadParam};
 use crate::tile::alternative::{Alternative, Policy};
 use crate::tile::empty_loops;
 use crate::tile::verify::{integer_bounds, limits};
@@ -38,13 +38,30 @@ pub(super) fn made(definition: &Definition, purpose: Purpose) -> Outcome {
     })
 }
 
-/// The kernel of a function, with all alternatives of its constants that can be made.
+/// The kernel of a function, and what its assertions and prints make of it, if it has any.
 fn function(kernel: &ast::Kernel, settings: &Settings, purpose: Purpose) -> Outcome {
+    let mut outcome = alternatives(kernel, settings, purpose, true);
+    let is_probe = |stmt: &thread::Stmt| matches!(stmt.op, thread::Op::Probe { .. });
+    let has_probes = |made: &Generated| {
+        made.variants.iter().any(|variant| thread::visit::preorder(&variant.program.body).any(is_probe))
+    };
+    if let Some(made) = outcome.kernel.take_if(|made| has_probes(made)) {
+        let Outcome { kernel, diagnostics } = alternatives(kernel, settings, purpose, false);
+        if kernel.is_none() {
+            outcome.diagnostics.extend(diagnostics);
+        }
+        outcome.kernel = kernel.map(|kernel| Generated { with_probes: Some(Box::new(made)), ..kernel });
+    }
+    outcome
+}
+
+/// The kernel of a function with all alternatives of its constants that can be made.
+fn alternatives(kernel: &ast::Kernel, settings: &Settings, purpose: Purpose, probes: bool) -> Outcome {
     let all = match settings.alternatives(kernel) {
         Ok(all) => all,
         Err(why) => return Outcome { kernel: None, diagnostics: vec![why] },
     };
-    let mut evaluated = all.iter().map(|settings| evaluate::program(kernel, settings));
+    let mut evaluated = all.iter().map(|settings| evaluate::program(kernel, settings, probes));
     if all.len() == 1
         && let Some((program, diagnostics, levels)) = evaluated.next()
     {
@@ -315,8 +332,9 @@ impl Candidates {
         }
         let first = best.program;
         let params = params(&first);
-        let (empty_loops, records) = (Vec::new(), Vec::new());
-        Ok(Generated { name: first.name, params, variants, requires, packs, empty_loops, report, records })
+        let (empty_loops, with_probes, records) = (Vec::new(), None, Vec::new());
+        let name = first.name;
+        Ok(Generated { name, params, variants, requires, packs, empty_loops, with_probes, report, records })
     }
 
     /// The assertions on sizes that every launch checks.

@@ -85,7 +85,8 @@ impl Generate for Definition {
         let (program, diagnostics) = with_room(|| match self {
             Definition::Function(kernel, settings) => {
                 let all = settings.alternatives(kernel).map_err(|why| vec![why])?;
-                let (program, diagnostics, _) = evaluate::program(kernel, all.first().unwrap_or(settings));
+                let (program, diagnostics, _) =
+                    evaluate::program(kernel, all.first().unwrap_or(settings), true);
                 Ok((program, diagnostics))
             }
             Definition::Matmul(args) => matmul::programs(args).map(|programs| (programs.wide, Vec::new())),

@@ -9,17 +9,7 @@ fn fast_sigmoid(x: f32) -> f32 {
     fast_div(1.0, 1.0 + fast_exp(-x))
 }
 
-/// z(t) = Σ w(k) · x(t - K + 1 + k) + bias for a tile of times and channels. The weights are a tile (1, K, channels).
-#[device]
-fn weighted(x: View, w: View, bias: View, taps: usize) -> View {
-    let mut z = map((x, bias), |_, bias| bias as f32);
-    for k in unroll(0..taps) {
-        z = map((z, shift(x, (k - taps + 1, 0)), w[(_, k, _)]), |z, x, w| fma(w as f32, x as f32, z));
-    }
-    z
-}
-
-/// y = silu(z).
+/// y = silu(z), where z(t) = Σ w(k) · x(t - K + 1 + k) + bias. A thread has eight times of four channels, and the K - 1 times before them.
 #[kernel(T = bf16 | f16 | f32)]
 pub fn conv1d_causal<T, const K: usize = 4>(
     w: &Tensor<T, { (K, D) }, (ldw, _1)>,
@@ -27,12 +17,31 @@ pub fn conv1d_causal<T, const K: usize = 4>(
     x: &Tensor<T, (B, L, D), (batch_x, ldx, _1)>,
     y: &mut Tensor<T, (B, L, D), (batch_y, ldy, _1)>,
 ) {
-    use self::{fast_sigmoid, weighted};
-    let (t, b) = walk((ceil_div(L, 32), B), block.x);
-    let w = regroup(tile(w, (K, 128), (0, block.y)), (1, K, 128));
-    let x = tile(x, (1, 32, 128), (b, t, block.y))[(0, _, _)];
-    let z = weighted(x, w, tile(bias, 128, block.y).along(1), K);
-    copy(map(z, |z| z * fast_sigmoid(z)), tile(y, (1, 32, 128), (b, t, block.y))[(0, _, _)]);
+    use self::fast_sigmoid;
+    blocks_per_sm(3);
+    let (t, b) = walk((ceil_div(L, 64), B), block.x);
+    let threads = layout!((8, 32) : (32, 1));
+    let part = |x| parallelize(x, threads, thread.x, values = (8, 4));
+    let channels_of = |w| parallelize(w, threads, thread.x, (_, 1), values = 4);
+    let (w, bias) = (tile(w, (K, 128), (0, block.y)), tile(bias, 128, block.y));
+    let x = tile(x, (1, 64, 128), (b, t, block.y))[(0, _, _)];
+    let y = part(tile(y, (1, 64, 128), (b, t, block.y))[(0, _, _)]);
+    let (mut taps, mut before) = (registers::<f32>((K, 4), 0.0), registers::<T>((K - 1, 4), 0.0));
+    for k in unroll(0..K) {
+        copy(channels_of(w[(k, _)]), taps[(k, _)]);
+    }
+    for k in unroll(0..K - 1) {
+        copy(part(shift(x, (k + 1 - K, 0)))[(0, _)], before[(k, _)]);
+    }
+    let (own, bias) = (map(part(x), |x| x), map(channels_of(bias), |bias| bias as f32));
+    for i in unroll(0..8) {
+        let mut z = map(bias, |bias| bias);
+        for k in unroll(0..K) {
+            let x = if i + k < K - 1 { before[(i + k, _)] } else { own[(i + k + 1 - K, _)] };
+            z = map((z, x, taps[(k, _)]), |z, x, w| fma(w, x as f32, z));
+        }
+        copy(map(z, |z| z * fast_sigmoid(z)), y[(i, _)]);
+    }
 }
 
 /// A thread's part of the gradient of z for a tile of times and channels.

@@ -23,7 +23,8 @@ pub fn philox(a: View, b: View, c: View, d: View, key: u64) -> (View, View, View
     counter
 }
 
-/// y = x / (1 - p), or 0 with probability p. Four neighbours of a row have the words of one counter.
+/// y = x / (1 - p), or 0 with probability p, rounded to a multiple of 2^-16. Eight neighbours of a row have the halves of the words of one
+/// counter.
 #[kernel(T = bf16 | f16 | f32)]
 pub fn dropout<T>(
     p: f32,
@@ -36,15 +37,17 @@ pub fn dropout<T>(
     let (n, i) = walk((ceil_div(N, 2048), M), block.x);
     let x = map(regroup(tile(x, (1, 2048), (i, n)), (8, 256)), |x| x as f32);
     let mut dropped = x;
-    for half in unroll(0..2) {
-        let column = map(iota(256), |t| (512 * n + 2 * t + half) as u32);
-        let row = map(column, |_| i as u32);
-        let (low, high) = (map(column, |_| offset as u32), map(column, |_| (offset >> 32) as u32));
-        let (a, b, c, d) = philox(column, row, low, high, seed);
-        for (k, words) in ((0, a), (1, b), (2, c), (3, d)) {
-            dropped[(4 * half + k, _)] = map((x[(4 * half + k, _)], words), |x, word| {
-                if (word >= (p * 4294967296.0) as u32) & (p < 1.0) { x * (1.0 / (1.0 - p)) } else { 0.0 }
-            });
+    let column = map(iota(256), |t| (256 * n + t) as u32);
+    let (row, scale) = map(column, |_| (i as u32, if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 }));
+    let (low, high, least) =
+        map(column, |_| (offset as u32, (offset >> 32) as u32, (p * 65536.0 + 0.5) as u32));
+    let (a, b, c, d) = philox(column, row, low, high, seed);
+    for (k, words) in ((0, a), (1, b), (2, c), (3, d)) {
+        for half in unroll(0..2) {
+            dropped[(2 * k + half, _)] =
+                map((x[(2 * k + half, _)], words, scale, least), |x, word, scale, least| {
+                    if (word >> (16 * half as u32)) & 65535 >= least { x * scale } else { 0.0 }
+                });
         }
     }
     copy(dropped, regroup(tile(y, (1, 2048), (i, n)), (8, 256)));

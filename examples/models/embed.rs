@@ -3,7 +3,7 @@
 use tilewright::prelude::*;
 
 /// Rows of a table of 16-bit numbers.
-#[kernel(T = f16 | bf16)]
+#[kernel(T = f16 | bf16, overlaps)]
 pub fn embed<T>(
     tokens: &Tensor<i32, M>,
     table: &Tensor<T, (V, D), (ldt, _1)>,
@@ -14,7 +14,7 @@ pub fn embed<T>(
 }
 
 /// Rows of a table of 8-bit integers, with a scale for each 32 of a row: columns of scales are contiguous, as in the linear layers.
-#[kernel(T = f16 | bf16, allow(uncoalesced))]
+#[kernel(T = f16 | bf16, overlaps, allow(uncoalesced))]
 pub fn embed_q8<T>(
     tokens: &Tensor<i32, M>,
     codes: &Tensor<i8, (V, D), (ldc, _1)>,

@@ -2,10 +2,82 @@
 
 use tilewright::prelude::*;
 
+/// The USED most probable of E experts of each token, and exp(logit - greatest logit) of these, which are their shares but for a factor.
+#[kernel(overlaps)]
+pub fn route_tokens<const USED: usize = 2, const MOST: usize = 64>(
+    logits: &Tensor<f32, (M, E), (ldl, _1)>,
+    chosen: &mut Tensor<i32, (M, U), (ldc, _1)>,
+    shares: &mut Tensor<f32, (M, U), (lds, _1)>,
+) {
+    assert(U == USED);
+    at_most(E, MOST);
+    let mut left = map(tile(logits, (1, MOST), (block.x, 0)), |x| x);
+    let most = maximum(left, 1);
+    for used in unroll(0..USED) {
+        let best = maximum(left, 1);
+        let expert = minimum(map((left, best), |x, best, at| if x == best { at.1 } else { i32::MAX }), 1);
+        copy(expert, tile(chosen, (1, 1), (block.x, used)));
+        copy(map((best, most), |best, most| exp(best - most)), tile(shares, (1, 1), (block.x, used)));
+        left = map((left, expert), |x, expert, at| if at.1 == expert { f32::NEG_INFINITY } else { x });
+    }
+}
+
+/// Orders pairs of tokens and experts by their experts: the row of each pair, the first row of each expert, and the number of rows at the
+/// end.
+#[kernel(overlaps)]
+pub fn arrange_pairs<const W: usize = 1024>(
+    chosen: &Tensor<i32, P>,
+    rows: &mut Tensor<i32, P>,
+    offsets: &mut Tensor<i32, O>,
+) {
+    let (expert, chosen) = (walk(O, block.x), tile(chosen, W, _));
+    let mut before = full::<i32>(1, 0);
+    for k in 0..chosen.size(1) {
+        before += sum(map(chosen[(_, k)], |e| (e < expert) as i32));
+    }
+    copy(before, tile(offsets, 1, expert));
+    for k in 0..chosen.size(1) {
+        let own = map(chosen[(_, k)], |e| (e == expert) as i32);
+        let row = scan(own, 0, |a, b| a + b, exclusive = true, carry = &mut before);
+        scatter((own, row), rows, |own, row, at| (if own == 1 { at.0 } else { -1 }, row));
+    }
+}
+
+/// Copies the row of each token to the rows of its USED experts.
+#[kernel(T = bf16 | f16, overlaps)]
+pub fn spread_rows<T, const USED: usize = 2>(
+    rows: &Tensor<i32, P>,
+    x: &Tensor<T, (M, N), (ldx, _1)>,
+    y: &mut Tensor<T, (P, N), (ldy, _1)>,
+) {
+    let (n, pair) = walk((ceil_div(N, 1024), P), block.x);
+    copy(tile(x, (1, 1024), (pair / USED, n)), tile(y, (1, 1024), (rows[(pair)], n)));
+}
+
+/// Adds to the row of each token the results of its USED experts, by their shares.
+#[kernel(T = bf16 | f16, overlaps)]
+pub fn combine_rows<T, const USED: usize = 2>(
+    rows: &Tensor<i32, (M, U), (ldr, _1)>,
+    shares: &Tensor<f32, (M, U), (lds, _1)>,
+    y: &Tensor<T, (P, N), (ldy, _1)>,
+    x: &mut Tensor<f32, (M, N), (ldx, _1)>,
+) {
+    assert(U == USED);
+    let (n, token) = walk((ceil_div(N, 1024), M), block.x);
+    let (mut sums, mut all) = (full::<f32>((1, 1024), 0.0), full::<f32>((1, 1), 0.0));
+    for used in unroll(0..USED) {
+        let share = shares[(token, used)];
+        all += share;
+        sums += map(tile(y, (1, 1024), (rows[(token, used)], n)), |y| y as f32 * share);
+    }
+    let x = tile(x, (1, 1024), (token, n));
+    copy(map((x, sums, all), |x, sum, all| x + sum / all), x);
+}
+
 /// Divides the rows of experts into tiles of at most BM rows. `offsets` has the first row of each expert, and the number of rows at the
 /// end. A row of `tiles` is a tile: its expert, its first row, the number of its rows, which is 0 for tiles that are not needed.
 /// M / BM and one for each expert are always enough.
-#[kernel]
+#[kernel(overlaps)]
 pub fn expert_tiles<const BM: usize = 128, const MOST: usize = 1024>(
     offsets: &Tensor<i32, O>,
     tiles: &mut Tensor<i32, (R, _3), (_3, _1)>,

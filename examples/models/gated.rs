@@ -38,7 +38,7 @@ fn slope_of(x: f32, kind: i32) -> f32 {
 }
 
 /// y = f(gate) · up, where KIND = 0 is silu, 1 is gelu, and 2 is gelu by tanh.
-#[kernel(T = bf16 | f16 | f32)]
+#[kernel(T = bf16 | f16 | f32, overlaps)]
 pub fn gated<T, const KIND: usize = 0>(
     gate_up: &Tensor<T, (M, F, _2), (ld, _1, half)>,
     y: &mut Tensor<T, (M, F), (ldy, _1)>,

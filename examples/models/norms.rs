@@ -47,7 +47,7 @@ pub fn add_rms_norm<T, X, const R: usize, const W: usize, const L: usize>(
 }
 
 /// y = (x - mean) / √(variance + epsilon) · w + b, the means and the factors 1 / √….
-#[kernel(T = bf16 | f16 | f32, choose((R, W, L) in [(16, 128, 128), (4, 512, 128), (1, 1024, 64), (1, 2048, 128), (1, 4096, 256), (1, 8192, 512), (1, 16384, 1024)]))]
+#[kernel(T = bf16 | f16 | f32, choose((R, W, L) in [(16, 128, 128), (4, 512, 128), (1, 1024, 64), (1, 2048, 128), (1, 4096, 256), (1, 8192, 256), (1, 16384, 512)]))]
 pub fn layer_norm<T, const R: usize, const W: usize, const L: usize>(
     epsilon: f32,
     x: &Tensor<T, (M, N), (ldx, _1)>,

@@ -2,17 +2,16 @@
 
 use tilewright::prelude::*;
 
-/// Turns queries and keys by the angles of their positions, and stores keys and values in pages. A row of `qkv` has G heads of queries
-/// for each of the J heads of keys, then the keys, then the values.
-#[kernel(T = f16 | bf16)]
+/// Turns queries and keys by the angles of their positions, in place, and stores keys and values in pages. A row of `qkv` has G heads of
+/// queries for each of the J heads of keys, then the keys, then the values.
+#[kernel(T = f16 | bf16, overlaps)]
 pub fn rotate_and_store<T, const G: usize = 1, const D: usize = 64, const P: usize = 64>(
     positions: &Tensor<i32, M>,
     sequences: &Tensor<i32, M>,
     table: &Tensor<i32, (S, L), (ldt, _1)>,
     cosines: &Tensor<f32, { (C, D / 2) }, (ldc, _1)>,
     sines: &Tensor<f32, { (C, D / 2) }, (lds, _1)>,
-    qkv: &Tensor<T, { (M, (G + 2) * J, D) }, (ldx, hx, _1)>,
-    q: &mut Tensor<T, { (M, G * J, D) }, (ldq, hq, _1)>,
+    qkv: &mut Tensor<T, { (M, (G + 2) * J, D) }, (ldx, hx, _1)>,
     keys: &mut Tensor<T, (R, P, J, D), (rk, pk, hk, _1)>,
     values: &mut Tensor<T, (R, P, J, D), (rv, pv, hv, _1)>,
 ) {
@@ -24,19 +23,21 @@ pub fn rotate_and_store<T, const G: usize = 1, const D: usize = 64, const P: usi
         let (a, b) = (a as f32, b as f32);
         (a * c - b * s, b * c + a * s)
     };
-    let (a, b) = (
+    let (left, right) = (
         tile(qkv, (1, G, D / 2), (token, head, 0))[(0, _, _)],
         tile(qkv, (1, G, D / 2), (token, head, 1))[(0, _, _)],
     );
-    let (a, b) = map((a, b, c, s), rotate);
-    copy(a, tile(q, (1, G, D / 2), (token, head, 0))[(0, _, _)]);
-    copy(b, tile(q, (1, G, D / 2), (token, head, 1))[(0, _, _)]);
+    let (a, b) = map((left, right, c, s), rotate);
+    copy(a, left);
+    copy(b, right);
     let at = G * J + head;
-    let (a, b) = (
+    let (left, right) = (
         tile(qkv, (1, 1, D / 2), (token, at, 0))[(0, _, _)],
         tile(qkv, (1, 1, D / 2), (token, at, 1))[(0, _, _)],
     );
-    let (a, b) = map((a, b, c, s), rotate);
+    let (a, b) = map((left, right, c, s), rotate);
+    copy(a, left);
+    copy(b, right);
     copy(a, tile(keys, (1, 1, 1, D / 2), (page, slot, head, 0))[(0, 0, _, _)]);
     copy(b, tile(keys, (1, 1, 1, D / 2), (page, slot, head, 1))[(0, 0, _, _)]);
     let value = tile(qkv, (1, 1, D), (token, at + J, 0))[(0, _, _)];
@@ -47,7 +48,7 @@ pub fn rotate_and_store<T, const G: usize = 1, const D: usize = 64, const P: usi
 /// of keys. A block reads BN keys at once, which divides P. The keys of a sequence are divided among X blocks: 264 blocks in all fill an
 /// H200. If X > 1, blocks store their results in `parts` and `sums`, and the last to arrive combines them. `arrived` is 0 before and after
 /// a launch.
-#[kernel(T = f16 | bf16)]
+#[kernel(T = f16 | bf16, overlaps)]
 pub fn paged_attention<
     T,
     const G: usize = 1,

@@ -3,7 +3,7 @@
 use tilewright::prelude::*;
 
 /// y = x / √(mean of squares + epsilon) · w, row by row.
-#[kernel(T = f16 | bf16, choose(LIMIT in [1024, 2048, 4096, 8192]))]
+#[kernel(T = f16 | bf16, overlaps, choose(LIMIT in [1024, 2048, 4096, 8192]))]
 pub fn rms_norm<T, const LIMIT: usize>(
     epsilon: f32,
     x: &Tensor<f32, (M, N), (ldx, _1)>,

@@ -18,6 +18,8 @@ pub fn selective_scan<T, const G: usize>(
     let (channels, batch, threads) = (block.x, block.y, layout!((128 / G, G) : (G, 1)));
     let (sx, sdt) = (shared::<T>((16, 128 / G)), shared::<T>((16, 128 / G)));
     let (sb, sc) = (shared::<T>((16, 16)), shared::<T>((16, 16)));
+    let rows = layout!((16, 16) : (16, 1));
+    let (fb, fc) = (shared::<f32>(rows), shared::<f32>(rows));
     let sy = shared::<f32>(layout!((16, 128 / G) : (128 / G, 1)));
     let channel_of = |x| parallelize(x, threads, thread.x, (1, _)).along(0);
     let states_of = |x| parallelize(x, threads, thread.x, (_, 1), values = 16 / G).along(1);
@@ -31,13 +33,20 @@ pub fn selective_scan<T, const G: usize>(
         copy(tile(dt, (1, 16, 128 / G), (batch, k, channels))[(0, _, _)], sdt);
         copy(tile(b, (1, 16, 16), (batch, k, 0))[(0, _, _)], sb);
         copy(tile(c, (1, 16, 16), (batch, k, 0))[(0, _, _)], sc);
+        // Once for all channels.
+        copy(sb, fb);
+        copy(sc, fc);
+        sync_threads();
         for t in unroll(0..16) {
             let (x, dt) =
                 (map(channel_of(sx[(t, _)]), |x| x as f32), map(channel_of(sdt[(t, _)]), |x| x as f32));
-            h = map((h, a, dt, x, states_of(sb[(t, _)])), |h, a, dt, x, b| {
-                fma(exp2(dt * a), h, dt * x * b as f32)
-            });
-            let part_sum = sum(map((h, states_of(sc[(t, _)])), |h, c| h * c as f32), 1, out_of_bounds = 0.0);
+            let (dtx, c) = (map((dt, x), |dt, x| dt * x), map(states_of(fc[(t, _)]), |c| c));
+            h = map((h, a, dt, dtx, states_of(fb[(t, _)])), |h, a, dt, dtx, b| fma(exp2(dt * a), h, dtx * b));
+            let mut part_sum = map((h[(_, 0)], c[(_, 0)]), |h, c| h * c);
+            for n in unroll(1..16 / G) {
+                part_sum = map((part_sum, h[(_, n)], c[(_, n)]), |sum, h, c| fma(h, c, sum));
+            }
+            let part_sum = part_sum.along(0);
             let total = map((warp_sum(part_sum, lanes = G, out_of_bounds = 0.0), skip, x), |sum, d, x| {
                 fma(d, x, sum)
             });

@@ -1,15 +1,18 @@
 //! Devices: properties, limits and loaded kernels.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::{CudaContext, CudaStream};
+use tilewright_program::launch::timeline::Timeline;
 use tilewright_program::launch::{Limits, model};
+use tilewright_program::thread::probe::Shown;
 
 use crate::absence::Absence;
 use crate::driver::driver;
 use crate::error::{Error, While};
+use crate::instrument::Records;
 use crate::jit::Modules;
 use crate::stream::Stream;
 
@@ -26,6 +29,8 @@ struct Inner {
     modules: Modules,
     /// A stream for synchronous copies; see [`Device::copies`].
     copies: Mutex<Option<Arc<CudaStream>>>,
+    /// What instrumented kernels have shown.
+    records: OnceLock<Records>,
 }
 
 /// The device's properties, as the driver reports them.
@@ -117,7 +122,9 @@ impl Device {
         let context = context()?;
         let properties = Properties::of(&context)?;
         let (modules, copies) = (Modules::default(), Mutex::new(None));
-        let device = Device { inner: Arc::new(Inner { context, properties, modules, copies }) };
+        let device = Device {
+            inner: Arc::new(Inner { context, properties, modules, copies, records: OnceLock::new() }),
+        };
         open.push(device.clone());
         Ok(device)
     }
@@ -139,7 +146,7 @@ impl Device {
 
     /// Waits until everything that was submitted to the device's context is done.
     pub fn synchronize(&self) -> Result<(), Error> {
-        self.context().synchronize().doing("waiting for the device")
+        self.waited(self.context().synchronize().doing("waiting for the device"))
     }
 
     /// The context that cudarc uses for the device.
@@ -167,6 +174,37 @@ impl Device {
 
     pub(crate) fn modules(&self) -> &Modules {
         &self.inner.modules
+    }
+
+    /// The memory that instrumented kernels write to. The context is current.
+    pub(crate) fn records(&self) -> Result<&Records, Error> {
+        match self.inner.records.get() {
+            Some(records) => Ok(records),
+            None => {
+                let records = Records::new()?;
+                Ok(self.inner.records.get_or_init(|| records))
+            }
+        }
+    }
+
+    pub(crate) fn records_if_any(&self) -> Option<&Records> {
+        self.inner.records.get()
+    }
+
+    /// The result of waiting for kernels: it is an error also if an assertion of them has failed. What they have printed goes to
+    /// standard output.
+    pub(crate) fn waited<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+        let Some(records) = self.records_if_any() else { return result };
+        let Shown { failed, printed } = records.take(|| {
+            let _ = self.context().synchronize();
+        });
+        printed.iter().for_each(|text| println!("{text}"));
+        if failed.is_empty() { result } else { Err(Error::Asserted(failed)) }
+    }
+
+    /// The timeline of the first block of the last kernel that was launched with the instrument `timeline`. Wait for the kernel first.
+    pub fn timeline(&self) -> Timeline {
+        self.records_if_any().map(Records::timeline).unwrap_or_default()
     }
 
     /// A private stream of this crate, which never waits for an event: work that is submitted to it is

@@ -27,6 +27,8 @@ pub enum Error {
     /// NCCL reported an error.
     #[cfg(feature = "nccl")]
     Collective(crate::nccl::Failure),
+    /// Assertions failed on a device; each text names the statement and the first thread. The device is as it was.
+    Asserted(Vec<String>),
 }
 
 /// An error of the driver.
@@ -96,6 +98,7 @@ impl fmt::Display for Error {
             Error::Driver(fault) => fault.fmt(f),
             #[cfg(feature = "nccl")]
             Error::Collective(failure) => failure.fmt(f),
+            Error::Asserted(failed) => f.write_str(&failed.join("\n")),
         }
     }
 }

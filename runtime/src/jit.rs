@@ -10,9 +10,11 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
-use tilewright_program::kernel_def::KernelDef;
+use tilewright_program::cuda::{self, Instrument, Mark};
+use tilewright_program::definition::Variant;
+use tilewright_program::kernel_def::{KernelDef, Locations};
 use tilewright_program::launch::Record;
-use tilewright_program::{Definition, Generated, cuda, thread};
+use tilewright_program::{Definition, Generated, thread};
 
 use crate::absence::Absence;
 use crate::bundle;
@@ -20,6 +22,7 @@ use crate::cache::{Cache, Cached, Request};
 use crate::device::Device;
 use crate::driver::driver;
 use crate::error::{Error, While};
+use crate::instrument;
 use crate::launch::Plans;
 use crate::nvrtc::{self, Nvrtc};
 use crate::raw::{self, Shape};
@@ -36,6 +39,9 @@ pub(crate) struct Made {
     pub(crate) packs: Vec<Arc<Made>>,
     /// Was it written as an `unsafe fn`?
     pub(crate) is_unsafe: bool,
+    /// What its code shows, and where the author's text is.
+    instrument: Instrument,
+    locations: Locations,
     /// The plans of its launches.
     pub(crate) plans: Plans,
 }
@@ -89,7 +95,7 @@ pub(crate) fn made(def: &KernelDef) -> Result<Arc<Made>, Error> {
         None => def.generate()?,
     };
     let generated = records::consulted(generated)?;
-    let is_unsafe = def.definition().as_ref().is_some_and(is_unsafe);
+    let (is_unsafe, instrument) = (def.definition().as_ref().is_some_and(is_unsafe), instrument::chosen()?);
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
     // Another thread may have been faster; loaded functions are looked up by the number of the stored kernel.
     if let Some(made) = find(&known) {
@@ -98,7 +104,7 @@ pub(crate) fn made(def: &KernelDef) -> Result<Arc<Made>, Error> {
     if known.len() >= MOST_KNOWN {
         known.clear();
     }
-    let made = numbered(generated, is_unsafe);
+    let made = numbered(generated, is_unsafe, instrument, def.locations());
     known.entry(def.fingerprint()).or_default().push((def.encoded().clone(), made.clone()));
     Ok(made)
 }
@@ -134,31 +140,53 @@ pub(crate) fn defined(definition: &Definition) -> Result<Arc<Made>, Error> {
         Definition::Matmul(_) => "matmul",
     };
     let made = tilewright_codegen::Generate::kernel(definition, name, &Default::default())?;
-    Ok(numbered(records::consulted(made)?, is_unsafe(definition)))
+    let (made, locations) = (records::consulted(made)?, Locations::default());
+    Ok(numbered(made, is_unsafe(definition), instrument::chosen()?, locations))
 }
 
 /// The kernel of a definition without records.
 pub(crate) fn unrecorded(def: &KernelDef) -> Result<Arc<Made>, Error> {
-    Ok(numbered(def.generate()?, def.definition().as_ref().is_some_and(is_unsafe)))
+    let is_unsafe = def.definition().as_ref().is_some_and(is_unsafe);
+    Ok(numbered(def.generate()?, is_unsafe, instrument::chosen()?, def.locations()))
 }
 
 /// A kernel with other records. Its code is the same, and so is what is loaded of it.
 pub(crate) fn with_records(made: &Made, records: Vec<Record>) -> Arc<Made> {
     let generated = Generated { records, ..made.generated.clone() };
-    let (plans, packs) = (Plans::of(&generated), made.packs.clone());
-    Arc::new(Made { number: made.number, generated, packs, is_unsafe: made.is_unsafe, plans })
+    let (plans, packs, locations) = (Plans::of(&generated), made.packs.clone(), made.locations.clone());
+    let &Made { number, is_unsafe, instrument, .. } = made;
+    Arc::new(Made { number, generated, packs, is_unsafe, instrument, locations, plans })
 }
 
 /// An already generated kernel. Its number, and the functions loaded under it, are its own.
 pub(crate) fn built(generated: Generated) -> Arc<Made> {
-    numbered(generated, false)
+    numbered(generated, false, Instrument::default(), Locations::default())
 }
 
-fn numbered(generated: Generated, is_unsafe: bool) -> Arc<Made> {
+fn numbered(
+    generated: Generated,
+    is_unsafe: bool,
+    instrument: Instrument,
+    locations: Locations,
+) -> Arc<Made> {
+    let generated = if instrument.has_probes() { generated.into_probed() } else { generated };
     static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let packs = generated.packs.iter().map(|pack| numbered(pack.kernel.clone(), false)).collect();
+    let packs = generated.packs.iter().map(|pack| built(pack.kernel.clone())).collect();
     let (number, plans) = (NUMBER.fetch_add(1, Ordering::Relaxed), Plans::of(&generated));
-    Arc::new(Made { number, generated, packs, is_unsafe, plans })
+    Arc::new(Made { number, generated, packs, is_unsafe, instrument, locations, plans })
+}
+
+impl Made {
+    /// The CUDA C of a variant, instrumented if that was chosen, and the statements of its timeline.
+    fn source(&self, variant: usize) -> (Cow<'_, str>, Vec<Mark>) {
+        let Variant { source, program, .. } = self.generated.variant(variant);
+        if self.instrument == Instrument::default() {
+            return (Cow::Borrowed(source), Vec::new());
+        }
+        let Locations { file, lines } = &self.locations;
+        let (source, marks) = cuda::print_instrumented(program, self.instrument, file, lines);
+        (Cow::Owned(source), marks)
+    }
 }
 
 /// The compilation of one variant for one device.
@@ -265,10 +293,11 @@ fn architectures(device: &Device, program: &thread::Kernel) -> Vec<String> {
 }
 
 fn load(device: &Device, made: &Made, variant: usize) -> Result<Loaded, Error> {
-    let (name, variant_of) = (&made.generated.name, made.generated.variant(variant));
-    let (program, version) = (&variant_of.program, driver()?.version);
+    let (name, (source, marks)) = (&made.generated.name, made.source(variant));
+    let (program, version) = (&made.generated.variant(variant).program, driver()?.version);
     let architectures = architectures(device, program);
-    let request = Request { source: &variant_of.source, name, arch: &architectures[0], options: &[] };
+    let options = made.instrument.options();
+    let request = Request { source: &source, name, arch: &architectures[0], options };
     let (arch, kept) = match bundle::binary(&request, &architectures, version.0) {
         Some((arch, compiled)) => (arch, Cached { compiled, hit: true, note: None }),
         None => (architectures[0].clone(), compile(&request, version)?),
@@ -286,7 +315,10 @@ fn load(device: &Device, made: &Made, variant: usize) -> Result<Loaded, Error> {
         time: kept.compiled.time,
         not_kept: kept.note.map(|note| note.to_string()),
     };
-    let function = enter(device, program, &kept.compiled.cubin)?;
+    let (module, function) = enter(device, program, &kept.compiled.cubin)?;
+    if made.instrument.has_records() {
+        device.records()?.enter(module, program, &made.locations, marks)?;
+    }
     Ok(Loaded { function, compiled })
 }
 
@@ -302,11 +334,16 @@ fn compile(request: &Request<'_>, driver: (i32, i32)) -> Result<Cached, Error> {
 }
 
 /// Loads a binary and prepares its function.
-fn enter(device: &Device, program: &thread::Kernel, cubin: &[u8]) -> Result<sys::CUfunction, Error> {
+fn enter(
+    device: &Device,
+    program: &thread::Kernel,
+    cubin: &[u8],
+) -> Result<(sys::CUmodule, sys::CUfunction), Error> {
     const DOING: &str = "loading a kernel";
     device.context().bind_to_thread().doing(DOING)?;
     // SAFETY: the context is current, and the image comes from the compiler, or intact from the cache.
-    let function = unsafe { raw::load(cubin, &cuda::entry(program), &Shape::of(program, [0; 3])) }?;
+    let (module, function) =
+        unsafe { raw::load_module(cubin, &cuda::entry(program), &Shape::of(program, [0; 3])) }?;
     let mut most = 0;
     // SAFETY: as above; the integer lives through the call.
     unsafe {
@@ -319,7 +356,7 @@ fn enter(device: &Device, program: &thread::Kernel, cubin: &[u8]) -> Result<sys:
             program.launch.threads
         )));
     }
-    Ok(function)
+    Ok((module, function))
 }
 
 /// Compiles and loads all variants that a device can run.

@@ -126,6 +126,8 @@ mod driver;
 #[cfg(feature = "cuda")]
 mod error;
 #[cfg(feature = "cuda")]
+mod instrument;
+#[cfg(feature = "cuda")]
 mod jit;
 #[cfg(feature = "cuda")]
 mod kernel;
@@ -144,6 +146,9 @@ mod tensor;
 #[cfg(feature = "cuda")]
 pub use cudarc;
 
+pub use tilewright_program::cuda::Instrument;
+pub use tilewright_program::launch::timeline::{Interval, Timeline};
+
 #[cfg(feature = "cuda")]
 pub use self::{
     absence::Absence,
@@ -151,6 +156,7 @@ pub use self::{
     device::{Device, Properties},
     driver::FUNCTIONS as DRIVER_FUNCTIONS,
     error::{Error, Error as LaunchError, Fault},
+    instrument::instrument,
     jit::Compiled,
     kernel::{Built, Launch, LaunchMatmul},
     launch::Launched,

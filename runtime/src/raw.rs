@@ -62,6 +62,11 @@ pub fn watched(
     crate::launch::launch(&made, stream, arguments, false, watch)
 }
 
+/// The memory that instrumented kernels of a device write to, for tests; `None` before the first one is loaded.
+pub fn records(device: &crate::Device) -> Option<*mut u64> {
+    device.records_if_any().map(crate::instrument::Records::words)
+}
+
 /// The launch configuration of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -110,6 +115,19 @@ impl Shape {
 /// # Safety
 /// A context is current, and the compiler made the binary.
 pub unsafe fn load(cubin: &[u8], name: &str, shape: &Shape) -> Result<sys::CUfunction, Error> {
+    // SAFETY: the caller's.
+    unsafe { load_module(cubin, name, shape) }.map(|(_, function)| function)
+}
+
+/// The same, with the module.
+///
+/// # Safety
+/// As for [`load`].
+pub(crate) unsafe fn load_module(
+    cubin: &[u8],
+    name: &str,
+    shape: &Shape,
+) -> Result<(sys::CUmodule, sys::CUfunction), Error> {
     const DOING: &str = "loading a kernel";
     let name = CString::new(name).map_err(|_| Error::refused("a zero byte stands in the kernel's name"))?;
     // SAFETY: the caller's; the image lives through the call.
@@ -124,7 +142,7 @@ pub unsafe fn load(cubin: &[u8], name: &str, shape: &Shape) -> Result<sys::CUfun
     if shape.cluster_blocks() > PORTABLE_CLUSTER {
         set(Attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)?;
     }
-    Ok(function)
+    Ok((module, function))
 }
 
 /// Submits a kernel.

@@ -115,7 +115,7 @@ impl Stream {
 
     /// Waits until all submitted work is done, and returns its errors.
     pub fn synchronize(&self) -> Result<(), Error> {
-        self.cuda().synchronize().doing("waiting for a stream")
+        self.device().waited(self.cuda().synchronize().doing("waiting for a stream"))
     }
 
     /// Runs `work`, which submits to this stream, waits for it, and returns its time on the device.

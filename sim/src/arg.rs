@@ -79,6 +79,11 @@ impl Arg {
         Arg::of(T::ELEM, Some(bytes(data)), true, signed(extents))
     }
 
+    /// A tensor of any type, from its bytes as they are stored. The kernel may also write it if it is `mutable`.
+    pub fn stored(elem: Elem, bytes: &[u8], mutable: bool, extents: impl IntoIterator<Item = usize>) -> Arg {
+        Arg::of(elem, Some(bytes.to_vec()), mutable, signed(extents))
+    }
+
     /// A result: its elements are uninitialised, and every one must be written.
     pub fn output<T: Element>(extents: impl IntoIterator<Item = usize>) -> Arg {
         Arg::of(T::ELEM, None, true, signed(extents))

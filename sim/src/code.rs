@@ -326,6 +326,7 @@ pub(crate) enum Ins {
     EndIf,
     /// Checks a claim: a row of the program's claims.
     Claim(u32),
+    Probe(u32),
     /// Each thread changes how many registers it has (setmaxnreg).
     Registers(u32),
     /// Warps outside of the range jump.
@@ -444,6 +445,15 @@ pub(crate) struct Claimed {
     pub(crate) strict: bool,
 }
 
+/// An assertion or a print: the index of the probe, and its values with the file of their cells.
+#[derive(Clone, Debug)]
+pub(crate) struct Probed {
+    pub(crate) probe: usize,
+    pub(crate) fails_at_zero: bool,
+    pub(crate) values: Vec<(Slot, Elem)>,
+    pub(crate) guard: Option<Src>,
+}
+
 /// An operand of an instruction of the table.
 #[derive(Clone, Debug)]
 pub(crate) enum Operand {
@@ -526,6 +536,7 @@ pub(crate) struct Code {
     pub(crate) counters: u32,
     pub(crate) atoms: Vec<AtomCode>,
     pub(crate) claims: Vec<Claimed>,
+    pub(crate) probes: Vec<Probed>,
     /// Cells of each kind that a warp has.
     pub(crate) scalars: u32,
     pub(crate) vectors: u32,

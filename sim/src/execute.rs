@@ -98,6 +98,7 @@ impl Cluster<'_> {
                 Ins::Store { to, from, guard } => self.store(w, to, from, guard)?,
                 Ins::Atom(at) => self.atom(w, at)?,
                 Ins::Claim(claim) => self.check_claim(w, claim)?,
+                Ins::Probe(probe) => self.probe(w, probe)?,
                 Ins::Commit(queue) => self.commit(w, queue)?,
                 Ins::Fence(fence) => self.fence(w, fence)?,
                 Ins::Pin { from, to } => w.pin(from, to),

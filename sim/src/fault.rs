@@ -39,6 +39,8 @@ pub enum FaultKind {
     Claim,
     /// An out-of-bounds element differs from its claimed value.
     FalseClaim,
+    /// An `assert_device` is false.
+    Assertion,
     /// In a strict run, the index of a gather or scatter is out of bounds.
     Strict,
     /// No GPU could run this program.
@@ -65,6 +67,7 @@ impl FaultKind {
             FaultKind::Claim => "an index outside of its claimed range",
             FaultKind::Strict => "a gather or scatter out of bounds, in a strict run",
             FaultKind::FalseClaim => "a false claim about out-of-bounds elements",
+            FaultKind::Assertion => "a failed assertion",
             FaultKind::Malformed => "a program that cannot run",
         }
     }

@@ -108,6 +108,7 @@ mod memory;
 mod numbers;
 mod options;
 mod outcome;
+mod probe;
 mod product;
 mod ring;
 mod run;

@@ -2,10 +2,11 @@
 //! only when it waits. A seed decides which warp is next and when asynchronous operations complete.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tilewright_program::kernel_def::Locations;
 use tilewright_program::launch::Map;
+use tilewright_program::thread::probe::Record;
 use tilewright_program::thread::{Bar, Kernel};
 
 use crate::advice::Closed;
@@ -39,6 +40,8 @@ pub(crate) struct Context<'c> {
     pub(crate) variant: usize,
     pub(crate) locations: Option<&'c Locations>,
     pub(crate) events: Option<&'c OnEvent>,
+    /// What prints have shown.
+    pub(crate) printed: Mutex<Vec<Record>>,
     /// Granularity of shared memory: the bytes of the smallest element.
     pub(crate) grain: usize,
     /// Blocks that are resident on the device at once.

@@ -80,6 +80,7 @@ pub struct Outcome {
     pub(crate) results: Vec<(String, Elem, Vec<u8>)>,
     pub(crate) accesses: Vec<AccessCount>,
     pub(crate) unread: Vec<Unread>,
+    pub(crate) printed: Vec<String>,
     pub(crate) counts: Counts,
 }
 
@@ -163,6 +164,11 @@ impl Outcome {
     /// ```
     pub fn unread(&self) -> &[Unread] {
         &self.unread
+    }
+
+    /// What `print` has shown, in the order of the program. It is on standard output, too.
+    pub fn printed(&self) -> &[String] {
+        &self.printed
     }
 
     /// Operations of the thread program by kind, counted for each thread that performed them.

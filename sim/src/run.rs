@@ -2,9 +2,9 @@
 //! merged in the order of the grid.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tilewright_program::Elem;
@@ -41,6 +41,7 @@ use crate::table::tables;
 /// # Ok::<(), tilewright_sim::Error>(())
 /// ```
 pub fn run(kernel: &Generated, args: &[Arg], options: &Options) -> Result<Outcome, Error> {
+    let kernel = kernel.probed();
     let plan = plan(kernel, &given(args), &options.limits)?;
     launches(kernel, &kernel.variant(plan.variant).program, plan, args, options)
 }
@@ -63,6 +64,7 @@ pub fn run_variant(
     args: &[Arg],
     options: &Options,
 ) -> Result<Outcome, Error> {
+    let kernel = kernel.probed();
     let plan = plan_of(kernel, variant, &given(args), &options.limits)?;
     launches(kernel, &kernel.variant(plan.variant).program, plan, args, options)
 }
@@ -83,6 +85,7 @@ pub fn run_variant(
 /// # Ok::<(), tilewright_sim::Error>(())
 /// ```
 pub fn run_every(kernel: &Generated, args: &[Arg], options: &Options) -> Result<Vec<Outcome>, Error> {
+    let kernel = kernel.probed();
     // The arguments are refused as they are for any launch.
     let plan = plan(kernel, &given(args), &options.limits)?;
     if plan.variant >= kernel.variants.len() {
@@ -131,6 +134,7 @@ pub fn run_program(program: &Kernel, args: &[Arg], options: &Options) -> Result<
         requires: Vec::new(),
         packs: Vec::new(),
         empty_loops: Vec::new(),
+        with_probes: None,
         report: Default::default(),
         records: Vec::new(),
     };
@@ -226,7 +230,8 @@ fn execute(
         };
         fault(FaultKind::Malformed, message, Vec::new(), &malformed.help)
     })?;
-    let (mut first, mut unread): (Option<(Merged, Counts)>, _) = (None, Vec::new());
+    let (mut first, mut unread, mut printed): (Option<(Merged, Counts)>, _, _) =
+        (None, Vec::new(), Vec::new());
     for schedule in 0..options.schedules.max(1) {
         let context = context(program, &code, &plan, &buffers, (options, arithmetic), schedule);
         let (merged, counts) = grid(&context, options, schedule)?;
@@ -235,7 +240,8 @@ fn execute(
         match &first {
             None => {
                 first = Some((merged, counts));
-                unread = never_read(&context);
+                (unread, printed) = (never_read(&context), context.printed());
+                printed.iter().for_each(|text| println!("{text}"));
             }
             Some((before, _)) => {
                 if let Some(which) = (0..buffers.len()).find(|&at| before.data[at] != merged.data[at]) {
@@ -273,6 +279,7 @@ fn execute(
             .collect(),
         accesses: accesses(program, &code, &counts, options),
         unread,
+        printed,
         counts,
     })
 }
@@ -388,6 +395,7 @@ fn context<'c>(
         variant: plan.variant,
         locations: options.locations.as_ref(),
         events: options.events.as_ref().filter(|_| schedule == 0),
+        printed: Mutex::default(),
         resident: options.limits.multiprocessors.saturating_mul(program.launch.blocks_per_sm.max(1)),
         grain,
         arrays: arrays(program, code),

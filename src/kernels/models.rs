@@ -74,6 +74,10 @@ pub fn all() -> Vec<Shipped> {
         embed::embed: "rows of a table by their tokens",
         embed::embed_q8: "rows of a table of 8-bit integers with scales",
         embed_backward::embed_backward: "gradients of an embedding, by atomic additions",
+        experts::route_tokens: "the experts of tokens and their shares, from logits",
+        experts::arrange_pairs: "tokens and their experts in the order of experts",
+        experts::spread_rows: "rows of tokens copied to the rows of their experts",
+        experts::combine_rows: "results of experts added to tokens by their shares",
         experts::expert_tiles: "the tiles of the rows of experts, from their offsets",
         experts::experts: "GEMMs of experts, each of its own rows",
         gated::gated: "silu, gelu or gelu by tanh of a gate, times another factor",
@@ -94,8 +98,8 @@ pub fn all() -> Vec<Shipped> {
         rope::rope_pairs: "rotary embedding of neighbouring pairs",
         sample::sample_top_p: "samples of tokens by temperature, top-k and top-p, without sorting",
         selective_scan::selective_scan: "the scan of a selective model of state spaces, with 16 states for each channel",
-        weights::linear_half: "a linear layer of few rows, weights of 16 bits",
         weights::linear_q8: "a linear layer of few rows, weights of 8 bits with scales",
         weights::linear_q4: "a linear layer of few rows, weights of 4 bits with scales and offsets",
+        weights::linear_q4_hopper: "a linear layer by wgmma, weights of 4 bits with scales and offsets",
     }
 }

@@ -341,6 +341,15 @@ language! {
             "sync_threads();",
             "copy(parallelize(s, t, thread.x), parallelize(y, t, thread.x));",
             f32 [3.0, 1.0];
+    /// A condition that is checked while the kernel runs: `assert_device(n < 8, "n is small")` of integers, or of each element of a tile
+    /// that is in bounds, `assert_device(x > 0.0, "weights are positive")`. The simulator checks it. A launch does so in programs that
+    /// [ask for it](crate::from_your_program#seeing-inside-of-a-kernel); other kernels are what they are without it.
+    fn assert_device(condition: Number, text: Nested)
+        => f32 [4.0, 9.0], "assert_device(x >= 0.0, \"weights are positive\");", "map(x, y, |x| sqrt(x));", f32 [2.0, 3.0];
+    /// Prints a tile in its own coordinates, or a number, for the first block or the one that is named: `print(x, block = (1, 0))`.
+    /// Elements out of bounds are left out. It prints where [`assert_device`] is checked.
+    fn print(tile: View)
+        => f32 [4.0, 9.0], "print(x);", "map(x, y, |x| sqrt(x));", f32 [2.0, 3.0];
     /// Refuses launches with a larger size: `at_most(N, W)`, in a kernel whose tile of W elements must cover a whole row.
     fn at_most(size: Number, limit: Number);
     /// Refuses launches with a smaller size: `at_least(N, 4097)`. Elements that are in bounds for all accepted sizes, such as all

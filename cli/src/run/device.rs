@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::kernel_def::KernelDef;
+use tilewright_codegen::launch::timeline::Timeline;
 use tilewright_runtime::raw::AnyTensor;
 use tilewright_runtime::{self as runtime, Built, Device, Launched, Stream};
 
@@ -19,6 +20,8 @@ pub(super) struct Ran {
     pub(super) device: String,
     /// The fastest of a few launches.
     pub(super) time: Duration,
+    /// The timeline of the last one, if the program's kernels have one.
+    pub(super) timeline: Timeline,
 }
 
 /// Timed launches, after the one whose result counts.
@@ -40,7 +43,7 @@ fn on(stream: &Stream, def: &KernelDef, problem: &Problem) -> std::result::Resul
         time = time.min(stream.time(|| launches.launch())?.1);
     }
     let device = stream.device().properties().name.clone();
-    Ok(Ran { results, launched, device, time })
+    Ok(Ran { results, launched, device, time, timeline: stream.device().timeline() })
 }
 
 /// A kernel and its arguments on a device, to be launched any number of times.

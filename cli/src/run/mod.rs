@@ -9,11 +9,13 @@ pub(crate) mod problem;
 mod product;
 mod reference;
 pub(crate) mod simulated;
+mod timeline;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use tilewright_codegen::Generated;
+use tilewright_codegen::cuda::Instrument;
 use tilewright_codegen::kernel_def::Locations;
 use tilewright_sim::{Fault, OnEvent};
 
@@ -31,6 +33,7 @@ Examples:
   tilewright run matmul bm=64 bn=64 'tc=(8,8)' dtype=i32 --size 128,128,64
   tilewright run softmax --size M=4,N=3000
   tilewright run tutorial --device cuda:0 --size 2048,2048,256
+  tilewright run linear_hopper --size 256,256,256 --timeline linear.svg
   tilewright run tutorial --json";
 
 /// Where a kernel runs.
@@ -61,6 +64,11 @@ pub(crate) fn command() -> Command {
                 .default_value("1")
                 .value_parser(value_parser!(u32).range(1..)),
         )
+        .arg(option(
+            "timeline",
+            "FILE",
+            "Write what each warp of the first block did when: a picture, or a trace for Chrome, FILE.json",
+        ))
         .arg(flag("check", "Fail where the result cannot be compared, instead of saying so"))
         .arg(output::json_flag())
         .after_help(format!("{}\n\n{}\n\n{}", kernel::examples(EXAMPLES), output::EXIT_CODES, kernel::help()))
@@ -114,18 +122,35 @@ fn carry_out(matches: &ArgMatches, chosen: &Chosen) -> Result {
     let sizes = output::text(matches, "size");
     let problem = Problem::new(&chosen.generated, sizes, &described(matches)?, seed)?;
     let device = matches.get_one::<Where>("device").copied().unwrap_or(Where::Simulator);
+    let file = output::text(matches, "timeline");
     let shown = match device {
         Where::Simulator => {
             let schedules = *matches.get_one::<u32>("schedules").unwrap_or(&1);
             let locations = chosen.def.locations();
-            let wanted = simulated::Wanted { seed, schedules, locations, events: None };
+            let seen = timeline::Events::default();
+            let events = file.map(|_| timeline::receiver(&seen));
+            let wanted = simulated::Wanted { seed, schedules, locations, events };
             match simulated::run(&chosen.generated, &problem, &wanted) {
-                Ok(ran) => in_simulator(ran, schedules),
+                Ok(ran) => {
+                    if let Some(file) = file {
+                        let of = timeline::of_events(&seen, &chosen.generated, ran.outcome.variant());
+                        timeline::write(&of, file)?;
+                    }
+                    in_simulator(ran, schedules)
+                }
                 Err(tilewright_sim::Error::Fault(fault)) => return faulty(matches, &fault),
                 Err(why) => return Err(Failure::of(why)),
             }
         }
-        Where::Device(ordinal) => on_device(device::run(&chosen.def, &problem, ordinal)?),
+        Where::Device(ordinal) => {
+            if file.is_some() {
+                let instrument = Instrument { timeline: true, ..Instrument::default() };
+                tilewright_runtime::instrument(instrument).map_err(Failure::of)?;
+            }
+            let ran = device::run(&chosen.def, &problem, ordinal)?;
+            file.map_or(Ok(()), |file| timeline::write(&ran.timeline, file))?;
+            on_device(ran)
+        }
     };
     let compared = reference::compare(chosen.name, &chosen.definition, &problem, &shown.results);
     if compared.is_none() && matches.get_flag("check") {

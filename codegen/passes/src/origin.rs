@@ -153,9 +153,11 @@ impl Forward<Program> for Origins<'_> {
                 self.multiplied(ProductViews { a, b, acc }, matches!(how, Multiply::Atom(_)), state)
             }
             Op::Scan { from, to, carry, how } => self.scanned(stmt, &Scanned { from, to, carry }, how, state),
-            Op::Gather { .. } | Op::Scatter { .. } | Op::Fold { .. } | Op::Lanes { .. } => {
-                self.pass_masked(stmt, state)
-            }
+            Op::Gather { .. }
+            | Op::Scatter { .. }
+            | Op::Fold { .. }
+            | Op::Lanes { .. }
+            | Op::Probe { .. } => self.pass_masked(stmt, state),
             Op::For { var, .. } => self.loops.push(*var),
             Op::Tiles { vars, .. } => self.loops.extend(vars),
             Op::Take { number, .. } => forget(state, &|coord| is_number(coord, *number)),
@@ -279,6 +281,11 @@ impl Origins<'_> {
                 self.mask(stmt, mask);
                 // Elements that are out of bounds are not stored.
                 self.update(to, OutOfBounds { edges: Some(Vec::new()), ..OutOfBounds::UNKNOWN }, state);
+            }
+            // Where it is not known which elements are out of bounds, all are shown.
+            Op::Probe { of, .. } => {
+                let mask = self.mask_of_probe(&of[0], state);
+                self.mask(stmt, Ok(mask));
             }
             Op::Fold { from, to, with, across, identity, claimed } => {
                 let combined = CombinedOver { modes: &differ(from, to), across: &[*across] };

@@ -3,6 +3,7 @@
 
 use super::{Reader, Result, Text, Writer, read_field, records, variants, write_field};
 use crate::thread::index::{ConstantName, Expr, Exprs, Int, Ix};
+use crate::thread::probe::{Kind, Probe};
 use crate::thread::{
     AtomArg, Bar, Change, Claim, Cost, Fact, Fence, Frag, Kernel, Lane, Launch, Mem, MemoryOrder, Op, Param,
     Queue, Reg, Role, Shared, Site, Space, Stmt, Val, Var, Vote,

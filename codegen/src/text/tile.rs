@@ -117,6 +117,7 @@ variants! {
         "atomic" Atomic { from, to, update },
         "gather" Gather { from, at, to },
         "scatter" Scatter { from, at, to, update = None, claimed = false },
+        "probe" Probe { of, probe },
         "flag" Flag { flag, with, value },
         "sync_cluster" SyncCluster,
         "commit_copies" CommitCopies,

@@ -8,7 +8,7 @@ use crate::model::Config;
 /// Tokens of a page of keys and values.
 pub const PAGE: usize = 64;
 
-/// The tokens of a step: several of one sequence, one after the other, or one of each of several sequences.
+/// The tokens of a step: those of each sequence one after the other.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     pub tokens: Vec<u32>,
@@ -17,8 +17,8 @@ pub struct Batch {
     pub sequences: Vec<usize>,
     /// The pages of each sequence.
     pub tables: Vec<Vec<u32>>,
-    /// The number of last tokens whose logits are wanted.
-    pub logits: usize,
+    /// The tokens whose logits are wanted.
+    pub wanted: Vec<usize>,
 }
 
 /// What runs a model.
@@ -154,18 +154,20 @@ impl<B: Backend> Engine<B> {
         self.free.extend(self.sequences.remove(at).pages);
     }
 
-    /// A part of each new prompt, and a token for each sequence whose prompt has been read. Where the backend fails, its tokens are read
-    /// again by the next step. The error is returned by the first step that has no events.
+    /// As much of new prompts as a step reads, and a token for each sequence whose prompt has been read. Where the backend fails, its tokens
+    /// are read again by the next step. The error is returned by the first step that has no events.
     pub fn step(&mut self) -> Result<Vec<Event>> {
-        let [_, chunk] = self.backend.limits();
-        let waiting = |of: &Sequence| of.tokens.len() - of.cached;
-        let counts = || self.sequences.iter().map(waiting).enumerate();
-        let ready: Vec<usize> = counts().filter(|of| of.1 == 1).map(|of| of.0).collect();
-        let prompts = counts().filter(|of| of.1 > 1).map(|(at, waiting)| (vec![at], waiting.min(chunk)));
-        let parts: Vec<(Vec<usize>, usize)> = prompts.chain([(ready, 1)]).collect();
+        let [_, mut room] = self.backend.limits();
+        let counts = self.sequences.iter().map(|of| of.tokens.len() - of.cached).enumerate();
+        let (ready, mut prompts): (Vec<_>, Vec<_>) = counts.partition(|(_, waiting)| *waiting == 1);
+        for (_, waiting) in &mut prompts {
+            *waiting = room.min(*waiting);
+            room -= *waiting;
+        }
+        prompts.retain(|(_, count)| *count > 0);
         let (mut events, mut result) = (Vec::new(), Ok(()));
-        for (sequences, count) in parts.iter().filter(|of| !of.0.is_empty()) {
-            result = self.advance(sequences, *count, &mut events);
+        for part in [prompts, ready].iter().filter(|part| !part.is_empty()) {
+            result = self.advance(part, &mut events);
             if result.is_err() {
                 break;
             }
@@ -177,28 +179,26 @@ impl<B: Backend> Engine<B> {
         if events.is_empty() { result.map(|()| events) } else { Ok(events) }
     }
 
-    /// Reads `count` tokens of each of these sequences, and samples where they are the last ones.
-    fn advance(&mut self, all: &[usize], count: usize, events: &mut Vec<Event>) -> Result<()> {
-        let mut batch = Batch::default();
-        for (row, at) in all.iter().enumerate() {
+    /// Reads tokens of sequences, and samples where they are the last ones.
+    fn advance(&mut self, all: &[(usize, usize)], events: &mut Vec<Event>) -> Result<()> {
+        let (mut batch, mut choices) = (Batch::default(), Vec::new());
+        for (row, (at, count)) in all.iter().enumerate() {
             let sequence = &self.sequences[*at];
             let range = sequence.cached..sequence.cached + count;
             batch.tokens.extend(&sequence.tokens[range.clone()]);
-            batch.positions.extend(range.map(|at| at as u32));
-            batch.sequences.extend(std::iter::repeat_n(row, count));
+            batch.positions.extend(range.clone().map(|at| at as u32));
+            batch.sequences.extend(std::iter::repeat_n(row, *count));
             batch.tables.push(sequence.pages.clone());
+            if range.end == sequence.tokens.len() {
+                batch.wanted.push(batch.tokens.len() - 1);
+                // A step that fails is tried again with the same random numbers.
+                let Settings { temperature, top_p, .. } = sequence.settings;
+                let random = if temperature > 0.0 { uniform(sequence.random).0 } else { 0.0 };
+                choices.push(Choice { temperature, top_p, random });
+            }
         }
-        let ends = |at: &usize| self.sequences[*at].cached + count == self.sequences[*at].tokens.len();
-        batch.logits = all.iter().filter(|at| ends(at)).count();
-        // A step that fails is tried again with the same random numbers.
-        let drawn = |at: &usize| uniform(self.sequences[*at].random);
-        let choice = |at: &usize| {
-            let Settings { temperature, top_p, .. } = self.sequences[*at].settings;
-            Choice { temperature, top_p, random: if temperature > 0.0 { drawn(at).0 } else { 0.0 } }
-        };
-        let choices: Vec<Choice> = all.iter().filter(|at| ends(at)).map(choice).collect();
         let mut chosen = self.backend.choose(&batch, &choices)?.into_iter();
-        for at in all {
+        for (at, count) in all {
             let sequence = &mut self.sequences[*at];
             sequence.cached += count;
             if sequence.cached == sequence.tokens.len() {
@@ -241,7 +241,7 @@ impl Choice {
 }
 
 /// A number from 0 to 1, and the next state of its generator (SplitMix64).
-fn uniform(state: u64) -> (f32, u64) {
+pub fn uniform(state: u64) -> (f32, u64) {
     let next = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut bits = next;
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -6,7 +6,7 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use crate::Result;
-use crate::model::{Config, Tensors};
+use crate::model::{Config, Experts, Tensors};
 use crate::tokenizer::{self, Tokenizer};
 use crate::weights::{Format, Matrix};
 
@@ -169,6 +169,10 @@ impl Gguf {
             epsilon: real("attention.layer_norm_rms_epsilon")? as f32,
             rope_base: real("rope.freq_base").unwrap_or(10_000.0),
             rope_pairs: true,
+            experts: size("expert_count")
+                .ok()
+                .filter(|count| *count > 0)
+                .map(|count| Experts { count, used: size("expert_used_count").unwrap_or(1) }),
         })
     }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::Result;
 use crate::engine::{Backend, Batch, PAGE};
-use crate::model::{Config, Model};
-use crate::weights::dot;
+use crate::model::{Config, Layer, Model};
+use crate::weights::{Matrix, dot};
 
 /// Weights, and pages of keys and values.
 pub struct Host {
@@ -108,6 +108,17 @@ fn gated(rows: &[f32], hidden: usize) -> Vec<f32> {
     rows.chunks_exact(2 * hidden).flat_map(row_of).collect()
 }
 
+/// The most probable experts of a row, and their shares, which add up to 1.
+fn chosen(layer: &Layer, row: &[f32], used: usize) -> Vec<(usize, f32)> {
+    let scores = layer.router.as_ref().map_or(Vec::new(), |router| router.times(row));
+    let mut all: Vec<(usize, f32)> = scores.into_iter().enumerate().collect();
+    all.sort_by(|a, b| b.1.total_cmp(&a.1));
+    all.truncate(used);
+    let most = all[0].1;
+    let total: f32 = all.iter().map(|of| (of.1 - most).exp()).sum();
+    all.into_iter().map(|(expert, score)| (expert, (score - most).exp() / total)).collect()
+}
+
 impl Backend for Host {
     fn config(&self) -> &Config {
         &self.model.config
@@ -127,7 +138,7 @@ impl Backend for Host {
 
     fn forward(&mut self, batch: &Batch) -> Result<Vec<f32>> {
         let model = self.model.clone();
-        let Config { width, hidden, epsilon, .. } = model.config;
+        let config @ Config { width, hidden, epsilon, .. } = model.config;
         let mut x = vec![0.0; batch.tokens.len() * width];
         for (row, token) in x.chunks_exact_mut(width).zip(&batch.tokens) {
             model.embedding.row(*token as usize, row);
@@ -136,10 +147,22 @@ impl Backend for Host {
             let mut qkv = layer.qkv.times(&norm(&x, &layer.attention_norm, epsilon));
             let attended = self.attention(at, batch, &mut qkv);
             add(&mut x, &layer.output.times(&attended));
-            let rows = layer.gate_up.times(&norm(&x, &layer.ffn_norm, epsilon));
-            add(&mut x, &layer.down.times(&gated(&rows, hidden)));
+            let normed = norm(&x, &layer.ffn_norm, epsilon);
+            let Some(experts) = config.experts else {
+                add(&mut x, &layer.down.times(&gated(&layer.gate_up.times(&normed), hidden)));
+                continue;
+            };
+            for (x, row) in x.chunks_exact_mut(width).zip(normed.chunks_exact(width)) {
+                for (expert, share) in chosen(layer, row, experts.used) {
+                    let part = |of: &Matrix, rows: usize| of.part(expert * rows..(expert + 1) * rows);
+                    let rows = part(&layer.gate_up, 2 * hidden).times(row);
+                    let result = part(&layer.down, width).times(&gated(&rows, hidden));
+                    x.iter_mut().zip(result).for_each(|(x, result)| *x += share * result);
+                }
+            }
         }
-        let last = &x[x.len() - batch.logits * width..];
-        Ok(model.head().times(&norm(last, &model.norm, epsilon)))
+        let wanted: Vec<f32> =
+            batch.wanted.iter().flat_map(|row| &x[row * width..][..width]).copied().collect();
+        Ok(model.head().times(&norm(&wanted, &model.norm, epsilon)))
     }
 }

@@ -2,22 +2,32 @@
 
 use std::collections::HashMap;
 
-use tilewright::kernels::models::{embed, gated, paged, rms_norm, sample, weights};
-use tilewright::{KernelDef, f16};
+use tilewright::kernels::models::attention_forward::attention_forward;
+use tilewright::kernels::models::{embed, experts, gated, gated_gemm, paged, rms_norm, sample, weights};
+use tilewright::prelude::*;
+use tilewright::{Elem, KernelDef};
 
 use crate::Result;
 use crate::engine::{Backend, Batch, Choice, PAGE};
-use crate::launch::{Data, Launch, Runner, Value};
-use crate::model::{Config, Model};
+use crate::launch::{Launch, Runner, Value, bytes, numbers};
+use crate::model::{Config, Experts, Model};
+use crate::random;
 use crate::weights::{Format, Matrix};
 
 /// Most sequences, and most tokens of a step.
 const SEQUENCES: usize = 64;
-const CHUNK: usize = 512;
+pub const CHUNK: usize = 4096;
 /// Blocks of attention that fill a GPU, most parts of a sequence, and keys that a block reads at once.
 const BLOCKS: usize = 264;
 const MOST_PARTS: usize = 64;
 const KEYS: usize = 32;
+/// Rows of a tile of experts, for their mean number of rows.
+const EXPERT_ROWS: [(usize, usize); 3] = [(12, 16), (512, 64), (usize::MAX, 96)];
+
+/// y = a·wᵀ in 16 bits, and y = alpha·a·wᵀ + beta·y in f32.
+const STORE: MatmulKernel<f16> = matmul_kernel!(dtype = f16, a = k_major, b = k_major, c = n_major);
+const ADD: MatmulKernel<f16> =
+    matmul_kernel!(dtype = f16, out = f32, a = k_major, b = k_major, c = n_major, alpha_beta = true);
 
 /// Weights in buffers.
 struct Weights {
@@ -28,206 +38,143 @@ struct Weights {
     buffers: Vec<usize>,
 }
 
-/// The kernels for a format of weights: y = a·wᵀ, x += a·wᵀ.
-#[derive(Clone, Copy)]
-struct Linear {
-    format: Format,
-    store: usize,
-    add: usize,
+/// What becomes of a product: it is stored in 16 bits, added to numbers of f32, or stored in f32.
+#[derive(Clone, Copy, Debug)]
+enum To {
+    Half,
+    Sum,
+    Single,
 }
 
 struct Layer {
     norms: [usize; 2],
     qkv: Weights,
     output: Weights,
+    router: Option<Weights>,
     gate_up: Weights,
     down: Weights,
     pages: [usize; 2],
 }
 
-/// Buffers of a step: f32 for the residual stream, f16 for operands of products.
-struct Buffers {
-    /// Tokens, their positions, the rows of the table, and the table of pages.
-    inputs: usize,
-    x: usize,
-    normed: usize,
-    qkv: usize,
-    q: usize,
-    attended: usize,
-    gate_up: usize,
-    gated: usize,
-    /// By their number of rows.
-    logits: HashMap<usize, usize>,
-    rotations: [usize; 2],
-    /// Of attention: the results of parts of sequences, their maxima and sums, and how many parts have arrived.
-    parts: [usize; 3],
-    /// Of samples: temperatures, top-p and random numbers, and the tokens.
-    choices: usize,
-    chosen: usize,
-}
-
-/// The kernels of a model, by the runner's numbers.
-struct KernelIds {
-    embed: usize,
+/// What launches need of a model.
+struct Plan {
+    config: Config,
+    pages: usize,
+    chunk: usize,
+    layers: Vec<Layer>,
+    embedding: Weights,
+    head: Option<Weights>,
     norm: usize,
-    rotate: usize,
-    /// Attention of the newest tokens of several sequences, and of the tokens of a prompt.
-    attend: usize,
-    prefill: usize,
-    gate: usize,
-    logits: usize,
-    sample: usize,
-    linear: Vec<Linear>,
+    buffers: HashMap<&'static str, usize>,
+    kernels: HashMap<String, usize>,
 }
 
 /// A model on a runner.
 pub struct Kernels<R> {
     runner: R,
-    config: Config,
-    pages: usize,
-    layers: Vec<Layer>,
-    embedding: Weights,
-    head: Option<Weights>,
-    norm: usize,
-    buffers: Buffers,
-    kernels: KernelIds,
+    plan: Plan,
+    /// What buffers of inputs have.
+    written: HashMap<&'static str, Vec<u8>>,
 }
 
-fn halves(values: Vec<f32>) -> Vec<f16> {
-    values.into_iter().map(f16::from_f32).collect()
+/// Tokens of a step.
+#[derive(Clone)]
+struct Step<'a> {
+    count: usize,
+    /// The rows whose logits are wanted.
+    wanted: &'a [usize],
+    /// Of prompts: the first row and position of each sequence, and its number of rows.
+    prompts: Vec<[usize; 3]>,
+    /// Into how many parts the keys of each sequence are divided.
+    parts: usize,
 }
 
 /// The numbers in f16 at byte `at` of each block of 32, column after column.
-fn block_numbers(matrix: &Matrix, at: usize) -> Data {
+fn block_numbers(matrix: &Matrix, at: usize) -> Vec<u8> {
     let (blocks, size) = (matrix.columns / 32, matrix.format.block().1);
-    let bits = |block: usize, row: usize| {
-        let first = row * matrix.row_bytes() + block * size + at;
-        f16::from_bits(u16::from_le_bytes([matrix.bytes[first], matrix.bytes[first + 1]]))
-    };
-    Data::F16((0..blocks).flat_map(|block| (0..matrix.rows).map(move |row| bits(block, row))).collect())
+    let first = |block: usize, row: usize| row * matrix.row_bytes() + block * size + at;
+    let number = |block| (0..matrix.rows).flat_map(move |row| [0, 1].map(|of| first(block, row) + of));
+    (0..blocks).flat_map(number).map(|at| matrix.bytes[at]).collect()
 }
 
 impl Weights {
     fn new(runner: &mut impl Runner, matrix: &Matrix) -> Result<Weights> {
         let &Matrix { format, rows, columns, .. } = matrix;
         let blocks = || matrix.bytes.chunks_exact(format.block().1);
-        let data = match format {
-            Format::F32 | Format::F16 | Format::Bf16 => vec![Data::F16(halves(matrix.to_f32()))],
-            Format::Q8 => {
-                let codes = blocks().flat_map(|of| of[2..].iter().map(|code| code.cast_signed()));
-                vec![Data::I8(codes.collect()), block_numbers(matrix, 0)]
-            }
-            Format::Q4 => {
-                let code =
-                    |of: &[u8], at: usize| if at < 16 { of[4 + at] & 15 } else { of[4 + at - 16] >> 4 };
-                // The first of both elements of a byte, in the order of `linear_q4`.
-                let first = |byte: usize| byte / 2 % 2 * 16 + byte % 2 * 8 + byte / 4 * 2;
-                let both = move |of, at| code(of, at) | (code(of, at + 1) << 4);
-                let pairs = |of| (0..16).map(move |byte| both(of, first(byte)));
-                let codes = Data::U8(blocks().flat_map(pairs).collect());
-                vec![codes, block_numbers(matrix, 0), block_numbers(matrix, 2)]
-            }
+        let buffers = if matrix.bytes.is_empty() {
+            random::weights(runner, format, rows * columns)?
+        } else {
+            let data = match format {
+                Format::F16 => vec![(Elem::F16, matrix.bytes.clone())],
+                Format::F32 | Format::Bf16 => {
+                    vec![(Elem::F16, bytes(matrix.to_f32().into_iter().map(f16::from_f32)))]
+                }
+                Format::Q8 => {
+                    let codes = blocks().flat_map(|of| of[2..].iter().copied());
+                    vec![(Elem::I8, codes.collect()), (Elem::F16, block_numbers(matrix, 0))]
+                }
+                Format::Q4 => {
+                    let code =
+                        |of: &[u8], at: usize| if at < 16 { of[4 + at] & 15 } else { of[4 + at - 16] >> 4 };
+                    // The first of both elements of a byte, in the order of `linear_q4`.
+                    let first = |byte: usize| byte / 2 % 2 * 16 + byte % 2 * 8 + byte / 4 * 2;
+                    let both = move |of, at| code(of, at) | (code(of, at + 1) << 4);
+                    let pairs = |of| (0..16).map(move |byte| both(of, first(byte)));
+                    let numbers = [0, 2].map(|at| (Elem::F16, block_numbers(matrix, at)));
+                    [(Elem::U8, blocks().flat_map(pairs).collect())].into_iter().chain(numbers).collect()
+                }
+            };
+            data.into_iter().map(|(elem, bytes)| runner.buffer(elem, &bytes)).collect::<Result<_>>()?
         };
-        let buffers = data.into_iter().map(|data| runner.buffer(data)).collect::<Result<_>>()?;
-        let format = if matches!(format, Format::Q8 | Format::Q4) { format } else { Format::F16 };
-        Ok(Weights { format, rows, columns, buffers })
+        Ok(Weights { format: format.on_device(), rows, columns, buffers })
     }
 
-    /// The arguments: scales and offsets by columns.
-    fn args(&self) -> Vec<Value> {
+    /// The arguments of some rows: scales and offsets by columns.
+    fn args(&self, rows: std::ops::Range<usize>) -> Vec<Value> {
         let width = if self.format == Format::Q4 { self.columns / 2 } else { self.columns };
-        let narrow = |buffer| Value::read(buffer, [self.rows, self.columns / 32], [1, self.rows]);
-        let numbers = Value::rows(self.buffers[0], self.rows, width);
-        [numbers].into_iter().chain(self.buffers[1..].iter().map(|of| narrow(*of))).collect()
+        let narrow = |buffer: &usize| {
+            Value::tensor(*buffer, &[rows.len(), self.columns / 32], &[1, self.rows]).from(rows.start)
+        };
+        let numbers = Value::rows(self.buffers[0], rows.len(), width).from(rows.start * width);
+        [numbers].into_iter().chain(self.buffers[1..].iter().map(narrow)).collect()
     }
 }
 
-impl<R: Runner> Kernels<R> {
-    /// Moves a model to a runner, with memory for this number of pages.
-    pub fn new(mut runner: R, model: &Model, pages: usize) -> Result<Kernels<R>> {
-        let config = model.config;
-        if config.heads / config.kv_heads > 16 || config.width > 8192 || model.embedding.rows > 262_137 {
-            return Err(format!(
-                "kernels have at most 16 heads for a head of keys, 8192 columns and 262137 tokens: {config:?}"
-            )
-            .into());
+impl Plan {
+    fn launch(&self, kernel: &str, args: impl Into<Vec<Value>>) -> Launch {
+        Launch { kernel: self.kernels[kernel], args: args.into() }
+    }
+
+    /// Rows of a buffer.
+    fn rows(&self, buffer: &str, rows: usize, columns: usize) -> Value {
+        Value::tensor(self.buffers[buffer], &[rows, columns], &[columns, 1])
+    }
+
+    fn vector(&self, buffer: &str, count: usize) -> Value {
+        Value::vector(self.buffers[buffer], count)
+    }
+
+    /// A product of rows by weights.
+    fn linear(&self, weights: &Weights, a: &str, y: &str, count: usize, to: To) -> Launch {
+        let mut args = vec![self.rows(a, count, weights.columns)];
+        args.extend(weights.args(0..weights.rows));
+        args.push(self.rows(y, count, weights.rows).written());
+        if weights.format == Format::F16 {
+            match to {
+                To::Half => {}
+                To::Sum => args.extend([1.0, 1.0].map(Value::Number)),
+                To::Single => args.extend([1.0, 0.0].map(Value::Number)),
+            }
         }
-        let [queries, keys] = config.widths();
-        let layers = model.layers.iter().map(|layer| {
-            let norms = [&layer.attention_norm, &layer.ffn_norm].map(|norm| Data::F32(norm.clone()));
-            let [first, second] = norms;
-            let stored = || Data::Zeros(pages * PAGE * keys);
-            Ok(Layer {
-                norms: [runner.buffer(first)?, runner.buffer(second)?],
-                qkv: Weights::new(&mut runner, &layer.qkv)?,
-                output: Weights::new(&mut runner, &layer.output)?,
-                gate_up: Weights::new(&mut runner, &layer.gate_up)?,
-                down: Weights::new(&mut runner, &layer.down)?,
-                pages: [runner.buffer(stored())?, runner.buffer(stored())?],
-            })
-        });
-        let layers = layers.collect::<Result<_>>()?;
-        let embedding = Weights::new(&mut runner, &halved(&model.embedding))?;
-        let head = model.head.as_ref().map(|head| Weights::new(&mut runner, head)).transpose()?;
-        let norm = runner.buffer(Data::F32(model.norm.clone()))?;
-        let [cosines, sines] = model.rotations();
-        let rotations = [runner.buffer(Data::F32(cosines))?, runner.buffer(Data::F32(sines))?];
-        let inputs = 3 * CHUNK + SEQUENCES * config.context.div_ceil(PAGE);
-        let inputs = runner.buffer(Data::I32(vec![0; inputs]))?;
-        let mut half = |width| runner.buffer(Data::Zeros(CHUNK * width));
-        let [normed, qkv, q] = [half(config.width)?, half(queries + 2 * keys)?, half(queries)?];
-        let [attended, gate_up, gated] = [half(queries)?, half(2 * config.hidden)?, half(config.hidden)?];
-        let x = runner.buffer(Data::F32(vec![0.0; CHUNK * config.width]))?;
-        let blocks = BLOCKS.max(SEQUENCES * config.kv_heads) * (config.heads / config.kv_heads);
-        let mut numbers = |count| runner.buffer(Data::F32(vec![0.0; count]));
-        let [results, sums] = [numbers(blocks * config.head)?, numbers(2 * blocks)?];
-        let arrived = runner.buffer(Data::I32(vec![0; SEQUENCES * config.kv_heads]))?;
-        let parts = [results, sums, arrived];
-        let choices = runner.buffer(Data::F32(vec![0.0; 3 * SEQUENCES]))?;
-        let chosen = runner.buffer(Data::I32(vec![0; SEQUENCES]))?;
-        let logits = HashMap::new();
-        let buffers = Buffers {
-            inputs,
-            x,
-            normed,
-            qkv,
-            q,
-            attended,
-            gate_up,
-            gated,
-            logits,
-            rotations,
-            parts,
-            choices,
-            chosen,
-        };
-        let kernels =
-            kernel_ids(&mut runner, &config, embedding.format, head.as_ref().unwrap_or(&embedding).format)?;
-        Ok(Kernels { runner, config, pages, layers, embedding, head, norm, buffers, kernels })
+        self.launch(&format!("{:?} {to:?}", weights.format), args)
     }
 
-    /// y = a·wᵀ, or x += a·wᵀ.
-    fn linear(&self, weights: &Weights, a: usize, to: usize, count: usize, adds: bool) -> Launch {
-        let linear = self.kernels.linear.iter().find(|of| of.format == weights.format);
-        let kernel = linear.map_or(usize::MAX, |of| if adds { of.add } else { of.store });
-        let mut args = vec![Value::rows(a, count, weights.columns)];
-        args.extend(weights.args());
-        args.push(Value::rows(to, count, weights.rows).written());
-        Launch { kernel, args }
-    }
-
-    /// The weights of the logits.
-    fn head(&self) -> &Weights {
-        self.head.as_ref().unwrap_or(&self.embedding)
-    }
-
-    /// Normalises rows from `first` on.
-    fn normed(&self, weights: usize, first: usize, count: usize) -> Launch {
-        let (width, of) = (self.config.width, &self.buffers);
-        let x = Value::rows(of.x, count, width).from(first * width);
-        let y = Value::rows(of.normed, count, width).written();
-        let args = vec![Value::Number(self.config.epsilon), x, Value::vector(weights, width), y];
-        Launch { kernel: self.kernels.norm, args }
+    /// Normalises rows from `from` on, to rows from `to` on.
+    fn normed(&self, weights: usize, from: usize, to: usize, count: usize) -> Launch {
+        let width = self.config.width;
+        let x = self.rows("x", count, width).from(from * width);
+        let y = self.rows("normed", count, width).from(to * width).written();
+        self.launch("norm", [Value::Number(self.config.epsilon), x, Value::vector(weights, width), y])
     }
 
     /// Into how many parts the keys of each sequence are divided, so that few sequences fill a GPU too: a power of two.
@@ -236,205 +183,388 @@ impl<R: Runner> Kernels<R> {
         1 << most.min(longest.div_ceil(KEYS)).max(1).ilog2()
     }
 
-    /// Where attention stores the results of parts.
-    fn attention_parts(&self, parts: usize, count: usize) -> [Value; 3] {
-        let Config { heads, kv_heads, head, .. } = self.config;
-        let (group, [results, sums, arrived]) = (heads / kv_heads, self.buffers.parts);
-        let compact = |buffer, extents: &[usize]| {
-            let strides =
-                extents.iter().scan(1, |next, extent| Some(std::mem::replace(next, *next * extent)));
-            Value::tensor(buffer, extents.to_vec(), strides.collect()).written()
-        };
-        [
-            compact(results, &[head, group, kv_heads, count, parts]),
-            compact(sums, &[group, parts, kv_heads, count, 2]),
-            compact(arrived, &[kv_heads, count]),
-        ]
+    /// Tokens, positions or rows of the table, of these rows of a step.
+    fn input(&self, step: &Step, at: usize, rows: std::ops::Range<usize>) -> Value {
+        let (buffer, most) =
+            if step.prompts.is_empty() { ("newest", SEQUENCES) } else { ("prompts", self.chunk) };
+        self.vector(buffer, rows.len()).from(at * most + rows.start)
     }
 
-    /// The launches of a step: `logits` of the last of `count` tokens. Keys of each sequence are divided into parts.
-    fn launches(&self, count: usize, logits: usize, parts: usize) -> Vec<Launch> {
-        let Config { width, hidden, heads, kv_heads, head, context, .. } = self.config;
-        let (of, [_, keys]) = (&self.buffers, self.config.widths());
-        let pages = context.div_ceil(PAGE);
-        let KernelIds { embed, rotate, attend, prefill, gate, logits: last, sample, .. } = self.kernels;
-        let is_prompt = count > logits;
-        let mut all = Vec::new();
-        let input = |at: usize| Value::vector(of.inputs, count).from(at * CHUNK);
-        let mut args = vec![input(0)];
-        args.extend(self.embedding.args());
-        args.push(Value::rows(of.x, count, width).written());
-        all.push(Launch { kernel: embed, args });
-        let heads_of =
-            |buffer, heads: usize| Value::read(buffer, [count, heads, head], [heads * head, head, 1]);
-        let table = Value::rows(of.inputs, SEQUENCES, pages).from(3 * CHUNK);
-        let tokens = [input(1), input(2), table];
-        for layer in &self.layers {
-            let stored = layer.pages.map(|of| {
-                let strides = [PAGE * keys, keys, head, 1];
-                Value::read(of, [self.pages, PAGE, kv_heads, head], strides)
-            });
-            all.push(self.normed(layer.norms[0], 0, count));
-            all.push(self.linear(&layer.qkv, of.normed, of.qkv, count, false));
-            let angles = of.rotations.map(|of| Value::rows(of, context, head / 2));
-            let mut args = [&tokens[..], &angles, &[heads_of(of.qkv, heads + 2 * kv_heads)]].concat();
-            args.push(heads_of(of.q, heads).written());
-            args.extend(stored.clone().map(Value::written));
-            all.push(Launch { kernel: rotate, args });
-            // Queries by tokens, or by tokens and heads of keys.
-            let queries = |buffer| match is_prompt {
-                true => heads_of(buffer, heads),
-                false => {
-                    let (group, width) = (heads / kv_heads, heads * head);
-                    Value::read(buffer, [count, kv_heads, group, head], [width, group * head, head, 1])
-                }
+    /// The attention of a layer, from queries, keys and values to `attended`.
+    fn attention(&self, layer: &Layer, step: &Step, all: &mut Vec<Launch>) {
+        let Config { heads, kv_heads, head, context, .. } = self.config;
+        let ([queries, keys], count) = (self.config.widths(), step.count);
+        let (width, group) = (queries + 2 * keys, heads / kv_heads);
+        let table = self.rows("table", SEQUENCES, context.div_ceil(PAGE));
+        let tokens =
+            |rows: std::ops::Range<usize>| [1, 2].map(|at| self.input(step, at, rows.clone())).to_vec();
+        let stored = layer
+            .pages
+            .map(|of| Value::tensor(of, &[self.pages, PAGE, kv_heads, head], &[PAGE * keys, keys, head, 1]));
+        let by_heads = |buffer: &str, count, heads, width| {
+            Value::tensor(self.buffers[buffer], &[count, heads, head], &[width, head, 1])
+        };
+        let angles = ["cosines", "sines"].map(|of| self.rows(of, context, head / 2));
+        let (qkv, stores) =
+            (by_heads("qkv", count, heads + 2 * kv_heads, width), stored.clone().map(Value::written));
+        let args = [&tokens(0..count)[..], &[table.clone()], &angles, &[qkv.written()], &stores].concat();
+        all.push(self.launch("rotate", args));
+        let scale = Value::Number(1.0 / (head as f32).sqrt());
+        if step.prompts.is_empty() {
+            let grouped = |buffer: &str, width| {
+                let strides = [width, group * head, head, 1];
+                Value::tensor(self.buffers[buffer], &[count, kv_heads, group, head], &strides)
             };
-            let scale = Value::Number(1.0 / (head as f32).sqrt());
-            let mut args = [&[scale], &tokens[..], &[queries(of.q)], &stored].concat();
-            if !is_prompt {
-                args.extend(self.attention_parts(parts, count));
-            }
-            args.push(queries(of.attended).written());
-            all.push(Launch { kernel: if is_prompt { prefill } else { attend }, args });
-            all.push(self.linear(&layer.output, of.attended, of.x, count, true));
-            all.push(self.normed(layer.norms[1], 0, count));
-            all.push(self.linear(&layer.gate_up, of.normed, of.gate_up, count, false));
-            let both = Value::read(of.gate_up, [count, hidden, 2], [2 * hidden, 1, hidden]);
-            all.push(Launch {
-                kernel: gate,
-                args: vec![both, Value::rows(of.gated, count, hidden).written()],
-            });
-            all.push(self.linear(&layer.down, of.gated, of.x, count, true));
+            let parts = |of: &str, extents: &[usize]| Value::columns(self.buffers[of], extents).written();
+            let parts = [
+                parts("results", &[head, group, kv_heads, count, step.parts]),
+                parts("sums", &[group, step.parts, kv_heads, count, 2]),
+                parts("arrived", &[kv_heads, count]),
+            ];
+            let (q, out) = (grouped("qkv", width), grouped("attended", queries).written());
+            let args = [&[scale], &tokens(0..count)[..], &[table, q], &stored, &parts, &[out]].concat();
+            return all.push(self.launch("attend", args));
         }
-        if let Some(buffer) = of.logits.get(&logits.next_power_of_two()).filter(|_| logits > 0) {
-            all.push(self.normed(self.norm, count - logits, logits));
-            all.push(Launch { kernel: last, ..self.linear(self.head(), of.normed, *buffer, logits, false) });
-            let choice = |at: usize| Value::vector(of.choices, logits).from(at * SEQUENCES);
-            let rows = Value::rows(*buffer, logits, self.vocabulary());
-            let chosen = Value::vector(of.chosen, logits).written();
-            all.push(Launch { kernel: sample, args: vec![choice(0), choice(1), choice(2), rows, chosen] });
+        for [row, position, count] in step.prompts.iter().copied() {
+            // A prompt without keys in pages has all of its keys in this step.
+            all.push(if position == 0 && self.kernels.contains_key("forward") {
+                let rows = |buffer: &str, from: usize, heads, width| {
+                    let strides = [width, 1, head, count * width];
+                    let rows = Value::tensor(self.buffers[buffer], &[count, head, heads, 1], &strides);
+                    rows.from(row * width + from)
+                };
+                let qkv = [(0, heads), (queries, kv_heads), (queries + keys, kv_heads)];
+                let qkv = qkv.map(|(from, heads)| rows("qkv", from, heads, width));
+                let numbers = [scale.clone(), Value::Integer(0), Value::Number(1.0)];
+                let out = rows("attended", 0, heads, queries).written();
+                self.launch("forward", [&numbers[..], &qkv, &[out]].concat())
+            } else {
+                let q = by_heads("qkv", count, heads, width).from(row * width);
+                let out = by_heads("attended", count, heads, queries).from(row * queries).written();
+                let own = tokens(row..row + count);
+                self.launch(
+                    "prefill",
+                    [&[scale.clone()], &own[..], &[table.clone(), q], &stored, &[out]].concat(),
+                )
+            });
+        }
+    }
+
+    /// The feed-forward part of a layer, from `normed` to the residual stream.
+    fn feed_forward(&self, layer: &Layer, count: usize, all: &mut Vec<Launch>) {
+        let hidden = self.config.hidden;
+        if let (Some(experts), Some(router)) = (self.config.experts, &layer.router) {
+            return self.experts(layer, router, experts, count, all);
+        }
+        if layer.gate_up.format == Format::F16 && self.kernels.contains_key("gated_gemm") {
+            let halves = [0..hidden, hidden..2 * hidden].map(|rows| layer.gate_up.args(rows).remove(0));
+            let (x, y) = (self.rows("normed", count, self.config.width), self.rows("gated", count, hidden));
+            all.push(self.launch("gated_gemm", [&[x], &halves[..], &[y.written()]].concat()));
+        } else {
+            all.push(self.linear(&layer.gate_up, "normed", "gate_up", count, To::Half));
+            all.push(self.gate(count));
+        }
+        all.push(self.linear(&layer.down, "gated", "x", count, To::Sum));
+    }
+
+    /// silu(gate)·up of rows that have both.
+    fn gate(&self, count: usize) -> Launch {
+        let hidden = self.config.hidden;
+        let both = Value::tensor(self.buffers["gate_up"], &[count, hidden, 2], &[2 * hidden, 1, hidden]);
+        self.launch("gate", [both, self.rows("gated", count, hidden).written()])
+    }
+
+    /// Each token's experts. Pairs of tokens and experts are rows, in the order of experts.
+    fn experts(&self, layer: &Layer, router: &Weights, of: Experts, count: usize, all: &mut Vec<Launch>) {
+        let (width, pairs) = (self.config.width, count * of.used);
+        let by_token = |buffer| self.rows(buffer, count, of.used);
+        let (rows, offsets) = (self.vector("places", pairs), self.vector("offsets", of.count + 1));
+        all.push(self.linear(router, "normed", "routes", count, To::Single));
+        let routes = self.rows("routes", count, of.count);
+        all.push(self.launch("route", [routes, by_token("experts").written(), by_token("shares").written()]));
+        let args = [self.vector("experts", pairs), rows.clone().written(), offsets.clone().written()];
+        all.push(self.launch("arrange", args));
+        let args = [rows, self.rows("normed", count, width), self.rows("spread", pairs, width).written()];
+        all.push(self.launch("spread", args));
+        let tile = EXPERT_ROWS.iter().find(|(most, _)| pairs / of.count <= *most).map_or(16, |found| found.1);
+        let tiles = self.rows("tiles", pairs / tile + of.count, 3);
+        all.push(self.launch(&format!("tiles {tile}"), [offsets, tiles.clone().written()]));
+        let product = |x: &str, w: &Weights, y: &str| {
+            let (n, k) = (w.rows / of.count, w.columns);
+            let weights = Value::tensor(w.buffers[0], &[of.count, n, k], &[n * k, k, 1]);
+            let (x, y) = (self.rows(x, pairs, k), self.rows(y, pairs, n).written());
+            self.launch(&format!("experts {tile}"), [tiles.clone(), x, weights, y])
+        };
+        all.push(product("spread", &layer.gate_up, "gate_up"));
+        all.push(self.gate(pairs));
+        all.push(product("gated", &layer.down, "outputs"));
+        let (y, x) = (self.rows("outputs", pairs, width), self.rows("x", count, width).written());
+        all.push(self.launch("combine", [by_token("places"), by_token("shares"), y, x]));
+    }
+
+    /// The launches of a step.
+    fn launches(&self, step: &Step) -> Vec<Launch> {
+        let (width, count) = (self.config.width, step.count);
+        let mut args = vec![self.input(step, 0, 0..count)];
+        args.extend(self.embedding.args(0..self.embedding.rows));
+        args.push(self.rows("x", count, width).written());
+        let mut all = vec![self.launch("embed", args)];
+        for layer in &self.layers {
+            all.push(self.normed(layer.norms[0], 0, 0, count));
+            all.push(self.linear(&layer.qkv, "normed", "qkv", count, To::Half));
+            self.attention(layer, step, &mut all);
+            all.push(self.linear(&layer.output, "attended", "x", count, To::Sum));
+            all.push(self.normed(layer.norms[1], 0, 0, count));
+            self.feed_forward(layer, count, &mut all);
+        }
+        if step.prompts.is_empty() {
+            all.push(self.normed(self.norm, 0, 0, count));
+        } else {
+            let rows = step.wanted.iter().enumerate();
+            all.extend(rows.map(|(to, from)| self.normed(self.norm, *from, to, 1)));
+        }
+        let rows = step.wanted.len();
+        if rows > 0 {
+            let head = self.head.as_ref().unwrap_or(&self.embedding);
+            all.push(self.linear(head, "normed", "logits", rows, To::Single));
+            let choice = |at: usize| self.vector("choices", rows).from(at * SEQUENCES);
+            let logits = self.rows("logits", rows, head.rows);
+            let args = [choice(0), choice(1), choice(2), logits, self.vector("chosen", rows).written()];
+            all.push(self.launch("sample", args));
         }
         all
     }
 }
 
 impl<R: Runner> Kernels<R> {
+    /// Moves a model to a runner, with memory for this number of pages, and for steps of this number of tokens.
+    pub fn new(mut runner: R, model: &Model, pages: usize, chunk: usize) -> Result<Kernels<R>> {
+        let config = model.config;
+        if config.heads / config.kv_heads > 16 || config.width > 8192 || model.embedding.rows > 262_137 {
+            return Err(format!(
+                "kernels have at most 16 heads for a head of keys, 8192 columns and 262137 tokens: {config:?}"
+            )
+            .into());
+        }
+        let mut layers = Vec::new();
+        for layer in &model.layers {
+            let mut norm = |norm: &[f32]| runner.buffer(Elem::F32, &bytes(norm.iter().copied()));
+            let norms = [norm(&layer.attention_norm)?, norm(&layer.ffn_norm)?];
+            let mut page = || runner.zeros(Elem::F16, pages * PAGE * config.widths()[1]);
+            let pages = [page()?, page()?];
+            let mut weights = |matrix| Weights::new(&mut runner, matrix);
+            layers.push(Layer {
+                norms,
+                qkv: weights(&layer.qkv)?,
+                output: weights(&layer.output)?,
+                router: layer.router.as_ref().map(&mut weights).transpose()?,
+                gate_up: weights(&layer.gate_up)?,
+                down: weights(&layer.down)?,
+                pages,
+            });
+        }
+        let embedding = Weights::new(&mut runner, &model.embedding.halved())?;
+        let head = model.head.as_ref().map(|head| Weights::new(&mut runner, head)).transpose()?;
+        let norm = runner.buffer(Elem::F32, &bytes(model.norm.iter().copied()))?;
+        let (buffers, kernels) = (buffers(&mut runner, model, chunk)?, kernels(&mut runner, model)?);
+        let plan = Plan { config, pages, chunk, layers, embedding, head, norm, buffers, kernels };
+        Ok(Kernels { runner, plan, written: HashMap::new() })
+    }
+
+    /// Writes a buffer, unless it has these bytes.
+    fn write(&mut self, buffer: &'static str, bytes: Vec<u8>) -> Result<()> {
+        if self.written.get(buffer) != Some(&bytes) {
+            self.runner.write(self.plan.buffers[buffer], &bytes)?;
+            self.written.insert(buffer, bytes);
+        }
+        Ok(())
+    }
+
     /// Runs a step. Logits and samples are in buffers.
     fn run(&mut self, batch: &Batch) -> Result<()> {
-        let (count, pages) = (batch.tokens.len(), self.config.context.div_ceil(PAGE));
-        let of_one = batch.sequences.iter().all(|row| Some(row) == batch.sequences.first());
-        if count > CHUNK || batch.tables.len() > SEQUENCES || count > batch.logits && !of_one {
-            return Err("a step has tokens of one sequence, or one token of each".into());
+        let (count, pages) = (batch.tokens.len(), self.plan.config.context.div_ceil(PAGE));
+        let is_prompt = count > batch.tables.len() || batch.wanted.len() < count;
+        if count > self.plan.chunk.max(SEQUENCES) || batch.tables.len() > SEQUENCES {
+            return Err(
+                format!("a step has at most {} tokens of {SEQUENCES} sequences", self.plan.chunk).into()
+            );
         }
         let padded = |all: &[u32], length: usize| {
             let signed = all.iter().map(|of| of.cast_signed());
-            signed.chain(std::iter::repeat(0)).take(length).collect::<Vec<i32>>()
+            bytes(signed.chain(std::iter::repeat(0)).take(length).collect::<Vec<i32>>())
         };
         let sequences: Vec<u32> = batch.sequences.iter().map(|of| *of as u32).collect();
-        let mut inputs = [&batch.tokens, &batch.positions, &sequences].map(|of| padded(of, CHUNK)).concat();
-        inputs.extend(batch.tables.iter().flat_map(|of| padded(of, pages)));
-        inputs.resize(3 * CHUNK + SEQUENCES * pages, 0);
-        self.runner.write(self.buffers.inputs, Data::I32(inputs))?;
-        // Buffers of logits have 1, 2, 4, … rows.
-        let (rows, vocabulary) = (batch.logits.next_power_of_two(), self.vocabulary());
-        if !self.buffers.logits.contains_key(&rows) {
-            let buffer = self.runner.buffer(Data::F32(vec![0.0; rows * vocabulary]))?;
-            self.buffers.logits.insert(rows, buffer);
-        }
+        let (buffer, most) = if is_prompt { ("prompts", self.plan.chunk) } else { ("newest", SEQUENCES) };
+        let inputs = [&batch.tokens, &batch.positions, &sequences].map(|of| padded(of, most)).concat();
+        self.write(buffer, inputs)?;
+        let mut table: Vec<u8> = batch.tables.iter().flat_map(|of| padded(of, pages)).collect();
+        table.resize(SEQUENCES * pages * 4, 0);
+        self.write("table", table)?;
         let longest = batch.positions.iter().max().map_or(0, |last| *last as usize + 1);
-        let parts = self.parts(count, longest);
-        let launches = self.launches(count, batch.logits, parts);
+        let mut prompts: Vec<[usize; 3]> = Vec::new();
+        for (row, sequence) in batch.sequences.iter().enumerate().filter(|_| is_prompt) {
+            match prompts.last_mut() {
+                Some([.., count]) if batch.sequences[row - 1] == *sequence => *count += 1,
+                _ => prompts.push([row, batch.positions[row] as usize, 1]),
+            }
+        }
+        let (parts, wanted) = (self.plan.parts(count, longest), &batch.wanted[..]);
+        let step = Step { count, wanted, prompts, parts };
         // Each number of sequences and of parts has one graph.
-        self.runner.run((count == batch.logits).then_some([count, parts]), &launches)
+        self.runner.run((!is_prompt).then_some([count, parts]), &|| self.plan.launches(&step))
     }
 }
 
-/// Embeddings that kernels read: of 16 bits, unless they are of 8.
-fn halved(matrix: &Matrix) -> std::borrow::Cow<'_, Matrix> {
-    if matrix.format != Format::Q4 {
-        return std::borrow::Cow::Borrowed(matrix);
-    }
-    let bytes =
-        matrix.to_f32().into_iter().flat_map(|of| f16::from_f32(of).to_bits().to_le_bytes()).collect();
-    std::borrow::Cow::Owned(Matrix { format: Format::F16, bytes, ..*matrix })
-}
-
-/// The kernels of a model with embeddings and logits of these formats.
-fn kernel_ids(
-    runner: &mut impl Runner,
-    config: &Config,
-    embedding: Format,
-    head: Format,
-) -> Result<KernelIds> {
-    let sizes = [("G", config.heads / config.kv_heads), ("D", config.head), ("P", PAGE)];
-    let mut linear = |format, store: &KernelDef, add: &KernelDef| {
-        Ok(Linear { format, store: runner.kernel(store)?, add: runner.kernel(add)? })
-    };
-    let linear = [
-        linear(Format::F16, weights::linear_half().def(), weights::linear_half!(Y = f32, ADD = 1).def()),
-        linear(Format::Q8, weights::linear_q8().def(), weights::linear_q8!(Y = f32, ADD = 1).def()),
-        linear(Format::Q4, weights::linear_q4().def(), weights::linear_q4!(Y = f32, ADD = 1).def()),
+/// Buffers of a step, by their names: f32 for the residual stream, f16 for operands of products.
+fn buffers(runner: &mut impl Runner, model: &Model, chunk: usize) -> Result<HashMap<&'static str, usize>> {
+    let (config, tokens) = (&model.config, chunk.max(SEQUENCES));
+    let [queries, keys] = config.widths();
+    let Config { width, hidden, heads, kv_heads, head, context, experts, .. } = *config;
+    let (rows, experts) = (tokens * experts.map_or(1, |of| of.used), experts.map_or(0, |of| of.count));
+    let blocks = BLOCKS.max(SEQUENCES * kv_heads) * (heads / kv_heads);
+    // Numbers of a row for each pair of a token and an expert.
+    let routed = |width| if experts > 0 { rows * width } else { 0 };
+    let sizes = [
+        ("x", Elem::F32, tokens * width),
+        ("normed", Elem::F16, tokens * width),
+        ("qkv", Elem::F16, tokens * (queries + 2 * keys)),
+        ("attended", Elem::F16, tokens * queries),
+        ("gate_up", Elem::F16, 2 * rows * hidden),
+        ("gated", Elem::F16, rows * hidden),
+        ("logits", Elem::F32, SEQUENCES * model.embedding.rows),
+        // Tokens, positions and rows of the table.
+        ("prompts", Elem::I32, 3 * chunk),
+        ("newest", Elem::I32, 3 * SEQUENCES),
+        ("table", Elem::I32, SEQUENCES * context.div_ceil(PAGE)),
+        // Attention by parts: results, maxima and sums, and how many parts have arrived.
+        ("results", Elem::F32, blocks * head),
+        ("sums", Elem::F32, 2 * blocks),
+        ("arrived", Elem::I32, SEQUENCES * kv_heads),
+        // Temperatures, top-p and random numbers, and the tokens.
+        ("choices", Elem::F32, 3 * SEQUENCES),
+        ("chosen", Elem::I32, SEQUENCES),
+        ("routes", Elem::F32, tokens * experts),
+        ("experts", Elem::I32, routed(1)),
+        ("shares", Elem::F32, routed(1)),
+        ("places", Elem::I32, routed(1)),
+        ("offsets", Elem::I32, experts + 1),
+        ("tiles", Elem::I32, 3 * (routed(1) / 16 + experts)),
+        ("spread", Elem::F16, routed(width)),
+        ("outputs", Elem::F16, routed(width)),
     ];
-    Ok(KernelIds {
-        embed: match embedding {
-            Format::Q8 => runner.kernel(embed::embed_q8().def())?,
-            _ => runner.kernel(embed::embed().def())?,
-        },
-        norm: runner.kernel(rms_norm::rms_norm().def())?,
-        rotate: runner.kernel(paged::rotate_and_store().specialize(&sizes)?.def())?,
-        attend: runner.kernel(paged::paged_attention().specialize(&sizes)?.def())?,
-        prefill: runner.kernel(paged::paged_prefill().specialize(&sizes)?.def())?,
-        gate: runner.kernel(gated::gated!(T = f16).def())?,
-        logits: match head {
-            Format::Q8 => runner.kernel(weights::linear_q8!(Y = f32).def())?,
-            Format::Q4 => runner.kernel(weights::linear_q4!(Y = f32).def())?,
-            _ => runner.kernel(weights::linear_half!(Y = f32).def())?,
-        },
-        sample: runner.kernel(sample::sample_top_p!(T = f32, top_k = None).def())?,
-        linear: linear.into_iter().collect::<Result<_>>()?,
-    })
+    let [cosines, sines] = model.rotations();
+    let angles = [("cosines", cosines), ("sines", sines)];
+    let angles = angles.map(|(name, of)| Ok((name, runner.buffer(Elem::F32, &bytes(of))?)));
+    let zeros = sizes.into_iter().map(|(name, elem, count)| Ok((name, runner.zeros(elem, count.max(1))?)));
+    angles.into_iter().chain(zeros).collect()
+}
+
+/// The kernels of a model, by their names.
+pub fn kernels(runner: &mut impl Runner, model: &Model) -> Result<HashMap<String, usize>> {
+    let config = &model.config;
+    let sizes = [("G", config.heads / config.kv_heads), ("D", config.head), ("P", PAGE)];
+    let is_hopper = runner.is_hopper();
+    let (embedding, mut all) = (model.embedding.halved().format.on_device(), HashMap::new());
+    let mut add = |name: &str, def: &KernelDef| -> Result<()> {
+        if !all.contains_key(name) {
+            all.insert(name.to_owned(), runner.kernel(def)?);
+        }
+        Ok(())
+    };
+    let layers = model.layers.iter().flat_map(|of| [&of.qkv, &of.output, &of.gate_up, &of.down]);
+    let layers = layers.chain(model.head.iter()).chain(model.layers.iter().flat_map(|of| &of.router));
+    for format in layers.map(|of| of.format.on_device()).chain([embedding]) {
+        let [half, sum, single] = [To::Half, To::Sum, To::Single].map(|to| format!("{format:?} {to:?}"));
+        match format {
+            Format::Q8 => {
+                add(&half, weights::linear_q8().def())?;
+                add(&sum, weights::linear_q8!(Y = f32, ADD = 1).def())?;
+                add(&single, weights::linear_q8!(Y = f32).def())?;
+            }
+            Format::Q4 => {
+                add(&half, weights::linear_q4().def())?;
+                add(&sum, weights::linear_q4!(Y = f32, ADD = 1).def())?;
+                add(&single, weights::linear_q4!(Y = f32).def())?;
+            }
+            _ => {
+                add(&half, STORE.def())?;
+                add(&sum, ADD.def())?;
+                add(&single, ADD.def())?;
+            }
+        }
+    }
+    match embedding {
+        Format::Q8 => add("embed", embed::embed_q8().def())?,
+        _ => add("embed", embed::embed().def())?,
+    }
+    add("norm", rms_norm::rms_norm().def())?;
+    add("rotate", paged::rotate_and_store().specialize(&sizes)?.def())?;
+    add("attend", paged::paged_attention().specialize(&sizes)?.def())?;
+    add("prefill", paged::paged_prefill().specialize(&sizes)?.def())?;
+    add("gate", gated::gated!(T = f16).def())?;
+    add("sample", sample::sample_top_p!(T = f32, top_k = None).def())?;
+    if is_hopper {
+        add("gated_gemm", gated_gemm::gated_gemm!(T = f16).def())?;
+    }
+    if is_hopper && [64, 128, 256].contains(&config.head) {
+        let forward = attention_forward!(T = f16, CAUSAL = 1, sinks = None, lse = None);
+        add("forward", forward.specialize(&[("D", config.head)])?.def())?;
+    }
+    if let Some(Experts { used, .. }) = config.experts {
+        let used = [("USED", used)];
+        add("route", experts::route_tokens().specialize(&used)?.def())?;
+        add("arrange", experts::arrange_pairs().def())?;
+        add("spread", experts::spread_rows!(T = f16).specialize(&used)?.def())?;
+        add("combine", experts::combine_rows!(T = f16).specialize(&used)?.def())?;
+        for (_, rows) in EXPERT_ROWS {
+            let tile = [("BM", rows)];
+            add(&format!("tiles {rows}"), experts::expert_tiles().specialize(&tile)?.def())?;
+            add(&format!("experts {rows}"), experts::experts!(T = f16).specialize(&tile)?.def())?;
+        }
+    }
+    Ok(all)
 }
 
 impl<R: Runner> Backend for Kernels<R> {
     fn config(&self) -> &Config {
-        &self.config
+        &self.plan.config
     }
 
     fn vocabulary(&self) -> usize {
-        self.embedding.rows
+        self.plan.embedding.rows
     }
 
     fn pages(&self) -> usize {
-        self.pages
+        self.plan.pages
     }
 
     fn limits(&self) -> [usize; 2] {
-        [SEQUENCES, CHUNK]
+        [SEQUENCES, self.plan.chunk]
     }
 
     fn forward(&mut self, batch: &Batch) -> Result<Vec<f32>> {
         self.run(batch)?;
-        if batch.logits == 0 {
+        if batch.wanted.is_empty() {
             return Ok(Vec::new());
         }
-        let mut logits = self.runner.read(self.buffers.logits[&batch.logits.next_power_of_two()])?;
-        logits.truncate(batch.logits * self.vocabulary());
+        let mut logits = numbers(&self.runner.read(self.plan.buffers["logits"])?);
+        logits.truncate(batch.wanted.len() * self.vocabulary());
         Ok(logits)
     }
 
     fn choose(&mut self, batch: &Batch, choices: &[Choice]) -> Result<Vec<u32>> {
-        let mut numbers = vec![0.0; 3 * SEQUENCES];
+        let mut all = [0.0; 3 * SEQUENCES];
         for (at, Choice { temperature, top_p, random }) in choices.iter().enumerate() {
             for (part, number) in [temperature, top_p, random].into_iter().enumerate() {
-                numbers[part * SEQUENCES + at] = *number;
+                all[part * SEQUENCES + at] = *number;
             }
         }
-        self.runner.write(self.buffers.choices, Data::F32(numbers))?;
+        self.write("choices", bytes(all))?;
         self.run(batch)?;
         if choices.is_empty() {
             return Ok(Vec::new());
         }
-        let tokens = self.runner.read_integers(self.buffers.chosen)?;
+        let tokens: Vec<i32> = numbers(&self.runner.read(self.plan.buffers["chosen"])?);
         Ok(tokens[..choices.len()].iter().map(|token| token.cast_unsigned()).collect())
     }
 }

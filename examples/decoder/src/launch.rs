@@ -1,25 +1,14 @@
 //! Launches as data, and what runs them.
 
-use tilewright::{KernelDef, f16};
+use tilewright::{Elem, Element, KernelDef};
 
 use crate::Result;
-
-/// The contents of a buffer.
-#[derive(Clone, Debug)]
-pub enum Data {
-    F32(Vec<f32>),
-    F16(Vec<f16>),
-    /// Zeros of f16.
-    Zeros(usize),
-    I32(Vec<i32>),
-    I8(Vec<i8>),
-    U8(Vec<u8>),
-}
 
 /// An argument of a launch.
 #[derive(Clone, Debug)]
 pub enum Value {
     Number(f32),
+    Integer(i32),
     Tensor(Tensor),
 }
 
@@ -40,41 +29,58 @@ pub struct Launch {
     pub args: Vec<Value>,
 }
 
-/// Where kernels run: a device or the simulator.
+/// Where kernels run: a device or the simulator. Buffers have elements of one type, given and returned as bytes.
 pub trait Runner {
+    /// Whether kernels for compute capability 9.0 run.
+    fn is_hopper(&self) -> bool;
+    /// A new buffer of zeros, and its number.
+    fn zeros(&mut self, elem: Elem, count: usize) -> Result<usize>;
     /// A new buffer, and its number.
-    fn buffer(&mut self, data: Data) -> Result<usize>;
-    /// Writes a buffer with data of its type and length.
-    fn write(&mut self, buffer: usize, data: Data) -> Result<()>;
-    /// A buffer of f32.
-    fn read(&mut self, buffer: usize) -> Result<Vec<f32>>;
-    /// A buffer of integers.
-    fn read_integers(&mut self, buffer: usize) -> Result<Vec<i32>>;
+    fn buffer(&mut self, elem: Elem, bytes: &[u8]) -> Result<usize>;
+    /// Writes a whole buffer.
+    fn write(&mut self, buffer: usize, bytes: &[u8]) -> Result<()>;
+    /// A whole buffer.
+    fn read(&mut self, buffer: usize) -> Result<Vec<u8>>;
     /// A kernel, and its number.
     fn kernel(&mut self, def: &KernelDef) -> Result<usize>;
-    /// Runs launches in order. With the numbers of a graph they are the launches of the last call with these numbers.
-    fn run(&mut self, graph: Option<[usize; 2]>, launches: &[Launch]) -> Result<()>;
+    /// Runs launches in order. Launches with the same numbers of a graph are the same.
+    fn run(&mut self, graph: Option<[usize; 2]>, launches: &dyn Fn() -> Vec<Launch>) -> Result<()>;
+}
+
+/// Numbers as bytes.
+pub fn bytes<T: Element>(all: impl IntoIterator<Item = T>) -> Vec<u8> {
+    let size = T::ELEM.bytes() as usize;
+    all.into_iter().flat_map(|number| number.to_raw().to_le_bytes().into_iter().take(size)).collect()
+}
+
+/// Bytes as numbers.
+pub fn numbers<T: Element>(bytes: &[u8]) -> Vec<T> {
+    let raw = |of: &[u8]| of.iter().rev().fold(0, |raw, byte| raw << 8 | u64::from(*byte));
+    bytes.chunks_exact(T::ELEM.bytes() as usize).map(|of| T::from_raw(raw(of))).collect()
 }
 
 impl Value {
-    pub(crate) fn read<const R: usize>(buffer: usize, extents: [usize; R], strides: [usize; R]) -> Value {
-        Value::tensor(buffer, extents.to_vec(), strides.to_vec())
-    }
-
-    pub(crate) fn tensor(buffer: usize, extents: Vec<usize>, strides: Vec<usize>) -> Value {
+    pub fn tensor(buffer: usize, extents: &[usize], strides: &[usize]) -> Value {
+        let (extents, strides) = (extents.to_vec(), strides.to_vec());
         Value::Tensor(Tensor { buffer, extents, strides, offset: 0, written: false })
     }
 
-    pub(crate) fn vector(buffer: usize, count: usize) -> Value {
-        Value::read(buffer, [count], [1])
+    pub fn vector(buffer: usize, count: usize) -> Value {
+        Value::tensor(buffer, &[count], &[1])
     }
 
-    pub(crate) fn rows(buffer: usize, rows: usize, columns: usize) -> Value {
-        Value::read(buffer, [rows, columns], [columns, 1])
+    pub fn rows(buffer: usize, rows: usize, columns: usize) -> Value {
+        Value::tensor(buffer, &[rows, columns], &[columns, 1])
+    }
+
+    /// The first mode contiguous.
+    pub fn columns(buffer: usize, extents: &[usize]) -> Value {
+        let strides = extents.iter().scan(1, |next, extent| Some(std::mem::replace(next, *next * extent)));
+        Value::tensor(buffer, extents, &strides.collect::<Vec<_>>())
     }
 
     /// A tensor that the kernel writes.
-    pub(crate) fn written(mut self) -> Value {
+    pub fn written(mut self) -> Value {
         if let Value::Tensor(of) = &mut self {
             of.written = true;
         }
@@ -82,9 +88,9 @@ impl Value {
     }
 
     /// Begins later.
-    pub(crate) fn from(mut self, offset: usize) -> Value {
+    pub fn from(mut self, offset: usize) -> Value {
         if let Value::Tensor(of) = &mut self {
-            of.offset = offset;
+            of.offset += offset;
         }
         self
     }

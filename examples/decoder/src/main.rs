@@ -11,25 +11,34 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use decoder::Result;
 use decoder::device::OnDevice;
 use decoder::engine::{Backend, Engine, Settings};
 use decoder::host::Host;
-use decoder::kernels::Kernels;
+use decoder::kernels::{CHUNK, Kernels};
 use decoder::model::Model;
-use decoder::random;
 use decoder::tokenizer::Tokenizer;
+use decoder::weights::Format;
+use decoder::{Result, bench, random, simulated, soak};
+use tilewright::runtime::bundle;
 
 const USAGE: &str = "usage: decoder [options] PROMPT...
+       decoder bench [options]         times of random weights on the first GPU
+       decoder soak N                  N sequences of a small model come and go on the first GPU, and are checked
+       decoder bundle FILE [options]   writes the kernels of a model, or of a shape, for sm_90; needs no GPU
   --model PATH       a GGUF file, or a folder with safetensors  [target/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf]
+  --bundle FILE      takes kernels from a bundle; trust it as the program itself
   --tokens N         most tokens of an answer  [64]
   --temperature T    0 takes the likeliest token  [0]
   --top-p P          sample among the likeliest tokens with this probability in all  [1]
   --seed S           the seed of samples  [0]
   --ids              print tokens as numbers
-  --time             print how long the first token and the others took
+  --time             print how long loading, the first token and the others took
   --host             compute on the CPU, also where there is a GPU
-  --random SIZES     time random weights of these sizes, such as llama-3.2-1b: N sequences of L tokens, --random SIZES N L";
+  --shape NAME       of bench and bundle: llama-1b, llama-8b or experts-8  [llama-1b]
+  --format FORMAT    of their weights: f16, or w4, 4 bits with a scale and an offset for each 32  [f16]
+  --batch N,N,...    sequences that decode at once, at most 64  [1,8,64]
+  --context N        tokens of each before  [128]
+  --prefill N        tokens of a prompt, or 0  [4096]";
 
 /// Pages of 64 tokens.
 const PAGES: usize = 1024;
@@ -37,22 +46,36 @@ const PAGES: usize = 1024;
 /// The command line.
 struct Options {
     model: PathBuf,
+    bundle: Option<PathBuf>,
     settings: Settings,
     ids: bool,
     host: bool,
     time: bool,
-    prompts: Vec<String>,
+    shape: Option<String>,
+    format: Format,
+    sizes: bench::Sizes,
+    words: Vec<String>,
 }
 
 fn options() -> Result<Options> {
-    let model = "target/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf".into();
-    let settings = Settings::default();
-    let mut options = Options { model, settings, ids: false, host: false, time: false, prompts: Vec::new() };
+    let mut options = Options {
+        model: "target/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf".into(),
+        bundle: None,
+        settings: Settings::default(),
+        ids: false,
+        host: false,
+        time: false,
+        shape: None,
+        format: Format::F16,
+        sizes: bench::Sizes { batches: vec![1, 8, 64], context: 128, prefill: 4096 },
+        words: Vec::new(),
+    };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or_else(|| format!("`{arg}` needs a value\n{USAGE}"));
         match arg.as_str() {
             "--model" => options.model = value()?.into(),
+            "--bundle" => options.bundle = Some(value()?.into()),
             "--tokens" => options.settings.tokens = value()?.parse()?,
             "--temperature" => options.settings.temperature = value()?.parse()?,
             "--top-p" => options.settings.top_p = value()?.parse()?,
@@ -60,70 +83,75 @@ fn options() -> Result<Options> {
             "--ids" => options.ids = true,
             "--host" => options.host = true,
             "--time" => options.time = true,
+            "--shape" => options.shape = Some(value()?),
+            "--format" => {
+                options.format = match value()?.as_str() {
+                    "f16" => Format::F16,
+                    "w4" => Format::Q4,
+                    other => return Err(format!("there is no format `{other}`: write f16 or w4").into()),
+                }
+            }
+            "--batch" => {
+                let batches = value()?.split(',').map(str::parse).collect::<std::result::Result<_, _>>();
+                options.sizes.batches = batches?;
+            }
+            "--context" => options.sizes.context = value()?.parse()?,
+            "--prefill" => options.sizes.prefill = value()?.parse()?,
             _ if arg.starts_with("--") => return Err(format!("there is no option `{arg}`\n{USAGE}").into()),
-            _ => options.prompts.push(arg),
+            _ => options.words.push(arg),
         }
-    }
-    if options.prompts.is_empty() {
-        return Err(USAGE.into());
     }
     Ok(options)
 }
 
-/// Times N sequences of L random tokens: their first tokens, and the tokens after these.
-fn random_times(args: &[String]) -> Result<()> {
-    let [sizes, count, length] = args else { return Err(USAGE.into()) };
-    let (count, length): (u32, u32) = (count.parse()?, length.parse()?);
-    let model = random::model(sizes)?;
-    let mut engine = Engine::new(Kernels::new(OnDevice::open()?, &model, PAGES)?, &[]);
-    for repeat in 0..3 {
-        let settings = Settings { tokens: 128, ..Settings::default() };
-        let prompt =
-            |of: u32| (0..length).map(|at| (of * 7919 + at * 104729 + repeat) % 128000).collect::<Vec<_>>();
-        for of in 0..count {
-            engine.join(&prompt(of), settings)?;
+fn run() -> Result<()> {
+    let (start, options) = (Instant::now(), options()?);
+    if let Some(path) = &options.bundle {
+        // SAFETY: the user says that `decoder bundle` made the file.
+        unsafe { bundle::load(path)? };
+    }
+    let words: Vec<&str> = options.words.iter().map(String::as_str).collect();
+    let random = || random::model(options.shape.as_deref().unwrap_or("llama-1b"), options.format);
+    match words[..] {
+        [] => Err(USAGE.into()),
+        ["bench"] => bench::run(&random()?, &options.sizes, options.settings.tokens),
+        ["soak", count] => {
+            let count = count.parse()?;
+            let kernels = || Kernels::new(OnDevice::open()?, &soak::model()?, soak::PAGES, soak::CHUNK);
+            println!("{}", soak::run([kernels()?, kernels()?], count, soak::LENGTH)?);
+            Ok(())
         }
-        let (mut start, mut tokens, mut first) = (Instant::now(), 0, Duration::ZERO);
-        while !engine.is_idle() {
-            let events = engine.step()?.len();
-            if tokens == 0 && events == count as usize {
-                first = start.elapsed();
-                (start, tokens) = (Instant::now(), 1);
-            } else if tokens > 0 {
-                tokens += events;
+        ["bundle", path] => {
+            let model = if options.shape.is_some() { random()? } else { opened(&options)?.0 };
+            let defs = simulated::kernels(&model)?;
+            let bytes = bundle::write(&defs.iter().collect::<Vec<_>>(), &["sm_90"], path)?;
+            println!("{path} ({} kB, kernels: {})", bytes / 1000, defs.len());
+            Ok(())
+        }
+        _ => {
+            let (model, tokenizer) = opened(&options)?;
+            let model = Arc::new(model);
+            match if options.host { None } else { OnDevice::open().ok() } {
+                Some(device) => {
+                    answer(Kernels::new(device, &model, PAGES, CHUNK)?, &tokenizer, &options, start)
+                }
+                None => answer(Host::new(model, PAGES), &tokenizer, &options, start),
             }
         }
-        let each = (tokens - 1) as f64 / start.elapsed().as_secs_f64();
-        println!(
-            "{sizes}, {count} of {length}: first tokens after {:.1} ms, then {each:.0} tokens a second",
-            first.as_secs_f64() * 1e3
-        );
     }
-    Ok(())
 }
 
-fn run() -> Result<()> {
-    let args: Vec<String> = std::env::args().collect();
-    if args.get(1).is_some_and(|arg| arg == "--random") {
-        return random_times(&args[2..]);
-    }
-    let options = options()?;
+fn opened(options: &Options) -> Result<(Model, Tokenizer)> {
     if !options.model.exists() {
         let help = "fetch the usual model: python3 examples/decoder/fetch.py";
         return Err(format!("there is no {}\n{help}", options.model.display()).into());
     }
-    let (model, tokenizer) = Model::open(&options.model)?;
-    let model = Arc::new(model);
-    let device = if options.host { None } else { OnDevice::open().ok() };
-    match device {
-        Some(device) => answer(Kernels::new(device, &model, PAGES)?, &tokenizer, &options),
-        None => answer(Host::new(model, PAGES), &tokenizer, &options),
-    }
+    Model::open(&options.model)
 }
 
 /// Runs all prompts together, and prints a single one as it grows.
-fn answer(backend: impl Backend, tokenizer: &Tokenizer, options: &Options) -> Result<()> {
-    let Options { settings, ids, prompts, .. } = options;
+fn answer(backend: impl Backend, tokenizer: &Tokenizer, options: &Options, start: Instant) -> Result<()> {
+    let Options { settings, ids, words: prompts, .. } = options;
     let mut engine = Engine::new(backend, &tokenizer.end);
     let mut texts = prompts.iter().map(|prompt| tokenizer.encode(prompt)).collect::<Result<Vec<_>>>()?;
     // The next prompt that waits, and the prompts that run, by the numbers of their sequences.
@@ -132,7 +160,7 @@ fn answer(backend: impl Backend, tokenizer: &Tokenizer, options: &Options) -> Re
     if one {
         print!("{}", prompts[0]);
     }
-    let (start, mut first, mut count) = (Instant::now(), Duration::ZERO, 0);
+    let (ready, mut first, mut count) = (start.elapsed(), Duration::ZERO, 0);
     while next < prompts.len() || !engine.is_idle() {
         while next < prompts.len() {
             match engine.join(&texts[next], *settings) {
@@ -166,9 +194,13 @@ fn answer(backend: impl Backend, tokenizer: &Tokenizer, options: &Options) -> Re
         println!();
     }
     if options.time {
-        let rest = (start.elapsed() - first).as_secs_f64();
-        let each = count.saturating_sub(running.len()) as f64 / rest;
-        eprintln!("first tokens after {:.0} ms, then {each:.0} tokens a second", first.as_secs_f64() * 1e3);
+        let each = count.saturating_sub(running.len()) as f64 / (start.elapsed() - first).as_secs_f64();
+        let ms = |of: Duration| of.as_secs_f64() * 1e3;
+        eprintln!(
+            "ready after {:.0} ms, first tokens after {:.0} ms, then {each:.0} tokens a second",
+            ms(ready),
+            ms(first)
+        );
     }
     Ok(())
 }

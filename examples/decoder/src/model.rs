@@ -8,6 +8,14 @@ use crate::safetensors::Folder;
 use crate::tokenizer::Tokenizer;
 use crate::weights::Matrix;
 
+/// A mixture of experts instead of one feed-forward part.
+#[derive(Clone, Copy, Debug)]
+pub struct Experts {
+    pub count: usize,
+    /// Experts of a token.
+    pub used: usize,
+}
+
 /// The sizes of a model.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
@@ -26,13 +34,16 @@ pub struct Config {
     pub rope_base: f64,
     /// Whether rotary embedding turns elements 2i and 2i + 1 of the file's heads. Matrices are reordered: here it turns i and i + head / 2.
     pub rope_pairs: bool,
+    pub experts: Option<Experts>,
 }
 
 impl Config {
     /// Refuses sizes that do not fit together, and sizes of a damaged file before memory is taken for them.
     fn check(&self) -> Result<()> {
         let Config { layers, width, hidden, heads, kv_heads, head, context, .. } = *self;
-        let fits = head % 2 == 0 && kv_heads > 0 && heads % kv_heads == 0;
+        let experts =
+            self.experts.is_none_or(|of| (1..=of.count.min(8)).contains(&of.used) && of.count <= 64);
+        let fits = head % 2 == 0 && kv_heads > 0 && heads % kv_heads == 0 && experts;
         let limits = [
             (layers, 1 << 10),
             (width, 1 << 17),
@@ -60,6 +71,8 @@ pub struct Layer {
     pub qkv: Matrix,
     pub output: Matrix,
     pub ffn_norm: Vec<f32>,
+    /// Scores of experts. Rows of `gate_up` and `down` are those of the first expert, then of the second, and so on.
+    pub router: Option<Matrix>,
     /// The gate, and what it multiplies.
     pub gate_up: Matrix,
     pub down: Matrix,
@@ -120,14 +133,22 @@ impl Model {
             if config.rope_pairs {
                 qkv[..2].iter_mut().for_each(|of| of.unpair(head));
             }
-            let gate_up = [of("ffn_gate", hidden, width)?, of("ffn_up", hidden, width)?];
+            let (count, suffix) = config.experts.map_or((1, ""), |of| (of.count, "_exps"));
+            let mut ffn =
+                |name: &str, rows, columns| of(&format!("ffn_{name}{suffix}"), count * rows, columns);
+            let (gate, up, down) =
+                (ffn("gate", hidden, width)?, ffn("up", hidden, width)?, ffn("down", width, hidden)?);
+            let rows = |expert| expert * hidden..(expert + 1) * hidden;
+            let gate_up = (0..count).flat_map(|expert| [gate.part(rows(expert)), up.part(rows(expert))]);
+            let gate_up: Vec<Matrix> = gate_up.collect();
             layers.push(Layer {
                 attention_norm: of("attn_norm", 1, width)?.to_f32(),
                 qkv: Matrix::stacked(&qkv.each_ref())?,
                 output: of("attn_output", width, queries)?,
                 ffn_norm: of("ffn_norm", 1, width)?.to_f32(),
-                gate_up: Matrix::stacked(&gate_up.each_ref())?,
-                down: of("ffn_down", width, hidden)?,
+                router: config.experts.map(|experts| of("ffn_gate_inp", experts.count, width)).transpose()?,
+                gate_up: Matrix::stacked(&gate_up.iter().collect::<Vec<_>>())?,
+                down,
             });
         }
         let norm = read("output_norm.weight", 1, width)?.to_f32();

@@ -63,6 +63,7 @@ impl Folder {
                 .or(self.config["rope_parameters"]["rope_theta"].as_f64())
                 .unwrap_or(10_000.0),
             rope_pairs: false,
+            experts: None,
         })
     }
 

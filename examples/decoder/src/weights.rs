@@ -4,7 +4,7 @@ use crate::Result;
 use tilewright::{bf16, f16};
 
 /// How a file stores numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     F32,
     F16,
@@ -25,9 +25,14 @@ impl Format {
             Format::Q4 => (32, 2 + 2 + 16),
         }
     }
+
+    /// The format for kernels: numbers are f16.
+    pub fn on_device(self) -> Format {
+        if matches!(self, Format::Q8 | Format::Q4) { self } else { Format::F16 }
+    }
 }
 
-/// A matrix whose rows are contiguous.
+/// A matrix whose rows are contiguous. Without bytes it is random, of a model to be timed on a device.
 #[derive(Clone, Debug)]
 pub struct Matrix {
     pub format: Format,
@@ -52,7 +57,10 @@ impl Matrix {
         let Matrix { format, rows, columns, .. } = self;
         let (elements, bytes) = format.block();
         let expected = (columns / elements).checked_mul(bytes).and_then(|row| row.checked_mul(rows));
-        if columns == 0 || columns % elements != 0 || Some(self.bytes.len()) != expected {
+        if columns == 0
+            || columns % elements != 0
+            || Some(self.bytes.len()) != expected && !self.bytes.is_empty()
+        {
             return Err(
                 format!("{} bytes are no {rows}x{columns} matrix of {format:?}", self.bytes.len()).into()
             );
@@ -71,8 +79,28 @@ impl Matrix {
         Matrix { format: first.format, rows, columns: first.columns, bytes }.checked()
     }
 
+    /// Some of the rows.
+    pub fn part(&self, rows: std::ops::Range<usize>) -> Matrix {
+        let row = if self.bytes.is_empty() { 0 } else { self.row_bytes() };
+        let bytes = self.bytes[rows.start * row..rows.end * row].to_vec();
+        Matrix { rows: rows.len(), bytes, ..*self }
+    }
+
+    /// Embeddings that kernels read: of 16 bits, unless they are of 8.
+    pub fn halved(&self) -> std::borrow::Cow<'_, Matrix> {
+        if self.format != Format::Q4 {
+            return std::borrow::Cow::Borrowed(self);
+        }
+        let halves = if self.bytes.is_empty() { Vec::new() } else { self.to_f32() };
+        let bytes = crate::launch::bytes(halves.into_iter().map(f16::from_f32));
+        std::borrow::Cow::Owned(Matrix { format: Format::F16, bytes, ..*self })
+    }
+
     /// Orders the rows of each head as rotary embedding of halves has them: those with even numbers first.
     pub fn unpair(&mut self, head: usize) {
+        if self.bytes.is_empty() {
+            return;
+        }
         let (row, half) = (self.row_bytes(), head / 2);
         let from = |at: usize| at / head * head + at % half * 2 + at % head / half;
         let rows = (0..self.rows).flat_map(|at| &self.bytes[from(at) * row..][..row]);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use decoder::device::OnDevice;
 use decoder::engine::{Backend, Batch, Engine, Settings};
 use decoder::host::Host;
-use decoder::kernels::Kernels;
+use decoder::kernels::{CHUNK, Kernels};
 use decoder::model::Model;
 use decoder::tokenizer::Tokenizer;
 
@@ -68,7 +68,7 @@ fn texts(backend: impl Backend, tokenizer: &Tokenizer, cases: &[Case]) -> Vec<Ve
 #[ignore = "needs a GPU"]
 fn texts_of_a_gpu_are_nearly_equal() {
     let Some((model, tokenizer)) = fetched() else { return };
-    let kernels = Kernels::new(OnDevice::open().unwrap(), &model, 256).unwrap();
+    let kernels = Kernels::new(OnDevice::open().unwrap(), &model, 256, CHUNK).unwrap();
     let cases = cases();
     let texts = texts(kernels, &tokenizer, &cases);
     let equal = texts.iter().zip(&cases).filter(|(text, case)| **text == case.tokens).count();
@@ -97,7 +97,7 @@ fn logits_are_near_transformers() {
             positions: (0..case.count as u32).collect(),
             sequences: vec![0; case.count],
             tables: vec![(0..16).collect()],
-            logits: 1,
+            wanted: vec![case.count - 1],
             tokens,
         };
         let logits = host.forward(&batch).unwrap();

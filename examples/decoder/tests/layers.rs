@@ -5,8 +5,9 @@ use std::sync::Arc;
 use decoder::engine::{Backend, Batch, Choice};
 use decoder::host::Host;
 use decoder::kernels::Kernels;
-use decoder::model::{Config, Layer, Model};
+use decoder::model::{Config, Experts, Layer, Model};
 use decoder::simulated::Simulated;
+use decoder::soak;
 use decoder::weights::{Format, Matrix};
 use tilewright::{bf16, f16};
 
@@ -48,7 +49,7 @@ fn matrix(format: Format, rows: usize, columns: usize, seed: u32) -> Matrix {
 
 fn model(config: Config, vocabulary: usize, [embedding, weights]: [Format; 2]) -> Arc<Model> {
     let Config { width, hidden, .. } = config;
-    let [queries, keys] = config.widths();
+    let ([queries, keys], count) = (config.widths(), config.experts.map_or(1, |of| of.count));
     let norm =
         |seed| matrix(Format::F32, 1, width, seed).to_f32().iter().map(|of| 1.0 + of).collect::<Vec<_>>();
     let layer = |at: usize| {
@@ -58,8 +59,9 @@ fn model(config: Config, vocabulary: usize, [embedding, weights]: [Format; 2]) -
             qkv: of(queries + 2 * keys, width, 2),
             output: of(width, queries, 3),
             ffn_norm: norm(4),
-            gate_up: of(2 * hidden, width, 5),
-            down: of(width, hidden, 6),
+            router: config.experts.map(|experts| of(experts.count, width, 9)),
+            gate_up: of(count * 2 * hidden, width, 5),
+            down: of(count * width, hidden, 6),
         }
     };
     let layers = (0..config.layers).map(layer).collect();
@@ -69,27 +71,25 @@ fn model(config: Config, vocabulary: usize, [embedding, weights]: [Format; 2]) -
 }
 
 #[track_caller]
-fn check(config: Config, vocabulary: usize, formats: [Format; 2], prompt: u32) {
+fn check(config: Config, vocabulary: usize, formats: [Format; 2], prompt: u32, hopper: bool) {
     let model = model(config, vocabulary, formats);
     let mut host = Host::new(model.clone(), 8);
-    let mut kernels = Kernels::new(Simulated::default(), &model, 8).unwrap();
-    // A prompt in two steps, another sequence, then a token for each.
-    let pages = vec![vec![5, 1], vec![3]];
-    let one = |tokens: std::ops::Range<u32>, row: usize, logits| Batch {
-        tokens: tokens.clone().map(|at| (at * 7 + row as u32) % vocabulary as u32).collect(),
-        positions: tokens.clone().collect(),
-        sequences: vec![row; tokens.len()],
-        tables: pages.clone(),
-        logits,
+    let mut kernels = Kernels::new(Simulated::new(hopper), &model, 8, 128).unwrap();
+    // The beginnings of two prompts, the rest of the first one, then a token for each.
+    let tables = vec![vec![5, 1], vec![3]];
+    let batch = |parts: &[(usize, std::ops::Range<u32>)], wanted: &[usize]| Batch {
+        tokens: parts
+            .iter()
+            .flat_map(|(row, part)| part.clone().map(|at| (at * 7 + *row as u32) % vocabulary as u32))
+            .collect(),
+        positions: parts.iter().flat_map(|(_, part)| part.clone()).collect(),
+        sequences: parts.iter().flat_map(|(row, part)| part.clone().map(|_| *row)).collect(),
+        tables: tables.clone(),
+        wanted: wanted.to_vec(),
     };
-    let both = Batch {
-        tokens: vec![3, 4],
-        positions: vec![prompt, 2],
-        sequences: vec![0, 1],
-        tables: pages.clone(),
-        logits: 2,
-    };
-    for batch in [one(0..3, 0, 0), one(3..prompt, 0, 1), one(0..2, 1, 1), both.clone()] {
+    let both = batch(&[(0, prompt..prompt + 1), (1, 2..3)], &[0, 1]);
+    let last = prompt as usize - 4;
+    for batch in [batch(&[(0, 0..3), (1, 0..2)], &[4]), batch(&[(0, 3..prompt)], &[last]), both.clone()] {
         let (wanted, got) = (host.forward(&batch).unwrap(), kernels.forward(&batch).unwrap());
         assert_eq!(got.len(), wanted.len());
         let most = wanted.iter().fold(1.0f32, |most, of| most.max(of.abs()));
@@ -124,14 +124,17 @@ const SMALL: Config = Config {
     epsilon: 1e-5,
     rope_base: 10_000.0,
     rope_pairs: false,
+    experts: None,
 };
 
 #[test]
 fn small_models_of_each_format() {
-    for formats in
+    for (at, formats) in
         [[Format::Q8, Format::Q4], [Format::F16, Format::Q8], [Format::Bf16, Format::F32], [Format::Q4; 2]]
+            .into_iter()
+            .enumerate()
     {
-        check(SMALL, 70, formats, 70);
+        check(SMALL, 70, formats, 70, at == 2);
     }
 }
 
@@ -139,5 +142,25 @@ fn small_models_of_each_format() {
 #[test]
 fn a_layer_of_a_real_size() {
     let real = Config { layers: 1, width: 576, hidden: 1536, heads: 9, kv_heads: 3, head: 64, ..SMALL };
-    check(real, 300, [Format::Q8, Format::Q4], 6);
+    check(real, 300, [Format::Q8, Format::Q4], 6, true);
+}
+
+/// Four heads of queries for a head of keys, as in Llama 3.
+#[test]
+fn heads_in_groups() {
+    let grouped = Config { layers: 1, heads: 8, kv_heads: 2, head: 128, ..SMALL };
+    check(grouped, 70, [Format::F16; 2], 9, true);
+}
+
+#[test]
+fn experts() {
+    let experts = Config { layers: 1, experts: Some(Experts { count: 4, used: 2 }), ..SMALL };
+    check(experts, 70, [Format::F16; 2], 40, true);
+}
+
+#[test]
+fn sequences_come_and_go() {
+    let kernels = || Kernels::new(Simulated::new(true), &soak::model().unwrap(), 4, 64).unwrap();
+    let done = soak::run([kernels(), kernels()], 3, 12).unwrap();
+    assert!(done.ends_with("all 4 pages are free"), "{done}");
 }

@@ -87,7 +87,7 @@ fn opened(files: &[(&str, Vec<u8>)], name: &str) -> decoder::Result<(Model, Toke
 fn logits(model: Model) -> Vec<f32> {
     let tokens: Vec<u32> = (0..100).map(|at| at * 7 % VOCABULARY as u32).collect();
     let (positions, sequences) = ((0..100).collect(), vec![0; 100]);
-    let batch = Batch { tokens, positions, sequences, tables: vec![vec![1, 0]], logits: 1 };
+    let batch = Batch { tokens, positions, sequences, tables: vec![vec![1, 0]], wanted: vec![99] };
     Host::new(Arc::new(model), 2).forward(&batch).unwrap()
 }
 

@@ -16,6 +16,7 @@ const CONFIG: Config = Config {
     epsilon: 1e-5,
     rope_base: 10_000.0,
     rope_pairs: false,
+    experts: None,
 };
 const VOCABULARY: usize = 97;
 
@@ -60,7 +61,7 @@ impl Backend for Hashes {
         for (at, (token, position)) in batch.tokens.iter().zip(&batch.positions).enumerate() {
             let (table, position) = (&batch.tables[batch.sequences[at]], *position as usize);
             self.pages[table[position / PAGE] as usize][position % PAGE] = Some(*token);
-            if at + batch.logits >= batch.tokens.len() {
+            if batch.wanted.contains(&at) {
                 let seen = (0..=position).map(|at| self.pages[table[at / PAGE] as usize][at % PAGE]);
                 let token = next(seen.map(|token| token.expect("a token that was read")));
                 logits.extend((0..VOCABULARY).map(|of| if of == token { 1.0 } else { 0.0 }));

@@ -162,7 +162,7 @@ impl Operator for Rows {
         let launches = |call: &Call| {
             let (x, dtype) = (call.input(0).rows()?, inputs[0].dtype());
             let &[rows, columns] = x.dims() else { bail!("a matrix has two modes") };
-            let parts = 132 * (MOST_COLUMNS / columns).clamp(1, 8) / (1 + usize::from(is_layer));
+            let parts = 132 * (MOST_COLUMNS / columns).clamp(1, 8);
             let parts = parts.min(rows);
             let types = [("T", x.elem())];
             let kernel = match is_layer {

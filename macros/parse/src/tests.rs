@@ -163,12 +163,12 @@ fn heads() {
     head(
         "choose((A, B) in h200::gated_gemm)",
         "fn f<const A: usize, const B: usize>()",
-        "#[kernel(choose((A, B) in [(128, 128), (192, 96), (128, 112), (128, 64), (64, 128), (64, 64), (64, 32)]))] pub fn f<const A: usize, const B: usize>( ) { }",
+        "#[kernel(choose((A, B) in [(128, 128), (192, 96), (128, 112), (128, 64), (64, 128), (64, 64), (64, 32), (16, 64), (32, 64)]))] pub fn f<const A: usize, const B: usize>( ) { }",
     );
     head(
         "choose(A in h200::gated_gemm)",
         "fn f<const A: usize>()",
-        "#[kernel(choose(A in [128, 192, 64]))] pub fn f<const A: usize>( ) { }",
+        "#[kernel(choose(A in [128, 192, 64, 16, 32]))] pub fn f<const A: usize>( ) { }",
     );
     head("", "fn f(a: &Tensor<f32, (M, K)>)", "#[kernel] pub fn f( a: &Tensor<f32, (M, K)>, ) { }");
     head(

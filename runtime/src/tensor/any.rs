@@ -33,6 +33,12 @@ impl AnyTensor {
         Ok(AnyTensor { bytes, elem, extents: extents.into(), strides: strides.into() })
     }
 
+    /// A vector of zeros.
+    pub fn zeros(stream: &Stream, elem: Elem, count: usize) -> Result<AnyTensor, Error> {
+        let bytes = DeviceTensor::zeros(stream, [count * elem.bytes() as usize])?;
+        Ok(AnyTensor { bytes, elem, extents: vec![count], strides: vec![1] })
+    }
+
     /// Copies bytes of elements into the tensor, as they are stored.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.bytes.write(bytes)
@@ -48,5 +54,20 @@ impl AnyTensor {
         let AnyTensor { bytes, elem, extents, strides } = self;
         let buffer = if written { bytes.storage.write() } else { bytes.storage.read() };
         Argument::tensor(buffer, *elem, extents.iter().chain(&*strides).copied(), 0)
+    }
+
+    /// A part of its memory as an argument that is read: extents, strides, and the first element.
+    pub fn part(&self, extents: &[usize], strides: &[usize], offset: usize) -> Argument<'_> {
+        Argument::tensor(self.bytes.storage.read(), self.elem, extents.iter().chain(strides).copied(), offset)
+    }
+
+    /// A part of its memory as an argument that is written.
+    pub fn part_mut(&mut self, extents: &[usize], strides: &[usize], offset: usize) -> Argument<'_> {
+        Argument::tensor(
+            self.bytes.storage.write(),
+            self.elem,
+            extents.iter().chain(strides).copied(),
+            offset,
+        )
     }
 }

@@ -336,7 +336,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         let copied =
             unsafe { result::memcpy_dtoh_async(&mut values, self.storage.address(), stream.cu_stream()) };
         let done = stream.synchronize();
-        copied.and(done).doing(DOING)?;
+        self.device.waited(copied.and(done).doing(DOING))?;
         Ok(values)
     }
 

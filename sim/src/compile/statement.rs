@@ -71,6 +71,7 @@ impl Compiler<'_> {
                 }
             }
             Op::Claim(claim) => self.claim(claim)?,
+            Op::Probe { probe, values, guard } => self.probe(probe, values, *guard)?,
             Op::Sync { bar, member } => {
                 let member = member.map_or(Src::Const(0), |member| self.operand(member));
                 self.emit(Ins::Sync { first: *bar, member });

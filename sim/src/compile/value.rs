@@ -1,6 +1,8 @@
 //! Values of elements: steps on register cells.
 
 use tilewright_program::Elem;
+use tilewright_program::index::Ix;
+use tilewright_program::thread::probe::{self, Kind, Probe};
 use tilewright_program::thread::{self, Claim, Frag, Un, Val};
 
 use super::{Compiler, Result};
@@ -56,6 +58,19 @@ impl Compiler<'_> {
         let &Claim { number, strict, .. } = claim;
         self.code.claims.push(Claimed { inside, value, elem, number, at, strict });
         self.emit(Ins::Claim(self.code.claims.len() as u32 - 1));
+        Ok(())
+    }
+
+    /// An assertion or a print.
+    pub(super) fn probe(&mut self, probe: &Probe, values: &[Val], guard: Option<Ix>) -> Result<()> {
+        let values = values.iter().map(|value| self.value(value)).collect::<Result<_>>()?;
+        let guard = guard.map(|guard| self.src(guard));
+        // A statement in an unrolled loop is compiled several times.
+        let all = probe::all(self.kernel);
+        let at = all.iter().position(|(of, _)| std::ptr::eq(*of, probe)).unwrap_or(0);
+        let fails_at_zero = probe.kind == Kind::Assert;
+        self.code.probes.push(Probed { probe: at, fails_at_zero, values, guard });
+        self.emit(Ins::Probe(self.code.probes.len() as u32 - 1));
         Ok(())
     }
 

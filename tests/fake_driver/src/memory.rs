@@ -21,7 +21,7 @@ const POOL: u32 = 17;
 const ALIGNMENT: usize = 256;
 
 impl State {
-    fn allocate(&mut self, bytes: usize, from_pool: bool) -> Result<u64, Status> {
+    pub(crate) fn allocate(&mut self, bytes: usize, from_pool: bool) -> Result<u64, Status> {
         let context = self.current()?;
         let device = self.contexts[&context].device;
         if bytes == 0 {

@@ -168,6 +168,17 @@ driver! {
         Ok(())
     }
 
+    // Every module has every variable, of 24 bytes.
+    fn cuModuleGetGlobal_v2(address: *mut u64, bytes: *mut usize, module: Handle, name: *const c_char) |state| {
+        if !state.modules.contains_key(&module) {
+            return Err(INVALID_HANDLE);
+        }
+        let made = state.allocate(24, false)?;
+        unsafe { give(address, made) };
+        unsafe { give(bytes, 24) };
+        Ok(())
+    }
+
     fn cuFuncGetParamInfo(function: Handle, index: usize, offset: *mut usize, size: *mut usize) |state| {
         let function = state.functions.get(&function).ok_or(INVALID_HANDLE)?;
         let params = function.kernel.as_ref().map(|kernel| &kernel.params[..]).unwrap_or_default();
@@ -387,7 +398,7 @@ macro_rules! absent {
 absent! {
     cuDeviceGetDefaultMemPool cuDeviceSetMemPool cuMemPoolCreate cuMemPoolDestroy
     cuMemPoolGetAttribute cuMemPoolSetAttribute cuMemPoolTrimTo cuMemAllocFromPoolAsync cuMemcpyPeerAsync
-    cuMemAdvise_v2 cuMemPrefetchAsync_v2 cuLaunchHostFunc cuStreamAttachMemAsync cuModuleLoad cuModuleGetGlobal_v2
+    cuMemAdvise_v2 cuMemPrefetchAsync_v2 cuLaunchHostFunc cuStreamAttachMemAsync cuModuleLoad
     cuCtxGetLimit cuCtxSetLimit cuCtxGetCacheConfig cuCtxSetCacheConfig cuImportExternalMemory
     cuOccupancyAvailableDynamicSMemPerBlock cuOccupancyMaxPotentialBlockSize
 }

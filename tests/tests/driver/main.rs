@@ -13,6 +13,7 @@ mod exported;
 mod faults;
 mod harness;
 mod hopper;
+mod instrumented;
 mod machine;
 mod mistakes;
 mod one_call;

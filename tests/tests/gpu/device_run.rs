@@ -74,6 +74,7 @@ pub(crate) unsafe fn alone(program: Kernel, source: String) -> Built {
         variants: vec![Variant::new(None, source, program)],
         packs: Vec::new(),
         empty_loops: Vec::new(),
+        with_probes: None,
         report: Default::default(),
         records: Vec::new(),
     };

@@ -8,6 +8,7 @@ mod drawn;
 mod draws;
 mod functions;
 mod hopper;
+mod instrumented;
 mod interop;
 mod kernels;
 mod lanes;

@@ -45,6 +45,20 @@ impl MachineCode {
 /// The instructions of a binary; `None`, with a message, if there is no disassembler and the tests may be
 /// skipped.
 pub(crate) fn of(cubin: &[u8]) -> Option<MachineCode> {
+    Some(MachineCode(disassembled(cubin, &["-c"])?.lines().filter_map(instruction).collect()))
+}
+
+/// The lines of a file that instructions of a binary have; `None` as above.
+pub(crate) fn lines_of(cubin: &[u8], file: &str) -> Option<BTreeSet<u32>> {
+    let text = disassembled(cubin, &["-c", "-g"])?;
+    let line = |text: &str| {
+        let (_, rest) = text.split_once("//## File ")?.1.split_once(&format!("{file}\", line "))?;
+        rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    };
+    Some(text.lines().filter_map(line).collect())
+}
+
+fn disassembled(cubin: &[u8], options: &[&str]) -> Option<String> {
     let Some(program) = disassembler() else {
         assert!(!crate::nothing_may_be_skipped(), "no disassembler, and no test may do without");
         return None;
@@ -52,12 +66,11 @@ pub(crate) fn of(cubin: &[u8]) -> Option<MachineCode> {
     let name = format!("tilewright-{}-{:?}.cubin", std::process::id(), std::thread::current().id());
     let file = std::env::temp_dir().join(name);
     std::fs::write(&file, cubin).expect("a temporary file can be written");
-    let output = Command::new(program).arg("-c").arg(&file).output();
+    let output = Command::new(program).args(options).arg(&file).output();
     let _ = std::fs::remove_file(&file);
     let output = output.expect("the disassembler was there a moment ago");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8_lossy(&output.stdout);
-    Some(MachineCode(text.lines().filter_map(instruction).collect()))
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// `        /*0040*/              @!P0 LDG.E R2, desc[UR4][R2.64] ;` without its address and predicate; labels unchanged.

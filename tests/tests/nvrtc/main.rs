@@ -5,6 +5,7 @@ mod build;
 mod drawn;
 mod guards;
 mod hopper;
+mod instrumented;
 mod integers;
 mod machine_code;
 mod overlaps;

@@ -34,6 +34,7 @@ mod pages;
 mod pairs;
 mod parts;
 mod pipelined;
+mod probes;
 mod ptx;
 mod radix;
 mod reductions;

@@ -68,8 +68,6 @@ fn linear_layers() {
                 near(def, &[std::slice::from_ref(&a), weights, std::slice::from_ref(y)].concat(), 1e-3);
             }
         };
-        let w = rows(Arg::tensor(&halves(n * k, 3), [n, k]), k);
-        check(weights::linear_half().def(), weights::linear_half!(Y = f32, ADD = 1).def(), &[w]);
         let (groups, small) = (k / 32, |seed| halves(n * k / 32, seed).into_iter());
         let scales: Vec<f16> = small(4).map(|of| f16::from_f32(of.to_f32() / 64.0)).collect();
         let scales = Arg::tensor(&scales, [n, groups]);
@@ -78,11 +76,9 @@ fn linear_layers() {
         check(weights::linear_q8().def(), weights::linear_q8!(Y = f32, ADD = 1).def(), &w);
         let codes = rows(Arg::tensor(&bytes(n * k / 2, 6), [n, k / 2]), k / 2);
         let offsets = Arg::tensor(&small(7).collect::<Vec<_>>(), [n, groups]);
-        check(
-            weights::linear_q4().def(),
-            weights::linear_q4!(Y = f32, ADD = 1).def(),
-            &[codes, scales, offsets],
-        );
+        let w = [codes, scales, offsets];
+        check(weights::linear_q4().def(), weights::linear_q4!(Y = f32, ADD = 1).def(), &w);
+        check(weights::linear_q4_hopper().def(), weights::linear_q4_hopper!(Y = f32, ADD = 1).def(), &w);
     }
 }
 
@@ -130,13 +126,58 @@ fn experts_multiply_their_own_rows() {
     }
 }
 
+/// Pairs of tokens and their two most probable experts: their rows are in the order of experts, and results come back by their shares.
+#[test]
+fn tokens_go_to_their_experts() {
+    let (m, count, n) = (1100, 5, 40);
+    let logits = numbers(m * count, 1);
+    let pairs = |of: Arg| rows(of, 2);
+    let given = rows(Arg::tensor(&logits, [m, count]), count);
+    let routed = experts::route_tokens()
+        .simulate(&[given, pairs(Arg::output::<i32>([m, 2])), pairs(Arg::output::<f32>([m, 2]))])
+        .unwrap();
+    let (chosen, shares) = (routed.get::<i32>("chosen").unwrap(), routed.get::<f32>("shares").unwrap());
+    for (row, (chosen, shares)) in logits.chunks_exact(count).zip(chosen.chunks(2).zip(shares.chunks(2))) {
+        let mut order: Vec<usize> = (0..count).collect();
+        order.sort_by(|a, b| row[*b].total_cmp(&row[*a]).then(a.cmp(b)));
+        assert_eq!(chosen, [order[0] as i32, order[1] as i32]);
+        assert!(shares[0] == 1.0 && (shares[1] - (row[order[1]] - row[order[0]]).exp()).abs() < 1e-5);
+    }
+    let args = [Arg::tensor(&chosen, [2 * m]), Arg::output::<i32>([2 * m]), Arg::output::<i32>([count + 1])];
+    let arranged = experts::arrange_pairs().simulate(&args).unwrap();
+    let mut order: Vec<usize> = (0..2 * m).collect();
+    order.sort_by_key(|pair| chosen[*pair]);
+    let place = arranged.get::<i32>("rows").unwrap();
+    assert!(order.iter().enumerate().all(|(row, pair)| place[*pair] == row as i32));
+    let before = |expert: usize| chosen.iter().filter(|of| (**of as usize) < expert).count() as i32;
+    assert_eq!(arranged.get::<i32>("offsets").unwrap(), (0..=count).map(before).collect::<Vec<_>>());
+    let x = halves(m * n, 2);
+    let y = rows(Arg::output::<f16>([2 * m, n]), n);
+    let args = [Arg::tensor(&place, [2 * m]), rows(Arg::tensor(&x, [m, n]), n), y];
+    let spread: Vec<f16> = experts::spread_rows!(T = f16).simulate(&args).unwrap().get("y").unwrap();
+    for (pair, row) in place.iter().enumerate() {
+        assert_eq!(spread[*row as usize * n..][..n], x[pair / 2 * n..][..n]);
+    }
+    let given = numbers(m * n, 3);
+    let args = [
+        pairs(Arg::tensor(&place, [m, 2])),
+        pairs(Arg::tensor(&shares, [m, 2])),
+        rows(Arg::tensor(&spread, [2 * m, n]), n),
+        rows(Arg::in_out(&given, [m, n]), n),
+    ];
+    let sums: Vec<f32> = experts::combine_rows!(T = f16).simulate(&args).unwrap().get("x").unwrap();
+    let wanted = given.iter().zip(&x).map(|(given, x)| given + x.to_f32());
+    assert!(sums.iter().zip(wanted).all(|(sum, wanted)| (sum - wanted).abs() < 1e-5));
+}
+
 #[test]
 fn gates_of_two_products() {
     let (m, n, k) = (70, 72, 136);
     let [x, w, u] = [(m, 1), (n, 2), (n, 3)]
         .map(|(count, seed)| rows(Arg::tensor(&halves(count * k, seed), [count, k]), k));
     let args = [x, w, u, rows(Arg::output::<f16>([m, n]), n)];
-    for sizes in [[("BM", 128), ("BN", 64)], [("BM", 64), ("BN", 32)]] {
+    for (bm, bn, w_left) in [(128, 64, 0), (64, 32, 0), (16, 64, 1), (32, 64, 1)] {
+        let sizes = [("BM", bm), ("BN", bn), ("W_LEFT", w_left)];
         near(gated_gemm::gated_gemm!(T = f16).specialize(&sizes).unwrap().def(), &args, 2e-3);
     }
 }
@@ -181,15 +222,14 @@ fn tokens(of: &[(usize, usize)], table: &[&[usize]]) -> [Arg; 3] {
 
 #[test]
 fn keys_are_stored_in_pages() {
-    let ([j, g, d, p, r], heads) = (SIZES, 5 * SIZES[0]);
+    let ([j, _, d, p, r], heads) = (SIZES, 5 * SIZES[0]);
     let given = [(16, 0), (17, 0), (5, 1)];
     let three = |of: Arg, heads: usize| of.strides([heads * d, d, 1]);
     let stored = |seed| pages(Arg::in_out(&halves(r * p * j * d, seed), [r, p, j, d]));
     let angles = |seed| rows(Arg::tensor(&numbers(20 * d / 2, seed), [20, d / 2]), d / 2);
-    let qkv = three(Arg::tensor(&halves(3 * heads * d, 3), [3, heads, d]), heads);
-    let q = three(Arg::output::<f16>([3, g * j, d]), g * j);
+    let qkv = three(Arg::in_out(&halves(3 * heads * d, 3), [3, heads, d]), heads);
     let given = tokens(&given, &[&[7, 2], &[4, 0]]);
-    let args = [&given[..], &[angles(1), angles(2), qkv, q, stored(4), stored(5)]].concat();
+    let args = [&given[..], &[angles(1), angles(2), qkv, stored(4), stored(5)]].concat();
     near(paged::rotate_and_store!(G = 3, P = 16).def(), &args, 1e-4);
 }
 

@@ -124,8 +124,9 @@ fn losses_of_rows() {
         let of_rows = || Arg::output::<f32>([m]);
         let memory = rows(Arg::tensor(&x, [m, n]), ld);
         let args = [&given[..], &[label.clone(), memory.clone(), of_rows(), of_rows()]].concat();
-        for l in [128, 512, 1024] {
-            let kernel = cross_entropy::cross_entropy().specialize(&[("L", l), ("LEAST", 1)]).unwrap();
+        for l in [64, 128, 256, 1024] {
+            let constants = [("L", l), ("LEAST", 1), ("MOST", 1 << 20)];
+            let kernel = cross_entropy::cross_entropy().specialize(&constants).unwrap();
             for outcome in outcomes(kernel.def(), &args) {
                 agrees::<f32>(&outcome, "loss", &losses, 1e-5);
                 agrees::<f32>(&outcome, "lse", &lse, 1e-5);
@@ -143,7 +144,9 @@ fn losses_of_rows() {
         let halved: Vec<f64> = slopes.iter().map(|slope| slope / 2.0).collect();
         let args = [&given[..], &[Arg::number(0.5f32), label, rows(Arg::in_out(&x, [m, n]), ld), of_rows()]]
             .concat();
-        for [w, l, c] in [[1024, 128, 1], [4096, 256, 1], [8192, 256, 1], [16384, 512, 1], [16384, 512, 4]] {
+        for [w, l, c] in
+            [[1024, 128, 1], [4096, 128, 1], [6144, 192, 1], [8192, 256, 1], [16384, 512, 1], [16384, 512, 4]]
+        {
             if n + 7 > w * c {
                 continue;
             }
@@ -181,7 +184,7 @@ const NORMS: [[usize; 3]; 7] = [
 
 /// Constants of the gradients of norms.
 const GRADIENTS: [[usize; 3]; 6] =
-    [[16, 128, 256], [4, 512, 256], [1, 1024, 128], [1, 2048, 256], [1, 4096, 512], [1, 8192, 512]];
+    [[16, 128, 256], [4, 512, 256], [1, 1024, 128], [1, 2048, 256], [1, 4096, 512], [1, 8192, 1024]];
 
 /// The alternatives of a norm for rows of n elements.
 fn alternatives(def: &KernelDef, n: usize, all: &[[usize; 3]]) -> Vec<KernelDef> {
@@ -438,9 +441,9 @@ fn dropped_elements() {
         let wanted: Vec<f64> = (0..m * n)
             .map(|at| {
                 let (row, column) = (at / n, at % n);
-                let counter = [(column / 4) as u32, row as u32, offset as u32, (offset >> 32) as u32];
-                let word = philox(seed, counter)[column % 4];
-                let is_kept = p < 1.0 && f64::from(word) >= f64::from(p) * 2f64.powi(32);
+                let counter = [(column / 8) as u32, row as u32, offset as u32, (offset >> 32) as u32];
+                let half = philox(seed, counter)[column / 2 % 4] >> (16 * (column % 2)) & 0xffff;
+                let is_kept = f64::from(half) >= (f64::from(p) * 65536.0).round();
                 if is_kept { packed[at] / (1.0 - f64::from(p)) } else { 0.0 }
             })
             .collect();
@@ -594,7 +597,7 @@ fn likely(x: &[f64], temperature: f64, top_k: usize, top_p: f64) -> Vec<f64> {
 #[test]
 fn sampled_tokens() {
     for (m, n, ld, sizes) in
-        [(40, 50, 51, [256, 32, 1]), (20, 400, 403, [256, 32, 2]), (2, 1, 1, [2048, 256, 1])]
+        [(40, 50, 51, [512, 64, 1]), (20, 700, 703, [512, 64, 2]), (2, 1, 1, [2048, 256, 1])]
     {
         let row: Vec<bf16> = numbers::<bf16>(n, 1).into_iter().map(|x| bf16::of(6.0 * x.to())).collect();
         let mut x = row.clone();

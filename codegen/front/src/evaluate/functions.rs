@@ -24,6 +24,9 @@ pub struct Function {
 /// The named arguments of `pipelined`.
 pub(super) const PIPELINED: &[&str] = &["stages", "most_stages", "fragments", "exits", "producer", "split"];
 
+/// The functions that other kernels than instrumented ones leave out.
+pub(super) const PROBES: &[&str] = &["assert_device", "print"];
+
 /// The function counts its arguments itself.
 const ANY: usize = usize::MAX;
 
@@ -94,6 +97,14 @@ pub const FUNCTIONS: &[Function] = &[
     row("peer", "peer(tile, (block.x + 1) % 4)", &[], 2, Evaluator::peer_call),
     row("walk", "walk((a.size(0), b.size(0)), block.x)", &[], 2, Evaluator::walk_call),
     row("assert", "assert(N % 4 == 0)", &[], 1, Evaluator::assert_call),
+    row(
+        "assert_device",
+        "assert_device(n < 8, \"n is small\"), or of a tile assert_device(x > 0.0, \"weights are positive\")",
+        &[],
+        2,
+        Evaluator::assert_device_call,
+    ),
+    row("print", "print(x), or print(x, block = (1, 0))", &["block"], 1, Evaluator::print_call),
     row(
         "gemm",
         "gemm(a, b, &mut acc), with order = \"serpentine\" or with = (min, add)",

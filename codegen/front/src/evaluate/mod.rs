@@ -29,6 +29,7 @@ mod matmul_keys;
 mod mma;
 mod numbers;
 mod operators;
+mod probe;
 mod ptx;
 mod reduce;
 mod scan;
@@ -61,9 +62,13 @@ use loops::{Around, Decided};
 pub(crate) use matmul_keys::Keys;
 use value::Value;
 
-/// The tile program of a function, its errors, and levels of lints.
-pub fn program(kernel: &Kernel, settings: &Settings) -> (tile::Program, Vec<Diagnostic>, Vec<(Name, Level)>) {
-    let mut run = Evaluator::new(&kernel.name.text);
+/// The tile program of a function, its errors, and levels of lints; with or without its assertions and prints.
+pub fn program(
+    kernel: &Kernel,
+    settings: &Settings,
+    probes: bool,
+) -> (tile::Program, Vec<Diagnostic>, Vec<(Name, Level)>) {
+    let mut run = Evaluator { probes, ..Evaluator::new(&kernel.name.text) };
     if kernel.overlaps {
         run.builder.program_mut().overlaps = true;
     }
@@ -148,6 +153,8 @@ struct Evaluator {
     around: Vec<Around>,
     /// False for keys, which are read outside of any kernel.
     in_kernel: bool,
+    /// Are assertions and prints of a running kernel evaluated?
+    probes: bool,
     /// Is it an `unsafe fn`, whose author vouches for it?
     is_unsafe: bool,
     /// Is this a function of elements, where `as` gives literals a type?
@@ -181,6 +188,7 @@ impl Evaluator {
             work: Work::default(),
             around: Vec::new(),
             in_kernel: true,
+            probes: true,
             is_unsafe: false,
             in_closure: false,
             captured: None,

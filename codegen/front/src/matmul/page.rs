@@ -68,7 +68,7 @@ pub(super) fn programs(c: &Config, plans: &[Plan]) -> Made<Vec<Program>> {
 
 /// The program of a page, or its first error.
 fn evaluated(page: &Kernel, settings: Settings) -> Made<Program> {
-    let (program, all, _) = evaluate::program(page, &settings);
+    let (program, all, _) = evaluate::program(page, &settings, true);
     let wrong = all.into_iter().find(|diagnostic| diagnostic.level == Level::Deny);
     wrong.map_or(Ok(program), Err)
 }

@@ -59,7 +59,7 @@ impl Fences<'_> {
     /// iteration.
     fn only_publishes(&mut self, op: &Op) -> bool {
         let Op::For { body, unroll: Unroll::Full, .. } = op else { return false };
-        body.iter().any(|stmt| publishes(&stmt.op)) && !end(self, self.kernel, body, false)
+        preorder(body).any(|stmt| publishes(&stmt.op)) && !end(self, self.kernel, body, false)
     }
 
     /// Does a statement itself access these arrays through the generic proxy?
@@ -148,6 +148,10 @@ mod tests {
             Op::For { var: 0, from: at, to: at, step: 1, unroll: Unroll::Full, body: block(body) }
         };
         check(vec![store(0), unrolled(vec![bulk()])], vec![store(0), FENCE, unrolled(vec![bulk()])]);
+        check(
+            vec![store(0), unrolled(vec![unrolled(vec![bulk()])])],
+            vec![store(0), FENCE, unrolled(vec![unrolled(vec![bulk()])])],
+        );
         // Here each iteration stores what the next one publishes.
         check(
             vec![store(0), unrolled(vec![bulk(), store(0)])],

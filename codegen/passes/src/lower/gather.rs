@@ -5,11 +5,13 @@ use super::elementwise::refined;
 use super::numbering::{extents_of, named};
 use crate::source::problem::Result;
 use crate::thread::index::Ix;
+use crate::thread::probe::Probe;
 use crate::thread::{Change, Frag, Mem, Op, Scope, Unroll, Val};
 use crate::tile::Update;
 use crate::tile::elements::{Along, Edge, ElementFacts};
 use crate::tile::view::View;
 use crate::tile::view::leaf::{Leaf, leaves};
+use crate::values::elem::Elem;
 use crate::values::number::Number;
 
 impl Lower<'_> {
@@ -72,6 +74,25 @@ impl Lower<'_> {
                 }
             };
             lower.emit(op);
+        })
+    }
+
+    /// Shows each element that is in bounds.
+    pub(super) fn probe(&mut self, of: &[View], probe: &Probe, known: &ElementFacts) -> Result<()> {
+        let (others, own) = refined(&of[1..], &of[0])?;
+        let own_leaves = leaves(&own);
+        self.loops(&named(extents_of(&own_leaves)), Unroll::Full, &mut |lower, index| {
+            let coordinates = lower.coordinates(&own, &own_leaves, index);
+            let guard = lower.inside(&known.masks, &coordinates);
+            let mut value = |view: &View| {
+                let elem = lower.program.tensor(view.tensor).elem;
+                let (reg, at) = lower.own_element(view, index);
+                let wide = if elem.is_float() { Elem::F64 } else { Elem::I64 };
+                lower.converted(Val::Reg(reg, at), elem, wide)
+            };
+            let values = std::iter::once(&own).chain(&others).map(&mut value).collect();
+            lower.emit(Op::Probe { probe: probe.clone(), values, guard });
+            Ok(())
         })
     }
 

@@ -32,6 +32,19 @@ impl Combined<'_> {
     pub(super) fn operation(&self) -> Option<Bin> {
         Expr::operation(self.functions)
     }
+
+    /// Is each entry combined by an operation for which the order of its two elements makes no difference?
+    fn commutes(&self) -> bool {
+        let count = self.functions.len();
+        let commutes = |(entry, function): (usize, &Expr)| match function {
+            Expr::Bin(Bin::Add | Bin::Mul | Bin::And | Bin::Or | Bin::Xor, x, y) => {
+                let pair = [entry, entry + count].map(|input| Expr::In(input as u8));
+                [&**x, &**y] == [&pair[0], &pair[1]] || [&**x, &**y] == [&pair[1], &pair[0]]
+            }
+            _ => false,
+        };
+        self.functions.iter().enumerate().all(commutes)
+    }
 }
 
 /// An entry of the tuples.
@@ -170,7 +183,8 @@ impl Lower<'_> {
         Ok(next)
     }
 
-    /// Two tuples combined, in this order where a condition is true, elsewhere in the other order.
+    /// Two tuples combined, in this order where a condition is true, elsewhere in the other order. The order is left
+    /// out where it makes no difference.
     pub(super) fn joined_in_order(
         &mut self,
         all: &Combined<'_>,
@@ -178,6 +192,9 @@ impl Lower<'_> {
         left: &[Val],
         right: &[Val],
     ) -> Result<Vec<Val>> {
+        if all.commutes() {
+            return self.joined(all, right, left);
+        }
         let pick = |(x, y): (&Val, &Val)| Val::guarded(cond, x.clone(), y.clone());
         let (first, second) =
             (left.iter().zip(right).map(pick).collect(), right.iter().zip(left).map(pick).collect());

@@ -11,7 +11,7 @@ use super::numbering::named;
 use super::reduce::{Combined, Kept, PARTIAL_UNROLL, Part, Runs, load};
 use crate::source::problem::Result;
 use crate::thread::index::{Int, Ix};
-use crate::thread::{Bin, Frag, Op, Scope, Unroll, Val};
+use crate::thread::{Frag, Op, Scope, Unroll, Val};
 use crate::tile::elements::ElementFacts;
 use crate::tile::pair::Scanned;
 use crate::tile::view::View;
@@ -275,7 +275,6 @@ impl Lower<'_> {
         let thread = self.affine(&Coord::Thread(self.scope.by).into());
         let upper = self.submode_of(thread, 2, distance);
         let by = self.int(distance);
-        let commutes = commutes(values);
         self.over(self.results(values), &mut |lower, at| {
             let shuffled = |value: Val| value.butterfly(by);
             let others = lower.tuple(values, at).into_iter().map(shuffled).collect();
@@ -285,10 +284,7 @@ impl Lower<'_> {
             let pick = |(x, y): (Val, Val)| Val::guarded(upper, x, y);
             let continued = continued.into_iter().zip(lower.tuple(done, at)).map(pick).collect();
             lower.set(done, at, continued);
-            let total = match commutes {
-                true => lower.joined(values, &own, &others)?,
-                false => lower.joined_in_order(values, upper, &others, &own)?,
-            };
+            let total = lower.joined_in_order(values, upper, &others, &own)?;
             lower.set(values, at, total);
             Ok(())
         })
@@ -429,9 +425,4 @@ impl Order {
         });
         Order { leaves: leaves.collect(), scanned: 1 }
     }
-}
-
-/// Is the function known to be commutative?
-fn commutes(all: &Combined<'_>) -> bool {
-    matches!(all.operation(), Some(Bin::Add | Bin::Mul | Bin::And | Bin::Or | Bin::Xor))
 }

@@ -84,6 +84,7 @@ impl Lower<'_> {
             tile::Op::Scatter { from, at, to, update, .. } => {
                 self.scatter(from, at, to, update.as_ref(), known).map_err(problem)?
             }
+            tile::Op::Probe { of, probe } => self.probe(of, probe, known).map_err(problem)?,
             tile::Op::Flag { flag, with, value } => self.flag(flag, *with, value).map_err(problem)?,
             tile::Op::SyncCluster => self.meet_cluster(),
             tile::Op::Advance { ring } => self.advance(*ring),

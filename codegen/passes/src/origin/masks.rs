@@ -97,6 +97,12 @@ impl Origins<'_> {
         })
     }
 
+    /// The edges of elements that are checked or printed, as far as they are known.
+    pub(super) fn mask_of_probe(&mut self, of: &View, state: &State) -> Vec<Edge> {
+        let edges = self.all_edges(std::slice::from_ref(of), state);
+        edges.filter(|edges| !are_apart(edges)).unwrap_or_default()
+    }
+
     /// The edges of all of these tensors, if they are known.
     fn all_edges(&mut self, from: &[View], state: &State) -> Option<Vec<Edge>> {
         let one = |view: &View| {

@@ -56,7 +56,7 @@ pub(crate) use stages::{accesses as uses, sets};
 /// The program with its pipelined loops as loops over the slots of rings, which are its last rings.
 pub fn schedule(program: Program) -> std::result::Result<Program, Diagnostic> {
     let Some(most) = most_stages(&program) else { return with_stages(program) };
-    let room = Target::of(program.arch).block_shared;
+    let room = Target::of(program.arch).shared_of_block(program.blocks_per_sm);
     let mut fewer = program.clone();
     for stages in (1..=most).rev() {
         each_mut(&mut fewer.body, &mut |stmt| {

@@ -183,7 +183,8 @@ fn whole_clusters(program: &mut Program, sharing: u32) -> Option<()> {
 fn summed(program: &Program, stmt: &Stmt, outside: &[Stmt]) -> std::result::Result<Vec<View>, Diagnostic> {
     let Op::For { body, .. } = &stmt.op else { return Ok(Vec::new()) };
     let outer = accessed(outside);
-    let added = |stmt: &&Stmt| !is_fill(program, stmt) && !matches!(stmt.op, Op::Take { .. });
+    let added =
+        |stmt: &&Stmt| !is_fill(program, stmt) && !matches!(stmt.op, Op::Take { .. } | Op::Probe { .. });
     let (mut sums, mut own): (Vec<View>, BTreeSet<Id>) = (Vec::new(), BTreeSet::new());
     for stmt in body.iter().filter(added) {
         let [to] = stmt.writes()[..] else { return Err(does_more(stmt)) };

@@ -81,13 +81,18 @@ pub(super) fn choose(
             break;
         }
     }
+    let multiplies = |stmt: &&&Stmt| matches!(&stmt.op, Op::Gemm { .. });
+    let operands: BTreeSet<Id> =
+        stmts.iter().filter(multiplies).flat_map(|stmt| stmt.reads()).map(|view| view.tensor).collect();
     for stmt in stmts.iter().filter(|stmt| whole::unpacks(&stmt.op).is_some()) {
-        for to in stmt.writes() {
-            let known = choice.forms.get(&to.tensor).and_then(words::of_words);
-            if known.is_none() {
-                choice.forms.insert(to.tensor, words::spread(&tile(program, to.tensor), threads(to.tensor)));
-            }
-        }
+        let Op::Copy { from, to, .. } = &stmt.op else { continue };
+        let known = choice.forms.get(&to.tensor).filter(|known| words::of_words(known).is_some());
+        let form = match known {
+            Some(known) if operands.contains(&to.tensor) => known.clone(),
+            Some(known) => words::in_memory_order(program, from, known),
+            None => words::spread(&tile(program, to.tensor), threads(to.tensor)),
+        };
+        choice.forms.insert(to.tensor, form);
     }
     // Tiles that no statement uses.
     for id in program.forms.keys().filter(|id| !choice.forms.contains_key(id)).collect::<Vec<_>>() {

@@ -4,6 +4,7 @@ use tilewright_layout::Distribution;
 
 use super::{Resolve, part};
 use crate::source::problem::Result;
+use crate::thread::probe::Kind;
 use crate::thread::{Cmp, Id};
 use crate::tile::view::View;
 use crate::tile::{Expr, Op, Stmt};
@@ -27,19 +28,36 @@ impl Resolve {
                 self.skip_outside_tile(stmt, &mut at, &d)?;
                 let own = update.as_ref().map(|update| self.update(stmt, update, &d)).transpose()?;
                 let op = Op::Scatter { from, at, to: to.clone(), update: own, claimed: *claimed };
-                let op = match first(&d, stmt.by) {
-                    Some(test) => {
-                        let then = vec![Stmt::new(stmt.span, stmt.by, op)];
-                        Op::If { test, then, other: Vec::new() }
-                    }
-                    None => op,
-                };
-                self.push(stmt, op);
+                self.push_first(stmt, op, &d);
                 update.as_ref().map_or(Ok(()), |update| self.updated(stmt, update))?;
+            }
+            Op::Probe { of, probe } => {
+                let d = self.elements(stmt, &of.iter().skip(1).collect::<Vec<_>>(), &of[0])?;
+                let part = |view| self.side(stmt, view, &d, false);
+                let mut of: Vec<View> = of.iter().map(part).collect::<Result<_>>()?;
+                // Elements outside of the tile hold, or have no coordinate.
+                let (at, otherwise) = if probe.kind == Kind::Assert { (0, 1) } else { (1, -1) };
+                if let Some(view) = of.get_mut(at) {
+                    *view = self.in_tile(stmt, view.clone(), &d, otherwise.into())?;
+                }
+                let op = Op::Probe { of, probe: probe.clone() };
+                if probe.shape.is_empty() { self.push(stmt, op) } else { self.push_first(stmt, op, &d) }
             }
             _ => {}
         }
         Ok(())
+    }
+
+    /// A statement of the first thread that has its elements.
+    fn push_first(&mut self, stmt: &Stmt, op: Op, d: &Distribution) {
+        let op = match first(d, stmt.by) {
+            Some(test) => {
+                let then = vec![Stmt::new(stmt.span, stmt.by, op)];
+                Op::If { test, then, other: Vec::new() }
+            }
+            None => op,
+        };
+        self.push(stmt, op);
     }
 
     /// Where threads do not divide the tile, their elements outside of it are not stored.

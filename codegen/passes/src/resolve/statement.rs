@@ -153,7 +153,7 @@ impl Resolve {
                 push(self, Op::Atomic { from, to, update: own });
                 self.updated(stmt, update)?;
             }
-            Op::Gather { .. } | Op::Scatter { .. } => self.indexed(stmt)?,
+            Op::Gather { .. } | Op::Scatter { .. } | Op::Probe { .. } => self.indexed(stmt)?,
             Op::Scan { from, to, carry, how } => self.scan(stmt, &Scanned { from, to, carry }, how)?,
             Op::Fold { from, to, with, identity, claimed, .. } => {
                 self.fold(stmt, from, to, with, *claimed, identity)?

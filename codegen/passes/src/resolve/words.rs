@@ -96,6 +96,46 @@ pub(super) fn of_words(d: &Distribution) -> Option<Distribution> {
     of_bytes(d).filter(|bytes| bytes.values() % WORD == 0)
 }
 
+/// The distribution of numbers whose registers are in the order of their bytes in memory, if a thread has neighbouring bytes.
+pub(super) fn in_memory_order(program: &Program, bytes: &View, numbers: &Distribution) -> Distribution {
+    let layout = program.tensor(bytes.tensor).plain();
+    let last = numbers.tile().len().saturating_sub(1);
+    // How far apart a thread's bytes are along a submode; both numbers of a byte come first.
+    let stride = |submode: &Submode| -> Option<i64> {
+        let step = if submode.mode == last { submode.step / PAIR } else { submode.step };
+        if step == 0 {
+            return Some(0);
+        }
+        let own = bytes.layout.mode(submode.mode).ok()?;
+        let part = own.composition(Layout::new(submode.extent, step).ok()?).ok()?;
+        let (_, Value::Basis { times, path }) = part.leaves().next()? else { return None };
+        let along = layout.mode(usize::from(path.steps()[0])).ok()?;
+        along.leaves().next()?.1.int()?.checked_mul(times)
+    };
+    let strides: Option<Vec<i64>> = numbers.value_submodes().iter().map(stride).collect();
+    let Some(strides) = strides.filter(|all| all.contains(&1)) else { return numbers.clone() };
+    let mut order: Vec<usize> = (0..strides.len()).collect();
+    order.sort_by_key(|at| strides[*at]);
+    let values = order.iter().map(|at| numbers.value_submodes()[*at]).collect();
+    Distribution::new(numbers.tile(), numbers.thread_submodes().to_vec(), values)
+}
+
+/// The same distribution, where values that follow each other along the last mode are one submode: vectors are along one.
+fn joined(d: &Distribution) -> Distribution {
+    let last_mode = d.tile().len().saturating_sub(1);
+    let mut values: Vec<Submode> = Vec::new();
+    for submode in d.value_submodes() {
+        let follows = |last: &&mut Submode| {
+            last.mode == last_mode && submode.mode == last_mode && last.step * last.extent == submode.step
+        };
+        match values.last_mut().filter(follows) {
+            Some(last) => last.extent *= submode.extent,
+            None => values.push(*submode),
+        }
+    }
+    Distribution::new(d.tile(), d.thread_submodes().to_vec(), values)
+}
+
 /// A distribution of numbers in which each thread has whole words of bytes.
 pub(super) fn spread(tile: &[i64], threads: i64) -> Distribution {
     let order: Vec<usize> = (0..tile.len()).rev().collect();
@@ -196,6 +236,7 @@ impl Resolve {
     pub(super) fn unpacked(&mut self, stmt: &Stmt, row: &'static Atom, from: &View, to: &View) -> Result<()> {
         let d = self.elements(stmt, &[], to)?;
         let bytes = of_words(&d).ok_or_else(|| Problem::internal("numbers of four bits are not in words"))?;
+        let bytes = joined(&bytes);
         let part = in_order(&self.side(stmt, from, &bytes, false)?, &bytes)?;
         let elem = self.program.tensor(from.tensor).elem;
         let loaded = self.words(&format!("{}_loaded", from.name), elem, &bytes)?;

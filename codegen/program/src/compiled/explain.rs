@@ -199,7 +199,8 @@ impl Nest<'_> {
             | Op::Commit(_)
             | Op::Fence(_)
             | Op::Pin(_)
-            | Op::Claim(_) => {}
+            | Op::Claim(_)
+            | Op::Probe { .. } => {}
         }
     }
 

@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The version of the encoded definition. Another version is refused, never guessed at.
-pub const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 4;
 
 /// A kernel as a compiled program carries it.
 #[derive(Clone, PartialEq)]

@@ -43,7 +43,10 @@ impl Printer<'_> {
         }
         self.line(&format!("for ({kind} {name} = {from}; {name} < {to}; {step}) {{"));
         self.loops.push(Loop { var: *var, done: None });
-        self.indented(body);
+        match unroll {
+            Unroll::Full => self.unmarked(|printer| printer.indented(body)),
+            _ => self.indented(body),
+        }
         self.loops.pop();
         self.line("}");
         self.names.close();

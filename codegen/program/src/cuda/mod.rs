@@ -27,6 +27,7 @@ mod common;
 mod constants;
 mod declare;
 mod header;
+mod instrument;
 mod int;
 mod literal;
 mod loops;
@@ -42,6 +43,7 @@ mod statement;
 mod value;
 
 pub use header::needs;
+pub use instrument::{ENTRY, Instrument, MARKS, Mark, RECORD_WORDS, RECORDS};
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,8 +89,13 @@ pub fn print(kernel: &Kernel) -> String {
 /// assert_eq!(source, kernel.source());
 /// ```
 pub fn print_with_spans(kernel: &Kernel) -> (String, Vec<Span>) {
+    let (source, spans, _) = printed(kernel, Instrument::default());
+    (source, spans)
+}
+
+fn printed(kernel: &Kernel, instrument: Instrument) -> (String, Vec<Span>, Vec<Mark>) {
     let kernel = without_claims(kernel);
-    let mut printer = Printer::new(&kernel);
+    let mut printer = Printer { instrument, ..Printer::new(&kernel) };
     printer.body();
     let body = std::mem::take(&mut printer.out);
     let sites = std::mem::take(&mut printer.sites);
@@ -108,7 +115,28 @@ pub fn print_with_spans(kernel: &Kernel) -> (String, Vec<Span>) {
         sites.iter().map(|site| kernel.sites.get(*site as usize).map_or(Span::default(), |site| site.span));
     let rest = std::iter::repeat(Span::default());
     let spans = rest.clone().take(before).chain(spans).chain(rest.take(1)).collect();
-    (source, spans)
+    (source, spans, printer.marks)
+}
+
+/// The same for an instrumented kernel, and the statements that its timeline has; `file` and `lines` are of the author's text, a line
+/// for each span.
+///
+/// ```
+/// # use tilewright_codegen::Generate;
+/// use tilewright_program::{Definition, cuda};
+/// let kernel = &Definition::Matmul(vec![]).generate().kernel.unwrap().variants[0];
+/// let (source, marks) = cuda::print_instrumented(&kernel.program, cuda::Instrument::default(), "a.rs", &[12]);
+/// assert!(source == kernel.source && marks.is_empty());
+/// ```
+pub fn print_instrumented(
+    kernel: &Kernel,
+    instrument: Instrument,
+    file: &str,
+    lines: &[u32],
+) -> (String, Vec<Mark>) {
+    let (source, spans, marks) = printed(kernel, instrument);
+    let source = if instrument.lines { instrument::with_lines(&source, &spans, file, lines) } else { source };
+    (source, marks)
 }
 
 /// The kernel without claims of its author, which only the simulator checks.
@@ -164,6 +192,12 @@ struct Printer<'k> {
     elements_elsewhere: bool,
     /// Calls of functions of integers that several roles compute, by the first of these integers.
     common: BTreeMap<Id, Call>,
+    instrument: Instrument,
+    /// The number of probes so far, the statements of the timeline, the last one of the block, and the name of the role.
+    probes: usize,
+    marks: Vec<Mark>,
+    marked: Option<Mark>,
+    role_name: String,
 }
 
 /// Built-in variables.
@@ -210,6 +244,11 @@ impl<'k> Printer<'k> {
             loops: Vec::new(),
             common: BTreeMap::new(),
             elements_elsewhere: false,
+            instrument: Instrument::default(),
+            probes: 0,
+            marks: Vec::new(),
+            marked: None,
+            role_name: String::new(),
         }
     }
 
@@ -219,6 +258,7 @@ impl<'k> Printer<'k> {
         self.left_out(&kernel.body, &mut left_out);
         self.undeclared.retain(|reg| !left_out.contains(reg));
         self.block(&kernel.body);
+        self.mark_end();
     }
 
     /// The built-in variables, under short names.
@@ -234,6 +274,9 @@ impl<'k> Printer<'k> {
             } else {
                 text += &format!("    const int {name} = {meaning};\n");
             }
+        }
+        if self.instrument.timeline {
+            text += "    unsigned tilewright_marks = 0;\n";
         }
         if !text.is_empty() && !self.kernel.body.is_empty() {
             text.push('\n');

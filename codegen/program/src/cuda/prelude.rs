@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 /// The headers, in the order in which their pieces are emitted.
-const HEADERS: [&str; 17] = [
+const HEADERS: [&str; 18] = [
     include_str!("prelude/int.cuh"),
     include_str!("prelude/half.cuh"),
     include_str!("prelude/odd.cuh"),
@@ -23,6 +23,7 @@ const HEADERS: [&str; 17] = [
     include_str!("../isa/sm90/wgmma.cuh"),
     include_str!("prelude/sync.cuh"),
     include_str!("prelude/atomic.cuh"),
+    include_str!("prelude/record.cuh"),
 ];
 
 /// The text between two empty lines of a header.

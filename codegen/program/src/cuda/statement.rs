@@ -13,12 +13,13 @@ use crate::values::elem::Elem;
 impl Printer<'_> {
     pub(super) fn block(&mut self, body: &[Stmt]) {
         self.names.open();
-        let outer = self.site;
+        let (outer, marked) = (self.site, self.marked.take());
         let places = Places::of(body);
         let mut at = self.calls_common(body);
         while let Some(stmt) = body.get(at) {
             self.site = stmt.site;
             self.spacing(body, at);
+            self.mark(stmt);
             if self.copy(body, at) {
                 at += 2;
                 continue;
@@ -27,7 +28,7 @@ impl Printer<'_> {
             self.statement(stmt);
             at += 1;
         }
-        self.site = outer;
+        (self.site, self.marked) = (outer, marked.filter(|_| !self.instrument.timeline));
         self.names.close();
     }
 
@@ -109,6 +110,7 @@ impl Printer<'_> {
             Op::Fence(fence) => self.fence(*fence),
             Op::Pin(reg) => self.pin(*reg),
             Op::Claim(_) => {}
+            Op::Probe { probe, values, guard } => self.probe(probe, values, *guard),
             Op::Sync { bar, member } => self.sync(*bar, *member),
             Op::Arrive { bar, slot, peer, bytes } => self.arrive(*bar, *slot, *peer, *bytes),
             Op::Await { bar, slot, phase } => self.wait_phase(*bar, *slot, *phase),
@@ -128,7 +130,7 @@ impl Printer<'_> {
             Op::Elect(scope, body) => {
                 let cond = self.elected(*scope);
                 self.line(&format!("if ({cond}) {{"));
-                self.indented(body);
+                self.unmarked(|printer| printer.indented(body));
                 self.line("}");
             }
         }
@@ -166,6 +168,7 @@ impl Printer<'_> {
             };
             self.line(&format!("{start}{cond}{{  {}", comment(&role.name)));
             let outer = self.role.replace(role.warps);
+            let outer_name = std::mem::replace(&mut self.role_name, role.name.clone());
             if let Some(registers) = role.registers {
                 let change =
                     if registers > self.kernel.launch.registers_at_entry() { "more" } else { "fewer" };
@@ -174,7 +177,7 @@ impl Printer<'_> {
                 self.depth -= 1;
             }
             self.indented(&role.body);
-            self.role = outer;
+            (self.role, self.role_name) = (outer, outer_name);
         }
         self.line("}");
     }

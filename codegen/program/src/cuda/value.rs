@@ -33,7 +33,7 @@ const FUNCTIONS: [(Un, &str, &str); 25] = [
     // Qualified: a tile scheduler's loop variable is named `round`.
     (Un::Round, "roundf", "::round"),
     (Un::RoundEven, "rintf", "rint"),
-    (Un::Fast(Fast::Exp), "__expf", ""),
+    (Un::Fast(Fast::Exp), "fast_exp", ""),
     (Un::Fast(Fast::Log), "__logf", ""),
     (Un::Fast(Fast::Log2), "__log2f", ""),
     (Un::Fast(Fast::Sqrt), "fast_sqrt", ""),
@@ -50,7 +50,7 @@ const PAIRS: [(Bin, &str, &str, &str); 7] = [
     (Bin::Rem, "", "fmodf", "fmod"),
     (Bin::Pow, "", "powf", "pow"),
     (Bin::CopySign, "", "copysignf", "copysign"),
-    (Bin::FastDiv, "", "__fdividef", ""),
+    (Bin::FastDiv, "", "fast_div", ""),
     // By width and sign.
     (Bin::MulHigh, "mulhi", "", ""),
 ];

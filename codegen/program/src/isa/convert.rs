@@ -73,34 +73,33 @@ const HALVES: [[(&str, &str); 4]; 2] = [
 ];
 
 /// Numbers of four bits, two in a byte, the lower bits first: the destination type, and the instructions for a word and for a
-/// byte. In a byte's instructions, `$out` is the word of results. `$at` selects the byte of `v` for the lower number, and of the
-/// second operand for the upper number. The four bits become the last bits of a fraction whose unit is 1, in numbers from 128 or
-/// 1024 on. The first bit of signed numbers is flipped, which adds 8. Upper numbers are three bits higher in a bf16, where they
-/// have the unit 1 in numbers from 16 on; in an f16 they are divided by 16.
+/// byte. In a byte's instructions, `$out` is the word of results. `$at` selects the byte of `v` for the lower number, and of `w`
+/// for the upper number. The four bits become the last bits of a fraction whose unit is 1, in numbers from 128 or 1024 on. The
+/// first bit of signed numbers is flipped, which adds 8. Both halves have the same constants, which instructions then contain.
 const INT4: [(Int4, Elem, &str, &str); 4] = [
     (
         Int4::Signed,
         Elem::Bf16,
-        ".reg .b32 w, x, m, o; shr.b32 w, v, 1; mov.b32 m, 0xc1c0c308; mov.b32 o, 0x3f803f80; ",
-        "prmt.b32 x, v, w, $at; lop3.b32 x, x, 0x0078000f, 0x41c04308, 0x6a; fma.rn.bf16x2 $out, x, o, m; ",
+        ".reg .b32 w, x, m, o; shr.b32 w, v, 4; mov.b32 m, 0xc308c308; mov.b32 o, 0x3f803f80; ",
+        "prmt.b32 x, v, w, $at; lop3.b32 x, x, 0x000f000f, 0x43084308, 0x6a; fma.rn.bf16x2 $out, x, o, m; ",
     ),
     (
         Int4::Signed,
         Elem::F16,
-        ".reg .b32 x, m, o; mov.b32 m, 0xd480e408; mov.b32 o, 0x2c003c00; ",
-        "prmt.b32 x, v, v, $at; lop3.b32 x, x, 0x00f0000f, 0x64806408, 0x6a; fma.rn.f16x2 $out, x, o, m; ",
+        ".reg .b32 w, x, m; shr.b32 w, v, 4; mov.b32 m, 0xe408e408; ",
+        "prmt.b32 x, v, w, $at; lop3.b32 x, x, 0x000f000f, 0x64086408, 0x6a; add.rn.f16x2 $out, x, m; ",
     ),
     (
         Int4::Unsigned,
         Elem::Bf16,
-        ".reg .b32 w, x, m, o; shr.b32 w, v, 1; mov.b32 m, 0xc180c300; mov.b32 o, 0x3f803f80; ",
-        "prmt.b32 x, v, w, $at; lop3.b32 x, x, 0x0078000f, 0x41804300, 0x6a; fma.rn.bf16x2 $out, x, o, m; ",
+        ".reg .b32 w, x, m, o; shr.b32 w, v, 4; mov.b32 m, 0xc300c300; mov.b32 o, 0x3f803f80; ",
+        "prmt.b32 x, v, w, $at; lop3.b32 x, x, 0x000f000f, 0x43004300, 0x6a; fma.rn.bf16x2 $out, x, o, m; ",
     ),
     (
         Int4::Unsigned,
         Elem::F16,
-        ".reg .b32 x, m, o; mov.b32 m, 0xd400e400; mov.b32 o, 0x2c003c00; ",
-        "prmt.b32 x, v, v, $at; lop3.b32 x, x, 0x00f0000f, 0x64006400, 0x6a; fma.rn.f16x2 $out, x, o, m; ",
+        ".reg .b32 w, x, m; shr.b32 w, v, 4; mov.b32 m, 0xe400e400; ",
+        "prmt.b32 x, v, w, $at; lop3.b32 x, x, 0x000f000f, 0x64006400, 0x6a; add.rn.f16x2 $out, x, m; ",
     ),
 ];
 

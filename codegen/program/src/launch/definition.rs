@@ -146,6 +146,8 @@ pub struct Generated {
     pub packs: Vec<Pack>,
     /// Kernels for launches where a size is 0 that only loops run over.
     pub empty_loops: Vec<EmptyLoops>,
+    /// The kernel with its assertions and prints, if it has any: see [`Generated::probed`].
+    pub with_probes: Option<Box<Generated>>,
     /// The static report of the first variant.
     pub report: Report,
     /// Measurements that launches prefer to the estimate: see [`Generated::with_records`].
@@ -285,6 +287,16 @@ impl Generated {
         let empty_loops =
             index.checked_sub(self.variants.len()).and_then(|at| self.empty_loops.get(at)?.variant());
         empty_loops.unwrap_or_else(|| &self.variants[index])
+    }
+
+    /// The kernel with its assertions and prints, which the simulator and instrumented launches run.
+    pub fn probed(&self) -> &Generated {
+        self.with_probes.as_deref().unwrap_or(self)
+    }
+
+    /// The same, owned.
+    pub fn into_probed(mut self) -> Generated {
+        self.with_probes.take().map_or(self, |probed| *probed)
     }
 
     /// The index of the first variant with all its blocks along x.

@@ -75,6 +75,7 @@ macro_rules! thread_records {
             Mem { space, index, peer = None }
             Frag { reg, at, len }
             Claim { value, inside, number, at, strict = false }
+            Probe { kind, text, elem, shape, names }
             Role { name, warps, registers = None, body }
             Expr { int, lo, hi, multiple, same_for, names = Vec::new() }
             ConstantName { name, value, times = 1, bytes = 1, over = 1, plus = 0, array = None }
@@ -121,6 +122,7 @@ macro_rules! thread_variants {
                 "vote" Vote(how, x),
                 "ptx" Ptx { text, elem, volatile, args, model },
             }
+            Kind { "assert" Assert, "print" Print }
             Lane { "xor" Xor(distance), "in_group" InGroup(lanes, lane) }
             Int {
                 "const" Const(n), "var" Var(id), "param" Param(id), "thread" Thread, "block" Block(axis), "grid" Grid(axis),
@@ -144,6 +146,7 @@ macro_rules! thread_variants {
                 "fence" Fence(fence),
                 "pin" Pin(reg),
                 "claim" Claim(claim),
+                "probe" Probe { probe, values, guard = None },
                 "sync" Sync { bar, member = None },
                 "arrive" Arrive { bar, slot, peer = None, bytes = None },
                 "await" Await { bar, slot, phase },

@@ -17,6 +17,7 @@ mod ranking;
 mod records;
 mod refusal;
 mod rules;
+pub mod timeline;
 mod why;
 mod wire;
 

@@ -53,6 +53,7 @@ mod values {
 mod threads {
     use super::*;
     use crate::thread::index::{ConstantName, Expr, Int};
+    use crate::thread::probe::{Kind, Probe};
     use crate::thread::{
         AtomArg, Bar, Change, Claim, Cost, Fact, Fence, Frag, Lane, Launch, Mem, MemoryOrder, Op, Param,
         Queue, Reg, Role, Shared, Site, Space, Stmt, Val, Var, Vote,
@@ -81,13 +82,24 @@ records! {
 /// Records are read where it is launched.
 impl Wire for Generated {
     fn put(&self, to: &mut Vec<u8>) {
-        let Generated { name, params, variants, requires, packs, empty_loops, report, records: _ } = self;
+        let Generated {
+            name,
+            params,
+            variants,
+            requires,
+            packs,
+            empty_loops,
+            with_probes,
+            report,
+            records: _,
+        } = self;
         name.put(to);
         params.put(to);
         variants.put(to);
         requires.put(to);
         packs.put(to);
         empty_loops.put(to);
+        with_probes.put(to);
         report.put(to);
     }
 
@@ -99,6 +111,7 @@ impl Wire for Generated {
             requires: Wire::get(from)?,
             packs: Wire::get(from)?,
             empty_loops: Wire::get(from)?,
+            with_probes: Wire::get(from)?,
             report: Wire::get(from)?,
             records: Vec::new(),
         })

@@ -8,6 +8,7 @@ mod fold;
 pub mod index;
 mod launch;
 pub mod mention;
+pub mod probe;
 mod ranges;
 mod stmt;
 pub mod visit;

@@ -1,5 +1,6 @@
 //! Statements of thread programs.
 
+use super::probe::Probe;
 use super::{Change, Frag, Id, Mem, MemoryOrder, Queue, Scope, Val};
 use crate::isa::atom::Atom;
 use crate::thread::index::Ix;
@@ -101,6 +102,15 @@ pub enum Op {
     Pin(Id),
     /// The author's claim about an element. It is not printed; the simulator checks it.
     Claim(Claim),
+    /// Shows values of a running kernel. It is printed if the kernel is instrumented; the simulator always executes it.
+    Probe {
+        /// What it is about.
+        probe: Probe,
+        /// The value, its coordinates, and integers; of type `i64`, or `f64` for a floating-point value.
+        values: Vec<Val>,
+        /// The guard.
+        guard: Option<Ix>,
+    },
     /// Arrives at a barrier of threads and waits for it.
     Sync {
         /// The barrier; in a family the first member's, which the others' follow.

@@ -75,6 +75,7 @@ macro_rules! simple {
             | Op::Fence(_)
             | Op::Pin(_)
             | Op::Claim(_)
+            | Op::Probe { .. }
             | Op::Sync { .. }
             | Op::Arrive { .. }
             | Op::Await { .. }
@@ -148,6 +149,7 @@ impl Op {
             | Op::StartNext
             | Op::Pin(_)
             | Op::Claim(_)
+            | Op::Probe { .. }
             | Op::InitBarriers(_)
             | Op::For { .. }
             | Op::Leave { .. }
@@ -207,6 +209,10 @@ impl Op {
             Op::Claim(claim) => {
                 claim.value.each_use(f);
                 integers([&claim.inside].into_iter().chain(&claim.at), f);
+            }
+            Op::Probe { values, guard, .. } => {
+                values.iter().for_each(|value| value.each_use(f));
+                integers(guard, f);
             }
             Op::Comment(_)
             | Op::Commit(_)

@@ -88,6 +88,16 @@ impl Target {
         TARGETS.iter().rev().find(|row| row.arch <= arch).unwrap_or(&TARGETS[0])
     }
 
+    /// The most bytes of shared memory of a block, if a multiprocessor has at least this number of blocks.
+    ///
+    /// ```
+    /// use tilewright_program::target::Target;
+    /// assert_eq!([0, 1, 2].map(|blocks| Target::of(90).shared_of_block(blocks) >> 10), [227, 227, 113]);
+    /// ```
+    pub fn shared_of_block(&self, blocks: u32) -> u32 {
+        self.block_shared.min((self.shared / blocks.max(1)).saturating_sub(RESERVED_SHARED))
+    }
+
     /// The most bytes of shared memory that a block of any architecture can have.
     pub(crate) fn most_shared() -> u32 {
         TARGETS.iter().map(|row| row.block_shared).max().unwrap_or(0)

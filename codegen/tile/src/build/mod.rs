@@ -78,6 +78,7 @@ mod group;
 mod lanes;
 mod launch;
 mod part;
+mod probe;
 mod product;
 pub mod reduce;
 mod scan;

@@ -124,12 +124,31 @@ impl Bounds<'_> {
             // Only the first tile can be partial.
             return self.numbers.range(&iteration).lo < 1;
         }
-        let (mut bounded, mut inner) =
-            (Vec::new(), Affine { constant: view.base[mode].constant, terms: Vec::new() });
-        for (coord, factor) in &as_tiles(&view.base[mode]).terms {
-            match self.program.below(coord) {
-                Some(of) => bounded.push((of, *factor)),
-                None => inner.terms.push((coord.clone(), *factor)),
+        let base = as_tiles(&view.base[mode]);
+        if !self.exceeds(view, mode, extent, &base, needs) {
+            return false;
+        }
+        // The end of a loop may bound the sum of its variable and other coordinates.
+        let back = |leaf: Leaf| (i128::from(leaf.extent - 1) * i128::from(leaf.step)).min(0);
+        let back: i128 = leaves(view).into_iter().filter(|leaf| leaf.mode == mode).map(back).sum();
+        let most = self.program.ceiling(&base).filter(|_| self.numbers.range(&base).lo + back >= 0);
+        most.is_none_or(|most| self.exceeds(view, mode, extent, &most, needs))
+    }
+
+    /// Can an element be out of the bounds `0..extent` along a mode, if the first one is at `base`?
+    fn exceeds(&self, view: &View, mode: usize, extent: Value, base: &Affine, needs: &mut Vec<Fact>) -> bool {
+        let (mut bounded, mut inner) = (Vec::new(), Affine { constant: base.constant, terms: Vec::new() });
+        for (coord, factor) in &base.terms {
+            match (self.program.below(coord), coord) {
+                (Some(of), _) => bounded.push((of, *factor)),
+                // The last tile: `count - 1`.
+                (None, &Coord::Size { of, over })
+                    if *factor > 0 && base.constant <= -factor && self.numbers.range_of(coord).lo >= 1 =>
+                {
+                    inner.constant += factor;
+                    bounded.push((Value::Sym { times: 1, of, over }, *factor));
+                }
+                (None, _) => inner.terms.push((coord.clone(), *factor)),
             }
         }
         let along = leaves(view).into_iter().filter(|leaf| leaf.mode == mode);

@@ -259,6 +259,19 @@ impl Program {
         }
     }
 
+    /// A sum that is at least this one, with the end of a loop instead of its variable: `n - 1` for `3 * k + block.x` in a loop over
+    /// `0..ceil_div(n - block.x, 3)`.
+    pub(crate) fn ceiling(&self, sum: &Affine) -> Option<Affine> {
+        sum.terms.iter().find_map(|(coord, factor)| {
+            let Coord::Var(var) = coord else { return None };
+            let end = &self.vars[*var as usize].to;
+            let &[(Coord::Submode { ref of, over, extent: None }, 1)] = &end.terms[..] else { return None };
+            let (times, after) = (factor / over, end.constant - 1);
+            let others = sum.plus(&coord.clone().into(), -factor)?.plus(&after.into(), *factor)?;
+            (times > 0 && factor % over == 0).then(|| others.plus(of, times))?
+        })
+    }
+
     /// The most blocks along an axis, blocks that fill the last cluster included.
     pub fn most_blocks(&self, axis: usize) -> i64 {
         let most = |size: Value| i64::try_from(self.range(&size.into()).hi).unwrap_or(i64::MAX);

@@ -2,6 +2,7 @@
 
 use super::{Across, Ahead, How, Multiply, Order, Past, Raster, StageOrder, Update};
 use crate::source::ast::Span;
+use crate::thread::probe::Probe;
 use crate::thread::{Change, Unroll};
 use crate::tile::elements::ElementFacts;
 use crate::tile::view::View;
@@ -172,6 +173,13 @@ pub enum Op {
         update: Option<Update>,
         /// Are all elements of the user's tensors in bounds, or have coordinates out of bounds, as the author says?
         claimed: bool,
+    },
+    /// Shows elements of an instrumented kernel, and of one in the simulator: tiles in registers of one shape.
+    Probe {
+        /// The value, its coordinates, and integers.
+        of: Vec<View>,
+        /// What it is about.
+        probe: Probe,
     },
     /// Releases or acquires a flag, one `i32` in global memory. [`Change::Add`] raises it: all that the group did before
     /// is visible to groups of other blocks that wait for it. [`Change::Await`] waits until the flag has reached a value,

@@ -24,6 +24,7 @@ macro_rules! of_tiles {
             | Op::Atomic { .. }
             | Op::Gather { .. }
             | Op::Scatter { .. }
+            | Op::Probe { .. }
     };
 }
 pub use of_tiles;
@@ -86,6 +87,7 @@ macro_rules! without_integers {
             | Op::Atomic { .. }
             | Op::Gather { .. }
             | Op::Scatter { .. }
+            | Op::Probe { .. }
             | Op::Tiles { .. }
             | Op::Roles(_)
             | Op::Fold { .. }
@@ -140,6 +142,7 @@ macro_rules! views {
                 let tiles = update.$iter().flat_map(|update| update.$tiles());
                 [ins.chain(tiles).collect(), vec![], vec![to], vec![]]
             }
+            Op::Probe { of, .. } => [of.$iter().collect(), vec![], vec![], vec![]],
             Op::Flag { flag, with: Change::Await, .. } => [vec![flag], vec![], vec![], vec![]],
             Op::Flag { flag, .. } => [vec![], vec![], vec![flag], vec![]],
             Op::Flow { a, b, acc } => [vec![], vec![], vec![], vec![a, b, acc]],
@@ -270,6 +273,7 @@ impl Stmt {
             Op::Fold { to, .. } => format!("the reduction to `{}`", to[0].name),
             Op::Scan { to, .. } => format!("the scan to `{}`", to[0].name),
             Op::Lanes { to, .. } => format!("the exchange to `{}`", to.name),
+            Op::Probe { of, .. } => format!("the check or print of `{}`", of[0].name),
             _ => {
                 let mut written = self.preorder().flat_map(Stmt::writes);
                 written.next().map_or("another statement".into(), |to| {
@@ -302,7 +306,7 @@ impl Stmt {
     /// of a product past the end of K?
     pub fn needs_coordinates(&self) -> bool {
         match &self.op {
-            Op::Fold { .. } | Op::Scan { .. } | Op::Scatter { .. } => true,
+            Op::Fold { .. } | Op::Scan { .. } | Op::Scatter { .. } | Op::Probe { .. } => true,
             Op::Lanes { how, .. } => matches!(how, Lanes::Ballot | Lanes::Match),
             Op::Gemm { how, .. } => how.semiring() != Semiring::SUMS,
             Op::Map { value, .. } => value.any(&|part| matches!(part, Expr::At(_))),

@@ -55,8 +55,8 @@ impl<'k> Block<'k> {
             "signal" => self.signalled(of(0)?),
             "wait" => self.awaited(of(0)?, of(1)?),
             "tiled_mma" | "threads" | "persistent" | "raster" | "cluster" | "at_most" | "at_least"
-            | "assert" | "sync_threads" | "blocks_per_sm" | "stage" | "cp_async_commit" | "cp_async_wait"
-            | "cp_async_wait_all" => Ok(Value::Unit),
+            | "assert" | "assert_device" | "print" | "sync_threads" | "blocks_per_sm" | "stage"
+            | "cp_async_commit" | "cp_async_wait" | "cp_async_wait_all" => Ok(Value::Unit),
             "pipelined" | "unroll" => self.value(of(0)?),
             "layout" | "padded" | "row_major" => self.value(of(0)?),
             "swizzled" => self.value(of(3)?),

@@ -26,3 +26,18 @@ __device__ __forceinline__ float fast_tanh(float x) {
     asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
+
+// e^x as a power of two: by two instructions. Results below 2^-126 become 0.
+__device__ __forceinline__ float fast_exp(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(1.4426950408889634f * x));
+    return y;
+}
+
+// By two instructions, with an error of two units in the last place. A divisor below 2^-126 is 0, and so is the reciprocal of one above
+// 2^126.
+__device__ __forceinline__ float fast_div(float x, float y) {
+    float z;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(z) : "f"(y));
+    return x * z;
+}

@@ -98,7 +98,7 @@ impl<'k> Meter<'k> {
     /// The load of statements that `warps` warps execute.
     pub(super) fn body(&mut self, body: &[Stmt], warps: f64) -> Option<Parts> {
         let mut all = Parts::default();
-        for stmt in body.iter().filter(|stmt| !matches!(stmt.op, Op::Claim(_))) {
+        for stmt in body.iter().filter(|stmt| !matches!(stmt.op, Op::Claim(_) | Op::Probe { .. })) {
             let wait = self.wait(&stmt.op);
             let before = self.now;
             let mut one = self.statement(&stmt.op, warps)?;
@@ -228,6 +228,7 @@ impl<'k> Meter<'k> {
             | Op::Commit(_)
             | Op::Pin(_)
             | Op::Claim(_)
+            | Op::Probe { .. }
             | Op::AwaitPrevious
             | Op::StartNext
             | Op::InitBarriers(_) => once(Load::default()),

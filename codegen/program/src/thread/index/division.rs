@@ -81,6 +81,11 @@ impl Exprs {
                 Some(self.mul(x, c))
             }
             _ if n == 1 => Some(at),
+            Int::Rem(x, m) => {
+                let m = self.constant(m).filter(|m| m % n == 0)?;
+                let x = self.exact(x, n)?;
+                Some(self.rem(x, m / n))
+            }
             _ => None,
         }
     }
