@@ -314,7 +314,8 @@ fn heads(
     let (many, few) = (shape(queries.len()), shape(keys.len()));
     let kv = [k.view().reshaped(few.0, few.1), v.view().reshaped(few.0, few.1)];
     let to = o.view_mut().reshaped(many.0, many.1);
-    attention(&heads, rank.rank(), stream, scale, Mask::Causal, q.view().reshaped(many.0, many.1), kv, to)?;
+    let (parts, q) = (heads.parts(rank.rank()), q.view().reshaped(many.0, many.1));
+    attention(stream, &parts, scale, Mask::Causal, q, kv, to)?;
     let value = |index: usize, head: usize, row: usize, at: usize| {
         tensors[index][(head * m + row) * width + at].f64()
     };
